@@ -1,0 +1,179 @@
+//! `warikomi inject`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use warikomi_clock::{Seed, Span, read_tsc};
+use warikomi_inject::{Arrival, FrameBytes, LineRate, Plan};
+use warikomi_lab::inject::{Application, Injected, Progress, inject};
+use warikomi_lab::{GuestSettings, Session, SessionOptions};
+use warikomi_measure::RunDirectory;
+use warikomi_nic::wire::WireKind;
+use warikomi_report::terminal;
+use warikomi_target::Interrupted;
+
+use crate::output::{self, Cleared};
+use crate::target::TargetArguments;
+
+/// Boots a kernel as an ordinary process, binds its unmodified driver to a software NIC, injects
+/// packets at absolute deadlines, and says what became of each: missed by the NIC, accepted by the
+/// driver, received by an application in the guest.
+///
+/// Times are written with their unit: 200ns, 38us, 3.5ms, 1s; a bare 0 is "as fast as possible".
+#[derive(Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    target: TargetArguments,
+    #[command(flatten)]
+    plan: PlanArguments,
+    /// The socket's receive buffer of the application in the guest, in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = Application::default().socket_buffer_bytes)]
+    socket_buffer: u32,
+    /// What the NIC is cabled to: sink, loopback, responder, pcap:FILE, pcap:FILE+responder
+    #[arg(long, default_value = "sink")]
+    wire: WireKind,
+    /// Where the run's directory is made
+    #[arg(long, value_name = "DIR", default_value = "runs")]
+    runs: PathBuf,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "What arrives when")]
+struct PlanArguments {
+    /// Read all of this from a plan, such as the plan.toml of an earlier run
+    #[arg(long, value_name = "FILE", conflicts_with_all =
+        ["size", "interval", "count", "packets_per_interrupt", "arrival", "seed", "line_rate"])]
+    plan: Option<PathBuf>,
+    /// Frame length without check sequence: 60 to 16379 bytes
+    #[arg(long, value_name = "BYTES", default_value = "1500")]
+    size: FrameBytes,
+    /// Time from one packet to the next; 0 for as fast as possible
+    #[arg(long, value_name = "TIME", default_value = "38us", allow_hyphen_values = true)]
+    interval: Span,
+    /// Number of packets
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    count: u64,
+    /// Packets that arrive together, for one interrupt
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    packets_per_interrupt: u32,
+    /// How arrivals are spread around the interval
+    #[arg(long, value_enum, default_value_t = ArrivalName::Constant)]
+    arrival: ArrivalName,
+    /// Where random arrivals start from: one seed is one schedule
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// A line that the packets come over, such as 1G or 100M: none comes sooner than the line can
+    /// carry it
+    #[arg(long, value_name = "RATE")]
+    line_rate: Option<LineRate>,
+    /// Packets that go before those that count, to warm everything up
+    #[arg(long, value_name = "N")]
+    warmup: Option<u64>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum ArrivalName {
+    Constant,
+    Poisson,
+}
+
+impl PlanArguments {
+    fn plan(&self) -> Result<Plan> {
+        let mut plan = match &self.plan {
+            Some(path) => {
+                let text = std::fs::read_to_string(path)
+                    .with_context(|| format!("cannot read the plan {}", path.display()))?;
+                Plan::from_toml(&text).with_context(|| path.display().to_string())?
+            }
+            None => Plan {
+                size_bytes: self.size.0,
+                interval: self.interval,
+                count: self.count,
+                packets_per_interrupt: self.packets_per_interrupt,
+                arrival: match self.arrival {
+                    ArrivalName::Constant => Arrival::Constant,
+                    ArrivalName::Poisson => Arrival::Poisson,
+                },
+                seed: Seed(self.seed),
+                line_rate_bps: self.line_rate.map(|rate| rate.0),
+                ..Plan::default()
+            },
+        };
+        if let Some(count) = self.warmup {
+            plan.warmup.count = count;
+        }
+        plan.validate()?;
+        Ok(plan)
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<ExitCode> {
+    let plan = arguments.plan.plan()?;
+    let wire = arguments.wire.build().context("cannot set up the wire")?;
+    let mut prepared = arguments.target.prepare()?;
+    defer_nothing_when_paced(&mut prepared.options, &plan);
+
+    let waiting = Cleared(output::waiting());
+    let mut session = Session::start(&prepared.options, wire, interrupted, &mut |what| {
+        waiting.0.set_message(what.to_owned());
+        waiting.0.tick();
+    })?;
+    drop(waiting);
+    let application = Application { socket_buffer_bytes: arguments.socket_buffer };
+    let injected = with_bar(&mut session, &plan, application)?;
+    session.stop()?;
+
+    let directory = save(&arguments.runs, &plan, &injected)?;
+    if arguments.json {
+        print!("{}", injected.result.to_json());
+    } else {
+        print!("{}", terminal::inject(&injected.result, output::style()));
+    }
+    eprintln!("kept in {}", directory.path().display());
+    injected.check()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Newer drivers let NAPI poll on with the interrupt off, so that many packets share an interrupt:
+/// right for throughput, wrong where intervals are looked at.
+fn defer_nothing_when_paced(options: &mut SessionOptions, plan: &Plan) {
+    if plan.spacing() > Span::ZERO {
+        let GuestSettings { napi_defer_hard_irqs, gro_flush_timeout_ns, .. } =
+            &mut options.settings;
+        napi_defer_hard_irqs.get_or_insert(0);
+        gro_flush_timeout_ns.get_or_insert(0);
+    }
+}
+
+fn with_bar(session: &mut Session, plan: &Plan, application: Application) -> Result<Injected> {
+    const WORTH_A_BAR: Span = Span::from_ms(2_000);
+    let bar = output::bar("{bar:32} {percent:>3}% {human_pos} of {human_len} packets, {eta} left");
+    let bar = Cleared(bar);
+    let long = plan.duration() > WORTH_A_BAR;
+    let mut show = |progress: Progress| {
+        if long {
+            bar.0.set_length(progress.total);
+            bar.0.set_position(progress.done);
+        }
+    };
+    // Different in every run, so that a packet of an earlier one is not taken for one of this.
+    let run_id = read_tsc() as u32;
+    Ok(inject(session, plan, application, run_id, &mut show)?)
+}
+
+fn save(runs: &std::path::Path, plan: &Plan, injected: &Injected) -> Result<RunDirectory> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
+    let directory = RunDirectory::create(runs, now, "inject")?;
+    directory.write_plan(&plan.to_toml()?)?;
+    if injected.ledger.is_detailed() {
+        directory.write_samples(injected.start, injected.ledger.rows())?;
+    }
+    directory.write_result(&injected.result)?;
+    Ok(directory)
+}

@@ -1,0 +1,127 @@
+//! `warikomi kernel`: making and listing the kernels that drivers run in.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use warikomi_kernel::{BuildOptions, Cache, Cancel, DriverMode, Image, Source, build};
+use warikomi_measure::utc_stamp;
+use warikomi_target::Interrupted;
+
+use crate::output::{Cleared, bar, spoken};
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Make a kernel and keep it; does nothing if it is there already
+    Build(BuildArguments),
+    /// List the kernels that are there
+    List(ListArguments),
+}
+
+/// The kernel is a User Mode Linux: an ordinary program that needs no root and no hypervisor. It is
+/// built with a small configuration that has PCI over virtio, the NIC drivers as modules, and an
+/// initramfs with Warikomi's agent. Building takes some minutes the first time.
+#[derive(Args)]
+pub(crate) struct BuildArguments {
+    /// Build this kernel tree, a developer's own; it stays as it is
+    #[arg(long, value_name = "DIR", conflicts_with = "version")]
+    source: Option<PathBuf>,
+    /// Build the distribution's linux-source package of this version, such as 6.1 [default: the
+    /// newest that is installed]
+    #[arg(long, value_name = "VERSION")]
+    version: Option<String>,
+    /// NIC drivers in the kernel itself, not as modules
+    #[arg(long)]
+    builtin: bool,
+    /// Compilers at a time [default: as many as there are cores]
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+    /// Build even if the kernel is there already
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct ListArguments {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(command: &Command, interrupted: &Interrupted) -> Result<ExitCode> {
+    match command {
+        Command::Build(arguments) => build_kernel(arguments, interrupted)?,
+        Command::List(arguments) => list(arguments)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn build_kernel(arguments: &BuildArguments, interrupted: &Interrupted) -> Result<()> {
+    let source = match &arguments.source {
+        Some(tree) => Source::Tree(tree.clone()),
+        None => Source::Distribution { version: arguments.version.clone() },
+    };
+    let drivers = if arguments.builtin { DriverMode::BuiltIn } else { DriverMode::Module };
+    let options =
+        BuildOptions { source, drivers, jobs: arguments.jobs, force: arguments.force };
+    let image = build_with_bar(&options, interrupted)?;
+    println!(
+        "Linux {} is ready ({}): {}",
+        image.info().release,
+        drivers_of(&image),
+        image.kernel().display()
+    );
+    Ok(())
+}
+
+fn build_with_bar(options: &BuildOptions, interrupted: &Interrupted) -> Result<Image> {
+    let cancel = Cancel::new();
+    let bar = Cleared(bar("{bar:32} {percent:>3}% {elapsed} (about {eta} left) {wide_msg}"));
+    let watcher = cancel.clone();
+    let image = build(&Cache::of_this_user()?, options, &cancel, &mut |progress| {
+        if interrupted.is_set() {
+            watcher.cancel();
+        }
+        bar.0.set_length(u64::from(progress.total));
+        bar.0.set_position(u64::from(progress.done));
+        bar.0.set_message(progress.what.to_owned());
+    })?;
+    Ok(image)
+}
+
+fn list(arguments: &ListArguments) -> Result<()> {
+    let images = Cache::of_this_user()?.images()?;
+    if arguments.json {
+        let infos: Vec<_> = images.iter().map(Image::info).collect();
+        println!("{}", serde_json::to_string_pretty(&infos)?);
+        return Ok(());
+    }
+    if images.is_empty() {
+        println!("There is no kernel yet. Make one with: warikomi kernel build");
+    }
+    for image in &images {
+        let info = image.info();
+        println!(
+            "Linux {}  {}  {:.1} MB  built {} in {}",
+            info.release,
+            drivers_of(image),
+            image.size_bytes() as f64 / 1e6,
+            utc_stamp(info.built_at_s),
+            spoken(Duration::from_secs_f64(info.build_seconds.max(0.0))),
+        );
+        println!("    from {}", info.source);
+        println!("    {}", image.kernel().display());
+    }
+    Ok(())
+}
+
+fn drivers_of(image: &Image) -> String {
+    let names: Vec<_> = image.info().drivers.keys().map(String::as_str).collect();
+    let place = match image.info().driver_mode {
+        DriverMode::BuiltIn => "built in",
+        DriverMode::Module => "as modules",
+    };
+    format!("{} {place}", names.join(", "))
+}

@@ -1,0 +1,77 @@
+//! The `warikomi` command: flags and wiring, nothing else.
+
+mod bench;
+mod doctor;
+mod inject;
+mod kernel;
+mod output;
+mod target;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use warikomi_target::{Interrupted, TargetError};
+
+/// A NIC laboratory without the NIC.
+///
+/// Runs an unmodified Linux network driver against a software NIC, with no hypervisor and no card,
+/// delivers packets and interrupts exactly when asked, and accounts for every one of them.
+#[derive(Parser)]
+#[command(version, max_term_width = 100, after_help = EXAMPLES)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  warikomi kernel build
+      Make the kernel that the driver runs in; once.
+  warikomi inject --driver r8169 --size 1500 --interval 38us --count 1000
+      1,000 frames, one every 38 µs, and what became of each.
+  warikomi doctor
+      Is this machine fit for measuring, and if not, what to do?";
+
+#[derive(Subcommand)]
+enum Command {
+    /// Inject packets into a driver at exact times, and account for each
+    Inject(inject::Arguments),
+    /// Make and list the kernels that drivers run in
+    #[command(subcommand)]
+    Kernel(kernel::Command),
+    /// Look at this machine: what is missing, what disturbs measurements, and how to mend it
+    Doctor(doctor::Arguments),
+    /// Measure Warikomi itself: the figures of docs/benchmarks.md
+    Bench(bench::Arguments),
+}
+
+/// What a shell gives a process that Ctrl-C ended.
+const EXIT_INTERRUPTED: u8 = 130;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let interrupted = match Interrupted::on_signals() {
+        Ok(interrupted) => interrupted,
+        Err(error) => return fail(&anyhow::Error::new(error).context("cannot handle signals")),
+    };
+    // The target's own children become ours when it dies, so that they can be collected.
+    let _ = nix::sys::prctl::set_child_subreaper(true);
+    let done = match arguments.command {
+        Command::Inject(arguments) => inject::run(&arguments, &interrupted),
+        Command::Kernel(command) => kernel::run(&command, &interrupted),
+        Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments, &interrupted),
+    };
+    match done {
+        Ok(code) => code,
+        Err(error) => fail(&error),
+    }
+}
+
+fn fail(error: &anyhow::Error) -> ExitCode {
+    eprintln!("warikomi: {error:#}");
+    let interrupted = error
+        .chain()
+        .any(|cause| matches!(cause.downcast_ref(), Some(TargetError::Interrupted)));
+    ExitCode::from(if interrupted { EXIT_INTERRUPTED } else { 1 })
+}

@@ -1,0 +1,52 @@
+//! What goes to the terminal besides results: bars, and whether colours are wanted.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use warikomi_report::terminal::Style;
+
+const MAX_WIDTH: u16 = 120;
+
+/// How results are printed: colours and the terminal's width on a terminal that wants them (see
+/// no-color.org), plain text of 80 columns otherwise.
+pub(crate) fn style() -> Style {
+    if !std::io::stdout().is_terminal() {
+        return Style::default();
+    }
+    let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let width = terminal_size::terminal_size().map_or(80, |(width, _)| width.0).min(MAX_WIDTH);
+    Style { colour, width }
+}
+
+/// A bar on standard error, which draws itself only on a terminal.
+pub(crate) fn bar(template: &str) -> ProgressBar {
+    let style = ProgressStyle::with_template(template)
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .progress_chars("━╸ ");
+    let target = ProgressDrawTarget::stderr_with_hz(5);
+    ProgressBar::with_draw_target(None, target).with_style(style)
+}
+
+/// A line that says what is being waited for. Nothing ticks it: a thread of ours would disturb
+/// what is measured.
+pub(crate) fn waiting() -> ProgressBar {
+    bar("{spinner} {msg} {elapsed}")
+}
+
+/// Clears a bar when it goes out of scope, so that an error is not printed behind one.
+pub(crate) struct Cleared(pub(crate) ProgressBar);
+
+impl Drop for Cleared {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// Seconds as people say them: `12 s`, `2 min 5 s`.
+pub(crate) fn spoken(duration: Duration) -> String {
+    match duration.as_secs() {
+        seconds if seconds < 60 => format!("{seconds} s"),
+        seconds => format!("{} min {} s", seconds / 60, seconds % 60),
+    }
+}

@@ -1,0 +1,61 @@
+//! The structure that ARCHITECTURE.md draws, held against the code.
+
+use std::collections::BTreeMap;
+
+use cargo_metadata::{DependencyKind, MetadataCommand};
+
+/// From the top down: a crate may depend on crates of lower layers only.
+const LAYERS: &[&[&str]] = &[
+    &["cli"],
+    &["lab"],
+    &["target", "inject", "measure", "report"],
+    &["kernel"],
+    &["nic", "guest"],
+    &["pci"],
+    &["clock"],
+];
+
+/// Within the layer below `lab`, what shows results may know what results are.
+const WITHIN_A_LAYER: &[(&str, &str)] = &[("report", "measure")];
+
+fn layer_of(name: &str) -> usize {
+    LAYERS
+        .iter()
+        .position(|layer| layer.contains(&name))
+        .unwrap_or_else(|| panic!("{name} is in no layer; add it to LAYERS and ARCHITECTURE.md"))
+}
+
+fn dependencies() -> BTreeMap<String, Vec<String>> {
+    let metadata = MetadataCommand::new().no_deps().exec().expect("cargo metadata works here");
+    let short = |name: &str| name.strip_prefix("warikomi-").map(str::to_owned);
+    metadata
+        .packages
+        .iter()
+        .filter_map(|package| {
+            let ours = package
+                .dependencies
+                .iter()
+                .filter(|dependency| dependency.kind == DependencyKind::Normal)
+                .filter_map(|dependency| short(&dependency.name))
+                .collect();
+            Some((short(package.name.as_str())?, ours))
+        })
+        .collect()
+}
+
+#[test]
+fn dependencies_point_downwards() {
+    for (crate_name, needs) in dependencies() {
+        for needed in needs {
+            let downwards = layer_of(&crate_name) < layer_of(&needed);
+            let allowed = WITHIN_A_LAYER.contains(&(crate_name.as_str(), needed.as_str()));
+            assert!(downwards || allowed, "{crate_name} must not depend on {needed}");
+        }
+    }
+}
+
+#[test]
+fn the_guest_stands_alone() {
+    let all = dependencies();
+    assert!(all["guest"].is_empty(), "the guest agent is built for another machine");
+}

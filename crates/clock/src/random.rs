@@ -1,0 +1,77 @@
+//! Random numbers that a seed repeats.
+//!
+//! ChaCha8 rather than the `rand` crate's default generator, because the default may change from
+//! one release to the next and a seed in a report must still mean the same in ten years.
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::SeedableRng;
+use rand_distr::{Distribution, Exp1};
+use serde::{Deserialize, Serialize};
+
+use crate::Span;
+
+/// What a run's randomness starts from; printed with every result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seed(pub u64);
+
+impl Seed {
+    /// A generator that yields the same numbers for the same seed, on every machine.
+    pub fn generator(self) -> ChaCha8Rng {
+        ChaCha8Rng::seed_from_u64(self.0)
+    }
+}
+
+/// The gaps between arrivals.
+#[derive(Clone, Debug)]
+pub enum Arrivals {
+    /// Every gap the same.
+    Constant(Span),
+    /// Exponentially distributed gaps with this mean: a Poisson process.
+    Poisson {
+        /// The mean gap.
+        mean: Span,
+        /// Where the numbers come from.
+        generator: Box<ChaCha8Rng>,
+    },
+}
+
+impl Arrivals {
+    /// The gap before the next arrival.
+    #[inline]
+    pub fn next_gap(&mut self) -> Span {
+        match self {
+            Arrivals::Constant(gap) => *gap,
+            Arrivals::Poisson { mean, generator } => {
+                let unit: f64 = Exp1.sample(&mut **generator);
+                Span::from_ps((unit * mean.as_ps() as f64) as u64)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gaps(seed: u64, count: usize) -> Vec<Span> {
+        let generator = Box::new(Seed(seed).generator());
+        let mut arrivals = Arrivals::Poisson { mean: Span::from_us(10), generator };
+        (0..count).map(|_| arrivals.next_gap()).collect()
+    }
+
+    #[test]
+    fn one_seed_is_one_history() {
+        assert_eq!(gaps(7, 100), gaps(7, 100));
+        assert_ne!(gaps(7, 100), gaps(8, 100));
+    }
+
+    #[test]
+    fn poisson_gaps_have_the_mean_and_the_spread_of_an_exponential() {
+        let sample: Vec<f64> = gaps(1, 100_000).iter().map(|gap| gap.as_us()).collect();
+        let mean = sample.iter().sum::<f64>() / sample.len() as f64;
+        let variance =
+            sample.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / sample.len() as f64;
+        assert!((mean - 10.0).abs() < 0.2, "mean {mean}");
+        assert!((variance.sqrt() - 10.0).abs() < 0.3, "deviation {}", variance.sqrt());
+    }
+}

@@ -1,0 +1,213 @@
+//! The frames: built once, then patched.
+//!
+//! A NIC's model stores the frame check sequence behind each frame, and computing it over 16 KB
+//! takes longer than anything else in an injection. But CRC-32 is linear: for texts of one length,
+//! `crc(a ^ b ^ c) = crc(a) ^ crc(b) ^ crc(c)`. With everything fixed but the eight bytes of the
+//! sequence number, what each value of each of these bytes adds to the check sequence can be worked
+//! out beforehand, and a frame's check sequence is eight look-ups.
+
+use std::net::Ipv4Addr;
+
+use etherparse::PacketBuilder;
+use warikomi_nic::{Frame, MAX_FRAME_BYTES, MIN_FRAME_BYTES, fcs};
+
+use crate::PlanError;
+
+/// The target's address on the wire; its network has 24 bits.
+pub const GUEST_IP: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
+/// The address that the packets come from.
+pub const NETWORK_IP: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
+/// The hardware address that the packets come from: locally administered.
+pub const NETWORK_MAC: [u8; 6] = [0x02, 0x57, 0x4b, 0x00, 0x00, 0x02];
+/// The UDP port that the packets go to.
+pub const UDP_PORT: u16 = 5001;
+/// The first word of every payload, little-endian.
+pub const PAYLOAD_MAGIC: u32 = 0x4b49_5257;
+/// What the payload begins with: magic (4 bytes), run id (4), sequence number (8), little-endian.
+pub const HEADER_BYTES: usize = 16;
+/// Where the payload begins: behind Ethernet (14), IPv4 (20) and UDP (8).
+pub const PAYLOAD_OFFSET: usize = 14 + 20 + 8;
+
+const SEQUENCE_OFFSET: usize = PAYLOAD_OFFSET + 8;
+const SEQUENCE_BYTES: usize = 8;
+/// Where UDP's checksum is (RFC 768): the last two bytes of its header.
+const UDP_CHECKSUM_OFFSET: usize = PAYLOAD_OFFSET - 2;
+/// As many hops as most systems start from; nothing on the way counts them.
+const TIME_TO_LIVE: u8 = 64;
+
+const _: () = assert!(PAYLOAD_OFFSET + HEADER_BYTES <= MIN_FRAME_BYTES);
+
+/// Who sends to whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Addresses {
+    /// Hardware address of the sender.
+    pub source_mac: [u8; 6],
+    /// Hardware address of the receiver.
+    pub destination_mac: [u8; 6],
+    /// IP address of the sender.
+    pub source_ip: Ipv4Addr,
+    /// IP address of the receiver.
+    pub destination_ip: Ipv4Addr,
+    /// UDP port of the sender.
+    pub source_port: u16,
+    /// UDP port of the receiver.
+    pub destination_port: u16,
+}
+
+impl Addresses {
+    /// From the network side to the target's NIC with this hardware address.
+    pub fn to_guest(destination_mac: [u8; 6]) -> Addresses {
+        Addresses {
+            source_mac: NETWORK_MAC,
+            destination_mac,
+            source_ip: NETWORK_IP,
+            destination_ip: GUEST_IP,
+            source_port: UDP_PORT,
+            destination_port: UDP_PORT,
+        }
+    }
+}
+
+/// A UDP frame that differs from one packet to the next in its sequence number only.
+///
+/// UDP's checksum is 0, "none" (RFC 768): the NIC's own check sequence guards the frame, and a
+/// target would otherwise spend its time on summing up filler.
+#[derive(Clone)]
+pub struct FrameTemplate {
+    bytes: Vec<u8>,
+    /// The check sequence with sequence number 0.
+    base_fcs: u32,
+    /// What each value of each byte of the sequence number adds to it: 8 KB.
+    contribution: Box<[[u32; 256]; SEQUENCE_BYTES]>,
+}
+
+impl FrameTemplate {
+    /// A frame of `size_bytes` without check sequence, 60 to 16,379.
+    pub fn new(
+        addresses: &Addresses,
+        size_bytes: usize,
+        run_id: u32,
+    ) -> Result<FrameTemplate, PlanError> {
+        if !(MIN_FRAME_BYTES..=MAX_FRAME_BYTES).contains(&size_bytes) {
+            return Err(PlanError::Size(size_bytes));
+        }
+        let bytes = build(addresses, &payload(size_bytes - PAYLOAD_OFFSET, run_id))
+            .map_err(|error| PlanError::Malformed(error.to_string()))?;
+        debug_assert_eq!(bytes.len(), size_bytes);
+        let base_fcs = fcs(&bytes);
+        Ok(FrameTemplate { base_fcs, contribution: contributions(size_bytes), bytes })
+    }
+
+    /// The frame with this sequence number.
+    #[inline]
+    pub fn frame(&mut self, sequence: u64) -> Frame<'_> {
+        let digits = sequence.to_le_bytes();
+        self.bytes[SEQUENCE_OFFSET..SEQUENCE_OFFSET + SEQUENCE_BYTES].copy_from_slice(&digits);
+        let fcs = digits
+            .iter()
+            .zip(self.contribution.iter())
+            .fold(self.base_fcs, |fcs, (&digit, row)| fcs ^ row[usize::from(digit)]);
+        Frame { bytes: &self.bytes, fcs }
+    }
+
+    /// Length of the frame in bytes, without check sequence.
+    pub fn size_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+/// Header and a filler that is not all zeros, so that a byte that is not copied shows.
+fn payload(len: usize, run_id: u32) -> Vec<u8> {
+    let mut payload: Vec<u8> = (0..len).map(|at| (at % 251) as u8).collect();
+    payload[..4].copy_from_slice(&PAYLOAD_MAGIC.to_le_bytes());
+    payload[4..8].copy_from_slice(&run_id.to_le_bytes());
+    payload[8..HEADER_BYTES].fill(0);
+    payload
+}
+
+fn build(
+    addresses: &Addresses,
+    payload: &[u8],
+) -> Result<Vec<u8>, etherparse::err::packet::BuildWriteError> {
+    let builder = PacketBuilder::ethernet2(addresses.source_mac, addresses.destination_mac)
+        .ipv4(addresses.source_ip.octets(), addresses.destination_ip.octets(), TIME_TO_LIVE)
+        .udp(addresses.source_port, addresses.destination_port);
+    let mut bytes = Vec::with_capacity(builder.size(payload.len()));
+    builder.write(&mut bytes, payload)?;
+    bytes[UDP_CHECKSUM_OFFSET..PAYLOAD_OFFSET].fill(0);
+    Ok(bytes)
+}
+
+/// Worked out bit by bit (64 check sequences), then composed: `crc(text) ^ crc(zeros)` of a text
+/// that is zero but for one bit is what this bit adds, wherever else it is set.
+fn contributions(size_bytes: usize) -> Box<[[u32; 256]; SEQUENCE_BYTES]> {
+    let mut text = vec![0; size_bytes];
+    let zeros = fcs(&text);
+    let mut table = Box::new([[0; 256]; SEQUENCE_BYTES]);
+    for (position, row) in table.iter_mut().enumerate() {
+        for bit in 0..8 {
+            text[SEQUENCE_OFFSET + position] = 1 << bit;
+            let added = fcs(&text) ^ zeros;
+            for value in (0..256).filter(|value| value & (1 << bit) != 0) {
+                row[value] ^= added;
+            }
+        }
+        text[SEQUENCE_OFFSET + position] = 0;
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use etherparse::{SlicedPacket, TransportSlice};
+    use proptest::prelude::*;
+
+    const GUEST_MAC: [u8; 6] = [0x02, 0x57, 0x4b, 0, 0, 1];
+
+    fn template(size_bytes: usize) -> FrameTemplate {
+        FrameTemplate::new(&Addresses::to_guest(GUEST_MAC), size_bytes, 0x0102_0304).unwrap()
+    }
+
+    #[test]
+    fn a_receiver_finds_what_was_meant() {
+        for size_bytes in [MIN_FRAME_BYTES, 1_500, MAX_FRAME_BYTES] {
+            let mut template = template(size_bytes);
+            let frame = template.frame(0x0807_0605_0403_0201);
+            assert_eq!(frame.bytes.len(), size_bytes);
+            let packet = SlicedPacket::from_ethernet(frame.bytes).unwrap();
+            let ip = packet.net.as_ref().unwrap().ipv4_ref().unwrap().header().to_header();
+            assert_eq!(ip.header_checksum, ip.calc_header_checksum());
+            assert_eq!(usize::from(ip.total_len), size_bytes - 14);
+            assert_eq!((ip.source, ip.destination), ([10, 9, 0, 2], [10, 9, 0, 1]));
+            let Some(TransportSlice::Udp(udp)) = packet.transport else { panic!("not UDP") };
+            assert_eq!((udp.destination_port(), udp.checksum()), (5001, 0));
+            assert_eq!(udp.payload()[..4], *b"WRIK");
+            assert_eq!(udp.payload()[4..8], [4, 3, 2, 1]);
+            assert_eq!(udp.payload()[8..16], [1, 2, 3, 4, 5, 6, 7, 8]);
+        }
+    }
+
+    #[test]
+    fn a_size_that_no_frame_has_is_refused() {
+        for size_bytes in [0, MIN_FRAME_BYTES - 1, MAX_FRAME_BYTES + 1, usize::MAX] {
+            let made = FrameTemplate::new(&Addresses::to_guest(GUEST_MAC), size_bytes, 1);
+            assert_eq!(made.err(), Some(PlanError::Size(size_bytes)));
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn the_check_sequence_is_that_of_the_whole_frame(
+            size_bytes in MIN_FRAME_BYTES..=MAX_FRAME_BYTES,
+            sequences in prop::collection::vec(any::<u64>(), 1..20),
+        ) {
+            let mut template = template(size_bytes);
+            for sequence in sequences {
+                let frame = template.frame(sequence);
+                prop_assert_eq!(frame.fcs, crc32fast::hash(frame.bytes));
+            }
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Hands frames to a NIC when they are due.
+
+use warikomi_clock::{Span, Time};
+use warikomi_nic::{Nic, RxOutcome};
+use warikomi_pci::{Host, Interrupt, IntrLine};
+
+use crate::{Addresses, FrameTemplate, Pacer, Plan, PlanError};
+
+/// How late a burst may be before its deadline counts as missed: what one pass of a loop that
+/// also serves the target may take.
+pub const DEFAULT_SLACK: Span = Span::from_us(1);
+
+/// What became of one packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Injection {
+    /// Its sequence number: 0, 1, 2 and so on.
+    pub sequence: u64,
+    /// Whether it is the first of its burst, so that intervals are counted from here.
+    pub first_of_burst: bool,
+    /// Its deadline; the start of the run if the plan is as fast as possible.
+    pub planned: Time,
+    /// When the NIC was given it.
+    pub started: Time,
+    /// When the NIC was done: descriptor updated, frame in place, interrupt requested. (For all but
+    /// the last of a burst: without the interrupt.)
+    pub ended: Time,
+    /// What the NIC did with it.
+    pub outcome: RxOutcome,
+}
+
+/// Who wants to know. Any closure over an [`Injection`] is one.
+///
+/// It is called in between two packets, which may be 200 ns apart: no allocation, no system call.
+pub trait Recorder {
+    /// A packet has been injected.
+    fn injected(&mut self, injection: &Injection);
+}
+
+impl<F: FnMut(&Injection)> Recorder for F {
+    #[inline]
+    fn injected(&mut self, injection: &Injection) {
+        self(injection);
+    }
+}
+
+/// What one step did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing was due.
+    Idle,
+    /// A burst went out.
+    Injected {
+        /// Its packets.
+        packets: u32,
+        /// When its last packet was done.
+        ended: Time,
+    },
+    /// The plan is carried out.
+    Done,
+}
+
+/// How well the schedule was kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lateness {
+    /// Packets that went out later than their deadline and the slack.
+    pub missed_deadlines: u64,
+    /// The longest that a packet was late, also within the slack.
+    pub longest: Span,
+}
+
+/// Carries out a plan, one burst at a time.
+///
+/// A burst that is late goes out at the next step, one burst to a step, so that the target is
+/// served in between as always; each of its packets counts as missed, and the deadlines after it
+/// stay where they were.
+pub struct Injector {
+    pacer: Pacer,
+    template: FrameTemplate,
+    next: u64,
+    count: u64,
+    packets_per_interrupt: u64,
+    slack: Span,
+    lateness: Lateness,
+}
+
+impl Injector {
+    /// Carries out `plan` from `start` on, the time of the first deadline.
+    pub fn new(
+        plan: &Plan,
+        addresses: &Addresses,
+        run_id: u32,
+        start: Time,
+    ) -> Result<Injector, PlanError> {
+        plan.validate()?;
+        Ok(Injector {
+            pacer: Pacer::new(plan, start),
+            template: FrameTemplate::new(addresses, plan.size_bytes, run_id)?,
+            next: 0,
+            count: plan.count,
+            packets_per_interrupt: u64::from(plan.packets_per_interrupt),
+            slack: DEFAULT_SLACK,
+            lateness: Lateness::default(),
+        })
+    }
+
+    /// Sets how late a packet may be before its deadline counts as missed.
+    #[must_use]
+    pub fn with_slack(self, slack: Span) -> Injector {
+        Injector { slack, ..self }
+    }
+
+    /// Injects one burst if one is due at `host.now`; otherwise only compares two numbers.
+    ///
+    /// `clock` gives the time and is asked once after each packet; `host.now` moves on with it. An interrupt that a burst of
+    /// several packets raises is held back until its last packet is in place. Nothing serves the
+    /// target's register accesses within a step, so the level cannot fall and rise within a burst
+    /// either: one burst raises one interrupt at most.
+    #[inline]
+    pub fn step<N: Nic + ?Sized>(
+        &mut self,
+        host: &mut Host<'_>,
+        nic: &mut N,
+        clock: impl FnMut() -> Time,
+        recorder: &mut impl Recorder,
+    ) -> Step {
+        let planned = self.pacer.peek();
+        if planned > host.now {
+            return if self.next == self.count { Step::Done } else { Step::Idle };
+        }
+        let packets = self.packets_per_interrupt.min(self.count - self.next);
+        if packets == 1 {
+            return self.burst(host, nic, clock, recorder, (planned, packets));
+        }
+        let mut held = HeldLine { line: &mut *host.interrupts, held: None };
+        let mut quiet = Host { now: host.now, memory: host.memory, interrupts: &mut held };
+        let step = self.burst(&mut quiet, nic, clock, recorder, (planned, packets));
+        host.now = quiet.now;
+        held.release();
+        step
+    }
+
+    #[inline]
+    fn burst<N: Nic + ?Sized>(
+        &mut self,
+        host: &mut Host<'_>,
+        nic: &mut N,
+        mut clock: impl FnMut() -> Time,
+        recorder: &mut impl Recorder,
+        (planned, packets): (Time, u64),
+    ) -> Step {
+        self.note_lateness(planned, host.now, packets);
+        for index in 0..packets {
+            let (started, sequence) = (host.now, self.next);
+            let outcome = nic.receive(host, self.template.frame(sequence));
+            let ended = clock();
+            let first_of_burst = index == 0;
+            recorder.injected(&Injection {
+                sequence,
+                first_of_burst,
+                planned,
+                started,
+                ended,
+                outcome,
+            });
+            self.next += 1;
+            host.now = ended;
+        }
+        self.pacer.advance();
+        Step::Injected { packets: packets as u32, ended: host.now }
+    }
+
+    #[inline]
+    fn note_lateness(&mut self, planned: Time, started: Time, packets: u64) {
+        if !self.pacer.paced() {
+            return;
+        }
+        let late = started.since(planned);
+        self.lateness.longest = self.lateness.longest.max(late);
+        if late > self.slack {
+            self.lateness.missed_deadlines += packets;
+        }
+    }
+
+    /// When the next burst is due; [`Time::NEVER`] if none is left.
+    #[inline]
+    pub fn next_due(&self) -> Time {
+        self.pacer.peek()
+    }
+
+    /// Packets injected so far.
+    pub fn injected(&self) -> u64 {
+        self.next
+    }
+
+    /// Whether the plan is carried out.
+    #[inline]
+    pub fn done(&self) -> bool {
+        self.next == self.count
+    }
+
+    /// How well the schedule was kept so far.
+    pub fn lateness(&self) -> Lateness {
+        self.lateness
+    }
+
+    /// How late a packet may be before its deadline counts as missed.
+    pub fn slack(&self) -> Span {
+        self.slack
+    }
+}
+
+/// Keeps an interrupt back until it is told.
+struct HeldLine<'a> {
+    line: &'a mut dyn IntrLine,
+    held: Option<Interrupt>,
+}
+
+impl HeldLine<'_> {
+    fn release(&mut self) {
+        if let Some(interrupt) = self.held.take() {
+            self.line.signal(interrupt);
+        }
+    }
+}
+
+impl IntrLine for HeldLine<'_> {
+    /// A second interrupt lets the first go, so that none is ever swallowed.
+    fn signal(&mut self, interrupt: Interrupt) {
+        self.release();
+        self.held = Some(interrupt);
+    }
+}
+
+#[cfg(test)]
+mod tests;

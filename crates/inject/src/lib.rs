@@ -1,0 +1,24 @@
+//! What arrives when.
+//!
+//! A [`Plan`] is data: which frames, how often, how many. [`Pacer`] turns it into absolute
+//! deadlines, [`FrameTemplate`] into frames, and [`Injector`] hands one to the NIC whenever the
+//! loop that serves everything else comes by and one is due. No clock is read here: the time is an
+//! argument, and what happened goes to a [`Recorder`].
+
+mod frame;
+mod injector;
+mod pacing;
+mod plan;
+mod units;
+
+pub use frame::{
+    Addresses, FrameTemplate, GUEST_IP, HEADER_BYTES, NETWORK_IP, NETWORK_MAC, PAYLOAD_MAGIC,
+    PAYLOAD_OFFSET, UDP_PORT,
+};
+pub use injector::{DEFAULT_SLACK, Injection, Injector, Lateness, Recorder, Step};
+pub use pacing::{Pacer, WIRE_OVERHEAD_BYTES, wire_time};
+pub use plan::{
+    Arrival, MAX_COUNT, MAX_DURATION, MAX_INTERVAL, MAX_PACKETS_PER_INTERRUPT, MAX_PLAN_TEXT_BYTES,
+    Plan, PlanError, Warmup,
+};
+pub use units::{FrameBytes, LineRate, ParseUnitError};

@@ -1,0 +1,145 @@
+//! Inject packets at the times of a plan, and account for each.
+
+mod records;
+mod run;
+
+use std::time::Duration;
+
+use serde_json::Value;
+use warikomi_clock::Time;
+use warikomi_inject::{Plan, PlanError};
+use warikomi_measure::{
+    Hiccupping, Interrupts, Intervals, Ledger, Pacing, RunResult, Success, Thresholds, TimeBase,
+    Unaccounted, warnings,
+};
+use warikomi_target::TargetError;
+
+use crate::Session;
+use records::Records;
+
+/// How far an experiment has come.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Packets injected.
+    pub done: u64,
+    /// Packets in all.
+    pub total: u64,
+}
+
+/// What the application in the guest is given.
+#[derive(Clone, Copy, Debug)]
+pub struct Application {
+    /// The socket's receive buffer in bytes.
+    pub socket_buffer_bytes: u32,
+}
+
+impl Default for Application {
+    fn default() -> Self {
+        Application { socket_buffer_bytes: 16 << 20 }
+    }
+}
+
+/// Why an injection has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum InjectError {
+    /// The plan cannot be carried out.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The target failed.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+}
+
+/// What came of an injection.
+pub struct Injected {
+    /// The figures.
+    pub result: RunResult,
+    /// What became of each packet.
+    pub ledger: Ledger,
+    /// The time of the first deadline; times in the samples count from here.
+    pub start: Time,
+}
+
+impl Injected {
+    /// An error if not every packet is accounted for, which is a bug of ours.
+    pub fn check(&self) -> Result<(), Unaccounted> {
+        self.ledger.check()
+    }
+}
+
+/// Carries `plan` out on a session; may be called again and again. `run_id` tells this run's packets
+/// from those of an earlier one.
+pub fn inject(
+    session: &mut Session,
+    plan: &Plan,
+    application: Application,
+    run_id: u32,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Injected, InjectError> {
+    plan.validate()?;
+    let finished = run::carry_out(session, plan, application, run_id, progress)?;
+    let result = describe(session, plan, &finished);
+    Ok(Injected { result, start: finished.start, ledger: finished.records.ledger })
+}
+
+fn describe(session: &Session, plan: &Plan, finished: &run::Finished) -> RunResult {
+    let run::Finished { records, lateness, slack, resignalled, handled, raised, elapsed, .. } =
+        finished;
+    let totals = records.ledger.totals();
+    let mut result = RunResult::new("inject", TimeBase::Real, session.machine.clone());
+    result.machine.stolen_percent = finished.stolen_percent;
+    result.target = session.info.clone();
+    if let Ok(Value::Object(plan)) = serde_json::to_value(plan) {
+        result.plan = plan;
+    }
+    result.success = Success::of(&totals);
+    result.throughput_bps = (elapsed.as_secs() > 0.0)
+        .then(|| (totals.accepted * plan.size_bytes as u64 * 8) as f64 / elapsed.as_secs());
+    result.intervals = Some(intervals(plan, records));
+    result.pacing = (plan.spacing() > warikomi_clock::Span::ZERO).then_some(Pacing {
+        missed_deadlines: lateness.missed_deadlines,
+        slack_ns: slack.as_ns(),
+        longest_lateness_ns: lateness.longest.as_ns(),
+    });
+    result.inject_ns = records.inject_time.summary();
+    result.interrupts =
+        Some(Interrupts { raised: *raised, handled: *handled, resignalled: *resignalled });
+    result.hiccups =
+        Some(Hiccupping { support: Some(records.hiccups.summary()), target: None });
+    result.per_packet_times = records.ledger.is_detailed();
+    result.ledger = Some(totals);
+    result.warnings = warnings(&result, &Thresholds::default());
+    if let Some(received) = &finished.received
+        && received.saturated
+    {
+        result.warnings.push(application_saturated(received));
+    }
+    result
+}
+
+fn intervals(plan: &Plan, records: &Records) -> Intervals {
+    Intervals {
+        requested_ns: plan.comparable_interval().map(|span| span.as_ns()),
+        injected: records.injected.stats(),
+        raised: records.raised.stats(),
+        handler: records.handler.stats(),
+    }
+}
+
+fn application_saturated(
+    received: &warikomi_guest::answers::ReceiveTotals,
+) -> warikomi_measure::Warning {
+    warikomi_measure::Warning {
+        what: format!(
+            "the application in the guest was saturated: {} of its {} batches came back full, and \
+             its socket dropped {} packets",
+            received.full_batches, received.batches, received.socket_drops
+        ),
+        mend: "take the driver's success as the driver's; for the application, lengthen the \
+               interval or give it a larger --socket-buffer"
+            .to_owned(),
+    }
+}
+
+/// How long a run may take to drain once its last packet is injected.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);

@@ -1,0 +1,220 @@
+//! The loop that injects, and what comes before and after it.
+
+use std::time::Duration;
+
+use warikomi_clock::{Span, Time};
+use warikomi_guest::answers::ReceiveTotals;
+use warikomi_guest::commands::{Counters, ReceiveRuns, ReceiveStart, ReceiveStatus, ReceiveStop};
+use warikomi_inject::{
+    Addresses, HEADER_BYTES, Injector, Lateness, PAYLOAD_OFFSET, Plan, Step, UDP_PORT,
+};
+use warikomi_measure::Delivery;
+use warikomi_nic::RxCounters;
+use warikomi_target::kernel::KernelTarget;
+use warikomi_target::{Target, TargetError};
+
+use super::records::Records;
+use super::{Application, DRAIN_TIMEOUT, InjectError, Progress};
+use crate::Session;
+
+/// Housekeeping takes a few microseconds; it is done when nothing is due for this long, ...
+const ROOM_FOR_HOUSEKEEPING: Span = Span::from_us(20);
+/// ... not more often than this, ...
+const HOUSEKEEPING_EVERY: Span = Span::from_ms(1);
+/// ... and at the latest after this, due or not: a guest that has panicked must be noticed.
+const HOUSEKEEPING_AT_LAST: Span = Span::from_ms(50);
+
+/// Looking whether the driver has given descriptors back costs the driver cache misses and us
+/// 100 ns or so; it is done when nothing is due for this long.
+const ROOM_FOR_PROGRESS: Span = Span::from_us(3);
+/// Descriptors looked at in one go.
+const PROGRESS_LIMIT: usize = 64;
+
+/// Time from bringing everything into place to the first deadline.
+const LEAD: Span = Span::from_us(200);
+
+/// The application is taken to have everything when nothing came for this long.
+const APPLICATION_QUIET: Duration = Duration::from_millis(30);
+
+/// What a run leaves.
+pub(super) struct Finished {
+    pub(super) records: Records,
+    pub(super) start: Time,
+    pub(super) elapsed: Span,
+    pub(super) lateness: Lateness,
+    pub(super) slack: Span,
+    pub(super) raised: u64,
+    pub(super) handled: u64,
+    pub(super) resignalled: u64,
+    pub(super) stolen_percent: Option<f64>,
+    pub(super) received: Option<ReceiveTotals>,
+}
+
+pub(super) fn carry_out(
+    session: &mut Session,
+    plan: &Plan,
+    application: Application,
+    run_id: u32,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Finished, InjectError> {
+    let target = &mut session.target;
+    let addresses = Addresses::to_guest(target.nic().0.mac_address());
+    start_application(target, plan, application, run_id)?;
+    if let Some(warmup) = plan.warmup_plan() {
+        let mut injector = Injector::new(&warmup, &addresses, !run_id, target.clock().now())?;
+        let mut ignored = Records::new(&warmup, rx_counters(target));
+        spin(target, &mut injector, &mut ignored, &mut |_| ())?;
+        drain(target, &mut ignored)?;
+    }
+    let driver_before = driver_received(target)?;
+    let sent_before = target.counters();
+    session.watch_stolen_time();
+    let target = &mut session.target;
+    let mut records = Records::new(plan, rx_counters(target));
+    target.nic().0.probe().restart(Records::interrupts_to_keep(plan));
+    let start = target.clock().now() + LEAD;
+    let mut injector = Injector::new(plan, &addresses, run_id, start)?;
+    spin(target, &mut injector, &mut records, progress)?;
+    let end = drain(target, &mut records)?;
+    let (raised, handled) = take_interrupts(target, &mut records);
+    let resignalled = target.counters().resignalled - sent_before.resignalled;
+    let stolen_percent = session.stolen_percent();
+    let target = &mut session.target;
+    let received = stop_application(target, &mut records)?;
+    let counted = driver_received(target)?.saturating_sub(driver_before);
+    records.ledger.driver_counter(counted);
+    Ok(Finished {
+        records,
+        start,
+        elapsed: end.since(start),
+        lateness: injector.lateness(),
+        slack: injector.slack(),
+        raised,
+        handled,
+        resignalled,
+        stolen_percent,
+        received: Some(received),
+    })
+}
+
+/// Serves the driver and injects until the plan is carried out.
+fn spin(
+    target: &mut KernelTarget,
+    injector: &mut Injector,
+    records: &mut Records,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(), TargetError> {
+    let clock = target.clock();
+    let total = records.planned;
+    let mut kept_house = clock.now();
+    loop {
+        let now = target.poll()?;
+        records.hiccups.pass(now);
+        let (nic, mut host) = target.nic();
+        match injector.step(&mut host, nic, || clock.now(), records) {
+            Step::Done => return Ok(()),
+            Step::Injected { .. } => {}
+            Step::Idle if injector.next_due().since(now) > ROOM_FOR_PROGRESS => {
+                let counters = nic.rx_progress(&mut host, PROGRESS_LIMIT);
+                records.progress(counters, now);
+            }
+            Step::Idle => {}
+        }
+        let since = now.since(kept_house);
+        let room = injector.next_due().since(now) > ROOM_FOR_HOUSEKEEPING;
+        if since > HOUSEKEEPING_AT_LAST || (room && since > HOUSEKEEPING_EVERY) {
+            target.housekeep()?;
+            progress(Progress { done: injector.injected(), total });
+            kept_house = clock.now();
+            records.hiccups.excuse(kept_house);
+        }
+    }
+}
+
+/// Waits until the driver has taken what is on the ring, or does not any more; returns when it had
+/// taken the last.
+fn drain(target: &mut KernelTarget, records: &mut Records) -> Result<Time, TargetError> {
+    let begun = target.clock().now();
+    let (mut last_change, mut last_left) = (begun, u64::MAX);
+    loop {
+        for _ in 0..64 {
+            target.poll()?;
+        }
+        let (nic, mut host) = target.nic();
+        let (counters, now) = (nic.rx_progress(&mut host, usize::MAX), host.now);
+        let left = records.progress(counters, now);
+        if left != last_left {
+            (last_left, last_change) = (left, now);
+        }
+        if left == 0 || now.since(last_change) > Span::from_ms(DRAIN_TIMEOUT.as_millis() as u64) {
+            return Ok(last_change);
+        }
+        if now.since(begun) > HOUSEKEEPING_EVERY {
+            target.housekeep()?;
+        }
+    }
+}
+
+fn rx_counters(target: &mut KernelTarget) -> RxCounters {
+    let (nic, mut host) = target.nic();
+    nic.rx_progress(&mut host, usize::MAX)
+}
+
+fn take_interrupts(target: &mut KernelTarget, records: &mut Records) -> (u64, u64) {
+    let (nic, _) = target.nic();
+    let probe = nic.probe();
+    records.interrupts(probe.records());
+    (probe.raised_count(), probe.handled_count())
+}
+
+fn start_application(
+    target: &mut KernelTarget,
+    plan: &Plan,
+    application: Application,
+    run_id: u32,
+) -> Result<(), TargetError> {
+    let payload = plan.size_bytes - PAYLOAD_OFFSET;
+    let start = ReceiveStart {
+        buffer_bytes: application.socket_buffer_bytes,
+        max_datagram_bytes: payload.max(HEADER_BYTES) as u32,
+        ..ReceiveStart::on_port(UDP_PORT, run_id)
+    };
+    target.ask(start, Duration::ZERO).map(|_| ())
+}
+
+/// Waits until nothing more reaches the application, then takes what it recorded.
+fn stop_application(
+    target: &mut KernelTarget,
+    records: &mut Records,
+) -> Result<ReceiveTotals, TargetError> {
+    let mut seen = target.ask(ReceiveStatus {}, Duration::ZERO)?.datagrams;
+    loop {
+        target.serve_for(APPLICATION_QUIET)?;
+        let now = target.ask(ReceiveStatus {}, Duration::ZERO)?.datagrams;
+        if std::mem::replace(&mut seen, now) == now {
+            break;
+        }
+    }
+    let totals = target.ask(ReceiveStop {}, Duration::from_secs(2))?;
+    let clock = target.clock();
+    let mut from = 0;
+    while from < totals.runs {
+        let part = ReceiveRuns { from, max: ReceiveRuns::MOST };
+        let runs = target.ask(part, Duration::from_secs(2))?.runs;
+        if runs.is_empty() {
+            break;
+        }
+        from += runs.len() as u64;
+        for run in runs {
+            let at = clock.at(run.2);
+            records.ledger.delivered(Delivery { first: run.0, count: run.1, at });
+        }
+    }
+    Ok(totals)
+}
+
+/// The driver's own count of frames that it has received.
+fn driver_received(target: &mut KernelTarget) -> Result<u64, TargetError> {
+    let counters = target.ask(Counters { interface: None }, Duration::ZERO)?;
+    Ok(counters.interface.get("rx_packets").copied().unwrap_or(0))
+}

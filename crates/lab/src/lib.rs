@@ -1,0 +1,7 @@
+//! The experiments, one module each, and what they share: a [`Session`] is a target with its
+//! driver loaded and its link up.
+
+pub mod inject;
+mod session;
+
+pub use session::{GuestSettings, Session, SessionError, SessionOptions};

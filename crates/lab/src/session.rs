@@ -1,0 +1,261 @@
+//! A target brought up: kernel started, driver bound, interface configured, link up.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use warikomi_clock::{TscClock, TscUnusable};
+use warikomi_guest::answers::{Configured, DriverOrigin, Settings};
+use warikomi_guest::commands::{Configure, LinkUp, LoadDriver, Neighbour, WaitInterface};
+use warikomi_inject::{GUEST_IP, NETWORK_IP, NETWORK_MAC};
+use warikomi_measure::{CpuTimes, Machine, TargetInfo};
+use warikomi_nic::wire::Wire;
+use warikomi_target::cores::{self, Cores};
+use warikomi_target::kernel::{KernelTarget, LaunchOptions};
+use warikomi_target::{Interrupted, Target, TargetError};
+
+/// How long a driver may take to bind once it is loaded.
+pub const BIND_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long the link may take to come up.
+pub const LINK_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Length of the guest's network prefix in bits.
+const PREFIX_BITS: u8 = 24;
+
+/// What an experiment asks of the guest's network settings. What is `None` stays as it is.
+#[derive(Clone, Debug, Default)]
+pub struct GuestSettings {
+    /// Largest IP packet in bytes.
+    pub mtu: Option<u32>,
+    /// Generic receive offload.
+    pub gro: Option<bool>,
+    /// Empty polls before NAPI enables the interrupt again.
+    pub napi_defer_hard_irqs: Option<u32>,
+    /// Time between such polls, in nanoseconds.
+    pub gro_flush_timeout_ns: Option<u64>,
+    /// Interrupt coalescing.
+    pub coalesce: Option<warikomi_guest::commands::Coalesce>,
+}
+
+/// What to bring up.
+#[derive(Clone, Debug)]
+pub struct SessionOptions {
+    /// The kernel, an executable built with `ARCH=um`.
+    pub kernel: PathBuf,
+    /// The initramfs with the agent.
+    pub initramfs: PathBuf,
+    /// The driver, as its kernel calls it.
+    pub driver: String,
+    /// Module parameters for it, each as `name=value`.
+    pub driver_parameters: Vec<String>,
+    /// The NIC model.
+    pub model: String,
+    /// The guest's memory in MB.
+    pub memory_mb: u64,
+    /// The socket on which the kernel finds the NIC; a private one if `None`.
+    pub socket: Option<PathBuf>,
+    /// More for the kernel's command line.
+    pub kernel_arguments: Vec<String>,
+    /// The guest's network settings.
+    pub settings: GuestSettings,
+}
+
+/// Why a session could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// The target failed.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// No clock.
+    #[error(transparent)]
+    Clock(#[from] TscUnusable),
+    /// No NIC of that name.
+    #[error("there is no NIC model '{name}'; there are: {}", known_models())]
+    UnknownModel {
+        /// The name.
+        name: String,
+    },
+    /// The driver cannot drive that NIC.
+    #[error(
+        "the driver '{driver}' does not drive the NIC model '{model}'; choose --driver {}, or \
+         another --model", choices.join(" or --driver ")
+    )]
+    WrongDriver {
+        /// The driver.
+        driver: String,
+        /// The model.
+        model: &'static str,
+        /// Drivers that do.
+        choices: &'static [&'static str],
+    },
+    /// The cores could not be had.
+    #[error("cannot pin the two sides to cores: {0}")]
+    Cores(std::io::Error),
+}
+
+fn known_models() -> String {
+    warikomi_nic::MODELS.iter().map(|model| model.name).collect::<Vec<_>>().join(", ")
+}
+
+/// A target with its driver bound and its link up.
+pub struct Session {
+    /// The target.
+    pub target: KernelTarget,
+    /// What it is, for the result; the settings are those in force.
+    pub info: TargetInfo,
+    /// Where it runs.
+    pub machine: Machine,
+    cores: Cores,
+    cpu_before: Option<CpuTimes>,
+}
+
+impl Session {
+    /// Brings a target up. `status` is told what is being waited for.
+    pub fn start(
+        options: &SessionOptions,
+        wire: Box<dyn Wire>,
+        interrupted: &Interrupted,
+        status: &mut dyn FnMut(&str),
+    ) -> Result<Session, SessionError> {
+        let model = known_model(&options.model)?;
+        if !model.linux_drivers.contains(&options.driver.as_str()) {
+            return Err(SessionError::WrongDriver {
+                driver: options.driver.clone(),
+                model: model.name,
+                choices: model.linux_drivers,
+            });
+        }
+        let nic = warikomi_nic::by_name(model.name, wire)
+            .ok_or_else(|| SessionError::UnknownModel { name: options.model.clone() })?;
+        let clock = TscClock::calibrate()?;
+        let cores = Cores::choose().map_err(SessionError::Cores)?;
+        cores::pin_current_thread(cores.support).map_err(SessionError::Cores)?;
+        let launch = LaunchOptions {
+            kernel: options.kernel.clone(),
+            initramfs: options.initramfs.clone(),
+            memory_mb: options.memory_mb,
+            core: Some(cores.target),
+            socket: options.socket.clone(),
+            extra_arguments: options.kernel_arguments.clone(),
+            shared_core: cores.shared(),
+        };
+        status("starting the kernel");
+        let (mut target, ready) = KernelTarget::start(&launch, nic, clock, interrupted.clone())?;
+        status("binding the driver");
+        let origin = bind(&mut target, options)?;
+        status("bringing the link up");
+        let configured = configure(&mut target, &options.settings)?;
+        link_up(&mut target)?;
+        let mut settings = settings_map(&configured.after);
+        settings.insert("driver_is".into(), serde_json::to_value(origin).unwrap_or_default());
+        let info = TargetInfo {
+            kind: "kernel".into(),
+            driver: options.driver.clone(),
+            model: model.name.into(),
+            kernel: Some(ready.kernel_release),
+            settings,
+        };
+        let machine = describe_machine(cores, &clock);
+        Ok(Session { target, info, machine, cores, cpu_before: None })
+    }
+
+    /// Starts counting the time that the host steals.
+    pub fn watch_stolen_time(&mut self) {
+        self.cpu_before = CpuTimes::read(&core_numbers(self.cores));
+    }
+
+    /// The share of the cores' time that was stolen since
+    /// [`watch_stolen_time`](Self::watch_stolen_time), in percent.
+    pub fn stolen_percent(&self) -> Option<f64> {
+        let now = CpuTimes::read(&core_numbers(self.cores))?;
+        now.stolen_percent_since(self.cpu_before.as_ref()?)
+    }
+
+    /// Ends the target and waits until all of it is gone.
+    pub fn stop(mut self) -> Result<(), TargetError> {
+        self.target.stop()
+    }
+}
+
+fn known_model(name: &str) -> Result<&'static warikomi_nic::ModelInfo, SessionError> {
+    let found = warikomi_nic::MODELS.iter().find(|model| model.name == name);
+    found.copied().ok_or_else(|| SessionError::UnknownModel { name: name.to_owned() })
+}
+
+fn core_numbers(cores: Cores) -> [u32; 2] {
+    [cores.support as u32, cores.target as u32]
+}
+
+fn describe_machine(cores: Cores, clock: &TscClock) -> Machine {
+    Machine {
+        support_cores: vec![cores.support as u32],
+        target_cores: vec![cores.target as u32],
+        tsc_hz: Some(clock.ticks_per_second()),
+        ..Machine::read()
+    }
+}
+
+fn bind(target: &mut KernelTarget, options: &SessionOptions) -> Result<DriverOrigin, TargetError> {
+    let not_bound = |error| match error {
+        TargetError::Refused { message, console, .. } => {
+            TargetError::NotBound { driver: options.driver.clone(), message, console }
+        }
+        other => other,
+    };
+    let load = LoadDriver {
+        name: options.driver.clone(),
+        params: options.driver_parameters.clone(),
+    };
+    let loaded = target.ask(load, BIND_TIMEOUT).map_err(not_bound)?;
+    let wait = WaitInterface {
+        driver: options.driver.clone(),
+        timeout_ms: BIND_TIMEOUT.as_millis() as u64,
+    };
+    target.ask(wait, BIND_TIMEOUT).map_err(not_bound)?;
+    Ok(loaded.origin)
+}
+
+fn configure(
+    target: &mut KernelTarget,
+    settings: &GuestSettings,
+) -> Result<Configured, TargetError> {
+    let wanted = Configure {
+        mtu: settings.mtu,
+        gro: settings.gro,
+        napi_defer_hard_irqs: settings.napi_defer_hard_irqs,
+        gro_flush_timeout_ns: settings.gro_flush_timeout_ns,
+        coalesce: settings.coalesce,
+        ..Configure::report_only()
+    };
+    target.ask(wanted, Duration::ZERO)
+}
+
+fn link_up(target: &mut KernelTarget) -> Result<(), TargetError> {
+    let up = LinkUp {
+        interface: None,
+        address_cidr: Some(format!("{GUEST_IP}/{PREFIX_BITS}")),
+        timeout_ms: LINK_TIMEOUT.as_millis() as u64,
+    };
+    target.ask(up, LINK_TIMEOUT).map_err(|error| match error {
+        TargetError::Refused { message, console, .. } => TargetError::NoLink { message, console },
+        other => other,
+    })?;
+    let mac = NETWORK_MAC.map(|byte| format!("{byte:02x}")).join(":");
+    let neighbour = Neighbour { interface: None, ip: NETWORK_IP.to_string(), mac };
+    target.ask(neighbour, Duration::ZERO).map(|_| ())
+}
+
+/// The settings that decide about a measurement; the full list of offloads would bury them.
+fn settings_map(settings: &Settings) -> Map<String, Value> {
+    let mut map = Map::new();
+    let mut put = |name: &str, value: Value| map.insert(name.to_owned(), value);
+    put("mtu_bytes", settings.mtu.into());
+    put("gro", settings.gro.into());
+    put("napi_defer_hard_irqs", settings.napi_defer_hard_irqs.into());
+    put("gro_flush_timeout_ns", settings.gro_flush_timeout_ns.into());
+    if let Some(coalesce) = &settings.coalesce {
+        put("coalesce", serde_json::to_value(coalesce).unwrap_or_default());
+    }
+    map
+}

@@ -1,0 +1,179 @@
+//! When a loop that should never stop did.
+//!
+//! A loop that spins reads the clock in every pass. If two passes are further apart than any pass
+//! takes, something else had the processor: the host of a virtual machine, an interrupt, another
+//! process. What was measured meanwhile says little about the driver under test.
+
+use serde::{Deserialize, Serialize};
+use warikomi_clock::{Span, Time};
+
+/// A time at which the loop was not running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hiccup {
+    /// The last pass before.
+    pub from: Time,
+    /// The first pass after.
+    pub until: Time,
+}
+
+/// Hiccups of one loop, in figures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HiccupSummary {
+    /// Passes further apart than this count, in nanoseconds.
+    pub threshold_ns: f64,
+    /// How often it happened.
+    pub count: u64,
+    /// Time lost in all, in nanoseconds.
+    pub total_ns: f64,
+    /// The longest, in nanoseconds.
+    pub longest_ns: f64,
+    /// Hiccups whose times are not kept any more, so that nothing could be marked by them.
+    #[serde(default)]
+    pub not_kept: u64,
+}
+
+/// Notices hiccups.
+#[derive(Clone, Debug)]
+pub struct Hiccups {
+    threshold: Span,
+    last: Option<Time>,
+    count: u64,
+    total: Span,
+    longest: Span,
+    kept: Vec<Hiccup>,
+}
+
+impl Default for Hiccups {
+    fn default() -> Self {
+        Hiccups::new(Hiccups::DEFAULT_THRESHOLD)
+    }
+}
+
+impl Hiccups {
+    /// What no pass takes by itself, unless it injects frames of many kilobytes.
+    pub const DEFAULT_THRESHOLD: Span = Span::from_us(2);
+
+    /// How many hiccups are kept with their times: the first so many, 1 MB of them.
+    pub const KEPT: usize = 65_536;
+
+    /// Counts passes further apart than `threshold`.
+    pub fn new(threshold: Span) -> Hiccups {
+        let kept = Vec::with_capacity(Self::KEPT);
+        Hiccups { threshold, last: None, count: 0, total: Span::ZERO, longest: Span::ZERO, kept }
+    }
+
+    /// The loop comes by at `now`. Returns whether it has just hiccupped.
+    #[inline]
+    pub fn pass(&mut self, now: Time) -> bool {
+        let Some(last) = self.last.replace(now) else { return false };
+        if now.since(last) <= self.threshold {
+            return false;
+        }
+        self.note(Hiccup { from: last, until: now });
+        true
+    }
+
+    /// The loop has been away on purpose, or did something that takes long: what lies between the
+    /// last pass and `now` is no hiccup.
+    #[inline]
+    pub fn excuse(&mut self, now: Time) {
+        self.last = Some(now);
+    }
+
+    #[cold]
+    fn note(&mut self, hiccup: Hiccup) {
+        let length = hiccup.until.since(hiccup.from);
+        self.count += 1;
+        self.total = self.total + length;
+        self.longest = self.longest.max(length);
+        if self.kept.len() < Self::KEPT {
+            self.kept.push(hiccup);
+        }
+    }
+
+    /// Hiccups so far. If it has grown between two events, the interval between them is touched.
+    #[inline]
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Whether a kept hiccup overlaps the time from `from` to `until`.
+    pub fn touch(&self, from: Time, until: Time) -> bool {
+        let after = self.kept.partition_point(|hiccup| hiccup.until <= from);
+        self.kept.get(after).is_some_and(|hiccup| hiccup.from < until)
+    }
+
+    /// The hiccups with their times, in order: the first [`Hiccups::KEPT`].
+    pub fn kept(&self) -> &[Hiccup] {
+        &self.kept
+    }
+
+    /// The figures.
+    pub fn summary(&self) -> HiccupSummary {
+        HiccupSummary {
+            threshold_ns: self.threshold.as_ns(),
+            count: self.count,
+            total_ns: self.total.as_ns(),
+            longest_ns: self.longest.as_ns(),
+            not_kept: self.count - self.kept.len() as u64,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn at(ns: u64) -> Time {
+        Time::from_ps(ns * 1_000)
+    }
+
+    #[test]
+    fn a_gap_beyond_the_threshold_counts() {
+        let mut hiccups = Hiccups::default();
+        let passes: Vec<bool> =
+            [0, 2_000, 4_001, 4_100, 10_000].map(|ns| hiccups.pass(at(ns))).into();
+        assert_eq!(passes, [false, false, true, false, true]);
+        let summary = hiccups.summary();
+        assert_eq!((summary.count, summary.total_ns, summary.longest_ns), (2, 7_901.0, 5_900.0));
+    }
+
+    #[test]
+    fn what_was_on_purpose_does_not() {
+        let mut hiccups = Hiccups::default();
+        hiccups.pass(at(0));
+        hiccups.excuse(at(1_000_000));
+        assert!(!hiccups.pass(at(1_000_100)));
+    }
+
+    #[test]
+    fn touching_is_overlapping() {
+        let mut hiccups = Hiccups::default();
+        [0, 10_000, 10_100, 30_000].map(|ns| hiccups.pass(at(ns)));
+        assert!(hiccups.touch(at(5_000), at(5_001)));
+        assert!(hiccups.touch(at(9_000), at(10_050)));
+        assert!(!hiccups.touch(at(10_000), at(10_100)), "only between two");
+        assert!(hiccups.touch(at(10_000), at(10_101)));
+        assert!(!hiccups.touch(at(30_000), at(90_000)));
+    }
+
+    proptest! {
+        #[test]
+        fn marks_what_a_plain_search_marks(
+            gaps in prop::collection::vec(1u64..5_000, 1..100),
+            from in 0u64..100_000,
+            len in 1u64..10_000,
+        ) {
+            let mut hiccups = Hiccups::default();
+            let mut now = 0;
+            for gap in gaps {
+                hiccups.pass(at(now));
+                now += gap;
+            }
+            let (from, until) = (at(from), at(from + len));
+            let plain = hiccups.kept().iter().any(|h| h.from < until && h.until > from);
+            prop_assert_eq!(hiccups.touch(from, until), plain);
+        }
+    }
+}

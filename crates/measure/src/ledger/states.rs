@@ -1,0 +1,118 @@
+//! Half a byte a packet.
+
+use super::{Fate, Outcome};
+
+/// What the support side knows of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum State {
+    NoDescriptor = 0,
+    Filtered = 1,
+    NotReceiving = 2,
+    DmaError = 3,
+    OnRing = 4,
+    Accepted = 5,
+    Abandoned = 6,
+    /// Not zero, so that filling the memory with it touches every page of it, and the loop that
+    /// injects meets no page fault.
+    NotInjected = 7,
+}
+
+/// Set on top of a state when the application has received the packet.
+const DELIVERED: u8 = 8;
+
+const ALL: [State; 8] = [
+    State::NoDescriptor,
+    State::Filtered,
+    State::NotReceiving,
+    State::DmaError,
+    State::OnRing,
+    State::Accepted,
+    State::Abandoned,
+    State::NotInjected,
+];
+
+impl State {
+    pub(super) fn was_on_ring(self) -> bool {
+        matches!(self, State::OnRing | State::Accepted | State::Abandoned)
+    }
+}
+
+impl From<Outcome> for State {
+    #[inline]
+    fn from(outcome: Outcome) -> State {
+        match outcome {
+            Outcome::NoDescriptor => State::NoDescriptor,
+            Outcome::Filtered => State::Filtered,
+            Outcome::NotReceiving => State::NotReceiving,
+            Outcome::DmaError => State::DmaError,
+            Outcome::OnRing => State::OnRing,
+        }
+    }
+}
+
+/// The state of each packet. Sequence numbers must be below `len`.
+#[derive(Debug)]
+pub(super) struct States {
+    halves: Vec<u8>,
+    len: u64,
+}
+
+impl States {
+    pub(super) fn new(len: u64) -> States {
+        let both = State::NotInjected as u8 * 0x11;
+        States { halves: vec![both; len.div_ceil(2) as usize], len }
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
+    #[inline]
+    fn half(&self, sequence: u64) -> u8 {
+        self.halves[(sequence / 2) as usize] >> shift(sequence) & 0xf
+    }
+
+    #[inline]
+    fn set_half(&mut self, sequence: u64, value: u8) {
+        let byte = &mut self.halves[(sequence / 2) as usize];
+        *byte = *byte & !(0xf << shift(sequence)) | value << shift(sequence);
+    }
+
+    #[inline]
+    pub(super) fn get(&self, sequence: u64) -> State {
+        ALL[usize::from(self.half(sequence) & 7)]
+    }
+
+    /// Sets the state and keeps the mark.
+    #[inline]
+    pub(super) fn set(&mut self, sequence: u64, state: State) {
+        self.set_half(sequence, self.half(sequence) & DELIVERED | state as u8);
+    }
+
+    /// Marks a packet as delivered; `false` if it was already.
+    pub(super) fn mark_delivered(&mut self, sequence: u64) -> bool {
+        let half = self.half(sequence);
+        self.set_half(sequence, half | DELIVERED);
+        half & DELIVERED == 0
+    }
+
+    pub(super) fn fate(&self, sequence: u64) -> Fate {
+        let delivered = self.half(sequence) & DELIVERED != 0;
+        match self.get(sequence) {
+            _ if delivered => Fate::Delivered,
+            State::NotInjected => Fate::NotInjected,
+            State::NoDescriptor => Fate::NoDescriptor,
+            State::Filtered => Fate::Filtered,
+            State::NotReceiving => Fate::NotReceiving,
+            State::DmaError => Fate::DmaError,
+            State::OnRing | State::Abandoned => Fate::LostOnRing,
+            State::Accepted => Fate::LostInStack,
+        }
+    }
+}
+
+#[inline]
+fn shift(sequence: u64) -> u32 {
+    (sequence % 2) as u32 * 4
+}

@@ -1,0 +1,224 @@
+use super::*;
+use proptest::prelude::*;
+
+const OUTCOMES: [Outcome; 5] = [
+    Outcome::NoDescriptor,
+    Outcome::Filtered,
+    Outcome::NotReceiving,
+    Outcome::DmaError,
+    Outcome::OnRing,
+];
+
+fn at(ns: u64) -> Time {
+    Time::from_ps(ns * 1_000)
+}
+
+fn packet(sequence: u64, outcome: Outcome) -> Packet {
+    let planned = at(sequence * 100);
+    Packet { sequence, planned, injected: planned + Span::from_ns(7), took: Span::from_ns(3), outcome }
+}
+
+fn ledger(outcomes: &[Outcome]) -> Ledger {
+    let mut ledger = Ledger::new(outcomes.len() as u64);
+    for (sequence, &outcome) in outcomes.iter().enumerate() {
+        ledger.injected(&packet(sequence as u64, outcome));
+    }
+    ledger
+}
+
+fn fates(ledger: &Ledger) -> Vec<Fate> {
+    ledger.rows().map(|row| row.fate).collect()
+}
+
+#[test]
+fn a_count_of_accepted_frames_belongs_to_the_first_on_the_ring() {
+    use Outcome::{NoDescriptor, OnRing};
+    let mut ledger = ledger(&[OnRing, NoDescriptor, OnRing, OnRing]);
+    ledger.progress(2, 0, at(1_000));
+    ledger.delivered(Delivery { first: 2, count: 1, at: at(1_500) });
+    let expected = [Fate::LostInStack, Fate::NoDescriptor, Fate::Delivered, Fate::LostOnRing];
+    assert_eq!(fates(&ledger), expected);
+    let row = ledger.rows().nth(2).unwrap();
+    assert_eq!((row.planned, row.injected, row.took), (Some(at(200)), Some(at(207)), Some(Span::from_ns(3))));
+    assert_eq!((row.accepted, row.delivered), (Some(at(1_000)), Some(at(1_500))));
+    assert_eq!(ledger.check(), Ok(()));
+}
+
+#[test]
+fn frames_of_others_take_their_turn() {
+    let mut ledger = Ledger::new(3);
+    ledger.foreign_on_ring(2);
+    ledger.injected(&packet(0, Outcome::OnRing));
+    ledger.foreign_on_ring(1);
+    ledger.injected(&packet(1, Outcome::OnRing));
+    ledger.progress(3, 0, at(900));
+    assert_eq!(fates(&ledger), [Fate::LostInStack, Fate::LostOnRing, Fate::NotInjected]);
+    ledger.progress(5, 0, at(901));
+    assert_eq!((ledger.foreign_accepted(), ledger.totals().accepted), (3, 2));
+    ledger.driver_counter(5);
+    assert_eq!(ledger.check(), Ok(()));
+    ledger.driver_counter(4);
+    assert!(ledger.check().unwrap_err().to_string().contains("driver's own counter: 1"));
+}
+
+#[test]
+fn what_went_with_the_ring_is_lost_there() {
+    let mut ledger = ledger(&[Outcome::OnRing; 4]);
+    ledger.progress(1, 2, at(5_000));
+    ledger.progress(2, 2, at(6_000));
+    let totals = ledger.totals();
+    assert_eq!((totals.accepted, totals.lost_on_ring, totals.lost_in_stack), (2, 2, 2));
+    assert_eq!(ledger.rows().nth(1).unwrap().accepted, None);
+    assert_eq!(ledger.rows().nth(3).unwrap().accepted, Some(at(6_000)));
+}
+
+#[test]
+fn a_packet_that_arrived_was_accepted_whatever_the_count_says() {
+    let mut ledger = ledger(&[Outcome::OnRing; 2]);
+    ledger.delivered(Delivery { first: 0, count: 2, at: at(1_000) });
+    let totals = ledger.totals();
+    assert_eq!((totals.accepted, totals.delivered, totals.unaccounted), (2, 2, 0));
+    ledger.progress(2, 0, at(2_000));
+    assert_eq!(ledger.totals(), totals, "the count may come later");
+}
+
+#[test]
+fn every_contradiction_is_named() {
+    let mut ledger = ledger(&[Outcome::OnRing, Outcome::Filtered]);
+    ledger.injected(&packet(0, Outcome::OnRing));
+    ledger.injected(&packet(9, Outcome::OnRing));
+    ledger.progress(3, 0, at(1));
+    ledger.progress(2, 0, at(1));
+    ledger.delivered(Delivery { first: 0, count: 1, at: at(1) });
+    ledger.delivered(Delivery { first: 0, count: u64::MAX, at: at(1) });
+    let totals = ledger.totals();
+    let expected = Contradictions {
+        injected_out_of_order: 2,
+        counter_went_back: 1,
+        accepted_never_on_ring: 2,
+        delivered_out_of_range: u64::MAX - 2,
+        delivered_never_on_ring: 1,
+        delivered_twice: 1,
+        ..Contradictions::default()
+    };
+    assert_eq!(totals.contradictions, expected);
+    assert_eq!(totals.unaccounted, u64::MAX, "stops at the top");
+    assert!(totals.adds_up() && totals.check().is_err());
+}
+
+#[test]
+fn a_target_that_claims_everything_for_ever_costs_little() {
+    let mut ledger = Ledger::new(50_000_000);
+    for sequence in 0..1_000 {
+        ledger.injected(&packet(sequence, Outcome::OnRing));
+    }
+    for _ in 0..1_000_000 {
+        ledger.delivered(Delivery { first: 0, count: 1_000, at: at(1) });
+        ledger.delivered(Delivery { first: 1_000, count: u64::MAX, at: at(1) });
+    }
+    assert!(ledger.check().is_err());
+}
+
+#[test]
+fn a_long_run_keeps_no_times_and_says_so() {
+    let mut ledger = Ledger::new(Ledger::DETAILED_ROWS + 1);
+    ledger.injected(&packet(0, Outcome::OnRing));
+    ledger.progress(1, 0, at(1));
+    assert!(!ledger.is_detailed());
+    let row = ledger.rows().next().unwrap();
+    assert_eq!((row.fate, row.planned, row.accepted), (Fate::LostInStack, None, None));
+}
+
+#[test]
+fn a_time_that_does_not_fit_is_unknown_and_not_invented() {
+    let mut ledger = Ledger::new(1);
+    ledger.injected(&Packet { took: Span::from_ms(5), ..packet(0, Outcome::OnRing) });
+    ledger.progress(1, 0, at(10_000_000_000));
+    let row = ledger.rows().next().unwrap();
+    assert_eq!((row.took, row.accepted, row.fate), (None, None, Fate::LostInStack));
+}
+
+/// Anything that can happen to a ledger, sensible or not.
+#[derive(Clone, Debug)]
+enum Event {
+    Injected(u64, Outcome),
+    Next(Outcome),
+    Foreign(u64),
+    Progress(u64, u64),
+    Delivered(u64, u64),
+    DriverCounter(u64),
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let outcome = || prop::sample::select(OUTCOMES.to_vec());
+    let number = || prop_oneof![8 => 0u64..60, 1 => any::<u64>()];
+    let event = prop_oneof![
+        8 => outcome().prop_map(Event::Next),
+        1 => (number(), outcome()).prop_map(|(sequence, outcome)| Event::Injected(sequence, outcome)),
+        1 => (0u64..3).prop_map(Event::Foreign),
+        3 => (number(), number()).prop_map(|(a, b)| Event::Progress(a, b)),
+        3 => (number(), number()).prop_map(|(first, count)| Event::Delivered(first, count)),
+        1 => number().prop_map(Event::DriverCounter),
+    ];
+    prop::collection::vec(event, 0..120)
+}
+
+fn apply(ledger: &mut Ledger, event: &Event) {
+    match *event {
+        Event::Injected(sequence, outcome) => ledger.injected(&packet(sequence % 1_000, outcome)),
+        Event::Next(outcome) => ledger.injected(&packet(ledger.injected_count(), outcome)),
+        Event::Foreign(count) => ledger.foreign_on_ring(count),
+        Event::Progress(accepted, abandoned) => ledger.progress(accepted, abandoned, at(9_999)),
+        Event::Delivered(first, count) => {
+            ledger.delivered(Delivery { first, count, at: at(9_999) });
+        }
+        Event::DriverCounter(packets) => ledger.driver_counter(packets),
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_columns_always_add_up(planned in 0u64..50, events in events()) {
+        let mut ledger = Ledger::new(planned);
+        for event in &events {
+            apply(&mut ledger, event);
+            prop_assert!(ledger.totals().adds_up(), "after {event:?}: {:?}", ledger.totals());
+        }
+        let totals = ledger.totals();
+        prop_assert_eq!(totals.planned, planned);
+        prop_assert_eq!(totals.unaccounted, totals.contradictions.sum());
+        prop_assert_eq!(ledger.rows().count() as u64, planned);
+        let delivered = ledger.rows().filter(|row| row.fate == Fate::Delivered).count();
+        prop_assert_eq!(delivered as u64, totals.delivered);
+    }
+
+    #[test]
+    fn a_truthful_history_leaves_nothing_unaccounted(
+        outcomes in prop::collection::vec(prop::sample::select(OUTCOMES.to_vec()), 1..200),
+        taken in 0.0f64..=1.0,
+        arrived in prop::collection::vec(any::<bool>(), 200),
+    ) {
+        let mut ledger = ledger(&outcomes);
+        let ring: Vec<u64> = (0..outcomes.len() as u64)
+            .filter(|&sequence| outcomes[sequence as usize] == Outcome::OnRing)
+            .collect();
+        let accepted = (ring.len() as f64 * taken) as u64;
+        // Counts come little by little, and may be older than the deliveries.
+        for count in 0..=accepted / 2 {
+            ledger.progress(count, 0, at(50_000));
+        }
+        let mut delivered = 0;
+        for &sequence in &ring[..accepted as usize] {
+            if arrived[sequence as usize] {
+                ledger.delivered(Delivery { first: sequence, count: 1, at: at(60_000) });
+                delivered += 1;
+            }
+        }
+        ledger.progress(accepted, 0, at(70_000));
+        ledger.driver_counter(accepted);
+        prop_assert_eq!(ledger.check(), Ok(()));
+        let totals = ledger.totals();
+        prop_assert_eq!((totals.accepted, totals.delivered), (accepted, delivered));
+        prop_assert_eq!(totals.on_ring(), ring.len() as u64);
+    }
+}

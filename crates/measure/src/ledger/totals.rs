@@ -1,0 +1,171 @@
+//! The ledger's columns.
+
+use serde::{Deserialize, Serialize};
+
+use super::Fate;
+use super::states::States;
+
+/// What became of a run's packets, counted.
+///
+/// `planned` = `injected` + `not_injected`;
+/// `injected` = `no_descriptor` + `filtered` + `dma_error` + `delivered` + `lost`;
+/// `accepted` = `delivered` + `lost_in_stack`; `lost` = `lost_on_ring` + `lost_in_stack`.
+/// [`Totals::adds_up`] says whether it is so, which matters where the figures come from a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Packets that the plan asked for.
+    pub planned: u64,
+    /// Packets that were given to the NIC.
+    pub injected: u64,
+    /// Packets that were not, because the run was cut short.
+    #[serde(default)]
+    pub not_injected: u64,
+    /// Missed by the NIC, because no receive descriptor was free.
+    pub no_descriptor: u64,
+    /// Not let in by the NIC, because of its filter or because the receiver was off.
+    pub filtered: u64,
+    /// Of `filtered`: because the receiver was off.
+    #[serde(default)]
+    pub not_receiving: u64,
+    /// Not written by the NIC, because descriptor or buffer could not be reached.
+    pub dma_error: u64,
+    /// Accepted by the driver.
+    pub accepted: u64,
+    /// Received by the application.
+    pub delivered: u64,
+    /// Put on the ring by the NIC and not received by the application.
+    pub lost: u64,
+    /// Of `lost`: never accepted by the driver.
+    #[serde(default)]
+    pub lost_on_ring: u64,
+    /// Of `lost`: accepted by the driver.
+    #[serde(default)]
+    pub lost_in_stack: u64,
+    /// Facts that contradict these columns. Anything but 0 is a bug in Warikomi.
+    pub unaccounted: u64,
+    /// Which facts these are.
+    #[serde(default, skip_serializing_if = "Contradictions::are_none")]
+    pub contradictions: Contradictions,
+}
+
+/// Facts that contradict the ledger, by kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Contradictions {
+    /// Packets injected twice, out of order, or beyond the plan.
+    pub injected_out_of_order: u64,
+    /// Frames of others that went on the ring at too many places to remember.
+    pub foreign_not_placed: u64,
+    /// Times that a count of accepted or abandoned frames went back.
+    pub counter_went_back: u64,
+    /// Frames accepted or abandoned beyond those on the ring.
+    pub accepted_never_on_ring: u64,
+    /// Sequence numbers delivered that no packet has.
+    pub delivered_out_of_range: u64,
+    /// Packets delivered that never went on the ring.
+    pub delivered_never_on_ring: u64,
+    /// Packets delivered again.
+    pub delivered_twice: u64,
+    /// By how much the driver's own counter differs from `accepted`.
+    pub driver_counter_differs: u64,
+}
+
+/// The ledger does not account for everything.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{count} facts do not fit the ledger, which is a bug in Warikomi, not in the driver; please \
+     report it with the run's directory: {kinds}"
+)]
+pub struct Unaccounted {
+    /// How many facts.
+    pub count: u64,
+    /// Of which kinds, and how many of each.
+    pub kinds: String,
+}
+
+impl Contradictions {
+    /// Every kind with its name.
+    pub fn by_kind(&self) -> [(&'static str, u64); 8] {
+        [
+            ("injected out of order", self.injected_out_of_order),
+            ("frames of others at too many places", self.foreign_not_placed),
+            ("a counter of the NIC went back", self.counter_went_back),
+            ("accepted but never on the ring", self.accepted_never_on_ring),
+            ("delivered but no such packet", self.delivered_out_of_range),
+            ("delivered but never on the ring", self.delivered_never_on_ring),
+            ("delivered twice", self.delivered_twice),
+            ("difference from the driver's own counter", self.driver_counter_differs),
+        ]
+    }
+
+    /// All of them.
+    pub fn sum(&self) -> u64 {
+        self.by_kind().iter().fold(0, |sum, (_, count)| sum.saturating_add(*count))
+    }
+
+    fn are_none(&self) -> bool {
+        *self == Contradictions::default()
+    }
+}
+
+impl Totals {
+    pub(super) fn from_states(states: &States) -> Totals {
+        let mut totals = Totals { planned: states.len(), ..Totals::default() };
+        for sequence in 0..states.len() {
+            let column = match states.fate(sequence) {
+                Fate::NotInjected => &mut totals.not_injected,
+                Fate::NoDescriptor => &mut totals.no_descriptor,
+                Fate::Filtered => &mut totals.filtered,
+                Fate::NotReceiving => &mut totals.not_receiving,
+                Fate::DmaError => &mut totals.dma_error,
+                Fate::LostOnRing => &mut totals.lost_on_ring,
+                Fate::LostInStack => &mut totals.lost_in_stack,
+                Fate::Delivered => &mut totals.delivered,
+            };
+            *column += 1;
+        }
+        totals.filtered += totals.not_receiving;
+        totals.injected = totals.planned - totals.not_injected;
+        totals.lost = totals.lost_on_ring + totals.lost_in_stack;
+        totals.accepted = totals.delivered + totals.lost_in_stack;
+        totals
+    }
+
+    pub(super) fn with(self, contradictions: Contradictions) -> Totals {
+        Totals { unaccounted: contradictions.sum(), contradictions, ..self }
+    }
+
+    /// Packets that went on the ring.
+    pub fn on_ring(&self) -> u64 {
+        self.delivered.saturating_add(self.lost)
+    }
+
+    /// Whether every packet is in exactly one column.
+    pub fn adds_up(&self) -> bool {
+        let sum = |columns: &[u64]| columns.iter().try_fold(0u64, |sum, &n| sum.checked_add(n));
+        let leaves = [self.no_descriptor, self.filtered, self.dma_error, self.delivered, self.lost];
+        sum(&[self.injected, self.not_injected]) == Some(self.planned)
+            && sum(&leaves) == Some(self.injected)
+            && sum(&[self.delivered, self.lost_in_stack]) == Some(self.accepted)
+            && sum(&[self.lost_on_ring, self.lost_in_stack]) == Some(self.lost)
+            && self.not_receiving <= self.filtered
+    }
+
+    /// An error if anything is unaccounted for.
+    pub fn check(&self) -> Result<(), Unaccounted> {
+        if self.unaccounted == 0 && self.adds_up() {
+            return Ok(());
+        }
+        let mut kinds: Vec<String> = self
+            .contradictions
+            .by_kind()
+            .iter()
+            .filter(|(_, count)| *count > 0)
+            .map(|(kind, count)| format!("{kind}: {count}"))
+            .collect();
+        if !self.adds_up() {
+            kinds.push("the columns do not add up".to_owned());
+        }
+        Err(Unaccounted { count: self.unaccounted.max(1), kinds: kinds.join("; ") })
+    }
+}

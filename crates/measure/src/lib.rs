@@ -1,0 +1,30 @@
+//! What was seen, and what can be said about it.
+//!
+//! A [`Ledger`] says what became of each packet, an [`IntervalRecorder`] how far apart things came,
+//! [`Hiccups`] when the loop that watched all this was itself not running, [`Machine`] where.
+//! [`RunResult`] is all of it in the form in which it is kept, and [`RunDirectory`] the place.
+//!
+//! Nothing here knows of NICs, targets or plans, and nothing reads a clock.
+
+mod distribution;
+mod hiccup;
+mod intervals;
+mod ledger;
+mod machine;
+mod result;
+mod run_directory;
+mod warnings;
+
+pub use distribution::{Distribution, Samples};
+pub use hiccup::{Hiccup, HiccupSummary, Hiccups};
+pub use intervals::{IntervalRecorder, IntervalStats};
+pub use ledger::{
+    Contradictions, Delivery, Fate, Ledger, Outcome, Packet, Row, Totals, Unaccounted,
+};
+pub use machine::{CpuTimes, Machine, parse};
+pub use result::{
+    Hiccupping, Interrupts, Intervals, Pacing, ReadError, RunResult, SCHEMA, Success,
+    TargetInfo, TimeBase, Warning,
+};
+pub use run_directory::{RunDirectory, WriteError, utc_stamp};
+pub use warnings::{Thresholds, warnings};

@@ -1,0 +1,253 @@
+//! Where a measurement was made.
+//!
+//! The parsers are functions of text, and the reader is the thin layer that finds the text.
+
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+/// The machine, and what it granted us.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Machine {
+    /// The processor's name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_model: Option<String>,
+    /// Logical cores that are on line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub logical_cores: Option<u32>,
+    /// The host's kernel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
+    /// Whether it is a virtual machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub virtualised: Option<bool>,
+    /// Cores that the support side is pinned to; empty if it is not pinned.
+    pub support_cores: Vec<u32>,
+    /// Cores that the target is pinned to; empty if it is not pinned.
+    pub target_cores: Vec<u32>,
+    /// Cores that the host's scheduler leaves alone.
+    pub isolated_cores: Vec<u32>,
+    /// The frequency governor of the support side's core; absent where there is none, as in most
+    /// virtual machines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub governor: Option<String>,
+    /// Time that the host of this virtual machine gave to others while the run lasted, in percent
+    /// of the time of the cores used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stolen_percent: Option<f64>,
+    /// Real-time priority of the support side's thread, 1 to 99; absent if it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rt_priority: Option<u32>,
+    /// Huge pages set aside, in all sizes' default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub huge_pages: Option<u64>,
+    /// Ticks of the time stamp counter in a second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tsc_hz: Option<f64>,
+}
+
+impl Machine {
+    /// Looks at this machine. What the system does not tell is left out; cores, stolen time and
+    /// the counter's speed are for the caller to add.
+    pub fn read() -> Machine {
+        Machine::read_below(Path::new("/"))
+    }
+
+    /// Like [`Machine::read`], from `proc` and `sys` below `root`.
+    pub fn read_below(root: &Path) -> Machine {
+        let text = |path: &str| fs::read_to_string(root.join(path)).ok();
+        let cpuinfo = text("proc/cpuinfo").unwrap_or_default();
+        Machine {
+            cpu_model: parse::cpu_model(&cpuinfo),
+            logical_cores: parse::logical_cores(&cpuinfo),
+            kernel: text("proc/sys/kernel/osrelease").map(|kernel| kernel.trim().to_owned()),
+            virtualised: parse::virtualised(&cpuinfo),
+            isolated_cores: text("sys/devices/system/cpu/isolated")
+                .and_then(|list| parse::core_list(&list))
+                .unwrap_or_default(),
+            governor: text("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+                .map(|governor| governor.trim().to_owned()),
+            rt_priority: text("proc/thread-self/stat").and_then(|stat| parse::rt_priority(&stat)),
+            huge_pages: text("proc/meminfo").and_then(|memory| parse::huge_pages(&memory)),
+            ..Machine::default()
+        }
+    }
+}
+
+/// What a core did since the system started, in clock ticks (`/proc/stat`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuTimes {
+    /// All of its time.
+    pub total: u64,
+    /// Of this, what the host gave to others.
+    pub stolen: u64,
+}
+
+impl CpuTimes {
+    /// The time of these cores together, now; of all cores if none is named. `None` where the
+    /// system does not tell.
+    pub fn read(cores: &[u32]) -> Option<CpuTimes> {
+        parse::cpu_times(&fs::read_to_string("/proc/stat").ok()?, cores)
+    }
+
+    /// The share that was stolen since `before`, in percent; `None` if no tick has passed.
+    pub fn stolen_percent_since(&self, before: &CpuTimes) -> Option<f64> {
+        let total = self.total.checked_sub(before.total).filter(|&ticks| ticks > 0)?;
+        let stolen = self.stolen.saturating_sub(before.stolen).min(total);
+        Some(100.0 * stolen as f64 / total as f64)
+    }
+}
+
+/// From the kernel's texts to values. What a text does not say is `None`.
+pub mod parse {
+    use super::CpuTimes;
+
+    /// More cores than any machine has; a list that names more is not one.
+    const MAX_CORES: u32 = 65_536;
+
+    fn value<'a>(cpuinfo: &'a str, key: &str) -> Option<&'a str> {
+        cpuinfo.lines().find_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            (name.trim() == key).then(|| value.trim())
+        })
+    }
+
+    /// The processor's name, from `/proc/cpuinfo`.
+    pub fn cpu_model(cpuinfo: &str) -> Option<String> {
+        value(cpuinfo, "model name").filter(|name| !name.is_empty()).map(str::to_owned)
+    }
+
+    /// How many cores `/proc/cpuinfo` lists.
+    pub fn logical_cores(cpuinfo: &str) -> Option<u32> {
+        let cores = cpuinfo.lines().filter(|line| {
+            line.split_once(':').is_some_and(|(name, _)| name.trim() == "processor")
+        });
+        u32::try_from(cores.count()).ok().filter(|&cores| cores > 0)
+    }
+
+    /// Whether the processor's flags in `/proc/cpuinfo` tell of a hypervisor.
+    pub fn virtualised(cpuinfo: &str) -> Option<bool> {
+        value(cpuinfo, "flags").map(|flags| flags.split(' ').any(|flag| flag == "hypervisor"))
+    }
+
+    /// A list of cores as the kernel writes them: `0,2-3`.
+    pub fn core_list(text: &str) -> Option<Vec<u32>> {
+        let mut cores = Vec::new();
+        for part in text.trim().split(',').filter(|part| !part.is_empty()) {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+            if first > last || last >= MAX_CORES || cores.len() > MAX_CORES as usize {
+                return None;
+            }
+            cores.extend(first..=last);
+        }
+        Some(cores)
+    }
+
+    /// The times of the named cores together, from `/proc/stat`; of all if none is named.
+    ///
+    /// The columns are user, nice, system, idle, iowait, irq, softirq, steal, guest and guest_nice
+    /// (proc_stat(5)); the last two are contained in the first two.
+    pub fn cpu_times(stat: &str, cores: &[u32]) -> Option<CpuTimes> {
+        const STEAL: usize = 7;
+        let mut sum = CpuTimes::default();
+        let mut found = 0;
+        for line in stat.lines() {
+            let mut words = line.split_ascii_whitespace();
+            let Some(core) = words.next().and_then(|name| name.strip_prefix("cpu")) else {
+                continue;
+            };
+            let wanted = if cores.is_empty() {
+                core.is_empty()
+            } else {
+                core.parse().is_ok_and(|core| cores.contains(&core))
+            };
+            if !wanted {
+                continue;
+            }
+            let ticks: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
+            sum.stolen = sum.stolen.saturating_add(*ticks.get(STEAL)?);
+            sum.total = ticks[..=STEAL].iter().fold(sum.total, |sum, &n| sum.saturating_add(n));
+            found += 1;
+        }
+        (found > 0).then_some(sum)
+    }
+
+    /// A thread's real-time priority, from `/proc/thread-self/stat` (field 40 of proc_pid_stat(5));
+    /// `None` if it has none. The second field, the name, may contain anything, so counting starts
+    /// behind the last parenthesis.
+    pub fn rt_priority(stat: &str) -> Option<u32> {
+        const FIELDS_BEFORE: usize = 40 - 3;
+        let (_, behind_name) = stat.rsplit_once(')')?;
+        let field = behind_name.split_ascii_whitespace().nth(FIELDS_BEFORE)?;
+        field.parse().ok().filter(|&priority| priority > 0)
+    }
+
+    /// Huge pages of the default size that are set aside, from `/proc/meminfo`.
+    pub fn huge_pages(meminfo: &str) -> Option<u64> {
+        value(meminfo, "HugePages_Total")?.parse().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const CPUINFO: &str = "processor\t: 0\nmodel name\t: Some CPU @ 2.5GHz\nflags\t\t: fpu tsc \
+                           hypervisor\n\nprocessor\t: 1\nmodel name\t: Some CPU @ 2.5GHz\n";
+    const STAT: &str = "cpu  10 0 10 70 0 0 0 10 0 0\ncpu0 5 0 5 30 0 0 0 8 0 0\n\
+                        cpu1 5 0 5 40 0 0 0 2 0 0\nintr 12 0\n";
+
+    #[test]
+    fn reads_what_the_kernel_writes() {
+        assert_eq!(parse::cpu_model(CPUINFO).as_deref(), Some("Some CPU @ 2.5GHz"));
+        assert_eq!(parse::logical_cores(CPUINFO), Some(2));
+        assert_eq!(parse::virtualised(CPUINFO), Some(true));
+        assert_eq!(parse::core_list("0,2-4\n"), Some(vec![0, 2, 3, 4]));
+        assert_eq!(parse::core_list("\n"), Some(vec![]));
+        assert_eq!(parse::cpu_times(STAT, &[]), Some(CpuTimes { total: 100, stolen: 10 }));
+        assert_eq!(parse::cpu_times(STAT, &[1]), Some(CpuTimes { total: 52, stolen: 2 }));
+        assert_eq!(parse::huge_pages("MemTotal: 5 kB\nHugePages_Total:      64\n"), Some(64));
+    }
+
+    #[test]
+    fn a_name_with_parentheses_does_not_shift_the_fields() {
+        let fields: Vec<String> = (4..=52).map(|n| n.to_string()).collect();
+        let stat = format!("17 (a) b) R {}", fields.join(" "));
+        assert_eq!(parse::rt_priority(&stat), Some(40));
+    }
+
+    #[test]
+    fn stolen_time_is_a_share_of_what_passed() {
+        let (before, after) =
+            (CpuTimes { total: 100, stolen: 10 }, CpuTimes { total: 300, stolen: 15 });
+        assert_eq!(after.stolen_percent_since(&before), Some(2.5));
+        assert_eq!(before.stolen_percent_since(&before), None);
+        assert_eq!(before.stolen_percent_since(&after), None);
+    }
+
+    #[test]
+    fn this_machine_tells_something() {
+        let machine = Machine::read();
+        assert!(machine.logical_cores.is_some_and(|cores| cores > 0));
+        assert!(machine.kernel.is_some());
+        assert_eq!(Machine::read_below(Path::new("/nonexistent")), Machine::default());
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics_on_any_text(text in "[a-z0-9 :(),\\-\n\t]*", cores in prop::collection::vec(0u32..4, 0..3)) {
+            let _ = parse::cpu_model(&text);
+            let _ = parse::logical_cores(&text);
+            let _ = parse::virtualised(&text);
+            let _ = parse::core_list(&text);
+            let _ = parse::rt_priority(&text);
+            let _ = parse::huge_pages(&text);
+            let _ = parse::cpu_times(&text, &cores);
+            let _ = parse::cpu_times(&format!("cpu0 {text}\ncpu {text}"), &cores);
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! The result of an experiment, in the form in which it is kept.
+//!
+//! A figure that does not apply, or that the time base cannot support, is absent: every such field
+//! is an `Option` that is left out of the file.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{Distribution, HiccupSummary, IntervalStats, Machine, Totals};
+
+/// The version of the form. It grows when a field changes its meaning or goes; a field that is
+/// added does not change it.
+pub const SCHEMA: u32 = 1;
+
+/// The longest result that is read, in bytes.
+const MAX_RESULT_BYTES: usize = 64 * 1024 * 1024;
+
+/// Where time came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TimeBase {
+    /// The processor's time stamp counter.
+    Real,
+    /// A calendar: every cost is declared.
+    Virtual,
+}
+
+/// What was tested.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TargetInfo {
+    /// `kernel`, `process` or `vm`.
+    pub kind: String,
+    /// The driver's name, as its system calls it.
+    pub driver: String,
+    /// The NIC model's name.
+    pub model: String,
+    /// The version of the kernel that ran the driver.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
+    /// Settings in force in the target, such as `gro` and `napi_defer_hard_irqs`, as it reported
+    /// them.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub settings: Map<String, Value>,
+}
+
+/// Shares (0 to 1) of the injected packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Success {
+    /// Accepted by the driver.
+    pub driver: f64,
+    /// Received by the application; absent where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_to_end: Option<f64>,
+}
+
+impl Success {
+    /// The shares of a run; `None` if nothing was injected.
+    pub fn of(totals: &Totals) -> Option<Success> {
+        let share = |packets: u64| packets as f64 / totals.injected as f64;
+        (totals.injected > 0).then(|| Success {
+            driver: share(totals.accepted),
+            end_to_end: Some(share(totals.delivered)),
+        })
+    }
+}
+
+/// Intervals at three places, all in nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Intervals {
+    /// What was asked for; absent where no single interval was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requested_ns: Option<f64>,
+    /// Between injections (of a burst: of its first packet).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub injected: Option<IntervalStats>,
+    /// Between rises of the interrupt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub raised: Option<IntervalStats>,
+    /// Between first reads of the interrupt status by the driver's handler.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handler: Option<IntervalStats>,
+}
+
+/// How well the schedule was kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Pacing {
+    /// Packets that went out later than their deadline and the slack.
+    pub missed_deadlines: u64,
+    /// The slack, in nanoseconds.
+    pub slack_ns: f64,
+    /// The longest that a packet was late, in nanoseconds, also within the slack.
+    pub longest_lateness_ns: f64,
+}
+
+/// Interrupts, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interrupts {
+    /// Times that the NIC's interrupt rose.
+    pub raised: u64,
+    /// Of these: times that the driver came to read the status before it rose again.
+    pub handled: u64,
+    /// Times that the target had to be woken again for an interrupt that it had been told of.
+    pub resignalled: u64,
+}
+
+/// Hiccups of the loops on either side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Hiccupping {
+    /// Of the loop that plays the NIC.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub support: Option<HiccupSummary>,
+    /// Of the application in the target, if it spins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<HiccupSummary>,
+}
+
+/// Something about a measurement that makes it worth less than it could be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warning {
+    /// What is wrong.
+    pub what: String,
+    /// What to do about it.
+    pub mend: String,
+}
+
+/// The result of an experiment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunResult {
+    /// Which experiment: `inject`, `sweep` and so on.
+    pub experiment: String,
+    /// The version of this form; see [`SCHEMA`].
+    pub schema: u32,
+    /// The version of Warikomi that wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Where time came from.
+    pub time_base: TimeBase,
+    /// Where it ran.
+    pub machine: Machine,
+    /// What was tested.
+    pub target: TargetInfo,
+    /// The plan, by the names that its file has.
+    #[serde(default)]
+    pub plan: Map<String, Value>,
+    /// What became of each packet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ledger: Option<Totals>,
+    /// Shares of the injected packets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub success: Option<Success>,
+    /// Intervals at three places.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub intervals: Option<Intervals>,
+    /// How well the schedule was kept; absent for a plan that is as fast as possible.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pacing: Option<Pacing>,
+    /// Bits of frames, without check sequences, that the driver accepted in a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throughput_bps: Option<f64>,
+    /// Time to inject a packet (update descriptor, place packet, request interrupt), in
+    /// nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inject_ns: Option<Distribution>,
+    /// Interrupts, counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interrupts: Option<Interrupts>,
+    /// Hiccups of the loops on either side.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hiccups: Option<Hiccupping>,
+    /// Whether `samples.csv` has the times of each packet. `false` in runs with too many packets
+    /// for that: then these figures are all there is.
+    #[serde(default)]
+    pub per_packet_times: bool,
+    /// What makes it worth less than it could be.
+    #[serde(default)]
+    pub warnings: Vec<Warning>,
+    /// The table of an experiment that makes one: an object a row, units in the names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<Vec<Map<String, Value>>>,
+}
+
+/// Why a file is not a result that can be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// Not JSON, or cut off.
+    #[error("this is not a result: {0}; is the file complete, and is it a result.json?")]
+    NotJson(serde_json::Error),
+    /// JSON, but of something else.
+    #[error("this JSON is not a result of Warikomi: it has no number \"schema\"")]
+    Foreign,
+    /// Written in a form that this version does not know.
+    #[error(
+        "this result is in form {found}, and this version of Warikomi reads form {SCHEMA}; read \
+         it with the version that wrote it{}", version_hint(written_by.as_deref())
+    )]
+    OtherSchema {
+        /// The form.
+        found: u64,
+        /// The version that wrote it, if it says so.
+        written_by: Option<String>,
+    },
+    /// The right form, but something in it is missing or wrong.
+    #[error("this result is damaged: {0}; run the experiment again from its plan.toml")]
+    Damaged(serde_json::Error),
+    /// Figures that contradict each other.
+    #[error("the ledger of this result does not add up; somebody or something has changed it")]
+    DoesNotAddUp,
+    /// Too big.
+    #[error("a result of {0} bytes is too big to be one")]
+    TooBig(usize),
+}
+
+fn version_hint(written_by: Option<&str>) -> String {
+    written_by.map(|version| format!(", {version}")).unwrap_or_default()
+}
+
+impl RunResult {
+    /// A result with nothing measured yet.
+    pub fn new(experiment: &str, time_base: TimeBase, machine: Machine) -> RunResult {
+        RunResult {
+            experiment: experiment.to_owned(),
+            schema: SCHEMA,
+            version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+            time_base,
+            machine,
+            target: TargetInfo::default(),
+            plan: Map::new(),
+            ledger: None,
+            success: None,
+            intervals: None,
+            pacing: None,
+            throughput_bps: None,
+            inject_ns: None,
+            interrupts: None,
+            hiccups: None,
+            per_packet_times: false,
+            warnings: Vec::new(),
+            rows: None,
+        }
+    }
+
+    /// The result as it is written to `result.json`.
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self)
+            .expect("a result has string keys only, and writing to a string does not fail");
+        text.push('\n');
+        text
+    }
+
+    /// Reads a result, which may come from anywhere.
+    pub fn from_json(text: &str) -> Result<RunResult, ReadError> {
+        if text.len() > MAX_RESULT_BYTES {
+            return Err(ReadError::TooBig(text.len()));
+        }
+        let value: Value = serde_json::from_str(text).map_err(ReadError::NotJson)?;
+        let found = value.get("schema").and_then(Value::as_u64).ok_or(ReadError::Foreign)?;
+        if found != u64::from(SCHEMA) {
+            let written_by = value.get("version").and_then(Value::as_str).map(str::to_owned);
+            return Err(ReadError::OtherSchema { found, written_by });
+        }
+        let result: RunResult = serde_json::from_value(value).map_err(ReadError::Damaged)?;
+        if result.ledger.as_ref().is_some_and(|ledger| !ledger.adds_up()) {
+            return Err(ReadError::DoesNotAddUp);
+        }
+        Ok(result)
+    }
+
+    /// A number of the plan, by its name in the plan's file.
+    pub fn plan_number(&self, name: &str) -> Option<f64> {
+        self.plan.get(name).and_then(Value::as_f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn example() -> RunResult {
+        let mut result = RunResult::new("inject", TimeBase::Real, Machine::default());
+        result.ledger = Some(Totals {
+            planned: 10,
+            injected: 10,
+            no_descriptor: 1,
+            accepted: 9,
+            delivered: 8,
+            lost: 1,
+            lost_in_stack: 1,
+            ..Totals::default()
+        });
+        result.success = Success::of(result.ledger.as_ref().unwrap());
+        result
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        assert_eq!(RunResult::from_json(&example().to_json()).unwrap(), example());
+    }
+
+    #[test]
+    fn what_does_not_apply_is_absent() {
+        let json: Value = serde_json::from_str(&example().to_json()).unwrap();
+        let object = json.as_object().unwrap();
+        assert!(!object.contains_key("intervals") && !object.contains_key("throughput_bps"));
+        assert_eq!(json["success"], json!({"driver": 0.9, "end_to_end": 0.8}));
+        assert_eq!(json["time_base"], json!("real"));
+        assert_eq!(json["ledger"]["unaccounted"], json!(0));
+    }
+
+    #[test]
+    fn what_is_not_ours_is_refused_with_the_reason() {
+        let refused = |text: &str| RunResult::from_json(text).unwrap_err().to_string();
+        assert!(refused("{\"schema\":").contains("not a result"));
+        assert!(refused("{\"a\": 1}").contains("no number"));
+        assert!(refused("[1]").contains("no number"));
+        let newer = refused("{\"schema\": 2, \"version\": \"0.9.0\"}");
+        assert!(newer.contains("form 2") && newer.contains("0.9.0"), "{newer}");
+        assert!(refused("{\"schema\": 1}").contains("damaged"));
+        let changed = example().to_json().replace("\"lost\": 1", "\"lost\": 2");
+        assert!(refused(&changed).contains("add up"));
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics_on_any_text(text in ".*", at in 0usize..2_000, byte in any::<char>()) {
+            let _ = RunResult::from_json(&text);
+            let mut damaged = example().to_json();
+            if damaged.is_char_boundary(at % damaged.len()) {
+                damaged.insert(at % damaged.len(), byte);
+            }
+            let _ = RunResult::from_json(&damaged);
+        }
+    }
+}

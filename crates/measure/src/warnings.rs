@@ -1,0 +1,209 @@
+//! What makes a measurement worth less than it could be, and what to do about it.
+//!
+//! Functions of the result alone, so that a result can be judged again later.
+
+use serde_json::Value;
+
+use crate::{RunResult, TimeBase, Warning};
+
+/// From where on something is worth a warning.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Thresholds {
+    /// Stolen time, in percent.
+    pub stolen_percent: f64,
+    /// Share (0 to 1) of packets that missed their deadline.
+    pub missed_share: f64,
+    /// Share (0 to 1) of intervals in hiccups.
+    pub hiccup_share: f64,
+    /// Share (0 to 1) of accepted packets that the application did not get.
+    pub stack_loss_share: f64,
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Thresholds {
+            stolen_percent: 0.1,
+            missed_share: 0.001,
+            hiccup_share: 0.001,
+            stack_loss_share: 0.0,
+        }
+    }
+}
+
+/// Everything that there is to say against a result, most important first.
+pub fn warnings(result: &RunResult, thresholds: &Thresholds) -> Vec<Warning> {
+    // In virtual time neither the machine nor its load matters.
+    let timing = [shared_core, stolen_time, missed_deadlines, hiccups, governor, deferred];
+    let timing = if result.time_base == TimeBase::Real { &timing[..] } else { &[] };
+    let always = [unaccounted, cut_short, saturated, no_times];
+    let checks = always[..1].iter().chain(timing).chain(&always[1..]);
+    checks.filter_map(|check| check(result, thresholds)).collect()
+}
+
+fn warning(what: String, mend: &str) -> Option<Warning> {
+    Some(Warning { what, mend: mend.to_owned() })
+}
+
+fn percent(part: u64, whole: u64) -> String {
+    format!("{:.2}%", 100.0 * part as f64 / whole.max(1) as f64)
+}
+
+fn beyond(part: u64, whole: u64, share: f64) -> bool {
+    part > 0 && part as f64 > share * whole as f64
+}
+
+fn unaccounted(result: &RunResult, _: &Thresholds) -> Option<Warning> {
+    let error = result.ledger.as_ref()?.check().err()?;
+    warning(error.to_string(), "do not use this result")
+}
+
+fn shared_core(result: &RunResult, _: &Thresholds) -> Option<Warning> {
+    let machine = &result.machine;
+    if machine.logical_cores == Some(1) {
+        return warning(
+            "both sides share the machine's only core, so each waits for the other".to_owned(),
+            "use a machine with two cores or more",
+        );
+    }
+    if machine.support_cores.is_empty() || machine.target_cores.is_empty() {
+        return warning(
+            "one side is not pinned to a core and may be moved while it runs".to_owned(),
+            "pin each side to a core of its own",
+        );
+    }
+    let core = machine.support_cores.iter().find(|core| machine.target_cores.contains(core))?;
+    warning(
+        format!("both sides run on core {core}, so each waits for the other"),
+        "pin each side to a core of its own",
+    )
+}
+
+fn stolen_time(result: &RunResult, thresholds: &Thresholds) -> Option<Warning> {
+    let stolen = result.machine.stolen_percent?;
+    if stolen <= thresholds.stolen_percent {
+        return None;
+    }
+    warning(
+        format!("the host of this virtual machine took away {stolen:.2}% of the cores' time"),
+        "repeat when the host is less busy, or run on a machine without other guests; look at the \
+         figures without hiccups",
+    )
+}
+
+fn missed_deadlines(result: &RunResult, thresholds: &Thresholds) -> Option<Warning> {
+    let (pacing, ledger) = (result.pacing.as_ref()?, result.ledger.as_ref()?);
+    let missed = pacing.missed_deadlines;
+    if !beyond(missed, ledger.injected, thresholds.missed_share) {
+        return None;
+    }
+    warning(
+        format!(
+            "{missed} packets ({}) went out more than {:.1} µs late, the latest by {:.1} µs",
+            percent(missed, ledger.injected),
+            pacing.slack_ns / 1e3,
+            pacing.longest_lateness_ns / 1e3,
+        ),
+        "lengthen the interval, shorten the packets, or give the support side a quieter core",
+    )
+}
+
+fn hiccups(result: &RunResult, thresholds: &Thresholds) -> Option<Warning> {
+    let support = result.hiccups.as_ref()?.support.as_ref()?;
+    let injected = result.intervals.as_ref()?.injected.as_ref()?;
+    if !beyond(injected.in_hiccups, injected.all.count, thresholds.hiccup_share) {
+        return None;
+    }
+    warning(
+        format!(
+            "the support side was not running {} times, for up to {:.1} µs; {} of the intervals \
+             fall into that",
+            support.count,
+            support.longest_ns / 1e3,
+            percent(injected.in_hiccups, injected.all.count),
+        ),
+        "isolate its core (isolcpus=) or stop what else runs there; figures without hiccups are in \
+         the result",
+    )
+}
+
+fn governor(result: &RunResult, _: &Thresholds) -> Option<Warning> {
+    let governor = result.machine.governor.as_deref()?;
+    if governor == "performance" {
+        return None;
+    }
+    warning(
+        format!("the processor's frequency follows its load (governor '{governor}')"),
+        "set the governor to 'performance' for the run",
+    )
+}
+
+/// UML-NOTES: newer drivers ask NAPI to defer interrupts, which is right for throughput and wrong
+/// for an interval.
+fn deferred(result: &RunResult, _: &Thresholds) -> Option<Warning> {
+    result.intervals.as_ref()?.requested_ns?;
+    let on = |name: &&str| result.target.settings.get(*name).is_some_and(is_on);
+    let names: Vec<&str> =
+        ["napi_defer_hard_irqs", "gro_flush_timeout"].into_iter().filter(on).collect();
+    if names.is_empty() {
+        return None;
+    }
+    warning(
+        format!(
+            "{} is on in the target: it takes many packets for one interrupt, so intervals at the \
+             handler are not those of the packets",
+            names.join(" and ")
+        ),
+        "set it to 0 for an interval test; leave it for a throughput test",
+    )
+}
+
+fn is_on(setting: &Value) -> bool {
+    match setting {
+        Value::Bool(on) => *on,
+        Value::Number(number) => number.as_f64() != Some(0.0),
+        Value::String(text) => !matches!(text.trim(), "" | "0" | "off" | "false"),
+        _ => false,
+    }
+}
+
+fn cut_short(result: &RunResult, _: &Thresholds) -> Option<Warning> {
+    let ledger = result.ledger.as_ref()?;
+    if ledger.not_injected == 0 {
+        return None;
+    }
+    warning(
+        format!("the run was cut short: {} packets were never injected", ledger.not_injected),
+        "run it again, and let it come to its end",
+    )
+}
+
+fn saturated(result: &RunResult, thresholds: &Thresholds) -> Option<Warning> {
+    let ledger = result.ledger.as_ref()?;
+    if !beyond(ledger.lost_in_stack, ledger.accepted, thresholds.stack_loss_share) {
+        return None;
+    }
+    warning(
+        format!(
+            "the application did not keep up: {} packets ({}) that the driver accepted were lost \
+             behind it",
+            ledger.lost_in_stack,
+            percent(ledger.lost_in_stack, ledger.accepted),
+        ),
+        "lengthen the interval, or enlarge the socket's receive buffer; judge the driver by its own \
+         success",
+    )
+}
+
+fn no_times(result: &RunResult, _: &Thresholds) -> Option<Warning> {
+    let ledger = result.ledger.as_ref()?;
+    if result.per_packet_times || ledger.planned <= crate::Ledger::DETAILED_ROWS {
+        return None;
+    }
+    warning(
+        format!("{} packets are too many to keep the times of each", ledger.planned),
+        "plan 1,000,000 packets or fewer if you need samples.csv",
+    )
+}
+
+#[cfg(test)]
+mod tests;

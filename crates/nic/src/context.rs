@@ -1,0 +1,140 @@
+use warikomi_clock::{EventQueue, Span, Time};
+use warikomi_pci::{Command, DmaError, Host, InterruptState, MsiState};
+
+use crate::probe::Probe;
+use crate::wire::Wire;
+
+/// Everything that a model can do to the world, for the length of one call.
+pub struct NicContext<'a> {
+    pub(crate) now: Time,
+    pub(crate) memory: &'a dyn warikomi_pci::DmaMemory,
+    pub(crate) line: &'a mut dyn warikomi_pci::IntrLine,
+    pub(crate) command: Command,
+    pub(crate) msi: MsiState,
+    pub(crate) interrupt: &'a mut InterruptState,
+    pub(crate) timers: &'a mut EventQueue<u32>,
+    pub(crate) wire: &'a mut dyn Wire,
+    pub(crate) probe: &'a mut Probe,
+    pub(crate) dma_errors: &'a mut u64,
+    pub(crate) master_abort: &'a mut bool,
+}
+
+impl<'a> NicContext<'a> {
+    /// The time of this call.
+    #[inline]
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Copies from the target's memory.
+    #[inline]
+    pub fn dma_read(&mut self, address: u64, into: &mut [u8]) -> Result<(), DmaError> {
+        let done = self.master(address).and_then(|()| self.memory.read(address, into));
+        self.counted(done)
+    }
+
+    /// Copies to the target's memory.
+    #[inline]
+    pub fn dma_write(&mut self, address: u64, from: &[u8]) -> Result<(), DmaError> {
+        let done = self.master(address).and_then(|()| self.memory.write(address, from));
+        self.counted(done)
+    }
+
+    /// Reads a descriptor's ownership word, before the rest of the descriptor (acquire).
+    #[inline]
+    pub fn dma_load_u32(&mut self, address: u64) -> Result<u32, DmaError> {
+        let done = self.master(address).and_then(|()| self.memory.load_u32(address));
+        self.counted(done)
+    }
+
+    /// Writes a descriptor's ownership word, after the rest of the descriptor (release).
+    #[inline]
+    pub fn dma_store_u32(&mut self, address: u64, value: u32) -> Result<(), DmaError> {
+        let done = self.master(address).and_then(|()| self.memory.store_u32(address, value));
+        self.counted(done)
+    }
+
+    /// Looks at a word without being a DMA transfer of the device: no bus mastering is needed, and
+    /// a failure counts nowhere. For keeping account of what the driver has done; `None` if the
+    /// word is not in shared memory.
+    #[inline]
+    pub fn peek_u32(&self, address: u64) -> Option<u32> {
+        self.memory.load_u32(address).ok()
+    }
+
+    /// Asserts the interrupt; nothing if it is asserted already.
+    #[inline]
+    pub fn raise(&mut self) {
+        self.set_interrupt(true);
+    }
+
+    /// Takes the interrupt back.
+    #[inline]
+    pub fn lower(&mut self) {
+        self.set_interrupt(false);
+    }
+
+    /// Sends a frame, without check sequence, down the wire.
+    #[inline]
+    pub fn frame_tx(&mut self, frame: &[u8]) {
+        self.wire.transmit(self.now, frame);
+    }
+
+    /// Asks for [`NicModel::timer`](crate::NicModel::timer) with this tag after `delay`.
+    pub fn schedule(&mut self, delay: Span, tag: u32) {
+        self.timers.schedule(self.now + delay, tag);
+    }
+
+    #[inline]
+    fn set_interrupt(&mut self, level: bool) {
+        let rose =
+            self.interrupt.set_level(level, self.now, self.command, self.msi, &mut *self.line);
+        if rose {
+            self.probe.raised(self.now);
+        }
+    }
+
+    #[inline]
+    fn master(&self, address: u64) -> Result<(), DmaError> {
+        if self.command.bus_master { Ok(()) } else { Err(DmaError::BusMasterOff { address }) }
+    }
+
+    #[inline]
+    fn counted<T>(&mut self, done: Result<T, DmaError>) -> Result<T, DmaError> {
+        if let Err(error) = &done {
+            *self.dma_errors += 1;
+            *self.master_abort |= matches!(error, DmaError::NotShared { .. });
+        }
+        done
+    }
+
+    pub(crate) fn new(host: &'a mut Host<'_>, parts: ContextParts<'a>) -> Self {
+        let ContextParts { command, msi, interrupt, timers, wire, probe, dma_errors, master_abort } =
+            parts;
+        NicContext {
+            now: host.now,
+            memory: host.memory,
+            line: &mut *host.interrupts,
+            command,
+            msi,
+            interrupt,
+            timers,
+            wire,
+            probe,
+            dma_errors,
+            master_abort,
+        }
+    }
+}
+
+/// The function's own share of a context.
+pub(crate) struct ContextParts<'a> {
+    pub(crate) command: Command,
+    pub(crate) msi: MsiState,
+    pub(crate) interrupt: &'a mut InterruptState,
+    pub(crate) timers: &'a mut EventQueue<u32>,
+    pub(crate) wire: &'a mut dyn Wire,
+    pub(crate) probe: &'a mut Probe,
+    pub(crate) dma_errors: &'a mut u64,
+    pub(crate) master_abort: &'a mut bool,
+}

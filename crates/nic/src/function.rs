@@ -1,0 +1,263 @@
+//! A PCI function made of a model.
+
+use warikomi_clock::EventQueue;
+use warikomi_pci::{Command, ConfigSpace, Host, InterruptState, MsiState, PciFunction, Width};
+
+use crate::context::ContextParts;
+use crate::wire::Wire;
+use crate::{
+    Frame, Link, ModelInfo, NicContext, NicModel, Probe, ResetKind, RxCounters, RxFault, RxOutcome,
+};
+
+/// What a function counts about itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FunctionCounters {
+    /// Register reads.
+    pub reads: u64,
+    /// Register writes.
+    pub writes: u64,
+    /// Accesses to a BAR that is not there, beyond its end, or while memory decoding is off.
+    pub stray: u64,
+    /// DMA transfers that failed.
+    pub dma_errors: u64,
+    /// Times that the interrupt level has risen.
+    pub interrupts: u64,
+}
+
+/// A NIC as the experiments see it: a PCI function that takes frames.
+pub trait Nic: PciFunction {
+    /// The model's description.
+    fn info(&self) -> &'static ModelInfo;
+
+    /// A frame arrives from the wire.
+    fn receive(&mut self, host: &mut Host<'_>, frame: Frame<'_>) -> RxOutcome;
+
+    /// A frame arrives that was damaged on the way; see [`NicModel::frame_rx_faulty`].
+    fn receive_faulty(
+        &mut self,
+        host: &mut Host<'_>,
+        frame: Frame<'_>,
+        fault: RxFault,
+    ) -> RxOutcome;
+
+    /// Plugs or pulls the cable.
+    fn set_link(&mut self, host: &mut Host<'_>, link: Link);
+
+    /// How many frames the driver has taken; see [`NicModel::rx_progress`].
+    fn rx_progress(&mut self, host: &mut Host<'_>, limit: usize) -> RxCounters;
+
+    /// Free receive descriptors in a row; see [`NicModel::rx_free`].
+    fn rx_free(&mut self, host: &mut Host<'_>, limit: usize) -> usize;
+
+    /// Whether the driver has set the NIC up to receive.
+    fn receiving(&self) -> bool;
+
+    /// The address that the receive filter takes for its own.
+    fn mac_address(&self) -> [u8; 6];
+
+    /// The interrupt log.
+    fn probe(&mut self) -> &mut Probe;
+
+    /// Counts since power-on.
+    fn counters(&self) -> FunctionCounters;
+
+    /// Power-on reset: the target is starting again.
+    fn power_on(&mut self, host: &mut Host<'_>);
+
+    /// The wire.
+    fn wire(&mut self) -> &mut dyn Wire;
+}
+
+/// Configuration space, interrupt state, timers and a wire around a [`NicModel`].
+pub struct NicFunction<M> {
+    model: M,
+    info: &'static ModelInfo,
+    config: ConfigSpace,
+    /// Copies of what the configuration space says, because every register access needs them.
+    command: Command,
+    msi: MsiState,
+    interrupt: InterruptState,
+    timers: EventQueue<u32>,
+    wire: Box<dyn Wire>,
+    probe: Probe,
+    counters: FunctionCounters,
+    /// A DMA transfer was answered by nobody since the status register was last brought up to date.
+    master_abort: bool,
+}
+
+/// Received master abort, in the status register (PCI 3.0, 6.2.3).
+const STATUS_MASTER_ABORT: u16 = 0x2000;
+
+/// Frames that the wire may deliver in one poll: enough to keep up, few enough to come back soon.
+const WIRE_FRAMES_PER_POLL: usize = 16;
+
+/// What a read gives when nothing answers: the bus floats high (PCI 3.0, 3.7.4.1).
+const ALL_ONES: u64 = u64::MAX;
+
+impl<M: NicModel> NicFunction<M> {
+    /// A function at power-on.
+    pub fn new(model: M, wire: Box<dyn Wire>) -> Self {
+        let (info, config) = (model.info(), model.config_space());
+        NicFunction {
+            model,
+            info,
+            command: config.command(),
+            msi: config.msi(),
+            config,
+            interrupt: InterruptState::default(),
+            timers: EventQueue::new(),
+            wire,
+            probe: Probe::default(),
+            counters: FunctionCounters::default(),
+            master_abort: false,
+        }
+    }
+
+    #[inline]
+    fn with_model<R>(
+        &mut self,
+        host: &mut Host<'_>,
+        call: impl FnOnce(&mut M, &mut NicContext<'_>) -> R,
+    ) -> R {
+        let parts = ContextParts {
+            command: self.command,
+            msi: self.msi,
+            interrupt: &mut self.interrupt,
+            timers: &mut self.timers,
+            wire: &mut *self.wire,
+            probe: &mut self.probe,
+            dma_errors: &mut self.counters.dma_errors,
+            master_abort: &mut self.master_abort,
+        };
+        call(&mut self.model, &mut NicContext::new(host, parts))
+    }
+
+    /// Whether the model's registers answer to this access.
+    #[inline]
+    fn decodes(&mut self, bar: u8, offset: u64, width: Width) -> bool {
+        let inside = bar == self.info.register_bar
+            && offset
+                .checked_add(width.bytes() as u64)
+                .is_some_and(|end| end <= self.info.register_bar_bytes);
+        let decoded = inside && self.command.memory;
+        self.counters.stray += u64::from(!decoded);
+        decoded
+    }
+}
+
+impl<M: NicModel> PciFunction for NicFunction<M> {
+    fn config_read(&mut self, offset: u16, width: Width) -> u64 {
+        if std::mem::take(&mut self.master_abort) {
+            self.config.set_status(STATUS_MASTER_ABORT);
+        }
+        self.config.read(offset, width)
+    }
+
+    fn config_write(&mut self, host: &mut Host<'_>, offset: u16, width: Width, value: u64) {
+        let before = (self.command, self.msi);
+        self.config.write(offset, width, value);
+        (self.command, self.msi) = (self.config.command(), self.config.msi());
+        self.interrupt.reconfigured(before, (self.command, self.msi), host.interrupts);
+    }
+
+    #[inline]
+    fn bar_read(&mut self, host: &mut Host<'_>, bar: u8, offset: u64, width: Width) -> u64 {
+        if !self.decodes(bar, offset, width) {
+            return ALL_ONES & width.mask();
+        }
+        self.counters.reads += 1;
+        // A wider read that takes the status register in is one, too.
+        let reach = self.info.interrupt_status.wrapping_sub(offset);
+        if reach < width.bytes() as u64 {
+            self.probe.status_read(host.now);
+        }
+        self.with_model(host, |model, cx| model.reg_read(cx, offset, width)) & width.mask()
+    }
+
+    #[inline]
+    fn bar_write(&mut self, host: &mut Host<'_>, bar: u8, offset: u64, width: Width, value: u64) {
+        if !self.decodes(bar, offset, width) {
+            return;
+        }
+        self.counters.writes += 1;
+        self.with_model(host, |model, cx| model.reg_write(cx, offset, width, value & width.mask()));
+    }
+
+    #[inline]
+    fn poll(&mut self, host: &mut Host<'_>) {
+        while let Some(tag) = self.timers.pop_due(host.now) {
+            self.with_model(host, |model, cx| model.timer(cx, tag));
+        }
+        if self.wire.next_arrival() > host.now {
+            return;
+        }
+        for _ in 0..WIRE_FRAMES_PER_POLL {
+            let Some(bytes) = self.wire.receive(host.now) else { return };
+            self.receive(host, Frame::new(&bytes));
+        }
+    }
+}
+
+impl<M: NicModel> Nic for NicFunction<M> {
+    fn info(&self) -> &'static ModelInfo {
+        self.info
+    }
+
+    #[inline]
+    fn receive(&mut self, host: &mut Host<'_>, frame: Frame<'_>) -> RxOutcome {
+        self.with_model(host, |model, cx| model.frame_rx(cx, frame))
+    }
+
+    fn receive_faulty(
+        &mut self,
+        host: &mut Host<'_>,
+        frame: Frame<'_>,
+        fault: RxFault,
+    ) -> RxOutcome {
+        self.with_model(host, |model, cx| model.frame_rx_faulty(cx, frame, fault))
+    }
+
+    fn set_link(&mut self, host: &mut Host<'_>, link: Link) {
+        self.with_model(host, |model, cx| model.set_link(cx, link));
+    }
+
+    fn rx_progress(&mut self, host: &mut Host<'_>, limit: usize) -> RxCounters {
+        self.with_model(host, |model, cx| model.rx_progress(cx, limit))
+    }
+
+    fn rx_free(&mut self, host: &mut Host<'_>, limit: usize) -> usize {
+        self.with_model(host, |model, cx| model.rx_free(cx, limit))
+    }
+
+    fn receiving(&self) -> bool {
+        self.model.receiving()
+    }
+
+    fn mac_address(&self) -> [u8; 6] {
+        self.model.mac_address()
+    }
+
+    fn probe(&mut self) -> &mut Probe {
+        &mut self.probe
+    }
+
+    fn counters(&self) -> FunctionCounters {
+        FunctionCounters { interrupts: self.interrupt.raised(), ..self.counters }
+    }
+
+    fn power_on(&mut self, host: &mut Host<'_>) {
+        self.with_model(host, |model, cx| {
+            cx.lower();
+            model.reset(cx, ResetKind::PowerOn);
+        });
+        self.timers.clear();
+        self.master_abort = false;
+        self.config = self.model.config_space();
+        (self.command, self.msi) = (self.config.command(), self.config.msi());
+        self.interrupt = InterruptState::default();
+    }
+
+    fn wire(&mut self) -> &mut dyn Wire {
+        &mut *self.wire
+    }
+}

@@ -1,0 +1,32 @@
+//! NIC models, and the wire that they stand on.
+//!
+//! A model ([`NicModel`]) is registers and rings, nothing else: it acts only through the
+//! [`NicContext`] of the call that it is in. [`NicFunction`] makes a PCI function of it, and is
+//! what a target attaches and what an injector hands frames to. What the model transmits goes to a
+//! [`Wire`](wire::Wire).
+
+mod context;
+mod frame;
+mod function;
+mod model;
+mod probe;
+pub mod register;
+pub mod rtl8168;
+pub mod wire;
+
+pub use context::NicContext;
+pub use frame::{Frame, MAX_FRAME_BYTES, MIN_FRAME_BYTES, fcs};
+pub use function::{FunctionCounters, Nic, NicFunction};
+pub use model::{Link, ModelInfo, NicModel, ResetKind, RxCounters, RxFault, RxOutcome};
+pub use probe::{InterruptRecord, Probe};
+
+/// The models that can be asked for by name.
+pub const MODELS: &[&ModelInfo] = &[&rtl8168::INFO];
+
+/// Makes the NIC called `model`, cabled to `wire`; `None` if there is none of that name.
+pub fn by_name(model: &str, wire: Box<dyn wire::Wire>) -> Option<Box<dyn Nic>> {
+    match model {
+        "rtl8168" => Some(Box::new(NicFunction::new(rtl8168::Rtl8168::new(), wire))),
+        _ => None,
+    }
+}

@@ -1,0 +1,155 @@
+use std::fmt;
+
+use warikomi_pci::{ConfigSpace, Width};
+
+use crate::register::Register;
+use crate::{Frame, NicContext};
+
+/// What a user needs to know to choose a model.
+#[derive(Debug)]
+pub struct ModelInfo {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// One line about it.
+    pub summary: &'static str,
+    /// Linux drivers that bind to it.
+    pub linux_drivers: &'static [&'static str],
+    /// The BAR with the registers, as memory.
+    pub register_bar: u8,
+    /// That BAR's size in bytes.
+    pub register_bar_bytes: u64,
+    /// Offset of the interrupt status register. A driver's first read of it after an interrupt is
+    /// taken as the moment at which the handler ran.
+    pub interrupt_status: u64,
+    /// The longest frame that it receives, in bytes without check sequence.
+    pub max_frame_bytes: usize,
+    /// Every register.
+    pub registers: &'static [Register],
+}
+
+/// The state of the cable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// Nothing at the other end.
+    Down,
+    /// A partner that negotiates up to this speed, in Mbit/s: 10, 100 or 1,000, full duplex.
+    Up {
+        /// Speed in Mbit/s.
+        mbps: u32,
+    },
+}
+
+/// How much a reset forgets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResetKind {
+    /// Power was off: everything is as it was delivered.
+    PowerOn,
+    /// The driver's own reset bit: rings, interrupts and queues; not the address, not the PHY.
+    Soft,
+}
+
+/// What became of a frame that arrived at the NIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RxOutcome {
+    /// Written into a descriptor that the driver will find.
+    OnRing,
+    /// No descriptor was free: the hardware missed the frame.
+    NoDescriptor,
+    /// The receive filter did not let it in, or it was longer than the driver allows.
+    Filtered,
+    /// The receiver is off, or the link is down.
+    NotReceiving,
+    /// The descriptor, or the buffer that it names, could not be reached by DMA.
+    DmaError,
+}
+
+impl fmt::Display for RxOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            RxOutcome::OnRing => "on the ring",
+            RxOutcome::NoDescriptor => "no descriptor",
+            RxOutcome::Filtered => "filtered",
+            RxOutcome::NotReceiving => "not receiving",
+            RxOutcome::DmaError => "DMA error",
+        })
+    }
+}
+
+/// What happened to a frame on its way, as the receiving hardware would notice it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RxFault {
+    /// Its check sequence is wrong.
+    Crc,
+    /// It does not end on a byte's boundary, and its check sequence is wrong.
+    Alignment,
+}
+
+/// How far frames have come, as far as the model can tell. Counts never go back, also not on a
+/// reset.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RxCounters {
+    /// Frames written to a ring.
+    pub on_ring: u64,
+    /// Of these, in order: frames whose descriptor the driver has given back, which it does when it
+    /// has taken the frame.
+    pub accepted: u64,
+    /// Frames on a ring that the driver threw away with the ring (reset, receiver off) before it
+    /// took them. They follow `accepted` in order at the time of the reset.
+    pub abandoned: u64,
+}
+
+/// A NIC: registers, rings, filters, PHY.
+///
+/// Nothing that a driver writes to a register or into a descriptor may panic, block, or loop
+/// without a bound. A read always returns a value.
+pub trait NicModel: Send {
+    /// The model's description.
+    fn info(&self) -> &'static ModelInfo;
+
+    /// Configuration space at power-on.
+    fn config_space(&self) -> ConfigSpace;
+
+    /// Reads a register.
+    fn reg_read(&mut self, cx: &mut NicContext<'_>, offset: u64, width: Width) -> u64;
+
+    /// Writes a register.
+    fn reg_write(&mut self, cx: &mut NicContext<'_>, offset: u64, width: Width, value: u64);
+
+    /// A frame arrives from the wire.
+    fn frame_rx(&mut self, cx: &mut NicContext<'_>, frame: Frame<'_>) -> RxOutcome;
+
+    /// A frame arrives that was damaged on the way. The models do not check frame check sequences,
+    /// which would cost them more than the rest of the reception, so whoever damages a frame says
+    /// so here. Hardware drops such a frame unless it is told otherwise.
+    fn frame_rx_faulty(
+        &mut self,
+        _cx: &mut NicContext<'_>,
+        _frame: Frame<'_>,
+        _fault: RxFault,
+    ) -> RxOutcome {
+        RxOutcome::Filtered
+    }
+
+    /// A timer that the model had scheduled has run out.
+    fn timer(&mut self, cx: &mut NicContext<'_>, tag: u32);
+
+    /// The function is reset from outside.
+    fn reset(&mut self, cx: &mut NicContext<'_>, kind: ResetKind);
+
+    /// The cable changes.
+    fn set_link(&mut self, cx: &mut NicContext<'_>, link: Link);
+
+    /// Looks at the receive ring for descriptors that the driver has given back, at most `limit` of
+    /// them, and returns the counts. Every look costs the driver a cache miss, so an injector does
+    /// it when it has time; the count also advances, at no cost, whenever a frame arrives.
+    fn rx_progress(&mut self, cx: &mut NicContext<'_>, limit: usize) -> RxCounters;
+
+    /// Whether the driver has set the NIC up to receive and asks for interrupts.
+    fn receiving(&self) -> bool;
+
+    /// The address that the receive filter takes for its own.
+    fn mac_address(&self) -> [u8; 6];
+
+    /// Free descriptors in a row from the next one on, looking at no more than `limit`.
+    fn rx_free(&mut self, cx: &mut NicContext<'_>, limit: usize) -> usize;
+}

@@ -1,0 +1,57 @@
+//! One timer of the model.
+//!
+//! A scheduled event cannot be taken back, so an alarm remembers when it is really due and lets
+//! events go by that come too early. At most one event is under way for each step towards an
+//! earlier time, so a driver that sets a timer again and again does not fill the event queue.
+
+use warikomi_clock::Time;
+
+use crate::NicContext;
+
+#[derive(Debug)]
+pub(super) struct Alarm {
+    tag: u32,
+    due: Time,
+    /// When the earliest event comes that is still in the queue.
+    armed: Time,
+}
+
+impl Alarm {
+    pub(super) const fn new(tag: u32) -> Self {
+        Alarm { tag, due: Time::NEVER, armed: Time::NEVER }
+    }
+
+    /// Rings at `due`, and not at the time that was set before.
+    pub(super) fn set(&mut self, cx: &mut NicContext<'_>, due: Time) {
+        self.due = due;
+        if due < self.armed {
+            self.armed = due;
+            cx.schedule(due.since(cx.now()), self.tag);
+        }
+    }
+
+    /// Does not ring.
+    pub(super) fn cancel(&mut self) {
+        self.due = Time::NEVER;
+    }
+
+    pub(super) fn is_set(&self) -> bool {
+        self.due != Time::NEVER
+    }
+
+    /// To be called when an event with this alarm's tag comes; whether the alarm rings.
+    pub(super) fn event(&mut self, cx: &mut NicContext<'_>) -> bool {
+        let now = cx.now();
+        if self.armed <= now {
+            self.armed = Time::NEVER;
+        }
+        if self.due <= now {
+            self.due = Time::NEVER;
+            return true;
+        }
+        if self.is_set() {
+            self.set(cx, self.due);
+        }
+        false
+    }
+}

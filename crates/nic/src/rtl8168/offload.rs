@@ -1,0 +1,212 @@
+//! What the transmitter does to a frame before it goes out: VLAN tag, checksums, segmentation.
+//!
+//! The descriptor's layout is the one that Linux calls version 2 (6.1 r8169_main.c, enum
+//! rtl_tx_desc_bit_1 and rtl8169_tso_csum_v2): for segmentation the offset of the TCP header
+//! stands in the first word and the segment size in the second; for checksums the offset stands in
+//! the second.
+
+use super::checksum::{self, ETHER_TYPE, Network, TCP, UDP, VLAN_TYPE};
+
+// First word.
+const GIANT_SEND_V4: u32 = 1 << 26;
+const GIANT_SEND_V6: u32 = 1 << 25;
+const GIANT_OFFSET_SHIFT: u32 = 18;
+const GIANT_OFFSET_MAX: u32 = 0x7f;
+
+// Second word.
+const ADD_TAG: u32 = 1 << 17;
+const FIELD_SHIFT: u32 = 18;
+const OFFSET_MAX: u32 = 0x3ff;
+const MSS_MAX: u32 = 0x7ff;
+const CHECKSUM_IPV6: u32 = 1 << 28;
+const CHECKSUM_IPV4: u32 = 1 << 29;
+const CHECKSUM_TCP: u32 = 1 << 30;
+const CHECKSUM_UDP: u32 = 1 << 31;
+
+/// Segments that one descriptor chain may become. Linux asks for 64 at most; a bound is needed
+/// because the segment size is the driver's to choose.
+pub(super) const MAX_SEGMENTS: usize = 2_048;
+
+// TCP header (RFC 9293, 3.1).
+const TCP_SEQUENCE: usize = 4;
+const TCP_HEADER_LENGTH: usize = 12;
+const TCP_FLAGS: usize = 13;
+const TCP_CHECKSUM: usize = 16;
+const TCP_HEADER_MIN: usize = 20;
+const FIN_AND_PUSH: u8 = 0x09;
+const CONGESTION_WINDOW_REDUCED: u8 = 0x80;
+const UDP_CHECKSUM: usize = 6;
+// IPv4 header (RFC 791, 3.1) and IPv6 header (RFC 8200, 3).
+const IPV4_LENGTH: usize = 2;
+const IPV4_IDENTIFICATION: usize = 4;
+const IPV4_CHECKSUM: usize = 10;
+const IPV6_LENGTH: usize = 4;
+const IPV6_HEADER: usize = 40;
+
+/// What a descriptor asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Request {
+    /// The tag to insert, as its two bytes stand in the frame.
+    pub(super) tag: Option<[u8; 2]>,
+    pub(super) work: Work,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Work {
+    #[default]
+    Nothing,
+    /// Fill in checksums; the transport header starts at `transport`.
+    Checksum { transport: usize, ipv4: bool, protocol: Option<u8> },
+    /// Cut into segments of `mss` bytes of payload; the TCP header starts at `transport`.
+    Segment { transport: usize, mss: usize },
+}
+
+impl Request {
+    /// Reads a frame's first descriptor.
+    pub(super) fn new(opts1: u32, opts2: u32) -> Request {
+        let tag = (opts2 & ADD_TAG != 0).then(|| (opts2 as u16).to_le_bytes());
+        let work = if opts1 & (GIANT_SEND_V4 | GIANT_SEND_V6) != 0 {
+            Work::Segment {
+                transport: (opts1 >> GIANT_OFFSET_SHIFT & GIANT_OFFSET_MAX) as usize,
+                mss: (opts2 >> FIELD_SHIFT & MSS_MAX) as usize,
+            }
+        } else if opts2 & (CHECKSUM_IPV4 | CHECKSUM_IPV6 | CHECKSUM_TCP | CHECKSUM_UDP) != 0 {
+            let protocol = match opts2 & (CHECKSUM_TCP | CHECKSUM_UDP) {
+                CHECKSUM_TCP => Some(TCP),
+                CHECKSUM_UDP => Some(UDP),
+                _ => None,
+            };
+            Work::Checksum {
+                transport: (opts2 >> FIELD_SHIFT & OFFSET_MAX) as usize,
+                ipv4: opts2 & CHECKSUM_IPV4 != 0,
+                protocol,
+            }
+        } else {
+            Work::Nothing
+        };
+        Request { tag, work }
+    }
+}
+
+/// Fills in the checksums of a frame. A frame that is not what the descriptor says is left alone,
+/// as far as it is not.
+pub(super) fn fill_checksums(frame: &mut [u8], transport: usize, ipv4: bool, protocol: Option<u8>) {
+    let Some(ip) = Network::find(frame) else { return };
+    if ipv4 && ip.version == 4 {
+        fill_header_checksum(frame, &ip);
+    }
+    if let Some(protocol) = protocol {
+        fill_transport_checksum(frame, &ip, transport, protocol);
+    }
+}
+
+fn fill_header_checksum(frame: &mut [u8], ip: &Network) {
+    let at = ip.start + IPV4_CHECKSUM;
+    frame[at..at + 2].fill(0);
+    let field = checksum::field(ip.header_sum(frame));
+    frame[at..at + 2].copy_from_slice(&field);
+}
+
+fn fill_transport_checksum(frame: &mut [u8], ip: &Network, transport: usize, protocol: u8) {
+    let field = if protocol == TCP { TCP_CHECKSUM } else { UDP_CHECKSUM };
+    if transport < ip.payload || transport + field + 2 > ip.end {
+        return;
+    }
+    let at = transport + field;
+    frame[at..at + 2].fill(0);
+    let pseudo = ip.pseudo_sum(frame, protocol, ip.end - transport);
+    let mut value = checksum::field(pseudo + checksum::sum(&frame[transport..ip.end]));
+    if protocol == UDP && value == [0, 0] {
+        value = [0xff, 0xff]; // RFC 768: 0 means that there is none
+    }
+    frame[at..at + 2].copy_from_slice(&value);
+}
+
+/// A large TCP frame, ready to be cut up.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Segmenter {
+    version: u8,
+    ip: usize,
+    transport: usize,
+    /// Offset of the payload.
+    payload: usize,
+    mss: usize,
+    sequence: u32,
+    identification: u16,
+    flags: u8,
+}
+
+impl Segmenter {
+    /// Looks at the headers. `None` if the frame is not TCP at that offset, if its headers are
+    /// incomplete, if the segment size is 0, or if there would be more than [`MAX_SEGMENTS`].
+    ///
+    /// The length fields of a frame to be segmented need not be right, so they are not asked.
+    pub(super) fn new(frame: &[u8], transport: usize, mss: usize) -> Option<Segmenter> {
+        let tagged = frame.get(ETHER_TYPE..ETHER_TYPE + 2)? == VLAN_TYPE;
+        let ether_type = if tagged { ETHER_TYPE + 4 } else { ETHER_TYPE };
+        let (ip, version) = match *frame.get(ether_type..ether_type + 2)? {
+            [0x08, 0x00] => (ether_type + 2, 4),
+            [0x86, 0xdd] => (ether_type + 2, 6),
+            _ => return None,
+        };
+        let shortest = match version {
+            4 => usize::from(*frame.get(ip)? & 0xf).max(5) * 4,
+            _ => IPV6_HEADER,
+        };
+        let header: &[u8; TCP_HEADER_MIN] = frame.get(transport..)?.first_chunk()?;
+        let header_bytes = usize::from(header[TCP_HEADER_LENGTH] >> 4) * 4;
+        let payload = transport + header_bytes;
+        if transport < ip + shortest || header_bytes < TCP_HEADER_MIN || payload > frame.len() {
+            return None;
+        }
+        let segments = (frame.len() - payload).checked_div(mss)?;
+        let [.., a, b, c, d] = *header.first_chunk::<8>()?;
+        (segments < MAX_SEGMENTS).then_some(Segmenter {
+            version,
+            ip,
+            transport,
+            payload,
+            mss,
+            sequence: u32::from_be_bytes([a, b, c, d]),
+            identification: u16::from_be_bytes([
+                frame[ip + IPV4_IDENTIFICATION],
+                frame[ip + IPV4_IDENTIFICATION + 1],
+            ]),
+            flags: header[TCP_FLAGS],
+        })
+    }
+
+    /// Number of segments; at least 1.
+    pub(super) fn count(&self, frame: &[u8]) -> usize {
+        (frame.len() - self.payload).div_ceil(self.mss).max(1)
+    }
+
+    /// Writes segment `index` of `frame` into `into`.
+    pub(super) fn segment(&self, frame: &[u8], index: usize, into: &mut Vec<u8>) {
+        let from = self.payload + index * self.mss;
+        let to = (from + self.mss).min(frame.len());
+        let (first, last) = (index == 0, to == frame.len());
+        into.clear();
+        into.extend_from_slice(&frame[..self.payload]);
+        into.extend_from_slice(&frame[from..to]);
+        let sequence = self.sequence.wrapping_add((index * self.mss) as u32);
+        put(into, self.transport + TCP_SEQUENCE, &sequence.to_be_bytes());
+        let clear =
+            if last { 0 } else { FIN_AND_PUSH } | if first { 0 } else { CONGESTION_WINDOW_REDUCED };
+        into[self.transport + TCP_FLAGS] = self.flags & !clear;
+        let length = into.len() - self.ip;
+        if self.version == 4 {
+            put(into, self.ip + IPV4_LENGTH, &(length as u16).to_be_bytes());
+            let identification = self.identification.wrapping_add(index as u16);
+            put(into, self.ip + IPV4_IDENTIFICATION, &identification.to_be_bytes());
+        } else {
+            let payload = (length - IPV6_HEADER) as u16;
+            put(into, self.ip + IPV6_LENGTH, &payload.to_be_bytes());
+        }
+        fill_checksums(into, self.transport, self.version == 4, Some(TCP));
+    }
+}
+
+fn put(frame: &mut [u8], at: usize, bytes: &[u8]) {
+    frame[at..at + bytes.len()].copy_from_slice(bytes);
+}

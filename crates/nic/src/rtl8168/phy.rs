@@ -1,0 +1,277 @@
+//! The built-in PHY: an RTL8211B as the driver sees it through PHYAR.
+//!
+//! Registers 0 to 15 of page 0 are those of IEEE 802.3 clause 22.2.4; bits are cited by its
+//! section. Everything else is a store, because the driver patches undocumented registers and
+//! reads some of them back.
+//!
+//! A negotiation takes [`NEGOTIATION`], not the two seconds of a real one, so that an experiment
+//! does not spend its time waiting; but it takes time, the link is down meanwhile, and its end is
+//! reported by a link-change interrupt.
+
+use warikomi_clock::Span;
+
+use super::TIMER_PHY;
+use super::alarm::Alarm;
+use crate::{Link, NicContext};
+
+/// How long a negotiation takes.
+pub(super) const NEGOTIATION: Span = Span::from_ms(1);
+
+/// OUI and model of a PHY for which Linux has a driver (drivers/net/phy/realtek.c).
+pub(super) const PHY_ID: u32 = 0x001c_c912;
+
+const BMCR: usize = 0;
+const BMSR: usize = 1;
+const PHYSID1: usize = 2;
+const PHYSID2: usize = 3;
+const ADVERTISE: usize = 4;
+const LPA: usize = 5;
+const EXPANSION: usize = 6;
+const CTRL1000: usize = 9;
+const STAT1000: usize = 10;
+const ESTATUS: usize = 15;
+const PAGE_SELECT: usize = 0x1f;
+const PAGES: usize = 32;
+
+// 22.2.4.1, control register.
+const BMCR_RESET: u16 = 0x8000;
+const BMCR_SPEED_100: u16 = 0x2000;
+const BMCR_NEGOTIATE: u16 = 0x1000;
+const BMCR_POWER_DOWN: u16 = 0x0800;
+const BMCR_RESTART: u16 = 0x0200;
+const BMCR_FULL_DUPLEX: u16 = 0x0100;
+const BMCR_SPEED_1000: u16 = 0x0040;
+/// Bits that keep what is written.
+const BMCR_STORED: u16 = 0x7d40;
+const BMCR_DEFAULT: u16 = BMCR_NEGOTIATE | BMCR_FULL_DUPLEX | BMCR_SPEED_1000;
+
+// 22.2.4.2, status register.
+/// 10 and 100 Mbit/s in both duplex modes, extended status, no preamble needed, can negotiate,
+/// extended registers.
+const BMSR_ABILITIES: u16 = 0x7949;
+const BMSR_NEGOTIATED: u16 = 0x0020;
+const BMSR_LINK: u16 = 0x0004;
+
+// 28.2.4.1.3 and annex 28B, advertisement and link partner ability.
+const ABLE_10_HALF: u16 = 0x0020;
+const ABLE_10_FULL: u16 = 0x0040;
+const ABLE_100_HALF: u16 = 0x0080;
+const ABLE_100_FULL: u16 = 0x0100;
+const SELECTOR_802_3: u16 = 0x0001;
+const ACKNOWLEDGE: u16 = 0x4000;
+/// Both pause bits and every 10 and 100 Mbit/s mode.
+const ADVERTISE_DEFAULT: u16 = 0x0de1;
+
+// 40.5.1.1, 1000BASE-T control and status.
+const ADVERTISE_1000_FULL: u16 = 0x0200;
+const ADVERTISE_1000_HALF: u16 = 0x0100;
+const PARTNER_1000_FULL: u16 = 0x0800;
+const RECEIVERS_OK: u16 = 0x3000;
+/// 1000BASE-T, full and half duplex.
+const ESTATUS_1000T: u16 = 0x3000;
+
+/// What the two ends have agreed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mode {
+    pub(super) mbps: u32,
+    pub(super) full_duplex: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Phy {
+    page: usize,
+    pages: Box<[[u16; 32]; PAGES]>,
+    partner: Link,
+    mode: Option<Mode>,
+    /// The link has failed since the status register was last read (22.2.4.2.13).
+    failed: bool,
+    alarm: Alarm,
+}
+
+impl Phy {
+    /// A PHY that has had the time to negotiate with a partner of 1,000 Mbit/s.
+    pub(super) fn new() -> Self {
+        let mut phy = Phy {
+            page: 0,
+            pages: Box::new([[0; 32]; PAGES]),
+            partner: Link::Up { mbps: 1_000 },
+            mode: None,
+            failed: false,
+            alarm: Alarm::new(TIMER_PHY),
+        };
+        phy.defaults();
+        phy.mode = phy.outcome();
+        phy
+    }
+
+    /// Power-on; the cable stays as it is.
+    pub(super) fn power_on(&mut self) {
+        *self = Phy { partner: self.partner, ..Phy::new() };
+        self.mode = self.outcome();
+    }
+
+    fn defaults(&mut self) {
+        let standard = &mut self.pages[0];
+        standard[BMCR] = BMCR_DEFAULT;
+        standard[ADVERTISE] = ADVERTISE_DEFAULT;
+        standard[CTRL1000] = ADVERTISE_1000_FULL | ADVERTISE_1000_HALF;
+    }
+
+    /// The speed and duplex in use; `None` while there is no link.
+    #[inline]
+    pub(super) fn mode(&self) -> Option<Mode> {
+        self.mode
+    }
+
+    /// The MAC's PHYstatus register (Linux 6.1 r8169_main.c, enum rtl_register_content).
+    pub(super) fn status_byte(&self) -> u8 {
+        let Some(mode) = self.mode else { return 0 };
+        let speed = match mode.mbps {
+            1_000 => 0x10,
+            100 => 0x08,
+            _ => 0x04,
+        };
+        speed | 0x02 | u8::from(mode.full_duplex)
+    }
+
+    /// Reads a register of the selected page.
+    pub(super) fn read(&mut self, register: usize) -> u16 {
+        let register = register & 0x1f;
+        match (self.page, register) {
+            (_, PAGE_SELECT) => self.page as u16,
+            (0, BMSR) => self.read_status(),
+            (0, PHYSID1) => (PHY_ID >> 16) as u16,
+            (0, PHYSID2) => PHY_ID as u16,
+            (0, LPA) => self.partner_ability(),
+            // 28.2.4.1.5: the partner negotiates, and a page has come from it.
+            (0, EXPANSION) => {
+                if self.negotiated() {
+                    3
+                } else {
+                    0
+                }
+            }
+            (0, STAT1000) => self.partner_1000(),
+            (0, ESTATUS) => ESTATUS_1000T,
+            (page, register) => self.pages[page][register],
+        }
+    }
+
+    /// Writes a register of the selected page. Returns whether the link has changed.
+    pub(super) fn write(&mut self, cx: &mut NicContext<'_>, register: usize, value: u16) -> bool {
+        let register = register & 0x1f;
+        match (self.page, register) {
+            (_, PAGE_SELECT) => self.page = usize::from(value) % PAGES,
+            (0, BMCR) => return self.control(cx, value),
+            (0, BMSR | PHYSID1 | PHYSID2 | LPA | EXPANSION | STAT1000 | ESTATUS) => {}
+            (page, register) => self.pages[page][register] = value,
+        }
+        false
+    }
+
+    /// The cable changes. Returns whether the link has.
+    pub(super) fn set_partner(&mut self, cx: &mut NicContext<'_>, partner: Link) -> bool {
+        if partner == self.partner {
+            return false;
+        }
+        self.partner = partner;
+        self.negotiate(cx)
+    }
+
+    /// The negotiation timer's event. Returns whether the link has changed.
+    pub(super) fn timer(&mut self, cx: &mut NicContext<'_>) -> bool {
+        if !self.alarm.event(cx) {
+            return false;
+        }
+        let before = self.mode;
+        self.mode = self.outcome();
+        self.mode != before
+    }
+
+    fn control(&mut self, cx: &mut NicContext<'_>, value: u16) -> bool {
+        if value & BMCR_RESET != 0 {
+            self.defaults();
+            return self.negotiate(cx);
+        }
+        let old = std::mem::replace(&mut self.pages[0][BMCR], value & BMCR_STORED);
+        let changed = (old ^ value) & BMCR_STORED != 0;
+        if changed || value & BMCR_RESTART != 0 { self.negotiate(cx) } else { false }
+    }
+
+    /// Drops the link and starts over. Returns whether there was a link.
+    fn negotiate(&mut self, cx: &mut NicContext<'_>) -> bool {
+        let had_link = self.mode.take().is_some();
+        self.failed |= had_link;
+        if self.outcome().is_some() {
+            self.alarm.set(cx, cx.now() + NEGOTIATION);
+        } else {
+            self.alarm.cancel();
+        }
+        had_link
+    }
+
+    /// What a negotiation, or the forced setting, comes to with this partner.
+    fn outcome(&self) -> Option<Mode> {
+        let standard = &self.pages[0];
+        let control = standard[BMCR];
+        if control & BMCR_POWER_DOWN != 0 {
+            return None;
+        }
+        let (partner, partner_1000) = abilities(self.partner);
+        let mode = |mbps, full_duplex| Some(Mode { mbps, full_duplex });
+        if control & BMCR_NEGOTIATE == 0 {
+            let full_duplex = control & BMCR_FULL_DUPLEX != 0;
+            let (mbps, able) = match control & (BMCR_SPEED_100 | BMCR_SPEED_1000) {
+                0 => (10, partner & ABLE_10_FULL != 0),
+                BMCR_SPEED_100 => (100, partner & ABLE_100_FULL != 0),
+                BMCR_SPEED_1000 => (1_000, partner_1000),
+                _ => (0, false), // reserved
+            };
+            return if able { mode(mbps, full_duplex) } else { None };
+        }
+        if partner_1000 && standard[CTRL1000] & ADVERTISE_1000_FULL != 0 {
+            return mode(1_000, true);
+        }
+        match standard[ADVERTISE] & partner {
+            common if common & ABLE_100_FULL != 0 => mode(100, true),
+            common if common & ABLE_100_HALF != 0 => mode(100, false),
+            common if common & ABLE_10_FULL != 0 => mode(10, true),
+            common if common & ABLE_10_HALF != 0 => mode(10, false),
+            _ => None,
+        }
+    }
+
+    fn negotiated(&self) -> bool {
+        self.mode.is_some() && self.pages[0][BMCR] & BMCR_NEGOTIATE != 0
+    }
+
+    /// A link failure stays visible until it has been read once (22.2.4.2.13).
+    fn read_status(&mut self) -> u16 {
+        let failed = std::mem::take(&mut self.failed);
+        let link = if self.mode.is_some() && !failed { BMSR_LINK } else { 0 };
+        BMSR_ABILITIES | link | if self.negotiated() { BMSR_NEGOTIATED } else { 0 }
+    }
+
+    fn partner_ability(&self) -> u16 {
+        if !self.negotiated() {
+            return 0;
+        }
+        abilities(self.partner).0 | ACKNOWLEDGE | SELECTOR_802_3
+    }
+
+    fn partner_1000(&self) -> u16 {
+        if self.negotiated() && abilities(self.partner).1 {
+            PARTNER_1000_FULL | RECEIVERS_OK
+        } else {
+            0
+        }
+    }
+}
+
+/// What a partner offers: its 10 and 100 Mbit/s modes, and whether it does 1000BASE-T.
+fn abilities(partner: Link) -> (u16, bool) {
+    let Link::Up { mbps } = partner else { return (0, false) };
+    let ten = if mbps >= 10 { ABLE_10_FULL | ABLE_10_HALF } else { 0 };
+    let hundred = if mbps >= 100 { ABLE_100_FULL | ABLE_100_HALF } else { 0 };
+    (ten | hundred, mbps >= 1_000)
+}

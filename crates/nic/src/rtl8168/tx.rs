@@ -1,0 +1,293 @@
+//! The transmit rings.
+//!
+//! A doorbell makes the transmitter walk its ring until it comes to a descriptor that it does not
+//! own. All of that happens within the register write, so a descriptor that the driver hands over
+//! later comes with a doorbell of its own, and none is lost. The walk is bounded; what it leaves
+//! over is taken up by a timer.
+
+use warikomi_clock::Span;
+use warikomi_pci::DmaError;
+
+use super::alarm::Alarm;
+use super::offload::{self, Request, Segmenter, Work};
+use super::rx::{FIRST, LAST, OWN, RING_LIMIT, descriptor, following};
+use super::{Rtl8168, TIMER_TX, regs};
+use crate::{MIN_FRAME_BYTES, NicContext};
+
+/// Frame length in a transmit descriptor (RTL8169 Rev. 1.21, page 51).
+const LENGTH: u32 = 0xffff;
+/// The most that a chain of descriptors may hold: 64,000 bytes of large send and its headers.
+const MAX_CHAIN_BYTES: usize = 65_536;
+const TAG_BYTES: usize = 4;
+/// Unit of MaxTxPacketSize.
+const SIZE_UNIT: usize = 128;
+/// Frames sent in one go before the support side gets to do something else.
+const FRAMES_PER_DOORBELL: usize = 4_096;
+/// How soon the rest is taken up.
+const CONTINUE_AFTER: Span = Span::from_us(1);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Ring {
+    base: u64,
+    index: u16,
+    /// There may be more on it than the last walk got to.
+    unfinished: bool,
+}
+
+/// The two rings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Queue {
+    Normal = 0,
+    High = 1,
+}
+
+#[derive(Debug)]
+pub(super) struct Transmitter {
+    enabled: bool,
+    halted: bool,
+    rings: [Ring; 2],
+    /// Room for a tag, then the frame.
+    buffer: Vec<u8>,
+    segment: Vec<u8>,
+    /// The present chain: each descriptor's number and first word.
+    chain: Vec<(u16, u32)>,
+    alarm: Alarm,
+}
+
+/// What the walk found at the ring's head.
+enum Found {
+    /// A descriptor that is the driver's, or a chain that is not complete yet.
+    Nothing,
+    /// A frame of this many bytes in the buffer, and what to do with it.
+    Frame { bytes: usize, request: Request },
+    /// A chain that makes no frame: no first mark, no end, no bytes, or too many.
+    Unusable,
+}
+
+impl Transmitter {
+    pub(super) fn new() -> Self {
+        Transmitter {
+            enabled: false,
+            halted: false,
+            rings: [Ring::default(); 2],
+            buffer: vec![0; TAG_BYTES + MAX_CHAIN_BYTES],
+            segment: Vec::new(),
+            chain: Vec::with_capacity(RING_LIMIT.into()),
+            alarm: Alarm::new(TIMER_TX),
+        }
+    }
+
+    pub(super) fn enable(&mut self, on: bool) {
+        self.enabled = on;
+    }
+
+    pub(super) fn set_ring(&mut self, queue: Queue, base: u64) {
+        self.rings[queue as usize] = Ring { base: base & !0xff, ..Ring::default() };
+    }
+
+    /// Soft reset: back to the start of the rings, whose addresses stay.
+    pub(super) fn reset(&mut self) {
+        (self.enabled, self.halted) = (false, false);
+        for ring in &mut self.rings {
+            (ring.index, ring.unfinished) = (0, false);
+        }
+        self.alarm.cancel();
+    }
+
+    /// Collects the chain at the head of a ring into the buffer.
+    fn gather(&mut self, cx: &mut NicContext<'_>, ring: Ring) -> Result<Found, DmaError> {
+        self.chain.clear();
+        let (mut index, mut bytes, mut request) = (ring.index, 0, Request::default());
+        loop {
+            let at = descriptor(ring.base, index);
+            let opts1 = cx.dma_load_u32(at)?;
+            if opts1 & OWN == 0 {
+                return Ok(Found::Nothing);
+            }
+            let first = self.chain.is_empty();
+            self.chain.push((index, opts1));
+            if first && opts1 & FIRST == 0 {
+                return Ok(Found::Unusable);
+            }
+            let mut rest = [0; 12];
+            cx.dma_read(at.wrapping_add(4), &mut rest)?;
+            let [a, b, c, d, address @ ..] = rest;
+            if first {
+                request = Request::new(opts1, u32::from_le_bytes([a, b, c, d]));
+            }
+            let length = (opts1 & LENGTH) as usize;
+            if bytes + length <= MAX_CHAIN_BYTES && length > 0 {
+                let place = &mut self.buffer[TAG_BYTES + bytes..TAG_BYTES + bytes + length];
+                cx.dma_read(u64::from_le_bytes(address), place)?;
+            }
+            bytes += length;
+            if opts1 & LAST != 0 {
+                let usable = bytes > 0 && bytes <= MAX_CHAIN_BYTES;
+                return Ok(if usable { Found::Frame { bytes, request } } else { Found::Unusable });
+            }
+            index = following(index, opts1);
+            if index == ring.index {
+                return Ok(Found::Unusable);
+            }
+        }
+    }
+
+    /// Gives the chain's descriptors back, in order.
+    fn complete(&mut self, cx: &mut NicContext<'_>, queue: Queue) -> Result<(), DmaError> {
+        let ring = &mut self.rings[queue as usize];
+        for &(index, opts1) in &self.chain {
+            cx.dma_store_u32(descriptor(ring.base, index), opts1 & !OWN)?;
+            ring.index = following(index, opts1);
+        }
+        Ok(())
+    }
+}
+
+/// What a walk has done so far.
+#[derive(Default)]
+struct Walk {
+    descriptors: usize,
+    frames: usize,
+    errors: bool,
+}
+
+impl Rtl8168 {
+    /// A doorbell.
+    pub(super) fn transmit(&mut self, cx: &mut NicContext<'_>, queue: Queue) {
+        if !self.tx.enabled || self.tx.halted {
+            return;
+        }
+        let mut walk = Walk::default();
+        let ended = self.walk(cx, queue, &mut walk);
+        if walk.frames > 0 {
+            self.intr.sent(cx, u32::try_from(walk.frames).unwrap_or(u32::MAX));
+        }
+        let mut report = if walk.errors { regs::TX_ERR } else { 0 };
+        match ended {
+            Ok(true) => report |= regs::TX_DESC_UNAVAIL,
+            Ok(false) => {
+                self.tx.rings[queue as usize].unfinished = true;
+                self.tx.alarm.set(cx, cx.now() + CONTINUE_AFTER);
+            }
+            Err(_) => {
+                self.tx.halted = true;
+                report |= regs::SYS_ERR;
+            }
+        }
+        self.intr.report(cx, report);
+    }
+
+    /// Takes up what a bounded walk has left.
+    pub(super) fn transmit_rest(&mut self, cx: &mut NicContext<'_>) {
+        if !self.tx.alarm.event(cx) {
+            return;
+        }
+        for queue in [Queue::High, Queue::Normal] {
+            if std::mem::take(&mut self.tx.rings[queue as usize].unfinished) {
+                self.transmit(cx, queue);
+            }
+        }
+    }
+
+    /// Sends what is on a ring. Whether its end was reached.
+    fn walk(
+        &mut self,
+        cx: &mut NicContext<'_>,
+        queue: Queue,
+        walk: &mut Walk,
+    ) -> Result<bool, DmaError> {
+        while walk.descriptors < RING_LIMIT.into() && walk.frames < FRAMES_PER_DOORBELL {
+            let sent = match self.tx.gather(cx, self.tx.rings[queue as usize])? {
+                Found::Nothing => return Ok(true),
+                Found::Frame { bytes, request } => self.send(cx, bytes, request),
+                Found::Unusable => None,
+            };
+            match sent {
+                Some(frames) => walk.frames += frames,
+                None => {
+                    self.tally.tx_errors += 1;
+                    walk.errors = true;
+                }
+            }
+            walk.descriptors += self.tx.chain.len();
+            self.tx.complete(cx, queue)?;
+        }
+        Ok(false)
+    }
+
+    /// Sends the frame in the buffer. The number of frames that went out, or `None` if it could
+    /// not be sent.
+    fn send(&mut self, cx: &mut NicContext<'_>, bytes: usize, request: Request) -> Option<usize> {
+        self.phy.mode()?;
+        let limit = usize::from(self.file.u8(regs::MAX_TX_PACKET_SIZE)) * SIZE_UNIT;
+        let mut buffer = std::mem::take(&mut self.tx.buffer);
+        let frame = &mut buffer[TAG_BYTES..TAG_BYTES + bytes];
+        let sent = match request.work {
+            Work::Segment { transport, mss } => {
+                self.send_segments(cx, frame, (transport, mss), request.tag, limit)
+            }
+            _ if bytes > limit => None,
+            work => {
+                if let Work::Checksum { transport, ipv4, protocol } = work {
+                    offload::fill_checksums(frame, transport, ipv4, protocol);
+                }
+                Some(put_on_wire(cx, &mut buffer, bytes, request.tag))
+            }
+        };
+        self.tx.buffer = buffer;
+        self.tally.tx_packets += sent.unwrap_or(0) as u64;
+        sent
+    }
+
+    fn send_segments(
+        &mut self,
+        cx: &mut NicContext<'_>,
+        frame: &[u8],
+        (transport, mss): (usize, usize),
+        tag: Option<[u8; 2]>,
+        limit: usize,
+    ) -> Option<usize> {
+        let segmenter = Segmenter::new(frame, transport, mss)?;
+        let mut segment = std::mem::take(&mut self.tx.segment);
+        let mut sent = Some(0);
+        for index in 0..segmenter.count(frame) {
+            segmenter.segment(frame, index, &mut segment);
+            let bytes = segment.len();
+            if bytes > limit {
+                sent = None;
+                break;
+            }
+            segment.splice(..0, [0; TAG_BYTES]);
+            segment.resize(segment.len().max(TAG_BYTES + MIN_FRAME_BYTES), 0);
+            let frames = put_on_wire(cx, &mut segment, bytes, tag);
+            sent = sent.map(|sent| sent + frames);
+        }
+        self.tx.segment = segment;
+        sent
+    }
+}
+
+/// Sends the frame of `bytes` bytes that stands in `buffer` behind room for a tag, padded to the
+/// shortest length that Ethernet allows. Returns 1.
+fn put_on_wire(
+    cx: &mut NicContext<'_>,
+    buffer: &mut [u8],
+    bytes: usize,
+    tag: Option<[u8; 2]>,
+) -> usize {
+    const ADDRESSES: usize = 12;
+    let (mut start, mut end) = (TAG_BYTES, TAG_BYTES + bytes);
+    if let (Some(tag), true) = (tag, bytes >= ADDRESSES) {
+        start = 0;
+        buffer.copy_within(TAG_BYTES..TAG_BYTES + ADDRESSES, 0);
+        buffer[ADDRESSES..ADDRESSES + 2].copy_from_slice(&super::checksum::VLAN_TYPE);
+        buffer[ADDRESSES + 2..ADDRESSES + 4].copy_from_slice(&tag);
+    }
+    let shortest = start + MIN_FRAME_BYTES;
+    if end < shortest {
+        buffer[end..shortest].fill(0);
+        end = shortest;
+    }
+    cx.frame_tx(&buffer[start..end]);
+    1
+}

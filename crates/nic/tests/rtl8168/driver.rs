@@ -1,0 +1,333 @@
+//! The chip from the other side: what Linux's r8169 does to it, in the same order and with
+//! constants of its own, so that a wrong constant in the model does not cancel out.
+
+use std::sync::{Arc, Mutex};
+
+use warikomi_clock::{Span, Time};
+use warikomi_nic::rtl8168::Rtl8168;
+use warikomi_nic::wire::{Wire, WireCounters};
+use warikomi_nic::{Frame, Link, Nic, NicFunction, RxCounters, RxOutcome};
+use warikomi_pci::{DmaMemory, Host, Interrupt, IntrLine, PciFunction, SharedMemory, Width};
+
+pub(crate) const BAR: u8 = 2;
+pub(crate) const OWN: u32 = 0x8000_0000;
+pub(crate) const EOR: u32 = 0x4000_0000;
+pub(crate) const FS: u32 = 0x2000_0000;
+pub(crate) const LS: u32 = 0x1000_0000;
+pub(crate) const STATION: [u8; 6] = [0x02, 0x57, 0x4b, 0, 0, 1];
+
+pub(crate) const RX_RING: u64 = 0x1_0000;
+pub(crate) const TX_RING: u64 = 0x2_0000;
+pub(crate) const HIGH_RING: u64 = 0x3_0000;
+pub(crate) const TALLY: u64 = 0x4_0000;
+pub(crate) const RX_BUFFERS: u64 = 0x10_0000;
+pub(crate) const TX_BUFFERS: u64 = 0x60_0000;
+/// Distance of buffers.
+pub(crate) const STRIDE: u64 = 0x4000;
+pub(crate) const MEMORY: usize = 0x80_0000;
+
+/// Keeps what the function tells the target.
+#[derive(Default)]
+pub(crate) struct Line {
+    pub(crate) signals: Vec<Interrupt>,
+}
+
+impl IntrLine for Line {
+    fn signal(&mut self, interrupt: Interrupt) {
+        self.signals.push(interrupt);
+    }
+}
+
+/// A wire that keeps what is sent.
+#[derive(Clone, Default)]
+pub(crate) struct Tap(pub(crate) Arc<Mutex<Vec<Vec<u8>>>>);
+
+impl Wire for Tap {
+    fn transmit(&mut self, _now: Time, frame: &[u8]) {
+        self.0.lock().unwrap().push(frame.to_vec());
+    }
+    fn next_arrival(&self) -> Time {
+        Time::NEVER
+    }
+    fn receive(&mut self, _now: Time) -> Option<Vec<u8>> {
+        None
+    }
+    fn counters(&self) -> WireCounters {
+        WireCounters::default()
+    }
+}
+
+pub(crate) struct Lab {
+    pub(crate) nic: NicFunction<Rtl8168>,
+    pub(crate) memory: SharedMemory,
+    pub(crate) line: Line,
+    pub(crate) now: Time,
+    pub(crate) tap: Tap,
+    pub(crate) rx_len: u16,
+    pub(crate) tx_len: u16,
+    pub(crate) cur_rx: u16,
+    pub(crate) cur_tx: u16,
+}
+
+impl Lab {
+    /// A chip with memory decoding, bus mastering and MSI on, and nothing else done to it.
+    pub(crate) fn new() -> Lab {
+        Lab::cabled_to(Tap::default())
+    }
+
+    pub(crate) fn cabled_to(tap: Tap) -> Lab {
+        let mut lab = Lab {
+            nic: NicFunction::new(Rtl8168::new(), Box::new(tap.clone())),
+            memory: SharedMemory::anonymous(0, MEMORY).unwrap(),
+            line: Line::default(),
+            now: Time::from_ps(1_000_000_000_000),
+            tap,
+            rx_len: 256,
+            tx_len: 256,
+            cur_rx: 0,
+            cur_tx: 0,
+        };
+        lab.config(0x54, Width::B4, 0xfee0_0000);
+        lab.config(0x5c, Width::B2, 0x41);
+        lab.config(0x52, Width::B2, 1);
+        lab.config(0x04, Width::B2, 0x0406);
+        lab
+    }
+
+    /// A chip that has been opened as r8169 opens it.
+    pub(crate) fn open() -> Lab {
+        let mut lab = Lab::new();
+        lab.init_rings();
+        lab.reset_work();
+        lab
+    }
+
+    pub(crate) fn host<R>(
+        &mut self,
+        call: impl FnOnce(&mut NicFunction<Rtl8168>, &mut Host<'_>) -> R,
+    ) -> R {
+        let mut host = Host { now: self.now, memory: &self.memory, interrupts: &mut self.line };
+        call(&mut self.nic, &mut host)
+    }
+
+    pub(crate) fn config(&mut self, offset: u16, width: Width, value: u64) {
+        self.host(|nic, host| nic.config_write(host, offset, width, value));
+    }
+
+    pub(crate) fn read(&mut self, offset: u64, width: Width) -> u64 {
+        self.host(|nic, host| nic.bar_read(host, BAR, offset, width))
+    }
+
+    pub(crate) fn write(&mut self, offset: u64, width: Width, value: u64) {
+        self.host(|nic, host| nic.bar_write(host, BAR, offset, width, value));
+    }
+
+    pub(crate) fn r8(&mut self, offset: u64) -> u8 {
+        self.read(offset, Width::B1) as u8
+    }
+    pub(crate) fn r16(&mut self, offset: u64) -> u16 {
+        self.read(offset, Width::B2) as u16
+    }
+    pub(crate) fn r32(&mut self, offset: u64) -> u32 {
+        self.read(offset, Width::B4) as u32
+    }
+    pub(crate) fn w8(&mut self, offset: u64, value: u8) {
+        self.write(offset, Width::B1, value.into());
+    }
+    pub(crate) fn w16(&mut self, offset: u64, value: u16) {
+        self.write(offset, Width::B2, value.into());
+    }
+    pub(crate) fn w32(&mut self, offset: u64, value: u32) {
+        self.write(offset, Width::B4, value.into());
+    }
+
+    /// Lets time pass, with a look at the timers at its end.
+    pub(crate) fn wait(&mut self, span: Span) {
+        self.now += span;
+        self.host(|nic, host| nic.poll(host));
+    }
+
+    pub(crate) fn mdio_write(&mut self, register: u32, value: u16) {
+        self.w32(0x60, 0x8000_0000 | register << 16 | u32::from(value));
+        assert_eq!(self.r32(0x60) & 0x8000_0000, 0, "PHYAR's flag clears when the write is done");
+    }
+
+    pub(crate) fn mdio_read(&mut self, register: u32) -> u16 {
+        self.w32(0x60, register << 16);
+        let value = self.r32(0x60);
+        assert_ne!(value & 0x8000_0000, 0, "PHYAR's flag is set when the data is there");
+        value as u16
+    }
+
+    pub(crate) fn put(&self, address: u64, words: &[u32]) {
+        for (i, word) in words.iter().enumerate() {
+            self.memory.store_u32(address + 4 * i as u64, *word).unwrap();
+        }
+    }
+
+    pub(crate) fn word(&self, address: u64) -> u32 {
+        self.memory.load_u32(address).unwrap()
+    }
+
+    pub(crate) fn bytes(&self, address: u64, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        self.memory.read(address, &mut bytes).unwrap();
+        bytes
+    }
+
+    /// rtl8169_rx_fill, and an empty transmit ring.
+    pub(crate) fn init_rings(&mut self) {
+        for i in 0..self.rx_len {
+            let end = if i + 1 == self.rx_len { EOR } else { 0 };
+            let buffer = RX_BUFFERS + STRIDE * u64::from(i);
+            let at = RX_RING + 16 * u64::from(i);
+            self.put(at, &[OWN | end | 16_383, 0, buffer as u32, (buffer >> 32) as u32]);
+        }
+        for i in 0..self.tx_len {
+            self.put(TX_RING + 16 * u64::from(i), &[0; 4]);
+        }
+        (self.cur_rx, self.cur_tx) = (0, 0);
+    }
+
+    /// rtl8169_cleanup: mask and acknowledge, close the receiver, reset.
+    pub(crate) fn cleanup(&mut self) {
+        self.w16(0x3c, 0);
+        self.w16(0x3e, 0xffff);
+        self.r8(0x37);
+        let config = self.r32(0x44);
+        self.w32(0x44, config & !0x3f);
+        let command = self.r8(0x37);
+        self.w8(0x37, command | 0x80);
+        self.w8(0x37, 0x10);
+        assert_eq!(self.r8(0x37) & 0x10, 0, "reset is over");
+    }
+
+    /// rtl_reset_work: cleanup, descriptors back to the chip, rtl_hw_start.
+    pub(crate) fn reset_work(&mut self) {
+        self.cleanup();
+        (self.cur_rx, self.cur_tx) = (0, 0);
+        for i in 0..self.rx_len {
+            self.mark_to_asic(i);
+        }
+        self.hw_start();
+    }
+
+    /// rtl_hw_start for RTL_GIGA_MAC_VER_19.
+    pub(crate) fn hw_start(&mut self) {
+        self.w8(0x50, 0xc0);
+        self.w16(0xe0, 0x2060);
+        self.w8(0xec, 0x3f);
+        self.w32(0x68, 0xf70c);
+        assert_ne!(self.r32(0x68) & 0x8000_0000, 0, "CSIAR answers");
+        let csi = self.r32(0x64) & 0x00ff_ffff;
+        self.w32(0x64, csi | 0x2700_0000);
+        self.w32(0x68, 0x8000_f70c);
+        assert_eq!(self.r32(0x68) & 0x8000_0000, 0, "CSIAR has written");
+        for register in [2_u32, 3, 6] {
+            self.w32(0x80, register << 16);
+            let value = self.r32(0x80);
+            assert_ne!(value & 0x8000_0000, 0, "EPHYAR answers");
+            self.w32(0x80, 0x8000_0000 | register << 16 | (value & 0xffff) | 0x1000);
+            assert_eq!(self.r32(0x80) & 0x8000_0000, 0, "EPHYAR has written");
+        }
+        for config in [0x52, 0x54] {
+            let value = self.r8(config);
+            self.w8(config, value);
+        }
+        self.w16(0xe2, 0);
+        self.w16(0xda, 0x4000);
+        self.w32(0x24, 0);
+        self.w32(0x20, TX_RING as u32);
+        self.w32(0xe8, 0);
+        self.w32(0xe4, RX_RING as u32);
+        self.w8(0x50, 0);
+        self.w8(0x37, 0x0c);
+        self.w32(0x44, 0xc700);
+        self.w32(0x40, 0x0300_0700);
+        self.w32(0x0c, 0xffff_ffff);
+        self.w32(0x08, 0xffff_ffff);
+        self.w32(0x44, 0xc700 | 0x0e);
+        self.w16(0x3c, 0x003f);
+    }
+
+    /// rtl8169_mark_to_asic.
+    pub(crate) fn mark_to_asic(&mut self, index: u16) {
+        let at = RX_RING + 16 * u64::from(index);
+        let end = self.word(at) & EOR;
+        self.put(at + 4, &[0]);
+        self.put(at, &[OWN | end | 16_383]);
+    }
+
+    /// rtl_rx: takes frames off the ring. First and second word, and the bytes with FCS, of each.
+    pub(crate) fn rx(&mut self) -> Vec<(u32, u32, Vec<u8>)> {
+        let mut frames = Vec::new();
+        loop {
+            let at = RX_RING + 16 * u64::from(self.cur_rx);
+            let opts1 = self.word(at);
+            if opts1 & OWN != 0 || frames.len() == 1_024 {
+                return frames;
+            }
+            let buffer = u64::from(self.word(at + 8)) | u64::from(self.word(at + 12)) << 32;
+            let bytes = self.bytes(buffer, (opts1 & 0x3fff) as usize);
+            frames.push((opts1, self.word(at + 4), bytes));
+            self.mark_to_asic(self.cur_rx);
+            self.cur_rx = (self.cur_rx + 1) % self.rx_len;
+        }
+    }
+
+    /// Puts a frame on the transmit ring in pieces, and rings the bell.
+    pub(crate) fn xmit(&mut self, pieces: &[&[u8]], opts: [u32; 2]) {
+        self.queue(pieces, opts);
+        self.w8(0x38, 0x40);
+    }
+
+    /// rtl8169_start_xmit without the doorbell.
+    pub(crate) fn queue(&mut self, pieces: &[&[u8]], opts: [u32; 2]) {
+        let first = self.cur_tx;
+        for (i, piece) in pieces.iter().enumerate() {
+            let entry = self.cur_tx;
+            let buffer = TX_BUFFERS + 0x1000 * u64::from(entry);
+            self.memory.write(buffer, piece).unwrap();
+            let mut opts1 = opts[0] | piece.len() as u32;
+            opts1 |= if entry + 1 == self.tx_len { EOR } else { 0 };
+            opts1 |= if i > 0 { OWN } else { FS };
+            opts1 |= if i + 1 == pieces.len() { LS } else { 0 };
+            let at = TX_RING + 16 * u64::from(entry);
+            self.put(at, &[opts1, opts[1], buffer as u32, (buffer >> 32) as u32]);
+            self.cur_tx = (entry + 1) % self.tx_len;
+        }
+        let at = TX_RING + 16 * u64::from(first);
+        let opts1 = self.word(at);
+        self.put(at, &[opts1 | OWN]);
+    }
+
+    pub(crate) fn sent(&self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut *self.tap.0.lock().unwrap())
+    }
+
+    pub(crate) fn inject(&mut self, bytes: &[u8]) -> RxOutcome {
+        self.host(|nic, host| nic.receive(host, Frame::new(bytes)))
+    }
+
+    pub(crate) fn progress(&mut self) -> RxCounters {
+        self.host(|nic, host| nic.rx_progress(host, usize::MAX))
+    }
+
+    pub(crate) fn plug(&mut self, link: Link) {
+        self.host(|nic, host| nic.set_link(host, link));
+    }
+
+    /// Interrupts raised so far.
+    pub(crate) fn interrupts(&self) -> u64 {
+        self.nic.counters().interrupts
+    }
+}
+
+/// A frame to `destination` whose payload of `payload` bytes counts up, padded to 60 bytes.
+pub(crate) fn frame_to(destination: [u8; 6], payload: usize) -> Vec<u8> {
+    let mut frame = destination.to_vec();
+    frame.extend([2, 0, 0, 0, 0, 9, 0x88, 0xb5]);
+    frame.extend((0..payload).map(|i| i as u8));
+    frame.resize(frame.len().max(60), 0);
+    frame
+}

@@ -1,0 +1,17 @@
+//! The seam between a NIC and whoever drives it.
+//!
+//! A target sees a [`PciFunction`]: configuration space and BARs that answer every access. A
+//! function sees a [`Host`]: the time, the memory that it may reach by DMA, and a line for its
+//! interrupts. Neither knows what stands behind the other, so every model runs under every target.
+
+mod config;
+mod dma;
+mod function;
+mod interrupt;
+mod width;
+
+pub use config::{BarKind, Capability, Command, ConfigBuilder, ConfigSpace, Identity, MsiState};
+pub use dma::{DmaError, DmaMemory, SharedMemory};
+pub use function::{Host, PciFunction};
+pub use interrupt::{Interrupt, InterruptState, IntrLine, MsiMessage};
+pub use width::Width;

@@ -1,0 +1,3 @@
+//! From a result to what a person reads.
+
+pub mod terminal;

@@ -1,0 +1,104 @@
+use super::*;
+use proptest::prelude::*;
+use serde_json::json;
+use warikomi_clock::{Span, Time};
+use warikomi_measure::{
+    HiccupSummary, Hiccupping, IntervalRecorder, Interrupts, Machine, Pacing, Samples, Success,
+    TargetInfo, Thresholds, warnings,
+};
+
+fn stats(hiccup_at: Option<u64>) -> Option<IntervalStats> {
+    let mut recorder = IntervalRecorder::new(Some(Span::from_us(38)));
+    for k in 0..1_000u64 {
+        let late = if hiccup_at == Some(k) { 38_000_000 } else { k % 7 * 10_000 };
+        recorder.seen(Time::from_ps(k * 38_000_000 + late), hiccup_at == Some(k));
+    }
+    recorder.stats()
+}
+
+fn example() -> RunResult {
+    let machine = Machine {
+        logical_cores: Some(2),
+        support_cores: vec![0],
+        target_cores: vec![1],
+        stolen_percent: Some(0.4),
+        ..Machine::default()
+    };
+    let mut result = RunResult::new("inject", TimeBase::Real, machine);
+    result.target = TargetInfo {
+        kind: "kernel".into(),
+        driver: "r8169".into(),
+        model: "rtl8168".into(),
+        kernel: Some("6.1.158".into()),
+        ..TargetInfo::default()
+    };
+    let plan = json!({"size_bytes": 1_500, "interval_ns": 38_000, "count": 1_000,
+                      "packets_per_interrupt": 1, "arrival": "constant"});
+    result.plan = plan.as_object().unwrap().clone();
+    result.ledger = Some(Totals {
+        planned: 1_000,
+        injected: 1_000,
+        no_descriptor: 3,
+        accepted: 997,
+        delivered: 995,
+        lost: 2,
+        lost_in_stack: 2,
+        ..Totals::default()
+    });
+    result.success = Success::of(result.ledger.as_ref().unwrap());
+    result.intervals = Some(Intervals {
+        requested_ns: Some(38_000.0),
+        injected: stats(Some(500)),
+        raised: stats(None),
+        handler: stats(None),
+    });
+    let mut times = Samples::new();
+    (0..1_000u64).for_each(|k| times.record(Span::from_ps(205_000 + k % 10 * 1_000)));
+    result.inject_ns = times.summary();
+    result.throughput_bps = Some(314.8e6);
+    result.interrupts = Some(Interrupts { raised: 1_000, handled: 998, resignalled: 2 });
+    result.pacing =
+        Some(Pacing { missed_deadlines: 1, slack_ns: 1_000.0, longest_lateness_ns: 38_000.0 });
+    let support = Some(HiccupSummary { count: 1, longest_ns: 37_950.0, ..Default::default() });
+    result.hiccups = Some(Hiccupping { support, target: None });
+    result.warnings = warnings(&result, &Thresholds::default());
+    result
+}
+
+#[test]
+fn the_page_of_a_known_result() {
+    let page = inject(&example(), Style::default());
+    // `UPDATE_GOLDEN=1 cargo test -p warikomi-report` writes the page anew.
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/terminal/inject/golden.txt");
+        std::fs::write(path, &page).unwrap();
+    }
+    assert_eq!(page, include_str!("golden.txt"));
+}
+
+#[test]
+fn it_fits_into_80_columns() {
+    for line in inject(&example(), Style::default()).lines() {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+}
+
+#[test]
+fn what_was_not_measured_is_not_mentioned() {
+    let result = RunResult::new("inject", TimeBase::Virtual, Machine::default());
+    let page = inject(&result, Style::default());
+    assert!(!page.contains("Interval") && !page.contains("throughput"), "{page}");
+}
+
+proptest! {
+    #[test]
+    fn any_width_and_any_figures_make_a_page(width: u16, colour: bool, figure: f64, n: u64) {
+        let mut result = example();
+        result.throughput_bps = Some(figure);
+        result.interrupts = Some(Interrupts { raised: n, handled: n, resignalled: n });
+        result.ledger.as_mut().unwrap().unaccounted = n;
+        result.plan.insert("interval_ns".into(), json!(figure));
+        let page = inject(&result, Style { colour, width });
+        prop_assert!(!page.is_empty());
+    }
+}

@@ -1,0 +1,159 @@
+//! What all tables have in common.
+
+use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
+
+use super::{MIN_WIDTH, Style};
+
+/// A rule below the header and nothing else, as in a book.
+const BOOK: TableStyle =
+    TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
+
+const BOLD: &str = "\x1b[1m";
+const YELLOW: &str = "\x1b[1;33m";
+const RED: &str = "\x1b[1;31m";
+const PLAIN: &str = "\x1b[0m";
+
+/// Text that is put together line by line.
+///
+/// Colours are put around finished lines, because inside of a cell their escape codes would count
+/// as width.
+pub(super) struct Page {
+    style: Style,
+    text: String,
+}
+
+impl Page {
+    pub(super) fn new(style: Style) -> Page {
+        Page { style: Style { width: style.width.max(MIN_WIDTH), ..style }, text: String::new() }
+    }
+
+    pub(super) fn finish(self) -> String {
+        self.text
+    }
+
+    pub(super) fn blank(&mut self) {
+        self.text.push('\n');
+    }
+
+    /// A line that heads what follows.
+    pub(super) fn heading(&mut self, line: &str) {
+        self.coloured(BOLD, line);
+    }
+
+    /// A paragraph, broken at the page's width, with every line but the first hanging.
+    pub(super) fn paragraph(&mut self, first: &str, rest: &str) {
+        let indent = first.chars().count();
+        for (at, line) in wrapped(rest, usize::from(self.style.width) - indent).iter().enumerate() {
+            let lead = if at == 0 { first.to_owned() } else { " ".repeat(indent) };
+            self.line(&format!("{lead}{line}"));
+        }
+    }
+
+    /// Something to heed, and what to do about it.
+    pub(super) fn warning(&mut self, what: &str, mend: &str) {
+        let start = self.text.len();
+        self.paragraph("warning: ", what);
+        if self.style.colour {
+            let end = start + "warning:".len();
+            self.text.insert_str(end, PLAIN);
+            self.text.insert_str(start, YELLOW);
+        }
+        self.paragraph("   mend: ", mend);
+    }
+
+    /// A table: its header, and rows of which the ones marked `true` are alarming.
+    pub(super) fn table(&mut self, header: &[&str], rows: &[(bool, Vec<String>)]) {
+        let mut table = Table::new();
+        table.load_style(BOOK);
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(self.style.width);
+        table.set_header(header.iter().enumerate().map(aligned));
+        for (_, row) in rows {
+            table.add_row(row.iter().enumerate().map(aligned));
+        }
+        let lines: Vec<String> = table.lines().collect();
+        // A row that had to be broken takes several lines; then none is coloured, not the wrong
+        // one.
+        let one_line_each = lines.len() == rows.len() + 2;
+        for (at, line) in lines.iter().enumerate() {
+            let row = at.checked_sub(2).and_then(|row| rows.get(row));
+            match row {
+                None if at == 0 => self.coloured(BOLD, line.trim_end()),
+                Some((true, _)) if one_line_each => self.coloured(RED, line.trim_end()),
+                _ => self.line(line.trim_end()),
+            }
+        }
+    }
+
+    fn line(&mut self, line: &str) {
+        self.text.push_str(line);
+        self.text.push('\n');
+    }
+
+    fn coloured(&mut self, colour: &str, line: &str) {
+        if self.style.colour {
+            self.line(&format!("{colour}{line}{PLAIN}"));
+        } else {
+            self.line(line);
+        }
+    }
+}
+
+/// Names to the left, figures to the right.
+fn aligned<T: ToString>((column, content): (usize, T)) -> Cell {
+    let side = if column == 0 { CellAlignment::Left } else { CellAlignment::Right };
+    Cell::new(content).set_alignment(side)
+}
+
+/// Breaks a text between words. A word that is longer than a line has a line of its own.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().expect("there is always a line");
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.chars().count() + 1 + word.chars().count() <= width {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn wrapping_loses_no_word(text in "[a-zé ]{0,200}", width in 1usize..80) {
+            let lines = wrapped(&text, width);
+            let words: Vec<&str> = text.split_whitespace().collect();
+            let joined = lines.join(" ");
+            prop_assert_eq!(joined.split_whitespace().collect::<Vec<_>>(), words);
+            for line in &lines {
+                prop_assert!(line.chars().count() <= width || !line.contains(' '));
+            }
+        }
+    }
+
+    #[test]
+    fn without_colour_there_is_no_escape_code() {
+        let draw = |colour| {
+            let mut page = Page::new(Style { colour, width: 80 });
+            page.heading("head");
+            page.table(&["a", "b"], &[(true, vec!["c".into(), "1".into()])]);
+            page.warning("what", "mend");
+            page.finish()
+        };
+        assert!(!draw(false).contains('\x1b'));
+        let coloured = draw(true);
+        let plain = [BOLD, YELLOW, RED, PLAIN]
+            .iter()
+            .fold(coloured.clone(), |text, code| text.replace(code, ""));
+        assert_eq!(plain, draw(false), "colour adds nothing but colour");
+        assert!(coloured.contains(RED) && coloured.contains(YELLOW));
+    }
+}

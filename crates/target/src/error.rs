@@ -1,0 +1,197 @@
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The last lines of a target's console.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ConsoleTail(pub Vec<String>);
+
+/// Lines of console shown with an error.
+const SHOWN_LINES: usize = 12;
+
+impl fmt::Display for ConsoleTail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return write!(f, "\n  (its console is empty)");
+        }
+        write!(f, "\n  the last lines of its console:")?;
+        for line in &self.0[self.0.len().saturating_sub(SHOWN_LINES)..] {
+            write!(f, "\n  | {line}")?;
+        }
+        Ok(())
+    }
+}
+
+/// How a target failed. Each way has its own sentence, with what to do about it.
+#[derive(Debug, thiserror::Error)]
+pub enum TargetError {
+    /// The user pressed Ctrl-C.
+    #[error("stopped by the user")]
+    Interrupted,
+
+    /// The kernel's file cannot be run.
+    #[error("cannot start the kernel {}: {error}; it must be an executable built with ARCH=um", .path.display())]
+    CannotStart {
+        /// The kernel.
+        path: PathBuf,
+        /// What the system said.
+        error: std::io::Error,
+    },
+
+    /// The directory for the target's memory is too small.
+    #[error(
+        "the target needs {need_mb} MB for its memory in {}, which has {have_mb} MB free; free some \
+         space there, or give the target less with --memory", .dir.display()
+    )]
+    NoSpace {
+        /// The directory.
+        dir: PathBuf,
+        /// What is needed, in MB.
+        need_mb: u64,
+        /// What is free, in MB.
+        have_mb: u64,
+    },
+
+    /// The socket on which the kernel should find the NIC is taken.
+    #[error("the socket {} is in use by another process; choose another with --socket, or end that process", .path.display())]
+    SocketBusy {
+        /// The socket.
+        path: PathBuf,
+    },
+
+    /// The kernel did not come for its NIC.
+    #[error(
+        "the kernel did not connect to its NIC within {}; it needs CONFIG_UML_PCI_OVER_VIRTIO=y, \
+         CONFIG_VIRTIO_UML=y and CONFIG_UML_PCI_OVER_VIRTIO_DEVICE_ID=1234{console}", seconds(*.within)
+    )]
+    NotConnected {
+        /// How long we waited.
+        within: Duration,
+        /// Its console.
+        console: ConsoleTail,
+    },
+
+    /// It came, but did not set up its device queues.
+    #[error("the kernel did not set up its PCI device within {}{console}", seconds(*.within))]
+    NotAttached {
+        /// How long we waited.
+        within: Duration,
+        /// Its console.
+        console: ConsoleTail,
+    },
+
+    /// The kernel spoke vhost-user in a way that we do not understand.
+    #[error("the kernel's vhost-user connection failed: {error}{console}")]
+    Protocol {
+        /// What was wrong.
+        error: String,
+        /// Its console.
+        console: ConsoleTail,
+    },
+
+    /// The agent did not report.
+    #[error(
+        "the guest agent did not report within {} of the start; is the initramfs the one that \
+         `warikomi kernel build` made?{console}", seconds(*.within)
+    )]
+    NotReady {
+        /// How long we waited.
+        within: Duration,
+        /// Its console.
+        console: ConsoleTail,
+    },
+
+    /// The guest kernel panicked.
+    #[error("the guest kernel panicked: {message}{console}")]
+    Panicked {
+        /// The kernel's own message.
+        message: String,
+        /// Its console.
+        console: ConsoleTail,
+    },
+
+    /// The kernel process ended.
+    #[error("the guest kernel ended ({status}) while it was needed{console}")]
+    Exited {
+        /// Its exit status.
+        status: String,
+        /// Its console.
+        console: ConsoleTail,
+    },
+
+    /// The kernel closed the connection to its NIC.
+    #[error("the guest kernel closed the connection to its NIC{console}")]
+    ConnectionLost {
+        /// Its console.
+        console: ConsoleTail,
+    },
+
+    /// The agent does not answer any more.
+    #[error("the guest stopped answering: no reply to '{command}' within {}{console}", seconds(*.within))]
+    Silent {
+        /// What was asked.
+        command: String,
+        /// How long we waited.
+        within: Duration,
+        /// Its console.
+        console: ConsoleTail,
+    },
+
+    /// The agent answered with an error.
+    #[error("the guest could not carry out '{command}': {message}{console}")]
+    Refused {
+        /// What was asked.
+        command: String,
+        /// The agent's reason.
+        message: String,
+        /// Its console.
+        console: ConsoleTail,
+    },
+
+    /// The driver did not bind to the NIC.
+    #[error("the driver {driver} did not bind to the NIC: {message}{console}")]
+    NotBound {
+        /// The driver.
+        driver: String,
+        /// The agent's finding.
+        message: String,
+        /// Its console.
+        console: ConsoleTail,
+    },
+
+    /// The link did not come up.
+    #[error("the link did not come up: {message}{console}")]
+    NoLink {
+        /// The agent's finding.
+        message: String,
+        /// Its console.
+        console: ConsoleTail,
+    },
+
+    /// Something that the operating system refused.
+    #[error("{what}: {error}")]
+    System {
+        /// What we were doing.
+        what: &'static str,
+        /// What the system said.
+        error: std::io::Error,
+    },
+}
+
+impl TargetError {
+    /// Wraps an operating system error with what was being done.
+    pub(crate) fn system(
+        what: &'static str,
+    ) -> impl FnOnce(std::io::Error) -> TargetError {
+        move |error| TargetError::System { what, error }
+    }
+
+    /// The same for `nix`'s error type.
+    pub(crate) fn errno(what: &'static str) -> impl FnOnce(nix::Error) -> TargetError {
+        move |error| TargetError::System { what, error: error.into() }
+    }
+}
+
+fn seconds(duration: Duration) -> String {
+    format!("{} s", duration.as_secs_f64())
+}

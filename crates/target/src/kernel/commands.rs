@@ -1,0 +1,230 @@
+//! The command queue: the driver's register and configuration accesses, served in order.
+//!
+//! A write is posted: the guest goes on at once. A read is waited for by a guest that spins, for
+//! at most about 40 ms, so this queue is looked at on every pass of the support side's loop, and
+//! the guest is told never to notify.
+
+use std::fs::File;
+use std::io::Write;
+
+use virtio_queue::{DescriptorChain, Queue, QueueOwnedT, QueueT};
+use vm_memory::{Bytes, GuestMemoryMmap};
+use warikomi_clock::TscClock;
+use warikomi_nic::Nic;
+use warikomi_pci::{Host, IntrLine, SharedMemory, Width};
+
+use super::message::{Access, HEADER_BYTES, MAX_DATA_BYTES};
+
+/// Accesses served in one pass: many, because the guest spins for some of them, but bounded, so
+/// that a guest cannot keep the injector waiting.
+const ACCESSES_PER_PASS: usize = 64;
+
+/// Posted writes after which the guest is signalled to take its buffers back.
+///
+/// It takes them back by itself whenever it reads a register; a driver that only writes (doorbells
+/// with interrupts deferred) would run out of the queue's 256 descriptors and its writes would be
+/// lost. A quarter of the queue leaves ample room.
+const WRITES_BEFORE_CALL: u32 = 64;
+
+/// What a pass of the queue found.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Served {
+    pub(super) accesses: u64,
+    pub(super) malformed: u64,
+}
+
+pub(super) struct CommandQueue {
+    queue: Queue,
+    call: Option<File>,
+    writes_since_read: u32,
+    request: [u8; HEADER_BYTES + MAX_DATA_BYTES],
+    reply: [u8; MAX_DATA_BYTES],
+}
+
+impl CommandQueue {
+    pub(super) fn new(mut queue: Queue, call: Option<File>, memory: &SharedMemory) -> Self {
+        // The guest must not spend a system call on telling us what we see by polling. If the flag
+        // cannot be written the queue is unusable, and serving it finds that out.
+        let _ = queue.disable_notification(memory.regions());
+        CommandQueue {
+            queue,
+            call,
+            writes_since_read: 0,
+            request: [0; HEADER_BYTES + MAX_DATA_BYTES],
+            reply: [0; MAX_DATA_BYTES],
+        }
+    }
+
+    /// Serves what is waiting.
+    #[inline]
+    pub(super) fn serve(
+        &mut self,
+        nic: &mut dyn Nic,
+        memory: &SharedMemory,
+        interrupts: &mut dyn IntrLine,
+        clock: &TscClock,
+    ) -> Served {
+        let mut served = Served::default();
+        for _ in 0..ACCESSES_PER_PASS {
+            let Some(chain) = self.pop(memory.regions()) else { break };
+            let head = chain.head_index();
+            let mut host = Host { now: clock.now(), memory, interrupts: &mut *interrupts };
+            match self.execute(chain, memory.regions(), nic, &mut host) {
+                Some(replied) => {
+                    served.accesses += 1;
+                    self.finish(memory, head, replied);
+                }
+                None => {
+                    served.malformed += 1;
+                    self.finish(memory, head, 0);
+                }
+            }
+        }
+        served
+    }
+
+    #[inline]
+    fn pop<'m>(
+        &mut self,
+        memory: &'m GuestMemoryMmap,
+    ) -> Option<DescriptorChain<&'m GuestMemoryMmap>> {
+        self.queue.iter(memory).ok()?.next()
+    }
+
+    /// Carries one access out; returns the length of the reply, or `None` if it made no sense.
+    #[inline]
+    fn execute(
+        &mut self,
+        chain: DescriptorChain<&GuestMemoryMmap>,
+        memory: &GuestMemoryMmap,
+        nic: &mut dyn Nic,
+        host: &mut Host<'_>,
+    ) -> Option<u32> {
+        let (mut filled, mut into) = (0, None);
+        for descriptor in chain {
+            let len = descriptor.len() as usize;
+            if descriptor.is_write_only() {
+                into = Some((descriptor.addr(), len));
+                break;
+            }
+            let room = self.request.get_mut(filled..filled + len)?;
+            memory.read_slice(room, descriptor.addr()).ok()?;
+            filled += len;
+        }
+        let access = Access::decode(&self.request[..filled]).ok()?;
+        let reply = perform(access, nic, host, &mut self.reply);
+        if reply == 0 {
+            self.writes_since_read += 1;
+            return Some(0);
+        }
+        self.writes_since_read = 0;
+        let (address, room) = into?;
+        let reply = &self.reply[..reply.min(room)];
+        memory.write_slice(reply, address).ok()?;
+        Some(reply.len() as u32)
+    }
+
+    #[inline]
+    fn finish(&mut self, memory: &SharedMemory, head: u16, replied: u32) {
+        // A used ring outside memory was refused at set-up, so this cannot fail later.
+        let _ = self.queue.add_used(memory.regions(), head, replied);
+        if self.writes_since_read >= WRITES_BEFORE_CALL {
+            self.writes_since_read = 0;
+            if let Some(call) = &mut self.call {
+                // A full pipe means that a signal is on its way already.
+                let _ = call.write(&1u64.to_ne_bytes());
+            }
+        }
+    }
+}
+
+/// Does to the NIC what was asked; returns the length of the reply, 0 for a write.
+#[inline]
+fn perform(access: Access<'_>, nic: &mut dyn Nic, host: &mut Host<'_>, reply: &mut [u8]) -> usize {
+    match access {
+        Access::ConfigRead { offset, len } => {
+            for (at, width) in pieces(u64::from(offset), len) {
+                let value = nic.config_read(offset.wrapping_add(at as u16), width);
+                reply[at..at + width.bytes()].copy_from_slice(&value.to_le_bytes()[..width.bytes()]);
+            }
+            len
+        }
+        Access::ConfigWrite { offset, data } => {
+            for (at, width) in pieces(u64::from(offset), data.len()) {
+                let value = little_endian(&data[at..at + width.bytes()]);
+                nic.config_write(host, offset.wrapping_add(at as u16), width, value);
+            }
+            0
+        }
+        Access::BarRead { bar, offset, len } => {
+            for (at, width) in pieces(offset, len) {
+                let value = nic.bar_read(host, bar, offset.wrapping_add(at as u64), width);
+                reply[at..at + width.bytes()].copy_from_slice(&value.to_le_bytes()[..width.bytes()]);
+            }
+            len
+        }
+        Access::BarWrite { bar, offset, data } => {
+            for (at, width) in pieces(offset, data.len()) {
+                let value = little_endian(&data[at..at + width.bytes()]);
+                nic.bar_write(host, bar, offset.wrapping_add(at as u64), width, value);
+            }
+            0
+        }
+        Access::BarFill { bar, offset, len, value } => {
+            let value = u64::from_ne_bytes([value; 8]);
+            for (at, width) in pieces(offset, len) {
+                nic.bar_write(host, bar, offset.wrapping_add(at as u64), width, value);
+            }
+            0
+        }
+    }
+}
+
+fn little_endian(bytes: &[u8]) -> u64 {
+    let mut value = [0; 8];
+    value[..bytes.len()].copy_from_slice(bytes);
+    u64::from_le_bytes(value)
+}
+
+/// Splits an access into bus cycles. One of 1, 2, 4 or 8 bytes is one cycle, as the driver meant
+/// it; anything else goes in the largest naturally aligned pieces, as a bridge would split it.
+fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (usize, Width)> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let left = len - at;
+        let width = match Width::from_bytes(left) {
+            Some(whole) if at == 0 => whole,
+            _ => [Width::B8, Width::B4, Width::B2, Width::B1].into_iter().find(|width| {
+                width.bytes() <= left && offset.wrapping_add(at as u64) % width.bytes() as u64 == 0
+            })?,
+        };
+        if left == 0 {
+            return None;
+        }
+        at += width.bytes();
+        Some((at - width.bytes(), width))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn an_ordinary_access_is_one_cycle_even_when_unaligned() {
+        assert_eq!(pieces(3, 4).collect::<Vec<_>>(), [(0, Width::B4)]);
+    }
+
+    proptest! {
+        #[test]
+        fn the_pieces_cover_the_access_once_and_in_order(offset: u64, len in 0usize..5000) {
+            let mut next = 0;
+            for (at, width) in pieces(offset, len) {
+                prop_assert_eq!(at, next);
+                next += width.bytes();
+            }
+            prop_assert_eq!(next, len);
+        }
+    }
+}

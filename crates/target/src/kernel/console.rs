@@ -1,0 +1,116 @@
+//! What the guest kernel prints.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::Read;
+
+use crate::ConsoleTail;
+
+/// Lines kept. A guest that prints without end costs no more than this.
+const KEPT_LINES: usize = 400;
+const KEPT_LINE_BYTES: usize = 512;
+
+/// Bytes read from the pipe in one go; also the most that one look costs.
+const READ_BYTES: usize = 16 * 1024;
+
+/// The reading end of the guest's console, non-blocking.
+pub(super) struct Console {
+    pipe: File,
+    lines: VecDeque<String>,
+    partial: Vec<u8>,
+    panic: Option<String>,
+}
+
+impl Console {
+    pub(super) fn new(pipe: File) -> Self {
+        Console { pipe, lines: VecDeque::new(), partial: Vec::new(), panic: None }
+    }
+
+    /// Takes what has been printed since the last look.
+    pub(super) fn drain(&mut self) {
+        let mut buffer = [0; READ_BYTES];
+        while let Ok(count) = self.pipe.read(&mut buffer) {
+            self.take(&buffer[..count]);
+            if count < READ_BYTES {
+                return;
+            }
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            match byte {
+                b'\n' => {
+                    let line = String::from_utf8_lossy(&self.partial).trim_end().to_owned();
+                    self.partial.clear();
+                    self.push(line);
+                }
+                _ if self.partial.len() < KEPT_LINE_BYTES => self.partial.push(byte),
+                _ => {}
+            }
+        }
+    }
+
+    fn push(&mut self, line: String) {
+        // A printed escape sequence must not reach the user's terminal.
+        let line: String = line.chars().filter(|c| !c.is_control() || *c == '\t').collect();
+        if line.is_empty() {
+            return;
+        }
+        if self.panic.is_none()
+            && let Some(at) = line.find("Kernel panic - not syncing")
+        {
+            self.panic = Some(line[at..].to_owned());
+        }
+        if self.lines.len() == KEPT_LINES {
+            self.lines.pop_front();
+        }
+        self.lines.push_back(line);
+    }
+
+    /// The kernel's panic message, if it has printed one.
+    pub(super) fn panic(&self) -> Option<&str> {
+        self.panic.as_deref()
+    }
+
+    /// The last lines.
+    pub(super) fn tail(&self) -> ConsoleTail {
+        ConsoleTail(self.lines.iter().cloned().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn console() -> Console {
+        Console::new(File::open("/dev/null").unwrap())
+    }
+
+    #[test]
+    fn finds_a_panic_even_when_it_comes_in_pieces() {
+        let mut console = console();
+        console.take(b"[ 1.0] Kernel panic - not sync");
+        assert_eq!(console.panic(), None);
+        console.take(b"ing: sysrq triggered crash\r\nmore\n");
+        assert_eq!(console.panic(), Some("Kernel panic - not syncing: sysrq triggered crash"));
+    }
+
+    #[test]
+    fn is_bounded_whatever_is_printed() {
+        let mut console = console();
+        for _ in 0..2000 {
+            console.take(&[b'x'; 1000]);
+            console.take(b"\n");
+        }
+        let lines = console.tail().0;
+        assert_eq!((lines.len(), lines[0].len()), (KEPT_LINES, KEPT_LINE_BYTES));
+    }
+
+    #[test]
+    fn escape_sequences_are_taken_out() {
+        let mut console = console();
+        console.take(b"\x1b[31mred\n");
+        assert_eq!(console.tail().0, ["[31mred"]);
+    }
+}

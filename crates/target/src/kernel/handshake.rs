@@ -1,0 +1,286 @@
+//! What the kernel tells us before (and while) its device queues run.
+//!
+//! [`Negotiation`] only keeps the files and numbers that it is handed; [`Negotiation::queues`]
+//! turns them into live queues once everything is there and fits together.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use nix::fcntl::{FallocateFlags, FcntlArg, OFlag, fallocate, fcntl};
+use virtio_queue::{Queue, QueueT};
+use vm_memory::mmap::MmapRegionBuilder;
+use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap, GuestRegionMmap};
+use warikomi_pci::SharedMemory;
+
+use super::commands::CommandQueue;
+use super::interrupts::InterruptQueue;
+use super::vhost_user::{Message, Region, Request, VhostUserError};
+
+type Result<T> = std::result::Result<T, VhostUserError>;
+
+/// `VIRTIO_F_VERSION_1` (virtio 1.1, section 6): without it the kernel's virtio core refuses us.
+const VIRTIO_F_VERSION_1: u64 = 1 << 32;
+
+/// `VHOST_USER_F_PROTOCOL_FEATURES`: that there are protocol features to talk about.
+const PROTOCOL_FEATURES: u64 = 1 << 30;
+
+/// `REPLY_ACK`: the kernel waits until its memory is mapped, instead of spinning on a first access
+/// that we are not ready to serve.
+const REPLY_ACK: u64 = 1 << 3;
+
+/// `BACKEND_REQ`: without a channel for requests of ours the kernel takes interrupt 0 for the
+/// device, and its probe fails.
+const BACKEND_REQUESTS: u64 = 1 << 5;
+
+/// Queue 0 carries accesses, queue 1 interrupts (`virt-pci.c`, `um_pci_init_vqs`).
+const QUEUES: usize = 2;
+
+/// The kernel asks for 256 (`MAX_SUPPORTED_QUEUE_SIZE`).
+const MAX_QUEUE_SIZE: u16 = 256;
+
+/// More memory than a target could sensibly share: what a 32-bit machine can address.
+const MAX_SHARED_BYTES: u64 = 64 << 30;
+
+#[derive(Default)]
+struct Vring {
+    size: u16,
+    descriptors: u64,
+    used: u64,
+    available: u64,
+    base: u16,
+    kick: Option<File>,
+    call: Option<File>,
+    enabled: bool,
+}
+
+/// What has been negotiated so far.
+#[derive(Default)]
+pub(super) struct Negotiation {
+    vrings: [Vring; QUEUES],
+    memory: Option<SharedMemory>,
+    regions: Vec<Region>,
+    /// Held open: the guest would see its channel break.
+    requests: Option<File>,
+    changed: bool,
+}
+
+/// The queues of an attached device.
+pub(super) struct Queues {
+    pub(super) memory: SharedMemory,
+    pub(super) commands: CommandQueue,
+    pub(super) interrupts: InterruptQueue,
+}
+
+/// The connection, from our end.
+pub(super) struct Connection {
+    stream: UnixStream,
+    negotiation: Negotiation,
+}
+
+/// A half-sent message must not stop us for longer than this.
+const MESSAGE_TIMEOUT: Duration = Duration::from_millis(200);
+
+impl Connection {
+    pub(super) fn new(stream: UnixStream) -> std::io::Result<Self> {
+        stream.set_nonblocking(false)?;
+        stream.set_read_timeout(Some(MESSAGE_TIMEOUT))?;
+        stream.set_write_timeout(Some(MESSAGE_TIMEOUT))?;
+        Ok(Connection { stream, negotiation: Negotiation::default() })
+    }
+
+    /// Answers the requests that have arrived.
+    pub(super) fn serve(&mut self) -> Result<()> {
+        while readable(&self.stream)? {
+            let message = Message::receive(&mut self.stream)?;
+            self.negotiation.answer(message, &mut self.stream)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the queues have changed since this was last asked.
+    pub(super) fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.negotiation.changed)
+    }
+
+    /// Live queues, if all that they need has been told; an error if it does not fit together.
+    pub(super) fn queues(&self) -> Result<Option<Queues>> {
+        self.negotiation.queues()
+    }
+}
+
+fn readable(stream: &UnixStream) -> std::io::Result<bool> {
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    let mut fds = [PollFd::new(stream.as_fd(), PollFlags::POLLIN)];
+    match poll(&mut fds, PollTimeout::ZERO) {
+        Err(nix::Error::EINTR) => Ok(false),
+        ready => Ok(ready? > 0),
+    }
+}
+
+impl Negotiation {
+    fn answer(&mut self, message: Message, stream: &mut UnixStream) -> Result<()> {
+        match message.request {
+            Request::GetFeatures => {
+                return Ok(message.reply_u64(stream, VIRTIO_F_VERSION_1 | PROTOCOL_FEATURES)?);
+            }
+            Request::GetProtocolFeatures => {
+                return Ok(message.reply_u64(stream, REPLY_ACK | BACKEND_REQUESTS)?);
+            }
+            Request::GetQueueNum => return Ok(message.reply_u64(stream, QUEUES as u64)?),
+            Request::GetVringBase { index } => {
+                let ring = self.vring(index)?;
+                ring.enabled = false;
+                let base = u32::from(ring.base);
+                return Ok(message.reply_vring(stream, index, base)?);
+            }
+            _ => {}
+        }
+        let mut message = message;
+        let files = std::mem::take(&mut message.files);
+        let done = self.apply(&message.request, files);
+        message.acknowledge(stream, done.is_ok())?;
+        done
+    }
+
+    fn apply(&mut self, request: &Request, files: Vec<File>) -> Result<()> {
+        let file = |files: Vec<File>| files.into_iter().next();
+        match *request {
+            Request::SetMemTable(ref regions) => self.set_memory(regions, files)?,
+            Request::ResetOwner => {
+                self.vrings = Default::default();
+                self.changed = true;
+            }
+            Request::SetVringNum { index, size } => self.vring(index)?.size = small(size)?,
+            Request::SetVringBase { index, base } => self.vring(index)?.base = small(base)?,
+            Request::SetVringAddr { index, descriptors, used, available } => {
+                let ring = self.vring(index)?;
+                (ring.descriptors, ring.used, ring.available) = (descriptors, used, available);
+            }
+            Request::SetVringKick { index, has_file } => {
+                self.vring(index)?.kick = file(files).filter(|_| has_file);
+            }
+            Request::SetVringCall { index, has_file } => {
+                let call = file(files).filter(|_| has_file);
+                call.as_ref().map(never_block).transpose()?;
+                self.vring(index)?.call = call;
+            }
+            Request::SetVringEnable { index, enable } => self.vring(index)?.enabled = enable,
+            Request::SetBackendRequestFd => self.requests = file(files),
+            // What the kernel acknowledges is a part of what we offered, and an error descriptor
+            // is of no use to us.
+            Request::SetOwner
+            | Request::SetFeatures
+            | Request::SetProtocolFeatures
+            | Request::SetVringErr { .. } => {}
+            Request::GetFeatures
+            | Request::GetProtocolFeatures
+            | Request::GetQueueNum
+            | Request::GetVringBase { .. } => unreachable!("answered with a value"),
+        }
+        Ok(())
+    }
+
+    fn vring(&mut self, index: u32) -> Result<&mut Vring> {
+        self.changed = true;
+        self.vrings.get_mut(index as usize).ok_or(VhostUserError::Invalid("a third queue"))
+    }
+
+    fn set_memory(&mut self, regions: &[Region], files: Vec<File>) -> Result<()> {
+        let total = regions.iter().try_fold(0u64, |sum, region| {
+            let ends = region.user.checked_add(region.len).and(region.bus.checked_add(region.len));
+            ends.and(sum.checked_add(region.len))
+        });
+        if regions.len() != files.len() || total.is_none_or(|sum| sum > MAX_SHARED_BYTES) {
+            return Err(VhostUserError::Invalid("a memory table that does not fit together"));
+        }
+        let mapped = regions
+            .iter()
+            .zip(files)
+            .map(|(region, file)| map_region(region, file))
+            .collect::<Result<_>>()?;
+        let memory = GuestMemoryMmap::from_regions(mapped)
+            .map_err(|_| VhostUserError::Invalid("memory regions that overlap"))?;
+        self.memory = Some(SharedMemory::new(memory));
+        self.regions = regions.to_vec();
+        self.changed = true;
+        Ok(())
+    }
+
+    fn queues(&self) -> Result<Option<Queues>> {
+        let Some(memory) = &self.memory else { return Ok(None) };
+        let [commands, interrupts] = &self.vrings;
+        let up = |ring: &Vring| ring.enabled && ring.kick.is_some();
+        let (true, true, Some(call)) = (up(commands), up(interrupts), &interrupts.call) else {
+            return Ok(None);
+        };
+        let commands_call = commands.call.as_ref().map(File::try_clone).transpose()?;
+        let commands = self.queue(commands, memory)?;
+        let interrupts = self.queue(interrupts, memory)?;
+        Ok(Some(Queues {
+            memory: memory.clone(),
+            commands: CommandQueue::new(commands, commands_call, memory),
+            interrupts: InterruptQueue::new(interrupts, call.try_clone()?, memory.clone()),
+        }))
+    }
+
+    fn queue(&self, ring: &Vring, memory: &SharedMemory) -> Result<Queue> {
+        let bad = |_| VhostUserError::Invalid("a queue of a size or at a place that cannot be");
+        let mut queue = Queue::new(MAX_QUEUE_SIZE).map_err(bad)?;
+        queue.try_set_size(ring.size).map_err(bad)?;
+        queue.try_set_desc_table_address(self.bus_address(ring.descriptors)?).map_err(bad)?;
+        queue.try_set_avail_ring_address(self.bus_address(ring.available)?).map_err(bad)?;
+        queue.try_set_used_ring_address(self.bus_address(ring.used)?).map_err(bad)?;
+        queue.set_next_avail(ring.base);
+        queue.set_next_used(ring.base);
+        queue.set_ready(true);
+        if queue.is_valid(memory.regions()) {
+            return Ok(queue);
+        }
+        Err(VhostUserError::Invalid("a queue outside the shared memory"))
+    }
+
+    /// Ring addresses come as the kernel's own virtual addresses.
+    fn bus_address(&self, user: u64) -> Result<GuestAddress> {
+        self.regions
+            .iter()
+            .find(|region| user >= region.user && user - region.user < region.len)
+            .and_then(|region| (user - region.user).checked_add(region.bus))
+            .map(GuestAddress)
+            .ok_or(VhostUserError::Invalid("a queue outside the shared memory"))
+    }
+}
+
+fn small(value: u32) -> Result<u16> {
+    u16::try_from(value).map_err(|_| VhostUserError::Invalid("a queue of more than 65,535"))
+}
+
+/// Maps one region of the guest's memory, all of it present.
+///
+/// Pages that are missing would be made at the first access, one fault each, on both sides and in
+/// the middle of a measurement. Asking for them here also finds out whether the file system has
+/// room for them: an access to a page that it has no room for would be a SIGBUS.
+fn map_region(region: &Region, file: File) -> Result<GuestRegionMmap> {
+    let (Ok(offset), Ok(len)) = (i64::try_from(region.file_offset), i64::try_from(region.len))
+    else {
+        return Err(VhostUserError::Invalid("a memory region of an impossible size"));
+    };
+    fallocate(&file, FallocateFlags::empty(), offset, len).map_err(std::io::Error::from)?;
+    let mapped = MmapRegionBuilder::new(region.len as usize)
+        .with_mmap_prot(nix::libc::PROT_READ | nix::libc::PROT_WRITE)
+        .with_mmap_flags(nix::libc::MAP_SHARED | nix::libc::MAP_NORESERVE | nix::libc::MAP_POPULATE)
+        .with_file_offset(FileOffset::new(file, region.file_offset))
+        .build()
+        .map_err(std::io::Error::other)?;
+    GuestRegionMmap::new(mapped, GuestAddress(region.bus))
+        .ok_or(VhostUserError::Invalid("a memory region at an impossible place"))
+}
+
+/// The signals' pipe must never block us.
+fn never_block(file: &File) -> Result<()> {
+    let flags = fcntl(file, FcntlArg::F_GETFL).map_err(std::io::Error::from)?;
+    let flags = OFlag::from_bits_retain(flags) | OFlag::O_NONBLOCK;
+    fcntl(file, FcntlArg::F_SETFL(flags)).map_err(std::io::Error::from)?;
+    Ok(())
+}

@@ -1,0 +1,169 @@
+//! The interrupt queue: the guest leaves buffers in it, we return them with messages in.
+//!
+//! The guest gives us ten buffers. With none free a message waits here and goes out when one comes
+//! back. Signals go through a pipe of the guest's, without blocking: a full pipe holds a signal
+//! already.
+//!
+//! On 6.1 a signal that arrives while the kernel is going idle is noticed only at its next timer
+//! tick, 5 to 100 ms later. A message whose buffer does not come back in time is therefore
+//! signalled again (no new message), and counted.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::Write;
+
+use virtio_queue::{Queue, QueueOwnedT, QueueT};
+use vm_memory::Bytes;
+use warikomi_clock::{Span, Time};
+use warikomi_pci::{Interrupt, IntrLine, SharedMemory};
+
+use super::message::{INTERRUPT_BYTES, intx_message, msi_message};
+use crate::TargetCounters;
+
+/// How long a message may lie unread before the guest is signalled again. An awake guest takes 15
+/// to 30 µs.
+const RESIGNAL_AFTER: Span = Span::from_us(60);
+
+/// The wait doubles with every repetition up to this, so that a guest that is stopped (under a
+/// debugger, say) does not find its pipe full of signals.
+const RESIGNAL_AT_MOST_AFTER: Span = Span::from_ms(4);
+
+/// Messages that may wait for a buffer.
+const MAX_WAITING: usize = 256;
+
+pub(super) struct InterruptQueue {
+    memory: SharedMemory,
+    queue: Queue,
+    call: File,
+    waiting: VecDeque<[u8; INTERRUPT_BYTES]>,
+    /// The guest's count of buffers that it has ever offered, as last seen.
+    offered: u16,
+    /// Messages in buffers that have not come back.
+    unread: u16,
+    signalled_at: Time,
+    patience: Span,
+    now: Time,
+    counters: TargetCounters,
+}
+
+impl InterruptQueue {
+    pub(super) fn new(mut queue: Queue, call: File, memory: SharedMemory) -> Self {
+        let _ = queue.disable_notification(memory.regions());
+        InterruptQueue {
+            memory,
+            queue,
+            call,
+            waiting: VecDeque::with_capacity(MAX_WAITING),
+            offered: 0,
+            unread: 0,
+            signalled_at: Time::ZERO,
+            patience: RESIGNAL_AFTER,
+            now: Time::ZERO,
+            counters: TargetCounters::default(),
+        }
+    }
+
+    /// Sends what waits, and signals again what lies unread.
+    #[inline]
+    pub(super) fn poll(&mut self, now: Time) {
+        self.now = now;
+        if self.unread == 0 && self.waiting.is_empty() {
+            return;
+        }
+        self.look_for_returned_buffers();
+        while let Some(message) = self.waiting.front().copied() {
+            if !self.place(message) {
+                break;
+            }
+            self.waiting.pop_front();
+        }
+        if self.unread > 0 && now.since(self.signalled_at) > self.patience {
+            self.counters.resignalled += 1;
+            self.signal_guest();
+            self.patience = (self.patience * 2).min(RESIGNAL_AT_MOST_AFTER);
+        }
+    }
+
+    /// The time that interrupts raised from now on are stamped with.
+    #[inline]
+    pub(super) fn set_now(&mut self, now: Time) {
+        self.now = now;
+    }
+
+    pub(super) fn counters(&self) -> TargetCounters {
+        self.counters
+    }
+
+    fn look_for_returned_buffers(&mut self) {
+        let Ok(index) = self.queue.avail_idx(self.memory.regions(), std::sync::atomic::Ordering::Acquire)
+        else {
+            return;
+        };
+        let returned = index.0.wrapping_sub(self.offered);
+        self.offered = index.0;
+        if returned > 0 {
+            self.unread = self.unread.saturating_sub(returned);
+            self.patience = RESIGNAL_AFTER;
+            self.signalled_at = self.now;
+        }
+    }
+
+    /// Puts a message into a free buffer and signals; `false` if none is free.
+    fn place(&mut self, message: [u8; INTERRUPT_BYTES]) -> bool {
+        let memory = self.memory.regions();
+        let Some(mut chain) = self.queue.iter(memory).ok().and_then(|mut chains| chains.next())
+        else {
+            return false;
+        };
+        let head = chain.head_index();
+        let room = chain.next().filter(|buffer| buffer.is_write_only());
+        let written = room
+            .filter(|buffer| buffer.len() as usize >= INTERRUPT_BYTES)
+            .is_some_and(|buffer| memory.write_slice(&message, buffer.addr()).is_ok());
+        // A buffer that cannot hold the message goes back empty: the guest offers it again.
+        let len = if written { INTERRUPT_BYTES as u32 } else { 0 };
+        let _ = self.queue.add_used(memory, head, len);
+        self.unread = self.unread.saturating_add(1);
+        self.signalled_at = self.now;
+        self.signal_guest();
+        if written {
+            self.counters.interrupts_sent += 1;
+        } else {
+            self.counters.malformed += 1;
+        }
+        written
+    }
+
+    fn signal_guest(&mut self) {
+        self.signalled_at = self.now;
+        // The guest wants eight bytes a signal. The pipe does not block (set at the handshake), and
+        // when it is full a signal is on its way already.
+        let _ = self.call.write(&1u64.to_ne_bytes());
+    }
+}
+
+impl IntrLine for InterruptQueue {
+    #[inline]
+    fn signal(&mut self, interrupt: Interrupt) {
+        let message = match interrupt {
+            Interrupt::Msi(message) => msi_message(message),
+            Interrupt::Intx(true) => {
+                // virt-pci cannot route INTx: the driver's request_irq() fails. Counted, so that a
+                // driver that insists on it can be told apart from one that hangs.
+                self.counters.intx_undeliverable += 1;
+                intx_message()
+            }
+            Interrupt::Intx(false) => return,
+        };
+        self.look_for_returned_buffers();
+        if self.waiting.is_empty() && self.place(message) {
+            return;
+        }
+        if self.waiting.len() == MAX_WAITING {
+            self.counters.interrupts_dropped += 1;
+            return;
+        }
+        self.counters.interrupts_delayed += 1;
+        self.waiting.push_back(message);
+    }
+}

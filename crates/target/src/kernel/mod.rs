@@ -1,0 +1,382 @@
+//! A real Linux kernel as an ordinary process (User Mode Linux), with our NIC on its PCI bus.
+//!
+//! The kernel finds the NIC through `CONFIG_UML_PCI_OVER_VIRTIO`: it connects to our socket, speaks
+//! vhost-user ([`handshake`]), shares all its memory and sets up two queues: register accesses
+//! ([`commands`]) and interrupts ([`interrupts`]). From then on no system call is needed for an
+//! access; an interrupt costs one write to a pipe.
+
+mod agent;
+mod commands;
+mod console;
+mod handshake;
+mod interrupts;
+mod message;
+mod process;
+mod vhost_user;
+
+use std::io::ErrorKind;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use warikomi_clock::{Time, TscClock};
+use warikomi_guest::{Command, Envelope, Outcome, Ready, Request};
+use warikomi_nic::Nic;
+use warikomi_pci::{Host, IntrLine};
+
+use self::agent::AgentLine;
+use self::console::Console;
+use self::handshake::{Connection, Queues};
+use self::process::{Channels, Process};
+use self::vhost_user::VhostUserError;
+use crate::{ConsoleTail, Interrupted, Target, TargetCounters, TargetError};
+
+/// How long the kernel may take from its start to its connection to the NIC.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// From there to a device that can be used.
+pub const ATTACH_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// From there to the agent's first report.
+pub const READY_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How long the agent may take to answer, beyond what a command itself may take.
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What a kernel target is started with.
+#[derive(Clone, Debug)]
+pub struct LaunchOptions {
+    /// The kernel, an executable built with `ARCH=um`.
+    pub kernel: PathBuf,
+    /// The initramfs with the agent.
+    pub initramfs: PathBuf,
+    /// The guest's memory in MB.
+    pub memory_mb: u64,
+    /// The core that the kernel runs on; anywhere if `None`.
+    pub core: Option<usize>,
+    /// The socket on which the kernel finds the NIC; a private one if `None`.
+    pub socket: Option<PathBuf>,
+    /// More for the kernel's command line.
+    pub extra_arguments: Vec<String>,
+    /// Yield instead of spin while waiting: for both sides on one core.
+    pub shared_core: bool,
+}
+
+/// The NIC's attachment, once the kernel has set it up.
+struct Port {
+    queues: Queues,
+}
+
+/// A running kernel with a NIC.
+pub struct KernelTarget {
+    nic: Box<dyn Nic>,
+    clock: TscClock,
+    interrupted: Interrupted,
+    process: Process,
+    listener: UnixListener,
+    connection: Option<Connection>,
+    port: Option<Port>,
+    /// Takes interrupts while no kernel is attached.
+    nowhere: Nowhere,
+    nothing: warikomi_pci::SharedMemory,
+    agent: AgentLine,
+    console: Console,
+    counters: TargetCounters,
+    next_request: u64,
+    shared_core: bool,
+}
+
+/// Interrupts of a NIC in a slot that nobody looks at.
+struct Nowhere;
+
+impl IntrLine for Nowhere {
+    fn signal(&mut self, _: warikomi_pci::Interrupt) {}
+}
+
+impl KernelTarget {
+    /// Starts a kernel and attaches `nic` to it; returns when its agent has reported.
+    pub fn start(
+        options: &LaunchOptions,
+        nic: Box<dyn Nic>,
+        clock: TscClock,
+        interrupted: Interrupted,
+    ) -> Result<(KernelTarget, Ready), TargetError> {
+        let (process, Channels { listener, agent, console }) = Process::start(options)?;
+        let mut target = KernelTarget {
+            nic,
+            clock,
+            interrupted,
+            process,
+            listener,
+            connection: None,
+            port: None,
+            nowhere: Nowhere,
+            nothing: warikomi_pci::SharedMemory::anonymous(0, 4096)
+                .map_err(TargetError::system("cannot map memory"))?,
+            agent: AgentLine::new(agent)
+                .map_err(TargetError::system("cannot set up the agent's line"))?,
+            console: Console::new(console),
+            counters: TargetCounters::default(),
+            next_request: 1,
+            shared_core: options.shared_core,
+        };
+        target.attach()?;
+        let ready = target.wait_ready()?;
+        Ok((target, ready))
+    }
+
+    /// Sends a command to the agent and waits for the answer, serving the driver meanwhile.
+    /// `allowance` is how long the command itself may take.
+    pub fn ask<C: Command>(
+        &mut self,
+        command: C,
+        allowance: Duration,
+    ) -> Result<C::Answer, TargetError> {
+        let request: Request = command.into();
+        let id = self.next_request;
+        self.next_request += 1;
+        let name = command_name(&request);
+        self.agent.send(&Envelope::new(id, request).to_line());
+        let within = allowance + ANSWER_TIMEOUT;
+        let response = self.wait_until(within, |target| target.agent.answer(id))?.ok_or_else(
+            || TargetError::Silent { command: name.clone(), within, console: self.console() },
+        )?;
+        let refused = |target: &Self, message: String| TargetError::Refused {
+            command: name.clone(),
+            message,
+            console: target.console(),
+        };
+        match response.outcome {
+            Outcome::Ok(value) => serde_json::from_value(value)
+                .map_err(|error| refused(self, format!("its answer makes no sense: {error}"))),
+            Outcome::Error(message) => Err(refused(self, message)),
+        }
+    }
+
+    /// Serves the driver for this long.
+    pub fn serve_for(&mut self, span: Duration) -> Result<(), TargetError> {
+        self.wait_until(span, |_| None::<()>).map(|_| ())
+    }
+
+    /// Process id of the kernel, for a debugger.
+    pub fn process_id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Polls until `done` gives something or time is up.
+    fn wait_until<T>(
+        &mut self,
+        within: Duration,
+        mut done: impl FnMut(&mut Self) -> Option<T>,
+    ) -> Result<Option<T>, TargetError> {
+        const PASSES_BETWEEN_LOOKS: u32 = 256;
+        let deadline = Instant::now() + within;
+        loop {
+            self.housekeep()?;
+            if let Some(found) = done(self) {
+                return Ok(Some(found));
+            }
+            if Instant::now() >= deadline {
+                return Ok(None);
+            }
+            for _ in 0..PASSES_BETWEEN_LOOKS {
+                self.poll()?;
+                if self.shared_core {
+                    std::thread::yield_now();
+                    break;
+                }
+                std::hint::spin_loop();
+            }
+        }
+    }
+
+    fn attach(&mut self) -> Result<(), TargetError> {
+        self.accept()?;
+        let attached = self.wait_until(ATTACH_TIMEOUT, |target| target.port.as_ref().map(|_| ()))?;
+        attached.ok_or_else(|| TargetError::NotAttached {
+            within: ATTACH_TIMEOUT,
+            console: self.console(),
+        })
+    }
+
+    fn accept(&mut self) -> Result<(), TargetError> {
+        let deadline = Instant::now() + CONNECT_TIMEOUT;
+        loop {
+            match self.listener.accept() {
+                Ok((stream, _)) => {
+                    let connection = Connection::new(stream)
+                        .map_err(TargetError::system("cannot set up the NIC's connection"))?;
+                    self.connection = Some(connection);
+                    return Ok(());
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => {
+                    return Err(TargetError::System { what: "cannot accept the kernel", error });
+                }
+            }
+            self.housekeep()?;
+            if Instant::now() >= deadline {
+                let console = self.console();
+                return Err(TargetError::NotConnected { within: CONNECT_TIMEOUT, console });
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn wait_ready(&mut self) -> Result<Ready, TargetError> {
+        let ready = self.wait_until(READY_TIMEOUT, |target| target.agent.ready().cloned())?;
+        ready.ok_or_else(|| TargetError::NotReady {
+            within: READY_TIMEOUT,
+            console: self.console(),
+        })
+    }
+
+    /// Answers vhost-user requests, and takes new queues into use.
+    fn serve_connection(&mut self) -> Result<(), TargetError> {
+        let Some(connection) = &mut self.connection else { return Ok(()) };
+        let served = connection.serve();
+        let queues = match served {
+            Ok(()) if connection.take_changed() => connection.queues(),
+            Ok(()) => return Ok(()),
+            Err(error) => Err(error),
+        };
+        match queues {
+            Ok(queues) => {
+                if queues.is_some() && self.port.is_none() {
+                    self.power_on();
+                }
+                self.keep_counters();
+                self.port = queues.map(|queues| Port { queues });
+                Ok(())
+            }
+            Err(error) => {
+                self.connection = None;
+                self.port = None;
+                Err(self.explain(error))
+            }
+        }
+    }
+
+    /// A broken connection is usually the kernel's end; its console and status say more.
+    fn explain(&mut self, error: VhostUserError) -> TargetError {
+        const LAST_WORDS: Duration = Duration::from_millis(300);
+        let deadline = Instant::now() + LAST_WORDS;
+        while Instant::now() < deadline {
+            if let Err(better) = self.look_at_guest() {
+                return better;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let console = self.console();
+        match error {
+            VhostUserError::Closed => TargetError::ConnectionLost { console },
+            other => TargetError::Protocol { error: other.to_string(), console },
+        }
+    }
+
+    fn look_at_guest(&mut self) -> Result<(), TargetError> {
+        self.console.drain();
+        if let Some(message) = self.console.panic() {
+            let message = message.to_owned();
+            // The lines behind the message say where it happened.
+            std::thread::sleep(Duration::from_millis(50));
+            self.console.drain();
+            return Err(TargetError::Panicked { message, console: self.console() });
+        }
+        if let Some(status) = self.process.exit_status() {
+            self.console.drain();
+            let status = status.to_string();
+            return Err(TargetError::Exited { status, console: self.console() });
+        }
+        Ok(())
+    }
+
+    fn power_on(&mut self) {
+        let mut host = Host {
+            now: self.clock.now(),
+            memory: &self.nothing,
+            interrupts: &mut self.nowhere,
+        };
+        self.nic.power_on(&mut host);
+    }
+
+    /// The queues' counters would go with the queues.
+    fn keep_counters(&mut self) {
+        self.counters = self.counters();
+    }
+}
+
+impl Target for KernelTarget {
+    #[inline]
+    fn poll(&mut self) -> Result<Time, TargetError> {
+        let now = self.clock.now();
+        let Some(Port { queues }) = &mut self.port else { return Ok(now) };
+        queues.interrupts.set_now(now);
+        let served = queues.commands.serve(
+            &mut *self.nic,
+            &queues.memory,
+            &mut queues.interrupts,
+            &self.clock,
+        );
+        self.counters.accesses += served.accesses;
+        self.counters.malformed += served.malformed;
+        let interrupts: &mut dyn IntrLine = &mut queues.interrupts;
+        self.nic.poll(&mut Host { now, memory: &queues.memory, interrupts });
+        queues.interrupts.poll(now);
+        Ok(now)
+    }
+
+    fn housekeep(&mut self) -> Result<(), TargetError> {
+        if self.interrupted.is_set() {
+            return Err(TargetError::Interrupted);
+        }
+        self.look_at_guest()?;
+        self.serve_connection()?;
+        self.agent.pump();
+        Ok(())
+    }
+
+    #[inline]
+    fn nic(&mut self) -> (&mut dyn Nic, Host<'_>) {
+        let now = self.clock.now();
+        match &mut self.port {
+            Some(Port { queues }) => {
+                queues.interrupts.set_now(now);
+                let interrupts: &mut dyn IntrLine = &mut queues.interrupts;
+                (&mut *self.nic, Host { now, memory: &queues.memory, interrupts })
+            }
+            None => {
+                let interrupts: &mut dyn IntrLine = &mut self.nowhere;
+                (&mut *self.nic, Host { now, memory: &self.nothing, interrupts })
+            }
+        }
+    }
+
+    fn clock(&self) -> TscClock {
+        self.clock
+    }
+
+    fn console(&self) -> ConsoleTail {
+        self.console.tail()
+    }
+
+    fn counters(&self) -> TargetCounters {
+        let Some(Port { queues }) = &self.port else { return self.counters };
+        self.counters.with(&queues.interrupts.counters())
+    }
+
+    fn stop(&mut self) -> Result<(), TargetError> {
+        self.keep_counters();
+        self.port = None;
+        self.connection = None;
+        self.process.stop()
+    }
+}
+
+/// The command's name on the wire, for messages.
+fn command_name(request: &Request) -> String {
+    serde_json::to_value(request)
+        .ok()
+        .and_then(|value| Some(value.get("cmd")?.as_str()?.to_owned()))
+        .unwrap_or_else(|| "a command".to_owned())
+}

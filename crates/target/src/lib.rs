@@ -1,0 +1,78 @@
+//! Where a driver runs: how it is started, attached to a NIC, watched and stopped.
+
+pub mod cores;
+mod error;
+mod interrupted;
+pub mod kernel;
+
+pub use error::{ConsoleTail, TargetError};
+pub use interrupted::Interrupted;
+
+use warikomi_clock::{Time, TscClock};
+use warikomi_nic::Nic;
+use warikomi_pci::Host;
+
+/// A place where a driver runs, attached to a NIC.
+///
+/// Nothing happens between calls: the driver's register accesses are answered, and its interrupts
+/// go out, inside [`poll`](Target::poll). Whoever waits for something polls while waiting.
+pub trait Target {
+    /// Serves what the driver has done since the last call, a bounded amount of it, and returns the
+    /// time of the call. The error says how the target ended, if it has.
+    fn poll(&mut self) -> Result<Time, TargetError>;
+
+    /// Everything that is worth doing but not on every pass: looking at the connection, the
+    /// processes, the console, Ctrl-C. It takes some microseconds; call it when nothing is due
+    /// soon.
+    fn housekeep(&mut self) -> Result<(), TargetError>;
+
+    /// The NIC, and what it is attached to.
+    fn nic(&mut self) -> (&mut dyn Nic, Host<'_>);
+
+    /// The clock that times are taken from.
+    fn clock(&self) -> TscClock;
+
+    /// What the target has written to its console lately.
+    fn console(&self) -> ConsoleTail;
+
+    /// Counts since the start.
+    fn counters(&self) -> TargetCounters;
+
+    /// Ends the target and waits until all of it is gone.
+    fn stop(&mut self) -> Result<(), TargetError>;
+}
+
+/// What a target counts about the way to and from the driver.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TargetCounters {
+    /// Register and configuration accesses served.
+    pub accesses: u64,
+    /// Accesses that made no sense and were dropped.
+    pub malformed: u64,
+    /// Interrupts handed to the target.
+    pub interrupts_sent: u64,
+    /// Of these, how many had to wait because the target had no buffer free for them.
+    pub interrupts_delayed: u64,
+    /// Interrupts lost because more waited than any sane driver lets pile up.
+    pub interrupts_dropped: u64,
+    /// Times that the target had to be woken a second time for an interrupt that it had slept
+    /// through.
+    pub resignalled: u64,
+    /// INTx changes that this target cannot deliver.
+    pub intx_undeliverable: u64,
+}
+
+impl TargetCounters {
+    /// Both counts together.
+    pub fn with(&self, other: &TargetCounters) -> TargetCounters {
+        TargetCounters {
+            accesses: self.accesses + other.accesses,
+            malformed: self.malformed + other.malformed,
+            interrupts_sent: self.interrupts_sent + other.interrupts_sent,
+            interrupts_delayed: self.interrupts_delayed + other.interrupts_delayed,
+            interrupts_dropped: self.interrupts_dropped + other.interrupts_dropped,
+            resignalled: self.resignalled + other.resignalled,
+            intx_undeliverable: self.intx_undeliverable + other.intx_undeliverable,
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! The ethtool ioctls that are used here. Each is an array of 32-bit words that starts with the
+//! command and the lengths; the layouts are those of `include/uapi/linux/ethtool.h`.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use warikomi_guest::commands::Coalesce;
+
+use super::error::{AgentError, Context, Result};
+use super::netif::Interface;
+use super::sys;
+
+const GCOALESCE: u32 = 0x0e;
+const SCOALESCE: u32 = 0x0f;
+const NWAY_RST: u32 = 0x09;
+const GSTRINGS: u32 = 0x1b;
+const GSTATS: u32 = 0x1d;
+const GSSET_INFO: u32 = 0x37;
+const GFEATURES: u32 = 0x3a;
+const SFEATURES: u32 = 0x3b;
+
+/// String sets.
+const SS_STATS: u32 = 1;
+const SS_FEATURES: u32 = 4;
+
+/// Length of one string of a set, in bytes.
+const STRING_BYTES: usize = 32;
+
+/// Most strings that a set may have here; the kernel's own sets have some dozens, a driver's
+/// statistics some hundreds.
+const MOST_STRINGS: u32 = 4096;
+
+/// `struct ethtool_coalesce` is the command and 22 words; these are indexes into it.
+const COALESCE_WORDS: usize = 23;
+const RX_USECS: usize = 1;
+const RX_FRAMES: usize = 2;
+const TX_USECS: usize = 5;
+const TX_FRAMES: usize = 6;
+
+/// The short names of `ethtool -K`, and what the kernel calls them. A name that ends with a dash
+/// stands for every feature that starts so.
+const SHORT_NAMES: [(&str, &str); 10] = [
+    ("rx", "rx-checksum"),
+    ("tx", "tx-checksum-"),
+    ("sg", "tx-scatter-gather"),
+    ("tso", "tx-tcp"),
+    ("gso", "tx-generic-segmentation"),
+    ("gro", "rx-gro"),
+    ("rxvlan", "rx-vlan-hw-parse"),
+    ("txvlan", "tx-vlan-hw-insert"),
+    ("rxfcs", "rx-fcs"),
+    ("rxall", "rx-all"),
+];
+
+/// One word for each block of 32 features, as `struct ethtool_get_features_block`.
+struct FeatureBlock {
+    available: u32,
+    active: u32,
+}
+
+/// The ethtool requests of one interface.
+pub(super) struct Ethtool<'a> {
+    interface: &'a Interface,
+}
+
+impl<'a> Ethtool<'a> {
+    pub(super) fn new(interface: &'a Interface) -> Self {
+        Self { interface }
+    }
+
+    fn call(&self, what: &str, data: &mut [u32]) -> Result<()> {
+        self.try_call(data).doing(|| format!("{what} of {}", self.interface.name))
+    }
+
+    fn try_call(&self, data: &mut [u32]) -> io::Result<()> {
+        sys::ethtool_ioctl(self.interface.control(), &self.interface.name, data)
+    }
+
+    /// Restarts autonegotiation.
+    pub(super) fn renegotiate(&self) -> Result<()> {
+        self.call("restart the autonegotiation", &mut [NWAY_RST])
+    }
+
+    /// `None` where the driver has no such setting.
+    pub(super) fn coalesce(&self) -> Result<Option<Coalesce>> {
+        Ok(self.coalesce_words()?.map(|words| Coalesce {
+            rx_usecs: Some(words[RX_USECS]),
+            rx_frames: Some(words[RX_FRAMES]),
+            tx_usecs: Some(words[TX_USECS]),
+            tx_frames: Some(words[TX_FRAMES]),
+        }))
+    }
+
+    fn coalesce_words(&self) -> Result<Option<[u32; COALESCE_WORDS]>> {
+        let mut words = [0; COALESCE_WORDS];
+        words[0] = GCOALESCE;
+        match self.try_call(&mut words) {
+            Ok(()) => Ok(Some(words)),
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(None),
+            Err(error) => {
+                Err(error).doing(|| format!("read the coalescing of {}", self.interface.name))
+            }
+        }
+    }
+
+    pub(super) fn set_coalesce(&self, wanted: &Coalesce) -> Result<()> {
+        let mut words = self.coalesce_words()?.ok_or_else(|| {
+            AgentError::Other(format!(
+                "the driver of {} has no interrupt coalescing (the setting coalesce)",
+                self.interface.name
+            ))
+        })?;
+        words[0] = SCOALESCE;
+        for (index, value) in [
+            (RX_USECS, wanted.rx_usecs),
+            (RX_FRAMES, wanted.rx_frames),
+            (TX_USECS, wanted.tx_usecs),
+            (TX_FRAMES, wanted.tx_frames),
+        ] {
+            words[index] = value.unwrap_or(words[index]);
+        }
+        self.call(&format!("set the coalescing ({wanted:?})"), &mut words)
+    }
+
+    /// The driver's own statistics; empty where it has none.
+    pub(super) fn statistics(&self) -> Result<BTreeMap<String, u64>> {
+        let names = self.strings(SS_STATS)?;
+        if names.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let mut words = vec![0; 2 + 2 * names.len()];
+        words[0] = GSTATS;
+        words[1] = names.len() as u32;
+        self.call("read the statistics", &mut words)?;
+        let values =
+            words[2..].chunks_exact(2).map(|pair| u64::from(pair[0]) | u64::from(pair[1]) << 32);
+        Ok(names.into_iter().zip(values).collect())
+    }
+
+    /// Every feature that has a name, and whether it is active.
+    pub(super) fn features(&self) -> Result<BTreeMap<String, bool>> {
+        let names = self.strings(SS_FEATURES)?;
+        let blocks = self.feature_blocks(names.len())?;
+        Ok(names
+            .into_iter()
+            .enumerate()
+            .filter(|(_, name)| !name.is_empty())
+            .map(|(index, name)| (name, blocks[index / 32].active >> (index % 32) & 1 == 1))
+            .collect())
+    }
+
+    fn feature_blocks(&self, features: usize) -> Result<Vec<FeatureBlock>> {
+        let blocks = features.div_ceil(32);
+        let mut words = vec![0; 2 + 4 * blocks];
+        words[0] = GFEATURES;
+        words[1] = blocks as u32;
+        self.call("read the offloads", &mut words)?;
+        // available, requested, active, never_changed
+        let block = |block: &[u32]| FeatureBlock { available: block[0], active: block[2] };
+        Ok(words[2..].chunks_exact(4).map(block).collect())
+    }
+
+    /// Sets offloads by short or full name. One that the driver cannot change is an error unless
+    /// it already is as asked.
+    pub(super) fn set_features(&self, wanted: &BTreeMap<String, bool>) -> Result<()> {
+        let names = self.strings(SS_FEATURES)?;
+        let blocks = self.feature_blocks(names.len())?;
+        // valid and requested, a pair for each block.
+        let mut words = vec![0; 2 + 2 * blocks.len()];
+        words[0] = SFEATURES;
+        words[1] = blocks.len() as u32;
+        for (name, &on) in wanted {
+            let mut usable = false;
+            for index in matching(&names, name) {
+                let (block, bit) = (index / 32, 1 << (index % 32));
+                let changeable = blocks[block].available & bit != 0;
+                usable |= changeable || (blocks[block].active & bit != 0) == on;
+                if changeable {
+                    words[2 + 2 * block] |= bit;
+                    words[3 + 2 * block] |= if on { bit } else { 0 };
+                }
+            }
+            if !usable {
+                return Err(AgentError::Other(format!(
+                    "the driver of {} cannot turn the offload {name:?} {}",
+                    self.interface.name,
+                    if on { "on" } else { "off" }
+                )));
+            }
+        }
+        self.call("set the offloads", &mut words)
+    }
+
+    /// A set of strings of the kernel; empty if there is none.
+    fn strings(&self, set: u32) -> Result<Vec<String>> {
+        // cmd, reserved, sset_mask (64 bits), then a count for each bit set.
+        let mut info = [GSSET_INFO, 0, 1 << set, 0, 0];
+        self.call("read the size of a string set", &mut info)?;
+        let count = if info[2] == 0 { 0 } else { info[4].min(MOST_STRINGS) };
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let mut words = vec![0; 3 + count as usize * STRING_BYTES / 4];
+        words[..3].copy_from_slice(&[GSTRINGS, set, count]);
+        self.call("read a string set", &mut words)?;
+        let bytes: Vec<u8> = words[3..].iter().flat_map(|word| word.to_ne_bytes()).collect();
+        Ok(bytes.chunks_exact(STRING_BYTES).map(text).collect())
+    }
+}
+
+/// A string that ends with its first NUL, or with its field.
+fn text(field: &[u8]) -> String {
+    let end = field.iter().position(|&byte| byte == 0).unwrap_or(field.len());
+    String::from_utf8_lossy(&field[..end]).trim().to_owned()
+}
+
+/// Indexes of the features that a short or full name stands for.
+fn matching(names: &[String], wanted: &str) -> Vec<usize> {
+    let full = SHORT_NAMES.iter().find(|(short, _)| *short == wanted).map(|(_, full)| *full);
+    let full = full.unwrap_or(wanted);
+    let is_match = |name: &str| match full {
+        "tx-tcp" => name.starts_with("tx-tcp") && name.ends_with("segmentation"),
+        prefix if prefix.ends_with('-') => name.starts_with(prefix),
+        exact => name == exact,
+    };
+    let indexes = names.iter().enumerate().filter(|(_, name)| is_match(name));
+    indexes.map(|(index, _)| index).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_names_stand_for_what_ethtool_means_by_them() {
+        let names: Vec<String> = [
+            "tx-scatter-gather",
+            "tx-checksum-ipv4",
+            "tx-checksum-ip-generic",
+            "tx-tcp-segmentation",
+            "tx-tcp6-segmentation",
+            "tx-tcp-ecn-segmentation",
+            "rx-checksum",
+        ]
+        .map(str::to_owned)
+        .to_vec();
+        assert_eq!(matching(&names, "sg"), [0]);
+        assert_eq!(matching(&names, "tx"), [1, 2]);
+        assert_eq!(matching(&names, "tso"), [3, 4, 5]);
+        assert_eq!(matching(&names, "rx"), [6]);
+        assert_eq!(matching(&names, "tx-tcp6-segmentation"), [4]);
+        assert!(matching(&names, "nonsense").is_empty());
+    }
+
+    #[test]
+    fn strings_end_with_nul_or_field() {
+        assert_eq!(text(b"tx_packets\0\0\0junk"), "tx_packets");
+        assert_eq!(text(b"full"), "full");
+    }
+}

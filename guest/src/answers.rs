@@ -1,0 +1,321 @@
+//! What the agent answers. Times from the agent's own clock are in the unit that the name says;
+//! `tsc` is the processor's time-stamp counter, which a kernel target reads as the host does, so
+//! the two sides share it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::commands::Coalesce;
+
+/// Nothing to say but that it is done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Done {}
+
+/// The agent lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Alive {
+    /// Time-stamp counter when the agent answered.
+    pub tsc: u64,
+    /// Time since the kernel started, in milliseconds.
+    pub uptime_ms: u64,
+}
+
+/// A PCI function, from `/sys/bus/pci/devices`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PciDevice {
+    /// Its address, as `0000:00:00.0`.
+    pub address: String,
+    /// Vendor id.
+    pub vendor: u16,
+    /// Device id.
+    pub device: u16,
+    /// Revision.
+    pub revision: u8,
+    /// Class, subclass and programming interface, 24 bits.
+    pub class: u32,
+    /// The driver that it is bound to.
+    pub driver: Option<String>,
+}
+
+/// How a driver came to be there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DriverOrigin {
+    /// This request loaded it.
+    Loaded,
+    /// A module that was loaded before.
+    AlreadyLoaded,
+    /// Part of the kernel.
+    BuiltIn,
+}
+
+/// A driver is there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DriverLoaded {
+    /// How it came to be there.
+    pub origin: DriverOrigin,
+    /// Modules that this request loaded, in order, the driver last.
+    pub loaded: Vec<String>,
+    /// How long that took, in microseconds; it includes the probe.
+    pub took_us: u64,
+}
+
+/// A network interface on a PCI function.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interface {
+    /// Name of the interface.
+    pub interface: String,
+    /// Its hardware address.
+    pub mac: String,
+    /// Its driver.
+    pub driver: String,
+    /// Address of its PCI function.
+    pub pci_address: String,
+}
+
+/// Settings of an interface that are in force.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Largest packet, in bytes.
+    pub mtu: u32,
+    /// Hardware address.
+    pub address: String,
+    /// Generic receive offload.
+    pub gro: bool,
+    /// Empty polls before the interrupt is enabled again; absent where the kernel has no such
+    /// setting (before 5.8).
+    pub napi_defer_hard_irqs: Option<u32>,
+    /// Time between such polls, in nanoseconds; absent where the kernel has no such setting.
+    pub gro_flush_timeout_ns: Option<u64>,
+    /// Polls in a kernel thread; absent where the kernel has no such setting (before 5.12).
+    pub threaded_napi: Option<bool>,
+    /// Interrupt coalescing; absent where the driver has none.
+    pub coalesce: Option<Coalesce>,
+    /// Every offload that the kernel knows, by its full name.
+    pub offloads: BTreeMap<String, bool>,
+    /// Takes every frame.
+    pub promiscuous: bool,
+    /// Takes every multicast frame.
+    pub allmulti: bool,
+}
+
+/// What [`crate::commands::Configure`] found and left.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Configured {
+    /// In force before.
+    pub before: Settings,
+    /// In force now, read back from the kernel.
+    pub after: Settings,
+}
+
+/// The state of a link.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkState {
+    /// The interface is up (`IFF_UP`).
+    pub up: bool,
+    /// There is a carrier.
+    pub carrier: bool,
+    /// Speed in megabits a second, where it is known.
+    pub speed_mbps: Option<u32>,
+    /// `full` or `half`, where it is known.
+    pub duplex: Option<String>,
+    /// How often the carrier came or went since the interface exists.
+    pub carrier_changes: u64,
+}
+
+/// A link came up.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LinkIsUp {
+    /// From the request to the carrier, in milliseconds; the carrier is looked at every 2 ms.
+    pub took_ms: f64,
+    /// The state reached.
+    pub state: LinkState,
+}
+
+/// A VLAN interface was made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VlanAdded {
+    /// Its name.
+    pub interface: String,
+}
+
+/// A reception runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReceiveStarted {
+    /// The receive buffer that the kernel granted, in bytes.
+    pub buffer_bytes: u64,
+    /// How many runs can be recorded.
+    pub max_runs: u32,
+    /// Time-stamp counter when the socket was ready.
+    pub tsc: u64,
+}
+
+/// Totals of a reception. Each datagram is exactly one of `delivered`, `duplicates`, `foreign`,
+/// `short`; each delivered one is recorded in a run or `unrecorded`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReceiveTotals {
+    /// Datagrams received.
+    pub datagrams: u64,
+    /// Their payload, in bytes.
+    pub bytes: u64,
+    /// Sequence numbers of this run, each counted once.
+    pub delivered: u64,
+    /// Datagrams of this run whose sequence number had come before.
+    pub duplicates: u64,
+    /// Datagrams of this run that came after one with a higher number (duplicates excluded).
+    pub out_of_order: u64,
+    /// Datagrams without our magic, or of another run.
+    pub foreign: u64,
+    /// Datagrams too short for the head.
+    pub short: u64,
+    /// Datagrams longer than `max_datagram_bytes`.
+    pub truncated: u64,
+    /// Highest sequence number seen, if any.
+    pub highest_sequence: Option<u64>,
+    /// Runs recorded.
+    pub runs: u64,
+    /// Delivered datagrams that no run records, because `max_runs` was reached.
+    pub unrecorded: u64,
+    /// Delivered datagrams recorded with the time of an earlier batch, for the same reason.
+    pub coarse: u64,
+    /// Delivered datagrams with a number too high (67,108,864 and up) for the table that tells
+    /// duplicates; above it, a duplicate counts as delivered.
+    pub unchecked: u64,
+    /// Receiving system calls that returned something.
+    pub batches: u64,
+    /// Those that came back full.
+    pub full_batches: u64,
+    /// Most full batches in a row.
+    pub longest_full_streak: u64,
+    /// Datagrams that the socket dropped for want of room, from its own counter.
+    pub socket_drops: u64,
+    /// Time-stamp counter after the first and after the last batch; 0 if there was none.
+    pub first_tsc: u64,
+    /// See `first_tsc`.
+    pub last_tsc: u64,
+    /// The application, not the driver, was the bottleneck: the socket dropped something, or more
+    /// than half of the batches came back full (of at least 8).
+    pub saturated: bool,
+    /// Why the reception ended early, if it did.
+    pub failed: Option<ReceiveFailure>,
+}
+
+/// Why a reception ended early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReceiveFailure {
+    /// The system's error number.
+    pub errno: i32,
+}
+
+/// One batch's worth of consecutive sequence numbers: first number, count, time-stamp counter
+/// when the batch reached the application. As JSON an array of three.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Run(pub u64, pub u64, pub u64);
+
+/// A part of what a reception recorded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReceiveRuns {
+    /// The runs, in the order of their arrival.
+    pub runs: Vec<Run>,
+    /// How many there are in all.
+    pub total: u64,
+}
+
+/// How a device interrupts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InterruptKind {
+    /// Message signalled.
+    Msi,
+    /// Message signalled, with a table.
+    MsiX,
+    /// By a line, or not at all.
+    Intx,
+}
+
+/// One line of `/proc/interrupts`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InterruptLine {
+    /// Number of the interrupt.
+    pub irq: String,
+    /// How often it was handled, all processors together.
+    pub count: u64,
+    /// The rest of the line: chip, type and name.
+    pub description: String,
+}
+
+/// Everything that the kernel counts about an interface.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counters {
+    /// Time-stamp counter when they were read.
+    pub tsc: u64,
+    /// `/sys/class/net/<interface>/statistics`.
+    pub interface: BTreeMap<String, u64>,
+    /// The driver's own, as `ethtool -S`; empty where it has none.
+    pub driver: BTreeMap<String, u64>,
+    /// The device's lines of `/proc/interrupts`.
+    pub interrupts: Vec<InterruptLine>,
+    /// How the device interrupts.
+    pub interrupt_kind: InterruptKind,
+    /// `/proc/net/softnet_stat`: frames that the soft interrupt took, all processors together.
+    pub softnet_processed: u64,
+    /// Frames dropped because the backlog was full.
+    pub softnet_dropped: u64,
+    /// How often the soft interrupt ran out of its budget.
+    pub softnet_squeezed: u64,
+    /// The lines `Udp:` and `Ip:` of `/proc/net/snmp`, as `UdpInDatagrams`.
+    pub protocol: BTreeMap<String, u64>,
+}
+
+/// What was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Transmitted {
+    /// Datagrams that the kernel took.
+    pub sent: u64,
+    /// Datagrams that it refused.
+    pub errors: u64,
+    /// Error number of the last refusal.
+    pub last_errno: Option<i32>,
+    /// From the first to the last, in nanoseconds.
+    pub took_ns: u64,
+    /// Deadlines missed by more than one interval (only with `interval_us`).
+    pub late: u64,
+    /// There was no room in the socket's buffer for `timeout_ms`.
+    pub timed_out: bool,
+}
+
+/// What was sent over TCP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TransmittedTcp {
+    /// How much the kernel took, in bytes.
+    pub sent_bytes: u64,
+    /// From the connection to the last byte taken, in nanoseconds.
+    pub took_ns: u64,
+}
+
+/// What came of pinging.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Pinged {
+    /// Echo requests sent.
+    pub sent: u32,
+    /// Replies received in time.
+    pub received: u32,
+    /// Replies whose payload was not the request's.
+    pub corrupted: u32,
+    /// Shortest way there and back, in microseconds; absent without replies.
+    pub rtt_min_us: Option<f64>,
+    /// Mean.
+    pub rtt_avg_us: Option<f64>,
+    /// Longest.
+    pub rtt_max_us: Option<f64>,
+}
+
+/// What a file said.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileText {
+    /// Its text; bytes that are no UTF-8 are replaced.
+    pub text: String,
+    /// There was more.
+    pub truncated: bool,
+}

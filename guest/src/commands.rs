@@ -1,0 +1,506 @@
+//! What the support side may ask of the agent. One type a command; [`Request`] is any of them.
+//!
+//! Where a command has an `interface`, `None` means the one that the last successful
+//! [`WaitInterface`] found. Commands run one after another in the agent's main thread; only a
+//! reception ([`ReceiveStart`]) goes on beside them.
+
+use std::collections::BTreeMap;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::answers;
+
+/// A command that can be sent to the agent, and the shape of its answer.
+pub trait Command: Into<Request> {
+    /// What [`crate::Response::into_answer`] gives.
+    type Answer: DeserializeOwned + Serialize;
+}
+
+/// Declares [`Request`] and ties every command to its answer.
+macro_rules! commands {
+    ($($(#[$doc:meta])* $name:ident => $answer:ty,)*) => {
+        /// Any command. As JSON: its fields, and its name in `cmd` in snake case.
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[serde(tag = "cmd", rename_all = "snake_case")]
+        pub enum Request {
+            $($(#[$doc])* $name($name),)*
+        }
+
+        $(
+            impl From<$name> for Request {
+                fn from(command: $name) -> Self {
+                    Self::$name(command)
+                }
+            }
+
+            impl Command for $name {
+                type Answer = $answer;
+            }
+        )*
+    };
+}
+
+commands! {
+    /// See [`PingAgent`].
+    PingAgent => answers::Alive,
+    /// See [`LoadDriver`].
+    LoadDriver => answers::DriverLoaded,
+    /// See [`UnloadDriver`].
+    UnloadDriver => answers::Done,
+    /// See [`WaitInterface`].
+    WaitInterface => answers::Interface,
+    /// See [`Configure`].
+    Configure => answers::Configured,
+    /// See [`LinkUp`].
+    LinkUp => answers::LinkIsUp,
+    /// See [`LinkDown`].
+    LinkDown => answers::LinkState,
+    /// See [`LinkState`].
+    LinkState => answers::LinkState,
+    /// See [`Renegotiate`].
+    Renegotiate => answers::Done,
+    /// See [`Neighbour`].
+    Neighbour => answers::Done,
+    /// See [`JoinMulticast`].
+    JoinMulticast => answers::Done,
+    /// See [`VlanAdd`].
+    VlanAdd => answers::VlanAdded,
+    /// See [`ReceiveStart`].
+    ReceiveStart => answers::ReceiveStarted,
+    /// See [`ReceiveStatus`].
+    ReceiveStatus => answers::ReceiveTotals,
+    /// See [`ReceiveStop`].
+    ReceiveStop => answers::ReceiveTotals,
+    /// See [`ReceiveRuns`].
+    ReceiveRuns => answers::ReceiveRuns,
+    /// See [`Counters`].
+    Counters => answers::Counters,
+    /// See [`Transmit`].
+    Transmit => answers::Transmitted,
+    /// See [`TransmitTcp`].
+    TransmitTcp => answers::TransmittedTcp,
+    /// See [`Ping`].
+    Ping => answers::Pinged,
+    /// See [`ReadFile`].
+    ReadFile => answers::FileText,
+    /// See [`WriteFile`].
+    WriteFile => answers::Done,
+    /// See [`Panic`].
+    Panic => answers::Done,
+    /// See [`Hang`].
+    Hang => answers::Done,
+    /// See [`PowerOff`].
+    PowerOff => answers::Done,
+}
+
+/// Gives every command type the same derives.
+macro_rules! command {
+    ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $kind:ty,)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct $name {
+            $($(#[$field_doc])* pub $field: $kind,)*
+        }
+    };
+}
+
+command! {
+    /// Answers at once: is the agent alive, and what do its clocks say?
+    PingAgent {}
+}
+
+command! {
+    /// Loads a driver and the modules that it depends on. Not an error if it is loaded or built
+    /// in already; the answer says which.
+    LoadDriver {
+        /// Name of the module, such as `r8169`.
+        name: String,
+        /// Module parameters, each as `name=value`. An error where the driver is built in.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        params: Vec<String>,
+    }
+}
+
+command! {
+    /// Removes a module. An error if it is built in, not loaded, or in use.
+    UnloadDriver {
+        /// Name of the module.
+        name: String,
+    }
+}
+
+command! {
+    /// Waits until a driver has made a network interface, and makes that the default of all
+    /// later commands.
+    WaitInterface {
+        /// Name of the driver, as in `/sys/bus/pci/drivers`.
+        driver: String,
+        /// Longest wait, in milliseconds.
+        timeout_ms: u64,
+    }
+}
+
+command! {
+    /// Changes settings of an interface, and tells what was and is in force. A setting that this
+    /// kernel or driver does not have is an error that names it. Everything optional: with
+    /// nothing set it only reports.
+    Configure {
+        /// Which interface.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        interface: Option<String>,
+        /// Largest packet, in bytes, without the Ethernet header.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mtu: Option<u32>,
+        /// Generic receive offload (frames merged before the stack sees them).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        gro: Option<bool>,
+        /// How many empty polls NAPI makes before it enables the interrupt again.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        napi_defer_hard_irqs: Option<u32>,
+        /// Time between such polls, in nanoseconds.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        gro_flush_timeout_ns: Option<u64>,
+        /// Polls in a kernel thread rather than in the soft interrupt.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        threaded_napi: Option<bool>,
+        /// Interrupt coalescing.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        coalesce: Option<Coalesce>,
+        /// Offloads by name: `rx`, `tx`, `sg`, `tso`, `gso`, `rxvlan`, `txvlan`, `rxfcs`, `rxall`
+        /// as `ethtool -K` has them, or a full name such as `tx-tcp6-segmentation`.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        offloads: BTreeMap<String, bool>,
+        /// Takes every frame.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        promiscuous: Option<bool>,
+        /// Takes every multicast frame.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        allmulti: Option<bool>,
+        /// Hardware address, as `02:00:00:00:00:01`. Many drivers want the link down for it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        address: Option<String>,
+    }
+}
+
+impl Configure {
+    /// Changes nothing; the answer still reports everything.
+    pub fn report_only() -> Self {
+        Self {
+            interface: None,
+            mtu: None,
+            gro: None,
+            napi_defer_hard_irqs: None,
+            gro_flush_timeout_ns: None,
+            threaded_napi: None,
+            coalesce: None,
+            offloads: BTreeMap::new(),
+            promiscuous: None,
+            allmulti: None,
+            address: None,
+        }
+    }
+}
+
+/// Interrupt coalescing, as `ethtool -C` has it. In a request only the fields that are given
+/// change.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Coalesce {
+    /// Longest wait for more received frames, in microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rx_usecs: Option<u32>,
+    /// Received frames an interrupt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rx_frames: Option<u32>,
+    /// Longest wait for more completed frames, in microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tx_usecs: Option<u32>,
+    /// Completed frames an interrupt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tx_frames: Option<u32>,
+}
+
+command! {
+    /// Gives an interface its address, brings it up and waits for the carrier.
+    LinkUp {
+        /// Which interface.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        interface: Option<String>,
+        /// IPv4 address and prefix length, as `10.9.0.1/24`; none leaves the address as it is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        address_cidr: Option<String>,
+        /// Longest wait for the carrier, in milliseconds; 0 does not wait.
+        timeout_ms: u64,
+    }
+}
+
+command! {
+    /// Takes an interface down.
+    LinkDown {
+        /// Which interface.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        interface: Option<String>,
+    }
+}
+
+command! {
+    /// Tells the state of the link.
+    LinkState {
+        /// Which interface.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        interface: Option<String>,
+    }
+}
+
+command! {
+    /// Restarts the link's autonegotiation (`ethtool -r`). Does not wait for the link.
+    Renegotiate {
+        /// Which interface.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        interface: Option<String>,
+    }
+}
+
+command! {
+    /// Makes a permanent neighbour entry, so that answers need no ARP.
+    Neighbour {
+        /// Which interface.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        interface: Option<String>,
+        /// IPv4 address of the peer.
+        ip: String,
+        /// Its hardware address.
+        mac: String,
+    }
+}
+
+command! {
+    /// Joins a multicast group; stays in it until the guest stops.
+    JoinMulticast {
+        /// Which interface.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        interface: Option<String>,
+        /// An IPv4 group (`239.1.2.3`) or a hardware address (`01:00:5e:01:02:03`).
+        group: String,
+    }
+}
+
+command! {
+    /// Makes a VLAN interface on top, gives it an address and brings it up.
+    VlanAdd {
+        /// The interface below.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        interface: Option<String>,
+        /// VLAN id, 1 to 4094.
+        id: u16,
+        /// IPv4 address and prefix length, as `10.9.7.1/24`.
+        address_cidr: String,
+    }
+}
+
+command! {
+    /// Starts receiving UDP datagrams in a thread of its own, on every address of the guest. One
+    /// reception at a time; what the last one recorded is forgotten.
+    ReceiveStart {
+        /// UDP port.
+        port: u16,
+        /// Which run's datagrams to account for; others count as `foreign`.
+        run_id: u32,
+        /// Where in the payload its head ([`crate::payload`]) starts, in bytes.
+        #[serde(default)]
+        sequence_offset_bytes: u32,
+        /// Size of the socket's receive buffer, in bytes (as `SO_RCVBUFFORCE`, which the kernel
+        /// doubles).
+        #[serde(default = "default_buffer_bytes")]
+        buffer_bytes: u32,
+        /// How much of each datagram is copied to the application, in bytes, at most 65,535. Longer
+        /// ones are received all the same, their full length counted in `bytes`, and counted as
+        /// `truncated`.
+        #[serde(default = "default_datagram_bytes")]
+        max_datagram_bytes: u32,
+        /// Datagrams a system call, 1 to 1024. System calls are dear in this kernel (some
+        /// microseconds each), so few small batches cost more than many datagrams.
+        #[serde(default = "default_batch")]
+        batch: u32,
+        /// How many runs are kept at most (24 bytes each), up to 4,194,304. Beyond that, datagrams
+        /// that continue the last run are still recorded, with that run's time; others are only
+        /// counted (`unrecorded`).
+        #[serde(default = "default_max_runs")]
+        max_runs: u32,
+    }
+}
+
+fn default_buffer_bytes() -> u32 {
+    8 << 20
+}
+
+fn default_datagram_bytes() -> u32 {
+    16384
+}
+
+fn default_batch() -> u32 {
+    128
+}
+
+fn default_max_runs() -> u32 {
+    1 << 19
+}
+
+impl ReceiveStart {
+    /// A reception with the usual sizes.
+    pub fn on_port(port: u16, run_id: u32) -> Self {
+        Self {
+            port,
+            run_id,
+            sequence_offset_bytes: 0,
+            buffer_bytes: default_buffer_bytes(),
+            max_datagram_bytes: default_datagram_bytes(),
+            batch: default_batch(),
+            max_runs: default_max_runs(),
+        }
+    }
+}
+
+command! {
+    /// The totals so far of the running (or the last) reception.
+    ReceiveStatus {}
+}
+
+command! {
+    /// Stops the reception, after everything that the socket still holds has been taken.
+    ReceiveStop {}
+}
+
+command! {
+    /// What a stopped reception recorded, a part at a time.
+    ReceiveRuns {
+        /// Index of the first run wanted.
+        from: u64,
+        /// How many at most; the agent gives no more than 4,096.
+        #[serde(default = "default_runs")]
+        max: u32,
+    }
+}
+
+impl ReceiveRuns {
+    /// Most runs in one answer; keeps its line within [`crate::MAX_RESPONSE_BYTES`].
+    pub const MOST: u32 = 4096;
+}
+
+fn default_runs() -> u32 {
+    1000
+}
+
+command! {
+    /// Everything that the kernel counts about an interface.
+    Counters {
+        /// Which interface.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        interface: Option<String>,
+    }
+}
+
+command! {
+    /// Sends UDP datagrams whose payload starts with a [`crate::payload::Head`], sequence numbers
+    /// from 0. The agent answers nothing else meanwhile.
+    Transmit {
+        /// How many.
+        count: u64,
+        /// Payload of each, in bytes, 16 to 65,507.
+        payload_bytes: u32,
+        /// IPv4 address and UDP port, as `10.9.0.2:5001`.
+        destination: String,
+        /// Run id in the payloads.
+        run_id: u32,
+        /// Time between two starts, in microseconds, kept with absolute deadlines; 0 sends
+        /// batches as fast as it goes.
+        #[serde(default)]
+        interval_us: u64,
+        /// Sends on this VLAN's interface (see [`VlanAdd`]) rather than where the route goes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        vlan: Option<u16>,
+        /// Longest wait for room in the socket's buffer, in milliseconds; then the answer is what
+        /// has been sent so far, with `timed_out`.
+        #[serde(default = "default_send_timeout_ms")]
+        timeout_ms: u64,
+    }
+}
+
+command! {
+    /// Connects over TCP and sends zeros: the way to make a driver segment (TSO).
+    TransmitTcp {
+        /// How many, in bytes.
+        count_bytes: u64,
+        /// IPv4 address and port.
+        destination: String,
+        /// Longest wait for the connection, and for each write, in milliseconds.
+        #[serde(default = "default_send_timeout_ms")]
+        timeout_ms: u64,
+    }
+}
+
+fn default_send_timeout_ms() -> u64 {
+    10_000
+}
+
+command! {
+    /// Sends ICMP echo requests and waits for the replies.
+    Ping {
+        /// IPv4 address.
+        address: String,
+        /// How many.
+        count: u32,
+        /// Time between two requests, in milliseconds; a reply that comes sooner is not waited
+        /// out where this is 0.
+        #[serde(default)]
+        interval_ms: u64,
+        /// Payload of each, in bytes, at most 65,000.
+        #[serde(default = "default_ping_payload")]
+        payload_bytes: u32,
+        /// Longest wait for each reply, in milliseconds.
+        timeout_ms: u64,
+    }
+}
+
+fn default_ping_payload() -> u32 {
+    56
+}
+
+command! {
+    /// Reads a file of the guest, such as one in `/proc` or `/sys`; at most 64 KiB of it.
+    ReadFile {
+        /// Absolute path.
+        path: String,
+    }
+}
+
+command! {
+    /// Writes a file of the guest. Does not create one.
+    WriteFile {
+        /// Absolute path.
+        path: String,
+        /// What to write, in one system call.
+        text: String,
+    }
+}
+
+command! {
+    /// Crashes the kernel, after the answer. To test what watches it.
+    Panic {}
+}
+
+command! {
+    /// Stops answering, after the answer. To test what watches it.
+    Hang {
+        /// Spins rather than sleeps.
+        #[serde(default)]
+        busy: bool,
+    }
+}
+
+command! {
+    /// Stops the guest, after the answer.
+    PowerOff {}
+}

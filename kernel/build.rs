@@ -1,0 +1,65 @@
+//! Builds the guest agent as a static program, to be embedded in the library.
+//!
+//! A build of its own, with a target directory of its own: the agent needs other flags than the
+//! rest of the workspace (no shared libraries in an initramfs), whatever the outer build uses.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+const PROGRAM: &str = "warikomi-guest";
+
+/// What the outer cargo sets for its own build and the inner one must not see.
+const OUTER: [&str; 9] = [
+    "CARGO_BUILD_TARGET",
+    "CARGO_BUILD_RUSTFLAGS",
+    "CARGO_TARGET_DIR",
+    "RUSTC",
+    "RUSTC_WRAPPER",
+    "RUSTC_WORKSPACE_WRAPPER",
+    "RUSTDOC",
+    "RUSTFLAGS",
+    "TARGET",
+];
+
+fn main() {
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let kernel = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets this"));
+    let workspace = kernel.parent().expect("the crate is in a workspace");
+    let guest = workspace.join("guest");
+    for path in [guest.join("src"), guest.join("Cargo.toml"), workspace.join("Cargo.lock")] {
+        println!("cargo:rerun-if-changed={}", path.display());
+    }
+    println!("cargo:rerun-if-changed=build.rs");
+    let program = build(&guest, workspace, &out.join("guest"));
+    fs::copy(&program, out.join(PROGRAM))
+        .unwrap_or_else(|error| panic!("cannot copy {}: {error}", program.display()));
+}
+
+fn build(guest: &Path, workspace: &Path, target_dir: &Path) -> PathBuf {
+    let mut cargo = Command::new(env::var_os("CARGO").expect("cargo sets CARGO"));
+    for name in OUTER {
+        cargo.env_remove(name);
+    }
+    cargo
+        .args(["build", "--release", "--target", TARGET, "--bin", PROGRAM])
+        .arg("--manifest-path")
+        .arg(guest.join("Cargo.toml"))
+        .arg("--target-dir")
+        .arg(target_dir)
+        .env("CARGO_ENCODED_RUSTFLAGS", "-Ctarget-feature=+crt-static")
+        .env("CARGO_PROFILE_RELEASE_STRIP", "true")
+        .env("CARGO_PROFILE_RELEASE_DEBUG", "false");
+    if workspace.join("Cargo.lock").exists() {
+        cargo.arg("--locked");
+    }
+    let output = cargo.output().expect("cargo can be run");
+    assert!(
+        output.status.success(),
+        "the guest agent does not build as a static program for {TARGET} (it needs that target and \
+         libc's static library, Debian package libc6-dev):\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    target_dir.join(TARGET).join("release").join(PROGRAM)
+}

@@ -1,0 +1,258 @@
+//! Where kernels are kept.
+//!
+//! ```text
+//! $XDG_CACHE_HOME/warikomi/
+//!   kernels/<version>-<hash>/  linux modules/ initramfs config build.log image.json
+//!   sources/                   unpacked packages
+//!   builds/                    object files of developers' trees, so that little is rebuilt
+//!   shadows/                   symbolic links to developers' trees that were built in place
+//!   logs/                      of builds that run or failed
+//!   locks/
+//! ```
+
+use std::fs::{self, File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::config::DriverMode;
+use crate::error::{FileContext, KernelError, Result};
+use crate::image::Image;
+use crate::make::Cancel;
+
+/// The user's cache of kernels.
+#[derive(Debug, Clone)]
+pub struct Cache {
+    root: PathBuf,
+}
+
+impl Cache {
+    /// `$XDG_CACHE_HOME/warikomi`, or `~/.cache/warikomi`.
+    pub fn of_this_user() -> Result<Self> {
+        let absolute = |name: &str| {
+            std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
+        };
+        let base = absolute("XDG_CACHE_HOME")
+            .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
+            .ok_or(KernelError::NoCacheDirectory)?;
+        Self::at(base.join("warikomi"))
+    }
+
+    /// A cache in a directory, which is made if it is not there.
+    pub fn at(root: impl Into<PathBuf>) -> Result<Self> {
+        let root = root.into();
+        for part in ["kernels", "sources", "builds", "shadows", "logs", "locks"] {
+            let path = root.join(part);
+            fs::create_dir_all(&path).at("make the directory", &path)?;
+        }
+        // kbuild wants paths that stay the same wherever make goes.
+        let root = fs::canonicalize(&root).at("open", &root)?;
+        Ok(Self { root })
+    }
+
+    /// Every image, newest version first. One that cannot be read is left out: a build replaces it.
+    pub fn images(&self) -> Result<Vec<Image>> {
+        let kernels = self.kernels();
+        let mut images = Vec::new();
+        for entry in fs::read_dir(&kernels).at("list", &kernels)? {
+            let entry = entry.at("list", &kernels)?;
+            let hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+            if !hidden && let Ok(image) = Image::open(&entry.path()) {
+                images.push(image);
+            }
+        }
+        images.sort_by_key(|image| {
+            let numbers: Vec<u32> = image
+                .info()
+                .version
+                .split(|c: char| !c.is_ascii_digit())
+                .map(|part| part.parse().unwrap_or(0))
+                .collect();
+            (std::cmp::Reverse(numbers), image.info().config_hash.clone())
+        });
+        Ok(images)
+    }
+
+    /// The image to run: the newest whose version starts with `version` (`6.1` means 6.1.x) and
+    /// whose drivers are where they are wanted, with the agent of this library in its initramfs.
+    /// Where neither is said, images with modules come first.
+    pub fn find(&self, version: Option<&str>, drivers: Option<DriverMode>) -> Result<Image> {
+        let images = self.images()?;
+        let fits = |image: &&Image, drivers: DriverMode| {
+            image.info().driver_mode == drivers
+                && version.is_none_or(|wanted| is_version(&image.info().version, wanted))
+        };
+        let modes = match drivers {
+            Some(mode) => vec![mode],
+            None => vec![DriverMode::Module, DriverMode::BuiltIn],
+        };
+        let found =
+            modes.iter().find_map(|&mode| images.iter().find(|image| fits(image, mode)).cloned());
+        match found {
+            Some(image) => image.with_current_agent(),
+            None => Err(self.no_image(version, drivers)),
+        }
+    }
+
+    fn no_image(&self, version: Option<&str>, drivers: Option<DriverMode>) -> KernelError {
+        let mut what = version.map_or(String::new(), |version| format!(" of {version}"));
+        let mut flags = String::new();
+        if drivers == Some(DriverMode::BuiltIn) {
+            what.push_str(" with built-in drivers");
+            flags.push_str(" --builtin");
+        }
+        KernelError::NoImage { what, flags, cache: self.kernels() }
+    }
+
+    pub(crate) fn kernels(&self) -> PathBuf {
+        self.root.join("kernels")
+    }
+
+    pub(crate) fn sources(&self) -> PathBuf {
+        self.root.join("sources")
+    }
+
+    pub(crate) fn builds(&self) -> PathBuf {
+        self.root.join("builds")
+    }
+
+    pub(crate) fn shadows(&self) -> PathBuf {
+        self.root.join("shadows")
+    }
+
+    pub(crate) fn log(&self, key: &str) -> PathBuf {
+        self.root.join("logs").join(format!("{key}.log"))
+    }
+
+    /// Waits until nobody else builds what `key` stands for. Held as long as the file is open.
+    pub(crate) fn lock(
+        &self,
+        key: &str,
+        cancel: &Cancel,
+        mut on_wait: impl FnMut(),
+    ) -> Result<File> {
+        let path = self.root.join("locks").join(key);
+        let file = File::create(&path).at("create", &path)?;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(TryLockError::WouldBlock) => {
+                    cancel.check()?;
+                    on_wait();
+                    std::thread::sleep(Duration::from_millis(200));
+                }
+                Err(TryLockError::Error(error)) => return Err(error).at("lock", &path),
+            }
+        }
+    }
+
+    /// A new directory beside the images, to be published or thrown away.
+    pub(crate) fn staging(&self) -> Result<tempfile::TempDir> {
+        let kernels = self.kernels();
+        tempfile::Builder::new()
+            .prefix(".building-")
+            .tempdir_in(&kernels)
+            .at("make a directory in", &kernels)
+    }
+
+    /// Gives a finished directory its name. What had the name goes; there is never half of either.
+    pub(crate) fn publish(&self, staging: &Path, key: &str) -> Result<Image> {
+        use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
+        let target = self.kernels().join(key);
+        if target.exists() {
+            renameat2(AT_FDCWD, staging, AT_FDCWD, &target, RenameFlags::RENAME_EXCHANGE)
+                .map_err(std::io::Error::from)
+                .at("replace", &target)?;
+            fs::remove_dir_all(staging).at("remove", staging)?;
+        } else {
+            fs::rename(staging, &target).at("rename to", &target)?;
+        }
+        Image::open(&target)
+    }
+}
+
+/// `6.1` fits 6.1 and 6.1.192, not 6.12.
+fn is_version(version: &str, wanted: &str) -> bool {
+    version.strip_prefix(wanted).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::image::ImageInfo;
+
+    fn info(version: &str, driver_mode: DriverMode) -> ImageInfo {
+        ImageInfo {
+            release: version.to_owned(),
+            version: version.to_owned(),
+            source: "test".to_owned(),
+            config_hash: "0".to_owned(),
+            driver_mode,
+            drivers: BTreeMap::new(),
+            build_seconds: 1.0,
+            steps: 1,
+            built_at_s: 0,
+            agent_hash: String::new(),
+        }
+    }
+
+    fn publish(cache: &Cache, key: &str, info: &ImageInfo) -> Image {
+        let staging = cache.staging().unwrap();
+        fs::create_dir_all(staging.path().join("modules").join(&info.release)).unwrap();
+        Image::describe(staging.path(), info).unwrap();
+        cache.publish(&staging.keep(), key).unwrap()
+    }
+
+    #[test]
+    fn the_image_that_is_asked_for_is_found_and_gets_the_current_agent() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = Cache::at(directory.path()).unwrap();
+        let error = cache.find(Some("6.1"), None).unwrap_err().to_string();
+        assert!(error.contains("of 6.1") && error.contains("warikomi kernel build"), "{error}");
+        publish(&cache, "a", &info("6.1.192", DriverMode::Module));
+        publish(&cache, "b", &info("6.12.3", DriverMode::BuiltIn));
+        publish(&cache, "c", &info("6.9.1", DriverMode::Module));
+        let found = |version, drivers| cache.find(version, drivers).unwrap().info().version.clone();
+        assert_eq!(found(None, None), "6.9.1");
+        assert_eq!(found(Some("6.1"), None), "6.1.192");
+        assert_eq!(found(Some("6.12"), None), "6.12.3");
+        assert_eq!(found(None, Some(DriverMode::BuiltIn)), "6.12.3");
+        assert!(cache.find(Some("6"), Some(DriverMode::Module)).is_ok());
+        let image = cache.find(Some("6.1"), None).unwrap();
+        assert!(image.initramfs().is_file());
+        assert_eq!(image.info().agent_hash, crate::image::agent_hash());
+    }
+
+    #[test]
+    fn publishing_replaces_and_an_unfinished_build_is_not_an_image() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = Cache::at(directory.path()).unwrap();
+        publish(&cache, "a", &info("6.1.1", DriverMode::Module));
+        publish(&cache, "a", &info("6.1.2", DriverMode::Module));
+        let unfinished = cache.staging().unwrap();
+        Image::describe(unfinished.path(), &info("9.9.9", DriverMode::Module)).unwrap();
+        let versions: Vec<_> =
+            cache.images().unwrap().iter().map(|image| image.info().version.clone()).collect();
+        assert_eq!(versions, ["6.1.2"]);
+        drop(unfinished);
+        assert_eq!(fs::read_dir(cache.kernels()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn two_builds_of_one_thing_take_turns() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = Cache::at(directory.path()).unwrap();
+        let cancel = Cancel::new();
+        let held = cache.lock("key", &cancel, || panic!("nobody holds it")).unwrap();
+        let mut waited = 0;
+        let result = cache.lock("key", &cancel, || {
+            waited += 1;
+            cancel.cancel();
+        });
+        assert!(matches!(result, Err(KernelError::Cancelled)));
+        assert_eq!(waited, 1);
+        drop(held);
+        cache.lock("key", &Cancel::new(), || panic!("nobody holds it")).unwrap();
+    }
+}

@@ -1,0 +1,167 @@
+//! What is asked of a kernel's configuration, and whether it was granted.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{KernelError, Result};
+
+const BASE: &str = include_str!("../config/base.config");
+const PREFER: &str = include_str!("../config/prefer.config");
+const DRIVERS: &str = include_str!("../config/drivers.config");
+
+/// Changes whenever the same fragments would lead to another image.
+const RECIPE: u32 = 1;
+
+/// The NIC drivers that an image has, and their symbols.
+pub(crate) const NIC_DRIVERS: [(&str, &str); 3] =
+    [("r8169", "CONFIG_R8169"), ("8139cp", "CONFIG_8139CP"), ("8139too", "CONFIG_8139TOO")];
+
+/// What an unlucky user should read beside the symbol's name.
+const MEANINGS: [(&str, &str); 9] = [
+    ("CONFIG_UML_PCI_OVER_VIRTIO", "PCI over virtio, without which there is no NIC"),
+    ("CONFIG_UML_PCI_OVER_VIRTIO_DEVICE_ID", "the virtio device that carries PCI"),
+    ("CONFIG_VIRTIO_UML", "virtio devices on a socket, without which there is no NIC"),
+    ("CONFIG_PCI_MSI", "message signalled interrupts"),
+    ("CONFIG_MODULES", "modules, so that a driver can be reloaded"),
+    ("CONFIG_BLK_DEV_INITRD", "the initramfs that holds the guest agent"),
+    ("CONFIG_SSL", "the serial line to the guest agent"),
+    ("CONFIG_R8169", "the r8169 driver"),
+    ("CONFIG_INET", "IPv4"),
+];
+
+/// Whether the NIC drivers are modules, which can be reloaded, or part of the kernel.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DriverMode {
+    /// Modules.
+    #[default]
+    Module,
+    /// Part of the kernel.
+    BuiltIn,
+}
+
+/// One wish of a fragment: `None` is "is not set".
+type Wish<'a> = (&'a str, Option<&'a str>);
+
+/// What a build asks for.
+pub(crate) struct Fragment {
+    demanded: String,
+}
+
+impl Fragment {
+    pub(crate) fn new(drivers: DriverMode) -> Self {
+        let drivers = match drivers {
+            DriverMode::Module => DRIVERS.to_owned(),
+            DriverMode::BuiltIn => DRIVERS.replace("=m\n", "=y\n"),
+        };
+        Self { demanded: format!("{BASE}\n{drivers}") }
+    }
+
+    /// For `KCONFIG_ALLCONFIG`.
+    pub(crate) fn text(&self) -> String {
+        format!("{}\n{PREFER}", self.demanded)
+    }
+
+    /// Sixteen hexadecimal digits that stand for everything in the recipe but the sources.
+    pub(crate) fn hash(&self) -> String {
+        let recipe = format!("{RECIPE}\n{}", self.text());
+        format!("{:016x}", fnv1a(recipe.as_bytes()))
+    }
+
+    /// An error that names every demanded symbol that `config` does not have as asked.
+    pub(crate) fn check(&self, config: &str) -> Result<()> {
+        let granted: BTreeMap<_, _> = wishes(config).collect();
+        let refused: Vec<String> = wishes(&self.demanded)
+            .filter(|(symbol, value)| granted.get(symbol).copied().flatten() != *value)
+            .map(|(symbol, value)| describe(symbol, value, granted.get(symbol).copied().flatten()))
+            .collect();
+        if refused.is_empty() { Ok(()) } else { Err(KernelError::Config { symbols: refused }) }
+    }
+}
+
+fn describe(symbol: &str, wanted: Option<&str>, has: Option<&str>) -> String {
+    let meaning = MEANINGS.iter().find(|(name, _)| *name == symbol);
+    let meaning = meaning.map_or(String::new(), |(_, meaning)| format!(", {meaning}"));
+    let wanted = wanted.unwrap_or("n");
+    format!("{symbol}={wanted} (it has {}{meaning})", has.unwrap_or("n"))
+}
+
+/// The settings of a configuration, or the wishes of a fragment.
+pub(crate) fn wishes(config: &str) -> impl Iterator<Item = Wish<'_>> {
+    config.lines().filter_map(|line| {
+        if let Some(rest) = line.strip_prefix("# CONFIG_") {
+            let symbol = rest.strip_suffix(" is not set")?;
+            // The prefix belongs to the name.
+            return Some((&line[2..2 + "CONFIG_".len() + symbol.len()], None));
+        }
+        let (symbol, value) = line.split_once('=')?;
+        symbol.starts_with("CONFIG_").then_some((symbol, Some(value)))
+    })
+}
+
+/// FNV-1a, 64 bits: stable between versions of the standard library, and no secret hangs on it.
+pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_that_grants_everything_passes() {
+        for drivers in [DriverMode::Module, DriverMode::BuiltIn] {
+            let fragment = Fragment::new(drivers);
+            fragment.check(&fragment.text()).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_is_refused_is_named_with_its_meaning() {
+        let fragment = Fragment::new(DriverMode::Module);
+        let config = fragment
+            .text()
+            .replace("CONFIG_UML_PCI_OVER_VIRTIO=y\n", "")
+            .replace("CONFIG_R8169=m", "CONFIG_R8169=y")
+            .replace("# CONFIG_8139TOO_PIO is not set", "CONFIG_8139TOO_PIO=y");
+        let text = fragment.check(&config).unwrap_err().to_string();
+        assert!(text.contains("CONFIG_UML_PCI_OVER_VIRTIO=y (it has n, PCI over virtio"), "{text}");
+        assert!(text.contains("CONFIG_R8169=m (it has y"), "{text}");
+        assert!(text.contains("CONFIG_8139TOO_PIO=n (it has y"), "{text}");
+        assert!(!text.contains("CONFIG_INET"), "{text}");
+    }
+
+    #[test]
+    fn what_is_only_preferred_may_be_refused() {
+        let fragment = Fragment::new(DriverMode::Module);
+        let config = fragment.text().replace("CONFIG_CRC32=y", "CONFIG_CRC32=m");
+        fragment.check(&config).unwrap();
+    }
+
+    #[test]
+    fn a_configuration_has_one_hash_and_another_has_another() {
+        let module = Fragment::new(DriverMode::Module).hash();
+        assert_eq!(module, Fragment::new(DriverMode::Module).hash());
+        assert_ne!(module, Fragment::new(DriverMode::BuiltIn).hash());
+        assert_eq!(module.len(), 16);
+        assert_eq!(fnv1a(b"a"), 0xaf63_dc4c_8601_ec8c);
+    }
+
+    #[test]
+    fn every_driver_of_an_image_is_asked_for() {
+        for (_, symbol) in NIC_DRIVERS {
+            assert!(DRIVERS.contains(&format!("{symbol}=m\n")), "{symbol}");
+        }
+    }
+
+    #[test]
+    fn settings_are_read_in_both_notations() {
+        let config = "# a comment\nCONFIG_A=y\n# CONFIG_B is not set\nCONFIG_C=\"x=y\"\n";
+        let found: Vec<_> = wishes(config).collect();
+        let expected = [("CONFIG_A", Some("y")), ("CONFIG_B", None), ("CONFIG_C", Some("\"x=y\""))];
+        assert_eq!(found, expected);
+    }
+}

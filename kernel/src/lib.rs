@@ -1,0 +1,45 @@
+//! The kernels that Warikomi's kernel targets run: User Mode Linux, with PCI over virtio, the NIC
+//! drivers under test, and an initramfs that holds the guest agent.
+//!
+//! A kernel is built once and kept in the user's cache ([`Cache`]) as an [`Image`]. It comes from
+//! the distribution's source package, or from a developer's own tree, which is never written to
+//! ([`Source`]). [`inspect`] tells what any other kernel binary can do, and [`initramfs_for`] makes
+//! an initramfs for it.
+//!
+//! ```no_run
+//! use warikomi_kernel::{BuildOptions, Cache, Cancel, build};
+//!
+//! let cache = Cache::of_this_user()?;
+//! let image = build(&cache, &BuildOptions::default(), &Cancel::new(), &mut |progress| {
+//!     println!("{}/{} {}", progress.done, progress.total, progress.what);
+//! })?;
+//! println!("{}", image.kernel().display());
+//! # Ok::<(), warikomi_kernel::KernelError>(())
+//! ```
+//!
+//! The order of things: [`build`](mod@build) → `source` (where the sources are), `config` (what is
+//! asked of them), `make` (running it), `initramfs`, `image` (what is kept, published with one
+//! rename).
+
+pub mod build;
+mod cache;
+mod config;
+mod error;
+mod image;
+mod initramfs;
+mod inspect;
+mod make;
+mod shadow;
+mod source;
+mod tools;
+
+pub use build::{BuildOptions, build};
+pub use cache::Cache;
+pub use config::DriverMode;
+pub use error::{KernelError, Result};
+pub use image::{DriverPlace, Image, ImageInfo};
+pub use initramfs::{agent, initramfs_for};
+pub use inspect::{KernelInfo, inspect};
+pub use make::{Cancel, Progress};
+pub use source::Source;
+pub use tools::{MissingTools, check_tools};
