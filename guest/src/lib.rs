@@ -1,7 +1,8 @@
 //! The protocol between the support side and the guest agent (`warikomi-guest`, `/init` in a
 //! kernel target).
 //!
-//! One JSON object a line, over a raw serial line:
+//! One JSON object a line, over a raw serial line, one request at a time ([`MAX_REQUEST_BYTES`]
+//! says why):
 //!
 //! ```text
 //! support → guest   {"id":1,"cmd":"link_up","address_cidr":"10.9.0.1/24","timeout_ms":5000}
@@ -36,7 +37,12 @@ pub use commands::{Command, Request};
 pub use message::{Envelope, Event, FromGuest, Outcome, ProtocolError, Ready, Response};
 
 /// Longest request line that the agent accepts, in bytes, newline included.
-pub const MAX_REQUEST_BYTES: usize = 64 * 1024;
+///
+/// Short, and one request at a time (wait for the answer before the next), because of the line:
+/// the kernel's terminal holds 4,096 bytes, and once it is nearly full and throttles, User Mode
+/// Linux takes the line's descriptor out of its poll set and never puts it back (seen in 6.1,
+/// `line_throttle` in `arch/um/drivers/line.c`). The line is then dead.
+pub const MAX_REQUEST_BYTES: usize = 3 * 1024;
 
 /// Longest line that the agent sends, in bytes, newline included.
 pub const MAX_RESPONSE_BYTES: usize = 256 * 1024;

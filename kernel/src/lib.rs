@@ -17,11 +17,11 @@
 //! # Ok::<(), warikomi_kernel::KernelError>(())
 //! ```
 //!
-//! The order of things: [`build`](mod@build) → `source` (where the sources are), `config` (what is
+//! The order of things: `build` → `source` (where the sources are), `config` (what is
 //! asked of them), `make` (running it), `initramfs`, `image` (what is kept, published with one
 //! rename).
 
-pub mod build;
+mod build;
 mod cache;
 mod config;
 mod error;

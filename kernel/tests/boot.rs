@@ -138,7 +138,8 @@ fn garbage_is_answered_and_the_agent_goes_on() {
         assert_eq!(response.id, 0);
         assert!(response.into_answer::<serde_json::Value>().is_err());
     }
-    let mut long = vec![b'x'; 300_000];
+    // Longer than a request may be, shorter than what kills the line.
+    let mut long = vec![b'x'; 3500];
     long.push(b'\n');
     guest.send(&long);
     assert_eq!(guest.response().id, 0);

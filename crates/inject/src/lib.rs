@@ -16,7 +16,7 @@ pub use frame::{
     PAYLOAD_OFFSET, UDP_PORT,
 };
 pub use injector::{DEFAULT_SLACK, Injection, Injector, Lateness, Recorder, Step};
-pub use pacing::{Pacer, WIRE_OVERHEAD_BYTES, wire_time};
+pub use pacing::Pacer;
 pub use plan::{
     Arrival, MAX_COUNT, MAX_DURATION, MAX_INTERVAL, MAX_PACKETS_PER_INTERRUPT, MAX_PLAN_TEXT_BYTES,
     Plan, PlanError, Warmup,

@@ -2,22 +2,7 @@
 
 use warikomi_clock::{Arrivals, Span, Time};
 
-use crate::{LineRate, Plan};
-
-/// What every frame takes on an Ethernet line besides its own bytes: preamble and start delimiter
-/// (8), check sequence (4) and the gap to the next (12) (IEEE 802.3, 3.1.1 and 4.4.2).
-pub const WIRE_OVERHEAD_BYTES: usize = 8 + 4 + 12;
-
-/// How long a frame of `size_bytes` (without check sequence) occupies an Ethernet line, with
-/// everything that surrounds it. Rounded up to a whole picosecond; [`Span::ZERO`] for a rate of 0,
-/// which stands for no line at all.
-pub fn wire_time(size_bytes: usize, rate: LineRate) -> Span {
-    let bits = 8 * (size_bytes + WIRE_OVERHEAD_BYTES) as u128;
-    let ps = (bits * 1_000_000_000_000).checked_div(u128::from(rate.0)).map_or(0, |whole| {
-        whole + u128::from(whole * u128::from(rate.0) < bits * 1_000_000_000_000)
-    });
-    Span::from_ps(u64::try_from(ps).unwrap_or(u64::MAX))
-}
+use crate::Plan;
 
 /// The deadlines of a plan.
 ///
@@ -94,15 +79,6 @@ mod tests {
             (due != Time::NEVER).then_some(due.as_ps())
         })
         .collect()
-    }
-
-    #[test]
-    fn wire_times_of_the_standard() {
-        assert_eq!(wire_time(60, LineRate(1_000_000_000)), Span::from_ns(672));
-        assert_eq!(wire_time(1_514, LineRate(10_000_000_000)), Span::from_ps(1_230_400));
-        assert_eq!(wire_time(60, LineRate(0)), Span::ZERO);
-        assert_eq!(wire_time(60, LineRate(7)), Span::from_ps(96_000_000_000_000));
-        assert_eq!(wire_time(60, LineRate(11)), Span::from_ps(61_090_909_090_910), "rounded up");
     }
 
     #[test]

@@ -2,9 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use warikomi_clock::{Arrivals, Seed, Span};
+use warikomi_nic::wire::wire_time;
 use warikomi_nic::{MAX_FRAME_BYTES, MIN_FRAME_BYTES};
-
-use crate::{LineRate, wire_time};
 
 /// The most packets that one run may have: what the support side can account for one by one
 /// within its share of memory.
@@ -211,7 +210,7 @@ impl Plan {
     /// How long the packets of one deadline take on the plan's line; zero without one.
     pub fn burst_wire_time(&self) -> Span {
         self.line_rate_bps.map_or(Span::ZERO, |bps| {
-            wire_time(self.size_bytes, LineRate(bps)) * u64::from(self.packets_per_interrupt)
+            wire_time(self.size_bytes, bps) * u64::from(self.packets_per_interrupt)
         })
     }
 
@@ -355,7 +354,8 @@ mod tests {
 
     #[test]
     fn a_file_with_units_in_its_names() {
-        let plan = Plan::from_toml("size_bytes = 16000\ninterval_ns = 3500.5\ncount = 5\n").unwrap();
+        let plan =
+            Plan::from_toml("size_bytes = 16000\ninterval_ns = 3500.5\ncount = 5\n").unwrap();
         assert_eq!(plan.interval, Span::from_ps(3_500_500));
         assert_eq!((plan.size_bytes, plan.count, plan.packets_per_interrupt), (16_000, 5, 1));
         assert!(plan.to_toml().unwrap().contains("interval_ns = 3500.5\n"));
@@ -380,7 +380,8 @@ mod tests {
 
     #[test]
     fn a_line_spreads_what_would_be_closer() {
-        let plan = Plan { interval: Span::ZERO, line_rate_bps: Some(1_000_000_000), ..Plan::default() };
+        let plan =
+            Plan { interval: Span::ZERO, line_rate_bps: Some(1_000_000_000), ..Plan::default() };
         assert_eq!(plan.spacing(), Span::from_ns(12_192));
         assert_eq!(plan.comparable_interval(), Some(Span::from_ns(12_192)));
         assert_eq!(Plan { interval: Span::ZERO, ..Plan::default() }.comparable_interval(), None);

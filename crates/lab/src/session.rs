@@ -15,10 +15,10 @@ use warikomi_target::kernel::{KernelTarget, LaunchOptions};
 use warikomi_target::{Interrupted, Target, TargetError};
 
 /// How long a driver may take to bind once it is loaded.
-pub const BIND_TIMEOUT: Duration = Duration::from_secs(5);
+const BIND_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long the link may take to come up.
-pub const LINK_TIMEOUT: Duration = Duration::from_secs(5);
+const LINK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Length of the guest's network prefix in bits.
 const PREFIX_BITS: u8 = 24;
@@ -142,13 +142,8 @@ impl Session {
         };
         status("starting the kernel");
         let (mut target, ready) = KernelTarget::start(&launch, nic, clock, interrupted.clone())?;
-        status("binding the driver");
-        let origin = bind(&mut target, options)?;
-        status("bringing the link up");
-        let configured = configure(&mut target, &options.settings)?;
-        link_up(&mut target)?;
-        let mut settings = settings_map(&configured.after);
-        settings.insert("driver_is".into(), serde_json::to_value(origin).unwrap_or_default());
+        status("bringing the driver up");
+        let settings = bring_up(&mut target, options)?;
         let info = TargetInfo {
             kind: "kernel".into(),
             driver: options.driver.clone(),
@@ -176,6 +171,19 @@ impl Session {
     pub fn stop(mut self) -> Result<(), TargetError> {
         self.target.stop()
     }
+}
+
+/// Loads the driver, makes the settings, and brings the link up; returns the settings in force.
+pub fn bring_up(
+    target: &mut KernelTarget,
+    options: &SessionOptions,
+) -> Result<Map<String, Value>, TargetError> {
+    let origin = bind(target, options)?;
+    let configured = configure(target, &options.settings)?;
+    link_up(target)?;
+    let mut settings = settings_map(&configured.after);
+    settings.insert("driver_is".into(), serde_json::to_value(origin).unwrap_or_default());
+    Ok(settings)
 }
 
 fn known_model(name: &str) -> Result<&'static warikomi_nic::ModelInfo, SessionError> {

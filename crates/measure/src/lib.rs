@@ -23,8 +23,8 @@ pub use ledger::{
 };
 pub use machine::{CpuTimes, Machine, parse};
 pub use result::{
-    Hiccupping, Interrupts, Intervals, Pacing, ReadError, RunResult, SCHEMA, Success,
-    TargetInfo, TimeBase, Warning,
+    Hiccupping, Interrupts, Intervals, Pacing, ReadError, RunResult, SCHEMA, Success, TargetInfo,
+    TimeBase, Warning,
 };
 pub use run_directory::{RunDirectory, WriteError, utc_stamp};
 pub use warnings::{Thresholds, warnings};

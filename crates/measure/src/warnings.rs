@@ -48,6 +48,11 @@ fn percent(part: u64, whole: u64) -> String {
     format!("{:.2}%", 100.0 * part as f64 / whole.max(1) as f64)
 }
 
+/// `1 packet`, `2 packets`.
+fn counted(number: u64, one: &str) -> String {
+    if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
+}
+
 fn beyond(part: u64, whole: u64, share: f64) -> bool {
     part > 0 && part as f64 > share * whole as f64
 }
@@ -98,7 +103,8 @@ fn missed_deadlines(result: &RunResult, thresholds: &Thresholds) -> Option<Warni
     }
     warning(
         format!(
-            "{missed} packets ({}) went out more than {:.1} µs late, the latest by {:.1} µs",
+            "{} ({}) went out more than {:.1} µs late, the latest by {:.1} µs",
+            counted(missed, "packet"),
             percent(missed, ledger.injected),
             pacing.slack_ns / 1e3,
             pacing.longest_lateness_ns / 1e3,
@@ -115,9 +121,9 @@ fn hiccups(result: &RunResult, thresholds: &Thresholds) -> Option<Warning> {
     }
     warning(
         format!(
-            "the support side was not running {} times, for up to {:.1} µs; {} of the intervals \
+            "the support side was not running {}, for up to {:.1} µs; {} of the intervals \
              fall into that",
-            support.count,
+            counted(support.count, "time"),
             support.longest_ns / 1e3,
             percent(injected.in_hiccups, injected.all.count),
         ),
@@ -172,7 +178,10 @@ fn cut_short(result: &RunResult, _: &Thresholds) -> Option<Warning> {
         return None;
     }
     warning(
-        format!("the run was cut short: {} packets were never injected", ledger.not_injected),
+        format!(
+            "the run was cut short before {} could be injected",
+            counted(ledger.not_injected, "packet")
+        ),
         "run it again, and let it come to its end",
     )
 }
@@ -184,9 +193,8 @@ fn saturated(result: &RunResult, thresholds: &Thresholds) -> Option<Warning> {
     }
     warning(
         format!(
-            "the application did not keep up: {} packets ({}) that the driver accepted were lost \
-             behind it",
-            ledger.lost_in_stack,
+            "the application did not keep up: {} ({}) that the driver accepted got lost behind it",
+            counted(ledger.lost_in_stack, "packet"),
             percent(ledger.lost_in_stack, ledger.accepted),
         ),
         "lengthen the interval, or enlarge the socket's receive buffer; judge the driver by its own \

@@ -29,28 +29,32 @@ impl<'a> NicContext<'a> {
     /// Copies from the target's memory.
     #[inline]
     pub fn dma_read(&mut self, address: u64, into: &mut [u8]) -> Result<(), DmaError> {
-        let done = self.master(address).and_then(|()| self.memory.read(address, into));
+        self.master(address)?;
+        let done = self.memory.read(address, into);
         self.counted(done)
     }
 
     /// Copies to the target's memory.
     #[inline]
     pub fn dma_write(&mut self, address: u64, from: &[u8]) -> Result<(), DmaError> {
-        let done = self.master(address).and_then(|()| self.memory.write(address, from));
+        self.master(address)?;
+        let done = self.memory.write(address, from);
         self.counted(done)
     }
 
     /// Reads a descriptor's ownership word, before the rest of the descriptor (acquire).
     #[inline]
     pub fn dma_load_u32(&mut self, address: u64) -> Result<u32, DmaError> {
-        let done = self.master(address).and_then(|()| self.memory.load_u32(address));
+        self.master(address)?;
+        let done = self.memory.load_u32(address);
         self.counted(done)
     }
 
     /// Writes a descriptor's ownership word, after the rest of the descriptor (release).
     #[inline]
     pub fn dma_store_u32(&mut self, address: u64, value: u32) -> Result<(), DmaError> {
-        let done = self.master(address).and_then(|()| self.memory.store_u32(address, value));
+        self.master(address)?;
+        let done = self.memory.store_u32(address, value);
         self.counted(done)
     }
 
@@ -94,18 +98,30 @@ impl<'a> NicContext<'a> {
         }
     }
 
-    #[inline]
-    fn master(&self, address: u64) -> Result<(), DmaError> {
-        if self.command.bus_master { Ok(()) } else { Err(DmaError::BusMasterOff { address }) }
+    #[inline(always)]
+    fn master(&mut self, address: u64) -> Result<(), DmaError> {
+        if self.command.bus_master {
+            return Ok(());
+        }
+        Err(self.failed(DmaError::BusMasterOff { address }))
     }
 
-    #[inline]
+    /// Keeps count of failures. A success is taken apart and put together again, so that it moves
+    /// in registers: moving the whole result would load in one piece what the callee has just
+    /// stored in several, and wait for every store before it, the frame's payload included.
+    #[inline(always)]
     fn counted<T>(&mut self, done: Result<T, DmaError>) -> Result<T, DmaError> {
-        if let Err(error) = &done {
-            *self.dma_errors += 1;
-            *self.master_abort |= matches!(error, DmaError::NotShared { .. });
+        match done {
+            Ok(value) => Ok(value),
+            Err(error) => Err(self.failed(error)),
         }
-        done
+    }
+
+    #[cold]
+    fn failed(&mut self, error: DmaError) -> DmaError {
+        *self.dma_errors += 1;
+        *self.master_abort |= matches!(error, DmaError::NotShared { .. });
+        error
     }
 
     pub(crate) fn new(host: &'a mut Host<'_>, parts: ContextParts<'a>) -> Self {

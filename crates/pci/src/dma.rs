@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 
 use vm_memory::{
     Bytes, FileOffset, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion,
+    MemoryRegionAddress, VolatileSlice,
 };
 
 /// Why a DMA transfer did not take place.
@@ -81,6 +82,18 @@ impl SharedMemory {
             .map_err(std::io::Error::other)
     }
 
+    /// A range inside one region, which is nearly every transfer.
+    ///
+    /// The general way of `vm-memory` goes through an iterator over regions for every access, which
+    /// took 165 to 265 ns for 60 bytes in one build and 14 in another. This one is as fast as a
+    /// copy, always.
+    #[inline]
+    fn within(&self, address: u64, len: usize) -> Option<VolatileSlice<'_>> {
+        let region = self.regions.find_region(GuestAddress(address))?;
+        let offset = MemoryRegionAddress(address - region.start_addr().0);
+        region.get_slice(offset, len).ok()
+    }
+
     /// The mapped regions, for the virtqueues of a target.
     pub fn regions(&self) -> &GuestMemoryMmap {
         &self.regions
@@ -101,6 +114,10 @@ impl DmaMemory for SharedMemory {
     #[inline]
     fn read(&self, address: u64, into: &mut [u8]) -> Result<(), DmaError> {
         let len = into.len();
+        if let Some(slice) = self.within(address, len) {
+            slice.copy_to(into);
+            return Ok(());
+        }
         self.regions
             .read_slice(into, GuestAddress(address))
             .map_err(|_| DmaError::NotShared { address, len })
@@ -108,6 +125,10 @@ impl DmaMemory for SharedMemory {
 
     #[inline]
     fn write(&self, address: u64, from: &[u8]) -> Result<(), DmaError> {
+        if let Some(slice) = self.within(address, from.len()) {
+            slice.copy_from(from);
+            return Ok(());
+        }
         self.regions
             .write_slice(from, GuestAddress(address))
             .map_err(|_| DmaError::NotShared { address, len: from.len() })
@@ -116,18 +137,19 @@ impl DmaMemory for SharedMemory {
     #[inline]
     fn load_u32(&self, address: u64) -> Result<u32, DmaError> {
         aligned(address)?;
-        self.regions
-            .load::<u32>(GuestAddress(address), Ordering::Acquire)
+        // A word that is aligned lies inside one page, and so inside one region.
+        self.within(address, 4)
+            .and_then(|slice| slice.load::<u32>(0, Ordering::Acquire).ok())
             .map(u32::from_le)
-            .map_err(|_| DmaError::NotShared { address, len: 4 })
+            .ok_or(DmaError::NotShared { address, len: 4 })
     }
 
     #[inline]
     fn store_u32(&self, address: u64, value: u32) -> Result<(), DmaError> {
         aligned(address)?;
-        self.regions
-            .store::<u32>(value.to_le(), GuestAddress(address), Ordering::Release)
-            .map_err(|_| DmaError::NotShared { address, len: 4 })
+        self.within(address, 4)
+            .and_then(|slice| slice.store::<u32>(value.to_le(), 0, Ordering::Release).ok())
+            .ok_or(DmaError::NotShared { address, len: 4 })
     }
 }
 
@@ -150,6 +172,16 @@ mod tests {
         let mut bytes = [0; 4];
         memory.read(0x1000, &mut bytes).unwrap();
         assert_eq!(bytes, [0xef, 0xbe, 0xad, 0xde]);
+    }
+
+    #[test]
+    fn a_transfer_across_two_regions_is_one_transfer() {
+        let ranges = [(GuestAddress(0), 0x1000), (GuestAddress(0x1000), 0x1000)];
+        let memory = SharedMemory::new(GuestMemoryMmap::from_ranges(&ranges).unwrap());
+        memory.write(0xffe, &[1, 2, 3, 4]).unwrap();
+        let mut bytes = [0; 4];
+        memory.read(0xffe, &mut bytes).unwrap();
+        assert_eq!(bytes, [1, 2, 3, 4]);
     }
 
     proptest! {

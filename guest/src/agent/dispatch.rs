@@ -211,7 +211,7 @@ mod tests {
             assert!(!error_of(&response).is_empty());
         }
         let response = Agent::default().answer(&Line::TooLong).0;
-        assert!(error_of(&response).contains("65536"));
+        assert!(error_of(&response).contains("3072"));
     }
 
     #[test]

@@ -101,7 +101,7 @@ fn describe(session: &Session, plan: &Plan, finished: &run::Finished) -> RunResu
         slack_ns: slack.as_ns(),
         longest_lateness_ns: lateness.longest.as_ns(),
     });
-    result.inject_ns = records.inject_time.summary();
+    result.inject_ns = records.inject_times();
     result.interrupts =
         Some(Interrupts { raised: *raised, handled: *handled, resignalled: *resignalled });
     result.hiccups =
@@ -120,7 +120,7 @@ fn describe(session: &Session, plan: &Plan, finished: &run::Finished) -> RunResu
 fn intervals(plan: &Plan, records: &Records) -> Intervals {
     Intervals {
         requested_ns: plan.comparable_interval().map(|span| span.as_ns()),
-        injected: records.injected.stats(),
+        injected: records.injected_intervals(),
         raised: records.raised.stats(),
         handler: records.handler.stats(),
     }

@@ -1,23 +1,34 @@
 //! What the loop that injects writes down: everything preallocated, nothing that waits.
 
-use warikomi_clock::Span;
+use warikomi_clock::{Span, Time};
 use warikomi_inject::{Injection, Plan, Recorder};
-use warikomi_measure::{Hiccups, IntervalRecorder, Ledger, Outcome, Packet, Samples};
+use warikomi_measure::{
+    Distribution, Hiccups, IntervalRecorder, IntervalStats, Ledger, Outcome, Packet, Samples,
+};
 use warikomi_nic::{InterruptRecord, RxCounters, RxOutcome};
 
 /// Interrupts whose times are kept: 16 bytes each.
 const MAX_INTERRUPTS_KEPT: u64 = 1_000_000;
 
+/// What is summed up on the way in runs of very many packets.
+struct Live {
+    injected: IntervalRecorder,
+    inject_time: Samples,
+    hiccups_at_last: u64,
+}
+
 /// The records of one run.
 pub(super) struct Records {
     pub(super) ledger: Ledger,
-    pub(super) injected: IntervalRecorder,
+    /// Kept while injecting only where the ledger does not keep the times themselves: histograms
+    /// double the cost of a pass.
+    live: Option<Live>,
     pub(super) raised: IntervalRecorder,
     pub(super) handler: IntervalRecorder,
-    pub(super) inject_time: Samples,
     pub(super) hiccups: Hiccups,
     pub(super) planned: u64,
-    hiccups_at_last: u64,
+    requested: Option<Span>,
+    packets_per_interrupt: u32,
     on_ring: u64,
     base: RxCounters,
     foreign: u64,
@@ -26,15 +37,21 @@ pub(super) struct Records {
 impl Records {
     pub(super) fn new(plan: &Plan, base: RxCounters) -> Records {
         let requested = plan.comparable_interval();
-        Records {
-            ledger: Ledger::new(plan.count),
+        let ledger = Ledger::new(plan.count);
+        let live = (!ledger.is_detailed()).then(|| Live {
             injected: IntervalRecorder::new(requested),
+            inject_time: Samples::new(),
+            hiccups_at_last: 0,
+        });
+        Records {
+            ledger,
+            live,
             raised: IntervalRecorder::new(requested),
             handler: IntervalRecorder::new(requested),
-            inject_time: Samples::new(),
             hiccups: Hiccups::new(hiccup_threshold(plan)),
             planned: plan.count,
-            hiccups_at_last: 0,
+            requested,
+            packets_per_interrupt: plan.packets_per_interrupt,
             on_ring: 0,
             base,
             foreign: 0,
@@ -48,7 +65,7 @@ impl Records {
 
     /// Takes the NIC's counts, seen at `now`. Returns how many frames are on the ring and undecided.
     #[inline]
-    pub(super) fn progress(&mut self, counters: RxCounters, now: warikomi_clock::Time) -> u64 {
+    pub(super) fn progress(&mut self, counters: RxCounters, now: Time) -> u64 {
         let on_ring = counters.on_ring - self.base.on_ring;
         let foreign = on_ring.saturating_sub(self.on_ring + self.foreign);
         self.ledger.foreign_on_ring(foreign);
@@ -57,6 +74,26 @@ impl Records {
         let abandoned = counters.abandoned - self.base.abandoned;
         self.ledger.progress(accepted, abandoned, now);
         on_ring.saturating_sub(accepted + abandoned)
+    }
+
+    /// Intervals between injections.
+    pub(super) fn injected_intervals(&self) -> Option<IntervalStats> {
+        match &self.live {
+            Some(live) => live.injected.stats(),
+            None => self.ledger.injected_intervals(
+                self.requested,
+                self.packets_per_interrupt,
+                &self.hiccups,
+            ),
+        }
+    }
+
+    /// How long injections took.
+    pub(super) fn inject_times(&self) -> Option<Distribution> {
+        match &self.live {
+            Some(live) => live.inject_time.summary(),
+            None => self.ledger.inject_times(),
+        }
     }
 
     /// Turns the NIC's log of interrupts into intervals.
@@ -69,7 +106,7 @@ impl Records {
             };
             let in_hiccup = touched(&mut last_raised, record.raised);
             self.raised.seen(record.raised, in_hiccup);
-            if record.handled != warikomi_clock::Time::NEVER {
+            if record.handled != Time::NEVER {
                 let in_hiccup = touched(&mut last_handled, record.handled);
                 self.handler.seen(record.handled, in_hiccup);
             }
@@ -89,11 +126,12 @@ impl Recorder for Records {
             took,
             outcome: outcome(injection.outcome),
         });
-        self.inject_time.record(took);
+        let Some(live) = &mut self.live else { return };
+        live.inject_time.record(took);
         if injection.first_of_burst {
             let hiccups = self.hiccups.count();
-            let in_hiccup = std::mem::replace(&mut self.hiccups_at_last, hiccups) != hiccups;
-            self.injected.seen(injection.started, in_hiccup);
+            let in_hiccup = std::mem::replace(&mut live.hiccups_at_last, hiccups) != hiccups;
+            live.injected.seen(injection.started, in_hiccup);
         }
     }
 }

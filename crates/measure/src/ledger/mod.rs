@@ -33,6 +33,8 @@ use states::{State, States};
 use times::Times;
 pub use totals::{Contradictions, Totals, Unaccounted};
 
+use crate::{Distribution, Hiccups, IntervalRecorder, IntervalStats, Samples};
+
 /// What a NIC did with a frame that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -220,7 +222,7 @@ impl Ledger {
                 continue;
             }
             if self.decided == self.next {
-                self.contradictions.accepted_never_on_ring += frames;
+                add(&mut self.contradictions.accepted_never_on_ring, frames);
                 return;
             }
             let sequence = self.decided;
@@ -301,6 +303,34 @@ impl Ledger {
     /// Every packet, in order; the times only if [`Ledger::is_detailed`].
     pub fn rows(&self) -> impl Iterator<Item = Row> + '_ {
         (0..self.states.len()).map(|sequence| self.row(sequence))
+    }
+
+    /// Intervals between the injections of bursts of `packets_per_interrupt` packets, worked out
+    /// afterwards, so that the loop that injects need not. `None` if there are fewer than two, or
+    /// if times are not kept; then only an [`IntervalRecorder`] that was there can tell.
+    pub fn injected_intervals(
+        &self,
+        requested: Option<Span>,
+        packets_per_interrupt: u32,
+        hiccups: &Hiccups,
+    ) -> Option<IntervalStats> {
+        let mut recorder = IntervalRecorder::new(requested);
+        let mut last = None;
+        let step = packets_per_interrupt.max(1) as usize;
+        for at in self.rows().step_by(step).filter_map(|row| row.injected) {
+            let in_hiccup = last.is_some_and(|last| hiccups.touch(last, at));
+            recorder.seen(at, in_hiccup);
+            last = Some(at);
+        }
+        recorder.stats()
+    }
+
+    /// How long injections took, worked out afterwards. `None` if there was none or times are not
+    /// kept.
+    pub fn inject_times(&self) -> Option<Distribution> {
+        let mut samples = Samples::new();
+        self.rows().filter_map(|row| row.took).for_each(|took| samples.record(took));
+        samples.summary()
     }
 
     fn row(&self, sequence: u64) -> Row {

@@ -1,7 +1,5 @@
 use super::*;
-use crate::{
-    HiccupSummary, Hiccupping, IntervalRecorder, Intervals, Machine, Pacing, Totals,
-};
+use crate::{HiccupSummary, Hiccupping, IntervalRecorder, Intervals, Machine, Pacing, Totals};
 use serde_json::json;
 use warikomi_clock::{Span, Time};
 
@@ -17,13 +15,13 @@ fn good() -> RunResult {
     let mut result = RunResult::new("inject", TimeBase::Real, machine);
     let totals = Totals { planned: 9, injected: 9, accepted: 9, delivered: 9, ..Totals::default() };
     result.ledger = Some(totals);
-    result.intervals =
-        Some(Intervals { requested_ns: Some(38_000.0), ..Intervals::default() });
+    result.intervals = Some(Intervals { requested_ns: Some(38_000.0), ..Intervals::default() });
     result.pacing = Some(Pacing { slack_ns: 1_000.0, ..Pacing::default() });
-    result.target.settings = json!({"gro": true, "napi_defer_hard_irqs": 0, "gro_flush_timeout": "0"})
-        .as_object()
-        .unwrap()
-        .clone();
+    result.target.settings =
+        json!({"gro": true, "napi_defer_hard_irqs": 0, "gro_flush_timeout": "0"})
+            .as_object()
+            .unwrap()
+            .clone();
     result
 }
 
@@ -69,7 +67,7 @@ fn the_ledger_speaks_first() {
         let ledger = result.ledger.as_mut().unwrap();
         (ledger.delivered, ledger.lost, ledger.lost_in_stack) = (8, 1, 1);
     };
-    assert!(only(lost).contains("did not keep up: 1 packets (11.11%)"));
+    assert!(only(lost).contains("did not keep up: 1 packet (11.11%)"));
     let cut = only(|result| {
         let ledger = result.ledger.as_mut().unwrap();
         (ledger.planned, ledger.not_injected) = (10, 1);
@@ -104,7 +102,8 @@ fn hiccups_that_touch_no_interval_are_not_mentioned() {
 fn a_run_with_too_many_packets_says_that_times_are_missing() {
     let many = only(|result| {
         let n = crate::Ledger::DETAILED_ROWS + 1;
-        let totals = Totals { planned: n, injected: n, accepted: n, delivered: n, ..Totals::default() };
+        let totals =
+            Totals { planned: n, injected: n, accepted: n, delivered: n, ..Totals::default() };
         result.ledger = Some(totals);
     });
     assert!(many.contains("1000001 packets"));

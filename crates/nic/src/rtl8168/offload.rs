@@ -181,14 +181,16 @@ impl Segmenter {
         (frame.len() - self.payload).div_ceil(self.mss).max(1)
     }
 
-    /// Writes segment `index` of `frame` into `into`.
-    pub(super) fn segment(&self, frame: &[u8], index: usize, into: &mut Vec<u8>) {
+    /// Writes segment `index` of `frame` into `into`, behind `room` bytes that are left free.
+    pub(super) fn segment(&self, frame: &[u8], index: usize, room: usize, into: &mut Vec<u8>) {
         let from = self.payload + index * self.mss;
         let to = (from + self.mss).min(frame.len());
         let (first, last) = (index == 0, to == frame.len());
         into.clear();
+        into.resize(room, 0);
         into.extend_from_slice(&frame[..self.payload]);
         into.extend_from_slice(&frame[from..to]);
+        let into = &mut into[room..];
         let sequence = self.sequence.wrapping_add((index * self.mss) as u32);
         put(into, self.transport + TCP_SEQUENCE, &sequence.to_be_bytes());
         let clear =
@@ -209,4 +211,123 @@ impl Segmenter {
 
 fn put(frame: &mut [u8], at: usize, bytes: &[u8]) {
     frame[at..at + bytes.len()].copy_from_slice(bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const V4: ([u8; 4], [u8; 4]) = ([10, 9, 0, 1], [10, 9, 0, 2]);
+    const V6: ([u8; 16], [u8; 16]) = ([0xfd; 16], [0xfe; 16]);
+
+    /// A TCP frame with wrong checksums, and the offset of its TCP header.
+    fn tcp(v6: bool, options: usize, payload: &[u8]) -> (Vec<u8>, usize) {
+        let ethernet = PacketBuilder::ethernet2([2; 6], [4; 6]);
+        let ip = if v6 { ethernet.ipv6(V6.0, V6.1, 64) } else { ethernet.ipv4(V4.0, V4.1, 64) };
+        let builder = ip.tcp(1_234, 5_001, 0xffff_ff00, 4_096).fin().psh().ack(7);
+        let builder = builder.options_raw(&vec![1; 4 * options]).unwrap();
+        let mut frame = Vec::new();
+        builder.write(&mut frame, payload).unwrap();
+        let transport = if v6 { 54 } else { 34 };
+        frame[transport + TCP_CHECKSUM..transport + TCP_CHECKSUM + 2].fill(0x55);
+        (frame, transport)
+    }
+
+    /// A TCP segment as etherparse sees it, all checksums right: sequence number, FIN and PSH,
+    /// payload.
+    fn checked(frame: &[u8]) -> (u32, (bool, bool), Vec<u8>) {
+        let packet = SlicedPacket::from_ethernet(frame).unwrap();
+        let Some(TransportSlice::Tcp(tcp)) = packet.transport else { panic!("no TCP") };
+        let header = tcp.to_header();
+        let right = match packet.net.unwrap() {
+            NetSlice::Ipv4(ip) => {
+                let ip = ip.header().to_header();
+                assert_eq!(ip.header_checksum, ip.calc_header_checksum());
+                header.calc_checksum_ipv4(&ip, tcp.payload()).unwrap()
+            }
+            NetSlice::Ipv6(ip) => {
+                header.calc_checksum_ipv6(&ip.header().to_header(), tcp.payload()).unwrap()
+            }
+            NetSlice::Arp(_) => panic!("ARP"),
+        };
+        assert_eq!(header.checksum, right);
+        (header.sequence_number, (header.fin, header.psh), tcp.payload().to_vec())
+    }
+
+    proptest! {
+        #[test]
+        fn segments_add_up_to_the_frame_and_every_checksum_is_right(
+            v6: bool,
+            options in 0usize..10,
+            payload in prop::collection::vec(any::<u8>(), 1..5_000),
+            mss in 10usize..1_500,
+        ) {
+            let (frame, transport) = tcp(v6, options, &payload);
+            let segmenter = Segmenter::new(&frame, transport, mss).unwrap();
+            let count = segmenter.count(&frame);
+            let (mut whole, mut segment) = (Vec::new(), Vec::new());
+            for index in 0..count {
+                segmenter.segment(&frame, index, 4, &mut segment);
+                let (sequence, marks, piece) = checked(&segment[4..]);
+                prop_assert_eq!(sequence, 0xffff_ff00_u32.wrapping_add(whole.len() as u32));
+                let last = index + 1 == count;
+                prop_assert_eq!(marks, (last, last), "FIN and PSH belong to the last");
+                prop_assert!(piece.len() == mss || last && !piece.is_empty());
+                whole.extend(piece);
+            }
+            prop_assert_eq!(whole, payload);
+        }
+
+        #[test]
+        fn checksums_are_filled_in(v6: bool, payload in prop::collection::vec(any::<u8>(), 0..3_000)) {
+            let (mut frame, transport) = tcp(v6, 0, &payload);
+            frame.extend([0xaa; 7]); // padding is not part of the packet
+            let Work::Checksum { transport, ipv4, protocol } = Request::new(
+                0x3000_0000,
+                1 << 30 | if v6 { 1 << 28 } else { 1 << 29 } | (transport as u32) << 18,
+            ).work else { panic!() };
+            fill_checksums(&mut frame, transport, ipv4, protocol);
+            prop_assert_eq!(checked(&frame).2, payload);
+        }
+
+        #[test]
+        fn no_frame_and_no_request_panics(
+            mut frame in prop::collection::vec(any::<u8>(), 0..200),
+            kind in 0usize..3,
+            opts1: u32,
+            opts2: u32,
+        ) {
+            // Most random frames are no IP; make some.
+            if frame.len() > 15 && kind > 0 {
+                frame[12..15].copy_from_slice(&[[0x08, 0x00, 0x45], [0x86, 0xdd, 0x60]][kind - 1]);
+            }
+            match Request::new(opts1, opts2).work {
+                Work::Nothing => {}
+                Work::Checksum { transport, ipv4, protocol } => {
+                    fill_checksums(&mut frame, transport, ipv4, protocol);
+                }
+                Work::Segment { transport, mss } => {
+                    if let Some(segmenter) = Segmenter::new(&frame, transport, mss) {
+                        let mut segment = Vec::new();
+                        for index in 0..segmenter.count(&frame) {
+                            segmenter.segment(&frame, index, 4, &mut segment);
+                        }
+                    }
+                }
+            }
+            checksum::verdict(&frame);
+        }
+    }
+
+    #[test]
+    fn a_segment_size_of_zero_or_too_many_segments_are_refused() {
+        let (frame, transport) = tcp(false, 0, &[0; 3_000]);
+        assert_eq!(Segmenter::new(&frame, transport, 0), None);
+        assert_eq!(Segmenter::new(&frame, transport, 1), None);
+        assert!(Segmenter::new(&frame, transport, 2).is_some());
+        assert_eq!(Segmenter::new(&frame, 20, 100), None, "the IP header is no TCP header");
+    }
 }

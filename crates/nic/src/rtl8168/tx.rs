@@ -231,7 +231,8 @@ impl Rtl8168 {
                 if let Work::Checksum { transport, ipv4, protocol } = work {
                     offload::fill_checksums(frame, transport, ipv4, protocol);
                 }
-                Some(put_on_wire(cx, &mut buffer, bytes, request.tag))
+                put_on_wire(cx, &mut buffer, bytes, request.tag);
+                Some(1)
             }
         };
         self.tx.buffer = buffer;
@@ -251,16 +252,15 @@ impl Rtl8168 {
         let mut segment = std::mem::take(&mut self.tx.segment);
         let mut sent = Some(0);
         for index in 0..segmenter.count(frame) {
-            segmenter.segment(frame, index, &mut segment);
-            let bytes = segment.len();
+            segmenter.segment(frame, index, TAG_BYTES, &mut segment);
+            let bytes = segment.len() - TAG_BYTES;
             if bytes > limit {
                 sent = None;
                 break;
             }
-            segment.splice(..0, [0; TAG_BYTES]);
             segment.resize(segment.len().max(TAG_BYTES + MIN_FRAME_BYTES), 0);
-            let frames = put_on_wire(cx, &mut segment, bytes, tag);
-            sent = sent.map(|sent| sent + frames);
+            put_on_wire(cx, &mut segment, bytes, tag);
+            sent = sent.map(|sent| sent + 1);
         }
         self.tx.segment = segment;
         sent
@@ -268,13 +268,8 @@ impl Rtl8168 {
 }
 
 /// Sends the frame of `bytes` bytes that stands in `buffer` behind room for a tag, padded to the
-/// shortest length that Ethernet allows. Returns 1.
-fn put_on_wire(
-    cx: &mut NicContext<'_>,
-    buffer: &mut [u8],
-    bytes: usize,
-    tag: Option<[u8; 2]>,
-) -> usize {
+/// shortest length that Ethernet allows.
+fn put_on_wire(cx: &mut NicContext<'_>, buffer: &mut [u8], bytes: usize, tag: Option<[u8; 2]>) {
     const ADDRESSES: usize = 12;
     let (mut start, mut end) = (TAG_BYTES, TAG_BYTES + bytes);
     if let (Some(tag), true) = (tag, bytes >= ADDRESSES) {
@@ -289,5 +284,4 @@ fn put_on_wire(
         end = shortest;
     }
     cx.frame_tx(&buffer[start..end]);
-    1
 }

@@ -323,3 +323,6 @@ impl phy::TxToken for Sent<'_> {
         result
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -165,6 +165,10 @@ impl Lab {
         }
     }
 
+    pub(crate) fn memory_write(&self, address: u64, bytes: &[u8]) {
+        self.memory.write(address, bytes).unwrap();
+    }
+
     pub(crate) fn word(&self, address: u64) -> u32 {
         self.memory.load_u32(address).unwrap()
     }

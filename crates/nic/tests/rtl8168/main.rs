@@ -2,6 +2,11 @@
 
 #![allow(missing_docs)]
 
+mod account;
 mod driver;
+mod interrupts;
+mod link;
 mod receive;
+mod registers;
 mod speed;
+mod transmit;

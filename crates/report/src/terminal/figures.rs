@@ -65,12 +65,10 @@ mod tests {
     fn units_fit_the_figure() {
         let shown = [0.0, 205.5, 1_000.0, 38_016.0, 1_353_000.0, 999_999.0, 2e9].map(time);
         assert_eq!(shown, ["0 ns", "205.5 ns", "1 µs", "38.02 µs", "1.353 ms", "1 ms", "2 s"]);
-        assert_eq!([12.0e9, 315.8e6, 5e3, 7.0].map(rate), [
-            "12 Gbit/s",
-            "315.8 Mbit/s",
-            "5 kbit/s",
-            "7 bit/s"
-        ]);
+        assert_eq!(
+            [12.0e9, 315.8e6, 5e3, 7.0].map(rate),
+            ["12 Gbit/s", "315.8 Mbit/s", "5 kbit/s", "7 bit/s"]
+        );
         assert_eq!([0, 999, 1_000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
     }
 

@@ -71,9 +71,8 @@ fn packets(ledger: &Totals) -> Vec<TableRow> {
         0 => String::new(),
         injected => percent(packets as f64 / injected as f64),
     };
-    let row = |name: &str, packets: u64| {
-        (false, vec![name.to_owned(), count(packets), share(packets)])
-    };
+    let row =
+        |name: &str, packets: u64| (false, vec![name.to_owned(), count(packets), share(packets)]);
     let mut rows = vec![
         (false, vec!["planned".to_owned(), count(ledger.planned), String::new()]),
         row("injected", ledger.injected),
@@ -123,7 +122,8 @@ fn interval_table(page: &mut Page, intervals: &Intervals) {
         page.paragraph(" ", &format!("in 1%, in 6.25%: share that near to {}", time(ns)));
     }
     if in_hiccups > 0 {
-        let note = format!("quiet: without {} intervals in hiccups", count(in_hiccups));
+        let note =
+            format!("quiet: without the intervals that fall into a hiccup ({})", count(in_hiccups));
         page.paragraph(" ", &note);
     }
 }

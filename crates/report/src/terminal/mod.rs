@@ -2,9 +2,11 @@
 
 mod figures;
 mod inject;
+mod rows;
 mod table;
 
 pub use inject::inject;
+pub use rows::rows;
 
 /// How to draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

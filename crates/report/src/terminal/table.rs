@@ -5,8 +5,7 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, Tab
 use super::{MIN_WIDTH, Style};
 
 /// A rule below the header and nothing else, as in a book.
-const BOOK: TableStyle =
-    TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
+const BOOK: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─'));
 
 const BOLD: &str = "\x1b[1m";
 const YELLOW: &str = "\x1b[1;33m";

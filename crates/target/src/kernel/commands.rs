@@ -209,7 +209,96 @@ fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (usize, Width)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::testing::{GuestQueue, Signals};
     use proptest::prelude::*;
+    use warikomi_nic::wire::CountedSink;
+
+    struct Nowhere;
+    impl IntrLine for Nowhere {
+        fn signal(&mut self, _: warikomi_pci::Interrupt) {}
+    }
+
+    struct Bench {
+        guest: GuestQueue,
+        signals: Signals,
+        queue: CommandQueue,
+        nic: Box<dyn Nic>,
+    }
+
+    impl Bench {
+        fn new() -> Bench {
+            let guest = GuestQueue::new();
+            let (signals, call) = Signals::pipe();
+            let queue = CommandQueue::new(guest.device_side(), Some(call), &guest.memory);
+            let nic = warikomi_nic::by_name("rtl8168", Box::new(CountedSink::new())).unwrap();
+            Bench { guest, signals, queue, nic }
+        }
+
+        fn serve(&mut self) -> Served {
+            let clock = TscClock::with_frequency(0, 1e9);
+            self.queue.serve(&mut *self.nic, &self.guest.memory, &mut Nowhere, &clock)
+        }
+
+        fn roundtrip(&mut self, message: &[u8], room: u32) -> (Served, Vec<u8>) {
+            self.guest.send(0, message, room);
+            let served = self.serve();
+            assert!(self.guest.take().is_some(), "every message comes back");
+            (served, self.guest.answer(0, room as usize))
+        }
+    }
+
+    fn message(op: u8, bar: u8, size: u32, address: u64, data: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![op, bar, 0, 0];
+        bytes.extend_from_slice(&size.to_le_bytes());
+        bytes.extend_from_slice(&address.to_le_bytes());
+        bytes.extend_from_slice(data);
+        bytes
+    }
+
+    #[test]
+    fn a_configuration_read_is_answered_and_notifications_are_off() {
+        let mut bench = Bench::new();
+        assert!(bench.guest.notifications_off());
+        let (served, answer) = bench.roundtrip(&message(1, 0, 4, 0, &[]), 8);
+        assert_eq!((served.accesses, served.malformed), (1, 0));
+        assert_eq!(&answer[..4], &[0xec, 0x10, 0x68, 0x81]);
+    }
+
+    #[test]
+    fn posted_writes_without_a_read_make_the_guest_collect_its_buffers() {
+        let mut bench = Bench::new();
+        let write = message(2, 0, 2, 4, &[6, 0, 0, 0, 0, 0, 0, 0]);
+        for _ in 0..WRITES_BEFORE_CALL {
+            assert_eq!(bench.signals.count(), 0);
+            bench.roundtrip(&write, 0);
+        }
+        assert_eq!(bench.signals.count(), 1);
+        bench.roundtrip(&message(1, 0, 4, 0, &[]), 8);
+        bench.roundtrip(&write, 0);
+        assert_eq!(bench.signals.count(), 0, "a read lets the guest collect by itself");
+    }
+
+    #[test]
+    fn a_memset_reaches_the_bar_whichever_way_it_comes() {
+        for op in [2, 5] {
+            let mut bench = Bench::new();
+            bench.roundtrip(&message(2, 0, 2, 4, &[6, 0, 0, 0, 0, 0, 0, 0]), 0);
+            bench.roundtrip(&message(op, 2, 8, 0x08, &[0xff]), 0);
+            let (_, answer) = bench.roundtrip(&message(3, 2, 4, 0x08, &[]), 4);
+            assert_eq!(answer, [0xff; 4], "the multicast hash takes any value");
+        }
+    }
+
+    #[test]
+    fn nonsense_is_counted_and_returned() {
+        let mut bench = Bench::new();
+        for bad in [&message(99, 0, 4, 0, &[])[..], &[1, 2, 3], &message(3, 2, 0, 0, &[])] {
+            let (served, _) = bench.roundtrip(bad, 8);
+            assert_eq!((served.accesses, served.malformed), (0, 1));
+        }
+        let (served, _) = bench.roundtrip(&message(1, 0, 4, 0, &[]), 0);
+        assert_eq!(served.malformed, 1, "a read with no room for its answer");
+    }
 
     #[test]
     fn an_ordinary_access_is_one_cycle_even_when_unaligned() {
@@ -225,6 +314,19 @@ mod tests {
                 next += width.bytes();
             }
             prop_assert_eq!(next, len);
+        }
+
+        #[test]
+        fn any_message_comes_back(
+            messages in prop::collection::vec(
+                (0u8..10, 0u8..6, prop_oneof![0u32..16, any::<u32>()], any::<u64>(),
+                 prop::collection::vec(any::<u8>(), 0..100), 0u32..64),
+                1..40)
+        ) {
+            let mut bench = Bench::new();
+            for (op, bar, size, address, data, room) in messages {
+                bench.roundtrip(&message(op, bar, size, address % 0x2000, &data), room);
+            }
         }
     }
 }

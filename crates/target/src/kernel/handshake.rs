@@ -284,3 +284,87 @@ fn never_block(file: &File) -> Result<()> {
     fcntl(file, FcntlArg::F_SETFL(flags)).map_err(std::io::Error::from)?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+
+    use super::*;
+    use proptest::prelude::*;
+
+    fn connected() -> (Connection, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        theirs.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        (Connection::new(ours).unwrap(), theirs)
+    }
+
+    fn send(kernel: &mut UnixStream, code: u32, flags: u32, body: &[u8]) {
+        for word in [code, 1 | flags, body.len() as u32] {
+            kernel.write_all(&word.to_le_bytes()).unwrap();
+        }
+        kernel.write_all(body).unwrap();
+    }
+
+    fn answer(kernel: &mut UnixStream) -> u64 {
+        let mut bytes = [0; 20];
+        kernel.read_exact(&mut bytes).unwrap();
+        assert_eq!(bytes[4], 1 | 4, "version 1, a reply");
+        u64::from_le_bytes(bytes[12..].try_into().unwrap())
+    }
+
+    #[test]
+    fn offers_what_the_kernel_cannot_do_without() {
+        let (mut connection, mut kernel) = connected();
+        send(&mut kernel, 1, 0, &[]);
+        send(&mut kernel, 15, 0, &[]);
+        connection.serve().unwrap();
+        assert_eq!(answer(&mut kernel), 1 << 32 | 1 << 30, "VERSION_1, PROTOCOL_FEATURES");
+        assert_eq!(answer(&mut kernel), 1 << 5 | 1 << 3, "BACKEND_REQ, REPLY_ACK");
+    }
+
+    #[test]
+    fn says_whether_a_request_succeeded() {
+        let (mut connection, mut kernel) = connected();
+        send(&mut kernel, 8, 8, &[0, 0, 0, 0, 16, 0, 0, 0]);
+        connection.serve().unwrap();
+        assert_eq!(answer(&mut kernel), 0);
+        send(&mut kernel, 8, 8, &[7, 0, 0, 0, 16, 0, 0, 0]);
+        assert!(connection.serve().is_err(), "there is no eighth queue");
+        assert_eq!(answer(&mut kernel), 1);
+    }
+
+    #[test]
+    fn memory_that_the_file_does_not_have_room_for_is_refused() {
+        let region = Region { bus: 0, len: 1 << 62, user: 0, file_offset: 0 };
+        assert!(map_region(&region, tempfile::tempfile().unwrap()).is_err());
+        let region = Region { bus: 0, len: u64::MAX, user: 0, file_offset: 8 };
+        assert!(map_region(&region, tempfile::tempfile().unwrap()).is_err());
+    }
+
+    #[test]
+    fn all_of_a_region_is_there_once_it_is_mapped() {
+        use std::os::unix::fs::MetadataExt;
+        let file = tempfile::tempfile_in("/dev/shm").unwrap();
+        file.set_len(1 << 20).unwrap();
+        let region = Region { bus: 0, len: 1 << 20, user: 0, file_offset: 0 };
+        let _mapped = map_region(&region, file.try_clone().unwrap()).unwrap();
+        assert_eq!(file.metadata().unwrap().blocks() * 512, 1 << 20);
+    }
+
+    proptest! {
+        #[test]
+        fn any_conversation_ends_in_an_answer_or_an_error(
+            messages in prop::collection::vec(
+                (0u32..24, any::<bool>(), prop::collection::vec(any::<u8>(), 0..80)), 1..20)
+        ) {
+            let (mut connection, mut kernel) = connected();
+            for (code, ack, body) in messages {
+                send(&mut kernel, code, if ack { 8 } else { 0 }, &body);
+                if connection.serve().is_err() {
+                    break;
+                }
+                prop_assert!(!matches!(connection.queues(), Ok(Some(_))), "no memory was shared");
+            }
+        }
+    }
+}

@@ -167,3 +167,117 @@ impl IntrLine for InterruptQueue {
         self.waiting.push_back(message);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::testing::{GuestQueue, Signals};
+    use warikomi_pci::MsiMessage;
+
+    fn set_up(buffers: u16) -> (GuestQueue, Signals, InterruptQueue) {
+        let mut guest = GuestQueue::new();
+        for index in 0..buffers {
+            guest.offer_buffer(index, 20);
+        }
+        let (signals, call) = Signals::pipe();
+        let queue = InterruptQueue::new(guest.device_side(), call, guest.memory.clone());
+        (guest, signals, queue)
+    }
+
+    fn msi(data: u32) -> Interrupt {
+        Interrupt::Msi(MsiMessage { address: 0xa0000, data })
+    }
+
+    fn at(us: u64) -> Time {
+        Time::ZERO + Span::from_us(us)
+    }
+
+    #[test]
+    fn a_message_carries_the_number_and_one_signal() {
+        let (mut guest, mut signals, mut queue) = set_up(10);
+        assert!(guest.notifications_off());
+        queue.signal(msi(25));
+        let (_, message) = guest.take().unwrap();
+        assert_eq!((message[0], &message[16..20]), (7, &[25, 0, 0, 0][..]));
+        assert_eq!(signals.count(), 1);
+    }
+
+    #[test]
+    fn with_no_buffer_free_an_interrupt_waits_for_one_and_keeps_its_place() {
+        let (mut guest, _signals, mut queue) = set_up(10);
+        for data in 0..12 {
+            queue.signal(msi(data));
+        }
+        let counters = queue.counters();
+        assert_eq!((counters.interrupts_sent, counters.interrupts_delayed), (10, 2));
+        let mut seen = Vec::new();
+        while let Some((index, message)) = guest.take() {
+            seen.push(message[16]);
+            guest.offer_buffer(index, 20);
+            queue.poll(at(1));
+        }
+        assert_eq!(seen, (0..12).collect::<Vec<u8>>());
+        assert_eq!(queue.counters().interrupts_sent, 12);
+    }
+
+    #[test]
+    fn a_message_that_lies_unread_is_signalled_again_ever_more_rarely() {
+        let (mut guest, mut signals, mut queue) = set_up(10);
+        queue.set_now(at(0));
+        queue.signal(msi(1));
+        assert_eq!(signals.count(), 1);
+        queue.poll(at(59));
+        assert_eq!(signals.count(), 0, "an awake guest takes so long");
+        queue.poll(at(61));
+        queue.poll(at(100));
+        assert_eq!(signals.count(), 1, "again after 60 µs, and not again at once");
+        let (index, _) = guest.take().unwrap();
+        assert!(guest.take().is_none(), "no second message");
+        guest.offer_buffer(index, 20);
+        for us in 200..2000 {
+            queue.poll(at(us));
+        }
+        assert_eq!(signals.count(), 0, "a message that was read needs no signal");
+        assert_eq!(queue.counters().resignalled, 1);
+    }
+
+    #[test]
+    fn a_full_pipe_does_not_stop_us() {
+        let mut guest = GuestQueue::new();
+        guest.offer_buffer(0, 20);
+        let (_signals, call) = Signals::pipe();
+        Signals::fill(&call);
+        let mut queue = InterruptQueue::new(guest.device_side(), call, guest.memory.clone());
+        queue.signal(msi(1));
+        assert!(guest.take().is_some());
+    }
+
+    #[test]
+    fn a_buffer_that_is_too_small_is_given_back_and_the_message_waits() {
+        let (mut guest, _signals, mut queue) = set_up(0);
+        guest.offer_buffer(0, 4);
+        queue.signal(msi(9));
+        assert_eq!(guest.take(), Some((0, vec![])));
+        guest.offer_buffer(1, 20);
+        queue.poll(at(1));
+        assert_eq!(guest.take().unwrap().1[16], 9);
+    }
+
+    #[test]
+    fn a_guest_that_never_reads_costs_bounded_memory() {
+        let (_guest, _signals, mut queue) = set_up(1);
+        for data in 0..1000 {
+            queue.signal(msi(data));
+        }
+        assert_eq!(queue.waiting.len(), MAX_WAITING);
+        assert_eq!(queue.counters().interrupts_dropped, 1000 - 1 - MAX_WAITING as u64);
+    }
+
+    #[test]
+    fn intx_is_counted_as_undeliverable() {
+        let (_guest, _signals, mut queue) = set_up(4);
+        queue.signal(Interrupt::Intx(true));
+        queue.signal(Interrupt::Intx(false));
+        assert_eq!(queue.counters().intx_undeliverable, 1);
+    }
+}

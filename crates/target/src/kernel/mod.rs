@@ -12,6 +12,8 @@ mod handshake;
 mod interrupts;
 mod message;
 mod process;
+#[cfg(test)]
+mod testing;
 mod vhost_user;
 
 use std::io::ErrorKind;
@@ -22,7 +24,7 @@ use std::time::{Duration, Instant};
 use warikomi_clock::{Time, TscClock};
 use warikomi_guest::{Command, Envelope, Outcome, Ready, Request};
 use warikomi_nic::Nic;
-use warikomi_pci::{Host, IntrLine};
+use warikomi_pci::{Host, IntrLine, SharedMemory};
 
 use self::agent::AgentLine;
 use self::console::Console;
@@ -78,7 +80,7 @@ pub struct KernelTarget {
     port: Option<Port>,
     /// Takes interrupts while no kernel is attached.
     nowhere: Nowhere,
-    nothing: warikomi_pci::SharedMemory,
+    nothing: SharedMemory,
     agent: AgentLine,
     console: Console,
     counters: TargetCounters,
@@ -111,7 +113,7 @@ impl KernelTarget {
             connection: None,
             port: None,
             nowhere: Nowhere,
-            nothing: warikomi_pci::SharedMemory::anonymous(0, 4096)
+            nothing: SharedMemory::anonymous(0, 4096)
                 .map_err(TargetError::system("cannot map memory"))?,
             agent: AgentLine::new(agent)
                 .map_err(TargetError::system("cannot set up the agent's line"))?,
@@ -156,6 +158,11 @@ impl KernelTarget {
     /// Serves the driver for this long.
     pub fn serve_for(&mut self, span: Duration) -> Result<(), TargetError> {
         self.wait_until(span, |_| None::<()>).map(|_| ())
+    }
+
+    /// The memory that the kernel shares; `None` while its device is not set up.
+    pub fn shared_memory(&self) -> Option<&SharedMemory> {
+        self.port.as_ref().map(|port| &port.queues.memory)
     }
 
     /// Process id of the kernel, for a debugger.

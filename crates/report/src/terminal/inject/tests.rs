@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use serde_json::json;
 use warikomi_clock::{Span, Time};
 use warikomi_measure::{
-    HiccupSummary, Hiccupping, IntervalRecorder, Interrupts, Machine, Pacing, Samples, Success,
+    HiccupSummary, Hiccupping, Interrupts, IntervalRecorder, Machine, Pacing, Samples, Success,
     TargetInfo, Thresholds, warnings,
 };
 

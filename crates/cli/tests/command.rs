@@ -1,0 +1,182 @@
+//! The command as a user meets it: what it prints, how it ends, what it leaves behind.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+fn warikomi(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_warikomi"));
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    warikomi(arguments).output().unwrap()
+}
+
+/// Runs what must fail, and returns its message.
+fn refused(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    assert!(!output.status.success(), "{arguments:?} succeeded");
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(!message.contains("panicked at"), "{message}");
+    message
+}
+
+#[test]
+fn each_bad_plan_gets_a_sentence_that_says_what_is_possible() {
+    for (arguments, expected) in [
+        (&["--size", "59"][..], "60 to 16379"),
+        (&["--size", "16380"], "60 to 16379"),
+        (&["--size", "big"], "bytes"),
+        (&["--interval", "-1us"], "negative"),
+        (&["--interval", "38"], "no unit"),
+        (&["--interval", "soon"], "not a time"),
+        (&["--count", "0"], "choose 1 to"),
+        (&["--packets-per-interrupt", "0"], "1 (an interrupt for every packet)"),
+        (&["--arrival", "poisson", "--interval", "0"], "mean"),
+        (&["--line-rate", "1Q"], "line rate"),
+        (&["--plan", "/nonexistent/plan.toml"], "cannot read the plan"),
+    ] {
+        let message = refused(&[&["inject"], arguments].concat());
+        assert!(message.contains(expected), "{arguments:?}: {message}");
+    }
+}
+
+#[test]
+fn an_unknown_driver_model_or_kernel_names_the_choices() {
+    assert!(refused(&["inject", "--driver", "e1001"]).contains("r8169"));
+    assert!(refused(&["inject", "--model", "rtl9999"]).contains("rtl8168"));
+    let message = refused(&["inject", "--driver", "8139cp", "--model", "rtl8168"]);
+    assert!(message.contains("--driver r8169"), "{message}");
+    let message = refused(&["inject", "--kernel", "/bin/true"]);
+    assert!(message.contains("/bin/true"), "{message}");
+    let message = refused(&["inject", "--kernel-version", "2.4"]);
+    assert!(message.contains("warikomi kernel build"), "{message}");
+}
+
+#[test]
+fn a_busy_socket_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("nic");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let message = refused(&["inject", "--count", "1", "--socket", socket.to_str().unwrap()]);
+    assert!(message.contains("in use by another process"), "{message}");
+    assert!(socket.exists(), "and it is not ours to remove");
+}
+
+#[test]
+fn help_teaches_and_the_doctor_speaks_json() {
+    let help = String::from_utf8(run(&["inject", "--help"]).stdout).unwrap();
+    for word in ["38us", "--line-rate", "frame", "as fast as possible"] {
+        assert!(help.to_lowercase().contains(word), "{word} is not in the help");
+    }
+    let findings: serde_json::Value =
+        serde_json::from_slice(&run(&["doctor", "--json"]).stdout).unwrap();
+    let subjects: Vec<_> =
+        findings.as_array().unwrap().iter().map(|finding| finding["subject"].clone()).collect();
+    for subject in ["cores", "stolen time", "clock", "kernels", "memory file system"] {
+        assert!(subjects.contains(&subject.into()), "{subjects:?}");
+    }
+}
+
+#[test]
+fn a_run_prints_json_and_keeps_its_directory() {
+    let runs = tempfile::tempdir().unwrap();
+    let runs_path = runs.path().to_str().unwrap();
+    let output = run(&["inject", "--count", "200", "--json", "--runs", runs_path]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(result["ledger"]["accepted"], 200);
+    assert_eq!(result["ledger"]["unaccounted"], 0);
+    assert_eq!(result["target"]["driver"], "r8169");
+    let run = std::fs::read_dir(runs.path()).unwrap().next().unwrap().unwrap().path();
+    let kept: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(run.join("result.json")).unwrap()).unwrap();
+    assert_eq!(kept, result);
+    let samples = std::fs::read_to_string(run.join("samples.csv")).unwrap();
+    assert_eq!(samples.lines().count(), 201);
+    // The plan is enough to run it again.
+    let plan = run.join("plan.toml");
+    let again =
+        warikomi(&["inject", "--json", "--runs", runs_path, "--plan", plan.to_str().unwrap()])
+            .output()
+            .unwrap();
+    let again: serde_json::Value = serde_json::from_slice(&again.stdout).unwrap();
+    assert_eq!(again["plan"], result["plan"]);
+}
+
+/// A run that would take minutes, once its kernel is up.
+fn long_run(runs: &Path) -> std::process::Child {
+    let child = warikomi(&["inject", "--count", "10000000", "--runs", runs.to_str().unwrap()])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    while kernels_of(child.id()).is_empty() && begun.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(!kernels_of(child.id()).is_empty(), "the kernel is up");
+    child
+}
+
+/// Processes below this one whose command line is that of a target's kernel.
+fn kernels_of(parent: u32) -> Vec<u32> {
+    let directory = format!("/proc/{parent}/task/{parent}/children");
+    let children = std::fs::read_to_string(directory).unwrap_or_default();
+    children
+        .split_whitespace()
+        .filter_map(|id| id.parse().ok())
+        .filter(|id: &u32| {
+            std::fs::read(format!("/proc/{id}/cmdline"))
+                .is_ok_and(|line| String::from_utf8_lossy(&line).contains("virtio_uml.device="))
+        })
+        .collect()
+}
+
+fn gone(id: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    stat.is_empty() || stat.contains(") Z ")
+}
+
+/// The directory of a kernel in memory, from its command line.
+fn memory_directory(kernel: u32) -> String {
+    let line = std::fs::read(format!("/proc/{kernel}/cmdline")).unwrap();
+    let line = String::from_utf8_lossy(&line).into_owned();
+    let argument = line.split('\0').find_map(|argument| argument.strip_prefix("uml_dir="));
+    argument.unwrap().to_owned()
+}
+
+fn leaves_nothing_after(signal: Signal, wait: Duration) -> std::process::ExitStatus {
+    let runs = tempfile::tempdir().unwrap();
+    let mut child = long_run(runs.path());
+    let kernels = kernels_of(child.id());
+    let directory = memory_directory(kernels[0]);
+    kill(Pid::from_raw(child.id() as i32), signal).unwrap();
+    let status = child.wait().unwrap();
+    let begun = Instant::now();
+    let clean = || kernels.iter().all(|&id| gone(id)) && !Path::new(&directory).exists();
+    while !clean() && begun.elapsed() < wait {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(clean(), "{signal}: processes {kernels:?} or {directory} are left");
+    assert_eq!(std::fs::read_dir(runs.path()).unwrap().count(), 0, "no half-made run is left");
+    status
+}
+
+#[test]
+fn ctrl_c_ends_everything_at_once() {
+    let status = leaves_nothing_after(Signal::SIGINT, Duration::ZERO);
+    assert_eq!(status.code(), Some(130));
+}
+
+#[test]
+fn even_sigkill_leaves_no_process_and_no_file() {
+    let status = leaves_nothing_after(Signal::SIGKILL, Duration::from_secs(5));
+    assert!(!status.success());
+}

@@ -1,0 +1,116 @@
+//! Measures Warikomi itself: the figures of docs/benchmarks.md.
+//!
+//! Every figure is the median of several rounds, and what is compared is measured in turns within
+//! one run, because these machines are rarely alone.
+
+mod copy;
+mod rates;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use warikomi_measure::{RunResult, TimeBase};
+
+use crate::Session;
+use crate::inject::InjectError;
+
+/// Frame lengths in bytes, and the name that published figures have for them. The longest frame
+/// that the NIC takes is 5 bytes short of 16 KB.
+pub const SIZES: &[(&str, usize)] = &[
+    ("1 KB", 1024),
+    ("1.5 KB", 1500),
+    ("4 KB", 4096),
+    ("8 KB", 8192),
+    ("12 KB", 12_288),
+    ("16 KB", 16_379),
+];
+
+/// Rounds of which the median is taken.
+pub const ROUNDS: usize = 5;
+
+/// The figures of one frame length. Times in nanoseconds, rates in bit/s of frames.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Row {
+    /// Frame length in bytes.
+    pub size_bytes: usize,
+    /// Time to inject: update descriptor, place frame, request interrupt, with the driver polling.
+    pub inject_ns: f64,
+    /// Time to copy the same bytes into the same memory.
+    pub memcpy_ns: f64,
+    /// The median over the rounds of one by the other.
+    pub inject_over_memcpy: f64,
+    /// Time to inject when the interrupt has to be signalled, too.
+    pub inject_and_signal_ns: f64,
+    /// What the driver accepts of frames that come as fast as possible.
+    pub saturated_bps: f64,
+    /// Its frames in a second.
+    pub saturated_pps: f64,
+    /// The shortest interval at which at least 99.9% are accepted.
+    pub shortest_interval_ns: f64,
+    /// The rate at that interval.
+    pub shortest_interval_bps: f64,
+}
+
+/// Runs all of it on one session; takes some minutes. `progress` is told steps done and in all.
+pub fn bench(
+    session: &mut Session,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<RunResult, InjectError> {
+    let steps = SIZES.len() * 3;
+    let mut rows = Vec::new();
+    session.watch_stolen_time();
+    for (index, &(_, size)) in SIZES.iter().enumerate() {
+        let mut step = |done: usize| progress(3 * index + done, steps);
+        step(0);
+        let copy = copy::inject_against_memcpy(session, size)?;
+        step(1);
+        let saturated_pps = rates::saturated_pps(session, size)?;
+        step(2);
+        let shortest_interval_ns = rates::shortest_interval_ns(session, size, saturated_pps)?;
+        let bits = 8.0 * size as f64;
+        rows.push(Row {
+            size_bytes: size,
+            inject_ns: copy.inject_ns,
+            memcpy_ns: copy.memcpy_ns,
+            inject_over_memcpy: copy.ratio,
+            inject_and_signal_ns: copy.inject_and_signal_ns,
+            saturated_bps: saturated_pps * bits,
+            saturated_pps,
+            shortest_interval_ns,
+            shortest_interval_bps: bits * 1e9 / shortest_interval_ns,
+        });
+    }
+    progress(steps, steps);
+    Ok(describe(session, &rows))
+}
+
+fn describe(session: &Session, rows: &[Row]) -> RunResult {
+    let mut result = RunResult::new("bench", TimeBase::Real, session.machine.clone());
+    result.machine.stolen_percent = session.stolen_percent();
+    result.target = session.info.clone();
+    result.rows = Some(rows.iter().map(as_object).collect());
+    result
+}
+
+fn as_object(row: &Row) -> Map<String, Value> {
+    match serde_json::to_value(row) {
+        Ok(Value::Object(object)) => object,
+        _ => Map::new(),
+    }
+}
+
+/// The middle of `values`, which it sorts; `NaN` of none.
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_middle() {
+        assert_eq!(median(&mut [3.0, 1.0, 2.0]), 2.0);
+        assert!(median(&mut []).is_nan());
+    }
+}

@@ -1,0 +1,89 @@
+//! How fast the driver can go.
+
+use warikomi_clock::{Span, read_tsc};
+use warikomi_inject::Plan;
+
+use super::{ROUNDS, median};
+use crate::Session;
+use crate::inject::{Application, InjectError, Injected, inject};
+
+const SATURATING_PACKETS: u64 = 50_000;
+const CYCLE_PACKETS: u64 = 5_000;
+
+/// What counts as all: one in a thousand is left to the host of a shared machine.
+const ENOUGH: f64 = 0.999;
+
+/// The search ends when the interval is known to this share.
+const PRECISION: f64 = 0.02;
+
+fn carry_out(session: &mut Session, plan: &Plan) -> Result<Injected, InjectError> {
+    let quiet = Application { socket_buffer_bytes: 1 << 20 };
+    inject(session, plan, quiet, read_tsc() as u32, &mut |_| ())
+}
+
+/// Frames that the driver accepts in a second when they come as fast as possible.
+pub(super) fn saturated_pps(session: &mut Session, size: usize) -> Result<f64, InjectError> {
+    let plan = Plan {
+        size_bytes: size,
+        interval: Span::ZERO,
+        count: SATURATING_PACKETS,
+        ..Plan::default()
+    };
+    let mut rates = Vec::new();
+    for _ in 0..ROUNDS {
+        let bps = carry_out(session, &plan)?.result.throughput_bps.unwrap_or(f64::NAN);
+        rates.push(bps / (8.0 * size as f64));
+    }
+    Ok(median(&mut rates))
+}
+
+/// The shortest interval, in nanoseconds, at which [`ENOUGH`] are accepted: the median of several
+/// searches by bisection.
+pub(super) fn shortest_interval_ns(
+    session: &mut Session,
+    size: usize,
+    saturated_pps: f64,
+) -> Result<f64, InjectError> {
+    let mut found = Vec::new();
+    for _ in 0..ROUNDS {
+        // The driver cannot take more than it does when it is saturated.
+        let mut too_short = 0.8e9 / saturated_pps;
+        let mut long_enough = too_short;
+        loop {
+            long_enough *= 1.5;
+            if is_enough(session, size, long_enough)? {
+                break;
+            }
+            too_short = long_enough;
+        }
+        while long_enough / too_short > 1.0 + PRECISION {
+            let between = (too_short * long_enough).sqrt();
+            if is_enough(session, size, between)? {
+                long_enough = between;
+            } else {
+                too_short = between;
+            }
+        }
+        found.push(long_enough);
+    }
+    Ok(median(&mut found))
+}
+
+/// Two of three cycles decide, so that one pause of the host does not.
+fn is_enough(session: &mut Session, size: usize, interval_ns: f64) -> Result<bool, InjectError> {
+    let plan = Plan {
+        size_bytes: size,
+        interval: Span::from_ps((interval_ns * 1e3) as u64),
+        count: CYCLE_PACKETS,
+        ..Plan::default()
+    };
+    let mut passed = 0;
+    for cycle in 1..=3 {
+        let success = carry_out(session, &plan)?.result.success;
+        passed += usize::from(success.is_some_and(|success| success.driver >= ENOUGH));
+        if passed == 2 || cycle - passed == 2 {
+            break;
+        }
+    }
+    Ok(passed == 2)
+}

@@ -1,0 +1,142 @@
+//! Checks of what happens: they take time.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use warikomi_clock::{Span, TscClock};
+use warikomi_measure::{CpuTimes, Hiccups};
+use warikomi_target::cores::{self, Cores};
+
+use super::Finding;
+use super::Severity::Disturbs;
+
+/// How long processes are watched.
+const WATCH: Duration = Duration::from_millis(500);
+/// A process that uses more than this of a core disturbs, in percent.
+const BUSY_PERCENT: u64 = 3;
+/// How long a core is spun on.
+const SPIN: Span = Span::from_ms(1000);
+/// Hiccups in a second that are to be expected of a quiet machine: its timer ticks.
+const USUAL_HICCUPS: u64 = 300;
+/// Stolen time that shows in figures, in percent.
+const STOLEN_PERCENT: f64 = 0.1;
+
+/// Processor time of every process, in clock ticks, with its name.
+fn processor_times() -> HashMap<u32, (String, u64)> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| {
+            let id: u32 = entry.file_name().to_str()?.parse().ok()?;
+            let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+            parse_stat(&stat).map(|parsed| (id, parsed))
+        })
+        .collect()
+}
+
+/// Name and processor time from `/proc/PID/stat`. The name may hold anything, also brackets.
+fn parse_stat(stat: &str) -> Option<(String, u64)> {
+    let (head, tail) = stat.rsplit_once(") ")?;
+    let name = head.split_once('(')?.1.to_owned();
+    let mut fields = tail.split(' ').skip(11);
+    let user: u64 = fields.next()?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    Some((name, user.saturating_add(system)))
+}
+
+pub(super) fn other_processes() -> Finding {
+    const SUBJECT: &str = "other processes";
+    const TICKS_PER_SECOND: u64 = 100;
+    let before = processor_times();
+    std::thread::sleep(WATCH);
+    let watched_ticks = (WATCH.as_millis() as u64 * TICKS_PER_SECOND / 1000).max(1);
+    let mut busy: Vec<(u64, String)> = processor_times()
+        .into_iter()
+        .filter(|(id, _)| *id != std::process::id())
+        .filter_map(|(id, (name, ticks))| {
+            let used = ticks.saturating_sub(before.get(&id).map_or(ticks, |(_, ticks)| *ticks));
+            let percent = 100 * used / watched_ticks;
+            (percent > BUSY_PERCENT).then(|| (percent, format!("{name} (pid {id}, {percent}%)")))
+        })
+        .collect();
+    if busy.is_empty() {
+        return Finding::good(SUBJECT, "none uses much of a core");
+    }
+    busy.sort_by(|a, b| b.cmp(a));
+    let names: Vec<String> = busy.into_iter().take(5).map(|(_, name)| name).collect();
+    Finding::bad(
+        SUBJECT,
+        Disturbs,
+        names.join(", "),
+        "they take time from both sides, in pieces of milliseconds",
+        "stop them while you measure, or wait until they are done",
+    )
+}
+
+pub(super) fn stolen_time() -> Finding {
+    const SUBJECT: &str = "stolen time";
+    let before = CpuTimes::read(&[]);
+    std::thread::sleep(WATCH);
+    let stolen = before
+        .zip(CpuTimes::read(&[]))
+        .and_then(|(before, after)| after.stolen_percent_since(&before));
+    match stolen {
+        Some(percent) if percent > STOLEN_PERCENT => Finding::bad(
+            SUBJECT,
+            Disturbs,
+            format!("the host took {percent:.1}% of the cores' time just now"),
+            "single packets are late by tens of microseconds to milliseconds",
+            "repeat when the host is quiet; look at figures without hiccups",
+        ),
+        Some(percent) => Finding::good(SUBJECT, format!("{percent:.1}%")),
+        None => Finding::good(SUBJECT, "not told by this system"),
+    }
+}
+
+pub(super) fn hiccups() -> Finding {
+    const SUBJECT: &str = "hiccups";
+    let (Ok(clock), Ok(cores)) = (TscClock::calibrate(), Cores::choose()) else {
+        return Finding::good(SUBJECT, "not measured: no clock or no cores");
+    };
+    let before = cores::pin_current_thread(cores.support);
+    let mut hiccups = Hiccups::default();
+    let end = clock.now() + SPIN;
+    loop {
+        let now = clock.now();
+        hiccups.pass(now);
+        if now >= end {
+            break;
+        }
+    }
+    if let Ok(before) = before {
+        let _ = cores::restore(&before);
+    }
+    let summary = hiccups.summary();
+    let found = format!(
+        "a loop on core {} stood still {} times in a second, {:.1} µs at the longest",
+        cores.support,
+        summary.count,
+        summary.longest_ns / 1e3
+    );
+    if summary.count <= USUAL_HICCUPS && summary.longest_ns < 100_000.0 {
+        return Finding::good(SUBJECT, found);
+    }
+    Finding::bad(
+        SUBJECT,
+        Disturbs,
+        found,
+        "packets due in such a moment go out late; they are counted and marked",
+        "stop other work, isolate the core (isolcpus=, nohz_full=), or use a machine of your own",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_brackets_does_not_confuse() {
+        let stat = "12 (a) (b) c) S 1 12 12 0 -1 4194560 1 2 3 4 70 30 0 0 20 0 1";
+        assert_eq!(parse_stat(stat), Some(("a) (b) c".to_owned(), 100)));
+        assert_eq!(parse_stat("nonsense"), None);
+    }
+}

@@ -1,0 +1,101 @@
+//! Bringing a session up, for tests.
+
+use std::time::Duration;
+
+use warikomi_clock::{Span, TscClock};
+use warikomi_inject::Plan;
+use warikomi_kernel::{Cache, DriverMode, Image};
+use warikomi_lab::inject::{Application, Injected, inject};
+use warikomi_lab::{GuestSettings, Session, SessionError, SessionOptions};
+use warikomi_nic::wire::WireKind;
+use warikomi_target::kernel::{KernelTarget, LaunchOptions};
+use warikomi_target::{Interrupted, Target};
+
+/// The kernel to test with, drivers as modules.
+pub(crate) fn image() -> Image {
+    let version = std::env::var("WARIKOMI_TEST_KERNEL").ok();
+    let cache = Cache::of_this_user().expect("a cache");
+    cache
+        .find(version.as_deref(), Some(DriverMode::Module))
+        .expect("a kernel to test with; make it with: warikomi kernel build")
+}
+
+/// Whether the kernel is at least this version.
+pub(crate) fn at_least(major: u32, minor: u32) -> bool {
+    let release = image().info().release.clone();
+    let mut numbers = release.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    version >= (major, minor)
+}
+
+pub(crate) fn options() -> SessionOptions {
+    let image = image();
+    SessionOptions {
+        kernel: image.kernel(),
+        initramfs: image.initramfs(),
+        driver: "r8169".into(),
+        driver_parameters: vec![],
+        model: "rtl8168".into(),
+        memory_mb: 256,
+        socket: None,
+        kernel_arguments: vec![],
+        settings: GuestSettings {
+            napi_defer_hard_irqs: Some(0),
+            gro_flush_timeout_ns: Some(0),
+            ..GuestSettings::default()
+        },
+    }
+}
+
+pub(crate) fn try_session(options: &SessionOptions, wire: &str) -> Result<Session, SessionError> {
+    let wire: WireKind = wire.parse().unwrap();
+    Session::start(options, wire.build().unwrap(), &Interrupted::default(), &mut |_| ())
+}
+
+/// A session that is up, with this wire.
+pub(crate) fn session(wire: &str) -> Session {
+    try_session(&options(), wire).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A kernel whose agent has reported, without a driver.
+pub(crate) fn bare_kernel() -> KernelTarget {
+    let options = options();
+    let launch = LaunchOptions {
+        kernel: options.kernel,
+        initramfs: options.initramfs,
+        memory_mb: options.memory_mb,
+        core: None,
+        socket: None,
+        extra_arguments: vec![],
+        shared_core: true,
+    };
+    let wire = "sink".parse::<WireKind>().unwrap().build().unwrap();
+    let nic = warikomi_nic::by_name("rtl8168", wire).unwrap();
+    let clock = TscClock::calibrate().unwrap();
+    let (target, _) = KernelTarget::start(&launch, nic, clock, Interrupted::default()).unwrap();
+    target
+}
+
+/// A plan of `count` packets of `size` bytes, one every `interval`.
+pub(crate) fn plan(size: usize, interval: Span, count: u64) -> Plan {
+    Plan { size_bytes: size, interval, count, ..Plan::default() }
+}
+
+/// Carries a plan out and insists that every packet is accounted for.
+pub(crate) fn injected(session: &mut Session, plan: &Plan) -> Injected {
+    let run_id = warikomi_clock::read_tsc() as u32;
+    let injected = inject(session, plan, Application::default(), run_id, &mut |_| ()).unwrap();
+    injected.check().unwrap();
+    injected
+}
+
+/// Serves the driver until `done` holds; panics if it does not within five seconds.
+pub(crate) fn wait_until(session: &mut Session, what: &str, done: impl Fn(&mut Session) -> bool) {
+    for _ in 0..500 {
+        if done(session) {
+            return;
+        }
+        session.target.serve_for(Duration::from_millis(10)).unwrap();
+    }
+    panic!("waited 5 s in vain until {what}; {}", session.target.console());
+}

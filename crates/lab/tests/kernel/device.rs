@@ -1,0 +1,110 @@
+//! The driver and its device: probe, link, reload.
+
+use std::time::Duration;
+
+use warikomi_clock::Span;
+use warikomi_guest::answers::DriverOrigin;
+use warikomi_guest::commands::{
+    Counters, LinkDown, LinkState, LinkUp, LoadDriver, ReadFile, Renegotiate, UnloadDriver,
+    WaitInterface,
+};
+use warikomi_nic::Link;
+use warikomi_target::Target;
+
+use crate::bring::{injected, plan, session, wait_until};
+
+fn link(session: &mut warikomi_lab::Session) -> warikomi_guest::answers::LinkState {
+    session.target.ask(LinkState { interface: None }, Duration::ZERO).unwrap()
+}
+
+fn plug(session: &mut warikomi_lab::Session, link: Link) {
+    let (nic, mut host) = session.target.nic();
+    nic.set_link(&mut host, link);
+}
+
+#[test]
+fn the_driver_recognises_the_chip_and_its_address() {
+    let mut session = session("sink");
+    let interface =
+        WaitInterface { driver: "r8169".into(), timeout_ms: 0 };
+    let found = session.target.ask(interface, Duration::ZERO).unwrap();
+    assert_eq!(found.mac, "02:57:4b:00:00:01");
+    let class = ReadFile { path: format!("/sys/bus/pci/devices/{}/class", found.pci_address) };
+    assert_eq!(session.target.ask(class, Duration::ZERO).unwrap().text.trim(), "0x020000");
+    let state = link(&mut session);
+    assert_eq!((state.carrier, state.speed_mbps), (true, Some(1_000)));
+    assert_eq!(state.duplex.as_deref(), Some("full"));
+    session.stop().unwrap();
+}
+
+#[test]
+fn the_link_follows_the_cable() {
+    let mut session = session("sink");
+    plug(&mut session, Link::Down);
+    wait_until(&mut session, "the driver sees the link down", |session| !link(session).carrier);
+    plug(&mut session, Link::Up { mbps: 100 });
+    wait_until(&mut session, "it comes back at 100 Mbit/s", |session| {
+        let state = link(session);
+        state.carrier && state.speed_mbps == Some(100)
+    });
+    let run = injected(&mut session, &plan(500, Span::from_us(100), 200));
+    assert_eq!(run.ledger.totals().delivered, 200);
+    session.stop().unwrap();
+}
+
+#[test]
+fn the_driver_can_take_the_interface_down_and_up_and_renegotiate() {
+    let mut session = session("sink");
+    assert!(!session.target.ask(LinkDown { interface: None }, Duration::ZERO).unwrap().up);
+    let up = LinkUp { interface: None, address_cidr: None, timeout_ms: 5_000 };
+    let up = session.target.ask(up, Duration::from_secs(5)).unwrap();
+    assert!(up.state.carrier);
+    let before = link(&mut session).carrier_changes;
+    session.target.ask(Renegotiate { interface: None }, Duration::ZERO).unwrap();
+    wait_until(&mut session, "the link went and came", |session| {
+        let state = link(session);
+        state.carrier && state.carrier_changes >= before
+    });
+    let run = injected(&mut session, &plan(500, Span::from_us(100), 200));
+    assert_eq!(run.ledger.totals().delivered, 200);
+    session.stop().unwrap();
+}
+
+#[test]
+fn the_module_can_be_reloaded_again_and_again() {
+    let mut session = session("sink");
+    for round in 0..3 {
+        let unload = UnloadDriver { name: "r8169".into() };
+        session.target.ask(unload, Duration::from_secs(5)).unwrap();
+        let load = LoadDriver { name: "r8169".into(), params: vec![] };
+        let loaded = session.target.ask(load, Duration::from_secs(5)).unwrap();
+        assert_eq!(loaded.origin, DriverOrigin::Loaded);
+        let wait = WaitInterface { driver: "r8169".into(), timeout_ms: 5_000 };
+        session.target.ask(wait, Duration::from_secs(5)).unwrap();
+        let up = LinkUp {
+            interface: None,
+            address_cidr: Some("10.9.0.1/24".into()),
+            timeout_ms: 5_000,
+        };
+        session.target.ask(up, Duration::from_secs(5)).unwrap();
+        let run = injected(&mut session, &plan(500, Span::from_us(100), 200));
+        assert_eq!(run.ledger.totals().delivered, 200, "round {round}");
+    }
+    session.stop().unwrap();
+}
+
+#[test]
+fn the_hardware_counters_agree_with_the_ledger() {
+    let mut session = session("sink");
+    let counted = |session: &mut warikomi_lab::Session| {
+        session.target.ask(Counters { interface: None }, Duration::ZERO).unwrap().driver
+    };
+    let before = counted(&mut session);
+    let mut plan = plan(500, Span::from_us(100), 1_000);
+    plan.warmup.count = 0;
+    injected(&mut session, &plan);
+    let after = counted(&mut session);
+    assert_eq!(after["rx_packets"] - before["rx_packets"], 1_000);
+    assert_eq!(after["rx_errors"], 0);
+    session.stop().unwrap();
+}

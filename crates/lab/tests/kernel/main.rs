@@ -1,0 +1,11 @@
+//! A real Linux kernel, its unmodified driver, and our NIC.
+//!
+//! The kernel is the one that `warikomi kernel build` made; `WARIKOMI_TEST_KERNEL` chooses the
+//! version, such as 6.1. Each test starts a kernel of its own. They need both cores, so they run
+//! one at a time (`--test-threads=1`).
+
+mod bring;
+mod device;
+mod receive;
+mod transmit;
+mod trouble;

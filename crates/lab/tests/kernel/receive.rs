@@ -1,0 +1,137 @@
+//! From the wire to the application.
+
+use std::time::Duration;
+
+use warikomi_clock::Span;
+use warikomi_guest::answers::InterruptKind;
+use warikomi_guest::commands::{Configure, Counters};
+use warikomi_inject::{Addresses, Arrival, FrameTemplate, Plan, Warmup};
+use warikomi_nic::RxOutcome;
+use warikomi_target::Target;
+
+use crate::bring::{at_least, injected, options, plan, session, try_session};
+
+const NONE: Warmup = Warmup { count: 0, interval: Span::ZERO };
+
+#[test]
+fn ten_thousand_packets_at_38_us_are_all_accepted_and_delivered() {
+    let mut session = session("sink");
+    let run = injected(&mut session, &plan(1500, Span::from_us(38), 10_000));
+    let ledger = run.ledger.totals();
+    assert_eq!((ledger.injected, ledger.accepted, ledger.unaccounted), (10_000, 10_000, 0));
+    assert_eq!(ledger.delivered, 10_000);
+    let interrupts = run.result.interrupts.unwrap();
+    assert!(interrupts.raised >= interrupts.handled && interrupts.handled > 0, "{interrupts:?}");
+    let intervals = run.result.intervals.unwrap();
+    for place in [intervals.injected, intervals.raised, intervals.handler] {
+        assert!(place.is_some(), "intervals are measured at all three places");
+    }
+    session.stop().unwrap();
+}
+
+#[test]
+fn every_size_from_the_shortest_to_the_longest_frame_arrives() {
+    let mut session = session("sink");
+    for size in [60, 61, 1024, 1514, 1518, 4096, 9000, 16_000, 16_379] {
+        let run = injected(&mut session, &plan(size, Span::from_us(100), 200));
+        assert_eq!(run.ledger.totals().delivered, 200, "{size} bytes");
+    }
+    session.stop().unwrap();
+}
+
+#[test]
+fn the_driver_uses_a_message_interrupt() {
+    let mut session = session("sink");
+    let counters = session.target.ask(Counters { interface: None }, Duration::ZERO).unwrap();
+    assert_ne!(counters.interrupt_kind, InterruptKind::Intx);
+    assert_eq!(session.target.counters().intx_undeliverable, 0);
+    session.stop().unwrap();
+}
+
+#[test]
+fn several_packets_per_interrupt_raise_fewer_interrupts() {
+    let mut session = session("sink");
+    let mut each = plan(256, Span::from_us(200), 2_000);
+    each.packets_per_interrupt = 10;
+    let run = injected(&mut session, &each);
+    assert_eq!(run.ledger.totals().accepted, 2_000);
+    assert!(run.result.interrupts.unwrap().raised <= 250, "{:?}", run.result.interrupts);
+    session.stop().unwrap();
+}
+
+#[test]
+fn poisson_arrivals_and_a_slow_line_lose_nothing() {
+    let mut session = session("sink");
+    let poisson = Plan { arrival: Arrival::Poisson, ..plan(700, Span::from_us(60), 2_000) };
+    assert_eq!(injected(&mut session, &poisson).ledger.totals().accepted, 2_000);
+    let line = Plan {
+        line_rate_bps: Some(100_000_000),
+        ..plan(1500, Span::ZERO, 1_000)
+    };
+    let run = injected(&mut session, &line);
+    assert_eq!(run.ledger.totals().accepted, 1_000);
+    let bps = run.result.throughput_bps.unwrap();
+    assert!(bps < 100e6, "{bps} bit/s on a line of 100 Mbit/s");
+    session.stop().unwrap();
+}
+
+#[test]
+fn an_overrun_is_counted_to_the_packet_and_survived() {
+    let mut session = session("sink");
+    let flood = Plan { warmup: NONE, ..plan(60, Span::ZERO, 200_000) };
+    let ledger = injected(&mut session, &flood).ledger.totals();
+    assert_eq!(ledger.planned, 200_000);
+    assert!(ledger.no_descriptor > 0, "the ring has 256 descriptors: {ledger:?}");
+    assert_eq!(ledger.no_descriptor + ledger.accepted + ledger.lost_on_ring, 200_000);
+    let missed = session.target.ask(Counters { interface: None }, Duration::ZERO).unwrap();
+    assert!(missed.driver["rx_missed"] > 0, "the driver can read it too: {:?}", missed.driver);
+    let after = injected(&mut session, &plan(60, Span::from_us(100), 500)).ledger.totals();
+    assert_eq!(after.delivered, 500, "and goes on as before");
+    session.stop().unwrap();
+}
+
+#[test]
+fn frames_for_others_are_filtered_until_the_driver_asks_for_all() {
+    let mut session = session("sink");
+    let foreign = Addresses::to_guest([0x02, 9, 9, 9, 9, 9]);
+    let mut template = FrameTemplate::new(&foreign, 100, 1).unwrap();
+    let mut receive = |session: &mut warikomi_lab::Session| {
+        let (nic, mut host) = session.target.nic();
+        nic.receive(&mut host, template.frame(0))
+    };
+    assert_eq!(receive(&mut session), RxOutcome::Filtered);
+    let all = Configure { promiscuous: Some(true), ..Configure::report_only() };
+    assert!(session.target.ask(all, Duration::ZERO).unwrap().after.promiscuous);
+    assert_eq!(receive(&mut session), RxOutcome::OnRing);
+    let own = Configure { promiscuous: Some(false), ..Configure::report_only() };
+    session.target.ask(own, Duration::ZERO).unwrap();
+    assert_eq!(receive(&mut session), RxOutcome::Filtered);
+    session.stop().unwrap();
+}
+
+#[test]
+fn deferred_interrupts_are_few_and_the_result_says_so() {
+    if !at_least(6, 2) {
+        return; // Older r8169 drivers do not defer by themselves, and have no say in it.
+    }
+    let mut options = options();
+    options.settings.napi_defer_hard_irqs = Some(100);
+    options.settings.gro_flush_timeout_ns = Some(200_000);
+    let mut session = try_session(&options, "sink").unwrap();
+    let run = injected(&mut session, &plan(200, Span::from_us(20), 5_000));
+    assert_eq!(run.ledger.totals().accepted, 5_000);
+    let raised = run.result.interrupts.unwrap().raised;
+    assert!(raised < 1_000, "{raised} interrupts for 5,000 packets");
+    assert_eq!(run.result.target.settings["napi_defer_hard_irqs"], 100);
+    assert!(run.result.warnings.iter().any(|warning| warning.what.contains("napi_defer")));
+    session.stop().unwrap();
+}
+
+#[test]
+fn a_guest_with_much_memory_is_ready_in_time() {
+    let mut options = options();
+    options.memory_mb = 1024;
+    let mut session = try_session(&options, "sink").unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(injected(&mut session, &plan(60, Span::from_us(50), 100)).ledger.totals().delivered, 100);
+    session.stop().unwrap();
+}

@@ -1,0 +1,118 @@
+//! From the guest to the wire.
+
+use std::time::Duration;
+
+use warikomi_guest::commands::{
+    Configure, Counters, JoinMulticast, Ping, Transmit, TransmitTcp, VlanAdd,
+};
+use warikomi_target::Target;
+
+use crate::bring::{session, wait_until};
+
+fn transmit(count: u64, payload_bytes: u32) -> Transmit {
+    Transmit {
+        count,
+        payload_bytes,
+        destination: "10.9.0.2:5002".into(),
+        run_id: 1,
+        interval_us: 0,
+        vlan: None,
+        timeout_ms: 5_000,
+    }
+}
+
+#[test]
+fn the_guest_pings_what_answers_at_the_other_end() {
+    let mut session = session("responder");
+    let ping = Ping {
+        address: "10.9.0.2".into(),
+        count: 20,
+        interval_ms: 0,
+        payload_bytes: 1_000,
+        timeout_ms: 2_000,
+    };
+    let pinged = session.target.ask(ping, Duration::from_secs(45)).unwrap();
+    assert_eq!((pinged.sent, pinged.received, pinged.corrupted), (20, 20, 0));
+    session.stop().unwrap();
+}
+
+#[test]
+fn every_datagram_sent_reaches_the_wire_once() {
+    let mut session = session("sink");
+    let before = session.target.nic().0.wire().counters();
+    let sent = session.target.ask(transmit(5_000, 1_000), Duration::from_secs(10)).unwrap();
+    assert_eq!((sent.sent, sent.errors, sent.timed_out), (5_000, 0, false));
+    wait_until(&mut session, "all is on the wire", |session| {
+        session.target.nic().0.wire().counters().tx_frames - before.tx_frames >= 5_000
+    });
+    let after = session.target.nic().0.wire().counters();
+    assert_eq!(after.tx_frames - before.tx_frames, 5_000);
+    assert_eq!(after.tx_bytes - before.tx_bytes, 5_000 * (1_000 + 42));
+    let counted = session.target.ask(Counters { interface: None }, Duration::ZERO).unwrap();
+    assert_eq!(counted.driver["tx_errors"], 0);
+    session.stop().unwrap();
+}
+
+#[test]
+fn a_tcp_stream_arrives_whole_with_and_without_segmentation_offload() {
+    let mut session = session("responder");
+    for offload in [false, true] {
+        let offloads = ["sg", "tx", "tso"].map(|name| (name.to_owned(), offload)).into();
+        let wanted = Configure { offloads, ..Configure::report_only() };
+        session.target.ask(wanted, Duration::ZERO).unwrap();
+        let send = TransmitTcp {
+            count_bytes: 2_000_000,
+            destination: "10.9.0.2:5001".into(),
+            timeout_ms: 10_000,
+        };
+        let sent = session.target.ask(send, Duration::from_secs(30)).unwrap();
+        assert_eq!(sent.sent_bytes, 2_000_000, "offload {offload}");
+    }
+    session.stop().unwrap();
+}
+
+#[test]
+fn a_vlan_tag_goes_out_and_the_answer_comes_back() {
+    let mut session = session("loopback");
+    let vlan = VlanAdd { interface: None, id: 7, address_cidr: "10.9.7.1/24".into() };
+    session.target.ask(vlan, Duration::ZERO).unwrap();
+    let before = session.target.nic().0.wire().counters();
+    let tagged = Transmit {
+        destination: "10.9.7.255:5002".into(),
+        vlan: Some(7),
+        ..transmit(10, 200)
+    };
+    let answer = session.target.ask(tagged, Duration::from_secs(5));
+    // Broadcast needs leave that the agent may not take; ARP for a neighbour goes out tagged too.
+    if answer.is_err() {
+        let tagged = Transmit {
+            destination: "10.9.7.2:5002".into(),
+            vlan: Some(7),
+            ..transmit(10, 200)
+        };
+        session.target.ask(tagged, Duration::from_secs(5)).unwrap();
+    }
+    wait_until(&mut session, "a tagged frame is on the wire", |session| {
+        session.target.nic().0.wire().counters().tx_frames > before.tx_frames
+    });
+    session.stop().unwrap();
+}
+
+#[test]
+fn a_multicast_group_that_was_joined_gets_through_the_filter() {
+    use warikomi_inject::{Addresses, FrameTemplate};
+    use warikomi_nic::RxOutcome;
+
+    let mut session = session("sink");
+    let group = Addresses::to_guest([0x01, 0x00, 0x5e, 0x01, 0x02, 0x03]);
+    let mut template = FrameTemplate::new(&group, 100, 1).unwrap();
+    let mut receive = |session: &mut warikomi_lab::Session| {
+        let (nic, mut host) = session.target.nic();
+        nic.receive(&mut host, template.frame(0))
+    };
+    assert_eq!(receive(&mut session), RxOutcome::Filtered);
+    let join = JoinMulticast { interface: None, group: "239.1.2.3".into() };
+    session.target.ask(join, Duration::ZERO).unwrap();
+    assert_eq!(receive(&mut session), RxOutcome::OnRing);
+    session.stop().unwrap();
+}

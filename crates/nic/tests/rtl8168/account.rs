@@ -1,0 +1,129 @@
+//! Which frames the driver has taken, and which it threw away.
+
+use warikomi_nic::{Link, Nic, RxCounters, RxOutcome};
+use warikomi_pci::Width;
+
+use super::driver::{EOR, Lab, OWN, RX_RING, STATION, frame_to};
+
+fn counts(on_ring: u64, accepted: u64, abandoned: u64) -> RxCounters {
+    RxCounters { on_ring, accepted, abandoned }
+}
+
+fn inject(lab: &mut Lab, frames: usize) {
+    let frame = frame_to(STATION, 100);
+    for _ in 0..frames {
+        assert_eq!(lab.inject(&frame), RxOutcome::OnRing);
+    }
+}
+
+#[test]
+fn a_frame_counts_as_accepted_when_its_descriptor_comes_back() {
+    let mut lab = Lab::open();
+    inject(&mut lab, 10);
+    assert_eq!(lab.progress(), counts(10, 0, 0));
+    assert_eq!(lab.rx().len(), 10);
+    let three = lab.host(|nic, host| nic.rx_progress(host, 3));
+    assert_eq!(three, counts(10, 3, 0), "no more than the limit");
+    assert_eq!(lab.progress(), counts(10, 10, 0));
+}
+
+#[test]
+fn another_lap_tells_without_a_look() {
+    let mut lab = Lab::open();
+    for _ in 0..3 {
+        inject(&mut lab, 256);
+        lab.rx();
+    }
+    let unlooked = lab.host(|nic, host| nic.rx_progress(host, 0));
+    assert_eq!(unlooked, counts(768, 512, 0));
+    assert_eq!(lab.progress(), counts(768, 768, 0));
+}
+
+#[test]
+fn a_reset_settles_the_account_even_without_bus_mastering() {
+    let mut lab = Lab::open();
+    inject(&mut lab, 10);
+    lab.rx();
+    inject(&mut lab, 5);
+    // rtl8169_down takes bus mastering away before it resets the chip.
+    lab.config(0x04, Width::B2, 0x0402);
+    lab.cleanup();
+    assert_eq!(lab.progress(), counts(15, 10, 5));
+    assert_eq!(lab.nic.counters().dma_errors, 0, "accounting is not DMA");
+    lab.config(0x04, Width::B2, 0x0406);
+    lab.init_rings();
+    lab.reset_work();
+    inject(&mut lab, 1);
+    assert_eq!(lab.progress(), counts(16, 10, 5));
+}
+
+#[test]
+fn receiver_off_and_a_new_ring_settle_it_too() {
+    let mut lab = Lab::open();
+    inject(&mut lab, 2);
+    lab.w8(0x37, 0x04);
+    assert_eq!(lab.progress(), counts(2, 0, 2));
+    lab.w8(0x37, 0x0c);
+    inject(&mut lab, 3);
+    lab.w32(0xe4, RX_RING as u32);
+    assert_eq!(lab.progress(), counts(5, 0, 5));
+}
+
+#[test]
+fn power_on_keeps_the_counts() {
+    let mut lab = Lab::open();
+    inject(&mut lab, 4);
+    lab.rx();
+    lab.host(|nic, host| nic.power_on(host));
+    assert_eq!(lab.progress(), counts(4, 4, 0));
+    assert!(!lab.nic.receiving());
+}
+
+#[test]
+fn free_descriptors_are_counted_from_the_next_one_on() {
+    let mut lab = Lab::open();
+    let free = |lab: &mut Lab, limit| lab.host(|nic, host| nic.rx_free(host, limit));
+    assert_eq!(free(&mut lab, 1_000), 256, "the whole ring and not more");
+    assert_eq!(free(&mut lab, 10), 10);
+    inject(&mut lab, 200);
+    assert_eq!(free(&mut lab, 1_000), 56);
+    inject(&mut lab, 56);
+    assert_eq!(free(&mut lab, 1_000), 0);
+}
+
+#[test]
+fn a_ring_without_an_end_wraps_at_the_bound() {
+    let mut lab = Lab::open();
+    for i in 0..1_100 {
+        lab.put(RX_RING + 16 * i, &[OWN | 2_000, 0, 0x10_0000, 0]);
+    }
+    assert_eq!(lab.host(|nic, host| nic.rx_free(host, usize::MAX)), 1_024);
+    inject(&mut lab, 1_024);
+    assert_eq!(lab.inject(&frame_to(STATION, 100)), RxOutcome::NoDescriptor);
+    lab.put(RX_RING, &[OWN | 2_000]);
+    inject(&mut lab, 1);
+    assert_eq!(lab.progress(), counts(1_025, 1, 0));
+}
+
+#[test]
+fn a_driver_that_moves_the_end_of_its_ring_loses_nothing_of_the_account() {
+    let mut lab = Lab::open();
+    inject(&mut lab, 200);
+    for round in 0..3_000_u32 {
+        let at = RX_RING + 16 * u64::from(round % 4);
+        let end = if round % 4 == 3 { EOR } else { 0 };
+        lab.put(at, &[OWN | end | 2_000]);
+        lab.inject(&frame_to(STATION, 100));
+    }
+    let now = lab.progress();
+    assert!(now.on_ring >= now.accepted + now.abandoned, "{now:?}");
+}
+
+#[test]
+fn the_link_may_go_and_come_without_touching_the_account() {
+    let mut lab = Lab::open();
+    inject(&mut lab, 3);
+    lab.plug(Link::Down);
+    lab.rx();
+    assert_eq!(lab.progress(), counts(3, 3, 0));
+}

@@ -1,0 +1,166 @@
+use warikomi_clock::Span;
+use warikomi_nic::{Link, Nic};
+use warikomi_pci::{Interrupt, MsiMessage, Width};
+
+use super::driver::{Lab, STATION, frame_to};
+
+const MESSAGE: Interrupt = Interrupt::Msi(MsiMessage { address: 0xfee0_0000, data: 0x41 });
+
+fn inject(lab: &mut Lab, frames: usize) {
+    for _ in 0..frames {
+        lab.inject(&frame_to(STATION, 100));
+    }
+}
+
+/// rtl8169_interrupt: read, mask, acknowledge. Returns the status.
+fn handle(lab: &mut Lab) -> u16 {
+    let status = lab.r16(0x3e);
+    lab.w16(0x3c, 0);
+    lab.w16(0x3e, status);
+    status
+}
+
+#[test]
+fn the_level_is_worked_out_after_every_write() {
+    let mut lab = Lab::open();
+    inject(&mut lab, 2);
+    assert_eq!(lab.line.signals, [MESSAGE], "one message for one rise");
+    assert_eq!(handle(&mut lab), 1);
+    inject(&mut lab, 1);
+    assert_eq!(lab.interrupts(), 1, "masked");
+    // Between acknowledge and unmask a frame has come: unmasking must raise again.
+    lab.w16(0x3c, 0x3f);
+    assert_eq!(lab.line.signals, [MESSAGE; 2]);
+    // Acknowledging alone lowers the level, and the next frame raises it.
+    lab.w16(0x3e, 0xffff);
+    inject(&mut lab, 1);
+    assert_eq!(lab.line.signals, [MESSAGE; 3]);
+}
+
+#[test]
+fn status_and_mask_take_any_width() {
+    let mut lab = Lab::open();
+    inject(&mut lab, 1);
+    assert_eq!(lab.r32(0x3c), 0x0001_003f, "both at once");
+    lab.w8(0x3f, 0xff);
+    assert_eq!(lab.r16(0x3e), 1, "the upper byte's acknowledgement leaves the lower alone");
+    lab.w8(0x3c, 0);
+    assert_eq!(lab.r16(0x3c), 0);
+    lab.write(0x3c, Width::B4, 0xffff_0020);
+    assert_eq!((lab.r16(0x3c), lab.r16(0x3e)), (0x20, 0), "mask, and acknowledge, in one write");
+    lab.write(0x3b, Width::B2, 0x3f00);
+    assert_eq!(lab.r16(0x3c), 0x3f, "unaligned");
+}
+
+#[test]
+fn the_probe_sees_the_handlers_first_look() {
+    let mut lab = Lab::open();
+    lab.nic.probe().restart(8);
+    inject(&mut lab, 1);
+    let raised = lab.now;
+    lab.now += Span::from_us(20);
+    lab.r32(0x3c);
+    let record = lab.nic.probe().records()[0];
+    assert_eq!((record.raised, record.handled), (raised, lab.now));
+}
+
+#[test]
+fn software_can_raise_one() {
+    let mut lab = Lab::open();
+    lab.w16(0x3c, 0x0100);
+    lab.w8(0x38, 0x01);
+    assert_eq!((lab.r16(0x3e), lab.interrupts(), lab.r8(0x38)), (0x0100, 1, 0));
+}
+
+#[test]
+fn the_wire_is_used_while_msi_is_off() {
+    let mut lab = Lab::new();
+    lab.config(0x52, Width::B2, 0);
+    lab.config(0x04, Width::B2, 0x0006);
+    lab.init_rings();
+    lab.reset_work();
+    inject(&mut lab, 1);
+    handle(&mut lab);
+    assert_eq!(lab.line.signals, [Interrupt::Intx(true), Interrupt::Intx(false)]);
+}
+
+#[test]
+fn bits_that_do_not_exist_read_as_zero() {
+    let mut lab = Lab::open();
+    lab.w16(0x3c, 0xffff);
+    assert_eq!(lab.r16(0x3c), 0xc1ff);
+}
+
+#[test]
+fn moderation_waits_for_frames_or_for_time() {
+    let mut lab = Lab::open();
+    // 2 units of 40 µs (CPlusCmd 01), 2 times 4 frames.
+    lab.w16(0xe0, 0x2061);
+    lab.w16(0xe2, 0x0022);
+    inject(&mut lab, 7);
+    assert_eq!((lab.r16(0x3e), lab.interrupts()), (0, 0), "held");
+    inject(&mut lab, 1);
+    assert_eq!((handle(&mut lab), lab.interrupts()), (1, 1), "the eighth frame");
+    lab.w16(0x3c, 0x3f);
+    inject(&mut lab, 3);
+    lab.wait(Span::from_us(79));
+    assert_eq!(lab.interrupts(), 1);
+    lab.wait(Span::from_us(1));
+    assert_eq!((handle(&mut lab), lab.interrupts()), (1, 2), "80 µs after the first");
+    lab.w16(0x3c, 0x3f);
+    lab.wait(Span::from_ms(10));
+    assert_eq!(lab.interrupts(), 2, "nothing held, nothing raised");
+}
+
+#[test]
+fn moderation_works_for_the_transmitter_and_not_for_errors() {
+    let mut lab = Lab::open();
+    lab.w16(0xe2, 0x1000); // 5 µs at 1,000 Mbit/s
+    lab.w16(0x3c, 0xffff);
+    lab.xmit(&[&frame_to(STATION, 100)], [0, 0]);
+    assert_eq!(lab.r16(0x3e), 0x80, "TxDescUnavail is not held");
+    lab.wait(Span::from_us(5));
+    assert_eq!(lab.r16(0x3e), 0x84);
+}
+
+#[test]
+fn switching_moderation_off_lets_go_what_is_held() {
+    let mut lab = Lab::open();
+    lab.w16(0xe2, 0x00f0);
+    inject(&mut lab, 1);
+    assert_eq!(lab.interrupts(), 0);
+    lab.w16(0xe2, 0);
+    assert_eq!(lab.interrupts(), 1);
+    lab.w16(0x3e, 0xffff);
+    lab.wait(Span::from_ms(1));
+    assert_eq!(lab.interrupts(), 1, "and its timer does nothing any more");
+}
+
+#[test]
+fn the_unit_depends_on_the_speed() {
+    let mut lab = Lab::open();
+    lab.plug(Link::Up { mbps: 100 });
+    lab.wait(Span::from_ms(2));
+    lab.w16(0x3e, 0xffff);
+    lab.w16(0xe2, 0x0010); // 2.56 µs at 100 Mbit/s
+    inject(&mut lab, 1);
+    lab.wait(Span::from_ns(2_559));
+    assert_eq!(lab.r16(0x3e), 0);
+    lab.wait(Span::from_ns(1));
+    assert_eq!(lab.r16(0x3e), 1);
+}
+
+#[test]
+fn the_timer_interrupt_comes_when_the_count_is_reached() {
+    let mut lab = Lab::open();
+    lab.w32(0x48, 0);
+    lab.w32(0x58, 1_000); // 8 µs at 125 MHz
+    lab.wait(Span::from_ns(7_999));
+    assert_eq!((lab.r16(0x3e), lab.r32(0x48)), (0, 999));
+    lab.wait(Span::from_ns(1));
+    assert_eq!(lab.r16(0x3e), 0x4000);
+    lab.w32(0x58, 0);
+    lab.w16(0x3e, 0xffff);
+    lab.wait(Span::from_ms(100));
+    assert_eq!(lab.r16(0x3e), 0);
+}

@@ -1,0 +1,95 @@
+//! Real builds of real kernels: minutes each, so ignored unless asked for:
+//! `cargo test -p warikomi-kernel --test build -- --ignored`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant, SystemTime};
+
+use ignore::WalkBuilder;
+use warikomi_kernel::{
+    BuildOptions, Cache, Cancel, DriverMode, DriverPlace, KernelError, Source, build, inspect,
+};
+
+fn tree_state(tree: &Path) -> Vec<(PathBuf, u64, SystemTime)> {
+    let walk = WalkBuilder::new(tree).standard_filters(false).build();
+    let mut state: Vec<_> = walk
+        .map(|entry| {
+            let path = entry.unwrap().into_path();
+            let metadata = fs::symlink_metadata(&path).unwrap();
+            (path, metadata.len(), metadata.modified().unwrap())
+        })
+        .collect();
+    state.sort();
+    state
+}
+
+/// Unpacks a package and builds something in place, as a developer for another machine would have.
+fn tree_built_in_place(into: &Path) -> PathBuf {
+    let archive = Path::new("/usr/src/linux-source-6.1.tar.xz");
+    assert!(archive.is_file(), "run: sudo apt-get install linux-source-6.1");
+    let run = |command: &mut Command| {
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    run(Command::new("tar").arg("-xJf").arg(archive).arg("-C").arg(into));
+    let tree = into.join("linux-source-6.1");
+    run(Command::new("make").arg("-C").arg(&tree).args(["ARCH=x86", "tinyconfig", "prepare"]));
+    run(Command::new("make").arg("-C").arg(&tree).args(["ARCH=x86", "lib/string.o"]));
+    tree
+}
+
+#[test]
+#[ignore = "builds a kernel: minutes"]
+fn a_tree_that_was_built_in_place_serves_and_stays_as_it_was() {
+    let directory = tempfile::tempdir().unwrap();
+    let cache = Cache::at(directory.path().join("cache")).unwrap();
+    let tree = tree_built_in_place(directory.path());
+    let before = tree_state(&tree);
+    let options = BuildOptions { source: Source::Tree(tree.clone()), ..BuildOptions::default() };
+    let first = build(&cache, &options, &Cancel::new(), &mut |_| {}).unwrap();
+    assert!(tree_state(&tree) == before, "the build changed the developer's tree");
+    assert_eq!(first.info().drivers["r8169"], DriverPlace::Module);
+
+    // One file changes: little is compiled, and the image is new.
+    let driver = tree.join("drivers/net/ethernet/realtek/r8169_main.c");
+    let text = fs::read_to_string(&driver).unwrap();
+    fs::write(&driver, format!("{text}\n/* changed */\n")).unwrap();
+    let second = build(&cache, &options, &Cancel::new(), &mut |_| {}).unwrap();
+    let (all, few) = (first.info().steps, second.info().steps);
+    assert!(few < all / 10, "{few} steps of {all} were done again");
+    assert_eq!(second.directory(), first.directory());
+    inspect(&second.kernel()).unwrap().check().unwrap();
+}
+
+#[test]
+#[ignore = "builds a kernel: minutes"]
+fn drivers_can_be_built_in() {
+    let directory = tempfile::tempdir().unwrap();
+    let cache = Cache::at(directory.path()).unwrap();
+    let options = BuildOptions { drivers: DriverMode::BuiltIn, ..BuildOptions::default() };
+    let image = build(&cache, &options, &Cancel::new(), &mut |_| {}).unwrap();
+    assert!(image.info().drivers.values().all(|place| *place == DriverPlace::BuiltIn));
+    inspect(&image.kernel()).unwrap().check().unwrap();
+    // Now it is there.
+    let started = Instant::now();
+    build(&cache, &options, &Cancel::new(), &mut |_| panic!("it is in the cache")).unwrap();
+    assert!(started.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+#[ignore = "unpacks a kernel and starts to build it: half a minute"]
+fn a_cancelled_build_leaves_no_image() {
+    let directory = tempfile::tempdir().unwrap();
+    let cache = Cache::at(directory.path()).unwrap();
+    let cancel = Cancel::new();
+    let result = build(&cache, &BuildOptions::default(), &cancel, &mut |progress| {
+        if progress.done > 30 {
+            cancel.cancel();
+        }
+    });
+    assert!(matches!(result, Err(KernelError::Cancelled)));
+    assert!(cache.images().unwrap().is_empty());
+    let left = fs::read_dir(directory.path().join("kernels")).unwrap().count();
+    assert_eq!(left, 0, "something half-built is left");
+}
