@@ -13,7 +13,7 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use ignore::WalkBuilder;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use crate::error::{FileContext, KernelError, Result};
 
@@ -59,38 +59,79 @@ pub(crate) fn sync(tree: &Path, shadow: &Path) -> Result<()> {
 }
 
 fn wanted(tree: &Path) -> Result<BTreeMap<PathBuf, Node>> {
-    let mut wanted = BTreeMap::new();
-    let walk = WalkBuilder::new(tree)
-        .standard_filters(false)
-        .git_ignore(true)
-        // The rules hold in an unpacked archive as well.
-        .require_git(false)
-        .filter_entry(|entry| entry.file_name() != ".git")
-        .build();
-    for entry in walk {
-        let entry = entry.map_err(|error| KernelError::File {
-            what: "walk",
-            path: tree.to_owned(),
-            source: error.into_io_error().unwrap_or_else(|| io::ErrorKind::Other.into()),
-        })?;
-        let path = entry.path();
-        let Ok(relative) = path.strip_prefix(tree) else { continue };
-        if relative.as_os_str().is_empty() {
-            continue;
-        }
-        let Some(kind) = entry.file_type() else { continue };
-        let node = if kind.is_dir() {
-            Node::Directory
-        } else if kind.is_symlink() {
-            // Relative links of the tree (scripts/dtc/include-prefixes) must stay inside the shadow.
-            let target = fs::read_link(path).at("read the link", path)?;
-            Node::Link(if target.is_relative() { target } else { path.to_owned() })
-        } else {
-            Node::Link(path.to_owned())
-        };
-        wanted.insert(relative.to_owned(), node);
+    let mut walk = Walk { tree, rules: Vec::new(), wanted: BTreeMap::new() };
+    walk.directory(tree)?;
+    if walk.wanted.contains_key(Path::new("Makefile")) {
+        Ok(walk.wanted)
+    } else {
+        let why = "its .gitignore excludes its Makefile".to_owned();
+        Err(KernelError::NotATree { path: tree.to_owned(), why })
     }
-    Ok(wanted)
+}
+
+/// A walk over the sources of a tree.
+struct Walk<'a> {
+    tree: &'a Path,
+    /// The `.gitignore` files on the way, the deepest last; the deepest that says anything counts.
+    rules: Vec<Gitignore>,
+    wanted: BTreeMap<PathBuf, Node>,
+}
+
+impl Walk<'_> {
+    fn directory(&mut self, directory: &Path) -> Result<()> {
+        self.rules.push(rules_of(directory)?);
+        for entry in fs::read_dir(directory).at("list", directory)? {
+            let entry = entry.at("list", directory)?;
+            let path = entry.path();
+            let kind = entry.file_type().at("look at", &path)?;
+            if entry.file_name() == ".git" || self.is_generated(&path, kind.is_dir()) {
+                continue;
+            }
+            let Ok(relative) = path.strip_prefix(self.tree).map(Path::to_owned) else { continue };
+            if kind.is_dir() {
+                self.wanted.insert(relative, Node::Directory);
+                self.directory(&path)?;
+            } else {
+                self.wanted.insert(relative, Node::Link(target_of(path, kind.is_symlink())?));
+            }
+        }
+        self.rules.pop();
+        Ok(())
+    }
+
+    fn is_generated(&self, path: &Path, is_directory: bool) -> bool {
+        let says = self.rules.iter().rev().map(|rules| rules.matched(path, is_directory));
+        says.into_iter().find(|says| !says.is_none()).is_some_and(|says| says.is_ignore())
+    }
+}
+
+/// What the shadow's link should hold.
+fn target_of(path: PathBuf, is_link: bool) -> Result<PathBuf> {
+    if !is_link {
+        return Ok(path);
+    }
+    // Relative links of the tree (scripts/dtc/include-prefixes) must stay inside the shadow.
+    let target = fs::read_link(&path).at("read the link", &path)?;
+    Ok(if target.is_relative() { target } else { path })
+}
+
+fn rules_of(directory: &Path) -> Result<Gitignore> {
+    let file = directory.join(".gitignore");
+    let text = match fs::read_to_string(&file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        result => result.at("read", &file)?,
+    };
+    let invalid = |error: ignore::Error| KernelError::File {
+        what: "understand",
+        path: file.clone(),
+        source: io::Error::other(error),
+    };
+    let mut builder = GitignoreBuilder::new(directory);
+    // Debian's sources exclude everything but debian/, which says nothing about what is generated.
+    for line in text.lines().filter(|line| !["/*", "*"].contains(&line.trim())) {
+        builder.add_line(None, line).map_err(invalid)?;
+    }
+    builder.build().map_err(invalid)
 }
 
 /// Removes what the shadow has and should not.
@@ -115,6 +156,8 @@ fn prune(shadow: &Path, relative: &Path, wanted: &BTreeMap<PathBuf, Node>) -> Re
 mod tests {
     use std::time::SystemTime;
 
+    use ignore::WalkBuilder;
+
     use super::*;
 
     fn put(tree: &Path, path: &str, text: &str) {
@@ -125,8 +168,10 @@ mod tests {
 
     /// A tree that was built in place.
     fn dirty_tree(tree: &Path) {
-        put(tree, ".gitignore", ".*\n*.o\n/vmlinux\n!.gitignore\n");
+        put(tree, ".gitignore", ".*\n*.o\n/vmlinux\n!.gitignore\n/*\n!/debian/\n");
         put(tree, "include/.gitignore", "/config/\n/generated/\n");
+        put(tree, "tools/.gitignore", "!kept.o\n");
+        put(tree, "tools/kept.o", "a source after all");
         put(tree, "arch/x86/.gitignore", "include/generated\n");
         put(tree, "Makefile", "VERSION = 6\n");
         put(tree, "net/core/dev.c", "int dev;\n");
@@ -174,7 +219,7 @@ mod tests {
         sync(&tree, &shadow).unwrap();
         assert_eq!(state(&tree), before);
         assert!(is_clean(&shadow));
-        for there in ["Makefile", "net/core/dev.c", "arch/x86/include/asm/a.h", ".gitignore"] {
+        for there in ["Makefile", "net/core/dev.c", "arch/x86/include/asm/a.h", "tools/kept.o"] {
             assert_eq!(fs::read_link(shadow.join(there)).unwrap(), tree.join(there));
         }
         for absent in [".config", "vmlinux", "net/core/dev.o", ".git", "include/generated"] {

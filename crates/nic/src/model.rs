@@ -21,6 +21,8 @@ pub struct ModelInfo {
     /// Offset of the interrupt status register. A driver's first read of it after an interrupt is
     /// taken as the moment at which the handler ran.
     pub interrupt_status: u64,
+    /// Offset of the register by which a driver says that there is something to transmit.
+    pub transmit_doorbell: u64,
     /// The longest frame that it receives, in bytes without check sequence.
     pub max_frame_bytes: usize,
     /// Every register.

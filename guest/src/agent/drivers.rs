@@ -20,20 +20,11 @@ pub(super) fn load(command: &LoadDriver) -> Result<DriverLoaded> {
         return Ok(present(DriverOrigin::AlreadyLoaded));
     }
     let modules = Modules::of_this_kernel();
-    let Some(order) = modules.load_order(&name) else {
-        if !is_built_in(&modules, &name) {
-            return Err(modules.missing(&name));
-        }
-        return if command.params.is_empty() {
-            Ok(present(DriverOrigin::BuiltIn))
-        } else {
-            Err(AgentError::Other(format!(
-                "{name} is part of this kernel, so its parameters must be on the kernel's command \
-                 line: {}",
-                command.params.iter().map(|p| format!("{name}.{p}")).collect::<Vec<_>>().join(" ")
-            )))
-        };
-    };
+    // First: the kernel may have the driver although somebody's modules of it are there as well.
+    if is_built_in(&modules, &name) {
+        return built_in(&name, &command.params);
+    }
+    let order = modules.load_order(&name).ok_or_else(|| modules.missing(&name))?;
     let mut loaded = Vec::new();
     for path in order {
         let module = module_name(&path);
@@ -48,14 +39,25 @@ pub(super) fn load(command: &LoadDriver) -> Result<DriverLoaded> {
     Ok(DriverLoaded { origin: DriverOrigin::Loaded, loaded, took_us })
 }
 
+fn built_in(name: &str, params: &[String]) -> Result<DriverLoaded> {
+    if params.is_empty() {
+        return Ok(present(DriverOrigin::BuiltIn));
+    }
+    let there: Vec<_> = params.iter().map(|param| format!("{name}.{param}")).collect();
+    Err(AgentError::Other(format!(
+        "{name} is part of this kernel, so its parameters must be on the kernel's command line: {}",
+        there.join(" ")
+    )))
+}
+
 pub(super) fn unload(command: &UnloadDriver) -> Result<Done> {
     let name = checked_name(&command.name)?;
     if !is_loaded(&name) {
         let modules = Modules::of_this_kernel();
-        let text = if modules.load_order(&name).is_some() {
-            format!("{name} is not loaded")
-        } else if is_built_in(&modules, &name) {
+        let text = if is_built_in(&modules, &name) {
             format!("{name} is part of this kernel and cannot be removed")
+        } else if modules.load_order(&name).is_some() {
+            format!("{name} is not loaded")
         } else {
             return Err(modules.missing(&name));
         };

@@ -6,13 +6,15 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::sync::atomic::Ordering;
 
 use virtio_queue::{DescriptorChain, Queue, QueueOwnedT, QueueT};
 use vm_memory::{Bytes, GuestMemoryMmap};
-use warikomi_clock::TscClock;
+use warikomi_clock::{Time, TscClock};
 use warikomi_nic::Nic;
-use warikomi_pci::{Host, IntrLine, SharedMemory, Width};
+use warikomi_pci::{Host, SharedMemory, Width};
 
+use super::interrupts::InterruptQueue;
 use super::message::{Access, HEADER_BYTES, MAX_DATA_BYTES};
 
 /// Accesses served in one pass: many, because the guest spins for some of them, but bounded, so
@@ -21,10 +23,11 @@ const ACCESSES_PER_PASS: usize = 64;
 
 /// Posted writes after which the guest is signalled to take its buffers back.
 ///
-/// It takes them back by itself whenever it reads a register; a driver that only writes (doorbells
-/// with interrupts deferred) would run out of the queue's 256 descriptors and its writes would be
-/// lost. A quarter of the queue leaves ample room.
-const WRITES_BEFORE_CALL: u32 = 64;
+/// It takes them back by itself whenever it reads a register; a driver that only writes would run
+/// out of the queue's 256 descriptors and its writes would be lost. The signal may come while the
+/// guest puts another access into the queue, which breaks the queue (see `port`), so it is the last
+/// resort.
+const WRITES_BEFORE_CALL: u32 = 224;
 
 /// What a pass of the queue found.
 #[derive(Clone, Copy, Debug, Default)]
@@ -55,21 +58,45 @@ impl CommandQueue {
         }
     }
 
+    /// Accesses taken so far, as the queue counts them.
+    pub(super) fn accesses(&self) -> u16 {
+        self.queue.next_avail()
+    }
+
+    /// Whether an access beyond the one that `accesses` counts has been taken.
+    pub(super) fn is_beyond(&self, accesses: u16) -> bool {
+        self.accesses().wrapping_sub(accesses) as i16 > 0
+    }
+
+    /// Asks the guest to notify us of accesses; returns how many it had made when it could not yet
+    /// know of that.
+    pub(super) fn ask_for_notifications(&mut self, memory: &SharedMemory) -> u16 {
+        let _ = self.queue.enable_notification(memory.regions());
+        let made = self.queue.avail_idx(memory.regions(), Ordering::SeqCst);
+        made.map_or(self.accesses(), |made| made.0)
+    }
+
+    /// Takes that back.
+    pub(super) fn decline_notifications(&mut self, memory: &SharedMemory) {
+        let _ = self.queue.disable_notification(memory.regions());
+    }
+
     /// Serves what is waiting.
     #[inline]
     pub(super) fn serve(
         &mut self,
         nic: &mut dyn Nic,
         memory: &SharedMemory,
-        interrupts: &mut dyn IntrLine,
+        interrupts: &mut InterruptQueue,
         clock: &TscClock,
     ) -> Served {
         let mut served = Served::default();
         for _ in 0..ACCESSES_PER_PASS {
             let Some(chain) = self.pop(memory.regions()) else { break };
             let head = chain.head_index();
-            let mut host = Host { now: clock.now(), memory, interrupts: &mut *interrupts };
-            match self.execute(chain, memory.regions(), nic, &mut host) {
+            let now = clock.now();
+            interrupts.set_now(now);
+            match self.execute(chain, memory, nic, interrupts, now) {
                 Some(replied) => {
                     served.accesses += 1;
                     self.finish(memory, head, replied);
@@ -96,10 +123,12 @@ impl CommandQueue {
     fn execute(
         &mut self,
         chain: DescriptorChain<&GuestMemoryMmap>,
-        memory: &GuestMemoryMmap,
+        memory: &SharedMemory,
         nic: &mut dyn Nic,
-        host: &mut Host<'_>,
+        interrupts: &mut InterruptQueue,
+        now: Time,
     ) -> Option<u32> {
+        let regions = memory.regions();
         let (mut filled, mut into) = (0, None);
         for descriptor in chain {
             let len = descriptor.len() as usize;
@@ -108,11 +137,15 @@ impl CommandQueue {
                 break;
             }
             let room = self.request.get_mut(filled..filled + len)?;
-            memory.read_slice(room, descriptor.addr()).ok()?;
+            regions.read_slice(room, descriptor.addr()).ok()?;
             filled += len;
         }
         let access = Access::decode(&self.request[..filled]).ok()?;
-        let reply = perform(access, nic, host, &mut self.reply);
+        if access.writes_to(nic.info().register_bar, nic.info().transmit_doorbell) {
+            interrupts.driver_transmits();
+        }
+        let mut host = Host { now, memory, interrupts };
+        let reply = perform(access, nic, &mut host, &mut self.reply);
         if reply == 0 {
             self.writes_since_read += 1;
             return Some(0);
@@ -120,7 +153,7 @@ impl CommandQueue {
         self.writes_since_read = 0;
         let (address, room) = into?;
         let reply = &self.reply[..reply.min(room)];
-        memory.write_slice(reply, address).ok()?;
+        regions.write_slice(reply, address).ok()?;
         Some(reply.len() as u32)
     }
 
@@ -213,15 +246,11 @@ mod tests {
     use proptest::prelude::*;
     use warikomi_nic::wire::CountedSink;
 
-    struct Nowhere;
-    impl IntrLine for Nowhere {
-        fn signal(&mut self, _: warikomi_pci::Interrupt) {}
-    }
-
     struct Bench {
         guest: GuestQueue,
         signals: Signals,
         queue: CommandQueue,
+        interrupts: InterruptQueue,
         nic: Box<dyn Nic>,
     }
 
@@ -231,12 +260,15 @@ mod tests {
             let (signals, call) = Signals::pipe();
             let queue = CommandQueue::new(guest.device_side(), Some(call), &guest.memory);
             let nic = warikomi_nic::by_name("rtl8168", Box::new(CountedSink::new())).unwrap();
-            Bench { guest, signals, queue, nic }
+            let idle = GuestQueue::new();
+            let (_, call) = Signals::pipe();
+            let interrupts = InterruptQueue::new(idle.device_side(), call, idle.memory.clone());
+            Bench { guest, signals, queue, interrupts, nic }
         }
 
         fn serve(&mut self) -> Served {
             let clock = TscClock::with_frequency(0, 1e9);
-            self.queue.serve(&mut *self.nic, &self.guest.memory, &mut Nowhere, &clock)
+            self.queue.serve(&mut *self.nic, &self.guest.memory, &mut self.interrupts, &clock)
         }
 
         fn roundtrip(&mut self, message: &[u8], room: u32) -> (Served, Vec<u8>) {

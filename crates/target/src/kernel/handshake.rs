@@ -1,7 +1,7 @@
 //! What the kernel tells us before (and while) its device queues run.
 //!
-//! [`Negotiation`] only keeps the files and numbers that it is handed; [`Negotiation::queues`]
-//! turns them into live queues once everything is there and fits together.
+//! [`Negotiation`] only keeps the files and numbers that it is handed; [`Negotiation::port`]
+//! turns them into a live port once everything is there and fits together.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -16,6 +16,7 @@ use warikomi_pci::SharedMemory;
 
 use super::commands::CommandQueue;
 use super::interrupts::InterruptQueue;
+use super::port::Port;
 use super::vhost_user::{Message, Region, Request, VhostUserError};
 
 type Result<T> = std::result::Result<T, VhostUserError>;
@@ -66,13 +67,6 @@ pub(super) struct Negotiation {
     changed: bool,
 }
 
-/// The queues of an attached device.
-pub(super) struct Queues {
-    pub(super) memory: SharedMemory,
-    pub(super) commands: CommandQueue,
-    pub(super) interrupts: InterruptQueue,
-}
-
 /// The connection, from our end.
 pub(super) struct Connection {
     stream: UnixStream,
@@ -104,9 +98,9 @@ impl Connection {
         std::mem::take(&mut self.negotiation.changed)
     }
 
-    /// Live queues, if all that they need has been told; an error if it does not fit together.
-    pub(super) fn queues(&self) -> Result<Option<Queues>> {
-        self.negotiation.queues()
+    /// A live port, if all that they need has been told; an error if it does not fit together.
+    pub(super) fn port(&self) -> Result<Option<Port>> {
+        self.negotiation.port()
     }
 }
 
@@ -208,21 +202,21 @@ impl Negotiation {
         Ok(())
     }
 
-    fn queues(&self) -> Result<Option<Queues>> {
+    fn port(&self) -> Result<Option<Port>> {
         let Some(memory) = &self.memory else { return Ok(None) };
         let [commands, interrupts] = &self.vrings;
-        let up = |ring: &Vring| ring.enabled && ring.kick.is_some();
-        let (true, true, Some(call)) = (up(commands), up(interrupts), &interrupts.call) else {
+        let (true, true) = (commands.enabled, interrupts.enabled) else { return Ok(None) };
+        let (Some(kick), Some(_), Some(call)) =
+            (&commands.kick, &interrupts.kick, &interrupts.call)
+        else {
             return Ok(None);
         };
-        let commands_call = commands.call.as_ref().map(File::try_clone).transpose()?;
-        let commands = self.queue(commands, memory)?;
+        let kick = kick.try_clone()?;
+        let collect = commands.call.as_ref().map(File::try_clone).transpose()?;
+        let commands = CommandQueue::new(self.queue(commands, memory)?, collect, memory);
         let interrupts = self.queue(interrupts, memory)?;
-        Ok(Some(Queues {
-            memory: memory.clone(),
-            commands: CommandQueue::new(commands, commands_call, memory),
-            interrupts: InterruptQueue::new(interrupts, call.try_clone()?, memory.clone()),
-        }))
+        let interrupts = InterruptQueue::new(interrupts, call.try_clone()?, memory.clone());
+        Ok(Some(Port::new(memory.clone(), commands, interrupts, kick)))
     }
 
     fn queue(&self, ring: &Vring, memory: &SharedMemory) -> Result<Queue> {
@@ -363,7 +357,7 @@ mod tests {
                 if connection.serve().is_err() {
                     break;
                 }
-                prop_assert!(!matches!(connection.queues(), Ok(Some(_))), "no memory was shared");
+                prop_assert!(!matches!(connection.port(), Ok(Some(_))), "no memory was shared");
             }
         }
     }

@@ -28,6 +28,9 @@ const RESIGNAL_AFTER: Span = Span::from_us(60);
 /// debugger, say) does not find its pipe full of signals.
 const RESIGNAL_AT_MOST_AFTER: Span = Span::from_ms(4);
 
+/// So long after the last doorbell the driver may be about to ring it again.
+const TRANSMITS_FOR: Span = Span::from_us(50);
+
 /// Messages that may wait for a buffer.
 const MAX_WAITING: usize = 256;
 
@@ -42,6 +45,7 @@ pub(super) struct InterruptQueue {
     unread: u16,
     signalled_at: Time,
     patience: Span,
+    transmits_until: Time,
     now: Time,
     counters: TargetCounters,
 }
@@ -58,6 +62,7 @@ impl InterruptQueue {
             unread: 0,
             signalled_at: Time::ZERO,
             patience: RESIGNAL_AFTER,
+            transmits_until: Time::ZERO,
             now: Time::ZERO,
             counters: TargetCounters::default(),
         }
@@ -71,16 +76,40 @@ impl InterruptQueue {
             return;
         }
         self.look_for_returned_buffers();
-        while let Some(message) = self.waiting.front().copied() {
-            if !self.place(message) {
-                break;
-            }
-            self.waiting.pop_front();
+        if !self.transmits() {
+            self.send_all();
         }
         if self.unread > 0 && now.since(self.signalled_at) > self.patience {
             self.counters.resignalled += 1;
             self.signal_guest();
             self.patience = (self.patience * 2).min(RESIGNAL_AT_MOST_AFTER);
+        }
+    }
+
+    /// The driver rings its doorbell.
+    #[inline]
+    pub(super) fn driver_transmits(&mut self) {
+        self.transmits_until = self.now + TRANSMITS_FOR;
+    }
+
+    #[inline]
+    fn transmits(&self) -> bool {
+        self.now < self.transmits_until
+    }
+
+    /// Whether an interrupt waits for a moment at which the guest does not access the device.
+    #[inline]
+    pub(super) fn wants_a_safe_moment(&self) -> bool {
+        !self.waiting.is_empty() && self.transmits()
+    }
+
+    /// Sends what waits, as far as there are buffers for it.
+    pub(super) fn send_all(&mut self) {
+        while let Some(message) = self.waiting.front().copied() {
+            if !self.place(message) {
+                break;
+            }
+            self.waiting.pop_front();
         }
     }
 
@@ -156,7 +185,7 @@ impl IntrLine for InterruptQueue {
             Interrupt::Intx(false) => return,
         };
         self.look_for_returned_buffers();
-        if self.waiting.is_empty() && self.place(message) {
+        if !self.transmits() && self.waiting.is_empty() && self.place(message) {
             return;
         }
         if self.waiting.len() == MAX_WAITING {

@@ -41,6 +41,12 @@ pub(super) enum BadMessage {
 }
 
 impl Access<'_> {
+    /// Whether this writes to the register at `register` of this BAR.
+    #[inline]
+    pub(super) fn writes_to(&self, register_bar: u8, register: u64) -> bool {
+        matches!(*self, Access::BarWrite { bar, offset, .. } if bar == register_bar && offset == register)
+    }
+
     /// Decodes a request as it stands in the guest's buffer.
     pub(super) fn decode(message: &[u8]) -> Result<Access<'_>, BadMessage> {
         let (header, data) = message.split_at_checked(HEADER_BYTES).ok_or(BadMessage::Short)?;

@@ -11,6 +11,7 @@ mod console;
 mod handshake;
 mod interrupts;
 mod message;
+mod port;
 mod process;
 #[cfg(test)]
 mod testing;
@@ -28,7 +29,8 @@ use warikomi_pci::{Host, IntrLine, SharedMemory};
 
 use self::agent::AgentLine;
 use self::console::Console;
-use self::handshake::{Connection, Queues};
+use self::handshake::Connection;
+use self::port::Port;
 use self::process::{Channels, Process};
 use self::vhost_user::VhostUserError;
 use crate::{ConsoleTail, Interrupted, Target, TargetCounters, TargetError};
@@ -62,11 +64,6 @@ pub struct LaunchOptions {
     pub extra_arguments: Vec<String>,
     /// Yield instead of spin while waiting: for both sides on one core.
     pub shared_core: bool,
-}
-
-/// The NIC's attachment, once the kernel has set it up.
-struct Port {
-    queues: Queues,
 }
 
 /// A running kernel with a NIC.
@@ -162,7 +159,7 @@ impl KernelTarget {
 
     /// The memory that the kernel shares; `None` while its device is not set up.
     pub fn shared_memory(&self) -> Option<&SharedMemory> {
-        self.port.as_ref().map(|port| &port.queues.memory)
+        self.port.as_ref().map(|port| &port.memory)
     }
 
     /// Process id of the kernel, for a debugger.
@@ -242,18 +239,18 @@ impl KernelTarget {
     fn serve_connection(&mut self) -> Result<(), TargetError> {
         let Some(connection) = &mut self.connection else { return Ok(()) };
         let served = connection.serve();
-        let queues = match served {
-            Ok(()) if connection.take_changed() => connection.queues(),
+        let port = match served {
+            Ok(()) if connection.take_changed() => connection.port(),
             Ok(()) => return Ok(()),
             Err(error) => Err(error),
         };
-        match queues {
-            Ok(queues) => {
-                if queues.is_some() && self.port.is_none() {
+        match port {
+            Ok(port) => {
+                if port.is_some() && self.port.is_none() {
                     self.power_on();
                 }
                 self.keep_counters();
-                self.port = queues.map(|queues| Port { queues });
+                self.port = port;
                 Ok(())
             }
             Err(error) => {
@@ -317,19 +314,12 @@ impl Target for KernelTarget {
     #[inline]
     fn poll(&mut self) -> Result<Time, TargetError> {
         let now = self.clock.now();
-        let Some(Port { queues }) = &mut self.port else { return Ok(now) };
-        queues.interrupts.set_now(now);
-        let served = queues.commands.serve(
-            &mut *self.nic,
-            &queues.memory,
-            &mut queues.interrupts,
-            &self.clock,
-        );
+        let Some(port) = &mut self.port else { return Ok(now) };
+        let served = port.poll(&mut *self.nic, &self.clock, now);
         self.counters.accesses += served.accesses;
         self.counters.malformed += served.malformed;
-        let interrupts: &mut dyn IntrLine = &mut queues.interrupts;
-        self.nic.poll(&mut Host { now, memory: &queues.memory, interrupts });
-        queues.interrupts.poll(now);
+        let interrupts: &mut dyn IntrLine = &mut port.interrupts;
+        self.nic.poll(&mut Host { now, memory: &port.memory, interrupts });
         Ok(now)
     }
 
@@ -347,10 +337,10 @@ impl Target for KernelTarget {
     fn nic(&mut self) -> (&mut dyn Nic, Host<'_>) {
         let now = self.clock.now();
         match &mut self.port {
-            Some(Port { queues }) => {
-                queues.interrupts.set_now(now);
-                let interrupts: &mut dyn IntrLine = &mut queues.interrupts;
-                (&mut *self.nic, Host { now, memory: &queues.memory, interrupts })
+            Some(port) => {
+                port.interrupts.set_now(now);
+                let interrupts: &mut dyn IntrLine = &mut port.interrupts;
+                (&mut *self.nic, Host { now, memory: &port.memory, interrupts })
             }
             None => {
                 let interrupts: &mut dyn IntrLine = &mut self.nowhere;
@@ -368,8 +358,8 @@ impl Target for KernelTarget {
     }
 
     fn counters(&self) -> TargetCounters {
-        let Some(Port { queues }) = &self.port else { return self.counters };
-        self.counters.with(&queues.interrupts.counters())
+        let Some(port) = &self.port else { return self.counters };
+        self.counters.with(&port.interrupts.counters())
     }
 
     fn stop(&mut self) -> Result<(), TargetError> {
