@@ -293,8 +293,8 @@ command! {
         /// The interface below.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         interface: Option<String>,
-        /// VLAN id, 1 to 4094.
-        id: u16,
+        /// VLAN id, 1 to 4094. (Not `id`: that is the request's.)
+        vlan: u16,
         /// IPv4 address and prefix length, as `10.9.7.1/24`.
         address_cidr: String,
     }

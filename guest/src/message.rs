@@ -162,7 +162,7 @@ fn line_of(message: &impl Serialize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::{LinkUp, ReceiveRuns};
+    use crate::commands::{LinkUp, ReceiveRuns, VlanAdd};
 
     #[test]
     fn requests_look_as_documented() {
@@ -186,6 +186,14 @@ mod tests {
         let back: Envelope = serde_json::from_str(&line).unwrap();
         assert_eq!(back.id, u64::MAX);
         assert_eq!(back.request, Request::ReceiveRuns(ReceiveRuns { from: u64::MAX, max: 1000 }));
+    }
+
+    #[test]
+    fn a_command_with_a_number_of_its_own_keeps_it() {
+        let vlan = VlanAdd { interface: None, vlan: 7, address_cidr: "10.9.7.1/24".into() };
+        let line = Envelope::new(3, vlan.clone()).to_line();
+        let back: Envelope = serde_json::from_str(&line).unwrap();
+        assert_eq!((back.id, back.request), (3, Request::VlanAdd(vlan)));
     }
 
     #[test]

@@ -10,6 +10,9 @@ fn main() {
     let mut s = Session::start(&o, wire.parse::<WireKind>().unwrap().build().unwrap(), &Interrupted::default(), &mut |_| ()).unwrap();
     let d = Duration::from_secs(5);
     match what.as_str() {
+        "vlan2" => { let mut t = |c: &str| println!("{c}: {:?}", s.target.ask(ReadFile { path: c.into() }, d).map(|x| x.text).map_err(|e| e.to_string()));
+            t("/proc/net/vlan/config"); let t0 = std::time::Instant::now();
+            println!("{:?} {:?}", s.target.ask(VlanAdd { interface: None, id: 7, address_cidr: "10.9.7.1/24".into() }, Duration::from_secs(60)).map_err(|e| e.to_string()), t0.elapsed()); }
         "vlan" => println!("{:?}", s.target.ask(VlanAdd { interface: None, id: 7, address_cidr: "10.9.7.1/24".into() }, d).map_err(|e| e.to_string())),
         "ping" => for i in 0..5 { println!("{i} {:?}", s.target.ask(Ping { address: "10.9.0.2".into(), count: 4, interval_ms: 0, payload_bytes: 1000, timeout_ms: 1000 }, d).map_err(|e| e.to_string())) },
         "tx" => for n in [1u64, 10, 100, 200, 300, 1000, 5000] { println!("{n} {:?}", s.target.ask(Transmit { count: n, payload_bytes: 1000, destination: "10.9.0.2:5002".into(), run_id: 1, interval_us: 0, vlan: None, timeout_ms: 2000 }, d).map_err(|e| e.to_string())); },

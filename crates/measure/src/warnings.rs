@@ -149,7 +149,7 @@ fn deferred(result: &RunResult, _: &Thresholds) -> Option<Warning> {
     result.intervals.as_ref()?.requested_ns?;
     let on = |name: &&str| result.target.settings.get(*name).is_some_and(is_on);
     let names: Vec<&str> =
-        ["napi_defer_hard_irqs", "gro_flush_timeout"].into_iter().filter(on).collect();
+        ["napi_defer_hard_irqs", "gro_flush_timeout_ns"].into_iter().filter(on).collect();
     if names.is_empty() {
         return None;
     }

@@ -51,7 +51,8 @@ pub struct TargetCounters {
     pub malformed: u64,
     /// Interrupts handed to the target.
     pub interrupts_sent: u64,
-    /// Of these, how many had to wait because the target had no buffer free for them.
+    /// How many had to wait: the target had no buffer free for them, or the driver was transmitting
+    /// and the moment not safe.
     pub interrupts_delayed: u64,
     /// Interrupts lost because more waited than any sane driver lets pile up.
     pub interrupts_dropped: u64,
@@ -65,14 +66,23 @@ pub struct TargetCounters {
 impl TargetCounters {
     /// Both counts together.
     pub fn with(&self, other: &TargetCounters) -> TargetCounters {
+        self.combine(other, u64::saturating_add)
+    }
+
+    /// What has been counted since `earlier`.
+    pub fn since(&self, earlier: &TargetCounters) -> TargetCounters {
+        self.combine(earlier, u64::saturating_sub)
+    }
+
+    fn combine(&self, other: &TargetCounters, f: fn(u64, u64) -> u64) -> TargetCounters {
         TargetCounters {
-            accesses: self.accesses + other.accesses,
-            malformed: self.malformed + other.malformed,
-            interrupts_sent: self.interrupts_sent + other.interrupts_sent,
-            interrupts_delayed: self.interrupts_delayed + other.interrupts_delayed,
-            interrupts_dropped: self.interrupts_dropped + other.interrupts_dropped,
-            resignalled: self.resignalled + other.resignalled,
-            intx_undeliverable: self.intx_undeliverable + other.intx_undeliverable,
+            accesses: f(self.accesses, other.accesses),
+            malformed: f(self.malformed, other.malformed),
+            interrupts_sent: f(self.interrupts_sent, other.interrupts_sent),
+            interrupts_delayed: f(self.interrupts_delayed, other.interrupts_delayed),
+            interrupts_dropped: f(self.interrupts_dropped, other.interrupts_dropped),
+            resignalled: f(self.resignalled, other.resignalled),
+            intx_undeliverable: f(self.intx_undeliverable, other.intx_undeliverable),
         }
     }
 }

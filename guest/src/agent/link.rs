@@ -123,15 +123,15 @@ pub(super) fn neighbour(interface: &Interface, command: &Neighbour) -> Result<Do
 }
 
 pub(super) fn vlan_add(interface: &Interface, command: &VlanAdd) -> Result<VlanAdded> {
-    if !(1..=4094).contains(&command.id) {
+    if !(1..=4094).contains(&command.vlan) {
         return Err(AgentError::Invalid {
             what: "the VLAN id",
             expected: "1 to 4094",
-            given: command.id.to_string(),
+            given: command.vlan.to_string(),
         });
     }
     let cidr = Cidr::parse(&command.address_cidr)?;
-    let name = interface.add_vlan(command.id)?;
+    let name = interface.add_vlan(command.vlan)?;
     let vlan = Interface::named(&name)?;
     vlan.set_address(&cidr)?;
     vlan.set_up(true)?;

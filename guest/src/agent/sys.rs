@@ -183,3 +183,12 @@ impl Batch {
         )
     }
 }
+
+/// Makes this thread the last to run when others want to.
+pub(super) fn yield_to_all() -> io::Result<()> {
+    const LAST: libc::c_int = 19;
+    const THIS_THREAD: libc::id_t = 0;
+    // SAFETY: it takes numbers only.
+    let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, THIS_THREAD, LAST) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

@@ -1,6 +1,7 @@
 //! Inject packets at the times of a plan, and account for each.
 
 mod records;
+mod remarks;
 mod run;
 
 use std::time::Duration;
@@ -48,6 +49,9 @@ pub enum InjectError {
     /// The target failed.
     #[error(transparent)]
     Target(#[from] TargetError),
+    /// The wire lost something.
+    #[error("the wire could not keep what passed: {0}")]
+    Wire(std::io::Error),
 }
 
 /// What came of an injection.
@@ -83,8 +87,7 @@ pub fn inject(
 }
 
 fn describe(session: &Session, plan: &Plan, finished: &run::Finished) -> RunResult {
-    let run::Finished { records, lateness, slack, resignalled, handled, raised, elapsed, .. } =
-        finished;
+    let run::Finished { records, lateness, slack, sent, handled, raised, elapsed, .. } = finished;
     let totals = records.ledger.totals();
     let mut result = RunResult::new("inject", TimeBase::Real, session.machine.clone());
     result.machine.stolen_percent = finished.stolen_percent;
@@ -103,17 +106,14 @@ fn describe(session: &Session, plan: &Plan, finished: &run::Finished) -> RunResu
     });
     result.inject_ns = records.inject_times();
     result.interrupts =
-        Some(Interrupts { raised: *raised, handled: *handled, resignalled: *resignalled });
+        Some(Interrupts { raised: *raised, handled: *handled, resignalled: sent.resignalled });
     result.hiccups =
         Some(Hiccupping { support: Some(records.hiccups.summary()), target: None });
     result.per_packet_times = records.ledger.is_detailed();
     result.ledger = Some(totals);
     result.warnings = warnings(&result, &Thresholds::default());
-    if let Some(received) = &finished.received
-        && received.saturated
-    {
-        result.warnings.push(application_saturated(received));
-    }
+    result.warnings.extend(remarks::application(&finished.received));
+    result.warnings.extend(remarks::target(sent));
     result
 }
 
@@ -123,21 +123,6 @@ fn intervals(plan: &Plan, records: &Records) -> Intervals {
         injected: records.injected_intervals(),
         raised: records.raised.stats(),
         handler: records.handler.stats(),
-    }
-}
-
-fn application_saturated(
-    received: &warikomi_guest::answers::ReceiveTotals,
-) -> warikomi_measure::Warning {
-    warikomi_measure::Warning {
-        what: format!(
-            "the application in the guest was saturated: {} of its {} batches came back full, and \
-             its socket dropped {} packets",
-            received.full_batches, received.batches, received.socket_drops
-        ),
-        mend: "take the driver's success as the driver's; for the application, lengthen the \
-               interval or give it a larger --socket-buffer"
-            .to_owned(),
     }
 }
 

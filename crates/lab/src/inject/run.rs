@@ -11,7 +11,7 @@ use warikomi_inject::{
 use warikomi_measure::Delivery;
 use warikomi_nic::RxCounters;
 use warikomi_target::kernel::KernelTarget;
-use warikomi_target::{Target, TargetError};
+use warikomi_target::{Target, TargetCounters, TargetError};
 
 use super::records::Records;
 use super::{Application, DRAIN_TIMEOUT, InjectError, Progress};
@@ -45,9 +45,9 @@ pub(super) struct Finished {
     pub(super) slack: Span,
     pub(super) raised: u64,
     pub(super) handled: u64,
-    pub(super) resignalled: u64,
+    pub(super) sent: TargetCounters,
     pub(super) stolen_percent: Option<f64>,
-    pub(super) received: Option<ReceiveTotals>,
+    pub(super) received: ReceiveTotals,
 }
 
 pub(super) fn carry_out(
@@ -77,10 +77,11 @@ pub(super) fn carry_out(
     spin(target, &mut injector, &mut records, progress)?;
     let end = drain(target, &mut records)?;
     let (raised, handled) = take_interrupts(target, &mut records);
-    let resignalled = target.counters().resignalled - sent_before.resignalled;
+    let sent = target.counters().since(&sent_before);
     let stolen_percent = session.stolen_percent();
     let target = &mut session.target;
     let received = stop_application(target, &mut records)?;
+    target.nic().0.wire().finish().map_err(InjectError::Wire)?;
     let counted = driver_received(target)?.saturating_sub(driver_before);
     records.ledger.driver_counter(counted);
     Ok(Finished {
@@ -91,9 +92,9 @@ pub(super) fn carry_out(
         slack: injector.slack(),
         raised,
         handled,
-        resignalled,
+        sent,
         stolen_percent,
-        received: Some(received),
+        received,
     })
 }
 
@@ -118,6 +119,7 @@ fn spin(
                 let counters = nic.rx_progress(&mut host, PROGRESS_LIMIT);
                 records.progress(counters, now);
             }
+            Step::Idle if target.shares_a_core() => std::thread::yield_now(),
             Step::Idle => {}
         }
         let since = now.since(kept_house);
@@ -173,10 +175,13 @@ fn start_application(
     application: Application,
     run_id: u32,
 ) -> Result<(), TargetError> {
+    /// Deliveries are recorded in runs of 24 bytes each of the guest's memory.
+    const MAX_RUNS: u64 = 1 << 20;
     let payload = plan.size_bytes - PAYLOAD_OFFSET;
     let start = ReceiveStart {
         buffer_bytes: application.socket_buffer_bytes,
         max_datagram_bytes: payload.max(HEADER_BYTES) as u32,
+        max_runs: plan.count.clamp(1, MAX_RUNS) as u32,
         ..ReceiveStart::on_port(UDP_PORT, run_id)
     };
     target.ask(start, Duration::ZERO).map(|_| ())
@@ -196,6 +201,7 @@ fn stop_application(
         }
     }
     let totals = target.ask(ReceiveStop {}, Duration::from_secs(2))?;
+    records.ledger.delivered_again(totals.duplicates);
     let clock = target.clock();
     let mut from = 0;
     while from < totals.runs {

@@ -268,6 +268,11 @@ impl Ledger {
         }
     }
 
+    /// The application received so many packets again; it does not say which.
+    pub fn delivered_again(&mut self, packets: u64) {
+        add(&mut self.contradictions.delivered_twice, packets);
+    }
+
     /// What the driver's own counter says that it received since the run began, frames of others
     /// included. A difference is unaccounted for.
     pub fn driver_counter(&mut self, packets: u64) {

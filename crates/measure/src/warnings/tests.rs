@@ -18,7 +18,7 @@ fn good() -> RunResult {
     result.intervals = Some(Intervals { requested_ns: Some(38_000.0), ..Intervals::default() });
     result.pacing = Some(Pacing { slack_ns: 1_000.0, ..Pacing::default() });
     result.target.settings =
-        json!({"gro": true, "napi_defer_hard_irqs": 0, "gro_flush_timeout": "0"})
+        json!({"gro": true, "napi_defer_hard_irqs": 0, "gro_flush_timeout_ns": "0"})
             .as_object()
             .unwrap()
             .clone();

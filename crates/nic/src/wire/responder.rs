@@ -32,6 +32,8 @@ pub struct Responder {
     counters: WireCounters,
     responses: Arc<Responses>,
     next_number: u64,
+    /// Who spoke last, so that an answer needs no question who has the address.
+    met: Option<[u8; 4]>,
 }
 
 /// What a [`Responder`] has seen, for whoever cannot get at the responder itself.
@@ -105,6 +107,7 @@ impl Responder {
             counters: WireCounters::default(),
             responses: Arc::default(),
             next_number: 0,
+            met: None,
         }
     }
 
@@ -117,6 +120,32 @@ impl Responder {
     /// A handle on what it sees.
     pub fn responses(&self) -> Arc<Responses> {
         Arc::clone(&self.responses)
+    }
+
+    /// Tells the stack the sender's Ethernet address, as if the sender had announced it.
+    ///
+    /// The stack learns addresses from ARP only, and drops the first answer to a host that it has
+    /// to ask for first, as the target under test would never do to it.
+    fn meet(&mut self, frame: &[u8]) {
+        const IPV4: [u8; 2] = [0x08, 0x00];
+        if frame.get(12..14) != Some(&IPV4) {
+            return;
+        }
+        let (Some(mac), Some(ip)) = (frame.get(6..12), frame.get(26..30)) else { return };
+        let ip = [ip[0], ip[1], ip[2], ip[3]];
+        if self.met.replace(ip) == Some(ip) {
+            return;
+        }
+        let mut announcement = Vec::with_capacity(42);
+        announcement.extend_from_slice(&Self::MAC);
+        announcement.extend_from_slice(mac);
+        // ARP (RFC 826): Ethernet, IPv4, lengths 6 and 4, a reply.
+        announcement.extend_from_slice(&[0x08, 0x06, 0, 1, 0x08, 0x00, 6, 4, 0, 2]);
+        announcement.extend_from_slice(mac);
+        announcement.extend_from_slice(&ip);
+        announcement.extend_from_slice(&Self::MAC);
+        announcement.extend_from_slice(&self.stack.address.octets());
+        self.stack.cable.arrived.push_back(announcement);
     }
 
     fn run(&mut self, now: Time) {
@@ -152,6 +181,7 @@ impl fmt::Debug for Responder {
 impl Wire for Responder {
     fn transmit(&mut self, now: Time, frame: &[u8]) {
         self.counters.sent(frame);
+        self.meet(frame);
         self.stack.cable.arrived.push_back(frame.to_vec());
         self.run(now);
     }
@@ -187,6 +217,7 @@ fn time(instant: Instant) -> Time {
 
 /// smoltcp, and the sockets.
 struct Stack {
+    address: Ipv4Addr,
     cable: Cable,
     interface: Interface,
     sockets: SocketSet<'static>,
@@ -215,7 +246,7 @@ impl Stack {
         // It cannot fail: the port is not 0, and the socket is not open yet.
         let _ = socket.bind(Responder::UDP_PORT);
         let udp = sockets.add(socket);
-        Stack { cable, interface, sockets, tcp, udp }
+        Stack { address, cable, interface, sockets, tcp, udp }
     }
 
     /// Lets the stack work. When it wants to work again.

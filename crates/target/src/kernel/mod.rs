@@ -162,6 +162,11 @@ impl KernelTarget {
         self.port.as_ref().map(|port| &port.memory)
     }
 
+    /// Whether both sides run on one core, so that a loop that waits must let the other run.
+    pub fn shares_a_core(&self) -> bool {
+        self.shared_core
+    }
+
     /// Process id of the kernel, for a debugger.
     pub fn process_id(&self) -> u32 {
         self.process.id()

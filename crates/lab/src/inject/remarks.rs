@@ -1,0 +1,74 @@
+//! What the two ends of the guest say against a result.
+
+use warikomi_guest::answers::ReceiveTotals;
+use warikomi_measure::Warning;
+use warikomi_target::TargetCounters;
+
+fn warning(what: String, mend: &str) -> Warning {
+    Warning { what, mend: mend.to_owned() }
+}
+
+/// About the application that received.
+pub(super) fn application(received: &ReceiveTotals) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    if received.saturated {
+        warnings.push(warning(
+            format!(
+                "the application in the guest was saturated: {} of its {} batches came back full, \
+                 and its socket dropped {} packets",
+                received.full_batches, received.batches, received.socket_drops
+            ),
+            "take the driver's success as the driver's; for the application, lengthen the \
+             interval or give it a larger --socket-buffer",
+        ));
+    }
+    if received.unrecorded > 0 {
+        warnings.push(warning(
+            format!(
+                "{} packets that the application received are not recorded one by one, and count \
+                 as lost behind the driver",
+                received.unrecorded
+            ),
+            "plan fewer packets",
+        ));
+    }
+    if let Some(failure) = received.failed {
+        warnings.push(warning(
+            format!("the application stopped receiving early (errno {})", failure.errno),
+            "repeat; if it happens again, it is a bug in Warikomi",
+        ));
+    }
+    warnings
+}
+
+/// About the way of interrupts and accesses.
+pub(super) fn target(counters: &TargetCounters) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let mut say = |count: u64, what: &str, mend: &str| {
+        if count > 0 {
+            warnings.push(warning(format!("{count} {what}"), mend));
+        }
+    };
+    say(
+        counters.interrupts_delayed,
+        "interrupts had to wait, for a free buffer or for a moment at which the driver was not \
+         transmitting",
+        "lengthen the interval, or keep the guest from sending meanwhile",
+    );
+    say(
+        counters.interrupts_dropped,
+        "interrupts were lost, because the guest left hundreds of them unread",
+        "look at the guest's console: its kernel may hang",
+    );
+    say(
+        counters.intx_undeliverable,
+        "interrupts went to the INTx wire, which this target does not have",
+        "let the driver use MSI",
+    );
+    say(
+        counters.malformed,
+        "accesses to the device made no sense and were dropped",
+        "look at the kernel's virtio drivers",
+    );
+    warnings
+}
