@@ -53,6 +53,10 @@ impl Hiccups {
     /// What no pass takes by itself, unless it injects frames of many kilobytes.
     pub const DEFAULT_THRESHOLD: Span = Span::from_us(2);
 
+    /// What no pass takes that had work to do: signalling a sleeping target on another core of a
+    /// virtual machine takes 5 µs and more.
+    pub const WORKING_THRESHOLD: Span = Span::from_us(20);
+
     /// How many hiccups are kept with their times: the first so many, 1 MB of them.
     pub const KEPT: usize = 65_536;
 
@@ -65,8 +69,20 @@ impl Hiccups {
     /// The loop comes by at `now`. Returns whether it has just hiccupped.
     #[inline]
     pub fn pass(&mut self, now: Time) -> bool {
+        self.pass_within(now, self.threshold)
+    }
+
+    /// The same after a pass that had work to do, and may have taken up to
+    /// [`Hiccups::WORKING_THRESHOLD`].
+    #[inline]
+    pub fn pass_after_work(&mut self, now: Time) -> bool {
+        self.pass_within(now, self.threshold.max(Self::WORKING_THRESHOLD))
+    }
+
+    #[inline]
+    fn pass_within(&mut self, now: Time, threshold: Span) -> bool {
         let Some(last) = self.last.replace(now) else { return false };
-        if now.since(last) <= self.threshold {
+        if now.since(last) <= threshold {
             return false;
         }
         self.note(Hiccup { from: last, until: now });
@@ -137,6 +153,15 @@ mod tests {
         assert_eq!(passes, [false, false, true, false, true]);
         let summary = hiccups.summary();
         assert_eq!((summary.count, summary.total_ns, summary.longest_ns), (2, 7_901.0, 5_900.0));
+    }
+
+    #[test]
+    fn work_may_take_longer_but_not_for_ever() {
+        let mut hiccups = Hiccups::default();
+        hiccups.pass(at(0));
+        assert!(!hiccups.pass_after_work(at(20_000)));
+        assert!(hiccups.pass_after_work(at(40_001)));
+        assert!(hiccups.pass(at(42_002)), "an idle pass is judged as before");
     }
 
     #[test]

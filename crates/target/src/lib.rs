@@ -4,11 +4,13 @@ pub mod cores;
 mod error;
 mod interrupted;
 pub mod kernel;
+mod pass;
 
 pub use error::{ConsoleTail, TargetError};
 pub use interrupted::Interrupted;
+pub use pass::Pass;
 
-use warikomi_clock::{Time, TscClock};
+use warikomi_clock::TscClock;
 use warikomi_nic::Nic;
 use warikomi_pci::Host;
 
@@ -17,9 +19,9 @@ use warikomi_pci::Host;
 /// Nothing happens between calls: the driver's register accesses are answered, and its interrupts
 /// go out, inside [`poll`](Target::poll). Whoever waits for something polls while waiting.
 pub trait Target {
-    /// Serves what the driver has done since the last call, a bounded amount of it, and returns the
-    /// time of the call. The error says how the target ended, if it has.
-    fn poll(&mut self) -> Result<Time, TargetError>;
+    /// Serves what the driver has done since the last call, a bounded amount of it. The error says
+    /// how the target ended, if it has.
+    fn poll(&mut self) -> Result<Pass, TargetError>;
 
     /// Everything that is worth doing but not on every pass: looking at the connection, the
     /// processes, the console, Ctrl-C. It takes some microseconds; call it when nothing is due

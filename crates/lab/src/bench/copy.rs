@@ -90,7 +90,7 @@ fn round(session: &mut Session, size: usize, interval: Span) -> Result<(f64, f64
 
 /// Serves the driver until the next packet is due.
 fn wait(target: &mut KernelTarget, due: &mut Time, interval: Span) -> Result<(), InjectError> {
-    while target.poll()? < *due {}
+    while target.poll()?.at < *due {}
     // After a pause of the host the driver is given time again, rather than a burst.
     *due = (*due + interval).max(target.clock().now());
     Ok(())

@@ -108,13 +108,17 @@ fn spin(
     let clock = target.clock();
     let total = records.planned;
     let mut kept_house = clock.now();
+    let mut worked = false;
     loop {
-        let now = target.poll()?;
-        records.hiccups.pass(now);
+        let pass = target.poll()?;
+        let now = pass.at;
+        let hiccups = &mut records.hiccups;
+        let _ = if worked { hiccups.pass_after_work(now) } else { hiccups.pass(now) };
+        worked = pass.worked;
         let (nic, mut host) = target.nic();
         match injector.step(&mut host, nic, || clock.now(), records) {
             Step::Done => return Ok(()),
-            Step::Injected { .. } => {}
+            Step::Injected { .. } => worked = true,
             Step::Idle if injector.next_due().since(now) > ROOM_FOR_PROGRESS => {
                 let counters = nic.rx_progress(&mut host, PROGRESS_LIMIT);
                 records.progress(counters, now);

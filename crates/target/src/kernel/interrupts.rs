@@ -47,6 +47,7 @@ pub(super) struct InterruptQueue {
     patience: Span,
     transmits_until: Time,
     now: Time,
+    signals: u64,
     counters: TargetCounters,
 }
 
@@ -64,6 +65,7 @@ impl InterruptQueue {
             patience: RESIGNAL_AFTER,
             transmits_until: Time::ZERO,
             now: Time::ZERO,
+            signals: 0,
             counters: TargetCounters::default(),
         }
     }
@@ -119,6 +121,12 @@ impl InterruptQueue {
         self.now = now;
     }
 
+    /// How often the guest was signalled: system calls of some microseconds.
+    #[inline]
+    pub(super) fn signals(&self) -> u64 {
+        self.signals
+    }
+
     pub(super) fn counters(&self) -> TargetCounters {
         self.counters
     }
@@ -164,6 +172,7 @@ impl InterruptQueue {
     }
 
     fn signal_guest(&mut self) {
+        self.signals += 1;
         self.signalled_at = self.now;
         // The guest wants eight bytes a signal. The pipe does not block (set at the handshake), and
         // when it is full a signal is on its way already.

@@ -22,7 +22,7 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use warikomi_clock::{Time, TscClock};
+use warikomi_clock::TscClock;
 use warikomi_guest::{Command, Envelope, Outcome, Ready, Request};
 use warikomi_nic::Nic;
 use warikomi_pci::{Host, IntrLine, SharedMemory};
@@ -33,7 +33,7 @@ use self::handshake::Connection;
 use self::port::Port;
 use self::process::{Channels, Process};
 use self::vhost_user::VhostUserError;
-use crate::{ConsoleTail, Interrupted, Target, TargetCounters, TargetError};
+use crate::{ConsoleTail, Interrupted, Pass, Target, TargetCounters, TargetError};
 
 /// How long the kernel may take from its start to its connection to the NIC.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -317,15 +317,17 @@ impl KernelTarget {
 
 impl Target for KernelTarget {
     #[inline]
-    fn poll(&mut self) -> Result<Time, TargetError> {
+    fn poll(&mut self) -> Result<Pass, TargetError> {
         let now = self.clock.now();
-        let Some(port) = &mut self.port else { return Ok(now) };
+        let Some(port) = &mut self.port else { return Ok(Pass { at: now, worked: false }) };
+        let signals = port.interrupts.signals();
         let served = port.poll(&mut *self.nic, &self.clock, now);
         self.counters.accesses += served.accesses;
         self.counters.malformed += served.malformed;
         let interrupts: &mut dyn IntrLine = &mut port.interrupts;
         self.nic.poll(&mut Host { now, memory: &port.memory, interrupts });
-        Ok(now)
+        let worked = served.accesses > 0 || port.interrupts.signals() != signals;
+        Ok(Pass { at: now, worked })
     }
 
     fn housekeep(&mut self) -> Result<(), TargetError> {
