@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use warikomi_clock::{Seed, Span, read_tsc};
-use warikomi_inject::{Arrival, FrameBytes, LineRate, Plan};
+use warikomi_inject::{Arrival, FrameBytes, LineRate, Plan, Receiver};
 use warikomi_lab::inject::{Application, Injected, Progress, inject};
 use warikomi_lab::{GuestSettings, Session, SessionOptions};
 use warikomi_measure::RunDirectory;
@@ -48,7 +48,8 @@ pub(crate) struct Arguments {
 struct PlanArguments {
     /// Read all of this from a plan, such as the plan.toml of an earlier run
     #[arg(long, value_name = "FILE", conflicts_with_all =
-        ["size", "interval", "count", "packets_per_interrupt", "arrival", "seed", "line_rate"])]
+        ["size", "interval", "count", "packets_per_interrupt", "receiver", "arrival", "seed",
+        "line_rate"])]
     plan: Option<PathBuf>,
     /// Frame length without check sequence: 60 to 16379 bytes
     #[arg(long, value_name = "BYTES", default_value = "1500")]
@@ -62,6 +63,10 @@ struct PlanArguments {
     /// Packets that arrive together, for one interrupt
     #[arg(long, value_name = "N", default_value_t = 1)]
     packets_per_interrupt: u32,
+    /// How far packets are meant to go: to an application over UDP, or to the driver only, with an
+    /// EtherType that no protocol takes
+    #[arg(long, value_enum, default_value_t = ReceiverName::Application)]
+    receiver: ReceiverName,
     /// How arrivals are spread around the interval
     #[arg(long, value_enum, default_value_t = ArrivalName::Constant)]
     arrival: ArrivalName,
@@ -83,6 +88,12 @@ enum ArrivalName {
     Poisson,
 }
 
+#[derive(Clone, Copy, ValueEnum)]
+enum ReceiverName {
+    Application,
+    Driver,
+}
+
 impl PlanArguments {
     fn plan(&self) -> Result<Plan> {
         let mut plan = match &self.plan {
@@ -96,6 +107,10 @@ impl PlanArguments {
                 interval: self.interval,
                 count: self.count,
                 packets_per_interrupt: self.packets_per_interrupt,
+                receiver: match self.receiver {
+                    ReceiverName::Application => Receiver::Application,
+                    ReceiverName::Driver => Receiver::Driver,
+                },
                 arrival: match self.arrival {
                     ArrivalName::Constant => Arrival::Constant,
                     ArrivalName::Poisson => Arrival::Poisson,

@@ -32,6 +32,9 @@ const SEQUENCE_OFFSET: usize = PAYLOAD_OFFSET + 8;
 const SEQUENCE_BYTES: usize = 8;
 /// Where UDP's checksum is (RFC 768): the last two bytes of its header.
 const UDP_CHECKSUM_OFFSET: usize = PAYLOAD_OFFSET - 2;
+/// Where the EtherType is (IEEE 802.3, 3.2.6).
+const ETHER_TYPE_OFFSET: usize = 12;
+const LOCAL_EXPERIMENTAL: u16 = 0x88b5;
 /// As many hops as most systems start from; nothing on the way counts them.
 const TIME_TO_LIVE: u8 = 64;
 
@@ -96,6 +99,17 @@ impl FrameTemplate {
         debug_assert_eq!(bytes.len(), size_bytes);
         let base_fcs = fcs(&bytes);
         Ok(FrameTemplate { base_fcs, contribution: contributions(size_bytes), bytes })
+    }
+
+    /// The same frame with an EtherType that no protocol takes (IEEE 802, local experimental
+    /// EtherType 1): the target drops it right behind the driver.
+    #[must_use]
+    pub fn for_no_protocol(mut self) -> FrameTemplate {
+        self.bytes[ETHER_TYPE_OFFSET..ETHER_TYPE_OFFSET + 2]
+            .copy_from_slice(&LOCAL_EXPERIMENTAL.to_be_bytes());
+        self.bytes[SEQUENCE_OFFSET..SEQUENCE_OFFSET + SEQUENCE_BYTES].fill(0);
+        self.base_fcs = fcs(&self.bytes);
+        self
     }
 
     /// The frame with this sequence number.
@@ -164,6 +178,14 @@ mod tests {
     use proptest::prelude::*;
 
     const GUEST_MAC: [u8; 6] = [0x02, 0x57, 0x4b, 0, 0, 1];
+
+    #[test]
+    fn a_frame_for_no_protocol_keeps_its_length_and_its_check_sequence_right() {
+        let mut template = template(100).for_no_protocol();
+        let frame = template.frame(77);
+        assert_eq!((&frame.bytes[12..14], frame.bytes.len()), (&[0x88, 0xb5][..], 100));
+        assert_eq!(frame.fcs, fcs(frame.bytes));
+    }
 
     fn template(size_bytes: usize) -> FrameTemplate {
         FrameTemplate::new(&Addresses::to_guest(GUEST_MAC), size_bytes, 0x0102_0304).unwrap()

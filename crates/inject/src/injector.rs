@@ -4,7 +4,7 @@ use warikomi_clock::{Span, Time};
 use warikomi_nic::{Nic, RxOutcome};
 use warikomi_pci::{Host, Interrupt, IntrLine};
 
-use crate::{Addresses, FrameTemplate, Pacer, Plan, PlanError};
+use crate::{Addresses, FrameTemplate, Pacer, Plan, PlanError, Receiver};
 
 /// How late a burst may be before its deadline counts as missed: what one pass of a loop that
 /// also serves the target may take.
@@ -92,9 +92,13 @@ impl Injector {
         start: Time,
     ) -> Result<Injector, PlanError> {
         plan.validate()?;
+        let template = FrameTemplate::new(addresses, plan.size_bytes, run_id)?;
         Ok(Injector {
             pacer: Pacer::new(plan, start),
-            template: FrameTemplate::new(addresses, plan.size_bytes, run_id)?,
+            template: match plan.receiver {
+                Receiver::Application => template,
+                Receiver::Driver => template.for_no_protocol(),
+            },
             next: 0,
             count: plan.count,
             packets_per_interrupt: u64::from(plan.packets_per_interrupt),

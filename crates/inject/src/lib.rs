@@ -19,6 +19,6 @@ pub use injector::{DEFAULT_SLACK, Injection, Injector, Lateness, Recorder, Step}
 pub use pacing::Pacer;
 pub use plan::{
     Arrival, MAX_COUNT, MAX_DURATION, MAX_INTERVAL, MAX_PACKETS_PER_INTERRUPT, MAX_PLAN_TEXT_BYTES,
-    Plan, PlanError, Warmup,
+    Plan, PlanError, Receiver, Warmup,
 };
 pub use units::{FrameBytes, LineRate, ParseUnitError};

@@ -36,6 +36,17 @@ pub enum Arrival {
     Poisson,
 }
 
+/// How far packets are meant to go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Receiver {
+    /// To an application in the target, over UDP.
+    #[default]
+    Application,
+    /// To the driver: no protocol takes them, so that its speed is not the stack's.
+    Driver,
+}
+
 /// Packets that go before those that count, so that caches, page tables and branch predictors are
 /// as warm as they will be. They carry a run id of their own and are in no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,6 +83,8 @@ pub struct Plan {
     pub count: u64,
     /// Packets at each deadline.
     pub packets_per_interrupt: u32,
+    /// How far they are meant to go.
+    pub receiver: Receiver,
     /// When they arrive.
     pub arrival: Arrival,
     /// Where the randomness starts from; at most 2^63 - 1, the largest integer that TOML has.
@@ -91,6 +104,7 @@ impl Default for Plan {
             interval: Span::from_us(38),
             count: 1_000,
             packets_per_interrupt: 1,
+            receiver: Receiver::Application,
             arrival: Arrival::Constant,
             seed: Seed(1),
             line_rate_bps: None,
@@ -238,6 +252,7 @@ impl Plan {
             size_bytes: self.size_bytes,
             interval: self.warmup.interval,
             count: self.warmup.count,
+            receiver: self.receiver,
             seed: self.seed,
             warmup: Warmup { count: 0, interval: Span::ZERO },
             ..Plan::default()
@@ -322,6 +337,7 @@ mod tests {
                 interval: Span::from_ps(ps),
                 count,
                 packets_per_interrupt,
+                receiver: if count % 2 == 0 { Receiver::Driver } else { Receiver::Application },
                 arrival,
                 seed: Seed(seed),
                 line_rate_bps: line,

@@ -59,7 +59,7 @@ impl Success {
         let share = |packets: u64| packets as f64 / totals.injected as f64;
         (totals.injected > 0).then(|| Success {
             driver: share(totals.accepted),
-            end_to_end: Some(share(totals.delivered)),
+            end_to_end: (totals.unclaimed == 0).then(|| share(totals.delivered)),
         })
     }
 }

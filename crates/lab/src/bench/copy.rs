@@ -60,7 +60,7 @@ fn round(session: &mut Session, size: usize, interval: Span) -> Result<(f64, f64
     let target = &mut session.target;
     let clock = target.clock();
     let addresses = Addresses::to_guest(target.nic().0.mac_address());
-    let mut template = FrameTemplate::new(&addresses, size, 0)?;
+    let mut template = FrameTemplate::new(&addresses, size, 0)?.for_no_protocol();
     let ring = learn_ring(target, &mut template, interval)?;
     let overhead = reading_the_clock(&clock);
     let (mut injects, mut copies) = (Vec::new(), Vec::new());

@@ -1,7 +1,7 @@
 //! How fast the driver can go.
 
 use warikomi_clock::{Span, read_tsc};
-use warikomi_inject::Plan;
+use warikomi_inject::{Plan, Receiver};
 
 use super::{ROUNDS, median};
 use crate::Session;
@@ -17,8 +17,9 @@ const ENOUGH: f64 = 0.999;
 const PRECISION: f64 = 0.02;
 
 fn carry_out(session: &mut Session, plan: &Plan) -> Result<Injected, InjectError> {
-    let quiet = Application { socket_buffer_bytes: 1 << 20 };
-    inject(session, plan, quiet, read_tsc() as u32, &mut |_| ())
+    // The driver's speed, not the stack's.
+    let plan = Plan { receiver: Receiver::Driver, ..plan.clone() };
+    inject(session, &plan, Application::default(), read_tsc() as u32, &mut |_| ())
 }
 
 /// Frames that the driver accepts in a second when they come as fast as possible.

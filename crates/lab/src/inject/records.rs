@@ -1,7 +1,7 @@
 //! What the loop that injects writes down: everything preallocated, nothing that waits.
 
 use warikomi_clock::{Span, Time};
-use warikomi_inject::{Injection, Plan, Recorder};
+use warikomi_inject::{Injection, Plan, Receiver, Recorder};
 use warikomi_measure::{
     Distribution, Hiccups, IntervalRecorder, IntervalStats, Ledger, Outcome, Packet, Samples,
 };
@@ -37,7 +37,10 @@ pub(super) struct Records {
 impl Records {
     pub(super) fn new(plan: &Plan, base: RxCounters) -> Records {
         let requested = plan.comparable_interval();
-        let ledger = Ledger::new(plan.count);
+        let ledger = match plan.receiver {
+            Receiver::Application => Ledger::new(plan.count),
+            Receiver::Driver => Ledger::new(plan.count).without_application(),
+        };
         let live = (!ledger.is_detailed()).then(|| Live {
             injected: IntervalRecorder::new(requested),
             inject_time: Samples::new(),

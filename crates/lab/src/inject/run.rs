@@ -6,7 +6,8 @@ use warikomi_clock::{Span, Time};
 use warikomi_guest::answers::ReceiveTotals;
 use warikomi_guest::commands::{Counters, ReceiveRuns, ReceiveStart, ReceiveStatus, ReceiveStop};
 use warikomi_inject::{
-    Addresses, HEADER_BYTES, Injector, Lateness, PAYLOAD_OFFSET, Plan, Step, UDP_PORT,
+    Addresses, HEADER_BYTES, Injector, Lateness, PAYLOAD_OFFSET, Plan, Receiver, Step,
+    UDP_PORT,
 };
 use warikomi_measure::Delivery;
 use warikomi_nic::RxCounters;
@@ -59,7 +60,10 @@ pub(super) fn carry_out(
 ) -> Result<Finished, InjectError> {
     let target = &mut session.target;
     let addresses = Addresses::to_guest(target.nic().0.mac_address());
-    start_application(target, plan, application, run_id)?;
+    let listened = plan.receiver == Receiver::Application;
+    if listened {
+        start_application(target, plan, application, run_id)?;
+    }
     if let Some(warmup) = plan.warmup_plan() {
         let mut injector = Injector::new(&warmup, &addresses, !run_id, target.clock().now())?;
         let mut ignored = Records::new(&warmup, rx_counters(target));
@@ -80,7 +84,8 @@ pub(super) fn carry_out(
     let sent = target.counters().since(&sent_before);
     let stolen_percent = session.stolen_percent();
     let target = &mut session.target;
-    let received = stop_application(target, &mut records)?;
+    let received =
+        if listened { stop_application(target, &mut records)? } else { ReceiveTotals::default() };
     target.nic().0.wire().finish().map_err(InjectError::Wire)?;
     let counted = driver_received(target)?.saturating_sub(driver_before);
     records.ledger.driver_counter(counted);

@@ -93,6 +93,8 @@ pub enum Fate {
     DmaError,
     /// On the ring, and the driver never took it.
     LostOnRing,
+    /// The driver took it, and nobody else was meant to.
+    Unclaimed,
     /// The driver took it, and it never reached the application.
     LostInStack,
     /// It reached the application.
@@ -159,6 +161,12 @@ impl Ledger {
             driver_counter: None,
             contradictions: Contradictions::default(),
         }
+    }
+
+    /// No application is meant to receive these packets: the driver is where they end.
+    #[must_use]
+    pub fn without_application(self) -> Ledger {
+        Ledger { states: self.states.without_application(), ..self }
     }
 
     /// Whether the times of each packet are kept.

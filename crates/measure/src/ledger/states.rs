@@ -56,12 +56,18 @@ impl From<Outcome> for State {
 pub(super) struct States {
     halves: Vec<u8>,
     len: u64,
+    /// What becomes of a packet that the driver accepted and no application received.
+    accepted: Fate,
 }
 
 impl States {
     pub(super) fn new(len: u64) -> States {
         let both = State::NotInjected as u8 * 0x11;
-        States { halves: vec![both; len.div_ceil(2) as usize], len }
+        States { halves: vec![both; len.div_ceil(2) as usize], len, accepted: Fate::LostInStack }
+    }
+
+    pub(super) fn without_application(self) -> States {
+        States { accepted: Fate::Unclaimed, ..self }
     }
 
     pub(super) fn len(&self) -> u64 {
@@ -107,7 +113,7 @@ impl States {
             State::NotReceiving => Fate::NotReceiving,
             State::DmaError => Fate::DmaError,
             State::OnRing | State::Abandoned => Fate::LostOnRing,
-            State::Accepted => Fate::LostInStack,
+            State::Accepted => self.accepted,
         }
     }
 }

@@ -199,6 +199,21 @@ fn apply(ledger: &mut Ledger, event: &Event) {
     }
 }
 
+#[test]
+fn without_an_application_the_driver_is_the_end() {
+    let mut ledger = Ledger::new(2).without_application();
+    for sequence in 0..2 {
+        let at = Time::from_ps(sequence);
+        let took = Span::ZERO;
+        let outcome = Outcome::OnRing;
+        ledger.injected(&Packet { sequence, planned: at, injected: at, took, outcome });
+    }
+    ledger.progress(1, 0, Time::from_ps(5));
+    let totals = ledger.totals();
+    assert_eq!((totals.accepted, totals.unclaimed, totals.lost_on_ring), (1, 1, 1));
+    assert!(totals.adds_up() && ledger.check().is_ok());
+}
+
 proptest! {
     #[test]
     fn the_columns_always_add_up(planned in 0u64..50, events in events()) {

@@ -8,8 +8,8 @@ use super::states::States;
 /// What became of a run's packets, counted.
 ///
 /// `planned` = `injected` + `not_injected`;
-/// `injected` = `no_descriptor` + `filtered` + `dma_error` + `delivered` + `lost`;
-/// `accepted` = `delivered` + `lost_in_stack`; `lost` = `lost_on_ring` + `lost_in_stack`.
+/// `injected` = `no_descriptor` + `filtered` + `dma_error` + `delivered` + `unclaimed` + `lost`;
+/// `accepted` = `delivered` + `unclaimed` + `lost_in_stack`; `lost` = `lost_on_ring` + `lost_in_stack`.
 /// [`Totals::adds_up`] says whether it is so, which matters where the figures come from a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
@@ -33,7 +33,10 @@ pub struct Totals {
     pub accepted: u64,
     /// Received by the application.
     pub delivered: u64,
-    /// Put on the ring by the NIC and not received by the application.
+    /// Accepted by the driver, and meant for no application.
+    #[serde(default)]
+    pub unclaimed: u64,
+    /// Put on the ring by the NIC, and not received by the application that it was meant for.
     pub lost: u64,
     /// Of `lost`: never accepted by the driver.
     #[serde(default)]
@@ -119,6 +122,7 @@ impl Totals {
                 Fate::NotReceiving => &mut totals.not_receiving,
                 Fate::DmaError => &mut totals.dma_error,
                 Fate::LostOnRing => &mut totals.lost_on_ring,
+                Fate::Unclaimed => &mut totals.unclaimed,
                 Fate::LostInStack => &mut totals.lost_in_stack,
                 Fate::Delivered => &mut totals.delivered,
             };
@@ -127,7 +131,7 @@ impl Totals {
         totals.filtered += totals.not_receiving;
         totals.injected = totals.planned - totals.not_injected;
         totals.lost = totals.lost_on_ring + totals.lost_in_stack;
-        totals.accepted = totals.delivered + totals.lost_in_stack;
+        totals.accepted = totals.delivered + totals.unclaimed + totals.lost_in_stack;
         totals
     }
 
@@ -137,16 +141,18 @@ impl Totals {
 
     /// Packets that went on the ring.
     pub fn on_ring(&self) -> u64 {
-        self.delivered.saturating_add(self.lost)
+        self.delivered.saturating_add(self.unclaimed).saturating_add(self.lost)
     }
 
     /// Whether every packet is in exactly one column.
     pub fn adds_up(&self) -> bool {
         let sum = |columns: &[u64]| columns.iter().try_fold(0u64, |sum, &n| sum.checked_add(n));
-        let leaves = [self.no_descriptor, self.filtered, self.dma_error, self.delivered, self.lost];
+        let missed = [self.no_descriptor, self.filtered, self.dma_error];
+        let leaves = [sum(&missed), Some(self.delivered), Some(self.unclaimed), Some(self.lost)];
+        let leaves: Option<Vec<u64>> = leaves.into_iter().collect();
         sum(&[self.injected, self.not_injected]) == Some(self.planned)
-            && sum(&leaves) == Some(self.injected)
-            && sum(&[self.delivered, self.lost_in_stack]) == Some(self.accepted)
+            && leaves.and_then(|leaves| sum(&leaves)) == Some(self.injected)
+            && sum(&[self.delivered, self.unclaimed, self.lost_in_stack]) == Some(self.accepted)
             && sum(&[self.lost_on_ring, self.lost_in_stack]) == Some(self.lost)
             && self.not_receiving <= self.filtered
     }

@@ -80,9 +80,11 @@ fn packets(ledger: &Totals) -> Vec<TableRow> {
         row("  filtered", ledger.filtered),
         row("  DMA error", ledger.dma_error),
         row("  accepted by the driver", ledger.accepted),
-        row("  delivered to the application", ledger.delivered),
-        row("  lost", ledger.lost),
     ];
+    if ledger.unclaimed == 0 {
+        rows.push(row("  delivered to the application", ledger.delivered));
+    }
+    rows.push(row("  lost", ledger.lost));
     if ledger.lost > 0 {
         rows.push(row("    on the ring, never taken", ledger.lost_on_ring));
         rows.push(row("    behind the driver", ledger.lost_in_stack));
