@@ -111,11 +111,13 @@ impl Found {
 /// The newest package, or the one named.
 fn newest(packages: &Path, version: Option<&str>) -> Result<Found> {
     let mut archives: Vec<(Vec<u32>, String, PathBuf)> = Vec::new();
-    for entry in fs::read_dir(packages).into_iter().flatten().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let stem = name.strip_prefix("linux-source-").and_then(|s| s.strip_suffix(".tar.xz"));
-        if let Some(version) = stem {
-            archives.push((numbers(version), version.to_owned(), entry.path()));
+    for path in entries(packages) {
+        // Debian puts the archive there, Ubuntu into a directory of the same name.
+        let inside = if path.is_dir() && has_our_name(&path) { entries(&path) } else { vec![path] };
+        for path in inside {
+            if let Some(version) = archived_version(&path) {
+                archives.push((numbers(&version), version, path));
+            }
         }
     }
     archives.sort();
@@ -127,6 +129,21 @@ fn newest(packages: &Path, version: Option<&str>) -> Result<Found> {
         Some((_, version, path)) => Ok(Found::Archive { path, version }),
         None => Err(KernelError::NoSource { version: version.map(str::to_owned), installed }),
     }
+}
+
+fn entries(directory: &Path) -> Vec<PathBuf> {
+    fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+}
+
+fn has_our_name(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("linux-source-"))
+}
+
+/// The version that the archive's name states; `None` if it is not one.
+fn archived_version(path: &Path) -> Option<String> {
+    let name = path.file_name()?.to_string_lossy();
+    let (version, compression) = name.strip_prefix("linux-source-")?.rsplit_once(".tar.")?;
+    ["xz", "bz2", "gz"].contains(&compression).then(|| version.to_owned())
 }
 
 /// `6.12` is newer than `6.9`.
@@ -145,7 +162,7 @@ fn unpack(archive: &Path, into: &Path, runner: &mut Runner<'_>) -> Result<PathBu
         .tempdir_in(parent)
         .at("make a directory in", parent)?;
     let mut tar = Command::new(tools::find("tar").unwrap_or_else(|| "tar".into()));
-    tar.env("LC_ALL", "C").args(["--extract", "--xz", "--strip-components=1", "--wildcards"]);
+    tar.env("LC_ALL", "C").args(["--extract", "--strip-components=1", "--wildcards"]);
     for pattern in LEFT_OUT {
         tar.arg(format!("--exclude={pattern}"));
     }
@@ -207,8 +224,15 @@ mod tests {
         };
         assert_eq!(version(None), "6.12");
         assert_eq!(version(Some("6.9")), "6.9");
+        let ubuntu = directory.path().join("linux-source-6.14.0");
+        fs::create_dir(&ubuntu).unwrap();
+        fs::write(ubuntu.join("linux-source-6.14.0.tar.bz2"), "").unwrap();
+        assert_eq!(version(None), "6.14.0");
         let error = newest(directory.path(), Some("6.1")).unwrap_err().to_string();
-        assert!(error.contains("linux-source-6.1") && error.contains("6.9, 6.12"), "{error}");
+        assert!(
+            error.contains("linux-source-6.1") && error.contains("6.9, 6.12, 6.14.0"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -64,8 +64,7 @@ fn build_kernel(arguments: &BuildArguments, interrupted: &Interrupted) -> Result
         None => Source::Distribution { version: arguments.version.clone() },
     };
     let drivers = if arguments.builtin { DriverMode::BuiltIn } else { DriverMode::Module };
-    let options =
-        BuildOptions { source, drivers, jobs: arguments.jobs, force: arguments.force };
+    let options = BuildOptions { source, drivers, jobs: arguments.jobs, force: arguments.force };
     let image = build_with_bar(&options, interrupted)?;
     println!(
         "Linux {} is ready ({}): {}",

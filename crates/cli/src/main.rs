@@ -70,8 +70,7 @@ fn main() -> ExitCode {
 
 fn fail(error: &anyhow::Error) -> ExitCode {
     eprintln!("warikomi: {error:#}");
-    let interrupted = error
-        .chain()
-        .any(|cause| matches!(cause.downcast_ref(), Some(TargetError::Interrupted)));
+    let interrupted =
+        error.chain().any(|cause| matches!(cause.downcast_ref(), Some(TargetError::Interrupted)));
     ExitCode::from(if interrupted { EXIT_INTERRUPTED } else { 1 })
 }

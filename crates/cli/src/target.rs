@@ -7,7 +7,7 @@ use clap::Args;
 use clap::builder::BoolishValueParser;
 use tempfile::TempDir;
 use warikomi_clock::Span;
-use warikomi_kernel::{Cache, DriverPlace, inspect, initramfs_for};
+use warikomi_kernel::{Cache, DriverPlace, initramfs_for, inspect};
 use warikomi_lab::{GuestSettings, SessionOptions};
 
 /// The least memory that a kernel with its rings and socket buffers is at ease in.
@@ -99,9 +99,8 @@ impl TargetArguments {
         if let Some(model) = &self.model {
             return Ok(model.clone());
         }
-        let drives = |model: &&&warikomi_nic::ModelInfo| {
-            model.linux_drivers.contains(&self.driver.as_str())
-        };
+        let drives =
+            |model: &&&warikomi_nic::ModelInfo| model.linux_drivers.contains(&self.driver.as_str());
         match warikomi_nic::MODELS.iter().find(drives) {
             Some(model) => Ok(model.name.to_owned()),
             None => bail!(

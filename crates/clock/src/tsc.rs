@@ -99,10 +99,12 @@ impl TscClock {
 /// the operating system's own choice of the TSC as its clock source is taken as proof.
 fn has_invariant_tsc() -> bool {
     let extended = core::arch::x86_64::__cpuid(0x8000_0000).eax;
-    let told = extended >= 0x8000_0007
-        && core::arch::x86_64::__cpuid(0x8000_0007).edx & (1 << 8) != 0;
-    told || std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource")
-        .is_ok_and(|source| matches!(source.trim(), "tsc" | "kvm-clock"))
+    let told =
+        extended >= 0x8000_0007 && core::arch::x86_64::__cpuid(0x8000_0007).edx & (1 << 8) != 0;
+    told || std::fs::read_to_string(
+        "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+    )
+    .is_ok_and(|source| matches!(source.trim(), "tsc" | "kvm-clock"))
 }
 
 /// The pair of readings with the shortest time between them, of 32 tries.

@@ -211,10 +211,8 @@ fn bind(target: &mut KernelTarget, options: &SessionOptions) -> Result<DriverOri
         }
         other => other,
     };
-    let load = LoadDriver {
-        name: options.driver.clone(),
-        params: options.driver_parameters.clone(),
-    };
+    let load =
+        LoadDriver { name: options.driver.clone(), params: options.driver_parameters.clone() };
     let loaded = target.ask(load, BIND_TIMEOUT).map_err(not_bound)?;
     let wait = WaitInterface {
         driver: options.driver.clone(),

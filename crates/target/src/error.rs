@@ -180,9 +180,7 @@ pub enum TargetError {
 
 impl TargetError {
     /// Wraps an operating system error with what was being done.
-    pub(crate) fn system(
-        what: &'static str,
-    ) -> impl FnOnce(std::io::Error) -> TargetError {
+    pub(crate) fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> TargetError {
         move |error| TargetError::System { what, error }
     }
 

@@ -86,7 +86,7 @@ pub(super) fn memory_directory() -> Finding {
             "sudo mount -o remount,exec /dev/shm",
         );
     }
-    let free_mb = stat.blocks_available() as u64 * stat.fragment_size() as u64 / (1 << 20);
+    let free_mb = stat.blocks_available() * stat.fragment_size() / (1 << 20);
     if free_mb < WANTED_MB {
         return Finding::bad(
             SUBJECT,

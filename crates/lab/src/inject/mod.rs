@@ -107,8 +107,7 @@ fn describe(session: &Session, plan: &Plan, finished: &run::Finished) -> RunResu
     result.inject_ns = records.inject_times();
     result.interrupts =
         Some(Interrupts { raised: *raised, handled: *handled, resignalled: sent.resignalled });
-    result.hiccups =
-        Some(Hiccupping { support: Some(records.hiccups.summary()), target: None });
+    result.hiccups = Some(Hiccupping { support: Some(records.hiccups.summary()), target: None });
     result.per_packet_times = records.ledger.is_detailed();
     result.ledger = Some(totals);
     result.warnings = warnings(&result, &Thresholds::default());

@@ -6,8 +6,7 @@ use warikomi_clock::{Span, Time};
 use warikomi_guest::answers::ReceiveTotals;
 use warikomi_guest::commands::{Counters, ReceiveRuns, ReceiveStart, ReceiveStatus, ReceiveStop};
 use warikomi_inject::{
-    Addresses, HEADER_BYTES, Injector, Lateness, PAYLOAD_OFFSET, Plan, Receiver, Step,
-    UDP_PORT,
+    Addresses, HEADER_BYTES, Injector, Lateness, PAYLOAD_OFFSET, Plan, Receiver, Step, UDP_PORT,
 };
 use warikomi_measure::Delivery;
 use warikomi_nic::RxCounters;

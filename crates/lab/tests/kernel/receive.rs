@@ -64,10 +64,7 @@ fn poisson_arrivals_and_a_slow_line_lose_nothing() {
     let mut session = session("sink");
     let poisson = Plan { arrival: Arrival::Poisson, ..plan(700, Span::from_us(60), 2_000) };
     assert_eq!(injected(&mut session, &poisson).ledger.totals().accepted, 2_000);
-    let line = Plan {
-        line_rate_bps: Some(100_000_000),
-        ..plan(1500, Span::ZERO, 1_000)
-    };
+    let line = Plan { line_rate_bps: Some(100_000_000), ..plan(1500, Span::ZERO, 1_000) };
     let run = injected(&mut session, &line);
     assert_eq!(run.ledger.totals().accepted, 1_000);
     let bps = run.result.throughput_bps.unwrap();
@@ -132,6 +129,9 @@ fn a_guest_with_much_memory_is_ready_in_time() {
     let mut options = options();
     options.memory_mb = 1024;
     let mut session = try_session(&options, "sink").unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(injected(&mut session, &plan(60, Span::from_us(50), 100)).ledger.totals().delivered, 100);
+    assert_eq!(
+        injected(&mut session, &plan(60, Span::from_us(50), 100)).ledger.totals().delivered,
+        100
+    );
     session.stop().unwrap();
 }

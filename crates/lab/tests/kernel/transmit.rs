@@ -78,7 +78,8 @@ fn a_vlan_tag_goes_out() {
     let vlan = VlanAdd { interface: None, vlan: 7, address_cidr: "10.9.7.1/24".into() };
     session.target.ask(vlan, Duration::ZERO).unwrap();
     let before = session.target.nic().0.wire().counters().tx_frames;
-    let tagged = Transmit { destination: "10.9.7.2:5002".into(), vlan: Some(7), ..transmit(10, 200) };
+    let tagged =
+        Transmit { destination: "10.9.7.2:5002".into(), vlan: Some(7), ..transmit(10, 200) };
     session.target.ask(tagged, Duration::from_secs(5)).unwrap();
     wait_until(&mut session, "a frame is on the wire", |session| {
         session.target.nic().0.wire().counters().tx_frames > before

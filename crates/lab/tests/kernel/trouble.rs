@@ -120,11 +120,9 @@ fn a_link_that_stays_down_is_an_error() {
 
 #[test]
 fn the_targets_directory_goes_with_it() {
-    let ours = |entry: &std::fs::DirEntry| {
-        entry.file_name().to_string_lossy().starts_with("warikomi-")
-    };
-    let count =
-        || std::fs::read_dir(Path::new("/dev/shm")).unwrap().flatten().filter(ours).count();
+    let ours =
+        |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with("warikomi-");
+    let count = || std::fs::read_dir(Path::new("/dev/shm")).unwrap().flatten().filter(ours).count();
     let before = count();
     let session = session("sink");
     assert_eq!(count(), before + 1);

@@ -14,7 +14,8 @@ pub fn rows(result: &RunResult, style: Style) -> String {
     let target = &result.target;
     page.heading(&format!("{}: {} on {}", result.experiment, target.driver, target.model));
     let rows = result.rows.as_deref().unwrap_or_default();
-    let names: Vec<&str> = rows.first().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
+    let names: Vec<&str> =
+        rows.first().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
     let header: Vec<String> = names.iter().map(|name| title(name)).collect();
     let header: Vec<&str> = header.iter().map(String::as_str).collect();
     let cells = |row: &serde_json::Map<String, Value>| {

@@ -178,7 +178,8 @@ fn perform(access: Access<'_>, nic: &mut dyn Nic, host: &mut Host<'_>, reply: &m
         Access::ConfigRead { offset, len } => {
             for (at, width) in pieces(u64::from(offset), len) {
                 let value = nic.config_read(offset.wrapping_add(at as u16), width);
-                reply[at..at + width.bytes()].copy_from_slice(&value.to_le_bytes()[..width.bytes()]);
+                reply[at..at + width.bytes()]
+                    .copy_from_slice(&value.to_le_bytes()[..width.bytes()]);
             }
             len
         }
@@ -192,7 +193,8 @@ fn perform(access: Access<'_>, nic: &mut dyn Nic, host: &mut Host<'_>, reply: &m
         Access::BarRead { bar, offset, len } => {
             for (at, width) in pieces(offset, len) {
                 let value = nic.bar_read(host, bar, offset.wrapping_add(at as u64), width);
-                reply[at..at + width.bytes()].copy_from_slice(&value.to_le_bytes()[..width.bytes()]);
+                reply[at..at + width.bytes()]
+                    .copy_from_slice(&value.to_le_bytes()[..width.bytes()]);
             }
             len
         }
@@ -228,7 +230,8 @@ fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (usize, Width)> {
         let width = match Width::from_bytes(left) {
             Some(whole) if at == 0 => whole,
             _ => [Width::B8, Width::B4, Width::B2, Width::B1].into_iter().find(|width| {
-                width.bytes() <= left && offset.wrapping_add(at as u64) % width.bytes() as u64 == 0
+                width.bytes() <= left
+                    && offset.wrapping_add(at as u64).is_multiple_of(width.bytes() as u64)
             })?,
         };
         if left == 0 {

@@ -132,7 +132,8 @@ impl InterruptQueue {
     }
 
     fn look_for_returned_buffers(&mut self) {
-        let Ok(index) = self.queue.avail_idx(self.memory.regions(), std::sync::atomic::Ordering::Acquire)
+        let Ok(index) =
+            self.queue.avail_idx(self.memory.regions(), std::sync::atomic::Ordering::Acquire)
         else {
             return;
         };

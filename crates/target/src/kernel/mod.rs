@@ -137,9 +137,10 @@ impl KernelTarget {
         let name = command_name(&request);
         self.agent.send(&Envelope::new(id, request).to_line());
         let within = allowance + ANSWER_TIMEOUT;
-        let response = self.wait_until(within, |target| target.agent.answer(id))?.ok_or_else(
-            || TargetError::Silent { command: name.clone(), within, console: self.console() },
-        )?;
+        let response =
+            self.wait_until(within, |target| target.agent.answer(id))?.ok_or_else(|| {
+                TargetError::Silent { command: name.clone(), within, console: self.console() }
+            })?;
         let refused = |target: &Self, message: String| TargetError::Refused {
             command: name.clone(),
             message,
@@ -201,7 +202,8 @@ impl KernelTarget {
 
     fn attach(&mut self) -> Result<(), TargetError> {
         self.accept()?;
-        let attached = self.wait_until(ATTACH_TIMEOUT, |target| target.port.as_ref().map(|_| ()))?;
+        let attached =
+            self.wait_until(ATTACH_TIMEOUT, |target| target.port.as_ref().map(|_| ()))?;
         attached.ok_or_else(|| TargetError::NotAttached {
             within: ATTACH_TIMEOUT,
             console: self.console(),
@@ -234,10 +236,8 @@ impl KernelTarget {
 
     fn wait_ready(&mut self) -> Result<Ready, TargetError> {
         let ready = self.wait_until(READY_TIMEOUT, |target| target.agent.ready().cloned())?;
-        ready.ok_or_else(|| TargetError::NotReady {
-            within: READY_TIMEOUT,
-            console: self.console(),
-        })
+        ready
+            .ok_or_else(|| TargetError::NotReady { within: READY_TIMEOUT, console: self.console() })
     }
 
     /// Answers vhost-user requests, and takes new queues into use.
@@ -301,11 +301,8 @@ impl KernelTarget {
     }
 
     fn power_on(&mut self) {
-        let mut host = Host {
-            now: self.clock.now(),
-            memory: &self.nothing,
-            interrupts: &mut self.nowhere,
-        };
+        let mut host =
+            Host { now: self.clock.now(), memory: &self.nothing, interrupts: &mut self.nowhere };
         self.nic.power_on(&mut host);
     }
 

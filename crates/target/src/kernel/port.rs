@@ -151,8 +151,7 @@ mod tests {
             let (signals, call) = Signals::pipe();
             let kick = EventFd::from_flags(EfdFlags::EFD_CLOEXEC).unwrap();
             let kick = File::from(std::os::fd::OwnedFd::from(kick));
-            let command_queue =
-                CommandQueue::new(commands.device_side(), None, &commands.memory);
+            let command_queue = CommandQueue::new(commands.device_side(), None, &commands.memory);
             let interrupt_queue =
                 InterruptQueue::new(interrupts.device_side(), call, interrupts.memory.clone());
             let port = Port::new(

@@ -250,7 +250,7 @@ fn listen(socket: &Path) -> Result<UnixListener, TargetError> {
 fn check_space(dir: &Path, memory_mb: u64) -> Result<(), TargetError> {
     let stat = nix::sys::statvfs::statvfs(dir)
         .map_err(TargetError::errno("cannot look at /dev/shm, where the target's memory goes"))?;
-    let have_mb = stat.blocks_available() as u64 * stat.fragment_size() as u64 / (1 << 20);
+    let have_mb = stat.blocks_available() * stat.fragment_size() / (1 << 20);
     let need_mb = memory_mb + SLACK_MB;
     if have_mb >= need_mb {
         return Ok(());
