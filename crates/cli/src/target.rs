@@ -1,6 +1,6 @@
 //! Flags that say which driver runs where; shared by every experiment.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -112,7 +112,7 @@ impl TargetArguments {
     }
 
     /// A kernel of the user's own: it must be fit, and needs an initramfs with our agent.
-    fn own_kernel(&self, path: &PathBuf) -> Result<(PathBuf, PathBuf, Option<TempDir>)> {
+    fn own_kernel(&self, path: &Path) -> Result<(PathBuf, PathBuf, Option<TempDir>)> {
         let kernel = inspect(path)?;
         kernel.check()?;
         if !kernel.drivers.contains_key(&self.driver) {
