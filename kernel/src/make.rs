@@ -63,6 +63,13 @@ impl Cancel {
     }
 }
 
+impl From<Arc<AtomicBool>> for Cancel {
+    /// A flag that somebody else sets.
+    fn from(flag: Arc<AtomicBool>) -> Self {
+        Cancel(flag)
+    }
+}
+
 /// Runs steps one after another, all into one log.
 pub(crate) struct Runner<'a> {
     log: File,

@@ -130,8 +130,8 @@ impl PlanArguments {
 
 pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<ExitCode> {
     let plan = arguments.plan.plan()?;
-    let wire = arguments.wire.build().context("cannot set up the wire")?;
     let mut prepared = arguments.target.prepare()?;
+    let wire = arguments.wire.build().context("cannot set up the wire")?;
     defer_nothing_when_paced(&mut prepared.options, &plan);
 
     let waiting = Cleared(output::waiting());
@@ -144,12 +144,13 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
     let injected = with_bar(&mut session, &plan, application)?;
     session.stop()?;
 
-    let directory = save(&arguments.runs, &plan, &injected)?;
+    // First to the user: a disk may be full.
     if arguments.json {
         print!("{}", injected.result.to_json());
     } else {
         print!("{}", terminal::inject(&injected.result, output::style()));
     }
+    let directory = save(&arguments.runs, &plan, &injected)?;
     eprintln!("kept in {}", directory.path().display());
     injected.check()?;
     Ok(ExitCode::SUCCESS)

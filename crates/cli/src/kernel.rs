@@ -76,13 +76,9 @@ fn build_kernel(arguments: &BuildArguments, interrupted: &Interrupted) -> Result
 }
 
 fn build_with_bar(options: &BuildOptions, interrupted: &Interrupted) -> Result<Image> {
-    let cancel = Cancel::new();
+    let cancel = Cancel::from(interrupted.flag());
     let bar = Cleared(bar("{bar:32} {percent:>3}% {elapsed} (about {eta} left) {wide_msg}"));
-    let watcher = cancel.clone();
     let image = build(&Cache::of_this_user()?, options, &cancel, &mut |progress| {
-        if interrupted.is_set() {
-            watcher.cancel();
-        }
         bar.0.set_length(u64::from(progress.total));
         bar.0.set_position(u64::from(progress.done));
         bar.0.set_message(progress.what.to_owned());

@@ -10,6 +10,7 @@ mod target;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use warikomi_kernel::KernelError;
 use warikomi_target::{Interrupted, TargetError};
 
 /// A NIC laboratory without the NIC.
@@ -70,7 +71,9 @@ fn main() -> ExitCode {
 
 fn fail(error: &anyhow::Error) -> ExitCode {
     eprintln!("warikomi: {error:#}");
-    let interrupted =
-        error.chain().any(|cause| matches!(cause.downcast_ref(), Some(TargetError::Interrupted)));
+    let interrupted = error.chain().any(|cause| {
+        matches!(cause.downcast_ref(), Some(TargetError::Interrupted))
+            || matches!(cause.downcast_ref(), Some(KernelError::Cancelled))
+    });
     ExitCode::from(if interrupted { EXIT_INTERRUPTED } else { 1 })
 }

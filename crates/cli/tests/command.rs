@@ -109,6 +109,30 @@ fn a_run_prints_json_and_keeps_its_directory() {
     assert_eq!(again["plan"], result["plan"]);
 }
 
+#[test]
+fn the_support_side_stays_within_64_mb_beyond_what_it_shares() {
+    let runs = tempfile::tempdir().unwrap();
+    let runs = runs.path().to_str().unwrap();
+    // The largest run whose times are kept one by one.
+    let mut child =
+        warikomi(&["inject", "--count", "1000000", "--interval", "4us", "--runs", runs])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+    let mut largest_kb = 0;
+    while child.try_wait().unwrap().is_none() {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        let kb = |name: &str| -> u64 {
+            let line = status.lines().find(|line| line.starts_with(name));
+            line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok()).unwrap_or(0)
+        };
+        largest_kb = largest_kb.max(kb("RssAnon:") + kb("RssFile:"));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(largest_kb > 0 && largest_kb <= 64 * 1024, "{largest_kb} KB");
+}
+
 /// A run that would take minutes, once its kernel is up.
 fn long_run(runs: &Path) -> std::process::Child {
     let child = warikomi(&["inject", "--count", "10000000", "--runs", runs.to_str().unwrap()])

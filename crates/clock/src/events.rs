@@ -56,6 +56,15 @@ impl<T> EventQueue<T> {
         self.heap.push(Reverse(Entry { at, sequence, event }));
     }
 
+    /// Adds an event that is due at `at`, in place of any equal one.
+    pub fn reschedule(&mut self, at: Time, event: T)
+    where
+        T: PartialEq,
+    {
+        self.heap.retain(|entry| entry.0.event != event);
+        self.schedule(at, event);
+    }
+
     /// When the first event is due; [`Time::NEVER`] if there is none.
     #[inline]
     pub fn next_due(&self) -> Time {
@@ -107,6 +116,15 @@ mod tests {
             }
             prop_assert_eq!(seen, expected);
         }
+    }
+
+    #[test]
+    fn an_event_that_is_rescheduled_comes_once() {
+        let mut queue = EventQueue::new();
+        for ps in [30, 10, 20] {
+            queue.reschedule(Time::from_ps(ps), "moved");
+        }
+        assert_eq!((queue.len(), queue.next_due()), (1, Time::from_ps(20)));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use warikomi_guest::commands::{Configure, LinkUp, LoadDriver, Neighbour, WaitInt
 use warikomi_inject::{GUEST_IP, NETWORK_IP, NETWORK_MAC};
 use warikomi_measure::{CpuTimes, Machine, TargetInfo};
 use warikomi_nic::wire::Wire;
-use warikomi_target::cores::{self, Cores};
+use warikomi_target::cores::{Cores, Pinned};
 use warikomi_target::kernel::{KernelTarget, LaunchOptions};
 use warikomi_target::{Interrupted, Target, TargetError};
 
@@ -108,6 +108,7 @@ pub struct Session {
     pub machine: Machine,
     cores: Cores,
     cpu_before: Option<CpuTimes>,
+    _pinned: Pinned,
 }
 
 impl Session {
@@ -129,8 +130,9 @@ impl Session {
         let nic = warikomi_nic::by_name(model.name, wire)
             .ok_or_else(|| SessionError::UnknownModel { name: options.model.clone() })?;
         let clock = TscClock::calibrate()?;
-        let cores = Cores::choose().map_err(SessionError::Cores)?;
-        cores::pin_current_thread(cores.support).map_err(SessionError::Cores)?;
+        let machine = Machine::read();
+        let cores = Cores::choose(&machine.isolated_cores).map_err(SessionError::Cores)?;
+        let pinned = Pinned::to(cores.support).map_err(SessionError::Cores)?;
         let launch = LaunchOptions {
             kernel: options.kernel.clone(),
             initramfs: options.initramfs.clone(),
@@ -151,8 +153,13 @@ impl Session {
             kernel: Some(ready.kernel_release),
             settings,
         };
-        let machine = describe_machine(cores, &clock);
-        Ok(Session { target, info, machine, cores, cpu_before: None })
+        let machine = Machine {
+            support_cores: vec![cores.support as u32],
+            target_cores: vec![cores.target as u32],
+            tsc_hz: Some(clock.ticks_per_second()),
+            ..machine
+        };
+        Ok(Session { target, info, machine, cores, cpu_before: None, _pinned: pinned })
     }
 
     /// Starts counting the time that the host steals.
@@ -193,15 +200,6 @@ fn known_model(name: &str) -> Result<&'static warikomi_nic::ModelInfo, SessionEr
 
 fn core_numbers(cores: Cores) -> [u32; 2] {
     [cores.support as u32, cores.target as u32]
-}
-
-fn describe_machine(cores: Cores, clock: &TscClock) -> Machine {
-    Machine {
-        support_cores: vec![cores.support as u32],
-        target_cores: vec![cores.target as u32],
-        tsc_hz: Some(clock.ticks_per_second()),
-        ..Machine::read()
-    }
 }
 
 fn bind(target: &mut KernelTarget, options: &SessionOptions) -> Result<DriverOrigin, TargetError> {

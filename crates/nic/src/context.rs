@@ -9,14 +9,7 @@ pub struct NicContext<'a> {
     pub(crate) now: Time,
     pub(crate) memory: &'a dyn warikomi_pci::DmaMemory,
     pub(crate) line: &'a mut dyn warikomi_pci::IntrLine,
-    pub(crate) command: Command,
-    pub(crate) msi: MsiState,
-    pub(crate) interrupt: &'a mut InterruptState,
-    pub(crate) timers: &'a mut EventQueue<u32>,
-    pub(crate) wire: &'a mut dyn Wire,
-    pub(crate) probe: &'a mut Probe,
-    pub(crate) dma_errors: &'a mut u64,
-    pub(crate) master_abort: &'a mut bool,
+    pub(crate) own: ContextParts<'a>,
 }
 
 impl<'a> NicContext<'a> {
@@ -81,26 +74,32 @@ impl<'a> NicContext<'a> {
     /// Sends a frame, without check sequence, down the wire.
     #[inline]
     pub fn frame_tx(&mut self, frame: &[u8]) {
-        self.wire.transmit(self.now, frame);
+        self.own.wire.transmit(self.now, frame);
     }
 
-    /// Asks for [`NicModel::timer`](crate::NicModel::timer) with this tag after `delay`.
+    /// Asks for [`NicModel::timer`](crate::NicModel::timer) with this tag after `delay`, and not at
+    /// the time that was asked for before.
     pub fn schedule(&mut self, delay: Span, tag: u32) {
-        self.timers.schedule(self.now + delay, tag);
+        self.own.timers.reschedule(self.now + delay, tag);
     }
 
     #[inline]
     fn set_interrupt(&mut self, level: bool) {
-        let rose =
-            self.interrupt.set_level(level, self.now, self.command, self.msi, &mut *self.line);
+        let rose = self.own.interrupt.set_level(
+            level,
+            self.now,
+            self.own.command,
+            self.own.msi,
+            &mut *self.line,
+        );
         if rose {
-            self.probe.raised(self.now);
+            self.own.probe.raised(self.now);
         }
     }
 
     #[inline(always)]
     fn master(&mut self, address: u64) -> Result<(), DmaError> {
-        if self.command.bus_master {
+        if self.own.command.bus_master {
             return Ok(());
         }
         Err(self.failed(DmaError::BusMasterOff { address }))
@@ -119,27 +118,13 @@ impl<'a> NicContext<'a> {
 
     #[cold]
     fn failed(&mut self, error: DmaError) -> DmaError {
-        *self.dma_errors += 1;
-        *self.master_abort |= matches!(error, DmaError::NotShared { .. });
+        *self.own.dma_errors += 1;
+        *self.own.master_abort |= matches!(error, DmaError::NotShared { .. });
         error
     }
 
-    pub(crate) fn new(host: &'a mut Host<'_>, parts: ContextParts<'a>) -> Self {
-        let ContextParts { command, msi, interrupt, timers, wire, probe, dma_errors, master_abort } =
-            parts;
-        NicContext {
-            now: host.now,
-            memory: host.memory,
-            line: &mut *host.interrupts,
-            command,
-            msi,
-            interrupt,
-            timers,
-            wire,
-            probe,
-            dma_errors,
-            master_abort,
-        }
+    pub(crate) fn new(host: &'a mut Host<'_>, own: ContextParts<'a>) -> Self {
+        NicContext { now: host.now, memory: host.memory, line: &mut *host.interrupts, own }
     }
 }
 

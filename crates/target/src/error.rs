@@ -137,6 +137,18 @@ pub enum TargetError {
         console: ConsoleTail,
     },
 
+    /// The driver does nothing any more, though it has frames to take.
+    #[error(
+        "the driver hangs: {frames} frames are on its ring, and it has neither taken one nor \
+         accessed its NIC for {}; look at it with a debugger", seconds(*.within)
+    )]
+    Hung {
+        /// Frames on its ring.
+        frames: u64,
+        /// How long we waited.
+        within: Duration,
+    },
+
     /// The agent answered with an error.
     #[error("the guest could not carry out '{command}': {message}{console}")]
     Refused {

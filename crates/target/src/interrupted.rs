@@ -28,6 +28,11 @@ impl Interrupted {
         self.0.store(true, Ordering::Relaxed);
     }
 
+    /// The flag itself, for whoever waits elsewhere.
+    pub fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.0)
+    }
+
     /// Whether the user has asked us to stop.
     #[inline]
     pub fn is_set(&self) -> bool {

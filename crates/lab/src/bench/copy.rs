@@ -65,20 +65,24 @@ fn round(session: &mut Session, size: usize, interval: Span) -> Result<(f64, f64
     let overhead = reading_the_clock(&clock);
     let (mut injects, mut copies) = (Vec::new(), Vec::new());
     let mut due = clock.now() + interval;
+    let mut placed = 0;
     for packet in 0..PACKETS {
         wait(target, &mut due, interval)?;
         let copied = packet % 2 == 1;
-        if copied {
+        if copied && let Some(&address) = ring.get(placed % ring.len().max(1)) {
             let bytes = template.frame(packet as u64).bytes.to_vec();
-            copies.push(timed_copy(target, ring[packet % ring.len()], &bytes, &clock));
+            copies.push(timed_copy(target, address, &bytes, &clock));
         }
         let (nic, mut host) = target.nic();
         let frame = template.frame(packet as u64);
         let started = read_tsc();
         let outcome = nic.receive(&mut host, frame);
         let took = clock.at(read_tsc()).since(clock.at(started)).as_ns();
-        if !copied && outcome == RxOutcome::OnRing {
-            injects.push(took);
+        if outcome == RxOutcome::OnRing {
+            placed += 1;
+            if !copied {
+                injects.push(took);
+            }
         }
     }
     let middle = |values: &[f64]| {
@@ -165,12 +169,13 @@ fn learn_ring(
         let mut host = Host { now: host.now, memory: &watched, interrupts: host.interrupts };
         nic.receive(&mut host, frame);
         addresses.extend(watched.written.into_inner());
-        let lap = addresses.len() - 1;
+        let lap = addresses.len().saturating_sub(1);
         if lap > 0 && addresses.last() == addresses.first() {
             addresses.rotate_left(1);
             addresses.truncate(lap);
             return Ok(addresses);
         }
     }
-    Ok(addresses)
+    // No lap was completed; without its ring there is nothing to copy to.
+    Ok(Vec::new())
 }

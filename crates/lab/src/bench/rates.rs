@@ -13,6 +13,9 @@ const CYCLE_PACKETS: u64 = 5_000;
 /// What counts as all: one in a thousand is left to the host of a shared machine.
 const ENOUGH: f64 = 0.999;
 
+/// A driver that does not keep up at this interval, in nanoseconds, does not keep up at all.
+const LONGEST_NS: f64 = 1e7;
+
 /// The search ends when the interval is known to this share.
 const PRECISION: f64 = 0.02;
 
@@ -52,6 +55,10 @@ pub(super) fn shortest_interval_ns(
         let mut long_enough = too_short;
         loop {
             long_enough *= 1.5;
+            // It is not a number when nothing was accepted at all.
+            if long_enough.is_nan() || long_enough > LONGEST_NS {
+                return Ok(f64::NAN);
+            }
             if is_enough(session, size, long_enough)? {
                 break;
             }

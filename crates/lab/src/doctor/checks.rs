@@ -131,7 +131,8 @@ pub(super) fn clock() -> Finding {
 
 pub(super) fn cores() -> Finding {
     const SUBJECT: &str = "cores";
-    let (Ok(allowed), Ok(cores)) = (allowed_cores(), Cores::choose()) else {
+    let isolated = Machine::read().isolated_cores;
+    let (Ok(allowed), Ok(cores)) = (allowed_cores(), Cores::choose(&isolated)) else {
         return Finding::bad(SUBJECT, Prevents, "cannot be told", "nothing can be pinned", "");
     };
     if cores.shared() {
@@ -143,7 +144,6 @@ pub(super) fn cores() -> Finding {
             "give this process two cores or more (taskset, container limits)",
         );
     }
-    let isolated = Machine::read().isolated_cores;
     let chosen = format!(
         "{} to use; support side on {}, target on {}",
         allowed.len(),

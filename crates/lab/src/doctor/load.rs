@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use warikomi_clock::{Span, TscClock};
-use warikomi_measure::{CpuTimes, Hiccups};
-use warikomi_target::cores::{self, Cores};
+use warikomi_measure::{CpuTimes, Hiccups, Machine};
+use warikomi_target::cores::{Cores, Pinned};
 
 use super::Finding;
 use super::Severity::Disturbs;
@@ -94,10 +94,12 @@ pub(super) fn stolen_time() -> Finding {
 
 pub(super) fn hiccups() -> Finding {
     const SUBJECT: &str = "hiccups";
-    let (Ok(clock), Ok(cores)) = (TscClock::calibrate(), Cores::choose()) else {
+    let (Ok(clock), Ok(cores)) =
+        (TscClock::calibrate(), Cores::choose(&Machine::read().isolated_cores))
+    else {
         return Finding::good(SUBJECT, "not measured: no clock or no cores");
     };
-    let before = cores::pin_current_thread(cores.support);
+    let pinned = Pinned::to(cores.support);
     let mut hiccups = Hiccups::default();
     let end = clock.now() + SPIN;
     loop {
@@ -107,9 +109,7 @@ pub(super) fn hiccups() -> Finding {
             break;
         }
     }
-    if let Ok(before) = before {
-        let _ = cores::restore(&before);
-    }
+    drop(pinned);
     let summary = hiccups.summary();
     let found = format!(
         "a loop on core {} stood still {} times in a second, {:.1} µs at the longest",

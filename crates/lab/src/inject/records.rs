@@ -31,16 +31,20 @@ pub(super) struct Records {
     packets_per_interrupt: u32,
     on_ring: u64,
     base: RxCounters,
+    /// Frames of others that were on the ring when the run began.
+    before: u64,
     foreign: u64,
 }
 
 impl Records {
     pub(super) fn new(plan: &Plan, base: RxCounters) -> Records {
         let requested = plan.comparable_interval();
-        let ledger = match plan.receiver {
+        let mut ledger = match plan.receiver {
             Receiver::Application => Ledger::new(plan.count),
             Receiver::Driver => Ledger::new(plan.count).without_application(),
         };
+        let before = base.on_ring.saturating_sub(base.accepted + base.abandoned);
+        ledger.foreign_on_ring(before);
         let live = (!ledger.is_detailed()).then(|| Live {
             injected: IntervalRecorder::new(requested),
             inject_time: Samples::new(),
@@ -57,6 +61,7 @@ impl Records {
             packets_per_interrupt: plan.packets_per_interrupt,
             on_ring: 0,
             base,
+            before,
             foreign: 0,
         }
     }
@@ -76,7 +81,7 @@ impl Records {
         let accepted = counters.accepted - self.base.accepted;
         let abandoned = counters.abandoned - self.base.abandoned;
         self.ledger.progress(accepted, abandoned, now);
-        on_ring.saturating_sub(accepted + abandoned)
+        (on_ring + self.before).saturating_sub(accepted + abandoned)
     }
 
     /// Intervals between injections.

@@ -36,6 +36,15 @@ const LEAD: Span = Span::from_us(200);
 /// The application is taken to have everything when nothing came for this long.
 const APPLICATION_QUIET: Duration = Duration::from_millis(30);
 
+/// A driver that neither accesses its NIC nor takes a frame from its ring for so long hangs.
+const DRIVER_SILENCE: Duration = Duration::from_secs(5);
+
+/// Whatever comes after the last packet is over by then, whatever the guest does.
+const AFTER_AT_MOST: Duration = Duration::from_secs(30);
+
+/// Deliveries are recorded in runs of 24 bytes each of the guest's memory.
+const MAX_RUNS: u64 = 1 << 20;
+
 /// What a run leaves.
 pub(super) struct Finished {
     pub(super) records: Records,
@@ -69,11 +78,11 @@ pub(super) fn carry_out(
         spin(target, &mut injector, &mut ignored, &mut |_| ())?;
         drain(target, &mut ignored)?;
     }
-    let driver_before = driver_received(target)?;
+    let (driver_before, base) = counts_at_rest(target)?;
     let sent_before = target.counters();
     session.watch_stolen_time();
     let target = &mut session.target;
-    let mut records = Records::new(plan, rx_counters(target));
+    let mut records = Records::new(plan, base);
     target.nic().0.probe().restart(Records::interrupts_to_keep(plan));
     let start = target.clock().now() + LEAD;
     let mut injector = Injector::new(plan, &addresses, run_id, start)?;
@@ -86,7 +95,9 @@ pub(super) fn carry_out(
     let received =
         if listened { stop_application(target, &mut records)? } else { ReceiveTotals::default() };
     target.nic().0.wire().finish().map_err(InjectError::Wire)?;
-    let counted = driver_received(target)?.saturating_sub(driver_before);
+    let (driver_after, last) = counts_at_rest(target)?;
+    records.progress(last, target.clock().now());
+    let counted = driver_after.saturating_sub(driver_before);
     records.ledger.driver_counter(counted);
     Ok(Finished {
         records,
@@ -113,6 +124,7 @@ fn spin(
     let total = records.planned;
     let mut kept_house = clock.now();
     let mut worked = false;
+    let mut life = Life::default();
     loop {
         let pass = target.poll()?;
         let now = pass.at;
@@ -133,11 +145,41 @@ fn spin(
         let since = now.since(kept_house);
         let room = injector.next_due().since(now) > ROOM_FOR_HOUSEKEEPING;
         if since > HOUSEKEEPING_AT_LAST || (room && since > HOUSEKEEPING_EVERY) {
+            let (nic, mut host) = target.nic();
+            let left = records.progress(nic.rx_progress(&mut host, PROGRESS_LIMIT), now);
+            let counters = target.counters();
+            life.look(
+                now,
+                left,
+                (counters.accesses, records.ledger.injected_count().saturating_sub(left)),
+            )?;
             target.housekeep()?;
             progress(Progress { done: injector.injected(), total });
             kept_house = clock.now();
-            records.hiccups.excuse(kept_house);
+            if room {
+                records.hiccups.excuse(kept_house);
+            }
         }
+    }
+}
+
+/// Whether a driver that has frames on its ring does anything at all.
+#[derive(Default)]
+struct Life {
+    seen: (u64, u64),
+    at: Option<Time>,
+}
+
+impl Life {
+    /// `sign` changes whenever the driver accesses the NIC or takes a frame.
+    fn look(&mut self, now: Time, left: u64, sign: (u64, u64)) -> Result<(), TargetError> {
+        let since = *self.at.get_or_insert(now);
+        if left == 0 || self.seen != sign {
+            (self.seen, self.at) = (sign, Some(now));
+        } else if now.since(since) > Span::from_ms(DRIVER_SILENCE.as_millis() as u64) {
+            return Err(TargetError::Hung { frames: left, within: DRIVER_SILENCE });
+        }
+        Ok(())
     }
 }
 
@@ -156,13 +198,29 @@ fn drain(target: &mut KernelTarget, records: &mut Records) -> Result<Time, Targe
         if left != last_left {
             (last_left, last_change) = (left, now);
         }
-        if left == 0 || now.since(last_change) > Span::from_ms(DRAIN_TIMEOUT.as_millis() as u64) {
+        let patience = Span::from_ms(DRAIN_TIMEOUT.as_millis() as u64);
+        let limit = Span::from_ms(AFTER_AT_MOST.as_millis() as u64);
+        if left == 0 || now.since(last_change) > patience || now.since(begun) > limit {
             return Ok(last_change);
         }
         if now.since(begun) > HOUSEKEEPING_EVERY {
             target.housekeep()?;
         }
     }
+}
+
+/// The driver's own count and the NIC's, taken while nothing moved between the two.
+fn counts_at_rest(target: &mut KernelTarget) -> Result<(u64, RxCounters), TargetError> {
+    const TRIES: usize = 20;
+    let mut before = rx_counters(target);
+    for _ in 1..TRIES {
+        let received = driver_received(target)?;
+        let after = rx_counters(target);
+        if std::mem::replace(&mut before, after) == after {
+            return Ok((received, after));
+        }
+    }
+    Ok((driver_received(target)?, before))
 }
 
 fn rx_counters(target: &mut KernelTarget) -> RxCounters {
@@ -183,8 +241,6 @@ fn start_application(
     application: Application,
     run_id: u32,
 ) -> Result<(), TargetError> {
-    /// Deliveries are recorded in runs of 24 bytes each of the guest's memory.
-    const MAX_RUNS: u64 = 1 << 20;
     let payload = plan.size_bytes - PAYLOAD_OFFSET;
     let start = ReceiveStart {
         buffer_bytes: application.socket_buffer_bytes,
@@ -201,7 +257,8 @@ fn stop_application(
     records: &mut Records,
 ) -> Result<ReceiveTotals, TargetError> {
     let mut seen = target.ask(ReceiveStatus {}, Duration::ZERO)?.datagrams;
-    loop {
+    let looks = AFTER_AT_MOST.as_millis() / APPLICATION_QUIET.as_millis();
+    for _ in 0..looks {
         target.serve_for(APPLICATION_QUIET)?;
         let now = target.ask(ReceiveStatus {}, Duration::ZERO)?.datagrams;
         if std::mem::replace(&mut seen, now) == now {
@@ -212,7 +269,7 @@ fn stop_application(
     records.ledger.delivered_again(totals.duplicates);
     let clock = target.clock();
     let mut from = 0;
-    while from < totals.runs {
+    while from < totals.runs.min(MAX_RUNS) {
         let part = ReceiveRuns { from, max: ReceiveRuns::MOST };
         let runs = target.ask(part, Duration::from_secs(2))?.runs;
         if runs.is_empty() {

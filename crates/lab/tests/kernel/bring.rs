@@ -7,7 +7,7 @@ use warikomi_inject::Plan;
 use warikomi_kernel::{Cache, DriverMode, Image};
 use warikomi_lab::inject::{Application, Injected, inject};
 use warikomi_lab::{GuestSettings, Session, SessionError, SessionOptions};
-use warikomi_nic::wire::WireKind;
+use warikomi_nic::wire::{Wire, WireKind};
 use warikomi_target::kernel::{KernelTarget, LaunchOptions};
 use warikomi_target::{Interrupted, Target};
 
@@ -18,6 +18,13 @@ pub(crate) fn image() -> Image {
     cache
         .find(version.as_deref(), Some(DriverMode::Module))
         .expect("a kernel to test with; make it with: warikomi kernel build")
+}
+
+/// The newest kernel with its drivers built in.
+pub(crate) fn image_with_drivers_built_in() -> Image {
+    Cache::of_this_user()
+        .and_then(|cache| cache.find(None, Some(DriverMode::BuiltIn)))
+        .expect("a kernel to test with; make it with: warikomi kernel build --builtin")
 }
 
 /// Whether the kernel is at least this version.
@@ -55,6 +62,12 @@ pub(crate) fn try_session(options: &SessionOptions, wire: &str) -> Result<Sessio
 /// A session that is up, with this wire.
 pub(crate) fn session(wire: &str) -> Session {
     try_session(&options(), wire).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A session that is up, with a wire that is made already.
+pub(crate) fn session_with(wire: Box<dyn Wire>) -> Session {
+    Session::start(&options(), wire, &Interrupted::default(), &mut |_| ())
+        .unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// A kernel whose agent has reported, without a driver.

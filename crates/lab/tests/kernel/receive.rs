@@ -5,7 +5,7 @@ use std::time::Duration;
 use warikomi_clock::Span;
 use warikomi_guest::answers::InterruptKind;
 use warikomi_guest::commands::{Configure, Counters};
-use warikomi_inject::{Addresses, Arrival, FrameTemplate, Plan, Warmup};
+use warikomi_inject::{Addresses, Arrival, FrameTemplate, Plan, Receiver, Warmup};
 use warikomi_nic::RxOutcome;
 use warikomi_target::Target;
 
@@ -14,18 +14,31 @@ use crate::bring::{at_least, injected, options, plan, session, try_session};
 const NONE: Warmup = Warmup { count: 0, interval: Span::ZERO };
 
 #[test]
-fn ten_thousand_packets_at_38_us_are_all_accepted_and_delivered() {
+fn ten_thousand_packets_at_38_us_are_all_accepted_and_delivered_twenty_times() {
     let mut session = session("sink");
-    let run = injected(&mut session, &plan(1500, Span::from_us(38), 10_000));
-    let ledger = run.ledger.totals();
-    assert_eq!((ledger.injected, ledger.accepted, ledger.unaccounted), (10_000, 10_000, 0));
-    assert_eq!(ledger.delivered, 10_000);
-    let interrupts = run.result.interrupts.unwrap();
-    assert!(interrupts.raised >= interrupts.handled && interrupts.handled > 0, "{interrupts:?}");
-    let intervals = run.result.intervals.unwrap();
-    for place in [intervals.injected, intervals.raised, intervals.handler] {
-        assert!(place.is_some(), "intervals are measured at all three places");
+    for round in 0..20 {
+        let run = injected(&mut session, &plan(1500, Span::from_us(38), 10_000));
+        let ledger = run.ledger.totals();
+        assert_eq!((ledger.accepted, ledger.unaccounted), (10_000, 0), "round {round}");
+        assert_eq!(ledger.delivered, 10_000, "round {round}");
+        let interrupts = run.result.interrupts.unwrap();
+        assert!(interrupts.raised >= interrupts.handled && interrupts.handled > 0);
+        let intervals = run.result.intervals.unwrap();
+        for place in [intervals.injected, intervals.raised, intervals.handler] {
+            assert!(place.is_some(), "intervals are measured at all three places");
+        }
     }
+    session.stop().unwrap();
+}
+
+#[test]
+fn the_driver_alone_is_where_packets_for_no_protocol_end() {
+    let mut session = session("sink");
+    let alone = Plan { receiver: Receiver::Driver, ..plan(1500, Span::from_us(20), 5_000) };
+    let run = injected(&mut session, &alone);
+    let ledger = run.ledger.totals();
+    assert_eq!((ledger.accepted, ledger.unclaimed, ledger.delivered), (5_000, 5_000, 0));
+    assert_eq!(run.result.success.unwrap().end_to_end, None);
     session.stop().unwrap();
 }
 

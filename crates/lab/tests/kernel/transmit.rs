@@ -5,9 +5,10 @@ use std::time::Duration;
 use warikomi_guest::commands::{
     Configure, Counters, JoinMulticast, Ping, Transmit, TransmitTcp, VlanAdd,
 };
+use warikomi_nic::wire::Responder;
 use warikomi_target::Target;
 
-use crate::bring::{session, wait_until};
+use crate::bring::{session, session_with, wait_until};
 
 fn transmit(count: u64, payload_bytes: u32) -> Transmit {
     Transmit {
@@ -55,19 +56,33 @@ fn every_datagram_sent_reaches_the_wire_once() {
 
 #[test]
 fn a_tcp_stream_arrives_whole_with_and_without_segmentation_offload() {
-    let mut session = session("responder");
-    for offload in [false, true] {
+    const BYTES: u64 = 2_000_000;
+    let responder = Responder::default();
+    let responses = responder.responses();
+    let mut session = session_with(Box::new(responder));
+    let mut doorbells = Vec::new();
+    for (round, offload) in [false, true].into_iter().enumerate() {
         let offloads = ["sg", "tx", "tso"].map(|name| (name.to_owned(), offload)).into();
         let wanted = Configure { offloads, ..Configure::report_only() };
-        session.target.ask(wanted, Duration::ZERO).unwrap();
+        let in_force = session.target.ask(wanted, Duration::ZERO).unwrap().after.offloads;
+        assert_eq!(in_force["tx-tcp-segmentation"], offload);
+        let before = session.target.nic().0.counters().writes;
         let send = TransmitTcp {
-            count_bytes: 2_000_000,
+            count_bytes: BYTES,
             destination: "10.9.0.2:5001".into(),
             timeout_ms: 10_000,
         };
         let sent = session.target.ask(send, Duration::from_secs(30)).unwrap();
-        assert_eq!(sent.sent_bytes, 2_000_000, "offload {offload}");
+        assert_eq!(sent.sent_bytes, BYTES, "offload {offload}");
+        let all = BYTES * (round as u64 + 1);
+        wait_until(&mut session, "all of it has arrived", |_| responses.tcp_bytes() >= all);
+        assert_eq!(responses.tcp_bytes(), all, "and no more, offload {offload}");
+        doorbells.push(session.target.nic().0.counters().writes - before);
     }
+    assert!(
+        doorbells[1] < doorbells[0],
+        "the NIC segments, so the driver rings less: {doorbells:?}"
+    );
     session.stop().unwrap();
 }
 

@@ -5,8 +5,9 @@
 //!          │            ├─ filtered (of these: while not receiving)
 //!          │            ├─ DMA error
 //!          │            └─ on the ring ─┬─ accepted ─┬─ delivered
-//!          └─ (not injected: the run    │            └─ lost in the stack
-//!              was cut short)           └─ lost on the ring
+//!          └─ (not injected: the run    │            ├─ unclaimed (no application was meant)
+//!              was cut short)           │            └─ lost in the stack
+//!                                       └─ lost on the ring
 //! ```
 //!
 //! Every packet is in exactly one leaf, because a packet's state is one small number and the

@@ -1,8 +1,7 @@
 //! One timer of the model.
 //!
-//! A scheduled event cannot be taken back, so an alarm remembers when it is really due and lets
-//! events go by that come too early. At most one event is under way for each step towards an
-//! earlier time, so a driver that sets a timer again and again does not fill the event queue.
+//! An alarm that is set again for a later time lets the event go by that comes too early, instead
+//! of asking for another at every setting.
 
 use warikomi_clock::Time;
 

@@ -6,6 +6,9 @@ use std::os::unix::net::UnixStream;
 
 use warikomi_guest::{Event, FromGuest, MAX_RESPONSE_BYTES, Ready, Response};
 
+/// Answers kept: one is waited for at a time, and a guest may send more unasked.
+const MAX_ANSWERS: usize = 16;
+
 /// The support side's end of the agent's serial line.
 pub(super) struct AgentLine {
     stream: UnixStream,
@@ -69,7 +72,12 @@ impl AgentLine {
             let text = String::from_utf8_lossy(&line);
             match FromGuest::parse(text.trim()) {
                 Ok(FromGuest::Event(Event::Ready(ready))) => self.ready = Some(ready),
-                Ok(FromGuest::Response(response)) => self.answers.push_back(response),
+                Ok(FromGuest::Response(response)) => {
+                    if self.answers.len() == MAX_ANSWERS {
+                        self.answers.pop_front();
+                    }
+                    self.answers.push_back(response);
+                }
                 Err(_) if text.trim().is_empty() => {}
                 Err(_) => self.garbage += 1,
             }

@@ -47,6 +47,9 @@ pub const READY_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long the agent may take to answer, beyond what a command itself may take.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// A longer line makes the guest's serial driver throttle, and UML then drops the line for good.
+const MAX_LINE_BYTES: usize = 3_072;
+
 /// What a kernel target is started with.
 #[derive(Clone, Debug)]
 pub struct LaunchOptions {
@@ -135,7 +138,13 @@ impl KernelTarget {
         let id = self.next_request;
         self.next_request += 1;
         let name = command_name(&request);
-        self.agent.send(&Envelope::new(id, request).to_line());
+        let line = Envelope::new(id, request).to_line();
+        if line.len() > MAX_LINE_BYTES {
+            let message =
+                format!("it takes {} bytes, and the guest's line {MAX_LINE_BYTES}", line.len());
+            return Err(TargetError::Refused { command: name, message, console: self.console() });
+        }
+        self.agent.send(&line);
         let within = allowance + ANSWER_TIMEOUT;
         let response =
             self.wait_until(within, |target| target.agent.answer(id))?.ok_or_else(|| {

@@ -18,6 +18,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
 
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use warikomi_clock::{Span, Time, TscClock};
 use warikomi_nic::Nic;
@@ -30,6 +31,10 @@ use super::interrupts::InterruptQueue;
 /// after this; it handles the interrupt as soon as it enables them.
 const BLOCKED_AT_MOST: Span = Span::from_us(500);
 
+/// A guest that was let go still writes to the eventfd what it was blocked with: so long is waited
+/// for that before the eventfd is filled again.
+const OWED_AT_MOST: Span = Span::from_us(1_000);
+
 /// One less than the largest value that an eventfd can hold: nothing more fits.
 const FULL: u64 = u64::MAX - 1;
 
@@ -39,8 +44,9 @@ enum Hold {
     Free,
     /// It will block behind any access beyond this one.
     Armed { accesses: u16 },
-    /// It is blocked, and has been signalled.
-    Blocked { accesses: u16, since: Time },
+    /// It is blocked behind the last of these accesses, and has been signalled. `armed` is how many
+    /// it had made when it was told to block.
+    Blocked { armed: u16, accesses: u16, since: Time },
 }
 
 /// Both queues of the device.
@@ -50,6 +56,9 @@ pub(super) struct Port {
     commands: CommandQueue,
     kick: File,
     hold: Hold,
+    /// Writes to the eventfd that the guest has not made yet, or only just.
+    owed: u64,
+    let_go_at: Time,
 }
 
 impl Port {
@@ -59,7 +68,15 @@ impl Port {
         interrupts: InterruptQueue,
         kick: File,
     ) -> Port {
-        Port { memory, interrupts, commands, kick, hold: Hold::Free }
+        Port {
+            memory,
+            interrupts,
+            commands,
+            kick,
+            hold: Hold::Free,
+            owed: 0,
+            let_go_at: Time::ZERO,
+        }
     }
 
     /// Serves accesses, sends interrupts, and resolves what stands between them.
@@ -76,50 +93,75 @@ impl Port {
 
     #[cold]
     fn make_safe_moment(&mut self, now: Time) {
+        let waits = self.interrupts.wants_a_safe_moment();
         match self.hold {
-            Hold::Free => self.arm(),
-            Hold::Armed { accesses } if self.commands.is_beyond(accesses) => {
-                let accesses = self.commands.accesses();
-                self.hold = Hold::Blocked { accesses, since: now };
+            Hold::Free => self.arm(now),
+            Hold::Armed { accesses } if waits && self.commands.is_beyond(accesses) => {
+                let (armed, accesses) = (accesses, self.commands.accesses());
+                self.hold = Hold::Blocked { armed, accesses, since: now };
                 self.interrupts.send_all();
             }
-            Hold::Armed { .. } if self.interrupts.wants_a_safe_moment() => {}
-            Hold::Blocked { accesses, since }
+            Hold::Armed { .. } if waits => {}
+            Hold::Blocked { accesses, since, .. }
                 if !self.commands.is_beyond(accesses) && now.since(since) < BLOCKED_AT_MOST => {}
-            Hold::Armed { .. } | Hold::Blocked { .. } => self.let_go(),
+            Hold::Armed { accesses: armed } | Hold::Blocked { armed, .. } => {
+                self.let_go(armed, now);
+            }
         }
     }
 
-    fn arm(&mut self) {
+    /// Fills the eventfd and asks for notifications; tries again in the next pass if a write of the
+    /// guest's from the last time is still on its way.
+    fn arm(&mut self, now: Time) {
         self.drain_kick();
-        // It is empty, and the guest does not write to it before it is asked to: this cannot block.
-        if self.kick.write(&FULL.to_ne_bytes()).is_err() {
-            self.interrupts.send_all();
+        let waited_for_them = now.since(self.let_go_at) > OWED_AT_MOST;
+        if (self.owed > 0 && !waited_for_them) || !self.fill_kick() {
             return;
         }
+        self.owed = 0;
         let accesses = self.commands.ask_for_notifications(&self.memory);
         self.hold = Hold::Armed { accesses };
     }
 
-    fn let_go(&mut self) {
+    fn let_go(&mut self, armed: u16, now: Time) {
+        self.owed += u64::from(self.commands.accesses().wrapping_sub(armed));
         self.commands.decline_notifications(&self.memory);
         self.drain_kick();
         self.hold = Hold::Free;
+        self.let_go_at = now;
     }
 
+    /// Takes out what is in the eventfd. Filled or not, what the guest wrote is the rest.
     fn drain_kick(&mut self) {
         let mut fds = [PollFd::new(self.kick.as_fd(), PollFlags::POLLIN)];
+        // Nobody else reads it: what is there now is there for us, and reading does not block.
         if poll(&mut fds, PollTimeout::ZERO).is_ok_and(|ready| ready > 0) {
-            let _ = self.kick.read(&mut [0; 8]);
+            let mut value = [0; 8];
+            let _ = self.kick.read(&mut value);
+            self.owed = self.owed.saturating_sub(u64::from_ne_bytes(value) % FULL);
         }
+    }
+
+    /// Whether the eventfd is full now: not if the guest has written to it meanwhile.
+    ///
+    /// Our write must not block, and the guest's must, though both share the file's flags. It has
+    /// been let go long enough not to write in this moment.
+    fn fill_kick(&mut self) -> bool {
+        if fcntl(&self.kick, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).is_err() {
+            return false;
+        }
+        let filled = self.kick.write_all(&FULL.to_ne_bytes()).is_ok();
+        // It was possible a moment ago.
+        let _ = fcntl(&self.kick, FcntlArg::F_SETFL(OFlag::empty()));
+        filled
     }
 }
 
 impl Drop for Port {
     /// A guest must not stay blocked when its device goes.
     fn drop(&mut self) {
-        if self.hold != Hold::Free {
-            self.let_go();
+        if let Hold::Armed { accesses: armed } | Hold::Blocked { armed, .. } = self.hold {
+            self.let_go(armed, Time::ZERO);
         }
     }
 }
@@ -225,6 +267,37 @@ mod tests {
         assert!(bench.full());
         bench.poll_at(700);
         assert!(!bench.full());
+    }
+
+    #[test]
+    fn what_the_guest_still_writes_never_blocks_us() {
+        let mut bench = Bench::new();
+        for round in 0..20u64 {
+            let us = 1_000 + 10_000 * round;
+            bench.poll_at(us);
+            bench.doorbell_then_interrupt();
+            bench.poll_at(us + 1);
+            assert!(bench.full(), "round {round}");
+            bench.commands.send(0, &READ, 8);
+            bench.poll_at(us + 2);
+            bench.commands.send(2, &READ, 8);
+            bench.poll_at(us + 3);
+            // The next interrupt comes at once, before the guest has written what it was blocked
+            // with; a full eventfd would make it block again, where nobody waits for it.
+            bench.doorbell_then_interrupt();
+            bench.poll_at(us + 4);
+            assert!(!bench.full());
+            bench.kick.write_all(&1u64.to_ne_bytes()).unwrap();
+            bench.poll_at(us + 5);
+            assert!(!bench.full(), "one of two");
+            bench.kick.write_all(&1u64.to_ne_bytes()).unwrap();
+            bench.poll_at(us + 6);
+            assert!(bench.full(), "both have come");
+            bench.poll_at(us + 200);
+            while let Some((index, _)) = bench.interrupts.take() {
+                bench.interrupts.offer_buffer(index, 20);
+            }
+        }
     }
 
     #[test]

@@ -22,7 +22,8 @@ use nix::unistd::Pid;
 use tempfile::TempDir;
 
 use super::LaunchOptions;
-use crate::{TargetError, cores};
+use crate::TargetError;
+use crate::cores::Pinned;
 
 /// Where the kernel keeps its memory: a file system in memory.
 const MEMORY_DIR: &str = "/dev/shm";
@@ -39,10 +40,11 @@ const DEATH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Reads the group's id, waits for the end of its input, then cleans up.
 const GUARD_SCRIPT: &str = r#"trap '' INT TERM HUP
-read -r group || exit 0
+read -r group
 read -r _
-kill -KILL -- "-$group" 2>/dev/null
-rm -rf -- "$1""#;
+[ -n "$group" ] && kill -KILL "-$group" 2>/dev/null
+rm -rf -- "$1"
+rm -f -- "$2""#;
 
 /// The running kernel.
 pub(super) struct Process {
@@ -51,7 +53,7 @@ pub(super) struct Process {
     _guard: Guard,
     group: Pid,
     dir: Option<TempDir>,
-    socket: PathBuf,
+    _socket: SocketFile,
     exited: Option<ExitStatus>,
 }
 
@@ -70,14 +72,19 @@ impl Process {
             .prefix("warikomi-")
             .tempdir_in(MEMORY_DIR)
             .map_err(TargetError::system("cannot make a directory in /dev/shm"))?;
-        let socket = options.socket.clone().unwrap_or_else(|| dir.path().join("nic"));
-        let listener = listen(&socket)?;
+        // The kernel runs in another directory than we do.
+        let path = match &options.socket {
+            Some(path) => std::path::absolute(path)
+                .map_err(TargetError::system("cannot tell where the socket should be"))?,
+            None => dir.path().join("nic"),
+        };
+        let (listener, socket) = listen(&path)?;
 
-        let mut guard = Guard::start(dir.path())?;
+        let mut guard = Guard::start(dir.path(), &path)?;
         let (ours, theirs) =
             UnixStream::pair().map_err(TargetError::system("cannot make a socket pair"))?;
         let (console, console_end) = console_pipe()?;
-        let mut command = kernel_command(options, dir.path(), &socket);
+        let mut command = kernel_command(options, dir.path(), &path);
         command
             .process_group(0)
             .stdin(OwnedFd::from(theirs))
@@ -87,7 +94,8 @@ impl Process {
             .map_err(|error| TargetError::CannotStart { path: options.kernel.clone(), error })?;
         let group = Pid::from_raw(child.id() as i32);
         guard.watch(group);
-        let process = Process { child, _guard: guard, group, dir: Some(dir), socket, exited: None };
+        let process =
+            Process { child, _guard: guard, group, dir: Some(dir), _socket: socket, exited: None };
         Ok((process, Channels { listener, agent: ours, console }))
     }
 
@@ -116,7 +124,6 @@ impl Process {
         if let Some(dir) = self.dir.take() {
             dir.close().map_err(TargetError::system("cannot remove the target's directory"))?;
         }
-        let _ = std::fs::remove_file(&self.socket);
         if gone {
             return Ok(());
         }
@@ -127,7 +134,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Nobody is left to tell; the guard does what remains when our end of its line closes.
+        // Nobody is left to tell what went wrong.
         let _ = self.stop();
     }
 }
@@ -161,11 +168,11 @@ struct Guard {
 }
 
 impl Guard {
-    fn start(dir: &Path) -> Result<Guard, TargetError> {
+    fn start(dir: &Path, socket: &Path) -> Result<Guard, TargetError> {
         // A group of its own, so that Ctrl-C at a terminal does not reach it.
         let mut child = Command::new("/bin/sh")
             .args(["-c", GUARD_SCRIPT, "warikomi-guard"])
-            .arg(dir)
+            .args([dir, socket])
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -192,11 +199,8 @@ impl Drop for Guard {
 
 /// Starts a process on one core: children inherit the affinity of the thread that starts them.
 fn start_on_core(command: &mut Command, core: Option<usize>) -> std::io::Result<Child> {
-    let Some(core) = core else { return command.spawn() };
-    let before = cores::pin_current_thread(core)?;
-    let child = command.spawn();
-    cores::restore(&before)?;
-    child
+    let _pinned = core.map(Pinned::to).transpose()?;
+    command.spawn()
 }
 
 fn kernel_command(options: &LaunchOptions, dir: &Path, socket: &Path) -> Command {
@@ -230,13 +234,24 @@ fn console_pipe() -> Result<(File, OwnedFd), TargetError> {
     Ok((File::from(ours), theirs))
 }
 
-fn listen(socket: &Path) -> Result<UnixListener, TargetError> {
+/// The socket's file, which goes with this.
+struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // It may have gone with the target's directory.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn listen(socket: &Path) -> Result<(UnixListener, SocketFile), TargetError> {
     match UnixListener::bind(socket) {
         Ok(listener) => {
+            let file = SocketFile(socket.to_owned());
             listener
                 .set_nonblocking(true)
                 .map_err(TargetError::system("cannot set up the NIC's socket"))?;
-            Ok(listener)
+            Ok((listener, file))
         }
         Err(error) if error.kind() == ErrorKind::AddrInUse => {
             Err(TargetError::SocketBusy { path: socket.to_owned() })
@@ -268,7 +283,7 @@ mod tests {
     fn the_guard_cleans_up_when_its_line_closes() {
         let dir = tempfile::tempdir().unwrap().keep();
         let mut sleeper = Command::new("sleep").arg("1000").process_group(0).spawn().unwrap();
-        let mut guard = Guard::start(&dir).unwrap();
+        let mut guard = Guard::start(&dir, &dir.join("nic")).unwrap();
         guard.watch(Pid::from_raw(sleeper.id() as i32));
         drop(guard.line.take());
         let deadline = Instant::now() + Duration::from_secs(10);
@@ -280,9 +295,12 @@ mod tests {
     fn a_busy_socket_is_an_error_that_names_it() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("nic");
-        let _first = listen(&path).unwrap();
-        let error = listen(&path).unwrap_err().to_string();
+        let first = listen(&path).unwrap();
+        let Err(error) = listen(&path) else { panic!("it was bound twice") };
+        let error = error.to_string();
         assert!(error.contains("in use by another process") && error.contains("nic"), "{error}");
+        drop(first);
+        assert!(!path.exists());
     }
 
     #[test]
