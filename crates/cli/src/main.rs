@@ -11,6 +11,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use warikomi_kernel::KernelError;
+use warikomi_lab::SessionError;
+use warikomi_lab::inject::InjectError;
 use warikomi_target::{Interrupted, TargetError};
 
 /// A NIC laboratory without the NIC.
@@ -71,9 +73,21 @@ fn main() -> ExitCode {
 
 fn fail(error: &anyhow::Error) -> ExitCode {
     eprintln!("warikomi: {error:#}");
-    let interrupted = error.chain().any(|cause| {
-        matches!(cause.downcast_ref(), Some(TargetError::Interrupted))
-            || matches!(cause.downcast_ref(), Some(KernelError::Cancelled))
-    });
+    let interrupted = error.chain().any(by_the_user);
     ExitCode::from(if interrupted { EXIT_INTERRUPTED } else { 1 })
+}
+
+/// Whether an error says that the user stopped us. Errors that only pass another on hide it from the
+/// chain, so each of them is looked into.
+fn by_the_user(error: &(dyn std::error::Error + 'static)) -> bool {
+    let target = |error: &TargetError| matches!(error, TargetError::Interrupted);
+    match (error.downcast_ref(), error.downcast_ref()) {
+        (Some(SessionError::Target(error)), _) | (_, Some(InjectError::Target(error))) => {
+            target(error)
+        }
+        _ => {
+            error.downcast_ref().is_some_and(target)
+                || matches!(error.downcast_ref(), Some(KernelError::Cancelled))
+        }
+    }
 }

@@ -27,7 +27,7 @@ const ACCESSES_PER_PASS: usize = 64;
 /// out of the queue's 256 descriptors and its writes would be lost. The signal may come while the
 /// guest puts another access into the queue, which breaks the queue (see `port`), so it is the last
 /// resort.
-const WRITES_BEFORE_CALL: u32 = 224;
+const WRITES_BEFORE_CALL: u32 = 250;
 
 /// What a pass of the queue found.
 #[derive(Clone, Copy, Debug, Default)]
@@ -66,6 +66,12 @@ impl CommandQueue {
     /// Whether an access beyond the one that `accesses` counts has been taken.
     pub(super) fn is_beyond(&self, accesses: u16) -> bool {
         self.accesses().wrapping_sub(accesses) as i16 > 0
+    }
+
+    /// Whether the guest has made accesses that have not been taken.
+    pub(super) fn has_more(&self, memory: &SharedMemory) -> bool {
+        let made = self.queue.avail_idx(memory.regions(), Ordering::SeqCst);
+        made.is_ok_and(|made| made.0 != self.accesses())
     }
 
     /// Asks the guest to notify us of accesses; returns how many it had made when it could not yet

@@ -17,6 +17,7 @@ use warikomi_pci::SharedMemory;
 use super::commands::CommandQueue;
 use super::interrupts::InterruptQueue;
 use super::port::Port;
+use super::sleep::SleepWatch;
 use super::vhost_user::{Message, Region, Request, VhostUserError};
 
 type Result<T> = std::result::Result<T, VhostUserError>;
@@ -99,8 +100,8 @@ impl Connection {
     }
 
     /// A live port, if all that they need has been told; an error if it does not fit together.
-    pub(super) fn port(&self) -> Result<Option<Port>> {
-        self.negotiation.port()
+    pub(super) fn port(&self, guest: SleepWatch) -> Result<Option<Port>> {
+        self.negotiation.port(guest)
     }
 }
 
@@ -202,7 +203,7 @@ impl Negotiation {
         Ok(())
     }
 
-    fn port(&self) -> Result<Option<Port>> {
+    fn port(&self, guest: SleepWatch) -> Result<Option<Port>> {
         let Some(memory) = &self.memory else { return Ok(None) };
         let [commands, interrupts] = &self.vrings;
         let (true, true) = (commands.enabled, interrupts.enabled) else { return Ok(None) };
@@ -216,7 +217,7 @@ impl Negotiation {
         let commands = CommandQueue::new(self.queue(commands, memory)?, collect, memory);
         let interrupts = self.queue(interrupts, memory)?;
         let interrupts = InterruptQueue::new(interrupts, call.try_clone()?, memory.clone());
-        Ok(Some(Port::new(memory.clone(), commands, interrupts, kick)))
+        Ok(Some(Port::new(memory.clone(), commands, interrupts, kick, guest)))
     }
 
     fn queue(&self, ring: &Vring, memory: &SharedMemory) -> Result<Queue> {
@@ -357,7 +358,8 @@ mod tests {
                 if connection.serve().is_err() {
                     break;
                 }
-                prop_assert!(!matches!(connection.port(), Ok(Some(_))), "no memory was shared");
+                let watch = SleepWatch::of(std::process::id()).unwrap();
+                prop_assert!(!matches!(connection.port(watch), Ok(Some(_))), "no memory was shared");
             }
         }
     }

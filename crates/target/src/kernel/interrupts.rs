@@ -28,8 +28,9 @@ const RESIGNAL_AFTER: Span = Span::from_us(60);
 /// debugger, say) does not find its pipe full of signals.
 const RESIGNAL_AT_MOST_AFTER: Span = Span::from_ms(4);
 
-/// So long after the last doorbell the driver may be about to ring it again.
-const TRANSMITS_FOR: Span = Span::from_us(50);
+/// So long after the last doorbell the driver may be about to ring it again: with segmentation
+/// offload it rings once for 64 KB, which take a User Mode Linux kernel some 100 µs to put together.
+const TRANSMITS_FOR: Span = Span::from_ms(10);
 
 /// Messages that may wait for a buffer.
 const MAX_WAITING: usize = 256;

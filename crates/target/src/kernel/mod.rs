@@ -13,6 +13,7 @@ mod interrupts;
 mod message;
 mod port;
 mod process;
+mod sleep;
 #[cfg(test)]
 mod testing;
 mod vhost_user;
@@ -32,6 +33,7 @@ use self::console::Console;
 use self::handshake::Connection;
 use self::port::Port;
 use self::process::{Channels, Process};
+use self::sleep::SleepWatch;
 use self::vhost_user::VhostUserError;
 use crate::{ConsoleTail, Interrupted, Pass, Target, TargetCounters, TargetError};
 
@@ -254,7 +256,9 @@ impl KernelTarget {
         let Some(connection) = &mut self.connection else { return Ok(()) };
         let served = connection.serve();
         let port = match served {
-            Ok(()) if connection.take_changed() => connection.port(),
+            Ok(()) if connection.take_changed() => SleepWatch::of(self.process.id())
+                .map_err(VhostUserError::from)
+                .and_then(|guest| connection.port(guest)),
             Ok(()) => return Ok(()),
             Err(error) => Err(error),
         };
