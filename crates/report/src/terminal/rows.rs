@@ -7,22 +7,27 @@ use super::Style;
 use super::figures::{count, percent, rate, time};
 use super::table::Page;
 
-/// The rows of a result as a table. A column's unit is the end of its name: `_ns`, `_bps`,
+/// The rows of a result as a table, turned: a line for each figure and a column for each row, headed
+/// by its frame length if it has one. A figure's unit is the end of its name: `_ns`, `_bps`,
 /// `_bytes`, `_pps`, `_share`.
 pub fn rows(result: &RunResult, style: Style) -> String {
     let mut page = Page::new(style);
     let target = &result.target;
     page.heading(&format!("{}: {} on {}", result.experiment, target.driver, target.model));
     let rows = result.rows.as_deref().unwrap_or_default();
-    let names: Vec<&str> =
-        rows.first().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
-    let header: Vec<String> = names.iter().map(|name| title(name)).collect();
+    let header: Vec<String> = std::iter::once("frame length in bytes".to_owned())
+        .chain(rows.iter().map(|row| cell(HEAD, row.get(HEAD))))
+        .collect();
     let header: Vec<&str> = header.iter().map(String::as_str).collect();
-    let cells = |row: &serde_json::Map<String, Value>| {
-        names.iter().map(|name| cell(name, row.get(*name))).collect()
-    };
-    let rows: Vec<_> = rows.iter().map(|row| (false, cells(row))).collect();
-    page.table(&header, &rows);
+    let names = rows.first().into_iter().flatten().map(|(name, _)| name.as_str());
+    let lines: Vec<_> = names
+        .filter(|name| *name != HEAD)
+        .map(|name| {
+            let cells = rows.iter().map(|row| cell(name, row.get(name)));
+            (false, std::iter::once(title(name)).chain(cells).collect())
+        })
+        .collect();
+    page.table(&header, &lines);
     if let Some(stolen) = result.machine.stolen_percent {
         page.paragraph("time stolen by the host: ", &percent(stolen / 100.0));
     }
@@ -32,6 +37,9 @@ pub fn rows(result: &RunResult, style: Style) -> String {
     }
     page.finish()
 }
+
+/// What heads a column.
+const HEAD: &str = "size_bytes";
 
 const UNITS: [&str; 5] = ["_ns", "_bps", "_bytes", "_pps", "_share"];
 
