@@ -169,9 +169,10 @@ fn defer_nothing_when_paced(options: &mut SessionOptions, plan: &Plan) {
 
 fn with_bar(session: &mut Session, plan: &Plan, application: Application) -> Result<Injected> {
     const WORTH_A_BAR: Span = Span::from_ms(2_000);
+    const MANY: u64 = 1_000_000;
     let bar = output::bar("{bar:32} {percent:>3}% {human_pos} of {human_len} packets, {eta} left");
     let bar = Cleared(bar);
-    let long = plan.duration() > WORTH_A_BAR;
+    let long = plan.duration() > WORTH_A_BAR || plan.count > MANY;
     let mut show = |progress: Progress| {
         if long {
             bar.0.set_length(progress.total);

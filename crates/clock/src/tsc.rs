@@ -96,7 +96,8 @@ impl TscClock {
 
 /// CPUID leaf 8000_0007h, EDX bit 8: the counter runs at one speed in all P-, C- and T-states
 /// (Intel SDM volume 3, 18.17.1). Hypervisors often hide the bit although the host has it; then
-/// the operating system's own choice of the TSC as its clock source is taken as proof.
+/// the operating system's own choice of a clock source that is the TSC, or (`kvm-clock`) is worked out
+/// from it, is taken as proof.
 fn has_invariant_tsc() -> bool {
     let extended = core::arch::x86_64::__cpuid(0x8000_0000).eax;
     let told =

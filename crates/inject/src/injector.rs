@@ -115,8 +115,8 @@ impl Injector {
 
     /// Injects one burst if one is due at `host.now`; otherwise only compares two numbers.
     ///
-    /// `clock` gives the time and is asked once after each packet; `host.now` moves on with it. An interrupt that a burst of
-    /// several packets raises is held back until its last packet is in place. Nothing serves the
+    /// `clock` gives the time and is asked once after each packet; `host.now` moves on with it. An
+    /// interrupt that a burst of several packets raises is held back until its last packet is in place. Nothing serves the
     /// target's register accesses within a step, so the level cannot fall and rise within a burst
     /// either: one burst raises one interrupt at most.
     #[inline]
