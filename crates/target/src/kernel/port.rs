@@ -35,8 +35,9 @@ const BLOCKED_AT_MOST: Span = Span::from_us(500);
 const LOOK_EVERY: Span = Span::from_us(10);
 
 /// A guest that was asleep at so many looks in a row, without an access in between, is taken to be
-/// idle. One that is busy sleeps too, for moments, while the kernel waits for its user code.
-const LOOKS_ASLEEP: u32 = 4;
+/// idle. One that is busy sleeps too, for tens of microseconds, while the kernel waits for its user
+/// code, and goes on transmitting just when the signal arrives.
+const LOOKS_ASLEEP: u32 = 25;
 
 /// A guest that was let go still writes to the eventfd what it was blocked with, as soon as its
 /// handler has returned. After so long it has.
@@ -288,7 +289,7 @@ mod tests {
         bench.doorbell_then_interrupt();
         bench.poll_at(101);
         assert!(bench.full(), "it may wake up at any moment");
-        (102..150).for_each(|us| bench.poll_at(us));
+        (102..400).for_each(|us| bench.poll_at(us));
         assert_eq!(bench.signals.count(), 1);
         assert!(!bench.full() && bench.commands.notifications_off());
     }
