@@ -12,9 +12,9 @@ use crate::bring::{session, session_with, wait_until};
 
 /// Runs a test up to three times.
 ///
-/// What is left of trap 17 (ARCHITECTURE.md) is a defect of the guest's kernel that takes its device
-/// away in some runs of a bulk transfer, more often on 6.12. Each loss is printed; a defect of ours
-/// fails every time.
+/// In some runs of a bulk transfer, more often on 6.12, the guest's device is still lost (trap 17 in
+/// ARCHITECTURE.md), and why is not found. Each loss is printed. This goes when the cause does: it
+/// also hides a defect of ours that shows in some runs only.
 fn despite_trap_17(test: fn()) {
     for attempt in 1..3 {
         if std::panic::catch_unwind(test).is_ok() {
