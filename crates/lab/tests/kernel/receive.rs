@@ -19,8 +19,10 @@ fn ten_thousand_packets_at_38_us_are_all_accepted_and_delivered_twenty_times() {
     for round in 0..20 {
         let run = injected(&mut session, &plan(1500, Span::from_us(38), 10_000));
         let ledger = run.ledger.totals();
-        assert_eq!((ledger.accepted, ledger.unaccounted), (10_000, 0), "round {round}");
-        assert_eq!(ledger.delivered, 10_000, "round {round}");
+        let context =
+            format!("round {round}: {:?} {:?}", run.result.warnings, session.target.counters());
+        assert_eq!((ledger.accepted, ledger.unaccounted), (10_000, 0), "{context}");
+        assert_eq!(ledger.delivered, 10_000, "{context}");
         let interrupts = run.result.interrupts.unwrap();
         assert!(interrupts.raised >= interrupts.handled && interrupts.handled > 0);
         let intervals = run.result.intervals.unwrap();

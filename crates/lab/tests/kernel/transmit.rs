@@ -10,21 +10,6 @@ use warikomi_target::Target;
 
 use crate::bring::{session, session_with, wait_until};
 
-/// Runs a test up to three times.
-///
-/// In some runs of a bulk transfer, more often on 6.12, the guest's device is still lost (trap 17 in
-/// ARCHITECTURE.md), and why is not found. Each loss is printed. This goes when the cause does: it
-/// also hides a defect of ours that shows in some runs only.
-fn despite_trap_17(test: fn()) {
-    for attempt in 1..3 {
-        if std::panic::catch_unwind(test).is_ok() {
-            return;
-        }
-        eprintln!("attempt {attempt} failed; see trap 17 in ARCHITECTURE.md");
-    }
-    test();
-}
-
 fn transmit(count: u64, payload_bytes: u32) -> Transmit {
     Transmit {
         count,
@@ -54,10 +39,6 @@ fn the_guest_pings_what_answers_at_the_other_end() {
 
 #[test]
 fn every_datagram_sent_reaches_the_wire_once() {
-    despite_trap_17(every_datagr_body);
-}
-
-fn every_datagr_body() {
     let mut session = session("sink");
     let before = session.target.nic().0.wire().counters();
     let sent = session.target.ask(transmit(5_000, 1_000), Duration::from_secs(10)).unwrap();
@@ -75,10 +56,6 @@ fn every_datagr_body() {
 
 #[test]
 fn a_tcp_stream_arrives_whole_with_and_without_segmentation_offload() {
-    despite_trap_17(a_tcp_stream_body);
-}
-
-fn a_tcp_stream_body() {
     const BYTES: u64 = 2_000_000;
     let responder = Responder::default();
     let responses = responder.responses();

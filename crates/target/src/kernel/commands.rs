@@ -6,7 +6,6 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::sync::atomic::Ordering;
 
 use virtio_queue::{DescriptorChain, Queue, QueueOwnedT, QueueT};
 use vm_memory::{Bytes, GuestMemoryMmap};
@@ -24,10 +23,10 @@ const ACCESSES_PER_PASS: usize = 64;
 /// Posted writes after which the guest is signalled to take its buffers back.
 ///
 /// It takes them back by itself whenever it reads a register; a driver that only writes would run
-/// out of the queue's 256 descriptors and its writes would be lost. The signal may come while the
-/// guest puts another access into the queue, which breaks the queue (see `port`), so it is the last
-/// resort.
-const WRITES_BEFORE_CALL: u32 = 250;
+/// out of the queue's 256 descriptors and its writes would be lost. The signal must not come while
+/// the guest puts another access into the queue (see `port`), so there has to be time to find a
+/// moment.
+const WRITES_BEFORE_CALL: u32 = 128;
 
 /// What a pass of the queue found.
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,33 +57,19 @@ impl CommandQueue {
         }
     }
 
-    /// Accesses taken so far, as the queue counts them.
-    pub(super) fn accesses(&self) -> u16 {
-        self.queue.next_avail()
+    /// Whether the guest must be signalled to take its buffers back.
+    #[inline]
+    pub(super) fn wants_a_call(&self) -> bool {
+        self.writes_since_read >= WRITES_BEFORE_CALL && self.call.is_some()
     }
 
-    /// Whether an access beyond the one that `accesses` counts has been taken.
-    pub(super) fn is_beyond(&self, accesses: u16) -> bool {
-        self.accesses().wrapping_sub(accesses) as i16 > 0
-    }
-
-    /// Whether the guest has made accesses that have not been taken.
-    pub(super) fn has_more(&self, memory: &SharedMemory) -> bool {
-        let made = self.queue.avail_idx(memory.regions(), Ordering::SeqCst);
-        made.is_ok_and(|made| made.0 != self.accesses())
-    }
-
-    /// Asks the guest to notify us of accesses; returns how many it had made when it could not yet
-    /// know of that.
-    pub(super) fn ask_for_notifications(&mut self, memory: &SharedMemory) -> u16 {
-        let _ = self.queue.enable_notification(memory.regions());
-        let made = self.queue.avail_idx(memory.regions(), Ordering::SeqCst);
-        made.map_or(self.accesses(), |made| made.0)
-    }
-
-    /// Takes that back.
-    pub(super) fn decline_notifications(&mut self, memory: &SharedMemory) {
-        let _ = self.queue.disable_notification(memory.regions());
+    /// Signals it.
+    pub(super) fn call(&mut self) {
+        self.writes_since_read = 0;
+        if let Some(call) = &mut self.call {
+            // A full pipe means that a signal is on its way already.
+            let _ = call.write(&1u64.to_ne_bytes());
+        }
     }
 
     /// Serves what is waiting.
@@ -167,13 +152,6 @@ impl CommandQueue {
     fn finish(&mut self, memory: &SharedMemory, head: u16, replied: u32) {
         // A used ring outside memory was refused at set-up, so this cannot fail later.
         let _ = self.queue.add_used(memory.regions(), head, replied);
-        if self.writes_since_read >= WRITES_BEFORE_CALL {
-            self.writes_since_read = 0;
-            if let Some(call) = &mut self.call {
-                // A full pipe means that a signal is on its way already.
-                let _ = call.write(&1u64.to_ne_bytes());
-            }
-        }
     }
 }
 
@@ -310,13 +288,17 @@ mod tests {
         let mut bench = Bench::new();
         let write = message(2, 0, 2, 4, &[6, 0, 0, 0, 0, 0, 0, 0]);
         for _ in 0..WRITES_BEFORE_CALL {
-            assert_eq!(bench.signals.count(), 0);
+            assert!(!bench.queue.wants_a_call());
             bench.roundtrip(&write, 0);
         }
-        assert_eq!(bench.signals.count(), 1);
+        assert!(bench.queue.wants_a_call());
+        bench.queue.call();
+        assert_eq!((bench.signals.count(), bench.queue.wants_a_call()), (1, false));
+        for _ in 0..WRITES_BEFORE_CALL {
+            bench.roundtrip(&write, 0);
+        }
         bench.roundtrip(&message(1, 0, 4, 0, &[]), 8);
-        bench.roundtrip(&write, 0);
-        assert_eq!(bench.signals.count(), 0, "a read lets the guest collect by itself");
+        assert!(!bench.queue.wants_a_call(), "a read lets the guest collect by itself");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::time::Duration;
 
 use nix::fcntl::{FallocateFlags, FcntlArg, OFlag, fallocate, fcntl};
@@ -15,9 +16,9 @@ use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap, GuestRegionMmap};
 use warikomi_pci::SharedMemory;
 
 use super::commands::CommandQueue;
+use super::halt::Halt;
 use super::interrupts::InterruptQueue;
 use super::port::Port;
-use super::sleep::SleepWatch;
 use super::vhost_user::{Message, Region, Request, VhostUserError};
 
 type Result<T> = std::result::Result<T, VhostUserError>;
@@ -100,8 +101,8 @@ impl Connection {
     }
 
     /// A live port, if all that they need has been told; an error if it does not fit together.
-    pub(super) fn port(&self, guest: SleepWatch) -> Result<Option<Port>> {
-        self.negotiation.port(guest)
+    pub(super) fn port(&self, halt: &Arc<Halt>) -> Result<Option<Port>> {
+        self.negotiation.port(halt)
     }
 }
 
@@ -203,21 +204,19 @@ impl Negotiation {
         Ok(())
     }
 
-    fn port(&self, guest: SleepWatch) -> Result<Option<Port>> {
+    fn port(&self, halt: &Arc<Halt>) -> Result<Option<Port>> {
         let Some(memory) = &self.memory else { return Ok(None) };
         let [commands, interrupts] = &self.vrings;
         let (true, true) = (commands.enabled, interrupts.enabled) else { return Ok(None) };
-        let (Some(kick), Some(_), Some(call)) =
-            (&commands.kick, &interrupts.kick, &interrupts.call)
+        let (Some(_), Some(_), Some(call)) = (&commands.kick, &interrupts.kick, &interrupts.call)
         else {
             return Ok(None);
         };
-        let kick = kick.try_clone()?;
         let collect = commands.call.as_ref().map(File::try_clone).transpose()?;
         let commands = CommandQueue::new(self.queue(commands, memory)?, collect, memory);
         let interrupts = self.queue(interrupts, memory)?;
         let interrupts = InterruptQueue::new(interrupts, call.try_clone()?, memory.clone());
-        Ok(Some(Port::new(memory.clone(), commands, interrupts, kick, guest)))
+        Ok(Some(Port::new(memory.clone(), commands, interrupts, Arc::clone(halt))))
     }
 
     fn queue(&self, ring: &Vring, memory: &SharedMemory) -> Result<Queue> {
@@ -358,8 +357,8 @@ mod tests {
                 if connection.serve().is_err() {
                     break;
                 }
-                let watch = SleepWatch::of(std::process::id()).unwrap();
-                prop_assert!(!matches!(connection.port(watch), Ok(Some(_))), "no memory was shared");
+                let halt = Arc::new(Halt::new(std::process::id(), None).unwrap());
+                prop_assert!(!matches!(connection.port(&halt), Ok(Some(_))), "no memory was shared");
             }
         }
     }

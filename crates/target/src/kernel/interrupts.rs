@@ -28,9 +28,8 @@ const RESIGNAL_AFTER: Span = Span::from_us(60);
 /// debugger, say) does not find its pipe full of signals.
 const RESIGNAL_AT_MOST_AFTER: Span = Span::from_ms(4);
 
-/// So long after the last doorbell the driver may be about to ring it again: with segmentation
-/// offload it rings once for 64 KB, which take a User Mode Linux kernel some 100 µs to put together.
-const TRANSMITS_FOR: Span = Span::from_ms(10);
+/// So long after the last doorbell the driver may be about to ring it again.
+const TRANSMITS_FOR: Span = Span::from_ms(100);
 
 /// Messages that may wait for a buffer.
 const MAX_WAITING: usize = 256;
@@ -80,13 +79,27 @@ impl InterruptQueue {
         }
         self.look_for_returned_buffers();
         if !self.transmits() {
-            self.send_all();
+            self.send_due();
         }
-        if self.unread > 0 && now.since(self.signalled_at) > self.patience {
+    }
+
+    /// Sends what waits, as far as there are buffers for it, and signals again what lies unread.
+    pub(super) fn send_due(&mut self) {
+        while let Some(message) = self.waiting.front().copied() {
+            if !self.place(message) {
+                break;
+            }
+            self.waiting.pop_front();
+        }
+        if self.is_overlooked() {
             self.counters.resignalled += 1;
             self.signal_guest();
             self.patience = (self.patience * 2).min(RESIGNAL_AT_MOST_AFTER);
         }
+    }
+
+    fn is_overlooked(&self) -> bool {
+        self.unread > 0 && self.now.since(self.signalled_at) > self.patience
     }
 
     /// The driver rings its doorbell.
@@ -103,17 +116,12 @@ impl InterruptQueue {
     /// Whether an interrupt waits for a moment at which the guest does not access the device.
     #[inline]
     pub(super) fn wants_a_safe_moment(&self) -> bool {
-        !self.waiting.is_empty() && self.transmits()
+        self.transmits() && (self.is_overlooked() || (!self.waiting.is_empty() && self.has_room()))
     }
 
-    /// Sends what waits, as far as there are buffers for it.
-    pub(super) fn send_all(&mut self) {
-        while let Some(message) = self.waiting.front().copied() {
-            if !self.place(message) {
-                break;
-            }
-            self.waiting.pop_front();
-        }
+    /// Whether the guest has offered a buffer that holds no message.
+    fn has_room(&self) -> bool {
+        self.offered != self.queue.next_avail()
     }
 
     /// The time that interrupts raised from now on are stamped with.

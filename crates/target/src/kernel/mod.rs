@@ -8,12 +8,13 @@
 mod agent;
 mod commands;
 mod console;
+mod halt;
 mod handshake;
 mod interrupts;
 mod message;
 mod port;
 mod process;
-mod sleep;
+mod symbols;
 #[cfg(test)]
 mod testing;
 mod vhost_user;
@@ -21,6 +22,7 @@ mod vhost_user;
 use std::io::ErrorKind;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use warikomi_clock::TscClock;
@@ -30,10 +32,11 @@ use warikomi_pci::{Host, IntrLine, SharedMemory};
 
 use self::agent::AgentLine;
 use self::console::Console;
+use self::halt::Halt;
 use self::handshake::Connection;
 use self::port::Port;
 use self::process::{Channels, Process};
-use self::sleep::SleepWatch;
+use self::symbols::KernelMap;
 use self::vhost_user::VhostUserError;
 use crate::{ConsoleTail, Interrupted, Pass, Target, TargetCounters, TargetError};
 
@@ -77,6 +80,7 @@ pub struct KernelTarget {
     clock: TscClock,
     interrupted: Interrupted,
     process: Process,
+    halt: Arc<Halt>,
     listener: UnixListener,
     connection: Option<Connection>,
     port: Option<Port>,
@@ -106,11 +110,15 @@ impl KernelTarget {
         interrupted: Interrupted,
     ) -> Result<(KernelTarget, Ready), TargetError> {
         let (process, Channels { listener, agent, console }) = Process::start(options)?;
+        let map = KernelMap::read(&options.kernel).map(Arc::new);
+        let halt = Halt::new(process.id(), map)
+            .map_err(TargetError::system("cannot see where the kernel's process is (/proc)"))?;
         let mut target = KernelTarget {
             nic,
             clock,
             interrupted,
             process,
+            halt: Arc::new(halt),
             listener,
             connection: None,
             port: None,
@@ -256,9 +264,7 @@ impl KernelTarget {
         let Some(connection) = &mut self.connection else { return Ok(()) };
         let served = connection.serve();
         let port = match served {
-            Ok(()) if connection.take_changed() => SleepWatch::of(self.process.id())
-                .map_err(VhostUserError::from)
-                .and_then(|guest| connection.port(guest)),
+            Ok(()) if connection.take_changed() => connection.port(&self.halt),
             Ok(()) => return Ok(()),
             Err(error) => Err(error),
         };

@@ -119,8 +119,7 @@ impl Process {
         }
         let _ = killpg(self.group, Signal::SIGKILL);
         let deadline = Instant::now() + DEATH_TIMEOUT;
-        let gone = wait_for(&mut self.child, deadline);
-        reap_orphans(self.group, deadline);
+        let gone = wait_for(&mut self.child, deadline) && wait_for_group(self.group, deadline);
         if let Some(dir) = self.dir.take() {
             dir.close().map_err(TargetError::system("cannot remove the target's directory"))?;
         }
@@ -149,16 +148,36 @@ fn wait_for(child: &mut Child, deadline: Instant) -> bool {
     }
 }
 
-/// Collects the kernel's own processes where they have become ours (we are their reaper).
-fn reap_orphans(group: Pid, deadline: Instant) {
+/// Waits until every process of the group has ended: the kernel's own processes do so a moment after
+/// the kernel, and are not our children.
+fn wait_for_group(group: Pid, deadline: Instant) -> bool {
     let whole_group = Pid::from_raw(-group.as_raw());
-    while Instant::now() < deadline {
-        match waitpid(whole_group, Some(WaitPidFlag::WNOHANG)) {
-            Ok(WaitStatus::StillAlive) => std::thread::sleep(Duration::from_millis(1)),
-            Ok(_) => {}
-            Err(_) => return,
+    loop {
+        // Where we are their reaper, they have become ours.
+        while waitpid(whole_group, Some(WaitPidFlag::WNOHANG))
+            .is_ok_and(|status| status != WaitStatus::StillAlive)
+        {}
+        if killpg(group, None).is_err() || !has_living_member(group) {
+            return true;
         }
+        if Instant::now() >= deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// Whether a process of the group is there that has not ended. One that nobody has waited for yet
+/// is still listed, as a zombie, for as long as its reaper takes.
+fn has_living_member(group: Pid) -> bool {
+    let Ok(processes) = std::fs::read_dir("/proc") else { return false };
+    processes.flatten().any(|process| {
+        let stat = std::fs::read_to_string(process.path().join("stat")).unwrap_or_default();
+        // The name is in brackets and may hold anything.
+        let mut fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
+        let (state, of_group) = (fields.next(), fields.nth(1));
+        of_group == Some(&group.to_string()) && !matches!(state, Some("Z" | "X"))
+    })
 }
 
 /// The guard process; dropping it dismisses it.

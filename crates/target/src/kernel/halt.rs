@@ -1,0 +1,263 @@
+//! Stops the guest for some microseconds, to interrupt it at a place of our choice.
+//!
+//! A process that is stopped (SIGSTOP) shows where it is: `/proc/PID/syscall` tells the system call
+//! it is in, or that it is in none, its stack pointer and its program counter. What it is signalled
+//! with meanwhile it handles, when it is let go (SIGCONT), before it executes anything else.
+
+use std::fs::File;
+use std::io::{self, IoSliceMut};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nix::sys::uio::{RemoteIoVec, process_vm_readv};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use super::symbols::KernelMap;
+
+/// How long to wait for the process to stop. It takes some microseconds; one whose core is taken by
+/// another process takes longer, and is let go and stopped anew later.
+const STOPS_WITHIN: Duration = Duration::from_millis(2);
+
+/// How far up the stack to look for the function that makes an access, in words. What that calls
+/// has small frames; looking further finds what was left there by others.
+const STACK_WORDS: usize = 128;
+
+/// Number of write(2), the one system call that the kernel makes in the middle of an access, on the
+/// only architecture that User Mode Linux has.
+const SYS_WRITE: i64 = 1;
+
+/// Where a stopped process is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    /// The system call it is in, if any.
+    call: Option<i64>,
+    stack_pointer: u64,
+    program_counter: u64,
+}
+
+/// A guest that can be stopped.
+pub(super) struct Halt {
+    id: u32,
+    process: OwnedFd,
+    syscall: File,
+    /// `None` for a kernel without symbols: it is interrupted in system calls only.
+    map: Option<Arc<KernelMap>>,
+}
+
+impl Halt {
+    /// Prepares to stop the process with this id, which must be a child of ours that has not been
+    /// waited for.
+    pub(super) fn new(process_id: u32, map: Option<Arc<KernelMap>>) -> io::Result<Halt> {
+        let id = Pid::from_raw(process_id as i32).ok_or(io::ErrorKind::InvalidInput)?;
+        let process = pidfd_open(id, PidfdFlags::empty())?;
+        let syscall = File::open(format!("/proc/{process_id}/syscall"))?;
+        // Permission is asked for at each look: find out now that there is none.
+        syscall.read_at(&mut [0], 0)?;
+        Ok(Halt { id: process_id, process, syscall, map })
+    }
+
+    /// Stops the guest, runs `interrupt` if it is nowhere near an access, and lets it go on.
+    /// Returns whether it ran.
+    pub(super) fn interrupt_if_safe(&self, interrupt: impl FnOnce()) -> io::Result<bool> {
+        let stopped = Stopped::new(&self.process)?;
+        let place = self.place()?;
+        let safe = place.is_some_and(|place| self.is_safe(place));
+        if safe {
+            interrupt();
+        }
+        drop(stopped);
+        Ok(safe)
+    }
+
+    /// Where the process is, once it does not run any more.
+    fn place(&self) -> io::Result<Option<Place>> {
+        let begun = Instant::now();
+        loop {
+            let mut text = [0; 256];
+            let read = self.syscall.read_at(&mut text, 0)?;
+            let text = std::str::from_utf8(&text[..read]).unwrap_or_default().trim_end();
+            if text != "running" {
+                return Ok(parse(text));
+            }
+            if begun.elapsed() > STOPS_WITHIN {
+                return Ok(None);
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    fn is_safe(&self, place: Place) -> bool {
+        let Some(map) = &self.map else {
+            return place.call.is_some_and(|call| call != SYS_WRITE);
+        };
+        // A handler may have interrupted an access, and returns to it with signals enabled.
+        if map.is_on_interrupt_stack(place.stack_pointer) {
+            return false;
+        }
+        match place.call {
+            Some(call) => call != SYS_WRITE,
+            None => !map.is_access(place.program_counter) && !self.is_called_by_access(map, place),
+        }
+    }
+
+    /// Whether an access is among the callers. What lies unused on the stack may look like one; the
+    /// next look is at another depth.
+    fn is_called_by_access(&self, map: &KernelMap, place: Place) -> bool {
+        let mut bytes = [0; STACK_WORDS * 8];
+        let from = RemoteIoVec { base: place.stack_pointer as usize, len: bytes.len() };
+        let into = &mut [IoSliceMut::new(&mut bytes)];
+        let id = nix::unistd::Pid::from_raw(self.id as i32);
+        let Ok(read) = process_vm_readv(id, into, &[from]) else { return true };
+        let (words, _) = bytes[..read].as_chunks();
+        words.iter().any(|word| map.is_access(u64::from_ne_bytes(*word)))
+    }
+}
+
+/// Lets the process go on when dropped, however we leave.
+struct Stopped<'a> {
+    process: &'a OwnedFd,
+}
+
+impl<'a> Stopped<'a> {
+    fn new(process: &'a OwnedFd) -> io::Result<Self> {
+        pidfd_send_signal(process, Signal::STOP)?;
+        Ok(Stopped { process })
+    }
+}
+
+impl Drop for Stopped<'_> {
+    fn drop(&mut self) {
+        // It fails only for a process that has ended.
+        let _ = pidfd_send_signal(self.process, Signal::CONT);
+    }
+}
+
+/// Reads `NUMBER ARGUMENT*6 SP PC`, or `-1 SP PC` outside a system call.
+fn parse(text: &str) -> Option<Place> {
+    let mut words = text.split(' ');
+    let call: i64 = words.next()?.parse().ok()?;
+    let mut from_end = words.rev().map(|word| {
+        let digits = word.strip_prefix("0x")?;
+        u64::from_str_radix(digits, 16).ok()
+    });
+    let (program_counter, stack_pointer) = (from_end.next()??, from_end.next()??);
+    Some(Place { call: (call >= 0).then_some(call), stack_pointer, program_counter })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Child, Command, Stdio};
+
+    /// A process that goes with its test, also if that fails.
+    struct Guest(Child);
+
+    impl Guest {
+        fn start(program: &str, arguments: &[&str], stdout: Stdio) -> Guest {
+            let mut command = Command::new(program);
+            Guest(command.args(arguments).stdin(Stdio::null()).stdout(stdout).spawn().unwrap())
+        }
+
+        fn asleep() -> Guest {
+            let guest = Guest::start("sleep", &["100"], Stdio::null());
+            wait_until("it sleeps", || guest.state() == 'S');
+            guest
+        }
+
+        fn busy() -> Guest {
+            Guest::start("sh", &["-c", "while :; do :; done"], Stdio::null())
+        }
+
+        fn state(&self) -> char {
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap();
+            stat.rsplit(") ").next().unwrap().chars().next().unwrap()
+        }
+
+        fn halt(&self, map: Option<Arc<KernelMap>>) -> Halt {
+            Halt::new(self.0.id(), map).unwrap()
+        }
+    }
+
+    impl Drop for Guest {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    fn everywhere() -> Option<Arc<KernelMap>> {
+        Some(Arc::new(KernelMap::with(0..u64::MAX, 0..0)))
+    }
+
+    fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+        let begun = Instant::now();
+        while !done() {
+            assert!(begun.elapsed() < Duration::from_secs(20), "waited in vain: {what}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn a_process_that_sleeps_is_in_a_system_call_and_safe() {
+        let guest = Guest::asleep();
+        for map in [None, everywhere()] {
+            let halt = guest.halt(map);
+            let mut interrupted = 0;
+            assert!(halt.interrupt_if_safe(|| interrupted += 1).unwrap());
+            assert_eq!(interrupted, 1);
+            wait_until("it goes on", || guest.state() == 'S');
+        }
+    }
+
+    #[test]
+    fn a_process_that_is_where_it_must_not_be_interrupted_goes_on_without() {
+        let guest = Guest::busy();
+        let halt = guest.halt(everywhere());
+        // The shell makes some system calls as it starts.
+        wait_until("it is not in a system call", || !halt.interrupt_if_safe(|| ()).unwrap());
+        wait_until("it runs on", || guest.state() == 'R');
+    }
+
+    #[test]
+    fn a_process_that_is_not_near_an_access_is_interrupted_as_it_runs() {
+        let guest = Guest::busy();
+        // No address of code, and nothing that is likely on a stack.
+        let map = KernelMap::with(3..4, 3..4);
+        let halt = guest.halt(Some(Arc::new(map)));
+        for _ in 0..100 {
+            wait_until("it is stopped", || halt.interrupt_if_safe(|| ()).unwrap());
+        }
+        wait_until("it runs on", || guest.state() == 'R');
+    }
+
+    #[test]
+    fn a_process_that_writes_is_not_safe() {
+        // Into a pipe that nobody reads.
+        let guest = Guest::start("yes", &[], Stdio::piped());
+        let halt = guest.halt(None);
+        wait_until("its pipe is full", || guest.state() == 'S');
+        assert!(!halt.interrupt_if_safe(|| ()).unwrap());
+    }
+
+    #[test]
+    fn a_process_that_has_ended_is_an_error() {
+        let guest = Guest::asleep();
+        let halt = guest.halt(None);
+        drop(guest);
+        assert!(halt.interrupt_if_safe(|| ()).is_err());
+    }
+
+    #[test]
+    fn the_kernels_text_is_understood() {
+        let in_call = parse("35 0x7ffd 0x0 0x0 0x0 0x0 0x0 0x7ffd10 0x7f22").unwrap();
+        let expected = Place { call: Some(35), stack_pointer: 0x7ffd10, program_counter: 0x7f22 };
+        assert_eq!(in_call, expected);
+        let outside = parse("-1 0x7ffd10 0x7f22").unwrap();
+        assert_eq!(outside, Place { call: None, ..expected });
+        for nonsense in ["", "running", "35", "-1 7 7", "x 0x1 0x2"] {
+            assert_eq!(parse(nonsense), None, "{nonsense}");
+        }
+    }
+}
