@@ -8,7 +8,7 @@ use warikomi_clock::{TscClock, TscUnusable};
 use warikomi_guest::answers::{Configured, DriverOrigin, Settings};
 use warikomi_guest::commands::{Configure, LinkUp, LoadDriver, Neighbour, WaitInterface};
 use warikomi_inject::{GUEST_IP, NETWORK_IP, NETWORK_MAC};
-use warikomi_measure::{CpuTimes, Machine, TargetInfo};
+use warikomi_measure::{CpuTimes, Machine, TargetInfo, core_wait_ns};
 use warikomi_nic::wire::Wire;
 use warikomi_target::cores::{Cores, Pinned};
 use warikomi_target::kernel::{KernelTarget, LaunchOptions};
@@ -107,7 +107,7 @@ pub struct Session {
     /// Where it runs.
     pub machine: Machine,
     cores: Cores,
-    cpu_before: Option<CpuTimes>,
+    before: Disturbance,
     _pinned: Pinned,
 }
 
@@ -159,24 +159,58 @@ impl Session {
             tsc_hz: Some(clock.ticks_per_second()),
             ..machine
         };
-        Ok(Session { target, info, machine, cores, cpu_before: None, _pinned: pinned })
+        Ok(Session {
+            target,
+            info,
+            machine,
+            cores,
+            before: Disturbance::default(),
+            _pinned: pinned,
+        })
     }
 
-    /// Starts counting the time that the host steals.
-    pub fn watch_stolen_time(&mut self) {
-        self.cpu_before = CpuTimes::read(&core_numbers(self.cores));
+    /// Starts counting the time that others take from the cores.
+    pub fn watch_cores(&mut self) {
+        self.before = Disturbance::so_far(self.cores, self.target.process_id());
     }
 
-    /// The share of the cores' time that was stolen since
-    /// [`watch_stolen_time`](Self::watch_stolen_time), in percent.
-    pub fn stolen_percent(&self) -> Option<f64> {
-        let now = CpuTimes::read(&core_numbers(self.cores))?;
-        now.stolen_percent_since(self.cpu_before.as_ref()?)
+    /// The machine, with what others took from the cores since [`watch_cores`](Self::watch_cores).
+    pub fn machine_now(&self) -> Machine {
+        let (before, now) =
+            (&self.before, Disturbance::so_far(self.cores, self.target.process_id()));
+        let stolen =
+            now.cpu.zip(before.cpu).and_then(|(now, then)| now.stolen_percent_since(&then));
+        let waited =
+            |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?) as f64 / 1e3);
+        Machine {
+            stolen_percent: stolen,
+            support_waited_us: waited(now.support_ns, before.support_ns),
+            target_waited_us: waited(now.target_ns, before.target_ns),
+            ..self.machine.clone()
+        }
     }
 
     /// Ends the target and waits until all of it is gone.
     pub fn stop(mut self) -> Result<(), TargetError> {
         self.target.stop()
+    }
+}
+
+/// What others have taken from our cores so far.
+#[derive(Clone, Copy, Default)]
+struct Disturbance {
+    cpu: Option<CpuTimes>,
+    support_ns: Option<u64>,
+    target_ns: Option<u64>,
+}
+
+impl Disturbance {
+    fn so_far(cores: Cores, target: u32) -> Disturbance {
+        Disturbance {
+            cpu: CpuTimes::read(&core_numbers(cores)),
+            support_ns: core_wait_ns(None),
+            target_ns: core_wait_ns(Some(target)),
+        }
     }
 }
 

@@ -37,6 +37,13 @@ pub struct Machine {
     /// of the time of the cores used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stolen_percent: Option<f64>,
+    /// Time that the support side's thread was ready to run while others of this machine's processes
+    /// had its core, in microseconds, while the run lasted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub support_waited_us: Option<f64>,
+    /// The same of the target's first process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target_waited_us: Option<f64>,
     /// Real-time priority of the support side's thread, 1 to 99; absent if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rt_priority: Option<u32>,
@@ -98,6 +105,16 @@ impl CpuTimes {
         let stolen = self.stolen.saturating_sub(before.stolen).min(total);
         Some(100.0 * stolen as f64 / total as f64)
     }
+}
+
+/// How long a process's first thread has waited for a core so far, in nanoseconds
+/// (`/proc/PID/schedstat`); our own thread's if no process is named.
+pub fn core_wait_ns(process_id: Option<u32>) -> Option<u64> {
+    let path = match process_id {
+        Some(id) => format!("/proc/{id}/schedstat"),
+        None => "/proc/thread-self/schedstat".to_owned(),
+    };
+    parse::core_wait_ns(&fs::read_to_string(path).ok()?)
 }
 
 /// From the kernel's texts to values. What a text does not say is `None`.
@@ -185,6 +202,12 @@ pub mod parse {
         field.parse().ok().filter(|&priority| priority > 0)
     }
 
+    /// Time spent ready to run but not running, in nanoseconds: the second field of
+    /// `/proc/PID/schedstat` (sched-stats in the kernel's documentation).
+    pub fn core_wait_ns(schedstat: &str) -> Option<u64> {
+        schedstat.split_ascii_whitespace().nth(1)?.parse().ok()
+    }
+
     /// Huge pages of the default size that are set aside, from `/proc/meminfo`.
     pub fn huge_pages(meminfo: &str) -> Option<u64> {
         value(meminfo, "HugePages_Total")?.parse().ok()
@@ -210,6 +233,7 @@ mod tests {
         assert_eq!(parse::core_list("\n"), Some(vec![]));
         assert_eq!(parse::cpu_times(STAT, &[]), Some(CpuTimes { total: 100, stolen: 10 }));
         assert_eq!(parse::cpu_times(STAT, &[1]), Some(CpuTimes { total: 52, stolen: 2 }));
+        assert_eq!(parse::core_wait_ns("1234 567 8\n"), Some(567));
         assert_eq!(parse::huge_pages("MemTotal: 5 kB\nHugePages_Total:      64\n"), Some(64));
     }
 
@@ -234,6 +258,7 @@ mod tests {
         let machine = Machine::read();
         assert!(machine.logical_cores.is_some_and(|cores| cores > 0));
         assert!(machine.kernel.is_some());
+        assert!(core_wait_ns(None).is_some() && core_wait_ns(Some(std::process::id())).is_some());
         assert_eq!(Machine::read_below(Path::new("/nonexistent")), Machine::default());
     }
 
@@ -246,6 +271,7 @@ mod tests {
             let _ = parse::core_list(&text);
             let _ = parse::rt_priority(&text);
             let _ = parse::huge_pages(&text);
+            let _ = parse::core_wait_ns(&text);
             let _ = parse::cpu_times(&text, &cores);
             let _ = parse::cpu_times(&format!("cpu0 {text}\ncpu {text}"), &cores);
         }

@@ -11,6 +11,8 @@ use crate::{RunResult, TimeBase, Warning};
 pub struct Thresholds {
     /// Stolen time, in percent.
     pub stolen_percent: f64,
+    /// Time that one side waited for its core, in microseconds.
+    pub waited_us: f64,
     /// Share (0 to 1) of packets that missed their deadline.
     pub missed_share: f64,
     /// Share (0 to 1) of intervals in hiccups.
@@ -23,6 +25,7 @@ impl Default for Thresholds {
     fn default() -> Self {
         Thresholds {
             stolen_percent: 0.1,
+            waited_us: 1_000.0,
             missed_share: 0.001,
             hiccup_share: 0.001,
             stack_loss_share: 0.0,
@@ -33,7 +36,8 @@ impl Default for Thresholds {
 /// Everything that there is to say against a result, most important first.
 pub fn warnings(result: &RunResult, thresholds: &Thresholds) -> Vec<Warning> {
     // In virtual time neither the machine nor its load matters.
-    let timing = [shared_core, stolen_time, missed_deadlines, hiccups, governor, deferred];
+    let timing =
+        [shared_core, stolen_time, cores_taken, missed_deadlines, hiccups, governor, deferred];
     let timing = if result.time_base == TimeBase::Real { &timing[..] } else { &[] };
     let always = [unaccounted, cut_short, saturated, no_times];
     let checks = always[..1].iter().chain(timing).chain(&always[1..]);
@@ -92,6 +96,24 @@ fn stolen_time(result: &RunResult, thresholds: &Thresholds) -> Option<Warning> {
         format!("the host of this virtual machine took away {stolen:.2}% of the cores' time"),
         "repeat when the host is less busy, or run on a machine without other guests; look at the \
          figures without hiccups",
+    )
+}
+
+fn cores_taken(result: &RunResult, thresholds: &Thresholds) -> Option<Warning> {
+    let waited = |side: Option<f64>| side.unwrap_or(0.0);
+    let support = waited(result.machine.support_waited_us);
+    let target = waited(result.machine.target_waited_us);
+    if support.max(target) <= thresholds.waited_us {
+        return None;
+    }
+    warning(
+        format!(
+            "other processes had the cores meanwhile: the support side waited {:.1} ms and the \
+             target {:.1} ms for theirs",
+            support / 1e3,
+            target / 1e3,
+        ),
+        "stop what else runs, or isolate two cores (isolcpus=)",
     )
 }
 

@@ -57,7 +57,7 @@ pub fn bench(
 ) -> Result<RunResult, InjectError> {
     let steps = SIZES.len() * 3;
     let mut rows = Vec::new();
-    session.watch_stolen_time();
+    session.watch_cores();
     for (index, &(_, size)) in SIZES.iter().enumerate() {
         let mut step = |done: usize| progress(3 * index + done, steps);
         step(0);
@@ -84,8 +84,7 @@ pub fn bench(
 }
 
 fn describe(session: &Session, rows: &[Row]) -> RunResult {
-    let mut result = RunResult::new("bench", TimeBase::Real, session.machine.clone());
-    result.machine.stolen_percent = session.stolen_percent();
+    let mut result = RunResult::new("bench", TimeBase::Real, session.machine_now());
     result.target = session.info.clone();
     result.rows = Some(rows.iter().map(as_object).collect());
     result

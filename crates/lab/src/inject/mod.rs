@@ -89,8 +89,7 @@ pub fn inject(
 fn describe(session: &Session, plan: &Plan, finished: &run::Finished) -> RunResult {
     let run::Finished { records, lateness, slack, sent, handled, raised, elapsed, .. } = finished;
     let totals = records.ledger.totals();
-    let mut result = RunResult::new("inject", TimeBase::Real, session.machine.clone());
-    result.machine.stolen_percent = finished.stolen_percent;
+    let mut result = RunResult::new("inject", TimeBase::Real, finished.machine.clone());
     result.target = session.info.clone();
     if let Ok(Value::Object(plan)) = serde_json::to_value(plan) {
         result.plan = plan;

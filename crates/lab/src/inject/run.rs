@@ -8,7 +8,7 @@ use warikomi_guest::commands::{Counters, ReceiveRuns, ReceiveStart, ReceiveStatu
 use warikomi_inject::{
     Addresses, HEADER_BYTES, Injector, Lateness, PAYLOAD_OFFSET, Plan, Receiver, Step, UDP_PORT,
 };
-use warikomi_measure::Delivery;
+use warikomi_measure::{Delivery, Machine};
 use warikomi_nic::RxCounters;
 use warikomi_target::kernel::KernelTarget;
 use warikomi_target::{Target, TargetCounters, TargetError};
@@ -55,7 +55,7 @@ pub(super) struct Finished {
     pub(super) raised: u64,
     pub(super) handled: u64,
     pub(super) sent: TargetCounters,
-    pub(super) stolen_percent: Option<f64>,
+    pub(super) machine: Machine,
     pub(super) received: ReceiveTotals,
 }
 
@@ -80,7 +80,7 @@ pub(super) fn carry_out(
     }
     let (driver_before, base) = counts_at_rest(target)?;
     let sent_before = target.counters();
-    session.watch_stolen_time();
+    session.watch_cores();
     let target = &mut session.target;
     let mut records = Records::new(plan, base);
     target.nic().0.probe().restart(Records::interrupts_to_keep(plan));
@@ -90,7 +90,7 @@ pub(super) fn carry_out(
     let end = drain(target, &mut records)?;
     let (raised, handled) = take_interrupts(target, &mut records);
     let sent = target.counters().since(&sent_before);
-    let stolen_percent = session.stolen_percent();
+    let machine = session.machine_now();
     let target = &mut session.target;
     let received =
         if listened { stop_application(target, &mut records)? } else { ReceiveTotals::default() };
@@ -108,7 +108,7 @@ pub(super) fn carry_out(
         raised,
         handled,
         sent,
-        stolen_percent,
+        machine,
         received,
     })
 }

@@ -149,6 +149,7 @@ fn parse(text: &str) -> Option<Place> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ops::Range;
     use std::process::{Child, Command, Stdio};
 
     /// A process that goes with its test, also if that fails.
@@ -205,7 +206,7 @@ mod tests {
         for map in [None, everywhere()] {
             let halt = guest.halt(map);
             let mut interrupted = 0;
-            assert!(halt.interrupt_if_safe(|| interrupted += 1).unwrap());
+            wait_until("it is stopped", || halt.interrupt_if_safe(|| interrupted += 1).unwrap());
             assert_eq!(interrupted, 1);
             wait_until("it goes on", || guest.state() == 'S');
         }
@@ -224,7 +225,8 @@ mod tests {
     fn a_process_that_is_not_near_an_access_is_interrupted_as_it_runs() {
         let guest = Guest::busy();
         // No address of code, and nothing that is likely on a stack.
-        let map = KernelMap::with(3..4, 3..4);
+        const NOWHERE: Range<u64> = 0x1234_5678_0000..0x1234_5678_0001;
+        let map = KernelMap::with(NOWHERE, NOWHERE);
         let halt = guest.halt(Some(Arc::new(map)));
         for _ in 0..100 {
             wait_until("it is stopped", || halt.interrupt_if_safe(|| ()).unwrap());
