@@ -21,6 +21,9 @@ pub struct ModelInfo {
     /// Offset of the interrupt status register. A driver's first read of it after an interrupt is
     /// taken as the moment at which the handler ran.
     pub interrupt_status: u64,
+    /// Offset of the interrupt mask register. It and the status are all that a driver accesses from
+    /// its handler to the write that unmasks, unless something special has happened.
+    pub interrupt_mask: u64,
     /// Offset of the register by which a driver says that there is something to transmit.
     pub transmit_doorbell: u64,
     /// The longest frame that it receives, in bytes without check sequence.

@@ -30,8 +30,9 @@ const ROOM_FOR_PROGRESS: Span = Span::from_us(3);
 /// Descriptors looked at in one go.
 const PROGRESS_LIMIT: usize = 64;
 
-/// Time from bringing everything into place to the first deadline.
-const LEAD: Span = Span::from_us(200);
+/// Time from bringing everything into place to the first deadline: longer than a target takes care of
+/// a driver that has just read its statistics.
+const LEAD: Span = Span::from_ms(2);
 
 /// The application is taken to have everything when nothing came for this long.
 const APPLICATION_QUIET: Duration = Duration::from_millis(30);

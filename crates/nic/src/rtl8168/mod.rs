@@ -42,6 +42,7 @@ pub static INFO: ModelInfo = ModelInfo {
     register_bar: 2,
     register_bar_bytes: 4_096,
     interrupt_status: regs::INTR_STATUS as u64,
+    interrupt_mask: regs::INTR_MASK as u64,
     transmit_doorbell: regs::TX_POLL as u64,
     max_frame_bytes: MAX_FRAME_BYTES,
     registers: regs::REGISTERS,

@@ -14,8 +14,9 @@ use super::TIMER_PHY;
 use super::alarm::Alarm;
 use crate::{Link, NicContext};
 
-/// How long a negotiation takes.
-pub(super) const NEGOTIATION: Span = Span::from_ms(1);
+/// How long a negotiation takes: longer than a driver needs to come and see that the link is down. It
+/// looks at the status twice, and a link that is up again by then has never been down for it.
+pub(super) const NEGOTIATION: Span = Span::from_ms(20);
 
 /// OUI and model of a PHY for which Linux has a driver (drivers/net/phy/realtek.c).
 pub(super) const PHY_ID: u32 = 0x001c_c912;

@@ -140,7 +140,7 @@ fn switching_moderation_off_lets_go_what_is_held() {
 fn the_unit_depends_on_the_speed() {
     let mut lab = Lab::open();
     lab.plug(Link::Up { mbps: 100 });
-    lab.wait(Span::from_ms(2));
+    lab.wait(Span::from_ms(25));
     lab.w16(0x3e, 0xffff);
     lab.w16(0xe2, 0x0010); // 2.56 µs at 100 Mbit/s
     inject(&mut lab, 1);

@@ -132,8 +132,11 @@ impl CommandQueue {
             filled += len;
         }
         let access = Access::decode(&self.request[..filled]).ok()?;
-        if access.writes_to(nic.info().register_bar, nic.info().transmit_doorbell) {
-            interrupts.driver_transmits();
+        let info = nic.info();
+        match access.offset_in(info.register_bar) {
+            Some(at) if at == info.interrupt_status || at == info.interrupt_mask => {}
+            Some(at) if at == info.transmit_doorbell => interrupts.driver_transmits(),
+            _ => interrupts.driver_is_at_work(),
         }
         let mut host = Host { now, memory, interrupts };
         let reply = perform(access, nic, &mut host, &mut self.reply);

@@ -31,6 +31,10 @@ const RESIGNAL_AT_MOST_AFTER: Span = Span::from_ms(4);
 /// So long after the last doorbell the driver may be about to ring it again.
 const TRANSMITS_FOR: Span = Span::from_ms(100);
 
+/// So long after any other access outside of interrupt handling (to the PHY, to statistics) there may
+/// be more. They come in close sequence.
+const AT_WORK_FOR: Span = Span::from_ms(1);
+
 /// Messages that may wait for a buffer.
 const MAX_WAITING: usize = 256;
 
@@ -45,7 +49,7 @@ pub(super) struct InterruptQueue {
     unread: u16,
     signalled_at: Time,
     patience: Span,
-    transmits_until: Time,
+    exposed_until: Time,
     now: Time,
     signals: u64,
     counters: TargetCounters,
@@ -63,7 +67,7 @@ impl InterruptQueue {
             unread: 0,
             signalled_at: Time::ZERO,
             patience: RESIGNAL_AFTER,
-            transmits_until: Time::ZERO,
+            exposed_until: Time::ZERO,
             now: Time::ZERO,
             signals: 0,
             counters: TargetCounters::default(),
@@ -78,7 +82,7 @@ impl InterruptQueue {
             return;
         }
         self.look_for_returned_buffers();
-        if !self.transmits() {
+        if !self.is_exposed() {
             self.send_due();
         }
     }
@@ -105,18 +109,25 @@ impl InterruptQueue {
     /// The driver rings its doorbell.
     #[inline]
     pub(super) fn driver_transmits(&mut self) {
-        self.transmits_until = self.now + TRANSMITS_FOR;
+        self.exposed_until = self.exposed_until.max(self.now + TRANSMITS_FOR);
     }
 
+    /// The driver makes another access with interrupts enabled.
     #[inline]
-    fn transmits(&self) -> bool {
-        self.now < self.transmits_until
+    pub(super) fn driver_is_at_work(&mut self) {
+        self.exposed_until = self.exposed_until.max(self.now + AT_WORK_FOR);
+    }
+
+    /// Whether the guest may be in the middle of an access that an interrupt would break.
+    #[inline]
+    fn is_exposed(&self) -> bool {
+        self.now < self.exposed_until
     }
 
     /// Whether an interrupt waits for a moment at which the guest does not access the device.
     #[inline]
     pub(super) fn wants_a_safe_moment(&self) -> bool {
-        self.transmits() && (self.is_overlooked() || (!self.waiting.is_empty() && self.has_room()))
+        self.is_exposed() && (self.is_overlooked() || (!self.waiting.is_empty() && self.has_room()))
     }
 
     /// Whether the guest has offered a buffer that holds no message.
@@ -204,7 +215,7 @@ impl IntrLine for InterruptQueue {
             Interrupt::Intx(false) => return,
         };
         self.look_for_returned_buffers();
-        if !self.transmits() && self.waiting.is_empty() && self.place(message) {
+        if !self.is_exposed() && self.waiting.is_empty() && self.place(message) {
             return;
         }
         if self.waiting.len() == MAX_WAITING {

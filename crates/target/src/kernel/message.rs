@@ -41,10 +41,15 @@ pub(super) enum BadMessage {
 }
 
 impl Access<'_> {
-    /// Whether this writes to the register at `register` of this BAR.
+    /// The offset in this BAR that is accessed, if it is the BAR.
     #[inline]
-    pub(super) fn writes_to(&self, register_bar: u8, register: u64) -> bool {
-        matches!(*self, Access::BarWrite { bar, offset, .. } if bar == register_bar && offset == register)
+    pub(super) fn offset_in(&self, of: u8) -> Option<u64> {
+        match *self {
+            Access::BarRead { bar, offset, .. }
+            | Access::BarWrite { bar, offset, .. }
+            | Access::BarFill { bar, offset, .. } => (bar == of).then_some(offset),
+            Access::ConfigRead { .. } | Access::ConfigWrite { .. } => None,
+        }
     }
 
     /// Decodes a request as it stands in the guest's buffer.

@@ -5,11 +5,12 @@
 //! queue breaks the queue, and the device is gone ("id 10 is not a head!"; the same in 6.1 and
 //! 6.12). Receiving is safe by itself: the driver has interrupts masked from its handler until the
 //! very write that unmasks them. Transmitting is not: the driver rings its doorbell with interrupts
-//! enabled, packet after packet.
+//! enabled, packet after packet. Nor is what it does in no hurry, such as setting up its PHY, which
+//! may raise an interrupt by itself.
 //!
-//! So for some time after a doorbell the guest is stopped for every signal, and signalled only if
-//! it was stopped outside of an access. Where it was not, it goes on and is stopped again a moment
-//! later.
+//! So for some time after such an access the guest is stopped for every signal, and signalled only
+//! if it was stopped outside of an access. Where it was not, it goes on and is stopped again a
+//! moment later.
 
 use std::sync::Arc;
 
