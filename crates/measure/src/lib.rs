@@ -11,6 +11,7 @@ mod hiccup;
 mod intervals;
 mod ledger;
 mod machine;
+pub mod published;
 mod result;
 mod run_directory;
 mod warnings;

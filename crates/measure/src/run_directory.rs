@@ -131,6 +131,21 @@ impl RunDirectory {
         })
     }
 
+    /// Writes `NAME.csv`, a line for each row: the numbers behind a plot.
+    pub fn write_table<R: Serialize>(
+        &self,
+        name: &str,
+        rows: impl IntoIterator<Item = R>,
+    ) -> Result<(), WriteError> {
+        self.write(&format!("{name}.csv"), |file| {
+            let mut csv = csv::Writer::from_writer(file);
+            for row in rows {
+                csv.serialize(row).map_err(io::Error::from)?;
+            }
+            csv.flush()
+        })
+    }
+
     /// Writes a file of any other kind, once.
     pub fn write(
         &self,
