@@ -24,8 +24,8 @@ pub use ledger::{
 };
 pub use machine::{CpuTimes, Machine, core_wait_ns, parse};
 pub use result::{
-    Hiccupping, Interrupts, Intervals, Pacing, ReadError, RunResult, SCHEMA, Success, TargetInfo,
-    TimeBase, Warning,
+    Hiccupping, Interrupts, Intervals, Pacing, ReadError, Repeat, RunResult, SCHEMA, Success,
+    TargetInfo, TimeBase, Warning,
 };
 pub use run_directory::{RunDirectory, WriteError, utc_stamp};
 pub use warnings::{Thresholds, warnings};

@@ -179,6 +179,22 @@ pub struct RunResult {
     /// The table of an experiment that makes one: an object a row, units in the names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows: Option<Vec<Map<String, Value>>>,
+    /// Single figures of an experiment that are nowhere else, units in the names.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub figures: Map<String, Value>,
+}
+
+/// One figure of one repetition: a line of `repeats.csv`, from which the noise of a figure follows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Repeat {
+    /// The figure, by the name that it has in `rows` or `figures`.
+    pub figure: String,
+    /// The frame length that it belongs to, in bytes, if it belongs to one.
+    pub size_bytes: Option<usize>,
+    /// Which repetition: 1, 2 and so on.
+    pub repeat: u32,
+    /// Its value, in the unit of its name.
+    pub value: f64,
 }
 
 /// Why a file is not a result that can be read.
@@ -238,6 +254,7 @@ impl RunResult {
             per_packet_times: false,
             warnings: Vec::new(),
             rows: None,
+            figures: Map::new(),
         }
     }
 
