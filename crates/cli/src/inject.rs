@@ -2,14 +2,13 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use warikomi_clock::{Seed, Span, read_tsc};
 use warikomi_inject::{Arrival, FrameBytes, LineRate, Plan, Receiver};
+use warikomi_lab::Session;
 use warikomi_lab::inject::{Application, Injected, Progress, inject};
-use warikomi_lab::{GuestSettings, Session, SessionOptions};
 use warikomi_measure::RunDirectory;
 use warikomi_nic::wire::WireKind;
 use warikomi_report::terminal;
@@ -132,7 +131,9 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
     let plan = arguments.plan.plan()?;
     let mut prepared = arguments.target.prepare()?;
     let wire = arguments.wire.build().context("cannot set up the wire")?;
-    defer_nothing_when_paced(&mut prepared.options, &plan);
+    if plan.spacing() > Span::ZERO {
+        prepared.options.settings.defer_nothing();
+    }
 
     let waiting = Cleared(output::waiting());
     let mut session = Session::start(&prepared.options, wire, interrupted, &mut |what| {
@@ -156,17 +157,6 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
     Ok(ExitCode::SUCCESS)
 }
 
-/// Newer drivers let NAPI poll on with the interrupt off, so that many packets share an interrupt:
-/// right for throughput, wrong where intervals are looked at.
-fn defer_nothing_when_paced(options: &mut SessionOptions, plan: &Plan) {
-    if plan.spacing() > Span::ZERO {
-        let GuestSettings { napi_defer_hard_irqs, gro_flush_timeout_ns, .. } =
-            &mut options.settings;
-        napi_defer_hard_irqs.get_or_insert(0);
-        gro_flush_timeout_ns.get_or_insert(0);
-    }
-}
-
 fn with_bar(session: &mut Session, plan: &Plan, application: Application) -> Result<Injected> {
     const WORTH_A_BAR: Span = Span::from_ms(2_000);
     const MANY: u64 = 1_000_000;
@@ -185,8 +175,7 @@ fn with_bar(session: &mut Session, plan: &Plan, application: Application) -> Res
 }
 
 fn save(runs: &std::path::Path, plan: &Plan, injected: &Injected) -> Result<RunDirectory> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
-    let directory = RunDirectory::create(runs, now, "inject")?;
+    let directory = output::new_run(runs, "inject")?;
     directory.write_plan(&plan.to_toml()?)?;
     if injected.ledger.is_detailed() {
         directory.write_samples(injected.start, injected.ledger.rows())?;

@@ -5,6 +5,7 @@ mod doctor;
 mod inject;
 mod kernel;
 mod output;
+mod sweep;
 mod target;
 
 use std::process::ExitCode;
@@ -13,6 +14,7 @@ use clap::{Parser, Subcommand};
 use warikomi_kernel::KernelError;
 use warikomi_lab::SessionError;
 use warikomi_lab::inject::InjectError;
+use warikomi_lab::sweep::SweepError;
 use warikomi_target::{Interrupted, TargetError};
 
 /// A NIC laboratory without the NIC.
@@ -39,6 +41,8 @@ Examples:
 enum Command {
     /// Inject packets into a driver at exact times, and account for each
     Inject(inject::Arguments),
+    /// Success against interval for frames of several lengths, and the shortest without loss
+    Sweep(sweep::Arguments),
     /// Make and list the kernels that drivers run in
     #[command(subcommand)]
     Kernel(kernel::Command),
@@ -61,6 +65,7 @@ fn main() -> ExitCode {
     let _ = nix::sys::prctl::set_child_subreaper(true);
     let done = match arguments.command {
         Command::Inject(arguments) => inject::run(&arguments, &interrupted),
+        Command::Sweep(arguments) => sweep::run(&arguments, &interrupted),
         Command::Kernel(command) => kernel::run(&command, &interrupted),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments, &interrupted),
@@ -77,17 +82,24 @@ fn fail(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(if interrupted { EXIT_INTERRUPTED } else { 1 })
 }
 
-/// Whether an error says that the user stopped us. Errors that only pass another on hide it from the
-/// chain, so each of them is looked into.
+/// Whether an error says that the user stopped us.
 fn by_the_user(error: &(dyn std::error::Error + 'static)) -> bool {
-    let target = |error: &TargetError| matches!(error, TargetError::Interrupted);
-    match (error.downcast_ref(), error.downcast_ref()) {
-        (Some(SessionError::Target(error)), _) | (_, Some(InjectError::Target(error))) => {
-            target(error)
-        }
-        _ => {
-            error.downcast_ref().is_some_and(target)
-                || matches!(error.downcast_ref(), Some(KernelError::Cancelled))
-        }
+    matches!(of_target(error), Some(TargetError::Interrupted))
+        || matches!(error.downcast_ref(), Some(KernelError::Cancelled))
+}
+
+/// The target's error that this one is. Errors that only pass another on hide it from the chain, so
+/// each of them is looked into.
+fn of_target<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a TargetError> {
+    if let Some(SessionError::Target(error)) = error.downcast_ref() {
+        return Some(error);
+    }
+    let inject = match error.downcast_ref() {
+        Some(SweepError::Inject(error)) => Some(error),
+        _ => error.downcast_ref(),
+    };
+    match inject {
+        Some(InjectError::Target(error)) => Some(error),
+        _ => error.downcast_ref(),
     }
 }

@@ -1,9 +1,12 @@
 //! What goes to the terminal besides results: bars, and whether colours are wanted.
 
 use std::io::IsTerminal;
-use std::time::Duration;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use anyhow::Result;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use warikomi_measure::RunDirectory;
 use warikomi_report::terminal::Style;
 
 const MAX_WIDTH: u16 = 120;
@@ -17,6 +20,12 @@ pub(crate) fn style() -> Style {
     let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let width = terminal_size::terminal_size().map_or(80, |(width, _)| width.0).min(MAX_WIDTH);
     Style { colour, width }
+}
+
+/// Makes the directory of a run that begins now.
+pub(crate) fn new_run(runs: &Path, experiment: &str) -> Result<RunDirectory> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
+    Ok(RunDirectory::create(runs, now, experiment)?)
 }
 
 /// A bar on standard error, which draws itself only on a terminal.

@@ -5,5 +5,6 @@ pub mod bench;
 pub mod doctor;
 pub mod inject;
 mod session;
+pub mod sweep;
 
-pub use session::{GuestSettings, Session, SessionError, SessionOptions, bring_up};
+pub use session::{CoreWatch, GuestSettings, Session, SessionError, SessionOptions, bring_up};

@@ -38,6 +38,16 @@ pub struct GuestSettings {
     pub coalesce: Option<warikomi_guest::commands::Coalesce>,
 }
 
+impl GuestSettings {
+    /// Leaves interrupts undeferred unless something else is asked for. Newer drivers let NAPI poll on
+    /// with the interrupt off, so that many packets share an interrupt: right for throughput, wrong
+    /// where intervals are looked at.
+    pub fn defer_nothing(&mut self) {
+        self.napi_defer_hard_irqs.get_or_insert(0);
+        self.gro_flush_timeout_ns.get_or_insert(0);
+    }
+}
+
 /// What to bring up.
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
@@ -107,7 +117,6 @@ pub struct Session {
     /// Where it runs.
     pub machine: Machine,
     cores: Cores,
-    before: Disturbance,
     _pinned: Pinned,
 }
 
@@ -159,31 +168,28 @@ impl Session {
             tsc_hz: Some(clock.ticks_per_second()),
             ..machine
         };
-        Ok(Session {
-            target,
-            info,
-            machine,
-            cores,
-            before: Disturbance::default(),
-            _pinned: pinned,
-        })
+        Ok(Session { target, info, machine, cores, _pinned: pinned })
     }
 
     /// Starts counting the time that others take from the cores.
-    pub fn watch_cores(&mut self) {
-        self.before = Disturbance::so_far(self.cores, self.target.process_id());
+    pub fn watch_cores(&self) -> CoreWatch {
+        CoreWatch {
+            cpu: CpuTimes::read(&core_numbers(self.cores)),
+            support_ns: core_wait_ns(None),
+            target_ns: core_wait_ns(Some(self.target.process_id())),
+        }
     }
 
-    /// The machine, with what others took from the cores since [`watch_cores`](Self::watch_cores).
-    pub fn machine_now(&self) -> Machine {
-        let (before, now) =
-            (&self.before, Disturbance::so_far(self.cores, self.target.process_id()));
-        let stolen =
-            now.cpu.zip(before.cpu).and_then(|(now, then)| now.stolen_percent_since(&then));
+    /// The machine, with what others have taken from the cores since then.
+    pub fn machine_since(&self, before: &CoreWatch) -> Machine {
+        let now = self.watch_cores();
         let waited =
             |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?) as f64 / 1e3);
         Machine {
-            stolen_percent: stolen,
+            stolen_percent: now
+                .cpu
+                .zip(before.cpu)
+                .and_then(|(now, then)| now.stolen_percent_since(&then)),
             support_waited_us: waited(now.support_ns, before.support_ns),
             target_waited_us: waited(now.target_ns, before.target_ns),
             ..self.machine.clone()
@@ -196,22 +202,12 @@ impl Session {
     }
 }
 
-/// What others have taken from our cores so far.
-#[derive(Clone, Copy, Default)]
-struct Disturbance {
+/// What others had taken from the cores at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct CoreWatch {
     cpu: Option<CpuTimes>,
     support_ns: Option<u64>,
     target_ns: Option<u64>,
-}
-
-impl Disturbance {
-    fn so_far(cores: Cores, target: u32) -> Disturbance {
-        Disturbance {
-            cpu: CpuTimes::read(&core_numbers(cores)),
-            support_ns: core_wait_ns(None),
-            target_ns: core_wait_ns(Some(target)),
-        }
-    }
 }
 
 /// Loads the driver, makes the settings, and brings the link up; returns the settings in force.

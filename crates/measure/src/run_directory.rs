@@ -100,6 +100,29 @@ impl RunDirectory {
         Err(WriteError::Exists { path })
     }
 
+    /// The directory of a run that was stopped before it had a result, to continue it.
+    pub fn reopen(path: &Path) -> Result<RunDirectory, WriteError> {
+        let result = path.join("result.json");
+        match fs::symlink_metadata(&result) {
+            Ok(_) => return Err(WriteError::Exists { path: result }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(WriteError::new(&result, error)),
+        }
+        Ok(RunDirectory { path: path.to_owned() })
+    }
+
+    /// Opens a file to which a run adds as it goes on, and cuts it to its first `keep` bytes. Unlike
+    /// the others it is there before it is complete.
+    pub fn append(&self, name: &str, keep: u64) -> Result<fs::File, WriteError> {
+        let path = self.path.join(name);
+        let opened = || {
+            let file = fs::OpenOptions::new().append(true).create(true).open(&path)?;
+            file.set_len(keep)?;
+            Ok(file)
+        };
+        opened().map_err(|error| WriteError::new(&path, error))
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
@@ -295,6 +318,18 @@ mod tests {
             let made = RunDirectory::create(runs.path(), 0, name);
             assert!(matches!(made, Err(WriteError::Name(_))), "{name}");
         }
+    }
+
+    #[test]
+    fn a_run_that_was_stopped_goes_on_and_one_that_has_ended_does_not() {
+        let runs = tempfile::tempdir().unwrap();
+        let run = RunDirectory::create(runs.path(), 0, "sweep").unwrap();
+        run.append("cycles.csv", 0).unwrap().write_all(b"a\nb\nhal").unwrap();
+        let again = RunDirectory::reopen(run.path()).unwrap();
+        again.append("cycles.csv", 4).unwrap().write_all(b"c\n").unwrap();
+        assert_eq!(fs::read(run.path().join("cycles.csv")).unwrap(), b"a\nb\nc\n");
+        again.write("result.json", |file| file.write_all(b"{}")).unwrap();
+        assert!(matches!(RunDirectory::reopen(run.path()), Err(WriteError::Exists { .. })));
     }
 
     proptest! {

@@ -8,7 +8,7 @@ mod rates;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
-use warikomi_measure::{RunResult, TimeBase};
+use warikomi_measure::{Machine, RunResult, TimeBase};
 
 use crate::Session;
 use crate::inject::InjectError;
@@ -57,7 +57,7 @@ pub fn bench(
 ) -> Result<RunResult, InjectError> {
     let steps = SIZES.len() * 3;
     let mut rows = Vec::new();
-    session.watch_cores();
+    let watch = session.watch_cores();
     for (index, &(_, size)) in SIZES.iter().enumerate() {
         let mut step = |done: usize| progress(3 * index + done, steps);
         step(0);
@@ -80,11 +80,11 @@ pub fn bench(
         });
     }
     progress(steps, steps);
-    Ok(describe(session, &rows))
+    Ok(describe(session.machine_since(&watch), session, &rows))
 }
 
-fn describe(session: &Session, rows: &[Row]) -> RunResult {
-    let mut result = RunResult::new("bench", TimeBase::Real, session.machine_now());
+fn describe(machine: Machine, session: &Session, rows: &[Row]) -> RunResult {
+    let mut result = RunResult::new("bench", TimeBase::Real, machine);
     result.target = session.info.clone();
     result.rows = Some(rows.iter().map(as_object).collect());
     result

@@ -81,7 +81,7 @@ pub(super) fn carry_out(
     }
     let (driver_before, base) = counts_at_rest(target)?;
     let sent_before = target.counters();
-    session.watch_cores();
+    let watch = session.watch_cores();
     let target = &mut session.target;
     let mut records = Records::new(plan, base);
     target.nic().0.probe().restart(Records::interrupts_to_keep(plan));
@@ -91,7 +91,7 @@ pub(super) fn carry_out(
     let end = drain(target, &mut records)?;
     let (raised, handled) = take_interrupts(target, &mut records);
     let sent = target.counters().since(&sent_before);
-    let machine = session.machine_now();
+    let machine = session.machine_since(&watch);
     let target = &mut session.target;
     let received =
         if listened { stop_application(target, &mut records)? } else { ReceiveTotals::default() };

@@ -7,5 +7,6 @@
 mod bring;
 mod device;
 mod receive;
+mod sweep;
 mod transmit;
 mod trouble;

@@ -9,7 +9,7 @@ use super::table::Page;
 
 /// The rows of a result as a table, turned: a line for each figure and a column for each row, headed
 /// by its frame length if it has one. A figure's unit is the end of its name: `_ns`, `_bps`,
-/// `_bytes`, `_pps`, `_share`.
+/// `_bytes`, `_pps`, `_share`; so is its beginning, if that is `share_`.
 pub fn rows(result: &RunResult, style: Style) -> String {
     let mut page = Page::new(style);
     let target = &result.target;
@@ -59,6 +59,7 @@ fn cell(name: &str, value: Option<&Value>) -> String {
         Some(&"_ns") => time(number),
         Some(&"_bps") => rate(number),
         Some(&"_share") => percent(number),
+        None if name.starts_with("share_") => percent(number),
         Some(_) => count(number as u64),
         None => format!("{number:.2}"),
     }

@@ -1,0 +1,264 @@
+//! Which cycles a sweep makes: a coarse pass with growing intervals, then a search by bisection.
+//!
+//! What is asked for next follows from what the cycles so far have shown and from nothing else, so
+//! that a sweep that was stopped can be continued from its cycles.
+
+use super::cycle::{Cycle, Cycles, Phase, Request};
+use super::{SweepError, SweepPlan, median};
+
+/// How much longer the next interval of the coarse pass is.
+const GROWTH: f64 = 1.2;
+
+/// Cycles of the coarse pass beyond the first interval without loss.
+const BEYOND: usize = 3;
+
+/// The coarse pass ends here, found or not.
+const MAX_COARSE_CYCLES: usize = 80;
+const LONGEST_NS: f64 = 1e6;
+
+/// The search ends when the interval is known to this share.
+const PRECISION: f64 = 0.02;
+
+/// Cycles that decide about an interval, by majority, so that one pause of the host does not.
+const JURY: usize = 3;
+
+/// Cycles of one length, roughly, to estimate how long a sweep takes.
+pub(super) fn expected_cycles(plan: &SweepPlan) -> u64 {
+    const COARSE: u64 = 18;
+    const SEARCH: u64 = 12;
+    let repeat = u64::from(plan.repeat);
+    let line = u64::from(plan.line_rate_bps.is_some());
+    repeat + COARSE + goals(plan).len() as u64 * repeat * SEARCH + line
+}
+
+/// Who must not lose a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Goal {
+    Driver,
+    EndToEnd,
+}
+
+fn goals(plan: &SweepPlan) -> &'static [Goal] {
+    match plan.receiver {
+        warikomi_inject::Receiver::Application => &[Goal::Driver, Goal::EndToEnd],
+        warikomi_inject::Receiver::Driver => &[Goal::Driver],
+    }
+}
+
+impl Goal {
+    fn is_met(self, cycle: &Cycle) -> bool {
+        match self {
+            Goal::Driver => cycle.accepted == cycle.injected,
+            Goal::EndToEnd => cycle.delivered == Some(cycle.injected),
+        }
+    }
+}
+
+/// What the sweep found out about one length. `NaN` is what was not found.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Found {
+    pub(super) send_ns: f64,
+    pub(super) saturated_bps: Vec<f64>,
+    pub(super) driver_ns: Vec<f64>,
+    pub(super) end_to_end_ns: Option<Vec<f64>>,
+    pub(super) on_line: Option<Cycle>,
+}
+
+pub(super) fn sweep_size(
+    plan: &SweepPlan,
+    size_bytes: usize,
+    cycles: &mut dyn Cycles,
+) -> Result<Found, SweepError> {
+    let request = |phase, repeat, interval_ns| Request { size_bytes, phase, repeat, interval_ns };
+    let mut saturated = Vec::new();
+    for repeat in 1..=plan.repeat {
+        saturated.push(cycles.run(request(Phase::Saturated, repeat, 0.0))?);
+    }
+    let shortest_ns = median(saturated.iter().map(|cycle| cycle.send_ns));
+    let coarse = coarse_pass(plan, shortest_ns, &mut |interval_ns| {
+        cycles.run(request(Phase::Coarse, 1, interval_ns))
+    })?;
+    // To find no descriptor takes less than to send.
+    let sent = coarse.iter().filter(|cycle| Goal::Driver.is_met(cycle));
+    let mut found = Found {
+        send_ns: median(sent.map(|cycle| cycle.send_ns)),
+        saturated_bps: saturated.iter().map(|cycle| cycle.throughput_bps).collect(),
+        driver_ns: Vec::new(),
+        end_to_end_ns: None,
+        on_line: None,
+    };
+    for &goal in goals(plan) {
+        let mut shortest = Vec::new();
+        for repeat in 1..=plan.repeat {
+            let phase = match goal {
+                Goal::Driver => Phase::Driver,
+                Goal::EndToEnd => Phase::EndToEnd,
+            };
+            shortest.push(bisect(goal, &coarse, &mut |interval_ns| {
+                cycles.run(request(phase, repeat, interval_ns))
+            })?);
+        }
+        match goal {
+            Goal::Driver => found.driver_ns = shortest,
+            Goal::EndToEnd => found.end_to_end_ns = Some(shortest),
+        }
+    }
+    if plan.line_rate_bps.is_some() {
+        found.on_line = Some(cycles.run(request(Phase::Line, 1, 0.0))?);
+    }
+    Ok(found)
+}
+
+/// Ever longer intervals, until nobody loses anything, and some beyond.
+fn coarse_pass(
+    plan: &SweepPlan,
+    shortest_ns: f64,
+    run: &mut dyn FnMut(f64) -> Result<Cycle, SweepError>,
+) -> Result<Vec<Cycle>, SweepError> {
+    let mut cycles: Vec<Cycle> = Vec::new();
+    const LEAST_NS: f64 = 50.0;
+    // `max` takes the number if the other is none, because nothing could be injected.
+    let mut interval_ns = shortest_ns.max(LEAST_NS).round();
+    while cycles.len() < MAX_COARSE_CYCLES && interval_ns < LONGEST_NS {
+        cycles.push(run(interval_ns)?);
+        let quiet = |goal: &Goal| {
+            cycles.len() > BEYOND && cycles.iter().rev().take(BEYOND + 1).all(|c| goal.is_met(c))
+        };
+        if goals(plan).iter().all(quiet) {
+            break;
+        }
+        interval_ns = (interval_ns * GROWTH).round();
+    }
+    Ok(cycles)
+}
+
+/// The shortest interval at which most cycles meet the goal; `NaN` if none does.
+fn bisect(
+    goal: Goal,
+    coarse: &[Cycle],
+    run: &mut dyn FnMut(f64) -> Result<Cycle, SweepError>,
+) -> Result<f64, SweepError> {
+    let Some(first) = coarse.iter().position(|cycle| goal.is_met(cycle)) else {
+        return Ok(f64::NAN);
+    };
+    let mut met = coarse[first].interval_ns;
+    let mut missed = if first > 0 { coarse[first - 1].interval_ns } else { met / GROWTH };
+    // What one cycle met by luck the next may not.
+    while !is_met(goal, met, run)? {
+        missed = met;
+        met = (met * GROWTH).round();
+        if met > LONGEST_NS {
+            return Ok(f64::NAN);
+        }
+    }
+    while met / missed > 1.0 + PRECISION && met - missed > 1.0 {
+        let between = (met * missed).sqrt().round();
+        if is_met(goal, between, run)? {
+            met = between;
+        } else {
+            missed = between;
+        }
+    }
+    Ok(met)
+}
+
+fn is_met(
+    goal: Goal,
+    interval_ns: f64,
+    run: &mut dyn FnMut(f64) -> Result<Cycle, SweepError>,
+) -> Result<bool, SweepError> {
+    let mut votes = [0; 2];
+    for _ in 0..JURY {
+        let vote = &mut votes[usize::from(goal.is_met(&run(interval_ns)?))];
+        *vote += 1;
+        if *vote > JURY / 2 {
+            break;
+        }
+    }
+    Ok(votes[1] > votes[0])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A driver that loses nothing from `driver_ns` on, and a stack that does from `stack_ns` on.
+    struct Model {
+        driver_ns: f64,
+        stack_ns: f64,
+        asked: Vec<Request>,
+    }
+
+    impl Cycles for Model {
+        fn run(&mut self, request: Request) -> Result<Cycle, SweepError> {
+            self.asked.push(request.clone());
+            let share = |limit: f64| (request.interval_ns / limit).min(1.0);
+            let (driver, stack) = (share(self.driver_ns), share(self.stack_ns));
+            Ok(Cycle {
+                injected: 1_000,
+                accepted: (1_000.0 * driver) as u64,
+                delivered: Some((1_000.0 * stack) as u64),
+                send_ns: 100.0,
+                throughput_bps: 8e9,
+                ..Cycle::of(&request)
+            })
+        }
+    }
+
+    fn found(driver_ns: f64, stack_ns: f64) -> (Found, Vec<Request>) {
+        let mut model = Model { driver_ns, stack_ns, asked: Vec::new() };
+        let found = sweep_size(&SweepPlan::default(), 1_500, &mut model).unwrap();
+        (found, model.asked)
+    }
+
+    #[test]
+    fn the_shortest_intervals_are_found_for_the_driver_and_end_to_end() {
+        let (found, asked) = found(777.0, 2_345.0);
+        let near = |values: &[f64], target: f64| {
+            values.len() == 3
+                && values.iter().all(|&v| v >= target && v <= target * (1.0 + PRECISION) + 1.0)
+        };
+        assert!(near(&found.driver_ns, 777.0), "{found:?}");
+        assert!(near(found.end_to_end_ns.as_ref().unwrap(), 2_345.0), "{found:?}");
+        let coarse: Vec<_> =
+            asked.iter().filter(|r| r.phase == Phase::Coarse).map(|r| r.interval_ns).collect();
+        assert_eq!(coarse[0], 100.0, "from the shortest possible");
+        let beyond = coarse.iter().filter(|&&ns| ns >= 2_345.0).count();
+        assert_eq!(beyond, BEYOND + 1, "and beyond: {coarse:?}");
+    }
+
+    #[test]
+    fn a_driver_that_never_keeps_up_is_not_searched_for_ever() {
+        let (found, asked) = found(1e9, 1e9);
+        assert!(found.driver_ns.iter().all(|ns| ns.is_nan()));
+        assert!(asked.len() < 100);
+    }
+
+    #[test]
+    fn a_driver_that_always_keeps_up_is_as_fast_as_it_is_sent_to() {
+        let (found, _) = found(1.0, 1.0);
+        assert!(found.driver_ns.iter().all(|&ns| ns <= 100.0), "{found:?}");
+    }
+
+    #[test]
+    fn a_lucky_cycle_does_not_decide() {
+        let mut calls = 0;
+        let cycle = |interval_ns, accepted| {
+            let request = Request { size_bytes: 60, phase: Phase::Driver, repeat: 1, interval_ns };
+            Cycle { injected: 10, accepted, ..Cycle::of(&request) }
+        };
+        let coarse = [cycle(100.0, 5), cycle(120.0, 10)];
+        let shortest = bisect(Goal::Driver, &coarse, &mut |ns| {
+            calls += 1;
+            Ok(cycle(ns, if ns >= 200.0 { 10 } else { 9 }))
+        });
+        assert!((200.0..=205.0).contains(&shortest.unwrap()));
+    }
+
+    #[test]
+    fn the_estimate_is_of_the_right_size() {
+        let (_, asked) = found(777.0, 2_345.0);
+        let estimate = expected_cycles(&SweepPlan::default()) as f64;
+        assert!((0.5..2.0).contains(&(asked.len() as f64 / estimate)), "{}", asked.len());
+    }
+}
