@@ -8,7 +8,7 @@ use warikomi_clock::{TscClock, TscUnusable};
 use warikomi_guest::answers::{Configured, DriverOrigin, Settings};
 use warikomi_guest::commands::{Configure, LinkUp, LoadDriver, Neighbour, WaitInterface};
 use warikomi_inject::{GUEST_IP, NETWORK_IP, NETWORK_MAC};
-use warikomi_measure::{CpuTimes, Machine, TargetInfo, core_wait_ns};
+use warikomi_measure::{CpuTimes, Machine, TargetInfo, core_wait_ns, governor_of};
 use warikomi_nic::wire::Wire;
 use warikomi_target::cores::{Cores, Pinned};
 use warikomi_target::kernel::{KernelTarget, LaunchOptions};
@@ -165,6 +165,7 @@ impl Session {
         let machine = Machine {
             support_cores: vec![cores.support as u32],
             target_cores: vec![cores.target as u32],
+            governor: governor_of(cores.support as u32),
             tsc_hz: Some(clock.ticks_per_second()),
             ..machine
         };

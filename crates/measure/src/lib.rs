@@ -22,7 +22,7 @@ pub use intervals::{IntervalRecorder, IntervalStats};
 pub use ledger::{
     Contradictions, Delivery, Fate, Ledger, Outcome, Packet, Row, Totals, Unaccounted,
 };
-pub use machine::{CpuTimes, Machine, core_wait_ns, parse};
+pub use machine::{CpuTimes, Machine, core_wait_ns, governor_of, parse};
 pub use result::{
     Hiccupping, Interrupts, Intervals, Pacing, ReadError, Repeat, RunResult, SCHEMA, Success,
     TargetInfo, TimeBase, Warning,

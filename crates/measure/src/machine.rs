@@ -56,8 +56,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Looks at this machine. What the system does not tell is left out; cores, stolen time and
-    /// the counter's speed are for the caller to add.
+    /// Looks at this machine. What the system does not tell is left out; cores and their governor,
+    /// stolen time and the counter's speed are for the caller to add.
     pub fn read() -> Machine {
         Machine::read_below(Path::new("/"))
     }
@@ -74,13 +74,17 @@ impl Machine {
             isolated_cores: text("sys/devices/system/cpu/isolated")
                 .and_then(|list| parse::core_list(&list))
                 .unwrap_or_default(),
-            governor: text("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
-                .map(|governor| governor.trim().to_owned()),
             rt_priority: text("proc/thread-self/stat").and_then(|stat| parse::rt_priority(&stat)),
             huge_pages: text("proc/meminfo").and_then(|memory| parse::huge_pages(&memory)),
             ..Machine::default()
         }
     }
+}
+
+/// The frequency governor of a core; `None` where there is none.
+pub fn governor_of(core: u32) -> Option<String> {
+    let path = format!("/sys/devices/system/cpu/cpu{core}/cpufreq/scaling_governor");
+    fs::read_to_string(path).ok().map(|governor| governor.trim().to_owned())
 }
 
 /// What a core did since the system started, in clock ticks (`/proc/stat`).

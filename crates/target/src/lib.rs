@@ -51,6 +51,9 @@ pub struct TargetCounters {
     pub accesses: u64,
     /// Accesses that made no sense and were dropped.
     pub malformed: u64,
+    /// Fills of a BAR (`memset_io`) that came as configuration writes, and were taken for what they
+    /// were meant to be.
+    pub disguised_fills: u64,
     /// Interrupts handed to the target.
     pub interrupts_sent: u64,
     /// How many had to wait: the target had no buffer free for them, or the driver was transmitting
@@ -80,6 +83,7 @@ impl TargetCounters {
         TargetCounters {
             accesses: f(self.accesses, other.accesses),
             malformed: f(self.malformed, other.malformed),
+            disguised_fills: f(self.disguised_fills, other.disguised_fills),
             interrupts_sent: f(self.interrupts_sent, other.interrupts_sent),
             interrupts_delayed: f(self.interrupts_delayed, other.interrupts_delayed),
             interrupts_dropped: f(self.interrupts_dropped, other.interrupts_dropped),

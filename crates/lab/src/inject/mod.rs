@@ -13,7 +13,7 @@ use warikomi_measure::{
     Hiccupping, Interrupts, Intervals, Ledger, Pacing, RunResult, Success, Thresholds, TimeBase,
     Unaccounted, warnings,
 };
-use warikomi_target::TargetError;
+use warikomi_target::{Target, TargetError};
 
 use crate::Session;
 use records::Records;
@@ -111,7 +111,7 @@ fn describe(session: &Session, plan: &Plan, finished: &run::Finished) -> RunResu
     result.ledger = Some(totals);
     result.warnings = warnings(&result, &Thresholds::default());
     result.warnings.extend(remarks::application(&finished.received));
-    result.warnings.extend(remarks::target(sent));
+    result.warnings.extend(remarks::target(sent, &session.target.counters()));
     result
 }
 

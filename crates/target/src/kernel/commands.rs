@@ -33,12 +33,15 @@ const WRITES_BEFORE_CALL: u32 = 128;
 pub(super) struct Served {
     pub(super) accesses: u64,
     pub(super) malformed: u64,
+    pub(super) disguised: u64,
 }
 
 pub(super) struct CommandQueue {
     queue: Queue,
     call: Option<File>,
     writes_since_read: u32,
+    /// The last access was one that came as another.
+    disguised: bool,
     request: [u8; HEADER_BYTES + MAX_DATA_BYTES],
     reply: [u8; MAX_DATA_BYTES],
 }
@@ -52,6 +55,7 @@ impl CommandQueue {
             queue,
             call,
             writes_since_read: 0,
+            disguised: false,
             request: [0; HEADER_BYTES + MAX_DATA_BYTES],
             reply: [0; MAX_DATA_BYTES],
         }
@@ -90,6 +94,7 @@ impl CommandQueue {
             match self.execute(chain, memory, nic, interrupts, now) {
                 Some(replied) => {
                     served.accesses += 1;
+                    served.disguised += u64::from(std::mem::take(&mut self.disguised));
                     self.finish(memory, head, replied);
                 }
                 None => {
@@ -132,6 +137,7 @@ impl CommandQueue {
             filled += len;
         }
         let access = Access::decode(&self.request[..filled]).ok()?;
+        self.disguised = matches!(access, Access::BarFill { disguised: true, .. });
         let info = nic.info();
         match access.offset_in(info.register_bar) {
             Some(at) if at == info.interrupt_status || at == info.interrupt_mask => {}
@@ -192,7 +198,7 @@ fn perform(access: Access<'_>, nic: &mut dyn Nic, host: &mut Host<'_>, reply: &m
             }
             0
         }
-        Access::BarFill { bar, offset, len, value } => {
+        Access::BarFill { bar, offset, len, value, .. } => {
             let value = u64::from_ne_bytes([value; 8]);
             for (at, width) in pieces(offset, len) {
                 nic.bar_write(host, bar, offset.wrapping_add(at as u64), width, value);
@@ -309,7 +315,8 @@ mod tests {
         for op in [2, 5] {
             let mut bench = Bench::new();
             bench.roundtrip(&message(2, 0, 2, 4, &[6, 0, 0, 0, 0, 0, 0, 0]), 0);
-            bench.roundtrip(&message(op, 2, 8, 0x08, &[0xff]), 0);
+            let (served, _) = bench.roundtrip(&message(op, 2, 8, 0x08, &[0xff]), 0);
+            assert_eq!(served.disguised, u64::from(op == 2));
             let (_, answer) = bench.roundtrip(&message(3, 2, 4, 0x08, &[]), 4);
             assert_eq!(answer, [0xff; 4], "the multicast hash takes any value");
         }

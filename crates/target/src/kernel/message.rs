@@ -20,11 +20,32 @@ const OP_MSI: u8 = 7;
 /// What the kernel asks of its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access<'a> {
-    ConfigRead { offset: u16, len: usize },
-    ConfigWrite { offset: u16, data: &'a [u8] },
-    BarRead { bar: u8, offset: u64, len: usize },
-    BarWrite { bar: u8, offset: u64, data: &'a [u8] },
-    BarFill { bar: u8, offset: u64, len: usize, value: u8 },
+    ConfigRead {
+        offset: u16,
+        len: usize,
+    },
+    ConfigWrite {
+        offset: u16,
+        data: &'a [u8],
+    },
+    BarRead {
+        bar: u8,
+        offset: u64,
+        len: usize,
+    },
+    BarWrite {
+        bar: u8,
+        offset: u64,
+        data: &'a [u8],
+    },
+    /// `disguised`: it came as a configuration write.
+    BarFill {
+        bar: u8,
+        offset: u64,
+        len: usize,
+        value: u8,
+        disguised: bool,
+    },
 }
 
 /// Why a message is not an access.
@@ -73,14 +94,16 @@ impl Access<'_> {
             // Some kernels send memset_io() on a BAR under this number: one byte of data, where a
             // configuration write always has room for eight.
             OP_CONFIG_WRITE if data.len() == 1 && len != 1 => {
-                Ok(Access::BarFill { bar, offset, len, value: fill()? })
+                Ok(Access::BarFill { bar, offset, len, value: fill()?, disguised: true })
             }
             OP_CONFIG_WRITE => {
                 Ok(Access::ConfigWrite { offset: config_offset()?, data: payload()? })
             }
             OP_MMIO_READ => Ok(Access::BarRead { bar, offset, len }),
             OP_MMIO_WRITE => Ok(Access::BarWrite { bar, offset, data: payload()? }),
-            OP_MMIO_MEMSET => Ok(Access::BarFill { bar, offset, len, value: fill()? }),
+            OP_MMIO_MEMSET => {
+                Ok(Access::BarFill { bar, offset, len, value: fill()?, disguised: false })
+            }
             other => Err(BadMessage::Operation(other)),
         }
     }
@@ -130,9 +153,10 @@ mod tests {
 
     #[test]
     fn a_memset_that_comes_as_a_configuration_write_is_a_memset() {
-        let fill = Ok(Access::BarFill { bar: 2, offset: 0x10, len: 64, value: 7 });
-        assert_eq!(Access::decode(&message(2, 64, 0x10, &[7])), fill);
-        assert_eq!(Access::decode(&message(5, 64, 0x10, &[7])), fill);
+        let fill =
+            |disguised| Ok(Access::BarFill { bar: 2, offset: 0x10, len: 64, value: 7, disguised });
+        assert_eq!(Access::decode(&message(2, 64, 0x10, &[7])), fill(true));
+        assert_eq!(Access::decode(&message(5, 64, 0x10, &[7])), fill(false));
     }
 
     #[test]

@@ -340,6 +340,7 @@ impl Target for KernelTarget {
         let served = port.poll(&mut *self.nic, &self.clock, now);
         self.counters.accesses += served.accesses;
         self.counters.malformed += served.malformed;
+        self.counters.disguised_fills += served.disguised;
         let interrupts: &mut dyn IntrLine = &mut port.interrupts;
         self.nic.poll(&mut Host { now, memory: &port.memory, interrupts });
         let worked = served.accesses > 0 || port.interrupts.signals() != signals;
