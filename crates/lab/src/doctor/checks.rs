@@ -6,7 +6,7 @@ use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::statvfs::{FsFlags, statvfs};
 use warikomi_clock::TscClock;
 use warikomi_kernel::{Cache, check_tools};
-use warikomi_measure::Machine;
+use warikomi_measure::{Machine, governor_of};
 use warikomi_target::cores::{Cores, allowed_cores};
 
 use super::Finding;
@@ -164,7 +164,9 @@ pub(super) fn cores() -> Finding {
 }
 
 pub(super) fn governor() -> Finding {
-    match Machine::read().governor.as_deref() {
+    let cores = Cores::choose(&Machine::read().isolated_cores);
+    let governor = cores.ok().and_then(|cores| governor_of(cores.support as u32));
+    match governor.as_deref() {
         None => Finding::good("frequency", "not adjustable here"),
         Some("performance") => Finding::good("frequency", "fixed high (performance)"),
         Some(other) => Finding::bad(

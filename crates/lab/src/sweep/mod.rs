@@ -87,35 +87,25 @@ pub fn sweep(
     progress: &mut dyn FnMut(SweepProgress<'_>),
 ) -> Result<Swept, SweepError> {
     plan.validate()?;
-    let each = search::expected_cycles(plan);
     let lengths = plan.sizes_bytes.len() as u64;
-    let (mut done, mut lengths_done) = (0, 0);
+    // A guess for the first length; after it, what the lengths so far have taken.
+    let mut per_length = search::expected_cycles(plan);
+    let mut done = 0;
     let mut earlier = earlier.into_iter();
     let mut found = Vec::new();
     let watch = session.watch_cores();
-    for &size_bytes in &plan.sizes_bytes {
+    for (&size_bytes, lengths_done) in plan.sizes_bytes.iter().zip(1..) {
         let mut seen = |cycle: &Cycle| {
             done += 1;
-            // What the lengths so far have taken says more than the estimate.
-            let expected = match lengths_done {
-                0 => each * lengths,
-                _ => done.max(done_at_length(done, lengths_done, lengths)),
-            };
-            progress(SweepProgress { done, expected, cycle });
+            progress(SweepProgress { done, expected: done.max(per_length * lengths), cycle });
         };
         let mut cycles = Live { plan, session, application, earlier, log, done: &mut seen };
         found.push((size_bytes, search::sweep_size(plan, size_bytes, &mut cycles)?));
         earlier = cycles.earlier;
-        lengths_done += 1;
+        per_length = done / lengths_done;
     }
     let machine = session.machine_since(&watch);
     Ok(describe(machine, session, plan, &found))
-}
-
-/// Cycles in all, if the lengths still to come take as many as those that are done and the one that
-/// is under way.
-fn done_at_length(done: u64, lengths_done: u64, lengths: u64) -> u64 {
-    done * lengths / (lengths_done + 1)
 }
 
 fn describe(
@@ -243,11 +233,5 @@ mod tests {
         let repeats = repeats(1_500, &found());
         let of = |figure: &str| repeats.iter().filter(|r| r.figure == figure).count();
         assert_eq!((of("shortest_loss_free_ns"), of("end_to_end_loss_free_ns")), (3, 2));
-    }
-
-    #[test]
-    fn the_estimate_follows_what_was_seen() {
-        assert_eq!(done_at_length(50, 1, 6), 150);
-        assert_eq!(done_at_length(600, 5, 6), 600);
     }
 }
