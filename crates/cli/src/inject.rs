@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
@@ -158,7 +157,7 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
 
 /// Newer drivers let NAPI poll on with the interrupt off, so that many packets share an interrupt:
 /// right for throughput, wrong where intervals are looked at.
-fn defer_nothing_when_paced(options: &mut SessionOptions, plan: &Plan) {
+pub(crate) fn defer_nothing_when_paced(options: &mut SessionOptions, plan: &Plan) {
     if plan.spacing() > Span::ZERO {
         let GuestSettings { napi_defer_hard_irqs, gro_flush_timeout_ns, .. } =
             &mut options.settings;
@@ -185,8 +184,7 @@ fn with_bar(session: &mut Session, plan: &Plan, application: Application) -> Res
 }
 
 fn save(runs: &std::path::Path, plan: &Plan, injected: &Injected) -> Result<RunDirectory> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
-    let directory = RunDirectory::create(runs, now, "inject")?;
+    let directory = RunDirectory::create(runs, output::unix_seconds(), "inject")?;
     directory.write_plan(&plan.to_toml()?)?;
     if injected.ledger.is_detailed() {
         directory.write_samples(injected.start, injected.ledger.rows())?;

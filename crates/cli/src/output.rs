@@ -1,7 +1,7 @@
 //! What goes to the terminal besides results: bars, and whether colours are wanted.
 
 use std::io::IsTerminal;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use warikomi_report::terminal::Style;
@@ -41,6 +41,11 @@ impl Drop for Cleared {
     fn drop(&mut self) {
         self.0.finish_and_clear();
     }
+}
+
+/// Seconds since 1970, by which runs are named.
+pub(crate) fn unix_seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs()
 }
 
 /// Seconds as people say them: `12 s`, `2 min 5 s`.

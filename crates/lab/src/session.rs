@@ -171,13 +171,23 @@ impl Session {
 
     /// Starts counting the time that others take from the cores.
     pub fn watch_cores(&mut self) {
-        self.before = Disturbance::so_far(self.cores, self.target.process_id());
+        self.before = self.disturbance();
     }
 
     /// The machine, with what others took from the cores since [`watch_cores`](Self::watch_cores).
     pub fn machine_now(&self) -> Machine {
-        let (before, now) =
-            (&self.before, Disturbance::so_far(self.cores, self.target.process_id()));
+        self.machine_since(&self.before)
+    }
+
+    /// What others have taken from the cores so far, for [`machine_since`](Self::machine_since): an
+    /// experiment of many runs, each of which watches the cores for itself.
+    pub(crate) fn disturbance(&self) -> Disturbance {
+        Disturbance::so_far(self.cores, self.target.process_id())
+    }
+
+    /// The machine, with what others took from the cores since `before`.
+    pub(crate) fn machine_since(&self, before: &Disturbance) -> Machine {
+        let now = self.disturbance();
         let stolen =
             now.cpu.zip(before.cpu).and_then(|(now, then)| now.stolen_percent_since(&then));
         let waited =
@@ -198,7 +208,7 @@ impl Session {
 
 /// What others have taken from our cores so far.
 #[derive(Clone, Copy, Default)]
-struct Disturbance {
+pub(crate) struct Disturbance {
     cpu: Option<CpuTimes>,
     support_ns: Option<u64>,
     target_ns: Option<u64>,
