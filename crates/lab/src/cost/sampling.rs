@@ -5,18 +5,23 @@
 //! symbols there; it counts as what it is, none of the copying functions. The clock of the processor
 //! is sampled rather than its cycles, because virtual machines seldom have a counter for these.
 //!
+//! Before and after a run the target answers requests and waits, which is no cost of a packet. So
+//! samples carry the time of the system's monotonic clock, and only those within the run count.
+//!
 //! `perf` is a program that may be missing and that may not be permitted. Then there is no
 //! figure, and the reason.
 
 use std::io::Read;
+use std::ops::Range;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
+use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
-use warikomi_clock::Span;
+use warikomi_clock::{Span, Time};
 use warikomi_target::kernel::KernelTarget;
 use warikomi_target::{Target, TargetError};
 
@@ -105,7 +110,8 @@ impl Sampler {
         let data = tempfile::tempdir()?;
         let mut command = Command::new("perf");
         command
-            .args(["record", "--quiet", "--event", "cpu-clock", "--freq", FREQUENCY_HZ, "--output"])
+            .args(["record", "--quiet", "--event", "cpu-clock", "--freq", FREQUENCY_HZ])
+            .args(["--clockid", "CLOCK_MONOTONIC", "--output"])
             .arg(data.path().join("samples"))
             .args(["--pid", &target.process_id().to_string()])
             .stdin(Stdio::null())
@@ -121,15 +127,20 @@ impl Sampler {
         }
     }
 
-    /// Ends sampling and counts what there is.
-    pub(super) fn finish(mut self, target: &mut KernelTarget) -> Result<Samples, NoSamples> {
+    /// Ends sampling and counts what fell between two times.
+    pub(super) fn finish(
+        mut self,
+        target: &mut KernelTarget,
+        (from, until): (Time, Time),
+    ) -> Result<Samples, NoSamples> {
+        let window = monotonic(target, from)?..monotonic(target, until)?;
         if let Ok(id) = i32::try_from(self.perf.0.id()) {
             let _ = kill(Pid::from_raw(id), Signal::SIGINT);
         }
         if !ended(&mut self.perf.0, target)? {
             return Err(NoSamples::Perf("perf did not end".into()));
         }
-        read(&self.data.path().join("samples"), target)
+        read(&self.data.path().join("samples"), target, window)
     }
 
     /// What perf says against it, in a line.
@@ -158,11 +169,23 @@ fn ended(program: &mut Child, target: &mut KernelTarget) -> Result<bool, NoSampl
     Ok(false)
 }
 
+/// A time of ours as seconds of the system's monotonic clock.
+fn monotonic(target: &KernelTarget, at: Time) -> Result<f64, NoSamples> {
+    let clock = target.clock();
+    let system = clock_gettime(ClockId::CLOCK_MONOTONIC).map_err(std::io::Error::from)?;
+    let ago = clock.now().since(at).as_secs();
+    Ok(system.tv_sec() as f64 + system.tv_nsec() as f64 / 1e9 - ago)
+}
+
 /// Has perf turn the samples into names.
-fn read(samples: &Path, target: &mut KernelTarget) -> Result<Samples, NoSamples> {
+fn read(
+    samples: &Path,
+    target: &mut KernelTarget,
+    window: Range<f64>,
+) -> Result<Samples, NoSamples> {
     let list = samples.with_extension("txt");
     let script = Command::new("perf")
-        .args(["script", "--fields", "ip,sym", "--input"])
+        .args(["script", "--fields", "time,ip,sym", "--input"])
         .arg(samples)
         .stdin(Stdio::null())
         .stdout(std::fs::File::create(&list)?)
@@ -175,16 +198,21 @@ fn read(samples: &Path, target: &mut KernelTarget) -> Result<Samples, NoSamples>
     }
     let mut text = Vec::new();
     std::fs::File::open(&list)?.take(MOST_OUTPUT).read_to_end(&mut text)?;
-    Ok(count(&String::from_utf8_lossy(&text)))
+    Ok(count(&String::from_utf8_lossy(&text), window))
 }
 
-/// Counts the lines of `perf script`: an address and a function's name each.
-fn count(list: &str) -> Samples {
+/// Counts the lines of `perf script` whose time is within the window: each a time in seconds with
+/// a colon, an address and a function's name.
+fn count(list: &str, window: Range<f64>) -> Samples {
     let mut samples = Samples::default();
     for line in list.lines() {
         let mut words = line.split_whitespace();
+        let time = words.next().and_then(|word| word.strip_suffix(':')?.parse().ok());
         let address = words.next().filter(|word| u64::from_str_radix(word, 16).is_ok());
-        let Some((_, name)) = address.zip(words.next()) else { continue };
+        let (Some(time), Some(_), Some(name)) = (time, address, words.next()) else { continue };
+        if !window.contains(&time) {
+            continue;
+        }
         if COPIES.iter().any(|copy| name.starts_with(copy)) {
             samples.copy += 1;
         } else {
@@ -200,18 +228,21 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_functions_that_copy_are_told_from_the_rest() {
-        let list = "        6026a1f0 memcpy\n        60123456 __netif_receive_skb_core.constprop.0\n\
-                    \n        7fff1234 [unknown]\nffffffff81000000 copy_page_to_iter\n\
-                    nonsense memcpy\n        6026a1f0\n";
-        assert_eq!(count(list), Samples { copy: 2, rest: 2 });
-        assert_eq!(count(list).copy_share(), 0.5);
+    fn the_functions_that_copy_are_told_from_the_rest_within_the_run() {
+        let list = " 12.000100:  6026a1f0 memcpy_orig\n\
+                    12.000300:  60123456 __netif_receive_skb_core.constprop.0\n\n\
+                    12.000500:  7fff1234 [unknown]\n12.000700: ffffffff81000000 copy_page_to_iter\n\
+                    12.000800: nonsense memcpy\n12.000900:  6026a1f0\n6026a1f0 memcpy\n\
+                    11.999900:  6026a1f0 memcpy\n12.5: 6026a1f0 memcpy\n";
+        let samples = count(list, 12.0..12.5);
+        assert_eq!(samples, Samples { copy: 2, rest: 2 });
+        assert_eq!(samples.copy_share(), 0.5);
     }
 
     proptest! {
         #[test]
-        fn no_text_is_counted_more_often_than_it_has_lines(text in "[0-9a-z \n]{0,400}") {
-            prop_assert!(count(&text).count() <= text.lines().count() as u64);
+        fn no_text_is_counted_more_often_than_it_has_lines(text in "[0-9a-f.: \n]{0,400}") {
+            prop_assert!(count(&text, 0.0..1e9).count() <= text.lines().count() as u64);
         }
     }
 }
