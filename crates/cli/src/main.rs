@@ -1,6 +1,8 @@
 //! The `warikomi` command: flags and wiring, nothing else.
 
+mod accuracy;
 mod bench;
+mod cost;
 mod doctor;
 mod inject;
 mod kernel;
@@ -43,6 +45,10 @@ enum Command {
     Inject(inject::Arguments),
     /// Success against interval for frames of several lengths, and the shortest without loss
     Sweep(sweep::Arguments),
+    /// Measure how exactly an interval is kept, from the injection to the driver's handler
+    Accuracy(accuracy::Arguments),
+    /// Measure what a packet costs to send and to receive, by frame length
+    Cost(cost::Arguments),
     /// Make and list the kernels that drivers run in
     #[command(subcommand)]
     Kernel(kernel::Command),
@@ -66,6 +72,8 @@ fn main() -> ExitCode {
     let done = match arguments.command {
         Command::Inject(arguments) => inject::run(&arguments, &interrupted),
         Command::Sweep(arguments) => sweep::run(&arguments, &interrupted),
+        Command::Accuracy(arguments) => accuracy::run(&arguments, &interrupted),
+        Command::Cost(arguments) => cost::run(&arguments, &interrupted),
         Command::Kernel(command) => kernel::run(&command, &interrupted),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments, &interrupted),

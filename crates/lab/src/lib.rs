@@ -1,9 +1,12 @@
 //! The experiments, one module each, and what they share: a [`Session`] is a target with its
 //! driver loaded and its link up.
 
+pub mod accuracy;
 pub mod bench;
+pub mod cost;
 pub mod doctor;
 pub mod inject;
+mod object;
 mod session;
 pub mod sweep;
 

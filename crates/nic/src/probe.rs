@@ -33,6 +33,12 @@ impl Probe {
         &self.records
     }
 
+    /// Hands the log over, and keeps the times of no more interrupts until the next restart.
+    pub fn take_records(&mut self) -> Vec<InterruptRecord> {
+        self.capacity = 0;
+        std::mem::take(&mut self.records)
+    }
+
     /// Interrupts raised since the restart, also those beyond the capacity.
     pub fn raised_count(&self) -> u64 {
         self.raised
@@ -83,5 +89,12 @@ mod tests {
         let first = InterruptRecord { raised: Time::from_ps(2), handled: Time::from_ps(5) };
         assert_eq!(probe.records(), [first], "one record fits, and is not overwritten");
         assert_eq!((probe.raised_count(), probe.handled_count()), (2, 2));
+        assert_eq!(probe.take_records(), [first]);
+        probe.raised(Time::from_ps(10));
+        assert_eq!(
+            (probe.records(), probe.raised_count()),
+            (&[][..], 3),
+            "nothing is kept any more"
+        );
     }
 }

@@ -10,9 +10,10 @@ use serde_json::Value;
 use warikomi_clock::Time;
 use warikomi_inject::{Plan, PlanError};
 use warikomi_measure::{
-    Hiccupping, Interrupts, Intervals, Ledger, Pacing, RunResult, Success, Thresholds, TimeBase,
-    Unaccounted, warnings,
+    Hiccupping, Hiccups, Interrupts, Intervals, Ledger, Pacing, RunResult, Success, Thresholds,
+    TimeBase, Unaccounted, warnings,
 };
+use warikomi_nic::InterruptRecord;
 use warikomi_target::{Target, TargetError};
 
 use crate::Session;
@@ -52,6 +53,9 @@ pub enum InjectError {
     /// The wire lost something.
     #[error("the wire could not keep what passed: {0}")]
     Wire(std::io::Error),
+    /// Packets are not accounted for.
+    #[error(transparent)]
+    Unaccounted(#[from] Unaccounted),
 }
 
 /// What came of an injection.
@@ -62,6 +66,10 @@ pub struct Injected {
     pub ledger: Ledger,
     /// The time of the first deadline; times in the samples count from here.
     pub start: Time,
+    /// The first interrupts, up to a million, in order.
+    pub interrupts: Vec<InterruptRecord>,
+    /// When the loop that injects was not running.
+    pub hiccups: Hiccups,
 }
 
 impl Injected {
@@ -83,7 +91,8 @@ pub fn inject(
     plan.validate()?;
     let finished = run::carry_out(session, plan, application, run_id, progress)?;
     let result = describe(session, plan, &finished);
-    Ok(Injected { result, start: finished.start, ledger: finished.records.ledger })
+    let run::Finished { records, start, interrupts, .. } = finished;
+    Ok(Injected { result, start, ledger: records.ledger, interrupts, hiccups: records.hiccups })
 }
 
 fn describe(session: &Session, plan: &Plan, finished: &run::Finished) -> RunResult {

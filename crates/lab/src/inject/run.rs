@@ -9,7 +9,7 @@ use warikomi_inject::{
     Addresses, HEADER_BYTES, Injector, Lateness, PAYLOAD_OFFSET, Plan, Receiver, Step, UDP_PORT,
 };
 use warikomi_measure::{Delivery, Machine};
-use warikomi_nic::RxCounters;
+use warikomi_nic::{InterruptRecord, RxCounters};
 use warikomi_target::kernel::KernelTarget;
 use warikomi_target::{Target, TargetCounters, TargetError};
 
@@ -55,6 +55,7 @@ pub(super) struct Finished {
     pub(super) slack: Span,
     pub(super) raised: u64,
     pub(super) handled: u64,
+    pub(super) interrupts: Vec<InterruptRecord>,
     pub(super) sent: TargetCounters,
     pub(super) machine: Machine,
     pub(super) received: ReceiveTotals,
@@ -89,7 +90,7 @@ pub(super) fn carry_out(
     let mut injector = Injector::new(plan, &addresses, run_id, start)?;
     spin(target, &mut injector, &mut records, progress)?;
     let end = drain(target, &mut records)?;
-    let (raised, handled) = take_interrupts(target, &mut records);
+    let (raised, handled, interrupts) = take_interrupts(target, &mut records);
     let sent = target.counters().since(&sent_before);
     let machine = session.machine_since(&watch);
     let target = &mut session.target;
@@ -108,6 +109,7 @@ pub(super) fn carry_out(
         slack: injector.slack(),
         raised,
         handled,
+        interrupts,
         sent,
         machine,
         received,
@@ -229,11 +231,16 @@ fn rx_counters(target: &mut KernelTarget) -> RxCounters {
     nic.rx_progress(&mut host, usize::MAX)
 }
 
-fn take_interrupts(target: &mut KernelTarget, records: &mut Records) -> (u64, u64) {
+/// Interrupts raised, of these handled, and their times.
+fn take_interrupts(
+    target: &mut KernelTarget,
+    records: &mut Records,
+) -> (u64, u64, Vec<InterruptRecord>) {
     let (nic, _) = target.nic();
     let probe = nic.probe();
-    records.interrupts(probe.records());
-    (probe.raised_count(), probe.handled_count())
+    let interrupts = probe.take_records();
+    records.interrupts(&interrupts);
+    (probe.raised_count(), probe.handled_count(), interrupts)
 }
 
 fn start_application(

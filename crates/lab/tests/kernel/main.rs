@@ -4,7 +4,9 @@
 //! version, such as 6.1. Each test starts a kernel of its own. They need both cores, so they run
 //! one at a time (`--test-threads=1`).
 
+mod accuracy;
 mod bring;
+mod cost;
 mod device;
 mod receive;
 mod sweep;

@@ -12,7 +12,8 @@ type TableRow = (bool, Vec<String>);
 /// how well the intervals were kept, and what is to be said against it.
 pub fn inject(result: &RunResult, style: Style) -> String {
     let mut page = Page::new(style);
-    asked(&mut page, result);
+    tested(&mut page, result);
+    page.paragraph("asked: ", &asked_for(result));
     if let Some(ledger) = &result.ledger {
         page.blank();
         page.table(&["Packets", "count", "of injected"], &packets(ledger));
@@ -35,7 +36,8 @@ pub fn inject(result: &RunResult, style: Style) -> String {
     page.finish()
 }
 
-fn asked(page: &mut Page, result: &RunResult) {
+/// The line that says what was tested.
+pub(super) fn tested(page: &mut Page, result: &RunResult) {
     let target = &result.target;
     let kernel = target.kernel.as_ref().map_or(String::new(), |kernel| format!(", Linux {kernel}"));
     let time = match result.time_base {
@@ -46,10 +48,9 @@ fn asked(page: &mut Page, result: &RunResult) {
         "{} on {} ({} target{kernel}), {time}",
         target.driver, target.model, target.kind
     ));
-    page.paragraph("asked: ", &asked_for(result));
 }
 
-fn asked_for(result: &RunResult) -> String {
+pub(super) fn asked_for(result: &RunResult) -> String {
     let number = |name: &str| result.plan_number(name);
     let whole = |name: &str| number(name).map_or("?".to_owned(), |n| count(n as u64));
     let every = match number("interval_ns") {

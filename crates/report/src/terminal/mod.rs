@@ -1,10 +1,14 @@
 //! Tables for a terminal.
 
+mod accuracy;
+mod cost;
 mod figures;
 mod inject;
 mod rows;
 mod table;
 
+pub use accuracy::{Errors, accuracy};
+pub use cost::cost;
 pub use inject::inject;
 pub use rows::rows;
 

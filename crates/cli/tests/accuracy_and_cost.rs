@@ -1,0 +1,126 @@
+//! `warikomi accuracy` and `warikomi cost` as a user meets them: every number in the result follows from
+//! the files beside it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn run(arguments: &[&str], path: Option<&str>) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_warikomi"));
+    if let Some(path) = path {
+        command.env("PATH", path);
+    }
+    command.args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+/// Runs what must succeed; returns its result and the directory that it kept.
+fn measured(arguments: &[&str], runs: &Path, path: Option<&str>) -> (Value, PathBuf) {
+    let kept = ["--json", "--runs", runs.to_str().unwrap()];
+    let output = run(&[arguments, &kept].concat(), path);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let directory = std::fs::read_dir(runs).unwrap().next().unwrap().unwrap().path();
+    let text = std::fs::read_to_string(directory.join("result.json")).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), result);
+    (result, directory)
+}
+
+/// The lines of a table without quotes, by the names in its header.
+fn table(directory: &Path, name: &str, header: &str) -> Vec<Vec<String>> {
+    let text = std::fs::read_to_string(directory.join(name)).unwrap();
+    let mut lines = text.lines();
+    assert_eq!(lines.next(), Some(header));
+    lines.map(|line| line.split(',').map(str::to_owned).collect()).collect()
+}
+
+#[test]
+fn accuracy_keeps_every_interval_behind_its_figures() {
+    let runs = tempfile::tempdir().unwrap();
+    let asked = ["accuracy", "--interval", "200us", "--count", "300", "--no-smallest"];
+    let (result, directory) = measured(&asked, runs.path(), None);
+    assert_eq!(result["experiment"], "accuracy");
+    assert_eq!(result["ledger"]["unaccounted"], 0);
+    assert_eq!(result["figures"]["requested_ns"], 200_000.0);
+    assert_eq!(result["figures"]["published_exact_share"], 0.996);
+    let header = "place,index,at_ns,interval_ns,error_ns,in_hiccup";
+    let intervals = table(&directory, "intervals.csv", header);
+    for row in result["rows"].as_array().unwrap() {
+        let of_place: Vec<_> = intervals.iter().filter(|line| row["place"] == line[0]).collect();
+        let number = |line: &[String], at: usize| line[at].parse::<f64>().unwrap();
+        let errors: Vec<f64> = of_place.iter().map(|line| number(line, 4).abs()).collect();
+        assert!(of_place.iter().all(|line| {
+            (number(line, 3) - 200_000.0 - number(line, 4)).abs() < 1e-3 && number(line, 2) > 0.0
+        }));
+        let within = errors.iter().filter(|error| **error <= 12_500.0).count() as f64;
+        assert_eq!(row["count"], errors.len());
+        assert_eq!(row["within_6_25_share"], within / errors.len() as f64);
+        assert_eq!(row["worst_error_ns"], errors.iter().copied().fold(0.0, f64::max));
+        let marked = of_place.iter().filter(|line| line[5] == "true").count();
+        assert_eq!(row["quiet_count"], errors.len() - marked);
+    }
+    assert!(!directory.join("smallest.csv").exists());
+    let repeats = table(&directory, "repeats.csv", "figure,size_bytes,repeat,value");
+    assert_eq!(repeats.len(), 12);
+    // The plan is one that inject takes.
+    let plan = directory.join("plan.toml");
+    let again = ["inject", "--plan", plan.to_str().unwrap()];
+    let elsewhere = tempfile::tempdir().unwrap();
+    let (again, _) = measured(&again, elsewhere.path(), None);
+    assert_eq!(again["plan"], result["plan"]);
+}
+
+#[test]
+fn cost_keeps_every_call_behind_its_figures_and_samples_or_says_why_not() {
+    let runs = tempfile::tempdir().unwrap();
+    let asked = ["cost", "--sizes", "4096,1500", "--repeat", "1"];
+    let (result, directory) = measured(&asked, runs.path(), None);
+    let rows = result["rows"].as_array().unwrap();
+    let sizes: Vec<&Value> = rows.iter().map(|row| &row["size_bytes"]).collect();
+    assert_eq!(sizes, [1_500, 4_096]);
+    let calls = table(&directory, "calls.csv", "size_bytes,call,send_ns");
+    for row in rows {
+        let counted: Vec<f64> = calls
+            .iter()
+            .filter(|line| line[0] == row["size_bytes"].to_string())
+            .filter(|line| (1_000..=2_000).contains(&line[1].parse::<u64>().unwrap()))
+            .map(|line| line[2].parse().unwrap())
+            .collect();
+        let mean = counted.iter().sum::<f64>() / counted.len() as f64;
+        assert!((row["send_ns"].as_f64().unwrap() - mean).abs() < 1e-3, "{row} {mean}");
+    }
+    let sampled = rows.iter().all(|row| row["sampled_copy_ns"].is_number());
+    assert!(sampled || warned(&result, "not sampled") || warned(&result, "not saturated"));
+}
+
+fn warned(result: &Value, of: &str) -> bool {
+    let says = |warning: &Value| warning["what"].as_str().unwrap().contains(of);
+    result["warnings"].as_array().unwrap().iter().any(says)
+}
+
+#[test]
+fn without_perf_there_are_no_samples_and_the_reason() {
+    let runs = tempfile::tempdir().unwrap();
+    let empty = tempfile::tempdir().unwrap();
+    let asked = ["cost", "--sizes", "1024,8192", "--repeat", "1"];
+    let (result, _) = measured(&asked, runs.path(), Some(empty.path().to_str().unwrap()));
+    assert!(warned(&result, "there is no program 'perf'"), "{}", result["warnings"]);
+    assert!(result["rows"][0].get("sampled_copy_ns").is_none());
+    assert!(result["rows"][0]["send_ns"].is_number());
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_what_is_possible() {
+    for (arguments, expected) in [
+        (&["accuracy", "--interval", "0"][..], "such as 38us"),
+        (&["accuracy", "--count", "1"], "2.."),
+        (&["accuracy", "--size", "59"], "60 to 16379"),
+        (&["accuracy", "--repeat", "0"], "1.."),
+        (&["cost", "--sizes", "1500,16380"], "60 to 16379"),
+        (&["cost", "--sizes", ""], "bytes"),
+    ] {
+        let output = run(arguments, None);
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && message.contains(expected), "{arguments:?}: {message}");
+    }
+}

@@ -1,0 +1,243 @@
+//! The intervals at one place, and what is said about them.
+
+use serde::Serialize;
+use warikomi_clock::{Span, Time};
+use warikomi_measure::Hiccups;
+
+use crate::inject::Injected;
+
+/// One interval, marked if the loop that injects was not running for part of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval {
+    /// When it ended.
+    pub until: Time,
+    /// How long it was.
+    pub length: Span,
+    /// Whether it falls into a hiccup.
+    pub in_hiccup: bool,
+}
+
+/// The intervals at one place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// `injected`, `raised` or `handler`.
+    pub place: &'static str,
+    /// What was asked for.
+    pub requested: Span,
+    /// What came, in order.
+    pub intervals: Vec<Interval>,
+    /// By how much later things came at the end of the run than at its beginning, each against its
+    /// own deadline, in nanoseconds; negative if earlier. `None` of too few.
+    pub drift_ns: Option<f64>,
+}
+
+/// The figures of one place: shares from 0 to 1, `quiet` without the intervals in hiccups and absent
+/// if all of them are.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct PlaceFigures {
+    /// Which place.
+    pub place: &'static str,
+    /// Intervals.
+    pub count: u64,
+    /// Share that was off by no more than the timer's resolution.
+    pub exact_share: f64,
+    /// Share within 1% of the request.
+    pub within_1_share: f64,
+    /// Share within 6.25% of the request.
+    pub within_6_25_share: f64,
+    /// The largest error to either side, in nanoseconds.
+    pub worst_error_ns: f64,
+    /// The same as a share of the request.
+    pub worst_error_share: f64,
+    /// Drift over the run in nanoseconds; see [`Series::drift_ns`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drift_ns: Option<f64>,
+    /// Intervals in no hiccup.
+    pub quiet_count: u64,
+    /// `exact_share` of these.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quiet_exact_share: Option<f64>,
+    /// `within_1_share` of these.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quiet_within_1_share: Option<f64>,
+    /// `within_6_25_share` of these.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quiet_within_6_25_share: Option<f64>,
+    /// `worst_error_ns` of these.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quiet_worst_error_ns: Option<f64>,
+}
+
+/// When something happened, and when its packet was due.
+type Event = (Time, Time);
+
+impl Series {
+    /// The series of the three places.
+    pub(super) fn of(run: &Injected, requested: Span) -> [Series; 3] {
+        let known = |row: warikomi_measure::Row| Some((row.injected?, row.planned?));
+        let injected: Vec<Event> = run.ledger.rows().filter_map(known).collect();
+        let (mut raised, mut handled) = (Vec::new(), Vec::new());
+        for record in &run.interrupts {
+            // An interrupt is that of the latest packet before it.
+            let packets = injected.partition_point(|(at, _)| *at <= record.raised);
+            let Some((_, due)) = packets.checked_sub(1).and_then(|last| injected.get(last)) else {
+                continue;
+            };
+            raised.push((record.raised, *due));
+            if record.handled != Time::NEVER {
+                handled.push((record.handled, *due));
+            }
+        }
+        [("injected", injected), ("raised", raised), ("handler", handled)]
+            .map(|(place, events)| Series::new(place, requested, &events, &run.hiccups))
+    }
+
+    fn new(place: &'static str, requested: Span, events: &[Event], hiccups: &Hiccups) -> Series {
+        let interval = |pair: &[Event]| {
+            let (from, until) = (pair[0].0, pair[1].0);
+            let in_hiccup = hiccups.touch(from, until);
+            Interval { until, length: until.since(from), in_hiccup }
+        };
+        let intervals = events.windows(2).map(interval).collect();
+        Series { place, requested, intervals, drift_ns: drift_ns(events) }
+    }
+
+    /// The error of an interval in nanoseconds: negative if it was too short.
+    pub fn error_ns(&self, interval: &Interval) -> f64 {
+        (interval.length.as_ps() as i128 - self.requested.as_ps() as i128) as f64 / 1e3
+    }
+
+    /// The figures; `None` without an interval. `resolution` is what counts as exact.
+    pub fn figures(&self, resolution: Span) -> Option<PlaceFigures> {
+        let all = self.judged(resolution, |_| true)?;
+        let quiet = self.judged(resolution, |interval| !interval.in_hiccup);
+        Some(PlaceFigures {
+            place: self.place,
+            count: all.count,
+            exact_share: all.share(all.exact),
+            within_1_share: all.share(all.within_1),
+            within_6_25_share: all.share(all.within_6_25),
+            worst_error_ns: all.worst.as_ns(),
+            worst_error_share: all.worst.as_ps() as f64 / self.requested.as_ps() as f64,
+            drift_ns: self.drift_ns,
+            quiet_count: quiet.as_ref().map_or(0, |quiet| quiet.count),
+            quiet_exact_share: quiet.as_ref().map(|quiet| quiet.share(quiet.exact)),
+            quiet_within_1_share: quiet.as_ref().map(|quiet| quiet.share(quiet.within_1)),
+            quiet_within_6_25_share: quiet.as_ref().map(|quiet| quiet.share(quiet.within_6_25)),
+            quiet_worst_error_ns: quiet.as_ref().map(|quiet| quiet.worst.as_ns()),
+        })
+    }
+
+    fn judged(&self, resolution: Span, which: impl Fn(&Interval) -> bool) -> Option<Judged> {
+        let mut judged = Judged::default();
+        let requested = self.requested.as_ps();
+        for interval in self.intervals.iter().filter(|interval| which(interval)) {
+            let off = interval.length.as_ps().abs_diff(requested);
+            judged.count += 1;
+            judged.exact += u64::from(off <= resolution.as_ps());
+            judged.within_1 += u64::from(off.saturating_mul(100) <= requested);
+            judged.within_6_25 += u64::from(off.saturating_mul(16) <= requested);
+            judged.worst = judged.worst.max(Span::from_ps(off));
+        }
+        (judged.count > 0).then_some(judged)
+    }
+}
+
+#[derive(Default)]
+struct Judged {
+    count: u64,
+    exact: u64,
+    within_1: u64,
+    within_6_25: u64,
+    worst: Span,
+}
+
+impl Judged {
+    fn share(&self, some: u64) -> f64 {
+        some as f64 / self.count as f64
+    }
+}
+
+/// The median lateness of the last tenth less that of the first: single delays at either end do not
+/// count as drift.
+fn drift_ns(events: &[Event]) -> Option<f64> {
+    const LEAST: usize = 20;
+    if events.len() < LEAST {
+        return None;
+    }
+    let tenth = events.len() / 10;
+    let median = |events: &[Event]| {
+        let late = |(at, due): &Event| at.as_ps() as i128 - due.as_ps() as i128;
+        let mut late: Vec<i128> = events.iter().map(late).collect();
+        late.sort_unstable();
+        late[late.len() / 2]
+    };
+    let drift = median(&events[events.len() - tenth..]) - median(&events[..tenth]);
+    Some(drift as f64 / 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REQUESTED: Span = Span::from_ns(1_000);
+
+    fn at(ns: u64) -> Time {
+        Time::from_ps(ns * 1_000)
+    }
+
+    fn series(times_ns: &[u64], hiccups: &Hiccups) -> Series {
+        let events: Vec<Event> =
+            times_ns.iter().zip(0..).map(|(&ns, k)| (at(ns), at(k * 1_000))).collect();
+        Series::new("injected", REQUESTED, &events, hiccups)
+    }
+
+    #[test]
+    fn every_limit_includes_its_edge_and_the_worst_error_is_of_either_side() {
+        // Off by 0, +10 (1%), +62, +63 and -400 ns.
+        let series = series(&[0, 1_000, 2_010, 3_072, 4_135, 4_735], &Hiccups::default());
+        let figures = series.figures(Span::from_ns(10)).unwrap();
+        assert_eq!(figures.count, 5);
+        assert_eq!(figures.exact_share, 0.4);
+        assert_eq!((figures.within_1_share, figures.within_6_25_share), (0.4, 0.6));
+        assert_eq!((figures.worst_error_ns, figures.worst_error_share), (400.0, 0.4));
+        assert_eq!(series.error_ns(&series.intervals[4]), -400.0);
+        assert_eq!(series.figures(Span::from_ns(9)).unwrap().exact_share, 0.2);
+    }
+
+    #[test]
+    fn an_interval_in_a_hiccup_is_marked_and_stays_in_the_figures_with_all() {
+        let mut hiccups = Hiccups::default();
+        for pass in [at(1_000), at(4_000)] {
+            hiccups.pass(pass);
+        }
+        let series = series(&[0, 1_000, 4_000, 5_000], &hiccups);
+        let marked: Vec<bool> = series.intervals.iter().map(|each| each.in_hiccup).collect();
+        assert_eq!(marked, [false, true, false]);
+        let figures = series.figures(Span::ZERO).unwrap();
+        assert_eq!((figures.count, figures.quiet_count), (3, 2));
+        assert_eq!((figures.worst_error_ns, figures.quiet_worst_error_ns), (2_000.0, Some(0.0)));
+        assert_eq!(figures.quiet_exact_share, Some(1.0));
+    }
+
+    #[test]
+    fn where_all_intervals_are_in_hiccups_there_are_no_quiet_figures() {
+        let mut hiccups = Hiccups::default();
+        for pass in [at(0), at(4_000)] {
+            hiccups.pass(pass);
+        }
+        let figures = series(&[0, 4_000], &hiccups).figures(Span::ZERO).unwrap();
+        assert_eq!((figures.quiet_count, figures.quiet_exact_share), (0, None));
+        assert_eq!(series(&[0], &hiccups).figures(Span::ZERO), None);
+    }
+
+    #[test]
+    fn drift_is_what_remains_and_not_what_was_late_once() {
+        let steady: Vec<u64> =
+            (0..100).map(|k| k * 1_000 + if k == 99 { 500 } else { 7 }).collect();
+        assert_eq!(series(&steady, &Hiccups::default()).drift_ns, Some(0.0));
+        let slow: Vec<u64> = (0..100).map(|k| k * 1_003).collect();
+        assert_eq!(series(&slow, &Hiccups::default()).drift_ns, Some(270.0));
+        assert_eq!(series(&slow[..19], &Hiccups::default()).drift_ns, None);
+    }
+}

@@ -1,0 +1,248 @@
+//! Which functions of the target's kernel its time goes to, as `perf` samples them.
+//!
+//! A kernel target is an ordinary process, and its kernel's functions are symbols of its program: the
+//! profiler of the host sees them as it sees any program's. The driver, if it is a module, has no
+//! symbols there; it counts as what it is, none of the copying functions. The clock of the processor
+//! is sampled rather than its cycles, because virtual machines seldom have a counter for these.
+//!
+//! Before and after a run the target answers requests and waits, which is no cost of a packet. So
+//! samples carry the time of the system's monotonic clock, and only those within the run count.
+//!
+//! `perf` is a program that may be missing and that may not be permitted. Then there is no
+//! figure, and the reason.
+
+use std::io::Read;
+use std::ops::Range;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::time::{ClockId, clock_gettime};
+use nix::unistd::Pid;
+use warikomi_clock::{Span, Time};
+use warikomi_target::kernel::KernelTarget;
+use warikomi_target::{Target, TargetError};
+
+/// Samples a second: high enough for a short run, low enough not to slow it.
+const FREQUENCY_HZ: &str = "5000";
+/// Sampling begins within this.
+const START: Duration = Duration::from_millis(500);
+/// Writing the samples down, or reading them, takes no longer.
+const END: Span = Span::from_ms(20_000);
+/// What is read of the list of samples, in bytes.
+const MOST_OUTPUT: u64 = 64 << 20;
+/// Fewer samples than this say nothing.
+pub(super) const LEAST_SAMPLES: u64 = 200;
+
+/// Functions that copy, by the beginning of their names. UML's kernels copy between kernel and
+/// applications with its own functions, and everything else with the C library's names.
+const COPIES: [&str; 8] =
+    ["memcpy", "__memcpy", "memmove", "__memmove", "copy_", "_copy_", "raw_copy_", "__copy_"];
+
+/// Why there are no samples.
+#[derive(Debug)]
+pub(super) enum NoSamples {
+    /// perf is missing, not permitted, or does not do what it should: a sentence.
+    Perf(String),
+    /// The target failed meanwhile.
+    Target(TargetError),
+}
+
+impl From<TargetError> for NoSamples {
+    fn from(error: TargetError) -> NoSamples {
+        NoSamples::Target(error)
+    }
+}
+
+impl From<std::io::Error> for NoSamples {
+    fn from(error: std::io::Error) -> NoSamples {
+        match error.kind() {
+            std::io::ErrorKind::NotFound => NoSamples::Perf("there is no program 'perf'".into()),
+            _ => NoSamples::Perf(format!("perf cannot be used: {error}")),
+        }
+    }
+}
+
+/// How many samples fell into what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Samples {
+    /// Into functions that copy.
+    pub(super) copy: u64,
+    /// Into anything else.
+    pub(super) rest: u64,
+}
+
+impl Samples {
+    /// All of them.
+    pub(super) fn count(&self) -> u64 {
+        self.copy + self.rest
+    }
+
+    /// The share (0 to 1) of copying.
+    pub(super) fn copy_share(&self) -> f64 {
+        self.copy as f64 / self.count() as f64
+    }
+}
+
+/// A program of ours that ends with us, whatever happens.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        if matches!(self.0.try_wait(), Ok(None)) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+}
+
+/// A profiler at work.
+pub(super) struct Sampler {
+    perf: Ended,
+    data: tempfile::TempDir,
+}
+
+impl Sampler {
+    /// Begins to sample a process. The reason if that is not possible.
+    pub(super) fn start(target: &mut KernelTarget) -> Result<Sampler, NoSamples> {
+        let data = tempfile::tempdir()?;
+        let mut command = Command::new("perf");
+        command
+            .args(["record", "--quiet", "--event", "cpu-clock", "--freq", FREQUENCY_HZ])
+            .args(["--clockid", "CLOCK_MONOTONIC", "--output"])
+            .arg(data.path().join("samples"))
+            .args(["--pid", &target.process_id().to_string()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            // Ctrl-C is for us; perf is ended with the signal below.
+            .process_group(0);
+        let mut sampler = Sampler { perf: Ended(command.spawn()?), data };
+        target.serve_for(START)?;
+        match sampler.perf.0.try_wait()? {
+            None => Ok(sampler),
+            Some(_) => Err(NoSamples::Perf(sampler.complaint())),
+        }
+    }
+
+    /// Ends sampling and counts what fell between two times.
+    pub(super) fn finish(
+        mut self,
+        target: &mut KernelTarget,
+        (from, until): (Time, Time),
+    ) -> Result<Samples, NoSamples> {
+        let window = monotonic(target, from)?..monotonic(target, until)?;
+        if let Ok(id) = i32::try_from(self.perf.0.id()) {
+            let _ = kill(Pid::from_raw(id), Signal::SIGINT);
+        }
+        if !ended(&mut self.perf.0, target)? {
+            return Err(NoSamples::Perf("perf did not end".into()));
+        }
+        read(&self.data.path().join("samples"), target, window)
+    }
+
+    /// What perf says against it, in a line.
+    fn complaint(&mut self) -> String {
+        let mut text = String::new();
+        if let Some(errors) = self.perf.0.stderr.take() {
+            let _ = errors.take(4_096).read_to_string(&mut text);
+        }
+        let lines: Vec<&str> =
+            text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        let said = lines.iter().take(2).copied().collect::<Vec<_>>().join(" ");
+        format!("perf ended at once: {said}")
+    }
+}
+
+/// Waits until a program has ended, and serves the target meanwhile, which otherwise would find its
+/// device gone.
+fn ended(program: &mut Child, target: &mut KernelTarget) -> Result<bool, NoSamples> {
+    let deadline = target.clock().now() + END;
+    while target.clock().now() < deadline {
+        target.serve_for(Duration::from_millis(10))?;
+        if program.try_wait()?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// A time of ours as seconds of the system's monotonic clock.
+fn monotonic(target: &KernelTarget, at: Time) -> Result<f64, NoSamples> {
+    let clock = target.clock();
+    let system = clock_gettime(ClockId::CLOCK_MONOTONIC).map_err(std::io::Error::from)?;
+    let ago = clock.now().since(at).as_secs();
+    Ok(system.tv_sec() as f64 + system.tv_nsec() as f64 / 1e9 - ago)
+}
+
+/// Has perf turn the samples into names.
+fn read(
+    samples: &Path,
+    target: &mut KernelTarget,
+    window: Range<f64>,
+) -> Result<Samples, NoSamples> {
+    let list = samples.with_extension("txt");
+    let script = Command::new("perf")
+        .args(["script", "--fields", "time,ip,sym", "--input"])
+        .arg(samples)
+        .stdin(Stdio::null())
+        .stdout(std::fs::File::create(&list)?)
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()?;
+    let mut script = Ended(script);
+    if !ended(&mut script.0, target)? {
+        return Err(NoSamples::Perf("perf did not finish reading its samples".into()));
+    }
+    let mut text = Vec::new();
+    std::fs::File::open(&list)?.take(MOST_OUTPUT).read_to_end(&mut text)?;
+    Ok(count(&String::from_utf8_lossy(&text), window))
+}
+
+/// Counts the lines of `perf script` whose time is within the window: each a time in seconds with
+/// a colon, an address and a function's name.
+fn count(list: &str, window: Range<f64>) -> Samples {
+    let mut samples = Samples::default();
+    for line in list.lines() {
+        let mut words = line.split_whitespace();
+        let time = words.next().and_then(|word| word.strip_suffix(':')?.parse().ok());
+        let address = words.next().filter(|word| u64::from_str_radix(word, 16).is_ok());
+        let (Some(time), Some(_), Some(name)) = (time, address, words.next()) else { continue };
+        if !window.contains(&time) {
+            continue;
+        }
+        if COPIES.iter().any(|copy| name.starts_with(copy)) {
+            samples.copy += 1;
+        } else {
+            samples.rest += 1;
+        }
+    }
+    samples
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_functions_that_copy_are_told_from_the_rest_within_the_run() {
+        let list = " 12.000100:  6026a1f0 memcpy_orig\n\
+                    12.000300:  60123456 __netif_receive_skb_core.constprop.0\n\n\
+                    12.000500:  7fff1234 [unknown]\n12.000700: ffffffff81000000 copy_page_to_iter\n\
+                    12.000800: nonsense memcpy\n12.000900:  6026a1f0\n6026a1f0 memcpy\n\
+                    11.999900:  6026a1f0 memcpy\n12.5: 6026a1f0 memcpy\n";
+        let samples = count(list, 12.0..12.5);
+        assert_eq!(samples, Samples { copy: 2, rest: 2 });
+        assert_eq!(samples.copy_share(), 0.5);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_is_counted_more_often_than_it_has_lines(text in "[0-9a-f.: \n]{0,400}") {
+            prop_assert!(count(&text, 0.0..1e9).count() <= text.lines().count() as u64);
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What it costs to send a packet to the driver: update a descriptor, place the packet, request the
+//! interrupt.
+
+use warikomi_clock::{Span, read_tsc};
+use warikomi_inject::{Plan, Receiver};
+use warikomi_measure::{Distribution, Fate, Samples};
+
+use super::middle;
+use crate::Session;
+use crate::inject::{Application, InjectError, inject};
+
+/// Calls of a series.
+pub const CALLS: u64 = 3_000;
+/// Those that count, numbered from 1, as in the published measurement.
+pub const COUNTED: std::ops::RangeInclusive<u64> = 1_000..=2_000;
+
+/// Long enough that the driver keeps up, short enough that it polls on: for frames of no bytes,
+/// and per byte.
+const POLLED_INTERVAL: Span = Span::from_ns(1_500);
+const POLLED_PS_PER_BYTE: u64 = 400;
+/// Long enough that the driver has enabled its interrupt again at every packet.
+const SIGNALLED_INTERVAL: Span = Span::from_us(80);
+
+/// One call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Call {
+    /// Its number, from 1.
+    pub number: u64,
+    /// How long it took.
+    pub took: Span,
+}
+
+/// A series of calls for one frame length.
+#[derive(Clone, Debug)]
+pub(super) struct Series {
+    /// Those that placed a packet, in order.
+    pub(super) calls: Vec<Call>,
+    /// The figures of those that count.
+    pub(super) counted: Distribution,
+}
+
+impl Series {
+    fn of(calls: Vec<Call>) -> Option<Series> {
+        let mut samples = Samples::new();
+        calls
+            .iter()
+            .filter(|call| COUNTED.contains(&call.number))
+            .for_each(|call| samples.record(call.took));
+        samples.summary().map(|counted| Series { calls, counted })
+    }
+}
+
+/// While the driver polls, so that an interrupt is requested but seldom has to be signalled. `None`
+/// if no packet that counts found a descriptor.
+pub(super) fn polled(session: &mut Session, size: usize) -> Result<Option<Series>, InjectError> {
+    series(session, size, POLLED_INTERVAL + Span::from_ps(size as u64 * POLLED_PS_PER_BYTE))
+}
+
+/// While the driver waits, so that every interrupt has to be signalled.
+pub(super) fn signalled(session: &mut Session, size: usize) -> Result<Option<Series>, InjectError> {
+    series(session, size, SIGNALLED_INTERVAL)
+}
+
+fn series(
+    session: &mut Session,
+    size: usize,
+    interval: Span,
+) -> Result<Option<Series>, InjectError> {
+    let receiver = Receiver::Driver;
+    let plan = Plan { size_bytes: size, interval, count: CALLS, receiver, ..Plan::default() };
+    let run = inject(session, &plan, Application::default(), read_tsc() as u32, &mut |_| ())?;
+    run.check()?;
+    let placed = |row: &warikomi_measure::Row| {
+        matches!(row.fate, Fate::Unclaimed | Fate::LostOnRing | Fate::LostInStack)
+    };
+    let call =
+        |row: warikomi_measure::Row| Some(Call { number: row.sequence + 1, took: row.took? });
+    Ok(Series::of(run.ledger.rows().filter(placed).filter_map(call).collect()))
+}
+
+/// The series in the middle, by its mean.
+pub(super) fn median(mut series: Vec<Series>) -> Option<Series> {
+    series.sort_by(|a, b| a.counted.mean.total_cmp(&b.counted.mean));
+    middle(series)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mean_is_that_of_calls_1000_to_2000() {
+        let took = |number: u64| match number {
+            1_000..=2_000 => Span::from_ns(200 + number % 2),
+            _ => Span::from_us(9),
+        };
+        let calls = (1..=CALLS).map(|number| Call { number, took: took(number) }).collect();
+        let series = Series::of(calls).unwrap();
+        assert_eq!(series.counted.count, 1_001);
+        let expected = 200.0 + 500.0 / 1_001.0;
+        assert!((series.counted.mean - expected).abs() < 1e-9, "{}", series.counted.mean);
+    }
+
+    #[test]
+    fn calls_that_do_not_count_have_no_figures() {
+        assert!(Series::of(vec![Call { number: 999, took: Span::from_ns(1) }]).is_none());
+    }
+}

@@ -1,0 +1,27 @@
+//! Rows of a result.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// A row as the object that a result holds. What is not known is absent.
+pub(crate) fn as_object(row: &impl Serialize) -> Map<String, Value> {
+    let Ok(Value::Object(mut object)) = serde_json::to_value(row) else { return Map::new() };
+    object.retain(|_, value| !value.is_null());
+    object
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_known_is_absent() {
+        #[derive(Serialize)]
+        struct Row {
+            known_ns: Option<f64>,
+            unknown_ns: Option<f64>,
+        }
+        let object = as_object(&Row { known_ns: Some(1.5), unknown_ns: None });
+        assert_eq!(Value::Object(object), serde_json::json!({"known_ns": 1.5}));
+    }
+}
