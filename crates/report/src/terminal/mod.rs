@@ -1,6 +1,6 @@
 //! Tables for a terminal.
 
-mod figures;
+pub(crate) mod figures;
 mod inject;
 mod rows;
 mod table;

@@ -1,0 +1,3 @@
+//! The report against the raw samples.
+
+mod fixtures;
