@@ -1,7 +1,7 @@
 //! One file of HTML for any number of runs: tables, plots, the numbers behind both, the plans, the
 //! machines and the warnings. Nothing in it comes from a network.
 
-pub(crate) mod tables;
+mod tables;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -165,6 +165,3 @@ fn download(run: &Run, name: &str, csv: &str) -> Markup {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

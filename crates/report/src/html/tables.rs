@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 use warikomi_measure::{IntervalStats, Intervals, Machine, RunResult, Totals, published};
 
+use crate::figures::{shown, single_figures};
 use crate::terminal::figures::{count, percent, rate, time};
 
 /// The most rows and columns that are shown; nothing here makes nearly so many.
@@ -46,32 +47,6 @@ impl Cell {
     }
 }
 
-/// A number in the unit that its name ends with, as people write it.
-pub(crate) fn shown(name: &str, value: f64) -> String {
-    let whole = |value: f64| match value {
-        whole if whole.fract() == 0.0 && (0.0..1e15).contains(&whole) => count(whole as u64),
-        other => decimals(other),
-    };
-    match name.rsplit_once('_').map_or(name, |(_, unit)| unit) {
-        "ns" => time(value),
-        "bps" => rate(value),
-        "pps" => format!("{} frames/s", whole(value.round())),
-        "share" => percent(value),
-        "percent" => percent(value / 100.0),
-        "byte" => format!("{} ns/byte", decimals(value)),
-        _ => whole(value),
-    }
-}
-
-fn decimals(value: f64) -> String {
-    let text = format!("{value:.4}");
-    if text.contains('.') {
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
-    } else {
-        text
-    }
-}
-
 /// A table.
 pub(super) struct Table {
     /// For the name of a file.
@@ -105,6 +80,10 @@ fn head(name: &str) -> Cell {
     const UNITS: [&str; 5] = ["_ns", "_bps", "_pps", "_share", "_percent"];
     let stem = match name {
         "size_bytes" => "frame length in bytes",
+        _ if name.contains("within_") => {
+            let shown = name.replace("_share", "%").replace("6_25", "6.25").replace('_', " ");
+            return Cell { shown, raw: name.to_owned() };
+        }
         _ => UNITS.iter().find_map(|unit| name.strip_suffix(unit)).unwrap_or(name),
     };
     Cell { shown: stem.replace('_', " "), raw: name.to_owned() }
@@ -153,10 +132,10 @@ fn intervals(intervals: &Intervals) -> Table {
         "min_ns",
         "p50_ns",
         "p99_ns",
-        "p99.9_ns",
+        "p999_ns",
         "max_ns",
-        "within_1%_share",
-        "within_6.25%_share",
+        "within_1_share",
+        "within_6_25_share",
     ];
     let mut table = Table::new("intervals", "Intervals", &HEADER);
     let mut row = |name: String, stats: &IntervalStats| {
@@ -289,38 +268,6 @@ fn figures(result: &RunResult) -> Table {
         ]);
     }
     table
-}
-
-/// Single figures by name, units at the end of the names. `figures` of the result come last.
-pub(crate) fn single_figures(result: &RunResult) -> Vec<(String, Value)> {
-    let mut all: Vec<(String, Value)> = Vec::new();
-    let mut add =
-        |name: &str, value: Option<Value>| all.extend(value.map(|value| (name.to_owned(), value)));
-    let success = result.success.as_ref();
-    add("driver_share", success.map(|success| success.driver.into()));
-    add("end_to_end_share", success.and_then(|success| success.end_to_end).map(Value::from));
-    add("throughput_bps", result.throughput_bps.map(Value::from));
-    let inject = result.inject_ns.as_ref();
-    add("inject_mean_ns", inject.map(|times| times.mean.into()));
-    add("inject_p50_ns", inject.map(|times| times.p50.into()));
-    add("inject_p99_ns", inject.map(|times| times.p99.into()));
-    let interrupts = result.interrupts.as_ref();
-    add("interrupts_raised", interrupts.map(|interrupts| interrupts.raised.into()));
-    add("interrupts_handled", interrupts.map(|interrupts| interrupts.handled.into()));
-    add("interrupts_signalled_again", interrupts.map(|interrupts| interrupts.resignalled.into()));
-    let pacing = result.pacing.as_ref();
-    add("missed_deadlines", pacing.map(|pacing| pacing.missed_deadlines.into()));
-    add("longest_lateness_ns", pacing.map(|pacing| pacing.longest_lateness_ns.into()));
-    let hiccups = result.hiccups.as_ref();
-    for (side, summary) in [
-        ("support", hiccups.and_then(|hiccups| hiccups.support)),
-        ("target", hiccups.and_then(|hiccups| hiccups.target)),
-    ] {
-        add(&format!("{side}_hiccups"), summary.map(|summary| summary.count.into()));
-        add(&format!("{side}_longest_hiccup_ns"), summary.map(|summary| summary.longest_ns.into()));
-    }
-    all.extend(result.figures.iter().map(|(name, value)| (name.clone(), value.clone())));
-    all
 }
 
 /// What is known of the machine, a line each.

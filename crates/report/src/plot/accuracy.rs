@@ -1,7 +1,5 @@
 //! What a run of `accuracy` shows: how far intervals were off, when, and how short they may be.
 
-use std::collections::BTreeMap;
-
 use super::inject::{BINS, over_time};
 use super::thin::{LogBins, Thinned};
 use super::{Axis, Chart, MAX_SERIES, Mark, Scale, Series, Shape, Unit, clean, figure};
@@ -13,19 +11,26 @@ const MAX_KEPT: usize = 5_000;
 
 /// The histogram of errors, a course for each place, and the share kept against the interval.
 pub(super) fn charts(run: &Run, watch: Watch<'_>) -> Result<Vec<Chart>, ReadError> {
-    let mut places: BTreeMap<String, Place> = BTreeMap::new();
+    // In the order in which they come, which is that in which things happen.
+    let mut places: Vec<(String, Place)> = Vec::new();
     let intervals = run.path.join("intervals.csv");
     let there = stream(&intervals, &mut *watch, |interval: Interval| {
         let name = clean(&interval.place);
-        if places.contains_key(&name) || places.len() < MAX_SERIES {
-            places.entry(name).or_default().add(&interval);
-        }
+        let at = match places.iter().position(|(known, _)| *known == name) {
+            Some(at) => at,
+            None if places.len() == MAX_SERIES => return,
+            None => {
+                places.push((name, Place::default()));
+                places.len() - 1
+            }
+        };
+        places[at].1.add(&interval);
     })?;
     let mut charts = Vec::new();
     if there {
         let requested = requested_ns(run);
         charts.push(errors(run, &places, requested));
-        let course = |(name, place): (&String, &Place)| place.course(name, requested);
+        let course = |(name, place): &(String, Place)| place.course(name, requested);
         charts.extend(places.iter().map(course));
     }
     let mut kept = Vec::new();
@@ -72,7 +77,7 @@ impl Place {
     }
 }
 
-fn errors(run: &Run, places: &BTreeMap<String, Place>, requested: Option<f64>) -> Chart {
+fn errors(run: &Run, places: &[(String, Place)], requested: Option<f64>) -> Chart {
     let x = Axis::new("error, to either side", "error_from_ns", Unit::Time, Scale::Log);
     let y = Axis::new("intervals", "intervals", Unit::Count, Scale::FromZero);
     let mut chart = Chart::new("errors", "How far intervals were off", x, y);

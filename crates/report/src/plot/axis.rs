@@ -61,6 +61,7 @@ impl Axis {
     pub(super) fn tick(&self, value: f64) -> String {
         match self.unit {
             _ if !self.names.is_empty() => self.number(value),
+            Unit::Time | Unit::Rate if value == 0.0 => "0".to_owned(),
             Unit::Time => time(value),
             Unit::Rate => rate(value),
             Unit::Share => format!("{}%", decimals(100.0 * value)),

@@ -21,11 +21,17 @@ const WIDTH: u32 = 760;
 const HEIGHT: u32 = 420;
 const MARGIN: i32 = 16;
 const LABELS_LEFT: u32 = 96;
-const LABELS_BELOW: u32 = 52;
+const LABELS_BELOW: u32 = 54;
+const TITLE_HEIGHT: i32 = 48;
+/// Half of the label of a tick at the very end.
+const ROOM_RIGHT: i32 = 36;
+/// The most that a bar is wide to either side.
+const BAR_PX: i32 = 50;
 const FONT: &str = "sans-serif";
-const TICK_PX: i32 = 13;
-const LABEL_PX: i32 = 14;
-const TITLE_PX: i32 = 17;
+/// In the library's measure, which is some quarter more than what readers see.
+const TICK_PX: i32 = 16;
+const LABEL_PX: i32 = 17;
+const TITLE_PX: i32 = 20;
 const LEGEND_ROW: i32 = 22;
 const SWATCH: i32 = 30;
 /// How wide a letter is, on average and generously; nobody can know what font a reader has.
@@ -81,8 +87,9 @@ fn draw(root: &Area<'_>, chart: &Chart, legend: &Legend) -> Drawing<()> {
     let y = chart.y.scaled(ordinates, 6);
     let (plot, below) = root.split_vertically(HEIGHT as i32);
     let mut context = ChartBuilder::on(&plot)
-        .caption(&chart.title, text(TITLE_PX))
         .margin(MARGIN)
+        .margin_top(TITLE_HEIGHT)
+        .margin_right(ROOM_RIGHT)
         .x_label_area_size(LABELS_BELOW)
         .y_label_area_size(LABELS_LEFT)
         .build_cartesian_2d(x, y)?;
@@ -95,6 +102,9 @@ fn draw(root: &Area<'_>, chart: &Chart, legend: &Legend) -> Drawing<()> {
     for (at, series) in chart.series.iter().enumerate() {
         draw_series(root, &context, series, at)?;
     }
+    let start = (MARGIN + LABELS_LEFT as i32, TITLE_HEIGHT / 2);
+    let title = text(TITLE_PX).pos(Pos::new(HPos::Left, VPos::Center));
+    root.draw(&Text::new(chart.title.clone(), start, title))?;
     legend.draw(&below)
 }
 
@@ -134,6 +144,7 @@ fn draw_series(
     match series.shape {
         Shape::Bars => {
             let half = pixel(1.0, 0.0).0.saturating_sub(pixel(0.0, 0.0).0).abs() * 3 / 10;
+            let half = half.min(BAR_PX);
             let floor = pixel(0.0, 0.0).1;
             for (x, top) in pixels {
                 let corners = [(x - half, top), (x + half, floor)];
@@ -176,7 +187,7 @@ fn line(area: &Area<'_>, pixels: &[Pixel], colour: usize, dashed: bool) -> Drawi
 
 /// A marker, of a form that follows from the place of the series: nothing is said by colour alone.
 fn marker(area: &Area<'_>, (x, y): Pixel, at: usize, series: &Series) -> Drawing<()> {
-    let radius = if series.points.len() > 200 { 2 } else { 4 };
+    let radius = if series.points.len() > 200 { 2 } else { 3 };
     let colour = style::colour(series.colour);
     let inside = if series.dashed { style::paper() } else { colour };
     let corners = match at % 4 {

@@ -94,7 +94,7 @@ impl Seen {
 }
 
 /// What is said of histograms by the logarithm.
-pub(super) const BINS: &str = "A bin is 1.122 times as long at its end as at its beginning (20 bins \
+pub(super) const BINS: &str = "A bin is 1.059 times as long at its end as at its beginning (40 bins \
                                to a factor of ten); the numbers have its beginning.";
 
 /// The fate as a file has it, which is as people say it but for the underscores.
@@ -143,7 +143,7 @@ pub(super) fn over_time(
     group_size: u64,
 ) -> Chart {
     let x = Axis::new("time since the first deadline", "at_ns", Unit::Time, Scale::Linear);
-    let y = Axis::new("interval", "interval_ns", Unit::Time, Scale::FromZero);
+    let y = Axis::new("interval", "interval_ns", Unit::Time, Scale::Linear);
     let mut chart = Chart::new(name, title, x, y);
     let abscissae = || series.iter().flat_map(|series| series.points.iter().map(|(x, _)| *x));
     let ends =

@@ -88,7 +88,7 @@ impl Thinned {
 }
 
 /// How many bins a decade has.
-const BINS_A_DECADE: f64 = 20.0;
+const BINS_A_DECADE: f64 = 40.0;
 
 /// How often which length came, by its logarithm.
 #[derive(Clone, Debug, Default)]
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn no_length_is_lost_from_the_bins_and_decades_begin_one() {
         let mut bins = LogBins::default();
-        [0.0, 0.5, 1.0, 10.0, 1_000.0, 1_100.0, 1_000_000.0]
+        [0.0, 0.5, 1.0, 10.0, 1_000.0, 1_050.0, 1_000_000.0]
             .into_iter()
             .for_each(|ns| bins.add(ns));
         [f64::NAN, f64::INFINITY, -1.0].into_iter().for_each(|ns| bins.add(ns));

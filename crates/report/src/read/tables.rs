@@ -20,10 +20,13 @@ pub struct Sample {
     /// How far it came.
     pub fate: Fate,
     /// When it was injected.
+    #[serde(deserialize_with = "known")]
     pub injected_ns: Option<f64>,
     /// When the driver had taken it.
+    #[serde(deserialize_with = "known")]
     pub accepted_ns: Option<f64>,
     /// When the application had it.
+    #[serde(deserialize_with = "known")]
     pub delivered_ns: Option<f64>,
 }
 
@@ -36,10 +39,13 @@ pub struct Cycle {
     #[serde(default)]
     pub line_rate_bps: Option<f64>,
     /// Time from one packet to the next, in nanoseconds; 0 for as fast as possible.
+    #[serde(deserialize_with = "known")]
     pub interval_ns: Option<f64>,
     /// Share (0 to 1) accepted by the driver.
+    #[serde(deserialize_with = "known")]
     pub driver_share: Option<f64>,
     /// Share (0 to 1) received by the application.
+    #[serde(deserialize_with = "known")]
     pub end_to_end_share: Option<f64>,
 }
 
@@ -49,10 +55,13 @@ pub struct Interval {
     /// Where: `injected`, `raised` or `handler`.
     pub place: String,
     /// When it ended, in nanoseconds since the first deadline.
+    #[serde(deserialize_with = "known")]
     pub at_ns: Option<f64>,
     /// Its length in nanoseconds.
+    #[serde(deserialize_with = "known")]
     pub interval_ns: Option<f64>,
     /// Its length less the one that was asked for, in nanoseconds.
+    #[serde(deserialize_with = "known")]
     pub error_ns: Option<f64>,
     /// Whether the loop of either side stood still meanwhile.
     #[serde(default, deserialize_with = "flag")]
@@ -63,8 +72,10 @@ pub struct Interval {
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct Kept {
     /// The interval in nanoseconds.
+    #[serde(deserialize_with = "known")]
     pub interval_ns: Option<f64>,
     /// Share (0 to 1) of intervals that were kept.
+    #[serde(deserialize_with = "known")]
     pub kept_share: Option<f64>,
 }
 
@@ -74,7 +85,14 @@ pub struct Call {
     /// Frame length in bytes.
     pub size_bytes: u64,
     /// How long it took, in nanoseconds.
+    #[serde(deserialize_with = "known")]
     pub send_ns: Option<f64>,
+}
+
+/// A number or nothing, in a column that must be there. Without this, `Option` would take a column
+/// that is missing for one that is empty.
+fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    Option::deserialize(deserializer)
 }
 
 /// `true` and `false`, or 1 and 0; empty is not known, and so not marked.
@@ -99,21 +117,25 @@ pub fn stream<R: DeserializeOwned>(
     };
     let mut watched = Watched { inner: file, watch, line_bytes: 0, stopped: false };
     let mut csv = csv::ReaderBuilder::new().buffer_capacity(1 << 16).from_reader(&mut watched);
-    let mut failed = None;
-    for row in csv.deserialize() {
-        match row {
-            Ok(row) => each(row),
-            Err(error) => {
-                failed = Some((error, csv.position().line()));
-                break;
+    // Asked for, because the iterator below passes over an error in the header.
+    let mut failed = csv.headers().err();
+    if failed.is_none() {
+        for row in csv.deserialize() {
+            match row {
+                Ok(row) => each(row),
+                Err(error) => {
+                    failed = Some(error);
+                    break;
+                }
             }
         }
     }
+    let near = csv.position().line();
     drop(csv);
     match failed {
         None => Ok(true),
         Some(_) if watched.stopped => Err(ReadError::Stopped(path.to_owned())),
-        Some((error, near)) => Err(damaged(path, &error, near)),
+        Some(error) => Err(damaged(path, &error, near)),
     }
 }
 

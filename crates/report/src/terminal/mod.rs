@@ -1,10 +1,12 @@
 //! Tables for a terminal.
 
+mod compare;
 pub(crate) mod figures;
 mod inject;
 mod rows;
 mod table;
 
+pub use compare::compare;
 pub use inject::inject;
 pub use rows::rows;
 
