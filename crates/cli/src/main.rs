@@ -2,11 +2,13 @@
 
 mod accuracy;
 mod bench;
+mod compare;
 mod cost;
 mod doctor;
 mod inject;
 mod kernel;
 mod output;
+mod report;
 mod sweep;
 mod target;
 
@@ -56,6 +58,10 @@ enum Command {
     Doctor(doctor::Arguments),
     /// Measure Warikomi itself: the figures of docs/benchmarks.md
     Bench(bench::Arguments),
+    /// Make one HTML file of runs: tables, plots, the numbers behind them, plans, warnings
+    Report(report::Arguments),
+    /// Compare two runs: is one worse, beyond the noise of its repetitions?
+    Compare(compare::Arguments),
 }
 
 /// What a shell gives a process that Ctrl-C ended.
@@ -77,6 +83,8 @@ fn main() -> ExitCode {
         Command::Kernel(command) => kernel::run(&command, &interrupted),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments, &interrupted),
+        Command::Report(arguments) => report::run(&arguments, &interrupted),
+        Command::Compare(arguments) => Ok(compare::run(&arguments)),
     };
     match done {
         Ok(code) => code,

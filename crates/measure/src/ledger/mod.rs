@@ -27,7 +27,7 @@ mod totals;
 
 use std::collections::VecDeque;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use warikomi_clock::{Span, Time};
 
 use states::{State, States};
@@ -79,7 +79,7 @@ pub struct Delivery {
 }
 
 /// How far one packet came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
     /// It was never injected.

@@ -1,7 +1,7 @@
 //! Figures as people read them.
 
 /// Nanoseconds in the largest unit that leaves at least 1, to four significant digits: `38.02 µs`.
-pub(super) fn time(ns: f64) -> String {
+pub(crate) fn time(ns: f64) -> String {
     match ns.abs() {
         small if small < 999.95 => format!("{} ns", significant(ns)),
         small if small < 999_950.0 => format!("{} µs", significant(ns / 1e3)),
@@ -11,7 +11,7 @@ pub(super) fn time(ns: f64) -> String {
 }
 
 /// Bits per second: `12.04 Gbit/s`.
-pub(super) fn rate(bps: f64) -> String {
+pub(crate) fn rate(bps: f64) -> String {
     match bps {
         small if small < 1e3 => format!("{} bit/s", significant(bps)),
         small if small < 1e6 => format!("{} kbit/s", significant(bps / 1e3)),
@@ -22,7 +22,7 @@ pub(super) fn rate(bps: f64) -> String {
 
 /// A share of 0 to 1 in percent. Never rounded up to 100% or down to 0%: one packet lost of a
 /// million is not none.
-pub(super) fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     let shown = format!("{:.2}%", 100.0 * share);
     match shown.as_str() {
         "100.00%" if share < 1.0 => "> 99.99%".to_owned(),
@@ -34,7 +34,7 @@ pub(super) fn percent(share: f64) -> String {
 }
 
 /// A whole number with its thousands apart: `1,000,000`.
-pub(super) fn count(number: u64) -> String {
+pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut apart = String::with_capacity(digits.len() * 4 / 3);
     for (at, digit) in digits.chars().enumerate() {

@@ -1,13 +1,15 @@
 //! Tables for a terminal.
 
 mod accuracy;
+mod compare;
 mod cost;
-mod figures;
+pub(crate) mod figures;
 mod inject;
 mod rows;
 mod table;
 
 pub use accuracy::{Errors, accuracy};
+pub use compare::compare;
 pub use cost::cost;
 pub use inject::inject;
 pub use rows::rows;

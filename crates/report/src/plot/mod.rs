@@ -1,0 +1,185 @@
+//! Plots: what is in one, the numbers behind it, and how it is drawn.
+//!
+//! Each experiment's module turns rows into [`Chart`]s, and one module draws any chart. The numbers
+//! of a chart are exactly the points that are drawn, so that picture and table cannot differ.
+
+mod accuracy;
+mod axis;
+mod cost;
+mod draw;
+mod inject;
+mod style;
+mod sweep;
+mod thin;
+
+use crate::read::{ReadError, Run, Watch};
+
+pub use axis::{Axis, Scale, Unit};
+pub use draw::DrawError;
+pub use style::css;
+
+/// How many series a chart may have: as many as there are colours that are easily told apart.
+pub const MAX_SERIES: usize = 7;
+
+/// How a series is drawn.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Shape {
+    /// A line with a marker at each point.
+    Line,
+    /// A line alone.
+    Plain,
+    /// Markers alone.
+    Points,
+    /// Steps: each point's value holds from its abscissa to this many times as much.
+    Steps(f64),
+    /// Bars around each abscissa, from 0 up.
+    Bars,
+}
+
+/// Points that belong together, in the units of the chart's axes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// What the legend calls it.
+    pub name: String,
+    /// How it is drawn.
+    pub shape: Shape,
+    /// Which colour: 0 to [`MAX_SERIES`] - 1.
+    pub colour: usize,
+    /// Drawn with a broken line and hollow markers, as what was not measured here.
+    pub dashed: bool,
+    /// Abscissa and ordinate.
+    pub points: Vec<(f64, f64)>,
+}
+
+impl Series {
+    /// A series, drawn as measured. Points without a place on a chart (not numbers, or beyond all
+    /// measure) are left out.
+    pub fn new(
+        name: &str,
+        shape: Shape,
+        colour: usize,
+        points: impl IntoIterator<Item = (f64, f64)>,
+    ) -> Series {
+        let points = points.into_iter().filter(|(x, y)| axis::plottable(*x) && axis::plottable(*y));
+        Series { name: clean(name), shape, colour, dashed: false, points: points.collect() }
+    }
+
+    /// The same, drawn as what was not measured here.
+    pub fn dashed(self) -> Series {
+        Series { dashed: true, ..self }
+    }
+}
+
+/// A place on the abscissa that is marked over the whole height.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mark {
+    /// What is there.
+    pub name: String,
+    /// Where, in the unit of the abscissa.
+    pub at: f64,
+    /// Which colour, as in [`Series`].
+    pub colour: usize,
+}
+
+/// A chart, before it is drawn.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chart {
+    /// A name for files: letters, digits and dashes.
+    pub name: String,
+    /// What it shows, as a person would say it.
+    pub title: String,
+    /// The abscissa.
+    pub x: Axis,
+    /// The ordinate.
+    pub y: Axis,
+    /// What is drawn.
+    pub series: Vec<Series>,
+    /// What is marked.
+    pub marks: Vec<Mark>,
+    /// What all marks are, for the legend.
+    pub marks_are: Option<String>,
+    /// What one must know to read it.
+    pub notes: Vec<String>,
+}
+
+impl Chart {
+    /// A chart without anything in it.
+    pub fn new(name: &str, title: &str, x: Axis, y: Axis) -> Chart {
+        Chart {
+            name: name.to_owned(),
+            title: title.to_owned(),
+            x,
+            y,
+            series: Vec::new(),
+            marks: Vec::new(),
+            marks_are: None,
+            notes: Vec::new(),
+        }
+    }
+
+    /// The chart as an SVG document of its own, light or dark as the reader prefers.
+    pub fn svg(&self) -> Result<String, DrawError> {
+        draw::svg(self)
+    }
+
+    /// The numbers behind it as CSV: `series`, abscissa, ordinate. A mark has no ordinate.
+    pub fn csv(&self) -> String {
+        let mut csv = csv::Writer::from_writer(Vec::new());
+        let mut line = |cells: [&str; 3]| {
+            csv.write_record(cells)
+                .expect("writing to memory does not fail, and rows are of one length");
+        };
+        line(["series", &self.x.column, &self.y.column]);
+        for series in &self.series {
+            for &(x, y) in &series.points {
+                line([&series.name, &self.x.number(x), &self.y.number(y)]);
+            }
+        }
+        for mark in &self.marks {
+            line([&mark.name, &self.x.number(mark.at), ""]);
+        }
+        let bytes = csv.into_inner().expect("flushing memory does not fail");
+        String::from_utf8(bytes).expect("what was text is text")
+    }
+
+    /// The chart without series that have no point, or points that its scales cannot show; `None` if
+    /// nothing is left.
+    fn settled(mut self) -> Option<Chart> {
+        let mut hidden = 0;
+        for series in &mut self.series {
+            let before = series.points.len();
+            series.points.retain(|&(x, y)| self.x.shows(x) && self.y.shows(y));
+            hidden += before - series.points.len();
+        }
+        if hidden > 0 {
+            self.notes.push(format!("{hidden} points at or below 0 have no place on a log scale"));
+        }
+        self.series.retain(|series| !series.points.is_empty());
+        self.marks.retain(|mark| axis::plottable(mark.at) && self.x.shows(mark.at));
+        (!self.series.is_empty()).then_some(self)
+    }
+}
+
+/// The charts that a run's files allow. Which they are follows from the files and columns that there
+/// are, not from the name of the experiment.
+pub fn charts(run: &Run, watch: Watch<'_>) -> Result<Vec<Chart>, ReadError> {
+    let mut charts = inject::charts(run, watch)?;
+    charts.extend(sweep::charts(run, watch)?);
+    charts.extend(accuracy::charts(run, watch)?);
+    charts.extend(cost::charts(run, watch)?);
+    Ok(charts.into_iter().filter_map(Chart::settled).collect())
+}
+
+/// A name from a file, fit for a legend: no control characters, and not longer than that.
+fn clean(name: &str) -> String {
+    const LONGEST: usize = 48;
+    name.chars().filter(|c| !c.is_control()).take(LONGEST).collect()
+}
+
+/// A figure of a row of the result, if it is a number.
+fn figure(row: &serde_json::Map<String, serde_json::Value>, name: &str) -> Option<f64> {
+    row.get(name).and_then(serde_json::Value::as_f64)
+}
+
+#[cfg(test)]
+mod tests;

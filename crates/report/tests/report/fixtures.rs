@@ -1,0 +1,271 @@
+//! Directories of runs in the forms that the experiments leave, with figures that are made up but
+//! shaped like real ones.
+
+use std::path::Path;
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use warikomi_measure::{Machine, Repeat, RunDirectory, RunResult, TimeBase, Warning, published};
+
+/// A line of `cycles.csv`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Cycle {
+    pub size_bytes: usize,
+    pub line_rate_bps: Option<f64>,
+    pub phase: &'static str,
+    pub interval_ns: f64,
+    pub injected: u64,
+    pub accepted: u64,
+    pub delivered: u64,
+    pub driver_share: f64,
+    pub end_to_end_share: f64,
+    pub send_ns: f64,
+    pub unaccounted: u64,
+    pub stolen_percent: f64,
+}
+
+/// A line of `intervals.csv`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Interval {
+    pub place: &'static str,
+    pub index: u64,
+    pub at_ns: f64,
+    pub interval_ns: f64,
+    pub error_ns: f64,
+    pub in_hiccup: bool,
+}
+
+/// A line of `smallest.csv`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Kept {
+    pub interval_ns: f64,
+    pub kept_share: f64,
+}
+
+/// A line of `calls.csv`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Call {
+    pub size_bytes: usize,
+    pub call: u64,
+    pub send_ns: f64,
+}
+
+/// Numbers of 0 to 1 without order, the same in every run (Knuth's constants).
+pub struct Noise(pub u64);
+
+impl Noise {
+    pub fn next(&mut self) -> f64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+/// A result with a machine and a target that do not exist.
+pub fn result(experiment: &str) -> RunResult {
+    let machine = Machine {
+        cpu_model: Some("An invented processor at 3.00 GHz".to_owned()),
+        logical_cores: Some(2),
+        virtualised: Some(true),
+        support_cores: vec![0],
+        target_cores: vec![1],
+        stolen_percent: Some(0.4),
+        tsc_hz: Some(3e9),
+        ..Machine::default()
+    };
+    let mut result = RunResult::new(experiment, TimeBase::Real, machine);
+    result.target.driver = "r8169".to_owned();
+    result.target.model = "rtl8168".to_owned();
+    result.target.kind = "kernel".to_owned();
+    result.target.kernel = Some("6.12.0".to_owned());
+    result.warnings.push(Warning {
+        what: "these figures are made up".to_owned(),
+        mend: "run the experiment".to_owned(),
+    });
+    result
+}
+
+fn row(value: Value) -> Map<String, Value> {
+    value.as_object().expect("a row is an object").clone()
+}
+
+/// A length, its send time and its shortest interval without loss, in bytes and nanoseconds.
+fn sizes() -> impl Iterator<Item = (usize, f64, f64)> {
+    published::SIZES.into_iter().map(|(_, bytes)| {
+        let send = 90.0 + 0.11 * bytes as f64;
+        (bytes, send, 2.2 * send + 400.0)
+    })
+}
+
+/// The cycles of a sweep.
+pub fn cycles() -> Vec<Cycle> {
+    let mut noise = Noise(7);
+    let mut cycles = Vec::new();
+    for (size_bytes, send_ns, free_ns) in sizes() {
+        for step in 0..24u32 {
+            let interval_ns = 0.25 * send_ns * 1.26f64.powi(step as i32) + 60.0;
+            let full = (interval_ns / free_ns).min(1.0);
+            let driver = if full < 1.0 { (full - 0.04 * noise.next()).max(0.02) } else { 1.0 };
+            let dip = if step % 7 == 5 { 0.12 * noise.next() } else { 0.01 * noise.next() };
+            let end_to_end =
+                if interval_ns < 1.6 * free_ns { (0.82 * driver - dip).max(0.0) } else { 1.0 };
+            let packets = |share: f64| (5_000.0 * share).round() as u64;
+            let (accepted, delivered) = (packets(driver), packets(end_to_end));
+            cycles.push(Cycle {
+                size_bytes,
+                line_rate_bps: None,
+                phase: if step == 0 { "saturated" } else { "coarse" },
+                interval_ns: if step == 0 { 0.0 } else { interval_ns },
+                injected: 5_000,
+                accepted,
+                delivered,
+                driver_share: accepted as f64 / 5_000.0,
+                end_to_end_share: delivered as f64 / 5_000.0,
+                send_ns,
+                unaccounted: 0,
+                stolen_percent: 0.0,
+            });
+        }
+    }
+    cycles
+}
+
+/// The rows of a sweep.
+pub fn sweep_rows() -> Vec<Map<String, Value>> {
+    let injection = published::injection();
+    let mut rows: Vec<_> = sizes()
+        .map(|(bytes, send, free)| {
+            let bps = |ns: f64| bytes as f64 * 8.0 / ns * 1e9;
+            row(json!({
+                "size_bytes": bytes, "shortest_loss_free_ns": free, "loss_free_bps": bps(free),
+                "end_to_end_loss_free_ns": 1.6 * free, "saturated_bps": bps(0.9 * free),
+                "share_of_saturated": 0.9, "send_ns": send,
+                "published_bps": injection.throughput_bps(bytes),
+            }))
+        })
+        .collect();
+    rows.push(row(json!({
+        "size_bytes": 1_500, "line_rate_bps": 1e9, "shortest_loss_free_ns": 12_304.0,
+        "loss_free_bps": 0.975e9, "published_bps": injection.real_nic_bps(1_500),
+    })));
+    rows
+}
+
+/// Five repetitions of each shortest interval; `slower` times as long as they would be.
+pub fn sweep_repeats(seed: u64, slower: f64) -> Vec<Repeat> {
+    let mut noise = Noise(seed);
+    let mut repeats = Vec::new();
+    for (bytes, _, free) in sizes() {
+        for repeat in 1..=5 {
+            let figure = "shortest_loss_free_ns".to_owned();
+            let value = slower * free * (1.0 + 0.02 * noise.next());
+            repeats.push(Repeat { figure, size_bytes: Some(bytes), repeat, value });
+        }
+    }
+    repeats
+}
+
+/// The directory of a sweep.
+pub fn sweep(runs: &Path, seed: u64, slower: f64) -> RunDirectory {
+    let run = RunDirectory::create(runs, 1_800_000_000, "sweep").unwrap();
+    run.write_plan("sizes = [1024, 1500]\ncount = 5000\n").unwrap();
+    run.write_table("cycles", cycles()).unwrap();
+    run.write_table("repeats", sweep_repeats(seed, slower)).unwrap();
+    let mut result = result("sweep");
+    result.rows = Some(sweep_rows());
+    for row in result.rows.iter_mut().flatten() {
+        let free = row["shortest_loss_free_ns"].as_f64().unwrap_or_default();
+        row.insert("shortest_loss_free_ns".to_owned(), json!(free * slower));
+    }
+    run.write_result(&result).unwrap();
+    run
+}
+
+/// 1,000 intervals of 38 µs at each of three places.
+pub fn intervals() -> Vec<Interval> {
+    let mut noise = Noise(3);
+    let mut intervals = Vec::new();
+    for (place, spread) in [("injected", 30.0), ("raised", 120.0), ("handler", 900.0)] {
+        for index in 0..1_000u64 {
+            let in_hiccup = index % 97 == 50;
+            let late = if in_hiccup { 12_000.0 * noise.next() } else { 0.0 };
+            let error_ns =
+                spread * (noise.next() - 0.5) * (1.0 + 8.0 * noise.next().powi(12)) + late;
+            let interval_ns = 38_000.0 + error_ns;
+            let at_ns = 38_000.0 * (index + 1) as f64;
+            intervals.push(Interval { place, index, at_ns, interval_ns, error_ns, in_hiccup });
+        }
+    }
+    intervals
+}
+
+/// How well short intervals were kept.
+pub fn kept() -> Vec<Kept> {
+    [50.0, 100.0, 200.0, 300.0, 500.0, 1_000.0, 2_000.0, 5_000.0, 10_000.0]
+        .map(|interval_ns: f64| {
+            let kept_share = 1.0 - (-interval_ns / 160.0f64).exp();
+            Kept { interval_ns, kept_share }
+        })
+        .to_vec()
+}
+
+/// The directory of a run of `accuracy`.
+pub fn accuracy(runs: &Path) -> RunDirectory {
+    let run = RunDirectory::create(runs, 1_800_000_000, "accuracy").unwrap();
+    run.write_plan("interval_ns = 38000\ncount = 1000\n").unwrap();
+    run.write_table("intervals", intervals()).unwrap();
+    run.write_table("smallest", kept()).unwrap();
+    let mut result = result("accuracy");
+    let place = |place: &str, within: f64| {
+        row(json!({
+            "place": place, "count": 1_000, "exact_share": within / 2.0, "within_1_share": within,
+            "within_6_25_share": 0.999, "worst_error_ns": 11_900.5, "worst_error_share": 0.3131,
+            "drift_ns": -3.25, "quiet_count": 989, "quiet_within_1_share": within,
+        }))
+    };
+    result.rows =
+        Some(vec![place("injected", 0.99), place("raised", 0.97), place("handler", 0.61)]);
+    result.figures = row(json!({
+        "requested_ns": 38_000.0, "resolution_ns": 16.5, "smallest_interval_ns": 500.0,
+    }));
+    run.write_result(&result).unwrap();
+    run
+}
+
+/// The calls of a run of `cost`.
+pub fn calls() -> Vec<Call> {
+    let mut noise = Noise(11);
+    let mut calls = Vec::new();
+    for (size_bytes, send, _) in sizes() {
+        for call in 0..1_000 {
+            let send_ns = send * (0.95 + 0.1 * noise.next() + noise.next().powi(30));
+            calls.push(Call { size_bytes, call, send_ns });
+        }
+    }
+    calls
+}
+
+/// The directory of a run of `cost`.
+pub fn cost(runs: &Path) -> RunDirectory {
+    let run = RunDirectory::create(runs, 1_800_000_000, "cost").unwrap();
+    run.write_table("calls", calls()).unwrap();
+    let injection = published::injection();
+    let mut result = result("cost");
+    let rows = sizes().map(|(bytes, send, _)| {
+        let breakdown = injection.receive_breakdown(bytes);
+        let (copy, protocol) = (0.06 * bytes as f64 + 40.0, 900.0 + 0.01 * bytes as f64);
+        row(json!({
+            "size_bytes": bytes, "send_ns": send, "send_p50_ns": 0.99 * send,
+            "send_p99_ns": 1.3 * send, "published_send_ns": injection.send_ns(bytes),
+            "receive_ns": copy + protocol, "copy_ns": copy, "protocol_ns": protocol,
+            "published_copy_ns": breakdown.map(|b| b.copy_us * 1e3),
+            "published_protocol_ns": breakdown.map(|b| b.protocol_us * 1e3),
+        }))
+    });
+    result.rows = Some(rows.collect());
+    result.figures = row(json!({
+        "send_fixed_ns": 90.0, "send_ns_per_byte": 0.11, "send_r_squared": 0.9987,
+    }));
+    run.write_result(&result).unwrap();
+    run
+}

@@ -1,0 +1,221 @@
+//! The numbers behind each plot are those of the run's files.
+
+use std::fs;
+use std::path::Path;
+
+use warikomi_clock::{Span, Time};
+use warikomi_measure::{Fate, Row, RunDirectory, published};
+
+use crate::{chart, charts_of, fixtures, numbers};
+
+type Points = Vec<(f64, f64)>;
+
+fn sorted(mut points: Points) -> Points {
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    points
+}
+
+fn with_thousands(bytes: usize) -> String {
+    let (thousands, rest) = (bytes / 1_000, bytes % 1_000);
+    format!("{thousands},{rest:03} bytes")
+}
+
+#[test]
+fn curves_of_success_are_the_cycles() {
+    let runs = tempfile::tempdir().unwrap();
+    let run = fixtures::sweep(runs.path(), 1, 1.0);
+    let (driver, end_to_end) =
+        (chart(run.path(), "success-driver"), chart(run.path(), "success-end-to-end"));
+    let overlaid = chart(run.path(), "success-overlaid");
+    for (_, bytes) in published::SIZES {
+        let cycles = fixtures::cycles();
+        let of_size = || cycles.iter().filter(|c| c.size_bytes == bytes && c.interval_ns > 0.0);
+        let name = with_thousands(bytes);
+        let at_driver = sorted(of_size().map(|c| (c.interval_ns, c.driver_share)).collect());
+        let at_end = sorted(of_size().map(|c| (c.interval_ns, c.end_to_end_share)).collect());
+        assert_eq!(numbers(&driver, &name), at_driver);
+        assert_eq!(numbers(&end_to_end, &name), at_end);
+        if bytes == 1_500 {
+            assert_eq!(numbers(&overlaid, "driver"), at_driver);
+            assert_eq!(numbers(&overlaid, "end to end"), at_end);
+        }
+        let mark = driver.marks.iter().find(|mark| mark.name.ends_with(&name)).unwrap();
+        assert_eq!(mark.at, of_size().next().unwrap().send_ns);
+        assert!(driver.csv().contains(&format!("\"{}\",{},", mark.name, mark.at)));
+    }
+    assert!(driver.title.contains("driver") && overlaid.title.contains("1,500"));
+}
+
+#[test]
+fn throughput_is_that_of_the_rows_beside_the_published() {
+    let runs = tempfile::tempdir().unwrap();
+    let throughput = chart(fixtures::sweep(runs.path(), 1, 1.0).path(), "throughput");
+    let rows = fixtures::sweep_rows();
+    let column = |name: &str, on_a_line: bool| -> Points {
+        let rows = rows.iter().filter(|row| row.contains_key("line_rate_bps") == on_a_line);
+        let pair = |row: &serde_json::Map<_, serde_json::Value>| {
+            Some((row["size_bytes"].as_f64()?, row[name].as_f64()?))
+        };
+        rows.filter_map(pair).collect()
+    };
+    assert_eq!(numbers(&throughput, "without loss"), column("loss_free_bps", false));
+    assert_eq!(numbers(&throughput, "as fast as possible"), column("saturated_bps", false));
+    let published = numbers(&throughput, "published, without loss");
+    assert_eq!(published, column("published_bps", false));
+    assert_eq!(published[1], (1_500.0, 6.3e9));
+    assert_eq!(numbers(&throughput, "over a line, without loss"), [(1_500.0, 0.975e9)]);
+    assert_eq!(numbers(&throughput, "published, real NIC"), [(1_500.0, 0.92e9)]);
+}
+
+/// Counts the raw values again into the bins that a chart has, by comparing only.
+fn assert_counted(bins: &Points, raw: &[f64]) {
+    let hair = 1.0 - 1e-9;
+    let total: f64 = bins.iter().map(|(_, count)| count).sum();
+    assert_eq!(total, raw.len() as f64, "each value is in one bin");
+    for (at, &(from, count)) in bins.iter().enumerate() {
+        let until = bins.get(at + 1).map_or(f64::INFINITY, |(from, _)| *from);
+        let inside = |ns: &&f64| (from * hair..until * hair).contains(&ns.max(1.0));
+        assert_eq!(count, raw.iter().filter(inside).count() as f64, "bin from {from} ns");
+    }
+}
+
+#[test]
+fn accuracy_is_that_of_the_intervals() {
+    let runs = tempfile::tempdir().unwrap();
+    let run = fixtures::accuracy(runs.path());
+    let errors = chart(run.path(), "errors");
+    let places: Vec<_> = errors.series.iter().map(|series| series.name.as_str()).collect();
+    assert_eq!(places, ["injected", "raised", "handler"], "in the order of things");
+    for place in places {
+        let all = fixtures::intervals();
+        let here = || all.iter().filter(|interval| interval.place == place);
+        let raw: Vec<f64> = here().map(|interval| interval.error_ns.abs()).collect();
+        assert_counted(&numbers(&errors, place), &raw);
+        let course = chart(run.path(), &format!("intervals-{place}"));
+        for (series, in_hiccup) in [("interval", false), ("in a hiccup", true)] {
+            let raw = here().filter(|interval| interval.in_hiccup == in_hiccup);
+            let raw: Points = raw.map(|interval| (interval.at_ns, interval.interval_ns)).collect();
+            assert_eq!(numbers(&course, series), raw, "{place}, {series}");
+        }
+        assert_eq!(numbers(&course, "asked for"), [(38_000.0, 38_000.0), (38e6, 38_000.0)]);
+    }
+    let marks: Vec<_> = errors.marks.iter().map(|mark| mark.at).collect();
+    assert_eq!(marks, [16.5, 380.0, 2_375.0]);
+    let kept: Points = fixtures::kept().iter().map(|k| (k.interval_ns, k.kept_share)).collect();
+    let smallest = chart(run.path(), "smallest");
+    assert_eq!(numbers(&smallest, "kept"), kept);
+    assert_eq!(smallest.marks[0].at, 500.0);
+}
+
+#[test]
+fn cost_is_that_of_rows_and_calls() {
+    let runs = tempfile::tempdir().unwrap();
+    let run = fixtures::cost(runs.path());
+    let send = chart(run.path(), "send");
+    assert_eq!(numbers(&send, "measured")[1], (1_500.0, 90.0 + 0.11 * 1_500.0));
+    assert_eq!(numbers(&send, "published")[1], (1_500.0, 205.0));
+    let fitted = numbers(&send, "fitted line");
+    assert_eq!(fitted, [(0.0, 90.0), (16_379.0, 90.0 + 0.11 * 16_379.0)]);
+    let receive = chart(run.path(), "receive");
+    assert_eq!(numbers(&receive, "copy")[3], (8_192.0, 0.06 * 8_192.0 + 40.0));
+    assert_eq!(numbers(&receive, "protocol")[3], (8_192.0, 900.0 + 0.01 * 8_192.0));
+    assert_eq!(numbers(&receive, "copy, published")[1], (8_192.0, 1_320.0));
+    assert_eq!(numbers(&receive, "protocol, published")[1], (8_192.0, 1_630.0));
+    let calls = chart(run.path(), "calls");
+    for (_, bytes) in published::SIZES {
+        let raw = fixtures::calls().into_iter().filter(|call| call.size_bytes == bytes);
+        let raw: Vec<f64> = raw.map(|call| call.send_ns).collect();
+        assert_counted(&numbers(&calls, &with_thousands(bytes)), &raw);
+    }
+}
+
+/// `count` packets, of which every tenth found no descriptor.
+fn inject(runs: &Path, count: u64) -> (RunDirectory, Vec<Row>) {
+    let run = RunDirectory::create(runs, 0, "inject").unwrap();
+    let mut noise = fixtures::Noise(5);
+    let start = Time::from_ps(1_000_000);
+    let rows: Vec<Row> = (0..count)
+        .map(|sequence| {
+            let missed = sequence % 10 == 9;
+            let planned = start + Span::from_ns(38_000 * sequence);
+            let injected = planned + Span::from_ns((200.0 * noise.next()) as u64);
+            let later = |ns: f64| {
+                (!missed).then(|| {
+                    injected + Span::from_ns((ns * (1.0 + noise.0 as f64 / u64::MAX as f64)) as u64)
+                })
+            };
+            Row {
+                sequence,
+                fate: if missed { Fate::NoDescriptor } else { Fate::Delivered },
+                planned: Some(planned),
+                injected: Some(injected),
+                took: Some(Span::from_ns(205)),
+                accepted: later(5_000.0),
+                delivered: later(9_000.0),
+            }
+        })
+        .collect();
+    run.write_samples(start, rows.iter().copied()).unwrap();
+    let mut result = fixtures::result("inject");
+    result.ledger = Some(warikomi_measure::Totals {
+        planned: count,
+        injected: count,
+        no_descriptor: count / 10,
+        accepted: count - count / 10,
+        delivered: count - count / 10,
+        ..Default::default()
+    });
+    run.write_result(&result).unwrap();
+    (run, rows)
+}
+
+fn ns(from: Option<Time>, to: Option<Time>) -> Option<f64> {
+    Some(to?.since(from?).as_ps() as f64 / 1e3)
+}
+
+#[test]
+fn packets_are_those_of_the_samples() {
+    let runs = tempfile::tempdir().unwrap();
+    let (run, rows) = inject(runs.path(), 1_000);
+    let delay = chart(run.path(), "delay");
+    let raw: Vec<f64> = rows.iter().filter_map(|row| ns(row.injected, row.accepted)).collect();
+    assert_counted(&numbers(&delay, "to the driver"), &raw);
+    let raw: Vec<f64> = rows.iter().filter_map(|row| ns(row.injected, row.delivered)).collect();
+    assert_counted(&numbers(&delay, "to the application"), &raw);
+    let intervals = numbers(&chart(run.path(), "intervals-injected"), "interval");
+    assert_eq!(intervals.len(), 999);
+    for (pair, (_, interval)) in rows.windows(2).zip(intervals) {
+        assert!((interval - ns(pair[0].injected, pair[1].injected).unwrap()).abs() < 1e-3);
+    }
+    let fates = chart(run.path(), "fates");
+    assert_eq!(
+        fates.csv(),
+        "series,fate,packets\npackets,no descriptor,100\npackets,delivered,900\n"
+    );
+    assert_eq!(fates.notes, Vec::<String>::new(), "samples and ledger agree");
+}
+
+#[test]
+fn samples_that_contradict_the_ledger_are_noticed() {
+    let runs = tempfile::tempdir().unwrap();
+    let (run, _) = inject(runs.path(), 100);
+    let path = run.path().join("samples.csv");
+    let text = fs::read_to_string(&path).unwrap();
+    let (cut, _) = text.trim_end().rsplit_once('\n').unwrap();
+    fs::write(&path, cut).unwrap();
+    assert!(chart(run.path(), "fates").notes[0].contains("contradict"));
+}
+
+#[test]
+fn many_samples_are_thinned_and_it_says_so() {
+    let runs = tempfile::tempdir().unwrap();
+    let (run, rows) = inject(runs.path(), 30_000);
+    let intervals = chart(run.path(), "intervals-injected");
+    let points = numbers(&intervals, "interval");
+    assert!(points.len() < 2_500, "{}", points.len());
+    let most = |values: &mut dyn Iterator<Item = f64>| values.fold(0.0, f64::max);
+    let raw = most(&mut rows.windows(2).filter_map(|pair| ns(pair[0].injected, pair[1].injected)));
+    assert!((most(&mut points.iter().map(|(_, y)| *y)) - raw).abs() < 1e-3, "the longest is there");
+    assert!(intervals.notes[0].contains("Of each 32 neighbours"), "{:?}", intervals.notes);
+    assert!(charts_of(run.path()).iter().all(|chart| chart.svg().unwrap().len() < 1_000_000));
+}
