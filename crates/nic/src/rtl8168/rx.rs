@@ -394,9 +394,8 @@ impl Rtl8168 {
         };
         let damaged =
             matches!(fault, Some(RxFault::Crc | RxFault::Alignment | RxFault::Reported(_)));
-        let faulty = damaged
-            || bytes.len() < MIN_FRAME_BYTES
-            || bytes.len() + FCS_BYTES > self.rx.max_bytes;
+        let faulty =
+            damaged || bytes.len() < MIN_FRAME_BYTES || bytes.len() + FCS_BYTES > self.rx.max_bytes;
         if faulty {
             match self.judge(bytes.len(), fault) {
                 Some(errors) => status |= errors,
