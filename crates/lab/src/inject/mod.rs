@@ -1,5 +1,6 @@
 //! Inject packets at the times of a plan, and account for each.
 
+mod faults;
 mod records;
 mod remarks;
 mod run;
@@ -107,6 +108,7 @@ fn describe(session: &Session, plan: &Plan, finished: &run::Finished) -> RunResu
     result.interrupts =
         Some(Interrupts { raised: *raised, handled: *handled, resignalled: sent.resignalled });
     result.hiccups = Some(Hiccupping { support: Some(records.hiccups.summary()), target: None });
+    result.faults = finished.faults.clone();
     result.per_packet_times = records.ledger.is_detailed();
     result.ledger = Some(totals);
     result.warnings = warnings(&result, &Thresholds::default());

@@ -159,13 +159,8 @@ impl Totals {
     /// Whether every packet is in exactly one column.
     pub fn adds_up(&self) -> bool {
         let sum = |columns: &[u64]| columns.iter().try_fold(0u64, |sum, &n| sum.checked_add(n));
-        let missed = [
-            self.no_descriptor,
-            self.filtered,
-            self.dma_error,
-            self.not_completed,
-            self.refused,
-        ];
+        let missed =
+            [self.no_descriptor, self.filtered, self.dma_error, self.not_completed, self.refused];
         let leaves = [sum(&missed), Some(self.delivered), Some(self.unclaimed), Some(self.lost)];
         let leaves: Option<Vec<u64>> = leaves.into_iter().collect();
         sum(&[self.injected, self.not_injected]) == Some(self.planned)
