@@ -9,7 +9,7 @@ use std::time::Duration;
 use warikomi_clock::{Span, Time};
 use warikomi_guest::commands::{LinkState, ReadFile, WriteFile};
 use warikomi_inject::{
-    Addresses, FaultCount, FaultSchedule, Faulty, Injector, Plan, Receiver, Warmup,
+    Addresses, FaultCount, FaultKind, FaultSchedule, Faulty, Injector, Plan, Receiver, Warmup,
 };
 use warikomi_measure::{Evidence, Fate, FaultFinding, FaultReport, Ledger, Verdict};
 use warikomi_nic::wire::CountedSink;
@@ -115,7 +115,7 @@ impl Watch {
         };
         let dma: u64 = counts
             .iter()
-            .filter(|(fault, _)| fault.kind == warikomi_inject::FaultKind::DmaError)
+            .filter(|(fault, _)| fault.kind == FaultKind::DmaError)
             .map(|(_, count)| count.injected)
             .sum();
         evidence.hit_packets = totals.not_completed + totals.refused + dma;

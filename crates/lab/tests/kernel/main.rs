@@ -6,6 +6,7 @@
 
 mod bring;
 mod device;
+mod faults;
 mod receive;
 mod transmit;
 mod trouble;
