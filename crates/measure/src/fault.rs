@@ -77,7 +77,8 @@ pub struct Evidence {
     /// Why the run ended before its time, if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
-    /// What the kernel has printed since the run began, the last lines of it.
+    /// What the kernel has printed since the run began: from where it says that something is badly
+    /// wrong, or else the last lines.
     pub console: Vec<String>,
 }
 
@@ -97,9 +98,13 @@ impl Evidence {
 
     /// The first line of the console that says that something is badly wrong.
     pub fn alarm(&self) -> Option<&str> {
+        self.console.iter().map(String::as_str).find(|line| Evidence::is_alarming(line))
+    }
+
+    /// Whether a line of a kernel's console says that something is badly wrong.
+    pub fn is_alarming(line: &str) -> bool {
         const SIGNS: [&str; 5] = ["Oops", "BUG:", "kernel BUG at", "WARNING:", "Kernel panic"];
-        let bad = |line: &&String| SIGNS.iter().any(|sign| line.contains(sign));
-        self.console.iter().find(bad).map(String::as_str)
+        SIGNS.iter().any(|sign| line.contains(sign))
     }
 }
 

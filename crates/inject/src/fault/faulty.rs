@@ -372,3 +372,6 @@ fn message(nic: &mut dyn Nic) -> Option<MsiMessage> {
     }
     None
 }
+
+#[cfg(test)]
+mod tests;

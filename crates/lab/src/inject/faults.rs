@@ -203,12 +203,14 @@ fn guests_failure(error: InjectError) -> Result<(Option<String>, bool), InjectEr
     Ok((Some(sentence), died))
 }
 
-/// The lines of `now` that were not there `before`, the last of them.
+/// The lines of `now` that were not there `before`: from the first alarming one on, or else the last.
 fn since(before: &ConsoleTail, now: ConsoleTail) -> Vec<String> {
     let last = before.0.last();
     let known = now.0.iter().rposition(|line| Some(line) == last).map_or(0, |at| at + 1);
     let new = &now.0[known..];
-    new[new.len().saturating_sub(CONSOLE_LINES)..].to_vec()
+    let alarm = new.iter().position(|line| Evidence::is_alarming(line));
+    let from = alarm.unwrap_or(new.len().saturating_sub(CONSOLE_LINES));
+    new[from..].iter().take(CONSOLE_LINES).cloned().collect()
 }
 
 fn finding(
@@ -250,5 +252,9 @@ mod tests {
         assert_eq!(since(&tail(&[]), tail(&["c"])), ["c"]);
         assert_eq!(since(&tail(&["a"]), tail(&["x", "y"])), ["x", "y"], "it has run over");
         assert!(since(&tail(&["a"]), tail(&["a"])).is_empty());
+        let mut lines = vec!["a", "b", "Kernel panic - not syncing"];
+        lines.extend(["trace"; 2 * CONSOLE_LINES]);
+        let kept = since(&tail(&["a"]), tail(&lines));
+        assert_eq!((kept.len(), kept[0].as_str()), (CONSOLE_LINES, lines[2]));
     }
 }

@@ -63,6 +63,18 @@ pub(super) struct Finished {
     pub(super) faults: Option<FaultReport>,
 }
 
+impl Finished {
+    /// Takes what our side knows, whatever has become of the guest.
+    fn as_far_as_it_came(&mut self, session: &mut Session, sent_before: TargetCounters) {
+        let target = &mut session.target;
+        let counters = rx_counters(target);
+        self.records.progress(counters, target.clock().now());
+        (self.raised, self.handled) = take_interrupts(target, &mut self.records);
+        self.sent = target.counters().since(&sent_before);
+        self.machine = session.machine_now();
+    }
+}
+
 /// Whether a driver that does nothing any more ends the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Patience {
@@ -115,10 +127,13 @@ pub(super) fn carry_out(
         received: ReceiveTotals::default(),
         faults: None,
     };
-    let ended = conduct(session, plan, injector, watch.as_ref(), &mut finished, before, progress);
+    let ended = conduct(session, plan, injector, watch.as_ref(), &mut finished, &before, progress);
     match watch {
         None => ended?,
         Some(watch) => {
+            if ended.is_err() && finished.elapsed == Span::ZERO {
+                finished.as_far_as_it_came(session, before.sent);
+            }
             let report = watch.judge(session, &finished.records.ledger, start, ended)?;
             finished.faults = Some(report);
         }
@@ -139,7 +154,7 @@ fn conduct(
     mut injector: Injector,
     watch: Option<&Watch>,
     finished: &mut Finished,
-    before: Before,
+    before: &Before,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(), InjectError> {
     let target = &mut session.target;
@@ -153,10 +168,9 @@ fn conduct(
     }
     let end = drain(target, records)?;
     finished.elapsed = end.since(finished.start);
-    (finished.raised, finished.handled) = take_interrupts(target, records);
-    finished.sent = target.counters().since(&before.sent);
-    finished.machine = session.machine_now();
+    finished.as_far_as_it_came(session, before.sent);
     let target = &mut session.target;
+    let records = &mut finished.records;
     if plan.receiver == Receiver::Application {
         finished.received = stop_application(target, records)?;
     }
