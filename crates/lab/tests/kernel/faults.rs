@@ -159,6 +159,20 @@ fn a_wrong_length_is_taken_by_the_driver_and_dropped_behind_it() {
 }
 
 #[test]
+fn a_length_shorter_than_a_check_sequence_kills_the_kernel() {
+    // r8169 takes four from it, and then has a packet of nearly 4 GB to copy.
+    let mut session = session("sink");
+    let outcome = suffer(&mut session, "descriptor-length:at=5ms,bytes=3");
+    let Outcome { findings, evidence, totals } = &outcome;
+    assert_eq!((findings[0].injected, findings[0].verdict), (1, Verdict::Oopsed));
+    assert!(evidence.kernel_died && evidence.ended.is_some(), "{evidence:?}");
+    assert!(evidence.alarm().unwrap().contains("Kernel panic"), "{evidence:?}");
+    assert!(evidence.console.iter().any(|line| line.contains("rtl8169_poll")), "{evidence:?}");
+    assert!(totals.not_injected > 0 && totals.adds_up(), "{totals:?}");
+    session.stop().unwrap();
+}
+
+#[test]
 fn a_link_that_flaps_comes_back() {
     let mut session = session("sink");
     let outcome = suffer(&mut session, "link-flap:at=5ms,for=2ms");
