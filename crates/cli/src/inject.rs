@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use warikomi_clock::{Seed, Span, read_tsc};
-use warikomi_inject::{Arrival, FrameBytes, LineRate, Plan, Receiver};
+use warikomi_inject::{Arrival, FAULT_FORMS, Fault, FrameBytes, LineRate, Plan, Receiver};
 use warikomi_lab::Session;
 use warikomi_lab::inject::{Application, Injected, Progress, inject};
 use warikomi_measure::RunDirectory;
@@ -48,7 +48,7 @@ struct PlanArguments {
     /// Read all of this from a plan, such as the plan.toml of an earlier run
     #[arg(long, value_name = "FILE", conflicts_with_all =
         ["size", "interval", "count", "packets_per_interrupt", "receiver", "arrival", "seed",
-        "line_rate"])]
+        "line_rate", "faults"])]
     plan: Option<PathBuf>,
     /// Frame length without check sequence: 60 to 16379 bytes
     #[arg(long, value_name = "BYTES", default_value = "1500")]
@@ -76,6 +76,9 @@ struct PlanArguments {
     /// carry it
     #[arg(long, value_name = "RATE")]
     line_rate: Option<LineRate>,
+    /// Make something go wrong, once or by chance; may be given several times
+    #[arg(long = "fault", value_name = "KIND:KEY=VALUE,...", long_help = fault_help())]
+    faults: Vec<Fault>,
     /// Packets that go before those that count, to warm everything up
     #[arg(long, value_name = "N")]
     warmup: Option<u64>,
@@ -91,6 +94,22 @@ enum ArrivalName {
 enum ReceiverName {
     Application,
     Driver,
+}
+
+/// Every kind of fault, with what it takes.
+fn fault_help() -> String {
+    let mut help = "Make something go wrong; may be given several times.\n\nEach fault takes a time \
+        after the first packet's deadline, at which it strikes once (at=5ms), or a probability with \
+        which it strikes on every packet, or for the first three on every interrupt \
+        (probability=0.01, from the --seed). The result says how often it did, and what the driver \
+        did: recovered, lost packets, hung, or oopsed.\n\nExamples: \
+        --fault interrupt-dropped:probability=0.01, --fault link-flap:at=5ms,for=2ms\n"
+        .to_owned();
+    for form in FAULT_FORMS {
+        let takes = if form.keys.is_empty() { "" } else { "; also takes " };
+        help.push_str(&format!("\n- {}: {}{takes}{}", form.name, form.summary, form.keys));
+    }
+    help
 }
 
 impl PlanArguments {
@@ -116,6 +135,7 @@ impl PlanArguments {
                 },
                 seed: Seed(self.seed),
                 line_rate_bps: self.line_rate.map(|rate| rate.0),
+                faults: self.faults.clone(),
                 ..Plan::default()
             },
         };

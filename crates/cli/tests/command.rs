@@ -39,6 +39,10 @@ fn each_bad_plan_gets_a_sentence_that_says_what_is_possible() {
         (&["--packets-per-interrupt", "0"], "1 (an interrupt for every packet)"),
         (&["--arrival", "poisson", "--interval", "0"], "mean"),
         (&["--line-rate", "1Q"], "line rate"),
+        (&["--fault", "lightning:at=1ms"], "interrupt-dropped"),
+        (&["--fault", "dma-error"], "probability=0.01"),
+        (&["--fault", "link-flap:at=soon"], "not a time"),
+        (&["--fault", "dma-error:at=1ms", "--plan", "p.toml"], "cannot be used with"),
         (&["--plan", "/nonexistent/plan.toml"], "cannot read the plan"),
     ] {
         let message = refused(&[&["inject"], arguments].concat());
@@ -71,7 +75,8 @@ fn a_busy_socket_is_named() {
 #[test]
 fn help_teaches_and_the_doctor_speaks_json() {
     let help = String::from_utf8(run(&["inject", "--help"]).stdout).unwrap();
-    for word in ["38us", "--line-rate", "frame", "as fast as possible"] {
+    for word in ["38us", "--line-rate", "frame", "as fast as possible", "link-flap", "probability"]
+    {
         assert!(help.to_lowercase().contains(word), "{word} is not in the help");
     }
     let findings: serde_json::Value =
@@ -107,6 +112,32 @@ fn a_run_prints_json_and_keeps_its_directory() {
             .unwrap();
     let again: serde_json::Value = serde_json::from_slice(&again.stdout).unwrap();
     assert_eq!(again["plan"], result["plan"]);
+}
+
+#[test]
+fn faults_are_in_the_plan_the_result_and_the_page() {
+    let runs = tempfile::tempdir().unwrap();
+    let runs_path = runs.path().to_str().unwrap();
+    let common = ["inject", "--count", "300", "--interval", "50us", "--runs", runs_path];
+    let fault =
+        ["--fault", "descriptor-crc:probability=0.1", "--fault", "interrupt-spurious:at=2ms"];
+    let page = run(&[&common[..], &fault].concat());
+    assert!(page.status.success(), "{}", String::from_utf8_lossy(&page.stderr));
+    let page = String::from_utf8(page.stdout).unwrap();
+    assert!(page.contains("evidence:") && page.contains("refused by the driver"), "{page}");
+    let kept = std::fs::read_dir(runs.path()).unwrap().next().unwrap().unwrap().path();
+    let plan = std::fs::read_to_string(kept.join("plan.toml")).unwrap();
+    assert!(plan.contains("descriptor-crc:probability=0.1"), "{plan}");
+    // The plan is enough to have the same faults again.
+    let plan = kept.join("plan.toml");
+    let again = run(&["inject", "--json", "--runs", runs_path, "--plan", plan.to_str().unwrap()]);
+    let again: serde_json::Value = serde_json::from_slice(&again.stdout).unwrap();
+    let first = std::fs::read_to_string(kept.join("result.json")).unwrap();
+    let first: serde_json::Value = serde_json::from_str(&first).unwrap();
+    let hit = |result: &serde_json::Value| result["faults"]["findings"][0]["injected"].clone();
+    assert!(hit(&first).as_u64() > Some(0));
+    assert_eq!(hit(&again), hit(&first));
+    assert_eq!(again["ledger"]["unaccounted"], 0);
 }
 
 #[test]

@@ -9,6 +9,6 @@ mod time;
 mod tsc;
 
 pub use events::EventQueue;
-pub use random::{Arrivals, Seed};
+pub use random::{Arrivals, Chance, Seed};
 pub use time::{ParseSpanError, Span, Time};
 pub use tsc::{TscClock, TscUnusable, read_tsc};

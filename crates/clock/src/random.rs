@@ -4,7 +4,7 @@
 //! one release to the next and a seed in a report must still mean the same in ten years.
 
 use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::SeedableRng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
 use rand_distr::{Distribution, Exp1};
 use serde::{Deserialize, Serialize};
 
@@ -49,9 +49,47 @@ impl Arrivals {
     }
 }
 
+/// A chance that is taken again and again; one seed and one stream are one history.
+#[derive(Clone, Debug)]
+pub struct Chance {
+    generator: Box<ChaCha8Rng>,
+    per_billion: u32,
+}
+
+impl Chance {
+    /// Happens `per_billion` times in a billion. Streams of one seed are independent of each other.
+    pub fn new(seed: Seed, stream: u64, per_billion: u32) -> Chance {
+        let mut generator = Box::new(seed.generator());
+        generator.set_stream(stream);
+        Chance { generator, per_billion }
+    }
+
+    /// Takes the chance once.
+    pub fn happens(&mut self) -> bool {
+        // 2^32 numbers onto a billion: some are likelier than others by a quarter of a billionth.
+        let number = u64::from(self.generator.next_u32()) * 1_000_000_000 >> 32;
+        number < u64::from(self.per_billion)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_chance_happens_as_often_as_it_should_and_the_same_way_again() {
+        let history = |stream, per_billion| -> Vec<bool> {
+            let mut chance = Chance::new(Seed(3), stream, per_billion);
+            (0..100_000).map(|_| chance.happens()).collect()
+        };
+        let count = |history: &[bool]| history.iter().filter(|happened| **happened).count();
+        let rare = history(1, 10_000_000);
+        assert!((800..1_200).contains(&count(&rare)), "{} of 100,000 at 1%", count(&rare));
+        assert_eq!(rare, history(1, 10_000_000));
+        assert_ne!(rare, history(2, 10_000_000));
+        assert_eq!(count(&history(1, 0)), 0);
+        assert_eq!(count(&history(1, 1_000_000_000)), 100_000);
+    }
 
     fn gaps(seed: u64, count: usize) -> Vec<Span> {
         let generator = Box::new(Seed(seed).generator());

@@ -233,6 +233,11 @@ impl IntrLine for HeldLine<'_> {
         self.release();
         self.held = Some(interrupt);
     }
+
+    /// Nobody waits for the end of a burst with it.
+    fn signal_any_time(&mut self, interrupt: Interrupt) {
+        self.line.signal_any_time(interrupt);
+    }
 }
 
 #[cfg(test)]

@@ -5,12 +5,17 @@
 //! loop that serves everything else comes by and one is due. No clock is read here: the time is an
 //! argument, and what happened goes to a [`Recorder`].
 
+mod fault;
 mod frame;
 mod injector;
 mod pacing;
 mod plan;
 mod units;
 
+pub use fault::{
+    FAULT_FORMS, Fault, FaultCount, FaultForm, FaultKind, FaultSchedule, Faulty, MAX_FAULT_LENGTH,
+    MAX_FAULT_TIME, MAX_FAULTS, MAX_STORM, Occasion, ParseFaultError, Probability, When,
+};
 pub use frame::{
     Addresses, FrameTemplate, GUEST_IP, HEADER_BYTES, NETWORK_IP, NETWORK_MAC, PAYLOAD_MAGIC,
     PAYLOAD_OFFSET, UDP_PORT,

@@ -5,6 +5,8 @@ use warikomi_clock::{Arrivals, Seed, Span};
 use warikomi_nic::wire::wire_time;
 use warikomi_nic::{MAX_FRAME_BYTES, MIN_FRAME_BYTES};
 
+use crate::fault::{Fault, MAX_FAULTS};
+
 /// The most packets that one run may have: what the support side can account for one by one
 /// within its share of memory.
 pub const MAX_COUNT: u64 = 50_000_000;
@@ -93,6 +95,9 @@ pub struct Plan {
     /// the packets are long on that line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line_rate_bps: Option<u64>,
+    /// What goes wrong; of faults that strike on one occasion the first does.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<Fault>,
     /// What goes before the packets that count.
     pub warmup: Warmup,
 }
@@ -108,6 +113,7 @@ impl Default for Plan {
             arrival: Arrival::Constant,
             seed: Seed(1),
             line_rate_bps: None,
+            faults: Vec::new(),
             warmup: Warmup::default(),
         }
     }
@@ -164,6 +170,9 @@ pub enum PlanError {
          (1 Tbit/s), or leave it out for no line at all"
     )]
     LineRate(u64),
+    /// Too many faults.
+    #[error("{0} faults are too many: choose up to {MAX_FAULTS}, and for more make several runs")]
+    Faults(usize),
     /// The run would take too long.
     #[error(
         "this plan would take {got}, and the longest run is {MAX_DURATION}: lower count or \
@@ -204,6 +213,9 @@ impl Plan {
             && !LINE_RATES_BPS.contains(&bps)
         {
             return Err(PlanError::LineRate(bps));
+        }
+        if self.faults.len() > MAX_FAULTS {
+            return Err(PlanError::Faults(self.faults.len()));
         }
         let got = self.duration() + self.warmup.interval * self.warmup.count;
         if got > MAX_DURATION { Err(PlanError::Duration { got }) } else { Ok(()) }
@@ -331,8 +343,15 @@ mod tests {
         let sizes = MIN_FRAME_BYTES..=MAX_FRAME_BYTES;
         let line = prop::option::of(10_000_000u64..=100_000_000_000);
         let numbers = (sizes, 1u64..1_000_000_000, 1u64..10_000, 1u32..=64, 0u64..1 << 63);
-        (numbers, arrival, line, 0u64..10_000).prop_map(
-            |((size_bytes, ps, count, packets_per_interrupt, seed), arrival, line, warm)| Plan {
+        let faults = prop::collection::vec(crate::fault::tests::faults(), 0..4);
+        (numbers, arrival, line, 0u64..10_000, faults).prop_map(
+            |(
+                (size_bytes, ps, count, packets_per_interrupt, seed),
+                arrival,
+                line,
+                warm,
+                faults,
+            )| Plan {
                 size_bytes,
                 interval: Span::from_ps(ps),
                 count,
@@ -341,6 +360,7 @@ mod tests {
                 arrival,
                 seed: Seed(seed),
                 line_rate_bps: line,
+                faults,
                 warmup: Warmup { count: warm, interval: Span::from_ps(ps * 2) },
             },
         )
@@ -389,6 +409,9 @@ mod tests {
         assert!(refused("packets_per_interrupt = 0").contains("1 (an interrupt for every packet)"));
         assert!(refused("line_rate_bps = 1").contains("1 Mbit/s"));
         assert!(refused("arrival = 'poisson'\ninterval_ns = 0").contains("mean"));
+        assert!(refused("faults = ['dma-error']").contains("at=5ms"));
+        let many = "'dma-error:at=1ms',".repeat(MAX_FAULTS + 1);
+        assert!(refused(&format!("faults = [{many}]")).contains("up to 32"));
         assert!(refused("interval_us = 3").contains("interval_us"));
         assert!(refused("count = 50000000\ninterval_ns = 10000000").contains("longest run"));
         assert!(refused(&"#".repeat(MAX_PLAN_TEXT_BYTES + 1)).contains("bytes"));

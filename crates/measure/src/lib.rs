@@ -7,6 +7,7 @@
 //! Nothing here knows of NICs, targets or plans, and nothing reads a clock.
 
 mod distribution;
+mod fault;
 mod hiccup;
 mod intervals;
 mod ledger;
@@ -17,6 +18,7 @@ mod run_directory;
 mod warnings;
 
 pub use distribution::{Distribution, Samples};
+pub use fault::{Evidence, FaultFinding, FaultReport, Verdict};
 pub use hiccup::{Hiccup, HiccupSummary, Hiccups};
 pub use intervals::{IntervalRecorder, IntervalStats};
 pub use ledger::{

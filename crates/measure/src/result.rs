@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{Distribution, HiccupSummary, IntervalStats, Machine, Totals};
+use crate::{Distribution, FaultReport, HiccupSummary, IntervalStats, Machine, Totals};
 
 /// The version of the form. It grows when a field changes its meaning or goes; a field that is
 /// added does not change it.
@@ -169,6 +169,9 @@ pub struct RunResult {
     /// Hiccups of the loops on either side.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hiccups: Option<Hiccupping>,
+    /// What was made to go wrong, and what the driver did about it; absent without faults.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub faults: Option<FaultReport>,
     /// Whether `samples.csv` has the times of each packet. `false` in runs with too many packets
     /// for that: then these figures are all there is.
     #[serde(default)]
@@ -251,6 +254,7 @@ impl RunResult {
             inject_ns: None,
             interrupts: None,
             hiccups: None,
+            faults: None,
             per_packet_times: false,
             warnings: Vec::new(),
             rows: None,

@@ -196,7 +196,8 @@ fn is_on(setting: &Value) -> bool {
 
 fn cut_short(result: &RunResult, _: &Thresholds) -> Option<Warning> {
     let ledger = result.ledger.as_ref()?;
-    if ledger.not_injected == 0 {
+    // What faults do is told with them.
+    if ledger.not_injected == 0 || result.faults.is_some() {
         return None;
     }
     warning(
@@ -210,7 +211,8 @@ fn cut_short(result: &RunResult, _: &Thresholds) -> Option<Warning> {
 
 fn saturated(result: &RunResult, thresholds: &Thresholds) -> Option<Warning> {
     let ledger = result.ledger.as_ref()?;
-    if !beyond(ledger.lost_in_stack, ledger.accepted, thresholds.stack_loss_share) {
+    let lost = beyond(ledger.lost_in_stack, ledger.accepted, thresholds.stack_loss_share);
+    if !lost || result.faults.is_some() {
         return None;
     }
     warning(

@@ -1,5 +1,7 @@
 //! A PCI function made of a model.
 
+use std::any::Any;
+
 use warikomi_clock::EventQueue;
 use warikomi_pci::{Command, ConfigSpace, Host, InterruptState, MsiState, PciFunction, Width};
 
@@ -24,8 +26,9 @@ pub struct FunctionCounters {
     pub interrupts: u64,
 }
 
-/// A NIC as the experiments see it: a PCI function that takes frames.
-pub trait Nic: PciFunction {
+/// A NIC as the experiments see it: a PCI function that takes frames. It can be asked for its type
+/// ([`Any`]), because a NIC may be one around another.
+pub trait Nic: PciFunction + Any {
     /// The model's description.
     fn info(&self) -> &'static ModelInfo;
 
@@ -145,7 +148,7 @@ impl<M: NicModel> NicFunction<M> {
     }
 }
 
-impl<M: NicModel> PciFunction for NicFunction<M> {
+impl<M: NicModel + 'static> PciFunction for NicFunction<M> {
     fn config_read(&mut self, offset: u16, width: Width) -> u64 {
         if std::mem::take(&mut self.master_abort) {
             self.config.set_status(STATUS_MASTER_ABORT);
@@ -198,7 +201,7 @@ impl<M: NicModel> PciFunction for NicFunction<M> {
     }
 }
 
-impl<M: NicModel> Nic for NicFunction<M> {
+impl<M: NicModel + 'static> Nic for NicFunction<M> {
     fn info(&self) -> &'static ModelInfo {
         self.info
     }

@@ -17,7 +17,7 @@ pub mod wire;
 pub use context::NicContext;
 pub use frame::{Frame, MAX_FRAME_BYTES, MIN_FRAME_BYTES, fcs};
 pub use function::{FunctionCounters, Nic, NicFunction};
-pub use model::{Link, ModelInfo, NicModel, ResetKind, RxCounters, RxFault, RxOutcome};
+pub use model::{Link, ModelInfo, NicModel, ResetKind, RxCounters, RxError, RxFault, RxOutcome};
 pub use probe::{InterruptRecord, Probe};
 
 /// The models that can be asked for by name.

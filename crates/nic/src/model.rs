@@ -1,5 +1,6 @@
 use std::fmt;
 
+use warikomi_clock::Span;
 use warikomi_pci::{ConfigSpace, Width};
 
 use crate::register::Register;
@@ -66,6 +67,20 @@ pub enum RxOutcome {
     NotReceiving,
     /// The descriptor, or the buffer that it names, could not be reached by DMA.
     DmaError,
+    /// On the ring, in a descriptor with an error mark that the driver has not asked for: a driver
+    /// gives it back and counts an error.
+    OnRingDamaged,
+    /// In the driver's memory, in a descriptor that the driver is never given
+    /// ([`RxFault::NeverCompleted`]).
+    NotCompleted,
+}
+
+impl RxOutcome {
+    /// Whether the driver has the frame on its ring, or will have.
+    #[inline]
+    pub fn is_on_ring(self) -> bool {
+        matches!(self, RxOutcome::OnRing | RxOutcome::OnRingDamaged)
+    }
 }
 
 impl fmt::Display for RxOutcome {
@@ -76,17 +91,45 @@ impl fmt::Display for RxOutcome {
             RxOutcome::Filtered => "filtered",
             RxOutcome::NotReceiving => "not receiving",
             RxOutcome::DmaError => "DMA error",
+            RxOutcome::OnRingDamaged => "on the ring with an error mark",
+            RxOutcome::NotCompleted => "in a descriptor that is never completed",
         })
     }
 }
 
-/// What happened to a frame on its way, as the receiving hardware would notice it.
+/// What happened to a frame: on its way, as the receiving hardware would notice it, or in hardware
+/// that is at fault itself.
+///
+/// The faults of the hardware concern frames that the receive filter lets in. A frame that is longer
+/// than one of the driver's buffers is completed as usual, but for [`RxFault::Reported`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RxFault {
     /// Its check sequence is wrong.
     Crc,
     /// It does not end on a byte's boundary, and its check sequence is wrong.
     Alignment,
+    /// Its descriptor says that it has this error, whether or not the driver wants such frames.
+    Reported(RxError),
+    /// Its descriptor says that it has so many bytes, check sequence included; as many of the bits
+    /// as a descriptor has for it.
+    Length(u16),
+    /// Its bytes are written, and its descriptor is never given to the driver; the next frame goes
+    /// into the next descriptor.
+    NeverCompleted,
+    /// Its bytes are written, and its descriptor is given to the driver, with an interrupt, so much
+    /// later; frames behind it are not held up.
+    CompletedLate(Span),
+}
+
+/// An error of a received frame, as a descriptor tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RxError {
+    /// Wrong check sequence.
+    Crc,
+    /// Shorter than Ethernet allows.
+    Runt,
+    /// Longer than the driver allows; Realtek's receive watchdog timer.
+    TooLong,
 }
 
 /// How far frames have come, as far as the model can tell. Counts never go back, also not on a

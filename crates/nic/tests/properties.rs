@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 use warikomi_clock::{Span, Time};
 use warikomi_nic::wire::{Wire, WireCounters};
-use warikomi_nic::{Frame, Link, MODELS, Nic, RxCounters, RxFault, RxOutcome, by_name};
+use warikomi_nic::{Frame, Link, MODELS, Nic, RxCounters, RxError, RxFault, by_name};
 use warikomi_pci::{DmaError, DmaMemory, Host, Interrupt, IntrLine, SharedMemory, Width};
 
 const BASE: u64 = 0x1000;
@@ -204,6 +204,18 @@ fn frame() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
+fn fault() -> impl Strategy<Value = RxFault> {
+    let errors = prop::sample::select(vec![RxError::Crc, RxError::Runt, RxError::TooLong]);
+    prop_oneof![
+        Just(RxFault::Crc),
+        Just(RxFault::Alignment),
+        errors.prop_map(RxFault::Reported),
+        any::<u16>().prop_map(RxFault::Length),
+        Just(RxFault::NeverCompleted),
+        (0u64..5_000).prop_map(|us| RxFault::CompletedLate(Span::from_us(us))),
+    ]
+}
+
 /// Accesses at which something happens, besides any access.
 fn write() -> impl Strategy<Value = Step> {
     let any_write = (prop_oneof![9 => 0u64..0x108, 1 => any::<u64>()], width(), any::<u64>());
@@ -238,7 +250,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (address(), any::<u32>()).prop_map(|(at, word)| Step::Memory { address: at & !3, word }),
         4 => (address(), descriptor(), 1u64..1_100, any::<bool>())
             .prop_map(|(address, words, length, end)| Step::Ring { address, words, length, end }),
-        8 => (frame(), prop::option::weighted(0.1, prop::sample::select(vec![RxFault::Crc, RxFault::Alignment])))
+        8 => (frame(), prop::option::weighted(0.3, fault()))
             .prop_map(|(bytes, fault)| Step::Frame { bytes, fault }),
         2 => (0u64..5_000).prop_map(|us| Step::Wait { us }),
         1 => prop::sample::select(vec![
@@ -412,7 +424,7 @@ impl World {
                     None => nic.receive(&mut host, frame),
                     Some(fault) => nic.receive_faulty(&mut host, frame, *fault),
                 };
-                *on_ring += u64::from(outcome == RxOutcome::OnRing);
+                *on_ring += u64::from(outcome.is_on_ring());
             }
             Step::Wait { .. } => nic.poll(&mut host),
             Step::Plug(link) => nic.set_link(&mut host, *link),

@@ -26,6 +26,13 @@ pub enum Interrupt {
 pub trait IntrLine {
     /// Takes one interrupt; never blocks. What cannot go out at once is kept and goes out later.
     fn signal(&mut self, interrupt: Interrupt);
+
+    /// Takes one interrupt that may come at any moment of the driver's work, as those of a healthy
+    /// device do not: a driver has interrupts masked from its handler to the write that answers it. A
+    /// target that cannot be interrupted everywhere waits for a moment at which it can.
+    fn signal_any_time(&mut self, interrupt: Interrupt) {
+        self.signal(interrupt);
+    }
 }
 
 /// The level of a function's one interrupt, and how it reaches the target: as messages when MSI is

@@ -1,5 +1,6 @@
 //! Inject packets at the times of a plan, and account for each.
 
+mod faults;
 mod records;
 mod remarks;
 mod run;
@@ -116,6 +117,12 @@ fn describe(session: &Session, plan: &Plan, finished: &run::Finished) -> RunResu
     result.interrupts =
         Some(Interrupts { raised: *raised, handled: *handled, resignalled: sent.resignalled });
     result.hiccups = Some(Hiccupping { support: Some(records.hiccups.summary()), target: None });
+    result.faults = finished.faults.clone();
+    let cut_short = result.faults.as_ref().is_some_and(|report| report.evidence.ended.is_some());
+    if let (Some(success), true) = (&mut result.success, cut_short) {
+        // The guest took to its grave what its application had.
+        success.end_to_end = None;
+    }
     result.per_packet_times = records.ledger.is_detailed();
     result.ledger = Some(totals);
     result.warnings = warnings(&result, &Thresholds::default());

@@ -126,7 +126,7 @@ impl Recorder for Records {
     #[inline]
     fn injected(&mut self, injection: &Injection) {
         let took = injection.ended.since(injection.started);
-        self.on_ring += u64::from(injection.outcome == RxOutcome::OnRing);
+        self.on_ring += u64::from(injection.outcome.is_on_ring());
         self.ledger.injected(&Packet {
             sequence: injection.sequence,
             planned: injection.planned,
@@ -147,6 +147,8 @@ impl Recorder for Records {
 fn outcome(outcome: RxOutcome) -> Outcome {
     match outcome {
         RxOutcome::OnRing => Outcome::OnRing,
+        RxOutcome::OnRingDamaged => Outcome::OnRingDamaged,
+        RxOutcome::NotCompleted => Outcome::NotCompleted,
         RxOutcome::NoDescriptor => Outcome::NoDescriptor,
         RxOutcome::Filtered => Outcome::Filtered,
         RxOutcome::NotReceiving => Outcome::NotReceiving,

@@ -8,14 +8,15 @@ use warikomi_guest::commands::{Counters, ReceiveRuns, ReceiveStart, ReceiveStatu
 use warikomi_inject::{
     Addresses, HEADER_BYTES, Injector, Lateness, PAYLOAD_OFFSET, Plan, Receiver, Step, UDP_PORT,
 };
-use warikomi_measure::{Delivery, Machine};
+use warikomi_measure::{Delivery, FaultReport, Machine};
 use warikomi_nic::{InterruptRecord, RxCounters};
 use warikomi_target::kernel::KernelTarget;
 use warikomi_target::{Target, TargetCounters, TargetError};
 
+use super::faults::Watch;
 use super::records::Records;
 use super::{Application, DRAIN_TIMEOUT, InjectError, Progress};
-use crate::Session;
+use crate::{CoreWatch, Session};
 
 /// Housekeeping takes a few microseconds; it is done when nothing is due for this long, ...
 const ROOM_FOR_HOUSEKEEPING: Span = Span::from_us(20);
@@ -59,6 +60,29 @@ pub(super) struct Finished {
     pub(super) sent: TargetCounters,
     pub(super) machine: Machine,
     pub(super) received: ReceiveTotals,
+    /// What came of the plan's faults, if it has any.
+    pub(super) faults: Option<FaultReport>,
+}
+
+impl Finished {
+    /// Takes what our side knows, whatever has become of the guest.
+    fn as_far_as_it_came(&mut self, session: &mut Session, before: &Before) {
+        let target = &mut session.target;
+        let counters = rx_counters(target);
+        self.records.progress(counters, target.clock().now());
+        (self.raised, self.handled, self.interrupts) = take_interrupts(target, &mut self.records);
+        self.sent = target.counters().since(&before.sent);
+        self.machine = session.machine_since(&before.cores);
+    }
+}
+
+/// Whether a driver that does nothing any more ends the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Patience {
+    /// After [`DRIVER_SILENCE`], with an error.
+    Limited,
+    /// Never: what became of the driver is judged afterwards.
+    Endless,
 }
 
 pub(super) fn carry_out(
@@ -70,57 +94,105 @@ pub(super) fn carry_out(
 ) -> Result<Finished, InjectError> {
     let target = &mut session.target;
     let addresses = Addresses::to_guest(target.nic().0.mac_address());
-    let listened = plan.receiver == Receiver::Application;
-    if listened {
+    let watch = Watch::prepare(target, plan)?;
+    if plan.receiver == Receiver::Application {
         start_application(target, plan, application, run_id)?;
     }
     if let Some(warmup) = plan.warmup_plan() {
         let mut injector = Injector::new(&warmup, &addresses, !run_id, target.clock().now())?;
         let mut ignored = Records::new(&warmup, rx_counters(target));
-        spin(target, &mut injector, &mut ignored, &mut |_| ())?;
+        spin(target, &mut injector, &mut ignored, Patience::Limited, &mut |_| ())?;
         drain(target, &mut ignored)?;
     }
     let (driver_before, base) = counts_at_rest(target)?;
-    let sent_before = target.counters();
-    let watch = session.watch_cores();
+    let sent = target.counters();
+    let before = Before { driver: driver_before, sent, cores: session.watch_cores() };
     let target = &mut session.target;
-    let mut records = Records::new(plan, base);
+    let records = Records::new(plan, base);
     target.nic().0.probe().restart(Records::interrupts_to_keep(plan));
     let start = target.clock().now() + LEAD;
-    let mut injector = Injector::new(plan, &addresses, run_id, start)?;
-    spin(target, &mut injector, &mut records, progress)?;
-    let end = drain(target, &mut records)?;
-    let (raised, handled, interrupts) = take_interrupts(target, &mut records);
-    let sent = target.counters().since(&sent_before);
-    let machine = session.machine_since(&watch);
-    let target = &mut session.target;
-    let received =
-        if listened { stop_application(target, &mut records)? } else { ReceiveTotals::default() };
-    target.nic().0.wire().finish().map_err(InjectError::Wire)?;
-    let (driver_after, last) = counts_at_rest(target)?;
-    records.progress(last, target.clock().now());
-    let counted = driver_after.saturating_sub(driver_before);
-    records.ledger.driver_counter(counted);
-    Ok(Finished {
+    let injector = Injector::new(plan, &addresses, run_id, start)?;
+    if let Some(watch) = &watch {
+        watch.start(target, start);
+    }
+    let mut finished = Finished {
         records,
         start,
-        elapsed: end.since(start),
-        lateness: injector.lateness(),
+        elapsed: Span::ZERO,
+        lateness: Lateness::default(),
         slack: injector.slack(),
-        raised,
-        handled,
-        interrupts,
-        sent,
-        machine,
-        received,
-    })
+        raised: 0,
+        handled: 0,
+        interrupts: Vec::new(),
+        sent: TargetCounters::default(),
+        machine: session.machine.clone(),
+        received: ReceiveTotals::default(),
+        faults: None,
+    };
+    let ended = conduct(session, plan, injector, watch.as_ref(), &mut finished, &before, progress);
+    match watch {
+        None => ended?,
+        Some(watch) => {
+            if ended.is_err() && finished.elapsed == Span::ZERO {
+                finished.as_far_as_it_came(session, &before);
+            }
+            let report = watch.judge(session, &finished.records.ledger, start, ended)?;
+            finished.faults = Some(report);
+        }
+    }
+    Ok(finished)
+}
+
+/// What was counted before the run.
+struct Before {
+    driver: DriverCounts,
+    sent: TargetCounters,
+    cores: CoreWatch,
+}
+
+/// Injects, and collects what became of it, as far as the guest lives.
+fn conduct(
+    session: &mut Session,
+    plan: &Plan,
+    mut injector: Injector,
+    watch: Option<&Watch>,
+    finished: &mut Finished,
+    before: &Before,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(), InjectError> {
+    let target = &mut session.target;
+    let records = &mut finished.records;
+    let patience = if watch.is_some() { Patience::Endless } else { Patience::Limited };
+    let spun = spin(target, &mut injector, records, patience, progress);
+    finished.lateness = injector.lateness();
+    spun?;
+    if let Some(watch) = watch {
+        watch.end(target)?;
+    }
+    let end = drain(target, records)?;
+    finished.elapsed = end.since(finished.start);
+    finished.as_far_as_it_came(session, before);
+    let target = &mut session.target;
+    let records = &mut finished.records;
+    if plan.receiver == Receiver::Application {
+        finished.received = stop_application(target, records)?;
+    }
+    target.nic().0.wire().finish().map_err(InjectError::Wire)?;
+    let (driver, last) = counts_at_rest(target)?;
+    records.progress(last, target.clock().now());
+    records.ledger.driver_counter(driver.received.saturating_sub(before.driver.received));
+    if watch.is_some() {
+        records.ledger.driver_errors(driver.errors.saturating_sub(before.driver.errors));
+    }
+    Ok(())
 }
 
 /// Serves the driver and injects until the plan is carried out.
-fn spin(
+pub(super) fn spin(
     target: &mut KernelTarget,
     injector: &mut Injector,
     records: &mut Records,
+    patience: Patience,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(), TargetError> {
     let clock = target.clock();
@@ -151,11 +223,11 @@ fn spin(
             let (nic, mut host) = target.nic();
             let left = records.progress(nic.rx_progress(&mut host, PROGRESS_LIMIT), now);
             let counters = target.counters();
-            life.look(
-                now,
-                left,
-                (counters.accesses, records.ledger.injected_count().saturating_sub(left)),
-            )?;
+            let sign = (counters.accesses, records.ledger.injected_count().saturating_sub(left));
+            let alive = life.look(now, left, sign);
+            if patience == Patience::Limited {
+                alive?;
+            }
             target.housekeep()?;
             progress(Progress { done: injector.injected(), total });
             kept_house = clock.now();
@@ -188,7 +260,7 @@ impl Life {
 
 /// Waits until the driver has taken what is on the ring, or does not any more; returns when it had
 /// taken the last.
-fn drain(target: &mut KernelTarget, records: &mut Records) -> Result<Time, TargetError> {
+pub(super) fn drain(target: &mut KernelTarget, records: &mut Records) -> Result<Time, TargetError> {
     let begun = target.clock().now();
     let (mut last_change, mut last_left) = (begun, u64::MAX);
     loop {
@@ -212,21 +284,30 @@ fn drain(target: &mut KernelTarget, records: &mut Records) -> Result<Time, Targe
     }
 }
 
-/// The driver's own count and the NIC's, taken while nothing moved between the two.
-fn counts_at_rest(target: &mut KernelTarget) -> Result<(u64, RxCounters), TargetError> {
+/// What the driver itself counts.
+#[derive(Clone, Copy, Debug)]
+struct DriverCounts {
+    /// Frames that it has received.
+    received: u64,
+    /// Frames that it has refused for an error.
+    errors: u64,
+}
+
+/// The driver's own counts and the NIC's, taken while nothing moved between the two.
+fn counts_at_rest(target: &mut KernelTarget) -> Result<(DriverCounts, RxCounters), TargetError> {
     const TRIES: usize = 20;
     let mut before = rx_counters(target);
     for _ in 1..TRIES {
-        let received = driver_received(target)?;
+        let driver = driver_counts(target)?;
         let after = rx_counters(target);
         if std::mem::replace(&mut before, after) == after {
-            return Ok((received, after));
+            return Ok((driver, after));
         }
     }
-    Ok((driver_received(target)?, before))
+    Ok((driver_counts(target)?, before))
 }
 
-fn rx_counters(target: &mut KernelTarget) -> RxCounters {
+pub(super) fn rx_counters(target: &mut KernelTarget) -> RxCounters {
     let (nic, mut host) = target.nic();
     nic.rx_progress(&mut host, usize::MAX)
 }
@@ -292,8 +373,8 @@ fn stop_application(
     Ok(totals)
 }
 
-/// The driver's own count of frames that it has received.
-fn driver_received(target: &mut KernelTarget) -> Result<u64, TargetError> {
+fn driver_counts(target: &mut KernelTarget) -> Result<DriverCounts, TargetError> {
     let counters = target.ask(Counters { interface: None }, Duration::ZERO)?;
-    Ok(counters.interface.get("rx_packets").copied().unwrap_or(0))
+    let count = |name: &str| counters.interface.get(name).copied().unwrap_or(0);
+    Ok(DriverCounts { received: count("rx_packets"), errors: count("rx_errors") })
 }

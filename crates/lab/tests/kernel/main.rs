@@ -8,6 +8,7 @@ mod accuracy;
 mod bring;
 mod cost;
 mod device;
+mod faults;
 mod receive;
 mod sweep;
 mod transmit;

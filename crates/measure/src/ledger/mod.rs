@@ -10,6 +10,9 @@
 //!                                       └─ lost on the ring
 //! ```
 //!
+//! Two more leaves of "injected" are filled by faults only: frames that the NIC never completed, and
+//! frames on the ring with an error mark, which the driver gave back and refused.
+//!
 //! Every packet is in exactly one leaf, because a packet's state is one small number and the
 //! columns are counted from these. What does not fit, such as a delivery of a packet that never
 //! went on a ring, changes no column: it is counted as unaccounted for, and fails the run.
@@ -49,6 +52,10 @@ pub enum Outcome {
     DmaError,
     /// It is on the ring.
     OnRing,
+    /// It is on the ring, with an error mark for which the driver refuses it.
+    OnRingDamaged,
+    /// It is in memory, and its descriptor is never completed.
+    NotCompleted,
 }
 
 /// A packet that has been injected.
@@ -92,6 +99,10 @@ pub enum Fate {
     NotReceiving,
     /// Descriptor or buffer could not be reached.
     DmaError,
+    /// Its descriptor was never completed.
+    NotCompleted,
+    /// The driver gave its descriptor back, and refused it for its error mark.
+    Refused,
     /// On the ring, and the driver never took it.
     LostOnRing,
     /// The driver took it, and nobody else was meant to.
@@ -137,6 +148,7 @@ pub struct Ledger {
     abandoned_seen: u64,
     foreign_accepted: u64,
     driver_counter: Option<u64>,
+    driver_errors: Option<u64>,
     contradictions: Contradictions,
 }
 
@@ -160,6 +172,7 @@ impl Ledger {
             abandoned_seen: 0,
             foreign_accepted: 0,
             driver_counter: None,
+            driver_errors: None,
             contradictions: Contradictions::default(),
         }
     }
@@ -236,9 +249,12 @@ impl Ledger {
             }
             let sequence = self.decided;
             self.decided += 1;
-            if self.states.get(sequence) != State::OnRing {
-                continue;
-            }
+            let state = match (self.states.get(sequence), state) {
+                (State::OnRing, state) => state,
+                (State::Damaged, State::Accepted) => State::Refused,
+                (State::Damaged, state) => state,
+                _ => continue,
+            };
             frames -= 1;
             self.states.set(sequence, state);
             if let (Some(times), State::Accepted) = (&mut self.times, state) {
@@ -288,6 +304,12 @@ impl Ledger {
         self.driver_counter = Some(packets);
     }
 
+    /// What the driver's own counter says that it received with errors since the run began. A
+    /// difference from the packets that it refused is unaccounted for.
+    pub fn driver_errors(&mut self, packets: u64) {
+        self.driver_errors = Some(packets);
+    }
+
     /// Frames of others that the driver accepted.
     pub fn foreign_accepted(&self) -> u64 {
         self.foreign_accepted
@@ -305,6 +327,9 @@ impl Ledger {
         if let Some(counter) = self.driver_counter {
             let accepted = columns.accepted + self.foreign_accepted;
             contradictions.driver_counter_differs = counter.abs_diff(accepted);
+        }
+        if let Some(errors) = self.driver_errors {
+            contradictions.driver_errors_differ = errors.abs_diff(columns.refused);
         }
         columns.with(contradictions)
     }

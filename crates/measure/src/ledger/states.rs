@@ -16,12 +16,18 @@ pub(super) enum State {
     /// Not zero, so that filling the memory with it touches every page of it, and the loop that
     /// injects meets no page fault.
     NotInjected = 7,
+    NotCompleted = 8,
+    /// On the ring, with an error mark.
+    Damaged = 9,
+    /// With an error mark, and given back.
+    Refused = 10,
 }
 
-/// Set on top of a state when the application has received the packet.
+/// Added to a state of a packet that was on the ring, and is no refused one, when the application
+/// has received it.
 const DELIVERED: u8 = 8;
 
-const ALL: [State; 8] = [
+const ALL: [State; 16] = [
     State::NoDescriptor,
     State::Filtered,
     State::NotReceiving,
@@ -30,9 +36,19 @@ const ALL: [State; 8] = [
     State::Accepted,
     State::Abandoned,
     State::NotInjected,
+    State::NotCompleted,
+    State::Damaged,
+    State::Refused,
+    State::NotInjected,
+    State::OnRing,
+    State::Accepted,
+    State::Abandoned,
+    State::NotInjected,
 ];
 
 impl State {
+    /// Whether an application can have received it.
+    #[inline]
     pub(super) fn was_on_ring(self) -> bool {
         matches!(self, State::OnRing | State::Accepted | State::Abandoned)
     }
@@ -47,6 +63,8 @@ impl From<Outcome> for State {
             Outcome::NotReceiving => State::NotReceiving,
             Outcome::DmaError => State::DmaError,
             Outcome::OnRing => State::OnRing,
+            Outcome::OnRingDamaged => State::Damaged,
+            Outcome::NotCompleted => State::NotCompleted,
         }
     }
 }
@@ -87,32 +105,40 @@ impl States {
 
     #[inline]
     pub(super) fn get(&self, sequence: u64) -> State {
-        ALL[usize::from(self.half(sequence) & 7)]
+        ALL[usize::from(self.half(sequence))]
     }
 
-    /// Sets the state and keeps the mark.
+    /// Whether the application has received it.
+    #[inline]
+    fn is_delivered(&self, sequence: u64) -> bool {
+        self.half(sequence) >= DELIVERED | State::OnRing as u8
+    }
+
+    /// Sets the state, and keeps the mark.
     #[inline]
     pub(super) fn set(&mut self, sequence: u64, state: State) {
-        self.set_half(sequence, self.half(sequence) & DELIVERED | state as u8);
+        let mark = if self.is_delivered(sequence) { DELIVERED } else { 0 };
+        self.set_half(sequence, mark | state as u8);
     }
 
-    /// Marks a packet as delivered; `false` if it was already.
+    /// Marks a packet that was on the ring as delivered; `false` if it was already.
     pub(super) fn mark_delivered(&mut self, sequence: u64) -> bool {
-        let half = self.half(sequence);
-        self.set_half(sequence, half | DELIVERED);
-        half & DELIVERED == 0
+        let was = self.is_delivered(sequence);
+        self.set_half(sequence, self.half(sequence) | DELIVERED);
+        !was
     }
 
     pub(super) fn fate(&self, sequence: u64) -> Fate {
-        let delivered = self.half(sequence) & DELIVERED != 0;
         match self.get(sequence) {
-            _ if delivered => Fate::Delivered,
+            _ if self.is_delivered(sequence) => Fate::Delivered,
             State::NotInjected => Fate::NotInjected,
             State::NoDescriptor => Fate::NoDescriptor,
             State::Filtered => Fate::Filtered,
             State::NotReceiving => Fate::NotReceiving,
             State::DmaError => Fate::DmaError,
-            State::OnRing | State::Abandoned => Fate::LostOnRing,
+            State::OnRing | State::Damaged | State::Abandoned => Fate::LostOnRing,
+            State::NotCompleted => Fate::NotCompleted,
+            State::Refused => Fate::Refused,
             State::Accepted => self.accepted,
         }
     }

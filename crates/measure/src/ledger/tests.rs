@@ -1,12 +1,14 @@
 use super::*;
 use proptest::prelude::*;
 
-const OUTCOMES: [Outcome; 5] = [
+const OUTCOMES: [Outcome; 7] = [
     Outcome::NoDescriptor,
     Outcome::Filtered,
     Outcome::NotReceiving,
     Outcome::DmaError,
     Outcome::OnRing,
+    Outcome::OnRingDamaged,
+    Outcome::NotCompleted,
 ];
 
 fn at(ns: u64) -> Time {
@@ -89,6 +91,32 @@ fn a_packet_that_arrived_was_accepted_whatever_the_count_says() {
     assert_eq!((totals.accepted, totals.delivered, totals.unaccounted), (2, 2, 0));
     ledger.progress(2, 0, at(2_000));
     assert_eq!(ledger.totals(), totals, "the count may come later");
+}
+
+#[test]
+fn what_faults_did_has_columns_of_its_own() {
+    use Outcome::{NotCompleted, OnRing, OnRingDamaged};
+    let mut ledger =
+        ledger(&[OnRing, NotCompleted, OnRingDamaged, OnRing, OnRingDamaged, OnRingDamaged]);
+    ledger.progress(3, 1, at(9));
+    let expected = [
+        Fate::LostInStack,
+        Fate::NotCompleted,
+        Fate::Refused,
+        Fate::LostInStack,
+        Fate::LostOnRing,
+        Fate::LostOnRing,
+    ];
+    assert_eq!(fates(&ledger), expected);
+    let totals = ledger.totals();
+    assert_eq!((totals.not_completed, totals.refused, totals.accepted), (1, 1, 2));
+    ledger.driver_counter(2);
+    ledger.driver_errors(1);
+    assert_eq!(ledger.check(), Ok(()));
+    ledger.driver_errors(2);
+    assert!(ledger.check().unwrap_err().to_string().contains("counter of errors: 1"));
+    ledger.delivered(Delivery { first: 2, count: 1, at: at(10) });
+    assert_eq!(ledger.totals().contradictions.delivered_never_on_ring, 1);
 }
 
 #[test]
@@ -238,25 +266,31 @@ proptest! {
     ) {
         let mut ledger = ledger(&outcomes);
         let ring: Vec<u64> = (0..outcomes.len() as u64)
-            .filter(|&sequence| outcomes[sequence as usize] == Outcome::OnRing)
+            .filter(|&sequence| {
+                matches!(outcomes[sequence as usize], Outcome::OnRing | Outcome::OnRingDamaged)
+            })
             .collect();
-        let accepted = (ring.len() as f64 * taken) as u64;
+        let given_back = (ring.len() as f64 * taken) as u64;
         // Counts come little by little, and may be older than the deliveries.
-        for count in 0..=accepted / 2 {
+        for count in 0..=given_back / 2 {
             ledger.progress(count, 0, at(50_000));
         }
-        let mut delivered = 0;
-        for &sequence in &ring[..accepted as usize] {
-            if arrived[sequence as usize] {
+        let (mut delivered, mut refused) = (0, 0);
+        for &sequence in &ring[..given_back as usize] {
+            if outcomes[sequence as usize] == Outcome::OnRingDamaged {
+                refused += 1;
+            } else if arrived[sequence as usize] {
                 ledger.delivered(Delivery { first: sequence, count: 1, at: at(60_000) });
                 delivered += 1;
             }
         }
-        ledger.progress(accepted, 0, at(70_000));
-        ledger.driver_counter(accepted);
+        ledger.progress(given_back, 0, at(70_000));
+        ledger.driver_counter(given_back - refused);
+        ledger.driver_errors(refused);
         prop_assert_eq!(ledger.check(), Ok(()));
         let totals = ledger.totals();
-        prop_assert_eq!((totals.accepted, totals.delivered), (accepted, delivered));
-        prop_assert_eq!(totals.on_ring(), ring.len() as u64);
+        prop_assert_eq!((totals.accepted, totals.delivered), (given_back - refused, delivered));
+        prop_assert_eq!(totals.refused, refused);
+        prop_assert_eq!(totals.on_ring() + refused, ring.len() as u64);
     }
 }

@@ -8,7 +8,8 @@ use super::states::States;
 /// What became of a run's packets, counted.
 ///
 /// `planned` = `injected` + `not_injected`;
-/// `injected` = `no_descriptor` + `filtered` + `dma_error` + `delivered` + `unclaimed` + `lost`;
+/// `injected` = `no_descriptor` + `filtered` + `dma_error` + `not_completed` + `refused` +
+/// `delivered` + `unclaimed` + `lost`;
 /// `accepted` = `delivered` + `unclaimed` + `lost_in_stack`; `lost` = `lost_on_ring` + `lost_in_stack`.
 /// [`Totals::adds_up`] says whether it is so, which matters where the figures come from a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +30,12 @@ pub struct Totals {
     pub not_receiving: u64,
     /// Not written by the NIC, because descriptor or buffer could not be reached.
     pub dma_error: u64,
+    /// Written by the NIC into a descriptor that it never completed.
+    #[serde(default)]
+    pub not_completed: u64,
+    /// Refused by the driver for an error mark in the descriptor.
+    #[serde(default)]
+    pub refused: u64,
     /// Accepted by the driver.
     pub accepted: u64,
     /// Received by the application.
@@ -71,6 +78,8 @@ pub struct Contradictions {
     pub delivered_twice: u64,
     /// By how much the driver's own counter differs from `accepted`.
     pub driver_counter_differs: u64,
+    /// By how much the driver's own counter of errors differs from `refused`.
+    pub driver_errors_differ: u64,
 }
 
 /// The ledger does not account for everything.
@@ -88,7 +97,7 @@ pub struct Unaccounted {
 
 impl Contradictions {
     /// Every kind with its name.
-    pub fn by_kind(&self) -> [(&'static str, u64); 8] {
+    pub fn by_kind(&self) -> [(&'static str, u64); 9] {
         [
             ("injected out of order", self.injected_out_of_order),
             ("frames of others at too many places", self.foreign_not_placed),
@@ -98,6 +107,7 @@ impl Contradictions {
             ("delivered but never on the ring", self.delivered_never_on_ring),
             ("delivered twice", self.delivered_twice),
             ("difference from the driver's own counter", self.driver_counter_differs),
+            ("difference from the driver's own counter of errors", self.driver_errors_differ),
         ]
     }
 
@@ -121,6 +131,8 @@ impl Totals {
                 Fate::Filtered => &mut totals.filtered,
                 Fate::NotReceiving => &mut totals.not_receiving,
                 Fate::DmaError => &mut totals.dma_error,
+                Fate::NotCompleted => &mut totals.not_completed,
+                Fate::Refused => &mut totals.refused,
                 Fate::LostOnRing => &mut totals.lost_on_ring,
                 Fate::Unclaimed => &mut totals.unclaimed,
                 Fate::LostInStack => &mut totals.lost_in_stack,
@@ -147,7 +159,8 @@ impl Totals {
     /// Whether every packet is in exactly one column.
     pub fn adds_up(&self) -> bool {
         let sum = |columns: &[u64]| columns.iter().try_fold(0u64, |sum, &n| sum.checked_add(n));
-        let missed = [self.no_descriptor, self.filtered, self.dma_error];
+        let missed =
+            [self.no_descriptor, self.filtered, self.dma_error, self.not_completed, self.refused];
         let leaves = [sum(&missed), Some(self.delivered), Some(self.unclaimed), Some(self.lost)];
         let leaves: Option<Vec<u64>> = leaves.into_iter().collect();
         sum(&[self.injected, self.not_injected]) == Some(self.planned)

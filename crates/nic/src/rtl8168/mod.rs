@@ -10,6 +10,7 @@ mod checksum;
 mod filter;
 mod indirect;
 mod intr;
+mod late;
 mod offload;
 mod phy;
 pub mod regs;
@@ -53,6 +54,7 @@ const TIMER_PHY: u32 = 0;
 const TIMER_MODERATION: u32 = 1;
 const TIMER_COUNT: u32 = 2;
 const TIMER_TX: u32 = 3;
+const TIMER_LATE: u32 = 4;
 
 /// What TCTR counts: cycles of the 125 MHz clock of PCI Express. Not documented for this chip.
 const TIMER_TICK: Span = Span::from_ns(8);
@@ -413,6 +415,7 @@ impl NicModel for Rtl8168 {
             TIMER_MODERATION => self.intr.timer(cx),
             TIMER_COUNT if self.timer.event(cx) => self.intr.report(cx, regs::PCS_TIMEOUT),
             TIMER_TX => self.transmit_rest(cx),
+            TIMER_LATE => self.complete_late(cx),
             _ => {}
         }
     }

@@ -10,8 +10,9 @@ use std::collections::VecDeque;
 use warikomi_pci::DmaError;
 
 use super::filter::Filter;
+use super::late::{Late, LateFrame};
 use super::{Rtl8168, checksum, regs};
-use crate::{Frame, MIN_FRAME_BYTES, NicContext, RxCounters, RxFault, RxOutcome};
+use crate::{Frame, MIN_FRAME_BYTES, NicContext, RxCounters, RxError, RxFault, RxOutcome};
 
 // Receive descriptor (RTL8169 Rev. 1.21, pages 55 to 57).
 pub(super) const OWN: u32 = 1 << 31;
@@ -19,7 +20,7 @@ pub(super) const RING_END: u32 = 1 << 30;
 pub(super) const FIRST: u32 = 1 << 29;
 pub(super) const LAST: u32 = 1 << 28;
 const TOO_LONG: u32 = 1 << 22;
-const ERROR: u32 = 1 << 21;
+pub(super) const ERROR: u32 = 1 << 21;
 const RUNT: u32 = 1 << 20;
 const BAD_CRC: u32 = 1 << 19;
 /// Size of a buffer, and length of a frame.
@@ -63,6 +64,8 @@ pub(super) struct Receiver {
     head: u16,
     /// For each frame that is with the driver, in order, its last descriptor.
     outstanding: VecDeque<u16>,
+    /// Frames in memory whose descriptors are still the chip's, because of a fault.
+    pub(super) late: Late,
     counters: RxCounters,
 }
 
@@ -97,6 +100,7 @@ impl Receiver {
             base: 0,
             head: 0,
             outstanding: VecDeque::with_capacity(RING_LIMIT.into()),
+            late: Late::new(),
             counters: RxCounters::default(),
         }
     }
@@ -161,7 +165,9 @@ impl Receiver {
     pub(super) fn progress(&mut self, cx: &NicContext<'_>, limit: usize) {
         for _ in 0..limit {
             let Some(&index) = self.outstanding.front() else { return };
-            if cx.peek_u32(descriptor(self.base, index)).is_none_or(|word| word & OWN == 0) {
+            if cx.peek_u32(descriptor(self.base, index)).is_none_or(|word| word & OWN == 0)
+                || self.late.holds(index)
+            {
                 return;
             }
             self.outstanding.pop_front();
@@ -174,6 +180,7 @@ impl Receiver {
         self.progress(cx, usize::MAX);
         self.counters.abandoned += self.outstanding.len() as u64;
         self.outstanding.clear();
+        self.late.clear();
     }
 
     /// Descriptors in a row, from the head on, that belong to the chip.
@@ -181,7 +188,9 @@ impl Receiver {
         let mut index = self.head;
         for count in 0..limit.min(RING_LIMIT.into()) {
             match cx.peek_u32(descriptor(self.base, index)) {
-                Some(opts1) if opts1 & OWN != 0 => index = following(index, opts1),
+                Some(opts1) if opts1 & OWN != 0 && !self.late.holds(index) => {
+                    index = following(index, opts1);
+                }
                 _ => return count,
             }
             if index == self.head {
@@ -196,7 +205,7 @@ impl Receiver {
     fn slot(&self, cx: &mut NicContext<'_>, index: u16) -> Result<Option<Slot>, DmaError> {
         let at = descriptor(self.base, index);
         let opts1 = cx.dma_load_u32(at)?;
-        if opts1 & OWN == 0 {
+        if opts1 & OWN == 0 || self.late.holds(index) {
             return Ok(None);
         }
         let mut rest = [0; 12];
@@ -260,14 +269,53 @@ impl Receiver {
             return self.place_in_many(cx, pieces, status, opts2);
         }
         self.lapped(slot.index);
-        let mut at = slot.buffer;
-        for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
-            cx.dma_write(at, piece)?;
-            at = at.wrapping_add(piece.len() as u64);
-        }
+        fill(cx, &slot, pieces)?;
         self.hand_over(cx, &slot, FIRST | LAST | status | total as u32, opts2)?;
         self.placed(slot.index);
         Ok(true)
+    }
+
+    /// Writes a frame into one descriptor's buffer, and completes it as the fault wants it. `None`:
+    /// this frame goes the way of all others.
+    fn place_oddly(
+        &mut self,
+        cx: &mut NicContext<'_>,
+        pieces: &Pieces<'_>,
+        (status, opts2): (u32, u32),
+        fault: RxFault,
+    ) -> Result<Option<Odd>, DmaError> {
+        let total: usize = pieces.iter().map(|piece| piece.len()).sum();
+        let Some(slot) = self.slot(cx, self.head)? else { return Ok(None) };
+        if total > slot.size() {
+            return Ok(None);
+        }
+        let opts1 = FIRST | LAST | status;
+        match fault {
+            RxFault::Length(bytes) => {
+                self.lapped(slot.index);
+                fill(cx, &slot, pieces)?;
+                self.hand_over(cx, &slot, opts1 | u32::from(bytes) & LENGTH, opts2)?;
+                self.placed(slot.index);
+                Ok(Some(Odd::Placed))
+            }
+            RxFault::NeverCompleted => {
+                self.lapped(slot.index);
+                fill(cx, &slot, pieces)?;
+                self.head = following(slot.index, slot.opts1);
+                Ok(Some(Odd::Never))
+            }
+            RxFault::CompletedLate(by) => {
+                self.lapped(slot.index);
+                fill(cx, &slot, pieces)?;
+                let at = descriptor(self.base, slot.index);
+                let words = [slot.opts1 & RING_END | opts1 | total as u32, opts2];
+                self.late.add(cx, by, LateFrame { index: slot.index, at, words, status });
+                self.head = following(slot.index, slot.opts1);
+                self.placed(slot.index);
+                Ok(Some(Odd::Late))
+            }
+            RxFault::Crc | RxFault::Alignment | RxFault::Reported(_) => Ok(None),
+        }
     }
 
     /// A frame longer than the first buffer. Nothing is written unless there is room for all.
@@ -307,6 +355,24 @@ impl Receiver {
     }
 }
 
+/// Copies a frame into a descriptor's buffer.
+#[inline]
+fn fill(cx: &mut NicContext<'_>, slot: &Slot, pieces: &Pieces<'_>) -> Result<(), DmaError> {
+    let mut at = slot.buffer;
+    for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
+        cx.dma_write(at, piece)?;
+        at = at.wrapping_add(piece.len() as u64);
+    }
+    Ok(())
+}
+
+/// What became of a frame that was not placed as usual.
+enum Odd {
+    Placed,
+    Never,
+    Late,
+}
+
 impl Rtl8168 {
     /// A frame from the wire.
     #[inline]
@@ -326,9 +392,10 @@ impl Rtl8168 {
         let Some(mut status) = self.rx.filter.admits(destination) else {
             return RxOutcome::Filtered;
         };
-        let faulty = fault.is_some()
-            || bytes.len() < MIN_FRAME_BYTES
-            || bytes.len() + FCS_BYTES > self.rx.max_bytes;
+        let damaged =
+            matches!(fault, Some(RxFault::Crc | RxFault::Alignment | RxFault::Reported(_)));
+        let faulty =
+            damaged || bytes.len() < MIN_FRAME_BYTES || bytes.len() + FCS_BYTES > self.rx.max_bytes;
         if faulty {
             match self.judge(bytes.len(), fault) {
                 Some(errors) => status |= errors,
@@ -349,8 +416,39 @@ impl Rtl8168 {
         } else {
             ([bytes, &fcs, &[]], 0)
         };
+        if let Some(fault) = fault {
+            return self.receive_oddly(cx, &pieces, (status, opts2), fault);
+        }
         let placed = self.rx.place(cx, &pieces, status, opts2);
         self.received(cx, placed, status)
+    }
+
+    #[cold]
+    fn receive_oddly(
+        &mut self,
+        cx: &mut NicContext<'_>,
+        pieces: &Pieces<'_>,
+        (status, opts2): (u32, u32),
+        fault: RxFault,
+    ) -> RxOutcome {
+        let placed = match self.rx.place_oddly(cx, pieces, (status, opts2), fault) {
+            Ok(Some(Odd::Never)) => return RxOutcome::NotCompleted,
+            Ok(Some(Odd::Late)) => return RxOutcome::OnRing,
+            Ok(Some(Odd::Placed)) => Ok(true),
+            Ok(None) => self.rx.place(cx, pieces, status, opts2),
+            Err(error) => Err(error),
+        };
+        let accept = self.rx.filter.accept;
+        let unwanted = match fault {
+            RxFault::Reported(RxError::Crc) => accept & regs::ACCEPT_ERR == 0,
+            RxFault::Reported(RxError::Runt) => accept & regs::ACCEPT_RUNT == 0,
+            RxFault::Reported(RxError::TooLong) => true,
+            _ => false,
+        };
+        match self.received(cx, placed, status) {
+            RxOutcome::OnRing if unwanted => RxOutcome::OnRingDamaged,
+            outcome => outcome,
+        }
     }
 
     /// The status bits of a frame with an error, if the filter lets such in.
@@ -369,12 +467,18 @@ impl Rtl8168 {
             errors |= RUNT | ERROR;
             let_in &= accept & regs::ACCEPT_RUNT != 0;
         }
-        if let Some(fault) = fault {
-            errors |= BAD_CRC | ERROR;
-            let_in &= accept & regs::ACCEPT_ERR != 0;
-            if fault == RxFault::Alignment {
-                self.tally.align_errors = self.tally.align_errors.wrapping_add(1);
+        match fault {
+            Some(RxFault::Crc | RxFault::Alignment) => {
+                errors |= BAD_CRC | ERROR;
+                let_in &= accept & regs::ACCEPT_ERR != 0;
+                if fault == Some(RxFault::Alignment) {
+                    self.tally.align_errors = self.tally.align_errors.wrapping_add(1);
+                }
             }
+            Some(RxFault::Reported(RxError::Crc)) => errors |= BAD_CRC | ERROR,
+            Some(RxFault::Reported(RxError::Runt)) => errors |= RUNT | ERROR,
+            Some(RxFault::Reported(RxError::TooLong)) => errors |= TOO_LONG | ERROR,
+            _ => {}
         }
         let_in.then_some(errors)
     }
@@ -386,7 +490,7 @@ impl Rtl8168 {
     }
 
     #[inline]
-    fn received(
+    pub(super) fn received(
         &mut self,
         cx: &mut NicContext<'_>,
         placed: Result<bool, DmaError>,

@@ -4,6 +4,7 @@
 
 mod account;
 mod driver;
+mod faults;
 mod interrupts;
 mod link;
 mod receive;

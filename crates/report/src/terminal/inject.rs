@@ -1,5 +1,7 @@
 //! What `warikomi inject` prints.
 
+mod faults;
+
 use warikomi_measure::{Distribution, IntervalStats, Intervals, RunResult, TimeBase, Totals};
 
 use super::Style;
@@ -26,6 +28,10 @@ pub fn inject(result: &RunResult, style: Style) -> String {
         page.blank();
         let header = ["Time to", "min", "p50", "p99", "p99.9", "max"];
         page.table(&header, &[(false, spread("inject", times))]);
+    }
+    if let Some(report) = &result.faults {
+        page.blank();
+        faults::section(&mut page, report);
     }
     page.blank();
     page.table(&["Figure", "value"], &figures(result));
@@ -80,8 +86,15 @@ fn packets(ledger: &Totals) -> Vec<TableRow> {
         row("  no descriptor", ledger.no_descriptor),
         row("  filtered", ledger.filtered),
         row("  DMA error", ledger.dma_error),
-        row("  accepted by the driver", ledger.accepted),
     ];
+    for (name, packets) in
+        [("  never completed", ledger.not_completed), ("  refused by the driver", ledger.refused)]
+    {
+        if packets > 0 {
+            rows.push(row(name, packets));
+        }
+    }
+    rows.push(row("  accepted by the driver", ledger.accepted));
     if ledger.unclaimed == 0 {
         rows.push(row("  delivered to the application", ledger.delivered));
     }

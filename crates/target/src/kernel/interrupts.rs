@@ -225,6 +225,13 @@ impl IntrLine for InterruptQueue {
         self.counters.interrupts_delayed += 1;
         self.waiting.push_back(message);
     }
+
+    /// The guest is stopped for it, as for one that comes while the driver transmits; and for what
+    /// follows, because the handler may have interrupted anything.
+    fn signal_any_time(&mut self, interrupt: Interrupt) {
+        self.driver_transmits();
+        self.signal(interrupt);
+    }
 }
 
 #[cfg(test)]
@@ -330,6 +337,18 @@ mod tests {
         }
         assert_eq!(queue.waiting.len(), MAX_WAITING);
         assert_eq!(queue.counters().interrupts_dropped, 1000 - 1 - MAX_WAITING as u64);
+    }
+
+    #[test]
+    fn an_interrupt_at_any_time_waits_for_a_safe_moment() {
+        let (mut guest, mut signals, mut queue) = set_up(10);
+        queue.set_now(at(1));
+        queue.signal_any_time(msi(3));
+        queue.poll(at(2));
+        assert_eq!(signals.count(), 0);
+        assert!(queue.wants_a_safe_moment());
+        queue.send_due();
+        assert_eq!((guest.take().unwrap().1[16], signals.count()), (3, 1));
     }
 
     #[test]

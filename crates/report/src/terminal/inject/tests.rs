@@ -3,8 +3,8 @@ use proptest::prelude::*;
 use serde_json::json;
 use warikomi_clock::{Span, Time};
 use warikomi_measure::{
-    HiccupSummary, Hiccupping, Interrupts, IntervalRecorder, Machine, Pacing, Samples, Success,
-    TargetInfo, Thresholds, warnings,
+    Evidence, FaultFinding, FaultReport, HiccupSummary, Hiccupping, Interrupts, IntervalRecorder,
+    Machine, Pacing, Samples, Success, TargetInfo, Thresholds, Verdict, warnings,
 };
 
 fn stats(hiccup_at: Option<u64>) -> Option<IntervalStats> {
@@ -74,6 +74,67 @@ fn the_page_of_a_known_result() {
         std::fs::write(path, &page).unwrap();
     }
     assert_eq!(page, include_str!("golden.txt"));
+}
+
+fn with_faults() -> RunResult {
+    let finding = FaultFinding {
+        fault: "descriptor-never-completed:probability=0.001".into(),
+        injected: 2,
+        first_ns: Some(5e6),
+        last_ns: Some(7e6),
+        packets_after: Some(300),
+        accepted_after: Some(12),
+        verdict: Verdict::Oopsed,
+    };
+    let never = FaultFinding {
+        fault: "dma-error:at=10000ms".into(),
+        injected: 0,
+        first_ns: None,
+        last_ns: None,
+        packets_after: None,
+        accepted_after: None,
+        verdict: Verdict::NotInjected,
+    };
+    let evidence = Evidence {
+        probe_packets: 64,
+        probe_accepted: 3,
+        hit_packets: 2,
+        lost_packets: 9,
+        carrier: Some(false),
+        tainted: true,
+        ended: Some("the guest stopped answering".into()),
+        console: vec!["[ 1.0] fine".into(), "[ 2.0] WARNING: CPU: 0".into(), "trace".into()],
+        ..Evidence::default()
+    };
+    let mut result = example();
+    let ledger = result.ledger.as_mut().unwrap();
+    (ledger.refused, ledger.not_completed) = (1, 2);
+    result.faults = Some(FaultReport { findings: vec![finding, never], evidence });
+    result
+}
+
+#[test]
+fn faults_come_with_the_verdict_and_what_it_stands_on() {
+    let page = inject(&with_faults(), Style::default());
+    let flat = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    for said in [
+        "12 of 300",
+        "oopsed",
+        "not injected",
+        "3 of 64 packets",
+        "hit 2, and 9 more",
+        "link is down",
+        "marked itself tainted",
+        "run ended early: the guest stopped answering",
+        "console: [ 2.0] WARNING",
+        "refused by the driver 1",
+        "never completed 2",
+        "met no occasion",
+    ] {
+        assert!(flat.contains(said), "{said}: {page}");
+    }
+    assert!(!flat.contains("[ 1.0] fine"), "what matters first: {page}");
+    assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
 }
 
 #[test]

@@ -1,0 +1,377 @@
+//! A NIC around a NIC, in which things go wrong.
+
+use std::any::Any;
+use std::collections::VecDeque;
+
+use warikomi_clock::{Span, Time};
+use warikomi_nic::wire::Wire;
+use warikomi_nic::{
+    Frame, FunctionCounters, Link, ModelInfo, Nic, Probe, RxCounters, RxFault, RxOutcome,
+};
+use warikomi_pci::{
+    DmaError, DmaMemory, Host, Interrupt, IntrLine, MsiMessage, PciFunction, Width,
+};
+
+use super::{FaultKind, FaultSchedule, Occasion};
+
+/// What a read gives when nothing answers.
+const ALL_ONES: u64 = u64::MAX;
+
+/// The partner at the other end of a cable that is plugged in again.
+const PARTNER: Link = Link::Up { mbps: 1_000 };
+
+/// A NIC with faults. It behaves as the NIC in it until its schedule starts.
+pub struct Faulty {
+    nic: Box<dyn Nic>,
+    schedule: FaultSchedule,
+    /// Interrupts that are held back, and until when.
+    delayed: VecDeque<(Time, Interrupt)>,
+    storms: Vec<Storm>,
+    /// When the cable is plugged in again.
+    link_back: Option<Time>,
+    gone: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Storm {
+    next: Time,
+    left: u32,
+    every: Span,
+}
+
+impl Faulty {
+    /// Puts the schedule around a NIC.
+    pub fn new(nic: Box<dyn Nic>, schedule: FaultSchedule) -> Faulty {
+        Faulty {
+            nic,
+            schedule,
+            delayed: VecDeque::new(),
+            storms: Vec::new(),
+            link_back: None,
+            gone: false,
+        }
+    }
+
+    /// The faulty NIC that this one is, if it is one.
+    pub fn of(nic: &mut dyn Nic) -> Option<&mut Faulty> {
+        (nic as &mut dyn Any).downcast_mut()
+    }
+
+    /// The schedule, to be started, stopped, counted or replaced.
+    pub fn schedule(&mut self) -> &mut FaultSchedule {
+        &mut self.schedule
+    }
+
+    /// Whether something that has begun is not over: an interrupt held back, a storm, a cable that
+    /// is out.
+    pub fn is_busy(&self) -> bool {
+        !self.delayed.is_empty() || !self.storms.is_empty() || self.link_back.is_some()
+    }
+
+    /// Whether the device has vanished.
+    pub fn is_gone(&self) -> bool {
+        self.gone
+    }
+
+    /// Calls the NIC with interrupts that may go wrong.
+    fn with<R>(
+        &mut self,
+        host: &mut Host<'_>,
+        call: impl FnOnce(&mut dyn Nic, &mut Host<'_>) -> R,
+    ) -> R {
+        let Faulty { nic, schedule, delayed, .. } = self;
+        let mut line = FaultyLine { line: &mut *host.interrupts, now: host.now, schedule, delayed };
+        call(&mut **nic, &mut Host { now: host.now, memory: host.memory, interrupts: &mut line })
+    }
+
+    /// What begins by itself. Whether it did.
+    fn begin(&mut self, host: &mut Host<'_>, kind: FaultKind) -> bool {
+        match kind {
+            FaultKind::InterruptSpurious => return self.interrupt(host),
+            FaultKind::InterruptStorm { count, every } => {
+                self.storms.push(Storm { next: host.now, left: count, every });
+            }
+            FaultKind::LinkFlap { down_for } => {
+                self.link_back = Some(host.now + down_for);
+                self.with(host, |nic, host| nic.set_link(host, Link::Down));
+            }
+            FaultKind::DeviceGone => {
+                if std::mem::replace(&mut self.gone, true) {
+                    return false;
+                }
+                self.delayed.clear();
+                self.storms.clear();
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Sends an interrupt without a reason; `false` while the driver has not asked for messages.
+    fn interrupt(&mut self, host: &mut Host<'_>) -> bool {
+        let message = message(&mut *self.nic);
+        if let Some(message) = message {
+            host.interrupts.signal_any_time(Interrupt::Msi(message));
+        }
+        message.is_some()
+    }
+
+    /// Goes on with what has begun.
+    fn go_on(&mut self, host: &mut Host<'_>) {
+        while self.delayed.front().is_some_and(|(due, _)| *due <= host.now) {
+            if let Some((_, interrupt)) = self.delayed.pop_front() {
+                host.interrupts.signal_any_time(interrupt);
+            }
+        }
+        if self.link_back.is_some_and(|due| due <= host.now) {
+            self.link_back = None;
+            self.with(host, |nic, host| nic.set_link(host, PARTNER));
+        }
+        // One of each storm in a call, so that the target is served in between.
+        for at in 0..self.storms.len() {
+            if self.storms[at].next <= host.now {
+                self.interrupt(host);
+                let storm = &mut self.storms[at];
+                (storm.next, storm.left) = (storm.next + storm.every, storm.left - 1);
+            }
+        }
+        self.storms.retain(|storm| storm.left > 0);
+    }
+
+    /// A frame on which a fault strikes. The fault counts if it made a difference.
+    fn receive_struck(
+        &mut self,
+        host: &mut Host<'_>,
+        frame: Frame<'_>,
+        (place, kind): (usize, FaultKind),
+    ) -> RxOutcome {
+        let rx_fault = match kind {
+            FaultKind::DescriptorNeverCompleted => RxFault::NeverCompleted,
+            FaultKind::DescriptorCompletedLate { by } => RxFault::CompletedLate(by),
+            FaultKind::DescriptorError(error) => RxFault::Reported(error),
+            FaultKind::DescriptorLength { bytes } => RxFault::Length(bytes),
+            FaultKind::DmaError => {
+                let mut unreachable =
+                    Host { now: host.now, memory: &Unreachable, interrupts: &mut *host.interrupts };
+                let outcome = self.with(&mut unreachable, |nic, host| nic.receive(host, frame));
+                if outcome == RxOutcome::DmaError {
+                    self.schedule.struck(place, host.now);
+                }
+                return outcome;
+            }
+            other => {
+                if self.begin(host, other) {
+                    self.schedule.struck(place, host.now);
+                }
+                return self.receive_sound(host, frame);
+            }
+        };
+        let outcome = self.with(host, |nic, host| nic.receive_faulty(host, frame, rx_fault));
+        if outcome.is_on_ring() || outcome == RxOutcome::NotCompleted {
+            self.schedule.struck(place, host.now);
+        }
+        outcome
+    }
+
+    fn receive_sound(&mut self, host: &mut Host<'_>, frame: Frame<'_>) -> RxOutcome {
+        if self.gone {
+            return RxOutcome::NotReceiving;
+        }
+        self.with(host, |nic, host| nic.receive(host, frame))
+    }
+}
+
+impl PciFunction for Faulty {
+    fn config_read(&mut self, offset: u16, width: Width) -> u64 {
+        if self.gone { ALL_ONES & width.mask() } else { self.nic.config_read(offset, width) }
+    }
+
+    fn config_write(&mut self, host: &mut Host<'_>, offset: u16, width: Width, value: u64) {
+        if !self.gone {
+            self.with(host, |nic, host| nic.config_write(host, offset, width, value));
+        }
+    }
+
+    fn bar_read(&mut self, host: &mut Host<'_>, bar: u8, offset: u64, width: Width) -> u64 {
+        if self.gone {
+            return ALL_ONES & width.mask();
+        }
+        self.with(host, |nic, host| nic.bar_read(host, bar, offset, width))
+    }
+
+    fn bar_write(&mut self, host: &mut Host<'_>, bar: u8, offset: u64, width: Width, value: u64) {
+        if !self.gone {
+            self.with(host, |nic, host| nic.bar_write(host, bar, offset, width, value));
+        }
+    }
+
+    fn poll(&mut self, host: &mut Host<'_>) {
+        if self.gone {
+            return;
+        }
+        if let Some((place, kind)) = self.schedule.strikes(Occasion::Time, host.now)
+            && self.begin(host, kind)
+        {
+            self.schedule.struck(place, host.now);
+        }
+        self.go_on(host);
+        if !self.gone {
+            self.with(host, |nic, host| nic.poll(host));
+        }
+    }
+}
+
+impl Nic for Faulty {
+    fn info(&self) -> &'static ModelInfo {
+        self.nic.info()
+    }
+
+    fn receive(&mut self, host: &mut Host<'_>, frame: Frame<'_>) -> RxOutcome {
+        if self.gone {
+            return RxOutcome::NotReceiving;
+        }
+        match self.schedule.strikes(Occasion::Frame, host.now) {
+            None => self.receive_sound(host, frame),
+            Some(struck) => self.receive_struck(host, frame, struck),
+        }
+    }
+
+    /// Damaged by somebody else, and not by us, too.
+    fn receive_faulty(
+        &mut self,
+        host: &mut Host<'_>,
+        frame: Frame<'_>,
+        fault: RxFault,
+    ) -> RxOutcome {
+        if self.gone {
+            return RxOutcome::NotReceiving;
+        }
+        self.with(host, |nic, host| nic.receive_faulty(host, frame, fault))
+    }
+
+    fn set_link(&mut self, host: &mut Host<'_>, link: Link) {
+        self.with(host, |nic, host| nic.set_link(host, link));
+    }
+
+    fn rx_progress(&mut self, host: &mut Host<'_>, limit: usize) -> RxCounters {
+        self.nic.rx_progress(host, limit)
+    }
+
+    fn rx_free(&mut self, host: &mut Host<'_>, limit: usize) -> usize {
+        self.nic.rx_free(host, limit)
+    }
+
+    fn receiving(&self) -> bool {
+        !self.gone && self.nic.receiving()
+    }
+
+    fn mac_address(&self) -> [u8; 6] {
+        self.nic.mac_address()
+    }
+
+    fn probe(&mut self) -> &mut Probe {
+        self.nic.probe()
+    }
+
+    fn counters(&self) -> FunctionCounters {
+        self.nic.counters()
+    }
+
+    fn power_on(&mut self, host: &mut Host<'_>) {
+        self.delayed.clear();
+        self.storms.clear();
+        self.nic.power_on(host);
+    }
+
+    fn wire(&mut self) -> &mut dyn Wire {
+        self.nic.wire()
+    }
+}
+
+/// Interrupts on their way to the target.
+struct FaultyLine<'a> {
+    line: &'a mut dyn IntrLine,
+    now: Time,
+    schedule: &'a mut FaultSchedule,
+    delayed: &'a mut VecDeque<(Time, Interrupt)>,
+}
+
+impl IntrLine for FaultyLine<'_> {
+    fn signal(&mut self, interrupt: Interrupt) {
+        let struck = match interrupt {
+            Interrupt::Msi(_) => self.schedule.strikes(Occasion::Interrupt, self.now),
+            Interrupt::Intx(_) => None,
+        };
+        let Some((place, kind)) = struck else { return self.line.signal(interrupt) };
+        self.schedule.struck(place, self.now);
+        match kind {
+            FaultKind::InterruptDropped => {}
+            FaultKind::InterruptDelayed { by } => {
+                let due = self.now + by;
+                let behind = self.delayed.partition_point(|(other, _)| *other <= due);
+                self.delayed.insert(behind, (due, interrupt));
+            }
+            _ => {
+                self.line.signal(interrupt);
+                self.line.signal_any_time(interrupt);
+            }
+        }
+    }
+
+    fn signal_any_time(&mut self, interrupt: Interrupt) {
+        self.line.signal_any_time(interrupt);
+    }
+}
+
+/// Memory that answers nobody.
+struct Unreachable;
+
+impl DmaMemory for Unreachable {
+    fn read(&self, address: u64, into: &mut [u8]) -> Result<(), DmaError> {
+        Err(DmaError::NotShared { address, len: into.len() })
+    }
+
+    fn write(&self, address: u64, from: &[u8]) -> Result<(), DmaError> {
+        Err(DmaError::NotShared { address, len: from.len() })
+    }
+
+    fn load_u32(&self, address: u64) -> Result<u32, DmaError> {
+        Err(DmaError::NotShared { address, len: 4 })
+    }
+
+    fn store_u32(&self, address: u64, _: u32) -> Result<(), DmaError> {
+        Err(DmaError::NotShared { address, len: 4 })
+    }
+}
+
+/// The message that the driver's system has asked for, as its configuration space says it (PCI 3.0,
+/// 6.8.1); `None` if it has not.
+fn message(nic: &mut dyn Nic) -> Option<MsiMessage> {
+    const CAPABILITIES: u16 = 0x34;
+    const MSI: u64 = 0x05;
+    const ENABLED: u64 = 1;
+    const WIDE: u64 = 1 << 7;
+    const MOST: usize = 48;
+    let mut at = nic.config_read(CAPABILITIES, Width::B1) as u16 & 0xfc;
+    for _ in 0..MOST {
+        if at == 0 {
+            return None;
+        }
+        if nic.config_read(at, Width::B1) != MSI {
+            at = nic.config_read(at + 1, Width::B1) as u16 & 0xfc;
+            continue;
+        }
+        let control = nic.config_read(at + 2, Width::B2);
+        let low = nic.config_read(at + 4, Width::B4);
+        let (high, data) = match control & WIDE {
+            0 => (0, nic.config_read(at + 8, Width::B2)),
+            _ => (nic.config_read(at + 8, Width::B4), nic.config_read(at + 12, Width::B2)),
+        };
+        let message = MsiMessage { address: high << 32 | low, data: data as u32 };
+        return (control & ENABLED != 0).then_some(message);
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests;
