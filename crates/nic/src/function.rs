@@ -1,5 +1,7 @@
 //! A PCI function made of a model.
 
+use std::any::Any;
+
 use warikomi_clock::EventQueue;
 use warikomi_pci::{Command, ConfigSpace, Host, InterruptState, MsiState, PciFunction, Width};
 
@@ -25,7 +27,9 @@ pub struct FunctionCounters {
 }
 
 /// A NIC as the experiments see it: a PCI function that takes frames.
-pub trait Nic: PciFunction {
+///
+/// One that wraps another is recognised by its type ([`Any`]) when it is taken away again.
+pub trait Nic: PciFunction + Any {
     /// The model's description.
     fn info(&self) -> &'static ModelInfo;
 
