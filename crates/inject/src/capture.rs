@@ -215,25 +215,13 @@ fn picoseconds(ticks: u128, options: &[InterfaceDescriptionOption<'_>]) -> Optio
     Some(ticks.checked_mul(PICOSECONDS)? / per_second)
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Collected {
     schedule: Schedule,
     counts: CaptureCounts,
     first_ps: Option<u128>,
     last_ps: u128,
     frame: Vec<u8>,
-}
-
-impl Default for Collected {
-    fn default() -> Self {
-        Collected {
-            schedule: Schedule::new(),
-            counts: CaptureCounts::default(),
-            first_ps: None,
-            last_ps: 0,
-            frame: Vec::new(),
-        }
-    }
 }
 
 impl Collected {

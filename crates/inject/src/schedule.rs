@@ -4,7 +4,7 @@ use warikomi_clock::{Span, Time};
 use warikomi_nic::{Frame, MAX_FRAME_BYTES, MIN_FRAME_BYTES, fcs};
 
 use crate::frame::{SEQUENCE_BYTES, SEQUENCE_OFFSET};
-use crate::{HEADER_BYTES, MAX_COUNT, MAX_DURATION, PAYLOAD_MAGIC, PAYLOAD_OFFSET, Source};
+use crate::{MAX_COUNT, MAX_DURATION, PAYLOAD_MAGIC, PAYLOAD_OFFSET, Source};
 
 /// The most bytes of frames that a schedule holds.
 const MAX_BYTES: usize = 2 << 30;
@@ -46,7 +46,7 @@ pub struct Arriving {
 ///
 /// Frames that differ in their sequence number only share their bytes, so a run of 100,000 packets
 /// of 16 KB takes 4 MB.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Schedule {
     bases: Vec<Vec<u8>>,
     bytes: usize,
@@ -57,10 +57,23 @@ pub struct Schedule {
     next: usize,
 }
 
+impl Default for Schedule {
+    fn default() -> Self {
+        Schedule::new()
+    }
+}
+
 impl Schedule {
     /// A schedule without arrivals.
     pub fn new() -> Schedule {
-        Schedule { packets_per_deadline: 1, ..Schedule::default() }
+        Schedule {
+            bases: Vec::new(),
+            bytes: 0,
+            arrivals: Vec::new(),
+            packets_per_deadline: 1,
+            start: Time::ZERO,
+            next: 0,
+        }
     }
 
     /// Adds bytes that arrivals can name: a frame without check sequence, of
@@ -151,14 +164,21 @@ impl Schedule {
         let ours = |base: &Vec<u8>| base[PAYLOAD_OFFSET..PAYLOAD_OFFSET + 8] == head;
         self.bases.iter().all(ours)
             && self.arrivals.iter().enumerate().all(|(at, arrival)| {
-                let number = arrival.number.unwrap_or_else(|| {
-                    let place = SEQUENCE_OFFSET..PAYLOAD_OFFSET + HEADER_BYTES;
-                    self.bases[arrival.base as usize][place]
-                        .try_into()
-                        .map_or(u64::MAX, u64::from_le_bytes)
-                });
-                number == at as u64
+                let base = &self.bases[arrival.base as usize];
+                arrival.number.or_else(|| Schedule::number_in(base)) == Some(at as u64)
             })
+    }
+
+    /// What stands in a frame where frames of our own have their sequence number; `None` of one that
+    /// is shorter than that.
+    pub fn number_in(frame: &[u8]) -> Option<u64> {
+        let digits = frame.get(SEQUENCE_OFFSET..SEQUENCE_OFFSET + SEQUENCE_BYTES)?;
+        digits.try_into().ok().map(u64::from_le_bytes)
+    }
+
+    /// The length of each frame in bytes, without check sequence.
+    pub fn sizes_bytes(&self) -> impl Iterator<Item = u64> + '_ {
+        self.arrivals.iter().map(|at| self.bases[at.base as usize].len() as u64)
     }
 
     /// The arrivals, in order.
@@ -173,7 +193,7 @@ impl Schedule {
 
     /// Bytes of all frames together, without check sequences.
     pub fn total_bytes(&self) -> u64 {
-        self.arrivals.iter().map(|at| self.bases[at.base as usize].len() as u64).sum()
+        self.sizes_bytes().sum()
     }
 
     /// The longest frame in bytes, without check sequence.

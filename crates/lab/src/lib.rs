@@ -3,7 +3,10 @@
 
 pub mod bench;
 pub mod doctor;
+pub mod export;
 pub mod inject;
+pub mod record;
+pub mod replay;
 mod session;
 
 pub use session::{GuestSettings, Session, SessionError, SessionOptions, bring_up};

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use warikomi_clock::Time;
 use warikomi_nic::{MAX_FRAME_BYTES, MIN_FRAME_BYTES};
 
-use super::event::{self, Event, FrameBytes, Happening, Kind};
+use super::event::{self, Event, FrameBytes, Kind};
 use super::file::Header;
 use super::tape::unzigzag;
 use super::{
@@ -270,9 +270,9 @@ pub struct Frames {
 
 impl Frames {
     /// The bytes of a frame, without check sequence. Must be given every frame of a trace in order.
-    pub fn bytes(&mut self, frame: FrameBytes) -> &[u8] {
+    pub fn bytes(&mut self, frame: &FrameBytes) -> &[u8] {
         match frame {
-            FrameBytes::Whole(bytes) => self.last = bytes,
+            FrameBytes::Whole(bytes) => self.last.clone_from(bytes),
             FrameBytes::Numbered(number) => {
                 let place = crate::frame::SEQUENCE_OFFSET;
                 let end = place + crate::frame::SEQUENCE_BYTES;
@@ -306,26 +306,4 @@ fn take(got: usize, wanted: usize, offset: &mut u64) -> Result<(), TraceError> {
 
 fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
-}
-
-/// So that a caller need not look at the happening twice.
-impl Happening {
-    /// The name of its kind, for people.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Happening::Read(..) => "read",
-            Happening::Write(..) => "write",
-            Happening::Interrupt(_) => "interrupt",
-            Happening::DmaRead { .. } => "DMA read",
-            Happening::DmaWrite { .. } => "DMA write",
-            Happening::DmaLoad { .. } => "DMA load",
-            Happening::DmaStore { .. } => "DMA store",
-            Happening::DmaFailed { .. } => "DMA failed",
-            Happening::Arrived { .. } => "frame",
-            Happening::Damaged(_) => "damaged frame",
-            Happening::Placed(_) => "outcome",
-            Happening::Link(_) => "link",
-            Happening::PowerOn => "power on",
-        }
-    }
 }

@@ -1,12 +1,15 @@
 //! The loop that injects, and what comes before and after it.
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use warikomi_clock::{Span, Time};
 use warikomi_guest::answers::ReceiveTotals;
 use warikomi_guest::commands::{Counters, ReceiveRuns, ReceiveStart, ReceiveStatus, ReceiveStop};
+use warikomi_inject::trace::Recorded;
 use warikomi_inject::{
-    Addresses, HEADER_BYTES, Injector, Lateness, PAYLOAD_OFFSET, Plan, Receiver, Step, UDP_PORT,
+    Addresses, HEADER_BYTES, Injector, Lateness, PAYLOAD_OFFSET, Plan, PlanError, Receiver, Source,
+    Step, UDP_PORT,
 };
 use warikomi_measure::{Delivery, Machine};
 use warikomi_nic::RxCounters;
@@ -14,7 +17,7 @@ use warikomi_target::kernel::KernelTarget;
 use warikomi_target::{Target, TargetCounters, TargetError};
 
 use super::records::Records;
-use super::{Application, DRAIN_TIMEOUT, InjectError, Progress};
+use super::{Application, DRAIN_TIMEOUT, InjectError, Order, Progress};
 use crate::Session;
 
 /// Housekeeping takes a few microseconds; it is done when nothing is due for this long, ...
@@ -60,13 +63,15 @@ pub(super) struct Finished {
     pub(super) received: ReceiveTotals,
 }
 
-pub(super) fn carry_out(
+/// Carries `order` out; `source` makes what is injected, for the NIC's addresses and the time of the
+/// first deadline.
+pub(super) fn carry_out<S: Source>(
     session: &mut Session,
-    plan: &Plan,
-    application: Application,
-    run_id: u32,
+    order: &Order<'_>,
+    source: impl FnOnce(&Addresses, Time) -> Result<S, PlanError>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Finished, InjectError> {
+    let Order { plan, application, run_id, tape } = *order;
     let target = &mut session.target;
     let addresses = Addresses::to_guest(target.nic().0.mac_address());
     let listened = plan.receiver == Receiver::Application;
@@ -86,9 +91,16 @@ pub(super) fn carry_out(
     let mut records = Records::new(plan, base);
     target.nic().0.probe().restart(Records::interrupts_to_keep(plan));
     let start = target.clock().now() + LEAD;
-    let mut injector = Injector::new(plan, &addresses, run_id, start)?;
-    spin(target, &mut injector, &mut records, progress)?;
-    let end = drain(target, &mut records)?;
+    let mut injector = Injector::of(source(&addresses, start)?);
+    if let Some(tape) = tape {
+        target.change_nic(|nic| Recorded::around(nic, Rc::clone(tape)));
+    }
+    let done = spin(target, &mut injector, &mut records, progress)
+        .and_then(|()| drain(target, &mut records));
+    if tape.is_some() {
+        target.change_nic(Recorded::removed);
+    }
+    let end = done?;
     let (raised, handled) = take_interrupts(target, &mut records);
     let sent = target.counters().since(&sent_before);
     let machine = session.machine_now();
@@ -117,7 +129,7 @@ pub(super) fn carry_out(
 /// Serves the driver and injects until the plan is carried out.
 fn spin(
     target: &mut KernelTarget,
-    injector: &mut Injector,
+    injector: &mut Injector<impl Source>,
     records: &mut Records,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(), TargetError> {

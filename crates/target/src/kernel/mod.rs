@@ -27,7 +27,9 @@ use std::time::{Duration, Instant};
 
 use warikomi_clock::TscClock;
 use warikomi_guest::{Command, Envelope, Outcome, Ready, Request};
-use warikomi_nic::Nic;
+use warikomi_nic::rtl8168::Rtl8168;
+use warikomi_nic::wire::CountedSink;
+use warikomi_nic::{Nic, NicFunction};
 use warikomi_pci::{Host, IntrLine, SharedMemory};
 
 use self::agent::AgentLine;
@@ -180,6 +182,14 @@ impl KernelTarget {
     /// The memory that the kernel shares; `None` while its device is not set up.
     pub fn shared_memory(&self) -> Option<&SharedMemory> {
         self.port.as_ref().map(|port| &port.memory)
+    }
+
+    /// Puts something around the NIC, or takes it away again, between two accesses of the driver.
+    pub fn change_nic(&mut self, change: impl FnOnce(Box<dyn Nic>) -> Box<dyn Nic>) {
+        // Another card keeps the slot meanwhile; nobody sees it.
+        let other = Box::new(NicFunction::new(Rtl8168::new(), Box::new(CountedSink::new())));
+        let nic = std::mem::replace(&mut self.nic, other);
+        self.nic = change(nic);
     }
 
     /// Whether both sides run on one core, so that a loop that waits must let the other run.
