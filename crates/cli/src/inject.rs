@@ -1,6 +1,6 @@
 //! `warikomi inject`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,7 +11,7 @@ use warikomi_inject::{Arrival, FrameBytes, LineRate, Plan, Receiver};
 use warikomi_lab::inject::{Application, Injected, Progress, inject};
 use warikomi_lab::{GuestSettings, Session, SessionOptions};
 use warikomi_measure::RunDirectory;
-use warikomi_nic::wire::WireKind;
+use warikomi_nic::wire::{Wire, WireKind};
 use warikomi_report::terminal;
 use warikomi_target::Interrupted;
 
@@ -129,68 +129,116 @@ impl PlanArguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<ExitCode> {
+    let inject = |session: &mut Session, plan: &Plan, application, run_id, show: Show<'_>| {
+        Ok((inject(session, plan, application, run_id, show)?, ()))
+    };
+    carry_out(arguments, interrupted, inject, |_, ()| Ok(()))
+}
+
+/// Who is told how far an experiment has come.
+pub(crate) type Show<'a> = &'a mut dyn FnMut(Progress);
+
+/// Brings a session up, has `experiment` inject, prints what came of it and keeps it; `more` may add
+/// to the run's directory.
+pub(crate) fn carry_out<T>(
+    arguments: &Arguments,
+    interrupted: &Interrupted,
+    experiment: impl FnOnce(&mut Session, &Plan, Application, u32, Show<'_>) -> Result<(Injected, T)>,
+    more: impl FnOnce(&RunDirectory, T) -> Result<()>,
+) -> Result<ExitCode> {
     let plan = arguments.plan.plan()?;
     let mut prepared = arguments.target.prepare()?;
     let wire = arguments.wire.build().context("cannot set up the wire")?;
-    defer_nothing_when_paced(&mut prepared.options, &plan);
-
-    let waiting = Cleared(output::waiting());
-    let mut session = Session::start(&prepared.options, wire, interrupted, &mut |what| {
-        waiting.0.set_message(what.to_owned());
-        waiting.0.tick();
-    })?;
-    drop(waiting);
+    if plan.spacing() > Span::ZERO {
+        defer_nothing(&mut prepared.options);
+    }
+    let mut session = bring_up(&prepared.options, wire, interrupted)?;
     let application = Application { socket_buffer_bytes: arguments.socket_buffer };
-    let injected = with_bar(&mut session, &plan, application)?;
+    // Different in every run, so that a packet of an earlier one is not taken for one of this.
+    let run_id = read_tsc() as u32;
+    let (injected, rest) = with_bar(plan.duration(), plan.count, |show| {
+        experiment(&mut session, &plan, application, run_id, show)
+    })?;
     session.stop()?;
 
     // First to the user: a disk may be full.
-    if arguments.json {
+    print(&injected, arguments.json);
+    let directory = new_directory(&arguments.runs, &injected)?;
+    directory.write_plan(&plan.to_toml()?)?;
+    more(&directory, rest)?;
+    keep(&directory, &injected)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Arguments {
+    /// What the NIC is cabled to.
+    pub(crate) fn wire(&self) -> &WireKind {
+        &self.wire
+    }
+}
+
+/// Starts the kernel and brings the driver up, and says what is being waited for.
+pub(crate) fn bring_up(
+    options: &SessionOptions,
+    wire: Box<dyn Wire>,
+    interrupted: &Interrupted,
+) -> Result<Session> {
+    let waiting = Cleared(output::waiting());
+    Ok(Session::start(options, wire, interrupted, &mut |what| {
+        waiting.0.set_message(what.to_owned());
+        waiting.0.tick();
+    })?)
+}
+
+/// The result, for people or for programs.
+pub(crate) fn print(injected: &Injected, json: bool) {
+    if json {
         print!("{}", injected.result.to_json());
     } else {
         print!("{}", terminal::inject(&injected.result, output::style()));
     }
-    let directory = save(&arguments.runs, &plan, &injected)?;
-    eprintln!("kept in {}", directory.path().display());
-    injected.check()?;
-    Ok(ExitCode::SUCCESS)
 }
 
-/// Newer drivers let NAPI poll on with the interrupt off, so that many packets share an interrupt:
-/// right for throughput, wrong where intervals are looked at.
-fn defer_nothing_when_paced(options: &mut SessionOptions, plan: &Plan) {
-    if plan.spacing() > Span::ZERO {
-        let GuestSettings { napi_defer_hard_irqs, gro_flush_timeout_ns, .. } =
-            &mut options.settings;
-        napi_defer_hard_irqs.get_or_insert(0);
-        gro_flush_timeout_ns.get_or_insert(0);
-    }
-}
-
-fn with_bar(session: &mut Session, plan: &Plan, application: Application) -> Result<Injected> {
-    const WORTH_A_BAR: Span = Span::from_ms(2_000);
-    const MANY: u64 = 1_000_000;
-    let bar = output::bar("{bar:32} {percent:>3}% {human_pos} of {human_len} packets, {eta} left");
-    let bar = Cleared(bar);
-    let long = plan.duration() > WORTH_A_BAR || plan.count > MANY;
-    let mut show = |progress: Progress| {
-        if long {
-            bar.0.set_length(progress.total);
-            bar.0.set_position(progress.done);
-        }
-    };
-    // Different in every run, so that a packet of an earlier one is not taken for one of this.
-    let run_id = read_tsc() as u32;
-    Ok(inject(session, plan, application, run_id, &mut show)?)
-}
-
-fn save(runs: &std::path::Path, plan: &Plan, injected: &Injected) -> Result<RunDirectory> {
+/// A directory for a run of this experiment.
+pub(crate) fn new_directory(runs: &Path, injected: &Injected) -> Result<RunDirectory> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
-    let directory = RunDirectory::create(runs, now, "inject")?;
-    directory.write_plan(&plan.to_toml()?)?;
+    Ok(RunDirectory::create(runs, now, &injected.result.experiment)?)
+}
+
+/// Keeps samples and result, and insists that every packet is accounted for.
+pub(crate) fn keep(directory: &RunDirectory, injected: &Injected) -> Result<()> {
     if injected.ledger.is_detailed() {
         directory.write_samples(injected.start, injected.ledger.rows())?;
     }
     directory.write_result(&injected.result)?;
-    Ok(directory)
+    eprintln!("kept in {}", directory.path().display());
+    injected.check()?;
+    Ok(())
+}
+
+/// Newer drivers let NAPI poll on with the interrupt off, so that many packets share an interrupt:
+/// right for throughput, wrong where intervals are looked at.
+pub(crate) fn defer_nothing(options: &mut SessionOptions) {
+    let GuestSettings { napi_defer_hard_irqs, gro_flush_timeout_ns, .. } = &mut options.settings;
+    napi_defer_hard_irqs.get_or_insert(0);
+    gro_flush_timeout_ns.get_or_insert(0);
+}
+
+/// Shows a bar while `work` is done, if it is worth one.
+pub(crate) fn with_bar<T>(
+    duration: Span,
+    count: u64,
+    work: impl FnOnce(Show<'_>) -> Result<T>,
+) -> Result<T> {
+    const WORTH_A_BAR: Span = Span::from_ms(2_000);
+    const MANY: u64 = 1_000_000;
+    let bar = output::bar("{bar:32} {percent:>3}% {human_pos} of {human_len} packets, {eta} left");
+    let bar = Cleared(bar);
+    let long = duration > WORTH_A_BAR || count > MANY;
+    work(&mut |progress: Progress| {
+        if long {
+            bar.0.set_length(progress.total);
+            bar.0.set_position(progress.done);
+        }
+    })
 }

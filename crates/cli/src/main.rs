@@ -2,9 +2,12 @@
 
 mod bench;
 mod doctor;
+mod export;
 mod inject;
 mod kernel;
 mod output;
+mod record;
+mod replay;
 mod target;
 
 use std::process::ExitCode;
@@ -13,6 +16,7 @@ use clap::{Parser, Subcommand};
 use warikomi_kernel::KernelError;
 use warikomi_lab::SessionError;
 use warikomi_lab::inject::InjectError;
+use warikomi_lab::replay::ReplayError;
 use warikomi_target::{Interrupted, TargetError};
 
 /// A NIC laboratory without the NIC.
@@ -32,6 +36,9 @@ Examples:
       Make the kernel that the driver runs in; once.
   warikomi inject --driver r8169 --size 1500 --interval 38us --count 1000
       1,000 frames, one every 38 µs, and what became of each.
+  warikomi record --interval 20us --count 10000
+  warikomi replay runs/RUN/trace.wkt --kernel-version 6.1
+      Record a run, and give the same packets at the same times to another kernel.
   warikomi doctor
       Is this machine fit for measuring, and if not, what to do?";
 
@@ -39,6 +46,12 @@ Examples:
 enum Command {
     /// Inject packets into a driver at exact times, and account for each
     Inject(inject::Arguments),
+    /// Inject, and record all that happens at the device's edge
+    Record(record::Arguments),
+    /// Inject what was recorded, or real traffic from a pcap or pcapng file
+    Replay(replay::Arguments),
+    /// Turn a trace into a file for Wireshark or for a timeline viewer
+    Export(export::Arguments),
     /// Make and list the kernels that drivers run in
     #[command(subcommand)]
     Kernel(kernel::Command),
@@ -61,6 +74,9 @@ fn main() -> ExitCode {
     let _ = nix::sys::prctl::set_child_subreaper(true);
     let done = match arguments.command {
         Command::Inject(arguments) => inject::run(&arguments, &interrupted),
+        Command::Record(arguments) => record::run(&arguments, &interrupted),
+        Command::Replay(arguments) => replay::run(&arguments, &interrupted),
+        Command::Export(arguments) => export::run(&arguments),
         Command::Kernel(command) => kernel::run(&command, &interrupted),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments, &interrupted),
@@ -81,6 +97,9 @@ fn fail(error: &anyhow::Error) -> ExitCode {
 /// chain, so each of them is looked into.
 fn by_the_user(error: &(dyn std::error::Error + 'static)) -> bool {
     let target = |error: &TargetError| matches!(error, TargetError::Interrupted);
+    if let Some(ReplayError::Inject(error)) = error.downcast_ref() {
+        return by_the_user(error);
+    }
     match (error.downcast_ref(), error.downcast_ref()) {
         (Some(SessionError::Target(error)), _) | (_, Some(InjectError::Target(error))) => {
             target(error)

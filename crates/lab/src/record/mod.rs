@@ -20,12 +20,18 @@ pub(crate) use accuracy::interval_error;
 pub struct Recording {
     /// The run itself.
     pub injected: Injected,
+    /// What happened at the device's edge.
+    pub trace: Trace,
+}
+
+/// A trace that can be written.
+pub struct Trace {
     header: Header,
     tape: Rc<Tape>,
 }
 
-impl Recording {
-    /// Writes the trace.
+impl Trace {
+    /// Writes it, as a [`Reader`](warikomi_inject::trace::Reader) reads it.
     pub fn write_to(&self, to: &mut dyn Write) -> io::Result<()> {
         self.tape.write_to(&self.header, to)
     }
@@ -48,7 +54,7 @@ pub fn record(
     "record".clone_into(&mut injected.result.experiment);
     let header = header(session, run_id, wire, Some(plan.clone()));
     describe(&mut injected, &tape);
-    Ok(Recording { injected, header, tape })
+    Ok(Recording { injected, trace: Trace { header, tape } })
 }
 
 pub(crate) fn header(
