@@ -7,5 +7,6 @@
 mod bring;
 mod device;
 mod receive;
+mod replay;
 mod transmit;
 mod trouble;
