@@ -86,8 +86,7 @@ pub(crate) fn write_export(
 ) -> Result<u64> {
     let name = || trace.display().to_string();
     let from = File::open(trace).with_context(name)?;
-    let mut reader =
-        Some(Reader::new(BufReader::with_capacity(1 << 20, from)).with_context(name)?);
+    let mut reader = Some(Reader::new(BufReader::with_capacity(1 << 20, from)).with_context(name)?);
     let (mut written, mut bad_trace) = (0, None);
     let kept = file(&mut |to| {
         let Some(reader) = reader.take() else { return Ok(()) };

@@ -210,8 +210,11 @@ fn picoseconds(ticks: u128, options: &[InterfaceDescriptionOption<'_>]) -> Optio
     });
     let resolution = resolution.unwrap_or(6);
     let exponent = u32::from(resolution & 0x7f);
-    let per_second =
-        if resolution & 0x80 == 0 { 10u128.checked_pow(exponent)? } else { 1u128.checked_shl(exponent)? };
+    let per_second = if resolution & 0x80 == 0 {
+        10u128.checked_pow(exponent)?
+    } else {
+        1u128.checked_shl(exponent)?
+    };
     Some(ticks.checked_mul(PICOSECONDS)? / per_second)
 }
 

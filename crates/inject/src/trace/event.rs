@@ -225,12 +225,8 @@ pub(super) fn happening(kind: Kind, a: u64, b: u64, whole: Option<Vec<u8>>) -> O
         Kind::DmaLoad => Some(Happening::DmaLoad { address: a, value: word? }),
         Kind::DmaStore => Some(Happening::DmaStore { address: a, value: word? }),
         Kind::DmaFailed => Some(Happening::DmaFailed { address: a, len: b }),
-        Kind::Whole => {
-            Some(Happening::Arrived { frame: FrameBytes::Whole(whole?), fcs: word? })
-        }
-        Kind::Numbered => {
-            Some(Happening::Arrived { frame: FrameBytes::Numbered(a), fcs: word? })
-        }
+        Kind::Whole => Some(Happening::Arrived { frame: FrameBytes::Whole(whole?), fcs: word? }),
+        Kind::Numbered => Some(Happening::Arrived { frame: FrameBytes::Numbered(a), fcs: word? }),
         Kind::Damaged => match a {
             0 => without_b(Happening::Damaged(RxFault::Crc)),
             1 => without_b(Happening::Damaged(RxFault::Alignment)),

@@ -184,7 +184,8 @@ impl<R: Read> Reader<R> {
     }
 
     fn finish(&mut self) -> Result<(), TraceError> {
-        let number = |at| u64::from(word(&self.block, at)) | u64::from(word(&self.block, at + 4)) << 32;
+        let number =
+            |at| u64::from(word(&self.block, at)) | u64::from(word(&self.block, at + 4)) << 32;
         let summary = Summary { events: number(0), dropped: number(8) };
         if summary.events != self.events || self.left != 0 {
             return Err(self.senseless("the number of events is another"));
@@ -212,7 +213,8 @@ impl<R: Read> Reader<R> {
             return None;
         }
         let kind = Kind::from_number((head & 0x1f) as u8)?;
-        let [time, mut a, b] = [self.number(head >> 5)?, self.number(head >> 8)?, self.number(head >> 11)?];
+        let [time, mut a, b] =
+            [self.number(head >> 5)?, self.number(head >> 8)?, self.number(head >> 11)?];
         self.last_time = self.last_time.wrapping_add(unzigzag(time));
         if kind.is_relative() {
             let last = &mut self.last[kind as usize];

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use warikomi_clock::Time;
 use warikomi_nic::wire::CountedSink;
 use warikomi_nic::{Frame, Link, RxFault, RxOutcome};
-use warikomi_pci::{Host, Interrupt, IntrLine, MsiMessage, PciFunction, SharedMemory, Width};
+use warikomi_pci::{Host, Interrupt, IntrLine, MsiMessage, SharedMemory, Width};
 
 use super::event::{Kind, outcome_number};
 use super::*;
@@ -200,7 +200,10 @@ fn every_truncation_is_refused_at_the_byte_that_is_missing() {
     assert!(read(&whole).is_ok());
     for len in 0..whole.len() {
         let error = read(&whole[..len]).unwrap_err();
-        assert!(matches!(error, TraceError::Truncated { offset } if offset == len as u64), "{error}");
+        assert!(
+            matches!(error, TraceError::Truncated { offset } if offset == len as u64),
+            "{error}"
+        );
     }
     let longer = [&whole[..], &[0]].concat();
     let error = read(&longer).unwrap_err();
@@ -218,7 +221,10 @@ fn every_flipped_byte_is_refused_not_behind_it() {
             let place = offset(&error) as usize;
             assert!(place <= at && at - place < BLOCK_HEADER_BYTES + BLOCK_BYTES, "{at}: {error}");
             if at < MAGIC.len() {
-                assert!(matches!(error, TraceError::Foreign { .. }) && place == at, "{at}: {error}");
+                assert!(
+                    matches!(error, TraceError::Foreign { .. }) && place == at,
+                    "{at}: {error}"
+                );
             }
         }
     }

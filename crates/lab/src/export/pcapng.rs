@@ -23,10 +23,7 @@ const INBOUND: u32 = 1;
 
 /// Times count from the clock's epoch, so an export starts early in 1970. A frame that did not get onto
 /// the ring has a comment that says why.
-pub(super) fn write<R: Read>(
-    mut trace: Reader<R>,
-    to: &mut dyn Write,
-) -> Result<u64, ExportError> {
+pub(super) fn write<R: Read>(mut trace: Reader<R>, to: &mut dyn Write) -> Result<u64, ExportError> {
     let mut file = PcapNgWriter::new(to).map_err(failed)?;
     let header = trace.header();
     let name = format!("{} on {}", header.driver, header.model);

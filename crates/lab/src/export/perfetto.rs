@@ -41,10 +41,7 @@ struct Timeline<'a> {
 }
 
 /// Times count from the first event.
-pub(super) fn write<R: Read>(
-    mut trace: Reader<R>,
-    to: &mut dyn Write,
-) -> Result<u64, ExportError> {
+pub(super) fn write<R: Read>(mut trace: Reader<R>, to: &mut dyn Write) -> Result<u64, ExportError> {
     let header = trace.header().clone();
     let first = trace.next_event()?;
     let model = warikomi_nic::MODELS.iter().find(|info| info.name == header.model).copied();
@@ -78,7 +75,8 @@ impl Timeline<'_> {
         self.to.write_all(process.to_string().as_bytes())?;
         for (index, name) in TRACKS.iter().enumerate() {
             let (tid, name) = (index + 1, json!({"name": name}));
-            let track = json!({"name": "thread_name", "ph": "M", "pid": 1, "tid": tid, "args": name});
+            let track =
+                json!({"name": "thread_name", "ph": "M", "pid": 1, "tid": tid, "args": name});
             write!(self.to, ",\n{track}")?;
         }
         Ok(())
@@ -162,8 +160,7 @@ impl Timeline<'_> {
     }
 
     fn word(&mut self, how: &str, address: u64, value: u32, at: Time) -> io::Result<()> {
-        let about =
-            json!({"address": format!("{address:#x}"), "value": format!("{value:#x}")});
+        let about = json!({"address": format!("{address:#x}"), "value": format!("{value:#x}")});
         self.instant(how, Track::Dma, at, about)
     }
 

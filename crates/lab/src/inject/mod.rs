@@ -103,9 +103,8 @@ pub(crate) fn inject_plan(
     order: &Order<'_>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Injected, InjectError> {
-    let planned = |addresses: &Addresses, start| {
-        Planned::new(order.plan, addresses, order.run_id, start)
-    };
+    let planned =
+        |addresses: &Addresses, start| Planned::new(order.plan, addresses, order.run_id, start);
     inject_from(session, order, planned, progress)
 }
 

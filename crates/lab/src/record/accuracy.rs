@@ -41,7 +41,8 @@ mod tests {
     #[test]
     fn an_error_is_that_of_an_interval_and_not_of_a_time() {
         let mut ledger = Ledger::new(4);
-        for (sequence, planned, injected) in [(0, 0, 50), (1, 100, 150), (2, 200, 260), (3, 200, 300)]
+        for (sequence, planned, injected) in
+            [(0, 0, 50), (1, 100, 150), (2, 200, 260), (3, 200, 300)]
         {
             ledger.injected(&Packet {
                 sequence,

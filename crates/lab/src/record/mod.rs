@@ -6,8 +6,8 @@ use std::io::{self, Write};
 use std::rc::Rc;
 
 use serde_json::{Map, Value};
-use warikomi_inject::trace::{Header, Tape};
 use warikomi_inject::Plan;
+use warikomi_inject::trace::{Header, Tape};
 use warikomi_measure::{RunResult, Warning};
 use warikomi_nic::wire::WireKind;
 use warikomi_target::Target;

@@ -64,7 +64,11 @@ pub struct Difference {
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "after {} packets: {}", self.packet, self.what)?;
-        if self.before.is_empty() { Ok(()) } else { write!(f, "; before: {}", self.before.join(", ")) }
+        if self.before.is_empty() {
+            Ok(())
+        } else {
+            write!(f, "; before: {}", self.before.join(", "))
+        }
     }
 }
 

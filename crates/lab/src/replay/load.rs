@@ -130,7 +130,9 @@ fn from_trace(file: File) -> Result<Loaded, ReplayError> {
     let dropped = reader.summary().unwrap_or_default().dropped;
     if dropped > 0 {
         remarks.push(Warning {
-            what: format!("the trace was full before its run was over: {dropped} events are missing"),
+            what: format!(
+                "the trace was full before its run was over: {dropped} events are missing"
+            ),
             mend: "take this as a replay of the part that it has".into(),
         });
     }

@@ -10,8 +10,8 @@ mod load;
 use std::rc::Rc;
 
 use warikomi_clock::Span;
-use warikomi_inject::trace::{Header, Reader, Tape, TraceError};
 use warikomi_inject::capture::CaptureError;
+use warikomi_inject::trace::{Header, Reader, Tape, TraceError};
 use warikomi_inject::{Arrival, Plan, Receiver, Schedule};
 use warikomi_measure::{Fate, RunResult};
 use warikomi_nic::wire::WireKind;

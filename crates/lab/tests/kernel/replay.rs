@@ -42,8 +42,7 @@ fn recorded(session: &mut Session, plan: &Plan, folder: &TempDir) -> PathBuf {
 fn replayed(session: &mut Session, file: &Path, speed: f64, options: ReplayOptions) -> Replayed {
     let replayable = load(file, speed).unwrap();
     let run_id = read_tsc() as u32;
-    let done =
-        replay(session, replayable, options, &WireKind::Sink, run_id, &mut |_| ()).unwrap();
+    let done = replay(session, replayable, options, &WireKind::Sink, run_id, &mut |_| ()).unwrap();
     done.injected.check().unwrap();
     done
 }
@@ -116,10 +115,10 @@ fn bursts_stay_bursts_and_speed_shortens_what_is_between_them() {
         assert!(burst[0].abs_diff(recorded[0].0 / 2) <= 1, "half the time");
     }
     let totals = run.injected.ledger.totals();
-    assert_eq!(totals.delivered, 0);
+    assert_eq!((totals.injected, totals.delivered, totals.unaccounted), (400, 0, 0));
     assert_eq!(totals.unclaimed, totals.accepted);
     let raised = run.injected.result.interrupts.unwrap().raised;
-    assert!((1..=100).contains(&raised), "{raised} interrupts for 100 bursts");
+    assert!(raised <= 100, "{raised} interrupts for 100 bursts");
 }
 
 /// A capture with a frame every 100 µs: for the guest, for another station, for all, and two odd ones.
@@ -136,7 +135,9 @@ fn capture(folder: &TempDir) -> PathBuf {
         frame[..6].copy_from_slice(if number % 10 == 9 { &[0xff; 6] } else { &[2, 9, 9, 9, 9, 9] });
         // An EtherType of nobody, so that no stack answers.
         frame[12..14].copy_from_slice(&[0x88, 0xb5]);
-        let at = std::time::Duration::from_nanos(1_700_000_000_000_000_000 + u64::from(number) * 100_007);
+        let at = std::time::Duration::from_nanos(
+            1_700_000_000_000_000_000 + u64::from(number) * 100_007,
+        );
         file.write_packet(&PcapPacket::new(at, frame.len() as u32, &frame)).unwrap();
     }
     path
@@ -148,12 +149,17 @@ fn real_traffic_reaches_the_driver_with_its_own_timing() {
     let path = capture(&folder);
     let mut session = session("sink");
     let run = replayed(&mut session, &path, 1.0, OPTIONS);
-    assert!(due_ps(&run).iter().eq((0..300).map(|number| number * 100_007_000).collect::<Vec<_>>().iter()));
+    assert!(
+        due_ps(&run)
+            .iter()
+            .eq((0..300).map(|number| number * 100_007_000).collect::<Vec<_>>().iter())
+    );
     let totals = run.injected.ledger.totals();
     assert_eq!((totals.accepted, totals.unclaimed, totals.unaccounted), (300, 300, 0));
     assert!(run.comparison.is_none() && run.trace.is_empty());
     // Left as they are, only what is for all is let in.
-    let run = replayed(&mut session, &path, 10.0, ReplayOptions { keep_addresses: true, ..OPTIONS });
+    let run =
+        replayed(&mut session, &path, 10.0, ReplayOptions { keep_addresses: true, ..OPTIONS });
     let totals = run.injected.ledger.totals();
     assert_eq!((totals.accepted, totals.filtered, totals.unaccounted), (30, 270, 0));
     let let_in = run.injected.ledger.rows().filter(|row| row.fate == Fate::Unclaimed);

@@ -1,7 +1,7 @@
 use warikomi_clock::Time;
 use warikomi_inject::trace::{Header, Recorded, Tape};
-use warikomi_nic::wire::CountedSink;
 use warikomi_nic::Frame;
+use warikomi_nic::wire::CountedSink;
 use warikomi_pci::{Host, IntrLine, SharedMemory, Width};
 
 use std::rc::Rc;
@@ -113,7 +113,8 @@ fn other_packets_and_missing_ones_are_told() {
 fn another_outcome_is_a_difference() {
     let mut behaviour = learned(&[Packet(1), Packet(2)]);
     behaviour.outcomes[1] = RxOutcome::OnRing;
-    let found = behaviour.compare(Reader::new(&trace(&[Packet(1), Packet(2)])[..]).unwrap()).unwrap();
+    let found =
+        behaviour.compare(Reader::new(&trace(&[Packet(1), Packet(2)])[..]).unwrap()).unwrap();
     assert_eq!((found.different_outcomes, found.different_arrivals), (1, 0));
     let what = found.first.unwrap().what;
     assert!(what.contains("\"not receiving\", and was \"on the ring\""), "{what}");
@@ -121,9 +122,7 @@ fn another_outcome_is_a_difference() {
 
 #[test]
 fn a_register_has_its_name_and_a_place_without_one_its_offset() {
-    let name = |bar, offset| {
-        register_name("rtl8168", Access { bar, offset, width_bytes: 1 })
-    };
+    let name = |bar, offset| register_name("rtl8168", Access { bar, offset, width_bytes: 1 });
     assert_eq!(name(None, 4), "configuration 0x4");
     assert_eq!(name(Some(2), 0x10_0000), "BAR 2 0x100000");
     assert!(name(Some(2), 0x3f).ends_with("+1"));
