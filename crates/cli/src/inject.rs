@@ -1,16 +1,16 @@
 //! `warikomi inject`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use warikomi_clock::{Seed, Span, read_tsc};
 use warikomi_inject::{Arrival, FAULT_FORMS, Fault, FrameBytes, LineRate, Plan, Receiver};
-use warikomi_lab::Session;
 use warikomi_lab::inject::{Application, Injected, Progress, inject};
+use warikomi_lab::{Session, SessionOptions};
 use warikomi_measure::RunDirectory;
-use warikomi_nic::wire::WireKind;
+use warikomi_nic::wire::{Wire, WireKind};
 use warikomi_report::terminal;
 use warikomi_target::Interrupted;
 
@@ -148,58 +148,107 @@ impl PlanArguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<ExitCode> {
+    let inject = |session: &mut Session, plan: &Plan, application, run_id, show: Show<'_>| {
+        Ok((inject(session, plan, application, run_id, show)?, ()))
+    };
+    carry_out(arguments, interrupted, inject, |_, ()| Ok(()))
+}
+
+/// Who is told how far an experiment has come.
+pub(crate) type Show<'a> = &'a mut dyn FnMut(Progress);
+
+/// Brings a session up, has `experiment` inject, prints what came of it and keeps it; `more` may add
+/// to the run's directory.
+pub(crate) fn carry_out<T>(
+    arguments: &Arguments,
+    interrupted: &Interrupted,
+    experiment: impl FnOnce(&mut Session, &Plan, Application, u32, Show<'_>) -> Result<(Injected, T)>,
+    more: impl FnOnce(&RunDirectory, T) -> Result<()>,
+) -> Result<ExitCode> {
     let plan = arguments.plan.plan()?;
     let mut prepared = arguments.target.prepare()?;
     let wire = arguments.wire.build().context("cannot set up the wire")?;
     if plan.spacing() > Span::ZERO {
         prepared.options.settings.defer_nothing();
     }
-
-    let waiting = Cleared(output::waiting());
-    let mut session = Session::start(&prepared.options, wire, interrupted, &mut |what| {
-        waiting.0.set_message(what.to_owned());
-        waiting.0.tick();
-    })?;
-    drop(waiting);
+    let mut session = bring_up(&prepared.options, wire, interrupted)?;
     let application = Application { socket_buffer_bytes: arguments.socket_buffer };
-    let injected = with_bar(&mut session, &plan, application)?;
+    // Different in every run, so that a packet of an earlier one is not taken for one of this.
+    let run_id = read_tsc() as u32;
+    let (injected, rest) = with_bar(plan.duration(), plan.count, |show| {
+        experiment(&mut session, &plan, application, run_id, show)
+    })?;
     session.stop()?;
 
     // First to the user: a disk may be full.
-    if arguments.json {
+    print(&injected, arguments.json);
+    let directory = new_directory(&arguments.runs, &injected)?;
+    directory.write_plan(&plan.to_toml()?)?;
+    more(&directory, rest)?;
+    keep(&directory, &injected)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Arguments {
+    /// What the NIC is cabled to.
+    pub(crate) fn wire(&self) -> &WireKind {
+        &self.wire
+    }
+}
+
+/// Starts the kernel and brings the driver up, and says what is being waited for.
+pub(crate) fn bring_up(
+    options: &SessionOptions,
+    wire: Box<dyn Wire>,
+    interrupted: &Interrupted,
+) -> Result<Session> {
+    let waiting = Cleared(output::waiting());
+    Ok(Session::start(options, wire, interrupted, &mut |what| {
+        waiting.0.set_message(what.to_owned());
+        waiting.0.tick();
+    })?)
+}
+
+/// The result, for people or for programs.
+pub(crate) fn print(injected: &Injected, json: bool) {
+    if json {
         print!("{}", injected.result.to_json());
     } else {
         print!("{}", terminal::inject(&injected.result, output::style()));
     }
-    let directory = save(&arguments.runs, &plan, &injected)?;
-    eprintln!("kept in {}", directory.path().display());
-    injected.check()?;
-    Ok(ExitCode::SUCCESS)
 }
 
-fn with_bar(session: &mut Session, plan: &Plan, application: Application) -> Result<Injected> {
-    const WORTH_A_BAR: Span = Span::from_ms(2_000);
-    const MANY: u64 = 1_000_000;
-    let bar = output::bar("{bar:32} {percent:>3}% {human_pos} of {human_len} packets, {eta} left");
-    let bar = Cleared(bar);
-    let long = plan.duration() > WORTH_A_BAR || plan.count > MANY;
-    let mut show = |progress: Progress| {
-        if long {
-            bar.0.set_length(progress.total);
-            bar.0.set_position(progress.done);
-        }
-    };
-    // Different in every run, so that a packet of an earlier one is not taken for one of this.
-    let run_id = read_tsc() as u32;
-    Ok(inject(session, plan, application, run_id, &mut show)?)
+/// A directory for a run of this experiment.
+pub(crate) fn new_directory(runs: &Path, injected: &Injected) -> Result<RunDirectory> {
+    output::new_run(runs, &injected.result.experiment)
 }
 
-fn save(runs: &std::path::Path, plan: &Plan, injected: &Injected) -> Result<RunDirectory> {
-    let directory = output::new_run(runs, "inject")?;
-    directory.write_plan(&plan.to_toml()?)?;
+/// Keeps samples and result, and insists that every packet is accounted for.
+pub(crate) fn keep(directory: &RunDirectory, injected: &Injected) -> Result<()> {
     if injected.ledger.is_detailed() {
         directory.write_samples(injected.start, injected.ledger.rows())?;
     }
     directory.write_result(&injected.result)?;
-    Ok(directory)
+    eprintln!("kept in {}", directory.path().display());
+    injected.check()?;
+    Ok(())
+}
+
+/// Shows a bar while `work` is done, if it is worth one.
+pub(crate) fn with_bar<T>(
+    duration: Span,
+    count: u64,
+    work: impl FnOnce(Show<'_>) -> Result<T>,
+) -> Result<T> {
+    const WORTH_A_BAR: Span = Span::from_ms(2_000);
+    const MANY: u64 = 1_000_000;
+    let bar = output::bar("{bar:32} {percent:>3}% {human_pos} of {human_len} packets, {eta} left");
+    let bar = Cleared(bar);
+    let long = duration > WORTH_A_BAR || count > MANY;
+    work(&mut |progress: Progress| {
+        if long {
+            bar.0.set_length(progress.total);
+            bar.0.set_position(progress.done);
+        }
+    })
 }

@@ -5,9 +5,12 @@ mod bench;
 mod compare;
 mod cost;
 mod doctor;
+mod export;
 mod inject;
 mod kernel;
 mod output;
+mod record;
+mod replay;
 mod report;
 mod sweep;
 mod target;
@@ -18,6 +21,7 @@ use clap::{Parser, Subcommand};
 use warikomi_kernel::KernelError;
 use warikomi_lab::SessionError;
 use warikomi_lab::inject::InjectError;
+use warikomi_lab::replay::ReplayError;
 use warikomi_lab::sweep::SweepError;
 use warikomi_target::{Interrupted, TargetError};
 
@@ -38,6 +42,9 @@ Examples:
       Make the kernel that the driver runs in; once.
   warikomi inject --driver r8169 --size 1500 --interval 38us --count 1000
       1,000 frames, one every 38 µs, and what became of each.
+  warikomi record --interval 20us --count 10000
+  warikomi replay runs/RUN/trace.wkt --kernel-version 6.1
+      Record a run, and give the same packets at the same times to another kernel.
   warikomi doctor
       Is this machine fit for measuring, and if not, what to do?";
 
@@ -51,6 +58,12 @@ enum Command {
     Accuracy(accuracy::Arguments),
     /// Measure what a packet costs to send and to receive, by frame length
     Cost(cost::Arguments),
+    /// Inject, and record all that happens at the device's edge
+    Record(record::Arguments),
+    /// Inject what was recorded, or real traffic from a pcap or pcapng file
+    Replay(replay::Arguments),
+    /// Turn a trace into a file for Wireshark or for a timeline viewer
+    Export(export::Arguments),
     /// Make and list the kernels that drivers run in
     #[command(subcommand)]
     Kernel(kernel::Command),
@@ -80,6 +93,9 @@ fn main() -> ExitCode {
         Command::Sweep(arguments) => sweep::run(&arguments, &interrupted),
         Command::Accuracy(arguments) => accuracy::run(&arguments, &interrupted),
         Command::Cost(arguments) => cost::run(&arguments, &interrupted),
+        Command::Record(arguments) => record::run(&arguments, &interrupted),
+        Command::Replay(arguments) => replay::run(&arguments, &interrupted),
+        Command::Export(arguments) => export::run(&arguments),
         Command::Kernel(command) => kernel::run(&command, &interrupted),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments, &interrupted),
@@ -110,8 +126,8 @@ fn of_target<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Tar
     if let Some(SessionError::Target(error)) = error.downcast_ref() {
         return Some(error);
     }
-    let inject = match error.downcast_ref() {
-        Some(SweepError::Inject(error)) => Some(error),
+    let inject = match (error.downcast_ref(), error.downcast_ref()) {
+        (Some(SweepError::Inject(error)), _) | (_, Some(ReplayError::Inject(error))) => Some(error),
         _ => error.downcast_ref(),
     };
     match inject {

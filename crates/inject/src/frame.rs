@@ -28,8 +28,8 @@ pub const HEADER_BYTES: usize = 16;
 /// Where the payload begins: behind Ethernet (14), IPv4 (20) and UDP (8).
 pub const PAYLOAD_OFFSET: usize = 14 + 20 + 8;
 
-const SEQUENCE_OFFSET: usize = PAYLOAD_OFFSET + 8;
-const SEQUENCE_BYTES: usize = 8;
+pub(crate) const SEQUENCE_OFFSET: usize = PAYLOAD_OFFSET + 8;
+pub(crate) const SEQUENCE_BYTES: usize = 8;
 /// Where UDP's checksum is (RFC 768): the last two bytes of its header.
 const UDP_CHECKSUM_OFFSET: usize = PAYLOAD_OFFSET - 2;
 /// Where the EtherType is (IEEE 802.3, 3.2.6).

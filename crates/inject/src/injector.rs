@@ -4,7 +4,7 @@ use warikomi_clock::{Span, Time};
 use warikomi_nic::{Nic, RxOutcome};
 use warikomi_pci::{Host, Interrupt, IntrLine};
 
-use crate::{Addresses, FrameTemplate, Pacer, Plan, PlanError, Receiver};
+use crate::{Addresses, Plan, PlanError, Planned, Source};
 
 /// How late a burst may be before its deadline counts as missed: what one pass of a loop that
 /// also serves the target may take.
@@ -68,14 +68,13 @@ pub struct Lateness {
     pub longest: Span,
 }
 
-/// Carries out a plan, one burst at a time.
+/// Carries out a plan, or whatever else is a [`Source`] of frames, one burst at a time.
 ///
 /// A burst that is late goes out at the next step, one burst to a step, so that the target is
 /// served in between as always; each of its packets counts as missed, and the deadlines after it
 /// stay where they were.
-pub struct Injector {
-    pacer: Pacer,
-    template: FrameTemplate,
+pub struct Injector<S = Planned> {
+    source: S,
     next: u64,
     count: u64,
     packets_per_interrupt: u64,
@@ -91,25 +90,26 @@ impl Injector {
         run_id: u32,
         start: Time,
     ) -> Result<Injector, PlanError> {
-        plan.validate()?;
-        let template = FrameTemplate::new(addresses, plan.size_bytes, run_id)?;
-        Ok(Injector {
-            pacer: Pacer::new(plan, start),
-            template: match plan.receiver {
-                Receiver::Application => template,
-                Receiver::Driver => template.for_no_protocol(),
-            },
+        Ok(Injector::of(Planned::new(plan, addresses, run_id, start)?))
+    }
+}
+
+impl<S: Source> Injector<S> {
+    /// Injects what `source` has, when it is due.
+    pub fn of(source: S) -> Injector<S> {
+        Injector {
             next: 0,
-            count: plan.count,
-            packets_per_interrupt: u64::from(plan.packets_per_interrupt),
+            count: source.count(),
+            packets_per_interrupt: u64::from(source.packets_per_deadline().max(1)),
+            source,
             slack: DEFAULT_SLACK,
             lateness: Lateness::default(),
-        })
+        }
     }
 
     /// Sets how late a packet may be before its deadline counts as missed.
     #[must_use]
-    pub fn with_slack(self, slack: Span) -> Injector {
+    pub fn with_slack(self, slack: Span) -> Injector<S> {
         Injector { slack, ..self }
     }
 
@@ -127,7 +127,7 @@ impl Injector {
         clock: impl FnMut() -> Time,
         recorder: &mut impl Recorder,
     ) -> Step {
-        let planned = self.pacer.peek();
+        let planned = self.source.due();
         if planned > host.now {
             return if self.next == self.count { Step::Done } else { Step::Idle };
         }
@@ -155,7 +155,7 @@ impl Injector {
         self.note_lateness(planned, host.now, packets);
         for index in 0..packets {
             let (started, sequence) = (host.now, self.next);
-            let outcome = nic.receive(host, self.template.frame(sequence));
+            let outcome = nic.receive(host, self.source.frame(sequence));
             let ended = clock();
             let first_of_burst = index == 0;
             recorder.injected(&Injection {
@@ -169,13 +169,13 @@ impl Injector {
             self.next += 1;
             host.now = ended;
         }
-        self.pacer.advance();
+        self.source.advance();
         Step::Injected { packets: packets as u32, ended: host.now }
     }
 
     #[inline]
     fn note_lateness(&mut self, planned: Time, started: Time, packets: u64) {
-        if !self.pacer.paced() {
+        if !self.source.paced() {
             return;
         }
         let late = started.since(planned);
@@ -188,7 +188,7 @@ impl Injector {
     /// When the next burst is due; [`Time::NEVER`] if none is left.
     #[inline]
     pub fn next_due(&self) -> Time {
-        self.pacer.peek()
+        self.source.due()
     }
 
     /// Packets injected so far.

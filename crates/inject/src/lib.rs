@@ -2,14 +2,19 @@
 //!
 //! A [`Plan`] is data: which frames, how often, how many. [`Pacer`] turns it into absolute
 //! deadlines, [`FrameTemplate`] into frames, and [`Injector`] hands one to the NIC whenever the
-//! loop that serves everything else comes by and one is due. No clock is read here: the time is an
+//! loop that serves everything else comes by and one is due. A [`Schedule`] is the other [`Source`]
+//! of frames: arrivals one by one, from a [`trace`] or a [`capture`]. No clock is read here: the time is an
 //! argument, and what happened goes to a [`Recorder`].
 
+pub mod capture;
 mod fault;
 mod frame;
 mod injector;
 mod pacing;
 mod plan;
+mod schedule;
+mod source;
+pub mod trace;
 mod units;
 
 pub use fault::{
@@ -26,4 +31,6 @@ pub use plan::{
     Arrival, MAX_COUNT, MAX_DURATION, MAX_INTERVAL, MAX_PACKETS_PER_INTERRUPT, MAX_PLAN_TEXT_BYTES,
     Plan, PlanError, Receiver, Warmup,
 };
+pub use schedule::{Arriving, Schedule, ScheduleError};
+pub use source::{Planned, Source};
 pub use units::{FrameBytes, LineRate, ParseUnitError};

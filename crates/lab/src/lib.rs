@@ -5,8 +5,11 @@ pub mod accuracy;
 pub mod bench;
 pub mod cost;
 pub mod doctor;
+pub mod export;
 pub mod inject;
 mod object;
+pub mod record;
+pub mod replay;
 mod session;
 pub mod sweep;
 

@@ -26,8 +26,9 @@ pub struct FunctionCounters {
     pub interrupts: u64,
 }
 
-/// A NIC as the experiments see it: a PCI function that takes frames. It can be asked for its type
-/// ([`Any`]), because a NIC may be one around another.
+/// A NIC as the experiments see it: a PCI function that takes frames.
+///
+/// One that wraps another is recognised by its type ([`Any`]) when it is taken away again.
 pub trait Nic: PciFunction + Any {
     /// The model's description.
     fn info(&self) -> &'static ModelInfo;

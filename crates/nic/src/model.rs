@@ -150,7 +150,7 @@ pub struct RxCounters {
 ///
 /// Nothing that a driver writes to a register or into a descriptor may panic, block, or loop
 /// without a bound. A read always returns a value.
-pub trait NicModel: Send {
+pub trait NicModel: Send + 'static {
     /// The model's description.
     fn info(&self) -> &'static ModelInfo;
 

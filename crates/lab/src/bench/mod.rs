@@ -48,6 +48,10 @@ pub struct Row {
     pub shortest_interval_ns: f64,
     /// The rate at that interval.
     pub shortest_interval_bps: f64,
+    /// By how much that rate is lower while everything is recorded.
+    pub recording_cost_share: f64,
+    /// What an event takes in a trace.
+    pub trace_bytes_per_event: f64,
 }
 
 /// Runs all of it on one session; takes some minutes. `progress` is told steps done and in all.
@@ -65,7 +69,8 @@ pub fn bench(
         step(1);
         let saturated_pps = rates::saturated_pps(session, size)?;
         step(2);
-        let shortest_interval_ns = rates::shortest_interval_ns(session, size, saturated_pps)?;
+        let rates::Shortest { shortest_interval_ns, recording_cost_share, trace_bytes_per_event } =
+            rates::shortest(session, size, saturated_pps)?;
         let bits = 8.0 * size as f64;
         rows.push(Row {
             size_bytes: size,
@@ -77,6 +82,8 @@ pub fn bench(
             saturated_pps,
             shortest_interval_ns,
             shortest_interval_bps: bits * 1e9 / shortest_interval_ns,
+            recording_cost_share,
+            trace_bytes_per_event,
         });
     }
     progress(steps, steps);

@@ -171,13 +171,9 @@ impl Watch {
     }
 }
 
-/// Puts a schedule around the target's NIC, which a spare one stands in for meanwhile.
+/// Puts a schedule around the target's NIC.
 fn install(target: &mut KernelTarget, schedule: FaultSchedule) {
-    let spare = warikomi_nic::by_name(target.nic().0.info().name, Box::new(CountedSink::new()));
-    if let Some(spare) = spare {
-        let nic = target.exchange_nic(spare);
-        target.exchange_nic(Box::new(Faulty::new(nic, schedule)));
-    }
+    target.change_nic(|nic| Box::new(Faulty::new(nic, schedule)));
 }
 
 fn tainted(target: &mut KernelTarget) -> Result<u64, TargetError> {

@@ -5,11 +5,13 @@ mod records;
 mod remarks;
 mod run;
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use serde_json::Value;
 use warikomi_clock::Time;
-use warikomi_inject::{Plan, PlanError};
+use warikomi_inject::trace::Tape;
+use warikomi_inject::{Addresses, Plan, PlanError, Planned, Source};
 use warikomi_measure::{
     Hiccupping, Hiccups, Interrupts, Intervals, Ledger, Pacing, RunResult, Success, Thresholds,
     TimeBase, Unaccounted, warnings,
@@ -89,9 +91,42 @@ pub fn inject(
     run_id: u32,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Injected, InjectError> {
-    plan.validate()?;
-    let finished = run::carry_out(session, plan, application, run_id, progress)?;
-    let result = describe(session, plan, &finished);
+    let order = Order { plan, application, run_id, tape: None };
+    inject_plan(session, &order, progress)
+}
+
+/// What is to be carried out.
+#[derive(Clone, Copy)]
+pub(crate) struct Order<'a> {
+    /// What comes before the packets, how far they go, and what is said about them.
+    pub(crate) plan: &'a Plan,
+    pub(crate) application: Application,
+    pub(crate) run_id: u32,
+    /// Where to record from the first packet until the driver has taken the last; nowhere if `None`.
+    pub(crate) tape: Option<&'a Rc<Tape>>,
+}
+
+/// Injects what the order's plan says.
+pub(crate) fn inject_plan(
+    session: &mut Session,
+    order: &Order<'_>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Injected, InjectError> {
+    let planned =
+        |addresses: &Addresses, start| Planned::new(order.plan, addresses, order.run_id, start);
+    inject_from(session, order, planned, progress)
+}
+
+/// Injects what `source` makes: as many packets as the order's plan says.
+pub(crate) fn inject_from<S: Source>(
+    session: &mut Session,
+    order: &Order<'_>,
+    source: impl FnOnce(&Addresses, Time) -> Result<S, PlanError>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Injected, InjectError> {
+    order.plan.validate()?;
+    let finished = run::carry_out(session, order, source, progress)?;
+    let result = describe(session, order.plan, &finished);
     let run::Finished { records, start, interrupts, .. } = finished;
     Ok(Injected { result, start, ledger: records.ledger, interrupts, hiccups: records.hiccups })
 }

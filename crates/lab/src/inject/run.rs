@@ -1,12 +1,15 @@
 //! The loop that injects, and what comes before and after it.
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use warikomi_clock::{Span, Time};
 use warikomi_guest::answers::ReceiveTotals;
 use warikomi_guest::commands::{Counters, ReceiveRuns, ReceiveStart, ReceiveStatus, ReceiveStop};
+use warikomi_inject::trace::Recorded;
 use warikomi_inject::{
-    Addresses, HEADER_BYTES, Injector, Lateness, PAYLOAD_OFFSET, Plan, Receiver, Step, UDP_PORT,
+    Addresses, HEADER_BYTES, Injector, Lateness, PAYLOAD_OFFSET, Plan, PlanError, Receiver, Source,
+    Step, UDP_PORT,
 };
 use warikomi_measure::{Delivery, FaultReport, Machine};
 use warikomi_nic::{InterruptRecord, RxCounters};
@@ -15,7 +18,7 @@ use warikomi_target::{Target, TargetCounters, TargetError};
 
 use super::faults::Watch;
 use super::records::Records;
-use super::{Application, DRAIN_TIMEOUT, InjectError, Progress};
+use super::{Application, DRAIN_TIMEOUT, InjectError, Order, Progress};
 use crate::{CoreWatch, Session};
 
 /// Housekeeping takes a few microseconds; it is done when nothing is due for this long, ...
@@ -85,13 +88,15 @@ pub(super) enum Patience {
     Endless,
 }
 
-pub(super) fn carry_out(
+/// Carries `order` out; `source` makes what is injected, for the NIC's addresses and the time of the
+/// first deadline.
+pub(super) fn carry_out<S: Source>(
     session: &mut Session,
-    plan: &Plan,
-    application: Application,
-    run_id: u32,
+    order: &Order<'_>,
+    source: impl FnOnce(&Addresses, Time) -> Result<S, PlanError>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Finished, InjectError> {
+    let Order { plan, application, run_id, tape } = *order;
     let target = &mut session.target;
     let addresses = Addresses::to_guest(target.nic().0.mac_address());
     let watch = Watch::prepare(target, plan)?;
@@ -111,9 +116,12 @@ pub(super) fn carry_out(
     let records = Records::new(plan, base);
     target.nic().0.probe().restart(Records::interrupts_to_keep(plan));
     let start = target.clock().now() + LEAD;
-    let injector = Injector::new(plan, &addresses, run_id, start)?;
+    let injector = Injector::of(source(&addresses, start)?);
     if let Some(watch) = &watch {
         watch.start(target, start);
+    }
+    if let Some(tape) = tape {
+        target.change_nic(|nic| Recorded::around(nic, Rc::clone(tape)));
     }
     let mut finished = Finished {
         records,
@@ -130,6 +138,7 @@ pub(super) fn carry_out(
         faults: None,
     };
     let ended = conduct(session, plan, injector, watch.as_ref(), &mut finished, &before, progress);
+    session.target.change_nic(Recorded::removed);
     match watch {
         None => ended?,
         Some(watch) => {
@@ -154,7 +163,7 @@ struct Before {
 fn conduct(
     session: &mut Session,
     plan: &Plan,
-    mut injector: Injector,
+    mut injector: Injector<impl Source>,
     watch: Option<&Watch>,
     finished: &mut Finished,
     before: &Before,
@@ -167,9 +176,12 @@ fn conduct(
     finished.lateness = injector.lateness();
     spun?;
     if let Some(watch) = watch {
+        // It looks at the NIC beneath.
+        target.change_nic(Recorded::removed);
         watch.end(target)?;
     }
     let end = drain(target, records)?;
+    target.change_nic(Recorded::removed);
     finished.elapsed = end.since(finished.start);
     finished.as_far_as_it_came(session, before);
     let target = &mut session.target;
@@ -190,7 +202,7 @@ fn conduct(
 /// Serves the driver and injects until the plan is carried out.
 pub(super) fn spin(
     target: &mut KernelTarget,
-    injector: &mut Injector,
+    injector: &mut Injector<impl Source>,
     records: &mut Records,
     patience: Patience,
     progress: &mut dyn FnMut(Progress),

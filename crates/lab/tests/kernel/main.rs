@@ -10,6 +10,7 @@ mod cost;
 mod device;
 mod faults;
 mod receive;
+mod replay;
 mod sweep;
 mod transmit;
 mod trouble;

@@ -27,7 +27,9 @@ use std::time::{Duration, Instant};
 
 use warikomi_clock::TscClock;
 use warikomi_guest::{Command, Envelope, Outcome, Ready, Request};
-use warikomi_nic::Nic;
+use warikomi_nic::rtl8168::Rtl8168;
+use warikomi_nic::wire::CountedSink;
+use warikomi_nic::{Nic, NicFunction};
 use warikomi_pci::{Host, IntrLine, SharedMemory};
 
 use self::agent::AgentLine;
@@ -177,15 +179,17 @@ impl KernelTarget {
         self.wait_until(span, |_| None::<()>).map(|_| ())
     }
 
-    /// Puts another NIC into the slot and returns the one that was there. Nothing else changes, so
-    /// this is for a NIC around the same NIC: the driver must not find a difference.
-    pub fn exchange_nic(&mut self, nic: Box<dyn Nic>) -> Box<dyn Nic> {
-        std::mem::replace(&mut self.nic, nic)
-    }
-
     /// The memory that the kernel shares; `None` while its device is not set up.
     pub fn shared_memory(&self) -> Option<&SharedMemory> {
         self.port.as_ref().map(|port| &port.memory)
+    }
+
+    /// Puts something around the NIC, or takes it away again, between two accesses of the driver.
+    pub fn change_nic(&mut self, change: impl FnOnce(Box<dyn Nic>) -> Box<dyn Nic>) {
+        // Another card keeps the slot meanwhile; nobody sees it.
+        let other = Box::new(NicFunction::new(Rtl8168::new(), Box::new(CountedSink::new())));
+        let nic = std::mem::replace(&mut self.nic, other);
+        self.nic = change(nic);
     }
 
     /// Whether both sides run on one core, so that a loop that waits must let the other run.

@@ -1,0 +1,227 @@
+//! A NIC around a NIC that puts on a tape what passes.
+
+use std::any::Any;
+use std::rc::Rc;
+
+use warikomi_clock::Time;
+use warikomi_nic::wire::Wire;
+use warikomi_nic::{
+    Frame, FunctionCounters, Link, ModelInfo, Nic, Probe, RxCounters, RxFault, RxOutcome,
+};
+use warikomi_pci::{DmaError, DmaMemory, Host, Interrupt, IntrLine, PciFunction, Width};
+
+use super::event::{Access, Kind, fault_numbers, link_number, outcome_number};
+use super::tape::Tape;
+
+/// Records what passes between a NIC and its target, and changes nothing of it.
+///
+/// What we look up for our own account ([`Nic::rx_progress`], [`Nic::rx_free`]) is not recorded.
+/// What a wire delivers to the NIC, or takes from it, passes behind this: its transfers and interrupts
+/// are recorded, the frames themselves not.
+pub struct Recorded {
+    nic: Box<dyn Nic>,
+    tape: Rc<Tape>,
+}
+
+impl Recorded {
+    /// Puts a recorder around `nic`.
+    pub fn around(nic: Box<dyn Nic>, tape: Rc<Tape>) -> Box<dyn Nic> {
+        Box::new(Recorded { nic, tape })
+    }
+
+    /// Takes a recorder away again; any other NIC stays as it is.
+    pub fn removed(nic: Box<dyn Nic>) -> Box<dyn Nic> {
+        let seen: &dyn Any = &*nic;
+        if !seen.is::<Recorded>() {
+            return nic;
+        }
+        let any: Box<dyn Any> = nic;
+        match any.downcast::<Recorded>() {
+            Ok(recorded) => recorded.nic,
+            Err(_) => unreachable!("its type has just been looked at"),
+        }
+    }
+
+    /// Carries out one call, with recorders around what the host offers.
+    #[inline]
+    fn watched<R>(
+        &mut self,
+        host: &mut Host<'_>,
+        call: impl FnOnce(&mut dyn Nic, &mut Host<'_>) -> R,
+    ) -> R {
+        let (tape, now) = (&*self.tape, host.now);
+        let memory = WatchedMemory { memory: host.memory, tape, now };
+        let mut interrupts = WatchedLine { line: &mut *host.interrupts, tape, now };
+        let mut host = Host { now, memory: &memory, interrupts: &mut interrupts };
+        call(&mut *self.nic, &mut host)
+    }
+}
+
+struct WatchedMemory<'a> {
+    memory: &'a dyn DmaMemory,
+    tape: &'a Tape,
+    now: Time,
+}
+
+impl WatchedMemory<'_> {
+    #[inline]
+    fn note<T>(
+        &self,
+        kind: Kind,
+        address: u64,
+        len: u64,
+        done: Result<T, DmaError>,
+        number: impl FnOnce(&T) -> u64,
+    ) -> Result<T, DmaError> {
+        match &done {
+            Ok(value) => self.tape.put(kind, self.now, address, number(value)),
+            Err(_) => self.tape.put(Kind::DmaFailed, self.now, address, len),
+        }
+        done
+    }
+}
+
+impl DmaMemory for WatchedMemory<'_> {
+    #[inline]
+    fn read(&self, address: u64, into: &mut [u8]) -> Result<(), DmaError> {
+        let len = into.len() as u64;
+        self.note(Kind::DmaRead, address, len, self.memory.read(address, into), |_| len)
+    }
+
+    #[inline]
+    fn write(&self, address: u64, from: &[u8]) -> Result<(), DmaError> {
+        let len = from.len() as u64;
+        self.note(Kind::DmaWrite, address, len, self.memory.write(address, from), |_| len)
+    }
+
+    #[inline]
+    fn load_u32(&self, address: u64) -> Result<u32, DmaError> {
+        self.note(Kind::DmaLoad, address, 4, self.memory.load_u32(address), |&word| word.into())
+    }
+
+    #[inline]
+    fn store_u32(&self, address: u64, value: u32) -> Result<(), DmaError> {
+        let done = self.memory.store_u32(address, value);
+        self.note(Kind::DmaStore, address, 4, done, |()| value.into())
+    }
+}
+
+struct WatchedLine<'a> {
+    line: &'a mut dyn IntrLine,
+    tape: &'a Tape,
+    now: Time,
+}
+
+impl IntrLine for WatchedLine<'_> {
+    fn signal(&mut self, interrupt: Interrupt) {
+        match interrupt {
+            Interrupt::Msi(message) => {
+                self.tape.put(Kind::Message, self.now, message.address, message.data.into());
+            }
+            Interrupt::Intx(level) => self.tape.put(Kind::Wire, self.now, level.into(), 0),
+        }
+        self.line.signal(interrupt);
+    }
+}
+
+impl PciFunction for Recorded {
+    fn config_read(&mut self, offset: u16, width: Width) -> u64 {
+        // It has no time of its own, and no driver reads it while packets arrive.
+        self.nic.config_read(offset, width)
+    }
+
+    fn config_write(&mut self, host: &mut Host<'_>, offset: u16, width: Width, value: u64) {
+        let access = Access::new(None, offset.into(), width);
+        self.tape.put(Kind::Write, host.now, access.to_number(), value);
+        self.watched(host, |nic, host| nic.config_write(host, offset, width, value));
+    }
+
+    #[inline]
+    fn bar_read(&mut self, host: &mut Host<'_>, bar: u8, offset: u64, width: Width) -> u64 {
+        let now = host.now;
+        let value = self.watched(host, |nic, host| nic.bar_read(host, bar, offset, width));
+        let access = Access::new(Some(bar), offset, width);
+        self.tape.put(Kind::Read, now, access.to_number(), value);
+        value
+    }
+
+    #[inline]
+    fn bar_write(&mut self, host: &mut Host<'_>, bar: u8, offset: u64, width: Width, value: u64) {
+        let access = Access::new(Some(bar), offset, width);
+        self.tape.put(Kind::Write, host.now, access.to_number(), value);
+        self.watched(host, |nic, host| nic.bar_write(host, bar, offset, width, value));
+    }
+
+    #[inline]
+    fn poll(&mut self, host: &mut Host<'_>) {
+        self.watched(host, |nic, host| nic.poll(host));
+    }
+}
+
+impl Nic for Recorded {
+    fn info(&self) -> &'static ModelInfo {
+        self.nic.info()
+    }
+
+    #[inline]
+    fn receive(&mut self, host: &mut Host<'_>, frame: Frame<'_>) -> RxOutcome {
+        let now = host.now;
+        self.tape.put_frame(now, &frame);
+        let outcome = self.watched(host, |nic, host| nic.receive(host, frame));
+        self.tape.put(Kind::Placed, now, outcome_number(outcome), 0);
+        outcome
+    }
+
+    fn receive_faulty(
+        &mut self,
+        host: &mut Host<'_>,
+        frame: Frame<'_>,
+        fault: RxFault,
+    ) -> RxOutcome {
+        let now = host.now;
+        let (which, parameter) = fault_numbers(fault);
+        self.tape.put(Kind::Damaged, now, which, parameter);
+        self.tape.put_frame(now, &frame);
+        let outcome = self.watched(host, |nic, host| nic.receive_faulty(host, frame, fault));
+        self.tape.put(Kind::Placed, now, outcome_number(outcome), 0);
+        outcome
+    }
+
+    fn set_link(&mut self, host: &mut Host<'_>, link: Link) {
+        self.tape.put(Kind::Link, host.now, link_number(link), 0);
+        self.watched(host, |nic, host| nic.set_link(host, link));
+    }
+
+    fn rx_progress(&mut self, host: &mut Host<'_>, limit: usize) -> RxCounters {
+        self.nic.rx_progress(host, limit)
+    }
+
+    fn rx_free(&mut self, host: &mut Host<'_>, limit: usize) -> usize {
+        self.nic.rx_free(host, limit)
+    }
+
+    fn receiving(&self) -> bool {
+        self.nic.receiving()
+    }
+
+    fn mac_address(&self) -> [u8; 6] {
+        self.nic.mac_address()
+    }
+
+    fn probe(&mut self) -> &mut Probe {
+        self.nic.probe()
+    }
+
+    fn counters(&self) -> FunctionCounters {
+        self.nic.counters()
+    }
+
+    fn power_on(&mut self, host: &mut Host<'_>) {
+        self.tape.put(Kind::PowerOn, host.now, 0, 0);
+        self.watched(host, |nic, host| nic.power_on(host));
+    }
+
+    fn wire(&mut self) -> &mut dyn Wire {
+        self.nic.wire()
+    }
+}

@@ -1,0 +1,104 @@
+//! Inject, and record what happens at the device's edge.
+
+mod accuracy;
+
+use std::io::{self, Write};
+use std::rc::Rc;
+
+use serde_json::{Map, Value};
+use warikomi_inject::Plan;
+use warikomi_inject::trace::{Header, Tape};
+use warikomi_measure::{RunResult, Warning};
+use warikomi_nic::wire::WireKind;
+use warikomi_target::Target;
+
+use crate::Session;
+use crate::inject::{Application, InjectError, Injected, Order, Progress, inject_plan};
+pub(crate) use accuracy::interval_error;
+
+/// What came of a recorded run.
+pub struct Recording {
+    /// The run itself.
+    pub injected: Injected,
+    /// What happened at the device's edge.
+    pub trace: Trace,
+}
+
+/// A trace that can be written.
+pub struct Trace {
+    header: Header,
+    tape: Rc<Tape>,
+}
+
+impl Trace {
+    /// Writes it, as a [`Reader`](warikomi_inject::trace::Reader) reads it.
+    pub fn write_to(&self, to: &mut dyn Write) -> io::Result<()> {
+        self.tape.write_to(&self.header, to)
+    }
+}
+
+/// Carries `plan` out as [`inject`](crate::inject::inject) does, and records from the first packet
+/// until the driver has taken the last. The warm-up is not recorded. `wire` is what the NIC is cabled
+/// to, for whoever replays it.
+pub fn record(
+    session: &mut Session,
+    plan: &Plan,
+    application: Application,
+    run_id: u32,
+    wire: &WireKind,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Recording, InjectError> {
+    let tape = Rc::new(Tape::for_packets(plan.count, 0));
+    let order = Order { plan, application, run_id, tape: Some(&tape) };
+    let mut injected = inject_plan(session, &order, progress)?;
+    "record".clone_into(&mut injected.result.experiment);
+    let header = header(session, run_id, wire, Some(plan.clone()));
+    describe(&mut injected, &tape);
+    Ok(Recording { injected, trace: Trace { header, tape } })
+}
+
+pub(crate) fn header(
+    session: &mut Session,
+    run_id: u32,
+    wire: &WireKind,
+    plan: Option<Plan>,
+) -> Header {
+    Header {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        driver: session.info.driver.clone(),
+        model: session.info.model.clone(),
+        kernel: session.info.kernel.clone(),
+        mac: session.target.nic().0.mac_address(),
+        run_id,
+        wire: wire.to_string(),
+        plan,
+    }
+}
+
+/// Adds what is to be said about the trace, and how well the times were kept.
+pub(crate) fn describe(injected: &mut Injected, tape: &Tape) {
+    let error = interval_error(&injected.ledger);
+    let RunResult { figures, warnings, .. } = &mut injected.result;
+    figures.extend(trace_figures(tape));
+    figures.extend(error);
+    if tape.dropped() > 0 {
+        let what = format!(
+            "the trace is full: it has the first {} events of the run, and the last {} are missing",
+            tape.events(),
+            tape.dropped()
+        );
+        warnings.push(Warning { what, mend: "record fewer packets in one run".into() });
+    }
+}
+
+/// Events in a trace, its bytes, and bytes per event.
+pub(crate) fn trace_figures(tape: &Tape) -> Map<String, Value> {
+    let (events, bytes) = (tape.events(), tape.bytes());
+    let mut figures = Map::new();
+    figures.insert("trace_events".into(), events.into());
+    figures.insert("trace_bytes".into(), bytes.into());
+    if events > 0 {
+        figures.insert("trace_bytes_per_event".into(), (bytes as f64 / events as f64).into());
+    }
+    figures
+}

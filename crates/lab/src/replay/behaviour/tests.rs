@@ -1,0 +1,129 @@
+use warikomi_clock::Time;
+use warikomi_inject::trace::{Header, Recorded, Tape};
+use warikomi_nic::Frame;
+use warikomi_nic::wire::CountedSink;
+use warikomi_pci::{Host, IntrLine, SharedMemory, Width};
+
+use std::rc::Rc;
+
+use super::*;
+
+struct Nowhere;
+
+impl IntrLine for Nowhere {
+    fn signal(&mut self, _: warikomi_pci::Interrupt) {}
+}
+
+/// What a driver does in a run.
+#[derive(Clone, Copy)]
+enum Do {
+    Packet(u8),
+    Read(u64),
+    Write(u64, u64),
+}
+use Do::{Packet, Read as Get, Write as Put};
+
+/// Interrupt mask and status, and the chip command (RTL8168 datasheet, register summary).
+const MASK: u64 = 0x3c;
+const STATUS: u64 = 0x3e;
+const COMMAND: u64 = 0x37;
+
+fn trace(run: &[Do]) -> Vec<u8> {
+    let tape = Rc::new(Tape::with_capacity(1 << 16));
+    let nic = warikomi_nic::by_name("rtl8168", Box::new(CountedSink::new())).unwrap();
+    let mut nic = Recorded::around(nic, Rc::clone(&tape));
+    let memory = SharedMemory::anonymous(0, 0x1000).unwrap();
+    for (at, step) in run.iter().enumerate() {
+        let now = Time::from_ps(at as u64);
+        let mut host = Host { now, memory: &memory, interrupts: &mut Nowhere };
+        match *step {
+            Packet(fill) => {
+                nic.receive(&mut host, Frame::new(&[fill; 60]));
+            }
+            Get(offset) => {
+                nic.bar_read(&mut host, 2, offset, Width::B2);
+            }
+            Put(offset, value) => nic.bar_write(&mut host, 2, offset, Width::B2, value),
+        }
+    }
+    let header = Header {
+        version: String::new(),
+        driver: "r8169".into(),
+        model: "rtl8168".into(),
+        kernel: None,
+        mac: [0; 6],
+        run_id: 0,
+        wire: "sink".into(),
+        plan: None,
+    };
+    let mut bytes = Vec::new();
+    tape.write_to(&header, &mut bytes).unwrap();
+    bytes
+}
+
+fn learned(run: &[Do]) -> Behaviour {
+    let mut behaviour = Behaviour::new("rtl8168");
+    for event in Reader::new(&trace(run)[..]).unwrap() {
+        behaviour.learn(event.unwrap());
+    }
+    behaviour
+}
+
+fn compared(recorded: &[Do], replayed: &[Do]) -> Comparison {
+    learned(recorded).compare(Reader::new(&trace(replayed)[..]).unwrap()).unwrap()
+}
+
+const HANDLER: [Do; 4] = [Get(STATUS), Put(MASK, 0), Put(STATUS, 1), Put(MASK, 0x3f)];
+
+fn run(parts: &[&[Do]]) -> Vec<Do> {
+    parts.concat()
+}
+
+#[test]
+fn how_many_packets_share_an_interrupt_is_no_difference() {
+    let each = run(&[&[Packet(1)], &HANDLER, &[Packet(2)], &HANDLER, &[Packet(3)], &HANDLER]);
+    let together = run(&[&[Packet(1), Packet(2)], &HANDLER, &[Packet(3)], &HANDLER]);
+    let found = compared(&each, &together);
+    assert_eq!(found, Comparison { arrivals: 3, ..Comparison::default() });
+}
+
+#[test]
+fn a_step_that_was_never_taken_is_the_first_difference_and_is_named() {
+    let recorded = run(&[&[Packet(1)], &HANDLER, &[Packet(2)], &HANDLER]);
+    let odd = [Get(STATUS), Put(MASK, 0), Get(COMMAND), Put(MASK, 0x3f)];
+    let replayed = run(&[&[Packet(1)], &HANDLER, &[Packet(2)], &odd]);
+    let found = compared(&recorded, &replayed);
+    let first = found.first.unwrap();
+    assert_eq!((first.packet, found.new_steps, found.different_outcomes), (2, 2, 0));
+    assert!(first.what.contains("IntrMask = 0x0 to read"), "{}", first.what);
+    assert!(first.what.contains("write IntrStatus = 0x1 (2 times)"), "{}", first.what);
+    assert_eq!(first.before.last().unwrap(), "write IntrMask = 0x0");
+    assert_eq!(first.before.len(), SHOWN_BEFORE);
+}
+
+#[test]
+fn other_packets_and_missing_ones_are_told() {
+    let recorded = [Packet(1), Packet(2), Packet(3)];
+    let found = compared(&recorded, &[Packet(1), Packet(9)]);
+    assert_eq!((found.arrivals, found.different_arrivals), (2, 2));
+    assert_eq!(found.first.unwrap().packet, 2);
+}
+
+#[test]
+fn another_outcome_is_a_difference() {
+    let mut behaviour = learned(&[Packet(1), Packet(2)]);
+    behaviour.outcomes[1] = RxOutcome::OnRing;
+    let found =
+        behaviour.compare(Reader::new(&trace(&[Packet(1), Packet(2)])[..]).unwrap()).unwrap();
+    assert_eq!((found.different_outcomes, found.different_arrivals), (1, 0));
+    let what = found.first.unwrap().what;
+    assert!(what.contains("\"not receiving\", and was \"on the ring\""), "{what}");
+}
+
+#[test]
+fn a_register_has_its_name_and_a_place_without_one_its_offset() {
+    let name = |bar, offset| register_name("rtl8168", Access { bar, offset, width_bytes: 1 });
+    assert_eq!(name(None, 4), "configuration 0x4");
+    assert_eq!(name(Some(2), 0x10_0000), "BAR 2 0x100000");
+    assert!(name(Some(2), 0x3f).ends_with("+1"));
+}
