@@ -99,7 +99,11 @@ fn draw(root: &Area<'_>, chart: &Chart, legend: &Legend) -> Drawing<()> {
         let top = context.backend_coord(&(mark.at, context.y_range().end));
         line(root, &[foot, top], mark.colour, true)?;
     }
-    for (at, series) in chart.series.iter().enumerate() {
+    // Dots first: they are what is behind.
+    let behind = |series: &Series| series.shape != Shape::Dots;
+    let mut order: Vec<_> = chart.series.iter().enumerate().collect();
+    order.sort_by_key(|(_, series)| behind(series));
+    for (at, series) in order {
         draw_series(root, &context, series, at)?;
     }
     let start = (MARGIN + LABELS_LEFT as i32, TITLE_HEIGHT / 2);
@@ -149,6 +153,12 @@ fn draw_series(
             for (x, top) in pixels {
                 let corners = [(x - half, top), (x + half, floor)];
                 root.draw(&Rectangle::new(corners, style::colour(series.colour).filled()))?;
+            }
+            return Ok(());
+        }
+        Shape::Dots => {
+            for centre in pixels {
+                root.draw(&Circle::new(centre, 1, style::colour(series.colour).filled()))?;
             }
             return Ok(());
         }
@@ -226,7 +236,9 @@ struct Item {
 
 impl Legend {
     fn of(chart: &Chart) -> Legend {
-        let series = chart.series.iter().enumerate().map(|(at, series)| {
+        let named = chart.series.iter().enumerate();
+        let named = named.filter(|(_, series)| series.shape != Shape::Dots);
+        let series = named.map(|(at, series)| {
             let sample = Series { points: vec![(0.0, 0.0)], ..series.clone() };
             Item { name: series.name.clone(), series: Some((at, sample)) }
         });
