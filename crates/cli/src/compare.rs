@@ -11,6 +11,8 @@ use warikomi_report::terminal;
 
 use crate::output;
 
+/// Compare two runs: is one worse, beyond the noise of its repetitions?
+///
 /// Puts two runs of one experiment side by side: each figure that both have, by how much B differs
 /// from A, and whether that is more than the noise of the repetitions (repeats.csv). The test is
 /// Wilcoxon's rank sum test (Mann-Whitney U), exact and two-sided, figure by figure. A figure without

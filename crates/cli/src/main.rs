@@ -71,9 +71,7 @@ enum Command {
     Doctor(doctor::Arguments),
     /// Measure Warikomi itself: the figures of docs/benchmarks.md
     Bench(bench::Arguments),
-    /// Make one HTML file of runs: tables, plots, the numbers behind them, plans, warnings
     Report(report::Arguments),
-    /// Compare two runs: is one worse, beyond the noise of its repetitions?
     Compare(compare::Arguments),
 }
 

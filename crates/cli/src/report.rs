@@ -15,6 +15,8 @@ use warikomi_target::{Interrupted, TargetError};
 
 use crate::output::{self, Cleared};
 
+/// Make one HTML file of runs: tables, plots, the numbers behind them, plans, warnings
+///
 /// Reads the directories that experiments leave behind (below runs/), and makes one file of HTML of
 /// them: tables, with published figures beside them where there are any; plots; the numbers behind
 /// each as CSV, to download; the plan, the machine and the warnings. The file has everything in

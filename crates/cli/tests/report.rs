@@ -104,6 +104,19 @@ fn the_status_of_a_comparison_is_for_a_ci_job() {
 }
 
 #[test]
+fn help_teaches() {
+    for (command, words) in [
+        ("report", &["cycles.csv", "no network", "--plots", "Examples"][..]),
+        ("compare", &["Wilcoxon", "Exit status", "worse when longer", "0.0079"]),
+    ] {
+        let help = String::from_utf8(run(&[command, "--help"]).stdout).unwrap();
+        for word in words {
+            assert!(help.contains(word), "{word} is not in the help of {command}:\n{help}");
+        }
+    }
+}
+
+#[test]
 fn what_cannot_be_compared_has_status_2() {
     let runs = tempfile::tempdir().unwrap();
     let base = cost(runs.path(), &[1.0]);

@@ -3,7 +3,7 @@
 //! `warikomi report DIR/*`.
 
 #[path = "../tests/report/fixtures.rs"]
-#[allow(dead_code, missing_docs, unreachable_pub)]
+#[allow(dead_code)]
 mod fixtures;
 
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! Single figures of results, and figures as their names say they are to be written.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use warikomi_measure::RunResult;
 
 use crate::terminal::figures::{count, percent, rate, time};
@@ -62,4 +62,11 @@ pub(crate) fn single_figures(result: &RunResult) -> Vec<(String, Value)> {
     }
     all.extend(result.figures.iter().map(|(name, value)| (name.clone(), value.clone())));
     all
+}
+
+/// Whether all of a row was measured over a line. A row that has figures with and without one names
+/// the former `on_line_…`.
+pub(crate) fn on_a_line(row: &Map<String, Value>) -> bool {
+    let rate = row.get("line_rate_bps").and_then(Value::as_f64);
+    rate.is_some() && !row.contains_key("on_line_bps")
 }

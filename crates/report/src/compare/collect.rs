@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 use warikomi_measure::{Repeat, RunResult};
 
-use crate::figures::{shown, single_figures};
+use crate::figures::{on_a_line, shown, single_figures};
 
 /// What tells one figure from others: where in the run it belongs to, and its name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -97,7 +97,10 @@ fn is_key(name: &str) -> bool {
 
 /// Which row of a table this is.
 fn place(row: &Map<String, Value>) -> (Option<u64>, String) {
-    let words = row.iter().filter(|(name, value)| is_key(name) && !value.is_null());
+    let line = on_a_line(row);
+    let words = row.iter().filter(|(name, value)| {
+        is_key(name) && !value.is_null() && (line || *name != "line_rate_bps")
+    });
     let words = words.map(|(name, value)| match (name.as_str(), value.as_f64()) {
         ("line_rate_bps", Some(bps)) => format!("{} line", shown(name, bps)),
         _ => value.as_str().map_or_else(|| value.to_string(), str::to_owned),

@@ -162,7 +162,7 @@ fn judge(key: &Key, a: &Figure, b: &Figure, limits: Limits) -> Option<Compared> 
         _ => (a.typical()?, b.typical()?),
     };
     let difference_share = match other - one {
-        none if none == 0.0 => Some(0.0),
+        0.0 => Some(0.0),
         some => Some(some / one.abs()).filter(|share| share.is_finite()),
     };
     let p = rank_sum::p_value(&a.repeats, &b.repeats);

@@ -169,8 +169,11 @@ fn intervals(intervals: &Intervals) -> Table {
 /// What tells rows apart comes first.
 const KEYS: [&str; 4] = ["size_bytes", "line_rate_bps", "place", "fault"];
 /// Published figures that do not have the name of what they stand beside.
-const BESIDE: [(&str, &str); 2] =
-    [("published_bps", "loss_free_bps"), ("published_send_ns", "send_ns")];
+const BESIDE: [(&str, &str); 3] = [
+    ("published_bps", "loss_free_bps"),
+    ("published_send_ns", "send_ns"),
+    ("published_real_nic_bps", "on_line_bps"),
+];
 
 fn rows(rows: &[Row]) -> Table {
     let columns = columns(rows);

@@ -99,8 +99,12 @@ fn draw(root: &Area<'_>, chart: &Chart, legend: &Legend) -> Drawing<()> {
         let top = context.backend_coord(&(mark.at, context.y_range().end));
         line(root, &[foot, top], mark.colour, true)?;
     }
-    for (at, series) in chart.series.iter().enumerate() {
-        draw_series(root, &context, series, at)?;
+    // Dots first: they are what is behind.
+    let in_front = |series: &Series| series.shape != Shape::Dots;
+    let mut order: Vec<_> = chart.series.iter().collect();
+    order.sort_by_key(|series| in_front(series));
+    for series in order {
+        draw_series(root, &context, series)?;
     }
     let start = (MARGIN + LABELS_LEFT as i32, TITLE_HEIGHT / 2);
     let title = text(TITLE_PX).pos(Pos::new(HPos::Left, VPos::Center));
@@ -128,12 +132,7 @@ fn mesh(context: &mut Context<'_, '_>, chart: &Chart) -> Drawing<()> {
         .draw()
 }
 
-fn draw_series(
-    root: &Area<'_>,
-    context: &Context<'_, '_>,
-    series: &Series,
-    at: usize,
-) -> Drawing<()> {
+fn draw_series(root: &Area<'_>, context: &Context<'_, '_>, series: &Series) -> Drawing<()> {
     let pixel = |x: f64, y: f64| context.backend_coord(&(x, y));
     let mut pixels: Vec<Pixel> = match series.shape {
         Shape::Steps(ratio) => steps(&series.points, ratio).map(|(x, y)| pixel(x, y)).collect(),
@@ -152,6 +151,12 @@ fn draw_series(
             }
             return Ok(());
         }
+        Shape::Dots => {
+            for centre in pixels {
+                root.draw(&Circle::new(centre, 2, style::colour(series.colour).filled()))?;
+            }
+            return Ok(());
+        }
         Shape::Points => {}
         Shape::Line | Shape::Plain | Shape::Steps(_) => {
             line(root, &pixels, series.colour, series.dashed)?;
@@ -159,7 +164,7 @@ fn draw_series(
     }
     if matches!(series.shape, Shape::Line | Shape::Points) {
         for at_pixel in pixels {
-            marker(root, at_pixel, at, series)?;
+            marker(root, at_pixel, series)?;
         }
     }
     Ok(())
@@ -185,12 +190,12 @@ fn line(area: &Area<'_>, pixels: &[Pixel], colour: usize, dashed: bool) -> Drawi
     }
 }
 
-/// A marker, of a form that follows from the place of the series: nothing is said by colour alone.
-fn marker(area: &Area<'_>, (x, y): Pixel, at: usize, series: &Series) -> Drawing<()> {
+/// A marker, of a form that follows from the colour: nothing is said by colour alone.
+fn marker(area: &Area<'_>, (x, y): Pixel, series: &Series) -> Drawing<()> {
     let radius = if series.points.len() > 200 { 2 } else { 3 };
     let colour = style::colour(series.colour);
     let inside = if series.dashed { style::paper() } else { colour };
-    let corners = match at % 4 {
+    let corners = match series.colour % 4 {
         0 => {
             area.draw(&Circle::new((x, y), radius, inside.filled()))?;
             return area.draw(&Circle::new((x, y), radius, colour));
@@ -221,14 +226,15 @@ struct Legend {
 struct Item {
     name: String,
     /// `None` for what all marks are.
-    series: Option<(usize, Series)>,
+    series: Option<Series>,
 }
 
 impl Legend {
     fn of(chart: &Chart) -> Legend {
-        let series = chart.series.iter().enumerate().map(|(at, series)| {
+        let named = chart.series.iter().filter(|series| series.shape != Shape::Dots);
+        let series = named.map(|series| {
             let sample = Series { points: vec![(0.0, 0.0)], ..series.clone() };
-            Item { name: series.name.clone(), series: Some((at, sample)) }
+            Item { name: series.name.clone(), series: Some(sample) }
         });
         let marks = chart.marks_are.iter().filter(|_| !chart.marks.is_empty());
         let marks = marks.map(|name| Item { name: name.clone(), series: None });
@@ -263,16 +269,16 @@ impl Legend {
                     super::MAX_SERIES - 1,
                     true,
                 )?,
-                Some((_, series)) if series.shape == Shape::Bars => {
+                Some(series) if series.shape == Shape::Bars => {
                     let corners = [(centre.0 - 7, y - 6), (centre.0 + 7, y + 6)];
                     area.draw(&Rectangle::new(corners, style::colour(series.colour).filled()))?;
                 }
-                Some((at, series)) => {
+                Some(series) => {
                     if series.shape != Shape::Points {
                         line(area, &ends, series.colour, series.dashed)?;
                     }
                     if matches!(series.shape, Shape::Line | Shape::Points) {
-                        marker(area, centre, *at, series)?;
+                        marker(area, centre, series)?;
                     }
                 }
             }

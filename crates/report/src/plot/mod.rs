@@ -30,6 +30,8 @@ pub enum Shape {
     Plain,
     /// Markers alone.
     Points,
+    /// Small dots behind another series of the same colour, which speaks for them in the legend.
+    Dots,
     /// Steps: each point's value holds from its abscissa to this many times as much.
     Steps(f64),
     /// Bars around each abscissa, from 0 up.

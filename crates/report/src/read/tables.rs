@@ -47,6 +47,9 @@ pub struct Cycle {
     /// Share (0 to 1) received by the application.
     #[serde(deserialize_with = "known")]
     pub end_to_end_share: Option<f64>,
+    /// Whether something else disturbed the machine meanwhile, so that the cycle was repeated.
+    #[serde(default, deserialize_with = "flag")]
+    pub disturbed: bool,
 }
 
 /// A line of `intervals.csv`: an interval at a place.

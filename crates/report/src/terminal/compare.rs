@@ -2,6 +2,7 @@
 
 use super::Style;
 use super::figures::{count, percent};
+use super::rows::title;
 use super::table::Page;
 use crate::compare::{Compared, Comparison, Verdict};
 use crate::figures::shown;
@@ -69,8 +70,7 @@ fn row(figure: &Compared, tested: bool) -> (bool, Vec<String>) {
     let bytes = figure.size_bytes.map(|bytes| format!("{} bytes", count(bytes)));
     let of: Vec<String> = bytes.into_iter().chain(Some(figure.of.clone())).collect();
     let mut cells = vec![
-        // Without underscores a name that does not fit is broken between words.
-        figure.figure.replace('_', " "),
+        title(&figure.figure),
         of.join(" ").trim().to_owned(),
         value(figure.a),
         value(figure.b),

@@ -44,7 +44,7 @@ const HEAD: &str = "size_bytes";
 const UNITS: [&str; 5] = ["_ns", "_bps", "_bytes", "_pps", "_share"];
 
 /// A column's name for people: the figures carry their units themselves.
-fn title(name: &str) -> String {
+pub(super) fn title(name: &str) -> String {
     let stem = UNITS.iter().find_map(|unit| name.strip_suffix(unit)).unwrap_or(name);
     let unit = if name.ends_with("_pps") { " frames/s" } else { "" };
     stem.replace('_', " ") + unit

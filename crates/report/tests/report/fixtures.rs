@@ -9,52 +9,52 @@ use warikomi_measure::{Machine, Repeat, RunDirectory, RunResult, TimeBase, Warni
 
 /// A line of `cycles.csv`.
 #[derive(Clone, Debug, Serialize)]
-pub struct Cycle {
-    pub size_bytes: usize,
-    pub line_rate_bps: Option<f64>,
-    pub phase: &'static str,
-    pub interval_ns: f64,
-    pub injected: u64,
-    pub accepted: u64,
-    pub delivered: u64,
-    pub driver_share: f64,
-    pub end_to_end_share: f64,
-    pub send_ns: f64,
-    pub unaccounted: u64,
-    pub stolen_percent: f64,
+pub(crate) struct Cycle {
+    pub(crate) size_bytes: usize,
+    pub(crate) line_rate_bps: Option<f64>,
+    pub(crate) phase: &'static str,
+    pub(crate) interval_ns: f64,
+    pub(crate) injected: u64,
+    pub(crate) accepted: u64,
+    pub(crate) delivered: u64,
+    pub(crate) driver_share: f64,
+    pub(crate) end_to_end_share: f64,
+    pub(crate) send_ns: f64,
+    pub(crate) unaccounted: u64,
+    pub(crate) stolen_percent: f64,
 }
 
 /// A line of `intervals.csv`.
 #[derive(Clone, Debug, Serialize)]
-pub struct Interval {
-    pub place: &'static str,
-    pub index: u64,
-    pub at_ns: f64,
-    pub interval_ns: f64,
-    pub error_ns: f64,
-    pub in_hiccup: bool,
+pub(crate) struct Interval {
+    pub(crate) place: &'static str,
+    pub(crate) index: u64,
+    pub(crate) at_ns: f64,
+    pub(crate) interval_ns: f64,
+    pub(crate) error_ns: f64,
+    pub(crate) in_hiccup: bool,
 }
 
 /// A line of `smallest.csv`.
 #[derive(Clone, Debug, Serialize)]
-pub struct Kept {
-    pub interval_ns: f64,
-    pub kept_share: f64,
+pub(crate) struct Kept {
+    pub(crate) interval_ns: f64,
+    pub(crate) kept_share: f64,
 }
 
 /// A line of `calls.csv`.
 #[derive(Clone, Debug, Serialize)]
-pub struct Call {
-    pub size_bytes: usize,
-    pub call: u64,
-    pub send_ns: f64,
+pub(crate) struct Call {
+    pub(crate) size_bytes: usize,
+    pub(crate) call: u64,
+    pub(crate) send_ns: f64,
 }
 
 /// Numbers of 0 to 1 without order, the same in every run (Knuth's constants).
-pub struct Noise(pub u64);
+pub(crate) struct Noise(pub(crate) u64);
 
 impl Noise {
-    pub fn next(&mut self) -> f64 {
+    pub(crate) fn next(&mut self) -> f64 {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 11) as f64 / (1u64 << 53) as f64
@@ -62,7 +62,7 @@ impl Noise {
 }
 
 /// A result with a machine and a target that do not exist.
-pub fn result(experiment: &str) -> RunResult {
+pub(crate) fn result(experiment: &str) -> RunResult {
     let machine = Machine {
         cpu_model: Some("An invented processor at 3.00 GHz".to_owned()),
         logical_cores: Some(2),
@@ -98,7 +98,7 @@ fn sizes() -> impl Iterator<Item = (usize, f64, f64)> {
 }
 
 /// The cycles of a sweep.
-pub fn cycles() -> Vec<Cycle> {
+pub(crate) fn cycles() -> Vec<Cycle> {
     let mut noise = Noise(7);
     let mut cycles = Vec::new();
     for (size_bytes, send_ns, free_ns) in sizes() {
@@ -131,7 +131,7 @@ pub fn cycles() -> Vec<Cycle> {
 }
 
 /// The rows of a sweep.
-pub fn sweep_rows() -> Vec<Map<String, Value>> {
+pub(crate) fn sweep_rows() -> Vec<Map<String, Value>> {
     let injection = published::injection();
     let mut rows: Vec<_> = sizes()
         .map(|(bytes, send, free)| {
@@ -152,7 +152,7 @@ pub fn sweep_rows() -> Vec<Map<String, Value>> {
 }
 
 /// Five repetitions of each shortest interval; `slower` times as long as they would be.
-pub fn sweep_repeats(seed: u64, slower: f64) -> Vec<Repeat> {
+pub(crate) fn sweep_repeats(seed: u64, slower: f64) -> Vec<Repeat> {
     let mut noise = Noise(seed);
     let mut repeats = Vec::new();
     for (bytes, _, free) in sizes() {
@@ -166,7 +166,7 @@ pub fn sweep_repeats(seed: u64, slower: f64) -> Vec<Repeat> {
 }
 
 /// The directory of a sweep.
-pub fn sweep(runs: &Path, seed: u64, slower: f64) -> RunDirectory {
+pub(crate) fn sweep(runs: &Path, seed: u64, slower: f64) -> RunDirectory {
     let run = RunDirectory::create(runs, 1_800_000_000, "sweep").unwrap();
     run.write_plan("sizes = [1024, 1500]\ncount = 5000\n").unwrap();
     run.write_table("cycles", cycles()).unwrap();
@@ -182,7 +182,7 @@ pub fn sweep(runs: &Path, seed: u64, slower: f64) -> RunDirectory {
 }
 
 /// 1,000 intervals of 38 µs at each of three places.
-pub fn intervals() -> Vec<Interval> {
+pub(crate) fn intervals() -> Vec<Interval> {
     let mut noise = Noise(3);
     let mut intervals = Vec::new();
     for (place, spread) in [("injected", 30.0), ("raised", 120.0), ("handler", 900.0)] {
@@ -200,7 +200,7 @@ pub fn intervals() -> Vec<Interval> {
 }
 
 /// How well short intervals were kept.
-pub fn kept() -> Vec<Kept> {
+pub(crate) fn kept() -> Vec<Kept> {
     [50.0, 100.0, 200.0, 300.0, 500.0, 1_000.0, 2_000.0, 5_000.0, 10_000.0]
         .map(|interval_ns: f64| {
             let kept_share = 1.0 - (-interval_ns / 160.0f64).exp();
@@ -210,7 +210,7 @@ pub fn kept() -> Vec<Kept> {
 }
 
 /// The directory of a run of `accuracy`.
-pub fn accuracy(runs: &Path) -> RunDirectory {
+pub(crate) fn accuracy(runs: &Path) -> RunDirectory {
     let run = RunDirectory::create(runs, 1_800_000_000, "accuracy").unwrap();
     run.write_plan("interval_ns = 38000\ncount = 1000\n").unwrap();
     run.write_table("intervals", intervals()).unwrap();
@@ -233,7 +233,7 @@ pub fn accuracy(runs: &Path) -> RunDirectory {
 }
 
 /// The calls of a run of `cost`.
-pub fn calls() -> Vec<Call> {
+pub(crate) fn calls() -> Vec<Call> {
     let mut noise = Noise(11);
     let mut calls = Vec::new();
     for (size_bytes, send, _) in sizes() {
@@ -246,7 +246,7 @@ pub fn calls() -> Vec<Call> {
 }
 
 /// The directory of a run of `cost`.
-pub fn cost(runs: &Path) -> RunDirectory {
+pub(crate) fn cost(runs: &Path) -> RunDirectory {
     let run = RunDirectory::create(runs, 1_800_000_000, "cost").unwrap();
     run.write_table("calls", calls()).unwrap();
     let injection = published::injection();

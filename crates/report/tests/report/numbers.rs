@@ -67,6 +67,46 @@ fn throughput_is_that_of_the_rows_beside_the_published() {
     assert_eq!(numbers(&throughput, "published, real NIC"), [(1_500.0, 0.92e9)]);
 }
 
+#[test]
+fn a_row_may_have_figures_of_a_line_besides_others() {
+    let runs = tempfile::tempdir().unwrap();
+    let run = RunDirectory::create(runs.path(), 0, "sweep").unwrap();
+    let mut result = fixtures::result("sweep");
+    let row = serde_json::json!({
+        "size_bytes": 1_500, "loss_free_bps": 12e9, "line_rate_bps": 1e9, "on_line_bps": 0.9e9,
+        "published_bps": 6.3e9, "published_real_nic_bps": 0.92e9,
+    });
+    result.rows = Some(vec![row.as_object().unwrap().clone()]);
+    run.write_result(&result).unwrap();
+    let throughput = chart(run.path(), "throughput");
+    for (series, bps) in [
+        ("without loss", 12e9),
+        ("published, without loss", 6.3e9),
+        ("over a line, without loss", 0.9e9),
+        ("published, real NIC", 0.92e9),
+    ] {
+        assert_eq!(numbers(&throughput, series), [(1_500.0, bps)], "{series}");
+    }
+}
+
+#[test]
+fn the_line_is_at_the_median_of_undisturbed_cycles_and_dots_are_all_of_them() {
+    let runs = tempfile::tempdir().unwrap();
+    let run = RunDirectory::create(runs.path(), 0, "sweep").unwrap();
+    let table = "size_bytes,interval_ns,driver_share,end_to_end_share,disturbed\n\
+                 1500,900,0.5,0.4,false\n1500,900,0.75,0.6,false\n1500,900,0.25,0.2,false\n\
+                 1500,900,0.125,0.1,true\n1500,800,0.1,0.1,true\n1500,1000,1,,false\n";
+    fs::write(run.path().join("cycles.csv"), table).unwrap();
+    run.write_result(&fixtures::result("sweep")).unwrap();
+    let driver = chart(run.path(), "success-driver");
+    assert_eq!(numbers(&driver, "1,500 bytes"), [(900.0, 0.5), (1_000.0, 1.0)]);
+    let cycles =
+        [(800.0, 0.1), (900.0, 0.125), (900.0, 0.25), (900.0, 0.5), (900.0, 0.75), (1_000.0, 1.0)];
+    assert_eq!(numbers(&driver, "1,500 bytes, each cycle"), cycles);
+    let overlaid = chart(run.path(), "success-overlaid");
+    assert_eq!(numbers(&overlaid, "end to end"), [(900.0, 0.4)]);
+}
+
 /// Counts the raw values again into the bins that a chart has, by comparing only.
 fn assert_counted(bins: &Points, raw: &[f64]) {
     let hair = 1.0 - 1e-9;
