@@ -119,6 +119,7 @@ fn describe(session: &Session, plan: &Plan, finished: &run::Finished) -> RunResu
     result.warnings = warnings(&result, &Thresholds::default());
     result.warnings.extend(remarks::application(&finished.received));
     result.warnings.extend(remarks::target(sent));
+    result.warnings.extend(result.faults.as_ref().and_then(remarks::unanswered));
     result
 }
 
