@@ -67,7 +67,7 @@ impl Chance {
     /// Takes the chance once.
     pub fn happens(&mut self) -> bool {
         // 2^32 numbers onto a billion: some are likelier than others by a quarter of a billionth.
-        let number = u64::from(self.generator.next_u32()) * 1_000_000_000 >> 32;
+        let number = (u64::from(self.generator.next_u32()) * 1_000_000_000) >> 32;
         number < u64::from(self.per_billion)
     }
 }

@@ -46,7 +46,7 @@ impl Nic for Sink {
         _: warikomi_nic::Frame<'_>,
         _: warikomi_nic::RxFault,
     ) -> RxOutcome {
-        unreachable!("no plan has faults yet")
+        unreachable!("an injector hands sound frames over")
     }
     fn set_link(&mut self, _: &mut Host<'_>, _: Link) {}
     fn rx_progress(&mut self, _: &mut Host<'_>, _: usize) -> RxCounters {

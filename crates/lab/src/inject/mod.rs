@@ -163,6 +163,7 @@ fn describe(session: &Session, plan: &Plan, finished: &run::Finished) -> RunResu
     result.warnings = warnings(&result, &Thresholds::default());
     result.warnings.extend(remarks::application(&finished.received));
     result.warnings.extend(remarks::target(sent, &session.target.counters()));
+    result.warnings.extend(result.faults.as_ref().and_then(remarks::unanswered));
     result
 }
 

@@ -1,7 +1,7 @@
 //! What the two ends of the guest say against a result.
 
 use warikomi_guest::answers::ReceiveTotals;
-use warikomi_measure::Warning;
+use warikomi_measure::{FaultReport, Warning};
 use warikomi_target::TargetCounters;
 
 fn warning(what: String, mend: &str) -> Warning {
@@ -39,6 +39,17 @@ pub(super) fn application(received: &ReceiveTotals) -> Vec<Warning> {
         ));
     }
     warnings
+}
+
+/// About a kernel that gave up waiting for its NIC, which is no driver's doing (arch/um,
+/// um_pci_send_cmd).
+pub(super) fn unanswered(report: &FaultReport) -> Option<Warning> {
+    let line = report.evidence.console.iter().find(|line| line.contains("virt-pci delay"))?;
+    Some(warning(
+        format!("the guest's kernel gave up waiting for an answer of its NIC: {line}"),
+        "do not take this verdict for the driver's: something kept the support side from its core; \
+         stop what else runs, and repeat",
+    ))
 }
 
 /// About the way of interrupts and accesses: during the run, and since the target's start.
