@@ -40,8 +40,6 @@ pub(crate) struct Arguments {
     /// Fail (exit status 1) if the driver behaves differently from the recording
     #[arg(long)]
     expect_same: bool,
-    #[command(flatten)]
-    target: TargetArguments,
     /// The socket's receive buffer of the application in the guest, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = Application::default().socket_buffer_bytes)]
     socket_buffer: u32,
@@ -54,6 +52,8 @@ pub(crate) struct Arguments {
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    target: TargetArguments,
 }
 
 pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<ExitCode> {

@@ -18,8 +18,7 @@
 //! the last event in picoseconds, exact, and 0 bytes long within one call. Addresses are differences
 //! from the last one of their kind. A frame is given whole once; as long as the next ones differ from
 //! it in their sequence number only, which is compared byte by byte, only the number and the check
-//! sequence are written. So a packet of a run takes some 80 bytes with all that the driver does for
-//! it.
+//! sequence are written.
 //!
 //! Everything in a file is checked before it is used, and the error names the first byte that cannot
 //! be trusted: of a file that is cut, the byte that is missing; of a damaged one, the first of the

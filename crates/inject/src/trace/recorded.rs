@@ -15,7 +15,8 @@ use super::tape::Tape;
 
 /// Records what passes between a NIC and its target, and changes nothing of it.
 ///
-/// What we look up for our own account ([`Nic::rx_progress`], [`Nic::rx_free`]) is not recorded.
+/// What we look up for our own account ([`Nic::rx_progress`], [`Nic::rx_free`]) is not recorded, nor
+/// are reads of configuration space, which come without a time.
 /// What a wire delivers to the NIC, or takes from it, passes behind this: its transfers and interrupts
 /// are recorded, the frames themselves not.
 pub struct Recorded {
@@ -126,7 +127,6 @@ impl IntrLine for WatchedLine<'_> {
 
 impl PciFunction for Recorded {
     fn config_read(&mut self, offset: u16, width: Width) -> u64 {
-        // It has no time of its own, and no driver reads it while packets arrive.
         self.nic.config_read(offset, width)
     }
 
