@@ -82,7 +82,7 @@ fn cost_keeps_every_call_behind_its_figures_and_samples_or_says_why_not() {
     for row in rows {
         let counted: Vec<f64> = calls
             .iter()
-            .filter(|line| line[0] == row["size_bytes"].to_string())
+            .filter(|line| line[0].parse().ok() == row["size_bytes"].as_u64())
             .filter(|line| (1_000..=2_000).contains(&line[1].parse::<u64>().unwrap()))
             .map(|line| line[2].parse().unwrap())
             .collect();

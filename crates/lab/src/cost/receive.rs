@@ -65,7 +65,17 @@ pub(super) fn flood(
 ) -> Result<Injected, InjectError> {
     let plan =
         Plan { size_bytes: size, interval: Span::ZERO, count, receiver, warmup, ..Plan::default() };
-    let run = inject(session, &plan, Application::default(), read_tsc() as u32, &mut |_| ())?;
+    carry_out(session, &plan)
+}
+
+/// Carries out a plan and insists that every packet is accounted for, and that the driver takes packets
+/// at all: one that has stopped would make all figures that follow absent, for a wrong reason.
+pub(super) fn carry_out(session: &mut Session, plan: &Plan) -> Result<Injected, InjectError> {
+    let run = inject(session, plan, Application::default(), read_tsc() as u32, &mut |_| ())?;
     run.check()?;
+    let totals = run.ledger.totals();
+    if totals.accepted == 0 {
+        return Err(InjectError::Stalled { packets: totals.injected });
+    }
     Ok(run)
 }

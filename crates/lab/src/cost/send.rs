@@ -1,13 +1,14 @@
 //! What it costs to send a packet to the driver: update a descriptor, place the packet, request the
 //! interrupt.
 
-use warikomi_clock::{Span, read_tsc};
+use warikomi_clock::Span;
 use warikomi_inject::{Plan, Receiver};
 use warikomi_measure::{Distribution, Fate, Samples};
 
 use super::middle;
+use super::receive::carry_out;
 use crate::Session;
-use crate::inject::{Application, InjectError, inject};
+use crate::inject::InjectError;
 
 /// Calls of a series.
 pub const CALLS: u64 = 3_000;
@@ -68,8 +69,7 @@ fn series(
 ) -> Result<Option<Series>, InjectError> {
     let receiver = Receiver::Driver;
     let plan = Plan { size_bytes: size, interval, count: CALLS, receiver, ..Plan::default() };
-    let run = inject(session, &plan, Application::default(), read_tsc() as u32, &mut |_| ())?;
-    run.check()?;
+    let run = carry_out(session, &plan)?;
     let placed = |row: &warikomi_measure::Row| {
         matches!(row.fate, Fate::Unclaimed | Fate::LostOnRing | Fate::LostInStack)
     };

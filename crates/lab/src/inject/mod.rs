@@ -56,6 +56,16 @@ pub enum InjectError {
     /// The wire lost something.
     #[error("the wire could not keep what passed: {0}")]
     Wire(std::io::Error),
+    /// The driver lives, but serves its ring no more.
+    #[error(
+        "the driver took none of {packets} packets, though the guest still answers: it has stopped \
+         serving its receive ring; run it again, and if it happens again look at the driver with a \
+         debugger"
+    )]
+    Stalled {
+        /// Packets that were injected.
+        packets: u64,
+    },
     /// Packets are not accounted for.
     #[error(transparent)]
     Unaccounted(#[from] Unaccounted),
