@@ -12,7 +12,6 @@ use warikomi_inject::{
     Addresses, FaultCount, FaultKind, FaultSchedule, Faulty, Injector, Plan, Receiver, Warmup,
 };
 use warikomi_measure::{Evidence, Fate, FaultFinding, FaultReport, Ledger, Verdict};
-use warikomi_nic::wire::CountedSink;
 use warikomi_target::kernel::KernelTarget;
 use warikomi_target::{ConsoleTail, Target, TargetError};
 

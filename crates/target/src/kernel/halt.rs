@@ -4,21 +4,16 @@
 //! it is in, or that it is in none, its stack pointer and its program counter. What it is signalled
 //! with meanwhile it handles, when it is let go (SIGCONT), before it executes anything else.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::symbols::KernelMap;
-
-/// How long to wait for the process to stop. It takes some microseconds; one whose core is taken by
-/// another process takes longer, and is let go and stopped anew later.
-const STOPS_WITHIN: Duration = Duration::from_millis(2);
 
 /// How far up the stack to look for the function that makes an access, in words. What that calls
 /// has small frames; looking further finds what was left there by others.
@@ -37,55 +32,72 @@ struct Place {
     program_counter: u64,
 }
 
+/// What came of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Attempt {
+    /// The guest has been told to stop, and has not stopped yet. It takes some microseconds; if its
+    /// core is taken by another process, until it has it back.
+    Stopping,
+    /// It was in the middle of an access, and goes on.
+    Unsafe,
+    /// It was interrupted, and goes on.
+    Interrupted,
+}
+
 /// A guest that can be stopped.
 pub(super) struct Halt {
     id: u32,
     process: OwnedFd,
     syscall: File,
     /// `None` for a kernel without symbols: it is interrupted in system calls only.
-    map: Option<Arc<KernelMap>>,
+    map: Option<KernelMap>,
+    /// Whether it has been told to stop.
+    told: Cell<bool>,
 }
 
 impl Halt {
     /// Prepares to stop the process with this id, which must be a child of ours that has not been
     /// waited for.
-    pub(super) fn new(process_id: u32, map: Option<Arc<KernelMap>>) -> io::Result<Halt> {
+    pub(super) fn new(process_id: u32, map: Option<KernelMap>) -> io::Result<Halt> {
         let id = Pid::from_raw(process_id as i32).ok_or(io::ErrorKind::InvalidInput)?;
         let process = pidfd_open(id, PidfdFlags::empty())?;
         let syscall = File::open(format!("/proc/{process_id}/syscall"))?;
         // Permission is asked for at each look: find out now that there is none.
         syscall.read_at(&mut [0], 0)?;
-        Ok(Halt { id: process_id, process, syscall, map })
+        Ok(Halt { id: process_id, process, syscall, map, told: Cell::new(false) })
     }
 
-    /// Stops the guest, runs `interrupt` if it is nowhere near an access, and lets it go on.
-    /// Returns whether it ran.
-    pub(super) fn interrupt_if_safe(&self, interrupt: impl FnOnce()) -> io::Result<bool> {
-        let stopped = Stopped::new(&self.process)?;
-        let place = self.place()?;
-        let safe = place.is_some_and(|place| self.is_safe(place));
+    /// Tells the guest to stop or, if it has stopped, runs `interrupt` if it is nowhere near an
+    /// access, and lets it go on. Never waits: to be called until it says something else than
+    /// [`Attempt::Stopping`].
+    pub(super) fn attempt(&self, interrupt: impl FnOnce()) -> io::Result<Attempt> {
+        if !self.told.get() {
+            pidfd_send_signal(&self.process, Signal::STOP)?;
+            self.told.set(true);
+        }
+        let Some(text) = self.look()? else { return Ok(Attempt::Stopping) };
+        let safe = parse(&text).is_some_and(|place| self.is_safe(place));
         if safe {
             interrupt();
         }
-        drop(stopped);
-        Ok(safe)
+        self.let_go()?;
+        Ok(if safe { Attempt::Interrupted } else { Attempt::Unsafe })
     }
 
-    /// Where the process is, once it does not run any more.
-    fn place(&self) -> io::Result<Option<Place>> {
-        let begun = Instant::now();
-        loop {
-            let mut text = [0; 256];
-            let read = self.syscall.read_at(&mut text, 0)?;
-            let text = std::str::from_utf8(&text[..read]).unwrap_or_default().trim_end();
-            if text != "running" {
-                return Ok(parse(text));
-            }
-            if begun.elapsed() > STOPS_WITHIN {
-                return Ok(None);
-            }
-            std::hint::spin_loop();
+    /// Lets a guest go on that has been told to stop.
+    pub(super) fn let_go(&self) -> io::Result<()> {
+        if self.told.replace(false) {
+            pidfd_send_signal(&self.process, Signal::CONT)?;
         }
+        Ok(())
+    }
+
+    /// Where the process is, in its system's words; `None` while it runs or may run.
+    fn look(&self) -> io::Result<Option<String>> {
+        let mut text = [0; 256];
+        let read = self.syscall.read_at(&mut text, 0)?;
+        let text = std::str::from_utf8(&text[..read]).unwrap_or_default().trim_end();
+        Ok((text != "running").then(|| text.to_owned()))
     }
 
     fn is_safe(&self, place: Place) -> bool {
@@ -115,22 +127,10 @@ impl Halt {
     }
 }
 
-/// Lets the process go on when dropped, however we leave.
-struct Stopped<'a> {
-    process: &'a OwnedFd,
-}
-
-impl<'a> Stopped<'a> {
-    fn new(process: &'a OwnedFd) -> io::Result<Self> {
-        pidfd_send_signal(process, Signal::STOP)?;
-        Ok(Stopped { process })
-    }
-}
-
-impl Drop for Stopped<'_> {
+impl Drop for Halt {
     fn drop(&mut self) {
         // It fails only for a process that has ended.
-        let _ = pidfd_send_signal(self.process, Signal::CONT);
+        let _ = self.let_go();
     }
 }
 
@@ -151,6 +151,7 @@ mod tests {
     use super::*;
     use std::ops::Range;
     use std::process::{Child, Command, Stdio};
+    use std::time::{Duration, Instant};
 
     /// A process that goes with its test, also if that fails.
     struct Guest(Child);
@@ -176,7 +177,7 @@ mod tests {
             stat.rsplit(") ").next().unwrap().chars().next().unwrap()
         }
 
-        fn halt(&self, map: Option<Arc<KernelMap>>) -> Halt {
+        fn halt(&self, map: Option<KernelMap>) -> Halt {
             Halt::new(self.0.id(), map).unwrap()
         }
     }
@@ -188,8 +189,20 @@ mod tests {
         }
     }
 
-    fn everywhere() -> Option<Arc<KernelMap>> {
-        Some(Arc::new(KernelMap::with(0..u64::MAX, 0..0)))
+    fn everywhere() -> Option<KernelMap> {
+        Some(KernelMap::with(0..u64::MAX, 0..0))
+    }
+
+    /// Attempts until the guest has stopped; whether it was interrupted.
+    fn interrupted(halt: &Halt, mut interrupt: impl FnMut()) -> bool {
+        let begun = Instant::now();
+        loop {
+            match halt.attempt(&mut interrupt).unwrap() {
+                Attempt::Stopping => assert!(begun.elapsed() < Duration::from_secs(20)),
+                Attempt::Unsafe => return false,
+                Attempt::Interrupted => return true,
+            }
+        }
     }
 
     fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
@@ -205,9 +218,9 @@ mod tests {
         let guest = Guest::asleep();
         for map in [None, everywhere()] {
             let halt = guest.halt(map);
-            let mut interrupted = 0;
-            wait_until("it is stopped", || halt.interrupt_if_safe(|| interrupted += 1).unwrap());
-            assert_eq!(interrupted, 1);
+            let mut count = 0;
+            wait_until("it is in a system call", || interrupted(&halt, || count += 1));
+            assert_eq!(count, 1);
             wait_until("it goes on", || guest.state() == 'S');
         }
     }
@@ -217,7 +230,7 @@ mod tests {
         let guest = Guest::busy();
         let halt = guest.halt(everywhere());
         // The shell makes some system calls as it starts.
-        wait_until("it is not in a system call", || !halt.interrupt_if_safe(|| ()).unwrap());
+        wait_until("it is not in a system call", || !interrupted(&halt, || ()));
         wait_until("it runs on", || guest.state() == 'R');
     }
 
@@ -227,9 +240,9 @@ mod tests {
         // No address of code, and nothing that is likely on a stack.
         const NOWHERE: Range<u64> = 0x1234_5678_0000..0x1234_5678_0001;
         let map = KernelMap::with(NOWHERE, NOWHERE);
-        let halt = guest.halt(Some(Arc::new(map)));
+        let halt = guest.halt(Some(map));
         for _ in 0..100 {
-            wait_until("it is stopped", || halt.interrupt_if_safe(|| ()).unwrap());
+            wait_until("it is interrupted", || interrupted(&halt, || ()));
         }
         wait_until("it runs on", || guest.state() == 'R');
     }
@@ -240,7 +253,7 @@ mod tests {
         let guest = Guest::start("yes", &[], Stdio::piped());
         let halt = guest.halt(None);
         wait_until("its pipe is full", || guest.state() == 'S');
-        assert!(!halt.interrupt_if_safe(|| ()).unwrap());
+        assert!(!interrupted(&halt, || ()));
     }
 
     #[test]
@@ -248,7 +261,7 @@ mod tests {
         let guest = Guest::asleep();
         let halt = guest.halt(None);
         drop(guest);
-        assert!(halt.interrupt_if_safe(|| ()).is_err());
+        assert!(halt.attempt(|| ()).is_err());
     }
 
     #[test]

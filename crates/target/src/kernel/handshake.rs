@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
+use std::rc::Rc;
 use std::time::Duration;
 
 use nix::fcntl::{FallocateFlags, FcntlArg, OFlag, fallocate, fcntl};
@@ -101,7 +101,7 @@ impl Connection {
     }
 
     /// A live port, if all that they need has been told; an error if it does not fit together.
-    pub(super) fn port(&self, halt: &Arc<Halt>) -> Result<Option<Port>> {
+    pub(super) fn port(&self, halt: &Rc<Halt>) -> Result<Option<Port>> {
         self.negotiation.port(halt)
     }
 }
@@ -204,7 +204,7 @@ impl Negotiation {
         Ok(())
     }
 
-    fn port(&self, halt: &Arc<Halt>) -> Result<Option<Port>> {
+    fn port(&self, halt: &Rc<Halt>) -> Result<Option<Port>> {
         let Some(memory) = &self.memory else { return Ok(None) };
         let [commands, interrupts] = &self.vrings;
         let (true, true) = (commands.enabled, interrupts.enabled) else { return Ok(None) };
@@ -216,7 +216,7 @@ impl Negotiation {
         let commands = CommandQueue::new(self.queue(commands, memory)?, collect, memory);
         let interrupts = self.queue(interrupts, memory)?;
         let interrupts = InterruptQueue::new(interrupts, call.try_clone()?, memory.clone());
-        Ok(Some(Port::new(memory.clone(), commands, interrupts, Arc::clone(halt))))
+        Ok(Some(Port::new(memory.clone(), commands, interrupts, Rc::clone(halt))))
     }
 
     fn queue(&self, ring: &Vring, memory: &SharedMemory) -> Result<Queue> {
@@ -357,7 +357,7 @@ mod tests {
                 if connection.serve().is_err() {
                     break;
                 }
-                let halt = Arc::new(Halt::new(std::process::id(), None).unwrap());
+                let halt = Rc::new(Halt::new(std::process::id(), None).unwrap());
                 prop_assert!(!matches!(connection.port(&halt), Ok(Some(_))), "no memory was shared");
             }
         }

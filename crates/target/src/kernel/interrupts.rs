@@ -49,6 +49,9 @@ pub(super) struct InterruptQueue {
     unread: u16,
     signalled_at: Time,
     patience: Span,
+    /// An access has been made that may not be the last, ...
+    exposed: bool,
+    /// ... for so long at least, and until the guest has been found outside of one.
     exposed_until: Time,
     now: Time,
     signals: u64,
@@ -67,6 +70,7 @@ impl InterruptQueue {
             unread: 0,
             signalled_at: Time::ZERO,
             patience: RESIGNAL_AFTER,
+            exposed: false,
             exposed_until: Time::ZERO,
             now: Time::ZERO,
             signals: 0,
@@ -109,19 +113,31 @@ impl InterruptQueue {
     /// The driver rings its doorbell.
     #[inline]
     pub(super) fn driver_transmits(&mut self) {
-        self.exposed_until = self.exposed_until.max(self.now + TRANSMITS_FOR);
+        self.expose(TRANSMITS_FOR);
     }
 
     /// The driver makes another access with interrupts enabled.
     #[inline]
     pub(super) fn driver_is_at_work(&mut self) {
-        self.exposed_until = self.exposed_until.max(self.now + AT_WORK_FOR);
+        self.expose(AT_WORK_FOR);
+    }
+
+    #[inline]
+    fn expose(&mut self, span: Span) {
+        self.exposed = true;
+        self.exposed_until = self.exposed_until.max(self.now + span);
+    }
+
+    /// The guest is stopped, and not in the middle of an access. That its time is up does not say so:
+    /// its core may have been taken from it in the middle of one.
+    pub(super) fn guest_is_at_rest(&mut self) {
+        self.exposed = self.now < self.exposed_until;
     }
 
     /// Whether the guest may be in the middle of an access that an interrupt would break.
     #[inline]
     fn is_exposed(&self) -> bool {
-        self.now < self.exposed_until
+        self.exposed
     }
 
     /// Whether an interrupt waits for a moment at which the guest does not access the device.

@@ -22,7 +22,7 @@ mod vhost_user;
 use std::io::ErrorKind;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use warikomi_clock::TscClock;
@@ -82,7 +82,7 @@ pub struct KernelTarget {
     clock: TscClock,
     interrupted: Interrupted,
     process: Process,
-    halt: Arc<Halt>,
+    halt: Rc<Halt>,
     listener: UnixListener,
     connection: Option<Connection>,
     port: Option<Port>,
@@ -112,7 +112,7 @@ impl KernelTarget {
         interrupted: Interrupted,
     ) -> Result<(KernelTarget, Ready), TargetError> {
         let (process, Channels { listener, agent, console }) = Process::start(options)?;
-        let map = KernelMap::read(&options.kernel).map(Arc::new);
+        let map = KernelMap::read(&options.kernel);
         let halt = Halt::new(process.id(), map)
             .map_err(TargetError::system("cannot see where the kernel's process is (/proc)"))?;
         let mut target = KernelTarget {
@@ -120,7 +120,7 @@ impl KernelTarget {
             clock,
             interrupted,
             process,
-            halt: Arc::new(halt),
+            halt: Rc::new(halt),
             listener,
             connection: None,
             port: None,

@@ -8,18 +8,18 @@
 //! enabled, packet after packet. Nor is what it does in no hurry, such as setting up its PHY, which
 //! may raise an interrupt by itself.
 //!
-//! So for some time after such an access the guest is stopped for every signal, and signalled only
-//! if it was stopped outside of an access. Where it was not, it goes on and is stopped again a
-//! moment later.
+//! So after such an access the guest is stopped for every signal, and signalled only if it was
+//! stopped outside of an access. Where it was not, it goes on and is stopped again a moment later.
+//! That ends when it is found outside of an access some time after the last.
 
-use std::sync::Arc;
+use std::rc::Rc;
 
 use warikomi_clock::{Span, Time, TscClock};
 use warikomi_nic::Nic;
 use warikomi_pci::SharedMemory;
 
 use super::commands::{CommandQueue, Served};
-use super::halt::Halt;
+use super::halt::{Attempt, Halt};
 use super::interrupts::InterruptQueue;
 
 /// How long a guest that was stopped in vain may run before it is stopped again: long enough to get
@@ -31,7 +31,9 @@ pub(super) struct Port {
     pub(super) memory: SharedMemory,
     pub(super) interrupts: InterruptQueue,
     commands: CommandQueue,
-    halt: Arc<Halt>,
+    halt: Rc<Halt>,
+    /// The guest has been told to stop, and has not stopped yet.
+    stopping: bool,
     stopped_at: Time,
 }
 
@@ -40,9 +42,9 @@ impl Port {
         memory: SharedMemory,
         commands: CommandQueue,
         interrupts: InterruptQueue,
-        halt: Arc<Halt>,
+        halt: Rc<Halt>,
     ) -> Port {
-        Port { memory, interrupts, commands, halt, stopped_at: Time::ZERO }
+        Port { memory, interrupts, commands, halt, stopping: false, stopped_at: Time::ZERO }
     }
 
     /// Serves accesses, and sends interrupts.
@@ -51,7 +53,7 @@ impl Port {
         self.interrupts.set_now(now);
         let served = self.commands.serve(nic, &self.memory, &mut self.interrupts, clock);
         self.interrupts.poll(now);
-        if self.interrupts.wants_a_safe_moment() || self.commands.wants_a_call() {
+        if self.stopping || self.interrupts.wants_a_safe_moment() || self.commands.wants_a_call() {
             self.signal_safely(clock, now);
         }
         served
@@ -59,19 +61,28 @@ impl Port {
 
     #[cold]
     fn signal_safely(&mut self, clock: &TscClock, now: Time) {
-        if now.since(self.stopped_at) < RUNS_BETWEEN_STOPS {
+        if !self.stopping && now.since(self.stopped_at) < RUNS_BETWEEN_STOPS {
             return;
         }
         let Port { interrupts, commands, .. } = self;
-        // A process that cannot be stopped has ended, which the target finds out by itself.
-        let _ = self.halt.interrupt_if_safe(|| {
+        let attempt = self.halt.attempt(|| {
             interrupts.set_now(clock.now());
+            interrupts.guest_is_at_rest();
             interrupts.send_due();
             if commands.wants_a_call() {
                 commands.call();
             }
         });
+        // A process that cannot be stopped has ended, which the target finds out by itself.
+        self.stopping = matches!(attempt, Ok(Attempt::Stopping));
         self.stopped_at = clock.now();
+    }
+}
+
+impl Drop for Port {
+    /// A guest must not stay stopped when its device goes.
+    fn drop(&mut self) {
+        let _ = self.halt.let_go();
     }
 }
 
@@ -104,13 +115,13 @@ mod tests {
             let program = if in_access { "while :; do :; done" } else { "exec sleep 100" };
             let guest =
                 Command::new("sh").args(["-c", program]).stdin(Stdio::null()).spawn().unwrap();
-            let map = Arc::new(KernelMap::with(0..u64::MAX, 0..0));
+            let map = KernelMap::with(0..u64::MAX, 0..0);
             let (commands, mut interrupts) = (GuestQueue::new(), GuestQueue::new());
             (0..10).for_each(|index| interrupts.offer_buffer(index, 20));
             let (signals, call) = Signals::pipe();
             let (calls, collect) = Signals::pipe();
             let memory = commands.memory.clone();
-            let halt = Arc::new(Halt::new(guest.id(), Some(map)).unwrap());
+            let halt = Rc::new(Halt::new(guest.id(), Some(map)).unwrap());
             let command_queue = CommandQueue::new(commands.device_side(), Some(collect), &memory);
             let interrupt_queue =
                 InterruptQueue::new(interrupts.device_side(), call, interrupts.memory.clone());
@@ -178,17 +189,34 @@ mod tests {
     }
 
     #[test]
-    fn in_an_access_the_guest_is_not_signalled_until_it_has_stopped_transmitting() {
+    fn in_an_access_the_guest_is_not_signalled_however_long_that_takes() {
         let mut bench = Bench::new(true);
         bench.poll();
-        bench.port.interrupts.driver_transmits();
+        bench.port.interrupts.driver_is_at_work();
         bench.interrupt();
-        for _ in 0..1_000 {
+        let begun = bench.clock.now();
+        while bench.clock.now().since(begun) < Span::from_ms(20) {
             bench.poll();
-            bench.port.interrupts.driver_transmits();
         }
         assert_eq!(bench.signals.count(), 0);
-        bench.poll_until("signalled", |bench| bench.signals.count() == 1);
+    }
+
+    #[test]
+    fn a_guest_that_was_found_at_rest_is_signalled_at_once_from_then_on() {
+        let mut bench = Bench::new(false);
+        bench.poll();
+        bench.port.interrupts.driver_is_at_work();
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        let mut count = 0;
+        bench.poll();
+        bench.interrupt();
+        assert_eq!(bench.signals.count(), 0, "its time is up, but it has not been looked at");
+        bench.poll_until("signalled", |bench| {
+            count += bench.signals.count();
+            count == 1
+        });
+        bench.interrupt();
+        assert_eq!(bench.signals.count(), 1, "at once");
     }
 
     #[test]
