@@ -4,11 +4,14 @@
 //! at most about 40 ms, so this queue is looked at on every pass of the support side's loop, and
 //! the guest is told never to notify.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::Write;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
 
 use virtio_queue::{DescriptorChain, Queue, QueueOwnedT, QueueT};
-use vm_memory::{Bytes, GuestMemoryMmap};
+use vm_memory::{Address, Bytes, GuestAddress, GuestMemoryMmap};
 use warikomi_clock::{Time, TscClock};
 use warikomi_nic::Nic;
 use warikomi_pci::{Host, SharedMemory, Width};
@@ -36,8 +39,48 @@ pub(super) struct Served {
     pub(super) disguised: u64,
 }
 
+/// The accesses that the guest has made and that have not been served, for those who must not signal
+/// it in the middle of one.
+#[derive(Debug)]
+pub(super) struct Unserved {
+    memory: SharedMemory,
+    /// Where the guest counts the accesses that it has made.
+    made: GuestAddress,
+    taken: Cell<u16>,
+}
+
+impl Unserved {
+    fn new(memory: &SharedMemory, queue: &Queue) -> Rc<Unserved> {
+        // Behind the flags (Virtio 1.2, 2.7.6).
+        let made = GuestAddress(queue.avail_ring()).unchecked_add(2);
+        let taken = Cell::new(queue.next_avail());
+        Rc::new(Unserved { memory: memory.clone(), made, taken })
+    }
+
+    /// Of a queue that nobody serves.
+    #[cfg(test)]
+    pub(super) fn of(guest: &super::testing::GuestQueue) -> Rc<Unserved> {
+        Unserved::new(&guest.memory, &guest.device_side())
+    }
+
+    /// As if all had been served.
+    #[cfg(test)]
+    pub(super) fn take_all(&self) {
+        let made: u16 = self.memory.regions().load(self.made, Ordering::SeqCst).unwrap();
+        self.taken.set(u16::from_le(made));
+    }
+
+    /// Whether there are any.
+    #[inline]
+    pub(super) fn any(&self) -> bool {
+        let made: Result<u16, _> = self.memory.regions().load(self.made, Ordering::SeqCst);
+        made.is_ok_and(|made| u16::from_le(made) != self.taken.get())
+    }
+}
+
 pub(super) struct CommandQueue {
     queue: Queue,
+    unserved: Rc<Unserved>,
     call: Option<File>,
     writes_since_read: u32,
     /// The last access was one that came as another.
@@ -51,14 +94,21 @@ impl CommandQueue {
         // The guest must not spend a system call on telling us what we see by polling. If the flag
         // cannot be written the queue is unusable, and serving it finds that out.
         let _ = queue.disable_notification(memory.regions());
+        let unserved = Unserved::new(memory, &queue);
         CommandQueue {
             queue,
+            unserved,
             call,
             writes_since_read: 0,
             disguised: false,
             request: [0; HEADER_BYTES + MAX_DATA_BYTES],
             reply: [0; MAX_DATA_BYTES],
         }
+    }
+
+    /// What has not been served, now and later.
+    pub(super) fn unserved(&self) -> Rc<Unserved> {
+        Rc::clone(&self.unserved)
     }
 
     /// Whether the guest must be signalled to take its buffers back.
@@ -111,7 +161,9 @@ impl CommandQueue {
         &mut self,
         memory: &'m GuestMemoryMmap,
     ) -> Option<DescriptorChain<&'m GuestMemoryMmap>> {
-        self.queue.iter(memory).ok()?.next()
+        let chain = self.queue.iter(memory).ok()?.next()?;
+        self.unserved.taken.set(self.queue.next_avail());
+        Some(chain)
     }
 
     /// Carries one access out; returns the length of the reply, or `None` if it made no sense.
@@ -258,7 +310,9 @@ mod tests {
             let nic = warikomi_nic::by_name("rtl8168", Box::new(CountedSink::new())).unwrap();
             let idle = GuestQueue::new();
             let (_, call) = Signals::pipe();
-            let interrupts = InterruptQueue::new(idle.device_side(), call, idle.memory.clone());
+            let unserved = queue.unserved();
+            let interrupts =
+                InterruptQueue::new(idle.device_side(), call, idle.memory.clone(), unserved);
             Bench { guest, signals, queue, interrupts, nic }
         }
 

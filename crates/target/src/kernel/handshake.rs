@@ -215,7 +215,8 @@ impl Negotiation {
         let collect = commands.call.as_ref().map(File::try_clone).transpose()?;
         let commands = CommandQueue::new(self.queue(commands, memory)?, collect, memory);
         let interrupts = self.queue(interrupts, memory)?;
-        let interrupts = InterruptQueue::new(interrupts, call.try_clone()?, memory.clone());
+        let interrupts =
+            InterruptQueue::new(interrupts, call.try_clone()?, memory.clone(), commands.unserved());
         Ok(Some(Port::new(memory.clone(), commands, interrupts, Rc::clone(halt))))
     }
 

@@ -11,12 +11,14 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Write;
+use std::rc::Rc;
 
 use virtio_queue::{Queue, QueueOwnedT, QueueT};
 use vm_memory::Bytes;
 use warikomi_clock::{Span, Time};
 use warikomi_pci::{Interrupt, IntrLine, SharedMemory};
 
+use super::commands::Unserved;
 use super::message::{INTERRUPT_BYTES, intx_message, msi_message};
 use crate::TargetCounters;
 
@@ -42,6 +44,7 @@ pub(super) struct InterruptQueue {
     memory: SharedMemory,
     queue: Queue,
     call: File,
+    accesses: Rc<Unserved>,
     waiting: VecDeque<[u8; INTERRUPT_BYTES]>,
     /// The guest's count of buffers that it has ever offered, as last seen.
     offered: u16,
@@ -59,12 +62,18 @@ pub(super) struct InterruptQueue {
 }
 
 impl InterruptQueue {
-    pub(super) fn new(mut queue: Queue, call: File, memory: SharedMemory) -> Self {
+    pub(super) fn new(
+        mut queue: Queue,
+        call: File,
+        memory: SharedMemory,
+        accesses: Rc<Unserved>,
+    ) -> Self {
         let _ = queue.disable_notification(memory.regions());
         InterruptQueue {
             memory,
             queue,
             call,
+            accesses,
             waiting: VecDeque::with_capacity(MAX_WAITING),
             offered: 0,
             unread: 0,
@@ -86,7 +95,7 @@ impl InterruptQueue {
             return;
         }
         self.look_for_returned_buffers();
-        if !self.is_exposed() {
+        if !self.is_exposed() && !self.accesses.any() {
             self.send_due();
         }
     }
@@ -231,14 +240,18 @@ impl IntrLine for InterruptQueue {
             Interrupt::Intx(false) => return,
         };
         self.look_for_returned_buffers();
-        if !self.is_exposed() && self.waiting.is_empty() && self.place(message) {
+        let must_wait = self.is_exposed() || !self.waiting.is_empty();
+        // The guest may have begun an access since the last one was served, more so if we have not run
+        // for a while. It is served, and looked at, before the next poll sends this.
+        let at_access = self.accesses.any();
+        if !must_wait && !at_access && self.place(message) {
             return;
         }
         if self.waiting.len() == MAX_WAITING {
             self.counters.interrupts_dropped += 1;
             return;
         }
-        self.counters.interrupts_delayed += 1;
+        self.counters.interrupts_delayed += u64::from(must_wait || !self.has_room());
         self.waiting.push_back(message);
     }
 
@@ -262,7 +275,8 @@ mod tests {
             guest.offer_buffer(index, 20);
         }
         let (signals, call) = Signals::pipe();
-        let queue = InterruptQueue::new(guest.device_side(), call, guest.memory.clone());
+        let accesses = Unserved::of(&GuestQueue::new());
+        let queue = InterruptQueue::new(guest.device_side(), call, guest.memory.clone(), accesses);
         (guest, signals, queue)
     }
 
@@ -324,12 +338,33 @@ mod tests {
     }
 
     #[test]
+    fn an_access_that_has_not_been_served_comes_first() {
+        let mut guest = GuestQueue::new();
+        guest.offer_buffer(0, 20);
+        let (mut signals, call) = Signals::pipe();
+        let mut commands = GuestQueue::new();
+        let accesses = Unserved::of(&commands);
+        let mut queue =
+            InterruptQueue::new(guest.device_side(), call, guest.memory.clone(), accesses.clone());
+        commands.send(0, &[0; 16], 0);
+        queue.signal(msi(1));
+        queue.poll(at(1));
+        assert_eq!(signals.count(), 0);
+        accesses.take_all();
+        queue.poll(at(2));
+        assert_eq!(signals.count(), 1);
+        assert_eq!(queue.counters().interrupts_delayed, 0, "that is no delay");
+    }
+
+    #[test]
     fn a_full_pipe_does_not_stop_us() {
         let mut guest = GuestQueue::new();
         guest.offer_buffer(0, 20);
         let (_signals, call) = Signals::pipe();
         Signals::fill(&call);
-        let mut queue = InterruptQueue::new(guest.device_side(), call, guest.memory.clone());
+        let accesses = Unserved::of(&GuestQueue::new());
+        let mut queue =
+            InterruptQueue::new(guest.device_side(), call, guest.memory.clone(), accesses);
         queue.signal(msi(1));
         assert!(guest.take().is_some());
     }

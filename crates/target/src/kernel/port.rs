@@ -123,8 +123,12 @@ mod tests {
             let memory = commands.memory.clone();
             let halt = Rc::new(Halt::new(guest.id(), Some(map)).unwrap());
             let command_queue = CommandQueue::new(commands.device_side(), Some(collect), &memory);
-            let interrupt_queue =
-                InterruptQueue::new(interrupts.device_side(), call, interrupts.memory.clone());
+            let interrupt_queue = InterruptQueue::new(
+                interrupts.device_side(),
+                call,
+                interrupts.memory.clone(),
+                command_queue.unserved(),
+            );
             let port = Port::new(memory, command_queue, interrupt_queue, halt);
             let nic = warikomi_nic::by_name("rtl8168", Box::new(CountedSink::new())).unwrap();
             // Its shell has to get to where it stays.
