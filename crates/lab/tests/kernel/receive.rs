@@ -6,11 +6,10 @@ use warikomi_clock::Span;
 use warikomi_guest::answers::InterruptKind;
 use warikomi_guest::commands::{Configure, Counters};
 use warikomi_inject::{Addresses, Arrival, FrameTemplate, Plan, Receiver, Warmup};
-use warikomi_measure::Machine;
 use warikomi_nic::RxOutcome;
 use warikomi_target::Target;
 
-use crate::bring::{at_least, injected, options, plan, session, try_session};
+use crate::bring::{at_least, injected, options, plan, session, try_session, was_disturbed};
 
 const NONE: Warmup = Warmup { count: 0, interval: Span::ZERO };
 
@@ -40,13 +39,6 @@ fn ten_thousand_packets_at_38_us_are_all_accepted_and_delivered_twenty_times() {
     }
     println!("{perfect} rounds without a loss, {disturbed} in which others had our cores");
     session.stop().unwrap();
-}
-
-/// Whether other processes or the host took time from the cores that a run was on.
-fn was_disturbed(machine: &Machine) -> bool {
-    const LONG_US: f64 = 1_000.0;
-    let waited = [machine.support_waited_us, machine.target_waited_us];
-    machine.stolen_percent > Some(0.0) || waited.iter().flatten().any(|&us| us > LONG_US)
 }
 
 #[test]
