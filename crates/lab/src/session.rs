@@ -1,7 +1,7 @@
 //! A target brought up: kernel started, driver bound, interface configured, link up.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 use warikomi_clock::{TscClock, TscUnusable};
@@ -175,6 +175,7 @@ impl Session {
     /// Starts counting the time that others take from the cores.
     pub fn watch_cores(&self) -> CoreWatch {
         CoreWatch {
+            at: Instant::now(),
             cpu: CpuTimes::read(&core_numbers(self.cores)),
             support_ns: core_wait_ns(None),
             target_ns: core_wait_ns(Some(self.target.process_id())),
@@ -191,6 +192,7 @@ impl Session {
                 .cpu
                 .zip(before.cpu)
                 .and_then(|(now, then)| now.stolen_percent_since(&then)),
+            watched_ms: Some(now.at.duration_since(before.at).as_secs_f64() * 1e3),
             support_waited_us: waited(now.support_ns, before.support_ns),
             target_waited_us: waited(now.target_ns, before.target_ns),
             ..self.machine.clone()
@@ -206,6 +208,7 @@ impl Session {
 /// What others had taken from the cores at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct CoreWatch {
+    at: Instant,
     cpu: Option<CpuTimes>,
     support_ns: Option<u64>,
     target_ns: Option<u64>,

@@ -37,11 +37,15 @@ pub struct Machine {
     /// of the time of the cores used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stolen_percent: Option<f64>,
+    /// How long the cores were watched for what follows and for stolen time, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub watched_ms: Option<f64>,
     /// Time that the support side's thread was ready to run while others of this machine's processes
     /// had its core, in microseconds, while the run lasted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub support_waited_us: Option<f64>,
-    /// The same of the target's first process.
+    /// The same of the target's first process; its other processes share its core, and count as
+    /// others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_waited_us: Option<f64>,
     /// Real-time priority of the support side's thread, 1 to 99; absent if it has none.

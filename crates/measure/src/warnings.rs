@@ -11,8 +11,8 @@ use crate::{RunResult, TimeBase, Warning};
 pub struct Thresholds {
     /// Stolen time, in percent.
     pub stolen_percent: f64,
-    /// Time that one side waited for its core, in microseconds.
-    pub waited_us: f64,
+    /// Share (0 to 1) of the time that one side waited for its core.
+    pub waited_share: f64,
     /// Share (0 to 1) of packets that missed their deadline.
     pub missed_share: f64,
     /// Share (0 to 1) of intervals in hiccups.
@@ -25,7 +25,7 @@ impl Default for Thresholds {
     fn default() -> Self {
         Thresholds {
             stolen_percent: 0.1,
-            waited_us: 1_000.0,
+            waited_share: 0.05,
             missed_share: 0.001,
             hiccup_share: 0.001,
             stack_loss_share: 0.0,
@@ -103,7 +103,8 @@ fn cores_taken(result: &RunResult, thresholds: &Thresholds) -> Option<Warning> {
     let waited = |side: Option<f64>| side.unwrap_or(0.0);
     let support = waited(result.machine.support_waited_us);
     let target = waited(result.machine.target_waited_us);
-    if support.max(target) <= thresholds.waited_us {
+    let watched_us = result.machine.watched_ms? * 1e3;
+    if support.max(target) <= thresholds.waited_share * watched_us {
         return None;
     }
     warning(
