@@ -1,7 +1,9 @@
 //! The tables of a page. A cell has the figure as people read it and as the result has it.
 
 use serde_json::{Map, Value};
-use warikomi_measure::{IntervalStats, Intervals, Machine, RunResult, Totals, published};
+use warikomi_measure::{
+    FaultReport, IntervalStats, Intervals, Machine, RunResult, Totals, published,
+};
 
 use crate::figures::{shown, single_figures};
 use crate::terminal::figures::{count, percent, rate, time};
@@ -93,6 +95,7 @@ fn head(name: &str) -> Cell {
 pub(super) fn tables(result: &RunResult) -> Vec<Table> {
     let mut tables = Vec::new();
     tables.extend(result.ledger.as_ref().map(packets));
+    tables.extend(result.faults.as_ref().map(faults));
     tables.extend(result.intervals.as_ref().map(intervals));
     tables.extend(result.rows.as_deref().map(rows));
     tables.extend(beside_the_published(result));
@@ -115,6 +118,8 @@ fn packets(ledger: &Totals) -> Table {
     row("filtered", ledger.filtered, true);
     row("of these: while not receiving", ledger.not_receiving, true);
     row("DMA error", ledger.dma_error, true);
+    row("never completed", ledger.not_completed, true);
+    row("refused by the driver", ledger.refused, true);
     row("accepted by the driver", ledger.accepted, true);
     row("delivered to the application", ledger.delivered, true);
     row("meant for no application", ledger.unclaimed, true);
@@ -122,6 +127,34 @@ fn packets(ledger: &Totals) -> Table {
     row("lost on the ring, never taken", ledger.lost_on_ring, true);
     row("lost behind the driver", ledger.lost_in_stack, true);
     row("unaccounted", ledger.unaccounted, false);
+    table
+}
+
+/// What was made to go wrong, what the driver did, and the evidence.
+fn faults(report: &FaultReport) -> Table {
+    const HEADER: [&str; 6] =
+        ["fault", "injected", "first_ns", "packets_after", "accepted_after", "driver"];
+    const CONSOLE_LINES: usize = 6;
+    let mut table = Table::new("faults", "Faults", &HEADER);
+    for finding in &report.findings {
+        let count = |packets: Option<u64>| packets.map(Cell::count).unwrap_or_default();
+        table.rows.push(vec![
+            Cell::word(&finding.fault),
+            Cell::count(finding.injected),
+            finding.first_ns.map(|ns| Cell::number(ns, time)).unwrap_or_default(),
+            count(finding.packets_after),
+            count(finding.accepted_after),
+            Cell::word(finding.verdict.words()),
+        ]);
+    }
+    let evidence = &report.evidence;
+    table.notes.extend(evidence.ended.iter().map(|ended| format!("The run ended early: {ended}")));
+    table.notes.push(format!(
+        "Afterwards, without faults, the driver accepted {} of {} packets.",
+        evidence.probe_accepted, evidence.probe_packets
+    ));
+    let console = evidence.console.iter().take(CONSOLE_LINES);
+    table.notes.extend(console.map(|line| format!("Console: {line}")));
     table
 }
 
