@@ -103,11 +103,9 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
     })?;
     session.stop()?;
     drop(bar);
-    if arguments.json {
-        print!("{}", found.result.to_json());
-    } else {
-        print!("{}", terminal::accuracy(&found.result, &errors(&found), output::style()));
-    }
+    output::print(&found.result, arguments.json, |style| {
+        terminal::accuracy(&found.result, &errors(&found), style)
+    });
     let directory = save(&arguments.runs, &found)?;
     eprintln!("kept in {}", directory.path().display());
     Ok(ExitCode::SUCCESS)

@@ -36,10 +36,6 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
     })?;
     session.stop()?;
     drop(bar);
-    if arguments.json {
-        print!("{}", result.to_json());
-    } else {
-        print!("{}", terminal::rows(&result, output::style()));
-    }
+    output::print(&result, arguments.json, |style| terminal::rows(&result, style));
     Ok(ExitCode::SUCCESS)
 }

@@ -80,11 +80,7 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
     })?;
     session.stop()?;
     drop(bar);
-    if arguments.json {
-        print!("{}", found.result.to_json());
-    } else {
-        print!("{}", terminal::cost(&found.result, output::style()));
-    }
+    output::print(&found.result, arguments.json, |style| terminal::cost(&found.result, style));
     let directory = save(&arguments.runs, &options, &found)?;
     eprintln!("kept in {}", directory.path().display());
     Ok(ExitCode::SUCCESS)

@@ -91,9 +91,18 @@ enum ArrivalName {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum ReceiverName {
+pub(crate) enum ReceiverName {
     Application,
     Driver,
+}
+
+impl From<ReceiverName> for Receiver {
+    fn from(name: ReceiverName) -> Receiver {
+        match name {
+            ReceiverName::Application => Receiver::Application,
+            ReceiverName::Driver => Receiver::Driver,
+        }
+    }
 }
 
 /// Every kind of fault, with what it takes.
@@ -125,10 +134,7 @@ impl PlanArguments {
                 interval: self.interval,
                 count: self.count,
                 packets_per_interrupt: self.packets_per_interrupt,
-                receiver: match self.receiver {
-                    ReceiverName::Application => Receiver::Application,
-                    ReceiverName::Driver => Receiver::Driver,
-                },
+                receiver: self.receiver.into(),
                 arrival: match self.arrival {
                     ArrivalName::Constant => Arrival::Constant,
                     ArrivalName::Poisson => Arrival::Poisson,
@@ -181,7 +187,9 @@ pub(crate) fn carry_out<T>(
     session.stop()?;
 
     // First to the user: a disk may be full.
-    print(&injected, arguments.json);
+    output::print(&injected.result, arguments.json, |style| {
+        terminal::inject(&injected.result, style)
+    });
     let directory = new_directory(&arguments.runs, &injected)?;
     directory.write_plan(&plan.to_toml()?)?;
     more(&directory, rest)?;
@@ -207,15 +215,6 @@ pub(crate) fn bring_up(
         waiting.0.set_message(what.to_owned());
         waiting.0.tick();
     })?)
-}
-
-/// The result, for people or for programs.
-pub(crate) fn print(injected: &Injected, json: bool) {
-    if json {
-        print!("{}", injected.result.to_json());
-    } else {
-        print!("{}", terminal::inject(&injected.result, output::style()));
-    }
 }
 
 /// A directory for a run of this experiment.

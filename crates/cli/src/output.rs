@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use warikomi_measure::RunDirectory;
+use warikomi_measure::{RunDirectory, RunResult};
 use warikomi_report::terminal::Style;
 
 const MAX_WIDTH: u16 = 120;
@@ -26,6 +26,15 @@ pub(crate) fn style() -> Style {
 pub(crate) fn new_run(runs: &Path, experiment: &str) -> Result<RunDirectory> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
     Ok(RunDirectory::create(runs, now, experiment)?)
+}
+
+/// Prints a result: as JSON for programs, or as `table` draws it for people.
+pub(crate) fn print(result: &RunResult, json: bool, table: impl FnOnce(Style) -> String) {
+    if json {
+        print!("{}", result.to_json());
+    } else {
+        print!("{}", table(style()));
+    }
 }
 
 /// A bar on standard error, which draws itself only on a terminal.

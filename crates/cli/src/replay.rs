@@ -10,9 +10,11 @@ use warikomi_inject::Source;
 use warikomi_lab::inject::Application;
 use warikomi_lab::replay::{Comparison, Origin, ReplayOptions, Replayable, load, replay};
 use warikomi_nic::wire::WireKind;
+use warikomi_report::terminal;
 use warikomi_target::Interrupted;
 
-use crate::inject::{self, bring_up, keep, new_directory, with_bar};
+use crate::inject::{bring_up, keep, new_directory, with_bar};
+use crate::output;
 use crate::record::TRACE;
 use crate::target::TargetArguments;
 
@@ -79,7 +81,8 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
     })?;
     session.stop()?;
 
-    inject::print(&replayed.injected, arguments.json);
+    let result = &replayed.injected.result;
+    output::print(result, arguments.json, |style| terminal::inject(result, style));
     if let (Some(comparison), false) = (&replayed.comparison, arguments.json) {
         print_comparison(comparison);
     }

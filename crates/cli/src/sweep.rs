@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use clap::{Args, ValueEnum};
-use warikomi_inject::{FrameBytes, LineRate, Receiver};
+use clap::Args;
+use warikomi_inject::{FrameBytes, LineRate};
 use warikomi_lab::Session;
 use warikomi_lab::inject::Application;
 use warikomi_lab::sweep::{Cycle, CycleLog, SweepPlan, SweepProgress, Swept, read_cycles, sweep};
@@ -14,6 +14,7 @@ use warikomi_nic::wire::WireKind;
 use warikomi_report::terminal;
 use warikomi_target::Interrupted;
 
+use crate::inject::ReceiverName;
 use crate::output::{self, Cleared};
 use crate::target::TargetArguments;
 
@@ -71,12 +72,6 @@ struct PlanArguments {
 /// Linux doubles what it is asked for; this makes its default of 212,992 bytes.
 const LINUX_DEFAULT_BUFFER_BYTES: u32 = 106_496;
 
-#[derive(Clone, Copy, ValueEnum)]
-enum ReceiverName {
-    Application,
-    Driver,
-}
-
 /// Where a sweep is kept, and how far it has come.
 struct Begun {
     plan: SweepPlan,
@@ -90,10 +85,7 @@ impl PlanArguments {
         let mut plan = SweepPlan {
             count: self.count,
             repeat: self.repeat,
-            receiver: match self.receiver {
-                ReceiverName::Application => Receiver::Application,
-                ReceiverName::Driver => Receiver::Driver,
-            },
+            receiver: self.receiver.into(),
             line_rate_bps: self.line_rate.map(|rate| rate.0),
             ..SweepPlan::default()
         };
@@ -124,11 +116,7 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
         format!("the cycles so far are in {path}; go on with: warikomi sweep --resume {path}")
     })?;
     session.stop()?;
-    if arguments.json {
-        print!("{}", swept.result.to_json());
-    } else {
-        print!("{}", terminal::rows(&swept.result, output::style()));
-    }
+    output::print(&swept.result, arguments.json, |style| terminal::rows(&swept.result, style));
     begun.directory.write_table("repeats", &swept.repeats)?;
     begun.directory.write_result(&swept.result)?;
     eprintln!("kept in {}", begun.directory.path().display());

@@ -12,5 +12,7 @@ pub mod record;
 pub mod replay;
 mod session;
 pub mod sweep;
+#[cfg(test)]
+mod testing;
 
 pub use session::{CoreWatch, GuestSettings, Session, SessionError, SessionOptions, bring_up};

@@ -66,6 +66,14 @@ impl Machine {
         Machine::read_below(Path::new("/"))
     }
 
+    /// Whether others, on this machine or on its host, took time from the cores that a run was on: what
+    /// it lost says nothing then.
+    pub fn was_disturbed(&self) -> bool {
+        const LONG_US: f64 = 1_000.0;
+        let waited = [self.support_waited_us, self.target_waited_us];
+        self.stolen_percent > Some(0.0) || waited.iter().flatten().any(|&us| us > LONG_US)
+    }
+
     /// Like [`Machine::read`], from `proc` and `sys` below `root`.
     pub fn read_below(root: &Path) -> Machine {
         let text = |path: &str| fs::read_to_string(root.join(path)).ok();
@@ -259,6 +267,15 @@ mod tests {
         assert_eq!(after.stolen_percent_since(&before), Some(2.5));
         assert_eq!(before.stolen_percent_since(&before), None);
         assert_eq!(before.stolen_percent_since(&after), None);
+    }
+
+    #[test]
+    fn what_others_took_is_a_disturbance_if_it_is_long() {
+        let waited = |us| Machine { target_waited_us: Some(us), ..Machine::default() };
+        assert!(!Machine::default().was_disturbed() && !waited(999.0).was_disturbed());
+        assert!(waited(1_001.0).was_disturbed());
+        assert!(Machine { stolen_percent: Some(0.1), ..Machine::default() }.was_disturbed());
+        assert!(!Machine { stolen_percent: Some(0.0), ..Machine::default() }.was_disturbed());
     }
 
     #[test]

@@ -30,10 +30,15 @@ impl Recorded {
         Box::new(Recorded { nic, tape })
     }
 
+    /// Whether this is a recorder around a NIC.
+    pub fn is(nic: &dyn Nic) -> bool {
+        let nic: &dyn Any = nic;
+        nic.is::<Recorded>()
+    }
+
     /// Takes a recorder away again; any other NIC stays as it is.
     pub fn removed(nic: Box<dyn Nic>) -> Box<dyn Nic> {
-        let seen: &dyn Any = &*nic;
-        if !seen.is::<Recorded>() {
+        if !Recorded::is(&*nic) {
             return nic;
         }
         let any: Box<dyn Any> = nic;

@@ -1,50 +1,19 @@
-use std::rc::Rc;
-
 use serde_json::Value;
-use warikomi_clock::Time;
-use warikomi_inject::trace::{Header, Recorded, Tape};
 use warikomi_nic::Frame;
-use warikomi_nic::wire::CountedSink;
-use warikomi_pci::{Host, IntrLine, SharedMemory, Width};
+use warikomi_pci::Width;
 
 use super::*;
-
-struct Nowhere;
-
-impl IntrLine for Nowhere {
-    fn signal(&mut self, _: warikomi_pci::Interrupt) {}
-}
+use crate::testing::trace_of;
 
 /// A frame that finds the receiver off, and a read of the interrupt status a microsecond later.
 fn trace() -> Vec<u8> {
-    let tape = Rc::new(Tape::with_capacity(1 << 16));
-    let nic = warikomi_nic::by_name("rtl8168", Box::new(CountedSink::new())).unwrap();
-    let mut nic = Recorded::around(nic, Rc::clone(&tape));
-    let memory = SharedMemory::anonymous(0, 0x1000).unwrap();
-    let mut call = |ps, read: bool| {
-        let now = Time::from_ps(ps);
-        let mut host = Host { now, memory: &memory, interrupts: &mut Nowhere };
+    trace_of([(5_000_000, false), (6_000_000, true)], |read, nic, host| {
         if read {
-            nic.bar_read(&mut host, 2, 0x3e, Width::B2);
+            nic.bar_read(host, 2, 0x3e, Width::B2);
         } else {
-            nic.receive(&mut host, Frame::new(&[7; 60]));
+            nic.receive(host, Frame::new(&[7; 60]));
         }
-    };
-    call(5_000_000, false);
-    call(6_000_000, true);
-    let header = Header {
-        version: String::new(),
-        driver: "r8169".into(),
-        model: "rtl8168".into(),
-        kernel: None,
-        mac: [0; 6],
-        run_id: 0,
-        wire: "sink".into(),
-        plan: None,
-    };
-    let mut bytes = Vec::new();
-    tape.write_to(&header, &mut bytes).unwrap();
-    bytes
+    })
 }
 
 #[test]

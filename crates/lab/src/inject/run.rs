@@ -138,7 +138,7 @@ pub(super) fn carry_out<S: Source>(
         faults: None,
     };
     let ended = conduct(session, plan, injector, watch.as_ref(), &mut finished, &before, progress);
-    session.target.change_nic(Recorded::removed);
+    stop_recording(&mut session.target);
     match watch {
         None => ended?,
         Some(watch) => {
@@ -177,11 +177,11 @@ fn conduct(
     spun?;
     if let Some(watch) = watch {
         // It looks at the NIC beneath.
-        target.change_nic(Recorded::removed);
+        stop_recording(target);
         watch.end(target)?;
     }
     let end = drain(target, records)?;
-    target.change_nic(Recorded::removed);
+    stop_recording(target);
     finished.elapsed = end.since(finished.start);
     finished.as_far_as_it_came(session, before);
     let target = &mut session.target;
@@ -197,6 +197,13 @@ fn conduct(
         records.ledger.driver_errors(driver.errors.saturating_sub(before.driver.errors));
     }
     Ok(())
+}
+
+/// Takes the recorder away, if there is one.
+fn stop_recording(target: &mut KernelTarget) {
+    if Recorded::is(target.nic().0) {
+        target.change_nic(Recorded::removed);
+    }
 }
 
 /// Serves the driver and injects until the plan is carried out.

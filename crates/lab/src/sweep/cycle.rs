@@ -6,16 +6,12 @@ use std::io::Write;
 use serde::{Deserialize, Serialize};
 use warikomi_clock::{Span, read_tsc};
 use warikomi_inject::{MAX_COUNT, Plan};
-use warikomi_measure::Machine;
 
 use super::{SATURATING_CYCLES, SweepError, SweepPlan};
 use crate::Session;
 use crate::inject::{Application, inject};
 
-/// A cycle that lost something while others had a core for longer than this is made again.
-const DISTURBED_US: f64 = 1_000.0;
-
-/// How often at most.
+/// How often a cycle that lost something while others had a core is made, at most.
 const MAX_ATTEMPTS: u32 = 3;
 
 /// The longest file of cycles that is read, in bytes: some million cycles.
@@ -180,7 +176,7 @@ impl Live<'_> {
         cycle.disturbed = attempt < MAX_ATTEMPTS
             && !may_lose
             && !cycle.is_perfect()
-            && was_disturbed(&injected.result.machine);
+            && injected.result.machine.was_disturbed();
         Ok(cycle)
     }
 
@@ -197,11 +193,6 @@ impl Live<'_> {
             Phase::Coarse | Phase::Driver | Phase::EndToEnd => plan,
         }
     }
-}
-
-fn was_disturbed(machine: &Machine) -> bool {
-    let waited = [machine.support_waited_us, machine.target_waited_us];
-    machine.stolen_percent > Some(0.0) || waited.iter().flatten().any(|&us| us > DISTURBED_US)
 }
 
 /// `cycles.csv`: a line for each cycle, written when it is done, so that a sweep that is stopped can

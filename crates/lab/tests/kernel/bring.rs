@@ -7,7 +7,6 @@ use warikomi_inject::Plan;
 use warikomi_kernel::{Cache, DriverMode, Image};
 use warikomi_lab::inject::{Application, Injected, inject};
 use warikomi_lab::{GuestSettings, Session, SessionError, SessionOptions};
-use warikomi_measure::Machine;
 use warikomi_nic::wire::{Wire, WireKind};
 use warikomi_target::kernel::{KernelTarget, LaunchOptions};
 use warikomi_target::{Interrupted, Target};
@@ -110,18 +109,11 @@ pub(crate) fn injected(session: &mut Session, plan: &Plan) -> Injected {
         let injected = attempt();
         let totals = injected.ledger.totals();
         let is_whole = totals.lost + totals.no_descriptor == 0;
-        if is_whole || !plan.faults.is_empty() || !was_disturbed(&injected.result.machine) {
+        if is_whole || !plan.faults.is_empty() || !injected.result.machine.was_disturbed() {
             return injected;
         }
     }
     attempt()
-}
-
-/// Whether other processes or the host took time from the cores that a run was on.
-pub(crate) fn was_disturbed(machine: &Machine) -> bool {
-    const LONG_US: f64 = 1_000.0;
-    let waited = [machine.support_waited_us, machine.target_waited_us];
-    machine.stolen_percent > Some(0.0) || waited.iter().flatten().any(|&us| us > LONG_US)
 }
 
 /// Serves the driver until `done` holds; panics if it does not within five seconds.

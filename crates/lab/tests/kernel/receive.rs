@@ -9,7 +9,7 @@ use warikomi_inject::{Addresses, Arrival, FrameTemplate, Plan, Receiver, Warmup}
 use warikomi_nic::RxOutcome;
 use warikomi_target::Target;
 
-use crate::bring::{at_least, injected, options, plan, session, try_session, was_disturbed};
+use crate::bring::{at_least, injected, options, plan, session, try_session};
 
 const NONE: Warmup = Warmup { count: 0, interval: Span::ZERO };
 
@@ -31,7 +31,7 @@ fn ten_thousand_packets_at_38_us_are_all_accepted_and_delivered_twenty_times() {
         // fault of the driver's or ours, and the round says nothing.
         if (ledger.accepted, ledger.delivered) == (10_000, 10_000) {
             perfect += 1;
-        } else if was_disturbed(&run.result.machine) {
+        } else if run.result.machine.was_disturbed() {
             disturbed += 1;
         } else {
             panic!("round {perfect}: {ledger:?} {:?}", run.result);

@@ -75,13 +75,26 @@ impl Halt {
             pidfd_send_signal(&self.process, Signal::STOP)?;
             self.told.set(true);
         }
-        let Some(text) = self.look()? else { return Ok(Attempt::Stopping) };
+        let seen = match self.look() {
+            Ok(seen) => seen,
+            Err(error) => {
+                let _ = self.let_go();
+                return Err(error);
+            }
+        };
+        let Some(text) = seen else { return Ok(Attempt::Stopping) };
         let safe = parse(&text).is_some_and(|place| self.is_safe(place));
         if safe {
             interrupt();
         }
         self.let_go()?;
         Ok(if safe { Attempt::Interrupted } else { Attempt::Unsafe })
+    }
+
+    /// Whether the guest has been told to stop, and not yet let go.
+    #[inline]
+    pub(super) fn is_stopping(&self) -> bool {
+        self.told.get()
     }
 
     /// Lets a guest go on that has been told to stop.

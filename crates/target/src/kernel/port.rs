@@ -19,7 +19,7 @@ use warikomi_nic::Nic;
 use warikomi_pci::SharedMemory;
 
 use super::commands::{CommandQueue, Served};
-use super::halt::{Attempt, Halt};
+use super::halt::Halt;
 use super::interrupts::InterruptQueue;
 
 /// How long a guest that was stopped in vain may run before it is stopped again: long enough to get
@@ -32,8 +32,6 @@ pub(super) struct Port {
     pub(super) interrupts: InterruptQueue,
     commands: CommandQueue,
     halt: Rc<Halt>,
-    /// The guest has been told to stop, and has not stopped yet.
-    stopping: bool,
     stopped_at: Time,
 }
 
@@ -44,7 +42,7 @@ impl Port {
         interrupts: InterruptQueue,
         halt: Rc<Halt>,
     ) -> Port {
-        Port { memory, interrupts, commands, halt, stopping: false, stopped_at: Time::ZERO }
+        Port { memory, interrupts, commands, halt, stopped_at: Time::ZERO }
     }
 
     /// Serves accesses, and sends interrupts.
@@ -53,7 +51,10 @@ impl Port {
         self.interrupts.set_now(now);
         let served = self.commands.serve(nic, &self.memory, &mut self.interrupts, clock);
         self.interrupts.poll(now);
-        if self.stopping || self.interrupts.wants_a_safe_moment() || self.commands.wants_a_call() {
+        if self.halt.is_stopping()
+            || self.interrupts.wants_a_safe_moment()
+            || self.commands.wants_a_call()
+        {
             self.signal_safely(clock, now);
         }
         served
@@ -61,11 +62,12 @@ impl Port {
 
     #[cold]
     fn signal_safely(&mut self, clock: &TscClock, now: Time) {
-        if !self.stopping && now.since(self.stopped_at) < RUNS_BETWEEN_STOPS {
+        if !self.halt.is_stopping() && now.since(self.stopped_at) < RUNS_BETWEEN_STOPS {
             return;
         }
         let Port { interrupts, commands, .. } = self;
-        let attempt = self.halt.attempt(|| {
+        // A process that cannot be stopped has ended, which the target finds out by itself.
+        let _ = self.halt.attempt(|| {
             interrupts.set_now(clock.now());
             interrupts.guest_is_at_rest();
             interrupts.send_due();
@@ -73,8 +75,6 @@ impl Port {
                 commands.call();
             }
         });
-        // A process that cannot be stopped has ended, which the target finds out by itself.
-        self.stopping = matches!(attempt, Ok(Attempt::Stopping));
         self.stopped_at = clock.now();
     }
 }

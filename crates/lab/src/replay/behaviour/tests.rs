@@ -1,18 +1,8 @@
-use warikomi_clock::Time;
-use warikomi_inject::trace::{Header, Recorded, Tape};
 use warikomi_nic::Frame;
-use warikomi_nic::wire::CountedSink;
-use warikomi_pci::{Host, IntrLine, SharedMemory, Width};
-
-use std::rc::Rc;
+use warikomi_pci::Width;
 
 use super::*;
-
-struct Nowhere;
-
-impl IntrLine for Nowhere {
-    fn signal(&mut self, _: warikomi_pci::Interrupt) {}
-}
+use crate::testing::trace_of;
 
 /// What a driver does in a run.
 #[derive(Clone, Copy)]
@@ -23,42 +13,21 @@ enum Do {
 }
 use Do::{Packet, Read as Get, Write as Put};
 
-/// Interrupt mask and status, and the chip command (RTL8168 datasheet, register summary).
+/// Interrupt mask and status, and the chip command (Linux, r8169_main.c, enum rtl_registers).
 const MASK: u64 = 0x3c;
 const STATUS: u64 = 0x3e;
 const COMMAND: u64 = 0x37;
 
 fn trace(run: &[Do]) -> Vec<u8> {
-    let tape = Rc::new(Tape::with_capacity(1 << 16));
-    let nic = warikomi_nic::by_name("rtl8168", Box::new(CountedSink::new())).unwrap();
-    let mut nic = Recorded::around(nic, Rc::clone(&tape));
-    let memory = SharedMemory::anonymous(0, 0x1000).unwrap();
-    for (at, step) in run.iter().enumerate() {
-        let now = Time::from_ps(at as u64);
-        let mut host = Host { now, memory: &memory, interrupts: &mut Nowhere };
-        match *step {
-            Packet(fill) => {
-                nic.receive(&mut host, Frame::new(&[fill; 60]));
-            }
-            Get(offset) => {
-                nic.bar_read(&mut host, 2, offset, Width::B2);
-            }
-            Put(offset, value) => nic.bar_write(&mut host, 2, offset, Width::B2, value),
+    trace_of((0..).zip(run), |step, nic, host| match *step {
+        Packet(fill) => {
+            nic.receive(host, Frame::new(&[fill; 60]));
         }
-    }
-    let header = Header {
-        version: String::new(),
-        driver: "r8169".into(),
-        model: "rtl8168".into(),
-        kernel: None,
-        mac: [0; 6],
-        run_id: 0,
-        wire: "sink".into(),
-        plan: None,
-    };
-    let mut bytes = Vec::new();
-    tape.write_to(&header, &mut bytes).unwrap();
-    bytes
+        Get(offset) => {
+            nic.bar_read(host, 2, offset, Width::B2);
+        }
+        Put(offset, value) => nic.bar_write(host, 2, offset, Width::B2, value),
+    })
 }
 
 fn learned(run: &[Do]) -> Behaviour {
