@@ -1,0 +1,147 @@
+//! Waking somebody who may be asleep.
+//!
+//! The sleeper says so in a word, looks once more whether there is something to do, and only then
+//! sleeps; whoever has something for it publishes that, and only then looks at the word. A full fence
+//! on each side between the two steps makes sure that at least one of them sees the other. While
+//! nobody sleeps, ringing costs a fence and a look at a word that stays in the cache.
+
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+use crate::Words;
+
+/// What ends a sleep: an eventfd between processes, something of the model checker's in its tests.
+pub trait Wakeup {
+    /// Ends the present sleep, or else the next. Never blocks.
+    fn wake(&self);
+}
+
+/// Why a sleeper went on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Woken {
+    /// There is something to do, or there may be.
+    Called,
+    /// The time was up.
+    TimedOut,
+}
+
+/// The end that rings.
+#[derive(Debug)]
+pub struct Bell<W, K> {
+    words: W,
+    sleeping: usize,
+    wakeup: K,
+    wakeups: u64,
+}
+
+impl<W: Words, K: Wakeup> Bell<W, K> {
+    /// Rings for the sleeper whose word is number `sleeping`.
+    pub fn new(words: W, sleeping: usize, wakeup: K) -> Self {
+        assert!(sleeping < words.len(), "the word {sleeping} is outside");
+        Bell { words, sleeping, wakeup, wakeups: 0 }
+    }
+
+    /// To be called after what the sleeper shall see has been published. Returns whether somebody was
+    /// woken.
+    #[inline]
+    pub fn ring(&mut self) -> bool {
+        self.words.fence();
+        if self.words.load(self.sleeping, Relaxed) == 0 {
+            return false;
+        }
+        self.wake()
+    }
+
+    #[cold]
+    fn wake(&mut self) -> bool {
+        // Swapped, so that a sleep is ended once however often it is rung for.
+        if self.words.swap(self.sleeping, 0, AcqRel) == 0 {
+            return false;
+        }
+        self.wakeup.wake();
+        self.wakeups += 1;
+        true
+    }
+
+    /// How often somebody was woken: a system call each.
+    pub fn wakeups(&self) -> u64 {
+        self.wakeups
+    }
+}
+
+/// The end that sleeps.
+#[derive(Debug)]
+pub struct Sleeper<W> {
+    words: W,
+    sleeping: usize,
+}
+
+impl<W: Words> Sleeper<W> {
+    /// Sleeps by the word number `sleeping`.
+    pub fn new(words: W, sleeping: usize) -> Self {
+        assert!(sleeping < words.len(), "the word {sleeping} is outside");
+        Sleeper { words, sleeping }
+    }
+
+    /// Sleeps by `sleep`, unless `ready` finds something to do: that is asked when whoever rings
+    /// from now on will wake us.
+    #[inline]
+    pub fn sleep_unless<E>(
+        &mut self,
+        ready: impl FnOnce() -> Result<bool, E>,
+        sleep: impl FnOnce() -> Result<Woken, E>,
+    ) -> Result<Woken, E> {
+        self.words.store(self.sleeping, 1, Relaxed);
+        self.words.fence();
+        let woken = match ready() {
+            Ok(false) => sleep(),
+            Ok(true) => Ok(Woken::Called),
+            Err(error) => Err(error),
+        };
+        self.words.store(self.sleeping, 0, Relaxed);
+        woken
+    }
+}
+
+/// A word that counts events: written by one side, compared by the other with what it has seen.
+#[derive(Debug)]
+pub struct Tally<W> {
+    words: W,
+    at: usize,
+    seen: u64,
+}
+
+impl<W: Words> Tally<W> {
+    /// The tally kept in word number `at`, as it stands.
+    pub fn new(words: W, at: usize) -> Self {
+        let seen = words.load(at, Acquire);
+        Tally { words, at, seen }
+    }
+
+    /// Counts one event. Everything before it is seen by whoever sees the count.
+    #[inline]
+    pub fn add(&mut self) {
+        self.seen = self.seen.wrapping_add(1);
+        self.words.store(self.at, self.seen, Release);
+    }
+
+    /// Whether there are events that have not been taken.
+    #[inline]
+    pub fn pending(&self) -> bool {
+        self.words.load(self.at, Acquire) != self.seen
+    }
+
+    /// Takes one event, if there is one: events are taken one by one, never merged.
+    #[inline]
+    pub fn take(&mut self) -> bool {
+        let pending = self.pending();
+        self.seen = self.seen.wrapping_add(u64::from(pending));
+        pending
+    }
+
+    /// Takes all events at once; how many.
+    #[inline]
+    pub fn take_all(&mut self) -> u64 {
+        let count = self.words.load(self.at, Acquire);
+        count.wrapping_sub(std::mem::replace(&mut self.seen, count))
+    }
+}

@@ -1,0 +1,71 @@
+//! Handing files and a few bytes to another process, over a Unix socket.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+
+/// Files in one message.
+pub const MOST_FILES: usize = 8;
+
+/// Bytes in one message.
+pub const MOST_MESSAGE_BYTES: usize = 4_096;
+
+/// Sends `message` and `files` over a socket that keeps messages apart (SOCK_SEQPACKET).
+pub fn send(socket: impl AsFd, message: &[u8], files: &[BorrowedFd<'_>]) -> io::Result<()> {
+    if files.len() > MOST_FILES || message.is_empty() || message.len() > MOST_MESSAGE_BYTES {
+        let what = format!("a message of {} bytes and {} files", message.len(), files.len());
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    }
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FILES))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !files.is_empty() {
+        ancillary.push(SendAncillaryMessage::ScmRights(files));
+    }
+    let flags = SendFlags::NOSIGNAL;
+    let sent = sendmsg(socket, &[IoSlice::new(message)], &mut ancillary, flags)?;
+    if sent == message.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+}
+
+/// Receives what [`send`] sent; an empty message is the end of the connection.
+pub fn receive(socket: impl AsFd) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
+    let mut message = vec![0; MOST_MESSAGE_BYTES];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FILES))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let parts = &mut [IoSliceMut::new(&mut message)];
+    let received = recvmsg(socket, parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+    let mut files = Vec::new();
+    for part in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(some) = part {
+            files.extend(some);
+        }
+    }
+    message.truncate(received.bytes);
+    Ok((message, files))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    #[test]
+    fn a_message_arrives_with_its_files_and_the_end_is_seen() {
+        let (near, far) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+                .unwrap();
+        let file = crate::create_region("test", 4_096).unwrap();
+        send(&near, b"hello", &[file.as_fd(), file.as_fd()]).unwrap();
+        send(&near, b"again", &[]).unwrap();
+        let (message, files) = receive(&far).unwrap();
+        assert_eq!((message.as_slice(), files.len()), (b"hello".as_slice(), 2));
+        let (message, files) = receive(&far).unwrap();
+        assert_eq!((message.as_slice(), files.len()), (b"again".as_slice(), 0));
+        drop(near);
+        assert!(receive(&far).unwrap().0.is_empty());
+    }
+}

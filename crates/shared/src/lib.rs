@@ -1,0 +1,18 @@
+//! Memory that two processes share, and the protocols spoken in it.
+//!
+//! Everything is made of 64-bit words ([`Words`]), so that the model checker of the tests runs the
+//! very code that runs between processes: rings of entries ([`Producer`], [`Consumer`]), bells that
+//! wake a sleeper and cost nothing while nobody sleeps ([`Bell`], [`Sleeper`]), and a counter of
+//! events ([`Tally`]). Neither side trusts what the other has written.
+
+mod bell;
+mod handover;
+mod region;
+mod ring;
+mod words;
+
+pub use bell::{Bell, Sleeper, Tally, Wakeup, Woken};
+pub use handover::{MOST_FILES, MOST_MESSAGE_BYTES, receive, send};
+pub use region::{SharedWords, create_region};
+pub use ring::{Consumer, Corrupt, Entry, Producer, RingPlace};
+pub use words::Words;

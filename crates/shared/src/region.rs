@@ -1,0 +1,118 @@
+//! Mapped memory as words.
+
+use std::fs::File;
+use std::io;
+use std::ops::Deref;
+use std::slice;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use vm_memory::{FileOffset, MmapRegion};
+
+use crate::Words;
+
+/// Makes a file of `bytes` zeros in memory that nobody can make shorter or longer: whoever gets it
+/// cannot pull the pages away from under the others.
+pub fn create_region(name: &str, bytes: u64) -> io::Result<File> {
+    let file = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    ftruncate(&file, bytes)?;
+    fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+    Ok(file.into())
+}
+
+/// Words in a mapped file.
+#[derive(Clone, Debug)]
+pub struct SharedWords {
+    map: Arc<MmapRegion>,
+}
+
+impl SharedWords {
+    /// Maps `bytes` of `file` from `offset` on, which is a multiple of the page size.
+    pub fn map(file: File, offset: u64, bytes: usize) -> io::Result<SharedWords> {
+        if bytes == 0 || !bytes.is_multiple_of(size_of::<u64>()) {
+            let what = format!("{bytes} bytes are no whole number of 64-bit words");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
+        let end = offset.checked_add(bytes as u64);
+        if end.is_none_or(|end| file.metadata().is_ok_and(|data| data.len() < end)) {
+            let what = format!("{bytes} bytes from {offset} on reach beyond the end of the file");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
+        let map = MmapRegion::from_file(FileOffset::new(file, offset), bytes)
+            .map_err(io::Error::other)?;
+        Ok(SharedWords { map: Arc::new(map) })
+    }
+}
+
+impl Deref for SharedWords {
+    type Target = [AtomicU64];
+
+    #[inline]
+    fn deref(&self) -> &[AtomicU64] {
+        let first = self.map.as_ptr().cast::<AtomicU64>();
+        // SAFETY: the mapping is at least this long and page aligned, it lives as long as `self.map`,
+        // which is borrowed, and any bytes are a valid word. What another process does to the memory
+        // at the same time is what an atomic is for.
+        unsafe { slice::from_raw_parts(first, self.map.size() / size_of::<u64>()) }
+    }
+}
+
+impl Words for SharedWords {
+    #[inline]
+    fn len(&self) -> usize {
+        (**self).len()
+    }
+
+    #[inline]
+    fn load(&self, at: usize, order: Ordering) -> u64 {
+        self[at].load(order)
+    }
+
+    #[inline]
+    fn store(&self, at: usize, value: u64, order: Ordering) {
+        self[at].store(value, order);
+    }
+
+    #[inline]
+    fn swap(&self, at: usize, value: u64, order: Ordering) -> u64 {
+        self[at].swap(value, order)
+    }
+
+    #[inline]
+    fn fence(&self) {
+        fence(Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_maps_of_one_file_show_the_same_words() {
+        let file = create_region("test", 8_192).unwrap();
+        let one = SharedWords::map(file.try_clone().unwrap(), 0, 8_192).unwrap();
+        let other = SharedWords::map(file, 4_096, 4_096).unwrap();
+        one.store(512, 7, Ordering::Release);
+        assert_eq!(other.load(0, Ordering::Acquire), 7);
+        assert_eq!((Words::len(&one), Words::len(&other)), (1_024, 512));
+    }
+
+    #[test]
+    fn a_region_cannot_be_cut_short() {
+        let file = create_region("test", 4_096).unwrap();
+        assert!(file.set_len(0).is_err());
+        assert!(file.set_len(8_192).is_err());
+    }
+
+    #[test]
+    fn what_reaches_beyond_the_file_is_refused() {
+        let file = create_region("test", 4_096).unwrap();
+        let map = |offset, bytes| SharedWords::map(file.try_clone().unwrap(), offset, bytes);
+        assert!(map(0, 4_096).is_ok());
+        for (offset, bytes) in [(0, 8_192), (4_096, 4_096), (u64::MAX, 8), (0, 0), (0, 12)] {
+            assert!(map(offset, bytes).is_err(), "{offset} {bytes}");
+        }
+    }
+}

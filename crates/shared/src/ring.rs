@@ -1,0 +1,242 @@
+//! A ring with one producer and one consumer.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use crate::Words;
+
+/// What a ring carries: two words, of the users' own meaning.
+pub type Entry = [u64; 2];
+
+const WORDS_PER_ENTRY: usize = 2;
+
+/// Where in the words a ring is. The two counts only grow; each is written by one side, and lies in a
+/// cache line of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingPlace {
+    /// The word that counts entries produced.
+    pub head: usize,
+    /// The word that counts entries consumed.
+    pub tail: usize,
+    /// The first word of the first entry.
+    pub entries: usize,
+    /// Entries that the ring holds, a power of two.
+    pub capacity: usize,
+}
+
+impl RingPlace {
+    fn checked_in(self, words: &impl Words) -> RingPlace {
+        let end = self.entries + self.capacity * WORDS_PER_ENTRY;
+        assert!(self.capacity.is_power_of_two(), "capacity {} is no power of two", self.capacity);
+        assert!(end.max(self.head + 1).max(self.tail + 1) <= words.len(), "{self:?} is outside");
+        self
+    }
+
+    #[inline]
+    fn entry(self, count: u64) -> usize {
+        self.entries + (count as usize & (self.capacity - 1)) * WORDS_PER_ENTRY
+    }
+}
+
+/// The other side's count makes no sense: it claims more than the ring holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the ring is corrupt: its other end counts {claimed} entries where {capacity} can be")]
+pub struct Corrupt {
+    /// Entries that would be in the ring.
+    pub claimed: u64,
+    /// Entries that it holds.
+    pub capacity: usize,
+}
+
+/// The end that puts entries in.
+#[derive(Debug)]
+pub struct Producer<W> {
+    words: W,
+    place: RingPlace,
+    head: u64,
+    published: u64,
+    tail: u64,
+}
+
+impl<W: Words> Producer<W> {
+    /// The producing end of an empty ring that lies at `place`.
+    pub fn new(words: W, place: RingPlace) -> Self {
+        let place = place.checked_in(&words);
+        let head = words.load(place.head, Relaxed);
+        let tail = words.load(place.tail, Acquire);
+        Producer { words, place, head, published: head, tail }
+    }
+
+    /// Puts an entry in, which the consumer sees after [`publish`](Self::publish). `false`, and
+    /// nothing done, if the ring is full.
+    #[inline]
+    pub fn push(&mut self, entry: Entry) -> bool {
+        if self.room() == 0 {
+            return false;
+        }
+        let at = self.place.entry(self.head);
+        self.words.store(at, entry[0], Relaxed);
+        self.words.store(at + 1, entry[1], Relaxed);
+        self.head = self.head.wrapping_add(1);
+        true
+    }
+
+    /// Lets the consumer see all that was pushed.
+    #[inline]
+    pub fn publish(&mut self) {
+        if self.published != self.head {
+            self.words.store(self.place.head, self.head, Release);
+            self.published = self.head;
+        }
+    }
+
+    /// Entries that can be pushed now. A consumer that claims to have taken what was never put in is
+    /// not believed.
+    #[inline]
+    pub fn room(&mut self) -> usize {
+        let capacity = self.place.capacity as u64;
+        if self.head.wrapping_sub(self.tail) >= capacity {
+            let tail = self.words.load(self.place.tail, Acquire);
+            if self.head.wrapping_sub(tail) <= capacity {
+                self.tail = tail;
+            }
+        }
+        (capacity - self.head.wrapping_sub(self.tail)) as usize
+    }
+
+    /// Entries pushed that the consumer has not taken, as far as can be believed.
+    pub fn waiting(&mut self) -> usize {
+        let tail = self.words.load(self.place.tail, Acquire);
+        if self.head.wrapping_sub(tail) <= self.head.wrapping_sub(self.tail) {
+            self.tail = tail;
+        }
+        self.head.wrapping_sub(self.tail) as usize
+    }
+}
+
+/// The end that takes entries out.
+#[derive(Debug)]
+pub struct Consumer<W> {
+    words: W,
+    place: RingPlace,
+    head: u64,
+    tail: u64,
+    released: u64,
+}
+
+impl<W: Words> Consumer<W> {
+    /// The consuming end of a ring that lies at `place`.
+    pub fn new(words: W, place: RingPlace) -> Self {
+        let place = place.checked_in(&words);
+        let tail = words.load(place.tail, Relaxed);
+        Consumer { words, place, head: tail, tail, released: tail }
+    }
+
+    /// Takes the next entry, if there is one. Its place is free for the producer after
+    /// [`release`](Self::release).
+    #[inline]
+    pub fn pop(&mut self) -> Result<Option<Entry>, Corrupt> {
+        if self.head == self.tail && self.look()? == 0 {
+            return Ok(None);
+        }
+        let at = self.place.entry(self.tail);
+        let entry = [self.words.load(at, Relaxed), self.words.load(at + 1, Relaxed)];
+        self.tail = self.tail.wrapping_add(1);
+        Ok(Some(entry))
+    }
+
+    /// Gives the places of all that was popped back to the producer.
+    #[inline]
+    pub fn release(&mut self) {
+        if self.released != self.tail {
+            self.words.store(self.place.tail, self.tail, Release);
+            self.released = self.tail;
+        }
+    }
+
+    /// Entries that wait, looking afresh.
+    #[inline]
+    pub fn look(&mut self) -> Result<usize, Corrupt> {
+        let head = self.words.load(self.place.head, Acquire);
+        let claimed = head.wrapping_sub(self.tail);
+        if claimed > self.place.capacity as u64 {
+            return Err(Corrupt { claimed, capacity: self.place.capacity });
+        }
+        self.head = head;
+        Ok(claimed as usize)
+    }
+
+    /// Goes on behind everything that the producer claims to have put in: the way out of
+    /// [`Corrupt`]. What was in between is lost.
+    pub fn resynchronise(&mut self) {
+        self.head = self.words.load(self.place.head, Acquire);
+        self.tail = self.head;
+        self.release();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{SharedWords, create_region};
+    use proptest::prelude::*;
+
+    const PLACE: RingPlace = RingPlace { head: 0, tail: 16, entries: 32, capacity: 8 };
+
+    fn words() -> SharedWords {
+        SharedWords::map(create_region("test", 4_096).unwrap(), 0, 4_096).unwrap()
+    }
+
+    #[test]
+    fn entries_come_out_in_order_and_a_full_ring_takes_no_more() {
+        let words = words();
+        let (mut producer, mut consumer) =
+            (Producer::new(words.clone(), PLACE), Consumer::new(words, PLACE));
+        for round in 0..5 {
+            for n in 0..8 {
+                assert!(producer.push([round, n]));
+            }
+            assert!(!producer.push([9, 9]));
+            assert_eq!(consumer.pop(), Ok(None), "not published");
+            producer.publish();
+            assert_eq!((producer.waiting(), producer.room()), (8, 0));
+            for n in 0..8 {
+                assert_eq!(consumer.pop(), Ok(Some([round, n])));
+            }
+            assert_eq!((consumer.pop(), producer.room()), (Ok(None), 0), "not released");
+            consumer.release();
+            assert_eq!(producer.room(), 8);
+        }
+    }
+
+    proptest! {
+        /// Whatever the other side writes over the counts, nothing panics, and never more than a
+        /// ring's worth is taken or offered.
+        #[test]
+        fn nonsense_from_the_other_side_is_survived(writes in prop::collection::vec((0u64..24, any::<u64>(), any::<bool>()), 1..60)) {
+            let words = words();
+            let (mut producer, mut consumer) =
+                (Producer::new(words.clone(), PLACE), Consumer::new(words.clone(), PLACE));
+            for (value, wild, choose) in writes {
+                words.store(0, if choose { value } else { wild }, Release);
+                let mut taken = 0;
+                loop {
+                    match consumer.pop() {
+                        Ok(Some(_)) => taken += 1,
+                        Ok(None) => break,
+                        Err(error) => {
+                            prop_assert!(error.claimed > 8);
+                            consumer.resynchronise();
+                        }
+                    }
+                    prop_assert!(taken <= 8);
+                }
+                consumer.release();
+                words.store(16, if choose { wild } else { value }, Release);
+                prop_assert!(producer.room() <= 8);
+                producer.push([value, wild]);
+                producer.publish();
+                prop_assert!(producer.waiting() <= 8);
+            }
+        }
+    }
+}

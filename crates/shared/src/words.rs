@@ -1,0 +1,27 @@
+use std::sync::atomic::Ordering;
+
+/// Words of 64 bits that two sides share, addressed by their number.
+///
+/// The places of a protocol in them are constants or were checked against [`len`](Words::len) when
+/// the protocol's ends were made; a number beyond the last word is a bug of ours and panics.
+pub trait Words {
+    /// How many there are.
+    fn len(&self) -> usize;
+
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Reads a word.
+    fn load(&self, at: usize, order: Ordering) -> u64;
+
+    /// Writes a word.
+    fn store(&self, at: usize, value: u64, order: Ordering);
+
+    /// Writes a word and gives what it was.
+    fn swap(&self, at: usize, value: u64, order: Ordering) -> u64;
+
+    /// Everything before it is seen by others before anything behind it (a full fence).
+    fn fence(&self);
+}

@@ -1,0 +1,186 @@
+//! Every interleaving of the protocols, as far as the memory model allows more than one
+//! (`loom`: all of them, up to its bound of preemptions).
+//!
+//! A failure prints the interleaving; `LOOM_LOG=trace cargo test -p warikomi-shared --test models NAME`
+//! shows it step by step.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use loom::sync::atomic::{AtomicU64, fence};
+use loom::sync::{Condvar, Mutex};
+use loom::thread;
+use warikomi_shared::{Bell, Consumer, Producer, RingPlace, Sleeper, Tally, Wakeup, Woken, Words};
+
+#[derive(Clone)]
+struct ModelWords(Arc<Vec<AtomicU64>>);
+
+impl ModelWords {
+    fn new(len: usize) -> Self {
+        ModelWords(Arc::new((0..len).map(|_| AtomicU64::new(0)).collect()))
+    }
+}
+
+impl Words for ModelWords {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+    fn load(&self, at: usize, order: Ordering) -> u64 {
+        self.0[at].load(order)
+    }
+    fn store(&self, at: usize, value: u64, order: Ordering) {
+        self.0[at].store(value, order);
+    }
+    fn swap(&self, at: usize, value: u64, order: Ordering) -> u64 {
+        self.0[at].swap(value, order)
+    }
+    fn fence(&self) {
+        fence(Ordering::SeqCst);
+    }
+}
+
+/// As an eventfd: a wake-up that comes first ends the next sleep.
+#[derive(Clone)]
+struct ModelEvent(Arc<(Mutex<bool>, Condvar)>);
+
+impl ModelEvent {
+    fn new() -> Self {
+        ModelEvent(Arc::new((Mutex::new(false), Condvar::new())))
+    }
+
+    fn wait(&self) -> Woken {
+        let mut set = self.0.0.lock().unwrap();
+        while !*set {
+            set = self.0.1.wait(set).unwrap();
+        }
+        *set = false;
+        Woken::Called
+    }
+}
+
+impl Wakeup for ModelEvent {
+    fn wake(&self) {
+        *self.0.0.lock().unwrap() = true;
+        self.0.1.notify_one();
+    }
+}
+
+const RING: RingPlace = RingPlace { head: 0, tail: 1, entries: 2, capacity: 2 };
+const WORDS: usize = 7;
+const SLEEPING: usize = 6;
+
+/// Preemptions in one interleaving: two are enough for every known bug of this kind, three take
+/// seconds.
+const PREEMPTIONS: usize = 3;
+
+fn explore(model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(PREEMPTIONS);
+    builder.check(model);
+}
+
+#[test]
+fn a_ring_passes_every_entry_once_and_in_order() {
+    explore(|| {
+        let words = ModelWords::new(WORDS);
+        let mut producer = Producer::new(words.clone(), RING);
+        let mut consumer = Consumer::new(words, RING);
+        let other = thread::spawn(move || {
+            let mut pushed = 0;
+            for _ in 0..4 {
+                if producer.push([pushed, !pushed]) {
+                    pushed += 1;
+                    producer.publish();
+                }
+            }
+            pushed
+        });
+        let mut taken = 0;
+        let mut take = || {
+            if let Some(entry) = consumer.pop().unwrap() {
+                assert_eq!(entry, [taken, !taken]);
+                taken += 1;
+                consumer.release();
+            }
+            taken
+        };
+        for _ in 0..2 {
+            take();
+        }
+        let pushed = other.join().unwrap();
+        while take() < pushed {}
+    });
+}
+
+/// A consumer that sleeps when the ring is empty; a lost wake-up would be a deadlock, which `loom`
+/// reports.
+fn sleeping_consumer(look_again: bool) {
+    let words = ModelWords::new(WORDS);
+    let event = ModelEvent::new();
+    let mut producer = Producer::new(words.clone(), RING);
+    let mut bell = Bell::new(words.clone(), SLEEPING, event.clone());
+    let mut consumer = Consumer::new(words.clone(), RING);
+    let mut sleeper = Sleeper::new(words, SLEEPING);
+    let other = thread::spawn(move || {
+        for number in 1..=2 {
+            assert!(producer.push([number, 0]));
+            producer.publish();
+            bell.ring();
+        }
+    });
+    let mut taken = 0;
+    while taken < 2 {
+        while consumer.pop().unwrap().is_some() {
+            taken += 1;
+        }
+        if taken < 2 {
+            let look =
+                || if look_again { consumer.look().map(|found| found > 0) } else { Ok(false) };
+            let sleep = || Ok(event.wait());
+            sleeper.sleep_unless(look, sleep).unwrap();
+        }
+    }
+    other.join().unwrap();
+}
+
+#[test]
+fn no_entry_is_missed_between_the_last_look_and_the_sleep() {
+    explore(|| sleeping_consumer(true));
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn without_the_last_look_one_is_missed() {
+    explore(|| sleeping_consumer(false));
+}
+
+#[test]
+fn interrupts_are_taken_one_by_one_and_none_is_slept_through() {
+    explore(|| {
+        let words = ModelWords::new(2);
+        let event = ModelEvent::new();
+        let mut raised = Tally::new(words.clone(), 0);
+        let mut seen = Tally::new(words.clone(), 0);
+        let mut bell = Bell::new(words.clone(), 1, event.clone());
+        let mut sleeper = Sleeper::new(words, 1);
+        let other = thread::spawn(move || {
+            for _ in 0..2 {
+                raised.add();
+                bell.ring();
+            }
+        });
+        let mut handled = 0;
+        while handled < 2 {
+            while seen.take() {
+                handled += 1;
+            }
+            if handled < 2 {
+                let ready = || Ok::<_, ()>(seen.pending());
+                let sleep = || Ok(event.wait());
+                sleeper.sleep_unless(ready, sleep).unwrap();
+            }
+        }
+        assert!(!seen.pending());
+        other.join().unwrap();
+    });
+}
