@@ -10,9 +10,10 @@ const LAYERS: &[&[&str]] = &[
     &["lab"],
     &["target", "inject", "measure", "report"],
     &["kernel"],
-    &["nic", "guest"],
+    &["stack"],
+    &["nic", "driver", "guest"],
     &["pci"],
-    &["clock"],
+    &["clock", "shared"],
 ];
 
 /// Within the layer below `lab`, what shows results may know what results are.

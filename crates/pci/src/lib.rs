@@ -4,14 +4,17 @@
 //! function sees a [`Host`]: the time, the memory that it may reach by DMA, and a line for its
 //! interrupts. Neither knows what stands behind the other, so every model runs under every target.
 
+pub mod attach;
 mod config;
 mod dma;
 mod function;
 mod interrupt;
+mod mmio;
 mod width;
 
 pub use config::{BarKind, Capability, Command, ConfigBuilder, ConfigSpace, Identity, MsiState};
 pub use dma::{DmaError, DmaMemory, SharedMemory};
 pub use function::{Host, PciFunction};
 pub use interrupt::{Interrupt, InterruptState, IntrLine, MsiMessage};
+pub use mmio::{Mmio, MmioError};
 pub use width::Width;

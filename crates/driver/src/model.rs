@@ -1,0 +1,200 @@
+use warikomi_pci::{DmaError, DmaMemory, Mmio, MmioError};
+
+/// What a user needs to know to choose a driver.
+#[derive(Debug)]
+pub struct DriverInfo {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// One line about it.
+    pub summary: &'static str,
+    /// PCI vendor and device numbers that it drives.
+    pub devices: &'static [(u16, u16)],
+    /// Descriptors of its receive ring, at most.
+    pub rx_descriptors: usize,
+    /// Descriptors of its transmit ring.
+    pub tx_descriptors: usize,
+    /// Bytes of DMA memory that its rings take, from a multiple of 4 KB on.
+    pub ring_bytes: usize,
+    /// The longest receive buffer that a descriptor can name, in bytes.
+    pub max_buffer_bytes: usize,
+}
+
+/// The device, for one call.
+pub struct Hardware<'a> {
+    /// Its registers.
+    pub mmio: &'a mut dyn Mmio,
+    /// The memory that it reaches by DMA, ours too.
+    pub memory: &'a dyn DmaMemory,
+}
+
+/// Why a driver gave up.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DriverError {
+    /// The device is gone.
+    #[error(transparent)]
+    Mmio(#[from] MmioError),
+    /// Memory that was handed to the driver is not memory.
+    #[error(transparent)]
+    Dma(#[from] DmaError),
+    /// This is another device.
+    #[error("{driver} does not drive the device {vendor:04x}:{device:04x}")]
+    WrongDevice {
+        /// The driver.
+        driver: &'static str,
+        /// PCI vendor number.
+        vendor: u16,
+        /// PCI device number.
+        device: u16,
+    },
+    /// The device did not do in time what the driver waited for.
+    #[error("the device did not finish: {what}")]
+    TimedOut {
+        /// What.
+        what: &'static str,
+    },
+    /// The device reports that it cannot go on (a failed DMA transfer, say).
+    #[error("the device reports a system error (status {status:#06x})")]
+    Device {
+        /// Its interrupt status.
+        status: u64,
+    },
+    /// Something that the driver was given makes no sense.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+/// The state of the cable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// Nothing there.
+    Down,
+    /// Up, at so many Mbit/s.
+    Up {
+        /// Speed in Mbit/s.
+        mbps: u32,
+    },
+}
+
+/// Memory that a device may write a frame to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Buffer {
+    /// Bus address of its first byte.
+    pub address: u64,
+    /// Its length in bytes.
+    pub bytes: u32,
+    /// Its owner's name for it; the driver gives it back as it is.
+    pub token: u32,
+}
+
+/// A frame in a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Where it is.
+    pub buffer: Buffer,
+    /// Its length in bytes, without check sequence.
+    pub bytes: u32,
+    /// Whether the device has checked the checksums of its IP, and UDP or TCP, headers and found them
+    /// right.
+    pub checksums_good: bool,
+}
+
+/// Where received frames go, and buffers for the next ones come from.
+pub trait RxSink {
+    /// A buffer for the ring; `None` if there is none at present. It is the driver's until it comes
+    /// back through [`received`](Self::received) or [`returned`](Self::returned).
+    fn buffer(&mut self) -> Option<Buffer>;
+
+    /// Takes a frame.
+    fn received(&mut self, frame: Received);
+
+    /// Takes a buffer back that holds no frame: the device reported an error, or the ring goes away.
+    fn returned(&mut self, buffer: Buffer);
+}
+
+/// A frame to transmit: in order, the pieces that it is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct TxFrame<'a> {
+    /// Bus address and length in bytes of each piece.
+    pub pieces: &'a [(u64, u32)],
+    /// Its owner's name for it; the driver gives it back when the device has sent it.
+    pub token: u32,
+}
+
+/// What the device wanted to say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Causes {
+    /// Frames have come, or were missed.
+    pub receive: bool,
+    /// Frames have gone.
+    pub transmit: bool,
+    /// The cable has changed.
+    pub link: bool,
+}
+
+/// A driver.
+///
+/// [`Self::arm`] must come before the last look at the ring, and that look before a sleep: a frame that
+/// comes in between is either found by the look or interrupts.
+pub trait NicDriver {
+    /// Its description.
+    fn info(&self) -> &'static DriverInfo;
+
+    /// Resets the device and makes it ready to receive into `buffers` buffers at most that `sink`
+    /// gives; its rings are at the bus address `rings`. Interrupts stay masked.
+    fn init(
+        &mut self,
+        hw: &mut Hardware<'_>,
+        rings: u64,
+        buffers: usize,
+        sink: &mut dyn RxSink,
+    ) -> Result<(), DriverError>;
+
+    /// What an interrupt handler does: asks the device why, acknowledges, and masks.
+    fn on_interrupt(&mut self, hw: &mut Hardware<'_>) -> Result<Causes, DriverError>;
+
+    /// Lets the device interrupt. When this returns the device has taken note, so that whatever comes
+    /// from now on interrupts, and whatever came before is on the ring.
+    fn arm(&mut self, hw: &mut Hardware<'_>) -> Result<(), DriverError>;
+
+    /// Masks interrupts.
+    fn disarm(&mut self, hw: &mut Hardware<'_>) -> Result<(), DriverError>;
+
+    /// Takes at most `budget` frames from the ring, in order, and puts new buffers there; how many.
+    fn poll(
+        &mut self,
+        hw: &mut Hardware<'_>,
+        budget: usize,
+        sink: &mut dyn RxSink,
+    ) -> Result<usize, DriverError>;
+
+    /// Hands a frame to the device; `false`, and nothing done, if the ring has no room. The device
+    /// looks at the ring after [`kick`](Self::kick).
+    fn transmit(&mut self, hw: &mut Hardware<'_>, frame: TxFrame<'_>) -> Result<bool, DriverError>;
+
+    /// Rings the device's doorbell for what has been handed over since.
+    fn kick(&mut self, hw: &mut Hardware<'_>) -> Result<(), DriverError>;
+
+    /// Gives back the names of frames that the device has sent; how many.
+    fn reclaim(
+        &mut self,
+        hw: &mut Hardware<'_>,
+        sent: &mut dyn FnMut(u32),
+    ) -> Result<usize, DriverError>;
+
+    /// The state of the cable.
+    fn link(&mut self, hw: &mut Hardware<'_>) -> Result<Link, DriverError>;
+
+    /// The device's own address.
+    fn mac_address(&self) -> [u8; 6];
+
+    /// Frames that the device or the driver refused for an error, since `init`.
+    fn rx_errors(&self) -> u64;
+
+    /// Stops the device and gives every buffer back; afterwards it reaches no memory.
+    fn quiesce(
+        &mut self,
+        hw: &mut Hardware<'_>,
+        sink: &mut dyn RxSink,
+        sent: &mut dyn FnMut(u32),
+    ) -> Result<(), DriverError>;
+}

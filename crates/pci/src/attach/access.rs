@@ -1,0 +1,115 @@
+use warikomi_shared::Entry;
+
+use crate::Width;
+
+/// Where an access goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Space {
+    /// Configuration space.
+    Config,
+    /// A BAR.
+    Bar(u8),
+}
+
+/// What an access does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Reads; the answer carries this number.
+    Read(u64),
+    /// Writes this value.
+    Write(u64),
+}
+
+/// One access, as the register ring carries it.
+///
+/// First word: bits 0 to 7 are 1 for a read, 2 for a write; bits 8 to 15 the BAR, or 0xff for
+/// configuration space; bits 16 to 23 the width in bytes; bits 24 to 31 are 0; bits 32 to 63 the
+/// offset. Second word: the number of a read, the value of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Where to.
+    pub space: Space,
+    /// Offset in bytes.
+    pub offset: u32,
+    /// Bytes moved.
+    pub width: Width,
+    /// What is done.
+    pub operation: Operation,
+}
+
+/// An entry that is no access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the register ring holds {0:#018x}, which is no access")]
+pub struct BadAccess(pub u64);
+
+const READ: u64 = 1;
+const WRITE: u64 = 2;
+const CONFIG: u64 = 0xff;
+const BARS: u64 = 6;
+
+impl Access {
+    /// The entry for the ring.
+    #[inline]
+    pub fn to_entry(self) -> Entry {
+        let (kind, value) = match self.operation {
+            Operation::Read(number) => (READ, number),
+            Operation::Write(value) => (WRITE, value),
+        };
+        let space = match self.space {
+            Space::Config => CONFIG,
+            Space::Bar(bar) => u64::from(bar),
+        };
+        let width = self.width.bytes() as u64;
+        [kind | space << 8 | width << 16 | u64::from(self.offset) << 32, value]
+    }
+
+    /// What an entry says.
+    #[inline]
+    pub fn from_entry(entry: Entry) -> Result<Access, BadAccess> {
+        let [word, value] = entry;
+        let bad = BadAccess(word);
+        let byte = |shift: u32| word >> shift & 0xff;
+        let operation = match byte(0) {
+            READ => Operation::Read(value),
+            WRITE => Operation::Write(value),
+            _ => return Err(bad),
+        };
+        let space = match byte(8) {
+            CONFIG => Space::Config,
+            bar if bar < BARS => Space::Bar(bar as u8),
+            _ => return Err(bad),
+        };
+        let width = Width::from_bytes(byte(16) as usize).ok_or(bad)?;
+        if byte(24) != 0 {
+            return Err(bad);
+        }
+        Ok(Access { space, offset: (word >> 32) as u32, width, operation })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_entry_is_an_access_or_an_error(word: u64, value: u64) {
+            match Access::from_entry([word, value]) {
+                Ok(access) => prop_assert_eq!(access.to_entry(), [word, value]),
+                Err(error) => prop_assert_eq!(error, BadAccess(word)),
+            }
+        }
+
+        #[test]
+        fn an_access_survives_the_ring(offset: u32, value: u64, bar in 0u8..6, config: bool, read: bool, width in 0usize..4) {
+            let access = Access {
+                space: if config { Space::Config } else { Space::Bar(bar) },
+                offset,
+                width: Width::from_bytes(1 << width).unwrap(),
+                operation: if read { Operation::Read(value) } else { Operation::Write(value) },
+            };
+            prop_assert_eq!(Access::from_entry(access.to_entry()), Ok(access));
+        }
+    }
+}

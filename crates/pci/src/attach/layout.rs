@@ -1,0 +1,181 @@
+//! What lies where in the region. Places are numbers of 64-bit words unless they say bytes.
+//!
+//! | bytes | written by | what |
+//! |---|---|---|
+//! | `0x0_0000` | support side, before it hands the region over | header |
+//! | `0x0_1000` | both, a word each | counts of the register ring, the answer to a read, interrupts, sleep |
+//! | `0x0_2000` | support side | orders: how the driver shall receive, and when it shall end |
+//! | `0x0_3000` | driver | report: state, counters, last words |
+//! | `0x0_4000` | driver | register ring: 512 entries of 16 bytes |
+//! | `0x0_6000` | driver | stamps: the time stamp counter at each interrupt handled, the last 8,192 |
+//! | `0x2_0000` | both | DMA memory: rings and buffers, as many bytes as the header says |
+
+use warikomi_shared::RingPlace;
+
+/// First word of a region: "WARIKOMI", little-endian.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"WARIKOMI");
+/// Version of this layout.
+pub const VERSION: u64 = 1;
+
+/// The header.
+pub mod header {
+    /// [`MAGIC`](super::MAGIC).
+    pub const MAGIC: usize = 0;
+    /// [`VERSION`](super::VERSION).
+    pub const VERSION: usize = 1;
+    /// Bytes of the whole region.
+    pub const REGION_BYTES: usize = 2;
+    /// Bytes of DMA memory, which begins at [`DMA_OFFSET_BYTES`](super::DMA_OFFSET_BYTES).
+    pub const DMA_BYTES: usize = 3;
+    /// The bus address of its first byte.
+    pub const DMA_BUS_ADDRESS: usize = 4;
+    /// Bytes of packet memory, a second file; 0 if there is none.
+    pub const PACKET_BYTES: usize = 5;
+    /// The bus address of its first byte.
+    pub const PACKET_BUS_ADDRESS: usize = 6;
+    /// The BAR that the registers are in.
+    pub const REGISTER_BAR: usize = 7;
+    /// Ticks of the time stamp counter in a second.
+    pub const TSC_HZ: usize = 8;
+}
+
+/// Counts and bells; each in two cache lines of its own, because processors fetch lines in pairs.
+pub mod bells {
+    /// Accesses that the driver has put into the register ring.
+    pub const REQUESTS_HEAD: usize = 512;
+    /// Accesses that the support side has served.
+    pub const REQUESTS_TAIL: usize = 528;
+    /// Number of the read that was answered last; reads are numbered from 1.
+    pub const ANSWERED: usize = 544;
+    /// Its value, written first.
+    pub const ANSWER: usize = 545;
+    /// Message-signalled interrupts sent.
+    pub const INTERRUPTS: usize = 560;
+    /// Not 0 while the driver sleeps and wants the eventfd to be written.
+    pub const SLEEPING: usize = 576;
+    /// Interrupts that the driver has handled, and stamped.
+    pub const STAMPED: usize = 592;
+}
+
+/// What the support side wants; the driver looks at it whenever it has nothing else to do.
+pub mod orders {
+    /// Not 0: quiesce the device and end.
+    pub const STOP: usize = 1024;
+    /// How to receive: see [`strategy`](super::strategy).
+    pub const STRATEGY: usize = 1025;
+    /// Hybrid: how long to poll after the last packet, in nanoseconds.
+    pub const POLL_NS: usize = 1026;
+    /// NAPI: packets taken before others may run.
+    pub const BUDGET: usize = 1027;
+    /// Auto: share of a processor that receiving may take, in millionths.
+    pub const CPU_BUDGET_PPM: usize = 1028;
+    /// Receive buffers to keep on the ring; 0 for as many as the driver likes.
+    pub const BUFFERS: usize = 1029;
+    /// Bytes of each; 0 for what the driver likes.
+    pub const BUFFER_BYTES: usize = 1030;
+}
+
+/// Values of [`orders::STRATEGY`].
+pub mod strategy {
+    /// An interrupt, then all packets that are there, then sleep.
+    pub const INTERRUPT: u64 = 0;
+    /// Never sleep.
+    pub const POLL: u64 = 1;
+    /// An interrupt, then polls of at most a budget until one finds less.
+    pub const NAPI: u64 = 2;
+    /// Poll for a time after the last packet, then sleep until an interrupt.
+    pub const HYBRID: u64 = 3;
+    /// Hybrid, with a time that follows from the arrivals and a budget of processor time.
+    pub const AUTO: u64 = 4;
+}
+
+/// What the driver tells.
+pub mod report {
+    /// See [`state`](super::state).
+    pub const STATE: usize = 1536;
+    /// Grows while the driver's loop goes round.
+    pub const HEARTBEAT: usize = 1537;
+    /// Frames received.
+    pub const RX_PACKETS: usize = 1538;
+    /// Their bytes, without check sequence.
+    pub const RX_BYTES: usize = 1539;
+    /// Frames refused for an error that their descriptor told.
+    pub const RX_ERRORS: usize = 1540;
+    /// Frames taken from the ring that nobody above had room for.
+    pub const RX_DROPPED: usize = 1541;
+    /// Frames transmitted.
+    pub const TX_PACKETS: usize = 1542;
+    /// Their bytes.
+    pub const TX_BYTES: usize = 1543;
+    /// Frames that could not be transmitted.
+    pub const TX_ERRORS: usize = 1544;
+    /// Interrupts handled.
+    pub const INTERRUPTS: usize = 1545;
+    /// Looks at the receive ring.
+    pub const POLLS: usize = 1546;
+    /// Looks that found nothing.
+    pub const EMPTY_POLLS: usize = 1547;
+    /// Sleeps.
+    pub const SLEEPS: usize = 1548;
+    /// Time asleep, in nanoseconds.
+    pub const SLEPT_NS: usize = 1549;
+    /// The poll time in force, in nanoseconds (`auto` changes it).
+    pub const POLL_NS: usize = 1550;
+    /// Gaps of the driver's loop while it was not asleep: its core was taken.
+    pub const HICCUPS: usize = 1551;
+    /// All of these gaps together, in nanoseconds.
+    pub const HICCUP_NS: usize = 1552;
+    /// Link: speed in Mbit/s, 0 if down.
+    pub const LINK_MBPS: usize = 1553;
+    /// Bytes of the last words, at most [`LAST_WORDS_BYTES`](super::LAST_WORDS_BYTES).
+    pub const LAST_WORDS_LEN: usize = 1600;
+    /// Why the driver failed, in UTF-8.
+    pub const LAST_WORDS: usize = 1601;
+}
+
+/// Bytes that the last words may have.
+pub const LAST_WORDS_BYTES: usize = 256;
+
+/// Values of [`report::STATE`].
+pub mod state {
+    /// The process runs, the device is not set up yet.
+    pub const STARTING: u64 = 0;
+    /// The device receives.
+    pub const READY: u64 = 1;
+    /// The device was quiesced, as ordered.
+    pub const STOPPED: u64 = 2;
+    /// See the last words.
+    pub const FAILED: u64 = 3;
+}
+
+/// The ring of register accesses, from the driver to the support side.
+pub const REQUESTS: RingPlace = RingPlace {
+    head: bells::REQUESTS_HEAD,
+    tail: bells::REQUESTS_TAIL,
+    entries: 2048,
+    capacity: 512,
+};
+
+/// First word of the stamps: number `n` (from 0) is at `STAMPS + n % STAMPS_CAPACITY`, and was written
+/// before the count.
+pub const STAMPS: usize = 3072;
+/// Stamps kept.
+pub const STAMPS_CAPACITY: usize = 8192;
+
+/// Where DMA memory begins in the file, in bytes: also the bytes of everything before it.
+pub const DMA_OFFSET_BYTES: u64 = 0x2_0000;
+
+/// Bus address of DMA memory: not its offset, so that confusing the two is noticed.
+pub const DMA_BUS_ADDRESS: u64 = 0x1000_0000;
+/// Bus address of packet memory: above 4 GB, so that a driver that forgets the high half is noticed.
+pub const PACKET_BUS_ADDRESS: u64 = 0x2_0000_0000;
+
+/// The environment variable that names the driver's end of the socket, by its descriptor's number.
+pub const SOCKET_VARIABLE: &str = "WARIKOMI_SOCKET_FD";
+
+/// The message that comes with the files: as ASCII, with the layout's version. The files are the
+/// region, the eventfd that ends the driver's sleep, and, if there is one, packet memory.
+pub const HELLO: &[u8] = b"warikomi driver 1";
+
+const _: () = assert!(REQUESTS.entries + 2 * REQUESTS.capacity <= STAMPS);
+const _: () = assert!((STAMPS + STAMPS_CAPACITY) * 8 <= DMA_OFFSET_BYTES as usize);

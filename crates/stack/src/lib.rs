@@ -1,0 +1,1 @@
+//! Packet buffers, channels between processes, sockets, TCP/IP.
