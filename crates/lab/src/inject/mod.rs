@@ -151,7 +151,7 @@ fn describe(session: &Session, plan: &Plan, finished: &run::Finished) -> RunResu
     }
     result.success = Success::of(&totals);
     result.throughput_bps = (elapsed.as_secs() > 0.0)
-        .then(|| (totals.accepted * plan.size_bytes as u64 * 8) as f64 / elapsed.as_secs());
+        .then(|| totals.accepted as f64 * plan.mean_frame_bytes() * 8.0 / elapsed.as_secs());
     result.intervals = Some(intervals(plan, records));
     result.pacing = (plan.spacing() > warikomi_clock::Span::ZERO).then_some(Pacing {
         missed_deadlines: lateness.missed_deadlines,
