@@ -32,6 +32,7 @@ pub mod answers;
 pub mod commands;
 mod message;
 pub mod payload;
+mod wait;
 
 pub use commands::{Command, Request};
 pub use message::{Envelope, Event, FromGuest, Outcome, ProtocolError, Ready, Response};

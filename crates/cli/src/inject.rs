@@ -178,7 +178,8 @@ pub(crate) fn carry_out<T>(
         prepared.options.settings.defer_nothing();
     }
     let mut session = bring_up(&prepared.options, wire, interrupted)?;
-    let application = Application { socket_buffer_bytes: arguments.socket_buffer };
+    let application =
+        Application { socket_buffer_bytes: arguments.socket_buffer, ..Application::default() };
     // Different in every run, so that a packet of an earlier one is not taken for one of this.
     let run_id = read_tsc() as u32;
     let (injected, rest) = with_bar(plan.duration(), plan.count, |show| {

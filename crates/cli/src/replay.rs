@@ -74,7 +74,10 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
     let mut session = bring_up(&prepared.options, wire, interrupted)?;
     let options = ReplayOptions {
         keep_addresses: arguments.keep_addresses,
-        application: Application { socket_buffer_bytes: arguments.socket_buffer },
+        application: Application {
+            socket_buffer_bytes: arguments.socket_buffer,
+            ..Application::default()
+        },
     };
     let replayed = with_bar(duration, count, |show| {
         Ok(replay(&mut session, replayable, options, &kind, read_tsc() as u32, show)?)

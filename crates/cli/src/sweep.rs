@@ -110,7 +110,8 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
         Some(directory) => resume(plan, directory)?,
         None => begin(plan, &arguments.runs)?,
     };
-    let application = Application { socket_buffer_bytes: arguments.socket_buffer };
+    let application =
+        Application { socket_buffer_bytes: arguments.socket_buffer, ..Application::default() };
     let swept = with_bar(&mut session, application, &mut begun).with_context(|| {
         let path = begun.directory.path().display();
         format!("the cycles so far are in {path}; go on with: warikomi sweep --resume {path}")

@@ -8,6 +8,7 @@ pub mod doctor;
 pub mod export;
 pub mod inject;
 mod object;
+pub mod receive;
 pub mod record;
 pub mod replay;
 mod session;

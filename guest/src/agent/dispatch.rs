@@ -9,10 +9,11 @@ use warikomi_guest::{Command, Envelope, MAX_REQUEST_BYTES, NO_REQUEST_ID};
 use warikomi_guest::{Outcome, Request, Response};
 
 use super::channel::Line;
+use super::compute::Computer;
 use super::error::{AgentError, Result};
 use super::netif::Interface;
 use super::receive::Receiver;
-use super::{boot, configure, counters, drivers, files, link, ping, sys, transmit};
+use super::{boot, configure, counters, drivers, files, link, netdev, ping, sys, transmit};
 
 /// What the agent remembers between requests.
 #[derive(Default)]
@@ -20,6 +21,7 @@ pub(super) struct Agent {
     /// The interface that the last `wait_interface` found.
     default_interface: Option<String>,
     receiver: Receiver,
+    computer: Computer,
     memberships: link::Memberships,
 }
 
@@ -96,6 +98,9 @@ impl Agent {
             Request::ReceiveStatus(c) => done(c, self.receiver.status()?),
             Request::ReceiveStop(c) => done(c, self.receiver.stop()?),
             Request::ReceiveRuns(c) => done(c, self.receiver.runs(c)?),
+            Request::ComputeStart(c) => done(c, self.computer.start(c)?),
+            Request::ComputeStop(c) => done(c, self.computer.stop()?),
+            Request::ComputeSamples(c) => done(c, self.computer.samples(c)?),
             Request::Transmit(c) => done(c, transmit::udp(c, self.default_interface.as_deref())?),
             Request::TransmitTcp(c) => done(c, transmit::tcp(c)?),
             Request::Ping(c) => done(c, ping::ping(c)?),
@@ -129,6 +134,9 @@ impl Agent {
             }
             Request::VlanAdd(c) => {
                 done(c, link::vlan_add(&self.interface(c.interface.as_ref())?, c)?)
+            }
+            Request::SuspendInterrupts(c) => {
+                done(c, netdev::suspend_interrupts(&self.interface(c.interface.as_ref())?, c)?)
             }
             Request::Counters(c) => {
                 done(c, counters::counters(&self.interface(c.interface.as_ref())?)?)

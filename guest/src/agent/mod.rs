@@ -3,6 +3,7 @@
 
 mod boot;
 mod channel;
+mod compute;
 mod configure;
 mod counters;
 mod dispatch;
@@ -11,6 +12,7 @@ mod error;
 mod ethtool;
 mod files;
 mod link;
+mod netdev;
 mod netif;
 mod pci;
 mod ping;
@@ -18,6 +20,7 @@ mod receive;
 mod record;
 mod sys;
 mod transmit;
+mod wait;
 
 use std::process::ExitCode;
 

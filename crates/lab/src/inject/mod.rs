@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use warikomi_clock::Time;
+use warikomi_guest::commands::Wait;
 use warikomi_inject::trace::Tape;
 use warikomi_inject::{Addresses, Plan, PlanError, Planned, Source};
 use warikomi_measure::{
@@ -36,11 +37,14 @@ pub struct Progress {
 pub struct Application {
     /// The socket's receive buffer in bytes.
     pub socket_buffer_bytes: u32,
+    /// How it waits for packets, as one of equals on its processor; `None` for asleep, and behind
+    /// everything else.
+    pub wait: Option<Wait>,
 }
 
 impl Default for Application {
     fn default() -> Self {
-        Application { socket_buffer_bytes: 16 << 20 }
+        Application { socket_buffer_bytes: 16 << 20, wait: None }
     }
 }
 
@@ -151,7 +155,7 @@ fn describe(session: &Session, plan: &Plan, finished: &run::Finished) -> RunResu
     }
     result.success = Success::of(&totals);
     result.throughput_bps = (elapsed.as_secs() > 0.0)
-        .then(|| (totals.accepted * plan.size_bytes as u64 * 8) as f64 / elapsed.as_secs());
+        .then(|| totals.accepted as f64 * plan.mean_frame_bytes() * 8.0 / elapsed.as_secs());
     result.intervals = Some(intervals(plan, records));
     result.pacing = (plan.spacing() > warikomi_clock::Span::ZERO).then_some(Pacing {
         missed_deadlines: lateness.missed_deadlines,

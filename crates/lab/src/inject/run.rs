@@ -354,6 +354,8 @@ fn start_application(
         buffer_bytes: application.socket_buffer_bytes,
         max_datagram_bytes: payload.max(HEADER_BYTES) as u32,
         max_runs: plan.count.clamp(1, MAX_RUNS) as u32,
+        equal_priority: application.wait.is_some(),
+        wait: application.wait.unwrap_or_default(),
         ..ReceiveStart::on_port(UDP_PORT, run_id)
     };
     target.ask(start, Duration::ZERO).map(|_| ())
