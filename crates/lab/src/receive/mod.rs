@@ -4,7 +4,9 @@
 //! Here is what all targets have in common: the traffic, the row of a result, and how work that was
 //! done says what receiving took. A module for each kind of target has its strategies.
 
+pub mod advice;
 pub mod kernel;
+mod process;
 mod row;
 mod traffic;
 mod work;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use warikomi_clock::{Span, TscClock, read_tsc};
-use warikomi_target::cores::pin_this_thread;
+use warikomi_target::cores::Pinned;
 
 use crate::receive::Work;
 
@@ -31,10 +31,8 @@ impl ComputeJob {
         let ended = Arc::clone(&stop);
         let ticks = (note_every.as_secs() * clock.ticks_per_second()) as u64;
         let thread = thread::Builder::new().name("compute".into()).spawn(move || {
-            if pin_this_thread(core).is_err() {
-                return Vec::new();
-            }
-            compute(&ended, ticks)
+            // Without its core it would not take anything from the receiver: no notes then.
+            Pinned::to(core).map_or_else(|_| Vec::new(), |_pinned| compute(&ended, ticks))
         })?;
         Ok(ComputeJob { stop, thread: Some(thread) })
     }

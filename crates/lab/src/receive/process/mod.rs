@@ -1,0 +1,3 @@
+//! Ways to receive in a driver of our own, in a process of its own.
+
+mod compute;
