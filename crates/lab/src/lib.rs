@@ -16,4 +16,6 @@ pub mod sweep;
 #[cfg(test)]
 mod testing;
 
-pub use session::{CoreWatch, GuestSettings, Session, SessionError, SessionOptions, bring_up};
+pub use session::{
+    CoreWatch, GuestSettings, ProcessSessionOptions, Session, SessionError, SessionOptions, bring_up,
+};

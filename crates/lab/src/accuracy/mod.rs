@@ -71,7 +71,7 @@ pub fn accuracy(
     progress: &mut dyn FnMut(Step),
 ) -> Result<Accuracy, InjectError> {
     let plan = Plan { receiver: Receiver::Driver, ..options.plan.clone() };
-    let resolution = resolution::measure(&mut session.target)?;
+    let resolution = resolution::measure(&mut *session.target)?;
     let mut runs = Vec::new();
     for repeat in 0..u64::from(options.repeat.max(1)) {
         let total = plan.count * u64::from(options.repeat.max(1));

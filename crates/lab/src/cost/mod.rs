@@ -193,7 +193,7 @@ fn sample(
 ) -> Result<(), NoSamples> {
     for (&size, of_size) in sizes.iter().zip(of_sizes) {
         step();
-        let sampler = Sampler::start(&mut session.target)?;
+        let sampler = Sampler::start(&mut *session.target)?;
         let none = Warmup { count: 0, ..Warmup::default() };
         let run = receive::flood(session, size, Receiver::Driver, SAMPLED_PACKETS, none);
         let run = run.map_err(|error| match error {
@@ -201,7 +201,7 @@ fn sample(
             other => NoSamples::Perf(other.to_string()),
         })?;
         let end = run.ledger.rows().filter_map(|row| row.injected).max().unwrap_or(run.start);
-        let samples = sampler.finish(&mut session.target, (run.start, end))?;
+        let samples = sampler.finish(&mut *session.target, (run.start, end))?;
         if samples.count() < LEAST_SAMPLES {
             let few = format!("perf took only {} samples of a run", samples.count());
             return Err(NoSamples::Perf(few));

@@ -18,7 +18,7 @@ use warikomi_measure::{
     TimeBase, Unaccounted, warnings,
 };
 use warikomi_nic::InterruptRecord;
-use warikomi_target::{Target, TargetError};
+use warikomi_target::TargetError;
 
 use crate::Session;
 use records::Records;

@@ -13,7 +13,6 @@ use warikomi_inject::{
 };
 use warikomi_measure::{Delivery, FaultReport, Machine};
 use warikomi_nic::{InterruptRecord, RxCounters};
-use warikomi_target::kernel::KernelTarget;
 use warikomi_target::{Target, TargetCounters, TargetError};
 
 use super::faults::Watch;
@@ -70,7 +69,7 @@ pub(super) struct Finished {
 impl Finished {
     /// Takes what our side knows, whatever has become of the guest.
     fn as_far_as_it_came(&mut self, session: &mut Session, before: &Before) {
-        let target = &mut session.target;
+        let target = &mut *session.target;
         let counters = rx_counters(target);
         self.records.progress(counters, target.clock().now());
         (self.raised, self.handled, self.interrupts) = take_interrupts(target, &mut self.records);
@@ -97,7 +96,7 @@ pub(super) fn carry_out<S: Source>(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Finished, InjectError> {
     let Order { plan, application, run_id, tape } = *order;
-    let target = &mut session.target;
+    let target = &mut *session.target;
     let addresses = Addresses::to_guest(target.nic().0.mac_address());
     let watch = Watch::prepare(target, plan)?;
     if plan.receiver == Receiver::Application {
@@ -112,7 +111,7 @@ pub(super) fn carry_out<S: Source>(
     let (driver_before, base) = counts_at_rest(target)?;
     let sent = target.counters();
     let before = Before { driver: driver_before, sent, cores: session.watch_cores() };
-    let target = &mut session.target;
+    let target = &mut *session.target;
     let records = Records::new(plan, base);
     target.nic().0.probe().restart(Records::interrupts_to_keep(plan));
     let start = target.clock().now() + LEAD;
@@ -121,7 +120,7 @@ pub(super) fn carry_out<S: Source>(
         watch.start(target, start);
     }
     if let Some(tape) = tape {
-        target.change_nic(|nic| Recorded::around(nic, Rc::clone(tape)));
+        target.change_nic(&mut |nic| Recorded::around(nic, Rc::clone(tape)));
     }
     let mut finished = Finished {
         records,
@@ -138,7 +137,7 @@ pub(super) fn carry_out<S: Source>(
         faults: None,
     };
     let ended = conduct(session, plan, injector, watch.as_ref(), &mut finished, &before, progress);
-    stop_recording(&mut session.target);
+    stop_recording(&mut *session.target);
     match watch {
         None => ended?,
         Some(watch) => {
@@ -169,7 +168,7 @@ fn conduct(
     before: &Before,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(), InjectError> {
-    let target = &mut session.target;
+    let target = &mut *session.target;
     let records = &mut finished.records;
     let patience = if watch.is_some() { Patience::Endless } else { Patience::Limited };
     let spun = spin(target, &mut injector, records, patience, progress);
@@ -184,7 +183,7 @@ fn conduct(
     stop_recording(target);
     finished.elapsed = end.since(finished.start);
     finished.as_far_as_it_came(session, before);
-    let target = &mut session.target;
+    let target = &mut *session.target;
     let records = &mut finished.records;
     if plan.receiver == Receiver::Application {
         finished.received = stop_application(target, records)?;
@@ -200,15 +199,15 @@ fn conduct(
 }
 
 /// Takes the recorder away, if there is one.
-fn stop_recording(target: &mut KernelTarget) {
+fn stop_recording(target: &mut dyn Target) {
     if Recorded::is(target.nic().0) {
-        target.change_nic(Recorded::removed);
+        target.change_nic(&mut Recorded::removed);
     }
 }
 
 /// Serves the driver and injects until the plan is carried out.
 pub(super) fn spin(
-    target: &mut KernelTarget,
+    target: &mut dyn Target,
     injector: &mut Injector<impl Source>,
     records: &mut Records,
     patience: Patience,
@@ -279,7 +278,7 @@ impl Life {
 
 /// Waits until the driver has taken what is on the ring, or does not any more; returns when it had
 /// taken the last.
-pub(super) fn drain(target: &mut KernelTarget, records: &mut Records) -> Result<Time, TargetError> {
+pub(super) fn drain(target: &mut dyn Target, records: &mut Records) -> Result<Time, TargetError> {
     let begun = target.clock().now();
     let (mut last_change, mut last_left) = (begun, u64::MAX);
     loop {
@@ -313,7 +312,7 @@ struct DriverCounts {
 }
 
 /// The driver's own counts and the NIC's, taken while nothing moved between the two.
-fn counts_at_rest(target: &mut KernelTarget) -> Result<(DriverCounts, RxCounters), TargetError> {
+fn counts_at_rest(target: &mut dyn Target) -> Result<(DriverCounts, RxCounters), TargetError> {
     const TRIES: usize = 20;
     let mut before = rx_counters(target);
     for _ in 1..TRIES {
@@ -326,16 +325,17 @@ fn counts_at_rest(target: &mut KernelTarget) -> Result<(DriverCounts, RxCounters
     Ok((driver_counts(target)?, before))
 }
 
-pub(super) fn rx_counters(target: &mut KernelTarget) -> RxCounters {
+pub(super) fn rx_counters(target: &mut dyn Target) -> RxCounters {
     let (nic, mut host) = target.nic();
     nic.rx_progress(&mut host, usize::MAX)
 }
 
 /// Interrupts raised, of these handled, and their times.
 fn take_interrupts(
-    target: &mut KernelTarget,
+    target: &mut dyn Target,
     records: &mut Records,
 ) -> (u64, u64, Vec<InterruptRecord>) {
+    target.note_handlers();
     let (nic, _) = target.nic();
     let probe = nic.probe();
     let interrupts = probe.take_records();
@@ -344,7 +344,7 @@ fn take_interrupts(
 }
 
 fn start_application(
-    target: &mut KernelTarget,
+    target: &mut dyn Target,
     plan: &Plan,
     application: Application,
     run_id: u32,
@@ -363,7 +363,7 @@ fn start_application(
 
 /// Waits until nothing more reaches the application, then takes what it recorded.
 fn stop_application(
-    target: &mut KernelTarget,
+    target: &mut dyn Target,
     records: &mut Records,
 ) -> Result<ReceiveTotals, TargetError> {
     let mut seen = target.ask(ReceiveStatus {}, Duration::ZERO)?.datagrams;
@@ -394,7 +394,7 @@ fn stop_application(
     Ok(totals)
 }
 
-fn driver_counts(target: &mut KernelTarget) -> Result<DriverCounts, TargetError> {
+fn driver_counts(target: &mut dyn Target) -> Result<DriverCounts, TargetError> {
     let counters = target.ask(Counters { interface: None }, Duration::ZERO)?;
     let count = |name: &str| counters.interface.get(name).copied().unwrap_or(0);
     Ok(DriverCounts { received: count("rx_packets"), errors: count("rx_errors") })
