@@ -2,91 +2,94 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
-use warikomi_clock::{Span, TscClock, read_tsc};
+use nix::time::ClockId;
+use warikomi_clock::read_tsc;
 use warikomi_target::cores::Pinned;
 
-use crate::receive::Work;
-
-/// Rounds of arithmetic that make a unit of work: some hundred nanoseconds, short against a time slice
-/// and long against a look at the clock.
+/// Rounds of arithmetic that make a unit of work: some hundred nanoseconds, long against a look at the
+/// counter.
 const ROUNDS_PER_UNIT: u32 = 256;
 
-/// Most notes kept: half an hour of them.
-const MOST_NOTES: usize = 1 << 21;
+/// Ticks of the time stamp counter between two notes: less than a millisecond on any processor.
+const TICKS_PER_NOTE: u64 = 1_000_000;
 
-/// A running job: a thread of the usual priority on the target's core, that counts what it has done.
+/// A running job: a thread of the usual priority on the target's core.
 #[derive(Debug)]
 pub(super) struct ComputeJob {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Vec<(u64, u64)>>>,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    stop: AtomicBool,
+    /// Processor time that it has had; while it runs, at most one note old.
+    cpu_ns: AtomicU64,
 }
 
 impl ComputeJob {
-    /// Starts computing on `core`, with a note every `note_every`.
-    pub(super) fn start(core: usize, clock: &TscClock, note_every: Span) -> io::Result<ComputeJob> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let ended = Arc::clone(&stop);
-        let ticks = (note_every.as_secs() * clock.ticks_per_second()) as u64;
+    /// Starts computing on `core`.
+    pub(super) fn start(core: usize) -> io::Result<ComputeJob> {
+        let shared = Arc::new(Shared::default());
+        let own = Arc::clone(&shared);
         let thread = thread::Builder::new().name("compute".into()).spawn(move || {
-            // Without its core it would not take anything from the receiver: no notes then.
-            Pinned::to(core).map_or_else(|_| Vec::new(), |_pinned| compute(&ended, ticks))
+            // Elsewhere it would take nothing from the receiver; that it has had no time is an error
+            // of the experiment.
+            if let Ok(_pinned) = Pinned::to(core) {
+                compute(&own);
+            }
         })?;
-        Ok(ComputeJob { stop, thread: Some(thread) })
+        Ok(ComputeJob { shared, thread: Some(thread) })
     }
 
-    /// Ends it; how far it had come when.
-    pub(super) fn stop(mut self, clock: &TscClock) -> Work {
-        let notes = self.end();
-        Work::new(notes.into_iter().map(|(tsc, units)| (clock.at(tsc), units)))
-    }
-
-    fn end(&mut self) -> Vec<(u64, u64)> {
-        self.stop.store(true, Ordering::Relaxed);
-        self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
+    /// Processor time that it has had, in nanoseconds.
+    pub(super) fn cpu_ns(&self) -> u64 {
+        self.shared.cpu_ns.load(Ordering::Relaxed)
     }
 }
 
 impl Drop for ComputeJob {
     fn drop(&mut self) {
-        self.end();
+        self.shared.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
     }
 }
 
-fn compute(stop: &AtomicBool, note_every_ticks: u64) -> Vec<(u64, u64)> {
-    let mut notes = Vec::new();
-    let (mut units, mut number, mut due) = (0, 1u64, read_tsc());
-    while !stop.load(Ordering::Relaxed) {
+fn compute(shared: &Shared) {
+    let (mut number, mut due) = (1u64, read_tsc());
+    while !shared.stop.load(Ordering::Relaxed) {
         let now = read_tsc();
-        if now >= due && notes.len() < MOST_NOTES {
-            notes.push((now, units));
-            due = now + note_every_ticks;
+        if now >= due {
+            if let Ok(time) = ClockId::CLOCK_THREAD_CPUTIME_ID.now() {
+                shared.cpu_ns.store(super::nanoseconds(time), Ordering::Relaxed);
+            }
+            due = now + TICKS_PER_NOTE;
         }
         for _ in 0..ROUNDS_PER_UNIT {
             // A step of a congruential generator; the next needs its result, so it cannot be skipped.
             number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         }
         number = std::hint::black_box(number);
-        units += 1;
     }
-    notes.push((read_tsc(), units));
-    notes
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     #[test]
-    fn a_job_notes_its_work_until_it_is_ended() {
-        let clock = TscClock::calibrate().unwrap();
-        let job = ComputeJob::start(0, &clock, Span::from_us(100)).unwrap();
-        thread::sleep(Duration::from_millis(50));
-        let work = job.stop(&clock);
-        let (from, until) = work.span().unwrap();
-        assert!(work.rate(from, until).unwrap() > 0.0);
+    fn a_job_takes_processor_time_until_it_is_dropped() {
+        let job = ComputeJob::start(0).unwrap();
+        let begun = Instant::now();
+        while job.cpu_ns() < 1_000_000 && begun.elapsed() < Duration::from_secs(20) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert!(job.cpu_ns() >= 1_000_000, "it has had {} ns", job.cpu_ns());
     }
 }
