@@ -11,7 +11,7 @@ mod work;
 
 pub use row::{Burst, Delay, Row};
 pub use traffic::{Traffic, TrafficError};
-pub use work::Work;
+pub use work::{Course, Work};
 
 use warikomi_measure::RunResult;
 
@@ -51,6 +51,9 @@ pub enum ReceiveError {
          the target's processor; look with warikomi doctor"
     )]
     NoWork,
+    /// Nobody says how long the target has had a processor.
+    #[error("cannot read the processor time of the target's processes: {0}")]
+    CpuTime(std::io::Error),
 }
 
 impl From<warikomi_target::TargetError> for ReceiveError {

@@ -17,7 +17,7 @@ pub struct Row {
     pub buffer_bytes: u64,
     /// Length of a burst in bytes.
     pub burst_bytes: u64,
-    /// The share of the processor (0 to 1) that receiving took from the compute job.
+    /// The share of the target's processor time (0 to 1) that receiving took from the compute job.
     pub cpu_share: Option<f64>,
     /// The published share of user-level polling with this poll time.
     pub published_cpu_share: Option<f64>,

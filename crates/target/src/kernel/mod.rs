@@ -192,6 +192,15 @@ impl KernelTarget {
         self.nic = change(nic);
     }
 
+    /// Says that an application in the guest polls the device from now on, or does not any more. The
+    /// kernel then makes accesses with interrupts enabled at any time, and each interrupt has to
+    /// wait for a moment at which it makes none (some 15 µs of the guest's).
+    pub fn set_polled(&mut self, polled: bool) {
+        if let Some(port) = &mut self.port {
+            port.interrupts.set_polled(polled);
+        }
+    }
+
     /// Whether both sides run on one core, so that a loop that waits must let the other run.
     pub fn shares_a_core(&self) -> bool {
         self.shared_core

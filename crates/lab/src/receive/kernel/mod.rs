@@ -4,6 +4,7 @@
 //! job notes how far it has come, so what receiving took is what the job did not get: of the interrupt,
 //! the soft interrupt and the protocols as well, which no process is charged for.
 
+mod cpu;
 mod strategy;
 
 use std::time::Duration;
@@ -19,10 +20,11 @@ use warikomi_measure::{RunResult, Thresholds, TimeBase, Warning, warnings};
 use warikomi_target::{Target, TargetError};
 
 use super::work::Alone;
-use super::{Burst, Progress, ReceiveError, Received, Row, Traffic, Work};
+use super::{Burst, Course, Progress, ReceiveError, Received, Row, Traffic, Work};
 use crate::Session;
 use crate::inject::{Application, Injected, inject};
 use crate::object::as_object;
+use cpu::CpuTime;
 pub use strategy::{NoStrategy, Strategy};
 
 /// Time between two notes of the compute job.
@@ -154,6 +156,7 @@ pub fn receive(
         match prepare(session, options, case)? {
             Err(reason) => row.not_available = Some(reason),
             Ok(polls_by) => {
+                session.target.set_polled(polls_by.is_some());
                 row.polls_by = polls_by.map(|by| format!("{by:?}").to_lowercase());
                 bursts.extend(fill(
                     session,
@@ -165,6 +168,7 @@ pub fn receive(
                 )?);
             }
         }
+        session.target.set_polled(false);
         if case.strategy.suspend_timeout_ns().is_some() && row.not_available.is_none() {
             let none = SuspendInterrupts { interface: None, timeout_ns: 0 };
             session.target.ask(none, Duration::ZERO)?;
@@ -241,21 +245,28 @@ fn fill(
 ) -> Result<Vec<Burst>, ReceiveError> {
     let calibration = Duration::from_secs_f64(options.calibration.as_secs());
     start_computing(session, plan, options.calibration)?;
+    let clock = session.target.clock();
+    let mut cpu = CpuTime::of(session.target.process_id()).map_err(ReceiveError::CpuTime)?;
+    cpu.note(clock.now());
     session.target.serve_for(calibration)?;
+    cpu.note(clock.now());
     let application = Application {
         socket_buffer_bytes: case.buffer_bytes,
         wait: Some(case.strategy.wait(case.poll_us.unwrap_or(0))),
     };
-    let run = inject(session, plan, application, read_tsc() as u32, &mut |_| ())?;
+    let mut note = |_| cpu.note_from_time_to_time(clock.now());
+    let run = inject(session, plan, application, read_tsc() as u32, &mut note)?;
     run.check().map_err(crate::inject::InjectError::from)?;
+    cpu.note(clock.now());
     session.target.serve_for(calibration)?;
-    let work = stop_computing(session)?;
+    cpu.note(clock.now());
+    let work = Work { units: stop_computing(session)?, cpu_ns: cpu.course() };
     let bursts = row.account(number, plan, &run.ledger, run.start);
     row.interrupts = run.result.interrupts.as_ref().map(|interrupts| interrupts.raised);
     let end = end_of(&run, plan);
     let alone = Alone::around(&work, run.start, end, options.calibration);
     let alone = alone.ok_or(ReceiveError::NoWork)?;
-    row.cpu_share = work.rate(run.start, end).map(|rate| alone.taken_share(rate));
+    row.cpu_share = work.speed(run.start, end).map(|speed| alone.taken_share(speed));
     doubts.packets += plan.count;
     doubts.missed_deadlines += run.result.pacing.map_or(0, |pacing| pacing.missed_deadlines);
     doubts.drifted += usize::from(alone.drift_share() > DRIFT_SHARE);
@@ -287,7 +298,7 @@ fn start_computing(
     session.target.ask(start, Duration::ZERO).map(|_| ())
 }
 
-fn stop_computing(session: &mut Session) -> Result<Work, TargetError> {
+fn stop_computing(session: &mut Session) -> Result<Course, TargetError> {
     let target = &mut session.target;
     target.ask(ComputeStop {}, Duration::from_secs(2))?;
     let clock = target.clock();
@@ -301,7 +312,7 @@ fn stop_computing(session: &mut Session) -> Result<Work, TargetError> {
             break;
         }
     }
-    Ok(Work::new(notes.into_iter().map(|WorkDone(tsc, units)| (clock.at(tsc), units))))
+    Ok(Course::new(notes.into_iter().map(|WorkDone(tsc, units)| (clock.at(tsc), units))))
 }
 
 impl Doubts {
