@@ -3,7 +3,7 @@
 //! Work is counted against the processor time that the target had, not against the clock: what other
 //! processes of this machine take from the target is nobody's receiving.
 
-use warikomi_clock::{Span, Time};
+use warikomi_clock::Time;
 
 /// A count that only grows, as it was at some times: units of work, or nanoseconds of processor time.
 #[derive(Clone, Debug, Default)]
@@ -42,11 +42,6 @@ impl Course {
         (from < until).then_some(())?;
         Some(self.at(until)? - self.at(from)?)
     }
-
-    /// The time of the first note and of the last.
-    pub fn span(&self) -> Option<(Time, Time)> {
-        Some((self.samples.first()?.0, self.samples.last()?.0))
-    }
 }
 
 /// A compute job, and the processor time of the target in which it ran.
@@ -65,12 +60,6 @@ impl Work {
         let cpu_ns = self.cpu_ns.between(from, until)?;
         (cpu_ns > 0.0).then_some(self.units.between(from, until)? / cpu_ns)
     }
-
-    /// From when to when both are known.
-    fn span(&self) -> Option<(Time, Time)> {
-        let ((from, until), (begin, end)) = (self.units.span()?, self.cpu_ns.span()?);
-        Some((from.max(begin), until.min(end)))
-    }
 }
 
 /// The speeds of a job while it was alone, before and after something else.
@@ -81,13 +70,14 @@ pub(super) struct Alone {
 }
 
 impl Alone {
-    /// The speeds before `start` and after `end`, each over `calibration`; `None` if there was no work.
-    pub(super) fn around(work: &Work, start: Time, end: Time, calibration: Span) -> Option<Alone> {
-        let (first, last) = work.span()?;
-        let before = work.speed(first, (first + calibration).min(start))?;
-        let begin = Time::from_ps(last.as_ps().saturating_sub(calibration.as_ps()));
-        let after = work.speed(begin.max(end), last)?;
-        (before > 0.0 && after > 0.0).then_some(Alone { before, after })
+    /// The speeds in two periods of which nothing else took any; `None` if there was no work.
+    pub(super) fn in_periods(
+        work: &Work,
+        before: (Time, Time),
+        after: (Time, Time),
+    ) -> Option<Alone> {
+        let speed = |(from, until)| work.speed(from, until).filter(|speed| *speed > 0.0);
+        Some(Alone { before: speed(before)?, after: speed(after)? })
     }
 
     /// What others took (0 to 1) of the target's processor while the job worked at this speed.
@@ -105,6 +95,7 @@ impl Alone {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use warikomi_clock::Span;
 
     fn ms(ms: u64) -> Time {
         Time::ZERO + Span::from_ms(ms)
@@ -124,7 +115,7 @@ mod tests {
             units: Course::new(even.clone().map(|at| (ms(at), units(at)))),
             cpu_ns: Course::new(even.map(|at| (ms(at), 1_000_000 * cpu_ms(at)))),
         };
-        let alone = Alone::around(&work, ms(100), ms(200), Span::from_ms(50)).unwrap();
+        let alone = Alone::in_periods(&work, (ms(10), ms(90)), (ms(210), ms(290))).unwrap();
         let speed = work.speed(ms(100), ms(200)).unwrap();
         assert!((speed * 1e6 - 4.0).abs() < 1e-6, "{speed}");
         assert!((alone.taken_share(speed) - 0.6).abs() < 1e-9);
@@ -138,12 +129,11 @@ mod tests {
         assert_eq!(course.at(ms(3)), Some(9.0), "what goes back in time is left out");
         assert_eq!((course.at(ms(0)), course.at(ms(4))), (None, None));
         assert_eq!(course.between(ms(2), ms(2)), None);
-        assert_eq!(Course::default().span(), None);
         let idle = Work {
             units: Course::new([(ms(0), 0), (ms(10), 0)]),
             cpu_ns: Course::new([(ms(0), 0), (ms(10), 10)]),
         };
-        assert_eq!(Alone::around(&idle, ms(3), ms(6), Span::from_ms(2)), None);
+        assert_eq!(Alone::in_periods(&idle, (ms(1), ms(3)), (ms(6), ms(9))), None);
         assert_eq!(Work { cpu_ns: Course::default(), ..idle }.speed(ms(1), ms(2)), None);
     }
 
@@ -151,13 +141,13 @@ mod tests {
         #[test]
         fn never_panics_on_any_samples(
             samples in prop::collection::vec((any::<u64>(), any::<u64>()), 0..20),
-            times in any::<(u64, u64, u64)>(),
+            times in any::<(u64, u64)>(),
         ) {
             let course = Course::new(samples.into_iter().map(|(at, n)| (Time::from_ps(at), n)));
             let work = Work { units: course.clone(), cpu_ns: course };
             let (from, until) = (Time::from_ps(times.0), Time::from_ps(times.1));
             let _ = work.speed(from, until);
-            let _ = Alone::around(&work, from, until, Span::from_ps(times.2 / 4));
+            let _ = Alone::in_periods(&work, (from, until), (until, from));
         }
     }
 }

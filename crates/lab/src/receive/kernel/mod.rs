@@ -15,7 +15,7 @@ use warikomi_guest::commands::{
     ComputeSamples, ComputeStart, ComputeStop, Configure, ReceiveStart, ReceiveStop,
     SuspendInterrupts,
 };
-use warikomi_inject::{Arrival, Plan, UDP_PORT};
+use warikomi_inject::{Arrival, Plan, Receiver, UDP_PORT, Warmup};
 use warikomi_measure::{RunResult, Thresholds, TimeBase, Warning, warnings};
 use warikomi_target::{Target, TargetError};
 
@@ -243,34 +243,52 @@ fn fill(
     (number, row): (usize, &mut Row),
     doubts: &mut Doubts,
 ) -> Result<Vec<Burst>, ReceiveError> {
-    let calibration = Duration::from_secs_f64(options.calibration.as_secs());
     start_computing(session, plan, options.calibration)?;
     let clock = session.target.clock();
     let mut cpu = CpuTime::of(session.target.process_id()).map_err(ReceiveError::CpuTime)?;
-    cpu.note(clock.now());
-    session.target.serve_for(calibration)?;
-    cpu.note(clock.now());
+    let mut note = || cpu.note_from_time_to_time(clock.now());
+    let before = leave_alone(session, options.calibration, &mut note)?;
     let application = Application {
         socket_buffer_bytes: case.buffer_bytes,
         wait: Some(case.strategy.wait(case.poll_us.unwrap_or(0))),
     };
-    let mut note = |_| cpu.note_from_time_to_time(clock.now());
-    let run = inject(session, plan, application, read_tsc() as u32, &mut note)?;
+    let run = inject(session, plan, application, read_tsc() as u32, &mut |_| note())?;
     run.check().map_err(crate::inject::InjectError::from)?;
-    cpu.note(clock.now());
-    session.target.serve_for(calibration)?;
+    let after = leave_alone(session, options.calibration, &mut note)?;
     cpu.note(clock.now());
     let work = Work { units: stop_computing(session)?, cpu_ns: cpu.course() };
     let bursts = row.account(number, plan, &run.ledger, run.start);
     row.interrupts = run.result.interrupts.as_ref().map(|interrupts| interrupts.raised);
     let end = end_of(&run, plan);
-    let alone = Alone::around(&work, run.start, end, options.calibration);
-    let alone = alone.ok_or(ReceiveError::NoWork)?;
+    let alone = Alone::in_periods(&work, before, after).ok_or(ReceiveError::NoWork)?;
     row.cpu_share = work.speed(run.start, end).map(|speed| alone.taken_share(speed));
     doubts.packets += plan.count;
     doubts.missed_deadlines += run.result.pacing.map_or(0, |pacing| pacing.missed_deadlines);
     doubts.drifted += usize::from(alone.drift_share() > DRIFT_SHARE);
     Ok(bursts)
+}
+
+/// Leaves the compute job alone; returns from when to when.
+///
+/// This is an injection of two packets: our side does what it does while it waits for the next burst, and
+/// so takes as much from a core whose other half the target may have.
+fn leave_alone(
+    session: &mut Session,
+    calibration: Span,
+    note: &mut dyn FnMut(),
+) -> Result<(Time, Time), ReceiveError> {
+    let plan = Plan {
+        interval: calibration,
+        count: 2,
+        receiver: Receiver::Driver,
+        warmup: Warmup { count: 0, interval: Span::ZERO },
+        ..Plan::default()
+    };
+    let run_id = read_tsc() as u32;
+    let run = inject(session, &plan, Application::default(), run_id, &mut |_| note())?;
+    run.check().map_err(crate::inject::InjectError::from)?;
+    note();
+    Ok((run.start, run.start + calibration))
 }
 
 /// When the last burst's interval was over, and everything was delivered.
