@@ -10,18 +10,20 @@ use crate::terminal::figures::{count, time};
 type Row = Map<String, Value>;
 type Points = Vec<(f64, f64)>;
 
-/// The most rows that are drawn, and the most poll times that have a chart of their own.
+/// The most rows that are drawn, and the most poll times and buffers.
 const MAX_ROWS: usize = 2_000;
 const MAX_POLLS: usize = 6;
+const MAX_BUFFERS: usize = 4;
+/// The longest poll time that makes sense, in microseconds: a quarter of an hour.
+const LONGEST_POLL_US: u64 = 1_000_000_000;
 /// The last colour is for what was published, so one strategy less has one of its own.
 const MAX_STRATEGIES: usize = MAX_SERIES - 1;
 const PUBLISHED: usize = MAX_SERIES - 1;
 
 /// The charts of rows that name a strategy.
 pub(super) fn charts(run: &Run) -> Vec<Chart> {
-    let rows: Vec<&Row> = run.result.rows.iter().flatten().take(MAX_ROWS).collect();
-    let rows: Vec<&Row> =
-        rows.into_iter().filter(|row| figure(row, "lost_share").is_some()).collect();
+    let rows = run.result.rows.iter().flatten().filter(|row| has_place(row));
+    let rows: Vec<&Row> = rows.take(MAX_ROWS).collect();
     let strategies = strategies(&rows);
     if strategies.is_empty() {
         return Vec::new();
@@ -30,6 +32,13 @@ pub(super) fn charts(run: &Run) -> Vec<Chart> {
     charts.push(lost_share(&rows, &strategies));
     charts.push(delay(&rows, &strategies));
     charts
+}
+
+/// Whether its poll time is one, if it has any: it becomes part of a chart's name.
+fn has_place(row: &Row) -> bool {
+    let poll = row.get("poll_us").filter(|value| !value.is_null());
+    let sound = |value: &Value| value.as_u64().is_some_and(|us| us <= LONGEST_POLL_US);
+    poll.is_none_or(sound) && figure(row, "lost_share").is_some()
 }
 
 fn strategy(row: &Row) -> Option<&str> {
@@ -113,6 +122,7 @@ fn lost_share(rows: &[&Row], strategies: &[String]) -> Chart {
     let buffers = values(rows, "buffer_bytes");
     let mut places: Vec<(Option<f64>, f64)> = Vec::new();
     let none = rows.iter().any(|row| figure(row, "poll_us").is_none()).then_some(None);
+    let buffers = &buffers[..buffers.len().min(MAX_BUFFERS)];
     let polls = values(rows, "poll_us").into_iter().take(MAX_POLLS).map(Some);
     for poll in none.into_iter().chain(polls) {
         places.extend(buffers.iter().map(|buffer| (poll, *buffer)));

@@ -246,6 +246,7 @@ fn fill(
     start_computing(session, plan, options.calibration)?;
     let clock = session.target.clock();
     let mut cpu = CpuTime::of(session.target.process_id()).map_err(ReceiveError::CpuTime)?;
+    cpu.note(clock.now());
     let mut note = || cpu.note_from_time_to_time(clock.now());
     let before = leave_alone(session, options.calibration, &mut note)?;
     let application = Application {
