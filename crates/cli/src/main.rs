@@ -9,6 +9,7 @@ mod export;
 mod inject;
 mod kernel;
 mod output;
+mod receive;
 mod record;
 mod replay;
 mod report;
@@ -21,6 +22,7 @@ use clap::{Parser, Subcommand};
 use warikomi_kernel::KernelError;
 use warikomi_lab::SessionError;
 use warikomi_lab::inject::InjectError;
+use warikomi_lab::receive::ReceiveError;
 use warikomi_lab::replay::ReplayError;
 use warikomi_lab::sweep::SweepError;
 use warikomi_target::{Interrupted, TargetError};
@@ -58,6 +60,8 @@ enum Command {
     Accuracy(accuracy::Arguments),
     /// Measure what a packet costs to send and to receive, by frame length
     Cost(cost::Arguments),
+    /// Compare ways to receive: by interrupt, by polling, by both
+    Receive(receive::Arguments),
     /// Inject, and record all that happens at the device's edge
     Record(record::Arguments),
     /// Inject what was recorded, or real traffic from a pcap or pcapng file
@@ -91,6 +95,7 @@ fn main() -> ExitCode {
         Command::Sweep(arguments) => sweep::run(&arguments, &interrupted),
         Command::Accuracy(arguments) => accuracy::run(&arguments, &interrupted),
         Command::Cost(arguments) => cost::run(&arguments, &interrupted),
+        Command::Receive(arguments) => receive::run(&arguments, &interrupted),
         Command::Record(arguments) => record::run(&arguments, &interrupted),
         Command::Replay(arguments) => replay::run(&arguments, &interrupted),
         Command::Export(arguments) => export::run(&arguments),
@@ -124,8 +129,10 @@ fn of_target<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Tar
     if let Some(SessionError::Target(error)) = error.downcast_ref() {
         return Some(error);
     }
-    let inject = match (error.downcast_ref(), error.downcast_ref()) {
-        (Some(SweepError::Inject(error)), _) | (_, Some(ReplayError::Inject(error))) => Some(error),
+    let inject = match (error.downcast_ref(), error.downcast_ref(), error.downcast_ref()) {
+        (Some(SweepError::Inject(error)), _, _)
+        | (_, Some(ReplayError::Inject(error)), _)
+        | (_, _, Some(ReceiveError::Inject(error))) => Some(error),
         _ => error.downcast_ref(),
     };
     match inject {

@@ -95,6 +95,11 @@ impl TargetArguments {
         Ok(Prepared { options, _initramfs: keep })
     }
 
+    /// Empty polls before NAPI enables the interrupt again, if that was asked for.
+    pub(crate) fn napi_defer_hard_irqs(&self) -> Option<u32> {
+        self.napi_defer_hard_irqs
+    }
+
     fn model(&self) -> Result<String> {
         if let Some(model) = &self.model {
             return Ok(model.clone());

@@ -216,6 +216,11 @@ impl Session {
         Ok(place.session(Box::new(target), info))
     }
 
+    /// The core that the target runs on.
+    pub fn target_core(&self) -> usize {
+        self.cores.target
+    }
+
     /// Starts counting the time that others take from the cores.
     pub fn watch_cores(&self) -> CoreWatch {
         CoreWatch {

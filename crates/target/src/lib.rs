@@ -77,6 +77,18 @@ pub trait Target {
         wait::until(self, span, |_| None::<()>).map(|_| ())
     }
 
+    /// Says that an application in the target polls the device from now on, or does not any more. A
+    /// guest's kernel then makes accesses with interrupts enabled at any time, and each interrupt has to
+    /// wait for a moment at which it makes none.
+    fn set_polled(&mut self, polled: bool) {
+        let _ = polled;
+    }
+
+    /// Ids of all processes whose processor time is the target's: the driver's, and those above it.
+    fn process_ids(&self) -> Vec<u32> {
+        vec![self.process_id()]
+    }
+
     /// From now on the target prints all that it has to say, to its console.
     fn print_all(&mut self) -> Result<(), TargetError> {
         Ok(())

@@ -5,15 +5,17 @@
 //! done says what receiving took. A module for each kind of target has its strategies.
 
 pub mod advice;
+mod doubts;
 pub mod kernel;
-mod process;
+pub mod process;
 mod row;
 mod traffic;
 mod work;
 
+use doubts::Doubts;
 pub use row::{Burst, Delay, Row};
 pub use traffic::{Traffic, TrafficError};
-pub use work::Work;
+pub use work::{Course, Work};
 
 use warikomi_measure::RunResult;
 
@@ -23,6 +25,8 @@ use crate::inject::InjectError;
 pub struct Received {
     /// The figures; a row for each strategy with each of its parameters.
     pub result: RunResult,
+    /// The rows.
+    pub rows: Vec<Row>,
     /// Each burst of each row.
     pub bursts: Vec<Burst>,
 }
@@ -53,6 +57,12 @@ pub enum ReceiveError {
          the target's processor; look with warikomi doctor"
     )]
     NoWork,
+    /// A target could not be had.
+    #[error(transparent)]
+    Session(#[from] crate::SessionError),
+    /// Nobody says how long the target has had a processor.
+    #[error("cannot read the processor time of the target's processes: {0}")]
+    CpuTime(std::io::Error),
 }
 
 impl From<warikomi_target::TargetError> for ReceiveError {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use warikomi_clock::Time;
-use warikomi_inject::Plan;
+use warikomi_inject::{Plan, Receiver};
 use warikomi_measure::{Ledger, Samples, published};
 
 /// What one strategy did with one poll time, buffer and burst. What does not apply, or could not be
@@ -17,7 +17,7 @@ pub struct Row {
     pub buffer_bytes: u64,
     /// Length of a burst in bytes.
     pub burst_bytes: u64,
-    /// The share of the processor (0 to 1) that receiving took from the compute job.
+    /// The share of the target's processor time (0 to 1) that receiving took from the compute job.
     pub cpu_share: Option<f64>,
     /// The published share of user-level polling with this poll time.
     pub published_cpu_share: Option<f64>,
@@ -25,10 +25,17 @@ pub struct Row {
     pub lost_share: Option<f64>,
     /// The published share of user-level polling with this poll time and buffer.
     pub published_lost_share: Option<f64>,
-    /// From the deadline of a burst's last packet until the application has it.
+    /// From the deadline of a burst's last packet until the application has it (the driver,
+    /// if there is no application).
     pub delay_us: Option<Delay>,
     /// Interrupts that the device raised.
     pub interrupts: Option<u64>,
+    /// Times that the receiver went to sleep.
+    pub sleeps: Option<u64>,
+    /// Times that it looked whether something had come.
+    pub polls: Option<u64>,
+    /// The poll time that it had chosen at the end, in microseconds, where it chooses.
+    pub poll_now_us: Option<f64>,
     /// Packets that were to be injected.
     pub planned: Option<u64>,
     /// Packets that reached the application.
@@ -89,18 +96,25 @@ impl Row {
             buffer_bytes,
             burst_bytes,
             published_cpu_share: poll_us.and_then(|us| hybrid.cpu_share(us, burst_bytes)),
-            published_lost_share: poll_us.and_then(|us| hybrid.lost_share(us, buffer_bytes)),
+            published_lost_share: Row::published_loss(poll_us, buffer_bytes),
             ..Row::default()
         }
+    }
+
+    /// The published share of packets lost with this poll time and buffer, if there is one.
+    pub fn published_loss(poll_us: Option<u64>, buffer_bytes: u64) -> Option<f64> {
+        poll_us.and_then(|us| published::hybrid_receive().lost_share(us, buffer_bytes))
     }
 
     /// Takes what became of the packets of `plan`, the first of them due at `start`; returns the
     /// bursts. `row` is this row's number.
     pub fn account(&mut self, row: usize, plan: &Plan, ledger: &Ledger, start: Time) -> Vec<Burst> {
         let totals = ledger.totals();
-        let lost = totals.planned - totals.delivered;
+        let to_driver = plan.receiver == Receiver::Driver;
+        let delivered = if to_driver { totals.accepted } else { totals.delivered };
+        let lost = totals.planned.saturating_sub(delivered);
         self.planned = Some(totals.planned);
-        self.delivered = Some(totals.delivered);
+        self.delivered = Some(delivered);
         self.lost = Some(lost);
         self.lost_share = (totals.planned > 0).then(|| lost as f64 / totals.planned as f64);
         self.lost_no_descriptor = Some(totals.no_descriptor);
@@ -110,13 +124,14 @@ impl Row {
         let mut delays = Samples::new();
         let mut lost_of_burst = 0;
         for packet in ledger.rows() {
-            lost_of_burst += u64::from(packet.delivered.is_none());
+            let delivered = if to_driver { packet.accepted } else { packet.delivered };
+            lost_of_burst += u64::from(delivered.is_none());
             let lost = match shape.ends_with(packet.sequence) {
                 true => std::mem::take(&mut lost_of_burst),
                 false => continue,
             };
             let Some(planned) = packet.planned else { continue };
-            let delay = packet.delivered.map(|at| at.since(planned));
+            let delay = delivered.map(|at| at.since(planned));
             delay.into_iter().for_each(|delay| delays.record(delay));
             bursts.push(Burst {
                 row,

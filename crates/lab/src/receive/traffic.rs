@@ -54,6 +54,21 @@ impl Default for Traffic {
 }
 
 impl Traffic {
+    /// As lines of a `plan.toml`.
+    pub(super) fn to_toml(&self) -> String {
+        format!(
+            "bursts_bytes = {:?}\nframe_bytes = {}\nline_rate_bps = {}\nload = {:?}\npoisson = {}\n\
+             seed = {}\nduration_ms = {}\n",
+            self.bursts_bytes,
+            self.frame_bytes,
+            self.line_rate_bps,
+            self.load,
+            self.poisson,
+            self.seed.0,
+            self.duration.as_us() / 1e3,
+        )
+    }
+
     /// The plan for bursts of this length: whole bursts, as many as fit into the duration, at least
     /// one.
     pub fn plan(&self, burst_bytes: usize) -> Result<Plan, TrafficError> {

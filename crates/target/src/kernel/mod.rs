@@ -319,6 +319,12 @@ impl Target for KernelTarget {
         self.process.id()
     }
 
+    fn set_polled(&mut self, polled: bool) {
+        if let Some(port) = &mut self.port {
+            port.interrupts.set_polled(polled);
+        }
+    }
+
     fn print_all(&mut self) -> Result<(), TargetError> {
         let path = "/proc/sys/kernel/printk".into();
         let write = WriteFile { path, text: CONSOLE_LEVEL.into() };

@@ -4,6 +4,7 @@
 //! job notes how far it has come, so what receiving took is what the job did not get: of the interrupt,
 //! the soft interrupt and the protocols as well, which no process is charged for.
 
+mod cpu;
 mod strategy;
 
 use std::time::Duration;
@@ -14,15 +15,16 @@ use warikomi_guest::commands::{
     ComputeSamples, ComputeStart, ComputeStop, Configure, ReceiveStart, ReceiveStop,
     SuspendInterrupts,
 };
-use warikomi_inject::{Arrival, Plan, UDP_PORT};
-use warikomi_measure::{RunResult, Thresholds, TimeBase, Warning, warnings};
-use warikomi_target::{Target, TargetError};
+use warikomi_inject::{Arrival, Plan, Receiver, UDP_PORT, Warmup};
+use warikomi_measure::{RunResult, Thresholds, TimeBase, warnings};
+use warikomi_target::TargetError;
 
 use super::work::Alone;
-use super::{Burst, Progress, ReceiveError, Received, Row, Traffic, Work};
+use super::{Burst, Course, Doubts, Progress, ReceiveError, Received, Row, Traffic, Work};
 use crate::Session;
 use crate::inject::{Application, Injected, inject};
 use crate::object::as_object;
+use cpu::CpuTime;
 pub use strategy::{NoStrategy, Strategy};
 
 /// Time between two notes of the compute job.
@@ -30,12 +32,6 @@ const NOTE_EVERY: Span = Span::from_ms(1);
 
 /// What comes around a run: the link's rest, the warm-up, the drain.
 const AROUND_A_RUN: Span = Span::from_ms(60_000);
-
-/// Rates before and after a run that differ by more than this share are no calibration.
-const DRIFT_SHARE: f64 = 0.05;
-
-/// More missed deadlines than this share of the packets are no longer the traffic that was asked for.
-const MISSED_SHARE: f64 = 0.01;
 
 /// What to compare.
 #[derive(Clone, Debug)]
@@ -103,33 +99,17 @@ impl Options {
     /// As the `plan.toml` of the run.
     pub fn to_toml(&self) -> String {
         let names: Vec<_> = self.strategies.iter().map(|strategy| strategy.name()).collect();
-        let traffic = &self.traffic;
         format!(
             "# warikomi receive --target kernel\ntarget = \"kernel\"\nstrategies = {names:?}\n\
-             polls_us = {:?}\nbuffers_bytes = {:?}\nbursts_bytes = {:?}\nframe_bytes = {}\n\
-             line_rate_bps = {}\nload = {:?}\npoisson = {}\nseed = {}\nduration_ms = {}\n\
-             calibration_ms = {}\nnapi_defer_hard_irqs = {}\n",
+             polls_us = {:?}\nbuffers_bytes = {:?}\ncalibration_ms = {}\nnapi_defer_hard_irqs = \
+             {}\n{}",
             self.polls_us,
             self.buffers_bytes,
-            traffic.bursts_bytes,
-            traffic.frame_bytes,
-            traffic.line_rate_bps,
-            traffic.load,
-            traffic.poisson,
-            traffic.seed.0,
-            traffic.duration.as_us() / 1e3,
             self.calibration.as_us() / 1e3,
             self.napi_defer_hard_irqs,
+            self.traffic.to_toml(),
         )
     }
-}
-
-/// What is to be said against the rows.
-#[derive(Default)]
-struct Doubts {
-    packets: u64,
-    missed_deadlines: u64,
-    drifted: usize,
 }
 
 /// Compares the ways to receive on one session, one after the other.
@@ -154,6 +134,7 @@ pub fn receive(
         match prepare(session, options, case)? {
             Err(reason) => row.not_available = Some(reason),
             Ok(polls_by) => {
+                session.target.set_polled(polls_by.is_some());
                 row.polls_by = polls_by.map(|by| format!("{by:?}").to_lowercase());
                 bursts.extend(fill(
                     session,
@@ -165,6 +146,7 @@ pub fn receive(
                 )?);
             }
         }
+        session.target.set_polled(false);
         if case.strategy.suspend_timeout_ns().is_some() && row.not_available.is_none() {
             let none = SuspendInterrupts { interface: None, timeout_ns: 0 };
             session.target.ask(none, Duration::ZERO)?;
@@ -184,7 +166,7 @@ pub fn receive(
     result.warnings = warnings(&result, &Thresholds::default());
     result.warnings.extend(doubts.warnings());
     result.rows = Some(rows.iter().map(as_object).collect());
-    Ok(Received { result, bursts })
+    Ok(Received { result, rows, bursts })
 }
 
 /// Sets the guest up for a case. The inner error is the guest's reason why it cannot be had.
@@ -239,27 +221,52 @@ fn fill(
     (number, row): (usize, &mut Row),
     doubts: &mut Doubts,
 ) -> Result<Vec<Burst>, ReceiveError> {
-    let calibration = Duration::from_secs_f64(options.calibration.as_secs());
     start_computing(session, plan, options.calibration)?;
-    session.target.serve_for(calibration)?;
+    let clock = session.target.clock();
+    let mut cpu = CpuTime::of(session.target.process_id()).map_err(ReceiveError::CpuTime)?;
+    cpu.note(clock.now());
+    let mut note = || cpu.note_from_time_to_time(clock.now());
+    let before = leave_alone(session, options.calibration, &mut note)?;
     let application = Application {
         socket_buffer_bytes: case.buffer_bytes,
         wait: Some(case.strategy.wait(case.poll_us.unwrap_or(0))),
     };
-    let run = inject(session, plan, application, read_tsc() as u32, &mut |_| ())?;
+    let run = inject(session, plan, application, read_tsc() as u32, &mut |_| note())?;
     run.check().map_err(crate::inject::InjectError::from)?;
-    session.target.serve_for(calibration)?;
-    let work = stop_computing(session)?;
+    let after = leave_alone(session, options.calibration, &mut note)?;
+    cpu.note(clock.now());
+    let work = Work { units: stop_computing(session)?, cpu_ns: cpu.course() };
     let bursts = row.account(number, plan, &run.ledger, run.start);
     row.interrupts = run.result.interrupts.as_ref().map(|interrupts| interrupts.raised);
     let end = end_of(&run, plan);
-    let alone = Alone::around(&work, run.start, end, options.calibration);
-    let alone = alone.ok_or(ReceiveError::NoWork)?;
-    row.cpu_share = work.rate(run.start, end).map(|rate| alone.taken_share(rate));
-    doubts.packets += plan.count;
-    doubts.missed_deadlines += run.result.pacing.map_or(0, |pacing| pacing.missed_deadlines);
-    doubts.drifted += usize::from(alone.drift_share() > DRIFT_SHARE);
+    let alone = Alone::in_periods(&work, before, after).ok_or(ReceiveError::NoWork)?;
+    row.cpu_share = work.speed(run.start, end).map(|speed| alone.taken_share(speed));
+    doubts.add(plan, &run);
+    doubts.drifted += usize::from(alone.drift_share() > Doubts::DRIFT_SHARE);
     Ok(bursts)
+}
+
+/// Leaves the compute job alone; returns from when to when.
+///
+/// This is an injection of two packets: our side does what it does while it waits for the next burst, and
+/// so takes as much from a core whose other half the target may have.
+fn leave_alone(
+    session: &mut Session,
+    calibration: Span,
+    note: &mut dyn FnMut(),
+) -> Result<(Time, Time), ReceiveError> {
+    let plan = Plan {
+        interval: calibration,
+        count: 2,
+        receiver: Receiver::Driver,
+        warmup: Warmup { count: 0, interval: Span::ZERO },
+        ..Plan::default()
+    };
+    let run_id = read_tsc() as u32;
+    let run = inject(session, &plan, Application::default(), run_id, &mut |_| note())?;
+    run.check().map_err(crate::inject::InjectError::from)?;
+    note();
+    Ok((run.start, run.start + calibration))
 }
 
 /// When the last burst's interval was over, and everything was delivered.
@@ -287,7 +294,7 @@ fn start_computing(
     session.target.ask(start, Duration::ZERO).map(|_| ())
 }
 
-fn stop_computing(session: &mut Session) -> Result<Work, TargetError> {
+fn stop_computing(session: &mut Session) -> Result<Course, TargetError> {
     let target = &mut session.target;
     target.ask(ComputeStop {}, Duration::from_secs(2))?;
     let clock = target.clock();
@@ -301,36 +308,7 @@ fn stop_computing(session: &mut Session) -> Result<Work, TargetError> {
             break;
         }
     }
-    Ok(Work::new(notes.into_iter().map(|WorkDone(tsc, units)| (clock.at(tsc), units))))
-}
-
-impl Doubts {
-    fn warnings(&self) -> Vec<Warning> {
-        let mut warnings = Vec::new();
-        if self.missed_deadlines as f64 > MISSED_SHARE * self.packets as f64 {
-            warnings.push(Warning {
-                what: format!(
-                    "{} of {} packets went out later than the line would have brought them",
-                    self.missed_deadlines, self.packets
-                ),
-                mend: "repeat when nothing else runs on these cores".to_owned(),
-            });
-        }
-        if self.drifted > 0 {
-            warnings.push(Warning {
-                what: format!(
-                    "in {} rows the compute job was more than {}% faster before the run than after \
-                     it, or slower: cpu_share is uncertain by as much there",
-                    self.drifted,
-                    100.0 * DRIFT_SHARE
-                ),
-                mend:
-                    "repeat when nothing else runs on these cores, or give a longer --calibration"
-                        .to_owned(),
-            });
-        }
-        warnings
-    }
+    Ok(Course::new(notes.into_iter().map(|WorkDone(tsc, units)| (clock.at(tsc), units))))
 }
 
 #[cfg(test)]
@@ -351,12 +329,5 @@ mod tests {
         assert_eq!(plan["strategies"].as_array().unwrap().len(), 6);
         assert_eq!(plan["load"].as_float(), Some(0.25));
         assert_eq!(plan["line_rate_bps"].as_integer(), Some(800_000_000));
-    }
-
-    #[test]
-    fn what_is_doubtful_is_said() {
-        assert!(Doubts { packets: 100, missed_deadlines: 1, drifted: 0 }.warnings().is_empty());
-        let said = Doubts { packets: 100, missed_deadlines: 2, drifted: 1 }.warnings();
-        assert_eq!(said.len(), 2, "{said:?}");
     }
 }
