@@ -353,6 +353,10 @@ impl Target for ProcessTarget {
         self.port.line.log(capacity);
     }
 
+    fn handled_count(&self) -> u64 {
+        self.port.line.handled_count()
+    }
+
     fn take_messages(&mut self) -> Option<Vec<InterruptRecord>> {
         self.note_handlers();
         Some(self.port.line.take_log())
