@@ -227,14 +227,12 @@ pub enum TargetError {
 
     /// The driver process did not become ready.
     #[error(
-        "the driver did not become ready within {} of its start: {missing}{console}",
-        seconds(*.within)
+        "the driver did not become ready within {} of its start: it has not reported that its device \
+         receives{console}", seconds(*.within)
     )]
     DriverNotReady {
         /// How long we waited.
         within: Duration,
-        /// What it did not do.
-        missing: &'static str,
         /// What it has printed.
         console: ConsoleTail,
     },

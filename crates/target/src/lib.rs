@@ -109,6 +109,11 @@ pub trait Target {
         let _ = capacity;
     }
 
+    /// Messages since the start whose handlers have told of themselves, as far as it has been noticed.
+    fn handled_count(&self) -> u64 {
+        0
+    }
+
     /// What has been kept since; `None` if handlers of this target do not tell of themselves.
     fn take_messages(&mut self) -> Option<Vec<InterruptRecord>> {
         None

@@ -39,7 +39,7 @@ use crate::slot::change_nic;
 use crate::{ConsoleTail, Interrupted, Pass, Target, TargetCounters, TargetError, wait};
 pub use parts::{Part, Program};
 
-/// How long a driver may take from its start until its device receives.
+/// How long a driver may take from its start until it reports that its device receives.
 pub const READY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a driver may take to quiesce its device when it is told to.
@@ -135,7 +135,7 @@ pub struct ProcessTarget {
 }
 
 impl ProcessTarget {
-    /// Starts a driver and attaches `nic` to it; returns when the device receives.
+    /// Starts a driver and attaches `nic` to it; returns when the driver reports that its device receives.
     pub fn start(
         options: ProcessOptions,
         nic: Box<dyn Nic>,
@@ -196,19 +196,11 @@ impl ProcessTarget {
     }
 
     fn wait_ready(&mut self) -> Result<(), TargetError> {
-        let receives = |target: &mut Self| {
-            let ready = target.report.state() == state::READY && target.nic.receiving();
-            ready.then_some(())
-        };
-        if wait::until(self, READY_TIMEOUT, receives)?.is_some() {
-            return Ok(());
-        }
-        let missing = match (self.report.state(), self.nic.receiving()) {
-            (state::READY, _) => "it says that it is ready, but its device does not receive",
-            (_, true) => "its device receives, but it has not said that it is ready",
-            _ => "it has not set its device up to receive",
-        };
-        Err(TargetError::DriverNotReady { within: READY_TIMEOUT, missing, console: self.console() })
+        let ready = |target: &mut Self| (target.report.state() == state::READY).then_some(());
+        wait::until(self, READY_TIMEOUT, ready)?.ok_or_else(|| TargetError::DriverNotReady {
+            within: READY_TIMEOUT,
+            console: self.console(),
+        })
     }
 
     fn look_at_parts(&mut self) -> Result<(), TargetError> {
@@ -359,6 +351,10 @@ impl Target for ProcessTarget {
     fn log_messages(&mut self, capacity: usize) {
         self.note_handlers();
         self.port.line.log(capacity);
+    }
+
+    fn handled_count(&self) -> u64 {
+        self.port.line.handled_count()
     }
 
     fn take_messages(&mut self) -> Option<Vec<InterruptRecord>> {

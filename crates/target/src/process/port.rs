@@ -211,6 +211,11 @@ impl MessageLine {
         self.sent
     }
 
+    /// Messages whose handlers have told, or have told too late to be heard.
+    pub(super) fn handled_count(&self) -> u64 {
+        self.stamps_taken
+    }
+
     /// Makes a sleeping driver look at everything.
     pub(super) fn ring(&mut self) {
         self.bell.ring();
