@@ -123,7 +123,9 @@ impl Failure {
                  do not need it"
                     .into()
             }
-            _ => "run it again; if it happens again it is a bug of Warikomi, please report it".into(),
+            _ => {
+                "run it again; if it happens again it is a bug of Warikomi, please report it".into()
+            }
         }
     }
 }
@@ -239,8 +241,10 @@ fn accept<T>(
         Err(Failure::Interrupted) => Err(TargetError::Interrupted),
         Err(failure) => {
             *failed = true;
-            let warning =
-                Warning { what: format!("comparison with {name}: {failure}"), mend: failure.mend() };
+            let warning = Warning {
+                what: format!("comparison with {name}: {failure}"),
+                mend: failure.mend(),
+            };
             // Several ways may need the same program.
             if !warnings.iter().any(|known| known.mend == warning.mend) {
                 warnings.push(warning);
@@ -272,8 +276,9 @@ fn row(size_bytes: usize, ways: &[Box<dyn Way>], samples: &[Vec<Sample>]) -> Map
     let mut others = seen();
     let Some((first, firsts)) = others.next() else { return row };
     for (other, samples) in others {
-        let ratio =
-            |(ours, theirs): (&Sample, &Sample)| ours.packets_per_second / theirs.packets_per_second;
+        let ratio = |(ours, theirs): (&Sample, &Sample)| {
+            ours.packets_per_second / theirs.packets_per_second
+        };
         let mut ratios: Vec<f64> = firsts.iter().zip(samples).map(ratio).collect();
         let name = format!("{}_over_{}", first.name(), other.name());
         row.insert(name.clone(), median(&mut ratios).into());

@@ -187,14 +187,16 @@ impl Running for Between {
         thread::scope(|scope| {
             let sender = scope.spawn(|| {
                 let _ends = EndsAtLast(&ring.ended);
-                let _pinned = Pinned::to(self.course.cores.support).map_err(Failure::system(no_core))?;
+                let _pinned =
+                    Pinned::to(self.course.cores.support).map_err(Failure::system(no_core))?;
                 sender_thread.store(gettid().as_raw() as u32, Ordering::Relaxed);
                 ring.send();
                 Ok(())
             });
             let receiver = scope.spawn(|| {
                 let _ends = EndsAtLast(&ring.ended);
-                let _pinned = Pinned::to(self.course.cores.target).map_err(Failure::system(no_core))?;
+                let _pinned =
+                    Pinned::to(self.course.cores.target).map_err(Failure::system(no_core))?;
                 self.watch(&ring, &sender_thread)
             });
             let received = receiver.join().expect("the receiver does not panic");
