@@ -15,8 +15,7 @@ use warikomi_target::{Interrupted, TargetError};
 
 use super::{ROUNDS, median, ring, testpmd};
 
-/// Packet lengths in bytes. A frame of 16 KB that the NIC takes is shorter than this by what the
-/// ring and testpmd do not need.
+/// Packet lengths in bytes. The longest leaves room below 16 KB for what a link puts around it.
 pub const COMPARED_SIZES: &[usize] = &[64, 1_500, 4_096, 16_000];
 
 /// How long a way runs before it is measured, and how long it is measured, in every round.

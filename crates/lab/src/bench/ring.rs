@@ -17,7 +17,8 @@ use warikomi_target::cores::Pinned;
 
 use super::comparison::{Course, Failure, Running, Sample, Way, waited_ns};
 
-/// What the slots take together: as much as both cores can keep near. More made every length slower.
+/// What the slots take together, within the limits of their number: little enough for both cores to
+/// keep it near.
 const RING_BYTES: usize = 256 * 1_024;
 /// Limits of the number of slots, which is a power of two.
 const SLOTS: std::ops::RangeInclusive<usize> = 32..=1_024;
@@ -37,7 +38,7 @@ impl Way for BareRing {
     }
 
     fn description(&self) -> &'static str {
-        "a bare ring of 256 KB to 512 KB between two threads, batches of up to 32; each packet is \
+        "a bare ring of 64 to 512 KB between two threads, batches of up to 32; each packet is \
          copied twice, into the ring and out of it"
     }
 

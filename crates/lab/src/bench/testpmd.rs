@@ -100,8 +100,8 @@ impl Way for Link {
     fn name(&self) -> &'static str {
         match self {
             Link::Memif => "memif",
-            Link::VhostToVirtio => "vhost_to_virtio",
-            Link::VirtioToVhost => "virtio_to_vhost",
+            Link::VhostToVirtio => "vhost",
+            Link::VirtioToVhost => "virtio",
         }
     }
 
@@ -255,7 +255,8 @@ fn command(program: &Path, side: Side, device: &str, dir: &Path, course: &Course
         // Before the length of packets, which must not be longer than a buffer.
         .args([format!("--total-num-mbufs={BUFFERS}"), format!("--mbuf-size={buffer_bytes}")])
         .arg(format!("--forward-mode={mode}"))
-        .env("XDG_RUNTIME_DIR", dir)
+        // Where DPDK makes a directory of its own.
+        .envs(["RUNTIME_DIRECTORY", "XDG_RUNTIME_DIR"].map(|name| (name, dir)))
         .process_group(0);
     if side == Side::Sender {
         command.arg(format!("--txpkts={}", course.size_bytes));
