@@ -27,11 +27,12 @@ use super::comparison::{Course, Failure, Running, Sample, Way, threads_of, waite
 const PROGRAM: &str = "dpdk-testpmd";
 const PACKAGE: &str = "dpdk";
 
-/// How long a process may take to start, to answer, and until packets come.
-const START_TIMEOUT: Duration = Duration::from_secs(15);
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-const FLOW_TIMEOUT: Duration = Duration::from_secs(10);
-const END_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a process may take to start, to answer, and until packets come: seldom a second, but
+/// others may have the cores. One that ends is found out at once.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+const FLOW_TIMEOUT: Duration = Duration::from_secs(30);
+const END_TIMEOUT: Duration = Duration::from_secs(5);
 /// Between two looks at whether packets come.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -187,7 +188,9 @@ impl Pair {
         let deadline = Instant::now() + FLOW_TIMEOUT;
         while self.receiver.statistics()?.packets_per_second == 0 {
             if Instant::now() > deadline {
-                return Err(self.receiver.failed("no packet came through within 10 s"));
+                return Err(self
+                    .receiver
+                    .failed(&format!("no packet came within {FLOW_TIMEOUT:?}")));
             }
             self.pause(LOOK)?;
         }
@@ -332,7 +335,9 @@ impl Testpmd {
         let deadline = Instant::now() + START_TIMEOUT;
         while !path.exists() {
             if Instant::now() > deadline {
-                return Err(self.failed("testpmd made no socket within 15 s"));
+                return Err(
+                    self.failed(&format!("testpmd made no socket within {START_TIMEOUT:?}"))
+                );
             }
             self.listen()?;
         }
