@@ -3,39 +3,75 @@
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use clap::Args;
-use warikomi_lab::{Session, bench::bench};
+use clap::{Args, ValueEnum};
+use warikomi_lab::Session;
+use warikomi_lab::bench::{bench, comparison};
+use warikomi_measure::{Machine, RunResult, TimeBase};
 use warikomi_nic::wire::WireKind;
 use warikomi_report::terminal;
 use warikomi_target::Interrupted;
+use warikomi_target::cores::Cores;
 
 use crate::output::{self, Cleared};
 use crate::target::TargetArguments;
 
 /// For frames of 1 to 16 KB: the time to inject one against copying its bytes into the same
 /// memory, the driver's saturated receive rate, and the shortest interval at which at least 99.9%
-/// are accepted. Medians of five rounds, in turns within one run. Leave the machine alone meanwhile.
+/// are accepted. Then packets of 64 bytes to 16 KB from one core to another, over a bare ring and
+/// over DPDK's testpmd (if it is installed: package dpdk). Medians of five rounds, in turns within
+/// one run. Leave the machine alone meanwhile.
 #[derive(Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     target: TargetArguments,
+    /// Only one of the two parts
+    #[arg(long, value_name = "PART")]
+    only: Option<Part>,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// The driver in its kernel
+    Kernel,
+    /// Ways for packets from one core to another; needs no kernel
+    Comparison,
+}
+
 pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<ExitCode> {
-    let prepared = arguments.target.prepare()?;
-    let wire = WireKind::Sink.build().context("cannot set up the wire")?;
     let bar = Cleared(output::bar("{bar:32} {percent:>3}% {elapsed} {eta} left"));
-    let mut session = Session::start(&prepared.options, wire, interrupted, &mut |_| ())?;
-    let result = bench(&mut session, &mut |done, all| {
+    let mut progress = |done: usize, all: usize| {
         bar.0.set_length(all as u64);
         bar.0.set_position(done as u64);
         bar.0.tick();
-    })?;
-    session.stop()?;
+    };
+    let mut result = match arguments.only {
+        Some(Part::Comparison) => RunResult::new("bench", TimeBase::Real, Machine::read()),
+        _ => bench_kernel(arguments, interrupted, &mut progress)?,
+    };
+    if arguments.only != Some(Part::Kernel) {
+        let cores = Cores::choose(&result.machine.isolated_cores)
+            .context("cannot tell which cores may be used")?;
+        result.machine.support_cores = vec![cores.support as u32];
+        result.machine.target_cores = vec![cores.target as u32];
+        comparison::compare(&comparison::ways(), cores, interrupted, &mut result, &mut progress)?;
+    }
     drop(bar);
     output::print(&result, arguments.json, |style| terminal::rows(&result, style));
     Ok(ExitCode::SUCCESS)
+}
+
+fn bench_kernel(
+    arguments: &Arguments,
+    interrupted: &Interrupted,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<RunResult> {
+    let prepared = arguments.target.prepare()?;
+    let wire = WireKind::Sink.build().context("cannot set up the wire")?;
+    let mut session = Session::start(&prepared.options, wire, interrupted, &mut |_| ())?;
+    let result = bench(&mut session, progress)?;
+    session.stop()?;
+    Ok(result)
 }

@@ -3,8 +3,11 @@
 //! Every figure is the median of several rounds, and what is compared is measured in turns within
 //! one run, because these machines are rarely alone.
 
+pub mod comparison;
 mod copy;
 mod rates;
+mod ring;
+mod testpmd;
 
 use serde::Serialize;
 use serde_json::{Map, Value};

@@ -1,6 +1,6 @@
 //! Experiments that make a table.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use warikomi_measure::RunResult;
 
 use super::Style;
@@ -13,13 +13,47 @@ use super::table::Page;
 pub fn rows(result: &RunResult, style: Style) -> String {
     let mut page = Page::new(style);
     let target = &result.target;
-    page.heading(&format!("{}: {} on {}", result.experiment, target.driver, target.model));
-    let rows = result.rows.as_deref().unwrap_or_default();
+    if let Some(rows) = &result.rows {
+        page.heading(&format!("{}: {} on {}", result.experiment, target.driver, target.model));
+        table(&mut page, &rows.iter().collect::<Vec<_>>());
+        if let Some(stolen) = result.machine.stolen_percent {
+            page.paragraph("time stolen by the host: ", &percent(stolen / 100.0));
+        }
+    }
+    comparison(&mut page, result);
+    for warning in &result.warnings {
+        page.blank();
+        page.warning(&warning.what, &warning.mend);
+    }
+    page.finish()
+}
+
+/// Ways for packets from one core to another, one against the others: the table that `bench` makes
+/// beside its rows, and what each way copies.
+fn comparison(page: &mut Page, result: &RunResult) {
+    let Some(rows) = result.figures.get("comparison").and_then(Value::as_array) else { return };
+    if result.rows.is_some() {
+        page.blank();
+    }
+    page.heading("from one core to another: medians of the rounds, and how far these lie apart");
+    table(page, &rows.iter().filter_map(Value::as_object).collect::<Vec<_>>());
+    if let Some(stolen) = result.figures.get("comparison_stolen_share").and_then(Value::as_f64) {
+        page.paragraph("time stolen by the host: ", &percent(stolen));
+    }
+    let ways = result.figures.get("comparison_ways").and_then(Value::as_object);
+    for (name, description) in ways.into_iter().flatten() {
+        if let Some(text) = description.as_str() {
+            page.paragraph(&format!("{}: ", title(name)), text);
+        }
+    }
+}
+
+fn table(page: &mut Page, rows: &[&Map<String, Value>]) {
     let header: Vec<String> = std::iter::once("frame length in bytes".to_owned())
         .chain(rows.iter().map(|row| cell(HEAD, row.get(HEAD))))
         .collect();
     let header: Vec<&str> = header.iter().map(String::as_str).collect();
-    let names = rows.first().into_iter().flatten().map(|(name, _)| name.as_str());
+    let names = rows.first().into_iter().flat_map(|row| row.iter()).map(|(name, _)| name.as_str());
     let lines: Vec<_> = names
         .filter(|name| *name != HEAD)
         .map(|name| {
@@ -28,14 +62,6 @@ pub fn rows(result: &RunResult, style: Style) -> String {
         })
         .collect();
     page.table(&header, &lines);
-    if let Some(stolen) = result.machine.stolen_percent {
-        page.paragraph("time stolen by the host: ", &percent(stolen / 100.0));
-    }
-    for warning in &result.warnings {
-        page.blank();
-        page.warning(&warning.what, &warning.mend);
-    }
-    page.finish()
 }
 
 /// What heads a column.
@@ -81,5 +107,24 @@ mod tests {
         for expected in ["1,500", "250 ns", "1.25", "16.5 Gbit/s", "50.00%", "saturated"] {
             assert!(text.contains(expected), "{expected} is not in:\n{text}");
         }
+    }
+
+    #[test]
+    fn a_comparison_stands_alone_or_below_the_rows() {
+        let mut result = RunResult::new("bench", TimeBase::Real, Machine::default());
+        let figures = json!({
+            "comparison": [{"size_bytes": 64, "ring_bps": 5.5e9, "ring_over_memif": 2.5},
+                           {"size_bytes": 1500, "ring_bps": 121e9}],
+            "comparison_ways": {"ring": "copies twice"},
+            "comparison_stolen_share": 0.01,
+        });
+        result.figures = figures.as_object().unwrap().clone();
+        let alone = rows(&result, Style::default());
+        for expected in ["1,500", "121 Gbit/s", "2.50", "ring: copies twice", "1.00%"] {
+            assert!(alone.contains(expected), "{expected} is not in:\n{alone}");
+        }
+        assert!(!alone.contains("bench:"), "{alone}");
+        result.rows = Some(vec![]);
+        assert!(rows(&result, Style::default()).ends_with(&alone));
     }
 }
