@@ -6,7 +6,9 @@
 //! sleep is its [`strategy`]'s choice.
 
 mod model;
+mod upper;
 
 pub use model::{
     Buffer, Causes, DriverError, DriverInfo, Hardware, Link, NicDriver, Received, RxSink, TxFrame,
 };
+pub use upper::{MOST_PIECES, OwnPool, PoolError, Transmit, Upper};

@@ -15,7 +15,6 @@ mod netif;
 mod pci;
 mod ping;
 mod receive;
-mod record;
 mod sys;
 mod transmit;
 
