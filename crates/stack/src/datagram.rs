@@ -83,7 +83,7 @@ fn judge(
     if rest.len() < IPV4_BYTES {
         return Err("shorter than an IPv4 header");
     }
-    let ip = Ipv4Packet::new_unchecked(&*rest);
+    let ip = Ipv4Packet::new_unchecked(rest);
     let header_bytes = usize::from(ip.header_len());
     let total_bytes = usize::from(ip.total_len());
     if ip.version() != 4 || header_bytes < IPV4_BYTES || header_bytes > rest.len() {
