@@ -4,11 +4,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde::Serialize;
 use serde_json::Value;
+use warikomi_guest::Command;
 use warikomi_guest::answers::{Alive, Done};
-use warikomi_guest::{Command, Envelope, MAX_REQUEST_BYTES, NO_REQUEST_ID};
+use warikomi_guest::lines::Line;
 use warikomi_guest::{Outcome, Request, Response};
 
-use super::channel::Line;
 use super::compute::Computer;
 use super::error::{AgentError, Result};
 use super::netif::Interface;
@@ -62,7 +62,7 @@ impl LastAct {
 impl Agent {
     /// Answers one line, whatever is in it.
     pub(super) fn answer(&mut self, line: &Line) -> (Response, Option<LastAct>) {
-        let envelope = match parse(line) {
+        let envelope = match line.parse() {
             Ok(envelope) => envelope,
             Err((id, text)) => {
                 return (Response { id, outcome: Outcome::Error(text) }, None);
@@ -169,27 +169,10 @@ fn last_act(request: &Request) -> Option<LastAct> {
     }
 }
 
-/// The request, or the id to answer to (if the line has one) and what is wrong.
-fn parse(line: &Line) -> std::result::Result<Envelope, (u64, String)> {
-    let text = match line {
-        Line::Text(text) => text,
-        Line::TooLong => {
-            let text = format!("the request is longer than {MAX_REQUEST_BYTES} bytes");
-            return Err((NO_REQUEST_ID, text));
-        }
-    };
-    let value: Value = serde_json::from_slice(text)
-        .map_err(|error| (NO_REQUEST_ID, format!("not a JSON object: {error}")))?;
-    let id = value.get("id").and_then(Value::as_u64).unwrap_or(NO_REQUEST_ID);
-    if id == NO_REQUEST_ID {
-        return Err((id, "a request needs an id, an integer above 0".to_owned()));
-    }
-    serde_json::from_value(value).map_err(|error| (id, format!("not a request: {error}")))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use warikomi_guest::NO_REQUEST_ID;
 
     fn answer(text: &[u8]) -> Response {
         Agent::default().answer(&Line::Text(text.to_vec())).0

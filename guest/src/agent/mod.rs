@@ -17,7 +17,6 @@ mod netif;
 mod pci;
 mod ping;
 mod receive;
-mod record;
 mod sys;
 mod transmit;
 mod wait;

@@ -14,9 +14,9 @@ use std::time::Duration;
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 use warikomi_guest::answers::{ReceiveFailure, ReceiveRuns, ReceiveStarted, ReceiveTotals};
 use warikomi_guest::commands;
+use warikomi_guest::record::{MOST_RUNS, Record};
 
 use super::error::{AgentError, Context, Result};
-use super::record::{MOST_RUNS, Record};
 use super::sys;
 use super::wait::Waiter;
 
@@ -134,11 +134,7 @@ impl Receiver {
                 "the reception is running; send receive_stop first".to_owned(),
             ));
         }
-        let record = reception.shared.record();
-        let runs = record.runs();
-        let from = usize::try_from(command.from).unwrap_or(usize::MAX).min(runs.len());
-        let count = (command.max.min(commands::ReceiveRuns::MOST) as usize).min(runs.len() - from);
-        Ok(ReceiveRuns { runs: runs[from..from + count].to_vec(), total: runs.len() as u64 })
+        Ok(reception.shared.record().answer(command))
     }
 
     fn last(&self) -> Result<&Reception> {
