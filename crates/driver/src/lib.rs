@@ -7,6 +7,7 @@
 
 mod model;
 pub mod rtl8168;
+pub mod strategy;
 mod upper;
 
 pub use model::{
