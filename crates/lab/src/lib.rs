@@ -13,6 +13,7 @@ pub mod record;
 pub mod replay;
 mod session;
 pub mod sweep;
+pub mod virtual_time;
 #[cfg(test)]
 mod testing;
 
