@@ -196,7 +196,8 @@ impl Agent {
         let full_before = port.counters().buffer_full;
         self.reception = Some(Reception { record, running: true, full_before });
         let buffer_bytes = port.open(command.port, u64::from(command.buffer_bytes));
-        Ok(ReceiveStarted { buffer_bytes, max_runs: command.max_runs, tsc: read_tsc() })
+        let tsc = read_tsc();
+        Ok(ReceiveStarted { buffer_bytes, max_runs: command.max_runs, tsc, polls_by: None })
     }
 
     fn totals(&self, port: &impl Port) -> Result<ReceiveTotals, String> {
