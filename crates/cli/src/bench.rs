@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use warikomi_lab::{Session, bench::bench};
+use warikomi_lab::bench::bench;
 use warikomi_nic::wire::WireKind;
 use warikomi_report::terminal;
 use warikomi_target::Interrupted;
@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
     let prepared = arguments.target.prepare()?;
     let wire = WireKind::Sink.build().context("cannot set up the wire")?;
     let bar = Cleared(output::bar("{bar:32} {percent:>3}% {elapsed} {eta} left"));
-    let mut session = Session::start(&prepared.options, wire, interrupted, &mut |_| ())?;
+    let mut session = prepared.start(wire, interrupted, &mut |_| ())?;
     let result = bench(&mut session, &mut |done, all| {
         bar.0.set_length(all as u64);
         bar.0.set_position(done as u64);
