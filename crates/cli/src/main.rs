@@ -9,6 +9,7 @@ mod export;
 mod inject;
 mod kernel;
 mod output;
+mod part;
 mod receive;
 mod record;
 mod replay;
@@ -75,6 +76,9 @@ enum Command {
     Doctor(doctor::Arguments),
     /// Measure Warikomi itself: the figures of docs/benchmarks.md
     Bench(bench::Arguments),
+    /// Be a part of a process target; what starts these targets calls it
+    #[command(subcommand, hide = true)]
+    Part(part::Part),
     Report(report::Arguments),
     Compare(compare::Arguments),
 }
@@ -84,6 +88,9 @@ const EXIT_INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if let Command::Part(part) = &arguments.command {
+        return part::run(part);
+    }
     let interrupted = match Interrupted::on_signals() {
         Ok(interrupted) => interrupted,
         Err(error) => return fail(&anyhow::Error::new(error).context("cannot handle signals")),
@@ -102,6 +109,7 @@ fn main() -> ExitCode {
         Command::Kernel(command) => kernel::run(&command, &interrupted),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments, &interrupted),
+        Command::Part(_) => unreachable!("a part has been run"),
         Command::Report(arguments) => report::run(&arguments, &interrupted),
         Command::Compare(arguments) => Ok(compare::run(&arguments)),
     };

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use warikomi_clock::{Seed, Span};
 use warikomi_inject::{FrameBytes, LineRate};
-use warikomi_lab::Session;
-use warikomi_lab::receive::kernel::{self, Strategy};
-use warikomi_lab::receive::{Progress, Received, Traffic};
+use warikomi_driver::strategy::{CpuBudget, DEFAULT_CPU_BUDGET, Strategy};
+use warikomi_lab::SessionError;
+use warikomi_lab::receive::{Progress, Received, Traffic, advice, kernel, process};
 use warikomi_nic::wire::WireKind;
 use warikomi_report::terminal;
 use warikomi_target::Interrupted;
@@ -39,9 +39,6 @@ const ETHERNET_HEADER_BYTES: usize = 14;
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// What receives
-    #[arg(long = "target", value_enum, default_value_t = Kind::Kernel)]
-    kind: Kind,
     #[command(flatten)]
     target: TargetArguments,
     #[command(flatten)]
@@ -64,12 +61,6 @@ Examples:
       Two of them, on a line that is busy for 60% of the time.
   warikomi receive --bursts 1KB,5KB,20KB,50KB,65KB --polls 100 --buffers 7MB
       CPU share against burst size.";
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Kind {
-    /// A real Linux kernel with its own driver
-    Kernel,
-}
 
 #[derive(Args)]
 #[command(next_help_heading = "Traffic")]
@@ -116,7 +107,14 @@ struct ComparedArguments {
     /// The application's receive buffer, with commas [default: 7MB, 10MB and 15MB, the published ones]
     #[arg(long, value_name = "BYTES,...", value_delimiter = ',', value_parser = buffer)]
     buffers: Vec<u32>,
-    /// How long the compute job runs alone, before and after each row
+    /// Looks for the smallest receive buffer without loss, up to the largest of --buffers
+    /// (--target process)
+    #[arg(long)]
+    smallest_buffer: bool,
+    /// Receives without a compute job beside it (--target process)
+    #[arg(long)]
+    no_compute: bool,
+    /// How long the compute job runs alone, before and after each row (--target kernel)
     #[arg(long, value_name = "TIME", default_value = "200ms")]
     calibration: Span,
 }
@@ -164,6 +162,40 @@ impl TrafficArguments {
 }
 
 impl Arguments {
+    /// What to compare in a driver of its own.
+    fn in_process(&self) -> Result<process::Options> {
+        let compared = &self.compared;
+        let usual = process::Options::default();
+        let frame = self.traffic.frame.map_or(usual.traffic.frame_bytes, |frame| frame.0);
+        let mut options = process::Options {
+            traffic: Traffic { frame_bytes: frame, ..self.traffic.traffic(None) },
+            find_smallest_buffer: compared.smallest_buffer,
+            compute: !compared.no_compute,
+            ..usual
+        };
+        if !compared.strategies.is_empty() {
+            let named = compared.strategies.iter().map(|name| name.parse::<Strategy>());
+            options.strategies = named.collect::<Result<_, _>>()?;
+        }
+        if let Some(budget) = self.target.cpu_budget() {
+            for strategy in &mut options.strategies {
+                if let Strategy::Auto { cpu_budget } = strategy {
+                    *cpu_budget = budget;
+                }
+            }
+        }
+        if !compared.polls.is_empty() {
+            options.polls_us.clone_from(&compared.polls);
+        }
+        if !compared.buffers.is_empty() {
+            options.buffers_bytes = compared.buffers.iter().map(|&bytes| bytes.into()).collect();
+        }
+        for &burst in &options.traffic.bursts_bytes {
+            options.traffic.plan(burst)?;
+        }
+        Ok(options)
+    }
+
     /// What to compare in a kernel whose interface has this MTU.
     fn in_kernel(&self, mtu_bytes: Option<usize>) -> Result<kernel::Options> {
         let compared = &self.compared;
@@ -173,7 +205,7 @@ impl Arguments {
             ..kernel::Options::default()
         };
         if !compared.strategies.is_empty() {
-            let named = compared.strategies.iter().map(|name| name.parse::<Strategy>());
+            let named = compared.strategies.iter().map(|name| name.parse::<kernel::Strategy>());
             options.strategies = named.collect::<Result<_, _>>()?;
         }
         if !compared.polls.is_empty() {
@@ -203,9 +235,12 @@ impl Arguments {
 const LEAST_CALIBRATION: Span = Span::from_ms(50);
 
 pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<ExitCode> {
-    let (options, found) = match arguments.kind {
-        Kind::Kernel => in_kernel(arguments, interrupted)?,
+    let (options, mut found) = match arguments.target.is_process() {
+        false => in_kernel(arguments, interrupted)?,
+        true => in_process(arguments, interrupted)?,
     };
+    let budget = arguments.target.cpu_budget().unwrap_or(DEFAULT_CPU_BUDGET);
+    advise(&mut found, budget);
     output::print(&found.result, arguments.json, |style| terminal::receive(&found.result, style));
     let directory = output::new_run(&arguments.runs, "receive")?;
     directory.write_plan(&options)?;
@@ -215,22 +250,50 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
     Ok(ExitCode::SUCCESS)
 }
 
+fn show(bar: &Cleared, progress: Progress<'_>) {
+    bar.0.set_length(progress.rows as u64);
+    bar.0.set_position(progress.row as u64);
+    bar.0.set_message(progress.strategy.to_owned());
+    bar.0.tick();
+}
+
+/// Adds what the rows say to somebody with this budget.
+fn advise(found: &mut Received, budget: CpuBudget) {
+    let said = match advice::advise(&found.rows, budget.share()) {
+        Ok(advice) => serde_json::to_value(advice).unwrap_or_default(),
+        Err(none) => serde_json::json!({
+            "cpu_budget_share": budget.share(), "none": none.to_string()
+        }),
+    };
+    found.result.figures.insert("advice".to_owned(), said);
+}
+
 /// The plan as a file, and what came of it.
+fn in_process(arguments: &Arguments, interrupted: &Interrupted) -> Result<(String, Received)> {
+    arguments.target.refuse_ways()?;
+    let options = arguments.in_process()?;
+    let prepared = arguments.target.prepare()?;
+    let bar = Cleared(output::bar("{bar:32} {percent:>3}% {elapsed}, {eta} left  {wide_msg}"));
+    let mut bring_up = |orders: &_| {
+        let wire = WireKind::Sink.build().map_err(SessionError::Wire)?;
+        let options = prepared.with_orders(orders).expect("a process target was asked for");
+        warikomi_lab::Session::start_process(&options, wire, interrupted, &mut |_| ())
+    };
+    let found = process::receive(&options, &mut bring_up, &mut |progress| show(&bar, progress))?;
+    Ok((options.to_toml(), found))
+}
+
+/// The same for a kernel.
 fn in_kernel(arguments: &Arguments, interrupted: &Interrupted) -> Result<(String, Received)> {
     // What cannot be is refused before a kernel is started for it.
     arguments.in_kernel(None)?;
     let prepared = arguments.target.prepare()?;
     let wire = WireKind::Sink.build().context("cannot set up the wire")?;
     let bar = Cleared(output::bar("{bar:32} {percent:>3}% {elapsed}, {eta} left  {wide_msg}"));
-    let mut session = Session::start(&prepared.options, wire, interrupted, &mut |_| ())?;
+    let mut session = prepared.start(wire, interrupted, &mut |_| ())?;
     let mtu = session.info.settings.get("mtu_bytes").and_then(serde_json::Value::as_u64);
     let options = arguments.in_kernel(mtu.map(|mtu| mtu as usize))?;
-    let found = kernel::receive(&mut session, &options, &mut |progress: Progress<'_>| {
-        bar.0.set_length(progress.rows as u64);
-        bar.0.set_position(progress.row as u64);
-        bar.0.set_message(progress.strategy.to_owned());
-        bar.0.tick();
-    })?;
+    let found = kernel::receive(&mut session, &options, &mut |progress| show(&bar, progress))?;
     session.stop()?;
     Ok((options.to_toml(), found))
 }

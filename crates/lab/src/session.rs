@@ -121,6 +121,9 @@ pub enum SessionError {
         /// Drivers that do.
         choices: &'static [&'static str],
     },
+    /// The wire could not be had.
+    #[error("cannot set up the wire: {0}")]
+    Wire(std::io::Error),
     /// The cores could not be had.
     #[error("cannot pin the two sides to cores: {0}")]
     Cores(std::io::Error),

@@ -66,6 +66,9 @@ pub trait Target {
     /// Puts something around the NIC, or takes it away again, between two accesses of the driver.
     fn change_nic(&mut self, change: &mut dyn FnMut(Box<dyn Nic>) -> Box<dyn Nic>);
 
+    /// Whether there is an application above the driver that receives and answers requests.
+    fn has_application(&self) -> bool;
+
     /// Whether both sides run on one core, so that a loop that waits must let the other run.
     fn shares_a_core(&self) -> bool;
 

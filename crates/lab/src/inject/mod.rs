@@ -1,5 +1,6 @@
 //! Inject packets at the times of a plan, and account for each.
 
+mod counts;
 mod faults;
 mod records;
 mod remarks;
@@ -70,6 +71,12 @@ pub enum InjectError {
         /// Packets that were injected.
         packets: u64,
     },
+    /// Nobody there to receive.
+    #[error(
+        "packets are meant for an application, and this target has none above its driver; give \
+         --receiver driver"
+    )]
+    NoApplication,
     /// Packets are not accounted for.
     #[error(transparent)]
     Unaccounted(#[from] Unaccounted),
@@ -166,6 +173,7 @@ fn describe(session: &Session, plan: &Plan, finished: &run::Finished) -> RunResu
     result.interrupts =
         Some(Interrupts { raised: *raised, handled: *handled, resignalled: sent.resignalled });
     result.hiccups = Some(Hiccupping { support: Some(records.hiccups.summary()), target: None });
+    result.figures.extend(finished.driver.clone());
     result.faults = finished.faults.clone();
     let cut_short = result.faults.as_ref().is_some_and(|report| report.evidence.ended.is_some());
     if let (Some(success), true) = (&mut result.success, cut_short) {

@@ -3,9 +3,10 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use serde_json::{Map, Value};
 use warikomi_clock::{Span, Time};
 use warikomi_guest::answers::ReceiveTotals;
-use warikomi_guest::commands::{Counters, ReceiveRuns, ReceiveStart, ReceiveStatus, ReceiveStop};
+use warikomi_guest::commands::{ReceiveRuns, ReceiveStart, ReceiveStatus, ReceiveStop};
 use warikomi_inject::trace::Recorded;
 use warikomi_inject::{
     Addresses, HEADER_BYTES, Injector, Lateness, PAYLOAD_OFFSET, Plan, PlanError, Receiver, Source,
@@ -15,6 +16,7 @@ use warikomi_measure::{Delivery, FaultReport, Machine};
 use warikomi_nic::{InterruptRecord, RxCounters};
 use warikomi_target::{Target, TargetCounters, TargetError};
 
+use super::counts::DriverCounts;
 use super::faults::Watch;
 use super::records::Records;
 use super::{Application, DRAIN_TIMEOUT, InjectError, Order, Progress};
@@ -62,6 +64,8 @@ pub(super) struct Finished {
     pub(super) sent: TargetCounters,
     pub(super) machine: Machine,
     pub(super) received: ReceiveTotals,
+    /// What a driver of ours counted meanwhile.
+    pub(super) driver: Map<String, Value>,
     /// What came of the plan's faults, if it has any.
     pub(super) faults: Option<FaultReport>,
 }
@@ -97,6 +101,9 @@ pub(super) fn carry_out<S: Source>(
 ) -> Result<Finished, InjectError> {
     let Order { plan, application, run_id, tape } = *order;
     let target = &mut *session.target;
+    if plan.receiver == Receiver::Application && !target.has_application() {
+        return Err(InjectError::NoApplication);
+    }
     let addresses = Addresses::to_guest(target.nic().0.mac_address());
     let watch = Watch::prepare(target, plan)?;
     if plan.receiver == Receiver::Application {
@@ -134,6 +141,7 @@ pub(super) fn carry_out<S: Source>(
         sent: TargetCounters::default(),
         machine: session.machine.clone(),
         received: ReceiveTotals::default(),
+        driver: Map::new(),
         faults: None,
     };
     let ended = conduct(session, plan, injector, watch.as_ref(), &mut finished, &before, progress);
@@ -191,9 +199,10 @@ fn conduct(
     target.nic().0.wire().finish().map_err(InjectError::Wire)?;
     let (driver, last) = counts_at_rest(target)?;
     records.progress(last, target.clock().now());
-    records.ledger.driver_counter(driver.received.saturating_sub(before.driver.received));
+    finished.driver = driver.figures_since(&before.driver, target.clock());
+    records.ledger.driver_counter(driver.received().saturating_sub(before.driver.received()));
     if watch.is_some() {
-        records.ledger.driver_errors(driver.errors.saturating_sub(before.driver.errors));
+        records.ledger.driver_errors(driver.errors().saturating_sub(before.driver.errors()));
     }
     Ok(())
 }
@@ -302,27 +311,18 @@ pub(super) fn drain(target: &mut dyn Target, records: &mut Records) -> Result<Ti
     }
 }
 
-/// What the driver itself counts.
-#[derive(Clone, Copy, Debug)]
-struct DriverCounts {
-    /// Frames that it has received.
-    received: u64,
-    /// Frames that it has refused for an error.
-    errors: u64,
-}
-
 /// The driver's own counts and the NIC's, taken while nothing moved between the two.
 fn counts_at_rest(target: &mut dyn Target) -> Result<(DriverCounts, RxCounters), TargetError> {
     const TRIES: usize = 20;
     let mut before = rx_counters(target);
     for _ in 1..TRIES {
-        let driver = driver_counts(target)?;
+        let driver = DriverCounts::ask(target)?;
         let after = rx_counters(target);
         if std::mem::replace(&mut before, after) == after {
             return Ok((driver, after));
         }
     }
-    Ok((driver_counts(target)?, before))
+    Ok((DriverCounts::ask(target)?, before))
 }
 
 pub(super) fn rx_counters(target: &mut dyn Target) -> RxCounters {
@@ -392,10 +392,4 @@ fn stop_application(
         }
     }
     Ok(totals)
-}
-
-fn driver_counts(target: &mut dyn Target) -> Result<DriverCounts, TargetError> {
-    let counters = target.ask(Counters { interface: None }, Duration::ZERO)?;
-    let count = |name: &str| counters.interface.get(name).copied().unwrap_or(0);
-    Ok(DriverCounts { received: count("rx_packets"), errors: count("rx_errors") })
 }

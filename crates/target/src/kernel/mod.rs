@@ -311,6 +311,10 @@ impl Target for KernelTarget {
         change_nic(&mut self.nic, change);
     }
 
+    fn has_application(&self) -> bool {
+        true
+    }
+
     fn shares_a_core(&self) -> bool {
         self.shared_core
     }

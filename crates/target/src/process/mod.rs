@@ -22,9 +22,10 @@ use std::time::{Duration, Instant};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use serde_json::Value;
 use warikomi_clock::TscClock;
+use warikomi_driver::strategy::{DEFAULT_BUDGET, Strategy};
 use warikomi_guest::Request;
 use warikomi_nic::{InterruptRecord, Nic};
-use warikomi_pci::attach::layout::{self, orders, state, strategy};
+use warikomi_pci::attach::layout::{self, orders, state};
 use warikomi_pci::{Host, IntrLine, SharedMemory};
 use warikomi_shared::SharedWords;
 
@@ -48,18 +49,11 @@ pub const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long the counts of a driver may be behind what it does.
 const REPORT_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// How a driver shall receive: what is written on its page of orders
-/// ([`warikomi_pci::attach::layout::orders`]).
+/// How a driver shall receive: what its page of orders says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Orders {
-    /// See [`warikomi_pci::attach::layout::strategy`].
-    pub strategy: u64,
-    /// How long to poll after the last packet, in nanoseconds.
-    pub poll_ns: u64,
-    /// Packets taken before others may run.
-    pub budget: u64,
-    /// Share of a processor that receiving may take, in millionths.
-    pub cpu_budget_ppm: u64,
+    /// When it looks at its ring, and when it sleeps.
+    pub strategy: Strategy,
     /// Receive buffers on the ring; 0 for as many as the driver likes.
     pub buffers: u64,
     /// Bytes of each; 0 for what the driver likes.
@@ -69,10 +63,7 @@ pub struct Orders {
 impl Default for Orders {
     fn default() -> Self {
         Orders {
-            strategy: strategy::NAPI,
-            poll_ns: 100_000,
-            budget: 64,
-            cpu_budget_ppm: 250_000,
+            strategy: Strategy::Napi { budget: DEFAULT_BUDGET },
             buffers: 0,
             buffer_bytes: 0,
         }
@@ -334,6 +325,10 @@ impl Target for ProcessTarget {
 
     fn change_nic(&mut self, change: &mut dyn FnMut(Box<dyn Nic>) -> Box<dyn Nic>) {
         change_nic(&mut self.nic, change);
+    }
+
+    fn has_application(&self) -> bool {
+        self.requests.is_some()
     }
 
     fn shares_a_core(&self) -> bool {

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use nix::fcntl::{FallocateFlags, fallocate};
 use vm_memory::mmap::MmapRegionBuilder;
@@ -11,7 +12,6 @@ use warikomi_pci::attach::layout::{self, header, orders};
 use warikomi_shared::{SharedWords, create_region};
 
 use super::{Orders, PacketMemory};
-use std::sync::atomic::Ordering::{Relaxed, Release};
 
 /// DMA memory is a multiple of this many bytes: a page.
 const PAGE_BYTES: u64 = 4_096;
@@ -77,11 +77,12 @@ fn map((file, offset, bytes, bus): (&File, u64, u64, u64)) -> io::Result<GuestRe
 
 /// Writes orders down; the driver looks at them when it comes by.
 pub(super) fn give(words: &SharedWords, given: &Orders) {
+    let [strategy, poll_ns, budget, cpu_budget_ppm] = given.strategy.to_orders();
     for (at, value) in [
-        (orders::STRATEGY, given.strategy),
-        (orders::POLL_NS, given.poll_ns),
-        (orders::BUDGET, given.budget),
-        (orders::CPU_BUDGET_PPM, given.cpu_budget_ppm),
+        (orders::STRATEGY, strategy),
+        (orders::POLL_NS, poll_ns),
+        (orders::BUDGET, budget),
+        (orders::CPU_BUDGET_PPM, cpu_budget_ppm),
         (orders::BUFFERS, given.buffers),
         (orders::BUFFER_BYTES, given.buffer_bytes),
     ] {

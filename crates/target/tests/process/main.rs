@@ -5,6 +5,7 @@
 mod drivers;
 mod leaks;
 mod scribble;
+mod speed;
 mod trouble;
 
 use std::time::Duration;

@@ -86,9 +86,8 @@ impl Case {
     }
 
     fn orders(&self) -> Orders {
-        let [strategy, poll_ns, budget, cpu_budget_ppm] = self.strategy.to_orders();
         let buffers = (self.buffer_bytes / BUFFER_BYTES).max(1);
-        Orders { strategy, poll_ns, budget, cpu_budget_ppm, buffers, buffer_bytes: BUFFER_BYTES }
+        Orders { strategy: self.strategy, buffers, buffer_bytes: BUFFER_BYTES }
     }
 }
 
@@ -166,7 +165,7 @@ pub fn receive(
     let mut result = RunResult::new("receive", TimeBase::Real, machine);
     result.target = target;
     // These are different in each row.
-    result.target.settings.retain(|name, _| !name.starts_with("order_"));
+    result.target.settings.clear();
     if let Ok(plan) = toml::from_str(&options.to_toml()) {
         result.plan = plan;
     }
