@@ -6,6 +6,7 @@ mod compare;
 mod cost;
 mod doctor;
 mod export;
+mod histories;
 mod inject;
 mod kernel;
 mod output;
@@ -71,6 +72,10 @@ enum Command {
     Doctor(doctor::Arguments),
     /// Measure Warikomi itself: the figures of docs/benchmarks.md
     Bench(bench::Arguments),
+    /// Try random histories in virtual time, with checkers that judge each
+    Histories(histories::Arguments),
+    /// Measure what virtual time charges on this machine
+    Calibrate(histories::CalibrateArguments),
     Report(report::Arguments),
     Compare(compare::Arguments),
 }
@@ -97,6 +102,8 @@ fn main() -> ExitCode {
         Command::Kernel(command) => kernel::run(&command, &interrupted),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments, &interrupted),
+        Command::Histories(arguments) => histories::run(&arguments),
+        Command::Calibrate(arguments) => histories::run_calibrate(&arguments),
         Command::Report(arguments) => report::run(&arguments, &interrupted),
         Command::Compare(arguments) => Ok(compare::run(&arguments)),
     };
