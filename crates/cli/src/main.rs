@@ -6,6 +6,7 @@ mod compare;
 mod cost;
 mod doctor;
 mod export;
+mod histories;
 mod inject;
 mod kernel;
 mod output;
@@ -79,6 +80,10 @@ enum Command {
     /// Be a part of a process target; what starts these targets calls it
     #[command(subcommand, hide = true)]
     Part(part::Part),
+    /// Try random histories in virtual time, with checkers that judge each
+    Histories(histories::Arguments),
+    /// Measure what virtual time charges on this machine
+    Calibrate(histories::CalibrateArguments),
     Report(report::Arguments),
     Compare(compare::Arguments),
 }
@@ -110,6 +115,8 @@ fn main() -> ExitCode {
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments, &interrupted),
         Command::Part(_) => unreachable!("a part has been run"),
+        Command::Histories(arguments) => histories::run(&arguments),
+        Command::Calibrate(arguments) => histories::run_calibrate(&arguments),
         Command::Report(arguments) => report::run(&arguments, &interrupted),
         Command::Compare(arguments) => Ok(compare::run(&arguments)),
     };

@@ -13,9 +13,9 @@ pub mod record;
 pub mod replay;
 mod session;
 pub mod sweep;
-pub mod virtual_time;
 #[cfg(test)]
 mod testing;
+pub mod virtual_time;
 
 pub use session::{
     CoreWatch, GuestSettings, ProcessSessionOptions, Session, SessionError, SessionOptions, bring_up,

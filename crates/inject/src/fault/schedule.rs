@@ -105,11 +105,12 @@ impl FaultSchedule {
     pub fn next_due(&self) -> Time {
         let Some(start) = self.start else { return Time::NEVER };
         let waiting = self.entries.iter().filter(|entry| entry.occasion == Occasion::Time);
-        let due = waiting.filter(|entry| entry.count.injected == 0).filter_map(|entry| {
-            match entry.fault.when {
-                When::At(at) => Some(start + at),
-                When::Probability(_) => None,
-            }
+        let due = waiting.filter(|entry| entry.count.injected == 0).filter_map(|entry| match entry
+            .fault
+            .when
+        {
+            When::At(at) => Some(start + at),
+            When::Probability(_) => None,
         });
         due.min().unwrap_or(Time::NEVER)
     }

@@ -81,6 +81,49 @@ impl CostModel {
         per_packet(self.copy_packet_ns, self.copy_ps_per_byte, bytes)
     }
 
+    /// Changes every cost.
+    pub(super) fn vary(&mut self, mut change: impl FnMut(u64) -> u64) {
+        let CostModel {
+            register_write_ns,
+            register_posted_ns,
+            register_read_ns,
+            poll_empty_ns,
+            driver_packet_ns,
+            handler_ns,
+            interrupt_ns,
+            dma_packet_ns,
+            dma_ps_per_byte,
+            channel_packet_ns,
+            protocol_packet_ns,
+            copy_packet_ns,
+            copy_ps_per_byte,
+            bell_ns,
+            sleep_ns,
+            wake_up_ns,
+            context_switch_ns,
+        } = self;
+        let all = [
+            register_write_ns,
+            register_posted_ns,
+            register_read_ns,
+            poll_empty_ns,
+            driver_packet_ns,
+            handler_ns,
+            interrupt_ns,
+            dma_packet_ns,
+            dma_ps_per_byte,
+            channel_packet_ns,
+            protocol_packet_ns,
+            copy_packet_ns,
+            copy_ps_per_byte,
+            bell_ns,
+            sleep_ns,
+            wake_up_ns,
+            context_switch_ns,
+        ];
+        all.into_iter().for_each(|cost| *cost = change(*cost));
+    }
+
     /// What the protocols take for a packet.
     pub fn protocol(&self) -> Span {
         Span::from_ns(self.protocol_packet_ns)

@@ -94,11 +94,7 @@ impl Cpu {
     pub(super) fn due(&self) -> Due {
         let Some(task) = self.running else { return Due::Idle };
         let end = self.tasks[task].left.map_or(Time::NEVER, |left| self.since + left);
-        if end <= self.slice_end {
-            Due::StepEnd(end, task)
-        } else {
-            Due::SliceEnd(self.slice_end)
-        }
+        if end <= self.slice_end { Due::StepEnd(end, task) } else { Due::SliceEnd(self.slice_end) }
     }
 
     /// The running task's next step takes so long from now on; `None` for ever.

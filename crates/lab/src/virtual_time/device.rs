@@ -3,14 +3,10 @@
 use std::collections::VecDeque;
 
 use warikomi_clock::{Seed, Span, Time};
-use warikomi_inject::{
-    Fault, FaultSchedule, Faulty, HEADER_BYTES, PAYLOAD_MAGIC, PAYLOAD_OFFSET,
-};
+use warikomi_inject::{Fault, FaultSchedule, Faulty, HEADER_BYTES, PAYLOAD_MAGIC, PAYLOAD_OFFSET};
 use warikomi_nic::wire::CountedSink;
 use warikomi_nic::{Nic, NicFunction, rtl8168::Rtl8168};
-use warikomi_pci::{
-    DmaMemory, Host, Interrupt, IntrLine, Mmio, MmioError, SharedMemory, Width,
-};
+use warikomi_pci::{DmaMemory, Host, Interrupt, IntrLine, Mmio, MmioError, SharedMemory, Width};
 
 use super::CostModel;
 
@@ -45,7 +41,13 @@ pub(super) struct Device {
     posted: VecDeque<Posted>,
     line: Line,
     bar: u8,
+    /// When the NIC was last polled.
+    polled: Time,
 }
+
+/// What was due and could not take place (an interrupt while the driver is dead, say) is tried again
+/// after this time.
+const RETRY: Span = Span::from_us(1);
 
 impl Device {
     /// A NIC at power-on, with these faults around it, that reaches `memory`.
@@ -57,14 +59,22 @@ impl Device {
         } else {
             Box::new(Faulty::new(Box::new(sound), FaultSchedule::new(faults, seed)))
         };
-        Device { nic, memory, posted: VecDeque::new(), line: Line::default(), bar }
+        Device {
+            nic,
+            memory,
+            posted: VecDeque::new(),
+            line: Line::default(),
+            bar,
+            polled: Time::ZERO,
+        }
     }
 
     /// When something happens in here by itself.
     #[inline]
     pub(super) fn next_due(&self) -> Time {
         let posted = self.posted.front().map_or(Time::NEVER, |write| write.takes_effect);
-        posted.min(self.nic.next_due())
+        let due = self.nic.next_due();
+        posted.min(if due > self.polled { due } else { self.polled + RETRY })
     }
 
     /// Lets it happen.
@@ -73,6 +83,7 @@ impl Device {
             self.take_posted(now);
         }
         self.with(now, |nic, host| nic.poll(host));
+        self.polled = now;
     }
 
     /// Interrupts sent since this was last asked.

@@ -11,15 +11,17 @@
 //! happens in between: frames arrive, interrupts travel, processes are preempted in the middle of a
 //! step.
 
-//pub mod calibrate;
+pub mod calibrate;
 pub mod checkers;
 mod costs;
 mod cpu;
 mod device;
 mod driver_task;
-//pub mod history;
+pub mod history;
+#[cfg(test)]
+mod planted;
 mod pool;
-//pub mod receive;
+pub mod receive;
 mod stage;
 #[cfg(test)]
 mod tests;
@@ -268,13 +270,19 @@ impl Observer for Nobody {
     fn event(&mut self, _: warikomi_clock::Time, _: &Event) {}
 }
 
+/// What makes a driver of that name; `None` if there is none.
+pub fn by_name(driver: &str) -> Option<Box<dyn Fn() -> Box<dyn NicDriver>>> {
+    warikomi_driver::by_name(driver)?;
+    let name = driver.to_owned();
+    Some(Box::new(move || {
+        warikomi_driver::by_name(&name).expect("there was one of this name a moment ago")
+    }))
+}
+
 /// Runs with the driver of that name.
 pub fn run(options: &Options, driver: &str) -> Result<Outcome, VirtualError> {
-    if warikomi_driver::by_name(driver).is_none() {
-        return Err(VirtualError::Driver(driver.to_owned()));
-    }
-    let make = || warikomi_driver::by_name(driver).expect("there is one of this name");
-    run_observed(options, &make, &mut Nobody)
+    let make_driver = by_name(driver).ok_or_else(|| VirtualError::Driver(driver.to_owned()))?;
+    run_observed(options, &*make_driver, &mut Nobody)
 }
 
 /// Runs with drivers that `make_driver` makes, and tells `observer` of every event.

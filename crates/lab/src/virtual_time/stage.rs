@@ -80,11 +80,13 @@ impl Stage {
         self.working = Some(packet);
         let channel = if self.own_process { costs.channel_packet_ns } else { 0 };
         let application = costs.application(packet.bytes as usize);
-        Some(match self.work {
-            Work::Protocol => costs.protocol(),
-            Work::Application => application,
-            Work::Both => costs.protocol() + application,
-        } + Span::from_ns(channel))
+        Some(
+            match self.work {
+                Work::Protocol => costs.protocol(),
+                Work::Application => application,
+                Work::Both => costs.protocol() + application,
+            } + Span::from_ns(channel),
+        )
     }
 
     /// Forgets everything; the packets that it had.

@@ -210,7 +210,7 @@ impl<'o> World<'o> {
             let (queue, device) = (self.queue.next_due(), self.device.next_due());
             let arrival = self.injector.next_due();
             let next = core.at().min(queue).min(device).min(arrival);
-            if next == Time::NEVER || self.is_over(next) {
+            if self.is_over(next) || next == Time::NEVER {
                 break;
             }
             self.now = self.now.max(next);
@@ -263,7 +263,8 @@ impl<'o> World<'o> {
         let mut arrival = None;
         let (now, injector) = (self.now, &mut self.injector);
         self.device.with(now, |nic, host| {
-            injector.step(host, nic, || now, &mut |injection: &Injection| arrival = Some(*injection));
+            injector
+                .step(host, nic, || now, &mut |injection: &Injection| arrival = Some(*injection));
         });
         let struck = self.device.struck() != struck_before;
         if let Some(Injection { sequence, outcome, .. }) = arrival {
@@ -392,6 +393,13 @@ impl<'o> World<'o> {
     }
 
     fn end(mut self) -> Result<Outcome, VirtualError> {
+        if let Some(calm) = self.calm
+            && !self.is_settled()
+        {
+            // Nothing more has happened, and the time for it is over.
+            self.now = self.now.max(calm + self.options.trouble.bound);
+            self.recorder.now = self.now;
+        }
         self.recorder.emit(&Event::Stopping);
         self.quiesce();
         self.recorder.emit(&Event::End);

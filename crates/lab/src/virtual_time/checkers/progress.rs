@@ -44,10 +44,10 @@ impl Checker for Progress {
             // What a part had is lost with it. Whether all else is delivered the ledger asks.
             Event::Killed(_) => self.pending.clear(),
             Event::Calm => self.calm = Some(at),
-            // It is over too soon or too late to say so of what a driver drops: again the ledger's.
+            // If it is over before the time is, whoever had the packet has dropped it: the ledger's.
             Event::Stopping => {
                 let waited = self.calm.map_or(Span::ZERO, |calm| at.since(calm));
-                if let (Some(first), true) = (self.pending.first(), waited >= self.bound / 2) {
+                if let (Some(first), true) = (self.pending.first(), waited >= self.bound) {
                     return Err(format!(
                         "packet {first} and {} more wait on, {waited} after the last trouble",
                         self.pending.len() - 1
