@@ -6,13 +6,13 @@
 //! |---|---|
 //! | `application` | packet memory, own event, event of the neighbour below, its socket, control socket |
 //! | `stack` | packet memory, own event, the application's event, the driver's event, the application's socket, the driver's socket |
-//! | `driver` | own event, event of the neighbour above, its socket |
-//! | `direct` | control socket |
+//! | `driver` | packet memory, own event, event of the neighbour above, its socket |
+//! | `direct` | packet memory, control socket |
 //! | `compute` | its page |
 //!
 //! The driver gets its invitation in another way, because it has a message of its own from the
-//! support side: [`Chain::driver_files`] go with that, packet memory and the socket that the invitation
-//! waits in.
+//! support side: [`Chain::driver_files`] go with that, packet memory for the device and the socket that
+//! the invitation waits in.
 
 use std::fs::File;
 use std::net::Ipv4Addr;
@@ -206,7 +206,8 @@ impl Chain {
     fn direct(&mut self, options: &ChainOptions) -> Result<(), StackError> {
         let memory = self.make_memory(options, 0, 0)?;
         let control = self.control()?;
-        self.driver(options, "direct", memory, &[control.as_fd()])
+        let file = memory.try_clone()?;
+        self.driver(options, "direct", memory, &[file.as_fd(), control.as_fd()])
     }
 
     fn with_application(&mut self, options: &ChainOptions) -> Result<(), StackError> {
@@ -220,7 +221,8 @@ impl Chain {
             true,
             &[memory.as_fd(), application.as_fd(), driver.as_fd(), above.as_fd(), control.as_fd()],
         )?);
-        let files = [driver.as_fd(), application.as_fd(), below.as_fd()];
+        let file = memory.try_clone()?;
+        let files = [file.as_fd(), driver.as_fd(), application.as_fd(), below.as_fd()];
         self.driver(options, "driver", memory, &files)
     }
 
@@ -255,7 +257,8 @@ impl Chain {
                 stack_down.as_fd(),
             ],
         )?);
-        let files = [driver.as_fd(), stack.as_fd(), driver_socket.as_fd()];
+        let file = memory.try_clone()?;
+        let files = [file.as_fd(), driver.as_fd(), stack.as_fd(), driver_socket.as_fd()];
         self.driver(options, "driver", memory, &files)
     }
 }

@@ -342,6 +342,11 @@ impl<K: Wakeup + Clone> Path<K> {
         &self.below
     }
 
+    /// Buffers of the application that wait to be sent over the connection.
+    pub fn waiting_streams(&self) -> impl Iterator<Item = u32> {
+        self.outgoing.iter().map(|(slice, _)| slice.token)
+    }
+
     /// The socket.
     pub fn socket(&self) -> &Socket {
         &self.socket

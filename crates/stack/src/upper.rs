@@ -1,4 +1,4 @@
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use warikomi_clock::read_tsc;
 use warikomi_driver::{Buffer, Received, RxSink, Transmit, Upper};
@@ -16,6 +16,8 @@ pub struct ChannelUpper {
     memory: PacketMemory,
     end: ProviderEnd<SharedWords, crate::Event>,
     watch: Watch,
+    /// The event and the neighbour's end.
+    wakeup: OwnedFd,
     /// The neighbour wrote nonsense; from then on there is nothing above.
     corrupt: Option<Corrupt>,
     /// Buffers that the driver gave back and that are not (or not any more) the driver's.
@@ -23,15 +25,23 @@ pub struct ChannelUpper {
 }
 
 impl ChannelUpper {
-    /// The driver's side of the last channel of `memory`; `user` is the event that wakes whoever is
-    /// above, `watch` what a sleeping driver waits for besides the interrupt.
-    pub fn new(memory: PacketMemory, user: crate::Event, watch: Watch) -> Option<ChannelUpper> {
-        let last = memory.shape().channels.checked_sub(1)?;
-        let tokens =
-            if last == 0 { memory.application_tokens() } else { 0..memory.shape().buffers() };
-        let bytes = memory.shape().buffer_bytes;
-        let end = ProviderEnd::new(memory.words(), memory.channel(last)?, tokens, bytes, user);
-        Some(ChannelUpper { memory, end, watch, corrupt: None, strays: 0 })
+    /// The driver's side of the last channel of `memory`, if there is one; `user` is the event that
+    /// wakes whoever is above, `watch` what a sleeping driver waits for besides the interrupt.
+    pub fn new(
+        memory: PacketMemory,
+        user: crate::Event,
+        watch: Watch,
+    ) -> std::io::Result<Option<ChannelUpper>> {
+        let shape = *memory.shape();
+        let Some((last, place)) =
+            shape.channels.checked_sub(1).and_then(|last| Some((last, memory.channel(last)?)))
+        else {
+            return Ok(None);
+        };
+        let tokens = if last == 0 { memory.application_tokens() } else { 0..shape.buffers() };
+        let end = ProviderEnd::new(memory.words(), place, tokens, shape.buffer_bytes, user);
+        let wakeup = watch.as_one_file()?;
+        Ok(Some(ChannelUpper { memory, end, watch, wakeup, corrupt: None, strays: 0 }))
     }
 
     /// Whether whoever is above is still there, and makes sense.
@@ -129,7 +139,7 @@ impl Upper for ChannelUpper {
     }
 
     fn wakeup(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.watch.event().as_fd())
+        Some(self.wakeup.as_fd())
     }
 
     fn dropped(&self) -> u64 {

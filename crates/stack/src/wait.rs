@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::{Errno, read, write};
 use warikomi_shared::{Wakeup, Woken};
@@ -80,6 +81,17 @@ impl Watch {
         &self.event
     }
 
+    /// One file that is readable when the event has come or a neighbour has ended, for a sleeper who
+    /// waits for other things too.
+    pub fn as_one_file(&self) -> io::Result<OwnedFd> {
+        let all = epoll::create(CreateFlags::CLOEXEC)?;
+        epoll::add(&all, &self.event, EventData::new_u64(0), EventFlags::IN)?;
+        for neighbour in &self.neighbours {
+            epoll::add(&all, &neighbour.socket, EventData::new_u64(0), EventFlags::RDHUP)?;
+        }
+        Ok(all)
+    }
+
     /// Whether all neighbours are there. Does not wait.
     pub fn check(&self) -> Result<(), StackError> {
         self.wait(false, Some(Duration::ZERO)).map(|_| ())
@@ -145,7 +157,18 @@ mod tests {
         assert_eq!(watch.sleep(None).unwrap(), Woken::Called);
         assert_eq!(watch.sleep(Some(Duration::from_millis(1))).unwrap(), Woken::TimedOut);
         watch.check().unwrap();
+        let file = watch.as_one_file().unwrap();
+        let readable = || {
+            let limit = Timespec { tv_sec: 0, tv_nsec: 0 };
+            poll(&mut [PollFd::new(&file, PollFlags::IN)], Some(&limit)).unwrap() > 0
+        };
+        assert!(!readable());
+        event.wake();
+        assert!(readable());
+        event.clear();
+        assert!(!readable());
         drop(other);
+        assert!(readable());
         assert!(matches!(watch.check(), Err(StackError::Gone("the driver"))));
         assert!(matches!(watch.sleep(None), Err(StackError::Gone("the driver"))));
     }

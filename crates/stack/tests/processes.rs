@@ -266,7 +266,7 @@ fn a_part_that_is_killed_ends_the_others_with_a_clear_error() {
         let waiting = [Waiting::Wait, Waiting::Poll, Waiting::Hybrid { poll_ns: 30_000 }]
             [(numbers() % 3) as usize];
         let mut world = World::start(&options(topology, waiting));
-        if numbers() % 4 > 0 {
+        if !numbers().is_multiple_of(4) {
             world.ask(ReceiveStart::on_port(PORT, RUN));
             world.driver.send_frames(u64::MAX, RUN, &frame(PORT, &[0; 64]));
         }

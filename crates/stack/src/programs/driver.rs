@@ -28,15 +28,15 @@ impl Above {
     }
 }
 
-/// What the files say that came with the driver's message behind region and eventfd: packet memory,
-/// and the socket in which the invitation waits.
+/// What the files say that came with the driver's message behind those of the device
+/// (`Device::take_files`): the socket in which the invitation waits.
 pub fn above_driver(files: Vec<OwnedFd>) -> Result<Above, StackError> {
-    let Ok([memory, socket]) = <[OwnedFd; 2]>::try_from(files) else {
-        let what = "the driver's message has no packet memory and invitation".to_owned();
+    let Ok([socket]) = <[OwnedFd; 1]>::try_from(files) else {
+        let what = "the driver's message has no invitation to a packet path".to_owned();
         return Err(StackError::Invitation(what));
     };
-    let memory = PacketMemory::map(&memory.into())?;
     let mut invitation = Invitation::receive(socket)?;
+    let memory = PacketMemory::map(&invitation.file("packet memory")?.into())?;
     if invitation.settings.part == "direct" {
         return Ok(Above::Direct(Box::new(DirectUpper::new(memory, invitation)?)));
     }
@@ -45,6 +45,6 @@ pub fn above_driver(files: Vec<OwnedFd>) -> Result<Above, StackError> {
     let name = if memory.shape().channels == 1 { "the application" } else { "the stack" };
     let watch = Watch::new(own, vec![invitation.neighbour(name)?], None);
     let no_channel = || StackError::Invitation("packet memory has no channel".to_owned());
-    let upper = ChannelUpper::new(memory, user, watch).ok_or_else(no_channel)?;
+    let upper = ChannelUpper::new(memory, user, watch)?.ok_or_else(no_channel)?;
     Ok(Above::Channel(Box::new(upper)))
 }

@@ -78,12 +78,14 @@ pub(crate) fn numbers(seed: Seed) -> impl FnMut() -> u64 {
     }
 }
 
+/// A frame to receive, how often, and the run and the next sequence number to put in.
+type Job = (Vec<u8>, u64, Option<(u32, u64)>);
+
 struct Fake {
     upper: ChannelUpper,
     memory: warikomi_pci::SharedMemory,
     ring: Vec<Buffer>,
-    /// Frames to receive, how often, and the next sequence number.
-    jobs: std::collections::VecDeque<(Vec<u8>, u64, Option<(u32, u64)>)>,
+    jobs: std::collections::VecDeque<Job>,
     sent: u64,
     first: Vec<u8>,
     tell_at: Option<u64>,
@@ -96,7 +98,7 @@ pub(crate) fn main() -> Result<(), StackError> {
     let file: std::fs::File = files[0].try_clone()?.into();
     let bytes = file.metadata()?.len() as usize;
     let memory = warikomi_pci::SharedMemory::from_file(PACKET_BUS_ADDRESS, file, 0, bytes)?;
-    let Above::Channel(upper) = above_driver(files)? else { panic!("no channel") };
+    let Above::Channel(upper) = above_driver(files.into_iter().skip(1).collect())? else { panic!("no channel") };
     let mut fake = Fake {
         upper: *upper,
         memory,
