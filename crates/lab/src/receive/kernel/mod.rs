@@ -22,7 +22,7 @@ use warikomi_target::TargetError;
 use super::work::Alone;
 use super::{Burst, Course, Doubts, Progress, ReceiveError, Received, Row, Traffic, Work};
 use crate::Session;
-use crate::inject::{Application, Injected, inject};
+use crate::inject::{Application, InjectError, Injected, inject};
 use crate::object::as_object;
 use cpu::CpuTime;
 pub use strategy::{NoStrategy, Strategy};
@@ -232,7 +232,7 @@ fn fill(
         wait: Some(case.strategy.wait(case.poll_us.unwrap_or(0))),
     };
     let run = inject(session, plan, application, read_tsc() as u32, &mut |_| note())?;
-    run.check().map_err(crate::inject::InjectError::from)?;
+    insist(&run)?;
     let after = leave_alone(session, options.calibration, &mut note)?;
     cpu.note(clock.now());
     let work = Work { units: stop_computing(session)?, cpu_ns: cpu.course() };
@@ -264,9 +264,20 @@ fn leave_alone(
     };
     let run_id = read_tsc() as u32;
     let run = inject(session, &plan, Application::default(), run_id, &mut |_| note())?;
-    run.check().map_err(crate::inject::InjectError::from)?;
+    insist(&run)?;
     note();
     Ok((run.start, run.start + calibration))
+}
+
+/// Insists that every packet is accounted for, and that the driver takes packets at all: a row of one
+/// that has stopped would blame the way to receive.
+fn insist(run: &Injected) -> Result<(), InjectError> {
+    run.check()?;
+    let totals = run.ledger.totals();
+    match totals.accepted {
+        0 => Err(InjectError::Stalled { packets: totals.injected }),
+        _ => Ok(()),
+    }
 }
 
 /// When the last burst's interval was over, and everything was delivered.
