@@ -8,7 +8,6 @@ use clap::Args;
 use serde::Serialize;
 use warikomi_clock::{Span, Time};
 use warikomi_inject::{FrameBytes, Plan};
-use warikomi_lab::Session;
 use warikomi_lab::accuracy::{Accuracy, AccuracyOptions, Series, accuracy};
 use warikomi_measure::{Ledger, RunDirectory};
 use warikomi_nic::wire::WireKind;
