@@ -14,19 +14,26 @@
 //! sleep if not.
 //!
 //! **The estimator** keeps a histogram of gaps, eight buckets to an octave from 64 ns to 0.1 s, in each
-//! the number of gaps and their sum; their upper edges are the candidates for `T`. Older gaps fade: each
-//! gap longer than `C` takes 1/512 from the weight of all before it, and dense traffic fades within a
-//! second, so that it is as well remembered as it can be told from noise. `C` is measured, and smoothed
-//! over some sixteen sleeps. What a wake-up takes lies at the end of each sleep and belongs to no gap; it
-//! is taken to be `C`. A pause longer than 0.1 s counts as 0.1 s, because the budget is not to be saved
-//! up.
+//! the number of gaps and their sum; their upper edges are the candidates for `T`. The past fades with
+//! time, within 256 times the gap in which one finds oneself at an arbitrary instant (the sum of the
+//! squares over the sum), but not sooner than in a quarter of a second and not later than in 10 s: with
+//! few long gaps among many short ones it is the long ones that must be many. `C` is measured, and
+//! smoothed over some sixteen sleeps. What a wake-up takes lies at the end of each sleep and belongs to
+//! no gap; it is taken to be the second half of `C`, but a gap that was slept through was in any case longer than the poll
+//! time. A pause longer than 0.1 s counts as 0.1 s, because the budget is not to be saved up.
 //!
 //! **The choice**, before each sleep and every 64 gaps: of the candidates whose predicted use is within
-//! the budget, less a reserve of 2% of it, the one with the fewest gaps beyond it, which is the longest;
+//! the budget, less a reserve of 4% of it, the one with the fewest gaps beyond it, which is the longest;
 //! and of those with equally few, the shortest. Candidates shorter than `C` are considered only when no
 //! longer one fits: a receiver that polls for `C` never pays more than twice what one would that knew
 //! the next gap (the ski-rental argument), so `C` is safe against arrivals that change their nature. If
 //! none fits, it is the candidate that uses least, and before anything is known it is `C`.
+//!
+//! A prediction may err, so the use that there really was, faded as the gaps are, corrects it: what was
+//! used too little of the budget is added to what may be predicted, up to a fifth of the budget; what was
+//! used too much is taken off, up to a twentieth.
+//!
+//! `tests/regret.rs` holds it against every fixed poll time.
 
 use warikomi_clock::Span;
 
@@ -38,16 +45,19 @@ const SHORTEST_NS: f64 = 64.0;
 const BUCKETS: usize = 21 * BUCKETS_PER_OCTAVE;
 const LONGEST_NS: f64 = 1e8;
 
-/// Gaps longer than a sleep's cost that are remembered.
-const MEMORY_GAPS: f64 = 512.0;
-/// How long dense traffic is remembered.
-const MEMORY_NS: f64 = 1e9;
+/// How long the past counts, in gaps in which one finds oneself at an arbitrary instant.
+const MEMORY_GAPS: f64 = 256.0;
+const SHORTEST_MEMORY_NS: f64 = 0.25e9;
+const LONGEST_MEMORY_NS: f64 = 10e9;
 /// Gaps without which nothing is known.
 const LEAST_GAPS: u64 = 16;
 /// Gaps polled through after which the choice is made anew.
 const RECONSIDER_EVERY: u64 = 64;
 /// Share of the budget that is kept for what is not foreseen.
-const RESERVE: f64 = 0.02;
+const RESERVE: f64 = 0.04;
+/// Shares of the budget by which the use that there was may raise and lower what may be predicted.
+const RAISE: f64 = 0.2;
+const LOWER: f64 = 0.05;
 
 /// Processor time of a sleep, before one was measured.
 const FIRST_SLEEP_COST_NS: f64 = 5_000.0;
@@ -56,16 +66,9 @@ const SLEEP_COST_WEIGHT: f64 = 1.0 / 16.0;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket {
+    edge_ns: f64,
     gaps: f64,
     sum_ns: f64,
-}
-
-/// A choice of `T`, and what it leads to.
-#[derive(Clone, Copy, Debug)]
-struct Candidate {
-    ns: f64,
-    share: f64,
-    beyond: f64,
 }
 
 #[derive(Clone, Debug)]
@@ -73,6 +76,11 @@ pub(super) struct Estimator {
     budget: f64,
     buckets: Vec<Bucket>,
     work_ns: f64,
+    /// All time, and the squares of the gaps' lengths.
+    time_ns: f64,
+    squares: f64,
+    /// Processor time taken.
+    used_ns: f64,
     /// Weight of the next gap: instead of fading the past, the present grows.
     weight: f64,
     gaps: u64,
@@ -84,8 +92,13 @@ impl Estimator {
     pub(super) fn new(budget: CpuBudget) -> Self {
         Estimator {
             budget: budget.share() * (1.0 - RESERVE),
-            buckets: vec![Bucket::default(); BUCKETS],
+            buckets: (0..BUCKETS)
+                .map(|number| Bucket { edge_ns: edge_ns(number), ..Bucket::default() })
+                .collect(),
             work_ns: 0.0,
+            time_ns: 0.0,
+            squares: 0.0,
+            used_ns: 0.0,
             weight: 1.0,
             gaps: 0,
             sleep_cost_ns: None,
@@ -102,9 +115,12 @@ impl Estimator {
     /// A look found packets: after this long of looks that found none, and having worked for so long.
     #[inline]
     pub(super) fn found(&mut self, gap: Span, work: Span) {
-        self.work_ns += work.as_ns() * self.weight;
+        let work_ns = work.as_ns().min(LONGEST_NS);
+        self.work_ns += work_ns * self.weight;
+        self.time_ns += work_ns * self.weight;
+        self.used_ns += work_ns * self.weight;
         if gap > Span::ZERO {
-            self.add(gap.as_ns());
+            self.add(gap.as_ns(), gap.as_ns(), gap.as_ns());
             if self.gaps.is_multiple_of(RECONSIDER_EVERY) {
                 self.reconsider();
             }
@@ -113,8 +129,13 @@ impl Estimator {
 
     /// A sleep ended: before it, looks found nothing for `polled`.
     pub(super) fn slept(&mut self, polled: Span, asleep: Span) {
-        let seen = polled.as_ns() + asleep.as_ns() - self.cost_ns();
-        self.add(seen.max(polled.as_ns()));
+        let seen_ns = polled.as_ns() + asleep.as_ns();
+        let longer_than_polled = polled.as_ns() * (1.0 / BUCKETS_PER_OCTAVE as f64).exp2();
+        self.add(
+            (seen_ns - self.cost_ns() / 2.0).max(longer_than_polled),
+            seen_ns,
+            polled.as_ns() + self.cost_ns(),
+        );
     }
 
     pub(super) fn sleep_cost(&mut self, cost: Span) {
@@ -126,14 +147,19 @@ impl Estimator {
         self.sleep_cost_ns.unwrap_or(FIRST_SLEEP_COST_NS)
     }
 
-    fn add(&mut self, gap_ns: f64) {
-        let gap_ns = gap_ns.min(LONGEST_NS);
+    /// Takes a gap in that took `seen_ns` of the time, and `used_ns` of the processor's.
+    fn add(&mut self, gap_ns: f64, seen_ns: f64, used_ns: f64) {
+        let (gap_ns, seen_ns) = (gap_ns.min(LONGEST_NS), seen_ns.min(LONGEST_NS));
+        self.used_ns += used_ns.min(LONGEST_NS) * self.weight;
         let bucket = &mut self.buckets[bucket_of(gap_ns)];
         bucket.gaps += self.weight;
         bucket.sum_ns += gap_ns * self.weight;
         self.gaps += 1;
-        let fading = if gap_ns > self.cost_ns() { 1.0 / MEMORY_GAPS } else { gap_ns / MEMORY_NS };
-        self.weight /= 1.0 - fading;
+        self.time_ns += seen_ns * self.weight;
+        self.squares += seen_ns * seen_ns * self.weight;
+        let memory_ns = MEMORY_GAPS * self.squares / self.time_ns.max(1.0);
+        let memory_ns = memory_ns.clamp(SHORTEST_MEMORY_NS, LONGEST_MEMORY_NS);
+        self.weight *= 1.0 + seen_ns / memory_ns;
         if self.weight > 1e12 {
             self.rescale();
         }
@@ -147,51 +173,55 @@ impl Estimator {
             bucket.sum_ns /= self.weight;
         }
         self.work_ns /= self.weight;
+        self.time_ns /= self.weight;
+        self.squares /= self.weight;
+        self.used_ns /= self.weight;
         self.weight = 1.0;
     }
 
-    /// Chooses the poll time anew.
+    /// Chooses the poll time anew: a third of a microsecond, next to what a sleep costs.
     pub(super) fn reconsider(&mut self) {
         let cost = self.cost_ns();
-        if self.gaps < LEAST_GAPS {
-            self.poll_time = span(cost);
-            return;
-        }
-        let fits = |candidate: &Candidate| candidate.share <= self.budget;
-        let rank = |a: &Candidate, b: &Candidate| {
-            a.beyond.total_cmp(&b.beyond).then(a.ns.total_cmp(&b.ns))
-        };
-        let safe = self.candidates().filter(|candidate| candidate.ns >= cost);
-        let chosen = safe
-            .filter(fits)
-            .min_by(rank)
-            .or_else(|| self.candidates().filter(fits).min_by(rank))
-            .or_else(|| self.candidates().min_by(|a, b| a.share.total_cmp(&b.share)));
-        if let Some(chosen) = chosen {
-            self.poll_time = span(chosen.ns);
-        }
+        self.poll_time = span(if self.gaps < LEAST_GAPS { cost } else { self.choose(cost) });
     }
 
-    /// Not polling at all, and the upper edge of each bucket.
-    fn candidates(&self) -> impl Iterator<Item = Candidate> {
-        let cost = self.cost_ns();
+    fn choose(&self, cost: f64) -> f64 {
         let all: f64 = self.buckets.iter().map(|bucket| bucket.gaps).sum();
-        let time = self.work_ns + self.buckets.iter().map(|bucket| bucket.sum_ns).sum::<f64>();
-        let candidate = move |ns: f64, within: Bucket| {
-            // What lies beyond is exactly nothing behind the last gap, whatever rounding says.
-            let beyond = if all - within.gaps < all * 1e-9 { 0.0 } else { all - within.gaps };
-            let used = self.work_ns + within.sum_ns + beyond * (ns + cost);
-            Candidate { ns, share: used / time, beyond }
+        let nothing = all * 1e-9;
+        let budget_ns = self.budget * self.time_ns;
+        let left_ns = budget_ns - self.used_ns;
+        let left_ns = left_ns.clamp(-LOWER * budget_ns, RAISE * budget_ns);
+        let allowed_ns = budget_ns + left_ns;
+        // Beginning with not polling at all.
+        let (mut within, mut polled_ns, mut edge_ns) = (0.0, 0.0, 0.0);
+        let mut least = (f64::INFINITY, 0.0);
+        // The best that fits, as (gaps beyond it, poll time): of all, and of those that are no shorter
+        // than the cost.
+        let (mut best, mut best_safe) = (None, None);
+        let better = |best: Option<(f64, f64)>, beyond: f64, ns: f64| match best {
+            Some((fewest, _)) if fewest <= beyond => best,
+            _ => Some((beyond, ns)),
         };
-        let edges = self.buckets.iter().enumerate().scan(
-            Bucket::default(),
-            move |within, (number, bucket)| {
-                within.gaps += bucket.gaps;
-                within.sum_ns += bucket.sum_ns;
-                Some(candidate(edge_ns(number), *within))
-            },
-        );
-        std::iter::once(candidate(0.0, Bucket::default())).chain(edges)
+        let mut buckets = self.buckets.iter();
+        loop {
+            // Behind the last gap there is exactly nothing, whatever rounding says.
+            let beyond = if all - within > nothing { all - within } else { 0.0 };
+            let used_ns = self.work_ns + polled_ns + beyond * (edge_ns + cost);
+            if used_ns < least.0 {
+                least = (used_ns, edge_ns);
+            }
+            if used_ns <= allowed_ns {
+                best = better(best, beyond, edge_ns);
+                if edge_ns >= cost {
+                    best_safe = better(best_safe, beyond, edge_ns);
+                }
+            }
+            let Some(bucket) = buckets.next() else { break };
+            within += bucket.gaps;
+            polled_ns += bucket.sum_ns;
+            edge_ns = bucket.edge_ns;
+        }
+        best_safe.or(best).map_or(least.1, |(_, ns)| ns)
     }
 }
 
