@@ -52,7 +52,8 @@ pub fn receive(socket: impl AsFd) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
 ///
 /// To be called once for a number, and for none that somebody else in this process may hold.
 pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
-    if number <= 2 {
+    // Files may be handed over as standard input; the other two are for words.
+    if matches!(number, 1 | 2) {
         let what = format!("{number} is a standard stream, not a file handed over");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
     }

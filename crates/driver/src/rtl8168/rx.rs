@@ -118,6 +118,9 @@ impl Receiver {
             if status & regs::DESC_OWN != 0 {
                 break;
             }
+            // Cleared, so that whoever looks at the ring sees how far we are even while there is no
+            // new buffer for it.
+            memory.store_u32(self.at(self.head), self.end_mark(self.head))?;
             self.take(status, sink);
             taken += 1;
             if self.slots.len() - self.posted >= REFILL_AT {
