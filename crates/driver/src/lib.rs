@@ -5,8 +5,10 @@
 //! time, or in one thread with everything else, in virtual time. When to look at the ring and when to
 //! sleep is its [`strategy`]'s choice.
 
+pub mod device;
 mod model;
 pub mod rtl8168;
+pub mod run;
 pub mod strategy;
 mod upper;
 

@@ -61,6 +61,11 @@ pub trait Upper: RxSink {
     /// What becomes readable when there is new work; polled together with the interrupt.
     fn wakeup(&self) -> Option<BorrowedFd<'_>>;
 
+    /// Why there is nobody above any more; the driver then ends, too. Asked now and then.
+    fn failure(&mut self) -> Option<String> {
+        None
+    }
+
     /// Frames that were given and for which there was no room.
     fn dropped(&self) -> u64 {
         0
