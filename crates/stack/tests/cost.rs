@@ -69,11 +69,8 @@ fn a_packet_through_driver_end_stack_and_application_end() {
             driver.flush();
             path.pass(clock.now()).unwrap();
             while let Some(slice) = user.completion().unwrap() {
-                let mut head = [0; 16];
-                memory
-                    .bytes(slice.token, u32::from(slice.offset), 16)
-                    .unwrap()
-                    .copy_to(&mut head);
+                let mut head = [0u8; 16];
+                memory.bytes(slice.token, u32::from(slice.offset), 16).unwrap().copy_to(&mut head);
                 assert_eq!(head[0], 7);
                 user.post(slice.token);
                 received += 1;
