@@ -42,6 +42,9 @@ pub enum RunError {
     /// Whoever the frames are for cannot go on.
     #[error("{0}")]
     Upper(String),
+    /// Whoever is above cannot go on.
+    #[error("{0}")]
+    Above(String),
     /// Nonsense in the orders page.
     #[error("the orders of the support side are no receive strategy: {0:?}")]
     BadOrders([u64; 4]),
@@ -397,6 +400,7 @@ impl<'a, U: Upper> Service<'a, U> {
         );
         self.sink.upper.awake();
         woken?;
+        self.sink.upper.check().map_err(RunError::Above)?;
         let to = self.device.now();
         if slept {
             self.counts.sleeps += 1;
@@ -457,6 +461,7 @@ impl<'a, U: Upper> Service<'a, U> {
             if now.since(self.looked) > LOOK_EVERY {
                 self.looked = now;
                 self.device.check_support()?;
+                self.sink.upper.check().map_err(RunError::Above)?;
                 self.look_at_link()?;
                 self.passed = self.device.now();
             }

@@ -45,7 +45,7 @@ impl ChannelUpper {
     }
 
     /// Whether whoever is above is still there, and makes sense.
-    pub fn check(&self) -> Result<(), crate::StackError> {
+    pub fn neighbour(&self) -> Result<(), crate::StackError> {
         match self.corrupt {
             Some(corrupt) => Err(corrupt.into()),
             None => self.watch.check(),
@@ -140,6 +140,10 @@ impl Upper for ChannelUpper {
 
     fn wakeup(&self) -> Option<BorrowedFd<'_>> {
         Some(self.wakeup.as_fd())
+    }
+
+    fn check(&mut self) -> Result<(), String> {
+        self.neighbour().map_err(|error| error.to_string())
     }
 
     fn dropped(&self) -> u64 {

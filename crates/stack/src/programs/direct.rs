@@ -88,15 +88,6 @@ impl DirectUpper {
         })
     }
 
-    /// Whether the support side is still there.
-    pub fn check(&mut self) -> Result<(), StackError> {
-        match self.failure.take() {
-            Some(error) => Err(error),
-            None if self.agent.is_over() => Err(StackError::Gone("the support side")),
-            None => Ok(()),
-        }
-    }
-
     fn serve(&mut self) {
         // What has come is in the record already: it is entered at once.
         loop {
@@ -203,6 +194,14 @@ impl Upper for DirectUpper {
 
     fn wakeup(&self) -> Option<BorrowedFd<'_>> {
         Some(self.agent.control().as_fd())
+    }
+
+    fn check(&mut self) -> Result<(), String> {
+        match self.failure.take() {
+            Some(error) => Err(error.to_string()),
+            None if self.agent.is_over() => Err(StackError::Gone("the support side").to_string()),
+            None => Ok(()),
+        }
     }
 
     fn dropped(&self) -> u64 {

@@ -2,7 +2,10 @@
 
 use std::os::fd::OwnedFd;
 
-use warikomi_driver::Upper;
+use warikomi_driver::by_name;
+use warikomi_driver::device::Device;
+use warikomi_driver::run::{RunError, own_pool, serve};
+use warikomi_pci::attach::layout::{report, state};
 
 use super::DirectUpper;
 use crate::memory::PacketMemory;
@@ -18,14 +21,32 @@ pub enum Above {
     Direct(Box<DirectUpper>),
 }
 
-impl Above {
-    /// As the driver's loop wants it.
-    pub fn upper(&mut self) -> &mut dyn Upper {
-        match self {
-            Above::Channel(upper) => &mut **upper,
-            Above::Direct(upper) => &mut **upper,
+/// The program of a driver: attaches to the device that the environment names, and drives it with the
+/// driver called `name`, below whatever came with it: a packet path, or nothing at all.
+pub fn main(name: &str) -> Result<(), StackError> {
+    let failed = |error: RunError| StackError::Driver(error.to_string());
+    let mut driver =
+        by_name(name).ok_or_else(|| failed(RunError::UnknownDriver(name.to_owned())))?;
+    let mut device = Device::from_environment().map_err(|error| failed(error.into()))?;
+    let files = device.take_files();
+    let driver = driver.as_mut();
+    let served = if files.is_empty() {
+        let pool = own_pool(&device, driver).map_err(failed);
+        let mut pool = pool.inspect_err(|error| tell(&device, error))?;
+        serve(&mut device, driver, &mut pool)
+    } else {
+        match above_driver(files).inspect_err(|error| tell(&device, error))? {
+            Above::Channel(mut upper) => serve(&mut device, driver, &mut *upper),
+            Above::Direct(mut upper) => serve(&mut device, driver, &mut *upper),
         }
-    }
+    };
+    served.map_err(failed)
+}
+
+/// A failure before there is anything to serve.
+fn tell(device: &Device, error: &StackError) {
+    device.last_words(&error.to_string());
+    device.report(report::STATE, state::FAILED);
 }
 
 /// What the files say that came with the driver's message behind those of the device

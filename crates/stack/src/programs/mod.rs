@@ -6,7 +6,7 @@
 mod agent;
 pub mod application;
 mod direct;
-mod driver;
+pub mod driver;
 pub mod stack;
 
 pub use direct::DirectUpper;

@@ -98,7 +98,9 @@ pub(crate) fn main() -> Result<(), StackError> {
     let file: std::fs::File = files[0].try_clone()?.into();
     let bytes = file.metadata()?.len() as usize;
     let memory = warikomi_pci::SharedMemory::from_file(PACKET_BUS_ADDRESS, file, 0, bytes)?;
-    let Above::Channel(upper) = above_driver(files.into_iter().skip(1).collect())? else { panic!("no channel") };
+    let Above::Channel(upper) = above_driver(files.into_iter().skip(1).collect())? else {
+        panic!("no channel")
+    };
     let mut fake = Fake {
         upper: *upper,
         memory,
@@ -115,7 +117,7 @@ pub(crate) fn main() -> Result<(), StackError> {
         }
         next += 1;
         if next % 256 == 0 || fake.jobs.is_empty() {
-            fake.upper.check()?;
+            fake.upper.neighbour()?;
             while fake.order(&socket)? {}
         }
     }
@@ -179,7 +181,7 @@ impl Fake {
             let _ = poll(&mut files, Some(&limit));
         }
         self.upper.awake();
-        self.upper.check()
+        self.upper.neighbour()
     }
 
     /// Whether there was one.
