@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Subcommand;
+use warikomi_stack::programs;
 use warikomi_target::process::Program;
 
 /// What this process is to be.
@@ -13,6 +14,10 @@ pub(crate) enum Part {
         /// Which
         name: String,
     },
+    /// The stack between it and the application
+    Stack,
+    /// The application
+    Application,
 }
 
 /// This very program, even if its file has been replaced meanwhile.
@@ -27,9 +32,27 @@ pub(crate) fn driver(name: &str) -> Program {
     }
 }
 
+/// The program of what is above a driver.
+pub(crate) fn above(name: &str) -> Program {
+    Program {
+        path: OURSELVES.into(),
+        arguments: ["part", name].map(Into::into).into(),
+        environment: Vec::new(),
+    }
+}
+
 /// Is that part until it ends.
 pub(crate) fn run(part: &Part) -> ExitCode {
-    match part {
-        Part::Driver { name } => warikomi_driver::run::main(name),
+    let (name, ended) = match part {
+        Part::Driver { name } => (name.as_str(), programs::driver::main(name)),
+        Part::Stack => ("stack", programs::stack::main()),
+        Part::Application => ("application", programs::application::main()),
+    };
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{name}: {error}");
+            ExitCode::FAILURE
+        }
     }
 }

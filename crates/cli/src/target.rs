@@ -11,8 +11,11 @@ use warikomi_clock::Span;
 use warikomi_driver::strategy::{CpuBudget, DEFAULT_BUDGET, Strategy};
 use warikomi_inject::Receiver;
 use warikomi_kernel::{Cache, DriverPlace, initramfs_for, inspect};
-use warikomi_lab::{GuestSettings, ProcessSessionOptions, Session, SessionError, SessionOptions};
+use warikomi_lab::{
+    GuestSettings, PacketPath, ProcessSessionOptions, Session, SessionError, SessionOptions,
+};
 use warikomi_nic::wire::Wire;
+use warikomi_stack::{Topology, Waiting};
 use warikomi_target::Interrupted;
 use warikomi_target::process::{Orders, Program};
 
@@ -132,6 +135,9 @@ struct ProcessArguments {
     /// napi: packets taken before others may run
     #[arg(long, value_name = "N")]
     budget: Option<usize>,
+    /// What packets go through above the driver; its processes share the driver's core
+    #[arg(long, value_enum)]
+    path: Option<PathName>,
     /// Receive buffers on the ring [default: as many as the driver likes]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_BUFFERS))]
     ring_buffers: Option<u64>,
@@ -149,6 +155,7 @@ impl ProcessArguments {
             ("--poll-time", self.poll_time.is_some()),
             ("--cpu-budget", self.cpu_budget.is_some()),
             ("--budget", self.budget.is_some()),
+            ("--path", self.path.is_some()),
             ("--ring-buffers", self.ring_buffers.is_some()),
             ("--ring-buffer-bytes", self.ring_buffer_bytes.is_some()),
         ])
@@ -168,6 +175,32 @@ impl ProcessArguments {
         let (buffers, buffer_bytes) =
             (self.ring_buffers.unwrap_or_default(), self.ring_buffer_bytes.unwrap_or_default());
         Ok(Orders { strategy, buffers, buffer_bytes })
+    }
+}
+
+/// How stack and application wait: as long as the published hybrid receiver polls, then asleep.
+const PATH_WAITING: Waiting = Waiting::Hybrid { poll_ns: 0 };
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum PathName {
+    /// Nothing: the driver counts frames and gives their buffers back
+    Driver,
+    /// An application in the driver's own process: a user-level network interface
+    Direct,
+    /// An application in a process of its own
+    Application,
+    /// A stack (UDP, TCP/IP) and an application, each in a process of its own
+    Stack,
+}
+
+impl PathName {
+    fn topology(self) -> Topology {
+        match self {
+            PathName::Driver => Topology::DriverAlone,
+            PathName::Direct => Topology::Direct,
+            PathName::Application => Topology::Application,
+            PathName::Stack => Topology::Stack,
+        }
     }
 }
 
@@ -257,8 +290,16 @@ impl TargetArguments {
     pub(crate) fn receiver(&self) -> Receiver {
         match self.target {
             TargetKind::Kernel => Receiver::Application,
-            TargetKind::Process => Receiver::Driver,
+            TargetKind::Process if self.path() == PathName::Driver => Receiver::Driver,
+            TargetKind::Process => Receiver::Application,
         }
+    }
+
+    /// A stack and an application above drivers of ours, unless something else is asked for; a driver of
+    /// the user's own may know nothing of them.
+    fn path(&self) -> PathName {
+        let ours = self.driver.as_deref().is_none_or(|driver| !driver.contains('/'));
+        self.process.path.unwrap_or(if ours { PathName::Stack } else { PathName::Driver })
     }
 
     fn prepare_kernel(&self) -> Result<Prepared> {
@@ -324,6 +365,11 @@ impl TargetArguments {
             orders,
             settings,
             dma_bytes: dma_bytes(&orders),
+            path: PacketPath {
+                topology: self.path().topology(),
+                waiting: PATH_WAITING,
+                program: part::above,
+            },
         })
     }
 
@@ -340,9 +386,8 @@ impl TargetArguments {
         if let Some(model) = &self.model {
             return Ok(model.clone());
         }
-        let drives = |model: &&&warikomi_nic::ModelInfo| {
-            model.linux_drivers.contains(&self.linux_driver())
-        };
+        let drives =
+            |model: &&&warikomi_nic::ModelInfo| model.linux_drivers.contains(&self.linux_driver());
         match warikomi_nic::MODELS.iter().find(drives) {
             Some(model) => Ok(model.name.to_owned()),
             None => bail!(

@@ -42,9 +42,6 @@ pub enum RunError {
     /// Whoever the frames are for cannot go on.
     #[error("{0}")]
     Upper(String),
-    /// Whoever is above cannot go on.
-    #[error("{0}")]
-    Above(String),
     /// Nonsense in the orders page.
     #[error("the orders of the support side are no receive strategy: {0:?}")]
     BadOrders([u64; 4]),
@@ -400,7 +397,7 @@ impl<'a, U: Upper> Service<'a, U> {
         );
         self.sink.upper.awake();
         woken?;
-        self.sink.upper.check().map_err(RunError::Above)?;
+        self.look_above()?;
         let to = self.device.now();
         if slept {
             self.counts.sleeps += 1;
@@ -439,13 +436,16 @@ impl<'a, U: Upper> Service<'a, U> {
             self.passes += 1;
             self.device.report(report::HEARTBEAT, self.passes);
             let stop = self.device.order(orders::STOP) != 0;
-            if let Some(failure) = self.sink.upper.failure() {
-                return Err(RunError::Upper(failure));
-            }
+            self.look_above()?;
             if woken == Woken::Called || stop || ordered(self.device).ok() != Some(strategy) {
                 return Ok(Woken::Called);
             }
         }
+    }
+
+    /// Whether whoever is above can go on.
+    fn look_above(&mut self) -> Result<(), RunError> {
+        self.sink.upper.failure().map_or(Ok(()), |failure| Err(RunError::Upper(failure)))
     }
 
     /// What must be done now and then. Whether the orders say stop.
@@ -461,7 +461,7 @@ impl<'a, U: Upper> Service<'a, U> {
             if now.since(self.looked) > LOOK_EVERY {
                 self.looked = now;
                 self.device.check_support()?;
-                self.sink.upper.check().map_err(RunError::Above)?;
+                self.look_above()?;
                 self.look_at_link()?;
                 self.passed = self.device.now();
             }
@@ -470,9 +470,6 @@ impl<'a, U: Upper> Service<'a, U> {
     }
 
     fn housekeep_orders(&mut self) -> Result<bool, RunError> {
-        if let Some(failure) = self.sink.upper.failure() {
-            return Err(RunError::Upper(failure));
-        }
         if self.device.order(orders::STOP) != 0 {
             return Ok(true);
         }

@@ -66,11 +66,6 @@ pub trait Upper: RxSink {
         None
     }
 
-    /// Whether whoever is above can go on; if not, why.
-    fn check(&mut self) -> Result<(), String> {
-        Ok(())
-    }
-
     /// Frames that were given and for which there was no room.
     fn dropped(&self) -> u64 {
         0

@@ -18,5 +18,6 @@ mod testing;
 pub mod virtual_time;
 
 pub use session::{
-    CoreWatch, GuestSettings, ProcessSessionOptions, Session, SessionError, SessionOptions, bring_up,
+    CoreWatch, GuestSettings, PacketPath, ProcessSessionOptions, Session, SessionError,
+    SessionOptions, bring_up,
 };

@@ -14,6 +14,7 @@ use warikomi_inject::{GUEST_IP, NETWORK_IP, NETWORK_MAC};
 use warikomi_measure::{CpuTimes, Machine, TargetInfo, core_wait_ns, governor_of};
 use warikomi_nic::Nic;
 use warikomi_nic::wire::Wire;
+use warikomi_stack::{Chain, ChainOptions, StackError, Station, Topology, Waiting};
 use warikomi_target::cores::{Cores, Pinned};
 use warikomi_target::kernel::{KernelTarget, LaunchOptions};
 use warikomi_target::process::{Above, Orders, ProcessOptions, ProcessTarget, Program};
@@ -91,6 +92,53 @@ pub struct ProcessSessionOptions {
     pub settings: Map<String, Value>,
     /// DMA memory for rings and buffers, in bytes.
     pub dma_bytes: u64,
+    /// What packets go through above the driver.
+    pub path: PacketPath,
+}
+
+/// What packets go through above a driver process.
+#[derive(Clone, Copy, Debug)]
+pub struct PacketPath {
+    /// Its parts.
+    pub topology: Topology,
+    /// How stack and application wait for packets.
+    pub waiting: Waiting,
+    /// What runs the part of that name.
+    pub program: fn(&str) -> Program,
+}
+
+/// Buffers of packet memory, unless the orders say otherwise: as many as a ring of ours holds.
+const PATH_BUFFERS: u64 = 1_024;
+/// Their bytes: the longest frame, with its check sequence, and what alignment takes.
+const PATH_BUFFER_BYTES: u64 = 16_384;
+/// Buffers that the stack sends from.
+const STACK_BUFFERS: u32 = 64;
+
+impl PacketPath {
+    fn above(
+        &self,
+        orders: &Orders,
+        mac: [u8; 6],
+        clock: &TscClock,
+    ) -> Result<Option<Above>, StackError> {
+        if self.topology == Topology::DriverAlone {
+            return Ok(None);
+        }
+        let or = |given: u64, usual: u64| if given == 0 { usual } else { given };
+        let chain = Chain::build(&ChainOptions {
+            topology: self.topology,
+            application_buffers: or(orders.buffers, PATH_BUFFERS) as u32,
+            stack_buffers: STACK_BUFFERS,
+            buffer_bytes: or(orders.buffer_bytes, PATH_BUFFER_BYTES) as u32,
+            station: Station { mac, address: GUEST_IP, prefix_bits: PREFIX_BITS },
+            hosts: vec![(NETWORK_IP, NETWORK_MAC)],
+            tcp_port: None,
+            waiting: self.waiting,
+            copy_out: false,
+            tsc_hz: clock.ticks_per_second() as u64,
+        })?;
+        Ok(Some(Above { chain, program: self.program }))
+    }
 }
 
 /// Why a session could not be had.
@@ -121,6 +169,9 @@ pub enum SessionError {
         /// Drivers that do.
         choices: &'static [&'static str],
     },
+    /// What is above the driver could not be had.
+    #[error(transparent)]
+    Path(#[from] StackError),
     /// The wire could not be had.
     #[error("cannot set up the wire: {0}")]
     Wire(std::io::Error),
@@ -201,7 +252,7 @@ impl Session {
             driver: options.program.clone(),
             dma_bytes: options.dma_bytes,
             orders: options.orders,
-            above: Above::default(),
+            above: options.path.above(&options.orders, nic.mac_address(), &place.clock)?,
             core: Some(place.cores.target),
             shared_core: place.cores.shared(),
         };
@@ -357,10 +408,7 @@ fn bind(target: &mut dyn Target, options: &SessionOptions) -> Result<DriverOrigi
     Ok(loaded.origin)
 }
 
-fn configure(
-    target: &mut dyn Target,
-    settings: &GuestSettings,
-) -> Result<Configured, TargetError> {
+fn configure(target: &mut dyn Target, settings: &GuestSettings) -> Result<Configured, TargetError> {
     let wanted = Configure {
         mtu: settings.mtu,
         gro: settings.gro,

@@ -8,7 +8,6 @@
 //! | `stack` | packet memory, own event, the application's event, the driver's event, the application's socket, the driver's socket |
 //! | `driver` | packet memory, own event, event of the neighbour above, its socket |
 //! | `direct` | packet memory, control socket |
-//! | `compute` | its page |
 //!
 //! The driver gets its invitation in another way, because it has a message of its own from the
 //! support side: [`Chain::driver_files`] go with that, packet memory for the device and the socket that
@@ -24,7 +23,6 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use warikomi_pci::attach::layout::SOCKET_VARIABLE;
 
 use crate::StackError;
-use crate::compute::Job;
 use crate::datagram::Station;
 use crate::invitation::{Settings, Waiting};
 use crate::memory::{PacketMemory, Shape};
@@ -64,8 +62,6 @@ pub struct ChainOptions {
     pub waiting: Waiting,
     /// The application copies each datagram out of its buffer.
     pub copy_out: bool,
-    /// A compute job beside it.
-    pub compute: bool,
     /// Ticks of the time stamp counter in a second.
     pub tsc_hz: u64,
 }
@@ -101,8 +97,6 @@ pub struct Chain {
     pub parts: Vec<Part>,
     /// Our end of the application's control socket: the agent's protocol.
     pub control: Option<UnixStream>,
-    /// The compute job.
-    pub compute: Option<Job>,
 }
 
 fn pair() -> Result<(OwnedFd, OwnedFd), StackError> {
@@ -144,23 +138,13 @@ fn part(
 impl Chain {
     /// Prepares a packet path.
     pub fn build(options: &ChainOptions) -> Result<Chain, StackError> {
-        let mut chain = Chain {
-            memory: None,
-            driver_files: Vec::new(),
-            parts: Vec::new(),
-            control: None,
-            compute: None,
-        };
+        let mut chain =
+            Chain { memory: None, driver_files: Vec::new(), parts: Vec::new(), control: None };
         match options.topology {
             Topology::DriverAlone => {}
             Topology::Direct => chain.direct(options)?,
             Topology::Application => chain.with_application(options)?,
             Topology::Stack => chain.with_stack(options)?,
-        }
-        if options.compute {
-            let (job, page) = Job::create()?;
-            chain.parts.push(part(options, "compute", false, &[page.as_fd()])?);
-            chain.compute = Some(job);
         }
         Ok(chain)
     }

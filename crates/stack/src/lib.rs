@@ -9,7 +9,6 @@
 
 mod chain;
 mod channel;
-pub mod compute;
 mod custody;
 mod datagram;
 mod entry;

@@ -142,8 +142,8 @@ impl Upper for ChannelUpper {
         Some(self.wakeup.as_fd())
     }
 
-    fn check(&mut self) -> Result<(), String> {
-        self.neighbour().map_err(|error| error.to_string())
+    fn failure(&mut self) -> Option<String> {
+        self.neighbour().err().map(|error| error.to_string())
     }
 
     fn dropped(&self) -> u64 {

@@ -50,7 +50,6 @@ fn start(program: &Path, count: u64, way: &str) -> (Driver, Child, std::os::fd::
         tcp_port: None,
         waiting: Waiting::Wait,
         copy_out: false,
-        compute: false,
         tsc_hz: 1_000_000_000,
     };
     let mut chain = Chain::build(&options).unwrap();

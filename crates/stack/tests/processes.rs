@@ -33,7 +33,6 @@ fn part() {
     let outcome = match part.as_str() {
         "application" => programs::application::main(),
         "stack" => programs::stack::main(),
-        "compute" => warikomi_stack::compute::main(),
         "driver" => fake::main(),
         other => panic!("no part {other}"),
     };
@@ -57,7 +56,6 @@ fn options(topology: Topology, waiting: Waiting) -> ChainOptions {
         tcp_port: None,
         waiting,
         copy_out: false,
-        compute: false,
         tsc_hz: TscClock::calibrate().unwrap().ticks_per_second() as u64,
     }
 }
@@ -283,24 +281,4 @@ fn a_part_that_is_killed_ends_the_others_with_a_clear_error() {
             }
         }
     }
-}
-
-#[test]
-fn a_compute_job_counts_while_it_may_and_ends_with_us() {
-    let options = ChainOptions { compute: true, ..options(Topology::DriverAlone, Waiting::Wait) };
-    let mut chain = Chain::build(&options).unwrap();
-    let part = chain.parts.pop().unwrap();
-    let (running, link) = start(part.name, |command| part.prepare(command));
-    let job = chain.compute.unwrap();
-    assert_eq!(job.progress().units, 0);
-    job.run(true);
-    let deadline = Instant::now() + PATIENCE;
-    while job.progress().units < 1_000 {
-        assert!(Instant::now() < deadline, "{:?}", job.progress());
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    drop(link);
-    let (_, code, said) = running.end();
-    assert_eq!(code, Some(3), "{said}");
-    assert!(said.contains("the support side is gone"), "{said}");
 }

@@ -196,11 +196,11 @@ impl Upper for DirectUpper {
         Some(self.agent.control().as_fd())
     }
 
-    fn check(&mut self) -> Result<(), String> {
+    fn failure(&mut self) -> Option<String> {
         match self.failure.take() {
-            Some(error) => Err(error.to_string()),
-            None if self.agent.is_over() => Err(StackError::Gone("the support side").to_string()),
-            None => Ok(()),
+            Some(error) => Some(error.to_string()),
+            None if self.agent.is_over() => Some(StackError::Gone("the support side").to_string()),
+            None => None,
         }
     }
 

@@ -14,8 +14,7 @@ mod port;
 mod region;
 mod report;
 
-use std::fs::File;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Release;
 use std::time::{Duration, Instant};
 
@@ -28,6 +27,7 @@ use warikomi_nic::{InterruptRecord, Nic};
 use warikomi_pci::attach::layout::{self, orders, state};
 use warikomi_pci::{Host, IntrLine, SharedMemory};
 use warikomi_shared::SharedWords;
+use warikomi_stack::Chain;
 
 use self::parts::{Parts, Trouble};
 use self::port::Port;
@@ -38,7 +38,7 @@ use crate::console::Console;
 use crate::request::over_line;
 use crate::slot::change_nic;
 use crate::{ConsoleTail, Interrupted, Pass, Target, TargetCounters, TargetError, wait};
-pub use parts::{Part, Program};
+pub use parts::Program;
 
 /// How long a driver may take from its start until it reports that its device receives.
 pub const READY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -62,35 +62,17 @@ pub struct Orders {
 
 impl Default for Orders {
     fn default() -> Self {
-        Orders {
-            strategy: Strategy::Napi { budget: DEFAULT_BUDGET },
-            buffers: 0,
-            buffer_bytes: 0,
-        }
+        Orders { strategy: Strategy::Napi { budget: DEFAULT_BUDGET }, buffers: 0, buffer_bytes: 0 }
     }
 }
 
-/// Memory for packets that driver, stack and application share, and that the NIC reaches at
-/// [`layout::PACKET_BUS_ADDRESS`].
-#[derive(Debug)]
-pub struct PacketMemory {
-    /// The file; sealed, so that nobody can shorten it.
-    pub file: File,
-    /// Its length, a multiple of the page size.
-    pub bytes: u64,
-}
-
 /// What stands above a driver.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Above {
-    /// Its memory.
-    pub packets: Option<PacketMemory>,
-    /// What the driver is handed beside the region, the eventfd and packet memory.
-    pub files: Vec<OwnedFd>,
-    /// Its processes.
-    pub parts: Vec<Part>,
-    /// Where the application answers requests, one JSON object a line.
-    pub requests: Option<std::os::unix::net::UnixStream>,
+    /// Its memory, and what its processes are handed.
+    pub chain: Chain,
+    /// What runs the part of that name.
+    pub program: fn(&str) -> Program,
 }
 
 /// What a process target is started with.
@@ -102,8 +84,8 @@ pub struct ProcessOptions {
     pub dma_bytes: u64,
     /// How it shall receive.
     pub orders: Orders,
-    /// What stands above it.
-    pub above: Above,
+    /// What stands above it; nothing if `None`: it counts frames, and gives their buffers back.
+    pub above: Option<Above>,
     /// The core that the parts run on; anywhere if `None`.
     pub core: Option<usize>,
     /// Yield instead of spin while waiting: for both sides on one core.
@@ -147,19 +129,23 @@ impl ProcessTarget {
         let ProcessOptions { driver, dma_bytes, orders, above, core, shared_core } = options;
         let register_bar = nic.info().register_bar;
         let hz = clock.ticks_per_second();
-        let region = Region::new(dma_bytes, above.packets.as_ref(), register_bar, hz)
+        let packets = above.as_ref().and_then(|above| Some(&above.chain.memory.as_ref()?.1));
+        let region = Region::new(dma_bytes, packets, register_bar, hz)
             .map_err(TargetError::system("cannot make the memory that the driver shares"))?;
         give(&region.words, &orders);
         let event = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)
             .map_err(TargetError::errno("cannot make an eventfd"))?;
         let mut files = vec![region.file.as_fd(), event.as_fd()];
-        files.extend(above.packets.as_ref().map(|packets| packets.file.as_fd()));
-        files.extend(above.files.iter().map(AsFd::as_fd));
+        files.extend(above.iter().flat_map(|above| &above.chain.driver_files).map(AsFd::as_fd));
         let (mut parts, console) = Parts::start(&driver, layout::HELLO, &files, core)?;
-        for part in &above.parts {
-            parts.add(part)?;
+        let mut requests = None;
+        if let Some(Above { chain, program }) = above {
+            for part in chain.parts {
+                parts.add(&program(part.name), part)?;
+            }
+            requests = chain.control;
         }
-        let requests = above.requests.map(AgentLine::new).transpose();
+        let requests = requests.map(AgentLine::new).transpose();
         let requests = requests.map_err(TargetError::system("cannot set up a line"))?;
         let mut port = Port::new(region.words.clone(), region.memory, event, clock);
         nic.probe().handlers_tell();
@@ -337,6 +323,10 @@ impl Target for ProcessTarget {
 
     fn process_id(&self) -> u32 {
         self.parts.driver_id()
+    }
+
+    fn process_ids(&self) -> Vec<u32> {
+        self.parts.ids()
     }
 
     fn note_handlers(&mut self) {

@@ -28,19 +28,6 @@ pub struct Program {
     pub environment: Vec<(OsString, OsString)>,
 }
 
-/// A part of a target beside the driver: its program, and what it is handed.
-#[derive(Debug)]
-pub struct Part {
-    /// What it is: `stack` or `application`.
-    pub name: &'static str,
-    /// What runs it.
-    pub program: Program,
-    /// The message that its files come with.
-    pub hello: Vec<u8>,
-    /// What it is handed.
-    pub files: Vec<OwnedFd>,
-}
-
 /// A part that runs.
 struct Running {
     name: &'static str,
@@ -74,7 +61,8 @@ impl Parts {
         let (console, console_end) = console_pipe()?;
         let (ours, theirs) = sockets()?;
         send(&ours, hello, files)?;
-        let mut command = command(driver, theirs, &console_end)?;
+        let mut command = command(driver, &console_end)?;
+        command.env(SOCKET_VARIABLE, "0").stdin(theirs);
         let nothing = Path::new("");
         let guard = Guard::start(nothing, nothing)?;
         let group = Group::start(guard, &mut command, core)
@@ -84,16 +72,20 @@ impl Parts {
     }
 
     /// Starts a further part.
-    pub(super) fn add(&mut self, part: &Part) -> Result<(), TargetError> {
-        let (ours, theirs) = sockets()?;
-        let files: Vec<_> = part.files.iter().map(AsFd::as_fd).collect();
-        send(&ours, &part.hello, &files)?;
-        let mut command = command(&part.program, theirs, &self.console)?;
+    pub(super) fn add(&mut self, program: &Program, part: Part) -> Result<(), TargetError> {
+        let name = part.name;
+        let mut command = command(program, &self.console)?;
+        let socket = part.prepare(&mut command);
         self.group
             .join(&mut command, self.core)
-            .map_err(|error| cannot_run(part.name, &part.program, error))?;
-        self.running.push(Running { name: part.name, socket: ours });
+            .map_err(|error| cannot_run(name, program, error))?;
+        self.running.push(Running { name, socket });
         Ok(())
+    }
+
+    /// Process ids of all of them.
+    pub(super) fn ids(&self) -> Vec<u32> {
+        (0..self.running.len()).map(|number| self.group.process_id(number)).collect()
     }
 
     /// What is wrong, if anything is.
@@ -131,18 +123,12 @@ fn cannot_run(part: &'static str, program: &Program, error: io::Error) -> Target
 
 /// The socket of a part is its standard input: the one descriptor that a process is started with
 /// without any other process, started at the same moment, getting it, too.
-fn command(
-    program: &Program,
-    socket: OwnedFd,
-    console: &OwnedFd,
-) -> Result<Command, TargetError> {
+fn command(program: &Program, console: &OwnedFd) -> Result<Command, TargetError> {
     let share = || console.try_clone().map_err(TargetError::system("cannot share a pipe"));
     let mut command = Command::new(&program.path);
     command
         .args(&program.arguments)
         .envs(program.environment.iter().map(|(name, value)| (name, value)))
-        .env(SOCKET_VARIABLE, "0")
-        .stdin(socket)
         .stdout(share()?)
         .stderr(share()?);
     Ok(command)

@@ -11,7 +11,7 @@ use warikomi_pci::SharedMemory;
 use warikomi_pci::attach::layout::{self, header, orders};
 use warikomi_shared::{SharedWords, create_region};
 
-use super::{Orders, PacketMemory};
+use super::Orders;
 
 /// DMA memory is a multiple of this many bytes: a page.
 const PAGE_BYTES: u64 = 4_096;
@@ -30,7 +30,7 @@ impl Region {
     /// Makes a region with at least `dma_bytes` of DMA memory.
     pub(super) fn new(
         dma_bytes: u64,
-        packets: Option<&PacketMemory>,
+        packets: Option<&File>,
         register_bar: u8,
         tsc_hz: f64,
     ) -> io::Result<Region> {
@@ -38,7 +38,8 @@ impl Region {
         let region_bytes = layout::DMA_OFFSET_BYTES + dma_bytes;
         let file = create_region("warikomi-device", region_bytes)?;
         let words = SharedWords::map(file.try_clone()?, 0, layout::DMA_OFFSET_BYTES as usize)?;
-        let packet_bytes = packets.map_or(0, |packets| packets.bytes);
+        let packet_bytes =
+            packets.map_or(Ok(0), |file| file.metadata().map(|about| about.len()))?;
         for (at, value) in [
             (header::MAGIC, layout::MAGIC),
             (header::VERSION, layout::VERSION),
@@ -53,9 +54,9 @@ impl Region {
             words[at].store(value, Release);
         }
         let dma = (&file, layout::DMA_OFFSET_BYTES, dma_bytes, layout::DMA_BUS_ADDRESS);
-        let packets = packets
-            .map(|packets| (&packets.file, 0, packets.bytes, layout::PACKET_BUS_ADDRESS));
-        let mapped = [Some(dma), packets].into_iter().flatten().map(map).collect::<io::Result<_>>()?;
+        let packets = packets.map(|file| (file, 0, packet_bytes, layout::PACKET_BUS_ADDRESS));
+        let mapped =
+            [Some(dma), packets].into_iter().flatten().map(map).collect::<io::Result<_>>()?;
         let regions = GuestMemoryMmap::from_regions(mapped).map_err(io::Error::other)?;
         Ok(Region { file, words, memory: SharedMemory::new(regions) })
     }

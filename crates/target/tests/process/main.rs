@@ -13,7 +13,7 @@ use std::time::Duration;
 use drivers::Behaviour;
 use warikomi_clock::TscClock;
 use warikomi_nic::wire::CountedSink;
-use warikomi_target::process::{Above, Orders, ProcessOptions, ProcessTarget, Program};
+use warikomi_target::process::{Orders, ProcessOptions, ProcessTarget, Program};
 use warikomi_target::{Interrupted, TargetError};
 
 /// What a target is started with whose driver behaves like this.
@@ -26,7 +26,7 @@ fn running(driver: Program) -> ProcessOptions {
         driver,
         dma_bytes: 1 << 20,
         orders: Orders::default(),
-        above: Above::default(),
+        above: None,
         core: None,
         // Other tests run at the same time.
         shared_core: true,

@@ -203,13 +203,8 @@ impl Bench<'_, '_> {
         let watch = session.watch_cores();
         let before = Spent::now(&processes, job.as_ref())?;
         let counted = counters(&mut session)?;
-        let run = inject(
-            &mut session,
-            &plan,
-            Application::default(),
-            read_tsc() as u32,
-            &mut |_| (),
-        )?;
+        let run =
+            inject(&mut session, &plan, Application::default(), read_tsc() as u32, &mut |_| ())?;
         run.check().map_err(InjectError::from)?;
         let spent = Spent::now(&processes, job.as_ref())?.since(&before);
         let counted = counters(&mut session)?.since(&counted);
