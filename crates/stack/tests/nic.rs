@@ -323,3 +323,26 @@ fn an_application_above_stack_and_driver_gets_every_datagram() {
         every_datagram_arrives(Topology::Stack, strategy);
     }
 }
+
+#[test]
+fn a_driver_whose_application_was_killed_says_so_in_its_last_words() {
+    for strategy in strategies() {
+        let mut world = World::start(Topology::Application, strategy);
+        world.serve_until("the driver to be ready", |world| {
+            world.words.load(report::STATE, Acquire) == state::READY
+        });
+        world.children.0[0].kill().unwrap();
+        let begun = Instant::now();
+        while world.words.load(report::STATE, Acquire) != state::FAILED {
+            world.poll();
+            assert!(begun.elapsed() < PATIENCE, "the driver does not notice");
+            std::thread::yield_now();
+        }
+        let bytes = world.words.load(report::LAST_WORDS_LEN, Acquire) as usize;
+        let words = (0..bytes.div_ceil(8)).map(|at| report::LAST_WORDS + at);
+        let text: Vec<u8> =
+            words.flat_map(|at| world.words.load(at, Relaxed).to_le_bytes()).collect();
+        let text = String::from_utf8_lossy(&text[..bytes]).into_owned();
+        assert!(text.contains("the application is gone"), "{text}");
+    }
+}
