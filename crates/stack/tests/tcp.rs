@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use warikomi_clock::{Span, Time};
 use warikomi_nic::wire::{Responder, Wire};
-use warikomi_shared::Wakeup;
+use warikomi_shared::{SharedWords, Wakeup};
 use warikomi_stack::{
     Destination, Hosts, PacketMemory, Path, ProviderEnd, Shape, Slice, Station, UserEnd, flags,
 };
@@ -14,6 +14,35 @@ struct Nobody;
 
 impl Wakeup for Nobody {
     fn wake(&self) {}
+}
+
+/// Everything that is on the cable, in both directions.
+fn cable(
+    memory: &PacketMemory,
+    driver: &mut ProviderEnd<SharedWords, Nobody>,
+    host: &mut Responder,
+    now: Time,
+) {
+    while let Some(frame) = driver.transmit().unwrap() {
+        let mut bytes = vec![0u8; usize::from(frame.length)];
+        let place = memory.bytes(frame.token, frame.offset.into(), frame.length.into());
+        place.unwrap().copy_to(&mut bytes[..]);
+        host.transmit(now, &bytes);
+        assert!(driver.sent(frame.token, false));
+    }
+    while host.next_arrival() <= now
+        && let Some(token) = driver.posted().unwrap()
+    {
+        let slice = match host.receive(now) {
+            Some(frame) => {
+                let length = frame.len() as u16;
+                memory.bytes(token, 0, length.into()).unwrap().copy_from(&frame);
+                Slice { length, ..Slice::posted(token) }
+            }
+            None => Slice { flags: flags::RETURNED, ..Slice::posted(token) },
+        };
+        assert!(driver.complete(slice));
+    }
 }
 
 #[test]
@@ -62,26 +91,7 @@ fn a_stream_of_the_application_reaches_the_other_host() {
         }
         user.flush();
         path.pass(now).unwrap();
-        while let Some(frame) = driver.transmit().unwrap() {
-            let mut bytes = vec![0u8; usize::from(frame.length)];
-            let place = memory.bytes(frame.token, frame.offset.into(), frame.length.into());
-            place.unwrap().copy_to(&mut bytes[..]);
-            host.transmit(now, &bytes);
-            assert!(driver.sent(frame.token, false));
-        }
-        while host.next_arrival() <= now
-            && let Some(token) = driver.posted().unwrap()
-        {
-            let slice = match host.receive(now) {
-                Some(frame) => {
-                    let length = frame.len() as u16;
-                    memory.bytes(token, 0, length.into()).unwrap().copy_from(&frame);
-                    Slice { length, ..Slice::posted(token) }
-                }
-                None => Slice { flags: flags::RETURNED, ..Slice::posted(token) },
-            };
-            assert!(driver.complete(slice));
-        }
+        cable(&memory, &mut driver, &mut host, now);
         driver.flush();
         path.pass(now).unwrap();
         while let Some(sent) = user.sent().unwrap() {
