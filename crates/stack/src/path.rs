@@ -68,6 +68,8 @@ pub struct Path<K> {
     general: General,
     /// Buffers of the application that a stream waits to be sent from, and how far they are.
     outgoing: VecDeque<(Slice, u16)>,
+    /// Buffers on their way down that the driver does not take.
+    unposted: Vec<u32>,
     /// Datagrams with their headers, for which the driver has no room yet.
     held_back: VecDeque<Slice>,
 }
@@ -95,6 +97,7 @@ impl<K: Wakeup + Clone> Path<K> {
             hosts,
             station,
             outgoing: VecDeque::new(),
+            unposted: Vec::new(),
             held_back: VecDeque::new(),
             memory,
         })
@@ -120,6 +123,12 @@ impl<K: Wakeup + Clone> Path<K> {
     /// Buffers on their way down.
     fn posts(&mut self) -> Result<usize, Corrupt> {
         let mut count = 0;
+        while let Some(token) = self.unposted.pop() {
+            if !self.below.post(token) {
+                self.unposted.push(token);
+                break;
+            }
+        }
         while count < BATCH
             && let Some(token) = self.above.posted()?
         {
@@ -131,8 +140,10 @@ impl<K: Wakeup + Clone> Path<K> {
     }
 
     fn recycle(&mut self, token: u32) {
-        let posted = self.below.post(token);
-        debug_assert!(posted, "the ring below has room for every buffer");
+        // There is room for every buffer, but for a driver that takes none from the ring.
+        if !self.below.post(token) {
+            self.unposted.push(token);
+        }
     }
 
     /// Buffers on their way up.
@@ -160,16 +171,20 @@ impl<K: Wakeup + Clone> Path<K> {
         match datagram::parse(&frame, filled.has(flags::CHECKSUMS_GOOD)) {
             Content::Datagram(found) if found.destination == self.station.address => {
                 self.hosts.met(found.source, found.source_mac);
-                let for_us =
-                    self.socket.arrived(filled.token, found.destination_port, found.payload_bytes);
+                if !self.socket.arrived(filled.token, found.destination_port, found.payload_bytes) {
+                    return false;
+                }
                 // With what the driver said about the checksums, and its time.
-                for_us
-                    && self.above.complete(Slice {
-                        offset: filled.offset + found.payload_offset,
-                        length: found.payload_bytes,
-                        flags: filled.flags | flags::UDP,
-                        ..filled
-                    })
+                let given = self.above.complete(Slice {
+                    offset: filled.offset + found.payload_offset,
+                    length: found.payload_bytes,
+                    flags: filled.flags | flags::UDP,
+                    ..filled
+                });
+                if !given {
+                    self.socket.consumed(filled.token);
+                }
+                given
             }
             Content::Malformed(_) => {
                 self.socket.malformed();
