@@ -307,9 +307,8 @@ impl TargetArguments {
         if let Some(model) = &self.model {
             return Ok(model.clone());
         }
-        let drives = |model: &&&warikomi_nic::ModelInfo| {
-            model.linux_drivers.contains(&self.linux_driver())
-        };
+        let drives =
+            |model: &&&warikomi_nic::ModelInfo| model.linux_drivers.contains(&self.linux_driver());
         match warikomi_nic::MODELS.iter().find(drives) {
             Some(model) => Ok(model.name.to_owned()),
             None => bail!(

@@ -16,5 +16,6 @@ pub mod sweep;
 mod testing;
 
 pub use session::{
-    CoreWatch, GuestSettings, ProcessSessionOptions, Session, SessionError, SessionOptions, bring_up,
+    CoreWatch, GuestSettings, ProcessSessionOptions, Session, SessionError, SessionOptions,
+    bring_up,
 };

@@ -349,10 +349,7 @@ fn bind(target: &mut dyn Target, options: &SessionOptions) -> Result<DriverOrigi
     Ok(loaded.origin)
 }
 
-fn configure(
-    target: &mut dyn Target,
-    settings: &GuestSettings,
-) -> Result<Configured, TargetError> {
+fn configure(target: &mut dyn Target, settings: &GuestSettings) -> Result<Configured, TargetError> {
     let wanted = Configure {
         mtu: settings.mtu,
         gro: settings.gro,

@@ -88,8 +88,7 @@ impl Group {
         }
         let _ = killpg(self.id, Signal::SIGKILL);
         let deadline = Instant::now() + DEATH_TIMEOUT;
-        let ours_gone =
-            self.members.iter_mut().all(|member| wait_for(&mut member.child, deadline));
+        let ours_gone = self.members.iter_mut().all(|member| wait_for(&mut member.child, deadline));
         if ours_gone && wait_for_group(self.id, deadline) {
             return Ok(());
         }

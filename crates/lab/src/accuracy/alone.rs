@@ -36,7 +36,8 @@ pub(super) fn measure(target: &mut dyn Target) -> Result<Map<String, Value>, Tar
         let sent = send(target, spacing, COUNT)?;
         let name = format!("alone_{}_", spacing.as_ps() / 1_000);
         let of_spacing = sent.figures(spacing);
-        figures.extend(of_spacing.into_iter().map(|(figure, value)| (name.clone() + figure, value)));
+        figures
+            .extend(of_spacing.into_iter().map(|(figure, value)| (name.clone() + figure, value)));
     }
     Ok(figures)
 }

@@ -435,7 +435,8 @@ mod tests {
         split(&mut rows);
         rows[2].sampled_copy_ns = Some(0.0);
         rows[1].end_to_end_ns = None;
-        let said: Vec<String> = remarks(&rows, true, true).into_iter().map(|each| each.what).collect();
+        let said: Vec<String> =
+            remarks(&rows, true, true).into_iter().map(|each| each.what).collect();
         assert_eq!(said.len(), 3, "{said:?}");
         assert!(said[0].contains("saturated by frames of 1024 bytes"), "{said:?}");
         assert!(said[1].contains("for 1500 bytes") && said[2].contains("at 8192 bytes"));

@@ -177,11 +177,7 @@ fn monotonic(target: &dyn Target, at: Time) -> Result<f64, NoSamples> {
 }
 
 /// Has perf turn the samples into names.
-fn read(
-    samples: &Path,
-    target: &mut dyn Target,
-    window: Range<f64>,
-) -> Result<Samples, NoSamples> {
+fn read(samples: &Path, target: &mut dyn Target, window: Range<f64>) -> Result<Samples, NoSamples> {
     let list = samples.with_extension("txt");
     let script = Command::new("perf")
         .args(["script", "--fields", "time,ip,sym", "--input"])

@@ -123,11 +123,7 @@ impl Watch {
     }
 
     /// Whether the driver still takes frames, and what it and its kernel say.
-    fn examine(
-        &self,
-        target: &mut dyn Target,
-        evidence: &mut Evidence,
-    ) -> Result<(), InjectError> {
+    fn examine(&self, target: &mut dyn Target, evidence: &mut Evidence) -> Result<(), InjectError> {
         for _ in 0..LINK_PATIENCE.as_millis() / 10 {
             if target.nic().0.receiving() {
                 break;

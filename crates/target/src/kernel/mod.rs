@@ -23,8 +23,8 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use warikomi_clock::TscClock;
 use serde_json::Value;
+use warikomi_clock::TscClock;
 use warikomi_guest::commands::{ReadFile, WriteFile};
 use warikomi_guest::{Ready, Request};
 use warikomi_nic::Nic;
@@ -37,8 +37,8 @@ use self::process::{Channels, Process};
 use self::symbols::KernelMap;
 use self::vhost_user::VhostUserError;
 use crate::agent::AgentLine;
-use crate::slot::change_nic;
 use crate::console::Console;
+use crate::slot::change_nic;
 use crate::{ConsoleTail, Interrupted, Pass, Target, TargetCounters, TargetError, request, wait};
 
 /// How long the kernel may take from its start to its connection to the NIC.

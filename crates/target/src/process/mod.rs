@@ -62,11 +62,7 @@ pub struct Orders {
 
 impl Default for Orders {
     fn default() -> Self {
-        Orders {
-            strategy: Strategy::Napi { budget: DEFAULT_BUDGET },
-            buffers: 0,
-            buffer_bytes: 0,
-        }
+        Orders { strategy: Strategy::Napi { budget: DEFAULT_BUDGET }, buffers: 0, buffer_bytes: 0 }
     }
 }
 

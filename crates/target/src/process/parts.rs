@@ -131,11 +131,7 @@ fn cannot_run(part: &'static str, program: &Program, error: io::Error) -> Target
 
 /// The socket of a part is its standard input: the one descriptor that a process is started with
 /// without any other process, started at the same moment, getting it, too.
-fn command(
-    program: &Program,
-    socket: OwnedFd,
-    console: &OwnedFd,
-) -> Result<Command, TargetError> {
+fn command(program: &Program, socket: OwnedFd, console: &OwnedFd) -> Result<Command, TargetError> {
     let share = || console.try_clone().map_err(TargetError::system("cannot share a pipe"));
     let mut command = Command::new(&program.path);
     command

@@ -53,9 +53,10 @@ impl Region {
             words[at].store(value, Release);
         }
         let dma = (&file, layout::DMA_OFFSET_BYTES, dma_bytes, layout::DMA_BUS_ADDRESS);
-        let packets = packets
-            .map(|packets| (&packets.file, 0, packets.bytes, layout::PACKET_BUS_ADDRESS));
-        let mapped = [Some(dma), packets].into_iter().flatten().map(map).collect::<io::Result<_>>()?;
+        let packets =
+            packets.map(|packets| (&packets.file, 0, packets.bytes, layout::PACKET_BUS_ADDRESS));
+        let mapped =
+            [Some(dma), packets].into_iter().flatten().map(map).collect::<io::Result<_>>()?;
         let regions = GuestMemoryMmap::from_regions(mapped).map_err(io::Error::other)?;
         Ok(Region { file, words, memory: SharedMemory::new(regions) })
     }

@@ -19,7 +19,8 @@ fn span(otherwise: Duration) -> Duration {
 
 /// Serves and injects until the driver ends; the number of passes.
 fn survive(behaviour: Behaviour, span: Duration, seed: Seed) -> u64 {
-    let mut target = try_start(running(wild(behaviour, span, seed))).unwrap_or_else(|error| panic!("{error}"));
+    let mut target =
+        try_start(running(wild(behaviour, span, seed))).unwrap_or_else(|error| panic!("{error}"));
     let frame = [0x5a; 1_500];
     let mut passes = 0;
     let error = loop {
