@@ -175,7 +175,8 @@ impl Cpu {
         self.switches
     }
 
-    /// Whether somebody runs.
+    /// Who runs.
+    #[cfg(test)]
     pub(super) fn running(&self) -> Option<TaskId> {
         self.running
     }

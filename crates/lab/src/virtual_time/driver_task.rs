@@ -7,12 +7,12 @@ use warikomi_clock::{Span, Time};
 use warikomi_driver::strategy::{Next, Receiver};
 use warikomi_driver::{DriverError, Hardware, NicDriver};
 
+use super::Options;
 use super::cpu::TaskId;
 use super::device::Registers;
 use super::pool::Sink;
 use super::trace::{Event, Part};
 use super::world::{Happening, RINGS, RUN_ID, World};
-use super::{Options, VirtualError};
 
 /// What the driver's process comes to next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,9 +89,9 @@ impl DriverTask {
 
 impl World<'_> {
     /// The next step of the driver's process.
-    pub(super) fn driver_step(&mut self) -> Result<(), VirtualError> {
-        if self.driver.doing == Doing::Asleep {
-            self.wakes_up();
+    pub(super) fn driver_step(&mut self) {
+        if self.driver.doing == Doing::Asleep && !self.wakes_up() {
+            return;
         }
         let doing = self.driver.doing;
         let interruptible = !matches!(doing, Doing::Start | Doing::Work { .. });
@@ -107,7 +107,6 @@ impl World<'_> {
             Doing::Fall => self.fall(),
             Doing::Asleep => {}
         }
-        Ok(())
     }
 
     /// Calls the driver; what the call took for registers, and what it says. `None`: it has given up,
@@ -162,7 +161,7 @@ impl World<'_> {
         self.goes_on(Doing::Look { budget }, takes);
     }
 
-    fn handle_interrupt(&mut self) -> Result<(), VirtualError> {
+    fn handle_interrupt(&mut self) {
         self.driver.tally -= 1;
         self.driver.says_sleeping = false;
         self.counts.handled += 1;
@@ -172,9 +171,8 @@ impl World<'_> {
             true => driver.acknowledge(hw),
             false => driver.on_interrupt(hw),
         });
-        let Some((spent, _)) = called else { return Ok(()) };
+        let Some((spent, _)) = called else { return };
         self.looks_next(spent + Span::from_ns(self.options.costs.handler_ns));
-        Ok(())
     }
 
     /// Takes what is on the ring; how many, and what it took.
@@ -278,8 +276,7 @@ impl World<'_> {
 
     fn fall(&mut self) {
         if std::mem::take(&mut self.driver.kicked) {
-            self.driver.says_sleeping = false;
-            return self.looks_next(Span::ZERO);
+            return self.awake();
         }
         self.driver.doing = Doing::Asleep;
         self.driver.slept_at = self.now;
@@ -292,15 +289,28 @@ impl World<'_> {
         }
     }
 
-    fn wakes_up(&mut self) {
+    /// Whether an interrupt is to be handled next; if not, it has masked and looks.
+    fn wakes_up(&mut self) -> bool {
         let costs = &self.options.costs;
         let cost = costs.sleep_ns + 2 * costs.context_switch_ns + costs.handler_ns;
         let driver = &mut self.driver;
         driver.receiver.slept(driver.slept_at, self.now);
         driver.receiver.sleep_cost(Span::from_ns(cost));
-        (driver.says_sleeping, driver.kicked) = (false, false);
-        driver.doing = Doing::Look { budget: driver.receiver.budget() };
+        driver.kicked = false;
         self.recorder.emit(&Event::Woke(Part::Driver));
+        self.awake();
+        self.driver.tally > 0
+    }
+
+    /// It does not sleep after all, or no more. A handler masks; without an interrupt, nobody else does.
+    fn awake(&mut self) {
+        self.driver.says_sleeping = false;
+        let budget = self.driver.receiver.budget();
+        if self.driver.tally > 0 || self.driver.receiver.stays_armed() {
+            return self.goes_on(Doing::Look { budget }, Span::ZERO);
+        }
+        let Some((spent, ())) = self.call(|driver, hw, _| driver.disarm(hw)) else { return };
+        self.goes_on(Doing::Look { budget }, spent);
     }
 
     /// The driver can see an interrupt.

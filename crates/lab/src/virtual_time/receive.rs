@@ -357,4 +357,21 @@ mod tests {
         let ratio = needed as f64 / rows[2].needed_bytes.unwrap_or(1) as f64;
         assert!((0.75..=1.25).contains(&ratio), "with a processor twice as fast: {ratio}");
     }
+
+    /// Not a test of anything: the published poll times and buffers, as declared costs have them.
+    /// `cargo test --release -p warikomi-lab --lib -- --ignored --nocapture published_link`
+    #[test]
+    #[ignore = "a measurement"]
+    fn rows_at_the_published_link() {
+        let cpu_budget = warikomi_driver::strategy::CpuBudget::from_ppm(250_000);
+        let mut options = ReceiveOptions::default();
+        options.strategies.extend([Strategy::Interrupt, POLL, Strategy::Auto { cpu_budget }]);
+        receive(&options, &mut |row| println!("{}", serde_json::to_string(row).unwrap())).unwrap();
+        for strategy in options.strategies.clone() {
+            let smallest = smallest_buffer(&options, strategy, 50_000).unwrap();
+            println!("{strategy}: smallest buffer without loss {smallest:?} bytes");
+        }
+        let rates = [200_000_000, 400_000_000, 800_000_000, 1_600_000_000];
+        println!("{:?}", scaling(&waiting(), POLL, 12_500, &rates).unwrap());
+    }
 }

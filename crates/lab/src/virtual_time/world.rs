@@ -223,22 +223,21 @@ impl<'o> World<'o> {
             } else if arrival <= next {
                 self.arrive();
             } else {
-                self.core(core)?;
+                self.core(core);
             }
             self.kill_if_it_is_time();
         }
         self.end()
     }
 
-    fn core(&mut self, due: Due) -> Result<(), VirtualError> {
+    fn core(&mut self, due: Due) {
         match due {
             Due::Idle => {}
             Due::SliceEnd(_) => self.cpu.slice_over(self.now),
             Due::StepEnd(_, task) if Some(task) == self.compute => self.cpu.begin(self.now, None),
-            Due::StepEnd(_, task) if task == self.driver.id => self.driver_step()?,
+            Due::StepEnd(_, task) if task == self.driver.id => self.driver_step(),
             Due::StepEnd(_, task) => self.stage_step(task),
         }
-        Ok(())
     }
 
     fn happen(&mut self) -> Result<(), VirtualError> {
