@@ -3,12 +3,13 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
 use warikomi_pci::attach::layout::SOCKET_VARIABLE;
+use warikomi_stack::Part;
 
 use crate::TargetError;
 use crate::console::console_pipe;

@@ -25,8 +25,9 @@ use crate::inject::{Application, InjectError, inject};
 use crate::object::as_object;
 use crate::{Session, SessionError};
 
-/// Bytes of a receive buffer: the longest that every driver's descriptors can name, as a multiple of 8.
-pub const BUFFER_BYTES: u64 = 16_376;
+/// Bytes of a receive buffer: the longest that every driver's descriptors can name, as packet memory aligns
+/// them.
+pub const BUFFER_BYTES: u64 = 16_256;
 
 /// What to compare.
 #[derive(Clone, Debug)]
