@@ -14,7 +14,7 @@ use warikomi_kernel::{Cache, DriverPlace, initramfs_for, inspect};
 use warikomi_lab::{GuestSettings, ProcessSessionOptions, Session, SessionError, SessionOptions};
 use warikomi_nic::wire::Wire;
 use warikomi_target::Interrupted;
-use warikomi_target::process::{Orders, Program};
+use warikomi_target::process::{Above, Orders, Program};
 
 use crate::part;
 
@@ -203,7 +203,9 @@ impl Prepared {
     ) -> Result<Session, SessionError> {
         match &self.options {
             Options::Kernel(options) => Session::start(options, wire, interrupted, status),
-            Options::Process(options) => Session::start_process(options, wire, interrupted, status),
+            Options::Process(options) => {
+                Session::start_process(options, Above::default(), wire, interrupted, status)
+            }
         }
     }
 }

@@ -184,9 +184,10 @@ impl Session {
         Ok(place.session(Box::new(target), info))
     }
 
-    /// Brings a driver process up. `status` is told what is being waited for.
+    /// Brings a driver process up, with what is `above` it. `status` is told what is being waited for.
     pub fn start_process(
         options: &ProcessSessionOptions,
+        above: Above,
         wire: Box<dyn Wire>,
         interrupted: &Interrupted,
         status: &mut dyn FnMut(&str),
@@ -198,7 +199,7 @@ impl Session {
             driver: options.program.clone(),
             dma_bytes: options.dma_bytes,
             orders: options.orders,
-            above: Above::default(),
+            above,
             core: Some(place.cores.target),
             shared_core: place.cores.shared(),
         };

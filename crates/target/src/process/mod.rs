@@ -81,8 +81,8 @@ pub struct PacketMemory {
 pub struct Above {
     /// Its memory.
     pub packets: Option<PacketMemory>,
-    /// What the driver is handed beside the region, the eventfd and packet memory.
-    pub files: Vec<OwnedFd>,
+    /// What the driver is handed behind the region and the eventfd: packet memory first.
+    pub driver_files: Vec<OwnedFd>,
     /// Its processes.
     pub parts: Vec<Part>,
     /// Where the application answers requests, one JSON object a line.
@@ -149,10 +149,12 @@ impl ProcessTarget {
         let event = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)
             .map_err(TargetError::errno("cannot make an eventfd"))?;
         let mut files = vec![region.file.as_fd(), event.as_fd()];
-        files.extend(above.packets.as_ref().map(|packets| packets.file.as_fd()));
-        files.extend(above.files.iter().map(AsFd::as_fd));
+        files.extend(above.driver_files.iter().map(AsFd::as_fd));
         let (mut parts, console) = Parts::start(&driver, layout::HELLO, &files, core)?;
-        for part in &above.parts {
+        // The driver has its own by now; a socket that we held open would never hang up.
+        drop(files);
+        drop(above.driver_files);
+        for part in above.parts {
             parts.add(part)?;
         }
         let requests = above.requests.map(AgentLine::new).transpose();

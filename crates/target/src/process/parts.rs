@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -28,17 +28,18 @@ pub struct Program {
     pub environment: Vec<(OsString, OsString)>,
 }
 
-/// A part of a target beside the driver: its program, and what it is handed.
+/// A part of a target beside the driver: its program, and a socket in which everything that it is handed
+/// waits for it.
 #[derive(Debug)]
 pub struct Part {
-    /// What it is: `stack` or `application`.
+    /// What it is, such as `stack` or `application`.
     pub name: &'static str,
     /// What runs it.
     pub program: Program,
-    /// The message that its files come with.
-    pub hello: Vec<u8>,
-    /// What it is handed.
-    pub files: Vec<OwnedFd>,
+    /// Its end of the socket, which becomes its standard input.
+    pub theirs: OwnedFd,
+    /// Our end: it hangs up when the part is gone.
+    pub ours: OwnedFd,
 }
 
 /// A part that runs.
@@ -84,15 +85,12 @@ impl Parts {
     }
 
     /// Starts a further part.
-    pub(super) fn add(&mut self, part: &Part) -> Result<(), TargetError> {
-        let (ours, theirs) = sockets()?;
-        let files: Vec<_> = part.files.iter().map(AsFd::as_fd).collect();
-        send(&ours, &part.hello, &files)?;
-        let mut command = command(&part.program, theirs, &self.console)?;
+    pub(super) fn add(&mut self, part: Part) -> Result<(), TargetError> {
+        let mut command = command(&part.program, part.theirs, &self.console)?;
         self.group
             .join(&mut command, self.core)
             .map_err(|error| cannot_run(part.name, &part.program, error))?;
-        self.running.push(Running { name: part.name, socket: ours });
+        self.running.push(Running { name: part.name, socket: part.ours });
         Ok(())
     }
 
