@@ -138,8 +138,11 @@ impl ProcessTarget {
         let mut files = vec![region.file.as_fd(), event.as_fd()];
         files.extend(above.iter().flat_map(|above| &above.chain.driver_files).map(AsFd::as_fd));
         let (mut parts, console) = Parts::start(&driver, layout::HELLO, &files, core)?;
+        // The driver has its own by now; a socket that we held open would never hang up.
+        drop(files);
         let mut requests = None;
-        if let Some(Above { chain, program }) = above {
+        if let Some(Above { mut chain, program }) = above {
+            chain.driver_files.clear();
             for part in chain.parts {
                 parts.add(&program(part.name), part)?;
             }
