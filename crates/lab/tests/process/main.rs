@@ -13,7 +13,7 @@ use warikomi_lab::inject::{Application, Injected, inject};
 use warikomi_lab::{ProcessSessionOptions, Session};
 use warikomi_nic::wire::CountedSink;
 use warikomi_target::Interrupted;
-use warikomi_target::process::{Above, Orders, Program};
+use warikomi_target::process::{Orders, Program};
 
 const PART: &str = "WARIKOMI_TEST_PART";
 
@@ -47,7 +47,7 @@ fn session(strategy: Strategy) -> Session {
 
 fn started(options: &ProcessSessionOptions) -> Session {
     let wire = Box::new(CountedSink::new());
-    Session::start_process(options, Above::default(), wire, &Interrupted::default(), &mut |_| ())
+    Session::start_process(options, wire, &Interrupted::default(), &mut |_| ())
         .unwrap_or_else(|error| panic!("{error}"))
 }
 
