@@ -1,9 +1,10 @@
 //! Ways to receive in a driver of our own, in virtual time: the same question, asked of declared costs.
 
 use serde_json::json;
+use warikomi_driver::strategy::Strategy;
 use warikomi_measure::{Machine, RunResult, TargetInfo, TimeBase};
 
-use super::process::{BUFFER_BYTES, Options};
+use super::process::{BUFFER_BYTES, Case, Options};
 use super::{Delay, Progress, ReceiveError, Received, Row};
 use crate::object::as_object;
 use crate::virtual_time::receive as simulated;
@@ -100,17 +101,20 @@ fn row_of(found: &simulated::Row) -> Row {
     }
 }
 
-/// The rule that scales the buffer to another line, held against what other lines need, for the first
-/// of the strategies and of the bursts.
+/// The rule that scales the buffer to another line, held against what other lines need: for the first
+/// strategy that may have to wait for its core (one that just wakes up is given it at once, and needs
+/// hardly a buffer), and the first of the bursts.
 fn scaling(
     options: &Options,
     costs: &CostModel,
     scheduler: &SchedulerModel,
 ) -> Result<Option<Vec<simulated::Scaling>>, ReceiveError> {
     let cases = options.cases();
-    let Some(case) = cases.first().filter(|_| options.find_smallest_buffer) else {
-        return Ok(None);
+    let waits = |case: &&Case| {
+        options.find_smallest_buffer
+            && matches!(case.strategy, Strategy::Poll | Strategy::Hybrid { .. })
     };
+    let Some(case) = cases.iter().find(waits) else { return Ok(None) };
     let rate = options.traffic.line_rate_bps as f64;
     let rates = SCALES.map(|scale| (rate * scale) as u64);
     let mut world = world(options, costs, scheduler);
@@ -124,7 +128,6 @@ mod tests {
     use super::*;
     use crate::receive::Traffic;
     use warikomi_clock::Span;
-    use warikomi_driver::strategy::Strategy;
 
     fn options() -> Options {
         Options {
