@@ -16,7 +16,7 @@ use warikomi_report::terminal;
 use warikomi_target::Interrupted;
 
 use crate::output::{self, Cleared};
-use crate::target::TargetArguments;
+use crate::target::{TargetArguments, Usual};
 
 /// What an Ethernet header adds to the MTU, in bytes.
 const ETHERNET_HEADER_BYTES: usize = 14;
@@ -283,8 +283,9 @@ fn advise(found: &mut Received, budget: CpuBudget) {
 /// The plan as a file, and what came of it.
 fn in_process(arguments: &Arguments, interrupted: &Interrupted) -> Result<(String, Received)> {
     arguments.target.refuse_ways()?;
-    let options = arguments.in_process()?;
-    let prepared = arguments.target.prepare()?;
+    let receiver = arguments.target.receiver_as(Usual::Receiving);
+    let options = process::Options { receiver, ..arguments.in_process()? };
+    let prepared = arguments.target.prepare_as(Usual::Receiving)?;
     let bar = Cleared(output::bar("{bar:32} {percent:>3}% {elapsed}, {eta} left  {wide_msg}"));
     let mut bring_up = |orders: &_| {
         let wire = WireKind::Sink.build().map_err(SessionError::Wire)?;
@@ -293,6 +294,13 @@ fn in_process(arguments: &Arguments, interrupted: &Interrupted) -> Result<(Strin
     };
     let found = process::receive(&options, &mut bring_up, &mut |progress| show(&bar, progress))?;
     Ok((options.to_toml(), found))
+}
+
+/// What `warikomi calibrate` prints.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CostsFile {
+    costs: CostModel,
 }
 
 /// The same in virtual time.
@@ -304,8 +312,9 @@ fn in_virtual_time(arguments: &Arguments) -> Result<(String, Received)> {
         Some(path) => {
             let text = std::fs::read_to_string(path)
                 .with_context(|| format!("cannot read the costs in {}", path.display()))?;
-            toml::from_str(&text)
-                .with_context(|| format!("{} is no table of costs", path.display()))?
+            let file: CostsFile = toml::from_str(&text)
+                .with_context(|| format!("{} is no file of costs", path.display()))?;
+            file.costs
         }
     };
     let bar = Cleared(output::bar("{bar:32} {percent:>3}% {elapsed}, {eta} left  {wide_msg}"));

@@ -178,8 +178,8 @@ impl ProcessArguments {
     }
 }
 
-/// How stack and application wait: as long as the published hybrid receiver polls, then asleep.
-const PATH_WAITING: Waiting = Waiting::Hybrid { poll_ns: 0 };
+/// How stack and application wait: asleep, because they share the driver's core.
+const PATH_WAITING: Waiting = Waiting::Wait;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum PathName {
@@ -210,6 +210,8 @@ impl PathName {
 pub(crate) enum Usual {
     /// Packets on their whole way.
     Packets,
+    /// Receiving at user level: the application in the driver's process.
+    Receiving,
     /// The times at which handlers run: nobody but the driver is on its core, and it never sleeps.
     Handlers,
 }
@@ -217,7 +219,7 @@ pub(crate) enum Usual {
 impl Usual {
     fn strategy(self) -> Strategy {
         match self {
-            Usual::Packets => Strategy::Napi { budget: DEFAULT_BUDGET },
+            Usual::Packets | Usual::Receiving => Strategy::Napi { budget: DEFAULT_BUDGET },
             Usual::Handlers => Strategy::Awake,
         }
     }
@@ -301,7 +303,7 @@ impl TargetArguments {
     /// Flags that say how a driver in a process shall receive, for an experiment that tries all ways.
     pub(crate) fn refuse_ways(&self) -> Result<()> {
         let ways = self.process.given();
-        match ways.iter().find(|flag| **flag != "--cpu-budget") {
+        match ways.iter().find(|flag| !["--cpu-budget", "--path"].contains(flag)) {
             None => Ok(()),
             Some(flag) => bail!(
                 "{flag} is for one way to receive, and this compares several; give --strategies, \
@@ -328,8 +330,12 @@ impl TargetArguments {
     /// the user's own may know nothing of them.
     fn path(&self, usual: Usual) -> PathName {
         let ours = self.driver.as_deref().is_none_or(|driver| !driver.contains('/'));
-        let whole = ours && usual == Usual::Packets;
-        self.process.path.unwrap_or(if whole { PathName::Stack } else { PathName::Driver })
+        let name = match usual {
+            Usual::Packets if ours => PathName::Stack,
+            Usual::Receiving if ours => PathName::Direct,
+            _ => PathName::Driver,
+        };
+        self.process.path.unwrap_or(name)
     }
 
     fn prepare_kernel(&self) -> Result<Prepared> {
