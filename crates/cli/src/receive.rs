@@ -16,7 +16,7 @@ use warikomi_report::terminal;
 use warikomi_target::Interrupted;
 
 use crate::output::{self, Cleared};
-use crate::target::{TargetArguments, Usual};
+use crate::target::{TargetArguments, Usual, flags, refuse};
 
 /// What an Ethernet header adds to the MTU, in bytes.
 const ETHERNET_HEADER_BYTES: usize = 14;
@@ -122,9 +122,10 @@ struct ComparedArguments {
     /// Receives without a compute job beside it (--target process)
     #[arg(long)]
     no_compute: bool,
-    /// How long the compute job runs alone, before and after each row (--target kernel)
-    #[arg(long, value_name = "TIME", default_value = "200ms")]
-    calibration: Span,
+    /// How long the compute job runs alone, before and after each row (--target kernel) [default:
+    /// 200ms]
+    #[arg(long, value_name = "TIME")]
+    calibration: Option<Span>,
 }
 
 /// The largest receive buffer that a guest of this kind takes, in bytes.
@@ -148,6 +149,19 @@ fn buffer(text: &str) -> Result<u32, String> {
         .ok()
         .filter(|_| possible)
         .ok_or_else(|| format!("{text} is not possible: choose 1 byte to 1 GiB"))
+}
+
+impl ComparedArguments {
+    /// Flags that were given and mean nothing to a process, or to a kernel.
+    fn refuse_those_of_others(&self, process: bool) -> Result<()> {
+        let only_process =
+            flags([("--smallest-buffer", self.smallest_buffer), ("--no-compute", self.no_compute)]);
+        let only_kernel = flags([("--calibration", self.calibration.is_some())]);
+        match process {
+            true => refuse(&only_kernel, "kernel"),
+            false => refuse(&only_process, "process"),
+        }
+    }
 }
 
 impl TrafficArguments {
@@ -209,9 +223,11 @@ impl Arguments {
         let compared = &self.compared;
         let mut options = kernel::Options {
             traffic: self.traffic.traffic(mtu_bytes),
-            calibration: compared.calibration,
             ..kernel::Options::default()
         };
+        if let Some(calibration) = compared.calibration {
+            options.calibration = calibration;
+        }
         if !compared.strategies.is_empty() {
             let named = compared.strategies.iter().map(|name| name.parse::<kernel::Strategy>());
             options.strategies = named.collect::<Result<_, _>>()?;
@@ -246,7 +262,9 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
     if arguments.virtual_time && !arguments.target.is_process() {
         bail!("--virtual needs --target process: a kernel has a clock of its own");
     }
-    let (options, mut found) = match arguments.target.is_process() {
+    let process = arguments.target.is_process();
+    arguments.compared.refuse_those_of_others(process)?;
+    let (options, mut found) = match process {
         false => in_kernel(arguments, interrupted)?,
         true if arguments.virtual_time => in_virtual_time(arguments)?,
         true => in_process(arguments, interrupted)?,

@@ -225,7 +225,7 @@ impl Usual {
     }
 }
 
-fn flags<const N: usize>(flags: [(&'static str, bool); N]) -> Vec<&'static str> {
+pub(crate) fn flags<const N: usize>(flags: [(&'static str, bool); N]) -> Vec<&'static str> {
     flags.into_iter().filter(|(_, given)| *given).map(|(name, _)| name).collect()
 }
 
@@ -465,7 +465,7 @@ fn dma_bytes(orders: &Orders) -> u64 {
 }
 
 /// Flags of another kind of target say that something else was meant.
-fn refuse(given: &[&str], target: &str) -> Result<()> {
+pub(crate) fn refuse(given: &[&str], target: &str) -> Result<()> {
     let Some(flag) = given.first() else { return Ok(()) };
     bail!("{flag} is for --target {target} only; leave it out, or choose that target")
 }
