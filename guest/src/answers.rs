@@ -149,6 +149,50 @@ pub struct ReceiveStarted {
     pub max_runs: u32,
     /// Time-stamp counter when the socket was ready.
     pub tsc: u64,
+    /// By what it polls the device; absent if it does not.
+    pub polls_by: Option<PollsBy>,
+}
+
+/// What makes a reception poll the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PollsBy {
+    /// An option of its socket.
+    Socket,
+    /// A setting of its epoll instance.
+    Epoll,
+    /// A setting of the whole kernel, which it takes back when it ends.
+    Sysctl,
+}
+
+/// How far a compute job had come: time-stamp counter, and units of work since its start. As JSON
+/// an array of two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkDone(pub u64, pub u64);
+
+/// What a compute job did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ComputeTotals {
+    /// Units of work.
+    pub units: u64,
+    /// Notes that it kept.
+    pub samples: u64,
+}
+
+/// A part of what a compute job noted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ComputeSamples {
+    /// In the order of their times.
+    pub samples: Vec<WorkDone>,
+    /// How many there are in all, so far.
+    pub total: u64,
+}
+
+/// Interrupts are suspended for applications that prefer busy polling.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InterruptsSuspended {
+    /// The receive contexts (NAPI) to which it applies.
+    pub napi_ids: Vec<u32>,
 }
 
 /// Totals of a reception. Each datagram is exactly one of `delivered`, `duplicates`, `foreign`,

@@ -2,7 +2,7 @@
 //!
 //! Where a command has an `interface`, `None` means the one that the last successful
 //! [`WaitInterface`] found. Commands run one after another in the agent's main thread; only a
-//! reception ([`ReceiveStart`]) goes on beside them.
+//! reception ([`ReceiveStart`]) and a compute job ([`ComputeStart`]) go on beside them.
 
 use std::collections::BTreeMap;
 
@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::answers;
+pub use crate::wait::Wait;
 
 /// A command that can be sent to the agent, and the shape of its answer.
 pub trait Command: Into<Request> {
@@ -74,6 +75,14 @@ commands! {
     ReceiveStop => answers::ReceiveTotals,
     /// See [`ReceiveRuns`].
     ReceiveRuns => answers::ReceiveRuns,
+    /// See [`ComputeStart`].
+    ComputeStart => answers::Done,
+    /// See [`ComputeStop`].
+    ComputeStop => answers::ComputeTotals,
+    /// See [`ComputeSamples`].
+    ComputeSamples => answers::ComputeSamples,
+    /// See [`SuspendInterrupts`].
+    SuspendInterrupts => answers::InterruptsSuspended,
     /// See [`Counters`].
     Counters => answers::Counters,
     /// See [`Transmit`].
@@ -329,6 +338,12 @@ command! {
         /// counted (`unrecorded`).
         #[serde(default = "default_max_runs")]
         max_runs: u32,
+        /// Runs as important as everything else, rather than behind it.
+        #[serde(default)]
+        equal_priority: bool,
+        /// How it waits for datagrams.
+        #[serde(default)]
+        wait: Wait,
     }
 }
 
@@ -359,6 +374,8 @@ impl ReceiveStart {
             max_datagram_bytes: default_datagram_bytes(),
             batch: default_batch(),
             max_runs: default_max_runs(),
+            equal_priority: false,
+            wait: Wait::default(),
         }
     }
 }
@@ -391,6 +408,50 @@ impl ReceiveRuns {
 
 fn default_runs() -> u32 {
     1000
+}
+
+command! {
+    /// Starts a job that computes as much as it is let, in a thread of its own with the usual
+    /// priority, and notes from time to time how far it has come.
+    ComputeStart {
+        /// Time between two notes, in ticks of the time-stamp counter, 100,000 or more.
+        sample_every_ticks: u64,
+        /// How many notes are kept at most, up to 1,048,576; then the job goes on without.
+        max_samples: u32,
+    }
+}
+
+command! {
+    /// Stops the job.
+    ComputeStop {}
+}
+
+command! {
+    /// What the running (or the last) job noted, a part at a time.
+    ComputeSamples {
+        /// Index of the first note wanted.
+        from: u64,
+        /// How many at most; the agent gives no more than 4,096.
+        max: u32,
+    }
+}
+
+impl ComputeSamples {
+    /// Most notes in one answer; keeps its line within [`crate::MAX_RESPONSE_BYTES`].
+    pub const MOST: u32 = 4096;
+}
+
+command! {
+    /// Sets how long the interrupt of an interface may stay off while an application that prefers
+    /// busy polling keeps asking (`irq-suspend-timeout` of netdev's generic netlink; Linux 6.13). A
+    /// kernel without it refuses, and the error has the kernel's own words.
+    SuspendInterrupts {
+        /// Which interface.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        interface: Option<String>,
+        /// How long at most, in nanoseconds; 0 for never.
+        timeout_ns: u64,
+    }
 }
 
 command! {

@@ -30,8 +30,11 @@
 
 pub mod answers;
 pub mod commands;
+pub mod lines;
 mod message;
 pub mod payload;
+pub mod record;
+mod wait;
 
 pub use commands::{Command, Request};
 pub use message::{Envelope, Event, FromGuest, Outcome, ProtocolError, Ready, Response};

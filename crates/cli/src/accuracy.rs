@@ -8,7 +8,6 @@ use clap::Args;
 use serde::Serialize;
 use warikomi_clock::{Span, Time};
 use warikomi_inject::{FrameBytes, Plan};
-use warikomi_lab::Session;
 use warikomi_lab::accuracy::{Accuracy, AccuracyOptions, Series, accuracy};
 use warikomi_measure::{Ledger, RunDirectory};
 use warikomi_nic::wire::WireKind;
@@ -89,10 +88,10 @@ impl Arguments {
 pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<ExitCode> {
     let options = arguments.options()?;
     let mut prepared = arguments.target.prepare()?;
-    prepared.options.settings.defer_nothing();
+    prepared.defer_nothing();
     let wire = WireKind::Sink.build().context("cannot set up the wire")?;
     let bar = Cleared(output::bar("{bar:32} {percent:>3}% {msg} {elapsed}, {eta} left"));
-    let mut session = Session::start(&prepared.options, wire, interrupted, &mut |what| {
+    let mut session = prepared.start(wire, interrupted, &mut |what| {
         bar.0.set_message(what.to_owned());
         bar.0.tick();
     })?;

@@ -4,7 +4,6 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use warikomi_lab::Session;
 use warikomi_lab::bench::{bench, comparison};
 use warikomi_measure::{Machine, RunResult, TimeBase};
 use warikomi_nic::wire::WireKind;
@@ -70,7 +69,7 @@ fn bench_kernel(
 ) -> Result<RunResult> {
     let prepared = arguments.target.prepare()?;
     let wire = WireKind::Sink.build().context("cannot set up the wire")?;
-    let mut session = Session::start(&prepared.options, wire, interrupted, &mut |_| ())?;
+    let mut session = prepared.start(wire, interrupted, &mut |_| ())?;
     let result = bench(&mut session, progress)?;
     session.stop()?;
     Ok(result)

@@ -7,7 +7,6 @@ use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
 use warikomi_inject::FrameBytes;
-use warikomi_lab::Session;
 use warikomi_lab::cost::{Cost, CostOptions, cost};
 use warikomi_measure::{RunDirectory, published};
 use warikomi_nic::wire::WireKind;
@@ -72,7 +71,7 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
     let prepared = arguments.target.prepare()?;
     let wire = WireKind::Sink.build().context("cannot set up the wire")?;
     let bar = Cleared(output::bar("{bar:32} {percent:>3}% {elapsed}, {eta} left"));
-    let mut session = Session::start(&prepared.options, wire, interrupted, &mut |_| ())?;
+    let mut session = prepared.start(wire, interrupted, &mut |_| ())?;
     let found = cost(&mut session, &options, &mut |done, all| {
         bar.0.set_length(all as u64);
         bar.0.set_position(done as u64);

@@ -7,15 +7,15 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use warikomi_clock::{Seed, Span, read_tsc};
 use warikomi_inject::{Arrival, FAULT_FORMS, Fault, FrameBytes, LineRate, Plan, Receiver};
+use warikomi_lab::Session;
 use warikomi_lab::inject::{Application, Injected, Progress, inject};
-use warikomi_lab::{Session, SessionOptions};
 use warikomi_measure::RunDirectory;
 use warikomi_nic::wire::{Wire, WireKind};
 use warikomi_report::terminal;
 use warikomi_target::Interrupted;
 
 use crate::output::{self, Cleared};
-use crate::target::TargetArguments;
+use crate::target::{Prepared, TargetArguments};
 
 /// Boots a kernel as an ordinary process, binds its unmodified driver to a software NIC, injects
 /// packets at absolute deadlines, and says what became of each: missed by the NIC, accepted by the
@@ -63,9 +63,9 @@ struct PlanArguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     packets_per_interrupt: u32,
     /// How far packets are meant to go: to an application over UDP, or to the driver only, with an
-    /// EtherType that no protocol takes
-    #[arg(long, value_enum, default_value_t = ReceiverName::Application)]
-    receiver: ReceiverName,
+    /// EtherType that no protocol takes [default: application, where there is one]
+    #[arg(long, value_enum, default_value = None)]
+    receiver: Option<ReceiverName>,
     /// How arrivals are spread around the interval
     #[arg(long, value_enum, default_value_t = ArrivalName::Constant)]
     arrival: ArrivalName,
@@ -122,7 +122,7 @@ fn fault_help() -> String {
 }
 
 impl PlanArguments {
-    fn plan(&self) -> Result<Plan> {
+    fn plan(&self, receiver: Receiver) -> Result<Plan> {
         let mut plan = match &self.plan {
             Some(path) => {
                 let text = std::fs::read_to_string(path)
@@ -134,7 +134,7 @@ impl PlanArguments {
                 interval: self.interval,
                 count: self.count,
                 packets_per_interrupt: self.packets_per_interrupt,
-                receiver: self.receiver.into(),
+                receiver: self.receiver.map_or(receiver, Into::into),
                 arrival: match self.arrival {
                     ArrivalName::Constant => Arrival::Constant,
                     ArrivalName::Poisson => Arrival::Poisson,
@@ -171,14 +171,15 @@ pub(crate) fn carry_out<T>(
     experiment: impl FnOnce(&mut Session, &Plan, Application, u32, Show<'_>) -> Result<(Injected, T)>,
     more: impl FnOnce(&RunDirectory, T) -> Result<()>,
 ) -> Result<ExitCode> {
-    let plan = arguments.plan.plan()?;
+    let plan = arguments.plan.plan(arguments.target.receiver())?;
     let mut prepared = arguments.target.prepare()?;
     let wire = arguments.wire.build().context("cannot set up the wire")?;
     if plan.spacing() > Span::ZERO {
-        prepared.options.settings.defer_nothing();
+        prepared.defer_nothing();
     }
-    let mut session = bring_up(&prepared.options, wire, interrupted)?;
-    let application = Application { socket_buffer_bytes: arguments.socket_buffer };
+    let mut session = bring_up(&prepared, wire, interrupted)?;
+    let application =
+        Application { socket_buffer_bytes: arguments.socket_buffer, ..Application::default() };
     // Different in every run, so that a packet of an earlier one is not taken for one of this.
     let run_id = read_tsc() as u32;
     let (injected, rest) = with_bar(plan.duration(), plan.count, |show| {
@@ -204,14 +205,14 @@ impl Arguments {
     }
 }
 
-/// Starts the kernel and brings the driver up, and says what is being waited for.
+/// Starts the target and brings the driver up, and says what is being waited for.
 pub(crate) fn bring_up(
-    options: &SessionOptions,
+    prepared: &Prepared,
     wire: Box<dyn Wire>,
     interrupted: &Interrupted,
 ) -> Result<Session> {
     let waiting = Cleared(output::waiting());
-    Ok(Session::start(options, wire, interrupted, &mut |what| {
+    Ok(prepared.start(wire, interrupted, &mut |what| {
         waiting.0.set_message(what.to_owned());
         waiting.0.tick();
     })?)

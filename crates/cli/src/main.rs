@@ -6,9 +6,12 @@ mod compare;
 mod cost;
 mod doctor;
 mod export;
+mod histories;
 mod inject;
 mod kernel;
 mod output;
+mod part;
+mod receive;
 mod record;
 mod replay;
 mod report;
@@ -21,6 +24,7 @@ use clap::{Parser, Subcommand};
 use warikomi_kernel::KernelError;
 use warikomi_lab::SessionError;
 use warikomi_lab::inject::InjectError;
+use warikomi_lab::receive::ReceiveError;
 use warikomi_lab::replay::ReplayError;
 use warikomi_lab::sweep::SweepError;
 use warikomi_target::{Interrupted, TargetError};
@@ -58,6 +62,8 @@ enum Command {
     Accuracy(accuracy::Arguments),
     /// Measure what a packet costs to send and to receive, by frame length
     Cost(cost::Arguments),
+    /// Compare ways to receive: by interrupt, by polling, by both
+    Receive(receive::Arguments),
     /// Inject, and record all that happens at the device's edge
     Record(record::Arguments),
     /// Inject what was recorded, or real traffic from a pcap or pcapng file
@@ -71,6 +77,13 @@ enum Command {
     Doctor(doctor::Arguments),
     /// Measure Warikomi itself: the figures of docs/benchmarks.md
     Bench(bench::Arguments),
+    /// Be a part of a process target; what starts these targets calls it
+    #[command(subcommand, hide = true)]
+    Part(part::Part),
+    /// Try random histories in virtual time, with checkers that judge each
+    Histories(histories::Arguments),
+    /// Measure what virtual time charges on this machine
+    Calibrate(histories::CalibrateArguments),
     Report(report::Arguments),
     Compare(compare::Arguments),
 }
@@ -80,6 +93,9 @@ const EXIT_INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if let Command::Part(part) = &arguments.command {
+        return part::run(part);
+    }
     let interrupted = match Interrupted::on_signals() {
         Ok(interrupted) => interrupted,
         Err(error) => return fail(&anyhow::Error::new(error).context("cannot handle signals")),
@@ -91,12 +107,16 @@ fn main() -> ExitCode {
         Command::Sweep(arguments) => sweep::run(&arguments, &interrupted),
         Command::Accuracy(arguments) => accuracy::run(&arguments, &interrupted),
         Command::Cost(arguments) => cost::run(&arguments, &interrupted),
+        Command::Receive(arguments) => receive::run(&arguments, &interrupted),
         Command::Record(arguments) => record::run(&arguments, &interrupted),
         Command::Replay(arguments) => replay::run(&arguments, &interrupted),
         Command::Export(arguments) => export::run(&arguments),
         Command::Kernel(command) => kernel::run(&command, &interrupted),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments, &interrupted),
+        Command::Part(_) => unreachable!("a part has been run"),
+        Command::Histories(arguments) => histories::run(&arguments),
+        Command::Calibrate(arguments) => histories::run_calibrate(&arguments),
         Command::Report(arguments) => report::run(&arguments, &interrupted),
         Command::Compare(arguments) => Ok(compare::run(&arguments)),
     };
@@ -124,8 +144,10 @@ fn of_target<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Tar
     if let Some(SessionError::Target(error)) = error.downcast_ref() {
         return Some(error);
     }
-    let inject = match (error.downcast_ref(), error.downcast_ref()) {
-        (Some(SweepError::Inject(error)), _) | (_, Some(ReplayError::Inject(error))) => Some(error),
+    let inject = match (error.downcast_ref(), error.downcast_ref(), error.downcast_ref()) {
+        (Some(SweepError::Inject(error)), _, _)
+        | (_, Some(ReplayError::Inject(error)), _)
+        | (_, _, Some(ReceiveError::Inject(error))) => Some(error),
         _ => error.downcast_ref(),
     };
     match inject {

@@ -68,13 +68,16 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
     let mut prepared = arguments.target.prepare()?;
     let wire = kind.build().context("cannot set up the wire")?;
     if !was_as_fast_as_possible(&replayable) {
-        prepared.options.settings.defer_nothing();
+        prepared.defer_nothing();
     }
     let (duration, count) = (replayable.schedule.duration(), replayable.schedule.count());
-    let mut session = bring_up(&prepared.options, wire, interrupted)?;
+    let mut session = bring_up(&prepared, wire, interrupted)?;
     let options = ReplayOptions {
         keep_addresses: arguments.keep_addresses,
-        application: Application { socket_buffer_bytes: arguments.socket_buffer },
+        application: Application {
+            socket_buffer_bytes: arguments.socket_buffer,
+            ..Application::default()
+        },
     };
     let replayed = with_bar(duration, count, |show| {
         Ok(replay(&mut session, replayable, options, &kind, read_tsc() as u32, show)?)

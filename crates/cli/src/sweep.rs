@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use warikomi_inject::{FrameBytes, LineRate};
+use warikomi_inject::{FrameBytes, LineRate, Receiver};
 use warikomi_lab::Session;
 use warikomi_lab::inject::Application;
 use warikomi_lab::sweep::{Cycle, CycleLog, SweepPlan, SweepProgress, Swept, read_cycles, sweep};
@@ -61,9 +61,9 @@ struct PlanArguments {
     #[arg(long, value_name = "N", default_value_t = SweepPlan::default().repeat)]
     repeat: u32,
     /// How far packets are meant to go: to an application over UDP (driver and application are then
-    /// judged from the same cycles), or to the driver only
-    #[arg(long, value_enum, default_value_t = ReceiverName::Application)]
-    receiver: ReceiverName,
+    /// judged from the same cycles), or to the driver only [default: application, where there is one]
+    #[arg(long, value_enum, default_value = None)]
+    receiver: Option<ReceiverName>,
     /// Send each length once more over a line such as 1G: what a NIC on it reaches
     #[arg(long, value_name = "RATE")]
     line_rate: Option<LineRate>,
@@ -81,11 +81,11 @@ struct Begun {
 }
 
 impl PlanArguments {
-    fn plan(&self) -> Result<SweepPlan> {
+    fn plan(&self, receiver: Receiver) -> Result<SweepPlan> {
         let mut plan = SweepPlan {
             count: self.count,
             repeat: self.repeat,
-            receiver: self.receiver.into(),
+            receiver: self.receiver.map_or(receiver, Into::into),
             line_rate_bps: self.line_rate.map(|rate| rate.0),
             ..SweepPlan::default()
         };
@@ -100,17 +100,18 @@ impl PlanArguments {
 pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<ExitCode> {
     let plan = match &arguments.plan.resume {
         Some(directory) => plan_of(directory)?,
-        None => arguments.plan.plan()?,
+        None => arguments.plan.plan(arguments.target.receiver())?,
     };
     let mut prepared = arguments.target.prepare()?;
-    prepared.options.settings.defer_nothing();
+    prepared.defer_nothing();
     let wire = WireKind::Sink.build().context("cannot set up the wire")?;
-    let mut session = Session::start(&prepared.options, wire, interrupted, &mut |_| ())?;
+    let mut session = prepared.start(wire, interrupted, &mut |_| ())?;
     let mut begun = match &arguments.plan.resume {
         Some(directory) => resume(plan, directory)?,
         None => begin(plan, &arguments.runs)?,
     };
-    let application = Application { socket_buffer_bytes: arguments.socket_buffer };
+    let application =
+        Application { socket_buffer_bytes: arguments.socket_buffer, ..Application::default() };
     let swept = with_bar(&mut session, application, &mut begun).with_context(|| {
         let path = begun.directory.path().display();
         format!("the cycles so far are in {path}; go on with: warikomi sweep --resume {path}")

@@ -2,27 +2,71 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
-use clap::Args;
+use anyhow::{Context, Result, bail, ensure};
 use clap::builder::BoolishValueParser;
+use clap::{Args, ValueEnum};
+use serde_json::{Map, Value};
 use tempfile::TempDir;
 use warikomi_clock::Span;
+use warikomi_driver::strategy::{CpuBudget, DEFAULT_BUDGET, Strategy};
+use warikomi_inject::Receiver;
 use warikomi_kernel::{Cache, DriverPlace, initramfs_for, inspect};
-use warikomi_lab::{GuestSettings, SessionOptions};
+use warikomi_lab::{
+    GuestSettings, PacketPath, ProcessSessionOptions, Session, SessionError, SessionOptions,
+};
+use warikomi_nic::wire::Wire;
+use warikomi_stack::{Topology, Waiting};
+use warikomi_target::Interrupted;
+use warikomi_target::process::{Above, Orders, Program};
+
+use crate::part;
 
 /// The least memory that a kernel with its rings and socket buffers is at ease in.
 const MIN_MEMORY_MB: u64 = 64;
 const MAX_MEMORY_MB: u64 = 16 * 1024;
+const DEFAULT_MEMORY_MB: u64 = 256;
+
+/// DMA memory of a driver process, in bytes, unless its buffers need more.
+const DMA_BYTES: u64 = 32 << 20;
+/// What its rings need of it, at most.
+const RINGS_BYTES: u64 = 1 << 20;
+/// Receive buffers that may be asked for, and their length in bytes.
+const MAX_BUFFERS: u64 = 1_024;
+const MAX_BUFFER_BYTES: u64 = 16_383;
+
+const LINUX_DRIVER: &str = "r8169";
+const OWN_DRIVER: &str = "rtl8168";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum TargetKind {
+    /// A real Linux kernel as an ordinary process, with its unmodified driver
+    Kernel,
+    /// A driver in a process of its own, as in a microkernel system
+    Process,
+}
 
 #[derive(Args)]
-#[command(next_help_heading = "Driver and kernel")]
+#[command(next_help_heading = "Driver and target")]
 pub(crate) struct TargetArguments {
-    /// The driver, as Linux calls it
-    #[arg(long, default_value = "r8169")]
-    driver: String,
+    /// Where the driver runs
+    #[arg(long, value_enum, default_value_t = TargetKind::Kernel)]
+    target: TargetKind,
+    /// The driver: as Linux calls it (r8169); or, in a process, one of ours (rtl8168) or the path of a
+    /// program
+    #[arg(long)]
+    driver: Option<String>,
     /// The NIC model [default: one that the driver drives]
     #[arg(long)]
     model: Option<String>,
+    #[command(flatten)]
+    kernel: KernelArguments,
+    #[command(flatten)]
+    process: ProcessArguments,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "With --target kernel")]
+struct KernelArguments {
     /// A kernel binary, built with ARCH=um [default: the newest that `warikomi kernel build` made]
     #[arg(long, value_name = "PATH", conflicts_with = "kernel_version")]
     kernel: Option<PathBuf>,
@@ -35,10 +79,10 @@ pub(crate) struct TargetArguments {
     /// More for the kernel's command line; may be repeated
     #[arg(long = "kernel-argument", value_name = "ARGUMENT")]
     kernel_arguments: Vec<String>,
-    /// The guest's memory in MB
-    #[arg(long, value_name = "MB", default_value_t = 256,
+    /// The guest's memory in MB [default: 256]
+    #[arg(long, value_name = "MB",
         value_parser = clap::value_parser!(u64).range(MIN_MEMORY_MB..=MAX_MEMORY_MB))]
-    memory: u64,
+    memory: Option<u64>,
     /// The socket on which the kernel finds the NIC [default: a private one]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
@@ -57,42 +101,287 @@ pub(crate) struct TargetArguments {
     gro_flush_timeout: Option<Span>,
 }
 
-/// Options, and the files that they need while they are used.
+impl KernelArguments {
+    /// The flags that were given.
+    fn given(&self) -> Vec<&'static str> {
+        flags([
+            ("--kernel", self.kernel.is_some()),
+            ("--kernel-version", self.kernel_version.is_some()),
+            ("--driver-parameter", !self.driver_parameters.is_empty()),
+            ("--kernel-argument", !self.kernel_arguments.is_empty()),
+            ("--memory", self.memory.is_some()),
+            ("--socket", self.socket.is_some()),
+            ("--mtu", self.mtu.is_some()),
+            ("--gro", self.gro.is_some()),
+            ("--napi-defer-hard-irqs", self.napi_defer_hard_irqs.is_some()),
+            ("--gro-flush-timeout", self.gro_flush_timeout.is_some()),
+        ])
+    }
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "With --target process")]
+struct ProcessArguments {
+    /// When the driver looks at its ring and when it sleeps: interrupt, poll, napi, hybrid or auto;
+    /// a parameter may follow, as in hybrid:140us [default: napi]
+    #[arg(long)]
+    strategy: Option<Strategy>,
+    /// hybrid: how long to poll after the last packet
+    #[arg(long, value_name = "TIME")]
+    poll_time: Option<Span>,
+    /// auto: the share of a processor that receiving may take, such as 25%
+    #[arg(long, value_name = "SHARE")]
+    cpu_budget: Option<CpuBudget>,
+    /// napi: packets taken before others may run
+    #[arg(long, value_name = "N")]
+    budget: Option<usize>,
+    /// What packets go through above the driver; its processes share the driver's core
+    #[arg(long, value_enum)]
+    path: Option<PathName>,
+    /// Receive buffers on the ring [default: as many as the driver likes]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_BUFFERS))]
+    ring_buffers: Option<u64>,
+    /// Bytes of each [default: what the driver likes]
+    #[arg(long, value_name = "BYTES",
+        value_parser = clap::value_parser!(u64).range(64..=MAX_BUFFER_BYTES))]
+    ring_buffer_bytes: Option<u64>,
+}
+
+impl ProcessArguments {
+    /// The flags that were given.
+    fn given(&self) -> Vec<&'static str> {
+        flags([
+            ("--strategy", self.strategy.is_some()),
+            ("--poll-time", self.poll_time.is_some()),
+            ("--cpu-budget", self.cpu_budget.is_some()),
+            ("--budget", self.budget.is_some()),
+            ("--path", self.path.is_some()),
+            ("--ring-buffers", self.ring_buffers.is_some()),
+            ("--ring-buffer-bytes", self.ring_buffer_bytes.is_some()),
+        ])
+    }
+
+    fn orders(&self) -> Result<Orders> {
+        let mut strategy = self.strategy.unwrap_or(Strategy::Napi { budget: DEFAULT_BUDGET });
+        if let Some(poll_time) = self.poll_time {
+            strategy = strategy.with_poll_time(poll_time).context("--poll-time")?;
+        }
+        if let Some(cpu_budget) = self.cpu_budget {
+            strategy = strategy.with_cpu_budget(cpu_budget).context("--cpu-budget")?;
+        }
+        if let Some(budget) = self.budget {
+            strategy = strategy.with_budget(budget).context("--budget")?;
+        }
+        let (buffers, buffer_bytes) =
+            (self.ring_buffers.unwrap_or_default(), self.ring_buffer_bytes.unwrap_or_default());
+        Ok(Orders { strategy, buffers, buffer_bytes })
+    }
+}
+
+/// How stack and application wait: as long as the published hybrid receiver polls, then asleep.
+const PATH_WAITING: Waiting = Waiting::Hybrid { poll_ns: 0 };
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum PathName {
+    /// Nothing: the driver counts frames and gives their buffers back
+    Driver,
+    /// An application in the driver's own process: a user-level network interface
+    Direct,
+    /// An application in a process of its own
+    Application,
+    /// A stack (UDP, TCP/IP) and an application, each in a process of its own
+    Stack,
+}
+
+impl PathName {
+    fn topology(self) -> Topology {
+        match self {
+            PathName::Driver => Topology::DriverAlone,
+            PathName::Direct => Topology::Direct,
+            PathName::Application => Topology::Application,
+            PathName::Stack => Topology::Stack,
+        }
+    }
+}
+
+fn flags<const N: usize>(flags: [(&'static str, bool); N]) -> Vec<&'static str> {
+    flags.into_iter().filter(|(_, given)| *given).map(|(name, _)| name).collect()
+}
+
+/// A target to be started, and the files that it needs while it is used.
 pub(crate) struct Prepared {
-    pub(crate) options: SessionOptions,
+    options: Options,
     _initramfs: Option<TempDir>,
 }
 
+enum Options {
+    Kernel(SessionOptions),
+    Process(ProcessSessionOptions),
+}
+
+impl Prepared {
+    /// The same driver process with other orders.
+    pub(crate) fn with_orders(&self, orders: &Orders) -> Option<ProcessSessionOptions> {
+        let Options::Process(options) = &self.options else { return None };
+        let dma_bytes = dma_bytes(orders);
+        Some(ProcessSessionOptions { orders: *orders, dma_bytes, ..options.clone() })
+    }
+
+    /// Leaves interrupts of a kernel undeferred unless something else is asked for.
+    pub(crate) fn defer_nothing(&mut self) {
+        if let Options::Kernel(options) = &mut self.options {
+            options.settings.defer_nothing();
+        }
+    }
+
+    /// Brings it up. `status` is told what is being waited for.
+    pub(crate) fn start(
+        &self,
+        wire: Box<dyn Wire>,
+        interrupted: &Interrupted,
+        status: &mut dyn FnMut(&str),
+    ) -> Result<Session, SessionError> {
+        match &self.options {
+            Options::Kernel(options) => Session::start(options, wire, interrupted, status),
+            Options::Process(options) => {
+                Session::start_process(options, Above::default(), wire, interrupted, status)
+            }
+        }
+    }
+}
+
 impl TargetArguments {
-    /// Finds the kernel, and everything that goes with it.
+    /// Finds the driver, and everything that goes with it.
     pub(crate) fn prepare(&self) -> Result<Prepared> {
+        match self.target {
+            TargetKind::Kernel => {
+                refuse(&self.process.given(), "process")?;
+                self.prepare_kernel()
+            }
+            TargetKind::Process => {
+                refuse(&self.kernel.given(), "kernel")?;
+                let options = Options::Process(self.prepare_process()?);
+                Ok(Prepared { options, _initramfs: None })
+            }
+        }
+    }
+
+    /// Whether the driver runs in a process of its own.
+    pub(crate) fn is_process(&self) -> bool {
+        self.target == TargetKind::Process
+    }
+
+    /// The share of a processor that receiving may take, if one was given.
+    pub(crate) fn cpu_budget(&self) -> Option<CpuBudget> {
+        self.process.cpu_budget
+    }
+
+    /// Flags that say how a driver in a process shall receive, for an experiment that tries all ways.
+    pub(crate) fn refuse_ways(&self) -> Result<()> {
+        let ways = self.process.given();
+        match ways.iter().find(|flag| **flag != "--cpu-budget") {
+            None => Ok(()),
+            Some(flag) => bail!(
+                "{flag} is for one way to receive, and this compares several; give --strategies, \
+                 --polls and --buffers"
+            ),
+        }
+    }
+
+    /// How far packets go when nothing else is asked for.
+    pub(crate) fn receiver(&self) -> Receiver {
+        match self.target {
+            TargetKind::Kernel => Receiver::Application,
+            TargetKind::Process if self.path() == PathName::Driver => Receiver::Driver,
+            TargetKind::Process => Receiver::Application,
+        }
+    }
+
+    /// A stack and an application above drivers of ours, unless something else is asked for; a driver of
+    /// the user's own may know nothing of them.
+    fn path(&self) -> PathName {
+        let ours = self.driver.as_deref().is_none_or(|driver| !driver.contains('/'));
+        self.process.path.unwrap_or(if ours { PathName::Stack } else { PathName::Driver })
+    }
+
+    fn prepare_kernel(&self) -> Result<Prepared> {
         let model = self.model()?;
-        let (kernel, initramfs, keep) = match &self.kernel {
+        let flags = &self.kernel;
+        let (kernel, initramfs, keep) = match &flags.kernel {
             Some(path) => self.own_kernel(path)?,
             None => {
-                let image = Cache::of_this_user()?.find(self.kernel_version.as_deref(), None)?;
+                let image = Cache::of_this_user()?.find(flags.kernel_version.as_deref(), None)?;
                 (image.kernel(), image.initramfs(), None)
             }
         };
         let settings = GuestSettings {
-            mtu: self.mtu,
-            gro: self.gro,
-            napi_defer_hard_irqs: self.napi_defer_hard_irqs,
-            gro_flush_timeout_ns: self.gro_flush_timeout.map(|span| span.as_ps() / 1_000),
+            mtu: flags.mtu,
+            gro: flags.gro,
+            napi_defer_hard_irqs: flags.napi_defer_hard_irqs,
+            gro_flush_timeout_ns: flags.gro_flush_timeout.map(|span| span.as_ps() / 1_000),
             coalesce: None,
         };
         let options = SessionOptions {
             kernel,
             initramfs,
-            driver: self.driver.clone(),
-            driver_parameters: self.driver_parameters.clone(),
+            driver: self.linux_driver().to_owned(),
+            driver_parameters: flags.driver_parameters.clone(),
             model,
-            memory_mb: self.memory,
-            socket: self.socket.clone(),
-            kernel_arguments: self.kernel_arguments.clone(),
+            memory_mb: flags.memory.unwrap_or(DEFAULT_MEMORY_MB),
+            socket: flags.socket.clone(),
+            kernel_arguments: flags.kernel_arguments.clone(),
             settings,
         };
-        Ok(Prepared { options, _initramfs: keep })
+        Ok(Prepared { options: Options::Kernel(options), _initramfs: keep })
+    }
+
+    fn prepare_process(&self) -> Result<ProcessSessionOptions> {
+        let driver = self.driver.as_deref().unwrap_or(OWN_DRIVER);
+        let orders = self.process.orders()?;
+        let mut settings = Map::new();
+        settings.insert("strategy".into(), Value::String(orders.strategy.to_string()));
+        for (name, value) in [("buffers", orders.buffers), ("buffer_bytes", orders.buffer_bytes)] {
+            if value != 0 {
+                settings.insert(name.into(), value.into());
+            }
+        }
+        // A name has no slash; a path can always be written with one.
+        let program = if driver.contains('/') {
+            Program { path: driver.into(), ..Program::default() }
+        } else {
+            let known: Vec<_> = warikomi_driver::DRIVERS.iter().map(|info| info.name).collect();
+            ensure!(
+                known.contains(&driver),
+                "there is no driver '{driver}' that runs in a process; there are: {}; a program of \
+                 your own is given by its path, such as ./{driver}",
+                known.join(", ")
+            );
+            part::driver(driver)
+        };
+        let default_model = warikomi_nic::MODELS.first().map_or(driver, |model| model.name);
+        let model = self.model.as_deref().unwrap_or(default_model);
+        Ok(ProcessSessionOptions {
+            driver: driver.to_owned(),
+            program,
+            model: model.to_owned(),
+            orders,
+            settings,
+            dma_bytes: dma_bytes(&orders),
+            path: PacketPath {
+                topology: self.path().topology(),
+                waiting: PATH_WAITING,
+                program: part::above,
+            },
+        })
+    }
+
+    fn linux_driver(&self) -> &str {
+        self.driver.as_deref().unwrap_or(LINUX_DRIVER)
+    }
+
+    /// Empty polls before NAPI enables the interrupt again, if that was asked for.
+    pub(crate) fn napi_defer_hard_irqs(&self) -> Option<u32> {
+        self.kernel.napi_defer_hard_irqs
     }
 
     fn model(&self) -> Result<String> {
@@ -100,12 +389,12 @@ impl TargetArguments {
             return Ok(model.clone());
         }
         let drives =
-            |model: &&&warikomi_nic::ModelInfo| model.linux_drivers.contains(&self.driver.as_str());
+            |model: &&&warikomi_nic::ModelInfo| model.linux_drivers.contains(&self.linux_driver());
         match warikomi_nic::MODELS.iter().find(drives) {
             Some(model) => Ok(model.name.to_owned()),
             None => bail!(
                 "there is no NIC model for the driver '{}'; there are models for: {}",
-                self.driver,
+                self.linux_driver(),
                 known_drivers().join(", ")
             ),
         }
@@ -115,13 +404,13 @@ impl TargetArguments {
     fn own_kernel(&self, path: &Path) -> Result<(PathBuf, PathBuf, Option<TempDir>)> {
         let kernel = inspect(path)?;
         kernel.check()?;
-        if !kernel.drivers.contains_key(&self.driver) {
+        if !kernel.drivers.contains_key(self.linux_driver()) {
             let has: Vec<_> = kernel.drivers.iter().map(described).collect();
             bail!(
                 "the kernel {} has no driver '{}', neither built in nor as a module beside it; it \
                  has: {}",
                 path.display(),
-                self.driver,
+                self.linux_driver(),
                 if has.is_empty() { "none".to_owned() } else { has.join(", ") }
             );
         }
@@ -130,6 +419,21 @@ impl TargetArguments {
         initramfs_for(&kernel, &initramfs)?;
         Ok((kernel.path, initramfs, Some(dir)))
     }
+}
+
+/// DMA memory for the rings, and for so many buffers.
+fn dma_bytes(orders: &Orders) -> u64 {
+    let each = match orders.buffer_bytes {
+        0 => MAX_BUFFER_BYTES + 1,
+        bytes => bytes,
+    };
+    (RINGS_BYTES + orders.buffers * each).next_multiple_of(1 << 12).max(DMA_BYTES)
+}
+
+/// Flags of another kind of target say that something else was meant.
+fn refuse(given: &[&str], target: &str) -> Result<()> {
+    let Some(flag) = given.first() else { return Ok(()) };
+    bail!("{flag} is for --target {target} only; leave it out, or choose that target")
 }
 
 fn described((name, place): (&String, &DriverPlace)) -> String {

@@ -5,8 +5,25 @@
 //! time, or in one thread with everything else, in virtual time. When to look at the ring and when to
 //! sleep is its [`strategy`]'s choice.
 
+pub mod device;
 mod model;
+pub mod rtl8168;
+pub mod run;
+pub mod strategy;
+mod upper;
 
 pub use model::{
     Buffer, Causes, DriverError, DriverInfo, Hardware, Link, NicDriver, Received, RxSink, TxFrame,
 };
+pub use upper::{MOST_PIECES, OwnPool, PoolError, Transmit, Upper};
+
+/// The drivers that can be asked for by name.
+pub const DRIVERS: &[&DriverInfo] = &[&rtl8168::INFO];
+
+/// The driver called `name`; `None` if there is none of that name.
+pub fn by_name(name: &str) -> Option<Box<dyn NicDriver>> {
+    match name {
+        "rtl8168" => Some(Box::new(rtl8168::Rtl8168::new())),
+        _ => None,
+    }
+}

@@ -6,6 +6,7 @@
 //! of frames: arrivals one by one, from a [`trace`] or a [`capture`]. No clock is read here: the time is an
 //! argument, and what happened goes to a [`Recorder`].
 
+mod burst;
 pub mod capture;
 mod fault;
 mod frame;
@@ -17,6 +18,7 @@ mod source;
 pub mod trace;
 mod units;
 
+pub use burst::{Burst, MAX_BURST_BYTES};
 pub use fault::{
     FAULT_FORMS, Fault, FaultCount, FaultForm, FaultKind, FaultSchedule, Faulty, MAX_FAULT_LENGTH,
     MAX_FAULT_TIME, MAX_FAULTS, MAX_STORM, Occasion, ParseFaultError, Probability, When,

@@ -1,6 +1,7 @@
 //! From a plan to absolute deadlines.
 
 use warikomi_clock::{Arrivals, Span, Time};
+use warikomi_nic::wire;
 
 use crate::Plan;
 
@@ -9,13 +10,18 @@ use crate::Plan;
 /// Deadlines follow from the plan and the start alone, never from when a packet in fact went out,
 /// so errors do not add up. They are sums of whole picoseconds, so rounding does not add up either.
 /// Behind a line, a deadline is the later of its arrival and the moment at which the line has sent
-/// the burst before it.
+/// what was before it. Where packets arrive in bursts, only the first of each has an arrival; the
+/// others follow it as the line sends them.
 #[derive(Clone, Debug)]
 pub struct Pacer {
     next: Time,
     arrival: Time,
     arrivals: Arrivals,
-    burst_wire_time: Span,
+    /// Deadlines to an arrival, and how many of them have passed.
+    deadlines_per_arrival: u64,
+    passed: u64,
+    wire_time: Span,
+    last_wire_time: Span,
     remaining: u64,
     paced: bool,
 }
@@ -24,11 +30,19 @@ impl Pacer {
     /// The deadlines of `plan`, the first of them at `start`.
     pub fn new(plan: &Plan, start: Time) -> Pacer {
         let remaining = plan.count.div_ceil(u64::from(plan.packets_per_interrupt.max(1)));
+        let wire_time = plan.burst_wire_time();
+        let last_wire_time = match (plan.burst(), plan.line_rate_bps) {
+            (Some(burst), Some(bps)) => wire::wire_time(burst.last_frame_bytes(), bps),
+            _ => wire_time,
+        };
         Pacer {
             next: if remaining == 0 { Time::NEVER } else { start },
             arrival: start,
             arrivals: plan.arrivals(),
-            burst_wire_time: plan.burst_wire_time(),
+            deadlines_per_arrival: plan.burst().map_or(1, |burst| burst.frames()),
+            passed: 0,
+            wire_time,
+            last_wire_time,
             remaining,
             paced: plan.spacing() > Span::ZERO,
         }
@@ -49,8 +63,14 @@ impl Pacer {
             self.next = Time::NEVER;
             return;
         }
+        self.passed += 1;
+        if self.passed < self.deadlines_per_arrival {
+            self.next += self.wire_time;
+            return;
+        }
+        self.passed = 0;
         self.arrival += self.arrivals.next_gap();
-        self.next = self.arrival.max(self.next + self.burst_wire_time);
+        self.next = self.arrival.max(self.next + self.last_wire_time);
     }
 
     /// Deadlines that are left, with the one that [`Pacer::peek`] shows.
@@ -92,6 +112,46 @@ mod tests {
     fn a_deadline_for_each_burst() {
         let plan = Plan { packets_per_interrupt: 4, count: 9, ..Plan::default() };
         assert_eq!(deadlines(&plan, Time::ZERO), [0, 38_000_000, 76_000_000]);
+    }
+
+    fn bursts(arrival: Arrival, interval: Span) -> Plan {
+        Plan {
+            arrival,
+            interval,
+            size_bytes: 1_000,
+            burst_bytes: Some(2_100),
+            line_rate_bps: Some(1_000_000_000),
+            count: 7,
+            ..Plan::default()
+        }
+    }
+
+    #[test]
+    fn frames_of_a_burst_follow_each_other_as_the_line_sends_them() {
+        let due = deadlines(&bursts(Arrival::Bursts, Span::from_us(100)), Time::ZERO);
+        // 1,024 bytes on the line each, and then the next burst.
+        let expected = [0, 8_192, 16_384, 100_000, 108_192, 116_384, 200_000];
+        assert_eq!(due, expected.map(|ns| ns * 1_000));
+    }
+
+    #[test]
+    fn bursts_that_arrive_too_early_wait_for_the_line() {
+        let plan = bursts(Arrival::Bursts, Span::ZERO);
+        let due = deadlines(&plan, Time::ZERO);
+        // The third frame has 100 bytes, 124 on the line.
+        let expected = [0, 8_192, 16_384, 17_376, 25_568, 33_760, 34_752];
+        assert_eq!(due, expected.map(|ns| ns * 1_000));
+        assert_eq!(plan.duration(), Span::from_ns(3 * 17_376));
+        assert!(Pacer::new(&plan, Time::ZERO).paced());
+    }
+
+    #[test]
+    fn random_bursts_keep_the_load() {
+        let plan = Plan { count: 60_000, ..bursts(Arrival::PoissonBursts, Span::from_us(60)) };
+        let due = deadlines(&plan, Time::ZERO);
+        let mean_us = *due.last().unwrap() as f64 / 19_999.0 / 1e6;
+        assert!((mean_us - 60.0).abs() < 2.0, "{mean_us}");
+        assert_eq!(due, deadlines(&plan, Time::ZERO));
     }
 
     #[test]

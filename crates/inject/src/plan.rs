@@ -5,6 +5,7 @@ use warikomi_clock::{Arrivals, Seed, Span};
 use warikomi_nic::wire::wire_time;
 use warikomi_nic::{MAX_FRAME_BYTES, MIN_FRAME_BYTES};
 
+use crate::burst::{Burst, MAX_BURST_BYTES};
 use crate::fault::{Fault, MAX_FAULTS};
 
 /// The most packets that one run may have: what the support side can account for one by one
@@ -36,6 +37,21 @@ pub enum Arrival {
     Constant,
     /// Exponentially distributed intervals with `interval` as their mean.
     Poisson,
+    /// Bursts of `burst_bytes`, one every `interval`, the frames of each back to back on the line.
+    Bursts,
+    /// The same, with exponentially distributed intervals between the bursts.
+    PoissonBursts,
+}
+
+impl Arrival {
+    /// Whether `interval` is that of bursts.
+    pub fn is_bursts(self) -> bool {
+        matches!(self, Arrival::Bursts | Arrival::PoissonBursts)
+    }
+
+    fn is_random(self) -> bool {
+        matches!(self, Arrival::Poisson | Arrival::PoissonBursts)
+    }
 }
 
 /// How far packets are meant to go.
@@ -72,10 +88,14 @@ impl Default for Warmup {
 /// One deadline every `interval`; at each, `packets_per_interrupt` packets go to the NIC back to
 /// back and one interrupt follows the last of them. (The last deadline has fewer if `count` is no
 /// multiple.)
+///
+/// With arrival in bursts, `interval` is from the start of one burst to the start of the next, and
+/// each frame of a burst has a deadline of its own: when the line has sent the one before it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Plan {
-    /// Length of each Ethernet frame in bytes, without its check sequence: 60 to 16,379.
+    /// Length of each Ethernet frame in bytes, without its check sequence: 60 to 16,379. The last
+    /// frame of a burst has what is left.
     pub size_bytes: usize,
     /// Time between two deadlines; zero for as fast as possible. In files `interval_ns`, in
     /// nanoseconds with up to three decimals.
@@ -95,6 +115,10 @@ pub struct Plan {
     /// the packets are long on that line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line_rate_bps: Option<u64>,
+    /// Length of each burst in bytes, all its frames together without check sequences; with arrival
+    /// in bursts, and only then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub burst_bytes: Option<usize>,
     /// What goes wrong; of faults that strike on one occasion the first does.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<Fault>,
@@ -113,6 +137,7 @@ impl Default for Plan {
             arrival: Arrival::Constant,
             seed: Seed(1),
             line_rate_bps: None,
+            burst_bytes: None,
             faults: Vec::new(),
             warmup: Warmup::default(),
         }
@@ -155,12 +180,34 @@ pub enum PlanError {
          {MAX_PACKETS_PER_INTERRUPT}"
     )]
     PacketsPerInterrupt(u32),
-    /// A Poisson process without a mean.
+    /// A random arrival without a mean.
     #[error(
-        "arrival = \"poisson\" with interval_ns = 0 has no mean: give the mean interval, or choose \
-         arrival = \"constant\" for as fast as possible"
+        "a random arrival with interval_ns = 0 has no mean: give the mean interval, or choose \
+         arrival = \"constant\" (or \"bursts\") for as fast as possible"
     )]
     PoissonWithoutMean,
+    /// Bursts without what makes one.
+    #[error("arrival in bursts needs {missing}: give it, such as {example}")]
+    BurstsWithout {
+        /// What is missing.
+        missing: &'static str,
+        /// What it might be.
+        example: &'static str,
+    },
+    /// `burst_bytes` out of range.
+    #[error("burst_bytes = {0} is not possible: choose 1 to {MAX_BURST_BYTES}, such as 50000")]
+    BurstBytes(usize),
+    /// `burst_bytes` for nothing.
+    #[error(
+        "burst_bytes is for bursts only: choose arrival = \"bursts\" or \"poisson_bursts\", or \
+         leave it out"
+    )]
+    NoBursts,
+    /// Bursts, and several packets to a deadline.
+    #[error(
+        "in bursts each packet has a deadline of its own: leave packets_per_interrupt at 1, not {0}"
+    )]
+    BurstsTogether(u32),
     /// `seed` out of range.
     #[error("seed = {0} does not fit into a TOML integer: choose 0 to 9223372036854775807")]
     Seed(u64),
@@ -203,9 +250,10 @@ impl Plan {
         if !(1..=MAX_PACKETS_PER_INTERRUPT).contains(&self.packets_per_interrupt) {
             return Err(PlanError::PacketsPerInterrupt(self.packets_per_interrupt));
         }
-        if self.arrival == Arrival::Poisson && self.interval == Span::ZERO {
+        if self.arrival.is_random() && self.interval == Span::ZERO {
             return Err(PlanError::PoissonWithoutMean);
         }
+        self.validate_bursts()?;
         if i64::try_from(self.seed.0).is_err() {
             return Err(PlanError::Seed(self.seed.0));
         }
@@ -221,16 +269,55 @@ impl Plan {
         if got > MAX_DURATION { Err(PlanError::Duration { got }) } else { Ok(()) }
     }
 
+    fn validate_bursts(&self) -> Result<(), PlanError> {
+        let missing = |missing, example| Err(PlanError::BurstsWithout { missing, example });
+        match (self.arrival.is_bursts(), self.burst_bytes) {
+            (false, None) => return Ok(()),
+            (false, Some(_)) => return Err(PlanError::NoBursts),
+            (true, None) => return missing("burst_bytes", "50000"),
+            (true, Some(bytes)) if !(1..=MAX_BURST_BYTES).contains(&bytes) => {
+                return Err(PlanError::BurstBytes(bytes));
+            }
+            (true, Some(_)) => {}
+        }
+        match (self.line_rate_bps, self.packets_per_interrupt) {
+            (None, _) => missing("line_rate_bps", "800000000"),
+            (Some(_), 1) => Ok(()),
+            (Some(_), several) => Err(PlanError::BurstsTogether(several)),
+        }
+    }
+
+    /// How bursts are cut into frames; `None` if packets do not arrive in bursts.
+    pub fn burst(&self) -> Option<Burst> {
+        let bytes = self.burst_bytes.filter(|_| self.arrival.is_bursts())?;
+        Some(Burst::cut(bytes, self.size_bytes))
+    }
+
+    /// The mean length of a frame in bytes, over whole bursts.
+    pub fn mean_frame_bytes(&self) -> f64 {
+        self.burst()
+            .map_or(self.size_bytes as f64, |burst| burst.bytes() as f64 / burst.frames() as f64)
+    }
+
     /// How long the run takes by its own intervals, without warm-up; zero if it is as fast as
     /// possible.
     pub fn duration(&self) -> Span {
-        self.spacing() * self.count.div_ceil(u64::from(self.packets_per_interrupt.max(1)))
+        match self.burst() {
+            Some(burst) => self.spacing() * self.count.div_ceil(burst.frames()),
+            None => {
+                self.spacing() * self.count.div_ceil(u64::from(self.packets_per_interrupt.max(1)))
+            }
+        }
     }
 
-    /// The time between two deadlines (their mean, for a random arrival): the interval, or the
-    /// time that a burst takes on the line if that is longer.
+    /// The time between two deadlines, or two bursts (their mean, for a random arrival): the
+    /// interval, or the time that the packets take on the line if that is longer.
     pub fn spacing(&self) -> Span {
-        self.interval.max(self.burst_wire_time())
+        let on_the_line = match (self.burst(), self.line_rate_bps) {
+            (Some(burst), Some(bps)) => burst.line_time(bps),
+            _ => self.burst_wire_time(),
+        };
+        self.interval.max(on_the_line)
     }
 
     /// How long the packets of one deadline take on the plan's line; zero without one.
@@ -240,11 +327,11 @@ impl Plan {
         })
     }
 
-    /// The gaps between deadlines.
+    /// The gaps between deadlines, or between bursts.
     pub fn arrivals(&self) -> Arrivals {
         match self.arrival {
-            Arrival::Constant => Arrivals::Constant(self.interval),
-            Arrival::Poisson => Arrivals::Poisson {
+            Arrival::Constant | Arrival::Bursts => Arrivals::Constant(self.interval),
+            Arrival::Poisson | Arrival::PoissonBursts => Arrivals::Poisson {
                 mean: self.interval,
                 generator: Box::new(self.seed.generator()),
             },
@@ -339,7 +426,12 @@ mod tests {
     use proptest::prelude::*;
 
     fn plans() -> impl Strategy<Value = Plan> {
-        let arrival = prop_oneof![Just(Arrival::Constant), Just(Arrival::Poisson)];
+        let arrival = prop_oneof![
+            Just(Arrival::Constant),
+            Just(Arrival::Poisson),
+            Just(Arrival::Bursts),
+            Just(Arrival::PoissonBursts),
+        ];
         let sizes = MIN_FRAME_BYTES..=MAX_FRAME_BYTES;
         let line = prop::option::of(10_000_000u64..=100_000_000_000);
         let numbers = (sizes, 1u64..1_000_000_000, 1u64..10_000, 1u32..=64, 0u64..1 << 63);
@@ -355,11 +447,12 @@ mod tests {
                 size_bytes,
                 interval: Span::from_ps(ps),
                 count,
-                packets_per_interrupt,
+                packets_per_interrupt: if arrival.is_bursts() { 1 } else { packets_per_interrupt },
                 receiver: if count % 2 == 0 { Receiver::Driver } else { Receiver::Application },
                 arrival,
                 seed: Seed(seed),
-                line_rate_bps: line,
+                line_rate_bps: line.or(arrival.is_bursts().then_some(800_000_000)),
+                burst_bytes: arrival.is_bursts().then_some(ps as usize % 65_000 + 1),
                 faults,
                 warmup: Warmup { count: warm, interval: Span::from_ps(ps * 2) },
             },
@@ -409,6 +502,14 @@ mod tests {
         assert!(refused("packets_per_interrupt = 0").contains("1 (an interrupt for every packet)"));
         assert!(refused("line_rate_bps = 1").contains("1 Mbit/s"));
         assert!(refused("arrival = 'poisson'\ninterval_ns = 0").contains("mean"));
+        assert!(refused("arrival = 'bursts'").contains("needs burst_bytes"));
+        let bursts = "arrival = 'bursts'\nburst_bytes = 50000\n";
+        assert!(refused(bursts).contains("needs line_rate_bps"));
+        let line = "line_rate_bps = 800000000\n";
+        assert!(refused(&format!("{bursts}{line}packets_per_interrupt = 2")).contains("not 2"));
+        assert!(refused(&format!("{line}burst_bytes = 50000")).contains("for bursts only"));
+        let none = format!("{line}arrival = 'poisson_bursts'\nburst_bytes = 0");
+        assert!(refused(&none).contains("choose 1 to 16000000"));
         assert!(refused("faults = ['dma-error']").contains("at=5ms"));
         let many = "'dma-error:at=1ms',".repeat(MAX_FAULTS + 1);
         assert!(refused(&format!("faults = [{many}]")).contains("up to 32"));

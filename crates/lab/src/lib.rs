@@ -8,11 +8,16 @@ pub mod doctor;
 pub mod export;
 pub mod inject;
 mod object;
+pub mod receive;
 pub mod record;
 pub mod replay;
 mod session;
 pub mod sweep;
 #[cfg(test)]
 mod testing;
+pub mod virtual_time;
 
-pub use session::{CoreWatch, GuestSettings, Session, SessionError, SessionOptions, bring_up};
+pub use session::{
+    CoreWatch, GuestSettings, PacketPath, ProcessSessionOptions, Session, SessionError,
+    SessionOptions, bring_up,
+};

@@ -1,4 +1,5 @@
-//! A target brought up: kernel started, driver bound, interface configured, link up.
+//! A target brought up: kernel started, driver bound, interface configured, link up; or driver process
+//! started, device set up, link up.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -6,12 +7,17 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value};
 use warikomi_clock::{TscClock, TscUnusable};
 use warikomi_guest::answers::{Configured, DriverOrigin, Settings};
-use warikomi_guest::commands::{Configure, LinkUp, LoadDriver, Neighbour, WaitInterface};
+use warikomi_guest::commands::{
+    Configure, LinkState, LinkUp, LoadDriver, Neighbour, WaitInterface,
+};
 use warikomi_inject::{GUEST_IP, NETWORK_IP, NETWORK_MAC};
 use warikomi_measure::{CpuTimes, Machine, TargetInfo, core_wait_ns, governor_of};
+use warikomi_nic::Nic;
 use warikomi_nic::wire::Wire;
+use warikomi_stack::{Chain, ChainOptions, StackError, Station, Topology, Waiting};
 use warikomi_target::cores::{Cores, Pinned};
 use warikomi_target::kernel::{KernelTarget, LaunchOptions};
+use warikomi_target::process::{Above, Orders, ProcessOptions, ProcessTarget, Program};
 use warikomi_target::{Interrupted, Target, TargetError};
 
 /// How long a driver may take to bind once it is loaded.
@@ -71,6 +77,70 @@ pub struct SessionOptions {
     pub settings: GuestSettings,
 }
 
+/// A driver process to bring up.
+#[derive(Clone, Debug)]
+pub struct ProcessSessionOptions {
+    /// What the result calls the driver.
+    pub driver: String,
+    /// What runs it.
+    pub program: Program,
+    /// The NIC model.
+    pub model: String,
+    /// How it shall receive.
+    pub orders: Orders,
+    /// What the result says about that.
+    pub settings: Map<String, Value>,
+    /// DMA memory for rings and buffers, in bytes.
+    pub dma_bytes: u64,
+    /// What packets go through above the driver.
+    pub path: PacketPath,
+}
+
+/// What packets go through above a driver process.
+#[derive(Clone, Copy, Debug)]
+pub struct PacketPath {
+    /// Its parts.
+    pub topology: Topology,
+    /// How stack and application wait for packets.
+    pub waiting: Waiting,
+    /// What runs the part of that name.
+    pub program: fn(&str) -> Program,
+}
+
+/// Buffers of packet memory, unless the orders say otherwise: as many as a ring of ours holds.
+const PATH_BUFFERS: u64 = 1_024;
+/// Their bytes: the longest that a descriptor of the rtl8168 can name, as packet memory aligns them.
+const PATH_BUFFER_BYTES: u64 = 16_256;
+/// Buffers that the stack sends from.
+const STACK_BUFFERS: u32 = 64;
+
+impl PacketPath {
+    fn above(
+        &self,
+        orders: &Orders,
+        mac: [u8; 6],
+        clock: &TscClock,
+    ) -> Result<Option<Above>, StackError> {
+        if self.topology == Topology::DriverAlone {
+            return Ok(None);
+        }
+        let or = |given: u64, usual: u64| if given == 0 { usual } else { given };
+        let chain = Chain::build(&ChainOptions {
+            topology: self.topology,
+            application_buffers: or(orders.buffers, PATH_BUFFERS) as u32,
+            stack_buffers: STACK_BUFFERS,
+            buffer_bytes: or(orders.buffer_bytes, PATH_BUFFER_BYTES) as u32,
+            station: Station { mac, address: GUEST_IP, prefix_bits: PREFIX_BITS },
+            hosts: vec![(NETWORK_IP, NETWORK_MAC)],
+            tcp_port: None,
+            waiting: self.waiting,
+            copy_out: false,
+            tsc_hz: clock.ticks_per_second() as u64,
+        })?;
+        Ok(Some(Above { chain, program: self.program }))
+    }
+}
+
 /// Why a session could not be had.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
@@ -99,6 +169,12 @@ pub enum SessionError {
         /// Drivers that do.
         choices: &'static [&'static str],
     },
+    /// What is above the driver could not be had.
+    #[error(transparent)]
+    Path(#[from] StackError),
+    /// The wire could not be had.
+    #[error("cannot set up the wire: {0}")]
+    Wire(std::io::Error),
     /// The cores could not be had.
     #[error("cannot pin the two sides to cores: {0}")]
     Cores(std::io::Error),
@@ -111,7 +187,7 @@ fn known_models() -> String {
 /// A target with its driver bound and its link up.
 pub struct Session {
     /// The target.
-    pub target: KernelTarget,
+    pub target: Box<dyn Target>,
     /// What it is, for the result; the settings are those in force.
     pub info: TargetInfo,
     /// Where it runs.
@@ -136,23 +212,20 @@ impl Session {
                 choices: model.linux_drivers,
             });
         }
-        let nic = warikomi_nic::by_name(model.name, wire)
-            .ok_or_else(|| SessionError::UnknownModel { name: options.model.clone() })?;
-        let clock = TscClock::calibrate()?;
-        let machine = Machine::read();
-        let cores = Cores::choose(&machine.isolated_cores).map_err(SessionError::Cores)?;
-        let pinned = Pinned::to(cores.support).map_err(SessionError::Cores)?;
+        let nic = nic_of(model, wire)?;
+        let place = Place::choose()?;
         let launch = LaunchOptions {
             kernel: options.kernel.clone(),
             initramfs: options.initramfs.clone(),
             memory_mb: options.memory_mb,
-            core: Some(cores.target),
+            core: Some(place.cores.target),
             socket: options.socket.clone(),
             extra_arguments: options.kernel_arguments.clone(),
-            shared_core: cores.shared(),
+            shared_core: place.cores.shared(),
         };
         status("starting the kernel");
-        let (mut target, ready) = KernelTarget::start(&launch, nic, clock, interrupted.clone())?;
+        let (mut target, ready) =
+            KernelTarget::start(&launch, nic, place.clock, interrupted.clone())?;
         status("bringing the driver up");
         let settings = bring_up(&mut target, options)?;
         let info = TargetInfo {
@@ -162,14 +235,44 @@ impl Session {
             kernel: Some(ready.kernel_release),
             settings,
         };
-        let machine = Machine {
-            support_cores: vec![cores.support as u32],
-            target_cores: vec![cores.target as u32],
-            governor: governor_of(cores.support as u32),
-            tsc_hz: Some(clock.ticks_per_second()),
-            ..machine
+        Ok(place.session(Box::new(target), info))
+    }
+
+    /// Brings a driver process up. `status` is told what is being waited for.
+    pub fn start_process(
+        options: &ProcessSessionOptions,
+        wire: Box<dyn Wire>,
+        interrupted: &Interrupted,
+        status: &mut dyn FnMut(&str),
+    ) -> Result<Session, SessionError> {
+        let model = known_model(&options.model)?;
+        let nic = nic_of(model, wire)?;
+        let place = Place::choose()?;
+        let launch = ProcessOptions {
+            driver: options.program.clone(),
+            dma_bytes: options.dma_bytes,
+            orders: options.orders,
+            above: options.path.above(&options.orders, nic.mac_address(), &place.clock)?,
+            core: Some(place.cores.target),
+            shared_core: place.cores.shared(),
         };
-        Ok(Session { target, info, machine, cores, _pinned: pinned })
+        status("starting the driver");
+        let mut target = ProcessTarget::start(launch, nic, place.clock, interrupted.clone())?;
+        status("waiting for the link");
+        wait_link(&mut target)?;
+        let info = TargetInfo {
+            kind: "process".into(),
+            driver: options.driver.clone(),
+            model: model.name.into(),
+            kernel: None,
+            settings: options.settings.clone(),
+        };
+        Ok(place.session(Box::new(target), info))
+    }
+
+    /// The core that the target runs on.
+    pub fn target_core(&self) -> usize {
+        self.cores.target
     }
 
     /// Starts counting the time that others take from the cores.
@@ -205,6 +308,36 @@ impl Session {
     }
 }
 
+/// Where a session runs, and by what clock.
+struct Place {
+    clock: TscClock,
+    machine: Machine,
+    cores: Cores,
+    pinned: Pinned,
+}
+
+impl Place {
+    fn choose() -> Result<Place, SessionError> {
+        let clock = TscClock::calibrate()?;
+        let machine = Machine::read();
+        let cores = Cores::choose(&machine.isolated_cores).map_err(SessionError::Cores)?;
+        let pinned = Pinned::to(cores.support).map_err(SessionError::Cores)?;
+        Ok(Place { clock, machine, cores, pinned })
+    }
+
+    fn session(self, target: Box<dyn Target>, info: TargetInfo) -> Session {
+        let Place { clock, machine, cores, pinned } = self;
+        let machine = Machine {
+            support_cores: vec![cores.support as u32],
+            target_cores: vec![cores.target as u32],
+            governor: governor_of(cores.support as u32),
+            tsc_hz: Some(clock.ticks_per_second()),
+            ..machine
+        };
+        Session { target, info, machine, cores, _pinned: pinned }
+    }
+}
+
 /// What others had taken from the cores at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct CoreWatch {
@@ -216,7 +349,7 @@ pub struct CoreWatch {
 
 /// Loads the driver, makes the settings, and brings the link up; returns the settings in force.
 pub fn bring_up(
-    target: &mut KernelTarget,
+    target: &mut dyn Target,
     options: &SessionOptions,
 ) -> Result<Map<String, Value>, TargetError> {
     let origin = bind(target, options)?;
@@ -232,11 +365,32 @@ fn known_model(name: &str) -> Result<&'static warikomi_nic::ModelInfo, SessionEr
     found.copied().ok_or_else(|| SessionError::UnknownModel { name: name.to_owned() })
 }
 
+fn nic_of(
+    model: &warikomi_nic::ModelInfo,
+    wire: Box<dyn Wire>,
+) -> Result<Box<dyn Nic>, SessionError> {
+    warikomi_nic::by_name(model.name, wire)
+        .ok_or_else(|| SessionError::UnknownModel { name: model.name.to_owned() })
+}
+
+/// Waits until the driver says that the link is up.
+fn wait_link(target: &mut dyn Target) -> Result<(), TargetError> {
+    const LOOK: Duration = Duration::from_millis(5);
+    for _ in 0..LINK_TIMEOUT.as_millis() / LOOK.as_millis() {
+        if target.ask(LinkState { interface: None }, Duration::ZERO)?.carrier {
+            return Ok(());
+        }
+        target.serve_for(LOOK)?;
+    }
+    let message = format!("the driver reports no carrier after {} s", LINK_TIMEOUT.as_secs());
+    Err(TargetError::NoLink { message, console: target.console() })
+}
+
 fn core_numbers(cores: Cores) -> [u32; 2] {
     [cores.support as u32, cores.target as u32]
 }
 
-fn bind(target: &mut KernelTarget, options: &SessionOptions) -> Result<DriverOrigin, TargetError> {
+fn bind(target: &mut dyn Target, options: &SessionOptions) -> Result<DriverOrigin, TargetError> {
     let not_bound = |error| match error {
         TargetError::Refused { message, console, .. } => {
             TargetError::NotBound { driver: options.driver.clone(), message, console }
@@ -254,10 +408,7 @@ fn bind(target: &mut KernelTarget, options: &SessionOptions) -> Result<DriverOri
     Ok(loaded.origin)
 }
 
-fn configure(
-    target: &mut KernelTarget,
-    settings: &GuestSettings,
-) -> Result<Configured, TargetError> {
+fn configure(target: &mut dyn Target, settings: &GuestSettings) -> Result<Configured, TargetError> {
     let wanted = Configure {
         mtu: settings.mtu,
         gro: settings.gro,
@@ -269,7 +420,7 @@ fn configure(
     target.ask(wanted, Duration::ZERO)
 }
 
-fn link_up(target: &mut KernelTarget) -> Result<(), TargetError> {
+fn link_up(target: &mut dyn Target) -> Result<(), TargetError> {
     let up = LinkUp {
         interface: None,
         address_cidr: Some(format!("{GUEST_IP}/{PREFIX_BITS}")),

@@ -58,9 +58,60 @@ pub struct IntervalAccuracy {
     pub smallest_interval_us: f64,
 }
 
+/// The burst, in bytes, for which CPU use was published.
+pub const HYBRID_BURST_BYTES: u64 = 50_000;
+
+/// Receiving in user space: poll for a time, then wait for an interrupt.
+#[derive(Debug, Deserialize)]
+pub struct HybridReceive {
+    /// What it was measured on.
+    pub environment: String,
+    #[serde(rename = "cpu_use_at_50KB")]
+    cpu_use: BTreeMap<String, f64>,
+    loss: Vec<HybridLoss>,
+    /// What was said of poll times below 100 µs.
+    pub below_100us: String,
+    /// How the needed buffer scales.
+    pub scaling_rule: String,
+}
+
+/// What was lost with one poll time and one receive buffer.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct HybridLoss {
+    /// The poll time in microseconds.
+    pub poll_us: u64,
+    /// The receive buffer in MB of 1,000,000 bytes.
+    pub buffer_mb: u64,
+    /// The share (0 to 1) that was lost.
+    #[serde(rename = "lost")]
+    pub lost_share: f64,
+}
+
+impl HybridReceive {
+    /// The share of the CPU (0 to 1) that receiving took with this poll time and bursts of this many
+    /// bytes; `None` where that was not published.
+    pub fn cpu_share(&self, poll_us: u64, burst_bytes: u64) -> Option<f64> {
+        let published = burst_bytes == HYBRID_BURST_BYTES;
+        self.cpu_use.get(&format!("{poll_us}us")).copied().filter(|_| published)
+    }
+
+    /// The share of packets that was lost with this poll time and receive buffer.
+    pub fn lost_share(&self, poll_us: u64, buffer_bytes: u64) -> Option<f64> {
+        let same =
+            |row: &&HybridLoss| row.poll_us == poll_us && row.buffer_mb * 1_000_000 == buffer_bytes;
+        self.loss.iter().find(same).map(|row| row.lost_share)
+    }
+
+    /// All that was published about loss.
+    pub fn losses(&self) -> &[HybridLoss] {
+        &self.loss
+    }
+}
+
 #[derive(Deserialize)]
 struct File {
     mint_injection: Injection,
+    hybrid_receive: HybridReceive,
 }
 
 static FILE: LazyLock<File> = LazyLock::new(|| {
@@ -70,6 +121,11 @@ static FILE: LazyLock<File> = LazyLock::new(|| {
 /// What was published about injection.
 pub fn injection() -> &'static Injection {
     &FILE.mint_injection
+}
+
+/// What was published about polling first and waiting then.
+pub fn hybrid_receive() -> &'static HybridReceive {
+    &FILE.hybrid_receive
 }
 
 fn name_of(size_bytes: usize) -> Option<&'static str> {
@@ -118,5 +174,15 @@ mod tests {
         assert_eq!((breakdown.copy_us, breakdown.protocol_us), (1.32, 1.63));
         assert_eq!((injection.send_ns(60), injection.real_nic_bps(8_192)), (None, None));
         assert_eq!(injection.interval_accuracy.requested_us, 38.0);
+    }
+
+    #[test]
+    fn the_published_figures_of_hybrid_receiving_are_found_by_poll_time() {
+        let hybrid = hybrid_receive();
+        assert_eq!(hybrid.cpu_share(140, 50_000), Some(0.31));
+        assert_eq!((hybrid.cpu_share(140, 1_000), hybrid.cpu_share(7, 50_000)), (None, None));
+        assert_eq!(hybrid.lost_share(100, 7_000_000), Some(0.002));
+        assert_eq!(hybrid.lost_share(300, 15_000_000), Some(0.0));
+        assert_eq!((hybrid.lost_share(300, 1), hybrid.losses().len()), (None, 9));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use warikomi_clock::EventQueue;
+use warikomi_clock::{EventQueue, Time};
 use warikomi_pci::{Command, ConfigSpace, Host, InterruptState, MsiState, PciFunction, Width};
 
 use crate::context::ContextParts;
@@ -70,6 +70,10 @@ pub trait Nic: PciFunction + Any {
 
     /// The wire.
     fn wire(&mut self) -> &mut dyn Wire;
+
+    /// When [`PciFunction::poll`] has something to do next; [`Time::NEVER`] if nothing is to come by
+    /// itself. Whoever runs in virtual time goes there at once.
+    fn next_due(&self) -> Time;
 }
 
 /// Configuration space, interrupt state, timers and a wire around a [`NicModel`].
@@ -263,5 +267,9 @@ impl<M: NicModel + 'static> Nic for NicFunction<M> {
 
     fn wire(&mut self) -> &mut dyn Wire {
         &mut *self.wire
+    }
+
+    fn next_due(&self) -> Time {
+        self.timers.next_due().min(self.wire.next_arrival())
     }
 }

@@ -20,12 +20,20 @@ pub struct Probe {
     raised: u64,
     handled: u64,
     waiting: bool,
+    /// When the first interrupt since the restart was raised, and the first that is not in the log.
+    first: Option<Time>,
+    first_unlogged: Option<Time>,
+    /// Handlers tell of themselves ([`Probe::handled`]): what reads the status does not count.
+    told: bool,
+    /// The record of the interrupt that was handled last.
+    at: usize,
 }
 
 impl Probe {
     /// Forgets everything and makes room for `capacity` records.
     pub fn restart(&mut self, capacity: usize) {
-        *self = Probe { records: Vec::with_capacity(capacity), capacity, ..Probe::default() };
+        let records = Vec::with_capacity(capacity);
+        *self = Probe { records, capacity, told: self.told, ..Probe::default() };
     }
 
     /// The first interrupts since the restart, in order.
@@ -49,18 +57,48 @@ impl Probe {
         self.handled
     }
 
+    /// From now on handlers tell of themselves by [`handled`](Self::handled), one by one, and a read
+    /// of the interrupt status says nothing.
+    pub fn handlers_tell(&mut self) {
+        self.told = true;
+    }
+
+    /// At `at`, a handler took up the interrupt whose message went out at `sent`. To be told in the
+    /// order of the messages. A message for which no level had risen counts for nothing.
+    pub fn handled(&mut self, sent: Time, at: Time) {
+        if self.first.is_none_or(|first| sent < first) {
+            return;
+        }
+        if self.first_unlogged.is_some_and(|first| sent >= first) {
+            self.handled += 1;
+            return;
+        }
+        while self.records.get(self.at + 1).is_some_and(|next| next.raised <= sent) {
+            self.at += 1;
+        }
+        if let Some(record) = self.records.get_mut(self.at)
+            && record.handled == Time::NEVER
+        {
+            record.handled = at;
+            self.handled += 1;
+        }
+    }
+
     #[inline]
     pub(crate) fn raised(&mut self, now: Time) {
         self.raised += 1;
         self.waiting = true;
+        self.first.get_or_insert(now);
         if self.records.len() < self.capacity {
             self.records.push(InterruptRecord { raised: now, handled: Time::NEVER });
+        } else {
+            self.first_unlogged.get_or_insert(now);
         }
     }
 
     #[inline]
     pub(crate) fn status_read(&mut self, now: Time) {
-        if !std::mem::take(&mut self.waiting) {
+        if self.told || !std::mem::take(&mut self.waiting) {
             return;
         }
         self.handled += 1;
@@ -96,5 +134,26 @@ mod tests {
             (&[][..], 3),
             "nothing is kept any more"
         );
+    }
+
+    #[test]
+    fn handlers_that_tell_are_matched_by_the_message_of_each() {
+        let at = Time::from_ps;
+        let mut probe = Probe::default();
+        probe.handlers_tell();
+        probe.handled(at(1), at(2));
+        probe.restart(3);
+        for raised in [10, 20, 30, 40] {
+            probe.raised(at(raised));
+        }
+        probe.status_read(at(41));
+        probe.handled(at(5), at(50));
+        // One by one, however late; the message of the second was lost, that of the third came twice.
+        for (sent, handled) in [(10, 60), (31, 70), (32, 80), (41, 90)] {
+            probe.handled(at(sent), at(handled));
+        }
+        let times: Vec<_> = probe.records().iter().map(|record| record.handled).collect();
+        assert_eq!(times, [at(60), Time::NEVER, at(70)]);
+        assert_eq!((probe.raised_count(), probe.handled_count()), (4, 3));
     }
 }

@@ -15,4 +15,5 @@ fn main() {
     fixtures::sweep(runs, 2, 1.1);
     fixtures::accuracy(runs);
     fixtures::cost(runs);
+    fixtures::receive(runs);
 }

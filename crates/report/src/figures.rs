@@ -14,6 +14,7 @@ pub(crate) fn shown(name: &str, value: f64) -> String {
     match name.rsplit_once('_').map_or(name, |(_, unit)| unit) {
         _ if name.starts_with("share_of_") => percent(value),
         "ns" => time(value),
+        "us" => time(value * 1e3),
         "bps" => rate(value),
         "pps" => format!("{} frames/s", whole(value.round())),
         "share" => percent(value),

@@ -2,7 +2,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -48,6 +48,22 @@ pub fn receive(socket: impl AsFd) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
     Ok((message, files))
 }
 
+/// Takes over a file that this process was started with, by its number. Children do not inherit it.
+///
+/// To be called once for a number, and for none that somebody else in this process may hold.
+pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
+    // Files may be handed over as standard input; the other two are for words.
+    if matches!(number, 1 | 2) {
+        let what = format!("{number} is a standard stream, not a file handed over");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    }
+    // SAFETY: it is looked at before it is used, and given up again if it is not open.
+    let file = unsafe { BorrowedFd::borrow_raw(number) };
+    rustix::io::fcntl_setfd(file, rustix::io::FdFlags::CLOEXEC)?;
+    // SAFETY: it is open, as the call before has shown, and by this function's contract nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,7 +81,10 @@ mod tests {
         assert_eq!((message.as_slice(), files.len()), (b"hello".as_slice(), 2));
         let (message, files) = receive(&far).unwrap();
         assert_eq!((message.as_slice(), files.len()), (b"again".as_slice(), 0));
+        let number = std::os::fd::IntoRawFd::into_raw_fd(far);
+        let far = inherited(number).unwrap();
         drop(near);
+        assert!(inherited(2).is_err() && inherited(1 << 20).is_err());
         assert!(receive(&far).unwrap().0.is_empty());
     }
 }

@@ -12,7 +12,7 @@ mod ring;
 mod words;
 
 pub use bell::{Bell, Sleeper, Tally, Wakeup, Woken};
-pub use handover::{MOST_FILES, MOST_MESSAGE_BYTES, receive, send};
+pub use handover::{MOST_FILES, MOST_MESSAGE_BYTES, inherited, receive, send};
 pub use region::{SharedWords, create_region};
 pub use ring::{Consumer, Corrupt, Entry, Producer, RingPlace};
 pub use words::Words;

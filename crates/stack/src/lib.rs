@@ -1,1 +1,41 @@
-//! Packet buffers, channels between processes, sockets, TCP/IP.
+//! The way of a packet between a driver and an application: buffers, channels, sockets, TCP/IP.
+//!
+//! All parts share [`PacketMemory`]. The application posts buffers ([`Vi`]); they go down through
+//! channels ([`UserEnd`], [`ProviderEnd`]), with a stack ([`Path`]) in between or without, to the driver
+//! ([`ChannelUpper`]); the NIC writes into them; and they come back up. No payload is copied.
+//!
+//! [`Chain`] prepares packet memory, events and sockets for the processes; [`programs`] are what runs
+//! in them.
+
+mod chain;
+mod channel;
+mod custody;
+mod datagram;
+mod entry;
+mod error;
+mod invitation;
+mod ip;
+pub mod memory;
+mod path;
+pub mod programs;
+mod receiver;
+mod socket;
+mod upper;
+mod vi;
+mod wait;
+
+pub use chain::{Chain, ChainOptions, Part, Topology};
+pub use channel::{ChannelPlace, ProviderEnd, Refusals, UserEnd, words};
+pub use custody::{Custody, Place};
+pub use datagram::{Content, Datagram, HEADER_BYTES, HEADROOM_BYTES, Station, headers, parse};
+pub use entry::{Destination, Slice, flags};
+pub use error::StackError;
+pub use invitation::{Invitation, PREFIX, Settings, Waiting};
+pub use ip::General;
+pub use memory::{MemoryError, PacketMemory, Shape};
+pub use path::{Hosts, Path};
+pub use receiver::Receiver;
+pub use socket::{OrdersWords, Socket, SocketCounters, SocketOrders};
+pub use upper::ChannelUpper;
+pub use vi::{CHECK_INTERVAL, Vi};
+pub use wait::{Event, Neighbour, Watch};

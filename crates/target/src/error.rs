@@ -127,7 +127,7 @@ pub enum TargetError {
     },
 
     /// The agent does not answer any more.
-    #[error("the guest stopped answering: no reply to '{command}' within {}{console}", seconds(*.within))]
+    #[error("the target stopped answering: no reply to '{command}' within {}{console}", seconds(*.within))]
     Silent {
         /// What was asked.
         command: String,
@@ -150,7 +150,7 @@ pub enum TargetError {
     },
 
     /// The agent answered with an error.
-    #[error("the guest could not carry out '{command}': {message}{console}")]
+    #[error("the target could not carry out '{command}': {message}{console}")]
     Refused {
         /// What was asked.
         command: String,
@@ -177,6 +177,63 @@ pub enum TargetError {
         /// The agent's finding.
         message: String,
         /// Its console.
+        console: ConsoleTail,
+    },
+
+    /// A program that is a part of a target cannot be run.
+    #[error(
+        "cannot start the {part} program {}: {error}; it must be an executable file", .path.display()
+    )]
+    CannotRun {
+        /// `driver`, `stack` or `application`.
+        part: &'static str,
+        /// The program.
+        path: PathBuf,
+        /// What the system said.
+        error: std::io::Error,
+    },
+
+    /// A process that is a part of a target ended.
+    #[error("the {part} process ended ({status}) while it was needed{console}")]
+    PartEnded {
+        /// `driver`, `stack` or `application`.
+        part: &'static str,
+        /// Its exit status.
+        status: String,
+        /// What it has printed.
+        console: ConsoleTail,
+    },
+
+    /// A part lives, but has closed its socket.
+    #[error(
+        "the {part} process closed its socket while it was needed, though it lives; it must keep \
+         the socket open for as long as it works{console}"
+    )]
+    PartHungUp {
+        /// `driver`, `stack` or `application`.
+        part: &'static str,
+        /// What it has printed.
+        console: ConsoleTail,
+    },
+
+    /// The driver gave up, and said why.
+    #[error("the driver failed: {message}{console}")]
+    DriverFailed {
+        /// Its last words.
+        message: String,
+        /// What it has printed.
+        console: ConsoleTail,
+    },
+
+    /// The driver process did not become ready.
+    #[error(
+        "the driver did not become ready within {} of its start: it has not reported that its device \
+         receives{console}", seconds(*.within)
+    )]
+    DriverNotReady {
+        /// How long we waited.
+        within: Duration,
+        /// What it has printed.
         console: ConsoleTail,
     },
 

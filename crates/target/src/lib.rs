@@ -1,18 +1,30 @@
 //! Where a driver runs: how it is started, attached to a NIC, watched and stopped.
 
+mod agent;
+mod console;
 pub mod cores;
 mod error;
+mod group;
 mod interrupted;
 pub mod kernel;
 mod pass;
+pub mod process;
+mod request;
+mod slot;
+mod wait;
 
 pub use error::{ConsoleTail, TargetError};
 pub use interrupted::Interrupted;
 pub use pass::Pass;
+pub use request::ANSWER_TIMEOUT;
 
+use std::time::Duration;
+
+use serde_json::Value;
 use warikomi_clock::TscClock;
-use warikomi_nic::Nic;
-use warikomi_pci::Host;
+use warikomi_guest::Request;
+use warikomi_nic::{InterruptRecord, Nic};
+use warikomi_pci::{Host, SharedMemory};
 
 /// A place where a driver runs, attached to a NIC.
 ///
@@ -42,6 +54,78 @@ pub trait Target {
 
     /// Ends the target and waits until all of it is gone.
     fn stop(&mut self) -> Result<(), TargetError>;
+
+    /// Carries out a request of the agent's protocol and gives its answer, serving the driver
+    /// meanwhile; `allowance` is how long the command itself may take. `ask` of `dyn Target` knows
+    /// the types of the answers.
+    fn request(&mut self, request: Request, allowance: Duration) -> Result<Value, TargetError>;
+
+    /// The memory that the target shares with the NIC; `None` while its device is not set up.
+    fn shared_memory(&self) -> Option<&SharedMemory>;
+
+    /// Puts something around the NIC, or takes it away again, between two accesses of the driver.
+    fn change_nic(&mut self, change: &mut dyn FnMut(Box<dyn Nic>) -> Box<dyn Nic>);
+
+    /// Whether there is an application above the driver that receives and answers requests.
+    fn has_application(&self) -> bool;
+
+    /// Whether both sides run on one core, so that a loop that waits must let the other run.
+    fn shares_a_core(&self) -> bool;
+
+    /// Id of the process that runs the driver, for a debugger or a profiler.
+    fn process_id(&self) -> u32;
+
+    /// Serves the driver for this long.
+    fn serve_for(&mut self, span: Duration) -> Result<(), TargetError> {
+        wait::until(self, span, |_| None::<()>).map(|_| ())
+    }
+
+    /// Says that an application in the target polls the device from now on, or does not any more. A
+    /// guest's kernel then makes accesses with interrupts enabled at any time, and each interrupt has to
+    /// wait for a moment at which it makes none.
+    fn set_polled(&mut self, polled: bool) {
+        let _ = polled;
+    }
+
+    /// Ids of all processes whose processor time is the target's: the driver's, and those above it.
+    fn process_ids(&self) -> Vec<u32> {
+        vec![self.process_id()]
+    }
+
+    /// From now on the target prints all that it has to say, to its console.
+    fn print_all(&mut self) -> Result<(), TargetError> {
+        Ok(())
+    }
+
+    /// Marks of harm that the driver's system has noticed since it started, as bits of its own; 0 if
+    /// there are none, or nobody who would notice.
+    fn harm(&mut self) -> Result<u64, TargetError> {
+        Ok(0)
+    }
+
+    /// Brings the NIC's log of interrupts up to date, where handlers tell of themselves.
+    fn note_handlers(&mut self) {}
+
+    /// Keeps the times of the next `capacity` message-signalled interrupts, whoever sends them: sent,
+    /// and taken up by their handlers.
+    fn log_messages(&mut self, capacity: usize) {
+        let _ = capacity;
+    }
+
+    /// Messages since the start whose handlers have told of themselves, as far as it has been noticed.
+    fn handled_count(&self) -> u64 {
+        0
+    }
+
+    /// What has been kept since; `None` if handlers of this target do not tell of themselves.
+    fn take_messages(&mut self) -> Option<Vec<InterruptRecord>> {
+        None
+    }
+
+    /// The process target that this is, if it is one.
+    fn as_process(&mut self) -> Option<&mut process::ProcessTarget> {
+        None
+    }
 }
 
 /// What a target counts about the way to and from the driver.
@@ -66,6 +150,10 @@ pub struct TargetCounters {
     pub resignalled: u64,
     /// INTx changes that this target cannot deliver.
     pub intx_undeliverable: u64,
+    /// Times that a count of a shared ring made no sense, and what was in the ring was skipped.
+    pub corrupt_rings: u64,
+    /// Times of handlers that made no sense, or came too late to be read.
+    pub bad_stamps: u64,
 }
 
 impl TargetCounters {
@@ -89,6 +177,8 @@ impl TargetCounters {
             interrupts_dropped: f(self.interrupts_dropped, other.interrupts_dropped),
             resignalled: f(self.resignalled, other.resignalled),
             intx_undeliverable: f(self.intx_undeliverable, other.intx_undeliverable),
+            corrupt_rings: f(self.corrupt_rings, other.corrupt_rings),
+            bad_stamps: f(self.bad_stamps, other.bad_stamps),
         }
     }
 }

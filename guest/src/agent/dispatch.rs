@@ -4,15 +4,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde::Serialize;
 use serde_json::Value;
+use warikomi_guest::Command;
 use warikomi_guest::answers::{Alive, Done};
-use warikomi_guest::{Command, Envelope, MAX_REQUEST_BYTES, NO_REQUEST_ID};
+use warikomi_guest::lines::Line;
 use warikomi_guest::{Outcome, Request, Response};
 
-use super::channel::Line;
+use super::compute::Computer;
 use super::error::{AgentError, Result};
 use super::netif::Interface;
 use super::receive::Receiver;
-use super::{boot, configure, counters, drivers, files, link, ping, sys, transmit};
+use super::{boot, configure, counters, drivers, files, link, netdev, ping, sys, transmit};
 
 /// What the agent remembers between requests.
 #[derive(Default)]
@@ -20,6 +21,7 @@ pub(super) struct Agent {
     /// The interface that the last `wait_interface` found.
     default_interface: Option<String>,
     receiver: Receiver,
+    computer: Computer,
     memberships: link::Memberships,
 }
 
@@ -60,7 +62,7 @@ impl LastAct {
 impl Agent {
     /// Answers one line, whatever is in it.
     pub(super) fn answer(&mut self, line: &Line) -> (Response, Option<LastAct>) {
-        let envelope = match parse(line) {
+        let envelope = match line.parse() {
             Ok(envelope) => envelope,
             Err((id, text)) => {
                 return (Response { id, outcome: Outcome::Error(text) }, None);
@@ -96,6 +98,9 @@ impl Agent {
             Request::ReceiveStatus(c) => done(c, self.receiver.status()?),
             Request::ReceiveStop(c) => done(c, self.receiver.stop()?),
             Request::ReceiveRuns(c) => done(c, self.receiver.runs(c)?),
+            Request::ComputeStart(c) => done(c, self.computer.start(c)?),
+            Request::ComputeStop(c) => done(c, self.computer.stop()?),
+            Request::ComputeSamples(c) => done(c, self.computer.samples(c)?),
             Request::Transmit(c) => done(c, transmit::udp(c, self.default_interface.as_deref())?),
             Request::TransmitTcp(c) => done(c, transmit::tcp(c)?),
             Request::Ping(c) => done(c, ping::ping(c)?),
@@ -130,6 +135,9 @@ impl Agent {
             Request::VlanAdd(c) => {
                 done(c, link::vlan_add(&self.interface(c.interface.as_ref())?, c)?)
             }
+            Request::SuspendInterrupts(c) => {
+                done(c, netdev::suspend_interrupts(&self.interface(c.interface.as_ref())?, c)?)
+            }
             Request::Counters(c) => {
                 done(c, counters::counters(&self.interface(c.interface.as_ref())?)?)
             }
@@ -161,27 +169,10 @@ fn last_act(request: &Request) -> Option<LastAct> {
     }
 }
 
-/// The request, or the id to answer to (if the line has one) and what is wrong.
-fn parse(line: &Line) -> std::result::Result<Envelope, (u64, String)> {
-    let text = match line {
-        Line::Text(text) => text,
-        Line::TooLong => {
-            let text = format!("the request is longer than {MAX_REQUEST_BYTES} bytes");
-            return Err((NO_REQUEST_ID, text));
-        }
-    };
-    let value: Value = serde_json::from_slice(text)
-        .map_err(|error| (NO_REQUEST_ID, format!("not a JSON object: {error}")))?;
-    let id = value.get("id").and_then(Value::as_u64).unwrap_or(NO_REQUEST_ID);
-    if id == NO_REQUEST_ID {
-        return Err((id, "a request needs an id, an integer above 0".to_owned()));
-    }
-    serde_json::from_value(value).map_err(|error| (id, format!("not a request: {error}")))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use warikomi_guest::NO_REQUEST_ID;
 
     fn answer(text: &[u8]) -> Response {
         Agent::default().answer(&Line::Text(text.to_vec())).0

@@ -3,6 +3,7 @@
 
 mod boot;
 mod channel;
+mod compute;
 mod configure;
 mod counters;
 mod dispatch;
@@ -11,13 +12,14 @@ mod error;
 mod ethtool;
 mod files;
 mod link;
+mod netdev;
 mod netif;
 mod pci;
 mod ping;
 mod receive;
-mod record;
 mod sys;
 mod transmit;
+mod wait;
 
 use std::process::ExitCode;
 

@@ -1,7 +1,7 @@
 //! Receiving: a thread that takes datagrams in batches and does nothing else.
 //!
 //! One system call does the waiting and the taking (`MSG_WAITFORONE`), because in this kernel a
-//! system call costs several microseconds. The thread looks up every [`LOOK_UP_MS`] to see whether
+//! system call costs several microseconds; [`super::wait`] has the other ways to wait. The thread looks up every [`LOOK_UP_MS`] to see whether
 //! it should stop; then it takes what is left and ends.
 
 use std::net::{Ipv4Addr, UdpSocket};
@@ -14,13 +14,14 @@ use std::time::Duration;
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 use warikomi_guest::answers::{ReceiveFailure, ReceiveRuns, ReceiveStarted, ReceiveTotals};
 use warikomi_guest::commands;
+use warikomi_guest::record::{MOST_RUNS, Record};
 
 use super::error::{AgentError, Context, Result};
-use super::record::{MOST_RUNS, Record};
 use super::sys;
+use super::wait::Waiter;
 
 /// How long a reception that gets nothing sleeps before it looks whether it should stop.
-const LOOK_UP_MS: u64 = 50;
+pub(super) const LOOK_UP_MS: u16 = 50;
 
 /// Most datagrams a system call; the kernel's own limit.
 const MOST_DATAGRAMS: u32 = 1024;
@@ -87,6 +88,8 @@ impl Receiver {
         let granted =
             getsockopt(&socket, sockopt::RcvBuf).doing(|| "read the buffer's size".to_owned())?;
         let batch = sys::Batch::new(command.batch as usize, command.max_datagram_bytes as usize);
+        let (waiter, polls_by) = Waiter::new(&socket, command.wait)?;
+        let equal = command.equal_priority;
         let shared = Arc::new(Shared {
             stop: AtomicBool::new(false),
             record: Mutex::new(Record::new(command)),
@@ -97,7 +100,7 @@ impl Receiver {
             .name("receive".to_owned())
             .spawn({
                 let shared = Arc::clone(&shared);
-                move || receive(&shared, batch)
+                move || receive(&shared, batch, &waiter, equal)
             })
             .doing(|| "start the receiving thread".to_owned())?;
         self.reception = Some(Reception { shared, thread: Some(thread) });
@@ -105,6 +108,7 @@ impl Receiver {
             buffer_bytes: granted as u64,
             max_runs: command.max_runs.min(MOST_RUNS),
             tsc: sys::rdtsc(),
+            polls_by,
         })
     }
 
@@ -130,11 +134,7 @@ impl Receiver {
                 "the reception is running; send receive_stop first".to_owned(),
             ));
         }
-        let record = reception.shared.record();
-        let runs = record.runs();
-        let from = usize::try_from(command.from).unwrap_or(usize::MAX).min(runs.len());
-        let count = (command.max.min(commands::ReceiveRuns::MOST) as usize).min(runs.len() - from);
-        Ok(ReceiveRuns { runs: runs[from..from + count].to_vec(), total: runs.len() as u64 })
+        Ok(reception.shared.record().answer(command))
     }
 
     fn last(&self) -> Result<&Reception> {
@@ -173,23 +173,30 @@ fn open(command: &commands::ReceiveStart) -> Result<UdpSocket> {
     setsockopt(&socket, sockopt::RcvBufForce, &(command.buffer_bytes as usize))
         .doing(|| format!("make a receive buffer of {} bytes", command.buffer_bytes))?;
     socket
-        .set_read_timeout(Some(Duration::from_millis(LOOK_UP_MS)))
+        .set_read_timeout(Some(Duration::from_millis(LOOK_UP_MS.into())))
         .doing(|| "set the socket's timeout".to_owned())?;
     Ok(socket)
 }
 
 /// The thread.
 ///
-/// It runs behind everything else: on the guest's only processor, an application as important as
+/// It runs behind everything else unless it is told otherwise: on the guest's only processor, an application as important as
 /// the soft interrupt would take half of its time as soon as that is saturated, and what is under
 /// test is the driver. What the socket holds meanwhile is taken later. A kernel that does not let
 /// us be modest is no reason to give up.
-fn receive(shared: &Shared, mut batch: sys::Batch) {
-    let _ = sys::yield_to_all();
+fn receive(shared: &Shared, mut batch: sys::Batch, waiter: &Waiter, equal_priority: bool) {
+    if !equal_priority {
+        let _ = sys::yield_to_all();
+    }
     loop {
         let stopping = shared.stop.load(Ordering::Acquire);
         // Once stopping, waits no more: takes what the socket holds, until it holds nothing.
-        match batch.receive(shared.socket.as_fd(), !stopping) {
+        let received = if stopping {
+            batch.receive(shared.socket.as_fd(), false)
+        } else {
+            waiter.receive(&mut batch, shared.socket.as_fd())
+        };
+        match received {
             Ok(0) => {}
             Ok(count) => take(shared, &batch, count),
             Err(error) => match error.kind() {

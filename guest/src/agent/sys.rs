@@ -106,6 +106,44 @@ pub(super) fn socket_drops(fd: BorrowedFd<'_>) -> io::Result<u64> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(u64::from(values[DROPS])) }
 }
 
+/// Sets a socket option of `SOL_SOCKET` that is a number.
+pub(super) fn set_socket_option(
+    fd: BorrowedFd<'_>,
+    option: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
+    // SAFETY: the kernel reads `value`, which lives through the call, and no more than its size.
+    let result = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            option,
+            (&raw const value).cast::<c_void>(),
+            size_of_val(&value) as libc::socklen_t,
+        )
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// `struct epoll_params` of `linux/eventpoll.h`.
+#[repr(C)]
+#[derive(Default)]
+pub(super) struct EpollParams {
+    pub(super) busy_poll_usecs: u32,
+    pub(super) busy_poll_budget: u16,
+    pub(super) prefer_busy_poll: u8,
+    /// Zero, or the kernel refuses.
+    pub(super) pad: u8,
+}
+
+/// `EPIOCSPARAMS`.
+pub(super) fn epoll_ioctl(fd: BorrowedFd<'_>, argument: &mut EpollParams) -> io::Result<()> {
+    // _IOW(0x8a, 1, struct epoll_params)
+    const EPIOCSPARAMS: u64 = 0x4008_8a01;
+    const _: () = assert!(size_of::<EpollParams>() == 8);
+    ioctl(fd, EPIOCSPARAMS, argument)
+}
+
 /// Buffers for receiving a batch of datagrams in one system call, allocated once.
 pub(super) struct Batch {
     /// `datagrams * stride` bytes; `messages` point into it through `vectors`.

@@ -286,6 +286,17 @@ impl Nic for Faulty {
     fn wire(&mut self) -> &mut dyn Wire {
         self.nic.wire()
     }
+
+    fn next_due(&self) -> Time {
+        if self.gone {
+            return Time::NEVER;
+        }
+        let delayed = self.delayed.front().map_or(Time::NEVER, |(due, _)| *due);
+        let storms = self.storms.iter().map(|storm| storm.next).min().unwrap_or(Time::NEVER);
+        let link = self.link_back.unwrap_or(Time::NEVER);
+        let begins = self.schedule.next_due();
+        delayed.min(storms).min(link).min(begins).min(self.nic.next_due())
+    }
 }
 
 /// Interrupts on their way to the target.

@@ -101,6 +101,20 @@ impl FaultSchedule {
         entry.count.last = Some(now);
     }
 
+    /// When the next fault that waits for nothing but a time is due; [`Time::NEVER`] if there is none.
+    pub fn next_due(&self) -> Time {
+        let Some(start) = self.start else { return Time::NEVER };
+        let waiting = self.entries.iter().filter(|entry| entry.occasion == Occasion::Time);
+        let due = waiting.filter(|entry| entry.count.injected == 0).filter_map(|entry| match entry
+            .fault
+            .when
+        {
+            When::At(at) => Some(start + at),
+            When::Probability(_) => None,
+        });
+        due.min().unwrap_or(Time::NEVER)
+    }
+
     /// Every fault, in the plan's order, and how often it has struck.
     pub fn counts(&self) -> impl Iterator<Item = (Fault, FaultCount)> + '_ {
         self.entries.iter().map(|entry| (entry.fault, entry.count))

@@ -71,6 +71,9 @@ impl Nic for Sink {
     fn wire(&mut self) -> &mut dyn Wire {
         unreachable!("an injector does not ask")
     }
+    fn next_due(&self) -> Time {
+        Time::NEVER
+    }
 }
 
 /// Counts the interrupts that went out.

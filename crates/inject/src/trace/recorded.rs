@@ -229,4 +229,8 @@ impl Nic for Recorded {
     fn wire(&mut self) -> &mut dyn Wire {
         self.nic.wire()
     }
+
+    fn next_due(&self) -> Time {
+        self.nic.next_due()
+    }
 }

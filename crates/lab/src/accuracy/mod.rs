@@ -5,11 +5,15 @@
 //! a packet keeps the target's only core busy when the next interrupt comes, and would be measured
 //! instead of the interrupt.
 //!
+//! A driver in a process of its own tells the time of each handler by itself; there, interrupts without
+//! packets are looked at, too ([`alone`]).
+//!
 //! Intervals that fall into a hiccup of the loop that injects are marked, and figures are given with
 //! and without them. The target cannot be watched like that: it has one core, and a process that
 //! spun on it would delay the very interrupts that are looked at. For its side there is the time
 //! that it waited for its core, and the time that the host stole, over the whole run.
 
+mod alone;
 mod resolution;
 mod series;
 mod smallest;
@@ -71,7 +75,8 @@ pub fn accuracy(
     progress: &mut dyn FnMut(Step),
 ) -> Result<Accuracy, InjectError> {
     let plan = Plan { receiver: Receiver::Driver, ..options.plan.clone() };
-    let resolution = resolution::measure(&mut session.target)?;
+    let resolution = resolution::measure(&mut *session.target)?;
+    let alone = alone::measure(&mut *session.target)?;
     let mut runs = Vec::new();
     for repeat in 0..u64::from(options.repeat.max(1)) {
         let total = plan.count * u64::from(options.repeat.max(1));
@@ -92,6 +97,7 @@ pub fn accuracy(
     };
     let mut result = describe(run.result, &run.places, &resolution);
     result.figures.insert("repeats".into(), options.repeat.max(1).into());
+    result.figures.extend(alone);
     if options.smallest {
         describe_smallest(&mut result, &smallest);
     }

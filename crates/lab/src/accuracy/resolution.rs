@@ -9,7 +9,6 @@
 
 use warikomi_clock::Span;
 use warikomi_measure::Samples;
-use warikomi_target::kernel::KernelTarget;
 use warikomi_target::{Target, TargetError};
 
 /// Passes looked at.
@@ -25,7 +24,7 @@ pub(super) struct Resolution {
 }
 
 /// Measures it, which takes some milliseconds.
-pub(super) fn measure(target: &mut KernelTarget) -> Result<Resolution, TargetError> {
+pub(super) fn measure(target: &mut dyn Target) -> Result<Resolution, TargetError> {
     let mut passes = Samples::new();
     let mut last = target.poll()?;
     for _ in 0..PASSES {

@@ -14,7 +14,6 @@ use warikomi_inject::{Addresses, FrameTemplate};
 use warikomi_nic::RxOutcome;
 use warikomi_pci::{DmaError, DmaMemory, Host, SharedMemory};
 use warikomi_target::Target;
-use warikomi_target::kernel::KernelTarget;
 
 use super::{ROUNDS, median};
 use crate::Session;
@@ -57,7 +56,7 @@ pub(super) fn inject_against_memcpy(
 
 /// Median times, in nanoseconds, of injecting and of copying.
 fn round(session: &mut Session, size: usize, interval: Span) -> Result<(f64, f64), InjectError> {
-    let target = &mut session.target;
+    let target = &mut *session.target;
     let clock = target.clock();
     let addresses = Addresses::to_guest(target.nic().0.mac_address());
     let mut template = FrameTemplate::new(&addresses, size, 0)?.for_no_protocol();
@@ -93,14 +92,14 @@ fn round(session: &mut Session, size: usize, interval: Span) -> Result<(f64, f64
 }
 
 /// Serves the driver until the next packet is due.
-fn wait(target: &mut KernelTarget, due: &mut Time, interval: Span) -> Result<(), InjectError> {
+fn wait(target: &mut dyn Target, due: &mut Time, interval: Span) -> Result<(), InjectError> {
     while target.poll()?.at < *due {}
     // After a pause of the host the driver is given time again, rather than a burst.
     *due = (*due + interval).max(target.clock().now());
     Ok(())
 }
 
-fn timed_copy(target: &mut KernelTarget, address: u64, bytes: &[u8], clock: &TscClock) -> f64 {
+fn timed_copy(target: &mut dyn Target, address: u64, bytes: &[u8], clock: &TscClock) -> f64 {
     let Some(memory) = target.shared_memory() else { return f64::NAN };
     let started = read_tsc();
     let copied = memory.regions().write_slice(bytes, GuestAddress(address));
@@ -149,7 +148,7 @@ impl DmaMemory for Watched<'_> {
 
 /// The buffers of the ring in order, starting with the one that comes next.
 fn learn_ring(
-    target: &mut KernelTarget,
+    target: &mut dyn Target,
     template: &mut FrameTemplate,
     interval: Span,
 ) -> Result<Vec<u64>, InjectError> {

@@ -152,7 +152,7 @@ pub fn cost(
     result.plan.insert("calls".into(), CALLS.into());
     result.warnings = warikomi_measure::warnings(&result, &warikomi_measure::Thresholds::default());
     result.warnings.extend(warnings);
-    let calls = describe(&mut result, sizes, of_sizes);
+    let calls = describe(&mut result, sizes, of_sizes, session.target.has_application());
     Ok(Cost { result, calls, repeats })
 }
 
@@ -193,7 +193,7 @@ fn sample(
 ) -> Result<(), NoSamples> {
     for (&size, of_size) in sizes.iter().zip(of_sizes) {
         step();
-        let sampler = Sampler::start(&mut session.target)?;
+        let sampler = Sampler::start(&mut *session.target)?;
         let none = Warmup { count: 0, ..Warmup::default() };
         let run = receive::flood(session, size, Receiver::Driver, SAMPLED_PACKETS, none);
         let run = run.map_err(|error| match error {
@@ -201,7 +201,7 @@ fn sample(
             other => NoSamples::Perf(other.to_string()),
         })?;
         let end = run.ledger.rows().filter_map(|row| row.injected).max().unwrap_or(run.start);
-        let samples = sampler.finish(&mut session.target, (run.start, end))?;
+        let samples = sampler.finish(&mut *session.target, (run.start, end))?;
         if samples.count() < LEAST_SAMPLES {
             let few = format!("perf took only {} samples of a run", samples.count());
             return Err(NoSamples::Perf(few));
@@ -226,6 +226,7 @@ fn describe(
     result: &mut RunResult,
     sizes: &[usize],
     of_sizes: Vec<OfSize>,
+    application: bool,
 ) -> Vec<(usize, Vec<Call>)> {
     let mut calls = Vec::new();
     let mut rows = Vec::new();
@@ -256,7 +257,7 @@ fn describe(
         let parts = parts.map(|(part, value)| (format!("{name}_{part}"), value.into()));
         result.figures.extend(parts);
     }
-    result.warnings.extend(remarks(&rows, fits[1].is_some()));
+    result.warnings.extend(remarks(&rows, fits[1].is_some(), application));
     result.rows = Some(rows.iter().map(as_object).collect());
     calls
 }
@@ -288,7 +289,7 @@ fn split(rows: &mut [Row]) -> [Option<Line>; 3] {
 }
 
 /// What is to be said against the rows.
-fn remarks(rows: &[Row], fitted: bool) -> Vec<Warning> {
+fn remarks(rows: &[Row], fitted: bool, application: bool) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut say = |what: String, mend: &str| warnings.push(Warning { what, mend: mend.to_owned() });
     let lengths = |which: fn(&Row) -> bool| {
@@ -316,7 +317,7 @@ fn remarks(rows: &[Row], fitted: bool) -> Vec<Warning> {
             "the target is faster than the injection; there is no figure to be had",
         );
     }
-    if let Some(lengths) = lengths(|row| row.end_to_end_ns.is_none()) {
+    if let Some(lengths) = lengths(|row| row.end_to_end_ns.is_none()).filter(|_| application) {
         say(
             format!(
                 "end to end there is no sound figure for {lengths} bytes: packets were lost behind \
@@ -413,7 +414,7 @@ mod tests {
             assert!((row.end_to_end_protocol_ns.unwrap() - 2_000.0).abs() < 1e-6);
         }
         assert_eq!(rows[1].published_copy_ns, Some(272.0));
-        assert_eq!(remarks(&rows, true), []);
+        assert_eq!(remarks(&rows, true, true), []);
     }
 
     #[test]
@@ -423,7 +424,7 @@ mod tests {
         split(&mut rows);
         assert_eq!((rows[1].end_to_end_copy_ns, rows[1].end_to_end_protocol_ns), (None, None));
         assert!(rows[1].copy_ns.is_some() && rows[0].end_to_end_copy_ns.is_some());
-        let said = remarks(&rows, true);
+        let said = remarks(&rows, true, true);
         assert!(said.len() == 1 && said[0].what.contains("does not fit at 1500 bytes"), "{said:?}");
     }
 
@@ -434,7 +435,8 @@ mod tests {
         split(&mut rows);
         rows[2].sampled_copy_ns = Some(0.0);
         rows[1].end_to_end_ns = None;
-        let said: Vec<String> = remarks(&rows, true).into_iter().map(|each| each.what).collect();
+        let said: Vec<String> =
+            remarks(&rows, true, true).into_iter().map(|each| each.what).collect();
         assert_eq!(said.len(), 3, "{said:?}");
         assert!(said[0].contains("saturated by frames of 1024 bytes"), "{said:?}");
         assert!(said[1].contains("for 1500 bytes") && said[2].contains("at 8192 bytes"));

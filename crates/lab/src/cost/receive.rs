@@ -38,11 +38,14 @@ pub(super) fn driver_ns(session: &mut Session, size: usize) -> Result<Option<f64
 }
 
 /// What one packet costs the target until its application has it, in nanoseconds; `None` if
-/// the target was not saturated, or packets were lost behind the driver.
+/// the target was not saturated, packets were lost behind the driver, or there is no application.
 pub(super) fn end_to_end_ns(
     session: &mut Session,
     size: usize,
 ) -> Result<Option<f64>, InjectError> {
+    if !session.target.has_application() {
+        return Ok(None);
+    }
     let fit = SOCKET_BYTES / (size as u64 + SOCKET_OVERHEAD_BYTES);
     let count = fit.min(APPLICATION_PACKETS);
     let run = flood(session, size, Receiver::Application, count, Warmup::default())?;

@@ -22,7 +22,6 @@ use nix::sys::signal::{Signal, kill};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 use warikomi_clock::{Span, Time};
-use warikomi_target::kernel::KernelTarget;
 use warikomi_target::{Target, TargetError};
 
 /// Samples a second: high enough for a short run, low enough not to slow it.
@@ -106,7 +105,7 @@ pub(super) struct Sampler {
 
 impl Sampler {
     /// Begins to sample a process. The reason if that is not possible.
-    pub(super) fn start(target: &mut KernelTarget) -> Result<Sampler, NoSamples> {
+    pub(super) fn start(target: &mut dyn Target) -> Result<Sampler, NoSamples> {
         let data = tempfile::tempdir()?;
         let mut command = Command::new("perf");
         command
@@ -130,7 +129,7 @@ impl Sampler {
     /// Ends sampling and counts what fell between two times.
     pub(super) fn finish(
         mut self,
-        target: &mut KernelTarget,
+        target: &mut dyn Target,
         (from, until): (Time, Time),
     ) -> Result<Samples, NoSamples> {
         let window = monotonic(target, from)?..monotonic(target, until)?;
@@ -158,7 +157,7 @@ impl Sampler {
 
 /// Waits until a program has ended, and serves the target meanwhile, which otherwise would find its
 /// device gone.
-fn ended(program: &mut Child, target: &mut KernelTarget) -> Result<bool, NoSamples> {
+fn ended(program: &mut Child, target: &mut dyn Target) -> Result<bool, NoSamples> {
     let deadline = target.clock().now() + END;
     while target.clock().now() < deadline {
         target.serve_for(Duration::from_millis(10))?;
@@ -170,7 +169,7 @@ fn ended(program: &mut Child, target: &mut KernelTarget) -> Result<bool, NoSampl
 }
 
 /// A time of ours as seconds of the system's monotonic clock.
-fn monotonic(target: &KernelTarget, at: Time) -> Result<f64, NoSamples> {
+fn monotonic(target: &dyn Target, at: Time) -> Result<f64, NoSamples> {
     let clock = target.clock();
     let system = clock_gettime(ClockId::CLOCK_MONOTONIC).map_err(std::io::Error::from)?;
     let ago = clock.now().since(at).as_secs();
@@ -178,11 +177,7 @@ fn monotonic(target: &KernelTarget, at: Time) -> Result<f64, NoSamples> {
 }
 
 /// Has perf turn the samples into names.
-fn read(
-    samples: &Path,
-    target: &mut KernelTarget,
-    window: Range<f64>,
-) -> Result<Samples, NoSamples> {
+fn read(samples: &Path, target: &mut dyn Target, window: Range<f64>) -> Result<Samples, NoSamples> {
     let list = samples.with_extension("txt");
     let script = Command::new("perf")
         .args(["script", "--fields", "time,ip,sym", "--input"])

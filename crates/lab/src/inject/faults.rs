@@ -7,12 +7,11 @@
 use std::time::Duration;
 
 use warikomi_clock::{Span, Time};
-use warikomi_guest::commands::{LinkState, ReadFile, WriteFile};
+use warikomi_guest::commands::LinkState;
 use warikomi_inject::{
     Addresses, FaultCount, FaultKind, FaultSchedule, Faulty, Injector, Plan, Receiver, Warmup,
 };
 use warikomi_measure::{Evidence, Fate, FaultFinding, FaultReport, Ledger, Verdict};
-use warikomi_target::kernel::KernelTarget;
 use warikomi_target::{ConsoleTail, Target, TargetError};
 
 use super::InjectError;
@@ -35,24 +34,17 @@ const FAULTS_PATIENCE: Span = Span::from_ms(30_000);
 /// Lines of the console that are kept.
 const CONSOLE_LINES: usize = 40;
 
-/// Messages of the kernel from here on upwards go to the console: all but debugging.
-const CONSOLE_LEVEL: &str = "7";
-
-/// Bits of /proc/sys/kernel/tainted: the kernel has died, or warned (Linux,
-/// Documentation/admin-guide/tainted-kernels.rst).
-const TAINTED: u64 = 1 << 7 | 1 << 9;
-
 /// Looks after the faults of one run.
 pub(super) struct Watch {
     console: ConsoleTail,
-    tainted: u64,
+    harm: u64,
 }
 
 impl Watch {
     /// Puts the faults of a plan around the NIC; `None` for a plan without any, whose NIC stays as
     /// it is.
     pub(super) fn prepare(
-        target: &mut KernelTarget,
+        target: &mut dyn Target,
         plan: &Plan,
     ) -> Result<Option<Watch>, TargetError> {
         if let Some(faulty) = Faulty::of(target.nic().0) {
@@ -63,22 +55,20 @@ impl Watch {
         if plan.faults.is_empty() {
             return Ok(None);
         }
-        let level =
-            WriteFile { path: "/proc/sys/kernel/printk".into(), text: CONSOLE_LEVEL.into() };
-        target.ask(level, Duration::ZERO)?;
-        let tainted = tainted(target)?;
-        Ok(Some(Watch { console: target.console(), tainted }))
+        target.print_all()?;
+        let harm = target.harm()?;
+        Ok(Some(Watch { console: target.console(), harm }))
     }
 
     /// From now on faults strike; `at` is the first deadline.
-    pub(super) fn start(&self, target: &mut KernelTarget, at: Time) {
+    pub(super) fn start(&self, target: &mut dyn Target, at: Time) {
         if let Some(faulty) = Faulty::of(target.nic().0) {
             faulty.schedule().start(at);
         }
     }
 
     /// No more faults strike. Waits until those that have begun are over.
-    pub(super) fn end(&self, target: &mut KernelTarget) -> Result<(), TargetError> {
+    pub(super) fn end(&self, target: &mut dyn Target) -> Result<(), TargetError> {
         let begun = target.clock().now();
         loop {
             let (nic, host) = target.nic();
@@ -104,7 +94,7 @@ impl Watch {
     ) -> Result<FaultReport, InjectError> {
         let mut evidence = Evidence::default();
         let totals = ledger.totals();
-        let target = &mut session.target;
+        let target = &mut *session.target;
         let counts: Vec<_> = match Faulty::of(target.nic().0) {
             Some(faulty) => {
                 faulty.schedule().stop();
@@ -133,11 +123,7 @@ impl Watch {
     }
 
     /// Whether the driver still takes frames, and what it and its kernel say.
-    fn examine(
-        &self,
-        target: &mut KernelTarget,
-        evidence: &mut Evidence,
-    ) -> Result<(), InjectError> {
+    fn examine(&self, target: &mut dyn Target, evidence: &mut Evidence) -> Result<(), InjectError> {
         for _ in 0..LINK_PATIENCE.as_millis() / 10 {
             if target.nic().0.receiving() {
                 break;
@@ -161,7 +147,7 @@ impl Watch {
         let drained = spun.and_then(|()| drain(target, &mut records));
         evidence.probe_accepted = records.ledger.totals().accepted;
         drained?;
-        evidence.tainted = tainted(target)? & TAINTED & !self.tainted != 0;
+        evidence.tainted = target.harm()? & !self.harm != 0;
         let link = target.ask(LinkState { interface: None }, Duration::ZERO)?;
         evidence.carrier = Some(link.carrier);
         // What it printed last may be on its way.
@@ -171,13 +157,12 @@ impl Watch {
 }
 
 /// Puts a schedule around the target's NIC.
-fn install(target: &mut KernelTarget, schedule: FaultSchedule) {
-    target.change_nic(|nic| Box::new(Faulty::new(nic, schedule)));
-}
-
-fn tainted(target: &mut KernelTarget) -> Result<u64, TargetError> {
-    let file = ReadFile { path: "/proc/sys/kernel/tainted".into() };
-    Ok(target.ask(file, Duration::ZERO)?.text.trim().parse().unwrap_or(0))
+fn install(target: &mut dyn Target, schedule: FaultSchedule) {
+    let mut schedule = Some(schedule);
+    target.change_nic(&mut |nic| match schedule.take() {
+        Some(schedule) => Box::new(Faulty::new(nic, schedule)),
+        None => nic,
+    });
 }
 
 /// What a failure of the guest is as evidence: a sentence, and whether its kernel is dead. Failures
@@ -188,7 +173,10 @@ fn guests_failure(error: InjectError) -> Result<(Option<String>, bool), InjectEr
         TargetError::Panicked { .. }
         | TargetError::Exited { .. }
         | TargetError::ConnectionLost { .. }
-        | TargetError::Protocol { .. } => true,
+        | TargetError::Protocol { .. }
+        | TargetError::PartEnded { .. }
+        | TargetError::PartHungUp { .. }
+        | TargetError::DriverFailed { .. } => true,
         TargetError::Silent { .. } | TargetError::Hung { .. } | TargetError::Refused { .. } => {
             false
         }

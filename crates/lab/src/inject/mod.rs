@@ -1,5 +1,6 @@
 //! Inject packets at the times of a plan, and account for each.
 
+mod counts;
 mod faults;
 mod records;
 mod remarks;
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use warikomi_clock::Time;
+use warikomi_guest::commands::Wait;
 use warikomi_inject::trace::Tape;
 use warikomi_inject::{Addresses, Plan, PlanError, Planned, Source};
 use warikomi_measure::{
@@ -17,7 +19,7 @@ use warikomi_measure::{
     TimeBase, Unaccounted, warnings,
 };
 use warikomi_nic::InterruptRecord;
-use warikomi_target::{Target, TargetError};
+use warikomi_target::TargetError;
 
 use crate::Session;
 use records::Records;
@@ -36,11 +38,14 @@ pub struct Progress {
 pub struct Application {
     /// The socket's receive buffer in bytes.
     pub socket_buffer_bytes: u32,
+    /// How it waits for packets, as one of equals on its processor; `None` for asleep, and behind
+    /// everything else.
+    pub wait: Option<Wait>,
 }
 
 impl Default for Application {
     fn default() -> Self {
-        Application { socket_buffer_bytes: 16 << 20 }
+        Application { socket_buffer_bytes: 16 << 20, wait: None }
     }
 }
 
@@ -66,6 +71,12 @@ pub enum InjectError {
         /// Packets that were injected.
         packets: u64,
     },
+    /// Nobody there to receive.
+    #[error(
+        "packets are meant for an application, and this target has none above its driver; give \
+         --receiver driver"
+    )]
+    NoApplication,
     /// Packets are not accounted for.
     #[error(transparent)]
     Unaccounted(#[from] Unaccounted),
@@ -151,7 +162,7 @@ fn describe(session: &Session, plan: &Plan, finished: &run::Finished) -> RunResu
     }
     result.success = Success::of(&totals);
     result.throughput_bps = (elapsed.as_secs() > 0.0)
-        .then(|| (totals.accepted * plan.size_bytes as u64 * 8) as f64 / elapsed.as_secs());
+        .then(|| totals.accepted as f64 * plan.mean_frame_bytes() * 8.0 / elapsed.as_secs());
     result.intervals = Some(intervals(plan, records));
     result.pacing = (plan.spacing() > warikomi_clock::Span::ZERO).then_some(Pacing {
         missed_deadlines: lateness.missed_deadlines,
@@ -162,6 +173,7 @@ fn describe(session: &Session, plan: &Plan, finished: &run::Finished) -> RunResu
     result.interrupts =
         Some(Interrupts { raised: *raised, handled: *handled, resignalled: sent.resignalled });
     result.hiccups = Some(Hiccupping { support: Some(records.hiccups.summary()), target: None });
+    result.figures.extend(finished.driver.clone());
     result.faults = finished.faults.clone();
     let cut_short = result.faults.as_ref().is_some_and(|report| report.evidence.ended.is_some());
     if let (Some(success), true) = (&mut result.success, cut_short) {

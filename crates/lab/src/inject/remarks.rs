@@ -79,7 +79,17 @@ pub(super) fn target(counters: &TargetCounters, so_far: &TargetCounters) -> Vec<
     say(
         counters.malformed,
         "accesses to the device made no sense and were dropped",
-        "look at the kernel's virtio drivers",
+        "look at the driver, or at its kernel's virtio drivers",
+    );
+    say(
+        counters.corrupt_rings,
+        "times the count of the register ring made no sense, and what was in the ring was skipped",
+        "look for what writes to the driver's region out of turn",
+    );
+    say(
+        counters.bad_stamps,
+        "times of the driver's interrupt handler are missing, or made no sense",
+        "leave the driver its core; if it is your own, stamp every interrupt before counting it",
     );
     say(
         so_far.disguised_fills,

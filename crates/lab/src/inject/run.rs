@@ -3,9 +3,10 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use serde_json::{Map, Value};
 use warikomi_clock::{Span, Time};
 use warikomi_guest::answers::ReceiveTotals;
-use warikomi_guest::commands::{Counters, ReceiveRuns, ReceiveStart, ReceiveStatus, ReceiveStop};
+use warikomi_guest::commands::{ReceiveRuns, ReceiveStart, ReceiveStatus, ReceiveStop};
 use warikomi_inject::trace::Recorded;
 use warikomi_inject::{
     Addresses, HEADER_BYTES, Injector, Lateness, PAYLOAD_OFFSET, Plan, PlanError, Receiver, Source,
@@ -13,9 +14,9 @@ use warikomi_inject::{
 };
 use warikomi_measure::{Delivery, FaultReport, Machine};
 use warikomi_nic::{InterruptRecord, RxCounters};
-use warikomi_target::kernel::KernelTarget;
 use warikomi_target::{Target, TargetCounters, TargetError};
 
+use super::counts::DriverCounts;
 use super::faults::Watch;
 use super::records::Records;
 use super::{Application, DRAIN_TIMEOUT, InjectError, Order, Progress};
@@ -63,6 +64,8 @@ pub(super) struct Finished {
     pub(super) sent: TargetCounters,
     pub(super) machine: Machine,
     pub(super) received: ReceiveTotals,
+    /// What a driver of ours counted meanwhile.
+    pub(super) driver: Map<String, Value>,
     /// What came of the plan's faults, if it has any.
     pub(super) faults: Option<FaultReport>,
 }
@@ -70,7 +73,7 @@ pub(super) struct Finished {
 impl Finished {
     /// Takes what our side knows, whatever has become of the guest.
     fn as_far_as_it_came(&mut self, session: &mut Session, before: &Before) {
-        let target = &mut session.target;
+        let target = &mut *session.target;
         let counters = rx_counters(target);
         self.records.progress(counters, target.clock().now());
         (self.raised, self.handled, self.interrupts) = take_interrupts(target, &mut self.records);
@@ -97,7 +100,10 @@ pub(super) fn carry_out<S: Source>(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Finished, InjectError> {
     let Order { plan, application, run_id, tape } = *order;
-    let target = &mut session.target;
+    let target = &mut *session.target;
+    if plan.receiver == Receiver::Application && !target.has_application() {
+        return Err(InjectError::NoApplication);
+    }
     let addresses = Addresses::to_guest(target.nic().0.mac_address());
     let watch = Watch::prepare(target, plan)?;
     if plan.receiver == Receiver::Application {
@@ -112,7 +118,7 @@ pub(super) fn carry_out<S: Source>(
     let (driver_before, base) = counts_at_rest(target)?;
     let sent = target.counters();
     let before = Before { driver: driver_before, sent, cores: session.watch_cores() };
-    let target = &mut session.target;
+    let target = &mut *session.target;
     let records = Records::new(plan, base);
     target.nic().0.probe().restart(Records::interrupts_to_keep(plan));
     let start = target.clock().now() + LEAD;
@@ -121,7 +127,7 @@ pub(super) fn carry_out<S: Source>(
         watch.start(target, start);
     }
     if let Some(tape) = tape {
-        target.change_nic(|nic| Recorded::around(nic, Rc::clone(tape)));
+        target.change_nic(&mut |nic| Recorded::around(nic, Rc::clone(tape)));
     }
     let mut finished = Finished {
         records,
@@ -135,10 +141,11 @@ pub(super) fn carry_out<S: Source>(
         sent: TargetCounters::default(),
         machine: session.machine.clone(),
         received: ReceiveTotals::default(),
+        driver: Map::new(),
         faults: None,
     };
     let ended = conduct(session, plan, injector, watch.as_ref(), &mut finished, &before, progress);
-    stop_recording(&mut session.target);
+    stop_recording(&mut *session.target);
     match watch {
         None => ended?,
         Some(watch) => {
@@ -169,7 +176,7 @@ fn conduct(
     before: &Before,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(), InjectError> {
-    let target = &mut session.target;
+    let target = &mut *session.target;
     let records = &mut finished.records;
     let patience = if watch.is_some() { Patience::Endless } else { Patience::Limited };
     let spun = spin(target, &mut injector, records, patience, progress);
@@ -184,7 +191,7 @@ fn conduct(
     stop_recording(target);
     finished.elapsed = end.since(finished.start);
     finished.as_far_as_it_came(session, before);
-    let target = &mut session.target;
+    let target = &mut *session.target;
     let records = &mut finished.records;
     if plan.receiver == Receiver::Application {
         finished.received = stop_application(target, records)?;
@@ -192,23 +199,24 @@ fn conduct(
     target.nic().0.wire().finish().map_err(InjectError::Wire)?;
     let (driver, last) = counts_at_rest(target)?;
     records.progress(last, target.clock().now());
-    records.ledger.driver_counter(driver.received.saturating_sub(before.driver.received));
+    finished.driver = driver.figures_since(&before.driver, target.clock());
+    records.ledger.driver_counter(driver.received().saturating_sub(before.driver.received()));
     if watch.is_some() {
-        records.ledger.driver_errors(driver.errors.saturating_sub(before.driver.errors));
+        records.ledger.driver_errors(driver.errors().saturating_sub(before.driver.errors()));
     }
     Ok(())
 }
 
 /// Takes the recorder away, if there is one.
-fn stop_recording(target: &mut KernelTarget) {
+fn stop_recording(target: &mut dyn Target) {
     if Recorded::is(target.nic().0) {
-        target.change_nic(Recorded::removed);
+        target.change_nic(&mut Recorded::removed);
     }
 }
 
 /// Serves the driver and injects until the plan is carried out.
 pub(super) fn spin(
-    target: &mut KernelTarget,
+    target: &mut dyn Target,
     injector: &mut Injector<impl Source>,
     records: &mut Records,
     patience: Patience,
@@ -279,7 +287,7 @@ impl Life {
 
 /// Waits until the driver has taken what is on the ring, or does not any more; returns when it had
 /// taken the last.
-pub(super) fn drain(target: &mut KernelTarget, records: &mut Records) -> Result<Time, TargetError> {
+pub(super) fn drain(target: &mut dyn Target, records: &mut Records) -> Result<Time, TargetError> {
     let begun = target.clock().now();
     let (mut last_change, mut last_left) = (begun, u64::MAX);
     loop {
@@ -303,39 +311,31 @@ pub(super) fn drain(target: &mut KernelTarget, records: &mut Records) -> Result<
     }
 }
 
-/// What the driver itself counts.
-#[derive(Clone, Copy, Debug)]
-struct DriverCounts {
-    /// Frames that it has received.
-    received: u64,
-    /// Frames that it has refused for an error.
-    errors: u64,
-}
-
 /// The driver's own counts and the NIC's, taken while nothing moved between the two.
-fn counts_at_rest(target: &mut KernelTarget) -> Result<(DriverCounts, RxCounters), TargetError> {
+fn counts_at_rest(target: &mut dyn Target) -> Result<(DriverCounts, RxCounters), TargetError> {
     const TRIES: usize = 20;
     let mut before = rx_counters(target);
     for _ in 1..TRIES {
-        let driver = driver_counts(target)?;
+        let driver = DriverCounts::ask(target)?;
         let after = rx_counters(target);
         if std::mem::replace(&mut before, after) == after {
             return Ok((driver, after));
         }
     }
-    Ok((driver_counts(target)?, before))
+    Ok((DriverCounts::ask(target)?, before))
 }
 
-pub(super) fn rx_counters(target: &mut KernelTarget) -> RxCounters {
+pub(super) fn rx_counters(target: &mut dyn Target) -> RxCounters {
     let (nic, mut host) = target.nic();
     nic.rx_progress(&mut host, usize::MAX)
 }
 
 /// Interrupts raised, of these handled, and their times.
 fn take_interrupts(
-    target: &mut KernelTarget,
+    target: &mut dyn Target,
     records: &mut Records,
 ) -> (u64, u64, Vec<InterruptRecord>) {
+    target.note_handlers();
     let (nic, _) = target.nic();
     let probe = nic.probe();
     let interrupts = probe.take_records();
@@ -344,7 +344,7 @@ fn take_interrupts(
 }
 
 fn start_application(
-    target: &mut KernelTarget,
+    target: &mut dyn Target,
     plan: &Plan,
     application: Application,
     run_id: u32,
@@ -354,6 +354,8 @@ fn start_application(
         buffer_bytes: application.socket_buffer_bytes,
         max_datagram_bytes: payload.max(HEADER_BYTES) as u32,
         max_runs: plan.count.clamp(1, MAX_RUNS) as u32,
+        equal_priority: application.wait.is_some(),
+        wait: application.wait.unwrap_or_default(),
         ..ReceiveStart::on_port(UDP_PORT, run_id)
     };
     target.ask(start, Duration::ZERO).map(|_| ())
@@ -361,7 +363,7 @@ fn start_application(
 
 /// Waits until nothing more reaches the application, then takes what it recorded.
 fn stop_application(
-    target: &mut KernelTarget,
+    target: &mut dyn Target,
     records: &mut Records,
 ) -> Result<ReceiveTotals, TargetError> {
     let mut seen = target.ask(ReceiveStatus {}, Duration::ZERO)?.datagrams;
@@ -390,10 +392,4 @@ fn stop_application(
         }
     }
     Ok(totals)
-}
-
-fn driver_counts(target: &mut KernelTarget) -> Result<DriverCounts, TargetError> {
-    let counters = target.ask(Counters { interface: None }, Duration::ZERO)?;
-    let count = |name: &str| counters.interface.get(name).copied().unwrap_or(0);
-    Ok(DriverCounts { received: count("rx_packets"), errors: count("rx_errors") })
 }

@@ -10,7 +10,6 @@ use warikomi_inject::Plan;
 use warikomi_inject::trace::{Header, Tape};
 use warikomi_measure::{RunResult, Warning};
 use warikomi_nic::wire::WireKind;
-use warikomi_target::Target;
 
 use crate::Session;
 use crate::inject::{Application, InjectError, Injected, Order, Progress, inject_plan};

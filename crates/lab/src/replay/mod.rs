@@ -15,7 +15,6 @@ use warikomi_inject::trace::{Header, Reader, Tape, TraceError};
 use warikomi_inject::{Arrival, Plan, Receiver, Schedule};
 use warikomi_measure::{Fate, RunResult};
 use warikomi_nic::wire::WireKind;
-use warikomi_target::Target;
 
 use crate::Session;
 use crate::inject::{Application, InjectError, Injected, Order, Progress, inject_from};

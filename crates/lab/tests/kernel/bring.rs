@@ -71,7 +71,7 @@ pub(crate) fn session_with(wire: Box<dyn Wire>) -> Session {
 }
 
 /// A kernel whose agent has reported, without a driver.
-pub(crate) fn bare_kernel() -> KernelTarget {
+pub(crate) fn bare_kernel() -> Box<dyn Target> {
     let options = options();
     let launch = LaunchOptions {
         kernel: options.kernel,
@@ -86,7 +86,7 @@ pub(crate) fn bare_kernel() -> KernelTarget {
     let nic = warikomi_nic::by_name("rtl8168", wire).unwrap();
     let clock = TscClock::calibrate().unwrap();
     let (target, _) = KernelTarget::start(&launch, nic, clock, Interrupted::default()).unwrap();
-    target
+    Box::new(target)
 }
 
 /// A plan of `count` packets of `size` bytes, one every `interval`.

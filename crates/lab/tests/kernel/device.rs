@@ -10,7 +10,6 @@ use warikomi_guest::commands::{
 };
 use warikomi_lab::SessionOptions;
 use warikomi_nic::Link;
-use warikomi_target::Target;
 
 use crate::bring::{
     image_with_drivers_built_in, injected, options, plan, session, try_session, wait_until,

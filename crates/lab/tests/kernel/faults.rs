@@ -6,7 +6,6 @@ use warikomi_inject::Plan;
 use warikomi_lab::Session;
 use warikomi_lab::inject::Injected;
 use warikomi_measure::{Evidence, FaultFinding, Totals, Verdict};
-use warikomi_target::Target;
 
 use crate::bring::{injected, plan, session};
 

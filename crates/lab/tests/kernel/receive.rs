@@ -7,7 +7,6 @@ use warikomi_guest::answers::InterruptKind;
 use warikomi_guest::commands::{Configure, Counters};
 use warikomi_inject::{Addresses, Arrival, FrameTemplate, Plan, Receiver, Warmup};
 use warikomi_nic::RxOutcome;
-use warikomi_target::Target;
 
 use crate::bring::{at_least, injected, options, plan, session, try_session};
 

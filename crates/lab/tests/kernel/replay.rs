@@ -22,7 +22,7 @@ use crate::bring::{plan, session};
 
 const OPTIONS: ReplayOptions = ReplayOptions {
     keep_addresses: false,
-    application: Application { socket_buffer_bytes: 16 << 20 },
+    application: Application { socket_buffer_bytes: 16 << 20, wait: None },
 };
 
 /// Records a run into a file.

@@ -39,7 +39,7 @@ fn swept(plan: &SweepPlan, file: &File, earlier: Vec<Cycle>) -> (Swept, Vec<Cycl
     let mut session = session("sink");
     let mut log = CycleLog::new(Box::new(file.clone()), file.0.borrow().is_empty());
     let mut seen = Vec::new();
-    let application = Application { socket_buffer_bytes: 106_496 };
+    let application = Application { socket_buffer_bytes: 106_496, ..Application::default() };
     let swept = sweep(&mut session, plan, application, earlier, &mut log, &mut |progress| {
         assert_eq!(progress.done, seen.len() as u64 + 1);
         seen.push(progress.cycle.clone());

@@ -6,7 +6,6 @@ use warikomi_guest::commands::{
     Configure, Counters, JoinMulticast, Ping, Transmit, TransmitTcp, VlanAdd,
 };
 use warikomi_nic::wire::Responder;
-use warikomi_target::Target;
 
 use crate::bring::{session, session_with, wait_until};
 

@@ -161,13 +161,14 @@ impl Receiver {
         self.counters
     }
 
-    /// Counts the frames at the head of the line that the driver has given back.
+    /// Counts the frames at the head of the line whose descriptors the driver has given back, or has
+    /// cleared because it has no buffer for them yet.
     pub(super) fn progress(&mut self, cx: &NicContext<'_>, limit: usize) {
         for _ in 0..limit {
             let Some(&index) = self.outstanding.front() else { return };
-            if cx.peek_u32(descriptor(self.base, index)).is_none_or(|word| word & OWN == 0)
-                || self.late.holds(index)
-            {
+            let word = cx.peek_u32(descriptor(self.base, index));
+            let taken = word.is_some_and(|word| word & OWN != 0 || word & !RING_END == 0);
+            if !taken || self.late.holds(index) {
                 return;
             }
             self.outstanding.pop_front();

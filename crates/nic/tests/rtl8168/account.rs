@@ -1,7 +1,7 @@
 //! Which frames the driver has taken, and which it threw away.
 
 use warikomi_nic::{Link, Nic, RxCounters, RxOutcome};
-use warikomi_pci::Width;
+use warikomi_pci::{DmaMemory, Width};
 
 use super::driver::{EOR, Lab, OWN, RX_RING, STATION, frame_to};
 
@@ -25,6 +25,16 @@ fn a_frame_counts_as_accepted_when_its_descriptor_comes_back() {
     let three = lab.host(|nic, host| nic.rx_progress(host, 3));
     assert_eq!(three, counts(10, 3, 0), "no more than the limit");
     assert_eq!(lab.progress(), counts(10, 10, 0));
+}
+
+#[test]
+fn a_descriptor_that_the_driver_has_cleared_counts_as_taken() {
+    let mut lab = Lab::open();
+    inject(&mut lab, 3);
+    for (index, cleared) in [(0, 0), (1, EOR), (2, 1)] {
+        lab.memory.store_u32(RX_RING + 16 * index, cleared).unwrap();
+    }
+    assert_eq!(lab.progress(), counts(3, 2, 0));
 }
 
 #[test]

@@ -79,7 +79,7 @@ impl Table {
 
 /// A column's head: its name without the unit, which the figures have.
 fn head(name: &str) -> Cell {
-    const UNITS: [&str; 5] = ["_ns", "_bps", "_pps", "_share", "_percent"];
+    const UNITS: [&str; 6] = ["_ns", "_us", "_bps", "_pps", "_share", "_percent"];
     let stem = match name {
         "size_bytes" => "frame length in bytes",
         _ if name.contains("within_") => {
@@ -200,7 +200,16 @@ fn intervals(intervals: &Intervals) -> Table {
 }
 
 /// What tells rows apart comes first.
-const KEYS: [&str; 4] = ["size_bytes", "line_rate_bps", "place", "fault"];
+const KEYS: [&str; 8] = [
+    "size_bytes",
+    "line_rate_bps",
+    "place",
+    "fault",
+    "strategy",
+    "poll_us",
+    "buffer_bytes",
+    "burst_bytes",
+];
 /// Published figures that do not have the name of what they stand beside.
 const BESIDE: [(&str, &str); 3] = [
     ("published_bps", "loss_free_bps"),
@@ -209,16 +218,34 @@ const BESIDE: [(&str, &str); 3] = [
 ];
 
 fn rows(rows: &[Row]) -> Table {
-    let columns = columns(rows);
+    let rows: Vec<Row> = rows.iter().take(MAX_ROWS + 1).map(flat).collect();
+    let columns = columns(&rows);
     let names: Vec<&str> = columns.iter().map(String::as_str).collect();
     let mut table = Table::new("rows", "Results", &names);
     for row in rows.iter().take(MAX_ROWS) {
         table.rows.push(names.iter().map(|name| Cell::named(name, row.get(*name))).collect());
     }
     if rows.len() > MAX_ROWS {
-        table.notes.push(format!("The first {MAX_ROWS} of {} rows.", rows.len()));
+        table.notes.push(format!("The first {MAX_ROWS} rows."));
     }
     table
+}
+
+/// A row whose figures are all numbers or words: the parts of a distribution become figures of their
+/// own, so that `delay_us` with `p50` in it is `delay_p50_us`.
+fn flat(row: &Row) -> Row {
+    let mut flat = Row::new();
+    for (name, value) in row {
+        let Value::Object(parts) = value else {
+            flat.insert(name.clone(), value.clone());
+            continue;
+        };
+        let (stem, unit) = name.rsplit_once('_').unwrap_or((name, ""));
+        for (part, value) in parts.iter().take(MAX_COLUMNS) {
+            flat.insert(format!("{stem}_{part}_{unit}"), value.clone());
+        }
+    }
+    flat
 }
 
 /// Keys first, each published figure behind its own.
@@ -248,6 +275,7 @@ fn beside_the_published(result: &RunResult) -> Option<Table> {
     let sizes = result.rows.iter().flatten().filter_map(|row| row.get("size_bytes")?.as_u64());
     let mut table = match result.experiment.as_str() {
         "accuracy" => accuracy(result),
+        "receive" => return Some(hybrid_receive()),
         _ if has_them => return None,
         _ => published_by_size(sizes),
     };
@@ -268,6 +296,26 @@ fn published_by_size(sizes: impl Iterator<Item = u64>) -> Table {
             table.rows.push(cells.map(Option::unwrap_or_default).to_vec());
         }
     }
+    table
+}
+
+/// All that was published about polling first and waiting then.
+fn hybrid_receive() -> Table {
+    let hybrid = published::hybrid_receive();
+    let header = ["poll_us", "buffer_bytes", "lost_share", "cpu_at_50KB_share"];
+    let mut table = Table::new("published", "Published", &header);
+    for loss in hybrid.losses() {
+        let cpu = hybrid.cpu_share(loss.poll_us, published::HYBRID_BURST_BYTES);
+        table.rows.push(vec![
+            Cell::number(loss.poll_us as f64, |us| time(us * 1e3)),
+            Cell::count(loss.buffer_mb * 1_000_000),
+            Cell::number(loss.lost_share, percent),
+            cpu.map(|share| Cell::number(share, percent)).unwrap_or_default(),
+        ]);
+    }
+    table.notes.push(format!("Published for: {}.", hybrid.environment));
+    table.notes.push(format!("Below 100 µs: {}.", hybrid.below_100us));
+    table.notes.push(format!("How it scales: {}.", hybrid.scaling_rule));
     table
 }
 

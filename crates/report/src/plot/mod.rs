@@ -8,6 +8,7 @@ mod axis;
 mod cost;
 mod draw;
 mod inject;
+mod receive;
 mod style;
 mod sweep;
 mod thin;
@@ -169,6 +170,7 @@ pub fn charts(run: &Run, watch: Watch<'_>) -> Result<Vec<Chart>, ReadError> {
     charts.extend(sweep::charts(run, watch)?);
     charts.extend(accuracy::charts(run, watch)?);
     charts.extend(cost::charts(run, watch)?);
+    charts.extend(receive::charts(run));
     Ok(charts.into_iter().filter_map(Chart::settled).collect())
 }
 

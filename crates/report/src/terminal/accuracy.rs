@@ -35,6 +35,7 @@ pub fn accuracy(result: &RunResult, errors: &[Errors<'_>], style: Style) -> Stri
         page.blank();
         histogram(&mut page, errors, requested, resolution);
     }
+    interrupts_alone(&mut page, result);
     page.blank();
     page.table(&["Figure", "value"], &figures(result));
     for warning in &result.warnings {
@@ -217,6 +218,36 @@ fn bins(requested: f64, resolution: f64) -> Vec<Bin> {
     short.chain(std::iter::once(exact)).chain(side(1.0, "long")).collect()
 }
 
+/// Interrupts without packets, where they were measured.
+fn interrupts_alone(page: &mut Page, result: &RunResult) {
+    let rows: Vec<TableRow> = ["200", "100"]
+        .into_iter()
+        .filter_map(|spacing| {
+            let of = |name: &str| figure(result, &format!("alone_{spacing}_{name}"));
+            let counted = |name: &str| shown(of(name), |number| count(number as u64));
+            of("sent")?;
+            let cells = vec![
+                format!("{spacing} ns"),
+                counted("sent"),
+                counted("handled"),
+                shown(of("in_step_share"), percent),
+                shown(of("within_6_25_share"), percent),
+                shown(of("lag_p50_ns"), time),
+                shown(of("lag_p99_ns"), time),
+            ];
+            Some((false, cells))
+        })
+        .collect();
+    if rows.is_empty() {
+        return;
+    }
+    page.blank();
+    let header =
+        ["Interrupts alone", "sent", "handled", "in step", "in 6.25%", "lag p50", "lag p99"];
+    page.table(&header, &rows);
+    page.paragraph(" ", "in step: its handler began before the next interrupt was sent");
+}
+
 fn figures(result: &RunResult) -> Vec<TableRow> {
     let mut rows = Vec::new();
     let mut row = |name: &str, value: String| rows.push((false, vec![name.to_owned(), value]));
@@ -298,6 +329,21 @@ mod tests {
             assert!(text.contains(expected), "{expected} is not in:\n{text}");
         }
         assert!(!text.contains("up to 380 ns short"), "a bin that holds nothing is left out");
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    }
+
+    #[test]
+    fn interrupts_without_packets_are_shown_where_there_are_any() {
+        let mut result = example();
+        let shown = |result: &RunResult| accuracy(result, &[], Style::default());
+        assert!(!shown(&result).contains("alone"));
+        result.figures.insert("alone_200_sent".into(), 100_000.into());
+        result.figures.insert("alone_200_handled".into(), 99_998.into());
+        result.figures.insert("alone_200_lag_p50_ns".into(), 170.0.into());
+        let text = shown(&result);
+        for expected in ["Interrupts alone", "100,000", "99,998", "170 ns"] {
+            assert!(text.contains(expected), "{expected} is not in:\n{text}");
+        }
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     }
 

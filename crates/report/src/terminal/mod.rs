@@ -5,6 +5,7 @@ mod compare;
 mod cost;
 pub(crate) mod figures;
 mod inject;
+mod receive;
 mod rows;
 mod table;
 
@@ -12,6 +13,7 @@ pub use accuracy::{Errors, accuracy};
 pub use compare::compare;
 pub use cost::cost;
 pub use inject::inject;
+pub use receive::receive;
 pub use rows::rows;
 
 /// How to draw.

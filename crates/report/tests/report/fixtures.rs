@@ -269,3 +269,46 @@ pub(crate) fn cost(runs: &Path) -> RunDirectory {
     run.write_result(&result).unwrap();
     run
 }
+
+/// The rows of a run of `receive`: two ways to receive, of which one polls, and one that cannot be had.
+pub(crate) fn receive_rows() -> Vec<Map<String, Value>> {
+    let hybrid = published::hybrid_receive();
+    let mut noise = Noise(13);
+    let mut rows = Vec::new();
+    let mut add = |strategy: &str, poll_us: Option<u64>, buffer_bytes: u64, burst_bytes: u64| {
+        let cpu = 0.05 + burst_bytes as f64 / 2e5 + 0.1 * noise.next();
+        let lost = if buffer_bytes == 7_000_000 { 0.001 * noise.next() } else { 0.0 };
+        let p50 = 40.0 + 10.0 * noise.next();
+        rows.push(row(json!({
+            "strategy": strategy, "poll_us": poll_us, "buffer_bytes": buffer_bytes,
+            "burst_bytes": burst_bytes, "cpu_share": cpu, "lost_share": lost,
+            "delay_us": {"p50": p50, "p90": 2.0 * p50, "p99": 9.0 * p50, "max": 1e4},
+            "interrupts": 12_000, "planned": 33_422, "delivered": 33_400, "lost": 22,
+            "published_cpu_share": poll_us.and_then(|us| hybrid.cpu_share(us, burst_bytes)),
+            "published_lost_share": poll_us.and_then(|us| hybrid.lost_share(us, buffer_bytes)),
+        })));
+    };
+    for (strategy, polls) in [("interrupt", &[None][..]), ("busy-poll", &[Some(100), Some(300)])] {
+        for poll_us in polls {
+            for buffer_bytes in [7_000_000, 15_000_000] {
+                for burst_bytes in [1_000, 20_000, 50_000] {
+                    add(strategy, *poll_us, buffer_bytes, burst_bytes);
+                }
+            }
+        }
+    }
+    rows.push(row(json!({
+        "strategy": "irq-suspend", "poll_us": 100, "buffer_bytes": 7_000_000,
+        "burst_bytes": 50_000, "not_available": "the kernel <refuses>: Operation not supported",
+    })));
+    rows
+}
+
+/// The directory of a run of `receive`.
+pub(crate) fn receive(runs: &Path) -> RunDirectory {
+    let run = RunDirectory::create(runs, 1_800_000_000, "receive").unwrap();
+    let mut result = result("receive");
+    result.rows = Some(receive_rows());
+    run.write_result(&result).unwrap();
+    run
+}

@@ -169,6 +169,55 @@ fn cost_is_that_of_rows_and_calls() {
     }
 }
 
+#[test]
+fn receive_is_that_of_rows_beside_the_published() {
+    let runs = tempfile::tempdir().unwrap();
+    let run = fixtures::receive(runs.path());
+    let rows = fixtures::receive_rows();
+    let of = |strategy: &str, poll_us: Option<u64>, buffer_bytes: u64| -> Vec<_> {
+        let wanted = |row: &&serde_json::Map<String, serde_json::Value>| {
+            row["strategy"] == strategy
+                && row["poll_us"].as_u64() == poll_us
+                && row["buffer_bytes"] == buffer_bytes
+        };
+        rows.iter().filter(wanted).collect()
+    };
+    let number = |row: &serde_json::Map<String, serde_json::Value>, name: &str| -> f64 {
+        row[name].as_f64().unwrap()
+    };
+    for poll in [100, 300] {
+        let cpu = chart(run.path(), &format!("cpu-{poll}us"));
+        for (strategy, poll_us) in [("interrupt", None), ("busy-poll", Some(poll))] {
+            let raw: Points = of(strategy, poll_us, 15_000_000)
+                .into_iter()
+                .map(|row| (number(row, "burst_bytes"), number(row, "cpu_share")))
+                .collect();
+            assert_eq!(raw.len(), 3);
+            assert_eq!(numbers(&cpu, strategy), raw);
+        }
+        let published = if poll == 100 { 0.25 } else { 0.5 };
+        assert_eq!(numbers(&cpu, "published"), [(50_000.0, published)]);
+    }
+    let lost = chart(run.path(), "lost");
+    assert_eq!(lost.x.names[0], "no T, 7 MB");
+    let places = [(100, 7_000_000), (100, 15_000_000), (300, 7_000_000), (300, 15_000_000)];
+    let drawn = &lost.series.iter().find(|series| series.name == "busy-poll").unwrap().points;
+    for (place, (poll, buffer)) in places.into_iter().enumerate() {
+        let most = of("busy-poll", Some(poll), buffer)
+            .into_iter()
+            .map(|row| 100.0 * number(row, "lost_share"))
+            .fold(0.0, f64::max);
+        assert_eq!(drawn[place], (place as f64 + 2.0, most));
+    }
+    let published = &lost.series.iter().find(|series| series.name == "published").unwrap().points;
+    assert_eq!(published[..2], [(2.0, 0.2), (3.0, 0.0)]);
+    let delay = chart(run.path(), "delay-cpu");
+    assert_eq!(numbers(&delay, "busy-poll").len(), 12);
+    let p99 = rows[0]["delay_us"]["p99"].as_f64().unwrap() * 1e3;
+    let first = (number(&rows[0], "cpu_share"), p99);
+    assert!(numbers(&delay, "interrupt").contains(&first));
+}
+
 /// `count` packets, of which every tenth found no descriptor.
 fn inject(runs: &Path, count: u64) -> (RunDirectory, Vec<Row>) {
     let run = RunDirectory::create(runs, 0, "inject").unwrap();

@@ -66,6 +66,32 @@ fn each_figure_of_the_rows_is_in_the_page_in_full() {
 }
 
 #[test]
+fn parts_of_a_distribution_have_columns_of_their_own_and_a_reason_is_text() {
+    let runs = tempfile::tempdir().unwrap();
+    let html = page_of(&[fixtures::receive(runs.path()).path()]);
+    let downloads = downloads(&html);
+    let table = downloads.iter().find(|csv| csv.starts_with("strategy,")).unwrap();
+    let mut reader = csv::Reader::from_reader(table.as_bytes());
+    let header = reader.headers().unwrap().clone();
+    let lines: Vec<_> = reader.records().map(Result::unwrap).collect();
+    let rows = fixtures::receive_rows();
+    assert_eq!(lines.len(), rows.len());
+    let column = |name: &str| {
+        header.iter().position(|head| head == name).unwrap_or_else(|| panic!("no {name}"))
+    };
+    for (line, row) in lines.iter().zip(&rows) {
+        for part in ["p50", "p90", "p99", "max"] {
+            let delay = row.get("delay_us").map(|delay| delay[part].to_string());
+            assert_eq!(line[column(&format!("delay_{part}_us"))], delay.unwrap_or_default());
+        }
+    }
+    assert!(html.contains("the kernel &lt;refuses&gt;") && !html.contains("<refuses>"));
+    for expected in ["Giganet", "proportional to link bandwidth", "<data value=\"0.0000025\""] {
+        assert!(html.contains(expected), "{expected} is not in the page");
+    }
+}
+
+#[test]
 fn each_chart_is_in_the_page_with_its_numbers() {
     let runs = tempfile::tempdir().unwrap();
     let run = fixtures::accuracy(runs.path());

@@ -56,6 +56,8 @@ pub(super) struct InterruptQueue {
     exposed: bool,
     /// ... for so long at least, and until the guest has been found outside of one.
     exposed_until: Time,
+    /// An application polls the device, and so makes accesses with interrupts enabled at any time.
+    polled: bool,
     now: Time,
     signals: u64,
     counters: TargetCounters,
@@ -81,6 +83,7 @@ impl InterruptQueue {
             patience: RESIGNAL_AFTER,
             exposed: false,
             exposed_until: Time::ZERO,
+            polled: false,
             now: Time::ZERO,
             signals: 0,
             counters: TargetCounters::default(),
@@ -131,6 +134,12 @@ impl InterruptQueue {
         self.expose(AT_WORK_FOR);
     }
 
+    /// An application polls the device from now on, or does not any more.
+    pub(super) fn set_polled(&mut self, polled: bool) {
+        self.polled = polled;
+        self.exposed |= polled;
+    }
+
     #[inline]
     fn expose(&mut self, span: Span) {
         self.exposed = true;
@@ -140,7 +149,7 @@ impl InterruptQueue {
     /// The guest is stopped, and not in the middle of an access. That its time is up does not say so:
     /// its core may have been taken from it in the middle of one.
     pub(super) fn guest_is_at_rest(&mut self) {
-        self.exposed = self.now < self.exposed_until;
+        self.exposed = self.polled || self.now < self.exposed_until;
     }
 
     /// Whether the guest may be in the middle of an access that an interrupt would break.
@@ -286,6 +295,27 @@ mod tests {
 
     fn at(us: u64) -> Time {
         Time::ZERO + Span::from_us(us)
+    }
+
+    #[test]
+    fn while_an_application_polls_every_interrupt_waits_for_a_safe_moment() {
+        let (mut guest, mut signals, mut queue) = set_up(10);
+        queue.set_polled(true);
+        for round in 1..4 {
+            queue.poll(at(round * 1_000_000));
+            queue.signal(msi(25));
+            queue.poll(at(round * 1_000_000 + 1));
+            assert!(guest.take().is_none() && queue.wants_a_safe_moment());
+            queue.guest_is_at_rest();
+            queue.send_due();
+            assert!(guest.take().is_some());
+            guest.offer_buffer(0, 20);
+        }
+        queue.set_polled(false);
+        queue.guest_is_at_rest();
+        queue.signal(msi(25));
+        assert!(guest.take().is_some());
+        assert_eq!(signals.count(), 4);
     }
 
     #[test]

@@ -5,9 +5,7 @@
 //! ([`commands`]) and interrupts ([`interrupts`]). From then on no system call is needed for an
 //! access; an interrupt costs one write to a pipe.
 
-mod agent;
 mod commands;
-mod console;
 mod halt;
 mod handshake;
 mod interrupts;
@@ -25,22 +23,23 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use warikomi_clock::TscClock;
-use warikomi_guest::{Command, Envelope, Outcome, Ready, Request};
-use warikomi_nic::rtl8168::Rtl8168;
-use warikomi_nic::wire::CountedSink;
-use warikomi_nic::{Nic, NicFunction};
+use warikomi_guest::commands::{ReadFile, WriteFile};
+use warikomi_guest::{Ready, Request};
+use warikomi_nic::Nic;
 use warikomi_pci::{Host, IntrLine, SharedMemory};
 
-use self::agent::AgentLine;
-use self::console::Console;
 use self::halt::Halt;
 use self::handshake::Connection;
 use self::port::Port;
 use self::process::{Channels, Process};
 use self::symbols::KernelMap;
 use self::vhost_user::VhostUserError;
-use crate::{ConsoleTail, Interrupted, Pass, Target, TargetCounters, TargetError};
+use crate::agent::AgentLine;
+use crate::console::Console;
+use crate::slot::change_nic;
+use crate::{ConsoleTail, Interrupted, Pass, Target, TargetCounters, TargetError, request, wait};
 
 /// How long the kernel may take from its start to its connection to the NIC.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -51,11 +50,12 @@ pub const ATTACH_TIMEOUT: Duration = Duration::from_secs(5);
 /// From there to the agent's first report.
 pub const READY_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How long the agent may take to answer, beyond what a command itself may take.
-pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// Messages of the kernel from here on upwards go to the console when all shall: all but debugging.
+const CONSOLE_LEVEL: &str = "7";
 
-/// A longer line makes the guest's serial driver throttle, and UML then drops the line for good.
-const MAX_LINE_BYTES: usize = 3_072;
+/// Bits of /proc/sys/kernel/tainted: the kernel has died, or warned (Linux,
+/// Documentation/admin-guide/tainted-kernels.rst).
+const TAINTED: u64 = 1 << 7 | 1 << 9;
 
 /// What a kernel target is started with.
 #[derive(Clone, Debug)]
@@ -92,7 +92,6 @@ pub struct KernelTarget {
     agent: AgentLine,
     console: Console,
     counters: TargetCounters,
-    next_request: u64,
     shared_core: bool,
 }
 
@@ -131,7 +130,6 @@ impl KernelTarget {
                 .map_err(TargetError::system("cannot set up the agent's line"))?,
             console: Console::new(console),
             counters: TargetCounters::default(),
-            next_request: 1,
             shared_core: options.shared_core,
         };
         target.attach()?;
@@ -139,100 +137,10 @@ impl KernelTarget {
         Ok((target, ready))
     }
 
-    /// Sends a command to the agent and waits for the answer, serving the driver meanwhile.
-    /// `allowance` is how long the command itself may take.
-    pub fn ask<C: Command>(
-        &mut self,
-        command: C,
-        allowance: Duration,
-    ) -> Result<C::Answer, TargetError> {
-        let request: Request = command.into();
-        let id = self.next_request;
-        self.next_request += 1;
-        let name = command_name(&request);
-        let line = Envelope::new(id, request).to_line();
-        if line.len() > MAX_LINE_BYTES {
-            let message =
-                format!("it takes {} bytes, and the guest's line {MAX_LINE_BYTES}", line.len());
-            return Err(TargetError::Refused { command: name, message, console: self.console() });
-        }
-        self.agent.send(&line);
-        let within = allowance + ANSWER_TIMEOUT;
-        let response =
-            self.wait_until(within, |target| target.agent.answer(id))?.ok_or_else(|| {
-                TargetError::Silent { command: name.clone(), within, console: self.console() }
-            })?;
-        let refused = |target: &Self, message: String| TargetError::Refused {
-            command: name.clone(),
-            message,
-            console: target.console(),
-        };
-        match response.outcome {
-            Outcome::Ok(value) => serde_json::from_value(value)
-                .map_err(|error| refused(self, format!("its answer makes no sense: {error}"))),
-            Outcome::Error(message) => Err(refused(self, message)),
-        }
-    }
-
-    /// Serves the driver for this long.
-    pub fn serve_for(&mut self, span: Duration) -> Result<(), TargetError> {
-        self.wait_until(span, |_| None::<()>).map(|_| ())
-    }
-
-    /// The memory that the kernel shares; `None` while its device is not set up.
-    pub fn shared_memory(&self) -> Option<&SharedMemory> {
-        self.port.as_ref().map(|port| &port.memory)
-    }
-
-    /// Puts something around the NIC, or takes it away again, between two accesses of the driver.
-    pub fn change_nic(&mut self, change: impl FnOnce(Box<dyn Nic>) -> Box<dyn Nic>) {
-        // Another card keeps the slot meanwhile; nobody sees it.
-        let other = Box::new(NicFunction::new(Rtl8168::new(), Box::new(CountedSink::new())));
-        let nic = std::mem::replace(&mut self.nic, other);
-        self.nic = change(nic);
-    }
-
-    /// Whether both sides run on one core, so that a loop that waits must let the other run.
-    pub fn shares_a_core(&self) -> bool {
-        self.shared_core
-    }
-
-    /// Process id of the kernel, for a debugger.
-    pub fn process_id(&self) -> u32 {
-        self.process.id()
-    }
-
-    /// Polls until `done` gives something or time is up.
-    fn wait_until<T>(
-        &mut self,
-        within: Duration,
-        mut done: impl FnMut(&mut Self) -> Option<T>,
-    ) -> Result<Option<T>, TargetError> {
-        const PASSES_BETWEEN_LOOKS: u32 = 256;
-        let deadline = Instant::now() + within;
-        loop {
-            self.housekeep()?;
-            if let Some(found) = done(self) {
-                return Ok(Some(found));
-            }
-            if Instant::now() >= deadline {
-                return Ok(None);
-            }
-            for _ in 0..PASSES_BETWEEN_LOOKS {
-                self.poll()?;
-                if self.shared_core {
-                    std::thread::yield_now();
-                    break;
-                }
-                std::hint::spin_loop();
-            }
-        }
-    }
-
     fn attach(&mut self) -> Result<(), TargetError> {
         self.accept()?;
         let attached =
-            self.wait_until(ATTACH_TIMEOUT, |target| target.port.as_ref().map(|_| ()))?;
+            wait::until(self, ATTACH_TIMEOUT, |target| target.port.as_ref().map(|_| ()))?;
         attached.ok_or_else(|| TargetError::NotAttached {
             within: ATTACH_TIMEOUT,
             console: self.console(),
@@ -264,7 +172,7 @@ impl KernelTarget {
     }
 
     fn wait_ready(&mut self) -> Result<Ready, TargetError> {
-        let ready = self.wait_until(READY_TIMEOUT, |target| target.agent.ready().cloned())?;
+        let ready = wait::until(self, READY_TIMEOUT, |target| target.agent.ready().cloned())?;
         ready
             .ok_or_else(|| TargetError::NotReady { within: READY_TIMEOUT, console: self.console() })
     }
@@ -391,6 +299,49 @@ impl Target for KernelTarget {
         self.console.tail()
     }
 
+    fn request(&mut self, request: Request, allowance: Duration) -> Result<Value, TargetError> {
+        request::over_line(self, |target| Some(&mut target.agent), request, allowance)
+    }
+
+    fn shared_memory(&self) -> Option<&SharedMemory> {
+        self.port.as_ref().map(|port| &port.memory)
+    }
+
+    fn change_nic(&mut self, change: &mut dyn FnMut(Box<dyn Nic>) -> Box<dyn Nic>) {
+        change_nic(&mut self.nic, change);
+    }
+
+    fn has_application(&self) -> bool {
+        true
+    }
+
+    fn shares_a_core(&self) -> bool {
+        self.shared_core
+    }
+
+    fn process_id(&self) -> u32 {
+        self.process.id()
+    }
+
+    fn set_polled(&mut self, polled: bool) {
+        if let Some(port) = &mut self.port {
+            port.interrupts.set_polled(polled);
+        }
+    }
+
+    fn print_all(&mut self) -> Result<(), TargetError> {
+        let path = "/proc/sys/kernel/printk".into();
+        let write = WriteFile { path, text: CONSOLE_LEVEL.into() };
+        self.request(write.into(), Duration::ZERO).map(|_| ())
+    }
+
+    fn harm(&mut self) -> Result<u64, TargetError> {
+        let target: &mut dyn Target = self;
+        let file = ReadFile { path: "/proc/sys/kernel/tainted".into() };
+        let tainted: u64 = target.ask(file, Duration::ZERO)?.text.trim().parse().unwrap_or(0);
+        Ok(tainted & TAINTED)
+    }
+
     fn counters(&self) -> TargetCounters {
         let Some(port) = &self.port else { return self.counters };
         self.counters.with(&port.interrupts.counters())
@@ -402,12 +353,4 @@ impl Target for KernelTarget {
         self.connection = None;
         self.process.stop()
     }
-}
-
-/// The command's name on the wire, for messages.
-fn command_name(request: &Request) -> String {
-    serde_json::to_value(request)
-        .ok()
-        .and_then(|value| Some(value.get("cmd")?.as_str()?.to_owned()))
-        .unwrap_or_else(|| "a command".to_owned())
 }

@@ -2,28 +2,21 @@
 //!
 //! The kernel forks: its own processes run under its `ptrace`, and would be left behind, running
 //! free, if only the first process were killed. So it leads a process group of its own (it would
-//! start a session, and leave any other group), which is ended as a whole. A guard, a shell that
-//! waits for its standard input to close, does that when we are gone, however we went, and removes
-//! the directory.
+//! start a session, and leave any other group), which is ended as a whole.
 
 use std::fs::File;
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, ExitStatus};
 
-use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::sys::signal::{Signal, killpg};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::Pid;
 use tempfile::TempDir;
 
 use super::LaunchOptions;
 use crate::TargetError;
-use crate::cores::Pinned;
+use crate::console::console_pipe;
+use crate::group::{Group, Guard};
 
 /// Where the kernel keeps its memory: a file system in memory.
 const MEMORY_DIR: &str = "/dev/shm";
@@ -31,30 +24,11 @@ const MEMORY_DIR: &str = "/dev/shm";
 /// What the kernel needs there beyond its memory, in MB.
 const SLACK_MB: u64 = 16;
 
-/// Room in the console's pipe, so that a burst of messages does not stop the guest while we look
-/// elsewhere. The usual limit for unprivileged users.
-const CONSOLE_PIPE_BYTES: i32 = 1 << 20;
-
-/// How long the group may take to be gone after SIGKILL.
-const DEATH_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Reads the group's id, waits for the end of its input, then cleans up.
-const GUARD_SCRIPT: &str = r#"trap '' INT TERM HUP
-read -r group
-read -r _
-[ -n "$group" ] && kill -KILL "-$group" 2>/dev/null
-rm -rf -- "$1"
-rm -f -- "$2""#;
-
 /// The running kernel.
 pub(super) struct Process {
-    child: Child,
-    /// Dismissed when the process is dropped.
-    _guard: Guard,
-    group: Pid,
+    group: Group,
     dir: Option<TempDir>,
     _socket: SocketFile,
-    exited: Option<ExitStatus>,
 }
 
 /// Our ends of what the kernel was given.
@@ -80,54 +54,38 @@ impl Process {
         };
         let (listener, socket) = listen(&path)?;
 
-        let mut guard = Guard::start(dir.path(), &path)?;
+        let guard = Guard::start(dir.path(), &path)?;
         let (ours, theirs) =
             UnixStream::pair().map_err(TargetError::system("cannot make a socket pair"))?;
         let (console, console_end) = console_pipe()?;
         let mut command = kernel_command(options, dir.path(), &path);
         command
-            .process_group(0)
             .stdin(OwnedFd::from(theirs))
             .stdout(console_end.try_clone().map_err(TargetError::system("cannot share a pipe"))?)
             .stderr(console_end);
-        let child = start_on_core(&mut command, options.core)
+        let group = Group::start(guard, &mut command, options.core)
             .map_err(|error| TargetError::CannotStart { path: options.kernel.clone(), error })?;
-        let group = Pid::from_raw(child.id() as i32);
-        guard.watch(group);
-        let process =
-            Process { child, _guard: guard, group, dir: Some(dir), _socket: socket, exited: None };
+        let process = Process { group, dir: Some(dir), _socket: socket };
         Ok((process, Channels { listener, agent: ours, console }))
     }
 
     /// The exit status, once the kernel has ended.
     pub(super) fn exit_status(&mut self) -> Option<ExitStatus> {
-        if self.exited.is_none() {
-            self.exited = self.child.try_wait().ok().flatten();
-        }
-        self.exited
+        self.group.exit_status(0)
     }
 
     /// Process id of the kernel, for a debugger.
     pub(super) fn id(&self) -> u32 {
-        self.child.id()
+        self.group.process_id(0)
     }
 
     /// Ends every process of the group, waits until they are gone, and removes the directory.
     pub(super) fn stop(&mut self) -> Result<(), TargetError> {
-        if self.dir.is_none() {
-            return Ok(());
-        }
-        let _ = killpg(self.group, Signal::SIGKILL);
-        let deadline = Instant::now() + DEATH_TIMEOUT;
-        let gone = wait_for(&mut self.child, deadline) && wait_for_group(self.group, deadline);
+        let ended = self.group.end();
         if let Some(dir) = self.dir.take() {
             dir.close().map_err(TargetError::system("cannot remove the target's directory"))?;
         }
-        if gone {
-            return Ok(());
-        }
-        let error = std::io::Error::new(ErrorKind::TimedOut, "it survived SIGKILL for 5 s");
-        Err(TargetError::System { what: "cannot end the kernel's processes", error })
+        ended
     }
 }
 
@@ -136,90 +94,6 @@ impl Drop for Process {
         // Nobody is left to tell what went wrong.
         let _ = self.stop();
     }
-}
-
-fn wait_for(child: &mut Child, deadline: Instant) -> bool {
-    loop {
-        match child.try_wait() {
-            Ok(None) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(1)),
-            Ok(None) => return false,
-            Ok(Some(_)) | Err(_) => return true,
-        }
-    }
-}
-
-/// Waits until every process of the group has ended: the kernel's own processes do so a moment after
-/// the kernel, and are not our children.
-fn wait_for_group(group: Pid, deadline: Instant) -> bool {
-    let whole_group = Pid::from_raw(-group.as_raw());
-    loop {
-        // Where we are their reaper, they have become ours.
-        while waitpid(whole_group, Some(WaitPidFlag::WNOHANG))
-            .is_ok_and(|status| status != WaitStatus::StillAlive)
-        {}
-        if killpg(group, None).is_err() || !has_living_member(group) {
-            return true;
-        }
-        if Instant::now() >= deadline {
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
-/// Whether a process of the group is there that has not ended. One that nobody has waited for yet
-/// is still listed, as a zombie, for as long as its reaper takes.
-fn has_living_member(group: Pid) -> bool {
-    let Ok(processes) = std::fs::read_dir("/proc") else { return false };
-    processes.flatten().any(|process| {
-        let stat = std::fs::read_to_string(process.path().join("stat")).unwrap_or_default();
-        // The name is in brackets and may hold anything.
-        let mut fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
-        let (state, of_group) = (fields.next(), fields.nth(1));
-        of_group == Some(&group.to_string()) && !matches!(state, Some("Z" | "X"))
-    })
-}
-
-/// The guard process; dropping it dismisses it.
-struct Guard {
-    child: Child,
-    line: Option<ChildStdin>,
-}
-
-impl Guard {
-    fn start(dir: &Path, socket: &Path) -> Result<Guard, TargetError> {
-        // A group of its own, so that Ctrl-C at a terminal does not reach it.
-        let mut child = Command::new("/bin/sh")
-            .args(["-c", GUARD_SCRIPT, "warikomi-guard"])
-            .args([dir, socket])
-            .process_group(0)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .map_err(TargetError::system("cannot start /bin/sh as the target's guard"))?;
-        let line = child.stdin.take();
-        Ok(Guard { child, line })
-    }
-
-    fn watch(&mut self, group: Pid) {
-        // A guard that has died already cannot be told; without it only a SIGKILL to us would
-        // leave the target behind.
-        let _ = self.line.as_mut().map(|line| writeln!(line, "{group}"));
-    }
-}
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Starts a process on one core: children inherit the affinity of the thread that starts them.
-fn start_on_core(command: &mut Command, core: Option<usize>) -> std::io::Result<Child> {
-    let _pinned = core.map(Pinned::to).transpose()?;
-    command.spawn()
 }
 
 fn kernel_command(options: &LaunchOptions, dir: &Path, socket: &Path) -> Command {
@@ -240,17 +114,6 @@ fn kernel_command(options: &LaunchOptions, dir: &Path, socket: &Path) -> Command
         .env("HOME", dir)
         .current_dir(dir);
     command
-}
-
-/// A pipe for the console; our end does not block.
-fn console_pipe() -> Result<(File, OwnedFd), TargetError> {
-    let (ours, theirs) =
-        nix::unistd::pipe2(OFlag::O_CLOEXEC).map_err(TargetError::errno("cannot make a pipe"))?;
-    fcntl(&ours, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))
-        .map_err(TargetError::errno("cannot set up the console's pipe"))?;
-    // Smaller is no error: a user may have used up what the system grants in all.
-    let _ = fcntl(&ours, FcntlArg::F_SETPIPE_SZ(CONSOLE_PIPE_BYTES));
-    Ok((File::from(ours), theirs))
 }
 
 /// The socket's file, which goes with this.
@@ -294,21 +157,7 @@ fn check_space(dir: &Path, memory_mb: u64) -> Result<(), TargetError> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read;
-
     use super::*;
-
-    #[test]
-    fn the_guard_cleans_up_when_its_line_closes() {
-        let dir = tempfile::tempdir().unwrap().keep();
-        let mut sleeper = Command::new("sleep").arg("1000").process_group(0).spawn().unwrap();
-        let mut guard = Guard::start(&dir, &dir.join("nic")).unwrap();
-        guard.watch(Pid::from_raw(sleeper.id() as i32));
-        drop(guard.line.take());
-        let deadline = Instant::now() + Duration::from_secs(10);
-        assert!(wait_for(&mut sleeper, deadline) && wait_for(&mut guard.child, deadline));
-        assert!(!dir.exists());
-    }
 
     #[test]
     fn a_busy_socket_is_an_error_that_names_it() {
@@ -326,14 +175,5 @@ mod tests {
     fn too_little_space_is_found_before_the_start() {
         let error = check_space(Path::new("/dev/shm"), 1 << 40).unwrap_err().to_string();
         assert!(error.contains("MB free"), "{error}");
-    }
-
-    #[test]
-    fn the_console_pipe_does_not_block() {
-        let (mut ours, _theirs) = console_pipe().unwrap();
-        let error = ours.read(&mut [0]).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::WouldBlock);
-        let (_, theirs) = console_pipe().unwrap();
-        let _ = File::from(theirs).write(b"x");
     }
 }

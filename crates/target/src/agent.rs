@@ -1,4 +1,5 @@
-//! The line to the guest agent: requests out, answers in, both without blocking.
+//! The line to a guest agent, or to an application that speaks its protocol: requests out, answers
+//! in, both without blocking.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
@@ -9,18 +10,19 @@ use warikomi_guest::{Event, FromGuest, MAX_RESPONSE_BYTES, Ready, Response};
 /// Answers kept: one is waited for at a time, and a guest may send more unasked.
 const MAX_ANSWERS: usize = 16;
 
-/// The support side's end of the agent's serial line.
-pub(super) struct AgentLine {
+/// The support side's end of the agent's line.
+pub(crate) struct AgentLine {
     stream: UnixStream,
     incoming: Vec<u8>,
     outgoing: VecDeque<u8>,
     answers: VecDeque<Response>,
     ready: Option<Ready>,
     garbage: u64,
+    next_request: u64,
 }
 
 impl AgentLine {
-    pub(super) fn new(stream: UnixStream) -> std::io::Result<Self> {
+    pub(crate) fn new(stream: UnixStream) -> std::io::Result<Self> {
         stream.set_nonblocking(true)?;
         Ok(AgentLine {
             stream,
@@ -29,16 +31,23 @@ impl AgentLine {
             answers: VecDeque::new(),
             ready: None,
             garbage: 0,
+            next_request: 1,
         })
     }
 
+    /// A number that no request has had.
+    pub(crate) fn next_id(&mut self) -> u64 {
+        self.next_request += 1;
+        self.next_request - 1
+    }
+
     /// Queues a line to send.
-    pub(super) fn send(&mut self, line: &str) {
+    pub(crate) fn send(&mut self, line: &str) {
         self.outgoing.extend(line.as_bytes());
     }
 
     /// Moves bytes in both directions.
-    pub(super) fn pump(&mut self) {
+    pub(crate) fn pump(&mut self) {
         while !self.outgoing.is_empty() {
             let (chunk, _) = self.outgoing.as_slices();
             match self.stream.write(chunk) {
@@ -85,13 +94,13 @@ impl AgentLine {
     }
 
     /// The agent's first report, once it has come.
-    pub(super) fn ready(&self) -> Option<&Ready> {
+    pub(crate) fn ready(&self) -> Option<&Ready> {
         self.ready.as_ref()
     }
 
     /// The answer to request `id`, once it has come. Answers to other requests, given up long ago,
     /// are dropped.
-    pub(super) fn answer(&mut self, id: u64) -> Option<Response> {
+    pub(crate) fn answer(&mut self, id: u64) -> Option<Response> {
         while let Some(response) = self.answers.pop_front() {
             if response.id == id {
                 return Some(response);

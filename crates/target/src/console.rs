@@ -1,20 +1,27 @@
-//! What the guest kernel prints.
+//! What a target prints.
 
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Read;
+use std::os::fd::OwnedFd;
 
-use crate::ConsoleTail;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
-/// Lines kept. A guest that prints without end costs no more than this.
+use crate::{ConsoleTail, TargetError};
+
+/// Room in the console's pipe, so that a burst of messages does not stop the target while we look
+/// elsewhere. The usual limit for unprivileged users.
+const CONSOLE_PIPE_BYTES: i32 = 1 << 20;
+
+/// Lines kept. A target that prints without end costs no more than this.
 const KEPT_LINES: usize = 400;
 const KEPT_LINE_BYTES: usize = 512;
 
 /// Bytes read from the pipe in one go; also the most that one look costs.
 const READ_BYTES: usize = 16 * 1024;
 
-/// The reading end of the guest's console, non-blocking.
-pub(super) struct Console {
+/// The reading end of a target's console, non-blocking.
+pub(crate) struct Console {
     pipe: File,
     lines: VecDeque<String>,
     partial: Vec<u8>,
@@ -22,12 +29,12 @@ pub(super) struct Console {
 }
 
 impl Console {
-    pub(super) fn new(pipe: File) -> Self {
+    pub(crate) fn new(pipe: File) -> Self {
         Console { pipe, lines: VecDeque::new(), partial: Vec::new(), panic: None }
     }
 
     /// Takes what has been printed since the last look.
-    pub(super) fn drain(&mut self) {
+    pub(crate) fn drain(&mut self) {
         let mut buffer = [0; READ_BYTES];
         while let Ok(count) = self.pipe.read(&mut buffer) {
             self.take(&buffer[..count]);
@@ -69,18 +76,31 @@ impl Console {
     }
 
     /// The kernel's panic message, if it has printed one.
-    pub(super) fn panic(&self) -> Option<&str> {
+    pub(crate) fn panic(&self) -> Option<&str> {
         self.panic.as_deref()
     }
 
     /// The last lines.
-    pub(super) fn tail(&self) -> ConsoleTail {
+    pub(crate) fn tail(&self) -> ConsoleTail {
         ConsoleTail(self.lines.iter().cloned().collect())
     }
 }
 
+/// A pipe for the console; our end does not block.
+pub(crate) fn console_pipe() -> Result<(File, OwnedFd), TargetError> {
+    let (ours, theirs) =
+        nix::unistd::pipe2(OFlag::O_CLOEXEC).map_err(TargetError::errno("cannot make a pipe"))?;
+    fcntl(&ours, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))
+        .map_err(TargetError::errno("cannot set up the console's pipe"))?;
+    // Smaller is no error: a user may have used up what the system grants in all.
+    let _ = fcntl(&ours, FcntlArg::F_SETPIPE_SZ(CONSOLE_PIPE_BYTES));
+    Ok((File::from(ours), theirs))
+}
+
 #[cfg(test)]
 mod tests {
+    use std::io::{ErrorKind, Write};
+
     use super::*;
 
     fn console() -> Console {
@@ -112,5 +132,13 @@ mod tests {
         let mut console = console();
         console.take(b"\x1b[31mred\n");
         assert_eq!(console.tail().0, ["[31mred"]);
+    }
+    #[test]
+    fn the_console_pipe_does_not_block() {
+        let (mut ours, _theirs) = console_pipe().unwrap();
+        let error = ours.read(&mut [0]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+        let (_, theirs) = console_pipe().unwrap();
+        let _ = File::from(theirs).write(b"x");
     }
 }

@@ -1,21 +1,23 @@
 //! What a reception remembers: which sequence numbers came, when, and what else came with them.
 //!
+//! The agent of a kernel target and the application of a process target keep the same one.
 //! Bounded and allocated before the first datagram: nothing here allocates in the receive path.
 //! Numbers that follow each other in one batch make one [`Run`]; a bit for each number tells
 //! duplicates. The first touch of a page costs a fault, once for 170 runs or 32,768 numbers.
 
-use warikomi_guest::answers::{ReceiveTotals, Run};
-use warikomi_guest::commands::ReceiveStart;
-use warikomi_guest::payload::Head;
+use crate::answers::{ReceiveRuns, ReceiveTotals, Run};
+use crate::commands;
+use crate::commands::ReceiveStart;
+use crate::payload::{HEAD_BYTES, Head};
 
 /// Sequence numbers that the table of those that came covers: 8 MiB of bits.
 const CHECKED_NUMBERS: u64 = 1 << 26;
 
 /// Most runs that may be asked for (96 MiB).
-pub(super) const MOST_RUNS: u32 = 1 << 22;
+pub const MOST_RUNS: u32 = 1 << 22;
 
 /// The record of one reception.
-pub(super) struct Record {
+pub struct Record {
     run_id: u32,
     offset: usize,
     runs: Vec<Run>,
@@ -28,7 +30,8 @@ pub(super) struct Record {
 }
 
 impl Record {
-    pub(super) fn new(command: &ReceiveStart) -> Self {
+    /// An empty record for the reception that `command` asks for.
+    pub fn new(command: &ReceiveStart) -> Self {
         let most_runs = command.max_runs.min(MOST_RUNS) as usize;
         Self {
             run_id: command.run_id,
@@ -44,17 +47,26 @@ impl Record {
     }
 
     /// The runs so far.
-    pub(super) fn runs(&self) -> &[Run] {
+    pub fn runs(&self) -> &[Run] {
         &self.runs
     }
 
     /// The totals so far; what is not about datagrams is the receiver's to fill in.
-    pub(super) fn totals(&self) -> ReceiveTotals {
+    pub fn totals(&self) -> ReceiveTotals {
         ReceiveTotals { runs: self.runs.len() as u64, ..self.totals }
     }
 
-    /// A system call has returned `count` datagrams at `tsc`, of at most `capacity`.
-    pub(super) fn begin_batch(&mut self, count: usize, capacity: usize, tsc: u64) {
+    /// A part of the runs, as a request wants it.
+    pub fn answer(&self, command: &commands::ReceiveRuns) -> ReceiveRuns {
+        let from = usize::try_from(command.from).unwrap_or(usize::MAX).min(self.runs.len());
+        let most = command.max.min(commands::ReceiveRuns::MOST) as usize;
+        let count = most.min(self.runs.len() - from);
+        ReceiveRuns { runs: self.runs[from..from + count].to_vec(), total: self.runs.len() as u64 }
+    }
+
+    /// A batch has come (at the agent: a system call has returned): `count` datagrams at `tsc`, of
+    /// at most `capacity`.
+    pub fn begin_batch(&mut self, count: usize, capacity: usize, tsc: u64) {
         self.totals.batches += 1;
         if count == capacity {
             self.totals.full_batches += 1;
@@ -72,11 +84,18 @@ impl Record {
 
     /// One datagram of the batch: what was copied of it, its full length, and the batch's time.
     #[inline]
-    pub(super) fn datagram(&mut self, bytes: &[u8], length: usize, tsc: u64) {
+    pub fn datagram(&mut self, bytes: &[u8], length: usize, tsc: u64) {
+        self.totals.truncated += u64::from(length > bytes.len());
+        self.in_place(bytes, length, tsc);
+    }
+
+    /// One datagram of the batch that stays where it is: what was looked at of it, from its first
+    /// byte on and at least its head, its full length, and the batch's time.
+    #[inline]
+    pub fn in_place(&mut self, bytes: &[u8], length: usize, tsc: u64) {
         let totals = &mut self.totals;
         totals.datagrams += 1;
         totals.bytes += length as u64;
-        totals.truncated += u64::from(length > bytes.len());
         let Some(payload) = bytes.get(self.offset..) else {
             totals.short += 1;
             return;
@@ -84,7 +103,7 @@ impl Record {
         match Head::from_bytes(payload) {
             Some(head) if head.run_id == self.run_id => self.number(head.sequence, tsc),
             Some(_) => totals.foreign += 1,
-            None if payload.len() < warikomi_guest::payload::HEAD_BYTES => totals.short += 1,
+            None if payload.len() < HEAD_BYTES => totals.short += 1,
             None => totals.foreign += 1,
         }
     }

@@ -1,0 +1,58 @@
+//! `warikomi part`: this program as a part of a process target.
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+use warikomi_stack::programs;
+use warikomi_target::process::Program;
+
+/// What this process is to be.
+#[derive(Subcommand)]
+pub(crate) enum Part {
+    /// The driver
+    Driver {
+        /// Which
+        name: String,
+    },
+    /// The stack between it and the application
+    Stack,
+    /// The application
+    Application,
+}
+
+/// This very program, even if its file has been replaced meanwhile.
+const OURSELVES: &str = "/proc/self/exe";
+
+/// The program of one of our drivers.
+pub(crate) fn driver(name: &str) -> Program {
+    Program {
+        path: OURSELVES.into(),
+        arguments: ["part", "driver", name].map(Into::into).into(),
+        environment: Vec::new(),
+    }
+}
+
+/// The program of what is above a driver.
+pub(crate) fn above(name: &str) -> Program {
+    Program {
+        path: OURSELVES.into(),
+        arguments: ["part", name].map(Into::into).into(),
+        environment: Vec::new(),
+    }
+}
+
+/// Is that part until it ends.
+pub(crate) fn run(part: &Part) -> ExitCode {
+    let (name, ended) = match part {
+        Part::Driver { name } => (name.as_str(), programs::driver::main(name)),
+        Part::Stack => ("stack", programs::stack::main()),
+        Part::Application => ("application", programs::application::main()),
+    };
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{name}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! `warikomi histories` and `warikomi calibrate`, as a user types them.
+
+use std::process::{Command, Output};
+
+fn warikomi(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_warikomi")).args(arguments).output().unwrap()
+}
+
+fn json(arguments: &[&str]) -> serde_json::Value {
+    let output = warikomi(arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn one_seed_is_one_history_and_the_next_seed_another() {
+    let of = |seed| json(&["histories", "--count", "20", "--faults", "--json", "--seed", seed]);
+    let (first, again, other) = (of("7"), of("7"), of("8"));
+    assert_eq!(first["histories"], 20);
+    assert_eq!(first["digest"], again["digest"]);
+    assert_ne!(first["digest"], other["digest"]);
+}
+
+#[test]
+fn what_there_is_not_is_refused() {
+    let none = warikomi(&["histories", "--driver", "e1000e", "--count", "1"]);
+    assert!(String::from_utf8_lossy(&none.stderr).contains("no driver called e1000e"));
+    assert!(!none.status.success());
+    assert!(!warikomi(&["histories", "--count", "0"]).status.success());
+}
+
+#[test]
+fn what_is_charged_is_measured_and_what_is_not_is_marked() {
+    let calibration = json(&["calibrate", "--json"]);
+    let costs = calibration["costs"].as_object().unwrap();
+    assert!(costs["copy_ps_per_byte"].as_u64().is_some());
+    for name in calibration["declared"].as_array().unwrap() {
+        assert!(costs.contains_key(name.as_str().unwrap()));
+    }
+}

@@ -1,0 +1,436 @@
+//! The driver's end of the region that the support side shares with it.
+//!
+//! What lies in it is looked at as if the other side meant harm: the header is checked before anything
+//! is mapped by it, and afterwards a word is only ever a value, never a place.
+
+use std::env;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{SealFlags, fcntl_get_seals};
+use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap};
+use warikomi_clock::{Time, TscClock, read_tsc};
+use warikomi_pci::attach::layout::{self, bells, header, orders, report};
+use warikomi_pci::attach::{Access, Operation, Space};
+use warikomi_pci::{Mmio, MmioError, SharedMemory, Width};
+use warikomi_shared::{Producer, SharedWords, Sleeper, Tally, Woken, Words};
+
+/// How long the driver waits for the other side to take a register access.
+const PATIENCE_MS: u64 = 2_000;
+/// How long it spins before it lets others run, on a machine where both sides share a core.
+const SPIN_NS: u64 = 20_000;
+
+/// Why a device cannot be attached.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// Not started by a support side.
+    #[error(
+        "there is no socket to the support side: {} {problem}; a driver is started by \
+         `warikomi ... --target process`",
+        layout::SOCKET_VARIABLE
+    )]
+    NoSocket {
+        /// What is wrong with the variable.
+        problem: &'static str,
+    },
+    /// The first message did not come, or was none.
+    #[error("the support side did not hand a region over: {0}")]
+    NoRegion(String),
+    /// The region makes no sense.
+    #[error("the region that was handed over cannot be used: {0}")]
+    BadRegion(String),
+    /// The system refused something.
+    #[error("the region that was handed over cannot be mapped: {0}")]
+    Map(#[from] io::Error),
+}
+
+fn bad(what: impl Into<String>) -> AttachError {
+    AttachError::BadRegion(what.into())
+}
+
+/// The support side is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the support side is gone: it has ended, or closed the driver's socket")]
+pub struct SupportGone;
+
+/// A device, as the region shows it.
+#[derive(Debug)]
+pub struct Device {
+    words: SharedWords,
+    memory: SharedMemory,
+    dma: (u64, u64),
+    packets: Option<(u64, u64)>,
+    socket: OwnedFd,
+    wakeup: File,
+    files: Vec<OwnedFd>,
+    requests: Producer<SharedWords>,
+    interrupts: Tally<SharedWords>,
+    stamped: u64,
+    reads: u64,
+    bar: u8,
+    clock: TscClock,
+}
+
+impl Device {
+    /// Attaches to the device whose socket the environment names.
+    pub fn from_environment() -> Result<Device, AttachError> {
+        let no_socket = |problem| AttachError::NoSocket { problem };
+        let text = env::var(layout::SOCKET_VARIABLE).map_err(|_| no_socket("is not set"))?;
+        let number = text.parse().map_err(|_| no_socket("is no number"))?;
+        let socket = warikomi_shared::inherited(number)
+            .map_err(|_| no_socket("names no file that was handed over"))?;
+        Device::attach(socket)
+    }
+
+    /// Attaches to the device at the other end of `socket`.
+    pub fn attach(socket: OwnedFd) -> Result<Device, AttachError> {
+        let (message, files) = warikomi_shared::receive(&socket)
+            .map_err(|error| AttachError::NoRegion(error.to_string()))?;
+        if message.is_empty() {
+            return Err(AttachError::NoRegion("it closed the socket".to_owned()));
+        }
+        if message != layout::HELLO {
+            let seen = String::from_utf8_lossy(&message[..message.len().min(40)]).into_owned();
+            return Err(AttachError::NoRegion(format!(
+                "it says {seen:?}, not what this driver knows"
+            )));
+        }
+        let mut files = files.into_iter();
+        let (Some(region), Some(wakeup)) = (files.next(), files.next()) else {
+            return Err(bad("it came without a file, or without an eventfd"));
+        };
+        let region = File::from(region);
+        let bytes = sealed_length(&region)?;
+        if bytes < layout::DMA_OFFSET_BYTES {
+            return Err(bad(format!("it has only {bytes} bytes")));
+        }
+        let words = SharedWords::map(region.try_clone()?, 0, layout::DMA_OFFSET_BYTES as usize)?;
+        let head = Header::read(&words, bytes)?;
+        let mut ranges = vec![(region, layout::DMA_OFFSET_BYTES, head.dma)];
+        if let Some(packets) = head.packets {
+            let file = files.next().ok_or_else(|| bad("packet memory was not handed over"))?;
+            let file = File::from(file);
+            if sealed_length(&file)? < packets.1 {
+                return Err(bad("packet memory is shorter than its header says"));
+            }
+            ranges.push((file, 0, packets));
+        }
+        Ok(Device {
+            memory: map(ranges)?,
+            dma: head.dma,
+            packets: head.packets,
+            socket,
+            wakeup: wakeup.into(),
+            files: files.collect(),
+            requests: Producer::new(words.clone(), layout::REQUESTS),
+            interrupts: Tally::new(words.clone(), bells::INTERRUPTS),
+            stamped: words.load(bells::STAMPED, Relaxed),
+            reads: words.load(bells::ANSWERED, Acquire),
+            bar: head.bar,
+            clock: TscClock::with_frequency(0, head.tsc_hz as f64),
+            words,
+        })
+    }
+
+    /// The memory that the device reaches by DMA: that of the region, and packet memory.
+    pub fn memory(&self) -> SharedMemory {
+        self.memory.clone()
+    }
+
+    /// Bus address and length in bytes of the region's DMA memory.
+    pub fn dma(&self) -> (u64, u64) {
+        self.dma
+    }
+
+    /// Bus address and length in bytes of packet memory, if there is any.
+    pub fn packets(&self) -> Option<(u64, u64)> {
+        self.packets
+    }
+
+    /// The files that came behind those of the device, for whatever is above the driver.
+    pub fn take_files(&mut self) -> Vec<OwnedFd> {
+        std::mem::take(&mut self.files)
+    }
+
+    /// The time stamp counter as a clock.
+    pub fn clock(&self) -> TscClock {
+        self.clock
+    }
+
+    /// The time now.
+    #[inline]
+    pub fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// Whether an interrupt has come that was not taken.
+    #[inline]
+    pub fn interrupt_pending(&self) -> bool {
+        self.interrupts.pending()
+    }
+
+    /// Takes one interrupt, if one has come: they are taken one by one. It is stamped with the time.
+    #[inline]
+    pub fn take_interrupt(&mut self) -> bool {
+        if !self.interrupts.take() {
+            return false;
+        }
+        let at = layout::STAMPS + self.stamped as usize % layout::STAMPS_CAPACITY;
+        self.words.store(at, read_tsc(), Relaxed);
+        self.stamped = self.stamped.wrapping_add(1);
+        self.words.store(bells::STAMPED, self.stamped, Release);
+        true
+    }
+
+    /// Interrupts taken so far.
+    #[inline]
+    pub fn interrupts_taken(&self) -> u64 {
+        self.stamped
+    }
+
+    /// The end that sleeps; see [`Sleeper::sleep_unless`], whose second part is
+    /// [`wait`](Self::wait).
+    #[inline]
+    pub fn sleeper(&self) -> Sleeper<SharedWords> {
+        Sleeper::new(self.words.clone(), bells::SLEEPING)
+    }
+
+    /// Waits for the support side's bell, for `other`, or until the time is up.
+    pub fn wait(
+        &self,
+        other: Option<BorrowedFd<'_>>,
+        timeout: Duration,
+    ) -> Result<Woken, SupportGone> {
+        let mut files = vec![
+            PollFd::new(&self.socket, PollFlags::IN),
+            PollFd::new(&self.wakeup, PollFlags::IN),
+        ];
+        files.extend(other.as_ref().map(|other| PollFd::new(other, PollFlags::IN)));
+        let timeout =
+            Timespec { tv_sec: timeout.as_secs() as _, tv_nsec: timeout.subsec_nanos().into() };
+        let ready = match poll(&mut files, Some(&timeout)) {
+            Ok(ready) => ready,
+            Err(rustix::io::Errno::INTR) => return Ok(Woken::Called),
+            Err(_) => return Err(SupportGone),
+        };
+        // Nothing is ever sent on the socket after the first message, so this is its end.
+        if !files[0].revents().is_empty() {
+            return Err(SupportGone);
+        }
+        if files[1].revents().contains(PollFlags::IN) {
+            let _ = rustix::io::read(&self.wakeup, &mut [0_u8; 8]);
+        } else if !files[1].revents().is_empty() {
+            return Err(SupportGone);
+        }
+        Ok(if ready == 0 { Woken::TimedOut } else { Woken::Called })
+    }
+
+    /// Whether the support side is still there.
+    pub fn check_support(&self) -> Result<(), SupportGone> {
+        let mut files = [PollFd::new(&self.socket, PollFlags::IN)];
+        match poll(&mut files, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
+            Ok(0) | Err(_) => Ok(()),
+            Ok(_) => Err(SupportGone),
+        }
+    }
+
+    /// A word of the orders page ([`layout::orders`]).
+    #[inline]
+    pub fn order(&self, word: usize) -> u64 {
+        debug_assert!((orders::STOP..report::STATE).contains(&word));
+        self.words.load(word, Acquire)
+    }
+
+    /// Writes a word of the report page ([`layout::report`]); seen after what was written before.
+    #[inline]
+    pub fn report(&self, word: usize, value: u64) {
+        debug_assert!((report::STATE..layout::REQUESTS.entries).contains(&word));
+        self.words.store(word, value, Release);
+    }
+
+    /// Leaves the driver's last words.
+    pub fn last_words(&self, text: &str) {
+        let end = text.floor_char_boundary(layout::LAST_WORDS_BYTES);
+        for (number, chunk) in text.as_bytes()[..end].chunks(8).enumerate() {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.report(report::LAST_WORDS + number, u64::from_le_bytes(word));
+        }
+        self.report(report::LAST_WORDS_LEN, end as u64);
+    }
+
+    /// Puts an access on the ring, waiting for room if need be.
+    #[inline]
+    fn request(&mut self, access: Access) -> Result<(), MmioError> {
+        if !self.requests.push(access.to_entry()) {
+            self.wait_until(access, |device| device.requests.push(access.to_entry()))?;
+        }
+        self.requests.publish();
+        Ok(())
+    }
+
+    #[inline]
+    fn write_to(
+        &mut self,
+        space: Space,
+        offset: u64,
+        width: Width,
+        value: u64,
+    ) -> Result<(), MmioError> {
+        let operation = Operation::Write(value & width.mask());
+        self.request(Access { space, offset: place(offset), width, operation })
+    }
+
+    fn read_from(&mut self, space: Space, offset: u64, width: Width) -> Result<u64, MmioError> {
+        self.reads = self.reads.wrapping_add(1);
+        let number = self.reads;
+        let operation = Operation::Read(number);
+        let access = Access { space, offset: place(offset), width, operation };
+        self.request(access)?;
+        self.wait_until(access, |device| device.words.load(bells::ANSWERED, Acquire) == number)?;
+        Ok(self.words.load(bells::ANSWER, Relaxed) & width.mask())
+    }
+
+    /// Spins until `done`, for a while; then gives up.
+    #[inline]
+    fn wait_until(
+        &mut self,
+        access: Access,
+        mut done: impl FnMut(&mut Self) -> bool,
+    ) -> Result<(), MmioError> {
+        // Most answers come within a microsecond: so long without looking at the time.
+        for _ in 0..64 {
+            if done(self) {
+                return Ok(());
+            }
+            std::hint::spin_loop();
+        }
+        self.wait_patiently(access, done)
+    }
+
+    #[cold]
+    fn wait_patiently(
+        &mut self,
+        access: Access,
+        mut done: impl FnMut(&mut Self) -> bool,
+    ) -> Result<(), MmioError> {
+        let begun = self.now();
+        let mut looks = 0_u64;
+        while !done(self) {
+            let waited_ns = self.now().since(begun).as_ps() / 1_000;
+            if waited_ns < SPIN_NS {
+                std::hint::spin_loop();
+                continue;
+            }
+            std::thread::yield_now();
+            looks += 1;
+            let gone = looks.is_multiple_of(64) && self.check_support().is_err();
+            if gone || waited_ns > PATIENCE_MS * 1_000_000 {
+                let write = matches!(access.operation, Operation::Write(_));
+                let within_ms = waited_ns / 1_000_000;
+                return Err(MmioError { offset: access.offset.into(), write, within_ms });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Offsets beyond 32 bits are nowhere; so is the last of them.
+#[inline]
+fn place(offset: u64) -> u32 {
+    u32::try_from(offset).unwrap_or(u32::MAX)
+}
+
+impl Mmio for Device {
+    #[inline]
+    fn read(&mut self, offset: u64, width: Width) -> Result<u64, MmioError> {
+        self.read_from(Space::Bar(self.bar), offset, width)
+    }
+
+    #[inline]
+    fn write(&mut self, offset: u64, width: Width, value: u64) -> Result<(), MmioError> {
+        self.write_to(Space::Bar(self.bar), offset, width, value)
+    }
+
+    fn config_read(&mut self, offset: u16, width: Width) -> Result<u64, MmioError> {
+        self.read_from(Space::Config, offset.into(), width)
+    }
+
+    fn config_write(&mut self, offset: u16, width: Width, value: u64) -> Result<(), MmioError> {
+        self.write_to(Space::Config, offset.into(), width, value)
+    }
+}
+
+/// What the header says, checked.
+struct Header {
+    dma: (u64, u64),
+    packets: Option<(u64, u64)>,
+    bar: u8,
+    tsc_hz: u64,
+}
+
+const LAST_BAR: u64 = 5;
+/// No processor's counter is slower or faster.
+const TSC_HZ: std::ops::Range<u64> = 10_000_000..100_000_000_000;
+
+impl Header {
+    fn read(words: &SharedWords, file_bytes: u64) -> Result<Header, AttachError> {
+        let word = |at: usize| words.load(at, Acquire);
+        if word(header::MAGIC) != layout::MAGIC {
+            return Err(bad("it does not begin as one"));
+        }
+        let version = word(header::VERSION);
+        if version != layout::VERSION {
+            let ours = layout::VERSION;
+            return Err(bad(format!("its layout is version {version}, this driver knows {ours}")));
+        }
+        let dma = (word(header::DMA_BUS_ADDRESS), word(header::DMA_BYTES));
+        let packets = (word(header::PACKET_BUS_ADDRESS), word(header::PACKET_BYTES));
+        let (bar, tsc_hz) = (word(header::REGISTER_BAR), word(header::TSC_HZ));
+        let region = word(header::REGION_BYTES);
+        let room = region.checked_sub(layout::DMA_OFFSET_BYTES);
+        if region > file_bytes || dma.1 == 0 || room.is_none_or(|room| dma.1 > room) {
+            let bytes = dma.1;
+            return Err(bad(format!(
+                "{bytes} bytes of DMA memory in a region of {region}, in a file of {file_bytes}"
+            )));
+        }
+        for (address, bytes) in [dma, packets] {
+            if address.checked_add(bytes).is_none() || !address.is_multiple_of(4_096) {
+                return Err(bad(format!("{bytes} bytes of memory at bus address {address:#x}")));
+            }
+        }
+        if bar > LAST_BAR || !TSC_HZ.contains(&tsc_hz) {
+            return Err(bad(format!("registers in BAR {bar}, a counter of {tsc_hz} Hz")));
+        }
+        let packets = (packets.1 > 0).then_some(packets);
+        Ok(Header { dma, packets, bar: bar as u8, tsc_hz })
+    }
+}
+
+/// The length of a file that nobody can cut short under us.
+fn sealed_length(file: &File) -> Result<u64, AttachError> {
+    let sealed = fcntl_get_seals(file.as_fd()).unwrap_or(SealFlags::empty());
+    if !sealed.contains(SealFlags::SHRINK) {
+        return Err(bad("its file is not sealed, and could be cut short while it is in use"));
+    }
+    Ok(file.metadata()?.len())
+}
+
+type Range = (File, u64, (u64, u64));
+
+fn map(ranges: Vec<Range>) -> Result<SharedMemory, AttachError> {
+    let mut regions = Vec::new();
+    for (file, offset, (address, bytes)) in ranges {
+        let bytes = usize::try_from(bytes).map_err(|_| bad("it is longer than memory"))?;
+        regions.push((GuestAddress(address), bytes, Some(FileOffset::new(file, offset))));
+    }
+    regions.sort_by_key(|region| region.0);
+    GuestMemoryMmap::from_ranges_with_files(regions)
+        .map(SharedMemory::new)
+        .map_err(|error| bad(error.to_string()))
+}

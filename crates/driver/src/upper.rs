@@ -1,0 +1,202 @@
+//! What is above a driver: a pool of its own, or whoever the frames are for.
+
+use std::os::fd::BorrowedFd;
+
+use crate::{Buffer, Received, RxSink};
+
+/// Pieces that a frame on its way down may have.
+pub const MOST_PIECES: usize = 8;
+
+/// A frame to transmit, on its way down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Transmit {
+    pieces: [(u64, u32); MOST_PIECES],
+    count: usize,
+    token: u32,
+}
+
+impl Transmit {
+    /// A frame made of these pieces (bus address, length in bytes), in order; `None` if there are more
+    /// than [`MOST_PIECES`].
+    pub fn new(pieces: &[(u64, u32)], token: u32) -> Option<Transmit> {
+        let mut transmit = Transmit { count: pieces.len(), token, ..Transmit::default() };
+        transmit.pieces.get_mut(..pieces.len())?.copy_from_slice(pieces);
+        Some(transmit)
+    }
+
+    /// Bus address and length in bytes of each piece.
+    pub fn pieces(&self) -> &[(u64, u32)] {
+        &self.pieces[..self.count]
+    }
+
+    /// The owner's name for it.
+    pub fn token(&self) -> u32 {
+        self.token
+    }
+
+    /// Its length in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.pieces().iter().map(|piece| u64::from(piece.1)).sum()
+    }
+}
+
+/// What a driver's loop serves besides the device.
+pub trait Upper: RxSink {
+    /// Shows what has been given since the last time; after each look at the ring.
+    fn flush(&mut self);
+
+    /// The next frame to transmit, if there is one.
+    fn next_transmit(&mut self) -> Option<Transmit>;
+
+    /// The device is done with a frame.
+    fn sent(&mut self, token: u32);
+
+    /// Says that the driver is about to sleep, and then looks: whether there is something to do after
+    /// all. From here on until [`awake`](Self::awake), new work ends the sleep.
+    fn prepare_to_sleep(&mut self) -> bool;
+
+    /// The driver is awake again, or has not slept at all.
+    fn awake(&mut self);
+
+    /// What becomes readable when there is new work; polled together with the interrupt.
+    fn wakeup(&self) -> Option<BorrowedFd<'_>>;
+
+    /// Why there is nobody above any more; the driver then ends, too. Asked now and then.
+    fn failure(&mut self) -> Option<String> {
+        None
+    }
+
+    /// Frames that were given and for which there was no room.
+    fn dropped(&self) -> u64 {
+        0
+    }
+}
+
+/// A pool that cannot be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{buffers} receive buffers of {buffer_bytes} bytes do not fit into {room_bytes} bytes of DMA \
+     memory; ask for fewer or shorter ones, at least one of 64 bytes"
+)]
+pub struct PoolError {
+    /// Buffers asked for.
+    pub buffers: usize,
+    /// Bytes of each.
+    pub buffer_bytes: u32,
+    /// Bytes that there are.
+    pub room_bytes: u64,
+}
+
+/// Nobody above: frames are counted, and their buffers go back on the ring.
+#[derive(Debug)]
+pub struct OwnPool {
+    free: Vec<Buffer>,
+}
+
+/// Buffers begin at multiples of a cache line.
+const BUFFER_ALIGNMENT: u64 = 64;
+/// The shortest buffer: an Ethernet frame of the least length, with its check sequence.
+const LEAST_BUFFER_BYTES: u32 = 64;
+
+impl OwnPool {
+    /// Buffers in the `room_bytes` of DMA memory from bus address `address` on.
+    pub fn new(
+        address: u64,
+        room_bytes: u64,
+        buffers: usize,
+        buffer_bytes: u32,
+    ) -> Result<OwnPool, PoolError> {
+        let error = PoolError { buffers, buffer_bytes, room_bytes };
+        let first = address.checked_next_multiple_of(BUFFER_ALIGNMENT).ok_or(error)?;
+        let stride = u64::from(buffer_bytes).next_multiple_of(BUFFER_ALIGNMENT);
+        let needed = stride.checked_mul(buffers as u64).and_then(|all| all.checked_add(first));
+        let end = address.checked_add(room_bytes).ok_or(error)?;
+        let fits = needed.is_some_and(|needed| needed <= end);
+        if !fits || buffers == 0 || buffer_bytes < LEAST_BUFFER_BYTES {
+            return Err(error);
+        }
+        let buffer = |token: u32| {
+            let address = first + stride * u64::from(token);
+            Buffer { address, bytes: buffer_bytes, token }
+        };
+        let count = u32::try_from(buffers).map_err(|_| error)?;
+        // Taken from the end: the first buffer first.
+        Ok(OwnPool { free: (0..count).rev().map(buffer).collect() })
+    }
+
+    /// Buffers that are not on the ring.
+    pub fn free(&self) -> usize {
+        self.free.len()
+    }
+}
+
+impl RxSink for OwnPool {
+    #[inline]
+    fn buffer(&mut self) -> Option<Buffer> {
+        self.free.pop()
+    }
+
+    #[inline]
+    fn received(&mut self, frame: Received) {
+        self.free.push(frame.buffer);
+    }
+
+    fn returned(&mut self, buffer: Buffer) {
+        self.free.push(buffer);
+    }
+}
+
+impl Upper for OwnPool {
+    #[inline]
+    fn flush(&mut self) {}
+
+    #[inline]
+    fn next_transmit(&mut self) -> Option<Transmit> {
+        None
+    }
+
+    fn sent(&mut self, _token: u32) {}
+
+    fn prepare_to_sleep(&mut self) -> bool {
+        false
+    }
+
+    fn awake(&mut self) {}
+
+    fn wakeup(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_frame_has_at_most_so_many_pieces() {
+        let pieces = [(1, 2); MOST_PIECES + 1];
+        assert_eq!(Transmit::new(&pieces, 7), None);
+        let transmit = Transmit::new(&pieces[1..], 7).unwrap();
+        assert_eq!((transmit.pieces(), transmit.token()), (&pieces[1..], 7));
+        assert_eq!(transmit.bytes(), 2 * MOST_PIECES as u64);
+    }
+
+    proptest! {
+        #[test]
+        fn buffers_lie_inside_and_apart(address: u64, room in 0u64..1 << 20, buffers in 0usize..300, bytes in 0u32..20_000) {
+            let Ok(mut pool) = OwnPool::new(address, room, buffers, bytes) else {
+                let least = (u64::from(bytes).next_multiple_of(64)) * buffers as u64 + 63;
+                let over = address.checked_add(room).is_none_or(|end| end > u64::MAX - 64);
+                prop_assert!(buffers == 0 || bytes < 64 || least > room || over);
+                return Ok(());
+            };
+            let mut end = address;
+            while let Some(buffer) = pool.buffer() {
+                prop_assert!(buffer.address >= end && buffer.bytes == bytes);
+                end = buffer.address + u64::from(bytes);
+            }
+            prop_assert!(end <= address + room);
+        }
+    }
+}

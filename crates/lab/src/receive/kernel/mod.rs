@@ -1,0 +1,344 @@
+//! Ways to receive in a real kernel.
+//!
+//! The application and the compute job are threads of one priority on the guest's only processor. The
+//! job notes how far it has come, so what receiving took is what the job did not get: of the interrupt,
+//! the soft interrupt and the protocols as well, which no process is charged for.
+
+mod cpu;
+mod strategy;
+
+use std::time::Duration;
+
+use warikomi_clock::{Span, Time, read_tsc};
+use warikomi_guest::answers::{ComputeSamples as Samples, PollsBy, WorkDone};
+use warikomi_guest::commands::{
+    ComputeSamples, ComputeStart, ComputeStop, Configure, ReceiveStart, ReceiveStop,
+    SuspendInterrupts,
+};
+use warikomi_inject::{Arrival, Plan, Receiver, UDP_PORT, Warmup};
+use warikomi_measure::{RunResult, Thresholds, TimeBase, warnings};
+use warikomi_target::TargetError;
+
+use super::work::Alone;
+use super::{Burst, Course, Doubts, Progress, ReceiveError, Received, Row, Traffic, Work};
+use crate::Session;
+use crate::inject::{Application, InjectError, Injected, inject};
+use crate::object::as_object;
+use cpu::CpuTime;
+pub use strategy::{NoStrategy, Strategy};
+
+/// Time between two notes of the compute job.
+const NOTE_EVERY: Span = Span::from_ms(1);
+
+/// What comes around a run: the link's rest, the warm-up, the drain.
+const AROUND_A_RUN: Span = Span::from_ms(60_000);
+
+/// What to compare.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The ways to receive.
+    pub strategies: Vec<Strategy>,
+    /// Poll times in microseconds, of those that poll.
+    pub polls_us: Vec<u32>,
+    /// Receive buffers in bytes.
+    pub buffers_bytes: Vec<u32>,
+    /// What arrives.
+    pub traffic: Traffic,
+    /// Empty polls before NAPI enables the interrupt, where it defers at all.
+    pub napi_defer_hard_irqs: u32,
+    /// How long the compute job runs alone, before and after each run.
+    pub calibration: Span,
+}
+
+impl Default for Options {
+    /// The poll times and buffers that were published.
+    fn default() -> Self {
+        Options {
+            strategies: Strategy::ALL.to_vec(),
+            polls_us: vec![100, 140, 300],
+            buffers_bytes: vec![7_000_000, 10_000_000, 15_000_000],
+            traffic: Traffic::default(),
+            napi_defer_hard_irqs: 1,
+            calibration: Span::from_ms(200),
+        }
+    }
+}
+
+/// One row to be.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    strategy: Strategy,
+    poll_us: Option<u32>,
+    buffer_bytes: u32,
+    burst_bytes: usize,
+}
+
+impl Options {
+    fn cases(&self) -> Vec<Case> {
+        let mut cases = Vec::new();
+        for &strategy in &self.strategies {
+            let polls = match strategy.polls() {
+                true => self.polls_us.iter().map(|us| Some(*us)).collect(),
+                false => vec![None],
+            };
+            for poll_us in polls {
+                for &buffer_bytes in &self.buffers_bytes {
+                    let bursts = self.traffic.bursts_bytes.iter();
+                    cases.extend(bursts.map(|&burst_bytes| Case {
+                        strategy,
+                        poll_us,
+                        buffer_bytes,
+                        burst_bytes,
+                    }));
+                }
+            }
+        }
+        cases
+    }
+
+    /// As the `plan.toml` of the run.
+    pub fn to_toml(&self) -> String {
+        let names: Vec<_> = self.strategies.iter().map(|strategy| strategy.name()).collect();
+        format!(
+            "# warikomi receive --target kernel\ntarget = \"kernel\"\nstrategies = {names:?}\n\
+             polls_us = {:?}\nbuffers_bytes = {:?}\ncalibration_ms = {}\nnapi_defer_hard_irqs = \
+             {}\n{}",
+            self.polls_us,
+            self.buffers_bytes,
+            self.calibration.as_us() / 1e3,
+            self.napi_defer_hard_irqs,
+            self.traffic.to_toml(),
+        )
+    }
+}
+
+/// Compares the ways to receive on one session, one after the other.
+pub fn receive(
+    session: &mut Session,
+    options: &Options,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<Received, ReceiveError> {
+    let cases = options.cases();
+    let before = session.watch_cores();
+    let (mut rows, mut bursts): (Vec<Row>, Vec<Burst>) = Default::default();
+    let mut doubts = Doubts::default();
+    for (number, case) in cases.iter().enumerate() {
+        progress(Progress { row: number, rows: cases.len(), strategy: case.strategy.name() });
+        let mut row = Row::new(
+            case.strategy.name(),
+            case.poll_us.map(u64::from),
+            case.buffer_bytes.into(),
+            case.burst_bytes as u64,
+        );
+        let plan = options.traffic.plan(case.burst_bytes)?;
+        match prepare(session, options, case)? {
+            Err(reason) => row.not_available = Some(reason),
+            Ok(polls_by) => {
+                session.target.set_polled(polls_by.is_some());
+                row.polls_by = polls_by.map(|by| format!("{by:?}").to_lowercase());
+                bursts.extend(fill(
+                    session,
+                    options,
+                    case,
+                    &plan,
+                    (number, &mut row),
+                    &mut doubts,
+                )?);
+            }
+        }
+        session.target.set_polled(false);
+        if case.strategy.suspend_timeout_ns().is_some() && row.not_available.is_none() {
+            let none = SuspendInterrupts { interface: None, timeout_ns: 0 };
+            session.target.ask(none, Duration::ZERO)?;
+        }
+        rows.push(row);
+    }
+    let machine = session.machine_since(&before);
+    let mut result = RunResult::new("receive", TimeBase::Real, machine);
+    result.target = session.info.clone();
+    // These are different in each row.
+    result.target.settings.retain(|name, _| {
+        !["napi_defer_hard_irqs", "gro_flush_timeout_ns"].contains(&name.as_str())
+    });
+    if let Ok(plan) = toml::from_str(&options.to_toml()) {
+        result.plan = plan;
+    }
+    result.warnings = warnings(&result, &Thresholds::default());
+    result.warnings.extend(doubts.warnings());
+    result.rows = Some(rows.iter().map(as_object).collect());
+    Ok(Received { result, rows, bursts })
+}
+
+/// Sets the guest up for a case. The inner error is the guest's reason why it cannot be had.
+fn prepare(
+    session: &mut Session,
+    options: &Options,
+    case: &Case,
+) -> Result<Result<Option<PollsBy>, String>, TargetError> {
+    let defers = case.strategy.defers();
+    let poll_us = case.poll_us.unwrap_or(0);
+    let configure = Configure {
+        napi_defer_hard_irqs: Some(if defers { options.napi_defer_hard_irqs } else { 0 }),
+        gro_flush_timeout_ns: Some(if defers { u64::from(poll_us) * 1_000 } else { 0 }),
+        ..Configure::report_only()
+    };
+    let target = &mut session.target;
+    if let Err(reason) = or_reason(target.ask(configure, Duration::ZERO))? {
+        return Ok(Err(reason));
+    }
+    if let Some(timeout_ns) = case.strategy.suspend_timeout_ns() {
+        let suspend = SuspendInterrupts { interface: None, timeout_ns };
+        if let Err(reason) = or_reason(target.ask(suspend, Duration::ZERO))? {
+            return Ok(Err(reason));
+        }
+    }
+    // Whether the kernel lets an application wait in this way, it tells the application only.
+    let wait = case.strategy.wait(poll_us);
+    let start = ReceiveStart { wait, equal_priority: true, ..ReceiveStart::on_port(UDP_PORT, 0) };
+    let started = match or_reason(target.ask(start, Duration::ZERO))? {
+        Ok(started) => started,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    target.ask(ReceiveStop {}, Duration::from_secs(2))?;
+    Ok(Ok(started.polls_by))
+}
+
+/// Tells what the guest refuses from what makes it impossible to go on.
+fn or_reason<T>(answer: Result<T, TargetError>) -> Result<Result<T, String>, TargetError> {
+    match answer {
+        Ok(answer) => Ok(Ok(answer)),
+        Err(TargetError::Refused { message, .. }) => Ok(Err(message)),
+        Err(other) => Err(other),
+    }
+}
+
+/// Carries a case out.
+fn fill(
+    session: &mut Session,
+    options: &Options,
+    case: &Case,
+    plan: &Plan,
+    (number, row): (usize, &mut Row),
+    doubts: &mut Doubts,
+) -> Result<Vec<Burst>, ReceiveError> {
+    start_computing(session, plan, options.calibration)?;
+    let clock = session.target.clock();
+    let mut cpu = CpuTime::of(session.target.process_id()).map_err(ReceiveError::CpuTime)?;
+    cpu.note(clock.now());
+    let mut note = || cpu.note_from_time_to_time(clock.now());
+    let before = leave_alone(session, options.calibration, &mut note)?;
+    let application = Application {
+        socket_buffer_bytes: case.buffer_bytes,
+        wait: Some(case.strategy.wait(case.poll_us.unwrap_or(0))),
+    };
+    let run = inject(session, plan, application, read_tsc() as u32, &mut |_| note())?;
+    insist(&run)?;
+    let after = leave_alone(session, options.calibration, &mut note)?;
+    cpu.note(clock.now());
+    let work = Work { units: stop_computing(session)?, cpu_ns: cpu.course() };
+    let bursts = row.account(number, plan, &run.ledger, run.start);
+    row.interrupts = run.result.interrupts.as_ref().map(|interrupts| interrupts.raised);
+    let end = end_of(&run, plan);
+    let alone = Alone::in_periods(&work, before, after).ok_or(ReceiveError::NoWork)?;
+    row.cpu_share = work.speed(run.start, end).map(|speed| alone.taken_share(speed));
+    doubts.add(plan, &run);
+    doubts.drifted += usize::from(alone.drift_share() > Doubts::DRIFT_SHARE);
+    Ok(bursts)
+}
+
+/// Leaves the compute job alone; returns from when to when.
+///
+/// This is an injection of two packets: our side does what it does while it waits for the next burst, and
+/// so takes as much from a core whose other half the target may have.
+fn leave_alone(
+    session: &mut Session,
+    calibration: Span,
+    note: &mut dyn FnMut(),
+) -> Result<(Time, Time), ReceiveError> {
+    let plan = Plan {
+        interval: calibration,
+        count: 2,
+        receiver: Receiver::Driver,
+        warmup: Warmup { count: 0, interval: Span::ZERO },
+        ..Plan::default()
+    };
+    let run_id = read_tsc() as u32;
+    let run = inject(session, &plan, Application::default(), run_id, &mut |_| note())?;
+    insist(&run)?;
+    note();
+    Ok((run.start, run.start + calibration))
+}
+
+/// Insists that every packet is accounted for, and that the driver takes packets at all: a row of one
+/// that has stopped would blame the way to receive.
+fn insist(run: &Injected) -> Result<(), InjectError> {
+    run.check()?;
+    let totals = run.ledger.totals();
+    match totals.accepted {
+        0 => Err(InjectError::Stalled { packets: totals.injected }),
+        _ => Ok(()),
+    }
+}
+
+/// When the last burst's interval was over, and everything was delivered.
+fn end_of(run: &Injected, plan: &Plan) -> Time {
+    let times = run.ledger.rows().flat_map(|row| [row.planned, row.delivered]);
+    let last = times.flatten().max().unwrap_or(run.start);
+    // The intervals of a random arrival need not add up to this.
+    match plan.arrival {
+        Arrival::Bursts => last.max(run.start + plan.duration()),
+        _ => last,
+    }
+}
+
+fn start_computing(
+    session: &mut Session,
+    plan: &Plan,
+    calibration: Span,
+) -> Result<(), TargetError> {
+    let ticks_per_second = session.target.clock().ticks_per_second();
+    let longest = plan.duration() + calibration * 2 + AROUND_A_RUN;
+    let start = ComputeStart {
+        sample_every_ticks: (NOTE_EVERY.as_secs() * ticks_per_second) as u64,
+        max_samples: (longest.as_ps() / NOTE_EVERY.as_ps()).clamp(1, 1 << 20) as u32,
+    };
+    session.target.ask(start, Duration::ZERO).map(|_| ())
+}
+
+fn stop_computing(session: &mut Session) -> Result<Course, TargetError> {
+    let target = &mut session.target;
+    target.ask(ComputeStop {}, Duration::from_secs(2))?;
+    let clock = target.clock();
+    let mut notes: Vec<WorkDone> = Vec::new();
+    loop {
+        let part = ComputeSamples { from: notes.len() as u64, max: ComputeSamples::MOST };
+        let Samples { samples, total } = target.ask(part, Duration::from_secs(2))?;
+        let end = samples.is_empty();
+        notes.extend(samples);
+        if end || notes.len() as u64 >= total {
+            break;
+        }
+    }
+    Ok(Course::new(notes.into_iter().map(|WorkDone(tsc, units)| (clock.at(tsc), units))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_strategy_has_a_row_for_each_of_its_parameters() {
+        let options = Options::default();
+        let cases = options.cases();
+        assert_eq!(cases.len(), 3 + 5 * 3 * 3);
+        assert!(cases.iter().all(|case| case.poll_us.is_some() == case.strategy.polls()));
+    }
+
+    #[test]
+    fn the_plan_is_toml_and_has_everything() {
+        let plan: toml::Table = Options::default().to_toml().parse().unwrap();
+        assert_eq!(plan["strategies"].as_array().unwrap().len(), 6);
+        assert_eq!(plan["load"].as_float(), Some(0.25));
+        assert_eq!(plan["line_rate_bps"].as_integer(), Some(800_000_000));
+    }
+}

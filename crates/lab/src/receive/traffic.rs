@@ -1,0 +1,124 @@
+//! The traffic: bursts on a line.
+
+use warikomi_clock::{Seed, Span};
+use warikomi_inject::{Arrival, Burst, Plan, PlanError};
+
+/// What arrives, the same for every strategy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Traffic {
+    /// Lengths of bursts in bytes of frames; one after the other, not mixed.
+    pub bursts_bytes: Vec<usize>,
+    /// Length of a full frame in bytes, without check sequence.
+    pub frame_bytes: usize,
+    /// The line, in bit/s.
+    pub line_rate_bps: u64,
+    /// The share of the line (above 0, up to 1) that bursts take up in the mean.
+    pub load: f64,
+    /// Exponentially distributed times between bursts, rather than one time.
+    pub poisson: bool,
+    /// Where the randomness starts from.
+    pub seed: Seed,
+    /// How long bursts come, for each row.
+    pub duration: Span,
+}
+
+/// Why traffic cannot be.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum TrafficError {
+    /// `load` out of range.
+    #[error("a load of {0} is not possible: choose more than 0 and at most 1, such as 0.25")]
+    Load(f64),
+    /// It is no plan.
+    #[error("bursts of {burst_bytes} bytes cannot be: {source}")]
+    Plan {
+        /// The bursts.
+        burst_bytes: usize,
+        /// Why not.
+        source: PlanError,
+    },
+}
+
+impl Default for Traffic {
+    /// Bursts as published: mostly 50 KB, at 100 MB/s.
+    fn default() -> Self {
+        Traffic {
+            bursts_bytes: vec![50_000],
+            frame_bytes: 1_514,
+            line_rate_bps: 800_000_000,
+            load: 0.25,
+            poisson: false,
+            seed: Seed(1),
+            duration: Span::from_ms(2_000),
+        }
+    }
+}
+
+impl Traffic {
+    /// As lines of a `plan.toml`.
+    pub(super) fn to_toml(&self) -> String {
+        format!(
+            "bursts_bytes = {:?}\nframe_bytes = {}\nline_rate_bps = {}\nload = {:?}\npoisson = {}\n\
+             seed = {}\nduration_ms = {}\n",
+            self.bursts_bytes,
+            self.frame_bytes,
+            self.line_rate_bps,
+            self.load,
+            self.poisson,
+            self.seed.0,
+            self.duration.as_us() / 1e3,
+        )
+    }
+
+    /// The plan for bursts of this length: whole bursts, as many as fit into the duration, at least
+    /// one.
+    pub fn plan(&self, burst_bytes: usize) -> Result<Plan, TrafficError> {
+        if !(self.load > 0.0 && self.load <= 1.0) {
+            return Err(TrafficError::Load(self.load));
+        }
+        let burst = Burst::cut(burst_bytes, self.frame_bytes);
+        let interval = burst.interval_at_load(self.line_rate_bps, self.load);
+        let bursts = (self.duration.as_ps() / interval.as_ps().max(1)).max(1);
+        let plan = Plan {
+            size_bytes: self.frame_bytes,
+            interval,
+            count: bursts.saturating_mul(burst.frames()),
+            arrival: if self.poisson { Arrival::PoissonBursts } else { Arrival::Bursts },
+            seed: self.seed,
+            line_rate_bps: Some(self.line_rate_bps),
+            burst_bytes: Some(burst_bytes),
+            ..Plan::default()
+        };
+        plan.validate().map_err(|source| TrafficError::Plan { burst_bytes, source })?;
+        Ok(plan)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bursts_take_up_their_share_of_the_line() {
+        let traffic = Traffic { load: 0.5, ..Traffic::default() };
+        let plan = traffic.plan(50_000).unwrap();
+        let burst = plan.burst().unwrap();
+        let share = burst.line_time(800_000_000).as_secs() / plan.interval.as_secs();
+        assert!((share - 0.5).abs() < 1e-6, "{share}");
+        assert_eq!(plan.count % burst.frames(), 0);
+        let left = traffic.duration.as_secs() - plan.duration().as_secs();
+        assert!((0.0..=plan.interval.as_secs()).contains(&left), "{left}");
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_what_can() {
+        for load in [0.0, -1.0, 1.5, f64::NAN] {
+            let refused = Traffic { load, ..Traffic::default() }.plan(50_000).unwrap_err();
+            assert!(refused.to_string().contains("at most 1"), "{refused}");
+        }
+        assert!(Traffic::default().plan(0).unwrap_err().to_string().contains("such as 50000"));
+        let one = Traffic { duration: Span::ZERO, ..Traffic::default() }.plan(1_000).unwrap();
+        assert_eq!(one.count, 1);
+        let line = Traffic { line_rate_bps: 5, ..Traffic::default() }.plan(1_000).unwrap_err();
+        assert!(line.to_string().contains("bursts of 1000 bytes"), "{line}");
+    }
+}

@@ -1,0 +1,311 @@
+//! The target's one core, and who runs on it when.
+
+use warikomi_clock::{Span, Time};
+
+use super::SchedulerModel;
+
+/// A process on the core: its place in the order in which they were added.
+pub(super) type TaskId = usize;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// It wants the core, or has it.
+    Runnable,
+    /// It waits to be woken.
+    Sleeping,
+    /// There is no such process at present, or it is held.
+    Away,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Task {
+    state: State,
+    /// What it has used, as the scheduler counts.
+    used: Span,
+    /// What it has had of the core, switches to it apart.
+    busy: Span,
+    /// What is left of the step that it is in; `None` of one that never ends.
+    left: Option<Span>,
+}
+
+/// The core.
+#[derive(Clone, Debug)]
+pub(super) struct Cpu {
+    tasks: Vec<Task>,
+    running: Option<TaskId>,
+    /// Who ran last: to go on with it takes no switch.
+    last: Option<TaskId>,
+    /// When the running task's step began to take time, behind the switch.
+    since: Time,
+    slice_end: Time,
+    slice: Span,
+    granularity: Span,
+    credit: Span,
+    switch: Span,
+    switches: u64,
+}
+
+/// What the core comes to next by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    /// Nobody runs.
+    Idle,
+    /// The running task's step is over.
+    StepEnd(Time, TaskId),
+    /// The running task's time slice is over.
+    SliceEnd(Time),
+}
+
+impl Due {
+    pub(super) fn at(self) -> Time {
+        match self {
+            Due::Idle => Time::NEVER,
+            Due::StepEnd(at, _) | Due::SliceEnd(at) => at,
+        }
+    }
+}
+
+impl Cpu {
+    pub(super) fn new(model: &SchedulerModel, switch_ns: u64) -> Cpu {
+        Cpu {
+            tasks: Vec::new(),
+            running: None,
+            last: None,
+            since: Time::ZERO,
+            slice_end: Time::NEVER,
+            // A slice of nothing would never end.
+            slice: Span::from_us(model.time_slice_us.max(1)),
+            granularity: Span::from_us(model.wake_up_granularity_us),
+            credit: Span::from_us(model.sleeper_credit_us),
+            switch: Span::from_ns(switch_ns),
+            switches: 0,
+        }
+    }
+
+    /// Adds a process that sleeps.
+    pub(super) fn add(&mut self) -> TaskId {
+        let idle = Span::ZERO;
+        self.tasks.push(Task { state: State::Sleeping, used: idle, busy: idle, left: Some(idle) });
+        self.tasks.len() - 1
+    }
+
+    /// What comes next if nothing else does.
+    #[inline]
+    pub(super) fn due(&self) -> Due {
+        let Some(task) = self.running else { return Due::Idle };
+        let end = self.tasks[task].left.map_or(Time::NEVER, |left| self.since + left);
+        if end <= self.slice_end { Due::StepEnd(end, task) } else { Due::SliceEnd(self.slice_end) }
+    }
+
+    /// The running task's next step takes so long from now on; `None` for ever.
+    #[inline]
+    pub(super) fn begin(&mut self, now: Time, takes: Option<Span>) {
+        self.account(now);
+        if let Some(task) = self.running {
+            self.tasks[task].left = takes;
+        }
+    }
+
+    /// The running task goes to sleep.
+    pub(super) fn sleep(&mut self, now: Time) {
+        self.leave(now, State::Sleeping);
+    }
+
+    /// A task that sleeps wants the core; nothing if it does not sleep.
+    pub(super) fn wake(&mut self, now: Time, task: TaskId) {
+        if self.tasks[task].state != State::Sleeping {
+            return;
+        }
+        self.account(now);
+        let least = self.runnable().map(|other| self.tasks[other].used).min();
+        let woken = &mut self.tasks[task];
+        if let Some(least) = least {
+            woken.used = woken.used.max(minus(least, self.credit));
+        }
+        woken.state = State::Runnable;
+        let used = woken.used;
+        match self.running {
+            None => self.dispatch(now),
+            Some(running) if used + self.granularity < self.tasks[running].used => {
+                self.running = None;
+                self.run(now, task);
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// The task is taken away: killed, or held. What it was doing is not finished.
+    pub(super) fn remove(&mut self, now: Time, task: TaskId) {
+        self.account(now);
+        self.tasks[task].state = State::Away;
+        if self.running == Some(task) {
+            self.running = None;
+            self.dispatch(now);
+        }
+    }
+
+    /// The task is there again and sleeps; with `fresh`, without anything that it was doing.
+    pub(super) fn put_back(&mut self, task: TaskId, fresh: bool) {
+        let task = &mut self.tasks[task];
+        task.state = State::Sleeping;
+        if fresh {
+            task.left = Some(Span::ZERO);
+        }
+    }
+
+    /// The running task's time slice is over.
+    pub(super) fn slice_over(&mut self, now: Time) {
+        self.account(now);
+        self.running = None;
+        self.dispatch(now);
+    }
+
+    /// What the task has had of the core by `now`.
+    pub(super) fn busy(&self, now: Time, task: TaskId) -> Span {
+        let running = if self.running == Some(task) { now.since(self.since) } else { Span::ZERO };
+        self.tasks[task].busy + running
+    }
+
+    /// When the running task's time slice ends.
+    pub(super) fn slice_end(&self) -> Time {
+        self.slice_end
+    }
+
+    pub(super) fn switches(&self) -> u64 {
+        self.switches
+    }
+
+    /// Who runs.
+    #[cfg(test)]
+    pub(super) fn running(&self) -> Option<TaskId> {
+        self.running
+    }
+
+    fn leave(&mut self, now: Time, state: State) {
+        self.account(now);
+        if let Some(task) = self.running.take() {
+            self.tasks[task].state = state;
+            self.tasks[task].left = Some(Span::ZERO);
+        }
+        self.dispatch(now);
+    }
+
+    /// Counts what the running task has had since it was last counted.
+    #[inline]
+    fn account(&mut self, now: Time) {
+        let Some(task) = self.running else { return };
+        let had = now.since(self.since);
+        let task = &mut self.tasks[task];
+        task.busy = task.busy + had;
+        task.used = task.used + had;
+        task.left = task.left.map(|left| minus(left, had));
+        self.since = self.since.max(now);
+    }
+
+    fn runnable(&self) -> impl Iterator<Item = TaskId> + '_ {
+        (0..self.tasks.len()).filter(|&task| self.tasks[task].state == State::Runnable)
+    }
+
+    /// Gives the core to whoever has used the least; of equals, to the first.
+    fn dispatch(&mut self, now: Time) {
+        if let Some(task) = self.runnable().min_by_key(|&task| self.tasks[task].used) {
+            self.run(now, task);
+        }
+    }
+
+    fn run(&mut self, now: Time, task: TaskId) {
+        let switch = if self.last == Some(task) { Span::ZERO } else { self.switch };
+        if self.last != Some(task) {
+            self.switches += 1;
+            self.tasks[task].used = self.tasks[task].used + switch;
+        }
+        (self.running, self.last) = (Some(task), Some(task));
+        self.since = now + switch;
+        self.slice_end = self.since + self.slice;
+    }
+}
+
+fn minus(span: Span, less: Span) -> Span {
+    Span::from_ps(span.as_ps().saturating_sub(less.as_ps()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const US: u64 = 1_000_000;
+
+    fn at(us: u64) -> Time {
+        Time::from_ps(us * US)
+    }
+
+    fn cpu() -> Cpu {
+        let model = SchedulerModel {
+            time_slice_us: 100,
+            wake_up_granularity_us: 10,
+            sleeper_credit_us: 50,
+        };
+        Cpu::new(&model, 1_000)
+    }
+
+    #[test]
+    fn two_that_always_want_the_core_have_half_of_it_each() {
+        let mut cpu = cpu();
+        let tasks = [cpu.add(), cpu.add()];
+        for task in tasks {
+            cpu.wake(at(0), task);
+            cpu.tasks[task].left = None;
+        }
+        let mut now = at(0);
+        while now < at(10_000) {
+            let Due::SliceEnd(end) = cpu.due() else { panic!("a step that never ends has ended") };
+            now = end;
+            cpu.slice_over(now);
+        }
+        let [a, b] = tasks.map(|task| cpu.busy(now, task).as_us());
+        assert!((a - b).abs() <= 100.0 && a + b > 9_800.0, "{a} and {b} us of 10,000");
+    }
+
+    #[test]
+    fn who_has_slept_long_takes_the_core_at_once_and_who_has_not_waits() {
+        let mut cpu = cpu();
+        let (job, receiver) = (cpu.add(), cpu.add());
+        cpu.wake(at(0), job);
+        cpu.begin(at(1), None);
+        cpu.wake(at(90), receiver);
+        assert_eq!(cpu.running(), Some(receiver), "it has slept for 90 us");
+        cpu.begin(at(91), Some(Span::from_us(80)));
+        assert_eq!(cpu.due(), Due::StepEnd(at(171), receiver));
+        cpu.sleep(at(171));
+        assert_eq!(cpu.running(), Some(job));
+        cpu.wake(at(173), receiver);
+        assert_eq!(cpu.running(), Some(job), "it has had as much as the job");
+    }
+
+    #[test]
+    fn what_is_interrupted_goes_on_where_it_was() {
+        let mut cpu = cpu();
+        let (job, receiver) = (cpu.add(), cpu.add());
+        cpu.wake(at(0), job);
+        cpu.begin(at(1), Some(Span::from_us(95)));
+        cpu.wake(at(61), receiver);
+        cpu.begin(at(62), Some(Span::from_us(5)));
+        cpu.sleep(at(67));
+        assert_eq!(cpu.due(), Due::StepEnd(at(68 + 35), job), "60 of 95 us were done");
+    }
+
+    #[test]
+    fn one_that_is_killed_leaves_the_core_to_the_others() {
+        let mut cpu = cpu();
+        let (job, receiver) = (cpu.add(), cpu.add());
+        cpu.wake(at(0), receiver);
+        cpu.wake(at(0), job);
+        cpu.remove(at(5), receiver);
+        assert_eq!(cpu.running(), Some(job));
+        cpu.wake(at(6), receiver);
+        assert_eq!(cpu.running(), Some(job), "what is away cannot be woken");
+        cpu.put_back(receiver, true);
+        cpu.wake(at(80), receiver);
+        assert_eq!(cpu.running(), Some(receiver));
+    }
+}

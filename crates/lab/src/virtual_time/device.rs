@@ -1,0 +1,265 @@
+//! The NIC, and the way to its registers: writes that take effect later, reads that wait for them.
+
+use std::collections::VecDeque;
+
+use warikomi_clock::{Seed, Span, Time};
+use warikomi_inject::{Fault, FaultSchedule, Faulty, HEADER_BYTES, PAYLOAD_MAGIC, PAYLOAD_OFFSET};
+use warikomi_nic::wire::CountedSink;
+use warikomi_nic::{Nic, NicFunction, rtl8168::Rtl8168};
+use warikomi_pci::{DmaMemory, Host, Interrupt, IntrLine, Mmio, MmioError, SharedMemory, Width};
+
+use super::CostModel;
+
+/// The filler of our frames begins anew after so many bytes.
+const FILLER_PERIOD: usize = 251;
+
+/// Interrupts that the NIC has sent and nobody has taken yet.
+#[derive(Default)]
+struct Line {
+    sent: u32,
+}
+
+impl IntrLine for Line {
+    fn signal(&mut self, interrupt: Interrupt) {
+        // The driver uses MSI; the wire of INTA# leads nowhere here either.
+        self.sent += u32::from(matches!(interrupt, Interrupt::Msi(_)));
+    }
+}
+
+/// A register write on its way.
+struct Posted {
+    takes_effect: Time,
+    offset: u64,
+    width: Width,
+    value: u64,
+}
+
+/// The NIC with its memory.
+pub(super) struct Device {
+    nic: Box<dyn Nic>,
+    memory: SharedMemory,
+    posted: VecDeque<Posted>,
+    line: Line,
+    bar: u8,
+    /// When the NIC was last polled.
+    polled: Time,
+}
+
+/// What was due and could not take place (an interrupt while the driver is dead, say) is tried again
+/// after this time.
+const RETRY: Span = Span::from_us(1);
+
+impl Device {
+    /// A NIC at power-on, with these faults around it, that reaches `memory`.
+    pub(super) fn new(memory: SharedMemory, faults: &[Fault], seed: Seed) -> Device {
+        let sound = NicFunction::new(Rtl8168::new(), Box::new(CountedSink::new()));
+        let bar = Nic::info(&sound).register_bar;
+        let nic: Box<dyn Nic> = if faults.is_empty() {
+            Box::new(sound)
+        } else {
+            Box::new(Faulty::new(Box::new(sound), FaultSchedule::new(faults, seed)))
+        };
+        Device {
+            nic,
+            memory,
+            posted: VecDeque::new(),
+            line: Line::default(),
+            bar,
+            polled: Time::ZERO,
+        }
+    }
+
+    /// When something happens in here by itself.
+    #[inline]
+    pub(super) fn next_due(&self) -> Time {
+        let posted = self.posted.front().map_or(Time::NEVER, |write| write.takes_effect);
+        let due = self.nic.next_due();
+        posted.min(if due > self.polled { due } else { self.polled + RETRY })
+    }
+
+    /// Lets it happen.
+    pub(super) fn poll(&mut self, now: Time) {
+        while self.posted.front().is_some_and(|write| write.takes_effect <= now) {
+            self.take_posted(now);
+        }
+        self.with(now, |nic, host| nic.poll(host));
+        self.polled = now;
+    }
+
+    /// Interrupts sent since this was last asked.
+    #[inline]
+    pub(super) fn take_interrupts(&mut self) -> u32 {
+        std::mem::take(&mut self.line.sent)
+    }
+
+    pub(super) fn nic(&self) -> &dyn Nic {
+        &*self.nic
+    }
+
+    /// Faults strike from now on, or no more.
+    pub(super) fn faults(&mut self, start: Option<Time>) {
+        let Some(faulty) = Faulty::of(&mut *self.nic) else { return };
+        match start {
+            Some(at) => faulty.schedule().start(at),
+            None => faulty.schedule().stop(),
+        }
+    }
+
+    /// How often faults have struck.
+    pub(super) fn struck(&mut self) -> u64 {
+        Faulty::of(&mut *self.nic)
+            .map_or(0, |faulty| faulty.schedule().counts().map(|(_, count)| count.injected).sum())
+    }
+
+    /// Whether a fault that has begun goes on.
+    pub(super) fn fault_goes_on(&mut self) -> bool {
+        Faulty::of(&mut *self.nic).is_some_and(|faulty| faulty.is_busy())
+    }
+
+    /// Power-on reset: whoever drove it is gone, and what it had posted with it.
+    pub(super) fn power_on(&mut self, now: Time) {
+        self.posted.clear();
+        self.with(now, |nic, host| nic.power_on(host));
+    }
+
+    /// Calls the NIC.
+    #[inline]
+    pub(super) fn with<R>(
+        &mut self,
+        now: Time,
+        call: impl FnOnce(&mut dyn Nic, &mut Host<'_>) -> R,
+    ) -> R {
+        let mut host = Host { now, memory: &self.memory, interrupts: &mut self.line };
+        call(&mut *self.nic, &mut host)
+    }
+
+    fn take_posted(&mut self, now: Time) {
+        if let Some(Posted { offset, width, value, .. }) = self.posted.pop_front() {
+            let bar = self.bar;
+            self.with(now, |nic, host| nic.bar_write(host, bar, offset, width, value));
+        }
+    }
+}
+
+/// The registers during one call of the driver. All of the call takes place at its beginning, but for
+/// posted writes; what it takes is added up.
+pub(super) struct Registers<'a> {
+    device: &'a mut Device,
+    costs: &'a CostModel,
+    now: Time,
+    /// What the accesses have taken so far.
+    pub(super) spent: Span,
+}
+
+impl<'a> Registers<'a> {
+    pub(super) fn new(device: &'a mut Device, costs: &'a CostModel, now: Time) -> Registers<'a> {
+        Registers { device, costs, now, spent: Span::ZERO }
+    }
+
+    /// A read comes behind all writes before it.
+    fn wait_for_writes(&mut self) {
+        self.spent = self.spent + Span::from_ns(self.costs.register_read_ns);
+        while !self.device.posted.is_empty() {
+            self.device.take_posted(self.now);
+        }
+    }
+}
+
+impl Mmio for Registers<'_> {
+    fn read(&mut self, offset: u64, width: Width) -> Result<u64, MmioError> {
+        self.wait_for_writes();
+        let bar = self.device.bar;
+        Ok(self.device.with(self.now, |nic, host| nic.bar_read(host, bar, offset, width)))
+    }
+
+    fn write(&mut self, offset: u64, width: Width, value: u64) -> Result<(), MmioError> {
+        self.spent = self.spent + Span::from_ns(self.costs.register_write_ns);
+        let takes_effect = self.now + self.spent + Span::from_ns(self.costs.register_posted_ns);
+        self.device.posted.push_back(Posted { takes_effect, offset, width, value });
+        Ok(())
+    }
+
+    fn config_read(&mut self, offset: u16, width: Width) -> Result<u64, MmioError> {
+        self.wait_for_writes();
+        Ok(self.device.with(self.now, |nic, _| nic.config_read(offset, width)))
+    }
+
+    fn config_write(&mut self, offset: u16, width: Width, value: u64) -> Result<(), MmioError> {
+        self.wait_for_writes();
+        self.device.with(self.now, |nic, host| nic.config_write(host, offset, width, value));
+        Ok(())
+    }
+}
+
+/// The number that is in a frame of ours of `bytes` bytes at `address`, run `run_id`. `None` if it is
+/// none of ours, or not whole: its IP header says how long it is, and its last byte is determined.
+pub(super) fn sequence_at(
+    memory: &SharedMemory,
+    address: u64,
+    bytes: u32,
+    run_id: u32,
+) -> Option<u64> {
+    /// Where the length of an IPv4 packet is (RFC 791), and what is before it in a frame.
+    const IP_LENGTH_OFFSET: usize = 16;
+    const ETHERNET_BYTES: usize = 14;
+    let len = bytes as usize;
+    let filler = len.checked_sub(PAYLOAD_OFFSET + 1)?;
+    let mut head = [0; PAYLOAD_OFFSET + HEADER_BYTES];
+    let mut last = [0; 1];
+    memory.read(address, &mut head).ok()?;
+    memory.read(address.checked_add(u64::from(bytes) - 1)?, &mut last).ok()?;
+    let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    let [magic, run, low, high] = [0, 4, 8, 12].map(|at| word(PAYLOAD_OFFSET + at));
+    let ip_length = u16::from_be_bytes([head[IP_LENGTH_OFFSET], head[IP_LENGTH_OFFSET + 1]]);
+    let whole = usize::from(ip_length) + ETHERNET_BYTES == len
+        && (filler < HEADER_BYTES || usize::from(last[0]) == filler % FILLER_PERIOD);
+    (magic == PAYLOAD_MAGIC && run == run_id && whole)
+        .then_some(u64::from(low) | u64::from(high) << 32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warikomi_nic::Frame;
+
+    const INTR_MASK: u64 = 0x3c;
+
+    #[test]
+    fn a_write_takes_effect_later_and_a_read_waits_for_it() {
+        let costs = CostModel::default();
+        let memory = SharedMemory::anonymous(0, 0x1000).unwrap();
+        let mut device = Device::new(memory, &[], Seed(1));
+        let now = Time::from_ps(1_000_000);
+        device.with(now, |nic, host| nic.config_write(host, 4, Width::B2, 6));
+        let mut registers = Registers::new(&mut device, &costs, now);
+        registers.write(INTR_MASK, Width::B2, 0x21).unwrap();
+        assert_eq!(registers.spent, Span::from_ns(costs.register_write_ns));
+        let due = now + Span::from_ns(costs.register_write_ns + costs.register_posted_ns);
+        assert_eq!(device.next_due(), due);
+        let peek = |device: &mut Device| {
+            device.with(now, |nic, host| nic.bar_read(host, 2, INTR_MASK, Width::B2))
+        };
+        assert_eq!(peek(&mut device), 0, "not yet");
+        let mut registers = Registers::new(&mut device, &costs, now);
+        assert_eq!(registers.read(INTR_MASK, Width::B2), Ok(0x21));
+        assert_eq!(device.next_due(), Time::NEVER);
+        let mut registers = Registers::new(&mut device, &costs, now);
+        registers.write(INTR_MASK, Width::B2, 1).unwrap();
+        device.poll(due);
+        assert_eq!(peek(&mut device), 1, "by itself");
+    }
+
+    #[test]
+    fn a_frame_is_recognised_whole_or_not_at_all() {
+        let memory = SharedMemory::anonymous(0, 0x1000).unwrap();
+        let addresses = warikomi_inject::Addresses::to_guest([2, 0, 0, 0, 0, 1]);
+        let mut template = warikomi_inject::FrameTemplate::new(&addresses, 1_000, 9).unwrap();
+        let Frame { bytes, .. } = template.frame(77);
+        memory.write(0x100, bytes).unwrap();
+        assert_eq!(sequence_at(&memory, 0x100, 1_000, 9), Some(77));
+        assert_eq!(sequence_at(&memory, 0x100, 1_000, 8), None, "of another run");
+        assert_eq!(sequence_at(&memory, 0x100, 999, 9), None, "cut off");
+        assert_eq!(sequence_at(&memory, 0x100, 20, 9), None, "too short for a header");
+        assert_eq!(sequence_at(&memory, u64::MAX - 5, 1_000, 9), None, "nowhere");
+    }
+}

@@ -1,0 +1,159 @@
+//! Drivers with a bug in them, so that it is known that the checkers find it.
+
+use warikomi_driver::{
+    Buffer, Causes, DriverError, DriverInfo, Hardware, Link, NicDriver, Received, RxSink, TxFrame,
+};
+
+/// What is wrong with a driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bug {
+    /// It arms its interrupt and sleeps without looking at the ring once more.
+    NoLastLook,
+    /// The buffer of a damaged frame does not come back.
+    LeaksRefused,
+    /// Every 50th frame is given up twice.
+    DeliversTwice,
+    /// Every 50th frame is refused, though nothing is wrong with it.
+    DropsGood,
+    /// Of two frames in one look, the second comes first.
+    Swaps,
+}
+
+/// A driver around a driver, with a bug.
+pub(super) struct Planted {
+    driver: Box<dyn NicDriver>,
+    bug: Bug,
+    just_armed: bool,
+    frames: u64,
+}
+
+impl Planted {
+    pub(super) fn new(driver: Box<dyn NicDriver>, bug: Bug) -> Planted {
+        Planted { driver, bug, just_armed: false, frames: 0 }
+    }
+}
+
+/// What the driver gives up passes here.
+struct BadSink<'a> {
+    sink: &'a mut dyn RxSink,
+    bug: Bug,
+    frames: &'a mut u64,
+    held: Option<Received>,
+}
+
+const EVERY: u64 = 50;
+
+impl RxSink for BadSink<'_> {
+    fn buffer(&mut self) -> Option<Buffer> {
+        self.sink.buffer()
+    }
+
+    fn received(&mut self, frame: Received) {
+        *self.frames += 1;
+        let struck = self.frames.is_multiple_of(EVERY);
+        match self.bug {
+            Bug::DropsGood if struck => self.sink.returned(frame.buffer),
+            Bug::DeliversTwice if struck => {
+                self.sink.received(frame);
+                self.sink.received(frame);
+            }
+            Bug::Swaps if self.held.is_none() => self.held = Some(frame),
+            _ => {
+                self.sink.received(frame);
+                self.held.take().into_iter().for_each(|held| self.sink.received(held));
+            }
+        }
+    }
+
+    fn returned(&mut self, buffer: Buffer) {
+        if self.bug != Bug::LeaksRefused {
+            self.sink.returned(buffer);
+        }
+    }
+}
+
+impl NicDriver for Planted {
+    fn info(&self) -> &'static DriverInfo {
+        self.driver.info()
+    }
+
+    fn init(
+        &mut self,
+        hw: &mut Hardware<'_>,
+        rings: u64,
+        buffers: usize,
+        sink: &mut dyn RxSink,
+    ) -> Result<(), DriverError> {
+        self.driver.init(hw, rings, buffers, sink)
+    }
+
+    fn on_interrupt(&mut self, hw: &mut Hardware<'_>) -> Result<Causes, DriverError> {
+        self.driver.on_interrupt(hw)
+    }
+
+    fn acknowledge(&mut self, hw: &mut Hardware<'_>) -> Result<Causes, DriverError> {
+        self.driver.acknowledge(hw)
+    }
+
+    fn arm(&mut self, hw: &mut Hardware<'_>) -> Result<(), DriverError> {
+        self.just_armed = true;
+        self.driver.arm(hw)
+    }
+
+    fn disarm(&mut self, hw: &mut Hardware<'_>) -> Result<(), DriverError> {
+        self.driver.disarm(hw)
+    }
+
+    fn poll(
+        &mut self,
+        hw: &mut Hardware<'_>,
+        budget: usize,
+        sink: &mut dyn RxSink,
+    ) -> Result<usize, DriverError> {
+        if std::mem::take(&mut self.just_armed) && self.bug == Bug::NoLastLook {
+            return Ok(0);
+        }
+        let Planted { driver, bug, frames, .. } = self;
+        let mut bad = BadSink { sink, bug: *bug, frames, held: None };
+        let found = driver.poll(hw, budget, &mut bad);
+        bad.held.take().into_iter().for_each(|held| bad.sink.received(held));
+        found
+    }
+
+    fn transmit(&mut self, hw: &mut Hardware<'_>, frame: TxFrame<'_>) -> Result<bool, DriverError> {
+        self.driver.transmit(hw, frame)
+    }
+
+    fn kick(&mut self, hw: &mut Hardware<'_>) -> Result<(), DriverError> {
+        self.driver.kick(hw)
+    }
+
+    fn reclaim(
+        &mut self,
+        hw: &mut Hardware<'_>,
+        sent: &mut dyn FnMut(u32),
+    ) -> Result<usize, DriverError> {
+        self.driver.reclaim(hw, sent)
+    }
+
+    fn link(&mut self, hw: &mut Hardware<'_>) -> Result<Link, DriverError> {
+        self.driver.link(hw)
+    }
+
+    fn mac_address(&self) -> [u8; 6] {
+        self.driver.mac_address()
+    }
+
+    fn rx_errors(&self) -> u64 {
+        self.driver.rx_errors()
+    }
+
+    fn quiesce(
+        &mut self,
+        hw: &mut Hardware<'_>,
+        sink: &mut dyn RxSink,
+        sent: &mut dyn FnMut(u32),
+    ) -> Result<(), DriverError> {
+        self.driver.quiesce(hw, sink, sent)
+    }
+}

@@ -1,0 +1,61 @@
+//! The experiments run on driver processes as they run on kernels.
+
+use warikomi_clock::Span;
+use warikomi_driver::strategy::Strategy;
+use warikomi_inject::Receiver;
+use warikomi_lab::accuracy::{AccuracyOptions, accuracy};
+use warikomi_lab::cost::{CostOptions, cost};
+use warikomi_lab::inject::Application;
+use warikomi_lab::sweep::{CycleLog, SweepPlan, sweep};
+
+use crate::{plan, session};
+
+#[test]
+fn accuracy_looks_at_interrupts_alone_too() {
+    let mut session = session(Strategy::Poll);
+    let plan = plan(1_500, Span::from_us(100), 500);
+    let options = AccuracyOptions { plan, repeat: 1, smallest: false };
+    let found = accuracy(&mut session, &options, &mut |_| ()).unwrap();
+    session.stop().unwrap();
+    assert_eq!(found.result.target.kind, "process");
+    assert_eq!(found.result.ledger.unwrap().unaccounted, 0);
+    for spacing in ["200", "100"] {
+        let figure = |name: &str| &found.result.figures[&format!("alone_{spacing}_{name}")];
+        assert_eq!(figure("sent"), 100_000);
+        assert_eq!(figure("handled"), 100_000, "one for one");
+        // On a machine that is busy for milliseconds the times of some are written over, no more.
+        assert!(figure("timed").as_u64() > Some(0));
+    }
+}
+
+#[test]
+fn a_sweep_runs() {
+    let mut session = session(Strategy::Poll);
+    let plan = SweepPlan {
+        sizes_bytes: vec![1_500],
+        count: 200,
+        repeat: 1,
+        receiver: Receiver::Driver,
+        ..SweepPlan::default()
+    };
+    let mut log = CycleLog::new(Box::new(std::io::sink()), true);
+    let mut cycles = 0;
+    let swept =
+        sweep(&mut session, &plan, Application::default(), vec![], &mut log, &mut |_| cycles += 1);
+    let swept = swept.unwrap();
+    session.stop().unwrap();
+    assert!(cycles > 2);
+    assert_eq!(swept.result.rows.unwrap().len(), 1);
+}
+
+#[test]
+fn cost_has_no_end_to_end_figure_without_an_application() {
+    let mut session = session(Strategy::Poll);
+    let options = CostOptions { sizes_bytes: vec![1_500], repeat: 1, sampling: false };
+    let found = cost(&mut session, &options, &mut |_, _| ()).unwrap();
+    session.stop().unwrap();
+    let rows = found.result.rows.unwrap();
+    assert!(rows[0].contains_key("send_ns") && !rows[0].contains_key("end_to_end_ns"));
+    let said = |warning: &warikomi_measure::Warning| warning.what.contains("end to end");
+    assert!(!found.result.warnings.iter().any(said));
+}

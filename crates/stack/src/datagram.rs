@@ -1,0 +1,214 @@
+//! UDP over IPv4 over Ethernet, judged and built in place: only headers are copied, payloads stay in
+//! their buffers.
+
+use std::net::Ipv4Addr;
+
+use smoltcp::phy::ChecksumCapabilities;
+use smoltcp::wire::{
+    EthernetAddress, EthernetFrame, EthernetProtocol, EthernetRepr, IpProtocol, Ipv4Packet,
+    Ipv4Repr, UdpPacket,
+};
+use vm_memory::{Bytes, VolatileSlice};
+
+use crate::entry::Destination;
+
+const ETHERNET_BYTES: usize = 14;
+const IPV4_BYTES: usize = 20;
+const UDP_BYTES: usize = 8;
+/// IPv4 has up to 40 bytes of options (RFC 791, 3.1).
+const MOST_HEADER_BYTES: usize = ETHERNET_BYTES + 60 + UDP_BYTES;
+/// Hops that a datagram of ours may take: the usual number.
+const HOP_LIMIT: u8 = 64;
+
+/// Bytes of the headers of a datagram that we send.
+pub const HEADER_BYTES: usize = ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES;
+/// Room for headers before a payload that is to be sent; as much as keeps the payload aligned.
+pub const HEADROOM_BYTES: u16 = 64;
+
+/// A UDP datagram in a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Datagram {
+    /// Who sent it.
+    pub source: Ipv4Addr,
+    /// The Ethernet address that it came from.
+    pub source_mac: [u8; 6],
+    /// The port that it came from.
+    pub source_port: u16,
+    /// Whom it is for.
+    pub destination: Ipv4Addr,
+    /// The port that it is for.
+    pub destination_port: u16,
+    /// Where the payload begins in the frame, in bytes.
+    pub payload_offset: u16,
+    /// Bytes of the payload.
+    pub payload_bytes: u16,
+}
+
+/// What a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// A UDP datagram.
+    Datagram(Datagram),
+    /// Something else, for the general stack to judge.
+    Other,
+    /// Something that claims to be IPv4 or UDP and is wrong; how.
+    Malformed(&'static str),
+}
+
+/// Judges a frame without check sequence. `checksums_good`: the device has checked them.
+pub fn parse(frame: &VolatileSlice<'_>, checksums_good: bool) -> Content {
+    match judge(frame, checksums_good) {
+        Ok(Some(datagram)) => Content::Datagram(datagram),
+        Ok(None) => Content::Other,
+        Err(why) => Content::Malformed(why),
+    }
+}
+
+fn judge(
+    frame: &VolatileSlice<'_>,
+    checksums_good: bool,
+) -> Result<Option<Datagram>, &'static str> {
+    // Copied once and judged then: somebody else may write to the buffer at the same time.
+    let mut copy = [0; MOST_HEADER_BYTES];
+    let head_bytes = frame.len().min(MOST_HEADER_BYTES);
+    let head = &mut copy[..head_bytes];
+    frame.copy_to(head);
+    let Some((ethernet, rest)) = head.split_at_checked(ETHERNET_BYTES) else {
+        return Err("shorter than an Ethernet header");
+    };
+    let ethernet = EthernetFrame::new_unchecked(ethernet);
+    if ethernet.ethertype() != EthernetProtocol::Ipv4 {
+        return Ok(None);
+    }
+    if rest.len() < IPV4_BYTES {
+        return Err("shorter than an IPv4 header");
+    }
+    let ip = Ipv4Packet::new_unchecked(rest);
+    let header_bytes = usize::from(ip.header_len());
+    let total_bytes = usize::from(ip.total_len());
+    if ip.version() != 4 || header_bytes < IPV4_BYTES || header_bytes > rest.len() {
+        return Err("no IPv4 header");
+    }
+    if total_bytes < header_bytes || total_bytes > frame.len() - ETHERNET_BYTES {
+        return Err("the IPv4 length is not the frame's");
+    }
+    if !checksums_good && !ip.verify_checksum() {
+        return Err("the IPv4 header's checksum is wrong");
+    }
+    if ip.next_header() != IpProtocol::Udp {
+        return Ok(None);
+    }
+    if ip.more_frags() || ip.frag_offset() != 0 {
+        return Err("a fragment of a datagram");
+    }
+    let udp_room = total_bytes - header_bytes;
+    if udp_room < UDP_BYTES || rest.len() < header_bytes + UDP_BYTES {
+        return Err("shorter than a UDP header");
+    }
+    let udp = UdpPacket::new_unchecked(&rest[header_bytes..header_bytes + UDP_BYTES]);
+    let udp_bytes = usize::from(udp.len());
+    if udp_bytes < UDP_BYTES || udp_bytes > udp_room {
+        return Err("the UDP length is not the packet's");
+    }
+    let begin = ETHERNET_BYTES + header_bytes;
+    if !checksums_good && udp.checksum() != 0 {
+        let datagram = frame.subslice(begin, udp_bytes).map_err(|_| "no such bytes")?;
+        if !udp_checksum_holds(ip.src_addr(), ip.dst_addr(), &datagram) {
+            return Err("the UDP checksum is wrong");
+        }
+    }
+    Ok(Some(Datagram {
+        source: ip.src_addr(),
+        source_mac: ethernet.src_addr().0,
+        source_port: udp.src_port(),
+        destination: ip.dst_addr(),
+        destination_port: udp.dst_port(),
+        payload_offset: (begin + UDP_BYTES) as u16,
+        payload_bytes: (udp_bytes - UDP_BYTES) as u16,
+    }))
+}
+
+/// RFC 768: the one's complement sum of a pseudo header and the datagram.
+fn udp_checksum_holds(
+    source: Ipv4Addr,
+    destination: Ipv4Addr,
+    datagram: &VolatileSlice<'_>,
+) -> bool {
+    const CHUNK_BYTES: usize = 1_024;
+    let word = |bytes: &[u8]| u64::from(u16::from_be_bytes([bytes[0], bytes[1]]));
+    let mut sum = u64::from(u8::from(IpProtocol::Udp)) + datagram.len() as u64;
+    for address in [source.octets(), destination.octets()] {
+        sum += word(&address[..2]) + word(&address[2..]);
+    }
+    let mut chunk = [0; CHUNK_BYTES];
+    let mut at = 0;
+    while at < datagram.len() {
+        let bytes = CHUNK_BYTES.min(datagram.len() - at);
+        if datagram.read_slice(&mut chunk[..bytes], at).is_err() {
+            return false;
+        }
+        // An odd byte at the end counts as if a zero followed.
+        if let Some(next) = chunk.get_mut(bytes) {
+            *next = 0;
+        }
+        sum += chunk[..bytes.next_multiple_of(2)].chunks_exact(2).map(word).sum::<u64>();
+        at += bytes;
+    }
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum == 0xffff
+}
+
+/// Who we are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Station {
+    /// Our Ethernet address.
+    pub mac: [u8; 6],
+    /// Our IP address.
+    pub address: Ipv4Addr,
+    /// Bits of it that name the network.
+    pub prefix_bits: u8,
+}
+
+/// The headers of a datagram of `payload_bytes` from us to `to`, whose Ethernet address is `mac`.
+///
+/// UDP's checksum is left out (0, RFC 768): the frame's check sequence guards it, and summing up
+/// would touch every byte of a payload that is otherwise not touched.
+pub fn headers(
+    station: &Station,
+    to: Destination,
+    mac: [u8; 6],
+    payload_bytes: u16,
+) -> Option<[u8; HEADER_BYTES]> {
+    let udp_bytes = payload_bytes.checked_add(UDP_BYTES as u16)?;
+    udp_bytes.checked_add(IPV4_BYTES as u16)?;
+    let mut bytes = [0; HEADER_BYTES];
+    EthernetRepr {
+        src_addr: EthernetAddress(station.mac),
+        dst_addr: EthernetAddress(mac),
+        ethertype: EthernetProtocol::Ipv4,
+    }
+    .emit(&mut EthernetFrame::new_unchecked(&mut bytes[..ETHERNET_BYTES]));
+    Ipv4Repr {
+        src_addr: station.address,
+        dst_addr: to.address,
+        next_header: IpProtocol::Udp,
+        payload_len: usize::from(udp_bytes),
+        hop_limit: HOP_LIMIT,
+    }
+    .emit(
+        &mut Ipv4Packet::new_unchecked(&mut bytes[ETHERNET_BYTES..]),
+        &ChecksumCapabilities::default(),
+    );
+    let mut udp = UdpPacket::new_unchecked(&mut bytes[ETHERNET_BYTES + IPV4_BYTES..]);
+    udp.set_src_port(to.source_port);
+    udp.set_dst_port(to.port);
+    udp.set_len(udp_bytes);
+    udp.set_checksum(0);
+    Some(bytes)
+}
+
+#[cfg(test)]
+#[path = "datagram_tests.rs"]
+mod tests;

@@ -1,0 +1,13 @@
+//! What runs in the processes of a packet path.
+//!
+//! Each `main` returns when the support side has gone in the orderly way, and with an error that says
+//! what happened otherwise.
+
+mod agent;
+pub mod application;
+mod direct;
+pub mod driver;
+pub mod stack;
+
+pub use direct::DirectUpper;
+pub use driver::{Above, above_driver};

@@ -1,0 +1,152 @@
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use warikomi_clock::read_tsc;
+use warikomi_driver::{Buffer, Received, RxSink, Transmit, Upper};
+use warikomi_shared::{Corrupt, SharedWords};
+
+use crate::channel::{ProviderEnd, Refusals};
+use crate::custody::Place;
+use crate::entry::{Slice, flags};
+use crate::memory::PacketMemory;
+use crate::wait::Watch;
+
+/// What is above a driver with a channel: buffers go from the channel straight to the NIC's ring, and
+/// filled ones straight up.
+pub struct ChannelUpper {
+    memory: PacketMemory,
+    end: ProviderEnd<SharedWords, crate::Event>,
+    watch: Watch,
+    /// The event and the neighbour's end.
+    wakeup: OwnedFd,
+    /// The neighbour wrote nonsense; from then on there is nothing above.
+    corrupt: Option<Corrupt>,
+    /// Buffers that the driver gave back and that are not (or not any more) the driver's.
+    strays: u64,
+}
+
+impl ChannelUpper {
+    /// The driver's side of the last channel of `memory`, if there is one; `user` is the event that
+    /// wakes whoever is above, `watch` what a sleeping driver waits for besides the interrupt.
+    pub fn new(
+        memory: PacketMemory,
+        user: crate::Event,
+        watch: Watch,
+    ) -> std::io::Result<Option<ChannelUpper>> {
+        let shape = *memory.shape();
+        let Some((last, place)) =
+            shape.channels.checked_sub(1).and_then(|last| Some((last, memory.channel(last)?)))
+        else {
+            return Ok(None);
+        };
+        let tokens = if last == 0 { memory.application_tokens() } else { 0..shape.buffers() };
+        let end = ProviderEnd::new(memory.words(), place, tokens, shape.buffer_bytes, user);
+        let wakeup = watch.as_one_file()?;
+        Ok(Some(ChannelUpper { memory, end, watch, wakeup, corrupt: None, strays: 0 }))
+    }
+
+    /// Whether whoever is above is still there, and makes sense.
+    pub fn neighbour(&self) -> Result<(), crate::StackError> {
+        match self.corrupt {
+            Some(corrupt) => Err(corrupt.into()),
+            None => self.watch.check(),
+        }
+    }
+
+    /// What the neighbour has said that it may not say.
+    pub fn refusals(&self) -> Refusals {
+        self.end.refusals()
+    }
+
+    /// Buffers that the driver gave back without having them.
+    pub fn strays(&self) -> u64 {
+        self.strays
+    }
+
+    /// Frames that are with the driver to be sent: after it has stopped for good, those whose
+    /// fate nobody will tell.
+    pub fn unsent(&self) -> u32 {
+        self.end.custody().sending()
+    }
+
+    fn believe<T>(&mut self, outcome: Result<Option<T>, Corrupt>) -> Option<T> {
+        outcome.unwrap_or_else(|corrupt| {
+            self.corrupt = Some(corrupt);
+            None
+        })
+    }
+
+    fn give(&mut self, slice: Slice) {
+        if !self.end.complete(slice) {
+            self.strays += 1;
+        }
+    }
+}
+
+impl RxSink for ChannelUpper {
+    #[inline]
+    fn buffer(&mut self) -> Option<Buffer> {
+        let posted = self.end.posted();
+        let token = self.believe(posted)?;
+        self.memory.buffer(token)
+    }
+
+    #[inline]
+    fn received(&mut self, frame: Received) {
+        let flags = if frame.checksums_good { flags::CHECKSUMS_GOOD } else { 0 };
+        let token = frame.buffer.token;
+        let slice = match u16::try_from(frame.bytes) {
+            Ok(length) => Slice { token, offset: 0, length, flags, extra: read_tsc() },
+            Err(_) => Slice { flags: flags::RETURNED, ..Slice::posted(token) },
+        };
+        self.give(slice);
+    }
+
+    fn returned(&mut self, buffer: Buffer) {
+        self.give(Slice { flags: flags::RETURNED, ..Slice::posted(buffer.token) });
+    }
+}
+
+impl Upper for ChannelUpper {
+    #[inline]
+    fn flush(&mut self) {
+        self.end.flush();
+    }
+
+    #[inline]
+    fn next_transmit(&mut self) -> Option<Transmit> {
+        let next = self.end.transmit();
+        let slice = self.believe(next)?;
+        let (offset, length) = (u32::from(slice.offset), u32::from(slice.length));
+        let address = self.memory.bus_address(slice.token, offset, length)?;
+        Transmit::new(&[(address, length)], slice.token)
+    }
+
+    #[inline]
+    fn sent(&mut self, token: u32) {
+        if self.end.custody().place(token) != Some(Place::Sending) || !self.end.sent(token, false) {
+            self.strays += 1;
+        }
+    }
+
+    fn prepare_to_sleep(&mut self) -> bool {
+        let ready = self.end.prepare_to_sleep();
+        self.believe(ready.map(Some)).unwrap_or(false)
+    }
+
+    fn awake(&mut self) {
+        self.end.awake();
+        self.watch.event().clear();
+    }
+
+    fn wakeup(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.wakeup.as_fd())
+    }
+
+    fn failure(&mut self) -> Option<String> {
+        self.neighbour().err().map(|error| error.to_string())
+    }
+
+    fn dropped(&self) -> u64 {
+        self.strays
+    }
+}

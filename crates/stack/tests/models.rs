@@ -1,0 +1,269 @@
+//! Every interleaving of the two ends of a channel, up to a bound of preemptions (`loom`): nobody
+//! sleeps through what has come.
+//!
+//! A failure prints the interleaving; `LOOM_LOG=trace cargo test -p warikomi-stack --test models NAME`
+//! shows it step by step.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use loom::sync::atomic::{AtomicU64, fence};
+use loom::sync::{Condvar, Mutex};
+use loom::thread;
+use warikomi_shared::{Corrupt, Wakeup, Woken, Words};
+use warikomi_stack::{ChannelPlace, ProviderEnd, Receiver, Slice, UserEnd, words};
+
+/// Only the words that a channel uses: the model checker pays for each.
+#[derive(Clone)]
+struct ModelWords(Arc<Vec<AtomicU64>>);
+
+const CAPACITY: usize = 2;
+const PLACE: ChannelPlace = ChannelPlace { first_word: 0, capacity: CAPACITY };
+const LINE: usize = 16;
+const SINGLE: usize = words::PROVIDER_HUNGRY / LINE + 1;
+const BUFFER_BYTES: u32 = 128;
+
+impl ModelWords {
+    fn new() -> Self {
+        let entries = 4 * 2 * CAPACITY;
+        ModelWords(Arc::new((0..SINGLE + entries).map(|_| AtomicU64::new(0)).collect()))
+    }
+
+    fn slot(&self, at: usize) -> &AtomicU64 {
+        match at.checked_sub(words::ENTRIES) {
+            Some(entry) => &self.0[SINGLE + entry],
+            None => {
+                assert_eq!(at % LINE, 0, "no word of the rings");
+                &self.0[at / LINE]
+            }
+        }
+    }
+}
+
+impl Words for ModelWords {
+    fn len(&self) -> usize {
+        ChannelPlace::words(CAPACITY)
+    }
+    fn load(&self, at: usize, order: Ordering) -> u64 {
+        self.slot(at).load(order)
+    }
+    fn store(&self, at: usize, value: u64, order: Ordering) {
+        self.slot(at).store(value, order);
+    }
+    fn swap(&self, at: usize, value: u64, order: Ordering) -> u64 {
+        self.slot(at).swap(value, order)
+    }
+    fn fence(&self) {
+        fence(Ordering::SeqCst);
+    }
+}
+
+/// As an eventfd: a wake-up that comes first ends the next sleep.
+#[derive(Clone)]
+struct ModelEvent(Arc<(Mutex<bool>, Condvar)>);
+
+impl ModelEvent {
+    fn new() -> Self {
+        ModelEvent(Arc::new((Mutex::new(false), Condvar::new())))
+    }
+
+    fn wait(&self) -> Woken {
+        let mut set = self.0.0.lock().unwrap();
+        while !*set {
+            set = self.0.1.wait(set).unwrap();
+        }
+        *set = false;
+        Woken::Called
+    }
+}
+
+impl Wakeup for ModelEvent {
+    fn wake(&self) {
+        *self.0.0.lock().unwrap() = true;
+        self.0.1.notify_one();
+    }
+}
+
+/// Errors of a model: there are none.
+#[derive(Debug)]
+struct Broken;
+
+impl From<Corrupt> for Broken {
+    fn from(corrupt: Corrupt) -> Self {
+        panic!("{corrupt}")
+    }
+}
+
+struct Model {
+    user: UserEnd<ModelWords, ModelEvent>,
+    provider: ProviderEnd<ModelWords, ModelEvent>,
+    user_event: ModelEvent,
+    provider_event: ModelEvent,
+}
+
+fn model() -> Model {
+    let words = ModelWords::new();
+    let (user_event, provider_event) = (ModelEvent::new(), ModelEvent::new());
+    let user = UserEnd::new(&words, PLACE, 0..2, BUFFER_BYTES, &provider_event);
+    let provider = ProviderEnd::new(&words, PLACE, 0..2, BUFFER_BYTES, user_event.clone());
+    Model { user, provider, user_event, provider_event }
+}
+
+const PREEMPTIONS: usize = 3;
+
+fn explore(model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(PREEMPTIONS);
+    builder.check(model);
+}
+
+/// How an application receives in a model.
+#[derive(Clone, Copy)]
+enum Way {
+    Wait,
+    /// With so many polls before it sleeps.
+    Hybrid(u32),
+    /// Sleeps whatever the last look has found.
+    WithoutLastLook,
+}
+
+fn receive(
+    receiver: &mut Receiver<ModelWords, ModelEvent>,
+    event: &ModelEvent,
+    way: Way,
+) -> Option<Slice> {
+    let sleep = || Ok::<_, Broken>(event.wait());
+    match way {
+        Way::Wait => receiver.wait(sleep).unwrap(),
+        Way::Hybrid(polls) => {
+            let mut left = polls;
+            let polling = || {
+                let more = left > 0;
+                left = left.saturating_sub(1);
+                Ok(more)
+            };
+            receiver.hybrid(polling, sleep).unwrap()
+        }
+        Way::WithoutLastLook => loop {
+            if let Some(slice) = receiver.poll().unwrap() {
+                return Some(slice);
+            }
+            let _ = receiver.end().prepare_to_sleep();
+            event.wait();
+            receiver.end().awake();
+        },
+    }
+}
+
+/// Two packets for an application that wants two.
+fn two_packets(way: Way) {
+    let Model { mut user, mut provider, user_event, .. } = model();
+    assert!(user.post(0) && user.post(1));
+    user.flush();
+    let other = thread::spawn(move || {
+        for length in 1..=2 {
+            let token = provider.posted().unwrap().unwrap();
+            assert!(provider.complete(Slice { length, ..Slice::posted(token) }));
+            provider.flush();
+        }
+    });
+    let mut receiver = Receiver::new(user);
+    for length in 1..=2 {
+        let slice = receive(&mut receiver, &user_event, way).unwrap();
+        assert_eq!((u32::from(slice.length), slice.length), (slice.token + 1, length));
+    }
+    other.join().unwrap();
+    assert_eq!(receiver.end().custody().posted(), 0);
+    assert_eq!(receiver.end().refusals().total(), 0);
+}
+
+#[test]
+fn waiting_misses_no_packet() {
+    explore(|| two_packets(Way::Wait));
+}
+
+#[test]
+fn hybrid_receiving_misses_no_packet_between_the_last_poll_and_the_sleep() {
+    explore(|| two_packets(Way::Hybrid(1)));
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn without_the_last_look_a_packet_is_missed() {
+    explore(|| two_packets(Way::WithoutLastLook));
+}
+
+/// A provider that sleeps whenever it has nothing to do, until `done` says that it is over.
+fn provide(
+    provider: &mut ProviderEnd<ModelWords, ModelEvent>,
+    event: &ModelEvent,
+    look: bool,
+    mut step: impl FnMut(&mut ProviderEnd<ModelWords, ModelEvent>) -> bool,
+) {
+    while step(provider) {
+        let ready = provider.prepare_to_sleep().unwrap();
+        if !(look && ready) {
+            event.wait();
+        }
+        provider.awake();
+    }
+}
+
+/// A driver without buffers sleeps until some are posted, and the application until they are filled.
+fn both_sleep(look: bool) {
+    let Model { user, mut provider, user_event, provider_event } = model();
+    let other = thread::spawn(move || {
+        provide(&mut provider, &provider_event, look, |provider| {
+            let Some(token) = provider.posted().unwrap() else { return true };
+            assert!(provider.complete(Slice { length: 9, ..Slice::posted(token) }));
+            provider.flush();
+            false
+        });
+    });
+    let mut receiver = Receiver::new(user);
+    assert!(receiver.end().post(1));
+    let slice = receive(&mut receiver, &user_event, Way::Wait).unwrap();
+    assert_eq!((slice.token, slice.length), (1, 9));
+    other.join().unwrap();
+}
+
+#[test]
+fn a_driver_without_buffers_wakes_for_those_that_are_posted() {
+    explore(|| both_sleep(true));
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn without_the_drivers_last_look_a_posted_buffer_is_missed() {
+    explore(|| both_sleep(false));
+}
+
+#[test]
+fn what_is_to_be_sent_wakes_the_driver_and_comes_back() {
+    explore(|| {
+        let Model { user, mut provider, user_event, provider_event } = model();
+        let other = thread::spawn(move || {
+            provide(&mut provider, &provider_event, true, |provider| {
+                let Some(slice) = provider.transmit().unwrap() else { return true };
+                assert!(provider.sent(slice.token, false));
+                provider.flush();
+                false
+            });
+        });
+        let mut receiver = Receiver::new(user);
+        assert!(receiver.end().transmit(Slice { length: 60, ..Slice::posted(0) }));
+        receiver.end().flush();
+        loop {
+            if let Some(sent) = receiver.sent().unwrap() {
+                assert_eq!(sent.token, 0);
+                break;
+            }
+            if !receiver.end().prepare_to_sleep().unwrap() {
+                user_event.wait();
+            }
+            receiver.end().awake();
+        }
+        other.join().unwrap();
+        assert_eq!(receiver.end().custody().sending(), 0);
+    });
+}

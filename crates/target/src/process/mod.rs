@@ -1,0 +1,361 @@
+//! A driver in a process of its own, as in a microkernel system, with our NIC as its device.
+//!
+//! The two sides share one region of memory ([`warikomi_pci::attach`]) and an eventfd, handed over a
+//! socket; nothing else. The support side spins: it serves the ring of register accesses, and counts
+//! interrupts in a word that the driver looks at. Only a driver that sleeps costs a system call, the
+//! write to the eventfd.
+//!
+//! What the driver does to the region can cost the support side nothing but an error ([`port`],
+//! [`report`]); what becomes of its process, and of those of the parts above it, is seen by
+//! [`Target::housekeep`].
+
+mod parts;
+mod port;
+mod region;
+mod report;
+
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering::Release;
+use std::time::{Duration, Instant};
+
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use serde_json::Value;
+use warikomi_clock::TscClock;
+use warikomi_driver::strategy::{DEFAULT_BUDGET, Strategy};
+use warikomi_guest::Request;
+use warikomi_nic::{InterruptRecord, Nic};
+use warikomi_pci::attach::layout::{self, orders, state};
+use warikomi_pci::{Host, IntrLine, SharedMemory};
+use warikomi_shared::SharedWords;
+use warikomi_stack::Chain;
+
+use self::parts::{Parts, Trouble};
+use self::port::Port;
+use self::region::{Region, give};
+use self::report::Report;
+use crate::agent::AgentLine;
+use crate::console::Console;
+use crate::request::over_line;
+use crate::slot::change_nic;
+use crate::{ConsoleTail, Interrupted, Pass, Target, TargetCounters, TargetError, wait};
+pub use parts::Program;
+
+/// How long a driver may take from its start until it reports that its device receives.
+pub const READY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a driver may take to quiesce its device when it is told to.
+pub const STOP_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long the counts of a driver may be behind what it does.
+const REPORT_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// How a driver shall receive: what its page of orders says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Orders {
+    /// When it looks at its ring, and when it sleeps.
+    pub strategy: Strategy,
+    /// Receive buffers on the ring; 0 for as many as the driver likes.
+    pub buffers: u64,
+    /// Bytes of each; 0 for what the driver likes.
+    pub buffer_bytes: u64,
+}
+
+impl Default for Orders {
+    fn default() -> Self {
+        Orders { strategy: Strategy::Napi { budget: DEFAULT_BUDGET }, buffers: 0, buffer_bytes: 0 }
+    }
+}
+
+/// What stands above a driver.
+#[derive(Debug)]
+pub struct Above {
+    /// Its memory, and what its processes are handed.
+    pub chain: Chain,
+    /// What runs the part of that name.
+    pub program: fn(&str) -> Program,
+}
+
+/// What a process target is started with.
+#[derive(Debug)]
+pub struct ProcessOptions {
+    /// The driver.
+    pub driver: Program,
+    /// Memory for its rings and, if there is no packet memory, its buffers.
+    pub dma_bytes: u64,
+    /// How it shall receive.
+    pub orders: Orders,
+    /// What stands above it; nothing if `None`: it counts frames, and gives their buffers back.
+    pub above: Option<Above>,
+    /// The core that the parts run on; anywhere if `None`.
+    pub core: Option<usize>,
+    /// Yield instead of spin while waiting: for both sides on one core.
+    pub shared_core: bool,
+}
+
+/// A running driver process with a NIC.
+pub struct ProcessTarget {
+    nic: Box<dyn Nic>,
+    clock: TscClock,
+    interrupted: Interrupted,
+    parts: Parts,
+    words: SharedWords,
+    port: Port,
+    report: Report,
+    console: Console,
+    requests: Option<AgentLine>,
+    shared_core: bool,
+    stopped: bool,
+}
+
+impl ProcessTarget {
+    /// Starts a driver and attaches `nic` to it; returns when the driver reports that its device receives.
+    pub fn start(
+        options: ProcessOptions,
+        nic: Box<dyn Nic>,
+        clock: TscClock,
+        interrupted: Interrupted,
+    ) -> Result<ProcessTarget, TargetError> {
+        let mut target = ProcessTarget::launch(options, nic, clock, interrupted)?;
+        target.wait_ready()?;
+        Ok(target)
+    }
+
+    fn launch(
+        options: ProcessOptions,
+        mut nic: Box<dyn Nic>,
+        clock: TscClock,
+        interrupted: Interrupted,
+    ) -> Result<ProcessTarget, TargetError> {
+        let ProcessOptions { driver, dma_bytes, orders, above, core, shared_core } = options;
+        let register_bar = nic.info().register_bar;
+        let hz = clock.ticks_per_second();
+        let packets = above.as_ref().and_then(|above| Some(&above.chain.memory.as_ref()?.1));
+        let region = Region::new(dma_bytes, packets, register_bar, hz)
+            .map_err(TargetError::system("cannot make the memory that the driver shares"))?;
+        give(&region.words, &orders);
+        let event = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)
+            .map_err(TargetError::errno("cannot make an eventfd"))?;
+        let mut files = vec![region.file.as_fd(), event.as_fd()];
+        files.extend(above.iter().flat_map(|above| &above.chain.driver_files).map(AsFd::as_fd));
+        let (mut parts, console) = Parts::start(&driver, layout::HELLO, &files, core)?;
+        // The driver has its own by now; a socket that we held open would never hang up.
+        drop(files);
+        let mut requests = None;
+        if let Some(Above { mut chain, program }) = above {
+            chain.driver_files.clear();
+            for part in chain.parts {
+                parts.add(&program(part.name), part)?;
+            }
+            requests = chain.control;
+        }
+        let requests = requests.map(AgentLine::new).transpose();
+        let requests = requests.map_err(TargetError::system("cannot set up a line"))?;
+        let mut port = Port::new(region.words.clone(), region.memory, event, clock);
+        nic.probe().handlers_tell();
+        let interrupts: &mut dyn IntrLine = &mut port.line;
+        nic.power_on(&mut Host { now: clock.now(), memory: &port.memory, interrupts });
+        Ok(ProcessTarget {
+            nic,
+            clock,
+            interrupted,
+            parts,
+            report: Report::new(region.words.clone()),
+            words: region.words,
+            port,
+            console: Console::new(console),
+            requests,
+            shared_core,
+            stopped: false,
+        })
+    }
+
+    /// Changes how the driver receives, while it runs.
+    pub fn order(&mut self, given: &Orders) {
+        give(&self.words, given);
+        self.port.line.ring();
+    }
+
+    fn wait_ready(&mut self) -> Result<(), TargetError> {
+        let ready = |target: &mut Self| (target.report.state() == state::READY).then_some(());
+        wait::until(self, READY_TIMEOUT, ready)?.ok_or_else(|| TargetError::DriverNotReady {
+            within: READY_TIMEOUT,
+            console: self.console(),
+        })
+    }
+
+    fn look_at_parts(&mut self) -> Result<(), TargetError> {
+        self.console.drain();
+        if self.report.state() == state::FAILED {
+            // What it prints about it may be on its way.
+            std::thread::sleep(Duration::from_millis(10));
+            self.console.drain();
+            let message = self.report.last_words();
+            return Err(TargetError::DriverFailed { message, console: self.console() });
+        }
+        let Some(trouble) = self.parts.look() else { return Ok(()) };
+        Err(self.explain(trouble))
+    }
+
+    /// A process closes its socket a moment before it is seen to have ended, and its status says more.
+    fn explain(&mut self, mut trouble: Trouble) -> TargetError {
+        const LAST_WORDS: Duration = Duration::from_millis(300);
+        let deadline = Instant::now() + LAST_WORDS;
+        while matches!(trouble, Trouble::HungUp(_)) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(2));
+            trouble = self.parts.look().unwrap_or(trouble);
+        }
+        self.console.drain();
+        let console = self.console();
+        match trouble {
+            Trouble::Ended("driver", _) if self.report.state() == state::FAILED => {
+                TargetError::DriverFailed { message: self.report.last_words(), console }
+            }
+            Trouble::Ended(part, status) => TargetError::PartEnded { part, status, console },
+            Trouble::HungUp(part) => TargetError::PartHungUp { part, console },
+        }
+    }
+
+    /// Serves the driver until its counts are those of now: its loop has come by twice, or it sleeps,
+    /// which it does with its counts written.
+    fn counts_up_to_date(&mut self) -> Result<(), TargetError> {
+        let before = self.report.heartbeat();
+        let current = |target: &mut Self| {
+            let rounds = target.report.heartbeat().wrapping_sub(before);
+            (rounds >= 2 || target.report.sleeps()).then_some(())
+        };
+        wait::until(self, REPORT_TIMEOUT, current).map(|_| ())
+    }
+
+    /// Lets the driver quiesce its device, for as long as it may take.
+    fn quiesce(&mut self) {
+        self.words[orders::STOP].store(1, Release);
+        self.port.line.ring();
+        let deadline = Instant::now() + STOP_TIMEOUT;
+        while Instant::now() < deadline
+            && !matches!(self.report.state(), state::STOPPED | state::FAILED)
+            && !self.parts.driver_has_ended()
+        {
+            for _ in 0..256 {
+                self.port.serve(&mut *self.nic);
+            }
+            if self.shared_core {
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
+impl Target for ProcessTarget {
+    #[inline]
+    fn poll(&mut self) -> Result<Pass, TargetError> {
+        let now = self.clock.now();
+        let sent = self.port.line.sent();
+        let served = self.port.serve(&mut *self.nic);
+        let interrupts: &mut dyn IntrLine = &mut self.port.line;
+        self.nic.poll(&mut Host { now, memory: &self.port.memory, interrupts });
+        self.port.take_some_stamps(&mut *self.nic);
+        Ok(Pass { at: now, worked: served > 0 || self.port.line.sent() != sent })
+    }
+
+    fn housekeep(&mut self) -> Result<(), TargetError> {
+        if self.interrupted.is_set() {
+            return Err(TargetError::Interrupted);
+        }
+        self.look_at_parts()?;
+        self.note_handlers();
+        if let Some(line) = &mut self.requests {
+            line.pump();
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn nic(&mut self) -> (&mut dyn Nic, Host<'_>) {
+        let now = self.clock.now();
+        let interrupts: &mut dyn IntrLine = &mut self.port.line;
+        (&mut *self.nic, Host { now, memory: &self.port.memory, interrupts })
+    }
+
+    fn clock(&self) -> TscClock {
+        self.clock
+    }
+
+    fn console(&self) -> ConsoleTail {
+        self.console.tail()
+    }
+
+    fn counters(&self) -> TargetCounters {
+        self.port.counters()
+    }
+
+    fn stop(&mut self) -> Result<(), TargetError> {
+        if std::mem::replace(&mut self.stopped, true) {
+            return Ok(());
+        }
+        self.quiesce();
+        self.note_handlers();
+        self.parts.end()
+    }
+
+    fn request(&mut self, request: Request, allowance: Duration) -> Result<Value, TargetError> {
+        match &request {
+            Request::Counters(_) => {
+                self.counts_up_to_date()?;
+                Ok(as_value(self.report.counters()))
+            }
+            Request::LinkState(_) => Ok(as_value(self.report.link())),
+            _ => over_line(self, |target| target.requests.as_mut(), request, allowance),
+        }
+    }
+
+    fn shared_memory(&self) -> Option<&SharedMemory> {
+        Some(&self.port.memory)
+    }
+
+    fn change_nic(&mut self, change: &mut dyn FnMut(Box<dyn Nic>) -> Box<dyn Nic>) {
+        change_nic(&mut self.nic, change);
+    }
+
+    fn has_application(&self) -> bool {
+        self.requests.is_some()
+    }
+
+    fn shares_a_core(&self) -> bool {
+        self.shared_core
+    }
+
+    fn process_id(&self) -> u32 {
+        self.parts.driver_id()
+    }
+
+    fn process_ids(&self) -> Vec<u32> {
+        self.parts.ids()
+    }
+
+    fn note_handlers(&mut self) {
+        self.port.take_stamps(&mut *self.nic, layout::STAMPS_CAPACITY as u64);
+    }
+
+    fn log_messages(&mut self, capacity: usize) {
+        self.note_handlers();
+        self.port.line.log(capacity);
+    }
+
+    fn handled_count(&self) -> u64 {
+        self.port.line.handled_count()
+    }
+
+    fn take_messages(&mut self) -> Option<Vec<InterruptRecord>> {
+        self.note_handlers();
+        Some(self.port.line.take_log())
+    }
+
+    fn as_process(&mut self) -> Option<&mut ProcessTarget> {
+        Some(self)
+    }
+}
+
+/// An answer as it would come over a line.
+fn as_value(answer: impl serde::Serialize) -> Value {
+    serde_json::to_value(answer).unwrap_or_default()
+}
