@@ -12,6 +12,7 @@ use warikomi_target::Interrupted;
 use warikomi_target::cores::Cores;
 
 use crate::output::{self, Cleared};
+use crate::part;
 use crate::target::TargetArguments;
 
 /// For frames of 1 to 16 KB: the time to inject one against copying its bytes into the same
@@ -55,7 +56,14 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
             .context("cannot tell which cores may be used")?;
         result.machine.support_cores = vec![cores.support as u32];
         result.machine.target_cores = vec![cores.target as u32];
-        comparison::compare(&comparison::ways(), cores, interrupted, &mut result, &mut progress)?;
+        let parts = comparison::OwnParts { driver: part::driver, above: part::above };
+        comparison::compare(
+            &comparison::ways(parts),
+            cores,
+            interrupted,
+            &mut result,
+            &mut progress,
+        )?;
     }
     drop(bar);
     output::print(&result, arguments.json, |style| terminal::rows(&result, style));

@@ -17,7 +17,7 @@ use warikomi_lab::{
 use warikomi_nic::wire::Wire;
 use warikomi_stack::{Topology, Waiting};
 use warikomi_target::Interrupted;
-use warikomi_target::process::{Above, Orders, Program};
+use warikomi_target::process::{Orders, Program};
 
 use crate::part;
 
@@ -243,9 +243,7 @@ impl Prepared {
     ) -> Result<Session, SessionError> {
         match &self.options {
             Options::Kernel(options) => Session::start(options, wire, interrupted, status),
-            Options::Process(options) => {
-                Session::start_process(options, Above::default(), wire, interrupted, status)
-            }
+            Options::Process(options) => Session::start_process(options, wire, interrupted, status),
         }
     }
 }
@@ -370,6 +368,7 @@ impl TargetArguments {
             path: PacketPath {
                 topology: self.path().topology(),
                 waiting: PATH_WAITING,
+                copy_out: false,
                 program: part::above,
             },
         })
