@@ -17,8 +17,8 @@ use crate::target::TargetArguments;
 
 /// For frames of 1 to 16 KB: the time to inject one against copying its bytes into the same
 /// memory, the driver's saturated receive rate, and the shortest interval at which at least 99.9%
-/// are accepted. Then packets of 64 bytes to 16 KB from one core to another, over a bare ring and
-/// over DPDK's testpmd (if it is installed: package dpdk). Medians of five rounds, in turns within
+/// are accepted. Then packets of 64 bytes to 16 KB from one core to another, through model, driver and
+/// socket, over a bare ring, and over DPDK's testpmd (if it is installed: package dpdk). Medians of five rounds, in turns within
 /// one run. Leave the machine alone meanwhile.
 #[derive(Args)]
 pub(crate) struct Arguments {

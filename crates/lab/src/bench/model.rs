@@ -69,7 +69,7 @@ impl Way for ThroughModel {
         } else {
             "NIC model, driver that polls and application in the driver's process; 32 to 256 buffers as \
              long as a packet; each packet is copied once, by the model into the application's buffer, \
-             and the application reads the first 128 bytes"
+             and the application reads its headers"
         }
     }
 
