@@ -1,43 +1,67 @@
 //! Our own drivers in processes of their own, and every experiment on them.
 //!
-//! The driver's program is this very test binary, run again to be one test, [`part`].
+//! The parts' program is this very test binary, run again to be one test, [`part`].
 
+mod c_driver;
 mod experiments;
+mod killed;
+mod paths;
 mod receive;
+mod strategies;
 
 use serde_json::Map;
 use warikomi_clock::{Span, read_tsc};
 use warikomi_driver::strategy::Strategy;
 use warikomi_inject::{Plan, Receiver};
 use warikomi_lab::inject::{Application, Injected, inject};
-use warikomi_lab::{ProcessSessionOptions, Session};
+use warikomi_lab::{PacketPath, ProcessSessionOptions, Session, SessionError};
 use warikomi_nic::wire::CountedSink;
+use warikomi_stack::{Topology, Waiting, programs};
 use warikomi_target::Interrupted;
-use warikomi_target::process::{Above, Orders, Program};
+use warikomi_target::process::{Orders, Program};
 
 const PART: &str = "WARIKOMI_TEST_PART";
 
-/// Becomes the driver if that is what this process was started for; otherwise tests nothing.
+/// Becomes a part if that is what this process was started for; otherwise tests nothing.
 #[test]
 fn part() {
-    if std::env::var_os(PART).is_some() {
-        let code = warikomi_driver::run::main("rtl8168");
-        std::process::exit(i32::from(code != std::process::ExitCode::SUCCESS));
+    let Ok(name) = std::env::var(PART) else { return };
+    let ended = match name.as_str() {
+        "driver" => programs::driver::main("rtl8168"),
+        "stack" => programs::stack::main(),
+        "application" => programs::application::main(),
+        other => panic!("there is no part {other}"),
+    };
+    if let Err(error) = &ended {
+        eprintln!("{name}: {error}");
+    }
+    std::process::exit(i32::from(ended.is_err()));
+}
+
+/// This binary as the part of that name.
+fn program(name: &str) -> Program {
+    Program {
+        path: std::env::current_exe().unwrap(),
+        arguments: ["--exact", "part", "--nocapture"].map(Into::into).into(),
+        environment: vec![(PART.into(), name.into())],
     }
 }
 
+/// A driver alone.
 fn options(strategy: Strategy) -> ProcessSessionOptions {
+    along(Topology::DriverAlone, strategy)
+}
+
+/// A driver, and what stands above it.
+fn along(topology: Topology, strategy: Strategy) -> ProcessSessionOptions {
     ProcessSessionOptions {
         driver: "rtl8168".into(),
-        program: Program {
-            path: std::env::current_exe().unwrap(),
-            arguments: ["--exact", "part", "--nocapture"].map(Into::into).into(),
-            environment: vec![(PART.into(), "driver".into())],
-        },
+        program: program("driver"),
         model: "rtl8168".into(),
         orders: Orders { strategy, ..Orders::default() },
         settings: Map::new(),
         dma_bytes: 32 << 20,
+        path: PacketPath { topology, waiting: Waiting::Hybrid { poll_ns: 0 }, program },
     }
 }
 
@@ -46,9 +70,12 @@ fn session(strategy: Strategy) -> Session {
 }
 
 fn started(options: &ProcessSessionOptions) -> Session {
+    try_start(options).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn try_start(options: &ProcessSessionOptions) -> Result<Session, SessionError> {
     let wire = Box::new(CountedSink::new());
-    Session::start_process(options, Above::default(), wire, &Interrupted::default(), &mut |_| ())
-        .unwrap_or_else(|error| panic!("{error}"))
+    Session::start_process(options, wire, &Interrupted::default(), &mut |_| ())
 }
 
 fn plan(size_bytes: usize, interval: Span, count: u64) -> Plan {

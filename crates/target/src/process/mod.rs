@@ -186,24 +186,47 @@ impl ProcessTarget {
     fn look_at_parts(&mut self) -> Result<(), TargetError> {
         self.console.drain();
         if self.report.state() == state::FAILED {
-            // What it prints about it may be on its way.
-            std::thread::sleep(Duration::from_millis(10));
-            self.console.drain();
-            let message = self.report.last_words();
-            return Err(TargetError::DriverFailed { message, console: self.console() });
+            return Err(self.driver_failed());
         }
         let Some(trouble) = self.parts.look() else { return Ok(()) };
         Err(self.explain(trouble))
     }
 
-    /// A process closes its socket a moment before it is seen to have ended, and its status says more.
-    fn explain(&mut self, mut trouble: Trouble) -> TargetError {
+    /// A driver also fails for want of a part above it that was killed, and may see that before we do.
+    fn driver_failed(&mut self) -> TargetError {
+        // What it prints about it may be on its way.
+        std::thread::sleep(Duration::from_millis(10));
+        if !self.parts.is_driver_alone()
+            && let Some(cause) = self.wait_for_cause()
+        {
+            return self.error(cause);
+        }
+        self.console.drain();
+        let message = self.report.last_words();
+        TargetError::DriverFailed { message, console: self.console() }
+    }
+
+    /// A process closes its socket a moment before it is seen to have ended, and its status says more;
+    /// and what ends for want of another may be seen to have ended before that other.
+    fn explain(&mut self, trouble: Trouble) -> TargetError {
+        let cause = self.wait_for_cause().or_else(|| self.parts.look());
+        self.error(cause.unwrap_or(trouble))
+    }
+
+    /// Looks for the cause for as long as the kernel may take to end a process.
+    fn wait_for_cause(&mut self) -> Option<Trouble> {
         const LAST_WORDS: Duration = Duration::from_millis(300);
         let deadline = Instant::now() + LAST_WORDS;
-        while matches!(trouble, Trouble::HungUp(_)) && Instant::now() < deadline {
+        loop {
+            let cause = self.parts.cause();
+            if cause.is_some() || Instant::now() >= deadline {
+                return cause;
+            }
             std::thread::sleep(Duration::from_millis(2));
-            trouble = self.parts.look().unwrap_or(trouble);
         }
+    }
+
+    fn error(&mut self, trouble: Trouble) -> TargetError {
         self.console.drain();
         let console = self.console();
         match trouble {

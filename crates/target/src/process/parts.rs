@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -100,6 +101,22 @@ impl Parts {
             }
         }
         None
+    }
+
+    /// A part whose end is the cause of all trouble for certain: one that a signal has ended, or the
+    /// only one. Any other may have ended for want of another.
+    pub(super) fn cause(&mut self) -> Option<Trouble> {
+        let alone = self.is_driver_alone();
+        self.running.iter().enumerate().find_map(|(number, part)| {
+            let status = self.group.exit_status(number)?;
+            let certain = alone || status.signal().is_some();
+            certain.then(|| Trouble::Ended(part.name, status.to_string()))
+        })
+    }
+
+    /// Whether the driver works alone.
+    pub(super) fn is_driver_alone(&self) -> bool {
+        self.running.len() == 1
     }
 
     /// Whether the driver process has ended.

@@ -1,0 +1,82 @@
+//! Packets through a driver, and through what stands above it.
+
+use warikomi_clock::Span;
+use warikomi_driver::strategy::Strategy;
+use warikomi_inject::{Plan, Receiver};
+use warikomi_stack::Topology;
+
+use crate::{along, injected, plan, started};
+
+const PATHS: [(Topology, usize); 4] = [
+    (Topology::DriverAlone, 1),
+    (Topology::Direct, 1),
+    (Topology::Application, 2),
+    (Topology::Stack, 3),
+];
+
+fn receiver_of(topology: Topology) -> Receiver {
+    match topology {
+        Topology::DriverAlone => Receiver::Driver,
+        _ => Receiver::Application,
+    }
+}
+
+#[test]
+fn every_path_delivers_every_packet() {
+    const COUNT: u64 = 3_000;
+    for (topology, processes) in PATHS {
+        for strategy in Strategy::ALL {
+            let mut session = started(&along(topology, strategy));
+            let case = format!("{topology:?}, {strategy}");
+            assert_eq!(session.target.process_ids().len(), processes, "{case}");
+            let receiver = receiver_of(topology);
+            assert_eq!(session.target.has_application(), receiver == Receiver::Application);
+            let plan = Plan { receiver, ..plan(1_500, Span::from_us(50), COUNT) };
+            let run = injected(&mut session, &plan);
+            let totals = run.ledger.totals();
+            assert_eq!((totals.injected, totals.unaccounted), (COUNT, 0), "{case}");
+            assert_eq!(totals.lost, 0, "{case}: what has a buffer arrives: {totals:?}");
+            let arrived = match receiver {
+                Receiver::Application => totals.delivered,
+                Receiver::Driver => totals.accepted,
+            };
+            assert_eq!(arrived + totals.no_descriptor, COUNT, "{case}: {totals:?}");
+            let disturbed = run.result.machine.was_disturbed();
+            assert!(disturbed || arrived == COUNT, "{case}: {totals:?}");
+            session.stop().unwrap_or_else(|error| panic!("{case}: {error}"));
+        }
+    }
+}
+
+#[test]
+fn a_path_that_is_saturated_has_an_account_of_every_packet() {
+    const COUNT: u64 = 50_000;
+    for (topology, _) in PATHS {
+        let mut options = along(topology, Strategy::Interrupt);
+        options.orders.buffers = 32;
+        let mut session = started(&options);
+        let receiver = receiver_of(topology);
+        let plan = Plan { receiver, ..plan(1_500, Span::ZERO, COUNT) };
+        for _ in 0..2 {
+            let totals = injected(&mut session, &plan).ledger.totals();
+            assert_eq!((totals.injected, totals.unaccounted), (COUNT, 0), "{topology:?}");
+            assert_eq!(totals.accepted + totals.no_descriptor, COUNT, "{topology:?}: {totals:?}");
+            assert!(totals.accepted > 0, "{topology:?}: {totals:?}");
+        }
+        session.stop().unwrap();
+    }
+}
+
+#[test]
+fn lengths_and_bursts_arrive_through_the_whole_path() {
+    let strategy = Strategy::Hybrid { poll_time: Span::from_us(100) };
+    let mut session = started(&along(Topology::Stack, strategy));
+    for size in [64, 1_514, 9_000] {
+        let receiver = Receiver::Application;
+        let burst = Plan { packets_per_interrupt: 8, ..plan(size, Span::from_us(200), 1_000) };
+        let totals = injected(&mut session, &Plan { receiver, ..burst }).ledger.totals();
+        assert_eq!((totals.unaccounted, totals.lost), (0, 0), "{size} bytes: {totals:?}");
+        assert_eq!(totals.delivered + totals.no_descriptor, 1_000, "{size} bytes: {totals:?}");
+    }
+    session.stop().unwrap();
+}
