@@ -72,6 +72,7 @@ enum wk_strategy {
     WK_STRATEGY_NAPI = 2,
     WK_STRATEGY_HYBRID = 3,
     WK_STRATEGY_AUTO = 4,
+    WK_STRATEGY_AWAKE = 5,
 };
 
 /* Report: what the driver tells. */

@@ -239,7 +239,7 @@ static uint64_t patience(const struct wk_device *d)
         return UINT64_MAX;
     case WK_STRATEGY_HYBRID:
         return (uint64_t)((double)wk_load(d, WK_ORDER_POLL_NS) * (double)d->tsc_hz / 1e9);
-    default: /* by interrupt; this example knows no better for NAPI and auto */
+    default: /* by interrupt; this example knows no better for the others */
         return 0;
     }
 }

@@ -15,7 +15,7 @@ use warikomi_report::terminal::{self, Errors};
 use warikomi_target::Interrupted;
 
 use crate::output::{self, Cleared};
-use crate::target::TargetArguments;
+use crate::target::{TargetArguments, Usual};
 
 /// Asks for one interval, again and again, and measures what came of it at three places: where the NIC is
 /// given each packet (injected), where its interrupt rises (raised), and where the driver's handler
@@ -78,6 +78,7 @@ impl Arguments {
             size_bytes: self.size.0,
             interval: self.interval,
             count: self.count,
+            receiver: self.target.receiver_as(Usual::Handlers),
             ..Plan::default()
         };
         plan.validate()?;
@@ -87,7 +88,7 @@ impl Arguments {
 
 pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<ExitCode> {
     let options = arguments.options()?;
-    let mut prepared = arguments.target.prepare()?;
+    let mut prepared = arguments.target.prepare_as(Usual::Handlers)?;
     prepared.defer_nothing();
     let wire = WireKind::Sink.build().context("cannot set up the wire")?;
     let bar = Cleared(output::bar("{bar:32} {percent:>3}% {msg} {elapsed}, {eta} left"));

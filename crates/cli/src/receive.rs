@@ -9,13 +9,14 @@ use warikomi_clock::{Seed, Span};
 use warikomi_driver::strategy::{CpuBudget, DEFAULT_CPU_BUDGET, Strategy};
 use warikomi_inject::{FrameBytes, LineRate};
 use warikomi_lab::SessionError;
-use warikomi_lab::receive::{Progress, Received, Traffic, advice, kernel, process};
+use warikomi_lab::receive::{Progress, Received, Traffic, advice, kernel, process, simulated};
+use warikomi_lab::virtual_time::{CostModel, SchedulerModel};
 use warikomi_nic::wire::WireKind;
 use warikomi_report::terminal;
 use warikomi_target::Interrupted;
 
 use crate::output::{self, Cleared};
-use crate::target::{TargetArguments, flags, refuse};
+use crate::target::{TargetArguments, Usual, flags, refuse};
 
 /// What an Ethernet header adds to the MTU, in bytes.
 const ETHERNET_HEADER_BYTES: usize = 14;
@@ -48,6 +49,13 @@ pub(crate) struct Arguments {
     /// Where the run's directory is made
     #[arg(long, value_name = "DIR", default_value = "runs")]
     runs: PathBuf,
+    /// Runs in virtual time (--target process): driver, NIC, application and compute job in one thread,
+    /// with declared costs; one seed is one history
+    #[arg(long = "virtual")]
+    virtual_time: bool,
+    /// Costs of virtual time, as `warikomi calibrate` prints them [default: declared ones]
+    #[arg(long, value_name = "FILE", requires = "virtual_time")]
+    costs: Option<PathBuf>,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
@@ -251,10 +259,14 @@ impl Arguments {
 const LEAST_CALIBRATION: Span = Span::from_ms(50);
 
 pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<ExitCode> {
+    if arguments.virtual_time && !arguments.target.is_process() {
+        bail!("--virtual needs --target process: a kernel has a clock of its own");
+    }
     let process = arguments.target.is_process();
     arguments.compared.refuse_those_of_others(process)?;
     let (options, mut found) = match process {
         false => in_kernel(arguments, interrupted)?,
+        true if arguments.virtual_time => in_virtual_time(arguments)?,
         true => in_process(arguments, interrupted)?,
     };
     let budget = arguments.target.cpu_budget().unwrap_or(DEFAULT_CPU_BUDGET);
@@ -289,8 +301,9 @@ fn advise(found: &mut Received, budget: CpuBudget) {
 /// The plan as a file, and what came of it.
 fn in_process(arguments: &Arguments, interrupted: &Interrupted) -> Result<(String, Received)> {
     arguments.target.refuse_ways()?;
-    let options = arguments.in_process()?;
-    let prepared = arguments.target.prepare()?;
+    let receiver = arguments.target.receiver_as(Usual::Receiving);
+    let options = process::Options { receiver, ..arguments.in_process()? };
+    let prepared = arguments.target.prepare_as(Usual::Receiving)?;
     let bar = Cleared(output::bar("{bar:32} {percent:>3}% {elapsed}, {eta} left  {wide_msg}"));
     let mut bring_up = |orders: &_| {
         let wire = WireKind::Sink.build().map_err(SessionError::Wire)?;
@@ -298,6 +311,34 @@ fn in_process(arguments: &Arguments, interrupted: &Interrupted) -> Result<(Strin
         warikomi_lab::Session::start_process(&options, wire, interrupted, &mut |_| ())
     };
     let found = process::receive(&options, &mut bring_up, &mut |progress| show(&bar, progress))?;
+    Ok((options.to_toml(), found))
+}
+
+/// What `warikomi calibrate` prints.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CostsFile {
+    costs: CostModel,
+}
+
+/// The same in virtual time.
+fn in_virtual_time(arguments: &Arguments) -> Result<(String, Received)> {
+    arguments.target.refuse_ways()?;
+    let options = arguments.in_process()?;
+    let costs = match &arguments.costs {
+        None => CostModel::default(),
+        Some(path) => {
+            let text = std::fs::read_to_string(path)
+                .with_context(|| format!("cannot read the costs in {}", path.display()))?;
+            let file: CostsFile = toml::from_str(&text)
+                .with_context(|| format!("{} is no file of costs", path.display()))?;
+            file.costs
+        }
+    };
+    let bar = Cleared(output::bar("{bar:32} {percent:>3}% {elapsed}, {eta} left  {wide_msg}"));
+    let scheduler = SchedulerModel::default();
+    let found =
+        simulated::receive(&options, &costs, &scheduler, &mut |progress| show(&bar, progress))?;
     Ok((options.to_toml(), found))
 }
 

@@ -122,7 +122,7 @@ impl KernelArguments {
 #[derive(Args)]
 #[command(next_help_heading = "With --target process")]
 struct ProcessArguments {
-    /// When the driver looks at its ring and when it sleeps: interrupt, poll, napi, hybrid or auto;
+    /// When the driver looks at its ring and when it sleeps: interrupt, poll, napi, hybrid, auto or awake;
     /// a parameter may follow, as in hybrid:140us [default: napi]
     #[arg(long)]
     strategy: Option<Strategy>,
@@ -161,8 +161,8 @@ impl ProcessArguments {
         ])
     }
 
-    fn orders(&self) -> Result<Orders> {
-        let mut strategy = self.strategy.unwrap_or(Strategy::Napi { budget: DEFAULT_BUDGET });
+    fn orders(&self, usual: Usual) -> Result<Orders> {
+        let mut strategy = self.strategy.unwrap_or(usual.strategy());
         if let Some(poll_time) = self.poll_time {
             strategy = strategy.with_poll_time(poll_time).context("--poll-time")?;
         }
@@ -178,8 +178,8 @@ impl ProcessArguments {
     }
 }
 
-/// How stack and application wait: as long as the published hybrid receiver polls, then asleep.
-const PATH_WAITING: Waiting = Waiting::Hybrid { poll_ns: 0 };
+/// How stack and application wait: asleep, because they share the driver's core.
+const PATH_WAITING: Waiting = Waiting::Wait;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum PathName {
@@ -204,7 +204,27 @@ impl PathName {
     }
 }
 
-/// The names of those that were given.
+/// What an experiment is about, and so how a process target is made up unless something else is asked
+/// for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Usual {
+    /// Packets on their whole way.
+    Packets,
+    /// Receiving at user level: the application in the driver's process.
+    Receiving,
+    /// The times at which handlers run: nobody but the driver is on its core, and it never sleeps.
+    Handlers,
+}
+
+impl Usual {
+    fn strategy(self) -> Strategy {
+        match self {
+            Usual::Packets | Usual::Receiving => Strategy::Napi { budget: DEFAULT_BUDGET },
+            Usual::Handlers => Strategy::Awake,
+        }
+    }
+}
+
 pub(crate) fn flags<const N: usize>(flags: [(&'static str, bool); N]) -> Vec<&'static str> {
     flags.into_iter().filter(|(_, given)| *given).map(|(name, _)| name).collect()
 }
@@ -252,6 +272,11 @@ impl Prepared {
 impl TargetArguments {
     /// Finds the driver, and everything that goes with it.
     pub(crate) fn prepare(&self) -> Result<Prepared> {
+        self.prepare_as(Usual::Packets)
+    }
+
+    /// The same for an experiment that is about something else.
+    pub(crate) fn prepare_as(&self, usual: Usual) -> Result<Prepared> {
         match self.target {
             TargetKind::Kernel => {
                 refuse(&self.process.given(), "process")?;
@@ -259,7 +284,7 @@ impl TargetArguments {
             }
             TargetKind::Process => {
                 refuse(&self.kernel.given(), "kernel")?;
-                let options = Options::Process(self.prepare_process()?);
+                let options = Options::Process(self.prepare_process(usual)?);
                 Ok(Prepared { options, _initramfs: None })
             }
         }
@@ -278,7 +303,7 @@ impl TargetArguments {
     /// Flags that say how a driver in a process shall receive, for an experiment that tries all ways.
     pub(crate) fn refuse_ways(&self) -> Result<()> {
         let ways = self.process.given();
-        match ways.iter().find(|flag| **flag != "--cpu-budget") {
+        match ways.iter().find(|flag| !["--cpu-budget", "--path"].contains(flag)) {
             None => Ok(()),
             Some(flag) => bail!(
                 "{flag} is for one way to receive, and this compares several; give --strategies, \
@@ -289,18 +314,28 @@ impl TargetArguments {
 
     /// How far packets go when nothing else is asked for.
     pub(crate) fn receiver(&self) -> Receiver {
+        self.receiver_as(Usual::Packets)
+    }
+
+    /// The same for an experiment that is about something else.
+    pub(crate) fn receiver_as(&self, usual: Usual) -> Receiver {
         match self.target {
             TargetKind::Kernel => Receiver::Application,
-            TargetKind::Process if self.path() == PathName::Driver => Receiver::Driver,
+            TargetKind::Process if self.path(usual) == PathName::Driver => Receiver::Driver,
             TargetKind::Process => Receiver::Application,
         }
     }
 
     /// A stack and an application above drivers of ours, unless something else is asked for; a driver of
     /// the user's own may know nothing of them.
-    fn path(&self) -> PathName {
+    fn path(&self, usual: Usual) -> PathName {
         let ours = self.driver.as_deref().is_none_or(|driver| !driver.contains('/'));
-        self.process.path.unwrap_or(if ours { PathName::Stack } else { PathName::Driver })
+        let name = match usual {
+            Usual::Packets if ours => PathName::Stack,
+            Usual::Receiving if ours => PathName::Direct,
+            _ => PathName::Driver,
+        };
+        self.process.path.unwrap_or(name)
     }
 
     fn prepare_kernel(&self) -> Result<Prepared> {
@@ -334,9 +369,9 @@ impl TargetArguments {
         Ok(Prepared { options: Options::Kernel(options), _initramfs: keep })
     }
 
-    fn prepare_process(&self) -> Result<ProcessSessionOptions> {
+    fn prepare_process(&self, usual: Usual) -> Result<ProcessSessionOptions> {
         let driver = self.driver.as_deref().unwrap_or(OWN_DRIVER);
-        let orders = self.process.orders()?;
+        let orders = self.process.orders(usual)?;
         let mut settings = Map::new();
         settings.insert("strategy".into(), Value::String(orders.strategy.to_string()));
         for (name, value) in [("buffers", orders.buffers), ("buffer_bytes", orders.buffer_bytes)] {
@@ -367,7 +402,7 @@ impl TargetArguments {
             settings,
             dma_bytes: dma_bytes(&orders),
             path: PacketPath {
-                topology: self.path().topology(),
+                topology: self.path(usual).topology(),
                 waiting: PATH_WAITING,
                 program: part::above,
             },

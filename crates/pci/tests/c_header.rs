@@ -66,6 +66,7 @@ const VALUES: &[(&str, u64)] = &[
     ("WK_STRATEGY_NAPI", strategy::NAPI),
     ("WK_STRATEGY_HYBRID", strategy::HYBRID),
     ("WK_STRATEGY_AUTO", strategy::AUTO),
+    ("WK_STRATEGY_AWAKE", strategy::AWAKE),
     ("WK_STATE_STARTING", state::STARTING),
     ("WK_STATE_READY", state::READY),
     ("WK_STATE_STOPPED", state::STOPPED),

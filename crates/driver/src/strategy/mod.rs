@@ -38,6 +38,9 @@ pub enum Strategy {
         /// The share of a processor that receiving may take.
         cpu_budget: CpuBudget,
     },
+    /// An interrupt for each packet, taken by a driver that never sleeps: for looking at interrupts
+    /// without what a wake-up adds to them.
+    Awake,
 }
 
 /// A share of a processor, in millionths.
@@ -75,12 +78,13 @@ const MOST_POLL_NS: u64 = 3_600_000_000_000;
 
 impl Strategy {
     /// Every strategy, with the parameters that it has when nothing else is asked for.
-    pub const ALL: [Strategy; 5] = [
+    pub const ALL: [Strategy; 6] = [
         Strategy::Interrupt,
         Strategy::Poll,
         Strategy::Napi { budget: DEFAULT_BUDGET },
         Strategy::Hybrid { poll_time: DEFAULT_POLL_TIME },
         Strategy::Auto { cpu_budget: DEFAULT_CPU_BUDGET },
+        Strategy::Awake,
     ];
 
     /// Its name alone.
@@ -91,6 +95,7 @@ impl Strategy {
             Strategy::Napi { .. } => "napi",
             Strategy::Hybrid { .. } => "hybrid",
             Strategy::Auto { .. } => "auto",
+            Strategy::Awake => "awake",
         }
     }
 
@@ -103,6 +108,7 @@ impl Strategy {
             Strategy::Napi { budget } => [codes::NAPI, 0, budget as u64, 0],
             Strategy::Hybrid { poll_time } => [codes::HYBRID, poll_time.as_ps() / 1_000, 0, 0],
             Strategy::Auto { cpu_budget } => [codes::AUTO, 0, 0, cpu_budget.ppm().into()],
+            Strategy::Awake => [codes::AWAKE, 0, 0, 0],
         }
     }
 
@@ -120,6 +126,7 @@ impl Strategy {
                 let ppm = u32::try_from(ppm).ok()?;
                 Strategy::Auto { cpu_budget: CpuBudget::from_ppm(ppm) }
             }
+            codes::AWAKE => Strategy::Awake,
             _ => return None,
         })
     }
@@ -138,7 +145,7 @@ mod tests {
                 Some(strategy) => {
                     prop_assert_eq!(Strategy::from_orders(strategy.to_orders()), Some(strategy));
                 }
-                None => prop_assert!(code > 4 || words[2] > u64::from(u32::MAX)),
+                None => prop_assert!(code > 5 || words[2] > u64::from(u32::MAX)),
             }
         }
     }

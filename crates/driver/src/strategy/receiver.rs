@@ -51,6 +51,8 @@ pub struct Receiver {
     active: Time,
     /// The last call of `next`.
     asked: Time,
+    /// Whether the interrupt has been armed for one that never sleeps.
+    armed: bool,
     estimator: Option<Estimator>,
 }
 
@@ -61,7 +63,7 @@ impl Receiver {
             Strategy::Auto { cpu_budget } => Some(Estimator::new(cpu_budget)),
             _ => None,
         };
-        Receiver { strategy, active: now, asked: now, estimator }
+        Receiver { strategy, active: now, asked: now, armed: false, estimator }
     }
 
     /// The strategy.
@@ -82,7 +84,7 @@ impl Receiver {
     /// packet, each acknowledged on its own.
     #[inline]
     pub fn stays_armed(&self) -> bool {
-        self.strategy == Strategy::Interrupt
+        matches!(self.strategy, Strategy::Interrupt | Strategy::Awake)
     }
 
     /// How long it looks after the last packet before it sleeps; `None` if it never sleeps.
@@ -90,7 +92,7 @@ impl Receiver {
     pub fn poll_time(&self) -> Option<Span> {
         match self.strategy {
             Strategy::Interrupt => Some(LINGER),
-            Strategy::Poll => None,
+            Strategy::Poll | Strategy::Awake => None,
             Strategy::Napi { .. } => Some(Span::ZERO),
             Strategy::Hybrid { poll_time } => Some(poll_time),
             Strategy::Auto { .. } => self.estimator.as_ref().map(Estimator::poll_time),
@@ -117,6 +119,9 @@ impl Receiver {
         }
         if let Strategy::Napi { budget } = self.strategy {
             return if found >= budget { Next::Yield { budget } } else { Next::Arm { budget } };
+        }
+        if self.strategy == Strategy::Awake && !std::mem::replace(&mut self.armed, true) {
+            return Next::Arm { budget };
         }
         if found > 0 || now < self.polls_until() {
             return Next::Poll { budget };
@@ -167,6 +172,16 @@ mod tests {
         let mut receiver = Receiver::new(Strategy::Interrupt, us(0));
         assert_eq!(receiver.next(us(5), 3), Next::Poll { budget: 64 });
         assert_eq!(receiver.next(us(6), 0), Next::Arm { budget: 64 });
+        assert!(receiver.stays_armed());
+    }
+
+    #[test]
+    fn one_that_stays_awake_arms_once() {
+        let mut receiver = Receiver::new(Strategy::Awake, us(0));
+        assert_eq!(receiver.next(us(1), 0), Next::Arm { budget: 64 });
+        for at in 2..1_000 {
+            assert_eq!(receiver.next(us(at * 1_000), 0), Next::Poll { budget: 64 });
+        }
         assert!(receiver.stays_armed());
     }
 

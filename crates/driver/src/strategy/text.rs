@@ -11,7 +11,9 @@ use super::{CpuBudget, Strategy};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseStrategyError {
     /// No such name.
-    #[error("'{0}' is no receive strategy; there are interrupt, poll, napi, hybrid and auto")]
+    #[error(
+        "'{0}' is no receive strategy; there are interrupt, poll, napi, hybrid, auto and awake"
+    )]
     Unknown(String),
     /// A parameter for a strategy that has another, or none.
     #[error("{strategy} takes no {parameter}")]
@@ -88,7 +90,9 @@ impl FromStr for Strategy {
             }
             Strategy::Hybrid { .. } => strategy.with_poll_time(parameter.parse()?),
             Strategy::Auto { .. } => strategy.with_cpu_budget(parameter.parse()?),
-            Strategy::Interrupt | Strategy::Poll => Err(strategy.unfitting("parameter")),
+            Strategy::Interrupt | Strategy::Poll | Strategy::Awake => {
+                Err(strategy.unfitting("parameter"))
+            }
         }
     }
 }
@@ -97,7 +101,7 @@ impl fmt::Display for Strategy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())?;
         match self {
-            Strategy::Interrupt | Strategy::Poll => Ok(()),
+            Strategy::Interrupt | Strategy::Poll | Strategy::Awake => Ok(()),
             Strategy::Napi { budget } => write!(f, ":{budget}"),
             Strategy::Hybrid { poll_time } => write!(f, ":{poll_time}"),
             Strategy::Auto { cpu_budget } => write!(f, ":{cpu_budget}"),

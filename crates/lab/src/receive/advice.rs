@@ -100,13 +100,6 @@ fn summary<'a>(rows: impl Iterator<Item = &'a Row>, cpu_budget_share: f64) -> Op
     worst
 }
 
-/// The buffer that a line of another rate needs: it fills while the receiver does not run, however
-/// fast its processor is, so it grows with the line (published as `scaling_rule`).
-pub fn buffer_at_rate(buffer_bytes: u64, line_rate_bps: u64, other_rate_bps: u64) -> u64 {
-    let scaled = u128::from(buffer_bytes) * u128::from(other_rate_bps);
-    u64::try_from(scaled.div_ceil(u128::from(line_rate_bps.max(1)))).unwrap_or(u64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,12 +139,5 @@ mod tests {
         assert!(matches!(advise(&rows, 0.5), Err(NoAdvice::AllTakeMore { .. })));
         let advice = advise(&rows, 0.6).unwrap();
         assert_eq!((advice.packets, advice.delay_p99_us), (2_000, 70.0));
-    }
-
-    #[test]
-    fn a_buffer_grows_with_the_line() {
-        assert_eq!(buffer_at_rate(7_000_000, 800_000_000, 10_000_000_000), 87_500_000);
-        assert_eq!(buffer_at_rate(1, u64::MAX, 1), 1);
-        assert_eq!(buffer_at_rate(u64::MAX, 1, u64::MAX), u64::MAX);
     }
 }

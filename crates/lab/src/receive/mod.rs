@@ -9,6 +9,7 @@ mod doubts;
 pub mod kernel;
 pub mod process;
 mod row;
+pub mod simulated;
 mod traffic;
 mod work;
 
@@ -60,6 +61,9 @@ pub enum ReceiveError {
     /// A target could not be had.
     #[error(transparent)]
     Session(#[from] crate::SessionError),
+    /// Virtual time could not be run.
+    #[error(transparent)]
+    Virtual(#[from] crate::virtual_time::VirtualError),
     /// Nobody says how long the target has had a processor.
     #[error("cannot read the processor time of the target's processes: {0}")]
     CpuTime(std::io::Error),

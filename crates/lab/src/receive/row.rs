@@ -46,6 +46,8 @@ pub struct Row {
     pub lost_no_descriptor: Option<u64>,
     /// Of these, those for which the application's buffer had no room.
     pub lost_in_stack: Option<u64>,
+    /// In virtual time, the digest of the history.
+    pub digest: Option<String>,
     /// By what the application polled.
     pub polls_by: Option<String>,
     /// Why the strategy cannot be had, in the target's own words.

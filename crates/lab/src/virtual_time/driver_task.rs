@@ -4,7 +4,7 @@
 //! by one, look at the ring, work, ask the strategy; and to sleep: arm, look once more, say so, sleep.
 
 use warikomi_clock::{Span, Time};
-use warikomi_driver::strategy::{Next, Receiver};
+use warikomi_driver::strategy::{Next, Receiver, Strategy};
 use warikomi_driver::{DriverError, Hardware, NicDriver};
 
 use super::Options;
@@ -275,7 +275,8 @@ impl World<'_> {
     }
 
     fn fall(&mut self) {
-        if std::mem::take(&mut self.driver.kicked) {
+        let awake = self.driver.receiver.strategy() == Strategy::Awake;
+        if std::mem::take(&mut self.driver.kicked) || awake {
             return self.awake();
         }
         self.driver.doing = Doing::Asleep;

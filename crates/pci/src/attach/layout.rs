@@ -87,6 +87,8 @@ pub mod strategy {
     pub const HYBRID: u64 = 3;
     /// Hybrid, with a time that follows from the arrivals and a budget of processor time.
     pub const AUTO: u64 = 4;
+    /// An interrupt for each packet, taken by a driver that never sleeps.
+    pub const AWAKE: u64 = 5;
 }
 
 /// What the driver tells.

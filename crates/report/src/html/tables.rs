@@ -342,14 +342,20 @@ fn accuracy(result: &RunResult) -> Table {
     table
 }
 
-/// Everything that is a single figure.
+/// Everything that is a single figure, those of a group each by itself; lists are no figures.
 fn figures(result: &RunResult) -> Table {
     let mut table = Table::new("figures", "Figures", &["figure", "value"]);
+    let mut add = |name: &str, value: &Value| {
+        if !value.is_array() && !value.is_null() {
+            let head = Cell { raw: name.to_owned(), ..head(name) };
+            table.rows.push(vec![head, Cell::named(name, Some(value))]);
+        }
+    };
     for (name, value) in single_figures(result) {
-        table.rows.push(vec![
-            Cell { raw: name.clone(), ..head(&name) },
-            Cell::named(&name, Some(&value)),
-        ]);
+        match value.as_object() {
+            Some(group) => group.iter().for_each(|(of, value)| add(&format!("{name}_{of}"), value)),
+            None => add(&name, &value),
+        }
     }
     table
 }

@@ -37,6 +37,8 @@ pub fn receive(result: &RunResult, style: Style) -> String {
     not_available(&mut page, &rows);
     page.blank();
     beside_published(&mut page);
+    scaling(&mut page, result);
+    advice(&mut page, result);
     if let Some(stolen) = result.machine.stolen_percent {
         page.blank();
         page.paragraph("time stolen by the host: ", &percent(stolen / 100.0));
@@ -46,6 +48,46 @@ pub fn receive(result: &RunResult, style: Style) -> String {
         page.warning(&warning.what, &warning.mend);
     }
     page.finish()
+}
+
+/// What somebody with this traffic and so much processor should choose.
+fn advice(page: &mut Page, result: &RunResult) {
+    let Some(advice) = result.figures.get("advice").and_then(Value::as_object) else { return };
+    let budget = percent(number(advice, "cpu_budget_share").unwrap_or_default());
+    page.blank();
+    let said = match advice.get("none").and_then(Value::as_str) {
+        Some(none) => format!("with {budget} of the processor there is nothing to advise: {none}"),
+        None => {
+            let name = advice.get("strategy").and_then(Value::as_str).unwrap_or("?");
+            let poll = number(advice, "poll_us").map(|us| format!(", T = {}", time(us * 1e3)));
+            format!(
+                "for this traffic and {budget} of the processor use {name}{}, buffer = {}: {} of the \
+                 processor, 99% of the bursts within {}, no loss in {} packets",
+                poll.unwrap_or_default(),
+                size(number(advice, "buffer_bytes").unwrap_or_default()),
+                percent(number(advice, "cpu_share").unwrap_or_default()),
+                time(number(advice, "delay_p99_us").unwrap_or_default() * 1e3),
+                count(whole(advice, "packets").unwrap_or_default()),
+            )
+        }
+    };
+    page.paragraph("advice: ", &said);
+}
+
+/// The rule that a buffer grows with the line, beside what each line needs.
+fn scaling(page: &mut Page, result: &RunResult) {
+    let Some(lines) = result.figures.get("scaling").and_then(Value::as_array) else { return };
+    page.blank();
+    let cells = lines.iter().filter_map(Value::as_object).map(|line| {
+        let needed = number(line, "needed_bytes");
+        vec![
+            super::figures::rate(number(line, "line_rate_bps").unwrap_or_default()),
+            needed.map_or("more than a ring holds".to_owned(), size),
+            size(number(line, "predicted_bytes").unwrap_or_default()),
+        ]
+    });
+    let lines: Vec<(bool, Vec<String>)> = cells.map(|cells| (false, cells)).collect();
+    page.table(&["Line", "smallest buffer", "by the rule"], &lines);
 }
 
 fn asked_for(result: &RunResult) -> Option<String> {
@@ -96,9 +138,11 @@ fn table(page: &mut Page, rows: &[&Row], burst: u64) {
 
 /// Bytes in the unit in which buffers are given: `7 MB`.
 fn size(bytes: f64) -> String {
+    // Whole buffers make odd numbers: three digits say enough.
+    let rounded = |value: f64| (value * 100.0).round() / 100.0;
     match bytes {
-        small if small < 1e6 => format!("{} KB", small / 1e3),
-        big => format!("{} MB", big / 1e6),
+        small if small < 1e6 => format!("{} KB", rounded(small / 1e3)),
+        big => format!("{} MB", rounded(big / 1e6)),
     }
 }
 

@@ -72,10 +72,10 @@ impl Default for Options {
 
 /// One row to be.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Case {
-    strategy: Strategy,
-    buffer_bytes: u64,
-    burst_bytes: usize,
+pub(super) struct Case {
+    pub(super) strategy: Strategy,
+    pub(super) buffer_bytes: u64,
+    pub(super) burst_bytes: usize,
 }
 
 impl Case {
@@ -105,7 +105,7 @@ impl Options {
         self.strategies.iter().flat_map(with_polls).collect()
     }
 
-    fn cases(&self) -> Vec<Case> {
+    pub(super) fn cases(&self) -> Vec<Case> {
         let largest = self.buffers_bytes.iter().max().copied();
         let buffers = match self.find_smallest_buffer {
             // The search begins at the largest.

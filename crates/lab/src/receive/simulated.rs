@@ -1,0 +1,165 @@
+//! Ways to receive in a driver of our own, in virtual time: the same question, asked of declared costs.
+
+use serde_json::json;
+use warikomi_driver::strategy::Strategy;
+use warikomi_measure::{Machine, RunResult, TargetInfo, TimeBase};
+
+use super::process::{BUFFER_BYTES, Case, Options};
+use super::{Delay, Progress, ReceiveError, Received, Row};
+use crate::object::as_object;
+use crate::virtual_time::receive as simulated;
+use crate::virtual_time::{CostModel, SchedulerModel, Topology};
+
+/// Line rates at which the rule for the buffer is held against what is needed, as multiples of the rate
+/// that was asked for.
+const SCALES: [f64; 4] = [0.25, 0.5, 1.0, 2.0];
+
+/// Compares the ways to receive; one seed is one history.
+pub fn receive(
+    options: &Options,
+    costs: &CostModel,
+    scheduler: &SchedulerModel,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<Received, ReceiveError> {
+    let cases = options.cases();
+    let mut rows = Vec::new();
+    for (number, case) in cases.iter().enumerate() {
+        let strategy = case.strategy.name();
+        progress(Progress { row: number, rows: cases.len(), strategy });
+        let mut of_case = world(options, costs, scheduler);
+        of_case.strategies = vec![case.strategy];
+        of_case.buffer_bytes = vec![case.buffer_bytes];
+        of_case.burst_bytes = vec![case.burst_bytes];
+        if options.find_smallest_buffer {
+            let found = simulated::smallest_buffer(&of_case, case.strategy, case.burst_bytes)?;
+            of_case.buffer_bytes = vec![found.unwrap_or(case.buffer_bytes)];
+        }
+        for found in simulated::receive(&of_case, &mut |_| ())? {
+            let mut row = row_of(&found);
+            row.published_lost_share = Row::published_loss(row.poll_us, case.buffer_bytes);
+            rows.push(row);
+        }
+    }
+    let mut result = RunResult::new("receive", TimeBase::Virtual, Machine::default());
+    result.target = TargetInfo {
+        kind: "process".into(),
+        driver: "rtl8168".into(),
+        model: "rtl8168".into(),
+        ..TargetInfo::default()
+    };
+    if let Ok(plan) = toml::from_str(&options.to_toml()) {
+        result.plan = plan;
+    }
+    result.figures.insert("costs".into(), json!(costs));
+    result.figures.insert("scheduler".into(), json!(scheduler));
+    if let Some(scaling) = scaling(options, costs, scheduler)? {
+        result.figures.insert("scaling".into(), json!(scaling));
+    }
+    result.rows = Some(rows.iter().map(as_object).collect());
+    Ok(Received { result, rows, bursts: Vec::new() })
+}
+
+fn world(
+    options: &Options,
+    costs: &CostModel,
+    scheduler: &SchedulerModel,
+) -> simulated::ReceiveOptions {
+    let traffic = &options.traffic;
+    simulated::ReceiveOptions {
+        frame_bytes: traffic.frame_bytes,
+        line_rate_bps: traffic.line_rate_bps,
+        load_share: traffic.load,
+        random_gaps: traffic.poisson,
+        duration: traffic.duration,
+        topology: Topology::Direct,
+        compute: options.compute,
+        costs: *costs,
+        scheduler: *scheduler,
+        seed: traffic.seed,
+        ..simulated::ReceiveOptions::default()
+    }
+}
+
+fn row_of(found: &simulated::Row) -> Row {
+    let poll_us = found.poll_us.map(|us| us as u64);
+    Row {
+        cpu_share: Some(found.cpu_share),
+        lost_share: Some(found.lost_share),
+        delay_us: found.delay_us.map(|delay| Delay {
+            p50: delay.p50,
+            p90: delay.p90,
+            p99: delay.p99,
+            max: delay.max,
+        }),
+        interrupts: Some(found.interrupts),
+        sleeps: Some(found.sleeps),
+        planned: Some(found.planned),
+        delivered: Some(found.delivered),
+        lost: Some(found.lost),
+        digest: Some(found.digest.clone()),
+        ..Row::new(&found.strategy, poll_us, found.buffer_bytes, found.burst_bytes as u64)
+    }
+}
+
+/// The rule that scales the buffer to another line, held against what other lines need: for the first
+/// strategy that may have to wait for its core (one that just wakes up is given it at once, and needs
+/// hardly a buffer), and the first of the bursts.
+fn scaling(
+    options: &Options,
+    costs: &CostModel,
+    scheduler: &SchedulerModel,
+) -> Result<Option<Vec<simulated::Scaling>>, ReceiveError> {
+    let cases = options.cases();
+    let waits = |case: &&Case| {
+        options.find_smallest_buffer
+            && matches!(case.strategy, Strategy::Poll | Strategy::Hybrid { .. })
+    };
+    let Some(case) = cases.iter().find(waits) else { return Ok(None) };
+    let rate = options.traffic.line_rate_bps as f64;
+    let rates = SCALES.map(|scale| (rate * scale) as u64);
+    let mut world = world(options, costs, scheduler);
+    // The smallest buffer of a slow line is few buffers: shorter frames say it more finely.
+    world.frame_bytes = world.frame_bytes.min(BUFFER_BYTES as usize / 4);
+    Ok(simulated::scaling(&world, case.strategy, case.burst_bytes, &rates)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::receive::Traffic;
+    use warikomi_clock::Span;
+
+    fn options() -> Options {
+        Options {
+            strategies: vec![Strategy::Hybrid { poll_time: Span::from_us(100) }],
+            buffers_bytes: vec![7_000_000],
+            traffic: Traffic {
+                duration: Span::from_ms(50),
+                frame_bytes: 8_000,
+                ..Traffic::default()
+            },
+            ..Options::default()
+        }
+    }
+
+    fn run(options: &Options) -> Received {
+        receive(options, &CostModel::default(), &SchedulerModel::default(), &mut |_| ()).unwrap()
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_rows() {
+        let (first, second) = (run(&options()), run(&options()));
+        assert_eq!(first.rows, second.rows);
+        assert_eq!(first.rows.len(), 3);
+        assert!(first.rows.iter().all(|row| row.lost == Some(0) && row.digest.is_some()));
+        assert_eq!(first.rows[0].published_lost_share, Some(0.002));
+    }
+
+    #[test]
+    fn the_smallest_buffer_is_no_larger_than_what_was_asked_for_and_the_rule_is_shown() {
+        let found = run(&Options { find_smallest_buffer: true, ..options() });
+        assert!(found.rows.iter().all(|row| row.buffer_bytes <= 7_010_000), "{:?}", found.rows);
+        let scaling = found.result.figures["scaling"].as_array().unwrap();
+        assert_eq!(scaling.len(), SCALES.len());
+    }
+}
