@@ -34,7 +34,7 @@ fn a_path_through_a_stack_delivers_and_its_plan_can_be_run_again() {
     let (result, directory) = measured(&[&asked[..], &target].concat(), runs.path());
     assert_eq!(result["target"]["kind"], "process");
     assert_eq!(result["target"]["driver"], "rtl8168");
-    assert_eq!(result["target"]["settings"]["strategy"], "hybrid:200us");
+    assert_eq!(result["target"]["settings"]["strategy"], "hybrid:200 µs");
     assert_eq!((count(&result, "injected"), count(&result, "unaccounted")), (2_000, 0));
     // Packets that find no buffer on a machine that is busy are no fault of the path.
     assert_eq!(count(&result, "delivered") + count(&result, "no_descriptor"), 2_000);
@@ -119,7 +119,10 @@ fn what_belongs_to_another_target_or_is_none_is_refused_with_what_can_be() {
         (&["inject", "--driver", "r8169", process[0], process[1]], "there are: rtl8168"),
         (&["inject", "--driver", "./no-driver", process[0], process[1]], "must be an executable"),
         (&["inject", "--strategy", "wait", process[0], process[1]], "hybrid"),
-        (&["inject", "--strategy", "poll", "--poll-time", "5us", process[0], process[1]], "hybrid"),
+        (
+            &["inject", "--strategy", "poll", "--poll-time", "5us", process[0], process[1]],
+            "no poll time",
+        ),
         (&["receive", "--strategies", "busy-poll", process[0], process[1]], "hybrid"),
         (&["receive", "--strategy", "poll", process[0], process[1]], "give --strategies"),
         (&["inject", "--path", "tunnel", process[0], process[1]], "application"),
