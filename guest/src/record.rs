@@ -51,6 +51,12 @@ impl Record {
         &self.runs
     }
 
+    /// Bytes of a datagram, from its first on, that [`in_place`](Self::in_place) looks at.
+    #[inline]
+    pub fn looked_at_bytes(&self) -> usize {
+        self.offset + HEAD_BYTES
+    }
+
     /// The totals so far; what is not about datagrams is the receiver's to fill in.
     pub fn totals(&self) -> ReceiveTotals {
         ReceiveTotals { runs: self.runs.len() as u64, ..self.totals }

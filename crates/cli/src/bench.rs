@@ -12,12 +12,13 @@ use warikomi_target::Interrupted;
 use warikomi_target::cores::Cores;
 
 use crate::output::{self, Cleared};
+use crate::part;
 use crate::target::TargetArguments;
 
 /// For frames of 1 to 16 KB: the time to inject one against copying its bytes into the same
 /// memory, the driver's saturated receive rate, and the shortest interval at which at least 99.9%
-/// are accepted. Then packets of 64 bytes to 16 KB from one core to another, over a bare ring and
-/// over DPDK's testpmd (if it is installed: package dpdk). Medians of five rounds, in turns within
+/// are accepted. Then packets of 64 bytes to 16 KB from one core to another, through model, driver and
+/// socket, over a bare ring, and over DPDK's testpmd (if it is installed: package dpdk). Medians of five rounds, in turns within
 /// one run. Leave the machine alone meanwhile.
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -55,7 +56,14 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
             .context("cannot tell which cores may be used")?;
         result.machine.support_cores = vec![cores.support as u32];
         result.machine.target_cores = vec![cores.target as u32];
-        comparison::compare(&comparison::ways(), cores, interrupted, &mut result, &mut progress)?;
+        let parts = comparison::OwnParts { driver: part::driver, above: part::above };
+        comparison::compare(
+            &comparison::ways(parts),
+            cores,
+            interrupted,
+            &mut result,
+            &mut progress,
+        )?;
     }
     drop(bar);
     output::print(&result, arguments.json, |style| terminal::rows(&result, style));

@@ -404,6 +404,7 @@ impl TargetArguments {
             path: PacketPath {
                 topology: self.path(usual).topology(),
                 waiting: PATH_WAITING,
+                copy_out: false,
                 program: part::above,
             },
         })

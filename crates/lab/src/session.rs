@@ -103,6 +103,8 @@ pub struct PacketPath {
     pub topology: Topology,
     /// How stack and application wait for packets.
     pub waiting: Waiting,
+    /// The application copies each datagram out of its buffer.
+    pub copy_out: bool,
     /// What runs the part of that name.
     pub program: fn(&str) -> Program,
 }
@@ -134,7 +136,7 @@ impl PacketPath {
             hosts: vec![(NETWORK_IP, NETWORK_MAC)],
             tcp_port: None,
             waiting: self.waiting,
-            copy_out: false,
+            copy_out: self.copy_out,
             tsc_hz: clock.ticks_per_second() as u64,
         })?;
         Ok(Some(Above { chain, program: self.program }))

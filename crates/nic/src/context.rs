@@ -35,6 +35,22 @@ impl<'a> NicContext<'a> {
         self.counted(done)
     }
 
+    /// Copies pieces to the target's memory, one behind the other.
+    #[inline]
+    pub fn dma_write_pieces(&mut self, address: u64, pieces: &[&[u8]]) -> Result<(), DmaError> {
+        self.master(address)?;
+        let done = self.memory.write_pieces(address, pieces);
+        self.counted(done)
+    }
+
+    /// Reads a descriptor of four words, the first one first (acquire).
+    #[inline]
+    pub fn dma_load_descriptor(&mut self, address: u64) -> Result<[u32; 4], DmaError> {
+        self.master(address)?;
+        let done = self.memory.load_descriptor(address);
+        self.counted(done)
+    }
+
     /// Reads a descriptor's ownership word, before the rest of the descriptor (acquire).
     #[inline]
     pub fn dma_load_u32(&mut self, address: u64) -> Result<u32, DmaError> {

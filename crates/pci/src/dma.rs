@@ -5,11 +5,11 @@
 //! and the volatile access.
 
 use std::fs::File;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use vm_memory::{
     Bytes, FileOffset, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion,
-    MemoryRegionAddress, VolatileSlice,
+    MemoryRegionAddress, VolatileMemory, VolatileSlice,
 };
 
 /// Why a DMA transfer did not take place.
@@ -45,6 +45,17 @@ pub trait DmaMemory {
     /// Copies to memory. On an error nothing, or the part inside shared memory, has been written.
     fn write(&self, address: u64, from: &[u8]) -> Result<(), DmaError>;
 
+    /// Copies pieces to memory, one behind the other.
+    #[inline]
+    fn write_pieces(&self, address: u64, pieces: &[&[u8]]) -> Result<(), DmaError> {
+        let mut at = address;
+        for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
+            self.write(at, piece)?;
+            at = at.wrapping_add(piece.len() as u64);
+        }
+        Ok(())
+    }
+
     /// Reads a little-endian word in one piece. What is read after it is at least as new
     /// (acquire): the way to look at an ownership bit before the rest of a descriptor.
     fn load_u32(&self, address: u64) -> Result<u32, DmaError>;
@@ -52,6 +63,25 @@ pub trait DmaMemory {
     /// Writes a little-endian word in one piece, after everything written before it (release): the
     /// way to hand a descriptor over.
     fn store_u32(&self, address: u64, value: u32) -> Result<(), DmaError>;
+
+    /// Reads four words, the first as [`load_u32`](Self::load_u32) does and the others after it: a
+    /// descriptor whose first word says whose it is.
+    #[inline]
+    fn load_descriptor(&self, address: u64) -> Result<[u32; 4], DmaError> {
+        let first = self.load_u32(address)?;
+        let mut rest = [0; 12];
+        self.read(address.wrapping_add(4), &mut rest)?;
+        let [a, b, c] = [0, 4, 8].map(|at| [rest[at], rest[at + 1], rest[at + 2], rest[at + 3]]);
+        Ok([first, u32::from_le_bytes(a), u32::from_le_bytes(b), u32::from_le_bytes(c)])
+    }
+
+    /// Writes four words, the first after the others as [`store_u32`](Self::store_u32) does.
+    #[inline]
+    fn store_descriptor(&self, address: u64, words: [u32; 4]) -> Result<(), DmaError> {
+        let [first, rest @ ..] = words;
+        self.write(address.wrapping_add(4), rest.map(u32::to_le_bytes).as_flattened())?;
+        self.store_u32(address, first)
+    }
 }
 
 /// Memory that a target has shared with us as mapped files or anonymous pages.
@@ -89,9 +119,11 @@ impl SharedMemory {
     /// copy, always.
     #[inline]
     fn within(&self, address: u64, len: usize) -> Option<VolatileSlice<'_>> {
-        let region = self.regions.find_region(GuestAddress(address))?;
-        let offset = MemoryRegionAddress(address - region.start_addr().0);
-        region.get_slice(offset, len).ok()
+        // They are few, so looking at one after the other is faster than a search.
+        self.regions.iter().find_map(|region| {
+            let offset = address.checked_sub(region.start_addr().0)?;
+            region.get_slice(MemoryRegionAddress(offset), len).ok()
+        })
     }
 
     /// The mapped regions, for the virtqueues of a target.
@@ -139,8 +171,10 @@ impl DmaMemory for SharedMemory {
         aligned(address)?;
         // A word that is aligned lies inside one page, and so inside one region.
         self.within(address, 4)
-            .and_then(|slice| slice.load::<u32>(0, Ordering::Acquire).ok())
-            .map(u32::from_le)
+            .and_then(|slice| {
+                let word = slice.get_atomic_ref::<AtomicU32>(0).ok()?;
+                Some(u32::from_le(word.load(Ordering::Acquire)))
+            })
             .ok_or(DmaError::NotShared { address, len: 4 })
     }
 
@@ -148,8 +182,53 @@ impl DmaMemory for SharedMemory {
     fn store_u32(&self, address: u64, value: u32) -> Result<(), DmaError> {
         aligned(address)?;
         self.within(address, 4)
-            .and_then(|slice| slice.store::<u32>(value.to_le(), 0, Ordering::Release).ok())
+            .and_then(|slice| {
+                let word = slice.get_atomic_ref::<AtomicU32>(0).ok()?;
+                Some(word.store(value.to_le(), Ordering::Release))
+            })
             .ok_or(DmaError::NotShared { address, len: 4 })
+    }
+
+    #[inline]
+    fn write_pieces(&self, address: u64, pieces: &[&[u8]]) -> Result<(), DmaError> {
+        let len = pieces.iter().map(|piece| piece.len()).sum();
+        let Some(slice) = self.within(address, len) else {
+            return self.write(address, &pieces.concat());
+        };
+        let mut at = 0;
+        for piece in pieces {
+            let Ok(place) = slice.offset(at) else { break };
+            place.copy_from(piece);
+            at += piece.len();
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn load_descriptor(&self, address: u64) -> Result<[u32; 4], DmaError> {
+        aligned(address)?;
+        let error = DmaError::NotShared { address, len: 16 };
+        let slice = self.within(address, 16).ok_or(error)?;
+        let word = |at, order| {
+            let word = slice.get_atomic_ref::<AtomicU32>(at).map_err(|_| error)?;
+            Ok(u32::from_le(word.load(order)))
+        };
+        let first = word(0, Ordering::Acquire)?;
+        let relaxed = Ordering::Relaxed;
+        Ok([first, word(4, relaxed)?, word(8, relaxed)?, word(12, relaxed)?])
+    }
+
+    #[inline]
+    fn store_descriptor(&self, address: u64, words: [u32; 4]) -> Result<(), DmaError> {
+        aligned(address)?;
+        let error = DmaError::NotShared { address, len: 16 };
+        let slice = self.within(address, 16).ok_or(error)?;
+        for at in [3, 2, 1, 0] {
+            let word = slice.get_atomic_ref::<AtomicU32>(4 * at).map_err(|_| error)?;
+            let order = if at == 0 { Ordering::Release } else { Ordering::Relaxed };
+            word.store(words[at].to_le(), order);
+        }
+        Ok(())
     }
 }
 
@@ -162,6 +241,23 @@ fn aligned(address: u64) -> Result<(), DmaError> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// Memory that knows only how to do what it must.
+    struct Plain(SharedMemory);
+    impl DmaMemory for Plain {
+        fn read(&self, address: u64, into: &mut [u8]) -> Result<(), DmaError> {
+            self.0.read(address, into)
+        }
+        fn write(&self, address: u64, from: &[u8]) -> Result<(), DmaError> {
+            self.0.write(address, from)
+        }
+        fn load_u32(&self, address: u64) -> Result<u32, DmaError> {
+            self.0.load_u32(address)
+        }
+        fn store_u32(&self, address: u64, value: u32) -> Result<(), DmaError> {
+            self.0.store_u32(address, value)
+        }
+    }
 
     #[test]
     fn what_is_written_is_read() {
@@ -203,6 +299,40 @@ mod tests {
             }
             let _ = memory.load_u32(address);
             let _ = memory.store_u32(address, 1);
+        }
+    }
+
+    proptest! {
+        /// Faster ways do what the plain ones do, also where one region ends and the next begins.
+        #[test]
+        fn pieces_and_descriptors_are_what_single_transfers_make_of_them(
+            address in 0u64..0x3100,
+            pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..4),
+        ) {
+            let ranges = [(GuestAddress(0x1000), 0x1000), (GuestAddress(0x2000), 0x1000)];
+            let two = || SharedMemory::new(GuestMemoryMmap::from_ranges(&ranges).unwrap());
+            let (fast, plain) = (two(), Plain(two()));
+            let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
+            let written = fast.write_pieces(address, &pieces);
+            prop_assert_eq!(written.is_ok(), plain.write_pieces(address, &pieces).is_ok());
+            if written.is_ok() {
+                let whole = pieces.concat();
+                for memory in [&fast as &dyn DmaMemory, &plain] {
+                    let mut seen = vec![0; whole.len()];
+                    prop_assert!(memory.read(address, &mut seen).is_ok() || whole.is_empty());
+                    prop_assert!(whole.is_empty() || seen == whole);
+                }
+            }
+            let at = address & !0xf;
+            let (ours, theirs) = (fast.load_descriptor(at), plain.load_descriptor(at));
+            prop_assert_eq!(ours.is_ok(), theirs.is_ok());
+            prop_assert!(written.is_err() || ours.ok() == theirs.ok());
+            let words = [at as u32, !0, 7, 1 << 31];
+            prop_assert_eq!(fast.store_descriptor(at, words).is_ok(), theirs.is_ok());
+            prop_assert_eq!(plain.store_descriptor(at, words).is_ok(), theirs.is_ok());
+            for memory in [&fast as &dyn DmaMemory, &plain] {
+                prop_assert!(theirs.is_err() || memory.load_descriptor(at) == Ok(words));
+            }
         }
     }
 }

@@ -92,6 +92,7 @@ impl InterruptState {
         self.drive_wire(command, msi, line);
     }
 
+    #[inline]
     fn drive_wire(&mut self, command: Command, msi: MsiState, line: &mut dyn IntrLine) {
         let wire = self.level && !msi.enabled && !command.intx_disabled;
         if wire != self.wire {

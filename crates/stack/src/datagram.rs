@@ -17,6 +17,9 @@ const IPV4_BYTES: usize = 20;
 const UDP_BYTES: usize = 8;
 /// IPv4 has up to 40 bytes of options (RFC 791, 3.1).
 const MOST_HEADER_BYTES: usize = ETHERNET_BYTES + 60 + UDP_BYTES;
+const CACHE_LINE_BYTES: usize = 64;
+/// Words of the longest IPv4 header that lies in a frame's first cache line together with UDP's.
+const LINES_IP_WORDS: u8 = ((CACHE_LINE_BYTES - ETHERNET_BYTES - UDP_BYTES) / 4) as u8;
 /// Hops that a datagram of ours may take: the usual number.
 const HOP_LIMIT: u8 = 64;
 
@@ -72,7 +75,13 @@ fn judge(
     let mut copy = [0; MOST_HEADER_BYTES];
     let head_bytes = frame.len().min(MOST_HEADER_BYTES);
     let head = &mut copy[..head_bytes];
-    frame.copy_to(head);
+    let (first, rest) = head.split_at_mut(head_bytes.min(CACHE_LINE_BYTES));
+    frame.copy_to(first);
+    // The next cache line is another core's, too, and only long headers reach it.
+    let long = first.get(ETHERNET_BYTES).is_some_and(|byte| byte & 0xf > LINES_IP_WORDS);
+    if long && !rest.is_empty() {
+        frame.subslice(CACHE_LINE_BYTES, rest.len()).map_err(|_| "no such bytes")?.copy_to(rest);
+    }
     let Some((ethernet, rest)) = head.split_at_checked(ETHERNET_BYTES) else {
         return Err("shorter than an Ethernet header");
     };

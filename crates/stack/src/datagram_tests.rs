@@ -41,6 +41,21 @@ fn a_datagram_is_found_in_its_frame_with_padding_behind() {
 }
 
 #[test]
+fn a_header_with_options_is_read_to_its_end() {
+    for words in 0..=10_u8 {
+        let mut bytes = frame(b"hello");
+        bytes.splice(34..34, vec![1; 4 * usize::from(words)]);
+        bytes[14] += words;
+        bytes[17] += 4 * words;
+        let Content::Datagram(found) = judged(&mut bytes, true) else { panic!("{words}") };
+        let at = usize::from(found.payload_offset);
+        assert_eq!((found.destination_port, &bytes[at..]), (5_001, &b"hello"[..]), "{words}");
+        bytes[34 + 4 * usize::from(words) + 5] += 9;
+        assert!(matches!(judged(&mut bytes, true), Content::Malformed(_)), "{words}");
+    }
+}
+
+#[test]
 fn damage_is_noticed_unless_the_device_has_looked() {
     for (at, why) in [
         (16, "the IPv4 length is not the frame's"),

@@ -284,6 +284,15 @@ impl PacketMemory {
         self.buffers.get_slice(at as usize, length as usize).ok()
     }
 
+    /// Reads the first byte of a buffer, so that its cache line comes here.
+    #[inline]
+    pub fn touch(&self, token: u32) {
+        if let Some(bytes) = self.bytes(token, 0, 1) {
+            // A volatile read, which takes place although nobody looks at the value.
+            let _ = bytes.get_ref::<u8>(0).map(|byte| byte.load());
+        }
+    }
+
     #[inline]
     fn place(&self, token: u32, offset: u32, length: u32) -> Option<u64> {
         let inside = offset.checked_add(length).is_some_and(|end| end <= self.shape.buffer_bytes);

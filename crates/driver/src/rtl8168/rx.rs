@@ -95,10 +95,9 @@ impl Receiver {
         if bytes == 0 {
             return Err(DriverError::Invalid(format!("the receive buffer {buffer:?} is empty")));
         }
-        let mut rest = [0; 12];
-        rest[4..].copy_from_slice(&buffer.address.to_le_bytes());
-        memory.write(self.at(index) + 4, &rest)?;
-        memory.store_u32(self.at(index), regs::DESC_OWN | self.end_mark(index) | bytes)?;
+        let first = regs::DESC_OWN | self.end_mark(index) | bytes;
+        let (low, high) = (buffer.address as u32, (buffer.address >> 32) as u32);
+        memory.store_descriptor(self.at(index), [first, 0, low, high])?;
         self.slots[index] = Some(buffer);
         self.posted += 1;
         Ok(())

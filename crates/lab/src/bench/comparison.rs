@@ -13,7 +13,10 @@ use warikomi_measure::{CpuTimes, RunResult, Warning, core_wait_ns};
 use warikomi_target::cores::Cores;
 use warikomi_target::{Interrupted, TargetError};
 
+pub use super::model::OwnParts;
+use super::model::ThroughModel;
 use super::{ROUNDS, median, ring, testpmd};
+use crate::session::SessionError;
 
 /// Packet lengths in bytes. The longest leaves room below 16 KB for what a link puts around it.
 pub const COMPARED_SIZES: &[usize] = &[64, 1_500, 4_096, 16_000];
@@ -47,6 +50,11 @@ pub trait Way {
 
     /// How it is run and what it copies, for people.
     fn description(&self) -> &'static str;
+
+    /// Whether it is the product's own, to be compared with what is not.
+    fn is_ours(&self) -> bool {
+        false
+    }
 
     /// Sets it up. While it is not being measured it leaves the cores to the others.
     fn open(&self, course: &Course) -> Result<Box<dyn Running>, Failure>;
@@ -97,6 +105,12 @@ pub enum Failure {
         /// What was found in its place.
         found: u64,
     },
+    /// Our own path could not be had, or failed.
+    #[error(transparent)]
+    Session(SessionError),
+    /// Our own path did not do what it should.
+    #[error("{0}")]
+    Own(String),
     /// The system refused something.
     #[error("{what}: {error}")]
     System {
@@ -108,6 +122,14 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// Why our own path could not be had, or failed.
+    pub(super) fn own(error: impl Into<SessionError>) -> Failure {
+        match error.into() {
+            SessionError::Target(TargetError::Interrupted) => Failure::Interrupted,
+            error => Failure::Session(error),
+        }
+    }
+
     pub(super) fn system<E: Into<std::io::Error>>(what: &'static str) -> impl FnOnce(E) -> Failure {
         move |error| Failure::System { what, error: error.into() }
     }
@@ -129,11 +151,10 @@ impl Failure {
     }
 }
 
-/// What compares: the first against each of the others.
-///
-/// The product's own path, through model, driver and socket, belongs at the head of this list.
-pub fn ways() -> Vec<Box<dyn Way>> {
-    let mut all: Vec<Box<dyn Way>> = vec![Box::new(ring::BareRing)];
+/// What compares: our own ways, each against each of the others.
+pub fn ways(parts: OwnParts) -> Vec<Box<dyn Way>> {
+    let own = |copy_out| Box::new(ThroughModel { parts, copy_out }) as Box<dyn Way>;
+    let mut all = vec![own(false), own(true), Box::new(ring::BareRing)];
     all.extend(testpmd::Link::ALL.map(|link| Box::new(link) as Box<dyn Way>));
     all
 }
@@ -253,7 +274,7 @@ fn accept<T>(
     }
 }
 
-/// The figures of one packet length: medians of the rounds, the first way against each other.
+/// The figures of one packet length: medians of the rounds, our own ways against the others.
 fn row(size_bytes: usize, ways: &[Box<dyn Way>], samples: &[Vec<Sample>]) -> Map<String, Value> {
     let mut row = Map::new();
     row.insert("size_bytes".into(), size_bytes.into());
@@ -272,17 +293,17 @@ fn row(size_bytes: usize, ways: &[Box<dyn Way>], samples: &[Vec<Sample>]) -> Map
         put("spread_share", (rates[rates.len() - 1] - rates[0]) / middle);
         put("waited_share", median(&mut of(samples, |sample| sample.waited_share)));
     }
-    let mut others = seen();
-    let Some((first, firsts)) = others.next() else { return row };
-    for (other, samples) in others {
-        let ratio = |(ours, theirs): (&Sample, &Sample)| {
-            ours.packets_per_second / theirs.packets_per_second
-        };
-        let mut ratios: Vec<f64> = firsts.iter().zip(samples).map(ratio).collect();
-        let name = format!("{}_over_{}", first.name(), other.name());
-        row.insert(name.clone(), median(&mut ratios).into());
-        row.insert(format!("{name}_least"), ratios[0].into());
-        row.insert(format!("{name}_greatest"), ratios[ratios.len() - 1].into());
+    for (own, owns) in seen().filter(|(way, _)| way.is_ours()) {
+        for (other, others) in seen().filter(|(way, _)| !way.is_ours()) {
+            let ratio = |(ours, theirs): (&Sample, &Sample)| {
+                ours.packets_per_second / theirs.packets_per_second
+            };
+            let mut ratios: Vec<f64> = owns.iter().zip(others).map(ratio).collect();
+            let name = format!("{}_over_{}", own.name(), other.name());
+            row.insert(name.clone(), median(&mut ratios).into());
+            row.insert(format!("{name}_least"), ratios[0].into());
+            row.insert(format!("{name}_greatest"), ratios[ratios.len() - 1].into());
+        }
     }
     row
 }
@@ -333,6 +354,10 @@ mod tests {
             "made up"
         }
 
+        fn is_ours(&self) -> bool {
+            self.0 == "ours"
+        }
+
         fn open(&self, _: &Course) -> Result<Box<dyn Running>, Failure> {
             let rates = self.1.iter().rev().copied().collect();
             Ok(Box::new(Told(self.0, rates, Rc::clone(&self.2))))
@@ -364,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn ways_take_turns_and_the_first_is_compared_with_each_other() {
+    fn ways_take_turns_and_ours_are_compared_with_the_others() {
         let rates = |rates: [f64; ROUNDS]| rates.map(Some).to_vec();
         let (result, asked) = compared(vec![
             ("ours", rates([80.0, 90.0, 100.0, 110.0, 120.0])),

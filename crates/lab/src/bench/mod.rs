@@ -5,6 +5,7 @@
 
 pub mod comparison;
 mod copy;
+mod model;
 mod rates;
 mod ring;
 mod testpmd;

@@ -288,8 +288,9 @@ mod tests {
     #[test]
     fn a_measurement_ends_and_counts_what_came() {
         let mut between = Between { course: course(1_500) };
-        let sample = between.measure().unwrap();
-        assert!(sample.packets_per_second > 0.0, "{sample:?}");
+        // On a busy machine a side may not run at all in so short a time.
+        let came = (0..1_000).any(|_| between.measure().unwrap().packets_per_second > 0.0);
+        assert!(came);
         between.course.interrupted.set();
         between.course.measured = Duration::MAX;
         assert!(matches!(between.measure(), Err(Failure::Interrupted)));

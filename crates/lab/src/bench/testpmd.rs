@@ -157,20 +157,21 @@ impl Pair {
             let device = link.device(side, &socket, course.size_bytes);
             Testpmd::start(&mut command(program, side, &device, dir.path(), course), side, course)
         };
-        let (sender, receiver) = if link.listener() == Side::Sender {
-            let mut sender = start(Side::Sender)?;
-            sender.wait_for_file(&socket)?;
-            (sender, start(Side::Receiver)?)
-        } else {
-            let mut receiver = start(Side::Receiver)?;
-            receiver.wait_for_file(&socket)?;
-            (start(Side::Sender)?, receiver)
-        };
-        let mut pair = Pair { sender, receiver, course: course.clone(), _dir: dir };
-        for testpmd in [&mut pair.sender, &mut pair.receiver] {
+        // One that connects does so once: the other must not only have made its socket by then, but be
+        // listening on it.
+        let ready = |side| -> Result<Testpmd, Failure> {
+            let mut testpmd = start(side)?;
             testpmd.wait_for("testpmd>", START_TIMEOUT)?;
-        }
-        Ok(pair)
+            Ok(testpmd)
+        };
+        let (sender, receiver) = if link.listener() == Side::Sender {
+            let sender = ready(Side::Sender)?;
+            (sender, ready(Side::Receiver)?)
+        } else {
+            let receiver = ready(Side::Receiver)?;
+            (ready(Side::Sender)?, receiver)
+        };
+        Ok(Pair { sender, receiver, course: course.clone(), _dir: dir })
     }
 
     fn stop_forwarding(&mut self) -> Result<(), Failure> {
@@ -325,19 +326,6 @@ impl Testpmd {
             if Instant::now() > deadline {
                 let what = format!("testpmd did not say \"{words}\" within {timeout:?}");
                 return Err(self.failed(&what));
-            }
-            self.listen()?;
-        }
-        Ok(())
-    }
-
-    fn wait_for_file(&mut self, path: &Path) -> Result<(), Failure> {
-        let deadline = Instant::now() + START_TIMEOUT;
-        while !path.exists() {
-            if Instant::now() > deadline {
-                return Err(
-                    self.failed(&format!("testpmd made no socket within {START_TIMEOUT:?}"))
-                );
             }
             self.listen()?;
         }

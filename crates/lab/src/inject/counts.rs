@@ -19,6 +19,11 @@ const OWN: [(&str, &str); 7] = [
     ("hiccup_ns", "driver_hiccup_ns"),
 ];
 
+/// How much longer the counters may take than another answer. The driver reads registers for each of
+/// an interface's two dozen counters, and on a busy machine each read waits until our side has its
+/// core back.
+const READS_MAY_TAKE: Duration = Duration::from_secs(25);
+
 /// What the driver itself counts.
 #[derive(Clone, Debug)]
 pub(super) struct DriverCounts {
@@ -30,7 +35,7 @@ pub(super) struct DriverCounts {
 impl DriverCounts {
     /// Asks for them.
     pub(super) fn ask(target: &mut dyn Target) -> Result<DriverCounts, TargetError> {
-        let counters = target.ask(Counters { interface: None }, Duration::ZERO)?;
+        let counters = target.ask(Counters { interface: None }, READS_MAY_TAKE)?;
         Ok(DriverCounts { counters, ours: target.as_process().is_some() })
     }
 

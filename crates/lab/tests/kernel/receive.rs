@@ -129,6 +129,25 @@ fn frames_for_others_are_filtered_until_the_driver_asks_for_all() {
 }
 
 #[test]
+fn a_driver_waits_for_its_read_while_our_core_is_taken_from_us() {
+    if !at_least(6, 12) {
+        return; // 6.1 gives up after 40 ms and cannot be told otherwise.
+    }
+    let mut session = session("sink");
+    let mut template = FrameTemplate::new(&Addresses::to_guest([0xff; 6]), 100, 1).unwrap();
+    for round in 0..4 {
+        let (nic, mut host) = session.target.nic();
+        assert_eq!(nic.receive(&mut host, template.frame(round)), RxOutcome::OnRing);
+        // The handler reads the status, and nobody answers.
+        std::thread::sleep(Duration::from_millis(200));
+        session.target.serve_for(Duration::from_millis(100)).unwrap();
+    }
+    let ledger = injected(&mut session, &plan(1500, Span::from_us(100), 200)).ledger.totals();
+    assert_eq!(ledger.delivered, 200, "reads are answered in order");
+    session.stop().unwrap();
+}
+
+#[test]
 fn deferred_interrupts_are_few_and_the_result_says_so() {
     if !at_least(6, 2) {
         return; // Older r8169 drivers do not defer by themselves, and have no say in it.

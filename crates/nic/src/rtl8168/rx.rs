@@ -205,14 +205,11 @@ impl Receiver {
     #[inline]
     fn slot(&self, cx: &mut NicContext<'_>, index: u16) -> Result<Option<Slot>, DmaError> {
         let at = descriptor(self.base, index);
-        let opts1 = cx.dma_load_u32(at)?;
+        let [opts1, opts2, low, high] = cx.dma_load_descriptor(at)?;
         if opts1 & OWN == 0 || self.late.holds(index) {
             return Ok(None);
         }
-        let mut rest = [0; 12];
-        cx.dma_read(at.wrapping_add(4), &mut rest)?;
-        let [a, b, c, d, address @ ..] = rest;
-        let (opts2, buffer) = (u32::from_le_bytes([a, b, c, d]), u64::from_le_bytes(address));
+        let buffer = u64::from(high) << 32 | u64::from(low);
         Ok(Some(Slot { index, opts1, opts2, buffer }))
     }
 
@@ -359,12 +356,7 @@ impl Receiver {
 /// Copies a frame into a descriptor's buffer.
 #[inline]
 fn fill(cx: &mut NicContext<'_>, slot: &Slot, pieces: &Pieces<'_>) -> Result<(), DmaError> {
-    let mut at = slot.buffer;
-    for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
-        cx.dma_write(at, piece)?;
-        at = at.wrapping_add(piece.len() as u64);
-    }
-    Ok(())
+    cx.dma_write_pieces(slot.buffer, pieces)
 }
 
 /// What became of a frame that was not placed as usual.

@@ -129,7 +129,8 @@ impl Application {
                 record.in_place(&self.copy[..length], length, tsc);
             } else {
                 let mut head = [0; LOOKED_AT_BYTES];
-                let seen = self.port.vi.copy_out(&payload, &mut head);
+                let wanted = record.looked_at_bytes().min(LOOKED_AT_BYTES);
+                let seen = self.port.vi.copy_out(&payload, &mut head[..wanted]);
                 record.in_place(&head[..seen], length, tsc);
             }
         }

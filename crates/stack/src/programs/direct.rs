@@ -117,7 +117,8 @@ impl DirectUpper {
                 let payload = self.memory.bytes(token, offset, u32::from(length));
                 if let (true, Some(record), Some(payload)) = (ours, self.agent.record(), payload) {
                     let mut head = [0; LOOKED_AT_BYTES];
-                    let place = self.copy.as_deref_mut().unwrap_or(&mut head);
+                    let wanted = record.looked_at_bytes().min(LOOKED_AT_BYTES);
+                    let place = self.copy.as_deref_mut().unwrap_or(&mut head[..wanted]);
                     let seen = payload.copy_to(place);
                     record.in_place(&place[..seen], usize::from(length), tsc);
                 }
@@ -162,6 +163,10 @@ impl Upper for DirectUpper {
             let tsc = read_tsc();
             if let Some(record) = self.agent.record() {
                 record.begin_batch(arrived.len(), arrived.capacity(), tsc);
+            }
+            // All first lines are on their way from the other core before one is waited for.
+            for frame in &arrived {
+                self.memory.touch(frame.buffer.token);
             }
             for frame in &arrived {
                 self.take(*frame, tsc);

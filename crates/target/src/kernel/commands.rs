@@ -1,8 +1,8 @@
 //! The command queue: the driver's register and configuration accesses, served in order.
 //!
-//! A write is posted: the guest goes on at once. A read is waited for by a guest that spins, for
-//! at most about 40 ms, so this queue is looked at on every pass of the support side's loop, and
-//! the guest is told never to notify.
+//! A write is posted: the guest goes on at once. A read is waited for by a guest that spins (and that
+//! must never give up: see `process`), so this queue is looked at on every pass of the support side's
+//! loop, and the guest is told never to notify.
 
 use std::cell::Cell;
 use std::fs::File;

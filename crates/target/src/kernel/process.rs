@@ -10,6 +10,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
+use std::time::Duration;
 
 use tempfile::TempDir;
 
@@ -23,6 +24,14 @@ const MEMORY_DIR: &str = "/dev/shm";
 
 /// What the kernel needs there beyond its memory, in MB.
 const SLACK_MB: u64 = 16;
+
+/// How long the kernel waits for the answer to a read of a register before it gives up.
+///
+/// Its own 40 ms are less than a busy machine may take our core for, and it never recovers: the
+/// answer that comes late is taken for that of the next read, and so on for ever, so that a handler
+/// sees no reason for its interrupt and the device is never heard of again. A kernel that can be told
+/// no other time (6.1) ignores this.
+const READ_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The running kernel.
 pub(super) struct Process {
@@ -102,6 +111,7 @@ fn kernel_command(options: &LaunchOptions, dir: &Path, socket: &Path) -> Command
         .arg(format!("mem={}M", options.memory_mb))
         .arg(format!("initrd={}", options.initramfs.display()))
         .arg(format!("virtio_uml.device={}:1234", socket.display()))
+        .arg(format!("virt_pci.max_delay_us={}", READ_PATIENCE.as_micros()))
         .arg(format!("uml_dir={}", dir.display()))
         .args(["umid=target", "rdinit=/init", "root=/dev/ram0"])
         // The agent's line is the first serial line, on our standard input; the console goes out
@@ -169,6 +179,24 @@ mod tests {
         assert!(error.contains("in use by another process") && error.contains("nic"), "{error}");
         drop(first);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_kernel_waits_longer_than_a_core_may_be_taken_and_may_be_told_otherwise() {
+        let options = LaunchOptions {
+            kernel: "linux".into(),
+            initramfs: "initramfs".into(),
+            memory_mb: 64,
+            core: None,
+            socket: None,
+            extra_arguments: vec!["virt_pci.max_delay_us=1".into()],
+            shared_core: false,
+        };
+        let command = kernel_command(&options, Path::new("/"), Path::new("/nic"));
+        let given: Vec<_> = command.get_args().filter_map(|argument| argument.to_str()).collect();
+        let of = |text| given.iter().position(|argument| *argument == text);
+        let (ours, theirs) = (of("virt_pci.max_delay_us=10000000"), of("virt_pci.max_delay_us=1"));
+        assert!(ours.is_some() && ours < theirs, "the last one counts: {given:?}");
     }
 
     #[test]

@@ -71,14 +71,14 @@ fn nothing_is_left_of_one_that_does_not_end_by_itself() {
     let children = dir.path().join("children");
     // It starts another process and hears nothing, as one that hangs.
     let text = format!(
-        "trap '' INT TERM HUP; sleep 1000 & echo $! > {0}.new; mv {0}.new {0}; wait",
+        "trap '' INT TERM HUP; sleep 1000 & echo $! > {0}.new; mv {0}.new {0}; echo started; wait",
         children.display()
     );
     let program = script(dir.path(), &text);
     let course = course(64);
     let mut command = command(&program, Side::Sender, "none", dir.path(), &course);
     let mut testpmd = Testpmd::start(&mut command, Side::Sender, &course).unwrap();
-    testpmd.wait_for_file(&children).unwrap();
+    testpmd.wait_for("started", START_TIMEOUT).unwrap();
     let own = testpmd.child.id();
     drop(testpmd);
     let child: u32 = std::fs::read_to_string(&children).unwrap().trim().parse().unwrap();
