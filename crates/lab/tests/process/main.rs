@@ -61,7 +61,12 @@ fn along(topology: Topology, strategy: Strategy) -> ProcessSessionOptions {
         orders: Orders { strategy, ..Orders::default() },
         settings: Map::new(),
         dma_bytes: 32 << 20,
-        path: PacketPath { topology, waiting: Waiting::Hybrid { poll_ns: 0 }, program },
+        path: PacketPath {
+            topology,
+            waiting: Waiting::Hybrid { poll_ns: 0 },
+            copy_out: false,
+            program,
+        },
     }
 }
 
