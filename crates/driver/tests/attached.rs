@@ -255,7 +255,7 @@ fn orders_are_followed_while_the_driver_runs() {
         support.order(strategy);
         support.line.bell.ring();
         let poll_ns = match strategy {
-            Strategy::Poll => u64::MAX,
+            Strategy::Poll | Strategy::Awake => u64::MAX,
             Strategy::Hybrid { poll_time } => poll_time.as_ps() / 1_000,
             Strategy::Interrupt => 1_000,
             Strategy::Napi { .. } => 0,

@@ -184,7 +184,8 @@ impl DmaMemory for SharedMemory {
         self.within(address, 4)
             .and_then(|slice| {
                 let word = slice.get_atomic_ref::<AtomicU32>(0).ok()?;
-                Some(word.store(value.to_le(), Ordering::Release))
+                word.store(value.to_le(), Ordering::Release);
+                Some(())
             })
             .ok_or(DmaError::NotShared { address, len: 4 })
     }

@@ -67,12 +67,12 @@ pub fn parse(frame: &VolatileSlice<'_>, checksums_good: bool) -> Content {
     }
 }
 
-fn judge(
+/// The headers, copied once and judged then: somebody else may write to the buffer at the same time.
+#[inline]
+fn copy_head<'a>(
     frame: &VolatileSlice<'_>,
-    checksums_good: bool,
-) -> Result<Option<Datagram>, &'static str> {
-    // Copied once and judged then: somebody else may write to the buffer at the same time.
-    let mut copy = [0; MOST_HEADER_BYTES];
+    copy: &'a mut [u8; MOST_HEADER_BYTES],
+) -> Result<&'a [u8], &'static str> {
     let head_bytes = frame.len().min(MOST_HEADER_BYTES);
     let head = &mut copy[..head_bytes];
     let (first, rest) = head.split_at_mut(head_bytes.min(CACHE_LINE_BYTES));
@@ -82,6 +82,15 @@ fn judge(
     if long && !rest.is_empty() {
         frame.subslice(CACHE_LINE_BYTES, rest.len()).map_err(|_| "no such bytes")?.copy_to(rest);
     }
+    Ok(head)
+}
+
+fn judge(
+    frame: &VolatileSlice<'_>,
+    checksums_good: bool,
+) -> Result<Option<Datagram>, &'static str> {
+    let mut copy = [0; MOST_HEADER_BYTES];
+    let head = copy_head(frame, &mut copy)?;
     let Some((ethernet, rest)) = head.split_at_checked(ETHERNET_BYTES) else {
         return Err("shorter than an Ethernet header");
     };

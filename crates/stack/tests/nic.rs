@@ -27,7 +27,7 @@ use warikomi_pci::attach::layout::{self, bells, header, orders, report, state};
 use warikomi_pci::attach::{Access, Operation, Space};
 use warikomi_pci::{Host, Interrupt, IntrLine, SharedMemory};
 use warikomi_shared::{Bell, Consumer, SharedWords, Tally, Words, create_region, send};
-use warikomi_stack::{Chain, ChainOptions, Event, Station, Topology, Waiting, compute, programs};
+use warikomi_stack::{Chain, ChainOptions, Event, Station, Topology, Waiting, programs};
 
 const PART: &str = "WARIKOMI_TEST_PART";
 const GUEST: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
@@ -46,7 +46,6 @@ fn part() {
     let outcome = match part.as_str() {
         "application" => programs::application::main(),
         "stack" => programs::stack::main(),
-        "compute" => compute::main(),
         "driver" => programs::driver::main("rtl8168"),
         other => panic!("no part {other}"),
     };
@@ -150,7 +149,6 @@ impl World {
             tcp_port: None,
             waiting: Waiting::Wait,
             copy_out: false,
-            compute: false,
             tsc_hz: 2_000_000_000,
         })
         .unwrap();

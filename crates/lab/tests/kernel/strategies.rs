@@ -5,7 +5,6 @@ use serde_json::{Map, Value};
 use warikomi_clock::Span;
 use warikomi_lab::receive::kernel::{Options, Strategy, receive};
 use warikomi_lab::receive::{Received, Traffic};
-use warikomi_target::Target;
 
 use crate::bring::{at_least, session};
 

@@ -99,8 +99,7 @@ mod tests {
     #[test]
     fn the_nic_reaches_dma_memory_and_packet_memory_and_nothing_before_or_behind() {
         let file = create_region("test", 8_192).unwrap();
-        let packets = PacketMemory { file: file.try_clone().unwrap(), bytes: 8_192 };
-        let region = Region::new(10_000, Some(&packets), 2, 2.5e9).unwrap();
+        let region = Region::new(10_000, Some(&file), 2, 2.5e9).unwrap();
         assert_eq!(region.words[header::DMA_BYTES].load(Relaxed), 12_288);
         assert_eq!(region.words[header::TSC_HZ].load(Relaxed), 2_500_000_000);
         let reach = |address: u64| region.memory.write(address, &[7; 8]).is_ok();
