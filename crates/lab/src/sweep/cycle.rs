@@ -78,7 +78,19 @@ pub struct Cycle {
     pub disturbed: bool,
 }
 
+/// The share of the pace that was asked for that must have been kept; what it lacks is the way of the
+/// last packets, which a cycle's time includes.
+const PACE_KEPT_SHARE: f64 = 0.9;
+
 impl Cycle {
+    /// Whether packets came as closely as they were asked to: at a pace that our own side cannot keep, to
+    /// lose nothing shows nothing.
+    pub(super) fn kept_pace(&self) -> bool {
+        let asked_bits = self.size_bytes as f64 * 8.0;
+        let bits = self.throughput_bps * self.interval_ns / 1e9;
+        self.interval_ns == 0.0 || bits >= PACE_KEPT_SHARE * asked_bits
+    }
+
     /// A cycle in which nothing has happened yet.
     pub(super) fn of(request: &Request) -> Cycle {
         Cycle {

@@ -47,10 +47,11 @@ fn goals(plan: &SweepPlan) -> &'static [Goal] {
 
 impl Goal {
     fn is_met(self, cycle: &Cycle) -> bool {
-        match self {
-            Goal::Driver => cycle.accepted == cycle.injected,
-            Goal::EndToEnd => cycle.delivered == Some(cycle.injected),
-        }
+        cycle.kept_pace()
+            && match self {
+                Goal::Driver => cycle.accepted == cycle.injected,
+                Goal::EndToEnd => cycle.delivered == Some(cycle.injected),
+            }
     }
 }
 
@@ -183,10 +184,12 @@ fn is_met(
 mod tests {
     use super::*;
 
-    /// A driver that loses nothing from `driver_ns` on, and a stack that does from `stack_ns` on.
+    /// A driver that loses nothing from `driver_ns` on, a stack that does from `stack_ns` on, and our own
+    /// side, which needs `own_ns` for a packet.
     struct Model {
         driver_ns: f64,
         stack_ns: f64,
+        own_ns: f64,
         asked: Vec<Request>,
     }
 
@@ -200,14 +203,29 @@ mod tests {
                 accepted: (1_000.0 * driver) as u64,
                 delivered: Some((1_000.0 * stack) as u64),
                 send_ns: 100.0,
-                throughput_bps: 8e9,
+                throughput_bps: if request.interval_ns == 0.0 {
+                    8e9
+                } else {
+                    request.size_bytes as f64 * 8e9 / request.interval_ns.max(self.own_ns)
+                },
                 ..Cycle::of(&request)
             })
         }
     }
 
     fn found(driver_ns: f64, stack_ns: f64) -> (Found, Vec<Request>) {
-        let mut model = Model { driver_ns, stack_ns, asked: Vec::new() };
+        found_by(driver_ns, stack_ns, 0.0)
+    }
+
+    #[test]
+    fn an_interval_that_we_cannot_keep_shows_nothing() {
+        let (found, _) = found_by(50.0, 50.0, 400.0);
+        let shortest = found.driver_ns[0];
+        assert!((400.0 * 0.85..=400.0).contains(&shortest), "{shortest}");
+    }
+
+    fn found_by(driver_ns: f64, stack_ns: f64, own_ns: f64) -> (Found, Vec<Request>) {
+        let mut model = Model { driver_ns, stack_ns, own_ns, asked: Vec::new() };
         let found = sweep_size(&SweepPlan::default(), 1_500, &mut model).unwrap();
         (found, model.asked)
     }
