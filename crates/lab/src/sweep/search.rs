@@ -264,7 +264,8 @@ mod tests {
         let mut calls = 0;
         let cycle = |interval_ns, accepted| {
             let request = Request { size_bytes: 60, phase: Phase::Driver, repeat: 1, interval_ns };
-            Cycle { injected: 10, accepted, ..Cycle::of(&request) }
+            let throughput_bps = 60.0 * 8e9 / interval_ns;
+            Cycle { injected: 10, accepted, throughput_bps, ..Cycle::of(&request) }
         };
         let coarse = [cycle(100.0, 5), cycle(120.0, 10)];
         let shortest = bisect(Goal::Driver, &coarse, &mut |ns| {

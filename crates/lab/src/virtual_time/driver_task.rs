@@ -73,6 +73,11 @@ impl DriverTask {
         }
     }
 
+    /// Whether interrupts come while it is awake.
+    pub(super) fn stays_armed(&self) -> bool {
+        self.receiver.stays_armed()
+    }
+
     /// Whether its device is not set up, or not yet.
     pub(super) fn is_starting(&self) -> bool {
         self.driver.is_none() || self.doing == Doing::Start

@@ -309,7 +309,7 @@ mod tests {
         };
         let mut told = 0;
         let rows = receive(&options, &mut |_| told += 1).unwrap();
-        assert_eq!((rows.len(), told), (20, 20));
+        assert_eq!((rows.len(), told), (24, 24));
         for row in &rows {
             assert_eq!(row.planned, row.delivered + row.lost, "{row:?}");
             assert!((0.0..=1.0).contains(&row.cpu_share), "{row:?}");

@@ -52,7 +52,8 @@ fn looks_that_are_left_out_make_no_difference() {
 #[ignore = "a measurement"]
 fn a_million_packets() {
     for topology in TOPOLOGIES {
-        for strategy in Strategy::ALL {
+        // One that stays awake is carried out look by look.
+        for strategy in Strategy::ALL.into_iter().filter(|&one| one != Strategy::Awake) {
             let mut options = Options { strategy, topology, ..options() };
             options.traffic.bursts = 1_000_000_u64.div_ceil(options.traffic.frames_per_burst());
             let start = Instant::now();

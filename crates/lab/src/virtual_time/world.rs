@@ -280,6 +280,10 @@ impl<'o> World<'o> {
         if self.options.every_idle_look || self.calm.is_some() || self.driver.has_interrupts() {
             return Time::ZERO;
         }
+        // An interrupt that is on its way is noticed between two looks, so each of them matters.
+        if self.driver.stays_armed() {
+            return Time::ZERO;
+        }
         let killed = match self.kills.front() {
             Some((Moment::After(span), _)) => Time::ZERO + START + *span,
             Some((Moment::Event(_), _)) | None => Time::NEVER,
