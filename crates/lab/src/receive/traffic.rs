@@ -29,12 +29,12 @@ pub enum TrafficError {
     #[error("a load of {0} is not possible: choose more than 0 and at most 1, such as 0.25")]
     Load(f64),
     /// It is no plan.
-    #[error("bursts of {burst_bytes} bytes cannot be: {source}")]
+    #[error("bursts of {burst_bytes} bytes cannot be: {why}")]
     Plan {
         /// The bursts.
         burst_bytes: usize,
         /// Why not.
-        source: PlanError,
+        why: PlanError,
     },
 }
 
@@ -88,7 +88,7 @@ impl Traffic {
             burst_bytes: Some(burst_bytes),
             ..Plan::default()
         };
-        plan.validate().map_err(|source| TrafficError::Plan { burst_bytes, source })?;
+        plan.validate().map_err(|why| TrafficError::Plan { burst_bytes, why })?;
         Ok(plan)
     }
 }
