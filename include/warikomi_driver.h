@@ -132,7 +132,7 @@ struct wk_device {
     uint64_t bar; /* the BAR with the registers */
     uint64_t tsc_hz;
     int socket; /* hangs up when the support side is gone */
-    int event;  /* eventfd: ends a sleep */
+    int event;  /* reading end of a pipe: ends a sleep */
     /* The driver's own counts: what is in the region may be anybody's. */
     uint64_t requests;
     uint64_t reads;
@@ -165,7 +165,7 @@ static inline uint64_t wk_now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
 }
 
-/* Receives the region and the eventfd on the socket that Warikomi has left open for us. */
+/* Receives the region and the pipe on the socket that Warikomi has left open for us. */
 static inline int wk_attach(struct wk_device *d)
 {
     const char *number = getenv(WK_SOCKET_VARIABLE);

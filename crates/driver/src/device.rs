@@ -101,7 +101,7 @@ impl Device {
         }
         let mut files = files.into_iter();
         let (Some(region), Some(wakeup)) = (files.next(), files.next()) else {
-            return Err(bad("it came without a file, or without an eventfd"));
+            return Err(bad("it came without a file, or without a pipe"));
         };
         let region = File::from(region);
         let bytes = sealed_length(&region)?;

@@ -51,7 +51,7 @@ pub mod bells {
     pub const ANSWER: usize = 545;
     /// Message-signalled interrupts sent.
     pub const INTERRUPTS: usize = 560;
-    /// Not 0 while the driver sleeps and wants the eventfd to be written.
+    /// Not 0 while the driver sleeps and wants the pipe to be written.
     pub const SLEEPING: usize = 576;
     /// Interrupts that the driver has handled, and stamped.
     pub const STAMPED: usize = 592;
@@ -176,7 +176,7 @@ pub const PACKET_BUS_ADDRESS: u64 = 0x2_0000_0000;
 pub const SOCKET_VARIABLE: &str = "WARIKOMI_SOCKET_FD";
 
 /// The message that comes with the files: as ASCII, with the layout's version. The files are the
-/// region, the eventfd that ends the driver's sleep, and, if there is one, packet memory.
+/// region, the reading end of the pipe that ends the driver's sleep, and, if there is one, packet memory.
 pub const HELLO: &[u8] = b"warikomi driver 1";
 
 const _: () = assert!(REQUESTS.entries + 2 * REQUESTS.capacity <= STAMPS);

@@ -1,9 +1,9 @@
 //! A driver in a process of its own, as in a microkernel system, with our NIC as its device.
 //!
-//! The two sides share one region of memory ([`warikomi_pci::attach`]) and an eventfd, handed over a
+//! The two sides share one region of memory ([`warikomi_pci::attach`]) and a pipe, handed over a
 //! socket; nothing else. The support side spins: it serves the ring of register accesses, and counts
 //! interrupts in a word that the driver looks at. Only a driver that sleeps costs a system call, the
-//! write to the eventfd.
+//! write to the pipe.
 //!
 //! What the driver does to the region can cost the support side nothing but an error ([`port`],
 //! [`report`]); what becomes of its process, and of those of the parts above it, is seen by
@@ -18,7 +18,8 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Release;
 use std::time::{Duration, Instant};
 
-use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::fcntl::OFlag;
+use nix::unistd::pipe2;
 use serde_json::Value;
 use warikomi_clock::TscClock;
 use warikomi_driver::strategy::{DEFAULT_BUDGET, Strategy};
@@ -133,9 +134,9 @@ impl ProcessTarget {
         let region = Region::new(dma_bytes, packets, register_bar, hz)
             .map_err(TargetError::system("cannot make the memory that the driver shares"))?;
         give(&region.words, &orders);
-        let event = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)
-            .map_err(TargetError::errno("cannot make an eventfd"))?;
-        let mut files = vec![region.file.as_fd(), event.as_fd()];
+        let (sleeps_on, event) = pipe2(OFlag::O_NONBLOCK | OFlag::O_CLOEXEC)
+            .map_err(TargetError::errno("cannot make a pipe"))?;
+        let mut files = vec![region.file.as_fd(), sleeps_on.as_fd()];
         files.extend(above.iter().flat_map(|above| &above.chain.driver_files).map(AsFd::as_fd));
         let (mut parts, console) = Parts::start(&driver, layout::HELLO, &files, core)?;
         // The driver has its own by now; a socket that we held open would never hang up.

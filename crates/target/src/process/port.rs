@@ -3,9 +3,9 @@
 //! A pass that finds nothing loads one word. Nothing that the driver writes is believed: entries are
 //! decoded, counts are bounded, and what makes no sense is counted and skipped.
 
+use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use nix::sys::eventfd::EventFd;
 use warikomi_clock::{Time, TscClock, read_tsc};
 use warikomi_nic::{InterruptRecord, Nic};
 use warikomi_pci::attach::layout::{self, bells};
@@ -40,7 +40,7 @@ impl Port {
     pub(super) fn new(
         words: SharedWords,
         memory: SharedMemory,
-        wakeup: EventFd,
+        wakeup: OwnedFd,
         clock: TscClock,
     ) -> Port {
         Port {
@@ -162,14 +162,15 @@ impl Port {
     }
 }
 
-/// The eventfd on which the driver sleeps.
+/// Our end of the pipe on which the driver sleeps. It is ours alone, so that nobody else can make writing
+/// to it block (an eventfd, or its flags, would be shared).
 #[derive(Debug)]
-pub(super) struct DriversEvent(EventFd);
+pub(super) struct DriversEvent(OwnedFd);
 
 impl Wakeup for DriversEvent {
     fn wake(&self) {
-        // It does not block; one that is full ends any sleep as it is.
-        let _ = self.0.write(1);
+        // It does not block; one that is full ends any sleep as it is. Eight bytes, as an eventfd has them.
+        let _ = nix::unistd::write(&self.0, &1u64.to_le_bytes());
     }
 }
 
@@ -190,7 +191,7 @@ pub(super) struct MessageLine {
 }
 
 impl MessageLine {
-    fn new(words: SharedWords, wakeup: EventFd, clock: TscClock) -> MessageLine {
+    fn new(words: SharedWords, wakeup: OwnedFd, clock: TscClock) -> MessageLine {
         MessageLine {
             tally: Tally::new(words.clone(), bells::INTERRUPTS),
             bell: Bell::new(words, bells::SLEEPING, DriversEvent(wakeup)),
@@ -267,7 +268,6 @@ impl IntrLine for MessageLine {
 mod tests {
     use super::*;
     use crate::process::region::Region;
-    use nix::sys::eventfd::EfdFlags;
     use proptest::prelude::*;
     use warikomi_nic::wire::CountedSink;
     use warikomi_pci::{MsiMessage, Width};
@@ -285,7 +285,7 @@ mod tests {
     impl Bench {
         fn new() -> Bench {
             let region = Region::new(4_096, None, 2, 1e9).unwrap();
-            let event = EventFd::from_flags(EfdFlags::EFD_NONBLOCK).unwrap();
+            let (_, event) = nix::unistd::pipe().unwrap();
             let clock = TscClock::with_frequency(read_tsc(), 1e9);
             let mut nic = warikomi_nic::by_name("rtl8168", Box::new(CountedSink::new())).unwrap();
             nic.probe().handlers_tell();
