@@ -45,11 +45,16 @@ pub trait Upper: RxSink {
     /// Shows what has been given since the last time; after each look at the ring.
     fn flush(&mut self);
 
-    /// The next frame to transmit, if there is one.
-    fn next_transmit(&mut self) -> Option<Transmit>;
+    /// The next frame to transmit, if there is one; whoever only receives has none.
+    #[inline]
+    fn next_transmit(&mut self) -> Option<Transmit> {
+        None
+    }
 
     /// The device is done with a frame.
-    fn sent(&mut self, token: u32);
+    fn sent(&mut self, token: u32) {
+        let _ = token;
+    }
 
     /// Says that the driver is about to sleep, and then looks: whether there is something to do after
     /// all. From here on until [`awake`](Self::awake), new work ends the sleep.
@@ -149,13 +154,6 @@ impl RxSink for OwnPool {
 impl Upper for OwnPool {
     #[inline]
     fn flush(&mut self) {}
-
-    #[inline]
-    fn next_transmit(&mut self) -> Option<Transmit> {
-        None
-    }
-
-    fn sent(&mut self, _token: u32) {}
 
     fn prepare_to_sleep(&mut self) -> bool {
         false

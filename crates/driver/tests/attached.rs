@@ -17,8 +17,8 @@ use warikomi_driver::run::{RunError, own_pool, serve};
 use warikomi_driver::strategy::Strategy;
 use warikomi_nic::wire::CountedSink;
 use warikomi_nic::{Frame, Nic, RxCounters};
+use warikomi_pci::attach::Access;
 use warikomi_pci::attach::layout::{self, bells, header, orders, report, state};
-use warikomi_pci::attach::{Access, Operation, Space};
 use warikomi_pci::{Host, Interrupt, IntrLine, SharedMemory};
 use warikomi_shared::{Bell, Consumer, SharedWords, Tally, Wakeup, Words, create_region, send};
 
@@ -133,23 +133,8 @@ impl Support {
 
     fn poll(&mut self) {
         while let Some(entry) = self.requests.pop().unwrap() {
-            let Access { space, offset, width, operation } = Access::from_entry(entry).unwrap();
-            let answer = self.with(|nic, host| match (operation, space) {
-                (Operation::Write(value), Space::Config) => {
-                    nic.config_write(host, offset as u16, width, value);
-                    None
-                }
-                (Operation::Write(value), Space::Bar(bar)) => {
-                    nic.bar_write(host, bar, offset.into(), width, value);
-                    None
-                }
-                (Operation::Read(number), Space::Config) => {
-                    Some((number, nic.config_read(offset as u16, width)))
-                }
-                (Operation::Read(number), Space::Bar(bar)) => {
-                    Some((number, nic.bar_read(host, bar, offset.into(), width)))
-                }
-            });
+            let access = Access::from_entry(entry).unwrap();
+            let answer = self.with(|nic, host| access.carry_out(nic, host));
             if let Some((number, value)) = answer {
                 self.words.store(bells::ANSWER, value, Relaxed);
                 self.words.store(bells::ANSWERED, number, Release);

@@ -5,54 +5,22 @@
 //! A failure prints the interleaving; `LOOM_LOG=trace cargo test -p warikomi-driver --test models NAME`
 //! shows it step by step.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
+#[path = "../../shared/tests/model/event.rs"]
+mod event;
+#[path = "../../shared/tests/model/words.rs"]
+mod words;
 
-use loom::sync::atomic::{AtomicU64, fence};
-use loom::sync::{Condvar, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use loom::sync::atomic::AtomicU64;
 use loom::thread;
 use warikomi_clock::{Span, Time};
 use warikomi_driver::strategy::{CpuBudget, Next, Receiver, Strategy};
-use warikomi_shared::{Bell, Consumer, Producer, RingPlace, Sleeper, Tally, Wakeup, Woken, Words};
+use warikomi_shared::{Bell, Consumer, Producer, RingPlace, Sleeper, Tally, Wakeup, Words};
 
-#[derive(Clone)]
-struct ModelWords(Arc<Vec<AtomicU64>>);
-
-impl Words for ModelWords {
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-    fn load(&self, at: usize, order: Ordering) -> u64 {
-        self.0[at].load(order)
-    }
-    fn store(&self, at: usize, value: u64, order: Ordering) {
-        self.0[at].store(value, order);
-    }
-    fn swap(&self, at: usize, value: u64, order: Ordering) -> u64 {
-        self.0[at].swap(value, order)
-    }
-    fn fence(&self) {
-        fence(Ordering::SeqCst);
-    }
-}
-
-#[derive(Clone)]
-struct ModelEvent(Arc<(Mutex<bool>, Condvar)>);
-
-impl ModelEvent {
-    fn new() -> Self {
-        ModelEvent(Arc::new((Mutex::new(false), Condvar::new())))
-    }
-
-    fn wait(&self) -> Woken {
-        let mut set = self.0.0.lock().unwrap();
-        while !*set {
-            set = self.0.1.wait(set).unwrap();
-        }
-        *set = false;
-        Woken::Called
-    }
-}
+use event::ModelEvent;
+use words::ModelWords;
 
 /// Both ends wait for each other by these where real ones spin: a spin is a choice at each turn, and
 /// waits that nothing ends are what the checker finds.
@@ -60,13 +28,6 @@ impl ModelEvent {
 struct Waits {
     requested: ModelEvent,
     answered: ModelEvent,
-}
-
-impl Wakeup for ModelEvent {
-    fn wake(&self) {
-        *self.0.0.lock().unwrap() = true;
-        self.0.1.notify_one();
-    }
 }
 
 const REQUESTS: RingPlace = RingPlace { head: 0, tail: 1, entries: 2, capacity: 8 };
@@ -224,7 +185,7 @@ fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
 }
 
 fn new_words() -> ModelWords {
-    ModelWords(Arc::new((0..WORDS).map(|_| AtomicU64::new(0)).collect()))
+    ModelWords::new(WORDS)
 }
 
 /// A driver takes two packets, whenever they come, and ends.

@@ -76,6 +76,20 @@ pub enum RxOutcome {
 }
 
 impl RxOutcome {
+    /// A number for it, for files and digests: it does not change when outcomes are added.
+    #[inline]
+    pub fn number(self) -> u64 {
+        match self {
+            RxOutcome::OnRing => 0,
+            RxOutcome::NoDescriptor => 1,
+            RxOutcome::Filtered => 2,
+            RxOutcome::NotReceiving => 3,
+            RxOutcome::DmaError => 4,
+            RxOutcome::OnRingDamaged => 5,
+            RxOutcome::NotCompleted => 6,
+        }
+    }
+
     /// Whether the driver has the frame on its ring, or will have.
     #[inline]
     pub fn is_on_ring(self) -> bool {

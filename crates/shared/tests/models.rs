@@ -4,66 +4,16 @@
 //! A failure prints the interleaving; `LOOM_LOG=trace cargo test -p warikomi-shared --test models NAME`
 //! shows it step by step.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+#[path = "model/event.rs"]
+mod event;
+#[path = "model/words.rs"]
+mod words;
 
-use loom::sync::atomic::{AtomicU64, fence};
-use loom::sync::{Condvar, Mutex};
 use loom::thread;
-use warikomi_shared::{Bell, Consumer, Producer, RingPlace, Sleeper, Tally, Wakeup, Woken, Words};
+use warikomi_shared::{Bell, Consumer, Producer, RingPlace, Sleeper, Tally};
 
-#[derive(Clone)]
-struct ModelWords(Arc<Vec<AtomicU64>>);
-
-impl ModelWords {
-    fn new(len: usize) -> Self {
-        ModelWords(Arc::new((0..len).map(|_| AtomicU64::new(0)).collect()))
-    }
-}
-
-impl Words for ModelWords {
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-    fn load(&self, at: usize, order: Ordering) -> u64 {
-        self.0[at].load(order)
-    }
-    fn store(&self, at: usize, value: u64, order: Ordering) {
-        self.0[at].store(value, order);
-    }
-    fn swap(&self, at: usize, value: u64, order: Ordering) -> u64 {
-        self.0[at].swap(value, order)
-    }
-    fn fence(&self) {
-        fence(Ordering::SeqCst);
-    }
-}
-
-/// As an eventfd: a wake-up that comes first ends the next sleep.
-#[derive(Clone)]
-struct ModelEvent(Arc<(Mutex<bool>, Condvar)>);
-
-impl ModelEvent {
-    fn new() -> Self {
-        ModelEvent(Arc::new((Mutex::new(false), Condvar::new())))
-    }
-
-    fn wait(&self) -> Woken {
-        let mut set = self.0.0.lock().unwrap();
-        while !*set {
-            set = self.0.1.wait(set).unwrap();
-        }
-        *set = false;
-        Woken::Called
-    }
-}
-
-impl Wakeup for ModelEvent {
-    fn wake(&self) {
-        *self.0.0.lock().unwrap() = true;
-        self.0.1.notify_one();
-    }
-}
+use event::ModelEvent;
+use words::ModelWords;
 
 const RING: RingPlace = RingPlace { head: 0, tail: 1, entries: 2, capacity: 2 };
 const WORDS: usize = 7;

@@ -4,14 +4,18 @@
 //! A failure prints the interleaving; `LOOM_LOG=trace cargo test -p warikomi-stack --test models NAME`
 //! shows it step by step.
 
+#[path = "../../shared/tests/model/event.rs"]
+mod event;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use loom::sync::atomic::{AtomicU64, fence};
-use loom::sync::{Condvar, Mutex};
 use loom::thread;
-use warikomi_shared::{Corrupt, Wakeup, Woken, Words};
+use warikomi_shared::{Corrupt, Words};
 use warikomi_stack::{ChannelPlace, ProviderEnd, Receiver, Slice, UserEnd, words};
+
+use event::ModelEvent;
 
 /// Only the words that a channel uses: the model checker pays for each.
 #[derive(Clone)]
@@ -55,32 +59,6 @@ impl Words for ModelWords {
     }
     fn fence(&self) {
         fence(Ordering::SeqCst);
-    }
-}
-
-/// As an eventfd: a wake-up that comes first ends the next sleep.
-#[derive(Clone)]
-struct ModelEvent(Arc<(Mutex<bool>, Condvar)>);
-
-impl ModelEvent {
-    fn new() -> Self {
-        ModelEvent(Arc::new((Mutex::new(false), Condvar::new())))
-    }
-
-    fn wait(&self) -> Woken {
-        let mut set = self.0.0.lock().unwrap();
-        while !*set {
-            set = self.0.1.wait(set).unwrap();
-        }
-        *set = false;
-        Woken::Called
-    }
-}
-
-impl Wakeup for ModelEvent {
-    fn wake(&self) {
-        *self.0.0.lock().unwrap() = true;
-        self.0.1.notify_one();
     }
 }
 

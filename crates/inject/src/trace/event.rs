@@ -185,19 +185,6 @@ const OUTCOMES: [RxOutcome; 7] = [
     RxOutcome::NotCompleted,
 ];
 
-#[inline]
-pub(super) fn outcome_number(outcome: RxOutcome) -> u64 {
-    match outcome {
-        RxOutcome::OnRing => 0,
-        RxOutcome::NoDescriptor => 1,
-        RxOutcome::Filtered => 2,
-        RxOutcome::NotReceiving => 3,
-        RxOutcome::DmaError => 4,
-        RxOutcome::OnRingDamaged => 5,
-        RxOutcome::NotCompleted => 6,
-    }
-}
-
 /// Which fault, and its parameter.
 pub(super) fn fault_numbers(fault: RxFault) -> (u64, u64) {
     match fault {

@@ -10,7 +10,7 @@ use warikomi_nic::{
 };
 use warikomi_pci::{DmaError, DmaMemory, Host, Interrupt, IntrLine, PciFunction, Width};
 
-use super::event::{Access, Kind, fault_numbers, link_number, outcome_number};
+use super::event::{Access, Kind, fault_numbers, link_number};
 use super::tape::Tape;
 
 /// Records what passes between a NIC and its target, and changes nothing of it.
@@ -173,7 +173,7 @@ impl Nic for Recorded {
         let now = host.now;
         self.tape.put_frame(now, &frame);
         let outcome = self.watched(host, |nic, host| nic.receive(host, frame));
-        self.tape.put(Kind::Placed, now, outcome_number(outcome), 0);
+        self.tape.put(Kind::Placed, now, outcome.number(), 0);
         outcome
     }
 
@@ -188,7 +188,7 @@ impl Nic for Recorded {
         self.tape.put(Kind::Damaged, now, which, parameter);
         self.tape.put_frame(now, &frame);
         let outcome = self.watched(host, |nic, host| nic.receive_faulty(host, frame, fault));
-        self.tape.put(Kind::Placed, now, outcome_number(outcome), 0);
+        self.tape.put(Kind::Placed, now, outcome.number(), 0);
         outcome
     }
 

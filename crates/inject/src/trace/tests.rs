@@ -6,7 +6,7 @@ use warikomi_nic::wire::CountedSink;
 use warikomi_nic::{Frame, Link, RxFault, RxOutcome};
 use warikomi_pci::{Host, Interrupt, IntrLine, MsiMessage, SharedMemory, Width};
 
-use super::event::{Kind, outcome_number};
+use super::event::Kind;
 use super::*;
 use crate::{Addresses, FrameTemplate, Plan};
 
@@ -91,7 +91,7 @@ fn plain() -> impl Strategy<Value = (Kind, u64, u64, Happening)> {
         Just((Kind::Damaged, 6, 99, Happening::Damaged(RxFault::Length(99)))),
         Just((
             Kind::Placed,
-            outcome_number(RxOutcome::Filtered),
+            RxOutcome::Filtered.number(),
             0,
             Happening::Placed(RxOutcome::Filtered)
         )),

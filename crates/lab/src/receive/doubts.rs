@@ -1,7 +1,7 @@
 //! What is to be said against the rows of a comparison.
 
 use warikomi_inject::Plan;
-use warikomi_measure::Warning;
+use warikomi_measure::{RunResult, Thresholds, Warning, warnings};
 
 use crate::inject::Injected;
 
@@ -27,7 +27,14 @@ impl Doubts {
         self.missed_deadlines += run.result.pacing.map_or(0, |pacing| pacing.missed_deadlines);
     }
 
-    pub(super) fn warnings(&self) -> Vec<Warning> {
+    /// What is to be said against `result`, and against its rows.
+    pub(super) fn warnings(&self, result: &RunResult) -> Vec<Warning> {
+        let mut warnings = warnings(result, &Thresholds::default());
+        warnings.extend(self.about_rows());
+        warnings
+    }
+
+    fn about_rows(&self) -> Vec<Warning> {
         let mut warnings = Vec::new();
         if self.missed_deadlines as f64 > MISSED_SHARE * self.packets as f64 {
             warnings.push(Warning {
@@ -61,8 +68,8 @@ mod tests {
 
     #[test]
     fn what_is_doubtful_is_said() {
-        assert!(Doubts { packets: 100, missed_deadlines: 1, drifted: 0 }.warnings().is_empty());
-        let said = Doubts { packets: 100, missed_deadlines: 2, drifted: 1 }.warnings();
+        assert!(Doubts { packets: 100, missed_deadlines: 1, drifted: 0 }.about_rows().is_empty());
+        let said = Doubts { packets: 100, missed_deadlines: 2, drifted: 1 }.about_rows();
         assert_eq!(said.len(), 2, "{said:?}");
     }
 }

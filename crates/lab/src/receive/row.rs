@@ -3,7 +3,7 @@
 use serde::Serialize;
 use warikomi_clock::Time;
 use warikomi_inject::{Plan, Receiver};
-use warikomi_measure::{Ledger, Samples, published};
+use warikomi_measure::{Distribution, Ledger, Samples, published};
 
 /// What one strategy did with one poll time, buffer and burst. What does not apply, or could not be
 /// had, is absent.
@@ -65,6 +65,14 @@ pub struct Delay {
     pub p99: f64,
     /// The longest.
     pub max: f64,
+}
+
+impl Delay {
+    /// Of delays in nanoseconds.
+    pub(crate) fn of(ns: Distribution) -> Delay {
+        let [p50, p90, p99, max] = [ns.p50, ns.p90, ns.p99, ns.max].map(|ns| ns / 1e3);
+        Delay { p50, p90, p99, max }
+    }
 }
 
 /// A line of `bursts.csv`: one burst of one row.
@@ -146,12 +154,7 @@ impl Row {
                 lost,
             });
         }
-        self.delay_us = delays.summary().map(|all| Delay {
-            p50: all.p50 / 1e3,
-            p90: all.p90 / 1e3,
-            p99: all.p99 / 1e3,
-            max: all.max / 1e3,
-        });
+        self.delay_us = delays.summary().map(Delay::of);
         bursts
     }
 }

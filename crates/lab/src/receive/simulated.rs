@@ -2,11 +2,10 @@
 
 use serde_json::json;
 use warikomi_driver::strategy::Strategy;
-use warikomi_measure::{Machine, RunResult, TargetInfo, TimeBase};
+use warikomi_measure::{Machine, TargetInfo, TimeBase};
 
 use super::process::{BUFFER_BYTES, Case, Options};
-use super::{Delay, Progress, ReceiveError, Received, Row};
-use crate::object::as_object;
+use super::{Progress, ReceiveError, Received, Row, result};
 use crate::virtual_time::receive as simulated;
 use crate::virtual_time::{CostModel, SchedulerModel, Topology};
 
@@ -40,22 +39,19 @@ pub fn receive(
             rows.push(row);
         }
     }
-    let mut result = RunResult::new("receive", TimeBase::Virtual, Machine::default());
-    result.target = TargetInfo {
+    let target = TargetInfo {
         kind: "process".into(),
         driver: "rtl8168".into(),
         model: "rtl8168".into(),
         ..TargetInfo::default()
     };
-    if let Ok(plan) = toml::from_str(&options.to_toml()) {
-        result.plan = plan;
-    }
+    let (base, machine) = (TimeBase::Virtual, Machine::default());
+    let mut result = result(base, machine, target, &options.to_toml(), &rows);
     result.figures.insert("costs".into(), json!(costs));
     result.figures.insert("scheduler".into(), json!(scheduler));
     if let Some(scaling) = scaling(options, costs, scheduler)? {
         result.figures.insert("scaling".into(), json!(scaling));
     }
-    result.rows = Some(rows.iter().map(as_object).collect());
     Ok(Received { result, rows, bursts: Vec::new() })
 }
 
@@ -85,12 +81,7 @@ fn row_of(found: &simulated::Row) -> Row {
     Row {
         cpu_share: Some(found.cpu_share),
         lost_share: Some(found.lost_share),
-        delay_us: found.delay_us.map(|delay| Delay {
-            p50: delay.p50,
-            p90: delay.p90,
-            p99: delay.p99,
-            max: delay.max,
-        }),
+        delay_us: found.delay_us,
         interrupts: Some(found.interrupts),
         sleeps: Some(found.sleeps),
         planned: Some(found.planned),

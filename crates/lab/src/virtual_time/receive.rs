@@ -4,7 +4,8 @@
 use serde::Serialize;
 use warikomi_clock::{Seed, Span};
 use warikomi_driver::strategy::Strategy;
-use warikomi_measure::Distribution;
+
+use crate::receive::Delay;
 
 use super::{
     CostModel, Options, Outcome, SchedulerModel, Topology, Traffic, Trouble, VirtualError, run,
@@ -66,27 +67,6 @@ impl Default for ReceiveOptions {
     }
 }
 
-/// Percentiles of delays, in microseconds: from the last frame of a burst in memory until the
-/// application has it.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct DelayUs {
-    /// Half are no longer.
-    pub p50: f64,
-    /// Nine of ten are no longer.
-    pub p90: f64,
-    /// 99 of 100 are no longer.
-    pub p99: f64,
-    /// The longest.
-    pub max: f64,
-}
-
-impl DelayUs {
-    fn of(delay: Distribution) -> DelayUs {
-        let [p50, p90, p99, max] = [delay.p50, delay.p90, delay.p99, delay.max].map(|ns| ns / 1e3);
-        DelayUs { p50, p90, p99, max }
-    }
-}
-
 /// A row of the experiment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
@@ -106,9 +86,10 @@ pub struct Row {
     pub cpu_share: f64,
     /// The share of the packets that the application never had.
     pub lost_share: f64,
-    /// Absent if nothing was delivered.
+    /// From the last frame of a burst in memory until the application has it; absent if nothing was
+    /// delivered.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub delay_us: Option<DelayUs>,
+    pub delay_us: Option<Delay>,
     /// Times that the driver slept.
     pub sleeps: u64,
     /// Interrupts that the NIC sent.
@@ -168,7 +149,7 @@ fn row(
         burst_bytes,
         cpu_share: outcome.cpu_share,
         lost_share: counts.lost_share(),
-        delay_us: outcome.delay.map(DelayUs::of),
+        delay_us: outcome.delay.map(Delay::of),
         sleeps: counts.sleeps,
         interrupts: counts.interrupts,
         planned: counts.planned,

@@ -96,7 +96,7 @@ impl Event {
         const NONE: u64 = u64::MAX;
         match *self {
             Event::Arrived { sequence, outcome, struck } => {
-                (0, sequence, outcome_number(outcome) | u64::from(struck) << 8)
+                (0, sequence, outcome.number() | u64::from(struck) << 8)
             }
             Event::BufferPosted { token } => (1, token.into(), 0),
             Event::FrameReceived { token, sequence, bytes } => {
@@ -119,19 +119,6 @@ impl Event {
             Event::End => (17, 0, 0),
             Event::Stopping => (18, 0, 0),
         }
-    }
-}
-
-/// A number for an outcome that does not change when outcomes are added.
-fn outcome_number(outcome: RxOutcome) -> u64 {
-    match outcome {
-        RxOutcome::OnRing => 0,
-        RxOutcome::NoDescriptor => 1,
-        RxOutcome::Filtered => 2,
-        RxOutcome::NotReceiving => 3,
-        RxOutcome::DmaError => 4,
-        RxOutcome::OnRingDamaged => 5,
-        RxOutcome::NotCompleted => 6,
     }
 }
 

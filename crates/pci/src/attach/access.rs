@@ -1,6 +1,6 @@
 use warikomi_shared::Entry;
 
-use crate::Width;
+use crate::{Host, PciFunction, Width};
 
 /// Where an access goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +61,33 @@ impl Access {
         };
         let width = self.width.bytes() as u64;
         [kind | space << 8 | width << 16 | u64::from(self.offset) << 32, value]
+    }
+
+    /// Does it; of a read, its number and the value. Configuration space is reached by the low 16 bits of
+    /// the offset.
+    #[inline]
+    pub fn carry_out<F: PciFunction + ?Sized>(
+        self,
+        function: &mut F,
+        host: &mut Host<'_>,
+    ) -> Option<(u64, u64)> {
+        let Access { space, offset, width, operation } = self;
+        match (operation, space) {
+            (Operation::Write(value), Space::Config) => {
+                function.config_write(host, offset as u16, width, value);
+                None
+            }
+            (Operation::Write(value), Space::Bar(bar)) => {
+                function.bar_write(host, bar, offset.into(), width, value);
+                None
+            }
+            (Operation::Read(number), Space::Config) => {
+                Some((number, function.config_read(offset as u16, width)))
+            }
+            (Operation::Read(number), Space::Bar(bar)) => {
+                Some((number, function.bar_read(host, bar, offset.into(), width)))
+            }
+        }
     }
 
     /// What an entry says.

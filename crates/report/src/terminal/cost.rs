@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 use warikomi_measure::RunResult;
 
 use super::Style;
-use super::figures::{count, percent, time};
+use super::figures::{count, time};
 use super::inject::tested;
 use super::table::Page;
 
@@ -58,15 +58,7 @@ pub fn cost(result: &RunResult, style: Style) -> String {
     page.blank();
     table(&mut page, result, "To application, bytes", END_TO_END);
     line(&mut page, result, "end_to_end");
-    if let Some(stolen) = result.machine.stolen_percent {
-        page.blank();
-        page.paragraph("time stolen by the host: ", &percent(stolen / 100.0));
-    }
-    for warning in &result.warnings {
-        page.blank();
-        page.warning(&warning.what, &warning.mend);
-    }
-    page.finish()
+    page.finish_with_doubts(result)
 }
 
 fn table(page: &mut Page, result: &RunResult, title: &str, columns: &Columns) {

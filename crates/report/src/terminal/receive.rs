@@ -39,15 +39,7 @@ pub fn receive(result: &RunResult, style: Style) -> String {
     beside_published(&mut page);
     scaling(&mut page, result);
     advice(&mut page, result);
-    if let Some(stolen) = result.machine.stolen_percent {
-        page.blank();
-        page.paragraph("time stolen by the host: ", &percent(stolen / 100.0));
-    }
-    for warning in &result.warnings {
-        page.blank();
-        page.warning(&warning.what, &warning.mend);
-    }
-    page.finish()
+    page.finish_with_doubts(result)
 }
 
 /// What somebody with this traffic and so much processor should choose.

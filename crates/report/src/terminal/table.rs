@@ -1,7 +1,9 @@
 //! What all tables have in common.
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
+use warikomi_measure::RunResult;
 
+use super::figures::percent;
 use super::{MIN_WIDTH, Style};
 
 /// A rule below the header and nothing else, as in a book.
@@ -28,6 +30,20 @@ impl Page {
 
     pub(super) fn finish(self) -> String {
         self.text
+    }
+
+    /// Ends the page of an experiment with rows: the time that the host took, and what is to be said
+    /// against the figures.
+    pub(super) fn finish_with_doubts(mut self, result: &RunResult) -> String {
+        if let Some(stolen) = result.machine.stolen_percent {
+            self.blank();
+            self.paragraph("time stolen by the host: ", &percent(stolen / 100.0));
+        }
+        for warning in &result.warnings {
+            self.blank();
+            self.warning(&warning.what, &warning.mend);
+        }
+        self.finish()
     }
 
     pub(super) fn blank(&mut self) {

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use warikomi_clock::{Time, TscClock, read_tsc};
-use warikomi_driver::{Buffer, Received, RxSink, Transmit, Upper};
+use warikomi_driver::{Buffer, Received, RxSink, Upper};
 use warikomi_guest::answers::Transmitted;
 use warikomi_guest::commands;
 
@@ -181,13 +181,6 @@ impl Upper for DirectUpper {
             self.serve();
         }
     }
-
-    #[inline]
-    fn next_transmit(&mut self) -> Option<Transmit> {
-        None
-    }
-
-    fn sent(&mut self, _token: u32) {}
 
     fn prepare_to_sleep(&mut self) -> bool {
         false

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use warikomi_clock::{Time, TscClock, read_tsc};
 use warikomi_nic::{InterruptRecord, Nic};
 use warikomi_pci::attach::layout::{self, bells};
-use warikomi_pci::attach::{Access, Operation, Space};
+use warikomi_pci::attach::{Access, Space};
 use warikomi_pci::{Host, Interrupt, IntrLine, SharedMemory};
 use warikomi_shared::{Bell, Consumer, Entry, SharedWords, Tally, Wakeup};
 
@@ -81,35 +81,17 @@ impl Port {
             // Configuration space ends long before.
             access.space != Space::Config || u16::try_from(access.offset).is_ok()
         });
-        let Some(Access { space, offset, width, operation }) = access else {
+        let Some(access) = access else {
             self.counters.malformed += 1;
             return;
         };
         self.counters.accesses += 1;
         let interrupts: &mut dyn IntrLine = &mut self.line;
         let mut host = Host { now: self.clock.now(), memory: &self.memory, interrupts };
-        match (operation, space) {
-            (Operation::Write(value), Space::Config) => {
-                nic.config_write(&mut host, offset as u16, width, value);
-            }
-            (Operation::Write(value), Space::Bar(bar)) => {
-                nic.bar_write(&mut host, bar, offset.into(), width, value);
-            }
-            (Operation::Read(number), Space::Config) => {
-                let value = nic.config_read(offset as u16, width);
-                self.answer(number, value);
-            }
-            (Operation::Read(number), Space::Bar(bar)) => {
-                let value = nic.bar_read(&mut host, bar, offset.into(), width);
-                self.answer(number, value);
-            }
+        if let Some((number, value)) = access.carry_out(nic, &mut host) {
+            self.words[bells::ANSWER].store(value, Relaxed);
+            self.words[bells::ANSWERED].store(number, Release);
         }
-    }
-
-    #[inline]
-    fn answer(&self, number: u64, value: u64) {
-        self.words[bells::ANSWER].store(value, Relaxed);
-        self.words[bells::ANSWERED].store(number, Release);
     }
 
     /// Takes some times of handlers up, if many wait.
@@ -270,6 +252,7 @@ mod tests {
     use crate::process::region::Region;
     use proptest::prelude::*;
     use warikomi_nic::wire::CountedSink;
+    use warikomi_pci::attach::Operation;
     use warikomi_pci::{MsiMessage, Width};
     use warikomi_shared::{Producer, Words};
 

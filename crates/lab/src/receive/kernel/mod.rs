@@ -16,14 +16,13 @@ use warikomi_guest::commands::{
     SuspendInterrupts,
 };
 use warikomi_inject::{Arrival, Plan, Receiver, UDP_PORT, Warmup};
-use warikomi_measure::{RunResult, Thresholds, TimeBase, warnings};
+use warikomi_measure::TimeBase;
 use warikomi_target::TargetError;
 
 use super::work::Alone;
-use super::{Burst, Course, Doubts, Progress, ReceiveError, Received, Row, Traffic, Work};
+use super::{Burst, Course, Doubts, Progress, ReceiveError, Received, Row, Traffic, Work, result};
 use crate::Session;
 use crate::inject::{Application, InjectError, Injected, inject};
-use crate::object::as_object;
 use cpu::CpuTime;
 pub use strategy::{NoStrategy, Strategy};
 
@@ -154,18 +153,13 @@ pub fn receive(
         rows.push(row);
     }
     let machine = session.machine_since(&before);
-    let mut result = RunResult::new("receive", TimeBase::Real, machine);
-    result.target = session.info.clone();
+    let mut target = session.info.clone();
     // These are different in each row.
-    result.target.settings.retain(|name, _| {
+    target.settings.retain(|name, _| {
         !["napi_defer_hard_irqs", "gro_flush_timeout_ns"].contains(&name.as_str())
     });
-    if let Ok(plan) = toml::from_str(&options.to_toml()) {
-        result.plan = plan;
-    }
-    result.warnings = warnings(&result, &Thresholds::default());
-    result.warnings.extend(doubts.warnings());
-    result.rows = Some(rows.iter().map(as_object).collect());
+    let mut result = result(TimeBase::Real, machine, target, &options.to_toml(), &rows);
+    result.warnings = doubts.warnings(&result);
     Ok(Received { result, rows, bursts })
 }
 

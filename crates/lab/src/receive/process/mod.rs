@@ -16,13 +16,12 @@ use warikomi_clock::{Span, read_tsc};
 use warikomi_driver::strategy::{CpuBudget, Strategy};
 use warikomi_guest::commands::Counters;
 use warikomi_inject::{Plan, Receiver};
-use warikomi_measure::{Machine, RunResult, TargetInfo, Thresholds, TimeBase, warnings};
+use warikomi_measure::{Machine, TargetInfo, TimeBase};
 use warikomi_target::process::Orders;
 
 use self::compute::ComputeJob;
-use super::{Burst, Doubts, Progress, ReceiveError, Received, Row, Traffic};
+use super::{Burst, Doubts, Progress, ReceiveError, Received, Row, Traffic, result};
 use crate::inject::{Application, InjectError, inject};
-use crate::object::as_object;
 use crate::{Session, SessionError};
 
 /// Bytes of a receive buffer: the longest that every driver's descriptors can name, as packet memory aligns
@@ -162,17 +161,11 @@ pub fn receive(
         rows.push(row);
         bursts.extend(of_row);
     }
-    let (target, machine) = bench.seen.unwrap_or_default();
-    let mut result = RunResult::new("receive", TimeBase::Real, machine);
-    result.target = target;
+    let (mut target, machine) = bench.seen.unwrap_or_default();
     // These are different in each row.
-    result.target.settings.clear();
-    if let Ok(plan) = toml::from_str(&options.to_toml()) {
-        result.plan = plan;
-    }
-    result.warnings = warnings(&result, &Thresholds::default());
-    result.warnings.extend(bench.doubts.warnings());
-    result.rows = Some(rows.iter().map(as_object).collect());
+    target.settings.clear();
+    let mut result = result(TimeBase::Real, machine, target, &options.to_toml(), &rows);
+    result.warnings = bench.doubts.warnings(&result);
     Ok(Received { result, rows, bursts })
 }
 
