@@ -329,6 +329,47 @@ pub struct Transmitted {
     pub timed_out: bool,
 }
 
+/// What was sent; the warm-up is not in it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sent {
+    /// Messages that the application wanted to send.
+    pub planned: u64,
+    /// Messages that were handed to the device, and that it has sent.
+    pub sent: u64,
+    /// Their bytes, without headers.
+    pub sent_bytes: u64,
+    /// Messages for which the socket had no room.
+    pub socket_drops: u64,
+    /// Messages that the driver refused.
+    pub errors: u64,
+    /// From the first message to the last one's being reclaimed, in nanoseconds.
+    pub took_ns: u64,
+    /// Of these, how long there was something to do or to look for, in nanoseconds.
+    pub busy_ns: u64,
+    /// Interrupts taken.
+    pub interrupts: u64,
+    /// Pieces handed to the device.
+    pub transfers: u64,
+    /// Bytes copied by the application into buffers.
+    pub copied_bytes: u64,
+    /// Bytes copied into bounce buffers.
+    pub bounced_bytes: u64,
+    /// Packets of which something was copied into a bounce buffer.
+    pub bounced_packets: u64,
+    /// Times that the completion strategy switched interrupts on or off.
+    pub switches: u64,
+    /// Times that the device was asked what it has sent.
+    pub asked: u64,
+    /// Times that the sender slept.
+    pub sleeps: u64,
+    /// How long packets were in the driver, in nanoseconds: half of them no longer, 99 of 100, the longest.
+    pub wait_ns: Option<[u64; 3]>,
+    /// It came to a dead-lock, and was given up.
+    pub dead_locked: bool,
+    /// Every buffer came back.
+    pub pools_full: bool,
+}
+
 /// What was sent over TCP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TransmittedTcp {

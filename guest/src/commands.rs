@@ -89,6 +89,8 @@ commands! {
     Transmit => answers::Transmitted,
     /// See [`TransmitTcp`].
     TransmitTcp => answers::TransmittedTcp,
+    /// See [`Send`].
+    Send => answers::Sent,
     /// See [`Ping`].
     Ping => answers::Pinged,
     /// See [`ReadFile`].
@@ -498,6 +500,41 @@ command! {
         destination: String,
         /// Longest wait for the connection, and for each write, in milliseconds.
         #[serde(default = "default_send_timeout_ms")]
+        timeout_ms: u64,
+    }
+}
+
+command! {
+    /// A driver process that sends by itself (`warikomi transmit`): sends messages as UDP datagrams, and
+    /// answers when all of them have been sent and reclaimed. Texts are those of the command line.
+    Send {
+        /// Lengths of messages in bytes, at most 64 of them, taken in turn.
+        sizes_bytes: Vec<u32>,
+        /// Messages of one length before the next one's turn; 0 for a random length each time.
+        block: u64,
+        /// Where randomness starts from.
+        seed: u64,
+        /// Messages.
+        count: u64,
+        /// Messages before them that are not measured.
+        warmup: u64,
+        /// Time between two messages in picoseconds; 0 for as fast as it goes.
+        interval_ps: u64,
+        /// Buffers that messages are copied into: `mbuf-2k`, `mbuf-4k`, `contiguous`.
+        buffers: String,
+        /// How completed transfers are noticed: `interrupt`, `interrupt-free`, `adaptive`.
+        completion: String,
+        /// What goes through the bounce buffer: `none`, `3`, `all`, `auto`, `dummy`.
+        bounce: String,
+        /// Bytes that the socket lets be on their way.
+        send_buffer_bytes: u64,
+        /// Ethernet address of the destination.
+        destination_mac: [u8; 6],
+        /// IPv4 address and UDP port, as `10.9.0.2:5001`.
+        destination: String,
+        /// Run id in the payloads.
+        run_id: u32,
+        /// Gives up after this time, in milliseconds.
         timeout_ms: u64,
     }
 }

@@ -10,6 +10,7 @@ mod model;
 pub mod rtl8168;
 pub mod run;
 pub mod strategy;
+pub mod transmit;
 mod upper;
 
 pub use model::{

@@ -17,6 +17,8 @@ pub struct DriverInfo {
     pub ring_bytes: usize,
     /// The longest receive buffer that a descriptor can name, in bytes.
     pub max_buffer_bytes: usize,
+    /// The longest frame that it sends, in bytes without check sequence.
+    pub max_frame_bytes: usize,
 }
 
 /// The device, for one call.
@@ -186,6 +188,10 @@ pub trait NicDriver {
         hw: &mut Hardware<'_>,
         sent: &mut dyn FnMut(u32),
     ) -> Result<usize, DriverError>;
+
+    /// Lets completed transmissions interrupt, or not, apart from what [`arm`](Self::arm) does: while they
+    /// may, each frame that has gone interrupts, also when nobody is about to sleep.
+    fn transmit_interrupts(&mut self, hw: &mut Hardware<'_>, on: bool) -> Result<(), DriverError>;
 
     /// The state of the cable.
     fn link(&mut self, hw: &mut Hardware<'_>) -> Result<Link, DriverError>;

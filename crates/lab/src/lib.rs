@@ -15,6 +15,7 @@ mod session;
 pub mod sweep;
 #[cfg(test)]
 mod testing;
+pub mod transmit;
 pub mod virtual_time;
 
 pub use session::{

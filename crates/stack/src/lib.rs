@@ -7,6 +7,7 @@
 //! [`Chain`] prepares packet memory, events and sockets for the processes; [`programs`] are what runs
 //! in them.
 
+pub mod buffers;
 mod chain;
 mod channel;
 mod custody;
@@ -19,6 +20,7 @@ pub mod memory;
 mod path;
 pub mod programs;
 mod receiver;
+pub mod send;
 mod socket;
 mod upper;
 mod vi;

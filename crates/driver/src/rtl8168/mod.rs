@@ -28,6 +28,7 @@ pub static INFO: DriverInfo = DriverInfo {
     tx_descriptors: tx::DESCRIPTORS,
     ring_bytes: COUNTERS_OFFSET as usize + 4_096,
     max_buffer_bytes: rx::MAX_BUFFER_BYTES as usize,
+    max_frame_bytes: tx::MAX_FRAME_BYTES,
 };
 
 const TX_RING_OFFSET: u64 = rx::MOST_DESCRIPTORS as u64 * regs::DESCRIPTOR_BYTES;
@@ -277,6 +278,14 @@ impl NicDriver for Rtl8168 {
         sent: &mut dyn FnMut(u32),
     ) -> Result<usize, DriverError> {
         self.tx.reclaim(hw.memory, sent)
+    }
+
+    fn transmit_interrupts(
+        &mut self,
+        _hw: &mut Hardware<'_>,
+        _on: bool,
+    ) -> Result<(), DriverError> {
+        unimplemented!("helper driver")
     }
 
     fn link(&mut self, hw: &mut Hardware<'_>) -> Result<Link, DriverError> {

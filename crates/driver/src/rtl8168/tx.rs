@@ -8,7 +8,8 @@ use crate::{DriverError, TxFrame};
 /// Descriptors of the ring.
 pub(super) const DESCRIPTORS: usize = 1_024;
 /// The longest frame, without its check sequence.
-const MAX_FRAME_BYTES: usize = regs::TX_PACKET_UNITS as usize * regs::TX_PACKET_UNIT_BYTES;
+pub(super) const MAX_FRAME_BYTES: usize =
+    regs::TX_PACKET_UNITS as usize * regs::TX_PACKET_UNIT_BYTES;
 
 #[derive(Debug, Default)]
 pub(super) struct Transmitter {

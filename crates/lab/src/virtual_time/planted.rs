@@ -136,6 +136,10 @@ impl NicDriver for Planted {
         self.driver.reclaim(hw, sent)
     }
 
+    fn transmit_interrupts(&mut self, hw: &mut Hardware<'_>, on: bool) -> Result<(), DriverError> {
+        self.driver.transmit_interrupts(hw, on)
+    }
+
     fn link(&mut self, hw: &mut Hardware<'_>) -> Result<Link, DriverError> {
         self.driver.link(hw)
     }

@@ -1,0 +1,58 @@
+//! Transmitting: when completed transfers are noticed ([`Completion`]), and what is copied together
+//! before it is handed over ([`Bounce`]).
+//!
+//! The very same code runs in real and in virtual time. What tells the time, and is told what was
+//! done, is a [`Course`].
+
+mod bounce;
+mod completion;
+mod transmitter;
+
+pub use bounce::{Bounce, ParseBounceError};
+pub use completion::{Completer, Completion, ParseCompletionError, Thresholds};
+pub use transmitter::{Packet, Transmitter, TransmitterCounts, TransmitterOptions};
+
+use warikomi_clock::Time;
+
+/// Something that takes the processor's time. In real time it simply does; in virtual time it costs
+/// what a declared model says. Register accesses are not among it: they cost by themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// The application calls the system to send a message.
+    SystemCall,
+    /// The headers of a datagram are made.
+    Headers,
+    /// Bytes are copied by the processor.
+    Copy {
+        /// How many.
+        bytes: usize,
+    },
+    /// Buffers (small mbufs, clusters, contiguous ones) are taken from their pools.
+    Take {
+        /// How many.
+        buffers: usize,
+    },
+    /// Buffers go back to their pools.
+    Free {
+        /// How many.
+        buffers: usize,
+    },
+    /// The driver looks at a packet's pieces and describes them to the device.
+    Describe {
+        /// How many pieces.
+        pieces: usize,
+    },
+    /// An interrupt is taken: entry, the handler without its register accesses, exit.
+    Interrupt,
+    /// The sender goes to sleep, or wakes up: a system call and a change of context.
+    Switch,
+}
+
+/// The course of time for whoever transmits.
+pub trait Course {
+    /// The time.
+    fn now(&mut self) -> Time;
+
+    /// This was done.
+    fn spend(&mut self, work: Work);
+}

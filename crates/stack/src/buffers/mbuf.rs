@@ -1,0 +1,1 @@
+//! Small mbufs and clusters.
