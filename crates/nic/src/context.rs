@@ -93,6 +93,12 @@ impl<'a> NicContext<'a> {
         self.own.wire.transmit(self.now, frame);
     }
 
+    /// Counts descriptors that the model has carried out and given back to the driver.
+    #[inline]
+    pub fn descriptors_sent(&mut self, count: usize) {
+        *self.own.tx_descriptors += count as u64;
+    }
+
     /// Asks for [`NicModel::timer`](crate::NicModel::timer) with this tag after `delay`, and not at
     /// the time that was asked for before.
     pub fn schedule(&mut self, delay: Span, tag: u32) {
@@ -153,5 +159,6 @@ pub(crate) struct ContextParts<'a> {
     pub(crate) wire: &'a mut dyn Wire,
     pub(crate) probe: &'a mut Probe,
     pub(crate) dma_errors: &'a mut u64,
+    pub(crate) tx_descriptors: &'a mut u64,
     pub(crate) master_abort: &'a mut bool,
 }

@@ -18,6 +18,10 @@ pub struct FunctionCounters {
     pub reads: u64,
     /// Register writes.
     pub writes: u64,
+    /// Of these, the doorbells: writes by which the driver said that there is something to transmit.
+    pub doorbells: u64,
+    /// Transmit descriptors carried out and given back to the driver.
+    pub tx_descriptors: u64,
     /// Accesses to a BAR that is not there, beyond its end, or while memory decoding is off.
     pub stray: u64,
     /// DMA transfers that failed.
@@ -102,6 +106,12 @@ const WIRE_FRAMES_PER_POLL: usize = 16;
 /// What a read gives when nothing answers: the bus floats high (PCI 3.0, 3.7.4.1).
 const ALL_ONES: u64 = u64::MAX;
 
+/// Whether an access at `offset` takes in the register at `register`, as a wider one may as well.
+#[inline]
+fn takes_in(register: u64, offset: u64, width: Width) -> bool {
+    register.wrapping_sub(offset) < width.bytes() as u64
+}
+
 impl<M: NicModel> NicFunction<M> {
     /// A function at power-on.
     pub fn new(model: M, wire: Box<dyn Wire>) -> Self {
@@ -135,6 +145,7 @@ impl<M: NicModel> NicFunction<M> {
             wire: &mut *self.wire,
             probe: &mut self.probe,
             dma_errors: &mut self.counters.dma_errors,
+            tx_descriptors: &mut self.counters.tx_descriptors,
             master_abort: &mut self.master_abort,
         };
         call(&mut self.model, &mut NicContext::new(host, parts))
@@ -174,9 +185,7 @@ impl<M: NicModel + 'static> PciFunction for NicFunction<M> {
             return ALL_ONES & width.mask();
         }
         self.counters.reads += 1;
-        // A wider read that takes the status register in is one, too.
-        let reach = self.info.interrupt_status.wrapping_sub(offset);
-        if reach < width.bytes() as u64 {
+        if takes_in(self.info.interrupt_status, offset, width) {
             self.probe.status_read(host.now);
         }
         self.with_model(host, |model, cx| model.reg_read(cx, offset, width)) & width.mask()
@@ -188,6 +197,7 @@ impl<M: NicModel + 'static> PciFunction for NicFunction<M> {
             return;
         }
         self.counters.writes += 1;
+        self.counters.doorbells += u64::from(takes_in(self.info.transmit_doorbell, offset, width));
         self.with_model(host, |model, cx| model.reg_write(cx, offset, width, value & width.mask()));
     }
 

@@ -139,6 +139,7 @@ impl Transmitter {
             cx.dma_store_u32(descriptor(ring.base, index), opts1 & !OWN)?;
             ring.index = following(index, opts1);
         }
+        cx.descriptors_sent(self.chain.len());
         Ok(())
     }
 }

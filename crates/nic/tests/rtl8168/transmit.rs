@@ -41,6 +41,8 @@ fn a_scattered_frame_goes_out_whole_and_its_descriptors_come_back() {
     }
     assert_eq!(lab.r16(0x3e), 0x84, "TxOK and TxDescUnavail");
     assert_eq!((lab.interrupts(), lab.r8(0x38)), (1, 0));
+    let counted = lab.nic.counters();
+    assert_eq!((counted.doorbells, counted.tx_descriptors), (1, 3));
 }
 
 #[test]
@@ -54,6 +56,8 @@ fn the_ring_wraps_and_one_doorbell_is_enough_for_many() {
         lab.w8(0x38, 0x40);
     }
     assert_eq!(lab.sent(), frames);
+    let counted = lab.nic.counters();
+    assert_eq!((counted.doorbells, counted.tx_descriptors), (5, 1_000));
 }
 
 #[test]
