@@ -5,8 +5,10 @@
 //! time, or in one thread with everything else, in virtual time. When to look at the ring and when to
 //! sleep is its [`strategy`]'s choice.
 
+mod access;
 pub mod device;
 mod model;
+pub mod oc48;
 pub mod rtl8168;
 pub mod run;
 pub mod strategy;
@@ -19,12 +21,13 @@ pub use model::{
 pub use upper::{MOST_PIECES, OwnPool, PoolError, Transmit, Upper};
 
 /// The drivers that can be asked for by name.
-pub const DRIVERS: &[&DriverInfo] = &[&rtl8168::INFO];
+pub const DRIVERS: &[&DriverInfo] = &[&rtl8168::INFO, &oc48::INFO];
 
 /// The driver called `name`; `None` if there is none of that name.
 pub fn by_name(name: &str) -> Option<Box<dyn NicDriver>> {
     match name {
         "rtl8168" => Some(Box::new(rtl8168::Rtl8168::new())),
+        "oc48" => Some(Box::new(oc48::Oc48::new())),
         _ => None,
     }
 }

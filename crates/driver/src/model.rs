@@ -189,8 +189,13 @@ pub trait NicDriver {
         sent: &mut dyn FnMut(u32),
     ) -> Result<usize, DriverError>;
 
+    /// Descriptors that frames could be put into now, without asking the device.
+    fn tx_room(&self) -> usize;
+
     /// Lets completed transmissions interrupt, or not, apart from what [`arm`](Self::arm) does: while they
-    /// may, each frame that has gone interrupts, also when nobody is about to sleep.
+    /// may, each frame that has gone interrupts, also when nobody is about to sleep, and neither
+    /// [`on_interrupt`](Self::on_interrupt) nor [`disarm`](Self::disarm) masks them. Frames that had gone before
+    /// need not interrupt: whoever is about to sleep arms and looks once more.
     fn transmit_interrupts(&mut self, hw: &mut Hardware<'_>, on: bool) -> Result<(), DriverError>;
 
     /// The state of the cable.

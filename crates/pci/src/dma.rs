@@ -56,6 +56,14 @@ pub trait DmaMemory {
         Ok(())
     }
 
+    /// Copies bytes within memory; the two ranges may not overlap.
+    #[inline]
+    fn copy(&self, from: u64, to: u64, len: usize) -> Result<(), DmaError> {
+        let mut bytes = vec![0; len];
+        self.read(from, &mut bytes)?;
+        self.write(to, &bytes)
+    }
+
     /// Reads a little-endian word in one piece. What is read after it is at least as new
     /// (acquire): the way to look at an ownership bit before the rest of a descriptor.
     fn load_u32(&self, address: u64) -> Result<u32, DmaError>;
@@ -203,6 +211,21 @@ impl DmaMemory for SharedMemory {
             at += piece.len();
         }
         Ok(())
+    }
+
+    #[inline]
+    fn copy(&self, from: u64, to: u64, len: usize) -> Result<(), DmaError> {
+        match (self.within(from, len), self.within(to, len)) {
+            (Some(source), Some(place)) => {
+                source.copy_to_volatile_slice(place);
+                Ok(())
+            }
+            _ => {
+                let mut bytes = vec![0; len];
+                self.read(from, &mut bytes)?;
+                self.write(to, &bytes)
+            }
+        }
     }
 
     #[inline]

@@ -14,9 +14,9 @@ mod tx;
 
 use warikomi_pci::{Mmio, Width};
 
-use self::regs::config;
 use self::rx::Receiver;
 use self::tx::Transmitter;
+use crate::access::{PATIENCE, cut_off, enable, wait_until, write8, write16, write32};
 use crate::{Causes, DriverError, DriverInfo, Hardware, Link, NicDriver, RxSink, TxFrame};
 
 /// The driver's description.
@@ -43,13 +43,6 @@ const ROUTINE: u16 = !(regs::SYS_ERR | regs::LINK_CHG);
 const RECEIVE_MASK: u16 = regs::RX_OK | regs::RX_ERR | regs::LINK_CHG | regs::SYS_ERR;
 const TRANSMIT_MASK: u16 = regs::TX_OK | regs::TX_ERR;
 
-/// Reads of a register that should change soon, before it is given up.
-const PATIENCE: usize = 1_000;
-/// Capabilities that fit into configuration space (PCI 3.0, 6.7).
-const MOST_CAPABILITIES: usize = 48;
-/// Where messages go. Nobody listens there: the support side takes any message for the interrupt.
-const MESSAGE_ADDRESS: u64 = 0xfee0_0000;
-
 /// What the device has counted, from its own registers (struct rtl8169_counters, the fields that all
 /// chips have).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,6 +68,10 @@ pub struct Rtl8168 {
     tx: Transmitter,
     /// The link has changed since it was last told.
     link_changed: bool,
+    /// The whole mask is on, until somebody masks again.
+    armed: bool,
+    /// Completed transmissions interrupt even while nobody is about to sleep.
+    transmit_interrupts: bool,
 }
 
 impl Rtl8168 {
@@ -163,6 +160,14 @@ impl Rtl8168 {
         self.reset(mmio)
     }
 
+    /// What may interrupt at present.
+    #[inline]
+    fn mask(&self) -> u16 {
+        let receive = if self.armed { RECEIVE_MASK } else { 0 };
+        let transmit = self.transmit_interrupts || self.armed && self.tx.outstanding();
+        receive | if transmit { TRANSMIT_MASK } else { 0 }
+    }
+
     /// Takes note of the bits that are not acknowledged unseen. Whether there was any.
     fn look_at(&mut self, mmio: &mut dyn Mmio, status: u16) -> Result<bool, DriverError> {
         if status & regs::SYS_ERR != 0 {
@@ -196,13 +201,13 @@ impl NicDriver for Rtl8168 {
                  rings begin at a multiple of {RING_ALIGNMENT}"
             )));
         }
-        enable(hw.mmio)?;
+        enable(hw.mmio, &INFO)?;
         self.reset(hw.mmio)?;
         let [a, b, c, d] = (hw.mmio.read(regs::MAC0, Width::B4)? as u32).to_le_bytes();
         let [e, f] = (hw.mmio.read(regs::MAC4, Width::B2)? as u16).to_le_bytes();
         self.mac_address = [a, b, c, d, e, f];
         self.counters_address = rings + COUNTERS_OFFSET;
-        self.link_changed = true;
+        (self.link_changed, self.armed, self.transmit_interrupts) = (true, false, false);
         let tx_ring = rings + TX_RING_OFFSET;
         self.rx.set_up(hw.memory, rings, descriptors)?;
         self.tx.set_up(hw.memory, tx_ring)?;
@@ -218,7 +223,7 @@ impl NicDriver for Rtl8168 {
 
     #[inline]
     fn on_interrupt(&mut self, hw: &mut Hardware<'_>) -> Result<Causes, DriverError> {
-        write16(hw.mmio, regs::INTR_MASK, 0)?;
+        self.disarm(hw)?;
         self.acknowledge(hw)
     }
 
@@ -230,8 +235,8 @@ impl NicDriver for Rtl8168 {
     }
 
     fn arm(&mut self, hw: &mut Hardware<'_>) -> Result<(), DriverError> {
-        let transmit = if self.tx.outstanding() { TRANSMIT_MASK } else { 0 };
-        let mask = RECEIVE_MASK | transmit;
+        self.armed = true;
+        let mask = self.mask();
         write16(hw.mmio, regs::INTR_STATUS, ROUTINE)?;
         write16(hw.mmio, regs::INTR_MASK, mask)?;
         for _ in 0..PATIENCE {
@@ -248,7 +253,8 @@ impl NicDriver for Rtl8168 {
 
     #[inline]
     fn disarm(&mut self, hw: &mut Hardware<'_>) -> Result<(), DriverError> {
-        write16(hw.mmio, regs::INTR_MASK, 0)
+        self.armed = false;
+        write16(hw.mmio, regs::INTR_MASK, self.mask())
     }
 
     #[inline]
@@ -280,12 +286,17 @@ impl NicDriver for Rtl8168 {
         self.tx.reclaim(hw.memory, sent)
     }
 
-    fn transmit_interrupts(
-        &mut self,
-        _hw: &mut Hardware<'_>,
-        _on: bool,
-    ) -> Result<(), DriverError> {
-        unimplemented!("helper driver")
+    fn transmit_interrupts(&mut self, hw: &mut Hardware<'_>, on: bool) -> Result<(), DriverError> {
+        self.transmit_interrupts = on;
+        if on {
+            write16(hw.mmio, regs::INTR_STATUS, TRANSMIT_MASK)?;
+        }
+        write16(hw.mmio, regs::INTR_MASK, self.mask())
+    }
+
+    #[inline]
+    fn tx_room(&self) -> usize {
+        self.tx.room()
     }
 
     fn link(&mut self, hw: &mut Hardware<'_>) -> Result<Link, DriverError> {
@@ -317,76 +328,9 @@ impl NicDriver for Rtl8168 {
         sent: &mut dyn FnMut(u32),
     ) -> Result<(), DriverError> {
         let stopped = self.stop(hw.mmio);
-        // Without bus mastering it reaches no memory even if it does not listen to its registers.
-        let command = config::MEMORY | config::INTX_DISABLE;
-        let cut_off = hw.mmio.config_write(config::COMMAND, Width::B2, command);
+        let cut_off = cut_off(hw.mmio);
         self.rx.give_back(sink);
         self.tx.give_back(sent);
-        stopped.and(cut_off.map_err(DriverError::from))
+        stopped.and(cut_off)
     }
-}
-
-/// Makes sure of the device, and switches decoding, bus mastering and its message interrupt on.
-fn enable(mmio: &mut dyn Mmio) -> Result<(), DriverError> {
-    let id = mmio.config_read(config::ID, Width::B4)?;
-    let (vendor, device) = (id as u16, (id >> 16) as u16);
-    if !INFO.devices.contains(&(vendor, device)) {
-        return Err(DriverError::WrongDevice { driver: INFO.name, vendor, device });
-    }
-    let mut at = mmio.config_read(config::CAPABILITIES, Width::B1)? & !3;
-    for _ in 0..MOST_CAPABILITIES {
-        if at == 0 {
-            break;
-        }
-        let header = mmio.config_read(at as u16, Width::B4)?;
-        if header & 0xff == config::MSI_ID {
-            enable_messages(mmio, at as u16, header >> 16)?;
-            let command = config::MEMORY | config::BUS_MASTER | config::INTX_DISABLE;
-            return Ok(mmio.config_write(config::COMMAND, Width::B2, command)?);
-        }
-        at = header >> 8 & 0xfc;
-    }
-    Err(DriverError::Invalid("the device has no message-signalled interrupts".to_owned()))
-}
-
-fn enable_messages(mmio: &mut dyn Mmio, at: u16, control: u64) -> Result<(), DriverError> {
-    mmio.config_write(at + 4, Width::B4, MESSAGE_ADDRESS & 0xffff_ffff)?;
-    let data = if control & config::MSI_64BIT != 0 {
-        mmio.config_write(at + 8, Width::B4, MESSAGE_ADDRESS >> 32)?;
-        at + 12
-    } else {
-        at + 8
-    };
-    mmio.config_write(data, Width::B2, 0)?;
-    Ok(mmio.config_write(at + 2, Width::B2, config::MSI_ENABLE)?)
-}
-
-fn wait_until(
-    mmio: &mut dyn Mmio,
-    what: &'static str,
-    register: u64,
-    width: Width,
-    done: impl Fn(u64) -> bool,
-) -> Result<(), DriverError> {
-    for _ in 0..PATIENCE {
-        if done(mmio.read(register, width)?) {
-            return Ok(());
-        }
-    }
-    Err(DriverError::TimedOut { what })
-}
-
-#[inline]
-fn write8(mmio: &mut dyn Mmio, register: u64, value: u8) -> Result<(), DriverError> {
-    Ok(mmio.write(register, Width::B1, value.into())?)
-}
-
-#[inline]
-fn write16(mmio: &mut dyn Mmio, register: u64, value: u16) -> Result<(), DriverError> {
-    Ok(mmio.write(register, Width::B2, value.into())?)
-}
-
-#[inline]
-fn write32(mmio: &mut dyn Mmio, register: u64, value: u32) -> Result<(), DriverError> {
-    Ok(mmio.write(register, Width::B4, value.into())?)
 }

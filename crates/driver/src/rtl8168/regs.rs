@@ -2,7 +2,7 @@
 //!
 //! Names and values are those of Linux 6.12, drivers/net/ethernet/realtek/r8169_main.c: `enum
 //! rtl_registers`, `enum rtl_register_content`, `enum rtl_desc_bit`, `enum rtl_rx_desc_bit` and the
-//! macros between them. Configuration space is that of PCI Local Bus Specification 3.0, chapter 6.
+//! macros between them.
 
 pub(super) const MAC0: u64 = 0x00;
 pub(super) const MAC4: u64 = 0x04;
@@ -101,20 +101,3 @@ pub(super) const RX_LENGTH: u32 = 0x3fff;
 
 /// struct RxDesc, struct TxDesc: two words, and an address of 64 bits.
 pub(super) const DESCRIPTOR_BYTES: u64 = 16;
-
-/// Configuration space.
-pub(super) mod config {
-    pub(in super::super) const ID: u16 = 0x00;
-    pub(in super::super) const COMMAND: u16 = 0x04;
-    pub(in super::super) const CAPABILITIES: u16 = 0x34;
-
-    // Command register (6.2.2).
-    pub(in super::super) const MEMORY: u64 = 1 << 1;
-    pub(in super::super) const BUS_MASTER: u64 = 1 << 2;
-    pub(in super::super) const INTX_DISABLE: u64 = 1 << 10;
-
-    // The MSI capability (6.8.1): control word at 2, address from 4 on.
-    pub(in super::super) const MSI_ID: u64 = 0x05;
-    pub(in super::super) const MSI_ENABLE: u64 = 1 << 0;
-    pub(in super::super) const MSI_64BIT: u64 = 1 << 7;
-}

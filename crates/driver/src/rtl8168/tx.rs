@@ -49,6 +49,12 @@ impl Transmitter {
         self.used > 0
     }
 
+    /// Descriptors that hold nothing.
+    #[inline]
+    pub(super) fn room(&self) -> usize {
+        self.tokens.len() - self.used
+    }
+
     /// Puts a frame on the ring; `false` if there is no room at present.
     ///
     /// The first descriptor changes hands last: the device never sees a part of a frame.
@@ -60,7 +66,7 @@ impl Transmitter {
     ) -> Result<bool, DriverError> {
         check(frame)?;
         let count = frame.pieces.len();
-        if count > self.tokens.len() - self.used {
+        if count > self.room() {
             return Ok(false);
         }
         let mut first_word = 0;

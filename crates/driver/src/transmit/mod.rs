@@ -42,6 +42,11 @@ pub enum Work {
         /// How many pieces.
         pieces: usize,
     },
+    /// The driver looks at what the device has sent.
+    Reclaim {
+        /// How many packets it takes off its list.
+        packets: usize,
+    },
     /// An interrupt is taken: entry, the handler without its register accesses, exit.
     Interrupt,
     /// The sender goes to sleep, or wakes up: a system call and a change of context.

@@ -1,9 +1,12 @@
 //! The driver's way from a packet to the device, and back.
 
+use std::collections::VecDeque;
+
 use warikomi_clock::{Span, Time};
 
-use super::{Bounce, Completer, Completion, Course};
-use crate::{DriverError, Hardware, NicDriver};
+use super::bounce::{Areas, needed_bytes};
+use super::{Bounce, Completer, Completion, Course, Work};
+use crate::{DriverError, Hardware, NicDriver, TxFrame};
 
 /// A packet to send: its pieces in order, the first one with the headers.
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +25,8 @@ pub struct TransmitterOptions {
     /// What goes through the bounce buffer.
     pub bounce: Bounce,
     /// Bus address and length in bytes of the memory for bounce buffers, an area for each packet that the
-    /// device can have; [`Transmitter::area_bytes`] says how much is needed.
+    /// device can have; [`Transmitter::area_bytes`] says how much is needed. Without a bounce buffer there
+    /// need not be any.
     pub areas: (u64, u64),
 }
 
@@ -43,77 +47,217 @@ pub struct TransmitterCounts {
     pub asked: u64,
 }
 
+/// A packet that the device has.
+#[derive(Clone, Copy, Debug)]
+struct Flight {
+    token: u32,
+    at: Time,
+}
+
 /// Hands packets to the device as a completion strategy and a bounce buffer say.
 #[derive(Debug)]
 pub struct Transmitter {
     options: TransmitterOptions,
     completer: Completer,
+    /// There are none if nothing goes through the bounce buffer.
+    areas: Option<Areas>,
+    /// In the order in which they were handed over, which is that in which they come back.
+    flights: VecDeque<Flight>,
+    /// The pieces of the packet at hand, behind the bounce buffer.
+    pieces: Vec<(u64, u32)>,
+    /// The device was armed for a sleep, and nobody has masked it since.
+    armed: bool,
     counts: TransmitterCounts,
 }
 
 impl Transmitter {
     /// Bytes of bounce buffers that a driver needs whose ring has so many descriptors.
-    pub fn area_bytes(_descriptors: usize, _max_frame_bytes: usize) -> u64 {
-        unimplemented!("helper driver")
+    pub fn area_bytes(descriptors: usize, max_frame_bytes: usize) -> u64 {
+        needed_bytes(descriptors, max_frame_bytes)
     }
 
     /// A transmitter for a device that has been set up and has nothing to send.
     pub fn new(
-        _options: TransmitterOptions,
-        _driver: &mut dyn NicDriver,
-        _hw: &mut Hardware<'_>,
+        options: TransmitterOptions,
+        driver: &mut dyn NicDriver,
+        hw: &mut Hardware<'_>,
         _course: &mut impl Course,
     ) -> Result<Transmitter, DriverError> {
-        unimplemented!("helper driver")
+        let areas = match options.bounce {
+            Bounce::None => None,
+            _ => Some(Areas::new(options.areas, driver.info(), hw.memory)?),
+        };
+        let completer = Completer::new(options.completion);
+        driver.transmit_interrupts(hw, completer.interrupts())?;
+        Ok(Transmitter {
+            options,
+            completer,
+            areas,
+            flights: VecDeque::with_capacity(driver.info().tx_descriptors),
+            pieces: Vec::new(),
+            armed: false,
+            counts: TransmitterCounts::default(),
+        })
     }
 
     /// Hands a packet to the device and rings its doorbell; `false`, and nothing done, if the device has no
     /// room. Without interrupts of completed transfers it first asks what has been sent, and gives that to
     /// `sent` with the time that it was in the driver.
+    #[inline]
     pub fn send(
         &mut self,
-        _driver: &mut dyn NicDriver,
-        _hw: &mut Hardware<'_>,
-        _course: &mut impl Course,
-        _packet: Packet<'_>,
-        _sent: &mut dyn FnMut(u32, Span),
+        driver: &mut dyn NicDriver,
+        hw: &mut Hardware<'_>,
+        course: &mut impl Course,
+        packet: Packet<'_>,
+        sent: &mut dyn FnMut(u32, Span),
     ) -> Result<bool, DriverError> {
-        unimplemented!("helper driver")
+        if self.completer.asks_before_transmit() {
+            self.reclaim(driver, hw, course, sent)?;
+        }
+        let copied = self.copied(packet);
+        let pieces = match self.areas {
+            Some(_) if self.options.bounce == Bounce::Dummy => packet.pieces.len().min(2),
+            _ => packet.pieces.len() - copied.saturating_sub(1),
+        };
+        // Before anything is copied: an area may still be the device's if it has no room.
+        if pieces > driver.tx_room() {
+            return Ok(false);
+        }
+        let at = course.now();
+        let bounced = self.bounce(hw, packet, copied)?;
+        if bounced > 0 {
+            course.spend(Work::Copy { bytes: bounced as usize });
+        }
+        let pieces = if bounced > 0 { &self.pieces[..] } else { packet.pieces };
+        course.spend(Work::Describe { pieces: pieces.len() });
+        if !driver.transmit(hw, TxFrame { pieces, token: packet.token })? {
+            return Ok(false);
+        }
+        driver.kick(hw)?;
+        self.counts.packets += 1;
+        self.counts.transfers += pieces.len() as u64;
+        self.counts.bounced_packets += u64::from(bounced > 0);
+        self.counts.bounced_bytes += u64::from(bounced);
+        self.flights.push_back(Flight { token: packet.token, at });
+        Ok(true)
+    }
+
+    /// How many pieces of a packet are copied together.
+    #[inline]
+    fn copied(&self, packet: Packet<'_>) -> usize {
+        let copied = match self.options.bounce {
+            Bounce::None | Bounce::Dummy | Bounce::Auto => 0,
+            // The header is a piece of its own, before the buffers.
+            Bounce::First(buffers) => packet.pieces.len().min(1 + buffers as usize),
+            Bounce::All => packet.pieces.len(),
+        };
+        // One piece is contiguous as it is.
+        if copied > 1 { copied } else { 0 }
+    }
+
+    /// Copies what goes through the bounce buffer; how many bytes.
+    #[inline]
+    fn bounce(
+        &mut self,
+        hw: &Hardware<'_>,
+        packet: Packet<'_>,
+        copied: usize,
+    ) -> Result<u32, DriverError> {
+        let Some(areas) = &mut self.areas else { return Ok(0) };
+        if self.options.bounce == Bounce::Dummy {
+            return Ok(areas.without_contents(hw.memory, packet.pieces, &mut self.pieces)?);
+        }
+        if copied == 0 {
+            return Ok(0);
+        }
+        Ok(areas.gather(hw.memory, packet.pieces, copied, &mut self.pieces)?)
     }
 
     /// An interrupt has come: acknowledges it, and frees what has been sent.
     pub fn interrupted(
         &mut self,
-        _driver: &mut dyn NicDriver,
-        _hw: &mut Hardware<'_>,
-        _course: &mut impl Course,
-        _sent: &mut dyn FnMut(u32, Span),
+        driver: &mut dyn NicDriver,
+        hw: &mut Hardware<'_>,
+        course: &mut impl Course,
+        sent: &mut dyn FnMut(u32, Span),
     ) -> Result<(), DriverError> {
-        unimplemented!("helper driver")
+        course.spend(Work::Interrupt);
+        if std::mem::take(&mut self.armed) {
+            driver.on_interrupt(hw)?;
+        } else {
+            driver.acknowledge(hw)?;
+        }
+        self.reclaim(driver, hw, course, sent)?;
+        Ok(())
     }
 
     /// The send buffer has so much free space of so much in all: switches interrupts on or off.
+    #[inline]
     pub fn room(
         &mut self,
-        _driver: &mut dyn NicDriver,
-        _hw: &mut Hardware<'_>,
+        driver: &mut dyn NicDriver,
+        hw: &mut Hardware<'_>,
         _course: &mut impl Course,
-        _free_bytes: u64,
-        _all_bytes: u64,
+        free_bytes: u64,
+        all_bytes: u64,
     ) -> Result<(), DriverError> {
-        unimplemented!("helper driver")
+        let before = self.completer.interrupts();
+        let now = self.completer.room(free_bytes, all_bytes);
+        if now != before {
+            self.counts.switches += 1;
+            driver.transmit_interrupts(hw, now)?;
+        }
+        Ok(())
     }
 
-    /// Asks the device what it has sent, whatever the strategy: before a sleep (behind `arm`), and at the
-    /// end.
+    /// Before a sleep: arms the device and asks it once more what it has sent; how many packets. If none,
+    /// and [interrupts are on](Self::will_be_interrupted), the next completed packet ends the sleep.
+    pub fn last_look(
+        &mut self,
+        driver: &mut dyn NicDriver,
+        hw: &mut Hardware<'_>,
+        course: &mut impl Course,
+        sent: &mut dyn FnMut(u32, Span),
+    ) -> Result<usize, DriverError> {
+        driver.arm(hw)?;
+        let found = self.reclaim(driver, hw, course, sent)?;
+        self.armed = found == 0;
+        if found > 0 {
+            driver.disarm(hw)?;
+        }
+        Ok(found)
+    }
+
+    /// Asks the device what it has sent, whatever the strategy; how many packets.
+    #[inline]
     pub fn reclaim(
         &mut self,
-        _driver: &mut dyn NicDriver,
-        _hw: &mut Hardware<'_>,
-        _course: &mut impl Course,
-        _sent: &mut dyn FnMut(u32, Span),
+        driver: &mut dyn NicDriver,
+        hw: &mut Hardware<'_>,
+        course: &mut impl Course,
+        sent: &mut dyn FnMut(u32, Span),
     ) -> Result<usize, DriverError> {
-        unimplemented!("helper driver")
+        if self.flights.is_empty() {
+            return Ok(0);
+        }
+        self.counts.asked += 1;
+        let (flights, mut now) = (&mut self.flights, None);
+        let mut astray = None;
+        let packets = driver.reclaim(hw, &mut |token| {
+            let now = *now.get_or_insert_with(|| course.now());
+            match flights.pop_front() {
+                Some(flight) if flight.token == token => sent(token, now.since(flight.at)),
+                other => astray = Some((token, other.map(|flight| flight.token))),
+            }
+        })?;
+        course.spend(Work::Reclaim { packets });
+        match astray {
+            None => Ok(packets),
+            Some((token, expected)) => Err(DriverError::Invalid(format!(
+                "the driver gave packet {token} back, and {expected:?} was the next"
+            ))),
+        }
     }
 
     /// Whether the next completed packet interrupts: without that, nobody may wait for one.
@@ -123,12 +267,12 @@ impl Transmitter {
 
     /// Packets that the device has.
     pub fn in_flight(&self) -> usize {
-        unimplemented!("helper driver")
+        self.flights.len()
     }
 
     /// The time at which the oldest of them was handed over.
     pub fn oldest(&self) -> Option<Time> {
-        unimplemented!("helper driver")
+        self.flights.front().map(|flight| flight.at)
     }
 
     /// What it has done.

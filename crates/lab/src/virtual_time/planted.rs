@@ -136,6 +136,10 @@ impl NicDriver for Planted {
         self.driver.reclaim(hw, sent)
     }
 
+    fn tx_room(&self) -> usize {
+        self.driver.tx_room()
+    }
+
     fn transmit_interrupts(&mut self, hw: &mut Hardware<'_>, on: bool) -> Result<(), DriverError> {
         self.driver.transmit_interrupts(hw, on)
     }

@@ -1,5 +1,9 @@
 //! What is copied together before a packet is handed over, so that one transfer replaces several.
 
+mod areas;
+
+pub(crate) use areas::{Areas, needed_bytes};
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -16,8 +20,8 @@ pub enum Bounce {
     /// Chosen for each packet from what copying and transfers cost, so that it never loses against
     /// [`Bounce::None`].
     Auto,
-    /// No bounce buffer, but for finding out what costs how much: the header as it is, and instead of the
-    /// contents one contiguous piece of a buffer that was prepared. What arrives is not what was sent.
+    /// For finding out what costs how much: the headers and the payload's head as they are, and instead of
+    /// the contents one contiguous piece of a buffer that was prepared. What arrives is not what was sent.
     Dummy,
 }
 
