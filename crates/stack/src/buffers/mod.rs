@@ -2,12 +2,21 @@
 
 mod contiguous;
 mod mbuf;
+mod pool;
 
 use std::fmt;
 use std::str::FromStr;
 
 use warikomi_driver::transmit::Course;
-use warikomi_pci::DmaError;
+use warikomi_pci::{DmaError, DmaMemory};
+
+use crate::datagram::HEADER_BYTES;
+
+pub use contiguous::ContiguousBuffers;
+pub use mbuf::{HEADERS_FIT_BYTES, MCLBYTES, MHLEN, MINCLSIZE, MSIZE, MbufBuffers};
+
+/// Bytes of a cluster: a power of two in this range.
+pub const CLUSTER_BYTES: std::ops::RangeInclusive<u32> = 512..=65_536;
 
 /// Which buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +48,7 @@ impl FromStr for BufferKind {
             other => other
                 .strip_prefix("mbuf:")
                 .and_then(|bytes| bytes.parse::<u32>().ok())
-                .filter(|bytes| bytes.is_power_of_two() && (512..=65_536).contains(bytes))
+                .filter(|bytes| bytes.is_power_of_two() && CLUSTER_BYTES.contains(bytes))
                 .ok_or_else(|| ParseBuffersError(other.to_owned()))?,
         };
         Ok(BufferKind::Mbuf { cluster_bytes })
@@ -57,25 +66,130 @@ impl fmt::Display for BufferKind {
     }
 }
 
+/// What must be in buffers at the same time.
+#[derive(Clone, Copy, Debug)]
+pub struct Demand<'a> {
+    /// Lengths of messages in bytes, none of them 0.
+    pub sizes_bytes: &'a [u32],
+    /// Packets at most.
+    pub packets: usize,
+    /// Bytes of their messages, at most.
+    pub bytes: u64,
+}
+
+impl Demand<'_> {
+    /// Packets at most, of these lengths in these bytes.
+    fn packets(&self) -> usize {
+        self.most(|_| 1)
+    }
+
+    /// Buffers at most, where a message of so many bytes takes `uses` of them.
+    fn most(&self, uses: impl Fn(u32) -> usize) -> usize {
+        let each = || self.sizes_bytes.iter().map(|&bytes| (u64::from(bytes.max(1)), uses(bytes)));
+        let by_packets = self.packets * each().map(|(_, used)| used).max().unwrap_or(0);
+        // What takes most buffers for its bytes, as often as the bytes allow.
+        let by_bytes = each().map(|(bytes, used)| self.bytes * used as u64 / bytes).max();
+        by_packets.min(by_bytes.unwrap_or(0) as usize)
+    }
+}
+
 /// A pool of buffers that packets are made of.
 ///
 /// A packet is known by its token; what it is made of belongs to it until [`SendBuffers::free`].
 pub trait SendBuffers {
-    /// Copies headers and message into buffers; the packet's token, or `None`, and nothing taken, if
-    /// there are not enough.
+    /// Copies headers and message into buffers of `memory`; the packet's token, or `None`, and nothing
+    /// taken, if there are not enough.
     fn fill<C: Course>(
         &mut self,
         course: &mut C,
-        headers: &[u8],
+        memory: &dyn DmaMemory,
+        headers: &[u8; HEADER_BYTES],
         message: &[u8],
     ) -> Result<Option<u32>, DmaError>;
 
-    /// Bus address and length in bytes of each piece of a packet, the first one with the headers.
+    /// Bus address and length in bytes of each piece of a packet, the first one with the headers; none if
+    /// there is no such packet.
     fn pieces(&self, token: u32) -> &[(u64, u32)];
 
-    /// The packet's buffers go back; `false` if there is no such packet.
+    /// The packet's buffers go back; `false`, which is counted, if there is no such packet.
     fn free<C: Course>(&mut self, course: &mut C, token: u32) -> bool;
+
+    /// Tokens that were freed without being a packet's.
+    fn refused(&self) -> u64;
 
     /// Whether every buffer is in its pool.
     fn is_full(&self) -> bool;
 }
+
+/// Either kind.
+#[derive(Debug)]
+pub enum Buffers {
+    /// Chains of mbufs.
+    Mbuf(MbufBuffers),
+    /// Contiguous buffers.
+    Contiguous(ContiguousBuffers),
+}
+
+impl Buffers {
+    /// Enough buffers for `demand`, in DMA memory from the bus address `first` on.
+    pub fn new(kind: BufferKind, demand: Demand<'_>, first: u64) -> Buffers {
+        match kind {
+            BufferKind::Mbuf { cluster_bytes } => {
+                Buffers::Mbuf(MbufBuffers::new(cluster_bytes, demand, first))
+            }
+            BufferKind::Contiguous => Buffers::Contiguous(ContiguousBuffers::new(demand, first)),
+        }
+    }
+
+    /// Bytes of DMA memory that these take.
+    pub fn dma_bytes(kind: BufferKind, demand: Demand<'_>) -> u64 {
+        match kind {
+            BufferKind::Mbuf { cluster_bytes } => MbufBuffers::dma_bytes(cluster_bytes, demand),
+            BufferKind::Contiguous => ContiguousBuffers::dma_bytes(demand),
+        }
+    }
+}
+
+/// The same call on whichever kind it is.
+macro_rules! either {
+    ($self:ident, $buffers:ident => $call:expr) => {
+        match $self {
+            Buffers::Mbuf($buffers) => $call,
+            Buffers::Contiguous($buffers) => $call,
+        }
+    };
+}
+
+impl SendBuffers for Buffers {
+    #[inline]
+    fn fill<C: Course>(
+        &mut self,
+        course: &mut C,
+        memory: &dyn DmaMemory,
+        headers: &[u8; HEADER_BYTES],
+        message: &[u8],
+    ) -> Result<Option<u32>, DmaError> {
+        either!(self, buffers => buffers.fill(course, memory, headers, message))
+    }
+
+    #[inline]
+    fn pieces(&self, token: u32) -> &[(u64, u32)] {
+        either!(self, buffers => buffers.pieces(token))
+    }
+
+    #[inline]
+    fn free<C: Course>(&mut self, course: &mut C, token: u32) -> bool {
+        either!(self, buffers => buffers.free(course, token))
+    }
+
+    fn refused(&self) -> u64 {
+        either!(self, buffers => buffers.refused())
+    }
+
+    fn is_full(&self) -> bool {
+        either!(self, buffers => buffers.is_full())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,32 @@
 //! What is to be sent, and how.
 
-use warikomi_driver::transmit::{Bounce, Completion};
+use std::ops::RangeInclusive;
 
-use crate::buffers::BufferKind;
+use warikomi_driver::transmit::{Bounce, Completion, Transmitter};
+use warikomi_guest::commands;
+use warikomi_guest::payload::HEAD_BYTES;
+
+use crate::buffers::{BufferKind, Buffers, CLUSTER_BYTES, Demand};
+use crate::datagram::HEADER_BYTES;
+
+/// The longest payload of a UDP datagram, in bytes: an IPv4 packet has 65,535 bytes (RFC 791, 3.1), of
+/// which 28 are headers.
+pub const MOST_MESSAGE_BYTES: u32 = 65_507;
+/// Messages have at least the head by which they are known.
+pub const LEAST_MESSAGE_BYTES: u32 = HEAD_BYTES as u32;
+
+/// Lengths in one plan.
+const SIZES: RangeInclusive<u64> = 1..=64;
+/// Messages of one run; more would take weeks.
+const MOST_MESSAGES: u64 = 1_000_000_000_000;
+/// The longest time between two messages, in picoseconds: a second.
+const MOST_INTERVAL_PS: u64 = 1_000_000_000_000;
+/// The largest send buffer, in bytes: 1 GiB.
+const MOST_SEND_BUFFER_BYTES: u64 = 1 << 30;
+/// Buffers that go through a bounce buffer together with the header.
+const FIRST: RangeInclusive<u64> = 1..=64;
+/// Buffers and bounce buffers each begin on a page.
+const PAGE_BYTES: u64 = 4_096;
 
 /// What is to be sent, and how.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,9 +38,9 @@ pub struct SendPlan {
     pub block: u64,
     /// Where randomness starts from.
     pub seed: u64,
-    /// Messages.
+    /// Messages that are measured.
     pub count: u64,
-    /// Of these, at the beginning, so many that are sent but not measured.
+    /// Messages before them that are sent but not measured.
     pub warmup: u64,
     /// Time between two messages in picoseconds; 0 for as fast as it goes. With a pace the application does
     /// not wait for room: a message for which the socket has none is a drop.
@@ -45,15 +69,151 @@ pub struct PlanError {
     pub range: String,
 }
 
+impl PlanError {
+    pub(super) fn new(what: &'static str, got: impl ToString, range: impl Into<String>) -> Self {
+        PlanError { what, got: got.to_string(), range: range.into() }
+    }
+}
+
+/// Refuses a value outside of a range.
+fn within(
+    what: &'static str,
+    value: u64,
+    range: RangeInclusive<u64>,
+    unit: &str,
+) -> Result<(), PlanError> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    let (least, most) = range.into_inner();
+    Err(PlanError::new(what, value, format!("it must be {least} to {most}{unit}")))
+}
+
 impl SendPlan {
+    /// The plan that a request describes.
+    pub fn from_command(command: &commands::Send) -> Result<SendPlan, PlanError> {
+        fn parsed<T>(what: &'static str, text: &str) -> Result<T, PlanError>
+        where
+            T: std::str::FromStr<Err: std::fmt::Display>,
+        {
+            text.parse().map_err(|error: T::Err| PlanError::new(what, text, error.to_string()))
+        }
+        Ok(SendPlan {
+            sizes_bytes: command.sizes_bytes.clone(),
+            block: command.block,
+            seed: command.seed,
+            count: command.count,
+            warmup: command.warmup,
+            interval_ps: command.interval_ps,
+            buffers: parsed("buffers", &command.buffers)?,
+            completion: parsed("completion", &command.completion)?,
+            bounce: parsed("bounce", &command.bounce)?,
+            send_buffer_bytes: command.send_buffer_bytes,
+            run_id: command.run_id,
+        })
+    }
+
+    /// The request to carry the plan out: to this Ethernet address, and this IPv4 address and UDP port
+    /// (`10.9.0.2:5001`), within so many milliseconds.
+    pub fn to_command(
+        &self,
+        destination_mac: [u8; 6],
+        destination: String,
+        timeout_ms: u64,
+    ) -> commands::Send {
+        commands::Send {
+            sizes_bytes: self.sizes_bytes.clone(),
+            block: self.block,
+            seed: self.seed,
+            count: self.count,
+            warmup: self.warmup,
+            interval_ps: self.interval_ps,
+            buffers: self.buffers.to_string(),
+            completion: self.completion.to_string(),
+            bounce: self.bounce.to_string(),
+            send_buffer_bytes: self.send_buffer_bytes,
+            destination_mac,
+            destination,
+            run_id: self.run_id,
+            timeout_ms,
+        }
+    }
+
     /// Checks what could not work with a device whose longest frame has so many bytes.
-    pub fn validate(&self, _max_frame_bytes: usize) -> Result<(), PlanError> {
-        unimplemented!("helper stack")
+    pub fn validate(&self, max_frame_bytes: usize) -> Result<(), PlanError> {
+        let longest = max_frame_bytes.saturating_sub(HEADER_BYTES) as u64;
+        let longest = longest.min(MOST_MESSAGE_BYTES.into());
+        let least = u64::from(LEAST_MESSAGE_BYTES);
+        if longest < least {
+            let most = HEADER_BYTES as u32 + MOST_MESSAGE_BYTES;
+            return Err(PlanError::new(
+                "the longest frame",
+                max_frame_bytes,
+                format!(
+                    "it must have room for headers and head, {} to {most} bytes",
+                    HEADER_BYTES as u64 + least
+                ),
+            ));
+        }
+        within("sizes", self.sizes_bytes.len() as u64, SIZES, " of them")?;
+        for &bytes in &self.sizes_bytes {
+            within("size", bytes.into(), least..=longest, " bytes with this device")?;
+        }
+        within("count", self.count, 1..=MOST_MESSAGES, " messages")?;
+        within("warmup", self.warmup, 0..=MOST_MESSAGES, " messages")?;
+        within("interval_ps", self.interval_ps, 0..=MOST_INTERVAL_PS, " ps")?;
+        if let Bounce::First(count) = self.bounce {
+            within("bounce", count.into(), FIRST, " buffers, or none, all, auto or dummy")?;
+        }
+        if let BufferKind::Mbuf { cluster_bytes } = self.buffers
+            && !(cluster_bytes.is_power_of_two() && CLUSTER_BYTES.contains(&cluster_bytes))
+        {
+            let (least, most) = CLUSTER_BYTES.into_inner();
+            let range = format!("it must be a power of two from {least} to {most} bytes");
+            return Err(PlanError::new("cluster size", cluster_bytes, range));
+        }
+        let largest = u64::from(self.largest_bytes());
+        let possible = largest..=MOST_SEND_BUFFER_BYTES;
+        within(
+            "send buffer",
+            self.send_buffer_bytes,
+            possible,
+            " bytes, at least the longest message",
+        )
+    }
+
+    /// The longest message in bytes.
+    pub fn largest_bytes(&self) -> u32 {
+        self.sizes_bytes.iter().copied().max().unwrap_or(0)
     }
 
     /// Bytes of DMA memory that its buffers and bounce buffers need, with a device of so many transmit
     /// descriptors.
-    pub fn dma_bytes(&self, _tx_descriptors: usize, _max_frame_bytes: usize) -> u64 {
-        unimplemented!("helper stack")
+    pub fn dma_bytes(&self, tx_descriptors: usize, max_frame_bytes: usize) -> u64 {
+        let buffers = Buffers::dma_bytes(self.buffers, self.demand(tx_descriptors));
+        let pages = buffers.next_multiple_of(PAGE_BYTES) + PAGE_BYTES;
+        pages + self.area_bytes(tx_descriptors, max_frame_bytes)
+    }
+
+    /// Bytes of bounce buffers.
+    pub(super) fn area_bytes(&self, tx_descriptors: usize, max_frame_bytes: usize) -> u64 {
+        match self.bounce {
+            Bounce::None => 0,
+            _ => Transmitter::area_bytes(tx_descriptors, max_frame_bytes),
+        }
+    }
+
+    /// What must be in buffers at the same time: what the socket lets be on its way, in as many packets as
+    /// the device takes and one that waits for it.
+    pub(super) fn demand(&self, tx_descriptors: usize) -> Demand<'_> {
+        Demand {
+            sizes_bytes: &self.sizes_bytes,
+            packets: tx_descriptors + 1,
+            bytes: self.send_buffer_bytes,
+        }
     }
 }
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

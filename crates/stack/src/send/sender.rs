@@ -1,12 +1,24 @@
 //! The sender, a step at a time.
 
-use warikomi_clock::Time;
-use warikomi_driver::transmit::Course;
+use std::net::Ipv4Addr;
+
+use warikomi_clock::{Span, Time};
+use warikomi_driver::transmit::{Course, Packet, Transmitter, TransmitterOptions, Work};
 use warikomi_driver::{DriverError, Hardware, NicDriver};
 use warikomi_guest::answers::Sent;
 
-use super::{PlanError, SendPlan};
-use crate::datagram::Station;
+use super::account::{Account, Fate};
+use super::application::Application;
+use super::{PlanError, SendPlan, SendSocket};
+use crate::buffers::{Buffers, SendBuffers};
+use crate::datagram::{Station, headers};
+use crate::entry::Destination;
+
+/// Memory for buffers begins on a page.
+const PAGE_BYTES: u64 = 4_096;
+
+/// How often a sender without interrupts looks at the end whether the last packets are sent.
+const LOOK_EVERY: Span = Span::from_us(10);
 
 /// What comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,43 +36,6 @@ pub enum Step {
     Finished,
 }
 
-/// The sender.
-pub struct Sender {
-    _plan: SendPlan,
-}
-
-impl Sender {
-    /// A sender over a device that has been set up, whose buffers are in the DMA memory of so many bytes
-    /// from this bus address on.
-    pub fn new(
-        _plan: &SendPlan,
-        _station: Station,
-        _destination: ([u8; 6], std::net::Ipv4Addr, u16),
-        _memory: (u64, u64),
-        _driver: &mut dyn NicDriver,
-        _hw: &mut Hardware<'_>,
-        _course: &mut impl Course,
-    ) -> Result<Sender, SenderError> {
-        unimplemented!("helper stack")
-    }
-
-    /// Does the next thing: takes the interrupt, if one has come, and sends at most one message.
-    pub fn step<C: Course>(
-        &mut self,
-        _driver: &mut dyn NicDriver,
-        _hw: &mut Hardware<'_>,
-        _course: &mut C,
-        _interrupted: bool,
-    ) -> Result<Step, DriverError> {
-        unimplemented!("helper stack")
-    }
-
-    /// What has come of it. Behind [`Step::Finished`] or [`Step::DeadLocked`].
-    pub fn sent(&self) -> Sent {
-        unimplemented!("helper stack")
-    }
-}
-
 /// Why there is no sender.
 #[derive(Debug, thiserror::Error)]
 pub enum SenderError {
@@ -70,4 +45,345 @@ pub enum SenderError {
     /// The driver gave up.
     #[error(transparent)]
     Driver(#[from] DriverError),
+}
+
+/// A packet that the driver has, or that waits for it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Record {
+    /// Bytes of its message.
+    bytes: u32,
+    /// It is no part of the warm-up.
+    measured: bool,
+}
+
+/// The sender.
+///
+/// The application calls the system (`Work::SystemCall`), the socket takes room, headers are made, the
+/// message is copied into buffers, and the transmitter hands them to the device. Each message goes all the
+/// way in one step, unless the device has no room.
+pub struct Sender {
+    application: Application,
+    socket: SendSocket,
+    buffers: Buffers,
+    transmitter: Transmitter,
+    account: Account,
+    station: Station,
+    to: Destination,
+    to_mac: [u8; 6],
+    /// By token.
+    records: Vec<Record>,
+    /// The packet for which the device had no room.
+    waiting: Option<u32>,
+    /// The system call for the next message was made: it waits in there for room.
+    called: bool,
+    /// Interrupts were armed for a sleep.
+    armed: bool,
+    /// It slept, and has to be brought back.
+    slept: bool,
+    /// Packets that the device is done with, and how long each was in the driver.
+    done: Vec<(u32, Span)>,
+}
+
+impl Sender {
+    /// A sender over a device that has been set up, whose buffers are in the DMA memory of so many bytes
+    /// from this bus address on ([`SendPlan::dma_bytes`] says how many it needs). It sends to this Ethernet
+    /// address, IP address, and UDP port.
+    pub fn new(
+        plan: &SendPlan,
+        station: Station,
+        destination: ([u8; 6], Ipv4Addr, u16),
+        memory: (u64, u64),
+        driver: &mut dyn NicDriver,
+        hw: &mut Hardware<'_>,
+        course: &mut impl Course,
+    ) -> Result<Sender, SenderError> {
+        let info = driver.info();
+        let (descriptors, max_frame_bytes) = (info.tx_descriptors, info.max_frame_bytes);
+        plan.validate(max_frame_bytes)?;
+        let (address, bytes) = memory;
+        let needed = plan.dma_bytes(descriptors, max_frame_bytes);
+        if bytes < needed {
+            let range = format!("this plan needs {needed} bytes for buffers and bounce buffers");
+            return Err(PlanError::new("DMA memory", bytes, range).into());
+        }
+        let first = address.next_multiple_of(PAGE_BYTES);
+        let area_bytes = plan.area_bytes(descriptors, max_frame_bytes);
+        let demand = plan.demand(descriptors);
+        let options = TransmitterOptions {
+            completion: plan.completion,
+            bounce: plan.bounce,
+            areas: (first, area_bytes),
+        };
+        let (to_mac, to_address, port) = destination;
+        Ok(Sender {
+            application: Application::new(plan),
+            socket: SendSocket::new(plan.send_buffer_bytes),
+            records: vec![Record::default(); demand.packets],
+            buffers: Buffers::new(plan.buffers, demand, first + area_bytes),
+            transmitter: Transmitter::new(options, driver, hw, course)?,
+            account: Account::new(plan.count, plan.warmup),
+            station,
+            to: Destination { address: to_address, port, source_port: port },
+            to_mac,
+            waiting: None,
+            called: false,
+            armed: false,
+            slept: false,
+            done: Vec::with_capacity(demand.packets),
+        })
+    }
+
+    /// Does the next thing: takes the interrupt, if one has come, and sends at most one message.
+    ///
+    /// What it does is charged to `course`, a change of context each time that it falls asleep
+    /// ([`Step::Interrupt`]) and wakes up among it. The time from such a step, or [`Step::Until`], to the
+    /// next is that in which it is not busy.
+    pub fn step<C: Course>(
+        &mut self,
+        driver: &mut dyn NicDriver,
+        hw: &mut Hardware<'_>,
+        course: &mut C,
+        interrupted: bool,
+    ) -> Result<Step, DriverError> {
+        self.account.step(|| course.now());
+        if std::mem::take(&mut self.slept) {
+            course.spend(Work::Switch);
+        }
+        if self.account.is_to_begin() {
+            self.account.begin(course.now(), self.transmitter.counts());
+        }
+        if interrupted {
+            self.account.interrupted();
+            let done = &mut self.done;
+            let sent = &mut |token, wait| done.push((token, wait));
+            self.transmitter.interrupted(driver, hw, course, sent)?;
+            self.take_back(driver, hw, course)?;
+        }
+        if std::mem::take(&mut self.armed) {
+            driver.disarm(hw)?;
+        }
+        let step = self.advance(driver, hw, course)?;
+        match step {
+            Step::Again => {}
+            Step::Until(_) | Step::Interrupt => self.account.rests(course.now()),
+            Step::DeadLocked | Step::Finished => self.account.end(
+                course.now(),
+                self.transmitter.counts(),
+                step == Step::DeadLocked,
+                self.buffers.is_full() && self.buffers.refused() == 0,
+            ),
+        }
+        Ok(step)
+    }
+
+    /// What has come of it. Behind [`Step::Finished`] or [`Step::DeadLocked`].
+    pub fn sent(&self) -> Sent {
+        self.account.sent().clone()
+    }
+
+    /// Messages that the application has sent so far, or tried to, those of the warm-up among them.
+    pub fn tried(&self) -> u64 {
+        self.application.tried()
+    }
+
+    /// What its transmitter has done, the warm-up included.
+    pub fn transmitter(&self) -> &Transmitter {
+        &self.transmitter
+    }
+
+    #[inline]
+    fn advance<C: Course>(
+        &mut self,
+        driver: &mut dyn NicDriver,
+        hw: &mut Hardware<'_>,
+        course: &mut C,
+    ) -> Result<Step, DriverError> {
+        if let Some(token) = self.waiting {
+            return self.hand_over(driver, hw, course, token);
+        }
+        if self.application.is_done() {
+            return self.finish(driver, hw, course);
+        }
+        if self.application.has_pace() {
+            let now = course.now();
+            let due = self.application.due(now);
+            if now < due {
+                return Ok(Step::Until(due));
+            }
+        }
+        if !std::mem::replace(&mut self.called, true) {
+            course.spend(Work::SystemCall);
+        }
+        match self.fill(hw, course)? {
+            Some(token) => self.hand_over(driver, hw, course, token),
+            None => self.no_room(driver, hw, course),
+        }
+    }
+
+    /// The next message in buffers, if the socket has room for it.
+    #[inline]
+    fn fill<C: Course>(
+        &mut self,
+        hw: &mut Hardware<'_>,
+        course: &mut C,
+    ) -> Result<Option<u32>, DriverError> {
+        let bytes = self.application.length();
+        if !self.socket.take(bytes) {
+            return Ok(None);
+        }
+        course.spend(Work::Headers);
+        let too_long = || DriverError::Invalid(format!("{bytes} bytes are no UDP datagram"));
+        let length = u16::try_from(bytes).map_err(|_| too_long())?;
+        let headers = headers(&self.station, self.to, self.to_mac, length).ok_or_else(too_long)?;
+        let message = self.application.message();
+        let Some(token) = self.buffers.fill(course, hw.memory, &headers, message)? else {
+            self.socket.give_back(bytes);
+            return Ok(None);
+        };
+        let measured = self.account.measures(self.application.tried());
+        self.records[token as usize] = Record { bytes, measured };
+        self.account.filled(measured, bytes, self.transmitter.counts());
+        self.application.next(true);
+        self.called = false;
+        Ok(Some(token))
+    }
+
+    /// Hands a packet to the device, or keeps it until the device has room.
+    #[inline]
+    fn hand_over<C: Course>(
+        &mut self,
+        driver: &mut dyn NicDriver,
+        hw: &mut Hardware<'_>,
+        course: &mut C,
+        token: u32,
+    ) -> Result<Step, DriverError> {
+        let packet = Packet { pieces: self.buffers.pieces(token), token };
+        let done = &mut self.done;
+        let sent = &mut |token, wait| done.push((token, wait));
+        let handed = match self.transmitter.send(driver, hw, course, packet, sent) {
+            // What the driver does not take ends nothing but the packet.
+            Err(DriverError::Invalid(_)) => {
+                if let Some(record) = self.release(course, token) {
+                    self.account.fate(record.measured, Fate::Refused);
+                }
+                true
+            }
+            handed => handed?,
+        };
+        self.waiting = (!handed).then_some(token);
+        let moved = handed || !self.done.is_empty();
+        self.take_back(driver, hw, course)?;
+        if moved || !self.transmitter.will_be_interrupted() {
+            return Ok(Step::Again);
+        }
+        self.rest(driver, hw, course)
+    }
+
+    /// Gives back what the device is done with, and tells the transmitter how much room there is.
+    #[inline]
+    fn take_back<C: Course>(
+        &mut self,
+        driver: &mut dyn NicDriver,
+        hw: &mut Hardware<'_>,
+        course: &mut C,
+    ) -> Result<(), DriverError> {
+        let mut done = std::mem::take(&mut self.done);
+        for (token, wait) in done.drain(..) {
+            if let Some(Record { bytes, measured }) = self.release(course, token) {
+                self.account.fate(measured, Fate::Sent { bytes, wait });
+            }
+        }
+        self.done = done;
+        if self.account.is_to_begin() {
+            self.account.begin(course.now(), self.transmitter.counts());
+        }
+        let (free, all) = (self.socket.free_bytes(), self.socket.all_bytes());
+        self.transmitter.room(driver, hw, course, free, all)
+    }
+
+    /// A packet's buffers and its room go back, if there is such a packet.
+    #[inline]
+    fn release<C: Course>(&mut self, course: &mut C, token: u32) -> Option<Record> {
+        if !self.buffers.free(course, token) {
+            return None;
+        }
+        let record = self.records[token as usize];
+        self.socket.give_back(record.bytes);
+        Some(record)
+    }
+
+    /// The socket has no room for the next message.
+    fn no_room<C: Course>(
+        &mut self,
+        driver: &mut dyn NicDriver,
+        hw: &mut Hardware<'_>,
+        course: &mut C,
+    ) -> Result<Step, DriverError> {
+        // What is left is no room for this message: an adaptive driver must have interrupts on from here,
+        // whatever its threshold, or nothing would ever be freed.
+        self.transmitter.room(driver, hw, course, 0, self.socket.all_bytes())?;
+        if !self.transmitter.will_be_interrupted() {
+            return Ok(Step::DeadLocked);
+        }
+        if !self.application.has_pace() {
+            return self.rest(driver, hw, course);
+        }
+        let measured = self.account.measures(self.application.tried());
+        self.account.fate(measured, Fate::Dropped);
+        self.socket.drops += 1;
+        self.application.next(false);
+        self.called = false;
+        Ok(Step::Again)
+    }
+
+    /// Everything is handed over: waits until the device is done with it.
+    fn finish<C: Course>(
+        &mut self,
+        driver: &mut dyn NicDriver,
+        hw: &mut Hardware<'_>,
+        course: &mut C,
+    ) -> Result<Step, DriverError> {
+        if self.transmitter.in_flight() == 0 {
+            return Ok(Step::Finished);
+        }
+        if self.transmitter.will_be_interrupted() {
+            return self.rest(driver, hw, course);
+        }
+        if self.ask(driver, hw, course)? {
+            return Ok(Step::Again);
+        }
+        Ok(Step::Until(course.now() + LOOK_EVERY))
+    }
+
+    /// Arms interrupts, asks the device once more, and sleeps if it is done with nothing.
+    fn rest<C: Course>(
+        &mut self,
+        driver: &mut dyn NicDriver,
+        hw: &mut Hardware<'_>,
+        course: &mut C,
+    ) -> Result<Step, DriverError> {
+        driver.arm(hw)?;
+        self.armed = true;
+        if self.ask(driver, hw, course)? {
+            return Ok(Step::Again);
+        }
+        self.account.sleeps();
+        self.slept = true;
+        course.spend(Work::Switch);
+        Ok(Step::Interrupt)
+    }
+
+    /// Asks the device what it is done with; whether that was anything.
+    fn ask<C: Course>(
+        &mut self,
+        driver: &mut dyn NicDriver,
+        hw: &mut Hardware<'_>,
+        course: &mut C,
+    ) -> Result<bool, DriverError> {
+        let done = &mut self.done;
+        let sent = &mut |token, wait| done.push((token, wait));
+        let found = self.transmitter.reclaim(driver, hw, course, sent)?;
+        self.take_back(driver, hw, course)?;
+        Ok(found > 0)
+    }
 }

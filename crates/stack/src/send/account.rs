@@ -1,0 +1,181 @@
+//! What a sender counts. The warm-up is not in it.
+
+use hdrhistogram::Histogram;
+use warikomi_clock::{Span, Time};
+use warikomi_driver::transmit::TransmitterCounts;
+use warikomi_guest::answers::Sent;
+
+/// Waits are kept with so many digits.
+const WAIT_DIGITS: u8 = 3;
+/// The longest wait that is kept as it is, in nanoseconds: a minute.
+const LONGEST_WAIT_NS: u64 = 60_000_000_000;
+
+/// What has happened up to a moment, the warm-up included.
+#[derive(Clone, Copy, Debug, Default)]
+struct Totals {
+    at: Time,
+    idle: Span,
+    interrupts: u64,
+    sleeps: u64,
+    switches: u64,
+    asked: u64,
+}
+
+/// What a sender counts.
+pub(super) struct Account {
+    planned: u64,
+    warmup: u64,
+    /// Messages of the warm-up of which it is not known yet what becomes of them.
+    warmup_left: u64,
+    /// The measurement's beginning: the end of the warm-up.
+    from: Option<Totals>,
+    now: Totals,
+    /// Since when there is nothing to do.
+    resting: Option<Time>,
+    /// What the transmitter had done before the first message that is measured.
+    before: Option<TransmitterCounts>,
+    sent: Sent,
+    waits: Histogram<u64>,
+}
+
+/// What becomes of a message.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Fate {
+    /// It was sent, after so long in the driver.
+    Sent { bytes: u32, wait: Span },
+    /// The socket had no room.
+    Dropped,
+    /// The driver refused it.
+    Refused,
+}
+
+impl Account {
+    pub(super) fn new(planned: u64, warmup: u64) -> Account {
+        Account {
+            planned,
+            warmup,
+            warmup_left: warmup,
+            from: None,
+            now: Totals::default(),
+            resting: None,
+            before: None,
+            sent: Sent { planned, ..Sent::default() },
+            waits: Histogram::new_with_bounds(1, LONGEST_WAIT_NS, WAIT_DIGITS)
+                .expect("the bounds are constants that make a histogram"),
+        }
+    }
+
+    /// Whether the message of this number is measured.
+    #[inline]
+    pub(super) fn measures(&self, number: u64) -> bool {
+        number >= self.warmup
+    }
+
+    /// A step begins; the time is asked for only if it is needed.
+    #[inline]
+    pub(super) fn step(&mut self, now: impl FnOnce() -> Time) {
+        if let Some(since) = self.resting.take() {
+            self.now.idle = self.now.idle + now().since(since);
+        }
+    }
+
+    /// There is nothing to do from now on.
+    #[inline]
+    pub(super) fn rests(&mut self, now: Time) {
+        self.resting = Some(now);
+    }
+
+    /// An interrupt was taken.
+    #[inline]
+    pub(super) fn interrupted(&mut self) {
+        self.now.interrupts += 1;
+    }
+
+    /// The sender goes to sleep.
+    #[inline]
+    pub(super) fn sleeps(&mut self) {
+        self.now.sleeps += 1;
+    }
+
+    /// A message was copied into buffers, before the transmitter gets it.
+    #[inline]
+    pub(super) fn filled(&mut self, measured: bool, bytes: u32, counts: TransmitterCounts) {
+        if measured {
+            self.before.get_or_insert(counts);
+            self.sent.copied_bytes += u64::from(bytes);
+        }
+    }
+
+    /// What became of a message.
+    #[inline]
+    pub(super) fn fate(&mut self, measured: bool, fate: Fate) {
+        if !measured {
+            self.warmup_left = self.warmup_left.saturating_sub(1);
+            return;
+        }
+        match fate {
+            Fate::Sent { bytes, wait } => {
+                self.sent.sent += 1;
+                self.sent.sent_bytes += u64::from(bytes);
+                self.waits.saturating_record((wait.as_ps() / 1_000).max(1));
+            }
+            Fate::Dropped => self.sent.socket_drops += 1,
+            Fate::Refused => self.sent.errors += 1,
+        }
+    }
+
+    /// Whether the measurement should begin: the warm-up is over.
+    #[inline]
+    pub(super) fn is_to_begin(&self) -> bool {
+        self.warmup_left == 0 && self.from.is_none()
+    }
+
+    /// The measurement begins.
+    pub(super) fn begin(&mut self, now: Time, counts: TransmitterCounts) {
+        self.at(now, counts);
+        self.from = Some(self.now);
+    }
+
+    /// The time, and what the transmitter has done by then.
+    fn at(&mut self, now: Time, TransmitterCounts { switches, asked, .. }: TransmitterCounts) {
+        self.now = Totals { at: now, switches, asked, ..self.now };
+    }
+
+    /// It is over.
+    pub(super) fn end(
+        &mut self,
+        now: Time,
+        counts: TransmitterCounts,
+        dead_locked: bool,
+        pools_full: bool,
+    ) {
+        self.at(now, counts);
+        let (from, now) = (self.from.unwrap_or(self.now), self.now);
+        let before = self.before.unwrap_or(counts);
+        let ns = |span: Span| span.as_ps() / 1_000;
+        let took_ns = ns(now.at.since(from.at));
+        let idle_ns = ns(now.idle).saturating_sub(ns(from.idle));
+        let wait = |quantile| self.waits.value_at_quantile(quantile);
+        self.sent = Sent {
+            planned: self.planned,
+            took_ns,
+            busy_ns: took_ns.saturating_sub(idle_ns),
+            interrupts: now.interrupts - from.interrupts,
+            sleeps: now.sleeps - from.sleeps,
+            switches: now.switches - from.switches,
+            asked: now.asked - from.asked,
+            transfers: counts.transfers - before.transfers,
+            bounced_bytes: counts.bounced_bytes - before.bounced_bytes,
+            bounced_packets: counts.bounced_packets - before.bounced_packets,
+            wait_ns: (!self.waits.is_empty()).then(|| [wait(0.5), wait(0.99), self.waits.max()]),
+            dead_locked,
+            pools_full,
+            ..std::mem::take(&mut self.sent)
+        };
+    }
+
+    /// What has come of it, once it is over.
+    pub(super) fn sent(&self) -> &Sent {
+        &self.sent
+    }
+}

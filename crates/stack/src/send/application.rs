@@ -1,0 +1,133 @@
+//! The application: which message comes next, and when.
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::Rng;
+use warikomi_clock::{Seed, Span, Time};
+use warikomi_guest::payload::{HEAD_BYTES, Head};
+
+use super::SendPlan;
+
+/// The filler of payloads repeats after so many bytes, a prime, so that a byte in the wrong place shows.
+const FILLER_PERIOD: usize = 251;
+
+/// The application.
+pub(super) struct Application {
+    lengths: Lengths,
+    /// Its next message, in a buffer for the longest: head and filler.
+    bytes: Vec<u8>,
+    length: usize,
+    run_id: u32,
+    /// Messages that it has sent, or tried to.
+    tried: u64,
+    /// Of these, messages that the socket took.
+    sequence: u64,
+    planned: u64,
+    interval: Span,
+    begun: Option<Time>,
+}
+
+impl Application {
+    pub(super) fn new(plan: &SendPlan) -> Application {
+        let mut lengths = Lengths::new(plan);
+        Application {
+            length: lengths.next(),
+            lengths,
+            bytes: (0..plan.largest_bytes() as usize)
+                .map(|at| (at % FILLER_PERIOD) as u8)
+                .collect(),
+            run_id: plan.run_id,
+            tried: 0,
+            sequence: 0,
+            planned: plan.warmup + plan.count,
+            interval: Span::from_ps(plan.interval_ps),
+            begun: None,
+        }
+    }
+
+    /// Whether it has nothing more to send.
+    #[inline]
+    pub(super) fn is_done(&self) -> bool {
+        self.tried >= self.planned
+    }
+
+    /// Messages that it has sent, or tried to.
+    #[inline]
+    pub(super) fn tried(&self) -> u64 {
+        self.tried
+    }
+
+    /// Whether it sends at a pace, and does not wait for room.
+    #[inline]
+    pub(super) fn has_pace(&self) -> bool {
+        self.interval != Span::ZERO
+    }
+
+    /// When the next message is due; the first one is at `now`.
+    #[inline]
+    pub(super) fn due(&mut self, now: Time) -> Time {
+        *self.begun.get_or_insert(now) + self.interval * self.tried
+    }
+
+    /// Bytes of the next message.
+    #[inline]
+    pub(super) fn length(&self) -> u32 {
+        self.length as u32
+    }
+
+    /// The next message.
+    #[inline]
+    pub(super) fn message(&mut self) -> &[u8] {
+        let head = Head { run_id: self.run_id, sequence: self.sequence };
+        self.bytes[..HEAD_BYTES].copy_from_slice(&head.to_bytes());
+        &self.bytes[..self.length]
+    }
+
+    /// The socket has taken it, or has not. Numbers count what was taken, so that a gap in what arrives
+    /// is a loss below the socket.
+    #[inline]
+    pub(super) fn next(&mut self, taken: bool) {
+        self.tried += 1;
+        self.sequence += u64::from(taken);
+        self.length = self.lengths.next();
+    }
+}
+
+/// The lengths of messages, one after the other.
+struct Lengths {
+    sizes_bytes: Vec<u32>,
+    turn: Turn,
+    at: usize,
+}
+
+enum Turn {
+    /// Each length for so many messages, of which some are left.
+    Blocks { block: u64, left: u64 },
+    /// Any, each time.
+    Random(Box<ChaCha8Rng>),
+}
+
+impl Lengths {
+    fn new(plan: &SendPlan) -> Lengths {
+        let turn = match plan.block {
+            0 => Turn::Random(Box::new(Seed(plan.seed).generator())),
+            block => Turn::Blocks { block, left: block },
+        };
+        Lengths { sizes_bytes: plan.sizes_bytes.clone(), turn, at: 0 }
+    }
+
+    #[inline]
+    fn next(&mut self) -> usize {
+        let count = self.sizes_bytes.len();
+        match &mut self.turn {
+            Turn::Blocks { left: 0, block } => {
+                self.turn = Turn::Blocks { block: *block, left: *block - 1 };
+                self.at = (self.at + 1) % count;
+            }
+            Turn::Blocks { left, .. } => *left -= 1,
+            Turn::Random(random) => {
+                self.at = ((u64::from(random.next_u32()) * count as u64) >> 32) as usize;
+            }
+        }
+        self.sizes_bytes[self.at] as usize
+    }
+}
