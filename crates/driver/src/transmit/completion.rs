@@ -130,6 +130,14 @@ impl Completer {
         self.interrupts
     }
 
+    /// Whether somebody without room may wait for completed packets: for that the device is armed, also
+    /// while interrupts are off because there is more free space than the threshold (and less than the
+    /// message needs).
+    #[inline]
+    pub fn may_wait(&self) -> bool {
+        self.completion != Completion::InterruptFree
+    }
+
     /// Whether the driver asks the device before each new transmit what it has sent.
     #[inline]
     pub fn asks_before_transmit(&self) -> bool {

@@ -116,8 +116,8 @@ impl Transmitter {
             self.reclaim(driver, hw, course, sent)?;
         }
         let copied = self.copied(packet);
-        let pieces = match self.areas {
-            Some(_) if self.options.bounce == Bounce::Dummy => packet.pieces.len().min(2),
+        let pieces = match self.options.bounce {
+            Bounce::Dummy => 2,
             _ => packet.pieces.len() - copied.saturating_sub(1),
         };
         // Before anything is copied: an area may still be the device's if it has no room.
@@ -166,12 +166,12 @@ impl Transmitter {
     ) -> Result<u32, DriverError> {
         let Some(areas) = &mut self.areas else { return Ok(0) };
         if self.options.bounce == Bounce::Dummy {
-            return Ok(areas.without_contents(hw.memory, packet.pieces, &mut self.pieces)?);
+            return areas.without_contents(hw.memory, packet.pieces, &mut self.pieces);
         }
         if copied == 0 {
             return Ok(0);
         }
-        Ok(areas.gather(hw.memory, packet.pieces, copied, &mut self.pieces)?)
+        areas.gather(hw.memory, packet.pieces, copied, &mut self.pieces)
     }
 
     /// An interrupt has come: acknowledges it, and frees what has been sent.
@@ -212,7 +212,7 @@ impl Transmitter {
     }
 
     /// Before a sleep: arms the device and asks it once more what it has sent; how many packets. If none,
-    /// and [interrupts are on](Self::will_be_interrupted), the next completed packet ends the sleep.
+    /// the next completed packet interrupts.
     pub fn last_look(
         &mut self,
         driver: &mut dyn NicDriver,
@@ -260,9 +260,10 @@ impl Transmitter {
         }
     }
 
-    /// Whether the next completed packet interrupts: without that, nobody may wait for one.
+    /// Whether somebody who has armed the device ([`last_look`](Self::last_look)) is interrupted by the next
+    /// completed packet: without that, nobody may wait for one.
     pub fn will_be_interrupted(&self) -> bool {
-        self.completer.interrupts()
+        self.completer.may_wait()
     }
 
     /// Packets that the device has.
