@@ -14,6 +14,7 @@ use warikomi_kernel::{Cache, DriverPlace, initramfs_for, inspect};
 use warikomi_lab::{
     GuestSettings, PacketPath, ProcessSessionOptions, Session, SessionError, SessionOptions,
 };
+use warikomi_nic::NicOptions;
 use warikomi_nic::wire::Wire;
 use warikomi_stack::{Topology, Waiting};
 use warikomi_target::Interrupted;
@@ -360,7 +361,7 @@ impl TargetArguments {
             initramfs,
             driver: self.linux_driver().to_owned(),
             driver_parameters: flags.driver_parameters.clone(),
-            model,
+            nic: NicOptions::of(&model),
             memory_mb: flags.memory.unwrap_or(DEFAULT_MEMORY_MB),
             socket: flags.socket.clone(),
             kernel_arguments: flags.kernel_arguments.clone(),
@@ -392,12 +393,14 @@ impl TargetArguments {
             );
             part::driver(driver)
         };
-        let default_model = warikomi_nic::MODELS.first().map_or(driver, |model| model.name);
-        let model = self.model.as_deref().unwrap_or(default_model);
+        // Drivers of ours are called like the models that they drive; another may drive any.
+        let mut models = warikomi_nic::MODELS.iter().map(|info| info.name);
+        let same_name = models.clone().find(|name| *name == driver).or(models.next());
+        let model = self.model.as_deref().or(same_name).unwrap_or(driver);
         Ok(ProcessSessionOptions {
             driver: driver.to_owned(),
             program,
-            model: model.to_owned(),
+            nic: NicOptions::of(model),
             orders,
             settings,
             dma_bytes: dma_bytes(&orders),

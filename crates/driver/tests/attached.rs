@@ -102,7 +102,11 @@ impl Support {
                 bell: Bell::new(words.clone(), bells::SLEEPING, Event(wakeup)),
                 sent: 0,
             },
-            nic: warikomi_nic::by_name("rtl8168", Box::new(CountedSink::new())).unwrap(),
+            nic: warikomi_nic::build(
+                &warikomi_nic::NicOptions::of("rtl8168"),
+                Box::new(CountedSink::new()),
+            )
+            .unwrap(),
             clock: TscClock::with_frequency(read_tsc(), 2e9),
             socket: Some(near),
             words,

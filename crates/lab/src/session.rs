@@ -12,8 +12,8 @@ use warikomi_guest::commands::{
 };
 use warikomi_inject::{GUEST_IP, NETWORK_IP, NETWORK_MAC};
 use warikomi_measure::{CpuTimes, Machine, TargetInfo, core_wait_ns, governor_of};
-use warikomi_nic::Nic;
 use warikomi_nic::wire::Wire;
+use warikomi_nic::{NicError, NicOptions};
 use warikomi_stack::{Chain, ChainOptions, StackError, Station, Topology, Waiting};
 use warikomi_target::cores::{Cores, Pinned};
 use warikomi_target::kernel::{KernelTarget, LaunchOptions};
@@ -65,8 +65,8 @@ pub struct SessionOptions {
     pub driver: String,
     /// Module parameters for it, each as `name=value`.
     pub driver_parameters: Vec<String>,
-    /// The NIC model.
-    pub model: String,
+    /// The NIC.
+    pub nic: NicOptions,
     /// The guest's memory in MB.
     pub memory_mb: u64,
     /// The socket on which the kernel finds the NIC; a private one if `None`.
@@ -84,8 +84,8 @@ pub struct ProcessSessionOptions {
     pub driver: String,
     /// What runs it.
     pub program: Program,
-    /// The NIC model.
-    pub model: String,
+    /// The NIC.
+    pub nic: NicOptions,
     /// How it shall receive.
     pub orders: Orders,
     /// What the result says about that.
@@ -152,16 +152,13 @@ pub enum SessionError {
     /// No clock.
     #[error(transparent)]
     Clock(#[from] TscUnusable),
-    /// No NIC of that name.
-    #[error("there is no NIC model '{name}'; there are: {}", known_models())]
-    UnknownModel {
-        /// The name.
-        name: String,
-    },
+    /// No such NIC.
+    #[error(transparent)]
+    Nic(#[from] NicError),
     /// The driver cannot drive that NIC.
     #[error(
-        "the driver '{driver}' does not drive the NIC model '{model}'; choose --driver {}, or \
-         another --model", choices.join(" or --driver ")
+        "the driver '{driver}' does not drive the NIC model '{model}'; choose {}another --model",
+        choices.iter().map(|name| format!("--driver {name} or ")).collect::<String>()
     )]
     WrongDriver {
         /// The driver.
@@ -180,10 +177,6 @@ pub enum SessionError {
     /// The cores could not be had.
     #[error("cannot pin the two sides to cores: {0}")]
     Cores(std::io::Error),
-}
-
-fn known_models() -> String {
-    warikomi_nic::MODELS.iter().map(|model| model.name).collect::<Vec<_>>().join(", ")
 }
 
 /// A target with its driver bound and its link up.
@@ -206,7 +199,8 @@ impl Session {
         interrupted: &Interrupted,
         status: &mut dyn FnMut(&str),
     ) -> Result<Session, SessionError> {
-        let model = known_model(&options.model)?;
+        let nic = warikomi_nic::build(&options.nic, wire)?;
+        let model = nic.info();
         if !model.linux_drivers.contains(&options.driver.as_str()) {
             return Err(SessionError::WrongDriver {
                 driver: options.driver.clone(),
@@ -214,7 +208,6 @@ impl Session {
                 choices: model.linux_drivers,
             });
         }
-        let nic = nic_of(model, wire)?;
         let place = Place::choose()?;
         let launch = LaunchOptions {
             kernel: options.kernel.clone(),
@@ -247,8 +240,8 @@ impl Session {
         interrupted: &Interrupted,
         status: &mut dyn FnMut(&str),
     ) -> Result<Session, SessionError> {
-        let model = known_model(&options.model)?;
-        let nic = nic_of(model, wire)?;
+        let nic = warikomi_nic::build(&options.nic, wire)?;
+        let model = nic.info();
         let place = Place::choose()?;
         let launch = ProcessOptions {
             driver: options.program.clone(),
@@ -360,19 +353,6 @@ pub fn bring_up(
     let mut settings = settings_map(&configured.after);
     settings.insert("driver_is".into(), serde_json::to_value(origin).unwrap_or_default());
     Ok(settings)
-}
-
-fn known_model(name: &str) -> Result<&'static warikomi_nic::ModelInfo, SessionError> {
-    let found = warikomi_nic::MODELS.iter().find(|model| model.name == name);
-    found.copied().ok_or_else(|| SessionError::UnknownModel { name: name.to_owned() })
-}
-
-fn nic_of(
-    model: &warikomi_nic::ModelInfo,
-    wire: Box<dyn Wire>,
-) -> Result<Box<dyn Nic>, SessionError> {
-    warikomi_nic::by_name(model.name, wire)
-        .ok_or_else(|| SessionError::UnknownModel { name: model.name.to_owned() })
 }
 
 /// Waits until the driver says that the link is up.

@@ -20,7 +20,9 @@ pub(crate) fn trace_of<T>(
     mut call: impl FnMut(T, &mut dyn Nic, &mut Host<'_>),
 ) -> Vec<u8> {
     let tape = Rc::new(Tape::with_capacity(1 << 16));
-    let nic = warikomi_nic::by_name("rtl8168", Box::new(CountedSink::new())).unwrap();
+    let nic =
+        warikomi_nic::build(&warikomi_nic::NicOptions::of("rtl8168"), Box::new(CountedSink::new()))
+            .unwrap();
     let mut nic = Recorded::around(nic, Rc::clone(&tape));
     let memory = SharedMemory::anonymous(0, 0x1000).unwrap();
     for (ps, what) in calls {

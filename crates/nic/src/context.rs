@@ -90,7 +90,14 @@ impl<'a> NicContext<'a> {
     /// Sends a frame, without check sequence, down the wire.
     #[inline]
     pub fn frame_tx(&mut self, frame: &[u8]) {
-        self.own.wire.transmit(self.now, frame);
+        self.frame_tx_at(self.now, frame);
+    }
+
+    /// Sends a frame, without check sequence, that went down the wire at `at`, if this call comes
+    /// late for it.
+    #[inline]
+    pub fn frame_tx_at(&mut self, at: Time, frame: &[u8]) {
+        self.own.wire.transmit(at.min(self.now), frame);
     }
 
     /// Counts descriptors that the model has carried out and given back to the driver.

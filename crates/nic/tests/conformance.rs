@@ -3,9 +3,10 @@
 #![allow(missing_docs)]
 
 use warikomi_clock::{Span, Time};
-use warikomi_nic::register::Access;
+use warikomi_nic::bus::PRESETS;
+use warikomi_nic::register::{Access, Register};
 use warikomi_nic::wire::CountedSink;
-use warikomi_nic::{Frame, MODELS, ModelInfo, Nic, RxCounters, RxOutcome, by_name};
+use warikomi_nic::{Frame, MODELS, ModelInfo, Nic, NicOptions, RxCounters, RxOutcome, build};
 use warikomi_pci::{DmaMemory, Host, Interrupt, IntrLine, SharedMemory, Width};
 
 const WIDTHS: [Width; 4] = [Width::B1, Width::B2, Width::B4, Width::B8];
@@ -30,8 +31,8 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(model: &str, command: u64) -> Bench {
-        let nic = by_name(model, Box::new(CountedSink::new())).expect("a model of that name");
+    fn new(options: &NicOptions, command: u64) -> Bench {
+        let nic = build(options, Box::new(CountedSink::new())).expect("a possible NIC");
         let mut bench = Bench {
             info: nic.info(),
             nic,
@@ -62,6 +63,13 @@ impl Bench {
         self.host(|nic, host| nic.bar_write(host, bar, offset, width, value));
     }
 
+    /// A register in its own width, or, if no access has that, in the next one.
+    fn read_register(&mut self, row: &Register) -> u64 {
+        let bytes = usize::from(row.width);
+        let width = WIDTHS.into_iter().find(|width| width.bytes() >= bytes).unwrap_or(Width::B8);
+        self.read(row.offset.into(), width) & (u64::MAX >> (64 - 8 * bytes))
+    }
+
     /// Writes something to every register, from the last to the first.
     fn disturb(&mut self, pattern: u64) {
         for row in self.info.registers.iter().rev() {
@@ -82,8 +90,8 @@ impl Bench {
 
 const PATTERNS: [u64; 4] = [u64::MAX, 0x5555_5555_5555_5555, 0xdead_beef_0bad_f00d, 0x0000_ffff];
 
-fn the_table_has_neither_gap_nor_overlap(model: &str) {
-    let info = Bench::new(model, 0).info;
+fn the_table_has_neither_gap_nor_overlap(options: &NicOptions) {
+    let info = Bench::new(options, 0).info;
     let mut next = 0;
     for row in info.registers {
         assert_eq!(row.offset, next, "{} does not follow the row before it", row.name);
@@ -95,8 +103,8 @@ fn the_table_has_neither_gap_nor_overlap(model: &str) {
     assert!(u64::from(next) <= info.register_bar_bytes);
 }
 
-fn every_read_has_a_value_of_its_width(model: &str) {
-    let mut bench = Bench::new(model, MEMORY_AND_MASTER);
+fn every_read_has_a_value_of_its_width(options: &NicOptions) {
+    let mut bench = Bench::new(options, MEMORY_AND_MASTER);
     for pattern in PATTERNS {
         bench.disturb(pattern);
         for offset in (0..bench.info.register_bar_bytes + 16).chain([u64::MAX - 4, u64::MAX]) {
@@ -107,33 +115,34 @@ fn every_read_has_a_value_of_its_width(model: &str) {
     }
 }
 
-fn power_on_restores_every_register(model: &str) {
-    let mut bench = Bench::new(model, MEMORY_AND_MASTER);
+fn power_on_restores_every_register(options: &NicOptions) {
+    let mut bench = Bench::new(options, MEMORY_AND_MASTER);
     for pattern in PATTERNS {
         bench.disturb(pattern);
         bench.host(|nic, host| nic.power_on(host));
         bench.config(4, Width::B2, MEMORY_AND_MASTER);
         for row in bench.info.registers {
-            let read = bench.read(row.offset.into(), Width::B8);
-            let value = read & (u64::MAX >> (64 - 8 * u32::from(row.width)));
+            let value = bench.read_register(row);
             assert_eq!(value, row.reset, "{} at {:#x}", row.name, row.offset);
         }
     }
 }
 
-fn read_only_registers_cannot_be_written(model: &str) {
-    let mut bench = Bench::new(model, MEMORY_AND_MASTER);
+fn read_only_registers_cannot_be_written(options: &NicOptions) {
+    let mut bench = Bench::new(options, MEMORY_AND_MASTER);
     let rows = bench.info.registers.iter().filter(|row| row.access == Access::ReadOnly);
     for row in rows {
         for pattern in PATTERNS {
-            bench.write(row.offset.into(), Width::B1, pattern & 0xff);
-            assert_eq!(bench.read(row.offset.into(), Width::B1), row.reset & 0xff, "{}", row.name);
+            for width in WIDTHS {
+                bench.write(row.offset.into(), width, pattern & width.mask());
+                assert_eq!(bench.read_register(row), row.reset, "{}", row.name);
+            }
         }
     }
 }
 
-fn without_bus_mastering_memory_stays_as_it_is(model: &str) {
-    let mut bench = Bench::new(model, 0x0402);
+fn without_bus_mastering_memory_stays_as_it_is(options: &NicOptions) {
+    let mut bench = Bench::new(options, 0x0402);
     bench.memory.write(0, &vec![0xa5; MEMORY]).unwrap();
     for pattern in PATTERNS {
         bench.disturb(pattern);
@@ -143,8 +152,8 @@ fn without_bus_mastering_memory_stays_as_it_is(model: &str) {
     assert!(!bench.line.0.iter().any(|interrupt| matches!(interrupt, Interrupt::Msi(_))));
 }
 
-fn a_nic_that_is_off_receives_nothing(model: &str) {
-    let mut bench = Bench::new(model, MEMORY_AND_MASTER);
+fn a_nic_that_is_off_receives_nothing(options: &NicOptions) {
+    let mut bench = Bench::new(options, MEMORY_AND_MASTER);
     bench.memory.write(0, &vec![0xff; MEMORY]).unwrap();
     for fill in [0x00, 0x02, 0xff] {
         let outcome = bench.host(|nic, host| nic.receive(host, Frame::new(&[fill; 60])));
@@ -157,8 +166,8 @@ fn a_nic_that_is_off_receives_nothing(model: &str) {
     assert_eq!(bench.nic.counters().interrupts, 0);
 }
 
-fn the_intx_wire_goes_up_and_down_in_turn(model: &str) {
-    let mut bench = Bench::new(model, 0x0006);
+fn the_intx_wire_goes_up_and_down_in_turn(options: &NicOptions) {
+    let mut bench = Bench::new(options, 0x0006);
     for pattern in PATTERNS.iter().cycle().take(40) {
         bench.disturb(*pattern);
     }
@@ -176,8 +185,8 @@ fn the_intx_wire_goes_up_and_down_in_turn(model: &str) {
     assert_eq!(raised, bench.nic.counters().interrupts);
 }
 
-fn identification_does_not_change(model: &str) {
-    let mut bench = Bench::new(model, MEMORY_AND_MASTER);
+fn identification_does_not_change(options: &NicOptions) {
+    let mut bench = Bench::new(options, MEMORY_AND_MASTER);
     let id = bench.host(|nic, _| nic.config_read(0, Width::B4));
     for offset in (0..256).step_by(4) {
         bench.config(offset, Width::B4, 0xffff_ffff);
@@ -187,10 +196,14 @@ fn identification_does_not_change(model: &str) {
     assert_eq!(bench.host(|nic, _| nic.config_read(4, Width::B2)) & 7, 0);
 }
 
+fn on_a_bus(model: &str) -> NicOptions {
+    NicOptions { bus: Some(PRESETS[0].bus), ..NicOptions::of(model) }
+}
+
 macro_rules! conformance {
-    ($($model:ident),+ $(,)?) => {
-        $(mod $model {
-            conformance!(@tests $model:
+    ($($name:ident: $options:expr),+ $(,)?) => {
+        $(mod $name {
+            conformance!(@tests $options =>
                 the_table_has_neither_gap_nor_overlap,
                 every_read_has_a_value_of_its_width,
                 power_on_restores_every_register,
@@ -204,17 +217,21 @@ macro_rules! conformance {
 
         #[test]
         fn every_model_is_tested() {
-            let tested = [$(stringify!($model)),+];
-            let known: Vec<_> = MODELS.iter().map(|info| info.name).collect();
-            assert_eq!(known, tested);
+            let tested = [$($options.model),+];
+            assert!(MODELS.iter().all(|info| tested.iter().any(|name| name == info.name)));
         }
     };
-    (@tests $model:ident: $($test:ident),+ $(,)?) => {
+    (@tests $options:expr => $($test:ident),+ $(,)?) => {
+        use super::*;
         $(#[test]
         fn $test() {
-            super::$test(stringify!($model));
+            super::$test(&$options);
         })+
     };
 }
 
-conformance!(rtl8168);
+conformance!(
+    rtl8168: NicOptions::of("rtl8168"),
+    rtl8168_on_a_bus: on_a_bus("rtl8168"),
+    oc48: NicOptions::of("oc48"),
+);

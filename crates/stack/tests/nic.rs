@@ -182,7 +182,11 @@ impl World {
                 tally: Tally::new(words.clone(), bells::INTERRUPTS),
                 bell: Bell::new(words.clone(), bells::SLEEPING, event),
             },
-            nic: warikomi_nic::by_name("rtl8168", Box::new(CountedSink::new())).unwrap(),
+            nic: warikomi_nic::build(
+                &warikomi_nic::NicOptions::of("rtl8168"),
+                Box::new(CountedSink::new()),
+            )
+            .unwrap(),
             clock: TscClock::with_frequency(read_tsc(), 2e9),
             control,
             next_id: 1,

@@ -265,7 +265,9 @@ fn a_recorder_changes_nothing_and_can_be_taken_away() {
     let memory = SharedMemory::anonymous(0, 0x1000).unwrap();
     let mut line = Line::default();
     let tape = Rc::new(Tape::with_capacity(1 << 16));
-    let plain = warikomi_nic::by_name("rtl8168", Box::new(CountedSink::new())).unwrap();
+    let plain =
+        warikomi_nic::build(&warikomi_nic::NicOptions::of("rtl8168"), Box::new(CountedSink::new()))
+            .unwrap();
     let mut nic = Recorded::around(plain, Rc::clone(&tape));
     let mut host = Host { now: Time::from_ps(5), memory: &memory, interrupts: &mut line };
     // Memory decoding on (PCI 3.0, 6.2.2), then the chip command register: reset.

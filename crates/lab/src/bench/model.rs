@@ -13,8 +13,8 @@ use warikomi_driver::strategy::Strategy;
 use warikomi_guest::answers::ReceiveTotals;
 use warikomi_guest::commands::{ReceiveStart, ReceiveStop};
 use warikomi_inject::{Addresses, FrameTemplate, UDP_PORT};
-use warikomi_nic::RxOutcome;
 use warikomi_nic::wire::CountedSink;
+use warikomi_nic::{NicOptions, RxOutcome};
 use warikomi_stack::{Topology, Waiting};
 use warikomi_target::Target;
 use warikomi_target::process::{Orders, Program};
@@ -88,7 +88,7 @@ impl Way for ThroughModel {
         let options = ProcessSessionOptions {
             driver: DRIVER.into(),
             program: (self.parts.driver)(DRIVER),
-            model: DRIVER.into(),
+            nic: NicOptions::of(DRIVER),
             orders,
             settings: Map::new(),
             dma_bytes: DMA_BYTES,

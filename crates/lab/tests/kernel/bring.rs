@@ -7,6 +7,7 @@ use warikomi_inject::Plan;
 use warikomi_kernel::{Cache, DriverMode, Image};
 use warikomi_lab::inject::{Application, Injected, inject};
 use warikomi_lab::{GuestSettings, Session, SessionError, SessionOptions};
+use warikomi_nic::NicOptions;
 use warikomi_nic::wire::{Wire, WireKind};
 use warikomi_target::kernel::{KernelTarget, LaunchOptions};
 use warikomi_target::{Interrupted, Target};
@@ -42,7 +43,7 @@ pub(crate) fn options() -> SessionOptions {
         initramfs: image.initramfs(),
         driver: "r8169".into(),
         driver_parameters: vec![],
-        model: "rtl8168".into(),
+        nic: NicOptions::of("rtl8168"),
         memory_mb: 256,
         socket: None,
         kernel_arguments: vec![],
@@ -83,7 +84,7 @@ pub(crate) fn bare_kernel() -> Box<dyn Target> {
         shared_core: true,
     };
     let wire = "sink".parse::<WireKind>().unwrap().build().unwrap();
-    let nic = warikomi_nic::by_name("rtl8168", wire).unwrap();
+    let nic = warikomi_nic::build(&NicOptions::of("rtl8168"), wire).unwrap();
     let clock = TscClock::calibrate().unwrap();
     let (target, _) = KernelTarget::start(&launch, nic, clock, Interrupted::default()).unwrap();
     Box::new(target)

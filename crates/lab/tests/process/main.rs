@@ -15,6 +15,7 @@ use warikomi_driver::strategy::Strategy;
 use warikomi_inject::{Plan, Receiver};
 use warikomi_lab::inject::{Application, Injected, inject};
 use warikomi_lab::{PacketPath, ProcessSessionOptions, Session, SessionError};
+use warikomi_nic::NicOptions;
 use warikomi_nic::wire::CountedSink;
 use warikomi_stack::{Topology, Waiting, programs};
 use warikomi_target::Interrupted;
@@ -57,7 +58,7 @@ fn along(topology: Topology, strategy: Strategy) -> ProcessSessionOptions {
     ProcessSessionOptions {
         driver: "rtl8168".into(),
         program: program("driver"),
-        model: "rtl8168".into(),
+        nic: NicOptions::of("rtl8168"),
         orders: Orders { strategy, ..Orders::default() },
         settings: Map::new(),
         dma_bytes: 32 << 20,

@@ -10,9 +10,9 @@
 
 use warikomi_clock::{Span, Time};
 
-use super::alarm::Alarm;
 use super::{TIMER_MODERATION, regs};
 use crate::NicContext;
+use crate::alarm::Alarm;
 
 #[derive(Debug)]
 pub(super) struct Interrupts {

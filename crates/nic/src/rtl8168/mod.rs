@@ -5,8 +5,6 @@
 //! [`regs`] for the sources. Not modelled: wake-up frames, the EEPROM's serial protocol, MAC and
 //! PHY loopback, pause frames, collisions, the receive FIFO, power states.
 
-mod alarm;
-mod checksum;
 mod filter;
 mod indirect;
 mod intr;
@@ -17,11 +15,11 @@ pub mod regs;
 mod rx;
 mod stats;
 mod tx;
+mod verdict;
 
 use warikomi_clock::{Span, Time};
 use warikomi_pci::{BarKind, Capability, ConfigSpace, Identity, Width};
 
-use self::alarm::Alarm;
 use self::indirect::{Ephy, Words};
 use self::intr::Interrupts;
 use self::phy::Phy;
@@ -29,6 +27,7 @@ use self::regs::RegisterFile;
 use self::rx::Receiver;
 use self::stats::Tally;
 use self::tx::{Queue, Transmitter};
+use crate::alarm::Alarm;
 use crate::register::Access;
 use crate::{
     Frame, Link, MAX_FRAME_BYTES, ModelInfo, NicContext, NicModel, ResetKind, RxCounters, RxFault,

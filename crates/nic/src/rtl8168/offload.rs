@@ -5,7 +5,7 @@
 //! stands in the first word and the segment size in the second; for checksums the offset stands in
 //! the second.
 
-use super::checksum::{self, ETHER_TYPE, Network, TCP, UDP, VLAN_TYPE};
+use crate::checksum::{self, ETHER_TYPE, Network, TCP, UDP, VLAN_TYPE};
 
 // First word.
 const GIANT_SEND_V4: u32 = 1 << 26;
@@ -318,7 +318,7 @@ mod tests {
                     }
                 }
             }
-            checksum::verdict(&frame);
+            checksum::judge(&frame);
         }
     }
 

@@ -11,7 +11,8 @@
 use warikomi_clock::Span;
 
 use super::TIMER_PHY;
-use super::alarm::Alarm;
+
+use crate::alarm::Alarm;
 use crate::{Link, NicContext};
 
 /// How long a negotiation takes: longer than a driver needs to come and see that the link is down. It

@@ -10,8 +10,12 @@ use std::collections::VecDeque;
 use warikomi_pci::DmaError;
 
 use super::filter::Filter;
-use super::late::{Late, LateFrame};
-use super::{Rtl8168, checksum, regs};
+use super::late::LateFrame;
+use super::verdict::verdict;
+use super::{Rtl8168, TIMER_LATE, regs};
+use crate::checksum;
+use crate::frame::HEADER_BYTES;
+use crate::late::Late;
 use crate::{Frame, MIN_FRAME_BYTES, NicContext, RxCounters, RxError, RxFault, RxOutcome};
 
 // Receive descriptor (RTL8169 Rev. 1.21, pages 55 to 57).
@@ -34,7 +38,6 @@ pub(super) const RING_LIMIT: u16 = 1_024;
 /// Rings start at multiples of this.
 const RING_ALIGNMENT: u64 = 256;
 const FCS_BYTES: usize = 4;
-const HEADER_BYTES: usize = 14;
 
 /// The address of descriptor `index` of the ring at `base`.
 #[inline]
@@ -65,7 +68,7 @@ pub(super) struct Receiver {
     /// For each frame that is with the driver, in order, its last descriptor.
     outstanding: VecDeque<u16>,
     /// Frames in memory whose descriptors are still the chip's, because of a fault.
-    pub(super) late: Late,
+    pub(super) late: Late<LateFrame>,
     counters: RxCounters,
 }
 
@@ -100,7 +103,7 @@ impl Receiver {
             base: 0,
             head: 0,
             outstanding: VecDeque::with_capacity(RING_LIMIT.into()),
-            late: Late::new(),
+            late: Late::new(TIMER_LATE),
             counters: RxCounters::default(),
         }
     }
@@ -168,7 +171,7 @@ impl Receiver {
             let Some(&index) = self.outstanding.front() else { return };
             let word = cx.peek_u32(descriptor(self.base, index));
             let taken = word.is_some_and(|word| word & OWN != 0 || word & !RING_END == 0);
-            if !taken || self.late.holds(index) {
+            if !taken || self.late.holds(|frame| frame.index == index) {
                 return;
             }
             self.outstanding.pop_front();
@@ -189,7 +192,9 @@ impl Receiver {
         let mut index = self.head;
         for count in 0..limit.min(RING_LIMIT.into()) {
             match cx.peek_u32(descriptor(self.base, index)) {
-                Some(opts1) if opts1 & OWN != 0 && !self.late.holds(index) => {
+                Some(opts1)
+                    if opts1 & OWN != 0 && !self.late.holds(|frame| frame.index == index) =>
+                {
                     index = following(index, opts1);
                 }
                 _ => return count,
@@ -206,7 +211,7 @@ impl Receiver {
     fn slot(&self, cx: &mut NicContext<'_>, index: u16) -> Result<Option<Slot>, DmaError> {
         let at = descriptor(self.base, index);
         let [opts1, opts2, low, high] = cx.dma_load_descriptor(at)?;
-        if opts1 & OWN == 0 || self.late.holds(index) {
+        if opts1 & OWN == 0 || self.late.holds(|frame| frame.index == index) {
             return Ok(None);
         }
         let buffer = u64::from(high) << 32 | u64::from(low);
@@ -396,7 +401,7 @@ impl Rtl8168 {
             }
         }
         if self.rx.check && !faulty {
-            status |= checksum::verdict(bytes);
+            status |= verdict(bytes);
         }
         let fcs = frame.fcs.to_le_bytes();
         let tagged = self.rx.strip_tag

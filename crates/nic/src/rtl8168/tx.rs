@@ -8,10 +8,10 @@
 use warikomi_clock::Span;
 use warikomi_pci::DmaError;
 
-use super::alarm::Alarm;
 use super::offload::{self, Request, Segmenter, Work};
 use super::rx::{FIRST, LAST, OWN, RING_LIMIT, descriptor, following};
 use super::{Rtl8168, TIMER_TX, regs};
+use crate::alarm::Alarm;
 use crate::{MIN_FRAME_BYTES, NicContext};
 
 /// Frame length in a transmit descriptor (RTL8169 Rev. 1.21, page 51).
@@ -276,7 +276,7 @@ fn put_on_wire(cx: &mut NicContext<'_>, buffer: &mut [u8], bytes: usize, tag: Op
     if let (Some(tag), true) = (tag, bytes >= ADDRESSES) {
         start = 0;
         buffer.copy_within(TAG_BYTES..TAG_BYTES + ADDRESSES, 0);
-        buffer[ADDRESSES..ADDRESSES + 2].copy_from_slice(&super::checksum::VLAN_TYPE);
+        buffer[ADDRESSES..ADDRESSES + 2].copy_from_slice(&crate::checksum::VLAN_TYPE);
         buffer[ADDRESSES + 2..ADDRESSES + 4].copy_from_slice(&tag);
     }
     let shortest = start + MIN_FRAME_BYTES;

@@ -16,7 +16,7 @@ use warikomi_clock::Time;
 pub use kind::{ParseWireError, WireKind};
 pub use loopback::Loopback;
 pub use pcap::PcapWriter;
-pub use rate::wire_time;
+pub use rate::{bytes_time, wire_time};
 pub use responder::{Responder, Responses};
 pub use sink::CountedSink;
 

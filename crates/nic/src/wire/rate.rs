@@ -17,12 +17,17 @@ const GAP_BYTES: u64 = 12;
 ///
 /// A speed of 0 takes as long as a [`Span`] can be.
 pub fn wire_time(frame_bytes: usize, bits_per_second: u64) -> Span {
-    const PS_PER_SECOND: u128 = 1_000_000_000_000;
     let frame = frame_bytes.max(MIN_FRAME_BYTES) as u64;
-    let bits = u128::from(frame.saturating_add(PREAMBLE_BYTES + FCS_BYTES + GAP_BYTES)) * 8;
+    bytes_time(frame.saturating_add(PREAMBLE_BYTES + FCS_BYTES + GAP_BYTES), bits_per_second)
+}
+
+/// How long so many bytes take, with nothing around them, where `bits_per_second` are carried.
+/// Rounded up to a whole picosecond; a speed of 0 takes as long as a [`Span`] can be.
+pub fn bytes_time(bytes: u64, bits_per_second: u64) -> Span {
+    const PS_PER_SECOND: u128 = 1_000_000_000_000;
     let ps = match bits_per_second {
         0 => u128::MAX,
-        rate => (bits * PS_PER_SECOND).div_ceil(rate.into()),
+        rate => (u128::from(bytes) * 8 * PS_PER_SECOND).div_ceil(rate.into()),
     };
     Span::from_ps(u64::try_from(ps).unwrap_or(u64::MAX))
 }

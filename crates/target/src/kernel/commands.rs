@@ -307,7 +307,11 @@ mod tests {
             let guest = GuestQueue::new();
             let (signals, call) = Signals::pipe();
             let queue = CommandQueue::new(guest.device_side(), Some(call), &guest.memory);
-            let nic = warikomi_nic::by_name("rtl8168", Box::new(CountedSink::new())).unwrap();
+            let nic = warikomi_nic::build(
+                &warikomi_nic::NicOptions::of("rtl8168"),
+                Box::new(CountedSink::new()),
+            )
+            .unwrap();
             let idle = GuestQueue::new();
             let (_, call) = Signals::pipe();
             let unserved = queue.unserved();

@@ -130,7 +130,11 @@ mod tests {
                 command_queue.unserved(),
             );
             let port = Port::new(memory, command_queue, interrupt_queue, halt);
-            let nic = warikomi_nic::by_name("rtl8168", Box::new(CountedSink::new())).unwrap();
+            let nic = warikomi_nic::build(
+                &warikomi_nic::NicOptions::of("rtl8168"),
+                Box::new(CountedSink::new()),
+            )
+            .unwrap();
             // Its shell has to get to where it stays.
             std::thread::sleep(std::time::Duration::from_millis(50));
             Bench {

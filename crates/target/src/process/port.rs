@@ -270,7 +270,11 @@ mod tests {
             let region = Region::new(4_096, None, 2, 1e9).unwrap();
             let (_, event) = nix::unistd::pipe().unwrap();
             let clock = TscClock::with_frequency(read_tsc(), 1e9);
-            let mut nic = warikomi_nic::by_name("rtl8168", Box::new(CountedSink::new())).unwrap();
+            let mut nic = warikomi_nic::build(
+                &warikomi_nic::NicOptions::of("rtl8168"),
+                Box::new(CountedSink::new()),
+            )
+            .unwrap();
             nic.probe().handlers_tell();
             let words = region.words;
             Bench {

@@ -34,7 +34,9 @@ fn running(driver: Program) -> ProcessOptions {
 }
 
 fn try_start(options: ProcessOptions) -> Result<ProcessTarget, TargetError> {
-    let nic = warikomi_nic::by_name("rtl8168", Box::new(CountedSink::new())).unwrap();
+    let nic =
+        warikomi_nic::build(&warikomi_nic::NicOptions::of("rtl8168"), Box::new(CountedSink::new()))
+            .unwrap();
     let clock = TscClock::calibrate().unwrap();
     ProcessTarget::start(options, nic, clock, Interrupted::default())
 }

@@ -32,7 +32,11 @@ struct Bench {
 impl Bench {
     fn new(faults: &[&str]) -> Bench {
         let faults: Vec<_> = faults.iter().map(|fault| fault.parse().unwrap()).collect();
-        let nic = warikomi_nic::by_name("rtl8168", Box::new(CountedSink::new())).unwrap();
+        let nic = warikomi_nic::build(
+            &warikomi_nic::NicOptions::of("rtl8168"),
+            Box::new(CountedSink::new()),
+        )
+        .unwrap();
         let mut bench = Bench {
             nic: Faulty::new(nic, FaultSchedule::new(&faults, Seed(1))),
             memory: SharedMemory::anonymous(0, 0x10000).unwrap(),

@@ -8,7 +8,7 @@ use warikomi_clock::Time;
 use crate::NicContext;
 
 #[derive(Debug)]
-pub(super) struct Alarm {
+pub(crate) struct Alarm {
     tag: u32,
     due: Time,
     /// When the earliest event comes that is still in the queue.
@@ -16,12 +16,12 @@ pub(super) struct Alarm {
 }
 
 impl Alarm {
-    pub(super) const fn new(tag: u32) -> Self {
+    pub(crate) const fn new(tag: u32) -> Self {
         Alarm { tag, due: Time::NEVER, armed: Time::NEVER }
     }
 
     /// Rings at `due`, and not at the time that was set before.
-    pub(super) fn set(&mut self, cx: &mut NicContext<'_>, due: Time) {
+    pub(crate) fn set(&mut self, cx: &mut NicContext<'_>, due: Time) {
         self.due = due;
         if due < self.armed {
             self.armed = due;
@@ -30,16 +30,16 @@ impl Alarm {
     }
 
     /// Does not ring.
-    pub(super) fn cancel(&mut self) {
+    pub(crate) fn cancel(&mut self) {
         self.due = Time::NEVER;
     }
 
-    pub(super) fn is_set(&self) -> bool {
+    pub(crate) fn is_set(&self) -> bool {
         self.due != Time::NEVER
     }
 
     /// To be called when an event with this alarm's tag comes; whether the alarm rings.
-    pub(super) fn event(&mut self, cx: &mut NicContext<'_>) -> bool {
+    pub(crate) fn event(&mut self, cx: &mut NicContext<'_>) -> bool {
         let now = cx.now();
         if self.armed <= now {
             self.armed = Time::NEVER;

@@ -5,15 +5,15 @@
 //! no byte to be moved.
 
 /// Offset of the Ethernet type in an untagged frame.
-pub(super) const ETHER_TYPE: usize = 12;
-pub(super) const VLAN_TYPE: [u8; 2] = [0x81, 0x00];
-pub(super) const TCP: u8 = 6;
-pub(super) const UDP: u8 = 17;
+pub(crate) const ETHER_TYPE: usize = 12;
+pub(crate) const VLAN_TYPE: [u8; 2] = [0x81, 0x00];
+pub(crate) const TCP: u8 = 6;
+pub(crate) const UDP: u8 = 17;
 
 /// The sum of the 16-bit words of `bytes`, not yet folded; a last odd byte counts as if a zero
 /// followed.
 #[inline]
-pub(super) fn sum(bytes: &[u8]) -> u64 {
+pub(crate) fn sum(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<4>();
     let whole: u64 = words.iter().map(|word| u64::from(u32::from_le_bytes(*word))).sum();
     let mut tail = [0; 4];
@@ -23,7 +23,7 @@ pub(super) fn sum(bytes: &[u8]) -> u64 {
 
 /// Folds a sum into 16 bits, in the byte order of the bytes that it came from.
 #[inline]
-pub(super) fn fold(mut sum: u64) -> u16 {
+pub(crate) fn fold(mut sum: u64) -> u16 {
     while sum >> 16 != 0 {
         sum = (sum & 0xffff) + (sum >> 16);
     }
@@ -31,24 +31,24 @@ pub(super) fn fold(mut sum: u64) -> u16 {
 }
 
 /// The two bytes to be put into a checksum field.
-pub(super) fn field(sum: u64) -> [u8; 2] {
+pub(crate) fn field(sum: u64) -> [u8; 2] {
     (!fold(sum)).to_le_bytes()
 }
 
 /// The network layer of a frame: where it starts and ends, and its addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Network {
-    pub(super) version: u8,
+pub(crate) struct Network {
+    pub(crate) version: u8,
     /// Offset of the IP header.
-    pub(super) start: usize,
+    pub(crate) start: usize,
     /// Offset of what follows the fixed header and its IPv4 options.
-    pub(super) payload: usize,
+    pub(crate) payload: usize,
     /// Offset just behind the packet, where padding begins.
-    pub(super) end: usize,
+    pub(crate) end: usize,
     /// The protocol, or next header, that follows.
-    pub(super) protocol: u8,
+    pub(crate) protocol: u8,
     /// It is a fragment, so its payload cannot be judged alone.
-    pub(super) fragment: bool,
+    pub(crate) fragment: bool,
 }
 
 impl Network {
@@ -59,7 +59,7 @@ impl Network {
     /// memory, the result would be read back in larger pieces than it was written in, and the
     /// processor would wait for every store before it.
     #[inline(always)]
-    pub(super) fn find(frame: &[u8]) -> Option<Network> {
+    pub(crate) fn find(frame: &[u8]) -> Option<Network> {
         let tagged = frame.get(ETHER_TYPE..ETHER_TYPE + 2)? == VLAN_TYPE;
         let at = if tagged { ETHER_TYPE + 4 } else { ETHER_TYPE };
         match *frame.get(at..at + 2)? {
@@ -107,12 +107,12 @@ impl Network {
 
     /// The sum over an IPv4 header with its checksum field; folds to all ones if it is right.
     #[inline(always)]
-    pub(super) fn header_sum(&self, frame: &[u8]) -> u64 {
+    pub(crate) fn header_sum(&self, frame: &[u8]) -> u64 {
         sum(&frame[self.start..self.payload])
     }
 
     /// The sum over the pseudo header for a transport segment of `bytes` bytes.
-    pub(super) fn pseudo_sum(&self, frame: &[u8], protocol: u8, bytes: usize) -> u64 {
+    pub(crate) fn pseudo_sum(&self, frame: &[u8], protocol: u8, bytes: usize) -> u64 {
         let addresses = if self.version == 4 {
             &frame[self.start + 12..self.start + 20]
         } else {
@@ -123,32 +123,42 @@ impl Network {
     }
 }
 
-// Receive status, first word (RTL8169 Rev. 1.21, page 57; Linux 6.1, enum rtl_rx_desc_bit).
-pub(super) const PID_TCP: u32 = 1 << 17;
-pub(super) const PID_UDP: u32 = 1 << 18;
-pub(super) const PID_IP: u32 = PID_TCP | PID_UDP;
-pub(super) const IP_FAIL: u32 = 1 << 16;
-pub(super) const UDP_FAIL: u32 = 1 << 15;
-pub(super) const TCP_FAIL: u32 = 1 << 14;
+/// What receive checksum offload finds in an IP packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    /// [`TCP`] or [`UDP`], if the packet is one of these and whole.
+    pub(crate) transport: Option<u8>,
+    /// The IPv4 header's checksum is wrong.
+    pub(crate) header_wrong: bool,
+    /// The transport's checksum is wrong, or its header makes no sense.
+    pub(crate) transport_wrong: bool,
+}
 
-/// What receive checksum offload says about a frame: protocol, and which checksum is wrong.
+impl Verdict {
+    /// Every checksum was looked at, and is right.
+    pub(crate) fn is_good(self) -> bool {
+        self.transport.is_some() && !self.header_wrong && !self.transport_wrong
+    }
+}
+
+/// Looks at a frame's checksums. `None` if it has no complete IP packet.
 ///
 /// The payload is looked at only if it carries a checksum: not for UDP with the checksum 0.
-#[inline]
-pub(super) fn verdict(frame: &[u8]) -> u32 {
-    let Some(ip) = Network::find(frame) else { return 0 };
-    let header = if ip.version == 4 && fold(ip.header_sum(frame)) != 0xffff { IP_FAIL } else { 0 };
+#[inline(always)]
+pub(crate) fn judge(frame: &[u8]) -> Option<Verdict> {
+    let ip = Network::find(frame)?;
+    let header_wrong = ip.version == 4 && fold(ip.header_sum(frame)) != 0xffff;
     let segment = &frame[ip.payload..ip.end];
-    match ip.protocol {
-        _ if ip.fragment => header | PID_IP,
-        UDP => header | PID_UDP | if udp_is_right(frame, &ip, segment) { 0 } else { UDP_FAIL },
+    let (transport, right) = match ip.protocol {
+        _ if ip.fragment => (None, true),
+        UDP => (Some(UDP), udp_is_right(frame, &ip, segment)),
         TCP => {
             let pseudo = ip.pseudo_sum(frame, TCP, segment.len());
-            let right = segment.len() >= 20 && fold(pseudo + sum(segment)) == 0xffff;
-            header | PID_TCP | if right { 0 } else { TCP_FAIL }
+            (Some(TCP), segment.len() >= 20 && fold(pseudo + sum(segment)) == 0xffff)
         }
-        _ => header | PID_IP,
-    }
+        _ => (None, true),
+    };
+    Some(Verdict { transport, header_wrong, transport_wrong: !right })
 }
 
 #[inline]
@@ -203,18 +213,20 @@ mod tests {
             } else {
                 14
             };
-            let (pid, fail) = if udp { (PID_UDP, UDP_FAIL) } else { (PID_TCP, TCP_FAIL) };
-            prop_assert_eq!(verdict(&frame), pid);
+            let transport = Some(if udp { UDP } else { TCP });
+            let good = Verdict { transport, header_wrong: false, transport_wrong: false };
+            prop_assert_eq!(judge(&frame), Some(good));
+            prop_assert!(good.is_good());
             if !payload.is_empty() {
                 let ip = Network::find(&frame).unwrap();
                 let at = ip.end - 1 - place.index(payload.len());
                 frame[at] ^= flip;
-                prop_assert_eq!(verdict(&frame), pid | fail);
+                prop_assert_eq!(judge(&frame), Some(Verdict { transport_wrong: true, ..good }));
                 frame[at] ^= flip;
             }
             if !v6 {
                 frame[start + 8] ^= flip; // time to live
-                prop_assert_eq!(verdict(&frame), pid | IP_FAIL);
+                prop_assert_eq!(judge(&frame), Some(Verdict { header_wrong: true, ..good }));
             }
         }
 
@@ -227,11 +239,11 @@ mod tests {
 
     #[test]
     fn udp_without_a_checksum_passes_with_ipv4_only() {
-        for (v6, expected) in [(false, PID_UDP), (true, PID_UDP | UDP_FAIL)] {
+        for v6 in [false, true] {
             let mut frame = frame(v6, true, &[1, 2, 3]);
             let at = Network::find(&frame).unwrap().payload + 6;
             frame[at..at + 2].fill(0);
-            assert_eq!(verdict(&frame), expected);
+            assert_eq!(judge(&frame).unwrap().is_good(), !v6);
         }
     }
 
@@ -242,12 +254,14 @@ mod tests {
         frame[24..26].fill(0);
         let sum = field(Network::find(&frame).unwrap().header_sum(&frame));
         frame[24..26].copy_from_slice(&sum);
-        assert_eq!(verdict(&frame), PID_IP);
+        let verdict = judge(&frame).unwrap();
+        assert_eq!((verdict.transport, verdict.header_wrong), (None, false));
+        assert!(!verdict.is_good());
     }
 
     #[test]
     fn what_is_not_ip_has_no_protocol() {
-        assert_eq!(verdict(&[0; 60]), 0);
-        assert_eq!(verdict(&[]), 0);
+        assert_eq!(judge(&[0; 60]), None);
+        assert_eq!(judge(&[]), None);
     }
 }

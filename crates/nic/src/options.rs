@@ -1,0 +1,137 @@
+//! Which NIC, and what is set about it.
+
+use crate::bus::{Bus, ParseBusError, Preset};
+use crate::frame::HEADER_BYTES;
+use crate::wire::Wire;
+use crate::{MODELS, Nic, NicFunction, oc48, rtl8168};
+
+/// Which NIC, and what is set about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NicOptions {
+    /// The model's name.
+    pub model: String,
+    /// The bus that its transfers take; `None` for what the model has: `oc48` is on `pci-64-66`,
+    /// transfers of `rtl8168` take no time and are done within the register write that starts them.
+    pub bus: Option<Bus>,
+    /// Bits that its line carries in a second, a million to 10¹²; `None` for what the model has.
+    pub line_rate_bps: Option<u64>,
+    /// The longest IP packet in bytes; `None` for what the model has.
+    pub mtu: Option<u32>,
+}
+
+impl NicOptions {
+    /// The model as it is.
+    pub fn of(model: &str) -> NicOptions {
+        NicOptions { model: model.to_owned(), bus: None, line_rate_bps: None, mtu: None }
+    }
+}
+
+/// Why there is no such NIC.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NicError {
+    /// No model of that name.
+    #[error("there is no NIC model '{name}'; there are: {}", names())]
+    UnknownModel {
+        /// The name.
+        name: String,
+    },
+    /// A bus that is not possible.
+    #[error(transparent)]
+    Bus(#[from] ParseBusError),
+    /// A value out of range.
+    #[error("{what} of {got} {unit} is not possible for the NIC: from {least} to {most}")]
+    Range {
+        /// Which value.
+        what: &'static str,
+        /// What it is.
+        got: u64,
+        /// Its unit.
+        unit: &'static str,
+        /// The least that is possible.
+        least: u64,
+        /// The most.
+        most: u64,
+    },
+}
+
+fn names() -> String {
+    MODELS.iter().map(|model| model.name).collect::<Vec<_>>().join(", ")
+}
+
+const LINE_RATES_BPS: [u64; 2] = [1_000_000, 1_000_000_000_000];
+/// What every host must be able to take in one piece (RFC 791, 3.2).
+const LEAST_MTU: u64 = 68;
+
+/// Makes the NIC, cabled to `wire`.
+pub fn build(options: &NicOptions, wire: Box<dyn Wire>) -> Result<Box<dyn Nic>, NicError> {
+    let NicOptions { model, bus, line_rate_bps, mtu } = options;
+    let info = MODELS.iter().find(|info| info.name == model);
+    let info = info.ok_or_else(|| NicError::UnknownModel { name: model.clone() })?;
+    if let Some(bus) = bus {
+        bus.check()?;
+    }
+    if let Some(bps) = *line_rate_bps {
+        within("a line rate", bps, "bit/s", LINE_RATES_BPS)?;
+    }
+    if let Some(mtu) = *mtu {
+        let most = info.max_frame_bytes - HEADER_BYTES;
+        within("an MTU", mtu.into(), "bytes", [LEAST_MTU, most as u64])?;
+    }
+    if info.name == oc48::INFO.name {
+        let bus = bus.or(Preset::named(oc48::USUAL_BUS).map(|preset| preset.bus));
+        let line_bps = line_rate_bps.unwrap_or(oc48::LINE_BPS);
+        let chip = oc48::Oc48::new(bus, line_bps, mtu.unwrap_or(oc48::MTU));
+        return Ok(Box::new(NicFunction::new(chip, wire)));
+    }
+    let chip = rtl8168::Rtl8168::new();
+    Ok(Box::new(NicFunction::new(chip, wire)))
+}
+
+fn within(
+    what: &'static str,
+    got: u64,
+    unit: &'static str,
+    [least, most]: [u64; 2],
+) -> Result<(), NicError> {
+    let possible = (least..=most).contains(&got);
+    possible.then_some(()).ok_or(NicError::Range { what, got, unit, least, most })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::CountedSink;
+
+    fn made(options: NicOptions) -> Result<&'static str, String> {
+        let nic = build(&options, Box::new(CountedSink::new()));
+        nic.map(|nic| nic.info().name).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn every_model_is_made_by_its_name() {
+        for info in MODELS {
+            assert_eq!(made(NicOptions::of(info.name)), Ok(info.name));
+        }
+        let error = made(NicOptions::of("ne2000")).unwrap_err();
+        assert!(MODELS.iter().all(|info| error.contains(info.name)), "{error}");
+    }
+
+    #[test]
+    fn what_is_not_possible_is_refused_with_the_range() {
+        for info in MODELS {
+            let with = |line_rate_bps, mtu| {
+                made(NicOptions { line_rate_bps, mtu, ..NicOptions::of(info.name) })
+            };
+            let most = (info.max_frame_bytes - HEADER_BYTES) as u32;
+            assert_eq!(with(Some(10_000_000_000), Some(most)), Ok(info.name));
+            assert!(with(Some(0), None).unwrap_err().contains("from 1000000 to"));
+            for mtu in [0, 67, most + 1] {
+                assert!(with(None, Some(mtu)).unwrap_err().contains("from 68 to"), "{mtu}");
+            }
+            let bus = Preset::named("pcie1-x1")
+                .map(|preset| crate::bus::Bus { burst_bytes: 0, ..preset.bus });
+            let error = made(NicOptions { bus, ..NicOptions::of(info.name) }).unwrap_err();
+            assert!(error.contains("burst=0"), "{error}");
+        }
+    }
+}
