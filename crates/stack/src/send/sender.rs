@@ -313,9 +313,6 @@ impl Sender {
         hw: &mut Hardware<'_>,
         course: &mut C,
     ) -> Result<Step, DriverError> {
-        // What is left is no room for this message: an adaptive driver must have interrupts on from here,
-        // whatever its threshold, or nothing would ever be freed.
-        self.transmitter.room(driver, hw, course, 0, self.socket.all_bytes())?;
         if !self.transmitter.will_be_interrupted() {
             return Ok(Step::DeadLocked);
         }

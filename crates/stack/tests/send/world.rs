@@ -12,8 +12,8 @@ use warikomi_driver::transmit::{Course, Work};
 use warikomi_driver::{Hardware, NicDriver, OwnPool};
 use warikomi_guest::answers::Sent;
 use warikomi_guest::payload::{HEAD_BYTES, Head};
-use warikomi_nic::Nic;
 use warikomi_nic::wire::{Wire, WireCounters};
+use warikomi_nic::{Nic, NicOptions, build};
 use warikomi_pci::{Host, Interrupt, IntrLine, Mmio, MmioError, SharedMemory, Width};
 use warikomi_stack::Station;
 use warikomi_stack::send::{SendPlan, Sender, Step};
@@ -250,7 +250,7 @@ pub(crate) struct Ended {
 /// Sends by `plan` with this model and its driver.
 pub(crate) fn run(model: &str, plan: &SendPlan, trouble: Trouble, seed: u64) -> Ended {
     let judge = Judge(Arc::new(Mutex::new((plan.clone(), Seen::default()))));
-    let nic = warikomi_nic::by_name(model, Box::new(judge.clone())).unwrap();
+    let nic = build(&NicOptions::of(model), Box::new(judge.clone())).unwrap();
     let mut driver = warikomi_driver::by_name(model).unwrap();
     let info = driver.info();
     let rings = (info.ring_bytes as u64).next_multiple_of(4_096);
