@@ -83,7 +83,7 @@ pub fn build(options: &NicOptions, wire: Box<dyn Wire>) -> Result<Box<dyn Nic>, 
         let chip = oc48::Oc48::new(bus, line_bps, mtu.unwrap_or(oc48::MTU));
         return Ok(Box::new(NicFunction::new(chip, wire)));
     }
-    let chip = rtl8168::Rtl8168::new();
+    let chip = rtl8168::Rtl8168::with(*bus, *line_rate_bps, *mtu);
     Ok(Box::new(NicFunction::new(chip, wire)))
 }
 

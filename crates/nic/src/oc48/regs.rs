@@ -131,7 +131,7 @@ impl Part {
         let row = &REGISTERS[usize::from(*ROW_OF.get(word)?)];
         let within = offset - u64::from(row.offset);
         let whole = within == 0 && width.bytes() == usize::from(row.width);
-        let half = within % 4 == 0 && width == Width::B4;
+        let half = within.is_multiple_of(4) && width == Width::B4;
         let shift = 8 * within as u32;
         (whole || half).then_some(Part { row, shift, mask: width.mask() })
     }

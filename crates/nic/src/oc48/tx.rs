@@ -224,6 +224,7 @@ impl Oc48 {
         let cut_off = piece.has(regs::FIRST) && tx.packet != Packet::None;
         tx.collect(cx, piece)?;
         tx.fifo.pop_front();
+        cx.descriptors_sent(1);
         let mut report = if cut_off { regs::TX_OVERRUN } else { 0 };
         if piece.has(regs::LAST) {
             report |= regs::TX_DONE;

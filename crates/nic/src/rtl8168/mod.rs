@@ -10,6 +10,7 @@ mod indirect;
 mod intr;
 mod late;
 mod offload;
+mod paced;
 mod phy;
 pub mod regs;
 mod rx;
@@ -28,7 +29,11 @@ use self::rx::Receiver;
 use self::stats::Tally;
 use self::tx::{Queue, Transmitter};
 use crate::alarm::Alarm;
+use crate::bus::Bus;
+use crate::engine::{Engine, Line};
+use crate::frame::HEADER_BYTES;
 use crate::register::Access;
+use crate::wire::wire_time;
 use crate::{
     Frame, Link, MAX_FRAME_BYTES, ModelInfo, NicContext, NicModel, ResetKind, RxCounters, RxFault,
     RxOutcome,
@@ -58,8 +63,30 @@ const TIMER_LATE: u32 = 4;
 /// What TCTR counts: cycles of the 125 MHz clock of PCI Express. Not documented for this chip.
 const TIMER_TICK: Span = Span::from_ns(8);
 
+/// Memory on the chip for frames that wait for the line; the longest chain has room in it.
+const MEMORY_BYTES: usize = 64 << 10;
+
+/// What is given from outside.
+#[derive(Clone, Copy, Debug)]
+struct Setup {
+    bus: Option<Bus>,
+    line_bps: Option<u64>,
+    /// The longest frame in bytes without check sequence, with a tag.
+    max_frame_bytes: usize,
+}
+
+impl Setup {
+    /// An engine, if anything takes time.
+    fn engine(&self) -> Option<Engine> {
+        let line = self.line_bps.map(|bps| Line { bits_per_second: bps, frame_time: wire_time });
+        let takes_time = self.bus.is_some() || line.is_some();
+        takes_time.then(|| Engine::new(self.bus, line, MEMORY_BYTES))
+    }
+}
+
 /// The model.
 pub struct Rtl8168 {
+    setup: Setup,
     file: RegisterFile,
     intr: Interrupts,
     phy: Phy,
@@ -82,14 +109,29 @@ impl Default for Rtl8168 {
 }
 
 impl Rtl8168 {
-    /// A chip that has just been powered on, with a gigabit partner at the other end of its cable.
+    /// A chip that has just been powered on, with a gigabit partner at the other end of its cable,
+    /// whose transfers take no time.
     pub fn new() -> Self {
+        Rtl8168::with(None, None, None)
+    }
+
+    /// The same, whose transmit engine takes the time of this bus, and of a line of so many bits a
+    /// second; and which neither sends nor takes IP packets of more than `mtu` bytes.
+    pub fn with(bus: Option<Bus>, line_bps: Option<u64>, mtu: Option<u32>) -> Self {
+        const TAG_BYTES: usize = 4;
+        let longest = |mtu| mtu as usize + HEADER_BYTES + TAG_BYTES;
+        let max_frame_bytes = mtu.map_or(usize::MAX, longest);
+        Rtl8168::set_up(Setup { bus, line_bps, max_frame_bytes })
+    }
+
+    fn set_up(setup: Setup) -> Self {
         let mut chip = Rtl8168 {
+            setup,
             file: RegisterFile::new(),
             intr: Interrupts::new(),
             phy: Phy::new(),
-            rx: Receiver::new(),
-            tx: Transmitter::new(),
+            rx: Receiver::new(setup.max_frame_bytes),
+            tx: Transmitter::new(setup.engine()),
             tally: Tally::default(),
             ephy: Ephy::default(),
             csi: Words::new(),
@@ -112,11 +154,10 @@ impl Rtl8168 {
 
     fn power_on(&mut self, cx: &mut NicContext<'_>) {
         self.soft_reset(cx);
-        let receiver = std::mem::replace(&mut self.rx, Receiver::new());
-        let phy = std::mem::replace(&mut self.phy, Phy::new());
-        *self = Rtl8168 { phy, timer_zero: cx.now(), ..Rtl8168::new() };
+        let before = std::mem::replace(self, Rtl8168::set_up(self.setup));
+        (self.phy, self.timer_zero) = (before.phy, cx.now());
         self.phy.power_on();
-        self.rx.keep_counters(receiver);
+        self.rx.keep_counters(&before.rx);
         self.rx.set_link(self.phy.mode().is_some());
         self.file.set(regs::PHY_STATUS, self.phy.status_byte().into());
     }

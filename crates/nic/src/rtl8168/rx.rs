@@ -61,8 +61,9 @@ pub(super) struct Receiver {
     open: bool,
     strip_tag: bool,
     check: bool,
-    /// The longest frame with check sequence that is let in.
+    /// The longest frame with check sequence that the driver lets in, and that any driver can.
     max_bytes: usize,
+    longest_bytes: usize,
     base: u64,
     head: u16,
     /// For each frame that is with the driver, in order, its last descriptor.
@@ -90,8 +91,11 @@ impl Slot {
 type Pieces<'a> = [&'a [u8]; 3];
 
 impl Receiver {
-    pub(super) fn new() -> Self {
+    /// One for frames of up to so many bytes without check sequence.
+    pub(super) fn new(max_frame_bytes: usize) -> Self {
+        let longest_bytes = max_frame_bytes.saturating_add(FCS_BYTES).min(LENGTH as usize);
         Receiver {
+            longest_bytes,
             filter: Filter::new(),
             enabled: false,
             halted: false,
@@ -99,7 +103,7 @@ impl Receiver {
             open: false,
             strip_tag: false,
             check: false,
-            max_bytes: LENGTH as usize,
+            max_bytes: longest_bytes,
             base: 0,
             head: 0,
             outstanding: VecDeque::with_capacity(RING_LIMIT.into()),
@@ -141,8 +145,8 @@ impl Receiver {
     /// RxMaxSize, as the driver writes it: only 14 bits can take effect, and a driver that writes
     /// one more than they can hold, or 0, wants no limit.
     pub(super) fn set_max_size(&mut self, value: u16) {
-        let limit = usize::from(value).min(LENGTH as usize);
-        self.max_bytes = if limit == 0 { LENGTH as usize } else { limit };
+        let limit = usize::from(value).min(self.longest_bytes);
+        self.max_bytes = if limit == 0 { self.longest_bytes } else { limit };
     }
 
     pub(super) fn set_offload(&mut self, cplus: u16) {
@@ -156,7 +160,7 @@ impl Receiver {
     }
 
     /// Takes over another receiver's account: counts never go back.
-    pub(super) fn keep_counters(&mut self, other: Receiver) {
+    pub(super) fn keep_counters(&mut self, other: &Receiver) {
         self.counters = other.counters;
     }
 

@@ -1,17 +1,21 @@
 //! The transmit rings.
 //!
 //! A doorbell makes the transmitter walk its ring until it comes to a descriptor that it does not
-//! own. All of that happens within the register write, so a descriptor that the driver hands over
-//! later comes with a doorbell of its own, and none is lost. The walk is bounded; what it leaves
-//! over is taken up by a timer.
+//! own. Without an engine all of that happens within the register write, so a descriptor that the
+//! driver hands over later comes with a doorbell of its own, and none is lost. The walk is bounded;
+//! what it leaves over is taken up by a timer. With an engine ([`paced`](super::paced)) transfers take
+//! their time.
 
-use warikomi_clock::Span;
+use warikomi_clock::{Span, Time};
 use warikomi_pci::DmaError;
 
 use super::offload::{self, Request, Segmenter, Work};
+use super::paced::Pace;
 use super::rx::{FIRST, LAST, OWN, RING_LIMIT, descriptor, following};
 use super::{Rtl8168, TIMER_TX, regs};
 use crate::alarm::Alarm;
+use crate::checksum::VLAN_TYPE;
+use crate::engine::Engine;
 use crate::{MIN_FRAME_BYTES, NicContext};
 
 /// Frame length in a transmit descriptor (RTL8169 Rev. 1.21, page 51).
@@ -27,11 +31,11 @@ const FRAMES_PER_DOORBELL: usize = 4_096;
 const CONTINUE_AFTER: Span = Span::from_us(1);
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Ring {
+pub(super) struct Ring {
     base: u64,
     index: u16,
     /// There may be more on it than the last walk got to.
-    unfinished: bool,
+    pub(super) unfinished: bool,
 }
 
 /// The two rings.
@@ -41,31 +45,51 @@ pub(super) enum Queue {
     High = 1,
 }
 
+/// A descriptor of a chain.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    index: u16,
+    opts1: u32,
+    opts2: u32,
+    address: u64,
+}
+
+impl Piece {
+    fn bytes(&self) -> usize {
+        (self.opts1 & LENGTH) as usize
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Transmitter {
     enabled: bool,
-    halted: bool,
-    rings: [Ring; 2],
+    pub(super) halted: bool,
+    pub(super) rings: [Ring; 2],
     /// Room for a tag, then the frame.
     buffer: Vec<u8>,
     segment: Vec<u8>,
-    /// The present chain: each descriptor's number and first word.
-    chain: Vec<(u16, u32)>,
-    alarm: Alarm,
+    /// The chain at the head of a ring.
+    chain: Vec<Piece>,
+    pub(super) alarm: Alarm,
+    /// What takes time, if anything does.
+    pub(super) pace: Option<Pace>,
+    /// When the frame in hand was complete in the chip.
+    pub(super) at: Time,
 }
 
-/// What the walk found at the ring's head.
-enum Found {
+/// What a walk finds at a ring's head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Head {
     /// A descriptor that is the driver's, or a chain that is not complete yet.
     Nothing,
-    /// A frame of this many bytes in the buffer, and what to do with it.
-    Frame { bytes: usize, request: Request },
+    /// A chain that makes a frame.
+    Chain,
     /// A chain that makes no frame: no first mark, no end, no bytes, or too many.
     Unusable,
 }
 
 impl Transmitter {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(engine: Option<Engine>) -> Self {
         Transmitter {
             enabled: false,
             halted: false,
@@ -74,6 +98,8 @@ impl Transmitter {
             segment: Vec::new(),
             chain: Vec::with_capacity(RING_LIMIT.into()),
             alarm: Alarm::new(TIMER_TX),
+            pace: engine.map(Pace::new),
+            at: Time::ZERO,
         }
     }
 
@@ -81,8 +107,16 @@ impl Transmitter {
         self.enabled = on;
     }
 
+    /// Whether anything is sent at all.
+    pub(super) fn is_open(&self) -> bool {
+        self.enabled && !self.halted
+    }
+
     pub(super) fn set_ring(&mut self, queue: Queue, base: u64) {
         self.rings[queue as usize] = Ring { base: base & !0xff, ..Ring::default() };
+        if let Some(pace) = &mut self.pace {
+            pace.ring_gone(queue);
+        }
     }
 
     /// Soft reset: back to the start of the rings, whose addresses stay.
@@ -92,61 +126,109 @@ impl Transmitter {
             (ring.index, ring.unfinished) = (0, false);
         }
         self.alarm.cancel();
+        if let Some(pace) = &mut self.pace {
+            pace.reset();
+        }
     }
 
-    /// Collects the chain at the head of a ring into the buffer.
-    fn gather(&mut self, cx: &mut NicContext<'_>, ring: Ring) -> Result<Found, DmaError> {
+    /// Reads the chain at the head of a ring.
+    pub(super) fn look(&mut self, cx: &mut NicContext<'_>, queue: Queue) -> Result<Head, DmaError> {
+        let ring = self.rings[queue as usize];
         self.chain.clear();
-        let (mut index, mut bytes, mut request) = (ring.index, 0, Request::default());
+        let (mut index, mut bytes) = (ring.index, 0);
         loop {
             let at = descriptor(ring.base, index);
             let opts1 = cx.dma_load_u32(at)?;
             if opts1 & OWN == 0 {
-                return Ok(Found::Nothing);
-            }
-            let first = self.chain.is_empty();
-            self.chain.push((index, opts1));
-            if first && opts1 & FIRST == 0 {
-                return Ok(Found::Unusable);
+                return Ok(Head::Nothing);
             }
             let mut rest = [0; 12];
             cx.dma_read(at.wrapping_add(4), &mut rest)?;
             let [a, b, c, d, address @ ..] = rest;
-            if first {
-                request = Request::new(opts1, u32::from_le_bytes([a, b, c, d]));
+            let opts2 = u32::from_le_bytes([a, b, c, d]);
+            let piece = Piece { index, opts1, opts2, address: u64::from_le_bytes(address) };
+            self.chain.push(piece);
+            if self.chain.len() == 1 && opts1 & FIRST == 0 {
+                return Ok(Head::Unusable);
             }
-            let length = (opts1 & LENGTH) as usize;
-            if bytes + length <= MAX_CHAIN_BYTES && length > 0 {
-                let place = &mut self.buffer[TAG_BYTES + bytes..TAG_BYTES + bytes + length];
-                cx.dma_read(u64::from_le_bytes(address), place)?;
-            }
-            bytes += length;
+            bytes += piece.bytes();
             if opts1 & LAST != 0 {
-                let usable = bytes > 0 && bytes <= MAX_CHAIN_BYTES;
-                return Ok(if usable { Found::Frame { bytes, request } } else { Found::Unusable });
+                let usable = (1..=MAX_CHAIN_BYTES).contains(&bytes);
+                return Ok(if usable { Head::Chain } else { Head::Unusable });
             }
             index = following(index, opts1);
             if index == ring.index {
-                return Ok(Found::Unusable);
+                return Ok(Head::Unusable);
             }
         }
+    }
+
+    /// Begins the transfers of the chain's pieces: when the last one is completed.
+    pub(super) fn transfer_chain(&mut self, from: Time) -> Time {
+        let Some(pace) = &mut self.pace else { return from };
+        let (mut at, mut held) = (from, 0);
+        for piece in &self.chain {
+            at = pace.engine.transfer(at, held, piece.bytes(), true);
+            held += piece.bytes();
+        }
+        at
+    }
+
+    /// Collects the chain's frame into the buffer: its length, and what to do with it.
+    fn collect(&mut self, cx: &mut NicContext<'_>) -> Result<(usize, Request), DmaError> {
+        let mut bytes = 0;
+        for piece in self.chain.iter().filter(|piece| piece.bytes() > 0) {
+            let place = TAG_BYTES + bytes;
+            bytes += piece.bytes();
+            cx.dma_read(piece.address, &mut self.buffer[place..TAG_BYTES + bytes])?;
+        }
+        let request = self.chain.first().map(|first| Request::new(first.opts1, first.opts2));
+        Ok((bytes, request.unwrap_or_default()))
     }
 
     /// Gives the chain's descriptors back, in order.
     fn complete(&mut self, cx: &mut NicContext<'_>, queue: Queue) -> Result<(), DmaError> {
         let ring = &mut self.rings[queue as usize];
-        for &(index, opts1) in &self.chain {
-            cx.dma_store_u32(descriptor(ring.base, index), opts1 & !OWN)?;
-            ring.index = following(index, opts1);
+        for piece in &self.chain {
+            cx.dma_store_u32(descriptor(ring.base, piece.index), piece.opts1 & !OWN)?;
+            ring.index = following(piece.index, piece.opts1);
         }
         cx.descriptors_sent(self.chain.len());
         Ok(())
+    }
+
+    /// Sends the frame of `bytes` bytes that stands in `buffer` behind room for a tag, padded to the
+    /// shortest length that Ethernet allows.
+    fn put_on_wire(
+        &mut self,
+        cx: &mut NicContext<'_>,
+        buffer: &mut [u8],
+        bytes: usize,
+        tag: Option<[u8; 2]>,
+    ) {
+        const ADDRESSES: usize = 12;
+        let (mut start, mut end) = (TAG_BYTES, TAG_BYTES + bytes);
+        if let (Some(tag), true) = (tag, bytes >= ADDRESSES) {
+            start = 0;
+            buffer.copy_within(TAG_BYTES..TAG_BYTES + ADDRESSES, 0);
+            buffer[ADDRESSES..ADDRESSES + 2].copy_from_slice(&VLAN_TYPE);
+            buffer[ADDRESSES + 2..ADDRESSES + 4].copy_from_slice(&tag);
+        }
+        let shortest = start + MIN_FRAME_BYTES;
+        if end < shortest {
+            buffer[end..shortest].fill(0);
+            end = shortest;
+        }
+        if let Some(pace) = &mut self.pace {
+            pace.engine.complete(self.at, end - start);
+        }
+        cx.frame_tx_at(self.at, &buffer[start..end]);
     }
 }
 
 /// What a walk has done so far.
 #[derive(Default)]
-struct Walk {
+pub(super) struct Walk {
     descriptors: usize,
     frames: usize,
     errors: bool,
@@ -155,21 +237,35 @@ struct Walk {
 impl Rtl8168 {
     /// A doorbell.
     pub(super) fn transmit(&mut self, cx: &mut NicContext<'_>, queue: Queue) {
-        if !self.tx.enabled || self.tx.halted {
+        if !self.tx.is_open() {
             return;
+        }
+        if self.tx.pace.is_some() {
+            return self.begin_paced(cx, queue);
         }
         let mut walk = Walk::default();
         let ended = self.walk(cx, queue, &mut walk);
+        if let Ok(false) = ended {
+            self.tx.rings[queue as usize].unfinished = true;
+            self.tx.alarm.set(cx, cx.now() + CONTINUE_AFTER);
+        }
+        self.walked(cx, &walk, ended);
+    }
+
+    /// Reports what a walk has done, and how it ended: `true` at a ring's end.
+    pub(super) fn walked(
+        &mut self,
+        cx: &mut NicContext<'_>,
+        walk: &Walk,
+        ended: Result<bool, DmaError>,
+    ) {
         if walk.frames > 0 {
             self.intr.sent(cx, u32::try_from(walk.frames).unwrap_or(u32::MAX));
         }
         let mut report = if walk.errors { regs::TX_ERR } else { 0 };
         match ended {
             Ok(true) => report |= regs::TX_DESC_UNAVAIL,
-            Ok(false) => {
-                self.tx.rings[queue as usize].unfinished = true;
-                self.tx.alarm.set(cx, cx.now() + CONTINUE_AFTER);
-            }
+            Ok(false) => {}
             Err(_) => {
                 self.tx.halted = true;
                 report |= regs::SYS_ERR;
@@ -178,10 +274,13 @@ impl Rtl8168 {
         self.intr.report(cx, report);
     }
 
-    /// Takes up what a bounded walk has left.
+    /// The timer: takes up what a bounded walk has left, or what takes its time.
     pub(super) fn transmit_rest(&mut self, cx: &mut NicContext<'_>) {
         if !self.tx.alarm.event(cx) {
             return;
+        }
+        if self.tx.pace.is_some() {
+            return self.transmit_paced(cx);
         }
         for queue in [Queue::High, Queue::Normal] {
             if std::mem::take(&mut self.tx.rings[queue as usize].unfinished) {
@@ -197,23 +296,39 @@ impl Rtl8168 {
         queue: Queue,
         walk: &mut Walk,
     ) -> Result<bool, DmaError> {
+        self.tx.at = cx.now();
         while walk.descriptors < RING_LIMIT.into() && walk.frames < FRAMES_PER_DOORBELL {
-            let sent = match self.tx.gather(cx, self.tx.rings[queue as usize])? {
-                Found::Nothing => return Ok(true),
-                Found::Frame { bytes, request } => self.send(cx, bytes, request),
-                Found::Unusable => None,
-            };
-            match sent {
-                Some(frames) => walk.frames += frames,
-                None => {
-                    self.tally.tx_errors += 1;
-                    walk.errors = true;
-                }
+            match self.tx.look(cx, queue)? {
+                Head::Nothing => return Ok(true),
+                head => self.send_chain(cx, queue, head, walk)?,
             }
-            walk.descriptors += self.tx.chain.len();
-            self.tx.complete(cx, queue)?;
         }
         Ok(false)
+    }
+
+    /// Sends the chain that was found at a ring's head, and gives it back.
+    pub(super) fn send_chain(
+        &mut self,
+        cx: &mut NicContext<'_>,
+        queue: Queue,
+        head: Head,
+        walk: &mut Walk,
+    ) -> Result<(), DmaError> {
+        let sent = if head == Head::Chain {
+            let (bytes, request) = self.tx.collect(cx)?;
+            self.send(cx, bytes, request)
+        } else {
+            None
+        };
+        match sent {
+            Some(frames) => walk.frames += frames,
+            None => {
+                self.tally.tx_errors += 1;
+                walk.errors = true;
+            }
+        }
+        walk.descriptors += self.tx.chain.len();
+        self.tx.complete(cx, queue)
     }
 
     /// Sends the frame in the buffer. The number of frames that went out, or `None` if it could
@@ -221,6 +336,7 @@ impl Rtl8168 {
     fn send(&mut self, cx: &mut NicContext<'_>, bytes: usize, request: Request) -> Option<usize> {
         self.phy.mode()?;
         let limit = usize::from(self.file.u8(regs::MAX_TX_PACKET_SIZE)) * SIZE_UNIT;
+        let limit = limit.min(self.setup.max_frame_bytes);
         let mut buffer = std::mem::take(&mut self.tx.buffer);
         let frame = &mut buffer[TAG_BYTES..TAG_BYTES + bytes];
         let sent = match request.work {
@@ -232,7 +348,7 @@ impl Rtl8168 {
                 if let Work::Checksum { transport, ipv4, protocol } = work {
                     offload::fill_checksums(frame, transport, ipv4, protocol);
                 }
-                put_on_wire(cx, &mut buffer, bytes, request.tag);
+                self.tx.put_on_wire(cx, &mut buffer, bytes, request.tag);
                 Some(1)
             }
         };
@@ -260,29 +376,10 @@ impl Rtl8168 {
                 break;
             }
             segment.resize(segment.len().max(TAG_BYTES + MIN_FRAME_BYTES), 0);
-            put_on_wire(cx, &mut segment, bytes, tag);
+            self.tx.put_on_wire(cx, &mut segment, bytes, tag);
             sent = sent.map(|sent| sent + 1);
         }
         self.tx.segment = segment;
         sent
     }
-}
-
-/// Sends the frame of `bytes` bytes that stands in `buffer` behind room for a tag, padded to the
-/// shortest length that Ethernet allows.
-fn put_on_wire(cx: &mut NicContext<'_>, buffer: &mut [u8], bytes: usize, tag: Option<[u8; 2]>) {
-    const ADDRESSES: usize = 12;
-    let (mut start, mut end) = (TAG_BYTES, TAG_BYTES + bytes);
-    if let (Some(tag), true) = (tag, bytes >= ADDRESSES) {
-        start = 0;
-        buffer.copy_within(TAG_BYTES..TAG_BYTES + ADDRESSES, 0);
-        buffer[ADDRESSES..ADDRESSES + 2].copy_from_slice(&crate::checksum::VLAN_TYPE);
-        buffer[ADDRESSES + 2..ADDRESSES + 4].copy_from_slice(&tag);
-    }
-    let shortest = start + MIN_FRAME_BYTES;
-    if end < shortest {
-        buffer[end..shortest].fill(0);
-        end = shortest;
-    }
-    cx.frame_tx(&buffer[start..end]);
 }
