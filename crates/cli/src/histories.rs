@@ -110,15 +110,28 @@ pub(crate) struct CalibrateArguments {
 
 pub(crate) fn run_calibrate(arguments: &CalibrateArguments) -> Result<ExitCode> {
     let calibration = calibrate()?;
-    let costs = serde_json::to_value(calibration.costs)?;
     if arguments.json {
-        println!("{:#}", json!({ "costs": costs, "declared": calibration.declared }));
+        println!("{:#}", serde_json::to_value(&calibration)?);
         return Ok(ExitCode::SUCCESS);
     }
-    println!("# Measured on this machine, but for what is marked.\n[costs]");
-    for (name, value) in costs.as_object().into_iter().flatten() {
-        let declared = calibration.declared.contains(name);
-        println!("{name} = {value}{}", if declared { "  # declared, not measured" } else { "" });
+    println!("# Measured on this machine, but for what is marked.");
+    let sections = [
+        ("costs", "receiving", serde_json::to_value(calibration.costs)?),
+        (
+            "send",
+            "sending; without a system call, because all of it is one process",
+            serde_json::to_value(calibration.send)?,
+        ),
+    ];
+    for (section, about, costs) in sections {
+        println!("\n# {about}\n[{section}]");
+        for (name, value) in costs.as_object().into_iter().flatten() {
+            let declared = calibration.declared.contains(name);
+            println!(
+                "{name} = {value}{}",
+                if declared { "  # declared, not measured" } else { "" }
+            );
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

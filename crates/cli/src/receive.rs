@@ -10,7 +10,7 @@ use warikomi_driver::strategy::{CpuBudget, DEFAULT_CPU_BUDGET, Strategy};
 use warikomi_inject::{FrameBytes, LineRate};
 use warikomi_lab::SessionError;
 use warikomi_lab::receive::{Progress, Received, Traffic, advice, kernel, process, simulated};
-use warikomi_lab::virtual_time::{CostModel, SchedulerModel};
+use warikomi_lab::virtual_time::{CostModel, CostsFile, SchedulerModel};
 use warikomi_nic::wire::WireKind;
 use warikomi_report::terminal;
 use warikomi_target::Interrupted;
@@ -314,26 +314,13 @@ fn in_process(arguments: &Arguments, interrupted: &Interrupted) -> Result<(Strin
     Ok((options.to_toml(), found))
 }
 
-/// What `warikomi calibrate` prints.
-#[derive(serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CostsFile {
-    costs: CostModel,
-}
-
 /// The same in virtual time.
 fn in_virtual_time(arguments: &Arguments) -> Result<(String, Received)> {
     arguments.target.refuse_ways()?;
     let options = arguments.in_process()?;
     let costs = match &arguments.costs {
         None => CostModel::default(),
-        Some(path) => {
-            let text = std::fs::read_to_string(path)
-                .with_context(|| format!("cannot read the costs in {}", path.display()))?;
-            let file: CostsFile = toml::from_str(&text)
-                .with_context(|| format!("{} is no file of costs", path.display()))?;
-            file.costs
-        }
+        Some(path) => CostsFile::read(path)?.costs,
     };
     let bar = Cleared(output::bar("{bar:32} {percent:>3}% {elapsed}, {eta} left  {wide_msg}"));
     let scheduler = SchedulerModel::default();

@@ -16,7 +16,6 @@ mod netdev;
 mod netif;
 mod pci;
 mod ping;
-mod pktgen;
 mod receive;
 mod sys;
 mod transmit;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use warikomi_clock::{Seed, Span, Time};
 use warikomi_inject::{Fault, FaultSchedule, Faulty, HEADER_BYTES, PAYLOAD_MAGIC, PAYLOAD_OFFSET};
-use warikomi_nic::wire::CountedSink;
+use warikomi_nic::wire::{CountedSink, WireCounters};
 use warikomi_nic::{Nic, NicFunction, rtl8168::Rtl8168};
 use warikomi_pci::{DmaMemory, Host, Interrupt, IntrLine, Mmio, MmioError, SharedMemory, Width};
 
@@ -53,20 +53,19 @@ impl Device {
     /// A NIC at power-on, with these faults around it, that reaches `memory`.
     pub(super) fn new(memory: SharedMemory, faults: &[Fault], seed: Seed) -> Device {
         let sound = NicFunction::new(Rtl8168::new(), Box::new(CountedSink::new()));
-        let bar = Nic::info(&sound).register_bar;
         let nic: Box<dyn Nic> = if faults.is_empty() {
             Box::new(sound)
         } else {
             Box::new(Faulty::new(Box::new(sound), FaultSchedule::new(faults, seed)))
         };
-        Device {
-            nic,
-            memory,
-            posted: VecDeque::new(),
-            line: Line::default(),
-            bar,
-            polled: Time::ZERO,
-        }
+        Device::with_nic(nic, memory)
+    }
+
+    /// This NIC, at power-on, that reaches `memory`.
+    pub(super) fn with_nic(nic: Box<dyn Nic>, memory: SharedMemory) -> Device {
+        let bar = nic.info().register_bar;
+        let (posted, line) = (VecDeque::new(), Line::default());
+        Device { nic, memory, posted, line, bar, polled: Time::ZERO }
     }
 
     /// When something happens in here by itself.
@@ -90,6 +89,11 @@ impl Device {
     #[inline]
     pub(super) fn take_interrupts(&mut self) -> u32 {
         std::mem::take(&mut self.line.sent)
+    }
+
+    /// What has passed on the wire.
+    pub(super) fn wire_counters(&mut self) -> WireCounters {
+        self.nic.wire().counters()
     }
 
     pub(super) fn nic(&self) -> &dyn Nic {
@@ -133,6 +137,25 @@ impl Device {
         call(&mut *self.nic, &mut host)
     }
 
+    /// A register write sets out, and takes effect at `takes_effect`.
+    pub(super) fn post(&mut self, takes_effect: Time, offset: u64, width: Width, value: u64) {
+        self.posted.push_back(Posted { takes_effect, offset, width, value });
+    }
+
+    /// All that is on its way takes effect: a read comes behind it.
+    pub(super) fn flush(&mut self, now: Time) {
+        while !self.posted.is_empty() {
+            self.take_posted(now);
+        }
+    }
+
+    /// Reads a register; what is on its way comes first.
+    pub(super) fn read(&mut self, now: Time, offset: u64, width: Width) -> u64 {
+        self.flush(now);
+        let bar = self.bar;
+        self.with(now, |nic, host| nic.bar_read(host, bar, offset, width))
+    }
+
     fn take_posted(&mut self, now: Time) {
         if let Some(Posted { offset, width, value, .. }) = self.posted.pop_front() {
             let bar = self.bar;
@@ -159,23 +182,20 @@ impl<'a> Registers<'a> {
     /// A read comes behind all writes before it.
     fn wait_for_writes(&mut self) {
         self.spent = self.spent + Span::from_ns(self.costs.register_read_ns);
-        while !self.device.posted.is_empty() {
-            self.device.take_posted(self.now);
-        }
+        self.device.flush(self.now);
     }
 }
 
 impl Mmio for Registers<'_> {
     fn read(&mut self, offset: u64, width: Width) -> Result<u64, MmioError> {
         self.wait_for_writes();
-        let bar = self.device.bar;
-        Ok(self.device.with(self.now, |nic, host| nic.bar_read(host, bar, offset, width)))
+        Ok(self.device.read(self.now, offset, width))
     }
 
     fn write(&mut self, offset: u64, width: Width, value: u64) -> Result<(), MmioError> {
         self.spent = self.spent + Span::from_ns(self.costs.register_write_ns);
         let takes_effect = self.now + self.spent + Span::from_ns(self.costs.register_posted_ns);
-        self.device.posted.push_back(Posted { takes_effect, offset, width, value });
+        self.device.post(takes_effect, offset, width, value);
         Ok(())
     }
 

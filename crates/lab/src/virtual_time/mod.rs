@@ -14,6 +14,7 @@
 pub mod calibrate;
 pub mod checkers;
 mod costs;
+mod costs_file;
 mod cpu;
 mod device;
 mod driver_task;
@@ -27,6 +28,7 @@ mod stage;
 mod tests;
 mod trace;
 mod traffic;
+pub mod transmit;
 mod world;
 
 use serde::{Deserialize, Serialize};
@@ -38,6 +40,7 @@ use warikomi_measure::Distribution;
 use warikomi_nic::{MAX_FRAME_BYTES, RxOutcome};
 
 pub use costs::{CostModel, SchedulerModel};
+pub use costs_file::{CostsFile, CostsFileError};
 pub use trace::{Event, Observer, Part};
 pub use traffic::{Bursts, Traffic};
 

@@ -151,7 +151,12 @@ impl Digest {
 
     #[inline]
     pub(super) fn event(&mut self, at: Time, event: &Event) {
-        let (kind, first, second) = event.encoded();
+        self.add(at, event.encoded());
+    }
+
+    /// Something that happened: its kind, and two numbers.
+    #[inline]
+    pub(super) fn add(&mut self, at: Time, (kind, first, second): (u8, u64, u64)) {
         let mut bytes = [0; EVENT_BYTES];
         bytes[..8].copy_from_slice(&at.as_ps().to_le_bytes());
         bytes[8] = kind;

@@ -11,7 +11,6 @@ mod device;
 mod faults;
 mod receive;
 mod replay;
-mod send;
 mod strategies;
 mod sweep;
 mod transmit;

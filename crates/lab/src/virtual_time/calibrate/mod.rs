@@ -4,6 +4,8 @@
 //! Each figure is the least of several rounds of a loop, so that somebody else's time slice is in none
 //! of them. The driver's costs are those of the real driver against the real model.
 
+mod send;
+
 use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -18,13 +20,16 @@ use warikomi_target::cores::{Pinned, allowed_cores};
 
 use super::CostModel;
 use super::device::{Device, Registers};
+use super::transmit::{SendCosts, TransmitError};
 use super::world::RINGS;
 
 /// What was measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
-    /// The costs, measured ones in the place of declared ones.
+    /// The costs of receiving, measured ones in the place of declared ones.
     pub costs: CostModel,
+    /// The costs of sending.
+    pub send: SendCosts,
     /// Names of the costs that are as declared.
     pub declared: Vec<String>,
 }
@@ -44,6 +49,9 @@ pub enum CalibrateError {
     /// No frame.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// The sender did not come about.
+    #[error("the sender failed while it was measured: {0}")]
+    Send(#[from] TransmitError),
 }
 
 const ROUNDS: usize = 7;
@@ -67,7 +75,9 @@ pub fn calibrate() -> Result<Calibration, CalibrateError> {
         [first, second, ..] => crossing(&clock, (first, second), &mut costs)?,
         _ => declared.extend(["register_read_ns", "register_posted_ns", "register_write_ns"]),
     }
-    Ok(Calibration { costs, declared: declared.into_iter().map(str::to_owned).collect() })
+    let send = send::sending(&clock, &costs)?;
+    let declared = declared.into_iter().map(str::to_owned).collect();
+    Ok(Calibration { costs, send, declared })
 }
 
 /// The least time of `times` calls, in nanoseconds a call.
