@@ -1,14 +1,5 @@
-//! The race between the last look and the sleep, and the register ring, in every interleaving up to
-//! `loom`'s bound of preemptions: the very strategies, sleeper, bell, tally and ring, against a device of
-//! which only what matters here is modelled.
-//!
-//! A failure prints the interleaving; `LOOM_LOG=trace cargo test -p warikomi-driver --test models NAME`
-//! shows it step by step.
-
-#[path = "../../shared/tests/model/event.rs"]
-mod event;
-#[path = "../../shared/tests/model/words.rs"]
-mod words;
+//! The race between the last look and the sleep of a receiver, and the register ring: the very strategies,
+//! sleeper, bell, tally and ring, against a device of which only what matters here is modelled.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -19,8 +10,9 @@ use warikomi_clock::{Span, Time};
 use warikomi_driver::strategy::{CpuBudget, Next, Receiver, Strategy};
 use warikomi_shared::{Bell, Consumer, Producer, RingPlace, Sleeper, Tally, Wakeup, Words};
 
-use event::ModelEvent;
-use words::ModelWords;
+use crate::event::ModelEvent;
+use crate::explore;
+use crate::words::ModelWords;
 
 /// Both ends wait for each other by these where real ones spin: a spin is a choice at each turn, and
 /// waits that nothing ends are what the checker finds.
@@ -175,14 +167,6 @@ impl Driver {
 }
 
 const ALL_PACKETS: u64 = 2;
-
-/// Explores interleavings with at most so many preemptions.
-fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.max_branches = 20_000;
-    builder.check(model);
-}
 
 fn new_words() -> ModelWords {
     ModelWords::new(WORDS)
