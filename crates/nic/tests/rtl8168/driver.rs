@@ -76,8 +76,12 @@ impl Lab {
     }
 
     pub(crate) fn cabled_to(tap: Tap) -> Lab {
+        Lab::around(Rtl8168::new(), tap)
+    }
+
+    fn around(chip: Rtl8168, tap: Tap) -> Lab {
         let mut lab = Lab {
-            nic: NicFunction::new(Rtl8168::new(), Box::new(tap.clone())),
+            nic: NicFunction::new(chip, Box::new(tap.clone())),
             memory: SharedMemory::anonymous(0, MEMORY).unwrap(),
             line: Line::default(),
             now: Time::from_ps(1_000_000_000_000),
@@ -96,7 +100,12 @@ impl Lab {
 
     /// A chip that has been opened as r8169 opens it.
     pub(crate) fn open() -> Lab {
-        let mut lab = Lab::new();
+        Lab::open_with(Rtl8168::new())
+    }
+
+    /// The same with this chip.
+    pub(crate) fn open_with(chip: Rtl8168) -> Lab {
+        let mut lab = Lab::around(chip, Tap::default());
         lab.init_rings();
         lab.reset_work();
         lab

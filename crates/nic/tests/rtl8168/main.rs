@@ -7,6 +7,7 @@ mod driver;
 mod faults;
 mod interrupts;
 mod link;
+mod paced;
 mod receive;
 mod registers;
 mod speed;
