@@ -8,6 +8,7 @@
 //! | `stack` | packet memory, own event, the application's event, the driver's event, the application's socket, the driver's socket |
 //! | `driver` | packet memory, own event, event of the neighbour above, its socket |
 //! | `direct` | packet memory, control socket |
+//! | `sender` | control socket |
 //!
 //! The driver gets its invitation in another way, because it has a message of its own from the
 //! support side: [`Chain::driver_files`] go with that, packet memory for the device and the socket that
@@ -35,6 +36,9 @@ pub enum Topology {
     DriverAlone,
     /// Driver and application in one process: a user-level network interface.
     Direct,
+    /// Application, socket, UDP/IP, buffers and driver in one process, as in one kernel, to send. Its
+    /// buffers are in the device region's DMA memory.
+    Sender,
     /// Driver and application.
     Application,
     /// Driver, stack and application.
@@ -89,7 +93,7 @@ impl Part {
 #[derive(Debug)]
 pub struct Chain {
     /// Packet memory and its file; the NIC reaches it at its bus address, from the file's first byte
-    /// on. A driver alone has none.
+    /// on. A driver alone has none, nor has a sender.
     pub memory: Option<(PacketMemory, File)>,
     /// What goes with the driver's message, behind region and eventfd. To be dropped once sent.
     pub driver_files: Vec<OwnedFd>,
@@ -143,6 +147,7 @@ impl Chain {
         match options.topology {
             Topology::DriverAlone => {}
             Topology::Direct => chain.direct(options)?,
+            Topology::Sender => chain.sender(options)?,
             Topology::Application => chain.with_application(options)?,
             Topology::Stack => chain.with_stack(options)?,
         }
@@ -179,19 +184,25 @@ impl Chain {
         &mut self,
         options: &ChainOptions,
         name: &'static str,
-        memory: File,
+        memory: Option<File>,
         files: &[BorrowedFd<'_>],
     ) -> Result<(), StackError> {
-        let (_, theirs) = invite(options, name, name == "direct", files)?;
-        self.driver_files = vec![memory.into(), theirs];
+        let control = matches!(options.topology, Topology::Direct | Topology::Sender);
+        let (_, theirs) = invite(options, name, control, files)?;
+        self.driver_files = memory.map(OwnedFd::from).into_iter().chain([theirs]).collect();
         Ok(())
+    }
+
+    fn sender(&mut self, options: &ChainOptions) -> Result<(), StackError> {
+        let control = self.control()?;
+        self.driver(options, "sender", None, &[control.as_fd()])
     }
 
     fn direct(&mut self, options: &ChainOptions) -> Result<(), StackError> {
         let memory = self.make_memory(options, 0, 0)?;
         let control = self.control()?;
         let file = memory.try_clone()?;
-        self.driver(options, "direct", memory, &[file.as_fd(), control.as_fd()])
+        self.driver(options, "direct", Some(memory), &[file.as_fd(), control.as_fd()])
     }
 
     fn with_application(&mut self, options: &ChainOptions) -> Result<(), StackError> {
@@ -207,7 +218,7 @@ impl Chain {
         )?);
         let file = memory.try_clone()?;
         let files = [file.as_fd(), driver.as_fd(), application.as_fd(), below.as_fd()];
-        self.driver(options, "driver", memory, &files)
+        self.driver(options, "driver", Some(memory), &files)
     }
 
     fn with_stack(&mut self, options: &ChainOptions) -> Result<(), StackError> {
@@ -243,6 +254,6 @@ impl Chain {
         )?);
         let file = memory.try_clone()?;
         let files = [file.as_fd(), driver.as_fd(), stack.as_fd(), driver_socket.as_fd()];
-        self.driver(options, "driver", memory, &files)
+        self.driver(options, "driver", Some(memory), &files)
     }
 }

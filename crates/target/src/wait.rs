@@ -10,7 +10,10 @@ pub(crate) fn until<T: Target + ?Sized, R>(
     within: Duration,
     mut done: impl FnMut(&mut T) -> Option<R>,
 ) -> Result<Option<R>, TargetError> {
-    const PASSES_BETWEEN_LOOKS: u32 = 256;
+    const FIRST_PASSES: u32 = 256;
+    const MOST_PASSES: u32 = 16_384;
+    // What takes long is looked at less and less often: while we look at processes, the driver waits.
+    let mut passes = FIRST_PASSES;
     let deadline = Instant::now() + within;
     loop {
         target.housekeep()?;
@@ -20,7 +23,7 @@ pub(crate) fn until<T: Target + ?Sized, R>(
         if Instant::now() >= deadline {
             return Ok(None);
         }
-        for _ in 0..PASSES_BETWEEN_LOOKS {
+        for _ in 0..passes {
             target.poll()?;
             if target.shares_a_core() {
                 std::thread::yield_now();
@@ -28,5 +31,6 @@ pub(crate) fn until<T: Target + ?Sized, R>(
             }
             std::hint::spin_loop();
         }
+        passes = (2 * passes).min(MOST_PASSES);
     }
 }

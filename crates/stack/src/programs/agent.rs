@@ -1,27 +1,22 @@
 //! Requests of the support side, answered by whoever holds the socket: the same protocol as the agent
 //! in a kernel target speaks.
 
-use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
 
-use serde::Serialize;
 use serde_json::Value;
 use warikomi_clock::read_tsc;
-use warikomi_guest::answers::{Alive, Done, ReceiveStarted, ReceiveTotals, Transmitted};
+use warikomi_guest::answers::{Done, ReceiveStarted, ReceiveTotals, Transmitted};
 use warikomi_guest::commands::{ReceiveStart, Transmit};
-use warikomi_guest::lines::{Line, Splitter};
+use warikomi_guest::lines::Line;
 use warikomi_guest::payload::HEAD_BYTES;
 use warikomi_guest::record::{MOST_RUNS, Record};
-use warikomi_guest::{Envelope, Outcome, Request, Response};
+use warikomi_guest::{Envelope, Request};
 
+use super::line::{ControlLine, alive, json};
 use crate::StackError;
 use crate::socket::SocketCounters;
-
-/// How long the support side may take to read an answer before it counts as gone.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Bytes of a datagram that are looked at where it lies; its head must be among them.
 pub(super) const LOOKED_AT_BYTES: usize = 128;
@@ -53,37 +48,25 @@ struct Reception {
 
 /// The agent.
 pub(super) struct Agent {
-    control: UnixStream,
-    splitter: Splitter,
+    line: ControlLine,
     reception: Option<Reception>,
     /// A request to stop whose answer waits until what has come is in the record.
     stopping: Option<u64>,
-    /// The support side has closed the control socket.
-    over: bool,
 }
 
 impl Agent {
     pub(super) fn new(control: OwnedFd) -> Result<Agent, StackError> {
-        let control = UnixStream::from(control);
-        control.set_nonblocking(true)?;
-        control.set_write_timeout(Some(ANSWER_TIMEOUT))?;
-        Ok(Agent {
-            control,
-            splitter: Splitter::default(),
-            reception: None,
-            stopping: None,
-            over: false,
-        })
+        Ok(Agent { line: ControlLine::new(control)?, reception: None, stopping: None })
     }
 
     /// Whether the support side will ask nothing more.
     pub(super) fn is_over(&self) -> bool {
-        self.over
+        self.line.is_over()
     }
 
     /// The control socket.
     pub(super) fn control(&self) -> &UnixStream {
-        &self.control
+        self.line.control()
     }
 
     /// The record to enter datagrams in, while a reception runs.
@@ -100,53 +83,35 @@ impl Agent {
             if let Some(reception) = &mut self.reception {
                 reception.running = false;
             }
-            self.send(&response(id, outcome).to_line())?;
+            self.line.answer(id, outcome)?;
         }
-        let mut buffer = [0; 4_096];
-        loop {
-            while let Some(line) = self.splitter.next() {
-                if let Some(response) = self.answer(&line, port) {
-                    self.send(&response.to_line())?;
-                } else {
-                    return Ok(true);
-                }
-            }
-            match self.control.read(&mut buffer) {
-                Ok(0) => {
-                    self.over = true;
-                    return Ok(false);
-                }
-                Ok(count) => self.splitter.push(&buffer[..count]),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
-                Err(error) => return Err(error.into()),
-            }
+        while let Some(line) = self.line.next()? {
+            let Some((id, outcome)) = self.answer(&line, port) else { return Ok(true) };
+            self.line.answer(id, outcome)?;
         }
+        Ok(false)
     }
 
-    fn send(&mut self, line: &str) -> Result<(), StackError> {
-        // An answer may be longer than the socket's buffer; the support side is reading it.
-        self.control.set_nonblocking(false)?;
-        self.control.write_all(line.as_bytes())?;
-        Ok(self.control.set_nonblocking(true)?)
-    }
-
-    /// `None` if the answer comes later.
-    fn answer(&mut self, line: &Line, port: &mut impl Port) -> Option<Response> {
+    /// Whom to answer, and what; `None` if the answer comes later.
+    fn answer(
+        &mut self,
+        line: &Line,
+        port: &mut impl Port,
+    ) -> Option<(u64, Result<Value, String>)> {
         match line.parse() {
             Ok(Envelope { id, request: Request::ReceiveStop(_) }) if self.reception.is_some() => {
                 port.open(0, 0);
                 self.stopping = Some(id);
                 None
             }
-            Ok(envelope) => Some(response(envelope.id, self.execute(&envelope.request, port))),
-            Err((id, text)) => Some(response(id, Err(text))),
+            Ok(envelope) => Some((envelope.id, self.execute(&envelope.request, port))),
+            Err((id, text)) => Some((id, Err(text))),
         }
     }
 
     fn execute(&mut self, request: &Request, port: &mut impl Port) -> Result<Value, String> {
         match request {
-            Request::PingAgent(_) => json(&Alive { tsc: read_tsc(), uptime_ms: uptime_ms() }),
+            Request::PingAgent(_) => json(&alive()),
             Request::ReceiveStart(command) => json(&self.start(command, port)?),
             Request::ReceiveStatus(_) => json(&self.totals(port)?),
             Request::ReceiveStop(_) => Err(none_started()),
@@ -165,7 +130,7 @@ impl Agent {
                 json(&port.transmit(command, (*destination.ip(), destination.port()))?)
             }
             Request::PowerOff(_) => {
-                self.over = true;
+                self.line.close();
                 json(&Done {})
             }
             _ => Err("the application of a process target does not know this request".to_owned()),
@@ -208,23 +173,6 @@ impl Agent {
     }
 }
 
-fn response(id: u64, outcome: Result<Value, String>) -> Response {
-    let outcome = match outcome {
-        Ok(value) => Outcome::Ok(value),
-        Err(text) => Outcome::Error(text),
-    };
-    Response { id, outcome }
-}
-
-fn json(answer: &impl Serialize) -> Result<Value, String> {
-    serde_json::to_value(answer).map_err(|error| error.to_string())
-}
-
 fn none_started() -> String {
     "there was no reception; send receive_start first".to_owned()
-}
-
-fn uptime_ms() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000 + now.tv_nsec as u64 / 1_000_000
 }

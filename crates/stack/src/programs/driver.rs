@@ -7,7 +7,7 @@ use warikomi_driver::device::Device;
 use warikomi_driver::run::{RunError, own_pool, serve};
 use warikomi_pci::attach::layout::{report, state};
 
-use super::DirectUpper;
+use super::{DirectUpper, sender};
 use crate::memory::PacketMemory;
 use crate::upper::ChannelUpper;
 use crate::wait::{Event, Watch};
@@ -19,6 +19,8 @@ pub enum Above {
     Channel(Box<ChannelUpper>),
     /// The application, in the driver's own process.
     Direct(Box<DirectUpper>),
+    /// All of a system that sends, in the driver's own process.
+    Sender(Box<Invitation>),
 }
 
 /// The program of a driver: attaches to the device that the environment names, and drives it with the
@@ -38,13 +40,14 @@ pub fn main(name: &str) -> Result<(), StackError> {
         match above_driver(files).inspect_err(|error| tell(&device, error))? {
             Above::Channel(mut upper) => serve(&mut device, driver, &mut *upper),
             Above::Direct(mut upper) => serve(&mut device, driver, &mut *upper),
+            Above::Sender(invitation) => return sender::serve(&mut device, driver, *invitation),
         }
     };
     served.map_err(failed)
 }
 
 /// A failure before there is anything to serve.
-fn tell(device: &Device, error: &StackError) {
+pub(super) fn tell(device: &Device, error: &StackError) {
     device.last_words(&error.to_string());
     device.report(report::STATE, state::FAILED);
 }
@@ -57,6 +60,9 @@ pub fn above_driver(files: Vec<OwnedFd>) -> Result<Above, StackError> {
         return Err(StackError::Invitation(what));
     };
     let mut invitation = Invitation::receive(socket)?;
+    if invitation.settings.part == "sender" {
+        return Ok(Above::Sender(Box::new(invitation)));
+    }
     let memory = PacketMemory::map(&invitation.file("packet memory")?.into())?;
     if invitation.settings.part == "direct" {
         return Ok(Above::Direct(Box::new(DirectUpper::new(memory, invitation)?)));

@@ -7,6 +7,8 @@ mod agent;
 pub mod application;
 mod direct;
 pub mod driver;
+mod line;
+pub mod sender;
 pub mod stack;
 
 pub use direct::DirectUpper;

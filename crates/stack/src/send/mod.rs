@@ -10,6 +10,23 @@ mod plan;
 mod sender;
 mod socket;
 
+use warikomi_clock::{Time, TscClock};
+use warikomi_driver::transmit::{Course, Work};
+
 pub use plan::{LEAST_MESSAGE_BYTES, MOST_MESSAGE_BYTES, PlanError, SendPlan};
 pub use sender::{Sender, SenderError, Step};
 pub use socket::SendSocket;
+
+/// Time as it passes by itself: nothing is charged.
+#[derive(Clone, Copy, Debug)]
+pub struct RealTime(pub TscClock);
+
+impl Course for RealTime {
+    #[inline]
+    fn now(&mut self) -> Time {
+        self.0.now()
+    }
+
+    #[inline]
+    fn spend(&mut self, _work: Work) {}
+}

@@ -70,7 +70,7 @@ pub struct PlanError {
 }
 
 impl PlanError {
-    pub(super) fn new(what: &'static str, got: impl ToString, range: impl Into<String>) -> Self {
+    pub(crate) fn new(what: &'static str, got: impl ToString, range: impl Into<String>) -> Self {
         PlanError { what, got: got.to_string(), range: range.into() }
     }
 }

@@ -11,7 +11,7 @@ use super::account::{Account, Fate};
 use super::application::Application;
 use super::{PlanError, SendPlan, SendSocket};
 use crate::buffers::{Buffers, SendBuffers};
-use crate::datagram::{Station, headers};
+use crate::datagram::{HEADER_BYTES, Station, headers};
 use crate::entry::Destination;
 
 /// Memory for buffers begins on a page.
@@ -74,6 +74,7 @@ pub struct Sender {
     records: Vec<Record>,
     /// The packet for which the device had no room.
     waiting: Option<u32>,
+    frame_bytes: u64,
     /// The system call for the next message was made: it waits in there for room.
     called: bool,
     /// Interrupts were armed for a sleep.
@@ -126,6 +127,7 @@ impl Sender {
             to: Destination { address: to_address, port, source_port: port },
             to_mac,
             waiting: None,
+            frame_bytes: 0,
             called: false,
             armed: false,
             slept: false,
@@ -179,6 +181,11 @@ impl Sender {
     /// What has come of it. Behind [`Step::Finished`] or [`Step::DeadLocked`].
     pub fn sent(&self) -> Sent {
         self.account.sent().clone()
+    }
+
+    /// Bytes of the frames that were handed to the device, the warm-up included.
+    pub fn frame_bytes(&self) -> u64 {
+        self.frame_bytes
     }
 
     /// Messages that the application has sent so far, or tried to, those of the warm-up among them.
@@ -268,7 +275,12 @@ impl Sender {
                 }
                 true
             }
-            handed => handed?,
+            handed => {
+                let handed = handed?;
+                let bytes = HEADER_BYTES as u64 + u64::from(self.records[token as usize].bytes);
+                self.frame_bytes += if handed { bytes } else { 0 };
+                handed
+            }
         };
         self.waiting = (!handed).then_some(token);
         let moved = handed || !self.done.is_empty();
