@@ -7,6 +7,7 @@ mod experiments;
 mod killed;
 mod paths;
 mod receive;
+mod send;
 mod strategies;
 
 use serde_json::Map;
@@ -29,6 +30,8 @@ fn part() {
     let Ok(name) = std::env::var(PART) else { return };
     let ended = match name.as_str() {
         "driver" => programs::driver::main("rtl8168"),
+        "driver oc48" => programs::driver::main("oc48"),
+        "driver rtl8168" => programs::driver::main("rtl8168"),
         "stack" => programs::stack::main(),
         "application" => programs::application::main(),
         other => panic!("there is no part {other}"),
