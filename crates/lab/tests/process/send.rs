@@ -203,7 +203,7 @@ fn requests_that_make_no_sense_are_refused_and_the_next_is_served() {
     let wrong: [(Change, &str); 7] = [
         (|request| request.completion = "sometimes".to_owned(), "adaptive"),
         (
-            &|request| request.completion = "adaptive:80%,20%".to_owned(),
+            |request| request.completion = "adaptive:80%,20%".to_owned(),
             "the first below the second",
         ),
         (|request| request.buffers = "mbuf:0".to_owned(), "a power of two"),
