@@ -379,6 +379,20 @@ pub struct TransmittedTcp {
     pub took_ns: u64,
 }
 
+/// What the kernel's packet generator sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Generated {
+    /// Frames that the driver took.
+    pub sent: u64,
+    /// Frames that it refused for good.
+    pub errors: u64,
+    /// From the start until the driver has given the last packet back, in nanoseconds; to the
+    /// microsecond.
+    pub took_ns: u64,
+    /// It was stopped after `timeout_ms`.
+    pub timed_out: bool,
+}
+
 /// What came of pinging.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Pinged {

@@ -89,6 +89,8 @@ commands! {
     Transmit => answers::Transmitted,
     /// See [`TransmitTcp`].
     TransmitTcp => answers::TransmittedTcp,
+    /// See [`Pktgen`].
+    Pktgen => answers::Generated,
     /// See [`Send`].
     Send => answers::Sent,
     /// See [`Ping`].
@@ -116,6 +118,9 @@ macro_rules! command {
         }
     };
 }
+
+mod sending;
+pub use sending::{Pktgen, Transmit, TransmitTcp};
 
 command! {
     /// Answers at once: is the agent alive, and what do its clocks say?
@@ -466,45 +471,6 @@ command! {
 }
 
 command! {
-    /// Sends UDP datagrams whose payload starts with a [`crate::payload::Head`], sequence numbers
-    /// from 0. The agent answers nothing else meanwhile.
-    Transmit {
-        /// How many.
-        count: u64,
-        /// Payload of each, in bytes, 16 to 65,507.
-        payload_bytes: u32,
-        /// IPv4 address and UDP port, as `10.9.0.2:5001`.
-        destination: String,
-        /// Run id in the payloads.
-        run_id: u32,
-        /// Time between two starts, in microseconds, kept with absolute deadlines; 0 sends
-        /// batches as fast as it goes.
-        #[serde(default)]
-        interval_us: u64,
-        /// Sends on this VLAN's interface (see [`VlanAdd`]) rather than where the route goes.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        vlan: Option<u16>,
-        /// Longest wait for room in the socket's buffer, in milliseconds; then the answer is what
-        /// has been sent so far, with `timed_out`.
-        #[serde(default = "default_send_timeout_ms")]
-        timeout_ms: u64,
-    }
-}
-
-command! {
-    /// Connects over TCP and sends zeros: the way to make a driver segment (TSO).
-    TransmitTcp {
-        /// How many, in bytes.
-        count_bytes: u64,
-        /// IPv4 address and port.
-        destination: String,
-        /// Longest wait for the connection, and for each write, in milliseconds.
-        #[serde(default = "default_send_timeout_ms")]
-        timeout_ms: u64,
-    }
-}
-
-command! {
     /// A driver process that sends by itself (`warikomi transmit`): sends messages as UDP datagrams, and
     /// answers when all of them have been sent and reclaimed. Texts are those of the command line.
     Send {
@@ -537,10 +503,6 @@ command! {
         /// Gives up after this time, in milliseconds.
         timeout_ms: u64,
     }
-}
-
-fn default_send_timeout_ms() -> u64 {
-    10_000
 }
 
 command! {

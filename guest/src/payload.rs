@@ -12,6 +12,12 @@ pub const MAGIC: u32 = 0x4b49_5257;
 /// Length of the head, in bytes.
 pub const HEAD_BYTES: usize = 16;
 
+/// Byte `at` of a payload, behind its head: not all zeros, so that a byte that is not copied shows.
+#[inline]
+pub fn filler(at: usize) -> u8 {
+    (at % 251) as u8
+}
+
 /// What the head of a payload says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {

@@ -13,7 +13,7 @@ use super::compute::Computer;
 use super::error::{AgentError, Result};
 use super::netif::Interface;
 use super::receive::Receiver;
-use super::{boot, configure, counters, drivers, files, link, netdev, ping, sys, transmit};
+use super::{boot, configure, counters, drivers, files, link, netdev, ping, pktgen, sys, transmit};
 
 /// What the agent remembers between requests.
 #[derive(Default)]
@@ -135,6 +135,7 @@ impl Agent {
             Request::VlanAdd(c) => {
                 done(c, link::vlan_add(&self.interface(c.interface.as_ref())?, c)?)
             }
+            Request::Pktgen(c) => done(c, pktgen::run(&self.interface(c.interface.as_ref())?, c)?),
             Request::SuspendInterrupts(c) => {
                 done(c, netdev::suspend_interrupts(&self.interface(c.interface.as_ref())?, c)?)
             }

@@ -16,6 +16,7 @@ mod netdev;
 mod netif;
 mod pci;
 mod ping;
+mod pktgen;
 mod receive;
 mod sys;
 mod transmit;

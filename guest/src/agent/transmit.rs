@@ -9,7 +9,7 @@ use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrIn, sendmmsg, setsockopt, sockopt};
 use warikomi_guest::answers::{Transmitted, TransmittedTcp};
 use warikomi_guest::commands::{Transmit, TransmitTcp};
-use warikomi_guest::payload::{HEAD_BYTES, Head};
+use warikomi_guest::payload::{HEAD_BYTES, Head, filler};
 
 use super::error::{AgentError, Context, Result};
 use super::netif::{self, Interface};
@@ -18,6 +18,7 @@ use super::netif::{self, Interface};
 const BATCH: u64 = 64;
 
 const PAYLOAD_BYTES: std::ops::RangeInclusive<u32> = HEAD_BYTES as u32..=65_507;
+const WRITE_BYTES: std::ops::RangeInclusive<u32> = 1..=1 << 20;
 
 pub(super) fn udp(command: &Transmit, default_interface: Option<&str>) -> Result<Transmitted> {
     if !PAYLOAD_BYTES.contains(&command.payload_bytes) {
@@ -31,7 +32,7 @@ pub(super) fn udp(command: &Transmit, default_interface: Option<&str>) -> Result
     let mut sender = Sender {
         socket,
         run_id: command.run_id,
-        fill: vec![0x5a; command.payload_bytes as usize - HEAD_BYTES],
+        fill: (HEAD_BYTES..command.payload_bytes as usize).map(filler).collect(),
         totals: Transmitted {
             sent: 0,
             errors: 0,
@@ -148,11 +149,18 @@ impl Sender {
 
 pub(super) fn tcp(command: &TransmitTcp) -> Result<TransmittedTcp> {
     let destination = netif::parse_destination(&command.destination)?;
+    if !WRITE_BYTES.contains(&command.write_bytes) {
+        return Err(AgentError::Invalid {
+            what: "write_bytes",
+            expected: "1 to 1048576",
+            given: command.write_bytes.to_string(),
+        });
+    }
     let timeout = Duration::from_millis(command.timeout_ms.max(1));
     let mut stream = TcpStream::connect_timeout(&SocketAddr::V4(destination), timeout)
         .doing(|| format!("connect to {destination}"))?;
     stream.set_write_timeout(Some(timeout)).doing(|| "set the socket's timeout".to_owned())?;
-    let zeros = [0; 65_536];
+    let zeros = vec![0; command.write_bytes as usize];
     let started = Instant::now();
     let mut sent_bytes = 0;
     while sent_bytes < command.count_bytes {

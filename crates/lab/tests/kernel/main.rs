@@ -11,6 +11,7 @@ mod device;
 mod faults;
 mod receive;
 mod replay;
+mod send;
 mod strategies;
 mod sweep;
 mod transmit;

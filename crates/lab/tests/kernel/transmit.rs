@@ -67,6 +67,7 @@ fn a_tcp_stream_arrives_whole_with_and_without_segmentation_offload() {
         let before = sent_by_both(&mut session);
         let send = TransmitTcp {
             count_bytes: BYTES,
+            write_bytes: 65_536,
             destination: "10.9.0.2:5001".into(),
             timeout_ms: 10_000,
         };

@@ -77,8 +77,6 @@ pub struct Sender {
     frame_bytes: u64,
     /// The system call for the next message was made: it waits in there for room.
     called: bool,
-    /// Interrupts were armed for a sleep.
-    armed: bool,
     /// It slept, and has to be brought back.
     slept: bool,
     /// Packets that the device is done with, and how long each was in the driver.
@@ -129,7 +127,6 @@ impl Sender {
             waiting: None,
             frame_bytes: 0,
             called: false,
-            armed: false,
             slept: false,
             done: Vec::with_capacity(demand.packets),
         })
@@ -160,9 +157,6 @@ impl Sender {
             let sent = &mut |token, wait| done.push((token, wait));
             self.transmitter.interrupted(driver, hw, course, sent)?;
             self.take_back(driver, hw, course)?;
-        }
-        if std::mem::take(&mut self.armed) {
-            driver.disarm(hw)?;
         }
         let step = self.advance(driver, hw, course)?;
         match step {
@@ -331,9 +325,6 @@ impl Sender {
         hw: &mut Hardware<'_>,
         course: &mut C,
     ) -> Result<Step, DriverError> {
-        // What is left is no room for this message: an adaptive driver must have interrupts on from here,
-        // whatever its threshold, or nothing would ever be freed.
-        self.transmitter.room(driver, hw, course, 0, self.socket.all_bytes())?;
         if !self.transmitter.will_be_interrupted() {
             return Ok(Step::DeadLocked);
         }
@@ -361,41 +352,30 @@ impl Sender {
         if self.transmitter.will_be_interrupted() {
             return self.rest(driver, hw, course);
         }
-        if self.ask(driver, hw, course)? {
-            return Ok(Step::Again);
-        }
-        Ok(Step::Until(course.now() + LOOK_EVERY))
+        let done = &mut self.done;
+        let sent = &mut |token, wait| done.push((token, wait));
+        let found = self.transmitter.reclaim(driver, hw, course, sent)?;
+        self.take_back(driver, hw, course)?;
+        Ok(if found > 0 { Step::Again } else { Step::Until(course.now() + LOOK_EVERY) })
     }
 
-    /// Arms interrupts, asks the device once more, and sleeps if it is done with nothing.
+    /// Asks the device once more, with its interrupt armed, and sleeps if it is done with nothing.
     fn rest<C: Course>(
         &mut self,
         driver: &mut dyn NicDriver,
         hw: &mut Hardware<'_>,
         course: &mut C,
     ) -> Result<Step, DriverError> {
-        driver.arm(hw)?;
-        self.armed = true;
-        if self.ask(driver, hw, course)? {
+        let done = &mut self.done;
+        let sent = &mut |token, wait| done.push((token, wait));
+        let found = self.transmitter.last_look(driver, hw, course, sent)?;
+        self.take_back(driver, hw, course)?;
+        if found > 0 {
             return Ok(Step::Again);
         }
         self.account.sleeps();
         self.slept = true;
         course.spend(Work::Switch);
         Ok(Step::Interrupt)
-    }
-
-    /// Asks the device what it is done with; whether that was anything.
-    fn ask<C: Course>(
-        &mut self,
-        driver: &mut dyn NicDriver,
-        hw: &mut Hardware<'_>,
-        course: &mut C,
-    ) -> Result<bool, DriverError> {
-        let done = &mut self.done;
-        let sent = &mut |token, wait| done.push((token, wait));
-        let found = self.transmitter.reclaim(driver, hw, course, sent)?;
-        self.take_back(driver, hw, course)?;
-        Ok(found > 0)
     }
 }

@@ -1,0 +1,81 @@
+//! Commands that make the guest send.
+
+use serde::{Deserialize, Serialize};
+
+command! {
+    /// Sends UDP datagrams whose payload starts with a [`crate::payload::Head`], sequence numbers
+    /// from 0; byte i of the payload behind it is i modulo 251. The agent answers nothing else
+    /// meanwhile.
+    Transmit {
+        /// How many.
+        count: u64,
+        /// Payload of each, in bytes, 16 to 65,507.
+        payload_bytes: u32,
+        /// IPv4 address and UDP port, as `10.9.0.2:5001`.
+        destination: String,
+        /// Run id in the payloads.
+        run_id: u32,
+        /// Time between two starts, in microseconds, kept with absolute deadlines; 0 sends
+        /// batches as fast as it goes.
+        #[serde(default)]
+        interval_us: u64,
+        /// Sends on this VLAN's interface (see [`super::VlanAdd`]) rather than where the route goes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        vlan: Option<u16>,
+        /// Longest wait for room in the socket's buffer, in milliseconds; then the answer is what
+        /// has been sent so far, with `timed_out`.
+        #[serde(default = "default_send_timeout_ms")]
+        timeout_ms: u64,
+    }
+}
+
+command! {
+    /// Connects over TCP and sends zeros: the way to make a driver segment (TSO).
+    TransmitTcp {
+        /// How many, in bytes.
+        count_bytes: u64,
+        /// Bytes handed over in one system call, 1 to 1,048,576.
+        #[serde(default = "default_write_bytes")]
+        write_bytes: u32,
+        /// IPv4 address and port.
+        destination: String,
+        /// Longest wait for the connection, and for each write, in milliseconds.
+        #[serde(default = "default_send_timeout_ms")]
+        timeout_ms: u64,
+    }
+}
+
+command! {
+    /// Sends UDP datagrams with the kernel's own packet generator (pktgen), which hands frames to the
+    /// driver without a socket and without the stack. Each payload starts with pktgen's head (16 bytes:
+    /// 0xbe9be955, sequence number, seconds, microseconds, most significant byte first); the rest is
+    /// zeros. The sequence number is that of the frame for which the packet was made: a packet that is
+    /// handed over several times keeps it. The agent answers nothing else meanwhile.
+    Pktgen {
+        /// Which interface.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        interface: Option<String>,
+        /// How many frames, 1 to 9,999,999,999; the last burst is sent whole.
+        count: u64,
+        /// Payload of each, in bytes, 16 to what the interface's MTU has room for.
+        payload_bytes: u32,
+        /// How often each packet is handed to the driver, 1 to 256: all but the last time with the word
+        /// that more is to come (`xmit_more`), so that the driver can save doorbells.
+        burst: u32,
+        /// IPv4 address and UDP port, as `10.9.0.2:9`.
+        destination: String,
+        /// Hardware address of the destination.
+        destination_mac: String,
+        /// Longest time for all of it, in milliseconds; then the answer is what has been sent so far,
+        /// with `timed_out`.
+        timeout_ms: u64,
+    }
+}
+
+fn default_write_bytes() -> u32 {
+    65_536
+}
+
+fn default_send_timeout_ms() -> u64 {
+    10_000
+}
