@@ -157,7 +157,8 @@ impl Transmitter {
                 return Ok(if usable { Head::Chain } else { Head::Unusable });
             }
             index = following(index, opts1);
-            if index == ring.index {
+            // An end mark that has moved behind the head leads round without passing it.
+            if index == ring.index || self.chain.len() >= RING_LIMIT.into() {
                 return Ok(Head::Unusable);
             }
         }

@@ -36,9 +36,12 @@ pub(crate) const MEMORY: usize = 0x200_0000;
 pub(crate) const LINE_BPS: u64 = 2_400_000_000;
 pub(crate) const STATION: [u8; 6] = [0x02, 0x57, 0x4b, 0, 0, 1];
 
-/// Keeps what is sent, and when.
+/// Frames, and when they were sent.
+pub(crate) type Sent = Vec<(Time, Vec<u8>)>;
+
+/// Keeps what is sent.
 #[derive(Clone, Default)]
-pub(crate) struct Tap(Arc<Mutex<Vec<(Time, Vec<u8>)>>>);
+pub(crate) struct Tap(Arc<Mutex<Sent>>);
 
 impl Wire for Tap {
     fn transmit(&mut self, now: Time, frame: &[u8]) {
@@ -170,7 +173,7 @@ impl Card {
         self.push_packet(&[(BUFFERS, bytes.len())]);
     }
 
-    pub(crate) fn sent(&self) -> Vec<(Time, Vec<u8>)> {
+    pub(crate) fn sent(&self) -> Sent {
         std::mem::take(&mut *self.tap.0.lock().unwrap())
     }
 

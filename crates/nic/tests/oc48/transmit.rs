@@ -212,11 +212,7 @@ const FASTER_THAN_ANY_BUS_BPS: u64 = 1_000_000_000_000;
 
 /// What goes out, and when, for packets pushed at these times, if the card is looked at whenever
 /// something is due or only as often as `late` says.
-fn history(
-    (bus, line_bps): (Bus, u64),
-    packets: &[(u64, Vec<usize>)],
-    late: Option<Span>,
-) -> Vec<(Time, Vec<u8>)> {
+fn history((bus, line_bps): (Bus, u64), packets: &[(u64, Vec<usize>)], late: Option<Span>) -> Sent {
     let mut card = Card::with(Some(bus), line_bps, 65_535);
     card.memory.write(BUFFERS, &filler(100_000, 0)).unwrap();
     let catch_up = |card: &mut Card, until: Time| match late {

@@ -288,3 +288,19 @@ proptest! {
         prop_assert_eq!(lab.nic.counters().dma_errors, 0);
     }
 }
+
+#[test]
+fn a_chain_that_leads_round_and_never_ends_is_an_error() {
+    let mut lab = Lab::open();
+    for _ in 0..10 {
+        lab.xmit(&[&frame_to([1; 6], 100)], [0, 0]);
+    }
+    lab.sent();
+    for i in 0..256 {
+        let end = if i == 5 || i == 255 { EOR } else { 0 };
+        lab.put(TX_RING + 16 * i, &[OWN | end | if i == 10 { FS } else { 0 } | 1, 0, 0, 0]);
+    }
+    lab.w8(0x38, 0x40);
+    assert!(lab.sent().is_empty());
+    assert_eq!(lab.r16(0x3e) & 0x08, 0x08, "TxErr");
+}
