@@ -4,6 +4,7 @@
 pub mod accuracy;
 pub mod bench;
 pub mod cost;
+mod cpu_time;
 pub mod doctor;
 pub mod export;
 pub mod inject;

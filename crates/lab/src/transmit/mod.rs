@@ -1,5 +1,6 @@
 //! Transmit: message size × buffers × completion strategy × bounce buffer.
 
+pub mod kernel;
 mod row;
 pub mod wire;
 

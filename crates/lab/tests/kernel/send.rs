@@ -1,13 +1,15 @@
-//! The kernel's own packet generator: what it counts is what the wire sees.
+//! What the guest sends is what the wire sees: the kernel's packet generator, and the comparison of senders.
+//! Which is faster is for the experiment to tell.
 
 use std::time::Duration;
 
 use warikomi_guest::answers::Generated;
 use warikomi_guest::commands::Pktgen;
 use warikomi_lab::Session;
+use warikomi_lab::transmit::kernel::{Completion, JudgingHost, Options, Row, Sender, transmit};
 use warikomi_nic::FunctionCounters;
 
-use crate::bring::{session, wait_until};
+use crate::bring::{session, session_with, wait_until};
 
 fn pktgen(burst: u32, payload_bytes: u32) -> Pktgen {
     Pktgen {
@@ -65,5 +67,115 @@ fn pktgen_is_stopped_in_time_and_can_be_had_again() {
     let too_long = session.target.ask(pktgen(1, 1_473), Duration::from_secs(5)).unwrap_err();
     assert!(too_long.to_string().contains("16 to 1472"), "{too_long}");
     assert_eq!(generated(&mut session, pktgen(1, 100)).0.sent, 5_000);
+    session.stop().unwrap();
+}
+
+/// A short comparison.
+fn options(sender: Sender) -> Options {
+    Options {
+        sizes_bytes: vec![64],
+        senders: vec![sender],
+        bursts: vec![1],
+        completions: vec![Completion::Napi],
+        tso: vec![false],
+        count: 3_000,
+        most_bytes: 8_000_000,
+        repeat: 1,
+        ..Options::default()
+    }
+}
+
+fn compared(options: &Options) -> Vec<Row> {
+    let (host, judge) = JudgingHost::new();
+    let mut session = session_with(Box::new(host));
+    let compared = transmit(&mut session, &judge, options, &mut |_| ());
+    let compared = compared.unwrap_or_else(|error| panic!("{error}"));
+    let console = session.target.console().to_string();
+    assert!(!console.contains("is not a head"), "the guest's queue broke: {console}");
+    session.stop().unwrap();
+    let rows = compared.result.rows.unwrap();
+    assert_eq!(rows.len(), compared.rows.len());
+    for row in &compared.rows {
+        assert_eq!((&row.not_available, &*row.common.buffers), (&None, "skb"), "{row:?}");
+        assert!(row.common.pps.unwrap() > 0.0 && row.messages.unwrap() > 0, "{row:?}");
+        // A run of less than two milliseconds says nothing of it.
+        assert!(row.common.cpu_share.is_none_or(|cpu| (0.0..1.1).contains(&cpu)), "{row:?}");
+    }
+    compared.rows
+}
+
+#[test]
+fn each_burst_of_pktgen_is_a_row_and_longer_ones_ring_fewer_doorbells() {
+    let rows = compared(&Options {
+        sizes_bytes: vec![16, 1_472, 4_096],
+        bursts: vec![1, 32],
+        ..options(Sender::Pktgen)
+    });
+    assert_eq!(rows.len(), 4, "frames hold no 4,096 bytes");
+    for pair in rows.chunks(2) {
+        let doorbells = |row: &Row| row.doorbells_per_packet.unwrap();
+        assert!(doorbells(&pair[0]) >= 1.0, "{pair:?}");
+        assert!(doorbells(&pair[1]) < 0.25, "{pair:?}");
+        for row in pair {
+            assert_eq!(row.frames_per_packet, Some(1.0));
+            assert!((row.common.transfers_per_packet.unwrap() - 1.0).abs() < 0.01, "{row:?}");
+        }
+    }
+}
+
+#[test]
+fn every_length_of_datagram_reaches_the_wire_whole() {
+    let rows = compared(&Options {
+        sizes_bytes: vec![16, 1_472, 1_473, 16_384, 65_507],
+        ..options(Sender::Udp)
+    });
+    let frames: Vec<_> = rows.iter().map(|row| row.frames_per_packet.unwrap()).collect();
+    // 1,480 bytes of UDP header and payload to a fragment.
+    assert_eq!(frames, [1.0, 1.0, 2.0, 12.0, 45.0]);
+}
+
+#[test]
+fn with_segmentation_offload_the_driver_hands_over_less_for_the_same_frames() {
+    let rows = compared(&Options {
+        sizes_bytes: vec![65_507],
+        tso: vec![false, true],
+        ..options(Sender::Tcp)
+    });
+    let [off, on] = &rows[..] else { panic!("{rows:?}") };
+    let per_frame =
+        |row: &Row| row.common.transfers_per_packet.unwrap() / row.frames_per_packet.unwrap();
+    assert!(per_frame(off) >= 1.0, "{off:?}");
+    assert!(per_frame(on) < 0.5 * per_frame(off), "{on:?} {off:?}");
+    let doorbells = |row: &Row| row.doorbells_per_packet.unwrap() / row.frames_per_packet.unwrap();
+    assert!(doorbells(on) < doorbells(off), "{on:?} {off:?}");
+}
+
+#[test]
+fn coalescing_saves_interrupts() {
+    let rows = compared(&Options {
+        completions: vec![
+            Completion::Napi,
+            Completion::Coalesce { usecs: 2_000, frames: 32 },
+            Completion::Coalesce { usecs: 2_000, frames: 0 },
+        ],
+        interval_us: 50,
+        ..options(Sender::Udp)
+    });
+    let interrupts: Vec<_> =
+        rows.iter().map(|row| row.common.interrupts_per_packet.unwrap()).collect();
+    assert!(interrupts[1] < interrupts[0] / 2.0, "{interrupts:?}");
+    assert!(interrupts[2] < interrupts[0] / 2.0, "{interrupts:?}");
+}
+
+#[test]
+fn what_the_driver_cannot_do_is_a_row_with_its_own_reason() {
+    let (host, judge) = JudgingHost::new();
+    let mut session = session_with(Box::new(host));
+    let far = Completion::Coalesce { usecs: 1_000_000, frames: 4 };
+    let both = Options { completions: vec![far, Completion::Napi], ..options(Sender::Udp) };
+    let rows = transmit(&mut session, &judge, &both, &mut |_| ()).unwrap().rows;
+    assert!(rows[0].not_available.as_ref().unwrap().contains("os error"), "{rows:?}");
+    assert_eq!((rows[0].common.pps, rows[0].messages), (None, None));
+    assert!(rows[1].not_available.is_none() && rows[1].common.pps.is_some());
     session.stop().unwrap();
 }

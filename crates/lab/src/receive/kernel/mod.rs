@@ -4,7 +4,6 @@
 //! job notes how far it has come, so what receiving took is what the job did not get: of the interrupt,
 //! the soft interrupt and the protocols as well, which no process is charged for.
 
-mod cpu;
 mod strategy;
 
 use std::time::Duration;
@@ -22,12 +21,14 @@ use warikomi_target::TargetError;
 use super::work::Alone;
 use super::{Burst, Course, Doubts, Progress, ReceiveError, Received, Row, Traffic, Work, result};
 use crate::Session;
+use crate::cpu_time::CpuTime;
 use crate::inject::{Application, InjectError, Injected, inject};
-use cpu::CpuTime;
 pub use strategy::{NoStrategy, Strategy};
 
 /// Time between two notes of the compute job.
 const NOTE_EVERY: Span = Span::from_ms(1);
+/// Time between two notes of the guest's processor time.
+const NOTE_CPU_EVERY: Span = Span::from_ms(5);
 
 /// What comes around a run: the link's rest, the warm-up, the drain.
 const AROUND_A_RUN: Span = Span::from_ms(60_000);
@@ -217,7 +218,8 @@ fn fill(
 ) -> Result<Vec<Burst>, ReceiveError> {
     start_computing(session, plan, options.calibration)?;
     let clock = session.target.clock();
-    let mut cpu = CpuTime::of(session.target.process_id()).map_err(ReceiveError::CpuTime)?;
+    let cpu = CpuTime::of(session.target.process_id(), NOTE_CPU_EVERY);
+    let mut cpu = cpu.map_err(ReceiveError::CpuTime)?;
     cpu.note(clock.now());
     let mut note = || cpu.note_from_time_to_time(clock.now());
     let before = leave_alone(session, options.calibration, &mut note)?;

@@ -8,18 +8,18 @@ use warikomi_clock::{Span, Time};
 
 use crate::receive::Course;
 
-/// Time between two notes: reading takes some hundred nanoseconds for each process.
-const NOTE_EVERY: Span = Span::from_ms(5);
-
 /// Notes the processor time of a guest's kernel and of the processes in which its programs run.
-pub(super) struct CpuTime {
+pub(crate) struct CpuTime {
     clocks: Vec<ClockId>,
+    /// Time between two notes, at least: one takes some hundred nanoseconds for each process.
+    every: Span,
     noted: Vec<(Time, u64)>,
 }
 
 impl CpuTime {
-    /// Of the kernel with this process id, and its children of this moment.
-    pub(super) fn of(kernel: u32) -> io::Result<CpuTime> {
+    /// Of the kernel with this process id, and its children of this moment; noted once in `every`, unless
+    /// it is asked for.
+    pub(crate) fn of(kernel: u32, every: Span) -> io::Result<CpuTime> {
         let children = std::fs::read_to_string(format!("/proc/{kernel}/task/{kernel}/children"))?;
         let children = children.split_whitespace().filter_map(|id| id.parse().ok());
         let clocks: Vec<ClockId> = std::iter::once(kernel as i32)
@@ -29,12 +29,12 @@ impl CpuTime {
         if clocks.is_empty() {
             Err(io::ErrorKind::NotFound.into())
         } else {
-            Ok(CpuTime { clocks, noted: Vec::new() })
+            Ok(CpuTime { clocks, every, noted: Vec::new() })
         }
     }
 
     /// Notes how much it has been at `now`.
-    pub(super) fn note(&mut self, now: Time) {
+    pub(crate) fn note(&mut self, now: Time) {
         let times = self.clocks.iter().filter_map(|clock| clock.now().ok());
         let ns = times.map(|time| {
             time.tv_sec().unsigned_abs() * 1_000_000_000 + time.tv_nsec().unsigned_abs()
@@ -42,15 +42,23 @@ impl CpuTime {
         self.noted.push((now, ns.sum()));
     }
 
-    /// The same, but not too often.
-    pub(super) fn note_from_time_to_time(&mut self, now: Time) {
-        if self.noted.last().is_none_or(|last| now.since(last.0) >= NOTE_EVERY) {
+    /// The same, but not more often than it is to be.
+    pub(crate) fn note_from_time_to_time(&mut self, now: Time) {
+        if self.noted.last().is_none_or(|last| now.since(last.0) >= self.every) {
             self.note(now);
         }
     }
 
+    /// The share (0 to 1) of the time from the first note to the last in which it had a processor;
+    /// `None` if there are no two.
+    pub(crate) fn share(&self) -> Option<f64> {
+        let (first, last) = (self.noted.first()?, self.noted.last()?);
+        let ns = last.0.since(first.0).as_ns();
+        (ns > 0.0).then(|| last.1.saturating_sub(first.1) as f64 / ns)
+    }
+
     /// What was noted.
-    pub(super) fn course(self) -> Course {
+    pub(crate) fn course(self) -> Course {
         Course::new(self.noted)
     }
 }
@@ -61,7 +69,7 @@ mod tests {
 
     #[test]
     fn a_process_that_works_uses_its_processor() {
-        let mut cpu = CpuTime::of(std::process::id()).unwrap();
+        let mut cpu = CpuTime::of(std::process::id(), Span::from_ms(5)).unwrap();
         let at = |ms| Time::ZERO + Span::from_ms(ms);
         cpu.note(at(0));
         let begun = std::time::Instant::now();
@@ -71,9 +79,10 @@ mod tests {
         }
         cpu.note_from_time_to_time(at(1));
         cpu.note_from_time_to_time(at(20));
+        assert!(cpu.share().is_some_and(|share| share > 0.0), "{:?}", cpu.share());
         let ns = cpu.course().between(at(0), at(20)).unwrap();
         assert!(ns > 0.0, "{ns}");
         // Ids do not go so high.
-        assert!(CpuTime::of(u32::MAX >> 1).is_err());
+        assert!(CpuTime::of(u32::MAX >> 1, Span::ZERO).is_err());
     }
 }

@@ -1,0 +1,211 @@
+//! Sending in a real kernel, by its unmodified driver.
+//!
+//! Three senders: the kernel's packet generator, which hands frames to the driver and nothing else; an
+//! application with a UDP socket; and one that writes to a TCP connection, because segmentation offload is
+//! for TCP alone (r8169 has none for UDP). Every frame is judged by the wire ([`JudgingHost`]): what it saw
+//! is what the sender says that it sent, or there is no result.
+
+mod options;
+mod row;
+mod send;
+mod wire;
+
+use std::time::Duration;
+
+use serde_json::Value;
+use warikomi_clock::{Span, read_tsc};
+use warikomi_guest::commands::Configure;
+use warikomi_measure::{RunResult, Thresholds, TimeBase, warnings};
+use warikomi_nic::FunctionCounters;
+use warikomi_target::TargetError;
+
+use crate::Session;
+use crate::cpu_time::CpuTime;
+use crate::object::as_object;
+use options::Case;
+pub use options::{Completion, Options, OptionsError, Sender};
+use row::Outcome;
+pub use row::Row;
+use wire::Expected;
+pub use wire::{Judge, JudgingHost};
+
+/// A warm-up has this part of a run's messages.
+const WARMUP_PART: u64 = 10;
+/// How long what the guest has sent may take to the wire.
+const LONGEST_DRAIN: Duration = Duration::from_secs(5);
+/// Time between two notes of the guest's processor time.
+const NOTE_CPU_EVERY: Span = Span::from_ms(1);
+/// Time between two looks meanwhile, and for the last interrupts.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// What came of a comparison.
+pub struct Transmitted {
+    /// The figures; a row for each sender with each of its parameters.
+    pub result: RunResult,
+    /// The rows.
+    pub rows: Vec<Row>,
+}
+
+/// How far a comparison has come.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Runs that are done.
+    pub run: usize,
+    /// Runs in all: each row as often as it is repeated.
+    pub runs: usize,
+    /// What is sending.
+    pub sender: Sender,
+}
+
+/// Why there is no comparison.
+#[derive(Debug, thiserror::Error)]
+pub enum KernelTransmitError {
+    /// Such rows cannot be.
+    #[error(transparent)]
+    Options(#[from] OptionsError),
+    /// The target failed.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// What came is not what was sent.
+    #[error("{row}: {what}; this is a bug of driver, kernel or NIC model, please report it")]
+    Wrong {
+        /// Which row.
+        row: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// The guest could not send as fast as it was let.
+    #[error("{row}: {what}")]
+    NotSent {
+        /// Which row.
+        row: String,
+        /// What the guest says.
+        what: String,
+    },
+    /// Nobody says how long the target has had a processor.
+    #[error("cannot read the processor time of the target's processes: {0}")]
+    CpuTime(std::io::Error),
+}
+
+/// Compares senders on one session that is cabled to `judge`'s host, in rounds, so that what changes in the
+/// machine meets all rows.
+pub fn transmit(
+    session: &mut Session,
+    judge: &Judge,
+    options: &Options,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Transmitted, KernelTransmitError> {
+    let mtu_bytes = session.info.settings.get("mtu_bytes").and_then(Value::as_u64);
+    let cases = options.cases(mtu_bytes.and_then(|mtu| mtu.try_into().ok()).unwrap_or(0))?;
+    let before = session.watch_cores();
+    let mut outcomes: Vec<Vec<Outcome>> = vec![Vec::new(); cases.len()];
+    let mut refused: Vec<Option<String>> = vec![None; cases.len()];
+    let runs = cases.len() * options.repeat;
+    for round in 0..options.repeat {
+        for (number, case) in cases.iter().enumerate() {
+            progress(Progress { run: round * cases.len() + number, runs, sender: case.sender });
+            match prepare(session, case)? {
+                Err(reason) => refused[number] = Some(reason),
+                Ok(()) => outcomes[number].push(measure(session, judge, options, case)?),
+            }
+        }
+    }
+    let told = cases.iter().zip(&outcomes).zip(refused);
+    let rows: Vec<Row> = told
+        .map(|((case, outcomes), not_available)| Row {
+            not_available,
+            ..Row::new(case).with(outcomes)
+        })
+        .collect();
+    let mut result = RunResult::new("transmit", TimeBase::Real, session.machine_since(&before));
+    result.target = session.info.clone();
+    // It is different in each row.
+    result.target.settings.remove("coalesce");
+    if let Ok(plan) = toml::from_str(&options.to_toml()) {
+        result.plan = plan;
+    }
+    result.rows = Some(rows.iter().map(as_object).collect());
+    result.warnings = warnings(&result, &Thresholds::default());
+    Ok(Transmitted { result, rows })
+}
+
+/// Sets the guest up for a case. The inner error is the guest's reason why it cannot be had.
+fn prepare(session: &mut Session, case: &Case) -> Result<Result<(), String>, TargetError> {
+    // Scatter/gather and checksums are always on, so that TSO alone makes the difference.
+    let offloads = [("sg", true), ("tx", true), ("tso", case.tso.unwrap_or(false))];
+    let configure = Configure {
+        coalesce: Some(case.completion.coalesce()),
+        offloads: offloads.map(|(name, on)| (name.to_owned(), on)).into(),
+        ..Configure::report_only()
+    };
+    match session.target.ask(configure, Duration::ZERO) {
+        Ok(_) => Ok(Ok(())),
+        Err(TargetError::Refused { message, .. }) => Ok(Err(message)),
+        Err(other) => Err(other),
+    }
+}
+
+/// Lets the guest send a case's messages, after some that do not count.
+fn measure(
+    session: &mut Session,
+    judge: &Judge,
+    options: &Options,
+    case: &Case,
+) -> Result<Outcome, KernelTransmitError> {
+    let count = options.messages(case.size_bytes);
+    run(session, judge, options, case, count.div_ceil(WARMUP_PART))?;
+    run(session, judge, options, case, count)
+}
+
+/// Lets the guest send so many messages, and insists that the wire has seen just these.
+fn run(
+    session: &mut Session,
+    judge: &Judge,
+    options: &Options,
+    case: &Case,
+    count: u64,
+) -> Result<Outcome, KernelTransmitError> {
+    let wrong = |what| KernelTransmitError::Wrong { row: case.to_string(), what };
+    let run_id = read_tsc() as u32;
+    let payload_bytes = case.size_bytes;
+    let expected = match case.sender {
+        Sender::Pktgen => Expected::Pktgen { payload_bytes },
+        Sender::Udp => Expected::Udp { run_id, payload_bytes },
+        Sender::Tcp => Expected::Tcp,
+    };
+    let cpu = CpuTime::of(session.target.process_id(), NOTE_CPU_EVERY);
+    judge.begin(expected, cpu.map_err(KernelTransmitError::CpuTime)?);
+    let (before, tcp_before) = (session.target.nic().0.counters(), judge.tcp_bytes());
+    let messages = send::send(&mut *session.target, options, case, count, run_id)?;
+    let arrived = |judge: &Judge| match case.sender {
+        Sender::Tcp => (judge.tcp_bytes() - tcp_before) / u64::from(payload_bytes),
+        Sender::Pktgen | Sender::Udp => judge.seen().messages,
+    };
+    for _ in 0..LONGEST_DRAIN.as_millis() / LOOK.as_millis() {
+        if arrived(judge) >= messages {
+            break;
+        }
+        session.target.serve_for(LOOK)?;
+    }
+    // The interrupt of the last ones.
+    session.target.serve_for(LOOK)?;
+    let seen = judge.seen();
+    if let Some(what) = &seen.wrong {
+        return Err(wrong(what.clone()));
+    }
+    let came = arrived(judge);
+    if came != messages {
+        return Err(wrong(format!("of {messages} messages sent, {came} came to the wire")));
+    }
+    let nic = since(session.target.nic().0.counters(), &before);
+    Ok(Outcome { messages, seen, cpu_share: judge.cpu_share(), nic })
+}
+
+fn since(now: FunctionCounters, before: &FunctionCounters) -> FunctionCounters {
+    FunctionCounters {
+        doorbells: now.doorbells - before.doorbells,
+        interrupts: now.interrupts - before.interrupts,
+        tx_descriptors: now.tx_descriptors - before.tx_descriptors,
+        ..FunctionCounters::default()
+    }
+}

@@ -1,0 +1,149 @@
+//! A row of a kernel's comparison.
+
+use serde::Serialize;
+use warikomi_nic::FunctionCounters;
+
+use super::options::Case;
+use super::wire::Seen;
+use crate::transmit::Row as CommonRow;
+
+/// What one sender did with one size: the repetition of which the rate is the median. What does not apply,
+/// or could not be had, is absent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Row {
+    /// What it has in common with other targets' rows. Its transfers are descriptors.
+    #[serde(flatten)]
+    pub common: CommonRow,
+    /// What sends: pktgen, udp, tcp.
+    pub sender: String,
+    /// How often pktgen hands each packet over.
+    pub burst: Option<u32>,
+    /// Whether the device segments (TSO).
+    pub tso: Option<bool>,
+    /// Messages that were sent: frames, datagrams, or writes to the connection.
+    pub messages: Option<u64>,
+    /// Frames on the wire, for each message.
+    pub frames_per_packet: Option<f64>,
+    /// Doorbells that the driver rang, for each message.
+    pub doorbells_per_packet: Option<f64>,
+    /// Processor time of the guest, for each message, in nanoseconds.
+    pub cpu_ns_per_packet: Option<f64>,
+    /// Why the guest cannot do it, in its own words.
+    pub not_available: Option<String>,
+}
+
+/// What one run of a sender came to.
+#[derive(Clone, Debug)]
+pub(super) struct Outcome {
+    /// Messages that the guest says it has sent.
+    pub(super) messages: u64,
+    pub(super) seen: Seen,
+    pub(super) cpu_share: Option<f64>,
+    /// What the NIC did meanwhile.
+    pub(super) nic: FunctionCounters,
+}
+
+impl Outcome {
+    /// Messages in a second, by the wire's clock.
+    pub(super) fn pps(&self) -> Option<f64> {
+        let span = self.seen.ended?.since(self.seen.began?);
+        let seconds = span.as_secs();
+        (seconds > 0.0).then(|| self.messages as f64 / seconds)
+    }
+}
+
+impl Row {
+    /// A row of which nothing is known yet but what it is of.
+    pub(super) fn new(case: &Case) -> Row {
+        Row {
+            common: CommonRow {
+                size_bytes: case.size_bytes.into(),
+                buffers: "skb".to_owned(),
+                completion: case.completion.to_string(),
+                bounce: "none".to_owned(),
+                ..CommonRow::default()
+            },
+            sender: case.sender.to_string(),
+            burst: case.burst,
+            tso: case.tso,
+            ..Row::default()
+        }
+    }
+
+    /// The same with the outcome in the middle, by its rate.
+    pub(super) fn with(self, outcomes: &[Outcome]) -> Row {
+        let mut outcomes: Vec<&Outcome> = outcomes.iter().collect();
+        outcomes.sort_by(|a, b| a.pps().unwrap_or(0.0).total_cmp(&b.pps().unwrap_or(0.0)));
+        let Some(outcome) = outcomes.get(outcomes.len().saturating_sub(1) / 2) else { return self };
+        let per_packet =
+            |what: u64| (outcome.messages > 0).then(|| what as f64 / outcome.messages as f64);
+        let pps = outcome.pps();
+        Row {
+            messages: Some(outcome.messages),
+            frames_per_packet: per_packet(outcome.seen.frames),
+            doorbells_per_packet: per_packet(outcome.nic.doorbells),
+            cpu_ns_per_packet: outcome.cpu_share.zip(pps).map(|(share, pps)| share * 1e9 / pps),
+            common: CommonRow {
+                pps,
+                bps: pps.map(|pps| pps * 8.0 * self.common.size_bytes as f64),
+                cpu_share: outcome.cpu_share,
+                interrupts_per_packet: per_packet(outcome.nic.interrupts),
+                transfers_per_packet: per_packet(outcome.nic.tx_descriptors),
+                ..self.common
+            },
+            ..self
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::options::{Completion, Sender};
+    use super::*;
+    use warikomi_clock::{Span, Time};
+
+    const CASE: Case = Case {
+        sender: Sender::Pktgen,
+        size_bytes: 100,
+        completion: Completion::Napi,
+        burst: Some(8),
+        tso: None,
+    };
+
+    fn outcome(took: Span) -> Outcome {
+        let seen = Seen {
+            frames: 1_000,
+            messages: 1_000,
+            began: Some(Time::ZERO),
+            ended: Some(Time::ZERO + took),
+            wrong: None,
+        };
+        let nic = FunctionCounters {
+            doorbells: 125,
+            interrupts: 10,
+            tx_descriptors: 2_000,
+            ..FunctionCounters::default()
+        };
+        Outcome { messages: 1_000, seen, cpu_share: Some(0.5), nic }
+    }
+
+    #[test]
+    fn the_repetition_in_the_middle_is_told() {
+        let outcomes = [4, 1, 2].map(|ms| outcome(Span::from_ms(ms)));
+        let row = Row::new(&CASE).with(&outcomes);
+        assert_eq!((row.common.pps, row.common.bps), (Some(500_000.0), Some(400e6)));
+        assert_eq!(row.doorbells_per_packet, Some(0.125));
+        assert_eq!(row.common.transfers_per_packet, Some(2.0));
+        assert_eq!(row.cpu_ns_per_packet, Some(1_000.0));
+        assert_eq!(Row::new(&CASE).with(&[]), Row::new(&CASE));
+    }
+
+    #[test]
+    fn a_row_is_one_object_with_the_keys_that_all_targets_have() {
+        let object = crate::object::as_object(&Row::new(&CASE).with(&[outcome(Span::from_ms(1))]));
+        for name in ["size_bytes", "buffers", "pps", "transfers_per_packet", "sender", "burst"] {
+            assert!(object.contains_key(name), "{name} is not in {object:?}");
+        }
+        assert!(!object.contains_key("tso") && !object.contains_key("not_available"));
+    }
+}
