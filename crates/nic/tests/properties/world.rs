@@ -134,20 +134,44 @@ impl World {
     pub(crate) fn apply(&mut self, step: &Step) {
         match step {
             Step::Open { .. } | Step::GiveBack | Step::Transmit { .. } => {
-                return match self.nic.info().name {
+                match self.nic.info().name {
                     "oc48" => self.drive_oc48(step),
                     _ => self.drive_rtl8168(step),
-                };
+                }
             }
-            Step::Wait { us } => self.now += Span::from_us(*us),
-            Step::Next => {
-                let due = self.nic.next_due();
-                self.now = if due == Time::NEVER { self.now } else { self.now.max(due) };
+            Step::Memory { address, word } => {
+                let _ = self.memory.memory.store_u32(*address, *word);
             }
-            _ => {}
+            Step::Ring { address, words, length, end } => {
+                self.write_ring(*address, *words, *length, *end);
+            }
+            Step::Wait { us } => self.go_to(self.now + Span::from_us(*us)),
+            Step::Next if self.nic.next_due() != Time::NEVER => self.go_to(self.nic.next_due()),
+            Step::Next => {}
+            _ => self.call(step),
         }
+    }
+
+    fn write_ring(&mut self, address: u64, words: [u32; 4], length: u64, end: bool) {
+        for i in 0..length {
+            let mark = if end && i + 1 == length { 0x4000_0000 } else { 0 };
+            for (j, word) in words.iter().enumerate() {
+                let word = if j == 0 { word | mark } else { *word };
+                let at = address.wrapping_add(16 * i + 4 * j as u64);
+                let _ = self.memory.memory.store_u32(at & !3, word);
+            }
+        }
+    }
+
+    fn go_to(&mut self, time: Time) {
+        self.now = self.now.max(time);
+        let World { nic, memory, line, now, .. } = self;
+        nic.poll(&mut Host { now: *now, memory, interrupts: line });
+    }
+
+    /// A step that is a call of the NIC.
+    fn call(&mut self, step: &Step) {
         let World { nic, memory, line, now, on_ring, paced, .. } = self;
-        let shared = &memory.memory;
         let mut host = Host { now: *now, memory, interrupts: line };
         let bar = nic.info().register_bar;
         match step {
@@ -167,19 +191,6 @@ impl World {
             Step::Config { offset, width, value } => {
                 nic.config_write(&mut host, *offset, *width, *value);
             }
-            Step::Memory { address, word } => {
-                let _ = shared.store_u32(*address, *word);
-            }
-            Step::Ring { address, words, length, end } => {
-                for i in 0..*length {
-                    let mark = if *end && i + 1 == *length { 0x4000_0000 } else { 0 };
-                    for (j, word) in words.iter().enumerate() {
-                        let word = if j == 0 { word | mark } else { *word };
-                        let at = address.wrapping_add(16 * i + 4 * j as u64);
-                        let _ = shared.store_u32(at & !3, word);
-                    }
-                }
-            }
             Step::Frame { bytes, fault } => {
                 let frame = Frame { bytes, fcs: 0 };
                 let outcome = match fault {
@@ -188,7 +199,6 @@ impl World {
                 };
                 *on_ring += u64::from(outcome.is_on_ring());
             }
-            Step::Wait { .. } | Step::Next => nic.poll(&mut host),
             Step::Plug(link) => nic.set_link(&mut host, *link),
             Step::Progress { limit } => {
                 nic.rx_progress(&mut host, *limit);
@@ -197,7 +207,7 @@ impl World {
                 assert!(nic.rx_free(&mut host, *limit) <= *limit);
             }
             Step::PowerOn => nic.power_on(&mut host),
-            Step::Open { .. } | Step::GiveBack | Step::Transmit { .. } => {}
+            _ => {}
         }
     }
 
