@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use warikomi_clock::{Span, Time};
 
-use super::bounce::{Areas, needed_bytes};
+use super::bounce::{Amount, Areas, Auto, Choice, needed_bytes};
 use super::{Bounce, Completer, Completion, Course, Work};
 use crate::{DriverError, Hardware, NicDriver, TxFrame};
 
@@ -52,6 +52,9 @@ pub struct TransmitterCounts {
 struct Flight {
     token: u32,
     at: Time,
+    /// Pieces and bytes that the device transfers.
+    pieces: u32,
+    bytes: u64,
 }
 
 /// Hands packets to the device as a completion strategy and a bounce buffer say.
@@ -61,6 +64,7 @@ pub struct Transmitter {
     completer: Completer,
     /// There are none if nothing goes through the bounce buffer.
     areas: Option<Areas>,
+    auto: Option<Auto>,
     /// In the order in which they were handed over, which is that in which they come back.
     flights: VecDeque<Flight>,
     /// The pieces of the packet at hand, behind the bounce buffer.
@@ -81,11 +85,17 @@ impl Transmitter {
         options: TransmitterOptions,
         driver: &mut dyn NicDriver,
         hw: &mut Hardware<'_>,
-        _course: &mut impl Course,
+        course: &mut impl Course,
     ) -> Result<Transmitter, DriverError> {
         let areas = match options.bounce {
             Bounce::None => None,
             _ => Some(Areas::new(options.areas, driver.info(), hw.memory)?),
+        };
+        let auto = match &areas {
+            Some(areas) if options.bounce == Bounce::Auto => {
+                Some(Auto::new(areas, hw.memory, course)?)
+            }
+            _ => None,
         };
         let completer = Completer::new(options.completion);
         driver.transmit_interrupts(hw, completer.interrupts())?;
@@ -93,6 +103,7 @@ impl Transmitter {
             options,
             completer,
             areas,
+            auto,
             flights: VecDeque::with_capacity(driver.info().tx_descriptors),
             pieces: Vec::new(),
             armed: false,
@@ -115,45 +126,69 @@ impl Transmitter {
         if self.completer.asks_before_transmit() {
             self.reclaim(driver, hw, course, sent)?;
         }
-        let copied = self.copied(packet);
+        let choice = self.choose(packet);
         let pieces = match self.options.bounce {
             Bounce::Dummy => 2,
-            _ => packet.pieces.len() - copied.saturating_sub(1),
+            _ => packet.pieces.len() - choice.copied.saturating_sub(1),
         };
         // Before anything is copied: an area may still be the device's if it has no room.
         if pieces > driver.tx_room() {
+            if let Some(auto) = &mut self.auto {
+                auto.waits(course.now());
+            }
             return Ok(false);
         }
         let at = course.now();
-        let bounced = self.bounce(hw, packet, copied)?;
+        let measures = self.auto.as_ref().is_some_and(Auto::measures);
+        let bounced = self.bounce(hw, packet, choice.copied)?;
         if bounced > 0 {
             course.spend(Work::Copy { bytes: bounced as usize });
         }
+        let copied_at = if measures { course.now() } else { at };
         let pieces = if bounced > 0 { &self.pieces[..] } else { packet.pieces };
         course.spend(Work::Describe { pieces: pieces.len() });
         if !driver.transmit(hw, TxFrame { pieces, token: packet.token })? {
             return Ok(false);
         }
         driver.kick(hw)?;
+        let count = pieces.len();
+        if let Some(auto) = &mut self.auto {
+            auto.goes_on(at);
+            if measures {
+                let describing = course.now().since(copied_at);
+                auto.measured(choice, bounced, copied_at.since(at), count, describing);
+            }
+            auto.handed(choice, packet.pieces, at, self.flights.len());
+        }
+        if let (Some(auto), Some(areas)) = (&mut self.auto, &self.areas) {
+            auto.keep_in_practice(areas, hw.memory, course)?;
+        }
         self.counts.packets += 1;
-        self.counts.transfers += pieces.len() as u64;
+        self.counts.transfers += count as u64;
         self.counts.bounced_packets += u64::from(bounced > 0);
         self.counts.bounced_bytes += u64::from(bounced);
-        self.flights.push_back(Flight { token: packet.token, at });
+        let (token, bytes) = (packet.token, choice.bytes);
+        self.flights.push_back(Flight { token, at, pieces: count as u32, bytes });
         Ok(true)
     }
 
     /// How many pieces of a packet are copied together.
     #[inline]
-    fn copied(&self, packet: Packet<'_>) -> usize {
+    fn choose(&mut self, packet: Packet<'_>) -> Choice {
         let copied = match self.options.bounce {
-            Bounce::None | Bounce::Dummy | Bounce::Auto => 0,
+            Bounce::None | Bounce::Dummy => 0,
             // The header is a piece of its own, before the buffers.
             Bounce::First(buffers) => packet.pieces.len().min(1 + buffers as usize),
             Bounce::All => packet.pieces.len(),
+            Bounce::Auto => {
+                return self
+                    .auto
+                    .as_mut()
+                    .map_or(Choice::default(), |auto| auto.choose(packet.pieces));
+            }
         };
         // One piece is contiguous as it is.
-        if copied > 1 { copied } else { 0 }
+        Choice::of(if copied > 1 { copied } else { 0 })
     }
 
     /// Copies what goes through the bounce buffer; how many bytes.
@@ -182,6 +217,9 @@ impl Transmitter {
         course: &mut impl Course,
         sent: &mut dyn FnMut(u32, Span),
     ) -> Result<(), DriverError> {
+        if let Some(auto) = &mut self.auto {
+            auto.goes_on(course.now());
+        }
         course.spend(Work::Interrupt);
         if std::mem::take(&mut self.armed) {
             driver.on_interrupt(hw)?;
@@ -225,6 +263,8 @@ impl Transmitter {
         self.armed = found == 0;
         if found > 0 {
             driver.disarm(hw)?;
+        } else if let Some(auto) = &mut self.auto {
+            auto.waits(course.now());
         }
         Ok(found)
     }
@@ -242,16 +282,23 @@ impl Transmitter {
             return Ok(0);
         }
         self.counts.asked += 1;
-        let (flights, mut now) = (&mut self.flights, None);
-        let mut astray = None;
+        let flights = &mut self.flights;
+        let (mut last, mut amount, mut astray) = (None, Amount::default(), None);
         let packets = driver.reclaim(hw, &mut |token| {
-            let now = *now.get_or_insert_with(|| course.now());
+            let now = last.unwrap_or_else(|| course.now());
             match flights.pop_front() {
-                Some(flight) if flight.token == token => sent(token, now.since(flight.at)),
+                Some(flight) if flight.token == token => {
+                    last = Some(now);
+                    amount.add(flight.pieces.into(), flight.bytes);
+                    sent(token, now.since(flight.at));
+                }
                 other => astray = Some((token, other.map(|flight| flight.token))),
             }
         })?;
         course.spend(Work::Reclaim { packets });
+        if let (Some(auto), Some(now)) = (&mut self.auto, last) {
+            auto.completed(now, packets, self.flights.len(), amount);
+        }
         match astray {
             None => Ok(packets),
             Some((token, expected)) => Err(DriverError::Invalid(format!(

@@ -20,7 +20,7 @@ fn completions() -> impl Strategy<Value = Completion> {
 }
 
 /// A packet as mbufs make it: a header, and clusters.
-fn clusters(bytes: u32) -> Vec<u32> {
+pub(crate) fn clusters(bytes: u32) -> Vec<u32> {
     let mut pieces = vec![42];
     pieces.extend(std::iter::repeat_n(2_048, (bytes / 2_048) as usize));
     pieces.extend((!bytes.is_multiple_of(2_048)).then_some(bytes % 2_048));

@@ -52,9 +52,22 @@ impl Areas {
         Ok(areas)
     }
 
+    #[inline]
+    fn at(&self, area: u64) -> u64 {
+        self.address + area * self.area_bytes
+    }
+
     /// The buffer of contents.
+    #[inline]
     fn contents(&self) -> u64 {
-        self.address + self.count * self.area_bytes
+        self.at(self.count)
+    }
+
+    /// Copies at most so many bytes into the next area, to find out what that takes; how many.
+    pub(crate) fn try_copy(&self, memory: &dyn DmaMemory, bytes: u64) -> Result<u64, DriverError> {
+        let bytes = bytes.min(self.area_bytes);
+        memory.copy(self.contents(), self.at(self.next), bytes as usize)?;
+        Ok(bytes)
     }
 
     /// The next area, for a packet of these pieces.
@@ -67,7 +80,7 @@ impl Areas {
                 self.area_bytes
             )));
         }
-        let area = self.address + self.next * self.area_bytes;
+        let area = self.at(self.next);
         self.next = if self.next + 1 == self.count { 0 } else { self.next + 1 };
         Ok(area)
     }

@@ -1,8 +1,13 @@
 //! What is copied together before a packet is handed over, so that one transfer replaces several.
 
 mod areas;
+mod auto;
+mod choose;
+mod estimate;
 
 pub(crate) use areas::{Areas, needed_bytes};
+pub(crate) use auto::{Auto, Choice};
+pub(crate) use estimate::Amount;
 
 use std::fmt;
 use std::str::FromStr;
