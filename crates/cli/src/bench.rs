@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use warikomi_lab::bench::{bench, comparison};
+use warikomi_lab::bench::{bench, comparison, transmit as bench_transmit};
 use warikomi_measure::{Machine, RunResult, TimeBase};
 use warikomi_nic::wire::WireKind;
 use warikomi_report::terminal;
@@ -18,13 +18,13 @@ use crate::target::TargetArguments;
 /// For frames of 1 to 16 KB: the time to inject one against copying its bytes into the same
 /// memory, the driver's saturated receive rate, and the shortest interval at which at least 99.9%
 /// are accepted. Then packets of 64 bytes to 16 KB from one core to another, through model, driver and
-/// socket, over a bare ring, and over DPDK's testpmd (if it is installed: package dpdk). Medians of five rounds, in turns within
-/// one run. Leave the machine alone meanwhile.
+/// socket, over a bare ring, and over DPDK's testpmd (if it is installed: package dpdk). Then what a sender's adapting costs it
+/// for each message of 64 bytes. Medians of five rounds (of sending: eleven), in turns within one run. Leave the machine alone meanwhile.
 #[derive(Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     target: TargetArguments,
-    /// Only one of the two parts
+    /// Only one of the parts
     #[arg(long, value_name = "PART")]
     only: Option<Part>,
     /// Print JSON
@@ -38,6 +38,8 @@ enum Part {
     Kernel,
     /// Ways for packets from one core to another; needs no kernel
     Comparison,
+    /// What adapting costs a sender; needs no kernel
+    Transmit,
 }
 
 pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<ExitCode> {
@@ -48,15 +50,18 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
         bar.0.tick();
     };
     let mut result = match arguments.only {
-        Some(Part::Comparison) => RunResult::new("bench", TimeBase::Real, Machine::read()),
+        Some(Part::Comparison | Part::Transmit) => {
+            RunResult::new("bench", TimeBase::Real, Machine::read())
+        }
         _ => bench_kernel(arguments, interrupted, &mut progress)?,
     };
-    if arguments.only != Some(Part::Kernel) {
+    let parts = comparison::OwnParts { driver: part::driver, above: part::above };
+    let wanted = |part| arguments.only.is_none_or(|only| only == part);
+    if wanted(Part::Comparison) {
         let cores = Cores::choose(&result.machine.isolated_cores)
             .context("cannot tell which cores may be used")?;
         result.machine.support_cores = vec![cores.support as u32];
         result.machine.target_cores = vec![cores.target as u32];
-        let parts = comparison::OwnParts { driver: part::driver, above: part::above };
         comparison::compare(
             &comparison::ways(parts),
             cores,
@@ -64,6 +69,9 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
             &mut result,
             &mut progress,
         )?;
+    }
+    if wanted(Part::Transmit) {
+        bench_transmit(parts, interrupted, &mut result, &mut progress)?;
     }
     drop(bar);
     output::print(&result, arguments.json, |style| terminal::rows(&result, style));

@@ -17,6 +17,7 @@ mod replay;
 mod report;
 mod sweep;
 mod target;
+mod transmit;
 
 use std::process::ExitCode;
 
@@ -27,6 +28,7 @@ use warikomi_lab::inject::InjectError;
 use warikomi_lab::receive::ReceiveError;
 use warikomi_lab::replay::ReplayError;
 use warikomi_lab::sweep::SweepError;
+use warikomi_lab::transmit::TransmitError;
 use warikomi_target::{Interrupted, TargetError};
 
 /// A NIC laboratory without the NIC.
@@ -64,6 +66,8 @@ enum Command {
     Cost(cost::Arguments),
     /// Compare ways to receive: by interrupt, by polling, by both
     Receive(receive::Arguments),
+    /// Compare ways to send: completion by interrupt or without, buffers, bounce buffers
+    Transmit(transmit::Arguments),
     /// Inject, and record all that happens at the device's edge
     Record(record::Arguments),
     /// Inject what was recorded, or real traffic from a pcap or pcapng file
@@ -108,6 +112,7 @@ fn main() -> ExitCode {
         Command::Accuracy(arguments) => accuracy::run(&arguments, &interrupted),
         Command::Cost(arguments) => cost::run(&arguments, &interrupted),
         Command::Receive(arguments) => receive::run(&arguments, &interrupted),
+        Command::Transmit(arguments) => transmit::run(&arguments, &interrupted),
         Command::Record(arguments) => record::run(&arguments, &interrupted),
         Command::Replay(arguments) => replay::run(&arguments, &interrupted),
         Command::Export(arguments) => export::run(&arguments),
@@ -142,6 +147,12 @@ fn by_the_user(error: &(dyn std::error::Error + 'static)) -> bool {
 /// each of them is looked into.
 fn of_target<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a TargetError> {
     if let Some(SessionError::Target(error)) = error.downcast_ref() {
+        return Some(error);
+    }
+    if let Some(
+        TransmitError::Target(error) | TransmitError::Session(SessionError::Target(error)),
+    ) = error.downcast_ref()
+    {
         return Some(error);
     }
     let inject = match (error.downcast_ref(), error.downcast_ref(), error.downcast_ref()) {

@@ -132,7 +132,7 @@ struct ComparedArguments {
 const MAX_BUFFER_BYTES: usize = 1 << 30;
 
 /// A buffer's size: as a frame's, and in MB of 1,000,000 bytes.
-fn buffer(text: &str) -> Result<u32, String> {
+pub(crate) fn buffer(text: &str) -> Result<u32, String> {
     let text = text.trim();
     let bytes = match text.strip_suffix("MB") {
         // A thousand KB are as many digits right as a MB.

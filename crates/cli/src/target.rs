@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use serde_json::{Map, Value};
 use tempfile::TempDir;
 use warikomi_clock::Span;
+use warikomi_driver::DriverInfo;
 use warikomi_driver::strategy::{CpuBudget, DEFAULT_BUDGET, Strategy};
 use warikomi_inject::Receiver;
 use warikomi_kernel::{Cache, DriverPlace, initramfs_for, inspect};
@@ -37,6 +38,8 @@ const MAX_BUFFER_BYTES: u64 = 16_383;
 
 const LINUX_DRIVER: &str = "r8169";
 const OWN_DRIVER: &str = "rtl8168";
+/// The driver, and the model, of experiments that send.
+const SENDER: &str = "oc48";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum TargetKind {
@@ -49,9 +52,9 @@ enum TargetKind {
 #[derive(Args)]
 #[command(next_help_heading = "Driver and target")]
 pub(crate) struct TargetArguments {
-    /// Where the driver runs
-    #[arg(long, value_enum, default_value_t = TargetKind::Kernel)]
-    target: TargetKind,
+    /// Where the driver runs [default: kernel; of transmit: process]
+    #[arg(long, value_enum)]
+    target: Option<TargetKind>,
     /// The driver: as Linux calls it (r8169); or, in a process, one of ours (rtl8168) or the path of a
     /// program
     #[arg(long)]
@@ -87,7 +90,7 @@ struct KernelArguments {
     /// The socket on which the kernel finds the NIC [default: a private one]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// The guest's MTU in bytes
+    /// The guest's MTU in bytes; with --target process, of transmit, the NIC's
     #[arg(long, value_name = "BYTES")]
     mtu: Option<u32>,
     /// Generic receive offload in the guest, on or off
@@ -278,7 +281,7 @@ impl TargetArguments {
 
     /// The same for an experiment that is about something else.
     pub(crate) fn prepare_as(&self, usual: Usual) -> Result<Prepared> {
-        match self.target {
+        match self.kind() {
             TargetKind::Kernel => {
                 refuse(&self.process.given(), "process")?;
                 self.prepare_kernel()
@@ -291,9 +294,28 @@ impl TargetArguments {
         }
     }
 
+    fn kind(&self) -> TargetKind {
+        self.target.unwrap_or(TargetKind::Kernel)
+    }
+
+    /// Whether a kernel was asked for, for an experiment that runs in a process otherwise.
+    pub(crate) fn asks_for_kernel(&self) -> bool {
+        self.target == Some(TargetKind::Kernel)
+    }
+
+    /// A driver of ours that sends by itself, on a NIC as asked for.
+    pub(crate) fn sender(&self) -> Result<(&'static DriverInfo, NicOptions)> {
+        refuse_for(&self.process.given(), "drivers that receive")?;
+        let kernels = self.kernel.given();
+        refuse(&kernels.into_iter().filter(|flag| *flag != "--mtu").collect::<Vec<_>>(), "kernel")?;
+        let model = self.model.as_deref().or(self.driver.as_deref()).unwrap_or(SENDER);
+        let driver = warikomi_lab::transmit::driver(self.driver.as_deref().unwrap_or(model))?;
+        Ok((driver, NicOptions { mtu: self.kernel.mtu, ..NicOptions::of(model) }))
+    }
+
     /// Whether the driver runs in a process of its own.
     pub(crate) fn is_process(&self) -> bool {
-        self.target == TargetKind::Process
+        self.kind() == TargetKind::Process
     }
 
     /// The share of a processor that receiving may take, if one was given.
@@ -320,7 +342,7 @@ impl TargetArguments {
 
     /// The same for an experiment that is about something else.
     pub(crate) fn receiver_as(&self, usual: Usual) -> Receiver {
-        match self.target {
+        match self.kind() {
             TargetKind::Kernel => Receiver::Application,
             TargetKind::Process if self.path(usual) == PathName::Driver => Receiver::Driver,
             TargetKind::Process => Receiver::Application,
@@ -472,6 +494,12 @@ fn dma_bytes(orders: &Orders) -> u64 {
 pub(crate) fn refuse(given: &[&str], target: &str) -> Result<()> {
     let Some(flag) = given.first() else { return Ok(()) };
     bail!("{flag} is for --target {target} only; leave it out, or choose that target")
+}
+
+/// Flags that an experiment has no use for say that something else was meant.
+fn refuse_for(given: &[&str], what: &str) -> Result<()> {
+    let Some(flag) = given.first() else { return Ok(()) };
+    bail!("{flag} is for {what}, and this experiment sends; leave it out")
 }
 
 fn described((name, place): (&String, &DriverPlace)) -> String {

@@ -108,10 +108,64 @@ impl HybridReceive {
     }
 }
 
+/// The card of the published transmit experiments: bits that its line carries in a second.
+pub const OC48_LINE_BPS: u64 = 2_400_000_000;
+
+/// An adaptive device driver that transmits.
+#[derive(Debug, Deserialize)]
+pub struct AdaptiveTransmit {
+    /// What it was measured on.
+    pub environment: String,
+    linux_max_gbps_oc48: f64,
+    freebsd_max_gbps_oc48: f64,
+    freebsd_max_gbps_oc48_4kb_clusters: f64,
+    /// By how much adaptive completion was ahead of interrupts for short packets, with mbufs, as a share.
+    #[serde(rename = "short_packet_gain_freebsd")]
+    pub short_gain_mbuf_share: f64,
+    /// The same with contiguous buffers.
+    #[serde(rename = "short_packet_gain_linux")]
+    pub short_gain_contiguous_share: f64,
+    /// The share of throughput that scattered DMA cost, at 64 KB.
+    #[serde(rename = "dma_cost_share_at_64KB")]
+    pub dma_cost_share: f64,
+    /// The share of throughput that chains of mbufs cost besides, at 16 KB.
+    #[serde(rename = "mbuf_cost_share_at_16KB")]
+    pub mbuf_cost_share: f64,
+    /// What a bounce buffer gained at 4 KB, as a share.
+    #[serde(rename = "bounce_gain_at_4KB")]
+    pub bounce_gain_share: f64,
+    /// What was said of bounce buffers at 64 KB.
+    #[serde(rename = "bounce_at_64KB")]
+    pub bounce_at_64_kb: String,
+}
+
+impl AdaptiveTransmit {
+    /// The most that a system with these buffers (`mbuf-2k`, `mbuf-4k`, `contiguous`) sent over the card,
+    /// in bit/s.
+    pub fn most_bps(&self, buffers: &str) -> Option<f64> {
+        let gbps = match buffers {
+            "mbuf-2k" => self.freebsd_max_gbps_oc48,
+            "mbuf-4k" => self.freebsd_max_gbps_oc48_4kb_clusters,
+            "contiguous" => self.linux_max_gbps_oc48,
+            _ => return None,
+        };
+        Some(gbps * 1e9)
+    }
+
+    /// What adaptive completion gained for short packets with these buffers, as a share.
+    pub fn short_gain_share(&self, buffers: &str) -> f64 {
+        match buffers {
+            "contiguous" => self.short_gain_contiguous_share,
+            _ => self.short_gain_mbuf_share,
+        }
+    }
+}
+
 #[derive(Deserialize)]
 struct File {
     mint_injection: Injection,
     hybrid_receive: HybridReceive,
+    adaptive_transmit: AdaptiveTransmit,
 }
 
 static FILE: LazyLock<File> = LazyLock::new(|| {
@@ -126,6 +180,11 @@ pub fn injection() -> &'static Injection {
 /// What was published about polling first and waiting then.
 pub fn hybrid_receive() -> &'static HybridReceive {
     &FILE.hybrid_receive
+}
+
+/// What was published about transmitting.
+pub fn adaptive_transmit() -> &'static AdaptiveTransmit {
+    &FILE.adaptive_transmit
 }
 
 fn name_of(size_bytes: usize) -> Option<&'static str> {
@@ -184,5 +243,16 @@ mod tests {
         assert_eq!(hybrid.lost_share(100, 7_000_000), Some(0.002));
         assert_eq!(hybrid.lost_share(300, 15_000_000), Some(0.0));
         assert_eq!((hybrid.lost_share(300, 1), hybrid.losses().len()), (None, 9));
+    }
+
+    #[test]
+    fn the_published_figures_of_transmitting_are_found_by_buffers() {
+        let transmit = adaptive_transmit();
+        let most = ["mbuf-2k", "mbuf-4k", "contiguous", "skb"].map(|name| transmit.most_bps(name));
+        assert_eq!(most, [Some(1.9e9), Some(2.2e9), Some(2.4e9), None]);
+        assert_eq!(transmit.short_gain_share("mbuf-4k"), 0.70);
+        assert_eq!(transmit.short_gain_share("contiguous"), 0.50);
+        assert_eq!((transmit.dma_cost_share, transmit.mbuf_cost_share), (0.17, 0.12));
+        assert!(transmit.bounce_at_64_kb.contains("no gain"));
     }
 }

@@ -16,4 +16,5 @@ fn main() {
     fixtures::accuracy(runs);
     fixtures::cost(runs);
     fixtures::receive(runs);
+    fixtures::transmit(runs);
 }

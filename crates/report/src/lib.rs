@@ -6,3 +6,4 @@ pub mod html;
 pub mod plot;
 pub mod read;
 pub mod terminal;
+mod transmit;

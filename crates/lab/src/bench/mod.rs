@@ -9,10 +9,13 @@ mod model;
 mod rates;
 mod ring;
 mod testpmd;
+mod transmit;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 use warikomi_measure::{Machine, RunResult, TimeBase};
+
+pub use transmit::transmit;
 
 use crate::Session;
 use crate::inject::InjectError;

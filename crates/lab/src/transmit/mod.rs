@@ -1,7 +1,106 @@
 //! Transmit: message size × buffers × completion strategy × bounce buffer.
+//!
+//! [`Options`] say which rows there are. A row is a run of the sender (`warikomi_stack::send`), in real time
+//! in a process of its own ([`real`]), or in virtual time ([`simulated`]); every frame that it sends is judged
+//! by the wire ([`wire`]), and one that is lost, doubled, out of order or changed fails the experiment.
 
+pub mod advice;
 pub mod kernel;
+mod options;
+pub mod real;
 mod row;
+mod series;
+mod shares;
+pub mod simulated;
+mod traffic;
 pub mod wire;
 
-pub use row::Row;
+pub use options::{Amount, Options, Pace};
+pub use row::{Repetition, Row};
+pub use series::Progress;
+pub use shares::{Share, shares};
+pub use traffic::{Mixture, ParseMixtureError, SIZES_BYTES, Traffic};
+
+use serde_json::json;
+use warikomi_driver::DriverInfo;
+use warikomi_measure::{Machine, RunResult, TargetInfo, TimeBase};
+use warikomi_stack::send::PlanError;
+use warikomi_target::TargetError;
+
+use crate::SessionError;
+use crate::object::as_object;
+use crate::virtual_time::transmit as virtual_transmit;
+
+/// What came of a comparison.
+pub struct Transmitted {
+    /// The figures; a row for each traffic with each way to send it.
+    pub result: RunResult,
+    /// The rows.
+    pub rows: Vec<Row>,
+    /// Each repetition of each row.
+    pub repetitions: Vec<Repetition>,
+}
+
+/// Why there is no comparison.
+#[derive(Debug, thiserror::Error)]
+pub enum TransmitError {
+    /// Such messages cannot be sent.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// No driver of that name.
+    #[error("there is no driver '{name}' that runs in a process; there are: {}", drivers())]
+    NoDriver {
+        /// The name.
+        name: String,
+    },
+    /// A target could not be had.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// The target failed.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// Virtual time could not be run.
+    #[error(transparent)]
+    Virtual(#[from] virtual_transmit::TransmitError),
+    /// What came is not what was sent.
+    #[error("{row}: {what}; this is a bug of driver, stack or NIC model, please report it")]
+    Wrong {
+        /// Which row.
+        row: String,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+/// The driver of that name.
+pub fn driver(name: &str) -> Result<&'static DriverInfo, TransmitError> {
+    let known = warikomi_driver::DRIVERS.iter().find(|info| info.name == name);
+    known.copied().ok_or_else(|| TransmitError::NoDriver { name: name.to_owned() })
+}
+
+fn drivers() -> String {
+    let names: Vec<_> = warikomi_driver::DRIVERS.iter().map(|info| info.name).collect();
+    names.join(", ")
+}
+
+/// A comparison's result, but for what is to be said against it.
+fn result(
+    options: &Options,
+    time_base: TimeBase,
+    machine: Machine,
+    target: TargetInfo,
+    rows: &[Row],
+) -> RunResult {
+    let mut result = RunResult::new("transmit", time_base, machine);
+    result.target = target;
+    if let Ok(plan) = toml::from_str(&options.to_toml()) {
+        result.plan = plan;
+    }
+    result.rows = Some(rows.iter().map(as_object).collect());
+    let shares = shares(rows);
+    if !shares.is_empty() {
+        result.figures.insert("shares".into(), json!(shares));
+    }
+    result.figures.insert("advice".into(), json!(advice::advise(rows)));
+    result
+}

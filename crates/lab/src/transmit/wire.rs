@@ -233,4 +233,4 @@ fn datagram(frame: &[u8]) -> Option<&[u8]> {
 
 #[cfg(test)]
 #[path = "wire_tests.rs"]
-mod tests;
+pub(super) mod tests;

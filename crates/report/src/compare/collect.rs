@@ -92,7 +92,10 @@ pub(super) fn collect(result: &RunResult, repeats: &[Repeat]) -> BTreeMap<Key, F
 }
 
 fn is_key(name: &str) -> bool {
-    matches!(name, "line_rate_bps" | "place" | "fault")
+    matches!(
+        name,
+        "line_rate_bps" | "place" | "fault" | "mixture" | "buffers" | "completion" | "bounce"
+    )
 }
 
 /// Which row of a table this is.

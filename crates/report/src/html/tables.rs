@@ -7,6 +7,7 @@ use warikomi_measure::{
 
 use crate::figures::{shown, single_figures};
 use crate::terminal::figures::{count, percent, rate, time};
+use crate::transmit::beside_published;
 
 /// The most rows and columns that are shown; nothing here makes nearly so many.
 const MAX_ROWS: usize = 2_000;
@@ -200,7 +201,7 @@ fn intervals(intervals: &Intervals) -> Table {
 }
 
 /// What tells rows apart comes first.
-const KEYS: [&str; 8] = [
+const KEYS: [&str; 12] = [
     "size_bytes",
     "line_rate_bps",
     "place",
@@ -209,6 +210,10 @@ const KEYS: [&str; 8] = [
     "poll_us",
     "buffer_bytes",
     "burst_bytes",
+    "mixture",
+    "buffers",
+    "completion",
+    "bounce",
 ];
 /// Published figures that do not have the name of what they stand beside.
 const BESIDE: [(&str, &str); 3] = [
@@ -276,6 +281,7 @@ fn beside_the_published(result: &RunResult) -> Option<Table> {
     let mut table = match result.experiment.as_str() {
         "accuracy" => accuracy(result),
         "receive" => return Some(hybrid_receive()),
+        "transmit" => return Some(adaptive_transmit(result)),
         _ if has_them => return None,
         _ => published_by_size(sizes),
     };
@@ -316,6 +322,20 @@ fn hybrid_receive() -> Table {
     table.notes.push(format!("Published for: {}.", hybrid.environment));
     table.notes.push(format!("Below 100 µs: {}.", hybrid.below_100us));
     table.notes.push(format!("How it scales: {}.", hybrid.scaling_rule));
+    table
+}
+
+/// What was published about transmitting, beside what was found.
+fn adaptive_transmit(result: &RunResult) -> Table {
+    let header = ["figure", "published_share", "here_share"];
+    let mut table = Table::new("published", "Beside what was published", &header);
+    for (what, published, here) in beside_published(result) {
+        let here = here.map(|share| Cell::number(share, percent)).unwrap_or_default();
+        table.rows.push(vec![Cell::word(&what), Cell::number(published, percent), here]);
+    }
+    let transmit = published::adaptive_transmit();
+    table.notes.push(format!("Published for: {}.", transmit.environment));
+    table.notes.push(format!("Bounce buffers at 64 KB: {}.", transmit.bounce_at_64_kb));
     table
 }
 

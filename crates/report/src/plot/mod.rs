@@ -12,6 +12,7 @@ mod receive;
 mod style;
 mod sweep;
 mod thin;
+mod transmit;
 
 use crate::read::{ReadError, Run, Watch};
 
@@ -171,6 +172,7 @@ pub fn charts(run: &Run, watch: Watch<'_>) -> Result<Vec<Chart>, ReadError> {
     charts.extend(accuracy::charts(run, watch)?);
     charts.extend(cost::charts(run, watch)?);
     charts.extend(receive::charts(run));
+    charts.extend(transmit::charts(run));
     Ok(charts.into_iter().filter_map(Chart::settled).collect())
 }
 

@@ -8,6 +8,7 @@ mod inject;
 mod receive;
 mod rows;
 mod table;
+mod transmit;
 
 pub use accuracy::{Errors, accuracy};
 pub use compare::compare;
@@ -15,6 +16,7 @@ pub use cost::cost;
 pub use inject::inject;
 pub use receive::receive;
 pub use rows::rows;
+pub use transmit::transmit;
 
 /// How to draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -21,6 +21,7 @@ pub fn rows(result: &RunResult, style: Style) -> String {
         }
     }
     comparison(&mut page, result);
+    sending(&mut page, result);
     for warning in &result.warnings {
         page.blank();
         page.warning(&warning.what, &warning.mend);
@@ -46,6 +47,16 @@ fn comparison(page: &mut Page, result: &RunResult) {
             page.paragraph(&format!("{}: ", title(name)), text);
         }
     }
+}
+
+/// What adapting costs a sender, which `bench` measures besides.
+fn sending(page: &mut Page, result: &RunResult) {
+    let Some(rows) = result.figures.get("sending").and_then(Value::as_array) else { return };
+    if result.rows.is_some() || result.figures.contains_key("comparison") {
+        page.blank();
+    }
+    page.heading("what a sender does for a message: medians of the rounds");
+    table(page, &rows.iter().filter_map(Value::as_object).collect::<Vec<_>>());
 }
 
 fn table(page: &mut Page, rows: &[&Map<String, Value>]) {
@@ -105,6 +116,18 @@ mod tests {
         result.rows = Some(vec![row.as_object().unwrap().clone()]);
         let text = rows(&result, Style::default());
         for expected in ["1,500", "250 ns", "1.25", "16.5 Gbit/s", "50.00%", "saturated"] {
+            assert!(text.contains(expected), "{expected} is not in:\n{text}");
+        }
+    }
+
+    #[test]
+    fn what_adapting_costs_a_sender_has_a_table_of_its_own() {
+        let mut result = RunResult::new("bench", TimeBase::Real, Machine::default());
+        let rows = json!([{"size_bytes": 64, "model": "oc48", "adaptive_over_interrupt_free": 1.03,
+            "adaptive_ns": 412.5}]);
+        result.figures.insert("sending".into(), rows);
+        let text = super::rows(&result, Style::default());
+        for expected in ["what a sender does", "oc48", "1.03", "412.5 ns"] {
             assert!(text.contains(expected), "{expected} is not in:\n{text}");
         }
     }

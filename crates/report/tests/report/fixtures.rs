@@ -312,3 +312,49 @@ pub(crate) fn receive(runs: &Path) -> RunDirectory {
     run.write_result(&result).unwrap();
     run
 }
+
+/// The rows of a run of `transmit`: two kinds of buffers, four ways, three sizes and a mixture.
+pub(crate) fn transmit_rows() -> Vec<Map<String, Value>> {
+    let mut noise = Noise(17);
+    let mut rows = Vec::new();
+    for (size_bytes, mixture) in
+        [(64, None), (4_096, None), (65_507, None), (533, Some("64x10,1472x5"))]
+    {
+        for buffers in ["mbuf-2k", "contiguous"] {
+            for (completion, bounce) in [
+                ("interrupt", "none"),
+                ("interrupt-free", "none"),
+                ("adaptive", "none"),
+                ("adaptive", "auto"),
+            ] {
+                let dead_locked = size_bytes == 65_507 && completion == "interrupt-free";
+                let bps = (!dead_locked).then(|| {
+                    2.4e9 * size_bytes as f64 / (size_bytes as f64 + 900.0 + 400.0 * noise.next())
+                });
+                let mut one = row(json!({
+                    "size_bytes": size_bytes, "buffers": buffers, "completion": completion,
+                    "bounce": bounce, "bps": bps, "dead_locked": dead_locked,
+                    "pps": bps.map(|bps| bps / 8.0 / size_bytes as f64), "cpu_share": noise.next(),
+                }));
+                if let Some(mixture) = mixture {
+                    one.insert("mixture".to_owned(), json!(mixture));
+                }
+                rows.push(one);
+            }
+        }
+    }
+    rows
+}
+
+/// The directory of a run of `transmit`.
+pub(crate) fn transmit(runs: &Path) -> RunDirectory {
+    let run = RunDirectory::create(runs, 1_800_000_000, "transmit").unwrap();
+    let mut result = result("transmit");
+    result.rows = Some(transmit_rows());
+    result.figures = row(json!({"shares": [
+        {"size_bytes": 4_096, "buffers": "mbuf-2k", "dma_share": 0.06, "chain_share": 0.015},
+        {"size_bytes": 65_507, "buffers": "mbuf-2k", "dma_share": 0.15, "chain_share": 0.02},
+    ]}));
+    run.write_result(&result).unwrap();
+    run
+}

@@ -59,8 +59,17 @@ proptest! {
             "burst_bytes": f[1], "lost_share": f[2], "cpu_share": f[3],
             "delay_us": {"p99": f[4], "p50": "none"},
         });
-        result.rows = Some(vec![row.as_object().unwrap().clone()]);
+        let sent = json!({
+            "size_bytes": size, "buffers": "mbuf-2k", "completion": "adaptive", "bounce": "none",
+            "bps": f[1], "pps": f[2], "published_bps": f[3], "virtual_bps": f[4], "cpu_share": f[5],
+        });
+        let plain = json!({
+            "size_bytes": size, "buffers": "mbuf-2k", "completion": "interrupt", "bounce": "none",
+            "bps": f[6],
+        });
+        result.rows = Some([row, sent, plain].map(|row| row.as_object().unwrap().clone()).into());
         result.figures = json!({
+            "shares": [{"size_bytes": size, "buffers": "x", "dma_share": f[4], "chain_share": f[5]}],
             "send_fixed_ns": f[7], "send_ns_per_byte": f[0], "requested_ns": f[1],
             "resolution_ns": f[2], "smallest_interval_ns": f[3],
         }).as_object().unwrap().clone();

@@ -218,6 +218,53 @@ fn receive_is_that_of_rows_beside_the_published() {
     assert!(numbers(&delay, "interrupt").contains(&first));
 }
 
+#[test]
+fn transmit_is_that_of_rows_beside_the_published() {
+    let runs = tempfile::tempdir().unwrap();
+    let run = fixtures::transmit(runs.path());
+    let rows = fixtures::transmit_rows();
+    let of = |mixture: bool, buffers: &str, way: (&str, &str)| -> Points {
+        let wanted = |row: &&serde_json::Map<String, serde_json::Value>| {
+            (row["buffers"] == buffers && row["completion"] == way.0 && row["bounce"] == way.1)
+                && row.contains_key("mixture") == mixture
+        };
+        let pair = |row: &serde_json::Map<String, serde_json::Value>| {
+            Some((row["size_bytes"].as_f64()?, row["bps"].as_f64()?))
+        };
+        rows.iter().filter(wanted).filter_map(pair).collect()
+    };
+    let systems = chart(run.path(), "throughput");
+    let ways = chart(run.path(), "ways-mbuf-2k");
+    for buffers in ["mbuf-2k", "contiguous"] {
+        let adaptive = of(false, buffers, ("adaptive", "none"));
+        assert_eq!((adaptive.len(), numbers(&systems, buffers)), (3, adaptive));
+    }
+    let free = of(false, "mbuf-2k", ("interrupt-free", "none"));
+    assert_eq!((free.len(), numbers(&ways, "interrupt-free")), (2, free));
+    assert!(ways.notes.iter().any(|note| note.contains("dead-lock")));
+    let changes = |from: &[(f64, f64)], to: &[(f64, f64)]| -> Points {
+        let pairs = to.iter().zip(from);
+        pairs.map(|(to, from)| (to.0, 100.0 * (to.1 / from.1 - 1.0))).collect()
+    };
+    let adaptive = of(false, "mbuf-2k", ("adaptive", "none"));
+    let gains = changes(&of(false, "mbuf-2k", ("interrupt", "none")), &adaptive);
+    let completion = chart(run.path(), "completion");
+    assert_eq!(numbers(&completion, "mbuf-2k"), gains);
+    assert_eq!(numbers(&completion, "mbuf-2k, published"), [(64.0, 70.0)]);
+    let bounce = chart(run.path(), "bounce-mbuf-2k");
+    let gains = changes(&adaptive, &of(false, "mbuf-2k", ("adaptive", "auto")));
+    assert_eq!(numbers(&bounce, "adaptive, bounce auto"), gains);
+    assert_eq!(numbers(&bounce, "published"), [(4_096.0, 10.0)]);
+    let shares = chart(run.path(), "shares");
+    assert_eq!(numbers(&shares, "DMA, mbuf-2k"), [(4_096.0, 6.0), (65_507.0, 15.0)]);
+    assert_eq!(numbers(&shares, "chains, published"), [(16_384.0, 12.0)]);
+    let mixtures = chart(run.path(), "mixtures-contiguous");
+    assert_eq!(mixtures.x.names, ["64x10,1472x5"]);
+    let drawn = mixtures.series.iter().find(|series| series.name == "adaptive").unwrap();
+    let raw = of(true, "contiguous", ("adaptive", "none"));
+    assert_eq!(drawn.points, [(0.0, raw[0].1)]);
+}
+
 /// `count` packets, of which every tenth found no descriptor.
 fn inject(runs: &Path, count: u64) -> (RunDirectory, Vec<Row>) {
     let run = RunDirectory::create(runs, 0, "inject").unwrap();

@@ -92,6 +92,20 @@ fn parts_of_a_distribution_have_columns_of_their_own_and_a_reason_is_text() {
 }
 
 #[test]
+fn ways_to_send_are_beside_what_was_published() {
+    let runs = tempfile::tempdir().unwrap();
+    let html = page_of(&[fixtures::transmit(runs.path()).path()]);
+    let downloads = downloads(&html);
+    let published = downloads.iter().find(|csv| csv.starts_with("figure,published_share")).unwrap();
+    let line = published.lines().find(|line| line.contains("scattered DMA")).unwrap();
+    assert!(line.ends_with(",0.17,0.15"), "{line}");
+    let keys = "size_bytes,mixture,buffers,completion,bounce,";
+    let rows = downloads.iter().find(|csv| csv.starts_with(keys)).expect("keys come first");
+    assert_eq!(rows.lines().count(), 1 + fixtures::transmit_rows().len());
+    assert!(html.contains("OC-48c card") && html.contains("no gain, or a loss"));
+}
+
+#[test]
 fn each_chart_is_in_the_page_with_its_numbers() {
     let runs = tempfile::tempdir().unwrap();
     let run = fixtures::accuracy(runs.path());

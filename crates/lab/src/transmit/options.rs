@@ -1,0 +1,373 @@
+//! What is compared.
+
+use warikomi_clock::{Seed, Span};
+use warikomi_driver::DriverInfo;
+use warikomi_driver::transmit::{Bounce, Completion, Thresholds};
+use warikomi_nic::NicOptions;
+use warikomi_stack::HEADER_BYTES;
+use warikomi_stack::buffers::BufferKind;
+use warikomi_stack::programs::sender;
+use warikomi_stack::send::{PlanError, SendPlan};
+
+use super::wire::MAX_MESSAGE_BYTES;
+use super::{SIZES_BYTES, Traffic};
+
+/// How many messages are measured in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Amount {
+    /// So many.
+    Messages(u64),
+    /// As many as are sent in about this time.
+    For(Span),
+}
+
+/// How fast messages come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// As fast as it goes.
+    Unbounded,
+    /// One after each interval.
+    Interval(Span),
+    /// So many bits of messages in a second, in the mean.
+    Rate(u64),
+}
+
+/// What is compared.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What is sent: a row each. Empty for all of [`SIZES_BYTES`] that the device takes.
+    pub traffic: Vec<Traffic>,
+    /// Buffers that messages are copied into.
+    pub buffers: Vec<BufferKind>,
+    /// Completion strategies, each with the first of `bounces`.
+    pub completions: Vec<Completion>,
+    /// Bounce buffers, each with the last of `completions`. Contiguous buffers need only the first.
+    pub bounces: Vec<Bounce>,
+    /// Every completion strategy with every bounce buffer.
+    pub all_pairs: bool,
+    /// Dummy drivers besides, which separate the cost of scattered transfers from that of chained buffers.
+    pub separate: bool,
+    /// Messages that are measured.
+    pub amount: Amount,
+    /// How fast they come.
+    pub pace: Pace,
+    /// Bytes that the socket lets be on their way.
+    pub send_buffer_bytes: u64,
+    /// Times that each row is measured, in turns with all others; the row is that of the median.
+    pub repeats: u32,
+    /// Where randomness starts from.
+    pub seed: Seed,
+    /// The NIC.
+    pub nic: NicOptions,
+    /// The driver's name.
+    pub driver: String,
+}
+
+impl Default for Options {
+    /// The systems, the card and the bounce buffers that were published.
+    fn default() -> Self {
+        Options {
+            traffic: Vec::new(),
+            buffers: vec![
+                BufferKind::Mbuf { cluster_bytes: 2_048 },
+                BufferKind::Mbuf { cluster_bytes: 4_096 },
+                BufferKind::Contiguous,
+            ],
+            completions: vec![
+                Completion::Interrupt,
+                Completion::InterruptFree,
+                Completion::Adaptive(Thresholds::default()),
+            ],
+            bounces: vec![
+                Bounce::None,
+                Bounce::First(3),
+                Bounce::First(4),
+                Bounce::All,
+                Bounce::Auto,
+            ],
+            all_pairs: false,
+            separate: false,
+            amount: Amount::For(Span::from_ms(100)),
+            pace: Pace::Unbounded,
+            send_buffer_bytes: 1 << 20,
+            repeats: 3,
+            seed: Seed(1),
+            nic: NicOptions::of("oc48"),
+            driver: "oc48".to_owned(),
+        }
+    }
+}
+
+/// One row to be.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Case {
+    pub(super) traffic: Traffic,
+    pub(super) buffers: BufferKind,
+    pub(super) completion: Completion,
+    pub(super) bounce: Bounce,
+}
+
+impl Options {
+    /// The longest frame in bytes that driver and NIC send, without check sequence.
+    pub(super) fn max_frame_bytes(&self, driver: &DriverInfo) -> usize {
+        const ETHERNET_BYTES: usize = 14;
+        let mtu = self.nic.mtu.map_or(usize::MAX, |mtu| mtu as usize + ETHERNET_BYTES);
+        driver.max_frame_bytes.min(mtu)
+    }
+
+    /// The longest message in bytes that driver and NIC send.
+    pub fn longest_message_bytes(&self, driver: &DriverInfo) -> u32 {
+        let bytes = self.max_frame_bytes(driver).saturating_sub(HEADER_BYTES);
+        u32::try_from(bytes).unwrap_or(u32::MAX).min(MAX_MESSAGE_BYTES as u32)
+    }
+
+    /// What is sent with a device whose frames have up to so many bytes.
+    fn traffic(&self, max_frame_bytes: usize) -> Vec<Traffic> {
+        if !self.traffic.is_empty() {
+            return self.traffic.clone();
+        }
+        let longest = max_frame_bytes.saturating_sub(HEADER_BYTES);
+        let fits = |bytes: &u32| *bytes as usize <= longest;
+        SIZES_BYTES.into_iter().filter(fits).map(Traffic::Size).collect()
+    }
+
+    /// Completion strategies with bounce buffers.
+    fn ways(&self, buffers: BufferKind) -> Vec<(Completion, Bounce)> {
+        let (Some(&first), Some(&last)) = (self.bounces.first(), self.completions.last()) else {
+            return Vec::new();
+        };
+        let chained = buffers != BufferKind::Contiguous;
+        let bounces = if chained { &self.bounces[..] } else { &self.bounces[..1] };
+        let mut ways: Vec<(Completion, Bounce)> = Vec::new();
+        for &completion in &self.completions {
+            let here = bounces.iter().copied();
+            let here =
+                here.filter(|&bounce| self.all_pairs || bounce == first || completion == last);
+            ways.extend(here.map(|bounce| (completion, bounce)));
+        }
+        if self.separate {
+            let besides =
+                if chained { &[Bounce::None, Bounce::Dummy][..] } else { &[Bounce::None] };
+            let missing = besides.iter().map(|&bounce| (last, bounce));
+            let missing: Vec<_> = missing.filter(|way| !ways.contains(way)).collect();
+            ways.extend(missing);
+        }
+        ways
+    }
+
+    /// Rows to be, in order.
+    pub(super) fn cases(&self, max_frame_bytes: usize) -> Vec<Case> {
+        let mut cases = Vec::new();
+        for traffic in self.traffic(max_frame_bytes) {
+            for &buffers in &self.buffers {
+                cases.extend(self.ways(buffers).into_iter().map(|(completion, bounce)| Case {
+                    traffic: traffic.clone(),
+                    buffers,
+                    completion,
+                    bounce,
+                }));
+            }
+        }
+        cases
+    }
+
+    /// A case as a sender carries it out.
+    pub(super) fn plan(&self, case: &Case, messages: Messages, run_id: u32) -> SendPlan {
+        SendPlan {
+            sizes_bytes: case.traffic.sizes_bytes().to_vec(),
+            block: case.traffic.block(),
+            seed: self.seed.0,
+            count: messages.count,
+            warmup: messages.warmup,
+            interval_ps: self.interval(case).as_ps(),
+            buffers: case.buffers,
+            completion: case.completion,
+            bounce: case.bounce,
+            send_buffer_bytes: self.send_buffer_bytes,
+            run_id,
+        }
+    }
+
+    /// Time between two messages; 0 for as fast as it goes.
+    pub(super) fn interval(&self, case: &Case) -> Span {
+        const PS_PER_SECOND: u128 = 1_000_000_000_000;
+        match self.pace {
+            Pace::Unbounded => Span::from_ps(0),
+            Pace::Interval(interval) => interval,
+            Pace::Rate(bps) => {
+                let bits = u128::from(case.traffic.mean_bytes()) * 8;
+                let ps = bits * PS_PER_SECOND / u128::from(bps.max(1));
+                Span::from_ps(u64::try_from(ps).unwrap_or(u64::MAX))
+            }
+        }
+    }
+
+    /// Refuses what cannot be carried out, before anything is started.
+    pub fn validate(&self, driver: &DriverInfo) -> Result<(), PlanError> {
+        let max_frame_bytes = self.max_frame_bytes(driver);
+        let cases = self.cases(max_frame_bytes);
+        if cases.is_empty() || self.repeats == 0 {
+            return Err(PlanError {
+                what: "the number of rows",
+                got: (cases.len() as u64 * u64::from(self.repeats)).to_string(),
+                range: "give a size, buffers, a completion strategy and a bounce buffer, and measure each \
+                        once or more"
+                    .to_owned(),
+            });
+        }
+        let messages = match self.amount {
+            Amount::Messages(count) => Messages::measured(count),
+            Amount::For(_) => Messages::measured(1),
+        };
+        cases.iter().try_for_each(|case| self.plan(case, messages, 0).validate(max_frame_bytes))
+    }
+
+    /// DMA memory in bytes for a sender of any row.
+    pub(super) fn dma_bytes(&self, driver: &DriverInfo) -> u64 {
+        let max_frame_bytes = self.max_frame_bytes(driver);
+        let bytes =
+            |case: &Case| sender::dma_bytes(driver, &self.plan(case, Messages::measured(1), 0));
+        self.cases(max_frame_bytes).iter().map(bytes).max().unwrap_or(0)
+    }
+
+    /// As the `plan.toml` of the run.
+    pub fn to_toml(&self) -> String {
+        let texts = |texts: Vec<String>| format!("{texts:?}");
+        let sizes: Vec<u32> = self.traffic.iter().filter_map(Traffic::size).collect();
+        let nic = &self.nic;
+        let mut text = format!(
+            "# warikomi transmit\nsizes_bytes = {sizes:?}\nmixtures = {}\nbuffers = {}\ncompletions = {}\n\
+             bounces = {}\nall_pairs = {}\nseparate = {}\nsend_buffer_bytes = {}\nrepeats = {}\nseed = {}\n\
+             driver = \"{}\"\nmodel = \"{}\"\n",
+            texts(self.traffic.iter().filter_map(Traffic::mixture).collect()),
+            texts(self.buffers.iter().map(ToString::to_string).collect()),
+            texts(self.completions.iter().map(ToString::to_string).collect()),
+            texts(self.bounces.iter().map(ToString::to_string).collect()),
+            self.all_pairs,
+            self.separate,
+            self.send_buffer_bytes,
+            self.repeats,
+            self.seed.0,
+            self.driver,
+            nic.model,
+        );
+        let mut add = |name: &str, value: Option<String>| {
+            text.extend(value.map(|value| format!("{name} = {value}\n")));
+        };
+        let (messages, time) = match self.amount {
+            Amount::Messages(count) => (Some(count.to_string()), None),
+            Amount::For(time) => (None, Some(format!("{:?}", time.as_secs() * 1e3))),
+        };
+        add("messages", messages);
+        add("row_ms", time);
+        match self.pace {
+            Pace::Unbounded => {}
+            Pace::Interval(interval) => add("interval_ns", Some(format!("{:?}", interval.as_ns()))),
+            Pace::Rate(bps) => add("rate_bps", Some(bps.to_string())),
+        }
+        add("bus", nic.bus.as_ref().map(|bus| format!("\"{bus}\"")));
+        add("line_rate_bps", nic.line_rate_bps.map(|bps| bps.to_string()));
+        add("mtu_bytes", nic.mtu.map(|mtu| mtu.to_string()));
+        text
+    }
+}
+
+/// Messages of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Messages {
+    pub(super) count: u64,
+    pub(super) warmup: u64,
+}
+
+impl Messages {
+    /// So many that are measured, and before them a quarter as many: rings fill up, and what adapts itself
+    /// looks around.
+    pub(super) fn measured(count: u64) -> Messages {
+        Messages { count, warmup: count / 4 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transmit::SIZES_BYTES;
+
+    fn ways(options: &Options, buffers: BufferKind) -> Vec<String> {
+        let ways = options.ways(buffers).into_iter();
+        ways.map(|(completion, bounce)| format!("{completion} {bounce}")).collect()
+    }
+
+    const CHAINED: BufferKind = BufferKind::Mbuf { cluster_bytes: 2_048 };
+
+    #[test]
+    fn strategies_are_compared_without_a_bounce_buffer_and_bounce_buffers_with_the_last() {
+        let options = Options::default();
+        let plain = ["interrupt none", "interrupt-free none", "adaptive none"];
+        let bounced = ["adaptive 3", "adaptive 4", "adaptive all", "adaptive auto"];
+        assert_eq!(ways(&options, CHAINED), [&plain[..], &bounced].concat());
+        assert_eq!(ways(&options, BufferKind::Contiguous), plain);
+        let all = Options { all_pairs: true, ..options };
+        assert_eq!(ways(&all, CHAINED).len(), 15);
+    }
+
+    #[test]
+    fn separating_costs_adds_what_is_missing_for_it() {
+        let options = Options {
+            completions: vec![Completion::Interrupt],
+            bounces: vec![Bounce::Auto],
+            separate: true,
+            ..Options::default()
+        };
+        assert_eq!(
+            ways(&options, CHAINED),
+            ["interrupt auto", "interrupt none", "interrupt dummy"]
+        );
+        assert_eq!(ways(&options, BufferKind::Contiguous), ["interrupt auto", "interrupt none"]);
+    }
+
+    #[test]
+    fn the_sizes_that_the_device_takes_are_tried_unless_others_are_asked_for() {
+        let options = Options::default();
+        assert_eq!(options.traffic(65_549).len(), SIZES_BYTES.len());
+        assert_eq!(options.traffic(1_514).last(), Some(&Traffic::Size(1_472)));
+        let asked = Options { traffic: vec![Traffic::Size(9_000)], ..options };
+        assert_eq!(asked.traffic(1_514), [Traffic::Size(9_000)]);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_before_anything_is_started() {
+        let driver = crate::transmit::driver("oc48").unwrap();
+        let refused = |options: Options| options.validate(driver).unwrap_err().to_string();
+        assert_eq!(Options::default().validate(driver), Ok(()));
+        let long = vec![Traffic::Size(9_000)];
+        let mut small = Options { traffic: long.clone(), ..Options::default() };
+        small.nic.mtu = Some(1_500);
+        assert!(refused(small).contains("1472"));
+        let full = Options { traffic: long, send_buffer_bytes: 4_096, ..Options::default() };
+        assert!(refused(full).contains("send buffer"));
+        assert!(refused(Options { repeats: 0, ..Options::default() }).contains("once or more"));
+        assert!(refused(Options { bounces: vec![], ..Options::default() }).contains("bounce"));
+    }
+
+    #[test]
+    fn a_rate_is_an_interval_for_each_length() {
+        let options = Options { pace: Pace::Rate(8_000_000), ..Options::default() };
+        let case = &options.cases(1_514)[0];
+        assert_eq!((case.traffic.mean_bytes(), options.interval(case)), (16, Span::from_us(16)));
+    }
+
+    #[test]
+    fn the_plan_is_toml_and_has_everything() {
+        let mut options = Options { pace: Pace::Interval(Span::from_us(5)), ..Options::default() };
+        options.traffic = vec![Traffic::Mixture("64x10,1472x5".parse().unwrap())];
+        options.nic.bus = Some("pci-64-66".parse().unwrap());
+        let plan: toml::Table = options.to_toml().parse().unwrap();
+        assert_eq!(plan["mixtures"][0].as_str(), Some("64x10,1472x5"));
+        assert_eq!(plan["bounces"].as_array().unwrap().len(), 5);
+        assert_eq!(
+            (plan["row_ms"].as_float(), plan["interval_ns"].as_float()),
+            (Some(100.0), Some(5_000.0))
+        );
+        assert!(plan["bus"].as_str().unwrap().starts_with("pci-64-66"));
+    }
+}

@@ -1,0 +1,139 @@
+use std::collections::HashMap;
+
+use warikomi_clock::Time;
+use warikomi_driver::transmit::Completion;
+use warikomi_guest::answers::Sent;
+use warikomi_nic::wire::Wire;
+use warikomi_stack::buffers::BufferKind;
+
+use super::super::Traffic;
+use super::super::wire::OrderedSink;
+use super::super::wire::tests::message;
+use super::*;
+
+/// Sends at once, at a rate that follows from the plan; loses what it is told to lose.
+#[derive(Default)]
+struct Invented {
+    /// Run id, bytes, strategy and messages of each run.
+    runs: Vec<(u32, u32, String, Messages)>,
+    dead_lock: Option<Completion>,
+    lose: Option<u64>,
+    drop: u64,
+    pools_leak: bool,
+    seen_of: HashMap<String, u64>,
+}
+
+impl Bench for Invented {
+    fn send(&mut self, plan: &SendPlan, look: Look) -> Result<(Outcome, Seen), TransmitError> {
+        let (count, warmup) = (plan.count, plan.warmup);
+        let completion = plan.completion.to_string();
+        let bytes = plan.sizes_bytes[0];
+        self.runs.push((plan.run_id, bytes, completion.clone(), Messages { count, warmup }));
+        let (mut sink, judge) = OrderedSink::new();
+        judge.begin(plan.run_id, warmup + count, look);
+        let kept = (0..warmup + count - self.drop).filter(|&number| Some(number) != self.lose);
+        kept.for_each(|number| {
+            sink.transmit(Time::ZERO, &message(plan.run_id, number, bytes as usize));
+        });
+        // The second repetition is the fastest, the third the slowest.
+        let repeat = self.seen_of.entry(format!("{bytes} {completion}")).or_default();
+        *repeat += u64::from(warmup > 0);
+        let ns = 1_000 * count * [3, 3, 2, 4][*repeat as usize % 4];
+        let dead_locked = self.dead_lock == Some(plan.completion);
+        let sent = Sent {
+            planned: count,
+            sent: count - self.drop,
+            sent_bytes: (count - self.drop) * u64::from(bytes),
+            socket_drops: self.drop,
+            took_ns: ns,
+            busy_ns: ns / 2,
+            interrupts: count,
+            transfers: 3 * count,
+            copied_bytes: count * u64::from(bytes),
+            dead_locked,
+            pools_full: !dead_locked && !self.pools_leak,
+            ..Sent::default()
+        };
+        Ok((Outcome { sent, digest: None }, judge.seen()))
+    }
+}
+
+fn options() -> Options {
+    Options {
+        traffic: vec![Traffic::Size(64), Traffic::Size(2_048)],
+        buffers: vec![BufferKind::Contiguous],
+        completions: vec![Completion::Interrupt, Completion::InterruptFree],
+        amount: Amount::Messages(40),
+        ..Options::default()
+    }
+}
+
+fn carried_out(options: &Options, bench: &mut Invented) -> Result<Vec<Row>, TransmitError> {
+    rows(options, 65_549, bench, &mut |_| ()).map(|(rows, _)| rows)
+}
+
+#[test]
+fn rows_take_turns_and_are_the_median_of_their_repetitions() {
+    let mut bench = Invented::default();
+    let (rows, repetitions) = rows(&options(), 65_549, &mut bench, &mut |_| ()).unwrap();
+    let order: Vec<_> = bench.runs.iter().map(|run| (run.1, run.2.as_str())).collect();
+    let round = [
+        (64, "interrupt"),
+        (64, "interrupt-free"),
+        (2_048, "interrupt"),
+        (2_048, "interrupt-free"),
+    ];
+    assert_eq!(order, [round; 3].concat());
+    let ids: Vec<u32> = bench.runs.iter().map(|run| run.0).collect();
+    assert_eq!(ids, (1..=12).collect::<Vec<_>>(), "no run has the id of another");
+    let row = &rows[0];
+    let near = |value: Option<f64>, expected: f64| (value.unwrap() / expected - 1.0).abs() < 1e-9;
+    assert!(near(row.pps, 1e6 / 3.0) && near(row.bps, 512e6 / 3.0), "{row:?}");
+    assert!(near(row.min_bps, 128e6) && near(row.max_bps, 256e6), "{row:?}");
+    assert_eq!((row.cpu_share, row.transfers_per_packet), (Some(0.5), Some(3.0)));
+    assert_eq!((repetitions.len(), repetitions[2].repeat, repetitions[3].row), (12, 3, 1));
+}
+
+#[test]
+fn messages_are_so_many_that_a_row_takes_the_time_asked_for() {
+    let mut bench = Invented::default();
+    let options = Options { amount: Amount::For(Span::from_ms(3)), repeats: 1, ..options() };
+    carried_out(&options, &mut bench).unwrap();
+    let (pilot, run) = (bench.runs[0].3, bench.runs[1].3);
+    assert_eq!(pilot, Messages { count: 2_000, warmup: 0 });
+    assert_eq!(run, Messages { count: 1_000, warmup: 250 });
+    let paced = Options { pace: super::super::Pace::Interval(Span::from_us(10)), ..options };
+    let mut bench = Invented::default();
+    carried_out(&paced, &mut bench).unwrap();
+    assert_eq!(bench.runs[0].3, Messages { count: 300, warmup: 75 }, "no need of an estimate");
+}
+
+#[test]
+fn a_dead_lock_is_a_row_without_a_rate_and_is_not_repeated() {
+    let mut bench = Invented { dead_lock: Some(Completion::InterruptFree), ..Invented::default() };
+    let rows = carried_out(&options(), &mut bench).unwrap();
+    assert_eq!(rows.iter().filter(|row| row.dead_locked && row.bps.is_none()).count(), 2);
+    assert_eq!(bench.runs.len(), 2 * 3 + 2);
+}
+
+#[test]
+fn what_the_wire_has_not_seen_fails_the_experiment() {
+    for lose in [0, 20, 49] {
+        let mut bench = Invented { lose: Some(lose), ..Invented::default() };
+        let error = carried_out(&options(), &mut bench).unwrap_err().to_string();
+        assert!(error.contains("1 lost") && error.contains("64 bytes, contiguous"), "{error}");
+    }
+    let mut bench = Invented { pools_leak: true, ..Invented::default() };
+    let error = carried_out(&options(), &mut bench).unwrap_err().to_string();
+    assert!(error.contains("pools"), "{error}");
+}
+
+#[test]
+fn drops_at_the_socket_of_a_pace_are_no_loss() {
+    let mut bench = Invented { drop: 10, ..Invented::default() };
+    let paced = Options { pace: super::super::Pace::Rate(1_000_000), ..options() };
+    let rows = carried_out(&paced, &mut bench).unwrap();
+    assert_eq!(rows[0].socket_drop_share, Some(0.25));
+    let unpaced = carried_out(&options(), &mut Invented { lose: Some(49), ..Invented::default() });
+    assert!(unpaced.is_err(), "without a pace the last message is missed");
+}

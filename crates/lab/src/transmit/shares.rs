@@ -1,0 +1,118 @@
+//! What scattered transfers cost, and what chained buffers cost besides.
+
+use serde::Serialize;
+use warikomi_driver::transmit::Bounce;
+use warikomi_measure::published;
+
+use super::Row;
+use super::wire::MAX_MESSAGE_BYTES;
+
+/// Lengths of messages in bytes for which the shares were published.
+const DMA_PUBLISHED_BYTES: u64 = MAX_MESSAGE_BYTES as u64;
+const CHAIN_PUBLISHED_BYTES: u64 = 16_384;
+
+/// Where the throughput goes that mbufs are behind a contiguous buffer, for one size. Both are shares of the
+/// contiguous buffer's throughput, so they add up to all that is lost.
+///
+/// A dummy driver has the mbufs' work on the processor, but hands over one contiguous piece instead of the
+/// contents. So what it is ahead of mbufs is what scattered transfers cost, and what it is behind a
+/// contiguous buffer is what chains cost.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Share {
+    /// Length of the messages in bytes; the mean of a mixture.
+    pub size_bytes: u64,
+    /// The mixture's lengths.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mixture: Option<String>,
+    /// Buffers: mbuf-2k, mbuf-4k.
+    pub buffers: String,
+    /// What scattered transfers cost, as a share (0 to 1) of the contiguous buffer's throughput. Below 0
+    /// if they are ahead.
+    pub dma_share: f64,
+    /// What chains of mbufs cost.
+    pub chain_share: f64,
+    /// What was published for scattered transfers, for clusters of 2 KB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub published_dma_share: Option<f64>,
+    /// What was published for chains.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub published_chain_share: Option<f64>,
+}
+
+/// The shares of each traffic that was sent with contiguous buffers, with mbufs, and with mbufs by a dummy
+/// driver, all with the same completion strategy.
+pub fn shares(rows: &[Row]) -> Vec<Share> {
+    let dummies = rows.iter().filter(|row| row.bounce == Bounce::Dummy.to_string());
+    dummies.filter_map(|dummy| share(rows, dummy)).collect()
+}
+
+fn share(rows: &[Row], dummy: &Row) -> Option<Share> {
+    let plain = Bounce::None.to_string();
+    let rate = |buffers: &str| {
+        let same = |row: &&Row| {
+            row.same_traffic(dummy)
+                && row.completion == dummy.completion
+                && row.buffers == buffers
+                && row.bounce == plain
+        };
+        rows.iter().find(same)?.bps.filter(|&bps| bps > 0.0)
+    };
+    let (contiguous, scattered) = (rate("contiguous")?, rate(&dummy.buffers)?);
+    let transmit = published::adaptive_transmit();
+    let of = |bytes, share| {
+        let here = dummy.mixture.is_none() && dummy.size_bytes == bytes;
+        (here && dummy.buffers == "mbuf-2k").then_some(share)
+    };
+    Some(Share {
+        size_bytes: dummy.size_bytes,
+        mixture: dummy.mixture.clone(),
+        buffers: dummy.buffers.clone(),
+        dma_share: (dummy.bps? - scattered) / contiguous,
+        chain_share: (contiguous - dummy.bps?) / contiguous,
+        published_dma_share: of(DMA_PUBLISHED_BYTES, transmit.dma_cost_share),
+        published_chain_share: of(CHAIN_PUBLISHED_BYTES, transmit.mbuf_cost_share),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(size_bytes: u64, buffers: &str, bounce: &str, bps: f64) -> Row {
+        Row {
+            size_bytes,
+            buffers: buffers.into(),
+            completion: "adaptive".into(),
+            bounce: bounce.into(),
+            bps: Some(bps),
+            ..Row::default()
+        }
+    }
+
+    #[test]
+    fn both_shares_together_are_what_mbufs_are_behind() {
+        let rows = [
+            row(65_507, "contiguous", "none", 2.4e9),
+            row(65_507, "mbuf-2k", "none", 1.8e9),
+            row(65_507, "mbuf-2k", "dummy", 2.1e9),
+            row(64, "mbuf-2k", "dummy", 1e9),
+        ];
+        let shares = shares(&rows);
+        let [share] = shares.as_slice() else { panic!("{shares:?}") };
+        assert!((share.dma_share - 0.125).abs() < 1e-12, "{share:?}");
+        assert!((share.chain_share - 0.125).abs() < 1e-12, "{share:?}");
+        assert_eq!((share.published_dma_share, share.published_chain_share), (Some(0.17), None));
+    }
+
+    #[test]
+    fn a_row_of_another_completion_strategy_is_no_match() {
+        let mut rows = [
+            row(64, "contiguous", "none", 2.0),
+            row(64, "mbuf-2k", "none", 1.0),
+            row(64, "mbuf-2k", "dummy", 1.0),
+        ];
+        assert_eq!(shares(&rows).len(), 1);
+        rows[0].completion = "interrupt".into();
+        assert!(shares(&rows).is_empty());
+    }
+}

@@ -1,0 +1,81 @@
+//! In virtual time: the same rows, asked of declared costs.
+
+use serde_json::json;
+use warikomi_measure::{Machine, TargetInfo, TimeBase};
+use warikomi_stack::send::SendPlan;
+use warikomi_target::{Interrupted, TargetError};
+
+use super::row::Outcome;
+use super::series::{self, Bench};
+use super::wire::{Look, Seen};
+use super::{Options, Progress, Row, TransmitError, Transmitted, result};
+use crate::object::as_object;
+use crate::virtual_time::transmit::{self as virtual_time, SendCosts};
+
+/// Compares all rows; one seed is one history, so each is run once.
+pub fn transmit(
+    options: &Options,
+    costs: &SendCosts,
+    interrupted: &Interrupted,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<Transmitted, TransmitError> {
+    let driver = super::driver(&options.driver)?;
+    options.validate(driver)?;
+    let options = Options { repeats: 1, ..options.clone() };
+    let mut bench = Simulated { options: &options, costs, interrupted };
+    let frame_bytes = options.max_frame_bytes(driver);
+    let (rows, repetitions) = series::rows(&options, frame_bytes, &mut bench, progress)?;
+    let target = TargetInfo {
+        kind: "process".into(),
+        driver: driver.name.into(),
+        model: options.nic.model.clone(),
+        ..TargetInfo::default()
+    };
+    let mut result = result(&options, TimeBase::Virtual, Machine::default(), target, &rows);
+    result.figures.insert("costs".into(), json!(costs));
+    Ok(Transmitted { result, rows, repetitions })
+}
+
+/// Puts the rates of the same rows in virtual time beside those in real time.
+pub fn beside(real: &mut Transmitted, simulated: &Transmitted) {
+    let rows = std::mem::take(&mut real.rows);
+    real.rows = rows.into_iter().zip(&simulated.rows).map(|(row, of)| row.beside(of)).collect();
+    real.result.rows = Some(real.rows.iter().map(as_object).collect());
+    if let Some(costs) = simulated.result.figures.get("costs") {
+        real.result.figures.insert("costs".into(), costs.clone());
+    }
+    if let Some(median) = median_difference(&real.rows) {
+        real.result.figures.insert("virtual_difference_median_share".into(), json!(median));
+    }
+}
+
+/// Half of the rows differ by no more than this share, in either direction.
+fn median_difference(rows: &[Row]) -> Option<f64> {
+    let differences = rows.iter().filter_map(|row| row.virtual_difference_share);
+    let mut differences: Vec<f64> = differences.map(f64::abs).collect();
+    differences.sort_by(f64::total_cmp);
+    differences.get(differences.len() / 2).copied()
+}
+
+struct Simulated<'a> {
+    options: &'a Options,
+    costs: &'a SendCosts,
+    interrupted: &'a Interrupted,
+}
+
+impl Bench for Simulated<'_> {
+    fn send(&mut self, plan: &SendPlan, _: Look) -> Result<(Outcome, Seen), TransmitError> {
+        if self.interrupted.is_set() {
+            return Err(TargetError::Interrupted.into());
+        }
+        let virtual_time::Outcome { sent, seen, digest, .. } =
+            virtual_time::run(&virtual_time::Options {
+                plan: plan.clone(),
+                nic: self.options.nic.clone(),
+                driver: self.options.driver.clone(),
+                costs: *self.costs,
+                stalls: Vec::new(),
+            })?;
+        Ok((Outcome { sent, digest: Some(digest) }, seen))
+    }
+}

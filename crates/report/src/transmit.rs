@@ -1,0 +1,175 @@
+//! The rows of a comparison of ways to send, as tables and plots need them.
+
+use serde_json::{Map, Value};
+use warikomi_measure::{RunResult, published};
+
+/// The most rows that are looked at, and the most different values of anything.
+const MAX_ROWS: usize = 5_000;
+const MAX_DIFFERENT: usize = 64;
+
+/// Length in bytes for which the gain of adaptive completion is shown beside the published one, of "short"
+/// packets.
+pub(crate) const SHORT_BYTES: u64 = 64;
+/// Length in bytes for which a bounce buffer's gain was published.
+pub(crate) const BOUNCE_BYTES: u64 = 4_096;
+/// Lengths in bytes for which shares of cost were published: of scattered transfers, of chains.
+pub(crate) const DMA_BYTES: u64 = 65_507;
+pub(crate) const CHAIN_BYTES: u64 = 16_384;
+
+/// A completion strategy and a bounce buffer.
+pub(crate) type Way<'a> = (&'a str, &'a str);
+
+/// A row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Line<'a> {
+    row: &'a Map<String, Value>,
+    pub(crate) size_bytes: u64,
+    pub(crate) mixture: Option<&'a str>,
+    pub(crate) buffers: &'a str,
+    pub(crate) completion: &'a str,
+    pub(crate) bounce: &'a str,
+}
+
+impl<'a> Line<'a> {
+    fn of(row: &'a Map<String, Value>) -> Option<Line<'a>> {
+        let text = |name: &str| row.get(name).and_then(Value::as_str);
+        Some(Line {
+            row,
+            size_bytes: row.get("size_bytes")?.as_u64()?,
+            mixture: text("mixture"),
+            buffers: text("buffers")?,
+            completion: text("completion")?,
+            bounce: text("bounce")?,
+        })
+        .filter(|_| !row.contains_key("sender"))
+    }
+
+    /// A figure, if it is a number.
+    pub(crate) fn number(&self, name: &str) -> Option<f64> {
+        self.row.get(name).and_then(Value::as_f64)
+    }
+
+    pub(crate) fn dead_locked(&self) -> bool {
+        self.row.get("dead_locked").and_then(Value::as_bool).unwrap_or_default()
+    }
+
+    pub(crate) fn way(&self) -> Way<'a> {
+        (self.completion, self.bounce)
+    }
+
+    fn traffic(&self) -> (u64, Option<&'a str>) {
+        (self.size_bytes, self.mixture)
+    }
+}
+
+/// All rows of a result that compare ways to send in a process. (A kernel's say who sends.)
+pub(crate) fn lines(result: &RunResult) -> Vec<Line<'_>> {
+    result.rows.iter().flatten().take(MAX_ROWS).filter_map(Line::of).collect()
+}
+
+/// The different values of something, in the order of the rows.
+pub(crate) fn different<'a, T: PartialEq>(
+    lines: &[Line<'a>],
+    value: impl Fn(&Line<'a>) -> T,
+) -> Vec<T> {
+    let mut all: Vec<T> = Vec::new();
+    for line in lines {
+        let value = value(line);
+        if all.len() < MAX_DIFFERENT && !all.contains(&value) {
+            all.push(value);
+        }
+    }
+    all
+}
+
+/// The row of the same messages and buffers that were sent in another way.
+pub(crate) fn sent_as<'a>(
+    lines: &[Line<'a>],
+    like: &Line<'_>,
+    (completion, bounce): Way<'_>,
+) -> Option<Line<'a>> {
+    let same = |line: &&Line<'_>| {
+        line.traffic() == like.traffic()
+            && line.buffers == like.buffers
+            && line.way() == (completion, bounce)
+    };
+    lines.iter().find(same).copied()
+}
+
+/// By how much one row's throughput is more (or, below 0, less) than another's, as a share of the latter.
+pub(crate) fn ahead(line: &Line<'_>, other: &Line<'_>) -> Option<f64> {
+    let (rate, other) = (line.number("bps")?, other.number("bps")?);
+    (other > 0.0).then(|| rate / other - 1.0)
+}
+
+/// By how much adaptive completion is ahead of interrupts, without a bounce buffer.
+pub(crate) fn adaptive_gain(lines: &[Line<'_>], line: &Line<'_>) -> Option<f64> {
+    let adaptive = line.completion.starts_with("adaptive") && line.bounce == "none";
+    let interrupt = sent_as(lines, line, ("interrupt", "none")).filter(|_| adaptive)?;
+    ahead(line, &interrupt)
+}
+
+/// By how much a bounce buffer is ahead of none.
+pub(crate) fn bounce_gain(lines: &[Line<'_>], line: &Line<'_>) -> Option<f64> {
+    let bounced = !matches!(line.bounce, "none" | "dummy");
+    let none = sent_as(lines, line, (line.completion, "none")).filter(|_| bounced)?;
+    ahead(line, &none)
+}
+
+/// Where the throughput goes that mbufs are behind contiguous buffers.
+pub(crate) struct Share<'a> {
+    pub(crate) size_bytes: u64,
+    pub(crate) buffers: &'a str,
+    /// Of scattered transfers.
+    pub(crate) dma: f64,
+    /// Of chains of mbufs.
+    pub(crate) chain: f64,
+}
+
+/// The shares of messages of one length.
+pub(crate) fn shares(result: &RunResult) -> Vec<Share<'_>> {
+    let rows = result.figures.get("shares").and_then(Value::as_array);
+    let share = |row: &'_ Value| {
+        let number = |name: &str| row.get(name).and_then(Value::as_f64);
+        row.get("mixture").is_none().then_some(())?;
+        Some((row.get("size_bytes")?.as_u64()?, number("dma_share")?, number("chain_share")?))
+    };
+    let rows = rows.into_iter().flatten().take(MAX_ROWS);
+    rows.filter_map(|row| {
+        let (size_bytes, dma, chain) = share(row)?;
+        Some(Share { size_bytes, buffers: row.get("buffers")?.as_str()?, dma, chain })
+    })
+    .collect()
+}
+
+/// A published figure, and the same here: what it is, published, here.
+pub(crate) type Beside = (String, f64, Option<f64>);
+
+/// Everything that was published as a share, beside what was found.
+pub(crate) fn beside_published(result: &RunResult) -> Vec<Beside> {
+    let lines = lines(result);
+    let transmit = published::adaptive_transmit();
+    let gain = |buffers: &str, bytes: u64, gain: &dyn Fn(&Line<'_>) -> Option<f64>| {
+        let here =
+            lines.iter().filter(|line| line.buffers == buffers && line.traffic() == (bytes, None));
+        here.filter_map(gain).max_by(f64::total_cmp)
+    };
+    let mut all: Vec<Beside> = Vec::new();
+    for buffers in different(&lines, |line| line.buffers) {
+        let here = gain(buffers, SHORT_BYTES, &|line| adaptive_gain(&lines, line));
+        let what = format!("adaptive ahead of interrupt, short packets, {buffers}");
+        all.push((what, transmit.short_gain_share(buffers), here));
+    }
+    let shares = shares(result);
+    let share = |bytes: u64| {
+        shares.iter().find(|share| share.size_bytes == bytes && share.buffers == "mbuf-2k")
+    };
+    let (dma, chain) = (share(DMA_BYTES), share(CHAIN_BYTES));
+    let what = "lost to scattered DMA, 64 KB, mbuf-2k".to_owned();
+    all.push((what, transmit.dma_cost_share, dma.map(|share| share.dma)));
+    let what = "lost to chains of mbufs, 16 KB, mbuf-2k".to_owned();
+    all.push((what, transmit.mbuf_cost_share, chain.map(|share| share.chain)));
+    let here = gain("mbuf-2k", BOUNCE_BYTES, &|line| bounce_gain(&lines, line));
+    all.push(("bounce buffer, 4 KB, mbuf-2k".to_owned(), transmit.bounce_gain_share, here));
+    all
+}
