@@ -60,8 +60,9 @@ pub(super) struct Transmitter {
     due: Time,
     alarm: Alarm,
     packet: Packet,
-    buffer: Vec<u8>,
-    max_frame_bytes: usize,
+    /// Room for the longest packet, and how much of it the present one takes up.
+    buffer: Box<[u8]>,
+    held: usize,
 }
 
 impl Transmitter {
@@ -75,8 +76,8 @@ impl Transmitter {
             due: Time::NEVER,
             alarm: Alarm::new(TIMER_TX),
             packet: Packet::None,
-            buffer: Vec::with_capacity(max_frame_bytes),
-            max_frame_bytes,
+            buffer: vec![0; max_frame_bytes].into(),
+            held: 0,
         }
     }
 
@@ -84,8 +85,7 @@ impl Transmitter {
         (self.enabled, self.halted, self.address) = (false, false, 0);
         self.fifo.clear();
         self.engine.reset();
-        self.packet = Packet::None;
-        self.buffer.clear();
+        (self.packet, self.held) = (Packet::None, 0);
         self.stand_still();
     }
 
@@ -150,7 +150,7 @@ impl Transmitter {
         self.due = match self.fifo.front() {
             Some(piece) if self.enabled && !self.halted => {
                 let from = from.max(piece.pushed_at);
-                self.engine.transfer(from, self.buffer.len(), piece.bytes(), false)
+                self.engine.transfer(from, self.held, piece.bytes(), false)
             }
             _ => Time::NEVER,
         };
@@ -165,18 +165,16 @@ impl Transmitter {
     /// Moves a piece's bytes into the card's memory, behind those of its packet that are there.
     fn collect(&mut self, cx: &mut NicContext<'_>, piece: Piece) -> Result<(), DmaError> {
         if piece.has(regs::FIRST) {
-            self.packet = Packet::Good;
-            self.buffer.clear();
+            (self.packet, self.held) = (Packet::Good, 0);
         } else if self.packet == Packet::None {
             self.packet = Packet::Unusable;
         }
-        let (held, bytes) = (self.buffer.len(), piece.bytes());
-        if self.packet == Packet::Unusable || held + bytes > self.max_frame_bytes {
-            self.packet = Packet::Unusable;
-            self.buffer.clear();
-        } else if bytes > 0 {
-            self.buffer.resize(held + bytes, 0);
-            cx.dma_read(piece.address, &mut self.buffer[held..])?;
+        let end = self.held + piece.bytes();
+        if self.packet == Packet::Unusable || end > self.buffer.len() {
+            (self.packet, self.held) = (Packet::Unusable, 0);
+        } else if piece.bytes() > 0 {
+            cx.dma_read(piece.address, &mut self.buffer[self.held..end])?;
+            self.held = end;
         }
         Ok(())
     }
@@ -228,16 +226,15 @@ impl Oc48 {
         let mut report = if cut_off { regs::TX_OVERRUN } else { 0 };
         if piece.has(regs::LAST) {
             report |= regs::TX_DONE;
-            if tx.packet == Packet::Good && !tx.buffer.is_empty() {
-                tx.engine.complete(at, tx.buffer.len());
+            if tx.packet == Packet::Good && tx.held > 0 {
+                tx.engine.complete(at, tx.held);
                 if self.link {
-                    cx.frame_tx_at(at, &tx.buffer);
+                    cx.frame_tx_at(at, &tx.buffer[..tx.held]);
                 }
             } else {
                 report |= regs::TX_OVERRUN;
             }
-            tx.packet = Packet::None;
-            tx.buffer.clear();
+            (tx.packet, tx.held) = (Packet::None, 0);
         }
         tx.begin(at);
         Ok(report)
