@@ -179,3 +179,62 @@ impl Account {
         &self.sent
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(transfers: u64, asked: u64) -> TransmitterCounts {
+        TransmitterCounts { transfers, asked, ..TransmitterCounts::default() }
+    }
+
+    #[test]
+    fn the_measurement_begins_with_the_end_of_the_warm_up() {
+        let at = |us: u64| Time::ZERO + Span::from_us(us);
+        let mut account = Account::new(2, 1);
+        assert!(!account.is_to_begin() && !account.measures(0) && account.measures(1));
+        account.interrupted();
+        account.sleeps();
+        account.rests(at(1));
+        account.step(|| at(3));
+        // The first measured message is handed over before the warm-up's last one is reclaimed.
+        account.filled(false, 64, counts(0, 0));
+        account.filled(true, 100, counts(5, 7));
+        account.fate(false, Fate::Sent { bytes: 64, wait: Span::from_us(50) });
+        assert!(account.is_to_begin());
+        account.begin(at(10), counts(6, 8));
+        account.interrupted();
+        account.rests(at(12));
+        account.step(|| at(15));
+        account.fate(true, Fate::Sent { bytes: 100, wait: Span::from_us(4) });
+        account.fate(true, Fate::Dropped);
+        account.end(at(20), counts(9, 11), false, true);
+        let expected = Sent {
+            planned: 2,
+            sent: 1,
+            sent_bytes: 100,
+            socket_drops: 1,
+            took_ns: 10_000,
+            busy_ns: 7_000,
+            interrupts: 1,
+            transfers: 4,
+            copied_bytes: 100,
+            asked: 3,
+            wait_ns: account.sent().wait_ns,
+            pools_full: true,
+            ..Sent::default()
+        };
+        assert_eq!(account.sent(), &expected);
+        let [half, most, longest] = expected.wait_ns.unwrap();
+        assert!([half, most, longest].iter().all(|ns| ns.abs_diff(4_000) <= 4), "{half} {most}");
+    }
+
+    #[test]
+    fn what_dead_locks_in_its_warm_up_has_sent_nothing() {
+        let mut account = Account::new(10, 5);
+        account.filled(false, 64, counts(0, 0));
+        account.end(Time::ZERO + Span::from_ms(1), counts(1, 1), true, false);
+        let expected = Sent { planned: 10, dead_locked: true, ..Sent::default() };
+        assert_eq!(account.sent(), &expected);
+    }
+}

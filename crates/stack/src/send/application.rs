@@ -131,3 +131,41 @@ impl Lengths {
         self.sizes_bytes[self.at] as usize
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffers::BufferKind;
+    use warikomi_driver::transmit::{Bounce, Completion};
+
+    fn lengths(block: u64, seed: u64, count: usize) -> Vec<usize> {
+        let plan = SendPlan {
+            sizes_bytes: vec![16, 64, 1_472],
+            block,
+            seed,
+            count: 1,
+            warmup: 0,
+            interval_ps: 0,
+            buffers: BufferKind::Contiguous,
+            completion: Completion::Interrupt,
+            bounce: Bounce::None,
+            send_buffer_bytes: 1 << 20,
+            run_id: 0,
+        };
+        let mut lengths = Lengths::new(&plan);
+        (0..count).map(|_| lengths.next()).collect()
+    }
+
+    #[test]
+    fn lengths_come_in_blocks_or_at_random() {
+        assert_eq!(lengths(1, 0, 5), [16, 64, 1_472, 16, 64]);
+        assert_eq!(lengths(2, 0, 7), [16, 16, 64, 64, 1_472, 1_472, 16]);
+        let random = lengths(0, 1, 30_000);
+        for size in [16, 64, 1_472] {
+            let count = random.iter().filter(|&&length| length == size).count();
+            assert!((9_500..10_500).contains(&count), "{size} bytes {count} times");
+        }
+        assert_eq!(random, lengths(0, 1, 30_000));
+        assert_ne!(random, lengths(0, 2, 30_000));
+    }
+}

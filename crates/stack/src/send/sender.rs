@@ -333,7 +333,6 @@ impl Sender {
         }
         let measured = self.account.measures(self.application.tried());
         self.account.fate(measured, Fate::Dropped);
-        self.socket.drops += 1;
         self.application.next(false);
         self.called = false;
         Ok(Step::Again)

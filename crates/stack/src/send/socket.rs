@@ -5,14 +5,12 @@
 pub struct SendSocket {
     all_bytes: u64,
     used_bytes: u64,
-    /// Messages for which there was no room.
-    pub drops: u64,
 }
 
 impl SendSocket {
     /// With so much room.
     pub fn new(all_bytes: u64) -> SendSocket {
-        SendSocket { all_bytes, used_bytes: 0, drops: 0 }
+        SendSocket { all_bytes, used_bytes: 0 }
     }
 
     /// Takes room for a message; `false` if there is not enough.
