@@ -220,12 +220,13 @@ impl Transmitter {
         if let Some(auto) = &mut self.auto {
             auto.goes_on(course.now());
         }
-        course.spend(Work::Interrupt);
+        // First of all, so that what is completed during the handler interrupts again.
         if std::mem::take(&mut self.armed) {
             driver.on_interrupt(hw)?;
         } else {
             driver.acknowledge(hw)?;
         }
+        course.spend(Work::Interrupt);
         self.reclaim(driver, hw, course, sent)?;
         Ok(())
     }
