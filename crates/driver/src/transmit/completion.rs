@@ -47,7 +47,7 @@ pub enum Completion {
     /// is full before the device is.
     InterruptFree,
     /// Free of interrupts, until the send buffer's free space falls below a threshold; then with them, until
-    /// it has recovered.
+    /// it has recovered. While there is much free space, the device is not asked at each new transmit.
     Adaptive(Thresholds),
 }
 
@@ -111,17 +111,24 @@ impl fmt::Display for Completion {
     }
 }
 
+/// An adaptive driver that has much free space asks the device once in so many packets. A register read
+/// takes about as long as all else that is done for a packet; a sixteenth of it is little.
+const PACKETS_UNASKED: usize = 16;
+
 /// Decides when interrupts of completed transfers are on, and when the driver asks by itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Completer {
     completion: Completion,
     interrupts: bool,
+    /// There is less free space than that at which interrupts are switched off.
+    short_of_room: bool,
 }
 
 impl Completer {
     /// At the beginning nothing is on its way.
     pub fn new(completion: Completion) -> Completer {
-        Completer { completion, interrupts: completion == Completion::Interrupt }
+        let interrupts = completion == Completion::Interrupt;
+        Completer { completion, interrupts, short_of_room: false }
     }
 
     /// Whether interrupts are on.
@@ -138,21 +145,57 @@ impl Completer {
         self.completion != Completion::InterruptFree
     }
 
-    /// Whether the driver asks the device before each new transmit what it has sent.
+    /// Whether the driver asks the device before a new transmit what it has sent, when it has not asked for
+    /// so many packets.
     #[inline]
-    pub fn asks_before_transmit(&self) -> bool {
-        !self.interrupts
+    pub fn asks_before_transmit(&self, unasked: usize) -> bool {
+        let may_put_off = matches!(self.completion, Completion::Adaptive(_)) && !self.short_of_room;
+        !self.interrupts && (!may_put_off || unasked >= PACKETS_UNASKED)
     }
 
     /// The send buffer has so much free space of so much in all: whether interrupts are on from now on.
     #[inline]
     pub fn room(&mut self, free_bytes: u64, all_bytes: u64) -> bool {
         if let Completion::Adaptive(thresholds) = self.completion {
-            let percent =
-                if self.interrupts { thresholds.high_percent } else { thresholds.low_percent };
-            let enough = free_bytes.saturating_mul(100) >= all_bytes.saturating_mul(percent.into());
-            self.interrupts = !enough;
+            let less_than = |percent: u8| {
+                free_bytes.saturating_mul(100) < all_bytes.saturating_mul(percent.into())
+            };
+            self.short_of_room = less_than(thresholds.high_percent);
+            self.interrupts = if self.interrupts {
+                self.short_of_room
+            } else {
+                less_than(thresholds.low_percent)
+            };
         }
         self.interrupts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn adaptive() -> Completer {
+        Completer::new(Completion::Adaptive(Thresholds::default()))
+    }
+
+    #[test]
+    fn an_adaptive_driver_asks_now_and_then_if_there_is_room_and_always_if_there_is_little() {
+        let mut completer = adaptive();
+        assert!(!completer.asks_before_transmit(PACKETS_UNASKED - 1));
+        assert!(completer.asks_before_transmit(PACKETS_UNASKED));
+        assert!(!completer.room(49, 100) && completer.asks_before_transmit(0), "between the two");
+        assert!(completer.room(24, 100) && !completer.asks_before_transmit(1_000), "interrupts");
+        assert!(!completer.room(50, 100) && !completer.asks_before_transmit(0), "enough again");
+    }
+
+    #[test]
+    fn fixed_strategies_ask_always_or_never() {
+        for free in [0, 30, 100] {
+            let [mut with, mut without] =
+                [Completion::Interrupt, Completion::InterruptFree].map(Completer::new);
+            assert!(with.room(free, 100) && !with.asks_before_transmit(1_000));
+            assert!(!without.room(free, 100) && without.asks_before_transmit(0));
+        }
     }
 }

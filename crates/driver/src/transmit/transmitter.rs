@@ -47,6 +47,11 @@ pub struct TransmitterCounts {
     pub asked: u64,
 }
 
+/// Without interrupts the device is asked at the latest when packets have been on their way for so long.
+const LONGEST_UNASKED: Span = Span::from_us(100);
+/// Pieces of the shortest packet that goes through a bounce buffer without contents.
+const LEAST_PIECES: usize = 2;
+
 /// A packet that the device has.
 #[derive(Clone, Copy, Debug)]
 struct Flight {
@@ -69,6 +74,8 @@ pub struct Transmitter {
     flights: VecDeque<Flight>,
     /// The pieces of the packet at hand, behind the bounce buffer.
     pieces: Vec<(u64, u32)>,
+    /// Packets handed over since the device was last asked.
+    unasked: usize,
     /// The device was armed for a sleep, and nobody has masked it since.
     armed: bool,
     counts: TransmitterCounts,
@@ -106,14 +113,15 @@ impl Transmitter {
             auto,
             flights: VecDeque::with_capacity(driver.info().tx_descriptors),
             pieces: Vec::new(),
+            unasked: 0,
             armed: false,
             counts: TransmitterCounts::default(),
         })
     }
 
     /// Hands a packet to the device and rings its doorbell; `false`, and nothing done, if the device has no
-    /// room. Without interrupts of completed transfers it first asks what has been sent, and gives that to
-    /// `sent` with the time that it was in the driver.
+    /// room. Without interrupts of completed transfers it first asks, as the strategy says, what has been
+    /// sent, and gives that to `sent` with the time that it was in the driver.
     #[inline]
     pub fn send(
         &mut self,
@@ -123,7 +131,7 @@ impl Transmitter {
         packet: Packet<'_>,
         sent: &mut dyn FnMut(u32, Span),
     ) -> Result<bool, DriverError> {
-        if self.completer.asks_before_transmit() {
+        if self.asks_first(driver, packet) {
             self.reclaim(driver, hw, course, sent)?;
         }
         let choice = self.choose(packet);
@@ -163,6 +171,7 @@ impl Transmitter {
         if let (Some(auto), Some(areas)) = (&mut self.auto, &self.areas) {
             auto.keep_in_practice(areas, hw.memory, course)?;
         }
+        self.unasked += 1;
         self.counts.packets += 1;
         self.counts.transfers += count as u64;
         self.counts.bounced_packets += u64::from(bounced > 0);
@@ -170,6 +179,21 @@ impl Transmitter {
         let (token, bytes) = (packet.token, choice.bytes);
         self.flights.push_back(Flight { token, at, pieces: count as u32, bytes });
         Ok(true)
+    }
+
+    /// Whether the device is asked before this packet what it has sent.
+    #[inline]
+    fn asks_first(&self, driver: &dyn NicDriver, packet: Packet<'_>) -> bool {
+        let completer = &self.completer;
+        if completer.asks_before_transmit(self.unasked) {
+            return true;
+        }
+        let (oldest, newest) = (self.flights.front(), self.flights.back());
+        let waits_long = oldest
+            .zip(newest)
+            .is_some_and(|(oldest, newest)| newest.at.since(oldest.at) >= LONGEST_UNASKED);
+        let has_room = packet.pieces.len().max(LEAST_PIECES) <= driver.tx_room();
+        !completer.interrupts() && (waits_long || !has_room)
     }
 
     /// How many pieces of a packet are copied together.
@@ -285,6 +309,7 @@ impl Transmitter {
         self.counts.asked += 1;
         let flights = &mut self.flights;
         let (mut last, mut amount, mut astray) = (None, Amount::default(), None);
+        self.unasked = 0;
         let packets = driver.reclaim(hw, &mut |token| {
             let now = last.unwrap_or_else(|| course.now());
             match flights.pop_front() {
