@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use warikomi_clock::{Span, Time};
-use warikomi_driver::rtl8168::Rtl8168;
-use warikomi_driver::{Buffer, DriverError, Hardware, NicDriver, Received, RxSink};
+use warikomi_driver::{Buffer, DriverError, Hardware, NicDriver, Received, RxSink, by_name};
 use warikomi_nic::wire::{Wire, WireCounters};
-use warikomi_nic::{Frame, Nic, NicFunction, RxFault, RxOutcome};
-use warikomi_pci::{
-    DmaMemory, Host, Interrupt, IntrLine, Mmio, MmioError, PciFunction, SharedMemory, Width,
-};
+use warikomi_nic::{Frame, Nic, NicOptions, RxFault, RxOutcome};
+use warikomi_pci::{DmaMemory, Host, Interrupt, IntrLine, Mmio, MmioError, SharedMemory, Width};
+
+/// The devices that there are models and drivers of.
+pub(crate) const CARDS: [&str; 2] = ["rtl8168", "oc48"];
 
 /// Above 4 GB, so that a forgotten high half is noticed.
 pub(crate) const MEMORY_BASE: u64 = 0x3_0000_0000;
@@ -18,7 +18,6 @@ pub(crate) const RINGS: u64 = MEMORY_BASE;
 const BUFFERS: u64 = MEMORY_BASE + 0x1_0000;
 pub(crate) const TX_BUFFERS: u64 = MEMORY_BASE + 0x180_0000;
 const MEMORY_BYTES: usize = 0x200_0000;
-const BAR: u8 = 2;
 
 #[derive(Default)]
 struct Messages(u64);
@@ -53,7 +52,8 @@ impl Wire for Tap {
 
 /// The device.
 pub(crate) struct Device {
-    nic: NicFunction<warikomi_nic::rtl8168::Rtl8168>,
+    nic: Box<dyn Nic>,
+    bar: u8,
     memory: SharedMemory,
     messages: Messages,
     now: Time,
@@ -63,12 +63,9 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    fn with<R>(
-        &mut self,
-        call: impl FnOnce(&mut NicFunction<warikomi_nic::rtl8168::Rtl8168>, &mut Host<'_>) -> R,
-    ) -> R {
+    fn with<R>(&mut self, call: impl FnOnce(&mut dyn Nic, &mut Host<'_>) -> R) -> R {
         let mut host = Host { now: self.now, memory: &self.memory, interrupts: &mut self.messages };
-        call(&mut self.nic, &mut host)
+        call(&mut *self.nic, &mut host)
     }
 
     pub(crate) fn inject(&mut self, bytes: &[u8]) -> RxOutcome {
@@ -85,6 +82,21 @@ impl Device {
         self.with(|nic, host| nic.poll(host));
     }
 
+    /// Lets everything happen that is to come by itself.
+    pub(crate) fn settle(&mut self) {
+        while self.step() {}
+    }
+
+    /// Lets the next thing happen that is to come by itself; whether there was one.
+    pub(crate) fn step(&mut self) -> bool {
+        let due = self.nic.next_due();
+        if due != Time::NEVER {
+            self.now = self.now.max(due);
+            self.with(|nic, host| nic.poll(host));
+        }
+        due != Time::NEVER
+    }
+
     /// Message interrupts so far.
     pub(crate) fn interrupts(&self) -> u64 {
         self.messages.0
@@ -98,10 +110,12 @@ impl Device {
 impl Mmio for Device {
     fn read(&mut self, offset: u64, width: Width) -> Result<u64, MmioError> {
         self.reads += 1;
-        Ok(self.with(|nic, host| nic.bar_read(host, BAR, offset, width)))
+        let bar = self.bar;
+        Ok(self.with(|nic, host| nic.bar_read(host, bar, offset, width)))
     }
     fn write(&mut self, offset: u64, width: Width, value: u64) -> Result<(), MmioError> {
-        self.with(|nic, host| nic.bar_write(host, BAR, offset, width, value));
+        let bar = self.bar;
+        self.with(|nic, host| nic.bar_write(host, bar, offset, width, value));
         Ok(())
     }
     fn config_read(&mut self, offset: u16, width: Width) -> Result<u64, MmioError> {
@@ -173,29 +187,31 @@ impl RxSink for Watched {
 pub(crate) struct Bench {
     pub(crate) device: Device,
     pub(crate) memory: SharedMemory,
-    pub(crate) driver: Rtl8168,
+    pub(crate) driver: Box<dyn NicDriver>,
     pub(crate) sink: Watched,
 }
 
 impl Bench {
-    pub(crate) fn new(buffers: usize, bytes: u32) -> Bench {
+    pub(crate) fn new(card: &str, buffers: usize, bytes: u32) -> Bench {
         let memory = SharedMemory::anonymous(MEMORY_BASE, MEMORY_BYTES).unwrap();
         let tap = Tap::default();
-        let model = warikomi_nic::rtl8168::Rtl8168::new();
+        let nic = warikomi_nic::build(&NicOptions::of(card), Box::new(tap.clone())).unwrap();
         let device = Device {
-            nic: NicFunction::new(model, Box::new(tap.clone())),
+            bar: nic.info().register_bar,
+            nic,
             memory: memory.clone(),
             messages: Messages::default(),
             now: Time::from_ps(1_000_000),
             tap,
             reads: 0,
         };
-        Bench { device, memory, driver: Rtl8168::new(), sink: Watched::new(buffers, bytes) }
+        let driver = by_name(card).unwrap();
+        Bench { device, memory, driver, sink: Watched::new(buffers, bytes) }
     }
 
     /// A driver that receives, into this many buffers of so many bytes.
-    pub(crate) fn open(buffers: usize, bytes: u32) -> Bench {
-        let mut bench = Bench::new(buffers, bytes);
+    pub(crate) fn open(card: &str, buffers: usize, bytes: u32) -> Bench {
+        let mut bench = Bench::new(card, buffers, bytes);
         bench.init(buffers).unwrap();
         bench
     }
@@ -206,8 +222,11 @@ impl Bench {
         driver.init(&mut hw, RINGS, buffers, sink)
     }
 
-    pub(crate) fn with<R>(&mut self, call: impl FnOnce(&mut Rtl8168, &mut Hardware<'_>) -> R) -> R {
-        call(&mut self.driver, &mut Hardware { mmio: &mut self.device, memory: &self.memory })
+    pub(crate) fn with<R>(
+        &mut self,
+        call: impl FnOnce(&mut dyn NicDriver, &mut Hardware<'_>) -> R,
+    ) -> R {
+        call(&mut *self.driver, &mut Hardware { mmio: &mut self.device, memory: &self.memory })
     }
 
     pub(crate) fn poll(&mut self, budget: usize) -> Result<usize, DriverError> {
