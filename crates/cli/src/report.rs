@@ -23,7 +23,7 @@ use crate::output::{self, Cleared};
 /// itself: it needs no network, and may be sent to others.
 ///
 /// Which plots there are follows from the files of a run: samples.csv (inject), cycles.csv (sweep),
-/// intervals.csv and smallest.csv (accuracy), calls.csv (cost).
+/// intervals.csv and smallest.csv (accuracy), calls.csv (cost), and the rows of its result.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {

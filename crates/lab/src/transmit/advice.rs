@@ -49,7 +49,8 @@ pub struct At {
 
 /// Advice for each kind of buffers, in the order of the rows. Of the ways that came to no dead-lock with any
 /// traffic, the one with the greatest geometric mean of rates; of equally fast ones, the one that takes the
-/// least of the processor. Dummy drivers do not count.
+/// least of the processor. Dummy drivers do not count; nor is plain interrupt-free completion advised, which may
+/// dead-lock with other messages, and which adaptive completion is otherwise.
 pub fn advise(rows: &[Row]) -> Vec<Advice> {
     let mut kinds: Vec<&str> = Vec::new();
     for row in rows {
@@ -105,8 +106,10 @@ fn advise_for(rows: &[Row], buffers: &str) -> Option<(f64, Advice)> {
         }
     }
     let ways = ways(&of_buffers, &traffic);
-    let fastest = ways.iter().map(|way| way.mean_bps).fold(0.0, f64::max);
-    let equal = ways.iter().filter(|way| way.mean_bps >= fastest * (1.0 - EQUAL_SHARE));
+    let free = Completion::InterruptFree.to_string();
+    let safe: Vec<&Way<'_>> = ways.iter().filter(|way| way.name().0 != free).collect();
+    let fastest = safe.iter().map(|way| way.mean_bps).fold(0.0, f64::max);
+    let equal = safe.into_iter().filter(|way| way.mean_bps >= fastest * (1.0 - EQUAL_SHARE));
     let best = equal.min_by(|a, b| a.cpu_share.total_cmp(&b.cpu_share))?;
     let behind = best.rows.iter().enumerate().map(|(place, (row, rate))| {
         let fastest = ways.iter().map(|way| way.rows[place].1).fold(*rate, f64::max);
@@ -199,22 +202,27 @@ mod tests {
     }
 
     #[test]
-    fn what_dead_locks_anywhere_or_was_not_tried_everywhere_is_not_advised() {
+    fn what_may_dead_lock_or_was_not_tried_everywhere_is_not_advised() {
+        let all = ("mbuf-2k", "interrupt", "all");
         let mut rows = vec![
             row(64, PLAIN, 100.0, 1.0),
             row(64, FREE, 300.0, 1.0),
+            row(64, all, 300.0, 1.0),
             row(64, AUTO, 900.0, 1.0),
             row(64, ("mbuf-2k", "interrupt", "dummy"), 2_000.0, 1.0),
             row(4_096, PLAIN, 100.0, 1.0),
+            row(4_096, FREE, 200.0, 1.0),
             row(4_096, ("mbuf-2k", "interrupt", "dummy"), 2_000.0, 1.0),
         ];
-        rows.push(Row { dead_locked: true, bps: None, ..row(4_096, FREE, 0.0, 1.0) });
+        rows.push(Row { dead_locked: true, bps: None, ..row(4_096, all, 0.0, 1.0) });
         let advice = advise(&rows);
         assert_eq!(
             (advice[0].completion.as_str(), advice[0].bounce.as_str()),
             ("interrupt", "none")
         );
         assert_eq!(advice[0].ahead_mean_share, Some(0.0));
+        // What is not advised is what the advised way is behind, nevertheless.
+        assert!((advice[0].behind_most.share - 2.0 / 3.0).abs() < 1e-9, "{advice:?}");
     }
 
     #[test]
