@@ -64,7 +64,7 @@ const PCI_64_66: Bus = Bus {
     mapping: Span::ZERO,
 };
 
-/// PCI-X with 64 bits at 133 MHz: a clock of 7.5 ns. Reads are split transactions (PCI-X 1.0a, 2.7)
+/// PCI-X with 64 bits at 133 MHz: a clock of 7.5 ns. Reads are split transactions (PCI-X 1.0a)
 /// of 512 bytes, the usual largest read, each with 40 clocks until its data come. What comes before
 /// a transfer is taken to have shrunk with the clock.
 const PCIX_133: Bus = Bus {
@@ -77,9 +77,11 @@ const PCIX_133: Bus = Bus {
 };
 
 /// PCI Express. Each 256 bytes, the usual largest payload, have 24 bytes of header, sequence number,
-/// check and framing around them (PCI Express Base 3.0, 2.2 and 3.6); these are the wait. A read
-/// has its data after a round trip of 0.5 to 0.8 µs, as measured by many; devices keep several reads
-/// under way, here four, so a quarter of it remains for each transfer and for each descriptor.
+/// check and framing around them (PCI Express Base 3.0, chapters 2 to 4); these are the wait. A read
+/// has its data after a round trip of 0.5 to 0.8 µs, the order of what was measured with generation 3
+/// (Neugebauer and others, "Understanding PCIe performance for end host networking", 2018). Devices
+/// keep several reads under way, here four, so a quarter of it remains for each transfer and for each
+/// descriptor.
 const fn pcie(name: &'static str, lane_mb_per_s: u64, lanes: u64, round_trip_ns: u64) -> Preset {
     const PAYLOAD_BYTES: u64 = 256;
     const AROUND_BYTES: u64 = 24;
