@@ -33,6 +33,8 @@ pub use wire::{Judge, JudgingHost};
 const WARMUP_PART: u64 = 10;
 /// How long what the guest has sent may take to the wire.
 const LONGEST_DRAIN: Duration = Duration::from_secs(5);
+/// Interrupts of a run whose times are kept.
+const LOGGED_INTERRUPTS: usize = 65_536;
 /// Time between two notes of the guest's processor time.
 const NOTE_CPU_EVERY: Span = Span::from_ms(1);
 /// Time between two looks meanwhile, and for the last interrupts.
@@ -175,6 +177,7 @@ fn run(
     };
     let cpu = CpuTime::of(session.target.process_id(), NOTE_CPU_EVERY);
     judge.begin(expected, cpu.map_err(KernelTransmitError::CpuTime)?);
+    session.target.nic().0.probe().restart(LOGGED_INTERRUPTS);
     let (before, tcp_before) = (session.target.nic().0.counters(), judge.tcp_bytes());
     let messages = send::send(&mut *session.target, options, case, count, run_id)?;
     let arrived = |judge: &Judge| match case.sender {
@@ -197,8 +200,14 @@ fn run(
     if came != messages {
         return Err(wrong(format!("of {messages} messages sent, {came} came to the wire")));
     }
-    let nic = since(session.target.nic().0.counters(), &before);
-    Ok(Outcome { messages, seen, cpu_share: judge.cpu_share(), nic })
+    let (nic, _) = session.target.nic();
+    Ok(Outcome {
+        messages,
+        seen,
+        cpu_share: judge.cpu_share(),
+        nic: since(nic.counters(), &before),
+        interrupts: nic.probe().take_records(),
+    })
 }
 
 fn since(now: FunctionCounters, before: &FunctionCounters) -> FunctionCounters {

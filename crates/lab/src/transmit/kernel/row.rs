@@ -1,7 +1,9 @@
 //! A row of a kernel's comparison.
 
 use serde::Serialize;
-use warikomi_nic::FunctionCounters;
+use warikomi_clock::Time;
+use warikomi_measure::Samples;
+use warikomi_nic::{FunctionCounters, InterruptRecord};
 
 use super::options::Case;
 use super::wire::Seen;
@@ -28,6 +30,8 @@ pub struct Row {
     pub doorbells_per_packet: Option<f64>,
     /// Processor time of the guest, for each message, in nanoseconds.
     pub cpu_ns_per_packet: Option<f64>,
+    /// From an interrupt's rise to its handler, in microseconds: half took no longer.
+    pub interrupt_delay_p50_us: Option<f64>,
     /// Why the guest cannot do it, in its own words.
     pub not_available: Option<String>,
 }
@@ -41,6 +45,8 @@ pub(super) struct Outcome {
     pub(super) cpu_share: Option<f64>,
     /// What the NIC did meanwhile.
     pub(super) nic: FunctionCounters,
+    /// Its interrupts, as far as they were logged.
+    pub(super) interrupts: Vec<InterruptRecord>,
 }
 
 impl Outcome {
@@ -49,6 +55,14 @@ impl Outcome {
         let span = self.seen.ended?.since(self.seen.began?);
         let seconds = span.as_secs();
         (seconds > 0.0).then(|| self.messages as f64 / seconds)
+    }
+
+    fn interrupt_delay_p50_us(&self) -> Option<f64> {
+        let mut delays = Samples::new();
+        for record in self.interrupts.iter().filter(|record| record.handled != Time::NEVER) {
+            delays.record(record.handled.since(record.raised));
+        }
+        delays.summary().map(|ns| ns.p50 / 1e3)
     }
 }
 
@@ -82,6 +96,7 @@ impl Row {
             messages: Some(outcome.messages),
             frames_per_packet: per_packet(outcome.seen.frames),
             doorbells_per_packet: per_packet(outcome.nic.doorbells),
+            interrupt_delay_p50_us: outcome.interrupt_delay_p50_us(),
             cpu_ns_per_packet: outcome.cpu_share.zip(pps).map(|(share, pps)| share * 1e9 / pps),
             common: CommonRow {
                 pps,
@@ -100,7 +115,7 @@ impl Row {
 mod tests {
     use super::super::options::{Completion, Sender};
     use super::*;
-    use warikomi_clock::{Span, Time};
+    use warikomi_clock::Span;
 
     const CASE: Case = Case {
         sender: Sender::Pktgen,
@@ -124,7 +139,9 @@ mod tests {
             tx_descriptors: 2_000,
             ..FunctionCounters::default()
         };
-        Outcome { messages: 1_000, seen, cpu_share: Some(0.5), nic }
+        let record = |handled| InterruptRecord { raised: Time::ZERO, handled };
+        let interrupts = vec![record(Time::ZERO + Span::from_us(20)), record(Time::NEVER)];
+        Outcome { messages: 1_000, seen, cpu_share: Some(0.5), nic, interrupts }
     }
 
     #[test]
@@ -135,6 +152,8 @@ mod tests {
         assert_eq!(row.doorbells_per_packet, Some(0.125));
         assert_eq!(row.common.transfers_per_packet, Some(2.0));
         assert_eq!(row.cpu_ns_per_packet, Some(1_000.0));
+        let delay_us = row.interrupt_delay_p50_us.unwrap();
+        assert!((delay_us - 20.0).abs() < 0.1, "one that was not handled has no delay: {delay_us}");
         assert_eq!(Row::new(&CASE).with(&[]), Row::new(&CASE));
     }
 

@@ -1,0 +1,140 @@
+//! `warikomi transmit --target kernel`.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::str::FromStr;
+
+use anyhow::Result;
+use clap::Args;
+use warikomi_clock::Span;
+use warikomi_lab::transmit::kernel::{
+    Completion, JudgingHost, Options, Progress, Sender, transmit,
+};
+use warikomi_report::terminal;
+use warikomi_target::Interrupted;
+
+use crate::output::{self, Cleared};
+use crate::target::{TargetArguments, flags};
+
+/// What a kernel alone has.
+#[derive(Args)]
+#[command(next_help_heading = "Sending in a kernel (--target kernel)")]
+pub(crate) struct KernelSending {
+    /// What sends, with commas: pktgen (the kernel's packet generator), udp (an application), tcp (one that
+    /// writes to a connection) [default: all]
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    senders: Vec<Sender>,
+    /// How often pktgen hands each packet to the driver, with commas (1 to 256); more than once with
+    /// xmit_more, which saves doorbells [default: 1,8,32]
+    #[arg(long, value_name = "N,...", value_delimiter = ',',
+        value_parser = clap::value_parser!(u32).range(1..=256))]
+    bursts: Vec<u32>,
+    /// When the device says that frames have been sent, with commas: napi (at once), or
+    /// coalesce:TIMEus/FRAMES [default: napi,coalesce:100us/32]
+    #[arg(long = "interrupts", value_name = "HOW,...", value_delimiter = ',')]
+    completions: Vec<Completion>,
+    /// TCP with segmentation offload, with commas: on, off. r8169 has none for UDP [default: off,on]
+    #[arg(long, value_name = "ON|OFF,...", value_delimiter = ',')]
+    tso: Vec<OnOff>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct OnOff(bool);
+
+impl FromStr for OnOff {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.trim() {
+            "on" => Ok(OnOff(true)),
+            "off" => Ok(OnOff(false)),
+            other => Err(format!("'{other}' is neither on nor off")),
+        }
+    }
+}
+
+/// What sending in a kernel and in a process have in common.
+pub(crate) struct Common<'a> {
+    pub(crate) target: &'a TargetArguments,
+    /// As they were given: none for the usual ones.
+    pub(crate) sizes_bytes: &'a [u32],
+    pub(crate) count: Option<u64>,
+    pub(crate) repeat: u32,
+    pub(crate) interval: Option<Span>,
+    pub(crate) runs: &'a Path,
+    pub(crate) json: bool,
+}
+
+impl KernelSending {
+    /// The flags that were given.
+    pub(crate) fn given(&self) -> Vec<&'static str> {
+        flags([
+            ("--senders", !self.senders.is_empty()),
+            ("--bursts", !self.bursts.is_empty()),
+            ("--interrupts", !self.completions.is_empty()),
+            ("--tso", !self.tso.is_empty()),
+        ])
+    }
+
+    fn options(&self, common: &Common<'_>) -> Result<Options> {
+        let usual = Options::default();
+        let tso: Vec<bool> = self.tso.iter().map(|on| on.0).collect();
+        let options = Options {
+            sizes_bytes: given_or(common.sizes_bytes, usual.sizes_bytes),
+            senders: given_or(&self.senders, usual.senders),
+            bursts: given_or(&self.bursts, usual.bursts),
+            completions: given_or(&self.completions, usual.completions),
+            tso: given_or(&tso, usual.tso),
+            count: common.count.unwrap_or(usual.count),
+            most_bytes: common.count.map_or(usual.most_bytes, |count| count.saturating_mul(1 << 16)),
+            interval_us: common.interval.map_or(0, |span| span.as_ps().div_ceil(1_000_000)),
+            repeat: common.repeat as usize,
+        };
+        options.check()?;
+        Ok(options)
+    }
+
+    pub(crate) fn run(&self, common: &Common<'_>, interrupted: &Interrupted) -> Result<ExitCode> {
+        // What cannot be is refused before a kernel is started for it.
+        let options = self.options(common)?;
+        let mut prepared = common.target.prepare()?;
+        prepared.defer_nothing();
+        let (host, judge) = JudgingHost::new();
+        let bar = Cleared(output::bar("{bar:32} {percent:>3}% {elapsed}, {eta} left  {wide_msg}"));
+        let mut session = prepared.start(Box::new(host), interrupted, &mut |_| ())?;
+        let found = transmit(&mut session, &judge, &options, &mut |progress| show(&bar, progress))?;
+        session.stop()?;
+        drop(bar);
+        output::print(&found.result, common.json, |style| {
+            terminal::transmit_kernel(&found.result, style)
+        });
+        let directory = output::new_run(common.runs, "transmit")?;
+        directory.write_plan(&options.to_toml())?;
+        directory.write_result(&found.result)?;
+        eprintln!("kept in {}", directory.path().display());
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn given_or<T: Clone>(given: &[T], usual: Vec<T>) -> Vec<T> {
+    if given.is_empty() { usual } else { given.to_vec() }
+}
+
+fn show(bar: &Cleared, progress: Progress) {
+    bar.0.set_length(progress.runs as u64);
+    bar.0.set_position(progress.run as u64);
+    bar.0.set_message(progress.sender.name());
+    bar.0.tick();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn on_is_on_and_off_is_off() {
+        let read = |text: &str| text.parse::<OnOff>().map(|on| on.0);
+        assert_eq!((read("on"), read(" off")), (Ok(true), Ok(false)));
+        assert!(read("yes").unwrap_err().contains("neither on nor off"));
+    }
+}
