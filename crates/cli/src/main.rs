@@ -18,6 +18,7 @@ mod report;
 mod sweep;
 mod target;
 mod transmit;
+mod transmit_kernel;
 
 use std::process::ExitCode;
 
@@ -29,6 +30,7 @@ use warikomi_lab::receive::ReceiveError;
 use warikomi_lab::replay::ReplayError;
 use warikomi_lab::sweep::SweepError;
 use warikomi_lab::transmit::TransmitError;
+use warikomi_lab::transmit::kernel::KernelTransmitError;
 use warikomi_target::{Interrupted, TargetError};
 
 /// A NIC laboratory without the NIC.
@@ -153,6 +155,9 @@ fn of_target<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Tar
         TransmitError::Target(error) | TransmitError::Session(SessionError::Target(error)),
     ) = error.downcast_ref()
     {
+        return Some(error);
+    }
+    if let Some(KernelTransmitError::Target(error)) = error.downcast_ref() {
         return Some(error);
     }
     let inject = match (error.downcast_ref(), error.downcast_ref(), error.downcast_ref()) {

@@ -16,6 +16,7 @@ use warikomi_lab::{
     GuestSettings, PacketPath, ProcessSessionOptions, Session, SessionError, SessionOptions,
 };
 use warikomi_nic::NicOptions;
+use warikomi_nic::bus::Bus;
 use warikomi_nic::wire::Wire;
 use warikomi_stack::{Topology, Waiting};
 use warikomi_target::Interrupted;
@@ -256,6 +257,13 @@ impl Prepared {
     pub(crate) fn defer_nothing(&mut self) {
         if let Options::Kernel(options) = &mut self.options {
             options.settings.defer_nothing();
+        }
+    }
+
+    /// Attaches a kernel's NIC by this bus, and to this line, rather than by ones that take no time.
+    pub(crate) fn attach_by(&mut self, bus: Option<Bus>, line_rate_bps: Option<u64>) {
+        if let Options::Kernel(options) = &mut self.options {
+            options.nic = NicOptions { bus, line_rate_bps, ..options.nic.clone() };
         }
     }
 

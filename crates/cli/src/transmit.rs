@@ -24,7 +24,8 @@ use warikomi_target::Interrupted;
 use crate::output::{self, Cleared};
 use crate::part;
 use crate::receive::buffer;
-use crate::target::TargetArguments;
+use crate::target::{TargetArguments, flags, refuse};
+use crate::transmit_kernel::{Common, KernelSending};
 
 /// Compares ways to send: how completed transfers are noticed, which buffers messages are copied into, and
 /// what goes through a bounce buffer, by message size, on one card.
@@ -42,6 +43,11 @@ use crate::target::TargetArguments;
 /// Every frame is judged on the wire: one that is lost, doubled, out of order or changed fails the run. It ends
 /// with advice for this machine, card and traffic.
 ///
+/// With --target kernel a real kernel sends, by its unmodified driver: its packet generator (pktgen), an
+/// application with a UDP socket, and one that writes to a TCP connection, each with interrupts coalesced or
+/// not, pktgen in bursts (xmit_more), TCP with and without segmentation offload. Buffers are the kernel's
+/// own; --systems, --completions and --bounces have no meaning there.
+///
 /// Keeps plan.toml, result.json and repetitions.csv in a directory of its own; `warikomi report` draws them.
 /// The whole comparison takes about two minutes. Leave the machine alone meanwhile.
 #[derive(Args)]
@@ -57,6 +63,8 @@ pub(crate) struct Arguments {
     compared: ComparedArguments,
     #[command(flatten)]
     time: TimeArguments,
+    #[command(flatten)]
+    sending: KernelSending,
     /// Where the run's directory is made
     #[arg(long, value_name = "DIR", default_value = "runs")]
     runs: PathBuf,
@@ -78,7 +86,11 @@ Examples:
   warikomi transmit --mixture 64x10,1472x5 --mixture random --completions interrupt,adaptive
       Mixtures: sizes in turn, and any size each time.
   warikomi transmit --both --sizes 64,4096
-      Real and virtual time side by side, with their difference.";
+      Real and virtual time side by side, with their difference.
+  warikomi transmit --target kernel --senders pktgen,udp --sizes 64,1472
+      A real kernel: what xmit_more and coalesced interrupts save.
+  warikomi transmit --target kernel --senders tcp --bus pcie1-x1 --line-rate 1G
+      What segmentation offload saves on a line of 1 Gbit/s.";
 
 #[derive(Args)]
 #[command(next_help_heading = "Card")]
@@ -285,6 +297,36 @@ impl Arguments {
         Ok(options)
     }
 
+    /// Flags that were given and mean nothing to a kernel.
+    fn of_process(&self) -> Vec<&'static str> {
+        let (messages, compared, time) = (&self.messages, &self.compared, &self.time);
+        flags([
+            ("--mixture", !messages.mixtures.is_empty()),
+            ("--rate", messages.rate.is_some()),
+            ("--all-pairs", compared.all_pairs),
+            ("--separate", compared.separate),
+            ("--duration", time.duration.is_some()),
+            ("--virtual", time.virtual_time),
+            ("--both", time.both),
+            ("--costs", time.costs.is_some()),
+        ])
+    }
+
+    /// What a kernel has a use for as well.
+    fn common(&self) -> Common<'_> {
+        Common {
+            target: &self.target,
+            bus: self.nic.bus,
+            line_rate_bps: self.nic.line_rate.map(|rate| rate.0),
+            sizes_bytes: &self.messages.sizes,
+            count: self.time.count,
+            repeat: self.time.repeat,
+            interval: self.messages.interval,
+            runs: &self.runs,
+            json: self.json,
+        }
+    }
+
     fn costs(&self) -> Result<SendCosts> {
         ensure!(
             self.time.costs.is_none() || self.time.virtual_time || self.time.both,
@@ -306,10 +348,11 @@ impl MessageArguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<ExitCode> {
-    ensure!(
-        !arguments.target.asks_for_kernel(),
-        "transmit runs with --target process, in real time or with --virtual"
-    );
+    if arguments.target.asks_for_kernel() {
+        refuse(&arguments.of_process(), "process")?;
+        return arguments.sending.run(&arguments.common(), interrupted);
+    }
+    refuse(&arguments.sending.given(), "kernel")?;
     let options = arguments.options()?;
     let costs = arguments.costs()?;
     let found = compare(arguments, &options, &costs, interrupted)?;

@@ -10,6 +10,7 @@ use warikomi_clock::Span;
 use warikomi_lab::transmit::kernel::{
     Completion, JudgingHost, Options, Progress, Sender, transmit,
 };
+use warikomi_nic::bus::Bus;
 use warikomi_report::terminal;
 use warikomi_target::Interrupted;
 
@@ -56,6 +57,9 @@ impl FromStr for OnOff {
 /// What sending in a kernel and in a process have in common.
 pub(crate) struct Common<'a> {
     pub(crate) target: &'a TargetArguments,
+    /// `None` for a bus, and a line, that take no time.
+    pub(crate) bus: Option<Bus>,
+    pub(crate) line_rate_bps: Option<u64>,
     /// As they were given: none for the usual ones.
     pub(crate) sizes_bytes: &'a [u32],
     pub(crate) count: Option<u64>,
@@ -86,7 +90,9 @@ impl KernelSending {
             completions: given_or(&self.completions, usual.completions),
             tso: given_or(&tso, usual.tso),
             count: common.count.unwrap_or(usual.count),
-            most_bytes: common.count.map_or(usual.most_bytes, |count| count.saturating_mul(1 << 16)),
+            most_bytes: common
+                .count
+                .map_or(usual.most_bytes, |count| count.saturating_mul(1 << 16)),
             interval_us: common.interval.map_or(0, |span| span.as_ps().div_ceil(1_000_000)),
             repeat: common.repeat as usize,
         };
@@ -99,15 +105,14 @@ impl KernelSending {
         let options = self.options(common)?;
         let mut prepared = common.target.prepare()?;
         prepared.defer_nothing();
+        prepared.attach_by(common.bus, common.line_rate_bps);
         let (host, judge) = JudgingHost::new();
         let bar = Cleared(output::bar("{bar:32} {percent:>3}% {elapsed}, {eta} left  {wide_msg}"));
         let mut session = prepared.start(Box::new(host), interrupted, &mut |_| ())?;
         let found = transmit(&mut session, &judge, &options, &mut |progress| show(&bar, progress))?;
         session.stop()?;
         drop(bar);
-        output::print(&found.result, common.json, |style| {
-            terminal::transmit_kernel(&found.result, style)
-        });
+        output::print(&found.result, common.json, |style| terminal::transmit(&found.result, style));
         let directory = output::new_run(common.runs, "transmit")?;
         directory.write_plan(&options.to_toml())?;
         directory.write_result(&found.result)?;

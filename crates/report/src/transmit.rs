@@ -62,6 +62,11 @@ impl<'a> Line<'a> {
     }
 }
 
+/// Whether a kernel sent: its rows say by what.
+pub(crate) fn in_kernel(result: &RunResult) -> bool {
+    result.rows.iter().flatten().any(|row| row.contains_key("sender"))
+}
+
 /// All rows of a result that compare ways to send in a process. (A kernel's say who sends.)
 pub(crate) fn lines(result: &RunResult) -> Vec<Line<'_>> {
     result.rows.iter().flatten().take(MAX_ROWS).filter_map(Line::of).collect()

@@ -7,7 +7,7 @@ use warikomi_measure::{
 
 use crate::figures::{shown, single_figures};
 use crate::terminal::figures::{count, percent, rate, time};
-use crate::transmit::beside_published;
+use crate::transmit::{beside_published, in_kernel};
 
 /// The most rows and columns that are shown; nothing here makes nearly so many.
 const MAX_ROWS: usize = 2_000;
@@ -281,7 +281,7 @@ fn beside_the_published(result: &RunResult) -> Option<Table> {
     let mut table = match result.experiment.as_str() {
         "accuracy" => accuracy(result),
         "receive" => return Some(hybrid_receive()),
-        "transmit" => return Some(adaptive_transmit(result)),
+        "transmit" => return Some(adaptive_transmit(result)).filter(|_| !in_kernel(result)),
         _ if has_them => return None,
         _ => published_by_size(sizes),
     };

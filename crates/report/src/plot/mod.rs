@@ -13,6 +13,7 @@ mod style;
 mod sweep;
 mod thin;
 mod transmit;
+mod transmit_kernel;
 
 use crate::read::{ReadError, Run, Watch};
 
@@ -173,6 +174,7 @@ pub fn charts(run: &Run, watch: Watch<'_>) -> Result<Vec<Chart>, ReadError> {
     charts.extend(cost::charts(run, watch)?);
     charts.extend(receive::charts(run));
     charts.extend(transmit::charts(run));
+    charts.extend(transmit_kernel::charts(run));
     Ok(charts.into_iter().filter_map(Chart::settled).collect())
 }
 

@@ -9,7 +9,7 @@ mod receive;
 mod rows;
 mod table;
 mod transmit;
-mod transmit_kernel;
+pub(crate) mod transmit_kernel;
 
 pub use accuracy::{Errors, accuracy};
 pub use compare::compare;

@@ -3,18 +3,24 @@
 use serde_json::{Map, Value};
 use warikomi_measure::{RunResult, TimeBase, published};
 
-use super::Style;
 use super::figures::{count, percent, rate, time};
 use super::inject::tested;
 use super::table::Page;
-use crate::transmit::{Line, Share, Way, beside_published, different, lines, sent_as, shares};
+use super::{Style, transmit_kernel};
+use crate::transmit::{
+    Line, Share, Way, beside_published, different, in_kernel, lines, sent_as, shares,
+};
 
 /// The most ways that have a column in one table.
 const MAX_COLUMNS: usize = 7;
 
-/// The result of `warikomi transmit` as a page of text: throughput by size for each kind of buffers, what the
+/// The result of `warikomi transmit` as a page of text. Of a kernel: a table for each sender. Of a process:
+/// throughput by size for each kind of buffers, what the
 /// advised way took, what was published, and the advice.
 pub fn transmit(result: &RunResult, style: Style) -> String {
+    if in_kernel(result) {
+        return transmit_kernel::page(result, style);
+    }
     let mut page = Page::new(style);
     tested(&mut page, result);
     let lines = lines(result);

@@ -12,7 +12,7 @@ type Row = Map<String, Value>;
 
 /// The result of sending in a real kernel as a page of text: a table for each sender with each completion,
 /// and what the kernel refused.
-pub fn transmit_kernel(result: &RunResult, style: Style) -> String {
+pub(super) fn page(result: &RunResult, style: Style) -> String {
     let mut page = Page::new(style);
     tested(&mut page, result);
     let rows: Vec<&Row> = result.rows.iter().flatten().collect();
@@ -65,7 +65,7 @@ fn each(number: f64) -> String {
 }
 
 /// What a row has that others of its sender have not: bursts, or segmentation.
-fn way(row: &Row) -> String {
+pub(crate) fn way(row: &Row) -> String {
     let burst = row.get("burst").and_then(Value::as_u64);
     let tso = row.get("tso").and_then(Value::as_bool);
     match (burst, tso) {
@@ -135,8 +135,8 @@ mod tests {
                 "completion": "coalesce:9000us/32", "not_available": why})),
         ]);
         for width in [80, 120] {
-            let page = transmit_kernel(&result, Style { width, ..Style::default() });
-            let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
+            let text = page(&result, Style { width, ..Style::default() });
+            let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
             for expected in [
                 "pktgen, napi",
                 "tcp, coalesce:100us/32",
@@ -144,10 +144,10 @@ mod tests {
                 "65,507 TSO 18.50",
                 why,
             ] {
-                assert!(words.contains(expected), "{expected} is not in:\n{page}");
+                assert!(words.contains(expected), "{expected} is not in:\n{text}");
             }
-            assert_eq!(page.matches("is not available").count(), 1, "{page}");
-            assert!(page.lines().all(|line| line.chars().count() <= usize::from(width)), "{page}");
+            assert_eq!(text.matches("is not available").count(), 1, "{text}");
+            assert!(text.lines().all(|line| line.chars().count() <= usize::from(width)), "{text}");
         }
     }
 }

@@ -358,3 +358,37 @@ pub(crate) fn transmit(runs: &Path) -> RunDirectory {
     run.write_result(&result).unwrap();
     run
 }
+
+/// The rows of a run of `transmit` in a kernel: each sender with each of its ways, three sizes.
+pub(crate) fn kernel_transmit_rows() -> Vec<Map<String, Value>> {
+    let mut noise = Noise(19);
+    let mut rows = Vec::new();
+    for size_bytes in [64, 1_472, 65_507] {
+        for completion in ["napi", "coalesce:100us/32"] {
+            for way in [
+                json!({"sender": "pktgen", "burst": 1}),
+                json!({"sender": "pktgen", "burst": 32}),
+                json!({"sender": "udp"}),
+                json!({"sender": "tcp", "tso": true}),
+                json!({"sender": "tcp", "tso": false}),
+            ] {
+                let mut one = row(json!({
+                    "size_bytes": size_bytes, "buffers": "skb", "completion": completion,
+                    "bounce": "none", "bps": 1e9 * (1.0 + noise.next()), "dead_locked": false,
+                }));
+                one.extend(row(way));
+                rows.push(one);
+            }
+        }
+    }
+    rows
+}
+
+/// The directory of a run of `transmit` in a kernel.
+pub(crate) fn kernel_transmit(runs: &Path) -> RunDirectory {
+    let run = RunDirectory::create(runs, 1_800_000_001, "transmit").unwrap();
+    let mut result = result("transmit");
+    result.rows = Some(kernel_transmit_rows());
+    run.write_result(&result).unwrap();
+    run
+}

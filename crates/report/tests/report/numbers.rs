@@ -355,3 +355,29 @@ fn many_samples_are_thinned_and_it_says_so() {
     assert!(intervals.notes[0].contains("Of each 32 neighbours"), "{:?}", intervals.notes);
     assert!(charts_of(run.path()).iter().all(|chart| chart.svg().unwrap().len() < 1_000_000));
 }
+
+#[test]
+fn what_a_kernel_sent_is_drawn_by_sender_and_nothing_of_a_process_is() {
+    let runs = tempfile::tempdir().unwrap();
+    let run = fixtures::kernel_transmit(runs.path());
+    let rows = fixtures::kernel_transmit_rows();
+    let of = |sender: &str, key: &str, value: serde_json::Value| -> Points {
+        let same = |row: &&serde_json::Map<String, serde_json::Value>| {
+            row["sender"] == sender && row["completion"] == "napi" && row.get(key) == Some(&value)
+        };
+        let point = |row: &serde_json::Map<String, serde_json::Value>| {
+            (row["size_bytes"].as_f64().unwrap(), row["bps"].as_f64().unwrap())
+        };
+        rows.iter().filter(same).map(point).collect()
+    };
+    for (name, series, points) in [
+        ("kernel-pktgen", "burst 32, napi", of("pktgen", "burst", 32.into())),
+        ("kernel-tcp", "no TSO, napi", of("tcp", "tso", false.into())),
+        ("kernel-udp", "napi", of("udp", "buffers", "skb".into())),
+    ] {
+        assert_eq!(points.len(), 3);
+        assert_eq!(numbers(&chart(run.path(), name), series), points);
+    }
+    let names: Vec<_> = charts_of(run.path()).into_iter().map(|chart| chart.name).collect();
+    assert!(names.iter().all(|name| name.starts_with("kernel-")), "{names:?}");
+}
