@@ -226,3 +226,16 @@ fn stress(messages: u64, each: u64) {
 fn random_sizes_stalls_and_strategies_lose_nothing() {
     stress(1_000_000, 5_000);
 }
+
+/// The device always has as many packets as it takes, and everything in turn.
+#[test]
+fn a_device_that_is_full_all_the_time_gets_what_was_sent() {
+    for model in models() {
+        for bounce in bounces() {
+            let plan = SendPlan { bounce, buffers: BUFFERS[0], ..plan(&[1_024], 10_000) };
+            let plan = SendPlan { completion: "adaptive".parse().unwrap(), ..plan };
+            let ended = run(model, &plan, Trouble::NONE, 6);
+            assert_all_sent(&plan, &ended, &format!("{model}, {bounce}"));
+        }
+    }
+}

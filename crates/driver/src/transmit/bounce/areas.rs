@@ -9,10 +9,11 @@ const PAGE_BYTES: u64 = 4_096;
 /// the payload's head.
 const REAL_BYTES: u32 = 14 + 20 + 8 + 16;
 
-/// An area for each packet that the device can have, and behind them a contiguous buffer that stands for
-/// the contents of any packet.
+/// An area for each packet that the device can have, and one for the next; behind them a contiguous buffer
+/// that stands for the contents of any packet.
 ///
-/// Packets come back in the order in which they were handed over, so areas are taken in turn.
+/// Packets come back in the order in which they were handed over, so areas are taken in turn, and the next
+/// one is never the device's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Areas {
     address: u64,
@@ -26,9 +27,14 @@ fn area_bytes(max_frame_bytes: usize) -> u64 {
     (max_frame_bytes as u64).next_multiple_of(PAGE_BYTES)
 }
 
+/// Areas of a device with so many descriptors.
+fn areas_of(descriptors: usize) -> u64 {
+    descriptors as u64 + 1
+}
+
 /// Bytes that the areas of a device take.
 pub(crate) fn needed_bytes(descriptors: usize, max_frame_bytes: usize) -> u64 {
-    (descriptors as u64 + 1) * area_bytes(max_frame_bytes)
+    (areas_of(descriptors) + 1) * area_bytes(max_frame_bytes)
 }
 
 impl Areas {
@@ -46,7 +52,7 @@ impl Areas {
                 info.tx_descriptors, info.max_frame_bytes
             )));
         }
-        let (area_bytes, count) = (area_bytes(info.max_frame_bytes), info.tx_descriptors as u64);
+        let (area_bytes, count) = (area_bytes(info.max_frame_bytes), areas_of(info.tx_descriptors));
         let areas = Areas { address, area_bytes, count, next: 0 };
         memory.write(areas.contents(), &vec![0; area_bytes as usize])?;
         Ok(areas)
