@@ -173,7 +173,15 @@ impl Completer {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    fn thresholds() -> impl Strategy<Value = Thresholds> {
+        (1u8..100, 1u8..100).prop_map(|(low, more)| {
+            Thresholds::new(low, low.saturating_add(more).min(100)).unwrap()
+        })
+    }
 
     fn adaptive() -> Completer {
         Completer::new(Completion::Adaptive(Thresholds::default()))
@@ -196,6 +204,97 @@ mod tests {
                 [Completion::Interrupt, Completion::InterruptFree].map(Completer::new);
             assert!(with.room(free, 100) && !with.asks_before_transmit(1_000));
             assert!(!without.room(free, 100) && without.asks_before_transmit(0));
+        }
+    }
+
+    #[test]
+    fn interrupts_come_on_below_the_low_threshold_and_go_off_at_the_high_one() {
+        let mut completer = adaptive();
+        let mut at = |percent| completer.room(percent, 100);
+        for (percent, on) in [
+            (100, false),
+            (25, false),
+            (24, true),
+            (30, true),
+            (49, true),
+            (50, false),
+            (25, false),
+        ] {
+            assert_eq!(at(percent), on, "{percent}%");
+        }
+    }
+
+    #[test]
+    fn fixed_strategies_stay_as_they_are_and_only_one_of_all_may_not_wait() {
+        for (completion, interrupts, may_wait) in [
+            (Completion::Interrupt, true, true),
+            (Completion::InterruptFree, false, false),
+            (Completion::Adaptive(Thresholds::default()), false, true),
+        ] {
+            let mut completer = Completer::new(completion);
+            assert_eq!((completer.interrupts(), completer.may_wait()), (interrupts, may_wait));
+            if !matches!(completion, Completion::Adaptive(_)) {
+                assert!([0, 50, 100].iter().all(|free| completer.room(*free, 100) == interrupts));
+            }
+        }
+    }
+
+    #[test]
+    fn texts_that_are_no_strategy_are_refused_with_what_is() {
+        for (text, said) in [
+            ("polling", "there are interrupt, interrupt-free and adaptive"),
+            ("adaptive:25", "there are"),
+            ("adaptive:a,b", "there are"),
+            ("adaptive:300%,400%", "there are"),
+            ("adaptive:50%,25%", "50% and 25%"),
+            ("adaptive:0%,25%", "above 0%"),
+            ("adaptive:25%,101%", "up to 100%"),
+            ("adaptive:25%,25%", "the first below the second"),
+        ] {
+            let refused = text.parse::<Completion>().unwrap_err().to_string();
+            assert!(refused.contains(said), "{text}: {refused}");
+        }
+    }
+
+    proptest! {
+        /// Between two changes the free space has crossed from one threshold to the other.
+        #[test]
+        fn it_changes_at_most_once_for_each_way_between_the_thresholds(
+            thresholds in thresholds(),
+            all in 1u64..u64::MAX / 100,
+            free in prop::collection::vec(0.0f64..=1.0, 1..200),
+        ) {
+            let mut completer = Completer::new(Completion::Adaptive(thresholds));
+            let (mut on, mut changes, mut crossings, mut was_below) = (false, 0, 0, false);
+            for share in free {
+                let free = ((share * all as f64) as u64).min(all);
+                let percent = |percent: u8| all.saturating_mul(percent.into());
+                let below = free * 100 < percent(thresholds.low_percent());
+                let above = free * 100 >= percent(thresholds.high_percent());
+                if below && !was_below || above && was_below {
+                    (crossings, was_below) = (crossings + 1, below);
+                }
+                let now = completer.room(free, all);
+                changes += u32::from(now != on);
+                on = now;
+                prop_assert!(!(below && !on) && !(above && on));
+            }
+            prop_assert!(changes <= crossings, "{changes} changes for {crossings} crossings");
+        }
+
+        #[test]
+        fn what_is_written_is_read_again(thresholds in thresholds()) {
+            for completion in
+                [Completion::Interrupt, Completion::InterruptFree, Completion::Adaptive(thresholds)]
+            {
+                prop_assert_eq!(completion.to_string().parse(), Ok(completion));
+            }
+        }
+
+        #[test]
+        fn no_text_upsets_it(text in ".{0,30}") {
+            let _ = text.parse::<Completion>();
+            let _ = format!("adaptive:{text}").parse::<Completion>();
         }
     }
 }

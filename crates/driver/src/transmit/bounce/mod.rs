@@ -68,3 +68,30 @@ impl fmt::Display for Bounce {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn texts_that_are_none_are_refused_with_what_is() {
+        for text in ["", "some", "-1", "65", "4.5", "99999999999"] {
+            let refused = text.parse::<Bounce>().unwrap_err().to_string();
+            assert!(refused.contains("1 to 64") && refused.contains("dummy"), "{refused}");
+        }
+        assert_eq!("0".parse(), Ok(Bounce::None));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_again(buffers in 1u32..=64) {
+            for bounce in
+                [Bounce::None, Bounce::First(buffers), Bounce::All, Bounce::Auto, Bounce::Dummy]
+            {
+                prop_assert_eq!(bounce.to_string().parse(), Ok(bounce));
+            }
+        }
+    }
+}
