@@ -277,7 +277,8 @@ mod tests {
                 let now = completer.room(free, all);
                 changes += u32::from(now != on);
                 on = now;
-                prop_assert!(if below { on } else { !above || !on });
+                prop_assert!(on || !below, "off below the low threshold");
+                prop_assert!(!on || !above, "on above the high threshold");
             }
             prop_assert!(changes <= crossings, "{changes} changes for {crossings} crossings");
         }
