@@ -25,19 +25,29 @@ const DRIVER: &str = "oc48";
 /// The registers that count (docs/oc48.md).
 const TX_PUSH: u64 = 0x38;
 const TX_REMAINING: u64 = 0x40;
-/// So many descriptors are always on their way, so that buffers are not the same ones again and again.
+/// Bytes that are on their way as usual, so that buffers are not the same ones again and again, and
+/// descriptors, of which a device has no more.
+const IN_FLIGHT_BYTES: u64 = 1 << 20;
 const IN_FLIGHT: u64 = 100;
 const SHORT_BYTES: u32 = 16;
 const LONG_BYTES: u32 = 8_000;
+const LONGEST_BYTES: u32 = 65_507;
 /// Long enough for many of the short clusters, and for one of the long ones.
 const CHAIN_BYTES: u32 = 16_384;
 const CLUSTER_BYTES: [u32; 2] = [512, CHAIN_BYTES];
 const MESSAGES: u64 = 2_000;
 
 /// Registers that cost nothing: of what was pushed, all but the last few is sent when somebody asks.
-#[derive(Default)]
 struct Absorbing {
     remaining: u64,
+    most: u64,
+}
+
+impl Absorbing {
+    fn new(size_bytes: u32) -> Absorbing {
+        let most = (IN_FLIGHT_BYTES / u64::from(size_bytes)).min(IN_FLIGHT);
+        Absorbing { remaining: 0, most }
+    }
 }
 
 impl Mmio for Absorbing {
@@ -45,7 +55,7 @@ impl Mmio for Absorbing {
         if offset != TX_REMAINING {
             return Ok(0);
         }
-        self.remaining = self.remaining.min(IN_FLIGHT);
+        self.remaining = self.remaining.min(self.most);
         Ok(self.remaining)
     }
     fn write(&mut self, offset: u64, _: Width, _: u64) -> Result<(), MmioError> {
@@ -106,13 +116,13 @@ fn plan(buffers: BufferKind, size_bytes: u32) -> SendPlan {
         sizes_bytes: vec![size_bytes],
         block: 1,
         seed: 0,
-        count: u64::MAX / 2,
+        count: 1 << 20,
         warmup: 0,
         interval_ps: 0,
         buffers,
         completion: Completion::InterruptFree,
         bounce: Bounce::None,
-        send_buffer_bytes: 2 << 20,
+        send_buffer_bytes: 2 * IN_FLIGHT_BYTES,
         run_id: 0,
     }
 }
@@ -124,7 +134,7 @@ fn message(clock: &TscClock, buffers: BufferKind, size_bytes: u32) -> Result<f64
     let mut bench = Bench::new(plan.dma_bytes(info.tx_descriptors, info.max_frame_bytes))?;
     let (station, to) = (bench.station(), (NETWORK_MAC, NETWORK_IP, UDP_PORT));
     let (driver, room) = (&mut *bench.driver, bench.room);
-    let mut absorbing = Absorbing::default();
+    let mut absorbing = Absorbing::new(size_bytes);
     let mut hw = Hardware { mmio: &mut absorbing, memory: &bench.memory };
     let mut course = RealCourse(clock);
     let mut sender = Sender::new(&plan, station, to, room, driver, &mut hw, &mut course)
@@ -142,7 +152,7 @@ fn message(clock: &TscClock, buffers: BufferKind, size_bytes: u32) -> Result<f64
 /// Handing a packet in so many pieces over and taking it back, in nanoseconds.
 fn packet(clock: &TscClock, pieces: usize) -> Result<f64, CalibrateError> {
     let mut bench = Bench::new(0)?;
-    let mut absorbing = Absorbing::default();
+    let mut absorbing = Absorbing::new(SHORT_BYTES);
     let mut hw = Hardware { mmio: &mut absorbing, memory: &bench.memory };
     let pieces = vec![(RINGS, 64); pieces];
     let mut failed = Ok(());
@@ -171,8 +181,12 @@ pub(super) fn sending(clock: &TscClock, costs: &CostModel) -> Result<SendCosts, 
     let [short, long] = [SHORT_BYTES, LONG_BYTES];
     let contiguous = BufferKind::Contiguous;
     let whole_short = message(clock, contiguous, short)?;
-    let per_byte =
-        (message(clock, contiguous, long)? - whole_short).max(0.0) / f64::from(long - short);
+    let whole_long = message(clock, contiguous, long)?;
+    let per_byte = (whole_long - whole_short).max(0.0) / f64::from(long - short);
+    let near = SendCosts::default().copy_near_bytes;
+    let near_part = per_byte * (near as f64 - f64::from(long));
+    let far_part = message(clock, contiguous, LONGEST_BYTES)? - whole_long - near_part;
+    let per_far_byte = far_part.max(0.0) / (f64::from(LONGEST_BYTES) - near as f64);
     let copy = copying_nothing(clock);
     let [chain, cluster] = CLUSTER_BYTES
         .map(|cluster_bytes| message(clock, BufferKind::Mbuf { cluster_bytes }, CHAIN_BYTES));
@@ -190,12 +204,15 @@ pub(super) fn sending(clock: &TscClock, costs: &CostModel) -> Result<SendCosts, 
         headers_ns: whole(headers),
         copy_ns: whole(copy),
         copy_ps_per_byte: whole(per_byte * 1e3),
+        copy_near_bytes: near,
+        copy_far_ps_per_byte: whole(per_far_byte * 1e3),
         mbuf_take_ns: whole(buffer / 2.0),
         mbuf_free_ns: whole(buffer / 2.0),
         contiguous_take_ns: whole(contiguous / 2.0),
         contiguous_free_ns: whole(contiguous / 2.0),
         describe_ns: whole(describe),
-        reclaim_ns: whole(reclaim),
+        // One that was sent, and one that was not.
+        reclaim_ns: whole(reclaim / 2.0),
         interrupt_ns: costs.interrupt_ns,
         handler_ns: whole(handling(clock)?),
         switch_ns: costs.sleep_ns + costs.context_switch_ns,
@@ -228,7 +245,7 @@ fn copying_nothing(clock: &TscClock) -> f64 {
 /// The handler without its register accesses.
 fn handling(clock: &TscClock) -> Result<f64, CalibrateError> {
     let mut bench = Bench::new(0)?;
-    let mut absorbing = Absorbing::default();
+    let mut absorbing = Absorbing::new(SHORT_BYTES);
     let mut hw = Hardware { mmio: &mut absorbing, memory: &bench.memory };
     let mut failed = Ok(());
     let ns = least_ns(clock, MESSAGES, || {
