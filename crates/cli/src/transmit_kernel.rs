@@ -32,8 +32,8 @@ pub(crate) struct KernelSending {
     bursts: Vec<u32>,
     /// When the device says that frames have been sent, with commas: napi (at once), or
     /// coalesce:TIMEus/FRAMES [default: napi,coalesce:100us/32]
-    #[arg(long = "interrupts", value_name = "HOW,...", value_delimiter = ',')]
-    completions: Vec<Completion>,
+    #[arg(long, value_name = "HOW,...", value_delimiter = ',')]
+    interrupts: Vec<Completion>,
     /// TCP with segmentation offload, with commas: on, off. r8169 has none for UDP [default: off,on]
     #[arg(long, value_name = "ON|OFF,...", value_delimiter = ',')]
     tso: Vec<OnOff>,
@@ -75,7 +75,7 @@ impl KernelSending {
         flags([
             ("--senders", !self.senders.is_empty()),
             ("--bursts", !self.bursts.is_empty()),
-            ("--interrupts", !self.completions.is_empty()),
+            ("--interrupts", !self.interrupts.is_empty()),
             ("--tso", !self.tso.is_empty()),
         ])
     }
@@ -87,7 +87,7 @@ impl KernelSending {
             sizes_bytes: given_or(common.sizes_bytes, usual.sizes_bytes),
             senders: given_or(&self.senders, usual.senders),
             bursts: given_or(&self.bursts, usual.bursts),
-            completions: given_or(&self.completions, usual.completions),
+            completions: given_or(&self.interrupts, usual.completions),
             tso: given_or(&tso, usual.tso),
             count: common.count.unwrap_or(usual.count),
             most_bytes: common
