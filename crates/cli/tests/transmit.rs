@@ -1,0 +1,165 @@
+//! `warikomi transmit` as a user meets it: in virtual time one seed is one result, rows have all that was asked
+//! for, and what cannot be is refused with what can.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn run(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_warikomi"));
+    command.args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+/// Runs what must succeed; returns its result and the directory that it kept.
+fn measured(arguments: &[&str], runs: &Path) -> (Value, PathBuf) {
+    let kept = ["--json", "--runs", runs.to_str().unwrap()];
+    let output = run(&[&["transmit"], arguments, &kept].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let result = serde_json::from_slice(&output.stdout).unwrap();
+    let directory = std::fs::read_dir(runs).unwrap().next().unwrap().unwrap().path();
+    (result, directory)
+}
+
+fn row<'a>(result: &'a Value, bytes: u64, way: [&str; 3]) -> &'a Value {
+    let rows = result["rows"].as_array().unwrap();
+    let same = |row: &&Value| {
+        row["size_bytes"] == bytes
+            && [&row["buffers"], &row["completion"], &row["bounce"]]
+                .iter()
+                .zip(way)
+                .all(|(a, b)| *a == b)
+    };
+    rows.iter().find(same).unwrap_or_else(|| panic!("no row of {bytes}, {way:?}"))
+}
+
+const VIRTUAL: [&str; 9] = [
+    "--virtual",
+    "--costs",
+    "bsd-2004",
+    "--sizes",
+    "64,16384,65507",
+    "--separate",
+    "--count",
+    "2000",
+    "--all-pairs",
+];
+
+#[test]
+fn one_seed_is_one_result_in_virtual_time_and_it_has_the_published_shape() {
+    let (first, again) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (result, directory) = measured(&VIRTUAL, first.path());
+    assert_eq!(measured(&VIRTUAL, again.path()).0, result, "same seed, same result");
+    assert_eq!(
+        (&result["experiment"], &result["time_base"]),
+        (&"transmit".into(), &"virtual".into())
+    );
+    // Two kinds of mbufs in 15 ways and by a dummy driver, contiguous buffers in three; of each size.
+    assert_eq!(result["rows"].as_array().unwrap().len(), 3 * (2 * 16 + 3));
+    let bps = |bytes, way| row(&result, bytes, way)["bps"].as_f64().unwrap();
+    let [interrupt, adaptive] =
+        ["interrupt", "adaptive"].map(|completion| bps(64, ["mbuf-2k", completion, "none"]));
+    assert!(adaptive > 1.1 * interrupt, "{adaptive} against {interrupt}");
+    let [small, large, contiguous] = ["mbuf-2k", "mbuf-4k", "contiguous"]
+        .map(|buffers| bps(65_507, [buffers, "adaptive", "none"]));
+    assert!(small < large && large < contiguous, "{small} {large} {contiguous}");
+    let locked = row(&result, 65_507, ["contiguous", "interrupt-free", "none"]);
+    assert_eq!((&locked["dead_locked"], locked.get("bps")), (&true.into(), None));
+    let all = row(&result, 65_507, ["mbuf-2k", "adaptive", "all"]);
+    assert_eq!(all["transfers_per_packet"], 1.0);
+    assert!(row(&result, 65_507, ["mbuf-2k", "adaptive", "none"])["published_bps"] == 1.9e9);
+    let shares = result["figures"]["shares"].as_array().unwrap();
+    assert_eq!(shares.len(), 2 * 3);
+    let kept: Value =
+        serde_json::from_str(&std::fs::read_to_string(directory.join("result.json")).unwrap())
+            .unwrap();
+    assert_eq!(kept, result);
+    let repetitions = std::fs::read_to_string(directory.join("repetitions.csv")).unwrap();
+    assert_eq!(repetitions.lines().count(), 1 + result["rows"].as_array().unwrap().len());
+    let page = first.path().join("report.html");
+    let plots = first.path().join("plots");
+    let [directory, output, plots_to] =
+        [&directory, &page, &plots].map(|path| path.to_str().unwrap());
+    let report = run(&["report", directory, "--output", output, "--plots", plots_to]);
+    assert!(report.status.success(), "{}", String::from_utf8_lossy(&report.stderr));
+    for name in ["throughput", "completion", "ways-mbuf-2k", "bounce-mbuf-4k", "shares"] {
+        for ending in ["svg", "csv"] {
+            assert!(plots.join(format!("transmit-{name}.{ending}")).exists(), "{name}.{ending}");
+        }
+    }
+}
+
+#[test]
+fn a_process_sends_and_the_table_ends_with_advice() {
+    let runs = tempfile::tempdir().unwrap();
+    let output = run(&[
+        "transmit",
+        "--sizes",
+        "64,4KB",
+        "--mixture",
+        "64x10,1472x5",
+        "--systems",
+        "mbuf-2k",
+        "--completions",
+        "interrupt,adaptive:10%,30%",
+        "--bounces",
+        "none,auto",
+        "--count",
+        "500",
+        "--repeat",
+        "1",
+        "--runs",
+        runs.path().to_str().unwrap(),
+    ]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for expected in
+        ["oc48 on oc48 (process target)", "4,000", "64x10,1472x5", "advice: with mbuf-2k use"]
+    {
+        assert!(words.contains(expected), "{expected} is not in:\n{text}");
+    }
+    let directory = std::fs::read_dir(runs.path()).unwrap().next().unwrap().unwrap().path();
+    let plan = std::fs::read_to_string(directory.join("plan.toml")).unwrap();
+    assert!(plan.contains("adaptive:10%,30%") && plan.contains("messages = 500"), "{plan}");
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_what_can() {
+    for (arguments, said) in [
+        (&["--sizes", "15"][..], "16 to 65507"),
+        (&["--sizes", "9000", "--mtu", "1500"], "16 to 1472"),
+        (&["--sizes", "20000", "--model", "rtl8168"], "size = 20000"),
+        (&["--sizes", "64", "--mtu", "40"], "58 to"),
+        (&["--mixture", "64"], "SIZExCOUNT"),
+        (&["--mixture", "64x100,128x1"], "64 are possible"),
+        (&["--systems", "mbuf:0"], "512 to 65536"),
+        (&["--systems", "mbuf:3000"], "power of two"),
+        (&["--systems", ""], "mbuf-2k"),
+        (&["--completions", "adaptive:50%,25%"], "the first below the second"),
+        (&["--completions", "adaptive:0%,25%"], "above 0%"),
+        (&["--completions", "poll"], "interrupt-free"),
+        (&["--bounces", "65"], "1 to 64"),
+        (&["--send-buffer", "4KB"], "at least the longest message"),
+        (&["--send-buffer", "4GB"], "MB of 1,000,000"),
+        (&["--bus", "isa"], "pci-64-66"),
+        (&["--bus", "pci-64-66,burst=1"], "8 to 1,048,576"),
+        (&["--line-rate", "5"], "line rate"),
+        (&["--interval", "2s"], "1 s"),
+        (&["--interval", "1us", "--rate", "1G"], "cannot be used with"),
+        (&["--duration", "1us"], "1 ms"),
+        (&["--count", "0"], "1..=1000000000"),
+        (&["--repeat", "0"], "1..=100"),
+        (&["--costs", "bsd-2004"], "--virtual or --both"),
+        (&["--virtual", "--costs", "no-such"], "bsd-2004"),
+        (&["--virtual", "--both"], "cannot be used with"),
+        (&["--model", "ne2000"], "oc48"),
+        (&["--driver", "e1000"], "rtl8168"),
+        (&["--strategy", "poll"], "this experiment sends"),
+        (&["--memory", "128"], "--target kernel"),
+    ] {
+        let output = run(&[&["transmit", "--runs", "/nonexistent"], arguments].concat());
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && text.contains(said), "{arguments:?}: {text}");
+    }
+}
