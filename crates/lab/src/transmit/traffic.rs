@@ -4,13 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::Serialize;
-use warikomi_guest::payload::HEAD_BYTES;
-
-use super::wire::MAX_MESSAGE_BYTES;
-
-/// A message has at least the head by which it is known.
-const LEAST_MESSAGE_BYTES: u32 = HEAD_BYTES as u32;
-const MOST_MESSAGE_BYTES: u32 = MAX_MESSAGE_BYTES as u32;
+use warikomi_stack::send::{LEAST_MESSAGE_BYTES, MOST_MESSAGE_BYTES};
 
 /// Lengths of messages in bytes, from 16 bytes to the longest payload of a UDP datagram ("64 KB").
 pub const SIZES_BYTES: [u32; 14] = [

@@ -10,7 +10,7 @@ use warikomi_nic::MIN_FRAME_BYTES;
 use warikomi_nic::wire::{Wire, WireCounters};
 
 /// Bytes of the longest payload of a UDP datagram in IPv4 (RFC 768, RFC 791).
-pub const MAX_MESSAGE_BYTES: usize = 65_535 - 20 - 8;
+pub(super) const MAX_MESSAGE_BYTES: usize = 65_535 - 20 - 8;
 const ETHERNET_BYTES: usize = 14;
 /// IEEE 802.3, 3.2.6.
 const ETHERTYPE_IPV4: [u8; 2] = [0x08, 0x00];

@@ -9,6 +9,7 @@ mod paths;
 mod receive;
 mod send;
 mod strategies;
+mod transmit;
 
 use serde_json::Map;
 use warikomi_clock::{Span, read_tsc};
