@@ -69,7 +69,7 @@ enum Command {
     /// Compare ways to receive: by interrupt, by polling, by both
     Receive(receive::Arguments),
     /// Compare ways to send: completion by interrupt or without, buffers, bounce buffers
-    Transmit(transmit::Arguments),
+    Transmit(Box<transmit::Arguments>),
     /// Inject, and record all that happens at the device's edge
     Record(record::Arguments),
     /// Inject what was recorded, or real traffic from a pcap or pcapng file
