@@ -223,12 +223,16 @@ fn a_bounce_buffer_gains_at_four_kilobytes_and_auto_loses_nothing() {
 /// Buses that differ most: the oldest, a narrow one, a wide one.
 const FEW_BUSES: [&str; 3] = ["pci-64-66", "pcie1-x1", "pcie5-x16"];
 
-fn auto_is_never_worse(buses: &[&str]) {
+/// Short messages with at least so long a warm-up.
+fn auto_is_never_worse(buses: &[&str], warmup: u64) {
     for bus in buses {
         for size in SIZES {
             for base in [options("oc48", size), of_2004(size)] {
                 for buffers in BUFFERS {
                     let mut base = with(&base, |plan| plan.buffers = buffers);
+                    if size < 2_048 {
+                        base.plan.warmup = warmup.max(base.plan.warmup);
+                    }
                     base.nic.bus = Some(bus.parse().unwrap());
                     let [none, auto] = by_bounce(&base, [Bounce::None, Bounce::Auto]);
                     assert!(auto >= 0.995 * none, "{bus}: {auto:.4e} of {none:.4e}: {base:?}");
@@ -240,13 +244,16 @@ fn auto_is_never_worse(buses: &[&str]) {
 
 #[test]
 fn auto_is_never_worse_than_no_bounce_buffer() {
-    auto_is_never_worse(&FEW_BUSES);
+    auto_is_never_worse(&FEW_BUSES, 0);
 }
 
 #[test]
-#[ignore = "every bus; a minute"]
+#[ignore = "every bus; some minutes"]
 fn auto_is_never_worse_than_no_bounce_buffer_on_any_bus() {
-    auto_is_never_worse(&bus::PRESETS.iter().map(|preset| preset.name).collect::<Vec<_>>());
+    let all: Vec<&str> = bus::PRESETS.iter().map(|preset| preset.name).collect();
+    // Where bus and line are nearly as fast, the card's memory takes long to fill; only then is it the line
+    // that limits both.
+    auto_is_never_worse(&all, 30_000);
 }
 
 /// Random lengths, thresholds, buffers, bounce buffers and send buffers, and stalls of either side.
