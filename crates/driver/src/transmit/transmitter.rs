@@ -69,6 +69,7 @@ pub struct Transmitter {
     completer: Completer,
     /// There are none if nothing goes through the bounce buffer.
     areas: Option<Areas>,
+    /// From the first packet of several pieces on.
     auto: Option<Auto>,
     /// In the order in which they were handed over, which is that in which they come back.
     flights: VecDeque<Flight>,
@@ -92,17 +93,10 @@ impl Transmitter {
         options: TransmitterOptions,
         driver: &mut dyn NicDriver,
         hw: &mut Hardware<'_>,
-        course: &mut impl Course,
     ) -> Result<Transmitter, DriverError> {
         let areas = match options.bounce {
             Bounce::None => None,
             _ => Some(Areas::new(options.areas, driver.info(), hw.memory)?),
-        };
-        let auto = match &areas {
-            Some(areas) if options.bounce == Bounce::Auto => {
-                Some(Auto::new(areas, hw.memory, course)?)
-            }
-            _ => None,
         };
         let completer = Completer::new(options.completion);
         driver.transmit_interrupts(hw, completer.interrupts())?;
@@ -110,7 +104,7 @@ impl Transmitter {
             options,
             completer,
             areas,
-            auto,
+            auto: None,
             flights: VecDeque::with_capacity(driver.info().tx_descriptors),
             pieces: Vec::new(),
             unasked: 0,
@@ -133,6 +127,9 @@ impl Transmitter {
     ) -> Result<bool, DriverError> {
         if self.asks_first(driver, packet) {
             self.reclaim(driver, hw, course, sent)?;
+        }
+        if self.lacks_auto(packet) {
+            self.begin_auto(hw, course)?;
         }
         let choice = self.choose(packet);
         let pieces = match self.options.bounce {
@@ -196,6 +193,25 @@ impl Transmitter {
         !completer.interrupts() && (waits_long || !has_room)
     }
 
+    /// Whether there is something to choose for the first time. Who sends nothing but single pieces never
+    /// pays for measuring.
+    #[inline]
+    fn lacks_auto(&self, packet: Packet<'_>) -> bool {
+        self.options.bounce == Bounce::Auto && self.auto.is_none() && packet.pieces.len() > 1
+    }
+
+    #[cold]
+    fn begin_auto(
+        &mut self,
+        hw: &Hardware<'_>,
+        course: &mut impl Course,
+    ) -> Result<(), DriverError> {
+        if let Some(areas) = &self.areas {
+            self.auto = Some(Auto::new(areas, hw.memory, course)?);
+        }
+        Ok(())
+    }
+
     /// How many pieces of a packet are copied together.
     #[inline]
     fn choose(&mut self, packet: Packet<'_>) -> Choice {
@@ -205,10 +221,10 @@ impl Transmitter {
             Bounce::First(buffers) => packet.pieces.len().min(1 + buffers as usize),
             Bounce::All => packet.pieces.len(),
             Bounce::Auto => {
-                return self
-                    .auto
-                    .as_mut()
-                    .map_or(Choice::default(), |auto| auto.choose(packet.pieces));
+                return match &mut self.auto {
+                    Some(auto) => auto.choose(packet.pieces),
+                    None => Choice::of_one_piece(packet.pieces),
+                };
             }
         };
         // One piece is contiguous as it is.

@@ -418,7 +418,7 @@ fn sends_all(case: Case) {
     let options =
         TransmitterOptions { completion: case.completion, bounce: Bounce::None, areas: (0, 0) };
     let mut hw = Hardware { mmio: &mut NoRegisters, memory: &*NO_MEMORY };
-    let transmitter = Transmitter::new(options, &mut driver, &mut hw, &mut Still).unwrap();
+    let transmitter = Transmitter::new(options, &mut driver, &mut hw).unwrap();
     let interrupts = Tally::new(words, INTERRUPTS);
     let mut sender = Sender { case, transmitter, driver, interrupts, event, handed: 0, back: 0 };
     let other = thread::spawn(move || device.run());

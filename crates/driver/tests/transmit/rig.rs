@@ -333,8 +333,7 @@ impl Rig {
         };
         let options = TransmitterOptions { completion, bounce, areas };
         let mut hw = Hardware { mmio: &mut NoRegisters, memory: &memory };
-        let mut course = world.clone();
-        let transmitter = Transmitter::new(options, &mut device, &mut hw, &mut course)?;
+        let transmitter = Transmitter::new(options, &mut device, &mut hw)?;
         let (used_bytes, lengths, back) = (0, Vec::new(), Vec::new());
         let (handed, sleeps) = (0, 0);
         Ok(Rig {

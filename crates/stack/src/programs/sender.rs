@@ -199,7 +199,7 @@ impl<'a> Service<'a> {
     /// Sends, and starts the device again if it still has packets of a sender that is no more.
     fn send(&mut self, command: &commands::Send) -> Result<Ended, StackError> {
         let mut course = RealTime(self.device.clock());
-        let mut sender = match self.prepare(command, &mut course) {
+        let mut sender = match self.prepare(command) {
             Ok(sender) => sender,
             Err(SenderError::Plan(error)) => return Ok(Ended::Answer(Err(error.to_string()))),
             Err(SenderError::Driver(error)) => return Err(failed(error)),
@@ -213,11 +213,7 @@ impl<'a> Service<'a> {
         Ok(ended)
     }
 
-    fn prepare(
-        &mut self,
-        command: &commands::Send,
-        course: &mut RealTime,
-    ) -> Result<Sender, SenderError> {
+    fn prepare(&mut self, command: &commands::Send) -> Result<Sender, SenderError> {
         let plan = SendPlan::from_command(command)?;
         let range = "it must be an IPv4 address and a UDP port, as 10.9.0.2:5001";
         let to: SocketAddrV4 = command
@@ -226,7 +222,7 @@ impl<'a> Service<'a> {
             .map_err(|_| PlanError::new("destination", &command.destination, range))?;
         let to = (command.destination_mac, *to.ip(), to.port());
         let driver = &mut *self.driver;
-        Sender::new(&plan, self.station, to, self.buffers, driver, hardware!(self), course)
+        Sender::new(&plan, self.station, to, self.buffers, driver, hardware!(self))
     }
 
     fn drive(

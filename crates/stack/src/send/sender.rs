@@ -94,7 +94,6 @@ impl Sender {
         memory: (u64, u64),
         driver: &mut dyn NicDriver,
         hw: &mut Hardware<'_>,
-        course: &mut impl Course,
     ) -> Result<Sender, SenderError> {
         let info = driver.info();
         let (descriptors, max_frame_bytes) = (info.tx_descriptors, info.max_frame_bytes);
@@ -119,7 +118,7 @@ impl Sender {
             socket: SendSocket::new(plan.send_buffer_bytes),
             records: vec![Record::default(); demand.packets],
             buffers: Buffers::new(plan.buffers, demand, first + area_bytes),
-            transmitter: Transmitter::new(options, driver, hw, course)?,
+            transmitter: Transmitter::new(options, driver, hw)?,
             account: Account::new(plan.count, plan.warmup),
             station,
             to: Destination { address: to_address, port, source_port: port },

@@ -277,8 +277,7 @@ pub(crate) fn run(model: &str, plan: &SendPlan, trouble: Trouble, seed: u64) -> 
     driver.init(&mut hw, MEMORY_BASE, RECEIVE_BUFFERS, &mut pool).unwrap();
     let buffers = (MEMORY_BASE + rings + receive, needed);
     let driver: &mut dyn NicDriver = &mut *driver;
-    let mut sender =
-        Sender::new(plan, STATION, DESTINATION, buffers, driver, &mut hw, &mut clock).unwrap();
+    let mut sender = Sender::new(plan, STATION, DESTINATION, buffers, driver, &mut hw).unwrap();
     // More than this, and it turns in circles.
     let most_steps = 100_000 + 1_000 * (plan.count + plan.warmup);
     let mut taken = 0;

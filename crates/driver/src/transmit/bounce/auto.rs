@@ -89,6 +89,13 @@ impl Choice {
     pub(crate) fn of(copied: usize) -> Choice {
         Choice { copied, ..Choice::default() }
     }
+
+    /// Nothing to choose.
+    #[inline]
+    pub(crate) fn of_one_piece(pieces: &[(u64, u32)]) -> Choice {
+        let bytes = pieces.first().map_or(0, |piece| piece.1.into());
+        Choice { bytes, ..Choice::default() }
+    }
 }
 
 /// The bounce buffer that is used where it gains.
@@ -118,7 +125,7 @@ pub(crate) struct Auto {
 }
 
 impl Auto {
-    /// Measures what copying costs, in areas that nothing is in yet.
+    /// Measures what copying costs, in an area that the device never has.
     pub(crate) fn new(
         areas: &Areas,
         memory: &dyn DmaMemory,

@@ -137,8 +137,8 @@ fn message(clock: &TscClock, buffers: BufferKind, size_bytes: u32) -> Result<f64
     let mut absorbing = Absorbing::new(size_bytes);
     let mut hw = Hardware { mmio: &mut absorbing, memory: &bench.memory };
     let mut course = RealCourse(clock);
-    let mut sender = Sender::new(&plan, station, to, room, driver, &mut hw, &mut course)
-        .map_err(TransmitError::from)?;
+    let mut sender =
+        Sender::new(&plan, station, to, room, driver, &mut hw).map_err(TransmitError::from)?;
     let mut failed = Ok(());
     let ns = least_ns(clock, MESSAGES, || match sender.step(driver, &mut hw, &mut course, false) {
         Ok(Step::Again) => {}

@@ -184,8 +184,7 @@ impl Running<'_> {
         };
         let to = (NETWORK_MAC, NETWORK_IP, UDP_PORT);
         let plan = &options.plan;
-        let mut sender =
-            Sender::new(plan, station, to, layout.buffers, self.driver, &mut hw, &mut course)?;
+        let mut sender = Sender::new(plan, station, to, layout.buffers, self.driver, &mut hw)?;
         let mut stalls = Stalls::new(self.machine.borrow().now(), &options.stalls);
         loop {
             stalls.strike(&mut self.machine.borrow_mut());
