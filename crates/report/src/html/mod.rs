@@ -119,9 +119,27 @@ fn warnings(warnings: &[Warning]) -> Markup {
     }
 }
 
+/// Rows that a page shows without being asked: what is behind a longer table would not be found.
+const ROWS_SHOWN: usize = 60;
+
 fn table_markup(run: &Run, table: &Table) -> Markup {
     html! {
         h3 { (table.title) }
+        @if table.rows.len() > ROWS_SHOWN {
+            details {
+                summary { (table.rows.len()) " rows" }
+                (grid(table))
+            }
+        } @else {
+            (grid(table))
+        }
+        @for note in &table.notes { p.soft { (note) } }
+        p.soft { (download(run, table.name, &table.csv())) }
+    }
+}
+
+fn grid(table: &Table) -> Markup {
+    html! {
         div.wide {
             table {
                 thead { tr { @for head in &table.header { th scope="col" { (head.shown) } } } }
@@ -132,8 +150,6 @@ fn table_markup(run: &Run, table: &Table) -> Markup {
                 }
             }
         }
-        @for note in &table.notes { p.soft { (note) } }
-        p.soft { (download(run, table.name, &table.csv())) }
     }
 }
 

@@ -82,7 +82,7 @@ impl Table {
 fn head(name: &str) -> Cell {
     const UNITS: [&str; 6] = ["_ns", "_us", "_bps", "_pps", "_share", "_percent"];
     let stem = match name {
-        "size_bytes" => "frame length in bytes",
+        "size_bytes" => "length in bytes",
         _ if name.contains("within_") => {
             let shown = name.replace("_share", "%").replace("6_25", "6.25").replace('_', " ");
             return Cell { shown, raw: name.to_owned() };
