@@ -56,7 +56,7 @@ pub(crate) struct TargetArguments {
     /// Where the driver runs [default: kernel; of transmit: process]
     #[arg(long, value_enum)]
     target: Option<TargetKind>,
-    /// The driver: as Linux calls it (r8169); or, in a process, one of ours (rtl8168) or the path of a
+    /// The driver: as Linux calls it (r8169); or, in a process, one of ours (rtl8168, oc48) or the path of a
     /// program
     #[arg(long)]
     driver: Option<String>,

@@ -74,6 +74,24 @@ impl Machine {
         self.stolen_percent > Some(0.0) || waited.iter().flatten().any(|&us| us > LONG_US)
     }
 
+    /// The same machine, watched once more: times add up, and of shares each counts for as long as its cores
+    /// were watched.
+    pub fn watched_again(self, later: Machine) -> Machine {
+        let sum = |one: Option<f64>, other: Option<f64>| Some(one? + other?);
+        let stolen_ms = |machine: &Machine| Some(machine.stolen_percent? * machine.watched_ms?);
+        let watched_ms = sum(self.watched_ms, later.watched_ms);
+        let stolen_ms = sum(stolen_ms(&self), stolen_ms(&later));
+        Machine {
+            stolen_percent: stolen_ms
+                .zip(watched_ms)
+                .map(|(stolen, watched)| if watched > 0.0 { stolen / watched } else { 0.0 }),
+            watched_ms,
+            support_waited_us: sum(self.support_waited_us, later.support_waited_us),
+            target_waited_us: sum(self.target_waited_us, later.target_waited_us),
+            ..later
+        }
+    }
+
     /// Like [`Machine::read`], from `proc` and `sys` below `root`.
     pub fn read_below(root: &Path) -> Machine {
         let text = |path: &str| fs::read_to_string(root.join(path)).ok();
@@ -239,6 +257,20 @@ mod tests {
                            hypervisor\n\nprocessor\t: 1\nmodel name\t: Some CPU @ 2.5GHz\n";
     const STAT: &str = "cpu  10 0 10 70 0 0 0 10 0 0\ncpu0 5 0 5 30 0 0 0 8 0 0\n\
                         cpu1 5 0 5 40 0 0 0 2 0 0\nintr 12 0\n";
+
+    #[test]
+    fn what_is_watched_twice_adds_up() {
+        let watched = |stolen_percent, watched_ms, waited| Machine {
+            stolen_percent: Some(stolen_percent),
+            watched_ms: Some(watched_ms),
+            support_waited_us: Some(waited),
+            ..Machine::default()
+        };
+        let both = watched(1.0, 300.0, 5.0).watched_again(watched(5.0, 100.0, 7.0));
+        assert_eq!(both, watched(2.0, 400.0, 12.0));
+        let unknown = watched(1.0, 1.0, 1.0).watched_again(Machine::default());
+        assert_eq!(unknown, Machine::default(), "a part that is not known makes no sum");
+    }
 
     #[test]
     fn reads_what_the_kernel_writes() {

@@ -202,7 +202,12 @@ impl Bench<'_, '_> {
         run.check().map_err(InjectError::from)?;
         let spent = Spent::now(&processes, job.as_ref())?.since(&before);
         let counted = counters(&mut session)?.since(&counted);
-        self.seen = Some((session.info.clone(), session.machine_since(&watch)));
+        let machine = session.machine_since(&watch);
+        let machine = match self.seen.take() {
+            Some((_, before)) => before.watched_again(machine),
+            None => machine,
+        };
+        self.seen = Some((session.info.clone(), machine));
         drop(job);
         session.stop().map_err(InjectError::from)?;
 
@@ -250,7 +255,10 @@ impl Spent {
 
     /// The receiver's share: of what it and the job have had, or, without a job, of the time.
     fn share(&self) -> f64 {
-        let all = self.job_ns.map_or(self.wall_ns, |job| self.receiver_ns + job);
+        // Clocks are read one after the other: between two of them a receiver that polls goes on, and would
+        // have had more than all of the time.
+        let all =
+            self.job_ns.map_or(self.wall_ns.max(self.receiver_ns), |job| self.receiver_ns + job);
         self.receiver_ns as f64 / all.max(1) as f64
     }
 }
@@ -310,5 +318,7 @@ mod tests {
         let spent = |job_ns| Spent { receiver_ns: 30, job_ns, wall_ns: 200 };
         assert!((spent(Some(90)).share() - 0.25).abs() < 1e-9);
         assert!((spent(None).share() - 0.15).abs() < 1e-9);
+        // Its clock was read a moment before the wall's.
+        assert_eq!(Spent { wall_ns: 29, ..spent(None) }.share(), 1.0);
     }
 }
