@@ -12,6 +12,10 @@ pub const MAGIC: u32 = 0x4b49_5257;
 /// Length of the head, in bytes.
 pub const HEAD_BYTES: usize = 16;
 
+/// The longest payload of a UDP datagram, in bytes: an IPv4 packet has 65,535 bytes (RFC 791, 3.1), of
+/// which 28 are headers.
+pub const MOST_BYTES: u32 = 65_507;
+
 /// Byte `at` of a payload, behind its head: not all zeros, so that a byte that is not copied shows.
 #[inline]
 pub fn filler(at: usize) -> u8 {

@@ -55,6 +55,21 @@ pub(crate) fn waiting() -> ProgressBar {
 /// Clears a bar when it goes out of scope, so that an error is not printed behind one.
 pub(crate) struct Cleared(pub(crate) ProgressBar);
 
+impl Cleared {
+    /// A bar over the rows of a comparison.
+    pub(crate) fn over_rows() -> Cleared {
+        Cleared(bar("{bar:32} {percent:>3}% {elapsed}, {eta} left  {wide_msg}"))
+    }
+
+    /// So many of all are done, and this is at work.
+    pub(crate) fn show(&self, done: usize, all: usize, at_work: &str) {
+        self.0.set_length(all as u64);
+        self.0.set_position(done as u64);
+        self.0.set_message(at_work.to_owned());
+        self.0.tick();
+    }
+}
+
 impl Drop for Cleared {
     fn drop(&mut self) {
         self.0.finish_and_clear();

@@ -281,10 +281,7 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
 }
 
 fn show(bar: &Cleared, progress: Progress<'_>) {
-    bar.0.set_length(progress.rows as u64);
-    bar.0.set_position(progress.row as u64);
-    bar.0.set_message(progress.strategy.to_owned());
-    bar.0.tick();
+    bar.show(progress.row, progress.rows, progress.strategy);
 }
 
 /// Adds what the rows say to somebody with this budget.
@@ -304,7 +301,7 @@ fn in_process(arguments: &Arguments, interrupted: &Interrupted) -> Result<(Strin
     let receiver = arguments.target.receiver_as(Usual::Receiving);
     let options = process::Options { receiver, ..arguments.in_process()? };
     let prepared = arguments.target.prepare_as(Usual::Receiving)?;
-    let bar = Cleared(output::bar("{bar:32} {percent:>3}% {elapsed}, {eta} left  {wide_msg}"));
+    let bar = Cleared::over_rows();
     let mut bring_up = |orders: &_| {
         let wire = WireKind::Sink.build().map_err(SessionError::Wire)?;
         let options = prepared.with_orders(orders).expect("a process target was asked for");
@@ -322,7 +319,7 @@ fn in_virtual_time(arguments: &Arguments) -> Result<(String, Received)> {
         None => CostModel::default(),
         Some(path) => CostsFile::read(path)?.costs,
     };
-    let bar = Cleared(output::bar("{bar:32} {percent:>3}% {elapsed}, {eta} left  {wide_msg}"));
+    let bar = Cleared::over_rows();
     let scheduler = SchedulerModel::default();
     let found =
         simulated::receive(&options, &costs, &scheduler, &mut |progress| show(&bar, progress))?;
@@ -335,7 +332,7 @@ fn in_kernel(arguments: &Arguments, interrupted: &Interrupted) -> Result<(String
     arguments.in_kernel(None)?;
     let prepared = arguments.target.prepare()?;
     let wire = WireKind::Sink.build().context("cannot set up the wire")?;
-    let bar = Cleared(output::bar("{bar:32} {percent:>3}% {elapsed}, {eta} left  {wide_msg}"));
+    let bar = Cleared::over_rows();
     let mut session = prepared.start(wire, interrupted, &mut |_| ())?;
     let mtu = session.info.settings.get("mtu_bytes").and_then(serde_json::Value::as_u64);
     let options = arguments.in_kernel(mtu.map(|mtu| mtu as usize))?;

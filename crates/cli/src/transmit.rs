@@ -19,6 +19,7 @@ use warikomi_nic::NicOptions;
 use warikomi_nic::bus::Bus;
 use warikomi_report::terminal;
 use warikomi_stack::buffers::BufferKind;
+use warikomi_stack::send::{LEAST_MESSAGE_BYTES, MOST_MESSAGE_BYTES};
 use warikomi_target::Interrupted;
 
 use crate::output::{self, Cleared};
@@ -193,8 +194,13 @@ fn size(text: &str) -> Result<u32, String> {
     let bytes = text.parse::<FrameBytes>().map_err(|error| error.to_string())?.0;
     u32::try_from(bytes)
         .ok()
-        .filter(|bytes| (16..=65_507).contains(bytes))
-        .ok_or_else(|| format!("a message of {bytes} bytes is not possible: choose 16 to 65507"))
+        .filter(|bytes| (LEAST_MESSAGE_BYTES..=MOST_MESSAGE_BYTES).contains(bytes))
+        .ok_or_else(|| {
+            format!(
+                "a message of {bytes} bytes is not possible: choose {LEAST_MESSAGE_BYTES} to \
+                 {MOST_MESSAGE_BYTES}"
+            )
+        })
 }
 
 fn send_buffer(text: &str) -> Result<u64, String> {
@@ -372,8 +378,8 @@ fn compare(
     costs: &SendCosts,
     interrupted: &Interrupted,
 ) -> Result<Transmitted> {
-    let bar = Cleared(output::bar("{bar:32} {percent:>3}% {elapsed}, {eta} left  {wide_msg}"));
-    let mut progress = |progress: Progress<'_>| show(&bar, progress);
+    let bar = Cleared::over_rows();
+    let mut progress = |progress: Progress<'_>| bar.show(progress.done, progress.all, progress.row);
     let TimeArguments { virtual_time, both, .. } = arguments.time;
     if virtual_time {
         return Ok(simulated::transmit(options, costs, interrupted, &mut progress)?);
@@ -385,13 +391,6 @@ fn compare(
         simulated::beside(&mut found, &simulated);
     }
     Ok(found)
-}
-
-fn show(bar: &Cleared, progress: Progress<'_>) {
-    bar.0.set_length(progress.all as u64);
-    bar.0.set_position(progress.done as u64);
-    bar.0.set_message(progress.row.to_owned());
-    bar.0.tick();
 }
 
 #[cfg(test)]

@@ -7,9 +7,7 @@ use std::str::FromStr;
 use anyhow::Result;
 use clap::Args;
 use warikomi_clock::Span;
-use warikomi_lab::transmit::kernel::{
-    Completion, JudgingHost, Options, Progress, Sender, transmit,
-};
+use warikomi_lab::transmit::kernel::{Completion, JudgingHost, Options, Sender, transmit};
 use warikomi_nic::bus::Bus;
 use warikomi_report::terminal;
 use warikomi_target::Interrupted;
@@ -107,9 +105,11 @@ impl KernelSending {
         prepared.defer_nothing();
         prepared.attach_by(common.bus, common.line_rate_bps);
         let (host, judge) = JudgingHost::new();
-        let bar = Cleared(output::bar("{bar:32} {percent:>3}% {elapsed}, {eta} left  {wide_msg}"));
+        let bar = Cleared::over_rows();
         let mut session = prepared.start(Box::new(host), interrupted, &mut |_| ())?;
-        let found = transmit(&mut session, &judge, &options, &mut |progress| show(&bar, progress))?;
+        let found = transmit(&mut session, &judge, &options, &mut |progress| {
+            bar.show(progress.run, progress.runs, progress.sender.name());
+        })?;
         session.stop()?;
         drop(bar);
         output::print(&found.result, common.json, |style| terminal::transmit(&found.result, style));
@@ -123,13 +123,6 @@ impl KernelSending {
 
 fn given_or<T: Clone>(given: &[T], usual: Vec<T>) -> Vec<T> {
     if given.is_empty() { usual } else { given.to_vec() }
-}
-
-fn show(bar: &Cleared, progress: Progress) {
-    bar.0.set_length(progress.runs as u64);
-    bar.0.set_position(progress.run as u64);
-    bar.0.set_message(progress.sender.name());
-    bar.0.tick();
 }
 
 #[cfg(test)]

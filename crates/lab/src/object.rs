@@ -1,13 +1,32 @@
-//! Rows of a result.
+//! Results that are tables.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
+use warikomi_measure::{Machine, RunResult, TargetInfo, TimeBase};
 
 /// A row as the object that a result holds. What is not known is absent.
 pub(crate) fn as_object(row: &impl Serialize) -> Map<String, Value> {
     let Ok(Value::Object(mut object)) = serde_json::to_value(row) else { return Map::new() };
     object.retain(|_, value| !value.is_null());
     object
+}
+
+/// A result that is a table, but for what is to be said against it. The plan is TOML.
+pub(crate) fn table(
+    experiment: &str,
+    time_base: TimeBase,
+    machine: Machine,
+    target: TargetInfo,
+    plan_toml: &str,
+    rows: &[impl Serialize],
+) -> RunResult {
+    let mut result = RunResult::new(experiment, time_base, machine);
+    result.target = target;
+    if let Ok(plan) = toml::from_str(plan_toml) {
+        result.plan = plan;
+    }
+    result.rows = Some(rows.iter().map(as_object).collect());
+    result
 }
 
 #[cfg(test)]

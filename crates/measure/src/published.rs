@@ -111,6 +111,13 @@ impl HybridReceive {
 /// The card of the published transmit experiments: bits that its line carries in a second.
 pub const OC48_LINE_BPS: u64 = 2_400_000_000;
 
+/// Length in bytes of the messages for which a bounce buffer's gain was published.
+pub const BOUNCE_BYTES: u64 = 4_096;
+/// Those for which the share of scattered transfers was published: 64 KB, of which UDP leaves so many.
+pub const DMA_BYTES: u64 = 65_507;
+/// Those for which the share of chains was published.
+pub const CHAIN_BYTES: u64 = 16_384;
+
 /// An adaptive device driver that transmits.
 #[derive(Debug, Deserialize)]
 pub struct AdaptiveTransmit {

@@ -1,7 +1,8 @@
 //! The rows of a comparison of ways to send, as tables and plots need them.
 
 use serde_json::{Map, Value};
-use warikomi_measure::{RunResult, published};
+use warikomi_measure::RunResult;
+use warikomi_measure::published::{self, BOUNCE_BYTES, CHAIN_BYTES, DMA_BYTES};
 
 /// The most rows that are looked at, and the most different values of anything.
 const MAX_ROWS: usize = 5_000;
@@ -10,11 +11,6 @@ const MAX_DIFFERENT: usize = 64;
 /// Length in bytes for which the gain of adaptive completion is shown beside the published one, of "short"
 /// packets.
 pub(crate) const SHORT_BYTES: u64 = 64;
-/// Length in bytes for which a bounce buffer's gain was published.
-pub(crate) const BOUNCE_BYTES: u64 = 4_096;
-/// Lengths in bytes for which shares of cost were published: of scattered transfers, of chains.
-pub(crate) const DMA_BYTES: u64 = 65_507;
-pub(crate) const CHAIN_BYTES: u64 = 16_384;
 
 /// A completion strategy and a bounce buffer.
 pub(crate) type Way<'a> = (&'a str, &'a str);

@@ -9,7 +9,7 @@ use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrIn, sendmmsg, setsockopt, sockopt};
 use warikomi_guest::answers::{Transmitted, TransmittedTcp};
 use warikomi_guest::commands::{Transmit, TransmitTcp};
-use warikomi_guest::payload::{HEAD_BYTES, Head, filler};
+use warikomi_guest::payload::{HEAD_BYTES, Head, MOST_BYTES, filler};
 
 use super::error::{AgentError, Context, Result};
 use super::netif::{self, Interface};
@@ -17,7 +17,7 @@ use super::netif::{self, Interface};
 /// Datagrams a system call, where no interval is asked for.
 const BATCH: u64 = 64;
 
-const PAYLOAD_BYTES: std::ops::RangeInclusive<u32> = HEAD_BYTES as u32..=65_507;
+const PAYLOAD_BYTES: std::ops::RangeInclusive<u32> = HEAD_BYTES as u32..=MOST_BYTES;
 const WRITE_BYTES: std::ops::RangeInclusive<u32> = 1..=1 << 20;
 
 pub(super) fn udp(command: &Transmit, default_interface: Option<&str>) -> Result<Transmitted> {

@@ -157,15 +157,13 @@ impl Transmitter {
         }
         driver.kick(hw)?;
         let count = pieces.len();
-        if let Some(auto) = &mut self.auto {
+        if let (Some(auto), Some(areas)) = (&mut self.auto, &self.areas) {
             auto.goes_on(at);
             if measures {
                 let describing = course.now().since(copied_at);
                 auto.measured(choice, bounced, copied_at.since(at), count, describing);
             }
             auto.handed(choice, packet.pieces, at, self.flights.len());
-        }
-        if let (Some(auto), Some(areas)) = (&mut self.auto, &self.areas) {
             auto.keep_in_practice(areas, hw.memory, course)?;
         }
         self.unasked += 1;

@@ -18,10 +18,9 @@ pub use row::{Burst, Delay, Row};
 pub use traffic::{Traffic, TrafficError};
 pub use work::{Course, Work};
 
-use warikomi_measure::{Machine, RunResult, TargetInfo, TimeBase};
+use warikomi_measure::RunResult;
 
 use crate::inject::InjectError;
-use crate::object::as_object;
 
 /// What came of a comparison.
 pub struct Received {
@@ -31,23 +30,6 @@ pub struct Received {
     pub rows: Vec<Row>,
     /// Each burst of each row.
     pub bursts: Vec<Burst>,
-}
-
-/// A comparison's result, but for what is to be said against it.
-fn result(
-    time_base: TimeBase,
-    machine: Machine,
-    target: TargetInfo,
-    plan_toml: &str,
-    rows: &[Row],
-) -> RunResult {
-    let mut result = RunResult::new("receive", time_base, machine);
-    result.target = target;
-    if let Ok(plan) = toml::from_str(plan_toml) {
-        result.plan = plan;
-    }
-    result.rows = Some(rows.iter().map(as_object).collect());
-    result
 }
 
 /// How far a comparison has come.

@@ -5,7 +5,8 @@ use warikomi_driver::strategy::Strategy;
 use warikomi_measure::{Machine, TargetInfo, TimeBase};
 
 use super::process::{BUFFER_BYTES, Case, Options};
-use super::{Progress, ReceiveError, Received, Row, result};
+use super::{Progress, ReceiveError, Received, Row};
+use crate::object::table;
 use crate::virtual_time::receive as simulated;
 use crate::virtual_time::{CostModel, SchedulerModel, Topology};
 
@@ -46,7 +47,7 @@ pub fn receive(
         ..TargetInfo::default()
     };
     let (base, machine) = (TimeBase::Virtual, Machine::default());
-    let mut result = result(base, machine, target, &options.to_toml(), &rows);
+    let mut result = table("receive", base, machine, target, &options.to_toml(), &rows);
     result.figures.insert("costs".into(), json!(costs));
     result.figures.insert("scheduler".into(), json!(scheduler));
     if let Some(scaling) = scaling(options, costs, scheduler)? {

@@ -28,7 +28,7 @@ use warikomi_stack::send::PlanError;
 use warikomi_target::TargetError;
 
 use crate::SessionError;
-use crate::object::as_object;
+use crate::object::table;
 use crate::virtual_time::transmit as virtual_transmit;
 
 /// What came of a comparison.
@@ -91,12 +91,7 @@ fn result(
     target: TargetInfo,
     rows: &[Row],
 ) -> RunResult {
-    let mut result = RunResult::new("transmit", time_base, machine);
-    result.target = target;
-    if let Ok(plan) = toml::from_str(&options.to_toml()) {
-        result.plan = plan;
-    }
-    result.rows = Some(rows.iter().map(as_object).collect());
+    let mut result = table("transmit", time_base, machine, target, &options.to_toml(), rows);
     let shares = shares(rows);
     if !shares.is_empty() {
         result.figures.insert("shares".into(), json!(shares));

@@ -7,9 +7,8 @@ use warikomi_nic::NicOptions;
 use warikomi_stack::HEADER_BYTES;
 use warikomi_stack::buffers::BufferKind;
 use warikomi_stack::programs::sender;
-use warikomi_stack::send::{PlanError, SendPlan};
+use warikomi_stack::send::{MOST_MESSAGE_BYTES, PlanError, SendPlan};
 
-use super::wire::MAX_MESSAGE_BYTES;
 use super::{SIZES_BYTES, Traffic};
 
 /// How many messages are measured in a row.
@@ -118,7 +117,7 @@ impl Options {
     /// The longest message in bytes that driver and NIC send.
     pub fn longest_message_bytes(&self, driver: &DriverInfo) -> u32 {
         let bytes = self.max_frame_bytes(driver).saturating_sub(HEADER_BYTES);
-        u32::try_from(bytes).unwrap_or(u32::MAX).min(MAX_MESSAGE_BYTES as u32)
+        u32::try_from(bytes).unwrap_or(u32::MAX).min(MOST_MESSAGE_BYTES)
     }
 
     /// What is sent with a device whose frames have up to so many bytes.

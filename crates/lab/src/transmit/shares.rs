@@ -5,11 +5,6 @@ use warikomi_driver::transmit::Bounce;
 use warikomi_measure::published;
 
 use super::Row;
-use super::wire::MAX_MESSAGE_BYTES;
-
-/// Lengths of messages in bytes for which the shares were published.
-const DMA_PUBLISHED_BYTES: u64 = MAX_MESSAGE_BYTES as u64;
-const CHAIN_PUBLISHED_BYTES: u64 = 16_384;
 
 /// Where the throughput goes that mbufs are behind a contiguous buffer, for one size. Both are shares of the
 /// contiguous buffer's throughput, so they add up to all that is lost.
@@ -69,8 +64,8 @@ fn share(rows: &[Row], dummy: &Row) -> Option<Share> {
         buffers: dummy.buffers.clone(),
         dma_share: (dummy.bps? - scattered) / contiguous,
         chain_share: (contiguous - dummy.bps?) / contiguous,
-        published_dma_share: of(DMA_PUBLISHED_BYTES, transmit.dma_cost_share),
-        published_chain_share: of(CHAIN_PUBLISHED_BYTES, transmit.mbuf_cost_share),
+        published_dma_share: of(published::DMA_BYTES, transmit.dma_cost_share),
+        published_chain_share: of(published::CHAIN_BYTES, transmit.mbuf_cost_share),
     })
 }
 

@@ -4,21 +4,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use warikomi_clock::Time;
-use warikomi_guest::payload::{HEAD_BYTES, Head};
+use warikomi_guest::payload::{HEAD_BYTES, Head, MOST_BYTES, filler};
 use warikomi_inject::{GUEST_IP, NETWORK_IP, NETWORK_MAC, PAYLOAD_OFFSET, UDP_PORT};
 use warikomi_nic::MIN_FRAME_BYTES;
 use warikomi_nic::wire::{Wire, WireCounters};
 
-/// Bytes of the longest payload of a UDP datagram in IPv4 (RFC 768, RFC 791).
-pub(super) const MAX_MESSAGE_BYTES: usize = 65_535 - 20 - 8;
 const ETHERNET_BYTES: usize = 14;
 /// IEEE 802.3, 3.2.6.
 const ETHERTYPE_IPV4: [u8; 2] = [0x08, 0x00];
 /// Words of an IPv4 header without options.
 const IPV4_WORDS: u8 = 5;
 const UDP_HEADER_BYTES: usize = 8;
-/// Byte *i* of a payload behind its head is *i* modulo this, as in injected frames.
-const FILLER_PERIOD: usize = 251;
 /// Most messages of a run: what is remembered of each is one bit.
 const MAX_MESSAGES: u64 = 1 << 32;
 
@@ -158,7 +154,7 @@ impl Default for State {
             most: 0,
             came: Vec::new(),
             seen: Seen::default(),
-            filler: (0..MAX_MESSAGE_BYTES).map(|at| (at % FILLER_PERIOD) as u8).collect(),
+            filler: (0..MOST_BYTES as usize).map(filler).collect(),
         }
     }
 }

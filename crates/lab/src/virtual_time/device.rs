@@ -3,15 +3,13 @@
 use std::collections::VecDeque;
 
 use warikomi_clock::{Seed, Span, Time};
+use warikomi_guest::payload;
 use warikomi_inject::{Fault, FaultSchedule, Faulty, HEADER_BYTES, PAYLOAD_MAGIC, PAYLOAD_OFFSET};
 use warikomi_nic::wire::{CountedSink, WireCounters};
 use warikomi_nic::{Nic, NicFunction, rtl8168::Rtl8168};
 use warikomi_pci::{DmaMemory, Host, Interrupt, IntrLine, Mmio, MmioError, SharedMemory, Width};
 
 use super::CostModel;
-
-/// The filler of our frames begins anew after so many bytes.
-const FILLER_PERIOD: usize = 251;
 
 /// Interrupts that the NIC has sent and nobody has taken yet.
 #[derive(Default)]
@@ -232,7 +230,7 @@ pub(super) fn sequence_at(
     let [magic, run, low, high] = [0, 4, 8, 12].map(|at| word(PAYLOAD_OFFSET + at));
     let ip_length = u16::from_be_bytes([head[IP_LENGTH_OFFSET], head[IP_LENGTH_OFFSET + 1]]);
     let whole = usize::from(ip_length) + ETHERNET_BYTES == len
-        && (filler < HEADER_BYTES || usize::from(last[0]) == filler % FILLER_PERIOD);
+        && (filler < HEADER_BYTES || last[0] == payload::filler(filler));
     (magic == PAYLOAD_MAGIC && run == run_id && whole)
         .then_some(u64::from(low) | u64::from(high) << 32)
 }

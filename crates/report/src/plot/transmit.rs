@@ -1,12 +1,12 @@
 //! What a run of `transmit` shows: throughput against size, and what each choice changes in it.
 
-use warikomi_measure::{RunResult, published};
+use warikomi_measure::RunResult;
+use warikomi_measure::published::{self, BOUNCE_BYTES, CHAIN_BYTES, DMA_BYTES};
 
 use super::{Axis, Chart, MAX_SERIES, Scale, Series, Shape, Unit};
 use crate::read::Run;
 use crate::transmit::{
-    BOUNCE_BYTES, CHAIN_BYTES, DMA_BYTES, Line, SHORT_BYTES, Way, adaptive_gain, bounce_gain,
-    different, lines, shares,
+    Line, SHORT_BYTES, Way, adaptive_gain, bounce_gain, different, lines, shares,
 };
 
 /// The most kinds of buffers that are drawn; each has a name that becomes part of a chart's name.

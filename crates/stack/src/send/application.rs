@@ -3,12 +3,9 @@
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 use warikomi_clock::{Seed, Span, Time};
-use warikomi_guest::payload::{HEAD_BYTES, Head};
+use warikomi_guest::payload::{HEAD_BYTES, Head, filler};
 
 use super::SendPlan;
-
-/// The filler of payloads repeats after so many bytes, a prime, so that a byte in the wrong place shows.
-const FILLER_PERIOD: usize = 251;
 
 /// The application.
 pub(super) struct Application {
@@ -32,9 +29,7 @@ impl Application {
         Application {
             length: lengths.next(),
             lengths,
-            bytes: (0..plan.largest_bytes() as usize)
-                .map(|at| (at % FILLER_PERIOD) as u8)
-                .collect(),
+            bytes: (0..plan.largest_bytes() as usize).map(filler).collect(),
             run_id: plan.run_id,
             tried: 0,
             sequence: 0,

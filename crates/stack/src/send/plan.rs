@@ -4,16 +4,15 @@ use std::ops::RangeInclusive;
 
 use warikomi_driver::transmit::{Bounce, Completion, Transmitter};
 use warikomi_guest::commands;
-use warikomi_guest::payload::HEAD_BYTES;
+use warikomi_guest::payload;
 
 use crate::buffers::{BufferKind, Buffers, CLUSTER_BYTES, Demand};
 use crate::datagram::HEADER_BYTES;
 
-/// The longest payload of a UDP datagram, in bytes: an IPv4 packet has 65,535 bytes (RFC 791, 3.1), of
-/// which 28 are headers.
-pub const MOST_MESSAGE_BYTES: u32 = 65_507;
+/// Messages are at most as long as the payload of a UDP datagram.
+pub const MOST_MESSAGE_BYTES: u32 = payload::MOST_BYTES;
 /// Messages have at least the head by which they are known.
-pub const LEAST_MESSAGE_BYTES: u32 = HEAD_BYTES as u32;
+pub const LEAST_MESSAGE_BYTES: u32 = payload::HEAD_BYTES as u32;
 
 /// Lengths in one plan.
 const SIZES: RangeInclusive<u64> = 1..=64;

@@ -19,10 +19,11 @@ use warikomi_measure::TimeBase;
 use warikomi_target::TargetError;
 
 use super::work::Alone;
-use super::{Burst, Course, Doubts, Progress, ReceiveError, Received, Row, Traffic, Work, result};
+use super::{Burst, Course, Doubts, Progress, ReceiveError, Received, Row, Traffic, Work};
 use crate::Session;
 use crate::cpu_time::CpuTime;
 use crate::inject::{Application, InjectError, Injected, inject};
+use crate::object::table;
 pub use strategy::{NoStrategy, Strategy};
 
 /// Time between two notes of the compute job.
@@ -159,7 +160,7 @@ pub fn receive(
     target.settings.retain(|name, _| {
         !["napi_defer_hard_irqs", "gro_flush_timeout_ns"].contains(&name.as_str())
     });
-    let mut result = result(TimeBase::Real, machine, target, &options.to_toml(), &rows);
+    let mut result = table("receive", TimeBase::Real, machine, target, &options.to_toml(), &rows);
     result.warnings = doubts.warnings(&result);
     Ok(Received { result, rows, bursts })
 }

@@ -20,8 +20,9 @@ use warikomi_measure::{Machine, TargetInfo, TimeBase};
 use warikomi_target::process::Orders;
 
 use self::compute::ComputeJob;
-use super::{Burst, Doubts, Progress, ReceiveError, Received, Row, Traffic, result};
+use super::{Burst, Doubts, Progress, ReceiveError, Received, Row, Traffic};
 use crate::inject::{Application, InjectError, inject};
+use crate::object::table;
 use crate::{Session, SessionError};
 
 /// Bytes of a receive buffer: the longest that every driver's descriptors can name, as packet memory aligns
@@ -164,7 +165,7 @@ pub fn receive(
     let (mut target, machine) = bench.seen.unwrap_or_default();
     // These are different in each row.
     target.settings.clear();
-    let mut result = result(TimeBase::Real, machine, target, &options.to_toml(), &rows);
+    let mut result = table("receive", TimeBase::Real, machine, target, &options.to_toml(), &rows);
     result.warnings = bench.doubts.warnings(&result);
     Ok(Received { result, rows, bursts })
 }

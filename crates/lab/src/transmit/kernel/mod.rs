@@ -21,7 +21,7 @@ use warikomi_target::TargetError;
 
 use crate::Session;
 use crate::cpu_time::CpuTime;
-use crate::object::as_object;
+use crate::object::table;
 use options::Case;
 pub use options::{Completion, Options, OptionsError, Sender};
 use row::Outcome;
@@ -119,14 +119,11 @@ pub fn transmit(
             ..Row::new(case).with(outcomes)
         })
         .collect();
-    let mut result = RunResult::new("transmit", TimeBase::Real, session.machine_since(&before));
-    result.target = session.info.clone();
+    let (machine, mut target) = (session.machine_since(&before), session.info.clone());
     // It is different in each row.
-    result.target.settings.remove("coalesce");
-    if let Ok(plan) = toml::from_str(&options.to_toml()) {
-        result.plan = plan;
-    }
-    result.rows = Some(rows.iter().map(as_object).collect());
+    target.settings.remove("coalesce");
+    let plan = options.to_toml();
+    let mut result = table("transmit", TimeBase::Real, machine, target, &plan, &rows);
     result.warnings = warnings(&result, &Thresholds::default());
     Ok(Transmitted { result, rows })
 }

@@ -4,10 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use warikomi_guest::commands::Coalesce;
-use warikomi_guest::payload::HEAD_BYTES;
+use warikomi_guest::payload::{HEAD_BYTES, MOST_BYTES};
 
-/// Bytes of the longest payload of a UDP datagram, and of the longest write to a TCP connection here.
-const MOST_BYTES: u32 = 65_507;
 /// IPv4 and UDP headers.
 const INNER_HEADERS_BYTES: u32 = 28;
 /// As the agent has it.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use etherparse::{IpNumber, Ipv4Slice, NetSlice, SlicedPacket};
 use warikomi_clock::Time;
-use warikomi_guest::payload::{HEAD_BYTES, Head, filler};
+use warikomi_guest::payload::{HEAD_BYTES, Head, MOST_BYTES, filler};
 use warikomi_inject::{GUEST_IP, NETWORK_IP, NETWORK_MAC};
 use warikomi_nic::wire::{Responder, Responses, Wire, WireCounters};
 
@@ -15,8 +15,6 @@ use crate::cpu_time::CpuTime;
 const UDP_BYTES: usize = 8;
 /// First four bytes of what pktgen sends (Linux net/core/pktgen.c, PKTGEN_MAGIC).
 const PKTGEN_MAGIC: u32 = 0xbe9b_e955;
-/// The longest payload of a UDP datagram in IPv4.
-const MOST_BYTES: usize = 65_507;
 
 /// What a guest is going to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +112,7 @@ impl JudgingHost {
     pub fn new() -> (JudgingHost, Judge) {
         let host = Responder::default();
         let judge = Judge { state: Arc::default(), responses: host.responses() };
-        let filler = (0..MOST_BYTES).map(filler).collect();
+        let filler = (0..MOST_BYTES as usize).map(filler).collect();
         let swallowed = WireCounters::default();
         (JudgingHost { judge: judge.clone(), host, swallowed, filler }, judge)
     }

@@ -31,7 +31,7 @@ const IN_FLIGHT_BYTES: u64 = 1 << 20;
 const IN_FLIGHT: u64 = 100;
 const SHORT_BYTES: u32 = 16;
 const LONG_BYTES: u32 = 8_000;
-const LONGEST_BYTES: u32 = 65_507;
+const LONGEST_BYTES: u32 = warikomi_stack::send::MOST_MESSAGE_BYTES;
 /// Long enough for many of the short clusters, and for one of the long ones.
 const CHAIN_BYTES: u32 = 16_384;
 const CLUSTER_BYTES: [u32; 2] = [512, CHAIN_BYTES];

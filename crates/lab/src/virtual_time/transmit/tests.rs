@@ -7,10 +7,8 @@ use warikomi_nic::bus;
 use warikomi_stack::buffers::BufferKind;
 
 use super::*;
+use crate::transmit::SIZES_BYTES;
 
-/// The lengths of messages in bytes that experiments have when nothing else is asked for.
-const SIZES: [u32; 14] =
-    [16, 64, 128, 212, 256, 512, 1_024, 1_472, 2_048, 4_096, 8_192, 16_384, 32_768, 65_507];
 const MBUF_2K: BufferKind = BufferKind::Mbuf { cluster_bytes: 2_048 };
 const MBUF_4K: BufferKind = BufferKind::Mbuf { cluster_bytes: 4_096 };
 const CONTIGUOUS: BufferKind = BufferKind::Contiguous;
@@ -128,7 +126,7 @@ fn with_all_buffers(base: &Options) -> [Options; 3] {
 #[test]
 fn one_seed_is_one_history() {
     let mixture = with(&of_2004(16), |plan| {
-        (plan.sizes_bytes, plan.block, plan.count) = (SIZES.to_vec(), 0, 2_000);
+        (plan.sizes_bytes, plan.block, plan.count) = (SIZES_BYTES.to_vec(), 0, 2_000);
     });
     let first = judged(&mixture);
     assert_eq!(first, judged(&mixture));
@@ -148,7 +146,7 @@ fn adaptive_completion_is_ahead_of_interrupts_for_small_packets() {
 
 #[test]
 fn adaptive_completion_is_never_far_behind_the_better_fixed_one() {
-    for size in SIZES {
+    for size in SIZES_BYTES {
         for base in systems(size).into_iter().chain(systems_that_wait(size)) {
             let [interrupt, free, adaptive] = by_completion(&base);
             let better = interrupt.max(free);
@@ -226,7 +224,7 @@ const FEW_BUSES: [&str; 3] = ["pci-64-66", "pcie1-x1", "pcie5-x16"];
 /// Short messages with at least so long a warm-up.
 fn auto_is_never_worse(buses: &[&str], warmup: u64) {
     for bus in buses {
-        for size in SIZES {
+        for size in SIZES_BYTES {
             for base in [options("oc48", size), of_2004(size)] {
                 for buffers in BUFFERS {
                     let mut base = with(&base, |plan| plan.buffers = buffers);
