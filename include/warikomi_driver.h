@@ -33,20 +33,23 @@
 /* ---- What lies where: numbers of words, unless they say bytes ------------------------------ */
 
 #define WK_MAGIC 0x494d4f4b49524157ull /* "WARIKOMI" */
-#define WK_VERSION 1
-#define WK_HELLO "warikomi driver 1"
+#define WK_VERSION 2
+#define WK_HELLO "warikomi driver 2"
 #define WK_SOCKET_VARIABLE "WARIKOMI_SOCKET_FD"
 
 /* Header: written before the region is handed over. */
 #define WK_HEADER_MAGIC 0
 #define WK_HEADER_VERSION 1
-#define WK_HEADER_REGION_BYTES 2
+#define WK_HEADER_WINDOW_BYTES 2
 #define WK_HEADER_DMA_BYTES 3
 #define WK_HEADER_DMA_BUS_ADDRESS 4
 #define WK_HEADER_PACKET_BYTES 5
 #define WK_HEADER_PACKET_BUS_ADDRESS 6
 #define WK_HEADER_REGISTER_BAR 7
 #define WK_HEADER_TSC_HZ 8
+#define WK_HEADER_STATE_BYTES 9
+#define WK_HEADER_GENERATION 10
+#define WK_HEADER_WAY 11
 
 /* Counts and bells. */
 #define WK_REQUESTS_HEAD 512
@@ -112,7 +115,7 @@ enum wk_state {
 #define WK_STAMPS 3072
 #define WK_STAMPS_CAPACITY 8192
 /* DMA memory, in bytes from the start of the region. */
-#define WK_DMA_OFFSET_BYTES 0x20000
+#define WK_WINDOW_BYTES 0x20000
 
 /* An access: bits 0-7 what, 8-15 where, 16-23 width in bytes, 32-63 offset. */
 #define WK_ACCESS_READ 1ull
@@ -124,8 +127,10 @@ enum wk_state {
 
 /* ---- The device --------------------------------------------------------------------------- */
 
+#define WK_MOST_FILES 8
+
 struct wk_device {
-    _Atomic uint64_t *words; /* the region */
+    _Atomic uint64_t *words; /* the window */
     uint8_t *dma;            /* DMA memory */
     uint64_t dma_bus;        /* its bus address */
     uint64_t dma_bytes;
@@ -133,6 +138,10 @@ struct wk_device {
     uint64_t tsc_hz;
     int socket; /* hangs up when the support side is gone */
     int event;  /* reading end of a pipe: ends a sleep */
+    /* All files that came: window, pipe, DMA memory, packet memory and state area if the header has
+     * their bytes, then those for whatever is above the driver. */
+    int file[WK_MOST_FILES];
+    unsigned files;
     /* The driver's own counts: what is in the region may be anybody's. */
     uint64_t requests;
     uint64_t reads;
@@ -165,7 +174,19 @@ static inline uint64_t wk_now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
 }
 
-/* Receives the region and the pipe on the socket that Warikomi has left open for us. */
+/* Maps a whole file; NULL if that cannot be. */
+static inline void *wk_map(int file, uint64_t *bytes)
+{
+    struct stat about;
+    if (fstat(file, &about) != 0 || about.st_size <= 0)
+        return NULL;
+    *bytes = (uint64_t)about.st_size;
+    void *map = mmap(NULL, (size_t)about.st_size, PROT_READ | PROT_WRITE,
+                     MAP_SHARED | MAP_POPULATE, file, 0);
+    return map == MAP_FAILED ? NULL : map;
+}
+
+/* Receives the window, the pipe and the memory on the socket that Warikomi has left open for us. */
 static inline int wk_attach(struct wk_device *d)
 {
     const char *number = getenv(WK_SOCKET_VARIABLE);
@@ -177,7 +198,7 @@ static inline int wk_attach(struct wk_device *d)
     char text[4096];
     union {
         struct cmsghdr align;
-        char bytes[CMSG_SPACE(8 * sizeof(int))];
+        char bytes[CMSG_SPACE(WK_MOST_FILES * sizeof(int))];
     } control;
     struct iovec part = {.iov_base = text, .iov_len = sizeof text};
     struct msghdr message = {.msg_iov = &part,
@@ -189,30 +210,23 @@ static inline int wk_attach(struct wk_device *d)
         return -errno;
     struct cmsghdr *c = CMSG_FIRSTHDR(&message);
     if ((size_t)got != strlen(WK_HELLO) || memcmp(text, WK_HELLO, (size_t)got) != 0 || !c ||
-        c->cmsg_type != SCM_RIGHTS || c->cmsg_len < CMSG_LEN(2 * sizeof(int)))
+        c->cmsg_type != SCM_RIGHTS || c->cmsg_len < CMSG_LEN(3 * sizeof(int)))
         return -EPROTO;
-    int files[2];
-    memcpy(files, CMSG_DATA(c), sizeof files);
-    d->event = files[1];
+    d->files = (unsigned)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+    memcpy(d->file, CMSG_DATA(c), d->files * sizeof(int));
+    d->event = d->file[1];
 
-    struct stat about;
-    if (fstat(files[0], &about) != 0)
-        return -errno;
-    if (about.st_size <= WK_DMA_OFFSET_BYTES)
+    uint64_t bytes;
+    d->words = wk_map(d->file[0], &bytes);
+    if (!d->words || bytes < WK_WINDOW_BYTES)
         return -EPROTO;
-    void *region =
-        mmap(NULL, (size_t)about.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, files[0], 0);
-    close(files[0]);
-    if (region == MAP_FAILED)
-        return -errno;
-    d->words = region;
-    d->dma = (uint8_t *)region + WK_DMA_OFFSET_BYTES;
+    d->dma = (uint8_t *)wk_map(d->file[2], &bytes);
     d->dma_bytes = wk_load(d, WK_HEADER_DMA_BYTES);
     d->dma_bus = wk_load(d, WK_HEADER_DMA_BUS_ADDRESS);
     d->bar = wk_load(d, WK_HEADER_REGISTER_BAR);
     d->tsc_hz = wk_load(d, WK_HEADER_TSC_HZ);
     if (wk_load(d, WK_HEADER_MAGIC) != WK_MAGIC || wk_load(d, WK_HEADER_VERSION) != WK_VERSION ||
-        d->dma_bytes > (uint64_t)about.st_size - WK_DMA_OFFSET_BYTES || d->bar > 5)
+        !d->dma || d->dma_bytes > bytes || d->bar > 5)
         return -EPROTO;
     d->requests = wk_load(d, WK_REQUESTS_HEAD);
     d->reads = wk_load(d, WK_ANSWERED);

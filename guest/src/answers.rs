@@ -170,6 +170,38 @@ pub enum PollsBy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkDone(pub u64, pub u64);
 
+/// One send of an application at work.
+///
+/// As JSON an array of two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SendTook(
+    /// Time stamp counter when it began.
+    pub u64,
+    /// Its length in nanoseconds.
+    pub u64,
+);
+
+/// What an application at work has done.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkTotals {
+    /// The work is over: all was sent, it was stopped, or it failed.
+    pub over: bool,
+    /// Sends that have ended.
+    pub sends: u64,
+    /// Bytes that the stack has taken.
+    pub sent_bytes: u64,
+    /// Each send, of the first 20,000.
+    pub send_times: Vec<SendTook>,
+    /// Datagrams handed over.
+    pub datagrams: u64,
+    /// Datagrams that could not be sent.
+    pub datagram_errors: u64,
+    /// Segments that were sent again, where the stack counts them.
+    pub retransmitted: Option<u64>,
+    /// Why it ended before all was sent: the connection was lost, say.
+    pub failure: Option<String>,
+}
+
 /// What a compute job did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ComputeTotals {

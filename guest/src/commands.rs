@@ -93,6 +93,12 @@ commands! {
     Pktgen => answers::Generated,
     /// See [`Send`].
     Send => answers::Sent,
+    /// See [`WorkStart`].
+    WorkStart => answers::Done,
+    /// See [`WorkStatus`].
+    WorkStatus => answers::WorkTotals,
+    /// See [`WorkStop`].
+    WorkStop => answers::WorkTotals,
     /// See [`Ping`].
     Ping => answers::Pinged,
     /// See [`ReadFile`].
@@ -120,7 +126,7 @@ macro_rules! command {
 }
 
 mod sending;
-pub use sending::{Pktgen, Transmit, TransmitTcp};
+pub use sending::{Pktgen, Transmit, TransmitTcp, WorkDatagrams, WorkStart, WorkStatus, WorkStop};
 
 command! {
     /// Answers at once: is the agent alive, and what do its clocks say?

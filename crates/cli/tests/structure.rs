@@ -8,6 +8,7 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 const LAYERS: &[&[&str]] = &[
     &["cli"],
     &["lab"],
+    &["live"],
     &["target", "inject", "measure", "report"],
     &["kernel"],
     &["stack"],

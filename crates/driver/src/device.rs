@@ -1,4 +1,4 @@
-//! The driver's end of the region that the support side shares with it.
+//! The driver's end of the window that the support side shares with it.
 //!
 //! What lies in it is looked at as if the other side meant harm: the header is checked before anything
 //! is mapped by it, and afterwards a word is only ever a value, never a place.
@@ -64,6 +64,9 @@ pub struct Device {
     memory: SharedMemory,
     dma: (u64, u64),
     packets: Option<(u64, u64)>,
+    state: Option<SharedWords>,
+    generation: u32,
+    way: u64,
     socket: OwnedFd,
     wakeup: File,
     files: Vec<OwnedFd>,
@@ -100,29 +103,39 @@ impl Device {
             )));
         }
         let mut files = files.into_iter();
-        let (Some(region), Some(wakeup)) = (files.next(), files.next()) else {
-            return Err(bad("it came without a file, or without a pipe"));
-        };
-        let region = File::from(region);
-        let bytes = sealed_length(&region)?;
-        if bytes < layout::DMA_OFFSET_BYTES {
-            return Err(bad(format!("it has only {bytes} bytes")));
+        let mut file =
+            |what: &str| files.next().ok_or_else(|| bad(format!("it came without {what}")));
+        let window = File::from(file("a window")?);
+        let wakeup = file("a pipe")?;
+        let bytes = sealed_length(&window)?;
+        if bytes < layout::WINDOW_BYTES {
+            return Err(bad(format!("its window has only {bytes} bytes")));
         }
-        let words = SharedWords::map(region.try_clone()?, 0, layout::DMA_OFFSET_BYTES as usize)?;
-        let head = Header::read(&words, bytes)?;
-        let mut ranges = vec![(region, layout::DMA_OFFSET_BYTES, head.dma)];
-        if let Some(packets) = head.packets {
-            let file = files.next().ok_or_else(|| bad("packet memory was not handed over"))?;
-            let file = File::from(file);
-            if sealed_length(&file)? < packets.1 {
-                return Err(bad("packet memory is shorter than its header says"));
+        let words = SharedWords::map(window, 0, layout::WINDOW_BYTES as usize)?;
+        let head = Header::read(&words)?;
+        let mut part = |what: &str, bytes: u64| {
+            let file = File::from(file(what)?);
+            let there = sealed_length(&file)?;
+            if there < bytes {
+                return Err(bad(format!("{what} has {there} bytes, its header says {bytes}")));
             }
-            ranges.push((file, 0, packets));
+            Ok(file)
+        };
+        let mut ranges = vec![(part("DMA memory", head.dma.1)?, head.dma)];
+        if let Some(packets) = head.packets {
+            ranges.push((part("packet memory", packets.1)?, packets));
         }
+        let state = match head.state_bytes {
+            0 => None,
+            bytes => Some(SharedWords::map(part("the state area", bytes)?, 0, bytes as usize)?),
+        };
         Ok(Device {
             memory: map(ranges)?,
             dma: head.dma,
             packets: head.packets,
+            state,
+            generation: head.generation,
+            way: head.way,
             socket,
             wakeup: wakeup.into(),
             files: files.collect(),
@@ -149,6 +162,21 @@ impl Device {
     /// Bus address and length in bytes of packet memory, if there is any.
     pub fn packets(&self) -> Option<(u64, u64)> {
         self.packets
+    }
+
+    /// The state area, if this device's driver can be replaced while it runs.
+    pub fn state(&self) -> Option<&SharedWords> {
+        self.state.as_ref()
+    }
+
+    /// The driver's generation.
+    pub fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// How this device's drivers follow one another ([`layout::way`]).
+    pub fn way(&self) -> u64 {
+        self.way
     }
 
     /// The files that came behind those of the device, for whatever is above the driver.
@@ -371,14 +399,19 @@ struct Header {
     packets: Option<(u64, u64)>,
     bar: u8,
     tsc_hz: u64,
+    state_bytes: u64,
+    generation: u32,
+    way: u64,
 }
 
 const LAST_BAR: u64 = 5;
 /// No processor's counter is slower or faster.
+/// More than any state area has.
+const MOST_STATE_BYTES: u64 = 1 << 24;
 const TSC_HZ: std::ops::Range<u64> = 10_000_000..100_000_000_000;
 
 impl Header {
-    fn read(words: &SharedWords, file_bytes: u64) -> Result<Header, AttachError> {
+    fn read(words: &SharedWords) -> Result<Header, AttachError> {
         let word = |at: usize| words.load(at, Acquire);
         if word(header::MAGIC) != layout::MAGIC {
             return Err(bad("it does not begin as one"));
@@ -391,13 +424,10 @@ impl Header {
         let dma = (word(header::DMA_BUS_ADDRESS), word(header::DMA_BYTES));
         let packets = (word(header::PACKET_BUS_ADDRESS), word(header::PACKET_BYTES));
         let (bar, tsc_hz) = (word(header::REGISTER_BAR), word(header::TSC_HZ));
-        let region = word(header::REGION_BYTES);
-        let room = region.checked_sub(layout::DMA_OFFSET_BYTES);
-        if region > file_bytes || dma.1 == 0 || room.is_none_or(|room| dma.1 > room) {
+        let window = word(header::WINDOW_BYTES);
+        if window != layout::WINDOW_BYTES || dma.1 == 0 {
             let bytes = dma.1;
-            return Err(bad(format!(
-                "{bytes} bytes of DMA memory in a region of {region}, in a file of {file_bytes}"
-            )));
+            return Err(bad(format!("{bytes} bytes of DMA memory, a window of {window}")));
         }
         for (address, bytes) in [dma, packets] {
             if address.checked_add(bytes).is_none() || !address.is_multiple_of(4_096) {
@@ -407,8 +437,17 @@ impl Header {
         if bar > LAST_BAR || !TSC_HZ.contains(&tsc_hz) {
             return Err(bad(format!("registers in BAR {bar}, a counter of {tsc_hz} Hz")));
         }
+        let (state_bytes, generation) = (word(header::STATE_BYTES), word(header::GENERATION));
+        let way = word(header::WAY);
+        let odd = !state_bytes.is_multiple_of(8) || state_bytes > MOST_STATE_BYTES;
+        let generation = u32::try_from(generation).ok();
+        let (Some(generation), false) = (generation, odd || way > layout::way::SHARED_STATE) else {
+            return Err(bad(format!(
+                "{state_bytes} bytes of state for generation {generation:?} by way {way}"
+            )));
+        };
         let packets = (packets.1 > 0).then_some(packets);
-        Ok(Header { dma, packets, bar: bar as u8, tsc_hz })
+        Ok(Header { state_bytes, generation, way, dma, packets, bar: bar as u8, tsc_hz })
     }
 }
 
@@ -421,13 +460,13 @@ fn sealed_length(file: &File) -> Result<u64, AttachError> {
     Ok(file.metadata()?.len())
 }
 
-type Range = (File, u64, (u64, u64));
+type Range = (File, (u64, u64));
 
 fn map(ranges: Vec<Range>) -> Result<SharedMemory, AttachError> {
     let mut regions = Vec::new();
-    for (file, offset, (address, bytes)) in ranges {
+    for (file, (address, bytes)) in ranges {
         let bytes = usize::try_from(bytes).map_err(|_| bad("it is longer than memory"))?;
-        regions.push((GuestAddress(address), bytes, Some(FileOffset::new(file, offset))));
+        regions.push((GuestAddress(address), bytes, Some(FileOffset::new(file, 0))));
     }
     regions.sort_by_key(|region| region.0);
     GuestMemoryMmap::from_ranges_with_files(regions)

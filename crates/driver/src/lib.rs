@@ -11,6 +11,7 @@ mod model;
 pub mod oc48;
 pub mod rtl8168;
 pub mod run;
+pub mod state;
 pub mod strategy;
 pub mod transmit;
 mod upper;
@@ -18,7 +19,7 @@ mod upper;
 pub use model::{
     Buffer, Causes, DriverError, DriverInfo, Hardware, Link, NicDriver, Received, RxSink, TxFrame,
 };
-pub use upper::{MOST_PIECES, OwnPool, PoolError, Transmit, Upper};
+pub use upper::{Forgotten, MOST_PIECES, OwnPool, PoolError, Transmit, Upper};
 
 /// The drivers that can be asked for by name.
 pub const DRIVERS: &[&DriverInfo] = &[&rtl8168::INFO, &oc48::INFO];

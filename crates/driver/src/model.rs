@@ -1,5 +1,7 @@
 use warikomi_pci::{DmaError, DmaMemory, Mmio, MmioError};
 
+use crate::state::{Held, Predecessor, Shown, StateArea, StateError};
+
 /// What a user needs to know to choose a driver.
 #[derive(Debug)]
 pub struct DriverInfo {
@@ -63,6 +65,12 @@ pub enum DriverError {
     /// Something that the driver was given makes no sense.
     #[error("{0}")]
     Invalid(String),
+    /// What another driver has left cannot be gone on with.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// This driver is replaced by a reset of its device only.
+    #[error("the driver {0} cannot go on where another has stopped: replace it by reloading")]
+    NotLive(&'static str),
 }
 
 /// The state of the cable.
@@ -111,6 +119,12 @@ pub trait RxSink {
 
     /// Takes a buffer back that holds no frame: the device reported an error, or the ring goes away.
     fn returned(&mut self, buffer: Buffer);
+
+    /// The buffer of that name; `None` if there is none. For a driver that knows no more than the name.
+    fn named(&self, token: u32) -> Option<Buffer> {
+        let _ = token;
+        None
+    }
 }
 
 /// A frame to transmit: in order, the pieces that it is made of.
@@ -206,6 +220,37 @@ pub trait NicDriver {
 
     /// Frames that the device or the driver refused for an error, since `init`.
     fn rx_errors(&self) -> u64;
+
+    /// From now on notes in `area` what a successor must know. Before [`init`](Self::init), which then
+    /// writes the settings, or [`take_over`](Self::take_over), which reads them.
+    ///
+    /// Whoever calls must show what [`poll`](Self::poll) and [`reclaim`](Self::reclaim) have given
+    /// ([`Upper::flush`](crate::Upper::flush)) before it calls either or [`transmit`](Self::transmit)
+    /// again: a descriptor is not used again before what it held has been shown.
+    fn keep_state(&mut self, area: StateArea) -> Result<(), DriverError> {
+        let _ = area;
+        Err(DriverError::NotLive(self.info().name))
+    }
+
+    /// Goes on where another driver stopped, instead of [`init`](Self::init): the device is not reset, and
+    /// nothing is stored anywhere until all that was left has been found to make sense. `shown` is what
+    /// whoever is above has been shown. Interrupts are masked, and the doorbell is rung.
+    fn take_over(
+        &mut self,
+        hw: &mut Hardware<'_>,
+        predecessor: Predecessor,
+        shown: Shown,
+    ) -> Result<Held, DriverError> {
+        let _ = (hw, predecessor, shown);
+        Err(DriverError::NotLive(self.info().name))
+    }
+
+    /// Writes the record for a successor, after everything given has been shown. Afterwards this driver
+    /// does nothing to the device; it may go on as if nothing had been, if it gets the device back.
+    fn hand_over(&mut self, generation: u32) -> Result<(), DriverError> {
+        let _ = generation;
+        Err(DriverError::NotLive(self.info().name))
+    }
 
     /// Stops the device and gives every buffer back; afterwards it reaches no memory.
     fn quiesce(

@@ -2,6 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 
+use crate::state::{Held, Shown, StateError};
 use crate::{Buffer, Received, RxSink};
 
 /// Pieces that a frame on its way down may have.
@@ -75,6 +76,33 @@ pub trait Upper: RxSink {
     fn dropped(&self) -> u64 {
         0
     }
+
+    /// What has been shown through all drivers so far.
+    fn shown(&self) -> Shown {
+        Shown::default()
+    }
+
+    /// Goes on where another driver's upper half stopped: the driver has what `held` says. Refused, and
+    /// nothing done, if that cannot be.
+    fn resume(&mut self, held: &Held) -> Result<(), StateError> {
+        let _ = held;
+        Err(StateError::Nonsense("what is above this driver belongs to it".to_owned()))
+    }
+
+    /// Gives back, unused or as not sent, all that a predecessor had and nobody can find any more: after
+    /// a reset of the device.
+    fn forget(&mut self) -> Forgotten {
+        Forgotten::default()
+    }
+}
+
+/// What was given back by [`Upper::forget`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Forgotten {
+    /// Receive buffers: a frame may have been in each.
+    pub buffers: u64,
+    /// Frames to be sent: nobody knows whether each was.
+    pub frames: u64,
 }
 
 /// A pool that cannot be made.

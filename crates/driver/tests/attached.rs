@@ -23,7 +23,6 @@ use warikomi_pci::{Host, Interrupt, IntrLine, SharedMemory};
 use warikomi_shared::{Bell, Consumer, SharedWords, Tally, Wakeup, Words, create_region, send};
 
 const DMA_BYTES: u64 = 1 << 20;
-const REGION_BYTES: u64 = layout::DMA_OFFSET_BYTES + DMA_BYTES;
 /// Longer than a busy machine can make anybody wait.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -62,12 +61,12 @@ struct Support {
 }
 
 fn region() -> (File, SharedWords) {
-    let file = create_region("warikomi-test", REGION_BYTES).unwrap();
+    let file = create_region("warikomi-test", layout::WINDOW_BYTES).unwrap();
     let words = SharedWords::map(file.try_clone().unwrap(), 0, 0x2_0000).unwrap();
     for (at, value) in [
         (header::MAGIC, layout::MAGIC),
         (header::VERSION, layout::VERSION),
-        (header::REGION_BYTES, REGION_BYTES),
+        (header::WINDOW_BYTES, layout::WINDOW_BYTES),
         (header::DMA_BYTES, DMA_BYTES),
         (header::DMA_BUS_ADDRESS, layout::DMA_BUS_ADDRESS),
         (header::REGISTER_BAR, 2),
@@ -78,11 +77,15 @@ fn region() -> (File, SharedWords) {
     (file, words)
 }
 
-fn hand_over(file: &File, message: &[u8]) -> (OwnedFd, OwnedFd, File) {
+fn dma() -> File {
+    create_region("warikomi-test", DMA_BYTES).unwrap()
+}
+
+fn hand_over(file: &File, dma: &File, message: &[u8]) -> (OwnedFd, OwnedFd, File) {
     let kind = SocketType::SEQPACKET;
     let (near, far) = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
     let wakeup = File::from(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).unwrap());
-    send(&near, message, &[file.as_fd(), wakeup.as_fd()]).unwrap();
+    send(&near, message, &[file.as_fd(), wakeup.as_fd(), dma.as_fd()]).unwrap();
     (near, far, wakeup)
 }
 
@@ -90,10 +93,10 @@ impl Support {
     /// A support side, and the driver's end of its socket.
     fn new(strategy: Strategy) -> (Support, OwnedFd) {
         let (file, words) = region();
-        let (near, far, wakeup) = hand_over(&file, layout::HELLO);
+        let dma = dma();
+        let (near, far, wakeup) = hand_over(&file, &dma, layout::HELLO);
         let base = layout::DMA_BUS_ADDRESS;
-        let memory =
-            SharedMemory::from_file(base, file, layout::DMA_OFFSET_BYTES, DMA_BYTES as usize);
+        let memory = SharedMemory::from_file(base, dma, 0, DMA_BYTES as usize);
         let support = Support {
             memory: memory.unwrap(),
             requests: Consumer::new(words.clone(), layout::REQUESTS),
@@ -314,7 +317,7 @@ fn a_support_side_that_never_answers_is_an_error() {
 #[test]
 fn what_is_no_region_is_refused() {
     let attach = |file: &File, message: &[u8]| {
-        let (_near, far, _wakeup) = hand_over(file, message);
+        let (_near, far, _wakeup) = hand_over(file, &dma(), message);
         Device::attach(far).unwrap_err().to_string()
     };
     let (file, words) = region();
@@ -322,13 +325,15 @@ fn what_is_no_region_is_refused() {
     let cases = [
         (header::MAGIC, 1, "does not begin as one"),
         (header::VERSION, 9, "version 9"),
-        (header::REGION_BYTES, REGION_BYTES + 1, "in a file of"),
-        (header::REGION_BYTES, 5, "in a file of"),
+        (header::WINDOW_BYTES, 5, "a window of 5"),
         (header::DMA_BYTES, 0, "0 bytes of DMA"),
-        (header::DMA_BYTES, u64::MAX, "bytes of DMA"),
+        (header::DMA_BYTES, u64::MAX, "at bus address"),
         (header::DMA_BUS_ADDRESS, u64::MAX - 4_095, "at bus address"),
         (header::DMA_BUS_ADDRESS, 17, "at bus address"),
-        (header::PACKET_BYTES, 4_096, "packet memory was not"),
+        (header::PACKET_BYTES, 4_096, "without packet memory"),
+        (header::STATE_BYTES, 4_096, "without the state area"),
+        (header::STATE_BYTES, 7, "7 bytes of state"),
+        (header::WAY, 3, "by way 3"),
         (header::REGISTER_BAR, 6, "BAR 6"),
         (header::TSC_HZ, 0, "0 Hz"),
     ];
@@ -339,9 +344,9 @@ fn what_is_no_region_is_refused() {
         words.store(word, good, Release);
     }
     let loose = tempfile::tempfile().unwrap();
-    loose.set_len(REGION_BYTES).unwrap();
+    loose.set_len(layout::WINDOW_BYTES).unwrap();
     assert!(attach(&loose, layout::HELLO).contains("not sealed"));
-    let (near, far, _wakeup) = hand_over(&file, layout::HELLO);
+    let (near, far, _wakeup) = hand_over(&file, &dma(), layout::HELLO);
     drop((Device::attach(far).unwrap(), near));
     let kind = SocketType::SEQPACKET;
     let (near, far) = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
@@ -352,12 +357,12 @@ fn what_is_no_region_is_refused() {
 proptest! {
     /// Whatever a header says: it is refused, or what it says is true.
     #[test]
-    fn any_header_is_checked(writes in prop::collection::vec((0usize..9, any::<u64>(), 0u32..64), 0..4)) {
+    fn any_header_is_checked(writes in prop::collection::vec((0usize..12, any::<u64>(), 0u32..64), 0..4)) {
         let (file, words) = region();
         for (at, value, shift) in writes {
             words.store(at, value >> shift, Release);
         }
-        let (_near, far, _wakeup) = hand_over(&file, layout::HELLO);
+        let (_near, far, _wakeup) = hand_over(&file, &dma(), layout::HELLO);
         if let Ok(device) = Device::attach(far) {
             let (address, bytes) = device.dma();
             prop_assert!(bytes > 0 && bytes <= DMA_BYTES && address.checked_add(bytes).is_some());

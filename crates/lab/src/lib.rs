@@ -11,6 +11,7 @@ pub mod inject;
 mod object;
 pub mod receive;
 pub mod record;
+pub mod replace;
 pub mod replay;
 mod session;
 pub mod sweep;

@@ -250,6 +250,7 @@ impl Session {
             above: options.path.above(&options.orders, nic.mac_address(), &place.clock)?,
             core: Some(place.cores.target),
             shared_core: place.cores.shared(),
+            live: None,
         };
         status("starting the driver");
         let mut target = ProcessTarget::start(launch, nic, place.clock, interrupted.clone())?;

@@ -5,9 +5,12 @@ use std::io;
 use std::ops::Deref;
 use std::slice;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::time::Duration;
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::thread::futex;
+use rustix::time::Timespec;
 use vm_memory::{FileOffset, MmapRegion};
 
 use crate::Words;
@@ -42,6 +45,30 @@ impl SharedWords {
         let map = MmapRegion::from_file(FileOffset::new(file, offset), bytes)
             .map_err(io::Error::other)?;
         Ok(SharedWords { map: Arc::new(map) })
+    }
+}
+
+impl SharedWords {
+    /// Sleeps while the lower half of word `at` is `value`, until somebody [wakes](Self::wake) its
+    /// sleepers or the time is up; may also return early. Works between processes.
+    pub fn wait_while(&self, at: usize, value: u32, timeout: Duration) {
+        let timeout =
+            Timespec { tv_sec: timeout.as_secs() as _, tv_nsec: timeout.subsec_nanos().into() };
+        // Whatever ends it, the caller looks at the word again.
+        let _ = futex::wait(self.lower_half(at), futex::Flags::empty(), value, Some(&timeout));
+    }
+
+    /// Wakes whoever sleeps on word `at`, after it was changed.
+    pub fn wake(&self, at: usize) {
+        let _ = futex::wake(self.lower_half(at), futex::Flags::empty(), i32::MAX as u32);
+    }
+
+    fn lower_half(&self, at: usize) -> &AtomicU32 {
+        let half: *const AtomicU32 = (&raw const self[at]).cast();
+        // SAFETY: it points to the first half of a live word, which on the little-endian machines that
+        // this runs on is the lower one, and any bytes are a valid value. It is used as a futex only:
+        // the kernel reads it, nobody writes through it.
+        unsafe { &*half }
     }
 }
 

@@ -11,8 +11,8 @@
 //! | `sender` | control socket |
 //!
 //! The driver gets its invitation in another way, because it has a message of its own from the
-//! support side: [`Chain::driver_files`] go with that, packet memory for the device and the socket that
-//! the invitation waits in.
+//! support side: behind the files of the device goes a socket that the invitation waits in
+//! ([`DriverInvitation`]). A driver that follows another is invited just as the first one was.
 
 use std::fs::File;
 use std::net::Ipv4Addr;
@@ -95,12 +95,30 @@ pub struct Chain {
     /// Packet memory and its file; the NIC reaches it at its bus address, from the file's first byte
     /// on. A driver alone has none, nor has a sender.
     pub memory: Option<(PacketMemory, File)>,
-    /// What goes with the driver's message, behind region and eventfd. To be dropped once sent.
-    pub driver_files: Vec<OwnedFd>,
+    /// What the driver is invited with, if anything is above it. As long as this is kept, the driver's
+    /// neighbour sees no end of it.
+    pub driver: Option<DriverInvitation>,
     /// The further parts.
     pub parts: Vec<Part>,
     /// Our end of the application's control socket: the agent's protocol.
     pub control: Option<UnixStream>,
+}
+
+/// What drivers are invited with to a packet path, one after the other.
+#[derive(Debug)]
+pub struct DriverInvitation {
+    settings: Settings,
+    files: Vec<OwnedFd>,
+}
+
+impl DriverInvitation {
+    /// A socket in which the invitation waits for one driver.
+    pub fn socket(&self) -> Result<OwnedFd, StackError> {
+        let (ours, theirs) = pair()?;
+        let files: Vec<BorrowedFd<'_>> = self.files.iter().map(AsFd::as_fd).collect();
+        warikomi_shared::send(&ours, &self.settings.to_message(), &files)?;
+        Ok(theirs)
+    }
 }
 
 fn pair() -> Result<(OwnedFd, OwnedFd), StackError> {
@@ -109,13 +127,14 @@ fn pair() -> Result<(OwnedFd, OwnedFd), StackError> {
     Ok(pair.map_err(std::io::Error::from)?)
 }
 
-fn invite(
-    options: &ChainOptions,
-    part: &'static str,
-    control: bool,
-    files: &[BorrowedFd<'_>],
-) -> Result<(OwnedFd, OwnedFd), StackError> {
-    let settings = Settings {
+/// Descriptors of our own.
+fn own(files: [BorrowedFd<'_>; 2]) -> Result<[OwnedFd; 2], StackError> {
+    let [one, other] = files;
+    Ok([one.try_clone_to_owned()?, other.try_clone_to_owned()?])
+}
+
+fn settings(options: &ChainOptions, part: &'static str, control: bool) -> Settings {
+    Settings {
         part: part.to_owned(),
         station: options.station,
         hosts: options.hosts.clone(),
@@ -123,10 +142,7 @@ fn invite(
         waiting: options.waiting,
         copy_out: options.copy_out,
         control,
-    };
-    let (ours, theirs) = pair()?;
-    warikomi_shared::send(&ours, &settings.to_message(), files)?;
-    Ok((ours, theirs))
+    }
 }
 
 fn part(
@@ -135,15 +151,15 @@ fn part(
     control: bool,
     files: &[BorrowedFd<'_>],
 ) -> Result<Part, StackError> {
-    let (ours, theirs) = invite(options, name, control, files)?;
+    let (ours, theirs) = pair()?;
+    warikomi_shared::send(&ours, &settings(options, name, control).to_message(), files)?;
     Ok(Part { name, theirs, ours })
 }
 
 impl Chain {
     /// Prepares a packet path.
     pub fn build(options: &ChainOptions) -> Result<Chain, StackError> {
-        let mut chain =
-            Chain { memory: None, driver_files: Vec::new(), parts: Vec::new(), control: None };
+        let mut chain = Chain { memory: None, driver: None, parts: Vec::new(), control: None };
         match options.topology {
             Topology::DriverAlone => {}
             Topology::Direct => chain.direct(options)?,
@@ -178,31 +194,23 @@ impl Chain {
         Ok(theirs)
     }
 
-    /// What the driver gets. Our end of the invitation's socket is not needed any more: the driver's
-    /// own socket tells that we are gone.
-    fn driver(
-        &mut self,
-        options: &ChainOptions,
-        name: &'static str,
-        memory: Option<File>,
-        files: &[BorrowedFd<'_>],
-    ) -> Result<(), StackError> {
+    fn driver(&mut self, options: &ChainOptions, name: &'static str, files: Vec<OwnedFd>) {
         let control = matches!(options.topology, Topology::Direct | Topology::Sender);
-        let (_, theirs) = invite(options, name, control, files)?;
-        self.driver_files = memory.map(OwnedFd::from).into_iter().chain([theirs]).collect();
-        Ok(())
+        let settings = settings(options, name, control);
+        self.driver = Some(DriverInvitation { settings, files });
     }
 
     fn sender(&mut self, options: &ChainOptions) -> Result<(), StackError> {
         let control = self.control()?;
-        self.driver(options, "sender", None, &[control.as_fd()])
+        self.driver(options, "sender", vec![control.into()]);
+        Ok(())
     }
 
     fn direct(&mut self, options: &ChainOptions) -> Result<(), StackError> {
         let memory = self.make_memory(options, 0, 0)?;
         let control = self.control()?;
-        let file = memory.try_clone()?;
-        self.driver(options, "direct", Some(memory), &[file.as_fd(), control.as_fd()])
+        self.driver(options, "direct", vec![memory.into(), control.into()]);
+        Ok(())
     }
 
     fn with_application(&mut self, options: &ChainOptions) -> Result<(), StackError> {
@@ -216,9 +224,9 @@ impl Chain {
             true,
             &[memory.as_fd(), application.as_fd(), driver.as_fd(), above.as_fd(), control.as_fd()],
         )?);
-        let file = memory.try_clone()?;
-        let files = [file.as_fd(), driver.as_fd(), application.as_fd(), below.as_fd()];
-        self.driver(options, "driver", Some(memory), &files)
+        let [driver, application] = own([driver.as_fd(), application.as_fd()])?;
+        self.driver(options, "driver", vec![memory.into(), driver, application, below]);
+        Ok(())
     }
 
     fn with_stack(&mut self, options: &ChainOptions) -> Result<(), StackError> {
@@ -252,8 +260,8 @@ impl Chain {
                 stack_down.as_fd(),
             ],
         )?);
-        let file = memory.try_clone()?;
-        let files = [file.as_fd(), driver.as_fd(), stack.as_fd(), driver_socket.as_fd()];
-        self.driver(options, "driver", Some(memory), &files)
+        let [driver, stack] = own([driver.as_fd(), stack.as_fd()])?;
+        self.driver(options, "driver", vec![memory.into(), driver, stack, driver_socket]);
+        Ok(())
     }
 }

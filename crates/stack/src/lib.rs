@@ -26,7 +26,7 @@ mod upper;
 mod vi;
 mod wait;
 
-pub use chain::{Chain, ChainOptions, Part, Topology};
+pub use chain::{Chain, ChainOptions, DriverInvitation, Part, Topology};
 pub use channel::{ChannelPlace, ProviderEnd, Refusals, UserEnd, words};
 pub use custody::{Custody, Place};
 pub use datagram::{Content, Datagram, HEADER_BYTES, HEADROOM_BYTES, Station, headers, parse};

@@ -61,7 +61,7 @@ fn start(program: &Path, count: u64, way: &str) -> (Driver, Child, std::os::fd::
     let (packets, file) = chain.memory.take().unwrap();
     let bytes = packets.shape().file_bytes() as usize;
     let memory = SharedMemory::from_file(PACKET_BUS_ADDRESS, file, 0, bytes).unwrap();
-    let files = chain.driver_files.split_off(1);
+    let files = vec![chain.driver.take().unwrap().socket().unwrap()];
     let Above::Channel(upper) = above_driver(files).unwrap() else { panic!("no channel") };
     (Driver { upper: *upper, memory, ring: Vec::new(), made: 0, sum: 0, sent: 0 }, child, link)
 }

@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::net::Ipv4Addr;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -35,7 +35,6 @@ const NETWORK: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
 const PORT: u16 = 5_001;
 const RUN: u32 = 7;
 const DMA_BYTES: u64 = 1 << 20;
-const REGION_BYTES: u64 = layout::DMA_OFFSET_BYTES + DMA_BYTES;
 /// Longer than a busy machine can make anybody wait.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -101,14 +100,14 @@ struct World {
 }
 
 fn region(packet_bytes: u64, strategy: Strategy) -> (File, SharedWords) {
-    let file = create_region("warikomi-test", REGION_BYTES).unwrap();
-    let bytes = layout::DMA_OFFSET_BYTES as usize;
+    let file = create_region("warikomi-test", layout::WINDOW_BYTES).unwrap();
+    let bytes = layout::WINDOW_BYTES as usize;
     let words = SharedWords::map(file.try_clone().unwrap(), 0, bytes).unwrap();
     let [code, poll_ns, budget, ppm] = strategy.to_orders();
     for (at, value) in [
         (header::MAGIC, layout::MAGIC),
         (header::VERSION, layout::VERSION),
-        (header::REGION_BYTES, REGION_BYTES),
+        (header::WINDOW_BYTES, layout::WINDOW_BYTES),
         (header::DMA_BYTES, DMA_BYTES),
         (header::DMA_BUS_ADDRESS, layout::DMA_BUS_ADDRESS),
         (header::PACKET_BYTES, packet_bytes),
@@ -125,12 +124,10 @@ fn region(packet_bytes: u64, strategy: Strategy) -> (File, SharedWords) {
     (file, words)
 }
 
-fn start_driver(region: &File, event: &Event, files: &[OwnedFd]) -> (Child, OwnedFd) {
+fn start_driver(files: &[BorrowedFd<'_>]) -> (Child, OwnedFd) {
     let (near, far) =
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
-    let mut all = vec![region.as_fd(), event.as_fd()];
-    all.extend(files.iter().map(OwnedFd::as_fd));
-    send(&near, layout::HELLO, &all).unwrap();
+    send(&near, layout::HELLO, files).unwrap();
     fcntl_setfd(&far, FdFlags::empty()).unwrap();
     let number = far.as_raw_fd().to_string();
     let mut command = command("driver");
@@ -163,15 +160,23 @@ impl World {
             links.push(part.prepare(&mut command));
             children.0.push(command.spawn().unwrap());
         }
-        let (driver, link) = start_driver(&file, &event, &chain.driver_files);
+        let dma = create_region("warikomi-test", DMA_BYTES).unwrap();
+        let invitation = chain.driver.take().unwrap().socket().unwrap();
+        let (driver, link) = start_driver(&[
+            file.as_fd(),
+            event.as_fd(),
+            dma.as_fd(),
+            packet_file.as_fd(),
+            invitation.as_fd(),
+        ]);
         children.0.push(driver);
         links.push(link);
         let ranges = [
-            (file, layout::DMA_OFFSET_BYTES, layout::DMA_BUS_ADDRESS, DMA_BYTES),
-            (packet_file, 0, layout::PACKET_BUS_ADDRESS, packet_bytes),
+            (dma, layout::DMA_BUS_ADDRESS, DMA_BYTES),
+            (packet_file, layout::PACKET_BUS_ADDRESS, packet_bytes),
         ]
-        .map(|(file, offset, base, bytes)| {
-            (GuestAddress(base), bytes as usize, Some(FileOffset::new(file, offset)))
+        .map(|(file, base, bytes)| {
+            (GuestAddress(base), bytes as usize, Some(FileOffset::new(file, 0)))
         });
         let control = chain.control.take().unwrap();
         control.set_nonblocking(true).unwrap();

@@ -113,7 +113,7 @@ impl World {
             links.push(link);
         }
         let (driver, running) =
-            DriverProcess::start(std::mem::take(&mut chain.driver_files), start);
+            DriverProcess::start(vec![chain.driver.take().unwrap().socket().unwrap()], start);
         parts.push(running);
         let control = chain.control.take().unwrap();
         control.set_read_timeout(Some(PATIENCE)).unwrap();

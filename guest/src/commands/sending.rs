@@ -79,3 +79,50 @@ fn default_write_bytes() -> u32 {
 fn default_send_timeout_ms() -> u64 {
     10_000
 }
+
+command! {
+    /// An application at work, beside which other commands and receptions go on: over one TCP
+    /// connection it sends, computes, and begins again; beside it, if asked for, it sends datagrams. Byte
+    /// i of the connection's stream is i modulo 251.
+    WorkStart {
+        /// IPv4 address and port to connect to.
+        destination: String,
+        /// How often to send; 0 for until it is stopped.
+        sends: u64,
+        /// Bytes sent each time, 1 to 65,536. A send ends when the stack has taken all of them.
+        send_bytes: u32,
+        /// Computing between two sends, in microseconds: a loop whose length was measured when nothing
+        /// else ran.
+        compute_us: u64,
+        /// Datagrams beside it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        datagrams: Option<WorkDatagrams>,
+        /// Longest wait for the connection, and for each send, in milliseconds.
+        #[serde(default = "default_send_timeout_ms")]
+        timeout_ms: u64,
+    }
+}
+
+command! {
+    /// Datagrams that are sent beside: payloads as in [`Transmit`].
+    WorkDatagrams {
+        /// IPv4 address and UDP port.
+        destination: String,
+        /// Payload of each, in bytes, 16 to 65,507.
+        payload_bytes: u32,
+        /// Run id in the payloads.
+        run_id: u32,
+        /// Time between two starts, in microseconds; 0 for as fast as it goes.
+        interval_us: u64,
+    }
+}
+
+command! {
+    /// How far the work is.
+    WorkStatus {}
+}
+
+command! {
+    /// Ends the work; answers with its totals.
+    WorkStop {}
+}

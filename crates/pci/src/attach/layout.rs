@@ -1,21 +1,25 @@
-//! What lies where in the region. Places are numbers of 64-bit words unless they say bytes.
+//! What lies where in a device's window. Places are numbers of 64-bit words unless they say bytes.
 //!
-//! | bytes | written by | what |
+//! A driver gets its device as files: the window, which is its own and no other driver's; the reading end
+//! of the pipe that ends its sleep; and memory that belongs to the device rather than to a driver, and
+//! that each driver of the device maps: DMA memory, packet memory if there is something above, and the
+//! state area if drivers of this device can be replaced while they run.
+//!
+//! | bytes of the window | written by | what |
 //! |---|---|---|
-//! | `0x0_0000` | support side, before it hands the region over | header |
+//! | `0x0_0000` | support side, before it hands the window over | header |
 //! | `0x0_1000` | both, a word each | counts of the register ring, the answer to a read, interrupts, sleep |
 //! | `0x0_2000` | support side | orders: how the driver shall receive, and when it shall end |
 //! | `0x0_3000` | driver | report: state, counters, last words |
 //! | `0x0_4000` | driver | register ring: 512 entries of 16 bytes |
 //! | `0x0_6000` | driver | stamps: the time stamp counter at each interrupt handled, the last 8,192 |
-//! | `0x2_0000` | both | DMA memory: rings and buffers, as many bytes as the header says |
 
 use warikomi_shared::RingPlace;
 
-/// First word of a region: "WARIKOMI", little-endian.
+/// First word of a window: "WARIKOMI", little-endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"WARIKOMI");
 /// Version of this layout.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 
 /// The header.
 pub mod header {
@@ -23,13 +27,13 @@ pub mod header {
     pub const MAGIC: usize = 0;
     /// [`VERSION`](super::VERSION).
     pub const VERSION: usize = 1;
-    /// Bytes of the whole region.
-    pub const REGION_BYTES: usize = 2;
-    /// Bytes of DMA memory, which begins at [`DMA_OFFSET_BYTES`](super::DMA_OFFSET_BYTES).
+    /// [`WINDOW_BYTES`](super::WINDOW_BYTES).
+    pub const WINDOW_BYTES: usize = 2;
+    /// Bytes of DMA memory, the third file.
     pub const DMA_BYTES: usize = 3;
     /// The bus address of its first byte.
     pub const DMA_BUS_ADDRESS: usize = 4;
-    /// Bytes of packet memory, a second file; 0 if there is none.
+    /// Bytes of packet memory, the next file; 0 if there is none.
     pub const PACKET_BYTES: usize = 5;
     /// The bus address of its first byte.
     pub const PACKET_BUS_ADDRESS: usize = 6;
@@ -37,6 +41,23 @@ pub mod header {
     pub const REGISTER_BAR: usize = 7;
     /// Ticks of the time stamp counter in a second.
     pub const TSC_HZ: usize = 8;
+    /// Bytes of the state area, the file behind packet memory; 0 if this device's driver is not replaced
+    /// while it runs.
+    pub const STATE_BYTES: usize = 9;
+    /// The driver's generation, from 1: the number that the baton names it by.
+    pub const GENERATION: usize = 10;
+    /// How this device's drivers follow one another: see [`way`](super::way).
+    pub const WAY: usize = 11;
+}
+
+/// Values of [`header::WAY`].
+pub mod way {
+    /// The device is reset between two drivers, and everything is forgotten.
+    pub const RELOAD: u64 = 0;
+    /// What a driver knows goes through a store.
+    pub const DATA_STORE: u64 = 1;
+    /// What a driver knows is in the state area all the time.
+    pub const SHARED_STATE: u64 = 2;
 }
 
 /// Counts and bells; each in two cache lines of its own, because processors fetch lines in pairs.
@@ -73,6 +94,9 @@ pub mod orders {
     pub const BUFFERS: usize = 1029;
     /// Bytes of each; 0 for what the driver likes.
     pub const BUFFER_BYTES: usize = 1030;
+    /// Not 0: hand the device over to the driver of this generation. Looked at in every pass, before
+    /// anything else is served.
+    pub const HAND_OVER: usize = 1031;
 }
 
 /// Values of [`orders::STRATEGY`].
@@ -129,10 +153,28 @@ pub mod report {
     pub const HICCUP_NS: usize = 1552;
     /// Link: speed in Mbit/s, 0 if down.
     pub const LINK_MBPS: usize = 1553;
+    /// Time stamp counter at the driver's last change of hands: see [`times`](super::times).
+    pub const TIMES: usize = 1554;
     /// Bytes of the last words, at most [`LAST_WORDS_BYTES`](super::LAST_WORDS_BYTES).
     pub const LAST_WORDS_LEN: usize = 1600;
     /// Why the driver failed, in UTF-8.
     pub const LAST_WORDS: usize = 1601;
+}
+
+/// Words from [`report::TIMES`] on.
+pub mod times {
+    /// The order to hand over was seen.
+    pub const ORDER_SEEN: usize = 0;
+    /// The device was handed over: from here on this driver has left it alone.
+    pub const HANDED_OVER: usize = 1;
+    /// The baton was seen.
+    pub const AWAKE: usize = 2;
+    /// What the predecessor left was read and accepted.
+    pub const ACCEPTED: usize = 3;
+    /// The first pass has served the device.
+    pub const SERVED: usize = 4;
+    /// How many.
+    pub const COUNT: usize = 5;
 }
 
 /// Bytes that the last words may have.
@@ -148,6 +190,10 @@ pub mod state {
     pub const STOPPED: u64 = 2;
     /// See the last words.
     pub const FAILED: u64 = 3;
+    /// Everything is mapped and ready; the driver waits for the baton.
+    pub const WARM: u64 = 4;
+    /// The device is another driver's now.
+    pub const HANDED_OVER: u64 = 5;
 }
 
 /// The ring of register accesses, from the driver to the support side.
@@ -164,10 +210,10 @@ pub const STAMPS: usize = 3072;
 /// Stamps kept.
 pub const STAMPS_CAPACITY: usize = 8192;
 
-/// Where DMA memory begins in the file, in bytes: also the bytes of everything before it.
-pub const DMA_OFFSET_BYTES: u64 = 0x2_0000;
+/// Bytes of a window.
+pub const WINDOW_BYTES: u64 = 0x2_0000;
 
-/// Bus address of DMA memory: not its offset, so that confusing the two is noticed.
+/// Bus address of DMA memory: not 0, so that confusing it with an offset is noticed.
 pub const DMA_BUS_ADDRESS: u64 = 0x1000_0000;
 /// Bus address of packet memory: above 4 GB, so that a driver that forgets the high half is noticed.
 pub const PACKET_BUS_ADDRESS: u64 = 0x2_0000_0000;
@@ -175,9 +221,10 @@ pub const PACKET_BUS_ADDRESS: u64 = 0x2_0000_0000;
 /// The environment variable that names the driver's end of the socket, by its descriptor's number.
 pub const SOCKET_VARIABLE: &str = "WARIKOMI_SOCKET_FD";
 
-/// The message that comes with the files: as ASCII, with the layout's version. The files are the
-/// region, the reading end of the pipe that ends the driver's sleep, and, if there is one, packet memory.
-pub const HELLO: &[u8] = b"warikomi driver 1";
+/// The message that comes with the files: as ASCII, with the layout's version. The files are the window,
+/// the reading end of the pipe that ends the driver's sleep, DMA memory, and, if there are such, packet
+/// memory and the state area; then those for whatever is above the driver.
+pub const HELLO: &[u8] = b"warikomi driver 2";
 
 const _: () = assert!(REQUESTS.entries + 2 * REQUESTS.capacity <= STAMPS);
-const _: () = assert!((STAMPS + STAMPS_CAPACITY) * 8 <= DMA_OFFSET_BYTES as usize);
+const _: () = assert!((STAMPS + STAMPS_CAPACITY) * 8 <= WINDOW_BYTES as usize);

@@ -98,9 +98,7 @@ pub(crate) fn main() -> Result<(), StackError> {
     let file: std::fs::File = files[0].try_clone()?.into();
     let bytes = file.metadata()?.len() as usize;
     let memory = warikomi_pci::SharedMemory::from_file(PACKET_BUS_ADDRESS, file, 0, bytes)?;
-    let Above::Channel(upper) = above_driver(files.into_iter().skip(1).collect())? else {
-        panic!("no channel")
-    };
+    let Above::Channel(upper) = above_driver(files)? else { panic!("no channel") };
     let mut fake = Fake {
         upper: *upper,
         memory,

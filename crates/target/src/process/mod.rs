@@ -1,14 +1,15 @@
 //! A driver in a process of its own, as in a microkernel system, with our NIC as its device.
 //!
-//! The two sides share one region of memory ([`warikomi_pci::attach`]) and a pipe, handed over a
+//! The two sides share a window and memory ([`warikomi_pci::attach`]) and a pipe, handed over a
 //! socket; nothing else. The support side spins: it serves the ring of register accesses, and counts
 //! interrupts in a word that the driver looks at. Only a driver that sleeps costs a system call, the
 //! write to the pipe.
 //!
-//! What the driver does to the region can cost the support side nothing but an error ([`port`],
+//! What the driver does to them can cost the support side nothing but an error ([`port`],
 //! [`report`]); what becomes of its process, and of those of the parts above it, is seen by
 //! [`Target::housekeep`].
 
+mod live;
 mod parts;
 mod port;
 mod region;
@@ -28,18 +29,22 @@ use warikomi_nic::{InterruptRecord, Nic};
 use warikomi_pci::attach::layout::{self, orders, state};
 use warikomi_pci::{Host, IntrLine, SharedMemory};
 use warikomi_shared::SharedWords;
-use warikomi_stack::Chain;
+use warikomi_stack::{Chain, DriverInvitation};
 
 use self::parts::{Parts, Trouble};
 use self::port::Port;
-use self::region::{Region, give};
+use self::region::{DeviceMemory, Window, WindowOptions, give};
 use self::report::Report;
 use crate::agent::AgentLine;
 use crate::console::Console;
 use crate::request::over_line;
 use crate::slot::change_nic;
 use crate::{ConsoleTail, Interrupted, Pass, Target, TargetCounters, TargetError, wait};
+pub use live::{Baton, How, Seat, Way};
 pub use parts::Program;
+
+/// The generation of a device's first driver.
+const FIRST_GENERATION: u32 = 1;
 
 /// How long a driver may take from its start until it reports that its device receives.
 pub const READY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -91,6 +96,8 @@ pub struct ProcessOptions {
     pub core: Option<usize>,
     /// Yield instead of spin while waiting: for both sides on one core.
     pub shared_core: bool,
+    /// How the driver can be replaced while it runs; not at all if `None`: its end is the target's.
+    pub live: Option<Way>,
 }
 
 /// A running driver process with a NIC.
@@ -127,23 +134,38 @@ impl ProcessTarget {
         clock: TscClock,
         interrupted: Interrupted,
     ) -> Result<ProcessTarget, TargetError> {
-        let ProcessOptions { driver, dma_bytes, orders, above, core, shared_core } = options;
+        let ProcessOptions { driver, dma_bytes, orders, above, core, shared_core, live } = options;
+        let _ = live;
         let register_bar = nic.info().register_bar;
         let hz = clock.ticks_per_second();
         let packets = above.as_ref().and_then(|above| Some(&above.chain.memory.as_ref()?.1));
-        let region = Region::new(dma_bytes, packets, register_bar, hz)
-            .map_err(TargetError::system("cannot make the memory that the driver shares"))?;
-        give(&region.words, &orders);
+        let cannot = "cannot make the memory that the driver shares";
+        let device = DeviceMemory::new(dma_bytes, packets).map_err(TargetError::system(cannot))?;
+        let window = WindowOptions {
+            register_bar,
+            tsc_hz: hz,
+            generation: FIRST_GENERATION,
+            state_bytes: 0,
+            way: layout::way::RELOAD,
+        };
+        let window = Window::new(&device, &window).map_err(TargetError::system(cannot))?;
+        give(&window.words, &orders);
         let (sleeps_on, event) = pipe2(OFlag::O_NONBLOCK | OFlag::O_CLOEXEC)
             .map_err(TargetError::errno("cannot make a pipe"))?;
-        let mut files = vec![region.file.as_fd(), sleeps_on.as_fd()];
-        files.extend(above.iter().flat_map(|above| &above.chain.driver_files).map(AsFd::as_fd));
+        let invitation = above.as_ref().and_then(|above| above.chain.driver.as_ref());
+        let invitation = invitation.map(DriverInvitation::socket).transpose();
+        let invitation = invitation.map_err(|error| {
+            TargetError::system("cannot invite the driver")(std::io::Error::other(error))
+        })?;
+        let mut files = vec![window.file.as_fd(), sleeps_on.as_fd(), device.file.as_fd()];
+        files.extend(packets.map(AsFd::as_fd));
+        files.extend(invitation.as_ref().map(AsFd::as_fd));
         let (mut parts, console) = Parts::start(&driver, layout::HELLO, &files, core)?;
-        // The driver has its own by now; a socket that we held open would never hang up.
         drop(files);
         let mut requests = None;
         if let Some(Above { mut chain, program }) = above {
-            chain.driver_files.clear();
+            // The driver has what it needs; a socket that we held open would never hang up.
+            chain.driver = None;
             for part in chain.parts {
                 parts.add(&program(part.name), part)?;
             }
@@ -151,7 +173,7 @@ impl ProcessTarget {
         }
         let requests = requests.map(AgentLine::new).transpose();
         let requests = requests.map_err(TargetError::system("cannot set up a line"))?;
-        let mut port = Port::new(region.words.clone(), region.memory, event, clock);
+        let mut port = Port::new(window.words.clone(), device.memory, event, clock);
         nic.probe().handlers_tell();
         let interrupts: &mut dyn IntrLine = &mut port.line;
         nic.power_on(&mut Host { now: clock.now(), memory: &port.memory, interrupts });
@@ -160,8 +182,8 @@ impl ProcessTarget {
             clock,
             interrupted,
             parts,
-            report: Report::new(region.words.clone()),
-            words: region.words,
+            report: Report::new(window.words.clone()),
+            words: window.words,
             port,
             console: Console::new(console),
             requests,

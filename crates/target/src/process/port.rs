@@ -249,7 +249,7 @@ impl IntrLine for MessageLine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::region::Region;
+    use crate::process::region::for_tests;
     use proptest::prelude::*;
     use warikomi_nic::wire::CountedSink;
     use warikomi_pci::attach::Operation;
@@ -267,7 +267,7 @@ mod tests {
 
     impl Bench {
         fn new() -> Bench {
-            let region = Region::new(4_096, None, 2, 1e9).unwrap();
+            let (window, memory) = for_tests();
             let (_, event) = nix::unistd::pipe().unwrap();
             let clock = TscClock::with_frequency(read_tsc(), 1e9);
             let mut nic = warikomi_nic::build(
@@ -276,10 +276,10 @@ mod tests {
             )
             .unwrap();
             nic.probe().handlers_tell();
-            let words = region.words;
+            let words = window.words;
             Bench {
                 driver: Producer::new(words.clone(), layout::REQUESTS),
-                port: Port::new(words.clone(), region.memory, event, clock),
+                port: Port::new(words.clone(), memory.memory, event, clock),
                 words,
                 nic,
             }

@@ -1,4 +1,5 @@
-//! The region that the two sides share, and the memory that the NIC reaches by DMA.
+//! The files that the two sides share: a window for each driver, and the memory that the NIC reaches by
+//! DMA.
 
 use std::fs::File;
 use std::io;
@@ -16,61 +17,89 @@ use super::Orders;
 /// DMA memory is a multiple of this many bytes: a page.
 const PAGE_BYTES: u64 = 4_096;
 
-/// A region that nobody has been given yet.
-pub(super) struct Region {
-    /// To be handed over.
+/// What belongs to a device whichever driver it has: the memory that it reaches.
+pub(super) struct DeviceMemory {
+    /// DMA memory, to be handed over.
     pub(super) file: File,
-    /// Everything before DMA memory.
-    pub(super) words: SharedWords,
     /// DMA memory, and packet memory if there is any.
     pub(super) memory: SharedMemory,
+    dma_bytes: u64,
+    packet_bytes: u64,
 }
 
-impl Region {
-    /// Makes a region with at least `dma_bytes` of DMA memory.
-    pub(super) fn new(
-        dma_bytes: u64,
-        packets: Option<&File>,
-        register_bar: u8,
-        tsc_hz: f64,
-    ) -> io::Result<Region> {
+impl DeviceMemory {
+    /// Makes at least `dma_bytes` of DMA memory.
+    pub(super) fn new(dma_bytes: u64, packets: Option<&File>) -> io::Result<DeviceMemory> {
         let dma_bytes = dma_bytes.max(PAGE_BYTES).next_multiple_of(PAGE_BYTES);
-        let region_bytes = layout::DMA_OFFSET_BYTES + dma_bytes;
-        let file = create_region("warikomi-device", region_bytes)?;
-        let words = SharedWords::map(file.try_clone()?, 0, layout::DMA_OFFSET_BYTES as usize)?;
+        let file = create_region("warikomi-dma", dma_bytes)?;
         let packet_bytes =
             packets.map_or(Ok(0), |file| file.metadata().map(|about| about.len()))?;
-        for (at, value) in [
-            (header::MAGIC, layout::MAGIC),
-            (header::VERSION, layout::VERSION),
-            (header::REGION_BYTES, region_bytes),
-            (header::DMA_BYTES, dma_bytes),
-            (header::DMA_BUS_ADDRESS, layout::DMA_BUS_ADDRESS),
-            (header::PACKET_BYTES, packet_bytes),
-            (header::PACKET_BUS_ADDRESS, layout::PACKET_BUS_ADDRESS),
-            (header::REGISTER_BAR, register_bar.into()),
-            (header::TSC_HZ, tsc_hz as u64),
-        ] {
-            words[at].store(value, Release);
-        }
-        let dma = (&file, layout::DMA_OFFSET_BYTES, dma_bytes, layout::DMA_BUS_ADDRESS);
-        let packets = packets.map(|file| (file, 0, packet_bytes, layout::PACKET_BUS_ADDRESS));
+        let dma = (&file, dma_bytes, layout::DMA_BUS_ADDRESS);
+        let packets = packets.map(|file| (file, packet_bytes, layout::PACKET_BUS_ADDRESS));
         let mapped =
             [Some(dma), packets].into_iter().flatten().map(map).collect::<io::Result<_>>()?;
         let regions = GuestMemoryMmap::from_regions(mapped).map_err(io::Error::other)?;
-        Ok(Region { file, words, memory: SharedMemory::new(regions) })
+        Ok(DeviceMemory { file, memory: SharedMemory::new(regions), dma_bytes, packet_bytes })
     }
 }
 
-/// Maps a part of a file with all its pages present, so that no packet has to wait for one.
-fn map((file, offset, bytes, bus): (&File, u64, u64, u64)) -> io::Result<GuestRegionMmap> {
+/// What a window's header says besides.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WindowOptions {
+    /// The BAR that the registers are in.
+    pub(super) register_bar: u8,
+    /// Ticks of the time stamp counter in a second.
+    pub(super) tsc_hz: f64,
+    /// The driver's generation.
+    pub(super) generation: u32,
+    /// Bytes of the state area; 0 if there is none.
+    pub(super) state_bytes: u64,
+    /// See [`layout::way`].
+    pub(super) way: u64,
+}
+
+/// A window that nobody has been given yet.
+pub(super) struct Window {
+    /// To be handed over.
+    pub(super) file: File,
+    /// All of it.
+    pub(super) words: SharedWords,
+}
+
+impl Window {
+    /// Makes one.
+    pub(super) fn new(memory: &DeviceMemory, options: &WindowOptions) -> io::Result<Window> {
+        let file = create_region("warikomi-window", layout::WINDOW_BYTES)?;
+        let words = SharedWords::map(file.try_clone()?, 0, layout::WINDOW_BYTES as usize)?;
+        for (at, value) in [
+            (header::MAGIC, layout::MAGIC),
+            (header::VERSION, layout::VERSION),
+            (header::WINDOW_BYTES, layout::WINDOW_BYTES),
+            (header::DMA_BYTES, memory.dma_bytes),
+            (header::DMA_BUS_ADDRESS, layout::DMA_BUS_ADDRESS),
+            (header::PACKET_BYTES, memory.packet_bytes),
+            (header::PACKET_BUS_ADDRESS, layout::PACKET_BUS_ADDRESS),
+            (header::REGISTER_BAR, options.register_bar.into()),
+            (header::TSC_HZ, options.tsc_hz as u64),
+            (header::STATE_BYTES, options.state_bytes),
+            (header::GENERATION, options.generation.into()),
+            (header::WAY, options.way),
+        ] {
+            words[at].store(value, Release);
+        }
+        Ok(Window { file, words })
+    }
+}
+
+/// Maps a file with all its pages present, so that no packet has to wait for one.
+fn map((file, bytes, bus): (&File, u64, u64)) -> io::Result<GuestRegionMmap> {
     let impossible = || io::Error::new(io::ErrorKind::InvalidInput, "memory of an impossible size");
     let length = |bytes: u64| i64::try_from(bytes).map_err(|_| impossible());
-    fallocate(file, FallocateFlags::empty(), length(offset)?, length(bytes)?)?;
+    fallocate(file, FallocateFlags::empty(), 0, length(bytes)?)?;
     let mapped = MmapRegionBuilder::new(bytes as usize)
         .with_mmap_prot(nix::libc::PROT_READ | nix::libc::PROT_WRITE)
         .with_mmap_flags(nix::libc::MAP_SHARED | nix::libc::MAP_NORESERVE | nix::libc::MAP_POPULATE)
-        .with_file_offset(FileOffset::new(file.try_clone()?, offset))
+        .with_file_offset(FileOffset::new(file.try_clone()?, 0))
         .build()
         .map_err(io::Error::other)?;
     GuestRegionMmap::new(mapped, GuestAddress(bus)).ok_or_else(impossible)
@@ -99,14 +128,37 @@ mod tests {
     #[test]
     fn the_nic_reaches_dma_memory_and_packet_memory_and_nothing_before_or_behind() {
         let file = create_region("test", 8_192).unwrap();
-        let region = Region::new(10_000, Some(&file), 2, 2.5e9).unwrap();
-        assert_eq!(region.words[header::DMA_BYTES].load(Relaxed), 12_288);
-        assert_eq!(region.words[header::TSC_HZ].load(Relaxed), 2_500_000_000);
-        let reach = |address: u64| region.memory.write(address, &[7; 8]).is_ok();
+        let device = DeviceMemory::new(10_000, Some(&file)).unwrap();
+        let options = WindowOptions {
+            register_bar: 2,
+            tsc_hz: 2.5e9,
+            generation: 3,
+            state_bytes: 0,
+            way: layout::way::RELOAD,
+        };
+        let window = Window::new(&device, &options).unwrap();
+        assert_eq!(window.words[header::DMA_BYTES].load(Relaxed), 12_288);
+        assert_eq!(window.words[header::TSC_HZ].load(Relaxed), 2_500_000_000);
+        assert_eq!(window.words[header::GENERATION].load(Relaxed), 3);
+        let reach = |address: u64| device.memory.write(address, &[7; 8]).is_ok();
         let (dma, packet) = (layout::DMA_BUS_ADDRESS, layout::PACKET_BUS_ADDRESS);
         assert!(reach(dma) && reach(dma + 12_280) && reach(packet) && reach(packet + 8_184));
         assert!(!reach(dma - 8) && !reach(dma + 12_288) && !reach(packet + 8_192) && !reach(0));
-        let theirs = SharedWords::map(region.file.try_clone().unwrap(), 0x2_0000, 4_096).unwrap();
+        let theirs = SharedWords::map(device.file.try_clone().unwrap(), 0, 4_096).unwrap();
         assert_eq!(theirs[0].load(Relaxed), u64::from_ne_bytes([7; 8]));
     }
+}
+
+/// A window and memory for tests of its users.
+#[cfg(test)]
+pub(super) fn for_tests() -> (Window, DeviceMemory) {
+    let memory = DeviceMemory::new(PAGE_BYTES, None).unwrap();
+    let options = WindowOptions {
+        register_bar: 2,
+        tsc_hz: 1e9,
+        generation: 1,
+        state_bytes: 0,
+        way: layout::way::RELOAD,
+    };
+    (Window::new(&memory, &options).unwrap(), memory)
 }

@@ -106,11 +106,11 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::region::Region;
+    use crate::process::region::for_tests;
 
     #[test]
     fn last_words_are_bounded_and_fit_for_a_terminal() {
-        let words = Region::new(4_096, None, 2, 1e9).unwrap().words;
+        let words = for_tests().0.words;
         let report = Report::new(words.clone());
         assert_eq!(report.last_words(), "it did not say why");
         words[report::LAST_WORDS].store(u64::from_le_bytes(*b"\x1b[31mred"), Relaxed);
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn counts_have_the_names_that_experiments_look_for() {
-        let words = Region::new(4_096, None, 2, 1e9).unwrap().words;
+        let words = for_tests().0.words;
         words[report::RX_PACKETS].store(5, Relaxed);
         words[report::RX_ERRORS].store(2, Relaxed);
         words[report::LINK_MBPS].store(1_000, Relaxed);

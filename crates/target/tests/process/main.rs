@@ -30,6 +30,7 @@ fn running(driver: Program) -> ProcessOptions {
         core: None,
         // Other tests run at the same time.
         shared_core: true,
+        live: None,
     }
 }
 

@@ -1,0 +1,16 @@
+//! Replacing a driver while it runs.
+//!
+//! The [`Supervisor`] decides, the target does ([`warikomi_target::process`]): the supervisor is a state
+//! machine that is stepped beside [`Target::poll`](warikomi_target::Target::poll) and never waits, so that
+//! the NIC goes on meanwhile.
+//! It keeps a warm driver ready, hands over in the way that was asked for, and puts another driver in the
+//! place of one that has died, hangs, or leaves work lying. docs/replacement.md has the protocol.
+
+mod policy;
+mod supervisor;
+mod watch;
+
+pub use policy::{Backoff, Policy};
+pub use supervisor::{Event, Kind, Refused, Replacement, Service, Status, Supervisor};
+pub use warikomi_target::process::{How, Program, Way};
+pub use watch::{Verdict, Watch};

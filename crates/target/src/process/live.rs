@@ -1,0 +1,168 @@
+//! Several drivers of one device, one after the other: the mechanism. What is done when is decided by
+//! the crate `live`.
+//!
+//! Each driver process has a *seat*: a window of its own, a pipe, its socket, and a generation. One seat
+//! is served; what comes from any other has no effect, because nobody looks at its register ring, and
+//! its interrupts go nowhere. That is the fence. DMA memory, packet memory and the state area stay where
+//! they are.
+
+use warikomi_clock::Time;
+use warikomi_pci::attach::layout::{state, times, way};
+
+use super::{ProcessTarget, Program};
+use crate::TargetError;
+
+/// How a device's drivers follow one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// The device is reset, and everything is forgotten.
+    Reload,
+    /// What a driver knows goes through a store process.
+    DataStore,
+    /// What a driver knows is in shared memory all the time.
+    SharedState,
+}
+
+impl Way {
+    /// As in a window's header ([`way`]).
+    pub fn to_word(self) -> u64 {
+        match self {
+            Way::Reload => way::RELOAD,
+            Way::DataStore => way::DATA_STORE,
+            Way::SharedState => way::SHARED_STATE,
+        }
+    }
+}
+
+/// How a driver comes by the baton ([`warikomi_pci::attach::area::how`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// Its predecessor, or the one that could not go on, has left everything in order.
+    HandedOver,
+    /// Its predecessor is dead.
+    Died,
+    /// The device is to be reset.
+    Start,
+}
+
+/// Whose the device is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Baton {
+    /// The generation that has it, or is to take it.
+    pub generation: u32,
+    /// How.
+    pub how: How,
+    /// The generation that has accepted it last.
+    pub owner: u32,
+}
+
+/// What can be said of a driver process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seat {
+    /// Its generation.
+    pub generation: u32,
+    /// Its process.
+    pub process_id: u32,
+    /// What it says of itself ([`state`]); any value, because nothing that it says is believed.
+    pub state: u64,
+    /// Grows while its loop goes round.
+    pub heartbeat: u64,
+    /// It sleeps, as far as it says.
+    pub sleeps: bool,
+    /// Frames that it has received and transmitted, as far as it says.
+    pub packets: u64,
+    /// How its process ended, if it has.
+    pub ended: Option<String>,
+    /// Why it failed, if it says that it has.
+    pub last_words: Option<String>,
+    /// When what happened at its last change of hands ([`times`]); [`Time::NEVER`] for what did not.
+    pub times: [Time; times::COUNT],
+}
+
+impl Seat {
+    /// Whether it waits for the baton.
+    pub fn is_warm(&self) -> bool {
+        self.state == state::WARM && self.ended.is_none()
+    }
+
+    /// Whether it has failed or ended.
+    pub fn is_over(&self) -> bool {
+        self.ended.is_some() || matches!(self.state, state::FAILED | state::STOPPED)
+    }
+}
+
+/// What is done to seats. None of this waits: each step's effect is seen by looking at the seats again.
+///
+/// A target that was started with [`super::ProcessOptions::live`] takes the end of a driver for no error.
+impl ProcessTarget {
+    /// Starts a driver process in a new seat, and says of which generation it is. It maps everything,
+    /// becomes [warm](Seat::is_warm), and waits for the baton.
+    pub fn prepare(&mut self, driver: &Program) -> Result<u32, TargetError> {
+        let _ = driver;
+        unimplemented!("helper target")
+    }
+
+    /// What can be said of the seat of a generation; `None` if there is none (any more).
+    pub fn seat(&mut self, generation: u32) -> Option<Seat> {
+        let _ = generation;
+        unimplemented!("helper target")
+    }
+
+    /// The generations that have seats, in order.
+    pub fn seats(&self) -> Vec<u32> {
+        unimplemented!("helper target")
+    }
+
+    /// The generation that is served.
+    pub fn served(&self) -> u32 {
+        unimplemented!("helper target")
+    }
+
+    /// Orders the served driver to hand over to another.
+    pub fn order_hand_over(&mut self, to: u32) {
+        let _ = to;
+        unimplemented!("helper target")
+    }
+
+    /// Orders a driver to stop: one that is served quiesces the device, any other just ends.
+    pub fn order_stop(&mut self, generation: u32) {
+        let _ = generation;
+        unimplemented!("helper target")
+    }
+
+    /// The baton, as the state area has it.
+    pub fn baton(&self) -> Baton {
+        unimplemented!("helper target")
+    }
+
+    /// Gives the baton away. Only when no driver has it that lives: whoever had it has been
+    /// [ended](Self::end_seat), or has handed it to one that has been ended and has not accepted it.
+    pub fn give_baton(&mut self, to: u32, how: How) {
+        let _ = (to, how);
+        unimplemented!("helper target")
+    }
+
+    /// Serves what the served driver has asked for up to now, and from then on another: the fence.
+    /// Accesses that the old one asks for later are counted, and have no effect.
+    pub fn serve_seat(&mut self, generation: u32) {
+        let _ = generation;
+        unimplemented!("helper target")
+    }
+
+    /// Kills a driver process, waits until it is gone, and takes its seat away. Also for one that has ended.
+    pub fn end_seat(&mut self, generation: u32) -> Result<(), TargetError> {
+        let _ = generation;
+        unimplemented!("helper target")
+    }
+
+    /// Accesses that drivers have asked for after they were fenced off.
+    pub fn fenced_accesses(&self) -> u64 {
+        unimplemented!("helper target")
+    }
+
+    /// Whether something waits for the driver that it has not taken up: frames to be sent in its channel,
+    /// or interrupts.
+    pub fn work_waits(&self) -> bool {
+        unimplemented!("helper target")
+    }
+}
