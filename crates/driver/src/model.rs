@@ -191,6 +191,10 @@ pub trait NicDriver {
 
     /// Hands a frame to the device; `false`, and nothing done, if the ring has no room. The device
     /// looks at the ring after [`kick`](Self::kick).
+    ///
+    /// A frame that cannot be sent at all is [`DriverError::Invalid`], each time that it is tried. While the
+    /// device has frames, that is all; whoever is above gets it back only when nothing is before it. Tried
+    /// when the device has none, it counts as given back.
     fn transmit(&mut self, hw: &mut Hardware<'_>, frame: TxFrame<'_>) -> Result<bool, DriverError>;
 
     /// Rings the device's doorbell for what has been handed over since.
@@ -222,13 +226,13 @@ pub trait NicDriver {
     fn rx_errors(&self) -> u64;
 
     /// From now on notes in `area` what a successor must know. Before [`init`](Self::init), which then
-    /// writes the settings, or [`take_over`](Self::take_over), which reads them.
+    /// writes the settings and counts from `shown` on, or [`take_over`](Self::take_over), which reads them.
     ///
     /// Whoever calls must show what [`poll`](Self::poll) and [`reclaim`](Self::reclaim) have given
     /// ([`Upper::flush`](crate::Upper::flush)) before it calls either or [`transmit`](Self::transmit)
     /// again: a descriptor is not used again before what it held has been shown.
-    fn keep_state(&mut self, area: StateArea) -> Result<(), DriverError> {
-        let _ = area;
+    fn keep_state(&mut self, area: StateArea, shown: Shown) -> Result<(), DriverError> {
+        let _ = (area, shown);
         Err(DriverError::NotLive(self.info().name))
     }
 

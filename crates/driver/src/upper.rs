@@ -57,6 +57,11 @@ pub trait Upper: RxSink {
         let _ = token;
     }
 
+    /// The device will not send a frame: it cannot.
+    fn not_sent(&mut self, token: u32) {
+        self.sent(token);
+    }
+
     /// Says that the driver is about to sleep, and then looks: whether there is something to do after
     /// all. From here on until [`awake`](Self::awake), new work ends the sleep.
     fn prepare_to_sleep(&mut self) -> bool;

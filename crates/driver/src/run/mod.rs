@@ -5,6 +5,8 @@
 //! and nothing else. What takes longer (a register read, a system call) waits for an idle moment, because
 //! while the driver waits, interrupts that follow each other closely would become one.
 
+pub mod store;
+
 use std::process::ExitCode;
 use std::time::Duration;
 

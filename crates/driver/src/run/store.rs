@@ -1,0 +1,365 @@
+//! What a driver and the data store say to each other.
+//!
+//! Messages on a socket that keeps them apart (SOCK_SEQPACKET), made of 64-bit words in the processor's
+//! byte order: [`MAGIC`], what it is, the key, the generation, the checksum, and then the snapshot's words.
+//! Neither end believes the other: a message that makes no sense is an error, and a snapshot is held
+//! against its checksum by whoever gets it.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{RecvFlags, SendFlags};
+use warikomi_pci::attach::area;
+
+/// First word of a message: "WKSTORE1", little-endian.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"WKSTORE1");
+/// Words that a snapshot has at most.
+pub const MOST_WORDS: usize = area::WORDS;
+
+const HEAD_WORDS: usize = 5;
+/// Bytes that a message has at most.
+pub const MOST_MESSAGE_BYTES: usize = (HEAD_WORDS + MOST_WORDS) * 8;
+
+mod what {
+    pub(super) const PUT: u64 = 1;
+    pub(super) const GET: u64 = 2;
+    pub(super) const STORED: u64 = 3;
+    pub(super) const FOUND: u64 = 4;
+    pub(super) const MISSING: u64 = 5;
+}
+/// Added to what a message is if it belongs to a replacement.
+const URGENT: u64 = 1 << 32;
+
+/// What a driver knew at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The driver that wrote it.
+    pub generation: u32,
+    /// Checksum of the words, as the writer had them ([`area::checksum`]).
+    pub checksum: u64,
+    /// The words, at most [`MOST_WORDS`].
+    pub words: Vec<u64>,
+}
+
+impl Snapshot {
+    /// A snapshot of these words.
+    pub fn new(generation: u32, words: Vec<u64>) -> Snapshot {
+        Snapshot { generation, checksum: area::checksum(words.iter().copied()), words }
+    }
+
+    /// Whether the words are those that were written.
+    pub fn is_whole(&self) -> bool {
+        area::checksum(self.words.iter().copied()) == self.checksum
+    }
+}
+
+/// A message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// Driver to store: keep this under the key, instead of what was there.
+    Put {
+        /// The key.
+        key: u64,
+        /// What to keep.
+        snapshot: Snapshot,
+        /// It belongs to a replacement, and comes before what does not.
+        urgent: bool,
+    },
+    /// Driver to store: what is there under the key?
+    Get {
+        /// The key.
+        key: u64,
+        /// It belongs to a replacement, and comes before what does not.
+        urgent: bool,
+    },
+    /// Store to driver: it is kept.
+    Stored {
+        /// The key.
+        key: u64,
+        /// The generation that wrote it.
+        generation: u32,
+    },
+    /// Store to driver: this is there.
+    Found {
+        /// The key.
+        key: u64,
+        /// What is kept.
+        snapshot: Snapshot,
+    },
+    /// Store to driver: nothing is there.
+    Missing {
+        /// The key.
+        key: u64,
+    },
+}
+
+/// Why the store is of no use.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The socket does not work.
+    #[error("the data store cannot be reached: {0}")]
+    Socket(#[from] io::Error),
+    /// It closed the socket.
+    #[error("the data store is gone: it has closed its socket")]
+    Gone,
+    /// A message makes no sense.
+    #[error("a message of the data store makes no sense: {0}")]
+    Nonsense(String),
+    /// It does not answer.
+    #[error("the data store has not answered within {0:?}")]
+    Silent(Duration),
+    /// It has nothing.
+    #[error(
+        "the data store has nothing under the key {0:#x}: it was started anew, or never had it"
+    )]
+    Missing(u64),
+    /// What it has is not what was put there.
+    #[error("what the data store has of generation {0} does not have its checksum")]
+    Damaged(u32),
+}
+
+impl Message {
+    /// Whether it belongs to a replacement, and comes before what does not.
+    pub fn is_urgent(&self) -> bool {
+        matches!(self, Message::Put { urgent: true, .. } | Message::Get { urgent: true, .. })
+    }
+
+    /// As it is sent.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let flag = if self.is_urgent() { URGENT } else { 0 };
+        let none = (0, 0, &[][..]);
+        let full = |of: &Snapshot| (u64::from(of.generation), of.checksum);
+        let (what, key, (generation, checksum, words)) = match self {
+            Message::Put { key, snapshot, .. } => {
+                let (generation, checksum) = full(snapshot);
+                (what::PUT, key, (generation, checksum, &snapshot.words[..]))
+            }
+            Message::Get { key, .. } => (what::GET, key, none),
+            Message::Stored { key, generation } => {
+                (what::STORED, key, ((*generation).into(), 0, &[][..]))
+            }
+            Message::Found { key, snapshot } => {
+                let (generation, checksum) = full(snapshot);
+                (what::FOUND, key, (generation, checksum, &snapshot.words[..]))
+            }
+            Message::Missing { key } => (what::MISSING, key, none),
+        };
+        let head = [MAGIC, what | flag, *key, generation, checksum];
+        head.iter().chain(words).flat_map(|word| word.to_ne_bytes()).collect()
+    }
+
+    /// What a message says.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Message, StoreError> {
+        let nonsense = |what: String| StoreError::Nonsense(what);
+        let (chunks, rest) = bytes.as_chunks::<8>();
+        if !rest.is_empty() || bytes.len() > MOST_MESSAGE_BYTES || chunks.len() < HEAD_WORDS {
+            return Err(nonsense(format!("it has {} bytes", bytes.len())));
+        }
+        let mut words = chunks.iter().map(|chunk| u64::from_ne_bytes(*chunk));
+        let mut next = || words.next().unwrap_or(0);
+        let [magic, what, key, generation, checksum] = [next(), next(), next(), next(), next()];
+        let Ok(generation) = u32::try_from(generation) else {
+            return Err(nonsense(format!("it is of generation {generation}")));
+        };
+        if magic != MAGIC {
+            return Err(nonsense(format!("it begins with {magic:#018x}")));
+        }
+        let urgent = what & URGENT != 0;
+        let snapshot = Snapshot { generation, checksum, words: words.collect() };
+        match what & !URGENT {
+            what::PUT => Ok(Message::Put { key, snapshot, urgent }),
+            what::GET => Ok(Message::Get { key, urgent }),
+            what::STORED => Ok(Message::Stored { key, generation }),
+            what::FOUND => Ok(Message::Found { key, snapshot }),
+            what::MISSING => Ok(Message::Missing { key }),
+            other => Err(nonsense(format!("it is of no known kind, {other}"))),
+        }
+    }
+
+    /// Sends it, waiting for room if need be.
+    pub fn send(&self, socket: impl AsFd) -> Result<(), StoreError> {
+        let bytes = self.to_bytes();
+        let sent = rustix::net::send(socket, &bytes, SendFlags::NOSIGNAL);
+        match sent.map_err(io::Error::from)? {
+            sent if sent == bytes.len() => Ok(()),
+            sent => Err(StoreError::Nonsense(format!("{sent} of {} bytes were sent", bytes.len()))),
+        }
+    }
+
+    /// Receives one; `None` if none has come.
+    pub fn receive(socket: impl AsFd) -> Result<Option<Message>, StoreError> {
+        // A byte more, so that one that is too long is not taken for one that is not.
+        let mut bytes = vec![0; MOST_MESSAGE_BYTES + 1];
+        match rustix::net::recv(socket, &mut bytes[..], RecvFlags::DONTWAIT) {
+            Ok((0, _)) => Err(StoreError::Gone),
+            Ok((length, _)) => Message::from_bytes(&bytes[..length]).map(Some),
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(None),
+            Err(error) => Err(io::Error::from(error).into()),
+        }
+    }
+}
+
+/// A driver's end of the store.
+#[derive(Debug)]
+pub struct StoreClient {
+    socket: OwnedFd,
+    key: u64,
+    patience: Duration,
+}
+
+impl StoreClient {
+    /// Reaches the store by `socket` for what is kept under `key`; each request is answered within
+    /// `patience`, or given up.
+    pub fn new(socket: OwnedFd, key: u64, patience: Duration) -> StoreClient {
+        StoreClient { socket, key, patience }
+    }
+
+    /// Keeps a snapshot; when this returns, the store has it.
+    pub fn put(&self, snapshot: Snapshot) -> Result<(), StoreError> {
+        let (key, of) = (self.key, snapshot.generation);
+        self.ask(&Message::Put { key, snapshot, urgent: true }, |answer| match answer {
+            Message::Stored { key: of_key, generation } => {
+                (of_key == key && generation == of).then_some(Ok(()))
+            }
+            _ => None,
+        })
+    }
+
+    /// The snapshot that is kept.
+    pub fn get(&self) -> Result<Snapshot, StoreError> {
+        let key = self.key;
+        let found = self.ask(&Message::Get { key, urgent: true }, |answer| match answer {
+            Message::Found { key: of_key, snapshot } => (of_key == key).then_some(Ok(snapshot)),
+            Message::Missing { key: of_key } => {
+                (of_key == key).then_some(Err(StoreError::Missing(key)))
+            }
+            _ => None,
+        })?;
+        if found.is_whole() { Ok(found) } else { Err(StoreError::Damaged(found.generation)) }
+    }
+
+    /// Sends a request and waits for what `take` accepts as its answer.
+    fn ask<T>(
+        &self,
+        request: &Message,
+        mut take: impl FnMut(Message) -> Option<Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let deadline = Instant::now() + self.patience;
+        // The answer to a request that was given up may have come since.
+        while Message::receive(&self.socket)?.is_some() {}
+        request.send(&self.socket)?;
+        loop {
+            if let Some(answer) = Message::receive(&self.socket)? {
+                if let Some(taken) = take(answer) {
+                    return taken;
+                }
+                continue;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(StoreError::Silent(self.patience));
+            }
+            let left =
+                Timespec { tv_sec: left.as_secs() as _, tv_nsec: left.subsec_nanos().into() };
+            let mut files = [PollFd::new(&self.socket, PollFlags::IN)];
+            match poll(&mut files, Some(&left)) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(io::Error::from(error).into()),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    fn pair() -> (OwnedFd, OwnedFd) {
+        let kind = SocketType::SEQPACKET;
+        socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap()
+    }
+
+    fn client(patience: Duration) -> (StoreClient, OwnedFd) {
+        let (near, far) = pair();
+        (StoreClient::new(near, 7, patience), far)
+    }
+
+    /// The next message, however long that takes.
+    fn next(socket: &OwnedFd) -> Message {
+        loop {
+            if let Some(message) = Message::receive(socket).unwrap() {
+                return message;
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn what_is_put_is_got_again_past_answers_that_came_too_late() {
+        let (client, far) = client(Duration::from_secs(60));
+        let store = std::thread::spawn(move || {
+            let Message::Put { key, snapshot, urgent: true } = next(&far) else { panic!("no put") };
+            Message::Stored { key, generation: 1 }.send(&far).unwrap();
+            Message::Missing { key: 9 }.send(&far).unwrap();
+            Message::Stored { key, generation: snapshot.generation }.send(&far).unwrap();
+            let Message::Get { key, urgent: true } = next(&far) else { panic!("no get") };
+            Message::Found { key, snapshot: snapshot.clone() }.send(&far).unwrap();
+            next(&far);
+            let damaged = Snapshot { checksum: snapshot.checksum ^ 1, ..snapshot };
+            Message::Found { key, snapshot: damaged }.send(&far).unwrap();
+            next(&far);
+            Message::Missing { key }.send(&far).unwrap();
+        });
+        let snapshot = Snapshot::new(2, (0..MOST_WORDS as u64).collect());
+        client.put(snapshot.clone()).unwrap();
+        assert_eq!(client.get().unwrap(), snapshot);
+        assert!(matches!(client.get(), Err(StoreError::Damaged(2))));
+        assert!(matches!(client.get(), Err(StoreError::Missing(7))));
+        store.join().unwrap();
+        assert!(matches!(client.get(), Err(StoreError::Gone | StoreError::Socket(_))));
+    }
+
+    #[test]
+    fn a_store_that_says_nothing_is_given_up() {
+        let (client, _far) = client(Duration::from_millis(1));
+        assert!(matches!(client.get(), Err(StoreError::Silent(_))));
+    }
+
+    #[test]
+    fn a_message_that_is_too_long_is_refused() {
+        let (near, far) = pair();
+        rustix::net::send(&near, &vec![0; MOST_MESSAGE_BYTES + 8], SendFlags::empty()).unwrap();
+        assert!(matches!(Message::receive(&far), Err(StoreError::Nonsense(_))));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_refused_or_mean_themselves(
+            mut bytes in prop::collection::vec(any::<u8>(), 0..200),
+            kind in 0u64..8,
+            headed: bool,
+        ) {
+            if headed && bytes.len() >= 40 {
+                bytes.truncate(bytes.len() / 8 * 8);
+                bytes[..8].copy_from_slice(&MAGIC.to_ne_bytes());
+                bytes[8..16].copy_from_slice(&kind.to_ne_bytes());
+                bytes[28..32].fill(0);
+            }
+            if let Ok(message) = Message::from_bytes(&bytes) {
+                prop_assert_eq!(Message::from_bytes(&message.to_bytes()).unwrap(), message);
+            }
+        }
+
+        #[test]
+        fn a_snapshot_survives(key: u64, generation: u32, urgent: bool, words in prop::collection::vec(any::<u64>(), 0..50)) {
+            let snapshot = Snapshot::new(generation, words);
+            prop_assert!(snapshot.is_whole());
+            let message = Message::Put { key, snapshot, urgent };
+            prop_assert_eq!(Message::from_bytes(&message.to_bytes()).unwrap(), message);
+        }
+    }
+}
