@@ -17,7 +17,7 @@ use warikomi_nic::{NicError, NicOptions};
 use warikomi_stack::{Chain, ChainOptions, StackError, Station, Topology, Waiting};
 use warikomi_target::cores::{Cores, Pinned};
 use warikomi_target::kernel::{KernelTarget, LaunchOptions};
-use warikomi_target::process::{Above, Orders, ProcessOptions, ProcessTarget, Program};
+use warikomi_target::process::{Above, Orders, ProcessOptions, ProcessTarget, Program, Way};
 use warikomi_target::{Interrupted, Target, TargetError};
 
 /// How long a driver may take to bind once it is loaded.
@@ -240,6 +240,30 @@ impl Session {
         interrupted: &Interrupted,
         status: &mut dyn FnMut(&str),
     ) -> Result<Session, SessionError> {
+        Session::start_as(options, None, wire, interrupted, status, &mut |target| Box::new(target))
+    }
+
+    /// Brings a driver process up that can be replaced while it runs, in this way. `dress` puts around
+    /// the target whoever replaces the driver.
+    pub fn start_live(
+        options: &ProcessSessionOptions,
+        way: Way,
+        wire: Box<dyn Wire>,
+        interrupted: &Interrupted,
+        status: &mut dyn FnMut(&str),
+        dress: &mut dyn FnMut(ProcessTarget) -> Box<dyn Target>,
+    ) -> Result<Session, SessionError> {
+        Session::start_as(options, Some(way), wire, interrupted, status, dress)
+    }
+
+    fn start_as(
+        options: &ProcessSessionOptions,
+        live: Option<Way>,
+        wire: Box<dyn Wire>,
+        interrupted: &Interrupted,
+        status: &mut dyn FnMut(&str),
+        dress: &mut dyn FnMut(ProcessTarget) -> Box<dyn Target>,
+    ) -> Result<Session, SessionError> {
         let nic = warikomi_nic::build(&options.nic, wire)?;
         let model = nic.info();
         let place = Place::choose()?;
@@ -250,7 +274,7 @@ impl Session {
             above: options.path.above(&options.orders, nic.mac_address(), &place.clock)?,
             core: Some(place.cores.target),
             shared_core: place.cores.shared(),
-            live: None,
+            live,
         };
         status("starting the driver");
         let mut target = ProcessTarget::start(launch, nic, place.clock, interrupted.clone())?;
@@ -263,7 +287,7 @@ impl Session {
             kernel: None,
             settings: options.settings.clone(),
         };
-        Ok(place.session(Box::new(target), info))
+        Ok(place.session(dress(target), info))
     }
 
     /// The core that the target runs on.

@@ -12,5 +12,5 @@ mod watch;
 
 pub use policy::{Backoff, Policy};
 pub use supervisor::{Event, Kind, Refused, Replacement, Service, Status, Supervisor};
-pub use warikomi_target::process::{How, Program, Way};
+pub use warikomi_target::process::{How, ParseWayError, Program, Way};
 pub use watch::{Verdict, Watch};

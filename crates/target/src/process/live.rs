@@ -6,6 +6,9 @@
 //! its interrupts go nowhere. That is the fence. DMA memory, packet memory and the state area stay where
 //! they are.
 
+use std::fmt;
+use std::str::FromStr;
+
 use warikomi_clock::Time;
 use warikomi_pci::attach::layout::{state, times, way};
 
@@ -23,7 +26,39 @@ pub enum Way {
     SharedState,
 }
 
+/// What is no way to replace a driver.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is no way to replace a driver; there are: reload, data-store, shared-state")]
+pub struct ParseWayError(String);
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Way {
+    type Err = ParseWayError;
+
+    fn from_str(text: &str) -> Result<Way, ParseWayError> {
+        let named = Way::ALL.into_iter().find(|way| way.name() == text.trim());
+        named.ok_or_else(|| ParseWayError(text.trim().to_owned()))
+    }
+}
+
 impl Way {
+    /// All ways.
+    pub const ALL: [Way; 3] = [Way::Reload, Way::DataStore, Way::SharedState];
+
+    /// As people call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Way::Reload => "reload",
+            Way::DataStore => "data-store",
+            Way::SharedState => "shared-state",
+        }
+    }
+
     /// As in a window's header ([`way`]).
     pub fn to_word(self) -> u64 {
         match self {

@@ -40,7 +40,7 @@ use crate::console::Console;
 use crate::request::over_line;
 use crate::slot::change_nic;
 use crate::{ConsoleTail, Interrupted, Pass, Target, TargetCounters, TargetError, wait};
-pub use live::{Baton, How, Seat, Way};
+pub use live::{Baton, How, ParseWayError, Seat, Way};
 pub use parts::Program;
 
 /// The generation of a device's first driver.
