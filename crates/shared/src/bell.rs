@@ -62,6 +62,13 @@ impl<W: Words, K: Wakeup> Bell<W, K> {
         true
     }
 
+    /// Wakes whatever the word says: for a successor, whose predecessor may have taken the word back and
+    /// ended before it woke anybody.
+    pub fn ring_anyway(&mut self) {
+        self.wakeup.wake();
+        self.wakeups += 1;
+    }
+
     /// How often somebody was woken: a system call each.
     pub fn wakeups(&self) -> u64 {
         self.wakeups

@@ -103,6 +103,24 @@ impl<W: Words> Producer<W> {
         (capacity - self.head.wrapping_sub(self.tail)) as usize
     }
 
+    /// Entries that the ring holds.
+    pub fn capacity(&self) -> usize {
+        self.place.capacity
+    }
+
+    /// The count that the consumer sees: of the entry to be published next, by whoever was the producer
+    /// last.
+    pub fn shown(&self) -> u64 {
+        self.words.load(self.place.head, Acquire)
+    }
+
+    /// Goes on where another producer has stopped; what was pushed here and not published is forgotten.
+    pub fn resume(&mut self) {
+        self.head = self.shown();
+        self.published = self.head;
+        self.tail = self.words.load(self.place.tail, Acquire);
+    }
+
     /// Entries pushed that the consumer has not taken, as far as can be believed.
     pub fn waiting(&mut self) -> usize {
         let tail = self.words.load(self.place.tail, Acquire);
@@ -138,10 +156,15 @@ impl<W: Words> Consumer<W> {
         if self.head == self.tail && self.look()? == 0 {
             return Ok(None);
         }
-        let at = self.place.entry(self.tail);
-        let entry = [self.words.load(at, Relaxed), self.words.load(at + 1, Relaxed)];
+        let entry = self.entry(self.tail);
         self.tail = self.tail.wrapping_add(1);
         Ok(Some(entry))
+    }
+
+    #[inline]
+    fn entry(&self, count: u64) -> Entry {
+        let at = self.place.entry(count);
+        [self.words.load(at, Relaxed), self.words.load(at + 1, Relaxed)]
     }
 
     /// Gives the places of all that was popped back to the producer.
@@ -156,13 +179,42 @@ impl<W: Words> Consumer<W> {
     /// Entries that wait, looking afresh.
     #[inline]
     pub fn look(&mut self) -> Result<usize, Corrupt> {
+        let waiting = self.waiting_from(self.tail)?;
+        self.head = self.tail.wrapping_add(waiting as u64);
+        Ok(waiting)
+    }
+
+    /// The count that the producer sees: all before it were taken, by whoever was the consumer last.
+    pub fn taken(&self) -> u64 {
+        self.words.load(self.place.tail, Acquire)
+    }
+
+    /// The entries from count `from` up to count `to`, whoever has taken them: for a successor. They are
+    /// there still if the producer, which knows what became of each, has not put others in their places.
+    pub fn again(&self, from: u64, to: u64) -> Result<impl Iterator<Item = Entry>, Corrupt> {
+        let claimed = self.plausible(to.wrapping_sub(from))?;
+        Ok((0..claimed).map(move |more| self.entry(from.wrapping_add(more))))
+    }
+
+    /// Entries from count `at` on that wait for whoever takes the entry `at` next.
+    pub fn waiting_from(&self, at: u64) -> Result<usize, Corrupt> {
         let head = self.words.load(self.place.head, Acquire);
-        let claimed = head.wrapping_sub(self.tail);
-        if claimed > self.place.capacity as u64 {
-            return Err(Corrupt { claimed, capacity: self.place.capacity });
-        }
-        self.head = head;
-        Ok(claimed as usize)
+        Ok(self.plausible(head.wrapping_sub(at))? as usize)
+    }
+
+    #[inline]
+    fn plausible(&self, claimed: u64) -> Result<u64, Corrupt> {
+        let capacity = self.place.capacity;
+        if claimed <= capacity as u64 { Ok(claimed) } else { Err(Corrupt { claimed, capacity }) }
+    }
+
+    /// Goes on with the entry of count `at`, where another consumer has stopped. All before it are
+    /// released.
+    pub fn resume(&mut self, at: u64) -> Result<(), Corrupt> {
+        self.waiting_from(at)?;
+        (self.head, self.tail, self.released) = (at, at, self.taken());
+        self.release();
+        Ok(())
     }
 
     /// Goes on behind everything that the producer claims to have put in: the way out of

@@ -14,6 +14,8 @@
 //! ([`Custody`]): a token that is none, or that the other end does not have, is counted as refused and
 //! never used.
 
+mod successor;
+
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -30,6 +30,11 @@ impl Custody {
         Custody { places, first: tokens.start, posted: 0, sending: 0 }
     }
 
+    /// A table of the same buffers, all of them with the user.
+    pub fn emptied(&self) -> Custody {
+        Custody::new(self.first..self.first + self.buffers())
+    }
+
     /// Moves a buffer, if it is one and is where it should be.
     #[inline]
     #[must_use]

@@ -1,20 +1,20 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use warikomi_clock::read_tsc;
-use warikomi_driver::{Buffer, Received, RxSink, Transmit, Upper};
-use warikomi_shared::{Corrupt, SharedWords};
+use warikomi_driver::state::{Held, Shown, StateError};
+use warikomi_driver::{Buffer, Forgotten, Received, RxSink, Transmit, Upper};
+use warikomi_shared::{Corrupt, SharedWords, Wakeup, Words};
 
 use crate::channel::{ProviderEnd, Refusals};
-use crate::custody::Place;
 use crate::entry::{Slice, flags};
 use crate::memory::PacketMemory;
-use crate::wait::Watch;
+use crate::wait::{Event, Watch};
 
 /// What is above a driver with a channel: buffers go from the channel straight to the NIC's ring, and
 /// filled ones straight up.
-pub struct ChannelUpper {
+pub struct ChannelUpper<W = SharedWords, K = Event> {
     memory: PacketMemory,
-    end: ProviderEnd<SharedWords, crate::Event>,
+    end: ProviderEnd<W, K>,
     watch: Watch,
     /// The event and the neighbour's end.
     wakeup: OwnedFd,
@@ -29,9 +29,23 @@ impl ChannelUpper {
     /// wakes whoever is above, `watch` what a sleeping driver waits for besides the interrupt.
     pub fn new(
         memory: PacketMemory,
-        user: crate::Event,
+        user: Event,
         watch: Watch,
     ) -> std::io::Result<Option<ChannelUpper>> {
+        let words = memory.words().clone();
+        ChannelUpper::through(&words, memory, user, watch)
+    }
+}
+
+impl<W: Words + Clone, K: Wakeup + Clone> ChannelUpper<W, K> {
+    /// The same, with the words of `memory` reached through `words`: the channel's way of storing can be
+    /// another than the memory's own.
+    pub fn through(
+        words: &W,
+        memory: PacketMemory,
+        user: K,
+        watch: Watch,
+    ) -> std::io::Result<Option<Self>> {
         let shape = *memory.shape();
         let Some((last, place)) =
             shape.channels.checked_sub(1).and_then(|last| Some((last, memory.channel(last)?)))
@@ -39,9 +53,16 @@ impl ChannelUpper {
             return Ok(None);
         };
         let tokens = if last == 0 { memory.application_tokens() } else { 0..shape.buffers() };
-        let end = ProviderEnd::new(memory.words(), place, tokens, shape.buffer_bytes, user);
+        let end = ProviderEnd::new(words, place, tokens, shape.buffer_bytes, user);
         let wakeup = watch.as_one_file()?;
         Ok(Some(ChannelUpper { memory, end, watch, wakeup, corrupt: None, strays: 0 }))
+    }
+}
+
+impl<W: Words, K: Wakeup> ChannelUpper<W, K> {
+    /// The channel's end.
+    pub fn end(&self) -> &ProviderEnd<W, K> {
+        &self.end
     }
 
     /// Whether whoever is above is still there, and makes sense.
@@ -76,13 +97,11 @@ impl ChannelUpper {
     }
 
     fn give(&mut self, slice: Slice) {
-        if !self.end.complete(slice) {
-            self.strays += 1;
-        }
+        self.strays += u64::from(!self.end.complete(slice));
     }
 }
 
-impl RxSink for ChannelUpper {
+impl<W: Words, K: Wakeup> RxSink for ChannelUpper<W, K> {
     #[inline]
     fn buffer(&mut self) -> Option<Buffer> {
         let posted = self.end.posted();
@@ -104,9 +123,14 @@ impl RxSink for ChannelUpper {
     fn returned(&mut self, buffer: Buffer) {
         self.give(Slice { flags: flags::RETURNED, ..Slice::posted(buffer.token) });
     }
+
+    #[inline]
+    fn named(&self, token: u32) -> Option<Buffer> {
+        self.memory.buffer(token)
+    }
 }
 
-impl Upper for ChannelUpper {
+impl<W: Words, K: Wakeup> Upper for ChannelUpper<W, K> {
     #[inline]
     fn flush(&mut self) {
         self.end.flush();
@@ -117,15 +141,20 @@ impl Upper for ChannelUpper {
         let next = self.end.transmit();
         let slice = self.believe(next)?;
         let (offset, length) = (u32::from(slice.offset), u32::from(slice.length));
-        let address = self.memory.bus_address(slice.token, offset, length)?;
-        Transmit::new(&[(address, length)], slice.token)
+        match self.memory.bus_address(slice.token, offset, length) {
+            Some(address) => Transmit::new(&[(address, length)], slice.token),
+            // Bytes that lie nowhere: a frame without pieces, which every driver refuses.
+            None => Transmit::new(&[], slice.token),
+        }
     }
 
     #[inline]
     fn sent(&mut self, token: u32) {
-        if self.end.custody().place(token) != Some(Place::Sending) || !self.end.sent(token, false) {
-            self.strays += 1;
-        }
+        self.strays += u64::from(!self.end.sent(token, false));
+    }
+
+    fn not_sent(&mut self, token: u32) {
+        self.strays += u64::from(!self.end.sent(token, true));
     }
 
     fn prepare_to_sleep(&mut self) -> bool {
@@ -148,5 +177,18 @@ impl Upper for ChannelUpper {
 
     fn dropped(&self) -> u64 {
         self.strays
+    }
+
+    fn shown(&self) -> Shown {
+        self.end.shown()
+    }
+
+    fn resume(&mut self, held: &Held) -> Result<(), StateError> {
+        self.end.resume(held)
+    }
+
+    fn forget(&mut self) -> Forgotten {
+        let forgotten = self.end.forget().map(Some);
+        self.believe(forgotten).unwrap_or_default()
     }
 }
