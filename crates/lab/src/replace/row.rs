@@ -1,4 +1,5 @@
 use serde::{Deserialize, Serialize};
+use warikomi_measure::Samples;
 
 /// What goes on beside the workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -10,6 +11,17 @@ pub enum Load {
     Busy,
     /// Receiving and transmitting as fast as it goes.
     Heavy,
+}
+
+impl Load {
+    /// As in a row.
+    pub fn name(self) -> &'static str {
+        match self {
+            Load::Idle => "idle",
+            Load::Busy => "busy",
+            Load::Heavy => "heavy",
+        }
+    }
 }
 
 /// Of several values, in microseconds.
@@ -25,6 +37,21 @@ pub struct Spread {
     pub p99: f64,
     /// The greatest.
     pub max: f64,
+}
+
+impl Spread {
+    /// Of spans of time; `None` of nothing.
+    pub fn of(samples: &Samples) -> Option<Spread> {
+        let ns = samples.summary()?;
+        let us = |ns: f64| ns / 1e3;
+        Some(Spread {
+            min: us(ns.min),
+            mean: us(ns.mean),
+            p50: us(ns.p50),
+            p99: us(ns.p99),
+            max: us(ns.max),
+        })
+    }
 }
 
 /// One way under one load: a row of the result. A figure that does not apply is absent.
@@ -72,6 +99,9 @@ pub struct ReplaceRow {
     pub retransmitted: u64,
     /// Frames for which the card had no descriptor.
     pub no_descriptor: u64,
+    /// Datagrams that the sender's system refused while there was no interface.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<u64>,
     /// TCP connections that broke.
     pub connections_lost: u64,
     /// Why there are no figures.

@@ -10,6 +10,7 @@ mod cost;
 mod device;
 mod faults;
 mod receive;
+mod replace;
 mod replay;
 mod send;
 mod strategies;
