@@ -1,16 +1,19 @@
 //! The processes of a target, and their end.
 //!
 //! They are one process group, which is ended as a whole. A guard, a shell that waits for its standard
-//! input to close, does that when we are gone, however we went, and removes what we would have.
+//! input to close, does that when we are gone, however we went, and removes what we would have. The group
+//! is known by the number of its leader, which nobody else must get meanwhile: so the leader, once it has
+//! ended, is waited for last.
 
 use std::io::{ErrorKind, Write};
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, killpg};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
 
 use crate::TargetError;
@@ -33,9 +36,15 @@ struct Member {
     exited: Option<ExitStatus>,
 }
 
-/// The processes that we have started, and whatever these start.
+impl Member {
+    fn new(child: Child) -> Member {
+        Member { child, exited: None }
+    }
+}
+
+/// The processes that we have started, and whatever these start. Each is known by its process id.
 pub(crate) struct Group {
-    /// The leader first; never empty.
+    /// The leader first; it stays.
     members: Vec<Member>,
     id: Pid,
     /// Dismissed when the group is dropped.
@@ -53,32 +62,65 @@ impl Group {
         let child = start_on_core(command.process_group(0), core)?;
         let id = Pid::from_raw(child.id() as i32);
         guard.watch(id);
-        Ok(Group { members: vec![Member { child, exited: None }], id, _guard: guard, ended: false })
+        Ok(Group { members: vec![Member::new(child)], id, _guard: guard, ended: false })
     }
 
-    /// Starts another process of ours; returns its number. The leader is number 0.
+    /// Starts another process of ours; returns its process id.
     pub(crate) fn join(
         &mut self,
         command: &mut Command,
         core: Option<usize>,
-    ) -> std::io::Result<usize> {
-        let child = start_on_core(command.process_group(self.id.as_raw()), core)?;
-        self.members.push(Member { child, exited: None });
-        Ok(self.members.len() - 1)
+    ) -> std::io::Result<u32> {
+        let child = start_on_core(self.admit(command), core)?;
+        Ok(self.add(child))
+    }
+
+    /// What the command starts will be in the group.
+    pub(crate) fn admit<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        command.process_group(self.id.as_raw())
+    }
+
+    /// Takes in a process that was [admitted](Self::admit) and started elsewhere; returns its process id.
+    pub(crate) fn add(&mut self, child: Child) -> u32 {
+        let id = child.id();
+        self.members.push(Member::new(child));
+        id
+    }
+
+    /// Process id of the leader.
+    pub(crate) fn leader(&self) -> u32 {
+        self.id.as_raw() as u32
     }
 
     /// The exit status of one of ours, once it has ended.
-    pub(crate) fn exit_status(&mut self, member: usize) -> Option<ExitStatus> {
-        let member = &mut self.members[member];
+    pub(crate) fn exit_status(&mut self, id: u32) -> Option<ExitStatus> {
+        let leader = self.leader();
+        let member = self.members.iter_mut().find(|member| member.child.id() == id)?;
         if member.exited.is_none() {
-            member.exited = member.child.try_wait().ok().flatten();
+            member.exited = if id == leader {
+                status_of_unreaped(self.id)
+            } else {
+                member.child.try_wait().ok().flatten()
+            };
         }
         member.exited
     }
 
-    /// Process id of one of ours.
-    pub(crate) fn process_id(&self, member: usize) -> u32 {
-        self.members[member].child.id()
+    /// Kills one of ours, and does not wait until it is gone.
+    pub(crate) fn kill(&mut self, id: u32) {
+        if let Some(member) = self.members.iter_mut().find(|member| member.child.id() == id)
+            && member.exited.is_none()
+        {
+            // One that has ended already is what is wanted.
+            let _ = member.child.kill();
+        }
+    }
+
+    /// Forgets one of ours that has [ended](Self::exit_status).
+    pub(crate) fn leave(&mut self, id: u32) {
+        let leader = self.leader();
+        let stays = |member: &Member| member.child.id() != id || member.exited.is_none();
+        self.members.retain(|member| member.child.id() == leader || stays(member));
     }
 
     /// Ends every process, and waits until they are gone.
@@ -101,6 +143,16 @@ impl Drop for Group {
     fn drop(&mut self) {
         // Nobody is left to tell what went wrong.
         let _ = self.end();
+    }
+}
+
+/// The exit status of a child that has ended, which stays to be waited for.
+fn status_of_unreaped(id: Pid) -> Option<ExitStatus> {
+    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+    match waitid(Id::Pid(id), flags).ok()? {
+        WaitStatus::Exited(_, code) => Some(ExitStatus::from_raw((code & 0xff) << 8)),
+        WaitStatus::Signaled(_, signal, _) => Some(ExitStatus::from_raw(signal as i32)),
+        _ => None,
     }
 }
 
@@ -189,6 +241,40 @@ fn start_on_core(command: &mut Command, core: Option<usize>) -> std::io::Result<
     command.spawn()
 }
 
+/// A process that a thread of ours is starting, so that nobody has to wait for it.
+pub(crate) struct Launch(Option<JoinHandle<std::io::Result<Child>>>);
+
+impl Launch {
+    /// Begins to start a process on a core.
+    pub(crate) fn begin(mut command: Command, core: Option<usize>) -> Result<Launch, TargetError> {
+        let thread = std::thread::Builder::new().name("launch".to_owned());
+        // The command goes with the thread: it holds the process's end of a socket.
+        let launch = thread
+            .spawn(move || start_on_core(&mut command, core))
+            .map_err(TargetError::system("cannot start a thread to start a process"))?;
+        Ok(Launch(Some(launch)))
+    }
+
+    /// The process, once.
+    pub(crate) fn outcome(&mut self) -> Option<std::io::Result<Child>> {
+        self.0.take_if(|thread| thread.is_finished()).map(join)
+    }
+}
+
+impl Drop for Launch {
+    fn drop(&mut self) {
+        // Nobody has it in a group yet who would end it.
+        if let Some(Ok(mut child)) = self.0.take().map(join) {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn join(thread: JoinHandle<std::io::Result<Child>>) -> std::io::Result<Child> {
+    thread.join().unwrap_or_else(|_| Err(std::io::Error::other("the thread that starts it failed")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -214,16 +300,42 @@ mod tests {
         // One that leaves a child of its own behind.
         let mut parent = Command::new("/bin/sh");
         let member = group.join(parent.args(["-c", "sleep 1000 & exit 3"]), None).unwrap();
-        let deadline = Instant::now() + Duration::from_secs(10);
-        let status = loop {
-            match group.exit_status(member) {
-                Some(status) => break status,
-                None => assert!(Instant::now() < deadline, "it does not end"),
-            }
-        };
-        assert_eq!((status.code(), group.exit_status(0)), (Some(3), None));
+        let status = wait_for_end(&mut group, member);
+        let leader = group.leader();
+        assert_eq!((status.code(), group.exit_status(leader)), (Some(3), None));
         let id = group.id;
         group.end().unwrap();
         assert!(!has_living_member(id));
+    }
+
+    fn wait_for_end(group: &mut Group, id: u32) -> ExitStatus {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        loop {
+            match group.exit_status(id) {
+                Some(status) => return status,
+                None => assert!(Instant::now() < deadline, "it does not end"),
+            }
+        }
+    }
+
+    #[test]
+    fn members_come_and_go_also_when_the_leader_has_ended() {
+        let nothing = Path::new("");
+        let guard = Guard::start(nothing, nothing).unwrap();
+        let mut group = Group::start(guard, &mut Command::new("true"), None).unwrap();
+        let leader = group.leader();
+        assert_eq!(wait_for_end(&mut group, leader).code(), Some(0));
+        for _ in 0..20 {
+            let id = group.join(Command::new("sleep").arg("1000"), None).unwrap();
+            assert_eq!(group.exit_status(id), None);
+            group.leave(id);
+            group.kill(id);
+            assert_eq!(wait_for_end(&mut group, id).signal(), Some(Signal::SIGKILL as i32));
+            group.leave(id);
+            assert_eq!((group.members.len(), group.exit_status(id)), (1, None));
+        }
+        group.leave(leader);
+        assert_eq!(group.exit_status(leader).and_then(|status| status.code()), Some(0));
+        group.end().unwrap();
     }
 }

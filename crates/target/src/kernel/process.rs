@@ -80,12 +80,12 @@ impl Process {
 
     /// The exit status, once the kernel has ended.
     pub(super) fn exit_status(&mut self) -> Option<ExitStatus> {
-        self.group.exit_status(0)
+        self.group.exit_status(self.group.leader())
     }
 
     /// Process id of the kernel, for a debugger.
     pub(super) fn id(&self) -> u32 {
-        self.group.process_id(0)
+        self.group.leader()
     }
 
     /// Ends every process of the group, waits until they are gone, and removes the directory.

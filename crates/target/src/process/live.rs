@@ -10,9 +10,11 @@ use std::fmt;
 use std::str::FromStr;
 
 use warikomi_clock::Time;
-use warikomi_pci::attach::layout::{state, times, way};
+use warikomi_pci::attach::area::how;
+use warikomi_pci::attach::layout::{orders, state, times, way};
 
-use super::{ProcessTarget, Program};
+use super::parts::Trouble;
+use super::{FIRST_GENERATION, ProcessTarget, Program};
 use crate::TargetError;
 
 /// How a device's drivers follow one another.
@@ -80,6 +82,25 @@ pub enum How {
     Start,
 }
 
+impl How {
+    pub(super) fn to_word(self) -> u64 {
+        match self {
+            How::HandedOver => how::HANDED_OVER,
+            How::Died => how::DIED,
+            How::Start => how::START,
+        }
+    }
+
+    /// What makes no sense is taken for what needs least of what is there.
+    pub(super) fn from_word(word: u64) -> How {
+        match word {
+            how::HANDED_OVER => How::HandedOver,
+            how::DIED => How::Died,
+            _ => How::Start,
+        }
+    }
+}
+
 /// Whose the device is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Baton {
@@ -131,73 +152,111 @@ impl Seat {
 /// A target that was started with [`super::ProcessOptions::live`] takes the end of a driver for no error.
 impl ProcessTarget {
     /// Starts a driver process in a new seat, and says of which generation it is. It maps everything,
-    /// becomes [warm](Seat::is_warm), and waits for the baton.
+    /// becomes [warm](Seat::is_warm), and waits for the baton. One that cannot be started is seen as ended.
+    ///
+    /// Only for a live target: no other has what a further driver is invited with.
     pub fn prepare(&mut self, driver: &Program) -> Result<u32, TargetError> {
-        let _ = driver;
-        unimplemented!("helper target")
+        let handout = self.seats.prepare(None)?;
+        self.seats.begin(&mut self.parts, driver, handout)
     }
 
-    /// What can be said of the seat of a generation; `None` if there is none (any more).
+    /// What can be said of the seat of a generation; `None` if there is none (any more). Takes some system
+    /// calls.
     pub fn seat(&mut self, generation: u32) -> Option<Seat> {
-        let _ = generation;
-        unimplemented!("helper target")
+        let clock = self.clock;
+        let seat = self.seats.get(generation)?;
+        let ended = self.parts.trouble_of(&mut seat.part).map(|trouble| match trouble {
+            Trouble::Ended(_, status) => status,
+            Trouble::HungUp(_) => "it closed its socket".to_owned(),
+        });
+        let report = &seat.report;
+        Some(Seat {
+            generation,
+            process_id: seat.part.id().unwrap_or(0),
+            state: report.state(),
+            heartbeat: report.heartbeat(),
+            sleeps: report.sleeps(),
+            packets: report.packets(),
+            ended,
+            last_words: (report.state() == state::FAILED).then(|| report.last_words()),
+            times: seat.times(&clock),
+        })
     }
 
     /// The generations that have seats, in order.
     pub fn seats(&self) -> Vec<u32> {
-        unimplemented!("helper target")
+        self.seats.iter().map(|seat| seat.generation).collect()
     }
 
     /// The generation that is served.
     pub fn served(&self) -> u32 {
-        unimplemented!("helper target")
+        self.seats.served()
     }
 
-    /// Orders the served driver to hand over to another.
+    /// Orders the served driver to hand over to another; 0 takes the order back, if it has not been seen.
     pub fn order_hand_over(&mut self, to: u32) {
-        let _ = to;
-        unimplemented!("helper target")
+        if let Some(seat) = self.seats.served_seat() {
+            seat.write_order(orders::HAND_OVER, to.into());
+        }
+        self.port.line.ring();
     }
 
     /// Orders a driver to stop: one that is served quiesces the device, any other just ends.
     pub fn order_stop(&mut self, generation: u32) {
-        let _ = generation;
-        unimplemented!("helper target")
+        if let Some(seat) = self.seats.get(generation) {
+            seat.write_order(orders::STOP, 1);
+        }
+        self.port.line.ring();
+        // One that waits for the baton looks at its orders when it is woken.
+        self.seats.wake_waiting();
     }
 
-    /// The baton, as the state area has it.
+    /// The baton, as the state area has it; a device whose drivers do not follow one another is its
+    /// first driver's.
     pub fn baton(&self) -> Baton {
-        unimplemented!("helper target")
+        let first =
+            Baton { generation: FIRST_GENERATION, how: How::Start, owner: FIRST_GENERATION };
+        self.seats.baton().unwrap_or(first)
     }
 
     /// Gives the baton away. Only when no driver has it that lives: whoever had it has been
     /// [ended](Self::end_seat), or has handed it to one that has been ended and has not accepted it.
     pub fn give_baton(&mut self, to: u32, how: How) {
-        let _ = (to, how);
-        unimplemented!("helper target")
+        self.seats.give_baton(to, how);
     }
 
     /// Serves what the served driver has asked for up to now, and from then on another: the fence.
     /// Accesses that the old one asks for later are counted, and have no effect.
     pub fn serve_seat(&mut self, generation: u32) {
-        let _ = generation;
-        unimplemented!("helper target")
+        self.seats.serve(generation, &mut self.port, &mut *self.nic);
+        if let Some(seat) = self.seats.served_seat() {
+            self.report = seat.report.clone();
+        }
     }
 
-    /// Kills a driver process, waits until it is gone, and takes its seat away. Also for one that has ended.
-    pub fn end_seat(&mut self, generation: u32) -> Result<(), TargetError> {
-        let _ = generation;
-        unimplemented!("helper target")
+    /// Kills a driver process, and takes its seat away once it is gone; whether it is, or there is no such
+    /// seat. To be called again until it is so. Also for one that has ended.
+    pub fn end_seat(&mut self, generation: u32) -> bool {
+        let Some(seat) = self.seats.get(generation) else { return true };
+        if self.parts.end_of(&mut seat.part).is_none() {
+            self.parts.kill(&seat.part);
+            return false;
+        }
+        if let Some(part) = self.seats.remove(generation) {
+            self.parts.forget(part);
+        }
+        true
     }
 
     /// Accesses that drivers have asked for after they were fenced off.
     pub fn fenced_accesses(&self) -> u64 {
-        unimplemented!("helper target")
+        self.seats.fenced_accesses()
     }
 
     /// Whether something waits for the driver that it has not taken up: frames to be sent in its channel,
-    /// or interrupts.
+    /// while the cable is plugged in, or interrupts.
     pub fn work_waits(&self) -> bool {
-        unimplemented!("helper target")
+        let frames = self.report.link_mbps() != 0 && self.seats.frames_wait();
+        frames || self.port.line.is_pending()
     }
 }

@@ -9,32 +9,32 @@
 //! [`report`]); what becomes of its process, and of those of the parts above it, is seen by
 //! [`Target::housekeep`].
 
+mod line;
 mod live;
 mod parts;
 mod port;
 mod region;
 mod report;
+mod seat;
+mod seats;
 
-use std::os::fd::AsFd;
-use std::sync::atomic::Ordering::Release;
 use std::time::{Duration, Instant};
 
-use nix::fcntl::OFlag;
-use nix::unistd::pipe2;
 use serde_json::Value;
 use warikomi_clock::TscClock;
 use warikomi_driver::strategy::{DEFAULT_BUDGET, Strategy};
 use warikomi_guest::Request;
 use warikomi_nic::{InterruptRecord, Nic};
-use warikomi_pci::attach::layout::{self, orders, state};
+use warikomi_pci::attach::layout::{self, state};
 use warikomi_pci::{Host, IntrLine, SharedMemory};
 use warikomi_shared::SharedWords;
-use warikomi_stack::{Chain, DriverInvitation};
+use warikomi_stack::{Chain, ChannelPlace, PacketMemory};
 
 use self::parts::{Parts, Trouble};
 use self::port::Port;
-use self::region::{DeviceMemory, Window, WindowOptions, give};
+use self::region::{DeviceMemory, WindowOptions};
 use self::report::Report;
+use self::seats::{Seats, SeatsOptions};
 use crate::agent::AgentLine;
 use crate::console::Console;
 use crate::request::over_line;
@@ -106,12 +106,15 @@ pub struct ProcessTarget {
     clock: TscClock,
     interrupted: Interrupted,
     parts: Parts,
-    words: SharedWords,
+    seats: Seats,
     port: Port,
+    /// Of the driver that is served, or was last.
     report: Report,
     console: Console,
     requests: Option<AgentLine>,
     shared_core: bool,
+    /// The end of a driver is not the target's.
+    live: bool,
     stopped: bool,
 }
 
@@ -135,37 +138,34 @@ impl ProcessTarget {
         interrupted: Interrupted,
     ) -> Result<ProcessTarget, TargetError> {
         let ProcessOptions { driver, dma_bytes, orders, above, core, shared_core, live } = options;
-        let _ = live;
-        let register_bar = nic.info().register_bar;
-        let hz = clock.ticks_per_second();
-        let packets = above.as_ref().and_then(|above| Some(&above.chain.memory.as_ref()?.1));
-        let cannot = "cannot make the memory that the driver shares";
-        let device = DeviceMemory::new(dma_bytes, packets).map_err(TargetError::system(cannot))?;
-        let window = WindowOptions {
-            register_bar,
-            tsc_hz: hz,
-            generation: FIRST_GENERATION,
-            state_bytes: 0,
-            way: layout::way::RELOAD,
+        let (mut chain, program) = match above {
+            Some(Above { chain, program }) => (Some(chain), Some(program)),
+            None => (None, None),
         };
-        let window = Window::new(&device, &window).map_err(TargetError::system(cannot))?;
-        give(&window.words, &orders);
-        let (sleeps_on, event) = pipe2(OFlag::O_NONBLOCK | OFlag::O_CLOEXEC)
-            .map_err(TargetError::errno("cannot make a pipe"))?;
-        let invitation = above.as_ref().and_then(|above| above.chain.driver.as_ref());
-        let invitation = invitation.map(DriverInvitation::socket).transpose();
-        let invitation = invitation.map_err(|error| {
-            TargetError::system("cannot invite the driver")(std::io::Error::other(error))
-        })?;
-        let mut files = vec![window.file.as_fd(), sleeps_on.as_fd(), device.file.as_fd()];
-        files.extend(packets.map(AsFd::as_fd));
-        files.extend(invitation.as_ref().map(AsFd::as_fd));
-        let (mut parts, console) = Parts::start(&driver, layout::HELLO, &files, core)?;
-        drop(files);
+        let packets = chain.as_ref().and_then(|chain| chain.memory.as_ref());
+        let device =
+            DeviceMemory::new(dma_bytes, packets.map(|packets| &packets.1), live.is_some())
+                .map_err(TargetError::system("cannot make the memory that the driver shares"))?;
+        let window = WindowOptions {
+            register_bar: nic.info().register_bar,
+            tsc_hz: clock.ticks_per_second(),
+            generation: FIRST_GENERATION,
+            way: live.map_or(layout::way::RELOAD, Way::to_word),
+        };
+        let channel = packets.and_then(|(memory, _)| driver_channel(memory));
+        let invitation = chain.as_mut().and_then(|chain| chain.driver.take());
+        let memory = device.memory.clone();
+        let mut seats = Seats::new(device, SeatsOptions { window, orders, invitation, channel });
+        seats.give_baton(FIRST_GENERATION, How::Start);
+        let first = seats.prepare(None)?;
+        let (mut parts, part, console) =
+            Parts::start(&driver, layout::HELLO, &first.files(&seats.device), core)?;
+        let (end, report) = seats.add_first(first, part);
+        if live.is_none() {
+            seats.close();
+        }
         let mut requests = None;
-        if let Some(Above { mut chain, program }) = above {
-            // The driver has what it needs; a socket that we held open would never hang up.
-            chain.driver = None;
+        if let (Some(chain), Some(program)) = (chain, program) {
             for part in chain.parts {
                 parts.add(&program(part.name), part)?;
             }
@@ -173,7 +173,7 @@ impl ProcessTarget {
         }
         let requests = requests.map(AgentLine::new).transpose();
         let requests = requests.map_err(TargetError::system("cannot set up a line"))?;
-        let mut port = Port::new(window.words.clone(), device.memory, event, clock);
+        let mut port = Port::new(end, memory, clock);
         nic.probe().handlers_tell();
         let interrupts: &mut dyn IntrLine = &mut port.line;
         nic.power_on(&mut Host { now: clock.now(), memory: &port.memory, interrupts });
@@ -182,37 +182,56 @@ impl ProcessTarget {
             clock,
             interrupted,
             parts,
-            report: Report::new(window.words.clone()),
-            words: window.words,
+            seats,
             port,
+            report,
             console: Console::new(console),
             requests,
             shared_core,
+            live: live.is_some(),
             stopped: false,
         })
     }
 
     /// Changes how the driver receives, while it runs.
     pub fn order(&mut self, given: &Orders) {
-        give(&self.words, given);
+        self.seats.order(given);
         self.port.line.ring();
     }
 
     fn wait_ready(&mut self) -> Result<(), TargetError> {
-        let ready = |target: &mut Self| (target.report.state() == state::READY).then_some(());
-        wait::until(self, READY_TIMEOUT, ready)?.ok_or_else(|| TargetError::DriverNotReady {
-            within: READY_TIMEOUT,
-            console: self.console(),
-        })
+        let ready = |target: &mut Self| match target.report.state() {
+            state::READY => Some(Ok(())),
+            // A first driver that fails leaves nothing that could be gone on with.
+            _ if target.live => target.look_at_driver().err().map(Err),
+            _ => None,
+        };
+        let seen = wait::until(self, READY_TIMEOUT, ready)?;
+        let never =
+            || TargetError::DriverNotReady { within: READY_TIMEOUT, console: self.console() };
+        seen.unwrap_or_else(|| Err(never()))
     }
 
     fn look_at_parts(&mut self) -> Result<(), TargetError> {
         self.console.drain();
+        if !self.live {
+            self.look_at_driver()?;
+        }
+        let Some(trouble) = self.parts.trouble_above() else { return Ok(()) };
+        Err(self.explain(trouble))
+    }
+
+    fn look_at_driver(&mut self) -> Result<(), TargetError> {
         if self.report.state() == state::FAILED {
             return Err(self.driver_failed());
         }
-        let Some(trouble) = self.parts.look() else { return Ok(()) };
+        let Some(trouble) = self.trouble_of_driver() else { return Ok(()) };
         Err(self.explain(trouble))
+    }
+
+    fn trouble_of_driver(&mut self) -> Option<Trouble> {
+        let seat = self.seats.served_seat()?;
+        self.parts.trouble_of(&mut seat.part)
     }
 
     /// A driver also fails for want of a part above it that was killed, and may see that before we do.
@@ -232,7 +251,9 @@ impl ProcessTarget {
     /// A process closes its socket a moment before it is seen to have ended, and its status says more;
     /// and what ends for want of another may be seen to have ended before that other.
     fn explain(&mut self, trouble: Trouble) -> TargetError {
-        let cause = self.wait_for_cause().or_else(|| self.parts.look());
+        let cause = self.wait_for_cause();
+        let cause = cause.or_else(|| self.trouble_of_driver().filter(|_| !self.live));
+        let cause = cause.or_else(|| self.parts.trouble_above());
         self.error(cause.unwrap_or(trouble))
     }
 
@@ -241,7 +262,8 @@ impl ProcessTarget {
         const LAST_WORDS: Duration = Duration::from_millis(300);
         let deadline = Instant::now() + LAST_WORDS;
         loop {
-            let cause = self.parts.cause();
+            let driver = self.seats.served_seat().filter(|_| !self.live);
+            let cause = self.parts.cause(driver.map(|seat| &seat.part));
             if cause.is_some() || Instant::now() >= deadline {
                 return cause;
             }
@@ -274,12 +296,11 @@ impl ProcessTarget {
 
     /// Lets the driver quiesce its device, for as long as it may take.
     fn quiesce(&mut self) {
-        self.words[orders::STOP].store(1, Release);
-        self.port.line.ring();
+        self.order_stop(self.served());
         let deadline = Instant::now() + STOP_TIMEOUT;
         while Instant::now() < deadline
             && !matches!(self.report.state(), state::STOPPED | state::FAILED)
-            && !self.parts.driver_has_ended()
+            && !self.driver_has_ended()
         {
             for _ in 0..256 {
                 self.port.serve(&mut *self.nic);
@@ -289,6 +310,17 @@ impl ProcessTarget {
             }
         }
     }
+
+    fn driver_has_ended(&mut self) -> bool {
+        let seat = self.seats.served_seat();
+        seat.is_none_or(|seat| self.parts.end_of(&mut seat.part).is_some())
+    }
+}
+
+/// The words of packet memory, and the channel between the driver and whoever is above it.
+fn driver_channel(memory: &PacketMemory) -> Option<(SharedWords, ChannelPlace)> {
+    let place = memory.channel(memory.shape().channels.checked_sub(1)?)?;
+    Some((memory.words().clone(), place))
 }
 
 impl Target for ProcessTarget {
@@ -309,6 +341,7 @@ impl Target for ProcessTarget {
         }
         self.look_at_parts()?;
         self.note_handlers();
+        self.seats.discard_late();
         if let Some(line) = &mut self.requests {
             line.pump();
         }
@@ -371,11 +404,12 @@ impl Target for ProcessTarget {
     }
 
     fn process_id(&self) -> u32 {
-        self.parts.driver_id()
+        self.seats.served_process().unwrap_or(0)
     }
 
     fn process_ids(&self) -> Vec<u32> {
-        self.parts.ids()
+        let drivers = self.seats.iter().filter_map(|seat| seat.part.id());
+        drivers.chain(self.parts.ids_above()).collect()
     }
 
     fn note_handlers(&mut self) {

@@ -14,7 +14,7 @@ use warikomi_stack::Part;
 
 use crate::TargetError;
 use crate::console::console_pipe;
-use crate::group::{Group, Guard};
+use crate::group::{Group, Guard, Launch};
 
 /// Messages of a part that are thrown away in one look: it has nothing to say on its socket.
 const MESSAGES_PER_LOOK: usize = 16;
@@ -30,21 +30,43 @@ pub struct Program {
     pub environment: Vec<(OsString, OsString)>,
 }
 
-/// A part that runs.
-struct Running {
+/// A part: its process, and our end of its socket.
+pub(super) struct Running {
     name: &'static str,
     socket: OwnedFd,
+    process: Process,
 }
 
-/// All parts that run; the driver is the first.
+/// A process on its way.
+enum Process {
+    /// A thread is starting it.
+    Starting(Launch),
+    /// It has this id; it may have ended.
+    Started(u32),
+    /// It could not be started.
+    NotStarted(String),
+}
+
+impl Running {
+    /// Its process id, once it has one.
+    pub(super) fn id(&self) -> Option<u32> {
+        match self.process {
+            Process::Started(id) => Some(id),
+            Process::Starting(_) | Process::NotStarted(_) => None,
+        }
+    }
+}
+
+/// The group of all parts, and what stands above the driver.
 pub(super) struct Parts {
-    running: Vec<Running>,
+    above: Vec<Running>,
     group: Group,
     console: OwnedFd,
     core: Option<usize>,
 }
 
 /// What is wrong with a part.
+#[derive(Debug)]
 pub(super) enum Trouble {
     /// It ended, with this status.
     Ended(&'static str, String),
@@ -53,80 +75,118 @@ pub(super) enum Trouble {
 }
 
 impl Parts {
-    /// Starts the driver and hands it `files`; also gives the reading end of what all parts print.
+    /// Starts the first driver and hands it `files`; also gives the reading end of what all parts print.
     pub(super) fn start(
         driver: &Program,
         hello: &[u8],
         files: &[BorrowedFd<'_>],
         core: Option<usize>,
-    ) -> Result<(Parts, File), TargetError> {
+    ) -> Result<(Parts, Running, File), TargetError> {
         let (console, console_end) = console_pipe()?;
-        let (ours, theirs) = sockets()?;
-        send(&ours, hello, files)?;
-        let mut command = command(driver, &console_end)?;
-        command.env(SOCKET_VARIABLE, "0").stdin(theirs);
+        let (mut command, socket) = handed(driver, &console_end, hello, files)?;
         let nothing = Path::new("");
         let guard = Guard::start(nothing, nothing)?;
         let group = Group::start(guard, &mut command, core)
             .map_err(|error| cannot_run("driver", driver, error))?;
-        let running = vec![Running { name: "driver", socket: ours }];
-        Ok((Parts { running, group, console: console_end, core }, console))
+        let process = Process::Started(group.leader());
+        let parts = Parts { above: Vec::new(), group, console: console_end, core };
+        Ok((parts, Running { name: "driver", socket, process }, console))
     }
 
-    /// Starts a further part.
+    /// Starts a part above the driver.
     pub(super) fn add(&mut self, program: &Program, part: Part) -> Result<(), TargetError> {
         let name = part.name;
         let mut command = command(program, &self.console)?;
         let socket = part.prepare(&mut command);
-        self.group
+        let id = self
+            .group
             .join(&mut command, self.core)
             .map_err(|error| cannot_run(name, program, error))?;
-        self.running.push(Running { name, socket });
+        self.above.push(Running { name, socket, process: Process::Started(id) });
         Ok(())
     }
 
-    /// Process ids of all of them.
-    pub(super) fn ids(&self) -> Vec<u32> {
-        (0..self.running.len()).map(|number| self.group.process_id(number)).collect()
+    /// Begins to start a process and hands it `files`. A thread does it: to start a process takes longer
+    /// than the NIC can be left alone, and on the target's core it has to wait for its turn.
+    pub(super) fn begin(
+        &mut self,
+        name: &'static str,
+        program: &Program,
+        hello: &[u8],
+        files: &[BorrowedFd<'_>],
+    ) -> Result<Running, TargetError> {
+        let (mut command, socket) = handed(program, &self.console, hello, files)?;
+        self.group.admit(&mut command);
+        let launch = Launch::begin(command, self.core)?;
+        Ok(Running { name, socket, process: Process::Starting(launch) })
     }
 
-    /// What is wrong, if anything is.
-    pub(super) fn look(&mut self) -> Option<Trouble> {
-        for (number, part) in self.running.iter().enumerate() {
-            if let Some(status) = self.group.exit_status(number) {
-                return Some(Trouble::Ended(part.name, status.to_string()));
-            }
-            if is_closed(&part.socket) {
-                return Some(Trouble::HungUp(part.name));
-            }
+    /// Process ids of all that live above the driver.
+    pub(super) fn ids_above(&self) -> impl Iterator<Item = u32> {
+        self.above.iter().filter_map(Running::id)
+    }
+
+    /// What is wrong with a part, if anything is.
+    pub(super) fn trouble_of(&mut self, part: &mut Running) -> Option<Trouble> {
+        if let Some(status) = self.end_of(part) {
+            return Some(Trouble::Ended(part.name, status));
         }
-        None
+        (part.id().is_some() && is_closed(&part.socket)).then_some(Trouble::HungUp(part.name))
     }
 
-    /// A part whose end is the cause of all trouble for certain: one that a signal has ended, or the
-    /// only one. Any other may have ended for want of another.
-    pub(super) fn cause(&mut self) -> Option<Trouble> {
-        let alone = self.is_driver_alone();
-        self.running.iter().enumerate().find_map(|(number, part)| {
-            let status = self.group.exit_status(number)?;
+    /// What is wrong with anything above the driver.
+    pub(super) fn trouble_above(&mut self) -> Option<Trouble> {
+        let mut above = std::mem::take(&mut self.above);
+        let trouble = above.iter_mut().find_map(|part| self.trouble_of(part));
+        self.above = above;
+        trouble
+    }
+
+    /// The part that a signal has ended: the cause of all trouble. Any other may have ended for want of
+    /// another, unless it is the only one.
+    pub(super) fn cause(&mut self, driver: Option<&Running>) -> Option<Trouble> {
+        let alone = self.above.is_empty();
+        driver.into_iter().chain(&self.above).find_map(|part| {
+            let status = self.group.exit_status(part.id()?)?;
             let certain = alone || status.signal().is_some();
             certain.then(|| Trouble::Ended(part.name, status.to_string()))
         })
     }
 
-    /// Whether the driver works alone.
+    /// How a part's process ended, if it has.
+    pub(super) fn end_of(&mut self, part: &mut Running) -> Option<String> {
+        if let Process::Starting(launch) = &mut part.process
+            && let Some(started) = launch.outcome()
+        {
+            part.process = match started {
+                Ok(child) => Process::Started(self.group.add(child)),
+                Err(error) => Process::NotStarted(format!("it cannot be started: {error}")),
+            };
+        }
+        match &part.process {
+            Process::Starting(_) => None,
+            Process::Started(id) => self.group.exit_status(*id).map(|status| status.to_string()),
+            Process::NotStarted(why) => Some(why.clone()),
+        }
+    }
+
+    /// Kills a part, and does not wait until it is gone. One that is just being started is killed when it is.
+    pub(super) fn kill(&mut self, part: &Running) {
+        if let Some(id) = part.id() {
+            self.group.kill(id);
+        }
+    }
+
+    /// Lets go of a part that has ended.
+    pub(super) fn forget(&mut self, part: Running) {
+        if let Some(id) = part.id() {
+            self.group.leave(id);
+        }
+    }
+
+    /// Whether there is nothing above the driver.
     pub(super) fn is_driver_alone(&self) -> bool {
-        self.running.len() == 1
-    }
-
-    /// Whether the driver process has ended.
-    pub(super) fn driver_has_ended(&mut self) -> bool {
-        self.group.exit_status(0).is_some()
-    }
-
-    /// Process id of the driver.
-    pub(super) fn driver_id(&self) -> u32 {
-        self.group.process_id(0)
+        self.above.is_empty()
     }
 
     /// Ends all of them.
@@ -150,6 +210,20 @@ fn command(program: &Program, console: &OwnedFd) -> Result<Command, TargetError>
         .stdout(share()?)
         .stderr(share()?);
     Ok(command)
+}
+
+/// A program's command with our end of its socket, in which a message with its files waits.
+fn handed(
+    program: &Program,
+    console: &OwnedFd,
+    hello: &[u8],
+    files: &[BorrowedFd<'_>],
+) -> Result<(Command, OwnedFd), TargetError> {
+    let (ours, theirs) = sockets()?;
+    send(&ours, hello, files)?;
+    let mut command = command(program, console)?;
+    command.env(SOCKET_VARIABLE, "0").stdin(theirs);
+    Ok((command, ours))
 }
 
 fn sockets() -> Result<(OwnedFd, OwnedFd), TargetError> {

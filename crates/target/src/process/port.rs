@@ -4,15 +4,16 @@
 //! decoded, counts are bounded, and what makes no sense is counted and skipped.
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Relaxed, Release};
 
-use warikomi_clock::{Time, TscClock, read_tsc};
-use warikomi_nic::{InterruptRecord, Nic};
+use warikomi_clock::TscClock;
+use warikomi_nic::Nic;
 use warikomi_pci::attach::layout::{self, bells};
 use warikomi_pci::attach::{Access, Space};
-use warikomi_pci::{Host, Interrupt, IntrLine, SharedMemory};
-use warikomi_shared::{Bell, Consumer, Entry, SharedWords, Tally, Wakeup};
+use warikomi_pci::{Host, IntrLine, SharedMemory};
+use warikomi_shared::{Consumer, Entry, SharedWords};
 
+use super::line::{LineEnd, MessageLine};
 use crate::TargetCounters;
 
 /// Accesses served in one pass: enough to keep up, and bounded, so that a driver cannot keep the
@@ -26,30 +27,69 @@ const STAMPS_LEFT_WAITING: u64 = 1_024;
 /// Times taken up by one pass.
 const STAMPS_PER_PASS: u64 = 16;
 
-/// Both ends of the rings that are ours.
+/// Our end of one driver's window.
+pub(super) struct WindowEnd {
+    accesses: AccessEnd,
+    interrupts: LineEnd,
+}
+
+/// Where register accesses come in and answers go out.
+struct AccessEnd {
+    words: SharedWords,
+    requests: Consumer<SharedWords>,
+}
+
+impl WindowEnd {
+    /// Our end of a window whose driver sleeps on the pipe that `wakeup` is the writing end of.
+    pub(super) fn new(words: SharedWords, wakeup: OwnedFd) -> WindowEnd {
+        let requests = Consumer::new(words.clone(), layout::REQUESTS);
+        WindowEnd {
+            interrupts: LineEnd::new(words.clone(), wakeup),
+            accesses: AccessEnd { words, requests },
+        }
+    }
+
+    /// Drops the accesses that the driver has asked for; how many.
+    pub(super) fn discard(&mut self) -> u64 {
+        let requests = &mut self.accesses.requests;
+        let dropped = requests.look().unwrap_or(1);
+        if dropped > 0 {
+            requests.resynchronise();
+        }
+        dropped as u64
+    }
+}
+
+/// What a device has whichever driver it has, with our end of the window of the driver that is served.
 pub(super) struct Port {
     pub(super) memory: SharedMemory,
     pub(super) line: MessageLine,
-    words: SharedWords,
-    requests: Consumer<SharedWords>,
+    accesses: AccessEnd,
     clock: TscClock,
     counters: TargetCounters,
 }
 
 impl Port {
-    pub(super) fn new(
-        words: SharedWords,
-        memory: SharedMemory,
-        wakeup: OwnedFd,
-        clock: TscClock,
-    ) -> Port {
+    pub(super) fn new(end: WindowEnd, memory: SharedMemory, clock: TscClock) -> Port {
         Port {
             memory,
-            line: MessageLine::new(words.clone(), wakeup, clock),
-            requests: Consumer::new(words.clone(), layout::REQUESTS),
-            words,
+            line: MessageLine::new(end.interrupts, clock),
+            accesses: end.accesses,
             clock,
             counters: TargetCounters::default(),
+        }
+    }
+
+    /// Serves what the driver has asked for up to now, and from then on another driver; our end of the
+    /// window before.
+    pub(super) fn turn_to(&mut self, end: WindowEnd, nic: &mut dyn Nic) -> WindowEnd {
+        for _ in 0..layout::REQUESTS.capacity.div_ceil(ACCESSES_PER_PASS) {
+            self.serve(nic);
+        }
+        self.take_stamps(nic, layout::STAMPS_CAPACITY as u64);
+        WindowEnd {
+            accesses: std::mem::replace(&mut self.accesses, end.accesses),
+            interrupts: self.line.turn_to(end.interrupts),
         }
     }
 
@@ -58,11 +98,11 @@ impl Port {
     pub(super) fn serve(&mut self, nic: &mut dyn Nic) -> usize {
         let mut served = 0;
         while served < ACCESSES_PER_PASS {
-            match self.requests.pop() {
+            match self.accesses.requests.pop() {
                 Ok(None) => break,
                 Ok(Some(entry)) => self.execute(entry, nic),
                 Err(_) => {
-                    self.requests.resynchronise();
+                    self.accesses.requests.resynchronise();
                     self.counters.corrupt_rings += 1;
                     break;
                 }
@@ -70,7 +110,7 @@ impl Port {
             served += 1;
         }
         if served > 0 {
-            self.requests.release();
+            self.accesses.requests.release();
         }
         served
     }
@@ -89,15 +129,15 @@ impl Port {
         let interrupts: &mut dyn IntrLine = &mut self.line;
         let mut host = Host { now: self.clock.now(), memory: &self.memory, interrupts };
         if let Some((number, value)) = access.carry_out(nic, &mut host) {
-            self.words[bells::ANSWER].store(value, Relaxed);
-            self.words[bells::ANSWERED].store(number, Release);
+            self.accesses.words[bells::ANSWER].store(value, Relaxed);
+            self.accesses.words[bells::ANSWERED].store(number, Release);
         }
     }
 
     /// Takes some times of handlers up, if many wait.
     #[inline]
     pub(super) fn take_some_stamps(&mut self, nic: &mut dyn Nic) {
-        if self.line.sent - self.line.stamps_taken >= STAMPS_LEFT_WAITING {
+        if self.line.unheard() >= STAMPS_LEFT_WAITING {
             self.take_stamps(nic, STAMPS_PER_PASS);
         }
     }
@@ -105,143 +145,15 @@ impl Port {
     /// Takes up at most `limit` times of handlers.
     #[cold]
     pub(super) fn take_stamps(&mut self, nic: &mut dyn Nic, limit: u64) {
-        let line = &mut self.line;
-        let stamped = self.words[bells::STAMPED].load(Acquire);
-        let waiting = stamped.wrapping_sub(line.stamps_taken);
-        if waiting > line.sent - line.stamps_taken {
-            // It claims to have handled what was never sent.
-            self.counters.bad_stamps += 1;
-            return;
-        }
-        let kept = layout::STAMPS_CAPACITY as u64;
-        // Of what has been written over, and of what is just being, nothing is known.
-        let lost = (line.sent - line.stamps_taken).saturating_sub(kept).min(waiting);
-        self.counters.bad_stamps += lost;
-        line.stamps_taken += lost;
-        let now = read_tsc();
-        for _ in 0..(waiting - lost).min(limit) {
-            let number = line.stamps_taken;
-            let at = self.words[layout::STAMPS + (number % kept) as usize].load(Relaxed);
-            line.stamps_taken += 1;
-            let sent = line.sent_at[(number % kept) as usize];
-            if (sent..=now).contains(&at) {
-                let (sent, at) = (self.clock.at(sent), self.clock.at(at));
-                nic.probe().handled(sent, at);
-                line.handled(number, at);
-            } else {
-                self.counters.bad_stamps += 1;
-            }
-        }
+        self.counters.bad_stamps += self.line.take_stamps(nic.probe(), limit);
     }
 
     /// Counts since the start.
     pub(super) fn counters(&self) -> TargetCounters {
         TargetCounters {
-            interrupts_sent: self.line.sent,
-            intx_undeliverable: self.line.intx_undeliverable,
+            interrupts_sent: self.line.sent(),
+            intx_undeliverable: self.line.intx_undeliverable(),
             ..self.counters
-        }
-    }
-}
-
-/// Our end of the pipe on which the driver sleeps. It is ours alone, so that nobody else can make writing
-/// to it block (an eventfd, or its flags, would be shared).
-#[derive(Debug)]
-pub(super) struct DriversEvent(OwnedFd);
-
-impl Wakeup for DriversEvent {
-    fn wake(&self) {
-        // It does not block; one that is full ends any sleep as it is. Eight bytes, as an eventfd has them.
-        let _ = nix::unistd::write(&self.0, &1u64.to_le_bytes());
-    }
-}
-
-/// Message-signalled interrupts to the driver.
-pub(super) struct MessageLine {
-    tally: Tally<SharedWords>,
-    bell: Bell<SharedWords, DriversEvent>,
-    clock: TscClock,
-    sent: u64,
-    /// Counter values at which the last messages went out; number `n` is at `n` modulo their number.
-    sent_at: Box<[u64]>,
-    stamps_taken: u64,
-    intx_undeliverable: u64,
-    log: Vec<InterruptRecord>,
-    log_capacity: usize,
-    /// Number of the first message in the log.
-    log_begins: u64,
-}
-
-impl MessageLine {
-    fn new(words: SharedWords, wakeup: OwnedFd, clock: TscClock) -> MessageLine {
-        MessageLine {
-            tally: Tally::new(words.clone(), bells::INTERRUPTS),
-            bell: Bell::new(words, bells::SLEEPING, DriversEvent(wakeup)),
-            clock,
-            sent: 0,
-            sent_at: vec![0; layout::STAMPS_CAPACITY].into(),
-            stamps_taken: 0,
-            intx_undeliverable: 0,
-            log: Vec::new(),
-            log_capacity: 0,
-            log_begins: 0,
-        }
-    }
-
-    /// Messages sent since the start.
-    #[inline]
-    pub(super) fn sent(&self) -> u64 {
-        self.sent
-    }
-
-    /// Messages whose handlers have told, or have told too late to be heard.
-    pub(super) fn handled_count(&self) -> u64 {
-        self.stamps_taken
-    }
-
-    /// Makes a sleeping driver look at everything.
-    pub(super) fn ring(&mut self) {
-        self.bell.ring();
-    }
-
-    /// Keeps the times of the next messages.
-    pub(super) fn log(&mut self, capacity: usize) {
-        self.log = Vec::with_capacity(capacity);
-        (self.log_capacity, self.log_begins) = (capacity, self.sent);
-    }
-
-    /// The times kept; no more are.
-    pub(super) fn take_log(&mut self) -> Vec<InterruptRecord> {
-        self.log_capacity = 0;
-        std::mem::take(&mut self.log)
-    }
-
-    fn handled(&mut self, number: u64, at: Time) {
-        let record = number.checked_sub(self.log_begins).map(|index| index as usize);
-        if let Some(record) = record.and_then(|index| self.log.get_mut(index)) {
-            record.handled = at;
-        }
-    }
-}
-
-impl IntrLine for MessageLine {
-    #[inline]
-    fn signal(&mut self, interrupt: Interrupt) {
-        match interrupt {
-            Interrupt::Msi(_) => {}
-            Interrupt::Intx(true) => {
-                self.intx_undeliverable += 1;
-                return;
-            }
-            Interrupt::Intx(false) => return,
-        }
-        let now = read_tsc();
-        self.tally.add();
-        self.bell.ring();
-        self.sent_at[self.sent as usize % layout::STAMPS_CAPACITY] = now;
-        self.sent += 1;
-        if self.log.len() < self.log_capacity {
-            self.log.push(InterruptRecord { raised: self.clock.at(now), handled: Time::NEVER });
         }
     }
 }
@@ -251,10 +163,12 @@ mod tests {
     use super::*;
     use crate::process::region::for_tests;
     use proptest::prelude::*;
+    use std::sync::atomic::Ordering::Acquire;
+    use warikomi_clock::{Time, read_tsc};
     use warikomi_nic::wire::CountedSink;
     use warikomi_pci::attach::Operation;
-    use warikomi_pci::{MsiMessage, Width};
-    use warikomi_shared::{Producer, Words};
+    use warikomi_pci::{Interrupt, MsiMessage, Width};
+    use warikomi_shared::{Producer, Tally, Words};
 
     const MESSAGE: Interrupt = Interrupt::Msi(MsiMessage { address: 0, data: 1 });
 
@@ -279,7 +193,7 @@ mod tests {
             let words = window.words;
             Bench {
                 driver: Producer::new(words.clone(), layout::REQUESTS),
-                port: Port::new(words.clone(), memory.memory, event, clock),
+                port: Port::new(WindowEnd::new(words.clone(), event), memory.memory, clock),
                 words,
                 nic,
             }
@@ -395,7 +309,62 @@ mod tests {
         bench.words[bells::STAMPED].store(many, Release);
         bench.port.take_stamps(&mut *bench.nic, u64::MAX);
         assert_eq!(bench.port.counters().bad_stamps, 5);
-        assert_eq!(bench.port.line.stamps_taken, many);
+        assert_eq!(bench.port.line.handled_count(), many);
+    }
+
+    fn window() -> (WindowEnd, SharedWords) {
+        let (window, _) = for_tests();
+        let (_, event) = nix::unistd::pipe().unwrap();
+        (WindowEnd::new(window.words.clone(), event), window.words)
+    }
+
+    #[test]
+    fn a_turn_serves_what_was_asked_for_before_and_drops_what_comes_behind() {
+        let mut bench = Bench::new();
+        for number in 1..=3 * ACCESSES_PER_PASS as u64 {
+            bench.ask(Space::Config, 0, Width::B4, Operation::Read(number));
+        }
+        let (end, words) = window();
+        let mut old = bench.port.turn_to(end, &mut *bench.nic);
+        assert_eq!(bench.answer().0, 3 * ACCESSES_PER_PASS as u64);
+        (0..3).for_each(|_| bench.ask(Space::Config, 4, Width::B2, Operation::Write(0)));
+        assert_eq!((bench.port.serve(&mut *bench.nic), old.discard(), old.discard()), (0, 3, 0));
+        let mut driver = Producer::new(words.clone(), layout::REQUESTS);
+        let operation = Operation::Read(1);
+        let access = Access { space: Space::Config, offset: 0, width: Width::B4, operation };
+        assert!(driver.push(access.to_entry()));
+        driver.publish();
+        assert_eq!(bench.port.serve(&mut *bench.nic), 1);
+        assert_eq!(words[bells::ANSWER].load(Relaxed), 0x8168_10ec);
+    }
+
+    #[test]
+    fn messages_are_counted_on_over_a_turn_and_one_back() {
+        let mut bench = Bench::new();
+        bench.port.line.log(10);
+        let stamp = |words: &SharedWords, count: u64| {
+            words[layout::STAMPS + count as usize - 1].store(read_tsc(), Relaxed);
+            words[bells::STAMPED].store(count, Release);
+        };
+        (0..3).for_each(|_| bench.port.line.signal(MESSAGE));
+        (1..=2).for_each(|count| stamp(&bench.words, count));
+        let (end, words) = window();
+        let old = bench.port.turn_to(end, &mut *bench.nic);
+        assert_eq!(bench.port.line.handled_count(), 3, "the third will not be heard any more");
+        bench.port.line.signal(MESSAGE);
+        assert_eq!((bench.port.line.handled_count(), bench.port.line.is_pending()), (3, true));
+        stamp(&words, 1);
+        bench.port.turn_to(old, &mut *bench.nic);
+        assert_eq!(bench.port.line.handled_count(), 4);
+        bench.port.line.signal(MESSAGE);
+        (3..=4).for_each(|count| stamp(&bench.words, count));
+        bench.port.take_stamps(&mut *bench.nic, 100);
+        let counters = bench.port.counters();
+        assert_eq!((bench.port.line.handled_count(), counters.interrupts_sent), (5, 5));
+        assert_eq!((counters.bad_stamps, bench.port.line.is_pending()), (0, false));
+        let log = bench.port.line.take_log();
+        let heard: Vec<bool> = log.iter().map(|record| record.handled != Time::NEVER).collect();
+        assert_eq!(heard, [true, true, false, true, true]);
     }
 
     proptest! {

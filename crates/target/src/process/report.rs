@@ -57,6 +57,12 @@ impl Report {
         self.words[bells::SLEEPING].load(Acquire) != 0
     }
 
+    /// Frames received and transmitted.
+    pub(super) fn packets(&self) -> u64 {
+        let [received, transmitted] = [report::RX_PACKETS, report::TX_PACKETS];
+        self.words[received].load(Relaxed).wrapping_add(self.words[transmitted].load(Relaxed))
+    }
+
     /// The link's speed in Mbit/s; 0 if it is down.
     pub(super) fn link_mbps(&self) -> u64 {
         self.words[report::LINK_MBPS].load(Relaxed)
