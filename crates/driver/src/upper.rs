@@ -1,6 +1,11 @@
 //! What is above a driver: a pool of its own, or whoever the frames are for.
 
+use std::collections::HashSet;
 use std::os::fd::BorrowedFd;
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+use warikomi_pci::attach::area;
+use warikomi_shared::{SharedWords, Words};
 
 use crate::state::{Held, Shown, StateError};
 use crate::{Buffer, Received, RxSink};
@@ -82,6 +87,9 @@ pub trait Upper: RxSink {
         0
     }
 
+    /// Touches what will be needed, so that taking over does not wait for page tables.
+    fn warm(&self) {}
+
     /// What has been shown through all drivers so far.
     fn shown(&self) -> Shown {
         Shown::default()
@@ -128,7 +136,14 @@ pub struct PoolError {
 /// Nobody above: frames are counted, and their buffers go back on the ring.
 #[derive(Debug)]
 pub struct OwnPool {
+    first: u64,
+    buffers: u32,
+    buffer_bytes: u32,
     free: Vec<Buffer>,
+    /// Frames and returned buffers that drivers have given, this one and those before it.
+    given: u64,
+    /// Where a successor finds that.
+    state: Option<SharedWords>,
 }
 
 /// Buffers begin at multiples of a cache line.
@@ -153,18 +168,34 @@ impl OwnPool {
         if !fits || buffers == 0 || buffer_bytes < LEAST_BUFFER_BYTES {
             return Err(error);
         }
-        let buffer = |token: u32| {
-            let address = first + stride * u64::from(token);
-            Buffer { address, bytes: buffer_bytes, token }
-        };
-        let count = u32::try_from(buffers).map_err(|_| error)?;
-        // Taken from the end: the first buffer first.
-        Ok(OwnPool { free: (0..count).rev().map(buffer).collect() })
+        let buffers = u32::try_from(buffers).map_err(|_| error)?;
+        let mut pool =
+            OwnPool { first, buffers, buffer_bytes, free: Vec::new(), given: 0, state: None };
+        pool.fill(&HashSet::new());
+        Ok(pool)
+    }
+
+    /// Counts in a state area what it is given, for the next driver.
+    pub fn count_in(&mut self, state: SharedWords) {
+        self.given = state.load(area::ALONE_GIVEN, Acquire);
+        self.state = Some(state);
     }
 
     /// Buffers that are not on the ring.
     pub fn free(&self) -> usize {
         self.free.len()
+    }
+
+    fn place(&self, token: u32) -> Buffer {
+        let stride = u64::from(self.buffer_bytes).next_multiple_of(BUFFER_ALIGNMENT);
+        let address = self.first + stride * u64::from(token);
+        Buffer { address, bytes: self.buffer_bytes, token }
+    }
+
+    /// All buffers are free but these. They are taken from the end: the first buffer first.
+    fn fill(&mut self, posted: &HashSet<u32>) {
+        let free = (0..self.buffers).rev().filter(|token| !posted.contains(token));
+        self.free = free.map(|token| self.place(token)).collect();
     }
 }
 
@@ -176,17 +207,27 @@ impl RxSink for OwnPool {
 
     #[inline]
     fn received(&mut self, frame: Received) {
+        self.given += 1;
         self.free.push(frame.buffer);
     }
 
     fn returned(&mut self, buffer: Buffer) {
+        self.given += 1;
         self.free.push(buffer);
+    }
+
+    fn named(&self, token: u32) -> Option<Buffer> {
+        (token < self.buffers).then(|| self.place(token))
     }
 }
 
 impl Upper for OwnPool {
     #[inline]
-    fn flush(&mut self) {}
+    fn flush(&mut self) {
+        if let Some(state) = &self.state {
+            state.store(area::ALONE_GIVEN, self.given, Release);
+        }
+    }
 
     fn prepare_to_sleep(&mut self) -> bool {
         false
@@ -196,6 +237,36 @@ impl Upper for OwnPool {
 
     fn wakeup(&self) -> Option<BorrowedFd<'_>> {
         None
+    }
+
+    fn shown(&self) -> Shown {
+        let given = |state: &SharedWords| state.load(area::ALONE_GIVEN, Acquire);
+        Shown { given: self.state.as_ref().map_or(self.given, given), sent: 0 }
+    }
+
+    fn resume(&mut self, held: &Held) -> Result<(), StateError> {
+        let posted: HashSet<u32> = held.posted.iter().copied().collect();
+        let given = self.shown().given;
+        let known = posted.len() == held.posted.len() && posted.iter().all(|&t| t < self.buffers);
+        if !known || !held.sending.is_empty() || held.posts_taken != given + posted.len() as u64 {
+            let (buffers, sending) = (self.buffers, held.sending.len());
+            let what = format!(
+                "{} buffers of {buffers} on the ring and {sending} frames to be sent, {} posted where \
+                 {given} were given back",
+                held.posted.len(),
+                held.posts_taken
+            );
+            return Err(StateError::Nonsense(what));
+        }
+        self.fill(&posted);
+        self.given = given;
+        Ok(())
+    }
+
+    fn forget(&mut self) -> Forgotten {
+        self.given = self.shown().given;
+        self.fill(&HashSet::new());
+        Forgotten::default()
     }
 }
 

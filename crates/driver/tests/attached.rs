@@ -17,8 +17,8 @@ use warikomi_driver::run::{RunError, own_pool, serve};
 use warikomi_driver::strategy::Strategy;
 use warikomi_nic::wire::CountedSink;
 use warikomi_nic::{Frame, Nic, RxCounters};
-use warikomi_pci::attach::Access;
 use warikomi_pci::attach::layout::{self, bells, header, orders, report, state};
+use warikomi_pci::attach::{Access, area};
 use warikomi_pci::{Host, Interrupt, IntrLine, SharedMemory};
 use warikomi_shared::{Bell, Consumer, SharedWords, Tally, Wakeup, Words, create_region, send};
 
@@ -331,8 +331,10 @@ fn what_is_no_region_is_refused() {
         (header::DMA_BUS_ADDRESS, u64::MAX - 4_095, "at bus address"),
         (header::DMA_BUS_ADDRESS, 17, "at bus address"),
         (header::PACKET_BYTES, 4_096, "without packet memory"),
-        (header::STATE_BYTES, 4_096, "without the state area"),
-        (header::STATE_BYTES, 7, "7 bytes of state"),
+        (header::STATE_BYTES, area::BYTES, "without the state area"),
+        (header::STATE_BYTES, area::BYTES + 4, "bytes of state"),
+        (header::STATE_BYTES, 4_096, "4096 bytes of state"),
+        (header::WAY, layout::way::DATA_STORE, "without a socket to the data store"),
         (header::WAY, 3, "by way 3"),
         (header::REGISTER_BAR, 6, "BAR 6"),
         (header::TSC_HZ, 0, "0 Hz"),

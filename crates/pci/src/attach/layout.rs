@@ -155,6 +155,10 @@ pub mod report {
     pub const LINK_MBPS: usize = 1553;
     /// Time stamp counter at the driver's last change of hands: see [`times`](super::times).
     pub const TIMES: usize = 1554;
+    /// Receive buffers that went back when the device was reset: a frame may have been in each.
+    pub const FORGOTTEN_BUFFERS: usize = 1559;
+    /// Frames to be sent that went back when the device was reset: nobody knows whether each was.
+    pub const FORGOTTEN_FRAMES: usize = 1560;
     /// Bytes of the last words, at most [`LAST_WORDS_BYTES`](super::LAST_WORDS_BYTES).
     pub const LAST_WORDS_LEN: usize = 1600;
     /// Why the driver failed, in UTF-8.

@@ -3,26 +3,29 @@
 //! What lies in it is looked at as if the other side meant harm: the header is checked before anything
 //! is mapped by it, and afterwards a word is only ever a value, never a place.
 
+mod header;
+
 use std::env;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{SealFlags, fcntl_get_seals};
-use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap};
 use warikomi_clock::{Time, TscClock, read_tsc};
-use warikomi_pci::attach::layout::{self, bells, header, orders, report};
+use warikomi_pci::attach::layout::{self, bells, orders, report, times};
 use warikomi_pci::attach::{Access, Operation, Space};
-use warikomi_pci::{Mmio, MmioError, SharedMemory, Width};
+use warikomi_pci::{DmaMemory, Mmio, MmioError, SharedMemory, Width};
 use warikomi_shared::{Producer, SharedWords, Sleeper, Tally, Woken, Words};
+
+use self::header::{Header, map, sealed_length};
 
 /// How long the driver waits for the other side to take a register access.
 const PATIENCE_MS: u64 = 2_000;
 /// How long it spins before it lets others run, on a machine where both sides share a core.
 const SPIN_NS: u64 = 20_000;
+const PAGE_BYTES: usize = 4_096;
 
 /// Why a device cannot be attached.
 #[derive(Debug, thiserror::Error)]
@@ -67,6 +70,7 @@ pub struct Device {
     state: Option<SharedWords>,
     generation: u32,
     way: u64,
+    store: Option<OwnedFd>,
     socket: OwnedFd,
     wakeup: File,
     files: Vec<OwnedFd>,
@@ -129,6 +133,10 @@ impl Device {
             0 => None,
             bytes => Some(SharedWords::map(part("the state area", bytes)?, 0, bytes as usize)?),
         };
+        let store = match head.way {
+            layout::way::DATA_STORE => Some(file("a socket to the data store")?),
+            _ => None,
+        };
         Ok(Device {
             memory: map(ranges)?,
             dma: head.dma,
@@ -136,6 +144,7 @@ impl Device {
             state,
             generation: head.generation,
             way: head.way,
+            store,
             socket,
             wakeup: wakeup.into(),
             files: files.collect(),
@@ -177,6 +186,25 @@ impl Device {
     /// How this device's drivers follow one another ([`layout::way`]).
     pub fn way(&self) -> u64 {
         self.way
+    }
+
+    /// The socket to the data store, if what a driver knows goes through one; once.
+    pub fn take_store(&mut self) -> Option<OwnedFd> {
+        self.store.take()
+    }
+
+    /// Touches what of the device's memory a driver with `ring_bytes` of rings will use, so that taking the
+    /// device over does not wait for page tables. Memory is locked, too, as far as the system lets us.
+    pub fn warm(&self, ring_bytes: usize) {
+        let _ = rustix::mm::mlockall(rustix::mm::MlockAllFlags::CURRENT);
+        for at in (0..ring_bytes as u64).step_by(PAGE_BYTES) {
+            let _ = self.memory.load_u32(self.dma.0 + at);
+        }
+        for words in [Some(&self.words), self.state.as_ref()].into_iter().flatten() {
+            for at in (0..words.len()).step_by(PAGE_BYTES / size_of::<u64>()) {
+                words.load(at, Relaxed);
+            }
+        }
     }
 
     /// The files that came behind those of the device, for whatever is above the driver.
@@ -278,6 +306,12 @@ impl Device {
     pub fn report(&self, word: usize, value: u64) {
         debug_assert!((report::STATE..layout::REQUESTS.entries).contains(&word));
         self.words.store(word, value, Release);
+    }
+
+    /// Stamps a step of a change of hands ([`layout::times`]) with the time.
+    pub fn stamp(&self, step: usize) {
+        debug_assert!(step < times::COUNT);
+        self.report(report::TIMES + step, read_tsc());
     }
 
     /// Leaves the driver's last words.
@@ -391,85 +425,4 @@ impl Mmio for Device {
     fn config_write(&mut self, offset: u16, width: Width, value: u64) -> Result<(), MmioError> {
         self.write_to(Space::Config, offset.into(), width, value)
     }
-}
-
-/// What the header says, checked.
-struct Header {
-    dma: (u64, u64),
-    packets: Option<(u64, u64)>,
-    bar: u8,
-    tsc_hz: u64,
-    state_bytes: u64,
-    generation: u32,
-    way: u64,
-}
-
-const LAST_BAR: u64 = 5;
-/// No processor's counter is slower or faster.
-/// More than any state area has.
-const MOST_STATE_BYTES: u64 = 1 << 24;
-const TSC_HZ: std::ops::Range<u64> = 10_000_000..100_000_000_000;
-
-impl Header {
-    fn read(words: &SharedWords) -> Result<Header, AttachError> {
-        let word = |at: usize| words.load(at, Acquire);
-        if word(header::MAGIC) != layout::MAGIC {
-            return Err(bad("it does not begin as one"));
-        }
-        let version = word(header::VERSION);
-        if version != layout::VERSION {
-            let ours = layout::VERSION;
-            return Err(bad(format!("its layout is version {version}, this driver knows {ours}")));
-        }
-        let dma = (word(header::DMA_BUS_ADDRESS), word(header::DMA_BYTES));
-        let packets = (word(header::PACKET_BUS_ADDRESS), word(header::PACKET_BYTES));
-        let (bar, tsc_hz) = (word(header::REGISTER_BAR), word(header::TSC_HZ));
-        let window = word(header::WINDOW_BYTES);
-        if window != layout::WINDOW_BYTES || dma.1 == 0 {
-            let bytes = dma.1;
-            return Err(bad(format!("{bytes} bytes of DMA memory, a window of {window}")));
-        }
-        for (address, bytes) in [dma, packets] {
-            if address.checked_add(bytes).is_none() || !address.is_multiple_of(4_096) {
-                return Err(bad(format!("{bytes} bytes of memory at bus address {address:#x}")));
-            }
-        }
-        if bar > LAST_BAR || !TSC_HZ.contains(&tsc_hz) {
-            return Err(bad(format!("registers in BAR {bar}, a counter of {tsc_hz} Hz")));
-        }
-        let (state_bytes, generation) = (word(header::STATE_BYTES), word(header::GENERATION));
-        let way = word(header::WAY);
-        let odd = !state_bytes.is_multiple_of(8) || state_bytes > MOST_STATE_BYTES;
-        let generation = u32::try_from(generation).ok();
-        let (Some(generation), false) = (generation, odd || way > layout::way::SHARED_STATE) else {
-            return Err(bad(format!(
-                "{state_bytes} bytes of state for generation {generation:?} by way {way}"
-            )));
-        };
-        let packets = (packets.1 > 0).then_some(packets);
-        Ok(Header { state_bytes, generation, way, dma, packets, bar: bar as u8, tsc_hz })
-    }
-}
-
-/// The length of a file that nobody can cut short under us.
-fn sealed_length(file: &File) -> Result<u64, AttachError> {
-    let sealed = fcntl_get_seals(file.as_fd()).unwrap_or(SealFlags::empty());
-    if !sealed.contains(SealFlags::SHRINK) {
-        return Err(bad("its file is not sealed, and could be cut short while it is in use"));
-    }
-    Ok(file.metadata()?.len())
-}
-
-type Range = (File, (u64, u64));
-
-fn map(ranges: Vec<Range>) -> Result<SharedMemory, AttachError> {
-    let mut regions = Vec::new();
-    for (file, (address, bytes)) in ranges {
-        let bytes = usize::try_from(bytes).map_err(|_| bad("it is longer than memory"))?;
-        regions.push((GuestAddress(address), bytes, Some(FileOffset::new(file, 0))));
-    }
-    regions.sort_by_key(|region| region.0);
-    GuestMemoryMmap::from_ranges_with_files(regions)
-        .map(SharedMemory::new)
-        .map_err(|error| bad(error.to_string()))
 }

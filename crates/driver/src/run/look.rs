@@ -1,0 +1,120 @@
+//! What the loop looks at now and then, and what it tells.
+
+use warikomi_clock::{Span, Time};
+use warikomi_pci::attach::layout::{orders, report};
+
+use super::RunError;
+use super::service::{Service, hardware};
+use crate::device::Device;
+use crate::strategy::{Receiver, Strategy};
+use crate::{Hardware, Link, Upper};
+
+/// How often the report is brought up to date while the driver is busy.
+const REPORT_EVERY: Span = Span::from_us(100);
+/// How long nothing must have happened before the driver does what takes long.
+const IDLE: Span = Span::from_us(200);
+/// How often the link and the support side are looked at, when idle.
+const LOOK_EVERY: Span = Span::from_ms(50);
+
+/// What is counted besides.
+#[derive(Default)]
+pub(super) struct Counts {
+    pub(super) tx_packets: u64,
+    pub(super) tx_bytes: u64,
+    pub(super) tx_errors: u64,
+    pub(super) polls: u64,
+    pub(super) empty_polls: u64,
+    pub(super) sleeps: u64,
+    pub(super) slept: Span,
+    pub(super) hiccups: u64,
+    pub(super) hiccup_time: Span,
+}
+
+impl<U: Upper> Service<'_, U> {
+    /// Whether whoever is above can go on.
+    pub(super) fn look_above(&mut self) -> Result<(), RunError> {
+        self.sink.upper.failure().map_or(Ok(()), |failure| Err(RunError::Upper(failure)))
+    }
+
+    /// What must be done now and then. Whether the orders say stop.
+    #[inline]
+    pub(super) fn housekeep(&mut self) -> Result<bool, RunError> {
+        let now = self.passed;
+        if now.since(self.reported) < REPORT_EVERY {
+            return Ok(false);
+        }
+        self.report(now);
+        if now.since(self.active) > IDLE {
+            self.look_if_changed()?;
+            if now.since(self.looked) > LOOK_EVERY {
+                self.looked = now;
+                self.device.check_support()?;
+                self.look_above()?;
+                self.look_at_link()?;
+                self.passed = self.device.now();
+            }
+        }
+        self.housekeep_orders()
+    }
+
+    pub(super) fn housekeep_orders(&mut self) -> Result<bool, RunError> {
+        if self.device.order(orders::STOP) != 0 {
+            return Ok(true);
+        }
+        let strategy = ordered(self.device)?;
+        if strategy != self.receiver.strategy() {
+            self.receiver = Receiver::new(strategy, self.device.now());
+            self.driver.disarm(hardware!(self))?;
+        }
+        Ok(false)
+    }
+
+    pub(super) fn look_if_changed(&mut self) -> Result<(), RunError> {
+        if std::mem::take(&mut self.link_changed) { self.look_at_link() } else { Ok(()) }
+    }
+
+    pub(super) fn look_at_link(&mut self) -> Result<(), RunError> {
+        let mbps = match self.driver.link(hardware!(self))? {
+            Link::Down => 0,
+            Link::Up { mbps } => mbps,
+        };
+        self.device.report(report::LINK_MBPS, mbps.into());
+        Ok(())
+    }
+
+    pub(super) fn report(&mut self, now: Time) {
+        self.reported = now;
+        let ns = |span: Span| span.as_ps() / 1_000;
+        let counts = &self.counts;
+        let poll_ns = self.receiver.poll_time().map_or(u64::MAX, ns);
+        for (word, value) in [
+            (report::HEARTBEAT, self.passes),
+            (report::RX_PACKETS, self.sink.packets),
+            (report::RX_BYTES, self.sink.bytes),
+            (report::RX_ERRORS, self.driver.rx_errors()),
+            (report::RX_DROPPED, self.sink.upper.dropped()),
+            (report::TX_PACKETS, counts.tx_packets),
+            (report::TX_BYTES, counts.tx_bytes),
+            (report::TX_ERRORS, counts.tx_errors),
+            (report::INTERRUPTS, self.device.interrupts_taken()),
+            (report::POLLS, counts.polls),
+            (report::EMPTY_POLLS, counts.empty_polls),
+            (report::SLEEPS, counts.sleeps),
+            (report::SLEPT_NS, ns(counts.slept)),
+            (report::POLL_NS, poll_ns),
+            (report::HICCUPS, counts.hiccups),
+            (report::HICCUP_NS, ns(counts.hiccup_time)),
+        ] {
+            self.device.report(word, value);
+        }
+        self.note_totals();
+    }
+}
+
+/// How the support side wants packets to be received.
+#[inline]
+pub(super) fn ordered(device: &Device) -> Result<Strategy, RunError> {
+    let words = [orders::STRATEGY, orders::POLL_NS, orders::BUDGET, orders::CPU_BUDGET_PPM];
+    let words = words.map(|word| device.order(word));
+    Strategy::from_orders(words).ok_or(RunError::BadOrders(words))
+}

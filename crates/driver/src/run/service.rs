@@ -1,0 +1,264 @@
+//! A driver's turns at its device.
+
+use warikomi_clock::Time;
+use warikomi_pci::SharedMemory;
+use warikomi_pci::attach::area::counters;
+use warikomi_pci::attach::layout::{orders, report, state, times};
+
+use super::RunError;
+use super::look::{Counts, ordered};
+use super::pass::Counted;
+use super::succession::{Succession, Turn};
+use crate::device::Device;
+use crate::state::Predecessor;
+use crate::strategy::{Next, Receiver};
+use crate::{Hardware, NicDriver, Transmit, Upper};
+
+pub(super) struct Service<'a, U> {
+    pub(super) device: &'a mut Device,
+    pub(super) memory: SharedMemory,
+    pub(super) driver: &'a mut dyn NicDriver,
+    pub(super) sink: Counted<'a, U>,
+    pub(super) receiver: Receiver,
+    pub(super) counts: Counts,
+    /// A frame that is not on the ring yet: there is no room, or it cannot be sent and others are before it.
+    pub(super) waiting: Option<Transmit>,
+    /// Frames that are on the ring.
+    pub(super) unsent: u64,
+    pub(super) link_changed: bool,
+    pub(super) passes: u64,
+    /// The end of the last pass, and what it had to do.
+    pub(super) passed: Time,
+    pub(super) worked: u64,
+    pub(super) active: Time,
+    pub(super) reported: Time,
+    pub(super) looked: Time,
+    /// Others drive the device before and after; `None` if nobody else does.
+    succession: Option<Succession>,
+    /// The last order to hand over that was looked at.
+    answered: u64,
+}
+
+/// The device for one call of the driver.
+macro_rules! hardware {
+    ($service:ident) => {
+        &mut Hardware { mmio: &mut *$service.device, memory: &$service.memory }
+    };
+}
+pub(super) use hardware;
+
+/// How a turn ends.
+enum End {
+    /// The orders say stop.
+    Stop,
+    /// The device is another driver's.
+    HandedOver,
+}
+
+impl<'a, U: Upper> Service<'a, U> {
+    /// Everything but the device's own registers and memory is ready.
+    pub(super) fn new(
+        device: &'a mut Device,
+        driver: &'a mut dyn NicDriver,
+        upper: &'a mut U,
+    ) -> Result<Self, RunError> {
+        let (memory, (_, bytes)) = (device.memory(), device.dma());
+        let needed = driver.info().ring_bytes;
+        if needed as u64 > bytes {
+            return Err(RunError::NoRoom { needed, bytes });
+        }
+        let strategy = ordered(device)?;
+        let succession = Succession::of(device, driver.info())?;
+        let now = device.now();
+        let mut service = Service {
+            device,
+            memory,
+            driver,
+            sink: Counted { upper, packets: 0, bytes: 0 },
+            receiver: Receiver::new(strategy, now),
+            counts: Counts::default(),
+            waiting: None,
+            unsent: 0,
+            link_changed: false,
+            passes: 0,
+            passed: now,
+            worked: 0,
+            active: now,
+            reported: now,
+            looked: now,
+            succession,
+            answered: 0,
+        };
+        if service.succession.is_some() {
+            service.device.warm(needed);
+            service.sink.upper.warm();
+            service.report(now);
+            service.device.report(report::STATE, state::WARM);
+        }
+        Ok(service)
+    }
+
+    /// Until the orders say stop.
+    pub(super) fn run(mut self) -> Result<(), RunError> {
+        let ended = self.turns();
+        self.report(self.device.now());
+        ended?;
+        self.device.report(report::STATE, state::STOPPED);
+        Ok(())
+    }
+
+    fn turns(&mut self) -> Result<(), RunError> {
+        while let Some(turn) = self.next_turn()? {
+            self.begin(turn)?;
+            match self.work() {
+                Ok(End::HandedOver) => self.device.report(report::STATE, state::HANDED_OVER),
+                // What a driver leaves as it is when it fails, its successor goes on with.
+                Err(error) if self.succession.is_some() => return Err(error),
+                ended => {
+                    let quiesced = self.quiesce();
+                    return ended.and(quiesced);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until the device is ours; `None` if the orders say stop before.
+    fn next_turn(&self) -> Result<Option<Turn>, RunError> {
+        match &self.succession {
+            Some(succession) => succession.next_turn(self.device),
+            None => Ok(Some(Turn::Start)),
+        }
+    }
+
+    /// Takes the device, and serves it for the first time.
+    fn begin(&mut self, turn: Turn) -> Result<(), RunError> {
+        match turn {
+            Turn::Start => self.start()?,
+            Turn::After(predecessor) => self.take_over(predecessor)?,
+            Turn::GoOn => {}
+        }
+        self.device.stamp(times::ACCEPTED);
+        let now = self.device.now();
+        self.receiver = Receiver::new(ordered(self.device)?, now);
+        (self.passed, self.active) = (now, now);
+        self.pass()?;
+        self.device.stamp(times::SERVED);
+        self.look_at_link()?;
+        self.report(self.passed);
+        self.device.report(report::STATE, state::READY);
+        Ok(())
+    }
+
+    /// Resets the device. What predecessors had goes back to whoever is above.
+    fn start(&mut self) -> Result<(), RunError> {
+        if let Some(succession) = &self.succession {
+            succession.accept();
+            let forgotten = self.sink.upper.forget();
+            self.sink.upper.flush();
+            self.device.report(report::FORGOTTEN_BUFFERS, forgotten.buffers);
+            self.device.report(report::FORGOTTEN_FRAMES, forgotten.frames);
+            succession.keep_state(self.driver, self.sink.upper.shown())?;
+        }
+        (self.waiting, self.unsent) = (None, 0);
+        let most = self.driver.info().rx_descriptors;
+        let buffers = match self.device.order(orders::BUFFERS) {
+            0 => most,
+            buffers => usize::try_from(buffers).map_or(most, |buffers| buffers.min(most)),
+        };
+        let rings = self.device.dma().0;
+        Ok(self.driver.init(hardware!(self), rings, buffers, self.sink.upper)?)
+    }
+
+    /// Goes on where another driver stopped.
+    fn take_over(&mut self, predecessor: Predecessor) -> Result<(), RunError> {
+        let Some(succession) = &self.succession else { return Ok(()) };
+        succession.fetch()?;
+        let shown = self.sink.upper.shown();
+        succession.keep_state(self.driver, shown)?;
+        let held = self.driver.take_over(hardware!(self), predecessor, shown)?;
+        succession.accept();
+        self.sink.upper.resume(&held)?;
+        (self.waiting, self.unsent) = (None, held.sending.len() as u64);
+        if let Some(totals) = succession.totals() {
+            self.carry_on(totals);
+        }
+        Ok(())
+    }
+
+    fn work(&mut self) -> Result<End, RunError> {
+        self.passed = self.device.now();
+        loop {
+            if self.is_ordered_away() && self.hand_over() {
+                return Ok(End::HandedOver);
+            }
+            match self.pass()? {
+                Next::Poll { .. } => {}
+                Next::Yield { .. } => {
+                    std::thread::yield_now();
+                    self.passed = self.device.now();
+                }
+                Next::Arm { budget } if self.rest(budget)? => return Ok(End::Stop),
+                Next::Arm { .. } => {}
+            }
+            if self.passes.is_multiple_of(64) && self.housekeep()? {
+                return Ok(End::Stop);
+            }
+        }
+    }
+
+    /// Whether there is an order to hand over that was not looked at.
+    #[inline]
+    pub(super) fn is_ordered_away(&self) -> bool {
+        self.device.order(orders::HAND_OVER) != self.answered
+    }
+
+    /// Hands the device over; `false` if that was called off, or cannot be, and this driver goes on.
+    #[cold]
+    fn hand_over(&mut self) -> bool {
+        self.answered = self.device.order(orders::HAND_OVER);
+        let Some(succession) = &self.succession else { return false };
+        let Some(to) = succession.successor(self.answered) else { return false };
+        self.device.stamp(times::ORDER_SEEN);
+        self.sink.upper.flush();
+        succession.note(&self.totals());
+        if let Err(error) = succession.record(self.driver) {
+            eprintln!("driver: it keeps its device, which it cannot hand over: {error}");
+            return false;
+        }
+        self.device.stamp(times::HANDED_OVER);
+        succession.give(to);
+        true
+    }
+
+    /// What is counted from driver to driver ([`counters`]).
+    pub(super) fn totals(&self) -> [u64; counters::COUNT] {
+        let (sink, counts) = (&self.sink, &self.counts);
+        let rx_errors = self.driver.rx_errors();
+        [sink.packets, sink.bytes, rx_errors, counts.tx_packets, counts.tx_bytes, counts.tx_errors]
+    }
+
+    fn carry_on(&mut self, totals: [u64; counters::COUNT]) {
+        let (sink, counts) = (&mut self.sink, &mut self.counts);
+        [sink.packets, sink.bytes, _, counts.tx_packets, counts.tx_bytes, counts.tx_errors] =
+            totals;
+    }
+
+    /// Lets a successor know what was counted, as of now.
+    pub(super) fn note_totals(&self) {
+        if let Some(succession) = &self.succession {
+            succession.note(&self.totals());
+        }
+    }
+
+    /// Whatever happened before: the device is stopped, and everything goes back.
+    fn quiesce(&mut self) -> Result<(), RunError> {
+        let mut sent = Vec::new();
+        let quiesced =
+            self.driver.quiesce(hardware!(self), &mut self.sink, &mut |token| sent.push(token));
+        let waiting = self.waiting.take().map(|frame| frame.token());
+        sent.into_iter().chain(waiting).for_each(|token| self.sink.upper.sent(token));
+        self.sink.upper.flush();
+        Ok(quiesced?)
+    }
+}
