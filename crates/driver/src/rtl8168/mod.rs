@@ -8,6 +8,7 @@
 //! access of four bytes for mask and status. A bit that stands while armed holds the level up, and no
 //! new message comes; so it is cleared, and looked at again, before `arm` returns.
 
+mod live;
 mod regs;
 mod rx;
 mod tx;
@@ -17,6 +18,7 @@ use warikomi_pci::{Mmio, Width};
 use self::rx::Receiver;
 use self::tx::Transmitter;
 use crate::access::{PATIENCE, cut_off, enable, wait_until, write8, write16, write32};
+use crate::state::{Held, Predecessor, Shown, StateArea};
 use crate::{Causes, DriverError, DriverInfo, Hardware, Link, NicDriver, RxSink, TxFrame};
 
 /// The driver's description.
@@ -66,6 +68,8 @@ pub struct Rtl8168 {
     counters_address: u64,
     rx: Receiver,
     tx: Transmitter,
+    /// For a successor, and what had been shown when this driver began.
+    state: Option<(StateArea, Shown)>,
     /// The link has changed since it was last told.
     link_changed: bool,
     /// The whole mask is on, until somebody masks again.
@@ -201,6 +205,7 @@ impl NicDriver for Rtl8168 {
                  rings begin at a multiple of {RING_ALIGNMENT}"
             )));
         }
+        self.forget_state();
         enable(hw.mmio, &INFO)?;
         self.reset(hw.mmio)?;
         let [a, b, c, d] = (hw.mmio.read(regs::MAC0, Width::B4)? as u32).to_le_bytes();
@@ -209,14 +214,16 @@ impl NicDriver for Rtl8168 {
         self.counters_address = rings + COUNTERS_OFFSET;
         (self.link_changed, self.armed, self.transmit_interrupts) = (true, false, false);
         let tx_ring = rings + TX_RING_OFFSET;
-        self.rx.set_up(hw.memory, rings, descriptors)?;
-        self.tx.set_up(hw.memory, tx_ring)?;
+        let (rx_slots, tx_slots) = self.new_slots(descriptors);
+        self.rx.set_up(hw.memory, rings, descriptors, rx_slots)?;
+        self.tx.set_up(hw.memory, tx_ring, tx_slots)?;
         let started = match self.rx.refill(hw.memory, sink) {
             Ok(()) => self.start(hw.mmio, rings, tx_ring),
             Err(error) => Err(error),
         };
-        if started.is_err() {
-            let _ = self.quiesce(hw, sink, &mut |_| ());
+        match &started {
+            Ok(()) => self.write_settings(rings, descriptors),
+            Err(_) => drop(self.quiesce(hw, sink, &mut |_| ())),
         }
         started
     }
@@ -321,12 +328,35 @@ impl NicDriver for Rtl8168 {
         self.rx.errors()
     }
 
+    fn keep_state(&mut self, area: StateArea, shown: Shown) -> Result<(), DriverError> {
+        self.state = Some((area, shown));
+        Ok(())
+    }
+
+    fn take_over(
+        &mut self,
+        hw: &mut Hardware<'_>,
+        predecessor: Predecessor,
+        shown: Shown,
+    ) -> Result<Held, DriverError> {
+        self.take_over_rings(hw.memory, predecessor, shown)?;
+        write16(hw.mmio, regs::INTR_MASK, 0)?;
+        // Whoever was here last may not have got to it.
+        write8(hw.mmio, regs::TX_POLL, regs::NPQ)?;
+        Ok(self.held())
+    }
+
+    fn hand_over(&mut self, generation: u32) -> Result<(), DriverError> {
+        self.write_record(generation)
+    }
+
     fn quiesce(
         &mut self,
         hw: &mut Hardware<'_>,
         sink: &mut dyn RxSink,
         sent: &mut dyn FnMut(u32),
     ) -> Result<(), DriverError> {
+        self.forget_state();
         let stopped = self.stop(hw.mmio);
         let cut_off = cut_off(hw.mmio);
         self.rx.give_back(sink);

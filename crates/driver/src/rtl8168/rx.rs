@@ -3,10 +3,14 @@
 //! From `head` on, `posted` descriptors hold buffers that are the device's; the others hold none. A
 //! descriptor that the device hands back may say anything: its length is held against the buffer, and
 //! everything else about the buffer comes from our own memory, never from the descriptor.
+//!
+//! A driver that can be replaced notes each buffer in a slot, and leaves descriptors as the device filled
+//! them until what was in them has been shown: at the next poll.
 
 use warikomi_pci::DmaMemory;
 
 use super::regs;
+use crate::state::{InUse, Predecessor, Progress, Slots, StateError};
 use crate::{Buffer, DriverError, Received, RxSink};
 
 /// Descriptors of a ring at most.
@@ -22,29 +26,91 @@ const REFILL_AT: usize = 16;
 #[derive(Debug, Default)]
 pub(super) struct Receiver {
     ring: u64,
-    slots: Vec<Option<Buffer>>,
+    /// Whose each descriptor is. Of one that a predecessor has put there only the name is known: it is
+    /// 0 bytes long.
+    buffers: Vec<Option<Buffer>>,
+    /// Where a successor finds the same.
+    slots: Option<Slots>,
+    /// Count of the buffer at `head`.
+    given: u64,
     head: usize,
     posted: usize,
+    /// Descriptors before `head` that are as the device filled them.
+    unshown: usize,
     /// The frame that the last descriptor belonged to goes on in the next.
     continued: bool,
     errors: u64,
 }
 
 impl Receiver {
-    /// An empty ring of so many descriptors at `ring`, none of them the device's.
+    /// An empty ring of so many descriptors at `ring`, none of them the device's. `given` buffers have
+    /// been given to whoever is above before.
     pub(super) fn set_up(
         &mut self,
         memory: &dyn DmaMemory,
         ring: u64,
         descriptors: usize,
+        (slots, given): (Option<Slots>, u64),
     ) -> Result<(), DriverError> {
-        let slots = vec![None; descriptors];
-        *self = Receiver { ring, slots, ..Receiver::default() };
+        if let Some(slots) = &slots {
+            slots.clear();
+        }
+        let buffers = vec![None; descriptors];
+        *self = Receiver { ring, buffers, slots, given, ..Receiver::default() };
         for index in 0..descriptors {
             memory.write(self.at(index), &[0; regs::DESCRIPTOR_BYTES as usize])?;
             memory.store_u32(self.at(index), self.end_mark(index))?;
         }
         Ok(())
+    }
+
+    /// A predecessor's ring, of which this is in use. Nothing is stored.
+    pub(super) fn take_over(
+        memory: &dyn DmaMemory,
+        ring: u64,
+        slots: Slots,
+        predecessor: Predecessor,
+        in_use: InUse,
+    ) -> Result<Receiver, DriverError> {
+        let mut receiver = Receiver {
+            ring,
+            buffers: vec![None; slots.len()],
+            slots: Some(slots),
+            given: in_use.first,
+            head: in_use.index,
+            ..Receiver::default()
+        };
+        for (number, token) in in_use.tokens.iter().enumerate() {
+            let index = receiver.wrap(in_use.index + number);
+            let begun = predecessor == Predecessor::Died
+                && memory.load_u32(receiver.at(index))? & !regs::RING_END == 0;
+            if begun && number + 1 < in_use.tokens.len() {
+                return Err(StateError::not_the_last("receive", index).into());
+            }
+            if !begun {
+                receiver.buffers[index] = Some(Buffer { address: 0, bytes: 0, token: *token });
+                receiver.posted += 1;
+            }
+        }
+        // The predecessor may have left them as they were.
+        receiver.unshown = receiver.buffers.len() - receiver.posted;
+        Ok(receiver)
+    }
+
+    /// The names of the buffers on the ring, in order.
+    pub(super) fn tokens(&self) -> Vec<u32> {
+        let at = |number| self.buffers[self.wrap(self.head + number)];
+        (0..self.posted).filter_map(at).map(|buffer| buffer.token).collect()
+    }
+
+    pub(super) fn progress(&self) -> Progress {
+        let taken = self.given.wrapping_add(self.posted as u64);
+        Progress { given: self.given, taken, index: self.head }
+    }
+
+    /// Where its slots are, if it has any.
+    pub(super) fn slots(&self) -> Option<&Slots> {
+        self.slots.as_ref()
     }
 
     pub(super) fn errors(&self) -> u64 {
@@ -58,12 +124,12 @@ impl Receiver {
 
     #[inline]
     fn end_mark(&self, index: usize) -> u32 {
-        if index + 1 == self.slots.len() { regs::RING_END } else { 0 }
+        if index + 1 == self.buffers.len() { regs::RING_END } else { 0 }
     }
 
     #[inline]
     fn wrap(&self, index: usize) -> usize {
-        if index >= self.slots.len() { index - self.slots.len() } else { index }
+        if index >= self.buffers.len() { index - self.buffers.len() } else { index }
     }
 
     /// Puts as many buffers on the ring as it lacks and `sink` has.
@@ -73,7 +139,7 @@ impl Receiver {
         memory: &dyn DmaMemory,
         sink: &mut dyn RxSink,
     ) -> Result<(), DriverError> {
-        while self.posted < self.slots.len() {
+        while self.posted + self.unshown < self.buffers.len() {
             let Some(buffer) = sink.buffer() else { return Ok(()) };
             let index = self.wrap(self.head + self.posted);
             if let Err(error) = self.post(memory, index, buffer) {
@@ -95,10 +161,15 @@ impl Receiver {
         if bytes == 0 {
             return Err(DriverError::Invalid(format!("the receive buffer {buffer:?} is empty")));
         }
+        if let Some(slots) = &self.slots {
+            // Empty first: whoever finds the new slot must not take the last frame for the new buffer's.
+            memory.store_u32(self.at(index), self.end_mark(index))?;
+            slots.set(index, self.given.wrapping_add(self.posted as u64), buffer.token)?;
+        }
         let first = regs::DESC_OWN | self.end_mark(index) | bytes;
         let (low, high) = (buffer.address as u32, (buffer.address >> 32) as u32);
         memory.store_descriptor(self.at(index), [first, 0, low, high])?;
-        self.slots[index] = Some(buffer);
+        self.buffers[index] = Some(buffer);
         self.posted += 1;
         Ok(())
     }
@@ -111,33 +182,70 @@ impl Receiver {
         budget: usize,
         sink: &mut dyn RxSink,
     ) -> Result<usize, DriverError> {
+        if self.unshown > 0 {
+            self.reuse(memory, sink)?;
+        }
         let mut taken = 0;
         while taken < budget && self.posted > 0 {
             let status = memory.load_u32(self.at(self.head))?;
             if status & regs::DESC_OWN != 0 {
                 break;
             }
-            // Cleared, so that whoever looks at the ring sees how far we are even while there is no
-            // new buffer for it.
-            memory.store_u32(self.at(self.head), self.end_mark(self.head))?;
-            self.take(status, sink);
+            let Some(buffer) = self.next_buffer(sink)? else { break };
+            if self.slots.is_some() {
+                self.unshown += 1;
+            } else {
+                self.empty(memory, self.head)?;
+            }
+            self.advance();
+            self.pass_on(status, buffer, sink);
             taken += 1;
-            if self.slots.len() - self.posted >= REFILL_AT {
+            if self.buffers.len() - self.posted - self.unshown >= REFILL_AT {
                 self.refill(memory, sink)?;
             }
         }
-        if self.posted < self.slots.len() {
+        if self.posted + self.unshown < self.buffers.len() {
             self.refill(memory, sink)?;
         }
         Ok(taken)
     }
 
-    /// Passes the buffer at the head on.
+    /// Empties a descriptor, so that whoever looks at the ring sees how far we are even while there is no
+    /// new buffer for it.
     #[inline]
-    fn take(&mut self, status: u32, sink: &mut dyn RxSink) {
-        let Some(buffer) = self.slots[self.head].take() else { return };
+    fn empty(&self, memory: &dyn DmaMemory, index: usize) -> Result<(), DriverError> {
+        Ok(memory.store_u32(self.at(index), self.end_mark(index))?)
+    }
+
+    /// What was taken has been shown by now: its descriptors get new buffers, or are emptied.
+    fn reuse(&mut self, memory: &dyn DmaMemory, sink: &mut dyn RxSink) -> Result<(), DriverError> {
+        let shown = std::mem::take(&mut self.unshown);
+        self.refill(memory, sink)?;
+        let rest = shown.min(self.buffers.len() - self.posted);
+        let before = |number| self.wrap(self.head + self.buffers.len() - number);
+        (1..=rest).try_for_each(|number| self.empty(memory, before(number)))
+    }
+
+    /// The buffer at the head.
+    #[inline]
+    fn next_buffer(&mut self, sink: &dyn RxSink) -> Result<Option<Buffer>, DriverError> {
+        match self.buffers[self.head] {
+            Some(buffer) if buffer.bytes == 0 => named(buffer.token, sink).map(Some),
+            other => Ok(other),
+        }
+    }
+
+    #[inline]
+    fn advance(&mut self) {
+        self.buffers[self.head] = None;
         self.head = self.wrap(self.head + 1);
         self.posted -= 1;
+        self.given = self.given.wrapping_add(1);
+    }
+
+    /// Passes what the device says of a buffer on.
+    #[inline]
+    fn pass_on(&mut self, status: u32, buffer: Buffer, sink: &mut dyn RxSink) {
         let length = status & regs::RX_LENGTH;
         let whole =
             status & (regs::FIRST_FRAG | regs::LAST_FRAG) == regs::FIRST_FRAG | regs::LAST_FRAG;
@@ -161,10 +269,21 @@ impl Receiver {
 
     /// The ring goes away; every buffer goes back.
     pub(super) fn give_back(&mut self, sink: &mut dyn RxSink) {
-        self.slots.iter_mut().filter_map(Option::take).for_each(|buffer| sink.returned(buffer));
-        (self.head, self.posted, self.continued) = (0, 0, false);
-        self.slots.clear();
+        while self.posted > 0 {
+            if let Ok(Some(buffer)) = self.next_buffer(sink) {
+                sink.returned(buffer);
+            }
+            self.advance();
+        }
+        *self = Receiver { errors: self.errors, ..Receiver::default() };
     }
+}
+
+/// The buffer of that name, which a predecessor has put on the ring.
+#[cold]
+fn named(token: u32, sink: &dyn RxSink) -> Result<Buffer, DriverError> {
+    let unknown = || StateError::Nonsense(format!("there is no buffer {token}"));
+    Ok(sink.named(token).ok_or_else(unknown)?)
 }
 
 /// Whether the device has checked the IP header and what is in it, and found both right

@@ -1,8 +1,12 @@
 //! The transmit ring.
+//!
+//! A driver that can be replaced notes each frame in a slot; its frames have one piece each, so that
+//! descriptor and frame are the same thing for whoever comes next.
 
 use warikomi_pci::DmaMemory;
 
 use super::regs;
+use crate::state::{InUse, Predecessor, Progress, Slots, StateError};
 use crate::{DriverError, TxFrame};
 
 /// Descriptors of the ring.
@@ -16,6 +20,10 @@ pub(super) struct Transmitter {
     ring: u64,
     /// For the last descriptor of each frame that the device has, the frame's name.
     tokens: Vec<Option<u32>>,
+    /// Where a successor finds the same.
+    slots: Option<Slots>,
+    /// Count of the frame at `tail`, if there are slots.
+    given: u64,
     /// The next descriptor to fill, and the first that the device has.
     head: usize,
     tail: usize,
@@ -24,11 +32,21 @@ pub(super) struct Transmitter {
 }
 
 impl Transmitter {
-    /// An empty ring at `ring`.
-    pub(super) fn set_up(&mut self, memory: &dyn DmaMemory, ring: u64) -> Result<(), DriverError> {
+    /// An empty ring at `ring`. `given` frames have been given back as sent before.
+    pub(super) fn set_up(
+        &mut self,
+        memory: &dyn DmaMemory,
+        ring: u64,
+        (slots, given): (Option<Slots>, u64),
+    ) -> Result<(), DriverError> {
+        if let Some(slots) = &slots {
+            slots.clear();
+        }
         *self = Transmitter {
             ring,
             tokens: vec![None; DESCRIPTORS],
+            slots,
+            given,
             rung: true,
             ..Transmitter::default()
         };
@@ -36,6 +54,56 @@ impl Transmitter {
             memory.write(self.at(index), &[0; regs::DESCRIPTOR_BYTES as usize])?;
         }
         Ok(())
+    }
+
+    /// A predecessor's ring, of which this is in use. Nothing is stored.
+    pub(super) fn take_over(
+        memory: &dyn DmaMemory,
+        ring: u64,
+        slots: Slots,
+        predecessor: Predecessor,
+        in_use: InUse,
+    ) -> Result<Transmitter, DriverError> {
+        let mut transmitter = Transmitter {
+            ring,
+            tokens: vec![None; DESCRIPTORS],
+            slots: Some(slots),
+            given: in_use.first,
+            head: in_use.index,
+            tail: in_use.index,
+            ..Transmitter::default()
+        };
+        for (number, token) in in_use.tokens.iter().enumerate() {
+            let index = transmitter.head;
+            let begun = predecessor == Predecessor::Died
+                && memory.load_u32(transmitter.at(index))? & !regs::RING_END == 0;
+            if begun && number + 1 < in_use.tokens.len() {
+                return Err(StateError::not_the_last("transmit", index).into());
+            }
+            if !begun {
+                transmitter.tokens[index] = Some(*token);
+                transmitter.head = (index + 1) % DESCRIPTORS;
+                transmitter.used += 1;
+            }
+        }
+        Ok(transmitter)
+    }
+
+    /// The names of the frames on the ring, in order.
+    pub(super) fn tokens(&self) -> Vec<u32> {
+        (0..self.used)
+            .filter_map(|number| self.tokens[(self.tail + number) % DESCRIPTORS])
+            .collect()
+    }
+
+    pub(super) fn progress(&self) -> Progress {
+        let taken = self.given.wrapping_add(self.used as u64);
+        Progress { given: self.given, taken, index: self.tail }
+    }
+
+    /// Where its slots are, if it has any.
+    pub(super) fn slots(&self) -> Option<&Slots> {
+        self.slots.as_ref()
     }
 
     #[inline]
@@ -64,10 +132,19 @@ impl Transmitter {
         memory: &dyn DmaMemory,
         frame: TxFrame<'_>,
     ) -> Result<bool, DriverError> {
-        check(frame)?;
+        if let Err(error) = check(frame, self.slots.is_some()) {
+            // With nothing before it, whoever is above gets it back at once; it counts like any other.
+            self.given = self.given.wrapping_add(u64::from(self.used == 0));
+            return Err(error);
+        }
         let count = frame.pieces.len();
         if count > self.room() {
             return Ok(false);
+        }
+        if let Some(slots) = &self.slots {
+            // Empty first: whoever finds the new slot must not take the frame before for this one.
+            memory.store_u32(self.at(self.head), 0)?;
+            slots.set(self.head, self.given.wrapping_add(self.used as u64), frame.token)?;
         }
         let mut first_word = 0;
         for (number, &(address, bytes)) in frame.pieces.iter().enumerate() {
@@ -111,6 +188,7 @@ impl Transmitter {
                 sent(token);
                 frames += 1;
             }
+            self.given = self.given.wrapping_add(1);
             self.tail = (self.tail + 1) % DESCRIPTORS;
             self.used -= 1;
         }
@@ -130,7 +208,13 @@ impl Transmitter {
 }
 
 #[inline]
-fn check(frame: TxFrame<'_>) -> Result<(), DriverError> {
+fn check(frame: TxFrame<'_>, in_one_piece: bool) -> Result<(), DriverError> {
+    if in_one_piece && frame.pieces.len() != 1 {
+        return Err(DriverError::Invalid(format!(
+            "a frame of {} pieces cannot be sent by a driver that can be replaced: it must have one",
+            frame.pieces.len()
+        )));
+    }
     let mut bytes = 0_usize;
     for &(_, piece) in frame.pieces {
         if piece == 0 {

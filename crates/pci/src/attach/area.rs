@@ -69,7 +69,8 @@ pub const OWNER: usize = 48;
 
 /// What a driver that hands over knows.
 pub mod record {
-    /// [`checksum`](super::checksum) of the record's other words and the slots in use.
+    /// [`checksum`](super::checksum) of the record's other words, the receive slots in use (those of
+    /// `RX_GIVEN` up to `RX_POSTED`, in order), and the transmit slots in use.
     pub const CHECKSUM: usize = 64;
     /// The generation that wrote it.
     pub const GENERATION: usize = 65;
@@ -85,6 +86,8 @@ pub mod record {
     pub const TX_PUT: usize = 70;
     /// Index of the descriptor of `TX_GIVEN`.
     pub const TX_INDEX: usize = 71;
+    /// The version that its writer knows: from 2 on there are counters.
+    pub const VERSION: usize = 72;
     /// First of the counters that version 2 carries over; see [`counters`](super::counters).
     pub const COUNTERS: usize = 80;
     /// Behind the last word.

@@ -1,0 +1,163 @@
+//! The record: what a driver that hands over knows about its rings, and what it has counted.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use warikomi_pci::attach::area::{self, counters, record};
+
+use super::{InUse, Slots, StateArea, StateError, nonsense, verify};
+
+/// How far one ring is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Count of the first buffer or frame that is on the ring: all before it have been shown.
+    pub given: u64,
+    /// Count of the next to be put on the ring.
+    pub taken: u64,
+    /// Index of the descriptor of `given`.
+    pub index: usize,
+}
+
+/// What a driver that hands over knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// The driver's generation.
+    pub generation: u32,
+    /// Receive.
+    pub rx: Progress,
+    /// Transmit.
+    pub tx: Progress,
+}
+
+/// What drivers have counted, one after the other: packets and bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Frames received.
+    pub rx_packets: u64,
+    /// Their bytes.
+    pub rx_bytes: u64,
+    /// Frames refused for an error.
+    pub rx_errors: u64,
+    /// Frames transmitted.
+    pub tx_packets: u64,
+    /// Their bytes.
+    pub tx_bytes: u64,
+    /// Frames that could not be transmitted.
+    pub tx_errors: u64,
+}
+
+impl Counters {
+    fn to_words(self) -> [u64; counters::COUNT] {
+        let mut words = [0; counters::COUNT];
+        for (at, value) in [
+            (counters::RX_PACKETS, self.rx_packets),
+            (counters::RX_BYTES, self.rx_bytes),
+            (counters::RX_ERRORS, self.rx_errors),
+            (counters::TX_PACKETS, self.tx_packets),
+            (counters::TX_BYTES, self.tx_bytes),
+            (counters::TX_ERRORS, self.tx_errors),
+        ] {
+            words[at] = value;
+        }
+        words
+    }
+
+    fn from_words(words: [u64; counters::COUNT]) -> Counters {
+        Counters {
+            rx_packets: words[counters::RX_PACKETS],
+            rx_bytes: words[counters::RX_BYTES],
+            rx_errors: words[counters::RX_ERRORS],
+            tx_packets: words[counters::TX_PACKETS],
+            tx_bytes: words[counters::TX_BYTES],
+            tx_errors: words[counters::TX_ERRORS],
+        }
+    }
+}
+
+/// The version from which on a record carries counters.
+const WITH_COUNTERS: u64 = 2;
+
+impl StateArea {
+    /// Writes what has been counted so far, for whoever comes next; now and then, and before
+    /// [`write_record`](Self::write_record), but not between that and the end. A driver of version 1
+    /// writes none.
+    pub fn set_counters(&self, counted: &Counters) {
+        if self.version < WITH_COUNTERS {
+            return;
+        }
+        for (number, word) in counted.to_words().into_iter().enumerate() {
+            self.words.store(record::COUNTERS + number, word, Relaxed);
+        }
+        self.words.store(record::VERSION, self.version, Release);
+    }
+
+    /// What drivers before this one have counted; nothing if the last one, or this one, has version 1.
+    pub fn counters(&self) -> Option<Counters> {
+        let there = self.version >= WITH_COUNTERS && self.word(record::VERSION) >= WITH_COUNTERS;
+        let words = std::array::from_fn(|number| self.word(record::COUNTERS + number));
+        there.then(|| Counters::from_words(words))
+    }
+
+    /// Writes the record, and then its checksum: the last that a driver stores before the baton.
+    pub fn write_record(&self, record: &Record, rx: &Slots, tx: &Slots) {
+        for (at, value) in [
+            (record::GENERATION, record.generation.into()),
+            (record::RX_GIVEN, record.rx.given),
+            (record::RX_POSTED, record.rx.taken),
+            (record::RX_INDEX, record.rx.index as u64),
+            (record::TX_GIVEN, record.tx.given),
+            (record::TX_PUT, record.tx.taken),
+            (record::TX_INDEX, record.tx.index as u64),
+            (record::VERSION, self.version),
+        ] {
+            self.words.store(at, value, Relaxed);
+        }
+        let words = |slots: &Slots, progress: Progress| {
+            let count = progress.taken.wrapping_sub(progress.given) as usize;
+            slots.words_from(progress.index, count).collect::<Vec<_>>()
+        };
+        let slots = [words(rx, record.rx), words(tx, record.tx)];
+        let checksum = area::checksum(self.record_words().chain(slots.into_iter().flatten()));
+        self.words.store(record::CHECKSUM, checksum, Release);
+    }
+
+    /// Reads the record, and what it says is in use: receive and transmit.
+    pub(super) fn read_record(
+        &self,
+        rx: &Slots,
+        tx: &Slots,
+    ) -> Result<(Record, [InUse; 2]), StateError> {
+        let checksum = self.words.load(record::CHECKSUM, Acquire);
+        let progress = |given: usize, slots: &Slots| {
+            let [given, taken, index] = [given, given + 1, given + 2].map(|at| self.word(at));
+            let count = taken.wrapping_sub(given);
+            if count > slots.len() as u64 || index >= slots.len() as u64 {
+                return nonsense(format!(
+                    "the record has {count} descriptors in use from {index} on, of {}",
+                    slots.len()
+                ));
+            }
+            let words = slots.words_from(index as usize, count as usize).collect::<Vec<_>>();
+            Ok((Progress { given, taken, index: index as usize }, words))
+        };
+        let (rx, rx_words) = progress(record::RX_GIVEN, rx)?;
+        let (tx, tx_words) = progress(record::TX_GIVEN, tx)?;
+        let slots = rx_words.iter().chain(&tx_words).copied();
+        verify("record", checksum, self.record_words().chain(slots))?;
+        let generation = self.word(record::GENERATION) as u32;
+        let rx_in_use = Slots::named(rx.given, rx.index, &rx_words)?;
+        let tx_in_use = Slots::named(tx.given, tx.index, &tx_words)?;
+        Ok((Record { generation, rx, tx }, [rx_in_use, tx_in_use]))
+    }
+
+    /// What the record's checksum is over, but for the slots.
+    fn record_words(&self) -> impl Iterator<Item = u64> + '_ {
+        (record::CHECKSUM + 1..record::END).map(|at| self.word(at))
+    }
+}
+
+const _: () = assert!(
+    record::RX_POSTED == record::RX_GIVEN + 1
+        && record::RX_INDEX == record::RX_GIVEN + 2
+        && record::TX_PUT == record::TX_GIVEN + 1
+        && record::TX_INDEX == record::TX_GIVEN + 2
+);
