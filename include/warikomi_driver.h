@@ -97,6 +97,8 @@ enum wk_strategy {
 #define WK_REPORT_HICCUPS 1551
 #define WK_REPORT_HICCUP_NS 1552
 #define WK_REPORT_LINK_MBPS 1553
+/* Not 0 while the driver is asleep, with everything that it has counted in its report. */
+#define WK_REPORT_ASLEEP 1559
 #define WK_REPORT_LAST_WORDS_LEN 1600
 #define WK_REPORT_LAST_WORDS 1601
 #define WK_LAST_WORDS_BYTES 256
@@ -359,7 +361,10 @@ static inline int wk_sleep(struct wk_device *d, int timeout_ms)
         return 0;
     struct pollfd files[2] = {{.fd = d->event, .events = POLLIN},
                               {.fd = d->socket, .events = POLLIN}};
-    if (poll(files, 2, timeout_ms) < 0)
+    wk_store(d, WK_REPORT_ASLEEP, 1);
+    int ready = poll(files, 2, timeout_ms);
+    wk_store(d, WK_REPORT_ASLEEP, 0);
+    if (ready < 0)
         return errno == EINTR ? 0 : -errno;
     if (files[1].revents)
         return -ECONNRESET;

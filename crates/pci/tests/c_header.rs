@@ -51,6 +51,7 @@ const PLACES: &[(&str, usize)] = &[
     ("WK_REPORT_HICCUPS", report::HICCUPS),
     ("WK_REPORT_HICCUP_NS", report::HICCUP_NS),
     ("WK_REPORT_LINK_MBPS", report::LINK_MBPS),
+    ("WK_REPORT_ASLEEP", report::ASLEEP),
     ("WK_REPORT_LAST_WORDS_LEN", report::LAST_WORDS_LEN),
     ("WK_REPORT_LAST_WORDS", report::LAST_WORDS),
     ("WK_LAST_WORDS_BYTES", layout::LAST_WORDS_BYTES),

@@ -88,7 +88,6 @@ impl<U: Upper> Service<'_, U> {
         let counts = &self.counts;
         let poll_ns = self.receiver.poll_time().map_or(u64::MAX, ns);
         for (word, value) in [
-            (report::HEARTBEAT, self.passes),
             (report::RX_PACKETS, self.sink.packets),
             (report::RX_BYTES, self.sink.bytes),
             (report::RX_ERRORS, self.driver.rx_errors()),
@@ -104,6 +103,8 @@ impl<U: Upper> Service<'_, U> {
             (report::POLL_NS, poll_ns),
             (report::HICCUPS, counts.hiccups),
             (report::HICCUP_NS, ns(counts.hiccup_time)),
+            // The last: whoever sees it sees the counts of this pass.
+            (report::HEARTBEAT, self.passes),
         ] {
             self.device.report(word, value);
         }

@@ -82,6 +82,13 @@ impl<U: Upper> Service<'_, U> {
         if strategy == Strategy::Awake {
             return Ok(Woken::Called);
         }
+        self.device.report(report::ASLEEP, 1);
+        let woken = self.sleep_on(strategy);
+        self.device.report(report::ASLEEP, 0);
+        woken
+    }
+
+    fn sleep_on(&mut self, strategy: Strategy) -> Result<Woken, RunError> {
         loop {
             let woken = self.device.wait(self.sink.upper.wakeup(), HEARTBEAT)?;
             self.passes += 1;

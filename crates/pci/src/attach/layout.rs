@@ -159,6 +159,9 @@ pub mod report {
     pub const FORGOTTEN_BUFFERS: usize = 1559;
     /// Frames to be sent that went back when the device was reset: nobody knows whether each was.
     pub const FORGOTTEN_FRAMES: usize = 1560;
+    /// Not 0 while the driver is asleep. Unlike [`bells::SLEEPING`](super::bells::SLEEPING), which says so
+    /// before the last look at the ring, it says that everything counted is in this report.
+    pub const ASLEEP: usize = 1559;
     /// Bytes of the last words, at most [`LAST_WORDS_BYTES`](super::LAST_WORDS_BYTES).
     pub const LAST_WORDS_LEN: usize = 1600;
     /// Why the driver failed, in UTF-8.

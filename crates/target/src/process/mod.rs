@@ -53,7 +53,7 @@ pub const READY_TIMEOUT: Duration = Duration::from_secs(10);
 pub const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long the counts of a driver may be behind what it does.
-const REPORT_TIMEOUT: Duration = Duration::from_millis(100);
+const REPORT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How a driver shall receive: what its page of orders says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

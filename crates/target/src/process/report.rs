@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use warikomi_clock::read_tsc;
 use warikomi_guest::answers::{Counters, InterruptKind, LinkState};
-use warikomi_pci::attach::layout::{self, bells, report};
+use warikomi_pci::attach::layout::{self, report};
 use warikomi_shared::SharedWords;
 
 /// The names by which counts go, as Linux has them where it has them.
@@ -54,7 +54,7 @@ impl Report {
 
     /// Whether the driver sleeps, as far as it says.
     pub(super) fn sleeps(&self) -> bool {
-        self.words[bells::SLEEPING].load(Acquire) != 0
+        self.words[report::ASLEEP].load(Acquire) != 0
     }
 
     /// Frames received and transmitted.
