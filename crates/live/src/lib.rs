@@ -6,11 +6,16 @@
 //! It keeps a warm driver ready, hands over in the way that was asked for, and puts another driver in the
 //! place of one that has died, hangs, or leaves work lying. docs/replacement.md has the protocol.
 
+mod events;
+mod phase;
+mod planned;
 mod policy;
+mod recovery;
 mod supervisor;
 mod watch;
 
+pub use events::{Event, Kind, Refused, Replacement, Service, Status};
 pub use policy::{Backoff, Policy};
-pub use supervisor::{Event, Kind, Refused, Replacement, Service, Status, Supervisor};
+pub use supervisor::Supervisor;
 pub use warikomi_target::process::{How, ParseWayError, Program, Way};
 pub use watch::{Verdict, Watch};

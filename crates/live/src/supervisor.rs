@@ -1,167 +1,171 @@
+//! The supervisor: what it is asked for, and its steps while a driver runs.
+
 use warikomi_clock::{Span, Time};
-use warikomi_target::TargetError;
-use warikomi_target::process::{ProcessTarget, Program};
+use warikomi_target::process::{How, ProcessTarget, Program, Way};
+use warikomi_target::{Target, TargetError};
 
-use crate::Policy;
+use crate::phase::{Attempt, Burial, Driver, Phase, Restart};
+use crate::{Backoff, Event, Kind, Policy, Refused, Service, Status, Verdict, Watch};
 
-/// Why one driver followed another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// It was asked for.
-    Planned,
-    /// The running driver died, hung, or left work lying.
-    Recovery,
-}
+/// How often a driver is looked at that does its work: each look takes two system calls, and cache lines
+/// from the driver's core.
+const LOOK_EVERY: Span = Span::from_us(100);
+/// How often while something is going on.
+const LOOK_OFTEN: Span = Span::from_us(20);
+/// How long after a replacement a spare is started: its start takes the target's core.
+const SPARE_AFTER: Span = Span::from_ms(5);
+/// How long a driver that was told to end may take to do so.
+const LEAVE_WITHIN: Span = Span::from_ms(1_000);
 
-/// One replacement, from the order to the first pass of the new driver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Replacement {
-    /// Why.
-    pub kind: Kind,
-    /// The generation that was replaced.
-    pub from: u32,
-    /// The one that runs now.
-    pub to: u32,
-    /// The device was reset, and what the old driver had went back.
-    pub reset: bool,
-    /// The order went out, or the death was seen.
-    pub begun: Time,
-    /// The old driver saw the order.
-    pub order_seen: Option<Time>,
-    /// The old driver let go of the device (of one that died: its process was gone).
-    pub handed_over: Time,
-    /// The new driver saw the baton.
-    pub awake: Time,
-    /// It had read and accepted what was left.
-    pub accepted: Time,
-    /// Its first pass had served the device.
-    pub served: Time,
-}
+/// What a phase has come to.
+pub(crate) type Turn = (Phase, Option<Event>);
 
-impl Replacement {
-    /// Time to replace: from the order to the new driver at work.
-    pub fn swap(&self) -> Span {
-        self.served.since(self.begun)
-    }
-
-    /// How long nobody served the device.
-    pub fn outage(&self) -> Span {
-        self.served.since(self.order_seen.unwrap_or(self.begun))
-    }
-}
-
-/// What has happened in a step.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// A new driver runs.
-    Replaced(Replacement),
-    /// A planned replacement was called off, and the old driver goes on.
-    RolledBack {
-        /// The generation that goes on.
-        kept: u32,
-        /// The generation that was refused, and why.
-        refused: u32,
-        /// Why.
-        why: String,
-    },
-    /// The driver died, hung, or left work lying; another is on its way after this delay.
-    Failed {
-        /// The generation.
-        generation: u32,
-        /// What was seen.
-        why: String,
-        /// When the next one is started.
-        next_after: Span,
-    },
-    /// Too many failures in a row: nothing is started any more until somebody asks for it.
-    GivenUp {
-        /// What was seen last.
-        why: String,
-    },
-}
-
-/// Why a replacement cannot be begun.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
-    /// One is going on.
-    #[error("a replacement is going on; ask again when it has ended")]
-    Busy,
-    /// There is nothing to go back to.
-    #[error("no driver ran before this one, so there is nothing to go back to")]
-    NothingBefore,
-}
-
-/// The state of the service.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Service {
-    /// A driver serves the device.
-    Running,
-    /// One is being replaced by this generation.
-    Replacing(u32),
-    /// The driver has failed; the next is started at this time.
-    Waiting(Time),
-    /// See the reason.
-    GivenUp(String),
-}
-
-/// What can be said about it all.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Status {
-    /// The state of the service.
-    pub service: Service,
-    /// The generation that is served, its program, and its process.
-    pub generation: u32,
-    /// What runs it.
-    pub program: Program,
-    /// Its process.
-    pub process_id: u32,
-    /// Since when it runs.
-    pub since: Time,
-    /// The program before, to which a rollback would go.
-    pub before: Option<Program>,
-    /// The generation that is kept warm, if there is one.
-    pub spare: Option<u32>,
-    /// Planned replacements that succeeded.
-    pub planned: u64,
-    /// Recoveries that succeeded.
-    pub recovered: u64,
-    /// Planned replacements that were called off.
-    pub rolled_back: u64,
-    /// Failures in a row.
-    pub failures: u32,
-    /// Accesses of fenced drivers.
-    pub fenced_accesses: u64,
+/// A driver that has been told to end.
+#[derive(Debug)]
+struct Leaver {
+    generation: u32,
+    until: Time,
 }
 
 /// Watches and replaces the drivers of a target.
 #[derive(Debug)]
 pub struct Supervisor {
-    policy: Policy,
+    pub(crate) policy: Policy,
+    phase: Phase,
+    /// The driver that serves the device, or was the last to.
+    pub(crate) current: Driver,
+    since: Time,
+    before: Option<Program>,
+    /// The program has come by a planned replacement, and has not run for long yet.
+    on_trial: bool,
+    spare: Option<Driver>,
+    spare_due: Time,
+    spare_backoff: Backoff,
+    watch: Watch,
+    next_look: Time,
+    leavers: Vec<Leaver>,
+    pub(crate) backoff: Backoff,
+    planned: u64,
+    recovered: u64,
+    pub(crate) rolled_back: u64,
 }
 
 impl Supervisor {
     /// Takes over a target that runs the driver `program`.
     pub fn new(policy: Policy, program: Program, target: &mut ProcessTarget) -> Supervisor {
-        let _ = (program, target);
-        Supervisor { policy }
+        let now = target.clock().now();
+        let mut backoff = policy.backoff;
+        backoff.started(now);
+        Supervisor {
+            phase: Phase::Running,
+            current: Driver { generation: target.served(), program },
+            since: now,
+            before: None,
+            on_trial: false,
+            spare: None,
+            spare_due: now,
+            spare_backoff: policy.backoff,
+            watch: Watch::new(policy.silent_for, policy.stuck_for),
+            next_look: now,
+            leavers: Vec::new(),
+            backoff,
+            planned: 0,
+            recovered: 0,
+            rolled_back: 0,
+            policy,
+        }
     }
 
     /// Looks at what has changed and does what is due, without waiting. Costs a few loads while nothing
     /// happens; to be called beside each poll of the target.
     pub fn step(&mut self, target: &mut ProcessTarget) -> Result<Option<Event>, TargetError> {
-        let _ = (target, &self.policy);
-        unimplemented!("helper target")
+        let now = target.clock().now();
+        // From here to the turn of the port nobody serves the device: this does not wait for a look.
+        if let Phase::HandingOver(attempt) = &self.phase
+            && target.baton().generation == attempt.to.generation
+        {
+            target.serve_seat(attempt.to.generation);
+            let until = now + self.policy.accept_within;
+            self.phase = Phase::Accepting(Attempt { until, ..attempt.clone() });
+        }
+        if now < self.next_look {
+            return Ok(None);
+        }
+        self.see_off(now, target);
+        let phase = std::mem::replace(&mut self.phase, Phase::Running);
+        let before = std::mem::discriminant(&phase);
+        let (phase, event) = self.turn(phase, now, target);
+        self.next_look = match phase {
+            _ if std::mem::discriminant(&phase) != before => now,
+            Phase::Running | Phase::GivenUp(_) => now + LOOK_EVERY,
+            _ => now + LOOK_OFTEN,
+        };
+        self.phase = phase;
+        Ok(event)
+    }
+
+    fn turn(&mut self, phase: Phase, now: Time, target: &mut ProcessTarget) -> Turn {
+        match phase {
+            Phase::Running => self.running(now, target),
+            Phase::Warming(attempt) => self.warming(attempt, now, target),
+            Phase::HandingOver(attempt) => self.handing_over(attempt, now, target),
+            Phase::Withdrawing { attempt, why, heartbeat, beats } => {
+                self.withdrawing(attempt, why, (heartbeat, beats), now, target)
+            }
+            Phase::Stopping { program, begun, until } => {
+                self.stopping(program, begun, until, now, target)
+            }
+            Phase::Accepting(attempt) => self.accepting(attempt, now, target),
+            Phase::Settling(attempt) => self.settling(attempt, now, target),
+            Phase::TakingBack { attempt, why } => self.taking_back(attempt, why, now, target),
+            Phase::Burying(burial) => self.burying(burial, now, target),
+            Phase::Waiting(restart) => self.waiting(restart, now, target),
+            Phase::GivenUp(why) => (Phase::GivenUp(why), None),
+        }
     }
 
     /// Begins to replace the running driver by `program`; says of which generation that will be. A driver
-    /// that runs already as `program` and is kept warm is taken.
+    /// that runs already as `program` and is kept warm is taken. Where the old one has to be gone before
+    /// the new one is started, the generation is that of the next driver.
     pub fn replace(
         &mut self,
         program: &Program,
         target: &mut ProcessTarget,
     ) -> Result<Result<u32, Refused>, TargetError> {
-        let _ = (program, target);
-        unimplemented!("helper target")
+        let now = target.clock().now();
+        self.next_look = now;
+        let attempt = match &self.phase {
+            Phase::Running if self.policy.way == Way::Reload => {
+                target.order_stop(self.current.generation);
+                let program = program.clone();
+                self.phase = Phase::Stopping { program, begun: now, until: now + LEAVE_WITHIN };
+                return Ok(Ok(target.next_generation()));
+            }
+            Phase::Running => {
+                let to = self.take_or_prepare(program, target)?;
+                let until = now + self.policy.warm_within;
+                let (kind, how) = (Kind::Planned, How::HandedOver);
+                Attempt { kind, to, from_lives: true, how, begun: now, gone: None, until }
+            }
+            Phase::Waiting(_) | Phase::GivenUp(_) => {
+                self.backoff.forgive();
+                let mut how = How::Start;
+                if let Phase::Waiting(Restart { candidate, how: found, .. }) = &mut self.phase {
+                    how = *found;
+                    if let Some(candidate) = candidate.take() {
+                        self.dismiss(candidate.generation, now, target);
+                    }
+                }
+                let to = self.take_or_prepare(program, target)?;
+                let until = now + self.policy.warm_within;
+                let (kind, gone) = (Kind::Planned, Some(now));
+                Attempt { kind, to, from_lives: false, how, begun: now, gone, until }
+            }
+            _ => return Ok(Err(Refused::Busy)),
+        };
+        let generation = attempt.to.generation;
+        self.phase = Phase::Warming(attempt);
+        Ok(Ok(generation))
     }
 
     /// Begins to replace the running driver by the program that ran before it.
@@ -169,19 +173,216 @@ impl Supervisor {
         &mut self,
         target: &mut ProcessTarget,
     ) -> Result<Result<u32, Refused>, TargetError> {
-        let _ = target;
-        unimplemented!("helper target")
+        match self.before.clone() {
+            Some(program) => self.replace(&program, target),
+            None => Ok(Err(Refused::NothingBefore)),
+        }
     }
 
     /// Whether the next order to replace would find a warm driver.
     pub fn is_ready(&self, target: &mut ProcessTarget) -> bool {
-        let _ = target;
-        unimplemented!("helper target")
+        let warm =
+            |spare: &Driver| target.seat(spare.generation).is_some_and(|seat| seat.is_warm());
+        let spare = !self.policy.spare || self.spare.as_ref().is_some_and(warm);
+        matches!(self.phase, Phase::Running) && spare
     }
 
     /// The state of it all.
     pub fn status(&self, target: &mut ProcessTarget) -> Status {
-        let _ = target;
-        unimplemented!("helper target")
+        let service = match &self.phase {
+            Phase::Running => Service::Running,
+            Phase::Warming(attempt)
+            | Phase::HandingOver(attempt)
+            | Phase::Accepting(attempt)
+            | Phase::Settling(attempt)
+            | Phase::Withdrawing { attempt, .. }
+            | Phase::TakingBack { attempt, .. } => Service::Replacing(attempt.to.generation),
+            Phase::Stopping { .. } => Service::Replacing(target.next_generation()),
+            Phase::Burying(burial) => Service::Waiting(burial.begun),
+            Phase::Waiting(restart) => Service::Waiting(restart.at),
+            Phase::GivenUp(why) => Service::GivenUp(why.clone()),
+        };
+        Status {
+            service,
+            generation: self.current.generation,
+            program: self.current.program.clone(),
+            process_id: target.process_id(),
+            since: self.since,
+            before: self.before.clone(),
+            spare: self.spare.as_ref().map(|spare| spare.generation),
+            planned: self.planned,
+            recovered: self.recovered,
+            rolled_back: self.rolled_back,
+            failures: self.backoff.failures(),
+            fenced_accesses: target.fenced_accesses(),
+        }
+    }
+
+    fn running(&mut self, now: Time, target: &mut ProcessTarget) -> Turn {
+        if let Some(burial) = self.look_at_current(now, target) {
+            return (Phase::Burying(burial), None);
+        }
+        if self.on_trial && self.backoff.has_succeeded(now) {
+            self.on_trial = false;
+        }
+        self.keep_spare(now, target);
+        (Phase::Running, None)
+    }
+
+    /// What is wrong with the driver that serves the device, if anything is.
+    pub(crate) fn look_at_current(
+        &mut self,
+        now: Time,
+        target: &mut ProcessTarget,
+    ) -> Option<Burial> {
+        let generation = self.current.generation;
+        let work_waits = target.work_waits();
+        let why = match target.seat(generation) {
+            None => "its seat is gone".to_owned(),
+            Some(seat) => match self.watch.look(now, &seat, work_waits) {
+                Verdict::Well => return None,
+                Verdict::Over => why_over(&seat),
+                Verdict::Silent => {
+                    format!("its loop has stood still for {}", self.policy.silent_for)
+                }
+                Verdict::Stuck => {
+                    format!("it has taken up no work for {}", self.policy.stuck_for)
+                }
+            },
+        };
+        let had_just_taken_over = false;
+        Some(Burial { generation, why, begun: now, candidate: None, had_just_taken_over })
+    }
+
+    fn keep_spare(&mut self, now: Time, target: &mut ProcessTarget) {
+        if !self.policy.spare {
+            return;
+        }
+        match &self.spare {
+            None if now >= self.spare_due => match target.prepare(&self.current.program) {
+                Ok(generation) => {
+                    let program = self.current.program.clone();
+                    self.spare = Some(Driver { generation, program });
+                    self.spare_backoff.started(now);
+                }
+                Err(_) => self.spare_failed(now),
+            },
+            Some(spare) if target.seat(spare.generation).is_none_or(|seat| seat.is_over()) => {
+                self.spare_failed(now);
+                self.drop_spare(now, target);
+            }
+            _ => {}
+        }
+    }
+
+    /// A spare is tried again later; if it keeps failing, after the next replacement.
+    fn spare_failed(&mut self, now: Time) {
+        let delay = self.spare_backoff.failed(now);
+        self.spare_due = delay.map_or(Time::NEVER, |delay| now + SPARE_AFTER + delay);
+    }
+
+    pub(crate) fn drop_spare(&mut self, now: Time, target: &mut ProcessTarget) {
+        if let Some(spare) = self.spare.take() {
+            self.dismiss(spare.generation, now, target);
+        }
+    }
+
+    /// The spare, if it runs this program.
+    pub(crate) fn take_spare(&mut self, program: &Program) -> Option<Driver> {
+        self.spare.take_if(|spare| spare.program == *program)
+    }
+
+    fn take_or_prepare(
+        &mut self,
+        program: &Program,
+        target: &mut ProcessTarget,
+    ) -> Result<Driver, TargetError> {
+        if let Some(spare) = self.take_spare(program) {
+            return Ok(spare);
+        }
+        Ok(Driver { generation: target.prepare(program)?, program: program.clone() })
+    }
+
+    /// Tells a driver to end, which does not have the device.
+    pub(crate) fn dismiss(&mut self, generation: u32, now: Time, target: &mut ProcessTarget) {
+        target.order_stop(generation);
+        self.leavers.push(Leaver { generation, until: now + LEAVE_WITHIN });
+    }
+
+    /// Takes the seats of those away that were told to end and have, or will not.
+    fn see_off(&mut self, now: Time, target: &mut ProcessTarget) {
+        self.leavers.retain(|leaver| {
+            let seat = target.seat(leaver.generation);
+            let has_ended = seat.is_none_or(|seat| seat.ended.is_some());
+            !((has_ended || now >= leaver.until) && target.end_seat(leaver.generation))
+        });
+    }
+
+    /// From now on this driver serves the device.
+    pub(crate) fn has_begun(&mut self, attempt: &Attempt, now: Time, target: &mut ProcessTarget) {
+        let old = std::mem::replace(&mut self.current, attempt.to.clone());
+        if attempt.from_lives {
+            self.dismiss(old.generation, now, target);
+        }
+        match attempt.kind {
+            Kind::Planned => self.planned += 1,
+            Kind::Recovery => self.recovered += 1,
+        }
+        if old.program != self.current.program {
+            let fell_back = attempt.kind == Kind::Recovery
+                && self.before.as_ref() == Some(&self.current.program);
+            self.on_trial = !fell_back;
+            self.before = self.on_trial.then_some(old.program);
+            self.drop_spare(now, target);
+        }
+        self.spare_backoff.forgive();
+        self.spare_due = now + SPARE_AFTER;
+        self.backoff.started(now);
+        self.goes_on(now);
+    }
+
+    /// The watch begins anew.
+    pub(crate) fn goes_on(&mut self, now: Time) {
+        self.since = now;
+        self.watch = Watch::new(self.policy.silent_for, self.policy.stuck_for);
+    }
+
+    /// What is to run after a failure: the program before, if that of the present driver is on trial.
+    pub(crate) fn next_program(&self) -> Program {
+        let before = self.before.as_ref().filter(|_| self.on_trial);
+        before.unwrap_or(&self.current.program).clone()
+    }
+
+    /// What comes after the driver that had the device, or was to have it, is gone.
+    pub(crate) fn restart(
+        &mut self,
+        restart: Restart,
+        why: String,
+        generation: u32,
+        target: &mut ProcessTarget,
+    ) -> Turn {
+        let now = restart.at;
+        let Some(next_after) = self.backoff.failed(now) else {
+            let candidate = restart.candidate.or_else(|| self.spare.take());
+            if let Some(candidate) = candidate {
+                self.dismiss(candidate.generation, now, target);
+            }
+            return (Phase::GivenUp(why.clone()), Some(Event::GivenUp { why }));
+        };
+        // A driver that has been given the device is not kept from it.
+        let baton = target.baton().generation;
+        let has_it = restart.candidate.as_ref().is_some_and(|driver| driver.generation == baton);
+        let next_after = if has_it { Span::ZERO } else { next_after };
+        let event = Event::Failed { generation, why, next_after };
+        (Phase::Waiting(Restart { at: now + next_after, ..restart }), Some(event))
+    }
+}
+
+/// Why a driver is over, in words.
+pub(crate) fn why_over(seat: &warikomi_target::process::Seat) -> String {
+    match (&seat.last_words, &seat.ended) {
+        (Some(words), _) => format!("it failed: {words}"),
+        (None, Some(ended)) => format!("its process ended ({ended})"),
+        (None, None) => "it says that it has stopped".to_owned(),
     }
 }

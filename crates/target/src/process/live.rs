@@ -188,6 +188,11 @@ impl ProcessTarget {
         self.seats.iter().map(|seat| seat.generation).collect()
     }
 
+    /// The generation of the driver that is prepared next.
+    pub fn next_generation(&self) -> u32 {
+        self.seats.next_generation()
+    }
+
     /// The generation that is served.
     pub fn served(&self) -> u32 {
         self.seats.served()

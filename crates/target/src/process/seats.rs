@@ -126,6 +126,11 @@ impl Seats {
         self.list.iter()
     }
 
+    /// The generation of the driver that is prepared next.
+    pub(super) fn next_generation(&self) -> u32 {
+        self.latest + 1
+    }
+
     /// The generation that is served.
     pub(super) fn served(&self) -> u32 {
         self.served

@@ -1,0 +1,133 @@
+//! What a supervisor tells.
+
+use warikomi_clock::{Span, Time};
+use warikomi_target::process::Program;
+
+/// Why one driver followed another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It was asked for.
+    Planned,
+    /// The running driver died, hung, or left work lying.
+    Recovery,
+}
+
+/// One replacement, from the order to the first pass of the new driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replacement {
+    /// Why.
+    pub kind: Kind,
+    /// The generation that was replaced.
+    pub from: u32,
+    /// The one that runs now.
+    pub to: u32,
+    /// The device was reset, and what the old driver had went back.
+    pub reset: bool,
+    /// The order went out, or the death was seen.
+    pub begun: Time,
+    /// The old driver saw the order.
+    pub order_seen: Option<Time>,
+    /// The old driver let go of the device (of one that died: its process was gone).
+    pub handed_over: Time,
+    /// The new driver saw the baton.
+    pub awake: Time,
+    /// It had read and accepted what was left.
+    pub accepted: Time,
+    /// Its first pass had served the device.
+    pub served: Time,
+}
+
+impl Replacement {
+    /// Time to replace: from the order to the new driver at work.
+    pub fn swap(&self) -> Span {
+        self.served.since(self.begun)
+    }
+
+    /// How long nobody served the device.
+    pub fn outage(&self) -> Span {
+        self.served.since(self.order_seen.unwrap_or(self.begun))
+    }
+}
+
+/// What has happened in a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A new driver runs.
+    Replaced(Replacement),
+    /// A planned replacement was called off, and the old driver goes on.
+    RolledBack {
+        /// The generation that goes on.
+        kept: u32,
+        /// The generation that was refused, and why.
+        refused: u32,
+        /// Why.
+        why: String,
+    },
+    /// The driver died, hung, or left work lying; another is on its way after this delay.
+    Failed {
+        /// The generation.
+        generation: u32,
+        /// What was seen.
+        why: String,
+        /// When the next one is started.
+        next_after: Span,
+    },
+    /// Too many failures in a row: nothing is started any more until somebody asks for it.
+    GivenUp {
+        /// What was seen last.
+        why: String,
+    },
+}
+
+/// Why a replacement cannot be begun.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// One is going on.
+    #[error("a replacement is going on; ask again when it has ended")]
+    Busy,
+    /// There is nothing to go back to.
+    #[error("no driver ran before this one, so there is nothing to go back to")]
+    NothingBefore,
+}
+
+/// The state of the service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Service {
+    /// A driver serves the device.
+    Running,
+    /// One is being replaced by this generation.
+    Replacing(u32),
+    /// The driver has failed; the next is started at this time.
+    Waiting(Time),
+    /// See the reason.
+    GivenUp(String),
+}
+
+/// What can be said about it all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// The state of the service.
+    pub service: Service,
+    /// The generation that is served, its program, and its process.
+    pub generation: u32,
+    /// What runs it.
+    pub program: Program,
+    /// Its process.
+    pub process_id: u32,
+    /// Since when it runs.
+    pub since: Time,
+    /// The program before, to which a rollback would go.
+    pub before: Option<Program>,
+    /// The generation that is kept warm, if there is one.
+    pub spare: Option<u32>,
+    /// Planned replacements that succeeded.
+    pub planned: u64,
+    /// Recoveries that succeeded.
+    pub recovered: u64,
+    /// Planned replacements that were called off.
+    pub rolled_back: u64,
+    /// Failures in a row.
+    pub failures: u32,
+    /// Accesses of fenced drivers.
+    pub fenced_accesses: u64,
+}

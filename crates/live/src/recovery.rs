@@ -1,0 +1,69 @@
+//! One driver comes into the place of one that has died, or has to.
+
+use warikomi_clock::Time;
+use warikomi_target::process::{Baton, How, ProcessTarget, Way};
+
+use crate::Kind;
+use crate::phase::{Attempt, Burial, Driver, Phase, Restart};
+use crate::supervisor::{Supervisor, Turn};
+
+impl Supervisor {
+    pub(crate) fn burying(
+        &mut self,
+        burial: Burial,
+        now: Time,
+        target: &mut ProcessTarget,
+    ) -> Turn {
+        if !target.end_seat(burial.generation) {
+            return (Phase::Burying(burial), None);
+        }
+        let how = self.how_to_go_on(&burial, target.baton());
+        let program = self.next_program();
+        let candidate = burial.candidate.or_else(|| self.take_spare(&program));
+        let restart = Restart { at: now, program, candidate, how, begun: burial.begun, gone: now };
+        self.restart(restart, burial.why, burial.generation, target)
+    }
+
+    /// How the next driver comes by the baton.
+    fn how_to_go_on(&self, burial: &Burial, baton: Baton) -> How {
+        let handed_on = baton.generation != burial.generation && baton.owner == burial.generation;
+        match self.policy.way {
+            // It had left everything in order for somebody who has not accepted it.
+            Way::DataStore | Way::SharedState if handed_on => baton.how,
+            Way::SharedState if !burial.had_just_taken_over => How::Died,
+            _ => How::Start,
+        }
+    }
+
+    pub(crate) fn waiting(
+        &mut self,
+        restart: Restart,
+        now: Time,
+        target: &mut ProcessTarget,
+    ) -> Turn {
+        if now < restart.at {
+            return (Phase::Waiting(restart), None);
+        }
+        let Restart { program, candidate, how, begun, gone, .. } = restart;
+        let candidate = candidate.or_else(|| self.take_spare(&program));
+        let prepared = match candidate {
+            Some(driver) => Ok(driver),
+            None => target
+                .prepare(&program)
+                .map(|generation| Driver { generation, program: program.clone() }),
+        };
+        match prepared {
+            Ok(to) => {
+                let until = now + self.policy.warm_within;
+                let kind = Kind::Recovery;
+                let gone = Some(gone);
+                let from_lives = false;
+                (Phase::Warming(Attempt { kind, to, from_lives, how, begun, gone, until }), None)
+            }
+            Err(error) => {
+                let next = Restart { at: now, program, candidate: None, how, begun, gone: now };
+                self.restart(next, error.to_string(), self.current.generation, target)
+            }
+        }
+    }
+}
