@@ -190,7 +190,7 @@ pub struct WorkTotals {
     pub sends: u64,
     /// Bytes that the stack has taken.
     pub sent_bytes: u64,
-    /// Each send, of the first 20,000.
+    /// Each send, of the first 8,000; only of work that is over.
     pub send_times: Vec<SendTook>,
     /// Datagrams handed over.
     pub datagrams: u64,

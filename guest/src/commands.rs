@@ -2,7 +2,7 @@
 //!
 //! Where a command has an `interface`, `None` means the one that the last successful
 //! [`WaitInterface`] found. Commands run one after another in the agent's main thread; only a
-//! reception ([`ReceiveStart`]) and a compute job ([`ComputeStart`]) go on beside them.
+//! reception ([`ReceiveStart`]), a compute job ([`ComputeStart`]) and work ([`WorkStart`]) go on beside them.
 
 use std::collections::BTreeMap;
 

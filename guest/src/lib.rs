@@ -35,6 +35,7 @@ mod message;
 pub mod payload;
 pub mod record;
 mod wait;
+pub mod work;
 
 pub use commands::{Command, Request};
 pub use message::{Envelope, Event, FromGuest, Outcome, ProtocolError, Ready, Response};

@@ -13,6 +13,7 @@ use super::compute::Computer;
 use super::error::{AgentError, Result};
 use super::netif::Interface;
 use super::receive::Receiver;
+use super::work::Worker;
 use super::{boot, configure, counters, drivers, files, link, netdev, ping, pktgen, sys, transmit};
 
 /// What the agent remembers between requests.
@@ -22,6 +23,7 @@ pub(super) struct Agent {
     default_interface: Option<String>,
     receiver: Receiver,
     computer: Computer,
+    worker: Worker,
     memberships: link::Memberships,
 }
 
@@ -101,6 +103,9 @@ impl Agent {
             Request::ComputeStart(c) => done(c, self.computer.start(c)?),
             Request::ComputeStop(c) => done(c, self.computer.stop()?),
             Request::ComputeSamples(c) => done(c, self.computer.samples(c)?),
+            Request::WorkStart(c) => done(c, self.worker.start(c)?),
+            Request::WorkStatus(c) => done(c, self.worker.status()?),
+            Request::WorkStop(c) => done(c, self.worker.stop()?),
             Request::Transmit(c) => done(c, transmit::udp(c, self.default_interface.as_deref())?),
             Request::TransmitTcp(c) => done(c, transmit::tcp(c)?),
             Request::Ping(c) => done(c, ping::ping(c)?),

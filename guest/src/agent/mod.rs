@@ -21,6 +21,7 @@ mod receive;
 mod sys;
 mod transmit;
 mod wait;
+mod work;
 
 use std::process::ExitCode;
 

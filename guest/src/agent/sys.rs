@@ -91,19 +91,37 @@ pub(super) fn flags_of(request: &libc::ifreq) -> i32 {
 pub(super) fn socket_drops(fd: BorrowedFd<'_>) -> io::Result<u64> {
     const SO_MEMINFO: libc::c_int = 55;
     const DROPS: usize = 8;
-    let mut values = [0u32; 9];
+    let values: [u32; DROPS + 1] = socket_numbers(fd, libc::SOL_SOCKET, SO_MEMINFO)?;
+    Ok(u64::from(values[DROPS]))
+}
+
+/// Segments that a connection has sent again: `tcpi_total_retrans` of `struct tcp_info`, behind 8 bytes
+/// and 23 numbers.
+pub(super) fn retransmitted(fd: BorrowedFd<'_>) -> io::Result<u64> {
+    const TOTAL_RETRANS: usize = 2 + 23;
+    let values: [u32; TOTAL_RETRANS + 1] = socket_numbers(fd, libc::IPPROTO_TCP, libc::TCP_INFO)?;
+    Ok(u64::from(values[TOTAL_RETRANS]))
+}
+
+/// A socket option that is an array of numbers; those that the kernel does not have are 0.
+fn socket_numbers<const COUNT: usize>(
+    fd: BorrowedFd<'_>,
+    level: libc::c_int,
+    option: libc::c_int,
+) -> io::Result<[u32; COUNT]> {
+    let mut values = [0u32; COUNT];
     let mut length = size_of_val(&values) as libc::socklen_t;
     // SAFETY: `values` is writable for `length` bytes, and the kernel writes no more than that.
     let result = unsafe {
         libc::getsockopt(
             fd.as_raw_fd(),
-            libc::SOL_SOCKET,
-            SO_MEMINFO,
+            level,
+            option,
             values.as_mut_ptr().cast::<c_void>(),
             &raw mut length,
         )
     };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(u64::from(values[DROPS])) }
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(values) }
 }
 
 /// Sets a socket option of `SOL_SOCKET` that is a number.
