@@ -24,6 +24,22 @@ const MOST_FRAME_BYTES: usize = 9_014;
 /// The first port of the range for connections that we open (RFC 6335, 6).
 const FIRST_DYNAMIC_PORT: u16 = 49_152;
 
+/// How long a connection may go unanswered before it counts as lost.
+const TCP_TIMEOUT: smoltcp::time::Duration = smoltcp::time::Duration::from_secs(60);
+
+/// What can be done with the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Connection {
+    /// There is none; one may be opened.
+    None,
+    /// What is sent waits until it is open.
+    Opening,
+    /// Bytes can be sent.
+    Open,
+    /// Our half is closed, and the end not acknowledged yet.
+    Ending,
+}
+
 /// The general stack.
 pub struct General {
     interface: Interface,
@@ -57,7 +73,11 @@ impl General {
         });
         let mut sockets = SocketSet::new(Vec::new());
         let buffer = || tcp::SocketBuffer::new(vec![0; TCP_BUFFER_BYTES]);
-        let tcp = sockets.add(tcp::Socket::new(buffer(), buffer()));
+        let mut socket = tcp::Socket::new(buffer(), buffer());
+        socket.set_timeout(Some(TCP_TIMEOUT));
+        // What the application sends goes out at once: it does not wait for an acknowledgement.
+        socket.set_nagle_enabled(false);
+        let tcp = sockets.add(socket);
         let next_port = FIRST_DYNAMIC_PORT;
         General { interface, cable, sockets, tcp, listen, next_port, due: Time::ZERO }
     }
@@ -146,10 +166,14 @@ impl General {
         opened
     }
 
-    /// Whether something can still be sent over the connection, now or later.
-    pub fn may_send(&mut self) -> bool {
-        let socket = self.socket();
-        socket.may_send() || matches!(socket.state(), tcp::State::SynSent | tcp::State::SynReceived)
+    /// What can be done with the connection.
+    pub fn connection(&self) -> Connection {
+        match self.sockets.get::<tcp::Socket<'_>>(self.tcp).state() {
+            tcp::State::Closed | tcp::State::TimeWait | tcp::State::Listen => Connection::None,
+            tcp::State::SynSent | tcp::State::SynReceived => Connection::Opening,
+            tcp::State::Established | tcp::State::CloseWait => Connection::Open,
+            _ => Connection::Ending,
+        }
     }
 
     /// Puts bytes into the connection; how many there was room for.
@@ -234,9 +258,10 @@ impl Device for Cable {
     type TxToken<'a> = Outgoing<'a>;
 
     fn receive(&mut self, _now: Instant) -> Option<(Arrived, Outgoing<'_>)> {
-        if self.arrived.is_empty() || self.own.is_empty() {
+        if self.arrived.is_empty() {
             return None;
         }
+        // Without a buffer the answer is lost, but what has come is not: it may be what buffers wait for.
         let arrived = Arrived(std::mem::take(&mut self.arrived));
         Some((arrived, Outgoing(self)))
     }

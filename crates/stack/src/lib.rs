@@ -33,7 +33,7 @@ pub use datagram::{Content, Datagram, HEADER_BYTES, HEADROOM_BYTES, Station, hea
 pub use entry::{Destination, Slice, flags};
 pub use error::StackError;
 pub use invitation::{Invitation, PREFIX, Settings, Waiting};
-pub use ip::General;
+pub use ip::{Connection, General};
 pub use memory::{MemoryError, PacketMemory, Shape};
 pub use path::{Hosts, Path};
 pub use receiver::Receiver;

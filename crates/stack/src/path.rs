@@ -4,6 +4,8 @@
 //! datagram for the application's socket and there is room in it; everything else is used up here, and
 //! its buffer goes back to the driver.
 
+mod streams;
+
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 
@@ -17,6 +19,7 @@ use crate::entry::{Destination, Slice, flags};
 use crate::ip::General;
 use crate::memory::PacketMemory;
 use crate::socket::{OrdersWords, Socket};
+use streams::Outgoing;
 
 /// Entries taken from a ring in one pass: then the other rings have their turn.
 const BATCH: usize = 64;
@@ -66,8 +69,8 @@ pub struct Path<K> {
     socket: Socket,
     hosts: Hosts,
     general: General,
-    /// Buffers of the application that a stream waits to be sent from, and how far they are.
-    outgoing: VecDeque<(Slice, u16)>,
+    /// Buffers of the application that a stream waits to be sent from.
+    outgoing: VecDeque<Outgoing>,
     /// Buffers on their way down that the driver does not take.
     unposted: Vec<u32>,
     /// Datagrams with their headers, for which the driver has no room yet.
@@ -109,7 +112,7 @@ impl<K: Wakeup + Clone> Path<K> {
             self.socket.follow(orders);
         }
         let mut moved = self.streams(now);
-        moved += self.posts()? + self.arrivals(now)? + self.departures(now)?;
+        moved += self.posts()? + self.arrivals(now)? + self.departures()?;
         self.general.tick(now);
         moved += self.frames_of_the_general_stack();
         if moved > 0 {
@@ -199,7 +202,7 @@ impl<K: Wakeup + Clone> Path<K> {
     }
 
     /// What is to be sent, and what has been.
-    fn departures(&mut self, now: Time) -> Result<usize, Corrupt> {
+    fn departures(&mut self) -> Result<usize, Corrupt> {
         let mut count = 0;
         while let Some(ready) = self.held_back.pop_front() {
             if !self.below.transmit(ready) {
@@ -214,8 +217,7 @@ impl<K: Wakeup + Clone> Path<K> {
         {
             count += 1;
             if slice.has(flags::STREAM) {
-                self.outgoing.push_back((slice, 0));
-                self.connect_for(now, slice);
+                self.outgoing.push_back(Outgoing::new(slice));
                 continue;
             }
             match self.with_headers(slice) {
@@ -253,65 +255,6 @@ impl<K: Wakeup + Clone> Path<K> {
         place.copy_from(&headers);
         let length = slice.length.checked_add(HEADER_BYTES as u16)?;
         Some(Slice { token: slice.token, offset, length, flags: 0, extra: 0 })
-    }
-
-    fn connect_for(&mut self, now: Time, slice: Slice) {
-        if slice.extra != 0 && !self.general.may_send() {
-            let to = Destination::from_word(slice.extra);
-            self.general.connect(now, to.address, to.port);
-        }
-    }
-
-    /// The bytes of the connection, in both directions.
-    fn streams(&mut self, now: Time) -> usize {
-        let mut moved = 0;
-        while let Some((slice, done)) = self.outgoing.pop_front() {
-            let open = self.general.may_send();
-            let (offset, length) =
-                (u32::from(slice.offset) + u32::from(done), u32::from(slice.length - done));
-            let taken = match self.memory.bytes(slice.token, offset, length) {
-                Some(bytes) if open && length > 0 => self.general.stream_out(now, &bytes) as u16,
-                _ => 0,
-            };
-            if open && slice.length == 0 {
-                // Nothing to be sent: the end of the stream.
-                self.general.close(now);
-            }
-            if open && done + taken < slice.length {
-                self.outgoing.push_front((slice, done + taken));
-                break;
-            }
-            self.above.sent(slice.token, !open);
-            moved += 1;
-        }
-        moved + self.stream_to_the_application(now)
-    }
-
-    fn stream_to_the_application(&mut self, now: Time) -> usize {
-        let mut moved = 0;
-        // Buffers for it are such as would go down; while there are none, the window closes.
-        while self.general.has_stream()
-            && let Ok(Some(token)) = self.above.posted()
-        {
-            self.socket.consumed(token);
-            if !self.fill_from_the_stream(now, token) {
-                self.recycle(token);
-                break;
-            }
-            moved += 1;
-        }
-        self.above.want_posts(self.general.has_stream());
-        self.general.close_if_over(now);
-        moved
-    }
-
-    /// Sends a buffer up with what there is of the stream; `false` if there is nothing.
-    fn fill_from_the_stream(&mut self, now: Time, token: u32) -> bool {
-        let size = self.memory.shape().buffer_bytes.min(u32::from(u16::MAX));
-        let Some(place) = self.memory.bytes(token, 0, size) else { return false };
-        let length = self.general.stream_in(now, &place) as u16;
-        let slice = Slice { length, flags: flags::STREAM, ..Slice::posted(token) };
-        length > 0 && self.above.complete(slice)
     }
 
     fn frames_of_the_general_stack(&mut self) -> usize {
@@ -359,7 +302,7 @@ impl<K: Wakeup + Clone> Path<K> {
 
     /// Buffers of the application that wait to be sent over the connection.
     pub fn waiting_streams(&self) -> impl Iterator<Item = u32> {
-        self.outgoing.iter().map(|(slice, _)| slice.token)
+        self.outgoing.iter().map(Outgoing::token)
     }
 
     /// The socket.

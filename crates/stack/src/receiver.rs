@@ -63,11 +63,30 @@ impl<W: Words, K: Wakeup> Receiver<W, K> {
     /// only if `sleep` says so by [`Woken::Called`].
     pub fn wait<E: From<Corrupt>>(
         &mut self,
+        sleep: impl FnMut() -> Result<Woken, E>,
+    ) -> Result<Option<Slice>, E> {
+        self.wait_unless(|_| false, sleep)
+    }
+
+    /// The same, but ends without a completion also when a buffer was sent.
+    pub fn wait_for_any<E: From<Corrupt>>(
+        &mut self,
+        sleep: impl FnMut() -> Result<Woken, E>,
+    ) -> Result<Option<Slice>, E> {
+        self.wait_unless(|done| !done.is_empty(), sleep)
+    }
+
+    fn wait_unless<E: From<Corrupt>>(
+        &mut self,
+        enough: impl Fn(&VecDeque<Slice>) -> bool,
         mut sleep: impl FnMut() -> Result<Woken, E>,
     ) -> Result<Option<Slice>, E> {
         loop {
             if let Some(completion) = self.poll()? {
                 return Ok(Some(completion));
+            }
+            if enough(&self.done) {
+                return Ok(None);
             }
             let woken = match self.end.prepare_to_sleep() {
                 Ok(true) => Ok(Woken::Called),

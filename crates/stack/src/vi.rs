@@ -14,6 +14,7 @@ use crate::channel::UserEnd;
 use crate::entry::{Destination, Slice, flags};
 use crate::memory::PacketMemory;
 use crate::receiver::Receiver;
+use crate::socket::{OrdersWords, SocketCounters, SocketOrders};
 use crate::wait::{Event, Watch};
 use crate::{Invitation, StackError};
 
@@ -31,7 +32,12 @@ pub struct Vi {
     watch: Watch,
     clock: TscClock,
     next_check: Time,
+    /// With a stack below: what it is told.
+    orders: Option<OrdersWords<SharedWords>>,
 }
+
+/// How long the stack may take to follow orders.
+const ORDERS_TIMEOUT: Span = Span::from_ms(2_000);
 
 impl Vi {
     /// The application's side of the channel that warikomi has prepared for this process.
@@ -68,7 +74,34 @@ impl Vi {
         );
         let clock = TscClock::with_frequency(read_tsc(), shape.tsc_hz as f64);
         let receiver = Receiver::new(end);
-        Ok(Vi { memory, receiver, watch, clock, next_check: Time::ZERO })
+        let words = memory.words().clone();
+        let orders = (shape.channels == 2).then(|| OrdersWords::new(words, place));
+        Ok(Vi { memory, receiver, watch, clock, next_check: Time::ZERO, orders })
+    }
+
+    /// Whether there is a stack below, or the driver itself.
+    pub fn has_stack(&self) -> bool {
+        self.orders.is_some()
+    }
+
+    /// Tells the stack which datagrams are wanted, and waits until it has taken note, 2 s at most. Whether
+    /// it has; without a stack nobody takes note.
+    pub fn order(&mut self, orders: SocketOrders) -> bool {
+        let Some(words) = &mut self.orders else { return false };
+        words.give(orders);
+        let end = self.clock.now() + ORDERS_TIMEOUT;
+        while !words.followed() && self.clock.now() < end && self.watch.check().is_ok() {
+            // The stack may sleep: it is woken as for something to be sent.
+            self.receiver.end().wake_provider();
+            rustix::thread::sched_yield();
+        }
+        words.followed()
+    }
+
+    /// What became of the datagrams, if there is a stack that counts them.
+    pub fn counters(&self) -> Option<SocketCounters> {
+        let place = self.memory.channel(0).filter(|_| self.has_stack())?;
+        Some(SocketCounters::of_channel(self.memory.words(), place))
     }
 
     /// How many buffers the application has.
@@ -125,6 +158,12 @@ impl Vi {
     pub fn recv_wait(&mut self, timeout: Option<Duration>) -> Result<Option<Slice>, StackError> {
         let mut sleep = sleeping(&self.watch, self.clock, timeout);
         self.receiver.wait(&mut sleep)
+    }
+
+    /// The same, but ends without a completion also when a buffer was sent ([`sent`](Self::sent)).
+    pub fn wait_for_any(&mut self, timeout: Option<Duration>) -> Result<Option<Slice>, StackError> {
+        let mut sleep = sleeping(&self.watch, self.clock, timeout);
+        self.receiver.wait_for_any(&mut sleep)
     }
 
     /// Polls for `poll`, and if nothing comes meanwhile sleeps as [`recv_wait`](Self::recv_wait)

@@ -112,8 +112,9 @@ impl World {
             parts.push(running);
             links.push(link);
         }
-        let (driver, running) =
-            DriverProcess::start(vec![chain.driver.take().unwrap().socket().unwrap()], start);
+        let invitation = chain.driver.take().unwrap().socket().unwrap();
+        let packets = chain.memory.take().unwrap().1;
+        let (driver, running) = DriverProcess::start(vec![packets.into(), invitation], start);
         parts.push(running);
         let control = chain.control.take().unwrap();
         control.set_read_timeout(Some(PATIENCE)).unwrap();

@@ -7,8 +7,8 @@ use std::os::unix::net::UnixStream;
 
 use serde_json::Value;
 use warikomi_clock::read_tsc;
-use warikomi_guest::answers::{Done, ReceiveStarted, ReceiveTotals, Transmitted};
-use warikomi_guest::commands::{ReceiveStart, Transmit};
+use warikomi_guest::answers::{Done, ReceiveStarted, ReceiveTotals, Transmitted, WorkTotals};
+use warikomi_guest::commands::{ReceiveStart, Transmit, WorkStart};
 use warikomi_guest::lines::Line;
 use warikomi_guest::payload::HEAD_BYTES;
 use warikomi_guest::record::{MOST_RUNS, Record};
@@ -36,6 +36,18 @@ pub(super) trait Port {
         command: &Transmit,
         destination: (Ipv4Addr, u16),
     ) -> Result<Transmitted, String>;
+
+    /// Begins to work.
+    fn start_work(&mut self, command: &WorkStart) -> Result<Done, String> {
+        let _ = command;
+        Err("only an application above a stack works".to_owned())
+    }
+
+    /// How far the work is; ends it if it shall `stop`.
+    fn work(&mut self, stop: bool) -> Result<WorkTotals, String> {
+        let _ = stop;
+        Err("there was no work".to_owned())
+    }
 }
 
 /// The reception that runs, or the last one.
@@ -129,6 +141,9 @@ impl Agent {
                     .map_err(|_| format!("{} is no address and port", command.destination))?;
                 json(&port.transmit(command, (*destination.ip(), destination.port()))?)
             }
+            Request::WorkStart(command) => json(&port.start_work(command)?),
+            Request::WorkStatus(_) => json(&port.work(false)?),
+            Request::WorkStop(_) => json(&port.work(true)?),
             Request::PowerOff(_) => {
                 self.line.close();
                 json(&Done {})

@@ -8,8 +8,10 @@ pub mod application;
 mod direct;
 pub mod driver;
 mod line;
+mod port;
 pub mod sender;
 pub mod stack;
+mod work;
 
 pub use direct::DirectUpper;
 pub use driver::{Above, above_driver};

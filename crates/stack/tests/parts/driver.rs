@@ -24,6 +24,7 @@ pub(crate) struct DriverProcess {
 }
 
 impl DriverProcess {
+    /// Starts it with the file of packet memory, and the socket of its invitation.
     pub(crate) fn start(
         files: Vec<OwnedFd>,
         start: impl FnOnce(&str, Box<dyn FnOnce(&mut Command) -> OwnedFd>) -> (Running, OwnedFd),
@@ -94,8 +95,8 @@ struct Fake {
 /// The process.
 pub(crate) fn main() -> Result<(), StackError> {
     let socket = std::os::fd::AsFd::as_fd(&std::io::stdin()).try_clone_to_owned()?;
-    let (_, files) = warikomi_shared::receive(&socket)?;
-    let file: std::fs::File = files[0].try_clone()?.into();
+    let (_, mut files) = warikomi_shared::receive(&socket)?;
+    let file = std::fs::File::from(files.remove(0));
     let bytes = file.metadata()?.len() as usize;
     let memory = warikomi_pci::SharedMemory::from_file(PACKET_BUS_ADDRESS, file, 0, bytes)?;
     let Above::Channel(upper) = above_driver(files)? else { panic!("no channel") };
