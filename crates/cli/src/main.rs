@@ -13,6 +13,7 @@ mod output;
 mod part;
 mod receive;
 mod record;
+mod replace;
 mod replay;
 mod report;
 mod sweep;
@@ -70,6 +71,8 @@ enum Command {
     Receive(receive::Arguments),
     /// Compare ways to send: completion by interrupt or without, buffers, bounce buffers
     Transmit(Box<transmit::Arguments>),
+    /// Replace a driver while it sends and receives: how long it takes, and that nothing is lost
+    Replace(Box<replace::Arguments>),
     /// Inject, and record all that happens at the device's edge
     Record(record::Arguments),
     /// Inject what was recorded, or real traffic from a pcap or pcapng file
@@ -115,6 +118,7 @@ fn main() -> ExitCode {
         Command::Cost(arguments) => cost::run(&arguments, &interrupted),
         Command::Receive(arguments) => receive::run(&arguments, &interrupted),
         Command::Transmit(arguments) => transmit::run(&arguments, &interrupted),
+        Command::Replace(arguments) => replace::run(&arguments, &interrupted),
         Command::Record(arguments) => record::run(&arguments, &interrupted),
         Command::Replay(arguments) => replay::run(&arguments, &interrupted),
         Command::Export(arguments) => export::run(&arguments),

@@ -53,7 +53,7 @@ enum TargetKind {
 #[derive(Args)]
 #[command(next_help_heading = "Driver and target")]
 pub(crate) struct TargetArguments {
-    /// Where the driver runs [default: kernel; of transmit: process]
+    /// Where the driver runs [default: kernel; of transmit and replace: process]
     #[arg(long, value_enum)]
     target: Option<TargetKind>,
     /// The driver: as Linux calls it (r8169); or, in a process, one of ours (rtl8168, oc48) or the path of a
@@ -311,6 +311,18 @@ impl TargetArguments {
         self.target == Some(TargetKind::Kernel)
     }
 
+    /// A driver process that is replaced while stack and application above it go on; the driver is this one
+    /// unless another is asked for.
+    pub(crate) fn prepare_live(&self, driver: Option<&str>) -> Result<ProcessSessionOptions> {
+        refuse(&self.kernel.given(), "kernel")?;
+        ensure!(
+            self.process.path.is_none_or(|path| path == PathName::Stack),
+            "a driver is replaced below a stack and an application; leave --path out"
+        );
+        let driver = self.driver.as_deref().or(driver).unwrap_or(OWN_DRIVER);
+        self.process_of(driver, PathName::Stack, Usual::Packets)
+    }
+
     /// A driver of ours that sends by itself, on a NIC as asked for.
     pub(crate) fn sender(&self) -> Result<(&'static DriverInfo, NicOptions)> {
         refuse_for(&self.process.given(), "drivers that receive")?;
@@ -402,6 +414,15 @@ impl TargetArguments {
 
     fn prepare_process(&self, usual: Usual) -> Result<ProcessSessionOptions> {
         let driver = self.driver.as_deref().unwrap_or(OWN_DRIVER);
+        self.process_of(driver, self.path(usual), usual)
+    }
+
+    fn process_of(
+        &self,
+        driver: &str,
+        path: PathName,
+        usual: Usual,
+    ) -> Result<ProcessSessionOptions> {
         let orders = self.process.orders(usual)?;
         let mut settings = Map::new();
         settings.insert("strategy".into(), Value::String(orders.strategy.to_string()));
@@ -410,19 +431,7 @@ impl TargetArguments {
                 settings.insert(name.into(), value.into());
             }
         }
-        // A name has no slash; a path can always be written with one.
-        let program = if driver.contains('/') {
-            Program { path: driver.into(), ..Program::default() }
-        } else {
-            let known: Vec<_> = warikomi_driver::DRIVERS.iter().map(|info| info.name).collect();
-            ensure!(
-                known.contains(&driver),
-                "there is no driver '{driver}' that runs in a process; there are: {}; a program of \
-                 your own is given by its path, such as ./{driver}",
-                known.join(", ")
-            );
-            part::driver(driver)
-        };
+        let program = program(driver)?;
         // Drivers of ours are called like the models that they drive; another may drive any.
         let mut models = warikomi_nic::MODELS.iter().map(|info| info.name);
         let same_name = models.clone().find(|name| *name == driver).or(models.next());
@@ -435,7 +444,7 @@ impl TargetArguments {
             settings,
             dma_bytes: dma_bytes(&orders),
             path: PacketPath {
-                topology: self.path(usual).topology(),
+                topology: path.topology(),
                 waiting: PATH_WAITING,
                 copy_out: false,
                 program: part::above,
@@ -487,6 +496,22 @@ impl TargetArguments {
         initramfs_for(&kernel, &initramfs)?;
         Ok((kernel.path, initramfs, Some(dir)))
     }
+}
+
+/// What runs a driver that is one of ours by its name, or a program by its path.
+pub(crate) fn program(driver: &str) -> Result<Program> {
+    // A name has no slash; a path can always be written with one.
+    if driver.contains('/') {
+        return Ok(Program { path: driver.into(), ..Program::default() });
+    }
+    let known: Vec<_> = warikomi_driver::DRIVERS.iter().map(|info| info.name).collect();
+    ensure!(
+        known.contains(&driver),
+        "there is no driver '{driver}' that runs in a process; there are: {}; a program of your own is given \
+         by its path, such as ./{driver}",
+        known.join(", ")
+    );
+    Ok(part::driver(driver))
 }
 
 /// DMA memory for the rings, and for so many buffers.

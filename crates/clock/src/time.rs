@@ -163,10 +163,12 @@ pub enum ParseSpanError {
     #[error("'{0}' is negative; a time must be 0 or more, such as 38us")]
     Negative(String),
     /// No number, or one that does not parse.
-    #[error("'{0}' is not a time; write a number and a unit: 200ns, 38us, 3.5ms, 1s, or 0")]
+    #[error("'{0}' is not a time; write a number and a unit: 200ns, 38us, 3.5ms, 1s, 2h, or 0")]
     Malformed(String),
-    /// A unit that is none of ps, ns, us, ms, s.
-    #[error("'{0}' has no unit that is known; use ps, ns, us (or µs), ms or s, such as 38us")]
+    /// A unit that is none of ps, ns, us, ms, s, min, h.
+    #[error(
+        "'{0}' has no unit that is known; use ps, ns, us (or µs), ms, s, min or h, such as 38us"
+    )]
     Unit(String),
     /// Longer than the 213 days that a `Span` can hold.
     #[error("'{0}' is too long; the longest time is 213 days")]
@@ -193,6 +195,8 @@ impl FromStr for Span {
             "us" | "µs" | "μs" => PS_PER_US,
             "ms" => PS_PER_MS,
             "s" => PS_PER_S,
+            "min" => 60 * PS_PER_S,
+            "h" => 3_600 * PS_PER_S,
             "" if value == 0.0 => 1,
             _ => return Err(ParseSpanError::Unit(owned())),
         };
@@ -212,6 +216,7 @@ mod tests {
     #[test]
     fn reads_the_usual_ways_to_write_a_time() {
         assert_eq!("38us".parse(), Ok(Span::from_us(38)));
+        assert_eq!("1.5h".parse::<Span>(), "90min".parse());
         assert_eq!("3500ns".parse(), Ok(Span::from_ns(3500)));
         assert_eq!("3.5 µs".parse(), Ok(Span::from_ns(3500)));
         assert_eq!("0".parse(), Ok(Span::ZERO));

@@ -168,11 +168,45 @@ impl AdaptiveTransmit {
     }
 }
 
+/// Replacing the driver of a NIC while it sends.
+#[derive(Debug, Deserialize)]
+pub struct DriverReplacement {
+    /// What was done.
+    pub workload: String,
+    minix3: ReplacingSystem,
+    ant: ReplacingSystem,
+    /// The longest time between two sends around a replacement, of MINIX 3.
+    pub minix3_longest_send_gap_ms: f64,
+    /// What a replacement added to sends, all together, of AnT.
+    pub ant_extra_gap_ms: f64,
+}
+
+/// What was published about one system: each the greatest, the mean and the least.
+#[derive(Debug, Deserialize)]
+pub struct ReplacingSystem {
+    /// Time to replace, without load.
+    pub swap_ms_idle: [f64; 3],
+    /// The same, with the workload.
+    pub swap_ms_busy: [f64; 3],
+    /// How long a send took, without a replacement.
+    pub send_ms_without: [f64; 3],
+    /// The same, with one.
+    pub send_ms_with: [f64; 3],
+}
+
+impl DriverReplacement {
+    /// The systems, with the way in which each replaces, as it is called here.
+    pub fn systems(&self) -> [(&'static str, &'static str, &ReplacingSystem); 2] {
+        [("MINIX 3", "data-store", &self.minix3), ("AnT", "shared-state", &self.ant)]
+    }
+}
+
 #[derive(Deserialize)]
 struct File {
     mint_injection: Injection,
     hybrid_receive: HybridReceive,
     adaptive_transmit: AdaptiveTransmit,
+    driver_replacement: DriverReplacement,
 }
 
 static FILE: LazyLock<File> = LazyLock::new(|| {
@@ -192,6 +226,11 @@ pub fn hybrid_receive() -> &'static HybridReceive {
 /// What was published about transmitting.
 pub fn adaptive_transmit() -> &'static AdaptiveTransmit {
     &FILE.adaptive_transmit
+}
+
+/// What was published about replacing a driver.
+pub fn driver_replacement() -> &'static DriverReplacement {
+    &FILE.driver_replacement
 }
 
 fn name_of(size_bytes: usize) -> Option<&'static str> {
@@ -261,5 +300,15 @@ mod tests {
         assert_eq!(transmit.short_gain_share("contiguous"), 0.50);
         assert_eq!((transmit.dma_cost_share, transmit.mbuf_cost_share), (0.17, 0.12));
         assert!(transmit.bounce_at_64_kb.contains("no gain"));
+    }
+    #[test]
+    fn the_published_figures_of_replacing_are_found_by_way() {
+        let published = driver_replacement();
+        let [(_, store, minix3), (_, shared, ant)] = published.systems();
+        assert_eq!((store, shared), ("data-store", "shared-state"));
+        assert_eq!((minix3.swap_ms_busy[0], ant.swap_ms_busy[0]), (0.336, 10.331));
+        assert_eq!((minix3.send_ms_without[2], ant.send_ms_with[0]), (0.009, 0.114));
+        assert_eq!(published.minix3_longest_send_gap_ms, 1.35);
+        assert!(published.workload.contains("1024 bytes"));
     }
 }

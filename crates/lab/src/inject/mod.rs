@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use warikomi_clock::Time;
+use warikomi_guest::answers::ReceiveTotals;
 use warikomi_guest::commands::Wait;
 use warikomi_inject::trace::Tape;
 use warikomi_inject::{Addresses, Plan, PlanError, Planned, Source};
@@ -94,6 +95,8 @@ pub struct Injected {
     pub interrupts: Vec<InterruptRecord>,
     /// When the loop that injects was not running.
     pub hiccups: Hiccups,
+    /// What the application in the target counted, if packets were meant for one.
+    pub received: ReceiveTotals,
 }
 
 impl Injected {
@@ -148,8 +151,9 @@ pub(crate) fn inject_from<S: Source>(
     order.plan.validate()?;
     let finished = run::carry_out(session, order, source, progress)?;
     let result = describe(session, order.plan, &finished);
-    let run::Finished { records, start, interrupts, .. } = finished;
-    Ok(Injected { result, start, ledger: records.ledger, interrupts, hiccups: records.hiccups })
+    let run::Finished { records, start, interrupts, received, .. } = finished;
+    let Records { ledger, hiccups, .. } = records;
+    Ok(Injected { result, ledger, start, interrupts, hiccups, received })
 }
 
 fn describe(session: &Session, plan: &Plan, finished: &run::Finished) -> RunResult {

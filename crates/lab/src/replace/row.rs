@@ -1,29 +1,6 @@
 use serde::{Deserialize, Serialize};
 use warikomi_measure::Samples;
 
-/// What goes on beside the workload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Load {
-    /// Nothing: the published measurement without load.
-    Idle,
-    /// The published workload alone: sends over TCP, with computing between them.
-    Busy,
-    /// Receiving and transmitting as fast as it goes.
-    Heavy,
-}
-
-impl Load {
-    /// As in a row.
-    pub fn name(self) -> &'static str {
-        match self {
-            Load::Idle => "idle",
-            Load::Busy => "busy",
-            Load::Heavy => "heavy",
-        }
-    }
-}
-
 /// Of several values, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
@@ -59,28 +36,35 @@ impl Spread {
 pub struct ReplaceRow {
     /// `reload`, `data-store`, `shared-state`, or `kernel-module`.
     pub way: String,
-    /// See [`Load`].
+    /// See [`Load`](super::Load).
     pub load: String,
     /// `planned` or `kill`.
     pub kind: String,
     /// Replacements in all.
     pub replacements: u64,
+    /// Of these, how many reset the device: what was on its way then is lost.
+    pub resets: u64,
+    /// Planned replacements that were called off, and failures that nobody asked for.
+    pub called_off: u64,
     /// From the order (of a kill: from its being seen) to the new driver's first pass, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub swap_us: Option<Spread>,
-    /// How long nobody served the device, in microseconds.
+    /// How long nobody served the device (of a kill: from the signal on), in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outage_us: Option<Spread>,
-    /// A send without a replacement in it, in microseconds.
+    /// A send in a run without a replacement, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub send_us: Option<Spread>,
+    /// A send in a run with a replacement, in microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub send_with_us: Option<Spread>,
     /// A send into which a replacement fell, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub send_during_us: Option<Spread>,
-    /// Between two frames of the workload on the wire, at most, in microseconds.
+    /// Between two frames of the workload on the wire around a replacement, at most, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub longest_send_gap_us: Option<f64>,
-    /// Between two frames taken from the receive ring, at most, in microseconds.
+    /// Between two frames taken from the receive ring around a replacement, at most, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub longest_receive_gap_us: Option<f64>,
     /// Free receive descriptors when a replacement began, at the least.
@@ -89,6 +73,14 @@ pub struct ReplaceRow {
     /// Interval between arriving frames, in nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval_ns: Option<f64>,
+    /// The longest gap that these descriptors bridge at this interval, in microseconds: while it is longer than
+    /// the longest gap on receive, no frame finds the ring full.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bridged_us: Option<f64>,
+    /// Frames received by the application, judged by their numbers.
+    pub received: u64,
+    /// Frames and segments sent by the application and judged on the wire.
+    pub sent: u64,
     /// Frames lost: received by the card and never by the application, or handed over and never sent.
     pub lost: u64,
     /// Frames that came twice.
@@ -99,12 +91,61 @@ pub struct ReplaceRow {
     pub retransmitted: u64,
     /// Frames for which the card had no descriptor.
     pub no_descriptor: u64,
+    /// Frames that came while the card did not receive.
+    pub not_receiving: u64,
     /// Datagrams that the sender's system refused while there was no interface.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<u64>,
-    /// TCP connections that broke.
+    /// TCP connections that broke, or whose stream was not as it was sent.
     pub connections_lost: u64,
     /// Why there are no figures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_available: Option<String>,
+}
+
+impl ReplaceRow {
+    /// Which row it is, for people.
+    pub fn name(&self) -> String {
+        format!("{}, {}, {}", self.way, self.load, self.kind)
+    }
+
+    /// Whether every replacement of this row promises that nothing is lost. A reload forgets, and so does a
+    /// driver whose state was not in the store yet when it died.
+    pub fn promises_no_loss(&self) -> bool {
+        self.way == "shared-state" || (self.way == "data-store" && self.kind == "planned")
+    }
+
+    /// What went wrong although it was promised not to; `None` if nothing did.
+    pub fn broken(&self) -> Option<String> {
+        let ReplaceRow { lost, duplicated, reordered, no_descriptor, not_receiving, .. } = *self;
+        let broken = self.connections_lost;
+        let all = [lost, duplicated, reordered, no_descriptor, not_receiving, broken];
+        (self.promises_no_loss() && all.iter().any(|&count| count > 0)).then(|| {
+            format!(
+                "{}: {lost} frames lost, {duplicated} duplicated, {reordered} reordered, {no_descriptor} without a \
+                 descriptor, {not_receiving} while the card did not receive; {broken} TCP connections broken",
+                self.name()
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_way_that_promises_can_break_its_promise() {
+        let row = |way: &str, kind: &str| ReplaceRow {
+            way: way.to_owned(),
+            kind: kind.to_owned(),
+            lost: 1,
+            ..ReplaceRow::default()
+        };
+        assert!(row("shared-state", "kill").broken().unwrap().contains("1 frames lost"));
+        assert!(row("data-store", "planned").broken().is_some());
+        assert!(row("data-store", "kill").broken().is_none());
+        assert!(row("reload", "planned").broken().is_none());
+        assert!(ReplaceRow { lost: 0, ..row("shared-state", "kill") }.broken().is_none());
+    }
 }

@@ -6,6 +6,7 @@ mod cost;
 pub(crate) mod figures;
 mod inject;
 mod receive;
+mod replace;
 mod rows;
 mod table;
 mod transmit;
@@ -16,6 +17,7 @@ pub use compare::compare;
 pub use cost::cost;
 pub use inject::inject;
 pub use receive::receive;
+pub use replace::replace;
 pub use rows::rows;
 pub use transmit::transmit;
 

@@ -1,0 +1,281 @@
+//! When the driver is replaced, and what is seen of each replacement.
+
+use std::collections::VecDeque;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use warikomi_clock::{Span, Time};
+use warikomi_live::{Event, Program, Replacement, Supervisor};
+use warikomi_target::process::ProcessTarget;
+use warikomi_target::{Target, TargetError};
+
+use super::gaps;
+use super::plan::MOST_DESCRIPTORS;
+use super::wire::Watched;
+
+/// From so long before a replacement on, frames are watched.
+const LEAD: Span = Span::from_us(200);
+/// So long after it they are watched at most: the workload computes for 1 ms between two sends.
+const TRAIL: Span = Span::from_ms(5);
+/// What a replacement without a new process takes, generously.
+const MOMENT: Span = Span::from_ms(2);
+/// Frames whose times are kept, each way.
+const TIMES_KEPT: usize = 4_096;
+/// Replacements whose frames are kept for a picture.
+const PICTURES: usize = 64;
+/// Descriptors looked at in one go.
+const PROGRESS_LIMIT: usize = 64;
+/// A driver that is not warm by then never will be.
+const READY_WITHIN: Span = Span::from_ms(10_000);
+
+/// When frames came by, around a replacement.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Frames {
+    /// Put on the receive ring.
+    pub(super) arrived: Vec<Time>,
+    /// Taken from it.
+    pub(super) taken: Vec<Time>,
+    /// Sent.
+    pub(super) sent: Vec<Time>,
+}
+
+/// One replacement, as seen from outside.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Observed {
+    /// What the supervisor says.
+    pub(super) replacement: Replacement,
+    /// The order, or the signal that killed.
+    pub(super) begun: Time,
+    /// Free receive descriptors then.
+    pub(super) free_descriptors: u64,
+    /// Between two frames of the workload on the wire.
+    pub(super) send_gap: Option<Span>,
+    /// Between two frames taken from the receive ring.
+    pub(super) receive_gap: Option<Span>,
+    /// Of the first few.
+    pub(super) frames: Option<Frames>,
+}
+
+impl Observed {
+    /// How long nobody served the device.
+    pub(super) fn outage(&self, killed: bool) -> Span {
+        let replacement = &self.replacement;
+        if killed { replacement.served.since(self.begun) } else { replacement.outage() }
+    }
+}
+
+enum Phase {
+    /// Until the next moment comes near.
+    Waiting,
+    /// Frames are watched, the moment comes, or a warm driver is waited for.
+    Near,
+    /// Ordered or killed at this time.
+    Going(Time, u64),
+    /// Replaced; the first frames behind it are waited for.
+    Settling(Time, u64, Replacement),
+}
+
+/// Replaces the driver when its time has come, and watches.
+pub(super) struct Course {
+    kills: bool,
+    /// The driver that comes next, and the one after it.
+    programs: [Program; 2],
+    moments: VecDeque<Time>,
+    phase: Phase,
+    wire: Watched,
+    watch: Watch,
+    /// What has been seen.
+    pub(super) observed: Vec<Observed>,
+    /// What was not asked for, in words.
+    pub(super) trouble: Vec<String>,
+    /// No driver runs any more.
+    pub(super) given_up: Option<String>,
+}
+
+impl Course {
+    /// A course without moments; `programs` follow one another in turns.
+    pub(super) fn new(kills: bool, programs: [Program; 2], wire: Watched) -> Course {
+        Course {
+            kills,
+            programs,
+            moments: VecDeque::new(),
+            phase: Phase::Waiting,
+            wire,
+            watch: Watch::default(),
+            observed: Vec::new(),
+            trouble: Vec::new(),
+            given_up: None,
+        }
+    }
+
+    /// From now on the driver is replaced at these moments, which are in order.
+    pub(super) fn schedule(&mut self, moments: impl IntoIterator<Item = Time>) {
+        self.moments.extend(moments);
+    }
+
+    /// Whether nothing is left to be done.
+    pub(super) fn is_over(&self) -> bool {
+        let idle = matches!(self.phase, Phase::Waiting) && self.moments.is_empty();
+        idle || self.given_up.is_some()
+    }
+
+    /// Whether the driver is being replaced at this very moment: nothing that takes time shall be done now. A
+    /// replacement that takes long must not be without it.
+    pub(super) fn is_at_it(&self, now: Time) -> bool {
+        matches!(self.phase, Phase::Going(begun, _) if now < begun + MOMENT)
+    }
+
+    /// Looks at the time, and does what is due; to be called beside each poll of the target.
+    #[inline]
+    pub(super) fn pass(
+        &mut self,
+        now: Time,
+        target: &mut ProcessTarget,
+        supervisor: &mut Supervisor,
+    ) -> Result<(), TargetError> {
+        match self.phase {
+            Phase::Waiting => {
+                let near = self.moments.front().is_some_and(|&moment| moment <= now + LEAD);
+                if near {
+                    self.watch = Watch::begin(target);
+                    self.phase = Phase::Near;
+                }
+                Ok(())
+            }
+            Phase::Near => {
+                self.watch.look(now, target);
+                self.begin(now, target, supervisor)
+            }
+            Phase::Going(..) => {
+                self.watch.look(now, target);
+                Ok(())
+            }
+            Phase::Settling(begun, free, replacement) => {
+                self.watch.look(now, target);
+                let settled = self.watch.took_since(replacement.served)
+                    && self.wire.came_since(replacement.served);
+                if settled || now > replacement.served + TRAIL {
+                    self.settle(begun, free, replacement);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Begins if the moment has come and a driver is there that can take over.
+    fn begin(
+        &mut self,
+        now: Time,
+        target: &mut ProcessTarget,
+        supervisor: &mut Supervisor,
+    ) -> Result<(), TargetError> {
+        let Some(&moment) = self.moments.front().filter(|&&moment| moment <= now) else {
+            return Ok(());
+        };
+        if !supervisor.is_ready(target) {
+            if now > moment + READY_WITHIN {
+                let within = READY_WITHIN.as_secs();
+                self.given_up = Some(format!("no other driver was ready within {within} s"));
+            }
+            return Ok(());
+        }
+        let free = {
+            let (nic, mut host) = target.nic();
+            nic.rx_free(&mut host, MOST_DESCRIPTORS as usize) as u64
+        };
+        if self.kills {
+            let id = target.seat(target.served()).map_or(0, |seat| seat.process_id);
+            let Some(id) = i32::try_from(id).ok().filter(|&id| id > 0) else { return Ok(()) };
+            // One that has ended by itself is a failure that is seen elsewhere.
+            let _ = kill(Pid::from_raw(id), Signal::SIGKILL);
+        } else {
+            // One that is going on already ends soon.
+            let begun = supervisor.replace(&self.programs[0], target)?;
+            if begun.is_err() {
+                return Ok(());
+            }
+            self.programs.swap(0, 1);
+        }
+        self.moments.pop_front();
+        self.phase = Phase::Going(now, free);
+        Ok(())
+    }
+
+    /// Takes what the supervisor tells.
+    pub(super) fn event(&mut self, event: Event) {
+        match (event, &self.phase) {
+            (Event::Replaced(replacement), &Phase::Going(begun, free)) => {
+                self.phase = Phase::Settling(begun, free, replacement);
+            }
+            // After a failure that is in the list already.
+            (Event::Replaced(_), _) => {}
+            (Event::Failed { .. }, Phase::Going(..)) if self.kills => {}
+            (Event::Failed { generation, why, .. }, _) => {
+                self.trouble.push(format!("driver {generation} failed: {why}"));
+            }
+            (Event::RolledBack { refused, why, .. }, _) => {
+                self.trouble.push(format!("driver {refused} did not take over: {why}"));
+                self.phase = Phase::Waiting;
+            }
+            (Event::GivenUp { why }, _) => self.given_up = Some(why),
+        }
+    }
+
+    fn settle(&mut self, begun: Time, free_descriptors: u64, replacement: Replacement) {
+        let until = replacement.served;
+        let frames = Frames {
+            sent: self.wire.times_since(begun - LEAD),
+            ..std::mem::take(&mut self.watch).frames()
+        };
+        self.observed.push(Observed {
+            replacement,
+            begun,
+            free_descriptors,
+            send_gap: gaps::longest(&frames.sent, begun, until),
+            receive_gap: gaps::longest(&frames.taken, begun, until),
+            frames: (self.observed.len() < PICTURES).then_some(frames),
+        });
+        self.phase = Phase::Waiting;
+    }
+}
+
+/// Notes when frames are put on the receive ring and taken from it.
+#[derive(Default)]
+struct Watch {
+    on_ring: u64,
+    accepted: u64,
+    arrived: VecDeque<Time>,
+    taken: VecDeque<Time>,
+}
+
+impl Watch {
+    fn begin(target: &mut ProcessTarget) -> Watch {
+        let (nic, mut host) = target.nic();
+        let counters = nic.rx_progress(&mut host, usize::MAX);
+        Watch { on_ring: counters.on_ring, accepted: counters.accepted, ..Watch::default() }
+    }
+
+    fn look(&mut self, now: Time, target: &mut ProcessTarget) {
+        let (nic, mut host) = target.nic();
+        let counters = nic.rx_progress(&mut host, PROGRESS_LIMIT);
+        for (times, seen, count) in [
+            (&mut self.arrived, &mut self.on_ring, counters.on_ring),
+            (&mut self.taken, &mut self.accepted, counters.accepted),
+        ] {
+            if std::mem::replace(seen, count) != count {
+                if times.len() == TIMES_KEPT {
+                    times.pop_front();
+                }
+                times.push_back(now);
+            }
+        }
+    }
+
+    fn took_since(&self, from: Time) -> bool {
+        self.taken.back().is_some_and(|&last| last > from)
+    }
+
+    fn frames(self) -> Frames {
+        Frames { arrived: self.arrived.into(), taken: self.taken.into(), sent: Vec::new() }
+    }
+}

@@ -1,0 +1,41 @@
+//! How long nothing happened.
+
+use warikomi_clock::{Span, Time};
+
+/// The longest time between two successive `times` that has a part in common with the time between `from` and
+/// `to`; `None` if there are no two such times. `times` are in order.
+pub(super) fn longest(times: &[Time], from: Time, to: Time) -> Option<Span> {
+    let pairs = times.windows(2).filter(|pair| pair[1] >= from && pair[0] <= to);
+    pairs.map(|pair| pair[1].since(pair[0])).max()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn at(us: u64) -> Time {
+        Time::ZERO + Span::from_us(us)
+    }
+
+    #[test]
+    fn only_gaps_that_touch_the_time_count() {
+        let times = [at(0), at(50), at(60), at(90), at(95), at(500)];
+        assert_eq!(longest(&times, at(61), at(92)), Some(Span::from_us(30)));
+        assert_eq!(longest(&times, at(61), at(100)), Some(Span::from_us(405)));
+        assert_eq!(longest(&times, at(501), at(600)), None);
+        assert_eq!(longest(&[at(3)], at(0), at(9)), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_gap_is_longer_than_all_of_the_time(mut us in prop::collection::vec(0u64..1_000, 0..40),
+            from in 0u64..1_000, length in 0u64..1_000) {
+            us.sort_unstable();
+            let times: Vec<Time> = us.iter().map(|&us| at(us)).collect();
+            let all = longest(&times, Time::ZERO, Time::NEVER);
+            prop_assert!(longest(&times, at(from), at(from + length)) <= all);
+            prop_assert_eq!(all.is_some(), us.len() > 1);
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Runs of the workload, summed up as a row.
+
+use serde::Serialize;
+use warikomi_clock::{Span, Time};
+use warikomi_live::Way;
+use warikomi_measure::Samples;
+
+use super::course::Observed;
+use super::plan::{Load, Plan};
+use super::row::{ReplaceRow, Spread};
+use super::workload::Outcome;
+
+/// What a way came to under a load.
+pub(super) struct Tally {
+    pub(super) load: Load,
+    pub(super) kill: bool,
+    observed: Vec<Observed>,
+    sends_without: Samples,
+    sends_with: Samples,
+    sends_during: Samples,
+    row: ReplaceRow,
+    /// Frames that found no descriptor although nothing was replaced.
+    pub(super) no_descriptor_without: u64,
+}
+
+impl Tally {
+    pub(super) fn new(plan: &Plan, way: Way, load: Load) -> Tally {
+        let row = ReplaceRow {
+            way: way.to_string(),
+            load: load.to_string(),
+            kind: if plan.kill { "kill" } else { "planned" }.to_owned(),
+            interval_ns: (load == Load::Heavy).then_some(plan.interval_ns),
+            ..ReplaceRow::default()
+        };
+        Tally {
+            load,
+            kill: plan.kill,
+            observed: Vec::new(),
+            sends_without: Samples::new(),
+            sends_with: Samples::new(),
+            sends_during: Samples::new(),
+            row,
+            no_descriptor_without: 0,
+        }
+    }
+
+    /// Which row it is.
+    pub(super) fn name(&self) -> String {
+        self.row.name()
+    }
+
+    /// Replacements so far.
+    pub(super) fn replacements(&self) -> u64 {
+        self.observed.len() as u64
+    }
+
+    /// Takes a run without replacements.
+    pub(super) fn without(&mut self, outcome: &Outcome) {
+        outcome.sends.iter().for_each(|&(_, took)| self.sends_without.record(took));
+        self.no_descriptor_without += outcome.arrived.no_descriptor;
+    }
+
+    /// Takes a run with replacements.
+    pub(super) fn with(&mut self, outcome: Outcome) {
+        for &(begun, took) in &outcome.sends {
+            self.sends_with.record(took);
+            let fell = |seen: &Observed| overlap((begun, begun + took), seen);
+            if outcome.observed.iter().any(fell) {
+                self.sends_during.record(took);
+            }
+        }
+        let (handed_over, seen) = outcome.datagrams;
+        let (segments, again) = outcome.segments;
+        let row = &mut self.row;
+        let arrived = &outcome.arrived;
+        row.received += arrived.delivered;
+        row.sent += seen.messages + segments;
+        row.lost += arrived.lost + seen.lost(handed_over);
+        row.duplicated += outcome.duplicates + seen.duplicated;
+        row.reordered += outcome.out_of_order + seen.reordered;
+        row.retransmitted += again;
+        row.no_descriptor += arrived.no_descriptor;
+        row.not_receiving += arrived.not_receiving;
+        row.connections_lost += u64::from(outcome.stream_wrong.is_some());
+        self.observed.extend(outcome.observed);
+    }
+
+    /// The row.
+    pub(super) fn row(&self, called_off: usize) -> ReplaceRow {
+        let seen = &self.observed;
+        let spread = |of: &dyn Fn(&Observed) -> Span| {
+            let mut samples = Samples::new();
+            seen.iter().for_each(|seen| samples.record(of(seen)));
+            Spread::of(&samples)
+        };
+        let longest = |gap: fn(&Observed) -> Option<Span>| {
+            seen.iter().filter_map(gap).max().map(|gap| gap.as_us())
+        };
+        let free_descriptors = seen.iter().map(|seen| seen.free_descriptors).min();
+        let interval_ns = self.row.interval_ns;
+        ReplaceRow {
+            replacements: self.replacements(),
+            resets: seen.iter().filter(|seen| seen.replacement.reset).count() as u64,
+            called_off: called_off as u64,
+            swap_us: spread(&|seen| seen.replacement.swap()),
+            outage_us: spread(&|seen| seen.outage(self.kill)),
+            send_us: Spread::of(&self.sends_without),
+            send_with_us: Spread::of(&self.sends_with),
+            send_during_us: Spread::of(&self.sends_during),
+            longest_send_gap_us: longest(|seen| seen.send_gap),
+            longest_receive_gap_us: longest(|seen| seen.receive_gap)
+                .filter(|_| self.load == Load::Heavy),
+            free_descriptors,
+            bridged_us: free_descriptors.zip(interval_ns).map(|(free, ns)| free as f64 * ns / 1e3),
+            ..self.row.clone()
+        }
+    }
+
+    /// A line for each replacement.
+    pub(super) fn lines(&self) -> impl Iterator<Item = Line> + '_ {
+        self.observed.iter().enumerate().map(|(at, seen)| Line::of(self, at, seen))
+    }
+
+    /// The steps of one replacement, and the frames around it: of the first ones that whose time to replace is
+    /// in the middle.
+    pub(super) fn timeline(&self) -> Vec<Moment> {
+        let mut first: Vec<&Observed> =
+            self.observed.iter().filter(|seen| seen.frames.is_some()).collect();
+        first.sort_by_key(|seen| seen.replacement.swap());
+        let Some(typical) = first.get(first.len().saturating_sub(1) / 2) else {
+            return Vec::new();
+        };
+        self.moments(typical)
+    }
+
+    fn moments(&self, seen: &Observed) -> Vec<Moment> {
+        let replacement = &seen.replacement;
+        let steps = [
+            (if self.kill { "killed" } else { "order" }, Some(seen.begun)),
+            ("order seen", replacement.order_seen.filter(|_| !self.kill)),
+            ("death seen", self.kill.then_some(replacement.begun)),
+            ("handed over", Some(replacement.handed_over)),
+            ("awake", Some(replacement.awake)),
+            ("accepted", Some(replacement.accepted)),
+            ("served", Some(replacement.served)),
+        ];
+        let steps = steps.into_iter().filter_map(|(what, at)| Some((what, at?)));
+        let frames = seen.frames.iter().flat_map(|frames| {
+            let kind = |what: &'static str, times: &[Time]| {
+                let times: Vec<Time> = times.to_vec();
+                times.into_iter().map(move |at| (what, at))
+            };
+            kind("frame arrived", &frames.arrived)
+                .chain(kind("frame taken", &frames.taken))
+                .chain(kind("frame sent", &frames.sent))
+        });
+        let moment = |(what, at): (&'static str, Time)| Moment {
+            way: self.row.way.clone(),
+            load: self.row.load.clone(),
+            kind: self.row.kind.clone(),
+            what,
+            at_us: relative_us(at, seen.begun),
+        };
+        steps.chain(frames).filter(|(_, at)| *at != Time::NEVER).map(moment).collect()
+    }
+}
+
+/// Whether a replacement fell into this time.
+fn overlap((from, to): (Time, Time), seen: &Observed) -> bool {
+    seen.begun <= to && seen.replacement.served >= from
+}
+
+/// A time in microseconds from another on; below 0 before it.
+fn relative_us(at: Time, from: Time) -> f64 {
+    if at >= from { at.since(from).as_us() } else { -from.since(at).as_us() }
+}
+
+/// A line of `replacements.csv`. Times are in microseconds from the order, or the kill, on.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Line {
+    /// See [`ReplaceRow`].
+    pub way: String,
+    /// See [`ReplaceRow`].
+    pub load: String,
+    /// See [`ReplaceRow`].
+    pub kind: String,
+    /// Which replacement of its row, from 1.
+    pub number: usize,
+    /// The generation that was replaced.
+    pub from: u32,
+    /// The one that followed.
+    pub to: u32,
+    /// The device was reset.
+    pub reset: bool,
+    /// Time to replace.
+    pub swap_us: f64,
+    /// How long nobody served the device.
+    pub outage_us: f64,
+    /// When the order, or the death, was seen.
+    pub seen_us: Option<f64>,
+    /// When the old driver had let go.
+    pub handed_over_us: f64,
+    /// When the new one saw the baton.
+    pub awake_us: f64,
+    /// When it had accepted what was left.
+    pub accepted_us: f64,
+    /// When its first pass had served the device.
+    pub served_us: f64,
+    /// Between two frames of the workload on the wire, around it.
+    pub send_gap_us: Option<f64>,
+    /// Between two frames taken from the receive ring, around it.
+    pub receive_gap_us: Option<f64>,
+    /// Free receive descriptors when it began.
+    pub free_descriptors: u64,
+}
+
+impl Line {
+    fn of(tally: &Tally, at: usize, seen: &Observed) -> Line {
+        let replacement = &seen.replacement;
+        let us = |time: Time| relative_us(time, seen.begun);
+        let noticed = if tally.kill { Some(replacement.begun) } else { replacement.order_seen };
+        Line {
+            way: tally.row.way.clone(),
+            load: tally.row.load.clone(),
+            kind: tally.row.kind.clone(),
+            number: at + 1,
+            from: replacement.from,
+            to: replacement.to,
+            reset: replacement.reset,
+            swap_us: replacement.swap().as_us(),
+            outage_us: seen.outage(tally.kill).as_us(),
+            seen_us: noticed.map(us),
+            handed_over_us: us(replacement.handed_over),
+            awake_us: us(replacement.awake),
+            accepted_us: us(replacement.accepted),
+            served_us: us(replacement.served),
+            send_gap_us: seen.send_gap.map(|gap| gap.as_us()),
+            receive_gap_us: seen.receive_gap.map(|gap| gap.as_us()),
+            free_descriptors: seen.free_descriptors,
+        }
+    }
+}
+
+/// A line of `timeline.csv`: something that happened in or around the replacement that is drawn.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Moment {
+    /// See [`ReplaceRow`].
+    pub way: String,
+    /// See [`ReplaceRow`].
+    pub load: String,
+    /// See [`ReplaceRow`].
+    pub kind: String,
+    /// What.
+    pub what: &'static str,
+    /// When, in microseconds from the order, or the kill, on.
+    pub at_us: f64,
+}

@@ -1,0 +1,271 @@
+//! A run of the workload, with replacements in it or without, and what came of it.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use warikomi_clock::{Span, Time, read_tsc};
+use warikomi_guest::answers::WorkTotals;
+use warikomi_guest::commands::{WorkDatagrams, WorkStart, WorkStop};
+use warikomi_inject::{NETWORK_IP, Plan as InjectPlan, Receiver, UDP_PORT, Warmup};
+use warikomi_live::{Policy, Supervisor, Way};
+use warikomi_measure::Totals;
+use warikomi_nic::wire::Responder;
+use warikomi_target::{Interrupted, Target};
+
+use super::course::{Course, Observed};
+use super::plan::{Load, Plan};
+use super::supervised::Supervised;
+use super::wire::{Watched, WorkWire};
+use super::{Options, ReplaceError};
+use crate::inject::{Application, Injected, inject};
+use crate::transmit::wire::{Look, Seen};
+use crate::{CoreWatch, Session};
+
+/// The published workload: so many sends of so many bytes, with so much computing between two.
+pub const SENDS: u64 = 1_000;
+/// See [`SENDS`].
+pub const SEND_BYTES: u32 = 1_024;
+/// See [`SENDS`].
+pub const COMPUTE_US: u64 = 1_000;
+
+/// Before the first replacement of a run, so that it is at its pace.
+const HEAD: Span = Span::from_ms(30);
+/// Behind the last one, so that everything has come to rest.
+const TAIL: Span = Span::from_ms(200);
+/// A datagram's payload: that of the stream's segments.
+const DATAGRAM_BYTES: u32 = SEND_BYTES;
+/// Most datagrams of a run: what is remembered of each is one bit.
+const MOST_DATAGRAMS: u64 = 1 << 28;
+/// How long the published workload may take: some ten times as long as it does.
+const WORK_WITHIN: Duration = Duration::from_secs(20);
+/// How long a replacement may take that was begun at the end of a run.
+const OVER_WITHIN: Duration = Duration::from_secs(15);
+/// What is on its way is on the wire after this time.
+const DRAIN: Duration = Duration::from_millis(50);
+/// Between two looks whether something is over.
+const LOOK: Duration = Duration::from_millis(5);
+/// A driver that has run so long has not failed at once. Short, because it is killed again and again.
+const SUCCESS_AFTER_KILLS: Span = Span::from_ms(1);
+
+/// One run of the workload.
+#[derive(Clone, Debug)]
+pub(super) struct Turn {
+    /// When the driver is replaced, from the beginning of the run on.
+    pub(super) moments: Vec<Span>,
+    /// How long traffic goes on; the published workload ends by itself if this is `None`.
+    pub(super) length: Option<Span>,
+}
+
+impl Turn {
+    /// A run that has room for replacements at these places (0 to 1) of this time.
+    pub(super) fn of(places: &[f64], length: Span, ends_itself: bool) -> Turn {
+        let place = |share: &f64| HEAD + Span::from_ps((share * length.as_ps() as f64) as u64);
+        let moments = places.iter().map(place).collect();
+        Turn { moments, length: (!ends_itself).then_some(HEAD + length + TAIL) }
+    }
+}
+
+/// What came of a run.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    /// Its replacements.
+    pub(super) observed: Vec<Observed>,
+    /// When each send began, and how long it took.
+    pub(super) sends: Vec<(Time, Span)>,
+    /// Frames that arrived, and what became of them.
+    pub(super) arrived: Totals,
+    /// Frames that reached the application behind a later one.
+    pub(super) out_of_order: u64,
+    /// Frames that reached the application twice.
+    pub(super) duplicates: u64,
+    /// Datagrams that the application handed over, and what the wire has seen of them.
+    pub(super) datagrams: (u64, Seen),
+    /// TCP segments on the wire, and how many of them came again.
+    pub(super) segments: (u64, u64),
+    /// Why the connection broke, or what is wrong with its stream.
+    pub(super) stream_wrong: Option<String>,
+}
+
+/// A target with its workload and its replacements.
+pub(super) struct Bench<'a> {
+    plan: &'a Plan,
+    load: Load,
+    /// Whether the application works beside receiving.
+    works: bool,
+    session: Session,
+    course: Rc<RefCell<Course>>,
+    wire: Watched,
+    cores: CoreWatch,
+    run_id: u32,
+}
+
+impl<'a> Bench<'a> {
+    /// Brings a target up. `buffers` are receive buffers; 0 for as many as there are descriptors.
+    pub(super) fn start(
+        options: &'a Options,
+        (way, load): (Way, Load),
+        buffers: u64,
+        works: bool,
+    ) -> Result<Bench<'a>, ReplaceError> {
+        let plan = &options.plan;
+        let (wire, watched) = WorkWire::new();
+        let mut wanted = options.session.clone();
+        wanted.orders.buffers = buffers;
+        let programs = [options.to.clone(), wanted.program.clone()];
+        let course = Course::new(plan.kill, programs, watched.clone());
+        let course = Rc::new(RefCell::new(course));
+        let policy = policy(way, plan.kill);
+        let dress = &mut |mut target| {
+            let supervisor = Supervisor::new(policy.clone(), wanted.program.clone(), &mut target);
+            Box::new(Supervised::new(target, supervisor, Rc::clone(&course))) as Box<dyn Target>
+        };
+        // Ctrl-C ends a run between two turns, with the result so far.
+        let never = Interrupted::default();
+        let wire = Box::new(wire);
+        let session = Session::start_live(&wanted, way, wire, &never, &mut |_| (), dress)?;
+        let cores = session.watch_cores();
+        Ok(Bench { plan, load, works, session, course, wire: watched, cores, run_id: 0 })
+    }
+
+    /// The target.
+    pub(super) fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// What others have taken from the cores since the start.
+    pub(super) fn machine(&self) -> warikomi_measure::Machine {
+        self.session.machine_since(&self.cores)
+    }
+
+    /// What was called off, or failed without being asked to.
+    pub(super) fn trouble(&self) -> Vec<String> {
+        self.course.borrow().trouble.clone()
+    }
+
+    /// Ends the target.
+    pub(super) fn stop(self) -> Result<(), ReplaceError> {
+        Ok(self.session.stop()?)
+    }
+
+    /// One run of the workload.
+    pub(super) fn run(&mut self, turn: &Turn) -> Result<Outcome, ReplaceError> {
+        self.run_id = self.run_id.wrapping_add(1);
+        let before = (self.wire.segments(), self.wire.responses.tcp_bytes());
+        let works = self.works && self.load != Load::Idle;
+        if works {
+            self.wire.judge.begin(self.run_id, MOST_DATAGRAMS, Look::Whole);
+            let start = self.work(turn);
+            self.session.target.ask(start, Duration::ZERO)?;
+        }
+        let begun = self.session.target.clock().now();
+        self.course.borrow_mut().schedule(turn.moments.iter().map(|&moment| begun + moment));
+        let injected = match (self.load, turn.length) {
+            (Load::Heavy, Some(length)) => Some(self.receive(length)?),
+            (_, Some(length)) => {
+                self.serve_for(length)?;
+                None
+            }
+            (_, None) => {
+                let all = before.1 + SENDS * u64::from(SEND_BYTES);
+                self.serve_until(WORK_WITHIN, |bench| bench.wire.responses.tcp_bytes() >= all)?;
+                None
+            }
+        };
+        self.serve_until(OVER_WITHIN, |bench| bench.course.borrow().is_over())?;
+        let mut outcome = Outcome::default();
+        if works {
+            let totals = self.session.target.ask(WorkStop {}, WORK_WITHIN)?;
+            self.session.target.serve_for(DRAIN)?;
+            self.sent(&totals, before, &mut outcome);
+        }
+        if let Some(injected) = injected {
+            outcome.arrived = injected.ledger.totals();
+            outcome.out_of_order = injected.received.out_of_order;
+            outcome.duplicates = injected.received.duplicates;
+        }
+        let mut course = self.course.borrow_mut();
+        if let Some(why) = &course.given_up {
+            return Err(ReplaceError::GivenUp { why: why.clone() });
+        }
+        outcome.observed = std::mem::take(&mut course.observed);
+        Ok(outcome)
+    }
+
+    fn work(&self, turn: &Turn) -> WorkStart {
+        let datagrams = (self.load == Load::Heavy).then(|| WorkDatagrams {
+            destination: format!("{NETWORK_IP}:{UDP_PORT}"),
+            payload_bytes: DATAGRAM_BYTES,
+            run_id: self.run_id,
+            interval_us: 0,
+        });
+        WorkStart {
+            destination: format!("{}:{}", Responder::ADDRESS, Responder::TCP_PORT),
+            sends: if turn.length.is_none() { SENDS } else { 0 },
+            send_bytes: SEND_BYTES,
+            compute_us: COMPUTE_US,
+            datagrams,
+            timeout_ms: OVER_WITHIN.as_millis() as u64,
+        }
+    }
+
+    /// Frames arrive for this long.
+    fn receive(&mut self, length: Span) -> Result<Injected, ReplaceError> {
+        let interval = self.plan.interval();
+        let plan = InjectPlan {
+            size_bytes: self.plan.frame_bytes,
+            interval,
+            count: (length.as_ps() / interval.as_ps().max(1)).max(1),
+            receiver: Receiver::Application,
+            seed: self.plan.seed,
+            warmup: Warmup { count: 0, ..Warmup::default() },
+            ..InjectPlan::default()
+        };
+        let run_id = read_tsc() as u32;
+        Ok(inject(&mut self.session, &plan, Application::default(), run_id, &mut |_| ())?)
+    }
+
+    fn serve_for(&mut self, length: Span) -> Result<(), ReplaceError> {
+        let length = Duration::from_nanos(length.as_ps() / 1_000);
+        Ok(self.session.target.serve_for(length)?)
+    }
+
+    /// Serves until `done`, or until it has taken too long.
+    fn serve_until(
+        &mut self,
+        within: Duration,
+        done: impl Fn(&Self) -> bool,
+    ) -> Result<(), ReplaceError> {
+        for _ in 0..within.as_millis() / LOOK.as_millis() {
+            if done(self) {
+                break;
+            }
+            self.session.target.serve_for(LOOK)?;
+        }
+        Ok(())
+    }
+
+    /// Judges what was sent.
+    fn sent(&self, totals: &WorkTotals, before: ((u64, u64), u64), outcome: &mut Outcome) {
+        let clock = self.session.target.clock();
+        let took =
+            |send: &warikomi_guest::answers::SendTook| (clock.at(send.0), Span::from_ns(send.1));
+        outcome.sends = totals.send_times.iter().map(took).collect();
+        outcome.datagrams = (totals.datagrams, self.wire.judge.seen());
+        let (count, again) = self.wire.segments();
+        outcome.segments = (count - before.0.0, again - before.0.1);
+        let came = self.wire.responses.tcp_bytes() - before.1;
+        outcome.stream_wrong = totals.failure.clone().or_else(|| {
+            (came != totals.sent_bytes)
+                .then(|| format!("of {} bytes sent, {came} came", totals.sent_bytes))
+        });
+    }
+}
+
+fn policy(way: Way, kills: bool) -> Policy {
+    let mut policy = Policy::of(way);
+    if kills {
+        policy.backoff.success_after = SUCCESS_AFTER_KILLS;
+    }
+    policy
+}
