@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Attaching a NIC driver written in C to Warikomi: the driver's end of the shared region.
+ * Attaching a NIC driver written in C to Warikomi: the driver's end of its window.
  *
  * Header only, C11, Linux. A driver is a program that Warikomi starts:
  *
  *     warikomi inject --target process --driver ./my_driver ...
  *
  * It finds its device through wk_attach(), sets it up through its registers, takes frames from its
- * rings in DMA memory, and reports. examples/c/rtl8168.c is a whole driver.
+ * rings in DMA memory, and reports. examples/c/rtl8168.c is a whole driver. With warikomi_live.h it can
+ * be replaced, or follow another, while packets come and go.
  *
- * What lies where in the region is specified in crates/pci/src/attach/layout.rs; the numbers here
+ * What lies where in the window is specified in crates/pci/src/attach/layout.rs; the numbers here
  * are the same, and a test holds them against each other. Words are 64 bits, little-endian.
  *
  * Functions return 0 (or what they are asked for), or a negative errno.
@@ -37,7 +38,7 @@
 #define WK_HELLO "warikomi driver 2"
 #define WK_SOCKET_VARIABLE "WARIKOMI_SOCKET_FD"
 
-/* Header: written before the region is handed over. */
+/* Header: written before the window is handed over. */
 #define WK_HEADER_MAGIC 0
 #define WK_HEADER_VERSION 1
 #define WK_HEADER_WINDOW_BYTES 2
@@ -50,6 +51,13 @@
 #define WK_HEADER_STATE_BYTES 9
 #define WK_HEADER_GENERATION 10
 #define WK_HEADER_WAY 11
+
+/* How a device's drivers follow one another (WK_HEADER_WAY); see warikomi_live.h. */
+enum wk_way {
+    WK_WAY_RELOAD = 0,
+    WK_WAY_DATA_STORE = 1,
+    WK_WAY_SHARED_STATE = 2,
+};
 
 /* Counts and bells. */
 #define WK_REQUESTS_HEAD 512
@@ -68,6 +76,7 @@
 #define WK_ORDER_CPU_BUDGET_PPM 1028
 #define WK_ORDER_BUFFERS 1029
 #define WK_ORDER_BUFFER_BYTES 1030
+#define WK_ORDER_HAND_OVER 1031
 
 enum wk_strategy {
     WK_STRATEGY_INTERRUPT = 0,
@@ -97,8 +106,18 @@ enum wk_strategy {
 #define WK_REPORT_HICCUPS 1551
 #define WK_REPORT_HICCUP_NS 1552
 #define WK_REPORT_LINK_MBPS 1553
+/* Time stamp counter at the steps of the last change of hands. */
+#define WK_REPORT_TIMES 1554
+#define WK_TIME_ORDER_SEEN 0
+#define WK_TIME_HANDED_OVER 1
+#define WK_TIME_AWAKE 2
+#define WK_TIME_ACCEPTED 3
+#define WK_TIME_SERVED 4
+#define WK_TIME_COUNT 5
 /* Not 0 while the driver is asleep, with everything that it has counted in its report. */
 #define WK_REPORT_ASLEEP 1559
+#define WK_REPORT_FORGOTTEN_BUFFERS 1560
+#define WK_REPORT_FORGOTTEN_FRAMES 1561
 #define WK_REPORT_LAST_WORDS_LEN 1600
 #define WK_REPORT_LAST_WORDS 1601
 #define WK_LAST_WORDS_BYTES 256
@@ -108,6 +127,8 @@ enum wk_state {
     WK_STATE_READY = 1,
     WK_STATE_STOPPED = 2,
     WK_STATE_FAILED = 3,
+    WK_STATE_WARM = 4,
+    WK_STATE_HANDED_OVER = 5,
 };
 
 /* The ring of register accesses: 512 entries of two words. */
@@ -116,7 +137,7 @@ enum wk_state {
 /* Time stamps of the interrupts handled. */
 #define WK_STAMPS 3072
 #define WK_STAMPS_CAPACITY 8192
-/* DMA memory, in bytes from the start of the region. */
+/* Bytes of all that. */
 #define WK_WINDOW_BYTES 0x20000
 
 /* An access: bits 0-7 what, 8-15 where, 16-23 width in bytes, 32-63 offset. */
@@ -144,7 +165,7 @@ struct wk_device {
      * their bytes, then those for whatever is above the driver. */
     int file[WK_MOST_FILES];
     unsigned files;
-    /* The driver's own counts: what is in the region may be anybody's. */
+    /* The driver's own counts: what is in the window may be anybody's. */
     uint64_t requests;
     uint64_t reads;
     uint64_t interrupts;

@@ -13,6 +13,9 @@ pub(crate) enum Part {
     Driver {
         /// Which
         name: String,
+        /// The newest version of the state area that it knows, and the one that it writes
+        #[arg(long, value_name = "N")]
+        state_version: Option<u64>,
     },
     /// The stack between it and the application
     Stack,
@@ -44,7 +47,9 @@ pub(crate) fn above(name: &str) -> Program {
 /// Is that part until it ends.
 pub(crate) fn run(part: &Part) -> ExitCode {
     let (name, ended) = match part {
-        Part::Driver { name } => (name.as_str(), programs::driver::main(name)),
+        Part::Driver { name, state_version } => {
+            (name.as_str(), programs::driver::main_of_version(name, *state_version))
+        }
         Part::Stack => ("stack", programs::stack::main()),
         Part::Application => ("application", programs::application::main()),
     };

@@ -15,7 +15,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use warikomi_clock::{Time, TscClock, read_tsc};
 use warikomi_pci::attach::layout::{self, bells, orders, report, times};
-use warikomi_pci::attach::{Access, Operation, Space};
+use warikomi_pci::attach::{Access, Operation, Space, area};
 use warikomi_pci::{DmaMemory, Mmio, MmioError, SharedMemory, Width};
 use warikomi_shared::{Producer, SharedWords, Sleeper, Tally, Woken, Words};
 
@@ -70,6 +70,7 @@ pub struct Device {
     state: Option<SharedWords>,
     generation: u32,
     way: u64,
+    state_version: u64,
     store: Option<OwnedFd>,
     socket: OwnedFd,
     wakeup: File,
@@ -80,6 +81,20 @@ pub struct Device {
     reads: u64,
     bar: u8,
     clock: TscClock,
+}
+
+/// The files of the first message.
+fn greeting(socket: &OwnedFd) -> Result<Vec<OwnedFd>, AttachError> {
+    let (message, files) = warikomi_shared::receive(socket)
+        .map_err(|error| AttachError::NoRegion(error.to_string()))?;
+    if message.is_empty() {
+        return Err(AttachError::NoRegion("it closed the socket".to_owned()));
+    }
+    if message != layout::HELLO {
+        let seen = String::from_utf8_lossy(&message[..message.len().min(40)]).into_owned();
+        return Err(AttachError::NoRegion(format!("it says {seen:?}, not what this driver knows")));
+    }
+    Ok(files)
 }
 
 impl Device {
@@ -95,18 +110,7 @@ impl Device {
 
     /// Attaches to the device at the other end of `socket`.
     pub fn attach(socket: OwnedFd) -> Result<Device, AttachError> {
-        let (message, files) = warikomi_shared::receive(&socket)
-            .map_err(|error| AttachError::NoRegion(error.to_string()))?;
-        if message.is_empty() {
-            return Err(AttachError::NoRegion("it closed the socket".to_owned()));
-        }
-        if message != layout::HELLO {
-            let seen = String::from_utf8_lossy(&message[..message.len().min(40)]).into_owned();
-            return Err(AttachError::NoRegion(format!(
-                "it says {seen:?}, not what this driver knows"
-            )));
-        }
-        let mut files = files.into_iter();
+        let mut files = greeting(&socket)?.into_iter();
         let mut file =
             |what: &str| files.next().ok_or_else(|| bad(format!("it came without {what}")));
         let window = File::from(file("a window")?);
@@ -144,6 +148,7 @@ impl Device {
             state,
             generation: head.generation,
             way: head.way,
+            state_version: area::VERSION,
             store,
             socket,
             wakeup: wakeup.into(),
@@ -186,6 +191,16 @@ impl Device {
     /// How this device's drivers follow one another ([`layout::way`]).
     pub fn way(&self) -> u64 {
         self.way
+    }
+
+    /// The version of the state area that the driver is to write, and the newest that it knows.
+    pub fn state_version(&self) -> u64 {
+        self.state_version
+    }
+
+    /// Makes the driver one of an older version of the state area.
+    pub fn set_state_version(&mut self, version: u64) {
+        self.state_version = version;
     }
 
     /// The socket to the data store, if what a driver knows goes through one; once.

@@ -19,6 +19,8 @@ const LOOK_EVERY: Span = Span::from_ms(50);
 /// What is counted besides.
 #[derive(Default)]
 pub(super) struct Counts {
+    /// Of drivers before this one.
+    pub(super) rx_errors_before: u64,
     pub(super) tx_packets: u64,
     pub(super) tx_bytes: u64,
     pub(super) tx_errors: u64,
@@ -44,6 +46,7 @@ impl<U: Upper> Service<'_, U> {
             return Ok(false);
         }
         self.report(now);
+        self.note();
         if now.since(self.active) > IDLE {
             self.look_if_changed()?;
             if now.since(self.looked) > LOOK_EVERY {
@@ -85,16 +88,16 @@ impl<U: Upper> Service<'_, U> {
     pub(super) fn report(&mut self, now: Time) {
         self.reported = now;
         let ns = |span: Span| span.as_ps() / 1_000;
-        let counts = &self.counts;
+        let (counts, totals) = (&self.counts, self.totals());
         let poll_ns = self.receiver.poll_time().map_or(u64::MAX, ns);
         for (word, value) in [
-            (report::RX_PACKETS, self.sink.packets),
-            (report::RX_BYTES, self.sink.bytes),
-            (report::RX_ERRORS, self.driver.rx_errors()),
+            (report::RX_PACKETS, totals.rx_packets),
+            (report::RX_BYTES, totals.rx_bytes),
+            (report::RX_ERRORS, totals.rx_errors),
             (report::RX_DROPPED, self.sink.upper.dropped()),
-            (report::TX_PACKETS, counts.tx_packets),
-            (report::TX_BYTES, counts.tx_bytes),
-            (report::TX_ERRORS, counts.tx_errors),
+            (report::TX_PACKETS, totals.tx_packets),
+            (report::TX_BYTES, totals.tx_bytes),
+            (report::TX_ERRORS, totals.tx_errors),
             (report::INTERRUPTS, self.device.interrupts_taken()),
             (report::POLLS, counts.polls),
             (report::EMPTY_POLLS, counts.empty_polls),
@@ -108,7 +111,6 @@ impl<U: Upper> Service<'_, U> {
         ] {
             self.device.report(word, value);
         }
-        self.note_totals();
     }
 }
 

@@ -23,7 +23,7 @@ use warikomi_pci::attach::layout::{orders, report, state};
 use self::service::Service;
 use self::store::StoreError;
 use crate::device::{AttachError, Device, SupportGone};
-use crate::state::StateError;
+use crate::state::{How, StateError};
 use crate::{DriverError, NicDriver, OwnPool, PoolError, Upper};
 
 /// Why a driver process ended before it was told to.
@@ -50,15 +50,18 @@ pub enum RunError {
     /// The data store has not what a predecessor has left.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Nonsense in the state area.
-    #[error("the baton of generation {generation} cannot be taken by way {way}: {what}")]
-    BadBaton {
-        /// Whose it is.
+    /// A way in which nothing is left for a successor.
+    #[error(
+        "generation {generation} cannot go on where another driver stopped ({how:?}): by way {way}, nothing \
+         of it is left; the device has to be reset"
+    )]
+    NothingLeft {
+        /// Whose the device is.
         generation: u32,
+        /// How it came by it.
+        how: How,
         /// How this device's drivers follow one another.
         way: u64,
-        /// What is wrong with it.
-        what: &'static str,
     },
     /// Whoever the frames are for cannot go on.
     #[error("{0}")]

@@ -37,6 +37,10 @@ impl<U: Upper> RxSink for Counted<'_, U> {
     fn returned(&mut self, buffer: Buffer) {
         self.upper.returned(buffer);
     }
+
+    fn named(&self, token: u32) -> Option<Buffer> {
+        self.upper.named(token)
+    }
 }
 
 impl<U: Upper> Service<'_, U> {

@@ -25,6 +25,7 @@ impl<U: Upper> Service<'_, U> {
     pub(super) fn rest(&mut self, budget: usize) -> Result<bool, RunError> {
         let from = self.device.now();
         self.report(from);
+        self.note();
         let strategy = self.receiver.strategy();
         let measure = matches!(strategy, Strategy::Auto { .. })
             && (self.counts.sleeps < MEASURED_SLEEP

@@ -2,15 +2,14 @@
 
 use warikomi_clock::Time;
 use warikomi_pci::SharedMemory;
-use warikomi_pci::attach::area::counters;
 use warikomi_pci::attach::layout::{orders, report, state, times};
 
 use super::RunError;
 use super::look::{Counts, ordered};
 use super::pass::Counted;
-use super::succession::{Succession, Turn};
+use super::succession::{Opening, Succession};
 use crate::device::Device;
-use crate::state::Predecessor;
+use crate::state::{Counters, Predecessor};
 use crate::strategy::{Next, Receiver};
 use crate::{Hardware, NicDriver, Transmit, Upper};
 
@@ -108,8 +107,8 @@ impl<'a, U: Upper> Service<'a, U> {
     }
 
     fn turns(&mut self) -> Result<(), RunError> {
-        while let Some(turn) = self.next_turn()? {
-            self.begin(turn)?;
+        while let Some(opening) = self.next_turn()? {
+            self.begin(opening)?;
             match self.work() {
                 Ok(End::HandedOver) => self.device.report(report::STATE, state::HANDED_OVER),
                 // What a driver leaves as it is when it fails, its successor goes on with.
@@ -124,19 +123,19 @@ impl<'a, U: Upper> Service<'a, U> {
     }
 
     /// Waits until the device is ours; `None` if the orders say stop before.
-    fn next_turn(&self) -> Result<Option<Turn>, RunError> {
+    fn next_turn(&self) -> Result<Option<Opening>, RunError> {
         match &self.succession {
             Some(succession) => succession.next_turn(self.device),
-            None => Ok(Some(Turn::Start)),
+            None => Ok(Some(Opening::Start)),
         }
     }
 
     /// Takes the device, and serves it for the first time.
-    fn begin(&mut self, turn: Turn) -> Result<(), RunError> {
-        match turn {
-            Turn::Start => self.start()?,
-            Turn::After(predecessor) => self.take_over(predecessor)?,
-            Turn::GoOn => {}
+    fn begin(&mut self, opening: Opening) -> Result<(), RunError> {
+        match opening {
+            Opening::Start => self.start()?,
+            Opening::After(predecessor) => self.take_over(predecessor)?,
+            Opening::GoOn => {}
         }
         self.device.stamp(times::ACCEPTED);
         let now = self.device.now();
@@ -180,8 +179,8 @@ impl<'a, U: Upper> Service<'a, U> {
         succession.accept();
         self.sink.upper.resume(&held)?;
         (self.waiting, self.unsent) = (None, held.sending.len() as u64);
-        if let Some(totals) = succession.totals() {
-            self.carry_on(totals);
+        if let Some(counted) = succession.counted() {
+            self.carry_on(counted);
         }
         Ok(())
     }
@@ -231,21 +230,30 @@ impl<'a, U: Upper> Service<'a, U> {
         true
     }
 
-    /// What is counted from driver to driver ([`counters`]).
-    pub(super) fn totals(&self) -> [u64; counters::COUNT] {
-        let (sink, counts) = (&self.sink, &self.counts);
-        let rx_errors = self.driver.rx_errors();
-        [sink.packets, sink.bytes, rx_errors, counts.tx_packets, counts.tx_bytes, counts.tx_errors]
+    /// What is counted from driver to driver.
+    pub(super) fn totals(&self) -> Counters {
+        let counts = &self.counts;
+        Counters {
+            rx_packets: self.sink.packets,
+            rx_bytes: self.sink.bytes,
+            rx_errors: counts.rx_errors_before.wrapping_add(self.driver.rx_errors()),
+            tx_packets: counts.tx_packets,
+            tx_bytes: counts.tx_bytes,
+            tx_errors: counts.tx_errors,
+        }
     }
 
-    fn carry_on(&mut self, totals: [u64; counters::COUNT]) {
-        let (sink, counts) = (&mut self.sink, &mut self.counts);
-        [sink.packets, sink.bytes, _, counts.tx_packets, counts.tx_bytes, counts.tx_errors] =
-            totals;
+    fn carry_on(&mut self, counted: Counters) {
+        (self.sink.packets, self.sink.bytes) = (counted.rx_packets, counted.rx_bytes);
+        let counts = &mut self.counts;
+        counts.rx_errors_before = counted.rx_errors.wrapping_sub(self.driver.rx_errors());
+        counts.tx_packets = counted.tx_packets;
+        counts.tx_bytes = counted.tx_bytes;
+        counts.tx_errors = counted.tx_errors;
     }
 
-    /// Lets a successor know what was counted, as of now.
-    pub(super) fn note_totals(&self) {
+    /// Lets a successor know what was counted, as of now. Only while the device is ours.
+    pub(super) fn note(&self) {
         if let Some(succession) = &self.succession {
             succession.note(&self.totals());
         }

@@ -5,29 +5,28 @@
 //! goes through the data store, or nowhere: then the device is reset between two drivers.
 
 use std::rc::Rc;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
 
-use warikomi_pci::attach::area::{self, counters, how, record};
+use warikomi_pci::attach::area;
 use warikomi_pci::attach::layout::{orders, times, way};
-use warikomi_shared::{SharedWords, Words, create_region};
+use warikomi_shared::{SharedWords, Words};
 
 use super::RunError;
 use super::rest::HEARTBEAT;
 use super::store::{Snapshot, StoreClient};
-use crate::device::{AttachError, Device};
-use crate::state::{Predecessor, Shown, StateArea, StateError};
+use crate::device::Device;
+use crate::state::{
+    Baton, Counters, How, LocalWords, Predecessor, Shown, StateArea, StateError, StateWords, Turn,
+};
 use crate::{DriverError, DriverInfo, NicDriver};
 
 /// How long the data store may take to answer.
 const STORE_PATIENCE: Duration = Duration::from_millis(50);
-/// Words of the area that go through the store: all that are in use.
-const SNAPSHOT_WORDS: usize = area::TX_SLOTS + area::MOST_SLOTS;
 /// The weakest claim on a processor.
 const LEAST_PRIORITY: i32 = 19;
 
 /// How a turn begins.
-pub(super) enum Turn {
+pub(super) enum Opening {
     /// With a reset of the device.
     Start,
     /// Where another driver stopped.
@@ -37,8 +36,8 @@ pub(super) enum Turn {
 }
 
 pub(super) struct Succession {
-    /// Baton and owner.
     area: SharedWords,
+    baton: Baton<SharedWords>,
     generation: u32,
     way: u64,
     /// What a successor must know; `None` if it need not know anything.
@@ -54,34 +53,33 @@ impl Succession {
     ) -> Result<Option<Succession>, RunError> {
         let Some(area) = device.state().cloned() else { return Ok(None) };
         let way = device.way();
-        let own_words = || -> std::io::Result<SharedWords> {
-            let file = create_region("warikomi-own-state", area::BYTES)?;
-            SharedWords::map(file, 0, area::BYTES as usize)
-        };
-        let words = match way {
-            way::SHARED_STATE => Some(area.clone()),
-            way::DATA_STORE => Some(own_words().map_err(AttachError::from)?),
+        let words: Option<StateWords> = match way {
+            way::SHARED_STATE => Some(Rc::new(area.clone())),
+            way::DATA_STORE => Some(Rc::new(LocalWords::new())),
             _ => None,
         };
+        let version = device.state_version();
+        let state = words.map(|words| StateArea::new(words).of_version(version)).transpose()?;
         // The store keeps one snapshot for each device.
         let (vendor, number) = driver.devices.first().copied().unwrap_or_default();
         let key = u64::from(vendor) << 16 | u64::from(number);
         Ok(Some(Succession {
+            baton: Baton::new(area.clone()),
             area,
             generation: device.generation(),
             way,
-            state: words.map(|words| StateArea::new(Rc::new(words))),
+            state,
             store: device.take_store().map(|socket| StoreClient::new(socket, key, STORE_PATIENCE)),
         }))
     }
 
     /// Waits for the baton; `None` if the orders say stop before it comes.
-    pub(super) fn next_turn(&self, device: &Device) -> Result<Option<Turn>, RunError> {
+    pub(super) fn next_turn(&self, device: &Device) -> Result<Option<Opening>, RunError> {
         loop {
-            let baton = self.area.load(area::BATON, Acquire);
-            if baton as u32 == self.generation {
+            let turn = self.baton.turn()?;
+            if turn.generation == self.generation {
                 device.stamp(times::AWAKE);
-                return self.turn(baton >> 32).map(Some);
+                return self.opening(turn.how).map(Some);
             }
             if device.order(orders::STOP) != 0 {
                 // Giving memory back takes long, and must not keep whoever has the device waiting.
@@ -89,30 +87,26 @@ impl Succession {
                 return Ok(None);
             }
             device.check_support()?;
-            self.area.wait_while(area::BATON, baton as u32, HEARTBEAT);
+            self.area.wait_while(area::BATON, turn.generation, HEARTBEAT);
         }
     }
 
-    fn turn(&self, how: u64) -> Result<Turn, RunError> {
-        let ours = self.owner() == u64::from(self.generation);
-        let bad = |what| RunError::BadBaton { generation: self.generation, way: self.way, what };
+    fn opening(&self, how: How) -> Result<Opening, RunError> {
+        let ours = self.baton.owner() == self.generation;
         match how {
-            how::START => Ok(Turn::Start),
-            how::HANDED_OVER if ours => Ok(Turn::GoOn),
-            how::HANDED_OVER if self.state.is_some() => Ok(Turn::After(Predecessor::HandedOver)),
-            how::DIED if self.way == way::SHARED_STATE => Ok(Turn::After(Predecessor::Died)),
-            how::HANDED_OVER | how::DIED => Err(bad("a predecessor leaves nothing behind")),
-            _ => Err(bad("it does not say how it was come by")),
+            How::Start => Ok(Opening::Start),
+            How::HandedOver if ours => Ok(Opening::GoOn),
+            How::HandedOver if self.state.is_some() => Ok(Opening::After(Predecessor::HandedOver)),
+            How::Died if self.way == way::SHARED_STATE => Ok(Opening::After(Predecessor::Died)),
+            How::HandedOver | How::Died => {
+                Err(RunError::NothingLeft { generation: self.generation, how, way: self.way })
+            }
         }
-    }
-
-    fn owner(&self) -> u64 {
-        self.area.load(area::OWNER, Acquire)
     }
 
     /// From here on the device is this driver's, and it may store anything.
     pub(super) fn accept(&self) {
-        self.area.store(area::OWNER, self.generation.into(), Release);
+        self.baton.accept(self.generation);
         self.area.fence();
     }
 
@@ -129,15 +123,12 @@ impl Succession {
     pub(super) fn fetch(&self) -> Result<(), RunError> {
         let (Some(store), Some(state)) = (&self.store, &self.state) else { return Ok(()) };
         let snapshot = store.get()?;
-        let (words, by, owner) = (snapshot.words.len(), snapshot.generation, self.owner());
-        if words != SNAPSHOT_WORDS || u64::from(by) != owner {
-            let what = format!("{words} words of generation {by}, not {SNAPSHOT_WORDS} of {owner}");
-            return Err(StateError::Unreadable(format!("the data store has {what}")).into());
+        let (by, owner) = (snapshot.generation, self.baton.owner());
+        if by != owner {
+            let what = format!("the data store has the state of generation {by}, not of {owner}");
+            return Err(StateError::Unreadable(what).into());
         }
-        for (at, word) in snapshot.words.into_iter().enumerate() {
-            state.words().store(at, word, Relaxed);
-        }
-        Ok(())
+        Ok(state.restore(&snapshot.words)?)
     }
 
     /// The generation that an order to hand over names, if it is one that can be followed.
@@ -150,35 +141,26 @@ impl Succession {
     pub(super) fn record(&self, driver: &mut dyn NicDriver) -> Result<(), RunError> {
         driver.hand_over(self.generation)?;
         if let (Some(store), Some(state)) = (&self.store, &self.state) {
-            let words = (0..SNAPSHOT_WORDS).map(|at| state.words().load(at, Relaxed)).collect();
-            store.put(Snapshot::new(self.generation, words))?;
+            store.put(Snapshot::new(self.generation, state.snapshot()))?;
         }
         Ok(())
     }
 
     /// Gives the baton away: the last store.
     pub(super) fn give(&self, to: u32) {
-        self.area.store(area::BATON, u64::from(to) | how::HANDED_OVER << 32, Release);
+        self.baton.give(Turn { generation: to, how: How::HandedOver });
         self.area.wake(area::BATON);
     }
 
-    /// Whether counters are carried over by what is written there.
-    fn counting(&self) -> Option<&StateArea> {
-        let version = |state: &&StateArea| state.words().load(area::header::VERSION, Relaxed);
-        self.state.as_ref().filter(|state| version(state) >= 2)
-    }
-
-    /// Notes counters for a successor.
-    pub(super) fn note(&self, totals: &[u64; counters::COUNT]) {
-        let Some(state) = self.counting() else { return };
-        for (at, &total) in totals.iter().enumerate() {
-            state.words().store(record::COUNTERS + at, total, Relaxed);
+    /// Notes what was counted, for a successor.
+    pub(super) fn note(&self, counted: &Counters) {
+        if let Some(state) = &self.state {
+            state.set_counters(counted);
         }
     }
 
-    /// The counters that a predecessor noted.
-    pub(super) fn totals(&self) -> Option<[u64; counters::COUNT]> {
-        let state = self.counting()?;
-        Some(std::array::from_fn(|at| state.words().load(record::COUNTERS + at, Relaxed)))
+    /// What a predecessor noted.
+    pub(super) fn counted(&self) -> Option<Counters> {
+        self.state.as_ref()?.counters()
     }
 }

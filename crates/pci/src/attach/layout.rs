@@ -156,9 +156,9 @@ pub mod report {
     /// Time stamp counter at the driver's last change of hands: see [`times`](super::times).
     pub const TIMES: usize = 1554;
     /// Receive buffers that went back when the device was reset: a frame may have been in each.
-    pub const FORGOTTEN_BUFFERS: usize = 1559;
+    pub const FORGOTTEN_BUFFERS: usize = 1560;
     /// Frames to be sent that went back when the device was reset: nobody knows whether each was.
-    pub const FORGOTTEN_FRAMES: usize = 1560;
+    pub const FORGOTTEN_FRAMES: usize = 1561;
     /// Not 0 while the driver is asleep. Unlike [`bells::SLEEPING`](super::bells::SLEEPING), which says so
     /// before the last look at the ring, it says that everything counted is in this report.
     pub const ASLEEP: usize = 1559;

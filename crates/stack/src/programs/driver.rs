@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use warikomi_driver::by_name;
 use warikomi_driver::device::Device;
 use warikomi_driver::run::{RunError, own_pool, serve};
+use warikomi_pci::attach::area;
 use warikomi_pci::attach::layout::{report, state};
 
 use super::{DirectUpper, sender};
@@ -26,10 +27,16 @@ pub enum Above {
 /// The program of a driver: attaches to the device that the environment names, and drives it with the
 /// driver called `name`, below whatever came with it: a packet path, or nothing at all.
 pub fn main(name: &str) -> Result<(), StackError> {
+    main_of_version(name, None)
+}
+
+/// The same, as a driver that knows state areas only up to a version, and writes that.
+pub fn main_of_version(name: &str, state_version: Option<u64>) -> Result<(), StackError> {
     let failed = |error: RunError| StackError::Driver(error.to_string());
     let mut driver =
         by_name(name).ok_or_else(|| failed(RunError::UnknownDriver(name.to_owned())))?;
     let mut device = Device::from_environment().map_err(|error| failed(error.into()))?;
+    device.set_state_version(state_version.unwrap_or(area::VERSION));
     let files = device.take_files();
     let driver = driver.as_mut();
     let served = if files.is_empty() {

@@ -1,205 +1,36 @@
-//! A driver attached through a region to a support side in another thread.
-//!
-//! The support side here is the least that can serve one; the real one is `warikomi-target`'s.
+//! Drivers attached through windows to a support side in another thread.
+
+mod live;
+mod support;
 
 use std::fs::File;
-use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering::Release;
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
 
 use proptest::prelude::{any, prop, prop_assert, proptest};
-use rustix::event::{EventfdFlags, eventfd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-use warikomi_clock::{Span, TscClock, read_tsc};
 use warikomi_driver::device::{AttachError, Device};
 use warikomi_driver::run::{RunError, own_pool, serve};
 use warikomi_driver::strategy::Strategy;
-use warikomi_nic::wire::CountedSink;
-use warikomi_nic::{Frame, Nic, RxCounters};
-use warikomi_pci::attach::layout::{self, bells, header, orders, report, state};
-use warikomi_pci::attach::{Access, area};
-use warikomi_pci::{Host, Interrupt, IntrLine, SharedMemory};
-use warikomi_shared::{Bell, Consumer, SharedWords, Tally, Wakeup, Words, create_region, send};
+use warikomi_nic::Frame;
+use warikomi_pci::attach::area;
+use warikomi_pci::attach::layout::{self, bells, header, report, state};
+use warikomi_shared::Words;
 
-const DMA_BYTES: u64 = 1 << 20;
-/// Longer than a busy machine can make anybody wait.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-struct Event(File);
-
-impl Wakeup for Event {
-    fn wake(&self) {
-        rustix::io::write(&self.0, &1_u64.to_ne_bytes()).unwrap();
-    }
-}
-
-struct Line {
-    tally: Tally<SharedWords>,
-    bell: Bell<SharedWords, Event>,
-    sent: u64,
-}
-
-impl IntrLine for Line {
-    fn signal(&mut self, interrupt: Interrupt) {
-        if let Interrupt::Msi(_) = interrupt {
-            self.tally.add();
-            self.bell.ring();
-            self.sent += 1;
-        }
-    }
-}
-
-struct Support {
-    words: SharedWords,
-    memory: SharedMemory,
-    requests: Consumer<SharedWords>,
-    line: Line,
-    nic: Box<dyn Nic>,
-    clock: TscClock,
-    socket: Option<OwnedFd>,
-}
-
-fn region() -> (File, SharedWords) {
-    let file = create_region("warikomi-test", layout::WINDOW_BYTES).unwrap();
-    let words = SharedWords::map(file.try_clone().unwrap(), 0, 0x2_0000).unwrap();
-    for (at, value) in [
-        (header::MAGIC, layout::MAGIC),
-        (header::VERSION, layout::VERSION),
-        (header::WINDOW_BYTES, layout::WINDOW_BYTES),
-        (header::DMA_BYTES, DMA_BYTES),
-        (header::DMA_BUS_ADDRESS, layout::DMA_BUS_ADDRESS),
-        (header::REGISTER_BAR, 2),
-        (header::TSC_HZ, 2_000_000_000),
-    ] {
-        words.store(at, value, Release);
-    }
-    (file, words)
-}
-
-fn dma() -> File {
-    create_region("warikomi-test", DMA_BYTES).unwrap()
-}
-
-fn hand_over(file: &File, dma: &File, message: &[u8]) -> (OwnedFd, OwnedFd, File) {
-    let kind = SocketType::SEQPACKET;
-    let (near, far) = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
-    let wakeup = File::from(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).unwrap());
-    send(&near, message, &[file.as_fd(), wakeup.as_fd(), dma.as_fd()]).unwrap();
-    (near, far, wakeup)
-}
-
-impl Support {
-    /// A support side, and the driver's end of its socket.
-    fn new(strategy: Strategy) -> (Support, OwnedFd) {
-        let (file, words) = region();
-        let dma = dma();
-        let (near, far, wakeup) = hand_over(&file, &dma, layout::HELLO);
-        let base = layout::DMA_BUS_ADDRESS;
-        let memory = SharedMemory::from_file(base, dma, 0, DMA_BYTES as usize);
-        let support = Support {
-            memory: memory.unwrap(),
-            requests: Consumer::new(words.clone(), layout::REQUESTS),
-            line: Line {
-                tally: Tally::new(words.clone(), bells::INTERRUPTS),
-                bell: Bell::new(words.clone(), bells::SLEEPING, Event(wakeup)),
-                sent: 0,
-            },
-            nic: warikomi_nic::build(
-                &warikomi_nic::NicOptions::of("rtl8168"),
-                Box::new(CountedSink::new()),
-            )
-            .unwrap(),
-            clock: TscClock::with_frequency(read_tsc(), 2e9),
-            socket: Some(near),
-            words,
-        };
-        support.order(strategy);
-        (support, far)
-    }
-
-    fn order(&self, strategy: Strategy) {
-        let [code, poll_ns, budget, ppm] = strategy.to_orders();
-        for (at, value) in [
-            (orders::POLL_NS, poll_ns),
-            (orders::BUDGET, budget),
-            (orders::CPU_BUDGET_PPM, ppm),
-            (orders::BUFFERS, 64),
-            (orders::BUFFER_BYTES, 2_048),
-            (orders::STRATEGY, code),
-        ] {
-            self.words.store(at, value, Release);
-        }
-    }
-
-    fn with<R>(&mut self, call: impl FnOnce(&mut dyn Nic, &mut Host<'_>) -> R) -> R {
-        let now = self.clock.now();
-        let mut host = Host { now, memory: &self.memory, interrupts: &mut self.line };
-        call(&mut *self.nic, &mut host)
-    }
-
-    fn poll(&mut self) {
-        while let Some(entry) = self.requests.pop().unwrap() {
-            let access = Access::from_entry(entry).unwrap();
-            let answer = self.with(|nic, host| access.carry_out(nic, host));
-            if let Some((number, value)) = answer {
-                self.words.store(bells::ANSWER, value, Relaxed);
-                self.words.store(bells::ANSWERED, number, Release);
-            }
-            self.requests.release();
-        }
-        self.with(|nic, host| nic.poll(host));
-    }
-
-    /// Serves until `done`, and says what it waited for if that takes too long.
-    fn serve_until(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> bool) {
-        let begun = Instant::now();
-        while !done(self) {
-            self.poll();
-            assert!(begun.elapsed() < PATIENCE, "waited in vain for: {what}");
-            thread::yield_now();
-        }
-    }
-
-    fn report(&self, word: usize) -> u64 {
-        self.words.load(word, Acquire)
-    }
-
-    fn stop(&mut self) {
-        self.words.store(orders::STOP, 1, Release);
-        self.line.bell.ring();
-    }
-
-    fn progress(&mut self) -> RxCounters {
-        self.with(|nic, host| nic.rx_progress(host, usize::MAX))
-    }
-
-    /// Sends packets in bursts, as many as there is room for, with pauses that let a driver sleep.
-    fn inject(&mut self, packets: u64) {
-        let frame = [&[0xff; 6][..], &[2, 0, 0, 0, 0, 9, 0x88, 0xb5], &[7; 86]].concat();
-        for number in 0..packets {
-            self.serve_until("room on the ring", |support| {
-                support.with(|nic, host| nic.rx_free(host, 1)) > 0
-            });
-            self.with(|nic, host| nic.receive(host, Frame::new(&frame)));
-            if number % 64 == 63 {
-                let until = self.clock.now() + Span::from_us(number % 700);
-                self.serve_until("the pause to end", |support| support.clock.now() >= until);
-            }
-        }
-        self.serve_until("every packet to be taken", |support| {
-            let counters = support.progress();
-            counters.accepted == counters.on_ring
-        });
-    }
-}
+use self::support::{DMA_BYTES, Support, dma, hand_over, region};
 
 type Outcome = (Result<(), RunError>, usize);
 
 /// A driver alone, in a thread; with what it did, how many of its buffers came back.
 fn driver(socket: OwnedFd) -> JoinHandle<Outcome> {
+    driver_of_version(socket, area::VERSION)
+}
+
+fn driver_of_version(socket: OwnedFd, version: u64) -> JoinHandle<Outcome> {
     thread::spawn(move || {
         let mut device = Device::attach(socket).unwrap();
+        device.set_state_version(version);
         let mut driver = warikomi_driver::by_name("rtl8168").unwrap();
         let mut pool = own_pool(&device, driver.as_ref()).unwrap();
         let served = serve(&mut device, driver.as_mut(), &mut pool);
@@ -230,7 +61,7 @@ fn with_every_strategy_every_packet_is_taken_and_every_interrupt_handled() {
         assert_eq!(support.report(report::RX_PACKETS), 3_000, "{strategy}");
         assert_eq!(support.report(report::RX_BYTES), 300_000, "{strategy}");
         assert_eq!(support.report(report::LINK_MBPS), 1_000, "{strategy}");
-        let (stamped, sent) = (support.report(bells::STAMPED), support.line.sent);
+        let (stamped, sent) = (support.report(bells::STAMPED), support.served().line.sent);
         assert!(stamped <= sent && sent - stamped <= 1, "{strategy}: {stamped} of {sent}");
         let (sleeps, polls) = (support.report(report::SLEEPS), support.report(report::POLLS));
         let never_sleeps = matches!(strategy, Strategy::Poll | Strategy::Awake);
@@ -246,7 +77,7 @@ fn orders_are_followed_while_the_driver_runs() {
     ready(&mut support);
     for strategy in Strategy::ALL.into_iter().chain([Strategy::Poll]).cycle().take(12) {
         support.order(strategy);
-        support.line.bell.ring();
+        support.served().line.bell.ring();
         let poll_ns = match strategy {
             Strategy::Poll | Strategy::Awake => u64::MAX,
             Strategy::Hybrid { poll_time } => poll_time.as_ps() / 1_000,
@@ -273,7 +104,7 @@ fn a_support_side_that_goes_away_ends_a_driver_that_sleeps_and_one_that_polls() 
         let driver = driver(socket);
         ready(&mut support);
         support.inject(100);
-        support.socket = None;
+        support.served().socket = None;
         let error = driver.join().unwrap().0.unwrap_err();
         let gone = matches!(error, RunError::SupportGone(_) | RunError::Driver(_));
         assert!(gone, "{strategy}: {error}");
@@ -317,7 +148,7 @@ fn a_support_side_that_never_answers_is_an_error() {
 #[test]
 fn what_is_no_region_is_refused() {
     let attach = |file: &File, message: &[u8]| {
-        let (_near, far, _wakeup) = hand_over(file, &dma(), message);
+        let (_near, far, _wakeup) = hand_over(&[file, &dma()], message);
         Device::attach(far).unwrap_err().to_string()
     };
     let (file, words) = region();
@@ -348,7 +179,7 @@ fn what_is_no_region_is_refused() {
     let loose = tempfile::tempfile().unwrap();
     loose.set_len(layout::WINDOW_BYTES).unwrap();
     assert!(attach(&loose, layout::HELLO).contains("not sealed"));
-    let (near, far, _wakeup) = hand_over(&file, &dma(), layout::HELLO);
+    let (near, far, _wakeup) = hand_over(&[&file, &dma()], layout::HELLO);
     drop((Device::attach(far).unwrap(), near));
     let kind = SocketType::SEQPACKET;
     let (near, far) = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
@@ -364,7 +195,7 @@ proptest! {
         for (at, value, shift) in writes {
             words.store(at, value >> shift, Release);
         }
-        let (_near, far, _wakeup) = hand_over(&file, &dma(), layout::HELLO);
+        let (_near, far, _wakeup) = hand_over(&[&file, &dma()], layout::HELLO);
         if let Ok(device) = Device::attach(far) {
             let (address, bytes) = device.dma();
             prop_assert!(bytes > 0 && bytes <= DMA_BYTES && address.checked_add(bytes).is_some());
