@@ -9,6 +9,7 @@ mod export;
 mod histories;
 mod inject;
 mod kernel;
+mod live;
 mod output;
 mod part;
 mod receive;
@@ -29,6 +30,7 @@ use warikomi_lab::SessionError;
 use warikomi_lab::inject::InjectError;
 use warikomi_lab::receive::ReceiveError;
 use warikomi_lab::replay::ReplayError;
+use warikomi_lab::service::ServiceError;
 use warikomi_lab::sweep::SweepError;
 use warikomi_lab::transmit::TransmitError;
 use warikomi_lab::transmit::kernel::KernelTransmitError;
@@ -73,6 +75,8 @@ enum Command {
     Transmit(Box<transmit::Arguments>),
     /// Replace a driver while it sends and receives: how long it takes, and that nothing is lost
     Replace(Box<replace::Arguments>),
+    /// Run a service whose driver is replaced while it goes on
+    Live(Box<live::Arguments>),
     /// Inject, and record all that happens at the device's edge
     Record(record::Arguments),
     /// Inject what was recorded, or real traffic from a pcap or pcapng file
@@ -119,6 +123,7 @@ fn main() -> ExitCode {
         Command::Receive(arguments) => receive::run(&arguments, &interrupted),
         Command::Transmit(arguments) => transmit::run(&arguments, &interrupted),
         Command::Replace(arguments) => replace::run(&arguments, &interrupted),
+        Command::Live(arguments) => live::run(&arguments, &interrupted),
         Command::Record(arguments) => record::run(&arguments, &interrupted),
         Command::Replay(arguments) => replay::run(&arguments, &interrupted),
         Command::Export(arguments) => export::run(&arguments),
@@ -158,6 +163,11 @@ fn of_target<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Tar
     if let Some(
         TransmitError::Target(error) | TransmitError::Session(SessionError::Target(error)),
     ) = error.downcast_ref()
+    {
+        return Some(error);
+    }
+    if let Some(ServiceError::Target(error) | ServiceError::Session(SessionError::Target(error))) =
+        error.downcast_ref()
     {
         return Some(error);
     }

@@ -13,6 +13,7 @@ pub mod receive;
 pub mod record;
 pub mod replace;
 pub mod replay;
+pub mod service;
 mod session;
 pub mod sweep;
 #[cfg(test)]
