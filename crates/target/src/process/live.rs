@@ -15,7 +15,7 @@ use warikomi_pci::attach::layout::{orders, state, times, way};
 
 use super::parts::Trouble;
 use super::{FIRST_GENERATION, ProcessTarget, Program};
-use crate::TargetError;
+use crate::{Target, TargetError};
 
 /// How a device's drivers follow one another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -258,10 +258,15 @@ impl ProcessTarget {
         self.seats.fenced_accesses()
     }
 
-    /// Whether something waits for the driver that it has not taken up: frames to be sent in its channel,
-    /// while the cable is plugged in, or interrupts.
-    pub fn work_waits(&self) -> bool {
-        let frames = self.report.link_mbps() != 0 && self.seats.frames_wait();
-        frames || self.port.line.is_pending()
+    /// Whether something waits for the driver that it has not taken up: frames on its ring, interrupts, or,
+    /// while the cable is plugged in, frames to be sent in its channel.
+    pub fn work_waits(&mut self) -> bool {
+        /// Descriptors looked at: each may be a cache line of the driver's.
+        const DESCRIPTORS: usize = 64;
+        let to_send = self.report.link_mbps() != 0 && self.seats.frames_wait();
+        let (nic, mut host) = self.nic();
+        let rx = nic.rx_progress(&mut host, DESCRIPTORS);
+        let to_receive = rx.on_ring > rx.accepted + rx.abandoned;
+        to_receive || to_send || self.port.line.is_pending()
     }
 }
