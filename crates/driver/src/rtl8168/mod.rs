@@ -357,10 +357,12 @@ impl NicDriver for Rtl8168 {
         sent: &mut dyn FnMut(u32),
     ) -> Result<(), DriverError> {
         self.forget_state();
+        // Whoever looks at the ring sees all that was taken, before it goes away.
+        let emptied = self.rx.empty_shown(hw.memory);
         let stopped = self.stop(hw.mmio);
         let cut_off = cut_off(hw.mmio);
         self.rx.give_back(sink);
         self.tx.give_back(sent);
-        stopped.and(cut_off)
+        emptied.and(stopped).and(cut_off)
     }
 }

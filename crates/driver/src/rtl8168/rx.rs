@@ -221,9 +221,15 @@ impl Receiver {
     fn reuse(&mut self, memory: &dyn DmaMemory, sink: &mut dyn RxSink) -> Result<(), DriverError> {
         let shown = std::mem::take(&mut self.unshown);
         self.refill(memory, sink)?;
-        let rest = shown.min(self.buffers.len() - self.posted);
+        self.unshown = shown.min(self.buffers.len() - self.posted);
+        self.empty_shown(memory)
+    }
+
+    /// Empties the descriptors of what was taken and has been shown.
+    pub(super) fn empty_shown(&mut self, memory: &dyn DmaMemory) -> Result<(), DriverError> {
+        let shown = std::mem::take(&mut self.unshown);
         let before = |number| self.wrap(self.head + self.buffers.len() - number);
-        (1..=rest).try_for_each(|number| self.empty(memory, before(number)))
+        (1..=shown).try_for_each(|number| self.empty(memory, before(number)))
     }
 
     /// The buffer at the head.

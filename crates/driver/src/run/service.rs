@@ -152,7 +152,13 @@ impl<'a, U: Upper> Service<'a, U> {
     /// Resets the device. What predecessors had goes back to whoever is above.
     fn start(&mut self) -> Result<(), RunError> {
         if let Some(succession) = &self.succession {
+            let driven = succession.was_driven();
             succession.accept();
+            if driven {
+                // A device that still runs would write to buffers that go back. One that does not answer is
+                // found out below.
+                let _ = self.driver.quiesce(hardware!(self), &mut self.sink, &mut |_| ());
+            }
             let forgotten = self.sink.upper.forget();
             self.sink.upper.flush();
             self.device.report(report::FORGOTTEN_BUFFERS, forgotten.buffers);

@@ -104,6 +104,11 @@ impl Succession {
         }
     }
 
+    /// Whether some driver has had the device before.
+    pub(super) fn was_driven(&self) -> bool {
+        self.baton.owner() != 0
+    }
+
     /// From here on the device is this driver's, and it may store anything.
     pub(super) fn accept(&self) {
         self.baton.accept(self.generation);
