@@ -21,6 +21,8 @@ pub(crate) enum Part {
     Stack,
     /// The application
     Application,
+    /// An echo service in the place of the application
+    Echo,
 }
 
 /// This very program, even if its file has been replaced meanwhile.
@@ -52,6 +54,7 @@ pub(crate) fn run(part: &Part) -> ExitCode {
         }
         Part::Stack => ("stack", programs::stack::main()),
         Part::Application => ("application", programs::application::main()),
+        Part::Echo => ("echo", programs::echo::main()),
     };
     match ended {
         Ok(()) => ExitCode::SUCCESS,

@@ -11,6 +11,7 @@ use warikomi_clock::{Span, Time, TscClock, read_tsc};
 use warikomi_shared::{SharedWords, Woken};
 
 use crate::channel::UserEnd;
+use crate::datagram::{Content, parse};
 use crate::entry::{Destination, Slice, flags};
 use crate::memory::PacketMemory;
 use crate::receiver::Receiver;
@@ -206,6 +207,23 @@ impl Vi {
             return false;
         }
         self.receiver.end().transmit(Slice { token, offset, length, flags, extra })
+    }
+
+    /// Sends a datagram that came ([`crate::flags::UDP`]) back to where it came from, out of the buffer that
+    /// it is in. `false`, and nothing done, if it is none, or not the application's any more.
+    pub fn send_back(&mut self, datagram: &Slice) -> bool {
+        let Some(frame_bytes) = datagram.offset.checked_add(datagram.length) else { return false };
+        let Some(frame) = self.memory.bytes(datagram.token, 0, frame_bytes.into()) else {
+            return false;
+        };
+        let Content::Datagram(found) = parse(&frame, true) else { return false };
+        let to = Destination {
+            address: found.source,
+            port: found.source_port,
+            source_port: found.destination_port,
+        };
+        let slice = Slice { flags: flags::UDP, extra: to.to_word(), ..*datagram };
+        self.receiver.end().transmit(slice)
     }
 
     /// Sends bytes over the connection, which is opened to `to` if there is none and `to` is given.

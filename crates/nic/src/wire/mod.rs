@@ -17,7 +17,7 @@ pub use kind::{ParseWireError, WireKind};
 pub use loopback::Loopback;
 pub use pcap::PcapWriter;
 pub use rate::{bytes_time, wire_time};
-pub use responder::{Responder, Responses};
+pub use responder::{EchoPlan, Echoes, Responder, Responses};
 pub use sink::CountedSink;
 
 /// The other end of the cable.

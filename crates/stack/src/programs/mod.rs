@@ -7,6 +7,7 @@ mod agent;
 pub mod application;
 mod direct;
 pub mod driver;
+pub mod echo;
 mod line;
 mod port;
 pub mod sender;

@@ -24,6 +24,8 @@ pub(super) enum Purpose {
     Transmit,
     /// The work's connection.
     Stream,
+    /// The end of that connection.
+    End,
     /// A datagram beside it.
     Beside,
 }
@@ -46,8 +48,9 @@ pub(super) struct ViPort {
     spare: Vec<u32>,
     /// What each buffer was last sent for.
     purposes: Box<[Purpose]>,
-    /// What has come back, for each purpose.
-    returned: [Returned; 3],
+    /// How many were handed over, for each purpose, and what has come back.
+    handed: [u64; 4],
+    returned: [Returned; 4],
     work: Option<Work>,
 }
 
@@ -61,7 +64,8 @@ impl ViPort {
             posted_most: 0,
             spare: (0..buffers).rev().collect(),
             purposes: vec![Purpose::Transmit; buffers as usize].into_boxed_slice(),
-            returned: [Returned::default(); 3],
+            handed: [0; 4],
+            returned: [Returned::default(); 4],
             work: None,
         };
         port.resize(u32::MAX);
@@ -147,6 +151,12 @@ impl ViPort {
         self.returned[purpose as usize]
     }
 
+    /// Buffers that were handed over and have not come back.
+    pub(super) fn in_flight(&self, purpose: Purpose) -> u64 {
+        let Returned { sent, failed } = self.returned(purpose);
+        self.handed[purpose as usize] - sent - failed
+    }
+
     /// Sends a datagram made of these parts. `false` if there is no buffer.
     pub(super) fn send_datagram(
         &mut self,
@@ -159,11 +169,17 @@ impl ViPort {
         })
     }
 
-    /// Sends bytes, or with none the end, over the connection, which is opened if `to` is given. `false` if
-    /// there is no buffer.
+    /// Sends bytes over the connection, which is opened if `to` is given. `false` if there is no buffer.
     pub(super) fn send_stream(&mut self, bytes: &[u8], to: Option<Destination>) -> bool {
         self.send(Purpose::Stream, 0, [bytes, &[]], |vi, slice| {
             vi.send_stream(slice.token, slice.offset, slice.length, to)
+        })
+    }
+
+    /// Ends the connection behind what was sent over it. `false` if there is no buffer.
+    pub(super) fn end_stream(&mut self) -> bool {
+        self.send(Purpose::End, 0, [&[], &[]], |vi, slice| {
+            vi.send_stream(slice.token, slice.offset, slice.length, None)
         })
     }
 
@@ -189,6 +205,7 @@ impl ViPort {
             return false;
         }
         self.purposes[token as usize] = purpose;
+        self.handed[purpose as usize] += 1;
         true
     }
 

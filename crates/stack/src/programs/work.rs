@@ -33,8 +33,7 @@ pub(super) struct Work {
     bytes: Vec<u8>,
     /// Bytes of the stream that were handed over.
     given_bytes: u64,
-    /// Buffers of the stream that were handed over, since what had come back before.
-    given: u64,
+    /// What had come back of the stream before this work.
     before: Returned,
     beside: Option<Beside>,
     totals: WorkTotals,
@@ -61,6 +60,11 @@ impl Work {
     /// Work that is about to begin. Measures how fast this processor computes, for about a millisecond.
     pub(super) fn new(command: &WorkStart, port: &ViPort) -> Result<Work, String> {
         work::check(command)?;
+        if port.in_flight(Purpose::Stream) > 0 {
+            return Err(
+                "the last work's connection still waits to be opened, or for room".to_owned()
+            );
+        }
         let clock = *port.vi.clock();
         let beside = command.datagrams.as_ref().map(|it| Beside::new(it, port)).transpose()?;
         let mut work = Work {
@@ -69,7 +73,6 @@ impl Work {
             phase: Phase::Over,
             bytes: vec![0; command.send_bytes as usize],
             given_bytes: 0,
-            given: 0,
             before: port.returned(Purpose::Stream),
             beside,
             totals: WorkTotals::default(),
@@ -109,7 +112,7 @@ impl Work {
                 Some(Span::ZERO)
             }
             Phase::Ending => {
-                if port.send_stream(&[], None) {
+                if port.end_stream() {
                     self.phase = Phase::Over;
                     None
                 } else {
@@ -145,17 +148,14 @@ impl Work {
                 break;
             }
             self.to = None;
-            self.given += 1;
             self.given_bytes += (end - sending.done) as u64;
             sending.done = end;
         }
-        let returned = port.returned(Purpose::Stream);
-        let back = returned.sent + returned.failed - self.before.sent - self.before.failed;
         let took = self.clock.now().since(sending.begun);
-        if returned.failed > self.before.failed {
+        if port.returned(Purpose::Stream).failed > self.before.failed {
             let bytes = self.totals.sent_bytes;
             self.end(Some(format!("the connection was lost, or refused, after {bytes} bytes")));
-        } else if sending.done == self.bytes.len() && back == self.given {
+        } else if sending.done == self.bytes.len() && port.in_flight(Purpose::Stream) == 0 {
             let ns = took.as_ps() / 1_000;
             work::note_send(&mut self.totals, sending.tsc, ns, self.command.send_bytes);
             self.phase = Phase::Computing { steps: self.computing.steps(self.command.compute_us) };

@@ -1,16 +1,12 @@
-//! The whole way, from a NIC's model through a driver process to an application that accounts for
-//! what it gets, in each topology.
-//!
-//! The support side here is the least that can serve a driver; the real one is `warikomi-target`'s.
+//! The least support side that can serve a driver, and the processes above it.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
-use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use etherparse::PacketBuilder;
 use rustix::io::{FdFlags, fcntl_setfd};
@@ -18,10 +14,9 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap};
 use warikomi_clock::{TscClock, read_tsc};
 use warikomi_driver::strategy::Strategy;
-use warikomi_guest::commands::{ReceiveStart, ReceiveStatus, ReceiveStop};
 use warikomi_guest::payload::Head;
 use warikomi_guest::{Command as AgentCommand, Envelope, Response};
-use warikomi_nic::wire::CountedSink;
+use warikomi_nic::wire::{CountedSink, Responder, Wire};
 use warikomi_nic::{Frame, Nic};
 use warikomi_pci::attach::Access;
 use warikomi_pci::attach::layout::{self, bells, header, orders, report, state};
@@ -29,30 +24,10 @@ use warikomi_pci::{Host, Interrupt, IntrLine, SharedMemory};
 use warikomi_shared::{Bell, Consumer, SharedWords, Tally, Words, create_region, send};
 use warikomi_stack::{Chain, ChainOptions, Event, Station, Topology, Waiting, programs};
 
-const PART: &str = "WARIKOMI_TEST_PART";
-const GUEST: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
-const NETWORK: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
-const PORT: u16 = 5_001;
-const RUN: u32 = 7;
-const DMA_BYTES: u64 = 1 << 20;
-/// Longer than a busy machine can make anybody wait.
-const PATIENCE: Duration = Duration::from_secs(60);
+use super::{GUEST, NETWORK, PART, PATIENCE, PORT, RUN};
 
-/// Not a test: what the re-executed binary runs.
-#[test]
-fn part() {
-    let Ok(part) = std::env::var(PART) else { return };
-    let outcome = match part.as_str() {
-        "application" => programs::application::main(),
-        "stack" => programs::stack::main(),
-        "driver" => programs::driver::main("rtl8168"),
-        other => panic!("no part {other}"),
-    };
-    if let Err(error) = &outcome {
-        eprintln!("{part}: {error}");
-    }
-    std::process::exit(if outcome.is_ok() { 0 } else { 3 });
-}
+const DMA_BYTES: u64 = 1 << 20;
+const TSC_HZ: u64 = 2_000_000_000;
 
 fn command(name: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
@@ -60,9 +35,9 @@ fn command(name: &str) -> Command {
     command
 }
 
-struct Line {
+pub(super) struct Line {
     tally: Tally<SharedWords>,
-    bell: Bell<SharedWords, Event>,
+    pub(super) bell: Bell<SharedWords, Event>,
 }
 
 impl IntrLine for Line {
@@ -75,7 +50,7 @@ impl IntrLine for Line {
 }
 
 /// Processes that do not outlive the test.
-struct Children(Vec<Child>);
+pub(super) struct Children(pub(super) Vec<Child>);
 
 impl Drop for Children {
     fn drop(&mut self) {
@@ -86,16 +61,16 @@ impl Drop for Children {
     }
 }
 
-struct World {
-    words: SharedWords,
+pub(super) struct World {
+    pub(super) words: SharedWords,
     memory: SharedMemory,
     requests: Consumer<SharedWords>,
-    line: Line,
+    pub(super) line: Line,
     nic: Box<dyn Nic>,
     clock: TscClock,
     control: UnixStream,
     next_id: u64,
-    children: Children,
+    pub(super) children: Children,
     _links: Vec<OwnedFd>,
 }
 
@@ -113,7 +88,7 @@ fn region(packet_bytes: u64, strategy: Strategy) -> (File, SharedWords) {
         (header::PACKET_BYTES, packet_bytes),
         (header::PACKET_BUS_ADDRESS, layout::PACKET_BUS_ADDRESS),
         (header::REGISTER_BAR, 2),
-        (header::TSC_HZ, 2_000_000_000),
+        (header::TSC_HZ, TSC_HZ),
         (orders::STRATEGY, code),
         (orders::POLL_NS, poll_ns),
         (orders::BUDGET, budget),
@@ -134,19 +109,53 @@ fn start_driver(files: &[BorrowedFd<'_>]) -> (Child, OwnedFd) {
     (command.env(layout::SOCKET_VARIABLE, number).stdin(Stdio::null()).spawn().unwrap(), near)
 }
 
+fn dma_memory(dma: File, (packets, packet_bytes): (File, u64)) -> SharedMemory {
+    let ranges = [
+        (dma, layout::DMA_BUS_ADDRESS, DMA_BYTES),
+        (packets, layout::PACKET_BUS_ADDRESS, packet_bytes),
+    ]
+    .map(|(file, base, bytes)| {
+        (GuestAddress(base), bytes as usize, Some(FileOffset::new(file, 0)))
+    });
+    SharedMemory::new(GuestMemoryMmap::from_ranges_with_files(ranges).unwrap())
+}
+
+/// The parts above the driver; the application is the program `application`.
+fn start_parts(chain: &mut Chain, application: &str) -> (Children, Vec<OwnedFd>) {
+    let (mut children, mut links) = (Children(Vec::new()), Vec::new());
+    for part in chain.parts.drain(..) {
+        let program = if part.name == "application" { application } else { part.name };
+        let mut command = command(program);
+        links.push(part.prepare(&mut command));
+        children.0.push(command.spawn().unwrap());
+    }
+    (children, links)
+}
+
 impl World {
-    fn start(topology: Topology, strategy: Strategy) -> World {
+    pub(super) fn start(topology: Topology, strategy: Strategy) -> World {
+        World::cabled(topology, strategy, Box::new(CountedSink::new()), "application")
+    }
+
+    /// With this at the other end of the cable, and this program as the application.
+    pub(super) fn cabled(
+        topology: Topology,
+        strategy: Strategy,
+        wire: Box<dyn Wire>,
+        application: &str,
+    ) -> World {
+        let nic = warikomi_nic::build(&warikomi_nic::NicOptions::of("rtl8168"), wire).unwrap();
         let mut chain = Chain::build(&ChainOptions {
             topology,
             application_buffers: 512,
             stack_buffers: 32,
             buffer_bytes: 2_048,
-            station: Station { mac: [2, 0, 0, 0, 0, 1], address: GUEST, prefix_bits: 24 },
-            hosts: vec![(NETWORK, [2, 0, 0, 0, 0, 2])],
-            tcp_port: None,
+            station: Station { mac: nic.mac_address(), address: GUEST, prefix_bits: 24 },
+            hosts: vec![(Responder::ADDRESS, Responder::MAC)],
+            tcp_port: Some(programs::echo::PORT),
             waiting: Waiting::Wait,
             copy_out: false,
-            tsc_hz: 2_000_000_000,
+            tsc_hz: TSC_HZ,
         })
         .unwrap();
         let (packets, packet_file) = chain.memory.take().unwrap();
@@ -154,12 +163,7 @@ impl World {
         let (file, words) = region(packet_bytes, strategy);
         let event = Event::create().unwrap();
         // The other parts first: the driver's socket is inherited, and must not be by them.
-        let (mut children, mut links) = (Children(Vec::new()), Vec::new());
-        for part in chain.parts.drain(..) {
-            let mut command = command(part.name);
-            links.push(part.prepare(&mut command));
-            children.0.push(command.spawn().unwrap());
-        }
+        let (mut children, mut links) = start_parts(&mut chain, application);
         let dma = create_region("warikomi-test", DMA_BYTES).unwrap();
         let invitation = chain.driver.take().unwrap().socket().unwrap();
         let (driver, link) = start_driver(&[
@@ -171,28 +175,17 @@ impl World {
         ]);
         children.0.push(driver);
         links.push(link);
-        let ranges = [
-            (dma, layout::DMA_BUS_ADDRESS, DMA_BYTES),
-            (packet_file, layout::PACKET_BUS_ADDRESS, packet_bytes),
-        ]
-        .map(|(file, base, bytes)| {
-            (GuestAddress(base), bytes as usize, Some(FileOffset::new(file, 0)))
-        });
         let control = chain.control.take().unwrap();
         control.set_nonblocking(true).unwrap();
         World {
-            memory: SharedMemory::new(GuestMemoryMmap::from_ranges_with_files(ranges).unwrap()),
+            memory: dma_memory(dma, (packet_file, packet_bytes)),
             requests: Consumer::new(words.clone(), layout::REQUESTS),
             line: Line {
                 tally: Tally::new(words.clone(), bells::INTERRUPTS),
                 bell: Bell::new(words.clone(), bells::SLEEPING, event),
             },
-            nic: warikomi_nic::build(
-                &warikomi_nic::NicOptions::of("rtl8168"),
-                Box::new(CountedSink::new()),
-            )
-            .unwrap(),
-            clock: TscClock::with_frequency(read_tsc(), 2e9),
+            nic,
+            clock: TscClock::with_frequency(read_tsc(), TSC_HZ as f64),
             control,
             next_id: 1,
             children,
@@ -207,7 +200,7 @@ impl World {
         call(&mut *self.nic, &mut host)
     }
 
-    fn poll(&mut self) {
+    pub(super) fn poll(&mut self) {
         while let Some(entry) = self.requests.pop().unwrap() {
             let access = Access::from_entry(entry).unwrap();
             let answer = self.with(|nic, host| access.carry_out(nic, host));
@@ -220,7 +213,7 @@ impl World {
         self.with(|nic, host| nic.poll(host));
     }
 
-    fn serve_until(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> bool) {
+    pub(super) fn serve_until(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> bool) {
         let begun = Instant::now();
         while !done(self) {
             self.poll();
@@ -230,7 +223,7 @@ impl World {
         }
     }
 
-    fn ask<C: AgentCommand>(&mut self, command: C) -> C::Answer {
+    pub(super) fn ask<C: AgentCommand>(&mut self, command: C) -> C::Answer {
         let line = Envelope::new(self.next_id, command).to_line();
         self.next_id += 1;
         self.control.write_all(line.as_bytes()).unwrap();
@@ -247,7 +240,7 @@ impl World {
         Response::parse(&text).unwrap().into_answer().unwrap()
     }
 
-    fn inject(&mut self, packets: u64) {
+    pub(super) fn inject(&mut self, packets: u64) {
         for sequence in 0..packets {
             let mut frame = Vec::new();
             let mut payload = vec![3; 200];
@@ -262,79 +255,5 @@ impl World {
             });
             self.with(|nic, host| nic.receive(host, Frame::new(&frame)));
         }
-    }
-}
-
-fn every_datagram_arrives(topology: Topology, strategy: Strategy) {
-    const PACKETS: u64 = 20_000;
-    let mut world = World::start(topology, strategy);
-    world.serve_until("the driver to be ready", |world| {
-        world.words.load(report::STATE, Acquire) == state::READY
-    });
-    world.ask(ReceiveStart::on_port(PORT, RUN));
-    world.inject(PACKETS);
-    let begun = Instant::now();
-    while world.ask(ReceiveStatus {}).delivered < PACKETS {
-        assert!(begun.elapsed() < PATIENCE, "{:?}", world.ask(ReceiveStatus {}));
-    }
-    let totals = world.ask(ReceiveStop {});
-    assert_eq!((totals.delivered, totals.datagrams), (PACKETS, PACKETS), "{totals:?}");
-    assert_eq!((totals.duplicates, totals.out_of_order, totals.socket_drops), (0, 0, 0));
-    world.words.store(orders::STOP, 1, Release);
-    world.line.bell.ring();
-    world.serve_until("the driver to stop", |world| {
-        world.words.load(report::STATE, Acquire) == state::STOPPED
-    });
-    assert_eq!(world.words.load(report::RX_DROPPED, Acquire), 0);
-    assert_eq!(world.words.load(report::RX_PACKETS, Acquire), PACKETS);
-    let mut driver = world.children.0.pop().unwrap();
-    assert!(driver.wait().unwrap().success());
-}
-
-fn strategies() -> [Strategy; 2] {
-    ["interrupt", "hybrid"].map(|name| name.parse().unwrap())
-}
-
-#[test]
-fn an_application_in_the_drivers_process_gets_every_datagram() {
-    for strategy in strategies() {
-        every_datagram_arrives(Topology::Direct, strategy);
-    }
-}
-
-#[test]
-fn an_application_above_the_driver_gets_every_datagram() {
-    for strategy in strategies() {
-        every_datagram_arrives(Topology::Application, strategy);
-    }
-}
-
-#[test]
-fn an_application_above_stack_and_driver_gets_every_datagram() {
-    for strategy in strategies() {
-        every_datagram_arrives(Topology::Stack, strategy);
-    }
-}
-
-#[test]
-fn a_driver_whose_application_was_killed_says_so_in_its_last_words() {
-    for strategy in strategies() {
-        let mut world = World::start(Topology::Application, strategy);
-        world.serve_until("the driver to be ready", |world| {
-            world.words.load(report::STATE, Acquire) == state::READY
-        });
-        world.children.0[0].kill().unwrap();
-        let begun = Instant::now();
-        while world.words.load(report::STATE, Acquire) != state::FAILED {
-            world.poll();
-            assert!(begun.elapsed() < PATIENCE, "the driver does not notice");
-            std::thread::yield_now();
-        }
-        let bytes = world.words.load(report::LAST_WORDS_LEN, Acquire) as usize;
-        let words = (0..bytes.div_ceil(8)).map(|at| report::LAST_WORDS + at);
-        let text: Vec<u8> =
-            words.flat_map(|at| world.words.load(at, Relaxed).to_le_bytes()).collect();
-        let text = String::from_utf8_lossy(&text[..bytes]).into_owned();
-        assert!(text.contains("the application is gone"), "{text}");
     }
 }
