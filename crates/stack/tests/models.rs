@@ -8,11 +8,12 @@
 mod event;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use loom::sync::atomic::{AtomicU64, fence};
 use loom::thread;
-use warikomi_shared::{Corrupt, Words};
+use warikomi_driver::state::Held;
+use warikomi_shared::{Corrupt, Wakeup, Words};
 use warikomi_stack::{ChannelPlace, ProviderEnd, Receiver, Slice, UserEnd, words};
 
 use event::ModelEvent;
@@ -244,4 +245,130 @@ fn what_is_to_be_sent_wakes_the_driver_and_comes_back() {
         other.join().unwrap();
         assert_eq!(receiver.end().custody().sending(), 0);
     });
+}
+
+/// What a provider reaches the channel and the user through, until it dies: from then on nothing that it does
+/// is seen.
+#[derive(Clone)]
+struct Mortal<T> {
+    live: T,
+    /// Stores, and wake-ups, that are left to it.
+    left: Arc<AtomicUsize>,
+}
+
+impl<T> Mortal<T> {
+    fn lives(&self) -> bool {
+        let spend = |left: usize| left.checked_sub(1);
+        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spend).is_ok()
+    }
+}
+
+impl Words for Mortal<ModelWords> {
+    fn len(&self) -> usize {
+        self.live.len()
+    }
+    fn load(&self, at: usize, order: Ordering) -> u64 {
+        self.live.load(at, order)
+    }
+    fn store(&self, at: usize, value: u64, order: Ordering) {
+        if self.lives() {
+            self.live.store(at, value, order);
+        }
+    }
+    fn swap(&self, at: usize, value: u64, order: Ordering) -> u64 {
+        if self.lives() { self.live.swap(at, value, order) } else { self.live.load(at, order) }
+    }
+    fn fence(&self) {
+        self.live.fence();
+    }
+}
+
+impl Wakeup for Mortal<ModelEvent> {
+    fn wake(&self) {
+        if self.lives() {
+            self.live.wake();
+        }
+    }
+}
+
+/// More than a provider's life in the model takes.
+const MOST_STORES: usize = 16;
+
+#[derive(Clone, Copy, PartialEq)]
+enum Successor {
+    Resumes,
+    Forgets,
+    /// Goes on without waking anybody for what it finds.
+    Silent,
+}
+
+/// A provider that fills two buffers and dies after so many stores; then another goes on.
+fn provider_dies(stores: usize, successor: Successor) {
+    let words = ModelWords::new();
+    let (user_event, provider_event) = (ModelEvent::new(), ModelEvent::new());
+    let mut user = UserEnd::new(&words, PLACE, 0..2, BUFFER_BYTES, &provider_event);
+    assert!(user.post(0) && user.post(1));
+    user.flush();
+    let event = user_event.clone();
+    let other = thread::spawn(move || {
+        let left = Arc::new(AtomicUsize::new(stores));
+        let mortal = Mortal { live: words.clone(), left: Arc::clone(&left) };
+        let bell = Mortal { live: event.clone(), left };
+        let mut first = ProviderEnd::new(&mortal, PLACE, 0..2, BUFFER_BYTES, bell);
+        for _ in 0..2 {
+            let token = first.posted().unwrap().unwrap();
+            assert!(first.complete(Slice::posted(token)));
+            first.flush();
+        }
+        let silenced = if successor == Successor::Silent { 0 } else { usize::MAX };
+        let left = Arc::new(AtomicUsize::new(silenced));
+        let bell = Mortal { live: event, left: Arc::clone(&left) };
+        let mut second = ProviderEnd::new(&words, PLACE, 0..2, BUFFER_BYTES, bell);
+        let given = second.shown().given;
+        let mut held: Vec<u32> = (0..2).skip(given as usize).collect();
+        if successor == Successor::Forgets {
+            second.forget().unwrap();
+            held.clear();
+            while let Some(token) = second.posted().unwrap() {
+                held.push(token);
+            }
+        } else {
+            let posted = held.clone();
+            second.resume(&Held { posted, posts_taken: 2, ..Held::default() }).unwrap();
+        }
+        left.store(usize::MAX, Ordering::Relaxed);
+        for token in held {
+            assert!(second.complete(Slice::posted(token)));
+        }
+        second.flush();
+    });
+    let mut receiver = Receiver::new(user);
+    for expected in 0..2 {
+        let slice = receive(&mut receiver, &user_event, Way::Wait).unwrap();
+        assert_eq!(slice.token, expected);
+    }
+    other.join().unwrap();
+    assert_eq!(receiver.end().refusals().total(), 0);
+}
+
+fn at_every_store(successor: Successor) {
+    for stores in 0..=MOST_STORES {
+        explore(move || provider_dies(stores, successor));
+    }
+}
+
+#[test]
+fn whenever_a_provider_dies_its_successor_misses_nothing_and_wakes_whoever_sleeps() {
+    at_every_store(Successor::Resumes);
+}
+
+#[test]
+fn whenever_a_provider_dies_what_it_had_goes_back_and_whoever_sleeps_is_woken() {
+    at_every_store(Successor::Forgets);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn without_a_call_by_the_successor_a_completion_is_missed() {
+    at_every_store(Successor::Silent);
 }

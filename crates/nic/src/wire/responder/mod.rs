@@ -165,4 +165,6 @@ impl Wire for Responder {
 }
 
 #[cfg(test)]
+mod echo_tests;
+#[cfg(test)]
 mod tests;

@@ -124,10 +124,14 @@ fn it_swallows_a_tcp_stream() {
     let ack = tcp.sequence_number().wrapping_add(1);
     wire.transmit(now, &segment(101, Some(ack), &[]));
     for i in 0..100 {
-        wire.transmit(now, &segment(101 + 1_000 * i, Some(ack), &[3; 1_000]));
+        let mut bytes: Vec<u8> = (1_000 * i..1_000 * (i + 1)).map(|at| (at % 251) as u8).collect();
+        if i == 70 {
+            bytes[500] ^= 1;
+        }
+        wire.transmit(now, &segment(101 + 1_000 * i, Some(ack), &bytes));
         answers(&mut wire, &mut now, Span::from_us(10));
     }
-    assert_eq!(seen.tcp_bytes(), 100_000);
+    assert_eq!((seen.tcp_bytes(), seen.tcp_wrong_bytes()), (100_000, 1));
     answers(&mut wire, &mut now, Span::from_ms(100));
     assert!(wire.next_arrival() > now, "nothing is left to be done");
 }
