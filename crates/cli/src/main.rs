@@ -15,6 +15,7 @@ mod part;
 mod receive;
 mod record;
 mod replace;
+mod replace_kernel;
 mod replay;
 mod report;
 mod sweep;
@@ -29,6 +30,7 @@ use warikomi_kernel::KernelError;
 use warikomi_lab::SessionError;
 use warikomi_lab::inject::InjectError;
 use warikomi_lab::receive::ReceiveError;
+use warikomi_lab::replace::kernel::KernelReplaceError;
 use warikomi_lab::replay::ReplayError;
 use warikomi_lab::service::ServiceError;
 use warikomi_lab::sweep::SweepError;
@@ -172,6 +174,9 @@ fn of_target<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Tar
         return Some(error);
     }
     if let Some(KernelTransmitError::Target(error)) = error.downcast_ref() {
+        return Some(error);
+    }
+    if let Some(KernelReplaceError::Target(error)) = error.downcast_ref() {
         return Some(error);
     }
     let inject = match (error.downcast_ref(), error.downcast_ref(), error.downcast_ref()) {

@@ -15,7 +15,8 @@ use warikomi_target::Interrupted;
 use warikomi_target::process::Way;
 
 use crate::output::{self, Cleared};
-use crate::target::TargetArguments;
+use crate::replace_kernel::Asked;
+use crate::target::{TargetArguments, flags, refuse};
 
 /// Replaces the driver while it sends and receives, and proves what was lost: how long it takes, what the
 /// workload notices of it, and what happened to every frame.
@@ -178,6 +179,10 @@ fn read(path: &Path) -> Result<Plan> {
 }
 
 pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<ExitCode> {
+    if arguments.target.asks_for_kernel() {
+        refuse(&arguments.of_process(), "process")?;
+        return arguments.of_kernel().run(interrupted);
+    }
     let options = arguments.options()?;
     let found = measure(&options, interrupted)?;
     let page = |style| terminal::replace(&found.result, style);
@@ -202,6 +207,35 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
 }
 
 impl Arguments {
+    /// Flags that were given and mean nothing to a kernel.
+    fn of_process(&self) -> Vec<&'static str> {
+        let what = &self.what;
+        flags([
+            ("--plan", self.plan.is_some()),
+            ("--way", !what.ways.is_empty()),
+            ("--trial", what.trial.is_some()),
+            ("--kill", what.kill),
+            ("--every", what.every.is_some()),
+            ("--for", what.span.is_some()),
+            ("--count", what.count.is_some()),
+            ("--to", what.to.is_some()),
+            ("--edge", what.edge),
+        ])
+    }
+
+    fn of_kernel(&self) -> Asked<'_> {
+        Asked {
+            target: &self.target,
+            loads: &self.what.loads,
+            trials: self.what.trials,
+            interval: self.what.interval,
+            frame_bytes: self.what.size.map(|size| size.0),
+            seed: self.what.seed,
+            runs: &self.runs,
+            json: self.json,
+        }
+    }
+
     fn options(&self) -> Result<Options> {
         let planned = self.plan.as_deref().map(read).transpose()?;
         let session =

@@ -253,6 +253,12 @@ impl Prepared {
         Some(ProcessSessionOptions { orders: *orders, dma_bytes, ..options.clone() })
     }
 
+    /// What a kernel is brought up with.
+    pub(crate) fn kernel(&self) -> Option<&SessionOptions> {
+        let Options::Kernel(options) = &self.options else { return None };
+        Some(options)
+    }
+
     /// Leaves interrupts of a kernel undeferred unless something else is asked for.
     pub(crate) fn defer_nothing(&mut self) {
         if let Options::Kernel(options) = &mut self.options {

@@ -15,7 +15,7 @@ use warikomi_target::TargetError;
 use super::{Load, ReplaceRow, Spread};
 use crate::object::table;
 use crate::{Session, SessionOptions};
-use trial::Trial;
+use trial::{Trial, When};
 pub use wire::{Traffic, TrafficHost};
 
 /// What rows call this way.
@@ -136,8 +136,9 @@ struct Sum {
     row: ReplaceRow,
     swaps: Samples,
     outages: Samples,
-    sends: Samples,
+    sends_before: Samples,
     sends_during: Samples,
+    sends: Samples,
     longest_send_gap: Option<Span>,
 }
 
@@ -148,17 +149,25 @@ impl Sum {
             self.outages.record(gap);
         }
         for send in &trial.sends {
-            let samples = if send.during { &mut self.sends_during } else { &mut self.sends };
-            samples.record(send.took);
+            self.sends.record(send.took);
+            match send.when {
+                When::Before => self.sends_before.record(send.took),
+                When::During => self.sends_during.record(send.took),
+                When::After => {}
+            }
         }
         self.longest_send_gap = self.longest_send_gap.max(trial.longest_send_gap);
         let row = &mut self.row;
-        row.replacements += 1;
+        // Whoever loads the module resets the card.
+        (row.replacements, row.resets) = (row.replacements + 1, row.resets + 1);
+        row.received += trial.received;
+        row.sent += trial.sent;
         row.lost += trial.lost;
         row.duplicated += trial.duplicated;
         row.reordered += trial.reordered;
         row.retransmitted += trial.retransmitted;
         row.no_descriptor += trial.no_descriptor;
+        row.not_receiving += trial.not_receiving;
         row.connections_lost += u64::from(trial.connection_lost);
         row.refused = row.refused.into_iter().chain(trial.refused).reduce(|sum, more| sum + more);
     }
@@ -171,7 +180,8 @@ impl Sum {
             kind: "planned".into(),
             swap_us: Spread::of(&self.swaps),
             outage_us,
-            send_us: Spread::of(&self.sends),
+            send_us: Spread::of(&self.sends_before),
+            send_with_us: Spread::of(&self.sends),
             send_during_us: Spread::of(&self.sends_during),
             longest_send_gap_us: self.longest_send_gap.map(Span::as_us),
             longest_receive_gap_us: outage_us.map(|outage| outage.max),
@@ -184,15 +194,16 @@ impl Sum {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replace::kernel::trial::Sent;
+    use crate::replace::kernel::trial::{Sent, When};
 
     #[test]
     fn a_row_adds_its_trials_up_and_keeps_the_longest_gaps() {
         let trial = |us: u64| Trial {
             swap: Span::from_us(us),
             sends: vec![
-                Sent { took: Span::from_us(1), during: false },
-                Sent { took: Span::from_us(us), during: true },
+                Sent { took: Span::from_us(1), when: When::Before },
+                Sent { took: Span::from_us(2), when: When::After },
+                Sent { took: Span::from_us(us), when: When::During },
             ],
             longest_send_gap: Some(Span::from_us(us + 1)),
             longest_receive_gap: Some(Span::from_us(us + 2)),
@@ -207,7 +218,8 @@ mod tests {
         let row = sum.row(Load::Heavy, &Options::default());
         assert_eq!((&*row.way, &*row.load, row.replacements), (WAY, "heavy", 3));
         assert_eq!((row.swap_us.unwrap().min, row.swap_us.unwrap().max), (10.0, 30.0));
-        assert_eq!((row.send_us.unwrap().max, row.send_during_us.unwrap().max), (1.0, 30.0));
+        assert_eq!((row.send_us.unwrap().max, row.send_during_us.unwrap().min), (1.0, 10.0));
+        assert_eq!((row.send_with_us.unwrap().min, row.resets), (1.0, 3));
         assert_eq!(row.longest_send_gap_us, Some(31.0));
         assert_eq!((row.longest_receive_gap_us, row.outage_us.unwrap().max), (Some(32.0), 32.0));
         assert_eq!((row.lost, row.refused, row.interval_ns), (60, Some(6), Some(200_000.0)));

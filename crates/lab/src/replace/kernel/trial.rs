@@ -41,8 +41,19 @@ const MOST_RUNS: u32 = 1 << 18;
 pub(super) struct Sent {
     /// Its length.
     pub(super) took: Span,
+    /// When, seen from the replacement.
+    pub(super) when: When,
+}
+
+/// When a send was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum When {
+    /// It ended before the replacement began.
+    Before,
     /// A part of the replacement fell into it.
-    pub(super) during: bool,
+    During,
+    /// It began when the new driver was there.
+    After,
 }
 
 /// What came of one replacement.
@@ -53,11 +64,18 @@ pub(super) struct Trial {
     pub(super) sends: Vec<Sent>,
     pub(super) longest_send_gap: Option<Span>,
     pub(super) longest_receive_gap: Option<Span>,
+    /// Numbered frames that the guest's application had.
+    pub(super) received: u64,
+    /// Frames of the workload on the wire.
+    pub(super) sent: u64,
     pub(super) lost: u64,
     pub(super) duplicated: u64,
     pub(super) reordered: u64,
     pub(super) retransmitted: u64,
+    /// Frames for which the card had no descriptor before or after.
     pub(super) no_descriptor: u64,
+    /// Frames for which it had none meanwhile.
+    pub(super) not_receiving: u64,
     pub(super) refused: Option<u64>,
     pub(super) connection_lost: bool,
 }
@@ -83,27 +101,29 @@ pub(super) fn run(
     let card = Card::look(target);
     start_arrivals(target, traffic, options, load, run_id)?;
     target.serve_for(LEAD + moment)?;
-    let begun = target.clock().now();
+    let (begun, at_begin) = (target.clock().now(), Card::look(target));
     if let Err(reason) = swap(target, brought_up)? {
         end_work(target, load)?;
         end_arrivals(target, traffic, load)?;
         return Ok(Err(reason));
     }
-    let served = target.clock().now();
+    let (served, at_end) = (target.clock().now(), Card::look(target));
     wait_for_frames(target, traffic, load)?;
     let work = end_work(target, load)?;
     let arrivals = end_arrivals(target, traffic, load)?;
-    let unplaced = card.unplaced_since(target);
+    let last = Card::look(target);
     let seen = traffic.seen();
     let clock = target.clock();
     let mut trial = Trial {
         swap: served.since(begun),
         longest_send_gap: seen.longest_gap,
-        no_descriptor: unplaced,
+        no_descriptor: at_begin.unplaced_since(&card) + last.unplaced_since(&at_end),
+        not_receiving: at_end.unplaced_since(&at_begin),
+        sent: seen.frames,
         ..Trial::default()
     };
     if let Some(work) = work {
-        trial.judge_work(&work, &seen, load, |at| overlap(&clock, at, begun, served));
+        trial.judge_work(&work, &seen, load, |send| when(&clock, send, begun, served));
     }
     if let Some(arrivals) = arrivals {
         trial.judge_arrivals(&arrivals);
@@ -117,9 +137,9 @@ impl Trial {
         work: &WorkTotals,
         seen: &Seen,
         load: Load,
-        during: impl Fn(&SendTook) -> bool,
+        when: impl Fn(&SendTook) -> When,
     ) {
-        let sent = |send: &SendTook| Sent { took: Span::from_ns(send.1), during: during(send) };
+        let sent = |send: &SendTook| Sent { took: Span::from_ns(send.1), when: when(send) };
         self.sends = work.send_times.iter().map(sent).collect();
         self.retransmitted += work.retransmitted.unwrap_or(0);
         self.connection_lost = work.failure.is_some();
@@ -130,6 +150,7 @@ impl Trial {
     }
 
     fn judge_arrivals(&mut self, arrivals: &Arrivals) {
+        self.received = arrivals.totals.delivered;
         self.judge(arrivals.sent, &arrivals.totals);
         self.longest_receive_gap = arrivals.longest_gap;
     }
@@ -142,10 +163,14 @@ impl Trial {
     }
 }
 
-/// Whether a part of the time from `begun` to `served` fell into a send.
-fn overlap(clock: &TscClock, send: &SendTook, begun: Time, served: Time) -> bool {
+/// When a send was, if the replacement was from `begun` to `served`.
+fn when(clock: &TscClock, send: &SendTook, begun: Time, served: Time) -> When {
     let start = clock.at(send.0);
-    start <= served && start + Span::from_ns(send.1) >= begun
+    match () {
+        () if start + Span::from_ns(send.1) < begun => When::Before,
+        () if start > served => When::After,
+        () => When::During,
+    }
 }
 
 /// Removes the driver and brings it up again. The inner error says why it cannot be removed.
@@ -283,9 +308,9 @@ impl Card {
     }
 
     /// Frames since then for which the card had no descriptor, if only because it had no driver.
-    fn unplaced_since(&self, target: &mut dyn Target) -> u64 {
-        let now = Card::look(target);
-        (now.offered - self.offered).saturating_sub(now.on_ring - self.on_ring)
+    fn unplaced_since(&self, before: &Card) -> u64 {
+        let (offered, on_ring) = (self.offered - before.offered, self.on_ring - before.on_ring);
+        offered.saturating_sub(on_ring)
     }
 }
 
@@ -297,12 +322,23 @@ mod tests {
     fn a_send_is_during_a_replacement_if_they_overlap() {
         let clock = TscClock::with_frequency(0, 1e9);
         let at = |ns: u64| Time::ZERO + Span::from_ns(ns);
-        for (start, took, during) in
-            [(0, 99, false), (0, 100, true), (150, 1, true), (200, 9, true), (201, 9, false)]
-        {
+        for (start, took, expected) in [
+            (0, 99, When::Before),
+            (0, 100, When::During),
+            (150, 1, When::During),
+            (200, 9, When::During),
+            (201, 9, When::After),
+        ] {
             let send = SendTook(start, took);
-            assert_eq!(overlap(&clock, &send, at(100), at(200)), during, "{send:?}");
+            assert_eq!(when(&clock, &send, at(100), at(200)), expected, "{send:?}");
         }
+    }
+
+    #[test]
+    fn what_the_card_was_offered_and_did_not_place_is_counted() {
+        let card = |offered, on_ring| Card { offered, on_ring };
+        assert_eq!(card(110, 57).unplaced_since(&card(100, 50)), 3);
+        assert_eq!(card(100, 51).unplaced_since(&card(100, 50)), 0);
     }
 
     #[test]
@@ -320,11 +356,12 @@ mod tests {
             datagrams: ReceiveTotals { delivered: 45, ..ReceiveTotals::default() },
             ..Seen::default()
         };
-        trial.judge_work(&work, &seen, Load::Heavy, |_| false);
+        trial.judge_work(&work, &seen, Load::Heavy, |_| When::Before);
         assert_eq!((trial.lost, trial.duplicated, trial.reordered), (15, 2, 3));
         assert_eq!((trial.refused, trial.connection_lost), (Some(7), false));
+        assert_eq!(trial.received, 90);
         let broken = WorkTotals { failure: Some("reset by peer".into()), ..WorkTotals::default() };
-        trial.judge_work(&broken, &seen, Load::Busy, |_| false);
+        trial.judge_work(&broken, &seen, Load::Busy, |_| When::Before);
         assert!(trial.connection_lost && trial.lost == 15);
     }
 }
