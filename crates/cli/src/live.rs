@@ -11,9 +11,10 @@ use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use serde_json::Value;
 use warikomi_clock::Span;
-use warikomi_lab::service::{self, Options, ReplacementReport, Request, StatusReport};
+use warikomi_lab::service::{
+    self, Client, EchoReport, Options, ReplacementReport, Request, StatusReport,
+};
 use warikomi_live::{Policy, Program, Way};
-use warikomi_nic::wire::Responder;
 use warikomi_target::Interrupted;
 
 use crate::part;
@@ -101,12 +102,12 @@ impl ServeArguments {
             session,
             policy: Policy::of(self.way),
             control,
+            client: Client::default(),
             driver: |name| program(name).map_err(|error| format!("{error:#}")),
             duration: self.duration,
         };
         let printer = Printer::start();
-        let wire = Box::new(Responder::default());
-        let served = service::serve(&options, wire, interrupted, &mut |line| printer.print(line));
+        let served = service::serve(&options, interrupted, &mut |line| printer.print(line));
         printer.end();
         Ok(served?)
     }
@@ -228,9 +229,26 @@ fn status(report: &StatusReport) -> String {
             ),
         ),
     ];
+    lines.extend(echoes(&report.echo));
     if let Some(last) = &report.last {
         lines.push(("last", format!("{}: {}", last.kind, replaced(last))));
     }
     let line = |(name, value): (&str, String)| format!("{name:<15} {value}\n");
     lines.into_iter().map(line).collect()
+}
+
+fn echoes(echo: &EchoReport) -> [(&'static str, String); 2] {
+    let EchoReport { tcp_connections, tcp_lost, tcp_sent_bytes, tcp_back_bytes, .. } = echo;
+    let EchoReport { udp_sent, udp_back, udp_missing, udp_repeated, .. } = echo;
+    let tcp = format!(
+        "{tcp_sent_bytes} bytes sent, {tcp_back_bytes} back, {} of them wrong; {tcp_lost} of \
+         {tcp_connections} connections lost",
+        echo.tcp_wrong_bytes
+    );
+    let udp = format!(
+        "{udp_sent} datagrams sent, {udp_back} back; {udp_missing} missing, {udp_repeated} repeated, {} \
+         wrong; the longest took {:.1} µs",
+        echo.udp_wrong, echo.longest_round_trip_us
+    );
+    [("echo, TCP", tcp), ("echo, UDP", udp)]
 }

@@ -453,6 +453,7 @@ impl TargetArguments {
                 topology: path.topology(),
                 waiting: PATH_WAITING,
                 copy_out: false,
+                tcp_port: None,
                 program: part::above,
             },
         })

@@ -105,6 +105,8 @@ pub struct PacketPath {
     pub waiting: Waiting,
     /// The application copies each datagram out of its buffer.
     pub copy_out: bool,
+    /// The port on which the stack accepts a TCP connection for the application.
+    pub tcp_port: Option<u16>,
     /// What runs the part of that name.
     pub program: fn(&str) -> Program,
 }
@@ -134,7 +136,7 @@ impl PacketPath {
             buffer_bytes: or(orders.buffer_bytes, PATH_BUFFER_BYTES) as u32,
             station: Station { mac, address: GUEST_IP, prefix_bits: PREFIX_BITS },
             hosts: vec![(NETWORK_IP, NETWORK_MAC)],
-            tcp_port: None,
+            tcp_port: self.tcp_port,
             waiting: self.waiting,
             copy_out: self.copy_out,
             tsc_hz: clock.ticks_per_second() as u64,

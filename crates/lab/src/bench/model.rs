@@ -96,6 +96,7 @@ impl Way for ThroughModel {
                 topology: Topology::Direct,
                 waiting: Waiting::Hybrid { poll_ns: 0 },
                 copy_out: self.copy_out,
+                tcp_port: None,
                 program: self.parts.above,
             },
         };

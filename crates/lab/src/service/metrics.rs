@@ -8,6 +8,8 @@ use warikomi_clock::Time;
 use warikomi_live::{Event, Kind, Service, Status};
 use warikomi_nic::wire::WireCounters;
 
+use super::report::EchoReport;
+
 /// 5 µs to 5.2 s, each twice the one before.
 const BUCKETS: (f64, f64, usize) = (5e-6, 2.0, 21);
 
@@ -21,6 +23,9 @@ pub(super) struct Metrics {
     fenced: IntCounter,
     frames: IntCounterVec,
     bytes: IntCounterVec,
+    echoes: IntCounterVec,
+    connections_lost: IntCounter,
+    round_trip: Gauge,
     serving: IntGauge,
     generation: IntGauge,
     running: Gauge,
@@ -33,6 +38,7 @@ pub(super) struct Look<'a> {
     pub(super) now: Time,
     pub(super) status: &'a Status,
     pub(super) wire: WireCounters,
+    pub(super) echo: EchoReport,
 }
 
 impl Metrics {
@@ -60,13 +66,29 @@ impl Metrics {
                 "warikomi_fenced_accesses_total",
                 "Register accesses that replaced drivers asked for, and that had no effect",
             )?,
-            frames: made.by_direction(
+            frames: made.by(
+                "direction",
                 "warikomi_wire_frames_total",
                 "Frames that have passed between NIC and network",
             )?,
-            bytes: made.by_direction(
+            bytes: made.by(
+                "direction",
                 "warikomi_wire_bytes_total",
                 "Their bytes, without check sequences",
+            )?,
+            echoes: made.by(
+                "outcome",
+                "warikomi_echo_datagrams_total",
+                "Datagrams that the client has sent, that have come back, that were overtaken or have not, \
+                 that came late or twice, and that were changed",
+            )?,
+            connections_lost: made.counter(
+                "warikomi_echo_connections_lost_total",
+                "Connections of the client that have ended, though it ends none",
+            )?,
+            round_trip: made.seconds(
+                "warikomi_echo_longest_round_trip_seconds",
+                "The longest time from a datagram's start to its return since the service began",
             )?,
             serving: made.gauge("warikomi_serving", "1 while a driver serves the device, else 0")?,
             generation: made.gauge("warikomi_driver_generation", "Generation of that driver")?,
@@ -100,7 +122,7 @@ impl Metrics {
 
     /// All of it, in Prometheus's text format.
     pub(super) fn text(&self, look: &Look<'_>) -> Result<String, prometheus::Error> {
-        let Look { now, status, wire } = look;
+        let Look { now, status, wire, echo } = look;
         up_to(&self.fenced, status.fenced_accesses);
         for (direction, frames, bytes) in [
             ("transmitted", wire.tx_frames, wire.tx_bytes),
@@ -109,6 +131,17 @@ impl Metrics {
             up_to(&self.frames.with_label_values(&[direction]), frames);
             up_to(&self.bytes.with_label_values(&[direction]), bytes);
         }
+        for (outcome, count) in [
+            ("sent", echo.udp_sent),
+            ("back", echo.udp_back),
+            ("missing", echo.udp_missing),
+            ("repeated", echo.udp_repeated),
+            ("wrong", echo.udp_wrong),
+        ] {
+            up_to(&self.echoes.with_label_values(&[outcome]), count);
+        }
+        up_to(&self.connections_lost, echo.tcp_lost);
+        self.round_trip.set(echo.longest_round_trip_us / 1e6);
         let serving = matches!(status.service, Service::Running | Service::Replacing(_));
         self.serving.set(serving.into());
         self.generation.set(status.generation.into());
@@ -147,8 +180,8 @@ impl Maker {
         self.keep(Gauge::new(name, help)?)
     }
 
-    fn by_direction(&self, name: &str, help: &str) -> Result<IntCounterVec, prometheus::Error> {
-        self.keep(IntCounterVec::new(Opts::new(name, help), &["direction"])?)
+    fn by(&self, label: &str, name: &str, help: &str) -> Result<IntCounterVec, prometheus::Error> {
+        self.keep(IntCounterVec::new(Opts::new(name, help), &[label])?)
     }
 
     /// One for each kind of replacement, from the start on.
@@ -221,7 +254,8 @@ mod tests {
         }
         let wire = WireCounters { tx_frames: 10, rx_bytes: 99, ..WireCounters::default() };
         let now = Time::ZERO + Span::from_ms(2_000);
-        let look = Look { now, status: &status(), wire };
+        let echo = EchoReport { udp_sent: 5, udp_back: 4, ..EchoReport::default() };
+        let look = Look { now, status: &status(), wire, echo };
         // Asking twice changes nothing.
         let _ = metrics.text(&look).unwrap();
         let text = metrics.text(&look).unwrap();
@@ -237,6 +271,8 @@ mod tests {
             "warikomi_fenced_accesses_total 4",
             "warikomi_wire_frames_total{direction=\"transmitted\"} 10",
             "warikomi_wire_bytes_total{direction=\"received\"} 99",
+            "warikomi_echo_datagrams_total{outcome=\"sent\"} 5",
+            "warikomi_echo_datagrams_total{outcome=\"back\"} 4",
             "warikomi_serving 1",
             "warikomi_driver_generation 7",
             "warikomi_driver_running_seconds 1.5",
@@ -253,7 +289,8 @@ mod tests {
         let status = Status { service: Service::GivenUp("it died".into()), ..status() };
         metrics.note(&Event::GivenUp { why: "it died".into() });
         let (now, wire) = (Time::ZERO + Span::from_ms(2_000), WireCounters::default());
-        let text = metrics.text(&Look { now, status: &status, wire }).unwrap();
+        let look = Look { now, status: &status, wire, echo: EchoReport::default() };
+        let text = metrics.text(&look).unwrap();
         for line in ["warikomi_serving 0", "warikomi_driver_failures_total 1"] {
             assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
         }

@@ -8,10 +8,13 @@ mod report;
 mod request;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use warikomi_clock::{Span, Time};
+use warikomi_inject::GUEST_IP;
 use warikomi_live::{Event, Policy, Program, Refused, Replacement, Supervisor};
-use warikomi_nic::wire::{Wire, WireCounters};
+use warikomi_nic::wire::{EchoPlan, Echoes, Responder, WireCounters};
+use warikomi_stack::programs::echo;
 use warikomi_target::process::ProcessTarget;
 use warikomi_target::{Interrupted, Target, TargetError};
 
@@ -20,7 +23,7 @@ pub use client::{AskError, ask};
 pub use control::ControlError;
 use control::{ClientId, Control};
 use metrics::{Look, Metrics};
-pub use report::{ReplacementReport, StatusReport};
+pub use report::{EchoReport, ReplacementReport, StatusReport};
 pub use request::{Answer, MOST_REQUEST_BYTES, Request};
 
 /// Clients are looked at, and the house is kept, once in this time, ...
@@ -30,16 +33,34 @@ const HOUSEKEEPING_AT_LAST: Span = Span::from_ms(50);
 
 /// What to run.
 pub struct Options {
-    /// The target with its first driver.
+    /// The target with its first driver. The programs above it are a stack and an echo service, whose port
+    /// is opened.
     pub session: ProcessSessionOptions,
     /// How its driver is replaced.
     pub policy: Policy,
     /// The control socket.
     pub control: PathBuf,
+    /// How the client at the other end of the cable asks for echoes.
+    pub client: Client,
     /// The program of the driver of that name or path; the error says what there is.
     pub driver: fn(&str) -> Result<Program, String>,
     /// For how long; until it is stopped if `None`.
     pub duration: Option<Span>,
+}
+
+/// The client at the other end of the cable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Client {
+    /// Time between two messages, over TCP and over UDP.
+    pub interval: Span,
+    /// Bytes of a message, 8 to 1,400.
+    pub message_bytes: usize,
+}
+
+impl Default for Client {
+    fn default() -> Self {
+        Client { interval: Span::from_us(200), message_bytes: 1_024 }
+    }
 }
 
 /// Why a service ended.
@@ -72,7 +93,6 @@ pub fn usual_control() -> PathBuf {
 /// Runs a service until it is asked to stop, interrupted, or fails; `say` is told what happens, a line each.
 pub fn serve(
     options: &Options,
-    wire: Box<dyn Wire>,
     interrupted: &Interrupted,
     say: &mut dyn FnMut(&str),
 ) -> Result<(), ServiceError> {
@@ -80,10 +100,18 @@ pub fn serve(
     // end sees it when all is gone.
     let control = Control::bind(&options.control)?;
     let metrics = Metrics::new()?;
+    let (host, echoes) = Responder::default().with_echo_client(EchoPlan {
+        address: GUEST_IP,
+        port: echo::PORT,
+        interval: options.client.interval,
+        block_bytes: options.client.message_bytes,
+    });
+    let mut launch = options.session.clone();
+    launch.path.tcp_port = Some(echo::PORT);
     let mut session = Session::start_live(
-        &options.session,
+        &launch,
         options.policy.way,
-        wire,
+        Box::new(host),
         interrupted,
         &mut |_| (),
         &mut |target| Box::new(target),
@@ -93,11 +121,14 @@ pub fn serve(
     let supervisor = Supervisor::new(options.policy.clone(), first.clone(), target);
     say(&format!("serving; controlled by {}", options.control.display()));
     let began = target.clock().now();
+    echoes.set_active(true);
     let mut running = Running {
         options,
         supervisor,
         control,
         metrics,
+        echoes,
+        longest_round_trip: Span::ZERO,
         named: vec![(first, options.session.driver.clone())],
         waiting: None,
         last: None,
@@ -122,6 +153,8 @@ struct Running<'a> {
     supervisor: Supervisor,
     control: Control,
     metrics: Metrics,
+    echoes: Arc<Echoes>,
+    longest_round_trip: Span,
     /// Programs that were asked for, and how.
     named: Vec<(Program, String)>,
     /// Whose replacement is going on.
@@ -213,20 +246,26 @@ impl Running<'_> {
         Ok(())
     }
 
+    fn echo(&mut self) -> EchoReport {
+        let longest = self.echoes.take_longest_round_trip();
+        self.longest_round_trip = self.longest_round_trip.max(longest);
+        EchoReport::of(&self.echoes, self.longest_round_trip)
+    }
+
     fn status(&mut self, target: &mut ProcessTarget, now: Time) -> StatusReport {
         let status = self.supervisor.status(target);
-        let wire = wire(target);
+        let (wire, echo) = (wire(target), self.echo());
         let name = |program: &Program| {
             let named = self.named.iter().find(|(known, _)| known == program);
             named.map_or_else(|| program.path.display().to_string(), |(_, name)| name.clone())
         };
         let way = self.options.policy.way;
-        StatusReport::of(now, way, &status, wire, self.last.as_ref(), name)
+        StatusReport::of(now, way, &status, wire, echo, self.last.as_ref(), name)
     }
 
     fn metrics(&mut self, target: &mut ProcessTarget, now: Time) -> Answer {
         let status = self.supervisor.status(target);
-        let look = Look { now, status: &status, wire: wire(target) };
+        let look = Look { now, status: &status, wire: wire(target), echo: self.echo() };
         match self.metrics.text(&look) {
             Ok(text) => Answer::done(&text),
             Err(error) => Answer::refused(error),

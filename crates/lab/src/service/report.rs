@@ -1,9 +1,9 @@
 //! What a service says of itself.
 
 use serde::{Deserialize, Serialize};
-use warikomi_clock::Time;
+use warikomi_clock::{Span, Time};
 use warikomi_live::{Event, Program, Replacement, Service, Status, Way};
-use warikomi_nic::wire::WireCounters;
+use warikomi_nic::wire::{Echoes, WireCounters};
 
 use super::metrics::kind;
 
@@ -33,6 +33,51 @@ impl ReplacementReport {
             reset: replacement.reset,
             swap_us: replacement.swap().as_us(),
             outage_us: replacement.outage().as_us(),
+        }
+    }
+}
+
+/// What the client at the other end of the cable has seen, since the service began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct EchoReport {
+    /// Connections that were opened.
+    pub tcp_connections: u64,
+    /// Connections that ended; the client ends none.
+    pub tcp_lost: u64,
+    /// Bytes sent over them.
+    pub tcp_sent_bytes: u64,
+    /// Bytes that came back.
+    pub tcp_back_bytes: u64,
+    /// Of these, bytes that are not those that were sent in their place.
+    pub tcp_wrong_bytes: u64,
+    /// Datagrams sent.
+    pub udp_sent: u64,
+    /// Datagrams that came back.
+    pub udp_back: u64,
+    /// Datagrams that were overtaken, or have not come back.
+    pub udp_missing: u64,
+    /// Datagrams that came back late, or twice.
+    pub udp_repeated: u64,
+    /// Datagrams that came back changed.
+    pub udp_wrong: u64,
+    /// The longest time from a datagram's start to its return, in microseconds.
+    pub longest_round_trip_us: f64,
+}
+
+impl EchoReport {
+    pub(super) fn of(echoes: &Echoes, longest_round_trip: Span) -> EchoReport {
+        EchoReport {
+            tcp_connections: echoes.tcp_connections(),
+            tcp_lost: echoes.tcp_lost(),
+            tcp_sent_bytes: echoes.tcp_sent_bytes(),
+            tcp_back_bytes: echoes.tcp_back_bytes(),
+            tcp_wrong_bytes: echoes.tcp_wrong_bytes(),
+            udp_sent: echoes.udp_sent(),
+            udp_back: echoes.udp_back(),
+            udp_missing: echoes.udp_missing(),
+            udp_repeated: echoes.udp_repeated(),
+            udp_wrong: echoes.udp_wrong(),
+            longest_round_trip_us: longest_round_trip.as_us(),
         }
     }
 }
@@ -75,6 +120,8 @@ pub struct StatusReport {
     pub transmitted_frames: u64,
     /// Frames for the NIC.
     pub received_frames: u64,
+    /// The echoes.
+    pub echo: EchoReport,
     /// The last replacement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<ReplacementReport>,
@@ -86,6 +133,7 @@ impl StatusReport {
         way: Way,
         status: &Status,
         wire: WireCounters,
+        echo: EchoReport,
         last: Option<&Replacement>,
         name: impl Fn(&Program) -> String,
     ) -> StatusReport {
@@ -112,6 +160,7 @@ impl StatusReport {
             fenced_accesses: status.fenced_accesses,
             transmitted_frames: wire.tx_frames,
             received_frames: wire.rx_frames,
+            echo,
             last: last.map(ReplacementReport::of),
         }
     }

@@ -62,6 +62,7 @@ fn session_options(
             topology: Topology::Sender,
             waiting: Waiting::Wait,
             copy_out: false,
+            tcp_port: None,
             program: parts.above,
         },
     }

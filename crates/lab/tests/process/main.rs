@@ -70,6 +70,7 @@ fn along(topology: Topology, strategy: Strategy) -> ProcessSessionOptions {
             topology,
             waiting: Waiting::Hybrid { poll_ns: 0 },
             copy_out: false,
+            tcp_port: None,
             program,
         },
     }
