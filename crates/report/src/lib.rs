@@ -5,5 +5,6 @@ mod figures;
 pub mod html;
 pub mod plot;
 pub mod read;
+mod replace;
 pub mod terminal;
 mod transmit;

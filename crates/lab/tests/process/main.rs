@@ -7,6 +7,7 @@ mod experiments;
 mod killed;
 mod paths;
 mod receive;
+mod replace;
 mod send;
 mod strategies;
 mod transmit;

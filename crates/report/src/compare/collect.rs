@@ -94,7 +94,16 @@ pub(super) fn collect(result: &RunResult, repeats: &[Repeat]) -> BTreeMap<Key, F
 fn is_key(name: &str) -> bool {
     matches!(
         name,
-        "line_rate_bps" | "place" | "fault" | "mixture" | "buffers" | "completion" | "bounce"
+        "line_rate_bps"
+            | "place"
+            | "fault"
+            | "mixture"
+            | "buffers"
+            | "completion"
+            | "bounce"
+            | "way"
+            | "load"
+            | "kind"
     )
 }
 

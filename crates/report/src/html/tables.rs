@@ -201,7 +201,10 @@ fn intervals(intervals: &Intervals) -> Table {
 }
 
 /// What tells rows apart comes first.
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 15] = [
+    "way",
+    "load",
+    "kind",
     "size_bytes",
     "line_rate_bps",
     "place",
@@ -281,6 +284,7 @@ fn beside_the_published(result: &RunResult) -> Option<Table> {
     let mut table = match result.experiment.as_str() {
         "accuracy" => accuracy(result),
         "receive" => return Some(hybrid_receive()),
+        "replace" => return Some(driver_replacement(result)),
         "transmit" => return Some(adaptive_transmit(result)).filter(|_| !in_kernel(result)),
         _ if has_them => return None,
         _ => published_by_size(sizes),
@@ -336,6 +340,24 @@ fn adaptive_transmit(result: &RunResult) -> Table {
     let transmit = published::adaptive_transmit();
     table.notes.push(format!("Published for: {}.", transmit.environment));
     table.notes.push(format!("Bounce buffers at 64 KB: {}.", transmit.bounce_at_64_kb));
+    table
+}
+
+/// What was published about replacing a driver, beside what was found.
+fn driver_replacement(result: &RunResult) -> Table {
+    let header = ["figure", "published_ns", "here_ns"];
+    let mut table = Table::new("published", "Beside what was published", &header);
+    for (what, published, here) in crate::replace::beside_published(result) {
+        let here = here.map(|ns| Cell::number(ns, time)).unwrap_or_default();
+        table.rows.push(vec![Cell::word(&what), Cell::number(published, time), here]);
+    }
+    let replacement = published::driver_replacement();
+    table.notes.push(format!("Published for: {}.", replacement.workload));
+    table.notes.push(format!(
+        "Longest time between two sends around a replacement: MINIX 3 {}. AnT: {} more, all sends together.",
+        time(replacement.minix3_longest_send_gap_ms * 1e6),
+        time(replacement.ant_extra_gap_ms * 1e6)
+    ));
     table
 }
 

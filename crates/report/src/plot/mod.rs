@@ -9,6 +9,7 @@ mod cost;
 mod draw;
 mod inject;
 mod receive;
+mod replace;
 mod style;
 mod sweep;
 mod thin;
@@ -175,6 +176,7 @@ pub fn charts(run: &Run, watch: Watch<'_>) -> Result<Vec<Chart>, ReadError> {
     charts.extend(receive::charts(run));
     charts.extend(transmit::charts(run));
     charts.extend(transmit_kernel::charts(run));
+    charts.extend(replace::charts(run, watch)?);
     Ok(charts.into_iter().filter_map(Chart::settled).collect())
 }
 

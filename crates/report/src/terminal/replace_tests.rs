@@ -51,7 +51,8 @@ fn the_page_has_times_frames_the_arithmetic_and_what_was_published() {
             "after 10,000",
             "kernel-module, idle, planned is not available: there is no kernel",
             "MINIX 3",
-            "336 µs / 316 µs / 311 µs",
+            "MINIX 3 (data-store): replace, busy, max 336 µs",
+            "AnT (shared-state): replace, busy, max 10.33 ms 20 µs",
         ] {
             assert!(words.contains(expected), "{expected} is not in:\n{page}");
         }
