@@ -23,6 +23,8 @@ pub(crate) enum Part {
     Application,
     /// An echo service in the place of the application
     Echo,
+    /// What drivers know, while one follows another
+    Store,
 }
 
 /// This very program, even if its file has been replaced meanwhile.
@@ -55,6 +57,7 @@ pub(crate) fn run(part: &Part) -> ExitCode {
         Part::Stack => ("stack", programs::stack::main()),
         Part::Application => ("application", programs::application::main()),
         Part::Echo => ("echo", programs::echo::main()),
+        Part::Store => ("store", programs::store::main()),
     };
     match ended {
         Ok(()) => ExitCode::SUCCESS,

@@ -277,6 +277,7 @@ impl Session {
             core: Some(place.cores.target),
             shared_core: place.cores.shared(),
             live,
+            store: (live == Some(Way::DataStore)).then(|| (options.path.program)("store")),
         };
         status("starting the driver");
         let mut target = ProcessTarget::start(launch, nic, place.clock, interrupted.clone())?;

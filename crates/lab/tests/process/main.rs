@@ -36,6 +36,7 @@ fn part() {
         "driver rtl8168" => programs::driver::main("rtl8168"),
         "stack" => programs::stack::main(),
         "application" => programs::application::main(),
+        "store" => programs::store::main(),
         other => panic!("there is no part {other}"),
     };
     if let Err(error) = &ended {

@@ -36,6 +36,11 @@ fn with_shared_state_no_frame_is_lost() {
 }
 
 #[test]
+fn through_the_data_store_no_frame_is_lost() {
+    replace_again_and_again(Way::DataStore).finish().must_be_complete();
+}
+
+#[test]
 fn by_reloading_only_what_was_on_the_ring_is_lost() {
     let outcome = replace_again_and_again(Way::Reload).finish();
     outcome.must_be_in_order();

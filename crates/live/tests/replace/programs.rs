@@ -88,6 +88,7 @@ fn part() {
     let ended = match name.as_str() {
         "driver" => programs::driver::main("rtl8168"),
         "application" => programs::application::main(),
+        "store" => programs::store::main(),
         other => {
             let how = ALL_BAD.into_iter().find(|known| format!("{known:?}") == other);
             BadDriver::attach(how.unwrap()).live();

@@ -79,6 +79,7 @@ impl Rig {
             // Other tests run at the same time.
             shared_core: true,
             live: Some(policy.way),
+            store: Some(above("store")),
         };
         let started = ProcessTarget::start(options, nic, clock, Interrupted::default());
         let mut target = started.unwrap_or_else(|error| panic!("{error}"));

@@ -12,6 +12,7 @@ mod line;
 mod port;
 pub mod sender;
 pub mod stack;
+pub mod store;
 mod work;
 
 pub use direct::DirectUpper;

@@ -14,6 +14,7 @@ use warikomi_pci::attach::area::how;
 use warikomi_pci::attach::layout::{orders, state, times, way};
 
 use super::parts::Trouble;
+use super::store::Store;
 use super::{FIRST_GENERATION, ProcessTarget, Program};
 use crate::{Target, TargetError};
 
@@ -156,7 +157,9 @@ impl ProcessTarget {
     ///
     /// Only for a live target: no other has what a further driver is invited with.
     pub fn prepare(&mut self, driver: &Program) -> Result<u32, TargetError> {
-        let handout = self.seats.prepare(None)?;
+        let generation = self.next_generation();
+        let store = self.store.as_mut().map(|store| store.client(generation)).transpose()?;
+        let handout = self.seats.prepare(store)?;
         self.seats.begin(&mut self.parts, driver, handout)
     }
 
@@ -251,6 +254,11 @@ impl ProcessTarget {
             self.parts.forget(part);
         }
         true
+    }
+
+    /// Process id of the data store, if there is one that runs.
+    pub fn store_process(&self) -> Option<u32> {
+        self.store.as_ref().and_then(Store::id)
     }
 
     /// Accesses that drivers have asked for after they were fenced off.

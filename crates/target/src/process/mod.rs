@@ -17,6 +17,7 @@ mod region;
 mod report;
 mod seat;
 mod seats;
+mod store;
 
 use std::time::{Duration, Instant};
 
@@ -35,6 +36,7 @@ use self::port::Port;
 use self::region::{DeviceMemory, WindowOptions};
 use self::report::Report;
 use self::seats::{Seats, SeatsOptions};
+use self::store::Store;
 use crate::agent::AgentLine;
 use crate::console::Console;
 use crate::request::over_line;
@@ -98,6 +100,8 @@ pub struct ProcessOptions {
     pub shared_core: bool,
     /// How the driver can be replaced while it runs; not at all if `None`: its end is the target's.
     pub live: Option<Way>,
+    /// The data store, for [`Way::DataStore`].
+    pub store: Option<Program>,
 }
 
 /// A running driver process with a NIC.
@@ -107,6 +111,7 @@ pub struct ProcessTarget {
     interrupted: Interrupted,
     parts: Parts,
     seats: Seats,
+    store: Option<Store>,
     port: Port,
     /// Of the driver that is served, or was last.
     report: Report,
@@ -137,7 +142,9 @@ impl ProcessTarget {
         clock: TscClock,
         interrupted: Interrupted,
     ) -> Result<ProcessTarget, TargetError> {
-        let ProcessOptions { driver, dma_bytes, orders, above, core, shared_core, live } = options;
+        let ProcessOptions { driver, dma_bytes, orders, above, core, shared_core, live, store } =
+            options;
+        let mut store = data_store(live, store)?;
         let (mut chain, program) = match above {
             Some(Above { chain, program }) => (Some(chain), Some(program)),
             None => (None, None),
@@ -157,7 +164,8 @@ impl ProcessTarget {
         let memory = device.memory.clone();
         let mut seats = Seats::new(device, SeatsOptions { window, orders, invitation, channel });
         seats.give_baton(FIRST_GENERATION, How::Start);
-        let first = seats.prepare(None)?;
+        let socket = store.as_mut().map(|store| store.client(FIRST_GENERATION)).transpose()?;
+        let first = seats.prepare(socket)?;
         let (mut parts, part, console) =
             Parts::start(&driver, layout::HELLO, &first.files(&seats.device), core)?;
         let (end, report) = seats.add_first(first, part);
@@ -183,6 +191,7 @@ impl ProcessTarget {
             interrupted,
             parts,
             seats,
+            store,
             port,
             report,
             console: Console::new(console),
@@ -317,6 +326,17 @@ impl ProcessTarget {
     }
 }
 
+/// The store, where drivers follow one another by it.
+fn data_store(live: Option<Way>, program: Option<Program>) -> Result<Option<Store>, TargetError> {
+    if live != Some(Way::DataStore) {
+        return Ok(None);
+    }
+    let missing =
+        || std::io::Error::new(std::io::ErrorKind::InvalidInput, "its program is not given");
+    let program = program.ok_or_else(missing);
+    Ok(Some(Store::new(program.map_err(TargetError::system("cannot start the data store"))?)))
+}
+
 /// The words of packet memory, and the channel between the driver and whoever is above it.
 fn driver_channel(memory: &PacketMemory) -> Option<(SharedWords, ChannelPlace)> {
     let place = memory.channel(memory.shape().channels.checked_sub(1)?)?;
@@ -342,6 +362,9 @@ impl Target for ProcessTarget {
         self.look_at_parts()?;
         self.note_handlers();
         self.seats.discard_late();
+        if let Some(store) = &mut self.store {
+            store.look(&mut self.parts, &self.seats);
+        }
         if let Some(line) = &mut self.requests {
             line.pump();
         }
@@ -409,7 +432,7 @@ impl Target for ProcessTarget {
 
     fn process_ids(&self) -> Vec<u32> {
         let drivers = self.seats.iter().filter_map(|seat| seat.part.id());
-        drivers.chain(self.parts.ids_above()).collect()
+        drivers.chain(self.parts.ids_above()).chain(self.store_process()).collect()
     }
 
     fn note_handlers(&mut self) {

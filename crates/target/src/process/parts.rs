@@ -57,6 +57,18 @@ impl Running {
     }
 }
 
+impl Running {
+    /// Sends it a message with files.
+    pub(super) fn tell(&self, message: &[u8], files: &[BorrowedFd<'_>]) -> io::Result<()> {
+        warikomi_shared::send(&self.socket, message, files)
+    }
+
+    /// From now on a message for which there is no room is an error.
+    pub(super) fn never_wait(&self) -> io::Result<()> {
+        Ok(rustix::io::ioctl_fionbio(&self.socket, true)?)
+    }
+}
+
 /// The group of all parts, and what stands above the driver.
 pub(super) struct Parts {
     above: Vec<Running>,
@@ -226,7 +238,8 @@ fn handed(
     Ok((command, ours))
 }
 
-fn sockets() -> Result<(OwnedFd, OwnedFd), TargetError> {
+/// Both ends of a socket.
+pub(super) fn sockets() -> Result<(OwnedFd, OwnedFd), TargetError> {
     let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
     socketpair(family, kind, SocketFlags::CLOEXEC, None)
         .map_err(|error| TargetError::system("cannot make a socket pair")(error.into()))

@@ -111,6 +111,11 @@ impl Seats {
         self.list.iter_mut().find(|seat| seat.generation == generation)
     }
 
+    /// Whether there is a seat of a generation.
+    pub(super) fn has(&self, generation: u32) -> bool {
+        self.list.iter().any(|seat| seat.generation == generation)
+    }
+
     /// The seat that is served, unless its driver has been ended.
     pub(super) fn served_seat(&mut self) -> Option<&mut DriverSeat> {
         self.get(self.served)

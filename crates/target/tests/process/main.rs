@@ -31,6 +31,7 @@ fn running(driver: Program) -> ProcessOptions {
         // Other tests run at the same time.
         shared_core: true,
         live: None,
+        store: None,
     }
 }
 
