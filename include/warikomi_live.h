@@ -537,13 +537,14 @@ static inline void wk_channel_flush(struct wk_live *l)
         wk__wake_user(l);
 }
 
-/* Says that the driver sleeps, then looks: whether there is something to do after all. */
-static inline int wk_channel_sleep_begin(struct wk_live *l)
+/* Says that the driver sleeps, then looks: whether there is something to do after all. A driver that is
+ * hungry has room for buffers, and is woken for them, too. */
+static inline int wk_channel_sleep_begin(struct wk_live *l, int hungry)
 {
     atomic_store_explicit(l->channel + WK__PROVIDER_SLEEPING, 1, memory_order_relaxed);
-    atomic_store_explicit(l->channel + WK__PROVIDER_HUNGRY, 1, memory_order_relaxed);
+    atomic_store_explicit(l->channel + WK__PROVIDER_HUNGRY, hungry, memory_order_relaxed);
     atomic_thread_fence(memory_order_seq_cst);
-    return wk__waiting(&l->transmits) != 0 || wk__waiting(&l->posts) != 0;
+    return wk__waiting(&l->transmits) != 0 || (hungry && wk__waiting(&l->posts) != 0);
 }
 
 static inline void wk_channel_sleep_end(struct wk_live *l)

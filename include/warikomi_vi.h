@@ -295,6 +295,18 @@ static inline int64_t wk__waiting(const struct wk_ring *ring)
     return count <= ring->mask + 1 ? (int64_t)count : -1;
 }
 
+/* What the entry of a count says. */
+static inline void wk__entry(const struct wk_ring *ring, uint64_t count, struct wk_slice *slice)
+{
+    _Atomic uint64_t *entry = ring->entries + 2 * (count & ring->mask);
+    uint64_t word = atomic_load_explicit(entry, memory_order_relaxed);
+    slice->extra = atomic_load_explicit(entry + 1, memory_order_relaxed);
+    slice->token = (uint32_t)(word & 0xffffff);
+    slice->flags = (uint8_t)(word >> 24);
+    slice->offset = (uint16_t)(word >> 32);
+    slice->length = (uint16_t)(word >> 48);
+}
+
 /* The next entry whose buffer is where it should be; it is the application's then. */
 static inline int wk__take(struct wk_vi *vi, struct wk_ring *ring, uint8_t from,
                            struct wk_slice *slice)
@@ -302,14 +314,7 @@ static inline int wk__take(struct wk_vi *vi, struct wk_ring *ring, uint8_t from,
     for (int64_t left = wk__waiting(ring); left != 0; left--) {
         if (left < 0)
             return wk__fail(vi, WK_VI_BROKEN, "the neighbour's ring is corrupt");
-        _Atomic uint64_t *entry = ring->entries + 2 * (ring->next & ring->mask);
-        uint64_t word = atomic_load_explicit(entry, memory_order_relaxed);
-        slice->extra = atomic_load_explicit(entry + 1, memory_order_relaxed);
-        ring->next++;
-        slice->token = (uint32_t)(word & 0xffffff);
-        slice->flags = (uint8_t)(word >> 24);
-        slice->offset = (uint16_t)(word >> 32);
-        slice->length = (uint16_t)(word >> 48);
+        wk__entry(ring, ring->next++, slice);
         if (slice->token < vi->buffers && vi->places[slice->token] == from &&
             (uint32_t)slice->offset + slice->length <= vi->buffer_bytes) {
             vi->places[slice->token] = WK__MINE;

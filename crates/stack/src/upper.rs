@@ -1,4 +1,5 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::Ordering::Relaxed;
 
 use warikomi_clock::read_tsc;
 use warikomi_driver::state::{Held, Shown, StateError};
@@ -9,6 +10,8 @@ use crate::channel::{ProviderEnd, Refusals};
 use crate::entry::{Slice, flags};
 use crate::memory::PacketMemory;
 use crate::wait::{Event, Watch};
+
+const WORDS_PER_PAGE: usize = 512;
 
 /// What is above a driver with a channel: buffers go from the channel straight to the NIC's ring, and
 /// filled ones straight up.
@@ -177,6 +180,13 @@ impl<W: Words, K: Wakeup> Upper for ChannelUpper<W, K> {
 
     fn dropped(&self) -> u64 {
         self.strays
+    }
+
+    fn warm(&self) {
+        let words = self.memory.words();
+        for at in (0..words.len()).step_by(WORDS_PER_PAGE) {
+            words.load(at, Relaxed);
+        }
     }
 
     fn shown(&self) -> Shown {

@@ -19,12 +19,12 @@ use crate::{injected, options, plan, started, try_start};
 /// Longer than anything here takes, on however busy a machine.
 const LONG_RUN_PACKETS: u64 = 10_000_000;
 
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 /// The flags that the header promises to be free of warnings with.
-fn compile(source: &Path, directory: &Path) -> PathBuf {
+pub(crate) fn compile(source: &Path, directory: &Path) -> PathBuf {
     let program = directory.join("driver");
     let output = Command::new("cc")
         .args(["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-O2", "-I"])

@@ -3,6 +3,7 @@
 //! The parts' program is this very test binary, run again to be one test, [`part`].
 
 mod c_driver;
+mod c_live;
 mod experiments;
 mod killed;
 mod paths;
@@ -34,6 +35,7 @@ fn part() {
         "driver" => programs::driver::main("rtl8168"),
         "driver oc48" => programs::driver::main("oc48"),
         "driver rtl8168" => programs::driver::main("rtl8168"),
+        "driver of version 1" => programs::driver::main_of_version("rtl8168", Some(1)),
         "stack" => programs::stack::main(),
         "application" => programs::application::main(),
         "store" => programs::store::main(),
