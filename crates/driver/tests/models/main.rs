@@ -3,6 +3,7 @@
 //! A failure prints the interleaving; `LOOM_LOG=trace cargo test -p warikomi-driver --test models NAME`
 //! shows it step by step.
 
+mod baton;
 #[path = "../../../shared/tests/model/event.rs"]
 mod event;
 mod receive;
