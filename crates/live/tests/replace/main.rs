@@ -7,6 +7,7 @@ mod bad;
 mod planned;
 mod programs;
 mod rig;
+mod soak;
 mod store;
 mod sudden;
 

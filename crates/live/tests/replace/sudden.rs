@@ -21,7 +21,7 @@ fn recovery(rig: &mut Rig, from: u32) -> Replacement {
 }
 
 /// Nothing is ever given up.
-fn patient(way: Way) -> Policy {
+pub(crate) fn patient(way: Way) -> Policy {
     let mut backoff = Backoff::default();
     (backoff.give_up_after, backoff.longest) = (u32::MAX, Span::from_ms(10));
     Policy { backoff, ..policy(way) }

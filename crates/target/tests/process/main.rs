@@ -5,6 +5,7 @@
 mod drivers;
 mod leaks;
 mod scribble;
+mod seats;
 mod speed;
 mod trouble;
 
