@@ -11,7 +11,7 @@ use warikomi_inject::{NETWORK_IP, Plan as InjectPlan, Receiver, UDP_PORT, Warmup
 use warikomi_live::{Policy, Supervisor, Way};
 use warikomi_measure::Totals;
 use warikomi_nic::wire::Responder;
-use warikomi_target::{Interrupted, Target};
+use warikomi_target::{Interrupted, Target, TargetError};
 
 use super::course::{Course, Observed};
 use super::plan::{Load, Plan};
@@ -43,6 +43,8 @@ const WORK_WITHIN: Duration = Duration::from_secs(20);
 const OVER_WITHIN: Duration = Duration::from_secs(15);
 /// What is on its way is on the wire after this time.
 const DRAIN: Duration = Duration::from_millis(50);
+/// How long a connection may take to close: what it waits for may have to be sent again.
+const CLOSED_WITHIN: Duration = Duration::from_secs(5);
 /// Between two looks whether something is over.
 const LOOK: Duration = Duration::from_millis(5);
 /// A driver that has run so long has not failed at once. Short, because it is killed again and again.
@@ -155,8 +157,7 @@ impl<'a> Bench<'a> {
         let works = self.works && self.load != Load::Idle;
         if works {
             self.wire.judge.begin(self.run_id, MOST_DATAGRAMS, Look::Whole);
-            let start = self.work(turn);
-            self.session.target.ask(start, Duration::ZERO)?;
+            self.begin_work(turn)?;
         }
         let begun = self.session.target.clock().now();
         self.course.borrow_mut().schedule(turn.moments.iter().map(|&moment| begun + moment));
@@ -190,6 +191,19 @@ impl<'a> Bench<'a> {
         }
         outcome.observed = std::mem::take(&mut course.observed);
         Ok(outcome)
+    }
+
+    /// The connection of the run before may still be on its way to its end.
+    fn begin_work(&mut self, turn: &Turn) -> Result<(), ReplaceError> {
+        let start = self.work(turn);
+        let mut tries = CLOSED_WITHIN.as_millis() / LOOK.as_millis();
+        loop {
+            match self.session.target.ask(start.clone(), Duration::ZERO) {
+                Err(TargetError::Refused { .. }) if tries > 0 => tries -= 1,
+                answer => return Ok(answer.map(drop)?),
+            }
+            self.session.target.serve_for(LOOK)?;
+        }
     }
 
     fn work(&self, turn: &Turn) -> WorkStart {

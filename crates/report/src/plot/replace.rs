@@ -67,7 +67,7 @@ fn list<'a>(
 }
 
 /// Values that belong together, in the order of their first.
-fn grouped<'a, T>(all: &'a [T], key: impl Fn(&T) -> String) -> Vec<(String, Vec<&'a T>)> {
+fn grouped<T>(all: &[T], key: impl Fn(&T) -> String) -> Vec<(String, Vec<&T>)> {
     let mut groups: Vec<(String, Vec<&T>)> = Vec::new();
     for one in all {
         let key = key(one);
@@ -85,7 +85,7 @@ fn times(lines: &[Line]) -> Chart {
     let x = Axis::new("time to replace", "swap_ns", Unit::Time, Scale::Log);
     let y = Axis::new("replacements", "share", Unit::Share, Scale::FromZero);
     let title = "Share of replacements that took no longer than this";
-    let mut chart = Chart::new("replace-time", title, x, y);
+    let mut chart = Chart::new("time", title, x, y);
     let rows = grouped(lines, |line| name(&line.way, &line.load, &line.kind));
     for (colour, (name, group)) in rows.into_iter().take(PUBLISHED).enumerate() {
         let mut sorted: Vec<f64> = group.iter().map(|line| line.swap_us * 1e3).collect();
@@ -136,7 +136,7 @@ fn timeline(at: usize, of: &str, moments: &[&Moment]) -> Chart {
         .filter(|place| moments.iter().any(|moment| moment.what == *place))
         .collect();
     let y = Axis::named("", "what", here.iter().map(|&place| place.to_owned()).collect());
-    let mut chart = Chart::new(&format!("replace-steps-{}", at + 1), &title, x, y);
+    let mut chart = Chart::new(&format!("steps-{}", at + 1), &title, x, y);
     let end = moments.iter().filter(|moment| moment.what == "served").map(|moment| moment.at_us);
     let end = end.fold(0.0, f64::max);
     let margin = MARGIN_SHARE * end + MARGIN_US;
@@ -161,7 +161,7 @@ fn edge((at, edge): (usize, &Map<String, Value>)) -> Chart {
     let x = Axis::new("free descriptors", "free_descriptors", Unit::Count, Scale::Log);
     let y = Axis::new("frames without one", "no_descriptor", Unit::Count, Scale::FromZero);
     let title = format!("Where losses begin: {way}");
-    let mut chart = Chart::new(&format!("replace-edge-{}", at + 1), &title, x, y);
+    let mut chart = Chart::new(&format!("edge-{}", at + 1), &title, x, y);
     let mut points: Vec<(f64, f64)> = list(edge, "tried")
         .take(MAX_LINES)
         .filter_map(|row| Some((figure(row, "free_descriptors")?, figure(row, "no_descriptor")?)))
@@ -188,7 +188,7 @@ fn growth((at, soak): (usize, &Map<String, Value>)) -> Chart {
     let x = Axis::new("replacements", "replacements", Unit::Count, Scale::FromZero);
     let y = Axis::new("KiB, or number", "amount", Unit::Count, Scale::Log);
     let title = format!("What there is after so many replacements: {row}");
-    let mut chart = Chart::new(&format!("replace-growth-{}", at + 1), &title, x, y);
+    let mut chart = Chart::new(&format!("growth-{}", at + 1), &title, x, y);
     for (colour, (name, said)) in GROWTH.into_iter().enumerate() {
         let point = |usage: &Map<String, Value>| {
             Some((figure(usage, "replacements")?, figure(usage, name)?))
