@@ -59,8 +59,8 @@ impl Options {
     pub fn to_toml(&self) -> String {
         let loads: Vec<_> = self.loads.iter().map(|load| load.name()).collect();
         format!(
-            "loads = {loads:?}\ntrials = {}\ninterval_us = {:?}\nframe_bytes = {}\nsend_bytes = {}\n\
-             compute_us = {:?}\nseed = {}\n",
+            "target = \"kernel\"\nloads = {loads:?}\ntrials = {}\ninterval_us = {:?}\n\
+             frame_bytes = {}\nsend_bytes = {}\ncompute_us = {:?}\nseed = {}\n",
             self.trials,
             self.interval.as_us(),
             self.frame_bytes,
@@ -235,6 +235,7 @@ mod tests {
     #[test]
     fn the_plan_is_toml_and_has_everything() {
         let plan: toml::Table = Options::default().to_toml().parse().unwrap();
+        assert_eq!(plan["target"].as_str(), Some("kernel"));
         assert_eq!(plan["loads"].as_array().unwrap().len(), 3);
         assert_eq!(plan["interval_us"].as_float(), Some(200.0));
         assert_eq!(plan["compute_us"].as_float(), Some(1_000.0));
