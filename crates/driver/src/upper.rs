@@ -284,7 +284,53 @@ mod tests {
         assert_eq!(transmit.bytes(), 2 * MOST_PIECES as u64);
     }
 
+    fn counted(given: u64) -> (OwnPool, SharedWords) {
+        let file = warikomi_shared::create_region("test", area::BYTES).unwrap();
+        let words = SharedWords::map(file, 0, area::BYTES as usize).unwrap();
+        words.store(area::ALONE_GIVEN, given, Release);
+        let mut pool = OwnPool::new(0x1000, 1 << 16, 20, 2_048).unwrap();
+        pool.count_in(words.clone());
+        (pool, words)
+    }
+
+    #[test]
+    fn what_a_pool_was_given_is_counted_from_driver_to_driver_once_it_is_shown() {
+        let (mut pool, words) = counted(7);
+        let buffer = pool.buffer().unwrap();
+        pool.received(Received { buffer, bytes: 60, checksums_good: false });
+        assert_eq!(pool.shown().given, 7);
+        pool.flush();
+        assert_eq!((pool.shown().given, words.load(area::ALONE_GIVEN, Acquire)), (8, 8));
+        pool.buffer().unwrap();
+        pool.forget();
+        assert_eq!((pool.free(), pool.shown().given), (20, 8));
+    }
+
     proptest! {
+        /// Whatever a predecessor is said to have had: it is refused and nothing changes, or each buffer is
+        /// either on the ring or free.
+        #[test]
+        fn a_pool_goes_on_with_what_makes_sense(
+            posted in prop::collection::vec(0u32..24, 0..8),
+            sending in prop::collection::vec(0u32..24, 0..2),
+            off in 0u64..3,
+        ) {
+            let (mut pool, _words) = counted(100);
+            let posts_taken = 100 + posted.len() as u64 + off;
+            let held = Held { posted, sending, posts_taken, transmits_taken: 0 };
+            let distinct: HashSet<u32> = held.posted.iter().copied().collect();
+            let sound = distinct.len() == held.posted.len()
+                && distinct.iter().all(|token| *token < 20)
+                && held.sending.is_empty()
+                && off == 0;
+            prop_assert_eq!(pool.resume(&held).is_ok(), sound);
+            prop_assert_eq!(pool.free(), if sound { 20 - held.posted.len() } else { 20 });
+            while let Some(buffer) = pool.buffer() {
+                prop_assert!(!sound || !distinct.contains(&buffer.token));
+                prop_assert_eq!(pool.named(buffer.token), Some(buffer));
+            }
+        }
+
         #[test]
         fn buffers_lie_inside_and_apart(address: u64, room in 0u64..1 << 20, buffers in 0usize..300, bytes in 0u32..20_000) {
             let Ok(mut pool) = OwnPool::new(address, room, buffers, bytes) else {
