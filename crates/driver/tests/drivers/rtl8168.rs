@@ -1,10 +1,15 @@
 //! What only the rtl8168 has: descriptors in memory, and counters.
 
+use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
+
 use proptest::prelude::*;
 use warikomi_driver::rtl8168::Rtl8168;
-use warikomi_driver::{Hardware, NicDriver, TxFrame};
+use warikomi_driver::state::{LocalWords, Predecessor, Shown, StateArea};
+use warikomi_driver::{Buffer, Hardware, NicDriver, Received, RxSink, TxFrame};
 use warikomi_nic::{RxError, RxFault, RxOutcome};
 use warikomi_pci::DmaMemory;
+use warikomi_pci::attach::area;
 
 use crate::bench::{Bench, RINGS, frame};
 
@@ -68,7 +73,74 @@ fn the_rings_end_mark_stays_whatever_comes() {
     }
 }
 
+/// Buffers by their names only, as for a driver that has taken over.
+struct Names(u32);
+
+impl RxSink for Names {
+    fn buffer(&mut self) -> Option<Buffer> {
+        None
+    }
+    fn received(&mut self, frame: Received) {
+        assert!(frame.buffer.token < self.0 && frame.bytes <= frame.buffer.bytes);
+    }
+    fn returned(&mut self, buffer: Buffer) {
+        assert!(buffer.token < self.0);
+    }
+    fn named(&self, token: u32) -> Option<Buffer> {
+        (token < self.0).then_some(Buffer { address: RINGS, bytes: 700, token })
+    }
+}
+
 proptest! {
+    /// Whatever a predecessor has left, it is refused before anything is stored, or gone on with.
+    #[test]
+    fn garbage_that_a_predecessor_leaves_is_refused_or_gone_on_with(
+        buffers in 1usize..12,
+        writes in prop::collection::vec((0usize..16, 0u32..30, 0u32..30, any::<bool>()), 0..12),
+        wild in prop::option::of((0usize..area::WORDS, any::<u64>())),
+        descriptors in prop::collection::vec((0u64..24, any::<u32>(), any::<bool>()), 0..12),
+        shown in (0u64..20, 0u64..4),
+        handed_over: bool,
+    ) {
+        let mut bench = Bench::new("rtl8168", buffers, 700);
+        let state = StateArea::new(Rc::new(LocalWords::new()));
+        bench.driver.keep_state(state.clone(), Shown::default()).unwrap();
+        bench.init(buffers).unwrap();
+        bench.driver.hand_over(1).unwrap();
+        for (index, count, token, tx) in writes {
+            let first = if tx { area::TX_SLOTS } else { area::RX_SLOTS };
+            let word = u64::from(count) << 32 | area::PRESENT | u64::from(token);
+            state.words().store(first + index, word, Relaxed);
+        }
+        if let Some((at, value)) = wild {
+            state.words().store(at, value, Relaxed);
+        }
+        for (index, word, tx) in descriptors {
+            let ring = if tx { RINGS + 16 * 1_024 } else { RINGS };
+            bench.memory.store_u32(ring + 16 * index, word).unwrap();
+        }
+        let before = state.snapshot();
+        let shown = Shown { given: shown.0, sent: shown.1 };
+        let predecessor = if handed_over { Predecessor::HandedOver } else { Predecessor::Died };
+        bench.driver = Box::new(Rtl8168::new());
+        bench.driver.keep_state(state.clone(), shown).unwrap();
+        let held = bench.with(|driver, hw| driver.take_over(hw, predecessor, shown));
+        prop_assert_eq!(state.snapshot(), before, "nothing is stored");
+        if let Ok(held) = held {
+            prop_assert!(held.posted.len() <= buffers && held.sending.len() <= 1_024);
+            prop_assert_eq!(held.posts_taken, shown.given + held.posted.len() as u64);
+            prop_assert_eq!(held.transmits_taken, shown.sent + held.sending.len() as u64);
+            for _ in 0..3 {
+                // A name that nobody knows is an error; the driver then ends.
+                let polled = bench.with(|driver, hw| driver.poll(hw, 64, &mut Names(20)));
+                prop_assert!(polled.is_ok() || held.posted.iter().any(|token| *token >= 20));
+                let mut back = Vec::new();
+                bench.with(|driver, hw| driver.reclaim(hw, &mut |token| back.push(token))).unwrap();
+                prop_assert!(back.iter().all(|token| held.sending.contains(token)));
+            }
+        }
+    }
+
     #[test]
     fn garbage_in_descriptors_is_survived_and_every_buffer_is_accounted_for(
         buffers in 1usize..30,
