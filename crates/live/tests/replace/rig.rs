@@ -166,6 +166,12 @@ impl Rig {
         kill(Pid::from_raw(seat.process_id as i32), signal).unwrap();
     }
 
+    /// Stops the process of a generation where it is.
+    pub(crate) fn freeze(&mut self, generation: u32) {
+        let seat = self.target.seat(generation).unwrap();
+        freeze(Pid::from_raw(seat.process_id as i32));
+    }
+
     /// Frames still come through.
     pub(crate) fn must_flow(&mut self) {
         let to_come = self.accepted + 300;
@@ -196,6 +202,20 @@ impl Rig {
         let received = target.ask(ReceiveStop {}, LONG).unwrap();
         self.target.stop().unwrap();
         Outcome { accepted: self.accepted, received }
+    }
+}
+
+/// Stops a process, and waits until it is.
+pub(crate) fn freeze(id: Pid) {
+    kill(id, Signal::SIGSTOP).unwrap();
+    let deadline = Instant::now() + LONG;
+    loop {
+        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
+        if stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T')) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "the process {id} does not stop");
+        std::thread::yield_now();
     }
 }
 

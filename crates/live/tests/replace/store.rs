@@ -7,7 +7,7 @@ use warikomi_live::{Event, Policy, Way};
 use warikomi_target::Target;
 
 use crate::programs::{as_good, good};
-use crate::rig::{Rig, policy};
+use crate::rig::{Rig, freeze, policy};
 
 fn rig() -> Rig {
     // A driver that cannot reach the store keeps its device, and only time tells that it does.
@@ -24,11 +24,6 @@ fn store(rig: &mut Rig) -> Pid {
         rig.target.store_process()
     });
     Pid::from_raw(id as i32)
-}
-
-fn signal_store(rig: &mut Rig, signal: Signal) {
-    let id = store(rig);
-    kill(id, signal).unwrap();
 }
 
 /// Another store comes in the place of one that has been killed.
@@ -50,7 +45,7 @@ fn must_be_rolled_back(rig: &mut Rig) {
 #[test]
 fn a_store_that_does_not_answer_keeps_the_old_driver_in_place() {
     let mut rig = rig();
-    signal_store(&mut rig, Signal::SIGSTOP);
+    freeze(store(&mut rig));
     rig.replace(&good());
     must_be_rolled_back(&mut rig);
     // The next store is handed the sockets of this one.
@@ -68,7 +63,7 @@ fn a_store_that_does_not_answer_keeps_the_old_driver_in_place() {
 fn a_store_that_dies_before_it_is_needed_is_followed_by_another() {
     let mut rig = rig();
     for _ in 0..4 {
-        signal_store(&mut rig, Signal::SIGKILL);
+        kill(store(&mut rig), Signal::SIGKILL).unwrap();
         rig.replace(&as_good());
         // In time for the driver's patience, or not.
         match rig.next_event() {
@@ -86,7 +81,7 @@ fn a_store_that_dies_with_what_it_was_given_gives_the_device_back() {
     let mut rig = rig();
     let to = rig.status().spare.unwrap();
     // It will not ask before the store is gone.
-    rig.signal(to, Signal::SIGSTOP);
+    rig.freeze(to);
     assert_eq!(rig.replace(&good()), to);
     rig.until(|rig| {
         assert_eq!(rig.pass(), None);

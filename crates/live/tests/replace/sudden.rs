@@ -87,7 +87,7 @@ fn a_driver_that_is_killed_while_it_is_to_hand_over() {
         rig.wait_until_ready();
         let from = rig.status().generation;
         // It will not see the order.
-        rig.signal(from, Signal::SIGSTOP);
+        rig.freeze(from);
         rig.replace(&good());
         (0..200).for_each(|_| assert_eq!(rig.pass(), None));
         rig.signal(from, Signal::SIGKILL);
@@ -104,7 +104,7 @@ fn one_that_does_not_hand_over_in_time_goes_on() {
         Rig::new(Policy { hand_over_within: Span::from_ms(100), ..patient(Way::SharedState) });
     rig.wait_until_ready();
     let from = rig.status().generation;
-    rig.signal(from, Signal::SIGSTOP);
+    rig.freeze(from);
     let to = rig.replace(&as_good());
     let begun = std::time::Instant::now();
     while begun.elapsed().as_millis() < 400 {
