@@ -9,7 +9,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use warikomi_clock::Time;
+use warikomi_clock::{Span, Time};
 use warikomi_pci::attach::area::how;
 use warikomi_pci::attach::layout::{orders, state, times, way};
 
@@ -148,6 +148,9 @@ impl Seat {
     }
 }
 
+/// How long after its socket is closed a process is waited for to end.
+const EXIT_FOLLOWS_WITHIN: Span = Span::from_ms(20);
+
 /// What is done to seats. None of this waits: each step's effect is seen by looking at the seats again.
 ///
 /// A target that was started with [`super::ProcessOptions::live`] takes the end of a driver for no error.
@@ -168,10 +171,16 @@ impl ProcessTarget {
     pub fn seat(&mut self, generation: u32) -> Option<Seat> {
         let clock = self.clock;
         let seat = self.seats.get(generation)?;
-        let ended = self.parts.trouble_of(&mut seat.part).map(|trouble| match trouble {
-            Trouble::Ended(_, status) => status,
-            Trouble::HungUp(_) => "it closed its socket".to_owned(),
-        });
+        let ended = match self.parts.trouble_of(&mut seat.part) {
+            None => None,
+            Some(Trouble::Ended(_, status)) => Some(status),
+            // A process closes its socket a moment before it is seen to have ended, and its status says more.
+            Some(Trouble::HungUp(_)) => {
+                let now = clock.now();
+                let since = *seat.hung_up.get_or_insert(now);
+                (now.since(since) > EXIT_FOLLOWS_WITHIN).then(|| "it closed its socket".to_owned())
+            }
+        };
         let report = &seat.report;
         Some(Seat {
             generation,

@@ -26,6 +26,8 @@ pub(super) struct DriverSeat {
     end: Option<WindowEnd>,
     /// It was served and is not any more: what it asks for comes too late.
     fenced: bool,
+    /// Since when its socket has been seen to be closed.
+    pub(super) hung_up: Option<Time>,
 }
 
 impl DriverSeat {
@@ -117,6 +119,9 @@ impl Handout {
         let words = self.window.words;
         let end = WindowEnd::new(words.clone(), self.wakeup);
         let (generation, report) = (self.generation, Report::new(words.clone()));
-        (DriverSeat { generation, part, report, words, end: None, fenced: false }, end)
+        (
+            DriverSeat { generation, part, report, words, end: None, fenced: false, hung_up: None },
+            end,
+        )
     }
 }
