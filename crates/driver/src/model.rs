@@ -249,6 +249,13 @@ pub trait NicDriver {
         Err(DriverError::NotLive(self.info().name))
     }
 
+    /// Does the part of [`take_over`](Self::take_over) that stores nothing, while another driver still has the
+    /// device, so that it is fast when it counts. What it finds is out of date, and may be nothing.
+    fn rehearse(&mut self, hw: &mut Hardware<'_>, shown: Shown) -> Held {
+        let _ = (hw, shown);
+        Held::default()
+    }
+
     /// Writes the record for a successor, after everything given has been shown. Afterwards this driver
     /// does nothing to the device; it may go on as if nothing had been, if it gets the device back.
     fn hand_over(&mut self, generation: u32) -> Result<(), DriverError> {

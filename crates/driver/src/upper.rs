@@ -90,6 +90,15 @@ pub trait Upper: RxSink {
     /// Touches what will be needed, so that taking over does not wait for page tables.
     fn warm(&self) {}
 
+    /// Does the part of [`resume`](Self::resume) that changes nothing, so that it is fast when it counts.
+    fn rehearse(&self, held: &Held) {
+        let _ = held;
+    }
+
+    /// Wakes whoever is above, whatever it is thought to be doing: a driver that died may have shown something
+    /// and not rung any more. Once after [`resume`](Self::resume) or [`forget`](Self::forget).
+    fn wake(&mut self) {}
+
     /// What has been shown through all drivers so far.
     fn shown(&self) -> Shown {
         Shown::default()

@@ -1,12 +1,15 @@
 //! One driver comes into the place of another: getting warm, handing over, accepting, and the ways back.
 
-use warikomi_clock::Time;
+use warikomi_clock::{Span, Time};
 use warikomi_pci::attach::layout::times;
 use warikomi_target::process::{How, ProcessTarget, Program, Seat};
 
 use crate::phase::{Attempt, Burial, Driver, Phase, Restart};
 use crate::supervisor::{Supervisor, Turn, why_over};
 use crate::{Event, Kind, Replacement};
+
+/// How long a warm driver may take to be awake: after that it is handed the device as it is.
+const ALERT_WITHIN: Span = Span::from_ms(2);
 
 impl Supervisor {
     pub(crate) fn warming(
@@ -31,9 +34,8 @@ impl Supervisor {
             return (Phase::Warming(attempt), None);
         }
         if attempt.from_lives {
-            target.order_hand_over(to);
-            let until = now + self.policy.hand_over_within;
-            return (Phase::HandingOver(Attempt { begun: now, until, ..attempt }), None);
+            target.alert(to);
+            return (Phase::Alerting(Attempt { until: now + ALERT_WITHIN, ..attempt }), None);
         }
         target.serve_seat(to);
         if !has_it {
@@ -41,6 +43,24 @@ impl Supervisor {
         }
         let until = now + self.policy.accept_within;
         (Phase::Accepting(Attempt { until, ..attempt }), None)
+    }
+
+    /// A driver that does not care about being awake is good enough.
+    pub(crate) fn alerting(
+        &mut self,
+        attempt: Attempt,
+        now: Time,
+        target: &mut ProcessTarget,
+    ) -> Turn {
+        let to = attempt.to.generation;
+        let seat = target.seat(to);
+        let over = seat.as_ref().is_none_or(Seat::is_over);
+        if !over && now < attempt.until && !seat.is_some_and(|seat| seat.is_alert()) {
+            return (Phase::Alerting(attempt), None);
+        }
+        target.order_hand_over(to);
+        let until = now + self.policy.hand_over_within;
+        (Phase::HandingOver(Attempt { begun: now, until, ..attempt }), None)
     }
 
     /// What is wrong with a driver that is to do something until a time.

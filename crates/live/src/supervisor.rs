@@ -108,6 +108,7 @@ impl Supervisor {
         match phase {
             Phase::Running => self.running(now, target),
             Phase::Warming(attempt) => self.warming(attempt, now, target),
+            Phase::Alerting(attempt) => self.alerting(attempt, now, target),
             Phase::HandingOver(attempt) => self.handing_over(attempt, now, target),
             Phase::Withdrawing { attempt, why, heartbeat, beats } => {
                 self.withdrawing(attempt, why, (heartbeat, beats), now, target)
@@ -192,6 +193,7 @@ impl Supervisor {
         let service = match &self.phase {
             Phase::Running => Service::Running,
             Phase::Warming(attempt)
+            | Phase::Alerting(attempt)
             | Phase::HandingOver(attempt)
             | Phase::Accepting(attempt)
             | Phase::Settling(attempt)

@@ -197,6 +197,14 @@ impl<W: Words, K: Wakeup> Upper for ChannelUpper<W, K> {
         self.end.resume(held)
     }
 
+    fn rehearse(&self, held: &Held) {
+        self.end.rehearse(held);
+    }
+
+    fn wake(&mut self) {
+        self.end.wake_user();
+    }
+
     fn forget(&mut self) -> Forgotten {
         let forgotten = self.end.forget().map(Some);
         self.believe(forgotten).unwrap_or_default()

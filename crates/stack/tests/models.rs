@@ -336,6 +336,7 @@ fn provider_dies(stores: usize, successor: Successor) {
             let posted = held.clone();
             second.resume(&Held { posted, posts_taken: 2, ..Held::default() }).unwrap();
         }
+        second.wake_user();
         left.store(usize::MAX, Ordering::Relaxed);
         for token in held {
             assert!(second.complete(Slice::posted(token)));

@@ -16,8 +16,8 @@ use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
 
-use crate::TargetError;
 use crate::cores::Pinned;
+use crate::{TargetError, priority};
 
 /// Reads the group's id, waits for the end of its input, then cleans up.
 const GUARD_SCRIPT: &str = r#"trap '' INT TERM HUP
@@ -245,12 +245,21 @@ fn start_on_core(command: &mut Command, core: Option<usize>) -> std::io::Result<
 pub(crate) struct Launch(Option<JoinHandle<std::io::Result<Child>>>);
 
 impl Launch {
-    /// Begins to start a process on a core.
-    pub(crate) fn begin(mut command: Command, core: Option<usize>) -> Result<Launch, TargetError> {
+    /// Begins to start a process on a core; behind all others there, if that can be undone later.
+    pub(crate) fn begin(
+        mut command: Command,
+        core: Option<usize>,
+        lowered: bool,
+    ) -> Result<Launch, TargetError> {
         let thread = std::thread::Builder::new().name("launch".to_owned());
         // The command goes with the thread: it holds the process's end of a socket.
         let launch = thread
-            .spawn(move || start_on_core(&mut command, core))
+            .spawn(move || {
+                if lowered {
+                    priority::lower_this_thread();
+                }
+                start_on_core(&mut command, core)
+            })
             .map_err(TargetError::system("cannot start a thread to start a process"))?;
         Ok(Launch(Some(launch)))
     }

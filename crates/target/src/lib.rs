@@ -8,6 +8,7 @@ mod group;
 mod interrupted;
 pub mod kernel;
 mod pass;
+mod priority;
 pub mod process;
 mod request;
 mod slot;

@@ -7,7 +7,7 @@ use warikomi_pci::attach::layout::{orders, report, state, times};
 use super::RunError;
 use super::look::{Counts, ordered};
 use super::pass::Counted;
-use super::succession::{Opening, Succession};
+use super::succession::{Opening, Succession, Waited};
 use crate::device::Device;
 use crate::state::{Counters, Predecessor};
 use crate::strategy::{Next, Receiver};
@@ -34,8 +34,9 @@ pub(super) struct Service<'a, U> {
     pub(super) looked: Time,
     /// Others drive the device before and after; `None` if nobody else does.
     succession: Option<Succession>,
-    /// The last order to hand over that was looked at.
+    /// The last order to hand over that was looked at, and the last to be awake.
     answered: u64,
+    alert: u64,
 }
 
 /// The device for one call of the driver.
@@ -87,6 +88,7 @@ impl<'a, U: Upper> Service<'a, U> {
             looked: now,
             succession,
             answered: 0,
+            alert: 0,
         };
         if service.succession.is_some() {
             service.device.warm(needed);
@@ -123,10 +125,27 @@ impl<'a, U: Upper> Service<'a, U> {
     }
 
     /// Waits until the device is ours; `None` if the orders say stop before.
-    fn next_turn(&self) -> Result<Option<Opening>, RunError> {
-        match &self.succession {
-            Some(succession) => succession.next_turn(self.device),
-            None => Ok(Some(Opening::Start)),
+    fn next_turn(&mut self) -> Result<Option<Opening>, RunError> {
+        let mut awake = false;
+        loop {
+            let Some(succession) = &self.succession else { return Ok(Some(Opening::Start)) };
+            match succession.wait(self.device, self.alert, awake)? {
+                Waited::Turn(opening) => return Ok(Some(opening)),
+                Waited::Stop => return Ok(None),
+                Waited::Alert(order) => (self.alert, awake) = (order, true),
+            }
+            self.rehearse();
+            self.device.report(report::STATE, state::ALERT);
+        }
+    }
+
+    /// Brings code and memory that will be needed close to the processor.
+    fn rehearse(&mut self) {
+        let Some(succession) = &self.succession else { return };
+        let shown = self.sink.upper.shown();
+        if succession.keep_state(self.driver, shown).is_ok() {
+            let held = self.driver.rehearse(hardware!(self), shown);
+            self.sink.upper.rehearse(&held);
         }
     }
 
@@ -143,6 +162,9 @@ impl<'a, U: Upper> Service<'a, U> {
         (self.passed, self.active) = (now, now);
         self.pass()?;
         self.device.stamp(times::SERVED);
+        if self.succession.is_some() {
+            self.sink.upper.wake();
+        }
         self.look_at_link()?;
         self.report(self.passed);
         self.device.report(report::STATE, state::READY);

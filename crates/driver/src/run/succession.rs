@@ -7,6 +7,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use warikomi_clock::Span;
 use warikomi_pci::attach::area;
 use warikomi_pci::attach::layout::{orders, times, way};
 use warikomi_shared::{SharedWords, Words};
@@ -22,6 +23,8 @@ use crate::{DriverError, DriverInfo, NicDriver};
 
 /// How long the data store may take to answer.
 const STORE_PATIENCE: Duration = Duration::from_millis(50);
+/// How long the baton is waited for awake.
+const AWAKE_FOR: Span = Span::from_ms(5);
 /// The weakest claim on a processor.
 const LEAST_PRIORITY: i32 = 19;
 
@@ -33,6 +36,16 @@ pub(super) enum Opening {
     After(Predecessor),
     /// Where this driver stopped: nobody has taken the device meanwhile.
     GoOn,
+}
+
+/// What has ended a wait.
+pub(super) enum Waited {
+    /// The device is ours.
+    Turn(Opening),
+    /// The orders say stop.
+    Stop,
+    /// The device will be ours at any moment: this is the order that says so.
+    Alert(u64),
 }
 
 pub(super) struct Succession {
@@ -73,18 +86,34 @@ impl Succession {
         }))
     }
 
-    /// Waits for the baton; `None` if the orders say stop before it comes.
-    pub(super) fn next_turn(&self, device: &Device) -> Result<Option<Opening>, RunError> {
+    /// Waits for the baton, for a while awake if that is asked for, or for the order to be awake when it
+    /// comes; `alert` is the last such order.
+    pub(super) fn wait(
+        &self,
+        device: &Device,
+        alert: u64,
+        awake: bool,
+    ) -> Result<Waited, RunError> {
+        let awake_until = device.now() + if awake { AWAKE_FOR } else { Span::ZERO };
         loop {
             let turn = self.baton.turn()?;
             if turn.generation == self.generation {
                 device.stamp(times::AWAKE);
-                return self.opening(turn.how).map(Some);
+                return self.opening(turn.how).map(Waited::Turn);
+            }
+            if device.now() < awake_until {
+                // Whoever has the device may be on this very core.
+                std::thread::yield_now();
+                continue;
             }
             if device.order(orders::STOP) != 0 {
                 // Giving memory back takes long, and must not keep whoever has the device waiting.
                 let _ = rustix::process::setpriority_process(None, LEAST_PRIORITY);
-                return Ok(None);
+                return Ok(Waited::Stop);
+            }
+            let order = device.order(orders::ALERT);
+            if order != alert {
+                return Ok(Waited::Alert(order));
             }
             device.check_support()?;
             self.area.wait_while(area::BATON, turn.generation, HEARTBEAT);

@@ -97,6 +97,8 @@ pub mod orders {
     /// Not 0: hand the device over to the driver of this generation. Looked at in every pass, before
     /// anything else is served.
     pub const HAND_OVER: usize = 1031;
+    /// Not 0, for a warm driver: the baton comes at once, and is to be waited for awake.
+    pub const ALERT: usize = 1032;
 }
 
 /// Values of [`orders::STRATEGY`].
@@ -201,6 +203,8 @@ pub mod state {
     pub const WARM: u64 = 4;
     /// The device is another driver's now.
     pub const HANDED_OVER: u64 = 5;
+    /// As warm, and awake.
+    pub const ALERT: u64 = 6;
 }
 
 /// The ring of register accesses, from the driver to the support side.

@@ -39,8 +39,18 @@ impl<W: Words, K: Wakeup> ProviderEnd<W, K> {
         self.posts.resume(held.posts_taken).map_err(nonsense)?;
         self.transmits.resume(held.transmits_taken).map_err(nonsense)?;
         self.go_on(custody);
-        self.bell.ring_anyway();
         Ok(())
+    }
+
+    /// Does the part of [`resume`](Self::resume) that changes nothing.
+    pub fn rehearse(&self, held: &Held) {
+        std::hint::black_box(self.custody_of(held).is_ok());
+    }
+
+    /// Wakes the user, whatever it is thought to be doing: a provider that died may have shown something and
+    /// not rung any more. Once after [`resume`](Self::resume) or [`forget`](Self::forget).
+    pub fn wake_user(&mut self) {
+        self.bell.ring_anyway();
     }
 
     /// Gives everything back that other providers have taken and not given back: buffers unused, frames as
@@ -54,7 +64,6 @@ impl<W: Words, K: Wakeup> ProviderEnd<W, K> {
         self.completions.publish();
         self.sent.publish();
         self.go_on(self.tables.custody.emptied());
-        self.bell.ring_anyway();
         Ok(Forgotten { buffers, frames })
     }
 

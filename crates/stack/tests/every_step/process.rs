@@ -82,6 +82,7 @@ impl Process {
         let held = self.driver.take_over(hardware!(self), predecessor, shown)?;
         self.baton.accept(self.generation);
         self.upper.resume(&held)?;
+        self.upper.wake();
         self.unsent = held.sending.len();
         Ok(None)
     }
@@ -94,6 +95,7 @@ impl Process {
             let _ = self.driver.quiesce(hardware!(self), &mut self.upper, &mut |_| ());
         }
         let forgotten = self.upper.forget();
+        self.upper.wake();
         self.driver.keep_state(self.state.clone(), self.upper.shown())?;
         self.driver.init(hardware!(self), DMA_BUS_ADDRESS, self.descriptors, &mut self.upper)?;
         Ok(forgotten)

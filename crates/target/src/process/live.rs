@@ -139,7 +139,12 @@ pub struct Seat {
 impl Seat {
     /// Whether it waits for the baton.
     pub fn is_warm(&self) -> bool {
-        self.state == state::WARM && self.ended.is_none()
+        matches!(self.state, state::WARM | state::ALERT) && self.ended.is_none()
+    }
+
+    /// Whether it waits for the baton, and is awake.
+    pub fn is_alert(&self) -> bool {
+        self.state == state::ALERT && self.ended.is_none()
     }
 
     /// Whether it has failed or ended.
@@ -210,6 +215,16 @@ impl ProcessTarget {
         self.seats.served()
     }
 
+    /// Lets a warm driver wait for the baton awake, for some milliseconds: so that taking over waits neither
+    /// for a processor to wake up nor for memory to come near.
+    pub fn alert(&mut self, generation: u32) {
+        self.seats.raise(generation, &self.parts);
+        if let Some(seat) = self.seats.get(generation) {
+            seat.write_order(orders::ALERT, 1);
+        }
+        self.seats.wake_waiting();
+    }
+
     /// Orders the served driver to hand over to another; 0 takes the order back, if it has not been seen.
     pub fn order_hand_over(&mut self, to: u32) {
         if let Some(seat) = self.seats.served_seat() {
@@ -245,6 +260,7 @@ impl ProcessTarget {
     /// Serves what the served driver has asked for up to now, and from then on another: the fence.
     /// Accesses that the old one asks for later are counted, and have no effect.
     pub fn serve_seat(&mut self, generation: u32) {
+        self.seats.raise(generation, &self.parts);
         self.seats.serve(generation, &mut self.port, &mut *self.nic);
         if let Some(seat) = self.seats.served_seat() {
             self.report = seat.report.clone();
@@ -263,6 +279,11 @@ impl ProcessTarget {
             self.parts.forget(part);
         }
         true
+    }
+
+    /// Whether the driver comes before what is above it on their core.
+    pub fn are_drivers_first(&self) -> bool {
+        self.parts.are_drivers_first()
     }
 
     /// Process id of the data store, if there is one that runs.

@@ -169,7 +169,10 @@ impl ProcessTarget {
         let (mut parts, part, console) =
             Parts::start(&driver, layout::HELLO, &first.files(&seats.device), core)?;
         let (end, report) = seats.add_first(first, part);
-        if live.is_none() {
+        if live.is_some() {
+            parts.put_drivers_first();
+            seats.raise(FIRST_GENERATION, &parts);
+        } else {
             seats.close();
         }
         let mut requests = None;
@@ -284,7 +287,7 @@ impl ProcessTarget {
         self.console.drain();
         let console = self.console();
         match trouble {
-            Trouble::Ended("driver", _) if self.report.state() == state::FAILED => {
+            Trouble::Ended(parts::DRIVER, _) if self.report.state() == state::FAILED => {
                 TargetError::DriverFailed { message: self.report.last_words(), console }
             }
             Trouble::Ended(part, status) => TargetError::PartEnded { part, status, console },

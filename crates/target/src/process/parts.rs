@@ -12,9 +12,9 @@ use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socke
 use warikomi_pci::attach::layout::SOCKET_VARIABLE;
 use warikomi_stack::Part;
 
-use crate::TargetError;
 use crate::console::console_pipe;
 use crate::group::{Group, Guard, Launch};
+use crate::{TargetError, priority};
 
 /// Messages of a part that are thrown away in one look: it has nothing to say on its socket.
 const MESSAGES_PER_LOOK: usize = 16;
@@ -35,7 +35,12 @@ pub(super) struct Running {
     name: &'static str,
     socket: OwnedFd,
     process: Process,
+    /// It has a driver's claim on its core.
+    raised: bool,
 }
+
+/// The name of a driver, whichever it is.
+pub(super) const DRIVER: &str = "driver";
 
 /// A process on its way.
 enum Process {
@@ -75,6 +80,8 @@ pub(super) struct Parts {
     group: Group,
     console: OwnedFd,
     core: Option<usize>,
+    /// The driver comes before the other parts, and one that is being started after them.
+    drivers_first: bool,
 }
 
 /// What is wrong with a part.
@@ -99,10 +106,29 @@ impl Parts {
         let nothing = Path::new("");
         let guard = Guard::start(nothing, nothing)?;
         let group = Group::start(guard, &mut command, core)
-            .map_err(|error| cannot_run("driver", driver, error))?;
+            .map_err(|error| cannot_run(DRIVER, driver, error))?;
         let process = Process::Started(group.leader());
-        let parts = Parts { above: Vec::new(), group, console: console_end, core };
-        Ok((parts, Running { name: "driver", socket, process }, console))
+        let parts =
+            Parts { above: Vec::new(), group, console: console_end, core, drivers_first: false };
+        Ok((parts, Running { name: DRIVER, socket, process, raised: false }, console))
+    }
+
+    /// From now on the driver comes before the other parts, where that is allowed.
+    pub(super) fn put_drivers_first(&mut self) {
+        self.drivers_first = priority::may_be_raised();
+    }
+
+    /// Whether the driver comes before the other parts.
+    pub(super) fn are_drivers_first(&self) -> bool {
+        self.drivers_first
+    }
+
+    /// A driver has, or is about to get, the device.
+    pub(super) fn raise(&self, driver: &mut Running) {
+        if let (true, Some(id)) = (self.drivers_first && !driver.raised, driver.id()) {
+            priority::raise(id);
+            driver.raised = true;
+        }
     }
 
     /// Starts a part above the driver.
@@ -114,7 +140,7 @@ impl Parts {
             .group
             .join(&mut command, self.core)
             .map_err(|error| cannot_run(name, program, error))?;
-        self.above.push(Running { name, socket, process: Process::Started(id) });
+        self.above.push(Running { name, socket, process: Process::Started(id), raised: false });
         Ok(())
     }
 
@@ -129,8 +155,8 @@ impl Parts {
     ) -> Result<Running, TargetError> {
         let (mut command, socket) = handed(program, &self.console, hello, files)?;
         self.group.admit(&mut command);
-        let launch = Launch::begin(command, self.core)?;
-        Ok(Running { name, socket, process: Process::Starting(launch) })
+        let launch = Launch::begin(command, self.core, self.drivers_first && name == DRIVER)?;
+        Ok(Running { name, socket, process: Process::Starting(launch), raised: false })
     }
 
     /// Process ids of all that live above the driver.

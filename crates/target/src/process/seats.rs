@@ -9,7 +9,7 @@ use warikomi_pci::attach::{area, layout};
 use warikomi_shared::{SharedWords, Words};
 use warikomi_stack::{ChannelPlace, DriverInvitation, words};
 
-use super::parts::{Parts, Running};
+use super::parts::{DRIVER, Parts, Running};
 use super::port::{Port, WindowEnd};
 use super::region::{DeviceMemory, WindowOptions};
 use super::report::Report;
@@ -85,7 +85,7 @@ impl Seats {
         handout: Handout,
     ) -> Result<u32, TargetError> {
         let files = handout.files(&self.device);
-        let part = parts.begin("driver", program, layout::HELLO, &files)?;
+        let part = parts.begin(DRIVER, program, layout::HELLO, &files)?;
         let (mut seat, end) = handout.seat(part);
         seat.keep_end(end);
         self.list.push(seat);
@@ -114,6 +114,13 @@ impl Seats {
     /// Whether there is a seat of a generation.
     pub(super) fn has(&self, generation: u32) -> bool {
         self.list.iter().any(|seat| seat.generation == generation)
+    }
+
+    /// A driver has, or is about to get, the device.
+    pub(super) fn raise(&mut self, generation: u32, parts: &Parts) {
+        if let Some(seat) = self.get(generation) {
+            parts.raise(&mut seat.part);
+        }
     }
 
     /// The seat that is served, unless its driver has been ended.
