@@ -91,7 +91,13 @@ impl<U: Upper> Service<'_, U> {
 
     fn sleep_on(&mut self, strategy: Strategy) -> Result<Woken, RunError> {
         loop {
-            let woken = self.device.wait(self.sink.upper.wakeup(), HEARTBEAT)?;
+            let alerted = self.is_alerted();
+            let longest = if alerted { Duration::ZERO } else { HEARTBEAT };
+            let woken = self.device.wait(self.sink.upper.wakeup(), longest)?;
+            if alerted {
+                // The successor is awake, too, and may be on this very core.
+                std::thread::yield_now();
+            }
             self.passes += 1;
             self.device.report(report::HEARTBEAT, self.passes);
             let stop = self.device.order(orders::STOP) != 0;

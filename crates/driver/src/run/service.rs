@@ -7,7 +7,7 @@ use warikomi_pci::attach::layout::{orders, report, state, times};
 use super::RunError;
 use super::look::{Counts, ordered};
 use super::pass::Counted;
-use super::succession::{Opening, Succession, Waited};
+use super::succession::{AWAKE_FOR, Opening, Succession, Waited};
 use crate::device::Device;
 use crate::state::{Counters, Predecessor};
 use crate::strategy::{Next, Receiver};
@@ -37,6 +37,8 @@ pub(super) struct Service<'a, U> {
     /// The last order to hand over that was looked at, and the last to be awake.
     answered: u64,
     alert: u64,
+    /// Until then it does not sleep, because of that.
+    awake_until: Time,
 }
 
 /// The device for one call of the driver.
@@ -89,6 +91,7 @@ impl<'a, U: Upper> Service<'a, U> {
             succession,
             answered: 0,
             alert: 0,
+            awake_until: Time::ZERO,
         };
         if service.succession.is_some() {
             service.device.warm(needed);
@@ -240,10 +243,21 @@ impl<'a, U: Upper> Service<'a, U> {
         self.device.order(orders::HAND_OVER) != self.answered
     }
 
+    /// Whether the device is about to be handed over, so that a sleep would cost a wake-up.
+    pub(super) fn is_alerted(&mut self) -> bool {
+        let (order, now) = (self.device.order(orders::ALERT), self.device.now());
+        if order != self.alert {
+            (self.alert, self.awake_until) = (order, now + AWAKE_FOR);
+        }
+        now < self.awake_until
+    }
+
     /// Hands the device over; `false` if that was called off, or cannot be, and this driver goes on.
     #[cold]
     fn hand_over(&mut self) -> bool {
         self.answered = self.device.order(orders::HAND_OVER);
+        // It was about this: nothing that is to be waited for awake once the device is given away.
+        self.alert = self.device.order(orders::ALERT);
         let Some(succession) = &self.succession else { return false };
         let Some(to) = succession.successor(self.answered) else { return false };
         self.device.stamp(times::ORDER_SEEN);

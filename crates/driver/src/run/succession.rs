@@ -23,8 +23,8 @@ use crate::{DriverError, DriverInfo, NicDriver};
 
 /// How long the data store may take to answer.
 const STORE_PATIENCE: Duration = Duration::from_millis(50);
-/// How long the baton is waited for awake.
-const AWAKE_FOR: Span = Span::from_ms(5);
+/// How long the baton, or the order to give it away, is waited for awake.
+pub(super) const AWAKE_FOR: Span = Span::from_ms(5);
 /// The weakest claim on a processor.
 const LEAST_PRIORITY: i32 = 19;
 

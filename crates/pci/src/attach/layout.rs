@@ -97,7 +97,8 @@ pub mod orders {
     /// Not 0: hand the device over to the driver of this generation. Looked at in every pass, before
     /// anything else is served.
     pub const HAND_OVER: usize = 1031;
-    /// Not 0, for a warm driver: the baton comes at once, and is to be waited for awake.
+    /// Changed: the device is about to change hands, from this driver or to it. What is waited for is to be
+    /// waited for awake, for some milliseconds.
     pub const ALERT: usize = 1032;
 }
 

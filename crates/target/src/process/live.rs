@@ -215,14 +215,17 @@ impl ProcessTarget {
         self.seats.served()
     }
 
-    /// Lets a warm driver wait for the baton awake, for some milliseconds: so that taking over waits neither
-    /// for a processor to wake up nor for memory to come near.
+    /// Lets a warm driver wait for the baton, and the served one for the order to hand over, awake, for some
+    /// milliseconds: so that neither waits for a processor to wake up or for memory to come near.
     pub fn alert(&mut self, generation: u32) {
         self.seats.raise(generation, &self.parts);
-        if let Some(seat) = self.seats.get(generation) {
-            seat.write_order(orders::ALERT, 1);
+        for seat in [generation, self.seats.served()] {
+            if let Some(seat) = self.seats.get(seat) {
+                seat.write_order(orders::ALERT, generation.into());
+            }
         }
         self.seats.wake_waiting();
+        self.port.line.ring();
     }
 
     /// Orders the served driver to hand over to another; 0 takes the order back, if it has not been seen.
