@@ -60,8 +60,10 @@ pub(crate) enum Phase {
     Running,
     /// A new driver is getting warm.
     Warming(Attempt),
-    /// The new driver is warm, and told to be awake.
-    Alerting(Attempt),
+    /// The new driver is warm, and rehearses.
+    Rehearsing(Attempt),
+    /// The old driver is told to be awake.
+    Rousing(Attempt),
     /// The old driver has been ordered to hand over.
     HandingOver(Attempt),
     /// The order has been taken back. The old driver may have seen it before; it has not once it has told

@@ -8,8 +8,10 @@ use crate::phase::{Attempt, Burial, Driver, Phase, Restart};
 use crate::supervisor::{Supervisor, Turn, why_over};
 use crate::{Event, Kind, Replacement};
 
-/// How long a warm driver may take to be awake: after that it is handed the device as it is.
-const ALERT_WITHIN: Span = Span::from_ms(2);
+/// How long a warm driver may take to rehearse: after that it is handed the device as it is.
+const REHEARSED_WITHIN: Span = Span::from_ms(2);
+/// How long the old driver may take to wake up.
+const ROUSED_WITHIN: Span = Span::from_us(200);
 
 impl Supervisor {
     pub(crate) fn warming(
@@ -34,8 +36,9 @@ impl Supervisor {
             return (Phase::Warming(attempt), None);
         }
         if attempt.from_lives {
-            target.alert(to);
-            return (Phase::Alerting(Attempt { until: now + ALERT_WITHIN, ..attempt }), None);
+            target.alert(to, to);
+            let until = now + REHEARSED_WITHIN;
+            return (Phase::Rehearsing(Attempt { until, ..attempt }), None);
         }
         target.serve_seat(to);
         if !has_it {
@@ -45,20 +48,34 @@ impl Supervisor {
         (Phase::Accepting(Attempt { until, ..attempt }), None)
     }
 
-    /// A driver that does not care about being awake is good enough.
-    pub(crate) fn alerting(
+    /// A driver that does not rehearse is good enough.
+    pub(crate) fn rehearsing(
         &mut self,
         attempt: Attempt,
         now: Time,
         target: &mut ProcessTarget,
     ) -> Turn {
         let to = attempt.to.generation;
-        let seat = target.seat(to);
-        let over = seat.as_ref().is_none_or(Seat::is_over);
-        if !over && now < attempt.until && !seat.is_some_and(|seat| seat.is_alert()) {
-            return (Phase::Alerting(attempt), None);
+        let is_over = |seat: &Seat| seat.is_over() || seat.is_alert();
+        if now < attempt.until && !target.seat(to).as_ref().is_none_or(is_over) {
+            return (Phase::Rehearsing(attempt), None);
         }
-        target.order_hand_over(to);
+        target.alert(self.current.generation, to);
+        (Phase::Rousing(Attempt { until: now + ROUSED_WITHIN, ..attempt }), None)
+    }
+
+    /// The order goes out to a driver that is awake, if it wakes up soon enough.
+    pub(crate) fn rousing(
+        &mut self,
+        attempt: Attempt,
+        now: Time,
+        target: &mut ProcessTarget,
+    ) -> Turn {
+        let sleeps = target.seat(self.current.generation).is_some_and(|seat| seat.sleeps);
+        if sleeps && now < attempt.until {
+            return (Phase::Rousing(attempt), None);
+        }
+        target.order_hand_over(attempt.to.generation);
         let until = now + self.policy.hand_over_within;
         (Phase::HandingOver(Attempt { begun: now, until, ..attempt }), None)
     }

@@ -108,7 +108,8 @@ impl Supervisor {
         match phase {
             Phase::Running => self.running(now, target),
             Phase::Warming(attempt) => self.warming(attempt, now, target),
-            Phase::Alerting(attempt) => self.alerting(attempt, now, target),
+            Phase::Rehearsing(attempt) => self.rehearsing(attempt, now, target),
+            Phase::Rousing(attempt) => self.rousing(attempt, now, target),
             Phase::HandingOver(attempt) => self.handing_over(attempt, now, target),
             Phase::Withdrawing { attempt, why, heartbeat, beats } => {
                 self.withdrawing(attempt, why, (heartbeat, beats), now, target)
@@ -193,7 +194,8 @@ impl Supervisor {
         let service = match &self.phase {
             Phase::Running => Service::Running,
             Phase::Warming(attempt)
-            | Phase::Alerting(attempt)
+            | Phase::Rehearsing(attempt)
+            | Phase::Rousing(attempt)
             | Phase::HandingOver(attempt)
             | Phase::Accepting(attempt)
             | Phase::Settling(attempt)

@@ -209,9 +209,9 @@ impl Device {
     }
 
     /// Touches what of the device's memory a driver with `ring_bytes` of rings will use, so that taking the
-    /// device over does not wait for page tables. Memory is locked, too, as far as the system lets us.
+    /// device over does not wait for page tables. (To lock all memory instead takes milliseconds of the core that
+    /// the running driver needs; a rehearsal touches the rest.)
     pub fn warm(&self, ring_bytes: usize) {
-        let _ = rustix::mm::mlockall(rustix::mm::MlockAllFlags::CURRENT);
         for at in (0..ring_bytes as u64).step_by(PAGE_BYTES) {
             let _ = self.memory.load_u32(self.dma.0 + at);
         }

@@ -94,10 +94,6 @@ impl<U: Upper> Service<'_, U> {
             let alerted = self.is_alerted();
             let longest = if alerted { Duration::ZERO } else { HEARTBEAT };
             let woken = self.device.wait(self.sink.upper.wakeup(), longest)?;
-            if alerted {
-                // The successor is awake, too, and may be on this very core.
-                std::thread::yield_now();
-            }
             self.passes += 1;
             self.device.report(report::HEARTBEAT, self.passes);
             let stop = self.device.order(orders::STOP) != 0;

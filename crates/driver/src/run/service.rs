@@ -129,13 +129,12 @@ impl<'a, U: Upper> Service<'a, U> {
 
     /// Waits until the device is ours; `None` if the orders say stop before.
     fn next_turn(&mut self) -> Result<Option<Opening>, RunError> {
-        let mut awake = false;
         loop {
             let Some(succession) = &self.succession else { return Ok(Some(Opening::Start)) };
-            match succession.wait(self.device, self.alert, awake)? {
+            match succession.wait(self.device, self.alert)? {
                 Waited::Turn(opening) => return Ok(Some(opening)),
                 Waited::Stop => return Ok(None),
-                Waited::Alert(order) => (self.alert, awake) = (order, true),
+                Waited::Alert(order) => self.alert = order,
             }
             self.rehearse();
             self.device.report(report::STATE, state::ALERT);

@@ -23,8 +23,8 @@ use crate::{DriverError, DriverInfo, NicDriver};
 
 /// How long the data store may take to answer.
 const STORE_PATIENCE: Duration = Duration::from_millis(50);
-/// How long the baton, or the order to give it away, is waited for awake.
-pub(super) const AWAKE_FOR: Span = Span::from_ms(5);
+/// How long the order to give the baton away is waited for awake.
+pub(super) const AWAKE_FOR: Span = Span::from_ms(1);
 /// The weakest claim on a processor.
 const LEAST_PRIORITY: i32 = 19;
 
@@ -44,7 +44,7 @@ pub(super) enum Waited {
     Turn(Opening),
     /// The orders say stop.
     Stop,
-    /// The device will be ours at any moment: this is the order that says so.
+    /// The device will be ours at any moment: this is the word of it.
     Alert(u64),
 }
 
@@ -86,25 +86,13 @@ impl Succession {
         }))
     }
 
-    /// Waits for the baton, for a while awake if that is asked for, or for the order to be awake when it
-    /// comes; `alert` is the last such order.
-    pub(super) fn wait(
-        &self,
-        device: &Device,
-        alert: u64,
-        awake: bool,
-    ) -> Result<Waited, RunError> {
-        let awake_until = device.now() + if awake { AWAKE_FOR } else { Span::ZERO };
+    /// Waits for the baton, or for word that it is about to come; `alert` is the last such word.
+    pub(super) fn wait(&self, device: &Device, alert: u64) -> Result<Waited, RunError> {
         loop {
             let turn = self.baton.turn()?;
             if turn.generation == self.generation {
                 device.stamp(times::AWAKE);
                 return self.opening(turn.how).map(Waited::Turn);
-            }
-            if device.now() < awake_until {
-                // Whoever has the device may be on this very core.
-                std::thread::yield_now();
-                continue;
             }
             if device.order(orders::STOP) != 0 {
                 // Giving memory back takes long, and must not keep whoever has the device waiting.

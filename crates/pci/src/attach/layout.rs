@@ -97,8 +97,8 @@ pub mod orders {
     /// Not 0: hand the device over to the driver of this generation. Looked at in every pass, before
     /// anything else is served.
     pub const HAND_OVER: usize = 1031;
-    /// Changed: the device is about to change hands, from this driver or to it. What is waited for is to be
-    /// waited for awake, for some milliseconds.
+    /// Changed: the device is about to change hands. A driver that waits for it rehearses; one that has it
+    /// does not sleep before the order comes, within a millisecond.
     pub const ALERT: usize = 1032;
 }
 
@@ -204,7 +204,7 @@ pub mod state {
     pub const WARM: u64 = 4;
     /// The device is another driver's now.
     pub const HANDED_OVER: u64 = 5;
-    /// As warm, and awake.
+    /// As warm, and rehearsed.
     pub const ALERT: u64 = 6;
 }
 

@@ -142,7 +142,7 @@ impl Seat {
         matches!(self.state, state::WARM | state::ALERT) && self.ended.is_none()
     }
 
-    /// Whether it waits for the baton, and is awake.
+    /// Whether it waits for the baton, and has rehearsed.
     pub fn is_alert(&self) -> bool {
         self.state == state::ALERT && self.ended.is_none()
     }
@@ -215,17 +215,18 @@ impl ProcessTarget {
         self.seats.served()
     }
 
-    /// Lets a warm driver wait for the baton, and the served one for the order to hand over, awake, for some
-    /// milliseconds: so that neither waits for a processor to wake up or for memory to come near.
-    pub fn alert(&mut self, generation: u32) {
+    /// Lets a driver know that the device is about to become that of generation `to`. A warm one rehearses,
+    /// so that memory is near when it counts; the served one stays awake, so that no processor has to wake up.
+    pub fn alert(&mut self, generation: u32, to: u32) {
         self.seats.raise(generation, &self.parts);
-        for seat in [generation, self.seats.served()] {
-            if let Some(seat) = self.seats.get(seat) {
-                seat.write_order(orders::ALERT, generation.into());
-            }
+        if let Some(seat) = self.seats.get(generation) {
+            seat.write_order(orders::ALERT, to.into());
         }
-        self.seats.wake_waiting();
-        self.port.line.ring();
+        if generation == self.served() {
+            self.port.line.ring();
+        } else {
+            self.seats.wake_waiting();
+        }
     }
 
     /// Orders the served driver to hand over to another; 0 takes the order back, if it has not been seen.
