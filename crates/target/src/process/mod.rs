@@ -169,12 +169,7 @@ impl ProcessTarget {
         let (mut parts, part, console) =
             Parts::start(&driver, layout::HELLO, &first.files(&seats.device), core)?;
         let (end, report) = seats.add_first(first, part);
-        if live.is_some() {
-            parts.put_drivers_first();
-            seats.raise(FIRST_GENERATION, &parts);
-        } else {
-            seats.close();
-        }
+        seats.settle(live.is_some(), &mut parts);
         let mut requests = None;
         if let (Some(chain), Some(program)) = (chain, program) {
             for part in chain.parts {

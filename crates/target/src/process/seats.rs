@@ -101,9 +101,15 @@ impl Seats {
         (end, report)
     }
 
-    /// No other driver will be started: a socket that we held open would never hang up.
-    pub(super) fn close(&mut self) {
-        self.invitation = None;
+    /// Whether other drivers will follow the first.
+    pub(super) fn settle(&mut self, live: bool, parts: &mut Parts) {
+        if live {
+            parts.put_drivers_first();
+            self.raise(FIRST_GENERATION, parts);
+        } else {
+            // A socket that we held open would never hang up.
+            self.invitation = None;
+        }
     }
 
     /// The seat of a generation.
