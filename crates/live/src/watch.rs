@@ -79,7 +79,7 @@ mod tests {
 
     const SEAT: Seat = Seat {
         generation: 1,
-        process_id: 1,
+        process_id: Some(1),
         state: 1,
         heartbeat: 0,
         sleeps: false,

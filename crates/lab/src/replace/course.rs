@@ -184,10 +184,10 @@ impl Course {
             nic.rx_free(&mut host, MOST_DESCRIPTORS as usize) as u64
         };
         if self.kills {
-            let id = target.seat(target.served()).map_or(0, |seat| seat.process_id);
-            let Some(id) = i32::try_from(id).ok().filter(|&id| id > 0) else { return Ok(()) };
+            let process = target.seat(target.served()).and_then(|seat| seat.process_id);
+            let Some(id) = process else { return Ok(()) };
             // One that has ended by itself is a failure that is seen elsewhere.
-            let _ = kill(Pid::from_raw(id), Signal::SIGKILL);
+            let _ = kill(Pid::from_raw(id as i32), Signal::SIGKILL);
         } else {
             // One that is going on already ends soon.
             let begun = supervisor.replace(&self.programs[0], target)?;

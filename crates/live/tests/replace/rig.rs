@@ -160,16 +160,20 @@ impl Rig {
         self.supervisor.status(&mut self.target)
     }
 
+    /// The process of a generation, as soon as it has been started.
+    fn process(&mut self, generation: u32) -> Pid {
+        let id = self.until(|rig| rig.target.seat(generation).unwrap().process_id);
+        Pid::from_raw(id as i32)
+    }
+
     /// Kills the process of a generation with this signal.
     pub(crate) fn signal(&mut self, generation: u32, signal: Signal) {
-        let seat = self.target.seat(generation).unwrap();
-        kill(Pid::from_raw(seat.process_id as i32), signal).unwrap();
+        kill(self.process(generation), signal).unwrap();
     }
 
     /// Stops the process of a generation where it is.
     pub(crate) fn freeze(&mut self, generation: u32) {
-        let seat = self.target.seat(generation).unwrap();
-        freeze(Pid::from_raw(seat.process_id as i32));
+        freeze(self.process(generation));
     }
 
     /// Frames still come through.

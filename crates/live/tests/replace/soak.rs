@@ -132,7 +132,7 @@ fn for_ever() {
     }
     let mut rig = Rig::new(patient(Way::SharedState));
     // The first driver leads the group.
-    println!("\ngroup {}", rig.target.seat(1).unwrap().process_id);
+    println!("\ngroup {}", rig.target.seat(1).unwrap().process_id.unwrap());
     loop {
         replace_many(&mut rig, 1);
     }

@@ -118,8 +118,8 @@ pub struct Baton {
 pub struct Seat {
     /// Its generation.
     pub generation: u32,
-    /// Its process.
-    pub process_id: u32,
+    /// Its process, once that has been started.
+    pub process_id: Option<u32>,
     /// What it says of itself ([`state`]); any value, because nothing that it says is believed.
     pub state: u64,
     /// Grows while its loop goes round.
@@ -189,7 +189,7 @@ impl ProcessTarget {
         let report = &seat.report;
         Some(Seat {
             generation,
-            process_id: seat.part.id().unwrap_or(0),
+            process_id: seat.part.id(),
             state: report.state(),
             heartbeat: report.heartbeat(),
             sleeps: report.sleeps(),
