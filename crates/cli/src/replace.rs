@@ -108,7 +108,7 @@ struct PlanArguments {
     /// Where the randomness starts from [default: 1]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Time between two frames that arrive under heavy load [default: 5us]
+    /// Time between two frames that arrive under heavy load [default: 10us]
     #[arg(long, value_name = "TIME", value_parser = interval)]
     interval: Option<Span>,
     /// Their length in bytes, without check sequence [default: 1024]

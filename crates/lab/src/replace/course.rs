@@ -90,6 +90,8 @@ pub(super) struct Course {
     pub(super) trouble: Vec<String>,
     /// No driver runs any more.
     pub(super) given_up: Option<String>,
+    /// Since when a moment has come and no driver was there that could take over.
+    waiting_since: Option<Time>,
 }
 
 impl Course {
@@ -105,6 +107,7 @@ impl Course {
             observed: Vec::new(),
             trouble: Vec::new(),
             given_up: None,
+            waiting_since: None,
         }
     }
 
@@ -173,12 +176,20 @@ impl Course {
             return Ok(());
         };
         if !supervisor.is_ready(target) {
-            if now > moment + READY_WITHIN {
+            // Not since the moment: where replacements are asked for faster than they can be had, each is late.
+            let since = *self.waiting_since.get_or_insert(now.max(moment));
+            if now > since + READY_WITHIN {
                 let within = READY_WITHIN.as_secs();
-                self.given_up = Some(format!("no other driver was ready within {within} s"));
+                let (status, seats) = (supervisor.status(target).service, target.seats());
+                let seats: Vec<_> =
+                    seats.into_iter().filter_map(|seat| target.seat(seat)).collect();
+                self.given_up = Some(format!(
+                    "no other driver was ready within {within} s ({status:?}; {seats:?})"
+                ));
             }
             return Ok(());
         }
+        self.waiting_since = None;
         let free = {
             let (nic, mut host) = target.nic();
             nic.rx_free(&mut host, MOST_DESCRIPTORS as usize) as u64

@@ -128,7 +128,7 @@ impl Default for Plan {
             driver: "rtl8168".to_owned(),
             to: "rtl8168".to_owned(),
             seed: Seed(1),
-            interval_ns: 5_000.0,
+            interval_ns: 10_000.0,
             frame_bytes: 1_024,
             buffers: 0,
             trial_ms: 500,
