@@ -1,7 +1,7 @@
 //! The supervisor: what it is asked for, and its steps while a driver runs.
 
 use warikomi_clock::{Span, Time};
-use warikomi_target::process::{How, ProcessTarget, Program, Way};
+use warikomi_target::process::{How, ProcessTarget, Program, Seat, Way};
 use warikomi_target::{Target, TargetError};
 
 use crate::phase::{Attempt, Burial, Driver, Phase, Restart};
@@ -40,6 +40,8 @@ pub struct Supervisor {
     on_trial: bool,
     spare: Option<Driver>,
     spare_due: Time,
+    /// When the spare must be warm.
+    spare_until: Time,
     spare_backoff: Backoff,
     watch: Watch,
     next_look: Time,
@@ -64,6 +66,7 @@ impl Supervisor {
             on_trial: false,
             spare: None,
             spare_due: now,
+            spare_until: Time::NEVER,
             spare_backoff: policy.backoff,
             watch: Watch::new(policy.silent_for, policy.stuck_for),
             next_look: now,
@@ -268,15 +271,23 @@ impl Supervisor {
                     let program = self.current.program.clone();
                     self.spare = Some(Driver { generation, program });
                     self.spare_backoff.started(now);
+                    self.spare_until = now + self.policy.warm_within;
                 }
                 Err(_) => self.spare_failed(now),
             },
-            Some(spare) if target.seat(spare.generation).is_none_or(|seat| seat.is_over()) => {
+            Some(spare) if self.is_no_spare(spare.generation, now, target) => {
                 self.spare_failed(now);
                 self.drop_spare(now, target);
             }
             _ => {}
         }
+    }
+
+    /// Whether a spare has ended, or hangs before it is warm.
+    fn is_no_spare(&self, generation: u32, now: Time, target: &mut ProcessTarget) -> bool {
+        let is_late = now >= self.spare_until;
+        let is_none = |seat: &Seat| seat.is_over() || is_late && !seat.is_warm();
+        target.seat(generation).as_ref().is_none_or(is_none)
     }
 
     /// A spare is tried again later; if it keeps failing, after the next replacement.
@@ -383,7 +394,7 @@ impl Supervisor {
 }
 
 /// Why a driver is over, in words.
-pub(crate) fn why_over(seat: &warikomi_target::process::Seat) -> String {
+pub(crate) fn why_over(seat: &Seat) -> String {
     match (&seat.last_words, &seat.ended) {
         (Some(words), _) => format!("it failed: {words}"),
         (None, Some(ended)) => format!("its process ended ({ended})"),

@@ -78,3 +78,16 @@ fn after_a_reload_the_program_before_is_started_again() {
         rig.finish().must_be_in_order();
     }
 }
+
+#[test]
+fn a_spare_that_is_never_warm_is_made_anew_and_nobody_waits_for_it() {
+    let policy = Policy { warm_within: Span::from_ms(300), ..impatient(Way::SharedState) };
+    let mut rig = Rig::with_supervised(policy, bad(Bad::IsNeverWarm));
+    let mut spares = std::collections::BTreeSet::new();
+    rig.until(|rig| {
+        assert_eq!(rig.pass(), None);
+        spares.extend(rig.status().spare);
+        (spares.len() >= 3).then_some(())
+    });
+    rig.finish().must_be_complete();
+}
