@@ -31,7 +31,7 @@ fn what_a_fenced_driver_asks_for_has_no_effect_and_is_counted() {
     let first = target.served();
     let second = target.prepare(&program(Behaviour::Good)).unwrap();
     assert_eq!((target.seats(), target.served()), (vec![first, second], first));
-    until(&mut target, |target| target.seat(second).unwrap().process_id != 0);
+    until(&mut target, |target| target.seat(second).unwrap().process_id.is_some());
     // It asks, and nobody answers.
     let beats = |target: &mut ProcessTarget, of: u32| target.seat(of).unwrap().heartbeat;
     let served_until = beats(&mut target, first) + 100;
@@ -47,7 +47,7 @@ fn what_a_fenced_driver_asks_for_has_no_effect_and_is_counted() {
     until(&mut target, |target| beats(target, second) >= served_until);
     assert_eq!(beats(&mut target, first), stands_at);
     assert!(target.counters().accesses > accesses, "counts go on");
-    let id = target.seat(first).unwrap().process_id;
+    let id = target.seat(first).unwrap().process_id.unwrap();
     until(&mut target, |target| target.end_seat(first));
     assert_eq!((target.seats(), target.seat(first)), (vec![second], None));
     assert!(!is_alive(id) && target.process_id() != id);
