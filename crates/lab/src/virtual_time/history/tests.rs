@@ -39,7 +39,7 @@ const GOLDEN: [(u64, bool, &str); 4] = [
     (1, false, "611927a12122dedc692da73d328bf6a7a13702b8a48d44174fad0e9b8eb99830"),
     (2, true, "e494da631f6583801f1dec3dc476170579d62236323bfcf89e20a3b956576ffd"),
     (3, false, "2b96ff371f3cd56ca76c5a10c2a1dd9aa0b99df1f436b8f0093fd2e7f3e04b17"),
-    (4, true, "b9231a3b25c840f60c0ad28e68de6b527d0d66470016d8bf7cee5a7494943fe8"),
+    (4, true, "7f0a5ae9bb9d994b88958a9bb53451c37e469fca10c9ff03cff6b96c9cf26bb3"),
 ];
 
 #[test]
