@@ -77,6 +77,8 @@ enum wk_way {
 #define WK_ORDER_BUFFERS 1029
 #define WK_ORDER_BUFFER_BYTES 1030
 #define WK_ORDER_HAND_OVER 1031
+/* Changed: the device is about to change hands. A driver need not care. */
+#define WK_ORDER_ALERT 1032
 
 enum wk_strategy {
     WK_STRATEGY_INTERRUPT = 0,
@@ -129,6 +131,7 @@ enum wk_state {
     WK_STATE_FAILED = 3,
     WK_STATE_WARM = 4,
     WK_STATE_HANDED_OVER = 5,
+    WK_STATE_ALERT = 6,
 };
 
 /* The ring of register accesses: 512 entries of two words. */

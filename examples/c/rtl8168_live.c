@@ -303,20 +303,6 @@ static int begin(struct driver *v, enum wk_how how)
 
 /* ---- At work -------------------------------------------------------------------------------- */
 
-static int handle_interrupts(struct driver *v)
-{
-    uint64_t status = 0;
-    while (wk_interrupt_take(&v->device)) {
-        v->interrupts++;
-        TRY(wk_write(&v->device, INTR_MASK, 2, 0));
-        TRY(wk_read(&v->device, INTR_STATUS, 2, &status));
-        TRY(wk_write(&v->device, INTR_STATUS, 2, status));
-        if (status & INTR_SYSTEM_ERROR)
-            return -EIO;
-    }
-    return 0;
-}
-
 static void report(struct driver *v)
 {
     static const unsigned words[WK_COUNTERS] = {
@@ -408,7 +394,7 @@ static int serve(struct driver *v)
     for (unsigned passes = 0; !wk_load(d, WK_ORDER_STOP); passes++) {
         if (wk_load(d, WK_ORDER_HAND_OVER) != v->answered && hand_over(v))
             return 1;
-        TRY(handle_interrupts(v));
+        TRY(handle_interrupts(&v->device, &v->interrupts));
         int found = look(v, 64);
         int sent = found < 0 ? found : transmit(v);
         uint64_t wait = patience(d);

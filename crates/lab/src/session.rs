@@ -283,12 +283,16 @@ impl Session {
         let mut target = ProcessTarget::start(launch, nic, place.clock, interrupted.clone())?;
         status("waiting for the link");
         wait_link(&mut target)?;
+        let mut settings = options.settings.clone();
+        if live.is_some() {
+            settings.insert("drivers_first".into(), target.are_drivers_first().into());
+        }
         let info = TargetInfo {
             kind: "process".into(),
             driver: options.driver.clone(),
             model: model.name.into(),
             kernel: None,
-            settings: options.settings.clone(),
+            settings,
         };
         Ok(place.session(dress(target), info))
     }

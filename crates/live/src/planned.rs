@@ -56,8 +56,8 @@ impl Supervisor {
         target: &mut ProcessTarget,
     ) -> Turn {
         let to = attempt.to.generation;
-        let is_over = |seat: &Seat| seat.is_over() || seat.is_alert();
-        if now < attempt.until && !target.seat(to).as_ref().is_none_or(is_over) {
+        let is_done = |seat: &Seat| seat.is_over() || seat.is_alert();
+        if now < attempt.until && !target.seat(to).as_ref().is_none_or(is_done) {
             return (Phase::Rehearsing(attempt), None);
         }
         target.alert(self.current.generation, to);

@@ -255,7 +255,7 @@ impl<'a, U: Upper> Service<'a, U> {
     #[cold]
     fn hand_over(&mut self) -> bool {
         self.answered = self.device.order(orders::HAND_OVER);
-        // It was about this: nothing that is to be waited for awake once the device is given away.
+        // Word of this very order, which may not have been heeded: it is not about the next turn.
         self.alert = self.device.order(orders::ALERT);
         let Some(succession) = &self.succession else { return false };
         let Some(to) = succession.successor(self.answered) else { return false };

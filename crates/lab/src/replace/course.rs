@@ -180,12 +180,10 @@ impl Course {
             let since = *self.waiting_since.get_or_insert(now.max(moment));
             if now > since + READY_WITHIN {
                 let within = READY_WITHIN.as_secs();
-                let (status, seats) = (supervisor.status(target).service, target.seats());
-                let seats: Vec<_> =
-                    seats.into_iter().filter_map(|seat| target.seat(seat)).collect();
-                self.given_up = Some(format!(
-                    "no other driver was ready within {within} s ({status:?}; {seats:?})"
-                ));
+                self.given_up = Some(match supervisor.status(target).spare {
+                    Some(spare) => format!("generation {spare} was not ready within {within} s"),
+                    None => format!("there was no other driver for {within} s"),
+                });
             }
             return Ok(());
         }
