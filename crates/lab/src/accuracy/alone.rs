@@ -124,11 +124,13 @@ impl Sent {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use warikomi_pci::Vector;
 
     #[test]
     fn figures_tell_late_lost_and_in_step_apart() {
         let at = |ns: u64| Time::ZERO + Span::from_ns(ns);
-        let record = |raised, handled| InterruptRecord { raised: at(raised), handled };
+        let record =
+            |raised, handled| InterruptRecord { vector: Vector(0), raised: at(raised), handled };
         let log = vec![
             record(0, at(100)),
             record(200, at(300)),

@@ -170,7 +170,7 @@ impl Saturated {
                 continue;
             }
             for _ in 0..self.batch {
-                match nic.receive(&mut host, template.frame(sent)) {
+                match nic.receive(&mut host, template.frame(sent)).outcome {
                     RxOutcome::OnRing => sent += 1,
                     outcome => return Err(Failure::Own(format!("frame {sent}: {outcome:?}"))),
                 }

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use warikomi_clock::{Time, TscClock, read_tsc};
 use warikomi_nic::{InterruptRecord, Probe};
 use warikomi_pci::attach::layout::{self, bells};
-use warikomi_pci::{Interrupt, IntrLine};
+use warikomi_pci::{Interrupt, IntrLine, Vector};
 use warikomi_shared::{Bell, SharedWords, Tally, Wakeup};
 
 /// Our end of the pipe on which the driver sleeps. It is ours alone, so that nobody else can make writing
@@ -163,7 +163,7 @@ impl MessageLine {
             return false;
         }
         let (sent, at) = (self.clock.at(sent), self.clock.at(at));
-        probe.handled(sent, at);
+        probe.handled(Vector(0), sent, at);
         self.handled(number, at);
         true
     }
@@ -194,7 +194,8 @@ impl IntrLine for MessageLine {
         self.sent_at[self.sent as usize % layout::STAMPS_CAPACITY] = now;
         self.sent += 1;
         if self.log.len() < self.log_capacity {
-            self.log.push(InterruptRecord { raised: self.clock.at(now), handled: Time::NEVER });
+            let (vector, raised) = (Vector(0), self.clock.at(now));
+            self.log.push(InterruptRecord { vector, raised, handled: Time::NEVER });
         }
     }
 }
