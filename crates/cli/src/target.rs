@@ -18,9 +18,9 @@ use warikomi_lab::{
 use warikomi_nic::NicOptions;
 use warikomi_nic::bus::Bus;
 use warikomi_nic::wire::Wire;
+use warikomi_process::{Orders, Program};
 use warikomi_stack::{Topology, Waiting};
 use warikomi_target::Interrupted;
-use warikomi_target::process::{Orders, Program};
 
 use crate::part;
 

@@ -9,6 +9,7 @@ const LAYERS: &[&[&str]] = &[
     &["cli"],
     &["lab"],
     &["live"],
+    &["process"],
     &["target", "inject", "measure", "report"],
     &["kernel"],
     &["stack"],

@@ -18,7 +18,6 @@ mod invitation;
 mod ip;
 pub mod memory;
 mod path;
-pub mod programs;
 mod receiver;
 pub mod send;
 mod socket;

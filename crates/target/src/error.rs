@@ -249,12 +249,12 @@ pub enum TargetError {
 
 impl TargetError {
     /// Wraps an operating system error with what was being done.
-    pub(crate) fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> TargetError {
+    pub fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> TargetError {
         move |error| TargetError::System { what, error }
     }
 
     /// The same for `nix`'s error type.
-    pub(crate) fn errno(what: &'static str) -> impl FnOnce(nix::Error) -> TargetError {
+    pub fn errno(what: &'static str) -> impl FnOnce(nix::Error) -> TargetError {
         move |error| TargetError::System { what, error: error.into() }
     }
 }

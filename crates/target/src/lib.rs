@@ -1,23 +1,22 @@
 //! Where a driver runs: how it is started, attached to a NIC, watched and stopped.
 
-mod agent;
-mod console;
+pub mod agent;
+pub mod console;
 pub mod cores;
 mod error;
-mod group;
+pub mod group;
 mod interrupted;
 pub mod kernel;
+pub mod line;
 mod pass;
-mod priority;
-pub mod process;
-mod request;
 mod slot;
-mod wait;
+pub mod wait;
 
+pub use agent::ANSWER_TIMEOUT;
 pub use error::{ConsoleTail, TargetError};
 pub use interrupted::Interrupted;
 pub use pass::Pass;
-pub use request::ANSWER_TIMEOUT;
+pub use slot::Slot;
 
 use std::time::Duration;
 
@@ -120,11 +119,6 @@ pub trait Target {
 
     /// What has been kept since; `None` if handlers of this target do not tell of themselves.
     fn take_messages(&mut self) -> Option<Vec<InterruptRecord>> {
-        None
-    }
-
-    /// The process target that this is, if it is one.
-    fn as_process(&mut self) -> Option<&mut process::ProcessTarget> {
         None
     }
 }

@@ -15,9 +15,9 @@ use warikomi_guest::commands::{ReceiveStart, ReceiveStop};
 use warikomi_inject::{Addresses, FrameTemplate, UDP_PORT};
 use warikomi_nic::wire::CountedSink;
 use warikomi_nic::{NicOptions, RxOutcome};
+use warikomi_process::{Orders, Program};
 use warikomi_stack::{Topology, Waiting};
 use warikomi_target::Target;
-use warikomi_target::process::{Orders, Program};
 
 use super::comparison::{Course, Failure, Running, Sample, Way, threads_of, waited_ns};
 use crate::session::{PacketPath, ProcessSessionOptions, Session};

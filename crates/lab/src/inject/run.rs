@@ -115,8 +115,8 @@ pub(super) fn carry_out<S: Source>(
         spin(target, &mut injector, &mut ignored, Patience::Limited, &mut |_| ())?;
         drain(target, &mut ignored)?;
     }
-    let (driver_before, base) = counts_at_rest(target)?;
-    let sent = target.counters();
+    let (driver_before, base) = counts_at_rest(session)?;
+    let sent = session.target.counters();
     let before = Before { driver: driver_before, sent, cores: session.watch_cores() };
     let target = &mut *session.target;
     let records = Records::new(plan, base);
@@ -197,9 +197,10 @@ fn conduct(
         finished.received = stop_application(target, records)?;
     }
     target.nic().0.wire().finish().map_err(InjectError::Wire)?;
-    let (driver, last) = counts_at_rest(target)?;
-    records.progress(last, target.clock().now());
-    finished.driver = driver.figures_since(&before.driver, target.clock());
+    let (driver, last) = counts_at_rest(session)?;
+    let clock = session.target.clock();
+    records.progress(last, clock.now());
+    finished.driver = driver.figures_since(&before.driver, clock);
     records.ledger.driver_counter(driver.received().saturating_sub(before.driver.received()));
     if watch.is_some() {
         records.ledger.driver_errors(driver.errors().saturating_sub(before.driver.errors()));
@@ -312,17 +313,17 @@ pub(super) fn drain(target: &mut dyn Target, records: &mut Records) -> Result<Ti
 }
 
 /// The driver's own counts and the NIC's, taken while nothing moved between the two.
-fn counts_at_rest(target: &mut dyn Target) -> Result<(DriverCounts, RxCounters), TargetError> {
+fn counts_at_rest(session: &mut Session) -> Result<(DriverCounts, RxCounters), TargetError> {
     const TRIES: usize = 20;
-    let mut before = rx_counters(target);
+    let mut before = rx_counters(&mut *session.target);
     for _ in 1..TRIES {
-        let driver = DriverCounts::ask(target)?;
-        let after = rx_counters(target);
+        let driver = DriverCounts::ask(session)?;
+        let after = rx_counters(&mut *session.target);
         if std::mem::replace(&mut before, after) == after {
             return Ok((driver, after));
         }
     }
-    Ok((DriverCounts::ask(target)?, before))
+    Ok((DriverCounts::ask(session)?, before))
 }
 
 pub(super) fn rx_counters(target: &mut dyn Target) -> RxCounters {

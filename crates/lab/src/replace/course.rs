@@ -6,7 +6,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use warikomi_clock::{Span, Time};
 use warikomi_live::{Event, Program, Replacement, Supervisor};
-use warikomi_target::process::ProcessTarget;
+use warikomi_process::ProcessTarget;
 use warikomi_target::{Target, TargetError};
 
 use super::gaps;

@@ -10,7 +10,7 @@ use warikomi_guest::Request;
 use warikomi_live::Supervisor;
 use warikomi_nic::{InterruptRecord, Nic};
 use warikomi_pci::{Host, SharedMemory};
-use warikomi_target::process::ProcessTarget;
+use warikomi_process::ProcessTarget;
 use warikomi_target::{ConsoleTail, Pass, Target, TargetCounters, TargetError};
 
 use super::course::Course;
@@ -116,9 +116,5 @@ impl Target for Supervised {
 
     fn take_messages(&mut self) -> Option<Vec<InterruptRecord>> {
         self.target.take_messages()
-    }
-
-    fn as_process(&mut self) -> Option<&mut ProcessTarget> {
-        Some(&mut self.target)
     }
 }

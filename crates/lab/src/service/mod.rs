@@ -14,8 +14,8 @@ use warikomi_clock::{Span, Time};
 use warikomi_inject::GUEST_IP;
 use warikomi_live::{Event, Policy, Program, Refused, Replacement, Supervisor};
 use warikomi_nic::wire::{EchoPlan, Echoes, Responder, WireCounters};
-use warikomi_stack::programs::echo;
-use warikomi_target::process::ProcessTarget;
+use warikomi_process::ProcessTarget;
+use warikomi_process::programs::echo;
 use warikomi_target::{Interrupted, Target, TargetError};
 
 use crate::{ProcessSessionOptions, Session, SessionError};
@@ -108,15 +108,9 @@ pub fn serve(
     });
     let mut launch = options.session.clone();
     launch.path.tcp_port = Some(echo::PORT);
-    let mut session = Session::start_live(
-        &launch,
-        options.policy.way,
-        Box::new(host),
-        interrupted,
-        &mut |_| (),
-        &mut |target| Box::new(target),
-    )?;
-    let Some(target) = session.target.as_process() else { return Ok(()) };
+    let mut session =
+        Session::start_live(&launch, options.policy.way, Box::new(host), interrupted, &mut |_| ())?;
+    let target = &mut *session.target;
     let first = options.session.program.clone();
     let supervisor = Supervisor::new(options.policy.clone(), first.clone(), target);
     say(&format!("serving; controlled by {}", options.control.display()));

@@ -11,8 +11,8 @@ use warikomi_inject::{Addresses, FrameTemplate, GUEST_IP, NETWORK_IP, NETWORK_MA
 use warikomi_live::{Event, Policy, Replacement, Service, Status, Supervisor, Way};
 use warikomi_nic::wire::CountedSink;
 use warikomi_nic::{NicOptions, RxOutcome};
+use warikomi_process::{Above, Orders, ProcessOptions, ProcessTarget, Program};
 use warikomi_stack::{Chain, ChainOptions, Station, Topology, Waiting};
-use warikomi_target::process::{Above, Orders, ProcessOptions, ProcessTarget, Program};
 use warikomi_target::{Interrupted, Target};
 
 use crate::LONG;

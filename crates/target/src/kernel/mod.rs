@@ -36,10 +36,11 @@ use self::port::Port;
 use self::process::{Channels, Process};
 use self::symbols::KernelMap;
 use self::vhost_user::VhostUserError;
-use crate::agent::AgentLine;
 use crate::console::Console;
-use crate::slot::change_nic;
-use crate::{ConsoleTail, Interrupted, Pass, Target, TargetCounters, TargetError, request, wait};
+use crate::line::AgentLine;
+use crate::{
+    ConsoleTail, Interrupted, Pass, Slot, Target, TargetCounters, TargetError, agent, wait,
+};
 
 /// How long the kernel may take from its start to its connection to the NIC.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -78,7 +79,7 @@ pub struct LaunchOptions {
 
 /// A running kernel with a NIC.
 pub struct KernelTarget {
-    nic: Box<dyn Nic>,
+    nic: Slot,
     clock: TscClock,
     interrupted: Interrupted,
     process: Process,
@@ -115,7 +116,7 @@ impl KernelTarget {
         let halt = Halt::new(process.id(), map)
             .map_err(TargetError::system("cannot see where the kernel's process is (/proc)"))?;
         let mut target = KernelTarget {
-            nic,
+            nic: Slot::new(nic),
             clock,
             interrupted,
             process,
@@ -300,7 +301,7 @@ impl Target for KernelTarget {
     }
 
     fn request(&mut self, request: Request, allowance: Duration) -> Result<Value, TargetError> {
-        request::over_line(self, |target| Some(&mut target.agent), request, allowance)
+        agent::over_line(self, |target| Some(&mut target.agent), request, allowance)
     }
 
     fn shared_memory(&self) -> Option<&SharedMemory> {
@@ -308,7 +309,7 @@ impl Target for KernelTarget {
     }
 
     fn change_nic(&mut self, change: &mut dyn FnMut(Box<dyn Nic>) -> Box<dyn Nic>) {
-        change_nic(&mut self.nic, change);
+        self.nic.change(change);
     }
 
     fn has_application(&self) -> bool {

@@ -17,7 +17,7 @@ use warikomi_driver::strategy::{CpuBudget, Strategy};
 use warikomi_guest::commands::Counters;
 use warikomi_inject::{Plan, Receiver};
 use warikomi_measure::{Machine, TargetInfo, TimeBase};
-use warikomi_target::process::Orders;
+use warikomi_process::Orders;
 
 use self::compute::ComputeJob;
 use super::{Burst, Doubts, Progress, ReceiveError, Received, Row, Traffic};

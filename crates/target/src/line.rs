@@ -1,0 +1,138 @@
+//! The line to a guest agent, or to an application that speaks its protocol: requests out, answers
+//! in, both without blocking.
+
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+
+use warikomi_guest::{Event, FromGuest, MAX_RESPONSE_BYTES, Ready, Response};
+
+/// Answers kept: one is waited for at a time, and a guest may send more unasked.
+const MAX_ANSWERS: usize = 16;
+
+/// The support side's end of the agent's line.
+pub struct AgentLine {
+    stream: UnixStream,
+    incoming: Vec<u8>,
+    outgoing: VecDeque<u8>,
+    answers: VecDeque<Response>,
+    ready: Option<Ready>,
+    garbage: u64,
+    next_request: u64,
+}
+
+impl AgentLine {
+    /// Over this socket.
+    pub fn new(stream: UnixStream) -> std::io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(AgentLine {
+            stream,
+            incoming: Vec::new(),
+            outgoing: VecDeque::new(),
+            answers: VecDeque::new(),
+            ready: None,
+            garbage: 0,
+            next_request: 1,
+        })
+    }
+
+    /// A number that no request has had.
+    pub fn next_id(&mut self) -> u64 {
+        self.next_request += 1;
+        self.next_request - 1
+    }
+
+    /// Queues a line to send.
+    pub fn send(&mut self, line: &str) {
+        self.outgoing.extend(line.as_bytes());
+    }
+
+    /// Moves bytes in both directions.
+    pub fn pump(&mut self) {
+        while !self.outgoing.is_empty() {
+            let (chunk, _) = self.outgoing.as_slices();
+            match self.stream.write(chunk) {
+                Ok(0) => break,
+                Ok(count) => drop(self.outgoing.drain(..count)),
+                // The guest's end may be gone; the process's exit is reported elsewhere.
+                Err(_) => break,
+            }
+        }
+        let mut buffer = [0; 16 * 1024];
+        loop {
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return,
+                Ok(count) => self.take(&buffer[..count]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            if byte != b'\n' {
+                // An endless line keeps its start and is dropped as garbage at its end.
+                if self.incoming.len() < MAX_RESPONSE_BYTES {
+                    self.incoming.push(byte);
+                }
+                continue;
+            }
+            let line = std::mem::take(&mut self.incoming);
+            let text = String::from_utf8_lossy(&line);
+            match FromGuest::parse(text.trim()) {
+                Ok(FromGuest::Event(Event::Ready(ready))) => self.ready = Some(ready),
+                Ok(FromGuest::Response(response)) => {
+                    if self.answers.len() == MAX_ANSWERS {
+                        self.answers.pop_front();
+                    }
+                    self.answers.push_back(response);
+                }
+                Err(_) if text.trim().is_empty() => {}
+                Err(_) => self.garbage += 1,
+            }
+        }
+    }
+
+    /// The agent's first report, once it has come.
+    pub fn ready(&self) -> Option<&Ready> {
+        self.ready.as_ref()
+    }
+
+    /// The answer to request `id`, once it has come. Answers to other requests, given up long ago,
+    /// are dropped.
+    pub fn answer(&mut self, id: u64) -> Option<Response> {
+        while let Some(response) = self.answers.pop_front() {
+            if response.id == id {
+                return Some(response);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn survives_garbage_and_finds_the_answer_behind_it() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut line = AgentLine::new(ours).unwrap();
+        theirs.write_all(b"\xff\xfe{]\n\n{\"id\":1,\"ok\":{}}\n{\"id\":2,\"ok\":{}}\n").unwrap();
+        line.pump();
+        assert_eq!(line.answer(2).map(|answer| answer.id), Some(2));
+        assert_eq!(line.garbage, 1);
+    }
+
+    #[test]
+    fn an_endless_line_does_not_grow() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut line = AgentLine::new(ours).unwrap();
+        for _ in 0..64 {
+            theirs.write_all(&[b'x'; 8192]).unwrap();
+            line.pump();
+        }
+        assert_eq!(line.incoming.len(), MAX_RESPONSE_BYTES);
+    }
+}
