@@ -37,7 +37,8 @@ use warikomi_target::agent::over_line;
 use warikomi_target::console::Console;
 use warikomi_target::line::AgentLine;
 use warikomi_target::{
-    ConsoleTail, Interrupted, Pass, Slot, Target, TargetCounters, TargetError, wait,
+    Agent, CardId, ConsoleTail, Handlers, Interrupted, Pass, Slot, Target, TargetCounters,
+    TargetError, wait,
 };
 
 use self::parts::{Parts, Trouble};
@@ -322,6 +323,14 @@ impl ProcessTarget {
         }
     }
 
+    /// The card, and what it is attached to.
+    #[inline]
+    fn device(&mut self) -> (&mut dyn Nic, Host<'_>) {
+        let now = self.clock.now();
+        let interrupts: &mut dyn IntrLine = &mut self.port.line;
+        (&mut *self.nic, Host { now, memory: &self.port.memory, interrupts })
+    }
+
     fn driver_has_ended(&mut self) -> bool {
         let seat = self.seats.served_seat();
         seat.is_none_or(|seat| self.parts.end_of(&mut seat.part).is_some())
@@ -362,7 +371,7 @@ impl Target for ProcessTarget {
             return Err(TargetError::Interrupted);
         }
         self.look_at_parts()?;
-        self.note_handlers();
+        self.note();
         self.seats.discard_late();
         if let Some(store) = &mut self.store {
             store.look(&mut self.parts, &self.seats);
@@ -373,11 +382,29 @@ impl Target for ProcessTarget {
         Ok(())
     }
 
+    fn cards(&self) -> usize {
+        1
+    }
+
     #[inline]
-    fn nic(&mut self) -> (&mut dyn Nic, Host<'_>) {
-        let now = self.clock.now();
-        let interrupts: &mut dyn IntrLine = &mut self.port.line;
-        (&mut *self.nic, Host { now, memory: &self.port.memory, interrupts })
+    fn card(&mut self, card: CardId) -> Result<(&mut dyn Nic, Host<'_>), TargetError> {
+        card.among(self.cards())?;
+        Ok(self.device())
+    }
+
+    fn change_card(
+        &mut self,
+        card: CardId,
+        change: &mut dyn FnMut(Box<dyn Nic>) -> Box<dyn Nic>,
+    ) -> Result<(), TargetError> {
+        card.among(self.cards())?;
+        self.nic.change(change);
+        Ok(())
+    }
+
+    fn memory(&self, card: CardId) -> Option<&SharedMemory> {
+        card.among(self.cards()).ok()?;
+        Some(&self.port.memory)
     }
 
     fn clock(&self) -> TscClock {
@@ -397,31 +424,8 @@ impl Target for ProcessTarget {
             return Ok(());
         }
         self.quiesce();
-        self.note_handlers();
+        self.note();
         self.parts.end()
-    }
-
-    fn request(&mut self, request: Request, allowance: Duration) -> Result<Value, TargetError> {
-        match &request {
-            Request::Counters(_) => {
-                self.counts_up_to_date()?;
-                Ok(as_value(self.report.counters()))
-            }
-            Request::LinkState(_) => Ok(as_value(self.report.link())),
-            _ => over_line(self, |target| target.requests.as_mut(), request, allowance),
-        }
-    }
-
-    fn shared_memory(&self) -> Option<&SharedMemory> {
-        Some(&self.port.memory)
-    }
-
-    fn change_nic(&mut self, change: &mut dyn FnMut(Box<dyn Nic>) -> Box<dyn Nic>) {
-        self.nic.change(change);
-    }
-
-    fn has_application(&self) -> bool {
-        self.requests.is_some()
     }
 
     fn shares_a_core(&self) -> bool {
@@ -437,12 +441,40 @@ impl Target for ProcessTarget {
         drivers.chain(self.parts.ids_above()).chain(self.store_process()).collect()
     }
 
-    fn note_handlers(&mut self) {
+    fn agent(&mut self) -> Option<&mut dyn Agent> {
+        Some(self)
+    }
+
+    fn handlers(&mut self, card: CardId) -> Option<&mut dyn Handlers> {
+        card.among(self.cards()).ok()?;
+        Some(self)
+    }
+}
+
+impl Agent for ProcessTarget {
+    fn request(&mut self, request: Request, allowance: Duration) -> Result<Value, TargetError> {
+        match &request {
+            Request::Counters(_) => {
+                self.counts_up_to_date()?;
+                Ok(as_value(self.report.counters()))
+            }
+            Request::LinkState(_) => Ok(as_value(self.report.link())),
+            _ => over_line(self, |target| target.requests.as_mut(), request, allowance),
+        }
+    }
+
+    fn has_application(&self) -> bool {
+        self.requests.is_some()
+    }
+}
+
+impl Handlers for ProcessTarget {
+    fn note(&mut self) {
         self.port.take_stamps(&mut *self.nic, layout::STAMPS_CAPACITY as u64);
     }
 
-    fn log_messages(&mut self, capacity: usize) {
-        self.note_handlers();
+    fn log(&mut self, capacity: usize) {
+        self.note();
         self.port.line.log(capacity);
     }
 
@@ -450,9 +482,9 @@ impl Target for ProcessTarget {
         self.port.line.handled_count()
     }
 
-    fn take_messages(&mut self) -> Option<Vec<InterruptRecord>> {
-        self.note_handlers();
-        Some(self.port.line.take_log())
+    fn take_log(&mut self) -> Vec<InterruptRecord> {
+        self.note();
+        self.port.line.take_log()
     }
 }
 

@@ -12,7 +12,7 @@ use std::str::FromStr;
 use warikomi_clock::{Span, Time};
 use warikomi_pci::attach::area::how;
 use warikomi_pci::attach::layout::{orders, state, times, way};
-use warikomi_target::{Target, TargetError};
+use warikomi_target::TargetError;
 
 use super::parts::Trouble;
 use super::store::Store;
@@ -306,7 +306,7 @@ impl ProcessTarget {
         /// Descriptors looked at: each may be a cache line of the driver's.
         const DESCRIPTORS: usize = 64;
         let to_send = self.report.link_mbps() != 0 && self.seats.frames_wait();
-        let (nic, mut host) = self.nic();
+        let (nic, mut host) = self.device();
         let rx = nic.rx_progress(&mut host, DESCRIPTORS);
         let to_receive = rx.on_ring > rx.accepted + rx.abandoned;
         to_receive || to_send || self.port.line.is_pending()

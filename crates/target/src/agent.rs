@@ -14,9 +14,38 @@ pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// A longer line makes a kernel's serial driver throttle, and UML then drops the line for good.
 const MAX_LINE_BYTES: usize = 3_072;
 
+/// Who answers requests in a target.
+pub trait Agent {
+    /// Carries out a request of the agent's protocol and gives its answer, serving the driver
+    /// meanwhile; `allowance` is how long the command itself may take. `ask` of `dyn Target` knows
+    /// the types of the answers.
+    fn request(&mut self, request: Request, allowance: Duration) -> Result<Value, TargetError>;
+
+    /// Whether there is an application above the driver that receives and answers requests.
+    fn has_application(&self) -> bool;
+
+    /// Says that an application in the target polls the device from now on, or does not any more. A
+    /// guest's kernel then makes accesses with interrupts enabled at any time, and each interrupt has to
+    /// wait for a moment at which it makes none.
+    fn set_polled(&mut self, polled: bool) {
+        let _ = polled;
+    }
+
+    /// From now on the target prints all that it has to say, to its console.
+    fn print_all(&mut self) -> Result<(), TargetError> {
+        Ok(())
+    }
+
+    /// Marks of harm that the driver's system has noticed since it started, as bits of its own; 0 if
+    /// there are none, or nobody who would notice.
+    fn harm(&mut self) -> Result<u64, TargetError> {
+        Ok(0)
+    }
+}
+
 impl dyn Target + '_ {
-    /// Sends a command and waits for the answer, serving the driver meanwhile. `allowance` is how
-    /// long the command itself may take.
+    /// Sends a command to the [agent](Target::agent) and waits for the answer, serving the driver
+    /// meanwhile. `allowance` is how long the command itself may take.
     pub fn ask<C: Command>(
         &mut self,
         command: C,
@@ -24,12 +53,17 @@ impl dyn Target + '_ {
     ) -> Result<C::Answer, TargetError> {
         let request: Request = command.into();
         let name = command_name(&request);
-        let value = self.request(request, allowance)?;
-        serde_json::from_value(value).map_err(|error| TargetError::Refused {
-            command: name,
-            message: format!("its answer makes no sense: {error}"),
-            console: self.console(),
-        })
+        let value = match self.agent() {
+            Some(agent) => agent.request(request, allowance)?,
+            None => return Err(refused(self, name, "nobody answers in this target".to_owned())),
+        };
+        serde_json::from_value(value)
+            .map_err(|error| refused(self, name, format!("its answer makes no sense: {error}")))
+    }
+
+    /// Whether there is an application above the driver that receives and answers requests.
+    pub fn has_application(&mut self) -> bool {
+        self.agent().is_some_and(|agent| agent.has_application())
     }
 }
 
@@ -41,16 +75,14 @@ pub fn over_line<T: Target>(
     allowance: Duration,
 ) -> Result<Value, TargetError> {
     let command = command_name(&request);
-    let refused = |target: &T, message| {
-        Err(TargetError::Refused { command: command.clone(), message, console: target.console() })
-    };
     let Some(id) = line(target).map(AgentLine::next_id) else {
-        return refused(target, "this target has no application that could".to_owned());
+        let message = "this target has no application that could".to_owned();
+        return Err(refused(target, command, message));
     };
     let text = Envelope::new(id, request).to_line();
     if text.len() > MAX_LINE_BYTES {
         let message = format!("it takes {} bytes, and the line {MAX_LINE_BYTES}", text.len());
-        return refused(target, message);
+        return Err(refused(target, command, message));
     }
     if let Some(line) = line(target) {
         line.send(&text);
@@ -59,16 +91,20 @@ pub fn over_line<T: Target>(
     let answer = wait::until(target, within, |target| line(target)?.answer(id))?;
     match answer.map(|response| response.outcome) {
         Some(Outcome::Ok(value)) => Ok(value),
-        Some(Outcome::Error(message)) => refused(target, message),
+        Some(Outcome::Error(message)) => Err(refused(target, command, message)),
         None => {
             let console = target.console();
-            Err(TargetError::Silent { command: command.clone(), within, console })
+            Err(TargetError::Silent { command, within, console })
         }
     }
 }
 
+fn refused<T: Target + ?Sized>(target: &T, command: String, message: String) -> TargetError {
+    TargetError::Refused { command, message, console: target.console() }
+}
+
 /// The command's name on the wire, for messages.
-pub fn command_name(request: &Request) -> String {
+fn command_name(request: &Request) -> String {
     serde_json::to_value(request)
         .ok()
         .and_then(|value| Some(value.get("cmd")?.as_str()?.to_owned()))

@@ -2,6 +2,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::CardId;
+
 /// The last lines of a target's console.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConsoleTail(pub Vec<String>);
@@ -235,6 +237,15 @@ pub enum TargetError {
         within: Duration,
         /// What it has printed.
         console: ConsoleTail,
+    },
+
+    /// No card has this number.
+    #[error("the target has no card {card}; it has {cards}, counted from 0")]
+    NoCard {
+        /// The card.
+        card: CardId,
+        /// How many there are.
+        cards: usize,
     },
 
     /// Something that the operating system refused.

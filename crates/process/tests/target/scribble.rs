@@ -5,7 +5,7 @@ use std::time::Duration;
 use warikomi_clock::Seed;
 use warikomi_nic::Frame;
 use warikomi_pci::{Interrupt, MsiMessage};
-use warikomi_target::{Target, TargetError};
+use warikomi_target::{CardId, Target, TargetError};
 
 use crate::drivers::{Behaviour, wild};
 use crate::leaks::Holdings;
@@ -25,7 +25,7 @@ fn survive(behaviour: Behaviour, span: Duration, seed: Seed) -> u64 {
     let mut passes = 0;
     let error = loop {
         let passed = (0..256).try_for_each(|_| target.poll().map(|_| passes += 1));
-        let (nic, mut host) = target.nic();
+        let (nic, mut host) = target.card(CardId::FIRST).unwrap();
         nic.receive(&mut host, Frame::new(&frame));
         nic.rx_progress(&mut host, usize::MAX);
         host.interrupts.signal(Interrupt::Msi(MsiMessage { address: 0, data: 0 }));

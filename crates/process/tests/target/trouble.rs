@@ -8,7 +8,7 @@ use warikomi_clock::Seed;
 use warikomi_guest::commands::{Counters, LinkState, ReceiveStatus};
 use warikomi_pci::{Interrupt, MsiMessage};
 use warikomi_process::Program;
-use warikomi_target::{Target, TargetError};
+use warikomi_target::{CardId, Handlers, Target, TargetError};
 
 use crate::drivers::Behaviour;
 use crate::leaks::{is_alive, must_go};
@@ -33,9 +33,9 @@ fn a_driver_works_and_stops_when_it_is_told() {
 fn every_interrupt_is_handled_once_and_at_a_time() {
     const COUNT: usize = 20_000;
     let mut target = start(Behaviour::Good);
-    target.log_messages(COUNT);
+    target.log(COUNT);
     for _ in 0..COUNT {
-        let (_, host) = target.nic();
+        let (_, host) = target.card(CardId::FIRST).unwrap();
         host.interrupts.signal(Interrupt::Msi(MsiMessage { address: 0, data: 0 }));
         target.poll().unwrap();
     }
@@ -47,7 +47,7 @@ fn every_interrupt_is_handled_once_and_at_a_time() {
     while handled(&mut target) < COUNT as u64 {
         assert!(Instant::now() < deadline, "they are not handled");
     }
-    let log = target.take_messages().unwrap();
+    let log = target.take_log();
     assert_eq!((log.len(), target.counters().interrupts_sent), (COUNT, COUNT as u64));
     // A busy machine may let the driver come too late for some times; counts are never wrong.
     let timed = log.iter().filter(|record| record.handled != warikomi_clock::Time::NEVER);
