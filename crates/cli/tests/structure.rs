@@ -58,6 +58,19 @@ fn dependencies_point_downwards() {
 }
 
 #[test]
+fn a_kernel_target_needs_neither_our_stack_nor_our_drivers() {
+    let all = dependencies();
+    let mut needed = vec!["target".to_owned()];
+    let mut seen = 0;
+    while let Some(name) = needed.get(seen).cloned() {
+        assert!(!["stack", "driver", "process"].contains(&name.as_str()), "{needed:?}");
+        needed.extend(all[&name].clone());
+        seen += 1;
+    }
+    assert!(seen > 1);
+}
+
+#[test]
 fn the_guest_stands_alone() {
     let all = dependencies();
     assert!(all["guest"].is_empty(), "the guest agent is built for another machine");

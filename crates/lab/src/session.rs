@@ -113,8 +113,8 @@ pub struct PacketPath {
 
 /// Buffers of packet memory, unless the orders say otherwise: as many as a ring of ours holds.
 const PATH_BUFFERS: u64 = 1_024;
-/// Their bytes: the longest that a descriptor of the rtl8168 can name, as packet memory aligns them.
-const PATH_BUFFER_BYTES: u64 = 16_256;
+/// Their bytes: the longest that every driver's descriptors can name, as packet memory aligns them.
+pub(crate) const PATH_BUFFER_BYTES: u64 = 16_256;
 /// Buffers that the stack sends from.
 const STACK_BUFFERS: u32 = 64;
 

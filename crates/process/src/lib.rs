@@ -33,9 +33,9 @@ use warikomi_pci::attach::layout::{self, state};
 use warikomi_pci::{Host, IntrLine, SharedMemory};
 use warikomi_shared::SharedWords;
 use warikomi_stack::{Chain, ChannelPlace, PacketMemory};
-use warikomi_target::agent::over_line;
+use warikomi_target::agent::AgentLine;
 use warikomi_target::console::Console;
-use warikomi_target::line::AgentLine;
+use warikomi_target::request::over_line;
 use warikomi_target::{
     Agent, CardId, ConsoleTail, Handlers, Interrupted, Pass, Slot, Target, TargetCounters,
     TargetError, wait,

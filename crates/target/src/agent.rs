@@ -1,18 +1,15 @@
-//! Requests to the agent, or to whatever answers in its place.
+//! Who answers requests; and the line to a guest agent, or to an application that speaks its protocol:
+//! requests out, answers in, both without blocking.
 
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use serde_json::Value;
-use warikomi_guest::{Command, Envelope, Outcome, Request};
+use warikomi_guest::{Event, FromGuest, MAX_RESPONSE_BYTES, Ready, Request, Response};
 
-use crate::line::AgentLine;
-use crate::{Target, TargetError, wait};
-
-/// How long a request may take to be answered, beyond what a command itself may take.
-pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// A longer line makes a kernel's serial driver throttle, and UML then drops the line for good.
-const MAX_LINE_BYTES: usize = 3_072;
+use crate::TargetError;
 
 /// Who answers requests in a target.
 pub trait Agent {
@@ -43,70 +40,132 @@ pub trait Agent {
     }
 }
 
-impl dyn Target + '_ {
-    /// Sends a command to the [agent](Target::agent) and waits for the answer, serving the driver
-    /// meanwhile. `allowance` is how long the command itself may take.
-    pub fn ask<C: Command>(
-        &mut self,
-        command: C,
-        allowance: Duration,
-    ) -> Result<C::Answer, TargetError> {
-        let request: Request = command.into();
-        let name = command_name(&request);
-        let value = match self.agent() {
-            Some(agent) => agent.request(request, allowance)?,
-            None => return Err(refused(self, name, "nobody answers in this target".to_owned())),
-        };
-        serde_json::from_value(value)
-            .map_err(|error| refused(self, name, format!("its answer makes no sense: {error}")))
-    }
+/// Answers kept: one is waited for at a time, and a guest may send more unasked.
+const MAX_ANSWERS: usize = 16;
 
-    /// Whether there is an application above the driver that receives and answers requests.
-    pub fn has_application(&mut self) -> bool {
-        self.agent().is_some_and(|agent| agent.has_application())
-    }
+/// The support side's end of the agent's line.
+pub struct AgentLine {
+    stream: UnixStream,
+    incoming: Vec<u8>,
+    outgoing: VecDeque<u8>,
+    answers: VecDeque<Response>,
+    ready: Option<Ready>,
+    garbage: u64,
+    next_request: u64,
 }
 
-/// Sends `request` over the line that `line` finds in the target, and waits for the answer.
-pub fn over_line<T: Target>(
-    target: &mut T,
-    line: impl Fn(&mut T) -> Option<&mut AgentLine>,
-    request: Request,
-    allowance: Duration,
-) -> Result<Value, TargetError> {
-    let command = command_name(&request);
-    let Some(id) = line(target).map(AgentLine::next_id) else {
-        let message = "this target has no application that could".to_owned();
-        return Err(refused(target, command, message));
-    };
-    let text = Envelope::new(id, request).to_line();
-    if text.len() > MAX_LINE_BYTES {
-        let message = format!("it takes {} bytes, and the line {MAX_LINE_BYTES}", text.len());
-        return Err(refused(target, command, message));
+impl AgentLine {
+    /// Over this socket.
+    pub fn new(stream: UnixStream) -> std::io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(AgentLine {
+            stream,
+            incoming: Vec::new(),
+            outgoing: VecDeque::new(),
+            answers: VecDeque::new(),
+            ready: None,
+            garbage: 0,
+            next_request: 1,
+        })
     }
-    if let Some(line) = line(target) {
-        line.send(&text);
+
+    /// A number that no request has had.
+    pub fn next_id(&mut self) -> u64 {
+        self.next_request += 1;
+        self.next_request - 1
     }
-    let within = allowance + ANSWER_TIMEOUT;
-    let answer = wait::until(target, within, |target| line(target)?.answer(id))?;
-    match answer.map(|response| response.outcome) {
-        Some(Outcome::Ok(value)) => Ok(value),
-        Some(Outcome::Error(message)) => Err(refused(target, command, message)),
-        None => {
-            let console = target.console();
-            Err(TargetError::Silent { command, within, console })
+
+    /// Queues a line to send.
+    pub fn send(&mut self, line: &str) {
+        self.outgoing.extend(line.as_bytes());
+    }
+
+    /// Moves bytes in both directions.
+    pub fn pump(&mut self) {
+        while !self.outgoing.is_empty() {
+            let (chunk, _) = self.outgoing.as_slices();
+            match self.stream.write(chunk) {
+                Ok(0) => break,
+                Ok(count) => drop(self.outgoing.drain(..count)),
+                // The guest's end may be gone; the process's exit is reported elsewhere.
+                Err(_) => break,
+            }
+        }
+        let mut buffer = [0; 16 * 1024];
+        loop {
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return,
+                Ok(count) => self.take(&buffer[..count]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return,
+            }
         }
     }
+
+    fn take(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            if byte != b'\n' {
+                // An endless line keeps its start and is dropped as garbage at its end.
+                if self.incoming.len() < MAX_RESPONSE_BYTES {
+                    self.incoming.push(byte);
+                }
+                continue;
+            }
+            let line = std::mem::take(&mut self.incoming);
+            let text = String::from_utf8_lossy(&line);
+            match FromGuest::parse(text.trim()) {
+                Ok(FromGuest::Event(Event::Ready(ready))) => self.ready = Some(ready),
+                Ok(FromGuest::Response(response)) => {
+                    if self.answers.len() == MAX_ANSWERS {
+                        self.answers.pop_front();
+                    }
+                    self.answers.push_back(response);
+                }
+                Err(_) if text.trim().is_empty() => {}
+                Err(_) => self.garbage += 1,
+            }
+        }
+    }
+
+    /// The agent's first report, once it has come.
+    pub fn ready(&self) -> Option<&Ready> {
+        self.ready.as_ref()
+    }
+
+    /// The answer to request `id`, once it has come. Answers to other requests, given up long ago,
+    /// are dropped.
+    pub fn answer(&mut self, id: u64) -> Option<Response> {
+        while let Some(response) = self.answers.pop_front() {
+            if response.id == id {
+                return Some(response);
+            }
+        }
+        None
+    }
 }
 
-fn refused<T: Target + ?Sized>(target: &T, command: String, message: String) -> TargetError {
-    TargetError::Refused { command, message, console: target.console() }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// The command's name on the wire, for messages.
-fn command_name(request: &Request) -> String {
-    serde_json::to_value(request)
-        .ok()
-        .and_then(|value| Some(value.get("cmd")?.as_str()?.to_owned()))
-        .unwrap_or_else(|| "a command".to_owned())
+    #[test]
+    fn survives_garbage_and_finds_the_answer_behind_it() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut line = AgentLine::new(ours).unwrap();
+        theirs.write_all(b"\xff\xfe{]\n\n{\"id\":1,\"ok\":{}}\n{\"id\":2,\"ok\":{}}\n").unwrap();
+        line.pump();
+        assert_eq!(line.answer(2).map(|answer| answer.id), Some(2));
+        assert_eq!(line.garbage, 1);
+    }
+
+    #[test]
+    fn an_endless_line_does_not_grow() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut line = AgentLine::new(ours).unwrap();
+        for _ in 0..64 {
+            theirs.write_all(&[b'x'; 8192]).unwrap();
+            line.pump();
+        }
+        assert_eq!(line.incoming.len(), MAX_RESPONSE_BYTES);
+    }
 }

@@ -8,15 +8,16 @@ mod error;
 pub mod group;
 mod interrupted;
 pub mod kernel;
-pub mod line;
 mod pass;
+pub mod request;
 pub mod wait;
 
-pub use agent::{ANSWER_TIMEOUT, Agent};
+pub use agent::Agent;
 pub use card::{CardId, Slot};
 pub use error::{ConsoleTail, TargetError};
 pub use interrupted::Interrupted;
 pub use pass::Pass;
+pub use request::ANSWER_TIMEOUT;
 
 use std::time::Duration;
 

@@ -23,7 +23,7 @@ use super::comparison::{Course, Failure, Running, Sample, Way, threads_of, waite
 use crate::session::{PacketPath, ProcessSessionOptions, Session};
 
 /// The driver, and the model that it drives.
-const DRIVER: &str = "rtl8168";
+const DRIVER: &str = warikomi_driver::DEFAULT_DRIVER;
 /// What the buffers take together, within the limits of their number: as much as the bare ring's slots.
 const BUFFERS_BYTES: usize = 256 * 1_024;
 /// Limits of the number of buffers.

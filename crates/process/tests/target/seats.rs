@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use warikomi_process::{How, ProcessOptions, ProcessTarget, Way};
-use warikomi_target::Target;
+use warikomi_target::{CardId, Target, TargetError};
 
 use crate::drivers::{Behaviour, program};
 use crate::leaks::is_alive;
@@ -77,5 +77,23 @@ fn the_end_of_a_driver_is_not_the_end_of_a_live_target() {
     until(&mut target, |target| target.seat(last).unwrap().heartbeat > 10);
     let baton = target.baton();
     assert_eq!((baton.generation, baton.how, baton.owner), (last, How::Died, 0));
+    target.stop().unwrap();
+}
+
+#[test]
+fn a_card_that_is_not_there_is_an_error_and_never_another_card() {
+    let mut target = try_start(options(Behaviour::Good)).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(target.cards(), 1);
+    assert!(target.card(CardId::FIRST).is_ok() && target.memory(CardId::FIRST).is_some());
+    for number in [1, 2, u8::MAX] {
+        let other = CardId(number);
+        let changed = target.change_card(other, &mut |_| unreachable!("there is none to change"));
+        for outcome in [changed, target.card(other).map(|_| ())] {
+            let none =
+                matches!(outcome, Err(TargetError::NoCard { card, cards: 1 }) if card == other);
+            assert!(none, "{outcome:?}");
+        }
+        assert!(target.memory(other).is_none() && target.handlers(other).is_none());
+    }
     target.stop().unwrap();
 }

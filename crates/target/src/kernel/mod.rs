@@ -36,9 +36,9 @@ use self::port::Port;
 use self::process::{Channels, Process};
 use self::symbols::KernelMap;
 use self::vhost_user::VhostUserError;
-use crate::agent::over_line;
+use crate::agent::AgentLine;
 use crate::console::Console;
-use crate::line::AgentLine;
+use crate::request::over_line;
 use crate::{
     Agent, CardId, ConsoleTail, Interrupted, Pass, Slot, Target, TargetCounters, TargetError, wait,
 };
