@@ -4,8 +4,8 @@
 //! channels ([`UserEnd`], [`ProviderEnd`]), with a stack ([`Path`]) in between or without, to the driver
 //! ([`ChannelUpper`]); the NIC writes into them; and they come back up. No payload is copied.
 //!
-//! [`Chain`] prepares packet memory, events and sockets for the processes; [`programs`] are what runs
-//! in them.
+//! [`Chain`] prepares packet memory, events and sockets for the processes. What runs in them is in the
+//! crate `process`.
 
 pub mod buffers;
 mod chain;
@@ -18,7 +18,6 @@ mod invitation;
 mod ip;
 pub mod memory;
 mod path;
-pub mod programs;
 mod receiver;
 pub mod send;
 mod socket;

@@ -11,8 +11,8 @@ use warikomi_clock::{Seed, Span, read_tsc};
 use warikomi_driver::strategy::Strategy;
 use warikomi_lab::inject::{Application, InjectError, inject};
 use warikomi_lab::{ProcessSessionOptions, SessionError};
+use warikomi_process::Program;
 use warikomi_target::TargetError;
-use warikomi_target::process::Program;
 
 use crate::{injected, options, plan, started, try_start};
 
