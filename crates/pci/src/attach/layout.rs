@@ -14,7 +14,8 @@
 //! | `0x0_4000` | driver | register ring: 512 entries of 16 bytes |
 //! | `0x0_6000` | driver | stamps: the time stamp counter at each interrupt handled, the last 8,192 |
 //!
-//! `include/warikomi_window.h` is made from this file: what other processes must know is a literal.
+//! `include/warikomi_layout.h` is made from this file (HACKING.md, "a protocol between processes"): every
+//! number is a literal.
 
 use warikomi_shared::RingPlace;
 

@@ -9,8 +9,8 @@ use warikomi_guest::payload::{HEAD_BYTES, Head, filler};
 
 use super::agent::Port;
 use super::work::Work;
-use crate::datagram::{Content, HEADROOM_BYTES, parse};
-use crate::entry::{Destination, Slice, flags};
+use crate::datagram::{Content, parse};
+use crate::entry::{Destination, HEADROOM_BYTES, Slice, flags};
 use crate::socket::{Socket, SocketCounters, SocketOrders};
 use crate::{StackError, Vi};
 
