@@ -15,17 +15,23 @@ use warikomi_stack::{Chain, ChainOptions, ChannelUpper, Station, Topology, Waiti
 /// Long enough for any machine; nothing is measured with it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn compile(directory: &Path) -> PathBuf {
+const C: [&str; 4] = ["cc", "-std=c11", "-x", "c"];
+const CXX: [&str; 4] = ["g++", "-std=c++17", "-x", "c++"];
+
+fn compile(directory: &Path, [compiler, language @ ..]: [&str; 4]) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let program = directory.join("vi_receive");
-    let output = Command::new("cc")
-        .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-O2", "-I"])
+    let program = directory.join(format!("vi_receive_{compiler}"));
+    let output = Command::new(compiler)
+        .args(language)
+        .args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O2", "-I"])
         .arg(root.join("include"))
         .arg("-o")
         .arg(&program)
         .arg(root.join("examples/c/vi_receive.c"))
         .output()
-        .expect("a C compiler, cc, is needed");
+        .unwrap_or_else(|error| {
+            panic!("cannot run {compiler}: {error}; scripts/setup test installs it")
+        });
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     program
 }
@@ -93,8 +99,17 @@ impl Driver {
 
 #[test]
 fn a_program_in_c_receives_everything_in_place() {
+    receives_everything(C);
+}
+
+#[test]
+fn a_program_in_cxx_receives_everything_in_place() {
+    receives_everything(CXX);
+}
+
+fn receives_everything(language: [&str; 4]) {
     let directory = tempfile::tempdir().unwrap();
-    let program = compile(directory.path());
+    let program = compile(directory.path(), language);
     for way in ["poll", "wait", "hybrid"] {
         const COUNT: u64 = 20_000;
         let (mut driver, mut child, _link) = start(&program, COUNT, way);
@@ -127,7 +142,7 @@ fn a_program_in_c_receives_everything_in_place() {
 #[test]
 fn a_program_in_c_is_told_when_the_driver_or_the_support_side_is_gone() {
     let directory = tempfile::tempdir().unwrap();
-    let program = compile(directory.path());
+    let program = compile(directory.path(), C);
     for (way, driver_goes) in [("wait", true), ("poll", true), ("hybrid", false)] {
         let (mut driver, mut child, link) = start(&program, 1_000, way);
         for _ in 0..100 {

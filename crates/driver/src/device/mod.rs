@@ -21,8 +21,6 @@ use warikomi_shared::{Producer, SharedWords, Sleeper, Tally, Woken, Words};
 
 use self::header::{Header, map, sealed_length};
 
-/// How long the driver waits for the other side to take a register access.
-const PATIENCE_MS: u64 = 2_000;
 /// How long it spins before it lets others run, on a machine where both sides share a core.
 const SPIN_NS: u64 = 20_000;
 const PAGE_BYTES: usize = 4_096;
@@ -406,7 +404,7 @@ impl Device {
             std::thread::yield_now();
             looks += 1;
             let gone = looks.is_multiple_of(64) && self.check_support().is_err();
-            if gone || waited_ns > PATIENCE_MS * 1_000_000 {
+            if gone || waited_ns > layout::ACCESS_TIMEOUT_NS {
                 let write = matches!(access.operation, Operation::Write(_));
                 let within_ms = waited_ns / 1_000_000;
                 return Err(MmioError { offset: access.offset.into(), write, within_ms });

@@ -27,7 +27,8 @@ pub(crate) fn root() -> PathBuf {
 pub(crate) fn compile(source: &Path, directory: &Path) -> PathBuf {
     let program = directory.join("driver");
     let output = Command::new("cc")
-        .args(["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-O2", "-I"])
+        .args(["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wpedantic", "-Werror"])
+        .args(["-O2", "-I"])
         .arg(root().join("include"))
         .arg("-o")
         .args([&program, source])
