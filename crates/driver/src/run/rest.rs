@@ -38,7 +38,7 @@ impl<U: Upper> Service<'_, U> {
         let woken = sleeper.sleep_unless(
             || service.borrow_mut().nothing_to_do(budget, &mut found).map(|nothing| !nothing),
             || {
-                slept = true;
+                slept = strategy != Strategy::Awake;
                 service.borrow_mut().sleep(strategy)
             },
         );
@@ -69,6 +69,7 @@ impl<U: Upper> Service<'_, U> {
     /// The last look before a sleep; from here on, whatever comes ends the sleep.
     fn nothing_to_do(&mut self, budget: usize, found: &mut usize) -> Result<bool, RunError> {
         self.driver.arm(hardware!(self))?;
+        self.receiver.armed();
         *found = self.look(budget)?;
         let above = self.sink.upper.prepare_to_sleep();
         let outstanding = self.unsent > 0 || self.waiting.is_some();

@@ -261,6 +261,7 @@ impl World<'_> {
 
     fn arm(&mut self, budget: usize) {
         let Some((spent, ())) = self.call(|driver, hw, _| driver.arm(hw)) else { return };
+        self.driver.receiver.armed();
         self.recorder.emit(&Event::Armed);
         self.goes_on(Doing::LastLook { budget }, spent);
     }

@@ -51,6 +51,9 @@ pub(super) struct ViPort {
     /// How many were handed over, for each purpose, and what has come back.
     handed: [u64; 4],
     returned: [Returned; 4],
+    /// The end of the work's connection is to be said, and waits for a buffer: nothing of another work's
+    /// may go over this connection.
+    end_owed: bool,
     work: Option<Work>,
 }
 
@@ -66,6 +69,7 @@ impl ViPort {
             purposes: vec![Purpose::Transmit; buffers as usize].into_boxed_slice(),
             handed: [0; 4],
             returned: [Returned::default(); 4],
+            end_owed: false,
             work: None,
         };
         port.resize(u32::MAX);
@@ -169,18 +173,24 @@ impl ViPort {
         })
     }
 
-    /// Sends bytes over the connection, which is opened if `to` is given. `false` if there is no buffer.
+    /// Sends bytes over the connection, which is opened if `to` is given, behind the end of the one
+    /// before. `false` if there is no buffer.
     pub(super) fn send_stream(&mut self, bytes: &[u8], to: Option<Destination>) -> bool {
+        if self.end_owed && !self.end_stream() {
+            return false;
+        }
         self.send(Purpose::Stream, 0, [bytes, &[]], |vi, slice| {
             vi.send_stream(slice.token, slice.offset, slice.length, to)
         })
     }
 
-    /// Ends the connection behind what was sent over it. `false` if there is no buffer.
+    /// Ends the connection behind what was sent over it. `false` if there is no buffer: then it ends
+    /// before anything else is sent over one.
     pub(super) fn end_stream(&mut self) -> bool {
-        self.send(Purpose::End, 0, [&[], &[]], |vi, slice| {
+        self.end_owed = !self.send(Purpose::End, 0, [&[], &[]], |vi, slice| {
             vi.send_stream(slice.token, slice.offset, slice.length, None)
-        })
+        });
+        !self.end_owed
     }
 
     fn send(
@@ -302,7 +312,10 @@ impl Port for ViPort {
         if let Some(beside) = &command.datagrams {
             self.check_datagram(beside.payload_bytes)?;
         }
-        self.work = Some(Work::new(command, self)?);
+        let work = Work::new(command, self)?;
+        if let Some(mut last) = self.work.replace(work) {
+            last.leave(self);
+        }
         Ok(Done {})
     }
 

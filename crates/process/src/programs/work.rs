@@ -88,6 +88,13 @@ impl Work {
         &self.totals
     }
 
+    /// Says the end of its connection, if it has not been said: nobody will ask for another step.
+    pub(super) fn leave(&mut self, port: &mut ViPort) {
+        if let Phase::Ending = self.phase {
+            self.step(port);
+        }
+    }
+
     /// Ends it where it is.
     pub(super) fn stop(&mut self, port: &mut ViPort) {
         if !self.totals.over {

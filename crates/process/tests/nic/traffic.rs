@@ -38,6 +38,15 @@ fn work() -> WorkStart {
     }
 }
 
+/// Begins work that comes after other work, of which a buffer may still be on its way back.
+fn begin_next(world: &mut World, command: WorkStart) {
+    let begun = std::time::Instant::now();
+    while let Err(refusal) = world.try_ask(command.clone()) {
+        assert!(refusal.contains("still waits"), "{refusal}");
+        assert!(begun.elapsed() < super::PATIENCE, "{refusal}");
+    }
+}
+
 fn until_over(world: &mut World) -> WorkTotals {
     let begun = std::time::Instant::now();
     loop {
@@ -86,9 +95,31 @@ fn work_is_stopped_and_work_that_nobody_takes_fails() {
     assert_eq!(world.ask(WorkStop {}), totals);
     // Nobody listens there.
     let nobody = format!("{}:{}", Responder::ADDRESS, Responder::TCP_PORT + 1);
-    world.ask(WorkStart { destination: nobody, ..work() });
+    begin_next(&mut world, WorkStart { destination: nobody, ..work() });
     let failure = until_over(&mut world).failure.unwrap();
     assert!(failure.contains("refused"), "{failure}");
+}
+
+#[test]
+fn work_begun_while_the_last_ones_end_waits_for_a_buffer_has_a_connection_of_its_own() {
+    let host = Responder::default();
+    let responses = host.responses();
+    let mut world = World::cabled(Topology::Stack, strategies()[0], Box::new(host), "application");
+    ready(&mut world);
+    // As many datagrams as there are buffers: none is left to say an end.
+    let flood = WorkDatagrams { interval_us: 1, ..work().datagrams.unwrap() };
+    for round in 1..=100 {
+        let endless = WorkStart { sends: 0, send_bytes: 64, compute_us: 0, ..work() };
+        world.ask(WorkStart { datagrams: Some(flood.clone()), ..endless });
+        while world.ask(WorkStatus {}).sends < 3 {}
+        world.ask(WorkStop {});
+        let nobody = format!("{}:{}", Responder::ADDRESS, Responder::TCP_PORT + 1);
+        begin_next(&mut world, WorkStart { destination: nobody, datagrams: None, ..work() });
+        let totals = until_over(&mut world);
+        let failure = totals.failure.unwrap_or_else(|| panic!("round {round}: not refused"));
+        assert!(failure.contains("refused"), "{failure}");
+    }
+    assert_eq!(responses.tcp_wrong_bytes(), 0);
 }
 
 #[test]

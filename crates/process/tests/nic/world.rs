@@ -225,6 +225,11 @@ impl World {
     }
 
     pub(super) fn ask<C: AgentCommand>(&mut self, command: C) -> C::Answer {
+        self.try_ask(command).unwrap()
+    }
+
+    /// Asks, and gives what was said against it if that was refused.
+    pub(super) fn try_ask<C: AgentCommand>(&mut self, command: C) -> Result<C::Answer, String> {
         let line = Envelope::new(self.next_id, command).to_line();
         self.next_id += 1;
         self.control.write_all(line.as_bytes()).unwrap();
@@ -238,7 +243,7 @@ impl World {
             answer.ends_with(b"\n")
         });
         let text = String::from_utf8(answer).unwrap();
-        Response::parse(&text).unwrap().into_answer().unwrap()
+        Response::parse(&text).unwrap().into_answer().map_err(|error| error.to_string())
     }
 
     pub(super) fn inject(&mut self, packets: u64) {
