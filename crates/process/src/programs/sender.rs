@@ -269,7 +269,7 @@ impl<'a> Service<'a> {
         course: &mut RealTime,
     ) -> Result<Option<Step>, StackError> {
         for _ in 0..STEPS_BETWEEN_LOOKS {
-            let interrupted = self.device.take_interrupt();
+            let interrupted = self.device.take_interrupt().is_some();
             let step = sender.step(&mut *self.driver, hardware!(self), course, interrupted);
             match step.map_err(failed)? {
                 Step::Again => {}
@@ -281,8 +281,8 @@ impl<'a> Service<'a> {
 
     fn wait_for_request(&mut self) -> Result<(), StackError> {
         // A sender may have left interrupts on; nobody waits for any now.
-        while self.device.take_interrupt() {
-            self.driver.on_interrupt(hardware!(self)).map_err(failed)?;
+        while let Some(vector) = self.device.take_interrupt() {
+            self.driver.on_interrupt(hardware!(self), vector).map_err(failed)?;
         }
         let now = self.device.now();
         self.housekeep(now)?;

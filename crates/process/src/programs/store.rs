@@ -128,7 +128,7 @@ mod tests {
     use std::time::Duration;
 
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-    use warikomi_driver::run::store::{StoreClient, StoreError};
+    use warikomi_driver::run::store::{SnapshotStore, StoreClient, StoreError};
 
     fn pair() -> (OwnedFd, OwnedFd) {
         let kind = SocketType::SEQPACKET;
