@@ -184,7 +184,7 @@ impl ProcessTarget {
         }
         let requests = requests.map(AgentLine::new).transpose();
         let requests = requests.map_err(TargetError::system("cannot set up a line"))?;
-        let mut port = Port::new(end, memory, clock);
+        let mut port = Port::new(end, memory, clock, nic.vectors().count());
         nic.probe().handlers_tell();
         let interrupts: &mut dyn IntrLine = &mut port.line;
         nic.power_on(&mut Host { now: clock.now(), memory: &port.memory, interrupts });
