@@ -237,6 +237,18 @@ pub enum TargetError {
         console: ConsoleTail,
     },
 
+    /// The driver process does not bring its report up to date.
+    #[error(
+        "the driver's counts are not those of now: for {} its loop has neither come by twice nor said \
+         that it sleeps; see whether it hangs{console}", seconds(*.within)
+    )]
+    NoCounts {
+        /// How long we waited.
+        within: Duration,
+        /// What it has printed.
+        console: ConsoleTail,
+    },
+
     /// Something that the operating system refused.
     #[error("{what}: {error}")]
     System {
