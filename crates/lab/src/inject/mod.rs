@@ -1,6 +1,7 @@
 //! Inject packets at the times of a plan, and account for each.
 
 mod counts;
+mod explain;
 mod faults;
 mod records;
 mod remarks;
@@ -23,6 +24,7 @@ use warikomi_nic::InterruptRecord;
 use warikomi_target::TargetError;
 
 use crate::Session;
+pub use explain::{Explained, Unexplained};
 use records::Records;
 
 /// How far an experiment has come.
