@@ -52,10 +52,7 @@ fn every_strategy_that_interrupts_has_interrupts_raised_and_handled_and_polling_
             assert_eq!(handler, None, "{strategy}");
         } else {
             // On a machine that is busy, one interrupt may be for many packets.
-            assert!(
-                interrupts.raised > 10 && interrupts.handled > 10,
-                "{strategy}: {interrupts:?}"
-            );
+            assert!(interrupts.raised > 1 && interrupts.handled > 1, "{strategy}: {interrupts:?}");
             assert!(interrupts.handled <= interrupts.raised, "{strategy}: {interrupts:?}");
             assert!(handler.unwrap().all.count > 0, "{strategy}");
         }
