@@ -53,13 +53,17 @@ impl Bench {
         self.host(|nic, host| nic.config_write(host, offset, width, value));
     }
 
-    fn read(&mut self, offset: u64, width: Width) -> u64 {
-        let bar = self.info.register_bar;
+    /// What the function says that this BAR decodes.
+    fn bar_bytes(&self, index: u8) -> u64 {
+        let bar = self.nic.bars().iter().find(|bar| bar.index == index);
+        bar.map_or(0, |bar| bar.bytes)
+    }
+
+    fn read(&mut self, bar: u8, offset: u64, width: Width) -> u64 {
         self.host(|nic, host| nic.bar_read(host, bar, offset, width))
     }
 
-    fn write(&mut self, offset: u64, width: Width, value: u64) {
-        let bar = self.info.register_bar;
+    fn write(&mut self, bar: u8, offset: u64, width: Width, value: u64) {
         self.host(|nic, host| nic.bar_write(host, bar, offset, width, value));
     }
 
@@ -67,14 +71,14 @@ impl Bench {
     fn read_register(&mut self, row: &Register) -> u64 {
         let bytes = usize::from(row.width);
         let width = WIDTHS.into_iter().find(|width| width.bytes() >= bytes).unwrap_or(Width::B8);
-        self.read(row.offset.into(), width) & (u64::MAX >> (64 - 8 * bytes))
+        self.read(row.bar, row.offset.into(), width) & (u64::MAX >> (64 - 8 * bytes))
     }
 
     /// Writes something to every register, from the last to the first.
     fn disturb(&mut self, pattern: u64) {
         for row in self.info.registers.iter().rev() {
             for at in (row.offset..row.offset + row.width).step_by(4) {
-                self.write(at.into(), Width::B4, pattern.rotate_left(u32::from(at)));
+                self.write(row.bar, at.into(), Width::B4, pattern.rotate_left(u32::from(at)));
             }
         }
         self.now += Span::from_ms(1);
@@ -91,25 +95,30 @@ impl Bench {
 const PATTERNS: [u64; 4] = [u64::MAX, 0x5555_5555_5555_5555, 0xdead_beef_0bad_f00d, 0x0000_ffff];
 
 fn the_table_has_neither_gap_nor_overlap(options: &NicOptions) {
-    let info = Bench::new(options, 0).info;
-    let mut next = 0;
-    for row in info.registers {
+    let bench = Bench::new(options, 0);
+    let (mut bar, mut next) = (0, 0);
+    for row in bench.info.registers {
+        assert!(row.bar >= bar, "{} is in a BAR before that of the row before it", row.name);
+        (bar, next) = if row.bar > bar { (row.bar, 0) } else { (bar, next) };
         assert_eq!(row.offset, next, "{} does not follow the row before it", row.name);
         assert!((1..=8).contains(&row.width), "{} is {} bytes wide", row.name, row.width);
         assert!(u32::from(row.width) == 8 || row.reset >> (8 * row.width) == 0, "{}", row.name);
         assert!(!row.name.is_empty() && row.source.len() > 10, "{:#x}", row.offset);
         next += row.width;
+        assert!(u64::from(next) <= bench.bar_bytes(row.bar), "{} is outside of its BAR", row.name);
     }
-    assert!(u64::from(next) <= info.register_bar_bytes);
 }
 
 fn every_read_has_a_value_of_its_width(options: &NicOptions) {
     let mut bench = Bench::new(options, MEMORY_AND_MASTER);
     for pattern in PATTERNS {
         bench.disturb(pattern);
-        for offset in (0..bench.info.register_bar_bytes + 16).chain([u64::MAX - 4, u64::MAX]) {
-            for width in WIDTHS {
-                assert!(bench.read(offset, width) <= width.mask(), "{offset:#x}, {width}");
+        for bar in 0..=u8::MAX {
+            for offset in (0..bench.bar_bytes(bar) + 16).chain([u64::MAX - 4, u64::MAX]) {
+                for width in WIDTHS {
+                    let value = bench.read(bar, offset, width);
+                    assert!(value <= width.mask(), "BAR {bar}, {offset:#x}, {width}");
+                }
             }
         }
     }
@@ -134,7 +143,7 @@ fn read_only_registers_cannot_be_written(options: &NicOptions) {
     for row in rows {
         for pattern in PATTERNS {
             for width in WIDTHS {
-                bench.write(row.offset.into(), width, pattern & width.mask());
+                bench.write(row.bar, row.offset.into(), width, pattern & width.mask());
                 assert_eq!(bench.read_register(row), row.reset, "{}", row.name);
             }
         }

@@ -69,11 +69,11 @@ impl Device {
     }
 
     pub(crate) fn inject(&mut self, bytes: &[u8]) -> RxOutcome {
-        self.with(|nic, host| nic.receive(host, Frame::new(bytes)))
+        self.with(|nic, host| nic.receive(host, Frame::new(bytes)).outcome)
     }
 
     pub(crate) fn inject_faulty(&mut self, bytes: &[u8], fault: RxFault) -> RxOutcome {
-        self.with(|nic, host| nic.receive_faulty(host, Frame::new(bytes), fault))
+        self.with(|nic, host| nic.receive_faulty(host, Frame::new(bytes), fault).outcome)
     }
 
     pub(crate) fn plug(&mut self, link: warikomi_nic::Link) {

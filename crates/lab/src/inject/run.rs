@@ -14,7 +14,7 @@ use warikomi_inject::{
 };
 use warikomi_measure::{Delivery, FaultReport, Machine, Warning};
 use warikomi_nic::{InterruptRecord, RxCounters};
-use warikomi_target::{Target, TargetCounters, TargetError};
+use warikomi_target::{CardId, Target, TargetCounters, TargetError};
 
 use super::counts::DriverCounts;
 use super::faults::Watch;
@@ -74,13 +74,18 @@ pub(super) struct Finished {
 
 impl Finished {
     /// Takes what our side knows, whatever has become of the guest.
-    fn as_far_as_it_came(&mut self, session: &mut Session, before: &Before) {
+    fn as_far_as_it_came(
+        &mut self,
+        session: &mut Session,
+        before: &Before,
+    ) -> Result<(), TargetError> {
         let target = &mut *session.target;
-        let counters = rx_counters(target);
+        let counters = rx_counters(target)?;
         self.records.progress(counters, target.clock().now());
-        (self.raised, self.handled, self.interrupts) = take_interrupts(target, &mut self.records);
+        (self.raised, self.handled, self.interrupts) = take_interrupts(target, &mut self.records)?;
         self.sent = target.counters().since(&before.sent);
         self.machine = session.machine_since(&before.cores);
+        Ok(())
     }
 }
 
@@ -106,30 +111,30 @@ pub(super) fn carry_out<S: Source>(
     if plan.receiver == Receiver::Application && !target.has_application() {
         return Err(InjectError::NoApplication);
     }
-    let addresses = Addresses::to_guest(target.nic().0.mac_address());
+    let addresses = Addresses::to_guest(target.card(CardId::FIRST)?.0.mac_address());
     let watch = Watch::prepare(target, plan)?;
     if plan.receiver == Receiver::Application {
         start_application(target, plan, application, run_id)?;
     }
     if let Some(warmup) = plan.warmup_plan() {
         let mut injector = Injector::new(&warmup, &addresses, !run_id, target.clock().now())?;
-        let mut ignored = Records::new(&warmup, rx_counters(target));
+        let mut ignored = Records::new(&warmup, rx_counters(target)?);
         spin(target, &mut injector, &mut ignored, Patience::Limited, &mut |_| ())?;
         drain(target, &mut ignored)?;
     }
-    let counts = Counts::take(target)?;
-    let sent = target.counters();
+    let counts = Counts::take(session)?;
+    let sent = session.target.counters();
     let before = Before { counts, sent, cores: session.watch_cores() };
     let target = &mut *session.target;
     let records = Records::new(plan, before.counts.nic);
-    target.nic().0.probe().restart(Records::interrupts_to_keep(plan));
+    target.card(CardId::FIRST)?.0.probe().restart(Records::interrupts_to_keep(plan));
     let start = target.clock().now() + LEAD;
     let injector = Injector::of(source(&addresses, start)?);
     if let Some(watch) = &watch {
-        watch.start(target, start);
+        watch.start(target, start)?;
     }
     if let Some(tape) = tape {
-        target.change_nic(&mut |nic| Recorded::around(nic, Rc::clone(tape)));
+        target.change_card(CardId::FIRST, &mut |nic| Recorded::around(nic, Rc::clone(tape)))?;
     }
     let mut finished = Finished {
         records,
@@ -148,12 +153,12 @@ pub(super) fn carry_out<S: Source>(
         doubts: Vec::new(),
     };
     let ended = conduct(session, plan, injector, watch.as_ref(), &mut finished, &before, progress);
-    stop_recording(&mut *session.target);
+    stop_recording(&mut *session.target)?;
     match watch {
         None => ended?,
         Some(watch) => {
             if ended.is_err() && finished.elapsed == Span::ZERO {
-                finished.as_far_as_it_came(session, &before);
+                finished.as_far_as_it_came(session, &before)?;
             }
             let report = watch.judge(session, &finished.records.ledger, start, ended)?;
             finished.faults = Some(report);
@@ -187,23 +192,24 @@ fn conduct(
     spun?;
     if let Some(watch) = watch {
         // It looks at the NIC beneath.
-        stop_recording(target);
+        stop_recording(target)?;
         watch.end(target)?;
     }
     let end = drain(target, records)?;
-    stop_recording(target);
+    stop_recording(target)?;
     finished.elapsed = end.since(finished.start);
-    finished.as_far_as_it_came(session, before);
+    finished.as_far_as_it_came(session, before)?;
     let target = &mut *session.target;
     let records = &mut finished.records;
     if plan.receiver == Receiver::Application {
         finished.received = stop_application(target, records, &mut finished.doubts)?;
     }
-    target.nic().0.wire().finish().map_err(InjectError::Wire)?;
-    let Counts { driver, nic, at_rest } = Counts::take(target)?;
-    records.progress(nic, target.clock().now());
+    target.card(CardId::FIRST)?.0.wire().finish().map_err(InjectError::Wire)?;
+    let Counts { driver, nic, at_rest } = Counts::take(session)?;
+    let clock = session.target.clock();
+    records.progress(nic, clock.now());
     let driver_before = &before.counts.driver;
-    finished.driver = driver.figures_since(driver_before, target.clock());
+    finished.driver = driver.figures_since(driver_before, clock);
     if !(at_rest && before.counts.at_rest) {
         finished.doubts.push(remarks::never_at_rest());
         return Ok(());
@@ -216,10 +222,11 @@ fn conduct(
 }
 
 /// Takes the recorder away, if there is one.
-fn stop_recording(target: &mut dyn Target) {
-    if Recorded::is(target.nic().0) {
-        target.change_nic(&mut Recorded::removed);
+fn stop_recording(target: &mut dyn Target) -> Result<(), TargetError> {
+    if Recorded::is(target.card(CardId::FIRST)?.0) {
+        target.change_card(CardId::FIRST, &mut Recorded::removed)?;
     }
+    Ok(())
 }
 
 /// Serves the driver and injects until the plan is carried out.
@@ -241,7 +248,7 @@ pub(super) fn spin(
         let hiccups = &mut records.hiccups;
         let _ = if worked { hiccups.pass_after_work(now) } else { hiccups.pass(now) };
         worked = pass.worked;
-        let (nic, mut host) = target.nic();
+        let (nic, mut host) = target.card(CardId::FIRST)?;
         match injector.step(&mut host, nic, || clock.now(), records) {
             Step::Done => return Ok(()),
             Step::Injected { .. } => worked = true,
@@ -255,7 +262,7 @@ pub(super) fn spin(
         let since = now.since(kept_house);
         let room = injector.next_due().since(now) > ROOM_FOR_HOUSEKEEPING;
         if since > HOUSEKEEPING_AT_LAST || (room && since > HOUSEKEEPING_EVERY) {
-            let (nic, mut host) = target.nic();
+            let (nic, mut host) = target.card(CardId::FIRST)?;
             let left = records.progress(nic.rx_progress(&mut host, PROGRESS_LIMIT), now);
             let counters = target.counters();
             let sign = (counters.accesses, records.ledger.injected_count().saturating_sub(left));
@@ -302,7 +309,7 @@ pub(super) fn drain(target: &mut dyn Target, records: &mut Records) -> Result<Ti
         for _ in 0..64 {
             target.poll()?;
         }
-        let (nic, mut host) = target.nic();
+        let (nic, mut host) = target.card(CardId::FIRST)?;
         let (counters, now) = (nic.rx_progress(&mut host, usize::MAX), host.now);
         let left = records.progress(counters, now);
         if left != last_left {
@@ -329,13 +336,13 @@ struct Counts {
 
 impl Counts {
     /// Takes them at rest if there is such a moment.
-    fn take(target: &mut dyn Target) -> Result<Counts, TargetError> {
+    fn take(session: &mut Session) -> Result<Counts, TargetError> {
         const TRIES: usize = 20;
-        let (mut before, mut tries) = (rx_counters(target), 0);
+        let (mut before, mut tries) = (rx_counters(&mut *session.target)?, 0);
         loop {
             tries += 1;
-            let driver = DriverCounts::ask(target)?;
-            let nic = rx_counters(target);
+            let driver = DriverCounts::ask(session)?;
+            let nic = rx_counters(&mut *session.target)?;
             let at_rest = std::mem::replace(&mut before, nic) == nic;
             if at_rest || tries == TRIES {
                 return Ok(Counts { driver, nic, at_rest });
@@ -344,22 +351,24 @@ impl Counts {
     }
 }
 
-pub(super) fn rx_counters(target: &mut dyn Target) -> RxCounters {
-    let (nic, mut host) = target.nic();
-    nic.rx_progress(&mut host, usize::MAX)
+pub(super) fn rx_counters(target: &mut dyn Target) -> Result<RxCounters, TargetError> {
+    let (nic, mut host) = target.card(CardId::FIRST)?;
+    Ok(nic.rx_progress(&mut host, usize::MAX))
 }
 
 /// Interrupts raised, of these handled, and their times.
 fn take_interrupts(
     target: &mut dyn Target,
     records: &mut Records,
-) -> (u64, u64, Vec<InterruptRecord>) {
-    target.note_handlers();
-    let (nic, _) = target.nic();
+) -> Result<(u64, u64, Vec<InterruptRecord>), TargetError> {
+    if let Some(handlers) = target.handlers(CardId::FIRST) {
+        handlers.note();
+    }
+    let (nic, _) = target.card(CardId::FIRST)?;
     let probe = nic.probe();
     let interrupts = probe.take_records();
     records.interrupts(&interrupts);
-    (probe.raised_count(), probe.handled_count(), interrupts)
+    Ok((probe.raised_count(), probe.handled_count(), interrupts))
 }
 
 fn start_application(

@@ -22,9 +22,9 @@ use warikomi_inject::{Plan, Receiver};
 use warikomi_lab::{PacketPath, ProcessSessionOptions, Session, SessionError};
 use warikomi_nic::NicOptions;
 use warikomi_nic::wire::CountedSink;
-use warikomi_stack::{Topology, Waiting, programs};
+use warikomi_process::{Orders, Program, programs};
+use warikomi_stack::{Topology, Waiting};
 use warikomi_target::Interrupted;
-use warikomi_target::process::{Orders, Program};
 
 use perfect::{injected, perfect};
 

@@ -187,11 +187,11 @@ impl Card {
     }
 
     pub(crate) fn inject(&mut self, bytes: &[u8]) -> RxOutcome {
-        self.host(|nic, host| nic.receive(host, Frame::new(bytes)))
+        self.host(|nic, host| nic.receive(host, Frame::new(bytes)).outcome)
     }
 
     pub(crate) fn inject_faulty(&mut self, bytes: &[u8], fault: RxFault) -> RxOutcome {
-        self.host(|nic, host| nic.receive_faulty(host, Frame::new(bytes), fault))
+        self.host(|nic, host| nic.receive_faulty(host, Frame::new(bytes), fault).outcome)
     }
 
     /// The completion of the n-th buffer.

@@ -197,7 +197,7 @@ impl World {
                     None => nic.receive(&mut host, frame),
                     Some(fault) => nic.receive_faulty(&mut host, frame, *fault),
                 };
-                *on_ring += u64::from(outcome.is_on_ring());
+                *on_ring += u64::from(outcome.outcome.is_on_ring());
             }
             Step::Plug(link) => nic.set_link(&mut host, *link),
             Step::Progress { limit } => {

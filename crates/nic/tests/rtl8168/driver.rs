@@ -319,7 +319,7 @@ impl Lab {
     }
 
     pub(crate) fn inject(&mut self, bytes: &[u8]) -> RxOutcome {
-        self.host(|nic, host| nic.receive(host, Frame::new(bytes)))
+        self.host(|nic, host| nic.receive(host, Frame::new(bytes)).outcome)
     }
 
     pub(crate) fn progress(&mut self) -> RxCounters {

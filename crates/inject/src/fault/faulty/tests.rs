@@ -80,7 +80,7 @@ impl Bench {
     }
 
     fn receive(&mut self) -> RxOutcome {
-        self.host(|nic, host| nic.receive(host, Frame::new(&[0xff; 60])))
+        self.host(|nic, host| nic.receive(host, Frame::new(&[0xff; 60]))).outcome
     }
 }
 
