@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
-    HiccupSummary, Hiccupping, Interrupts, IntervalRecorder, IntervalStats, Intervals, Machine, Pacing,
-    Totals,
+    HiccupSummary, Hiccupping, Interrupts, IntervalRecorder, IntervalStats, Intervals, Machine,
+    Pacing, Totals,
 };
 use serde_json::json;
 use warikomi_clock::{Span, Time};
@@ -99,7 +99,8 @@ fn hiccups_that_touch_no_interval_are_not_mentioned() {
     let with = |touched: bool| {
         said(|result| {
             let intervals = result.intervals.as_mut().unwrap();
-            (intervals.injected, intervals.handler) = (two_intervals(touched), two_intervals(false));
+            (intervals.injected, intervals.handler) =
+                (two_intervals(touched), two_intervals(false));
             result.hiccups = Some(Hiccupping { support, target: None });
         })
     };
