@@ -399,14 +399,9 @@ impl Target for ProcessTarget {
         Ok(self.device())
     }
 
-    fn change_card(
-        &mut self,
-        card: CardId,
-        change: &mut dyn FnMut(Box<dyn Nic>) -> Box<dyn Nic>,
-    ) -> Result<(), TargetError> {
+    fn slot(&mut self, card: CardId) -> Result<&mut Slot, TargetError> {
         card.among(self.cards())?;
-        self.nic.change(change);
-        Ok(())
+        Ok(&mut self.nic)
     }
 
     fn memory(&self, card: CardId) -> Option<&SharedMemory> {

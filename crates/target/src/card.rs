@@ -39,7 +39,7 @@ impl Slot {
     }
 
     /// Puts what `change` makes of the card into its place.
-    pub fn change(&mut self, change: &mut dyn FnMut(Box<dyn Nic>) -> Box<dyn Nic>) {
+    pub fn change(&mut self, change: impl FnOnce(Box<dyn Nic>) -> Box<dyn Nic>) {
         self.0 = self.0.take().map(change);
     }
 }
@@ -80,7 +80,7 @@ mod tests {
         let card = |name| build(&NicOptions::of(name), Box::new(CountedSink::new())).unwrap();
         let mut slot = Slot::new(card(MODELS[0].name));
         let mut taken_out = "";
-        slot.change(&mut |nic| {
+        slot.change(|nic| {
             taken_out = nic.info().name;
             card(MODELS[1].name)
         });

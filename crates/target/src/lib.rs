@@ -47,12 +47,8 @@ pub trait Target {
     /// A card, and what it is attached to.
     fn card(&mut self, card: CardId) -> Result<(&mut dyn Nic, Host<'_>), TargetError>;
 
-    /// Puts something around a card, or takes it away again, between two accesses of the driver.
-    fn change_card(
-        &mut self,
-        card: CardId,
-        change: &mut dyn FnMut(Box<dyn Nic>) -> Box<dyn Nic>,
-    ) -> Result<(), TargetError>;
+    /// The place of a card, in which it can be [changed](Slot::change) between two accesses of the driver.
+    fn slot(&mut self, card: CardId) -> Result<&mut Slot, TargetError>;
 
     /// The memory that the target shares with a card; `None` while its device is not set up.
     fn memory(&self, card: CardId) -> Option<&SharedMemory>;

@@ -85,7 +85,7 @@ fn command_name(request: &Request) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CardId, ConsoleTail, Pass, TargetCounters};
+    use crate::{CardId, ConsoleTail, Pass, Slot, TargetCounters};
     use warikomi_clock::TscClock;
     use warikomi_guest::commands::LinkState;
     use warikomi_nic::Nic;
@@ -111,11 +111,7 @@ mod tests {
             Err(TargetError::NoCard { card, cards: 0 })
         }
 
-        fn change_card(
-            &mut self,
-            card: CardId,
-            _: &mut dyn FnMut(Box<dyn Nic>) -> Box<dyn Nic>,
-        ) -> Result<(), TargetError> {
+        fn slot(&mut self, card: CardId) -> Result<&mut Slot, TargetError> {
             Err(TargetError::NoCard { card, cards: 0 })
         }
 

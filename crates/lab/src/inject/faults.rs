@@ -47,10 +47,12 @@ impl Watch {
         target: &mut dyn Target,
         plan: &Plan,
     ) -> Result<Option<Watch>, TargetError> {
-        if let Some(faulty) = Faulty::of(target.card(CardId::FIRST)?.0) {
-            *faulty.schedule() = FaultSchedule::new(&plan.faults, plan.seed);
+        let schedule = FaultSchedule::new(&plan.faults, plan.seed);
+        let slot = target.slot(CardId::FIRST)?;
+        if let Some(faulty) = Faulty::of(&mut **slot) {
+            *faulty.schedule() = schedule;
         } else if !plan.faults.is_empty() {
-            install(target, FaultSchedule::new(&plan.faults, plan.seed))?;
+            slot.change(|nic| Box::new(Faulty::new(nic, schedule)));
         }
         if plan.faults.is_empty() {
             return Ok(None);
@@ -157,15 +159,6 @@ impl Watch {
         target.serve_for(Duration::from_millis(10))?;
         Ok(())
     }
-}
-
-/// Puts a schedule around the target's NIC.
-fn install(target: &mut dyn Target, schedule: FaultSchedule) -> Result<(), TargetError> {
-    let mut schedule = Some(schedule);
-    target.change_card(CardId::FIRST, &mut |nic| match schedule.take() {
-        Some(schedule) => Box::new(Faulty::new(nic, schedule)),
-        None => nic,
-    })
 }
 
 /// Marks of harm that the driver's system has noticed; 0 where nobody would notice.

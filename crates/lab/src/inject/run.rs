@@ -134,7 +134,7 @@ pub(super) fn carry_out<S: Source>(
         watch.start(target, start)?;
     }
     if let Some(tape) = tape {
-        target.change_card(CardId::FIRST, &mut |nic| Recorded::around(nic, Rc::clone(tape)))?;
+        target.slot(CardId::FIRST)?.change(|nic| Recorded::around(nic, Rc::clone(tape)));
     }
     let mut finished = Finished {
         records,
@@ -223,8 +223,9 @@ fn conduct(
 
 /// Takes the recorder away, if there is one.
 fn stop_recording(target: &mut dyn Target) -> Result<(), TargetError> {
-    if Recorded::is(target.card(CardId::FIRST)?.0) {
-        target.change_card(CardId::FIRST, &mut Recorded::removed)?;
+    let slot = target.slot(CardId::FIRST)?;
+    if Recorded::is(&mut **slot) {
+        slot.change(Recorded::removed);
     }
     Ok(())
 }

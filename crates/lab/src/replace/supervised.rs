@@ -9,7 +9,7 @@ use warikomi_nic::Nic;
 use warikomi_pci::{Host, SharedMemory};
 use warikomi_process::ProcessTarget;
 use warikomi_target::{
-    Agent, CardId, ConsoleTail, Handlers, Pass, Target, TargetCounters, TargetError,
+    Agent, CardId, ConsoleTail, Handlers, Pass, Slot, Target, TargetCounters, TargetError,
 };
 
 use super::course::Course;
@@ -61,12 +61,8 @@ impl Target for Supervised {
         self.target.card(card)
     }
 
-    fn change_card(
-        &mut self,
-        card: CardId,
-        change: &mut dyn FnMut(Box<dyn Nic>) -> Box<dyn Nic>,
-    ) -> Result<(), TargetError> {
-        self.target.change_card(card, change)
+    fn slot(&mut self, card: CardId) -> Result<&mut Slot, TargetError> {
+        self.target.slot(card)
     }
 
     fn memory(&self, card: CardId) -> Option<&SharedMemory> {
