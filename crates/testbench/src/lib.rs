@@ -24,7 +24,7 @@ mod property;
 mod registers;
 mod wire;
 
-pub use bench::{Bench, MEMORY, MEMORY_AND_MASTER, MESSAGE};
+pub use bench::{Bench, MEMORY, MEMORY_AND_MASTER, MESSAGE, card};
 pub use cards::{OC48, RTL8168, Subject, TestCard};
 pub use drivers::{Rig, WatchedSink};
 pub use frame::frame;
