@@ -1,8 +1,8 @@
 //! A card on the bench.
 
 use warikomi_clock::{Span, Time};
-use warikomi_nic::wire::Wire;
-use warikomi_nic::{Frame, Link, Nic, RxCounters, RxFault, RxOutcome};
+use warikomi_nic::wire::{CountedSink, Wire};
+use warikomi_nic::{Frame, Link, Nic, NicOptions, RxCounters, RxFault, RxOutcome, build};
 use warikomi_pci::{DmaMemory, Host, MsiMessage, SharedMemory, Width};
 
 use crate::line::Line;
@@ -261,14 +261,13 @@ impl<N: Nic + ?Sized> Bench<N> {
 
 /// The model of this name as it is, for whoever needs a card and not what it sends.
 pub fn card(model: &str) -> Box<dyn Nic> {
-    Bench::of(model).nic
+    build(&NicOptions::of(model), Box::new(CountedSink::new())).expect("a model")
 }
 
 impl Bench {
     /// The model of this name as it is, cabled to a wire that keeps what is sent.
     pub fn of(model: &str) -> Bench {
-        let options = warikomi_nic::NicOptions::of(model);
-        Bench::cabled(|wire| warikomi_nic::build(&options, wire).expect("a model"))
+        Bench::cabled(|wire| build(&NicOptions::of(model), wire).expect("a model"))
     }
 }
 
