@@ -1,7 +1,7 @@
 //! Hands frames to a NIC when they are due.
 
 use warikomi_clock::{Span, Time};
-use warikomi_nic::{Nic, RxOutcome};
+use warikomi_nic::{Nic, Reception, RxOutcome};
 use warikomi_pci::{Host, Interrupt, IntrLine};
 
 use crate::{Addresses, Plan, PlanError, Planned, Source};
@@ -26,6 +26,8 @@ pub struct Injection {
     pub ended: Time,
     /// What the NIC did with it.
     pub outcome: RxOutcome,
+    /// The receive queue that it was for.
+    pub queue: u16,
 }
 
 /// Who wants to know. Any closure over an [`Injection`] is one.
@@ -155,7 +157,7 @@ impl<S: Source> Injector<S> {
         self.note_lateness(planned, host.now, packets);
         for index in 0..packets {
             let (started, sequence) = (host.now, self.next);
-            let outcome = nic.receive(host, self.source.frame(sequence));
+            let Reception { queue, outcome } = nic.receive(host, self.source.frame(sequence));
             let ended = clock();
             let first_of_burst = index == 0;
             recorder.injected(&Injection {
@@ -164,6 +166,7 @@ impl<S: Source> Injector<S> {
                 planned,
                 started,
                 ended,
+                queue,
                 outcome,
             });
             self.next += 1;

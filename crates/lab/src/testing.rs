@@ -4,9 +4,9 @@ use std::rc::Rc;
 
 use warikomi_clock::Time;
 use warikomi_inject::trace::{Header, Recorded, Tape};
-use warikomi_nic::Nic;
+use warikomi_nic::{MODELS, Nic, NicOptions, build};
 use warikomi_pci::Host;
-use warikomi_testbench::{Bench, RTL8168, Subject};
+use warikomi_testbench::Bench;
 
 /// What `calls` do to a NIC that no driver has set up, each at its time in picoseconds, as a trace.
 pub(crate) fn trace_of<T>(
@@ -14,7 +14,8 @@ pub(crate) fn trace_of<T>(
     mut call: impl FnMut(T, &mut dyn Nic, &mut Host<'_>),
 ) -> Vec<u8> {
     let tape = Rc::new(Tape::with_capacity(1 << 16));
-    let card = |wire| Recorded::around(Subject::of(RTL8168).build(wire), Rc::clone(&tape));
+    let options = NicOptions::of(MODELS[0].name);
+    let card = |wire| Recorded::around(build(&options, wire).unwrap(), Rc::clone(&tape));
     let mut bench = Bench::cabled(card);
     for (ps, what) in calls {
         bench.now = Time::from_ps(ps);
@@ -23,7 +24,7 @@ pub(crate) fn trace_of<T>(
     let header = Header {
         version: String::new(),
         driver: "r8169".into(),
-        model: "rtl8168".into(),
+        model: options.model.clone(),
         kernel: None,
         mac: [0; 6],
         run_id: 0,

@@ -24,7 +24,9 @@ pub mod wire;
 pub use context::NicContext;
 pub use frame::{Frame, MAX_FRAME_BYTES, MIN_FRAME_BYTES, fcs};
 pub use function::{FunctionCounters, Nic, NicFunction};
-pub use model::{Link, ModelInfo, NicModel, ResetKind, RxCounters, RxError, RxFault, RxOutcome};
+pub use model::{
+    Link, ModelInfo, NicModel, Reception, ResetKind, RxCounters, RxError, RxFault, RxOutcome,
+};
 pub use options::{NicError, NicOptions, build};
 pub use probe::{InterruptRecord, Probe};
 

@@ -2,7 +2,9 @@
 
 use warikomi_clock::{Span, Time};
 use warikomi_nic::wire::{CountedSink, Wire};
-use warikomi_nic::{Frame, Link, Nic, NicOptions, RxCounters, RxFault, RxOutcome, build};
+use warikomi_nic::{
+    Frame, Link, Nic, NicOptions, Reception, RxCounters, RxFault, RxOutcome, build,
+};
 use warikomi_pci::{DmaMemory, Host, MsiMessage, SharedMemory, Width};
 
 use crate::line::Line;
@@ -17,7 +19,7 @@ pub const MEMORY_AND_MASTER: u64 = 0x0406;
 /// The first message that benches give out.
 pub const MESSAGE: MsiMessage = MsiMessage { address: 0xfee0_0000, data: 0x41 };
 
-/// Registers of configuration space (PCI 3.0, 6.1, 6.7 and 6.8.1).
+/// Registers of configuration space (PCI 3.0, 6.1, 6.7 and 6.8).
 mod config {
     pub(super) const COMMAND: u16 = 0x04;
     pub(super) const STATUS: u16 = 0x06;
@@ -25,6 +27,8 @@ mod config {
     pub(super) const CAPABILITIES: u16 = 0x34;
     pub(super) const MOST_CAPABILITIES: usize = 48;
     pub(super) const MSI: u64 = 0x05;
+    pub(super) const MSIX: u64 = 0x11;
+    pub(super) const MSIX_ENABLE: u64 = 0x8000;
     pub(super) const MSI_ENABLE: u64 = 0x01;
     pub(super) const MSI_64BIT: u64 = 0x80;
 }
@@ -97,11 +101,16 @@ impl<N: Nic + ?Sized> Bench<N> {
         self
     }
 
-    /// As a driver's system leaves a card for its driver: messages from [`MESSAGE`] on, memory decoding
-    /// and bus mastering on.
-    pub fn enabled(mut self) -> Bench<N> {
-        self.enable_msi(MESSAGE);
-        self.commanded(MEMORY_AND_MASTER)
+    /// As a driver's system leaves a card for its driver: memory decoding and bus mastering on, and
+    /// messages from [`MESSAGE`] on, by MSI-X if the card has that.
+    pub fn enabled(self) -> Bench<N> {
+        let mut bench = self.commanded(MEMORY_AND_MASTER);
+        if bench.capability(config::MSIX).is_some() {
+            bench.enable_msix(MESSAGE);
+        } else {
+            bench.enable_msi(MESSAGE);
+        }
+        bench
     }
 
     /// Calls the card, with everything around it.
@@ -177,6 +186,23 @@ impl<N: Nic + ?Sized> Bench<N> {
         1 << granted
     }
 
+    /// Switches MSI-X on, with every vector unmasked; how many there are. The data of their messages
+    /// counts up. Memory decoding is on.
+    pub fn enable_msix(&mut self, first: MsiMessage) -> u32 {
+        let at = self.capability(config::MSIX).expect("a card with MSI-X");
+        let vectors = (self.config_read(at + 2, Width::B2) & 0x7ff) as u32 + 1;
+        let table = self.config_read(at + 4, Width::B4);
+        let (bar, begin) = ((table & 7) as u8, table & !7);
+        for (entry, data) in (begin..).step_by(16).zip(first.data..first.data + vectors) {
+            self.bar_write(bar, entry, Width::B4, first.address & 0xffff_ffff);
+            self.bar_write(bar, entry + 4, Width::B4, first.address >> 32);
+            self.bar_write(bar, entry + 8, Width::B4, data.into());
+            self.bar_write(bar, entry + 12, Width::B4, 0);
+        }
+        self.config(at + 2, Width::B2, config::MSIX_ENABLE);
+        vectors
+    }
+
     /// Does what is due.
     pub fn poll(&mut self) {
         self.host(|nic, host| nic.poll(host));
@@ -204,14 +230,19 @@ impl<N: Nic + ?Sized> Bench<N> {
         assert!(steps < MOST_STEPS, "the card does not come to rest");
     }
 
-    /// A frame arrives.
+    /// A frame arrives; what became of it.
     pub fn receive(&mut self, bytes: &[u8]) -> RxOutcome {
+        self.steer(bytes).outcome
+    }
+
+    /// A frame arrives; what became of it, and on which queue.
+    pub fn steer(&mut self, bytes: &[u8]) -> Reception {
         self.host(|nic, host| nic.receive(host, Frame::new(bytes)))
     }
 
     /// A frame arrives that was damaged.
     pub fn receive_faulty(&mut self, bytes: &[u8], fault: RxFault) -> RxOutcome {
-        self.host(|nic, host| nic.receive_faulty(host, Frame::new(bytes), fault))
+        self.host(|nic, host| nic.receive_faulty(host, Frame::new(bytes), fault)).outcome
     }
 
     /// How far frames have come, after a look at every descriptor.

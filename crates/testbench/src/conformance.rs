@@ -22,18 +22,26 @@ impl Card {
         Card { info: bench.nic.info(), bench }
     }
 
+    /// What the card says that this BAR decodes.
+    fn bar_bytes(&self, index: u8) -> u64 {
+        let bar = self.bench.nic.bars().iter().find(|bar| bar.index == index);
+        bar.map_or(0, |bar| bar.bytes)
+    }
+
     /// A register in its own width, or, if no access has that, in the next one.
     fn read_register(&mut self, row: &Register) -> u64 {
         let bytes = usize::from(row.width);
         let width = WIDTHS.into_iter().find(|width| width.bytes() >= bytes).unwrap_or(Width::B8);
-        self.bench.read(row.offset.into(), width) & (u64::MAX >> (64 - 8 * bytes))
+        let value = self.bench.bar_read(row.bar, row.offset.into(), width);
+        value & (u64::MAX >> (64 - 8 * bytes))
     }
 
     /// Writes something to every register, from the last to the first.
     fn disturb(&mut self, pattern: u64) {
         for row in self.info.registers.iter().rev() {
             for at in (row.offset..row.offset + row.width).step_by(4) {
-                self.bench.write(at.into(), Width::B4, pattern.rotate_left(u32::from(at)));
+                let value = pattern.rotate_left(u32::from(at));
+                self.bench.bar_write(row.bar, at.into(), Width::B4, value);
             }
         }
         self.bench.wait(Span::from_ms(1));
@@ -43,16 +51,18 @@ impl Card {
 /// Rows of the register table follow each other, have a width that an access can have, and say where they
 /// are from.
 pub fn the_table_has_neither_gap_nor_overlap(subject: &Subject) {
-    let info = Card::new(subject, 0).info;
-    let mut next = 0;
-    for row in info.registers {
+    let card = Card::new(subject, 0);
+    let (mut bar, mut next) = (0, 0);
+    for row in card.info.registers {
+        assert!(row.bar >= bar, "{} is in a BAR before that of the row before it", row.name);
+        (bar, next) = if row.bar > bar { (row.bar, 0) } else { (bar, next) };
         assert_eq!(row.offset, next, "{} does not follow the row before it", row.name);
         assert!((1..=8).contains(&row.width), "{} is {} bytes wide", row.name, row.width);
         assert!(u32::from(row.width) == 8 || row.reset >> (8 * row.width) == 0, "{}", row.name);
         assert!(!row.name.is_empty() && row.source.len() > 10, "{:#x}", row.offset);
         next += row.width;
+        assert!(u64::from(next) <= card.bar_bytes(row.bar), "{} is outside of its BAR", row.name);
     }
-    assert!(u64::from(next) <= info.register_bar_bytes);
 }
 
 /// No read has more bits than it asks for, wherever it is.
@@ -60,9 +70,12 @@ pub fn every_read_has_a_value_of_its_width(subject: &Subject) {
     let mut card = Card::new(subject, MEMORY_AND_MASTER);
     for pattern in PATTERNS {
         card.disturb(pattern);
-        for offset in (0..card.info.register_bar_bytes + 16).chain([u64::MAX - 4, u64::MAX]) {
-            for width in WIDTHS {
-                assert!(card.bench.read(offset, width) <= width.mask(), "{offset:#x}, {width}");
+        for bar in 0..=u8::MAX {
+            for offset in (0..card.bar_bytes(bar) + 16).chain([u64::MAX - 4, u64::MAX]) {
+                for width in WIDTHS {
+                    let value = card.bench.bar_read(bar, offset, width);
+                    assert!(value <= width.mask(), "BAR {bar}, {offset:#x}, {width}");
+                }
             }
         }
     }
@@ -89,7 +102,7 @@ pub fn read_only_registers_cannot_be_written(subject: &Subject) {
     for row in rows {
         for pattern in PATTERNS {
             for width in WIDTHS {
-                card.bench.write(row.offset.into(), width, pattern & width.mask());
+                card.bench.bar_write(row.bar, row.offset.into(), width, pattern & width.mask());
                 assert_eq!(card.read_register(row), row.reset, "{}", row.name);
             }
         }

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use std::cell::Cell;
 use warikomi_nic::wire::Wire;
 use warikomi_nic::{FunctionCounters, Link, ModelInfo, Probe, RxCounters};
-use warikomi_pci::{PciFunction, SharedMemory, Width};
+use warikomi_pci::{Bar, MsiMessage, PciFunction, SharedMemory, Vector, Vectors, Width};
 use warikomi_testbench::Line;
 
 const MESSAGE: Interrupt = Interrupt::Msi(warikomi_testbench::MESSAGE);
@@ -18,6 +18,15 @@ struct Sink {
 }
 
 impl PciFunction for Sink {
+    fn bars(&self) -> &[Bar] {
+        &[]
+    }
+    fn vectors(&self) -> Vectors {
+        Vectors::default()
+    }
+    fn message(&self, _: Vector) -> Option<MsiMessage> {
+        None
+    }
     fn config_read(&mut self, _: u16, _: Width) -> u64 {
         0
     }
@@ -33,27 +42,28 @@ impl Nic for Sink {
     fn info(&self) -> &'static ModelInfo {
         unreachable!("an injector does not ask")
     }
-    fn receive(&mut self, host: &mut Host<'_>, frame: warikomi_nic::Frame<'_>) -> RxOutcome {
+    fn receive(&mut self, host: &mut Host<'_>, frame: warikomi_nic::Frame<'_>) -> Reception {
         let sequence = u64::from_le_bytes(frame.bytes[50..58].try_into().unwrap());
         self.seen.push((host.now, sequence));
         if self.seen.len() == 1 {
             host.interrupts.signal(MESSAGE);
         }
-        if sequence % 5 == 4 { RxOutcome::NoDescriptor } else { RxOutcome::OnRing }
+        let full = sequence % 5 == 4;
+        Reception::first(if full { RxOutcome::NoDescriptor } else { RxOutcome::OnRing })
     }
     fn receive_faulty(
         &mut self,
         _: &mut Host<'_>,
         _: warikomi_nic::Frame<'_>,
         _: warikomi_nic::RxFault,
-    ) -> RxOutcome {
+    ) -> Reception {
         unreachable!("an injector hands sound frames over")
     }
     fn set_link(&mut self, _: &mut Host<'_>, _: Link) {}
-    fn rx_progress(&mut self, _: &mut Host<'_>, _: usize) -> RxCounters {
+    fn rx_queue_progress(&mut self, _: &mut Host<'_>, _: u16, _: usize) -> RxCounters {
         RxCounters::default()
     }
-    fn rx_free(&mut self, _: &mut Host<'_>, _: usize) -> usize {
+    fn rx_queue_free(&mut self, _: &mut Host<'_>, _: u16, _: usize) -> usize {
         0
     }
     fn receiving(&self) -> bool {

@@ -2,7 +2,7 @@ use std::rc::Rc;
 
 use proptest::prelude::*;
 use warikomi_clock::Time;
-use warikomi_nic::{Frame, Link, RxFault, RxOutcome};
+use warikomi_nic::{Frame, Link, Reception, RxFault, RxOutcome};
 use warikomi_pci::{Interrupt, MsiMessage, Width};
 use warikomi_testbench::{Bench, RTL8168, Subject};
 
@@ -92,8 +92,8 @@ fn plain() -> impl Strategy<Value = (Kind, u64, u64, Happening)> {
         Just((
             Kind::Placed,
             RxOutcome::Filtered.number(),
-            0,
-            Happening::Placed(RxOutcome::Filtered)
+            3,
+            Happening::Placed(Reception { queue: 3, outcome: RxOutcome::Filtered })
         )),
     ]
 }
@@ -279,7 +279,7 @@ fn a_recorder_changes_nothing_and_can_be_taken_away() {
                 frame: FrameBytes::Whole(frame.to_vec()),
                 fcs: warikomi_nic::fcs(&frame)
             },
-            Happening::Placed(RxOutcome::NotReceiving),
+            Happening::Placed(Reception::first(RxOutcome::NotReceiving)),
         ]
     );
 }

@@ -14,7 +14,7 @@ use warikomi_inject::{
 };
 use warikomi_measure::{Delivery, FaultReport, Machine};
 use warikomi_nic::{InterruptRecord, RxCounters};
-use warikomi_target::{Target, TargetCounters, TargetError};
+use warikomi_target::{CardId, Target, TargetCounters, TargetError};
 
 use super::counts::DriverCounts;
 use super::faults::Watch;
@@ -72,13 +72,18 @@ pub(super) struct Finished {
 
 impl Finished {
     /// Takes what our side knows, whatever has become of the guest.
-    fn as_far_as_it_came(&mut self, session: &mut Session, before: &Before) {
+    fn as_far_as_it_came(
+        &mut self,
+        session: &mut Session,
+        before: &Before,
+    ) -> Result<(), TargetError> {
         let target = &mut *session.target;
-        let counters = rx_counters(target);
+        let counters = rx_counters(target)?;
         self.records.progress(counters, target.clock().now());
-        (self.raised, self.handled, self.interrupts) = take_interrupts(target, &mut self.records);
+        (self.raised, self.handled, self.interrupts) = take_interrupts(target, &mut self.records)?;
         self.sent = target.counters().since(&before.sent);
         self.machine = session.machine_since(&before.cores);
+        Ok(())
     }
 }
 
@@ -104,30 +109,30 @@ pub(super) fn carry_out<S: Source>(
     if plan.receiver == Receiver::Application && !target.has_application() {
         return Err(InjectError::NoApplication);
     }
-    let addresses = Addresses::to_guest(target.nic().0.mac_address());
+    let addresses = Addresses::to_guest(target.card(CardId::FIRST)?.0.mac_address());
     let watch = Watch::prepare(target, plan)?;
     if plan.receiver == Receiver::Application {
         start_application(target, plan, application, run_id)?;
     }
     if let Some(warmup) = plan.warmup_plan() {
         let mut injector = Injector::new(&warmup, &addresses, !run_id, target.clock().now())?;
-        let mut ignored = Records::new(&warmup, rx_counters(target));
+        let mut ignored = Records::new(&warmup, rx_counters(target)?);
         spin(target, &mut injector, &mut ignored, Patience::Limited, &mut |_| ())?;
         drain(target, &mut ignored)?;
     }
-    let (driver_before, base) = counts_at_rest(target)?;
-    let sent = target.counters();
+    let (driver_before, base) = counts_at_rest(session)?;
+    let sent = session.target.counters();
     let before = Before { driver: driver_before, sent, cores: session.watch_cores() };
     let target = &mut *session.target;
     let records = Records::new(plan, base);
-    target.nic().0.probe().restart(Records::interrupts_to_keep(plan));
+    target.card(CardId::FIRST)?.0.probe().restart(Records::interrupts_to_keep(plan));
     let start = target.clock().now() + LEAD;
     let injector = Injector::of(source(&addresses, start)?);
     if let Some(watch) = &watch {
-        watch.start(target, start);
+        watch.start(target, start)?;
     }
     if let Some(tape) = tape {
-        target.change_nic(&mut |nic| Recorded::around(nic, Rc::clone(tape)));
+        target.change_card(CardId::FIRST, &mut |nic| Recorded::around(nic, Rc::clone(tape)))?;
     }
     let mut finished = Finished {
         records,
@@ -145,12 +150,12 @@ pub(super) fn carry_out<S: Source>(
         faults: None,
     };
     let ended = conduct(session, plan, injector, watch.as_ref(), &mut finished, &before, progress);
-    stop_recording(&mut *session.target);
+    stop_recording(&mut *session.target)?;
     match watch {
         None => ended?,
         Some(watch) => {
             if ended.is_err() && finished.elapsed == Span::ZERO {
-                finished.as_far_as_it_came(session, &before);
+                finished.as_far_as_it_came(session, &before)?;
             }
             let report = watch.judge(session, &finished.records.ledger, start, ended)?;
             finished.faults = Some(report);
@@ -184,22 +189,23 @@ fn conduct(
     spun?;
     if let Some(watch) = watch {
         // It looks at the NIC beneath.
-        stop_recording(target);
+        stop_recording(target)?;
         watch.end(target)?;
     }
     let end = drain(target, records)?;
-    stop_recording(target);
+    stop_recording(target)?;
     finished.elapsed = end.since(finished.start);
-    finished.as_far_as_it_came(session, before);
+    finished.as_far_as_it_came(session, before)?;
     let target = &mut *session.target;
     let records = &mut finished.records;
     if plan.receiver == Receiver::Application {
         finished.received = stop_application(target, records)?;
     }
-    target.nic().0.wire().finish().map_err(InjectError::Wire)?;
-    let (driver, last) = counts_at_rest(target)?;
-    records.progress(last, target.clock().now());
-    finished.driver = driver.figures_since(&before.driver, target.clock());
+    target.card(CardId::FIRST)?.0.wire().finish().map_err(InjectError::Wire)?;
+    let (driver, last) = counts_at_rest(session)?;
+    let clock = session.target.clock();
+    records.progress(last, clock.now());
+    finished.driver = driver.figures_since(&before.driver, clock);
     records.ledger.driver_counter(driver.received().saturating_sub(before.driver.received()));
     if watch.is_some() {
         records.ledger.driver_errors(driver.errors().saturating_sub(before.driver.errors()));
@@ -208,10 +214,11 @@ fn conduct(
 }
 
 /// Takes the recorder away, if there is one.
-fn stop_recording(target: &mut dyn Target) {
-    if Recorded::is(target.nic().0) {
-        target.change_nic(&mut Recorded::removed);
+fn stop_recording(target: &mut dyn Target) -> Result<(), TargetError> {
+    if Recorded::is(target.card(CardId::FIRST)?.0) {
+        target.change_card(CardId::FIRST, &mut Recorded::removed)?;
     }
+    Ok(())
 }
 
 /// Serves the driver and injects until the plan is carried out.
@@ -233,7 +240,7 @@ pub(super) fn spin(
         let hiccups = &mut records.hiccups;
         let _ = if worked { hiccups.pass_after_work(now) } else { hiccups.pass(now) };
         worked = pass.worked;
-        let (nic, mut host) = target.nic();
+        let (nic, mut host) = target.card(CardId::FIRST)?;
         match injector.step(&mut host, nic, || clock.now(), records) {
             Step::Done => return Ok(()),
             Step::Injected { .. } => worked = true,
@@ -247,7 +254,7 @@ pub(super) fn spin(
         let since = now.since(kept_house);
         let room = injector.next_due().since(now) > ROOM_FOR_HOUSEKEEPING;
         if since > HOUSEKEEPING_AT_LAST || (room && since > HOUSEKEEPING_EVERY) {
-            let (nic, mut host) = target.nic();
+            let (nic, mut host) = target.card(CardId::FIRST)?;
             let left = records.progress(nic.rx_progress(&mut host, PROGRESS_LIMIT), now);
             let counters = target.counters();
             let sign = (counters.accesses, records.ledger.injected_count().saturating_sub(left));
@@ -294,7 +301,7 @@ pub(super) fn drain(target: &mut dyn Target, records: &mut Records) -> Result<Ti
         for _ in 0..64 {
             target.poll()?;
         }
-        let (nic, mut host) = target.nic();
+        let (nic, mut host) = target.card(CardId::FIRST)?;
         let (counters, now) = (nic.rx_progress(&mut host, usize::MAX), host.now);
         let left = records.progress(counters, now);
         if left != last_left {
@@ -312,35 +319,37 @@ pub(super) fn drain(target: &mut dyn Target, records: &mut Records) -> Result<Ti
 }
 
 /// The driver's own counts and the NIC's, taken while nothing moved between the two.
-fn counts_at_rest(target: &mut dyn Target) -> Result<(DriverCounts, RxCounters), TargetError> {
+fn counts_at_rest(session: &mut Session) -> Result<(DriverCounts, RxCounters), TargetError> {
     const TRIES: usize = 20;
-    let mut before = rx_counters(target);
+    let mut before = rx_counters(&mut *session.target)?;
     for _ in 1..TRIES {
-        let driver = DriverCounts::ask(target)?;
-        let after = rx_counters(target);
+        let driver = DriverCounts::ask(session)?;
+        let after = rx_counters(&mut *session.target)?;
         if std::mem::replace(&mut before, after) == after {
             return Ok((driver, after));
         }
     }
-    Ok((DriverCounts::ask(target)?, before))
+    Ok((DriverCounts::ask(session)?, before))
 }
 
-pub(super) fn rx_counters(target: &mut dyn Target) -> RxCounters {
-    let (nic, mut host) = target.nic();
-    nic.rx_progress(&mut host, usize::MAX)
+pub(super) fn rx_counters(target: &mut dyn Target) -> Result<RxCounters, TargetError> {
+    let (nic, mut host) = target.card(CardId::FIRST)?;
+    Ok(nic.rx_progress(&mut host, usize::MAX))
 }
 
 /// Interrupts raised, of these handled, and their times.
 fn take_interrupts(
     target: &mut dyn Target,
     records: &mut Records,
-) -> (u64, u64, Vec<InterruptRecord>) {
-    target.note_handlers();
-    let (nic, _) = target.nic();
+) -> Result<(u64, u64, Vec<InterruptRecord>), TargetError> {
+    if let Some(handlers) = target.handlers(CardId::FIRST) {
+        handlers.note();
+    }
+    let (nic, _) = target.card(CardId::FIRST)?;
     let probe = nic.probe();
     let interrupts = probe.take_records();
     records.interrupts(&interrupts);
-    (probe.raised_count(), probe.handled_count(), interrupts)
+    Ok((probe.raised_count(), probe.handled_count(), interrupts))
 }
 
 fn start_application(

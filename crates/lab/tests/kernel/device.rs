@@ -10,6 +10,7 @@ use warikomi_guest::commands::{
 };
 use warikomi_lab::SessionOptions;
 use warikomi_nic::Link;
+use warikomi_target::CardId;
 
 use crate::bring::{
     image_with_drivers_built_in, injected, options, plan, session, try_session, wait_until,
@@ -20,7 +21,7 @@ fn link(session: &mut warikomi_lab::Session) -> warikomi_guest::answers::LinkSta
 }
 
 fn plug(session: &mut warikomi_lab::Session, link: Link) {
-    let (nic, mut host) = session.target.nic();
+    let (nic, mut host) = session.target.card(CardId::FIRST).unwrap();
     nic.set_link(&mut host, link);
 }
 

@@ -7,6 +7,7 @@ use warikomi_guest::answers::InterruptKind;
 use warikomi_guest::commands::{Configure, Counters};
 use warikomi_inject::{Addresses, Arrival, FrameTemplate, Plan, Receiver, Warmup};
 use warikomi_nic::RxOutcome;
+use warikomi_target::CardId;
 
 use crate::bring::{at_least, injected, options, plan, session, try_session};
 
@@ -115,7 +116,7 @@ fn frames_for_others_are_filtered_until_the_driver_asks_for_all() {
     let foreign = Addresses::to_guest([0x02, 9, 9, 9, 9, 9]);
     let mut template = FrameTemplate::new(&foreign, 100, 1).unwrap();
     let mut receive = |session: &mut warikomi_lab::Session| {
-        let (nic, mut host) = session.target.nic();
+        let (nic, mut host) = session.target.card(CardId::FIRST).unwrap();
         nic.receive(&mut host, template.frame(0))
     };
     assert_eq!(receive(&mut session), RxOutcome::Filtered);
@@ -136,7 +137,7 @@ fn a_driver_waits_for_its_read_while_our_core_is_taken_from_us() {
     let mut session = session("sink");
     let mut template = FrameTemplate::new(&Addresses::to_guest([0xff; 6]), 100, 1).unwrap();
     for round in 0..4 {
-        let (nic, mut host) = session.target.nic();
+        let (nic, mut host) = session.target.card(CardId::FIRST).unwrap();
         assert_eq!(nic.receive(&mut host, template.frame(round)), RxOutcome::OnRing);
         // The handler reads the status, and nobody answers.
         std::thread::sleep(Duration::from_millis(200));

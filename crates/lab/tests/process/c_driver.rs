@@ -11,8 +11,8 @@ use warikomi_clock::{Seed, Span, read_tsc};
 use warikomi_driver::strategy::Strategy;
 use warikomi_lab::inject::{Application, InjectError, inject};
 use warikomi_lab::{ProcessSessionOptions, SessionError};
+use warikomi_process::Program;
 use warikomi_target::TargetError;
-use warikomi_target::process::Program;
 
 use crate::{injected, options, plan, started, try_start};
 
@@ -27,7 +27,8 @@ pub(crate) fn root() -> PathBuf {
 pub(crate) fn compile(source: &Path, directory: &Path) -> PathBuf {
     let program = directory.join("driver");
     let output = Command::new("cc")
-        .args(["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-O2", "-I"])
+        .args(["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wpedantic", "-Werror"])
+        .args(["-O2", "-I"])
         .arg(root().join("include"))
         .arg("-o")
         .args([&program, source])

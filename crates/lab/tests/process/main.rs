@@ -21,9 +21,9 @@ use warikomi_lab::inject::{Application, Injected, inject};
 use warikomi_lab::{PacketPath, ProcessSessionOptions, Session, SessionError};
 use warikomi_nic::NicOptions;
 use warikomi_nic::wire::CountedSink;
-use warikomi_stack::{Topology, Waiting, programs};
+use warikomi_process::{Orders, Program, programs};
+use warikomi_stack::{Topology, Waiting};
 use warikomi_target::Interrupted;
-use warikomi_target::process::{Orders, Program};
 
 const PART: &str = "WARIKOMI_TEST_PART";
 

@@ -10,9 +10,9 @@ use warikomi_guest::commands::{ReceiveStart, ReceiveStatus, ReceiveStop};
 use warikomi_inject::{Addresses, FrameTemplate, GUEST_IP, NETWORK_IP, NETWORK_MAC, UDP_PORT};
 use warikomi_live::{Event, Policy, Replacement, Service, Status, Supervisor, Way};
 use warikomi_nic::RxOutcome;
+use warikomi_process::{Above, Orders, ProcessOptions, ProcessTarget, Program};
 use warikomi_stack::{Chain, ChainOptions, Station, Topology, Waiting};
-use warikomi_target::process::{Above, Orders, ProcessOptions, ProcessTarget, Program};
-use warikomi_target::{Interrupted, Target};
+use warikomi_target::{CardId, Interrupted, Target};
 use warikomi_testbench::card;
 
 use crate::LONG;
@@ -106,7 +106,7 @@ impl Rig {
     }
 
     fn inject(&mut self) {
-        let (nic, mut host) = self.target.nic();
+        let (nic, mut host) = self.target.card(CardId::FIRST).unwrap();
         if nic.rx_free(&mut host, LEFT_FREE) < LEFT_FREE {
             return;
         }

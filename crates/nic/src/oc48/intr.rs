@@ -1,7 +1,12 @@
 //! Interrupt status and mask. The level is worked out anew after every change of either.
 
+use warikomi_pci::Vector;
+
 use super::regs;
 use crate::NicContext;
+
+/// The card has one.
+pub(super) const VECTOR: Vector = Vector(0);
 
 #[derive(Debug, Default)]
 pub(super) struct Interrupts {
@@ -47,6 +52,6 @@ impl Interrupts {
 
     #[inline]
     fn update(&self, cx: &mut NicContext<'_>) {
-        if self.status & self.mask != 0 { cx.raise() } else { cx.lower() }
+        cx.set_level(VECTOR, self.status & self.mask != 0);
     }
 }

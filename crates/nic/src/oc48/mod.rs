@@ -18,7 +18,7 @@ use crate::engine::{Engine, Line};
 use crate::frame::HEADER_BYTES;
 use crate::wire::bytes_time;
 use crate::{
-    Frame, Link, ModelInfo, NicContext, NicModel, ResetKind, RxCounters, RxFault, RxOutcome,
+    Frame, Link, ModelInfo, NicContext, NicModel, Reception, ResetKind, RxCounters, RxFault,
 };
 
 /// What its line carries, in bits a second.
@@ -36,11 +36,8 @@ pub static INFO: ModelInfo = ModelInfo {
     name: "oc48",
     summary: "OC-48c card (PCI, descriptors in a FIFO on the card, packets of up to 64 KB, MSI)",
     linux_drivers: &[],
-    register_bar: 0,
-    register_bar_bytes: 4_096,
-    interrupt_status: regs::INTR_STATUS as u64,
-    interrupt_mask: regs::INTR_MASK as u64,
-    transmit_doorbell: regs::TX_PUSH as u64,
+    register_bar: regs::BAR,
+    rx_queues: 1,
     max_frame_bytes: MTU as usize + HEADER_BYTES,
     registers: regs::REGISTERS,
 };
@@ -149,18 +146,25 @@ impl NicModel for Oc48 {
             subsystem: 0x0c48,
         };
         ConfigSpace::builder(identity)
-            .bar(0, BarKind::Memory64, INFO.register_bar_bytes)
-            .capability_at(0x50, Capability::msi())
+            .bar(regs::BAR, BarKind::Memory64, 4_096)
+            .capability_at(0x50, Capability::msi(1, false))
             .build()
     }
 
     #[inline]
-    fn reg_read(&mut self, _cx: &mut NicContext<'_>, offset: u64, width: Width) -> u64 {
+    fn reg_read(&mut self, _cx: &mut NicContext<'_>, _bar: u8, offset: u64, width: Width) -> u64 {
         Part::at(offset, width).map_or(0, |part| part.of(self.value(part.row.offset)))
     }
 
     #[inline]
-    fn reg_write(&mut self, cx: &mut NicContext<'_>, offset: u64, width: Width, value: u64) {
+    fn reg_write(
+        &mut self,
+        cx: &mut NicContext<'_>,
+        _bar: u8,
+        offset: u64,
+        width: Width,
+        value: u64,
+    ) {
         let Some(part) = Part::at(offset, width) else { return };
         let word = value as u32;
         match part.row.offset {
@@ -177,8 +181,8 @@ impl NicModel for Oc48 {
     }
 
     #[inline]
-    fn frame_rx(&mut self, cx: &mut NicContext<'_>, frame: Frame<'_>) -> RxOutcome {
-        self.receive(cx, frame, None)
+    fn frame_rx(&mut self, cx: &mut NicContext<'_>, frame: Frame<'_>) -> Reception {
+        Reception::first(self.receive(cx, frame, None))
     }
 
     fn frame_rx_faulty(
@@ -186,8 +190,8 @@ impl NicModel for Oc48 {
         cx: &mut NicContext<'_>,
         frame: Frame<'_>,
         fault: RxFault,
-    ) -> RxOutcome {
-        self.receive(cx, frame, Some(fault))
+    ) -> Reception {
+        Reception::first(self.receive(cx, frame, Some(fault)))
     }
 
     fn timer(&mut self, cx: &mut NicContext<'_>, tag: u32) {
@@ -213,7 +217,7 @@ impl NicModel for Oc48 {
         }
     }
 
-    fn rx_progress(&mut self, cx: &mut NicContext<'_>, limit: usize) -> RxCounters {
+    fn rx_progress(&mut self, cx: &mut NicContext<'_>, _queue: u16, limit: usize) -> RxCounters {
         self.rx.progress(cx, limit);
         self.rx.counters()
     }
@@ -226,7 +230,7 @@ impl NicModel for Oc48 {
         regs::station()
     }
 
-    fn rx_free(&mut self, _cx: &mut NicContext<'_>, limit: usize) -> usize {
+    fn rx_free(&mut self, _cx: &mut NicContext<'_>, _queue: u16, limit: usize) -> usize {
         self.rx.remaining().min(limit)
     }
 }

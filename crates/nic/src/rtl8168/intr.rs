@@ -9,10 +9,14 @@
 //! never held.
 
 use warikomi_clock::{Span, Time};
+use warikomi_pci::Vector;
 
 use super::{TIMER_MODERATION, regs};
 use crate::NicContext;
 use crate::alarm::Alarm;
+
+/// The chip has one.
+pub(super) const VECTOR: Vector = Vector(0);
 
 #[derive(Debug)]
 pub(super) struct Interrupts {
@@ -181,7 +185,7 @@ impl Interrupts {
 
     #[inline]
     fn update(&self, cx: &mut NicContext<'_>) {
-        if self.status & self.mask != 0 { cx.raise() } else { cx.lower() }
+        cx.set_level(VECTOR, self.status & self.mask != 0);
     }
 }
 

@@ -35,8 +35,8 @@ use crate::frame::HEADER_BYTES;
 use crate::register::Access;
 use crate::wire::wire_time;
 use crate::{
-    Frame, Link, MAX_FRAME_BYTES, ModelInfo, NicContext, NicModel, ResetKind, RxCounters, RxFault,
-    RxOutcome,
+    Frame, Link, MAX_FRAME_BYTES, ModelInfo, NicContext, NicModel, Reception, ResetKind,
+    RxCounters, RxFault,
 };
 
 /// The model's description.
@@ -44,11 +44,8 @@ pub static INFO: ModelInfo = ModelInfo {
     name: "rtl8168",
     summary: "Realtek RTL8168C gigabit Ethernet (PCI Express, one queue each way, MSI)",
     linux_drivers: &["r8169"],
-    register_bar: 2,
-    register_bar_bytes: 4_096,
-    interrupt_status: regs::INTR_STATUS as u64,
-    interrupt_mask: regs::INTR_MASK as u64,
-    transmit_doorbell: regs::TX_POLL as u64,
+    register_bar: regs::BAR,
+    rx_queues: 1,
     max_frame_bytes: MAX_FRAME_BYTES,
     registers: regs::REGISTERS,
 };
@@ -402,14 +399,14 @@ impl NicModel for Rtl8168 {
         };
         ConfigSpace::builder(identity)
             .bar(0, BarKind::Io, regs::BYTES as u64)
-            .bar(2, BarKind::Memory64, INFO.register_bar_bytes)
+            .bar(regs::BAR, BarKind::Memory64, 4_096)
             .capability_at(0x40, power_management())
-            .capability_at(0x50, Capability::msi())
+            .capability_at(0x50, Capability::msi(1, false))
             .capability_at(0x70, pci_express())
             .build()
     }
 
-    fn reg_read(&mut self, cx: &mut NicContext<'_>, offset: u64, width: Width) -> u64 {
+    fn reg_read(&mut self, cx: &mut NicContext<'_>, _bar: u8, offset: u64, width: Width) -> u64 {
         if offset >= regs::BYTES as u64 {
             return 0;
         }
@@ -419,7 +416,14 @@ impl NicModel for Rtl8168 {
         self.file.get(offset as usize, width.bytes())
     }
 
-    fn reg_write(&mut self, cx: &mut NicContext<'_>, offset: u64, width: Width, value: u64) {
+    fn reg_write(
+        &mut self,
+        cx: &mut NicContext<'_>,
+        _bar: u8,
+        offset: u64,
+        width: Width,
+        value: u64,
+    ) {
         if offset >= regs::BYTES as u64 {
             return;
         }
@@ -436,8 +440,8 @@ impl NicModel for Rtl8168 {
     }
 
     #[inline]
-    fn frame_rx(&mut self, cx: &mut NicContext<'_>, frame: Frame<'_>) -> RxOutcome {
-        self.receive(cx, frame, None)
+    fn frame_rx(&mut self, cx: &mut NicContext<'_>, frame: Frame<'_>) -> Reception {
+        Reception::first(self.receive(cx, frame, None))
     }
 
     fn frame_rx_faulty(
@@ -445,8 +449,8 @@ impl NicModel for Rtl8168 {
         cx: &mut NicContext<'_>,
         frame: Frame<'_>,
         fault: RxFault,
-    ) -> RxOutcome {
-        self.receive(cx, frame, Some(fault))
+    ) -> Reception {
+        Reception::first(self.receive(cx, frame, Some(fault)))
     }
 
     fn timer(&mut self, cx: &mut NicContext<'_>, tag: u32) {
@@ -473,7 +477,7 @@ impl NicModel for Rtl8168 {
         }
     }
 
-    fn rx_progress(&mut self, cx: &mut NicContext<'_>, limit: usize) -> RxCounters {
+    fn rx_progress(&mut self, cx: &mut NicContext<'_>, _queue: u16, limit: usize) -> RxCounters {
         self.rx.progress(cx, limit);
         self.rx.counters()
     }
@@ -486,7 +490,7 @@ impl NicModel for Rtl8168 {
         self.file.bytes(regs::MAC0)
     }
 
-    fn rx_free(&mut self, cx: &mut NicContext<'_>, limit: usize) -> usize {
+    fn rx_free(&mut self, cx: &mut NicContext<'_>, _queue: u16, limit: usize) -> usize {
         self.rx.free(cx, limit)
     }
 }

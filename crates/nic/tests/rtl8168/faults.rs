@@ -9,7 +9,7 @@ const ERROR: u32 = 1 << 21;
 
 fn inject(lab: &mut Lab, fault: RxFault) -> RxOutcome {
     let bytes = frame_to(STATION, 200);
-    lab.host(|nic, host| nic.receive_faulty(host, Frame::new(&bytes), fault))
+    lab.host(|nic, host| nic.receive_faulty(host, Frame::new(&bytes), fault).outcome)
 }
 
 fn counts(on_ring: u64, accepted: u64, abandoned: u64) -> RxCounters {

@@ -13,11 +13,14 @@
 //! | `0x0_3000` | driver | report: state, counters, last words |
 //! | `0x0_4000` | driver | register ring: 512 entries of 16 bytes |
 //! | `0x0_6000` | driver | stamps: the time stamp counter at each interrupt handled, the last 8,192 |
+//!
+//! `include/warikomi_layout.h` is made from this file (HACKING.md, "a protocol between processes"): every
+//! number is a literal.
 
 use warikomi_shared::RingPlace;
 
 /// First word of a window: "WARIKOMI", little-endian.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"WARIKOMI");
+pub const MAGIC: u64 = 0x494d_4f4b_4952_4157;
 /// Version of this layout.
 pub const VERSION: u64 = 2;
 
@@ -208,13 +211,19 @@ pub mod state {
     pub const ALERT: u64 = 6;
 }
 
+/// First entry of the ring of register accesses, of two words each.
+pub const REQUESTS_ENTRIES: usize = 2048;
+/// Entries that the ring holds.
+pub const REQUESTS_CAPACITY: usize = 512;
 /// The ring of register accesses, from the driver to the support side.
 pub const REQUESTS: RingPlace = RingPlace {
     head: bells::REQUESTS_HEAD,
     tail: bells::REQUESTS_TAIL,
-    entries: 2048,
-    capacity: 512,
+    entries: REQUESTS_ENTRIES,
+    capacity: REQUESTS_CAPACITY,
 };
+/// A register access that is not served within this time means that the device is gone.
+pub const ACCESS_TIMEOUT_NS: u64 = 2_000_000_000;
 
 /// First word of the stamps: number `n` (from 0) is at `STAMPS + n % STAMPS_CAPACITY`, and was written
 /// before the count.
@@ -238,5 +247,6 @@ pub const SOCKET_VARIABLE: &str = "WARIKOMI_SOCKET_FD";
 /// memory and the state area; then those for whatever is above the driver.
 pub const HELLO: &[u8] = b"warikomi driver 2";
 
+const _: () = assert!(MAGIC == u64::from_le_bytes(*b"WARIKOMI"));
 const _: () = assert!(REQUESTS.entries + 2 * REQUESTS.capacity <= STAMPS);
 const _: () = assert!((STAMPS + STAMPS_CAPACITY) * 8 <= WINDOW_BYTES as usize);

@@ -140,7 +140,7 @@ impl World {
             true => nic.receive_faulty(host, frame, RxFault::Reported(RxError::Crc)),
             false => nic.receive(host, frame),
         });
-        let expected = match outcome {
+        let expected = match outcome.outcome {
             RxOutcome::OnRing => Some(number),
             RxOutcome::OnRingDamaged => None,
             RxOutcome::NoDescriptor | RxOutcome::NotReceiving | RxOutcome::Filtered => return,

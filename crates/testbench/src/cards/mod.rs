@@ -14,6 +14,9 @@ use warikomi_pci::{SharedMemory, Width};
 use self::step::{Step, TxRequest};
 use crate::bench::Bench;
 
+/// A register write: BAR, offset, width and value.
+pub type Write = (u8, u64, Width, u64);
+
 /// A card that tests can make, and how it is driven.
 ///
 /// What an orderly driver does stands here a second time, with constants of its own, so that a wrong
@@ -41,9 +44,8 @@ pub trait TestCard: Sync {
     /// Bytes of check sequence that it writes to the buffer behind a frame.
     fn check_sequence_bytes(&self) -> usize;
 
-    /// Register writes at which something happens: offset, width and value; addresses come from
-    /// `address`.
-    fn writes(&self, address: BoxedStrategy<u64>) -> BoxedStrategy<(u64, Width, u64)>;
+    /// Register writes at which something happens; addresses come from `address`.
+    fn writes(&self, address: BoxedStrategy<u64>) -> BoxedStrategy<Write>;
 
     /// Opens the card, with `length` receive buffers of `size` bytes.
     fn open(&self, length: u64, size: u32) -> Vec<Step>;

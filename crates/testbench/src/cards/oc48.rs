@@ -3,8 +3,8 @@ use proptest::strategy::BoxedStrategy;
 use warikomi_nic::Link;
 use warikomi_pci::{DmaMemory, SharedMemory, Width};
 
-use super::TestCard;
 use super::step::{BUFFER, RX_RING, Step, TxRequest};
+use super::{TestCard, Write};
 
 const CONTROL: u64 = 0x04;
 const FIRST: u32 = 1 << 31;
@@ -12,10 +12,13 @@ const LAST: u32 = 1 << 30;
 const DONE: u32 = 1 << 31;
 const COMPLETIONS: usize = 256;
 
+/// The BAR with its registers.
+const BAR: u8 = 0;
+
 pub(super) struct Oc48;
 
 fn push_buffer(size: u32) -> [Step; 2] {
-    [Step::write(0x50, Width::B8, BUFFER), Step::write(0x58, Width::B4, size.into())]
+    [Step::write(BAR, 0x50, Width::B8, BUFFER), Step::write(BAR, 0x58, Width::B4, size.into())]
 }
 
 fn completions() -> impl Iterator<Item = u64> {
@@ -39,7 +42,7 @@ impl TestCard for Oc48 {
         0
     }
 
-    fn writes(&self, address: BoxedStrategy<u64>) -> BoxedStrategy<(u64, Width, u64)> {
+    fn writes(&self, address: BoxedStrategy<u64>) -> BoxedStrategy<Write> {
         let command = prop::sample::select(vec![
             (CONTROL, Width::B4, 0x06_u64),
             (CONTROL, Width::B4, 0x04),
@@ -53,20 +56,22 @@ impl TestCard for Oc48 {
         let length = prop_oneof![3 => 0u64..3_000, 1 => 0u64..0x10_0000];
         let push = (prop::sample::select(vec![0x38_u64, 0x58]), marks, length)
             .prop_map(|(offset, marks, length)| (offset, Width::B4, marks | length));
-        prop_oneof![1 => command, 1 => addresses, 2 => push].boxed()
+        prop_oneof![1 => command, 1 => addresses, 2 => push]
+            .prop_map(|(offset, width, value)| (BAR, offset, width, value))
+            .boxed()
     }
 
     fn open(&self, length: u64, size: u32) -> Vec<Step> {
         let mut steps = vec![
             Step::Config { offset: 4, width: Width::B2, value: 0x0406 },
             Step::Plug(Link::Up { mbps: 2_400 }),
-            Step::write(CONTROL, Width::B4, 1),
+            Step::write(BAR, CONTROL, Width::B4, 1),
         ];
         steps.extend(completions().map(|address| Step::Memory { address, word: 0 }));
-        steps.push(Step::write(0x68, Width::B8, RX_RING));
+        steps.push(Step::write(BAR, 0x68, Width::B8, RX_RING));
         steps.extend((0..length).flat_map(|_| push_buffer(size)));
-        steps.push(Step::write(CONTROL, Width::B4, 6));
-        steps.push(Step::write(0x14, Width::B4, 0x3f));
+        steps.push(Step::write(BAR, CONTROL, Width::B4, 6));
+        steps.push(Step::write(BAR, 0x14, Width::B4, 0x3f));
         steps
     }
 
@@ -90,8 +95,8 @@ impl TestCard for Oc48 {
             let first = if i == 0 && opts[0] == 0 { FIRST } else { 0 };
             let last = if i + 1 == pieces { LAST } else { 0 };
             [
-                Step::write(0x30, Width::B8, BUFFER + i),
-                Step::write(0x38, Width::B4, (bytes | first | last).into()),
+                Step::write(BAR, 0x30, Width::B8, BUFFER + i),
+                Step::write(BAR, 0x38, Width::B4, (bytes | first | last).into()),
             ]
         };
         (0..pieces).flat_map(push).collect()

@@ -3,14 +3,17 @@ use proptest::strategy::BoxedStrategy;
 use warikomi_nic::Link;
 use warikomi_pci::{DmaMemory, SharedMemory, Width};
 
-use super::TestCard;
 use super::step::{BUFFER, RX_RING, Step, TX_RING, TxRequest};
+use super::{TestCard, Write};
 
 const OWN: u32 = 1 << 31;
 const END: u32 = 1 << 30;
 const FIRST: u32 = 1 << 29;
 const LAST: u32 = 1 << 28;
 const DESCRIPTORS: u64 = 1_024;
+
+/// The BAR with its registers.
+const BAR: u8 = 2;
 
 pub(super) struct Rtl8168;
 
@@ -31,7 +34,7 @@ impl TestCard for Rtl8168 {
         4
     }
 
-    fn writes(&self, address: BoxedStrategy<u64>) -> BoxedStrategy<(u64, Width, u64)> {
+    fn writes(&self, address: BoxedStrategy<u64>) -> BoxedStrategy<Write> {
         let command = prop::sample::select(vec![
             (0x37_u64, Width::B1, 0x0c_u64),
             (0x37, Width::B1, 0x10),
@@ -49,7 +52,9 @@ impl TestCard for Rtl8168 {
         ]);
         let ring = (prop::sample::select(vec![0x20_u64, 0x28, 0xe4, 0x10]), address)
             .prop_map(|(offset, at)| (offset, Width::B8, at));
-        prop_oneof![2 => command, 1 => ring].boxed()
+        prop_oneof![2 => command, 1 => ring]
+            .prop_map(|(offset, width, value)| (BAR, offset, width, value))
+            .boxed()
     }
 
     fn open(&self, length: u64, size: u32) -> Vec<Step> {
@@ -57,10 +62,10 @@ impl TestCard for Rtl8168 {
         let mut steps = vec![
             Step::Config { offset: 4, width: Width::B2, value: 0x0406 },
             Step::Plug(Link::Up { mbps: 1_000 }),
-            Step::write(0x60, Width::B4, 0x801f_0000),
-            Step::write(0x60, Width::B4, 0x8000_9340),
+            Step::write(BAR, 0x60, Width::B4, 0x801f_0000),
+            Step::write(BAR, 0x60, Width::B4, 0x8000_9340),
             Step::Wait { us: 2_000 },
-            Step::write(0x37, Width::B1, 0x10),
+            Step::write(BAR, 0x37, Width::B1, 0x10),
             Step::Ring { address: RX_RING, words, length, end: true },
             Step::Ring { address: TX_RING, words: [0; 4], length: DESCRIPTORS, end: false },
         ];
@@ -76,7 +81,7 @@ impl TestCard for Rtl8168 {
             (0x44, Width::B4, 0xc70f),
             (0x3c, Width::B2, 0x003f),
         ];
-        steps.extend(writes.map(|(offset, width, value)| Step::write(offset, width, value)));
+        steps.extend(writes.map(|(offset, width, value)| Step::write(BAR, offset, width, value)));
         steps
     }
 
@@ -113,7 +118,7 @@ impl TestCard for Rtl8168 {
             let places = (at..).step_by(4);
             steps.extend(places.zip(words).map(|(address, word)| Step::Memory { address, word }));
         }
-        steps.push(Step::write(0x38, Width::B1, 0x40));
+        steps.push(Step::write(BAR, 0x38, Width::B1, 0x40));
         steps
     }
 }

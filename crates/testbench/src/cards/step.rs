@@ -30,6 +30,8 @@ pub struct TxRequest {
 pub enum Step {
     /// The driver reads a register.
     Read {
+        /// In which BAR.
+        bar: u8,
         /// Where.
         offset: u64,
         /// How many bytes.
@@ -37,6 +39,8 @@ pub enum Step {
     },
     /// The driver writes a register.
     Write {
+        /// In which BAR.
+        bar: u8,
         /// Where.
         offset: u64,
         /// How many bytes.
@@ -114,7 +118,7 @@ pub enum Step {
 
 impl Step {
     /// A write to a register.
-    pub fn write(offset: u64, width: Width, value: u64) -> Step {
-        Step::Write { offset, width, value }
+    pub fn write(bar: u8, offset: u64, width: Width, value: u64) -> Step {
+        Step::Write { bar, offset, width, value }
     }
 }

@@ -98,12 +98,12 @@ pub fn an_armed_device_interrupts_once_for_each_acknowledgement(subject: &Subjec
         rig.bench.receive(&frame(60, 1));
         assert_eq!(rig.interrupts(), n);
         let reads = rig.reads();
-        let causes = rig.with(|driver, hw| driver.acknowledge(hw)).unwrap();
+        let causes = rig.with(|driver, hw| driver.acknowledge(hw, 0)).unwrap();
         assert!(causes.receive && !causes.transmit);
         assert_eq!(rig.reads(), reads, "a handler that only writes");
         assert_eq!(rig.poll(9), Ok(2));
     }
-    rig.with(|driver, hw| driver.on_interrupt(hw)).unwrap();
+    rig.with(|driver, hw| driver.on_interrupt(hw, 0)).unwrap();
     rig.bench.receive(&frame(60, 0));
     assert_eq!(rig.interrupts(), 5, "masked by the handler");
     rig.with(|driver, hw| driver.arm(hw)).unwrap();
@@ -123,9 +123,9 @@ pub fn a_cable_that_is_pulled_is_told_and_frames_still_interrupt_afterwards(subj
     rig.with(|driver, hw| driver.arm(hw)).unwrap();
     rig.plug(warikomi_nic::Link::Down);
     assert_eq!(rig.interrupts(), 1);
-    rig.with(|driver, hw| driver.acknowledge(hw)).unwrap();
+    rig.with(|driver, hw| driver.acknowledge(hw, 0)).unwrap();
     rig.with(|driver, hw| driver.arm(hw)).unwrap();
-    assert!(rig.with(|driver, hw| driver.on_interrupt(hw)).unwrap().link);
+    assert!(rig.with(|driver, hw| driver.on_interrupt(hw, 0)).unwrap().link);
     assert_eq!(rig.with(|driver, hw| driver.link(hw)), Ok(Link::Down));
     rig.plug(warikomi_nic::Link::Up { mbps: 1_000 });
     assert_eq!(rig.with(|driver, hw| driver.link(hw)), Ok(up));

@@ -55,7 +55,7 @@ pub fn an_armed_device_tells_a_sleeper_that_its_frame_is_gone(subject: &Subject)
     rig.with(|driver, hw| driver.arm(hw)).unwrap();
     rig.kick();
     assert_eq!(rig.interrupts(), 1);
-    assert!(rig.with(|driver, hw| driver.on_interrupt(hw)).unwrap().transmit);
+    assert!(rig.with(|driver, hw| driver.on_interrupt(hw, 0)).unwrap().transmit);
     assert_eq!(rig.reclaim(), [1]);
     rig.with(|driver, hw| driver.arm(hw)).unwrap();
     assert_eq!(rig.interrupts(), 1);
@@ -73,16 +73,16 @@ pub fn while_transmissions_interrupt_neither_handler_nor_disarming_masks_them(su
     assert_eq!(rig.interrupts(), 0, "what had gone before does not interrupt");
     assert_eq!((send(&mut rig), send(&mut rig)), (1, 1), "one until it is acknowledged");
     let reads = rig.reads();
-    assert!(rig.with(|driver, hw| driver.acknowledge(hw)).unwrap().transmit);
+    assert!(rig.with(|driver, hw| driver.acknowledge(hw, 0)).unwrap().transmit);
     assert_eq!(send(&mut rig), 2);
-    rig.with(|driver, hw| driver.on_interrupt(hw)).unwrap();
+    rig.with(|driver, hw| driver.on_interrupt(hw, 0)).unwrap();
     assert_eq!(rig.reads(), reads, "a handler that only writes");
     assert_eq!(send(&mut rig), 3);
     rig.with(|driver, hw| driver.arm(hw)).unwrap();
     rig.with(|driver, hw| driver.disarm(hw)).unwrap();
     assert_eq!(send(&mut rig), 4);
     rig.with(|driver, hw| driver.transmit_interrupts(hw, false)).unwrap();
-    rig.with(|driver, hw| driver.acknowledge(hw)).unwrap();
+    rig.with(|driver, hw| driver.acknowledge(hw, 0)).unwrap();
     assert_eq!(send(&mut rig), 4);
     assert_eq!(rig.reclaim().len(), 7);
 }

@@ -5,8 +5,8 @@ use warikomi_clock::Span;
 use warikomi_nic::{Link, RxError, RxFault};
 use warikomi_pci::Width;
 
-use crate::cards::TestCard;
 use crate::cards::step::{BASE, MEMORY, Step, TxRequest};
+use crate::cards::{Subject, TestCard};
 
 fn width() -> impl Strategy<Value = Width> {
     prop::sample::select(vec![Width::B1, Width::B2, Width::B4, Width::B8])
@@ -79,19 +79,27 @@ fn fault() -> impl Strategy<Value = RxFault> {
     ]
 }
 
+/// Mostly a BAR that the card has, or any.
+fn bar(card: &'static dyn TestCard) -> impl Strategy<Value = u8> {
+    let nic = Subject::of(card).bench().nic;
+    let bars: Vec<u8> = nic.bars().iter().map(|bar| bar.index).collect();
+    prop_oneof![19 => prop::sample::select(bars), 1 => any::<u8>()]
+}
+
 /// Accesses at which something happens, besides any access.
-fn write(card: &dyn TestCard) -> impl Strategy<Value = Step> + use<> {
+fn write(card: &'static dyn TestCard) -> impl Strategy<Value = Step> {
     let offset = prop_oneof![9 => 0u64..0x108, 1 => any::<u64>()];
-    let any_write = (offset, width(), any::<u64>());
+    let any_write = (bar(card), offset, width(), any::<u64>());
     prop_oneof![1 => any_write, 4 => card.writes(address().boxed())]
-        .prop_map(|(offset, width, value)| Step::Write { offset, width, value })
+        .prop_map(|(bar, offset, width, value)| Step::Write { bar, offset, width, value })
 }
 
 /// One of them, for this card.
-pub(super) fn step(card: &dyn TestCard) -> impl Strategy<Value = Step> + use<> {
+pub(super) fn step(card: &'static dyn TestCard) -> impl Strategy<Value = Step> {
     prop_oneof![
         12 => write(card),
-        3 => (0u64..0x1010, width()).prop_map(|(offset, width)| Step::Read { offset, width }),
+        3 => (bar(card), 0u64..0x1010, width())
+            .prop_map(|(bar, offset, width)| Step::Read { bar, offset, width }),
         1 => (any::<u16>(), width(), any::<u64>())
             .prop_map(|(offset, width, value)| Step::Config { offset, width, value }),
         1 => Just(Step::Config { offset: 4, width: Width::B2, value: 0x0406 }),

@@ -142,15 +142,14 @@ impl World {
 
     /// A step that is a call of the card.
     fn call(&mut self, step: &Step) {
-        let bar = self.bench.register_bar();
         match step {
-            Step::Read { offset, width } => {
-                let value = self.with(|nic, host| nic.bar_read(host, bar, *offset, *width));
+            Step::Read { bar, offset, width } => {
+                let value = self.with(|nic, host| nic.bar_read(host, *bar, *offset, *width));
                 assert!(value <= width.mask());
             }
-            Step::Write { offset, width, value } => {
+            Step::Write { bar, offset, width, value } => {
                 let before = self.done();
-                self.with(|nic, host| nic.bar_write(host, bar, *offset, *width, *value));
+                self.with(|nic, host| nic.bar_write(host, *bar, *offset, *width, *value));
                 assert!(!self.paced || self.done() == before, "a transfer within a register write");
             }
             Step::Config { offset, width, value } => {
@@ -158,11 +157,11 @@ impl World {
             }
             Step::Frame { bytes, fault } => {
                 let frame = Frame { bytes, fcs: 0 };
-                let outcome = self.with(|nic, host| match fault {
+                let reception = self.with(|nic, host| match fault {
                     None => nic.receive(host, frame),
                     Some(fault) => nic.receive_faulty(host, frame, *fault),
                 });
-                self.on_ring += u64::from(outcome.is_on_ring());
+                self.on_ring += u64::from(reception.outcome.is_on_ring());
             }
             Step::Plug(link) => self.with(|nic, host| nic.set_link(host, *link)),
             Step::Progress { limit } => {
