@@ -19,6 +19,7 @@ pub mod register;
 pub mod rtl8168;
 pub mod wire;
 
+pub use checksum::checksums_good;
 pub use context::NicContext;
 pub use frame::{Frame, MAX_FRAME_BYTES, MIN_FRAME_BYTES, fcs};
 pub use function::{FunctionCounters, Nic, NicFunction};

@@ -4,8 +4,9 @@ use std::cell::Cell;
 use warikomi_nic::wire::Wire;
 use warikomi_nic::{FunctionCounters, Link, ModelInfo, Probe, RxCounters};
 use warikomi_pci::{Bar, MsiMessage, PciFunction, SharedMemory, Vector, Vectors, Width};
+use warikomi_testbench::Line;
 
-const MESSAGE: Interrupt = Interrupt::Msi(MsiMessage { address: 0xfee0_0000, data: 1 });
+const MESSAGE: Interrupt = Interrupt::Msi(warikomi_testbench::MESSAGE);
 /// What each injection takes here.
 const WORK: Span = Span::from_ns(100);
 
@@ -86,19 +87,6 @@ impl Nic for Sink {
     }
 }
 
-/// Counts the interrupts that went out.
-#[derive(Default)]
-struct Line {
-    signals: usize,
-}
-
-impl IntrLine for Line {
-    fn signal(&mut self, interrupt: Interrupt) {
-        assert_eq!(interrupt, MESSAGE);
-        self.signals += 1;
-    }
-}
-
 struct Run {
     injections: Vec<Injection>,
     lateness: Lateness,
@@ -160,7 +148,8 @@ fn the_interrupt_of_a_burst_comes_after_its_last_packet() {
     let mut recorder = |injection: &Injection| firsts += u64::from(injection.first_of_burst);
     let step = injector.step(&mut host, &mut sink, || Time::from_ps(9), &mut recorder);
     assert_eq!(step, Step::Injected { packets: 4, ended: Time::from_ps(9) });
-    assert_eq!((line.signals, sink.seen.len(), firsts), (1, 4, 1));
+    assert_eq!(line.interrupts(), [MESSAGE]);
+    assert_eq!((sink.seen.len(), firsts), (4, 1));
 }
 
 #[test]
@@ -171,7 +160,7 @@ fn an_interrupt_is_held_back_and_none_of_two_is_swallowed() {
         (0..raised).for_each(|_| held.signal(MESSAGE));
         assert!(held.held.is_some(), "the last is held back");
         held.release();
-        assert_eq!(line.signals, raised);
+        assert_eq!(line.interrupts(), vec![MESSAGE; raised]);
     }
 }
 
@@ -211,7 +200,7 @@ proptest! {
         prop_assert_eq!(&seen, &expected);
         let recorded: Vec<u64> = run.injections.iter().map(|i| i.sequence).collect();
         prop_assert_eq!(&recorded, &expected);
-        prop_assert_eq!(run.line.signals, 1);
+        prop_assert_eq!(run.line.interrupts(), [MESSAGE]);
         let bursts = run.injections.iter().filter(|i| i.first_of_burst).count() as u64;
         prop_assert_eq!(bursts, count.div_ceil(u64::from(packets_per_interrupt)));
     }
