@@ -26,7 +26,7 @@ pub use function::{FunctionCounters, Nic, NicFunction};
 pub use model::{
     Link, ModelInfo, NicModel, Reception, ResetKind, RxCounters, RxError, RxFault, RxOutcome,
 };
-pub use options::{NicError, NicOptions, build};
+pub use options::{MakeNic, NicError, NicOptions, build};
 pub use probe::{InterruptRecord, Probe};
 
 /// The models that can be asked for by name.

@@ -32,7 +32,7 @@ use proptest::prelude::*;
 use proptest::strategy::BoxedStrategy;
 use warikomi_driver::NicDriver;
 use warikomi_nic::wire::Wire;
-use warikomi_nic::{Link, Nic, NicFunction, NicOptions};
+use warikomi_nic::{Link, Nic, NicError, NicFunction, NicOptions};
 use warikomi_pci::{DmaMemory, SharedMemory, Width};
 
 pub use self::card::{Duo, INFO};
@@ -42,6 +42,11 @@ use super::{TestCard, Write};
 
 /// The speed of its line, as its driver tells it.
 const LINK_MBPS: u32 = 10_000;
+
+/// Makes the card of its options, for sessions with a target.
+pub fn make(options: &NicOptions, wire: Box<dyn Wire>) -> Result<Box<dyn Nic>, NicError> {
+    Ok(Box::new(NicFunction::new(Duo::new(options), wire)))
+}
 
 /// The card for suites, and how it is driven.
 pub(super) struct DuoCard;
@@ -59,7 +64,7 @@ impl TestCard for DuoCard {
     }
 
     fn build(&self, options: &NicOptions, wire: Box<dyn Wire>) -> Box<dyn Nic> {
-        Box::new(NicFunction::new(Duo::new(options), wire))
+        make(options, wire).expect("a card of any options")
     }
 
     fn driver(&self) -> Box<dyn NicDriver> {
