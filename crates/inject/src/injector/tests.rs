@@ -152,15 +152,66 @@ fn the_interrupt_of_a_burst_comes_after_its_last_packet() {
     assert_eq!((sink.seen.len(), firsts), (4, 1));
 }
 
+/// Keeps the interrupts that went out.
+#[derive(Default)]
+struct Log(Vec<Interrupt>);
+
+impl IntrLine for Log {
+    fn signal(&mut self, interrupt: Interrupt) {
+        self.0.push(interrupt);
+    }
+}
+
+fn message_of(vector: u32) -> Interrupt {
+    Interrupt::Msi(MsiMessage { address: 0xfee0_0000, data: vector })
+}
+
 #[test]
 fn an_interrupt_is_held_back_and_none_of_two_is_swallowed() {
     for raised in [1, 2] {
-        let mut line = Line::default();
-        let mut held = HeldLine { line: &mut line, held: None };
-        (0..raised).for_each(|_| held.signal(MESSAGE));
-        assert!(held.held.is_some(), "the last is held back");
-        held.release();
+        let (mut line, mut held) = (Line::default(), Vec::new());
+        let mut line_held = HeldLine { line: &mut line, held: &mut held };
+        (0..raised).for_each(|_| line_held.signal(MESSAGE));
+        assert_eq!(line_held.held.len(), 1, "the last is held back");
+        line_held.release(1);
+        assert!(held.is_empty());
         assert_eq!(line.interrupts(), vec![MESSAGE; raised]);
+    }
+}
+
+#[test]
+fn one_interrupt_of_each_vector_is_held_back_and_they_go_in_order() {
+    let (mut line, mut held) = (Line::default(), Vec::new());
+    let mut holding = HeldLine { line: &mut line, held: &mut held };
+    for vector in [2, 0, 1] {
+        holding.signal(message_of(vector));
+    }
+    holding.signal(Interrupt::Intx(true));
+    assert_eq!(holding.held.len(), 4, "one of each way");
+    // The second of vector 0 lets the first go, and what came before that.
+    holding.signal(message_of(0));
+    assert_eq!(*holding.held, [message_of(1), Interrupt::Intx(true), message_of(0)]);
+    holding.signal(Interrupt::Intx(false));
+    holding.release(holding.held.len());
+    let wire = [Interrupt::Intx(true), Interrupt::Intx(false)];
+    let messages = [2, 0, 1, 0].map(message_of);
+    let [two, zero, one, again] = messages;
+    assert_eq!(line.interrupts(), [two, zero, one, wire[0], again, wire[1]]);
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_held_back_goes_out_once_and_in_order(vectors in prop::collection::vec(0u32..100, 0..300)) {
+        let mut held = Vec::with_capacity(HeldLine::MOST);
+        let mut line = Line::default();
+        let mut holding = HeldLine { line: &mut line, held: &mut held };
+        for vector in &vectors {
+            holding.signal(message_of(*vector));
+            prop_assert!(holding.held.len() <= HeldLine::MOST);
+        }
+        holding.release(holding.held.len());
+        let wanted: Vec<_> = vectors.into_iter().map(message_of).collect();
+        prop_assert_eq!(line.interrupts(), wanted);
     }
 }
 
