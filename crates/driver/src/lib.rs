@@ -5,7 +5,7 @@
 //! time, or in one thread with everything else, in virtual time. When to look at the ring and when to
 //! sleep is its [`strategy`]'s choice.
 
-mod access;
+pub mod access;
 pub mod device;
 mod model;
 pub mod oc48;

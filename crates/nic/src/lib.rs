@@ -5,18 +5,16 @@
 //! what a target attaches and what an injector hands frames to. What the model transmits goes to a
 //! [`Wire`](wire::Wire).
 
-mod alarm;
 pub mod bus;
 mod checksum;
 mod context;
-mod engine;
 mod frame;
 mod function;
-mod late;
 mod model;
 pub mod oc48;
 mod options;
 mod probe;
+pub mod queue;
 pub mod register;
 pub mod rtl8168;
 pub mod wire;

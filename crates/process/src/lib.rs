@@ -60,7 +60,7 @@ pub const READY_TIMEOUT: Duration = Duration::from_secs(10);
 pub const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long the counts of a driver may be behind what it does.
-const REPORT_TIMEOUT: Duration = Duration::from_secs(1);
+const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How a driver shall receive: what its page of orders says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,7 +184,7 @@ impl ProcessTarget {
         }
         let requests = requests.map(AgentLine::new).transpose();
         let requests = requests.map_err(TargetError::system("cannot set up a line"))?;
-        let mut port = Port::new(end, memory, clock);
+        let mut port = Port::new(end, memory, clock, nic.vectors().count());
         nic.probe().handlers_tell();
         let interrupts: &mut dyn IntrLine = &mut port.line;
         nic.power_on(&mut Host { now: clock.now(), memory: &port.memory, interrupts });
@@ -296,14 +296,21 @@ impl ProcessTarget {
     }
 
     /// Serves the driver until its counts are those of now: its loop has come by twice, or it sleeps,
-    /// which it does with its counts written.
+    /// which it does with its counts written; or it has given its device away, or is gone without being
+    /// missed, and counts no more.
     fn counts_up_to_date(&mut self) -> Result<(), TargetError> {
         let before = self.report.heartbeat();
         let current = |target: &mut Self| {
-            let rounds = target.report.heartbeat().wrapping_sub(before);
-            (rounds >= 2 || target.report.sleeps()).then_some(())
+            let report = &target.report;
+            let rounds = report.heartbeat().wrapping_sub(before);
+            let over = report.state() == state::HANDED_OVER;
+            let current = rounds >= 2 || report.sleeps() || over;
+            (current || target.live && target.driver_has_ended()).then_some(())
         };
-        wait::until(self, REPORT_TIMEOUT, current).map(|_| ())
+        wait::until(self, REPORT_TIMEOUT, current)?.ok_or_else(|| TargetError::NoCounts {
+            within: REPORT_TIMEOUT,
+            console: self.console(),
+        })
     }
 
     /// Lets the driver quiesce its device, for as long as it may take.

@@ -10,7 +10,7 @@ use warikomi_clock::{Time, TscClock, read_tsc};
 use warikomi_nic::{InterruptRecord, Probe};
 use warikomi_pci::attach::layout::{self, bells};
 use warikomi_pci::{Interrupt, IntrLine, Vector};
-use warikomi_shared::{Bell, SharedWords, Tally, Wakeup};
+use warikomi_shared::{Bell, MessageSender, SharedWords, Wakeup};
 
 /// Our end of the pipe on which the driver sleeps. It is ours alone, so that nobody else can make writing
 /// to it block (an eventfd, or its flags, would be shared).
@@ -27,7 +27,7 @@ impl Wakeup for DriversEvent {
 /// Our end of what a window has of interrupts.
 pub(super) struct LineEnd {
     words: SharedWords,
-    tally: Tally<SharedWords>,
+    messages: MessageSender<SharedWords>,
     bell: Bell<SharedWords, DriversEvent>,
     /// Messages sent through this window.
     sent: u64,
@@ -40,7 +40,7 @@ pub(super) struct LineEnd {
 impl LineEnd {
     pub(super) fn new(words: SharedWords, wakeup: OwnedFd) -> LineEnd {
         LineEnd {
-            tally: Tally::new(words.clone(), bells::INTERRUPTS),
+            messages: MessageSender::new(words.clone(), layout::INTERRUPTS),
             bell: Bell::new(words.clone(), bells::SLEEPING, DriversEvent(wakeup)),
             words,
             sent: 0,
@@ -57,6 +57,10 @@ pub(super) struct MessageLine {
     sent: u64,
     /// Counter values at which the last messages went out; number `n` is at `n` modulo their number.
     sent_at: Box<[u64]>,
+    /// Their vectors.
+    vectors: Box<[Vector]>,
+    /// Whether the data of a message is its vector: there is more than one.
+    tells_vectors: bool,
     intx_undeliverable: u64,
     log: Vec<InterruptRecord>,
     log_capacity: usize,
@@ -65,12 +69,15 @@ pub(super) struct MessageLine {
 }
 
 impl MessageLine {
-    pub(super) fn new(end: LineEnd, clock: TscClock) -> MessageLine {
+    /// For a device with so many vectors.
+    pub(super) fn new(end: LineEnd, clock: TscClock, vectors: u16) -> MessageLine {
         MessageLine {
             end,
             clock,
             sent: 0,
             sent_at: vec![0; layout::STAMPS_CAPACITY].into(),
+            vectors: vec![Vector::default(); layout::STAMPS_CAPACITY].into(),
+            tells_vectors: vectors > 1,
             intx_undeliverable: 0,
             log: Vec::new(),
             log_capacity: 0,
@@ -158,12 +165,13 @@ impl MessageLine {
             return true;
         }
         let number = self.sent - (self.end.sent - number);
-        let sent = self.sent_at[(number % kept) as usize];
+        let place = (number % kept) as usize;
+        let (sent, vector) = (self.sent_at[place], self.vectors[place]);
         if !(sent..=now).contains(&at) {
             return false;
         }
         let (sent, at) = (self.clock.at(sent), self.clock.at(at));
-        probe.handled(Vector(0), sent, at);
+        probe.handled(vector, sent, at);
         self.handled(number, at);
         true
     }
@@ -179,22 +187,24 @@ impl MessageLine {
 impl IntrLine for MessageLine {
     #[inline]
     fn signal(&mut self, interrupt: Interrupt) {
-        match interrupt {
-            Interrupt::Msi(_) => {}
+        let message = match interrupt {
+            Interrupt::Msi(message) => message,
             Interrupt::Intx(true) => {
                 self.intx_undeliverable += 1;
                 return;
             }
             Interrupt::Intx(false) => return,
-        }
+        };
         let now = read_tsc();
-        self.end.tally.add();
+        self.end.messages.send(message.data as u16);
         self.end.bell.ring();
         self.end.sent += 1;
-        self.sent_at[self.sent as usize % layout::STAMPS_CAPACITY] = now;
+        let vector = Vector(if self.tells_vectors { message.data as u16 } else { 0 });
+        let place = self.sent as usize % layout::STAMPS_CAPACITY;
+        (self.sent_at[place], self.vectors[place]) = (now, vector);
         self.sent += 1;
         if self.log.len() < self.log_capacity {
-            let (vector, raised) = (Vector(0), self.clock.at(now));
+            let raised = self.clock.at(now);
             self.log.push(InterruptRecord { vector, raised, handled: Time::NEVER });
         }
     }

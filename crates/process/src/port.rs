@@ -70,10 +70,11 @@ pub(super) struct Port {
 }
 
 impl Port {
-    pub(super) fn new(end: WindowEnd, memory: SharedMemory, clock: TscClock) -> Port {
+    /// For a device with so many vectors.
+    pub(super) fn new(end: WindowEnd, memory: SharedMemory, clock: TscClock, vectors: u16) -> Port {
         Port {
             memory,
-            line: MessageLine::new(end.interrupts, clock),
+            line: MessageLine::new(end.interrupts, clock, vectors),
             accesses: end.accesses,
             clock,
             counters: TargetCounters::default(),
@@ -193,7 +194,7 @@ mod tests {
             let words = window.words;
             Bench {
                 driver: Producer::new(words.clone(), layout::REQUESTS),
-                port: Port::new(WindowEnd::new(words.clone(), event), memory.memory, clock),
+                port: Port::new(WindowEnd::new(words.clone(), event), memory.memory, clock, 1),
                 words,
                 nic,
             }

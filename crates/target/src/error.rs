@@ -239,6 +239,18 @@ pub enum TargetError {
         console: ConsoleTail,
     },
 
+    /// The driver process does not bring its report up to date.
+    #[error(
+        "the driver's counts are not those of now: for {} its loop has neither come by twice nor said \
+         that it sleeps; see whether it hangs{console}", seconds(*.within)
+    )]
+    NoCounts {
+        /// How long we waited.
+        within: Duration,
+        /// What it has printed.
+        console: ConsoleTail,
+    },
+
     /// No card has this number.
     #[error("the target has no card {card}; it has {cards}, counted from 0")]
     NoCard {

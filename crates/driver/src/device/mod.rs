@@ -424,6 +424,20 @@ impl Mmio for Device {
         self.write_to(Space::Bar(self.bar), offset, width, value)
     }
 
+    fn bar_read(&mut self, bar: u8, offset: u64, width: Width) -> Result<u64, MmioError> {
+        self.read_from(Space::Bar(bar), offset, width)
+    }
+
+    fn bar_write(
+        &mut self,
+        bar: u8,
+        offset: u64,
+        width: Width,
+        value: u64,
+    ) -> Result<(), MmioError> {
+        self.write_to(Space::Bar(bar), offset, width, value)
+    }
+
     fn config_read(&mut self, offset: u16, width: Width) -> Result<u64, MmioError> {
         self.read_from(Space::Config, offset.into(), width)
     }

@@ -12,14 +12,14 @@ use warikomi_inject::{
     Addresses, HEADER_BYTES, Injector, Lateness, PAYLOAD_OFFSET, Plan, PlanError, Receiver, Source,
     Step, UDP_PORT,
 };
-use warikomi_measure::{Delivery, FaultReport, Machine};
+use warikomi_measure::{Delivery, FaultReport, Machine, Warning};
 use warikomi_nic::{InterruptRecord, RxCounters};
 use warikomi_target::{CardId, Target, TargetCounters, TargetError};
 
 use super::counts::DriverCounts;
 use super::faults::Watch;
 use super::records::Records;
-use super::{Application, DRAIN_TIMEOUT, InjectError, Order, Progress};
+use super::{Application, DRAIN_TIMEOUT, InjectError, Order, Progress, remarks};
 use crate::{CoreWatch, Session};
 
 /// Housekeeping takes a few microseconds; it is done when nothing is due for this long, ...
@@ -68,6 +68,8 @@ pub(super) struct Finished {
     pub(super) driver: Map<String, Value>,
     /// What came of the plan's faults, if it has any.
     pub(super) faults: Option<FaultReport>,
+    /// What was waited for in vain.
+    pub(super) doubts: Vec<Warning>,
 }
 
 impl Finished {
@@ -120,11 +122,11 @@ pub(super) fn carry_out<S: Source>(
         spin(target, &mut injector, &mut ignored, Patience::Limited, &mut |_| ())?;
         drain(target, &mut ignored)?;
     }
-    let (driver_before, base) = counts_at_rest(session)?;
+    let counts = Counts::take(session)?;
     let sent = session.target.counters();
-    let before = Before { driver: driver_before, sent, cores: session.watch_cores() };
+    let before = Before { counts, sent, cores: session.watch_cores() };
     let target = &mut *session.target;
-    let records = Records::new(plan, base);
+    let records = Records::new(plan, before.counts.nic);
     target.card(CardId::FIRST)?.0.probe().restart(Records::interrupts_to_keep(plan));
     let start = target.clock().now() + LEAD;
     let injector = Injector::of(source(&addresses, start)?);
@@ -148,6 +150,7 @@ pub(super) fn carry_out<S: Source>(
         received: ReceiveTotals::default(),
         driver: Map::new(),
         faults: None,
+        doubts: Vec::new(),
     };
     let ended = conduct(session, plan, injector, watch.as_ref(), &mut finished, &before, progress);
     stop_recording(&mut *session.target)?;
@@ -166,7 +169,7 @@ pub(super) fn carry_out<S: Source>(
 
 /// What was counted before the run.
 struct Before {
-    driver: DriverCounts,
+    counts: Counts,
     sent: TargetCounters,
     cores: CoreWatch,
 }
@@ -199,16 +202,21 @@ fn conduct(
     let target = &mut *session.target;
     let records = &mut finished.records;
     if plan.receiver == Receiver::Application {
-        finished.received = stop_application(target, records)?;
+        finished.received = stop_application(target, records, &mut finished.doubts)?;
     }
     target.card(CardId::FIRST)?.0.wire().finish().map_err(InjectError::Wire)?;
-    let (driver, last) = counts_at_rest(session)?;
+    let Counts { driver, nic, at_rest } = Counts::take(session)?;
     let clock = session.target.clock();
-    records.progress(last, clock.now());
-    finished.driver = driver.figures_since(&before.driver, clock);
-    records.ledger.driver_counter(driver.received().saturating_sub(before.driver.received()));
+    records.progress(nic, clock.now());
+    let driver_before = &before.counts.driver;
+    finished.driver = driver.figures_since(driver_before, clock);
+    if !(at_rest && before.counts.at_rest) {
+        finished.doubts.push(remarks::never_at_rest());
+        return Ok(());
+    }
+    records.ledger.driver_counter(driver.received().saturating_sub(driver_before.received()));
     if watch.is_some() {
-        records.ledger.driver_errors(driver.errors().saturating_sub(before.driver.errors()));
+        records.ledger.driver_errors(driver.errors().saturating_sub(driver_before.errors()));
     }
     Ok(())
 }
@@ -319,18 +327,29 @@ pub(super) fn drain(target: &mut dyn Target, records: &mut Records) -> Result<Ti
     }
 }
 
-/// The driver's own counts and the NIC's, taken while nothing moved between the two.
-fn counts_at_rest(session: &mut Session) -> Result<(DriverCounts, RxCounters), TargetError> {
-    const TRIES: usize = 20;
-    let mut before = rx_counters(&mut *session.target)?;
-    for _ in 1..TRIES {
-        let driver = DriverCounts::ask(session)?;
-        let after = rx_counters(&mut *session.target)?;
-        if std::mem::replace(&mut before, after) == after {
-            return Ok((driver, after));
+/// The driver's own counts and the NIC's.
+struct Counts {
+    driver: DriverCounts,
+    nic: RxCounters,
+    /// Nothing moved between the two, so that they can be held against each other.
+    at_rest: bool,
+}
+
+impl Counts {
+    /// Takes them at rest if there is such a moment.
+    fn take(session: &mut Session) -> Result<Counts, TargetError> {
+        const TRIES: usize = 20;
+        let (mut before, mut tries) = (rx_counters(&mut *session.target)?, 0);
+        loop {
+            tries += 1;
+            let driver = DriverCounts::ask(session)?;
+            let nic = rx_counters(&mut *session.target)?;
+            let at_rest = std::mem::replace(&mut before, nic) == nic;
+            if at_rest || tries == TRIES {
+                return Ok(Counts { driver, nic, at_rest });
+            }
         }
     }
-    Ok((DriverCounts::ask(session)?, before))
 }
 
 pub(super) fn rx_counters(target: &mut dyn Target) -> Result<RxCounters, TargetError> {
@@ -375,13 +394,19 @@ fn start_application(
 fn stop_application(
     target: &mut dyn Target,
     records: &mut Records,
+    doubts: &mut Vec<Warning>,
 ) -> Result<ReceiveTotals, TargetError> {
     let mut seen = target.ask(ReceiveStatus {}, Duration::ZERO)?.datagrams;
-    let looks = AFTER_AT_MOST.as_millis() / APPLICATION_QUIET.as_millis();
-    for _ in 0..looks {
+    let mut looks = AFTER_AT_MOST.as_millis() / APPLICATION_QUIET.as_millis();
+    loop {
         target.serve_for(APPLICATION_QUIET)?;
         let now = target.ask(ReceiveStatus {}, Duration::ZERO)?.datagrams;
         if std::mem::replace(&mut seen, now) == now {
+            break;
+        }
+        looks -= 1;
+        if looks == 0 {
+            doubts.push(remarks::never_quiet(AFTER_AT_MOST));
             break;
         }
     }

@@ -12,9 +12,8 @@ use warikomi_lab::SessionOptions;
 use warikomi_nic::Link;
 use warikomi_target::CardId;
 
-use crate::bring::{
-    image_with_drivers_built_in, injected, options, plan, session, try_session, wait_until,
-};
+use crate::bring::{image_with_drivers_built_in, options, plan, session, try_session, wait_until};
+use crate::perfect::injected;
 
 fn link(session: &mut warikomi_lab::Session) -> warikomi_guest::answers::LinkState {
     session.target.ask(LinkState { interface: None }, Duration::ZERO).unwrap()

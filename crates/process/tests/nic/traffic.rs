@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Acquire;
 
 use warikomi_clock::Span;
 use warikomi_guest::answers::WorkTotals;
-use warikomi_guest::commands::{WorkDatagrams, WorkStart, WorkStatus, WorkStop};
+use warikomi_guest::commands::{PingAgent, WorkDatagrams, WorkStart, WorkStatus, WorkStop};
 use warikomi_nic::wire::{EchoPlan, Responder};
 use warikomi_pci::attach::layout::{report, state};
 use warikomi_process::programs;
@@ -133,18 +133,23 @@ fn an_echo_service_gives_everything_back_once_and_in_order() {
         });
         let mut world = World::cabled(Topology::Stack, strategy, Box::new(host), "echo");
         ready(&mut world);
+        // It answers when its socket is open: what comes before is for nobody.
+        world.ask(PingAgent {});
         echoes.set_active(true);
         world.serve_until("echoes", |_| {
             echoes.tcp_back_bytes() > 1_000_000 && echoes.udp_back() > 1_000
         });
         echoes.set_active(false);
-        world.serve_until("the rest", |_| {
+        // Datagrams are lost only where the NIC missed frames, because a busy machine did not let the driver
+        // run for as long as its ring lasts.
+        world.serve_until("the rest", |world| {
             echoes.tcp_back_bytes() == echoes.tcp_sent_bytes()
-                && echoes.udp_back() == echoes.udp_sent()
+                && echoes.udp_sent() - echoes.udp_back() <= world.missed()
         });
         assert_eq!((echoes.tcp_connections(), echoes.tcp_lost()), (1, 0));
         assert_eq!((echoes.tcp_wrong_bytes(), echoes.udp_wrong()), (0, 0));
-        assert_eq!((echoes.udp_missing(), echoes.udp_repeated()), (0, 0));
+        assert!(echoes.udp_missing() <= world.missed(), "{echoes:?}");
+        assert_eq!(echoes.udp_repeated(), 0);
         assert!(echoes.take_longest_round_trip() > Span::ZERO);
     }
 }

@@ -214,6 +214,12 @@ impl World {
         self.with(|nic, host| nic.poll(host));
     }
 
+    /// Frames that came over the cable and found no descriptor.
+    pub(super) fn missed(&mut self) -> u64 {
+        let came = self.nic.wire().counters().rx_frames;
+        came - self.with(|nic, host| nic.rx_progress(host, usize::MAX)).on_ring
+    }
+
     pub(super) fn serve_until(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> bool) {
         let begun = Instant::now();
         while !done(self) {

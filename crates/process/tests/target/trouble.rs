@@ -108,13 +108,14 @@ fn a_driver_that_closes_its_socket_is_an_error() {
 }
 
 #[test]
-fn a_driver_that_stalls_is_ended_all_the_same() {
+fn a_driver_that_stalls_has_no_counts_and_is_ended_all_the_same() {
     let mut target = start(Behaviour::Stalls);
     let id = target.process_id();
     target.serve_for(Duration::from_millis(20)).unwrap();
     let target: &mut dyn Target = &mut target;
-    // It has no pulse: the counts are given as they are.
-    target.ask(Counters { interface: None }, Duration::ZERO).unwrap();
+    let error = target.ask(Counters { interface: None }, Duration::ZERO).unwrap_err();
+    assert!(matches!(error, TargetError::NoCounts { .. }), "{error}");
+    assert!(error.to_string().contains("its loop has neither come by"), "{error}");
     target.stop().unwrap();
     assert!(!is_alive(id));
 }

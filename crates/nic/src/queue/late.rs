@@ -5,52 +5,52 @@
 
 use warikomi_clock::{Span, Time};
 
+use super::Alarm;
 use crate::NicContext;
-use crate::alarm::Alarm;
 
 /// All of these; no more than the ring has descriptors, because each descriptor waits once.
 #[derive(Debug)]
-pub(crate) struct Late<F> {
+pub(super) struct Late<F> {
     frames: Vec<(Time, F)>,
     alarm: Alarm,
 }
 
 impl<F> Late<F> {
     /// None; their timer has this tag.
-    pub(crate) const fn new(tag: u32) -> Self {
+    pub(super) const fn new(tag: u32) -> Self {
         Late { frames: Vec::new(), alarm: Alarm::new(tag) }
     }
 
     /// Whether one of which this is true waits.
     #[inline]
-    pub(crate) fn holds(&self, is_it: impl Fn(&F) -> bool) -> bool {
+    pub(super) fn holds(&self, is_it: impl Fn(&F) -> bool) -> bool {
         !self.frames.is_empty() && self.frames.iter().any(|(_, frame)| is_it(frame))
     }
 
     /// This one is to be completed so much later.
-    pub(crate) fn add(&mut self, cx: &mut NicContext<'_>, by: Span, frame: F) {
+    pub(super) fn add(&mut self, cx: &mut NicContext<'_>, by: Span, frame: F) {
         self.frames.push((cx.now() + by, frame));
         self.set_alarm(cx);
     }
 
     /// This one could not be completed, and stays the chip's.
-    pub(crate) fn keep(&mut self, frame: F) {
+    pub(super) fn keep(&mut self, frame: F) {
         self.frames.push((Time::NEVER, frame));
     }
 
     /// The ring goes away.
-    pub(crate) fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.frames.clear();
         self.alarm.cancel();
     }
 
     /// To be called when an event with the tag comes: whether something may be due.
-    pub(crate) fn event(&mut self, cx: &mut NicContext<'_>) -> bool {
+    pub(super) fn event(&mut self, cx: &mut NicContext<'_>) -> bool {
         self.alarm.event(cx)
     }
 
     /// Takes one that is due; when there is none, sets the timer for the next.
-    pub(crate) fn take_due(&mut self, cx: &mut NicContext<'_>) -> Option<F> {
+    pub(super) fn take_due(&mut self, cx: &mut NicContext<'_>) -> Option<F> {
         let due = self.frames.iter().position(|(due, _)| *due <= cx.now());
         if due.is_none() {
             self.set_alarm(cx);

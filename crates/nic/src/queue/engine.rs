@@ -11,16 +11,16 @@ use crate::wire::bytes_time;
 
 /// A line that the card's memory is emptied into.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Line {
+pub struct Line {
     /// What it carries.
-    pub(crate) bits_per_second: u64,
+    pub bits_per_second: u64,
     /// How long a frame of so many bytes occupies a line of so many bits a second.
-    pub(crate) frame_time: fn(usize, u64) -> Span,
+    pub frame_time: fn(usize, u64) -> Span,
 }
 
 /// One engine, with the memory that it fills.
 #[derive(Debug)]
-pub(crate) struct Engine {
+pub struct Engine {
     bus: Option<BusTimeline>,
     line: Option<Line>,
     memory_bytes: usize,
@@ -31,14 +31,14 @@ pub(crate) struct Engine {
 impl Engine {
     /// An engine at rest. Without a bus its transfers take no time, without a line frames are gone
     /// as soon as they are complete.
-    pub(crate) fn new(bus: Option<Bus>, line: Option<Line>, memory_bytes: usize) -> Engine {
+    pub fn new(bus: Option<Bus>, line: Option<Line>, memory_bytes: usize) -> Engine {
         let bus = bus.map(BusTimeline::new);
         Engine { bus, line, memory_bytes, line_free_at: Time::ZERO }
     }
 
     /// Begins a transfer of `bytes` bytes, at `from` or as soon as bus and memory are free; when it
     /// is completed. The memory holds `held` bytes of a frame that is not complete.
-    pub(crate) fn transfer(
+    pub fn transfer(
         &mut self,
         from: Time,
         held: usize,
@@ -53,7 +53,7 @@ impl Engine {
     }
 
     /// A frame of `bytes` bytes is complete in memory at `at`: the line takes it when it is free.
-    pub(crate) fn complete(&mut self, at: Time, bytes: usize) {
+    pub fn complete(&mut self, at: Time, bytes: usize) {
         if let Some(line) = self.line {
             let takes = (line.frame_time)(bytes, line.bits_per_second);
             self.line_free_at = self.line_free_at.max(at) + takes;
@@ -69,7 +69,7 @@ impl Engine {
     }
 
     /// Everything under way is forgotten.
-    pub(crate) fn reset(&mut self) {
+    pub fn reset(&mut self) {
         if let Some(bus) = &mut self.bus {
             bus.reset();
         }

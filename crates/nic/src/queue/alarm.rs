@@ -7,8 +7,9 @@ use warikomi_clock::Time;
 
 use crate::NicContext;
 
+/// One timer of a model, known by its tag.
 #[derive(Debug)]
-pub(crate) struct Alarm {
+pub struct Alarm {
     tag: u32,
     due: Time,
     /// When the earliest event comes that is still in the queue.
@@ -16,12 +17,13 @@ pub(crate) struct Alarm {
 }
 
 impl Alarm {
-    pub(crate) const fn new(tag: u32) -> Self {
+    /// One that is not set. No other alarm of the model has its tag.
+    pub const fn new(tag: u32) -> Self {
         Alarm { tag, due: Time::NEVER, armed: Time::NEVER }
     }
 
     /// Rings at `due`, and not at the time that was set before.
-    pub(crate) fn set(&mut self, cx: &mut NicContext<'_>, due: Time) {
+    pub fn set(&mut self, cx: &mut NicContext<'_>, due: Time) {
         self.due = due;
         if due < self.armed {
             self.armed = due;
@@ -30,16 +32,17 @@ impl Alarm {
     }
 
     /// Does not ring.
-    pub(crate) fn cancel(&mut self) {
+    pub fn cancel(&mut self) {
         self.due = Time::NEVER;
     }
 
-    pub(crate) fn is_set(&self) -> bool {
+    /// Whether it is going to ring.
+    pub fn is_set(&self) -> bool {
         self.due != Time::NEVER
     }
 
     /// To be called when an event with this alarm's tag comes; whether the alarm rings.
-    pub(crate) fn event(&mut self, cx: &mut NicContext<'_>) -> bool {
+    pub fn event(&mut self, cx: &mut NicContext<'_>) -> bool {
         let now = cx.now();
         if self.armed <= now {
             self.armed = Time::NEVER;
