@@ -152,16 +152,6 @@ fn the_interrupt_of_a_burst_comes_after_its_last_packet() {
     assert_eq!((sink.seen.len(), firsts), (4, 1));
 }
 
-/// Keeps the interrupts that went out.
-#[derive(Default)]
-struct Log(Vec<Interrupt>);
-
-impl IntrLine for Log {
-    fn signal(&mut self, interrupt: Interrupt) {
-        self.0.push(interrupt);
-    }
-}
-
 fn message_of(vector: u32) -> Interrupt {
     Interrupt::Msi(MsiMessage { address: 0xfee0_0000, data: vector })
 }

@@ -206,7 +206,7 @@ impl World {
 
     /// Frames that came over the cable and found no descriptor.
     pub(super) fn missed(&mut self) -> u64 {
-        let came = self.nic.wire().counters().rx_frames;
+        let came = self.card.nic.wire().counters().rx_frames;
         came - self.with(|nic, host| nic.rx_progress(host, usize::MAX)).on_ring
     }
 
