@@ -9,7 +9,7 @@ use warikomi_pci::DmaError;
 
 use super::filter::Filter;
 use super::verdict::verdict;
-use super::{Rtl8168, TIMER_LATE, regs};
+use super::{Rtl8168, TIMER_LATE, intr, regs};
 use crate::checksum;
 use crate::frame::HEADER_BYTES;
 use crate::queue::{Completion, Placement, RxDescriptor, RxFormat, RxQueue};
@@ -304,7 +304,7 @@ impl Rtl8168 {
             }
             Ok(Placement::Completed) => {
                 self.tally.received(status);
-                self.intr.received(cx);
+                self.intr.report_frames(cx, intr::RX, 1);
             }
             Ok(Placement::CompletedLate) => {}
             Ok(Placement::NeverCompleted) => return RxOutcome::NotCompleted,

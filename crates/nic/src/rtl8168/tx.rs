@@ -8,7 +8,7 @@ use warikomi_pci::DmaError;
 
 use super::offload::{self, Request, Segmenter, Work};
 use super::rx::{FIRST, LAST, OWN, RING_LIMIT, descriptor, following};
-use super::{Rtl8168, TIMER_TX, regs};
+use super::{Rtl8168, TIMER_TX, intr, regs};
 use crate::checksum::VLAN_TYPE;
 use crate::queue::{
     Arbitration, Engine, Outgoing, TxDescriptor, TxEngine, TxFormat, TxLimits, TxRun,
@@ -223,7 +223,8 @@ impl Rtl8168 {
             Ok(sent.unwrap_or(0))
         });
         if frames > 0 {
-            self.intr.sent(cx, u32::try_from(frames).unwrap_or(u32::MAX));
+            let frames = u32::try_from(frames).unwrap_or(u32::MAX);
+            self.intr.report_frames(cx, intr::TX, frames);
         }
         let mut report = if errors { regs::TX_ERR } else { 0 };
         match ended {
