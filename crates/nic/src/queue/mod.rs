@@ -28,5 +28,8 @@ pub use rx::{Completion, Placement, RxDescriptor, RxFormat, RxQueue};
 pub use steering::{KEY_BYTES, Steering, toeplitz};
 pub use tx::{Arbitration, Outgoing, TxDescriptor, TxEngine, TxFormat, TxLimits, TxQueue, TxRun};
 
+/// A descriptor, if it belongs to the card, or why it could not be read.
+pub type Found<D> = Result<Option<D>, warikomi_pci::DmaError>;
+
 #[cfg(test)]
 mod tests;

@@ -12,7 +12,7 @@ use warikomi_pci::{
     ConfigSpace, DmaError, DmaMemory, Identity, Interrupt, InterruptState, IntrLine, SharedMemory,
 };
 
-use super::{Completion, RxDescriptor, RxFormat, TxDescriptor, TxFormat};
+use super::{Completion, Found, RxDescriptor, RxFormat, TxDescriptor, TxFormat};
 use crate::context::ContextParts;
 use crate::wire::{Wire, WireCounters};
 use crate::{NicContext, Probe};
@@ -177,11 +177,7 @@ impl<const MANY: bool> RxFormat for Ring<MANY> {
     const DESCRIPTORS: usize = RING as usize;
     const CHAINS: bool = MANY;
 
-    fn load(
-        &self,
-        cx: &mut NicContext<'_>,
-        place: u16,
-    ) -> Result<Option<RxDescriptor<u16, ()>>, DmaError> {
+    fn load(&self, cx: &mut NicContext<'_>, place: u16) -> Found<RxDescriptor<u16, ()>> {
         Ok(self.read(cx, place)?.map(|[opts, buffer]| RxDescriptor {
             place,
             next: next(place),
@@ -225,11 +221,7 @@ impl<const MANY: bool> TxFormat for Ring<MANY> {
     const WHOLE_FRAMES: bool = MANY;
     const MAX_BYTES: usize = 1_000;
 
-    fn load(
-        &self,
-        cx: &mut NicContext<'_>,
-        place: u16,
-    ) -> Result<Option<TxDescriptor<u16, ()>>, DmaError> {
+    fn load(&self, cx: &mut NicContext<'_>, place: u16) -> Found<TxDescriptor<u16, ()>> {
         Ok(self.read(cx, place)?.map(|[opts, buffer]| TxDescriptor {
             place,
             next: next(place),
