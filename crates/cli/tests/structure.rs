@@ -9,6 +9,7 @@ const LAYERS: &[&[&str]] = &[
     &["cli"],
     &["lab"],
     &["live"],
+    &["process"],
     &["target", "inject", "measure", "report"],
     &["kernel"],
     &["stack"],
@@ -54,6 +55,19 @@ fn dependencies_point_downwards() {
             assert!(downwards || allowed, "{crate_name} must not depend on {needed}");
         }
     }
+}
+
+#[test]
+fn a_kernel_target_needs_neither_our_stack_nor_our_drivers() {
+    let all = dependencies();
+    let mut needed = vec!["target".to_owned()];
+    let mut seen = 0;
+    while let Some(name) = needed.get(seen).cloned() {
+        assert!(!["stack", "driver", "process"].contains(&name.as_str()), "{needed:?}");
+        needed.extend(all[&name].clone());
+        seen += 1;
+    }
+    assert!(seen > 1);
 }
 
 #[test]

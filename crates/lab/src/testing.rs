@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use warikomi_clock::Time;
 use warikomi_inject::trace::{Header, Recorded, Tape};
-use warikomi_nic::Nic;
 use warikomi_nic::wire::CountedSink;
+use warikomi_nic::{MODELS, Nic, NicOptions, build};
 use warikomi_pci::{Host, IntrLine, SharedMemory};
 
 struct Nowhere;
@@ -20,9 +20,8 @@ pub(crate) fn trace_of<T>(
     mut call: impl FnMut(T, &mut dyn Nic, &mut Host<'_>),
 ) -> Vec<u8> {
     let tape = Rc::new(Tape::with_capacity(1 << 16));
-    let nic =
-        warikomi_nic::build(&warikomi_nic::NicOptions::of("rtl8168"), Box::new(CountedSink::new()))
-            .unwrap();
+    let model = MODELS[0].name;
+    let nic = build(&NicOptions::of(model), Box::new(CountedSink::new())).unwrap();
     let mut nic = Recorded::around(nic, Rc::clone(&tape));
     let memory = SharedMemory::anonymous(0, 0x1000).unwrap();
     for (ps, what) in calls {
@@ -32,7 +31,7 @@ pub(crate) fn trace_of<T>(
     let header = Header {
         version: String::new(),
         driver: "r8169".into(),
-        model: "rtl8168".into(),
+        model: model.into(),
         kernel: None,
         mac: [0; 6],
         run_id: 0,

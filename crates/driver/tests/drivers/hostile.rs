@@ -63,7 +63,7 @@ proptest! {
                         prop_assert!(matches!(armed, Err(DriverError::Mmio(_))));
                     }
                     let _ = driver.link(&mut hw);
-                    let _ = driver.on_interrupt(&mut hw);
+                    let _ = driver.on_interrupt(&mut hw, 0);
                     let frame = TxFrame { pieces: &[(RINGS, 64); 3], token: 1 };
                     for _ in 0..5 {
                         let _ = driver.transmit(&mut hw, frame);

@@ -112,12 +112,12 @@ fn an_armed_device_interrupts_once_for_each_acknowledgement() {
             bench.device.inject(&frame(60, 1));
             assert_eq!(bench.device.interrupts(), n);
             let reads = bench.device.reads;
-            let causes = bench.with(|driver, hw| driver.acknowledge(hw)).unwrap();
+            let causes = bench.with(|driver, hw| driver.acknowledge(hw, 0)).unwrap();
             assert!(causes.receive && !causes.transmit);
             assert_eq!(bench.device.reads, reads, "a handler that only writes");
             assert_eq!(bench.poll(9), Ok(2));
         }
-        bench.with(|driver, hw| driver.on_interrupt(hw)).unwrap();
+        bench.with(|driver, hw| driver.on_interrupt(hw, 0)).unwrap();
         bench.device.inject(&frame(60, 0));
         assert_eq!(bench.device.interrupts(), 5, "masked by the handler");
         bench.with(|driver, hw| driver.arm(hw)).unwrap();
@@ -140,9 +140,9 @@ fn a_cable_that_is_pulled_is_told_and_frames_still_interrupt_afterwards() {
         bench.with(|driver, hw| driver.arm(hw)).unwrap();
         bench.device.plug(warikomi_nic::Link::Down);
         assert_eq!(bench.device.interrupts(), 1);
-        bench.with(|driver, hw| driver.acknowledge(hw)).unwrap();
+        bench.with(|driver, hw| driver.acknowledge(hw, 0)).unwrap();
         bench.with(|driver, hw| driver.arm(hw)).unwrap();
-        assert!(bench.with(|driver, hw| driver.on_interrupt(hw)).unwrap().link);
+        assert!(bench.with(|driver, hw| driver.on_interrupt(hw, 0)).unwrap().link);
         assert_eq!(bench.with(|driver, hw| driver.link(hw)), Ok(Link::Down));
         bench.device.plug(warikomi_nic::Link::Up { mbps: 1_000 });
         assert_eq!(bench.with(|driver, hw| driver.link(hw)), Ok(up));

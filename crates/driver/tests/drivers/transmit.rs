@@ -86,7 +86,7 @@ fn an_armed_device_tells_a_sleeper_that_its_frame_is_gone() {
         bench.with(|driver, hw| driver.arm(hw)).unwrap();
         kick(&mut bench);
         assert_eq!(bench.device.interrupts(), 1);
-        assert!(bench.with(|driver, hw| driver.on_interrupt(hw)).unwrap().transmit);
+        assert!(bench.with(|driver, hw| driver.on_interrupt(hw, 0)).unwrap().transmit);
         assert_eq!(reclaim(&mut bench), [1]);
         bench.with(|driver, hw| driver.arm(hw)).unwrap();
         assert_eq!(bench.device.interrupts(), 1);
@@ -107,16 +107,16 @@ fn while_transmissions_interrupt_neither_handler_nor_disarming_masks_them() {
         assert_eq!(bench.device.interrupts(), 0, "what had gone before does not interrupt");
         assert_eq!((send(&mut bench), send(&mut bench)), (1, 1), "one until it is acknowledged");
         let reads = bench.device.reads;
-        assert!(bench.with(|driver, hw| driver.acknowledge(hw)).unwrap().transmit);
+        assert!(bench.with(|driver, hw| driver.acknowledge(hw, 0)).unwrap().transmit);
         assert_eq!(send(&mut bench), 2);
-        bench.with(|driver, hw| driver.on_interrupt(hw)).unwrap();
+        bench.with(|driver, hw| driver.on_interrupt(hw, 0)).unwrap();
         assert_eq!(bench.device.reads, reads, "a handler that only writes");
         assert_eq!(send(&mut bench), 3);
         bench.with(|driver, hw| driver.arm(hw)).unwrap();
         bench.with(|driver, hw| driver.disarm(hw)).unwrap();
         assert_eq!(send(&mut bench), 4);
         bench.with(|driver, hw| driver.transmit_interrupts(hw, false)).unwrap();
-        bench.with(|driver, hw| driver.acknowledge(hw)).unwrap();
+        bench.with(|driver, hw| driver.acknowledge(hw, 0)).unwrap();
         assert_eq!(send(&mut bench), 4);
         assert_eq!(reclaim(&mut bench).len(), 7);
     }

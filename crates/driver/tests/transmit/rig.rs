@@ -170,11 +170,11 @@ impl NicDriver for Simulated {
     ) -> Result<(), DriverError> {
         Ok(())
     }
-    fn on_interrupt(&mut self, hw: &mut Hardware<'_>) -> Result<Causes, DriverError> {
+    fn on_interrupt(&mut self, hw: &mut Hardware<'_>, vector: u16) -> Result<Causes, DriverError> {
         self.disarm(hw)?;
-        self.acknowledge(hw)
+        self.acknowledge(hw, vector)
     }
-    fn acknowledge(&mut self, _: &mut Hardware<'_>) -> Result<Causes, DriverError> {
+    fn acknowledge(&mut self, _: &mut Hardware<'_>, _: u16) -> Result<Causes, DriverError> {
         self.catch_up();
         self.change(|device| device.status = false);
         Ok(Causes::default())

@@ -11,9 +11,9 @@ use warikomi_inject::{Addresses, FrameTemplate, GUEST_IP, NETWORK_IP, NETWORK_MA
 use warikomi_live::{Event, Policy, Replacement, Service, Status, Supervisor, Way};
 use warikomi_nic::wire::CountedSink;
 use warikomi_nic::{NicOptions, RxOutcome};
+use warikomi_process::{Above, Orders, ProcessOptions, ProcessTarget, Program};
 use warikomi_stack::{Chain, ChainOptions, Station, Topology, Waiting};
-use warikomi_target::process::{Above, Orders, ProcessOptions, ProcessTarget, Program};
-use warikomi_target::{Interrupted, Target};
+use warikomi_target::{CardId, Interrupted, Target};
 
 use crate::LONG;
 use crate::programs::{above, good};
@@ -107,7 +107,7 @@ impl Rig {
     }
 
     fn inject(&mut self) {
-        let (nic, mut host) = self.target.nic();
+        let (nic, mut host) = self.target.card(CardId::FIRST).unwrap();
         if nic.rx_free(&mut host, LEFT_FREE) < LEFT_FREE {
             return;
         }
