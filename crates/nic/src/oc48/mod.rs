@@ -3,20 +3,18 @@
 //! 10 Gbit/s and more.
 
 mod fifo;
-mod intr;
 pub mod regs;
 mod rx;
 mod tx;
 
 use warikomi_pci::{BarKind, Capability, ConfigSpace, Identity, Width};
 
-use self::intr::Interrupts;
 use self::regs::Part;
 use self::rx::Receiver;
 use self::tx::Transmitter;
 use crate::bus::Bus;
 use crate::frame::HEADER_BYTES;
-use crate::queue::{Engine, Line};
+use crate::queue::{Causes, Engine, Line};
 use crate::wire::bytes_time;
 use crate::{
     Frame, Link, ModelInfo, NicContext, NicModel, Reception, ResetKind, RxCounters, RxFault,
@@ -46,13 +44,15 @@ pub static INFO: ModelInfo = ModelInfo {
 // Tags of the timers.
 const TIMER_TX: u32 = 0;
 const TIMER_LATE: u32 = 1;
+/// Of an alarm that is never set: no interrupt is moderated.
+const TIMER_MODERATION: u32 = 2;
 
 /// The model.
 pub struct Oc48 {
     bus: Option<Bus>,
     line_bps: u64,
     mtu: u32,
-    intr: Interrupts,
+    intr: Causes<0>,
     tx: Transmitter,
     rx: Receiver,
     /// The cable is in.
@@ -71,7 +71,7 @@ impl Oc48 {
             bus,
             line_bps,
             mtu,
-            intr: Interrupts::default(),
+            intr: Causes::new(regs::VECTOR, regs::INTR_ALL, [], TIMER_MODERATION),
             tx: Transmitter::new(engine, max_frame_bytes),
             rx: Receiver::new(max_frame_bytes),
             link: true,
@@ -231,7 +231,7 @@ impl NicModel for Oc48 {
     }
 
     fn receiving(&self) -> bool {
-        self.rx.queue.is_open() && self.link && self.intr.asked_for
+        self.rx.queue.is_open() && self.link && self.intr.is_asked_for()
     }
 
     fn mac_address(&self) -> [u8; 6] {

@@ -1,9 +1,11 @@
 //! The registers, row by row, as the data sheet (docs/oc48.md) has them.
 
-use warikomi_pci::Width;
+use warikomi_pci::{Vector, Width};
 
-use super::intr::VECTOR;
 use crate::register::{Access, Register, Role};
+
+/// The card has one.
+pub(super) const VECTOR: Vector = Vector(0);
 
 /// The BAR with the registers.
 pub(super) const BAR: u8 = 0;

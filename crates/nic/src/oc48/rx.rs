@@ -9,7 +9,7 @@ use warikomi_pci::DmaError;
 use super::fifo::Fifo;
 use super::{Oc48, TIMER_LATE, regs};
 use crate::frame::HEADER_BYTES;
-use crate::queue::{Completion, Placement, RxDescriptor, RxFormat, RxQueue};
+use crate::queue::{Completion, Found, Placement, RxDescriptor, RxFormat, RxQueue};
 use crate::{Frame, NicContext, RxError, RxFault, RxOutcome, checksum};
 
 // An entry of the completion ring.
@@ -45,11 +45,7 @@ impl RxFormat for Buffers {
     const CHAINS: bool = false;
 
     #[inline]
-    fn load(
-        &self,
-        _cx: &mut NicContext<'_>,
-        place: u64,
-    ) -> Result<Option<RxDescriptor<u64, ()>>, DmaError> {
+    fn load(&self, _cx: &mut NicContext<'_>, place: u64) -> Found<RxDescriptor<u64, ()>> {
         Ok(self.fifo.get(place).map(|buffer| RxDescriptor {
             place,
             next: place + 1,

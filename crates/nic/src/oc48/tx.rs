@@ -9,7 +9,9 @@ use warikomi_pci::DmaError;
 use super::fifo::Fifo;
 use super::{Oc48, TIMER_TX, regs};
 use crate::NicContext;
-use crate::queue::{Arbitration, Engine, Outgoing, TxDescriptor, TxEngine, TxFormat, TxLimits};
+use crate::queue::{
+    Arbitration, Engine, Found, Outgoing, TxDescriptor, TxEngine, TxFormat, TxLimits,
+};
 
 /// Transfers completed in one go.
 const LIMITS: TxLimits =
@@ -25,11 +27,7 @@ impl TxFormat for Fifo {
     const MAX_BYTES: usize = usize::MAX;
 
     #[inline]
-    fn load(
-        &self,
-        _cx: &mut NicContext<'_>,
-        place: u64,
-    ) -> Result<Option<TxDescriptor<u64, ()>>, DmaError> {
+    fn load(&self, _cx: &mut NicContext<'_>, place: u64) -> Found<TxDescriptor<u64, ()>> {
         Ok(self.get(place).map(|piece| TxDescriptor {
             place,
             next: place + 1,

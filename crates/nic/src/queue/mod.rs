@@ -12,6 +12,7 @@
 //! engine needs a tag of its own.
 
 mod alarm;
+mod causes;
 mod engine;
 mod late;
 mod moderation;
@@ -20,8 +21,15 @@ mod steering;
 mod tx;
 
 pub use alarm::Alarm;
+pub use causes::Causes;
 pub use engine::{Engine, Line};
 pub use moderation::Moderation;
 pub use rx::{Completion, Placement, RxDescriptor, RxFormat, RxQueue};
 pub use steering::{KEY_BYTES, Steering, toeplitz};
 pub use tx::{Arbitration, Outgoing, TxDescriptor, TxEngine, TxFormat, TxLimits, TxQueue, TxRun};
+
+/// A descriptor, if it belongs to the card, or why it could not be read.
+pub type Found<D> = Result<Option<D>, warikomi_pci::DmaError>;
+
+#[cfg(test)]
+mod tests;

@@ -10,6 +10,7 @@ use std::fmt::Debug;
 
 use warikomi_pci::DmaError;
 
+use super::Found;
 use super::late::Late;
 use crate::{NicContext, RxCounters, RxFault};
 
@@ -61,7 +62,7 @@ pub trait RxFormat {
         &self,
         cx: &mut NicContext<'_>,
         place: Self::Place,
-    ) -> Result<Option<RxDescriptor<Self::Place, Self::Words>>, DmaError>;
+    ) -> Found<RxDescriptor<Self::Place, Self::Words>>;
 
     /// Gives a descriptor whose buffer is filled to the driver.
     fn complete(
@@ -242,7 +243,7 @@ impl<F: RxFormat> RxQueue<F> {
         &self,
         cx: &mut NicContext<'_>,
         place: F::Place,
-    ) -> Result<Option<RxDescriptor<F::Place, F::Words>>, DmaError> {
+    ) -> Found<RxDescriptor<F::Place, F::Words>> {
         Ok(self.format.load(cx, place)?.filter(|_| !self.is_late(place)))
     }
 

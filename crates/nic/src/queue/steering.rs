@@ -76,18 +76,14 @@ impl Steering {
     /// not looked behind.
     pub fn hash(&self, frame: &[u8]) -> Option<u32> {
         let network = Network::find(frame)?;
-        let addresses = match network.version {
-            4 => network.start + 12..network.start + 20,
-            _ => network.start + 8..network.start + 40,
-        };
         let has_ports = match network.protocol {
             TCP => true,
             UDP => self.udp_ports,
             _ => false,
         };
-        let ports = (has_ports && !network.fragment && network.end - network.payload >= 4)
-            .then(|| &frame[network.payload..network.payload + 4]);
-        let input = frame[addresses].iter().chain(ports.unwrap_or_default());
+        let transport = &frame[network.payload..network.end];
+        let ports = transport.first_chunk::<4>().filter(|_| has_ports && !network.fragment);
+        let input = network.addresses(frame).iter().chain(ports.into_iter().flatten());
         Some(toeplitz(&self.key, input.copied()))
     }
 
@@ -96,6 +92,3 @@ impl Steering {
         self.hash(frame).map_or(0, |hash| self.table[hash as usize & (self.table.len() - 1)])
     }
 }
-
-#[cfg(test)]
-mod tests;

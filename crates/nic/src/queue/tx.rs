@@ -16,7 +16,7 @@ use std::fmt::Debug;
 use warikomi_clock::{Span, Time};
 use warikomi_pci::DmaError;
 
-use super::{Alarm, Engine};
+use super::{Alarm, Engine, Found};
 use crate::NicContext;
 
 /// A descriptor that belongs to the card, as it was read.
@@ -64,7 +64,7 @@ pub trait TxFormat {
         &self,
         cx: &mut NicContext<'_>,
         place: Self::Place,
-    ) -> Result<Option<TxDescriptor<Self::Place, Self::Words>>, DmaError>;
+    ) -> Found<TxDescriptor<Self::Place, Self::Words>>;
 
     /// Gives a descriptor back to the driver. Of a FIFO on the card it is gone as it is.
     fn give_back(

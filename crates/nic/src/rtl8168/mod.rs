@@ -20,7 +20,6 @@ use warikomi_clock::{Span, Time};
 use warikomi_pci::{BarKind, Capability, ConfigSpace, Identity, Width};
 
 use self::indirect::{Ephy, Words};
-use self::intr::Interrupts;
 use self::phy::Phy;
 use self::regs::RegisterFile;
 use self::rx::Receiver;
@@ -28,7 +27,7 @@ use self::stats::Tally;
 use self::tx::Transmitter;
 use crate::bus::Bus;
 use crate::frame::HEADER_BYTES;
-use crate::queue::{Alarm, Engine, Line};
+use crate::queue::{Alarm, Causes, Engine, Line};
 use crate::register::Access;
 use crate::wire::wire_time;
 use crate::{
@@ -82,7 +81,7 @@ impl Setup {
 pub struct Rtl8168 {
     setup: Setup,
     file: RegisterFile,
-    intr: Interrupts,
+    intr: Causes<2>,
     phy: Phy,
     rx: Receiver,
     tx: Transmitter,
@@ -122,7 +121,7 @@ impl Rtl8168 {
         let mut chip = Rtl8168 {
             setup,
             file: RegisterFile::new(),
-            intr: Interrupts::new(),
+            intr: intr::causes(),
             phy: Phy::new(),
             rx: Receiver::new(setup.max_frame_bytes),
             tx: Transmitter::new(setup.engine()),
@@ -187,8 +186,8 @@ impl Rtl8168 {
 
     fn moderate(&mut self, cx: &mut NicContext<'_>) {
         let mbps = self.phy.mode().map_or(1_000, |mode| mode.mbps);
-        let unit = intr::moderation_unit(mbps, self.file.u16(regs::CPLUS_CMD));
-        self.intr.moderate(cx, self.file.u16(regs::INTR_MITIGATE), unit);
+        let settings = [regs::INTR_MITIGATE, regs::CPLUS_CMD].map(|at| self.file.u16(at));
+        intr::moderate(&mut self.intr, cx, settings, mbps);
     }
 
     /// TCTR's present value.
@@ -229,7 +228,7 @@ impl Rtl8168 {
         match row {
             _ if access == Access::ReadOnly => return,
             regs::MAC0 | regs::MAC4 | regs::CONFIG0..=regs::CONFIG5 if locked => return,
-            regs::INTR_STATUS => return self.intr.acknowledge(cx, (value & mask) as u16),
+            regs::INTR_STATUS => return self.intr.acknowledge(cx, (value & mask) as u32),
             regs::RX_MISSED => return self.file.set(row, 0),
             regs::TIMER_COUNT => {
                 self.timer_zero = cx.now();
@@ -263,7 +262,7 @@ impl Rtl8168 {
             }
             regs::CHIP_CMD => self.chip_command(cx, value as u8),
             regs::TX_POLL => self.poll_command(cx, value as u8),
-            regs::INTR_MASK => self.intr.set_mask(cx, value as u16),
+            regs::INTR_MASK => self.intr.set_mask(cx, value as u32),
             regs::TX_CONFIG => {
                 let settings = value as u32 & !regs::TX_CONFIG_VERSION_MASK;
                 self.file.set(row, (settings | regs::TX_CONFIG_VERSION).into());
@@ -480,7 +479,7 @@ impl NicModel for Rtl8168 {
     }
 
     fn receiving(&self) -> bool {
-        self.rx.is_open() && self.intr.asked_for
+        self.rx.is_open() && self.intr.is_asked_for()
     }
 
     fn mac_address(&self) -> [u8; 6] {

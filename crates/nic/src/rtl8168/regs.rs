@@ -63,19 +63,19 @@ pub(super) const POLL_NORMAL: u8 = 0x40;
 pub(super) const POLL_SOFTWARE_INTERRUPT: u8 = 0x01;
 
 // IntrMask and IntrStatus.
-pub(super) const SYS_ERR: u16 = 0x8000;
-pub(super) const PCS_TIMEOUT: u16 = 0x4000;
-pub(super) const SW_INT: u16 = 0x0100;
-pub(super) const TX_DESC_UNAVAIL: u16 = 0x0080;
-pub(super) const RX_FIFO_OVER: u16 = 0x0040;
-pub(super) const LINK_CHG: u16 = 0x0020;
-pub(super) const RX_OVERFLOW: u16 = 0x0010;
-pub(super) const TX_ERR: u16 = 0x0008;
-pub(super) const TX_OK: u16 = 0x0004;
-pub(super) const RX_ERR: u16 = 0x0002;
-pub(super) const RX_OK: u16 = 0x0001;
+pub(super) const SYS_ERR: u32 = 0x8000;
+pub(super) const PCS_TIMEOUT: u32 = 0x4000;
+pub(super) const SW_INT: u32 = 0x0100;
+pub(super) const TX_DESC_UNAVAIL: u32 = 0x0080;
+pub(super) const RX_FIFO_OVER: u32 = 0x0040;
+pub(super) const LINK_CHG: u32 = 0x0020;
+pub(super) const RX_OVERFLOW: u32 = 0x0010;
+pub(super) const TX_ERR: u32 = 0x0008;
+pub(super) const TX_OK: u32 = 0x0004;
+pub(super) const RX_ERR: u32 = 0x0002;
+pub(super) const RX_OK: u32 = 0x0001;
 /// Every interrupt that exists; the other bits read as 0.
-pub(super) const INTR_ALL: u16 = SYS_ERR
+pub(super) const INTR_ALL: u32 = SYS_ERR
     | PCS_TIMEOUT
     | SW_INT
     | TX_DESC_UNAVAIL

@@ -9,10 +9,10 @@ use warikomi_pci::DmaError;
 
 use super::filter::Filter;
 use super::verdict::verdict;
-use super::{Rtl8168, TIMER_LATE, regs};
+use super::{Rtl8168, TIMER_LATE, intr, regs};
 use crate::checksum;
 use crate::frame::HEADER_BYTES;
-use crate::queue::{Completion, Placement, RxDescriptor, RxFormat, RxQueue};
+use crate::queue::{Completion, Found, Placement, RxDescriptor, RxFormat, RxQueue};
 use crate::{Frame, MIN_FRAME_BYTES, NicContext, RxError, RxFault, RxOutcome};
 
 // Receive descriptor (RTL8169 Rev. 1.21, pages 55 to 57).
@@ -65,11 +65,7 @@ impl RxFormat for RxRing {
     const CHAINS: bool = true;
 
     #[inline]
-    fn load(
-        &self,
-        cx: &mut NicContext<'_>,
-        place: u16,
-    ) -> Result<Option<RxDescriptor<u16, [u32; 2]>>, DmaError> {
+    fn load(&self, cx: &mut NicContext<'_>, place: u16) -> Found<RxDescriptor<u16, [u32; 2]>> {
         let [opts1, opts2, low, high] = cx.dma_load_descriptor(descriptor(self.base, place))?;
         Ok((opts1 & OWN != 0).then(|| RxDescriptor {
             place,
@@ -304,7 +300,7 @@ impl Rtl8168 {
             }
             Ok(Placement::Completed) => {
                 self.tally.received(status);
-                self.intr.received(cx);
+                self.intr.report_frames(cx, intr::RX, 1);
             }
             Ok(Placement::CompletedLate) => {}
             Ok(Placement::NeverCompleted) => return RxOutcome::NotCompleted,

@@ -8,10 +8,10 @@ use warikomi_pci::DmaError;
 
 use super::offload::{self, Request, Segmenter, Work};
 use super::rx::{FIRST, LAST, OWN, RING_LIMIT, descriptor, following};
-use super::{Rtl8168, TIMER_TX, regs};
+use super::{Rtl8168, TIMER_TX, intr, regs};
 use crate::checksum::VLAN_TYPE;
 use crate::queue::{
-    Arbitration, Engine, Outgoing, TxDescriptor, TxEngine, TxFormat, TxLimits, TxRun,
+    Arbitration, Engine, Found, Outgoing, TxDescriptor, TxEngine, TxFormat, TxLimits, TxRun,
 };
 use crate::{MIN_FRAME_BYTES, NicContext};
 
@@ -55,11 +55,7 @@ impl TxFormat for TxRing {
     const MAX_BYTES: usize = MAX_CHAIN_BYTES;
 
     #[inline]
-    fn load(
-        &self,
-        cx: &mut NicContext<'_>,
-        place: u16,
-    ) -> Result<Option<TxDescriptor<u16, [u32; 2]>>, DmaError> {
+    fn load(&self, cx: &mut NicContext<'_>, place: u16) -> Found<TxDescriptor<u16, [u32; 2]>> {
         let [opts1, opts2, low, high] = cx.dma_load_descriptor(descriptor(self.base, place))?;
         Ok((opts1 & OWN != 0).then(|| TxDescriptor {
             place,
@@ -223,7 +219,8 @@ impl Rtl8168 {
             Ok(sent.unwrap_or(0))
         });
         if frames > 0 {
-            self.intr.sent(cx, u32::try_from(frames).unwrap_or(u32::MAX));
+            let frames = u32::try_from(frames).unwrap_or(u32::MAX);
+            self.intr.report_frames(cx, intr::TX, frames);
         }
         let mut report = if errors { regs::TX_ERR } else { 0 };
         match ended {
