@@ -180,12 +180,11 @@ impl DuoDriver {
         let bytes: u64 = frame.pieces.iter().map(|piece| u64::from(piece.1)).sum();
         let empty = frame.pieces.iter().any(|piece| piece.1 == 0);
         let longest = card::MAX_FRAME_BYTES as u64;
-        if empty || bytes == 0 || bytes > longest || frame.pieces.len() >= RING {
+        if empty || bytes == 0 || bytes > longest || frame.pieces.len() > RING {
             let pieces = frame.pieces.len();
             return Err(DriverError::Invalid(format!(
                 "a frame of {bytes} bytes in {pieces} pieces cannot be sent: 1 to {longest} bytes, in up to \
-                 {} pieces that are not empty",
-                RING - 1
+                 {RING} pieces that are not empty"
             )));
         }
         Ok(())
@@ -346,9 +345,8 @@ impl NicDriver for DuoDriver {
         Ok(count)
     }
 
-    /// One descriptor stays free, so that the card's end of the ring is never the driver's.
     fn tx_room(&self) -> usize {
-        RING - 1 - self.tx_used
+        RING - self.tx_used
     }
 
     fn transmit_interrupts(&mut self, hw: &mut Hardware<'_>, on: bool) -> Result<(), DriverError> {
