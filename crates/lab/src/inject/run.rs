@@ -12,7 +12,7 @@ use warikomi_inject::{
     Addresses, HEADER_BYTES, Injector, Lateness, PAYLOAD_OFFSET, Plan, PlanError, Receiver, Source,
     Step, UDP_PORT,
 };
-use warikomi_measure::{Delivery, FaultReport, Machine};
+use warikomi_measure::{Delivery, FaultReport, Interrupts, Machine, VectorInterrupts};
 use warikomi_nic::{InterruptRecord, RxCounters};
 use warikomi_target::{Target, TargetCounters, TargetError};
 
@@ -58,8 +58,8 @@ pub(super) struct Finished {
     pub(super) elapsed: Span,
     pub(super) lateness: Lateness,
     pub(super) slack: Span,
-    pub(super) raised: u64,
-    pub(super) handled: u64,
+    /// Interrupts, counted; how often they were signalled again is in `sent`.
+    pub(super) counted: Interrupts,
     pub(super) interrupts: Vec<InterruptRecord>,
     pub(super) sent: TargetCounters,
     pub(super) machine: Machine,
@@ -74,9 +74,9 @@ impl Finished {
     /// Takes what our side knows, whatever has become of the guest.
     fn as_far_as_it_came(&mut self, session: &mut Session, before: &Before) {
         let target = &mut *session.target;
-        let counters = rx_counters(target);
-        self.records.progress(counters, target.clock().now());
-        (self.raised, self.handled, self.interrupts) = take_interrupts(target, &mut self.records);
+        let (nic, mut host) = target.nic();
+        self.records.look(nic, &mut host, usize::MAX);
+        (self.counted, self.interrupts) = take_interrupts(target, &mut self.records);
         self.sent = target.counters().since(&before.sent);
         self.machine = session.machine_since(&before.cores);
     }
@@ -104,6 +104,7 @@ pub(super) fn carry_out<S: Source>(
     if plan.receiver == Receiver::Application && !target.has_application() {
         return Err(InjectError::NoApplication);
     }
+    plan.validate_vectors(target.nic().0.vectors().count())?;
     let addresses = Addresses::to_guest(target.nic().0.mac_address());
     let watch = Watch::prepare(target, plan)?;
     if plan.receiver == Receiver::Application {
@@ -111,7 +112,7 @@ pub(super) fn carry_out<S: Source>(
     }
     if let Some(warmup) = plan.warmup_plan() {
         let mut injector = Injector::new(&warmup, &addresses, !run_id, target.clock().now())?;
-        let mut ignored = Records::new(&warmup, rx_counters(target));
+        let mut ignored = Records::new(&warmup, &rx_counters(target));
         spin(target, &mut injector, &mut ignored, Patience::Limited, &mut |_| ())?;
         drain(target, &mut ignored)?;
     }
@@ -119,7 +120,7 @@ pub(super) fn carry_out<S: Source>(
     let sent = target.counters();
     let before = Before { driver: driver_before, sent, cores: session.watch_cores() };
     let target = &mut *session.target;
-    let records = Records::new(plan, base);
+    let records = Records::new(plan, &base);
     target.nic().0.probe().restart(Records::interrupts_to_keep(plan));
     let start = target.clock().now() + LEAD;
     let injector = Injector::of(source(&addresses, start)?);
@@ -135,8 +136,7 @@ pub(super) fn carry_out<S: Source>(
         elapsed: Span::ZERO,
         lateness: Lateness::default(),
         slack: injector.slack(),
-        raised: 0,
-        handled: 0,
+        counted: Interrupts::default(),
         interrupts: Vec::new(),
         sent: TargetCounters::default(),
         machine: session.machine.clone(),
@@ -198,7 +198,7 @@ fn conduct(
     }
     target.nic().0.wire().finish().map_err(InjectError::Wire)?;
     let (driver, last) = counts_at_rest(target)?;
-    records.progress(last, target.clock().now());
+    records.take(&last, target.clock().now());
     finished.driver = driver.figures_since(&before.driver, target.clock());
     records.ledger.driver_counter(driver.received().saturating_sub(before.driver.received()));
     if watch.is_some() {
@@ -238,8 +238,7 @@ pub(super) fn spin(
             Step::Done => return Ok(()),
             Step::Injected { .. } => worked = true,
             Step::Idle if injector.next_due().since(now) > ROOM_FOR_PROGRESS => {
-                let counters = nic.rx_progress(&mut host, PROGRESS_LIMIT);
-                records.progress(counters, now);
+                records.look(nic, &mut host, PROGRESS_LIMIT);
             }
             Step::Idle if target.shares_a_core() => std::thread::yield_now(),
             Step::Idle => {}
@@ -248,7 +247,7 @@ pub(super) fn spin(
         let room = injector.next_due().since(now) > ROOM_FOR_HOUSEKEEPING;
         if since > HOUSEKEEPING_AT_LAST || (room && since > HOUSEKEEPING_EVERY) {
             let (nic, mut host) = target.nic();
-            let left = records.progress(nic.rx_progress(&mut host, PROGRESS_LIMIT), now);
+            let left = records.look(nic, &mut host, PROGRESS_LIMIT);
             let counters = target.counters();
             let sign = (counters.accesses, records.ledger.injected_count().saturating_sub(left));
             let alive = life.look(now, left, sign);
@@ -295,8 +294,7 @@ pub(super) fn drain(target: &mut dyn Target, records: &mut Records) -> Result<Ti
             target.poll()?;
         }
         let (nic, mut host) = target.nic();
-        let (counters, now) = (nic.rx_progress(&mut host, usize::MAX), host.now);
-        let left = records.progress(counters, now);
+        let (left, now) = (records.look(nic, &mut host, usize::MAX), host.now);
         if left != last_left {
             (last_left, last_change) = (left, now);
         }
@@ -312,35 +310,53 @@ pub(super) fn drain(target: &mut dyn Target, records: &mut Records) -> Result<Ti
 }
 
 /// The driver's own counts and the NIC's, taken while nothing moved between the two.
-fn counts_at_rest(target: &mut dyn Target) -> Result<(DriverCounts, RxCounters), TargetError> {
+fn counts_at_rest(target: &mut dyn Target) -> Result<(DriverCounts, Vec<RxCounters>), TargetError> {
     const TRIES: usize = 20;
     let mut before = rx_counters(target);
     for _ in 1..TRIES {
         let driver = DriverCounts::ask(target)?;
         let after = rx_counters(target);
-        if std::mem::replace(&mut before, after) == after {
+        if before == after {
             return Ok((driver, after));
         }
+        before = after;
     }
     Ok((DriverCounts::ask(target)?, before))
 }
 
-pub(super) fn rx_counters(target: &mut dyn Target) -> RxCounters {
+/// The NIC's counts of each receive queue.
+pub(super) fn rx_counters(target: &mut dyn Target) -> Vec<RxCounters> {
     let (nic, mut host) = target.nic();
-    nic.rx_progress(&mut host, usize::MAX)
+    let queues = 0..nic.info().rx_queues;
+    queues.map(|queue| nic.rx_queue_progress(&mut host, queue, usize::MAX)).collect()
 }
 
-/// Interrupts raised, of these handled, and their times.
+/// Interrupts counted, and their times.
 fn take_interrupts(
     target: &mut dyn Target,
     records: &mut Records,
-) -> (u64, u64, Vec<InterruptRecord>) {
+) -> (Interrupts, Vec<InterruptRecord>) {
     target.note_handlers();
     let (nic, _) = target.nic();
+    let vectors = nic.vectors().count();
     let probe = nic.probe();
     let interrupts = probe.take_records();
     records.interrupts(&interrupts);
-    (probe.raised_count(), probe.handled_count(), interrupts)
+    let (raised, handled) = (probe.raised_count(), probe.handled_count());
+    let counted = Interrupts { raised, handled, ..Interrupts::default() };
+    if vectors == 1 {
+        return (counted, interrupts);
+    }
+    // The probe knows vectors up to the last that has ever been raised.
+    let by_vector = probe.by_vector().chain(std::iter::repeat((0, 0)));
+    let of_vector = |(vector, (raised, handled))| VectorInterrupts {
+        vector,
+        raised,
+        handled,
+        unhandled: raised.saturating_sub(handled),
+    };
+    let vectors = (0..vectors).zip(by_vector).map(of_vector).collect();
+    (Interrupts { vectors, ..counted }, interrupts)
 }
 
 fn start_application(
