@@ -7,6 +7,8 @@
 #ifndef RTL8168_H
 #define RTL8168_H
 
+#include <stdatomic.h>
+
 #include "warikomi_driver.h"
 
 enum {

@@ -165,14 +165,14 @@ pub trait NicDriver {
         sink: &mut dyn RxSink,
     ) -> Result<(), DriverError>;
 
-    /// What an interrupt handler does: asks the device why, acknowledges, and masks.
-    fn on_interrupt(&mut self, hw: &mut Hardware<'_>) -> Result<Causes, DriverError>;
+    /// What the handler of an interrupt of this vector does: asks the device why, acknowledges, and masks.
+    fn on_interrupt(&mut self, hw: &mut Hardware<'_>, vector: u16) -> Result<Causes, DriverError>;
 
     /// What the interrupt handler of a receiver does that stays armed, so that the next frame
     /// interrupts again: asks why and acknowledges. A frame that comes before the device has taken note
     /// may be acknowledged unseen, and so [`arm`](Self::arm) and a look at the ring come before a sleep
     /// here, too.
-    fn acknowledge(&mut self, hw: &mut Hardware<'_>) -> Result<Causes, DriverError>;
+    fn acknowledge(&mut self, hw: &mut Hardware<'_>, vector: u16) -> Result<Causes, DriverError>;
 
     /// Lets the device interrupt. When this returns the device has taken note, so that whatever comes
     /// from now on interrupts, and whatever came before is on the ring.

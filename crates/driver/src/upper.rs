@@ -5,9 +5,8 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use warikomi_pci::attach::area;
-use warikomi_shared::{SharedWords, Words};
 
-use crate::state::{Held, Shown, StateError};
+use crate::state::{Held, Shown, StateError, StateWords};
 use crate::{Buffer, Received, RxSink};
 
 /// Pieces that a frame on its way down may have.
@@ -143,7 +142,6 @@ pub struct PoolError {
 }
 
 /// Nobody above: frames are counted, and their buffers go back on the ring.
-#[derive(Debug)]
 pub struct OwnPool {
     first: u64,
     buffers: u32,
@@ -152,7 +150,7 @@ pub struct OwnPool {
     /// Frames and returned buffers that drivers have given, this one and those before it.
     given: u64,
     /// Where a successor finds that.
-    state: Option<SharedWords>,
+    state: Option<StateWords>,
 }
 
 /// Buffers begin at multiples of a cache line.
@@ -185,7 +183,7 @@ impl OwnPool {
     }
 
     /// Counts in a state area what it is given, for the next driver.
-    pub fn count_in(&mut self, state: SharedWords) {
+    pub fn count_in(&mut self, state: StateWords) {
         self.given = state.load(area::ALONE_GIVEN, Acquire);
         self.state = Some(state);
     }
@@ -249,7 +247,7 @@ impl Upper for OwnPool {
     }
 
     fn shown(&self) -> Shown {
-        let given = |state: &SharedWords| state.load(area::ALONE_GIVEN, Acquire);
+        let given = |state: &StateWords| state.load(area::ALONE_GIVEN, Acquire);
         Shown { given: self.state.as_ref().map_or(self.given, given), sent: 0 }
     }
 
@@ -281,8 +279,11 @@ impl Upper for OwnPool {
 
 #[cfg(test)]
 mod tests {
+    use std::rc::Rc;
+
     use super::*;
     use proptest::prelude::*;
+    use warikomi_shared::{SharedWords, Words};
 
     #[test]
     fn a_frame_has_at_most_so_many_pieces() {
@@ -298,7 +299,7 @@ mod tests {
         let words = SharedWords::map(file, 0, area::BYTES as usize).unwrap();
         words.store(area::ALONE_GIVEN, given, Release);
         let mut pool = OwnPool::new(0x1000, 1 << 16, 20, 2_048).unwrap();
-        pool.count_in(words.clone());
+        pool.count_in(Rc::new(words.clone()));
         (pool, words)
     }
 

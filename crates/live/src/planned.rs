@@ -2,7 +2,7 @@
 
 use warikomi_clock::{Span, Time};
 use warikomi_pci::attach::layout::times;
-use warikomi_target::process::{How, ProcessTarget, Program, Seat};
+use warikomi_process::{How, ProcessTarget, Program, Seat};
 
 use crate::phase::{Attempt, Burial, Driver, Phase, Restart};
 use crate::supervisor::{Supervisor, Turn, why_over};

@@ -30,4 +30,4 @@ pub use result::{
     TargetInfo, TimeBase, VectorInterrupts, Warning,
 };
 pub use run_directory::{RunDirectory, WriteError, utc_stamp};
-pub use warnings::{Thresholds, warnings};
+pub use warnings::{Thresholds, no_handler, warnings};

@@ -97,15 +97,28 @@ impl<W: Words> Sleeper<W> {
         ready: impl FnOnce() -> Result<bool, E>,
         sleep: impl FnOnce() -> Result<Woken, E>,
     ) -> Result<Woken, E> {
-        self.words.store(self.sleeping, 1, Relaxed);
-        self.words.fence();
+        self.announce();
         let woken = match ready() {
             Ok(false) => sleep(),
             Ok(true) => Ok(Woken::Called),
             Err(error) => Err(error),
         };
-        self.words.store(self.sleeping, 0, Relaxed);
+        self.retract();
         woken
+    }
+
+    /// The first part of [`sleep_unless`](Self::sleep_unless), for whoever does the rest step by step: from
+    /// here on whoever rings will wake us, so what is to be done is looked for once more, and then slept.
+    #[inline]
+    pub fn announce(&self) {
+        self.words.store(self.sleeping, 1, Relaxed);
+        self.words.fence();
+    }
+
+    /// The last part: awake again, or not asleep at all.
+    #[inline]
+    pub fn retract(&self) {
+        self.words.store(self.sleeping, 0, Relaxed);
     }
 }
 
@@ -131,10 +144,22 @@ impl<W: Words> Tally<W> {
         self.words.store(self.at, self.seen, Release);
     }
 
+    /// Events that this end has counted, or taken.
+    #[inline]
+    pub fn seen(&self) -> u64 {
+        self.seen
+    }
+
     /// Whether there are events that have not been taken.
     #[inline]
     pub fn pending(&self) -> bool {
-        self.words.load(self.at, Acquire) != self.seen
+        self.behind() != 0
+    }
+
+    /// Events that have not been taken.
+    #[inline]
+    pub fn behind(&self) -> u64 {
+        self.words.load(self.at, Acquire).wrapping_sub(self.seen)
     }
 
     /// Takes one event, if there is one: events are taken one by one, never merged.

@@ -1,3 +1,4 @@
+use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
 /// Words of 64 bits that two sides share, addressed by their number.
@@ -24,4 +25,30 @@ pub trait Words {
 
     /// Everything before it is seen by others before anything behind it (a full fence).
     fn fence(&self);
+}
+
+impl<W: Words + ?Sized> Words for Rc<W> {
+    fn len(&self) -> usize {
+        (**self).len()
+    }
+
+    #[inline]
+    fn load(&self, at: usize, order: Ordering) -> u64 {
+        (**self).load(at, order)
+    }
+
+    #[inline]
+    fn store(&self, at: usize, value: u64, order: Ordering) {
+        (**self).store(at, value, order);
+    }
+
+    #[inline]
+    fn swap(&self, at: usize, value: u64, order: Ordering) -> u64 {
+        (**self).swap(at, value, order)
+    }
+
+    #[inline]
+    fn fence(&self) {
+        (**self).fence();
+    }
 }

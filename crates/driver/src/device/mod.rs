@@ -4,25 +4,25 @@
 //! is mapped by it, and afterwards a word is only ever a value, never a place.
 
 mod header;
+mod window;
 
 use std::env;
 use std::fs::File;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use warikomi_clock::{Time, TscClock, read_tsc};
-use warikomi_pci::attach::layout::{self, bells, orders, report, times};
+use warikomi_pci::attach::layout::{self, bells};
 use warikomi_pci::attach::{Access, Operation, Space, area};
 use warikomi_pci::{DmaMemory, Mmio, MmioError, SharedMemory, Width};
-use warikomi_shared::{Producer, SharedWords, Sleeper, Tally, Woken, Words};
+use warikomi_shared::{Producer, SharedWords, Sleeper, Woken, Words};
 
 use self::header::{Header, map, sealed_length};
+pub use self::window::Window;
 
-/// How long the driver waits for the other side to take a register access.
-const PATIENCE_MS: u64 = 2_000;
 /// How long it spins before it lets others run, on a machine where both sides share a core.
 const SPIN_NS: u64 = 20_000;
 const PAGE_BYTES: usize = 4_096;
@@ -64,6 +64,7 @@ pub struct SupportGone;
 #[derive(Debug)]
 pub struct Device {
     words: SharedWords,
+    window: Window<SharedWords>,
     memory: SharedMemory,
     dma: (u64, u64),
     packets: Option<(u64, u64)>,
@@ -76,8 +77,6 @@ pub struct Device {
     wakeup: File,
     files: Vec<OwnedFd>,
     requests: Producer<SharedWords>,
-    interrupts: Tally<SharedWords>,
-    stamped: u64,
     reads: u64,
     bar: u8,
     clock: TscClock,
@@ -154,8 +153,7 @@ impl Device {
             wakeup: wakeup.into(),
             files: files.collect(),
             requests: Producer::new(words.clone(), layout::REQUESTS),
-            interrupts: Tally::new(words.clone(), bells::INTERRUPTS),
-            stamped: words.load(bells::STAMPED, Relaxed),
+            window: Window::new(words.clone()),
             reads: words.load(bells::ANSWERED, Acquire),
             bar: head.bar,
             clock: TscClock::with_frequency(0, head.tsc_hz as f64),
@@ -238,36 +236,43 @@ impl Device {
         self.clock.now()
     }
 
+    /// The words that it shares with the support side.
+    #[inline]
+    pub fn window(&self) -> &Window<SharedWords> {
+        &self.window
+    }
+
     /// Whether an interrupt has come that was not taken.
     #[inline]
     pub fn interrupt_pending(&self) -> bool {
-        self.interrupts.pending()
+        self.window.interrupt_pending()
     }
 
-    /// Takes one interrupt, if one has come: they are taken one by one. It is stamped with the time.
+    /// Takes one interrupt, if one has come: they are taken one by one; its vector. It is stamped with the
+    /// time.
     #[inline]
-    pub fn take_interrupt(&mut self) -> bool {
-        if !self.interrupts.take() {
-            return false;
-        }
-        let at = layout::STAMPS + self.stamped as usize % layout::STAMPS_CAPACITY;
-        self.words.store(at, read_tsc(), Relaxed);
-        self.stamped = self.stamped.wrapping_add(1);
-        self.words.store(bells::STAMPED, self.stamped, Release);
-        true
+    pub fn take_interrupt(&mut self) -> Option<u16> {
+        self.window.take_interrupt(read_tsc)
     }
 
     /// Interrupts taken so far.
     #[inline]
     pub fn interrupts_taken(&self) -> u64 {
-        self.stamped
+        self.window.interrupts_taken()
     }
 
     /// The end that sleeps; see [`Sleeper::sleep_unless`], whose second part is
     /// [`wait`](Self::wait).
     #[inline]
     pub fn sleeper(&self) -> Sleeper<SharedWords> {
-        Sleeper::new(self.words.clone(), bells::SLEEPING)
+        self.window.sleeper()
+    }
+
+    /// Waits while the baton is `generation`'s, for `timeout` at most; may also return early.
+    pub fn wait_for_baton(&self, generation: u32, timeout: Duration) {
+        if let Some(area) = &self.state {
+            area.wait_while(area::BATON, generation, timeout);
+        }
     }
 
     /// Waits for the support side's bell, for `other`, or until the time is up.
@@ -312,32 +317,18 @@ impl Device {
     /// A word of the orders page ([`layout::orders`]).
     #[inline]
     pub fn order(&self, word: usize) -> u64 {
-        debug_assert!((orders::STOP..report::STATE).contains(&word));
-        self.words.load(word, Acquire)
+        self.window.order(word)
     }
 
     /// Writes a word of the report page ([`layout::report`]); seen after what was written before.
     #[inline]
     pub fn report(&self, word: usize, value: u64) {
-        debug_assert!((report::STATE..layout::REQUESTS.entries).contains(&word));
-        self.words.store(word, value, Release);
-    }
-
-    /// Stamps a step of a change of hands ([`layout::times`]) with the time.
-    pub fn stamp(&self, step: usize) {
-        debug_assert!(step < times::COUNT);
-        self.report(report::TIMES + step, read_tsc());
+        self.window.report(word, value);
     }
 
     /// Leaves the driver's last words.
     pub fn last_words(&self, text: &str) {
-        let end = text.floor_char_boundary(layout::LAST_WORDS_BYTES);
-        for (number, chunk) in text.as_bytes()[..end].chunks(8).enumerate() {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.report(report::LAST_WORDS + number, u64::from_le_bytes(word));
-        }
-        self.report(report::LAST_WORDS_LEN, end as u64);
+        self.window.last_words(text);
     }
 
     /// Puts an access on the ring, waiting for room if need be.
@@ -406,7 +397,7 @@ impl Device {
             std::thread::yield_now();
             looks += 1;
             let gone = looks.is_multiple_of(64) && self.check_support().is_err();
-            if gone || waited_ns > PATIENCE_MS * 1_000_000 {
+            if gone || waited_ns > layout::ACCESS_TIMEOUT_NS {
                 let write = matches!(access.operation, Operation::Write(_));
                 let within_ms = waited_ns / 1_000_000;
                 return Err(MmioError { offset: access.offset.into(), write, within_ms });
@@ -431,6 +422,20 @@ impl Mmio for Device {
     #[inline]
     fn write(&mut self, offset: u64, width: Width, value: u64) -> Result<(), MmioError> {
         self.write_to(Space::Bar(self.bar), offset, width, value)
+    }
+
+    fn bar_read(&mut self, bar: u8, offset: u64, width: Width) -> Result<u64, MmioError> {
+        self.read_from(Space::Bar(bar), offset, width)
+    }
+
+    fn bar_write(
+        &mut self,
+        bar: u8,
+        offset: u64,
+        width: Width,
+        value: u64,
+    ) -> Result<(), MmioError> {
+        self.write_to(Space::Bar(bar), offset, width, value)
     }
 
     fn config_read(&mut self, offset: u16, width: Width) -> Result<u64, MmioError> {

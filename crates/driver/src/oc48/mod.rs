@@ -156,13 +156,13 @@ impl NicDriver for Oc48 {
     }
 
     #[inline]
-    fn on_interrupt(&mut self, hw: &mut Hardware<'_>) -> Result<Causes, DriverError> {
+    fn on_interrupt(&mut self, hw: &mut Hardware<'_>, vector: u16) -> Result<Causes, DriverError> {
         self.disarm(hw)?;
-        self.acknowledge(hw)
+        self.acknowledge(hw, vector)
     }
 
     #[inline]
-    fn acknowledge(&mut self, hw: &mut Hardware<'_>) -> Result<Causes, DriverError> {
+    fn acknowledge(&mut self, hw: &mut Hardware<'_>, _vector: u16) -> Result<Causes, DriverError> {
         write32(hw.mmio, regs::INTR_STATUS, ROUTINE)?;
         let link = std::mem::take(&mut self.link_changed);
         Ok(Causes { receive: true, transmit: self.tx.outstanding(), link })

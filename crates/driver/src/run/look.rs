@@ -4,11 +4,13 @@ use warikomi_clock::{Span, Time};
 use warikomi_pci::attach::layout::{orders, report};
 
 use super::RunError;
-use super::service::{Service, hardware};
-use crate::device::Device;
+use super::attachment::Attachment;
+use super::step::{DriverLoop, Parts, hardware};
 use crate::strategy::{Receiver, Strategy};
 use crate::{Hardware, Link, Upper};
 
+/// Every so many passes it is asked whether something must be done now and then.
+pub(super) const HOUSEKEEP_EVERY: u64 = 64;
 /// How often the report is brought up to date while the driver is busy.
 const REPORT_EVERY: Span = Span::from_us(100);
 /// How long nothing must have happened before the driver does what takes long.
@@ -32,73 +34,94 @@ pub(super) struct Counts {
     pub(super) hiccup_time: Span,
 }
 
-impl<U: Upper> Service<'_, U> {
+impl DriverLoop {
     /// Whether whoever is above can go on.
-    pub(super) fn look_above(&mut self) -> Result<(), RunError> {
-        self.sink.upper.failure().map_or(Ok(()), |failure| Err(RunError::Upper(failure)))
+    pub(super) fn look_above<A, U: Upper>(
+        &mut self,
+        on: &mut Parts<'_, A, U>,
+    ) -> Result<(), RunError> {
+        on.upper.failure().map_or(Ok(()), |failure| Err(RunError::Upper(failure)))
+    }
+
+    /// When [`housekeep`](Self::housekeep) has something to do.
+    pub(super) fn housekeeping_due(&self) -> Time {
+        self.reported + REPORT_EVERY
     }
 
     /// What must be done now and then. Whether the orders say stop.
     #[inline]
-    pub(super) fn housekeep(&mut self) -> Result<bool, RunError> {
-        let now = self.passed;
-        if now.since(self.reported) < REPORT_EVERY {
+    pub(super) fn housekeep<A: Attachment, U: Upper>(
+        &mut self,
+        on: &mut Parts<'_, A, U>,
+        now: Time,
+    ) -> Result<bool, RunError> {
+        if now < self.housekeeping_due() {
             return Ok(false);
         }
-        self.report(now);
-        self.note();
+        self.report(on, now);
+        self.note(on);
         if now.since(self.active) > IDLE {
-            self.look_if_changed()?;
+            self.look_if_changed(on)?;
             if now.since(self.looked) > LOOK_EVERY {
                 self.looked = now;
-                self.device.check_support()?;
-                self.look_above()?;
-                self.look_at_link()?;
-                self.passed = self.device.now();
+                on.device.check_support()?;
+                self.look_above(on)?;
+                self.look_at_link(on)?;
+                self.passed = None;
             }
         }
-        self.housekeep_orders()
+        self.housekeep_orders(on, now)
     }
 
-    pub(super) fn housekeep_orders(&mut self) -> Result<bool, RunError> {
-        if self.device.order(orders::STOP) != 0 {
+    pub(super) fn housekeep_orders<A: Attachment, U>(
+        &mut self,
+        on: &mut Parts<'_, A, U>,
+        now: Time,
+    ) -> Result<bool, RunError> {
+        if on.order(orders::STOP) != 0 {
             return Ok(true);
         }
-        let strategy = ordered(self.device)?;
+        let strategy = ordered(on)?;
         if strategy != self.receiver.strategy() {
-            self.receiver = Receiver::new(strategy, self.device.now());
-            self.driver.disarm(hardware!(self))?;
+            self.receiver = Receiver::new(strategy, now);
+            on.driver.disarm(hardware!(on))?;
         }
         Ok(false)
     }
 
-    pub(super) fn look_if_changed(&mut self) -> Result<(), RunError> {
-        if std::mem::take(&mut self.link_changed) { self.look_at_link() } else { Ok(()) }
+    pub(super) fn look_if_changed<A: Attachment, U>(
+        &mut self,
+        on: &mut Parts<'_, A, U>,
+    ) -> Result<(), RunError> {
+        if std::mem::take(&mut self.link_changed) { self.look_at_link(on) } else { Ok(()) }
     }
 
-    pub(super) fn look_at_link(&mut self) -> Result<(), RunError> {
-        let mbps = match self.driver.link(hardware!(self))? {
+    pub(super) fn look_at_link<A: Attachment, U>(
+        &mut self,
+        on: &mut Parts<'_, A, U>,
+    ) -> Result<(), RunError> {
+        let mbps = match on.driver.link(hardware!(on))? {
             Link::Down => 0,
             Link::Up { mbps } => mbps,
         };
-        self.device.report(report::LINK_MBPS, mbps.into());
+        on.report(report::LINK_MBPS, mbps.into());
         Ok(())
     }
 
-    pub(super) fn report(&mut self, now: Time) {
+    pub(super) fn report<A: Attachment, U: Upper>(&mut self, on: &Parts<'_, A, U>, now: Time) {
         self.reported = now;
         let ns = |span: Span| span.as_ps() / 1_000;
-        let (counts, totals) = (&self.counts, self.totals());
+        let (counts, totals) = (&self.counts, self.totals(on));
         let poll_ns = self.receiver.poll_time().map_or(u64::MAX, ns);
         for (word, value) in [
             (report::RX_PACKETS, totals.rx_packets),
             (report::RX_BYTES, totals.rx_bytes),
             (report::RX_ERRORS, totals.rx_errors),
-            (report::RX_DROPPED, self.sink.upper.dropped()),
+            (report::RX_DROPPED, on.upper.dropped()),
             (report::TX_PACKETS, totals.tx_packets),
             (report::TX_BYTES, totals.tx_bytes),
             (report::TX_ERRORS, totals.tx_errors),
-            (report::INTERRUPTS, self.device.interrupts_taken()),
+            (report::INTERRUPTS, on.device.window().interrupts_taken()),
             (report::POLLS, counts.polls),
             (report::EMPTY_POLLS, counts.empty_polls),
             (report::SLEEPS, counts.sleeps),
@@ -109,15 +132,15 @@ impl<U: Upper> Service<'_, U> {
             // The last: whoever sees it sees the counts of this pass.
             (report::HEARTBEAT, self.passes),
         ] {
-            self.device.report(word, value);
+            on.report(word, value);
         }
     }
 }
 
 /// How the support side wants packets to be received.
 #[inline]
-pub(super) fn ordered(device: &Device) -> Result<Strategy, RunError> {
+pub(super) fn ordered<A: Attachment, U>(on: &Parts<'_, A, U>) -> Result<Strategy, RunError> {
     let words = [orders::STRATEGY, orders::POLL_NS, orders::BUDGET, orders::CPU_BUDGET_PPM];
-    let words = words.map(|word| device.order(word));
+    let words = words.map(|word| on.order(word));
     Strategy::from_orders(words).ok_or(RunError::BadOrders(words))
 }

@@ -1,26 +1,35 @@
-//! A driver at work in a process of its own.
+//! A driver at work in a process of its own, or in virtual time.
 //!
-//! One loop: take the interrupts that have come, look at the ring, transmit, ask the strategy what comes
-//! next. A pass that finds nothing looks at the interrupt's count, the first descriptor, and the clock,
-//! and nothing else. What takes longer (a register read, a system call) waits for an idle moment, because
-//! while the driver waits, interrupts that follow each other closely would become one.
+//! One loop, a machine of steps ([`DriverLoop`]): take the interrupts that have come, look at the ring,
+//! transmit, ask the strategy what comes next. A pass that finds nothing looks at the interrupt's count, the
+//! first descriptor, and the time, and nothing else. What takes longer (a register read, a system call) waits
+//! for an idle moment, because while the driver waits, interrupts that follow each other closely would become
+//! one.
 //!
 //! A device whose drivers can be replaced is driven in turns: wait for the baton, go on where the
 //! predecessor stopped, serve until the orders name a successor, hand over, and wait again. Whose turn
 //! it is, and what must be known for it, is `succession`'s. Any other device is driven in one turn.
+//!
+//! [`serve`] runs the machine against a clock and real bells; virtual time runs the same machine on a calendar.
 
+mod attachment;
 mod look;
 mod pass;
 mod rest;
-mod service;
+mod step;
 pub mod store;
 mod succession;
+mod turn;
 
 use std::process::ExitCode;
+use std::rc::Rc;
+use std::time::Duration;
 
 use warikomi_pci::attach::layout::{orders, report, state};
 
-use self::service::Service;
+pub use self::attachment::{Attachment, Lineage};
+pub use self::rest::HEARTBEAT;
+pub use self::step::{DriverLoop, Parts, Step};
 use self::store::StoreError;
 use crate::device::{AttachError, Device, SupportGone};
 use crate::state::{How, StateError};
@@ -123,10 +132,13 @@ pub fn own_pool(device: &Device, driver: &dyn NicDriver) -> Result<OwnPool, RunE
     };
     let mut pool = OwnPool::new(address + needed as u64, room, buffers, buffer_bytes)?;
     if let Some(state) = device.state() {
-        pool.count_in(state.clone());
+        pool.count_in(Rc::new(state.clone()));
     }
     Ok(pool)
 }
+
+/// The weakest claim on a processor.
+const LEAST_PRIORITY: i32 = 19;
 
 /// Drives the device, with `upper` above, until the orders say stop. The report page says how it went,
 /// too.
@@ -136,8 +148,38 @@ pub fn serve<U: Upper>(
     upper: &mut U,
 ) -> Result<(), RunError> {
     device.report(report::STATE, state::STARTING);
-    let served = Service::new(device, driver, upper).and_then(Service::run);
-    served.map_err(|error| fail(device, error))
+    run(device, driver, upper).map_err(|error| fail(device, error))
+}
+
+/// The loop, against the real clock and real bells.
+fn run<U: Upper>(
+    device: &mut Device,
+    driver: &mut dyn NicDriver,
+    upper: &mut U,
+) -> Result<(), RunError> {
+    let memory = device.memory();
+    let mut on = Parts { device, memory: &memory, driver, upper };
+    let now = on.device.now();
+    let mut driving = DriverLoop::new(&mut on, now)?;
+    loop {
+        let now = on.device.now();
+        match driving.step(&mut on, now)? {
+            Step::Again => {}
+            Step::Yield => std::thread::yield_now(),
+            Step::Sleep { longest } => {
+                let longest = Duration::from_nanos(longest.as_ps() / 1_000);
+                driving.woke(on.device.wait(on.upper.wakeup(), longest));
+            }
+            Step::AwaitBaton { generation } => on.device.wait_for_baton(generation, HEARTBEAT),
+            Step::Ended { waiting } => {
+                if waiting {
+                    // Giving memory back takes long, and must not keep whoever has the device waiting.
+                    let _ = rustix::process::setpriority_process(None, LEAST_PRIORITY);
+                }
+                return Ok(());
+            }
+        }
+    }
 }
 
 /// Leaves the last words.

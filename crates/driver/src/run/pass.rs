@@ -3,8 +3,8 @@
 use warikomi_clock::{Span, Time};
 
 use super::RunError;
-use super::service::{Service, hardware};
-use crate::strategy::Next;
+use super::attachment::Attachment;
+use super::step::{DriverLoop, Parts, hardware};
 use crate::{Buffer, DriverError, Hardware, Received, RxSink, TxFrame, Upper};
 
 /// Two passes further apart than this, with nothing to do in between, are a hiccup.
@@ -13,12 +13,28 @@ const HICCUP: Span = Span::from_us(2);
 const WORK_PER_PACKET: Span = Span::from_ns(250);
 /// Frames transmitted in a pass.
 const TRANSMIT_BUDGET: usize = 64;
+/// More interrupts than this at once are those of a support side that lies.
+const INTERRUPT_BUDGET: u64 = 512;
+
+/// What went up.
+#[derive(Default)]
+pub(super) struct Up {
+    pub(super) packets: u64,
+    pub(super) bytes: u64,
+}
+
+impl Up {
+    /// Whoever is above, and what goes there is counted.
+    #[inline]
+    pub(super) fn counted<'a, U>(&'a mut self, upper: &'a mut U) -> Counted<'a, U> {
+        Counted { upper, up: self }
+    }
+}
 
 /// Counts what goes up.
 pub(super) struct Counted<'a, U> {
-    pub(super) upper: &'a mut U,
-    pub(super) packets: u64,
-    pub(super) bytes: u64,
+    upper: &'a mut U,
+    up: &'a mut Up,
 }
 
 impl<U: Upper> RxSink for Counted<'_, U> {
@@ -29,8 +45,8 @@ impl<U: Upper> RxSink for Counted<'_, U> {
 
     #[inline]
     fn received(&mut self, frame: Received) {
-        self.packets += 1;
-        self.bytes += u64::from(frame.bytes);
+        self.up.packets += 1;
+        self.up.bytes += u64::from(frame.bytes);
         self.upper.received(frame);
     }
 
@@ -43,45 +59,30 @@ impl<U: Upper> RxSink for Counted<'_, U> {
     }
 }
 
-impl<U: Upper> Service<'_, U> {
-    /// One look at everything.
-    #[inline]
-    pub(super) fn pass(&mut self) -> Result<Next, RunError> {
-        self.passes += 1;
-        let begun = self.device.now();
-        self.watch(begun);
-        let interrupts = self.handle_interrupts()?;
-        let found = self.look(self.receiver.budget())?;
-        let sent = self.transmit()?;
-        self.worked = found as u64 + sent + interrupts;
-        // With nothing found, the time has hardly changed.
-        let now = if self.worked > 0 { self.device.now() } else { begun };
-        if self.worked > 0 {
-            self.active = now;
-        }
-        Ok(self.receiver.next(now, found))
-    }
-
+impl DriverLoop {
     /// Whether the core was taken between two passes.
     #[inline]
-    fn watch(&mut self, now: Time) {
-        let gap = now.since(self.passed);
+    pub(super) fn watch(&mut self, now: Time) {
+        let Some(passed) = self.passed.replace(now) else { return };
+        let gap = now.since(passed);
         if gap > HICCUP && gap > HICCUP + WORK_PER_PACKET * self.worked {
             self.counts.hiccups += 1;
             self.counts.hiccup_time = self.counts.hiccup_time + gap;
         }
-        self.passed = now;
     }
 
     #[inline]
-    fn handle_interrupts(&mut self) -> Result<u64, RunError> {
+    pub(super) fn handle_interrupts<A: Attachment, U>(
+        &mut self,
+        on: &mut Parts<'_, A, U>,
+    ) -> Result<u64, RunError> {
         let mut handled = 0;
-        // More than a ring's worth of them at once is a support side that lies.
-        while handled < 512 && self.device.take_interrupt() {
+        while handled < INTERRUPT_BUDGET {
+            let Some(vector) = on.device.take_interrupt() else { break };
             let causes = if self.receiver.stays_armed() {
-                self.driver.acknowledge(hardware!(self))?
+                on.driver.acknowledge(hardware!(on), vector)?
             } else {
-                self.driver.on_interrupt(hardware!(self))?
+                on.driver.on_interrupt(hardware!(on), vector)?
             };
             self.link_changed |= causes.link;
             handled += 1;
@@ -90,25 +91,32 @@ impl<U: Upper> Service<'_, U> {
     }
 
     #[inline]
-    pub(super) fn look(&mut self, budget: usize) -> Result<usize, RunError> {
-        let found = self.driver.poll(hardware!(self), budget, &mut self.sink)?;
+    pub(super) fn look<A: Attachment, U: Upper>(
+        &mut self,
+        on: &mut Parts<'_, A, U>,
+        budget: usize,
+    ) -> Result<usize, RunError> {
+        let mut sink = self.received.counted(on.upper);
+        let found = on.driver.poll(hardware!(on), budget, &mut sink)?;
         self.counts.polls += 1;
         self.counts.empty_polls += u64::from(found == 0);
-        self.sink.upper.flush();
+        on.upper.flush();
         Ok(found)
     }
 
     /// Frames handed to the device, and frames that it is done with.
     #[inline]
-    pub(super) fn transmit(&mut self) -> Result<u64, RunError> {
+    pub(super) fn transmit<A: Attachment, U: Upper>(
+        &mut self,
+        on: &mut Parts<'_, A, U>,
+    ) -> Result<u64, RunError> {
         let (mut handed, mut refused) = (0, 0);
         while handed + refused < TRANSMIT_BUDGET {
-            let Some(frame) = self.waiting.take().or_else(|| self.sink.upper.next_transmit())
-            else {
+            let Some(frame) = self.waiting.take().or_else(|| on.upper.next_transmit()) else {
                 break;
             };
             let pieces = TxFrame { pieces: frame.pieces(), token: frame.token() };
-            match self.driver.transmit(hardware!(self), pieces) {
+            match on.driver.transmit(hardware!(on), pieces) {
                 Ok(true) => {
                     self.counts.tx_packets += 1;
                     self.counts.tx_bytes += frame.bytes();
@@ -127,24 +135,24 @@ impl<U: Upper> Service<'_, U> {
                 }
                 Err(DriverError::Invalid(_)) => {
                     self.counts.tx_errors += 1;
-                    self.sink.upper.not_sent(frame.token());
-                    self.sink.upper.flush();
+                    on.upper.not_sent(frame.token());
+                    on.upper.flush();
                     refused += 1;
                 }
                 Err(error) => return Err(error.into()),
             }
         }
         if handed > 0 {
-            self.driver.kick(hardware!(self))?;
+            on.driver.kick(hardware!(on))?;
         }
         if self.unsent == 0 {
             return Ok(refused as u64);
         }
-        let upper = &mut *self.sink.upper;
-        let sent = self.driver.reclaim(hardware!(self), &mut |token| upper.sent(token))? as u64;
+        let upper = &mut *on.upper;
+        let sent = on.driver.reclaim(hardware!(on), &mut |token| upper.sent(token))? as u64;
         self.unsent = self.unsent.saturating_sub(sent);
         if sent > 0 {
-            self.sink.upper.flush();
+            on.upper.flush();
         }
         Ok(sent + (handed + refused) as u64)
     }

@@ -1,112 +1,145 @@
-//! The last look, and sleep.
+//! The last look, and sleep: arm, look once more, sleep, wake up. The window says that the driver sleeps from
+//! before the first until after the last, so that whatever comes rings.
 
-use std::cell::RefCell;
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
-use warikomi_clock::Span;
+use warikomi_clock::{Span, Time};
 use warikomi_pci::attach::layout::{orders, report};
 use warikomi_shared::Woken;
 
 use super::RunError;
+use super::attachment::Attachment;
 use super::look::ordered;
-use super::service::{Service, hardware};
+use super::step::{DriverLoop, Parts, Step, hardware};
 use crate::strategy::Strategy;
 use crate::{Hardware, Upper};
 
 /// The longest part of a sleep in which nobody sees that the driver lives.
-pub(super) const HEARTBEAT: Duration = Duration::from_millis(100);
+pub const HEARTBEAT: Duration = Duration::from_millis(100);
 /// Of so many sleeps, the processor time of one is measured.
 const MEASURED_SLEEP: u64 = 16;
+/// How long the order to give the baton away is waited for awake.
+const AWAKE_FOR: Span = Span::from_ms(1);
 
-impl<U: Upper> Service<'_, U> {
-    /// Arms the interrupt, looks once more, and sleeps if there is nothing. Whether the orders say stop.
-    #[cold]
-    pub(super) fn rest(&mut self, budget: usize) -> Result<bool, RunError> {
-        let from = self.device.now();
-        self.report(from);
-        self.note();
-        let strategy = self.receiver.strategy();
-        let measure = matches!(strategy, Strategy::Auto { .. })
-            && (self.counts.sleeps < MEASURED_SLEEP
-                || self.counts.sleeps.is_multiple_of(MEASURED_SLEEP));
-        let cpu_before = measure.then(thread_time);
-        let (mut found, mut slept) = (0, false);
-        let mut sleeper = self.device.sleeper();
-        // Shared by the two parts, of which the second only looks.
-        let service = RefCell::new(&mut *self);
-        let woken = sleeper.sleep_unless(
-            || service.borrow_mut().nothing_to_do(budget, &mut found).map(|nothing| !nothing),
-            || {
-                slept = true;
-                service.borrow_mut().sleep(strategy)
-            },
-        );
-        self.sink.upper.awake();
-        woken?;
-        self.look_above()?;
-        let to = self.device.now();
-        if slept {
-            self.counts.sleeps += 1;
-            self.counts.slept = self.counts.slept + to.since(from);
-            if let Some(before) = cpu_before {
-                self.receiver.sleep_cost(Span::from_ns(thread_time().saturating_sub(before)));
-            }
-            self.receiver.slept(from, to);
-        } else {
-            self.receiver.next(to, found);
-        }
-        // An interrupt's handler masks; without one, nobody else does.
-        if !self.receiver.stays_armed() && !self.device.interrupt_pending() {
-            self.driver.disarm(hardware!(self))?;
-        }
-        (self.passed, self.active) = (self.device.now(), to);
-        self.worked = found as u64;
-        self.look_if_changed()?;
-        self.housekeep_orders()
-    }
-
-    /// The last look before a sleep; from here on, whatever comes ends the sleep.
-    fn nothing_to_do(&mut self, budget: usize, found: &mut usize) -> Result<bool, RunError> {
-        self.driver.arm(hardware!(self))?;
-        *found = self.look(budget)?;
-        let above = self.sink.upper.prepare_to_sleep();
-        let outstanding = self.unsent > 0 || self.waiting.is_some();
-        let transmit = outstanding && self.transmit()? > 0;
-        let ordered = self.device.order(orders::STOP) != 0
-            || self.is_ordered_away()
-            || ordered(self.device).ok() != Some(self.receiver.strategy());
-        Ok(*found == 0 && !above && !transmit && !ordered && !self.device.interrupt_pending())
-    }
-
-    fn sleep(&mut self, strategy: Strategy) -> Result<Woken, RunError> {
-        if strategy == Strategy::Awake {
-            return Ok(Woken::Called);
-        }
-        self.device.report(report::ASLEEP, 1);
-        let woken = self.sleep_on(strategy);
-        self.device.report(report::ASLEEP, 0);
-        woken
-    }
-
-    fn sleep_on(&mut self, strategy: Strategy) -> Result<Woken, RunError> {
-        loop {
-            let alerted = self.is_alerted();
-            let longest = if alerted { Duration::ZERO } else { HEARTBEAT };
-            let woken = self.device.wait(self.sink.upper.wakeup(), longest)?;
-            self.passes += 1;
-            self.device.report(report::HEARTBEAT, self.passes);
-            let stop = self.device.order(orders::STOP) != 0;
-            self.look_above()?;
-            if woken == Woken::Called || stop || ordered(self.device).ok() != Some(strategy) {
-                return Ok(Woken::Called);
-            }
-        }
-    }
+/// A rest, from when the interrupt is armed until the driver is awake again.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Rest {
+    from: Time,
+    found: usize,
+    slept: bool,
+    /// The processor time taken before, if that of this sleep is measured.
+    processor_before: Option<Span>,
 }
 
-/// Processor time that this thread has taken, in nanoseconds.
-fn thread_time() -> u64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+impl DriverLoop {
+    /// Whatever comes from here on rings; arms the interrupt.
+    pub(super) fn arm<A: Attachment, U: Upper>(
+        &mut self,
+        on: &mut Parts<'_, A, U>,
+        now: Time,
+    ) -> Result<(), RunError> {
+        self.report(on, now);
+        self.note(on);
+        let measure = matches!(self.receiver.strategy(), Strategy::Auto { .. })
+            && (self.counts.sleeps < MEASURED_SLEEP
+                || self.counts.sleeps.is_multiple_of(MEASURED_SLEEP));
+        let processor_before = measure.then(|| on.device.processor_time());
+        self.rest = Rest { from: now, processor_before, ..Rest::default() };
+        on.device.window().sleeper().announce();
+        on.driver.arm(hardware!(on))?;
+        self.receiver.armed();
+        Ok(())
+    }
+
+    /// The last look before a sleep; the sleep, if there is nothing to do.
+    pub(super) fn last_look<A: Attachment, U: Upper>(
+        &mut self,
+        on: &mut Parts<'_, A, U>,
+        now: Time,
+        budget: usize,
+    ) -> Result<Option<Step>, RunError> {
+        self.rest.found = self.look(on, budget)?;
+        let above = on.upper.prepare_to_sleep();
+        let outstanding = self.unsent > 0 || self.waiting.is_some();
+        let transmit = outstanding && self.transmit(on)? > 0;
+        let ordered = self.is_ordered_otherwise(on) || self.is_ordered_away(on);
+        let pending = on.device.window().interrupt_pending();
+        if self.rest.found > 0 || above || transmit || ordered || pending {
+            return Ok(None);
+        }
+        if self.receiver.strategy() == Strategy::Awake {
+            return Ok(None);
+        }
+        self.rest.slept = true;
+        on.report(report::ASLEEP, 1);
+        Ok(Some(self.sleep(on, now)))
+    }
+
+    fn sleep<A: Attachment, U>(&mut self, on: &Parts<'_, A, U>, now: Time) -> Step {
+        let longest = if self.is_alerted(on, now) {
+            Span::ZERO
+        } else {
+            Span::from_us(HEARTBEAT.as_micros() as u64)
+        };
+        Step::Sleep { longest }
+    }
+
+    /// The wait is over; another one, if only the time was.
+    pub(super) fn sleep_on<A: Attachment, U: Upper>(
+        &mut self,
+        on: &mut Parts<'_, A, U>,
+        now: Time,
+    ) -> Result<Option<Step>, RunError> {
+        let woken = self.woken?;
+        self.passes += 1;
+        on.report(report::HEARTBEAT, self.passes);
+        self.look_above(on)?;
+        let called = woken == Woken::Called || self.is_ordered_otherwise(on);
+        Ok((!called).then(|| self.sleep(on, now)))
+    }
+
+    /// Whether the orders say stop, or another strategy.
+    fn is_ordered_otherwise<A: Attachment, U>(&self, on: &Parts<'_, A, U>) -> bool {
+        on.order(orders::STOP) != 0 || ordered(on).ok() != Some(self.receiver.strategy())
+    }
+
+    /// The driver is awake again, or has not slept at all. Whether the orders say stop.
+    pub(super) fn wake_up<A: Attachment, U: Upper>(
+        &mut self,
+        on: &mut Parts<'_, A, U>,
+        now: Time,
+    ) -> Result<bool, RunError> {
+        on.report(report::ASLEEP, 0);
+        on.device.window().sleeper().retract();
+        on.upper.awake();
+        self.look_above(on)?;
+        let Rest { from, found, slept, processor_before } = self.rest;
+        if slept {
+            self.counts.sleeps += 1;
+            self.counts.slept = self.counts.slept + now.since(from);
+            if let Some(before) = processor_before {
+                let taken = on.device.processor_time().as_ps().saturating_sub(before.as_ps());
+                self.receiver.sleep_cost(Span::from_ps(taken));
+            }
+            self.receiver.slept(from, now);
+        } else {
+            self.receiver.next(now, found);
+        }
+        // An interrupt's handler masks; without one, nobody else does.
+        if !self.receiver.stays_armed() && !on.device.window().interrupt_pending() {
+            on.driver.disarm(hardware!(on))?;
+        }
+        (self.passed, self.active, self.worked) = (None, now, found as u64);
+        self.look_if_changed(on)?;
+        self.housekeep_orders(on, now)
+    }
+
+    /// Whether the device is about to be handed over, so that a sleep would cost a wake-up.
+    fn is_alerted<A: Attachment, U>(&mut self, on: &Parts<'_, A, U>, now: Time) -> bool {
+        let order = on.order(orders::ALERT);
+        if order != self.alert {
+            (self.alert, self.awake_until) = (order, now + AWAKE_FOR);
+        }
+        now < self.awake_until
+    }
 }

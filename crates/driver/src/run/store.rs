@@ -201,6 +201,18 @@ impl Message {
     }
 }
 
+/// Where a driver leaves what it knows for its successor.
+pub trait SnapshotStore {
+    /// Keeps a snapshot; when this returns, the store has it.
+    fn put(&self, snapshot: Snapshot) -> Result<(), StoreError>;
+
+    /// The snapshot that is kept, whole.
+    fn get(&self) -> Result<Snapshot, StoreError>;
+}
+
+/// How long the data store may take to answer a driver.
+pub const STORE_PATIENCE: Duration = Duration::from_millis(50);
+
 /// A driver's end of the store.
 #[derive(Debug)]
 pub struct StoreClient {
@@ -214,30 +226,6 @@ impl StoreClient {
     /// `patience`, or given up.
     pub fn new(socket: OwnedFd, key: u64, patience: Duration) -> StoreClient {
         StoreClient { socket, key, patience }
-    }
-
-    /// Keeps a snapshot; when this returns, the store has it.
-    pub fn put(&self, snapshot: Snapshot) -> Result<(), StoreError> {
-        let (key, of) = (self.key, snapshot.generation);
-        self.ask(&Message::Put { key, snapshot, urgent: true }, |answer| match answer {
-            Message::Stored { key: of_key, generation } => {
-                (of_key == key && generation == of).then_some(Ok(()))
-            }
-            _ => None,
-        })
-    }
-
-    /// The snapshot that is kept.
-    pub fn get(&self) -> Result<Snapshot, StoreError> {
-        let key = self.key;
-        let found = self.ask(&Message::Get { key, urgent: true }, |answer| match answer {
-            Message::Found { key: of_key, snapshot } => (of_key == key).then_some(Ok(snapshot)),
-            Message::Missing { key: of_key } => {
-                (of_key == key).then_some(Err(StoreError::Missing(key)))
-            }
-            _ => None,
-        })?;
-        if found.is_whole() { Ok(found) } else { Err(StoreError::Damaged(found.generation)) }
     }
 
     /// Sends a request and waits for what `take` accepts as its answer.
@@ -269,6 +257,30 @@ impl StoreClient {
                 Err(error) => return Err(io::Error::from(error).into()),
             }
         }
+    }
+}
+
+impl SnapshotStore for StoreClient {
+    fn put(&self, snapshot: Snapshot) -> Result<(), StoreError> {
+        let (key, of) = (self.key, snapshot.generation);
+        self.ask(&Message::Put { key, snapshot, urgent: true }, |answer| match answer {
+            Message::Stored { key: of_key, generation } => {
+                (of_key == key && generation == of).then_some(Ok(()))
+            }
+            _ => None,
+        })
+    }
+
+    fn get(&self) -> Result<Snapshot, StoreError> {
+        let key = self.key;
+        let found = self.ask(&Message::Get { key, urgent: true }, |answer| match answer {
+            Message::Found { key: of_key, snapshot } => (of_key == key).then_some(Ok(snapshot)),
+            Message::Missing { key: of_key } => {
+                (of_key == key).then_some(Err(StoreError::Missing(key)))
+            }
+            _ => None,
+        })?;
+        if found.is_whole() { Ok(found) } else { Err(StoreError::Damaged(found.generation)) }
     }
 }
 

@@ -5,28 +5,17 @@
 //! goes through the data store, or nowhere: then the device is reset between two drivers.
 
 use std::rc::Rc;
-use std::time::Duration;
 
-use warikomi_clock::Span;
-use warikomi_pci::attach::area;
 use warikomi_pci::attach::layout::{orders, times, way};
-use warikomi_shared::{SharedWords, Words};
+use warikomi_shared::Words;
 
 use super::RunError;
-use super::rest::HEARTBEAT;
-use super::store::{Snapshot, StoreClient};
-use crate::device::Device;
+use super::attachment::{Attachment, Lineage};
+use super::store::{Snapshot, SnapshotStore};
 use crate::state::{
     Baton, Counters, How, LocalWords, Predecessor, Shown, StateArea, StateError, StateWords, Turn,
 };
 use crate::{DriverError, DriverInfo, NicDriver};
-
-/// How long the data store may take to answer.
-const STORE_PATIENCE: Duration = Duration::from_millis(50);
-/// How long the order to give the baton away is waited for awake.
-pub(super) const AWAKE_FOR: Span = Span::from_ms(1);
-/// The weakest claim on a processor.
-const LEAST_PRIORITY: i32 = 19;
 
 /// How a turn begins.
 pub(super) enum Opening {
@@ -38,7 +27,7 @@ pub(super) enum Opening {
     GoOn,
 }
 
-/// What has ended a wait.
+/// What a wait has come to.
 pub(super) enum Waited {
     /// The device is ours.
     Turn(Opening),
@@ -46,66 +35,63 @@ pub(super) enum Waited {
     Stop,
     /// The device will be ours at any moment: this is the word of it.
     Alert(u64),
+    /// Nothing has: it is this generation's.
+    Other { generation: u32 },
 }
 
 pub(super) struct Succession {
-    area: SharedWords,
-    baton: Baton<SharedWords>,
+    area: StateWords,
+    baton: Baton<StateWords>,
     generation: u32,
     way: u64,
     /// What a successor must know; `None` if it need not know anything.
     state: Option<StateArea>,
-    store: Option<StoreClient>,
+    store: Option<Box<dyn SnapshotStore>>,
 }
 
 impl Succession {
     /// The driver's part in it, if the device has other drivers before and after.
     pub(super) fn of(
-        device: &mut Device,
+        device: &mut impl Attachment,
         driver: &DriverInfo,
     ) -> Result<Option<Succession>, RunError> {
-        let Some(area) = device.state().cloned() else { return Ok(None) };
-        let way = device.way();
+        let Some(lineage) = device.lineage() else { return Ok(None) };
+        let Lineage { area, generation, way, state_version } = lineage;
         let words: Option<StateWords> = match way {
-            way::SHARED_STATE => Some(Rc::new(area.clone())),
+            way::SHARED_STATE => Some(area.clone()),
             way::DATA_STORE => Some(Rc::new(LocalWords::new())),
             _ => None,
         };
-        let version = device.state_version();
-        let state = words.map(|words| StateArea::new(words).of_version(version)).transpose()?;
+        let state = words.map(|words| StateArea::new(words).of_version(state_version));
         // The store keeps one snapshot for each device.
         let (vendor, number) = driver.devices.first().copied().unwrap_or_default();
         let key = u64::from(vendor) << 16 | u64::from(number);
         Ok(Some(Succession {
             baton: Baton::new(area.clone()),
             area,
-            generation: device.generation(),
+            generation,
             way,
-            state,
-            store: device.take_store().map(|socket| StoreClient::new(socket, key, STORE_PATIENCE)),
+            state: state.transpose()?,
+            store: device.take_store(key),
         }))
     }
 
-    /// Waits for the baton, or for word that it is about to come; `alert` is the last such word.
-    pub(super) fn wait(&self, device: &Device, alert: u64) -> Result<Waited, RunError> {
-        loop {
-            let turn = self.baton.turn()?;
-            if turn.generation == self.generation {
-                device.stamp(times::AWAKE);
-                return self.opening(turn.how).map(Waited::Turn);
-            }
-            if device.order(orders::STOP) != 0 {
-                // Giving memory back takes long, and must not keep whoever has the device waiting.
-                let _ = rustix::process::setpriority_process(None, LEAST_PRIORITY);
-                return Ok(Waited::Stop);
-            }
-            let order = device.order(orders::ALERT);
-            if order != alert {
-                return Ok(Waited::Alert(order));
-            }
-            device.check_support()?;
-            self.area.wait_while(area::BATON, turn.generation, HEARTBEAT);
+    /// Looks whether the baton has come, or word that it is about to; `alert` is the last such word.
+    pub(super) fn wait(&self, device: &impl Attachment, alert: u64) -> Result<Waited, RunError> {
+        let turn = self.baton.turn()?;
+        if turn.generation == self.generation {
+            device.window().stamp(times::AWAKE, device.ticks());
+            return self.opening(turn.how).map(Waited::Turn);
         }
+        if device.window().order(orders::STOP) != 0 {
+            return Ok(Waited::Stop);
+        }
+        let order = device.window().order(orders::ALERT);
+        if order != alert {
+            return Ok(Waited::Alert(order));
+        }
+        device.check_support()?;
+        Ok(Waited::Other { generation: turn.generation })
     }
 
     fn opening(&self, how: How) -> Result<Opening, RunError> {
@@ -171,7 +157,6 @@ impl Succession {
     /// Gives the baton away: the last store.
     pub(super) fn give(&self, to: u32) {
         self.baton.give(Turn { generation: to, how: How::HandedOver });
-        self.area.wake(area::BATON);
     }
 
     /// Notes what was counted, for a successor.

@@ -101,7 +101,7 @@ impl Slots {
     /// The words of `count` slots from `index` on, round the ring. Two ranges rather than a division for each:
     /// a whole ring is read while nobody serves the device.
     pub(super) fn words_from(&self, index: usize, count: usize) -> impl Iterator<Item = u64> + '_ {
-        let before_end = count.min(self.len - index);
+        let before_end = count.min(self.len.saturating_sub(index));
         let places = (index..index + before_end).chain(0..count - before_end);
         places.map(|index| self.word(index))
     }

@@ -47,6 +47,8 @@ pub struct TransmitterCounts {
     pub asked: u64,
 }
 
+/// The one vector of a sender.
+const VECTOR: u16 = 0;
 /// Without interrupts the device is asked at the latest when packets have been on their way for so long.
 const LONGEST_UNASKED: Span = Span::from_us(100);
 /// Pieces of the shortest packet that goes through a bounce buffer without contents.
@@ -260,9 +262,9 @@ impl Transmitter {
         }
         // First of all, so that what is completed during the handler interrupts again.
         if std::mem::take(&mut self.armed) {
-            driver.on_interrupt(hw)?;
+            driver.on_interrupt(hw, VECTOR)?;
         } else {
-            driver.acknowledge(hw)?;
+            driver.acknowledge(hw, VECTOR)?;
         }
         course.spend(Work::Interrupt);
         self.reclaim(driver, hw, course, sent)?;

@@ -123,6 +123,7 @@ impl Driver {
         self.write(ACKNOWLEDGE, 0);
         self.write(MASK, 1);
         assert_eq!(self.read(), 1, "the read comes behind the writes");
+        self.receiver.armed();
     }
 
     fn pass(&mut self) -> Next {

@@ -197,11 +197,11 @@ impl NicDriver for Remote {
     ) -> Result<(), DriverError> {
         Ok(())
     }
-    fn on_interrupt(&mut self, hw: &mut Hardware<'_>) -> Result<Causes, DriverError> {
+    fn on_interrupt(&mut self, hw: &mut Hardware<'_>, vector: u16) -> Result<Causes, DriverError> {
         self.disarm(hw)?;
-        self.acknowledge(hw)
+        self.acknowledge(hw, vector)
     }
-    fn acknowledge(&mut self, _: &mut Hardware<'_>) -> Result<Causes, DriverError> {
+    fn acknowledge(&mut self, _: &mut Hardware<'_>, _: u16) -> Result<Causes, DriverError> {
         self.bus.write(Access::Acknowledge);
         Ok(Causes::default())
     }

@@ -154,18 +154,7 @@ impl<'a> Timeline<'a> {
                 }
                 Ok(())
             }
-            Happening::Interrupt(Interrupt::Msi(message), vector) => {
-                let about = json!({
-                    "data": message.data, "vector": vector.map(|vector| vector.0),
-                });
-                let vector = vector.unwrap_or_default();
-                self.vector(vector)?.sent.get_or_insert(at);
-                self.instant("MSI", Track::Interrupts(vector), at, about)
-            }
-            Happening::Interrupt(Interrupt::Intx(level), _) => {
-                let about = json!({"asserted": level});
-                self.instant("INTx", Track::Interrupts(Vector(0)), at, about)
-            }
+            Happening::Interrupt(interrupt, vector) => self.interrupt(*interrupt, *vector, at),
             Happening::DmaRead { address, len } => self.dma("read", *address, *len, at),
             Happening::DmaWrite { address, len } => self.dma("write", *address, *len, at),
             Happening::DmaFailed { address, len } => self.dma("failed", *address, *len, at),
@@ -194,6 +183,18 @@ impl<'a> Timeline<'a> {
                 self.instant("link", Track::Packets, at, about)
             }
             Happening::PowerOn => self.instant("power on", Track::Registers, at, json!({})),
+        }
+    }
+
+    fn interrupt(&mut self, what: Interrupt, vector: Option<Vector>, at: Time) -> io::Result<()> {
+        let track = Track::Interrupts(vector.unwrap_or_default());
+        match what {
+            Interrupt::Msi(message) => {
+                self.vector(vector.unwrap_or_default())?.sent.get_or_insert(at);
+                let about = json!({"data": message.data, "vector": vector.map(|vector| vector.0)});
+                self.instant("MSI", track, at, about)
+            }
+            Interrupt::Intx(level) => self.instant("INTx", track, at, json!({"asserted": level})),
         }
     }
 

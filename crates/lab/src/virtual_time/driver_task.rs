@@ -173,8 +173,8 @@ impl World<'_> {
         self.recorder.emit(&Event::Handled);
         let stays_armed = self.driver.receiver.stays_armed();
         let called = self.call(|driver, hw, _| match stays_armed {
-            true => driver.acknowledge(hw),
-            false => driver.on_interrupt(hw),
+            true => driver.acknowledge(hw, 0),
+            false => driver.on_interrupt(hw, 0),
         });
         let Some((spent, _)) = called else { return };
         self.looks_next(spent + Span::from_ns(self.options.costs.handler_ns));
@@ -261,6 +261,7 @@ impl World<'_> {
 
     fn arm(&mut self, budget: usize) {
         let Some((spent, ())) = self.call(|driver, hw, _| driver.arm(hw)) else { return };
+        self.driver.receiver.armed();
         self.recorder.emit(&Event::Armed);
         self.goes_on(Doing::LastLook { budget }, spent);
     }

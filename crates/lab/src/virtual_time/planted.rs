@@ -87,12 +87,12 @@ impl NicDriver for Planted {
         self.driver.init(hw, rings, buffers, sink)
     }
 
-    fn on_interrupt(&mut self, hw: &mut Hardware<'_>) -> Result<Causes, DriverError> {
-        self.driver.on_interrupt(hw)
+    fn on_interrupt(&mut self, hw: &mut Hardware<'_>, vector: u16) -> Result<Causes, DriverError> {
+        self.driver.on_interrupt(hw, vector)
     }
 
-    fn acknowledge(&mut self, hw: &mut Hardware<'_>) -> Result<Causes, DriverError> {
-        self.driver.acknowledge(hw)
+    fn acknowledge(&mut self, hw: &mut Hardware<'_>, vector: u16) -> Result<Causes, DriverError> {
+        self.driver.acknowledge(hw, vector)
     }
 
     fn arm(&mut self, hw: &mut Hardware<'_>) -> Result<(), DriverError> {

@@ -2,6 +2,7 @@
 //! on the card. Its data sheet is docs/oc48.md; with another line rate and MTU it resembles cards of
 //! 10 Gbit/s and more.
 
+mod fifo;
 mod intr;
 pub mod regs;
 mod rx;
@@ -14,8 +15,8 @@ use self::regs::Part;
 use self::rx::Receiver;
 use self::tx::Transmitter;
 use crate::bus::Bus;
-use crate::engine::{Engine, Line};
 use crate::frame::HEADER_BYTES;
+use crate::queue::{Engine, Line};
 use crate::wire::bytes_time;
 use crate::{
     Frame, Link, ModelInfo, NicContext, NicModel, Reception, ResetKind, RxCounters, RxFault,
@@ -87,20 +88,21 @@ impl Oc48 {
         self.soft_reset(cx);
         let link = self.link;
         let before = std::mem::replace(self, Oc48::new(self.bus, self.line_bps, self.mtu));
-        self.rx.keep_counters(&before.rx);
+        self.rx.queue.keep_counters(&before.rx.queue);
         self.link = link;
     }
 
     /// A DMA transfer failed: nothing goes on before RESET.
     fn system_error(&mut self, cx: &mut NicContext<'_>) {
-        self.tx.halt();
-        self.rx.halt();
+        self.tx.engine.halt();
+        self.rx.queue.halt();
         self.intr.report(cx, regs::SYS_ERROR);
     }
 
     fn control(&self) -> u32 {
         let bit = |on, bit| if on { bit } else { 0 };
-        bit(self.tx.is_enabled(), regs::TX_ENABLE) | bit(self.rx.is_enabled(), regs::RX_ENABLE)
+        bit(self.tx.engine.is_enabled(), regs::TX_ENABLE)
+            | bit(self.rx.queue.is_enabled(), regs::RX_ENABLE)
     }
 
     fn set_control(&mut self, cx: &mut NicContext<'_>, control: u32) {
@@ -108,7 +110,7 @@ impl Oc48 {
             return self.soft_reset(cx);
         }
         self.tx.enable(cx, control & regs::TX_ENABLE != 0);
-        self.rx.enable(cx, control & regs::RX_ENABLE != 0);
+        self.rx.queue.enable(cx, control & regs::RX_ENABLE != 0);
     }
 
     /// What a register that can be read holds.
@@ -171,10 +173,16 @@ impl NicModel for Oc48 {
             regs::CONTROL => self.set_control(cx, word),
             regs::INTR_STATUS => self.intr.acknowledge(cx, word),
             regs::INTR_MASK => self.intr.set_mask(cx, word),
-            regs::TX_ADDRESS => self.tx.set_address(part.merged(self.tx.address(), value)),
+            regs::TX_ADDRESS => {
+                let fifo = self.tx.fifo_mut();
+                fifo.address = part.merged(fifo.address, value);
+            }
             regs::TX_PUSH => self.push_transmit(cx, word),
-            regs::RX_ADDRESS => self.rx.set_address(part.merged(self.rx.address(), value)),
-            regs::RX_PUSH => self.rx.push(word),
+            regs::RX_ADDRESS => {
+                let fifo = &mut self.rx.queue.format.fifo;
+                fifo.address = part.merged(fifo.address, value);
+            }
+            regs::RX_PUSH => self.rx.push(cx, word),
             regs::RX_RING => self.rx.set_ring(cx, part.merged(self.rx.ring(), value)),
             _ => {}
         }
@@ -218,19 +226,19 @@ impl NicModel for Oc48 {
     }
 
     fn rx_progress(&mut self, cx: &mut NicContext<'_>, _queue: u16, limit: usize) -> RxCounters {
-        self.rx.progress(cx, limit);
-        self.rx.counters()
+        self.rx.queue.progress(cx, limit);
+        self.rx.queue.counters()
     }
 
     fn receiving(&self) -> bool {
-        self.rx.is_open() && self.link && self.intr.asked_for
+        self.rx.queue.is_open() && self.link && self.intr.asked_for
     }
 
     fn mac_address(&self) -> [u8; 6] {
         regs::station()
     }
 
-    fn rx_free(&mut self, _cx: &mut NicContext<'_>, _queue: u16, limit: usize) -> usize {
-        self.rx.remaining().min(limit)
+    fn rx_free(&mut self, cx: &mut NicContext<'_>, _queue: u16, limit: usize) -> usize {
+        self.rx.queue.free(cx, limit)
     }
 }

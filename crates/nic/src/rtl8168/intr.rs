@@ -4,16 +4,14 @@
 //! acknowledges and later unmasks; a level looked at only once for all three would never be seen
 //! to fall.
 //!
-//! Moderation (IntrMitigate) holds RxOK and TxOK back until a time has passed since the first
-//! frame that was held, or until a number of frames has come together. Errors and link changes are
-//! never held.
+//! Moderation (IntrMitigate) holds RxOK and TxOK back; errors and link changes are never held.
 
 use warikomi_clock::{Span, Time};
 use warikomi_pci::Vector;
 
 use super::{TIMER_MODERATION, regs};
 use crate::NicContext;
-use crate::alarm::Alarm;
+use crate::queue::{Alarm, Moderation};
 
 /// The chip has one.
 pub(super) const VECTOR: Vector = Vector(0);
@@ -24,42 +22,9 @@ pub(super) struct Interrupts {
     mask: u16,
     /// The driver has asked for interrupts since the last reset.
     pub(super) asked_for: bool,
-    rx: Held,
-    tx: Held,
+    rx: Moderation,
+    tx: Moderation,
     alarm: Alarm,
-}
-
-/// One direction's moderation.
-#[derive(Debug)]
-struct Held {
-    bits: u16,
-    /// Longest time to hold; zero holds nothing back.
-    time: Span,
-    /// Frames that end the wait; zero waits for the time alone.
-    frames: u32,
-    waiting: u32,
-    due: Time,
-}
-
-impl Held {
-    const fn new(bits: u16) -> Self {
-        Held { bits, time: Span::ZERO, frames: 0, waiting: 0, due: Time::NEVER }
-    }
-
-    /// Takes in `frames` frames; whether the wait is over.
-    fn add(&mut self, now: Time, frames: u32) -> bool {
-        if self.waiting == 0 {
-            self.due = now + self.time;
-        }
-        self.waiting = self.waiting.saturating_add(frames);
-        self.frames != 0 && self.waiting >= self.frames
-    }
-
-    /// Ends the wait; the status bits that were held.
-    fn release(&mut self) -> u16 {
-        self.due = Time::NEVER;
-        if std::mem::take(&mut self.waiting) > 0 { self.bits } else { 0 }
-    }
 }
 
 impl Interrupts {
@@ -68,8 +33,8 @@ impl Interrupts {
             status: 0,
             mask: 0,
             asked_for: false,
-            rx: Held::new(regs::RX_OK),
-            tx: Held::new(regs::TX_OK),
+            rx: Moderation::off(),
+            tx: Moderation::off(),
             alarm: Alarm::new(TIMER_MODERATION),
         }
     }
@@ -77,7 +42,7 @@ impl Interrupts {
     /// As after a soft reset: nothing pending, everything masked, no moderation.
     pub(super) fn reset(&mut self, cx: &mut NicContext<'_>) {
         (self.status, self.mask, self.asked_for) = (0, 0, false);
-        (self.rx, self.tx) = (Held::new(regs::RX_OK), Held::new(regs::TX_OK));
+        (self.rx, self.tx) = (Moderation::off(), Moderation::off());
         self.alarm.cancel();
         self.update(cx);
     }
@@ -113,45 +78,23 @@ impl Interrupts {
     /// A frame was received.
     #[inline]
     pub(super) fn received(&mut self, cx: &mut NicContext<'_>) {
-        if self.rx.time == Span::ZERO {
+        if self.rx.hold(cx.now(), 1) {
             self.report(cx, regs::RX_OK);
-        } else {
-            let over = self.rx.add(cx.now(), 1);
-            self.held(cx, over);
-        }
-    }
-
-    /// This many frames were sent.
-    pub(super) fn sent(&mut self, cx: &mut NicContext<'_>, frames: u32) {
-        if self.tx.time == Span::ZERO {
-            self.report(cx, regs::TX_OK);
-        } else {
-            let over = self.tx.add(cx.now(), frames);
-            self.held(cx, over);
-        }
-    }
-
-    fn held(&mut self, cx: &mut NicContext<'_>, over: bool) {
-        if over {
-            self.release_due(cx);
         }
         self.set_alarm(cx);
     }
 
-    /// Lets go of what has waited long enough, by time or by number.
-    fn release_due(&mut self, cx: &mut NicContext<'_>) {
-        let now = cx.now();
-        for held in [&mut self.rx, &mut self.tx] {
-            let enough = held.frames != 0 && held.waiting >= held.frames;
-            if held.due <= now || enough {
-                self.status |= held.release();
-            }
+    /// This many frames were sent.
+    pub(super) fn sent(&mut self, cx: &mut NicContext<'_>, frames: u32) {
+        if self.tx.hold(cx.now(), frames) {
+            self.report(cx, regs::TX_OK);
         }
-        self.update(cx);
+        self.set_alarm(cx);
     }
 
+    #[inline]
     fn set_alarm(&mut self, cx: &mut NicContext<'_>) {
-        match self.rx.due.min(self.tx.due) {
+        match self.rx.due().min(self.tx.due()) {
             Time::NEVER => self.alarm.cancel(),
             due => self.alarm.set(cx, due),
         }
@@ -159,10 +102,14 @@ impl Interrupts {
 
     /// The moderation timer's event.
     pub(super) fn timer(&mut self, cx: &mut NicContext<'_>) {
-        if self.alarm.event(cx) {
-            self.release_due(cx);
-            self.set_alarm(cx);
+        if !self.alarm.event(cx) {
+            return;
         }
+        let now = cx.now();
+        let rx = if self.rx.release_due(now) { regs::RX_OK } else { 0 };
+        let tx = if self.tx.release_due(now) { regs::TX_OK } else { 0 };
+        self.report(cx, rx | tx);
+        self.set_alarm(cx);
     }
 
     /// The driver writes IntrMitigate or CPlusCmd, or the speed changes. `unit` is what one step
@@ -170,13 +117,12 @@ impl Interrupts {
     /// it behind.
     pub(super) fn moderate(&mut self, cx: &mut NicContext<'_>, mitigate: u16, unit: Span) {
         let field = |shift: u32| u32::from(mitigate >> shift & 0xf);
-        for (held, time, frames) in
-            [(&mut self.tx, field(12), field(8)), (&mut self.rx, field(4), field(0))]
-        {
-            let (time, frames) = (unit * u64::from(time), 4 * frames);
-            if (held.time, held.frames) != (time, frames) {
-                self.status |= held.release();
-                (held.time, held.frames) = (time, frames);
+        for (held, bits, time, frames) in [
+            (&mut self.tx, regs::TX_OK, field(12), field(8)),
+            (&mut self.rx, regs::RX_OK, field(4), field(0)),
+        ] {
+            if held.set(unit * u64::from(time), 4 * frames) {
+                self.status |= bits;
             }
         }
         self.set_alarm(cx);

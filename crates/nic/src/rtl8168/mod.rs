@@ -8,9 +8,7 @@
 mod filter;
 mod indirect;
 mod intr;
-mod late;
 mod offload;
-mod paced;
 mod phy;
 pub mod regs;
 mod rx;
@@ -27,11 +25,10 @@ use self::phy::Phy;
 use self::regs::RegisterFile;
 use self::rx::Receiver;
 use self::stats::Tally;
-use self::tx::{Queue, Transmitter};
-use crate::alarm::Alarm;
+use self::tx::Transmitter;
 use crate::bus::Bus;
-use crate::engine::{Engine, Line};
 use crate::frame::HEADER_BYTES;
+use crate::queue::{Alarm, Engine, Line};
 use crate::register::Access;
 use crate::wire::wire_time;
 use crate::{
@@ -154,7 +151,7 @@ impl Rtl8168 {
         let before = std::mem::replace(self, Rtl8168::set_up(self.setup));
         (self.phy, self.timer_zero) = (before.phy, cx.now());
         self.phy.power_on();
-        self.rx.keep_counters(&before.rx);
+        self.rx.queue.keep_counters(&before.rx.queue);
         self.rx.set_link(self.phy.mode().is_some());
         self.file.set(regs::PHY_STATUS, self.phy.status_byte().into());
     }
@@ -173,8 +170,8 @@ impl Rtl8168 {
             regs::INTR_MITIGATE,
         ];
         CLEARED.iter().for_each(|&at| self.file.reset(regs::row_at(at.into())));
-        self.rx.reset(cx);
-        self.tx.reset();
+        self.rx.queue.reset(cx);
+        self.tx.engine.reset();
         self.timer.cancel();
         self.intr.reset(cx);
         self.take_over_file();
@@ -256,10 +253,10 @@ impl Rtl8168 {
             }
             regs::COUNTER_LOW => self.tally_command(cx, value as u32),
             regs::TX_DESC_LOW | regs::TX_DESC_HIGH => {
-                self.tx.set_ring(Queue::Normal, ring(&self.file, regs::TX_DESC_LOW));
+                self.tx.set_ring(tx::NORMAL, ring(&self.file, regs::TX_DESC_LOW));
             }
             regs::TX_HIGH_DESC_LOW | regs::TX_HIGH_DESC_HIGH => {
-                self.tx.set_ring(Queue::High, ring(&self.file, regs::TX_HIGH_DESC_LOW));
+                self.tx.set_ring(tx::HIGH, ring(&self.file, regs::TX_HIGH_DESC_LOW));
             }
             regs::RX_DESC_LOW | regs::RX_DESC_HIGH => {
                 self.rx.set_ring(cx, ring(&self.file, regs::RX_DESC_LOW));
@@ -307,17 +304,17 @@ impl Rtl8168 {
         if command & regs::CMD_RESET != 0 {
             return self.soft_reset(cx);
         }
-        self.rx.enable(cx, command & regs::CMD_RX_ENABLE != 0);
-        self.tx.enable(command & regs::CMD_TX_ENABLE != 0);
+        self.rx.queue.enable(cx, command & regs::CMD_RX_ENABLE != 0);
+        self.tx.engine.enable(command & regs::CMD_TX_ENABLE != 0);
     }
 
     fn poll_command(&mut self, cx: &mut NicContext<'_>, command: u8) {
         self.file.set(regs::TX_POLL, 0);
         if command & regs::POLL_HIGH != 0 {
-            self.transmit(cx, Queue::High);
+            self.transmit(cx, tx::HIGH);
         }
         if command & regs::POLL_NORMAL != 0 {
-            self.transmit(cx, Queue::Normal);
+            self.transmit(cx, tx::NORMAL);
         }
         if command & regs::POLL_SOFTWARE_INTERRUPT != 0 {
             self.intr.report(cx, regs::SW_INT);
@@ -478,8 +475,8 @@ impl NicModel for Rtl8168 {
     }
 
     fn rx_progress(&mut self, cx: &mut NicContext<'_>, _queue: u16, limit: usize) -> RxCounters {
-        self.rx.progress(cx, limit);
-        self.rx.counters()
+        self.rx.queue.progress(cx, limit);
+        self.rx.queue.counters()
     }
 
     fn receiving(&self) -> bool {
@@ -491,7 +488,7 @@ impl NicModel for Rtl8168 {
     }
 
     fn rx_free(&mut self, cx: &mut NicContext<'_>, _queue: u16, limit: usize) -> usize {
-        self.rx.free(cx, limit)
+        self.rx.queue.free(cx, limit)
     }
 }
 

@@ -107,7 +107,7 @@ impl Process {
         // As a receiver that sleeps now and then.
         match self.passes % 4 {
             0 => self.driver.arm(hardware!(self))?,
-            1 => drop(self.driver.on_interrupt(hardware!(self))?),
+            1 => drop(self.driver.on_interrupt(hardware!(self), 0)?),
             _ => {}
         }
         self.driver.poll(hardware!(self), BUDGET, &mut self.upper)?;

@@ -180,7 +180,7 @@ fn driving(clock: &TscClock, costs: &mut CostModel) -> Result<(), CalibrateError
     failed?;
     let handler = bench.drive(|driver, hw, _| {
         least_ns(clock, 50, || {
-            let _ = std::hint::black_box(driver.on_interrupt(hw));
+            let _ = std::hint::black_box(driver.on_interrupt(hw, 0));
         })
     });
     bench.device.poll(Time::ZERO + Span::from_ms(2));

@@ -249,7 +249,7 @@ fn handling(clock: &TscClock) -> Result<f64, CalibrateError> {
     let mut hw = Hardware { mmio: &mut absorbing, memory: &bench.memory };
     let mut failed = Ok(());
     let ns = least_ns(clock, MESSAGES, || {
-        if let Err(error) = bench.driver.acknowledge(&mut hw) {
+        if let Err(error) = bench.driver.acknowledge(&mut hw, 0) {
             failed = Err(error);
         }
     });
