@@ -136,10 +136,8 @@ impl SharedMemory {
     /// Takes the window of `bytes` bytes at `base` away: an access to it is one outside from now on.
     /// Refused if there is none that begins and ends there.
     pub fn unmap(&mut self, base: u64, bytes: u64) -> std::io::Result<()> {
-        let (regions, _) = self
-            .regions
-            .remove_region(GuestAddress(base), bytes)
-            .map_err(std::io::Error::other)?;
+        let (regions, _) =
+            self.regions.remove_region(GuestAddress(base), bytes).map_err(std::io::Error::other)?;
         self.regions = regions;
         Ok(())
     }

@@ -72,7 +72,11 @@ impl<W: Words> Producer<W> {
     fn believed_tail(&self) -> u64 {
         let tail = self.words.load(self.place.tail, Acquire);
         let capacity = self.place.capacity as u64;
-        if self.head.wrapping_sub(tail) <= capacity { tail } else { self.head.wrapping_sub(capacity) }
+        if self.head.wrapping_sub(tail) <= capacity {
+            tail
+        } else {
+            self.head.wrapping_sub(capacity)
+        }
     }
 
     /// Puts an entry in, which the consumer sees after [`publish`](Self::publish). `false`, and
