@@ -21,7 +21,7 @@
 // First word of a window: "WARIKOMI", little-endian.
 #define WK_MAGIC 5281965122746728791
 // Version of this layout.
-#define WK_VERSION 2
+#define WK_VERSION 3
 // Bytes that the last words may have.
 #define WK_LAST_WORDS_BYTES 256
 // First entry of the ring of register accesses, of two words each.
@@ -35,6 +35,12 @@
 #define WK_STAMPS 3072
 // Stamps kept.
 #define WK_STAMPS_CAPACITY 8192
+// First word of the messages: the data of number `n` (from 0), its low 16 bits, is at
+// `MESSAGES + n % MESSAGES_CAPACITY`, and was written before the count. A driver of a device with several
+// vectors gives each the vector's number as its data, so that it can tell them apart.
+#define WK_MESSAGES 11264
+// Messages kept; of older ones only the count is left.
+#define WK_MESSAGES_CAPACITY 1024
 // Bytes of a window.
 #define WK_WINDOW_BYTES 131072
 // Bus address of DMA memory: not 0, so that confusing it with an offset is noticed.
@@ -46,7 +52,7 @@
 // The message that comes with the files: as ASCII, with the layout's version. The files are the window,
 // the reading end of the pipe that ends the driver's sleep, DMA memory, and, if there are such, packet
 // memory and the state area; then those for whatever is above the driver.
-#define WK_HELLO "warikomi driver 2"
+#define WK_HELLO "warikomi driver 3"
 
 // header:
 // The header.

@@ -21,6 +21,10 @@ const LAYERS: &[&[&str]] = &[
 /// Within the layer below `lab`, what shows results may know what results are.
 const WITHIN_A_LAYER: &[(&str, &str)] = &[("report", "measure")];
 
+/// For tests only: what it needs, and that nobody needs it but as a dev-dependency.
+const TEST_BENCH: &str = "testbench";
+const TEST_BENCH_NEEDS: &[&str] = &["clock", "driver", "nic", "pci"];
+
 fn layer_of(name: &str) -> usize {
     LAYERS
         .iter()
@@ -48,9 +52,10 @@ fn dependencies() -> BTreeMap<String, Vec<String>> {
 
 #[test]
 fn dependencies_point_downwards() {
-    for (crate_name, needs) in dependencies() {
+    let all = dependencies();
+    for (crate_name, needs) in all.iter().filter(|(name, _)| *name != TEST_BENCH) {
         for needed in needs {
-            let downwards = layer_of(&crate_name) < layer_of(&needed);
+            let downwards = layer_of(crate_name) < layer_of(needed);
             let allowed = WITHIN_A_LAYER.contains(&(crate_name.as_str(), needed.as_str()));
             assert!(downwards || allowed, "{crate_name} must not depend on {needed}");
         }
@@ -74,4 +79,13 @@ fn a_kernel_target_needs_neither_our_stack_nor_our_drivers() {
 fn the_guest_stands_alone() {
     let all = dependencies();
     assert!(all["guest"].is_empty(), "the guest agent is built for another machine");
+}
+
+#[test]
+fn the_test_bench_is_for_tests_only() {
+    let all = dependencies();
+    assert_eq!(all[TEST_BENCH], TEST_BENCH_NEEDS);
+    for (crate_name, needs) in &all {
+        assert!(!needs.iter().any(|needed| needed == TEST_BENCH), "{crate_name} needs it to run");
+    }
 }

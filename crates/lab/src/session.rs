@@ -13,7 +13,7 @@ use warikomi_guest::commands::{
 use warikomi_inject::{GUEST_IP, NETWORK_IP, NETWORK_MAC};
 use warikomi_measure::{CpuTimes, Machine, TargetInfo, core_wait_ns, governor_of};
 use warikomi_nic::wire::Wire;
-use warikomi_nic::{NicError, NicOptions};
+use warikomi_nic::{MakeNic, NicError, NicOptions};
 use warikomi_process::{Above, Orders, ProcessOptions, ProcessTarget, Program, Way};
 use warikomi_stack::{Chain, ChainOptions, StackError, Station, Topology, Waiting};
 use warikomi_target::cores::{Cores, Pinned};
@@ -67,6 +67,8 @@ pub struct SessionOptions {
     pub driver_parameters: Vec<String>,
     /// The NIC.
     pub nic: NicOptions,
+    /// What makes it.
+    pub make_nic: MakeNic,
     /// The guest's memory in MB.
     pub memory_mb: u64,
     /// The socket on which the kernel finds the NIC; a private one if `None`.
@@ -86,6 +88,8 @@ pub struct ProcessSessionOptions {
     pub program: Program,
     /// The NIC.
     pub nic: NicOptions,
+    /// What makes it.
+    pub make_nic: MakeNic,
     /// How it shall receive.
     pub orders: Orders,
     /// What the result says about that.
@@ -201,7 +205,7 @@ impl Session {
         interrupted: &Interrupted,
         status: &mut dyn FnMut(&str),
     ) -> Result<Session, SessionError> {
-        let nic = warikomi_nic::build(&options.nic, wire)?;
+        let nic = (options.make_nic)(&options.nic, wire)?;
         let model = nic.info();
         if !model.linux_drivers.contains(&options.driver.as_str()) {
             return Err(SessionError::WrongDriver {
@@ -266,7 +270,7 @@ impl Session<ProcessTarget> {
         interrupted: &Interrupted,
         status: &mut dyn FnMut(&str),
     ) -> Result<Session<ProcessTarget>, SessionError> {
-        let nic = warikomi_nic::build(&options.nic, wire)?;
+        let nic = (options.make_nic)(&options.nic, wire)?;
         let model = nic.info();
         let place = Place::choose()?;
         let launch = ProcessOptions {

@@ -241,7 +241,7 @@ pub fn no_handler(result: &RunResult) -> Option<Warning> {
     if intervals.handler.is_some() {
         return None;
     }
-    let interrupts = result.interrupts.unwrap_or_default();
+    let interrupts = result.interrupts.clone().unwrap_or_default();
     let hint = if interrupts.raised < 2 {
         "choose a strategy by which the driver takes an interrupt for each packet (awake, interrupt), or a \
          longer interval; if it should have taken them, look at what it leaves masked or unacknowledged"

@@ -145,6 +145,11 @@ impl Verdict {
     }
 }
 
+/// Whether a frame has an IP packet, and UDP or TCP in it, of which every checksum is right.
+pub fn checksums_good(frame: &[u8]) -> bool {
+    judge(frame).is_some_and(Verdict::is_good)
+}
+
 /// Looks at a frame's checksums. `None` if it has no complete IP packet.
 ///
 /// The payload is looked at only if it carries a checksum: not for UDP with the checksum 0.

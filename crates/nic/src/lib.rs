@@ -19,13 +19,14 @@ pub mod register;
 pub mod rtl8168;
 pub mod wire;
 
+pub use checksum::checksums_good;
 pub use context::NicContext;
 pub use frame::{Frame, MAX_FRAME_BYTES, MIN_FRAME_BYTES, fcs};
 pub use function::{FunctionCounters, Nic, NicFunction};
 pub use model::{
     Link, ModelInfo, NicModel, Reception, ResetKind, RxCounters, RxError, RxFault, RxOutcome,
 };
-pub use options::{NicError, NicOptions, build};
+pub use options::{MakeNic, NicError, NicOptions, build};
 pub use probe::{InterruptRecord, Probe};
 
 /// The models that can be asked for by name.

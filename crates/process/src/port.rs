@@ -166,7 +166,6 @@ mod tests {
     use proptest::prelude::*;
     use std::sync::atomic::Ordering::Acquire;
     use warikomi_clock::{Time, read_tsc};
-    use warikomi_nic::wire::CountedSink;
     use warikomi_pci::attach::Operation;
     use warikomi_pci::{Interrupt, MsiMessage, Width};
     use warikomi_shared::{Producer, Tally, Words};
@@ -185,11 +184,7 @@ mod tests {
             let (window, memory) = for_tests();
             let (_, event) = nix::unistd::pipe().unwrap();
             let clock = TscClock::with_frequency(read_tsc(), 1e9);
-            let mut nic = warikomi_nic::build(
-                &warikomi_nic::NicOptions::of("rtl8168"),
-                Box::new(CountedSink::new()),
-            )
-            .unwrap();
+            let mut nic = warikomi_testbench::card("rtl8168");
             nic.probe().handlers_tell();
             let words = window.words;
             Bench {

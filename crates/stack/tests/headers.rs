@@ -102,8 +102,9 @@ fn section(items: &[Item], prefix: &str) -> String {
     let mut texts = String::new();
     for item in items {
         let Item::Const(constant) = item else { continue };
-        // A RingPlace is put together from constants that stand beside it.
-        let ring = constant.ty.to_token_stream().to_string() == "RingPlace";
+        // A place is put together from constants that stand beside it.
+        let kind = constant.ty.to_token_stream().to_string();
+        let ring = ["RingPlace", "MessagePlace"].contains(&kind.as_str());
         if ring || !is_visible(&constant.vis) {
             continue;
         }

@@ -65,8 +65,8 @@ impl DerefMut for Slot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warikomi_nic::wire::CountedSink;
-    use warikomi_nic::{MODELS, NicOptions, build};
+    use warikomi_nic::MODELS;
+    use warikomi_testbench::card;
 
     #[test]
     fn a_card_that_is_not_there_is_an_error_that_names_it() {
@@ -77,7 +77,6 @@ mod tests {
 
     #[test]
     fn a_changed_card_takes_the_place_of_the_one_before() {
-        let card = |name| build(&NicOptions::of(name), Box::new(CountedSink::new())).unwrap();
         let mut slot = Slot::new(card(MODELS[0].name));
         let mut taken_out = "";
         slot.change(|nic| {

@@ -35,6 +35,7 @@ pub struct Faulty {
 
 #[derive(Clone, Copy)]
 struct Storm {
+    vector: Vector,
     next: Time,
     left: u32,
     every: Span,
@@ -88,9 +89,10 @@ impl Faulty {
     /// What begins by itself. Whether it did.
     fn begin(&mut self, host: &mut Host<'_>, kind: FaultKind) -> bool {
         match kind {
-            FaultKind::InterruptSpurious => return self.interrupt(host),
-            FaultKind::InterruptStorm { count, every } => {
-                self.storms.push(Storm { next: host.now, left: count, every });
+            FaultKind::InterruptSpurious { vector } => return self.interrupt(host, Vector(vector)),
+            FaultKind::InterruptStorm { vector, count, every } => {
+                let vector = Vector(vector);
+                self.storms.push(Storm { vector, next: host.now, left: count, every });
             }
             FaultKind::LinkFlap { down_for } => {
                 self.link_back = Some(host.now + down_for);
@@ -109,8 +111,8 @@ impl Faulty {
     }
 
     /// Sends an interrupt without a reason; `false` while the driver has not asked for messages.
-    fn interrupt(&mut self, host: &mut Host<'_>) -> bool {
-        let message = self.nic.message(Vector(0));
+    fn interrupt(&mut self, host: &mut Host<'_>, vector: Vector) -> bool {
+        let message = self.nic.message(vector);
         if let Some(message) = message {
             host.interrupts.signal_any_time(Interrupt::Msi(message));
         }
@@ -131,7 +133,7 @@ impl Faulty {
         // One of each storm in a call, so that the target is served in between.
         for at in 0..self.storms.len() {
             if self.storms[at].next <= host.now {
-                self.interrupt(host);
+                self.interrupt(host, self.storms[at].vector);
                 let storm = &mut self.storms[at];
                 (storm.next, storm.left) = (storm.next + storm.every, storm.left - 1);
             }

@@ -89,6 +89,7 @@ impl Way for ThroughModel {
             driver: DRIVER.into(),
             program: (self.parts.driver)(DRIVER),
             nic: NicOptions::of(DRIVER),
+            make_nic: warikomi_nic::build,
             orders,
             settings: Map::new(),
             dma_bytes: DMA_BYTES,

@@ -224,7 +224,7 @@ fn conduct(
 /// Takes the recorder away, if there is one.
 fn stop_recording(target: &mut dyn Target) -> Result<(), TargetError> {
     let slot = target.slot(CardId::FIRST)?;
-    if Recorded::is(&mut **slot) {
+    if Recorded::is(&**slot) {
         slot.change(Recorded::removed);
     }
     Ok(())

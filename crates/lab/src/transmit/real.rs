@@ -55,6 +55,7 @@ fn session_options(
         driver: driver.name.to_owned(),
         program: (parts.driver)(driver.name),
         nic: options.nic.clone(),
+        make_nic: warikomi_nic::build,
         orders: Orders::default(),
         settings: Map::new(),
         dma_bytes: options.dma_bytes(driver),

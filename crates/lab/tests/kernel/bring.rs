@@ -43,6 +43,7 @@ pub(crate) fn options() -> SessionOptions {
         driver: "r8169".into(),
         driver_parameters: vec![],
         nic: NicOptions::of("rtl8168"),
+        make_nic: warikomi_nic::build,
         memory_mb: 256,
         socket: None,
         kernel_arguments: vec![],

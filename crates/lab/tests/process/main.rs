@@ -4,6 +4,7 @@
 
 mod c_driver;
 mod c_live;
+mod duo;
 mod experiments;
 mod killed;
 mod paths;
@@ -25,6 +26,7 @@ use warikomi_nic::wire::CountedSink;
 use warikomi_process::{Orders, Program, programs};
 use warikomi_stack::{Topology, Waiting};
 use warikomi_target::Interrupted;
+use warikomi_testbench::DUO;
 
 use perfect::{injected, perfect};
 
@@ -36,6 +38,7 @@ fn part() {
     let Ok(name) = std::env::var(PART) else { return };
     let ended = match name.as_str() {
         "driver" => programs::driver::main("rtl8168"),
+        "driver duo" => programs::driver::main_with(DUO.driver()),
         "driver oc48" => programs::driver::main("oc48"),
         "driver rtl8168" => programs::driver::main("rtl8168"),
         "driver of version 1" => programs::driver::main_of_version("rtl8168", Some(1)),
@@ -70,6 +73,7 @@ fn along(topology: Topology, strategy: Strategy) -> ProcessSessionOptions {
         driver: "rtl8168".into(),
         program: program("driver"),
         nic: NicOptions::of("rtl8168"),
+        make_nic: warikomi_nic::build,
         orders: Orders { strategy, ..Orders::default() },
         settings: Map::new(),
         dma_bytes: 32 << 20,

@@ -112,7 +112,7 @@ fn hiccups_that_touch_no_interval_are_not_mentioned() {
 fn a_result_without_intervals_at_the_handler_says_so_unless_the_driver_was_to_poll() {
     let spoil = |result: &mut RunResult, strategy: &str, raised, handled| {
         result.intervals.as_mut().unwrap().injected = two_intervals(false);
-        result.interrupts = Some(Interrupts { raised, handled, resignalled: 0 });
+        result.interrupts = Some(Interrupts { raised, handled, ..Interrupts::default() });
         result.target.settings.insert("strategy".into(), json!(strategy));
     };
     let none = only(|result| spoil(result, "awake", 0, 0));

@@ -2,9 +2,9 @@
 
 use std::os::fd::OwnedFd;
 
-use warikomi_driver::by_name;
 use warikomi_driver::device::Device;
 use warikomi_driver::run::{RunError, own_pool, serve};
+use warikomi_driver::{NicDriver, by_name};
 use warikomi_pci::attach::area;
 use warikomi_pci::attach::layout::{report, state};
 use warikomi_stack::{ChannelUpper, Event, Invitation, PacketMemory, StackError, Watch};
@@ -29,9 +29,20 @@ pub fn main(name: &str) -> Result<(), StackError> {
 
 /// The same, as a driver that knows state areas only up to a version, and writes that.
 pub fn main_of_version(name: &str, state_version: Option<u64>) -> Result<(), StackError> {
-    let failed = |error: RunError| StackError::Driver(error.to_string());
-    let mut driver =
-        by_name(name).ok_or_else(|| failed(RunError::UnknownDriver(name.to_owned())))?;
+    let driver = by_name(name).ok_or_else(|| failed(RunError::UnknownDriver(name.to_owned())))?;
+    drive(driver, state_version)
+}
+
+/// The same, with a driver that has no name here.
+pub fn main_with(driver: Box<dyn NicDriver>) -> Result<(), StackError> {
+    drive(driver, None)
+}
+
+fn failed(error: RunError) -> StackError {
+    StackError::Driver(error.to_string())
+}
+
+fn drive(mut driver: Box<dyn NicDriver>, state_version: Option<u64>) -> Result<(), StackError> {
     let mut device = Device::from_environment().map_err(|error| failed(error.into()))?;
     device.set_state_version(state_version.unwrap_or(area::VERSION));
     let files = device.take_files();

@@ -60,7 +60,7 @@ fn every_datagram_arrives(topology: Topology, strategy: Strategy) {
     assert_eq!((totals.delivered, totals.datagrams), (PACKETS, PACKETS), "{totals:?}");
     assert_eq!((totals.duplicates, totals.out_of_order, totals.socket_drops), (0, 0, 0));
     world.words.store(orders::STOP, 1, Release);
-    world.line.bell.ring();
+    world.bell.ring();
     world.serve_until("the driver to stop", |world| {
         world.words.load(report::STATE, Acquire) == state::STOPPED
     });

@@ -20,10 +20,11 @@ use warikomi_nic::wire::{CountedSink, Responder, Wire};
 use warikomi_nic::{Frame, Nic};
 use warikomi_pci::attach::Access;
 use warikomi_pci::attach::layout::{self, bells, header, orders, report, state};
-use warikomi_pci::{Host, Interrupt, IntrLine, SharedMemory};
+use warikomi_pci::{Host, Interrupt, SharedMemory};
 use warikomi_process::programs;
 use warikomi_shared::{Bell, Consumer, SharedWords, Tally, Words, create_region, send};
 use warikomi_stack::{Chain, ChainOptions, Event, Station, Topology, Waiting};
+use warikomi_testbench::Bench;
 
 use super::{GUEST, NETWORK, PART, PATIENCE, PORT, RUN};
 
@@ -34,20 +35,6 @@ fn command(name: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "part", "--nocapture"]).env(PART, name).stdout(Stdio::null());
     command
-}
-
-pub(super) struct Line {
-    tally: Tally<SharedWords>,
-    pub(super) bell: Bell<SharedWords, Event>,
-}
-
-impl IntrLine for Line {
-    fn signal(&mut self, interrupt: Interrupt) {
-        if let Interrupt::Msi(_) = interrupt {
-            self.tally.add();
-            self.bell.ring();
-        }
-    }
 }
 
 /// Processes that do not outlive the test.
@@ -64,10 +51,10 @@ impl Drop for Children {
 
 pub(super) struct World {
     pub(super) words: SharedWords,
-    memory: SharedMemory,
     requests: Consumer<SharedWords>,
-    pub(super) line: Line,
-    nic: Box<dyn Nic>,
+    tally: Tally<SharedWords>,
+    pub(super) bell: Bell<SharedWords, Event>,
+    card: Bench,
     clock: TscClock,
     control: UnixStream,
     next_id: u64,
@@ -179,13 +166,10 @@ impl World {
         let control = chain.control.take().unwrap();
         control.set_nonblocking(true).unwrap();
         World {
-            memory: dma_memory(dma, (packet_file, packet_bytes)),
             requests: Consumer::new(words.clone(), layout::REQUESTS),
-            line: Line {
-                tally: Tally::new(words.clone(), bells::INTERRUPTS),
-                bell: Bell::new(words.clone(), bells::SLEEPING, event),
-            },
-            nic,
+            tally: Tally::new(words.clone(), bells::INTERRUPTS),
+            bell: Bell::new(words.clone(), bells::SLEEPING, event),
+            card: Bench::around(nic).sharing(dma_memory(dma, (packet_file, packet_bytes))),
             clock: TscClock::with_frequency(read_tsc(), TSC_HZ as f64),
             control,
             next_id: 1,
@@ -196,9 +180,15 @@ impl World {
     }
 
     fn with<R>(&mut self, call: impl FnOnce(&mut dyn Nic, &mut Host<'_>) -> R) -> R {
-        let now = self.clock.now();
-        let mut host = Host { now, memory: &self.memory, interrupts: &mut self.line };
-        call(&mut *self.nic, &mut host)
+        self.card.now = self.clock.now();
+        let answer = self.card.host(call);
+        for interrupt in self.card.line.take() {
+            if let Interrupt::Msi(_) = interrupt {
+                self.tally.add();
+                self.bell.ring();
+            }
+        }
+        answer
     }
 
     pub(super) fn poll(&mut self) {
@@ -216,7 +206,7 @@ impl World {
 
     /// Frames that came over the cable and found no descriptor.
     pub(super) fn missed(&mut self) -> u64 {
-        let came = self.nic.wire().counters().rx_frames;
+        let came = self.card.nic.wire().counters().rx_frames;
         came - self.with(|nic, host| nic.rx_progress(host, usize::MAX)).on_ring
     }
 

@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use drivers::Behaviour;
 use warikomi_clock::TscClock;
-use warikomi_nic::wire::CountedSink;
 use warikomi_process::{Orders, ProcessOptions, ProcessTarget, Program};
 use warikomi_target::{Interrupted, TargetError};
 
@@ -37,9 +36,7 @@ fn running(driver: Program) -> ProcessOptions {
 }
 
 fn try_start(options: ProcessOptions) -> Result<ProcessTarget, TargetError> {
-    let nic =
-        warikomi_nic::build(&warikomi_nic::NicOptions::of("rtl8168"), Box::new(CountedSink::new()))
-            .unwrap();
+    let nic = warikomi_testbench::card("rtl8168");
     let clock = TscClock::calibrate().unwrap();
     ProcessTarget::start(options, nic, clock, Interrupted::default())
 }

@@ -293,7 +293,7 @@ mod tests {
     use super::*;
     use crate::kernel::testing::{GuestQueue, Signals};
     use proptest::prelude::*;
-    use warikomi_nic::wire::CountedSink;
+    use warikomi_testbench::card;
 
     struct Bench {
         guest: GuestQueue,
@@ -308,11 +308,7 @@ mod tests {
             let guest = GuestQueue::new();
             let (signals, call) = Signals::pipe();
             let queue = CommandQueue::new(guest.device_side(), Some(call), &guest.memory);
-            let nic = warikomi_nic::build(
-                &warikomi_nic::NicOptions::of("rtl8168"),
-                Box::new(CountedSink::new()),
-            )
-            .unwrap();
+            let nic = card("rtl8168");
             let idle = GuestQueue::new();
             let (_, call) = Signals::pipe();
             let unserved = queue.unserved();

@@ -1,71 +1,12 @@
-//! What happens to a NIC: all that a driver, a wire and an experiment may do.
+//! Any step: what a driver that knows the card does, and what none would.
 
 use proptest::prelude::*;
 use warikomi_clock::Span;
 use warikomi_nic::{Link, RxError, RxFault};
 use warikomi_pci::Width;
 
-use super::world::{BASE, MEMORY};
-
-#[derive(Clone, Debug)]
-pub(crate) enum Step {
-    Read {
-        offset: u64,
-        width: Width,
-    },
-    Write {
-        offset: u64,
-        width: Width,
-        value: u64,
-    },
-    Config {
-        offset: u16,
-        width: Width,
-        value: u64,
-    },
-    Memory {
-        address: u64,
-        word: u32,
-    },
-    /// A descriptor ring's worth of the same descriptor.
-    Ring {
-        address: u64,
-        words: [u32; 4],
-        length: u64,
-        end: bool,
-    },
-    /// A driver that knows what it does opens the chip: its ring of this many descriptors, or its FIFO
-    /// of so many buffers, of this size each.
-    Open {
-        length: u64,
-        size: u32,
-    },
-    /// It gives every descriptor of that ring back.
-    GiveBack,
-    /// It transmits, with these requests in its descriptors.
-    Transmit {
-        opts: [u32; 2],
-        pieces: u64,
-        bytes: u32,
-    },
-    Frame {
-        bytes: Vec<u8>,
-        fault: Option<RxFault>,
-    },
-    Wait {
-        us: u64,
-    },
-    /// Time goes on to what is due next.
-    Next,
-    Plug(Link),
-    Progress {
-        limit: usize,
-    },
-    Free {
-        limit: usize,
-    },
-    PowerOn,
-}
+use crate::cards::step::{BASE, MEMORY, Step, TxRequest};
+use crate::cards::{Subject, TestCard};
 
 fn width() -> impl Strategy<Value = Width> {
     prop::sample::select(vec![Width::B1, Width::B2, Width::B4, Width::B8])
@@ -138,48 +79,27 @@ fn fault() -> impl Strategy<Value = RxFault> {
     ]
 }
 
-/// Accesses at which something happens, besides any access.
-fn write() -> impl Strategy<Value = Step> {
-    let any_write = (prop_oneof![9 => 0u64..0x108, 1 => any::<u64>()], width(), any::<u64>());
-    let command = prop::sample::select(vec![
-        (0x37_u64, Width::B1, 0x0c_u64),
-        (0x37, Width::B1, 0x10),
-        (0x38, Width::B1, 0x40),
-        (0x38, Width::B1, 0xc1),
-        (0x44, Width::B4, 0xc70f),
-        (0x44, Width::B4, 0xc73f),
-        (0x3c, Width::B2, 0xffff),
-        (0x3e, Width::B2, 0xffff),
-        (0x50, Width::B1, 0xc0),
-        (0xe0, Width::B2, 0x2060),
-        (0xe2, Width::B2, 0x1234),
-        (0x10, Width::B4, 0x2008),
-        (0x60, Width::B4, 0x8000_1340),
-    ]);
-    let ring = (prop::sample::select(vec![0x20_u64, 0x28, 0xe4, 0x10]), address())
-        .prop_map(|(offset, at)| (offset, Width::B8, at));
-    let oc48 = prop::sample::select(vec![
-        (0x04_u64, Width::B4, 0x06_u64),
-        (0x04, Width::B4, 0x04),
-        (0x04, Width::B4, 0x01),
-        (0x14, Width::B4, 0x3f),
-        (0x10, Width::B4, 0xffff),
-    ]);
-    let fifo_address = (prop::sample::select(vec![0x30_u64, 0x50, 0x68]), address())
-        .prop_map(|(offset, at)| (offset, Width::B8, at));
-    let marks = prop::sample::select(vec![3_u64 << 30, 1 << 31, 1 << 30, 0]);
-    let length = prop_oneof![3 => 0u64..3_000, 1 => 0u64..0x10_0000];
-    let push = (prop::sample::select(vec![0x38_u64, 0x58]), marks, length)
-        .prop_map(|(offset, marks, length)| (offset, Width::B4, marks | length));
-    prop_oneof![2 => any_write, 4 => command, 2 => ring, 2 => oc48, 2 => fifo_address, 4 => push]
-        .prop_map(|(offset, width, value)| Step::Write { offset, width, value })
+/// Mostly a BAR that the card has, or any.
+fn bar(card: &'static dyn TestCard) -> impl Strategy<Value = u8> {
+    let nic = Subject::of(card).bench().nic;
+    let bars: Vec<u8> = nic.bars().iter().map(|bar| bar.index).collect();
+    prop_oneof![19 => prop::sample::select(bars), 1 => any::<u8>()]
 }
 
-/// One of them.
-pub(crate) fn step() -> impl Strategy<Value = Step> {
+/// Accesses at which something happens, besides any access.
+fn write(card: &'static dyn TestCard) -> impl Strategy<Value = Step> {
+    let offset = prop_oneof![9 => 0u64..0x108, 1 => any::<u64>()];
+    let any_write = (bar(card), offset, width(), any::<u64>());
+    prop_oneof![1 => any_write, 4 => card.writes(address().boxed())]
+        .prop_map(|(bar, offset, width, value)| Step::Write { bar, offset, width, value })
+}
+
+/// One of them, for this card.
+pub(super) fn step(card: &'static dyn TestCard) -> impl Strategy<Value = Step> {
     prop_oneof![
-        12 => write(),
-        3 => (0u64..0x1010, width()).prop_map(|(offset, width)| Step::Read { offset, width }),
+        12 => write(card),
+        3 => (bar(card), 0u64..0x1010, width())
+            .prop_map(|(bar, offset, width)| Step::Read { bar, offset, width }),
         1 => (any::<u16>(), width(), any::<u64>())
             .prop_map(|(offset, width, value)| Step::Config { offset, width, value }),
         1 => Just(Step::Config { offset: 4, width: Width::B2, value: 0x0406 }),
@@ -217,5 +137,6 @@ fn transmit() -> impl Strategy<Value = Step> {
         1 => any::<[u32; 2]>().prop_map(|[a, b]| [a & 0x07ff_0000, b]),
     ];
     let bytes = prop_oneof![4 => 1u32..3_000, 1 => 0u32..0x1_0000];
-    (opts, 1u64..20, bytes).prop_map(|(opts, pieces, bytes)| Step::Transmit { opts, pieces, bytes })
+    (opts, 1u64..20, bytes)
+        .prop_map(|(opts, pieces, bytes)| Step::Transmit(TxRequest { opts, pieces, bytes }))
 }
