@@ -84,11 +84,13 @@ impl<const MODERATED: usize> Causes<MODERATED> {
     #[inline]
     pub fn report_frames(&mut self, cx: &mut NicContext<'_>, cause: usize, frames: u32) {
         let (bits, held) = &mut self.moderated[cause];
-        if held.hold(cx.now(), frames) {
-            let bits = *bits;
-            self.report(cx, bits);
+        let bits = *bits;
+        if held.is_off() {
+            return self.report(cx, bits);
         }
+        let over = held.hold(cx.now(), frames);
         self.set_alarm(cx);
+        self.report(cx, if over { bits } else { 0 });
     }
 
     /// Sets how a cause is moderated ([`Moderation::set`]). What is being held goes out if that changes.

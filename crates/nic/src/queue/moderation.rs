@@ -33,11 +33,17 @@ impl Moderation {
         self.release()
     }
 
+    /// Whether nothing is held back.
+    #[inline]
+    pub fn is_off(&self) -> bool {
+        self.time == Span::ZERO
+    }
+
     /// Takes in `frames` frames. Whether they, and what was held before, are to be reported now.
     #[inline]
     #[must_use]
     pub fn hold(&mut self, now: Time, frames: u32) -> bool {
-        if self.time == Span::ZERO {
+        if self.is_off() {
             return true;
         }
         if self.waiting == 0 {

@@ -193,7 +193,7 @@ impl<F: RxFormat> RxQueue<F> {
         self.head
     }
 
-    /// How far the queue's frames have come.
+    /// How far the queue's frames have come, as far as is known without a look.
     #[inline]
     pub fn counters(&self) -> RxCounters {
         self.counters
@@ -205,15 +205,17 @@ impl<F: RxFormat> RxQueue<F> {
     }
 
     /// Counts the frames at the head of the line that the driver has taken, looking at no more than
-    /// `limit`.
-    pub fn progress(&mut self, cx: &NicContext<'_>, limit: usize) {
+    /// `limit`; how far the queue's frames have come.
+    pub fn progress(&mut self, cx: &NicContext<'_>, limit: usize) -> RxCounters {
         for _ in 0..limit {
-            let Some(&place) = self.outstanding.front() else { return };
-            if !self.format.is_taken(cx, place) || self.is_late(place) {
-                return;
+            match self.outstanding.front() {
+                Some(&place) if self.format.is_taken(cx, place) && !self.is_late(place) => {
+                    self.accept_oldest();
+                }
+                _ => break,
             }
-            self.accept_oldest();
         }
+        self.counters
     }
 
     /// Descriptors in a row, from the head on, that belong to the card, looking at no more than
@@ -256,7 +258,7 @@ impl<F: RxFormat> RxQueue<F> {
     /// The card has been given `place` again: the driver has taken what was there one lap ago.
     #[inline]
     fn complete_oldest(&mut self, place: F::Place) {
-        while self.outstanding.front().is_some_and(|&earlier| F::is_reused(earlier, place)) {
+        if self.outstanding.front().is_some_and(|&earlier| F::is_reused(earlier, place)) {
             self.accept_oldest();
         }
     }

@@ -107,6 +107,7 @@ impl<F: TxFormat> TxQueue<F> {
 
     /// Reads what is at the head. Whether there is something: descriptors up to the last of a frame, or
     /// some that make no frame (no first one, no last one, no bytes, or too many).
+    #[inline]
     fn look(&mut self, cx: &mut NicContext<'_>) -> Result<bool, DmaError> {
         self.chain.clear();
         let (mut place, mut bytes) = (self.head, 0);
@@ -130,6 +131,7 @@ impl<F: TxFormat> TxQueue<F> {
     }
 
     /// Gives the descriptors at the head back, in order.
+    #[inline]
     fn give_back(&mut self, cx: &mut NicContext<'_>) -> Result<(), DmaError> {
         for descriptor in &self.chain {
             self.format.give_back(cx, descriptor)?;
@@ -159,6 +161,7 @@ pub struct Outgoing<'a, F: TxFormat> {
 impl<F: TxFormat> Outgoing<'_, F> {
     /// Moves their bytes into a buffer with room for [`TxFormat::MAX_BYTES`]; how many there were. What
     /// has no room stays where it is.
+    #[inline]
     pub fn collect(&self, cx: &mut NicContext<'_>, into: &mut [u8]) -> Result<usize, DmaError> {
         let mut end = 0;
         for descriptor in self.chain.iter().filter(|descriptor| descriptor.bytes > 0) {
@@ -222,6 +225,17 @@ enum State {
     Looking(Time),
     /// The transfers of what it has found on this queue are completed at this time.
     Transferring(usize, Time),
+}
+
+impl State {
+    /// When there is something to do.
+    #[inline]
+    fn due(self) -> Time {
+        match self {
+            State::Idle => Time::NEVER,
+            State::Looking(due) | State::Transferring(_, due) => due,
+        }
+    }
 }
 
 /// What one call of the engine has done.
@@ -385,58 +399,47 @@ impl<F: TxFormat> TxEngine<F> {
         mut send: impl FnMut(&mut NicContext<'_>, &mut Outgoing<'_, F>) -> Result<usize, DmaError>,
     ) -> TxRun {
         let mut run = TxRun { frames: 0, ended: Ok(false) };
-        let (mut chains, mut descriptors) = (0, 0);
-        while self.due() <= cx.now()
+        let (mut state, mut chains, mut descriptors) = (self.state, 0, 0);
+        while state.due() <= cx.now()
             && chains < self.limits.chains
             && descriptors < self.limits.descriptors
             && run.frames < self.limits.frames
         {
-            let state = std::mem::replace(&mut self.state, State::Idle);
             if !self.is_open() {
+                state = State::Idle;
                 break;
             }
             let next = match state {
                 State::Idle => break,
                 State::Looking(from) => self.look(cx, from),
                 State::Transferring(queue, at) => {
-                    (chains, descriptors) =
-                        (chains + 1, descriptors + self.queues[queue].chain.len());
+                    chains += 1;
+                    descriptors += self.queues[queue].chain.len();
                     self.finish(cx, (queue, at), &mut send, &mut run.frames)
                         .map(|()| State::Looking(at))
                 }
             };
-            match next {
-                Ok(next) => {
-                    self.state = next;
-                    run.ended = Ok(matches!(next, State::Idle));
-                }
-                Err(error) => {
-                    run.ended = Err(error);
-                    break;
-                }
+            state = next.unwrap_or(State::Idle);
+            run.ended = next.map(|next| matches!(next, State::Idle));
+            if run.ended.is_err() {
+                break;
             }
         }
+        self.state = state;
         self.set_alarm(cx, cx.now() + self.limits.pause);
         run
     }
 
-    /// When there is something to do.
-    fn due(&self) -> Time {
-        match self.state {
-            State::Idle => Time::NEVER,
-            State::Looking(due) | State::Transferring(_, due) => due,
-        }
-    }
-
     /// The timer comes when there is something to do; at `soonest`, if there is by now.
     fn set_alarm(&mut self, cx: &mut NicContext<'_>, soonest: Time) {
-        let due = self.due();
+        let due = self.state.due();
         if due != Time::NEVER {
             self.alarm.set(cx, if due > cx.now() { due } else { soonest });
         }
     }
 
     /// Looks at the queues, and begins to transfer what is there.
+    #[inline]
     fn look(&mut self, cx: &mut NicContext<'_>, from: Time) -> Result<State, DmaError> {
         let count = self.queues.len();
         let first = match self.arbitration {
@@ -458,6 +461,7 @@ impl<F: TxFormat> TxEngine<F> {
     }
 
     /// Begins the transfers of what was found on a queue: when the last one is completed.
+    #[inline]
     fn transfer(&mut self, cx: &NicContext<'_>, queue: usize, from: Time) -> Time {
         let Some(engine) = &mut self.engine else { return cx.now() };
         let (mut at, mut held) = (from, self.held);
@@ -470,6 +474,7 @@ impl<F: TxFormat> TxEngine<F> {
 
     /// Hands what has been transferred to the model, and the descriptors back to the driver. Counts the
     /// frames that were sent.
+    #[inline]
     fn finish(
         &mut self,
         cx: &mut NicContext<'_>,

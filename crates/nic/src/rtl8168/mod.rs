@@ -474,8 +474,7 @@ impl NicModel for Rtl8168 {
     }
 
     fn rx_progress(&mut self, cx: &mut NicContext<'_>, _queue: u16, limit: usize) -> RxCounters {
-        self.rx.queue.progress(cx, limit);
-        self.rx.queue.counters()
+        self.rx.queue.progress(cx, limit)
     }
 
     fn receiving(&self) -> bool {

@@ -293,25 +293,35 @@ impl Rtl8168 {
         placed: Result<Placement, DmaError>,
         [status, _]: [u32; 2],
     ) -> RxOutcome {
+        if placed != Ok(Placement::Completed) {
+            return self.not_completed(cx, placed);
+        }
+        if status & ERROR != 0 {
+            self.tally.rx_errors = self.tally.rx_errors.wrapping_add(1);
+            self.intr.report(cx, regs::RX_ERR);
+        } else {
+            self.tally.received(status);
+            self.intr.report_frames(cx, intr::RX, 1);
+        }
+        RxOutcome::OnRing
+    }
+
+    #[cold]
+    fn not_completed(
+        &mut self,
+        cx: &mut NicContext<'_>,
+        placed: Result<Placement, DmaError>,
+    ) -> RxOutcome {
         match placed {
-            Ok(Placement::Completed) if status & ERROR != 0 => {
-                self.tally.rx_errors = self.tally.rx_errors.wrapping_add(1);
-                self.intr.report(cx, regs::RX_ERR);
-            }
-            Ok(Placement::Completed) => {
-                self.tally.received(status);
-                self.intr.report_frames(cx, intr::RX, 1);
-            }
-            Ok(Placement::CompletedLate) => {}
-            Ok(Placement::NeverCompleted) => return RxOutcome::NotCompleted,
-            Ok(Placement::NoDescriptor) => return self.missed(cx),
+            Ok(Placement::Completed | Placement::CompletedLate) => RxOutcome::OnRing,
+            Ok(Placement::NeverCompleted) => RxOutcome::NotCompleted,
+            Ok(Placement::NoDescriptor) => self.missed(cx),
             Err(_) => {
                 self.rx.queue.halt();
                 self.intr.report(cx, regs::SYS_ERR);
-                return RxOutcome::DmaError;
+                RxOutcome::DmaError
             }
         }
-        RxOutcome::OnRing
     }
 
     /// The timer of late completions.
