@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * For a driver in C that is replaced, or follows another, while packets come and go: the state area, the
- * baton, and the driver's end of the channel to whoever is above. Header only, C11, x86-64 Linux.
+ * baton, and the driver's end of the channel to whoever is above. Headers only, C11 and C++17, x86-64 Linux.
  *
- * docs/replacement.md has the protocol, crates/pci/src/attach/area.rs what lies where in the state area;
- * a test holds the numbers here against it. examples/c/rtl8168_live.c is a whole driver. What a driver
- * does, in order:
+ * docs/replacement.md has the protocol; what lies where in the state area is in warikomi_layout.h, which is made
+ * from crates/pci/src/attach/area.rs. examples/c/rtl8168_live.c is a whole driver. What a driver does, in order:
  *
  *     wk_attach, wk_live_attach     map everything
  *     wk_live_wait                  until the device is ours, and how we come by it
@@ -28,65 +27,6 @@
 #include "warikomi_driver.h"
 #include "warikomi_vi.h"
 
-/* ---- What lies where in the state area: numbers of 64-bit words ---------------------------- */
-
-#define WK_AREA_MAGIC 0x3145544154534b57ull /* "WKSTATE1" */
-#define WK_AREA_VERSION 2
-#define WK_AREA_OLDEST_VERSION 1
-#define WK_AREA_WORDS 4096
-
-/* Header and settings, by the driver that set the device up. */
-#define WK_AREA_HEADER_MAGIC 0
-#define WK_AREA_HEADER_VERSION 1
-#define WK_AREA_HEADER_READABLE_FROM 2
-#define WK_AREA_HEADER_BYTES 3
-#define WK_AREA_HEADER_DEVICE 4
-#define WK_AREA_HEADER_RINGS 5
-#define WK_AREA_HEADER_RX_SLOTS 6
-#define WK_AREA_HEADER_TX_SLOTS 7
-#define WK_AREA_HEADER_MAC_ADDRESS 8
-#define WK_AREA_HEADER_SET_UP_BY 9
-#define WK_AREA_HEADER_CHECKSUM 10
-
-/* Whose the device is: a generation, and in the upper half how it came by it. */
-#define WK_AREA_BATON 32
-enum wk_how {
-    WK_HOW_HANDED_OVER = 0,
-    WK_HOW_DIED = 1,
-    WK_HOW_START = 2,
-};
-/* The generation that has last accepted it. */
-#define WK_AREA_OWNER 48
-
-/* What a driver that hands over knows. */
-#define WK_AREA_RECORD_CHECKSUM 64
-#define WK_AREA_RECORD_GENERATION 65
-#define WK_AREA_RECORD_RX_GIVEN 66
-#define WK_AREA_RECORD_RX_POSTED 67
-#define WK_AREA_RECORD_RX_INDEX 68
-#define WK_AREA_RECORD_TX_GIVEN 69
-#define WK_AREA_RECORD_TX_PUT 70
-#define WK_AREA_RECORD_TX_INDEX 71
-#define WK_AREA_RECORD_VERSION 72
-#define WK_AREA_RECORD_COUNTERS 80
-#define WK_AREA_RECORD_END 128
-enum wk_counter {
-    WK_COUNTER_RX_PACKETS = 0,
-    WK_COUNTER_RX_BYTES = 1,
-    WK_COUNTER_RX_ERRORS = 2,
-    WK_COUNTER_TX_PACKETS = 3,
-    WK_COUNTER_TX_BYTES = 4,
-    WK_COUNTER_TX_ERRORS = 5,
-    WK_COUNTERS = 6,
-};
-
-/* Slots: the count of the buffer or frame from bit 32 on, WK_SLOT_PRESENT, and its token. */
-#define WK_AREA_RX_SLOTS 512
-#define WK_AREA_TX_SLOTS 1536
-#define WK_AREA_MOST_SLOTS 1024
-#define WK_SLOT_PRESENT 0x80000000ull
-#define WK_SLOT_TOKEN_MASK 0xffffffull
-
 /* ---- What a driver has --------------------------------------------------------------------- */
 
 /* What is on a ring: descriptors from `index` on, those of the counts from `given` up to `taken`. */
@@ -100,14 +40,14 @@ struct wk_in_use {
 
 struct wk_live {
     struct wk_device *device;
-    _Atomic uint64_t *area;
+    uint64_t *area;
     uint32_t generation;
     struct wk_in_use rx, tx;
     /* The channel. */
     uint8_t *packets; /* packet memory */
     uint64_t buffers_offset;
     uint32_t buffers, buffer_bytes; /* those that the channel may carry */
-    _Atomic uint64_t *channel;
+    uint64_t *channel;
     struct wk_ring posts, completions, transmits, sent;
     uint8_t *places; /* per buffer: 0 the user's, 1 posted, 2 to be sent */
     int event, user_event, neighbour;
@@ -115,19 +55,18 @@ struct wk_live {
 
 static inline uint64_t wk_area_load(const struct wk_live *l, unsigned word)
 {
-    return atomic_load_explicit(&l->area[word], memory_order_acquire);
+    return wk__load(&l->area[word]);
 }
 
 static inline void wk_area_store(struct wk_live *l, unsigned word, uint64_t value)
 {
-    atomic_store_explicit(&l->area[word], value, memory_order_release);
+    wk__store(&l->area[word], value);
 }
 
-/* FNV-1a, a word at a time; begins with WK_CHECKSUM. */
-#define WK_CHECKSUM 0xcbf29ce484222325ull
+/* FNV-1a, a word at a time; begins with WK_AREA_CHECKSUM_BASIS. */
 static inline uint64_t wk_checksum(uint64_t sum, uint64_t word)
 {
-    return (sum ^ word) * 0x100000001b3ull;
+    return (sum ^ word) * WK_AREA_CHECKSUM_PRIME;
 }
 
 /* Stamps a step of a change of hands. */
@@ -138,53 +77,20 @@ static inline void wk_stamp(struct wk_live *l, unsigned step)
 
 /* ---- Attaching ----------------------------------------------------------------------------- */
 
-/* The files of the invitation: packet memory, own event, the event and the socket of who is above. */
-static inline int wk__invited(int socket, int files[4])
-{
-    static const char prefix[] = "warikomi part 1\n";
-    char text[4096];
-    union {
-        struct cmsghdr align;
-        char bytes[CMSG_SPACE(WK_MOST_FILES * sizeof(int))];
-    } control;
-    struct iovec part = {.iov_base = text, .iov_len = sizeof text};
-    struct msghdr message = {.msg_iov = &part,
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = sizeof control.bytes};
-    ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-    if (got < 0)
-        return -errno;
-    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
-    if ((size_t)got < sizeof prefix - 1 || memcmp(text, prefix, sizeof prefix - 1) != 0 || !c ||
-        c->cmsg_type != SCM_RIGHTS || c->cmsg_len != CMSG_LEN(4 * sizeof(int)))
-        return -EPROTO;
-    memcpy(files, CMSG_DATA(c), 4 * sizeof(int));
-    return 0;
-}
-
 /* Finds the driver's channel, the last, in packet memory. */
-static inline int wk__channel(struct wk_live *l, uint64_t bytes)
+static inline int wk__attach_channel(struct wk_live *l, uint64_t bytes)
 {
-    _Atomic uint64_t *words = (_Atomic uint64_t *)(void *)l->packets;
-    if (bytes < 8192 || words[WK__MAGIC] != 0x54454b4341504b57ull || words[WK__VERSION] != 1)
+    struct wk_packets p;
+    if (wk__packets(&p, (const uint64_t *)(const void *)l->packets, bytes))
         return -EPROTO;
-    uint64_t channels = words[WK__CHANNELS], capacity = words[WK__RING_CAPACITY];
-    uint64_t all = words[WK__BUFFERS], each = words[WK__BUFFER_BYTES];
-    uint64_t above = words[WK__APPLICATION_BUFFERS], offset = words[WK__BUFFERS_OFFSET];
-    if (channels < 1 || channels > 2 || capacity < 16 || capacity > 1u << 20 ||
-        (capacity & (capacity - 1)) || all > capacity || above < 1 || above > all || each < 128 ||
-        each > 65536 || offset > bytes || all * each > bytes - offset ||
-        offset < 8 * (WK__CHANNELS_OFFSET + channels * (WK__ENTRIES + 8 * capacity)))
-        return -EPROTO;
-    l->buffers = (uint32_t)(channels == 1 ? above : all);
-    l->buffer_bytes = (uint32_t)each;
-    l->buffers_offset = offset;
-    l->channel = words + WK__CHANNELS_OFFSET + (channels - 1) * (WK__ENTRIES + 8 * capacity);
-    l->posts = wk__ring(l->channel, WK__POSTS, capacity);
-    l->completions = wk__ring(l->channel, WK__COMPLETIONS, capacity);
-    l->transmits = wk__ring(l->channel, WK__TRANSMITS, capacity);
-    l->sent = wk__ring(l->channel, WK__SENT, capacity);
+    l->buffers = (uint32_t)(p.channels == 1 ? p.application_buffers : p.buffers);
+    l->buffer_bytes = (uint32_t)p.buffer_bytes;
+    l->buffers_offset = p.buffers_offset;
+    l->channel = wk__channel(&p, l->packets, p.channels - 1);
+    l->posts = wk__ring(l->channel, WK_CHANNEL_POSTS, p.capacity);
+    l->completions = wk__ring(l->channel, WK_CHANNEL_COMPLETIONS, p.capacity);
+    l->transmits = wk__ring(l->channel, WK_CHANNEL_TRANSMITS, p.capacity);
+    l->sent = wk__ring(l->channel, WK_CHANNEL_SENT, p.capacity);
     l->places = (uint8_t *)calloc(l->buffers, 1);
     return l->places ? 0 : -ENOMEM;
 }
@@ -195,23 +101,26 @@ static inline int wk_live_attach(struct wk_live *l, struct wk_device *d)
 {
     memset(l, 0, sizeof *l);
     l->device = d;
-    if (wk_load(d, WK_HEADER_STATE_BYTES) < 8 * WK_AREA_WORDS || d->files < 6 ||
+    if (wk_load(d, WK_HEADER_STATE_BYTES) < WK_AREA_BYTES || d->files < 6 ||
         !wk_load(d, WK_HEADER_PACKET_BYTES) || wk_load(d, WK_HEADER_WAY) == WK_WAY_DATA_STORE)
         return -ENOTSUP;
     l->generation = (uint32_t)wk_load(d, WK_HEADER_GENERATION);
     uint64_t bytes;
-    l->area = (_Atomic uint64_t *)wk_map(d->file[4], &bytes);
-    if (!l->area || bytes < 8 * WK_AREA_WORDS)
+    l->area = (uint64_t *)wk_map(d->file[4], &bytes);
+    if (!l->area || bytes < WK_AREA_BYTES)
         return -EPROTO;
-    int files[4];
-    int error = wk__invited(d->file[5], files);
-    if (error)
-        return error;
+    int files[WK_MOST_FILES];
+    unsigned count;
+    ssize_t length = wk__receive(d->file[5], WK_INVITATION_PREFIX, files, &count);
+    if (length < 0)
+        return (int)length;
+    if (count != WK__FILES)
+        return -EPROTO;
     l->event = files[1];
     l->user_event = files[2];
     l->neighbour = files[3];
     l->packets = (uint8_t *)wk_map(files[0], &bytes);
-    return l->packets ? wk__channel(l, bytes) : -EPROTO;
+    return l->packets ? wk__attach_channel(l, bytes) : -EPROTO;
 }
 
 /* ---- The baton ----------------------------------------------------------------------------- */
@@ -219,15 +128,15 @@ static inline int wk_live_attach(struct wk_live *l, struct wk_device *d)
 /* Waits until the device is ours: 1, and how; 0 if we shall stop before. Where a driver waits that has
  * handed the device over, and WK_HOW_HANDED_OVER comes with wk_live_owned(), it goes on as if nothing
  * had been. */
-static inline int wk_live_wait(struct wk_live *l, enum wk_how *how)
+static inline int wk_live_wait(struct wk_live *l, uint32_t *how)
 {
     const struct timespec piece = {0, 100000000};
     for (;;) {
         uint64_t baton = wk_area_load(l, WK_AREA_BATON);
         if ((uint32_t)baton == l->generation) {
             wk_stamp(l, WK_TIME_AWAKE);
-            *how = (enum wk_how)(baton >> 32);
-            return baton >> 32 <= WK_HOW_START ? 1 : -EPROTO;
+            *how = (uint32_t)(baton >> 32);
+            return *how <= WK_HOW_START ? 1 : -EPROTO;
         }
         if (wk_load(l->device, WK_ORDER_STOP)) {
             /* Giving memory back must not keep whoever has the device waiting. */
@@ -251,7 +160,7 @@ static inline int wk_live_owned(const struct wk_live *l)
 static inline void wk_live_accept(struct wk_live *l)
 {
     wk_area_store(l, WK_AREA_OWNER, l->generation);
-    atomic_thread_fence(memory_order_seq_cst);
+    wk__fence();
     wk_stamp(l, WK_TIME_ACCEPTED);
 }
 
@@ -265,7 +174,7 @@ static inline uint64_t wk__slot(const struct wk_live *l, const struct wk_in_use 
 /* The token of the n-th descriptor in use, counted from 0. */
 static inline uint32_t wk_slot_token(const struct wk_live *l, const struct wk_in_use *ring, uint32_t n)
 {
-    return (uint32_t)(wk__slot(l, ring, ring->index + n) & WK_SLOT_TOKEN_MASK);
+    return (uint32_t)(wk__slot(l, ring, ring->index + n) & WK_AREA_TOKEN_MASK);
 }
 
 /* Notes that descriptor `index` stands for the ring's next buffer or frame. Before that its first word was
@@ -274,7 +183,7 @@ static inline void wk_slot_set(struct wk_live *l, const struct wk_in_use *ring, 
                                uint32_t token)
 {
     wk_area_store(l, ring->first_slot + index,
-                  ring->taken << 32 | WK_SLOT_PRESENT | (token & WK_SLOT_TOKEN_MASK));
+                  ring->taken << 32 | WK_AREA_PRESENT | (token & WK_AREA_TOKEN_MASK));
 }
 
 /* After a death: the slots of `given`, `given` + 1, ... lie one behind the other. */
@@ -287,7 +196,7 @@ static inline int wk__search(struct wk_live *l, struct wk_in_use *ring)
         int32_t distance = (int32_t)((uint32_t)(slot >> 32) - (uint32_t)ring->given);
         if (!slot)
             continue;
-        if ((slot & 0xffffffff & ~WK_SLOT_TOKEN_MASK) != WK_SLOT_PRESENT)
+        if ((slot & 0xffffffff & ~WK_AREA_TOKEN_MASK) != WK_AREA_PRESENT)
             return -EPROTO;
         later += distance >= 0;
         if (distance == 0)
@@ -311,7 +220,7 @@ static inline int wk__search(struct wk_live *l, struct wk_in_use *ring)
 
 static inline uint64_t wk__header_sum(const struct wk_live *l)
 {
-    uint64_t sum = wk_checksum(WK_CHECKSUM, WK_AREA_MAGIC);
+    uint64_t sum = wk_checksum(WK_AREA_CHECKSUM_BASIS, WK_AREA_MAGIC);
     for (unsigned at = WK_AREA_HEADER_VERSION; at < WK_AREA_HEADER_CHECKSUM; at++)
         sum = wk_checksum(sum, wk_area_load(l, at));
     return sum;
@@ -320,13 +229,22 @@ static inline uint64_t wk__header_sum(const struct wk_live *l)
 static inline uint64_t wk__record_sum(const struct wk_live *l)
 {
     const struct wk_in_use *rings[2] = {&l->rx, &l->tx};
-    uint64_t sum = WK_CHECKSUM;
+    uint64_t sum = WK_AREA_CHECKSUM_BASIS;
     for (unsigned at = WK_AREA_RECORD_CHECKSUM + 1; at < WK_AREA_RECORD_END; at++)
         sum = wk_checksum(sum, wk_area_load(l, at));
     for (int r = 0; r < 2; r++)
         for (uint32_t n = 0; n < (uint32_t)(rings[r]->taken - rings[r]->given); n++)
             sum = wk_checksum(sum, wk__slot(l, rings[r], rings[r]->index + n));
     return sum;
+}
+
+/* Rings of so many descriptors, with nothing on them. */
+static inline void wk__rings(struct wk_live *l, uint32_t rx, uint32_t tx)
+{
+    const struct wk_in_use empty_rx = {WK_AREA_RX_SLOTS, rx, 0, 0, 0};
+    const struct wk_in_use empty_tx = {WK_AREA_TX_SLOTS, tx, 0, 0, 0};
+    l->rx = empty_rx;
+    l->tx = empty_tx;
 }
 
 /* Reads the settings: of `device` (vendor number in the upper half), with rings at the bus address `rings`
@@ -342,13 +260,12 @@ static inline int wk__settings(struct wk_live *l, uint32_t device, uint64_t ring
         return -EBADMSG;
     if (version < WK_AREA_OLDEST_VERSION || readable_from > WK_AREA_VERSION)
         return -EPROTONOSUPPORT;
-    if (wk_area_load(l, WK_AREA_HEADER_BYTES) != 8 * WK_AREA_WORDS || rx < 1 ||
+    if (wk_area_load(l, WK_AREA_HEADER_BYTES) != WK_AREA_BYTES || rx < 1 ||
         rx > WK_AREA_MOST_SLOTS || wk_area_load(l, WK_AREA_HEADER_TX_SLOTS) != tx ||
         wk_area_load(l, WK_AREA_HEADER_DEVICE) != device ||
         wk_area_load(l, WK_AREA_HEADER_RINGS) != rings)
         return -EPROTO;
-    l->rx = (struct wk_in_use){.first_slot = WK_AREA_RX_SLOTS, .length = (uint32_t)rx};
-    l->tx = (struct wk_in_use){.first_slot = WK_AREA_TX_SLOTS, .length = tx};
+    wk__rings(l, (uint32_t)rx, tx);
     return 0;
 }
 
@@ -364,7 +281,7 @@ static inline int wk__recorded(struct wk_live *l, struct wk_in_use *ring, unsign
     ring->index = (uint32_t)index;
     for (uint32_t n = 0; n < (uint32_t)(ring->taken - ring->given); n++) {
         uint64_t slot = wk__slot(l, ring, ring->index + n);
-        if ((slot & 0xffffffff & ~WK_SLOT_TOKEN_MASK) != WK_SLOT_PRESENT ||
+        if ((slot & 0xffffffff & ~WK_AREA_TOKEN_MASK) != WK_AREA_PRESENT ||
             (uint32_t)(slot >> 32) != (uint32_t)(ring->given + n))
             return -EPROTO;
     }
@@ -373,14 +290,14 @@ static inline int wk__recorded(struct wk_live *l, struct wk_in_use *ring, unsign
 
 /* After another driver: what is on its rings, in l->rx and l->tx. After one that died, the last descriptor of
  * each may be empty yet: the caller looks, and counts it out. Nothing is stored. */
-static inline int wk_live_take_over(struct wk_live *l, enum wk_how how, uint32_t device, uint64_t rings,
+static inline int wk_live_take_over(struct wk_live *l, uint32_t how, uint32_t device, uint64_t rings,
                                     uint32_t tx)
 {
     int error = wk__settings(l, device, rings, tx);
     if (error)
         return error;
-    l->rx.given = atomic_load_explicit(l->completions.head, memory_order_acquire);
-    l->tx.given = atomic_load_explicit(l->sent.head, memory_order_acquire);
+    l->rx.given = wk__load(l->completions.head);
+    l->tx.given = wk__load(l->sent.head);
     if (how == WK_HOW_DIED) {
         error = wk__search(l, &l->rx);
         return error ? error : wk__search(l, &l->tx);
@@ -397,10 +314,9 @@ static inline int wk_live_take_over(struct wk_live *l, enum wk_how how, uint32_t
 static inline void wk_live_reset(struct wk_live *l, uint32_t rx, uint32_t tx)
 {
     wk_area_store(l, WK_AREA_HEADER_MAGIC, 0);
-    l->rx = (struct wk_in_use){.first_slot = WK_AREA_RX_SLOTS, .length = rx};
-    l->tx = (struct wk_in_use){.first_slot = WK_AREA_TX_SLOTS, .length = tx};
-    l->rx.given = l->rx.taken = atomic_load_explicit(l->completions.head, memory_order_acquire);
-    l->tx.given = l->tx.taken = atomic_load_explicit(l->sent.head, memory_order_acquire);
+    wk__rings(l, rx, tx);
+    l->rx.given = l->rx.taken = wk__load(l->completions.head);
+    l->tx.given = l->tx.taken = wk__load(l->sent.head);
     for (unsigned i = 0; i < 2 * WK_AREA_MOST_SLOTS; i++)
         wk_area_store(l, WK_AREA_RX_SLOTS + i, 0);
 }
@@ -411,7 +327,7 @@ static inline void wk_live_set_up(struct wk_live *l, uint32_t device, uint64_t r
 {
     uint64_t by = 0;
     memcpy(&by, name, strlen(name) < sizeof by ? strlen(name) : sizeof by);
-    const uint64_t words[] = {WK_AREA_VERSION, WK_AREA_OLDEST_VERSION, 8 * WK_AREA_WORDS, device, rings,
+    const uint64_t words[] = {WK_AREA_VERSION, WK_AREA_OLDEST_VERSION, WK_AREA_BYTES, device, rings,
                               l->rx.length, l->tx.length, mac, by};
     for (unsigned i = 0; i < sizeof words / sizeof *words; i++)
         wk_area_store(l, WK_AREA_HEADER_VERSION + i, words[i]);
@@ -419,10 +335,10 @@ static inline void wk_live_set_up(struct wk_live *l, uint32_t device, uint64_t r
     wk_area_store(l, WK_AREA_HEADER_MAGIC, WK_AREA_MAGIC);
 }
 
-/* Notes what was counted; `counters` has WK_COUNTERS words. */
+/* Notes what was counted; `counters` has WK_COUNTER_COUNT words. */
 static inline void wk_live_count(struct wk_live *l, const uint64_t *counters)
 {
-    for (unsigned i = 0; i < WK_COUNTERS; i++)
+    for (unsigned i = 0; i < WK_COUNTER_COUNT; i++)
         wk_area_store(l, WK_AREA_RECORD_COUNTERS + i, counters[i]);
     wk_area_store(l, WK_AREA_RECORD_VERSION, WK_AREA_VERSION);
 }
@@ -431,7 +347,7 @@ static inline void wk_live_count(struct wk_live *l, const uint64_t *counters)
 static inline void wk_live_counted(const struct wk_live *l, uint64_t *counters)
 {
     int there = wk_area_load(l, WK_AREA_RECORD_VERSION) >= 2;
-    for (unsigned i = 0; i < WK_COUNTERS; i++)
+    for (unsigned i = 0; i < WK_COUNTER_COUNT; i++)
         counters[i] = there ? wk_area_load(l, WK_AREA_RECORD_COUNTERS + i) : 0;
 }
 
@@ -513,12 +429,12 @@ static inline int wk_channel_sent(struct wk_live *l, const struct wk_slice *s)
     return wk__give(l, &l->sent, WK__SENDING, s);
 }
 
-static inline int wk__show(struct wk_ring *ring, _Atomic uint64_t *count)
+static inline int wk__show(struct wk_ring *ring, uint64_t *count)
 {
     if (ring->shown == ring->next)
         return 0;
     ring->shown = ring->next;
-    atomic_store_explicit(count, ring->next, memory_order_release);
+    wk__store(count, ring->next);
     return 1;
 }
 
@@ -531,9 +447,7 @@ static inline void wk_channel_flush(struct wk_live *l)
     given |= wk__show(&l->sent, l->sent.head);
     if (!given)
         return;
-    atomic_thread_fence(memory_order_seq_cst);
-    if (atomic_load_explicit(l->channel + WK__USER_SLEEPING, memory_order_relaxed) &&
-        atomic_exchange_explicit(l->channel + WK__USER_SLEEPING, 0, memory_order_acq_rel))
+    if (wk__wakes(l->channel + WK_CHANNEL_USER_SLEEPING))
         wk__wake_user(l);
 }
 
@@ -541,16 +455,16 @@ static inline void wk_channel_flush(struct wk_live *l)
  * hungry has room for buffers, and is woken for them, too. */
 static inline int wk_channel_sleep_begin(struct wk_live *l, int hungry)
 {
-    atomic_store_explicit(l->channel + WK__PROVIDER_SLEEPING, 1, memory_order_relaxed);
-    atomic_store_explicit(l->channel + WK__PROVIDER_HUNGRY, hungry, memory_order_relaxed);
-    atomic_thread_fence(memory_order_seq_cst);
+    wk__store_relaxed(l->channel + WK_CHANNEL_PROVIDER_SLEEPING, 1);
+    wk__store_relaxed(l->channel + WK_CHANNEL_PROVIDER_HUNGRY, hungry);
+    wk__fence();
     return wk__waiting(&l->transmits) != 0 || (hungry && wk__waiting(&l->posts) != 0);
 }
 
 static inline void wk_channel_sleep_end(struct wk_live *l)
 {
-    atomic_store_explicit(l->channel + WK__PROVIDER_SLEEPING, 0, memory_order_relaxed);
-    atomic_store_explicit(l->channel + WK__PROVIDER_HUNGRY, 0, memory_order_relaxed);
+    wk__store_relaxed(l->channel + WK_CHANNEL_PROVIDER_SLEEPING, 0);
+    wk__store_relaxed(l->channel + WK_CHANNEL_PROVIDER_HUNGRY, 0);
     uint64_t count;
     ssize_t taken = read(l->event, &count, sizeof count);
     (void)taken; /* nothing to read is no error: it does not block */
@@ -571,8 +485,8 @@ static inline int wk__hold(struct wk_live *l, const struct wk_in_use *ring, uint
 static inline void wk__go_on(struct wk_ring *from, uint64_t taken, struct wk_ring *to)
 {
     from->next = taken;
-    from->shown = atomic_load_explicit(from->tail, memory_order_acquire);
-    to->next = to->shown = atomic_load_explicit(to->head, memory_order_acquire);
+    from->shown = wk__load(from->tail);
+    to->next = to->shown = wk__load(to->head);
 }
 
 /* The channel goes on with what is in l->rx and l->tx: after wk_live_accept. */
@@ -598,7 +512,7 @@ static inline int wk_live_resume(struct wk_live *l)
 static inline int64_t wk__give_back(struct wk_live *l, struct wk_ring *from, struct wk_ring *to,
                                     uint8_t flags)
 {
-    uint64_t taken = atomic_load_explicit(from->tail, memory_order_acquire);
+    uint64_t taken = wk__load(from->tail);
     wk__go_on(from, taken, to);
     uint64_t held = taken - to->next;
     if (held > from->mask + 1 || wk__waiting(from) < 0)
@@ -606,8 +520,8 @@ static inline int64_t wk__give_back(struct wk_live *l, struct wk_ring *from, str
     for (uint64_t n = taken - held; n != taken; n++) {
         struct wk_slice s;
         wk__entry(from, n, &s);
-        s = (struct wk_slice){.token = s.token, .flags = flags};
-        if (s.token >= l->buffers || !wk__push(to, &s))
+        const struct wk_slice back = {s.token, 0, 0, flags, 0};
+        if (s.token >= l->buffers || !wk__push(to, &back))
             return -EPROTO;
     }
     return (int64_t)held;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * warikomi_vi.h: an application's access to Warikomi's packet path, in C11, header only.
+ * warikomi_vi.h: an application's access to Warikomi's packet path, in C11 or C++17, headers only.
  *
  * The application posts buffers and gets them back filled, in order, without a copy, and without a
  * system call while both sides are awake (in the style of the Virtual Interface Architecture):
@@ -16,7 +16,7 @@
  *
  * Warikomi starts the application, with a socket whose number is in WARIKOMI_SOCKET_FD; the first
  * message on it carries packet memory, two eventfds and a socket to the neighbour. What lies where in
- * packet memory is said in crates/stack (memory.rs, channel.rs, entry.rs), and here in constants.
+ * packet memory is in warikomi_layout.h, which is made from crates/stack (memory.rs and its neighbours).
  * Numbers are in the processor's byte order. x86-64 Linux. Not for use by several threads at a time.
  *
  * What the neighbour writes is not believed: a completion whose buffer the application has not
@@ -29,25 +29,9 @@
 #error "define _GNU_SOURCE before the first #include: poll's POLLRDHUP and ppoll need it"
 #endif
 
-#include <errno.h>
-#include <poll.h>
 #include <sched.h>
-#include <stdatomic.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
-#ifdef __cplusplus
-#error "warikomi_vi.h is C11: it uses _Atomic"
-#endif
-
-_Static_assert(sizeof(_Atomic uint64_t) == 8, "atomic words must be plain words");
+#include "warikomi_base.h"
 
 /* What the functions return. */
 enum {
@@ -58,30 +42,18 @@ enum {
     WK_VI_REFUSED = -3 /* the buffer is not the application's at present, or no such bytes */
 };
 
-/* struct wk_slice, flags */
-enum {
-    WK_CHECKSUMS_GOOD = 1, /* the device found the checksums right */
-    WK_RETURNED = 2,       /* the buffer comes back unused */
-    WK_UDP = 4,            /* the bytes are a UDP payload, its headers right before them */
-    WK_STREAM = 8,         /* the bytes are a part of the TCP connection's stream */
-    WK_FAILED = 16         /* of a transmission: it could not be sent */
-};
-
-/* Bytes that must be free before a UDP payload that is to be sent. */
-#define WK_HEADROOM_BYTES 64u
-
 /* A part of a buffer. */
 struct wk_slice {
     uint32_t token;  /* which buffer, 0 to vi.buffers - 1 */
     uint16_t offset; /* where the bytes begin in it */
     uint16_t length; /* how many */
-    uint8_t flags;
+    uint8_t flags;   /* WK_CHECKSUMS_GOOD, WK_RETURNED, WK_UDP, WK_STREAM, WK_FAILED */
     uint64_t extra;  /* received: time stamp counter when the driver took the frame;
                         to be sent by UDP: see wk_vi_destination() */
 };
 
 struct wk_ring {
-    _Atomic uint64_t *head, *tail, *entries;
+    uint64_t *head, *tail, *entries;
     uint64_t mask;
     uint64_t next;  /* entries that this side has put in, or taken out */
     uint64_t shown; /* entries that the other side has been told of */
@@ -98,29 +70,17 @@ struct wk_vi {
     uint8_t *memory;
     size_t memory_bytes;
     uint64_t buffers_offset;
-    _Atomic uint64_t *channel;
+    uint64_t *channel;
     struct wk_ring posts, completions, transmits, sent;
     uint8_t *places; /* per buffer: 0 the application's, 1 posted, 2 to be sent */
     int socket, event, neighbour_event, neighbour;
     uint64_t next_check;
 };
 
-/* Layout: words of the header, and of a channel from its first. */
-enum {
-    WK__MAGIC = 0, WK__VERSION = 1, WK__FILE_BYTES = 2, WK__CHANNELS = 4, WK__RING_CAPACITY = 5,
-    WK__BUFFERS = 6, WK__BUFFER_BYTES = 7, WK__APPLICATION_BUFFERS = 8, WK__BUFFERS_OFFSET = 9,
-    WK__TSC_HZ = 10,
-    WK__CHANNELS_OFFSET = 512,
-    WK__POSTS = 0, WK__COMPLETIONS = 32, WK__TRANSMITS = 64, WK__SENT = 96, WK__TAIL = 16,
-    WK__USER_SLEEPING = 128, WK__PROVIDER_SLEEPING = 144, WK__PROVIDER_HUNGRY = 160,
-    WK__SOCKET_ORDERS = 192, WK__ORDERS_FOLLOWED = 16, WK__ENTRIES = 512
-};
+/* Files of the invitation: packet memory, own event, the event and the socket of the neighbour. */
+enum { WK__FILES = 4 };
+/* Who has a buffer. */
 enum { WK__MINE = 0, WK__POSTED = 1, WK__SENDING = 2 };
-
-static inline uint64_t wk__tsc(void)
-{
-    return __builtin_ia32_rdtsc();
-}
 
 static inline int wk__fail(struct wk_vi *vi, int code, const char *what)
 {
@@ -136,59 +96,76 @@ static inline int wk__fail_errno(struct wk_vi *vi, const char *what)
 
 /* ---- connecting ---- */
 
-static inline struct wk_ring wk__ring(_Atomic uint64_t *channel, unsigned head, uint64_t capacity)
+static inline struct wk_ring wk__ring(uint64_t *channel, unsigned head, uint64_t capacity)
 {
     struct wk_ring ring;
     ring.head = channel + head;
-    ring.tail = channel + head + WK__TAIL;
-    ring.entries = channel + WK__ENTRIES + head / 32 * 2 * capacity;
+    ring.tail = channel + head + WK_CHANNEL_TAIL;
+    ring.entries = channel + WK_CHANNEL_ENTRIES + head / WK_CHANNEL_COMPLETIONS * 2 * capacity;
     ring.mask = capacity - 1;
     ring.next = ring.shown = 0;
     return ring;
 }
 
 /* Receives the first message: packet memory and the other files. */
-static inline int wk__invitation(struct wk_vi *vi, int files[4])
+static inline int wk__invitation(struct wk_vi *vi, int files[WK_MOST_FILES])
 {
-    static const char prefix[] = "warikomi part 1\n";
-    char message[4096];
-    union {
-        char bytes[CMSG_SPACE(8 * sizeof(int))];
-        struct cmsghdr align;
-    } control;
-    struct iovec part = { message, sizeof message };
-    struct msghdr header;
-    memset(&header, 0, sizeof header);
-    header.msg_iov = &part;
-    header.msg_iovlen = 1;
-    header.msg_control = control.bytes;
-    header.msg_controllen = sizeof control.bytes;
-    ssize_t length;
-    do {
-        length = recvmsg(vi->socket, &header, MSG_CMSG_CLOEXEC);
-    } while (length < 0 && errno == EINTR);
-    if (length < 0)
-        return wk__fail_errno(vi, "cannot receive warikomi's message");
-    size_t count = 0;
-    for (struct cmsghdr *c = CMSG_FIRSTHDR(&header); c != NULL; c = CMSG_NXTHDR(&header, c)) {
-        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-            continue;
-        size_t here = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (size_t i = 0; i < here; i++) {
-            int file;
-            memcpy(&file, CMSG_DATA(c) + i * sizeof file, sizeof file);
-            if (count < 4)
-                files[count++] = file;
-            else
-                close(file); /* the control socket, which this library does not serve */
-        }
+    unsigned count;
+    ssize_t length = wk__receive(vi->socket, WK_INVITATION_PREFIX, files, &count);
+    if (length > 0 && count >= WK__FILES) {
+        for (unsigned i = WK__FILES; i < count; i++)
+            close(files[i]); /* the control socket, which this library does not serve */
+        return WK_VI_OK;
     }
-    if (length == 0)
-        return wk__fail(vi, WK_VI_GONE, "the support side is gone");
-    if (count < 4 || (size_t)length < sizeof prefix - 1 ||
-        memcmp(message, prefix, sizeof prefix - 1) != 0)
+    for (unsigned i = 0; i < count; i++)
+        close(files[i]);
+    if (length > 0 || length == -EPROTO)
         return wk__fail(vi, WK_VI_BROKEN, "the first message is not warikomi's");
-    return WK_VI_OK;
+    if (length == -ECONNRESET)
+        return wk__fail(vi, WK_VI_GONE, "the support side is gone");
+    errno = (int)-length;
+    return wk__fail_errno(vi, "cannot receive warikomi's message");
+}
+
+/* What the header of packet memory says. */
+struct wk_packets {
+    uint64_t channels, capacity, buffers, buffer_bytes, application_buffers, buffers_offset, tsc_hz;
+};
+
+/* Reads the header of packet memory of so many bytes: 0, -EPROTO if it has none of this version, -ERANGE if its
+ * numbers contradict each other or the file's length. */
+static inline int wk__packets(struct wk_packets *p, const uint64_t *words, uint64_t bytes)
+{
+    if (bytes < WK_PACKETS_CHANNELS_OFFSET_BYTES ||
+        wk__load(words + WK_PACKETS_HEADER_MAGIC) != WK_PACKETS_MAGIC ||
+        wk__load(words + WK_PACKETS_HEADER_VERSION) != WK_PACKETS_VERSION)
+        return -EPROTO;
+    p->channels = wk__load(words + WK_PACKETS_HEADER_CHANNELS);
+    p->capacity = wk__load(words + WK_PACKETS_HEADER_RING_CAPACITY);
+    p->buffers = wk__load(words + WK_PACKETS_HEADER_BUFFERS);
+    p->buffer_bytes = wk__load(words + WK_PACKETS_HEADER_BUFFER_BYTES);
+    p->application_buffers = wk__load(words + WK_PACKETS_HEADER_APPLICATION_BUFFERS);
+    p->buffers_offset = wk__load(words + WK_PACKETS_HEADER_BUFFERS_OFFSET);
+    p->tsc_hz = wk__load(words + WK_PACKETS_HEADER_TSC_HZ);
+    if (p->channels < 1 || p->channels > WK_PACKETS_MOST_CHANNELS ||
+        p->capacity < WK_PACKETS_LEAST_RING_CAPACITY || p->capacity > WK_PACKETS_MOST_BUFFERS ||
+        (p->capacity & (p->capacity - 1)) != 0 || p->buffers > p->capacity ||
+        p->application_buffers < 1 || p->application_buffers > p->buffers ||
+        p->buffer_bytes < WK_PACKETS_BUFFER_ALIGN_BYTES ||
+        p->buffer_bytes > WK_PACKETS_MOST_BUFFER_BYTES || p->tsc_hz == 0)
+        return -ERANGE;
+    uint64_t channel_bytes = 8 * (WK_CHANNEL_ENTRIES + 8 * p->capacity);
+    if (p->buffers_offset < WK_PACKETS_CHANNELS_OFFSET_BYTES + p->channels * channel_bytes ||
+        p->buffers_offset > bytes || p->buffers * p->buffer_bytes > bytes - p->buffers_offset)
+        return -ERANGE;
+    return 0;
+}
+
+/* The first word of a channel, counted from the application. */
+static inline uint64_t *wk__channel(const struct wk_packets *p, void *memory, uint64_t number)
+{
+    return (uint64_t *)memory + WK_PACKETS_CHANNELS_OFFSET_BYTES / 8 +
+           number * (WK_CHANNEL_ENTRIES + 8 * p->capacity);
 }
 
 static inline int wk__map(struct wk_vi *vi, int file)
@@ -196,36 +173,27 @@ static inline int wk__map(struct wk_vi *vi, int file)
     struct stat status;
     if (fstat(file, &status) != 0)
         return wk__fail_errno(vi, "cannot look at packet memory");
-    if (status.st_size < 8192)
-        return wk__fail(vi, WK_VI_BROKEN, "packet memory is too short");
     vi->memory_bytes = (size_t)status.st_size;
     void *memory = mmap(NULL, vi->memory_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (memory == MAP_FAILED)
         return wk__fail_errno(vi, "cannot map packet memory");
-    vi->memory = memory;
-    _Atomic uint64_t *words = memory;
-    uint64_t capacity = words[WK__RING_CAPACITY], buffers = words[WK__BUFFERS];
-    uint64_t bytes = words[WK__BUFFER_BYTES], mine = words[WK__APPLICATION_BUFFERS];
-    uint64_t offset = words[WK__BUFFERS_OFFSET], channels = words[WK__CHANNELS];
-    if (words[WK__MAGIC] != UINT64_C(0x54454b4341504b57) || words[WK__VERSION] != 1)
-        return wk__fail(vi, WK_VI_BROKEN, "this is no packet memory of version 1");
-    uint64_t channel_words = WK__ENTRIES + 8 * capacity;
-    if (channels < 1 || channels > 2 || capacity < 16 || capacity > (1u << 20) ||
-        (capacity & (capacity - 1)) != 0 || buffers > capacity || mine < 1 || mine > buffers ||
-        bytes < 128 || bytes > 65536 || words[WK__TSC_HZ] == 0 ||
-        offset < 8 * (WK__CHANNELS_OFFSET + channels * channel_words) ||
-        offset > vi->memory_bytes || buffers * bytes > vi->memory_bytes - offset)
+    vi->memory = (uint8_t *)memory;
+    struct wk_packets p;
+    int error = wk__packets(&p, (const uint64_t *)memory, vi->memory_bytes);
+    if (error == -EPROTO)
+        return wk__fail(vi, WK_VI_BROKEN, "this is no packet memory of the version that is known here");
+    if (error)
         return wk__fail(vi, WK_VI_BROKEN, "packet memory's numbers contradict each other");
-    vi->buffers = (uint32_t)mine;
-    vi->buffer_bytes = (uint32_t)bytes;
-    vi->buffers_offset = offset;
-    vi->tsc_hz = words[WK__TSC_HZ];
-    vi->channel = words + WK__CHANNELS_OFFSET;
-    vi->posts = wk__ring(vi->channel, WK__POSTS, capacity);
-    vi->completions = wk__ring(vi->channel, WK__COMPLETIONS, capacity);
-    vi->transmits = wk__ring(vi->channel, WK__TRANSMITS, capacity);
-    vi->sent = wk__ring(vi->channel, WK__SENT, capacity);
-    vi->places = calloc(vi->buffers, 1);
+    vi->buffers = (uint32_t)p.application_buffers;
+    vi->buffer_bytes = (uint32_t)p.buffer_bytes;
+    vi->buffers_offset = p.buffers_offset;
+    vi->tsc_hz = p.tsc_hz;
+    vi->channel = wk__channel(&p, memory, 0);
+    vi->posts = wk__ring(vi->channel, WK_CHANNEL_POSTS, p.capacity);
+    vi->completions = wk__ring(vi->channel, WK_CHANNEL_COMPLETIONS, p.capacity);
+    vi->transmits = wk__ring(vi->channel, WK_CHANNEL_TRANSMITS, p.capacity);
+    vi->sent = wk__ring(vi->channel, WK_CHANNEL_SENT, p.capacity);
+    vi->places = (uint8_t *)calloc(vi->buffers, 1);
     return vi->places != NULL ? WK_VI_OK : wk__fail(vi, WK_VI_BROKEN, "out of memory");
 }
 
@@ -237,14 +205,14 @@ static inline int wk_vi_connect(struct wk_vi *vi)
 {
     memset(vi, 0, sizeof *vi);
     vi->socket = vi->event = vi->neighbour_event = vi->neighbour = -1;
-    const char *number = getenv("WARIKOMI_SOCKET_FD");
+    const char *number = getenv(WK_SOCKET_VARIABLE);
     char *end = NULL;
     long socket_number = number != NULL ? strtol(number, &end, 10) : -1;
     if (number == NULL || end == number || *end != 0 || socket_number < 0 || socket_number > 65535)
         return wk__fail(vi, WK_VI_BROKEN,
-                        "WARIKOMI_SOCKET_FD names no socket; this program is started by warikomi");
+                        WK_SOCKET_VARIABLE " names no socket; this program is started by warikomi");
     vi->socket = (int)socket_number;
-    int files[4] = { -1, -1, -1, -1 };
+    int files[WK_MOST_FILES];
     int outcome = wk__invitation(vi, files);
     if (outcome == WK_VI_OK) {
         vi->event = files[1];
@@ -277,13 +245,13 @@ static inline void wk_vi_close(struct wk_vi *vi)
 
 static inline int wk__push(struct wk_ring *ring, const struct wk_slice *slice)
 {
-    if (ring->next - atomic_load_explicit(ring->tail, memory_order_acquire) > ring->mask)
+    if (ring->next - wk__load(ring->tail) > ring->mask)
         return 0;
-    _Atomic uint64_t *entry = ring->entries + 2 * (ring->next & ring->mask);
+    uint64_t *entry = ring->entries + 2 * (ring->next & ring->mask);
     uint64_t word = (uint64_t)slice->token | (uint64_t)slice->flags << 24 |
                     (uint64_t)slice->offset << 32 | (uint64_t)slice->length << 48;
-    atomic_store_explicit(entry, word, memory_order_relaxed);
-    atomic_store_explicit(entry + 1, slice->extra, memory_order_relaxed);
+    wk__store_relaxed(entry, word);
+    wk__store_relaxed(entry + 1, slice->extra);
     ring->next++;
     return 1;
 }
@@ -291,17 +259,17 @@ static inline int wk__push(struct wk_ring *ring, const struct wk_slice *slice)
 /* Entries that wait; negative if the other side's count makes no sense. */
 static inline int64_t wk__waiting(const struct wk_ring *ring)
 {
-    uint64_t count = atomic_load_explicit(ring->head, memory_order_acquire) - ring->next;
+    uint64_t count = wk__load(ring->head) - ring->next;
     return count <= ring->mask + 1 ? (int64_t)count : -1;
 }
 
 /* What the entry of a count says. */
 static inline void wk__entry(const struct wk_ring *ring, uint64_t count, struct wk_slice *slice)
 {
-    _Atomic uint64_t *entry = ring->entries + 2 * (count & ring->mask);
-    uint64_t word = atomic_load_explicit(entry, memory_order_relaxed);
-    slice->extra = atomic_load_explicit(entry + 1, memory_order_relaxed);
-    slice->token = (uint32_t)(word & 0xffffff);
+    uint64_t *entry = ring->entries + 2 * (count & ring->mask);
+    uint64_t word = wk__load_relaxed(entry);
+    slice->extra = wk__load_relaxed(entry + 1);
+    slice->token = (uint32_t)(word & WK_TOKEN_MASK);
     slice->flags = (uint8_t)(word >> 24);
     slice->offset = (uint16_t)(word >> 32);
     slice->length = (uint16_t)(word >> 48);
@@ -328,10 +296,7 @@ static inline int wk__take(struct wk_vi *vi, struct wk_ring *ring, uint8_t from,
 /* Rings the neighbour's bell if it sleeps by this word. What it shall see was published before. */
 static inline void wk__bell(struct wk_vi *vi, unsigned sleeping)
 {
-    atomic_thread_fence(memory_order_seq_cst);
-    if (atomic_load_explicit(vi->channel + sleeping, memory_order_relaxed) == 0)
-        return;
-    if (atomic_exchange_explicit(vi->channel + sleeping, 0, memory_order_acq_rel) == 0)
+    if (!wk__wakes(vi->channel + sleeping))
         return;
     uint64_t one = 1;
     ssize_t written = write(vi->neighbour_event, &one, sizeof one);
@@ -392,14 +357,14 @@ static inline void wk_vi_flush(struct wk_vi *vi)
     for (int i = 0; i < 2; i++)
         if (taken[i]->shown != taken[i]->next) {
             taken[i]->shown = taken[i]->next;
-            atomic_store_explicit(taken[i]->tail, taken[i]->next, memory_order_release);
+            wk__store(taken[i]->tail, taken[i]->next);
         }
     struct wk_ring *given[2] = { &vi->transmits, &vi->posts };
-    unsigned sleeping[2] = { WK__PROVIDER_SLEEPING, WK__PROVIDER_HUNGRY };
+    unsigned sleeping[2] = { WK_CHANNEL_PROVIDER_SLEEPING, WK_CHANNEL_PROVIDER_HUNGRY };
     for (int i = 0; i < 2; i++)
         if (given[i]->shown != given[i]->next) {
             given[i]->shown = given[i]->next;
-            atomic_store_explicit(given[i]->head, given[i]->next, memory_order_release);
+            wk__store(given[i]->head, given[i]->next);
             wk__bell(vi, sleeping[i]);
         }
 }
@@ -408,11 +373,11 @@ static inline void wk_vi_flush(struct wk_vi *vi)
  * wait. */
 static inline void wk_vi_listen(struct wk_vi *vi, uint16_t port, uint64_t buffer_bytes)
 {
-    _Atomic uint64_t *orders = vi->channel + WK__SOCKET_ORDERS;
-    atomic_store_explicit(orders + 1, port, memory_order_relaxed);
-    atomic_store_explicit(orders + 2, buffer_bytes, memory_order_relaxed);
-    atomic_fetch_add_explicit(orders, 1, memory_order_release);
-    wk__bell(vi, WK__PROVIDER_SLEEPING);
+    uint64_t *orders = vi->channel + WK_CHANNEL_SOCKET_ORDERS;
+    wk__store_relaxed(orders + WK_SOCKET_ORDER_PORT, port);
+    wk__store_relaxed(orders + WK_SOCKET_ORDER_BUFFER_BYTES, buffer_bytes);
+    __atomic_fetch_add(orders + WK_SOCKET_ORDER_NUMBER, 1, __ATOMIC_RELEASE);
+    wk__bell(vi, WK_CHANNEL_PROVIDER_SLEEPING);
 }
 
 /* ---- receiving ---- */
@@ -421,7 +386,7 @@ static inline void wk_vi_listen(struct wk_vi *vi, uint16_t port, uint64_t buffer
 static inline int wk__sleep(struct wk_vi *vi, int64_t timeout_ns, int listen)
 {
     struct pollfd files[3] = {
-        { vi->event, listen ? POLLIN : 0, 0 },
+        { vi->event, (short)(listen ? POLLIN : 0), 0 },
         { vi->neighbour, POLLRDHUP, 0 },
         { vi->socket, POLLRDHUP, 0 },
     };
@@ -444,7 +409,7 @@ static inline int wk__sleep(struct wk_vi *vi, int64_t timeout_ns, int listen)
 /* Whether the neighbours are there, every millisecond. */
 static inline int wk__check(struct wk_vi *vi)
 {
-    uint64_t now = wk__tsc();
+    uint64_t now = wk_tsc();
     if (now < vi->next_check)
         return WK_VI_OK;
     vi->next_check = now + vi->tsc_hz / 1000;
@@ -466,26 +431,26 @@ static inline int wk_vi_recv_poll(struct wk_vi *vi, struct wk_slice *slice)
 /* Sleeps until there is a completion, for `timeout_ns` at most (negative: for ever). */
 static inline int wk_vi_recv_wait(struct wk_vi *vi, struct wk_slice *slice, int64_t timeout_ns)
 {
-    uint64_t begin = wk__tsc();
+    uint64_t begin = wk_tsc();
     for (;;) {
         int outcome = wk_vi_recv_poll(vi, slice);
         if (outcome != WK_VI_NOTHING)
             return outcome;
         int64_t left = timeout_ns;
         if (timeout_ns >= 0) {
-            double spent = (double)(wk__tsc() - begin) * 1e9 / (double)vi->tsc_hz;
+            double spent = (double)(wk_tsc() - begin) * 1e9 / (double)vi->tsc_hz;
             if (spent >= (double)timeout_ns)
                 return WK_VI_NOTHING;
             left = timeout_ns - (int64_t)spent;
         }
         /* "I sleep", a full fence, the last look: whoever publishes something from here on sees
          * that we sleep, and whatever was published before we see. */
-        atomic_store_explicit(vi->channel + WK__USER_SLEEPING, 1, memory_order_relaxed);
-        atomic_thread_fence(memory_order_seq_cst);
+        wk__store_relaxed(vi->channel + WK_CHANNEL_USER_SLEEPING, 1);
+        wk__fence();
         outcome = WK_VI_OK;
         if (wk__waiting(&vi->completions) == 0)
             outcome = wk__sleep(vi, left, 1);
-        atomic_store_explicit(vi->channel + WK__USER_SLEEPING, 0, memory_order_relaxed);
+        wk__store_relaxed(vi->channel + WK_CHANNEL_USER_SLEEPING, 0);
         if (outcome < 0)
             return outcome;
     }
@@ -495,14 +460,14 @@ static inline int wk_vi_recv_wait(struct wk_vi *vi, struct wk_slice *slice, int6
 static inline int wk_vi_recv_hybrid(struct wk_vi *vi, struct wk_slice *slice, uint64_t poll_ns,
                                     int64_t timeout_ns)
 {
-    uint64_t begin = wk__tsc();
+    uint64_t begin = wk_tsc();
     double ticks = (double)poll_ns * (double)vi->tsc_hz / 1e9;
     do {
         int outcome = wk_vi_recv_poll(vi, slice);
         if (outcome != WK_VI_NOTHING)
             return outcome;
         sched_yield(); /* the neighbours may be on this very core */
-    } while ((double)(wk__tsc() - begin) < ticks);
+    } while ((double)(wk_tsc() - begin) < ticks);
     return wk_vi_recv_wait(vi, slice, timeout_ns);
 }
 

@@ -103,21 +103,6 @@ static unsigned poll_ring(struct driver *v, unsigned budget)
     return found;
 }
 
-/* The interrupt handler: why, acknowledge, and no more of them. */
-static int handle_interrupts(struct driver *v)
-{
-    uint64_t status = 0;
-    while (wk_interrupt_take(&v->device)) {
-        v->interrupts++;
-        TRY(wk_write(&v->device, INTR_MASK, 2, 0));
-        TRY(wk_read(&v->device, INTR_STATUS, 2, &status));
-        TRY(wk_write(&v->device, INTR_STATUS, 2, status));
-        if (status & INTR_SYSTEM_ERROR)
-            return -EIO;
-    }
-    return 0;
-}
-
 /* Interrupts on, one last look, then sleep. The read makes sure that the device has taken note of the
  * writes before the look: a frame that comes after it interrupts, one that came before is found. */
 static int sleep_for_interrupt(struct driver *v)
@@ -158,7 +143,7 @@ static int receive(struct driver *v)
     struct wk_device *d = &v->device;
     uint64_t last = wk_tsc();
     for (unsigned passes = 0; !wk_load(d, WK_ORDER_STOP); passes++) {
-        TRY(handle_interrupts(v));
+        TRY(handle_interrupts(&v->device, &v->interrupts));
         uint64_t wait = patience(d);
         if (poll_ring(v, 64) > 0) {
             last = wk_tsc();

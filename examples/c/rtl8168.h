@@ -7,6 +7,8 @@
 #ifndef RTL8168_H
 #define RTL8168_H
 
+#include <stdatomic.h>
+
 #include "warikomi_driver.h"
 
 enum {
@@ -100,6 +102,21 @@ static int reset(struct wk_device *d)
         TRY(wk_read(d, CHIP_CMD, 1, &value));
     }
     return wk_write(d, INTR_MASK, 2, 0);
+}
+
+/* The interrupt handler: why, acknowledge, and no more of them. */
+static int handle_interrupts(struct wk_device *d, uint64_t *handled)
+{
+    uint64_t status = 0;
+    while (wk_interrupt_take(d)) {
+        ++*handled;
+        TRY(wk_write(d, INTR_MASK, 2, 0));
+        TRY(wk_read(d, INTR_STATUS, 2, &status));
+        TRY(wk_write(d, INTR_STATUS, 2, status));
+        if (status & INTR_SYSTEM_ERROR)
+            return -EIO;
+    }
+    return 0;
 }
 
 static int report_link(struct wk_device *d)

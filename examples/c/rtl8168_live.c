@@ -39,7 +39,7 @@ struct driver {
     /* A frame that was taken from the channel, and is not on the ring yet. */
     struct wk_slice frame;
     int waiting;
-    uint64_t counters[WK_COUNTERS];
+    uint64_t counters[WK_COUNTER_COUNT];
     uint64_t interrupts, sleeps;
     uint64_t answered; /* the last order to hand over */
 };
@@ -269,7 +269,7 @@ static void count_out(struct descriptor *descriptors, struct wk_in_use *ring)
 }
 
 /* Goes on where another driver stopped. */
-static int take_over(struct driver *v, enum wk_how how)
+static int take_over(struct driver *v, uint32_t how)
 {
     struct wk_live *l = &v->live;
     TRY(wk_live_take_over(l, how, DEVICE, v->device.dma_bus, MOST_DESCRIPTORS));
@@ -286,7 +286,7 @@ static int take_over(struct driver *v, enum wk_how how)
     return wk_write(&v->device, TX_POLL, 1, NPQ); /* a doorbell may have been missing */
 }
 
-static int begin(struct driver *v, enum wk_how how)
+static int begin(struct driver *v, uint32_t how)
 {
     if (how == WK_HOW_START)
         TRY(start(v));
@@ -303,27 +303,13 @@ static int begin(struct driver *v, enum wk_how how)
 
 /* ---- At work -------------------------------------------------------------------------------- */
 
-static int handle_interrupts(struct driver *v)
-{
-    uint64_t status = 0;
-    while (wk_interrupt_take(&v->device)) {
-        v->interrupts++;
-        TRY(wk_write(&v->device, INTR_MASK, 2, 0));
-        TRY(wk_read(&v->device, INTR_STATUS, 2, &status));
-        TRY(wk_write(&v->device, INTR_STATUS, 2, status));
-        if (status & INTR_SYSTEM_ERROR)
-            return -EIO;
-    }
-    return 0;
-}
-
 static void report(struct driver *v)
 {
-    static const unsigned words[WK_COUNTERS] = {
+    static const unsigned words[WK_COUNTER_COUNT] = {
         WK_REPORT_RX_PACKETS, WK_REPORT_RX_BYTES, WK_REPORT_RX_ERRORS,
         WK_REPORT_TX_PACKETS, WK_REPORT_TX_BYTES, WK_REPORT_TX_ERRORS,
     };
-    for (unsigned i = 0; i < WK_COUNTERS; i++)
+    for (unsigned i = 0; i < WK_COUNTER_COUNT; i++)
         wk_report(&v->device, words[i], v->counters[i]);
     wk_report(&v->device, WK_REPORT_INTERRUPTS, v->interrupts);
     wk_report(&v->device, WK_REPORT_SLEEPS, v->sleeps);
@@ -408,7 +394,7 @@ static int serve(struct driver *v)
     for (unsigned passes = 0; !wk_load(d, WK_ORDER_STOP); passes++) {
         if (wk_load(d, WK_ORDER_HAND_OVER) != v->answered && hand_over(v))
             return 1;
-        TRY(handle_interrupts(v));
+        TRY(handle_interrupts(&v->device, &v->interrupts));
         int found = look(v, 64);
         int sent = found < 0 ? found : transmit(v);
         uint64_t wait = patience(d);
@@ -440,7 +426,7 @@ static int quiesce(struct driver *v)
 /* Drives the device whenever it is ours, until the orders say stop. */
 static int turns(struct driver *v)
 {
-    enum wk_how how;
+    uint32_t how;
     for (;;) {
         int turn = wk_live_wait(&v->live, &how);
         if (turn <= 0)

@@ -8,7 +8,9 @@
  * bytes, and the sum of all of these bytes; and it sends each hundredth packet's buffer back as it
  * is, to show the way down.
  */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include "warikomi_vi.h"
 
 #include <inttypes.h>

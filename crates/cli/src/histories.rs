@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     faults: bool,
     /// The driver
-    #[arg(long, default_value = "rtl8168")]
+    #[arg(long, default_value = warikomi_driver::DEFAULT_DRIVER)]
     driver: String,
     /// Print JSON
     #[arg(long)]

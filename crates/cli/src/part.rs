@@ -3,8 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use warikomi_stack::programs;
-use warikomi_target::process::Program;
+use warikomi_process::{Program, programs};
 
 /// What this process is to be.
 #[derive(Subcommand)]

@@ -10,9 +10,9 @@ use warikomi_inject::FrameBytes;
 use warikomi_lab::replace::{
     EVERY, INTERVALS, Load, MOST_REPLACEMENTS, Options, Plan, Progress, Replaced, Soak, replace,
 };
+use warikomi_process::Way;
 use warikomi_report::terminal;
 use warikomi_target::Interrupted;
-use warikomi_target::process::Way;
 
 use crate::output::{self, Cleared};
 use crate::replace_kernel::Asked;

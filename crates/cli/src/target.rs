@@ -8,8 +8,8 @@ use clap::{Args, ValueEnum};
 use serde_json::{Map, Value};
 use tempfile::TempDir;
 use warikomi_clock::Span;
-use warikomi_driver::DriverInfo;
 use warikomi_driver::strategy::{CpuBudget, DEFAULT_BUDGET, Strategy};
+use warikomi_driver::{DEFAULT_DRIVER, DriverInfo};
 use warikomi_inject::Receiver;
 use warikomi_kernel::{Cache, DriverPlace, initramfs_for, inspect};
 use warikomi_lab::{
@@ -18,9 +18,9 @@ use warikomi_lab::{
 use warikomi_nic::NicOptions;
 use warikomi_nic::bus::Bus;
 use warikomi_nic::wire::Wire;
+use warikomi_process::{Orders, Program};
 use warikomi_stack::{Topology, Waiting};
 use warikomi_target::Interrupted;
-use warikomi_target::process::{Orders, Program};
 
 use crate::part;
 
@@ -38,7 +38,6 @@ const MAX_BUFFERS: u64 = 1_024;
 const MAX_BUFFER_BYTES: u64 = 16_383;
 
 const LINUX_DRIVER: &str = "r8169";
-const OWN_DRIVER: &str = "rtl8168";
 /// The driver, and the model, of experiments that send.
 const SENDER: &str = "oc48";
 
@@ -325,7 +324,7 @@ impl TargetArguments {
             self.process.path.is_none_or(|path| path == PathName::Stack),
             "a driver is replaced below a stack and an application; leave --path out"
         );
-        let driver = self.driver.as_deref().or(driver).unwrap_or(OWN_DRIVER);
+        let driver = self.driver.as_deref().or(driver).unwrap_or(DEFAULT_DRIVER);
         self.process_of(driver, PathName::Stack, Usual::Packets)
     }
 
@@ -410,6 +409,7 @@ impl TargetArguments {
             driver: self.linux_driver().to_owned(),
             driver_parameters: flags.driver_parameters.clone(),
             nic: NicOptions::of(&model),
+            make_nic: warikomi_nic::build,
             memory_mb: flags.memory.unwrap_or(DEFAULT_MEMORY_MB),
             socket: flags.socket.clone(),
             kernel_arguments: flags.kernel_arguments.clone(),
@@ -419,7 +419,7 @@ impl TargetArguments {
     }
 
     fn prepare_process(&self, usual: Usual) -> Result<ProcessSessionOptions> {
-        let driver = self.driver.as_deref().unwrap_or(OWN_DRIVER);
+        let driver = self.driver.as_deref().unwrap_or(DEFAULT_DRIVER);
         self.process_of(driver, self.path(usual), usual)
     }
 
@@ -446,6 +446,7 @@ impl TargetArguments {
             driver: driver.to_owned(),
             program,
             nic: NicOptions::of(model),
+            make_nic: warikomi_nic::build,
             orders,
             settings,
             dma_bytes: dma_bytes(&orders),

@@ -9,6 +9,7 @@ const LAYERS: &[&[&str]] = &[
     &["cli"],
     &["lab"],
     &["live"],
+    &["process"],
     &["target", "inject", "measure", "report"],
     &["kernel"],
     &["stack"],
@@ -19,6 +20,10 @@ const LAYERS: &[&[&str]] = &[
 
 /// Within the layer below `lab`, what shows results may know what results are.
 const WITHIN_A_LAYER: &[(&str, &str)] = &[("report", "measure")];
+
+/// For tests only: what it needs, and that nobody needs it but as a dev-dependency.
+const TEST_BENCH: &str = "testbench";
+const TEST_BENCH_NEEDS: &[&str] = &["clock", "driver", "nic", "pci"];
 
 fn layer_of(name: &str) -> usize {
     LAYERS
@@ -47,9 +52,10 @@ fn dependencies() -> BTreeMap<String, Vec<String>> {
 
 #[test]
 fn dependencies_point_downwards() {
-    for (crate_name, needs) in dependencies() {
+    let all = dependencies();
+    for (crate_name, needs) in all.iter().filter(|(name, _)| *name != TEST_BENCH) {
         for needed in needs {
-            let downwards = layer_of(&crate_name) < layer_of(&needed);
+            let downwards = layer_of(crate_name) < layer_of(needed);
             let allowed = WITHIN_A_LAYER.contains(&(crate_name.as_str(), needed.as_str()));
             assert!(downwards || allowed, "{crate_name} must not depend on {needed}");
         }
@@ -57,7 +63,29 @@ fn dependencies_point_downwards() {
 }
 
 #[test]
+fn a_kernel_target_needs_neither_our_stack_nor_our_drivers() {
+    let all = dependencies();
+    let mut needed = vec!["target".to_owned()];
+    let mut seen = 0;
+    while let Some(name) = needed.get(seen).cloned() {
+        assert!(!["stack", "driver", "process"].contains(&name.as_str()), "{needed:?}");
+        needed.extend(all[&name].clone());
+        seen += 1;
+    }
+    assert!(seen > 1);
+}
+
+#[test]
 fn the_guest_stands_alone() {
     let all = dependencies();
     assert!(all["guest"].is_empty(), "the guest agent is built for another machine");
+}
+
+#[test]
+fn the_test_bench_is_for_tests_only() {
+    let all = dependencies();
+    assert_eq!(all[TEST_BENCH], TEST_BENCH_NEEDS);
+    for (crate_name, needs) in &all {
+        assert!(!needs.iter().any(|needed| needed == TEST_BENCH), "{crate_name} needs it to run");
+    }
 }

@@ -5,7 +5,7 @@
 //! time, or in one thread with everything else, in virtual time. When to look at the ring and when to
 //! sleep is its [`strategy`]'s choice.
 
-mod access;
+pub mod access;
 pub mod device;
 mod model;
 pub mod oc48;
@@ -23,6 +23,9 @@ pub use upper::{Forgotten, MOST_PIECES, OwnPool, PoolError, Transmit, Upper};
 
 /// The drivers that can be asked for by name.
 pub const DRIVERS: &[&DriverInfo] = &[&rtl8168::INFO, &oc48::INFO];
+
+/// The driver of whoever does not name one; the model that it drives has the same name.
+pub const DEFAULT_DRIVER: &str = rtl8168::INFO.name;
 
 /// The driver called `name`; `None` if there is none of that name.
 pub fn by_name(name: &str) -> Option<Box<dyn NicDriver>> {

@@ -3,8 +3,9 @@
 //! A NIC's model stores the frame check sequence behind each frame, and computing it over 16 KB
 //! takes longer than anything else in an injection. But CRC-32 is linear: for texts of one length,
 //! `crc(a ^ b ^ c) = crc(a) ^ crc(b) ^ crc(c)`. With everything fixed but the eight bytes of the
-//! sequence number, what each value of each of these bytes adds to the check sequence can be worked
-//! out beforehand, and a frame's check sequence is eight look-ups.
+//! sequence number and the two of the source port, what each value of each of these bytes adds to the
+//! check sequence can be worked out beforehand, and a frame's check sequence is eight look-ups, or ten
+//! where there is more than one flow.
 
 use std::net::Ipv4Addr;
 
@@ -32,6 +33,21 @@ pub(crate) const SEQUENCE_OFFSET: usize = PAYLOAD_OFFSET + 8;
 pub(crate) const SEQUENCE_BYTES: usize = 8;
 /// Where UDP's checksum is (RFC 768): the last two bytes of its header.
 const UDP_CHECKSUM_OFFSET: usize = PAYLOAD_OFFSET - 2;
+/// Where UDP's source port is: the first two bytes of its header.
+const SOURCE_PORT_OFFSET: usize = PAYLOAD_OFFSET - 8;
+/// Where the last byte of the IPv4 header's checksum is (RFC 791, 3.1).
+const IP_CHECKSUM_END: usize = 14 + 11;
+/// The bytes in which frames differ: those of the sequence number, then those of the port.
+const VARYING: [usize; SEQUENCE_BYTES + 2] = {
+    let mut offsets = [SOURCE_PORT_OFFSET; SEQUENCE_BYTES + 2];
+    let mut byte = 0;
+    while byte < SEQUENCE_BYTES {
+        offsets[byte] = SEQUENCE_OFFSET + byte;
+        byte += 1;
+    }
+    offsets[SEQUENCE_BYTES + 1] += 1;
+    offsets
+};
 /// Where the EtherType is (IEEE 802.3, 3.2.6).
 const ETHER_TYPE_OFFSET: usize = 12;
 const LOCAL_EXPERIMENTAL: u16 = 0x88b5;
@@ -71,17 +87,23 @@ impl Addresses {
     }
 }
 
-/// A UDP frame that differs from one packet to the next in its sequence number only.
+/// The most flows: every UDP port but 0, which is none (RFC 768).
+pub const MAX_FLOWS: u32 = 65_535;
+
+/// A UDP frame that differs from one packet to the next in its sequence number only; with more than
+/// one flow, in its source port as well.
 ///
 /// UDP's checksum is 0, "none" (RFC 768): the NIC's own check sequence guards the frame, and a
 /// target would otherwise spend its time on summing up filler.
 #[derive(Clone)]
 pub struct FrameTemplate {
     bytes: Vec<u8>,
-    /// The check sequence with sequence number 0.
+    /// The check sequence with sequence number 0 and the first flow's port.
     base_fcs: u32,
-    /// What each value of each byte of the sequence number adds to it: 8 KB.
-    contribution: Box<[[u32; 256]; SEQUENCE_BYTES]>,
+    /// What each value of each byte that varies adds to it: 10 KB.
+    contribution: Box<[[u32; 256]; VARYING.len()]>,
+    flows: u64,
+    first_port: u16,
 }
 
 impl FrameTemplate {
@@ -98,16 +120,35 @@ impl FrameTemplate {
             .map_err(|error| PlanError::Malformed(error.to_string()))?;
         debug_assert_eq!(bytes.len(), size_bytes);
         let base_fcs = fcs(&bytes);
-        Ok(FrameTemplate { base_fcs, contribution: contributions(size_bytes), bytes })
+        Ok(FrameTemplate {
+            base_fcs,
+            contribution: contributions(size_bytes),
+            bytes,
+            flows: 1,
+            first_port: addresses.source_port,
+        })
     }
 
-    /// The same frame with an EtherType that no protocol takes (IEEE 802, local experimental
-    /// EtherType 1): the target drops it right behind the driver.
+    /// Frames of so many flows, 1 to [`MAX_FLOWS`], in turn: from the sender's port and those above
+    /// it, round the end of the ports to those below.
+    #[must_use]
+    pub fn with_flows(self, flows: u32) -> FrameTemplate {
+        FrameTemplate { flows: flows.clamp(1, MAX_FLOWS).into(), ..self }
+    }
+
+    /// The same frames so that no protocol takes them: the target drops them right behind the driver.
+    /// They have an EtherType that is nobody's (IEEE 802, local experimental EtherType 1). Of several
+    /// flows a NIC would then see no ports, so these have a wrong checksum in their IPv4 header
+    /// instead, which hosts must drop (RFC 1122, 3.2.1.2) and no NIC steers by.
     #[must_use]
     pub fn for_no_protocol(mut self) -> FrameTemplate {
-        self.bytes[ETHER_TYPE_OFFSET..ETHER_TYPE_OFFSET + 2]
-            .copy_from_slice(&LOCAL_EXPERIMENTAL.to_be_bytes());
-        self.bytes[SEQUENCE_OFFSET..SEQUENCE_OFFSET + SEQUENCE_BYTES].fill(0);
+        self.frame(0);
+        if self.flows > 1 {
+            self.bytes[IP_CHECKSUM_END] ^= 1;
+        } else {
+            self.bytes[ETHER_TYPE_OFFSET..ETHER_TYPE_OFFSET + 2]
+                .copy_from_slice(&LOCAL_EXPERIMENTAL.to_be_bytes());
+        }
         self.base_fcs = fcs(&self.bytes);
         self
     }
@@ -121,7 +162,19 @@ impl FrameTemplate {
             .iter()
             .zip(self.contribution.iter())
             .fold(self.base_fcs, |fcs, (&digit, row)| fcs ^ row[usize::from(digit)]);
+        let fcs = if self.flows > 1 { fcs ^ self.put_flow(sequence % self.flows) } else { fcs };
         Frame { bytes: &self.bytes, fcs }
+    }
+
+    /// Puts a flow's port into the frame. Returns by what the check sequence changes.
+    #[inline]
+    fn put_flow(&mut self, flow: u64) -> u32 {
+        let ports = u64::from(MAX_FLOWS);
+        let port = (u64::from(self.first_port) + ports - 1 + flow) % ports + 1;
+        let port = port as u16;
+        self.bytes[SOURCE_PORT_OFFSET..SOURCE_PORT_OFFSET + 2].copy_from_slice(&port.to_be_bytes());
+        let [high, low] = (port ^ self.first_port).to_be_bytes().map(usize::from);
+        self.contribution[SEQUENCE_BYTES][high] ^ self.contribution[SEQUENCE_BYTES + 1][low]
     }
 
     /// Length of the frame in bytes, without check sequence.
@@ -152,21 +205,21 @@ fn build(
     Ok(bytes)
 }
 
-/// Worked out bit by bit (64 check sequences), then composed: `crc(text) ^ crc(zeros)` of a text
+/// Worked out bit by bit (80 check sequences), then composed: `crc(text) ^ crc(zeros)` of a text
 /// that is zero but for one bit is what this bit adds, wherever else it is set.
-fn contributions(size_bytes: usize) -> Box<[[u32; 256]; SEQUENCE_BYTES]> {
+fn contributions(size_bytes: usize) -> Box<[[u32; 256]; VARYING.len()]> {
     let mut text = vec![0; size_bytes];
     let zeros = fcs(&text);
-    let mut table = Box::new([[0; 256]; SEQUENCE_BYTES]);
-    for (position, row) in table.iter_mut().enumerate() {
+    let mut table = Box::new([[0; 256]; VARYING.len()]);
+    for (position, row) in VARYING.into_iter().zip(table.iter_mut()) {
         for bit in 0..8 {
-            text[SEQUENCE_OFFSET + position] = 1 << bit;
+            text[position] = 1 << bit;
             let added = fcs(&text) ^ zeros;
             for value in (0..256).filter(|value| value & (1 << bit) != 0) {
                 row[value] ^= added;
             }
         }
-        text[SEQUENCE_OFFSET + position] = 0;
+        text[position] = 0;
     }
     table
 }
@@ -218,14 +271,61 @@ mod tests {
         }
     }
 
+    /// Source and destination, address and port, and the number in the payload.
+    fn four_tuple(bytes: &[u8]) -> ([u8; 4], u16, [u8; 4], u16) {
+        let packet = SlicedPacket::from_ethernet(bytes).unwrap();
+        let ip = packet.net.as_ref().unwrap().ipv4_ref().unwrap().header().to_header();
+        assert_eq!(ip.header_checksum, ip.calc_header_checksum());
+        let Some(TransportSlice::Udp(udp)) = packet.transport else { panic!("not UDP") };
+        assert_eq!((udp.checksum(), usize::from(udp.length())), (0, bytes.len() - 34));
+        (ip.source, udp.source_port(), ip.destination, udp.destination_port())
+    }
+
+    #[test]
+    fn flows_come_in_turn_and_each_has_a_four_tuple_of_its_own() {
+        for flows in [1, 2, 3, 1_000, MAX_FLOWS] {
+            let mut template = template(100).with_flows(flows);
+            let mut seen = std::collections::HashSet::new();
+            for sequence in 0..u64::from(flows) + 3 {
+                let frame = template.frame(sequence);
+                assert_eq!(crate::Schedule::number_in(frame.bytes), Some(sequence));
+                assert_eq!(frame.fcs, fcs(frame.bytes), "flow {sequence} of {flows}");
+                let tuple = four_tuple(frame.bytes);
+                assert_eq!((tuple.2, tuple.3), (GUEST_IP.octets(), UDP_PORT));
+                assert_ne!(tuple.1, 0, "port 0 is none");
+                assert_eq!(seen.insert(tuple), sequence < u64::from(flows), "in turn");
+            }
+            assert_eq!(seen.len(), flows as usize);
+        }
+        let first = template(100).with_flows(7).frame(7).bytes.to_vec();
+        assert_eq!(first, template(100).frame(7).bytes, "the first flow is the only one otherwise");
+    }
+
+    #[test]
+    fn flows_that_no_protocol_takes_keep_their_ports() {
+        let mut template = template(100).with_flows(3).for_no_protocol();
+        for sequence in [5, 0, 1] {
+            let frame = template.frame(sequence);
+            assert_eq!(frame.fcs, fcs(frame.bytes));
+            let packet = SlicedPacket::from_ethernet(frame.bytes).unwrap();
+            let ip = packet.net.as_ref().unwrap().ipv4_ref().unwrap().header().to_header();
+            assert_ne!(ip.header_checksum, ip.calc_header_checksum(), "no host takes it");
+            let Some(TransportSlice::Udp(udp)) = packet.transport else { panic!("not UDP") };
+            assert_eq!(u64::from(udp.source_port() - UDP_PORT), sequence % 3);
+        }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn the_check_sequence_is_that_of_the_whole_frame(
             size_bytes in MIN_FRAME_BYTES..=MAX_FRAME_BYTES,
             sequences in prop::collection::vec(any::<u64>(), 1..20),
+            flows in prop_oneof![Just(1), 1..=MAX_FLOWS],
+            driver_only in any::<bool>(),
         ) {
-            let mut template = template(size_bytes);
+            let template = template(size_bytes).with_flows(flows);
+            let mut template = if driver_only { template.for_no_protocol() } else { template };
             for sequence in sequences {
                 let frame = template.frame(sequence);
                 prop_assert_eq!(frame.fcs, crc32fast::hash(frame.bytes));

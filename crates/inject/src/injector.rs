@@ -1,7 +1,7 @@
 //! Hands frames to a NIC when they are due.
 
 use warikomi_clock::{Span, Time};
-use warikomi_nic::{Nic, RxOutcome};
+use warikomi_nic::{Nic, Reception, RxOutcome};
 use warikomi_pci::{Host, Interrupt, IntrLine};
 
 use crate::{Addresses, Plan, PlanError, Planned, Source};
@@ -26,6 +26,8 @@ pub struct Injection {
     pub ended: Time,
     /// What the NIC did with it.
     pub outcome: RxOutcome,
+    /// The receive queue that it was for.
+    pub queue: u16,
 }
 
 /// Who wants to know. Any closure over an [`Injection`] is one.
@@ -80,6 +82,8 @@ pub struct Injector<S = Planned> {
     packets_per_interrupt: u64,
     slack: Span,
     lateness: Lateness,
+    /// Interrupts that are held back until a burst is in place; empty in between.
+    held: Vec<Interrupt>,
 }
 
 impl Injector {
@@ -104,6 +108,7 @@ impl<S: Source> Injector<S> {
             source,
             slack: DEFAULT_SLACK,
             lateness: Lateness::default(),
+            held: Vec::with_capacity(HeldLine::MOST),
         }
     }
 
@@ -115,10 +120,10 @@ impl<S: Source> Injector<S> {
 
     /// Injects one burst if one is due at `host.now`; otherwise only compares two numbers.
     ///
-    /// `clock` gives the time and is asked once after each packet; `host.now` moves on with it. An
-    /// interrupt that a burst of several packets raises is held back until its last packet is in place. Nothing serves the
-    /// target's register accesses within a step, so the level cannot fall and rise within a burst
-    /// either: one burst raises one interrupt at most.
+    /// `clock` gives the time and is asked once after each packet; `host.now` moves on with it. The
+    /// interrupts that a burst of several packets raises are held back until its last packet is in
+    /// place. Nothing serves the target's register accesses within a step, so no level can fall and
+    /// rise within a burst: one burst raises one interrupt of each vector at most.
     #[inline]
     pub fn step<N: Nic + ?Sized>(
         &mut self,
@@ -135,11 +140,13 @@ impl<S: Source> Injector<S> {
         if packets == 1 {
             return self.burst(host, nic, clock, recorder, (planned, packets));
         }
-        let mut held = HeldLine { line: &mut *host.interrupts, held: None };
-        let mut quiet = Host { now: host.now, memory: host.memory, interrupts: &mut held };
+        let mut held = std::mem::take(&mut self.held);
+        let mut line = HeldLine { line: &mut *host.interrupts, held: &mut held };
+        let mut quiet = Host { now: host.now, memory: host.memory, interrupts: &mut line };
         let step = self.burst(&mut quiet, nic, clock, recorder, (planned, packets));
         host.now = quiet.now;
-        held.release();
+        line.release(line.held.len());
+        self.held = held;
         step
     }
 
@@ -155,7 +162,7 @@ impl<S: Source> Injector<S> {
         self.note_lateness(planned, host.now, packets);
         for index in 0..packets {
             let (started, sequence) = (host.now, self.next);
-            let outcome = nic.receive(host, self.source.frame(sequence));
+            let Reception { queue, outcome } = nic.receive(host, self.source.frame(sequence));
             let ended = clock();
             let first_of_burst = index == 0;
             recorder.injected(&Injection {
@@ -164,6 +171,7 @@ impl<S: Source> Injector<S> {
                 planned,
                 started,
                 ended,
+                queue,
                 outcome,
             });
             self.next += 1;
@@ -213,25 +221,38 @@ impl<S: Source> Injector<S> {
     }
 }
 
-/// Keeps an interrupt back until it is told.
+/// Keeps one interrupt of each vector back until it is told.
 struct HeldLine<'a> {
     line: &'a mut dyn IntrLine,
-    held: Option<Interrupt>,
+    /// In the order in which they were raised.
+    held: &'a mut Vec<Interrupt>,
 }
 
 impl HeldLine<'_> {
-    fn release(&mut self) {
-        if let Some(interrupt) = self.held.take() {
-            self.line.signal(interrupt);
-        }
+    /// The most that are held back, so that nothing is allocated within a burst.
+    const MOST: usize = 64;
+
+    /// Lets the first so many go.
+    fn release(&mut self, count: usize) {
+        self.held.drain(..count).for_each(|interrupt| self.line.signal(interrupt));
     }
 }
 
 impl IntrLine for HeldLine<'_> {
-    /// A second interrupt lets the first go, so that none is ever swallowed.
+    /// Of one vector, a second lets the first go, and what was raised before that: none is ever
+    /// swallowed, and none overtakes another.
     fn signal(&mut self, interrupt: Interrupt) {
-        self.release();
-        self.held = Some(interrupt);
+        let same_way = |held: &Interrupt| match (*held, interrupt) {
+            (Interrupt::Msi(held), Interrupt::Msi(message)) => held == message,
+            (Interrupt::Intx(_), Interrupt::Intx(_)) => true,
+            _ => false,
+        };
+        if let Some(first) = self.held.iter().position(same_way) {
+            self.release(first + 1);
+        } else if self.held.len() == Self::MOST {
+            self.release(1);
+        }
+        self.held.push(interrupt);
     }
 
     /// Nobody waits for the end of a burst with it.

@@ -7,6 +7,7 @@ use warikomi_nic::{MAX_FRAME_BYTES, MIN_FRAME_BYTES};
 
 use crate::burst::{Burst, MAX_BURST_BYTES};
 use crate::fault::{Fault, MAX_FAULTS};
+use crate::frame::MAX_FLOWS;
 
 /// The most packets that one run may have: what the support side can account for one by one
 /// within its share of memory.
@@ -105,6 +106,9 @@ pub struct Plan {
     pub count: u64,
     /// Packets at each deadline.
     pub packets_per_interrupt: u32,
+    /// How many flows they belong to, in turn: one source port each, from the sender's usual one on, by
+    /// which a NIC with several receive queues steers them. 1 to 65,535.
+    pub flows: u32,
     /// How far they are meant to go.
     pub receiver: Receiver,
     /// When they arrive.
@@ -133,6 +137,7 @@ impl Default for Plan {
             interval: Span::from_us(38),
             count: 1_000,
             packets_per_interrupt: 1,
+            flows: 1,
             receiver: Receiver::Application,
             arrival: Arrival::Constant,
             seed: Seed(1),
@@ -180,6 +185,25 @@ pub enum PlanError {
          {MAX_PACKETS_PER_INTERRUPT}"
     )]
     PacketsPerInterrupt(u32),
+    /// `flows` out of range.
+    #[error(
+        "flows = {0} is not possible: choose 1 (all packets from one port) to {MAX_FLOWS} (from as \
+         many ports)"
+    )]
+    Flows(u32),
+    /// A fault on a vector that the NIC does not have.
+    #[error(
+        "the fault {fault} is of vector {vector}, and this NIC has {}: choose one of these, or \
+         leave vector= out for the first", vectors_of(*.vectors)
+    )]
+    Vector {
+        /// The fault.
+        fault: &'static str,
+        /// The vector that it names.
+        vector: u16,
+        /// Vectors of the NIC.
+        vectors: u16,
+    },
     /// A random arrival without a mean.
     #[error(
         "a random arrival with interval_ns = 0 has no mean: give the mean interval, or choose \
@@ -237,6 +261,13 @@ pub enum PlanError {
     Malformed(String),
 }
 
+fn vectors_of(vectors: u16) -> String {
+    match vectors.saturating_sub(1) {
+        0 => "vector 0 only".to_owned(),
+        last => format!("vectors 0 to {last}"),
+    }
+}
+
 impl Plan {
     /// Checks every value against what is possible.
     pub fn validate(&self) -> Result<(), PlanError> {
@@ -249,6 +280,9 @@ impl Plan {
         checked_count("warmup.count", self.warmup.count, 0)?;
         if !(1..=MAX_PACKETS_PER_INTERRUPT).contains(&self.packets_per_interrupt) {
             return Err(PlanError::PacketsPerInterrupt(self.packets_per_interrupt));
+        }
+        if !(1..=MAX_FLOWS).contains(&self.flows) {
+            return Err(PlanError::Flows(self.flows));
         }
         if self.arrival.is_random() && self.interval == Span::ZERO {
             return Err(PlanError::PoissonWithoutMean);
@@ -284,6 +318,15 @@ impl Plan {
             (None, _) => missing("line_rate_bps", "800000000"),
             (Some(_), 1) => Ok(()),
             (Some(_), several) => Err(PlanError::BurstsTogether(several)),
+        }
+    }
+
+    /// Checks the vectors of faults against those that the NIC has.
+    pub fn validate_vectors(&self, vectors: u16) -> Result<(), PlanError> {
+        let named = |fault: &Fault| fault.kind.vector().map(|vector| (fault.kind.name(), vector));
+        match self.faults.iter().filter_map(named).find(|(_, vector)| *vector >= vectors) {
+            Some((fault, vector)) => Err(PlanError::Vector { fault, vector, vectors }),
+            None => Ok(()),
         }
     }
 
@@ -351,6 +394,7 @@ impl Plan {
             size_bytes: self.size_bytes,
             interval: self.warmup.interval,
             count: self.warmup.count,
+            flows: self.flows,
             receiver: self.receiver,
             seed: self.seed,
             warmup: Warmup { count: 0, interval: Span::ZERO },
@@ -447,6 +491,7 @@ mod tests {
                 size_bytes,
                 interval: Span::from_ps(ps),
                 count,
+                flows: (seed % 65_535) as u32 + 1,
                 packets_per_interrupt: if arrival.is_bursts() { 1 } else { packets_per_interrupt },
                 receiver: if count % 2 == 0 { Receiver::Driver } else { Receiver::Application },
                 arrival,
@@ -501,6 +546,8 @@ mod tests {
         assert!(refused("interval_ns = 60000000001").contains("60 s"));
         assert!(refused("packets_per_interrupt = 0").contains("1 (an interrupt for every packet)"));
         assert!(refused("line_rate_bps = 1").contains("1 Mbit/s"));
+        assert!(refused("flows = 0").contains("choose 1 (all packets from one port) to 65535"));
+        assert!(refused("flows = 65536").contains("flows = 65536"));
         assert!(refused("arrival = 'poisson'\ninterval_ns = 0").contains("mean"));
         assert!(refused("arrival = 'bursts'").contains("needs burst_bytes"));
         let bursts = "arrival = 'bursts'\nburst_bytes = 50000\n";
@@ -516,6 +563,17 @@ mod tests {
         assert!(refused("interval_us = 3").contains("interval_us"));
         assert!(refused("count = 50000000\ninterval_ns = 10000000").contains("longest run"));
         assert!(refused(&"#".repeat(MAX_PLAN_TEXT_BYTES + 1)).contains("bytes"));
+    }
+
+    #[test]
+    fn a_fault_on_a_vector_that_is_not_there_is_refused_in_words() {
+        let plan = Plan::from_toml("faults = ['interrupt-storm:at=1ms,vector=2']").unwrap();
+        assert_eq!(plan.validate_vectors(3), Ok(()));
+        let refused = |vectors| plan.validate_vectors(vectors).unwrap_err().to_string();
+        assert!(
+            refused(2).contains("interrupt-storm is of vector 2, and this NIC has vectors 0 to 1")
+        );
+        assert!(refused(1).contains("has vector 0 only"));
     }
 
     #[test]

@@ -50,6 +50,7 @@ impl Planned {
         plan.validate()?;
         let template = |size_bytes| {
             let template = FrameTemplate::new(addresses, size_bytes, run_id)?;
+            let template = template.with_flows(plan.flows);
             Ok::<_, PlanError>(match plan.receiver {
                 Receiver::Application => template,
                 Receiver::Driver => template.for_no_protocol(),

@@ -13,11 +13,11 @@ use warikomi_guest::commands::{
 use warikomi_inject::{GUEST_IP, NETWORK_IP, NETWORK_MAC};
 use warikomi_measure::{CpuTimes, Machine, TargetInfo, core_wait_ns, governor_of};
 use warikomi_nic::wire::Wire;
-use warikomi_nic::{NicError, NicOptions};
+use warikomi_nic::{MakeNic, NicError, NicOptions};
+use warikomi_process::{Above, Orders, ProcessOptions, ProcessTarget, Program, Way};
 use warikomi_stack::{Chain, ChainOptions, StackError, Station, Topology, Waiting};
 use warikomi_target::cores::{Cores, Pinned};
 use warikomi_target::kernel::{KernelTarget, LaunchOptions};
-use warikomi_target::process::{Above, Orders, ProcessOptions, ProcessTarget, Program, Way};
 use warikomi_target::{Interrupted, Target, TargetError};
 
 /// How long a driver may take to bind once it is loaded.
@@ -67,6 +67,8 @@ pub struct SessionOptions {
     pub driver_parameters: Vec<String>,
     /// The NIC.
     pub nic: NicOptions,
+    /// What makes it.
+    pub make_nic: MakeNic,
     /// The guest's memory in MB.
     pub memory_mb: u64,
     /// The socket on which the kernel finds the NIC; a private one if `None`.
@@ -86,6 +88,8 @@ pub struct ProcessSessionOptions {
     pub program: Program,
     /// The NIC.
     pub nic: NicOptions,
+    /// What makes it.
+    pub make_nic: MakeNic,
     /// How it shall receive.
     pub orders: Orders,
     /// What the result says about that.
@@ -113,8 +117,8 @@ pub struct PacketPath {
 
 /// Buffers of packet memory, unless the orders say otherwise: as many as a ring of ours holds.
 const PATH_BUFFERS: u64 = 1_024;
-/// Their bytes: the longest that a descriptor of the rtl8168 can name, as packet memory aligns them.
-const PATH_BUFFER_BYTES: u64 = 16_256;
+/// Their bytes: the longest that every driver's descriptors can name, as packet memory aligns them.
+pub(crate) const PATH_BUFFER_BYTES: u64 = 16_256;
 /// Buffers that the stack sends from.
 const STACK_BUFFERS: u32 = 64;
 
@@ -182,9 +186,9 @@ pub enum SessionError {
 }
 
 /// A target with its driver bound and its link up.
-pub struct Session {
+pub struct Session<T: Target + ?Sized = dyn Target> {
     /// The target.
-    pub target: Box<dyn Target>,
+    pub target: Box<T>,
     /// What it is, for the result; the settings are those in force.
     pub info: TargetInfo,
     /// Where it runs.
@@ -201,7 +205,7 @@ impl Session {
         interrupted: &Interrupted,
         status: &mut dyn FnMut(&str),
     ) -> Result<Session, SessionError> {
-        let nic = warikomi_nic::build(&options.nic, wire)?;
+        let nic = (options.make_nic)(&options.nic, wire)?;
         let model = nic.info();
         if !model.linux_drivers.contains(&options.driver.as_str()) {
             return Err(SessionError::WrongDriver {
@@ -242,31 +246,31 @@ impl Session {
         interrupted: &Interrupted,
         status: &mut dyn FnMut(&str),
     ) -> Result<Session, SessionError> {
-        Session::start_as(options, None, wire, interrupted, status, &mut |target| Box::new(target))
+        let session = Session::start_driver(options, None, wire, interrupted, status)?;
+        Ok(session.with::<dyn Target>(|target| target))
     }
+}
 
-    /// Brings a driver process up that can be replaced while it runs, in this way. `dress` puts around
-    /// the target whoever replaces the driver.
+impl Session<ProcessTarget> {
+    /// Brings a driver process up that can be replaced while it runs, in this way.
     pub fn start_live(
         options: &ProcessSessionOptions,
         way: Way,
         wire: Box<dyn Wire>,
         interrupted: &Interrupted,
         status: &mut dyn FnMut(&str),
-        dress: &mut dyn FnMut(ProcessTarget) -> Box<dyn Target>,
-    ) -> Result<Session, SessionError> {
-        Session::start_as(options, Some(way), wire, interrupted, status, dress)
+    ) -> Result<Session<ProcessTarget>, SessionError> {
+        Session::start_driver(options, Some(way), wire, interrupted, status)
     }
 
-    fn start_as(
+    fn start_driver(
         options: &ProcessSessionOptions,
         live: Option<Way>,
         wire: Box<dyn Wire>,
         interrupted: &Interrupted,
         status: &mut dyn FnMut(&str),
-        dress: &mut dyn FnMut(ProcessTarget) -> Box<dyn Target>,
-    ) -> Result<Session, SessionError> {
-        let nic = warikomi_nic::build(&options.nic, wire)?;
+    ) -> Result<Session<ProcessTarget>, SessionError> {
+        let nic = (options.make_nic)(&options.nic, wire)?;
         let model = nic.info();
         let place = Place::choose()?;
         let launch = ProcessOptions {
@@ -283,14 +287,31 @@ impl Session {
         let mut target = ProcessTarget::start(launch, nic, place.clock, interrupted.clone())?;
         status("waiting for the link");
         wait_link(&mut target)?;
+        let mut settings = options.settings.clone();
+        if live.is_some() {
+            settings.insert("drivers_first".into(), target.are_drivers_first().into());
+        }
         let info = TargetInfo {
             kind: "process".into(),
             driver: options.driver.clone(),
             model: model.name.into(),
             kernel: None,
-            settings: options.settings.clone(),
+            settings,
         };
-        Ok(place.session(dress(target), info))
+        Ok(place.session(Box::new(target), info))
+    }
+}
+
+impl<T: Target + ?Sized> Session<T> {
+    /// The same, with what `dress` makes of its target.
+    pub fn with<U: Target + ?Sized>(self, dress: impl FnOnce(Box<T>) -> Box<U>) -> Session<U> {
+        let Session { target, info, machine, cores, _pinned } = self;
+        Session { target: dress(target), info, machine, cores, _pinned }
+    }
+
+    /// Whether the driver is a Linux driver in its kernel, which counts what it likes.
+    pub(crate) fn has_kernel(&self) -> bool {
+        self.info.kernel.is_some()
     }
 
     /// The core that the target runs on.
@@ -348,7 +369,7 @@ impl Place {
         Ok(Place { clock, machine, cores, pinned })
     }
 
-    fn session(self, target: Box<dyn Target>, info: TargetInfo) -> Session {
+    fn session<T: Target + ?Sized>(self, target: Box<T>, info: TargetInfo) -> Session<T> {
         let Place { clock, machine, cores, pinned } = self;
         let machine = Machine {
             support_cores: vec![cores.support as u32],

@@ -4,15 +4,9 @@ use std::rc::Rc;
 
 use warikomi_clock::Time;
 use warikomi_inject::trace::{Header, Recorded, Tape};
-use warikomi_nic::Nic;
-use warikomi_nic::wire::CountedSink;
-use warikomi_pci::{Host, IntrLine, SharedMemory};
-
-struct Nowhere;
-
-impl IntrLine for Nowhere {
-    fn signal(&mut self, _: warikomi_pci::Interrupt) {}
-}
+use warikomi_nic::{MODELS, Nic, NicOptions, build};
+use warikomi_pci::Host;
+use warikomi_testbench::Bench;
 
 /// What `calls` do to a NIC that no driver has set up, each at its time in picoseconds, as a trace.
 pub(crate) fn trace_of<T>(
@@ -20,19 +14,17 @@ pub(crate) fn trace_of<T>(
     mut call: impl FnMut(T, &mut dyn Nic, &mut Host<'_>),
 ) -> Vec<u8> {
     let tape = Rc::new(Tape::with_capacity(1 << 16));
-    let nic =
-        warikomi_nic::build(&warikomi_nic::NicOptions::of("rtl8168"), Box::new(CountedSink::new()))
-            .unwrap();
-    let mut nic = Recorded::around(nic, Rc::clone(&tape));
-    let memory = SharedMemory::anonymous(0, 0x1000).unwrap();
+    let options = NicOptions::of(MODELS[0].name);
+    let card = |wire| Recorded::around(build(&options, wire).unwrap(), Rc::clone(&tape));
+    let mut bench = Bench::cabled(card);
     for (ps, what) in calls {
-        let now = Time::from_ps(ps);
-        call(what, &mut *nic, &mut Host { now, memory: &memory, interrupts: &mut Nowhere });
+        bench.now = Time::from_ps(ps);
+        bench.host(|nic, host| call(what, nic, host));
     }
     let header = Header {
         version: String::new(),
         driver: "r8169".into(),
-        model: "rtl8168".into(),
+        model: options.model.clone(),
         kernel: None,
         mac: [0; 6],
         run_id: 0,

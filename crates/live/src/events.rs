@@ -1,7 +1,7 @@
 //! What a supervisor tells.
 
 use warikomi_clock::{Span, Time};
-use warikomi_target::process::Program;
+use warikomi_process::Program;
 
 /// Why one driver followed another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Replacing a driver while it runs.
 //!
-//! The [`Supervisor`] decides, the target does ([`warikomi_target::process`]): the supervisor is a state
+//! The [`Supervisor`] decides, the target does ([`warikomi_process`]): the supervisor is a state
 //! machine that is stepped beside [`Target::poll`](warikomi_target::Target::poll) and never waits, so that
 //! the NIC goes on meanwhile.
 //! It keeps a warm driver ready, hands over in the way that was asked for, and puts another driver in the
@@ -17,5 +17,5 @@ mod watch;
 pub use events::{Event, Kind, Refused, Replacement, Service, Status};
 pub use policy::{Backoff, Policy};
 pub use supervisor::Supervisor;
-pub use warikomi_target::process::{How, ParseWayError, Program, Way};
+pub use warikomi_process::{How, ParseWayError, Program, Way};
 pub use watch::{Verdict, Watch};

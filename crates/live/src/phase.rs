@@ -1,7 +1,7 @@
 //! Where a supervisor is.
 
 use warikomi_clock::Time;
-use warikomi_target::process::{How, Program};
+use warikomi_process::{How, Program};
 
 use crate::Kind;
 

@@ -2,7 +2,7 @@
 
 use warikomi_clock::{Span, Time};
 use warikomi_pci::attach::layout::times;
-use warikomi_target::process::{How, ProcessTarget, Program, Seat};
+use warikomi_process::{How, ProcessTarget, Program, Seat};
 
 use crate::phase::{Attempt, Burial, Driver, Phase, Restart};
 use crate::supervisor::{Supervisor, Turn, why_over};
@@ -56,8 +56,8 @@ impl Supervisor {
         target: &mut ProcessTarget,
     ) -> Turn {
         let to = attempt.to.generation;
-        let is_over = |seat: &Seat| seat.is_over() || seat.is_alert();
-        if now < attempt.until && !target.seat(to).as_ref().is_none_or(is_over) {
+        let is_done = |seat: &Seat| seat.is_over() || seat.is_alert();
+        if now < attempt.until && !target.seat(to).as_ref().is_none_or(is_done) {
             return (Phase::Rehearsing(attempt), None);
         }
         target.alert(self.current.generation, to);

@@ -1,7 +1,7 @@
 //! How patient a supervisor is.
 
 use warikomi_clock::{Span, Time};
-use warikomi_target::process::Way;
+use warikomi_process::Way;
 
 /// How a device's drivers are replaced and watched.
 #[derive(Clone, Debug)]

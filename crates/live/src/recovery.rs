@@ -1,7 +1,7 @@
 //! One driver comes into the place of one that has died, or has to.
 
 use warikomi_clock::Time;
-use warikomi_target::process::{Baton, How, ProcessTarget, Way};
+use warikomi_process::{Baton, How, ProcessTarget, Way};
 
 use crate::Kind;
 use crate::phase::{Attempt, Burial, Driver, Phase, Restart};

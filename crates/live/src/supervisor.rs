@@ -1,7 +1,7 @@
 //! The supervisor: what it is asked for, and its steps while a driver runs.
 
 use warikomi_clock::{Span, Time};
-use warikomi_target::process::{How, ProcessTarget, Program, Seat, Way};
+use warikomi_process::{How, ProcessTarget, Program, Seat, Way};
 use warikomi_target::{Target, TargetError};
 
 use crate::phase::{Attempt, Burial, Driver, Phase, Restart};

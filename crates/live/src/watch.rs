@@ -1,7 +1,7 @@
 //! Whether a driver is alive.
 
 use warikomi_clock::{Span, Time};
-use warikomi_target::process::Seat;
+use warikomi_process::Seat;
 
 /// What is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl Watch {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use warikomi_target::process::Seat;
+    use warikomi_process::Seat;
 
     const SEAT: Seat = Seat {
         generation: 1,

@@ -27,7 +27,7 @@ pub use ledger::{
 pub use machine::{CpuTimes, Machine, core_wait_ns, governor_of, parse};
 pub use result::{
     Hiccupping, Interrupts, Intervals, Pacing, ReadError, Repeat, RunResult, SCHEMA, Success,
-    TargetInfo, TimeBase, Warning,
+    TargetInfo, TimeBase, VectorInterrupts, Warning,
 };
 pub use run_directory::{RunDirectory, WriteError, utc_stamp};
-pub use warnings::{Thresholds, warnings};
+pub use warnings::{Thresholds, no_handler, warnings};

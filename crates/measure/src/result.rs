@@ -8,9 +8,11 @@ use serde_json::{Map, Value};
 
 use crate::{Distribution, FaultReport, HiccupSummary, IntervalStats, Machine, Totals};
 
-/// The version of the form. It grows when a field changes its meaning or goes; a field that is
-/// added does not change it.
-pub const SCHEMA: u32 = 1;
+/// The version of the form; `docs/result.md` lists what each changed.
+pub const SCHEMA: u32 = 2;
+
+/// The oldest form that is read as well: what it has means the same today.
+const OLDEST_SCHEMA: u32 = 1;
 
 /// The longest result that is read, in bytes.
 const MAX_RESULT_BYTES: usize = 64 * 1024 * 1024;
@@ -74,10 +76,10 @@ pub struct Intervals {
     /// Between injections (of a burst: of its first packet).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub injected: Option<IntervalStats>,
-    /// Between rises of the interrupt.
+    /// Between rises of the NIC's interrupts, whichever of its vectors rose.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raised: Option<IntervalStats>,
-    /// Between first reads of the interrupt status by the driver's handler.
+    /// Between first reads of an interrupt's status by the driver's handler, whichever vector's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handler: Option<IntervalStats>,
 }
@@ -94,14 +96,30 @@ pub struct Pacing {
 }
 
 /// Interrupts, counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interrupts {
-    /// Times that the NIC's interrupt rose.
+    /// Times that one of the NIC's interrupts rose.
     pub raised: u64,
     /// Of these: times that the driver came to read the status before it rose again.
     pub handled: u64,
     /// Times that the target had to be woken again for an interrupt that it had been told of.
     pub resignalled: u64,
+    /// Each vector by itself, in order; nothing for a NIC with one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub vectors: Vec<VectorInterrupts>,
+}
+
+/// Interrupts of one vector, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VectorInterrupts {
+    /// The vector, from 0.
+    pub vector: u16,
+    /// Times that it rose.
+    pub raised: u64,
+    /// Of these: times that the driver came to read its status before it rose again.
+    pub handled: u64,
+    /// Of these: the others.
+    pub unhandled: u64,
 }
 
 /// Hiccups of the loops on either side.
@@ -147,6 +165,10 @@ pub struct RunResult {
     /// What became of each packet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ledger: Option<Totals>,
+    /// The ledger of each receive queue, by its number; absent for a NIC with one. What is planned of
+    /// a queue is what was injected into it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queues: Option<Vec<Totals>>,
     /// Shares of the injected packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub success: Option<Success>,
@@ -211,8 +233,8 @@ pub enum ReadError {
     Foreign,
     /// Written in a form that this version does not know.
     #[error(
-        "this result is in form {found}, and this version of Warikomi reads form {SCHEMA}; read \
-         it with the version that wrote it{}", version_hint(written_by.as_deref())
+        "this result is in form {found}, and this version of Warikomi reads forms {OLDEST_SCHEMA} to \
+         {SCHEMA}; read it with the version that wrote it{}", version_hint(written_by.as_deref())
     )]
     OtherSchema {
         /// The form.
@@ -247,6 +269,7 @@ impl RunResult {
             target: TargetInfo::default(),
             plan: Map::new(),
             ledger: None,
+            queues: None,
             success: None,
             intervals: None,
             pacing: None,
@@ -277,15 +300,24 @@ impl RunResult {
         }
         let value: Value = serde_json::from_str(text).map_err(ReadError::NotJson)?;
         let found = value.get("schema").and_then(Value::as_u64).ok_or(ReadError::Foreign)?;
-        if found != u64::from(SCHEMA) {
+        if !(u64::from(OLDEST_SCHEMA)..=u64::from(SCHEMA)).contains(&found) {
             let written_by = value.get("version").and_then(Value::as_str).map(str::to_owned);
             return Err(ReadError::OtherSchema { found, written_by });
         }
         let result: RunResult = serde_json::from_value(value).map_err(ReadError::Damaged)?;
-        if result.ledger.as_ref().is_some_and(|ledger| !ledger.adds_up()) {
-            return Err(ReadError::DoesNotAddUp);
-        }
-        Ok(result)
+        if result.ledgers_add_up() { Ok(result) } else { Err(ReadError::DoesNotAddUp) }
+    }
+
+    /// Whether every ledger adds up, and those of the queues to that of the run.
+    fn ledgers_add_up(&self) -> bool {
+        let queues = self.queues.as_deref().unwrap_or_default();
+        let sum =
+            |column: fn(&Totals) -> u64| queues.iter().map(column).try_fold(0, u64::checked_add);
+        let whole = self.ledger.unwrap_or_default();
+        self.ledger.iter().chain(queues).all(Totals::adds_up)
+            && (self.queues.is_none()
+                || sum(|queue| queue.injected) == Some(whole.injected)
+                    && sum(|queue| queue.accepted) == Some(whole.accepted))
     }
 
     /// A number of the plan, by its name in the plan's file.
@@ -337,11 +369,44 @@ mod tests {
         assert!(refused("{\"schema\":").contains("not a result"));
         assert!(refused("{\"a\": 1}").contains("no number"));
         assert!(refused("[1]").contains("no number"));
-        let newer = refused("{\"schema\": 2, \"version\": \"0.9.0\"}");
-        assert!(newer.contains("form 2") && newer.contains("0.9.0"), "{newer}");
+        let newer = refused("{\"schema\": 3, \"version\": \"0.9.0\"}");
+        assert!(newer.contains("form 3") && newer.contains("0.9.0"), "{newer}");
+        assert!(refused("{\"schema\": 0}").contains("form 0"));
         assert!(refused("{\"schema\": 1}").contains("damaged"));
         let changed = example().to_json().replace("\"lost\": 1", "\"lost\": 2");
         assert!(refused(&changed).contains("add up"));
+    }
+
+    #[test]
+    fn queues_and_vectors_come_back_and_must_add_up() {
+        let mut result = example();
+        let whole = result.ledger.unwrap();
+        let second =
+            Totals { planned: 4, injected: 4, accepted: 4, delivered: 4, ..Totals::default() };
+        let first = Totals { planned: 6, injected: 6, accepted: 5, delivered: 4, ..whole };
+        result.queues = Some(vec![first, second]);
+        let vectors = vec![
+            VectorInterrupts { vector: 0, raised: 3, handled: 3, unhandled: 0 },
+            VectorInterrupts { vector: 1, raised: 4, handled: 3, unhandled: 1 },
+        ];
+        result.interrupts = Some(Interrupts { raised: 7, handled: 6, resignalled: 0, vectors });
+        assert_eq!(RunResult::from_json(&result.to_json()).unwrap(), result);
+        result.queues = Some(vec![first, first]);
+        assert!(matches!(RunResult::from_json(&result.to_json()), Err(ReadError::DoesNotAddUp)));
+    }
+
+    /// What an older version wrote has neither queues nor vectors.
+    #[test]
+    fn the_form_before_this_is_read() {
+        let mut old = example();
+        old.schema = OLDEST_SCHEMA;
+        let text = old.to_json().replace(
+            "\"plan\": {}",
+            "\"interrupts\": {\"raised\": 7, \"handled\": 7, \"resignalled\": 0}",
+        );
+        let read = RunResult::from_json(&text).unwrap();
+        let interrupts = Interrupts { raised: 7, handled: 7, ..Interrupts::default() };
+        assert_eq!((read.schema, read.queues, read.interrupts), (1, None, Some(interrupts)));
     }
 
     proptest! {

@@ -209,6 +209,7 @@ struct Sample {
     inject_ns: Option<f64>,
     accepted_ns: Option<f64>,
     delivered_ns: Option<f64>,
+    queue: Option<u16>,
 }
 
 impl Sample {
@@ -223,6 +224,7 @@ impl Sample {
             inject_ns: row.took.map(|took| took.as_ns()),
             accepted_ns: row.accepted.map(relative),
             delivered_ns: row.delivered.map(relative),
+            queue: row.queue,
         }
     }
 }
@@ -294,6 +296,7 @@ mod tests {
         let row = Row {
             sequence: 0,
             fate: Fate::Delivered,
+            queue: Some(3),
             planned: at(1_000),
             injected: at(1_100),
             took: Some(Span::from_ps(205_500)),
@@ -302,8 +305,9 @@ mod tests {
         };
         run.write_samples(Time::from_ps(1_000_000), std::iter::once(row)).unwrap();
         let text = fs::read_to_string(run.path().join("samples.csv")).unwrap();
-        let expected = "sequence,fate,planned_ns,injected_ns,inject_ns,accepted_ns,delivered_ns\n\
-                        0,delivered,0.0,100.0,205.5,,8000.0\n";
+        let header =
+            "sequence,fate,planned_ns,injected_ns,inject_ns,accepted_ns,delivered_ns,queue";
+        let expected = format!("{header}\n0,delivered,0.0,100.0,205.5,,8000.0,3\n");
         assert_eq!(text, expected);
         let result = RunResult::new("inject", TimeBase::Real, Machine::default());
         run.write_result(&result).unwrap();

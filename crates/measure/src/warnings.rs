@@ -39,7 +39,7 @@ pub fn warnings(result: &RunResult, thresholds: &Thresholds) -> Vec<Warning> {
     let timing =
         [shared_core, stolen_time, cores_taken, missed_deadlines, hiccups, governor, deferred];
     let timing = if result.time_base == TimeBase::Real { &timing[..] } else { &[] };
-    let always = [unaccounted, cut_short, saturated, no_times];
+    let always = [unaccounted, cut_short, saturated, no_times, handler_not_seen];
     let checks = always[..1].iter().chain(timing).chain(&always[1..]);
     checks.filter_map(|check| check(result, thresholds)).collect()
 }
@@ -224,6 +224,37 @@ fn saturated(result: &RunResult, thresholds: &Thresholds) -> Option<Warning> {
         ),
         "lengthen the interval, or enlarge the socket's receive buffer; judge the driver by its own \
          success",
+    )
+}
+
+/// Intervals at the handler are part of every result that has intervals, unless its driver was told to do
+/// without interrupts.
+fn handler_not_seen(result: &RunResult, _: &Thresholds) -> Option<Warning> {
+    let polls = result.target.settings.get("strategy").is_some_and(|strategy| strategy == "poll");
+    if polls || result.faults.is_some() { None } else { no_handler(result) }
+}
+
+/// What there is to say if intervals were requested and injected, and there are none at the handler.
+pub fn no_handler(result: &RunResult) -> Option<Warning> {
+    let intervals = result.intervals.as_ref()?;
+    intervals.requested_ns.and(intervals.injected.as_ref())?;
+    if intervals.handler.is_some() {
+        return None;
+    }
+    let interrupts = result.interrupts.clone().unwrap_or_default();
+    let hint = if interrupts.raised < 2 {
+        "choose a strategy by which the driver takes an interrupt for each packet (awake, interrupt), or a \
+         longer interval; if it should have taken them, look at what it leaves masked or unacknowledged"
+    } else {
+        "look at the driver's handler: the NIC has not seen it read the interrupt status"
+    };
+    warning(
+        format!(
+            "there are no intervals at the handler: {} raised, and {} of them handled",
+            counted(interrupts.raised, "interrupt"),
+            interrupts.handled,
+        ),
+        hint,
     )
 }
 

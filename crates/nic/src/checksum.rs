@@ -111,15 +111,19 @@ impl Network {
         sum(&frame[self.start..self.payload])
     }
 
-    /// The sum over the pseudo header for a transport segment of `bytes` bytes.
-    pub(crate) fn pseudo_sum(&self, frame: &[u8], protocol: u8, bytes: usize) -> u64 {
-        let addresses = if self.version == 4 {
+    /// The source's address and the destination's.
+    pub(crate) fn addresses<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
+        if self.version == 4 {
             &frame[self.start + 12..self.start + 20]
         } else {
             &frame[self.start + 8..self.start + 40]
-        };
+        }
+    }
+
+    /// The sum over the pseudo header for a transport segment of `bytes` bytes.
+    pub(crate) fn pseudo_sum(&self, frame: &[u8], protocol: u8, bytes: usize) -> u64 {
         let length = (bytes as u32).to_be_bytes();
-        sum(addresses) + sum(&length) + sum(&[0, protocol])
+        sum(self.addresses(frame)) + sum(&length) + sum(&[0, protocol])
     }
 }
 
@@ -139,6 +143,11 @@ impl Verdict {
     pub(crate) fn is_good(self) -> bool {
         self.transport.is_some() && !self.header_wrong && !self.transport_wrong
     }
+}
+
+/// Whether a frame has an IP packet, and UDP or TCP in it, of which every checksum is right.
+pub fn checksums_good(frame: &[u8]) -> bool {
+    judge(frame).is_some_and(Verdict::is_good)
 }
 
 /// Looks at a frame's checksums. `None` if it has no complete IP packet.

@@ -1,5 +1,5 @@
 use warikomi_clock::{EventQueue, Span, Time};
-use warikomi_pci::{Command, DmaError, Host, InterruptState, MsiState};
+use warikomi_pci::{DmaError, Host, InterruptState, Vector};
 
 use crate::probe::Probe;
 use crate::wire::Wire;
@@ -75,16 +75,24 @@ impl<'a> NicContext<'a> {
         self.memory.load_u32(address).ok()
     }
 
-    /// Asserts the interrupt; nothing if it is asserted already.
+    /// Asserts an interrupt; nothing if it is asserted already.
     #[inline]
-    pub fn raise(&mut self) {
-        self.set_interrupt(true);
+    pub fn raise(&mut self, vector: Vector) {
+        self.set_level(vector, true);
     }
 
-    /// Takes the interrupt back.
+    /// Takes an interrupt back.
     #[inline]
-    pub fn lower(&mut self) {
-        self.set_interrupt(false);
+    pub fn lower(&mut self, vector: Vector) {
+        self.set_level(vector, false);
+    }
+
+    /// Asserts an interrupt, or takes it back.
+    #[inline]
+    pub fn set_level(&mut self, vector: Vector, level: bool) {
+        if self.own.interrupts.set_level(vector, level, &mut *self.line) {
+            self.own.probe.raised(vector, self.now);
+        }
     }
 
     /// Sends a frame, without check sequence, down the wire.
@@ -112,23 +120,9 @@ impl<'a> NicContext<'a> {
         self.own.timers.reschedule(self.now + delay, tag);
     }
 
-    #[inline]
-    fn set_interrupt(&mut self, level: bool) {
-        let rose = self.own.interrupt.set_level(
-            level,
-            self.now,
-            self.own.command,
-            self.own.msi,
-            &mut *self.line,
-        );
-        if rose {
-            self.own.probe.raised(self.now);
-        }
-    }
-
     #[inline(always)]
     fn master(&mut self, address: u64) -> Result<(), DmaError> {
-        if self.own.command.bus_master {
+        if self.own.bus_master {
             return Ok(());
         }
         Err(self.failed(DmaError::BusMasterOff { address }))
@@ -159,9 +153,8 @@ impl<'a> NicContext<'a> {
 
 /// The function's own share of a context.
 pub(crate) struct ContextParts<'a> {
-    pub(crate) command: Command,
-    pub(crate) msi: MsiState,
-    pub(crate) interrupt: &'a mut InterruptState,
+    pub(crate) bus_master: bool,
+    pub(crate) interrupts: &'a mut InterruptState,
     pub(crate) timers: &'a mut EventQueue<u32>,
     pub(crate) wire: &'a mut dyn Wire,
     pub(crate) probe: &'a mut Probe,

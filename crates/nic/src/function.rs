@@ -1,14 +1,19 @@
 //! A PCI function made of a model.
 
 use std::any::Any;
+use std::ops::Add;
 
 use warikomi_clock::{EventQueue, Time};
-use warikomi_pci::{Command, ConfigSpace, Host, InterruptState, MsiState, PciFunction, Width};
+use warikomi_pci::{
+    Bar, BarKind, Command, ConfigSpace, Host, InterruptState, MsiMessage, PciFunction, Vector,
+    Vectors, Width,
+};
 
 use crate::context::ContextParts;
+use crate::register::Role;
 use crate::wire::Wire;
 use crate::{
-    Frame, Link, ModelInfo, NicContext, NicModel, Probe, ResetKind, RxCounters, RxFault, RxOutcome,
+    Frame, Link, ModelInfo, NicContext, NicModel, Probe, Reception, ResetKind, RxCounters, RxFault,
 };
 
 /// What a function counts about itself.
@@ -26,7 +31,7 @@ pub struct FunctionCounters {
     pub stray: u64,
     /// DMA transfers that failed.
     pub dma_errors: u64,
-    /// Times that the interrupt level has risen.
+    /// Times that an interrupt's level has risen.
     pub interrupts: u64,
 }
 
@@ -38,7 +43,7 @@ pub trait Nic: PciFunction + Any {
     fn info(&self) -> &'static ModelInfo;
 
     /// A frame arrives from the wire.
-    fn receive(&mut self, host: &mut Host<'_>, frame: Frame<'_>) -> RxOutcome;
+    fn receive(&mut self, host: &mut Host<'_>, frame: Frame<'_>) -> Reception;
 
     /// A frame arrives that was damaged on the way; see [`NicModel::frame_rx_faulty`].
     fn receive_faulty(
@@ -46,16 +51,29 @@ pub trait Nic: PciFunction + Any {
         host: &mut Host<'_>,
         frame: Frame<'_>,
         fault: RxFault,
-    ) -> RxOutcome;
+    ) -> Reception;
 
     /// Plugs or pulls the cable.
     fn set_link(&mut self, host: &mut Host<'_>, link: Link);
 
-    /// How many frames the driver has taken; see [`NicModel::rx_progress`].
-    fn rx_progress(&mut self, host: &mut Host<'_>, limit: usize) -> RxCounters;
+    /// How many frames of a queue the driver has taken; see [`NicModel::rx_progress`].
+    fn rx_queue_progress(&mut self, host: &mut Host<'_>, queue: u16, limit: usize) -> RxCounters;
 
-    /// Free receive descriptors in a row; see [`NicModel::rx_free`].
-    fn rx_free(&mut self, host: &mut Host<'_>, limit: usize) -> usize;
+    /// Free receive descriptors of a queue in a row; see [`NicModel::rx_free`].
+    fn rx_queue_free(&mut self, host: &mut Host<'_>, queue: u16, limit: usize) -> usize;
+
+    /// How many frames the driver has taken from all queues; `limit` is for each.
+    fn rx_progress(&mut self, host: &mut Host<'_>, limit: usize) -> RxCounters {
+        (0..self.info().rx_queues)
+            .map(|queue| self.rx_queue_progress(host, queue, limit))
+            .fold(RxCounters::default(), RxCounters::add)
+    }
+
+    /// Free receive descriptors in a row that every queue has.
+    fn rx_free(&mut self, host: &mut Host<'_>, limit: usize) -> usize {
+        let queues = 0..self.info().rx_queues;
+        queues.map(|queue| self.rx_queue_free(host, queue, limit)).min().unwrap_or(0)
+    }
 
     /// Whether the driver has set the NIC up to receive.
     fn receiving(&self) -> bool;
@@ -85,10 +103,11 @@ pub struct NicFunction<M> {
     model: M,
     info: &'static ModelInfo,
     config: ConfigSpace,
-    /// Copies of what the configuration space says, because every register access needs them.
+    /// A copy of what the configuration space says, because every register access needs it.
     command: Command,
-    msi: MsiState,
-    interrupt: InterruptState,
+    /// For each BAR, what it decodes and how many bytes.
+    decoded: [Option<(BarKind, u64)>; 6],
+    interrupts: InterruptState,
     timers: EventQueue<u32>,
     wire: Box<dyn Wire>,
     probe: Probe,
@@ -106,12 +125,6 @@ const WIRE_FRAMES_PER_POLL: usize = 16;
 /// What a read gives when nothing answers: the bus floats high (PCI 3.0, 3.7.4.1).
 const ALL_ONES: u64 = u64::MAX;
 
-/// Whether an access at `offset` takes in the register at `register`, as a wider one may as well.
-#[inline]
-fn takes_in(register: u64, offset: u64, width: Width) -> bool {
-    register.wrapping_sub(offset) < width.bytes() as u64
-}
-
 impl<M: NicModel> NicFunction<M> {
     /// A function at power-on.
     pub fn new(model: M, wire: Box<dyn Wire>) -> Self {
@@ -120,9 +133,9 @@ impl<M: NicModel> NicFunction<M> {
             model,
             info,
             command: config.command(),
-            msi: config.msi(),
+            decoded: decoded(config.bars()),
+            interrupts: InterruptState::new(&config),
             config,
-            interrupt: InterruptState::default(),
             timers: EventQueue::new(),
             wire,
             probe: Probe::default(),
@@ -138,9 +151,8 @@ impl<M: NicModel> NicFunction<M> {
         call: impl FnOnce(&mut M, &mut NicContext<'_>) -> R,
     ) -> R {
         let parts = ContextParts {
-            command: self.command,
-            msi: self.msi,
-            interrupt: &mut self.interrupt,
+            bus_master: self.command.bus_master,
+            interrupts: &mut self.interrupts,
             timers: &mut self.timers,
             wire: &mut *self.wire,
             probe: &mut self.probe,
@@ -151,32 +163,53 @@ impl<M: NicModel> NicFunction<M> {
         call(&mut self.model, &mut NicContext::new(host, parts))
     }
 
-    /// Whether the model's registers answer to this access.
+    /// Whether the function answers to this access.
     #[inline]
     fn decodes(&mut self, bar: u8, offset: u64, width: Width) -> bool {
-        let inside = bar == self.info.register_bar
-            && offset
-                .checked_add(width.bytes() as u64)
-                .is_some_and(|end| end <= self.info.register_bar_bytes);
-        let decoded = inside && self.command.memory;
+        let decoded = match self.decoded.get(usize::from(bar)) {
+            Some(&Some((kind, bytes))) => {
+                let end = offset.checked_add(width.bytes() as u64);
+                let on = if kind == BarKind::Io { self.command.io } else { self.command.memory };
+                on && end.is_some_and(|end| end <= bytes)
+            }
+            _ => false,
+        };
         self.counters.stray += u64::from(!decoded);
         decoded
     }
 }
 
+/// What each BAR decodes, by its number.
+fn decoded(bars: &[Bar]) -> [Option<(BarKind, u64)>; 6] {
+    let of = |index| bars.iter().find(|bar| bar.index == index).map(|bar| (bar.kind, bar.bytes));
+    [0, 1, 2, 3, 4, 5].map(of)
+}
+
 impl<M: NicModel + 'static> PciFunction for NicFunction<M> {
+    fn bars(&self) -> &[Bar] {
+        self.config.bars()
+    }
+
+    fn vectors(&self) -> Vectors {
+        self.config.vectors()
+    }
+
+    fn message(&self, vector: Vector) -> Option<MsiMessage> {
+        self.interrupts.message(vector)
+    }
+
     fn config_read(&mut self, offset: u16, width: Width) -> u64 {
         if std::mem::take(&mut self.master_abort) {
             self.config.set_status(STATUS_MASTER_ABORT);
         }
+        self.config.set_msi_pending(self.interrupts.pending());
         self.config.read(offset, width)
     }
 
     fn config_write(&mut self, host: &mut Host<'_>, offset: u16, width: Width, value: u64) {
-        let before = (self.command, self.msi);
         self.config.write(offset, width, value);
-        (self.command, self.msi) = (self.config.command(), self.config.msi());
-        self.interrupt.reconfigured(before, (self.command, self.msi), host.interrupts);
+        self.command = self.config.command();
+        self.interrupts.configure(&self.config, host.interrupts);
     }
 
     #[inline]
@@ -185,10 +218,15 @@ impl<M: NicModel + 'static> PciFunction for NicFunction<M> {
             return ALL_ONES & width.mask();
         }
         self.counters.reads += 1;
-        if takes_in(self.info.interrupt_status, offset, width) {
-            self.probe.status_read(host.now);
+        if let Some(value) = self.interrupts.msix_read(bar, offset, width) {
+            return value;
         }
-        self.with_model(host, |model, cx| model.reg_read(cx, offset, width)) & width.mask()
+        for role in self.info.roles(bar, offset, width) {
+            if let Role::Status(vector) = role {
+                self.probe.status_read(vector, host.now);
+            }
+        }
+        self.with_model(host, |model, cx| model.reg_read(cx, bar, offset, width)) & width.mask()
     }
 
     #[inline]
@@ -197,8 +235,14 @@ impl<M: NicModel + 'static> PciFunction for NicFunction<M> {
             return;
         }
         self.counters.writes += 1;
-        self.counters.doorbells += u64::from(takes_in(self.info.transmit_doorbell, offset, width));
-        self.with_model(host, |model, cx| model.reg_write(cx, offset, width, value & width.mask()));
+        let value = value & width.mask();
+        if self.interrupts.msix_write((bar, offset), width, value, &mut *host.interrupts) {
+            return;
+        }
+        let mut roles = self.info.roles(bar, offset, width);
+        let rings = roles.any(|role| matches!(role, Role::Doorbell(_)));
+        self.counters.doorbells += u64::from(rings);
+        self.with_model(host, |model, cx| model.reg_write(cx, bar, offset, width, value));
     }
 
     #[inline]
@@ -222,7 +266,7 @@ impl<M: NicModel + 'static> Nic for NicFunction<M> {
     }
 
     #[inline]
-    fn receive(&mut self, host: &mut Host<'_>, frame: Frame<'_>) -> RxOutcome {
+    fn receive(&mut self, host: &mut Host<'_>, frame: Frame<'_>) -> Reception {
         self.with_model(host, |model, cx| model.frame_rx(cx, frame))
     }
 
@@ -231,7 +275,7 @@ impl<M: NicModel + 'static> Nic for NicFunction<M> {
         host: &mut Host<'_>,
         frame: Frame<'_>,
         fault: RxFault,
-    ) -> RxOutcome {
+    ) -> Reception {
         self.with_model(host, |model, cx| model.frame_rx_faulty(cx, frame, fault))
     }
 
@@ -239,12 +283,12 @@ impl<M: NicModel + 'static> Nic for NicFunction<M> {
         self.with_model(host, |model, cx| model.set_link(cx, link));
     }
 
-    fn rx_progress(&mut self, host: &mut Host<'_>, limit: usize) -> RxCounters {
-        self.with_model(host, |model, cx| model.rx_progress(cx, limit))
+    fn rx_queue_progress(&mut self, host: &mut Host<'_>, queue: u16, limit: usize) -> RxCounters {
+        self.with_model(host, |model, cx| model.rx_progress(cx, queue, limit))
     }
 
-    fn rx_free(&mut self, host: &mut Host<'_>, limit: usize) -> usize {
-        self.with_model(host, |model, cx| model.rx_free(cx, limit))
+    fn rx_queue_free(&mut self, host: &mut Host<'_>, queue: u16, limit: usize) -> usize {
+        self.with_model(host, |model, cx| model.rx_free(cx, queue, limit))
     }
 
     fn receiving(&self) -> bool {
@@ -260,19 +304,19 @@ impl<M: NicModel + 'static> Nic for NicFunction<M> {
     }
 
     fn counters(&self) -> FunctionCounters {
-        FunctionCounters { interrupts: self.interrupt.raised(), ..self.counters }
+        FunctionCounters { interrupts: self.interrupts.raised(), ..self.counters }
     }
 
     fn power_on(&mut self, host: &mut Host<'_>) {
-        self.with_model(host, |model, cx| {
-            cx.lower();
-            model.reset(cx, ResetKind::PowerOn);
-        });
+        self.with_model(host, |model, cx| model.reset(cx, ResetKind::PowerOn));
+        for vector in 0..self.config.vectors().count() {
+            self.interrupts.set_level(Vector(vector), false, &mut *host.interrupts);
+        }
         self.timers.clear();
         self.master_abort = false;
         self.config = self.model.config_space();
-        (self.command, self.msi) = (self.config.command(), self.config.msi());
-        self.interrupt = InterruptState::default();
+        self.command = self.config.command();
+        self.interrupts = InterruptState::new(&self.config);
     }
 
     fn wire(&mut self) -> &mut dyn Wire {

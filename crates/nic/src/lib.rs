@@ -5,27 +5,28 @@
 //! what a target attaches and what an injector hands frames to. What the model transmits goes to a
 //! [`Wire`](wire::Wire).
 
-mod alarm;
 pub mod bus;
 mod checksum;
 mod context;
-mod engine;
 mod frame;
 mod function;
-mod late;
 mod model;
 pub mod oc48;
 mod options;
 mod probe;
+pub mod queue;
 pub mod register;
 pub mod rtl8168;
 pub mod wire;
 
+pub use checksum::checksums_good;
 pub use context::NicContext;
 pub use frame::{Frame, MAX_FRAME_BYTES, MIN_FRAME_BYTES, fcs};
 pub use function::{FunctionCounters, Nic, NicFunction};
-pub use model::{Link, ModelInfo, NicModel, ResetKind, RxCounters, RxError, RxFault, RxOutcome};
-pub use options::{NicError, NicOptions, build};
+pub use model::{
+    Link, ModelInfo, NicModel, Reception, ResetKind, RxCounters, RxError, RxFault, RxOutcome,
+};
+pub use options::{MakeNic, NicError, NicOptions, build};
 pub use probe::{InterruptRecord, Probe};
 
 /// The models that can be asked for by name.

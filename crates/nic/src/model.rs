@@ -3,7 +3,7 @@ use std::fmt;
 use warikomi_clock::Span;
 use warikomi_pci::{ConfigSpace, Width};
 
-use crate::register::Register;
+use crate::register::{Register, Role, roles};
 use crate::{Frame, NicContext};
 
 /// What a user needs to know to choose a model.
@@ -15,22 +15,33 @@ pub struct ModelInfo {
     pub summary: &'static str,
     /// Linux drivers that bind to it.
     pub linux_drivers: &'static [&'static str],
-    /// The BAR with the registers, as memory.
+    /// The BAR in which a driver finds what it needs first.
     pub register_bar: u8,
-    /// That BAR's size in bytes.
-    pub register_bar_bytes: u64,
-    /// Offset of the interrupt status register. A driver's first read of it after an interrupt is
-    /// taken as the moment at which the handler ran.
-    pub interrupt_status: u64,
-    /// Offset of the interrupt mask register. It and the status are all that a driver accesses from
-    /// its handler to the write that unmasks, unless something special has happened.
-    pub interrupt_mask: u64,
-    /// Offset of the register by which a driver says that there is something to transmit.
-    pub transmit_doorbell: u64,
+    /// Receive queues, numbered from 0.
+    pub rx_queues: u16,
     /// The longest frame that it receives, in bytes without check sequence.
     pub max_frame_bytes: usize,
-    /// Every register.
+    /// Every register, in the order of BARs and offsets.
     pub registers: &'static [Register],
+}
+
+impl ModelInfo {
+    /// What the registers are for that an access takes in.
+    #[inline]
+    pub fn roles(&self, bar: u8, offset: u64, width: Width) -> impl Iterator<Item = Role> + use<> {
+        roles(self.registers, bar, offset, width)
+    }
+
+    /// What the register is for that begins at this place of a BAR.
+    #[inline]
+    pub fn role(&self, bar: u8, offset: u64) -> Role {
+        self.roles(bar, offset, Width::B1).next().unwrap_or(Role::Other)
+    }
+
+    /// The first register with this role.
+    pub fn with_role(&self, role: Role) -> Option<&'static Register> {
+        self.registers.iter().find(|register| register.role == role)
+    }
 }
 
 /// The state of the cable.
@@ -146,11 +157,34 @@ pub enum RxError {
     TooLong,
 }
 
-/// How far frames have come, as far as the model can tell. Counts never go back, also not on a
+/// What became of a frame that arrived at the NIC, and which of its receive queues it was for. A frame
+/// that was for none is put down to the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reception {
+    /// The queue.
+    pub queue: u16,
+    /// What became of the frame.
+    pub outcome: RxOutcome,
+}
+
+impl Reception {
+    /// Of a frame that was for no queue, or for a NIC with one.
+    pub fn first(outcome: RxOutcome) -> Reception {
+        Reception { queue: 0, outcome }
+    }
+}
+
+impl PartialEq<RxOutcome> for Reception {
+    fn eq(&self, outcome: &RxOutcome) -> bool {
+        self.outcome == *outcome
+    }
+}
+
+/// How far the frames of one queue have come, as far as the model can tell. Counts never go back, also not on a
 /// reset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RxCounters {
-    /// Frames written to a ring.
+    /// Frames written to the ring.
     pub on_ring: u64,
     /// Of these, in order: frames whose descriptor the driver has given back, which it does when it
     /// has taken the frame.
@@ -158,6 +192,18 @@ pub struct RxCounters {
     /// Frames on a ring that the driver threw away with the ring (reset, receiver off) before it
     /// took them. They follow `accepted` in order at the time of the reset.
     pub abandoned: u64,
+}
+
+impl std::ops::Add for RxCounters {
+    type Output = RxCounters;
+
+    fn add(self, other: RxCounters) -> RxCounters {
+        RxCounters {
+            on_ring: self.on_ring + other.on_ring,
+            accepted: self.accepted + other.accepted,
+            abandoned: self.abandoned + other.abandoned,
+        }
+    }
 }
 
 /// A NIC: registers, rings, filters, PHY.
@@ -171,14 +217,21 @@ pub trait NicModel: Send + 'static {
     /// Configuration space at power-on.
     fn config_space(&self) -> ConfigSpace;
 
-    /// Reads a register.
-    fn reg_read(&mut self, cx: &mut NicContext<'_>, offset: u64, width: Width) -> u64;
+    /// Reads at a place of a BAR.
+    fn reg_read(&mut self, cx: &mut NicContext<'_>, bar: u8, offset: u64, width: Width) -> u64;
 
-    /// Writes a register.
-    fn reg_write(&mut self, cx: &mut NicContext<'_>, offset: u64, width: Width, value: u64);
+    /// Writes there.
+    fn reg_write(
+        &mut self,
+        cx: &mut NicContext<'_>,
+        bar: u8,
+        offset: u64,
+        width: Width,
+        value: u64,
+    );
 
     /// A frame arrives from the wire.
-    fn frame_rx(&mut self, cx: &mut NicContext<'_>, frame: Frame<'_>) -> RxOutcome;
+    fn frame_rx(&mut self, cx: &mut NicContext<'_>, frame: Frame<'_>) -> Reception;
 
     /// A frame arrives that was damaged on the way. The models do not check frame check sequences,
     /// which would cost them more than the rest of the reception, so whoever damages a frame says
@@ -188,8 +241,8 @@ pub trait NicModel: Send + 'static {
         _cx: &mut NicContext<'_>,
         _frame: Frame<'_>,
         _fault: RxFault,
-    ) -> RxOutcome {
-        RxOutcome::Filtered
+    ) -> Reception {
+        Reception::first(RxOutcome::Filtered)
     }
 
     /// A timer that the model had scheduled has run out.
@@ -201,10 +254,10 @@ pub trait NicModel: Send + 'static {
     /// The cable changes.
     fn set_link(&mut self, cx: &mut NicContext<'_>, link: Link);
 
-    /// Looks at the receive ring for descriptors that the driver has given back, at most `limit` of
-    /// them, and returns the counts. Every look costs the driver a cache miss, so an injector does
-    /// it when it has time; the count also advances, at no cost, whenever a frame arrives.
-    fn rx_progress(&mut self, cx: &mut NicContext<'_>, limit: usize) -> RxCounters;
+    /// Looks at the ring of a receive queue for descriptors that the driver has given back, at most
+    /// `limit` of them, and returns the queue's counts. Every look costs the driver a cache miss, so an
+    /// injector does it when it has time; the count also advances, at no cost, whenever a frame arrives.
+    fn rx_progress(&mut self, cx: &mut NicContext<'_>, queue: u16, limit: usize) -> RxCounters;
 
     /// Whether the driver has set the NIC up to receive and asks for interrupts.
     fn receiving(&self) -> bool;
@@ -212,6 +265,7 @@ pub trait NicModel: Send + 'static {
     /// The address that the receive filter takes for its own.
     fn mac_address(&self) -> [u8; 6];
 
-    /// Free descriptors in a row from the next one on, looking at no more than `limit`.
-    fn rx_free(&mut self, cx: &mut NicContext<'_>, limit: usize) -> usize;
+    /// Free descriptors of a receive queue in a row from the next one on, looking at no more than
+    /// `limit`.
+    fn rx_free(&mut self, cx: &mut NicContext<'_>, queue: u16, limit: usize) -> usize;
 }

@@ -62,6 +62,9 @@ const LINE_RATES_BPS: [u64; 2] = [1_000_000, 1_000_000_000_000];
 /// What every host must be able to take in one piece (RFC 791, 3.2).
 const LEAST_MTU: u64 = 68;
 
+/// What makes a NIC of its options: [`build`], or something that knows other models as well.
+pub type MakeNic = fn(&NicOptions, Box<dyn Wire>) -> Result<Box<dyn Nic>, NicError>;
+
 /// Makes the NIC, cabled to `wire`.
 pub fn build(options: &NicOptions, wire: Box<dyn Wire>) -> Result<Box<dyn Nic>, NicError> {
     let NicOptions { model, bus, line_rate_bps, mtu } = options;

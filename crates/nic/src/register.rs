@@ -1,5 +1,7 @@
 //! Registers as rows of a table.
 
+use warikomi_pci::{Vector, Width};
+
 /// What reading and writing a register does (the usual letters of datasheets).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
@@ -19,12 +21,31 @@ pub enum Access {
     SelfClearing,
 }
 
+/// What a register is for, as far as whoever watches a driver must know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Interrupt status. A driver's first read of it after an interrupt is taken as the moment at
+    /// which the handler ran.
+    Status(Vector),
+    /// Interrupt mask. It and the status are all that a driver accesses from its handler to the write
+    /// that unmasks, unless something special has happened.
+    Mask(Vector),
+    /// By writing it a driver says that there is something to transmit on this queue.
+    Doorbell(u16),
+    /// Anything else.
+    Other,
+}
+
 /// One row.
 #[derive(Clone, Copy, Debug)]
 pub struct Register {
+    /// The BAR that it is in.
+    pub bar: u8,
+    /// What it is for.
+    pub role: Role,
     /// The datasheet's name.
     pub name: &'static str,
-    /// Offset in bytes into the register BAR.
+    /// Offset in bytes into its BAR.
     pub offset: u16,
     /// Width in bytes.
     pub width: u16,
@@ -34,4 +55,34 @@ pub struct Register {
     pub access: Access,
     /// Where it is described: document and section.
     pub source: &'static str,
+}
+
+impl Register {
+    /// The register with this role.
+    pub const fn with_role(self, role: Role) -> Register {
+        Register { role, ..self }
+    }
+
+    /// Whether an access of `width` bytes at `offset` begins with this register or before it and takes
+    /// it in, as a wider one may as well.
+    #[inline]
+    fn is_taken_in(&self, offset: u64, width: Width) -> bool {
+        u64::from(self.offset).wrapping_sub(offset) < width.bytes() as u64
+    }
+}
+
+/// The roles of the registers that an access takes in, of a table that is in the order of BARs and
+/// offsets.
+#[inline]
+pub(crate) fn roles(
+    table: &'static [Register],
+    bar: u8,
+    offset: u64,
+    width: Width,
+) -> impl Iterator<Item = Role> {
+    let first = table.partition_point(|row| (row.bar, u64::from(row.offset)) < (bar, offset));
+    table[first..]
+        .iter()
+        .take_while(move |row| row.bar == bar && row.is_taken_in(offset, width))
+        .map(|row| row.role)
 }

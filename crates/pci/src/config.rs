@@ -4,7 +4,7 @@
 //! its reset value. That alone gives BARs their sizing protocol. What the standard calls
 //! "write 1 to clear" has a mask of its own.
 
-use crate::{MsiMessage, Width};
+use crate::{MsiMessage, Vector, Width};
 
 const SIZE: usize = 256;
 const COMMAND: usize = 0x04;
@@ -35,6 +35,17 @@ pub struct Identity {
     pub subsystem: u16,
 }
 
+/// One base address register of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bar {
+    /// Its number, 0 to 5; a 64-bit one takes the next as well.
+    pub index: u8,
+    /// What it decodes.
+    pub kind: BarKind,
+    /// How many bytes of that.
+    pub bytes: u64,
+}
+
 /// What a base address register decodes (section 6.2.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BarKind {
@@ -57,25 +68,83 @@ pub struct Capability {
 }
 
 const MSI_ID: u8 = 0x05;
+const MSIX_ID: u8 = 0x11;
 const MSI_64BIT: u8 = 0x80;
+const MSI_MASKABLE: u8 = 0x01;
+/// Messages that MSI has at most (section 6.8.1.3).
+const MSI_MOST: u16 = 32;
+/// Entries that an MSI-X table has at most (section 6.8.2.3).
+const MSIX_MOST: u16 = 2_048;
 
 impl Capability {
-    /// Message-signalled interrupts, one vector, 64-bit address (section 6.8.1).
-    pub fn msi() -> Capability {
-        let mut bytes = vec![0; 14];
+    /// Message-signalled interrupts with a 64-bit address (section 6.8.1): so many messages, a power of
+    /// two up to 32, which can be masked one by one or not.
+    pub fn msi(messages: u16, maskable: bool) -> Capability {
+        assert!(messages.is_power_of_two() && messages <= MSI_MOST, "MSI: {messages} messages");
+        let mut bytes = vec![0; if maskable { 24 } else { 14 }];
         bytes[0] = MSI_ID;
-        bytes[2] = MSI_64BIT;
-        let mut writable = vec![0; 14];
-        writable[2] = 0x71; // enable, and the number of vectors granted
+        bytes[2] = MSI_64BIT | (messages.trailing_zeros() as u8) << 1;
+        bytes[3] = if maskable { MSI_MASKABLE } else { 0 };
+        let mut writable = vec![0; bytes.len()];
+        writable[2] = 0x71; // enable, and the number of messages granted
         writable[4] = 0xfc; // the address is a multiple of four
         writable[5..14].fill(0xff);
+        if maskable {
+            writable[16..20].fill(0xff);
+        }
         Capability { bytes, writable }
+    }
+
+    /// MSI-X (section 6.8.2), whose table and pending bits are in BARs of the function.
+    pub fn msix(layout: MsixLayout) -> Capability {
+        let MsixLayout { vectors, table, pending } = layout;
+        assert!((1..=MSIX_MOST).contains(&vectors), "MSI-X: {vectors} vectors");
+        let place = |(bar, offset): (u8, u32)| {
+            assert!(bar < 6 && offset.is_multiple_of(8), "MSI-X at {offset:#x} of BAR {bar}");
+            (offset | u32::from(bar)).to_le_bytes()
+        };
+        let mut bytes = vec![0; 12];
+        bytes[0] = MSIX_ID;
+        bytes[2..4].copy_from_slice(&(vectors - 1).to_le_bytes());
+        bytes[4..8].copy_from_slice(&place(table));
+        bytes[8..12].copy_from_slice(&place(pending));
+        let writable = vec![0, 0, 0, 0xc0]; // enable, mask all
+        Capability { bytes, writable }
+    }
+}
+
+/// Where a function's MSI-X table and its pending bits are: BAR, and offset in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MsixLayout {
+    /// Entries of the table.
+    pub vectors: u16,
+    /// The table, 16 bytes an entry.
+    pub table: (u8, u32),
+    /// The pending bits, in words of 8 bytes.
+    pub pending: (u8, u32),
+}
+
+/// How a function can interrupt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Vectors {
+    /// Messages that it can have by MSI; 0 without the capability.
+    pub msi: u16,
+    /// Vectors that it can have by MSI-X; 0 without the capability.
+    pub msix: u16,
+}
+
+impl Vectors {
+    /// Interrupts that the function tells apart: its vectors, or one for INTA#.
+    pub fn count(self) -> u16 {
+        self.msi.max(self.msix).max(1)
     }
 }
 
 /// The command register's bits that matter to a device (section 6.2.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Command {
+    /// The function answers to its input/output BARs.
+    pub io: bool,
     /// The function answers to its memory BARs.
     pub memory: bool,
     /// The function may start transfers of its own.
@@ -93,14 +162,35 @@ pub struct MsiState {
     pub address: u64,
     /// Message data.
     pub data: u16,
+    /// Messages granted, less one: the bits of the data that the function sets.
+    pub low_bits: u16,
+    /// A bit for each message that is masked.
+    pub masked: u32,
 }
 
 impl MsiState {
-    /// The message to send for an interrupt, when MSI is on.
+    /// The message for a vector, when MSI is on. With fewer messages granted than there are vectors,
+    /// vectors share them (section 6.8.3.3).
     #[inline]
-    pub fn message(&self) -> Option<MsiMessage> {
-        self.enabled.then_some(MsiMessage { address: self.address, data: u32::from(self.data) })
+    pub fn message(&self, vector: Vector) -> Option<MsiMessage> {
+        let data = self.data & !self.low_bits | vector.0 & self.low_bits;
+        self.enabled.then_some(MsiMessage { address: self.address, data: u32::from(data) })
     }
+
+    /// Whether the message for a vector is masked.
+    #[inline]
+    pub fn is_masked(&self, vector: Vector) -> bool {
+        self.masked >> (vector.0 & self.low_bits) & 1 != 0
+    }
+}
+
+/// What the MSI-X capability holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MsixState {
+    /// The table's messages replace the INTx wire and MSI.
+    pub enabled: bool,
+    /// Every vector is masked.
+    pub masked: bool,
 }
 
 /// Puts a configuration space together. Mistakes here are the model author's, so they panic.
@@ -123,6 +213,7 @@ impl ConfigBuilder {
             BarKind::Memory64 => (4, index + 1),
         };
         assert!(last <= 5, "BAR {index} does not fit into the header");
+        self.space.bars.push(Bar { index, kind, bytes: size });
         self.space.bytes[offset] = flags;
         let mask = !(size - 1);
         self.space.writable[offset..offset + 4].copy_from_slice(&(mask as u32).to_le_bytes());
@@ -144,8 +235,10 @@ impl ConfigBuilder {
         let writable = &mut self.space.writable[offset..offset + capability.writable.len()];
         writable.copy_from_slice(&capability.writable);
         self.space.bytes[STATUS] |= 0x10; // a capability list exists
-        if capability.bytes[0] == MSI_ID {
-            self.space.msi = Some(offset);
+        match capability.bytes[0] {
+            MSI_ID => self.space.msi = Some(offset as u16),
+            MSIX_ID => self.space.msix = Some(offset as u16),
+            _ => {}
         }
         self.link = offset + 1;
         self.next = end;
@@ -164,7 +257,9 @@ pub struct ConfigSpace {
     bytes: [u8; SIZE],
     writable: [u8; SIZE],
     clear_on_one: [u8; SIZE],
-    msi: Option<usize>,
+    bars: Vec<Bar>,
+    msi: Option<u16>,
+    msix: Option<u16>,
 }
 
 impl ConfigSpace {
@@ -186,7 +281,8 @@ impl ConfigSpace {
         writable[INTERRUPT_LINE] = 0xff;
         let mut clear_on_one = [0; SIZE];
         clear_on_one[STATUS + 1] = 0xf9; // the error bits of the status register
-        let space = ConfigSpace { bytes, writable, clear_on_one, msi: None };
+        let space =
+            ConfigSpace { bytes, writable, clear_on_one, bars: Vec::new(), msi: None, msix: None };
         ConfigBuilder { space, link: CAPABILITIES, next: FIRST_CAPABILITY }
     }
 
@@ -222,20 +318,66 @@ impl ConfigSpace {
     pub fn command(&self) -> Command {
         let low = self.bytes[COMMAND];
         Command {
+            io: low & 0x01 != 0,
             memory: low & 0x02 != 0,
             bus_master: low & 0x04 != 0,
             intx_disabled: self.bytes[COMMAND + 1] & 0x04 != 0,
         }
     }
 
+    /// The base address registers, in the order in which they were added.
+    pub fn bars(&self) -> &[Bar] {
+        &self.bars
+    }
+
+    /// How the function can interrupt.
+    pub fn vectors(&self) -> Vectors {
+        let messages = |at: u16| 1 << (self.read(at + 2, Width::B2) >> 1 & 7);
+        Vectors {
+            msi: self.msi.map_or(0, messages),
+            msix: self.msix_layout().map_or(0, |layout| layout.vectors),
+        }
+    }
+
     /// The MSI capability; disabled when there is none.
     pub fn msi(&self) -> MsiState {
-        let Some(at) = self.msi.map(|at| at as u16) else { return MsiState::default() };
+        let Some(at) = self.msi else { return MsiState::default() };
+        let control = self.read(at + 2, Width::B2);
+        let (offered, granted) = (control >> 1 & 7, control >> 4 & 7);
+        let maskable = control & u64::from(MSI_MASKABLE) << 8 != 0;
         MsiState {
-            enabled: self.read(at + 2, Width::B2) & 1 != 0,
+            enabled: control & 1 != 0,
             address: self.read(at + 4, Width::B8),
             data: self.read(at + 12, Width::B2) as u16,
+            low_bits: (1 << granted.min(offered)) - 1,
+            masked: if maskable { self.read(at + 16, Width::B4) as u32 } else { 0 },
         }
+    }
+
+    /// Sets the pending bits of MSI, where the capability has them.
+    pub fn set_msi_pending(&mut self, pending: u32) {
+        let Some(at) = self.msi.map(usize::from) else { return };
+        if self.bytes[at + 3] & MSI_MASKABLE != 0 {
+            self.bytes[at + 20..at + 24].copy_from_slice(&pending.to_le_bytes());
+        }
+    }
+
+    /// The MSI-X capability; disabled when there is none.
+    pub fn msix(&self) -> MsixState {
+        let Some(at) = self.msix else { return MsixState::default() };
+        let control = self.read(at + 2, Width::B2);
+        MsixState { enabled: control & 0x8000 != 0, masked: control & 0x4000 != 0 }
+    }
+
+    /// Where the MSI-X table is, if there is one.
+    pub fn msix_layout(&self) -> Option<MsixLayout> {
+        let at = self.msix?;
+        let place = |at| {
+            let word = self.read(at, Width::B4) as u32;
+            ((word & 7) as u8, word & !7)
+        };
+        let vectors = (self.read(at + 2, Width::B2) as u16 & 0x7ff) + 1;
+        Some(MsixLayout { vectors, table: place(at + 4), pending: place(at + 8) })
     }
 }
 
@@ -244,19 +386,20 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const IDENTITY: Identity = Identity {
+        vendor: 0x10ec,
+        device: 0x8168,
+        revision: 2,
+        class: 0x02_0000,
+        subsystem_vendor: 0x10ec,
+        subsystem: 0x8168,
+    };
+
     fn space() -> ConfigSpace {
-        let identity = Identity {
-            vendor: 0x10ec,
-            device: 0x8168,
-            revision: 2,
-            class: 0x02_0000,
-            subsystem_vendor: 0x10ec,
-            subsystem: 0x8168,
-        };
-        ConfigSpace::builder(identity)
+        ConfigSpace::builder(IDENTITY)
             .bar(0, BarKind::Io, 256)
             .bar(2, BarKind::Memory64, 4096)
-            .capability_at(0x50, Capability::msi())
+            .capability_at(0x50, Capability::msi(1, false))
             .build()
     }
 
@@ -280,10 +423,54 @@ mod tests {
         config.write(0x54, Width::B4, 0x000a_0003);
         config.write(0x58, Width::B4, 1);
         config.write(0x5c, Width::B2, 5);
-        assert_eq!(config.msi().message(), None);
+        assert_eq!(config.msi().message(Vector(0)), None);
         config.write(0x52, Width::B2, 1);
         let message = MsiMessage { address: 0x1_000a_0000, data: 5 };
-        assert_eq!(config.msi().message(), Some(message));
+        assert_eq!(config.msi().message(Vector(0)), Some(message));
+        config.write(0x52, Width::B2, 0x71);
+        let others = config.msi().message(Vector(3));
+        assert_eq!(others, Some(message), "no more is granted than is offered");
+    }
+
+    #[test]
+    fn a_space_describes_its_bars_and_vectors() {
+        let layout = MsixLayout { vectors: 5, table: (3, 0), pending: (3, 0x800) };
+        let mut config = ConfigSpace::builder(IDENTITY)
+            .bar(0, BarKind::Memory32, 0x1000)
+            .bar(3, BarKind::Memory64, 0x1000)
+            .capability_at(0x50, Capability::msi(4, true))
+            .capability_at(0x70, Capability::msix(layout))
+            .build();
+        let bar = |index, kind| Bar { index, kind, bytes: 0x1000 };
+        assert_eq!(config.bars(), [bar(0, BarKind::Memory32), bar(3, BarKind::Memory64)]);
+        assert_eq!(config.vectors(), Vectors { msi: 4, msix: 5 });
+        assert_eq!(config.msix_layout(), Some(layout));
+        assert_eq!(config.msix(), MsixState::default());
+        config.write(0x72, Width::B2, 0xffff);
+        assert_eq!(config.msix(), MsixState { enabled: true, masked: true });
+        assert_eq!(config.msix_layout(), Some(layout), "nothing else of it can be written");
+    }
+
+    #[test]
+    fn several_messages_differ_in_the_bits_that_are_granted() {
+        let mut config =
+            ConfigSpace::builder(IDENTITY).capability_at(0x50, Capability::msi(8, true)).build();
+        config.write(0x5c, Width::B2, 0x47);
+        let data = |config: &ConfigSpace, vector| {
+            config.msi().message(Vector(vector)).map(|message| message.data)
+        };
+        for (granted, expected) in
+            [(0, [0x47; 3]), (1, [0x46, 0x47, 0x47]), (3, [0x40, 0x41, 0x47])]
+        {
+            config.write(0x52, Width::B2, granted << 4 | 1);
+            assert_eq!([0, 1, 7].map(|vector| data(&config, vector)), expected.map(Some));
+        }
+        config.write(0x60, Width::B4, 0x80);
+        assert!(config.msi().is_masked(Vector(7)) && !config.msi().is_masked(Vector(6)));
+        config.set_msi_pending(0x80);
+        assert_eq!(config.read(0x64, Width::B4), 0x80);
+        config.write(0x64, Width::B4, 0);
+        assert_eq!(config.read(0x64, Width::B4), 0x80, "pending bits are read-only");
     }
 
     #[test]

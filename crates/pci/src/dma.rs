@@ -120,6 +120,28 @@ impl SharedMemory {
             .map_err(std::io::Error::other)
     }
 
+    /// Takes the windows of `other` in as well: a driver's system has mapped them. Refused if one of them
+    /// overlaps a window that is there.
+    pub fn map(&mut self, other: SharedMemory) -> std::io::Result<()> {
+        let mut regions = self.regions.clone();
+        for region in other.regions.iter() {
+            let found = other.regions.remove_region(region.start_addr(), region.len());
+            let (_, region) = found.map_err(std::io::Error::other)?;
+            regions = regions.insert_region(region).map_err(std::io::Error::other)?;
+        }
+        self.regions = regions;
+        Ok(())
+    }
+
+    /// Takes the window of `bytes` bytes at `base` away: an access to it is one outside from now on.
+    /// Refused if there is none that begins and ends there.
+    pub fn unmap(&mut self, base: u64, bytes: u64) -> std::io::Result<()> {
+        let (regions, _) =
+            self.regions.remove_region(GuestAddress(base), bytes).map_err(std::io::Error::other)?;
+        self.regions = regions;
+        Ok(())
+    }
+
     /// A range inside one region, which is nearly every transfer.
     ///
     /// The general way of `vm-memory` goes through an iterator over regions for every access, which
@@ -302,6 +324,24 @@ mod tests {
         let mut bytes = [0; 4];
         memory.read(0xffe, &mut bytes).unwrap();
         assert_eq!(bytes, [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn windows_come_and_go_and_what_is_outside_is_an_error() {
+        let window = |base| SharedMemory::anonymous(base, 0x1000).unwrap();
+        let mut memory = window(0x1000);
+        memory.map(window(0x8000)).unwrap();
+        assert!(memory.map(window(0x8800)).is_err(), "one that overlaps");
+        assert_eq!(memory.len(), 0x2000);
+        memory.write(0x8ffc, &[1, 2, 3, 4]).unwrap();
+        assert_eq!(memory.load_u32(0x8ffc), Ok(0x0403_0201));
+        assert!(memory.unmap(0x8000, 0x800).is_err(), "not a whole window");
+        memory.unmap(0x8000, 0x1000).unwrap();
+        let outside = DmaError::NotShared { address: 0x8ffc, len: 4 };
+        assert_eq!(memory.load_u32(0x8ffc), Err(outside));
+        assert_eq!(memory.load_u32(0x1000), Ok(0));
+        memory.map(window(0x8000)).unwrap();
+        assert_eq!(memory.load_u32(0x8ffc), Ok(0), "another one");
     }
 
     proptest! {

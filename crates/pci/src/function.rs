@@ -1,6 +1,6 @@
 use warikomi_clock::Time;
 
-use crate::{DmaMemory, IntrLine, Width};
+use crate::{Bar, DmaMemory, IntrLine, MsiMessage, Vector, Vectors, Width};
 
 /// What the outside offers a function during one call.
 pub struct Host<'a> {
@@ -18,6 +18,16 @@ pub struct Host<'a> {
 /// anything that exists reads as zero in configuration space (as a function's unimplemented
 /// registers do) and writes to it are dropped.
 pub trait PciFunction {
+    /// Its base address registers.
+    fn bars(&self) -> &[Bar];
+
+    /// How it can interrupt.
+    fn vectors(&self) -> Vectors;
+
+    /// The message that the driver's system has asked for as this interrupt; `None` if it has asked for
+    /// none, or has masked it.
+    fn message(&self, vector: Vector) -> Option<MsiMessage>;
+
     /// Reads configuration space.
     fn config_read(&mut self, offset: u16, width: Width) -> u64;
 

@@ -12,9 +12,12 @@ mod interrupt;
 mod mmio;
 mod width;
 
-pub use config::{BarKind, Capability, Command, ConfigBuilder, ConfigSpace, Identity, MsiState};
+pub use config::{
+    Bar, BarKind, Capability, Command, ConfigBuilder, ConfigSpace, Identity, MsiState, MsixLayout,
+    MsixState, Vectors,
+};
 pub use dma::{DmaError, DmaMemory, SharedMemory};
 pub use function::{Host, PciFunction};
-pub use interrupt::{Interrupt, InterruptState, IntrLine, MsiMessage};
+pub use interrupt::{Interrupt, InterruptState, IntrLine, MsiMessage, Vector};
 pub use mmio::{Mmio, MmioError};
 pub use width::Width;

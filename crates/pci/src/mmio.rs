@@ -12,16 +12,34 @@ pub struct MmioError {
     pub within_ms: u64,
 }
 
-/// A function's registers as its driver sees them: one BAR, and configuration space.
+/// A function's registers as its driver sees them: its BARs, and configuration space.
 ///
 /// Writes are posted, that is, they take effect some time later and in their order; a read comes
 /// behind all writes before it, so that a driver that must know that a write has taken effect reads.
 pub trait Mmio {
-    /// Reads a register.
+    /// Reads a register, in the BAR that has the registers.
     fn read(&mut self, offset: u64, width: Width) -> Result<u64, MmioError>;
 
     /// Writes a register.
     fn write(&mut self, offset: u64, width: Width, value: u64) -> Result<(), MmioError>;
+
+    /// Reads in any BAR. Where a device has but the one with its registers, nothing answers.
+    fn bar_read(&mut self, bar: u8, offset: u64, width: Width) -> Result<u64, MmioError> {
+        let _ = (bar, offset);
+        Ok(width.mask())
+    }
+
+    /// Writes in any BAR.
+    fn bar_write(
+        &mut self,
+        bar: u8,
+        offset: u64,
+        width: Width,
+        value: u64,
+    ) -> Result<(), MmioError> {
+        let _ = (bar, offset, width, value);
+        Ok(())
+    }
 
     /// Reads configuration space.
     fn config_read(&mut self, offset: u16, width: Width) -> Result<u64, MmioError>;

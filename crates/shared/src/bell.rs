@@ -144,10 +144,22 @@ impl<W: Words> Tally<W> {
         self.words.store(self.at, self.seen, Release);
     }
 
+    /// Events that this end has counted, or taken.
+    #[inline]
+    pub fn seen(&self) -> u64 {
+        self.seen
+    }
+
     /// Whether there are events that have not been taken.
     #[inline]
     pub fn pending(&self) -> bool {
-        self.words.load(self.at, Acquire) != self.seen
+        self.behind() != 0
+    }
+
+    /// Events that have not been taken.
+    #[inline]
+    pub fn behind(&self) -> u64 {
+        self.words.load(self.at, Acquire).wrapping_sub(self.seen)
     }
 
     /// Takes one event, if there is one: events are taken one by one, never merged.

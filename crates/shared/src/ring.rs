@@ -62,8 +62,21 @@ impl<W: Words> Producer<W> {
     pub fn new(words: W, place: RingPlace) -> Self {
         let place = place.checked_in(&words);
         let head = words.load(place.head, Relaxed);
-        let tail = words.load(place.tail, Acquire);
-        Producer { words, place, head, published: head, tail }
+        let mut producer = Producer { words, place, head, published: head, tail: head };
+        producer.tail = producer.believed_tail();
+        producer
+    }
+
+    /// What the consumer says that it has taken. While that makes no sense, it has taken nothing of a full
+    /// ring.
+    fn believed_tail(&self) -> u64 {
+        let tail = self.words.load(self.place.tail, Acquire);
+        let capacity = self.place.capacity as u64;
+        if self.head.wrapping_sub(tail) <= capacity {
+            tail
+        } else {
+            self.head.wrapping_sub(capacity)
+        }
     }
 
     /// Puts an entry in, which the consumer sees after [`publish`](Self::publish). `false`, and
@@ -118,7 +131,7 @@ impl<W: Words> Producer<W> {
     pub fn resume(&mut self) {
         self.head = self.shown();
         self.published = self.head;
-        self.tail = self.words.load(self.place.tail, Acquire);
+        self.tail = self.believed_tail();
     }
 
     /// Entries pushed that the consumer has not taken, as far as can be believed.
@@ -257,6 +270,21 @@ mod tests {
             assert_eq!((consumer.pop(), producer.room()), (Ok(None), 0), "not released");
             consumer.release();
             assert_eq!(producer.room(), 8);
+        }
+    }
+
+    #[test]
+    fn a_producer_that_takes_up_nonsense_waits_until_it_makes_sense() {
+        let words = words();
+        words.store(0, 100, Release);
+        for nonsense in [0, 91, 101, u64::MAX] {
+            words.store(16, nonsense, Release);
+            let mut producer = Producer::new(words.clone(), PLACE);
+            assert_eq!((producer.room(), producer.push([1, 1])), (0, false), "{nonsense}");
+            producer.resume();
+            assert_eq!(producer.room(), 0, "{nonsense}");
+            words.store(16, 95, Release);
+            assert_eq!(producer.room(), 3);
         }
     }
 

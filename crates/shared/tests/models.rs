@@ -10,7 +10,10 @@ mod event;
 mod words;
 
 use loom::thread;
-use warikomi_shared::{Bell, Consumer, Producer, RingPlace, Sleeper, Tally};
+use warikomi_shared::{
+    Bell, Consumer, MessagePlace, MessageReceiver, MessageSender, Producer, RingPlace, Sleeper,
+    Tally,
+};
 
 use event::ModelEvent;
 use words::ModelWords;
@@ -132,5 +135,31 @@ fn interrupts_are_taken_one_by_one_and_none_is_slept_through() {
         }
         assert!(!seen.pending());
         other.join().unwrap();
+    });
+}
+
+#[test]
+fn a_message_has_its_own_number_or_is_known_to_be_gone() {
+    const PLACE: MessagePlace = MessagePlace { count: 0, numbers: 1, capacity: 2 };
+    // A number that says which message it was, and is none that goes round.
+    const FIRST: u16 = 10;
+    explore(|| {
+        let words = ModelWords::new(3);
+        let mut sender = MessageSender::new(words.clone(), PLACE);
+        let mut receiver = MessageReceiver::new(words, PLACE);
+        let other = thread::spawn(move || (0..3).for_each(|message| sender.send(FIRST + message)));
+        let mut taken = 0;
+        let mut take = |receiver: &mut MessageReceiver<_>| {
+            if let Some(number) = receiver.take() {
+                assert!(number == FIRST + taken || number == taken % 2, "{number} is {taken}");
+                taken += 1;
+            }
+        };
+        take(&mut receiver);
+        take(&mut receiver);
+        other.join().unwrap();
+        (0..3).for_each(|_| take(&mut receiver));
+        assert_eq!(taken, 3);
+        assert!(!receiver.pending());
     });
 }

@@ -25,8 +25,6 @@ const HOP_LIMIT: u8 = 64;
 
 /// Bytes of the headers of a datagram that we send.
 pub const HEADER_BYTES: usize = ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES;
-/// Room for headers before a payload that is to be sent; as much as keeps the payload aligned.
-pub const HEADROOM_BYTES: u16 = 64;
 
 /// A UDP datagram in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

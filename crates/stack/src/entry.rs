@@ -37,7 +37,9 @@ pub struct Slice {
 }
 
 /// Tokens that an entry can name.
-const TOKEN_MASK: u64 = (1 << 24) - 1;
+pub(crate) const TOKEN_MASK: u64 = 0xff_ffff;
+/// Room for headers before a payload that is to be sent; as much as keeps the payload aligned.
+pub const HEADROOM_BYTES: u16 = 64;
 
 impl Slice {
     /// The whole buffer, as it is posted.

@@ -4,8 +4,8 @@
 //! channels ([`UserEnd`], [`ProviderEnd`]), with a stack ([`Path`]) in between or without, to the driver
 //! ([`ChannelUpper`]); the NIC writes into them; and they come back up. No payload is copied.
 //!
-//! [`Chain`] prepares packet memory, events and sockets for the processes; [`programs`] are what runs
-//! in them.
+//! [`Chain`] prepares packet memory, events and sockets for the processes. What runs in them is in the
+//! crate `process`.
 
 pub mod buffers;
 mod chain;
@@ -18,7 +18,6 @@ mod invitation;
 mod ip;
 pub mod memory;
 mod path;
-pub mod programs;
 mod receiver;
 pub mod send;
 mod socket;
@@ -29,8 +28,8 @@ mod wait;
 pub use chain::{Chain, ChainOptions, DriverInvitation, Part, Topology};
 pub use channel::{ChannelPlace, ProviderEnd, Refusals, UserEnd, words};
 pub use custody::{Custody, Place};
-pub use datagram::{Content, Datagram, HEADER_BYTES, HEADROOM_BYTES, Station, headers, parse};
-pub use entry::{Destination, Slice, flags};
+pub use datagram::{Content, Datagram, HEADER_BYTES, Station, headers, parse};
+pub use entry::{Destination, HEADROOM_BYTES, Slice, flags};
 pub use error::StackError;
 pub use invitation::{Invitation, PREFIX, Settings, Waiting};
 pub use ip::{Connection, General};

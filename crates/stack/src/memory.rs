@@ -9,6 +9,9 @@
 //! A buffer is known by its number, its *token*; whoever gets one from somebody else turns it into an
 //! address through [`PacketMemory`], which checks it. The first [`Shape::application_buffers`] belong
 //! to the application, which posts them and sends from them; the rest are the stack's own.
+//!
+//! `include/warikomi_layout.h` is made from the constants here, in `channel`, `entry`, `socket` and
+//! `invitation`: they are literals.
 
 use std::fs::File;
 use std::io;
@@ -24,22 +27,28 @@ use warikomi_shared::{SharedWords, Words, create_region};
 use crate::channel::ChannelPlace;
 
 /// First word of packet memory: "WKPACKET", little-endian.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"WKPACKET");
+pub const MAGIC: u64 = 0x5445_4b43_4150_4b57;
 /// Version of this layout.
 pub const VERSION: u64 = 1;
 /// Where the channels begin, in bytes.
 pub const CHANNELS_OFFSET_BYTES: u64 = 0x1000;
+/// Most channels: application to stack, stack to driver.
+pub const MOST_CHANNELS: u32 = 2;
 /// Most buffers.
-pub const MOST_BUFFERS: u32 = 1 << 20;
+pub const MOST_BUFFERS: u32 = 0x10_0000;
+/// Fewest entries of a ring.
+pub const LEAST_RING_CAPACITY: u32 = 16;
 /// Longest buffer in bytes.
-pub const MOST_BUFFER_BYTES: u32 = 1 << 16;
+pub const MOST_BUFFER_BYTES: u32 = 0x1_0000;
 /// Lengths of buffers are multiples of this many bytes, two cache lines, so that two that are used
 /// on two cores share none.
 pub const BUFFER_ALIGN_BYTES: u32 = 128;
 /// Most bytes of packet memory.
-pub const MOST_BYTES: u64 = 1 << 32;
+pub const MOST_BYTES: u64 = 0x1_0000_0000;
 
 const PAGE_BYTES: u64 = 4096;
+
+const _: () = assert!(MAGIC == u64::from_le_bytes(*b"WKPACKET"));
 
 /// Words of the header.
 pub mod header {
@@ -90,7 +99,7 @@ impl Shape {
 
     fn ring_capacity(&self) -> usize {
         // Room for every buffer, so that a ring is never full between two that keep to the rules.
-        self.buffers().max(16).next_power_of_two() as usize
+        self.buffers().max(LEAST_RING_CAPACITY).next_power_of_two() as usize
     }
 
     /// Where the buffers begin, in bytes: a multiple of the page size.
@@ -108,7 +117,7 @@ impl Shape {
     fn check(&self) -> Result<(), MemoryError> {
         let size = self.buffer_bytes;
         for (fine, what, value) in [
-            (self.channels <= 2, "channels (0 to 2)", u64::from(self.channels)),
+            (self.channels <= MOST_CHANNELS, "channels (0 to 2)", u64::from(self.channels)),
             (self.application_buffers > 0, "buffers of the application (1 or more)", 0),
             (
                 self.buffers() <= MOST_BUFFERS,

@@ -61,16 +61,25 @@ pub struct SocketOrders {
     pub buffer_bytes: u64,
 }
 
-/// The orders of one channel: a number that grows, the port, the buffer; then, two cache lines
-/// further, the number that the provider has followed.
+/// Words of the orders, from [`words::SOCKET_ORDERS`] on.
+pub(crate) mod orders {
+    /// Their number, which grows, and is written last.
+    pub(crate) const NUMBER: usize = 0;
+    /// The UDP port; 0 for none.
+    pub(crate) const PORT: usize = 1;
+    /// Bytes of payload that may wait for the application.
+    pub(crate) const BUFFER_BYTES: usize = 2;
+    /// The number that the provider has followed, two cache lines further.
+    pub(crate) const FOLLOWED: usize = 16;
+}
+
+/// The orders of one channel.
 #[derive(Clone, Debug)]
 pub struct OrdersWords<W> {
     words: W,
     at: usize,
     seen: u64,
 }
-
-const FOLLOWED: usize = 16;
 
 impl<W: Words> OrdersWords<W> {
     /// Those of the channel at `place`.
@@ -80,30 +89,30 @@ impl<W: Words> OrdersWords<W> {
 
     /// The user gives orders.
     pub fn give(&mut self, orders: SocketOrders) {
-        self.words.store(self.at + 1, u64::from(orders.port), Relaxed);
-        self.words.store(self.at + 2, orders.buffer_bytes, Relaxed);
+        self.words.store(self.at + orders::PORT, u64::from(orders.port), Relaxed);
+        self.words.store(self.at + orders::BUFFER_BYTES, orders.buffer_bytes, Relaxed);
         self.seen += 1;
-        self.words.store(self.at, self.seen, Release);
+        self.words.store(self.at + orders::NUMBER, self.seen, Release);
     }
 
     /// Whether the provider has followed the last orders.
     pub fn followed(&self) -> bool {
-        self.words.load(self.at + FOLLOWED, Acquire) == self.seen
+        self.words.load(self.at + orders::FOLLOWED, Acquire) == self.seen
     }
 
     /// New orders for the provider, if there are any.
     #[inline]
     pub fn look(&mut self) -> Option<SocketOrders> {
-        let number = self.words.load(self.at, Acquire);
+        let number = self.words.load(self.at + orders::NUMBER, Acquire);
         if number == self.seen {
             return None;
         }
         self.seen = number;
         let orders = SocketOrders {
-            port: self.words.load(self.at + 1, Relaxed) as u16,
-            buffer_bytes: self.words.load(self.at + 2, Relaxed),
+            port: self.words.load(self.at + orders::PORT, Relaxed) as u16,
+            buffer_bytes: self.words.load(self.at + orders::BUFFER_BYTES, Relaxed),
         };
-        self.words.store(self.at + FOLLOWED, number, Release);
+        self.words.store(self.at + orders::FOLLOWED, number, Release);
         Some(orders)
     }
 }

@@ -1,17 +1,50 @@
-//! The line to a guest agent, or to an application that speaks its protocol: requests out, answers
-//! in, both without blocking.
+//! Who answers requests; and the line to a guest agent, or to an application that speaks its protocol:
+//! requests out, answers in, both without blocking.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
-use warikomi_guest::{Event, FromGuest, MAX_RESPONSE_BYTES, Ready, Response};
+use serde_json::Value;
+use warikomi_guest::{Event, FromGuest, MAX_RESPONSE_BYTES, Ready, Request, Response};
+
+use crate::TargetError;
+
+/// Who answers requests in a target.
+pub trait Agent {
+    /// Carries out a request of the agent's protocol and gives its answer, serving the driver
+    /// meanwhile; `allowance` is how long the command itself may take. `ask` of `dyn Target` knows
+    /// the types of the answers.
+    fn request(&mut self, request: Request, allowance: Duration) -> Result<Value, TargetError>;
+
+    /// Whether there is an application above the driver that receives and answers requests.
+    fn has_application(&self) -> bool;
+
+    /// Says that an application in the target polls the device from now on, or does not any more. A
+    /// guest's kernel then makes accesses with interrupts enabled at any time, and each interrupt has to
+    /// wait for a moment at which it makes none.
+    fn set_polled(&mut self, polled: bool) {
+        let _ = polled;
+    }
+
+    /// From now on the target prints all that it has to say, to its console.
+    fn print_all(&mut self) -> Result<(), TargetError> {
+        Ok(())
+    }
+
+    /// Marks of harm that the driver's system has noticed since it started, as bits of its own; 0 if
+    /// there are none, or nobody who would notice.
+    fn harm(&mut self) -> Result<u64, TargetError> {
+        Ok(0)
+    }
+}
 
 /// Answers kept: one is waited for at a time, and a guest may send more unasked.
 const MAX_ANSWERS: usize = 16;
 
 /// The support side's end of the agent's line.
-pub(crate) struct AgentLine {
+pub struct AgentLine {
     stream: UnixStream,
     incoming: Vec<u8>,
     outgoing: VecDeque<u8>,
@@ -22,7 +55,8 @@ pub(crate) struct AgentLine {
 }
 
 impl AgentLine {
-    pub(crate) fn new(stream: UnixStream) -> std::io::Result<Self> {
+    /// Over this socket.
+    pub fn new(stream: UnixStream) -> std::io::Result<Self> {
         stream.set_nonblocking(true)?;
         Ok(AgentLine {
             stream,
@@ -36,18 +70,18 @@ impl AgentLine {
     }
 
     /// A number that no request has had.
-    pub(crate) fn next_id(&mut self) -> u64 {
+    pub fn next_id(&mut self) -> u64 {
         self.next_request += 1;
         self.next_request - 1
     }
 
     /// Queues a line to send.
-    pub(crate) fn send(&mut self, line: &str) {
+    pub fn send(&mut self, line: &str) {
         self.outgoing.extend(line.as_bytes());
     }
 
     /// Moves bytes in both directions.
-    pub(crate) fn pump(&mut self) {
+    pub fn pump(&mut self) {
         while !self.outgoing.is_empty() {
             let (chunk, _) = self.outgoing.as_slices();
             match self.stream.write(chunk) {
@@ -94,13 +128,13 @@ impl AgentLine {
     }
 
     /// The agent's first report, once it has come.
-    pub(crate) fn ready(&self) -> Option<&Ready> {
+    pub fn ready(&self) -> Option<&Ready> {
         self.ready.as_ref()
     }
 
     /// The answer to request `id`, once it has come. Answers to other requests, given up long ago,
     /// are dropped.
-    pub(crate) fn answer(&mut self, id: u64) -> Option<Response> {
+    pub fn answer(&mut self, id: u64) -> Option<Response> {
         while let Some(response) = self.answers.pop_front() {
             if response.id == id {
                 return Some(response);

@@ -21,7 +21,7 @@ const KEPT_LINE_BYTES: usize = 512;
 const READ_BYTES: usize = 16 * 1024;
 
 /// The reading end of a target's console, non-blocking.
-pub(crate) struct Console {
+pub struct Console {
     pipe: File,
     lines: VecDeque<String>,
     partial: Vec<u8>,
@@ -29,12 +29,13 @@ pub(crate) struct Console {
 }
 
 impl Console {
-    pub(crate) fn new(pipe: File) -> Self {
+    /// Of what is printed into this pipe.
+    pub fn new(pipe: File) -> Self {
         Console { pipe, lines: VecDeque::new(), partial: Vec::new(), panic: None }
     }
 
     /// Takes what has been printed since the last look.
-    pub(crate) fn drain(&mut self) {
+    pub fn drain(&mut self) {
         let mut buffer = [0; READ_BYTES];
         while let Ok(count) = self.pipe.read(&mut buffer) {
             self.take(&buffer[..count]);
@@ -76,18 +77,18 @@ impl Console {
     }
 
     /// The kernel's panic message, if it has printed one.
-    pub(crate) fn panic(&self) -> Option<&str> {
+    pub fn panic(&self) -> Option<&str> {
         self.panic.as_deref()
     }
 
     /// The last lines.
-    pub(crate) fn tail(&self) -> ConsoleTail {
+    pub fn tail(&self) -> ConsoleTail {
         ConsoleTail(self.lines.iter().cloned().collect())
     }
 }
 
 /// A pipe for the console; our end does not block.
-pub(crate) fn console_pipe() -> Result<(File, OwnedFd), TargetError> {
+pub fn console_pipe() -> Result<(File, OwnedFd), TargetError> {
     let (ours, theirs) =
         nix::unistd::pipe2(OFlag::O_CLOEXEC).map_err(TargetError::errno("cannot make a pipe"))?;
     fcntl(&ours, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))

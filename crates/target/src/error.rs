@@ -2,6 +2,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::CardId;
+
 /// The last lines of a target's console.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConsoleTail(pub Vec<String>);
@@ -237,6 +239,27 @@ pub enum TargetError {
         console: ConsoleTail,
     },
 
+    /// The driver process does not bring its report up to date.
+    #[error(
+        "the driver's counts are not those of now: for {} its loop has neither come by twice nor said \
+         that it sleeps; see whether it hangs{console}", seconds(*.within)
+    )]
+    NoCounts {
+        /// How long we waited.
+        within: Duration,
+        /// What it has printed.
+        console: ConsoleTail,
+    },
+
+    /// No card has this number.
+    #[error("the target has no card {card}; it has {cards}, counted from 0")]
+    NoCard {
+        /// The card.
+        card: CardId,
+        /// How many there are.
+        cards: usize,
+    },
+
     /// Something that the operating system refused.
     #[error("{what}: {error}")]
     System {
@@ -249,12 +272,12 @@ pub enum TargetError {
 
 impl TargetError {
     /// Wraps an operating system error with what was being done.
-    pub(crate) fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> TargetError {
+    pub fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> TargetError {
         move |error| TargetError::System { what, error }
     }
 
     /// The same for `nix`'s error type.
-    pub(crate) fn errno(what: &'static str) -> impl FnOnce(nix::Error) -> TargetError {
+    pub fn errno(what: &'static str) -> impl FnOnce(nix::Error) -> TargetError {
         move |error| TargetError::System { what, error: error.into() }
     }
 }

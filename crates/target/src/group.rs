@@ -9,15 +9,14 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
 
+use crate::TargetError;
 use crate::cores::Pinned;
-use crate::{TargetError, priority};
 
 /// Reads the group's id, waits for the end of its input, then cleans up.
 const GUARD_SCRIPT: &str = r#"trap '' INT TERM HUP
@@ -43,7 +42,7 @@ impl Member {
 }
 
 /// The processes that we have started, and whatever these start. Each is known by its process id.
-pub(crate) struct Group {
+pub struct Group {
     /// The leader first; it stays.
     members: Vec<Member>,
     id: Pid,
@@ -54,7 +53,7 @@ pub(crate) struct Group {
 
 impl Group {
     /// Starts the leader on a core.
-    pub(crate) fn start(
+    pub fn start(
         mut guard: Guard,
         command: &mut Command,
         core: Option<usize>,
@@ -66,34 +65,30 @@ impl Group {
     }
 
     /// Starts another process of ours; returns its process id.
-    pub(crate) fn join(
-        &mut self,
-        command: &mut Command,
-        core: Option<usize>,
-    ) -> std::io::Result<u32> {
+    pub fn join(&mut self, command: &mut Command, core: Option<usize>) -> std::io::Result<u32> {
         let child = start_on_core(self.admit(command), core)?;
         Ok(self.add(child))
     }
 
     /// What the command starts will be in the group.
-    pub(crate) fn admit<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+    pub fn admit<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         command.process_group(self.id.as_raw())
     }
 
     /// Takes in a process that was [admitted](Self::admit) and started elsewhere; returns its process id.
-    pub(crate) fn add(&mut self, child: Child) -> u32 {
+    pub fn add(&mut self, child: Child) -> u32 {
         let id = child.id();
         self.members.push(Member::new(child));
         id
     }
 
     /// Process id of the leader.
-    pub(crate) fn leader(&self) -> u32 {
+    pub fn leader(&self) -> u32 {
         self.id.as_raw() as u32
     }
 
     /// The exit status of one of ours, once it has ended.
-    pub(crate) fn exit_status(&mut self, id: u32) -> Option<ExitStatus> {
+    pub fn exit_status(&mut self, id: u32) -> Option<ExitStatus> {
         let leader = self.leader();
         let member = self.members.iter_mut().find(|member| member.child.id() == id)?;
         if member.exited.is_none() {
@@ -107,7 +102,7 @@ impl Group {
     }
 
     /// Kills one of ours, and does not wait until it is gone.
-    pub(crate) fn kill(&mut self, id: u32) {
+    pub fn kill(&mut self, id: u32) {
         if let Some(member) = self.members.iter_mut().find(|member| member.child.id() == id)
             && member.exited.is_none()
         {
@@ -117,14 +112,14 @@ impl Group {
     }
 
     /// Forgets one of ours that has [ended](Self::exit_status).
-    pub(crate) fn leave(&mut self, id: u32) {
+    pub fn leave(&mut self, id: u32) {
         let leader = self.leader();
         let stays = |member: &Member| member.child.id() != id || member.exited.is_none();
         self.members.retain(|member| member.child.id() == leader || stays(member));
     }
 
     /// Ends every process, and waits until they are gone.
-    pub(crate) fn end(&mut self) -> Result<(), TargetError> {
+    pub fn end(&mut self) -> Result<(), TargetError> {
         if std::mem::replace(&mut self.ended, true) {
             return Ok(());
         }
@@ -199,14 +194,14 @@ fn has_living_member(group: Pid) -> bool {
 }
 
 /// The guard process; dropping it dismisses it.
-pub(crate) struct Guard {
+pub struct Guard {
     child: Child,
     line: Option<ChildStdin>,
 }
 
 impl Guard {
     /// A guard that removes a directory and a file once it has ended the group; an empty path is none.
-    pub(crate) fn start(dir: &Path, file: &Path) -> Result<Guard, TargetError> {
+    pub fn start(dir: &Path, file: &Path) -> Result<Guard, TargetError> {
         // A group of its own, so that Ctrl-C at a terminal does not reach it.
         let mut child = Command::new("/bin/sh")
             .args(["-c", GUARD_SCRIPT, "warikomi-guard"])
@@ -239,49 +234,6 @@ impl Drop for Guard {
 fn start_on_core(command: &mut Command, core: Option<usize>) -> std::io::Result<Child> {
     let _pinned = core.map(Pinned::to).transpose()?;
     command.spawn()
-}
-
-/// A process that a thread of ours is starting, so that nobody has to wait for it.
-pub(crate) struct Launch(Option<JoinHandle<std::io::Result<Child>>>);
-
-impl Launch {
-    /// Begins to start a process on a core; behind all others there, if that can be undone later.
-    pub(crate) fn begin(
-        mut command: Command,
-        core: Option<usize>,
-        lowered: bool,
-    ) -> Result<Launch, TargetError> {
-        let thread = std::thread::Builder::new().name("launch".to_owned());
-        // The command goes with the thread: it holds the process's end of a socket.
-        let launch = thread
-            .spawn(move || {
-                if lowered {
-                    priority::lower_this_thread();
-                }
-                start_on_core(&mut command, core)
-            })
-            .map_err(TargetError::system("cannot start a thread to start a process"))?;
-        Ok(Launch(Some(launch)))
-    }
-
-    /// The process, once.
-    pub(crate) fn outcome(&mut self) -> Option<std::io::Result<Child>> {
-        self.0.take_if(|thread| thread.is_finished()).map(join)
-    }
-}
-
-impl Drop for Launch {
-    fn drop(&mut self) {
-        // Nobody has it in a group yet who would end it.
-        if let Some(Ok(mut child)) = self.0.take().map(join) {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
-fn join(thread: JoinHandle<std::io::Result<Child>>) -> std::io::Result<Child> {
-    thread.join().unwrap_or_else(|_| Err(std::io::Error::other("the thread that starts it failed")))
 }
 
 #[cfg(test)]

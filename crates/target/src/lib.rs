@@ -1,19 +1,19 @@
 //! Where a driver runs: how it is started, attached to a NIC, watched and stopped.
 
-mod agent;
-mod console;
+pub mod agent;
+mod card;
+pub mod console;
 pub mod cores;
 mod error;
-mod group;
+pub mod group;
 mod interrupted;
 pub mod kernel;
 mod pass;
-mod priority;
-pub mod process;
-mod request;
-mod slot;
-mod wait;
+pub mod request;
+pub mod wait;
 
+pub use agent::Agent;
+pub use card::{CardId, Slot};
 pub use error::{ConsoleTail, TargetError};
 pub use interrupted::Interrupted;
 pub use pass::Pass;
@@ -21,16 +21,16 @@ pub use request::ANSWER_TIMEOUT;
 
 use std::time::Duration;
 
-use serde_json::Value;
 use warikomi_clock::TscClock;
-use warikomi_guest::Request;
 use warikomi_nic::{InterruptRecord, Nic};
 use warikomi_pci::{Host, SharedMemory};
 
-/// A place where a driver runs, attached to a NIC.
+/// A place where a driver runs, attached to one card or several: the device's side of it.
 ///
 /// Nothing happens between calls: the driver's register accesses are answered, and its interrupts
 /// go out, inside [`poll`](Target::poll). Whoever waits for something polls while waiting.
+///
+/// A card that the target does not have is [`TargetError::NoCard`], or nothing.
 pub trait Target {
     /// Serves what the driver has done since the last call, a bounded amount of it. The error says
     /// how the target ended, if it has.
@@ -41,8 +41,17 @@ pub trait Target {
     /// soon.
     fn housekeep(&mut self) -> Result<(), TargetError>;
 
-    /// The NIC, and what it is attached to.
-    fn nic(&mut self) -> (&mut dyn Nic, Host<'_>);
+    /// How many cards there are.
+    fn cards(&self) -> usize;
+
+    /// A card, and what it is attached to.
+    fn card(&mut self, card: CardId) -> Result<(&mut dyn Nic, Host<'_>), TargetError>;
+
+    /// The place of a card, in which it can be [changed](Slot::change) between two accesses of the driver.
+    fn slot(&mut self, card: CardId) -> Result<&mut Slot, TargetError>;
+
+    /// The memory that the target shares with a card; `None` while its device is not set up.
+    fn memory(&self, card: CardId) -> Option<&SharedMemory>;
 
     /// The clock that times are taken from.
     fn clock(&self) -> TscClock;
@@ -53,80 +62,50 @@ pub trait Target {
     /// Counts since the start.
     fn counters(&self) -> TargetCounters;
 
-    /// Ends the target and waits until all of it is gone.
-    fn stop(&mut self) -> Result<(), TargetError>;
-
-    /// Carries out a request of the agent's protocol and gives its answer, serving the driver
-    /// meanwhile; `allowance` is how long the command itself may take. `ask` of `dyn Target` knows
-    /// the types of the answers.
-    fn request(&mut self, request: Request, allowance: Duration) -> Result<Value, TargetError>;
-
-    /// The memory that the target shares with the NIC; `None` while its device is not set up.
-    fn shared_memory(&self) -> Option<&SharedMemory>;
-
-    /// Puts something around the NIC, or takes it away again, between two accesses of the driver.
-    fn change_nic(&mut self, change: &mut dyn FnMut(Box<dyn Nic>) -> Box<dyn Nic>);
-
-    /// Whether there is an application above the driver that receives and answers requests.
-    fn has_application(&self) -> bool;
-
-    /// Whether both sides run on one core, so that a loop that waits must let the other run.
-    fn shares_a_core(&self) -> bool;
-
     /// Id of the process that runs the driver, for a debugger or a profiler.
     fn process_id(&self) -> u32;
-
-    /// Serves the driver for this long.
-    fn serve_for(&mut self, span: Duration) -> Result<(), TargetError> {
-        wait::until(self, span, |_| None::<()>).map(|_| ())
-    }
-
-    /// Says that an application in the target polls the device from now on, or does not any more. A
-    /// guest's kernel then makes accesses with interrupts enabled at any time, and each interrupt has to
-    /// wait for a moment at which it makes none.
-    fn set_polled(&mut self, polled: bool) {
-        let _ = polled;
-    }
 
     /// Ids of all processes whose processor time is the target's: the driver's, and those above it.
     fn process_ids(&self) -> Vec<u32> {
         vec![self.process_id()]
     }
 
-    /// From now on the target prints all that it has to say, to its console.
-    fn print_all(&mut self) -> Result<(), TargetError> {
-        Ok(())
+    /// Whether both sides run on one core, so that a loop that waits must let the other run.
+    fn shares_a_core(&self) -> bool;
+
+    /// Ends the target and waits until all of it is gone.
+    fn stop(&mut self) -> Result<(), TargetError>;
+
+    /// Who answers requests in the target; `None` if there is nobody.
+    fn agent(&mut self) -> Option<&mut dyn Agent> {
+        None
     }
 
-    /// Marks of harm that the driver's system has noticed since it started, as bits of its own; 0 if
-    /// there are none, or nobody who would notice.
-    fn harm(&mut self) -> Result<u64, TargetError> {
-        Ok(0)
+    /// The handlers of a card's interrupts; `None` if those of this target do not tell of themselves.
+    fn handlers(&mut self, card: CardId) -> Option<&mut dyn Handlers> {
+        let _ = card;
+        None
     }
 
-    /// Brings the NIC's log of interrupts up to date, where handlers tell of themselves.
-    fn note_handlers(&mut self) {}
-
-    /// Keeps the times of the next `capacity` message-signalled interrupts, whoever sends them: sent,
-    /// and taken up by their handlers.
-    fn log_messages(&mut self, capacity: usize) {
-        let _ = capacity;
+    /// Serves the driver for this long.
+    fn serve_for(&mut self, span: Duration) -> Result<(), TargetError> {
+        wait::until(self, span, |_| None::<()>).map(|_| ())
     }
+}
+
+/// Handlers of message-signalled interrupts, whoever sends these, that tell when they begin.
+pub trait Handlers {
+    /// Brings the card's log of interrupts up to date.
+    fn note(&mut self);
+
+    /// Keeps the times of the next `capacity` messages: sent, and taken up by their handlers.
+    fn log(&mut self, capacity: usize);
 
     /// Messages since the start whose handlers have told of themselves, as far as it has been noticed.
-    fn handled_count(&self) -> u64 {
-        0
-    }
+    fn handled_count(&self) -> u64;
 
-    /// What has been kept since; `None` if handlers of this target do not tell of themselves.
-    fn take_messages(&mut self) -> Option<Vec<InterruptRecord>> {
-        None
-    }
-
-    /// The process target that this is, if it is one.
-    fn as_process(&mut self) -> Option<&mut process::ProcessTarget> {
-        None
-    }
+    /// What has been kept since.
+    fn take_log(&mut self) -> Vec<InterruptRecord>;
 }
 
 /// What a target counts about the way to and from the driver.

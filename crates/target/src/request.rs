@@ -15,8 +15,8 @@ pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_LINE_BYTES: usize = 3_072;
 
 impl dyn Target + '_ {
-    /// Sends a command and waits for the answer, serving the driver meanwhile. `allowance` is how
-    /// long the command itself may take.
+    /// Sends a command to the [agent](Target::agent) and waits for the answer, serving the driver
+    /// meanwhile. `allowance` is how long the command itself may take.
     pub fn ask<C: Command>(
         &mut self,
         command: C,
@@ -24,33 +24,36 @@ impl dyn Target + '_ {
     ) -> Result<C::Answer, TargetError> {
         let request: Request = command.into();
         let name = command_name(&request);
-        let value = self.request(request, allowance)?;
-        serde_json::from_value(value).map_err(|error| TargetError::Refused {
-            command: name,
-            message: format!("its answer makes no sense: {error}"),
-            console: self.console(),
-        })
+        let value = match self.agent() {
+            Some(agent) => agent.request(request, allowance)?,
+            None => return Err(refused(self, name, "nobody answers in this target".to_owned())),
+        };
+        serde_json::from_value(value)
+            .map_err(|error| refused(self, name, format!("its answer makes no sense: {error}")))
+    }
+
+    /// Whether there is an application above the driver that receives and answers requests.
+    pub fn has_application(&mut self) -> bool {
+        self.agent().is_some_and(|agent| agent.has_application())
     }
 }
 
 /// Sends `request` over the line that `line` finds in the target, and waits for the answer.
-pub(crate) fn over_line<T: Target>(
+pub fn over_line<T: Target>(
     target: &mut T,
     line: impl Fn(&mut T) -> Option<&mut AgentLine>,
     request: Request,
     allowance: Duration,
 ) -> Result<Value, TargetError> {
     let command = command_name(&request);
-    let refused = |target: &T, message| {
-        Err(TargetError::Refused { command: command.clone(), message, console: target.console() })
-    };
     let Some(id) = line(target).map(AgentLine::next_id) else {
-        return refused(target, "this target has no application that could".to_owned());
+        let message = "this target has no application that could".to_owned();
+        return Err(refused(target, command, message));
     };
     let text = Envelope::new(id, request).to_line();
     if text.len() > MAX_LINE_BYTES {
         let message = format!("it takes {} bytes, and the line {MAX_LINE_BYTES}", text.len());
-        return refused(target, message);
+        return Err(refused(target, command, message));
     }
     if let Some(line) = line(target) {
         line.send(&text);
@@ -59,18 +62,95 @@ pub(crate) fn over_line<T: Target>(
     let answer = wait::until(target, within, |target| line(target)?.answer(id))?;
     match answer.map(|response| response.outcome) {
         Some(Outcome::Ok(value)) => Ok(value),
-        Some(Outcome::Error(message)) => refused(target, message),
+        Some(Outcome::Error(message)) => Err(refused(target, command, message)),
         None => {
             let console = target.console();
-            Err(TargetError::Silent { command: command.clone(), within, console })
+            Err(TargetError::Silent { command, within, console })
         }
     }
 }
 
+fn refused<T: Target + ?Sized>(target: &T, command: String, message: String) -> TargetError {
+    TargetError::Refused { command, message, console: target.console() }
+}
+
 /// The command's name on the wire, for messages.
-pub(crate) fn command_name(request: &Request) -> String {
+fn command_name(request: &Request) -> String {
     serde_json::to_value(request)
         .ok()
         .and_then(|value| Some(value.get("cmd")?.as_str()?.to_owned()))
         .unwrap_or_else(|| "a command".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CardId, ConsoleTail, Pass, Slot, TargetCounters};
+    use warikomi_clock::TscClock;
+    use warikomi_guest::commands::LinkState;
+    use warikomi_nic::Nic;
+    use warikomi_pci::{Host, SharedMemory};
+
+    /// A target that has a device's side and nothing else.
+    struct Bare;
+
+    impl Target for Bare {
+        fn poll(&mut self) -> Result<Pass, TargetError> {
+            Ok(Pass { at: self.clock().now(), worked: false })
+        }
+
+        fn housekeep(&mut self) -> Result<(), TargetError> {
+            Ok(())
+        }
+
+        fn cards(&self) -> usize {
+            0
+        }
+
+        fn card(&mut self, card: CardId) -> Result<(&mut dyn Nic, Host<'_>), TargetError> {
+            Err(TargetError::NoCard { card, cards: 0 })
+        }
+
+        fn slot(&mut self, card: CardId) -> Result<&mut Slot, TargetError> {
+            Err(TargetError::NoCard { card, cards: 0 })
+        }
+
+        fn memory(&self, _: CardId) -> Option<&SharedMemory> {
+            None
+        }
+
+        fn clock(&self) -> TscClock {
+            TscClock::with_frequency(0, 1e9)
+        }
+
+        fn console(&self) -> ConsoleTail {
+            ConsoleTail(vec!["its last line".into()])
+        }
+
+        fn counters(&self) -> TargetCounters {
+            TargetCounters::default()
+        }
+
+        fn process_id(&self) -> u32 {
+            0
+        }
+
+        fn shares_a_core(&self) -> bool {
+            false
+        }
+
+        fn stop(&mut self) -> Result<(), TargetError> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn where_nobody_answers_a_request_is_refused_by_its_name() {
+        let target: &mut dyn Target = &mut Bare;
+        let asked = target.ask(LinkState { interface: None }, Duration::ZERO);
+        let error = asked.unwrap_err().to_string();
+        let parts = ["'link_state'", "nobody answers", "its last line"];
+        assert!(parts.iter().all(|part| error.contains(part)), "{error}");
+        assert!(!target.has_application() && target.handlers(CardId::FIRST).is_none());
+    }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::{Target, TargetError};
 
 /// Polls `target` until `done` gives something; `None` when time is up.
-pub(crate) fn until<T: Target + ?Sized, R>(
+pub fn until<T: Target + ?Sized, R>(
     target: &mut T,
     within: Duration,
     mut done: impl FnMut(&mut T) -> Option<R>,

@@ -23,8 +23,6 @@ use warikomi_shared::{Producer, SharedWords, Sleeper, Woken, Words};
 use self::header::{Header, map, sealed_length};
 pub use self::window::Window;
 
-/// How long the driver waits for the other side to take a register access.
-const PATIENCE_MS: u64 = 2_000;
 /// How long it spins before it lets others run, on a machine where both sides share a core.
 const SPIN_NS: u64 = 20_000;
 const PAGE_BYTES: usize = 4_096;
@@ -399,7 +397,7 @@ impl Device {
             std::thread::yield_now();
             looks += 1;
             let gone = looks.is_multiple_of(64) && self.check_support().is_err();
-            if gone || waited_ns > PATIENCE_MS * 1_000_000 {
+            if gone || waited_ns > layout::ACCESS_TIMEOUT_NS {
                 let write = matches!(access.operation, Operation::Write(_));
                 let within_ms = waited_ns / 1_000_000;
                 return Err(MmioError { offset: access.offset.into(), write, within_ms });
@@ -424,6 +422,20 @@ impl Mmio for Device {
     #[inline]
     fn write(&mut self, offset: u64, width: Width, value: u64) -> Result<(), MmioError> {
         self.write_to(Space::Bar(self.bar), offset, width, value)
+    }
+
+    fn bar_read(&mut self, bar: u8, offset: u64, width: Width) -> Result<u64, MmioError> {
+        self.read_from(Space::Bar(bar), offset, width)
+    }
+
+    fn bar_write(
+        &mut self,
+        bar: u8,
+        offset: u64,
+        width: Width,
+        value: u64,
+    ) -> Result<(), MmioError> {
+        self.write_to(Space::Bar(bar), offset, width, value)
     }
 
     fn config_read(&mut self, offset: u16, width: Width) -> Result<u64, MmioError> {

@@ -4,13 +4,13 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use warikomi_pci::attach::layout::{self, bells, orders, report, times};
-use warikomi_shared::{Sleeper, Tally, Words};
+use warikomi_shared::{MessageReceiver, Sleeper, Words};
 
 /// Orders, report, interrupts and sleep.
 #[derive(Debug)]
 pub struct Window<W> {
     words: W,
-    interrupts: Tally<W>,
+    interrupts: MessageReceiver<W>,
     stamped: u64,
 }
 
@@ -18,7 +18,7 @@ impl<W: Words + Clone> Window<W> {
     /// The window in these words, of which there are as many as [`layout::WINDOW_BYTES`] has.
     pub fn new(words: W) -> Window<W> {
         Window {
-            interrupts: Tally::new(words.clone(), bells::INTERRUPTS),
+            interrupts: MessageReceiver::new(words.clone(), layout::INTERRUPTS),
             stamped: words.load(bells::STAMPED, Relaxed),
             words,
         }
@@ -47,15 +47,12 @@ impl<W: Words> Window<W> {
     /// `ticks`, the time stamp counter.
     #[inline]
     pub fn take_interrupt(&mut self, ticks: impl FnOnce() -> u64) -> Option<u16> {
-        if !self.interrupts.take() {
-            return None;
-        }
+        let vector = self.interrupts.take()?;
         let at = layout::STAMPS + self.stamped as usize % layout::STAMPS_CAPACITY;
         self.words.store(at, ticks(), Relaxed);
         self.stamped = self.stamped.wrapping_add(1);
         self.words.store(bells::STAMPED, self.stamped, Release);
-        // The window counts the messages of one vector.
-        Some(0)
+        Some(vector)
     }
 
     /// Interrupts taken so far.

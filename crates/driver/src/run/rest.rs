@@ -46,7 +46,9 @@ impl DriverLoop {
         let processor_before = measure.then(|| on.device.processor_time());
         self.rest = Rest { from: now, processor_before, ..Rest::default() };
         on.device.window().sleeper().announce();
-        Ok(on.driver.arm(hardware!(on))?)
+        on.driver.arm(hardware!(on))?;
+        self.receiver.armed();
+        Ok(())
     }
 
     /// The last look before a sleep; the sleep, if there is nothing to do.
@@ -65,10 +67,10 @@ impl DriverLoop {
         if self.rest.found > 0 || above || transmit || ordered || pending {
             return Ok(None);
         }
-        self.rest.slept = true;
         if self.receiver.strategy() == Strategy::Awake {
             return Ok(None);
         }
+        self.rest.slept = true;
         on.report(report::ASLEEP, 1);
         Ok(Some(self.sleep(on, now)))
     }

@@ -163,7 +163,7 @@ impl DriverLoop {
     #[cold]
     pub(super) fn hand_over<A: Attachment, U: Upper>(&mut self, on: &mut Parts<'_, A, U>) -> bool {
         self.answered = on.order(orders::HAND_OVER);
-        // It was about this: nothing that is to be waited for awake once the device is given away.
+        // Word of this very order, which may not have been heeded: it is not about the next turn.
         self.alert = on.order(orders::ALERT);
         let Some(succession) = &self.succession else { return false };
         let Some(to) = succession.successor(self.answered) else { return false };

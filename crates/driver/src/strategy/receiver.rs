@@ -51,7 +51,7 @@ pub struct Receiver {
     active: Time,
     /// The last call of `next`.
     asked: Time,
-    /// Whether the interrupt has been armed for one that never sleeps.
+    /// Whether the interrupt has been armed: one that never sleeps does it once.
     armed: bool,
     estimator: Option<Estimator>,
 }
@@ -120,7 +120,7 @@ impl Receiver {
         if let Strategy::Napi { budget } = self.strategy {
             return if found >= budget { Next::Yield { budget } } else { Next::Arm { budget } };
         }
-        if self.strategy == Strategy::Awake && !std::mem::replace(&mut self.armed, true) {
+        if self.strategy == Strategy::Awake && !self.armed {
             return Next::Arm { budget };
         }
         if found > 0 || now < self.polls_until() {
@@ -130,6 +130,13 @@ impl Receiver {
             estimator.reconsider();
         }
         Next::Arm { budget }
+    }
+
+    /// The interrupt was armed. Until then one that never sleeps asks for it: the answer to a call of
+    /// [`next`](Self::next) need not be carried out.
+    #[inline]
+    pub fn armed(&mut self) {
+        self.armed = true;
     }
 
     /// The receiver slept.
@@ -178,7 +185,11 @@ mod tests {
     #[test]
     fn one_that_stays_awake_arms_once() {
         let mut receiver = Receiver::new(Strategy::Awake, us(0));
-        assert_eq!(receiver.next(us(1), 0), Next::Arm { budget: 64 });
+        // Nobody has carried out what it said first.
+        for at in [0, 1] {
+            assert_eq!(receiver.next(us(at), 0), Next::Arm { budget: 64 });
+        }
+        receiver.armed();
         for at in 2..1_000 {
             assert_eq!(receiver.next(us(at * 1_000), 0), Next::Poll { budget: 64 });
         }

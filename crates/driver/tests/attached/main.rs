@@ -63,6 +63,11 @@ fn with_every_strategy_every_packet_is_taken_and_every_interrupt_handled() {
         assert_eq!(support.report(report::LINK_MBPS), 1_000, "{strategy}");
         let (stamped, sent) = (support.report(bells::STAMPED), support.served().line.sent);
         assert!(stamped <= sent && sent - stamped <= 1, "{strategy}: {stamped} of {sent}");
+        match strategy {
+            Strategy::Poll => assert_eq!(sent, 0, "{strategy}"),
+            Strategy::Awake => assert!(stamped > 0, "{strategy}"),
+            _ => {}
+        }
         let (sleeps, polls) = (support.report(report::SLEEPS), support.report(report::POLLS));
         let never_sleeps = matches!(strategy, Strategy::Poll | Strategy::Awake);
         assert_eq!(sleeps == 0, never_sleeps, "{strategy}: {sleeps} sleeps");

@@ -1,8 +1,5 @@
 //! Each driver against the model of its device, in one thread.
 
-mod bench;
-mod hostile;
+mod conformance;
 mod oc48;
-mod receive;
 mod rtl8168;
-mod transmit;

@@ -1,44 +1,47 @@
 //! What only the oc48 has: long frames, a FIFO, and a ring of completions.
 
 use proptest::prelude::*;
-use warikomi_driver::{DriverError, Hardware, TxFrame, by_name};
+use warikomi_driver::{DriverError, Hardware, TxFrame};
 use warikomi_nic::{RxFault, RxOutcome};
-use warikomi_pci::{DmaMemory, Mmio, MmioError, Width};
-
-use crate::bench::{Bench, RINGS, TX_BUFFERS, frame};
+use warikomi_pci::DmaMemory;
+use warikomi_testbench::{LyingRegister, OC48, Rig, Subject, frame};
 
 const TX_REMAINING: u64 = 0x40;
 
+fn open(buffers: usize, bytes: u32) -> Rig {
+    Rig::open(&Subject::of(OC48), buffers, bytes)
+}
+
 #[test]
 fn the_longest_frame_goes_out_in_pieces_and_one_byte_more_is_refused() {
-    let mut bench = Bench::open("oc48", 4, 2_048);
+    let mut rig = open(4, 2_048);
     let whole = frame(65_549, 3);
-    bench.memory.write(TX_BUFFERS, &whole).unwrap();
-    let mut pieces: Vec<_> = (0..33).map(|n| (TX_BUFFERS + 2_000 * n, 2_000)).collect();
+    rig.memory.write(Rig::TX_BUFFERS, &whole).unwrap();
+    let mut pieces: Vec<_> = (0..33).map(|n| (Rig::TX_BUFFERS + 2_000 * n, 2_000)).collect();
     pieces[32].1 = 65_549 - 32 * 2_000;
-    let put = |bench: &mut Bench, pieces: &[(u64, u32)]| {
-        bench.with(|driver, hw| driver.transmit(hw, TxFrame { pieces, token: 1 }))
+    let put = |rig: &mut Rig, pieces: &[(u64, u32)]| {
+        rig.with(|driver, hw| driver.transmit(hw, TxFrame { pieces, token: 1 }))
     };
-    assert_eq!(put(&mut bench, &pieces), Ok(true));
-    assert_eq!(bench.driver.tx_room(), 256 - 33);
-    bench.device.settle();
-    assert_eq!(bench.device.sent(), [whole]);
+    assert_eq!(put(&mut rig, &pieces), Ok(true));
+    assert_eq!(rig.driver.tx_room(), 256 - 33);
+    rig.bench.settle();
+    assert_eq!(rig.bench.sent(), [whole]);
     pieces[32].1 += 1;
-    let refused = put(&mut bench, &pieces).unwrap_err().to_string();
+    let refused = put(&mut rig, &pieces).unwrap_err().to_string();
     assert!(refused.contains("33 pieces and 65550 bytes"), "{refused}");
-    assert!(put(&mut bench, &[(TX_BUFFERS, 1); 257]).is_err());
+    assert!(put(&mut rig, &[(Rig::TX_BUFFERS, 1); 257]).is_err());
 }
 
 #[test]
 fn a_part_of_a_frame_that_is_transferred_frees_nothing_yet() {
-    let mut bench = Bench::open("oc48", 4, 2_048);
-    let pieces = [(TX_BUFFERS, 1_000); 3];
-    let put = bench.with(|driver, hw| driver.transmit(hw, TxFrame { pieces: &pieces, token: 7 }));
+    let mut rig = open(4, 2_048);
+    let pieces = [(Rig::TX_BUFFERS, 1_000); 3];
+    let put = rig.with(|driver, hw| driver.transmit(hw, TxFrame { pieces: &pieces, token: 7 }));
     assert_eq!(put, Ok(true));
     let mut seen = Vec::new();
-    while bench.device.step() {
-        let found = bench.with(|driver, hw| driver.reclaim(hw, &mut |token| assert_eq!(token, 7)));
-        seen.push((found.unwrap(), bench.driver.tx_room()));
+    while rig.bench.step() {
+        let found = rig.with(|driver, hw| driver.reclaim(hw, &mut |token| assert_eq!(token, 7)));
+        seen.push((found.unwrap(), rig.driver.tx_room()));
     }
     seen.dedup();
     assert_eq!(seen, [(0, 254), (0, 255), (1, 256), (0, 256)][..seen.len()]);
@@ -47,39 +50,21 @@ fn a_part_of_a_frame_that_is_transferred_frees_nothing_yet() {
 
 #[test]
 fn a_frame_longer_than_its_buffer_is_refused_once_and_its_buffer_comes_back() {
-    let mut bench = Bench::open("oc48", 8, 512);
-    assert_eq!(bench.device.inject(&frame(1_514, 1)), RxOutcome::OnRing);
-    assert_eq!(bench.device.inject(&frame(512, 2)), RxOutcome::OnRing);
-    assert_eq!(bench.poll(64), Ok(2));
-    assert_eq!(bench.frames(), [frame(512, 2)]);
-    assert_eq!((bench.driver.rx_errors(), bench.sink.returned, bench.sink.out()), (1, 1, 8));
+    let mut rig = open(8, 512);
+    assert_eq!(rig.bench.receive(&frame(1_514, 1)), RxOutcome::OnRing);
+    assert_eq!(rig.bench.receive(&frame(512, 2)), RxOutcome::OnRing);
+    assert_eq!(rig.poll(64), Ok(2));
+    assert_eq!(rig.frames(), [frame(512, 2)]);
+    assert_eq!((rig.driver.rx_errors(), rig.sink.returned, rig.sink.out()), (1, 1, 8));
 }
 
 #[test]
 fn lengths_that_lie_are_refused_and_counted() {
-    let mut bench = Bench::open("oc48", 8, 256);
+    let mut rig = open(8, 256);
     for (number, length) in [0, 257, 0xffff].into_iter().enumerate() {
-        bench.device.inject_faulty(&frame(100, 3), RxFault::Length(length));
-        assert_eq!(bench.poll(64), Ok(1));
-        assert_eq!((bench.frames().len(), bench.driver.rx_errors()), (0, number as u64 + 1));
-    }
-}
-
-/// The device, with a FIFO that says something else.
-struct Lies<'a>(&'a mut dyn Mmio, u64);
-
-impl Mmio for Lies<'_> {
-    fn read(&mut self, offset: u64, width: Width) -> Result<u64, MmioError> {
-        if offset == TX_REMAINING { Ok(self.1) } else { self.0.read(offset, width) }
-    }
-    fn write(&mut self, offset: u64, width: Width, value: u64) -> Result<(), MmioError> {
-        self.0.write(offset, width, value)
-    }
-    fn config_read(&mut self, offset: u16, width: Width) -> Result<u64, MmioError> {
-        self.0.config_read(offset, width)
-    }
-    fn config_write(&mut self, offset: u16, width: Width, value: u64) -> Result<(), MmioError> {
-        self.0.config_write(offset, width, value)
+        rig.bench.receive_faulty(&frame(100, 3), RxFault::Length(length));
+        assert_eq!(rig.poll(64), Ok(1));
+        assert_eq!((rig.frames().len(), rig.driver.rx_errors()), (0, number as u64 + 1));
     }
 }
 
@@ -89,20 +74,20 @@ proptest! {
         buffers in 1usize..30,
         steps in prop::collection::vec((0u64..30, any::<u32>(), 0usize..40, any::<bool>()), 1..60),
     ) {
-        let mut bench = Bench::open("oc48", buffers, 700);
+        let mut rig = open(buffers, 700);
         for (index, entry, budget, hold) in steps {
-            bench.memory.store_u32(RINGS + 4 * index, entry).unwrap();
-            if hold { bench.sink.hold = true } else { bench.sink.release() }
-            prop_assert!(bench.poll(budget).unwrap() <= budget);
-            for frame in bench.sink.frames.drain(..) {
+            rig.memory.store_u32(Rig::RINGS + 4 * index, entry).unwrap();
+            if hold { rig.sink.hold = true } else { rig.sink.release() }
+            prop_assert!(rig.poll(budget).unwrap() <= budget);
+            for frame in rig.sink.frames.drain(..) {
                 prop_assert!(frame.bytes <= frame.buffer.bytes);
             }
-            let elsewhere = bench.sink.free.len() + bench.sink.held.len();
-            prop_assert_eq!(bench.sink.out() + elsewhere, buffers);
+            let elsewhere = rig.sink.free.len() + rig.sink.held.len();
+            prop_assert_eq!(rig.sink.out() + elsewhere, buffers);
         }
-        bench.sink.release();
-        prop_assert_eq!(bench.quiesce().0, Ok(()));
-        prop_assert_eq!((bench.sink.out(), bench.sink.free.len()), (0, buffers));
+        rig.sink.release();
+        prop_assert_eq!(rig.quiesce().0, Ok(()));
+        prop_assert_eq!((rig.sink.out(), rig.sink.free.len()), (0, buffers));
     }
 
     /// More descriptors than were pushed are an error; otherwise each name comes back once, in order.
@@ -110,21 +95,23 @@ proptest! {
     fn a_fifo_that_lies_gives_every_name_back_once(
         steps in prop::collection::vec((0usize..5, 0u64..12), 1..60),
     ) {
-        let mut bench = Bench::new("oc48", 2, 700);
-        let mut driver = by_name("oc48").unwrap();
-        let mut hw = Hardware { mmio: &mut bench.device, memory: &bench.memory };
-        driver.init(&mut hw, RINGS, 2, &mut bench.sink).unwrap();
+        let mut rig = open(2, 700);
         let (mut names, mut back, mut pushed) = (0, Vec::new(), 0);
         for (pieces, remaining) in steps {
-            let mut lies = Lies(&mut bench.device, remaining);
-            let mut hw = Hardware { mmio: &mut lies, memory: &bench.memory };
-            let places = vec![(TX_BUFFERS, 20); pieces];
+            let places = vec![(Rig::TX_BUFFERS, 20); pieces];
             let frame = TxFrame { pieces: &places, token: names };
-            if driver.transmit(&mut hw, frame) == Ok(true) {
+            let (put, reclaimed) = rig.with(|driver, hw| {
+                let device = &mut *hw.mmio;
+                let mut lies = LyingRegister { device, offset: TX_REMAINING, value: remaining };
+                let mut hw = Hardware { mmio: &mut lies, memory: hw.memory };
+                let put = driver.transmit(&mut hw, frame);
+                (put, driver.reclaim(&mut hw, &mut |token| back.push(token)))
+            });
+            if put == Ok(true) {
                 names += 1;
                 pushed += pieces as u64;
             }
-            match driver.reclaim(&mut hw, &mut |token| back.push(token)) {
+            match reclaimed {
                 Ok(_) if pushed == 0 => {}
                 Ok(_) => {
                     prop_assert!(remaining <= pushed);
@@ -135,8 +122,8 @@ proptest! {
                 }
             }
         }
-        let mut hw = Hardware { mmio: &mut bench.device, memory: &bench.memory };
-        let quiesced = driver.quiesce(&mut hw, &mut bench.sink, &mut |token| back.push(token));
+        let (quiesced, mut rest) = rig.quiesce();
+        back.append(&mut rest);
         prop_assert_eq!((quiesced, back), (Ok(()), (0..names).collect::<Vec<_>>()));
     }
 }

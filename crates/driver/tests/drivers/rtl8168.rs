@@ -6,27 +6,30 @@ use std::sync::atomic::Ordering::Relaxed;
 use proptest::prelude::*;
 use warikomi_driver::rtl8168::Rtl8168;
 use warikomi_driver::state::{LocalWords, Predecessor, Shown, StateArea};
-use warikomi_driver::{Buffer, Hardware, NicDriver, Received, RxSink, TxFrame};
+use warikomi_driver::{Buffer, NicDriver, Received, RxSink, TxFrame};
 use warikomi_nic::{RxError, RxFault, RxOutcome};
 use warikomi_pci::DmaMemory;
 use warikomi_pci::attach::area;
+use warikomi_testbench::{RTL8168, Rig, Subject, frame};
 
-use crate::bench::{Bench, RINGS, frame};
+fn open(buffers: usize, bytes: u32) -> Rig {
+    Rig::open(&Subject::of(RTL8168), buffers, bytes)
+}
 
 #[test]
 fn a_frame_longer_than_its_buffer_is_refused_once_and_its_buffers_come_back() {
-    let mut bench = Bench::open("rtl8168", 8, 512);
-    assert_eq!(bench.device.inject(&frame(1_514, 1)), RxOutcome::OnRing);
-    assert_eq!(bench.device.inject(&frame(500, 2)), RxOutcome::OnRing);
-    assert_eq!(bench.poll(64), Ok(4));
-    assert_eq!(bench.frames(), [frame(500, 2)]);
-    assert_eq!((bench.driver.rx_errors(), bench.sink.returned), (1, 3));
-    assert_eq!(bench.sink.out(), 8);
+    let mut rig = open(8, 512);
+    assert_eq!(rig.bench.receive(&frame(1_514, 1)), RxOutcome::OnRing);
+    assert_eq!(rig.bench.receive(&frame(500, 2)), RxOutcome::OnRing);
+    assert_eq!(rig.poll(64), Ok(4));
+    assert_eq!(rig.frames(), [frame(500, 2)]);
+    assert_eq!((rig.driver.rx_errors(), rig.sink.returned), (1, 3));
+    assert_eq!(rig.sink.out(), 8);
 }
 
 #[test]
 fn damaged_frames_and_lengths_that_lie_are_refused_and_counted() {
-    let mut bench = Bench::open("rtl8168", 8, 256);
+    let mut rig = open(8, 256);
     let good = frame(100, 3);
     let faults = [
         RxFault::Reported(RxError::Crc),
@@ -37,38 +40,36 @@ fn damaged_frames_and_lengths_that_lie_are_refused_and_counted() {
         RxFault::Length(0x3fff),
     ];
     for (number, fault) in faults.into_iter().enumerate() {
-        bench.device.inject_faulty(&good, fault);
-        assert_eq!(bench.poll(64), Ok(1));
-        assert_eq!((bench.frames().len(), bench.driver.rx_errors()), (0, number as u64 + 1));
+        rig.bench.receive_faulty(&good, fault);
+        assert_eq!(rig.poll(64), Ok(1));
+        assert_eq!((rig.frames().len(), rig.driver.rx_errors()), (0, number as u64 + 1));
     }
-    bench.device.inject(&good);
-    assert_eq!(bench.poll(64), Ok(1));
-    assert_eq!(bench.frames(), [good]);
+    rig.bench.receive(&good);
+    assert_eq!(rig.poll(64), Ok(1));
+    assert_eq!(rig.frames(), [good]);
 }
 
 #[test]
 fn the_devices_counters_are_read() {
-    let mut bench = Bench::new("rtl8168", 2, 2_048);
+    let mut rig = Rig::new(&Subject::of(RTL8168), 2, 2_048);
     let mut driver = Rtl8168::new();
-    let mut hw = Hardware { mmio: &mut bench.device, memory: &bench.memory };
-    driver.init(&mut hw, RINGS, 2, &mut bench.sink).unwrap();
+    rig.with_sink(|_, hw, sink| driver.init(hw, Rig::RINGS, 2, sink)).unwrap();
     for n in 0..5 {
-        bench.device.inject(&frame(60, n));
+        rig.bench.receive(&frame(60, n));
     }
-    let mut hw = Hardware { mmio: &mut bench.device, memory: &bench.memory };
-    let statistics = driver.statistics(&mut hw).unwrap();
+    let statistics = rig.with(|_, hw| driver.statistics(hw)).unwrap();
     assert_eq!((statistics.rx_packets, statistics.rx_missed), (2, 3));
     assert_eq!(driver.mac_address(), [0x02, 0x57, 0x4b, 0, 0, 1]);
 }
 
 #[test]
 fn the_rings_end_mark_stays_whatever_comes() {
-    let mut bench = Bench::open("rtl8168", 7, 1_024);
+    let mut rig = open(7, 1_024);
     for n in 0..50 {
-        bench.device.inject(&frame(60 + n, n));
-        bench.poll(64).unwrap();
+        rig.bench.receive(&frame(60 + n, n));
+        rig.poll(64).unwrap();
         let mut word = [0; 4];
-        bench.memory.read(RINGS + 16 * 6, &mut word).unwrap();
+        rig.memory.read(Rig::RINGS + 16 * 6, &mut word).unwrap();
         assert!(word[3] & 0x40 != 0);
     }
 }
@@ -87,7 +88,7 @@ impl RxSink for Names {
         assert!(buffer.token < self.0);
     }
     fn named(&self, token: u32) -> Option<Buffer> {
-        (token < self.0).then_some(Buffer { address: RINGS, bytes: 700, token })
+        (token < self.0).then_some(Buffer { address: Rig::RINGS, bytes: 700, token })
     }
 }
 
@@ -102,11 +103,11 @@ proptest! {
         shown in (0u64..20, 0u64..4),
         handed_over: bool,
     ) {
-        let mut bench = Bench::new("rtl8168", buffers, 700);
+        let mut rig = Rig::new(&Subject::of(RTL8168), buffers, 700);
         let state = StateArea::new(Rc::new(LocalWords::new()));
-        bench.driver.keep_state(state.clone(), Shown::default()).unwrap();
-        bench.init(buffers).unwrap();
-        bench.driver.hand_over(1).unwrap();
+        rig.driver.keep_state(state.clone(), Shown::default()).unwrap();
+        rig.init(buffers).unwrap();
+        rig.driver.hand_over(1).unwrap();
         for (index, count, token, tx) in writes {
             let first = if tx { area::TX_SLOTS } else { area::RX_SLOTS };
             let word = u64::from(count) << 32 | area::PRESENT | u64::from(token);
@@ -116,15 +117,15 @@ proptest! {
             state.words().store(at, value, Relaxed);
         }
         for (index, word, tx) in descriptors {
-            let ring = if tx { RINGS + 16 * 1_024 } else { RINGS };
-            bench.memory.store_u32(ring + 16 * index, word).unwrap();
+            let ring = if tx { Rig::RINGS + 16 * 1_024 } else { Rig::RINGS };
+            rig.memory.store_u32(ring + 16 * index, word).unwrap();
         }
         let before = state.snapshot();
         let shown = Shown { given: shown.0, sent: shown.1 };
         let predecessor = if handed_over { Predecessor::HandedOver } else { Predecessor::Died };
-        bench.driver = Box::new(Rtl8168::new());
-        bench.driver.keep_state(state.clone(), shown).unwrap();
-        let held = bench.with(|driver, hw| driver.take_over(hw, predecessor, shown));
+        rig.driver = Box::new(Rtl8168::new());
+        rig.driver.keep_state(state.clone(), shown).unwrap();
+        let held = rig.with(|driver, hw| driver.take_over(hw, predecessor, shown));
         prop_assert_eq!(state.snapshot(), before, "nothing is stored");
         if let Ok(held) = held {
             prop_assert!(held.posted.len() <= buffers && held.sending.len() <= 1_024);
@@ -132,10 +133,10 @@ proptest! {
             prop_assert_eq!(held.transmits_taken, shown.sent + held.sending.len() as u64);
             for _ in 0..3 {
                 // A name that nobody knows is an error; the driver then ends.
-                let polled = bench.with(|driver, hw| driver.poll(hw, 64, &mut Names(20)));
+                let polled = rig.with(|driver, hw| driver.poll(hw, 64, &mut Names(20)));
                 prop_assert!(polled.is_ok() || held.posted.iter().any(|token| *token >= 20));
                 let mut back = Vec::new();
-                bench.with(|driver, hw| driver.reclaim(hw, &mut |token| back.push(token))).unwrap();
+                rig.with(|driver, hw| driver.reclaim(hw, &mut |token| back.push(token))).unwrap();
                 prop_assert!(back.iter().all(|token| held.sending.contains(token)));
             }
         }
@@ -146,41 +147,41 @@ proptest! {
         buffers in 1usize..30,
         steps in prop::collection::vec((0u64..30, any::<u32>(), any::<[u32; 3]>(), 0usize..40, any::<bool>()), 1..60),
     ) {
-        let mut bench = Bench::open("rtl8168", buffers, 700);
+        let mut rig = open(buffers, 700);
         for (index, status, rest, budget, hold) in steps {
-            let at = RINGS + 16 * (index % buffers as u64);
-            bench.memory.store_u32(at, status).unwrap();
+            let at = Rig::RINGS + 16 * (index % buffers as u64);
+            rig.memory.store_u32(at, status).unwrap();
             for (number, word) in rest.into_iter().enumerate() {
-                bench.memory.store_u32(at + 4 + 4 * number as u64, word).unwrap();
+                rig.memory.store_u32(at + 4 + 4 * number as u64, word).unwrap();
             }
-            if hold { bench.sink.hold = true } else { bench.sink.release() }
-            prop_assert!(bench.poll(budget).unwrap() <= budget);
-            for frame in bench.sink.frames.drain(..) {
+            if hold { rig.sink.hold = true } else { rig.sink.release() }
+            prop_assert!(rig.poll(budget).unwrap() <= budget);
+            for frame in rig.sink.frames.drain(..) {
                 prop_assert!(frame.bytes + 4 <= frame.buffer.bytes);
             }
-            let elsewhere = bench.sink.free.len() + bench.sink.held.len();
-            prop_assert_eq!(bench.sink.out() + elsewhere, buffers);
+            let elsewhere = rig.sink.free.len() + rig.sink.held.len();
+            prop_assert_eq!(rig.sink.out() + elsewhere, buffers);
         }
-        bench.sink.release();
-        prop_assert_eq!(bench.quiesce().0, Ok(()));
-        prop_assert_eq!((bench.sink.out(), bench.sink.free.len()), (0, buffers));
+        rig.sink.release();
+        prop_assert_eq!(rig.quiesce().0, Ok(()));
+        prop_assert_eq!((rig.sink.out(), rig.sink.free.len()), (0, buffers));
     }
 
     #[test]
     fn a_transmit_ring_that_is_scribbled_over_gives_every_name_back_once(
         steps in prop::collection::vec((1usize..5, 0u64..40, any::<u32>()), 1..60),
     ) {
-        let mut bench = Bench::open("rtl8168", 2, 700);
+        let mut rig = open(2, 700);
         let (mut names, mut back) = (0, Vec::new());
         for (pieces, index, word) in steps {
-            let places = vec![(RINGS, 20); pieces];
+            let places = vec![(Rig::RINGS, 20); pieces];
             let frame = TxFrame { pieces: &places, token: names };
-            prop_assert_eq!(bench.with(|driver, hw| driver.transmit(hw, frame)), Ok(true));
+            prop_assert_eq!(rig.with(|driver, hw| driver.transmit(hw, frame)), Ok(true));
             names += 1;
-            bench.memory.store_u32(RINGS + 16 * 1_024 + 16 * index, word).unwrap();
-            bench.with(|driver, hw| driver.reclaim(hw, &mut |token| back.push(token))).unwrap();
+            rig.memory.store_u32(Rig::RINGS + 16 * 1_024 + 16 * index, word).unwrap();
+            rig.with(|driver, hw| driver.reclaim(hw, &mut |token| back.push(token))).unwrap();
         }
-        back.append(&mut bench.quiesce().1);
+        back.append(&mut rig.quiesce().1);
         prop_assert_eq!(back, (0..names).collect::<Vec<_>>());
     }
 }

@@ -13,7 +13,8 @@ use warikomi_driver::transmit::{
 use warikomi_driver::{
     Causes, DriverError, DriverInfo, Hardware, Link, NicDriver, RxSink, TxFrame,
 };
-use warikomi_pci::{DmaMemory, Mmio, MmioError, SharedMemory, Width};
+use warikomi_pci::{DmaMemory, SharedMemory};
+use warikomi_testbench::NoRegisters;
 
 pub(crate) const DESCRIPTORS: usize = 64;
 pub(crate) const MAX_FRAME_BYTES: usize = 66_000;
@@ -253,24 +254,6 @@ impl NicDriver for Simulated {
         _: &mut dyn FnMut(u32),
     ) -> Result<(), DriverError> {
         Ok(())
-    }
-}
-
-/// Nobody reads or writes a register of a device that is simulated whole.
-pub(crate) struct NoRegisters;
-
-impl Mmio for NoRegisters {
-    fn read(&mut self, _: u64, _: Width) -> Result<u64, MmioError> {
-        unreachable!()
-    }
-    fn write(&mut self, _: u64, _: Width, _: u64) -> Result<(), MmioError> {
-        unreachable!()
-    }
-    fn config_read(&mut self, _: u16, _: Width) -> Result<u64, MmioError> {
-        unreachable!()
-    }
-    fn config_write(&mut self, _: u16, _: Width, _: u64) -> Result<(), MmioError> {
-        unreachable!()
     }
 }
 

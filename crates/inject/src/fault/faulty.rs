@@ -6,10 +6,11 @@ use std::collections::VecDeque;
 use warikomi_clock::{Span, Time};
 use warikomi_nic::wire::Wire;
 use warikomi_nic::{
-    Frame, FunctionCounters, Link, ModelInfo, Nic, Probe, RxCounters, RxFault, RxOutcome,
+    Frame, FunctionCounters, Link, ModelInfo, Nic, Probe, Reception, RxCounters, RxFault, RxOutcome,
 };
 use warikomi_pci::{
-    DmaError, DmaMemory, Host, Interrupt, IntrLine, MsiMessage, PciFunction, Width,
+    Bar, DmaError, DmaMemory, Host, Interrupt, IntrLine, MsiMessage, PciFunction, Vector, Vectors,
+    Width,
 };
 
 use super::{FaultKind, FaultSchedule, Occasion};
@@ -34,6 +35,7 @@ pub struct Faulty {
 
 #[derive(Clone, Copy)]
 struct Storm {
+    vector: Vector,
     next: Time,
     left: u32,
     every: Span,
@@ -87,9 +89,10 @@ impl Faulty {
     /// What begins by itself. Whether it did.
     fn begin(&mut self, host: &mut Host<'_>, kind: FaultKind) -> bool {
         match kind {
-            FaultKind::InterruptSpurious => return self.interrupt(host),
-            FaultKind::InterruptStorm { count, every } => {
-                self.storms.push(Storm { next: host.now, left: count, every });
+            FaultKind::InterruptSpurious { vector } => return self.interrupt(host, Vector(vector)),
+            FaultKind::InterruptStorm { vector, count, every } => {
+                let vector = Vector(vector);
+                self.storms.push(Storm { vector, next: host.now, left: count, every });
             }
             FaultKind::LinkFlap { down_for } => {
                 self.link_back = Some(host.now + down_for);
@@ -108,8 +111,8 @@ impl Faulty {
     }
 
     /// Sends an interrupt without a reason; `false` while the driver has not asked for messages.
-    fn interrupt(&mut self, host: &mut Host<'_>) -> bool {
-        let message = message(&mut *self.nic);
+    fn interrupt(&mut self, host: &mut Host<'_>, vector: Vector) -> bool {
+        let message = self.nic.message(vector);
         if let Some(message) = message {
             host.interrupts.signal_any_time(Interrupt::Msi(message));
         }
@@ -130,7 +133,7 @@ impl Faulty {
         // One of each storm in a call, so that the target is served in between.
         for at in 0..self.storms.len() {
             if self.storms[at].next <= host.now {
-                self.interrupt(host);
+                self.interrupt(host, self.storms[at].vector);
                 let storm = &mut self.storms[at];
                 (storm.next, storm.left) = (storm.next + storm.every, storm.left - 1);
             }
@@ -144,7 +147,7 @@ impl Faulty {
         host: &mut Host<'_>,
         frame: Frame<'_>,
         (place, kind): (usize, FaultKind),
-    ) -> RxOutcome {
+    ) -> Reception {
         let rx_fault = match kind {
             FaultKind::DescriptorNeverCompleted => RxFault::NeverCompleted,
             FaultKind::DescriptorCompletedLate { by } => RxFault::CompletedLate(by),
@@ -153,11 +156,11 @@ impl Faulty {
             FaultKind::DmaError => {
                 let mut unreachable =
                     Host { now: host.now, memory: &Unreachable, interrupts: &mut *host.interrupts };
-                let outcome = self.with(&mut unreachable, |nic, host| nic.receive(host, frame));
-                if outcome == RxOutcome::DmaError {
+                let reception = self.with(&mut unreachable, |nic, host| nic.receive(host, frame));
+                if reception == RxOutcome::DmaError {
                     self.schedule.struck(place, host.now);
                 }
-                return outcome;
+                return reception;
             }
             other => {
                 if self.begin(host, other) {
@@ -166,22 +169,34 @@ impl Faulty {
                 return self.receive_sound(host, frame);
             }
         };
-        let outcome = self.with(host, |nic, host| nic.receive_faulty(host, frame, rx_fault));
-        if outcome.is_on_ring() || outcome == RxOutcome::NotCompleted {
+        let reception = self.with(host, |nic, host| nic.receive_faulty(host, frame, rx_fault));
+        if reception.outcome.is_on_ring() || reception == RxOutcome::NotCompleted {
             self.schedule.struck(place, host.now);
         }
-        outcome
+        reception
     }
 
-    fn receive_sound(&mut self, host: &mut Host<'_>, frame: Frame<'_>) -> RxOutcome {
+    fn receive_sound(&mut self, host: &mut Host<'_>, frame: Frame<'_>) -> Reception {
         if self.gone {
-            return RxOutcome::NotReceiving;
+            return Reception::first(RxOutcome::NotReceiving);
         }
         self.with(host, |nic, host| nic.receive(host, frame))
     }
 }
 
 impl PciFunction for Faulty {
+    fn bars(&self) -> &[Bar] {
+        self.nic.bars()
+    }
+
+    fn vectors(&self) -> Vectors {
+        self.nic.vectors()
+    }
+
+    fn message(&self, vector: Vector) -> Option<MsiMessage> {
+        self.nic.message(vector)
+    }
+
     fn config_read(&mut self, offset: u16, width: Width) -> u64 {
         if self.gone { ALL_ONES & width.mask() } else { self.nic.config_read(offset, width) }
     }
@@ -226,9 +241,9 @@ impl Nic for Faulty {
         self.nic.info()
     }
 
-    fn receive(&mut self, host: &mut Host<'_>, frame: Frame<'_>) -> RxOutcome {
+    fn receive(&mut self, host: &mut Host<'_>, frame: Frame<'_>) -> Reception {
         if self.gone {
-            return RxOutcome::NotReceiving;
+            return Reception::first(RxOutcome::NotReceiving);
         }
         match self.schedule.strikes(Occasion::Frame, host.now) {
             None => self.receive_sound(host, frame),
@@ -242,9 +257,9 @@ impl Nic for Faulty {
         host: &mut Host<'_>,
         frame: Frame<'_>,
         fault: RxFault,
-    ) -> RxOutcome {
+    ) -> Reception {
         if self.gone {
-            return RxOutcome::NotReceiving;
+            return Reception::first(RxOutcome::NotReceiving);
         }
         self.with(host, |nic, host| nic.receive_faulty(host, frame, fault))
     }
@@ -253,12 +268,12 @@ impl Nic for Faulty {
         self.with(host, |nic, host| nic.set_link(host, link));
     }
 
-    fn rx_progress(&mut self, host: &mut Host<'_>, limit: usize) -> RxCounters {
-        self.nic.rx_progress(host, limit)
+    fn rx_queue_progress(&mut self, host: &mut Host<'_>, queue: u16, limit: usize) -> RxCounters {
+        self.nic.rx_queue_progress(host, queue, limit)
     }
 
-    fn rx_free(&mut self, host: &mut Host<'_>, limit: usize) -> usize {
-        self.nic.rx_free(host, limit)
+    fn rx_queue_free(&mut self, host: &mut Host<'_>, queue: u16, limit: usize) -> usize {
+        self.nic.rx_queue_free(host, queue, limit)
     }
 
     fn receiving(&self) -> bool {
@@ -353,35 +368,6 @@ impl DmaMemory for Unreachable {
     fn store_u32(&self, address: u64, _: u32) -> Result<(), DmaError> {
         Err(DmaError::NotShared { address, len: 4 })
     }
-}
-
-/// The message that the driver's system has asked for, as its configuration space says it (PCI 3.0,
-/// 6.8.1); `None` if it has not.
-fn message(nic: &mut dyn Nic) -> Option<MsiMessage> {
-    const CAPABILITIES: u16 = 0x34;
-    const MSI: u64 = 0x05;
-    const ENABLED: u64 = 1;
-    const WIDE: u64 = 1 << 7;
-    const MOST: usize = 48;
-    let mut at = nic.config_read(CAPABILITIES, Width::B1) as u16 & 0xfc;
-    for _ in 0..MOST {
-        if at == 0 {
-            return None;
-        }
-        if nic.config_read(at, Width::B1) != MSI {
-            at = nic.config_read(at + 1, Width::B1) as u16 & 0xfc;
-            continue;
-        }
-        let control = nic.config_read(at + 2, Width::B2);
-        let low = nic.config_read(at + 4, Width::B4);
-        let (high, data) = match control & WIDE {
-            0 => (0, nic.config_read(at + 8, Width::B2)),
-            _ => (nic.config_read(at + 8, Width::B4), nic.config_read(at + 12, Width::B2)),
-        };
-        let message = MsiMessage { address: high << 32 | low, data: data as u32 };
-        return (control & ENABLED != 0).then_some(message);
-    }
-    None
 }
 
 #[cfg(test)]

@@ -31,6 +31,9 @@ pub const MAX_FAULT_LENGTH: Span = Span::from_ms(10_000);
 /// The most interrupts of one storm.
 pub const MAX_STORM: u32 = 1_000_000;
 
+/// The highest vector that a NIC can have: MSI-X has 2,048 (PCI 3.0, 6.8.2.3).
+const MAX_VECTOR: u16 = 2_047;
+
 /// What goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
@@ -45,9 +48,14 @@ pub enum FaultKind {
     /// An interrupt reaches the target twice.
     InterruptDuplicated,
     /// The target gets an interrupt for which there is no reason.
-    InterruptSpurious,
+    InterruptSpurious {
+        /// On which of the NIC's vectors.
+        vector: u16,
+    },
     /// The target gets many such interrupts.
     InterruptStorm {
+        /// On which of the NIC's vectors.
+        vector: u16,
         /// How many.
         count: u32,
         /// The time between two.
@@ -76,6 +84,18 @@ pub enum FaultKind {
     DmaError,
     /// The device is there no more: reads give all ones, and nothing else happens.
     DeviceGone,
+}
+
+impl FaultKind {
+    /// The vector that the fault names; `None` for faults that have none.
+    pub fn vector(self) -> Option<u16> {
+        match self {
+            FaultKind::InterruptSpurious { vector } | FaultKind::InterruptStorm { vector, .. } => {
+                Some(vector)
+            }
+            _ => None,
+        }
+    }
 }
 
 /// When a fault strikes.

@@ -131,7 +131,7 @@ fn occasion(fault: &Fault) -> Occasion {
             _,
         ) => Occasion::Interrupt,
         (
-            FaultKind::InterruptSpurious
+            FaultKind::InterruptSpurious { .. }
             | FaultKind::InterruptStorm { .. }
             | FaultKind::LinkFlap { .. }
             | FaultKind::DeviceGone,

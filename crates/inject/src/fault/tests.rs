@@ -18,9 +18,10 @@ fn kinds() -> impl Strategy<Value = FaultKind> {
         Just(FaultKind::InterruptDropped),
         spans().prop_map(|by| FaultKind::InterruptDelayed { by }),
         Just(FaultKind::InterruptDuplicated),
-        Just(FaultKind::InterruptSpurious),
-        (1..=MAX_STORM, every)
-            .prop_map(|(count, every)| FaultKind::InterruptStorm { count, every }),
+        (0..=MAX_VECTOR).prop_map(|vector| FaultKind::InterruptSpurious { vector }),
+        (0..=MAX_VECTOR, 1..=MAX_STORM, every).prop_map(|(vector, count, every)| {
+            FaultKind::InterruptStorm { vector, count, every }
+        }),
         Just(FaultKind::DescriptorNeverCompleted),
         spans().prop_map(|by| FaultKind::DescriptorCompletedLate { by }),
         errors.prop_map(FaultKind::DescriptorError),
@@ -61,10 +62,23 @@ fn every_form_is_a_fault_with_its_defaults() {
 #[test]
 fn reads_what_is_said_in_any_order() {
     let storm = parsed("interrupt-storm: every=20us, probability=0.5, count=7");
-    let kind = FaultKind::InterruptStorm { count: 7, every: Span::from_us(20) };
+    let kind = FaultKind::InterruptStorm { vector: 0, count: 7, every: Span::from_us(20) };
     let when = When::Probability(Probability::from_billionths(500_000_000).unwrap());
     assert_eq!(storm, Fault { kind, when });
     assert_eq!(storm.to_string(), "interrupt-storm:probability=0.5,count=7,every=20us");
+}
+
+#[test]
+fn a_vector_is_said_where_it_is_not_the_first() {
+    let first = parsed("interrupt-spurious:at=1ms,vector=0");
+    assert_eq!(
+        (first.kind.vector(), first.to_string()),
+        (Some(0), "interrupt-spurious:at=1ms".into())
+    );
+    let second = parsed("interrupt-storm:at=1ms,vector=1");
+    assert_eq!(second.kind.vector(), Some(1));
+    assert!(second.to_string().ends_with("count=1000,every=10us,vector=1"), "{second}");
+    assert_eq!(parsed("dma-error:at=1ms").kind.vector(), None);
 }
 
 #[test]
@@ -82,6 +96,8 @@ fn refuses_what_is_no_fault_and_says_what_is() {
     assert!(refused("dma-error:at=2").contains("no unit"));
     assert!(refused("descriptor-length:at=1ms,bytes=16384").contains("16383"));
     assert!(refused("interrupt-storm:at=1ms,count=0").contains("choose 1"));
+    assert!(refused("interrupt-storm:at=1ms,vector=2048").contains("choose 0 to 2047"));
+    assert!(refused("interrupt-dropped:at=1ms,vector=1").contains("no 'vector'"));
     for wrong in ["0", "1.1", "-1", "nan", "1e-3", "0.0000000001", "", "00.1", "."] {
         let error = refused(&format!("dma-error:probability={wrong}"));
         assert!(error.contains("up to 1"), "{wrong}: {error}");

@@ -6,7 +6,9 @@ use std::str::FromStr;
 use warikomi_clock::Span;
 use warikomi_nic::RxError;
 
-use super::{Fault, FaultKind, MAX_FAULT_LENGTH, MAX_FAULT_TIME, MAX_STORM, Probability, When};
+use super::{
+    Fault, FaultKind, MAX_FAULT_LENGTH, MAX_FAULT_TIME, MAX_STORM, MAX_VECTOR, Probability, When,
+};
 
 /// One kind of fault, for help and messages.
 #[derive(Clone, Copy, Debug)]
@@ -28,8 +30,8 @@ pub const FAULT_FORMS: &[FaultForm] = &[
     form("interrupt-dropped", "", "an interrupt never reaches the target"),
     form("interrupt-delayed", "by=1ms", "an interrupt reaches the target later"),
     form("interrupt-duplicated", "", "an interrupt reaches the target twice"),
-    form("interrupt-spurious", "", "an interrupt without a reason"),
-    form("interrupt-storm", "count=1000,every=10us", "many interrupts without a reason"),
+    form("interrupt-spurious", "vector=0", "an interrupt without a reason"),
+    form("interrupt-storm", "count=1000,every=10us,vector=0", "many interrupts without a reason"),
     form("descriptor-never-completed", "", "a frame's descriptor is never given to the driver"),
     form(
         "descriptor-completed-late",
@@ -151,6 +153,10 @@ impl<'a> Values<'a> {
         })
     }
 
+    fn vector(&mut self) -> Result<u16, ParseFaultError> {
+        self.number("vector", 0, (0, MAX_VECTOR.into())).map(|vector| vector as u16)
+    }
+
     fn when(&mut self) -> Result<When, ParseFaultError> {
         let at = self.take("at").map(|text| {
             let mut one = Values { kind: self.kind, pairs: vec![("at", text)] };
@@ -213,8 +219,9 @@ impl FromStr for Fault {
                 FaultKind::InterruptDelayed { by: values.span("by", BY, LENGTHS)? }
             }
             "interrupt-duplicated" => FaultKind::InterruptDuplicated,
-            "interrupt-spurious" => FaultKind::InterruptSpurious,
+            "interrupt-spurious" => FaultKind::InterruptSpurious { vector: values.vector()? },
             "interrupt-storm" => FaultKind::InterruptStorm {
+                vector: values.vector()?,
                 count: values.number("count", 1_000, (1, MAX_STORM))?,
                 every: values.span(
                     "every",
@@ -250,7 +257,7 @@ impl FaultKind {
             FaultKind::InterruptDropped => "interrupt-dropped",
             FaultKind::InterruptDelayed { .. } => "interrupt-delayed",
             FaultKind::InterruptDuplicated => "interrupt-duplicated",
-            FaultKind::InterruptSpurious => "interrupt-spurious",
+            FaultKind::InterruptSpurious { .. } => "interrupt-spurious",
             FaultKind::InterruptStorm { .. } => "interrupt-storm",
             FaultKind::DescriptorNeverCompleted => "descriptor-never-completed",
             FaultKind::DescriptorCompletedLate { .. } => "descriptor-completed-late",
@@ -288,12 +295,16 @@ impl fmt::Display for Fault {
             FaultKind::InterruptDelayed { by } | FaultKind::DescriptorCompletedLate { by } => {
                 write!(f, ",by={}", exact(by))
             }
-            FaultKind::InterruptStorm { count, every } => {
+            FaultKind::InterruptStorm { count, every, .. } => {
                 write!(f, ",count={count},every={}", exact(every))
             }
             FaultKind::DescriptorLength { bytes } => write!(f, ",bytes={bytes}"),
             FaultKind::LinkFlap { down_for } => write!(f, ",for={}", exact(down_for)),
             _ => Ok(()),
+        }?;
+        match self.kind.vector() {
+            None | Some(0) => Ok(()),
+            Some(vector) => write!(f, ",vector={vector}"),
         }
     }
 }

@@ -3,9 +3,10 @@ use proptest::prelude::*;
 use std::cell::Cell;
 use warikomi_nic::wire::Wire;
 use warikomi_nic::{FunctionCounters, Link, ModelInfo, Probe, RxCounters};
-use warikomi_pci::{MsiMessage, PciFunction, SharedMemory, Width};
+use warikomi_pci::{Bar, MsiMessage, PciFunction, SharedMemory, Vector, Vectors, Width};
+use warikomi_testbench::Line;
 
-const MESSAGE: Interrupt = Interrupt::Msi(MsiMessage { address: 0xfee0_0000, data: 1 });
+const MESSAGE: Interrupt = Interrupt::Msi(warikomi_testbench::MESSAGE);
 /// What each injection takes here.
 const WORK: Span = Span::from_ns(100);
 
@@ -17,6 +18,15 @@ struct Sink {
 }
 
 impl PciFunction for Sink {
+    fn bars(&self) -> &[Bar] {
+        &[]
+    }
+    fn vectors(&self) -> Vectors {
+        Vectors::default()
+    }
+    fn message(&self, _: Vector) -> Option<MsiMessage> {
+        None
+    }
     fn config_read(&mut self, _: u16, _: Width) -> u64 {
         0
     }
@@ -32,27 +42,28 @@ impl Nic for Sink {
     fn info(&self) -> &'static ModelInfo {
         unreachable!("an injector does not ask")
     }
-    fn receive(&mut self, host: &mut Host<'_>, frame: warikomi_nic::Frame<'_>) -> RxOutcome {
+    fn receive(&mut self, host: &mut Host<'_>, frame: warikomi_nic::Frame<'_>) -> Reception {
         let sequence = u64::from_le_bytes(frame.bytes[50..58].try_into().unwrap());
         self.seen.push((host.now, sequence));
         if self.seen.len() == 1 {
             host.interrupts.signal(MESSAGE);
         }
-        if sequence % 5 == 4 { RxOutcome::NoDescriptor } else { RxOutcome::OnRing }
+        let full = sequence % 5 == 4;
+        Reception::first(if full { RxOutcome::NoDescriptor } else { RxOutcome::OnRing })
     }
     fn receive_faulty(
         &mut self,
         _: &mut Host<'_>,
         _: warikomi_nic::Frame<'_>,
         _: warikomi_nic::RxFault,
-    ) -> RxOutcome {
+    ) -> Reception {
         unreachable!("an injector hands sound frames over")
     }
     fn set_link(&mut self, _: &mut Host<'_>, _: Link) {}
-    fn rx_progress(&mut self, _: &mut Host<'_>, _: usize) -> RxCounters {
+    fn rx_queue_progress(&mut self, _: &mut Host<'_>, _: u16, _: usize) -> RxCounters {
         RxCounters::default()
     }
-    fn rx_free(&mut self, _: &mut Host<'_>, _: usize) -> usize {
+    fn rx_queue_free(&mut self, _: &mut Host<'_>, _: u16, _: usize) -> usize {
         0
     }
     fn receiving(&self) -> bool {
@@ -73,19 +84,6 @@ impl Nic for Sink {
     }
     fn next_due(&self) -> Time {
         Time::NEVER
-    }
-}
-
-/// Counts the interrupts that went out.
-#[derive(Default)]
-struct Line {
-    signals: usize,
-}
-
-impl IntrLine for Line {
-    fn signal(&mut self, interrupt: Interrupt) {
-        assert_eq!(interrupt, MESSAGE);
-        self.signals += 1;
     }
 }
 
@@ -150,18 +148,60 @@ fn the_interrupt_of_a_burst_comes_after_its_last_packet() {
     let mut recorder = |injection: &Injection| firsts += u64::from(injection.first_of_burst);
     let step = injector.step(&mut host, &mut sink, || Time::from_ps(9), &mut recorder);
     assert_eq!(step, Step::Injected { packets: 4, ended: Time::from_ps(9) });
-    assert_eq!((line.signals, sink.seen.len(), firsts), (1, 4, 1));
+    assert_eq!(line.interrupts(), [MESSAGE]);
+    assert_eq!((sink.seen.len(), firsts), (4, 1));
+}
+
+fn message_of(vector: u32) -> Interrupt {
+    Interrupt::Msi(MsiMessage { address: 0xfee0_0000, data: vector })
 }
 
 #[test]
 fn an_interrupt_is_held_back_and_none_of_two_is_swallowed() {
     for raised in [1, 2] {
+        let (mut line, mut held) = (Line::default(), Vec::new());
+        let mut line_held = HeldLine { line: &mut line, held: &mut held };
+        (0..raised).for_each(|_| line_held.signal(MESSAGE));
+        assert_eq!(line_held.held.len(), 1, "the last is held back");
+        line_held.release(1);
+        assert!(held.is_empty());
+        assert_eq!(line.interrupts(), vec![MESSAGE; raised]);
+    }
+}
+
+#[test]
+fn one_interrupt_of_each_vector_is_held_back_and_they_go_in_order() {
+    let (mut line, mut held) = (Line::default(), Vec::new());
+    let mut holding = HeldLine { line: &mut line, held: &mut held };
+    for vector in [2, 0, 1] {
+        holding.signal(message_of(vector));
+    }
+    holding.signal(Interrupt::Intx(true));
+    assert_eq!(holding.held.len(), 4, "one of each way");
+    // The second of vector 0 lets the first go, and what came before that.
+    holding.signal(message_of(0));
+    assert_eq!(*holding.held, [message_of(1), Interrupt::Intx(true), message_of(0)]);
+    holding.signal(Interrupt::Intx(false));
+    holding.release(holding.held.len());
+    let wire = [Interrupt::Intx(true), Interrupt::Intx(false)];
+    let messages = [2, 0, 1, 0].map(message_of);
+    let [two, zero, one, again] = messages;
+    assert_eq!(line.interrupts(), [two, zero, one, wire[0], again, wire[1]]);
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_held_back_goes_out_once_and_in_order(vectors in prop::collection::vec(0u32..100, 0..300)) {
+        let mut held = Vec::with_capacity(HeldLine::MOST);
         let mut line = Line::default();
-        let mut held = HeldLine { line: &mut line, held: None };
-        (0..raised).for_each(|_| held.signal(MESSAGE));
-        assert!(held.held.is_some(), "the last is held back");
-        held.release();
-        assert_eq!(line.signals, raised);
+        let mut holding = HeldLine { line: &mut line, held: &mut held };
+        for vector in &vectors {
+            holding.signal(message_of(*vector));
+            prop_assert!(holding.held.len() <= HeldLine::MOST);
+        }
+        holding.release(holding.held.len());
+        let wanted: Vec<_> = vectors.into_iter().map(message_of).collect();
+        prop_assert_eq!(line.interrupts(), wanted);
     }
 }
 
@@ -201,7 +241,7 @@ proptest! {
         prop_assert_eq!(&seen, &expected);
         let recorded: Vec<u64> = run.injections.iter().map(|i| i.sequence).collect();
         prop_assert_eq!(&recorded, &expected);
-        prop_assert_eq!(run.line.signals, 1);
+        prop_assert_eq!(run.line.interrupts(), [MESSAGE]);
         let bursts = run.injections.iter().filter(|i| i.first_of_burst).count() as u64;
         prop_assert_eq!(bursts, count.div_ceil(u64::from(packets_per_interrupt)));
     }

@@ -1,7 +1,7 @@
 //! Events, and the numbers that they are written as.
 
 use warikomi_clock::{Span, Time};
-use warikomi_nic::{Link, RxError, RxFault, RxOutcome};
+use warikomi_nic::{Link, Reception, RxError, RxFault, RxOutcome};
 use warikomi_pci::{Interrupt, MsiMessage, Width};
 
 /// What happened, and when.
@@ -87,7 +87,7 @@ pub enum Happening {
     /// The frame that arrives next was damaged on the way.
     Damaged(RxFault),
     /// What became of the frame that arrived last.
-    Placed(RxOutcome),
+    Placed(Reception),
     /// The cable changed.
     Link(Link),
     /// The device was reset from outside.
@@ -240,7 +240,10 @@ pub(super) fn happening(kind: Kind, a: u64, b: u64, whole: Option<Vec<u8>>) -> O
         Kind::Whole => Some(Happening::Arrived { frame: FrameBytes::Whole(whole?), fcs: word? }),
         Kind::Numbered => Some(Happening::Arrived { frame: FrameBytes::Numbered(a), fcs: word? }),
         Kind::Damaged => Some(Happening::Damaged(fault(a, b)?)),
-        Kind::Placed => without_b(Happening::Placed(*OUTCOMES.get(usize::try_from(a).ok()?)?)),
+        Kind::Placed => {
+            let outcome = *OUTCOMES.get(usize::try_from(a).ok()?)?;
+            Some(Happening::Placed(Reception { queue: u16::try_from(b).ok()?, outcome }))
+        }
         Kind::Link => {
             let mbps = u32::try_from(a).ok()?;
             let link = if mbps == 0 { Link::Down } else { Link::Up { mbps } };

@@ -6,9 +6,12 @@ use std::rc::Rc;
 use warikomi_clock::Time;
 use warikomi_nic::wire::Wire;
 use warikomi_nic::{
-    Frame, FunctionCounters, Link, ModelInfo, Nic, Probe, RxCounters, RxFault, RxOutcome,
+    Frame, FunctionCounters, Link, ModelInfo, Nic, Probe, Reception, RxCounters, RxFault,
 };
-use warikomi_pci::{DmaError, DmaMemory, Host, Interrupt, IntrLine, PciFunction, Width};
+use warikomi_pci::{
+    Bar, DmaError, DmaMemory, Host, Interrupt, IntrLine, MsiMessage, PciFunction, Vector, Vectors,
+    Width,
+};
 
 use super::event::{Access, Kind, fault_numbers, link_number};
 use super::tape::Tape;
@@ -118,19 +121,42 @@ struct WatchedLine<'a> {
     now: Time,
 }
 
-impl IntrLine for WatchedLine<'_> {
-    fn signal(&mut self, interrupt: Interrupt) {
+impl WatchedLine<'_> {
+    fn note(&self, interrupt: Interrupt) {
         match interrupt {
             Interrupt::Msi(message) => {
                 self.tape.put(Kind::Message, self.now, message.address, message.data.into());
             }
             Interrupt::Intx(level) => self.tape.put(Kind::Wire, self.now, level.into(), 0),
         }
+    }
+}
+
+impl IntrLine for WatchedLine<'_> {
+    fn signal(&mut self, interrupt: Interrupt) {
+        self.note(interrupt);
         self.line.signal(interrupt);
+    }
+
+    fn signal_any_time(&mut self, interrupt: Interrupt) {
+        self.note(interrupt);
+        self.line.signal_any_time(interrupt);
     }
 }
 
 impl PciFunction for Recorded {
+    fn bars(&self) -> &[Bar] {
+        self.nic.bars()
+    }
+
+    fn vectors(&self) -> Vectors {
+        self.nic.vectors()
+    }
+
+    fn message(&self, vector: Vector) -> Option<MsiMessage> {
+        self.nic.message(vector)
+    }
+
     fn config_read(&mut self, offset: u16, width: Width) -> u64 {
         self.nic.config_read(offset, width)
     }
@@ -169,12 +195,12 @@ impl Nic for Recorded {
     }
 
     #[inline]
-    fn receive(&mut self, host: &mut Host<'_>, frame: Frame<'_>) -> RxOutcome {
+    fn receive(&mut self, host: &mut Host<'_>, frame: Frame<'_>) -> Reception {
         let now = host.now;
         self.tape.put_frame(now, &frame);
-        let outcome = self.watched(host, |nic, host| nic.receive(host, frame));
-        self.tape.put(Kind::Placed, now, outcome.number(), 0);
-        outcome
+        let reception = self.watched(host, |nic, host| nic.receive(host, frame));
+        self.tape.put(Kind::Placed, now, reception.outcome.number(), reception.queue.into());
+        reception
     }
 
     fn receive_faulty(
@@ -182,14 +208,14 @@ impl Nic for Recorded {
         host: &mut Host<'_>,
         frame: Frame<'_>,
         fault: RxFault,
-    ) -> RxOutcome {
+    ) -> Reception {
         let now = host.now;
         let (which, parameter) = fault_numbers(fault);
         self.tape.put(Kind::Damaged, now, which, parameter);
         self.tape.put_frame(now, &frame);
-        let outcome = self.watched(host, |nic, host| nic.receive_faulty(host, frame, fault));
-        self.tape.put(Kind::Placed, now, outcome.number(), 0);
-        outcome
+        let reception = self.watched(host, |nic, host| nic.receive_faulty(host, frame, fault));
+        self.tape.put(Kind::Placed, now, reception.outcome.number(), reception.queue.into());
+        reception
     }
 
     fn set_link(&mut self, host: &mut Host<'_>, link: Link) {
@@ -197,12 +223,12 @@ impl Nic for Recorded {
         self.watched(host, |nic, host| nic.set_link(host, link));
     }
 
-    fn rx_progress(&mut self, host: &mut Host<'_>, limit: usize) -> RxCounters {
-        self.nic.rx_progress(host, limit)
+    fn rx_queue_progress(&mut self, host: &mut Host<'_>, queue: u16, limit: usize) -> RxCounters {
+        self.nic.rx_queue_progress(host, queue, limit)
     }
 
-    fn rx_free(&mut self, host: &mut Host<'_>, limit: usize) -> usize {
-        self.nic.rx_free(host, limit)
+    fn rx_queue_free(&mut self, host: &mut Host<'_>, queue: u16, limit: usize) -> usize {
+        self.nic.rx_queue_free(host, queue, limit)
     }
 
     fn receiving(&self) -> bool {

@@ -2,9 +2,9 @@ use std::rc::Rc;
 
 use proptest::prelude::*;
 use warikomi_clock::Time;
-use warikomi_nic::wire::CountedSink;
-use warikomi_nic::{Frame, Link, RxFault, RxOutcome};
-use warikomi_pci::{Host, Interrupt, IntrLine, MsiMessage, SharedMemory, Width};
+use warikomi_nic::{Frame, Link, Reception, RxFault, RxOutcome};
+use warikomi_pci::{Interrupt, MsiMessage, Width};
+use warikomi_testbench::{Bench, RTL8168, Subject};
 
 use super::event::Kind;
 use super::*;
@@ -92,8 +92,8 @@ fn plain() -> impl Strategy<Value = (Kind, u64, u64, Happening)> {
         Just((
             Kind::Placed,
             RxOutcome::Filtered.number(),
-            0,
-            Happening::Placed(RxOutcome::Filtered)
+            3,
+            Happening::Placed(Reception { queue: 3, outcome: RxOutcome::Filtered })
         )),
     ]
 }
@@ -251,34 +251,19 @@ fn a_full_tape_has_the_beginning_and_says_how_much_is_missing() {
     assert_eq!(events.last().unwrap().at, Time::from_ps(summary.events - 1));
 }
 
-#[derive(Default)]
-struct Line(Vec<Interrupt>);
-
-impl IntrLine for Line {
-    fn signal(&mut self, interrupt: Interrupt) {
-        self.0.push(interrupt);
-    }
-}
-
 #[test]
 fn a_recorder_changes_nothing_and_can_be_taken_away() {
-    let memory = SharedMemory::anonymous(0, 0x1000).unwrap();
-    let mut line = Line::default();
     let tape = Rc::new(Tape::with_capacity(1 << 16));
-    let plain =
-        warikomi_nic::build(&warikomi_nic::NicOptions::of("rtl8168"), Box::new(CountedSink::new()))
-            .unwrap();
-    let mut nic = Recorded::around(plain, Rc::clone(&tape));
-    let mut host = Host { now: Time::from_ps(5), memory: &memory, interrupts: &mut line };
+    let card = |wire| Recorded::around(Subject::of(RTL8168).build(wire), Rc::clone(&tape));
+    let mut bench = Bench::cabled(card).at(Time::from_ps(5));
     // Memory decoding on (PCI 3.0, 6.2.2), then the chip command register: reset.
-    nic.config_write(&mut host, 4, Width::B2, 2);
-    nic.bar_write(&mut host, 2, 0x37, Width::B1, 0x10);
-    let value = nic.bar_read(&mut host, 2, 0x37, Width::B1);
+    bench.config(4, Width::B2, 2);
+    bench.write(0x37, Width::B1, 0x10);
+    let value = bench.read(0x37, Width::B1);
     let frame = [2; 60];
-    let outcome = nic.receive(&mut host, Frame::new(&frame));
-    assert_eq!(outcome, RxOutcome::NotReceiving);
-    let mut nic = Recorded::removed(Recorded::removed(nic));
-    assert_eq!(nic.bar_read(&mut host, 2, 0x37, Width::B1), value);
+    assert_eq!(bench.receive(&frame), RxOutcome::NotReceiving);
+    bench.nic = Recorded::removed(Recorded::removed(bench.nic));
+    assert_eq!(bench.read(0x37, Width::B1), value);
     let command = Access { bar: Some(2), offset: 0x37, width_bytes: 1 };
     let config = Access { bar: None, offset: 4, width_bytes: 2 };
     let got = read(&file(&tape)).unwrap().0;
@@ -294,7 +279,7 @@ fn a_recorder_changes_nothing_and_can_be_taken_away() {
                 frame: FrameBytes::Whole(frame.to_vec()),
                 fcs: warikomi_nic::fcs(&frame)
             },
-            Happening::Placed(RxOutcome::NotReceiving),
+            Happening::Placed(Reception::first(RxOutcome::NotReceiving)),
         ]
     );
 }

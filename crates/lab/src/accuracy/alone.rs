@@ -10,7 +10,7 @@ use warikomi_clock::{Span, Time};
 use warikomi_measure::{Hiccups, Samples};
 use warikomi_nic::InterruptRecord;
 use warikomi_pci::{Interrupt, MsiMessage};
-use warikomi_target::{Target, TargetError};
+use warikomi_target::{CardId, Target, TargetError};
 
 /// The distances, the first of which is to be kept and the second aimed at.
 const SPACINGS: [Span; 2] = [Span::from_ns(200), Span::from_ns(100)];
@@ -27,8 +27,7 @@ const PATIENCE: Span = Span::from_ms(10_000);
 /// that cannot tell.
 pub(super) fn measure(target: &mut dyn Target) -> Result<Map<String, Value>, TargetError> {
     let mut figures = Map::new();
-    target.log_messages(0);
-    if target.take_messages().is_none() {
+    if target.handlers(CardId::FIRST).is_none() {
         return Ok(figures);
     }
     for spacing in SPACINGS {
@@ -55,8 +54,10 @@ fn send(target: &mut dyn Target, spacing: Span, count: usize) -> Result<Sent, Ta
     let message = Interrupt::Msi(MsiMessage { address: 0, data: 0 });
     let clock = target.clock();
     let mut hiccups = Hiccups::new(Hiccups::DEFAULT_THRESHOLD);
-    target.log_messages(count);
-    let handled_before = target.handled_count();
+    if let Some(handlers) = target.handlers(CardId::FIRST) {
+        handlers.log(count);
+    }
+    let handled_before = handled(target);
     let mut due = clock.now() + Span::from_us(10);
     for _ in 0..count {
         loop {
@@ -66,18 +67,23 @@ fn send(target: &mut dyn Target, spacing: Span, count: usize) -> Result<Sent, Ta
                 break;
             }
         }
-        target.nic().1.interrupts.signal(message);
+        target.card(CardId::FIRST)?.1.interrupts.signal(message);
         due += spacing;
     }
     let deadline = clock.now() + PATIENCE;
-    while target.handled_count() - handled_before < count as u64 && clock.now() < deadline {
+    while handled(target) - handled_before < count as u64 && clock.now() < deadline {
         for _ in 0..256 {
             target.poll()?;
         }
         target.housekeep()?;
     }
-    let log = target.take_messages().unwrap_or_default();
-    Ok(Sent { log, handled: target.handled_count() - handled_before, hiccups })
+    let log = target.handlers(CardId::FIRST).map(|handlers| handlers.take_log());
+    let handled = handled(target) - handled_before;
+    Ok(Sent { log: log.unwrap_or_default(), handled, hiccups })
+}
+
+fn handled(target: &mut dyn Target) -> u64 {
+    target.handlers(CardId::FIRST).map_or(0, |handlers| handlers.handled_count())
 }
 
 impl Sent {
@@ -124,11 +130,13 @@ impl Sent {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use warikomi_pci::Vector;
 
     #[test]
     fn figures_tell_late_lost_and_in_step_apart() {
         let at = |ns: u64| Time::ZERO + Span::from_ns(ns);
-        let record = |raised, handled| InterruptRecord { raised: at(raised), handled };
+        let record =
+            |raised, handled| InterruptRecord { vector: Vector(0), raised: at(raised), handled };
         let log = vec![
             record(0, at(100)),
             record(200, at(300)),

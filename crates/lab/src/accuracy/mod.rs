@@ -20,7 +20,7 @@ mod smallest;
 
 use warikomi_clock::{Span, Time, read_tsc};
 use warikomi_inject::{Plan, Receiver};
-use warikomi_measure::{Repeat, RunResult, Warning, published};
+use warikomi_measure::{Repeat, RunResult, Warning, no_handler, published};
 
 use crate::Session;
 use crate::inject::{Application, InjectError, Injected, Progress, inject};
@@ -168,6 +168,9 @@ fn describe(run: RunResult, places: &[PlaceFigures], resolution: &Resolution) ->
         ("published_smallest_interval_ns", Some(published.smallest_interval_us * 1e3)),
     ];
     result.figures.extend(figures.map(|(name, value)| (name.to_owned(), value.into())));
+    // Here the handler is asked about, also of a driver that polls.
+    let missing = no_handler(&result).filter(|warning| !result.warnings.contains(warning));
+    result.warnings.extend(missing);
     result
 }
 

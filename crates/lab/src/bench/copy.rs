@@ -13,7 +13,7 @@ use warikomi_clock::{Span, Time, TscClock, read_tsc};
 use warikomi_inject::{Addresses, FrameTemplate};
 use warikomi_nic::RxOutcome;
 use warikomi_pci::{DmaError, DmaMemory, Host, SharedMemory};
-use warikomi_target::Target;
+use warikomi_target::{CardId, Target};
 
 use super::{ROUNDS, median};
 use crate::Session;
@@ -58,7 +58,7 @@ pub(super) fn inject_against_memcpy(
 fn round(session: &mut Session, size: usize, interval: Span) -> Result<(f64, f64), InjectError> {
     let target = &mut *session.target;
     let clock = target.clock();
-    let addresses = Addresses::to_guest(target.nic().0.mac_address());
+    let addresses = Addresses::to_guest(target.card(CardId::FIRST)?.0.mac_address());
     let mut template = FrameTemplate::new(&addresses, size, 0)?.for_no_protocol();
     let ring = learn_ring(target, &mut template, interval)?;
     let overhead = reading_the_clock(&clock);
@@ -72,7 +72,7 @@ fn round(session: &mut Session, size: usize, interval: Span) -> Result<(f64, f64
             let bytes = template.frame(packet as u64).bytes.to_vec();
             copies.push(timed_copy(target, address, &bytes, &clock));
         }
-        let (nic, mut host) = target.nic();
+        let (nic, mut host) = target.card(CardId::FIRST)?;
         let frame = template.frame(packet as u64);
         let started = read_tsc();
         let outcome = nic.receive(&mut host, frame);
@@ -100,7 +100,7 @@ fn wait(target: &mut dyn Target, due: &mut Time, interval: Span) -> Result<(), I
 }
 
 fn timed_copy(target: &mut dyn Target, address: u64, bytes: &[u8], clock: &TscClock) -> f64 {
-    let Some(memory) = target.shared_memory() else { return f64::NAN };
+    let Some(memory) = target.memory(CardId::FIRST) else { return f64::NAN };
     let started = read_tsc();
     let copied = memory.regions().write_slice(bytes, GuestAddress(address));
     let took = clock.at(read_tsc()).since(clock.at(started)).as_ns();
@@ -157,14 +157,14 @@ fn learn_ring(
     let mut due = target.clock().now() + interval;
     for packet in 0..MORE_THAN_A_RING {
         wait(target, &mut due, interval)?;
-        let Some(memory) = target.shared_memory().cloned() else { break };
+        let Some(memory) = target.memory(CardId::FIRST).cloned() else { break };
         let frame = template.frame(packet);
         let watched = Watched {
             memory: &memory,
             frame_bytes: frame.bytes.len(),
             written: RefCell::default(),
         };
-        let (nic, host) = target.nic();
+        let (nic, host) = target.card(CardId::FIRST)?;
         let mut host = Host { now: host.now, memory: &watched, interrupts: host.interrupts };
         nic.receive(&mut host, frame);
         addresses.extend(watched.written.into_inner());

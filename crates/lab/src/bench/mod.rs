@@ -13,7 +13,7 @@ mod transmit;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
-use warikomi_measure::{Machine, RunResult, TimeBase};
+use warikomi_measure::{Machine, RunResult, TimeBase, Warning};
 
 pub use transmit::transmit;
 
@@ -53,6 +53,10 @@ pub struct Row {
     pub saturated_pps: f64,
     /// The shortest interval at which at least 99.9% are accepted.
     pub shortest_interval_ns: f64,
+    /// The driver's own is this at most, because our side cannot keep a shorter one; absent if that is
+    /// not so.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub shortest_interval_at_most: bool,
     /// The rate at that interval.
     pub shortest_interval_bps: f64,
     /// By how much that rate is lower while everything is recorded.
@@ -76,7 +80,7 @@ pub fn bench(
         step(1);
         let saturated_pps = rates::saturated_pps(session, size)?;
         step(2);
-        let rates::Shortest { shortest_interval_ns, recording_cost_share, trace_bytes_per_event } =
+        let rates::Shortest { interval, recording_cost_share, trace_bytes_per_event } =
             rates::shortest(session, size, saturated_pps)?;
         let bits = 8.0 * size as f64;
         rows.push(Row {
@@ -87,8 +91,9 @@ pub fn bench(
             inject_and_signal_ns: copy.inject_and_signal_ns,
             saturated_bps: saturated_pps * bits,
             saturated_pps,
-            shortest_interval_ns,
-            shortest_interval_bps: bits * 1e9 / shortest_interval_ns,
+            shortest_interval_ns: interval.ns,
+            shortest_interval_at_most: interval.at_most,
+            shortest_interval_bps: bits * 1e9 / interval.ns,
             recording_cost_share,
             trace_bytes_per_event,
         });
@@ -101,7 +106,20 @@ fn describe(machine: Machine, session: &Session, rows: &[Row]) -> RunResult {
     let mut result = RunResult::new("bench", TimeBase::Real, machine);
     result.target = session.info.clone();
     result.rows = Some(rows.iter().map(as_object).collect());
+    result.warnings = rows.iter().filter_map(at_most).collect();
     result
+}
+
+fn at_most(row: &Row) -> Option<Warning> {
+    row.shortest_interval_at_most.then(|| Warning {
+        what: format!(
+            "the shortest interval of frames of {} bytes is at most {:.0} ns: the driver kept up with \
+             the shortest that our own side can keep",
+            row.size_bytes, row.shortest_interval_ns
+        ),
+        mend: "take it for a bound, not for the driver's limit; a faster support side may find less"
+            .into(),
+    })
 }
 
 fn as_object(row: &Row) -> Map<String, Value> {
@@ -120,6 +138,30 @@ fn median(values: &mut [f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_interval_that_is_a_bound_is_said_to_be_one() {
+        let row = Row {
+            size_bytes: 1_500,
+            inject_ns: 1.0,
+            memcpy_ns: 1.0,
+            inject_over_memcpy: 1.0,
+            inject_and_signal_ns: 1.0,
+            saturated_bps: 1.0,
+            saturated_pps: 1.0,
+            shortest_interval_ns: 93.4,
+            shortest_interval_at_most: true,
+            shortest_interval_bps: 1.0,
+            recording_cost_share: 0.0,
+            trace_bytes_per_event: 1.0,
+        };
+        let said = at_most(&row).unwrap().what;
+        assert!(said.starts_with("the shortest interval of frames of 1500 bytes is at most 93 ns"));
+        assert_eq!(as_object(&row)["shortest_interval_at_most"], true);
+        let measured = Row { shortest_interval_at_most: false, ..row };
+        assert_eq!(at_most(&measured), None);
+        assert!(!as_object(&measured).contains_key("shortest_interval_at_most"));
+    }
 
     #[test]
     fn the_median_is_the_middle() {

@@ -15,15 +15,15 @@ use warikomi_guest::commands::{ReceiveStart, ReceiveStop};
 use warikomi_inject::{Addresses, FrameTemplate, UDP_PORT};
 use warikomi_nic::wire::CountedSink;
 use warikomi_nic::{NicOptions, RxOutcome};
+use warikomi_process::{Orders, Program};
 use warikomi_stack::{Topology, Waiting};
-use warikomi_target::Target;
-use warikomi_target::process::{Orders, Program};
+use warikomi_target::{CardId, Target};
 
 use super::comparison::{Course, Failure, Running, Sample, Way, threads_of, waited_ns};
 use crate::session::{PacketPath, ProcessSessionOptions, Session};
 
 /// The driver, and the model that it drives.
-const DRIVER: &str = "rtl8168";
+const DRIVER: &str = warikomi_driver::DEFAULT_DRIVER;
 /// What the buffers take together, within the limits of their number: as much as the bare ring's slots.
 const BUFFERS_BYTES: usize = 256 * 1_024;
 /// Limits of the number of buffers.
@@ -89,6 +89,7 @@ impl Way for ThroughModel {
             driver: DRIVER.into(),
             program: (self.parts.driver)(DRIVER),
             nic: NicOptions::of(DRIVER),
+            make_nic: warikomi_nic::build,
             orders,
             settings: Map::new(),
             dma_bytes: DMA_BYTES,
@@ -129,7 +130,8 @@ impl Saturated {
     /// One reception: from its first frame until the application has the last.
     fn receive(&self, target: &mut dyn Target, span: Duration) -> Result<Sample, Failure> {
         let (run_id, clock) = (read_tsc() as u32, target.clock());
-        let addresses = Addresses::to_guest(target.nic().0.mac_address());
+        let addresses =
+            Addresses::to_guest(target.card(CardId::FIRST).map_err(Failure::own)?.0.mac_address());
         let mut template = FrameTemplate::new(&addresses, self.course.size_bytes, run_id)
             .map_err(|error| Failure::Own(error.to_string()))?;
         let start = ReceiveStart { max_runs: 1, ..ReceiveStart::on_port(UDP_PORT, run_id) };
@@ -161,7 +163,7 @@ impl Saturated {
         let shared = target.shares_a_core();
         let mut sent = 0;
         while target.poll().map_err(Failure::own)?.at < until {
-            let (nic, mut host) = target.nic();
+            let (nic, mut host) = target.card(CardId::FIRST).map_err(Failure::own)?;
             if nic.rx_free(&mut host, self.batch) < self.batch {
                 if shared {
                     std::thread::yield_now();
@@ -170,7 +172,7 @@ impl Saturated {
                 continue;
             }
             for _ in 0..self.batch {
-                match nic.receive(&mut host, template.frame(sent)) {
+                match nic.receive(&mut host, template.frame(sent)).outcome {
                     RxOutcome::OnRing => sent += 1,
                     outcome => return Err(Failure::Own(format!("frame {sent}: {outcome:?}"))),
                 }
@@ -184,7 +186,7 @@ impl Saturated {
 fn drain(target: &mut dyn Target) -> Result<(), Failure> {
     const STEP: Duration = Duration::from_micros(100);
     for _ in 0..DRAIN_TIMEOUT.as_micros() / STEP.as_micros() {
-        let (nic, mut host) = target.nic();
+        let (nic, mut host) = target.card(CardId::FIRST).map_err(Failure::own)?;
         let counters = nic.rx_progress(&mut host, usize::MAX);
         if counters.accepted == counters.on_ring {
             return Ok(());

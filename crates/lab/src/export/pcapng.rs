@@ -12,7 +12,7 @@ use pcap_file::pcapng::{PcapNgBlock, PcapNgWriter};
 use pcap_file::{DataLink, PcapError};
 use warikomi_clock::Span;
 use warikomi_inject::trace::{Frames, Happening, Reader};
-use warikomi_nic::RxOutcome;
+use warikomi_nic::{Reception, RxOutcome};
 
 use super::ExportError;
 
@@ -45,7 +45,7 @@ pub(super) fn write<R: Read>(mut trace: Reader<R>, to: &mut dyn Write) -> Result
                 let at = Duration::from_nanos(event.at.as_ps() / Span::from_ns(1).as_ps());
                 waiting = Some((at, frames.bytes(&frame).to_vec()));
             }
-            Happening::Placed(outcome) => {
+            Happening::Placed(Reception { outcome, .. }) => {
                 let Some((timestamp, data)) = waiting.take() else { continue };
                 let mut options = vec![EnhancedPacketOption::Flags(INBOUND)];
                 if outcome != RxOutcome::OnRing {

@@ -9,7 +9,8 @@ use std::io::{self, Read, Write};
 use serde_json::{Value, json};
 use warikomi_clock::Time;
 use warikomi_inject::trace::{Access, Event, FrameBytes, Happening, Reader};
-use warikomi_nic::ModelInfo;
+use warikomi_nic::register::Role;
+use warikomi_nic::{ModelInfo, Reception};
 use warikomi_pci::Interrupt;
 
 use super::ExportError;
@@ -86,7 +87,7 @@ impl Timeline<'_> {
         let at = event.at;
         match &event.what {
             Happening::Read(access, value) => {
-                if self.is(*access, |info| info.interrupt_status)
+                if matches!(self.role(*access), Role::Status(_))
                     && let Some(sent) = self.sent.take()
                 {
                     self.slice("interrupt", Track::Interrupts, sent, at)?;
@@ -96,7 +97,7 @@ impl Timeline<'_> {
             }
             Happening::Write(access, value) => {
                 self.access("write", *access, at, *value)?;
-                let enables = self.is(*access, |info| info.interrupt_mask) && *value != 0;
+                let enables = matches!(self.role(*access), Role::Mask(_)) && *value != 0;
                 match self.looked.take_if(|_| enables) {
                     Some(looked) => self.slice("handling", Track::Interrupts, looked, at),
                     None => Ok(()),
@@ -121,9 +122,9 @@ impl Timeline<'_> {
                 }
                 Ok(())
             }
-            Happening::Placed(outcome) => {
+            Happening::Placed(Reception { queue, outcome }) => {
                 let about = json!({
-                    "packet": self.packet, "size_bytes": self.frame_bytes,
+                    "packet": self.packet, "size_bytes": self.frame_bytes, "queue": queue,
                     "outcome": outcome.to_string(),
                 });
                 self.packet += 1;
@@ -141,11 +142,10 @@ impl Timeline<'_> {
         }
     }
 
-    /// Whether an access begins at this register.
-    fn is(&self, access: Access, register: impl Fn(&ModelInfo) -> u64) -> bool {
-        self.model.is_some_and(|info| {
-            access.bar == Some(info.register_bar) && u64::from(access.offset) == register(info)
-        })
+    /// What the register is for at which an access begins.
+    fn role(&self, access: Access) -> Role {
+        let place = self.model.zip(access.bar);
+        place.map_or(Role::Other, |(info, bar)| info.role(bar, access.offset.into()))
     }
 
     fn access(&mut self, how: &str, access: Access, at: Time, value: u64) -> io::Result<()> {

@@ -6,7 +6,9 @@ use serde_json::{Map, Value};
 use warikomi_clock::TscClock;
 use warikomi_guest::answers;
 use warikomi_guest::commands::Counters;
-use warikomi_target::{Target, TargetError};
+use warikomi_target::TargetError;
+
+use crate::Session;
 
 /// Counts that drivers of ours keep, with the names that they have in a result.
 const OWN: [(&str, &str); 7] = [
@@ -34,9 +36,9 @@ pub(super) struct DriverCounts {
 
 impl DriverCounts {
     /// Asks for them.
-    pub(super) fn ask(target: &mut dyn Target) -> Result<DriverCounts, TargetError> {
-        let counters = target.ask(Counters { interface: None }, READS_MAY_TAKE)?;
-        Ok(DriverCounts { counters, ours: target.as_process().is_some() })
+    pub(super) fn ask(session: &mut Session) -> Result<DriverCounts, TargetError> {
+        let counters = session.target.ask(Counters { interface: None }, READS_MAY_TAKE)?;
+        Ok(DriverCounts { counters, ours: !session.has_kernel() })
     }
 
     /// Frames that it has received.

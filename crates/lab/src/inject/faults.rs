@@ -12,7 +12,7 @@ use warikomi_inject::{
     Addresses, FaultCount, FaultKind, FaultSchedule, Faulty, Injector, Plan, Receiver, Warmup,
 };
 use warikomi_measure::{Evidence, Fate, FaultFinding, FaultReport, Ledger, Verdict};
-use warikomi_target::{ConsoleTail, Target, TargetError};
+use warikomi_target::{CardId, ConsoleTail, Target, TargetError};
 
 use super::InjectError;
 use super::records::Records;
@@ -47,31 +47,36 @@ impl Watch {
         target: &mut dyn Target,
         plan: &Plan,
     ) -> Result<Option<Watch>, TargetError> {
-        if let Some(faulty) = Faulty::of(target.nic().0) {
-            *faulty.schedule() = FaultSchedule::new(&plan.faults, plan.seed);
+        let schedule = FaultSchedule::new(&plan.faults, plan.seed);
+        let slot = target.slot(CardId::FIRST)?;
+        if let Some(faulty) = Faulty::of(&mut **slot) {
+            *faulty.schedule() = schedule;
         } else if !plan.faults.is_empty() {
-            install(target, FaultSchedule::new(&plan.faults, plan.seed));
+            slot.change(|nic| Box::new(Faulty::new(nic, schedule)));
         }
         if plan.faults.is_empty() {
             return Ok(None);
         }
-        target.print_all()?;
-        let harm = target.harm()?;
+        if let Some(agent) = target.agent() {
+            agent.print_all()?;
+        }
+        let harm = harm(target)?;
         Ok(Some(Watch { console: target.console(), harm }))
     }
 
     /// From now on faults strike; `at` is the first deadline.
-    pub(super) fn start(&self, target: &mut dyn Target, at: Time) {
-        if let Some(faulty) = Faulty::of(target.nic().0) {
+    pub(super) fn start(&self, target: &mut dyn Target, at: Time) -> Result<(), TargetError> {
+        if let Some(faulty) = Faulty::of(target.card(CardId::FIRST)?.0) {
             faulty.schedule().start(at);
         }
+        Ok(())
     }
 
     /// No more faults strike. Waits until those that have begun are over.
     pub(super) fn end(&self, target: &mut dyn Target) -> Result<(), TargetError> {
         let begun = target.clock().now();
         loop {
-            let (nic, host) = target.nic();
+            let (nic, host) = target.card(CardId::FIRST)?;
             let Some(faulty) = Faulty::of(nic) else { return Ok(()) };
             faulty.schedule().stop();
             if !faulty.is_busy() || host.now.since(begun) > FAULTS_PATIENCE {
@@ -95,7 +100,7 @@ impl Watch {
         let mut evidence = Evidence::default();
         let totals = ledger.totals();
         let target = &mut *session.target;
-        let counts: Vec<_> = match Faulty::of(target.nic().0) {
+        let counts: Vec<_> = match Faulty::of(target.card(CardId::FIRST)?.0) {
             Some(faulty) => {
                 faulty.schedule().stop();
                 faulty.schedule().counts().collect()
@@ -125,7 +130,7 @@ impl Watch {
     /// Whether the driver still takes frames, and what it and its kernel say.
     fn examine(&self, target: &mut dyn Target, evidence: &mut Evidence) -> Result<(), InjectError> {
         for _ in 0..LINK_PATIENCE.as_millis() / 10 {
-            if target.nic().0.receiving() {
+            if target.card(CardId::FIRST)?.0.receiving() {
                 break;
             }
             target.serve_for(Duration::from_millis(10))?;
@@ -138,8 +143,8 @@ impl Watch {
             warmup: Warmup { count: 0, interval: Span::ZERO },
             ..Plan::default()
         };
-        let addresses = Addresses::to_guest(target.nic().0.mac_address());
-        let mut records = Records::new(&plan, rx_counters(target));
+        let addresses = Addresses::to_guest(target.card(CardId::FIRST)?.0.mac_address());
+        let mut records = Records::new(&plan, rx_counters(target)?);
         let start = target.clock().now() + PROBE_INTERVAL;
         let mut injector = Injector::new(&plan, &addresses, u32::MAX, start)?;
         evidence.probe_packets = PROBES;
@@ -147,7 +152,7 @@ impl Watch {
         let drained = spun.and_then(|()| drain(target, &mut records));
         evidence.probe_accepted = records.ledger.totals().accepted;
         drained?;
-        evidence.tainted = target.harm()? & !self.harm != 0;
+        evidence.tainted = harm(target)? & !self.harm != 0;
         let link = target.ask(LinkState { interface: None }, Duration::ZERO)?;
         evidence.carrier = Some(link.carrier);
         // What it printed last may be on its way.
@@ -156,13 +161,9 @@ impl Watch {
     }
 }
 
-/// Puts a schedule around the target's NIC.
-fn install(target: &mut dyn Target, schedule: FaultSchedule) {
-    let mut schedule = Some(schedule);
-    target.change_nic(&mut |nic| match schedule.take() {
-        Some(schedule) => Box::new(Faulty::new(nic, schedule)),
-        None => nic,
-    });
+/// Marks of harm that the driver's system has noticed; 0 where nobody would notice.
+fn harm(target: &mut dyn Target) -> Result<u64, TargetError> {
+    target.agent().map_or(Ok(0), |agent| agent.harm())
 }
 
 /// What a failure of the guest is as evidence: a sentence, and whether its kernel is dead. Failures

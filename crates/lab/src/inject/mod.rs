@@ -1,6 +1,7 @@
 //! Inject packets at the times of a plan, and account for each.
 
 mod counts;
+mod explain;
 mod faults;
 mod records;
 mod remarks;
@@ -23,6 +24,7 @@ use warikomi_nic::InterruptRecord;
 use warikomi_target::TargetError;
 
 use crate::Session;
+pub use explain::{Explained, Unexplained};
 use records::Records;
 
 /// How far an experiment has come.
@@ -187,6 +189,7 @@ fn describe(session: &Session, plan: &Plan, finished: &run::Finished) -> RunResu
     result.per_packet_times = records.ledger.is_detailed();
     result.ledger = Some(totals);
     result.warnings = warnings(&result, &Thresholds::default());
+    result.warnings.extend(finished.doubts.clone());
     result.warnings.extend(remarks::application(&finished.received));
     result.warnings.extend(remarks::target(sent, &session.target.counters()));
     result.warnings.extend(result.faults.as_ref().and_then(remarks::unanswered));

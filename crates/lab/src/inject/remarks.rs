@@ -1,5 +1,7 @@
 //! What the two ends of the guest say against a result.
 
+use std::time::Duration;
+
 use warikomi_guest::answers::ReceiveTotals;
 use warikomi_measure::{FaultReport, Warning};
 use warikomi_target::TargetCounters;
@@ -39,6 +41,28 @@ pub(super) fn application(received: &ReceiveTotals) -> Vec<Warning> {
         ));
     }
     warnings
+}
+
+/// About the driver's counts and the NIC's, between which frames came however often they were taken.
+pub(super) fn never_at_rest() -> Warning {
+    warning(
+        "the driver's counts and the NIC's are not of one moment, because frames came between the two all \
+         the time: they were not held against each other"
+            .to_owned(),
+        "keep others from sending to the target before and after the packets (see --wire), and repeat",
+    )
+}
+
+/// About an application that was not waited for any longer.
+pub(super) fn never_quiet(within: Duration) -> Warning {
+    warning(
+        format!(
+            "packets still reached the application {} s after the last was injected; what came later \
+             counts as lost behind the driver",
+            within.as_secs()
+        ),
+        "plan fewer packets, or a longer interval",
+    )
 }
 
 /// About a kernel that gave up waiting for its NIC, which is no driver's doing (arch/um,

@@ -12,14 +12,14 @@ use warikomi_inject::{
     Addresses, HEADER_BYTES, Injector, Lateness, PAYLOAD_OFFSET, Plan, PlanError, Receiver, Source,
     Step, UDP_PORT,
 };
-use warikomi_measure::{Delivery, FaultReport, Machine};
+use warikomi_measure::{Delivery, FaultReport, Machine, Warning};
 use warikomi_nic::{InterruptRecord, RxCounters};
-use warikomi_target::{Target, TargetCounters, TargetError};
+use warikomi_target::{CardId, Target, TargetCounters, TargetError};
 
 use super::counts::DriverCounts;
 use super::faults::Watch;
 use super::records::Records;
-use super::{Application, DRAIN_TIMEOUT, InjectError, Order, Progress};
+use super::{Application, DRAIN_TIMEOUT, InjectError, Order, Progress, remarks};
 use crate::{CoreWatch, Session};
 
 /// Housekeeping takes a few microseconds; it is done when nothing is due for this long, ...
@@ -68,17 +68,24 @@ pub(super) struct Finished {
     pub(super) driver: Map<String, Value>,
     /// What came of the plan's faults, if it has any.
     pub(super) faults: Option<FaultReport>,
+    /// What was waited for in vain.
+    pub(super) doubts: Vec<Warning>,
 }
 
 impl Finished {
     /// Takes what our side knows, whatever has become of the guest.
-    fn as_far_as_it_came(&mut self, session: &mut Session, before: &Before) {
+    fn as_far_as_it_came(
+        &mut self,
+        session: &mut Session,
+        before: &Before,
+    ) -> Result<(), TargetError> {
         let target = &mut *session.target;
-        let counters = rx_counters(target);
+        let counters = rx_counters(target)?;
         self.records.progress(counters, target.clock().now());
-        (self.raised, self.handled, self.interrupts) = take_interrupts(target, &mut self.records);
+        (self.raised, self.handled, self.interrupts) = take_interrupts(target, &mut self.records)?;
         self.sent = target.counters().since(&before.sent);
         self.machine = session.machine_since(&before.cores);
+        Ok(())
     }
 }
 
@@ -104,30 +111,30 @@ pub(super) fn carry_out<S: Source>(
     if plan.receiver == Receiver::Application && !target.has_application() {
         return Err(InjectError::NoApplication);
     }
-    let addresses = Addresses::to_guest(target.nic().0.mac_address());
+    let addresses = Addresses::to_guest(target.card(CardId::FIRST)?.0.mac_address());
     let watch = Watch::prepare(target, plan)?;
     if plan.receiver == Receiver::Application {
         start_application(target, plan, application, run_id)?;
     }
     if let Some(warmup) = plan.warmup_plan() {
         let mut injector = Injector::new(&warmup, &addresses, !run_id, target.clock().now())?;
-        let mut ignored = Records::new(&warmup, rx_counters(target));
+        let mut ignored = Records::new(&warmup, rx_counters(target)?);
         spin(target, &mut injector, &mut ignored, Patience::Limited, &mut |_| ())?;
         drain(target, &mut ignored)?;
     }
-    let (driver_before, base) = counts_at_rest(target)?;
-    let sent = target.counters();
-    let before = Before { driver: driver_before, sent, cores: session.watch_cores() };
+    let counts = Counts::take(session)?;
+    let sent = session.target.counters();
+    let before = Before { counts, sent, cores: session.watch_cores() };
     let target = &mut *session.target;
-    let records = Records::new(plan, base);
-    target.nic().0.probe().restart(Records::interrupts_to_keep(plan));
+    let records = Records::new(plan, before.counts.nic);
+    target.card(CardId::FIRST)?.0.probe().restart(Records::interrupts_to_keep(plan));
     let start = target.clock().now() + LEAD;
     let injector = Injector::of(source(&addresses, start)?);
     if let Some(watch) = &watch {
-        watch.start(target, start);
+        watch.start(target, start)?;
     }
     if let Some(tape) = tape {
-        target.change_nic(&mut |nic| Recorded::around(nic, Rc::clone(tape)));
+        target.slot(CardId::FIRST)?.change(|nic| Recorded::around(nic, Rc::clone(tape)));
     }
     let mut finished = Finished {
         records,
@@ -143,14 +150,15 @@ pub(super) fn carry_out<S: Source>(
         received: ReceiveTotals::default(),
         driver: Map::new(),
         faults: None,
+        doubts: Vec::new(),
     };
     let ended = conduct(session, plan, injector, watch.as_ref(), &mut finished, &before, progress);
-    stop_recording(&mut *session.target);
+    stop_recording(&mut *session.target)?;
     match watch {
         None => ended?,
         Some(watch) => {
             if ended.is_err() && finished.elapsed == Span::ZERO {
-                finished.as_far_as_it_came(session, &before);
+                finished.as_far_as_it_came(session, &before)?;
             }
             let report = watch.judge(session, &finished.records.ledger, start, ended)?;
             finished.faults = Some(report);
@@ -161,7 +169,7 @@ pub(super) fn carry_out<S: Source>(
 
 /// What was counted before the run.
 struct Before {
-    driver: DriverCounts,
+    counts: Counts,
     sent: TargetCounters,
     cores: CoreWatch,
 }
@@ -184,34 +192,42 @@ fn conduct(
     spun?;
     if let Some(watch) = watch {
         // It looks at the NIC beneath.
-        stop_recording(target);
+        stop_recording(target)?;
         watch.end(target)?;
     }
     let end = drain(target, records)?;
-    stop_recording(target);
+    stop_recording(target)?;
     finished.elapsed = end.since(finished.start);
-    finished.as_far_as_it_came(session, before);
+    finished.as_far_as_it_came(session, before)?;
     let target = &mut *session.target;
     let records = &mut finished.records;
     if plan.receiver == Receiver::Application {
-        finished.received = stop_application(target, records)?;
+        finished.received = stop_application(target, records, &mut finished.doubts)?;
     }
-    target.nic().0.wire().finish().map_err(InjectError::Wire)?;
-    let (driver, last) = counts_at_rest(target)?;
-    records.progress(last, target.clock().now());
-    finished.driver = driver.figures_since(&before.driver, target.clock());
-    records.ledger.driver_counter(driver.received().saturating_sub(before.driver.received()));
+    target.card(CardId::FIRST)?.0.wire().finish().map_err(InjectError::Wire)?;
+    let Counts { driver, nic, at_rest } = Counts::take(session)?;
+    let clock = session.target.clock();
+    records.progress(nic, clock.now());
+    let driver_before = &before.counts.driver;
+    finished.driver = driver.figures_since(driver_before, clock);
+    if !(at_rest && before.counts.at_rest) {
+        finished.doubts.push(remarks::never_at_rest());
+        return Ok(());
+    }
+    records.ledger.driver_counter(driver.received().saturating_sub(driver_before.received()));
     if watch.is_some() {
-        records.ledger.driver_errors(driver.errors().saturating_sub(before.driver.errors()));
+        records.ledger.driver_errors(driver.errors().saturating_sub(driver_before.errors()));
     }
     Ok(())
 }
 
 /// Takes the recorder away, if there is one.
-fn stop_recording(target: &mut dyn Target) {
-    if Recorded::is(target.nic().0) {
-        target.change_nic(&mut Recorded::removed);
+fn stop_recording(target: &mut dyn Target) -> Result<(), TargetError> {
+    let slot = target.slot(CardId::FIRST)?;
+    if Recorded::is(&**slot) {
+        slot.change(Recorded::removed);
     }
+    Ok(())
 }
 
 /// Serves the driver and injects until the plan is carried out.
@@ -233,7 +249,7 @@ pub(super) fn spin(
         let hiccups = &mut records.hiccups;
         let _ = if worked { hiccups.pass_after_work(now) } else { hiccups.pass(now) };
         worked = pass.worked;
-        let (nic, mut host) = target.nic();
+        let (nic, mut host) = target.card(CardId::FIRST)?;
         match injector.step(&mut host, nic, || clock.now(), records) {
             Step::Done => return Ok(()),
             Step::Injected { .. } => worked = true,
@@ -247,7 +263,7 @@ pub(super) fn spin(
         let since = now.since(kept_house);
         let room = injector.next_due().since(now) > ROOM_FOR_HOUSEKEEPING;
         if since > HOUSEKEEPING_AT_LAST || (room && since > HOUSEKEEPING_EVERY) {
-            let (nic, mut host) = target.nic();
+            let (nic, mut host) = target.card(CardId::FIRST)?;
             let left = records.progress(nic.rx_progress(&mut host, PROGRESS_LIMIT), now);
             let counters = target.counters();
             let sign = (counters.accesses, records.ledger.injected_count().saturating_sub(left));
@@ -294,7 +310,7 @@ pub(super) fn drain(target: &mut dyn Target, records: &mut Records) -> Result<Ti
         for _ in 0..64 {
             target.poll()?;
         }
-        let (nic, mut host) = target.nic();
+        let (nic, mut host) = target.card(CardId::FIRST)?;
         let (counters, now) = (nic.rx_progress(&mut host, usize::MAX), host.now);
         let left = records.progress(counters, now);
         if left != last_left {
@@ -311,36 +327,49 @@ pub(super) fn drain(target: &mut dyn Target, records: &mut Records) -> Result<Ti
     }
 }
 
-/// The driver's own counts and the NIC's, taken while nothing moved between the two.
-fn counts_at_rest(target: &mut dyn Target) -> Result<(DriverCounts, RxCounters), TargetError> {
-    const TRIES: usize = 20;
-    let mut before = rx_counters(target);
-    for _ in 1..TRIES {
-        let driver = DriverCounts::ask(target)?;
-        let after = rx_counters(target);
-        if std::mem::replace(&mut before, after) == after {
-            return Ok((driver, after));
-        }
-    }
-    Ok((DriverCounts::ask(target)?, before))
+/// The driver's own counts and the NIC's.
+struct Counts {
+    driver: DriverCounts,
+    nic: RxCounters,
+    /// Nothing moved between the two, so that they can be held against each other.
+    at_rest: bool,
 }
 
-pub(super) fn rx_counters(target: &mut dyn Target) -> RxCounters {
-    let (nic, mut host) = target.nic();
-    nic.rx_progress(&mut host, usize::MAX)
+impl Counts {
+    /// Takes them at rest if there is such a moment.
+    fn take(session: &mut Session) -> Result<Counts, TargetError> {
+        const TRIES: usize = 20;
+        let (mut before, mut tries) = (rx_counters(&mut *session.target)?, 0);
+        loop {
+            tries += 1;
+            let driver = DriverCounts::ask(session)?;
+            let nic = rx_counters(&mut *session.target)?;
+            let at_rest = std::mem::replace(&mut before, nic) == nic;
+            if at_rest || tries == TRIES {
+                return Ok(Counts { driver, nic, at_rest });
+            }
+        }
+    }
+}
+
+pub(super) fn rx_counters(target: &mut dyn Target) -> Result<RxCounters, TargetError> {
+    let (nic, mut host) = target.card(CardId::FIRST)?;
+    Ok(nic.rx_progress(&mut host, usize::MAX))
 }
 
 /// Interrupts raised, of these handled, and their times.
 fn take_interrupts(
     target: &mut dyn Target,
     records: &mut Records,
-) -> (u64, u64, Vec<InterruptRecord>) {
-    target.note_handlers();
-    let (nic, _) = target.nic();
+) -> Result<(u64, u64, Vec<InterruptRecord>), TargetError> {
+    if let Some(handlers) = target.handlers(CardId::FIRST) {
+        handlers.note();
+    }
+    let (nic, _) = target.card(CardId::FIRST)?;
     let probe = nic.probe();
     let interrupts = probe.take_records();
     records.interrupts(&interrupts);
-    (probe.raised_count(), probe.handled_count(), interrupts)
+    Ok((probe.raised_count(), probe.handled_count(), interrupts))
 }
 
 fn start_application(
@@ -365,13 +394,19 @@ fn start_application(
 fn stop_application(
     target: &mut dyn Target,
     records: &mut Records,
+    doubts: &mut Vec<Warning>,
 ) -> Result<ReceiveTotals, TargetError> {
     let mut seen = target.ask(ReceiveStatus {}, Duration::ZERO)?.datagrams;
-    let looks = AFTER_AT_MOST.as_millis() / APPLICATION_QUIET.as_millis();
-    for _ in 0..looks {
+    let mut looks = AFTER_AT_MOST.as_millis() / APPLICATION_QUIET.as_millis();
+    loop {
         target.serve_for(APPLICATION_QUIET)?;
         let now = target.ask(ReceiveStatus {}, Duration::ZERO)?.datagrams;
         if std::mem::replace(&mut seen, now) == now {
+            break;
+        }
+        looks -= 1;
+        if looks == 0 {
+            doubts.push(remarks::never_quiet(AFTER_AT_MOST));
             break;
         }
     }

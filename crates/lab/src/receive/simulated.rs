@@ -1,6 +1,7 @@
 //! Ways to receive in a driver of our own, in virtual time: the same question, asked of declared costs.
 
 use serde_json::json;
+use warikomi_driver::DEFAULT_DRIVER;
 use warikomi_driver::strategy::Strategy;
 use warikomi_measure::{Machine, TargetInfo, TimeBase};
 
@@ -42,8 +43,8 @@ pub fn receive(
     }
     let target = TargetInfo {
         kind: "process".into(),
-        driver: "rtl8168".into(),
-        model: "rtl8168".into(),
+        driver: DEFAULT_DRIVER.into(),
+        model: DEFAULT_DRIVER.into(),
         ..TargetInfo::default()
     };
     let (base, machine) = (TimeBase::Virtual, Machine::default());

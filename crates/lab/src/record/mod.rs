@@ -10,6 +10,7 @@ use warikomi_inject::Plan;
 use warikomi_inject::trace::{Header, Tape};
 use warikomi_measure::{RunResult, Warning};
 use warikomi_nic::wire::WireKind;
+use warikomi_target::CardId;
 
 use crate::Session;
 use crate::inject::{Application, InjectError, Injected, Order, Progress, inject_plan};
@@ -51,7 +52,7 @@ pub fn record(
     let order = Order { plan, application, run_id, tape: Some(&tape) };
     let mut injected = inject_plan(session, &order, progress)?;
     "record".clone_into(&mut injected.result.experiment);
-    let header = header(session, run_id, wire, Some(plan.clone()));
+    let header = header(session, run_id, wire, Some(plan.clone()))?;
     describe(&mut injected, &tape);
     Ok(Recording { injected, trace: Trace { header, tape } })
 }
@@ -61,17 +62,17 @@ pub(crate) fn header(
     run_id: u32,
     wire: &WireKind,
     plan: Option<Plan>,
-) -> Header {
-    Header {
+) -> Result<Header, InjectError> {
+    Ok(Header {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         driver: session.info.driver.clone(),
         model: session.info.model.clone(),
         kernel: session.info.kernel.clone(),
-        mac: session.target.nic().0.mac_address(),
+        mac: session.target.card(CardId::FIRST)?.0.mac_address(),
         run_id,
         wire: wire.to_string(),
         plan,
-    }
+    })
 }
 
 /// Adds what is to be said about the trace, and how well the times were kept.

@@ -6,8 +6,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use warikomi_clock::{Span, Time};
 use warikomi_live::{Event, Program, Replacement, Supervisor};
-use warikomi_target::process::ProcessTarget;
-use warikomi_target::{Target, TargetError};
+use warikomi_process::ProcessTarget;
+use warikomi_target::{CardId, Target, TargetError};
 
 use super::gaps;
 use super::plan::MOST_DESCRIPTORS;
@@ -140,21 +140,18 @@ impl Course {
             Phase::Waiting => {
                 let near = self.moments.front().is_some_and(|&moment| moment <= now + LEAD);
                 if near {
-                    self.watch = Watch::begin(target);
+                    self.watch = Watch::begin(target)?;
                     self.phase = Phase::Near;
                 }
                 Ok(())
             }
             Phase::Near => {
-                self.watch.look(now, target);
+                self.watch.look(now, target)?;
                 self.begin(now, target, supervisor)
             }
-            Phase::Going(..) => {
-                self.watch.look(now, target);
-                Ok(())
-            }
+            Phase::Going(..) => self.watch.look(now, target),
             Phase::Settling(begun, free, replacement) => {
-                self.watch.look(now, target);
+                self.watch.look(now, target)?;
                 let settled = self.watch.took_since(replacement.served)
                     && self.wire.came_since(replacement.served);
                 if settled || now > replacement.served + TRAIL {
@@ -180,18 +177,16 @@ impl Course {
             let since = *self.waiting_since.get_or_insert(now.max(moment));
             if now > since + READY_WITHIN {
                 let within = READY_WITHIN.as_secs();
-                let (status, seats) = (supervisor.status(target).service, target.seats());
-                let seats: Vec<_> =
-                    seats.into_iter().filter_map(|seat| target.seat(seat)).collect();
-                self.given_up = Some(format!(
-                    "no other driver was ready within {within} s ({status:?}; {seats:?})"
-                ));
+                self.given_up = Some(match supervisor.status(target).spare {
+                    Some(spare) => format!("generation {spare} was not ready within {within} s"),
+                    None => format!("there was no other driver for {within} s"),
+                });
             }
             return Ok(());
         }
         self.waiting_since = None;
         let free = {
-            let (nic, mut host) = target.nic();
+            let (nic, mut host) = target.card(CardId::FIRST)?;
             nic.rx_free(&mut host, MOST_DESCRIPTORS as usize) as u64
         };
         if self.kills {
@@ -260,14 +255,14 @@ struct Watch {
 }
 
 impl Watch {
-    fn begin(target: &mut ProcessTarget) -> Watch {
-        let (nic, mut host) = target.nic();
+    fn begin(target: &mut ProcessTarget) -> Result<Watch, TargetError> {
+        let (nic, mut host) = target.card(CardId::FIRST)?;
         let counters = nic.rx_progress(&mut host, usize::MAX);
-        Watch { on_ring: counters.on_ring, accepted: counters.accepted, ..Watch::default() }
+        Ok(Watch { on_ring: counters.on_ring, accepted: counters.accepted, ..Watch::default() })
     }
 
-    fn look(&mut self, now: Time, target: &mut ProcessTarget) {
-        let (nic, mut host) = target.nic();
+    fn look(&mut self, now: Time, target: &mut ProcessTarget) -> Result<(), TargetError> {
+        let (nic, mut host) = target.card(CardId::FIRST)?;
         let counters = nic.rx_progress(&mut host, PROGRESS_LIMIT);
         for (times, seen, count) in [
             (&mut self.arrived, &mut self.on_ring, counters.on_ring),
@@ -280,6 +275,7 @@ impl Watch {
                 times.push_back(now);
             }
         }
+        Ok(())
     }
 
     fn took_since(&self, from: Time) -> bool {

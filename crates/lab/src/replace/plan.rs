@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use warikomi_clock::{Seed, Span};
+use warikomi_driver::DEFAULT_DRIVER;
 use warikomi_live::Way;
 use warikomi_nic::{MAX_FRAME_BYTES, MIN_FRAME_BYTES};
 
@@ -125,8 +126,8 @@ impl Default for Plan {
             loads: Load::ALL.to_vec(),
             trials: 5,
             kill: false,
-            driver: "rtl8168".to_owned(),
-            to: "rtl8168".to_owned(),
+            driver: DEFAULT_DRIVER.to_owned(),
+            to: DEFAULT_DRIVER.to_owned(),
             seed: Seed(1),
             interval_ns: 10_000.0,
             frame_bytes: 1_024,

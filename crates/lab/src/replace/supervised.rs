@@ -2,16 +2,15 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::time::Duration;
 
-use serde_json::Value;
 use warikomi_clock::TscClock;
-use warikomi_guest::Request;
 use warikomi_live::Supervisor;
-use warikomi_nic::{InterruptRecord, Nic};
+use warikomi_nic::Nic;
 use warikomi_pci::{Host, SharedMemory};
-use warikomi_target::process::ProcessTarget;
-use warikomi_target::{ConsoleTail, Pass, Target, TargetCounters, TargetError};
+use warikomi_process::ProcessTarget;
+use warikomi_target::{
+    Agent, CardId, ConsoleTail, Handlers, Pass, Slot, Target, TargetCounters, TargetError,
+};
 
 use super::course::Course;
 
@@ -53,9 +52,21 @@ impl Target for Supervised {
         self.target.housekeep()
     }
 
+    fn cards(&self) -> usize {
+        self.target.cards()
+    }
+
     #[inline]
-    fn nic(&mut self) -> (&mut dyn Nic, Host<'_>) {
-        self.target.nic()
+    fn card(&mut self, card: CardId) -> Result<(&mut dyn Nic, Host<'_>), TargetError> {
+        self.target.card(card)
+    }
+
+    fn slot(&mut self, card: CardId) -> Result<&mut Slot, TargetError> {
+        self.target.slot(card)
+    }
+
+    fn memory(&self, card: CardId) -> Option<&SharedMemory> {
+        self.target.memory(card)
     }
 
     fn clock(&self) -> TscClock {
@@ -74,22 +85,6 @@ impl Target for Supervised {
         self.target.stop()
     }
 
-    fn request(&mut self, request: Request, allowance: Duration) -> Result<Value, TargetError> {
-        self.target.request(request, allowance)
-    }
-
-    fn shared_memory(&self) -> Option<&SharedMemory> {
-        self.target.shared_memory()
-    }
-
-    fn change_nic(&mut self, change: &mut dyn FnMut(Box<dyn Nic>) -> Box<dyn Nic>) {
-        self.target.change_nic(change);
-    }
-
-    fn has_application(&self) -> bool {
-        self.target.has_application()
-    }
-
     fn shares_a_core(&self) -> bool {
         self.target.shares_a_core()
     }
@@ -102,23 +97,11 @@ impl Target for Supervised {
         self.target.process_ids()
     }
 
-    fn note_handlers(&mut self) {
-        self.target.note_handlers();
+    fn agent(&mut self) -> Option<&mut dyn Agent> {
+        self.target.agent()
     }
 
-    fn log_messages(&mut self, capacity: usize) {
-        self.target.log_messages(capacity);
-    }
-
-    fn handled_count(&self) -> u64 {
-        self.target.handled_count()
-    }
-
-    fn take_messages(&mut self) -> Option<Vec<InterruptRecord>> {
-        self.target.take_messages()
-    }
-
-    fn as_process(&mut self) -> Option<&mut ProcessTarget> {
-        Some(&mut self.target)
+    fn handlers(&mut self, card: CardId) -> Option<&mut dyn Handlers> {
+        self.target.handlers(card)
     }
 }

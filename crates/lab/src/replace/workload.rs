@@ -118,14 +118,14 @@ impl<'a> Bench<'a> {
         let course = Course::new(plan.kill, programs, watched.clone());
         let course = Rc::new(RefCell::new(course));
         let policy = policy(way, plan.kill);
-        let dress = &mut |mut target| {
-            let supervisor = Supervisor::new(policy.clone(), wanted.program.clone(), &mut target);
-            Box::new(Supervised::new(target, supervisor, Rc::clone(&course))) as Box<dyn Target>
-        };
         // Ctrl-C ends a run between two turns, with the result so far.
         let never = Interrupted::default();
         let wire = Box::new(wire);
-        let session = Session::start_live(&wanted, way, wire, &never, &mut |_| (), dress)?;
+        let session = Session::start_live(&wanted, way, wire, &never, &mut |_| ())?;
+        let session = session.with::<dyn Target>(|mut target| {
+            let supervisor = Supervisor::new(policy, wanted.program.clone(), &mut target);
+            Box::new(Supervised::new(*target, supervisor, Rc::clone(&course)))
+        });
         let cores = session.watch_cores();
         Ok(Bench { plan, load, works, session, course, wire: watched, cores, run_id: 0 })
     }

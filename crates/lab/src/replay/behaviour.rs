@@ -20,7 +20,7 @@ use std::fmt;
 use std::io::Read;
 
 use warikomi_inject::trace::{Access, Event, Frames, Happening, Reader, TraceError};
-use warikomi_nic::RxOutcome;
+use warikomi_nic::{Reception, RxOutcome};
 
 /// Accesses that are shown before a difference.
 const SHOWN_BEFORE: usize = 6;
@@ -106,7 +106,7 @@ impl Behaviour {
             Happening::Arrived { frame, .. } => {
                 self.arrivals.push(fingerprint(self.frames.bytes(&frame)));
             }
-            Happening::Placed(outcome) => self.outcomes.push(outcome),
+            Happening::Placed(Reception { outcome, .. }) => self.outcomes.push(outcome),
             other => {
                 let Some(act) = act(&other) else { return };
                 if let Some(last) = self.last.replace(act)
@@ -135,7 +135,7 @@ impl Behaviour {
                         "this packet is not the recording's (a bug in Warikomi)".to_owned()
                     })
                 }
-                Happening::Placed(outcome) => {
+                Happening::Placed(Reception { outcome, .. }) => {
                     let was = self.outcomes.get(placed).copied();
                     placed += 1;
                     was.filter(|was| was != outcome).map(|was| {
@@ -233,10 +233,10 @@ pub(crate) fn register_name(model: &str, access: Access) -> String {
     let offset = access.offset;
     let Some(bar) = access.bar else { return format!("configuration {offset:#x}") };
     let model = warikomi_nic::MODELS.iter().find(|info| info.name == model);
-    let register = model.filter(|info| info.register_bar == bar).and_then(|info| {
+    let register = model.and_then(|info| {
         info.registers.iter().find(|register| {
             let begin = u32::from(register.offset);
-            (begin..begin + u32::from(register.width)).contains(&offset)
+            register.bar == bar && (begin..begin + u32::from(register.width)).contains(&offset)
         })
     });
     match register {

@@ -15,6 +15,7 @@ use warikomi_inject::trace::{Header, Reader, Tape, TraceError};
 use warikomi_inject::{Arrival, Plan, Receiver, Schedule};
 use warikomi_measure::{Fate, RunResult};
 use warikomi_nic::wire::WireKind;
+use warikomi_target::CardId;
 
 use crate::Session;
 use crate::inject::{Application, InjectError, Injected, Order, Progress, inject_from};
@@ -71,7 +72,8 @@ pub fn replay(
 ) -> Result<Replayed, ReplayError> {
     let Replayable { mut schedule, origin, speed, remarks } = replayable;
     if !options.keep_addresses {
-        schedule.readdress(session.target.nic().0.mac_address());
+        let card = session.target.card(CardId::FIRST).map_err(InjectError::from)?;
+        schedule.readdress(card.0.mac_address());
     }
     let recorded = origin.header();
     let run_id = recorded.map_or(run_id, |header| header.run_id);
@@ -92,7 +94,7 @@ pub fn replay(
     let (mut comparison, mut trace) = (None, Vec::new());
     if let (Some(tape), Origin::Trace { behaviour, header: from }) = (&tape, &origin) {
         describe(&mut injected, tape);
-        let header = header(session, run_id, wire, from.plan.clone());
+        let header = header(session, run_id, wire, from.plan.clone())?;
         tape.write_to(&header, &mut trace).map_err(ReplayError::Io)?;
         let found = behaviour.compare(Reader::new(&trace[..])?)?;
         tell(&found, &mut injected.result);

@@ -14,9 +14,9 @@ use warikomi_clock::{Span, Time};
 use warikomi_inject::GUEST_IP;
 use warikomi_live::{Event, Policy, Program, Refused, Replacement, Supervisor};
 use warikomi_nic::wire::{EchoPlan, Echoes, Responder, WireCounters};
-use warikomi_stack::programs::echo;
-use warikomi_target::process::ProcessTarget;
-use warikomi_target::{Interrupted, Target, TargetError};
+use warikomi_process::ProcessTarget;
+use warikomi_process::programs::echo;
+use warikomi_target::{CardId, Interrupted, Target, TargetError};
 
 use crate::{ProcessSessionOptions, Session, SessionError};
 pub use client::{AskError, ask};
@@ -108,15 +108,9 @@ pub fn serve(
     });
     let mut launch = options.session.clone();
     launch.path.tcp_port = Some(echo::PORT);
-    let mut session = Session::start_live(
-        &launch,
-        options.policy.way,
-        Box::new(host),
-        interrupted,
-        &mut |_| (),
-        &mut |target| Box::new(target),
-    )?;
-    let Some(target) = session.target.as_process() else { return Ok(()) };
+    let mut session =
+        Session::start_live(&launch, options.policy.way, Box::new(host), interrupted, &mut |_| ())?;
+    let target = &mut *session.target;
     let first = options.session.program.clone();
     let supervisor = Supervisor::new(options.policy.clone(), first.clone(), target);
     say(&format!("serving; controlled by {}", options.control.display()));
@@ -219,7 +213,10 @@ impl Running<'_> {
     ) {
         let answer = match request {
             Err(why) => Answer::refused(why),
-            Ok(Request::Status {}) => Answer::done(&self.status(target, now)),
+            Ok(Request::Status {}) => match self.status(target, now) {
+                Ok(status) => Answer::done(&status),
+                Err(error) => Answer::refused(error),
+            },
             Ok(Request::Metrics {}) => self.metrics(target, now),
             Ok(Request::Stop {}) => {
                 self.stopping = true;
@@ -252,20 +249,28 @@ impl Running<'_> {
         EchoReport::of(&self.echoes, self.longest_round_trip)
     }
 
-    fn status(&mut self, target: &mut ProcessTarget, now: Time) -> StatusReport {
+    fn status(
+        &mut self,
+        target: &mut ProcessTarget,
+        now: Time,
+    ) -> Result<StatusReport, TargetError> {
         let status = self.supervisor.status(target);
-        let (wire, echo) = (wire(target), self.echo());
+        let (wire, echo) = (wire(target)?, self.echo());
         let name = |program: &Program| {
             let named = self.named.iter().find(|(known, _)| known == program);
             named.map_or_else(|| program.path.display().to_string(), |(_, name)| name.clone())
         };
         let way = self.options.policy.way;
-        StatusReport::of(now, way, &status, wire, echo, self.last.as_ref(), name)
+        Ok(StatusReport::of(now, way, &status, wire, echo, self.last.as_ref(), name))
     }
 
     fn metrics(&mut self, target: &mut ProcessTarget, now: Time) -> Answer {
         let status = self.supervisor.status(target);
-        let look = Look { now, status: &status, wire: wire(target), echo: self.echo() };
+        let wire = match wire(target) {
+            Ok(wire) => wire,
+            Err(error) => return Answer::refused(error),
+        };
+        let look = Look { now, status: &status, wire, echo: self.echo() };
         match self.metrics.text(&look) {
             Ok(text) => Answer::done(&text),
             Err(error) => Answer::refused(error),
@@ -282,6 +287,6 @@ fn begun(asked: Result<Result<u32, Refused>, TargetError>) -> Result<(), String>
     }
 }
 
-fn wire(target: &mut ProcessTarget) -> WireCounters {
-    target.nic().0.wire().counters()
+fn wire(target: &mut ProcessTarget) -> Result<WireCounters, TargetError> {
+    Ok(target.card(CardId::FIRST)?.0.wire().counters())
 }

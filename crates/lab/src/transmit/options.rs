@@ -4,9 +4,9 @@ use warikomi_clock::{Seed, Span};
 use warikomi_driver::DriverInfo;
 use warikomi_driver::transmit::{Bounce, Completion, Thresholds};
 use warikomi_nic::NicOptions;
+use warikomi_process::programs::sender;
 use warikomi_stack::HEADER_BYTES;
 use warikomi_stack::buffers::BufferKind;
-use warikomi_stack::programs::sender;
 use warikomi_stack::send::{MOST_MESSAGE_BYTES, PlanError, SendPlan};
 
 use super::{SIZES_BYTES, Traffic};

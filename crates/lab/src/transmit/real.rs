@@ -6,10 +6,10 @@ use serde_json::Map;
 use warikomi_driver::DriverInfo;
 use warikomi_inject::{NETWORK_IP, NETWORK_MAC, UDP_PORT};
 use warikomi_measure::{Thresholds, TimeBase, warnings};
+use warikomi_process::Orders;
 use warikomi_stack::send::SendPlan;
 use warikomi_stack::{Topology, Waiting};
 use warikomi_target::Interrupted;
-use warikomi_target::process::Orders;
 
 use super::row::Outcome;
 use super::series::{self, Bench};
@@ -55,6 +55,7 @@ fn session_options(
         driver: driver.name.to_owned(),
         program: (parts.driver)(driver.name),
         nic: options.nic.clone(),
+        make_nic: warikomi_nic::build,
         orders: Orders::default(),
         settings: Map::new(),
         dma_bytes: options.dma_bytes(driver),

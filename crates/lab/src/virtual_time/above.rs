@@ -41,8 +41,6 @@ impl SnapshotStore for Store {
 pub(super) struct Attached<'a> {
     pub(super) registers: Registers<'a>,
     pub(super) window: &'a mut Window<LocalWords>,
-    /// Vectors of the interrupts that the window counts.
-    pub(super) vectors: &'a mut VecDeque<u16>,
     pub(super) lineage: Option<&'a Lineage>,
     pub(super) store: Option<Kept>,
     pub(super) ring_bytes: u64,
@@ -61,8 +59,7 @@ impl Attachment for Attached<'_> {
 
     #[inline]
     fn take_interrupt(&mut self) -> Option<u16> {
-        self.window.take_interrupt(|| 0)?;
-        Some(self.vectors.pop_front().unwrap_or(0))
+        self.window.take_interrupt(|| 0)
     }
 
     fn dma(&self) -> (u64, u64) {

@@ -304,10 +304,10 @@ fn fault(dice: &mut Dice, until_ps: u64) -> Fault {
         0 => Fault { kind: FaultKind::InterruptDropped, when },
         1 => Fault { kind: FaultKind::InterruptDelayed { by: span(dice, 500_000) }, when },
         2 => Fault { kind: FaultKind::InterruptDuplicated, when },
-        3 => Fault { kind: FaultKind::InterruptSpurious, when },
+        3 => Fault { kind: FaultKind::InterruptSpurious { vector: 0 }, when },
         4 => {
             let (count, every) = (dice.number(1, 50) as u32, span(dice, 5_000));
-            Fault { kind: FaultKind::InterruptStorm { count, every }, when: at }
+            Fault { kind: FaultKind::InterruptStorm { vector: 0, count, every }, when: at }
         }
         5 => Fault { kind: FaultKind::DescriptorCompletedLate { by: span(dice, 800_000) }, when },
         6 => {

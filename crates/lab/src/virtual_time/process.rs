@@ -3,7 +3,6 @@
 //! A step takes place at one instant, its beginning, and then keeps the core for as long as what it did takes.
 
 use std::cell::Cell;
-use std::collections::VecDeque;
 
 use warikomi_clock::{Span, Time};
 use warikomi_driver::NicDriver;
@@ -11,7 +10,7 @@ use warikomi_driver::device::Window;
 use warikomi_driver::run::{DriverLoop, HEARTBEAT, Lineage, Parts, RunError, Step};
 use warikomi_driver::state::LocalWords;
 use warikomi_pci::attach::layout::{self, bells, orders, report};
-use warikomi_shared::{Bell, Tally, Woken, Words};
+use warikomi_shared::{Bell, MessageSender, Woken, Words};
 
 use super::above::{Above, Attached, Channel, Moved};
 use super::cpu::TaskId;
@@ -44,10 +43,9 @@ pub(super) struct Process {
     channel: Option<Channel>,
     window: Window<LocalWords>,
     words: LocalWords,
-    interrupts: Tally<LocalWords>,
+    interrupts: MessageSender<LocalWords>,
     bell: Bell<LocalWords, Ring>,
     call: Ring,
-    vectors: VecDeque<u16>,
     lineage: Option<Lineage>,
     doing: Doing,
     /// Sleeps so far, this one included.
@@ -75,10 +73,9 @@ impl Process {
             driver,
             channel,
             window: Window::new(words.clone()),
-            interrupts: Tally::new(words.clone(), bells::INTERRUPTS),
+            interrupts: MessageSender::new(words.clone(), layout::INTERRUPTS),
             bell: Bell::new(words.clone(), bells::SLEEPING, call.clone()),
             call,
-            vectors: VecDeque::new(),
             lineage,
             doing: Doing::Start,
             sleeps: 0,
@@ -186,7 +183,6 @@ impl World<'_> {
         let mut device = Attached {
             registers: Registers::new(&mut self.device, costs, self.now),
             window: &mut process.window,
-            vectors: &mut process.vectors,
             lineage: process.lineage.as_ref(),
             store: self.bed.store(),
             ring_bytes: self.ring_bytes,
@@ -440,8 +436,7 @@ impl World<'_> {
     pub(super) fn interrupt(&mut self, vector: u16) {
         let Some(at) = self.current() else { return };
         let process = &mut self.drivers[at];
-        process.vectors.push_back(vector);
-        process.interrupts.add();
+        process.interrupts.send(vector);
         process.bell.ring();
         self.pass_rings(Span::ZERO);
     }

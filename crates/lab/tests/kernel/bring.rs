@@ -5,7 +5,6 @@ use std::time::Duration;
 use warikomi_clock::{Span, TscClock};
 use warikomi_inject::Plan;
 use warikomi_kernel::{Cache, DriverMode, Image};
-use warikomi_lab::inject::{Application, Injected, inject};
 use warikomi_lab::{GuestSettings, Session, SessionError, SessionOptions};
 use warikomi_nic::NicOptions;
 use warikomi_nic::wire::{Wire, WireKind};
@@ -44,6 +43,7 @@ pub(crate) fn options() -> SessionOptions {
         driver: "r8169".into(),
         driver_parameters: vec![],
         nic: NicOptions::of("rtl8168"),
+        make_nic: warikomi_nic::build,
         memory_mb: 256,
         socket: None,
         kernel_arguments: vec![],
@@ -93,28 +93,6 @@ pub(crate) fn bare_kernel() -> Box<dyn Target> {
 /// A plan of `count` packets of `size` bytes, one every `interval`.
 pub(crate) fn plan(size: usize, interval: Span, count: u64) -> Plan {
     Plan { size_bytes: size, interval, count, ..Plan::default() }
-}
-
-/// Carries a plan out and insists that every packet is accounted for. One that loses packets while
-/// others have the cores is carried out again, some times: that says nothing about the driver or us.
-/// One with faults is not, because the driver is no longer what it was.
-pub(crate) fn injected(session: &mut Session, plan: &Plan) -> Injected {
-    const ATTEMPTS: usize = 10;
-    let mut attempt = || {
-        let run_id = warikomi_clock::read_tsc() as u32;
-        let injected = inject(session, plan, Application::default(), run_id, &mut |_| ()).unwrap();
-        injected.check().unwrap();
-        injected
-    };
-    for _ in 1..ATTEMPTS {
-        let injected = attempt();
-        let totals = injected.ledger.totals();
-        let is_whole = totals.lost + totals.no_descriptor == 0;
-        if is_whole || !plan.faults.is_empty() || !injected.result.machine.was_disturbed() {
-            return injected;
-        }
-    }
-    attempt()
 }
 
 /// Serves the driver until `done` holds; panics if it does not within five seconds.

@@ -10,17 +10,17 @@ use warikomi_guest::commands::{
 };
 use warikomi_lab::SessionOptions;
 use warikomi_nic::Link;
+use warikomi_target::CardId;
 
-use crate::bring::{
-    image_with_drivers_built_in, injected, options, plan, session, try_session, wait_until,
-};
+use crate::bring::{image_with_drivers_built_in, options, plan, session, try_session, wait_until};
+use crate::perfect::injected;
 
 fn link(session: &mut warikomi_lab::Session) -> warikomi_guest::answers::LinkState {
     session.target.ask(LinkState { interface: None }, Duration::ZERO).unwrap()
 }
 
 fn plug(session: &mut warikomi_lab::Session, link: Link) {
-    let (nic, mut host) = session.target.nic();
+    let (nic, mut host) = session.target.card(CardId::FIRST).unwrap();
     nic.set_link(&mut host, link);
 }
 

@@ -7,7 +7,8 @@ use warikomi_lab::Session;
 use warikomi_lab::inject::Injected;
 use warikomi_measure::{Evidence, FaultFinding, Totals, Verdict};
 
-use crate::bring::{injected, plan, session};
+use crate::bring::{plan, session};
+use crate::perfect::injected;
 
 /// What came of one run with faults.
 struct Outcome {

@@ -9,6 +9,8 @@ mod bring;
 mod cost;
 mod device;
 mod faults;
+#[path = "../common/perfect.rs"]
+mod perfect;
 mod receive;
 mod replace;
 mod replay;

@@ -8,6 +8,7 @@ use warikomi_guest::commands::Pktgen;
 use warikomi_lab::Session;
 use warikomi_lab::transmit::kernel::{Completion, JudgingHost, Options, Row, Sender, transmit};
 use warikomi_nic::FunctionCounters;
+use warikomi_target::CardId;
 
 use crate::bring::{session, session_with, wait_until};
 
@@ -25,13 +26,14 @@ fn pktgen(burst: u32, payload_bytes: u32) -> Pktgen {
 
 /// What the generator says, and what the NIC has done meanwhile.
 fn generated(session: &mut Session, command: Pktgen) -> (Generated, FunctionCounters) {
-    let (nic, _) = session.target.nic();
+    let (nic, _) = session.target.card(CardId::FIRST).unwrap();
     let (wire, before) = (nic.wire().counters(), nic.counters());
     let sent = session.target.ask(command, Duration::from_secs(25)).unwrap();
     wait_until(session, "all is on the wire", |session| {
-        session.target.nic().0.wire().counters().tx_frames - wire.tx_frames >= sent.sent
+        session.target.card(CardId::FIRST).unwrap().0.wire().counters().tx_frames - wire.tx_frames
+            >= sent.sent
     });
-    let (nic, _) = session.target.nic();
+    let (nic, _) = session.target.card(CardId::FIRST).unwrap();
     assert_eq!(nic.wire().counters().tx_frames - wire.tx_frames, sent.sent, "{sent:?}");
     let after = nic.counters();
     let since = FunctionCounters {

@@ -6,6 +6,7 @@ use warikomi_guest::commands::{
     Configure, Counters, JoinMulticast, Ping, Transmit, TransmitTcp, VlanAdd,
 };
 use warikomi_nic::wire::Responder;
+use warikomi_target::CardId;
 
 use crate::bring::{session, session_with, wait_until};
 
@@ -39,13 +40,14 @@ fn the_guest_pings_what_answers_at_the_other_end() {
 #[test]
 fn every_datagram_sent_reaches_the_wire_once() {
     let mut session = session("sink");
-    let before = session.target.nic().0.wire().counters();
+    let before = session.target.card(CardId::FIRST).unwrap().0.wire().counters();
     let sent = session.target.ask(transmit(5_000, 1_000), Duration::from_secs(10)).unwrap();
     assert_eq!((sent.sent, sent.errors, sent.timed_out), (5_000, 0, false));
     wait_until(&mut session, "all is on the wire", |session| {
-        session.target.nic().0.wire().counters().tx_frames - before.tx_frames >= 5_000
+        session.target.card(CardId::FIRST).unwrap().0.wire().counters().tx_frames - before.tx_frames
+            >= 5_000
     });
-    let after = session.target.nic().0.wire().counters();
+    let after = session.target.card(CardId::FIRST).unwrap().0.wire().counters();
     assert_eq!(after.tx_frames - before.tx_frames, 5_000);
     assert_eq!(after.tx_bytes - before.tx_bytes, 5_000 * (1_000 + 42));
     let counted = session.target.ask(Counters { interface: None }, Duration::ZERO).unwrap();
@@ -87,7 +89,7 @@ fn a_tcp_stream_arrives_whole_with_and_without_segmentation_offload() {
 /// Packets that the driver has handed over, and frames on the wire.
 fn sent_by_both(session: &mut warikomi_lab::Session) -> (u64, u64) {
     let counted = session.target.ask(Counters { interface: None }, Duration::ZERO).unwrap();
-    let on_the_wire = session.target.nic().0.wire().counters().tx_frames;
+    let on_the_wire = session.target.card(CardId::FIRST).unwrap().0.wire().counters().tx_frames;
     (counted.interface["tx_packets"], on_the_wire)
 }
 
@@ -97,14 +99,14 @@ fn a_vlan_tag_goes_out() {
     let mut session = session(&format!("pcap:{}", capture.path().display()));
     let vlan = VlanAdd { interface: None, vlan: 7, address_cidr: "10.9.7.1/24".into() };
     session.target.ask(vlan, Duration::ZERO).unwrap();
-    let before = session.target.nic().0.wire().counters().tx_frames;
+    let before = session.target.card(CardId::FIRST).unwrap().0.wire().counters().tx_frames;
     let tagged =
         Transmit { destination: "10.9.7.2:5002".into(), vlan: Some(7), ..transmit(10, 200) };
     session.target.ask(tagged, Duration::from_secs(5)).unwrap();
     wait_until(&mut session, "a frame is on the wire", |session| {
-        session.target.nic().0.wire().counters().tx_frames > before
+        session.target.card(CardId::FIRST).unwrap().0.wire().counters().tx_frames > before
     });
-    session.target.nic().0.wire().finish().unwrap();
+    session.target.card(CardId::FIRST).unwrap().0.wire().finish().unwrap();
     // Nobody has that address, so what goes out is the question who has, with the VLAN's tag.
     let frames = std::fs::read(capture.path()).unwrap();
     let tagged_arp = [0x81, 0x00, 0x00, 0x07, 0x08, 0x06];
@@ -121,7 +123,7 @@ fn a_multicast_group_that_was_joined_gets_through_the_filter() {
     let group = Addresses::to_guest([0x01, 0x00, 0x5e, 0x01, 0x02, 0x03]);
     let mut template = FrameTemplate::new(&group, 100, 1).unwrap();
     let mut receive = |session: &mut warikomi_lab::Session| {
-        let (nic, mut host) = session.target.nic();
+        let (nic, mut host) = session.target.card(CardId::FIRST).unwrap();
         nic.receive(&mut host, template.frame(0))
     };
     assert_eq!(receive(&mut session), RxOutcome::Filtered);

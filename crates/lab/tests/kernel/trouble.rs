@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use warikomi_guest::commands::{Hang, Panic, PingAgent, PowerOff};
 use warikomi_lab::SessionError;
-use warikomi_target::TargetError;
+use warikomi_target::{CardId, TargetError};
 
 use crate::bring::{bare_kernel, options, session, try_session};
 
@@ -112,7 +112,7 @@ fn a_kernel_without_an_agent_is_an_error_with_its_console() {
 #[test]
 fn a_link_that_stays_down_is_an_error() {
     let mut target = bare_kernel();
-    let (nic, mut host) = target.nic();
+    let (nic, mut host) = target.card(CardId::FIRST).unwrap();
     nic.set_link(&mut host, warikomi_nic::Link::Down);
     let error = warikomi_lab::bring_up(&mut *target, &options()).unwrap_err();
     assert!(matches!(error, TargetError::NoLink { .. }), "{error}");

@@ -5,9 +5,9 @@ use std::path::Path;
 use warikomi_driver::strategy::Strategy;
 use warikomi_lab::ProcessSessionOptions;
 use warikomi_lab::replace::{Load, Options, Plan, Soak, replace};
+use warikomi_process::{Program, Way};
 use warikomi_stack::Topology;
 use warikomi_target::Interrupted;
-use warikomi_target::process::{Program, Way};
 
 use crate::c_driver::{compile, root};
 use crate::{along, program};

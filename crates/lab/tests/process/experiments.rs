@@ -7,6 +7,7 @@ use warikomi_lab::accuracy::{AccuracyOptions, accuracy};
 use warikomi_lab::cost::{CostOptions, cost};
 use warikomi_lab::inject::Application;
 use warikomi_lab::sweep::{CycleLog, SweepPlan, sweep};
+use warikomi_measure::Warning;
 
 use crate::{plan, session};
 
@@ -17,6 +18,8 @@ fn accuracy_looks_at_interrupts_alone_too() {
     let options = AccuracyOptions { plan, repeat: 1, smallest: false };
     let found = accuracy(&mut session, &options, &mut |_| ()).unwrap();
     session.stop().unwrap();
+    let missing = |warning: &&Warning| warning.what.contains("no intervals at the handler");
+    assert_eq!(found.result.warnings.iter().filter(missing).count(), 1, "a driver that polls");
     assert_eq!(found.result.target.kind, "process");
     assert_eq!(found.result.ledger.unwrap().unaccounted, 0);
     for spacing in ["200", "100"] {
@@ -26,6 +29,20 @@ fn accuracy_looks_at_interrupts_alone_too() {
         // On a machine that is busy for milliseconds the times of some are written over, no more.
         assert!(figure("timed").as_u64() > Some(0));
     }
+}
+
+#[test]
+fn accuracy_has_all_three_places_of_a_driver_that_stays_awake() {
+    let mut session = session(Strategy::Awake);
+    let plan = plan(1_500, Span::from_us(200), 500);
+    let options = AccuracyOptions { plan, repeat: 1, smallest: false };
+    let found = accuracy(&mut session, &options, &mut |_| ()).unwrap();
+    session.stop().unwrap();
+    let rows = found.result.rows.unwrap();
+    let places: Vec<_> = rows.iter().map(|row| row["place"].as_str().unwrap()).collect();
+    assert_eq!(places, ["injected", "raised", "handler"]);
+    let missing = |warning: &Warning| warning.what.contains("no intervals at the handler");
+    assert!(!found.result.warnings.iter().any(missing));
 }
 
 #[test]
@@ -56,6 +73,6 @@ fn cost_has_no_end_to_end_figure_without_an_application() {
     session.stop().unwrap();
     let rows = found.result.rows.unwrap();
     assert!(rows[0].contains_key("send_ns") && !rows[0].contains_key("end_to_end_ns"));
-    let said = |warning: &warikomi_measure::Warning| warning.what.contains("end to end");
+    let said = |warning: &Warning| warning.what.contains("end to end");
     assert!(!found.result.warnings.iter().any(said));
 }

@@ -4,9 +4,12 @@
 
 mod c_driver;
 mod c_live;
+mod duo;
 mod experiments;
 mod killed;
 mod paths;
+#[path = "../common/perfect.rs"]
+mod perfect;
 mod receive;
 mod replace;
 mod send;
@@ -14,16 +17,18 @@ mod strategies;
 mod transmit;
 
 use serde_json::Map;
-use warikomi_clock::{Span, read_tsc};
+use warikomi_clock::Span;
 use warikomi_driver::strategy::Strategy;
 use warikomi_inject::{Plan, Receiver};
-use warikomi_lab::inject::{Application, Injected, inject};
 use warikomi_lab::{PacketPath, ProcessSessionOptions, Session, SessionError};
 use warikomi_nic::NicOptions;
 use warikomi_nic::wire::CountedSink;
-use warikomi_stack::{Topology, Waiting, programs};
+use warikomi_process::{Orders, Program, programs};
+use warikomi_stack::{Topology, Waiting};
 use warikomi_target::Interrupted;
-use warikomi_target::process::{Orders, Program};
+use warikomi_testbench::DUO;
+
+use perfect::{injected, perfect};
 
 const PART: &str = "WARIKOMI_TEST_PART";
 
@@ -33,6 +38,7 @@ fn part() {
     let Ok(name) = std::env::var(PART) else { return };
     let ended = match name.as_str() {
         "driver" => programs::driver::main("rtl8168"),
+        "driver duo" => programs::driver::main_with(DUO.driver()),
         "driver oc48" => programs::driver::main("oc48"),
         "driver rtl8168" => programs::driver::main("rtl8168"),
         "driver of version 1" => programs::driver::main_of_version("rtl8168", Some(1)),
@@ -67,6 +73,7 @@ fn along(topology: Topology, strategy: Strategy) -> ProcessSessionOptions {
         driver: "rtl8168".into(),
         program: program("driver"),
         nic: NicOptions::of("rtl8168"),
+        make_nic: warikomi_nic::build,
         orders: Orders { strategy, ..Orders::default() },
         settings: Map::new(),
         dma_bytes: 32 << 20,
@@ -95,24 +102,4 @@ fn try_start(options: &ProcessSessionOptions) -> Result<Session, SessionError> {
 
 fn plan(size_bytes: usize, interval: Span, count: u64) -> Plan {
     Plan { size_bytes, interval, count, receiver: Receiver::Driver, ..Plan::default() }
-}
-
-/// Carries a plan out and insists that every packet is accounted for. One that loses packets while
-/// others have the cores is carried out again, some times: that says nothing about the driver or us.
-fn injected(session: &mut Session, plan: &Plan) -> Injected {
-    const ATTEMPTS: usize = 10;
-    let mut attempt = || {
-        let run_id = read_tsc() as u32;
-        let injected = inject(session, plan, Application::default(), run_id, &mut |_| ()).unwrap();
-        injected.check().unwrap();
-        injected
-    };
-    for _ in 1..ATTEMPTS {
-        let injected = attempt();
-        let totals = injected.ledger.totals();
-        if totals.no_descriptor == 0 || !injected.result.machine.was_disturbed() {
-            return injected;
-        }
-    }
-    attempt()
 }

@@ -1,9 +1,9 @@
 //! A driver is replaced under a workload, and nothing is lost.
 
 use warikomi_lab::replace::{Load, Options, Plan, ReplaceRow, Replaced, Soak, replace};
+use warikomi_process::Way;
 use warikomi_stack::Topology;
 use warikomi_target::Interrupted;
-use warikomi_target::process::Way;
 
 use crate::{along, program};
 

@@ -15,9 +15,9 @@ use warikomi_lab::transmit::wire::{Judge, Look, OrderedSink};
 use warikomi_lab::{ProcessSessionOptions, Session};
 use warikomi_nic::NicOptions;
 use warikomi_nic::bus::Bus;
+use warikomi_process::programs::sender::dma_bytes;
 use warikomi_stack::Topology;
 use warikomi_stack::buffers::BufferKind;
-use warikomi_stack::programs::sender::dma_bytes;
 use warikomi_stack::send::SendPlan;
 use warikomi_target::{Interrupted, TargetError};
 

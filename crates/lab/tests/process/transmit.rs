@@ -6,8 +6,8 @@ use warikomi_lab::transmit::{Amount, Options, Traffic, TransmitError, real, simu
 use warikomi_lab::virtual_time::transmit::SendCosts;
 use warikomi_measure::TimeBase;
 use warikomi_nic::NicOptions;
+use warikomi_process::Program;
 use warikomi_stack::buffers::BufferKind;
-use warikomi_target::process::Program;
 use warikomi_target::{Interrupted, TargetError};
 
 use crate::program;

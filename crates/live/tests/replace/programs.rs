@@ -7,9 +7,8 @@ use std::time::Duration;
 use warikomi_clock::read_tsc;
 use warikomi_pci::attach::area::{self, BATON, OWNER};
 use warikomi_pci::attach::layout::{self, header, orders, report, state, times};
+use warikomi_process::{Program, programs};
 use warikomi_shared::{SharedWords, receive};
-use warikomi_stack::programs;
-use warikomi_target::process::Program;
 
 const PART: &str = "WARIKOMI_TEST_PART";
 

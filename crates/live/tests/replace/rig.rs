@@ -9,11 +9,11 @@ use warikomi_guest::answers::ReceiveTotals;
 use warikomi_guest::commands::{ReceiveStart, ReceiveStatus, ReceiveStop};
 use warikomi_inject::{Addresses, FrameTemplate, GUEST_IP, NETWORK_IP, NETWORK_MAC, UDP_PORT};
 use warikomi_live::{Event, Policy, Replacement, Service, Status, Supervisor, Way};
-use warikomi_nic::wire::CountedSink;
-use warikomi_nic::{NicOptions, RxOutcome};
+use warikomi_nic::RxOutcome;
+use warikomi_process::{Above, Orders, ProcessOptions, ProcessTarget, Program};
 use warikomi_stack::{Chain, ChainOptions, Station, Topology, Waiting};
-use warikomi_target::process::{Above, Orders, ProcessOptions, ProcessTarget, Program};
-use warikomi_target::{Interrupted, Target};
+use warikomi_target::{CardId, Interrupted, Target};
+use warikomi_testbench::card;
 
 use crate::LONG;
 use crate::programs::{above, good};
@@ -55,8 +55,7 @@ impl Rig {
     /// One whose supervisor takes the running driver for this program.
     pub(crate) fn with_supervised(policy: Policy, program: Program) -> Rig {
         let clock = TscClock::calibrate().unwrap();
-        let nic = NicOptions::of("rtl8168");
-        let nic = warikomi_nic::build(&nic, Box::new(CountedSink::new())).unwrap();
+        let nic = card("rtl8168");
         let addresses = Addresses::to_guest(nic.mac_address());
         let chain = Chain::build(&ChainOptions {
             topology: Topology::Application,
@@ -107,7 +106,7 @@ impl Rig {
     }
 
     fn inject(&mut self) {
-        let (nic, mut host) = self.target.nic();
+        let (nic, mut host) = self.target.card(CardId::FIRST).unwrap();
         if nic.rx_free(&mut host, LEFT_FREE) < LEFT_FREE {
             return;
         }

@@ -17,22 +17,23 @@
 //! columns are counted from these. What does not fit, such as a delivery of a packet that never
 //! went on a ring, changes no column: it is counted as unaccounted for, and fails the run.
 //!
-//! A driver accepts in order, so the NIC's model only counts, and the ledger gives the count to the
-//! packets that went on the ring first. A packet that reached the application has been accepted
-//! whatever the count says: drivers may give descriptors back late, many at a time.
+//! A driver accepts the frames of one receive queue in order, so the NIC's model only counts, queue by
+//! queue, and the ledger gives the count to the packets that went on that queue's ring first. A packet
+//! that reached the application has been accepted whatever the count says: drivers may give
+//! descriptors back late, many at a time.
 //!
-//! Memory: half a byte a packet, and 28 bytes more for their times in runs of up to
-//! [`Ledger::DETAILED_ROWS`] packets.
+//! Memory: half a byte a packet; with more than one queue 1 to 16 bits more for the queue's number;
+//! and 28 bytes for the times in runs of up to [`Ledger::DETAILED_ROWS`] packets.
 
+mod queues;
 mod states;
 mod times;
 mod totals;
 
-use std::collections::VecDeque;
-
 use serde::{Deserialize, Serialize};
 use warikomi_clock::{Span, Time};
 
+use queues::{Queue, QueueNumbers, Taken};
 use states::{State, States};
 use times::Times;
 pub use totals::{Contradictions, Totals, Unaccounted};
@@ -69,6 +70,8 @@ pub struct Packet {
     pub injected: Time,
     /// How long that took.
     pub took: Span,
+    /// The receive queue that it was for.
+    pub queue: u16,
     /// What the NIC did with it.
     pub outcome: Outcome,
 }
@@ -120,6 +123,8 @@ pub struct Row {
     pub sequence: u64,
     /// How far it came.
     pub fate: Fate,
+    /// The receive queue that it was for.
+    pub queue: Option<u16>,
     /// When it was to be injected.
     pub planned: Option<Time>,
     /// When it was.
@@ -140,12 +145,8 @@ pub struct Ledger {
     times: Option<Times>,
     /// The next sequence number that is not injected yet.
     next: u64,
-    /// Of the packets before this one it is decided whether the driver accepted them.
-    decided: u64,
-    /// Frames on the ring that are not ours: so many before this sequence number.
-    foreign: VecDeque<(u64, u64)>,
-    accepted_seen: u64,
-    abandoned_seen: u64,
+    queues: Vec<Queue>,
+    numbers: QueueNumbers,
     foreign_accepted: u64,
     driver_counter: Option<u64>,
     driver_errors: Option<u64>,
@@ -156,9 +157,6 @@ impl Ledger {
     /// In runs of up to so many packets the times of each are kept.
     pub const DETAILED_ROWS: u64 = 1_000_000;
 
-    /// Places in the ring's order at which frames of others are remembered.
-    const FOREIGN_PLACES: usize = 65_536;
-
     /// A ledger for `planned` packets. All of its memory is allocated, and touched, here.
     pub fn new(planned: u64) -> Ledger {
         let detailed = planned <= Self::DETAILED_ROWS;
@@ -166,10 +164,8 @@ impl Ledger {
             states: States::new(planned),
             times: detailed.then(|| Times::new(planned as usize)),
             next: 0,
-            decided: 0,
-            foreign: VecDeque::new(),
-            accepted_seen: 0,
-            abandoned_seen: 0,
+            queues: vec![Queue::default()],
+            numbers: QueueNumbers::default(),
             foreign_accepted: 0,
             driver_counter: None,
             driver_errors: None,
@@ -181,6 +177,13 @@ impl Ledger {
     #[must_use]
     pub fn without_application(self) -> Ledger {
         Ledger { states: self.states.without_application(), ..self }
+    }
+
+    /// The NIC has so many receive queues, at least 1, and not 1 as otherwise.
+    #[must_use]
+    pub fn with_queues(self, queues: u16) -> Ledger {
+        let numbers = QueueNumbers::new(self.states.len(), queues);
+        Ledger { queues: vec![Queue::default(); queues.max(1).into()], numbers, ..self }
     }
 
     /// Whether the times of each packet are kept.
@@ -197,68 +200,76 @@ impl Ledger {
             return;
         }
         self.next += 1;
-        self.states.set(packet.sequence, packet.outcome.into());
+        let state = State::from(packet.outcome);
+        self.states.set(packet.sequence, state);
+        let mut queue = packet.queue;
+        if usize::from(queue) >= self.queues.len() {
+            self.contradictions.queue_that_is_not_there += 1;
+            queue = 0;
+        }
+        self.numbers.set(packet.sequence, queue);
+        if state.is_undecided() {
+            self.queues[usize::from(queue)].joined(packet.sequence);
+        }
         if let Some(times) = &mut self.times {
             times.injected(packet);
         }
     }
 
-    /// Frames that are not of this run (replies to the target's own packets, say) went on the ring
-    /// behind the last packet that was injected.
-    pub fn foreign_on_ring(&mut self, count: u64) {
-        let room = self.foreign.len() < Self::FOREIGN_PLACES;
-        match self.foreign.back_mut() {
-            _ if count == 0 => {}
-            Some((before, frames)) if *before == self.next => *frames += count,
-            _ if room => self.foreign.push_back((self.next, count)),
-            _ => self.contradictions.foreign_not_placed += count,
+    /// Frames that are not of this run (replies to the target's own packets, say) went on a queue's
+    /// ring behind the last packet that was injected.
+    pub fn foreign_on_ring(&mut self, queue: u16, count: u64) {
+        let placed = match self.queues.get_mut(usize::from(queue)) {
+            Some(queue) => queue.foreign_joined(self.next, count),
+            None => false,
+        };
+        if !placed {
+            self.contradictions.foreign_not_placed += count;
         }
     }
 
-    /// The driver has accepted so many frames in all since the run began, and so many were thrown
-    /// away with a ring; `seen` is when this was noticed. Both count frames of others too.
-    pub fn progress(&mut self, accepted: u64, abandoned: u64, seen: Time) {
-        if accepted < self.accepted_seen || abandoned < self.abandoned_seen {
-            self.contradictions.counter_went_back += 1;
+    /// The driver has accepted so many frames of a queue in all since the run began, and so many were
+    /// thrown away with its ring; `seen` is when this was noticed. Both count frames of others too.
+    pub fn progress(&mut self, queue: u16, accepted: u64, abandoned: u64, seen: Time) {
+        let Some(counts) = self.queues.get_mut(usize::from(queue)) else {
+            self.contradictions.queue_that_is_not_there += 1;
             return;
+        };
+        match counts.advanced(accepted, abandoned) {
+            Some((taken, thrown_away)) => {
+                self.decide(queue, taken, State::Accepted, seen);
+                self.decide(queue, thrown_away, State::Abandoned, seen);
+            }
+            None => self.contradictions.counter_went_back += 1,
         }
-        let taken = accepted - std::mem::replace(&mut self.accepted_seen, accepted);
-        self.decide(taken, State::Accepted, seen);
-        let thrown_away = abandoned - std::mem::replace(&mut self.abandoned_seen, abandoned);
-        self.decide(thrown_away, State::Abandoned, seen);
     }
 
-    /// Gives the next `frames` of the ring to `state`.
-    fn decide(&mut self, mut frames: u64, state: State, seen: Time) {
+    /// Gives the next `frames` of a queue's ring to `state`.
+    fn decide(&mut self, queue: u16, mut frames: u64, state: State, seen: Time) {
+        let Ledger { states, numbers, .. } = self;
+        let ring = &mut self.queues[usize::from(queue)];
         while frames > 0 {
-            if let Some((before, foreign)) = self.foreign.front_mut()
-                && *before <= self.decided
-            {
-                let skipped = frames.min(*foreign);
-                *foreign -= skipped;
-                frames -= skipped;
-                self.foreign_accepted += if state == State::Accepted { skipped } else { 0 };
-                if *foreign == 0 {
-                    self.foreign.pop_front();
+            let undecided = |at| numbers.get(at) == queue && states.get(at).is_undecided();
+            match ring.take(frames, undecided) {
+                Taken::Foreign(taken) => {
+                    frames -= taken;
+                    self.foreign_accepted += if state == State::Accepted { taken } else { 0 };
                 }
-                continue;
-            }
-            if self.decided == self.next {
-                add(&mut self.contradictions.accepted_never_on_ring, frames);
-                return;
-            }
-            let sequence = self.decided;
-            self.decided += 1;
-            let state = match (self.states.get(sequence), state) {
-                (State::OnRing, state) => state,
-                (State::Damaged, State::Accepted) => State::Refused,
-                (State::Damaged, state) => state,
-                _ => continue,
-            };
-            frames -= 1;
-            self.states.set(sequence, state);
-            if let (Some(times), State::Accepted) = (&mut self.times, state) {
-                times.accepted(sequence, seen);
+                Taken::Packet(sequence) => {
+                    frames -= 1;
+                    let state = match (states.get(sequence), state) {
+                        (State::Damaged, State::Accepted) => State::Refused,
+                        (_, state) => state,
+                    };
+                    states.set(sequence, state);
+                    if let (Some(times), State::Accepted) = (&mut self.times, state) {
+                        times.accepted(sequence, seen);
+                    }
+                }
+                Taken::Nothing => {
+                    add(&mut self.contradictions.accepted_never_on_ring, frames);
+                    return;
+                }
             }
         }
     }
@@ -323,7 +334,9 @@ impl Ledger {
     /// The columns.
     pub fn totals(&self) -> Totals {
         let mut contradictions = self.contradictions;
-        let columns = Totals::from_states(&self.states);
+        let mut columns = Totals::default();
+        (0..self.states.len()).for_each(|sequence| columns.count(self.states.fate(sequence)));
+        let columns = columns.summed();
         if let Some(counter) = self.driver_counter {
             let accepted = columns.accepted + self.foreign_accepted;
             contradictions.driver_counter_differs = counter.abs_diff(accepted);
@@ -332,6 +345,19 @@ impl Ledger {
             contradictions.driver_errors_differ = errors.abs_diff(columns.refused);
         }
         columns.with(contradictions)
+    }
+
+    /// The columns of each receive queue, by its number. Which queue a packet is for shows when it is
+    /// injected, so what is planned of a queue is what is injected, and what contradicts the columns is
+    /// in [`totals`](Self::totals) alone.
+    pub fn queue_totals(&self) -> Vec<Totals> {
+        let mut totals = vec![Totals::default(); self.queues.len()];
+        for sequence in 0..self.next {
+            if let Some(queue) = totals.get_mut(usize::from(self.numbers.get(sequence))) {
+                queue.count(self.states.fate(sequence));
+            }
+        }
+        totals.into_iter().map(Totals::summed).collect()
     }
 
     /// An error if anything is unaccounted for.
@@ -377,6 +403,7 @@ impl Ledger {
         let unknown = Row {
             sequence,
             fate,
+            queue: (fate != Fate::NotInjected).then(|| self.numbers.get(sequence)),
             planned: None,
             injected: None,
             took: None,

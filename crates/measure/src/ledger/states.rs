@@ -52,6 +52,12 @@ impl State {
     pub(super) fn was_on_ring(self) -> bool {
         matches!(self, State::OnRing | State::Accepted | State::Abandoned)
     }
+
+    /// Whether it is on the ring, and the driver has neither given it back nor thrown it away.
+    #[inline]
+    pub(super) fn is_undecided(self) -> bool {
+        matches!(self, State::OnRing | State::Damaged)
+    }
 }
 
 impl From<Outcome> for State {

@@ -22,6 +22,7 @@ fn packet(sequence: u64, outcome: Outcome) -> Packet {
         planned,
         injected: planned + Span::from_ns(7),
         took: Span::from_ns(3),
+        queue: 0,
         outcome,
     }
 }
@@ -42,7 +43,7 @@ fn fates(ledger: &Ledger) -> Vec<Fate> {
 fn a_count_of_accepted_frames_belongs_to_the_first_on_the_ring() {
     use Outcome::{NoDescriptor, OnRing};
     let mut ledger = ledger(&[OnRing, NoDescriptor, OnRing, OnRing]);
-    ledger.progress(2, 0, at(1_000));
+    ledger.progress(0, 2, 0, at(1_000));
     ledger.delivered(Delivery { first: 2, count: 1, at: at(1_500) });
     let expected = [Fate::LostInStack, Fate::NoDescriptor, Fate::Delivered, Fate::LostOnRing];
     assert_eq!(fates(&ledger), expected);
@@ -58,13 +59,13 @@ fn a_count_of_accepted_frames_belongs_to_the_first_on_the_ring() {
 #[test]
 fn frames_of_others_take_their_turn() {
     let mut ledger = Ledger::new(3);
-    ledger.foreign_on_ring(2);
+    ledger.foreign_on_ring(0, 2);
     ledger.injected(&packet(0, Outcome::OnRing));
-    ledger.foreign_on_ring(1);
+    ledger.foreign_on_ring(0, 1);
     ledger.injected(&packet(1, Outcome::OnRing));
-    ledger.progress(3, 0, at(900));
+    ledger.progress(0, 3, 0, at(900));
     assert_eq!(fates(&ledger), [Fate::LostInStack, Fate::LostOnRing, Fate::NotInjected]);
-    ledger.progress(5, 0, at(901));
+    ledger.progress(0, 5, 0, at(901));
     assert_eq!((ledger.foreign_accepted(), ledger.totals().accepted), (3, 2));
     ledger.driver_counter(5);
     assert_eq!(ledger.check(), Ok(()));
@@ -75,8 +76,8 @@ fn frames_of_others_take_their_turn() {
 #[test]
 fn what_went_with_the_ring_is_lost_there() {
     let mut ledger = ledger(&[Outcome::OnRing; 4]);
-    ledger.progress(1, 2, at(5_000));
-    ledger.progress(2, 2, at(6_000));
+    ledger.progress(0, 1, 2, at(5_000));
+    ledger.progress(0, 2, 2, at(6_000));
     let totals = ledger.totals();
     assert_eq!((totals.accepted, totals.lost_on_ring, totals.lost_in_stack), (2, 2, 2));
     assert_eq!(ledger.rows().nth(1).unwrap().accepted, None);
@@ -89,7 +90,7 @@ fn a_packet_that_arrived_was_accepted_whatever_the_count_says() {
     ledger.delivered(Delivery { first: 0, count: 2, at: at(1_000) });
     let totals = ledger.totals();
     assert_eq!((totals.accepted, totals.delivered, totals.unaccounted), (2, 2, 0));
-    ledger.progress(2, 0, at(2_000));
+    ledger.progress(0, 2, 0, at(2_000));
     assert_eq!(ledger.totals(), totals, "the count may come later");
 }
 
@@ -98,7 +99,7 @@ fn what_faults_did_has_columns_of_its_own() {
     use Outcome::{NotCompleted, OnRing, OnRingDamaged};
     let mut ledger =
         ledger(&[OnRing, NotCompleted, OnRingDamaged, OnRing, OnRingDamaged, OnRingDamaged]);
-    ledger.progress(3, 1, at(9));
+    ledger.progress(0, 3, 1, at(9));
     let expected = [
         Fate::LostInStack,
         Fate::NotCompleted,
@@ -124,8 +125,8 @@ fn every_contradiction_is_named() {
     let mut ledger = ledger(&[Outcome::OnRing, Outcome::Filtered]);
     ledger.injected(&packet(0, Outcome::OnRing));
     ledger.injected(&packet(9, Outcome::OnRing));
-    ledger.progress(3, 0, at(1));
-    ledger.progress(2, 0, at(1));
+    ledger.progress(0, 3, 0, at(1));
+    ledger.progress(0, 2, 0, at(1));
     ledger.delivered(Delivery { first: 0, count: 1, at: at(1) });
     ledger.delivered(Delivery { first: 0, count: u64::MAX, at: at(1) });
     let totals = ledger.totals();
@@ -160,7 +161,7 @@ fn a_target_that_claims_everything_for_ever_costs_little() {
 fn a_long_run_keeps_no_times_and_says_so() {
     let mut ledger = Ledger::new(Ledger::DETAILED_ROWS + 1);
     ledger.injected(&packet(0, Outcome::OnRing));
-    ledger.progress(1, 0, at(1));
+    ledger.progress(0, 1, 0, at(1));
     assert!(!ledger.is_detailed());
     let row = ledger.rows().next().unwrap();
     assert_eq!((row.fate, row.planned, row.accepted), (Fate::LostInStack, None, None));
@@ -170,7 +171,7 @@ fn a_long_run_keeps_no_times_and_says_so() {
 fn a_time_that_does_not_fit_is_unknown_and_not_invented() {
     let mut ledger = Ledger::new(1);
     ledger.injected(&Packet { took: Span::from_ms(5), ..packet(0, Outcome::OnRing) });
-    ledger.progress(1, 0, at(10_000_000_000));
+    ledger.progress(0, 1, 0, at(10_000_000_000));
     let row = ledger.rows().next().unwrap();
     assert_eq!((row.took, row.accepted, row.fate), (None, None, Fate::LostInStack));
 }
@@ -187,6 +188,47 @@ fn figures_can_be_worked_out_afterwards() {
     assert_eq!(ledger.inject_times().unwrap().p50, 3.0);
     ledger = Ledger::new(3);
     assert_eq!((ledger.injected_intervals(None, 1, &hiccups), ledger.inject_times()), (None, None));
+}
+
+#[test]
+fn a_count_belongs_to_the_first_on_the_ring_of_its_queue() {
+    let mut ledger = Ledger::new(6).with_queues(2);
+    for (sequence, queue) in [(0, 0), (1, 1), (2, 1), (3, 0), (4, 1)] {
+        ledger.injected(&Packet { queue, ..packet(sequence, Outcome::OnRing) });
+    }
+    ledger.progress(1, 2, 0, at(900));
+    let on_ring = Fate::LostOnRing;
+    let taken = Fate::LostInStack;
+    assert_eq!(fates(&ledger), [on_ring, taken, taken, on_ring, on_ring, Fate::NotInjected]);
+    let queues: Vec<_> = ledger.rows().map(|row| row.queue).collect();
+    assert_eq!(queues, [Some(0), Some(1), Some(1), Some(0), Some(1), None]);
+    let [first, second] = ledger.queue_totals()[..] else { panic!("two queues") };
+    assert_eq!((first.injected, first.accepted, first.lost_on_ring), (2, 0, 2));
+    assert_eq!((second.injected, second.accepted, second.lost_on_ring), (3, 2, 1));
+    assert!(first.adds_up() && second.adds_up() && ledger.check().is_ok());
+}
+
+#[test]
+fn a_queue_that_is_not_there_is_a_contradiction() {
+    for queues in [1, 2, 3] {
+        let mut ledger = Ledger::new(2).with_queues(queues);
+        ledger.injected(&Packet { queue: queues, ..packet(0, Outcome::OnRing) });
+        ledger.progress(queues, 1, 0, at(1));
+        ledger.foreign_on_ring(queues, 4);
+        let found = ledger.totals().contradictions;
+        assert_eq!((found.queue_that_is_not_there, found.foreign_not_placed), (2, 4));
+        assert!(ledger.totals().adds_up() && ledger.queue_totals().len() == usize::from(queues));
+    }
+}
+
+#[test]
+fn the_number_of_a_queue_takes_as_few_bits_as_it_can() {
+    for (queues, packets_a_word) in
+        [(0, None), (1, None), (2, Some(64)), (3, Some(32)), (16, Some(16)), (257, Some(4))]
+    {
+        let words = packets_a_word.map_or(0, |packets: usize| 1_000_usize.div_ceil(packets));
+        assert_eq!(QueueNumbers::new(1_000, queues).words(), words, "{queues} queues");
+    }
 }
 
 /// Anything that can happen to a ledger, sensible or not.
@@ -218,8 +260,8 @@ fn apply(ledger: &mut Ledger, event: &Event) {
     match *event {
         Event::Injected(sequence, outcome) => ledger.injected(&packet(sequence % 1_000, outcome)),
         Event::Next(outcome) => ledger.injected(&packet(ledger.injected_count(), outcome)),
-        Event::Foreign(count) => ledger.foreign_on_ring(count),
-        Event::Progress(accepted, abandoned) => ledger.progress(accepted, abandoned, at(9_999)),
+        Event::Foreign(count) => ledger.foreign_on_ring(0, count),
+        Event::Progress(accepted, abandoned) => ledger.progress(0, accepted, abandoned, at(9_999)),
         Event::Delivered(first, count) => {
             ledger.delivered(Delivery { first, count, at: at(9_999) });
         }
@@ -234,9 +276,9 @@ fn without_an_application_the_driver_is_the_end() {
         let at = Time::from_ps(sequence);
         let took = Span::ZERO;
         let outcome = Outcome::OnRing;
-        ledger.injected(&Packet { sequence, planned: at, injected: at, took, outcome });
+        ledger.injected(&Packet { sequence, planned: at, injected: at, took, queue: 0, outcome });
     }
-    ledger.progress(1, 0, Time::from_ps(5));
+    ledger.progress(0, 1, 0, Time::from_ps(5));
     let totals = ledger.totals();
     assert_eq!((totals.accepted, totals.unclaimed, totals.lost_on_ring), (1, 1, 1));
     assert!(totals.adds_up() && ledger.check().is_ok());
@@ -273,7 +315,7 @@ proptest! {
         let given_back = (ring.len() as f64 * taken) as u64;
         // Counts come little by little, and may be older than the deliveries.
         for count in 0..=given_back / 2 {
-            ledger.progress(count, 0, at(50_000));
+            ledger.progress(0, count, 0, at(50_000));
         }
         let (mut delivered, mut refused) = (0, 0);
         for &sequence in &ring[..given_back as usize] {
@@ -284,7 +326,7 @@ proptest! {
                 delivered += 1;
             }
         }
-        ledger.progress(given_back, 0, at(70_000));
+        ledger.progress(0, given_back, 0, at(70_000));
         ledger.driver_counter(given_back - refused);
         ledger.driver_errors(refused);
         prop_assert_eq!(ledger.check(), Ok(()));
@@ -292,5 +334,151 @@ proptest! {
         prop_assert_eq!((totals.accepted, totals.delivered), (given_back - refused, delivered));
         prop_assert_eq!(totals.refused, refused);
         prop_assert_eq!(totals.on_ring() + refused, ring.len() as u64);
+    }
+}
+
+/// What happens on the rings of a NIC with several queues.
+#[derive(Clone, Debug)]
+enum Step {
+    Packet(u16, Outcome),
+    Foreign(u16, u64),
+    /// The driver takes so many frames of a queue, and throws so many away with the ring.
+    Progress(u16, usize, usize),
+    Deliver(u16),
+}
+
+fn steps() -> impl Strategy<Value = (u16, Vec<Step>)> {
+    (1u16..=4).prop_flat_map(|queues| {
+        let outcome = prop::sample::select(OUTCOMES.to_vec());
+        let step = prop_oneof![
+            8 => (0..queues, outcome).prop_map(|(queue, outcome)| Step::Packet(queue, outcome)),
+            1 => (0..queues, 0u64..3).prop_map(|(queue, frames)| Step::Foreign(queue, frames)),
+            3 => (0..queues, 0usize..9, 0usize..3)
+                .prop_map(|(queue, taken, thrown)| Step::Progress(queue, taken, thrown)),
+            1 => (0..queues).prop_map(Step::Deliver),
+        ];
+        (Just(queues), prop::collection::vec(step, 0..300))
+    })
+}
+
+/// One ring as a list of what is on it: packets by number, and frames of others.
+#[derive(Clone, Debug, Default)]
+struct NaiveRing {
+    frames: std::collections::VecDeque<Option<u64>>,
+    accepted: u64,
+    abandoned: u64,
+}
+
+/// A ledger that keeps everything in lists.
+struct Naive {
+    packets: Vec<(u16, Outcome, Fate)>,
+    rings: Vec<NaiveRing>,
+    foreign_accepted: u64,
+}
+
+impl Naive {
+    fn join(&mut self, queue: u16, outcome: Outcome) {
+        let fate = match outcome {
+            Outcome::NoDescriptor => Fate::NoDescriptor,
+            Outcome::Filtered => Fate::Filtered,
+            Outcome::NotReceiving => Fate::NotReceiving,
+            Outcome::DmaError => Fate::DmaError,
+            Outcome::NotCompleted => Fate::NotCompleted,
+            Outcome::OnRing | Outcome::OnRingDamaged => {
+                let number = self.packets.len() as u64;
+                self.rings[usize::from(queue)].frames.push_back(Some(number));
+                Fate::LostOnRing
+            }
+        };
+        self.packets.push((queue, outcome, fate));
+    }
+
+    /// Takes frames from a ring, and throws others away; gives the ring's counts.
+    fn progress(&mut self, queue: u16, taken: usize, thrown: usize) -> (u64, u64) {
+        let ring = &mut self.rings[usize::from(queue)];
+        for at in 0..taken + thrown {
+            let Some(frame) = ring.frames.pop_front() else { break };
+            *(if at < taken { &mut ring.accepted } else { &mut ring.abandoned }) += 1;
+            if at >= taken {
+                continue;
+            }
+            match frame {
+                None => self.foreign_accepted += 1,
+                Some(number) => {
+                    let (_, outcome, fate) = &mut self.packets[number as usize];
+                    *fate = match (*outcome, *fate) {
+                        (Outcome::OnRingDamaged, _) => Fate::Refused,
+                        (_, Fate::Delivered) => Fate::Delivered,
+                        _ => Fate::LostInStack,
+                    };
+                }
+            }
+        }
+        (ring.accepted, ring.abandoned)
+    }
+
+    /// Delivers the newest packet of a queue that is none of the damaged, and says which.
+    fn deliver(&mut self, queue: u16) -> Option<u64> {
+        let open = |(of, outcome, fate): &(u16, Outcome, Fate)| {
+            *of == queue && *outcome == Outcome::OnRing && *fate != Fate::Delivered
+        };
+        let newest = self.packets.iter().rposition(open)?;
+        self.packets[newest].2 = Fate::Delivered;
+        Some(newest as u64)
+    }
+}
+
+proptest! {
+    #[test]
+    fn several_queues_are_what_lists_make_of_them((queues, steps) in steps()) {
+        let mut naive = Naive {
+            packets: Vec::new(),
+            rings: vec![NaiveRing::default(); queues.into()],
+            foreign_accepted: 0,
+        };
+        let mut ledger = Ledger::new(steps.len() as u64).with_queues(queues);
+        for step in &steps {
+            match *step {
+                Step::Packet(queue, outcome) => {
+                    let sequence = ledger.injected_count();
+                    ledger.injected(&Packet { queue, ..packet(sequence, outcome) });
+                    naive.join(queue, outcome);
+                }
+                Step::Foreign(queue, frames) => {
+                    ledger.foreign_on_ring(queue, frames);
+                    let ring = &mut naive.rings[usize::from(queue)].frames;
+                    (0..frames).for_each(|_| ring.push_back(None));
+                }
+                Step::Progress(queue, taken, thrown) => {
+                    let (accepted, abandoned) = naive.progress(queue, taken, thrown);
+                    ledger.progress(queue, accepted, abandoned, at(9_999));
+                }
+                Step::Deliver(queue) => {
+                    if let Some(first) = naive.deliver(queue) {
+                        ledger.delivered(Delivery { first, count: 1, at: at(9_999) });
+                    }
+                }
+            }
+            let seen: Vec<_> = ledger.rows().map(|row| (row.queue, row.fate)).collect();
+            let wanted = naive.packets.iter().map(|(queue, _, fate)| (Some(*queue), *fate));
+            prop_assert_eq!(&seen[..naive.packets.len()], &wanted.collect::<Vec<_>>()[..]);
+        }
+        prop_assert_eq!(ledger.check(), Ok(()));
+        prop_assert_eq!(ledger.foreign_accepted(), naive.foreign_accepted);
+        let totals = ledger.queue_totals();
+        for (queue, totals) in (0u16..).zip(&totals) {
+            let of_queue = |fate| {
+                let same = |packet: &&(u16, Outcome, Fate)| packet.0 == queue && packet.2 == fate;
+                naive.packets.iter().filter(same).count() as u64
+            };
+            prop_assert!(totals.adds_up());
+            prop_assert_eq!(totals.no_descriptor, of_queue(Fate::NoDescriptor));
+            prop_assert_eq!(totals.refused, of_queue(Fate::Refused));
+            prop_assert_eq!(totals.lost_on_ring, of_queue(Fate::LostOnRing));
+            let accepted = of_queue(Fate::LostInStack) + of_queue(Fate::Delivered);
+            prop_assert_eq!(totals.accepted, accepted);
+        }
+        let injected: u64 = totals.iter().map(|totals| totals.injected).sum();
+        prop_assert_eq!(injected, ledger.injected_count());
     }
 }

@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use super::Fate;
-use super::states::States;
 
 /// What became of a run's packets, counted.
 ///
@@ -66,6 +65,8 @@ pub struct Contradictions {
     pub injected_out_of_order: u64,
     /// Frames of others that went on the ring at too many places to remember.
     pub foreign_not_placed: u64,
+    /// Packets and counts of receive queues that the NIC does not have.
+    pub queue_that_is_not_there: u64,
     /// Times that a count of accepted or abandoned frames went back.
     pub counter_went_back: u64,
     /// Frames accepted or abandoned beyond those on the ring.
@@ -97,10 +98,11 @@ pub struct Unaccounted {
 
 impl Contradictions {
     /// Every kind with its name.
-    pub fn by_kind(&self) -> [(&'static str, u64); 9] {
+    pub fn by_kind(&self) -> [(&'static str, u64); 10] {
         [
             ("injected out of order", self.injected_out_of_order),
             ("frames of others at too many places", self.foreign_not_placed),
+            ("of a receive queue that is not there", self.queue_that_is_not_there),
             ("a counter of the NIC went back", self.counter_went_back),
             ("accepted but never on the ring", self.accepted_never_on_ring),
             ("delivered but no such packet", self.delivered_out_of_range),
@@ -122,29 +124,31 @@ impl Contradictions {
 }
 
 impl Totals {
-    pub(super) fn from_states(states: &States) -> Totals {
-        let mut totals = Totals { planned: states.len(), ..Totals::default() };
-        for sequence in 0..states.len() {
-            let column = match states.fate(sequence) {
-                Fate::NotInjected => &mut totals.not_injected,
-                Fate::NoDescriptor => &mut totals.no_descriptor,
-                Fate::Filtered => &mut totals.filtered,
-                Fate::NotReceiving => &mut totals.not_receiving,
-                Fate::DmaError => &mut totals.dma_error,
-                Fate::NotCompleted => &mut totals.not_completed,
-                Fate::Refused => &mut totals.refused,
-                Fate::LostOnRing => &mut totals.lost_on_ring,
-                Fate::Unclaimed => &mut totals.unclaimed,
-                Fate::LostInStack => &mut totals.lost_in_stack,
-                Fate::Delivered => &mut totals.delivered,
-            };
-            *column += 1;
-        }
-        totals.filtered += totals.not_receiving;
-        totals.injected = totals.planned - totals.not_injected;
-        totals.lost = totals.lost_on_ring + totals.lost_in_stack;
-        totals.accepted = totals.delivered + totals.unclaimed + totals.lost_in_stack;
-        totals
+    /// Counts a packet; [`summed`](Self::summed) fills the columns that are sums.
+    pub(super) fn count(&mut self, fate: Fate) {
+        let column = match fate {
+            Fate::NotInjected => &mut self.not_injected,
+            Fate::NoDescriptor => &mut self.no_descriptor,
+            Fate::Filtered => &mut self.filtered,
+            Fate::NotReceiving => &mut self.not_receiving,
+            Fate::DmaError => &mut self.dma_error,
+            Fate::NotCompleted => &mut self.not_completed,
+            Fate::Refused => &mut self.refused,
+            Fate::LostOnRing => &mut self.lost_on_ring,
+            Fate::Unclaimed => &mut self.unclaimed,
+            Fate::LostInStack => &mut self.lost_in_stack,
+            Fate::Delivered => &mut self.delivered,
+        };
+        *column += 1;
+        self.planned += 1;
+    }
+
+    pub(super) fn summed(mut self) -> Totals {
+        self.filtered += self.not_receiving;
+        self.injected = self.planned - self.not_injected;
+        self.lost = self.lost_on_ring + self.lost_in_stack;
+        self.accepted = self.delivered + self.unclaimed + self.lost_in_stack;
+        self
     }
 
     pub(super) fn with(self, contradictions: Contradictions) -> Totals {

@@ -1,5 +1,8 @@
 use super::*;
-use crate::{HiccupSummary, Hiccupping, IntervalRecorder, Intervals, Machine, Pacing, Totals};
+use crate::{
+    HiccupSummary, Hiccupping, Interrupts, IntervalRecorder, IntervalStats, Intervals, Machine,
+    Pacing, Totals,
+};
 use serde_json::json;
 use warikomi_clock::{Span, Time};
 
@@ -23,6 +26,14 @@ fn good() -> RunResult {
             .unwrap()
             .clone();
     result
+}
+
+/// Two intervals of 38 us, of which the second may fall into a hiccup.
+fn two_intervals(touched: bool) -> Option<IntervalStats> {
+    let mut recorder = IntervalRecorder::new(Some(Span::from_us(38)));
+    recorder.seen(Time::ZERO, false);
+    recorder.seen(Time::from_ps(38_000_000), touched);
+    recorder.stats()
 }
 
 /// What is said when `spoil` has happened to a result that there is nothing to say against.
@@ -87,15 +98,47 @@ fn hiccups_that_touch_no_interval_are_not_mentioned() {
     let support = Some(HiccupSummary { count: 1, longest_ns: 5e3, ..HiccupSummary::default() });
     let with = |touched: bool| {
         said(|result| {
-            let mut recorder = IntervalRecorder::new(Some(Span::from_us(38)));
-            recorder.seen(Time::ZERO, false);
-            recorder.seen(Time::from_ps(38_000_000), touched);
-            result.intervals.as_mut().unwrap().injected = recorder.stats();
+            let intervals = result.intervals.as_mut().unwrap();
+            (intervals.injected, intervals.handler) =
+                (two_intervals(touched), two_intervals(false));
             result.hiccups = Some(Hiccupping { support, target: None });
         })
     };
     assert_eq!(with(false), Vec::<String>::new());
     assert!(with(true)[0].contains("100.00% of the intervals"));
+}
+
+#[test]
+fn a_result_without_intervals_at_the_handler_says_so_unless_the_driver_was_to_poll() {
+    let spoil = |result: &mut RunResult, strategy: &str, raised, handled| {
+        result.intervals.as_mut().unwrap().injected = two_intervals(false);
+        result.interrupts = Some(Interrupts { raised, handled, ..Interrupts::default() });
+        result.target.settings.insert("strategy".into(), json!(strategy));
+    };
+    let none = only(|result| spoil(result, "awake", 0, 0));
+    assert_eq!(
+        none,
+        "there are no intervals at the handler: 0 interrupts raised, and 0 of them handled"
+    );
+    let unseen = only(|result| spoil(result, "interrupt", 7, 1));
+    assert!(unseen.contains("7 interrupts raised, and 1 of them handled"), "{unseen}");
+    let hint = |raised| {
+        let mut result = good();
+        spoil(&mut result, "poll", raised, 0);
+        assert_eq!(warnings(&result, &Thresholds::default()), []);
+        no_handler(&result).unwrap().mend
+    };
+    assert!(hint(1).contains("masked") && hint(2).contains("read the interrupt status"));
+    let seen = said(|result| {
+        spoil(result, "awake", 9, 9);
+        result.intervals.as_mut().unwrap().handler = two_intervals(false);
+    });
+    assert_eq!(seen, Vec::<String>::new());
+    let faulty = said(|result| {
+        spoil(result, "awake", 0, 0);
+        result.faults = Some(crate::FaultReport::default());
+    });
+    assert_eq!(faulty, Vec::<String>::new(), "what faults do is told with them");
 }
 
 #[test]

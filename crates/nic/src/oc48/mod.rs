@@ -2,23 +2,22 @@
 //! on the card. Its data sheet is docs/oc48.md; with another line rate and MTU it resembles cards of
 //! 10 Gbit/s and more.
 
-mod intr;
+mod fifo;
 pub mod regs;
 mod rx;
 mod tx;
 
 use warikomi_pci::{BarKind, Capability, ConfigSpace, Identity, Width};
 
-use self::intr::Interrupts;
 use self::regs::Part;
 use self::rx::Receiver;
 use self::tx::Transmitter;
 use crate::bus::Bus;
-use crate::engine::{Engine, Line};
 use crate::frame::HEADER_BYTES;
+use crate::queue::{Causes, Engine, Line};
 use crate::wire::bytes_time;
 use crate::{
-    Frame, Link, ModelInfo, NicContext, NicModel, ResetKind, RxCounters, RxFault, RxOutcome,
+    Frame, Link, ModelInfo, NicContext, NicModel, Reception, ResetKind, RxCounters, RxFault,
 };
 
 /// What its line carries, in bits a second.
@@ -36,11 +35,8 @@ pub static INFO: ModelInfo = ModelInfo {
     name: "oc48",
     summary: "OC-48c card (PCI, descriptors in a FIFO on the card, packets of up to 64 KB, MSI)",
     linux_drivers: &[],
-    register_bar: 0,
-    register_bar_bytes: 4_096,
-    interrupt_status: regs::INTR_STATUS as u64,
-    interrupt_mask: regs::INTR_MASK as u64,
-    transmit_doorbell: regs::TX_PUSH as u64,
+    register_bar: regs::BAR,
+    rx_queues: 1,
     max_frame_bytes: MTU as usize + HEADER_BYTES,
     registers: regs::REGISTERS,
 };
@@ -48,13 +44,15 @@ pub static INFO: ModelInfo = ModelInfo {
 // Tags of the timers.
 const TIMER_TX: u32 = 0;
 const TIMER_LATE: u32 = 1;
+/// Of an alarm that is never set: no interrupt is moderated.
+const TIMER_MODERATION: u32 = 2;
 
 /// The model.
 pub struct Oc48 {
     bus: Option<Bus>,
     line_bps: u64,
     mtu: u32,
-    intr: Interrupts,
+    intr: Causes<0>,
     tx: Transmitter,
     rx: Receiver,
     /// The cable is in.
@@ -73,7 +71,7 @@ impl Oc48 {
             bus,
             line_bps,
             mtu,
-            intr: Interrupts::default(),
+            intr: Causes::new(regs::VECTOR, regs::INTR_ALL, [], TIMER_MODERATION),
             tx: Transmitter::new(engine, max_frame_bytes),
             rx: Receiver::new(max_frame_bytes),
             link: true,
@@ -90,20 +88,21 @@ impl Oc48 {
         self.soft_reset(cx);
         let link = self.link;
         let before = std::mem::replace(self, Oc48::new(self.bus, self.line_bps, self.mtu));
-        self.rx.keep_counters(&before.rx);
+        self.rx.queue.keep_counters(&before.rx.queue);
         self.link = link;
     }
 
     /// A DMA transfer failed: nothing goes on before RESET.
     fn system_error(&mut self, cx: &mut NicContext<'_>) {
-        self.tx.halt();
-        self.rx.halt();
+        self.tx.engine.halt();
+        self.rx.queue.halt();
         self.intr.report(cx, regs::SYS_ERROR);
     }
 
     fn control(&self) -> u32 {
         let bit = |on, bit| if on { bit } else { 0 };
-        bit(self.tx.is_enabled(), regs::TX_ENABLE) | bit(self.rx.is_enabled(), regs::RX_ENABLE)
+        bit(self.tx.engine.is_enabled(), regs::TX_ENABLE)
+            | bit(self.rx.queue.is_enabled(), regs::RX_ENABLE)
     }
 
     fn set_control(&mut self, cx: &mut NicContext<'_>, control: u32) {
@@ -111,7 +110,7 @@ impl Oc48 {
             return self.soft_reset(cx);
         }
         self.tx.enable(cx, control & regs::TX_ENABLE != 0);
-        self.rx.enable(cx, control & regs::RX_ENABLE != 0);
+        self.rx.queue.enable(cx, control & regs::RX_ENABLE != 0);
     }
 
     /// What a register that can be read holds.
@@ -149,36 +148,49 @@ impl NicModel for Oc48 {
             subsystem: 0x0c48,
         };
         ConfigSpace::builder(identity)
-            .bar(0, BarKind::Memory64, INFO.register_bar_bytes)
-            .capability_at(0x50, Capability::msi())
+            .bar(regs::BAR, BarKind::Memory64, 4_096)
+            .capability_at(0x50, Capability::msi(1, false))
             .build()
     }
 
     #[inline]
-    fn reg_read(&mut self, _cx: &mut NicContext<'_>, offset: u64, width: Width) -> u64 {
+    fn reg_read(&mut self, _cx: &mut NicContext<'_>, _bar: u8, offset: u64, width: Width) -> u64 {
         Part::at(offset, width).map_or(0, |part| part.of(self.value(part.row.offset)))
     }
 
     #[inline]
-    fn reg_write(&mut self, cx: &mut NicContext<'_>, offset: u64, width: Width, value: u64) {
+    fn reg_write(
+        &mut self,
+        cx: &mut NicContext<'_>,
+        _bar: u8,
+        offset: u64,
+        width: Width,
+        value: u64,
+    ) {
         let Some(part) = Part::at(offset, width) else { return };
         let word = value as u32;
         match part.row.offset {
             regs::CONTROL => self.set_control(cx, word),
             regs::INTR_STATUS => self.intr.acknowledge(cx, word),
             regs::INTR_MASK => self.intr.set_mask(cx, word),
-            regs::TX_ADDRESS => self.tx.set_address(part.merged(self.tx.address(), value)),
+            regs::TX_ADDRESS => {
+                let fifo = self.tx.fifo_mut();
+                fifo.address = part.merged(fifo.address, value);
+            }
             regs::TX_PUSH => self.push_transmit(cx, word),
-            regs::RX_ADDRESS => self.rx.set_address(part.merged(self.rx.address(), value)),
-            regs::RX_PUSH => self.rx.push(word),
+            regs::RX_ADDRESS => {
+                let fifo = &mut self.rx.queue.format.fifo;
+                fifo.address = part.merged(fifo.address, value);
+            }
+            regs::RX_PUSH => self.rx.push(cx, word),
             regs::RX_RING => self.rx.set_ring(cx, part.merged(self.rx.ring(), value)),
             _ => {}
         }
     }
 
     #[inline]
-    fn frame_rx(&mut self, cx: &mut NicContext<'_>, frame: Frame<'_>) -> RxOutcome {
-        self.receive(cx, frame, None)
+    fn frame_rx(&mut self, cx: &mut NicContext<'_>, frame: Frame<'_>) -> Reception {
+        Reception::first(self.receive(cx, frame, None))
     }
 
     fn frame_rx_faulty(
@@ -186,8 +198,8 @@ impl NicModel for Oc48 {
         cx: &mut NicContext<'_>,
         frame: Frame<'_>,
         fault: RxFault,
-    ) -> RxOutcome {
-        self.receive(cx, frame, Some(fault))
+    ) -> Reception {
+        Reception::first(self.receive(cx, frame, Some(fault)))
     }
 
     fn timer(&mut self, cx: &mut NicContext<'_>, tag: u32) {
@@ -213,20 +225,20 @@ impl NicModel for Oc48 {
         }
     }
 
-    fn rx_progress(&mut self, cx: &mut NicContext<'_>, limit: usize) -> RxCounters {
-        self.rx.progress(cx, limit);
-        self.rx.counters()
+    fn rx_progress(&mut self, cx: &mut NicContext<'_>, _queue: u16, limit: usize) -> RxCounters {
+        self.rx.queue.progress(cx, limit);
+        self.rx.queue.counters()
     }
 
     fn receiving(&self) -> bool {
-        self.rx.is_open() && self.link && self.intr.asked_for
+        self.rx.queue.is_open() && self.link && self.intr.is_asked_for()
     }
 
     fn mac_address(&self) -> [u8; 6] {
         regs::station()
     }
 
-    fn rx_free(&mut self, _cx: &mut NicContext<'_>, limit: usize) -> usize {
-        self.rx.remaining().min(limit)
+    fn rx_free(&mut self, cx: &mut NicContext<'_>, _queue: u16, limit: usize) -> usize {
+        self.rx.queue.free(cx, limit)
     }
 }

@@ -1,8 +1,14 @@
 //! The registers, row by row, as the data sheet (docs/oc48.md) has them.
 
-use warikomi_pci::Width;
+use warikomi_pci::{Vector, Width};
 
-use crate::register::{Access, Register};
+use crate::register::{Access, Register, Role};
+
+/// The card has one.
+pub(super) const VECTOR: Vector = Vector(0);
+
+/// The BAR with the registers.
+pub(super) const BAR: u8 = 0;
 
 pub(super) const ID: u16 = 0x00;
 pub(super) const CONTROL: u16 = 0x04;
@@ -62,7 +68,8 @@ pub(super) const RING_ALIGNMENT: u64 = 4_096;
 use Access::{ReadOnly as RO, ReadWrite as RW, Write1Clear as W1C, WriteOnly as WO};
 
 const fn row(name: &'static str, offset: u16, width: u16, access: Access, reset: u64) -> Register {
-    Register { name, offset, width, reset, access, source: "docs/oc48.md, section 2" }
+    let source = "docs/oc48.md, section 2";
+    Register { bar: BAR, role: Role::Other, name, offset, width, reset, access, source }
 }
 
 const fn reserved(offset: u16, width: u16) -> Register {
@@ -75,14 +82,14 @@ pub const REGISTERS: &[Register] = &[
     row("CONTROL", CONTROL, 4, RW, 0),
     row("LINK", LINK, 4, RO, 1),
     row("LINE_MBPS", LINE_MBPS, 4, RO, super::LINE_BPS / 1_000_000),
-    row("INTR_STATUS", INTR_STATUS, 4, W1C, 0),
-    row("INTR_MASK", INTR_MASK, 4, RW, 0),
+    row("INTR_STATUS", INTR_STATUS, 4, W1C, 0).with_role(Role::Status(VECTOR)),
+    row("INTR_MASK", INTR_MASK, 4, RW, 0).with_role(Role::Mask(VECTOR)),
     row("MTU", MTU, 4, RO, super::MTU as u64),
     reserved(0x1c, 4),
     row("MAC", MAC, 8, RO, STATION),
     reserved(0x28, 8),
     row("TX_ADDRESS", TX_ADDRESS, 8, WO, 0),
-    row("TX_PUSH", TX_PUSH, 4, WO, 0),
+    row("TX_PUSH", TX_PUSH, 4, WO, 0).with_role(Role::Doorbell(0)),
     row("TX_SIZE", TX_SIZE, 4, RO, FIFO as u64),
     row("TX_REMAINING", TX_REMAINING, 4, RO, 0),
     reserved(0x44, 4),

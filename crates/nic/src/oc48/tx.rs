@@ -1,40 +1,43 @@
-//! Transmitting: the FIFO of descriptors, and the engine that takes one after the other.
+//! Transmitting: the FIFO of descriptors, and the packet that the engine puts together from them.
 //!
-//! A push only puts a descriptor into the FIFO and sets the alarm. The transfer itself, the bytes'
-//! way into the card's memory, takes place when it is completed, so the driver may not touch them
-//! before. A call that comes late completes what was due, each transfer at its own time.
+//! The bytes of a descriptor are moved when its transfer is completed, so the driver may not touch them
+//! before.
 
-use std::collections::VecDeque;
-
-use warikomi_clock::{Span, Time};
+use warikomi_clock::Span;
 use warikomi_pci::DmaError;
 
+use super::fifo::Fifo;
 use super::{Oc48, TIMER_TX, regs};
 use crate::NicContext;
-use crate::alarm::Alarm;
-use crate::engine::Engine;
+use crate::queue::{
+    Arbitration, Engine, Found, Outgoing, TxDescriptor, TxEngine, TxFormat, TxLimits,
+};
 
-/// Transfers completed in one go before the support side gets to do something else.
-const TRANSFERS_PER_CALL: usize = 64;
-/// How soon the rest is taken up.
-const CONTINUE_AFTER: Span = Span::from_ns(1);
+/// Transfers completed in one go.
+const LIMITS: TxLimits =
+    TxLimits { chains: 64, descriptors: usize::MAX, frames: usize::MAX, pause: Span::from_ns(1) };
 
-/// A descriptor.
-#[derive(Clone, Copy, Debug)]
-struct Piece {
-    address: u64,
-    /// Length and marks, as pushed.
-    command: u32,
-    pushed_at: Time,
-}
+impl TxFormat for Fifo {
+    type Place = u64;
+    type Words = ();
 
-impl Piece {
-    fn bytes(self) -> usize {
-        (self.command & regs::LENGTH) as usize
-    }
+    const DESCRIPTORS: usize = regs::FIFO;
+    const IN_MEMORY: bool = false;
+    const WHOLE_FRAMES: bool = false;
+    const MAX_BYTES: usize = usize::MAX;
 
-    fn has(self, mark: u32) -> bool {
-        self.command & mark != 0
+    #[inline]
+    fn load(&self, _cx: &mut NicContext<'_>, place: u64) -> Found<TxDescriptor<u64, ()>> {
+        Ok(self.get(place).map(|piece| TxDescriptor {
+            place,
+            next: place + 1,
+            buffer: piece.address,
+            bytes: piece.bytes(),
+            first: piece.has(regs::FIRST),
+            last: piece.has(regs::LAST),
+            since: piece.at,
+            words: (),
+        }))
     }
 }
 
@@ -43,200 +46,117 @@ impl Piece {
 enum Packet {
     /// There is none.
     None,
-    /// Its bytes so far are in the buffer.
-    Good,
+    /// So many of its bytes are in the buffer so far.
+    Good(usize),
     /// It makes no frame; its pieces are passed over up to the last.
     Unusable,
 }
 
+impl Packet {
+    /// Moves a piece's bytes into the card's memory, behind those of its packet that are there.
+    fn collect(
+        self,
+        cx: &mut NicContext<'_>,
+        out: &Outgoing<'_, Fifo>,
+        buffer: &mut [u8],
+    ) -> Result<Packet, DmaError> {
+        let held = match self {
+            _ if out.chain[0].first => 0,
+            Packet::Good(held) => held,
+            Packet::None | Packet::Unusable => return Ok(Packet::Unusable),
+        };
+        let end = held + out.chain[0].bytes;
+        let Some(place) = buffer.get_mut(held..end) else { return Ok(Packet::Unusable) };
+        out.collect(cx, place)?;
+        Ok(Packet::Good(end))
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Transmitter {
-    enabled: bool,
-    halted: bool,
-    address: u64,
-    fifo: VecDeque<Piece>,
-    engine: Engine,
-    /// When the transfer of the first descriptor is completed; never, if the engine stands still.
-    due: Time,
-    alarm: Alarm,
+    pub(super) engine: TxEngine<Fifo>,
     packet: Packet,
-    /// Room for the longest packet, and how much of it the present one takes up.
+    /// Room for the longest packet.
     buffer: Box<[u8]>,
-    held: usize,
 }
 
 impl Transmitter {
     pub(super) fn new(engine: Engine, max_frame_bytes: usize) -> Self {
+        let fifo = [Fifo::new()];
         Transmitter {
-            enabled: false,
-            halted: false,
-            address: 0,
-            fifo: VecDeque::with_capacity(regs::FIFO),
-            engine,
-            due: Time::NEVER,
-            alarm: Alarm::new(TIMER_TX),
+            engine: TxEngine::new(fifo, Arbitration::Strict, Some(engine), LIMITS, TIMER_TX),
             packet: Packet::None,
             buffer: vec![0; max_frame_bytes].into(),
-            held: 0,
         }
     }
 
     pub(super) fn reset(&mut self) {
-        (self.enabled, self.halted, self.address) = (false, false, 0);
-        self.fifo.clear();
         self.engine.reset();
-        (self.packet, self.held) = (Packet::None, 0);
-        self.stand_still();
+        self.fifo_mut().reset();
+        self.packet = Packet::None;
     }
 
-    pub(super) fn is_enabled(&self) -> bool {
-        self.enabled
-    }
-
-    /// TX_ADDRESS.
-    pub(super) fn address(&self) -> u64 {
-        self.address
-    }
-
-    pub(super) fn set_address(&mut self, address: u64) {
-        self.address = address;
+    pub(super) fn fifo_mut(&mut self) -> &mut Fifo {
+        &mut self.engine.queue_mut(0).format
     }
 
     /// TX_REMAINING.
     pub(super) fn remaining(&self) -> usize {
-        self.fifo.len()
+        let queue = self.engine.queue(0);
+        queue.format.remaining(queue.head())
     }
 
-    /// A DMA transfer failed, here or at the receiver.
-    pub(super) fn halt(&mut self) {
-        self.halted = true;
-        self.stand_still();
-    }
-
+    /// The driver switches the engine on or off. A transfer that was under way begins anew later.
     pub(super) fn enable(&mut self, cx: &mut NicContext<'_>, on: bool) {
-        if on == self.enabled {
+        if on == self.engine.is_enabled() {
             return;
         }
-        self.enabled = on;
+        self.engine.enable(on);
         if on {
-            self.begin(cx.now());
-            self.set_alarm(cx);
+            self.engine.start(cx);
         } else {
-            self.stand_still();
+            self.engine.stop();
         }
-    }
-
-    /// A transfer that was under way begins anew later.
-    fn stand_still(&mut self) {
-        self.due = Time::NEVER;
-        self.alarm.cancel();
-    }
-
-    /// TX_PUSH. Whether there was room.
-    fn push(&mut self, cx: &mut NicContext<'_>, command: u32) -> bool {
-        if self.fifo.len() >= regs::FIFO {
-            return false;
-        }
-        self.fifo.push_back(Piece { address: self.address, command, pushed_at: cx.now() });
-        if self.due == Time::NEVER {
-            self.begin(cx.now());
-            self.set_alarm(cx);
-        }
-        true
-    }
-
-    /// Begins the transfer of the first descriptor, not before `from`.
-    fn begin(&mut self, from: Time) {
-        self.due = match self.fifo.front() {
-            Some(piece) if self.enabled && !self.halted => {
-                let from = from.max(piece.pushed_at);
-                self.engine.transfer(from, self.held, piece.bytes(), false)
-            }
-            _ => Time::NEVER,
-        };
-    }
-
-    fn set_alarm(&mut self, cx: &mut NicContext<'_>) {
-        if self.due != Time::NEVER {
-            self.alarm.set(cx, self.due);
-        }
-    }
-
-    /// Moves a piece's bytes into the card's memory, behind those of its packet that are there.
-    fn collect(&mut self, cx: &mut NicContext<'_>, piece: Piece) -> Result<(), DmaError> {
-        if piece.has(regs::FIRST) {
-            (self.packet, self.held) = (Packet::Good, 0);
-        } else if self.packet == Packet::None {
-            self.packet = Packet::Unusable;
-        }
-        let end = self.held + piece.bytes();
-        if self.packet == Packet::Unusable || end > self.buffer.len() {
-            (self.packet, self.held) = (Packet::Unusable, 0);
-        } else if piece.bytes() > 0 {
-            cx.dma_read(piece.address, &mut self.buffer[self.held..end])?;
-            self.held = end;
-        }
-        Ok(())
     }
 }
 
 impl Oc48 {
-    /// The driver pushes a descriptor.
+    /// TX_PUSH: the driver pushes a descriptor. One for which there is no room is lost.
     #[inline]
     pub(super) fn push_transmit(&mut self, cx: &mut NicContext<'_>, command: u32) {
-        if !self.tx.push(cx, command) {
+        let head = self.tx.engine.queue(0).head();
+        if self.tx.fifo_mut().push(head, command, cx.now()) {
+            self.tx.engine.doorbell(cx, 0);
+        } else {
             self.intr.report(cx, regs::TX_OVERRUN);
         }
     }
 
-    /// The alarm: completes the transfers that are due, a bounded number of them.
+    /// The alarm: completes the transfers that are due.
     pub(super) fn complete_transfers(&mut self, cx: &mut NicContext<'_>) {
-        if !self.tx.alarm.event(cx) {
+        let Transmitter { engine, packet, buffer } = &mut self.tx;
+        if !engine.timer(cx) {
             return;
         }
-        let mut report = 0;
-        for _ in 0..TRANSFERS_PER_CALL {
-            if self.tx.due > cx.now() {
-                break;
-            }
-            match self.complete_transfer(cx) {
-                Ok(bits) => report |= bits,
-                Err(_) => {
-                    self.system_error(cx);
-                    break;
+        let (link, mut report) = (self.link, 0);
+        let run = engine.run(cx, |cx, out| {
+            let cut_off = out.chain[0].first && *packet != Packet::None;
+            *packet = packet.collect(cx, out, buffer)?;
+            report |= if cut_off { regs::TX_OVERRUN } else { 0 };
+            if out.chain[0].last {
+                report |= regs::TX_DONE;
+                match std::mem::replace(packet, Packet::None) {
+                    Packet::Good(bytes) if bytes > 0 && link => out.send(cx, &buffer[..bytes]),
+                    Packet::Good(bytes) if bytes > 0 => out.complete(bytes),
+                    _ => report |= regs::TX_OVERRUN,
                 }
             }
-        }
-        if self.tx.due <= cx.now() {
-            self.tx.alarm.set(cx, cx.now() + CONTINUE_AFTER);
-        } else {
-            self.tx.set_alarm(cx);
+            out.hold(if let Packet::Good(bytes) = packet { *bytes } else { 0 });
+            Ok(0)
+        });
+        if run.ended.is_err() {
+            self.system_error(cx);
         }
         self.intr.report(cx, report);
-    }
-
-    /// Completes the transfer of the first descriptor, and begins the next; what there is to report.
-    fn complete_transfer(&mut self, cx: &mut NicContext<'_>) -> Result<u32, DmaError> {
-        let tx = &mut self.tx;
-        let (Some(&piece), at) = (tx.fifo.front(), tx.due) else { return Ok(0) };
-        let cut_off = piece.has(regs::FIRST) && tx.packet != Packet::None;
-        tx.collect(cx, piece)?;
-        tx.fifo.pop_front();
-        cx.descriptors_sent(1);
-        let mut report = if cut_off { regs::TX_OVERRUN } else { 0 };
-        if piece.has(regs::LAST) {
-            report |= regs::TX_DONE;
-            if tx.packet == Packet::Good && tx.held > 0 {
-                tx.engine.complete(at, tx.held);
-                if self.link {
-                    cx.frame_tx_at(at, &tx.buffer[..tx.held]);
-                }
-            } else {
-                report |= regs::TX_OVERRUN;
-            }
-            (tx.packet, tx.held) = (Packet::None, 0);
-        }
-        tx.begin(at);
-        Ok(report)
     }
 }

@@ -8,9 +8,7 @@
 mod filter;
 mod indirect;
 mod intr;
-mod late;
 mod offload;
-mod paced;
 mod phy;
 pub mod regs;
 mod rx;
@@ -22,21 +20,19 @@ use warikomi_clock::{Span, Time};
 use warikomi_pci::{BarKind, Capability, ConfigSpace, Identity, Width};
 
 use self::indirect::{Ephy, Words};
-use self::intr::Interrupts;
 use self::phy::Phy;
 use self::regs::RegisterFile;
 use self::rx::Receiver;
 use self::stats::Tally;
-use self::tx::{Queue, Transmitter};
-use crate::alarm::Alarm;
+use self::tx::Transmitter;
 use crate::bus::Bus;
-use crate::engine::{Engine, Line};
 use crate::frame::HEADER_BYTES;
+use crate::queue::{Alarm, Causes, Engine, Line};
 use crate::register::Access;
 use crate::wire::wire_time;
 use crate::{
-    Frame, Link, MAX_FRAME_BYTES, ModelInfo, NicContext, NicModel, ResetKind, RxCounters, RxFault,
-    RxOutcome,
+    Frame, Link, MAX_FRAME_BYTES, ModelInfo, NicContext, NicModel, Reception, ResetKind,
+    RxCounters, RxFault,
 };
 
 /// The model's description.
@@ -44,11 +40,8 @@ pub static INFO: ModelInfo = ModelInfo {
     name: "rtl8168",
     summary: "Realtek RTL8168C gigabit Ethernet (PCI Express, one queue each way, MSI)",
     linux_drivers: &["r8169"],
-    register_bar: 2,
-    register_bar_bytes: 4_096,
-    interrupt_status: regs::INTR_STATUS as u64,
-    interrupt_mask: regs::INTR_MASK as u64,
-    transmit_doorbell: regs::TX_POLL as u64,
+    register_bar: regs::BAR,
+    rx_queues: 1,
     max_frame_bytes: MAX_FRAME_BYTES,
     registers: regs::REGISTERS,
 };
@@ -88,7 +81,7 @@ impl Setup {
 pub struct Rtl8168 {
     setup: Setup,
     file: RegisterFile,
-    intr: Interrupts,
+    intr: Causes<2>,
     phy: Phy,
     rx: Receiver,
     tx: Transmitter,
@@ -128,7 +121,7 @@ impl Rtl8168 {
         let mut chip = Rtl8168 {
             setup,
             file: RegisterFile::new(),
-            intr: Interrupts::new(),
+            intr: intr::causes(),
             phy: Phy::new(),
             rx: Receiver::new(setup.max_frame_bytes),
             tx: Transmitter::new(setup.engine()),
@@ -157,7 +150,7 @@ impl Rtl8168 {
         let before = std::mem::replace(self, Rtl8168::set_up(self.setup));
         (self.phy, self.timer_zero) = (before.phy, cx.now());
         self.phy.power_on();
-        self.rx.keep_counters(&before.rx);
+        self.rx.queue.keep_counters(&before.rx.queue);
         self.rx.set_link(self.phy.mode().is_some());
         self.file.set(regs::PHY_STATUS, self.phy.status_byte().into());
     }
@@ -176,8 +169,8 @@ impl Rtl8168 {
             regs::INTR_MITIGATE,
         ];
         CLEARED.iter().for_each(|&at| self.file.reset(regs::row_at(at.into())));
-        self.rx.reset(cx);
-        self.tx.reset();
+        self.rx.queue.reset(cx);
+        self.tx.engine.reset();
         self.timer.cancel();
         self.intr.reset(cx);
         self.take_over_file();
@@ -193,8 +186,8 @@ impl Rtl8168 {
 
     fn moderate(&mut self, cx: &mut NicContext<'_>) {
         let mbps = self.phy.mode().map_or(1_000, |mode| mode.mbps);
-        let unit = intr::moderation_unit(mbps, self.file.u16(regs::CPLUS_CMD));
-        self.intr.moderate(cx, self.file.u16(regs::INTR_MITIGATE), unit);
+        let settings = [regs::INTR_MITIGATE, regs::CPLUS_CMD].map(|at| self.file.u16(at));
+        intr::moderate(&mut self.intr, cx, settings, mbps);
     }
 
     /// TCTR's present value.
@@ -235,7 +228,7 @@ impl Rtl8168 {
         match row {
             _ if access == Access::ReadOnly => return,
             regs::MAC0 | regs::MAC4 | regs::CONFIG0..=regs::CONFIG5 if locked => return,
-            regs::INTR_STATUS => return self.intr.acknowledge(cx, (value & mask) as u16),
+            regs::INTR_STATUS => return self.intr.acknowledge(cx, (value & mask) as u32),
             regs::RX_MISSED => return self.file.set(row, 0),
             regs::TIMER_COUNT => {
                 self.timer_zero = cx.now();
@@ -259,17 +252,17 @@ impl Rtl8168 {
             }
             regs::COUNTER_LOW => self.tally_command(cx, value as u32),
             regs::TX_DESC_LOW | regs::TX_DESC_HIGH => {
-                self.tx.set_ring(Queue::Normal, ring(&self.file, regs::TX_DESC_LOW));
+                self.tx.set_ring(tx::NORMAL, ring(&self.file, regs::TX_DESC_LOW));
             }
             regs::TX_HIGH_DESC_LOW | regs::TX_HIGH_DESC_HIGH => {
-                self.tx.set_ring(Queue::High, ring(&self.file, regs::TX_HIGH_DESC_LOW));
+                self.tx.set_ring(tx::HIGH, ring(&self.file, regs::TX_HIGH_DESC_LOW));
             }
             regs::RX_DESC_LOW | regs::RX_DESC_HIGH => {
                 self.rx.set_ring(cx, ring(&self.file, regs::RX_DESC_LOW));
             }
             regs::CHIP_CMD => self.chip_command(cx, value as u8),
             regs::TX_POLL => self.poll_command(cx, value as u8),
-            regs::INTR_MASK => self.intr.set_mask(cx, value as u16),
+            regs::INTR_MASK => self.intr.set_mask(cx, value as u32),
             regs::TX_CONFIG => {
                 let settings = value as u32 & !regs::TX_CONFIG_VERSION_MASK;
                 self.file.set(row, (settings | regs::TX_CONFIG_VERSION).into());
@@ -310,17 +303,17 @@ impl Rtl8168 {
         if command & regs::CMD_RESET != 0 {
             return self.soft_reset(cx);
         }
-        self.rx.enable(cx, command & regs::CMD_RX_ENABLE != 0);
-        self.tx.enable(command & regs::CMD_TX_ENABLE != 0);
+        self.rx.queue.enable(cx, command & regs::CMD_RX_ENABLE != 0);
+        self.tx.engine.enable(command & regs::CMD_TX_ENABLE != 0);
     }
 
     fn poll_command(&mut self, cx: &mut NicContext<'_>, command: u8) {
         self.file.set(regs::TX_POLL, 0);
         if command & regs::POLL_HIGH != 0 {
-            self.transmit(cx, Queue::High);
+            self.transmit(cx, tx::HIGH);
         }
         if command & regs::POLL_NORMAL != 0 {
-            self.transmit(cx, Queue::Normal);
+            self.transmit(cx, tx::NORMAL);
         }
         if command & regs::POLL_SOFTWARE_INTERRUPT != 0 {
             self.intr.report(cx, regs::SW_INT);
@@ -402,14 +395,14 @@ impl NicModel for Rtl8168 {
         };
         ConfigSpace::builder(identity)
             .bar(0, BarKind::Io, regs::BYTES as u64)
-            .bar(2, BarKind::Memory64, INFO.register_bar_bytes)
+            .bar(regs::BAR, BarKind::Memory64, 4_096)
             .capability_at(0x40, power_management())
-            .capability_at(0x50, Capability::msi())
+            .capability_at(0x50, Capability::msi(1, false))
             .capability_at(0x70, pci_express())
             .build()
     }
 
-    fn reg_read(&mut self, cx: &mut NicContext<'_>, offset: u64, width: Width) -> u64 {
+    fn reg_read(&mut self, cx: &mut NicContext<'_>, _bar: u8, offset: u64, width: Width) -> u64 {
         if offset >= regs::BYTES as u64 {
             return 0;
         }
@@ -419,7 +412,14 @@ impl NicModel for Rtl8168 {
         self.file.get(offset as usize, width.bytes())
     }
 
-    fn reg_write(&mut self, cx: &mut NicContext<'_>, offset: u64, width: Width, value: u64) {
+    fn reg_write(
+        &mut self,
+        cx: &mut NicContext<'_>,
+        _bar: u8,
+        offset: u64,
+        width: Width,
+        value: u64,
+    ) {
         if offset >= regs::BYTES as u64 {
             return;
         }
@@ -436,8 +436,8 @@ impl NicModel for Rtl8168 {
     }
 
     #[inline]
-    fn frame_rx(&mut self, cx: &mut NicContext<'_>, frame: Frame<'_>) -> RxOutcome {
-        self.receive(cx, frame, None)
+    fn frame_rx(&mut self, cx: &mut NicContext<'_>, frame: Frame<'_>) -> Reception {
+        Reception::first(self.receive(cx, frame, None))
     }
 
     fn frame_rx_faulty(
@@ -445,8 +445,8 @@ impl NicModel for Rtl8168 {
         cx: &mut NicContext<'_>,
         frame: Frame<'_>,
         fault: RxFault,
-    ) -> RxOutcome {
-        self.receive(cx, frame, Some(fault))
+    ) -> Reception {
+        Reception::first(self.receive(cx, frame, Some(fault)))
     }
 
     fn timer(&mut self, cx: &mut NicContext<'_>, tag: u32) {
@@ -473,21 +473,21 @@ impl NicModel for Rtl8168 {
         }
     }
 
-    fn rx_progress(&mut self, cx: &mut NicContext<'_>, limit: usize) -> RxCounters {
-        self.rx.progress(cx, limit);
-        self.rx.counters()
+    fn rx_progress(&mut self, cx: &mut NicContext<'_>, _queue: u16, limit: usize) -> RxCounters {
+        self.rx.queue.progress(cx, limit);
+        self.rx.queue.counters()
     }
 
     fn receiving(&self) -> bool {
-        self.rx.is_open() && self.intr.asked_for
+        self.rx.is_open() && self.intr.is_asked_for()
     }
 
     fn mac_address(&self) -> [u8; 6] {
         self.file.bytes(regs::MAC0)
     }
 
-    fn rx_free(&mut self, cx: &mut NicContext<'_>, limit: usize) -> usize {
-        self.rx.free(cx, limit)
+    fn rx_free(&mut self, cx: &mut NicContext<'_>, _queue: u16, limit: usize) -> usize {
+        self.rx.queue.free(cx, limit)
     }
 }
 

@@ -12,7 +12,7 @@ use warikomi_clock::Span;
 
 use super::TIMER_PHY;
 
-use crate::alarm::Alarm;
+use crate::queue::Alarm;
 use crate::{Link, NicContext};
 
 /// How long a negotiation takes: longer than a driver needs to come and see that the link is down. It

@@ -6,8 +6,11 @@
 //! Controller with Power Management", Rev. 1.21 of 2002-03-27, pages 51 to 57. Where neither says
 //! what a register holds at power-on, it holds 0.
 
-use crate::register::{Access, Register};
+use super::intr::VECTOR;
+use crate::register::{Access, Register, Role};
 
+/// The memory BAR with the registers. The BAR of ports leads to the same ones.
+pub(super) const BAR: u8 = 2;
 /// Bytes that the registers take up in their BAR.
 pub(super) const BYTES: usize = 256;
 
@@ -60,19 +63,19 @@ pub(super) const POLL_NORMAL: u8 = 0x40;
 pub(super) const POLL_SOFTWARE_INTERRUPT: u8 = 0x01;
 
 // IntrMask and IntrStatus.
-pub(super) const SYS_ERR: u16 = 0x8000;
-pub(super) const PCS_TIMEOUT: u16 = 0x4000;
-pub(super) const SW_INT: u16 = 0x0100;
-pub(super) const TX_DESC_UNAVAIL: u16 = 0x0080;
-pub(super) const RX_FIFO_OVER: u16 = 0x0040;
-pub(super) const LINK_CHG: u16 = 0x0020;
-pub(super) const RX_OVERFLOW: u16 = 0x0010;
-pub(super) const TX_ERR: u16 = 0x0008;
-pub(super) const TX_OK: u16 = 0x0004;
-pub(super) const RX_ERR: u16 = 0x0002;
-pub(super) const RX_OK: u16 = 0x0001;
+pub(super) const SYS_ERR: u32 = 0x8000;
+pub(super) const PCS_TIMEOUT: u32 = 0x4000;
+pub(super) const SW_INT: u32 = 0x0100;
+pub(super) const TX_DESC_UNAVAIL: u32 = 0x0080;
+pub(super) const RX_FIFO_OVER: u32 = 0x0040;
+pub(super) const LINK_CHG: u32 = 0x0020;
+pub(super) const RX_OVERFLOW: u32 = 0x0010;
+pub(super) const TX_ERR: u32 = 0x0008;
+pub(super) const TX_OK: u32 = 0x0004;
+pub(super) const RX_ERR: u32 = 0x0002;
+pub(super) const RX_OK: u32 = 0x0001;
 /// Every interrupt that exists; the other bits read as 0.
-pub(super) const INTR_ALL: u16 = SYS_ERR
+pub(super) const INTR_ALL: u32 = SYS_ERR
     | PCS_TIMEOUT
     | SW_INT
     | TX_DESC_UNAVAIL
@@ -128,7 +131,7 @@ const fn row(
     access: Access,
     source: &'static str,
 ) -> Register {
-    Register { name, offset, width, reset: 0, access, source }
+    Register { bar: BAR, role: Role::Other, name, offset, width, reset: 0, access, source }
 }
 
 const fn reset_to(value: u64, row: Register) -> Register {
@@ -164,10 +167,13 @@ pub const REGISTERS: &[Register] = &[
     row("ERBCR", 0x34, 2, RO, FAMILY),
     row("ERSR", 0x36, 1, RO, REGISTERS_ENUM),
     row("ChipCmd", CHIP_CMD, 1, SC, "Linux 6.1 r8169_main.c, enum rtl_register_content"),
-    row("TxPoll", TX_POLL, 1, SC, "Linux 6.1 r8169_main.c, enum rtl_register_content"),
+    row("TxPoll", TX_POLL, 1, SC, "Linux 6.1 r8169_main.c, enum rtl_register_content")
+        .with_role(Role::Doorbell(0)),
     reserved(0x39, 3),
-    row("IntrMask", INTR_MASK, 2, RW, "Linux 6.1 r8169_main.c, enum rtl_register_content"),
-    row("IntrStatus", INTR_STATUS, 2, W1C, "Linux 6.1 r8169_main.c, enum rtl_register_content"),
+    row("IntrMask", INTR_MASK, 2, RW, "Linux 6.1 r8169_main.c, enum rtl_register_content")
+        .with_role(Role::Mask(VECTOR)),
+    row("IntrStatus", INTR_STATUS, 2, W1C, "Linux 6.1 r8169_main.c, enum rtl_register_content")
+        .with_role(Role::Status(VECTOR)),
     reset_to(TX_CONFIG_VERSION as u64, row("TxConfig", TX_CONFIG, 4, RW, REGISTERS_ENUM)),
     row("RxConfig", RX_CONFIG, 4, RW, REGISTERS_ENUM),
     row("TCTR", TIMER_COUNT, 4, RW, FAMILY),

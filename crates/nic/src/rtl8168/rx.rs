@@ -5,18 +5,15 @@
 //! The check sequence is not recomputed, which would cost more than the rest of the reception:
 //! whoever damages a frame says so ([`RxFault`]).
 
-use std::collections::VecDeque;
-
 use warikomi_pci::DmaError;
 
 use super::filter::Filter;
-use super::late::LateFrame;
 use super::verdict::verdict;
-use super::{Rtl8168, TIMER_LATE, regs};
+use super::{Rtl8168, TIMER_LATE, intr, regs};
 use crate::checksum;
 use crate::frame::HEADER_BYTES;
-use crate::late::Late;
-use crate::{Frame, MIN_FRAME_BYTES, NicContext, RxCounters, RxError, RxFault, RxOutcome};
+use crate::queue::{Completion, Found, Placement, RxDescriptor, RxFormat, RxQueue};
+use crate::{Frame, MIN_FRAME_BYTES, NicContext, RxError, RxFault, RxOutcome};
 
 // Receive descriptor (RTL8169 Rev. 1.21, pages 55 to 57).
 pub(super) const OWN: u32 = 1 << 31;
@@ -51,95 +48,109 @@ pub(super) fn following(index: u16, opts1: u32) -> u16 {
     if opts1 & RING_END != 0 || index + 1 >= RING_LIMIT { 0 } else { index + 1 }
 }
 
+/// The ring, as the chip knows it.
+#[derive(Debug)]
+pub(super) struct RxRing {
+    base: u64,
+}
+
+impl RxFormat for RxRing {
+    type Place = u16;
+    /// The first two words, as they were read.
+    type Words = [u32; 2];
+    /// What goes there, but for the length and the marks.
+    type Status = [u32; 2];
+
+    const DESCRIPTORS: usize = RING_LIMIT as usize;
+    const CHAINS: bool = true;
+
+    #[inline]
+    fn load(&self, cx: &mut NicContext<'_>, place: u16) -> Found<RxDescriptor<u16, [u32; 2]>> {
+        let [opts1, opts2, low, high] = cx.dma_load_descriptor(descriptor(self.base, place))?;
+        Ok((opts1 & OWN != 0).then(|| RxDescriptor {
+            place,
+            next: following(place, opts1),
+            buffer: u64::from(high) << 32 | u64::from(low),
+            bytes: (opts1 & LENGTH) as usize,
+            words: [opts1, opts2],
+        }))
+    }
+
+    /// The second word is written only where it changes, because every transfer costs and the driver
+    /// clears it. The length of the frame is told with its last descriptor.
+    #[inline]
+    fn complete(
+        &self,
+        cx: &mut NicContext<'_>,
+        found: &RxDescriptor<u16, [u32; 2]>,
+        completion: Completion,
+        [status, opts2]: [u32; 2],
+    ) -> Result<(), DmaError> {
+        let at = descriptor(self.base, found.place);
+        if found.words[1] != opts2 {
+            cx.dma_write(at.wrapping_add(4), &opts2.to_le_bytes())?;
+        }
+        let first = if completion.first { FIRST } else { 0 };
+        let (last, bytes) = match completion.last {
+            true => (LAST, completion.frame_bytes),
+            false => (0, completion.bytes),
+        };
+        let opts1 = found.words[0] & RING_END | first | last | status | bytes as u32 & LENGTH;
+        cx.dma_store_u32(at, opts1)
+    }
+
+    /// The driver has given the descriptor back, or has cleared it because it has no buffer for it yet.
+    fn is_taken(&self, cx: &NicContext<'_>, place: u16) -> bool {
+        let word = cx.peek_u32(descriptor(self.base, place));
+        word.is_some_and(|word| word & OWN != 0 || word & !RING_END == 0)
+    }
+
+    fn behind_free(&self, cx: &NicContext<'_>, place: u16) -> Option<u16> {
+        let opts1 = cx.peek_u32(descriptor(self.base, place))?;
+        (opts1 & OWN != 0).then(|| following(place, opts1))
+    }
+
+    #[inline]
+    fn is_reused(earlier: u16, place: u16) -> bool {
+        earlier == place
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Receiver {
     pub(super) filter: Filter,
-    enabled: bool,
-    halted: bool,
+    pub(super) queue: RxQueue<RxRing>,
     link: bool,
-    /// All of the above say that frames may come in.
-    open: bool,
     strip_tag: bool,
     check: bool,
     /// The longest frame with check sequence that the driver lets in, and that any driver can.
     max_bytes: usize,
     longest_bytes: usize,
-    base: u64,
-    head: u16,
-    /// For each frame that is with the driver, in order, its last descriptor.
-    outstanding: VecDeque<u16>,
-    /// Frames in memory whose descriptors are still the chip's, because of a fault.
-    pub(super) late: Late<LateFrame>,
-    counters: RxCounters,
 }
-
-/// Where a frame goes: the first word of its descriptor, and the rest.
-struct Slot {
-    index: u16,
-    opts1: u32,
-    opts2: u32,
-    buffer: u64,
-}
-
-impl Slot {
-    fn size(&self) -> usize {
-        (self.opts1 & LENGTH) as usize
-    }
-}
-
-/// The pieces that end up one behind the other in memory.
-type Pieces<'a> = [&'a [u8]; 3];
 
 impl Receiver {
     /// One for frames of up to so many bytes without check sequence.
     pub(super) fn new(max_frame_bytes: usize) -> Self {
         let longest_bytes = max_frame_bytes.saturating_add(FCS_BYTES).min(LENGTH as usize);
         Receiver {
-            longest_bytes,
             filter: Filter::new(),
-            enabled: false,
-            halted: false,
+            queue: RxQueue::new(RxRing { base: 0 }, TIMER_LATE),
             link: true,
-            open: false,
             strip_tag: false,
             check: false,
             max_bytes: longest_bytes,
-            base: 0,
-            head: 0,
-            outstanding: VecDeque::with_capacity(RING_LIMIT.into()),
-            late: Late::new(TIMER_LATE),
-            counters: RxCounters::default(),
+            longest_bytes,
         }
-    }
-
-    fn reconsider(&mut self) {
-        self.open = self.enabled && !self.halted && self.link;
     }
 
     pub(super) fn set_link(&mut self, up: bool) {
         self.link = up;
-        self.reconsider();
-    }
-
-    /// The driver switches the receiver on or off. Off settles the account of the ring.
-    pub(super) fn enable(&mut self, cx: &NicContext<'_>, on: bool) {
-        if self.enabled && !on {
-            self.settle(cx);
-        }
-        self.enabled = on;
-        self.reconsider();
     }
 
     /// The driver names a ring; reception starts at its first descriptor.
     pub(super) fn set_ring(&mut self, cx: &NicContext<'_>, base: u64) {
-        self.settle(cx);
-        (self.base, self.head) = (base & !(RING_ALIGNMENT - 1), 0);
-    }
-
-    pub(super) fn reset(&mut self, cx: &NicContext<'_>) {
-        self.settle(cx);
-        (self.enabled, self.halted, self.head) = (false, false, 0);
-        self.reconsider();
+        self.queue.restart(cx);
+        self.queue.format.base = base & !(RING_ALIGNMENT - 1);
     }
 
     /// RxMaxSize, as the driver writes it: only 14 bits can take effect, and a driver that writes
@@ -156,223 +167,8 @@ impl Receiver {
 
     /// Whether frames that pass the filter are taken.
     pub(super) fn is_open(&self) -> bool {
-        self.open && self.filter.accept & 0x0f != 0
+        self.queue.is_open() && self.link && self.filter.accept & 0x0f != 0
     }
-
-    /// Takes over another receiver's account: counts never go back.
-    pub(super) fn keep_counters(&mut self, other: &Receiver) {
-        self.counters = other.counters;
-    }
-
-    pub(super) fn counters(&self) -> RxCounters {
-        self.counters
-    }
-
-    /// Counts the frames at the head of the line whose descriptors the driver has given back, or has
-    /// cleared because it has no buffer for them yet.
-    pub(super) fn progress(&mut self, cx: &NicContext<'_>, limit: usize) {
-        for _ in 0..limit {
-            let Some(&index) = self.outstanding.front() else { return };
-            let word = cx.peek_u32(descriptor(self.base, index));
-            let taken = word.is_some_and(|word| word & OWN != 0 || word & !RING_END == 0);
-            if !taken || self.late.holds(|frame| frame.index == index) {
-                return;
-            }
-            self.outstanding.pop_front();
-            self.counters.accepted += 1;
-        }
-    }
-
-    /// The ring goes away: what the driver has not given back by now, it never will.
-    fn settle(&mut self, cx: &NicContext<'_>) {
-        self.progress(cx, usize::MAX);
-        self.counters.abandoned += self.outstanding.len() as u64;
-        self.outstanding.clear();
-        self.late.clear();
-    }
-
-    /// Descriptors in a row, from the head on, that belong to the chip.
-    pub(super) fn free(&self, cx: &NicContext<'_>, limit: usize) -> usize {
-        let mut index = self.head;
-        for count in 0..limit.min(RING_LIMIT.into()) {
-            match cx.peek_u32(descriptor(self.base, index)) {
-                Some(opts1)
-                    if opts1 & OWN != 0 && !self.late.holds(|frame| frame.index == index) =>
-                {
-                    index = following(index, opts1);
-                }
-                _ => return count,
-            }
-            if index == self.head {
-                return count + 1;
-            }
-        }
-        limit.min(RING_LIMIT.into())
-    }
-
-    /// Reads descriptor `index`; `None` if it belongs to the driver.
-    #[inline]
-    fn slot(&self, cx: &mut NicContext<'_>, index: u16) -> Result<Option<Slot>, DmaError> {
-        let at = descriptor(self.base, index);
-        let [opts1, opts2, low, high] = cx.dma_load_descriptor(at)?;
-        if opts1 & OWN == 0 || self.late.holds(|frame| frame.index == index) {
-            return Ok(None);
-        }
-        let buffer = u64::from(high) << 32 | u64::from(low);
-        Ok(Some(Slot { index, opts1, opts2, buffer }))
-    }
-
-    /// Hands a filled descriptor over. The second word is written only where it changes, because
-    /// every transfer costs and the driver clears it.
-    #[inline]
-    fn hand_over(
-        &mut self,
-        cx: &mut NicContext<'_>,
-        slot: &Slot,
-        opts1: u32,
-        opts2: u32,
-    ) -> Result<(), DmaError> {
-        let at = descriptor(self.base, slot.index);
-        if slot.opts2 != opts2 {
-            cx.dma_write(at.wrapping_add(4), &opts2.to_le_bytes())?;
-        }
-        cx.dma_store_u32(at, slot.opts1 & RING_END | opts1)?;
-        self.head = following(slot.index, slot.opts1);
-        Ok(())
-    }
-
-    /// A descriptor that the driver owned one lap ago is ours again: it has taken the frame.
-    #[inline]
-    fn lapped(&mut self, index: u16) {
-        if self.outstanding.front() == Some(&index) {
-            self.outstanding.pop_front();
-            self.counters.accepted += 1;
-        }
-    }
-
-    #[inline]
-    fn placed(&mut self, last: u16) {
-        if self.outstanding.len() >= usize::from(RING_LIMIT) {
-            // Only a driver that moves the ring's end around gets here.
-            self.outstanding.pop_front();
-            self.counters.abandoned += 1;
-        }
-        self.outstanding.push_back(last);
-        self.counters.on_ring += 1;
-    }
-
-    /// Writes a frame into as many descriptors as it takes. `false`: there are too few.
-    #[inline]
-    fn place(
-        &mut self,
-        cx: &mut NicContext<'_>,
-        pieces: &Pieces<'_>,
-        status: u32,
-        opts2: u32,
-    ) -> Result<bool, DmaError> {
-        let total: usize = pieces.iter().map(|piece| piece.len()).sum();
-        let Some(slot) = self.slot(cx, self.head)? else { return Ok(false) };
-        if total > slot.size() {
-            return self.place_in_many(cx, pieces, status, opts2);
-        }
-        self.lapped(slot.index);
-        fill(cx, &slot, pieces)?;
-        self.hand_over(cx, &slot, FIRST | LAST | status | total as u32, opts2)?;
-        self.placed(slot.index);
-        Ok(true)
-    }
-
-    /// Writes a frame into one descriptor's buffer, and completes it as the fault wants it. `None`:
-    /// this frame goes the way of all others.
-    fn place_oddly(
-        &mut self,
-        cx: &mut NicContext<'_>,
-        pieces: &Pieces<'_>,
-        (status, opts2): (u32, u32),
-        fault: RxFault,
-    ) -> Result<Option<Odd>, DmaError> {
-        let total: usize = pieces.iter().map(|piece| piece.len()).sum();
-        let Some(slot) = self.slot(cx, self.head)? else { return Ok(None) };
-        if total > slot.size() {
-            return Ok(None);
-        }
-        let opts1 = FIRST | LAST | status;
-        match fault {
-            RxFault::Length(bytes) => {
-                self.lapped(slot.index);
-                fill(cx, &slot, pieces)?;
-                self.hand_over(cx, &slot, opts1 | u32::from(bytes) & LENGTH, opts2)?;
-                self.placed(slot.index);
-                Ok(Some(Odd::Placed))
-            }
-            RxFault::NeverCompleted => {
-                self.lapped(slot.index);
-                fill(cx, &slot, pieces)?;
-                self.head = following(slot.index, slot.opts1);
-                Ok(Some(Odd::Never))
-            }
-            RxFault::CompletedLate(by) => {
-                self.lapped(slot.index);
-                fill(cx, &slot, pieces)?;
-                let at = descriptor(self.base, slot.index);
-                let words = [slot.opts1 & RING_END | opts1 | total as u32, opts2];
-                self.late.add(cx, by, LateFrame { index: slot.index, at, words, status });
-                self.head = following(slot.index, slot.opts1);
-                self.placed(slot.index);
-                Ok(Some(Odd::Late))
-            }
-            RxFault::Crc | RxFault::Alignment | RxFault::Reported(_) => Ok(None),
-        }
-    }
-
-    /// A frame longer than the first buffer. Nothing is written unless there is room for all.
-    fn place_in_many(
-        &mut self,
-        cx: &mut NicContext<'_>,
-        pieces: &Pieces<'_>,
-        status: u32,
-        opts2: u32,
-    ) -> Result<bool, DmaError> {
-        let whole = pieces.concat();
-        let (mut slots, mut room, mut index) = (Vec::new(), 0, self.head);
-        while room < whole.len() {
-            let Some(slot) = self.slot(cx, index)? else { return Ok(false) };
-            room += slot.size();
-            index = following(index, slot.opts1);
-            slots.push(slot);
-            if room < whole.len() && (index == self.head || slots.len() >= RING_LIMIT.into()) {
-                return Ok(false);
-            }
-        }
-        let (mut rest, last) = (&whole[..], slots.len() - 1);
-        for (i, slot) in slots.iter().enumerate() {
-            let (piece, behind) = rest.split_at(slot.size().min(rest.len()));
-            rest = behind;
-            self.lapped(slot.index);
-            if !piece.is_empty() {
-                cx.dma_write(slot.buffer, piece)?;
-            }
-            // The length of the frame is told with its last descriptor.
-            let (first, length) = (if i == 0 { FIRST } else { 0 }, piece.len() as u32);
-            let mark = if i == last { LAST | whole.len() as u32 } else { length };
-            self.hand_over(cx, slot, first | mark | status, opts2)?;
-        }
-        self.placed(slots[last].index);
-        Ok(true)
-    }
-}
-
-/// Copies a frame into a descriptor's buffer.
-#[inline]
-fn fill(cx: &mut NicContext<'_>, slot: &Slot, pieces: &Pieces<'_>) -> Result<(), DmaError> {
-    cx.dma_write_pieces(slot.buffer, pieces)
-}
-
-/// What became of a frame that was not placed as usual.
-enum Odd {
-    Placed,
-    Never,
-    Late,
 }
 
 impl Rtl8168 {
@@ -384,8 +180,10 @@ impl Rtl8168 {
         frame: Frame<'_>,
         fault: Option<RxFault>,
     ) -> RxOutcome {
-        if !self.rx.open {
-            return if self.rx.halted { RxOutcome::DmaError } else { RxOutcome::NotReceiving };
+        let queue = &self.rx.queue;
+        if !(queue.is_open() && self.rx.link) {
+            let halted = queue.is_halted();
+            return if halted { RxOutcome::DmaError } else { RxOutcome::NotReceiving };
         }
         let bytes = frame.bytes;
         let (Some(destination), true) = (bytes.first_chunk(), bytes.len() >= HEADER_BYTES) else {
@@ -411,35 +209,32 @@ impl Rtl8168 {
         let tagged = self.rx.strip_tag
             && bytes.len() >= HEADER_BYTES + 4
             && bytes[checksum::ETHER_TYPE..checksum::ETHER_TYPE + 2] == checksum::VLAN_TYPE;
-        let (pieces, opts2): (Pieces<'_>, u32) = if tagged {
+        let (pieces, opts2): ([&[u8]; 3], u32) = if tagged {
             // The tag as it stood in the frame: its first byte is the lower one.
             let tag = u16::from_le_bytes([bytes[14], bytes[15]]);
             ([&bytes[..12], &bytes[16..], &fcs], TAG_AVAILABLE | u32::from(tag))
         } else {
             ([bytes, &fcs, &[]], 0)
         };
-        if let Some(fault) = fault {
-            return self.receive_oddly(cx, &pieces, (status, opts2), fault);
+        let status = [status, opts2];
+        match fault {
+            None => {
+                let placed = self.rx.queue.place(cx, &pieces, status);
+                self.received(cx, placed, status)
+            }
+            Some(fault) => self.receive_with_fault(cx, &pieces, status, fault),
         }
-        let placed = self.rx.place(cx, &pieces, status, opts2);
-        self.received(cx, placed, status)
     }
 
     #[cold]
-    fn receive_oddly(
+    fn receive_with_fault(
         &mut self,
         cx: &mut NicContext<'_>,
-        pieces: &Pieces<'_>,
-        (status, opts2): (u32, u32),
+        pieces: &[&[u8]],
+        status: [u32; 2],
         fault: RxFault,
     ) -> RxOutcome {
-        let placed = match self.rx.place_oddly(cx, pieces, (status, opts2), fault) {
-            Ok(Some(Odd::Never)) => return RxOutcome::NotCompleted,
-            Ok(Some(Odd::Late)) => return RxOutcome::OnRing,
-            Ok(Some(Odd::Placed)) => Ok(true),
-            Ok(None) => self.rx.place(cx, pieces, status, opts2),
-            Err(error) => Err(error),
-        };
+        let placed = self.rx.queue.place_with_fault(cx, pieces, status, fault);
         let accept = self.rx.filter.accept;
         let unwanted = match fault {
             RxFault::Reported(RxError::Crc) => accept & regs::ACCEPT_ERR == 0,
@@ -492,30 +287,42 @@ impl Rtl8168 {
     }
 
     #[inline]
-    pub(super) fn received(
+    fn received(
         &mut self,
         cx: &mut NicContext<'_>,
-        placed: Result<bool, DmaError>,
-        status: u32,
+        placed: Result<Placement, DmaError>,
+        [status, _]: [u32; 2],
     ) -> RxOutcome {
         match placed {
-            Ok(true) if status & ERROR != 0 => {
+            Ok(Placement::Completed) if status & ERROR != 0 => {
                 self.tally.rx_errors = self.tally.rx_errors.wrapping_add(1);
                 self.intr.report(cx, regs::RX_ERR);
             }
-            Ok(true) => {
+            Ok(Placement::Completed) => {
                 self.tally.received(status);
-                self.intr.received(cx);
+                self.intr.report_frames(cx, intr::RX, 1);
             }
-            Ok(false) => return self.missed(cx),
+            Ok(Placement::CompletedLate) => {}
+            Ok(Placement::NeverCompleted) => return RxOutcome::NotCompleted,
+            Ok(Placement::NoDescriptor) => return self.missed(cx),
             Err(_) => {
-                self.rx.halted = true;
-                self.rx.reconsider();
+                self.rx.queue.halt();
                 self.intr.report(cx, regs::SYS_ERR);
                 return RxOutcome::DmaError;
             }
         }
         RxOutcome::OnRing
+    }
+
+    /// The timer of late completions.
+    pub(super) fn complete_late(&mut self, cx: &mut NicContext<'_>) {
+        if !self.rx.queue.timer(cx) {
+            return;
+        }
+        while let Some(done) = self.rx.queue.complete_late(cx) {
+            let status = done.unwrap_or_default();
+            self.received(cx, done.map(|_| Placement::Completed), status);
+        }
     }
 
     #[cold]

@@ -1,14 +1,14 @@
 //! The card from the other side, with constants of its own, so that a wrong constant in the model
 //! does not cancel out.
 
-use std::sync::{Arc, Mutex};
+use std::ops::{Deref, DerefMut};
 
 use warikomi_clock::{Span, Time};
+use warikomi_nic::NicFunction;
 use warikomi_nic::bus::Bus;
 use warikomi_nic::oc48::Oc48;
-use warikomi_nic::wire::{Wire, WireCounters};
-use warikomi_nic::{Frame, Nic, NicFunction, RxCounters, RxFault, RxOutcome};
-use warikomi_pci::{DmaMemory, Host, Interrupt, IntrLine, PciFunction, SharedMemory, Width};
+use warikomi_pci::Width;
+use warikomi_testbench::Bench;
 
 pub(crate) const CONTROL: u64 = 0x04;
 pub(crate) const STATUS: u64 = 0x10;
@@ -36,39 +36,20 @@ pub(crate) const MEMORY: usize = 0x200_0000;
 pub(crate) const LINE_BPS: u64 = 2_400_000_000;
 pub(crate) const STATION: [u8; 6] = [0x02, 0x57, 0x4b, 0, 0, 1];
 
-/// Frames, and when they were sent.
-pub(crate) type Sent = Vec<(Time, Vec<u8>)>;
+/// The card on the bench.
+pub(crate) struct Card(Bench<NicFunction<Oc48>>);
 
-/// Keeps what is sent.
-#[derive(Clone, Default)]
-pub(crate) struct Tap(Arc<Mutex<Sent>>);
-
-impl Wire for Tap {
-    fn transmit(&mut self, now: Time, frame: &[u8]) {
-        self.0.lock().unwrap().push((now, frame.to_vec()));
-    }
-    fn next_arrival(&self) -> Time {
-        Time::NEVER
-    }
-    fn receive(&mut self, _now: Time) -> Option<Vec<u8>> {
-        None
-    }
-    fn counters(&self) -> WireCounters {
-        WireCounters::default()
+impl Deref for Card {
+    type Target = Bench<NicFunction<Oc48>>;
+    fn deref(&self) -> &Self::Target {
+        &self.0
     }
 }
 
-struct Ignored;
-
-impl IntrLine for Ignored {
-    fn signal(&mut self, _interrupt: Interrupt) {}
-}
-
-pub(crate) struct Card {
-    pub(crate) nic: NicFunction<Oc48>,
-    pub(crate) memory: SharedMemory,
-    pub(crate) now: Time,
-    tap: Tap,
+impl DerefMut for Card {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
 }
 
 impl Card {
@@ -78,16 +59,12 @@ impl Card {
     }
 
     pub(crate) fn with(bus: Option<Bus>, line_bps: u64, mtu: u32) -> Card {
-        let tap = Tap::default();
-        let mut card = Card {
-            nic: NicFunction::new(Oc48::new(bus, line_bps, mtu), Box::new(tap.clone())),
-            memory: SharedMemory::anonymous(0, MEMORY).unwrap(),
-            now: Time::ZERO + Span::from_ms(7),
-            tap,
-        };
-        card.config(0x54, Width::B4, 0xfee0_0000);
-        card.config(0x52, Width::B2, 1);
-        card.config(0x04, Width::B2, 0x0406);
+        let chip = Oc48::new(bus, line_bps, mtu);
+        let bench = Bench::cabled(|wire| Box::new(NicFunction::new(chip, wire)))
+            .with_memory(0, MEMORY)
+            .at(Time::ZERO + Span::from_ms(7))
+            .enabled();
+        let mut card = Card(bench);
         card.start();
         card
     }
@@ -95,30 +72,10 @@ impl Card {
     /// RESET, the ring, both engines, every interrupt.
     pub(crate) fn start(&mut self) {
         self.set(CONTROL, RESET);
-        self.memory.write(RING, &[0; 1_024]).unwrap();
+        self.put_bytes(RING, &[0; 1_024]);
         self.write(0x68, Width::B8, RING);
         self.set(CONTROL, TX_ENABLE | RX_ENABLE);
         self.set(MASK, 0x3f);
-    }
-
-    pub(crate) fn host<R>(
-        &mut self,
-        call: impl FnOnce(&mut NicFunction<Oc48>, &mut Host<'_>) -> R,
-    ) -> R {
-        let mut host = Host { now: self.now, memory: &self.memory, interrupts: &mut Ignored };
-        call(&mut self.nic, &mut host)
-    }
-
-    pub(crate) fn config(&mut self, offset: u16, width: Width, value: u64) {
-        self.host(|nic, host| nic.config_write(host, offset, width, value));
-    }
-
-    pub(crate) fn read(&mut self, offset: u64, width: Width) -> u64 {
-        self.host(|nic, host| nic.bar_read(host, 0, offset, width))
-    }
-
-    pub(crate) fn write(&mut self, offset: u64, width: Width, value: u64) {
-        self.host(|nic, host| nic.bar_write(host, 0, offset, width, value));
     }
 
     pub(crate) fn get(&mut self, offset: u64) -> u32 {
@@ -134,23 +91,6 @@ impl Card {
         let status = self.get(STATUS);
         self.set(STATUS, status);
         status
-    }
-
-    pub(crate) fn poll(&mut self) {
-        self.host(|nic, host| nic.poll(host));
-    }
-
-    pub(crate) fn wait(&mut self, span: Span) {
-        self.now += span;
-        self.poll();
-    }
-
-    /// Goes from event to event until there is none.
-    pub(crate) fn run(&mut self) {
-        while self.nic.next_due() != Time::NEVER {
-            self.now = self.now.max(self.nic.next_due());
-            self.poll();
-        }
     }
 
     pub(crate) fn push(&mut self, address: u64, command: u32) {
@@ -169,16 +109,8 @@ impl Card {
 
     /// Puts bytes into memory and sends them as one piece.
     pub(crate) fn send(&mut self, bytes: &[u8]) {
-        self.memory.write(BUFFERS, bytes).unwrap();
+        self.put_bytes(BUFFERS, bytes);
         self.push_packet(&[(BUFFERS, bytes.len())]);
-    }
-
-    pub(crate) fn sent(&self) -> Sent {
-        std::mem::take(&mut *self.tap.0.lock().unwrap())
-    }
-
-    pub(crate) fn sent_frames(&self) -> Vec<Vec<u8>> {
-        self.sent().into_iter().map(|(_, frame)| frame).collect()
     }
 
     pub(crate) fn push_buffer(&mut self, address: u64, bytes: u32) {
@@ -186,31 +118,13 @@ impl Card {
         self.set(0x58, bytes);
     }
 
-    pub(crate) fn inject(&mut self, bytes: &[u8]) -> RxOutcome {
-        self.host(|nic, host| nic.receive(host, Frame::new(bytes)))
-    }
-
-    pub(crate) fn inject_faulty(&mut self, bytes: &[u8], fault: RxFault) -> RxOutcome {
-        self.host(|nic, host| nic.receive_faulty(host, Frame::new(bytes), fault))
-    }
-
     /// The completion of the n-th buffer.
     pub(crate) fn entry(&self, n: u64) -> u32 {
-        self.memory.load_u32(RING + 4 * (n % 256)).unwrap()
+        self.word(RING + 4 * (n % 256))
     }
 
     pub(crate) fn clear_entry(&self, n: u64) {
-        self.memory.store_u32(RING + 4 * (n % 256), 0).unwrap();
-    }
-
-    pub(crate) fn bytes(&self, address: u64, len: usize) -> Vec<u8> {
-        let mut bytes = vec![0; len];
-        self.memory.read(address, &mut bytes).unwrap();
-        bytes
-    }
-
-    pub(crate) fn progress(&mut self) -> RxCounters {
-        self.host(|nic, host| nic.rx_progress(host, usize::MAX))
+        self.put(RING + 4 * (n % 256), &[0]);
     }
 }
 

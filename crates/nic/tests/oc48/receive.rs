@@ -43,13 +43,13 @@ fn a_frame_goes_into_the_next_buffer_and_its_entry_says_so() {
     assert!(card.nic.receiving());
     let frames = [frame(60), frame(1_514), frame(65_549 - 14)];
     for (i, frame) in (0..).zip(&frames) {
-        assert_eq!(card.inject(frame), RxOutcome::OnRing);
+        assert_eq!(card.receive(frame), RxOutcome::OnRing);
         assert_eq!(card.entry(i), DONE | frame.len() as u32);
         assert_eq!(&card.bytes(BUFFERS + 0x1_0000 * i, frame.len()), frame);
         assert_eq!(card.get(RX_REMAINING), 2 - i as u32);
     }
     assert_eq!((card.status(), card.nic.counters().interrupts), (RX_DONE, 1));
-    assert_eq!(card.inject(&frames[0]), RxOutcome::NoDescriptor);
+    assert_eq!(card.receive(&frames[0]), RxOutcome::NoDescriptor);
     assert_eq!(card.status(), RX_MISSED);
     assert_eq!(card.progress(), counts(3, 0, 0));
     card.clear_entry(0);
@@ -64,7 +64,7 @@ fn entries_go_round_and_the_account_adds_up() {
     let mut card = Card::open(None);
     for n in 0..1_000_u64 {
         card.push_buffer(BUFFERS + 0x1_0000 * (n % 8), 2_048);
-        assert_eq!(card.inject(&frame(60 + n as usize)), RxOutcome::OnRing);
+        assert_eq!(card.receive(&frame(60 + n as usize)), RxOutcome::OnRing);
         assert_eq!(card.entry(n), DONE | (60 + n as u32));
         card.clear_entry(n);
     }
@@ -83,7 +83,7 @@ fn checksums_are_looked_at() {
     for (n, (frame, right)) in
         (0..).zip([(good, true), (header_wrong, false), (payload_wrong, false), (frame(60), false)])
     {
-        assert_eq!(card.inject(&frame), RxOutcome::OnRing);
+        assert_eq!(card.receive(&frame), RxOutcome::OnRing);
         assert_eq!(card.entry(n) & CHECKSUMS_GOOD != 0, right, "frame {n}");
     }
 }
@@ -91,7 +91,7 @@ fn checksums_are_looked_at() {
 #[test]
 fn a_frame_longer_than_its_buffer_is_cut_off() {
     let mut card = with_buffers(1, 100);
-    assert_eq!(card.inject(&udp(&filler(200, 0))), RxOutcome::OnRing);
+    assert_eq!(card.receive(&udp(&filler(200, 0))), RxOutcome::OnRing);
     assert_eq!(card.entry(0), DONE | TOO_LONG | 100);
     assert_eq!(card.bytes(BUFFERS + 100, 50), [0; 50]);
 }
@@ -107,13 +107,13 @@ fn only_frames_for_the_station_come_in() {
     ] {
         let mut bytes = frame(60);
         bytes[..6].copy_from_slice(&first);
-        assert_eq!(card.inject(&bytes), outcome, "{first:x?}");
+        assert_eq!(card.receive(&bytes), outcome, "{first:x?}");
     }
     for bytes in [&[][..], &STATION, &frame(70_000)] {
-        assert_eq!(card.inject(bytes), RxOutcome::Filtered, "{} bytes", bytes.len());
+        assert_eq!(card.receive(bytes), RxOutcome::Filtered, "{} bytes", bytes.len());
     }
     card.host(|nic, host| nic.set_link(host, Link::Down));
-    assert_eq!(card.inject(&frame(60)), RxOutcome::NotReceiving);
+    assert_eq!(card.receive(&frame(60)), RxOutcome::NotReceiving);
     assert!(!card.nic.receiving());
 }
 
@@ -121,13 +121,17 @@ fn only_frames_for_the_station_come_in() {
 fn a_buffer_that_is_not_in_memory_stops_the_card() {
     let mut card = with_buffers(1, 2_048);
     card.push_buffer(MEMORY as u64 - 8, 2_048);
-    assert_eq!(card.inject(&frame(60)), RxOutcome::OnRing);
-    assert_eq!(card.inject(&frame(60)), RxOutcome::DmaError);
+    assert_eq!(card.receive(&frame(60)), RxOutcome::OnRing);
+    assert_eq!(card.receive(&frame(60)), RxOutcome::DmaError);
     assert_eq!(card.status(), SYS_ERROR | RX_DONE);
     assert!(!card.nic.receiving());
     card.send(&filler(60, 0));
     card.wait(Span::from_ms(1));
-    assert_eq!((card.get(TX_REMAINING), card.sent().len()), (1, 0), "the other engine as well");
+    assert_eq!(
+        (card.get(TX_REMAINING), card.wire.sent_at().len()),
+        (1, 0),
+        "the other engine as well"
+    );
 }
 
 #[test]
@@ -140,16 +144,16 @@ fn faults_that_the_card_can_show_are_shown() {
         RxFault::Reported(RxError::Crc),
         RxFault::Reported(RxError::Runt),
     ] {
-        assert_eq!(card.inject_faulty(&bytes, fault), RxOutcome::Filtered);
+        assert_eq!(card.receive_faulty(&bytes, fault), RxOutcome::Filtered);
     }
     let too_long = RxFault::Reported(RxError::TooLong);
-    assert_eq!(card.inject_faulty(&bytes, too_long), RxOutcome::OnRingDamaged);
+    assert_eq!(card.receive_faulty(&bytes, too_long), RxOutcome::OnRingDamaged);
     assert_eq!(card.entry(0), DONE | TOO_LONG | 100);
-    assert_eq!(card.inject_faulty(&bytes, RxFault::Length(9_999)), RxOutcome::OnRing);
+    assert_eq!(card.receive_faulty(&bytes, RxFault::Length(9_999)), RxOutcome::OnRing);
     assert_eq!(card.entry(1), DONE | 9_999);
     let late = RxFault::CompletedLate(Span::from_us(50));
-    assert_eq!(card.inject_faulty(&bytes, late), RxOutcome::OnRing);
-    assert_eq!(card.inject_faulty(&bytes, RxFault::NeverCompleted), RxOutcome::NotCompleted);
+    assert_eq!(card.receive_faulty(&bytes, late), RxOutcome::OnRing);
+    assert_eq!(card.receive_faulty(&bytes, RxFault::NeverCompleted), RxOutcome::NotCompleted);
     card.clear_entry(0);
     card.clear_entry(1);
     assert_eq!((card.status(), card.entry(2), card.entry(3)), (RX_DONE, 0, 0));

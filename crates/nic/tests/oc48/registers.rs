@@ -1,5 +1,6 @@
-use warikomi_nic::{Nic, NicOptions, build, wire::CountedSink};
-use warikomi_pci::{Host, Interrupt, IntrLine, PciFunction, SharedMemory, Width};
+use warikomi_nic::{Nic, NicOptions, build};
+use warikomi_pci::{PciFunction, Width};
+use warikomi_testbench::Bench;
 
 use super::card::*;
 
@@ -60,7 +61,7 @@ fn the_level_follows_status_and_mask() {
     let interrupts = |card: &Card| card.nic.counters().interrupts;
     card.set(MASK, 0);
     card.send(&filler(60, 0));
-    card.run();
+    card.settle();
     assert_eq!((card.get(STATUS), interrupts(&card)), (TX_DONE, 0));
     card.set(MASK, TX_DONE);
     assert_eq!(interrupts(&card), 1);
@@ -71,16 +72,10 @@ fn the_level_follows_status_and_mask() {
     assert_eq!((card.get(STATUS), interrupts(&card)), (TX_DONE, 2), "a 1 clears, and no other bit");
     card.set(STATUS, TX_DONE);
     card.send(&filler(60, 0));
-    card.run();
+    card.settle();
     assert_eq!(interrupts(&card), 3);
     card.set(CONTROL, RESET);
     assert_eq!((card.get(STATUS), card.get(MASK), card.get(CONTROL)), (0, 0, 0));
-}
-
-struct Ignored;
-
-impl IntrLine for Ignored {
-    fn signal(&mut self, _interrupt: Interrupt) {}
 }
 
 #[test]
@@ -90,14 +85,10 @@ fn line_rate_and_mtu_are_shown() {
         mtu: Some(9_000),
         ..NicOptions::of("oc48")
     };
-    let mut nic = build(&options, Box::new(CountedSink::new())).unwrap();
-    let memory = SharedMemory::anonymous(0, 4_096).unwrap();
-    let now = warikomi_clock::Time::ZERO;
-    let mut host = Host { now, memory: &memory, interrupts: &mut Ignored };
-    nic.config_write(&mut host, 4, Width::B2, 6);
-    assert_eq!(nic.bar_read(&mut host, 0, 0x0c, Width::B4), 100_000);
-    assert_eq!(nic.bar_read(&mut host, 0, 0x18, Width::B4), 9_000);
-    nic.power_on(&mut host);
-    nic.config_write(&mut host, 4, Width::B2, 6);
-    assert_eq!(nic.bar_read(&mut host, 0, 0x18, Width::B4), 9_000, "that is how it is built");
+    let mut bench = Bench::cabled(|wire| build(&options, wire).unwrap()).commanded(6);
+    assert_eq!(bench.read(0x0c, Width::B4), 100_000);
+    assert_eq!(bench.read(0x18, Width::B4), 9_000);
+    bench.host(|nic, host| nic.power_on(host));
+    let mut bench = bench.commanded(6);
+    assert_eq!(bench.read(0x18, Width::B4), 9_000, "that is how it is built");
 }

@@ -3,7 +3,8 @@ use warikomi_clock::{Span, Time};
 use warikomi_nic::bus::{Bus, PRESETS};
 use warikomi_nic::wire::bytes_time;
 use warikomi_nic::{Link, Nic};
-use warikomi_pci::{DmaMemory, PciFunction};
+use warikomi_pci::PciFunction;
+use warikomi_testbench::Sent;
 
 use super::card::*;
 
@@ -18,19 +19,20 @@ fn a_packet_in_pieces_is_sent_whole_when_its_last_piece_is_there() {
     let pieces = [(BUFFERS, 42), (BUFFERS + 0x1000, 400), (BUFFERS + 0x3001, 1_000)];
     let mut from = 0;
     for (address, bytes) in pieces {
-        card.memory.write(address, &packet[from..from + bytes]).unwrap();
+        card.put_bytes(address, &packet[from..from + bytes]);
         from += bytes;
     }
     card.push_packet(&pieces);
     let mut due = card.now;
     for (i, (_, bytes)) in pieces.into_iter().enumerate() {
         assert_eq!((card.get(TX_REMAINING), card.status()), (3 - i as u32, 0));
-        assert!(card.sent().is_empty(), "{i} pieces are no packet");
+        assert!(card.wire.sent_at().is_empty(), "{i} pieces are no packet");
         due += pci().transfer_time(bytes, false);
         assert_eq!(card.nic.next_due(), due, "piece {i}");
-        card.wait(due.since(card.now));
+        let wait = due.since(card.now);
+        card.wait(wait);
     }
-    assert_eq!(card.sent(), [(due, packet)]);
+    assert_eq!(card.wire.sent_at(), [(due, packet)]);
     assert_eq!((card.get(TX_REMAINING), card.status()), (0, TX_DONE));
     let counted = card.nic.counters();
     assert_eq!((counted.interrupts, counted.doorbells, counted.tx_descriptors), (1, 3, 3));
@@ -46,9 +48,13 @@ fn no_transfer_is_completed_within_a_register_write_also_without_a_bus() {
     card.set(CONTROL, TX_ENABLE);
     assert_eq!((card.get(TX_REMAINING), card.get(STATUS)), (1, 0));
     assert_eq!(card.nic.next_due(), card.now, "it takes no time");
-    card.memory.write(BUFFERS, &filler(64, 9)).unwrap();
+    card.put_bytes(BUFFERS, &filler(64, 9));
     card.poll();
-    assert_eq!(card.sent(), [(card.now, filler(64, 9))], "as the bytes are at its completion");
+    assert_eq!(
+        card.wire.sent_at(),
+        [(card.now, filler(64, 9))],
+        "as the bytes are at its completion"
+    );
     assert_eq!((card.get(TX_REMAINING), card.status()), (0, TX_DONE));
 }
 
@@ -63,10 +69,10 @@ fn the_line_holds_back_what_the_cards_memory_has_no_room_for() {
         card.send(&filler(BYTES, 0));
     }
     card.wait(Span::from_ms(1));
-    let in_memory = card.sent().len();
+    let in_memory = card.wire.sent_at().len();
     assert_eq!(in_memory, 16, "256 KB, before the line has taken a whole one");
-    card.run();
-    assert_eq!(card.sent().len(), PACKETS as usize - in_memory);
+    card.settle();
+    assert_eq!(card.wire.sent_at().len(), PACKETS as usize - in_memory);
     let took = card.now.since(begun);
     let line = bytes_time(PACKETS * BYTES as u64, 100_000_000);
     let memory = bytes_time(256 << 10, 100_000_000);
@@ -79,7 +85,7 @@ fn without_tx_enable_descriptors_wait() {
     card.set(CONTROL, 0);
     card.send(&filler(60, 1));
     card.wait(Span::from_ms(10));
-    assert_eq!((card.get(TX_REMAINING), card.sent().len()), (1, 0));
+    assert_eq!((card.get(TX_REMAINING), card.wire.sent_at().len()), (1, 0));
     card.set(CONTROL, TX_ENABLE);
     assert_eq!(card.nic.next_due(), card.now + pci().transfer_time(60, false));
     // Off in the midst of it: it begins anew later.
@@ -87,23 +93,23 @@ fn without_tx_enable_descriptors_wait() {
     card.wait(Span::from_ms(10));
     assert_eq!(card.get(TX_REMAINING), 1);
     card.set(CONTROL, TX_ENABLE);
-    card.run();
-    assert_eq!(card.sent_frames(), [filler(60, 1)]);
+    card.settle();
+    assert_eq!(card.sent(), [filler(60, 1)]);
 }
 
 #[test]
 fn a_descriptor_pushed_into_a_full_fifo_is_lost_and_the_others_are_not() {
     let mut card = Card::open(Some(pci()));
     for i in 0..258 {
-        card.memory.write(BUFFERS + 64 * i, &filler(64, i as usize)).unwrap();
+        card.put_bytes(BUFFERS + 64 * i, &filler(64, i as usize));
         card.push(BUFFERS + 64 * i, 64 | FIRST | LAST);
         let lost = i >= 256;
         assert_eq!(card.status(), if lost { TX_OVERRUN } else { 0 }, "{i}");
     }
     assert_eq!(card.get(TX_REMAINING), 256);
-    card.run();
+    card.settle();
     let all: Vec<_> = (0..256).map(|i| filler(64, i)).collect();
-    assert_eq!(card.sent_frames(), all);
+    assert_eq!(card.sent(), all);
 }
 
 #[test]
@@ -123,11 +129,15 @@ fn a_packet_that_makes_no_frame_is_passed_over_and_reported() {
         for &(bytes, marks) in pieces {
             card.push(BUFFERS, bytes | marks);
         }
-        card.run();
-        assert_eq!((card.status(), card.sent().len()), (TX_OVERRUN | TX_DONE, 0), "{pieces:?}");
+        card.settle();
+        assert_eq!(
+            (card.status(), card.wire.sent_at().len()),
+            (TX_OVERRUN | TX_DONE, 0),
+            "{pieces:?}"
+        );
         card.send(&filler(limit as usize, 5));
-        card.run();
-        assert_eq!((card.status(), card.sent_frames()), (TX_DONE, vec![filler(limit as usize, 5)]));
+        card.settle();
+        assert_eq!((card.status(), card.sent()), (TX_DONE, vec![filler(limit as usize, 5)]));
     }
 }
 
@@ -136,8 +146,8 @@ fn a_packet_that_another_begins_within_is_lost() {
     let mut card = Card::open(Some(pci()));
     card.push(BUFFERS, 1_000 | FIRST);
     card.send(&filler(100, 2));
-    card.run();
-    assert_eq!((card.status(), card.sent_frames()), (TX_OVERRUN | TX_DONE, vec![filler(100, 2)]));
+    card.settle();
+    assert_eq!((card.status(), card.sent()), (TX_OVERRUN | TX_DONE, vec![filler(100, 2)]));
 }
 
 #[test]
@@ -150,8 +160,8 @@ fn the_longest_packet_goes_out_in_one_piece_and_in_many() {
         .map(|at| (BUFFERS + at as u64, 2_048.min(65_549 - at)))
         .collect();
     card.push_packet(&pieces);
-    card.run();
-    assert_eq!(card.sent_frames(), [packet.clone(), packet]);
+    card.settle();
+    assert_eq!(card.sent(), [packet.clone(), packet]);
 }
 
 #[test]
@@ -160,14 +170,17 @@ fn memory_that_is_not_there_stops_both_engines_until_reset() {
     card.push(MEMORY as u64 - 10, 60 | FIRST | LAST);
     card.send(&filler(60, 1));
     card.push_buffer(BUFFERS, 2_048);
-    card.run();
-    assert_eq!((card.status(), card.get(TX_REMAINING), card.sent().len()), (SYS_ERROR, 2, 0));
-    assert_eq!(card.inject(&[0xff; 60]), warikomi_nic::RxOutcome::DmaError);
+    card.settle();
+    assert_eq!(
+        (card.status(), card.get(TX_REMAINING), card.wire.sent_at().len()),
+        (SYS_ERROR, 2, 0)
+    );
+    assert_eq!(card.receive(&[0xff; 60]), warikomi_nic::RxOutcome::DmaError);
     assert_eq!(card.nic.config_read(6, warikomi_pci::Width::B2) & 0x2000, 0x2000);
     card.start();
     card.send(&filler(60, 2));
-    card.run();
-    assert_eq!((card.status(), card.sent_frames()), (TX_DONE, vec![filler(60, 2)]));
+    card.settle();
+    assert_eq!((card.status(), card.sent()), (TX_DONE, vec![filler(60, 2)]));
 }
 
 #[test]
@@ -178,11 +191,11 @@ fn reset_forgets_what_is_under_way() {
     card.start();
     assert_eq!((card.get(TX_REMAINING), card.get(RX_REMAINING)), (0, 0));
     card.wait(Span::from_ms(10));
-    assert_eq!((card.sent().len(), card.status()), (0, 0));
+    assert_eq!((card.wire.sent_at().len(), card.status()), (0, 0));
     card.send(&filler(60, 2));
     assert_eq!(card.nic.next_due(), card.now + pci().transfer_time(60, false));
-    card.run();
-    assert_eq!(card.sent_frames(), [filler(60, 2)]);
+    card.settle();
+    assert_eq!(card.sent(), [filler(60, 2)]);
 }
 
 #[test]
@@ -191,8 +204,8 @@ fn without_a_link_packets_are_transferred_and_lost() {
     card.host(|nic, host| nic.set_link(host, Link::Down));
     assert_eq!((card.status(), card.get(0x08)), (LINK_CHANGED, 0));
     card.send(&filler(60, 2));
-    card.run();
-    assert_eq!((card.status(), card.sent().len()), (TX_DONE, 0));
+    card.settle();
+    assert_eq!((card.status(), card.wire.sent_at().len()), (TX_DONE, 0));
 }
 
 #[test]
@@ -202,19 +215,23 @@ fn one_call_does_a_bounded_amount() {
         card.send(&filler(60, 2));
     }
     card.poll();
-    let first = card.sent().len();
+    let first = card.wire.sent_at().len();
     assert!((1..=64).contains(&first), "{first} packets in one call");
-    card.run();
-    assert_eq!(card.sent().len(), 256 - first);
+    card.settle();
+    assert_eq!(card.wire.sent_at().len(), 256 - first);
 }
 
 const FASTER_THAN_ANY_BUS_BPS: u64 = 1_000_000_000_000;
 
 /// What goes out, and when, for packets pushed at these times, if the card is looked at whenever
 /// something is due or only as often as `late` says.
-fn history((bus, line_bps): (Bus, u64), packets: &[(u64, Vec<usize>)], late: Option<Span>) -> Sent {
+fn history(
+    (bus, line_bps): (Bus, u64),
+    packets: &[(u64, Vec<usize>)],
+    late: Option<Span>,
+) -> Vec<Sent> {
     let mut card = Card::with(Some(bus), line_bps, 65_535);
-    card.memory.write(BUFFERS, &filler(100_000, 0)).unwrap();
+    card.put_bytes(BUFFERS, &filler(100_000, 0));
     let catch_up = |card: &mut Card, until: Time| match late {
         None => {
             while card.nic.next_due() <= until {
@@ -237,7 +254,7 @@ fn history((bus, line_bps): (Bus, u64), packets: &[(u64, Vec<usize>)], late: Opt
     }
     let end = card.now + Span::from_ms(50);
     catch_up(&mut card, end);
-    card.sent()
+    card.wire.sent_at()
 }
 
 proptest! {

@@ -12,7 +12,7 @@ fn counts(on_ring: u64, accepted: u64, abandoned: u64) -> RxCounters {
 fn inject(lab: &mut Lab, frames: usize) {
     let frame = frame_to(STATION, 100);
     for _ in 0..frames {
-        assert_eq!(lab.inject(&frame), RxOutcome::OnRing);
+        assert_eq!(lab.receive(&frame), RxOutcome::OnRing);
     }
 }
 
@@ -109,7 +109,7 @@ fn a_ring_without_an_end_wraps_at_the_bound() {
     }
     assert_eq!(lab.host(|nic, host| nic.rx_free(host, usize::MAX)), 1_024);
     inject(&mut lab, 1_024);
-    assert_eq!(lab.inject(&frame_to(STATION, 100)), RxOutcome::NoDescriptor);
+    assert_eq!(lab.receive(&frame_to(STATION, 100)), RxOutcome::NoDescriptor);
     lab.put(RX_RING, &[OWN | 2_000]);
     inject(&mut lab, 1);
     assert_eq!(lab.progress(), counts(1_025, 1, 0));
@@ -123,7 +123,7 @@ fn a_driver_that_moves_the_end_of_its_ring_loses_nothing_of_the_account() {
         let at = RX_RING + 16 * u64::from(round % 4);
         let end = if round % 4 == 3 { EOR } else { 0 };
         lab.put(at, &[OWN | end | 2_000]);
-        lab.inject(&frame_to(STATION, 100));
+        lab.receive(&frame_to(STATION, 100));
     }
     let now = lab.progress();
     assert!(now.on_ring >= now.accepted + now.abandoned, "{now:?}");

@@ -1,13 +1,13 @@
 //! The chip from the other side: what Linux's r8169 does to it, in the same order and with
 //! constants of its own, so that a wrong constant in the model does not cancel out.
 
-use std::sync::{Arc, Mutex};
+use std::ops::{Deref, DerefMut};
 
-use warikomi_clock::{Span, Time};
+use warikomi_clock::Time;
+use warikomi_nic::NicFunction;
 use warikomi_nic::rtl8168::Rtl8168;
-use warikomi_nic::wire::{Wire, WireCounters};
-use warikomi_nic::{Frame, Link, Nic, NicFunction, RxCounters, RxOutcome};
-use warikomi_pci::{DmaMemory, Host, Interrupt, IntrLine, PciFunction, SharedMemory, Width};
+use warikomi_pci::Width;
+use warikomi_testbench::Bench;
 
 pub(crate) const BAR: u8 = 2;
 pub(crate) const OWN: u32 = 0x8000_0000;
@@ -26,76 +26,40 @@ pub(crate) const TX_BUFFERS: u64 = 0x60_0000;
 pub(crate) const STRIDE: u64 = 0x4000;
 pub(crate) const MEMORY: usize = 0x80_0000;
 
-/// Keeps what the function tells the target.
-#[derive(Default)]
-pub(crate) struct Line {
-    pub(crate) signals: Vec<Interrupt>,
-}
-
-impl IntrLine for Line {
-    fn signal(&mut self, interrupt: Interrupt) {
-        self.signals.push(interrupt);
-    }
-}
-
-/// A wire that keeps what is sent.
-#[derive(Clone, Default)]
-pub(crate) struct Tap(pub(crate) Arc<Mutex<Vec<Vec<u8>>>>);
-
-impl Wire for Tap {
-    fn transmit(&mut self, _now: Time, frame: &[u8]) {
-        self.0.lock().unwrap().push(frame.to_vec());
-    }
-    fn next_arrival(&self) -> Time {
-        Time::NEVER
-    }
-    fn receive(&mut self, _now: Time) -> Option<Vec<u8>> {
-        None
-    }
-    fn counters(&self) -> WireCounters {
-        WireCounters::default()
-    }
-}
-
+/// A driver with its chip on the bench.
 pub(crate) struct Lab {
-    pub(crate) nic: NicFunction<Rtl8168>,
-    pub(crate) memory: SharedMemory,
-    pub(crate) line: Line,
-    pub(crate) now: Time,
-    pub(crate) tap: Tap,
+    bench: Bench<NicFunction<Rtl8168>>,
     pub(crate) rx_len: u16,
     pub(crate) tx_len: u16,
     pub(crate) cur_rx: u16,
     pub(crate) cur_tx: u16,
 }
 
+impl Deref for Lab {
+    type Target = Bench<NicFunction<Rtl8168>>;
+    fn deref(&self) -> &Self::Target {
+        &self.bench
+    }
+}
+
+impl DerefMut for Lab {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.bench
+    }
+}
+
 impl Lab {
     /// A chip with memory decoding, bus mastering and MSI on, and nothing else done to it.
     pub(crate) fn new() -> Lab {
-        Lab::cabled_to(Tap::default())
+        Lab::around(Rtl8168::new())
     }
 
-    pub(crate) fn cabled_to(tap: Tap) -> Lab {
-        Lab::around(Rtl8168::new(), tap)
-    }
-
-    fn around(chip: Rtl8168, tap: Tap) -> Lab {
-        let mut lab = Lab {
-            nic: NicFunction::new(chip, Box::new(tap.clone())),
-            memory: SharedMemory::anonymous(0, MEMORY).unwrap(),
-            line: Line::default(),
-            now: Time::from_ps(1_000_000_000_000),
-            tap,
-            rx_len: 256,
-            tx_len: 256,
-            cur_rx: 0,
-            cur_tx: 0,
-        };
-        lab.config(0x54, Width::B4, 0xfee0_0000);
-        lab.config(0x5c, Width::B2, 0x41);
-        lab.config(0x52, Width::B2, 1);
-        lab.config(0x04, Width::B2, 0x0406);
-        lab
+    fn around(chip: Rtl8168) -> Lab {
+        let bench = Bench::cabled(|wire| Box::new(NicFunction::new(chip, wire)))
+            .with_memory(0, MEMORY)
+            .at(Time::from_ps(1_000_000_000_000))
+            .enabled();
+        Lab { bench, rx_len: 256, tx_len: 256, cur_rx: 0, cur_tx: 0 }
     }
 
     /// A chip that has been opened as r8169 opens it.
@@ -105,30 +69,10 @@ impl Lab {
 
     /// The same with this chip.
     pub(crate) fn open_with(chip: Rtl8168) -> Lab {
-        let mut lab = Lab::around(chip, Tap::default());
+        let mut lab = Lab::around(chip);
         lab.init_rings();
         lab.reset_work();
         lab
-    }
-
-    pub(crate) fn host<R>(
-        &mut self,
-        call: impl FnOnce(&mut NicFunction<Rtl8168>, &mut Host<'_>) -> R,
-    ) -> R {
-        let mut host = Host { now: self.now, memory: &self.memory, interrupts: &mut self.line };
-        call(&mut self.nic, &mut host)
-    }
-
-    pub(crate) fn config(&mut self, offset: u16, width: Width, value: u64) {
-        self.host(|nic, host| nic.config_write(host, offset, width, value));
-    }
-
-    pub(crate) fn read(&mut self, offset: u64, width: Width) -> u64 {
-        self.host(|nic, host| nic.bar_read(host, BAR, offset, width))
-    }
-
-    pub(crate) fn write(&mut self, offset: u64, width: Width, value: u64) {
-        self.host(|nic, host| nic.bar_write(host, BAR, offset, width, value));
     }
 
     pub(crate) fn r8(&mut self, offset: u64) -> u8 {
@@ -150,12 +94,6 @@ impl Lab {
         self.write(offset, Width::B4, value.into());
     }
 
-    /// Lets time pass, with a look at the timers at its end.
-    pub(crate) fn wait(&mut self, span: Span) {
-        self.now += span;
-        self.host(|nic, host| nic.poll(host));
-    }
-
     pub(crate) fn mdio_write(&mut self, register: u32, value: u16) {
         self.w32(0x60, 0x8000_0000 | register << 16 | u32::from(value));
         assert_eq!(self.r32(0x60) & 0x8000_0000, 0, "PHYAR's flag clears when the write is done");
@@ -166,26 +104,6 @@ impl Lab {
         let value = self.r32(0x60);
         assert_ne!(value & 0x8000_0000, 0, "PHYAR's flag is set when the data is there");
         value as u16
-    }
-
-    pub(crate) fn put(&self, address: u64, words: &[u32]) {
-        for (i, word) in words.iter().enumerate() {
-            self.memory.store_u32(address + 4 * i as u64, *word).unwrap();
-        }
-    }
-
-    pub(crate) fn memory_write(&self, address: u64, bytes: &[u8]) {
-        self.memory.write(address, bytes).unwrap();
-    }
-
-    pub(crate) fn word(&self, address: u64) -> u32 {
-        self.memory.load_u32(address).unwrap()
-    }
-
-    pub(crate) fn bytes(&self, address: u64, len: usize) -> Vec<u8> {
-        let mut bytes = vec![0; len];
-        self.memory.read(address, &mut bytes).unwrap();
-        bytes
     }
 
     /// rtl8169_rx_fill, and an empty transmit ring.
@@ -300,7 +218,7 @@ impl Lab {
         for (i, piece) in pieces.iter().enumerate() {
             let entry = self.cur_tx;
             let buffer = TX_BUFFERS + 0x1000 * u64::from(entry);
-            self.memory.write(buffer, piece).unwrap();
+            self.put_bytes(buffer, piece);
             let mut opts1 = opts[0] | piece.len() as u32;
             opts1 |= if entry + 1 == self.tx_len { EOR } else { 0 };
             opts1 |= if i > 0 { OWN } else { FS };
@@ -312,27 +230,6 @@ impl Lab {
         let at = TX_RING + 16 * u64::from(first);
         let opts1 = self.word(at);
         self.put(at, &[opts1 | OWN]);
-    }
-
-    pub(crate) fn sent(&self) -> Vec<Vec<u8>> {
-        std::mem::take(&mut *self.tap.0.lock().unwrap())
-    }
-
-    pub(crate) fn inject(&mut self, bytes: &[u8]) -> RxOutcome {
-        self.host(|nic, host| nic.receive(host, Frame::new(bytes)))
-    }
-
-    pub(crate) fn progress(&mut self) -> RxCounters {
-        self.host(|nic, host| nic.rx_progress(host, usize::MAX))
-    }
-
-    pub(crate) fn plug(&mut self, link: Link) {
-        self.host(|nic, host| nic.set_link(host, link));
-    }
-
-    /// Interrupts raised so far.
-    pub(crate) fn interrupts(&self) -> u64 {
-        self.nic.counters().interrupts
     }
 }
 

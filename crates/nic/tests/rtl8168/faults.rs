@@ -9,7 +9,7 @@ const ERROR: u32 = 1 << 21;
 
 fn inject(lab: &mut Lab, fault: RxFault) -> RxOutcome {
     let bytes = frame_to(STATION, 200);
-    lab.host(|nic, host| nic.receive_faulty(host, Frame::new(&bytes), fault))
+    lab.host(|nic, host| nic.receive_faulty(host, Frame::new(&bytes), fault).outcome)
 }
 
 fn counts(on_ring: u64, accepted: u64, abandoned: u64) -> RxCounters {
@@ -55,16 +55,16 @@ fn what_is_never_completed_is_in_memory_and_the_next_frame_behind_it() {
     assert_eq!(inject(&mut lab, RxFault::NeverCompleted), RxOutcome::NotCompleted);
     assert_eq!(lab.word(RX_RING) & OWN, OWN);
     assert_eq!(lab.bytes(RX_BUFFERS, 214), frame_to(STATION, 200));
-    assert_eq!((lab.interrupts(), lab.r16(0x3e)), (0, 0));
+    assert_eq!((lab.raised(), lab.r16(0x3e)), (0, 0));
     let frame = frame_to(STATION, 100);
-    assert_eq!(lab.inject(&frame), RxOutcome::OnRing);
+    assert_eq!(lab.receive(&frame), RxOutcome::OnRing);
     assert_eq!(lab.word(RX_RING + 16) & OWN, 0);
     assert_eq!(lab.progress(), counts(1, 0, 0));
     assert!(lab.rx().is_empty(), "the driver waits for the first");
     for _ in 0..255 {
-        assert_eq!(lab.inject(&frame), RxOutcome::OnRing);
+        assert_eq!(lab.receive(&frame), RxOutcome::OnRing);
     }
-    assert_eq!(lab.inject(&frame), RxOutcome::NoDescriptor);
+    assert_eq!(lab.receive(&frame), RxOutcome::NoDescriptor);
     assert_eq!(lab.rx().len(), 256, "until the ring has come round");
     assert_eq!(lab.progress(), counts(256, 256, 0));
 }
@@ -75,7 +75,7 @@ fn what_is_completed_late_is_neither_free_nor_taken_until_then() {
     let late = |us| RxFault::CompletedLate(Span::from_us(us));
     assert_eq!(inject(&mut lab, late(50)), RxOutcome::OnRing);
     assert_eq!(inject(&mut lab, late(20)), RxOutcome::OnRing);
-    assert_eq!((lab.word(RX_RING) & OWN, lab.interrupts()), (OWN, 0));
+    assert_eq!((lab.word(RX_RING) & OWN, lab.raised()), (OWN, 0));
     assert_eq!(lab.progress(), counts(2, 0, 0), "its ownership bit is not the driver's doing");
     let free = lab.host(|nic, host| nic.rx_free(host, 1_000));
     assert_eq!(free, 254);
@@ -83,7 +83,7 @@ fn what_is_completed_late_is_neither_free_nor_taken_until_then() {
     assert_eq!(lab.word(RX_RING + 16) & OWN, OWN);
     later(&mut lab, 1);
     assert_eq!(lab.word(RX_RING + 16) & (OWN | 0x3fff), 218);
-    assert_eq!((lab.word(RX_RING) & OWN, lab.interrupts()), (OWN, 1));
+    assert_eq!((lab.word(RX_RING) & OWN, lab.raised()), (OWN, 1));
     assert!(lab.rx().is_empty());
     later(&mut lab, 30);
     assert_eq!(lab.rx().len(), 2);

@@ -1,14 +1,14 @@
 use warikomi_clock::Span;
 use warikomi_nic::{Link, Nic};
-use warikomi_pci::{Interrupt, MsiMessage, Width};
+use warikomi_pci::{Interrupt, Width};
 
 use super::driver::{Lab, STATION, frame_to};
 
-const MESSAGE: Interrupt = Interrupt::Msi(MsiMessage { address: 0xfee0_0000, data: 0x41 });
+const MESSAGE: Interrupt = Interrupt::Msi(warikomi_testbench::MESSAGE);
 
 fn inject(lab: &mut Lab, frames: usize) {
     for _ in 0..frames {
-        lab.inject(&frame_to(STATION, 100));
+        lab.receive(&frame_to(STATION, 100));
     }
 }
 
@@ -24,17 +24,17 @@ fn handle(lab: &mut Lab) -> u16 {
 fn the_level_is_worked_out_after_every_write() {
     let mut lab = Lab::open();
     inject(&mut lab, 2);
-    assert_eq!(lab.line.signals, [MESSAGE], "one message for one rise");
+    assert_eq!(lab.line.interrupts(), [MESSAGE], "one message for one rise");
     assert_eq!(handle(&mut lab), 1);
     inject(&mut lab, 1);
-    assert_eq!(lab.interrupts(), 1, "masked");
+    assert_eq!(lab.raised(), 1, "masked");
     // Between acknowledge and unmask a frame has come: unmasking must raise again.
     lab.w16(0x3c, 0x3f);
-    assert_eq!(lab.line.signals, [MESSAGE; 2]);
+    assert_eq!(lab.line.interrupts(), [MESSAGE; 2]);
     // Acknowledging alone lowers the level, and the next frame raises it.
     lab.w16(0x3e, 0xffff);
     inject(&mut lab, 1);
-    assert_eq!(lab.line.signals, [MESSAGE; 3]);
+    assert_eq!(lab.line.interrupts(), [MESSAGE; 3]);
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn software_can_raise_one() {
     let mut lab = Lab::open();
     lab.w16(0x3c, 0x0100);
     lab.w8(0x38, 0x01);
-    assert_eq!((lab.r16(0x3e), lab.interrupts(), lab.r8(0x38)), (0x0100, 1, 0));
+    assert_eq!((lab.r16(0x3e), lab.raised(), lab.r8(0x38)), (0x0100, 1, 0));
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn the_wire_is_used_while_msi_is_off() {
     lab.reset_work();
     inject(&mut lab, 1);
     handle(&mut lab);
-    assert_eq!(lab.line.signals, [Interrupt::Intx(true), Interrupt::Intx(false)]);
+    assert_eq!(lab.line.interrupts(), [Interrupt::Intx(true), Interrupt::Intx(false)]);
 }
 
 #[test]
@@ -98,18 +98,18 @@ fn moderation_waits_for_frames_or_for_time() {
     lab.w16(0xe0, 0x2061);
     lab.w16(0xe2, 0x0022);
     inject(&mut lab, 7);
-    assert_eq!((lab.r16(0x3e), lab.interrupts()), (0, 0), "held");
+    assert_eq!((lab.r16(0x3e), lab.raised()), (0, 0), "held");
     inject(&mut lab, 1);
-    assert_eq!((handle(&mut lab), lab.interrupts()), (1, 1), "the eighth frame");
+    assert_eq!((handle(&mut lab), lab.raised()), (1, 1), "the eighth frame");
     lab.w16(0x3c, 0x3f);
     inject(&mut lab, 3);
     lab.wait(Span::from_us(79));
-    assert_eq!(lab.interrupts(), 1);
+    assert_eq!(lab.raised(), 1);
     lab.wait(Span::from_us(1));
-    assert_eq!((handle(&mut lab), lab.interrupts()), (1, 2), "80 µs after the first");
+    assert_eq!((handle(&mut lab), lab.raised()), (1, 2), "80 µs after the first");
     lab.w16(0x3c, 0x3f);
     lab.wait(Span::from_ms(10));
-    assert_eq!(lab.interrupts(), 2, "nothing held, nothing raised");
+    assert_eq!(lab.raised(), 2, "nothing held, nothing raised");
 }
 
 #[test]
@@ -128,12 +128,12 @@ fn switching_moderation_off_lets_go_what_is_held() {
     let mut lab = Lab::open();
     lab.w16(0xe2, 0x00f0);
     inject(&mut lab, 1);
-    assert_eq!(lab.interrupts(), 0);
+    assert_eq!(lab.raised(), 0);
     lab.w16(0xe2, 0);
-    assert_eq!(lab.interrupts(), 1);
+    assert_eq!(lab.raised(), 1);
     lab.w16(0x3e, 0xffff);
     lab.wait(Span::from_ms(1));
-    assert_eq!(lab.interrupts(), 1, "and its timer does nothing any more");
+    assert_eq!(lab.raised(), 1, "and its timer does nothing any more");
 }
 
 #[test]

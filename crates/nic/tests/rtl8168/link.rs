@@ -38,7 +38,7 @@ fn pages_other_than_the_first_hold_what_is_written() {
 fn pulling_the_cable_is_told_and_stays_visible_until_read() {
     let mut lab = Lab::open();
     lab.plug(Link::Down);
-    assert_eq!((lab.r16(0x3e), lab.interrupts(), lab.r8(0x6c)), (0x20, 1, 0));
+    assert_eq!((lab.r16(0x3e), lab.raised(), lab.r8(0x6c)), (0x20, 1, 0));
     lab.w16(0x3e, 0xffff);
     lab.plug(Link::Up { mbps: 1_000 });
     assert_eq!(lab.r16(0x3e), 0, "negotiating");
@@ -91,12 +91,12 @@ fn a_forced_speed_needs_a_partner_that_has_it() {
 fn power_down_takes_the_link_and_power_up_brings_it_back() {
     let mut lab = Lab::open();
     lab.mdio_write(0, 0x1940);
-    assert_eq!((lab.r8(0x6c), lab.inject(&frame_to(STATION, 90))), (0, RxOutcome::NotReceiving));
+    assert_eq!((lab.r8(0x6c), lab.receive(&frame_to(STATION, 90))), (0, RxOutcome::NotReceiving));
     lab.wait(SETTLED);
     assert_eq!(lab.r8(0x6c), 0);
     lab.mdio_write(0, 0x1140);
     lab.wait(SETTLED);
-    assert_eq!((lab.r8(0x6c), lab.inject(&frame_to(STATION, 90))), (0x13, RxOutcome::OnRing));
+    assert_eq!((lab.r8(0x6c), lab.receive(&frame_to(STATION, 90))), (0x13, RxOutcome::OnRing));
 }
 
 #[test]

@@ -46,7 +46,7 @@ fn a_frame_is_sent_and_given_back_when_its_transfers_are_completed() {
         assert_eq!(lab.word(TX_RING + 16 * i) & OWN, 0);
     }
     assert_eq!(lab.r16(0x3e), TX_OK | UNAVAILABLE);
-    assert_eq!((lab.interrupts(), lab.nic.counters().tx_descriptors), (1, 3));
+    assert_eq!((lab.raised(), lab.nic.counters().tx_descriptors), (1, 3));
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn the_high_queue_goes_first() {
     lab.w32(0x28, HIGH_RING as u32);
     let (normal, high) = (frame_to([1; 6], 100), frame_to([2; 6], 200));
     lab.queue(&[&normal], [0, 0]);
-    lab.memory_write(TX_BUFFERS + 0x10_0000, &high);
+    lab.put_bytes(TX_BUFFERS + 0x10_0000, &high);
     let address = (TX_BUFFERS + 0x10_0000) as u32;
     lab.put(HIGH_RING, &[OWN | FS | LS | high.len() as u32, 0, address, 0]);
     lab.w8(0x38, 0xc0);
@@ -133,8 +133,8 @@ fn what_makes_no_frame_and_what_is_too_long_is_an_error() {
     lab.xmit(&[&frame_to([1; 6], 1_505)], [0, 0]);
     run(&mut lab);
     assert_eq!((lab.sent().len(), lab.r16(0x3e)), (0, TX_ERR | UNAVAILABLE));
-    assert_eq!(lab.inject(&frame_to([0xff; 6], 1_504)), RxOutcome::OnRing);
-    assert_eq!(lab.inject(&frame_to([0xff; 6], 1_505)), RxOutcome::Filtered);
+    assert_eq!(lab.receive(&frame_to([0xff; 6], 1_504)), RxOutcome::OnRing);
+    assert_eq!(lab.receive(&frame_to([0xff; 6], 1_505)), RxOutcome::Filtered);
 }
 
 #[test]

@@ -11,8 +11,8 @@ fn a_frame_arrives_as_r8169_expects_it() {
     let mut lab = Lab::open();
     assert!(lab.nic.receiving());
     let frame = frame_to(STATION, 1_000);
-    assert_eq!(lab.inject(&frame), RxOutcome::OnRing);
-    assert_eq!(lab.interrupts(), 1);
+    assert_eq!(lab.receive(&frame), RxOutcome::OnRing);
+    assert_eq!(lab.raised(), 1);
     assert_eq!(lab.r16(0x3e), 0x0001);
     let got = lab.rx();
     let (opts1, opts2, bytes) = &got[0];
@@ -29,7 +29,7 @@ fn the_ring_wraps_where_its_end_is_marked() {
     for i in 0..1_000_u16 {
         let mut frame = frame_to(STATION, 100);
         frame[14..16].copy_from_slice(&i.to_be_bytes());
-        assert_eq!(lab.inject(&frame), RxOutcome::OnRing);
+        assert_eq!(lab.receive(&frame), RxOutcome::OnRing);
         if i % 7 == 0 {
             lab.rx();
         }
@@ -43,17 +43,17 @@ fn frames_beyond_the_last_free_descriptor_are_missed_and_counted() {
     let mut lab = Lab::open();
     let frame = frame_to(STATION, 100);
     for _ in 0..256 {
-        assert_eq!(lab.inject(&frame), RxOutcome::OnRing);
+        assert_eq!(lab.receive(&frame), RxOutcome::OnRing);
     }
     for _ in 0..3 {
-        assert_eq!(lab.inject(&frame), RxOutcome::NoDescriptor);
+        assert_eq!(lab.receive(&frame), RxOutcome::NoDescriptor);
     }
     assert_eq!(lab.r16(0x3e), 0x0011, "RxOK and RxOverflow");
     assert_eq!(lab.r32(0x4c), 3);
     lab.w32(0x4c, 0xdead);
     assert_eq!(lab.r32(0x4c), 0, "any write clears it");
     assert_eq!(lab.rx().len(), 256);
-    assert_eq!(lab.inject(&frame), RxOutcome::OnRing, "and it goes on");
+    assert_eq!(lab.receive(&frame), RxOutcome::OnRing, "and it goes on");
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn a_frame_larger_than_a_buffer_spans_descriptors() {
         lab.put(RX_RING + 16 * i, &[OWN | end | size]);
     }
     let frame = frame_to(STATION, 600);
-    assert_eq!(lab.inject(&frame), RxOutcome::OnRing);
+    assert_eq!(lab.receive(&frame), RxOutcome::OnRing);
     let opts: Vec<u32> = (0..5).map(|i| lab.word(RX_RING + 16 * i)).collect();
     let marks: Vec<u32> = opts.iter().map(|word| word & (OWN | FS | LS)).collect();
     assert_eq!(marks, [FS, 0, 0, LS, OWN], "first, empty, middle, last, untouched");
@@ -84,10 +84,10 @@ fn a_ring_without_any_room_misses_frames_and_does_not_hang() {
     for i in 0..1_024 {
         lab.put(RX_RING + 16 * i, &[OWN]);
     }
-    assert_eq!(lab.inject(&frame_to(STATION, 100)), RxOutcome::NoDescriptor);
+    assert_eq!(lab.receive(&frame_to(STATION, 100)), RxOutcome::NoDescriptor);
     let frame = frame_to(STATION, 100);
     lab.put(RX_RING + 16 * 3, &[OWN | 200]);
-    assert_eq!(lab.inject(&frame), RxOutcome::OnRing, "one buffer far behind is enough");
+    assert_eq!(lab.receive(&frame), RxOutcome::OnRing, "one buffer far behind is enough");
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn vlan_tags_are_stripped_when_asked_for() {
     let mut tagged = frame_to(STATION, 200);
     let plain = tagged.clone();
     tagged.splice(12..12, [0x81, 0x00, 0x60, 0x05]);
-    assert_eq!(lab.inject(&tagged), RxOutcome::OnRing);
+    assert_eq!(lab.receive(&tagged), RxOutcome::OnRing);
     let (opts1, opts2, bytes) = lab.rx().remove(0);
     assert_eq!(
         opts2,
@@ -105,7 +105,7 @@ fn vlan_tags_are_stripped_when_asked_for() {
     );
     assert_eq!((opts1 & 0x3fff, &bytes[..plain.len()]), (plain.len() as u32 + 4, &plain[..]));
     lab.w16(0xe0, 0x2020);
-    assert_eq!(lab.inject(&tagged), RxOutcome::OnRing);
+    assert_eq!(lab.receive(&tagged), RxOutcome::OnRing);
     let (_, opts2, bytes) = lab.rx().remove(0);
     assert_eq!((opts2, &bytes[..tagged.len()]), (0, &tagged[..]));
 }
@@ -118,11 +118,11 @@ fn checksums_are_judged_when_asked_for() {
         .tcp(1, 2, 3, 4);
     let mut frame = Vec::new();
     builder.write(&mut frame, &[5; 500]).unwrap();
-    lab.inject(&frame);
+    lab.receive(&frame);
     frame[200] ^= 1;
-    lab.inject(&frame);
+    lab.receive(&frame);
     lab.w16(0xe0, 0x2040);
-    lab.inject(&frame);
+    lab.receive(&frame);
     let verdicts: Vec<u32> = lab.rx().iter().map(|(opts1, ..)| opts1 & 0x7_c000).collect();
     assert_eq!(verdicts, [1 << 17, 1 << 17 | 1 << 14, 0], "right, wrong, not asked");
 }
@@ -130,7 +130,7 @@ fn checksums_are_judged_when_asked_for() {
 #[test]
 fn the_filter_follows_its_registers() {
     let mut lab = Lab::open();
-    let outcome = |lab: &mut Lab, to| lab.inject(&frame_to(to, 100));
+    let outcome = |lab: &mut Lab, to| lab.receive(&frame_to(to, 100));
     assert_eq!(outcome(&mut lab, [2; 6]), RxOutcome::Filtered);
     assert_eq!(outcome(&mut lab, GROUP), RxOutcome::OnRing);
     lab.w32(0x0c, 0);
@@ -156,16 +156,16 @@ fn the_filter_follows_its_registers() {
 #[test]
 fn sizes_are_limited_as_told() {
     let mut lab = Lab::open();
-    assert_eq!(lab.inject(&frame_to(STATION, 16_379 - 14)), RxOutcome::OnRing, "the longest");
+    assert_eq!(lab.receive(&frame_to(STATION, 16_379 - 14)), RxOutcome::OnRing, "the longest");
     assert_eq!(lab.rx()[0].0 & 0x3fff, 16_383);
-    assert_eq!(lab.inject(&frame_to(STATION, 16_380 - 14)), RxOutcome::Filtered);
+    assert_eq!(lab.receive(&frame_to(STATION, 16_380 - 14)), RxOutcome::Filtered);
     lab.w16(0xda, 1_518);
-    assert_eq!(lab.inject(&frame_to(STATION, 1_500)), RxOutcome::OnRing);
-    assert_eq!(lab.inject(&frame_to(STATION, 1_501)), RxOutcome::Filtered);
+    assert_eq!(lab.receive(&frame_to(STATION, 1_500)), RxOutcome::OnRing);
+    assert_eq!(lab.receive(&frame_to(STATION, 1_501)), RxOutcome::Filtered);
     lab.w32(0x44, 0xc72e);
-    assert_eq!(lab.inject(&frame_to(STATION, 1_501)), RxOutcome::OnRing, "errors are accepted");
+    assert_eq!(lab.receive(&frame_to(STATION, 1_501)), RxOutcome::OnRing, "errors are accepted");
     lab.rx();
-    assert_eq!(lab.inject(&frame_to(STATION, 9_000)), RxOutcome::OnRing);
+    assert_eq!(lab.receive(&frame_to(STATION, 9_000)), RxOutcome::OnRing);
     assert_eq!(lab.rx()[0].0 & 0x0060_0000, 0x0060_0000, "RxRWT and RxRES");
 }
 
@@ -178,12 +178,12 @@ fn damaged_and_short_frames_come_in_only_if_wanted() {
     };
     assert_eq!(faulty(&mut lab, &frame, RxFault::Crc), RxOutcome::Filtered);
     assert_eq!(faulty(&mut lab, &frame, RxFault::Alignment), RxOutcome::Filtered);
-    assert_eq!(lab.inject(&frame[..40]), RxOutcome::Filtered);
-    assert_eq!(lab.inject(&frame[..3]), RxOutcome::Filtered);
+    assert_eq!(lab.receive(&frame[..40]), RxOutcome::Filtered);
+    assert_eq!(lab.receive(&frame[..3]), RxOutcome::Filtered);
     assert_eq!(lab.r16(0x3e), 0);
     lab.w32(0x44, 0xc73e);
     assert_eq!(faulty(&mut lab, &frame, RxFault::Crc), RxOutcome::OnRing);
-    assert_eq!(lab.inject(&frame[..40]), RxOutcome::OnRing);
+    assert_eq!(lab.receive(&frame[..40]), RxOutcome::OnRing);
     let bits: Vec<u32> = lab.rx().iter().map(|(opts1, ..)| opts1 & 0x0078_0000).collect();
     assert_eq!(bits, [0x0028_0000, 0x0030_0000], "RxRES with RxCRC, with RxRUNT");
     assert_eq!(lab.r16(0x3e), 0x0002, "RxErr");
@@ -194,14 +194,14 @@ fn nothing_is_received_before_the_receiver_is_on_or_without_a_link() {
     let mut lab = Lab::new();
     let frame = frame_to(STATION, 100);
     assert!(!lab.nic.receiving());
-    assert_eq!(lab.inject(&frame), RxOutcome::NotReceiving);
+    assert_eq!(lab.receive(&frame), RxOutcome::NotReceiving);
     let mut lab = Lab::open();
     lab.plug(Link::Down);
     assert!(!lab.nic.receiving());
-    assert_eq!(lab.inject(&frame), RxOutcome::NotReceiving);
+    assert_eq!(lab.receive(&frame), RxOutcome::NotReceiving);
     let mut lab = Lab::open();
     lab.w8(0x37, 0x04);
-    assert_eq!(lab.inject(&frame), RxOutcome::NotReceiving);
+    assert_eq!(lab.receive(&frame), RxOutcome::NotReceiving);
 }
 
 #[test]
@@ -209,25 +209,25 @@ fn a_dma_error_stops_reception_until_reset() {
     let mut lab = Lab::open();
     let frame = frame_to(STATION, 100);
     lab.put(RX_RING + 8, &[0xffff_0000, 0xffff_ffff]);
-    assert_eq!(lab.inject(&frame), RxOutcome::DmaError);
+    assert_eq!(lab.receive(&frame), RxOutcome::DmaError);
     assert_eq!(lab.r16(0x3e), 0x8000);
     assert_eq!(lab.word(RX_RING) & OWN, OWN, "the descriptor is not given back");
     lab.put(RX_RING + 8, &[RX_BUFFERS as u32, 0]);
-    assert_eq!(lab.inject(&frame), RxOutcome::DmaError, "halted");
+    assert_eq!(lab.receive(&frame), RxOutcome::DmaError, "halted");
     assert_eq!(lab.nic.counters().dma_errors, 1, "and not trying any more");
     let status = |lab: &mut Lab| {
         lab.host(|nic, _| warikomi_pci::PciFunction::config_read(nic, 6, Width::B2))
     };
     assert_eq!(status(&mut lab) & 0x2000, 0x2000, "received master abort");
     lab.reset_work();
-    assert_eq!(lab.inject(&frame), RxOutcome::OnRing);
+    assert_eq!(lab.receive(&frame), RxOutcome::OnRing);
 }
 
 #[test]
 fn without_bus_mastering_nothing_moves() {
     let mut lab = Lab::open();
     lab.config(0x04, Width::B2, 0x0402);
-    assert_eq!(lab.inject(&frame_to(STATION, 100)), RxOutcome::DmaError);
+    assert_eq!(lab.receive(&frame_to(STATION, 100)), RxOutcome::DmaError);
     assert_eq!(lab.word(RX_RING) & OWN, OWN);
 }
 
@@ -249,7 +249,7 @@ proptest! {
             let mut frame = frame_to(STATION, bytes - 14);
             frame[20..].fill(fill);
             let needed = (frame.len() + 4).div_ceil(size as usize);
-            let outcome = lab.inject(&frame);
+            let outcome = lab.receive(&frame);
             if needed > usize::from(lengths) {
                 prop_assert_eq!(outcome, RxOutcome::NoDescriptor);
                 continue;

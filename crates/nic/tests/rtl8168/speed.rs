@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use warikomi_nic::{Frame, Nic, RxOutcome};
 use warikomi_pci::{DmaMemory, Host, SharedMemory};
+use warikomi_testbench::Bench;
 
 use super::driver::{Lab, RX_BUFFERS, STATION, STRIDE};
 
@@ -32,9 +33,10 @@ fn receive(frame: &[u8]) -> f64 {
     let (mut total, mut frames) = (Duration::ZERO, 0);
     for round in 0..ROUNDS {
         let start = Instant::now();
-        let mut host = Host { now: lab.now, memory: &lab.memory, interrupts: &mut lab.line };
+        let Bench { nic, memory, line, now, .. } = &mut *lab;
+        let mut host = Host { now: *now, memory, interrupts: line };
         for _ in 0..BATCH {
-            assert_eq!(lab.nic.receive(&mut host, frame), RxOutcome::OnRing);
+            assert_eq!(nic.receive(&mut host, frame), RxOutcome::OnRing);
         }
         if round >= ROUNDS / 4 {
             total += start.elapsed();

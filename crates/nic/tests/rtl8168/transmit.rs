@@ -40,7 +40,7 @@ fn a_scattered_frame_goes_out_whole_and_its_descriptors_come_back() {
         assert_eq!(lab.word(TX_RING + 16 * i) & OWN, 0);
     }
     assert_eq!(lab.r16(0x3e), 0x84, "TxOK and TxDescUnavail");
-    assert_eq!((lab.interrupts(), lab.r8(0x38)), (1, 0));
+    assert_eq!((lab.raised(), lab.r8(0x38)), (1, 0));
     let counted = lab.nic.counters();
     assert_eq!((counted.doorbells, counted.tx_descriptors), (1, 3));
 }
@@ -88,7 +88,7 @@ fn a_chain_that_is_not_complete_waits() {
 fn the_high_priority_ring_is_a_ring_of_its_own() {
     let mut lab = Lab::open();
     let frame = frame_to([0xff; 6], 100);
-    lab.memory_write(TX_BUFFERS, &frame);
+    lab.put_bytes(TX_BUFFERS, &frame);
     lab.put(HIGH_RING, &[OWN | EOR | FS | LS | frame.len() as u32, 0, TX_BUFFERS as u32, 0]);
     lab.w32(0x28, HIGH_RING as u32);
     lab.w8(0x38, 0x40);
@@ -244,12 +244,12 @@ fn the_tally_is_dumped_and_reset() {
         lab.bytes(super::driver::TALLY, 64)
     };
     for to in [super::driver::STATION, [0xff; 6], [0xff; 6], [1; 6], [1; 6], [1; 6]] {
-        lab.inject(&frame_to(to, 100));
+        lab.receive(&frame_to(to, 100));
     }
     lab.xmit(&[&frame_to([0xff; 6], 100)], [0, 0]);
     lab.xmit(&[&frame_to([0xff; 6], 9_000)], [0, 0]);
     for _ in 0..253 {
-        lab.inject(&frame_to([0xff; 6], 100));
+        lab.receive(&frame_to([0xff; 6], 100));
     }
     let bytes = dump(&mut lab, 8);
     let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());

@@ -42,10 +42,14 @@ pub struct Access {
 #[error("the register ring holds {0:#018x}, which is no access")]
 pub struct BadAccess(pub u64);
 
-const READ: u64 = 1;
-const WRITE: u64 = 2;
-const CONFIG: u64 = 0xff;
-const BARS: u64 = 6;
+/// Bits 0 to 7 of a read.
+pub(crate) const READ: u64 = 1;
+/// Bits 0 to 7 of a write.
+pub(crate) const WRITE: u64 = 2;
+/// Bits 8 to 15 of an access to configuration space.
+pub(crate) const CONFIG: u64 = 0xff;
+/// How many BARs there are, from 0.
+pub(crate) const BARS: u64 = 6;
 
 impl Access {
     /// The entry for the ring.

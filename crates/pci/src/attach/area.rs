@@ -12,9 +12,10 @@
 //! | 1536 to 2559 | the driver | transmit slots |
 //!
 //! What is written in which order, and what a successor makes of it, is in docs/replacement.md.
+//! `include/warikomi_layout.h` is made from this file, too.
 
 /// First word: "WKSTATE1", little-endian.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"WKSTATE1");
+pub const MAGIC: u64 = 0x3145_5441_5453_4b57;
 /// Version that is written: 2 carries counters over, 1 does not.
 pub const VERSION: u64 = 2;
 /// The oldest version that can be read.
@@ -22,7 +23,7 @@ pub const OLDEST_VERSION: u64 = 1;
 /// Words of the area.
 pub const WORDS: usize = 4_096;
 /// Its bytes.
-pub const BYTES: u64 = WORDS as u64 * 8;
+pub const BYTES: u64 = 0x8000;
 
 /// Header and settings.
 pub mod header {
@@ -124,15 +125,30 @@ pub const TX_SLOTS: usize = 1_536;
 /// Slots that there is room for, each way.
 pub const MOST_SLOTS: usize = 1_024;
 /// In every slot that holds something.
-pub const PRESENT: u64 = 1 << 31;
+pub const PRESENT: u64 = 0x8000_0000;
 /// A slot's token.
-pub const TOKEN_MASK: u64 = (1 << 24) - 1;
+pub const TOKEN_MASK: u64 = 0xff_ffff;
 
+/// What a checksum begins with: the offset basis of FNV-1a.
+pub const CHECKSUM_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+/// What it is multiplied by after each word: the prime of FNV-1a.
+pub const CHECKSUM_PRIME: u64 = 0x0100_0000_01b3;
+
+const _: () = assert!(MAGIC == u64::from_le_bytes(*b"WKSTATE1") && BYTES == WORDS as u64 * 8);
 const _: () = assert!(TX_SLOTS + MOST_SLOTS <= WORDS && RX_SLOTS + MOST_SLOTS <= TX_SLOTS);
 
 /// FNV-1a, a word of 64 bits at a time: short enough to be written again in C.
 pub fn checksum(words: impl IntoIterator<Item = u64>) -> u64 {
-    const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
-    const PRIME: u64 = 0x0100_0000_01b3;
-    words.into_iter().fold(BASIS, |sum, word| (sum ^ word).wrapping_mul(PRIME))
+    words.into_iter().fold(CHECKSUM_BASIS, |sum, word| (sum ^ word).wrapping_mul(CHECKSUM_PRIME))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checksum_is_fnv_1a() {
+        assert_eq!(checksum([]), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(checksum([0xcbf2_9ce4_8422_2325 ^ 1]), 0x0100_0000_01b3);
+    }
 }

@@ -13,13 +13,17 @@
 //! | `0x0_3000` | driver | report: state, counters, last words |
 //! | `0x0_4000` | driver | register ring: 512 entries of 16 bytes |
 //! | `0x0_6000` | driver | stamps: the time stamp counter at each interrupt handled, the last 8,192 |
+//! | `0x1_6000` | support side | data of the messages sent, the last 1,024 |
+//!
+//! `include/warikomi_layout.h` is made from this file (HACKING.md, "a protocol between processes"): every
+//! number is a literal.
 
-use warikomi_shared::RingPlace;
+use warikomi_shared::{MessagePlace, RingPlace};
 
 /// First word of a window: "WARIKOMI", little-endian.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"WARIKOMI");
+pub const MAGIC: u64 = 0x494d_4f4b_4952_4157;
 /// Version of this layout.
-pub const VERSION: u64 = 2;
+pub const VERSION: u64 = 3;
 
 /// The header.
 pub mod header {
@@ -208,19 +212,35 @@ pub mod state {
     pub const ALERT: u64 = 6;
 }
 
+/// First entry of the ring of register accesses, of two words each.
+pub const REQUESTS_ENTRIES: usize = 2048;
+/// Entries that the ring holds.
+pub const REQUESTS_CAPACITY: usize = 512;
 /// The ring of register accesses, from the driver to the support side.
 pub const REQUESTS: RingPlace = RingPlace {
     head: bells::REQUESTS_HEAD,
     tail: bells::REQUESTS_TAIL,
-    entries: 2048,
-    capacity: 512,
+    entries: REQUESTS_ENTRIES,
+    capacity: REQUESTS_CAPACITY,
 };
+/// A register access that is not served within this time means that the device is gone.
+pub const ACCESS_TIMEOUT_NS: u64 = 2_000_000_000;
 
 /// First word of the stamps: number `n` (from 0) is at `STAMPS + n % STAMPS_CAPACITY`, and was written
 /// before the count.
 pub const STAMPS: usize = 3072;
 /// Stamps kept.
 pub const STAMPS_CAPACITY: usize = 8192;
+
+/// First word of the messages: the data of number `n` (from 0), its low 16 bits, is at
+/// `MESSAGES + n % MESSAGES_CAPACITY`, and was written before the count. A driver of a device with several
+/// vectors gives each the vector's number as its data, so that it can tell them apart.
+pub const MESSAGES: usize = 11264;
+/// Messages kept; of older ones only the count is left.
+pub const MESSAGES_CAPACITY: usize = 1024;
+/// The message-signalled interrupts, from the support side to the driver.
+pub const INTERRUPTS: MessagePlace =
+    MessagePlace { count: bells::INTERRUPTS, numbers: MESSAGES, capacity: MESSAGES_CAPACITY };
 
 /// Bytes of a window.
 pub const WINDOW_BYTES: u64 = 0x2_0000;
@@ -236,7 +256,9 @@ pub const SOCKET_VARIABLE: &str = "WARIKOMI_SOCKET_FD";
 /// The message that comes with the files: as ASCII, with the layout's version. The files are the window,
 /// the reading end of the pipe that ends the driver's sleep, DMA memory, and, if there are such, packet
 /// memory and the state area; then those for whatever is above the driver.
-pub const HELLO: &[u8] = b"warikomi driver 2";
+pub const HELLO: &[u8] = b"warikomi driver 3";
 
+const _: () = assert!(MAGIC == u64::from_le_bytes(*b"WARIKOMI"));
 const _: () = assert!(REQUESTS.entries + 2 * REQUESTS.capacity <= STAMPS);
-const _: () = assert!((STAMPS + STAMPS_CAPACITY) * 8 <= WINDOW_BYTES as usize);
+const _: () = assert!(STAMPS + STAMPS_CAPACITY <= MESSAGES);
+const _: () = assert!((MESSAGES + MESSAGES_CAPACITY) * 8 <= WINDOW_BYTES as usize);

@@ -5,7 +5,8 @@ use warikomi_pci::{DmaError, DmaMemory};
 
 use super::pool::{Packets, Pool};
 use super::{Demand, SendBuffers};
-use crate::datagram::{HEADER_BYTES, HEADROOM_BYTES};
+use crate::datagram::HEADER_BYTES;
+use crate::entry::HEADROOM_BYTES;
 
 /// Classes are powers of two, in bytes, from this on.
 const LEAST_CLASS_BYTES: u32 = 128;

@@ -1,7 +1,7 @@
 //! Sending as fast as it goes, or at a pace: application, socket, UDP/IP, buffers and the driver's
 //! transmitter in one thread, as in one kernel.
 //!
-//! The same [`Sender`] runs in a process of its own, in real time (`programs::sender`), and in virtual
+//! The same [`Sender`] runs in a process of its own, in real time (`process::programs::sender`), and in virtual
 //! time (`warikomi_lab::virtual_time`).
 
 mod account;

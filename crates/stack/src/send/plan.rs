@@ -69,7 +69,8 @@ pub struct PlanError {
 }
 
 impl PlanError {
-    pub(crate) fn new(what: &'static str, got: impl ToString, range: impl Into<String>) -> Self {
+    /// Says what is not possible, and what is.
+    pub fn new(what: &'static str, got: impl ToString, range: impl Into<String>) -> Self {
         PlanError { what, got: got.to_string(), range: range.into() }
     }
 }

@@ -13,9 +13,9 @@ use warikomi_driver::state::{LocalWords, StateError};
 use warikomi_driver::strategy::Strategy;
 use warikomi_driver::{DriverError, Forgotten};
 use warikomi_pci::attach::area;
-use warikomi_pci::attach::layout::{self, DMA_BUS_ADDRESS, bells, orders, report, way};
+use warikomi_pci::attach::layout::{self, DMA_BUS_ADDRESS, orders, report, way};
 use warikomi_pci::{Mmio, MmioError, SharedMemory, Width};
-use warikomi_shared::{SharedWords, Tally, Woken, Words};
+use warikomi_shared::{MessageSender, SharedWords, Woken, Words};
 use warikomi_stack::{ChannelUpper, Event, Watch};
 
 use crate::mortal::{Life, Mortal, Registers};
@@ -89,7 +89,7 @@ pub(crate) struct Process {
     upper: ChannelUpper<Mortal<SharedWords>, Quiet>,
     device: Attached,
     memory: Mortal<SharedMemory>,
-    interrupts: Tally<LocalWords>,
+    interrupts: MessageSender<LocalWords>,
     now: Time,
 }
 
@@ -126,7 +126,7 @@ impl Process {
         let strategy = Strategy::Napi { budget: BUDGET }.to_orders();
         at.into_iter().zip(strategy).for_each(|(at, word)| window.store(at, word, Release));
         let registers = Mortal::new(Registers(world.clone()), &life);
-        let interrupts = Tally::new(window.clone(), bells::INTERRUPTS);
+        let interrupts = MessageSender::new(window.clone(), layout::INTERRUPTS);
         let mut device = Attached { registers, window: Window::new(window), lineage };
         let memory = Mortal::new(world.memory.clone(), &life);
         let mut upper = upper.expect("a watch").expect("a channel");
@@ -167,7 +167,7 @@ impl Process {
     pub(crate) fn pass(&mut self) -> Result<(), RunError> {
         let looks = self.driving.looks();
         if looks.is_multiple_of(LOOKS_BETWEEN_INTERRUPTS) {
-            self.interrupts.add();
+            self.interrupts.send(0);
         }
         self.step_until(|process| process.driving.looks() > looks)
     }

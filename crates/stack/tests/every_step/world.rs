@@ -4,19 +4,18 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap};
 use warikomi_clock::{Seed, Span, Time};
-use warikomi_nic::wire::{Wire, WireCounters};
 use warikomi_nic::{Frame, Nic, NicOptions, RxError, RxFault, RxOutcome};
 use warikomi_pci::attach::area;
 use warikomi_pci::attach::layout::{DMA_BUS_ADDRESS, PACKET_BUS_ADDRESS};
-use warikomi_pci::{Host, Interrupt, IntrLine, SharedMemory, Width};
+use warikomi_pci::{Host, SharedMemory, Width};
 use warikomi_shared::{SharedWords, create_region};
 use warikomi_stack::{PacketMemory, Shape, words};
+use warikomi_testbench::Bench;
 
 use crate::frame::{frame, number_of};
 use crate::user::User;
@@ -48,39 +47,8 @@ const RECEIVER_ON: u64 = 1 << 3;
 pub(crate) const DMA_BYTES: usize = 1 << 16;
 const BUFFER_BYTES: u32 = 128;
 
-struct Nowhere;
-
-impl IntrLine for Nowhere {
-    fn signal(&mut self, _interrupt: Interrupt) {}
-}
-
-/// A wire that keeps what is sent.
-#[derive(Clone, Default)]
-struct Tap(Arc<Mutex<Vec<u64>>>);
-
-impl Wire for Tap {
-    fn transmit(&mut self, _now: Time, frame: &[u8]) {
-        self.0.lock().expect("nobody panics with it").push(number_of(frame));
-    }
-    fn next_arrival(&self) -> Time {
-        Time::NEVER
-    }
-    fn receive(&mut self, _now: Time) -> Option<Vec<u8>> {
-        None
-    }
-    fn counters(&self) -> WireCounters {
-        WireCounters::default()
-    }
-}
-
-struct Card {
-    nic: Box<dyn Nic>,
-    now: Time,
-}
-
 pub(crate) struct World {
-    card: RefCell<Card>,
-    tap: Tap,
+    card: RefCell<Bench>,
     pub(crate) memory: SharedMemory,
     pub(crate) packets: PacketMemory,
     pub(crate) area: SharedWords,
@@ -111,14 +79,15 @@ impl World {
         let mut user = User::new(packets.clone(), scenario.frames);
         user.post(scenario.buffers as usize / 2);
         let area = create_region("state", area::BYTES).expect("a state area");
-        let tap = Tap::default();
         let bus = scenario.bus.map(|bus| bus.parse().expect("a bus"));
         let options = NicOptions { bus, ..NicOptions::of("rtl8168") };
-        let nic = warikomi_nic::build(&options, Box::new(tap.clone())).expect("a NIC");
+        let memory = SharedMemory::new(regions.expect("memory"));
+        let card = Bench::cabled(|wire| warikomi_nic::build(&options, wire).expect("a NIC"))
+            .sharing(memory.clone())
+            .at(Time::from_ps(1_000_000));
         Rc::new(World {
-            card: RefCell::new(Card { nic, now: Time::from_ps(1_000_000) }),
-            tap,
-            memory: SharedMemory::new(regions.expect("memory")),
+            card: RefCell::new(card),
+            memory,
             user: RefCell::new(user),
             packets,
             area: SharedWords::map(area, 0, area::BYTES as usize).expect("a state area"),
@@ -132,9 +101,8 @@ impl World {
     /// The card, its BAR and what is around it, for one call.
     pub(crate) fn card<R>(&self, call: impl FnOnce(&mut dyn Nic, u8, &mut Host<'_>) -> R) -> R {
         let card = &mut *self.card.borrow_mut();
-        let bar = card.nic.info().register_bar;
-        let mut host = Host { now: card.now, memory: &self.memory, interrupts: &mut Nowhere };
-        call(&mut *card.nic, bar, &mut host)
+        let bar = card.register_bar();
+        card.host(|nic, host| call(nic, bar, host))
     }
 
     /// Lets time pass, and whatever happens then: nothing as long as the card is off.
@@ -172,7 +140,7 @@ impl World {
             true => nic.receive_faulty(host, frame, RxFault::Reported(RxError::Crc)),
             false => nic.receive(host, frame),
         });
-        let expected = match outcome {
+        let expected = match outcome.outcome {
             RxOutcome::OnRing => Some(number),
             RxOutcome::OnRingDamaged => None,
             RxOutcome::NoDescriptor | RxOutcome::NotReceiving | RxOutcome::Filtered => return,
@@ -220,20 +188,21 @@ impl World {
         let mut user = self.user.borrow_mut();
         user.collect();
         user.send(u64::MAX);
-        let sent = self.tap.0.lock().expect("nobody panics with it").len();
-        due == Time::NEVER && user.is_done() && sent == user.sent.len()
+        let sent = self.card.borrow().wire.right();
+        due == Time::NEVER && user.is_done() && sent == user.sent.len() as u64
     }
 
     /// Everything that was handed over was on the wire once, in order.
     pub(crate) fn judge_wire(&self) {
-        let sent = self.tap.0.lock().expect("nobody panics with it");
-        assert_eq!(*sent, self.user.borrow().sent, "on the wire, and handed over");
+        let sent = self.card.borrow().sent();
+        let sent: Vec<u64> = sent.iter().map(|frame| number_of(frame)).collect();
+        assert_eq!(sent, self.user.borrow().sent, "on the wire, and handed over");
     }
 
     /// The card's own account: it has seen every descriptor come back, but for those of frames that were
     /// lost.
     pub(crate) fn judge_account(&self, lost: u64) {
-        let counters = self.card(|nic, _, host| nic.rx_progress(host, usize::MAX));
+        let counters = self.card.borrow_mut().progress();
         assert_eq!(counters.on_ring, counters.accepted + counters.abandoned);
         assert_eq!(counters.abandoned, lost, "descriptors that never came back");
     }

@@ -4,7 +4,6 @@
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex};
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use warikomi_clock::{Span, Time};
@@ -12,11 +11,11 @@ use warikomi_driver::transmit::{Course, Work};
 use warikomi_driver::{Hardware, NicDriver, OwnPool};
 use warikomi_guest::answers::Sent;
 use warikomi_guest::payload::{HEAD_BYTES, Head};
-use warikomi_nic::wire::{Wire, WireCounters};
-use warikomi_nic::{Nic, NicOptions, build};
-use warikomi_pci::{Host, Interrupt, IntrLine, Mmio, MmioError, SharedMemory, Width};
+use warikomi_nic::{NicOptions, build};
+use warikomi_pci::{Mmio, MmioError, SharedMemory, Width};
 use warikomi_stack::Station;
 use warikomi_stack::send::{SendPlan, Sender, Step};
+use warikomi_testbench::{Bench, JudgingWire};
 
 use crate::{DESTINATION, STATION};
 
@@ -77,23 +76,11 @@ impl Trouble {
     pub(crate) const NONE: Trouble = Trouble { posted_ns: 0, stall_in: 0, stall_ns: 0 };
 }
 
-#[derive(Default)]
-struct Messages(u64);
-
-impl IntrLine for Messages {
-    fn signal(&mut self, interrupt: Interrupt) {
-        self.0 += u64::from(matches!(interrupt, Interrupt::Msi(_)));
-    }
-}
-
 /// A write on its way: when it takes effect, and what it writes.
 type Posted = (Time, u64, Width, u64);
 
 struct Device {
-    nic: Box<dyn Nic>,
-    bar: u8,
-    memory: SharedMemory,
-    messages: Messages,
+    card: Bench,
     clock: Clock,
     posted: VecDeque<Posted>,
     random: Random,
@@ -102,9 +89,10 @@ struct Device {
 }
 
 impl Device {
-    fn with<R>(&mut self, now: Time, call: impl FnOnce(&mut dyn Nic, &mut Host<'_>) -> R) -> R {
-        let mut host = Host { now, memory: &self.memory, interrupts: &mut self.messages };
-        call(&mut *self.nic, &mut host)
+    /// The card, at this time.
+    fn at(&mut self, now: Time) -> &mut Bench {
+        self.card.now = now;
+        &mut self.card
     }
 
     /// Lets the writes take effect that are due by `until`, and does what is due by then.
@@ -113,13 +101,10 @@ impl Device {
             self.posted.front().filter(|it| it.0 <= until)
         {
             self.posted.pop_front();
-            let bar = self.bar;
-            self.with(due, |nic, host| {
-                nic.poll(host);
-                nic.bar_write(host, bar, offset, width, value);
-            });
+            self.at(due).poll();
+            self.card.write(offset, width, value);
         }
-        self.with(until, |nic, host| nic.poll(host));
+        self.at(until).poll();
     }
 
     fn advance(&mut self) {
@@ -135,7 +120,7 @@ impl Device {
     /// Waits until something happens by itself; `false` if nothing ever will.
     fn wait(&mut self, limit: Time) -> bool {
         let next = self.posted.front().map_or(Time::NEVER, |posted| posted.0);
-        let next = next.min(self.nic.next_due()).min(limit);
+        let next = next.min(self.card.nic.next_due()).min(limit);
         if next == Time::NEVER {
             return false;
         }
@@ -156,8 +141,8 @@ impl Mmio for Device {
             self.clock.0.set(last);
             self.serve(last);
         }
-        let (now, bar) = (self.clock.now(), self.bar);
-        Ok(self.with(now, |nic, host| nic.bar_read(host, bar, offset, width)))
+        let now = self.clock.now();
+        Ok(self.at(now).read(offset, width))
     }
 
     fn write(&mut self, offset: u64, width: Width, value: u64) -> Result<(), MmioError> {
@@ -168,12 +153,12 @@ impl Mmio for Device {
     }
 
     fn config_read(&mut self, offset: u16, width: Width) -> Result<u64, MmioError> {
-        Ok(self.nic.config_read(offset, width))
+        Ok(self.card.config_read(offset, width))
     }
 
     fn config_write(&mut self, offset: u16, width: Width, value: u64) -> Result<(), MmioError> {
         let now = self.clock.now();
-        self.with(now, |nic, host| nic.config_write(host, offset, width, value));
+        self.at(now).config(offset, width, value);
         Ok(())
     }
 }
@@ -185,29 +170,6 @@ pub(crate) struct Seen {
     pub(crate) messages: u64,
     /// What was wrong with the first frame that was not.
     pub(crate) wrong: Option<String>,
-}
-
-/// A wire that judges frames.
-#[derive(Clone)]
-struct Judge(Arc<Mutex<(SendPlan, Seen)>>);
-
-impl Wire for Judge {
-    fn transmit(&mut self, _now: Time, frame: &[u8]) {
-        let (plan, seen) = &mut *self.0.lock().unwrap();
-        match judge(plan, seen.messages, frame) {
-            Ok(()) => seen.messages += 1,
-            Err(wrong) => seen.wrong = seen.wrong.take().or(Some(wrong)),
-        }
-    }
-    fn next_arrival(&self) -> Time {
-        Time::NEVER
-    }
-    fn receive(&mut self, _now: Time) -> Option<Vec<u8>> {
-        None
-    }
-    fn counters(&self) -> WireCounters {
-        WireCounters::default()
-    }
 }
 
 fn judge(plan: &SendPlan, expected: u64, frame: &[u8]) -> Result<(), String> {
@@ -249,8 +211,8 @@ pub(crate) struct Ended {
 
 /// Sends by `plan` with this model and its driver.
 pub(crate) fn run(model: &str, plan: &SendPlan, trouble: Trouble, seed: u64) -> Ended {
-    let judge = Judge(Arc::new(Mutex::new((plan.clone(), Seen::default()))));
-    let nic = build(&NicOptions::of(model), Box::new(judge.clone())).unwrap();
+    let expected = plan.clone();
+    let wire = JudgingWire::judging(move |number, frame| judge(&expected, number, frame));
     let mut driver = warikomi_driver::by_name(model).unwrap();
     let info = driver.info();
     let rings = (info.ring_bytes as u64).next_multiple_of(4_096);
@@ -261,10 +223,8 @@ pub(crate) fn run(model: &str, plan: &SendPlan, trouble: Trouble, seed: u64) -> 
     let mut clock = Clock::default();
     clock.pass(Span::from_us(1));
     let mut device = Device {
-        bar: nic.info().register_bar,
-        nic,
-        memory: memory.clone(),
-        messages: Messages::default(),
+        card: Bench::cabled_to(wire.clone(), |wire| build(&NicOptions::of(model), wire).unwrap())
+            .sharing(memory.clone()),
         clock: clock.clone(),
         posted: VecDeque::new(),
         random: Random(seed | 1),
@@ -283,7 +243,7 @@ pub(crate) fn run(model: &str, plan: &SendPlan, trouble: Trouble, seed: u64) -> 
     let mut taken = 0;
     for _ in 0..most_steps {
         device.advance();
-        let interrupted = device.messages.0 > taken;
+        let interrupted = device.card.line.messages() > taken;
         taken += u64::from(interrupted);
         let mut hw = Hardware { mmio: &mut device, memory: &memory };
         let step = sender.step(driver, &mut hw, &mut clock, interrupted).unwrap();
@@ -295,14 +255,11 @@ pub(crate) fn run(model: &str, plan: &SendPlan, trouble: Trouble, seed: u64) -> 
             Step::Until(time) => time,
             Step::Interrupt => Time::NEVER,
             Step::DeadLocked | Step::Finished => {
-                let (_, seen) = std::mem::replace(
-                    &mut *judge.0.lock().unwrap(),
-                    (plan.clone(), Seen::default()),
-                );
+                let seen = Seen { messages: wire.right(), wrong: wire.wrong() };
                 return Ended { step, sent: sender.sent(), seen };
             }
         };
-        while device.messages.0 == taken && clock.now() < limit {
+        while device.card.line.messages() == taken && clock.now() < limit {
             assert!(device.wait(limit), "it sleeps, and no interrupt will ever come (seed {seed})");
         }
     }

@@ -14,6 +14,7 @@ use virtio_queue::{DescriptorChain, Queue, QueueOwnedT, QueueT};
 use vm_memory::{Address, Bytes, GuestAddress, GuestMemoryMmap};
 use warikomi_clock::{Time, TscClock};
 use warikomi_nic::Nic;
+use warikomi_nic::register::Role;
 use warikomi_pci::{Host, SharedMemory, Width};
 
 use super::interrupts::InterruptQueue;
@@ -190,11 +191,11 @@ impl CommandQueue {
         }
         let access = Access::decode(&self.request[..filled]).ok()?;
         self.disguised = matches!(access, Access::BarFill { disguised: true, .. });
-        let info = nic.info();
-        match access.offset_in(info.register_bar) {
-            Some(at) if at == info.interrupt_status || at == info.interrupt_mask => {}
-            Some(at) if at == info.transmit_doorbell => interrupts.driver_transmits(),
-            _ => interrupts.driver_is_at_work(),
+        let role = access.place().map_or(Role::Other, |(bar, at)| nic.info().role(bar, at));
+        match role {
+            Role::Status(_) | Role::Mask(_) => {}
+            Role::Doorbell(_) => interrupts.driver_transmits(),
+            Role::Other => interrupts.driver_is_at_work(),
         }
         let mut host = Host { now, memory, interrupts };
         let reply = perform(access, nic, &mut host, &mut self.reply);
@@ -292,7 +293,7 @@ mod tests {
     use super::*;
     use crate::kernel::testing::{GuestQueue, Signals};
     use proptest::prelude::*;
-    use warikomi_nic::wire::CountedSink;
+    use warikomi_testbench::card;
 
     struct Bench {
         guest: GuestQueue,
@@ -307,11 +308,7 @@ mod tests {
             let guest = GuestQueue::new();
             let (signals, call) = Signals::pipe();
             let queue = CommandQueue::new(guest.device_side(), Some(call), &guest.memory);
-            let nic = warikomi_nic::build(
-                &warikomi_nic::NicOptions::of("rtl8168"),
-                Box::new(CountedSink::new()),
-            )
-            .unwrap();
+            let nic = card("rtl8168");
             let idle = GuestQueue::new();
             let (_, call) = Signals::pipe();
             let unserved = queue.unserved();

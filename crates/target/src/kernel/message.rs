@@ -64,11 +64,11 @@ pub(super) enum BadMessage {
 impl Access<'_> {
     /// The offset in this BAR that is accessed, if it is the BAR.
     #[inline]
-    pub(super) fn offset_in(&self, of: u8) -> Option<u64> {
+    pub(super) fn place(&self) -> Option<(u8, u64)> {
         match *self {
             Access::BarRead { bar, offset, .. }
             | Access::BarWrite { bar, offset, .. }
-            | Access::BarFill { bar, offset, .. } => (bar == of).then_some(offset),
+            | Access::BarFill { bar, offset, .. } => Some((bar, offset)),
             Access::ConfigRead { .. } | Access::ConfigWrite { .. } => None,
         }
     }

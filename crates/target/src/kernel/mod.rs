@@ -38,8 +38,10 @@ use self::symbols::KernelMap;
 use self::vhost_user::VhostUserError;
 use crate::agent::AgentLine;
 use crate::console::Console;
-use crate::slot::change_nic;
-use crate::{ConsoleTail, Interrupted, Pass, Target, TargetCounters, TargetError, request, wait};
+use crate::request::over_line;
+use crate::{
+    Agent, CardId, ConsoleTail, Interrupted, Pass, Slot, Target, TargetCounters, TargetError, wait,
+};
 
 /// How long the kernel may take from its start to its connection to the NIC.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -78,7 +80,7 @@ pub struct LaunchOptions {
 
 /// A running kernel with a NIC.
 pub struct KernelTarget {
-    nic: Box<dyn Nic>,
+    nic: Slot,
     clock: TscClock,
     interrupted: Interrupted,
     process: Process,
@@ -115,7 +117,7 @@ impl KernelTarget {
         let halt = Halt::new(process.id(), map)
             .map_err(TargetError::system("cannot see where the kernel's process is (/proc)"))?;
         let mut target = KernelTarget {
-            nic,
+            nic: Slot::new(nic),
             clock,
             interrupted,
             process,
@@ -275,20 +277,33 @@ impl Target for KernelTarget {
         Ok(())
     }
 
+    fn cards(&self) -> usize {
+        1
+    }
+
     #[inline]
-    fn nic(&mut self) -> (&mut dyn Nic, Host<'_>) {
+    fn card(&mut self, card: CardId) -> Result<(&mut dyn Nic, Host<'_>), TargetError> {
+        card.among(self.cards())?;
         let now = self.clock.now();
-        match &mut self.port {
+        let host = match &mut self.port {
             Some(port) => {
                 port.interrupts.set_now(now);
                 let interrupts: &mut dyn IntrLine = &mut port.interrupts;
-                (&mut *self.nic, Host { now, memory: &port.memory, interrupts })
+                Host { now, memory: &port.memory, interrupts }
             }
-            None => {
-                let interrupts: &mut dyn IntrLine = &mut self.nowhere;
-                (&mut *self.nic, Host { now, memory: &self.nothing, interrupts })
-            }
-        }
+            None => Host { now, memory: &self.nothing, interrupts: &mut self.nowhere },
+        };
+        Ok((&mut *self.nic, host))
+    }
+
+    fn slot(&mut self, card: CardId) -> Result<&mut Slot, TargetError> {
+        card.among(self.cards())?;
+        Ok(&mut self.nic)
+    }
+
+    fn memory(&self, card: CardId) -> Option<&SharedMemory> {
+        card.among(self.cards()).ok()?;
+        self.port.as_ref().map(|port| &port.memory)
     }
 
     fn clock(&self) -> TscClock {
@@ -299,28 +314,37 @@ impl Target for KernelTarget {
         self.console.tail()
     }
 
-    fn request(&mut self, request: Request, allowance: Duration) -> Result<Value, TargetError> {
-        request::over_line(self, |target| Some(&mut target.agent), request, allowance)
-    }
-
-    fn shared_memory(&self) -> Option<&SharedMemory> {
-        self.port.as_ref().map(|port| &port.memory)
-    }
-
-    fn change_nic(&mut self, change: &mut dyn FnMut(Box<dyn Nic>) -> Box<dyn Nic>) {
-        change_nic(&mut self.nic, change);
-    }
-
-    fn has_application(&self) -> bool {
-        true
-    }
-
     fn shares_a_core(&self) -> bool {
         self.shared_core
     }
 
     fn process_id(&self) -> u32 {
         self.process.id()
+    }
+
+    fn counters(&self) -> TargetCounters {
+        let Some(port) = &self.port else { return self.counters };
+        self.counters.with(&port.interrupts.counters())
+    }
+
+    fn stop(&mut self) -> Result<(), TargetError> {
+        self.keep_counters();
+        self.port = None;
+        self.connection = None;
+        self.process.stop()
+    }
+    fn agent(&mut self) -> Option<&mut dyn Agent> {
+        Some(self)
+    }
+}
+
+impl Agent for KernelTarget {
+    fn request(&mut self, request: Request, allowance: Duration) -> Result<Value, TargetError> {
+        over_line(self, |target| Some(&mut target.agent), request, allowance)
+    }
+
+    fn has_application(&self) -> bool {
+        true
     }
 
     fn set_polled(&mut self, polled: bool) {
@@ -340,17 +364,5 @@ impl Target for KernelTarget {
         let file = ReadFile { path: "/proc/sys/kernel/tainted".into() };
         let tainted: u64 = target.ask(file, Duration::ZERO)?.text.trim().parse().unwrap_or(0);
         Ok(tainted & TAINTED)
-    }
-
-    fn counters(&self) -> TargetCounters {
-        let Some(port) = &self.port else { return self.counters };
-        self.counters.with(&port.interrupts.counters())
-    }
-
-    fn stop(&mut self) -> Result<(), TargetError> {
-        self.keep_counters();
-        self.port = None;
-        self.connection = None;
-        self.process.stop()
     }
 }

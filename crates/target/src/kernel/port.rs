@@ -93,8 +93,8 @@ mod tests {
 
     use crate::kernel::symbols::KernelMap;
     use crate::kernel::testing::{GuestQueue, Signals};
-    use warikomi_nic::wire::CountedSink;
-    use warikomi_pci::{Interrupt, IntrLine, MsiMessage};
+    use warikomi_pci::{Interrupt, IntrLine};
+    use warikomi_testbench::{MESSAGE, card};
 
     /// A port whose guest is a process that does nothing else than to be in one place for ever.
     struct Bench {
@@ -130,11 +130,7 @@ mod tests {
                 command_queue.unserved(),
             );
             let port = Port::new(memory, command_queue, interrupt_queue, halt);
-            let nic = warikomi_nic::build(
-                &warikomi_nic::NicOptions::of("rtl8168"),
-                Box::new(CountedSink::new()),
-            )
-            .unwrap();
+            let nic = card("rtl8168");
             // Its shell has to get to where it stays.
             std::thread::sleep(std::time::Duration::from_millis(50));
             Bench {
@@ -153,7 +149,7 @@ mod tests {
         }
 
         fn interrupt(&mut self) {
-            self.port.interrupts.signal(Interrupt::Msi(MsiMessage { address: 0, data: 1 }));
+            self.port.interrupts.signal(Interrupt::Msi(MESSAGE));
         }
 
         fn poll_until(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> bool) {

@@ -135,7 +135,7 @@ pub fn receive(
         match prepare(session, options, case)? {
             Err(reason) => row.not_available = Some(reason),
             Ok(polls_by) => {
-                session.target.set_polled(polls_by.is_some());
+                set_polled(session, polls_by.is_some());
                 row.polls_by = polls_by.map(|by| format!("{by:?}").to_lowercase());
                 bursts.extend(fill(
                     session,
@@ -147,7 +147,7 @@ pub fn receive(
                 )?);
             }
         }
-        session.target.set_polled(false);
+        set_polled(session, false);
         if case.strategy.suspend_timeout_ns().is_some() && row.not_available.is_none() {
             let none = SuspendInterrupts { interface: None, timeout_ns: 0 };
             session.target.ask(none, Duration::ZERO)?;
@@ -163,6 +163,12 @@ pub fn receive(
     let mut result = table("receive", TimeBase::Real, machine, target, &options.to_toml(), &rows);
     result.warnings = doubts.warnings(&result);
     Ok(Received { result, rows, bursts })
+}
+
+fn set_polled(session: &mut Session, polled: bool) {
+    if let Some(agent) = session.target.agent() {
+        agent.set_polled(polled);
+    }
 }
 
 /// Sets the guest up for a case. The inner error is the guest's reason why it cannot be had.

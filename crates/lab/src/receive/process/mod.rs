@@ -17,17 +17,17 @@ use warikomi_driver::strategy::{CpuBudget, Strategy};
 use warikomi_guest::commands::Counters;
 use warikomi_inject::{Plan, Receiver};
 use warikomi_measure::{Machine, TargetInfo, TimeBase};
-use warikomi_target::process::Orders;
+use warikomi_process::Orders;
 
 use self::compute::ComputeJob;
 use super::{Burst, Doubts, Progress, ReceiveError, Received, Row, Traffic};
 use crate::inject::{Application, InjectError, inject};
 use crate::object::table;
+use crate::session::PATH_BUFFER_BYTES;
 use crate::{Session, SessionError};
 
-/// Bytes of a receive buffer: the longest that every driver's descriptors can name, as packet memory aligns
-/// them.
-pub const BUFFER_BYTES: u64 = 16_256;
+/// Bytes of a receive buffer.
+pub const BUFFER_BYTES: u64 = PATH_BUFFER_BYTES;
 
 /// What to compare.
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@ use warikomi_guest::commands::{
 };
 use warikomi_inject::{Addresses, FrameTemplate, NETWORK_IP, UDP_PORT};
 use warikomi_nic::wire::Responder;
-use warikomi_target::{Target, TargetError};
+use warikomi_target::{CardId, Target, TargetError};
 
 use super::wire::{Seen, Traffic};
 use super::{KernelReplaceError, Options};
@@ -98,20 +98,20 @@ pub(super) fn run(
     let run_id = read_tsc() as u32;
     traffic.expect(run_id);
     start_work(target, options, load, run_id)?;
-    let card = Card::look(target);
+    let card = Card::look(target)?;
     start_arrivals(target, traffic, options, load, run_id)?;
     target.serve_for(LEAD + moment)?;
-    let (begun, at_begin) = (target.clock().now(), Card::look(target));
+    let (begun, at_begin) = (target.clock().now(), Card::look(target)?);
     if let Err(reason) = swap(target, brought_up)? {
         end_work(target, load)?;
         end_arrivals(target, traffic, load)?;
         return Ok(Err(reason));
     }
-    let (served, at_end) = (target.clock().now(), Card::look(target));
+    let (served, at_end) = (target.clock().now(), Card::look(target)?);
     wait_for_frames(target, traffic, load)?;
     let work = end_work(target, load)?;
     let arrivals = end_arrivals(target, traffic, load)?;
-    let last = Card::look(target);
+    let last = Card::look(target)?;
     let seen = traffic.seen();
     let clock = target.clock();
     let mut trial = Trial {
@@ -259,7 +259,7 @@ fn start_arrivals(
         ..ReceiveStart::on_port(UDP_PORT, run_id)
     };
     target.ask(start, Duration::ZERO)?;
-    let addresses = Addresses::to_guest(target.nic().0.mac_address());
+    let addresses = Addresses::to_guest(target.card(CardId::FIRST)?.0.mac_address());
     let template = FrameTemplate::new(&addresses, options.frame_bytes, run_id)?;
     traffic.begin(template, options.interval, target.clock().now());
     Ok(())
@@ -301,10 +301,10 @@ struct Card {
 }
 
 impl Card {
-    fn look(target: &mut dyn Target) -> Card {
-        let (nic, mut host) = target.nic();
+    fn look(target: &mut dyn Target) -> Result<Card, TargetError> {
+        let (nic, mut host) = target.card(CardId::FIRST)?;
         let on_ring = nic.rx_progress(&mut host, usize::MAX).on_ring;
-        Card { offered: nic.wire().counters().rx_frames, on_ring }
+        Ok(Card { offered: nic.wire().counters().rx_frames, on_ring })
     }
 
     /// Frames since then for which the card had no descriptor, if only because it had no driver.

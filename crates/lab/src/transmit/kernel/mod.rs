@@ -17,7 +17,7 @@ use warikomi_clock::{Span, read_tsc};
 use warikomi_guest::commands::Configure;
 use warikomi_measure::{RunResult, Thresholds, TimeBase, warnings};
 use warikomi_nic::FunctionCounters;
-use warikomi_target::TargetError;
+use warikomi_target::{CardId, TargetError};
 
 use crate::Session;
 use crate::cpu_time::CpuTime;
@@ -174,8 +174,9 @@ fn run(
     };
     let cpu = CpuTime::of(session.target.process_id(), NOTE_CPU_EVERY);
     judge.begin(expected, cpu.map_err(KernelTransmitError::CpuTime)?);
-    session.target.nic().0.probe().restart(LOGGED_INTERRUPTS);
-    let (before, tcp_before) = (session.target.nic().0.counters(), judge.tcp_bytes());
+    session.target.card(CardId::FIRST)?.0.probe().restart(LOGGED_INTERRUPTS);
+    let (before, tcp_before) =
+        (session.target.card(CardId::FIRST)?.0.counters(), judge.tcp_bytes());
     let messages = send::send(&mut *session.target, options, case, count, run_id)?;
     let arrived = |judge: &Judge| match case.sender {
         Sender::Tcp => (judge.tcp_bytes() - tcp_before) / u64::from(payload_bytes),
@@ -197,7 +198,7 @@ fn run(
     if came != messages {
         return Err(wrong(format!("of {messages} messages sent, {came} came to the wire")));
     }
-    let (nic, _) = session.target.nic();
+    let (nic, _) = session.target.card(CardId::FIRST)?;
     Ok(Outcome {
         messages,
         seen,

@@ -116,6 +116,7 @@ mod tests {
     use super::super::options::{Completion, Sender};
     use super::*;
     use warikomi_clock::Span;
+    use warikomi_pci::Vector;
 
     const CASE: Case = Case {
         sender: Sender::Pktgen,
@@ -139,7 +140,7 @@ mod tests {
             tx_descriptors: 2_000,
             ..FunctionCounters::default()
         };
-        let record = |handled| InterruptRecord { raised: Time::ZERO, handled };
+        let record = |handled| InterruptRecord { vector: Vector(0), raised: Time::ZERO, handled };
         let interrupts = vec![record(Time::ZERO + Span::from_us(20)), record(Time::NEVER)];
         Outcome { messages: 1_000, seen, cpu_share: Some(0.5), nic, interrupts }
     }

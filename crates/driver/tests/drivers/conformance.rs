@@ -1,0 +1,24 @@
+//! What every driver must do. A new driver is one more line.
+
+use warikomi_driver::{DRIVERS, by_name};
+use warikomi_testbench::{DUO, OC48, RTL8168, Subject, driver_conformance};
+
+driver_conformance!(
+    rtl8168: Subject::of(RTL8168),
+    oc48: Subject::of(OC48),
+    duo: Subject::of(DUO),
+);
+
+#[test]
+fn every_driver_has_the_name_by_which_it_is_asked_for() {
+    for info in DRIVERS {
+        assert_eq!(by_name(info.name).unwrap().info().name, info.name);
+    }
+    assert!(by_name("ne2000").is_none());
+}
+
+#[test]
+fn every_driver_is_tested() {
+    let tested = [RTL8168, OC48].map(|card| card.driver().info().name);
+    assert!(DRIVERS.iter().all(|info| tested.contains(&info.name)));
+}

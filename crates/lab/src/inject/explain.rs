@@ -1,0 +1,342 @@
+//! Whether pauses of either side explain what a run lost.
+//!
+//! A packet finds no descriptor if the driver has not taken what came before for as long as the ring lasts.
+//! That is the driver's doing, unless one of the two sides was not running for that long: the support side,
+//! which then injects at once what it has missed, or the target. The support side has a log of its hiccups
+//! and knows of each packet how late it went out: what was due in 10 ms and went out in 1 is 9 ms that the
+//! driver was not given. Of the target it is known how long it was kept from running during the run, not
+//! when: by its driver's own log, if it is one of ours, by its wait for its core, and by what the host stole.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use warikomi_clock::{Span, Time};
+use warikomi_measure::{Fate, Hiccups, Ledger, Machine, Row};
+
+use super::Injected;
+
+/// The share of the missing time that pauses must cover: some of it goes by before the ring begins to fill,
+/// and acceptance is noticed late.
+const COVERED_SHARE: f64 = 0.8;
+
+/// A time in which a driver did not take what came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Gap {
+    /// When the first packet that it did not take was due, and the last that found no descriptor.
+    due: (Time, Time),
+    /// When that was injected.
+    until: Time,
+    /// Of the time between, how long the driver had packets that it did not take.
+    given: Span,
+}
+
+/// Pauses that explain every packet that was lost.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explained {
+    /// Packets that found no descriptor.
+    pub lost: u64,
+    /// For how long the driver did not take what came, in all.
+    pub missing: Span,
+    /// Of that, time in which the support side was not running, or late.
+    pub support: Span,
+    /// The longest of its hiccups then: since the first deadline, and how long.
+    pub longest: Option<(Span, Span)>,
+    /// Time for which the target was kept from running during the whole run.
+    pub target: Span,
+}
+
+impl fmt::Display for Explained {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Explained { lost, missing, support, longest, target } = self;
+        write!(f, "{lost} packets found no descriptor: what was due in {missing} was not taken; ")?;
+        write!(f, "the support side was not running or late for {support} of it")?;
+        if let Some((at, length)) = longest {
+            write!(f, ", at {at} for {length}")?;
+        }
+        write!(f, "; the target was kept from running for {target}")
+    }
+}
+
+/// Losses that pauses do not explain.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Unexplained {
+    /// Packets that no pause can lose.
+    #[error("{packets} packets were lost otherwise than for want of a descriptor")]
+    Otherwise {
+        /// How many.
+        packets: u64,
+    },
+    /// The plan has no pace, or times of single packets are not kept, so that nothing can be said.
+    #[error("nothing says when packets were due")]
+    NoTimes,
+    /// The pauses are shorter than what they would have to explain.
+    #[error("the pauses that are known are too short: {0}")]
+    TooShort(Explained),
+}
+
+impl Injected {
+    /// The pauses that explain why packets found no descriptor, if they do; [`Explained::lost`] is 0 if none
+    /// was lost.
+    pub fn explain_loss(&self) -> Result<Explained, Unexplained> {
+        let paced = self.result.pacing.is_some();
+        if !self.ledger.is_detailed() || !paced {
+            return Err(Unexplained::NoTimes);
+        }
+        let own = self.result.figures.get("driver_hiccup_ns").and_then(|ns| ns.as_u64());
+        let hiccups = &self.hiccups;
+        let target = target_pause(&self.result.machine, Span::from_ns(own.unwrap_or(0)), hiccups);
+        explain(&self.ledger, hiccups, self.start, target)
+    }
+}
+
+/// For how long the target was kept from running, of which hiccups of the support side are not a part.
+fn target_pause(machine: &Machine, own: Span, hiccups: &Hiccups) -> Span {
+    let us = |us: f64| Span::from_ns((us * 1e3) as u64);
+    let waited = us(machine.target_waited_us.unwrap_or(0.0));
+    let cores = if machine.support_cores == machine.target_cores { 1.0 } else { 2.0 };
+    let watched_us = cores * 1e3 * machine.watched_ms.unwrap_or(0.0);
+    let stolen = us(machine.stolen_percent.unwrap_or(0.0) / 100.0 * watched_us);
+    let support = Span::from_ns(hiccups.summary().total_ns as u64);
+    own.max(waited) + beyond(stolen, support)
+}
+
+fn beyond(span: Span, covered: Span) -> Span {
+    Span::from_ps(span.as_ps().saturating_sub(covered.as_ps()))
+}
+
+fn explain(
+    ledger: &Ledger,
+    hiccups: &Hiccups,
+    start: Time,
+    target: Span,
+) -> Result<Explained, Unexplained> {
+    let totals = ledger.totals();
+    let accounted = totals.no_descriptor + totals.delivered + totals.unclaimed;
+    if accounted < totals.planned {
+        return Err(Unexplained::Otherwise { packets: totals.planned - accounted });
+    }
+    let gaps = gaps(ledger.rows()).ok_or(Unexplained::NoTimes)?;
+    let mut explained = Explained {
+        lost: totals.no_descriptor,
+        missing: Span::ZERO,
+        support: Span::ZERO,
+        longest: None,
+        target,
+    };
+    let mut of_target = Span::ZERO;
+    for gap in gaps {
+        let missing = gap.due.1.since(gap.due.0);
+        let mut hiccupped = Span::ZERO;
+        for hiccup in hiccups.kept() {
+            let (from, until) = (hiccup.from.max(gap.due.0), hiccup.until.min(gap.until));
+            if from < until {
+                hiccupped = hiccupped + until.since(from);
+                let named = (hiccup.from.since(start), hiccup.until.since(hiccup.from));
+                let longest = explained.longest.filter(|(_, length)| *length >= named.1);
+                explained.longest = longest.or(Some(named));
+            }
+        }
+        let support = hiccupped.max(beyond(missing, gap.given));
+        explained.missing = explained.missing + missing;
+        explained.support = explained.support + support;
+        let covered = Span::from_ps((missing.as_ps() as f64 * COVERED_SHARE) as u64);
+        of_target = of_target + beyond(covered, support);
+    }
+    if of_target > target { Err(Unexplained::TooShort(explained)) } else { Ok(explained) }
+}
+
+/// The times in which packets were lost, from when the first packet was due that the driver did not take;
+/// such as overlap are one.
+fn gaps(rows: impl Iterator<Item = Row>) -> Option<Vec<Gap>> {
+    let mut gaps: Vec<Gap> = Vec::new();
+    // Packets on the ring: when they were due, injected and accepted.
+    let mut on_ring: VecDeque<(Time, Time, Time)> = VecDeque::new();
+    for row in rows {
+        let (due, injected) = (row.planned?, row.injected?);
+        if row.fate != Fate::NoDescriptor {
+            on_ring.push_back((due, injected, row.accepted.unwrap_or(Time::NEVER)));
+            continue;
+        }
+        while on_ring.front().is_some_and(|(_, _, accepted)| *accepted <= injected) {
+            on_ring.pop_front();
+        }
+        // With nothing on the ring it is no pause that is missing a descriptor.
+        let &(from, given_from, _) = on_ring.front()?;
+        match gaps.last_mut().filter(|gap| from <= gap.due.1) {
+            Some(gap) => {
+                gap.given = gap.given + injected.since(given_from.max(gap.until));
+                (gap.due.1, gap.until) = (due, injected);
+            }
+            None => {
+                let given = injected.since(given_from);
+                gaps.push(Gap { due: (from, due), until: injected, given });
+            }
+        }
+    }
+    Some(gaps)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warikomi_measure::{Outcome, Packet};
+
+    const EVERY: Span = Span::from_us(38);
+    const RING: u64 = 256;
+
+    fn ms(ms: u64) -> Span {
+        Span::from_ms(ms)
+    }
+
+    /// A second of packets, of which the driver takes each at once but those that come while it is away, and
+    /// which the support side injects at their times but when it is away.
+    fn run(
+        driver_away: Option<(Span, Span)>,
+        support_away: Option<(Span, Span)>,
+    ) -> (Ledger, Hiccups) {
+        let at = |span: Span| Time::ZERO + ms(1_000) + span;
+        let mut ledger = Ledger::new(20_000).without_application();
+        let mut hiccups = Hiccups::default();
+        let (mut on_ring, mut accepted) = (0, 0);
+        for sequence in 0..20_000 {
+            let due = EVERY * sequence;
+            let away = |away: Option<(Span, Span)>| {
+                away.is_some_and(|(from, until)| due >= from && due < until)
+            };
+            let mut injected = due;
+            if let Some((from, until)) = support_away.filter(|_| away(support_away)) {
+                if hiccups.count() == 0 {
+                    hiccups.excuse(at(from));
+                    hiccups.pass(at(until));
+                }
+                injected = until;
+            }
+            let full = on_ring - accepted >= RING;
+            let outcome = if full { Outcome::NoDescriptor } else { Outcome::OnRing };
+            on_ring += u64::from(!full);
+            ledger.injected(&Packet {
+                sequence,
+                planned: at(due),
+                injected: at(injected),
+                took: Span::from_ns(100),
+                outcome,
+            });
+            if !away(driver_away) && !away(support_away) {
+                accepted = on_ring;
+                ledger.progress(accepted, 0, at(injected + Span::from_us(10)));
+            }
+        }
+        (ledger, hiccups)
+    }
+
+    fn explained(run: (Ledger, Hiccups), target: Span) -> Result<Explained, Unexplained> {
+        explain(&run.0, &run.1, Time::ZERO + ms(1_000), target)
+    }
+
+    #[test]
+    fn nothing_lost_needs_no_explanation() {
+        let nothing = explained(run(None, None), Span::ZERO).unwrap();
+        assert_eq!((nothing.lost, nothing.missing), (0, Span::ZERO));
+    }
+
+    #[test]
+    fn a_driver_that_was_away_by_itself_is_not_explained() {
+        let away = || run(Some((ms(100), ms(130))), None);
+        assert!(matches!(explained(away(), Span::ZERO), Err(Unexplained::TooShort(_))));
+        assert!(matches!(explained(away(), ms(15)), Err(Unexplained::TooShort(_))));
+    }
+
+    #[test]
+    fn a_target_that_was_kept_from_running_for_so_long_is() {
+        let found = explained(run(Some((ms(100), ms(130))), None), ms(30)).unwrap();
+        assert!(found.missing > ms(29) && found.missing < ms(31) && found.lost > 500, "{found}");
+        assert_eq!((found.support, found.longest), (Span::ZERO, None));
+    }
+
+    #[test]
+    fn a_hiccup_of_the_support_side_explains_the_packets_of_its_time_and_is_named() {
+        let found = explained(run(None, Some((ms(200), ms(240)))), Span::ZERO).unwrap();
+        assert!(found.lost > 700 && found.support > ms(38), "{found}");
+        assert_eq!(found.longest, Some((ms(200), ms(40))));
+        let text = found.to_string();
+        assert!(text.contains("at 200 ms for 40 ms"), "{text}");
+    }
+
+    #[test]
+    fn packets_that_went_out_late_explain_it_also_without_a_hiccup_in_the_log() {
+        let (ledger, _) = run(None, Some((ms(200), ms(240))));
+        let found = explained((ledger, Hiccups::default()), Span::ZERO).unwrap();
+        assert!(found.support > ms(38) && found.longest.is_none(), "{found}");
+    }
+
+    #[test]
+    fn a_hiccup_at_another_time_explains_nothing() {
+        let mut elsewhere = run(Some((ms(100), ms(130))), None);
+        elsewhere.1.excuse(Time::ZERO + ms(1_400));
+        elsewhere.1.pass(Time::ZERO + ms(1_450));
+        assert!(matches!(explained(elsewhere, Span::ZERO), Err(Unexplained::TooShort(_))));
+    }
+
+    #[test]
+    fn one_pause_of_the_target_does_not_explain_two_losses() {
+        let (mut ledger, hiccups) = (Ledger::new(1_200).without_application(), Hiccups::default());
+        let at = |sequence: u64| Time::ZERO + EVERY * sequence;
+        for sequence in 0..1_200 {
+            // It stops after 100 and after 700, and goes on after 300 more.
+            let lost = matches!(sequence, 356..400 | 956..1_000);
+            let outcome = if lost { Outcome::NoDescriptor } else { Outcome::OnRing };
+            let (planned, injected) = (at(sequence), at(sequence));
+            ledger.injected(&Packet { sequence, planned, injected, took: Span::ZERO, outcome });
+            let accepted = match sequence {
+                0..100 => sequence,
+                100..400 => 100,
+                400..700 => sequence - 44,
+                700..1_000 => 656,
+                _ => sequence - 88,
+            };
+            ledger.progress(accepted, 0, injected);
+        }
+        ledger.progress(1_112, 0, at(1_200));
+        let both = explain(&ledger, &hiccups, Time::ZERO, ms(12));
+        assert!(matches!(both, Err(Unexplained::TooShort(_))), "{both:?}");
+        assert!(explain(&ledger, &hiccups, Time::ZERO, ms(19)).is_ok());
+    }
+
+    #[test]
+    fn what_was_lost_behind_the_ring_is_never_explained() {
+        let mut ledger = Ledger::new(3);
+        for sequence in 0..3 {
+            let (planned, outcome) = (Time::ZERO + EVERY * sequence, Outcome::OnRing);
+            ledger.injected(&Packet {
+                sequence,
+                planned,
+                injected: planned,
+                took: Span::ZERO,
+                outcome,
+            });
+        }
+        ledger.progress(3, 0, Time::ZERO + ms(1));
+        let found = explain(&ledger, &Hiccups::default(), Time::ZERO, ms(1_000));
+        assert_eq!(found, Err(Unexplained::Otherwise { packets: 3 }));
+    }
+
+    #[test]
+    fn what_the_target_missed_is_its_own_log_or_its_wait_and_what_was_stolen_beyond_our_hiccups() {
+        let machine = Machine {
+            target_waited_us: Some(3_000.0),
+            stolen_percent: Some(1.0),
+            watched_ms: Some(1_000.0),
+            support_cores: vec![0],
+            target_cores: vec![1],
+            ..Machine::default()
+        };
+        let none = Hiccups::default();
+        assert_eq!(target_pause(&machine, Span::ZERO, &none), ms(23));
+        assert_eq!(target_pause(&machine, ms(5), &none), ms(25));
+        let mut ours = Hiccups::default();
+        ours.pass(Time::ZERO);
+        ours.pass(Time::ZERO + ms(18));
+        assert_eq!(target_pause(&machine, ms(5), &ours), ms(7));
+        assert_eq!(target_pause(&Machine::default(), Span::ZERO, &none), Span::ZERO);
+    }
+}

@@ -1,0 +1,65 @@
+//! A FIFO of descriptors on the card.
+
+use warikomi_clock::Time;
+
+use super::regs;
+
+/// A descriptor, as the driver has pushed it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pushed {
+    pub(super) address: u64,
+    /// Length and marks.
+    pub(super) command: u32,
+    pub(super) at: Time,
+}
+
+impl Pushed {
+    pub(super) fn bytes(self) -> usize {
+        (self.command & regs::LENGTH) as usize
+    }
+
+    pub(super) fn has(self, mark: u32) -> bool {
+        self.command & mark != 0
+    }
+}
+
+/// The FIFO, and the register with the address of the next descriptor to be pushed. Descriptors are
+/// numbered as they are pushed; `head` is the number of the first that is still in it.
+#[derive(Debug)]
+pub(super) struct Fifo {
+    pub(super) address: u64,
+    slots: Box<[Option<Pushed>]>,
+    pushed: u64,
+}
+
+impl Fifo {
+    pub(super) fn new() -> Self {
+        Fifo { address: 0, slots: vec![None; regs::FIFO].into(), pushed: 0 }
+    }
+
+    pub(super) fn reset(&mut self) {
+        (self.address, self.pushed) = (0, 0);
+    }
+
+    /// Descriptors in it.
+    pub(super) fn remaining(&self, head: u64) -> usize {
+        self.pushed.saturating_sub(head) as usize
+    }
+
+    /// Pushes a descriptor; whether there was room.
+    pub(super) fn push(&mut self, head: u64, command: u32, at: Time) -> bool {
+        let room = self.remaining(head) < regs::FIFO;
+        if room {
+            let slot = &mut self.slots[self.pushed as usize % regs::FIFO];
+            *slot = Some(Pushed { address: self.address, command, at });
+            self.pushed += 1;
+        }
+        room
+    }
+
+    /// The descriptor with this number, if it has been pushed.
+    #[inline]
+    pub(super) fn get(&self, number: u64) -> Option<Pushed> {
+        if number < self.pushed { self.slots[number as usize % regs::FIFO] } else { None }
+    }
+}

@@ -1,0 +1,126 @@
+//! Interrupt status and mask of one vector, and the moderation of its causes.
+//!
+//! The level is worked out anew after every change of either register. The handler masks,
+//! acknowledges and later unmasks; a level looked at only once for all three would never be seen
+//! to fall.
+
+use warikomi_clock::{Span, Time};
+use warikomi_pci::Vector;
+
+use super::{Alarm, Moderation};
+use crate::NicContext;
+
+/// The causes of one vector's interrupts, of which `MODERATED` may be held back.
+#[derive(Debug)]
+pub struct Causes<const MODERATED: usize> {
+    vector: Vector,
+    all: u32,
+    status: u32,
+    mask: u32,
+    asked_for: bool,
+    moderated: [(u32, Moderation); MODERATED],
+    alarm: Alarm,
+}
+
+impl<const MODERATED: usize> Causes<MODERATED> {
+    /// Nothing has happened, and nothing is asked for or held back. There are the causes `all`; those in
+    /// `moderated` can be held back. The timer for that has this tag.
+    pub fn new(vector: Vector, all: u32, moderated: [u32; MODERATED], tag: u32) -> Self {
+        Causes {
+            vector,
+            all,
+            status: 0,
+            mask: 0,
+            asked_for: false,
+            moderated: moderated.map(|bits| (bits, Moderation::off())),
+            alarm: Alarm::new(tag),
+        }
+    }
+
+    /// Back to how it was made.
+    pub fn reset(&mut self, cx: &mut NicContext<'_>) {
+        (self.status, self.mask, self.asked_for) = (0, 0, false);
+        self.moderated.iter_mut().for_each(|(_, held)| *held = Moderation::off());
+        self.alarm.cancel();
+        self.update(cx);
+    }
+
+    /// The status register.
+    pub fn status(&self) -> u32 {
+        self.status
+    }
+
+    /// The mask register.
+    pub fn mask(&self) -> u32 {
+        self.mask
+    }
+
+    /// Whether the driver has asked for interrupts since the last reset.
+    pub fn is_asked_for(&self) -> bool {
+        self.asked_for
+    }
+
+    /// The driver writes the mask.
+    pub fn set_mask(&mut self, cx: &mut NicContext<'_>, mask: u32) {
+        self.mask = mask & self.all;
+        self.asked_for |= self.mask != 0;
+        self.update(cx);
+    }
+
+    /// The driver clears status bits.
+    pub fn acknowledge(&mut self, cx: &mut NicContext<'_>, bits: u32) {
+        self.status &= !bits;
+        self.update(cx);
+    }
+
+    /// Something happened that is reported at once.
+    #[inline]
+    pub fn report(&mut self, cx: &mut NicContext<'_>, bits: u32) {
+        self.status |= bits;
+        self.update(cx);
+    }
+
+    /// So many frames went the way of a moderated cause.
+    #[inline]
+    pub fn report_frames(&mut self, cx: &mut NicContext<'_>, cause: usize, frames: u32) {
+        let (bits, held) = &mut self.moderated[cause];
+        if held.hold(cx.now(), frames) {
+            let bits = *bits;
+            self.report(cx, bits);
+        }
+        self.set_alarm(cx);
+    }
+
+    /// Sets how a cause is moderated ([`Moderation::set`]). What is being held goes out if that changes.
+    pub fn moderate(&mut self, cx: &mut NicContext<'_>, cause: usize, time: Span, frames: u32) {
+        let (bits, held) = &mut self.moderated[cause];
+        self.status |= if held.set(time, frames) { *bits } else { 0 };
+        self.set_alarm(cx);
+        self.update(cx);
+    }
+
+    /// The moderation's timer.
+    pub fn timer(&mut self, cx: &mut NicContext<'_>) {
+        if !self.alarm.event(cx) {
+            return;
+        }
+        for (bits, held) in &mut self.moderated {
+            self.status |= if held.release_due(cx.now()) { *bits } else { 0 };
+        }
+        self.set_alarm(cx);
+        self.update(cx);
+    }
+
+    #[inline]
+    fn set_alarm(&mut self, cx: &mut NicContext<'_>) {
+        match self.moderated.iter().map(|(_, held)| held.due()).min() {
+            None | Some(Time::NEVER) => self.alarm.cancel(),
+            Some(due) => self.alarm.set(cx, due),
+        }
+    }
+
+    #[inline]
+    fn update(&self, cx: &mut NicContext<'_>) {
+        cx.set_level(self.vector, self.status & self.mask != 0);
+    }
+}

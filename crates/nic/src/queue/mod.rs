@@ -1,0 +1,35 @@
+//! What every card has: queues of descriptors, the engine that empties the transmit queues,
+//! interrupt moderation and steering.
+//!
+//! A model says what its descriptors look like ([`RxFormat`], [`TxFormat`]) and when something
+//! happens; finding a descriptor, placing a frame, completing, keeping account, and the faults of all
+//! that stand here. Everything acts through the [`NicContext`](crate::NicContext) of the call alone, and
+//! is kept by the model in its own fields: one [`RxQueue`] for each receive queue, one [`TxEngine`]
+//! for all transmit queues that share a DMA engine.
+//!
+//! What needs a timer has an [`Alarm`] with a tag of the model's choosing, and a method to be called
+//! when [`NicModel::timer`](crate::NicModel::timer) comes with that tag. Every queue and every
+//! engine needs a tag of its own.
+
+mod alarm;
+mod causes;
+mod engine;
+mod late;
+mod moderation;
+mod rx;
+mod steering;
+mod tx;
+
+pub use alarm::Alarm;
+pub use causes::Causes;
+pub use engine::{Engine, Line};
+pub use moderation::Moderation;
+pub use rx::{Completion, Placement, RxDescriptor, RxFormat, RxQueue};
+pub use steering::{KEY_BYTES, Steering, toeplitz};
+pub use tx::{Arbitration, Outgoing, TxDescriptor, TxEngine, TxFormat, TxLimits, TxQueue, TxRun};
+
+/// A descriptor, if it belongs to the card, or why it could not be read.
+pub type Found<D> = Result<Option<D>, warikomi_pci::DmaError>;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,429 @@
+//! A receive queue: the next descriptor is found, a frame placed and completed, and account kept of
+//! what the driver has taken.
+//!
+//! `accepted` is seen in memory, never asked of the driver: each completed descriptor is remembered
+//! in order until a look at it ([`RxFormat::is_taken`]) says that the driver has taken its frame, or
+//! until the card comes to use the same place again, which it may only then.
+
+use std::collections::VecDeque;
+use std::fmt::Debug;
+
+use warikomi_pci::DmaError;
+
+use super::Found;
+use super::late::Late;
+use crate::{NicContext, RxCounters, RxFault};
+
+/// A descriptor that belongs to the card, as it was read.
+#[derive(Clone, Copy, Debug)]
+pub struct RxDescriptor<P, W> {
+    /// Which one it is.
+    pub place: P,
+    /// The one behind it.
+    pub next: P,
+    /// Where the frame goes.
+    pub buffer: u64,
+    /// Bytes that have room there.
+    pub bytes: usize,
+    /// What else the format needs to complete it.
+    pub words: W,
+}
+
+/// What a completion says of a descriptor's place within its frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// The frame begins in this descriptor.
+    pub first: bool,
+    /// It ends here.
+    pub last: bool,
+    /// Bytes of it in this descriptor's buffer.
+    pub bytes: usize,
+    /// Bytes of the whole frame: more than the buffers hold, if the card cuts off what is too long.
+    pub frame_bytes: usize,
+}
+
+/// What a card's receive descriptors look like.
+pub trait RxFormat {
+    /// Tells descriptors of a queue apart: the index in a ring, the running number in a FIFO. Reception
+    /// starts at its default.
+    type Place: Copy + Default + PartialEq + Debug;
+    /// What [`RxDescriptor::words`] holds.
+    type Words: Copy + Debug;
+    /// What the card says of a frame besides its length, in the descriptors that hold it.
+    type Status: Copy + Debug;
+
+    /// Descriptors that a queue has at most; frames that are with the driver are no more.
+    const DESCRIPTORS: usize;
+    /// Whether a frame may go into several descriptors. Otherwise what has no room is cut off.
+    const CHAINS: bool;
+
+    /// Reads a descriptor; `None` if it does not belong to the card.
+    fn load(
+        &self,
+        cx: &mut NicContext<'_>,
+        place: Self::Place,
+    ) -> Found<RxDescriptor<Self::Place, Self::Words>>;
+
+    /// Gives a descriptor whose buffer is filled to the driver.
+    fn complete(
+        &self,
+        cx: &mut NicContext<'_>,
+        descriptor: &RxDescriptor<Self::Place, Self::Words>,
+        completion: Completion,
+        status: Self::Status,
+    ) -> Result<(), DmaError>;
+
+    /// Whether the driver has taken the frame whose last descriptor this is, by a look that costs the
+    /// card nothing ([`NicContext::peek_u32`]).
+    fn is_taken(&self, cx: &NicContext<'_>, place: Self::Place) -> bool;
+
+    /// The place behind a descriptor that belongs to the card, by such a look; `None` if it does not.
+    fn behind_free(&self, cx: &NicContext<'_>, place: Self::Place) -> Option<Self::Place>;
+
+    /// Whether the driver must have taken the frame at `earlier`, because the card has been given
+    /// `place`.
+    fn is_reused(earlier: Self::Place, place: Self::Place) -> bool;
+}
+
+/// What became of a frame at its queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// It is with the driver.
+    Completed,
+    /// There were too few descriptors.
+    NoDescriptor,
+    /// A fault: it is in memory and will be completed late.
+    CompletedLate,
+    /// A fault: it is in memory and will never be completed.
+    NeverCompleted,
+}
+
+/// A frame that waits for its completion.
+#[derive(Debug)]
+struct LateFrame<F: RxFormat> {
+    descriptor: RxDescriptor<F::Place, F::Words>,
+    completion: Completion,
+    status: F::Status,
+}
+
+/// A receive queue.
+#[derive(Debug)]
+pub struct RxQueue<F: RxFormat> {
+    /// Where the descriptors are, and what they look like.
+    pub format: F,
+    enabled: bool,
+    halted: bool,
+    head: F::Place,
+    /// For each frame that is with the driver, in order, its last descriptor.
+    outstanding: VecDeque<F::Place>,
+    /// Frames in memory whose descriptors are still the card's, because of a fault.
+    late: Late<LateFrame<F>>,
+    counters: RxCounters,
+}
+
+impl<F: RxFormat> RxQueue<F> {
+    /// A queue that is switched off. Its timer has this tag.
+    pub fn new(format: F, tag: u32) -> Self {
+        RxQueue {
+            format,
+            enabled: false,
+            halted: false,
+            head: F::Place::default(),
+            outstanding: VecDeque::with_capacity(F::DESCRIPTORS),
+            late: Late::new(tag),
+            counters: RxCounters::default(),
+        }
+    }
+
+    /// The driver switches the queue on or off. Off settles its account.
+    pub fn enable(&mut self, cx: &NicContext<'_>, on: bool) {
+        if self.enabled && !on {
+            self.settle(cx);
+        }
+        self.enabled = on;
+    }
+
+    /// Whether the driver has switched the queue on.
+    #[inline]
+    pub fn is_enabled(&self) -> bool {
+        self.enabled
+    }
+
+    /// A DMA transfer has failed: nothing is received before a reset.
+    pub fn halt(&mut self) {
+        self.halted = true;
+    }
+
+    /// Whether it is halted.
+    #[inline]
+    pub fn is_halted(&self) -> bool {
+        self.halted
+    }
+
+    /// Whether frames are placed.
+    #[inline]
+    pub fn is_open(&self) -> bool {
+        self.enabled && !self.halted
+    }
+
+    /// Switched off, at its first descriptor, its account settled. The format is as it was.
+    pub fn reset(&mut self, cx: &NicContext<'_>) {
+        self.restart(cx);
+        (self.enabled, self.halted) = (false, false);
+    }
+
+    /// Settles the account, and goes back to the first descriptor: to be called before the format
+    /// gets another ring.
+    pub fn restart(&mut self, cx: &NicContext<'_>) {
+        self.settle(cx);
+        self.head = F::Place::default();
+    }
+
+    /// The ring goes away: what the driver has not given back by now, it never will.
+    pub fn settle(&mut self, cx: &NicContext<'_>) {
+        self.progress(cx, usize::MAX);
+        self.counters.abandoned += self.outstanding.len() as u64;
+        self.outstanding.clear();
+        self.late.clear();
+    }
+
+    /// The descriptor that the next frame goes into.
+    #[inline]
+    pub fn head(&self) -> F::Place {
+        self.head
+    }
+
+    /// How far the queue's frames have come.
+    #[inline]
+    pub fn counters(&self) -> RxCounters {
+        self.counters
+    }
+
+    /// Takes over the account of the queue that was here before: counts never go back.
+    pub fn keep_counters(&mut self, before: &Self) {
+        self.counters = before.counters;
+    }
+
+    /// Counts the frames at the head of the line that the driver has taken, looking at no more than
+    /// `limit`.
+    pub fn progress(&mut self, cx: &NicContext<'_>, limit: usize) {
+        for _ in 0..limit {
+            let Some(&place) = self.outstanding.front() else { return };
+            if !self.format.is_taken(cx, place) || self.is_late(place) {
+                return;
+            }
+            self.accept_oldest();
+        }
+    }
+
+    /// Descriptors in a row, from the head on, that belong to the card, looking at no more than
+    /// `limit`.
+    pub fn free(&self, cx: &NicContext<'_>, limit: usize) -> usize {
+        let limit = limit.min(F::DESCRIPTORS);
+        let mut place = self.head;
+        for count in 0..limit {
+            match self.format.behind_free(cx, place) {
+                Some(next) if !self.is_late(place) => place = next,
+                _ => return count,
+            }
+            if place == self.head {
+                return count + 1;
+            }
+        }
+        limit
+    }
+
+    #[inline]
+    fn is_late(&self, place: F::Place) -> bool {
+        self.late.holds(|frame| frame.descriptor.place == place)
+    }
+
+    #[inline]
+    fn load(
+        &self,
+        cx: &mut NicContext<'_>,
+        place: F::Place,
+    ) -> Found<RxDescriptor<F::Place, F::Words>> {
+        Ok(self.format.load(cx, place)?.filter(|_| !self.is_late(place)))
+    }
+
+    #[inline]
+    fn accept_oldest(&mut self) {
+        self.outstanding.pop_front();
+        self.counters.accepted += 1;
+    }
+
+    /// The card has been given `place` again: the driver has taken what was there one lap ago.
+    #[inline]
+    fn complete_oldest(&mut self, place: F::Place) {
+        while self.outstanding.front().is_some_and(|&earlier| F::is_reused(earlier, place)) {
+            self.accept_oldest();
+        }
+    }
+
+    /// A frame is with the driver, or will be; `last` is its last descriptor.
+    #[inline]
+    fn push_outstanding(&mut self, last: F::Place) {
+        if self.outstanding.len() >= F::DESCRIPTORS {
+            // Only a driver that moves the ring's end around gets here.
+            self.outstanding.pop_front();
+            self.counters.abandoned += 1;
+        }
+        self.outstanding.push_back(last);
+        self.counters.on_ring += 1;
+    }
+
+    #[inline]
+    fn complete(
+        &mut self,
+        cx: &mut NicContext<'_>,
+        descriptor: &RxDescriptor<F::Place, F::Words>,
+        completion: Completion,
+        status: F::Status,
+    ) -> Result<(), DmaError> {
+        self.format.complete(cx, descriptor, completion, status)?;
+        self.head = descriptor.next;
+        Ok(())
+    }
+
+    /// Writes a frame, which is these pieces one behind the other, into as many descriptors as it
+    /// takes, and completes them.
+    #[inline]
+    pub fn place(
+        &mut self,
+        cx: &mut NicContext<'_>,
+        pieces: &[&[u8]],
+        status: F::Status,
+    ) -> Result<Placement, DmaError> {
+        let bytes = total(pieces);
+        let Some(descriptor) = self.load(cx, self.head)? else {
+            return Ok(Placement::NoDescriptor);
+        };
+        if bytes > descriptor.bytes {
+            return self.place_long(cx, pieces, status, descriptor);
+        }
+        self.complete_oldest(descriptor.place);
+        cx.dma_write_pieces(descriptor.buffer, pieces)?;
+        self.complete(cx, &descriptor, whole(bytes), status)?;
+        self.push_outstanding(descriptor.place);
+        Ok(Placement::Completed)
+    }
+
+    /// A frame longer than the first buffer. Nothing is written unless there is room for all of it, or
+    /// the card cuts off what is too long.
+    #[cold]
+    fn place_long(
+        &mut self,
+        cx: &mut NicContext<'_>,
+        pieces: &[&[u8]],
+        status: F::Status,
+        first: RxDescriptor<F::Place, F::Words>,
+    ) -> Result<Placement, DmaError> {
+        let frame = pieces.concat();
+        let (mut room, mut next, mut chain) = (first.bytes, first.next, vec![first]);
+        while F::CHAINS && room < frame.len() {
+            if next == self.head || chain.len() >= F::DESCRIPTORS {
+                return Ok(Placement::NoDescriptor);
+            }
+            let Some(descriptor) = self.load(cx, next)? else { return Ok(Placement::NoDescriptor) };
+            room += descriptor.bytes;
+            next = descriptor.next;
+            chain.push(descriptor);
+        }
+        let (mut rest, last) = (&frame[..], chain.len() - 1);
+        for (index, descriptor) in chain.iter().enumerate() {
+            let (piece, behind) = rest.split_at(descriptor.bytes.min(rest.len()));
+            rest = behind;
+            self.complete_oldest(descriptor.place);
+            if !piece.is_empty() {
+                cx.dma_write(descriptor.buffer, piece)?;
+            }
+            let completion = Completion {
+                first: index == 0,
+                last: index == last,
+                bytes: piece.len(),
+                frame_bytes: frame.len(),
+            };
+            self.complete(cx, descriptor, completion, status)?;
+        }
+        self.push_outstanding(chain[last].place);
+        Ok(Placement::Completed)
+    }
+
+    /// The same with a fault of the hardware. A frame that does not fit into the first descriptor's
+    /// buffer, or whose fault is not one of completing, goes the way of all others.
+    #[cold]
+    pub fn place_with_fault(
+        &mut self,
+        cx: &mut NicContext<'_>,
+        pieces: &[&[u8]],
+        status: F::Status,
+        fault: RxFault,
+    ) -> Result<Placement, DmaError> {
+        let bytes = total(pieces);
+        let said = match fault {
+            RxFault::Length(said) => said.into(),
+            RxFault::NeverCompleted | RxFault::CompletedLate(_) => bytes,
+            RxFault::Crc | RxFault::Alignment | RxFault::Reported(_) => {
+                return self.place(cx, pieces, status);
+            }
+        };
+        let descriptor = match self.load(cx, self.head)? {
+            Some(descriptor) if bytes <= descriptor.bytes => descriptor,
+            _ => return self.place(cx, pieces, status),
+        };
+        self.complete_oldest(descriptor.place);
+        cx.dma_write_pieces(descriptor.buffer, pieces)?;
+        let completion = whole(said);
+        let placement = match fault {
+            RxFault::NeverCompleted => {
+                self.head = descriptor.next;
+                return Ok(Placement::NeverCompleted);
+            }
+            RxFault::CompletedLate(by) => {
+                self.late.add(cx, by, LateFrame { descriptor, completion, status });
+                self.head = descriptor.next;
+                Placement::CompletedLate
+            }
+            _ => {
+                self.complete(cx, &descriptor, completion, status)?;
+                Placement::Completed
+            }
+        };
+        self.push_outstanding(descriptor.place);
+        Ok(placement)
+    }
+
+    /// The queue's timer: whether [`complete_late`](Self::complete_late) is to be called until it has
+    /// nothing more to say.
+    pub fn timer(&mut self, cx: &mut NicContext<'_>) -> bool {
+        self.late.event(cx)
+    }
+
+    /// Completes one of the late frames that are due: its status, or why it could not be. Such a one
+    /// stays the card's.
+    pub fn complete_late(
+        &mut self,
+        cx: &mut NicContext<'_>,
+    ) -> Option<Result<F::Status, DmaError>> {
+        let frame = self.late.take_due(cx)?;
+        let LateFrame { descriptor, completion, status } = &frame;
+        let status = *status;
+        let written = self.format.complete(cx, descriptor, *completion, status);
+        if written.is_err() {
+            self.late.keep(frame);
+        }
+        Some(written.map(|()| status))
+    }
+}
+
+#[inline]
+fn total(pieces: &[&[u8]]) -> usize {
+    pieces.iter().map(|piece| piece.len()).sum()
+}
+
+/// A frame that is in one descriptor.
+#[inline]
+fn whole(bytes: usize) -> Completion {
+    Completion { first: true, last: true, bytes, frame_bytes: bytes }
+}

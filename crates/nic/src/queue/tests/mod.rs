@@ -1,0 +1,244 @@
+//! Queues of a card that is as small as can be: rings of descriptors of two words.
+
+mod moderation;
+mod receive;
+mod steering;
+mod transmit;
+
+use std::sync::{Arc, Mutex};
+
+use warikomi_clock::{EventQueue, Span, Time};
+use warikomi_pci::{
+    ConfigSpace, DmaError, DmaMemory, Identity, Interrupt, InterruptState, IntrLine, SharedMemory,
+};
+
+use super::{Completion, Found, RxDescriptor, RxFormat, TxDescriptor, TxFormat};
+use crate::context::ContextParts;
+use crate::wire::{Wire, WireCounters};
+use crate::{NicContext, Probe};
+
+/// The first word of a descriptor: whose it is, its place within a frame, a length. The second is the
+/// buffer's address.
+const OWN: u32 = 1 << 31;
+const FIRST: u32 = 1 << 30;
+const LAST: u32 = 1 << 29;
+const LENGTH: u32 = 0xffff;
+
+/// Descriptors of a ring.
+const RING: u16 = 4;
+const BUFFERS: u32 = 0x1000;
+const MEMORY: usize = 0x10_000;
+
+/// Frames, and when they were sent.
+type Sent = Vec<(Time, Vec<u8>)>;
+
+#[derive(Default)]
+struct Tap(Arc<Mutex<Sent>>);
+
+impl Wire for Tap {
+    fn transmit(&mut self, now: Time, frame: &[u8]) {
+        self.0.lock().unwrap().push((now, frame.to_vec()));
+    }
+    fn next_arrival(&self) -> Time {
+        Time::NEVER
+    }
+    fn receive(&mut self, _now: Time) -> Option<Vec<u8>> {
+        None
+    }
+    fn counters(&self) -> WireCounters {
+        WireCounters::default()
+    }
+}
+
+struct Ignored;
+
+impl IntrLine for Ignored {
+    fn signal(&mut self, _interrupt: Interrupt) {}
+}
+
+/// What a function lends to its model.
+struct Bench {
+    now: Time,
+    memory: SharedMemory,
+    interrupts: InterruptState,
+    timers: EventQueue<u32>,
+    wire: Tap,
+    probe: Probe,
+    dma_errors: u64,
+    tx_descriptors: u64,
+    master_abort: bool,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let (vendor, device) = (0x1234, 1);
+        let config = ConfigSpace::builder(Identity {
+            vendor,
+            device,
+            revision: 0,
+            class: 0x02_0000,
+            subsystem_vendor: vendor,
+            subsystem: device,
+        })
+        .build();
+        Bench {
+            now: Time::ZERO + Span::from_ms(1),
+            memory: SharedMemory::anonymous(0, MEMORY).unwrap(),
+            interrupts: InterruptState::new(&config),
+            timers: EventQueue::new(),
+            wire: Tap::default(),
+            probe: Probe::default(),
+            dma_errors: 0,
+            tx_descriptors: 0,
+            master_abort: false,
+        }
+    }
+
+    fn with<T>(&mut self, call: impl FnOnce(&mut NicContext<'_>) -> T) -> T {
+        let own = ContextParts {
+            bus_master: true,
+            interrupts: &mut self.interrupts,
+            timers: &mut self.timers,
+            wire: &mut self.wire,
+            probe: &mut self.probe,
+            dma_errors: &mut self.dma_errors,
+            tx_descriptors: &mut self.tx_descriptors,
+            master_abort: &mut self.master_abort,
+        };
+        let (now, memory) = (self.now, &self.memory);
+        call(&mut NicContext { now, memory, line: &mut Ignored, own })
+    }
+
+    /// When the next timer comes.
+    fn next_due(&self) -> Time {
+        self.timers.next_due()
+    }
+
+    /// Goes there; the timer's tag.
+    fn next_timer(&mut self) -> Option<u32> {
+        self.now = self.now.max(self.next_due());
+        self.timers.pop_due(self.now)
+    }
+
+    fn sent(&self) -> Sent {
+        std::mem::take(&mut self.wire.0.lock().unwrap())
+    }
+
+    fn sent_frames(&self) -> Vec<Vec<u8>> {
+        self.sent().into_iter().map(|(_, frame)| frame).collect()
+    }
+
+    fn word(&self, at: u32) -> u32 {
+        self.memory.load_u32(at.into()).unwrap()
+    }
+
+    fn put(&self, at: u32, words: &[u32]) {
+        for (word, at) in words.iter().zip((at..).step_by(4)) {
+            self.memory.store_u32(at.into(), *word).unwrap();
+        }
+    }
+
+    fn bytes(&self, at: u32, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        self.memory.read(at.into(), &mut bytes).unwrap();
+        bytes
+    }
+}
+
+/// A ring at an address. `MANY` says whether a frame may take several descriptors.
+#[derive(Debug)]
+struct Ring<const MANY: bool> {
+    base: u32,
+}
+
+impl<const MANY: bool> Ring<MANY> {
+    fn at(&self, place: u16) -> u64 {
+        u64::from(self.base) + 8 * u64::from(place)
+    }
+
+    fn read(&self, cx: &mut NicContext<'_>, place: u16) -> Result<Option<[u32; 2]>, DmaError> {
+        let opts = cx.dma_load_u32(self.at(place))?;
+        if opts & OWN == 0 {
+            return Ok(None);
+        }
+        Ok(Some([opts, cx.dma_load_u32(self.at(place) + 4)?]))
+    }
+}
+
+fn next(place: u16) -> u16 {
+    (place + 1) % RING
+}
+
+impl<const MANY: bool> RxFormat for Ring<MANY> {
+    type Place = u16;
+    type Words = ();
+    type Status = u32;
+
+    const DESCRIPTORS: usize = RING as usize;
+    const CHAINS: bool = MANY;
+
+    fn load(&self, cx: &mut NicContext<'_>, place: u16) -> Found<RxDescriptor<u16, ()>> {
+        Ok(self.read(cx, place)?.map(|[opts, buffer]| RxDescriptor {
+            place,
+            next: next(place),
+            buffer: buffer.into(),
+            bytes: (opts & LENGTH) as usize,
+            words: (),
+        }))
+    }
+
+    fn complete(
+        &self,
+        cx: &mut NicContext<'_>,
+        found: &RxDescriptor<u16, ()>,
+        Completion { first, last, bytes, frame_bytes }: Completion,
+        status: u32,
+    ) -> Result<(), DmaError> {
+        let marks = if first { FIRST } else { 0 } | if last { LAST } else { 0 };
+        let cut_off = if !MANY && bytes < frame_bytes { 1 << 16 } else { 0 };
+        cx.dma_store_u32(self.at(found.place), marks | cut_off | status | bytes as u32)
+    }
+
+    fn is_taken(&self, cx: &NicContext<'_>, place: u16) -> bool {
+        cx.peek_u32(self.at(place)).is_some_and(|opts| opts & OWN != 0)
+    }
+
+    fn behind_free(&self, cx: &NicContext<'_>, place: u16) -> Option<u16> {
+        RxFormat::is_taken(self, cx, place).then(|| next(place))
+    }
+
+    fn is_reused(earlier: u16, place: u16) -> bool {
+        earlier == place
+    }
+}
+
+impl<const MANY: bool> TxFormat for Ring<MANY> {
+    type Place = u16;
+    type Words = ();
+
+    const DESCRIPTORS: usize = RING as usize;
+    const IN_MEMORY: bool = true;
+    const WHOLE_FRAMES: bool = MANY;
+    const MAX_BYTES: usize = 1_000;
+
+    fn load(&self, cx: &mut NicContext<'_>, place: u16) -> Found<TxDescriptor<u16, ()>> {
+        Ok(self.read(cx, place)?.map(|[opts, buffer]| TxDescriptor {
+            place,
+            next: next(place),
+            buffer: buffer.into(),
+            bytes: (opts & LENGTH) as usize,
+            first: opts & FIRST != 0,
+            last: opts & LAST != 0,
+            since: Time::ZERO,
+            words: (),
+        }))
+    }
+
+    fn give_back(
+        &self,
+        cx: &mut NicContext<'_>,
+        found: &TxDescriptor<u16, ()>,
+    ) -> Result<(), DmaError> {
+        cx.dma_store_u32(self.at(found.place), 0)
+    }
+}

@@ -1,0 +1,492 @@
+//! Transmit queues, and the engine that empties them.
+//!
+//! The engine looks for descriptors that belong to the card, transfers what they name, hands it to
+//! the model, which sends it, and gives the descriptors back. What it does within one call is bounded
+//! ([`TxLimits`]); a timer takes up the rest.
+//!
+//! - Without an [`Engine`] nothing takes time, and all of it happens within the doorbell's write. A
+//!   descriptor that the driver hands over later comes with a doorbell of its own, so none is lost.
+//! - With one, nothing of it happens within a register write, but that a FIFO on the card is looked at:
+//!   bytes are moved, frames sent and descriptors given back when a timer finds the transfers
+//!   completed. A call that comes late finishes each at its own time. Descriptors in memory that the
+//!   driver hands over while such a call is due count as ones that were there already.
+
+use std::fmt::Debug;
+
+use warikomi_clock::{Span, Time};
+use warikomi_pci::DmaError;
+
+use super::{Alarm, Engine, Found};
+use crate::NicContext;
+
+/// A descriptor that belongs to the card, as it was read.
+#[derive(Clone, Copy, Debug)]
+pub struct TxDescriptor<P, W> {
+    /// Which one it is.
+    pub place: P,
+    /// The one behind it.
+    pub next: P,
+    /// Where its piece of a frame is.
+    pub buffer: u64,
+    /// Bytes of that piece.
+    pub bytes: usize,
+    /// A frame begins with it.
+    pub first: bool,
+    /// A frame ends with it.
+    pub last: bool,
+    /// Since when the card has had it, as far as it knows: [`Time::ZERO`] for a ring in memory.
+    pub since: Time,
+    /// What else the format, or whoever sends the frame, needs of it.
+    pub words: W,
+}
+
+/// What a card's transmit descriptors look like.
+pub trait TxFormat {
+    /// Tells descriptors of a queue apart: the index in a ring, the running number in a FIFO. A queue
+    /// starts at its default.
+    type Place: Copy + Default + PartialEq + Debug;
+    /// What [`TxDescriptor::words`] holds.
+    type Words: Copy + Debug;
+
+    /// Descriptors that a queue has at most.
+    const DESCRIPTORS: usize;
+    /// Whether descriptors are in the target's memory, from where the engine fetches them; otherwise
+    /// they are on the card.
+    const IN_MEMORY: bool;
+    /// Whether the engine waits for all descriptors of a frame, and gives them back together;
+    /// otherwise it takes them one by one, and the model puts the frame together.
+    const WHOLE_FRAMES: bool;
+    /// Bytes that the descriptors of a frame may name together.
+    const MAX_BYTES: usize;
+
+    /// Reads a descriptor; `None` if it does not belong to the card.
+    fn load(
+        &self,
+        cx: &mut NicContext<'_>,
+        place: Self::Place,
+    ) -> Found<TxDescriptor<Self::Place, Self::Words>>;
+
+    /// Gives a descriptor back to the driver. Of a FIFO on the card it is gone as it is.
+    fn give_back(
+        &self,
+        _cx: &mut NicContext<'_>,
+        _descriptor: &TxDescriptor<Self::Place, Self::Words>,
+    ) -> Result<(), DmaError> {
+        Ok(())
+    }
+}
+
+/// A transmit queue.
+#[derive(Debug)]
+pub struct TxQueue<F: TxFormat> {
+    /// Where the descriptors are, and what they look like.
+    pub format: F,
+    head: F::Place,
+    /// There may be something on it.
+    pending: bool,
+    /// What the engine has found at its head, and whether it makes a frame.
+    chain: Vec<TxDescriptor<F::Place, F::Words>>,
+    usable: bool,
+}
+
+impl<F: TxFormat> TxQueue<F> {
+    fn new(format: F) -> Self {
+        let (head, chain) = (F::Place::default(), Vec::new());
+        TxQueue { format, head, pending: false, chain, usable: false }
+    }
+
+    /// The descriptor that the engine looks at next.
+    #[inline]
+    pub fn head(&self) -> F::Place {
+        self.head
+    }
+
+    fn restart(&mut self) {
+        (self.head, self.pending) = (F::Place::default(), false);
+    }
+
+    /// Reads what is at the head. Whether there is something: descriptors up to the last of a frame, or
+    /// some that make no frame (no first one, no last one, no bytes, or too many).
+    fn look(&mut self, cx: &mut NicContext<'_>) -> Result<bool, DmaError> {
+        self.chain.clear();
+        let (mut place, mut bytes) = (self.head, 0);
+        loop {
+            let Some(descriptor) = self.format.load(cx, place)? else { return Ok(false) };
+            self.chain.push(descriptor);
+            (place, bytes) = (descriptor.next, bytes + descriptor.bytes);
+            if !F::WHOLE_FRAMES {
+                self.usable = true;
+                return Ok(true);
+            }
+            let headless = self.chain.len() == 1 && !descriptor.first;
+            // An end mark of the ring that has moved behind the head leads round without passing it.
+            let endless = place == self.head || self.chain.len() >= F::DESCRIPTORS;
+            if headless || descriptor.last || endless {
+                let fits = (1..=F::MAX_BYTES).contains(&bytes);
+                self.usable = !headless && descriptor.last && fits;
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Gives the descriptors at the head back, in order.
+    fn give_back(&mut self, cx: &mut NicContext<'_>) -> Result<(), DmaError> {
+        for descriptor in &self.chain {
+            self.format.give_back(cx, descriptor)?;
+            self.head = descriptor.next;
+        }
+        cx.descriptors_sent(self.chain.len());
+        Ok(())
+    }
+}
+
+/// Descriptors whose transfers are completed: those of a frame, or a single one
+/// ([`TxFormat::WHOLE_FRAMES`]).
+#[derive(Debug)]
+pub struct Outgoing<'a, F: TxFormat> {
+    /// Their queue.
+    pub queue: u16,
+    /// When their transfers were completed.
+    pub at: Time,
+    /// Themselves, at least one.
+    pub chain: &'a [TxDescriptor<F::Place, F::Words>],
+    /// Whether they make a frame; true of a single one.
+    pub usable: bool,
+    engine: Option<&'a mut Engine>,
+    held: &'a mut usize,
+}
+
+impl<F: TxFormat> Outgoing<'_, F> {
+    /// Moves their bytes into a buffer with room for [`TxFormat::MAX_BYTES`]; how many there were. What
+    /// has no room stays where it is.
+    pub fn collect(&self, cx: &mut NicContext<'_>, into: &mut [u8]) -> Result<usize, DmaError> {
+        let mut end = 0;
+        for descriptor in self.chain.iter().filter(|descriptor| descriptor.bytes > 0) {
+            let Some(place) = into.get_mut(end..end + descriptor.bytes) else { break };
+            cx.dma_read(descriptor.buffer, place)?;
+            end += descriptor.bytes;
+        }
+        Ok(end)
+    }
+
+    /// A frame of so many bytes is complete on the card, and leaves it.
+    #[inline]
+    pub fn complete(&mut self, bytes: usize) {
+        if let Some(engine) = &mut self.engine {
+            engine.complete(self.at, bytes);
+        }
+    }
+
+    /// Sends a frame.
+    #[inline]
+    pub fn send(&mut self, cx: &mut NicContext<'_>, frame: &[u8]) {
+        self.complete(frame.len());
+        cx.frame_tx_at(self.at, frame);
+    }
+
+    /// So many bytes of a frame that is not complete are on the card: they take up its memory while
+    /// the next transfer is under way.
+    pub fn hold(&mut self, bytes: usize) {
+        *self.held = bytes;
+    }
+}
+
+/// How much an engine does in one call before the support side gets to do something else.
+#[derive(Clone, Copy, Debug)]
+pub struct TxLimits {
+    /// Times that something is handed to the model.
+    pub chains: usize,
+    /// Descriptors given back; the last chain may go beyond.
+    pub descriptors: usize,
+    /// Frames sent; the same.
+    pub frames: usize,
+    /// How soon the rest is taken up.
+    pub pause: Span,
+}
+
+/// Which queue comes first if several have something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arbitration {
+    /// The one with the lowest number.
+    Strict,
+    /// The one behind that which was last.
+    RoundRobin,
+}
+
+/// What the engine is doing.
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// It waits for a doorbell.
+    Idle,
+    /// It looks at the queues, from this time on.
+    Looking(Time),
+    /// The transfers of what it has found on this queue are completed at this time.
+    Transferring(usize, Time),
+}
+
+/// What one call of the engine has done.
+#[derive(Debug)]
+pub struct TxRun {
+    /// Frames sent.
+    pub frames: usize,
+    /// Whether it has come to the end of all queues; or the transfer that failed, after which it
+    /// stands still.
+    pub ended: Result<bool, DmaError>,
+}
+
+/// Transmit queues, and the engine that empties them.
+#[derive(Debug)]
+pub struct TxEngine<F: TxFormat> {
+    queues: Vec<TxQueue<F>>,
+    arbitration: Arbitration,
+    /// The queue that was last.
+    last: usize,
+    limits: TxLimits,
+    enabled: bool,
+    halted: bool,
+    /// What takes time, if anything does.
+    engine: Option<Engine>,
+    /// Bytes on the card of a frame that is not complete.
+    held: usize,
+    state: State,
+    alarm: Alarm,
+}
+
+impl<F: TxFormat> TxEngine<F> {
+    /// An engine that is switched off, and its queues. Its timer has this tag.
+    pub fn new(
+        formats: impl IntoIterator<Item = F>,
+        arbitration: Arbitration,
+        engine: Option<Engine>,
+        limits: TxLimits,
+        tag: u32,
+    ) -> Self {
+        TxEngine {
+            queues: formats.into_iter().map(TxQueue::new).collect(),
+            arbitration,
+            last: 0,
+            limits,
+            enabled: false,
+            halted: false,
+            engine,
+            held: 0,
+            state: State::Idle,
+            alarm: Alarm::new(tag),
+        }
+    }
+
+    /// One of its queues.
+    ///
+    /// # Panics
+    ///
+    /// If there is none with this number.
+    pub fn queue(&self, queue: u16) -> &TxQueue<F> {
+        &self.queues[usize::from(queue)]
+    }
+
+    /// The same, to be changed. A format that gets another ring needs
+    /// [`restart_queue`](Self::restart_queue).
+    pub fn queue_mut(&mut self, queue: u16) -> &mut TxQueue<F> {
+        &mut self.queues[usize::from(queue)]
+    }
+
+    /// The driver switches it on or off. What that means for what is under way is the model's to say
+    /// ([`stop`](Self::stop), [`start`](Self::start)); a transfer that is completed while it is off is
+    /// forgotten.
+    pub fn enable(&mut self, on: bool) {
+        self.enabled = on;
+    }
+
+    /// Whether the driver has switched it on.
+    #[inline]
+    pub fn is_enabled(&self) -> bool {
+        self.enabled
+    }
+
+    /// A DMA transfer has failed: nothing is sent before a reset.
+    pub fn halt(&mut self) {
+        self.halted = true;
+        self.stop();
+    }
+
+    /// Whether anything is sent.
+    #[inline]
+    pub fn is_open(&self) -> bool {
+        self.enabled && !self.halted
+    }
+
+    /// Switched off, all queues at their first descriptors, and nothing under way. The formats are as
+    /// they were.
+    pub fn reset(&mut self) {
+        (self.enabled, self.halted, self.held) = (false, false, 0);
+        self.queues.iter_mut().for_each(TxQueue::restart);
+        if let Some(engine) = &mut self.engine {
+            engine.reset();
+        }
+        self.stop();
+    }
+
+    /// The ring of this queue is somewhere else from now on: it starts at its first descriptor, and
+    /// what is under way from it is forgotten.
+    pub fn restart_queue(&mut self, queue: u16) {
+        let queue = usize::from(queue);
+        self.queues[queue].restart();
+        if let State::Transferring(from, due) = self.state
+            && from == queue
+        {
+            self.state = State::Looking(due);
+        }
+    }
+
+    /// A transfer that is under way begins anew with the next [`start`](Self::start).
+    pub fn stop(&mut self) {
+        self.state = State::Idle;
+        self.alarm.cancel();
+    }
+
+    /// A doorbell: there may be something on this queue. Whether [`run`](Self::run) is to be called at
+    /// once.
+    pub fn doorbell(&mut self, cx: &mut NicContext<'_>, queue: u16) -> bool {
+        self.queues[usize::from(queue)].pending = true;
+        self.start(cx)
+    }
+
+    /// Begins with what there is, if the engine stands still. Whether [`run`](Self::run) is to be called
+    /// at once.
+    pub fn start(&mut self, cx: &mut NicContext<'_>) -> bool {
+        if !self.is_open() {
+            return false;
+        }
+        let immediate = self.engine.is_none();
+        if let State::Idle = self.state {
+            self.state = State::Looking(cx.now());
+            if !immediate {
+                if !F::IN_MEMORY
+                    && let Ok(next) = self.look(cx, cx.now())
+                {
+                    self.state = next;
+                }
+                self.set_alarm(cx, cx.now());
+            }
+        }
+        immediate
+    }
+
+    /// The engine's timer: whether [`run`](Self::run) is to be called.
+    pub fn timer(&mut self, cx: &mut NicContext<'_>) -> bool {
+        self.alarm.event(cx)
+    }
+
+    /// Does what is due, as much as the limits allow. `send` gets what has been transferred, and says how
+    /// many frames it has sent.
+    pub fn run(
+        &mut self,
+        cx: &mut NicContext<'_>,
+        mut send: impl FnMut(&mut NicContext<'_>, &mut Outgoing<'_, F>) -> Result<usize, DmaError>,
+    ) -> TxRun {
+        let mut run = TxRun { frames: 0, ended: Ok(false) };
+        let (mut chains, mut descriptors) = (0, 0);
+        while self.due() <= cx.now()
+            && chains < self.limits.chains
+            && descriptors < self.limits.descriptors
+            && run.frames < self.limits.frames
+        {
+            let state = std::mem::replace(&mut self.state, State::Idle);
+            if !self.is_open() {
+                break;
+            }
+            let next = match state {
+                State::Idle => break,
+                State::Looking(from) => self.look(cx, from),
+                State::Transferring(queue, at) => {
+                    (chains, descriptors) =
+                        (chains + 1, descriptors + self.queues[queue].chain.len());
+                    self.finish(cx, (queue, at), &mut send, &mut run.frames)
+                        .map(|()| State::Looking(at))
+                }
+            };
+            match next {
+                Ok(next) => {
+                    self.state = next;
+                    run.ended = Ok(matches!(next, State::Idle));
+                }
+                Err(error) => {
+                    run.ended = Err(error);
+                    break;
+                }
+            }
+        }
+        self.set_alarm(cx, cx.now() + self.limits.pause);
+        run
+    }
+
+    /// When there is something to do.
+    fn due(&self) -> Time {
+        match self.state {
+            State::Idle => Time::NEVER,
+            State::Looking(due) | State::Transferring(_, due) => due,
+        }
+    }
+
+    /// The timer comes when there is something to do; at `soonest`, if there is by now.
+    fn set_alarm(&mut self, cx: &mut NicContext<'_>, soonest: Time) {
+        let due = self.due();
+        if due != Time::NEVER {
+            self.alarm.set(cx, if due > cx.now() { due } else { soonest });
+        }
+    }
+
+    /// Looks at the queues, and begins to transfer what is there.
+    fn look(&mut self, cx: &mut NicContext<'_>, from: Time) -> Result<State, DmaError> {
+        let count = self.queues.len();
+        let first = match self.arbitration {
+            Arbitration::Strict => 0,
+            Arbitration::RoundRobin => self.last + 1,
+        };
+        for index in (first..first + count).map(|index| index % count) {
+            let queue = &mut self.queues[index];
+            if !queue.pending {
+                continue;
+            }
+            if queue.look(cx)? {
+                self.last = index;
+                return Ok(State::Transferring(index, self.transfer(cx, index, from)));
+            }
+            queue.pending = false;
+        }
+        Ok(State::Idle)
+    }
+
+    /// Begins the transfers of what was found on a queue: when the last one is completed.
+    fn transfer(&mut self, cx: &NicContext<'_>, queue: usize, from: Time) -> Time {
+        let Some(engine) = &mut self.engine else { return cx.now() };
+        let (mut at, mut held) = (from, self.held);
+        for descriptor in &self.queues[queue].chain {
+            at = engine.transfer(at.max(descriptor.since), held, descriptor.bytes, F::IN_MEMORY);
+            held += descriptor.bytes;
+        }
+        at
+    }
+
+    /// Hands what has been transferred to the model, and the descriptors back to the driver. Counts the
+    /// frames that were sent.
+    fn finish(
+        &mut self,
+        cx: &mut NicContext<'_>,
+        (index, at): (usize, Time),
+        send: &mut impl FnMut(&mut NicContext<'_>, &mut Outgoing<'_, F>) -> Result<usize, DmaError>,
+        frames: &mut usize,
+    ) -> Result<(), DmaError> {
+        let queue = &mut self.queues[index];
+        let mut outgoing = Outgoing {
+            queue: index as u16,
+            at,
+            chain: &queue.chain,
+            usable: queue.usable,
+            engine: self.engine.as_mut(),
+            held: &mut self.held,
+        };
+        *frames += send(cx, &mut outgoing)?;
+        queue.give_back(cx)
+    }
+}

@@ -1,0 +1,235 @@
+use super::*;
+use crate::{BarKind, Capability, Identity};
+
+#[derive(Default)]
+struct Recorder(Vec<Interrupt>);
+impl IntrLine for Recorder {
+    fn signal(&mut self, interrupt: Interrupt) {
+        self.0.push(interrupt);
+    }
+}
+
+const COMMAND: u16 = 0x04;
+const MASTER: u64 = 0x0006;
+const INTX_DISABLED: u64 = 0x0400;
+const MSI: u16 = 0x50;
+const MSIX: u16 = 0x70;
+const TABLE: (u8, u32) = (2, 0x100);
+const PENDING: (u8, u32) = (2, 0x200);
+const FIRST: Vector = Vector(0);
+
+/// A function with two vectors, and the line that its interrupts go to.
+struct Bench {
+    config: ConfigSpace,
+    state: InterruptState,
+    line: Recorder,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let identity = Identity {
+            vendor: 1,
+            device: 2,
+            revision: 0,
+            class: 0x02_0000,
+            subsystem_vendor: 1,
+            subsystem: 2,
+        };
+        let layout = MsixLayout { vectors: 2, table: TABLE, pending: PENDING };
+        let config = ConfigSpace::builder(identity)
+            .bar(2, BarKind::Memory64, 0x1000)
+            .capability_at(MSI as u8, Capability::msi(2, true))
+            .capability_at(MSIX as u8, Capability::msix(layout))
+            .build();
+        let state = InterruptState::new(&config);
+        let mut bench = Bench { config, state, line: Recorder::default() };
+        bench.write(COMMAND, MASTER);
+        bench
+    }
+
+    fn write(&mut self, offset: u16, value: u64) {
+        self.config.write(offset, Width::B2, value);
+        self.state.configure(&self.config, &mut self.line);
+    }
+
+    /// MSI with one message, data 7; off by writing 0.
+    fn msi(&mut self, control: u64) {
+        self.config.write(MSI + 4, Width::B4, 0xfee0_0000);
+        self.config.write(MSI + 12, Width::B2, 7);
+        self.write(MSI + 2, control);
+    }
+
+    fn set(&mut self, vector: u16, level: bool) {
+        self.state.set_level(Vector(vector), level, &mut self.line);
+    }
+
+    fn table(&mut self, at: u64, value: u64) {
+        let place = (TABLE.0, u64::from(TABLE.1) + at);
+        assert!(self.state.msix_write(place, Width::B4, value, &mut self.line));
+    }
+
+    fn pending(&self) -> u64 {
+        self.state.msix_read(PENDING.0, PENDING.1.into(), Width::B8).unwrap()
+    }
+
+    fn sent(&mut self) -> Vec<Interrupt> {
+        std::mem::take(&mut self.line.0)
+    }
+}
+
+fn message(data: u32) -> Interrupt {
+    Interrupt::Msi(MsiMessage { address: 0xfee0_0000, data })
+}
+
+#[test]
+fn a_message_for_each_rise_and_none_while_the_level_stays() {
+    let mut bench = Bench::new();
+    bench.msi(1);
+    for level in [true, true, false, true] {
+        bench.set(0, level);
+    }
+    assert_eq!(bench.sent(), [message(7), message(7)]);
+    assert_eq!(bench.state.raised(), 2);
+}
+
+#[test]
+fn the_wire_follows_the_level_and_the_disable_bit() {
+    let mut bench = Bench::new();
+    bench.set(0, true);
+    bench.write(COMMAND, MASTER | INTX_DISABLED);
+    bench.write(COMMAND, MASTER);
+    bench.set(1, true);
+    bench.set(0, false);
+    assert!(bench.state.is_asserted(), "vectors share the wire");
+    bench.set(1, false);
+    let wire: Vec<_> = [true, false, true, false].map(Interrupt::Intx).into();
+    assert_eq!(bench.sent(), wire);
+}
+
+#[test]
+fn a_level_that_was_pending_goes_out_when_msi_is_enabled() {
+    let mut bench = Bench::new();
+    bench.write(COMMAND, MASTER | INTX_DISABLED);
+    bench.set(0, true);
+    assert!(bench.sent().is_empty());
+    bench.msi(1);
+    assert_eq!(bench.sent().len(), 1);
+    bench.msi(1);
+    assert!(bench.sent().is_empty(), "an unchanged configuration sends nothing again");
+    bench.msi(0);
+    bench.msi(1);
+    assert_eq!(bench.sent(), [message(7)], "whoever enables it anew has not seen the first");
+}
+
+#[test]
+fn no_message_without_bus_mastering() {
+    let mut bench = Bench::new();
+    bench.write(COMMAND, MASTER & !4);
+    bench.msi(1);
+    bench.set(0, true);
+    assert!(bench.sent().is_empty());
+    bench.write(COMMAND, MASTER);
+    assert_eq!(bench.sent().len(), 1);
+}
+
+#[test]
+fn vectors_have_messages_of_their_own_if_so_many_are_granted() {
+    let mut bench = Bench::new();
+    bench.msi(0x01);
+    bench.set(1, true);
+    bench.set(1, false);
+    bench.msi(0x11);
+    bench.set(0, true);
+    bench.set(1, true);
+    assert_eq!(bench.sent(), [message(7), message(6), message(7)]);
+}
+
+#[test]
+fn a_masked_message_of_msi_waits_and_is_pending() {
+    let mut bench = Bench::new();
+    bench.msi(0x11);
+    bench.write(MSI + 16, 1 << 1);
+    bench.set(0, true);
+    bench.set(1, true);
+    assert_eq!((bench.sent(), bench.state.pending()), (vec![message(6)], 1 << 1));
+    bench.write(MSI + 16, 0);
+    assert_eq!((bench.sent(), bench.state.pending()), (vec![message(7)], 0));
+}
+
+#[test]
+fn msix_sends_what_its_table_says() {
+    let mut bench = Bench::new();
+    bench.write(MSIX + 2, 0x8000);
+    bench.set(0, true);
+    assert!(bench.sent().is_empty(), "entries are masked at power-on");
+    assert_eq!(bench.pending(), 1);
+    for (vector, data) in [(0, 0x1_0000), (1, 0x2_0000)] {
+        bench.table(16 * vector, 0xfee0_0000);
+        bench.table(16 * vector + 8, data);
+    }
+    assert!(bench.sent().is_empty());
+    bench.table(12, 0);
+    assert_eq!((bench.sent(), bench.pending()), (vec![message(0x1_0000)], 0));
+    assert_eq!(bench.state.message(FIRST).unwrap().data, 0x1_0000);
+    // A rise that is over before its vector is unmasked is not told.
+    bench.set(1, true);
+    assert_eq!(bench.pending(), 2);
+    bench.set(1, false);
+    bench.table(28, 0);
+    assert!(bench.sent().is_empty());
+    // Masking and unmasking tells nothing again.
+    bench.table(12, 1);
+    bench.table(12, 0);
+    assert!(bench.sent().is_empty());
+}
+
+#[test]
+fn the_function_mask_holds_every_vector_back() {
+    let mut bench = Bench::new();
+    bench.table(12, 0);
+    bench.table(28, 0);
+    bench.write(MSIX + 2, 0xc000);
+    bench.set(0, true);
+    bench.set(1, true);
+    assert_eq!((bench.sent().len(), bench.pending()), (0, 3));
+    bench.write(MSIX + 2, 0x8000);
+    assert_eq!((bench.sent().len(), bench.pending()), (2, 0));
+}
+
+#[test]
+fn msix_comes_before_msi_and_the_wire() {
+    let mut bench = Bench::new();
+    bench.msi(1);
+    bench.table(12, 0);
+    bench.write(MSIX + 2, 0x8000);
+    bench.set(0, true);
+    assert_eq!(bench.sent(), [Interrupt::Msi(MsiMessage { address: 0, data: 0 })]);
+}
+
+#[test]
+fn only_the_table_and_the_pending_bits_are_msix() {
+    let mut bench = Bench::new();
+    for bar in 0..6 {
+        for offset in (0..0x300).chain([u64::MAX - 3, u64::MAX]) {
+            let inside =
+                |at: u32, bytes: u64| (u64::from(at)..=u64::from(at) + bytes - 4).contains(&offset);
+            let expected = bar == 2 && (inside(TABLE.1, 32) || inside(PENDING.1, 8));
+            let read = bench.state.msix_read(bar, offset, Width::B4);
+            assert_eq!(read.is_some(), expected, "BAR {bar}, {offset:#x}");
+            let place = (bar, offset);
+            let written = bench.state.msix_write(place, Width::B4, u64::MAX, &mut bench.line);
+            assert_eq!(written, expected);
+        }
+    }
+    assert_eq!(bench.pending(), 0, "pending bits are read-only");
+}
+
+#[test]
+fn a_vector_that_is_not_there_is_none() {
+    let mut bench = Bench::new();
+    bench.msi(1);
+    bench.set(2, true);
+    bench.set(u16::MAX, true);
+    assert!(bench.sent().is_empty() && !bench.state.is_asserted());
+    assert_eq!(bench.state.message(Vector(2)), Some(MsiMessage { address: 0xfee0_0000, data: 7 }));
+}

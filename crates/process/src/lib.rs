@@ -1,0 +1,496 @@
+//! A driver in a process of its own, as in a microkernel system, with our NIC as its device.
+//!
+//! The two sides share a window and memory ([`warikomi_pci::attach`]) and a pipe, handed over a
+//! socket; nothing else. The support side spins: it serves the ring of register accesses, and counts
+//! interrupts in a word that the driver looks at. Only a driver that sleeps costs a system call, the
+//! write to the pipe.
+//!
+//! What the driver does to them can cost the support side nothing but an error ([`port`],
+//! [`report`]); what becomes of its process, and of those of the parts above it, is seen by
+//! [`Target::housekeep`].
+
+mod launch;
+mod line;
+mod live;
+mod parts;
+mod port;
+mod priority;
+pub mod programs;
+mod region;
+mod report;
+mod seat;
+mod seats;
+mod store;
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use warikomi_clock::TscClock;
+use warikomi_driver::strategy::{DEFAULT_BUDGET, Strategy};
+use warikomi_guest::Request;
+use warikomi_nic::{InterruptRecord, Nic};
+use warikomi_pci::attach::layout::{self, state};
+use warikomi_pci::{Host, IntrLine, SharedMemory};
+use warikomi_shared::SharedWords;
+use warikomi_stack::{Chain, ChannelPlace, PacketMemory};
+use warikomi_target::agent::AgentLine;
+use warikomi_target::console::Console;
+use warikomi_target::request::over_line;
+use warikomi_target::{
+    Agent, CardId, ConsoleTail, Handlers, Interrupted, Pass, Slot, Target, TargetCounters,
+    TargetError, wait,
+};
+
+use self::parts::{Parts, Trouble};
+use self::port::Port;
+use self::region::{DeviceMemory, WindowOptions};
+use self::report::Report;
+use self::seats::{Seats, SeatsOptions};
+use self::store::Store;
+pub use live::{Baton, How, ParseWayError, Seat, Way};
+pub use parts::Program;
+
+/// The generation of a device's first driver.
+const FIRST_GENERATION: u32 = 1;
+
+/// How long a driver may take from its start until it reports that its device receives.
+pub const READY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a driver may take to quiesce its device when it is told to.
+pub const STOP_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long the counts of a driver may be behind what it does.
+const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How a driver shall receive: what its page of orders says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Orders {
+    /// When it looks at its ring, and when it sleeps.
+    pub strategy: Strategy,
+    /// Receive buffers on the ring; 0 for as many as the driver likes.
+    pub buffers: u64,
+    /// Bytes of each; 0 for what the driver likes.
+    pub buffer_bytes: u64,
+}
+
+impl Default for Orders {
+    fn default() -> Self {
+        Orders { strategy: Strategy::Napi { budget: DEFAULT_BUDGET }, buffers: 0, buffer_bytes: 0 }
+    }
+}
+
+/// What stands above a driver.
+#[derive(Debug)]
+pub struct Above {
+    /// Its memory, and what its processes are handed.
+    pub chain: Chain,
+    /// What runs the part of that name.
+    pub program: fn(&str) -> Program,
+}
+
+/// What a process target is started with.
+#[derive(Debug)]
+pub struct ProcessOptions {
+    /// The driver.
+    pub driver: Program,
+    /// Memory for its rings and, if there is no packet memory, its buffers.
+    pub dma_bytes: u64,
+    /// How it shall receive.
+    pub orders: Orders,
+    /// What stands above it; nothing if `None`: it counts frames, and gives their buffers back.
+    pub above: Option<Above>,
+    /// The core that the parts run on; anywhere if `None`.
+    pub core: Option<usize>,
+    /// Yield instead of spin while waiting: for both sides on one core.
+    pub shared_core: bool,
+    /// How the driver can be replaced while it runs; not at all if `None`: its end is the target's.
+    pub live: Option<Way>,
+    /// The data store, for [`Way::DataStore`].
+    pub store: Option<Program>,
+}
+
+/// A running driver process with a NIC.
+pub struct ProcessTarget {
+    nic: Slot,
+    clock: TscClock,
+    interrupted: Interrupted,
+    parts: Parts,
+    seats: Seats,
+    store: Option<Store>,
+    port: Port,
+    /// Of the driver that is served, or was last.
+    report: Report,
+    console: Console,
+    requests: Option<AgentLine>,
+    shared_core: bool,
+    /// The end of a driver is not the target's.
+    live: bool,
+    stopped: bool,
+}
+
+impl ProcessTarget {
+    /// Starts a driver and attaches `nic` to it; returns when the driver reports that its device receives.
+    pub fn start(
+        options: ProcessOptions,
+        nic: Box<dyn Nic>,
+        clock: TscClock,
+        interrupted: Interrupted,
+    ) -> Result<ProcessTarget, TargetError> {
+        let mut target = ProcessTarget::launch(options, nic, clock, interrupted)?;
+        target.wait_ready()?;
+        Ok(target)
+    }
+
+    fn launch(
+        options: ProcessOptions,
+        mut nic: Box<dyn Nic>,
+        clock: TscClock,
+        interrupted: Interrupted,
+    ) -> Result<ProcessTarget, TargetError> {
+        let ProcessOptions { driver, dma_bytes, orders, above, core, shared_core, live, store } =
+            options;
+        let mut store = data_store(live, store)?;
+        let (mut chain, program) = match above {
+            Some(Above { chain, program }) => (Some(chain), Some(program)),
+            None => (None, None),
+        };
+        let packets = chain.as_ref().and_then(|chain| chain.memory.as_ref());
+        let device =
+            DeviceMemory::new(dma_bytes, packets.map(|packets| &packets.1), live.is_some())
+                .map_err(TargetError::system("cannot make the memory that the driver shares"))?;
+        let window = WindowOptions {
+            register_bar: nic.info().register_bar,
+            tsc_hz: clock.ticks_per_second(),
+            generation: FIRST_GENERATION,
+            way: live.map_or(layout::way::RELOAD, Way::to_word),
+        };
+        let channel = packets.and_then(|(memory, _)| driver_channel(memory));
+        let invitation = chain.as_mut().and_then(|chain| chain.driver.take());
+        let memory = device.memory.clone();
+        let mut seats = Seats::new(device, SeatsOptions { window, orders, invitation, channel });
+        seats.give_baton(FIRST_GENERATION, How::Start);
+        let socket = store.as_mut().map(|store| store.client(FIRST_GENERATION)).transpose()?;
+        let first = seats.prepare(socket)?;
+        let (mut parts, part, console) =
+            Parts::start(&driver, layout::HELLO, &first.files(&seats.device), core)?;
+        let (end, report) = seats.add_first(first, part);
+        seats.settle(live.is_some(), &mut parts);
+        let mut requests = None;
+        if let (Some(chain), Some(program)) = (chain, program) {
+            for part in chain.parts {
+                parts.add(&program(part.name), part)?;
+            }
+            requests = chain.control;
+        }
+        let requests = requests.map(AgentLine::new).transpose();
+        let requests = requests.map_err(TargetError::system("cannot set up a line"))?;
+        let mut port = Port::new(end, memory, clock, nic.vectors().count());
+        nic.probe().handlers_tell();
+        let interrupts: &mut dyn IntrLine = &mut port.line;
+        nic.power_on(&mut Host { now: clock.now(), memory: &port.memory, interrupts });
+        Ok(ProcessTarget {
+            nic: Slot::new(nic),
+            clock,
+            interrupted,
+            parts,
+            seats,
+            store,
+            port,
+            report,
+            console: Console::new(console),
+            requests,
+            shared_core,
+            live: live.is_some(),
+            stopped: false,
+        })
+    }
+
+    /// Changes how the driver receives, while it runs.
+    pub fn order(&mut self, given: &Orders) {
+        self.seats.order(given);
+        self.port.line.ring();
+    }
+
+    fn wait_ready(&mut self) -> Result<(), TargetError> {
+        let ready = |target: &mut Self| match target.report.state() {
+            state::READY => Some(Ok(())),
+            // A first driver that fails leaves nothing that could be gone on with.
+            _ if target.live => target.look_at_driver().err().map(Err),
+            _ => None,
+        };
+        let seen = wait::until(self, READY_TIMEOUT, ready)?;
+        let never =
+            || TargetError::DriverNotReady { within: READY_TIMEOUT, console: self.console() };
+        seen.unwrap_or_else(|| Err(never()))
+    }
+
+    fn look_at_parts(&mut self) -> Result<(), TargetError> {
+        self.console.drain();
+        if !self.live {
+            self.look_at_driver()?;
+        }
+        let Some(trouble) = self.parts.trouble_above() else { return Ok(()) };
+        Err(self.explain(trouble))
+    }
+
+    fn look_at_driver(&mut self) -> Result<(), TargetError> {
+        if self.report.state() == state::FAILED {
+            return Err(self.driver_failed());
+        }
+        let Some(trouble) = self.trouble_of_driver() else { return Ok(()) };
+        Err(self.explain(trouble))
+    }
+
+    fn trouble_of_driver(&mut self) -> Option<Trouble> {
+        let seat = self.seats.served_seat()?;
+        self.parts.trouble_of(&mut seat.part)
+    }
+
+    /// A driver also fails for want of a part above it that was killed, and may see that before we do.
+    fn driver_failed(&mut self) -> TargetError {
+        // What it prints about it may be on its way.
+        std::thread::sleep(Duration::from_millis(10));
+        if !self.parts.is_driver_alone()
+            && let Some(cause) = self.wait_for_cause()
+        {
+            return self.error(cause);
+        }
+        self.console.drain();
+        let message = self.report.last_words();
+        TargetError::DriverFailed { message, console: self.console() }
+    }
+
+    /// A process closes its socket a moment before it is seen to have ended, and its status says more;
+    /// and what ends for want of another may be seen to have ended before that other.
+    fn explain(&mut self, trouble: Trouble) -> TargetError {
+        let cause = self.wait_for_cause();
+        let cause = cause.or_else(|| self.trouble_of_driver().filter(|_| !self.live));
+        let cause = cause.or_else(|| self.parts.trouble_above());
+        self.error(cause.unwrap_or(trouble))
+    }
+
+    /// Looks for the cause for as long as the kernel may take to end a process.
+    fn wait_for_cause(&mut self) -> Option<Trouble> {
+        const LAST_WORDS: Duration = Duration::from_millis(300);
+        let deadline = Instant::now() + LAST_WORDS;
+        loop {
+            let driver = self.seats.served_seat().filter(|_| !self.live);
+            let cause = self.parts.cause(driver.map(|seat| &seat.part));
+            if cause.is_some() || Instant::now() >= deadline {
+                return cause;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    fn error(&mut self, trouble: Trouble) -> TargetError {
+        self.console.drain();
+        let console = self.console();
+        match trouble {
+            Trouble::Ended(parts::DRIVER, _) if self.report.state() == state::FAILED => {
+                TargetError::DriverFailed { message: self.report.last_words(), console }
+            }
+            Trouble::Ended(part, status) => TargetError::PartEnded { part, status, console },
+            Trouble::HungUp(part) => TargetError::PartHungUp { part, console },
+        }
+    }
+
+    /// Serves the driver until its counts are those of now: its loop has come by twice, or it sleeps,
+    /// which it does with its counts written; or it has given its device away, or is gone without being
+    /// missed, and counts no more.
+    fn counts_up_to_date(&mut self) -> Result<(), TargetError> {
+        let before = self.report.heartbeat();
+        let current = |target: &mut Self| {
+            let report = &target.report;
+            let rounds = report.heartbeat().wrapping_sub(before);
+            let over = report.state() == state::HANDED_OVER;
+            let current = rounds >= 2 || report.sleeps() || over;
+            (current || target.live && target.driver_has_ended()).then_some(())
+        };
+        wait::until(self, REPORT_TIMEOUT, current)?.ok_or_else(|| TargetError::NoCounts {
+            within: REPORT_TIMEOUT,
+            console: self.console(),
+        })
+    }
+
+    /// Lets the driver quiesce its device, for as long as it may take.
+    fn quiesce(&mut self) {
+        self.order_stop(self.served());
+        let deadline = Instant::now() + STOP_TIMEOUT;
+        while Instant::now() < deadline
+            && !matches!(self.report.state(), state::STOPPED | state::FAILED)
+            && !self.driver_has_ended()
+        {
+            for _ in 0..256 {
+                self.port.serve(&mut *self.nic);
+            }
+            if self.shared_core {
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    /// The card, and what it is attached to.
+    #[inline]
+    fn device(&mut self) -> (&mut dyn Nic, Host<'_>) {
+        let now = self.clock.now();
+        let interrupts: &mut dyn IntrLine = &mut self.port.line;
+        (&mut *self.nic, Host { now, memory: &self.port.memory, interrupts })
+    }
+
+    fn driver_has_ended(&mut self) -> bool {
+        let seat = self.seats.served_seat();
+        seat.is_none_or(|seat| self.parts.end_of(&mut seat.part).is_some())
+    }
+}
+
+/// The store, where drivers follow one another by it.
+fn data_store(live: Option<Way>, program: Option<Program>) -> Result<Option<Store>, TargetError> {
+    if live != Some(Way::DataStore) {
+        return Ok(None);
+    }
+    let missing =
+        || std::io::Error::new(std::io::ErrorKind::InvalidInput, "its program is not given");
+    let program = program.ok_or_else(missing);
+    Ok(Some(Store::new(program.map_err(TargetError::system("cannot start the data store"))?)))
+}
+
+/// The words of packet memory, and the channel between the driver and whoever is above it.
+fn driver_channel(memory: &PacketMemory) -> Option<(SharedWords, ChannelPlace)> {
+    let place = memory.channel(memory.shape().channels.checked_sub(1)?)?;
+    Some((memory.words().clone(), place))
+}
+
+impl Target for ProcessTarget {
+    #[inline]
+    fn poll(&mut self) -> Result<Pass, TargetError> {
+        let now = self.clock.now();
+        let sent = self.port.line.sent();
+        let served = self.port.serve(&mut *self.nic);
+        let interrupts: &mut dyn IntrLine = &mut self.port.line;
+        self.nic.poll(&mut Host { now, memory: &self.port.memory, interrupts });
+        self.port.take_some_stamps(&mut *self.nic);
+        Ok(Pass { at: now, worked: served > 0 || self.port.line.sent() != sent })
+    }
+
+    fn housekeep(&mut self) -> Result<(), TargetError> {
+        if self.interrupted.is_set() {
+            return Err(TargetError::Interrupted);
+        }
+        self.look_at_parts()?;
+        self.note();
+        self.seats.discard_late();
+        if let Some(store) = &mut self.store {
+            store.look(&mut self.parts, &self.seats);
+        }
+        if let Some(line) = &mut self.requests {
+            line.pump();
+        }
+        Ok(())
+    }
+
+    fn cards(&self) -> usize {
+        1
+    }
+
+    #[inline]
+    fn card(&mut self, card: CardId) -> Result<(&mut dyn Nic, Host<'_>), TargetError> {
+        card.among(self.cards())?;
+        Ok(self.device())
+    }
+
+    fn slot(&mut self, card: CardId) -> Result<&mut Slot, TargetError> {
+        card.among(self.cards())?;
+        Ok(&mut self.nic)
+    }
+
+    fn memory(&self, card: CardId) -> Option<&SharedMemory> {
+        card.among(self.cards()).ok()?;
+        Some(&self.port.memory)
+    }
+
+    fn clock(&self) -> TscClock {
+        self.clock
+    }
+
+    fn console(&self) -> ConsoleTail {
+        self.console.tail()
+    }
+
+    fn counters(&self) -> TargetCounters {
+        self.port.counters()
+    }
+
+    fn stop(&mut self) -> Result<(), TargetError> {
+        if std::mem::replace(&mut self.stopped, true) {
+            return Ok(());
+        }
+        self.quiesce();
+        self.note();
+        self.parts.end()
+    }
+
+    fn shares_a_core(&self) -> bool {
+        self.shared_core
+    }
+
+    fn process_id(&self) -> u32 {
+        self.seats.served_process().unwrap_or(0)
+    }
+
+    fn process_ids(&self) -> Vec<u32> {
+        let drivers = self.seats.iter().filter_map(|seat| seat.part.id());
+        drivers.chain(self.parts.ids_above()).chain(self.store_process()).collect()
+    }
+
+    fn agent(&mut self) -> Option<&mut dyn Agent> {
+        Some(self)
+    }
+
+    fn handlers(&mut self, card: CardId) -> Option<&mut dyn Handlers> {
+        card.among(self.cards()).ok()?;
+        Some(self)
+    }
+}
+
+impl Agent for ProcessTarget {
+    fn request(&mut self, request: Request, allowance: Duration) -> Result<Value, TargetError> {
+        match &request {
+            Request::Counters(_) => {
+                self.counts_up_to_date()?;
+                Ok(as_value(self.report.counters()))
+            }
+            Request::LinkState(_) => Ok(as_value(self.report.link())),
+            _ => over_line(self, |target| target.requests.as_mut(), request, allowance),
+        }
+    }
+
+    fn has_application(&self) -> bool {
+        self.requests.is_some()
+    }
+}
+
+impl Handlers for ProcessTarget {
+    fn note(&mut self) {
+        self.port.take_stamps(&mut *self.nic, layout::STAMPS_CAPACITY as u64);
+    }
+
+    fn log(&mut self, capacity: usize) {
+        self.note();
+        self.port.line.log(capacity);
+    }
+
+    fn handled_count(&self) -> u64 {
+        self.port.line.handled_count()
+    }
+
+    fn take_log(&mut self) -> Vec<InterruptRecord> {
+        self.note();
+        self.port.line.take_log()
+    }
+}
+
+/// An answer as it would come over a line.
+fn as_value(answer: impl serde::Serialize) -> Value {
+    serde_json::to_value(answer).unwrap_or_default()
+}

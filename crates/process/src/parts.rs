@@ -1,0 +1,313 @@
+//! The processes of a target: the driver, and what stands above it.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
+use warikomi_pci::attach::layout::SOCKET_VARIABLE;
+use warikomi_stack::Part;
+use warikomi_target::TargetError;
+use warikomi_target::console::console_pipe;
+use warikomi_target::group::{Group, Guard};
+
+use crate::launch::Launch;
+use crate::priority;
+
+/// Messages of a part that are thrown away in one look: it has nothing to say on its socket.
+const MESSAGES_PER_LOOK: usize = 16;
+
+/// A program, and what it is started with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Program {
+    /// The executable.
+    pub path: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// Environment variables beside our own.
+    pub environment: Vec<(OsString, OsString)>,
+}
+
+/// A part: its process, and our end of its socket.
+pub(super) struct Running {
+    name: &'static str,
+    socket: OwnedFd,
+    process: Process,
+    /// It has a driver's claim on its core.
+    raised: bool,
+}
+
+/// The name of a driver, whichever it is.
+pub(super) const DRIVER: &str = "driver";
+
+/// A process on its way.
+enum Process {
+    /// A thread is starting it.
+    Starting(Launch),
+    /// It has this id; it may have ended.
+    Started(u32),
+    /// It could not be started.
+    NotStarted(String),
+}
+
+impl Running {
+    /// Its process id, once it has one.
+    pub(super) fn id(&self) -> Option<u32> {
+        match self.process {
+            Process::Started(id) => Some(id),
+            Process::Starting(_) | Process::NotStarted(_) => None,
+        }
+    }
+}
+
+impl Running {
+    /// Sends it a message with files.
+    pub(super) fn tell(&self, message: &[u8], files: &[BorrowedFd<'_>]) -> io::Result<()> {
+        warikomi_shared::send(&self.socket, message, files)
+    }
+
+    /// From now on a message for which there is no room is an error.
+    pub(super) fn never_wait(&self) -> io::Result<()> {
+        Ok(rustix::io::ioctl_fionbio(&self.socket, true)?)
+    }
+}
+
+/// The group of all parts, and what stands above the driver.
+pub(super) struct Parts {
+    above: Vec<Running>,
+    group: Group,
+    console: OwnedFd,
+    core: Option<usize>,
+    /// The driver comes before the other parts, and one that is being started after them.
+    drivers_first: bool,
+}
+
+/// What is wrong with a part.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// It ended, with this status.
+    Ended(&'static str, String),
+    /// It closed its socket, but lives.
+    HungUp(&'static str),
+}
+
+impl Parts {
+    /// Starts the first driver and hands it `files`; also gives the reading end of what all parts print.
+    pub(super) fn start(
+        driver: &Program,
+        hello: &[u8],
+        files: &[BorrowedFd<'_>],
+        core: Option<usize>,
+    ) -> Result<(Parts, Running, File), TargetError> {
+        let (console, console_end) = console_pipe()?;
+        let (mut command, socket) = handed(driver, &console_end, hello, files)?;
+        let nothing = Path::new("");
+        let guard = Guard::start(nothing, nothing)?;
+        let group = Group::start(guard, &mut command, core)
+            .map_err(|error| cannot_run(DRIVER, driver, error))?;
+        let process = Process::Started(group.leader());
+        let parts =
+            Parts { above: Vec::new(), group, console: console_end, core, drivers_first: false };
+        Ok((parts, Running { name: DRIVER, socket, process, raised: false }, console))
+    }
+
+    /// From now on the driver comes before the other parts, where that is allowed.
+    pub(super) fn put_drivers_first(&mut self) {
+        self.drivers_first = priority::may_be_raised();
+    }
+
+    /// Whether the driver comes before the other parts.
+    pub(super) fn are_drivers_first(&self) -> bool {
+        self.drivers_first
+    }
+
+    /// A driver has, or is about to get, the device.
+    pub(super) fn raise(&self, driver: &mut Running) {
+        if let (true, Some(id)) = (self.drivers_first && !driver.raised, driver.id()) {
+            priority::raise(id);
+            driver.raised = true;
+        }
+    }
+
+    /// Starts a part above the driver.
+    pub(super) fn add(&mut self, program: &Program, part: Part) -> Result<(), TargetError> {
+        let name = part.name;
+        let mut command = command(program, &self.console)?;
+        let socket = part.prepare(&mut command);
+        let id = self
+            .group
+            .join(&mut command, self.core)
+            .map_err(|error| cannot_run(name, program, error))?;
+        self.above.push(Running { name, socket, process: Process::Started(id), raised: false });
+        Ok(())
+    }
+
+    /// Begins to start a process and hands it `files`. A thread does it: to start a process takes longer
+    /// than the NIC can be left alone, and on the target's core it has to wait for its turn.
+    pub(super) fn begin(
+        &mut self,
+        name: &'static str,
+        program: &Program,
+        hello: &[u8],
+        files: &[BorrowedFd<'_>],
+    ) -> Result<Running, TargetError> {
+        let (mut command, socket) = handed(program, &self.console, hello, files)?;
+        self.group.admit(&mut command);
+        let launch = Launch::begin(command, self.core, self.drivers_first && name == DRIVER)?;
+        Ok(Running { name, socket, process: Process::Starting(launch), raised: false })
+    }
+
+    /// Process ids of all that live above the driver.
+    pub(super) fn ids_above(&self) -> impl Iterator<Item = u32> {
+        self.above.iter().filter_map(Running::id)
+    }
+
+    /// What is wrong with a part, if anything is.
+    pub(super) fn trouble_of(&mut self, part: &mut Running) -> Option<Trouble> {
+        if let Some(status) = self.end_of(part) {
+            return Some(Trouble::Ended(part.name, status));
+        }
+        (part.id().is_some() && is_closed(&part.socket)).then_some(Trouble::HungUp(part.name))
+    }
+
+    /// What is wrong with anything above the driver.
+    pub(super) fn trouble_above(&mut self) -> Option<Trouble> {
+        let mut above = std::mem::take(&mut self.above);
+        let trouble = above.iter_mut().find_map(|part| self.trouble_of(part));
+        self.above = above;
+        trouble
+    }
+
+    /// The part that a signal has ended: the cause of all trouble. Any other may have ended for want of
+    /// another, unless it is the only one.
+    pub(super) fn cause(&mut self, driver: Option<&Running>) -> Option<Trouble> {
+        let alone = self.above.is_empty();
+        driver.into_iter().chain(&self.above).find_map(|part| {
+            let status = self.group.exit_status(part.id()?)?;
+            let certain = alone || status.signal().is_some();
+            certain.then(|| Trouble::Ended(part.name, status.to_string()))
+        })
+    }
+
+    /// How a part's process ended, if it has.
+    pub(super) fn end_of(&mut self, part: &mut Running) -> Option<String> {
+        if let Process::Starting(launch) = &mut part.process
+            && let Some(started) = launch.outcome()
+        {
+            part.process = match started {
+                Ok(child) => Process::Started(self.group.add(child)),
+                Err(error) => Process::NotStarted(format!("it cannot be started: {error}")),
+            };
+        }
+        match &part.process {
+            Process::Starting(_) => None,
+            Process::Started(id) => self.group.exit_status(*id).map(|status| status.to_string()),
+            Process::NotStarted(why) => Some(why.clone()),
+        }
+    }
+
+    /// Kills a part, and does not wait until it is gone. One that is just being started is killed when it is.
+    pub(super) fn kill(&mut self, part: &Running) {
+        if let Some(id) = part.id() {
+            self.group.kill(id);
+        }
+    }
+
+    /// Lets go of a part that has ended.
+    pub(super) fn forget(&mut self, part: Running) {
+        if let Some(id) = part.id() {
+            self.group.leave(id);
+        }
+    }
+
+    /// Whether there is nothing above the driver.
+    pub(super) fn is_driver_alone(&self) -> bool {
+        self.above.is_empty()
+    }
+
+    /// Ends all of them.
+    pub(super) fn end(&mut self) -> Result<(), TargetError> {
+        self.group.end()
+    }
+}
+
+fn cannot_run(part: &'static str, program: &Program, error: io::Error) -> TargetError {
+    TargetError::CannotRun { part, path: program.path.clone(), error }
+}
+
+/// The socket of a part is its standard input: the one descriptor that a process is started with
+/// without any other process, started at the same moment, getting it, too.
+fn command(program: &Program, console: &OwnedFd) -> Result<Command, TargetError> {
+    let share = || console.try_clone().map_err(TargetError::system("cannot share a pipe"));
+    let mut command = Command::new(&program.path);
+    command
+        .args(&program.arguments)
+        .envs(program.environment.iter().map(|(name, value)| (name, value)))
+        .stdout(share()?)
+        .stderr(share()?);
+    Ok(command)
+}
+
+/// A program's command with our end of its socket, in which a message with its files waits.
+fn handed(
+    program: &Program,
+    console: &OwnedFd,
+    hello: &[u8],
+    files: &[BorrowedFd<'_>],
+) -> Result<(Command, OwnedFd), TargetError> {
+    let (ours, theirs) = sockets()?;
+    send(&ours, hello, files)?;
+    let mut command = command(program, console)?;
+    command.env(SOCKET_VARIABLE, "0").stdin(theirs);
+    Ok((command, ours))
+}
+
+/// Both ends of a socket.
+pub(super) fn sockets() -> Result<(OwnedFd, OwnedFd), TargetError> {
+    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    socketpair(family, kind, SocketFlags::CLOEXEC, None)
+        .map_err(|error| TargetError::system("cannot make a socket pair")(error.into()))
+}
+
+fn send(socket: &OwnedFd, hello: &[u8], files: &[BorrowedFd<'_>]) -> Result<(), TargetError> {
+    warikomi_shared::send(socket, hello, files)
+        .map_err(TargetError::system("cannot hand a part its memory"))
+}
+
+/// Whether nobody holds the other end any more.
+fn is_closed(socket: &OwnedFd) -> bool {
+    let mut byte = [0];
+    for _ in 0..MESSAGES_PER_LOOK {
+        match recv(socket, &mut byte, RecvFlags::DONTWAIT) {
+            Ok((_, 0)) => return true,
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(rustix::io::Errno::AGAIN) => return false,
+            Err(_) => return true,
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{SendFlags, send};
+
+    #[test]
+    fn a_socket_is_closed_when_its_other_end_is() {
+        let (ours, theirs) = sockets().unwrap();
+        assert!(!is_closed(&ours));
+        // What is said is not heard, and does not keep us.
+        for _ in 0..3 * MESSAGES_PER_LOOK {
+            send(&theirs, b"hello?", SendFlags::empty()).unwrap();
+        }
+        assert!(!is_closed(&ours));
+        drop(theirs);
+        let seen = (0..4).any(|_| is_closed(&ours));
+        assert!(seen);
+    }
+}

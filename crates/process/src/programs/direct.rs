@@ -1,0 +1,232 @@
+//! The application in the driver's own process: the NIC's ring is its own, nothing is between.
+
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use warikomi_clock::{Time, TscClock, read_tsc};
+use warikomi_driver::{Buffer, Received, RxSink, Upper};
+use warikomi_guest::answers::Transmitted;
+use warikomi_guest::commands;
+use warikomi_stack::{
+    CHECK_INTERVAL, Content, Invitation, PacketMemory, Socket, SocketCounters, SocketOrders,
+    StackError, parse,
+};
+
+use super::agent::{Agent, LOOKED_AT_BYTES, Port};
+
+/// An application that the driver's loop calls.
+///
+/// The way to wait is the driver's strategy: it polls the ring, or sleeps until the interrupt.
+pub struct DirectUpper {
+    memory: PacketMemory,
+    buffers: Buffers,
+    agent: Agent,
+    clock: TscClock,
+    next_look: Time,
+    arrived: Vec<Received>,
+    copy: Option<Vec<u8>>,
+    failure: Option<StackError>,
+}
+
+/// Buffers, and what becomes of the datagrams in them.
+struct Buffers {
+    address: Ipv4Addr,
+    socket: Socket,
+    free: Vec<u32>,
+    on_ring: u32,
+    most_on_ring: u32,
+    buffer_bytes: u32,
+    /// Buffers that the driver gave back without having them.
+    strays: u64,
+    with_driver: Box<[bool]>,
+}
+
+impl Buffers {
+    #[inline]
+    fn take_back(&mut self, token: u32) -> bool {
+        match self.with_driver.get_mut(token as usize) {
+            Some(with_driver @ true) => {
+                *with_driver = false;
+                self.on_ring -= 1;
+                self.free.push(token);
+                true
+            }
+            _ => {
+                self.strays += 1;
+                false
+            }
+        }
+    }
+}
+
+impl DirectUpper {
+    /// The application that the invitation describes.
+    pub fn new(memory: PacketMemory, mut invitation: Invitation) -> Result<Self, StackError> {
+        let agent = Agent::new(invitation.file("the control socket")?)?;
+        let shape = *memory.shape();
+        let count = shape.application_buffers;
+        let buffers = Buffers {
+            address: invitation.settings.station.address,
+            socket: Socket::new(count),
+            free: (0..count).rev().collect(),
+            on_ring: 0,
+            most_on_ring: count,
+            buffer_bytes: shape.buffer_bytes,
+            strays: 0,
+            with_driver: vec![false; count as usize].into_boxed_slice(),
+        };
+        Ok(DirectUpper {
+            memory,
+            buffers,
+            agent,
+            clock: TscClock::with_frequency(read_tsc(), shape.tsc_hz as f64),
+            next_look: Time::ZERO,
+            arrived: Vec::with_capacity(count as usize),
+            copy: invitation.settings.copy_out.then(|| vec![0; shape.buffer_bytes as usize]),
+            failure: None,
+        })
+    }
+
+    fn serve(&mut self) {
+        // What has come is in the record already: it is entered at once.
+        loop {
+            match self.agent.serve(&mut self.buffers) {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(error) => {
+                    self.failure = Some(error);
+                    return;
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, frame: Received, tsc: u64) {
+        let token = frame.buffer.token;
+        let Some(bytes) = self.memory.bytes(token, 0, frame.bytes) else { return };
+        let socket = &mut self.buffers.socket;
+        match parse(&bytes, frame.checksums_good) {
+            Content::Datagram(found) if found.destination == self.buffers.address => {
+                let length = found.payload_bytes;
+                let ours = socket.arrived(token, found.destination_port, length);
+                // It is used up at once.
+                socket.consumed(token);
+                let offset = u32::from(found.payload_offset);
+                let payload = self.memory.bytes(token, offset, u32::from(length));
+                if let (true, Some(record), Some(payload)) = (ours, self.agent.record(), payload) {
+                    let mut head = [0; LOOKED_AT_BYTES];
+                    let wanted = record.looked_at_bytes().min(LOOKED_AT_BYTES);
+                    let place = self.copy.as_deref_mut().unwrap_or(&mut head[..wanted]);
+                    let seen = payload.copy_to(place);
+                    record.in_place(&place[..seen], usize::from(length), tsc);
+                }
+            }
+            Content::Malformed(_) => socket.malformed(),
+            Content::Datagram(_) | Content::Other => socket.counters.other += 1,
+        }
+    }
+}
+
+impl RxSink for DirectUpper {
+    #[inline]
+    fn buffer(&mut self) -> Option<Buffer> {
+        if self.buffers.on_ring >= self.buffers.most_on_ring {
+            return None;
+        }
+        let token = self.buffers.free.pop()?;
+        self.buffers.on_ring += 1;
+        self.buffers.with_driver[token as usize] = true;
+        self.memory.buffer(token)
+    }
+
+    #[inline]
+    fn received(&mut self, frame: Received) {
+        if self.buffers.with_driver.get(frame.buffer.token as usize) != Some(&true) {
+            self.buffers.strays += 1;
+        } else if self.arrived.len() < self.arrived.capacity() {
+            self.arrived.push(frame);
+        }
+    }
+
+    fn returned(&mut self, buffer: Buffer) {
+        self.buffers.take_back(buffer.token);
+    }
+}
+
+impl Upper for DirectUpper {
+    #[inline]
+    fn flush(&mut self) {
+        if !self.arrived.is_empty() {
+            let arrived = std::mem::take(&mut self.arrived);
+            let tsc = read_tsc();
+            if let Some(record) = self.agent.record() {
+                record.begin_batch(arrived.len(), arrived.capacity(), tsc);
+            }
+            // All first lines are on their way from the other core before one is waited for.
+            for frame in &arrived {
+                self.memory.touch(frame.buffer.token);
+            }
+            for frame in &arrived {
+                self.take(*frame, tsc);
+                self.buffers.take_back(frame.buffer.token);
+            }
+            self.arrived = arrived;
+            self.arrived.clear();
+        }
+        let now = self.clock.now();
+        if now >= self.next_look {
+            self.next_look = now + CHECK_INTERVAL;
+            self.serve();
+        }
+    }
+
+    fn prepare_to_sleep(&mut self) -> bool {
+        false
+    }
+
+    fn awake(&mut self) {
+        self.serve();
+    }
+
+    fn wakeup(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.agent.control().as_fd())
+    }
+
+    fn failure(&mut self) -> Option<String> {
+        match self.failure.take() {
+            Some(error) => Some(error.to_string()),
+            None if self.agent.is_over() => Some(StackError::Gone("the support side").to_string()),
+            None => None,
+        }
+    }
+
+    fn dropped(&self) -> u64 {
+        self.buffers.strays
+    }
+}
+
+impl Port for Buffers {
+    /// The receive buffer is what the NIC's ring holds.
+    fn open(&mut self, port: u16, buffer_bytes: u64) -> u64 {
+        let each = u64::from(self.buffer_bytes);
+        self.socket.follow(SocketOrders { port, buffer_bytes: u64::MAX });
+        if port != 0 {
+            let wanted = u32::try_from(buffer_bytes / each).unwrap_or(u32::MAX);
+            self.most_on_ring = wanted.clamp(1, self.with_driver.len() as u32);
+        }
+        u64::from(self.most_on_ring) * each
+    }
+
+    fn counters(&self) -> SocketCounters {
+        self.socket.counters
+    }
+
+    fn transmit(
+        &mut self,
+        _command: &commands::Transmit,
+        _destination: (Ipv4Addr, u16),
+    ) -> Result<Transmitted, String> {
+        Err("only a topology with a stack sends datagrams".to_owned())
+    }
+}

@@ -1,0 +1,238 @@
+//! Drivers that are no good, on nothing but the layout of the region.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::time::{Duration, Instant};
+
+use warikomi_clock::{Seed, read_tsc};
+use warikomi_pci::Width;
+use warikomi_pci::attach::layout::{self, bells, header, orders, report, state};
+use warikomi_pci::attach::{Access, Operation, Space};
+use warikomi_process::Program;
+use warikomi_shared::{Producer, SharedWords, Words, receive};
+
+/// How a driver behaves once it is started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Behaviour {
+    /// As it should: answers orders, stamps interrupts, reads a register now and then.
+    Good,
+    /// Never says that it is ready.
+    NeverReady,
+    /// Ends at once.
+    EndsAtOnce,
+    /// Fails, and says why.
+    Fails,
+    /// Is ready, and then does nothing ever again, whatever it is told.
+    Stalls,
+    /// Is ready, and then closes its socket, but lives on.
+    HangsUp,
+    /// Is ready, and then writes anything anywhere for some time, and ends.
+    Scribbles,
+    /// The same with entries in the register ring that make sense one by one.
+    Fuzzes,
+}
+
+const BEHAVIOURS: [Behaviour; 8] = [
+    Behaviour::Good,
+    Behaviour::NeverReady,
+    Behaviour::EndsAtOnce,
+    Behaviour::Fails,
+    Behaviour::Stalls,
+    Behaviour::HangsUp,
+    Behaviour::Scribbles,
+    Behaviour::Fuzzes,
+];
+
+const BEHAVIOUR: &str = "WARIKOMI_TEST_DRIVER";
+const MILLISECONDS: &str = "WARIKOMI_TEST_DRIVER_MS";
+const SEED: &str = "WARIKOMI_TEST_DRIVER_SEED";
+
+/// This binary as such a driver.
+pub(crate) fn program(behaviour: Behaviour) -> Program {
+    Program {
+        path: std::env::current_exe().unwrap(),
+        arguments: ["--exact", "drivers::part", "--nocapture"].map(Into::into).into(),
+        environment: vec![(BEHAVIOUR.into(), format!("{behaviour:?}").into())],
+    }
+}
+
+/// One that misbehaves for so long, by this seed.
+pub(crate) fn wild(behaviour: Behaviour, span: Duration, seed: Seed) -> Program {
+    let mut program = program(behaviour);
+    program.environment.push((MILLISECONDS.into(), span.as_millis().to_string().into()));
+    program.environment.push((SEED.into(), seed.0.to_string().into()));
+    program
+}
+
+/// Becomes a driver if that is what this process was started for; otherwise tests nothing.
+#[test]
+fn part() {
+    let Ok(name) = std::env::var(BEHAVIOUR) else { return };
+    let behaviour = BEHAVIOURS.into_iter().find(|known| format!("{known:?}") == name).unwrap();
+    if behaviour == Behaviour::EndsAtOnce {
+        eprintln!("nothing to do for me here");
+        std::process::exit(3);
+    }
+    let mut driver = Driver::attach();
+    match behaviour {
+        Behaviour::Good => driver.work(),
+        Behaviour::NeverReady => driver.until_alone(),
+        Behaviour::EndsAtOnce => unreachable!("it has ended"),
+        Behaviour::Fails => driver.fail("the cable tastes of oak"),
+        Behaviour::Stalls => {
+            driver.tell(report::STATE, state::READY);
+            driver.until_alone();
+        }
+        Behaviour::HangsUp => {
+            driver.tell(report::STATE, state::READY);
+            // Its standard input is the only descriptor of its socket.
+            driver.socket = None;
+            nix::unistd::close(0).unwrap();
+            std::thread::sleep(Duration::from_secs(1_000));
+        }
+        Behaviour::Scribbles | Behaviour::Fuzzes => {
+            let number = |name| std::env::var(name).unwrap().parse::<u64>().unwrap();
+            driver.tell(report::STATE, state::READY);
+            // So that the start is over before the harm begins.
+            std::thread::sleep(Duration::from_millis(50));
+            let until = Instant::now() + Duration::from_millis(number(MILLISECONDS));
+            driver.rage(until, number(SEED), behaviour == Behaviour::Fuzzes);
+        }
+    }
+    std::process::exit(0);
+}
+
+struct Driver {
+    socket: Option<OwnedFd>,
+    words: SharedWords,
+    requests: Producer<SharedWords>,
+    reads: u64,
+}
+
+impl Driver {
+    fn attach() -> Driver {
+        assert_eq!(std::env::var(layout::SOCKET_VARIABLE).as_deref(), Ok("0"));
+        let socket = std::io::stdin().as_fd().try_clone_to_owned().unwrap();
+        let (hello, mut files) = receive(&socket).unwrap();
+        assert_eq!(hello, layout::HELLO);
+        let region: std::fs::File = files.remove(0).into();
+        let bytes = region.metadata().unwrap().len();
+        let words = SharedWords::map(region, 0, bytes as usize).unwrap();
+        assert_eq!(words.load(header::MAGIC, Acquire), layout::MAGIC);
+        assert_eq!(words.load(header::WINDOW_BYTES, Acquire), bytes);
+        let requests = Producer::new(words.clone(), layout::REQUESTS);
+        Driver { socket: Some(socket), words, requests, reads: 0 }
+    }
+
+    fn tell(&self, at: usize, value: u64) {
+        self.words.store(at, value, Release);
+    }
+
+    fn access(&mut self, space: Space, offset: u32, width: Width, operation: Operation) {
+        let entry = Access { space, offset, width, operation }.to_entry();
+        while !self.requests.push(entry) {
+            std::thread::yield_now();
+        }
+        self.requests.publish();
+    }
+
+    fn read(&mut self, space: Space, offset: u32, width: Width) -> u64 {
+        self.reads += 1;
+        self.access(space, offset, width, Operation::Read(self.reads));
+        while self.words.load(bells::ANSWERED, Acquire) != self.reads {
+            assert!(!self.is_alone(), "nobody answers");
+            std::thread::yield_now();
+        }
+        self.words.load(bells::ANSWER, Relaxed)
+    }
+
+    /// Whether the support side is gone.
+    fn is_alone(&self) -> bool {
+        use rustix::net::{RecvFlags, recv};
+        let Some(socket) = &self.socket else { return true };
+        matches!(recv(socket, &mut [0], RecvFlags::DONTWAIT), Ok((_, 0)))
+    }
+
+    fn until_alone(&self) {
+        while !self.is_alone() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn work(&mut self) {
+        assert_eq!(self.read(Space::Config, 0, Width::B4), 0x8168_10ec);
+        self.access(Space::Config, 4, Width::B2, Operation::Write(0x0406));
+        self.tell(report::LINK_MBPS, 1_000);
+        self.tell(report::STATE, state::READY);
+        let (mut handled, mut beats) = (0, 0);
+        while self.words.load(orders::STOP, Acquire) == 0 && !self.is_alone() {
+            while self.words.load(bells::INTERRUPTS, Acquire) != handled {
+                let at = layout::STAMPS + handled as usize % layout::STAMPS_CAPACITY;
+                self.tell(at, read_tsc());
+                handled += 1;
+                self.tell(bells::STAMPED, handled);
+                self.tell(report::INTERRUPTS, handled);
+            }
+            beats += 1;
+            self.tell(report::HEARTBEAT, beats);
+            // The multicast filter: it gives back what was written.
+            self.access(Space::Bar(2), 8, Width::B4, Operation::Write(beats));
+            assert_eq!(self.read(Space::Bar(2), 8, Width::B4), beats & 0xffff_ffff);
+            std::thread::yield_now();
+        }
+        self.tell(report::STATE, state::STOPPED);
+    }
+
+    fn fail(&self, why: &str) {
+        for (at, bytes) in why.as_bytes().chunks(8).enumerate() {
+            let mut word = [0; 8];
+            word[..bytes.len()].copy_from_slice(bytes);
+            self.tell(report::LAST_WORDS + at, u64::from_le_bytes(word));
+        }
+        self.tell(report::LAST_WORDS_LEN, why.len() as u64);
+        self.tell(report::STATE, state::FAILED);
+        self.until_alone();
+    }
+
+    /// Writes anything anywhere. `sensible` writes also entries that make sense, so that the device
+    /// itself is set to work on memory full of nonsense.
+    fn rage(&mut self, until: Instant, seed: u64, sensible: bool) {
+        let mut state = seed | 1;
+        let mut random = move || {
+            // xorshift64: fast, and good enough for harm.
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state
+        };
+        let spaces = [Space::Config, Space::Bar(2), Space::Bar(0)];
+        let widths = [Width::B1, Width::B2, Width::B4, Width::B8];
+        while Instant::now() < until {
+            std::thread::yield_now();
+            for _ in 0..4_096 {
+                let (at, value) = (random() as usize % self.words.len(), random());
+                self.words.store(at, value, Relaxed);
+                if random() % 8 == 0 {
+                    self.words.store(512 + at % 128, value, Relaxed);
+                }
+                if sensible && random() % 4 == 0 {
+                    let (place, width) = (random() as usize, widths[value as usize % 4]);
+                    let offset = random() as u32 % 256;
+                    let operation = match random() % 3 {
+                        0 => Operation::Read(value),
+                        1 => Operation::Write(value),
+                        // Addresses that there are, for rings and buffers.
+                        _ => Operation::Write(layout::DMA_BUS_ADDRESS + value % 0x10_0000),
+                    };
+                    let access = Access { space: spaces[place % 3], offset, width, operation };
+                    let slot = layout::REQUESTS.entries + 2 * (place % layout::REQUESTS.capacity);
+                    let [first, second] = access.to_entry();
+                    self.words.store(slot, first, Relaxed);
+                    self.words.store(slot + 1, second, Relaxed);
+                    let tail = self.words.load(bells::REQUESTS_TAIL, Relaxed);
+                    self.words.store(bells::REQUESTS_HEAD, tail.wrapping_add(value % 513), Release);
+                }
+            }
+        }
+    }
+}

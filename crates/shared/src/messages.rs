@@ -1,0 +1,134 @@
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+use crate::{Tally, Words};
+
+/// Where numbered messages are kept: a word that counts them, and the numbers of the last ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MessagePlace {
+    /// The word that counts.
+    pub count: usize,
+    /// The first word of the numbers.
+    pub numbers: usize,
+    /// How many of them have room; one less is kept.
+    pub capacity: usize,
+}
+
+impl MessagePlace {
+    fn of(self, message: u64) -> usize {
+        self.numbers + (message % self.capacity as u64) as usize
+    }
+}
+
+/// The end that sends messages, of which each is a number; it never waits.
+#[derive(Debug)]
+pub struct MessageSender<W> {
+    words: W,
+    place: MessagePlace,
+    tally: Tally<W>,
+}
+
+impl<W: Words + Clone> MessageSender<W> {
+    /// Goes on where the words stand.
+    pub fn new(words: W, place: MessagePlace) -> MessageSender<W> {
+        MessageSender { tally: Tally::new(words.clone(), place.count), words, place }
+    }
+
+    /// Sends one. Everything before it is seen by whoever takes it.
+    #[inline]
+    pub fn send(&mut self, number: u16) {
+        // Behind the count of those before it: whoever reads this in the place of an older message sees,
+        // by the count, that the older one is gone.
+        let at = self.place.of(self.tally.seen());
+        self.words.store(at, number.into(), Release);
+        self.tally.add();
+    }
+}
+
+/// The end that takes them, one by one: they are never merged. Of those that it has not taken in time only
+/// the count is left.
+#[derive(Debug)]
+pub struct MessageReceiver<W> {
+    words: W,
+    place: MessagePlace,
+    tally: Tally<W>,
+}
+
+impl<W: Words + Clone> MessageReceiver<W> {
+    /// Takes what is sent from now on.
+    pub fn new(words: W, place: MessagePlace) -> MessageReceiver<W> {
+        MessageReceiver { tally: Tally::new(words.clone(), place.count), words, place }
+    }
+}
+
+impl<W: Words> MessageReceiver<W> {
+    /// Whether there are messages that have not been taken.
+    #[inline]
+    pub fn pending(&self) -> bool {
+        self.tally.pending()
+    }
+
+    /// Takes one message, if there is one: its number. For one that is gone, a number that goes round, so
+    /// that every one up to the places kept has its turn before the messages that are left.
+    #[inline]
+    pub fn take(&mut self) -> Option<u16> {
+        let message = self.tally.seen();
+        if !self.tally.take() {
+            return None;
+        }
+        let number = self.words.load(self.place.of(message), Acquire);
+        // The one that comes into its place is there before it is counted.
+        let gone = self.tally.behind() + 1 >= self.place.capacity as u64;
+        Some(if gone { (message % self.place.capacity as u64) as u16 } else { number as u16 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::rc::Rc;
+    use std::sync::atomic::Ordering;
+
+    use super::*;
+
+    struct Local([Cell<u64>; 8]);
+    impl Words for Local {
+        fn len(&self) -> usize {
+            self.0.len()
+        }
+        fn load(&self, at: usize, _: Ordering) -> u64 {
+            self.0[at].get()
+        }
+        fn store(&self, at: usize, value: u64, _: Ordering) {
+            self.0[at].set(value);
+        }
+        fn swap(&self, at: usize, value: u64, _: Ordering) -> u64 {
+            self.0[at].replace(value)
+        }
+        fn fence(&self) {}
+    }
+
+    const PLACE: MessagePlace = MessagePlace { count: 1, numbers: 3, capacity: 4 };
+
+    #[test]
+    fn messages_are_taken_one_by_one_with_their_numbers() {
+        let words = Rc::new(Local(Default::default()));
+        let mut sender = MessageSender::new(words.clone(), PLACE);
+        let mut receiver = MessageReceiver::new(words, PLACE);
+        for round in 0..10 {
+            [7, round, 9].into_iter().for_each(|number| sender.send(number));
+            assert!(receiver.pending());
+            let got: Vec<_> = std::iter::from_fn(|| receiver.take()).collect();
+            assert_eq!(got, [7, round, 9]);
+        }
+    }
+
+    #[test]
+    fn of_those_not_taken_in_time_every_number_has_its_turn() {
+        let words = Rc::new(Local(Default::default()));
+        let mut sender = MessageSender::new(words.clone(), PLACE);
+        let mut receiver = MessageReceiver::new(words, PLACE);
+        (0..10).for_each(|_| sender.send(9));
+        let got: Vec<_> = std::iter::from_fn(|| receiver.take()).collect();
+        assert_eq!(got, [0, 1, 2, 3, 0, 1, 2, 9, 9, 9]);
+    }
+}

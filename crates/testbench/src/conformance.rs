@@ -1,0 +1,204 @@
+//! What every model must do, whatever it models.
+
+use warikomi_clock::Span;
+use warikomi_nic::register::{Access, Register};
+use warikomi_nic::{ModelInfo, RxCounters, RxOutcome};
+use warikomi_pci::{Interrupt, Width};
+
+use crate::bench::{Bench, MEMORY, MEMORY_AND_MASTER};
+use crate::cards::Subject;
+
+const WIDTHS: [Width; 4] = [Width::B1, Width::B2, Width::B4, Width::B8];
+const PATTERNS: [u64; 4] = [u64::MAX, 0x5555_5555_5555_5555, 0xdead_beef_0bad_f00d, 0x0000_ffff];
+
+struct Card {
+    bench: Bench,
+    info: &'static ModelInfo,
+}
+
+impl Card {
+    fn new(subject: &Subject, command: u64) -> Card {
+        let bench = subject.bench().commanded(command);
+        Card { info: bench.nic.info(), bench }
+    }
+
+    /// What the card says that this BAR decodes.
+    fn bar_bytes(&self, index: u8) -> u64 {
+        let bar = self.bench.nic.bars().iter().find(|bar| bar.index == index);
+        bar.map_or(0, |bar| bar.bytes)
+    }
+
+    /// A register in its own width, or, if no access has that, in the next one.
+    fn read_register(&mut self, row: &Register) -> u64 {
+        let bytes = usize::from(row.width);
+        let width = WIDTHS.into_iter().find(|width| width.bytes() >= bytes).unwrap_or(Width::B8);
+        let value = self.bench.bar_read(row.bar, row.offset.into(), width);
+        value & (u64::MAX >> (64 - 8 * bytes))
+    }
+
+    /// Writes something to every register, from the last to the first.
+    fn disturb(&mut self, pattern: u64) {
+        for row in self.info.registers.iter().rev() {
+            for at in (row.offset..row.offset + row.width).step_by(4) {
+                let value = pattern.rotate_left(u32::from(at));
+                self.bench.bar_write(row.bar, at.into(), Width::B4, value);
+            }
+        }
+        self.bench.wait(Span::from_ms(1));
+    }
+}
+
+/// Rows of the register table follow each other, have a width that an access can have, and say where they
+/// are from.
+pub fn the_table_has_neither_gap_nor_overlap(subject: &Subject) {
+    let card = Card::new(subject, 0);
+    let (mut bar, mut next) = (0, 0);
+    for row in card.info.registers {
+        assert!(row.bar >= bar, "{} is in a BAR before that of the row before it", row.name);
+        (bar, next) = if row.bar > bar { (row.bar, 0) } else { (bar, next) };
+        assert_eq!(row.offset, next, "{} does not follow the row before it", row.name);
+        assert!((1..=8).contains(&row.width), "{} is {} bytes wide", row.name, row.width);
+        assert!(u32::from(row.width) == 8 || row.reset >> (8 * row.width) == 0, "{}", row.name);
+        assert!(!row.name.is_empty() && row.source.len() > 10, "{:#x}", row.offset);
+        next += row.width;
+        assert!(u64::from(next) <= card.bar_bytes(row.bar), "{} is outside of its BAR", row.name);
+    }
+}
+
+/// No read has more bits than it asks for, wherever it is.
+pub fn every_read_has_a_value_of_its_width(subject: &Subject) {
+    let mut card = Card::new(subject, MEMORY_AND_MASTER);
+    for pattern in PATTERNS {
+        card.disturb(pattern);
+        for bar in 0..=u8::MAX {
+            for offset in (0..card.bar_bytes(bar) + 16).chain([u64::MAX - 4, u64::MAX]) {
+                for width in WIDTHS {
+                    let value = card.bench.bar_read(bar, offset, width);
+                    assert!(value <= width.mask(), "BAR {bar}, {offset:#x}, {width}");
+                }
+            }
+        }
+    }
+}
+
+/// Whatever was written, registers are as the table says after power was off.
+pub fn power_on_restores_every_register(subject: &Subject) {
+    let mut card = Card::new(subject, MEMORY_AND_MASTER);
+    for pattern in PATTERNS {
+        card.disturb(pattern);
+        card.bench.host(|nic, host| nic.power_on(host));
+        card.bench = card.bench.commanded(MEMORY_AND_MASTER);
+        for row in card.info.registers {
+            let value = card.read_register(row);
+            assert_eq!(value, row.reset, "{} at {:#x}", row.name, row.offset);
+        }
+    }
+}
+
+/// Writes of any width do not change them.
+pub fn read_only_registers_cannot_be_written(subject: &Subject) {
+    let mut card = Card::new(subject, MEMORY_AND_MASTER);
+    let rows = card.info.registers.iter().filter(|row| row.access == Access::ReadOnly);
+    for row in rows {
+        for pattern in PATTERNS {
+            for width in WIDTHS {
+                card.bench.bar_write(row.bar, row.offset.into(), width, pattern & width.mask());
+                assert_eq!(card.read_register(row), row.reset, "{}", row.name);
+            }
+        }
+    }
+}
+
+/// No transfer and no message while bus mastering is off.
+pub fn without_bus_mastering_memory_stays_as_it_is(subject: &Subject) {
+    let mut card = Card::new(subject, 0x0402);
+    card.bench.put_bytes(0, &vec![0xa5; MEMORY]);
+    for pattern in PATTERNS {
+        card.disturb(pattern);
+        card.bench.receive(&[0xff; 60]);
+    }
+    assert!(card.bench.bytes(0, MEMORY).iter().all(|byte| *byte == 0xa5));
+    assert_eq!(card.bench.line.messages(), 0);
+}
+
+/// A card that nobody has set up takes no frame, writes nothing and does not interrupt.
+pub fn a_nic_that_is_off_receives_nothing(subject: &Subject) {
+    let mut bench = Card::new(subject, MEMORY_AND_MASTER).bench;
+    bench.put_bytes(0, &vec![0xff; MEMORY]);
+    for fill in [0x00, 0x02, 0xff] {
+        assert_eq!(bench.receive(&[fill; 60]), RxOutcome::NotReceiving);
+    }
+    assert!(!bench.nic.receiving());
+    assert!(bench.bytes(0, MEMORY).iter().all(|byte| *byte == 0xff));
+    assert_eq!(bench.progress(), RxCounters::default());
+    assert_eq!(bench.raised(), 0);
+}
+
+/// Without messages the INTA# wire is asserted and released in turn, as often as interrupts are raised.
+pub fn the_intx_wire_goes_up_and_down_in_turn(subject: &Subject) {
+    let mut card = Card::new(subject, 0x0006);
+    for pattern in PATTERNS.iter().cycle().take(40) {
+        card.disturb(*pattern);
+    }
+    let level = |interrupt| match interrupt {
+        Interrupt::Intx(level) => level,
+        Interrupt::Msi(_) => panic!("MSI is off"),
+    };
+    let levels: Vec<bool> = card.bench.line.take().into_iter().map(level).collect();
+    assert!(levels.iter().enumerate().all(|(i, level)| *level == (i % 2 == 0)), "{levels:?}");
+    let raised = levels.iter().filter(|level| **level).count() as u64;
+    assert_eq!(raised, card.bench.raised());
+}
+
+/// Neither writes nor power-on change who it is, and power-on closes it.
+pub fn identification_does_not_change(subject: &Subject) {
+    let mut bench = Card::new(subject, MEMORY_AND_MASTER).bench;
+    let id = bench.config_read(0, Width::B4);
+    for offset in (0..256).step_by(4) {
+        bench.config(offset, Width::B4, 0xffff_ffff);
+    }
+    bench.host(|nic, host| nic.power_on(host));
+    assert_eq!(bench.config_read(0, Width::B4), id);
+    assert_eq!(bench.config_read(4, Width::B2) & 7, 0);
+}
+
+/// Tests each [`Subject`], a line for each:
+/// `card_conformance!(rtl8168: Subject::of(warikomi_testbench::RTL8168));`
+#[macro_export]
+macro_rules! card_conformance {
+    ($($name:ident: $subject:expr),+ $(,)?) => {
+        $(mod $name {
+            use super::*;
+            use $crate::conformance as suite;
+            $crate::suite!($subject =>
+                the_table_has_neither_gap_nor_overlap,
+                every_read_has_a_value_of_its_width,
+                power_on_restores_every_register,
+                read_only_registers_cannot_be_written,
+                without_bus_mastering_memory_stays_as_it_is,
+                a_nic_that_is_off_receives_nothing,
+                the_intx_wire_goes_up_and_down_in_turn,
+                identification_does_not_change,
+            );
+        })+
+    };
+}
+
+/// A test for each of these functions of the module that is called `suite` here; properties keep what has
+/// failed in a file.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! suite {
+    (@kept $path:expr, $subject:expr => $($test:ident),+ $(,)?) => {
+        $(#[test]
+        fn $test() {
+            suite::$test(&$subject, $crate::kept_in($path));
+        })+
+    };
+    ($subject:expr => $($test:ident),+ $(,)?) => {
+        $(#[test]
+        fn $test() {
+            suite::$test(&$subject);
+        })+
+    };
+}

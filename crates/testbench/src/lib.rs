@@ -1,0 +1,36 @@
+//! What tests of all crates share; only dev-dependencies point here.
+//!
+//! [`Bench`] is a card with memory, an interrupt line, a clock that the test moves, and a wire that keeps
+//! or judges what is sent; [`DirectMmio`] lets a driver in the same thread reach it, and [`Rig`] is both.
+//! [`LyingRegisters`] and its neighbours are devices that mean no good.
+//!
+//! A card that tests can make is a [`TestCard`]. The suites take a [`Subject`] (a card and its options), so
+//! that a new card is one more line: [`card_conformance!`] and [`card_histories!`] for models,
+//! [`driver_conformance!`] for their drivers.
+//!
+//! Tests within `src` of `pci`, `nic` and `driver` cannot use this crate: it is built with another copy of
+//! theirs. Their integration tests can.
+
+mod bench;
+pub mod cards;
+pub mod conformance;
+pub mod drivers;
+mod frame;
+pub mod history;
+mod line;
+mod memory;
+mod mmio;
+mod property;
+mod registers;
+mod wire;
+
+pub use bench::{Bench, MEMORY, MEMORY_AND_MASTER, MESSAGE, card};
+pub use cards::{DUO, OC48, RTL8168, Subject, TestCard};
+pub use drivers::{Rig, WatchedSink};
+pub use frame::frame;
+pub use line::{Line, Nowhere, Signal};
+pub use memory::CountingMemory;
+pub use mmio::DirectMmio;
+pub use property::{check, kept_in};
+pub use registers::{AnotherDevice, LyingRegister, LyingRegisters, NoRegisters};
+pub use wire::{JudgingWire, Sent};
