@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use warikomi_clock::{Seed, Span, read_tsc};
-use warikomi_inject::{Arrival, FAULT_FORMS, Fault, FrameBytes, LineRate, Plan, Receiver};
+use warikomi_inject::{
+    Arrival, FAULT_FORMS, Fault, FrameBytes, LineRate, MAX_FLOWS, Plan, Receiver,
+};
 use warikomi_lab::Session;
 use warikomi_lab::inject::{Application, Injected, Progress, inject};
 use warikomi_measure::RunDirectory;
@@ -47,8 +49,8 @@ pub(crate) struct Arguments {
 struct PlanArguments {
     /// Read all of this from a plan, such as the plan.toml of an earlier run
     #[arg(long, value_name = "FILE", conflicts_with_all =
-        ["size", "interval", "count", "packets_per_interrupt", "receiver", "arrival", "seed",
-        "line_rate", "faults"])]
+        ["size", "interval", "count", "packets_per_interrupt", "flows", "receiver", "arrival",
+        "seed", "line_rate", "faults"])]
     plan: Option<PathBuf>,
     /// Frame length without check sequence: 60 to 16379 bytes
     #[arg(long, value_name = "BYTES", default_value = "1500")]
@@ -62,6 +64,17 @@ struct PlanArguments {
     /// Packets that arrive together, for one interrupt
     #[arg(long, value_name = "N", default_value_t = 1)]
     packets_per_interrupt: u32,
+    /// Flows that the packets belong to, in turn: 1 to 65535
+    ///
+    /// Packet 0 is of the first flow, packet 1 of the second and so on, round and round. Each flow has
+    /// a UDP source port of its own, from 5001 on. A NIC with several receive queues works out a
+    /// packet's queue from addresses and ports (receive side scaling), so all packets of one flow go
+    /// to one queue, and it takes many flows to fill all queues evenly: give some eight for each queue.
+    /// The result then has a row for each queue and each interrupt vector. On a NIC with one queue
+    /// flows change nothing but the ports.
+    #[arg(long, value_name = "N", default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_FLOWS)))]
+    flows: u32,
     /// How far packets are meant to go: to an application over UDP, or to the driver only, with an
     /// EtherType that no protocol takes [default: application, where there is one]
     #[arg(long, value_enum, default_value = None)]
@@ -134,6 +147,7 @@ impl PlanArguments {
                 interval: self.interval,
                 count: self.count,
                 packets_per_interrupt: self.packets_per_interrupt,
+                flows: self.flows,
                 receiver: self.receiver.map_or(receiver, Into::into),
                 arrival: match self.arrival {
                     ArrivalName::Constant => Arrival::Constant,

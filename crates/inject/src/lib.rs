@@ -24,8 +24,8 @@ pub use fault::{
     MAX_FAULT_TIME, MAX_FAULTS, MAX_STORM, Occasion, ParseFaultError, Probability, When,
 };
 pub use frame::{
-    Addresses, FrameTemplate, GUEST_IP, HEADER_BYTES, NETWORK_IP, NETWORK_MAC, PAYLOAD_MAGIC,
-    PAYLOAD_OFFSET, UDP_PORT,
+    Addresses, FrameTemplate, GUEST_IP, HEADER_BYTES, MAX_FLOWS, NETWORK_IP, NETWORK_MAC,
+    PAYLOAD_MAGIC, PAYLOAD_OFFSET, UDP_PORT,
 };
 pub use injector::{DEFAULT_SLACK, Injection, Injector, Lateness, Recorder, Step};
 pub use pacing::Pacer;

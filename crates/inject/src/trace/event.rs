@@ -2,7 +2,7 @@
 
 use warikomi_clock::{Span, Time};
 use warikomi_nic::{Link, Reception, RxError, RxFault, RxOutcome};
-use warikomi_pci::{Interrupt, MsiMessage, Width};
+use warikomi_pci::{Interrupt, MsiMessage, Vector, Width};
 
 /// What happened, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,8 +40,8 @@ pub enum Happening {
     Read(Access, u64),
     /// The driver wrote this.
     Write(Access, u64),
-    /// The device sent an interrupt, or moved its wire.
-    Interrupt(Interrupt),
+    /// The device sent a message, of this vector if that is known, or moved its wire.
+    Interrupt(Interrupt, Option<Vector>),
     /// The device copied from memory.
     DmaRead {
         /// Bus address.
@@ -220,6 +220,22 @@ pub(super) fn link_number(link: Link) -> u64 {
     }
 }
 
+/// Stands for a vector that is not known.
+const NO_VECTOR: u64 = 0xffff;
+
+/// The second number of a message: its data, and above that its vector, which is 0 for the only one.
+#[inline]
+pub(super) fn message_number(data: u32, vector: Option<Vector>) -> u64 {
+    vector.map_or(NO_VECTOR, |vector| vector.0.into()) << 32 | u64::from(data)
+}
+
+fn message(address: u64, number: u64) -> Option<Happening> {
+    let vector = u16::try_from(number >> 32).ok()?;
+    let vector = (u64::from(vector) != NO_VECTOR).then_some(Vector(vector));
+    let message = MsiMessage { address, data: number as u32 };
+    Some(Happening::Interrupt(Interrupt::Msi(message), vector))
+}
+
 /// An event from its numbers; `None` if they make no sense. `whole` is the frame behind an event of
 /// that kind.
 pub(super) fn happening(kind: Kind, a: u64, b: u64, whole: Option<Vec<u8>>) -> Option<Happening> {
@@ -228,10 +244,8 @@ pub(super) fn happening(kind: Kind, a: u64, b: u64, whole: Option<Vec<u8>>) -> O
     match kind {
         Kind::Read => Some(Happening::Read(Access::from_number(a)?, b)),
         Kind::Write => Some(Happening::Write(Access::from_number(a)?, b)),
-        Kind::Message => {
-            Some(Happening::Interrupt(Interrupt::Msi(MsiMessage { address: a, data: word? })))
-        }
-        Kind::Wire if a <= 1 => without_b(Happening::Interrupt(Interrupt::Intx(a == 1))),
+        Kind::Message => message(a, b),
+        Kind::Wire if a <= 1 => without_b(Happening::Interrupt(Interrupt::Intx(a == 1), None)),
         Kind::DmaRead => Some(Happening::DmaRead { address: a, len: b }),
         Kind::DmaWrite => Some(Happening::DmaWrite { address: a, len: b }),
         Kind::DmaLoad => Some(Happening::DmaLoad { address: a, value: word? }),

@@ -38,8 +38,10 @@ pub use tape::Tape;
 
 /// What a trace begins with. The line ends show a transfer that takes it for text.
 const MAGIC: [u8; 8] = *b"\x89WKT\r\n\x1a\n";
-/// The form's version; a reader refuses any other.
-const VERSION: u32 = 1;
+/// The form's version. Form 2 says for which queue a frame was, and of which vector a message is.
+const VERSION: u32 = 2;
+/// The oldest that is read: what form 1 does not say is 0 there, and its NICs had one of each.
+const OLDEST_VERSION: u32 = 1;
 const BLOCK_MARK: [u8; 4] = *b"WKB\x01";
 const END_MARK: [u8; 4] = *b"WKB\x02";
 const FRONT_BYTES: usize = 16;

@@ -10,7 +10,7 @@ use super::file::Header;
 use super::tape::unzigzag;
 use super::{
     BLOCK_HEADER_BYTES, BLOCK_MARK, END_BYTES, END_MARK, FRONT_BYTES, LENGTHS, MAGIC,
-    MAX_BLOCK_BYTES, MAX_HEADER_BYTES, VERSION,
+    MAX_BLOCK_BYTES, MAX_HEADER_BYTES, OLDEST_VERSION, VERSION,
 };
 
 /// Why a file is not a trace that can be read. Offsets count bytes from the file's beginning.
@@ -27,8 +27,8 @@ pub enum TraceError {
     },
     /// A form that this program does not know.
     #[error(
-        "this trace has form {version} (byte 8), and this program reads form {VERSION}; record it \
-         again"
+        "this trace has form {version} (byte 8), and this program reads forms {OLDEST_VERSION} to \
+         {VERSION}; record it again"
     )]
     Version {
         /// The form's number.
@@ -100,7 +100,7 @@ impl<R: Read> Reader<R> {
             let what = "version and length do not match their check sequence";
             return Err(TraceError::Damaged { offset: MAGIC.len() as u64, what });
         }
-        if word(&front, 0) != VERSION {
+        if !(OLDEST_VERSION..=VERSION).contains(&word(&front, 0)) {
             return Err(TraceError::Version { version: word(&front, 0) });
         }
         let damaged = |offset, what| TraceError::Damaged { offset, what };

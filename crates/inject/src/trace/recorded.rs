@@ -13,7 +13,7 @@ use warikomi_pci::{
     Width,
 };
 
-use super::event::{Access, Kind, fault_numbers, link_number};
+use super::event::{Access, Kind, fault_numbers, link_number, message_number};
 use super::tape::Tape;
 
 /// Records what passes between a NIC and its target, and changes nothing of it.
@@ -25,12 +25,24 @@ use super::tape::Tape;
 pub struct Recorded {
     nic: Box<dyn Nic>,
     tape: Rc<Tape>,
+    /// The message of each vector, as it was when the vector last had one.
+    messages: Vec<Option<MsiMessage>>,
 }
 
 impl Recorded {
     /// Puts a recorder around `nic`.
     pub fn around(nic: Box<dyn Nic>, tape: Rc<Tape>) -> Box<dyn Nic> {
-        Box::new(Recorded { nic, tape })
+        let messages = vec![None; nic.vectors().count().into()];
+        let mut recorded = Recorded { nic, tape, messages };
+        recorded.look_up_messages();
+        Box::new(recorded)
+    }
+
+    /// To be called when the driver's system may have set messages up.
+    fn look_up_messages(&mut self) {
+        for (vector, known) in (0..).map(Vector).zip(&mut self.messages) {
+            *known = self.nic.message(vector).or(*known);
+        }
     }
 
     /// Whether this is a recorder around a NIC.
@@ -58,9 +70,9 @@ impl Recorded {
         host: &mut Host<'_>,
         call: impl FnOnce(&mut dyn Nic, &mut Host<'_>) -> R,
     ) -> R {
-        let (tape, now) = (&*self.tape, host.now);
+        let (tape, now, messages) = (&*self.tape, host.now, &*self.messages);
         let memory = WatchedMemory { memory: host.memory, tape, now };
-        let mut interrupts = WatchedLine { line: &mut *host.interrupts, tape, now };
+        let mut interrupts = WatchedLine { line: &mut *host.interrupts, tape, now, messages };
         let mut host = Host { now, memory: &memory, interrupts: &mut interrupts };
         call(&mut *self.nic, &mut host)
     }
@@ -119,13 +131,17 @@ struct WatchedLine<'a> {
     line: &'a mut dyn IntrLine,
     tape: &'a Tape,
     now: Time,
+    messages: &'a [Option<MsiMessage>],
 }
 
 impl WatchedLine<'_> {
     fn note(&self, interrupt: Interrupt) {
         match interrupt {
             Interrupt::Msi(message) => {
-                self.tape.put(Kind::Message, self.now, message.address, message.data.into());
+                let vector = self.messages.iter().position(|known| *known == Some(message));
+                let vector = vector.map(|vector| Vector(vector as u16));
+                let number = message_number(message.data, vector);
+                self.tape.put(Kind::Message, self.now, message.address, number);
             }
             Interrupt::Intx(level) => self.tape.put(Kind::Wire, self.now, level.into(), 0),
         }
@@ -165,6 +181,7 @@ impl PciFunction for Recorded {
         let access = Access::new(None, offset.into(), width);
         self.tape.put(Kind::Write, host.now, access.to_number(), value);
         self.watched(host, |nic, host| nic.config_write(host, offset, width, value));
+        self.look_up_messages();
     }
 
     #[inline]
@@ -181,6 +198,10 @@ impl PciFunction for Recorded {
         let access = Access::new(Some(bar), offset, width);
         self.tape.put(Kind::Write, host.now, access.to_number(), value);
         self.watched(host, |nic, host| nic.bar_write(host, bar, offset, width, value));
+        // What is no register may be the MSI-X table.
+        if self.nic.info().roles(bar, offset, width).next().is_none() {
+            self.look_up_messages();
+        }
     }
 
     #[inline]

@@ -3,10 +3,10 @@ use std::rc::Rc;
 use proptest::prelude::*;
 use warikomi_clock::Time;
 use warikomi_nic::{Frame, Link, Reception, RxFault, RxOutcome};
-use warikomi_pci::{Interrupt, MsiMessage, Width};
+use warikomi_pci::{Interrupt, MsiMessage, Vector, Width};
 use warikomi_testbench::{Bench, RTL8168, Subject};
 
-use super::event::Kind;
+use super::event::{Kind, message_number};
 use super::*;
 use crate::{Addresses, FrameTemplate, Plan};
 
@@ -55,7 +55,8 @@ fn plain() -> impl Strategy<Value = (Kind, u64, u64, Happening)> {
     let access = (prop::option::of(0u8..7), any::<u32>(), 0u8..4)
         .prop_map(|(bar, offset, log)| Access { bar, offset, width_bytes: 1 << log });
     let dma = prop::sample::select(vec![Kind::DmaRead, Kind::DmaWrite, Kind::DmaFailed]);
-    let word = prop::sample::select(vec![Kind::DmaLoad, Kind::DmaStore, Kind::Message]);
+    let word = prop::sample::select(vec![Kind::DmaLoad, Kind::DmaStore]);
+    let vector = prop::option::of((0u16..2_048).prop_map(Vector));
     prop_oneof![
         (access, any::<u64>(), any::<bool>()).prop_map(|(access, value, write)| {
             let number = access.to_number();
@@ -76,13 +77,17 @@ fn plain() -> impl Strategy<Value = (Kind, u64, u64, Happening)> {
         (word, any::<u64>(), any::<u32>()).prop_map(|(kind, address, value)| {
             let what = match kind {
                 Kind::DmaLoad => Happening::DmaLoad { address, value },
-                Kind::DmaStore => Happening::DmaStore { address, value },
-                _ => Happening::Interrupt(Interrupt::Msi(MsiMessage { address, data: value })),
+                _ => Happening::DmaStore { address, value },
             };
             (kind, address, value.into(), what)
         }),
+        (any::<u64>(), any::<u32>(), vector).prop_map(|(address, data, vector)| {
+            let message = Interrupt::Msi(MsiMessage { address, data });
+            let what = Happening::Interrupt(message, vector);
+            (Kind::Message, address, message_number(data, vector), what)
+        }),
         any::<bool>().prop_map(|level| {
-            (Kind::Wire, level.into(), 0, Happening::Interrupt(Interrupt::Intx(level)))
+            (Kind::Wire, level.into(), 0, Happening::Interrupt(Interrupt::Intx(level), None))
         }),
         Just((Kind::PowerOn, 0, 0, Happening::PowerOn)),
         Just((Kind::Link, 0, 0, Happening::Link(Link::Down))),
@@ -237,6 +242,30 @@ fn the_header_says_where_it_comes_from() {
     let reader = Reader::new(&bytes[..]).unwrap();
     assert_eq!(reader.header(), &header());
     assert_eq!(reader.header().wire_kind().unwrap().to_string(), "responder");
+}
+
+/// The same file, as if another version had written it.
+fn of_version(bytes: &[u8], version: u32) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    let front = MAGIC.len()..MAGIC.len() + 12;
+    bytes[front.clone()][..4].copy_from_slice(&version.to_le_bytes());
+    let check = crc32fast::hash(&bytes[front.clone()]);
+    bytes[front.end..front.end + 4].copy_from_slice(&check.to_le_bytes());
+    bytes
+}
+
+#[test]
+fn the_form_before_this_is_read_and_no_other() {
+    let now = file(&packets(10));
+    let read_now = read(&now).unwrap();
+    let message = Interrupt::Msi(MsiMessage { address: 0xfee0_0000, data: 1 });
+    let first = Happening::Interrupt(message, Some(Vector(0)));
+    assert!(read_now.0.iter().any(|event| event.what == first));
+    assert_eq!(read(&of_version(&now, OLDEST_VERSION)).unwrap(), read_now);
+    for version in [OLDEST_VERSION - 1, VERSION + 1, u32::MAX] {
+        let error = read(&of_version(&now, version)).unwrap_err();
+        assert!(error.to_string().contains(&format!("has form {version}")), "{error}");
+    }
 }
 
 #[test]

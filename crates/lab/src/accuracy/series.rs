@@ -88,6 +88,8 @@ impl Series {
                 handled.push((record.handled, *due));
             }
         }
+        // Vectors are handled in any order.
+        handled.sort_by_key(|(at, _)| *at);
         [("injected", injected), ("raised", raised), ("handler", handled)]
             .map(|(place, events)| Series::new(place, requested, &events, &run.hiccups))
     }

@@ -1,42 +1,69 @@
 //! Everything as a timeline, in the Trace Event Format.
 //!
-//! One track each for packets, interrupts, register accesses and DMA. An interrupt is a slice from its
-//! message to the driver's first read of the interrupt status, and the handling a slice from there to
-//! the write that enables interrupts again. All else is an instant.
+//! One track each for packets, interrupts, register accesses and DMA, and one for each interrupt vector
+//! besides the first. An interrupt is a slice from its message to the driver's first read of the
+//! vector's status, and the handling a slice from there to the write that enables the vector again. All
+//! else is an instant.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 
 use serde_json::{Value, json};
 use warikomi_clock::Time;
-use warikomi_inject::trace::{Access, Event, FrameBytes, Happening, Reader};
+use warikomi_inject::trace::{Access, Event, FrameBytes, Happening, Header, Reader};
 use warikomi_nic::register::Role;
 use warikomi_nic::{ModelInfo, Reception};
-use warikomi_pci::Interrupt;
+use warikomi_pci::{Interrupt, Vector};
 
 use super::ExportError;
 use crate::replay::register_name;
 
 const TRACKS: [&str; 4] = ["packets", "interrupts", "registers", "DMA"];
 
-/// Which of [`TRACKS`], and its number in the file.
+/// The number of the first track of [`TRACKS`]; that of a vector besides the first is as much higher
+/// than the last of them.
+const FIRST_TRACK: usize = 1;
+
+/// Which of [`TRACKS`].
 #[derive(Clone, Copy)]
 enum Track {
-    Packets = 1,
-    Interrupts = 2,
-    Registers = 3,
-    Dma = 4,
+    Packets,
+    /// Of this vector: the first one's is that of all interrupts whose vector is not known.
+    Interrupts(Vector),
+    Registers,
+    Dma,
 }
 
-struct Timeline<'a> {
+impl Track {
+    /// Its number in the file.
+    fn number(self) -> usize {
+        let index = match self {
+            Track::Packets => 0,
+            Track::Interrupts(Vector(0)) => 1,
+            Track::Registers => 2,
+            Track::Dma => 3,
+            Track::Interrupts(Vector(vector)) => TRACKS.len() + usize::from(vector) - 1,
+        };
+        FIRST_TRACK + index
+    }
+}
+
+/// How far the driver is with a vector's interrupt.
+#[derive(Default)]
+struct Handling {
+    /// When the interrupt was sent that the driver has not looked at yet.
+    sent: Option<Time>,
+    /// When the driver looked at it.
+    looked: Option<Time>,
+}
+
+pub(super) struct Timeline<'a> {
     to: &'a mut dyn Write,
     model: Option<&'static ModelInfo>,
     name: String,
     start: Time,
     written: u64,
-    /// When the interrupt was sent that the driver has not looked at yet.
-    sent: Option<Time>,
-    /// When the driver looked at it.
-    looked: Option<Time>,
+    vectors: BTreeMap<Vector, Handling>,
     frame_bytes: usize,
     packet: u64,
 }
@@ -44,73 +71,90 @@ struct Timeline<'a> {
 /// Times count from the first event.
 pub(super) fn write<R: Read>(mut trace: Reader<R>, to: &mut dyn Write) -> Result<u64, ExportError> {
     let header = trace.header().clone();
-    let first = trace.next_event()?;
     let model = warikomi_nic::MODELS.iter().find(|info| info.name == header.model).copied();
+    let first = trace.next_event()?;
     let start = first.as_ref().map_or(Time::ZERO, |event| event.at);
-    let mut line = Timeline {
-        to,
-        model,
-        name: header.model.clone(),
-        start,
-        written: 0,
-        sent: None,
-        looked: None,
-        frame_bytes: 0,
-        packet: 0,
-    };
-    line.begin(&format!("{} on {}", header.driver, header.model)).map_err(ExportError::Write)?;
+    let mut line = Timeline::new(to, model, &header, start).map_err(ExportError::Write)?;
     let mut next = first;
     while let Some(event) = next {
         line.event(&event).map_err(ExportError::Write)?;
         next = trace.next_event()?;
     }
-    line.to.write_all(b"\n]}\n").map_err(ExportError::Write)?;
-    Ok(line.written)
+    line.end().map_err(ExportError::Write)
 }
 
-impl Timeline<'_> {
-    fn begin(&mut self, process: &str) -> io::Result<()> {
-        self.to.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n")?;
-        let name = json!({"name": process});
+impl<'a> Timeline<'a> {
+    /// A timeline with its head.
+    pub(super) fn new(
+        to: &'a mut dyn Write,
+        model: Option<&'static ModelInfo>,
+        header: &Header,
+        start: Time,
+    ) -> io::Result<Timeline<'a>> {
+        to.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n")?;
+        let name = json!({"name": format!("{} on {}", header.driver, header.model)});
         let process = json!({"name": "process_name", "ph": "M", "pid": 1, "args": name});
-        self.to.write_all(process.to_string().as_bytes())?;
+        to.write_all(process.to_string().as_bytes())?;
+        let mut line = Timeline {
+            to,
+            model,
+            name: header.model.clone(),
+            start,
+            written: 0,
+            vectors: BTreeMap::new(),
+            frame_bytes: 0,
+            packet: 0,
+        };
         for (index, name) in TRACKS.iter().enumerate() {
-            let (tid, name) = (index + 1, json!({"name": name}));
-            let track =
-                json!({"name": "thread_name", "ph": "M", "pid": 1, "tid": tid, "args": name});
-            write!(self.to, ",\n{track}")?;
+            line.name_track(FIRST_TRACK + index, name)?;
         }
-        Ok(())
+        Ok(line)
     }
 
-    fn event(&mut self, event: &Event) -> io::Result<()> {
+    fn name_track(&mut self, number: usize, name: &str) -> io::Result<()> {
+        let name = json!({"name": name});
+        let track =
+            json!({"name": "thread_name", "ph": "M", "pid": 1, "tid": number, "args": name});
+        write!(self.to, ",\n{track}")
+    }
+
+    /// Closes the file. Returns how many events it has.
+    pub(super) fn end(self) -> io::Result<u64> {
+        self.to.write_all(b"\n]}\n")?;
+        Ok(self.written)
+    }
+
+    /// A vector's state; its track gets a name when it is first seen.
+    fn vector(&mut self, vector: Vector) -> io::Result<&mut Handling> {
+        if vector != Vector(0) && !self.vectors.contains_key(&vector) {
+            let name = format!("interrupts of vector {}", vector.0);
+            self.name_track(Track::Interrupts(vector).number(), &name)?;
+        }
+        Ok(self.vectors.entry(vector).or_default())
+    }
+
+    pub(super) fn event(&mut self, event: &Event) -> io::Result<()> {
         let at = event.at;
         match &event.what {
             Happening::Read(access, value) => {
-                if matches!(self.role(*access), Role::Status(_))
-                    && let Some(sent) = self.sent.take()
+                if let Role::Status(vector) = self.role(*access)
+                    && let Some(sent) = self.vector(vector)?.sent.take()
                 {
-                    self.slice("interrupt", Track::Interrupts, sent, at)?;
-                    self.looked = Some(at);
+                    self.slice("interrupt", Track::Interrupts(vector), sent, at)?;
+                    self.vector(vector)?.looked = Some(at);
                 }
                 self.access("read", *access, at, *value)
             }
             Happening::Write(access, value) => {
                 self.access("write", *access, at, *value)?;
-                let enables = matches!(self.role(*access), Role::Mask(_)) && *value != 0;
-                match self.looked.take_if(|_| enables) {
-                    Some(looked) => self.slice("handling", Track::Interrupts, looked, at),
-                    None => Ok(()),
+                if let Role::Mask(vector) = self.role(*access)
+                    && let Some(looked) = self.vector(vector)?.looked.take_if(|_| *value != 0)
+                {
+                    self.slice("handling", Track::Interrupts(vector), looked, at)?;
                 }
+                Ok(())
             }
-            Happening::Interrupt(Interrupt::Msi(message)) => {
-                self.sent.get_or_insert(at);
-                let data = json!({"data": message.data});
-                self.instant("MSI", Track::Interrupts, at, data)
-            }
-            Happening::Interrupt(Interrupt::Intx(level)) => {
-                self.instant("INTx", Track::Interrupts, at, json!({"asserted": level}))
-            }
+            Happening::Interrupt(interrupt, vector) => self.interrupt(*interrupt, *vector, at),
             Happening::DmaRead { address, len } => self.dma("read", *address, *len, at),
             Happening::DmaWrite { address, len } => self.dma("write", *address, *len, at),
             Happening::DmaFailed { address, len } => self.dma("failed", *address, *len, at),
@@ -142,6 +186,18 @@ impl Timeline<'_> {
         }
     }
 
+    fn interrupt(&mut self, what: Interrupt, vector: Option<Vector>, at: Time) -> io::Result<()> {
+        let track = Track::Interrupts(vector.unwrap_or_default());
+        match what {
+            Interrupt::Msi(message) => {
+                self.vector(vector.unwrap_or_default())?.sent.get_or_insert(at);
+                let about = json!({"data": message.data, "vector": vector.map(|vector| vector.0)});
+                self.instant("MSI", track, at, about)
+            }
+            Interrupt::Intx(level) => self.instant("INTx", track, at, json!({"asserted": level})),
+        }
+    }
+
     /// What the register is for at which an access begins.
     fn role(&self, access: Access) -> Role {
         let place = self.model.zip(access.bar);
@@ -166,14 +222,14 @@ impl Timeline<'_> {
 
     fn instant(&mut self, name: &str, track: Track, at: Time, about: Value) -> io::Result<()> {
         self.put(json!({
-            "name": name, "ph": "i", "s": "t", "pid": 1, "tid": track as u8,
+            "name": name, "ph": "i", "s": "t", "pid": 1, "tid": track.number(),
             "ts": self.microseconds(at), "args": about,
         }))
     }
 
     fn slice(&mut self, name: &str, track: Track, from: Time, until: Time) -> io::Result<()> {
         self.put(json!({
-            "name": name, "ph": "X", "pid": 1, "tid": track as u8,
+            "name": name, "ph": "X", "pid": 1, "tid": track.number(),
             "ts": self.microseconds(from), "dur": until.since(from).as_ns() / 1e3,
         }))
     }

@@ -219,11 +219,12 @@ mod tests {
                 planned: at(due),
                 injected: at(injected),
                 took: Span::from_ns(100),
+                queue: 0,
                 outcome,
             });
             if !away(driver_away) && !away(support_away) {
                 accepted = on_ring;
-                ledger.progress(accepted, 0, at(injected + Span::from_us(10)));
+                ledger.progress(0, accepted, 0, at(injected + Span::from_us(10)));
             }
         }
         (ledger, hiccups)
@@ -286,7 +287,14 @@ mod tests {
             let lost = matches!(sequence, 356..400 | 956..1_000);
             let outcome = if lost { Outcome::NoDescriptor } else { Outcome::OnRing };
             let (planned, injected) = (at(sequence), at(sequence));
-            ledger.injected(&Packet { sequence, planned, injected, took: Span::ZERO, outcome });
+            ledger.injected(&Packet {
+                sequence,
+                planned,
+                injected,
+                took: Span::ZERO,
+                queue: 0,
+                outcome,
+            });
             let accepted = match sequence {
                 0..100 => sequence,
                 100..400 => 100,
@@ -294,9 +302,9 @@ mod tests {
                 700..1_000 => 656,
                 _ => sequence - 88,
             };
-            ledger.progress(accepted, 0, injected);
+            ledger.progress(0, accepted, 0, injected);
         }
-        ledger.progress(1_112, 0, at(1_200));
+        ledger.progress(0, 1_112, 0, at(1_200));
         let both = explain(&ledger, &hiccups, Time::ZERO, ms(12));
         assert!(matches!(both, Err(Unexplained::TooShort(_))), "{both:?}");
         assert!(explain(&ledger, &hiccups, Time::ZERO, ms(19)).is_ok());
@@ -312,10 +320,11 @@ mod tests {
                 planned,
                 injected: planned,
                 took: Span::ZERO,
+                queue: 0,
                 outcome,
             });
         }
-        ledger.progress(3, 0, Time::ZERO + ms(1));
+        ledger.progress(0, 3, 0, Time::ZERO + ms(1));
         let found = explain(&ledger, &Hiccups::default(), Time::ZERO, ms(1_000));
         assert_eq!(found, Err(Unexplained::Otherwise { packets: 3 }));
     }

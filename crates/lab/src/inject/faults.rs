@@ -144,7 +144,7 @@ impl Watch {
             ..Plan::default()
         };
         let addresses = Addresses::to_guest(target.card(CardId::FIRST)?.0.mac_address());
-        let mut records = Records::new(&plan, rx_counters(target)?);
+        let mut records = Records::new(&plan, &rx_counters(target)?);
         let start = target.clock().now() + PROBE_INTERVAL;
         let mut injector = Injector::new(&plan, &addresses, u32::MAX, start)?;
         evidence.probe_packets = PROBES;

@@ -159,7 +159,7 @@ pub(crate) fn inject_from<S: Source>(
 }
 
 fn describe(session: &Session, plan: &Plan, finished: &run::Finished) -> RunResult {
-    let run::Finished { records, lateness, slack, sent, handled, raised, elapsed, .. } = finished;
+    let run::Finished { records, lateness, slack, sent, counted, elapsed, .. } = finished;
     let totals = records.ledger.totals();
     let mut result = RunResult::new("inject", TimeBase::Real, finished.machine.clone());
     result.target = session.info.clone();
@@ -176,8 +176,7 @@ fn describe(session: &Session, plan: &Plan, finished: &run::Finished) -> RunResu
         longest_lateness_ns: lateness.longest.as_ns(),
     });
     result.inject_ns = records.inject_times();
-    result.interrupts =
-        Some(Interrupts { raised: *raised, handled: *handled, resignalled: sent.resignalled });
+    result.interrupts = Some(Interrupts { resignalled: sent.resignalled, ..counted.clone() });
     result.hiccups = Some(Hiccupping { support: Some(records.hiccups.summary()), target: None });
     result.figures.extend(finished.driver.clone());
     result.faults = finished.faults.clone();
@@ -188,6 +187,8 @@ fn describe(session: &Session, plan: &Plan, finished: &run::Finished) -> RunResu
     }
     result.per_packet_times = records.ledger.is_detailed();
     result.ledger = Some(totals);
+    let queues = records.ledger.queue_totals();
+    result.queues = (queues.len() > 1).then_some(queues);
     result.warnings = warnings(&result, &Thresholds::default());
     result.warnings.extend(finished.doubts.clone());
     result.warnings.extend(remarks::application(&finished.received));

@@ -5,7 +5,8 @@ use warikomi_inject::{Injection, Plan, Receiver, Recorder};
 use warikomi_measure::{
     Distribution, Hiccups, IntervalRecorder, IntervalStats, Ledger, Outcome, Packet, Samples,
 };
-use warikomi_nic::{InterruptRecord, RxCounters, RxOutcome};
+use warikomi_nic::{InterruptRecord, Nic, RxCounters, RxOutcome};
+use warikomi_pci::Host;
 
 /// Interrupts whose times are kept: 16 bytes each.
 const MAX_INTERRUPTS_KEPT: u64 = 1_000_000;
@@ -15,6 +16,19 @@ struct Live {
     injected: IntervalRecorder,
     inject_time: Samples,
     hiccups_at_last: u64,
+}
+
+/// What is on the ring of one receive queue.
+#[derive(Clone, Copy, Default)]
+struct QueueRecords {
+    /// The NIC's counts when the run began.
+    base: RxCounters,
+    /// Packets of the run.
+    on_ring: u64,
+    /// Frames of others that were there when the run began.
+    before: u64,
+    /// Frames of others since.
+    foreign: u64,
 }
 
 /// The records of one run.
@@ -29,22 +43,26 @@ pub(super) struct Records {
     pub(super) planned: u64,
     requested: Option<Span>,
     packets_per_interrupt: u32,
-    on_ring: u64,
-    base: RxCounters,
-    /// Frames of others that were on the ring when the run began.
-    before: u64,
-    foreign: u64,
+    queues: Vec<QueueRecords>,
 }
 
 impl Records {
-    pub(super) fn new(plan: &Plan, base: RxCounters) -> Records {
+    /// For a NIC whose receive queues have counted `base` so far.
+    pub(super) fn new(plan: &Plan, base: &[RxCounters]) -> Records {
         let requested = plan.comparable_interval();
+        let ledger = Ledger::new(plan.count).with_queues(base.len() as u16);
         let mut ledger = match plan.receiver {
-            Receiver::Application => Ledger::new(plan.count),
-            Receiver::Driver => Ledger::new(plan.count).without_application(),
+            Receiver::Application => ledger,
+            Receiver::Driver => ledger.without_application(),
         };
-        let before = base.on_ring.saturating_sub(base.accepted + base.abandoned);
-        ledger.foreign_on_ring(before);
+        let queue = |&base: &RxCounters| {
+            let before = base.on_ring.saturating_sub(base.accepted + base.abandoned);
+            QueueRecords { base, before, ..QueueRecords::default() }
+        };
+        let queues: Vec<_> = base.iter().map(queue).collect();
+        for (number, queue) in (0..).zip(&queues) {
+            ledger.foreign_on_ring(number, queue.before);
+        }
         let live = (!ledger.is_detailed()).then(|| Live {
             injected: IntervalRecorder::new(requested),
             inject_time: Samples::new(),
@@ -59,10 +77,7 @@ impl Records {
             planned: plan.count,
             requested,
             packets_per_interrupt: plan.packets_per_interrupt,
-            on_ring: 0,
-            base,
-            before,
-            foreign: 0,
+            queues,
         }
     }
 
@@ -71,17 +86,38 @@ impl Records {
         plan.count.min(MAX_INTERRUPTS_KEPT) as usize
     }
 
-    /// Takes the NIC's counts, seen at `now`. Returns how many frames are on the ring and undecided.
+    /// Looks at up to `limit` descriptors of each queue. Returns how many frames are on the rings and
+    /// undecided.
     #[inline]
-    pub(super) fn progress(&mut self, counters: RxCounters, now: Time) -> u64 {
-        let on_ring = counters.on_ring - self.base.on_ring;
-        let foreign = on_ring.saturating_sub(self.on_ring + self.foreign);
-        self.ledger.foreign_on_ring(foreign);
-        self.foreign += foreign;
-        let accepted = counters.accepted - self.base.accepted;
-        let abandoned = counters.abandoned - self.base.abandoned;
-        self.ledger.progress(accepted, abandoned, now);
-        (on_ring + self.before).saturating_sub(accepted + abandoned)
+    pub(super) fn look(&mut self, nic: &mut dyn Nic, host: &mut Host<'_>, limit: usize) -> u64 {
+        let now = host.now;
+        let mut left = 0;
+        for queue in 0..self.queues.len() as u16 {
+            left += self.progress(queue, nic.rx_queue_progress(host, queue, limit), now);
+        }
+        left
+    }
+
+    /// Takes the NIC's counts of each queue, seen at `now`.
+    pub(super) fn take(&mut self, counters: &[RxCounters], now: Time) {
+        for (queue, counters) in (0..self.queues.len() as u16).zip(counters) {
+            self.progress(queue, *counters, now);
+        }
+    }
+
+    /// Takes the NIC's counts of a queue, seen at `now`. Returns how many frames are on its ring and
+    /// undecided.
+    #[inline]
+    fn progress(&mut self, number: u16, counters: RxCounters, now: Time) -> u64 {
+        let queue = &mut self.queues[usize::from(number)];
+        let on_ring = counters.on_ring - queue.base.on_ring;
+        let foreign = on_ring.saturating_sub(queue.on_ring + queue.foreign);
+        self.ledger.foreign_on_ring(number, foreign);
+        queue.foreign += foreign;
+        let accepted = counters.accepted - queue.base.accepted;
+        let abandoned = counters.abandoned - queue.base.abandoned;
+        self.ledger.progress(number, accepted, abandoned, now);
+        (on_ring + queue.before).saturating_sub(accepted + abandoned)
     }
 
     /// Intervals between injections.
@@ -104,21 +140,22 @@ impl Records {
         }
     }
 
-    /// Turns the NIC's log of interrupts into intervals.
+    /// Turns the NIC's log of interrupts into intervals, whichever vectors they are of. Those of several
+    /// may be handled in another order than they are raised in.
     pub(super) fn interrupts(&mut self, log: &[InterruptRecord]) {
-        let mut last_raised = None;
-        let mut last_handled = None;
-        for record in log {
-            let touched = |from: &mut Option<_>, until| {
-                from.replace(until).is_some_and(|from| self.hiccups.touch(from, until))
-            };
-            let in_hiccup = touched(&mut last_raised, record.raised);
-            self.raised.seen(record.raised, in_hiccup);
-            if record.handled != Time::NEVER {
-                let in_hiccup = touched(&mut last_handled, record.handled);
-                self.handler.seen(record.handled, in_hiccup);
+        let hiccups = &self.hiccups;
+        let note = |times: &mut dyn Iterator<Item = Time>, intervals: &mut IntervalRecorder| {
+            let mut last = None;
+            for at in times {
+                let in_hiccup = last.replace(at).is_some_and(|last| hiccups.touch(last, at));
+                intervals.seen(at, in_hiccup);
             }
-        }
+        };
+        note(&mut log.iter().map(|record| record.raised), &mut self.raised);
+        let handled = log.iter().map(|record| record.handled);
+        let mut handled: Vec<Time> = handled.filter(|at| *at != Time::NEVER).collect();
+        handled.sort_unstable();
+        note(&mut handled.into_iter(), &mut self.handler);
     }
 }
 
@@ -126,12 +163,15 @@ impl Recorder for Records {
     #[inline]
     fn injected(&mut self, injection: &Injection) {
         let took = injection.ended.since(injection.started);
-        self.on_ring += u64::from(injection.outcome.is_on_ring());
+        if let Some(queue) = self.queues.get_mut(usize::from(injection.queue)) {
+            queue.on_ring += u64::from(injection.outcome.is_on_ring());
+        }
         self.ledger.injected(&Packet {
             sequence: injection.sequence,
             planned: injection.planned,
             injected: injection.started,
             took,
+            queue: injection.queue,
             outcome: outcome(injection.outcome),
         });
         let Some(live) = &mut self.live else { return };

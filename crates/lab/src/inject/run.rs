@@ -12,7 +12,7 @@ use warikomi_inject::{
     Addresses, HEADER_BYTES, Injector, Lateness, PAYLOAD_OFFSET, Plan, PlanError, Receiver, Source,
     Step, UDP_PORT,
 };
-use warikomi_measure::{Delivery, FaultReport, Machine, Warning};
+use warikomi_measure::{Delivery, FaultReport, Interrupts, Machine, VectorInterrupts, Warning};
 use warikomi_nic::{InterruptRecord, RxCounters};
 use warikomi_target::{CardId, Target, TargetCounters, TargetError};
 
@@ -58,8 +58,8 @@ pub(super) struct Finished {
     pub(super) elapsed: Span,
     pub(super) lateness: Lateness,
     pub(super) slack: Span,
-    pub(super) raised: u64,
-    pub(super) handled: u64,
+    /// Interrupts, counted; how often they were signalled again is in `sent`.
+    pub(super) counted: Interrupts,
     pub(super) interrupts: Vec<InterruptRecord>,
     pub(super) sent: TargetCounters,
     pub(super) machine: Machine,
@@ -80,9 +80,9 @@ impl Finished {
         before: &Before,
     ) -> Result<(), TargetError> {
         let target = &mut *session.target;
-        let counters = rx_counters(target)?;
-        self.records.progress(counters, target.clock().now());
-        (self.raised, self.handled, self.interrupts) = take_interrupts(target, &mut self.records)?;
+        let (nic, mut host) = target.card(CardId::FIRST)?;
+        self.records.look(nic, &mut host, usize::MAX);
+        (self.counted, self.interrupts) = take_interrupts(target, &mut self.records)?;
         self.sent = target.counters().since(&before.sent);
         self.machine = session.machine_since(&before.cores);
         Ok(())
@@ -111,14 +111,16 @@ pub(super) fn carry_out<S: Source>(
     if plan.receiver == Receiver::Application && !target.has_application() {
         return Err(InjectError::NoApplication);
     }
-    let addresses = Addresses::to_guest(target.card(CardId::FIRST)?.0.mac_address());
+    let (nic, _) = target.card(CardId::FIRST)?;
+    plan.validate_vectors(nic.vectors().count())?;
+    let addresses = Addresses::to_guest(nic.mac_address());
     let watch = Watch::prepare(target, plan)?;
     if plan.receiver == Receiver::Application {
         start_application(target, plan, application, run_id)?;
     }
     if let Some(warmup) = plan.warmup_plan() {
         let mut injector = Injector::new(&warmup, &addresses, !run_id, target.clock().now())?;
-        let mut ignored = Records::new(&warmup, rx_counters(target)?);
+        let mut ignored = Records::new(&warmup, &rx_counters(target)?);
         spin(target, &mut injector, &mut ignored, Patience::Limited, &mut |_| ())?;
         drain(target, &mut ignored)?;
     }
@@ -126,7 +128,7 @@ pub(super) fn carry_out<S: Source>(
     let sent = session.target.counters();
     let before = Before { counts, sent, cores: session.watch_cores() };
     let target = &mut *session.target;
-    let records = Records::new(plan, before.counts.nic);
+    let records = Records::new(plan, &before.counts.nic);
     target.card(CardId::FIRST)?.0.probe().restart(Records::interrupts_to_keep(plan));
     let start = target.clock().now() + LEAD;
     let injector = Injector::of(source(&addresses, start)?);
@@ -142,8 +144,7 @@ pub(super) fn carry_out<S: Source>(
         elapsed: Span::ZERO,
         lateness: Lateness::default(),
         slack: injector.slack(),
-        raised: 0,
-        handled: 0,
+        counted: Interrupts::default(),
         interrupts: Vec::new(),
         sent: TargetCounters::default(),
         machine: session.machine.clone(),
@@ -207,7 +208,7 @@ fn conduct(
     target.card(CardId::FIRST)?.0.wire().finish().map_err(InjectError::Wire)?;
     let Counts { driver, nic, at_rest } = Counts::take(session)?;
     let clock = session.target.clock();
-    records.progress(nic, clock.now());
+    records.take(&nic, clock.now());
     let driver_before = &before.counts.driver;
     finished.driver = driver.figures_since(driver_before, clock);
     if !(at_rest && before.counts.at_rest) {
@@ -254,8 +255,7 @@ pub(super) fn spin(
             Step::Done => return Ok(()),
             Step::Injected { .. } => worked = true,
             Step::Idle if injector.next_due().since(now) > ROOM_FOR_PROGRESS => {
-                let counters = nic.rx_progress(&mut host, PROGRESS_LIMIT);
-                records.progress(counters, now);
+                records.look(nic, &mut host, PROGRESS_LIMIT);
             }
             Step::Idle if target.shares_a_core() => std::thread::yield_now(),
             Step::Idle => {}
@@ -264,7 +264,7 @@ pub(super) fn spin(
         let room = injector.next_due().since(now) > ROOM_FOR_HOUSEKEEPING;
         if since > HOUSEKEEPING_AT_LAST || (room && since > HOUSEKEEPING_EVERY) {
             let (nic, mut host) = target.card(CardId::FIRST)?;
-            let left = records.progress(nic.rx_progress(&mut host, PROGRESS_LIMIT), now);
+            let left = records.look(nic, &mut host, PROGRESS_LIMIT);
             let counters = target.counters();
             let sign = (counters.accesses, records.ledger.injected_count().saturating_sub(left));
             let alive = life.look(now, left, sign);
@@ -311,8 +311,7 @@ pub(super) fn drain(target: &mut dyn Target, records: &mut Records) -> Result<Ti
             target.poll()?;
         }
         let (nic, mut host) = target.card(CardId::FIRST)?;
-        let (counters, now) = (nic.rx_progress(&mut host, usize::MAX), host.now);
-        let left = records.progress(counters, now);
+        let (left, now) = (records.look(nic, &mut host, usize::MAX), host.now);
         if left != last_left {
             (last_left, last_change) = (left, now);
         }
@@ -330,7 +329,8 @@ pub(super) fn drain(target: &mut dyn Target, records: &mut Records) -> Result<Ti
 /// The driver's own counts and the NIC's.
 struct Counts {
     driver: DriverCounts,
-    nic: RxCounters,
+    /// Of each receive queue.
+    nic: Vec<RxCounters>,
     /// Nothing moved between the two, so that they can be held against each other.
     at_rest: bool,
 }
@@ -344,32 +344,50 @@ impl Counts {
             tries += 1;
             let driver = DriverCounts::ask(session)?;
             let nic = rx_counters(&mut *session.target)?;
-            let at_rest = std::mem::replace(&mut before, nic) == nic;
+            let at_rest = before == nic;
             if at_rest || tries == TRIES {
                 return Ok(Counts { driver, nic, at_rest });
             }
+            before = nic;
         }
     }
 }
 
-pub(super) fn rx_counters(target: &mut dyn Target) -> Result<RxCounters, TargetError> {
+/// The NIC's counts of each receive queue.
+pub(super) fn rx_counters(target: &mut dyn Target) -> Result<Vec<RxCounters>, TargetError> {
     let (nic, mut host) = target.card(CardId::FIRST)?;
-    Ok(nic.rx_progress(&mut host, usize::MAX))
+    let queues = 0..nic.info().rx_queues;
+    Ok(queues.map(|queue| nic.rx_queue_progress(&mut host, queue, usize::MAX)).collect())
 }
 
-/// Interrupts raised, of these handled, and their times.
+/// Interrupts counted, and their times.
 fn take_interrupts(
     target: &mut dyn Target,
     records: &mut Records,
-) -> Result<(u64, u64, Vec<InterruptRecord>), TargetError> {
+) -> Result<(Interrupts, Vec<InterruptRecord>), TargetError> {
     if let Some(handlers) = target.handlers(CardId::FIRST) {
         handlers.note();
     }
     let (nic, _) = target.card(CardId::FIRST)?;
+    let vectors = nic.vectors().count();
     let probe = nic.probe();
     let interrupts = probe.take_records();
     records.interrupts(&interrupts);
-    Ok((probe.raised_count(), probe.handled_count(), interrupts))
+    let (raised, handled) = (probe.raised_count(), probe.handled_count());
+    let counted = Interrupts { raised, handled, ..Interrupts::default() };
+    if vectors == 1 {
+        return Ok((counted, interrupts));
+    }
+    // The probe knows vectors up to the last that has ever been raised.
+    let by_vector = probe.by_vector().chain(std::iter::repeat((0, 0)));
+    let of_vector = |(vector, (raised, handled))| VectorInterrupts {
+        vector,
+        raised,
+        handled,
+        unhandled: raised.saturating_sub(handled),
+    };
+    let vectors = (0..vectors).zip(by_vector).map(of_vector).collect();
+    Ok((Interrupts { vectors, ..counted }, interrupts))
 }
 
 fn start_application(

@@ -184,10 +184,11 @@ mod tests {
                 planned: us(10 * sequence),
                 injected: us(10 * sequence),
                 took: Span::from_ns(1),
+                queue: 0,
                 outcome: Outcome::OnRing,
             });
         }
-        ledger.progress(6, 0, us(100));
+        ledger.progress(0, 6, 0, us(100));
         // The last packet of the second burst is lost.
         ledger.delivered(Delivery { first: 0, count: 3, at: us(120) });
         ledger.delivered(Delivery { first: 3, count: 2, at: us(130) });

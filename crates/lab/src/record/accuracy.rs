@@ -49,6 +49,7 @@ mod tests {
                 planned: Time::ZERO + Span::from_ns(planned),
                 injected: Time::ZERO + Span::from_ns(injected),
                 took: Span::ZERO,
+                queue: 0,
                 outcome: Outcome::OnRing,
             });
         }

@@ -48,7 +48,9 @@ pub fn record(
     wire: &WireKind,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Recording, InjectError> {
-    let tape = Rc::new(Tape::for_packets(plan.count, 0));
+    // Frames of several flows do not differ in their sequence number alone.
+    let literal = if plan.flows == 1 { 0 } else { plan.count * plan.size_bytes as u64 };
+    let tape = Rc::new(Tape::for_packets(plan.count, literal));
     let order = Order { plan, application, run_id, tape: Some(&tape) };
     let mut injected = inject_plan(session, &order, progress)?;
     "record".clone_into(&mut injected.result.experiment);

@@ -5,7 +5,8 @@
 //! of the input, and is compared, is this:
 //!
 //! - the arrivals themselves, byte by byte (they are ours; a difference is a bug);
-//! - the outcome of each packet at the NIC: on the ring, no descriptor, filtered, and so on;
+//! - the outcome of each packet at the NIC: its receive queue, and on the ring, no descriptor,
+//!   filtered, and so on;
 //! - the *steps* of the driver: from one register access to the next. An access is its direction,
 //!   register, width and, if it is a write, its value. What a read finds is input, not behaviour. How
 //!   often a step is taken depends on time; which steps there are is the driver's code. A driver that
@@ -20,7 +21,8 @@ use std::fmt;
 use std::io::Read;
 
 use warikomi_inject::trace::{Access, Event, Frames, Happening, Reader, TraceError};
-use warikomi_nic::{Reception, RxOutcome};
+use warikomi_nic::Reception;
+use warikomi_pci::Vector;
 
 /// Accesses that are shown before a difference.
 const SHOWN_BEFORE: usize = 6;
@@ -44,7 +46,7 @@ pub struct Behaviour {
     /// Each step, and how often it was taken.
     steps: BTreeMap<(Act, Act), u64>,
     last: Option<Act>,
-    outcomes: Vec<RxOutcome>,
+    outcomes: Vec<Reception>,
     /// A check sequence of each arrival, and its length.
     arrivals: Vec<(u32, usize)>,
     frames: Frames,
@@ -106,7 +108,7 @@ impl Behaviour {
             Happening::Arrived { frame, .. } => {
                 self.arrivals.push(fingerprint(self.frames.bytes(&frame)));
             }
-            Happening::Placed(Reception { outcome, .. }) => self.outcomes.push(outcome),
+            Happening::Placed(reception) => self.outcomes.push(reception),
             other => {
                 let Some(act) = act(&other) else { return };
                 if let Some(last) = self.last.replace(act)
@@ -135,12 +137,12 @@ impl Behaviour {
                         "this packet is not the recording's (a bug in Warikomi)".to_owned()
                     })
                 }
-                Happening::Placed(Reception { outcome, .. }) => {
-                    let was = self.outcomes.get(placed).copied();
+                Happening::Placed(reception) => {
+                    let was = self.outcomes.get(placed);
                     placed += 1;
-                    was.filter(|was| was != outcome).map(|was| {
+                    was.filter(|was| *was != reception).map(|was| {
                         found.different_outcomes += 1;
-                        format!("the packet's outcome is \"{outcome}\", and was \"{was}\"")
+                        different_outcome(*was, *reception)
                     })
                 }
                 other => act(other).and_then(|act| {
@@ -208,11 +210,22 @@ impl Behaviour {
             Happening::Write(access, value) => {
                 Some(format!("write {} = {value:#x}", register_name(&self.model, *access)))
             }
-            Happening::Interrupt(_) => Some("interrupt".to_owned()),
+            Happening::Interrupt(_, None | Some(Vector(0))) => Some("interrupt".to_owned()),
+            Happening::Interrupt(_, Some(vector)) => Some(format!("interrupt {}", vector.0)),
             Happening::Arrived { .. } => Some("packet".to_owned()),
             _ => None,
         }
     }
+}
+
+fn different_outcome(was: Reception, is: Reception) -> String {
+    if was.queue == is.queue {
+        return format!("the packet's outcome is \"{}\", and was \"{}\"", is.outcome, was.outcome);
+    }
+    format!(
+        "the packet is of queue {} with the outcome \"{}\", and was of queue {} with \"{}\"",
+        is.queue, is.outcome, was.queue, was.outcome
+    )
 }
 
 fn act(what: &Happening) -> Option<Act> {

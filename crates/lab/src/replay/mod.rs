@@ -80,7 +80,8 @@ pub fn replay(
     let plan = plan_for(&schedule, recorded, speed);
     let sizes: Vec<u64> = schedule.sizes_bytes().collect();
     let tape = recorded.map(|_| {
-        let literal = if schedule.is_run(run_id) { 0 } else { schedule.total_bytes() };
+        let numbered = schedule.is_run(run_id) && plan.flows == 1;
+        let literal = if numbered { 0 } else { schedule.total_bytes() };
         Rc::new(Tape::for_packets(plan.count, literal))
     });
     let order =

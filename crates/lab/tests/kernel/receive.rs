@@ -25,7 +25,7 @@ fn ten_thousand_packets_at_38_us_are_all_accepted_and_delivered_twenty_times() {
         let ledger = run.ledger.totals();
         assert_eq!((ledger.accepted, ledger.delivered), (10_000, 10_000));
         assert_eq!((ledger.unaccounted, ledger.lost, ledger.no_descriptor), (0, 0, 0));
-        let interrupts = run.result.interrupts.unwrap();
+        let interrupts = run.result.interrupts.as_ref().unwrap();
         assert!(interrupts.raised >= interrupts.handled && interrupts.handled > 0);
         let intervals = run.result.intervals.as_ref().unwrap();
         for place in [&intervals.injected, &intervals.raised, &intervals.handler] {
@@ -72,7 +72,7 @@ fn several_packets_per_interrupt_raise_fewer_interrupts() {
     each.packets_per_interrupt = 10;
     let run = injected(&mut session, &each);
     assert_eq!(run.ledger.totals().accepted, 2_000);
-    assert!(run.result.interrupts.unwrap().raised <= 250, "{:?}", run.result.interrupts);
+    assert!(run.result.interrupts.as_ref().unwrap().raised <= 250, "{:?}", run.result.interrupts);
     session.stop().unwrap();
 }
 
@@ -153,7 +153,7 @@ fn deferred_interrupts_are_few_and_the_result_says_so() {
     let mut session = try_session(&options, "sink").unwrap();
     let run = injected(&mut session, &plan(200, Span::from_us(20), 5_000));
     assert_eq!(run.ledger.totals().accepted, 5_000);
-    let raised = run.result.interrupts.unwrap().raised;
+    let raised = run.result.interrupts.as_ref().unwrap().raised;
     assert!(raised < 1_000, "{raised} interrupts for 5,000 packets");
     assert_eq!(run.result.target.settings["napi_defer_hard_irqs"], 100);
     assert!(run.result.warnings.iter().any(|warning| warning.what.contains("napi_defer")));

@@ -1,30 +1,81 @@
 //! A card with two queues, two vectors and two BARs below a driver process: what is told apart.
 
 use std::collections::BTreeSet;
-use std::io::Cursor;
 
 use warikomi_clock::Span;
 use warikomi_driver::strategy::Strategy;
-use warikomi_inject::trace::{Event, Happening, Reader};
+use warikomi_inject::trace::{Happening, Reader};
 use warikomi_inject::{Fault, Plan};
+use warikomi_lab::ProcessSessionOptions;
+use warikomi_lab::export::{Format, export};
 use warikomi_lab::inject::{Application, inject};
 use warikomi_lab::record::record;
-use warikomi_lab::{ProcessSessionOptions, Session};
+use warikomi_measure::Row;
+use warikomi_nic::NicOptions;
 use warikomi_nic::wire::WireKind;
-use warikomi_nic::{NicOptions, Reception};
-use warikomi_pci::Interrupt;
+use warikomi_pci::{Interrupt, Vector};
 use warikomi_testbench::cards::duo;
 
-use crate::{options, plan, program, started};
+use crate::{injected, options, plan, program, started};
 
-fn session(strategy: Strategy) -> Session {
-    started(&ProcessSessionOptions {
+fn duo_options(strategy: Strategy) -> ProcessSessionOptions {
+    ProcessSessionOptions {
         driver: "duo".into(),
         program: program("driver duo"),
         nic: NicOptions::of("duo"),
         make_nic: duo::make,
         ..options(strategy)
-    })
+    }
+}
+
+#[test]
+fn queues_and_vectors_of_a_run_are_told_apart() {
+    const COUNT: u64 = 2_000;
+    let mut session = started(&duo_options(Strategy::Interrupt));
+    let plan = Plan { flows: 32, ..plan(1_500, Span::from_us(100), COUNT) };
+    let run = injected(&mut session, &plan);
+    let totals = run.ledger.totals();
+    assert_eq!((totals.injected, totals.unaccounted, totals.lost), (COUNT, 0, 0), "{totals:?}");
+    let queues = run.result.queues.as_deref().unwrap();
+    assert_eq!(queues.len(), 2);
+    assert!(queues.iter().all(|queue| queue.accepted > 0 && queue.adds_up()), "{queues:?}");
+    assert_eq!(queues.iter().map(|queue| queue.accepted).sum::<u64>(), totals.accepted);
+    // Packets of one flow go to one queue, and no two packets in a row are of one flow.
+    let queue_of = |row: Row| row.queue.unwrap();
+    let rows: Vec<_> = run.ledger.rows().map(queue_of).collect();
+    assert!(rows.iter().zip(&rows[32..]).all(|(queue, again)| queue == again));
+    let interrupts = run.result.interrupts.as_ref().unwrap();
+    let vectors = &interrupts.vectors;
+    assert_eq!(vectors.iter().map(|of| of.vector).collect::<Vec<_>>(), [0, 1]);
+    assert!(vectors.iter().all(|of| of.raised > 0 && of.handled > 0), "{vectors:?}");
+    assert!(vectors.iter().all(|of| of.raised == of.handled + of.unhandled), "{vectors:?}");
+    assert_eq!(vectors.iter().map(|of| of.raised).sum::<u64>(), interrupts.raised);
+    session.stop().unwrap();
+}
+
+#[test]
+fn queues_and_vectors_are_in_a_trace_that_can_be_exported() {
+    let mut session = started(&duo_options(Strategy::Interrupt));
+    let plan = Plan { flows: 32, ..plan(1_500, Span::from_us(100), 500) };
+    let recording =
+        record(&mut session, &plan, Application::default(), 7, &WireKind::Sink, &mut |_| ());
+    session.stop().unwrap();
+    let mut trace = Vec::new();
+    recording.unwrap().trace.write_to(&mut trace).unwrap();
+    let (mut queues, mut vectors) = (BTreeSet::new(), BTreeSet::new());
+    for event in Reader::new(&trace[..]).unwrap() {
+        match event.unwrap().what {
+            Happening::Placed(reception) => drop(queues.insert(reception.queue)),
+            Happening::Interrupt(Interrupt::Msi(_), vector) => drop(vectors.insert(vector)),
+            _ => {}
+        }
+    }
+    assert_eq!(queues, BTreeSet::from([0, 1]));
+    assert_eq!(vectors, BTreeSet::from([Some(Vector(0)), Some(Vector(1))]));
+    let mut timeline = Vec::new();
+    export(Reader::new(&trace[..]).unwrap(), Format::Perfetto, &mut timeline).unwrap();
+    let timeline = String::from_utf8(timeline).unwrap();
+    assert!(timeline.contains("interrupts of vector 1") && timeline.contains("\"queue\":1"));
 }
 
 fn flows(count: u64) -> Plan {
@@ -32,42 +83,9 @@ fn flows(count: u64) -> Plan {
 }
 
 #[test]
-fn two_queues_and_two_vectors_are_told_apart_in_result_and_trace() {
-    let mut session = session(Strategy::Interrupt);
-    let wire = "sink".parse::<WireKind>().unwrap();
-    let recorded =
-        record(&mut session, &flows(400), Application::default(), 1, &wire, &mut |_| ()).unwrap();
-    let injected = recorded.injected;
-    let totals = injected.ledger.totals();
-    assert_eq!((totals.injected, totals.unaccounted, totals.lost), (400, 0, 0));
-    assert_eq!(totals.accepted + totals.no_descriptor, 400);
-    let interrupts = injected.result.interrupts.unwrap();
-    assert_eq!(interrupts.vectors.len(), 2, "{interrupts:?}");
-    assert!(interrupts.vectors.iter().all(|vector| vector.raised > 0 && vector.handled > 0));
-    let raised: u64 = interrupts.vectors.iter().map(|vector| vector.raised).sum();
-    assert_eq!(raised, interrupts.raised);
-    let queues = injected.result.queues;
-    assert_eq!(queues.len(), 2, "{queues:?}");
-
-    let mut bytes = Vec::new();
-    recorded.trace.write_to(&mut bytes).unwrap();
-    let mut reader = Reader::new(Cursor::new(bytes)).unwrap();
-    let (mut data, mut seen) = (BTreeSet::new(), BTreeSet::new());
-    while let Some(Event { what, .. }) = reader.next_event().unwrap() {
-        match what {
-            Happening::Interrupt(Interrupt::Msi(message)) => drop(data.insert(message.data)),
-            Happening::Placed(Reception { queue, .. }) => drop(seen.insert(queue)),
-            _ => {}
-        }
-    }
-    assert_eq!((data, seen), (BTreeSet::from([0, 1]), BTreeSet::from([0, 1])));
-    session.stop().unwrap();
-}
-
-#[test]
 fn every_strategy_takes_every_packet_of_both_queues() {
     for strategy in Strategy::ALL {
-        let mut session = session(strategy);
+        let mut session = started(&duo_options(strategy));
         let run =
             inject(&mut session, &flows(2_000), Application::default(), 1, &mut |_| ()).unwrap();
         let totals = run.ledger.totals();
@@ -87,7 +105,7 @@ fn faults_strike_a_card_of_several_queues_and_nothing_is_unaccounted() {
     ]
     .map(|fault| fault.parse().unwrap())
     .into();
-    let mut session = session(Strategy::Interrupt);
+    let mut session = started(&duo_options(Strategy::Interrupt));
     let plan = Plan { faults, ..flows(1_000) };
     let run = inject(&mut session, &plan, Application::default(), 1, &mut |_| ()).unwrap();
     let totals = run.ledger.totals();

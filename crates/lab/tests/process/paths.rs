@@ -3,6 +3,7 @@
 use warikomi_clock::Span;
 use warikomi_driver::strategy::Strategy;
 use warikomi_inject::{Plan, Receiver};
+use warikomi_lab::inject::{Application, inject};
 use warikomi_stack::Topology;
 
 use crate::{along, injected, perfect, plan, started};
@@ -77,5 +78,37 @@ fn lengths_and_bursts_arrive_through_the_whole_path() {
         assert_eq!((totals.unaccounted, totals.lost), (0, 0), "{size} bytes: {totals:?}");
         assert_eq!(totals.delivered + totals.no_descriptor, 1_000, "{size} bytes: {totals:?}");
     }
+    session.stop().unwrap();
+}
+
+#[test]
+fn flows_on_a_card_with_one_queue_change_nothing_but_the_ports() {
+    for (topology, _) in PATHS {
+        let mut session = started(&along(topology, Strategy::Interrupt));
+        let receiver = receiver_of(topology);
+        let plan = Plan { receiver, flows: 16, ..plan(1_500, Span::from_us(50), 1_000) };
+        let run = injected(&mut session, &plan);
+        let totals = run.ledger.totals();
+        assert_eq!((totals.unaccounted, totals.lost), (0, 0), "{topology:?}: {totals:?}");
+        let arrived = match receiver {
+            Receiver::Application => totals.delivered,
+            Receiver::Driver => totals.accepted,
+        };
+        assert_eq!(arrived + totals.no_descriptor, 1_000, "{topology:?}: {totals:?}");
+        assert!(arrived > 0, "{topology:?}: {totals:?}");
+        assert_eq!(run.result.queues, None, "one queue is the ledger itself");
+        assert!(run.result.interrupts.unwrap().vectors.is_empty());
+        session.stop().unwrap();
+    }
+}
+
+#[test]
+fn a_fault_on_a_vector_that_the_card_does_not_have_is_refused() {
+    let mut session = started(&along(Topology::DriverAlone, Strategy::Interrupt));
+    let faults = vec!["interrupt-spurious:at=1ms,vector=1".parse().unwrap()];
+    let plan = Plan { faults, ..plan(1_500, Span::from_us(50), 10) };
+    let refused = inject(&mut session, &plan, Application::default(), 1, &mut |_| ());
+    let error = refused.err().unwrap().to_string();
+    assert!(error.contains("vector 1, and this NIC has vector 0 only"), "{error}");
     session.stop().unwrap();
 }

@@ -155,6 +155,13 @@ impl Totals {
         Totals { unaccounted: contradictions.sum(), contradictions, ..self }
     }
 
+    /// Packets that the NIC did not put on the ring as they were.
+    pub fn missed(&self) -> u64 {
+        let missed =
+            [self.no_descriptor, self.filtered, self.dma_error, self.not_completed, self.refused];
+        missed.into_iter().fold(0, u64::saturating_add)
+    }
+
     /// Packets that went on the ring.
     pub fn on_ring(&self) -> u64 {
         self.delivered.saturating_add(self.unclaimed).saturating_add(self.lost)

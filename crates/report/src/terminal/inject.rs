@@ -2,7 +2,9 @@
 
 mod faults;
 
-use warikomi_measure::{Distribution, IntervalStats, Intervals, RunResult, TimeBase, Totals};
+use warikomi_measure::{
+    Distribution, IntervalStats, Intervals, RunResult, TimeBase, Totals, VectorInterrupts,
+};
 
 use super::Style;
 use super::figures::{count, percent, rate, time};
@@ -20,6 +22,13 @@ pub fn inject(result: &RunResult, style: Style) -> String {
         page.blank();
         page.table(&["Packets", "count", "of injected"], &packets(ledger));
     }
+    if let Some(queues) = &result.queues {
+        page.blank();
+        page.table(
+            &["Queue", "injected", "missed", "on ring", "accepted", "lost"],
+            &by_queue(queues),
+        );
+    }
     if let Some(intervals) = &result.intervals {
         page.blank();
         interval_table(&mut page, intervals);
@@ -32,6 +41,11 @@ pub fn inject(result: &RunResult, style: Style) -> String {
     if let Some(report) = &result.faults {
         page.blank();
         faults::section(&mut page, report);
+    }
+    let vectors = result.interrupts.as_ref().map_or(&[][..], |interrupts| &interrupts.vectors);
+    if !vectors.is_empty() {
+        page.blank();
+        page.table(&["Vector", "raised", "handled", "unhandled"], &by_vector(vectors));
     }
     page.blank();
     page.table(&["Figure", "value"], &figures(result));
@@ -70,7 +84,13 @@ pub(super) fn asked_for(result: &RunResult) -> String {
     };
     let line = number("line_rate_bps").map_or(String::new(), |bps| format!(", {} line", rate(bps)));
     let (packets, size) = (whole("count"), whole("size_bytes"));
-    format!("{packets} packets of {size} bytes, {every}{arrival}, {each} per interrupt{line}")
+    let flows = match number("flows") {
+        Some(flows) if flows > 1.0 => format!(" of {} flows", count(flows as u64)),
+        _ => String::new(),
+    };
+    format!(
+        "{packets} packets of {size} bytes{flows}, {every}{arrival}, {each} per interrupt{line}"
+    )
 }
 
 fn packets(ledger: &Totals) -> Vec<TableRow> {
@@ -110,6 +130,24 @@ fn packets(ledger: &Totals) -> Vec<TableRow> {
     let unaccounted = vec!["unaccounted".to_owned(), count(ledger.unaccounted), String::new()];
     rows.push((ledger.unaccounted > 0, unaccounted));
     rows
+}
+
+fn by_queue(queues: &[Totals]) -> Vec<TableRow> {
+    let row = |(number, queue): (usize, &Totals)| {
+        let columns = [queue.injected, queue.missed(), queue.on_ring(), queue.accepted, queue.lost];
+        numbered(number as u64, &columns)
+    };
+    queues.iter().enumerate().map(row).collect()
+}
+
+fn by_vector(vectors: &[VectorInterrupts]) -> Vec<TableRow> {
+    let row =
+        |of: &VectorInterrupts| numbered(of.vector.into(), &[of.raised, of.handled, of.unhandled]);
+    vectors.iter().map(row).collect()
+}
+
+fn numbered(number: u64, columns: &[u64]) -> TableRow {
+    (false, std::iter::once(&number).chain(columns).map(|&column| count(column)).collect())
 }
 
 fn interval_table(page: &mut Page, intervals: &Intervals) {

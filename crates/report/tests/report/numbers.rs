@@ -283,6 +283,7 @@ fn inject(runs: &Path, count: u64) -> (RunDirectory, Vec<Row>) {
             Row {
                 sequence,
                 fate: if missed { Fate::NoDescriptor } else { Fate::Delivered },
+                queue: Some(0),
                 planned: Some(planned),
                 injected: Some(injected),
                 took: Some(Span::from_ns(205)),

@@ -1,4 +1,4 @@
-use warikomi_nic::Frame;
+use warikomi_nic::{Frame, RxOutcome};
 use warikomi_pci::Width;
 
 use super::*;
@@ -79,9 +79,20 @@ fn other_packets_and_missing_ones_are_told() {
 }
 
 #[test]
+fn another_queue_is_a_difference() {
+    let mut behaviour = learned(&[Packet(1), Packet(2)]);
+    behaviour.outcomes[1].queue = 3;
+    let found =
+        behaviour.compare(Reader::new(&trace(&[Packet(1), Packet(2)])[..]).unwrap()).unwrap();
+    assert_eq!((found.different_outcomes, found.different_arrivals), (1, 0));
+    let what = found.first.unwrap().what;
+    assert!(what.contains("queue 0 ") && what.contains("was of queue 3"), "{what}");
+}
+
+#[test]
 fn another_outcome_is_a_difference() {
     let mut behaviour = learned(&[Packet(1), Packet(2)]);
-    behaviour.outcomes[1] = RxOutcome::OnRing;
+    behaviour.outcomes[1].outcome = RxOutcome::OnRing;
     let found =
         behaviour.compare(Reader::new(&trace(&[Packet(1), Packet(2)])[..]).unwrap()).unwrap();
     assert_eq!((found.different_outcomes, found.different_arrivals), (1, 0));

@@ -56,7 +56,8 @@ fn example() -> RunResult {
     (0..1_000u64).for_each(|k| times.record(Span::from_ps(205_000 + k % 10 * 1_000)));
     result.inject_ns = times.summary();
     result.throughput_bps = Some(314.8e6);
-    result.interrupts = Some(Interrupts { raised: 1_000, handled: 998, resignalled: 2 });
+    result.interrupts =
+        Some(Interrupts { raised: 1_000, handled: 998, resignalled: 2, ..Interrupts::default() });
     result.pacing =
         Some(Pacing { missed_deadlines: 1, slack_ns: 1_000.0, longest_lateness_ns: 38_000.0 });
     let support = Some(HiccupSummary { count: 1, longest_ns: 37_950.0, ..Default::default() });
@@ -74,6 +75,34 @@ fn the_page_of_a_known_result() {
         std::fs::write(path, &page).unwrap();
     }
     assert_eq!(page, include_str!("golden.txt"));
+}
+
+#[test]
+fn queues_and_vectors_have_a_row_each() {
+    let mut result = example();
+    assert!(!inject(&result, Style::default()).contains("Queue"));
+    result.plan.insert("flows".into(), 16.into());
+    let whole = result.ledger.unwrap();
+    let second =
+        Totals { planned: 400, injected: 400, accepted: 400, delivered: 400, ..Totals::default() };
+    let first = Totals { planned: 600, injected: 600, accepted: 597, delivered: 595, ..whole };
+    result.queues = Some(vec![first, second]);
+    let vectors = vec![
+        VectorInterrupts { vector: 0, raised: 600, handled: 600, unhandled: 0 },
+        VectorInterrupts { vector: 1, raised: 400, handled: 398, unhandled: 2 },
+    ];
+    result.interrupts = Some(Interrupts { raised: 1_000, handled: 998, resignalled: 2, vectors });
+    let page = inject(&result, Style::default());
+    assert!(page.contains("1,000 packets of 1,500 bytes of 16 flows"), "{page}");
+    let row = |numbers: &[&str]| {
+        let found = |line: &&str| line.split_whitespace().eq(numbers.iter().copied());
+        assert!(page.lines().any(|line| found(&line)), "{numbers:?} in {page}");
+    };
+    row(&["Queue", "injected", "missed", "on", "ring", "accepted", "lost"]);
+    row(&["0", "600", "3", "597", "597", "2"]);
+    row(&["1", "400", "0", "400", "400", "0"]);
+    row(&["Vector", "raised", "handled", "unhandled"]);
+    row(&["1", "400", "398", "2"]);
 }
 
 fn with_faults() -> RunResult {
@@ -156,7 +185,7 @@ proptest! {
     fn any_width_and_any_figures_make_a_page(width: u16, colour: bool, figure: f64, n: u64) {
         let mut result = example();
         result.throughput_bps = Some(figure);
-        result.interrupts = Some(Interrupts { raised: n, handled: n, resignalled: n });
+        result.interrupts = Some(Interrupts { raised: n, handled: n, resignalled: n, ..Interrupts::default() });
         result.ledger.as_mut().unwrap().unaccounted = n;
         result.plan.insert("interval_ns".into(), json!(figure));
         let page = inject(&result, Style { colour, width });
