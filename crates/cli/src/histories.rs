@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::json;
 use warikomi_clock::{Seed, TscClock};
-use warikomi_lab::virtual_time::by_name;
+use warikomi_lab::virtual_time::Pair;
 use warikomi_lab::virtual_time::calibrate::calibrate;
 use warikomi_lab::virtual_time::history::{Histories, HistoryError, histories};
 
@@ -42,15 +42,15 @@ const STEP: u64 = 100;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let &Arguments { count, seed, faults, .. } = arguments;
-    let Some(make_driver) = by_name(&arguments.driver) else {
-        bail!("there is no driver called {}; there is rtl8168", arguments.driver);
+    let Some(pair) = Pair::by_name(&arguments.driver) else {
+        bail!("there is no card with a driver called {}; there is rtl8168", arguments.driver);
     };
     let bar = Cleared(output::bar("{bar:32} {percent:>3}% {elapsed} {eta} left"));
     bar.0.set_length(count);
     let clock = TscClock::calibrate().context("cannot tell how long it takes")?;
     let start = clock.now();
     let wanted = Histories { seed: Seed(seed), count, faults };
-    let done = histories(&wanted, &*make_driver, &mut |tried| {
+    let done = histories(&wanted, &pair, &mut |tried| {
         if tried % STEP == 0 {
             bar.0.set_position(tried);
         }

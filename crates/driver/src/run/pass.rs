@@ -143,6 +143,9 @@ impl DriverLoop {
             }
         }
         if handed > 0 {
+            // What the device may send has been taken: a driver that is started after this one has died, and
+            // knows nothing, does not send it once more.
+            on.upper.flush();
             on.driver.kick(hardware!(on))?;
         }
         if self.unsent == 0 {

@@ -118,6 +118,8 @@ pub(super) enum Phase {
     Giving(u32),
     /// The orders say stop.
     Stopping,
+    /// It has failed, and nobody goes on with its device.
+    Failing(RunError),
     Ended,
 }
 
@@ -200,7 +202,7 @@ impl DriverLoop {
         on: &mut Parts<'_, A, U>,
         now: Time,
     ) -> Result<Step, RunError> {
-        self.advance(on, now).map_err(|error| self.give_up(on, now, error))
+        self.advance(on, now).or_else(|error| self.give_up(on, now, error))
     }
 
     #[inline]
@@ -274,6 +276,10 @@ impl DriverLoop {
                 self.end(on, now);
                 return Ok(Step::Ended { waiting: false });
             }
+            Phase::Failing(error) => {
+                let _ = self.quiesce(on);
+                return Err(error);
+            }
             Phase::Ended => return Ok(Step::Ended { waiting: false }),
             phase @ (Phase::Look { .. } | Phase::Decide { .. }) => self.phase = phase,
         }
@@ -298,19 +304,20 @@ impl DriverLoop {
         on: &mut Parts<'_, A, U>,
         now: Time,
         error: RunError,
-    ) -> RunError {
-        use Phase::{Accepting, Ended, Opening, Waiting};
+    ) -> Result<Step, RunError> {
+        use Phase::{Accepting, Ended, Failing, Opening, Waiting};
         let phase = std::mem::replace(&mut self.phase, Ended);
         if !matches!(phase, Waiting | Opening(_) | Accepting(_) | Ended) {
             on.device.window().sleeper().retract();
             on.report(report::ASLEEP, 0);
             on.upper.awake();
             if self.succession.is_none() {
-                let _ = self.quiesce(on);
+                self.phase = Failing(error);
+                return Ok(Step::Again);
             }
         }
         self.report(on, now);
-        error
+        Err(error)
     }
 
     pub(super) fn end<A: Attachment, U: Upper>(&mut self, on: &mut Parts<'_, A, U>, now: Time) {
@@ -323,10 +330,20 @@ impl DriverLoop {
         !matches!(self.phase, Phase::Waiting | Phase::Ended)
     }
 
+    /// Whether the next step stops the device.
+    pub fn is_stopping(&self) -> bool {
+        matches!(self.phase, Phase::Stopping | Phase::Failing(_))
+    }
+
     /// Whether the driver has served the device in this turn.
     pub fn is_ready(&self) -> bool {
         use Phase::{Accepting, Opening, Pass};
         self.is_driving() && !matches!(self.phase, Opening(_) | Accepting(_) | Pass { first: true })
+    }
+
+    /// Looks at the receive ring so far.
+    pub fn looks(&self) -> u64 {
+        self.counts.polls
     }
 
     /// What has ended the wait that [`Step::Sleep`] asked for.

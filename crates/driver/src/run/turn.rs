@@ -10,7 +10,20 @@ use super::step::{DriverLoop, Parts, Phase, Step, hardware};
 use super::succession::Waited;
 use crate::state::{Counters, Held, Predecessor};
 use crate::strategy::Receiver;
-use crate::{Hardware, Upper};
+use crate::{Buffer, Hardware, Received, RxSink, Upper};
+
+/// Whoever takes buffers that go back in another way.
+struct Nobody;
+
+impl RxSink for Nobody {
+    fn buffer(&mut self) -> Option<Buffer> {
+        None
+    }
+
+    fn received(&mut self, _: Received) {}
+
+    fn returned(&mut self, _: Buffer) {}
+}
 
 impl DriverLoop {
     /// Waits until the device is ours.
@@ -58,9 +71,8 @@ impl DriverLoop {
             succession.accept();
             if driven {
                 // A device that still runs would write to buffers that go back. One that does not answer is
-                // found out below.
-                let mut sink = self.received.counted(on.upper);
-                let _ = on.driver.quiesce(hardware!(on), &mut sink, &mut |_| ());
+                // found out below. All buffers go back below, also those that a rehearsal has found.
+                let _ = on.driver.quiesce(hardware!(on), &mut Nobody, &mut |_| ());
             }
             let forgotten = on.upper.forget();
             on.upper.flush();

@@ -1,18 +1,26 @@
 //! Words of a driver's own.
 
 use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
 use warikomi_pci::attach::area;
 use warikomi_shared::Words;
 
-/// Words that nobody else sees: the state of a driver whose successor gets it through a store.
-pub struct LocalWords(Box<[Cell<u64>]>);
+/// Words that no other process sees: the state of a driver whose successor gets it through a store, and
+/// everything in virtual time.
+#[derive(Clone)]
+pub struct LocalWords(Rc<[Cell<u64>]>);
 
 impl LocalWords {
     /// As many zeros as a state area has words.
     pub fn new() -> LocalWords {
-        LocalWords(vec![Cell::new(0); area::WORDS].into_boxed_slice())
+        LocalWords::of(area::WORDS)
+    }
+
+    /// So many zeros.
+    pub fn of(words: usize) -> LocalWords {
+        LocalWords(vec![Cell::new(0); words].into())
     }
 }
 

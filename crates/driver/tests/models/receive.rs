@@ -1,14 +1,26 @@
-//! The race between the last look and the sleep of a receiver, and the register ring: the very strategies,
-//! sleeper, bell, tally and ring, against a device of which only what matters here is modelled.
+//! The race between the last look and the sleep of a receiver, and the register ring: the very loop of a
+//! driver, with strategies, sleeper, bell, tally and ring, against a device of which only what matters here is
+//! modelled.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
+use std::sync::{Arc, LazyLock};
 
 use loom::sync::atomic::AtomicU64;
 use loom::thread;
 use warikomi_clock::{Span, Time};
-use warikomi_driver::strategy::{CpuBudget, Next, Receiver, Strategy};
-use warikomi_shared::{Bell, Consumer, Producer, RingPlace, Sleeper, Tally, Wakeup, Words};
+use warikomi_driver::device::{SupportGone, Window};
+use warikomi_driver::run::store::SnapshotStore;
+use warikomi_driver::run::{Attachment, DriverLoop, Lineage, Parts, Step};
+use warikomi_driver::state::LocalWords;
+use warikomi_driver::strategy::{CpuBudget, Strategy};
+use warikomi_driver::{
+    Buffer, Causes, DriverError, DriverInfo, Hardware, Link, NicDriver, Received, RxSink, TxFrame,
+    Upper,
+};
+use warikomi_pci::attach::layout::{self, bells, orders};
+use warikomi_pci::{Mmio, MmioError, SharedMemory, Width};
+use warikomi_shared::{Bell, Consumer, Producer, RingPlace, Tally, Wakeup, Words};
 
 use crate::event::ModelEvent;
 use crate::explore;
@@ -81,20 +93,30 @@ impl Device {
     }
 }
 
-/// The driver's part of `run.rs`, as far as the race goes.
-struct Driver {
+/// The driver of that device.
+struct Remote {
     words: ModelWords,
     requests: Producer<ModelWords>,
-    interrupts: Tally<ModelWords>,
-    event: ModelEvent,
     waits: Waits,
-    receiver: Receiver,
     reads: u64,
     taken: u64,
-    now: Time,
+    /// Whether the look behind `arm` takes place.
+    last_look: bool,
+    armed: bool,
 }
 
-impl Driver {
+static INFO: DriverInfo = DriverInfo {
+    name: "modelled",
+    summary: "",
+    devices: &[],
+    rx_descriptors: 8,
+    tx_descriptors: 0,
+    ring_bytes: 0,
+    max_buffer_bytes: 64,
+    max_frame_bytes: 64,
+};
+
+impl Remote {
     fn write(&mut self, what: u64, value: u64) {
         while !self.requests.push([what, value]) {
             thread::yield_now();
@@ -111,66 +133,247 @@ impl Driver {
         }
         self.words.load(ANSWER, Relaxed)
     }
+}
 
-    fn poll(&mut self) -> usize {
-        let there = self.words.load(PACKETS, Acquire);
-        let found = there - self.taken;
-        self.taken = there;
-        found as usize
+impl NicDriver for Remote {
+    fn info(&self) -> &'static DriverInfo {
+        &INFO
     }
-
-    fn arm(&mut self) {
+    fn init(
+        &mut self,
+        _: &mut Hardware<'_>,
+        _: u64,
+        _: usize,
+        _: &mut dyn RxSink,
+    ) -> Result<(), DriverError> {
+        Ok(())
+    }
+    fn on_interrupt(&mut self, hw: &mut Hardware<'_>, vector: u16) -> Result<Causes, DriverError> {
+        self.disarm(hw)?;
+        self.acknowledge(hw, vector)
+    }
+    fn acknowledge(&mut self, _: &mut Hardware<'_>, _: u16) -> Result<Causes, DriverError> {
+        self.write(ACKNOWLEDGE, 0);
+        Ok(Causes::default())
+    }
+    fn arm(&mut self, _: &mut Hardware<'_>) -> Result<(), DriverError> {
         self.write(ACKNOWLEDGE, 0);
         self.write(MASK, 1);
         assert_eq!(self.read(), 1, "the read comes behind the writes");
-        self.receiver.armed();
+        self.armed = true;
+        Ok(())
     }
-
-    fn pass(&mut self) -> Next {
-        while self.interrupts.take() {
-            if !self.receiver.stays_armed() {
-                self.write(MASK, 0);
-            }
-            self.write(ACKNOWLEDGE, 0);
-        }
-        let found = self.poll();
-        // A pass that finds nothing is late enough for any strategy to sleep.
-        self.now += Span::from_us(60);
-        self.receiver.next(self.now, found)
+    fn disarm(&mut self, _: &mut Hardware<'_>) -> Result<(), DriverError> {
+        self.write(MASK, 0);
+        Ok(())
     }
-
-    fn rest(&mut self, last_look: bool) {
-        let from = self.now;
-        let mut sleeper = Sleeper::new(self.words.clone(), SLEEPING);
-        let (mut found, mut slept) = (0, false);
-        let event = self.event.clone();
-        let ready = || {
-            self.arm();
-            if last_look {
-                found = self.poll();
-            }
-            Ok::<_, ()>(found > 0 || self.interrupts.pending())
-        };
-        let sleep = || {
-            slept = true;
-            Ok(event.wait())
-        };
-        sleeper.sleep_unless(ready, sleep).unwrap();
-        if slept {
-            self.receiver.slept(from, self.now);
-        } else {
-            self.receiver.next(self.now, found);
+    fn poll(
+        &mut self,
+        _: &mut Hardware<'_>,
+        _: usize,
+        sink: &mut dyn RxSink,
+    ) -> Result<usize, DriverError> {
+        if std::mem::take(&mut self.armed) && !self.last_look {
+            return Ok(0);
         }
-        if !self.receiver.stays_armed() && !self.interrupts.pending() {
-            self.write(MASK, 0);
+        let there = self.words.load(PACKETS, Acquire);
+        let found = there - self.taken;
+        for token in self.taken..there {
+            let buffer = Buffer { address: 0, bytes: 64, token: token as u32 };
+            sink.received(Received { buffer, bytes: 60, checksums_good: false });
+        }
+        self.taken = there;
+        Ok(found as usize)
+    }
+    fn transmit(&mut self, _: &mut Hardware<'_>, _: TxFrame<'_>) -> Result<bool, DriverError> {
+        Ok(false)
+    }
+    fn kick(&mut self, _: &mut Hardware<'_>) -> Result<(), DriverError> {
+        Ok(())
+    }
+    fn reclaim(
+        &mut self,
+        _: &mut Hardware<'_>,
+        _: &mut dyn FnMut(u32),
+    ) -> Result<usize, DriverError> {
+        Ok(0)
+    }
+    fn tx_room(&self) -> usize {
+        0
+    }
+    fn transmit_interrupts(&mut self, _: &mut Hardware<'_>, _: bool) -> Result<(), DriverError> {
+        Ok(())
+    }
+    fn link(&mut self, _: &mut Hardware<'_>) -> Result<Link, DriverError> {
+        Ok(Link::Down)
+    }
+    fn mac_address(&self) -> [u8; 6] {
+        [0; 6]
+    }
+    fn rx_errors(&self) -> u64 {
+        0
+    }
+    fn quiesce(
+        &mut self,
+        _: &mut Hardware<'_>,
+        _: &mut dyn RxSink,
+        _: &mut dyn FnMut(u32),
+    ) -> Result<(), DriverError> {
+        Ok(())
+    }
+}
+
+/// The words of a window: those that the race is about are the model checker's, the others nobody else sees.
+#[derive(Clone)]
+struct WindowWords {
+    model: ModelWords,
+    own: LocalWords,
+}
+
+impl WindowWords {
+    fn modelled(at: usize) -> Option<usize> {
+        match at {
+            bells::INTERRUPTS => Some(INTERRUPTS),
+            bells::SLEEPING => Some(SLEEPING),
+            _ => None,
         }
     }
 }
+
+impl Words for WindowWords {
+    fn len(&self) -> usize {
+        self.own.len()
+    }
+    fn load(&self, at: usize, order: Ordering) -> u64 {
+        match Self::modelled(at) {
+            Some(at) => self.model.load(at, order),
+            None => self.own.load(at, order),
+        }
+    }
+    fn store(&self, at: usize, value: u64, order: Ordering) {
+        match Self::modelled(at) {
+            Some(at) => self.model.store(at, value, order),
+            None => self.own.store(at, value, order),
+        }
+    }
+    fn swap(&self, at: usize, value: u64, order: Ordering) -> u64 {
+        match Self::modelled(at) {
+            Some(at) => self.model.swap(at, value, order),
+            None => self.own.swap(at, value, order),
+        }
+    }
+    fn fence(&self) {
+        self.model.fence();
+    }
+}
+
+/// What the loop is attached to.
+struct Attached(Window<WindowWords>);
+
+impl Attachment for Attached {
+    type Words = WindowWords;
+    fn window(&self) -> &Window<WindowWords> {
+        &self.0
+    }
+    fn take_interrupt(&mut self) -> Option<u16> {
+        self.0.take_interrupt(|| 0)
+    }
+    fn dma(&self) -> (u64, u64) {
+        (0, 4_096)
+    }
+    fn lineage(&self) -> Option<Lineage> {
+        None
+    }
+    fn take_store(&mut self, _: u64) -> Option<Box<dyn SnapshotStore>> {
+        None
+    }
+    fn warm(&self, _: usize) {}
+    fn wake_successor(&self) {}
+    fn check_support(&self) -> Result<(), SupportGone> {
+        Ok(())
+    }
+    fn ticks(&self) -> u64 {
+        0
+    }
+    fn processor_time(&self) -> Span {
+        Span::ZERO
+    }
+}
+
+impl Mmio for Attached {
+    fn read(&mut self, _: u64, _: Width) -> Result<u64, MmioError> {
+        unreachable!()
+    }
+    fn write(&mut self, _: u64, _: Width, _: u64) -> Result<(), MmioError> {
+        unreachable!()
+    }
+    fn config_read(&mut self, _: u16, _: Width) -> Result<u64, MmioError> {
+        unreachable!()
+    }
+    fn config_write(&mut self, _: u16, _: Width, _: u64) -> Result<(), MmioError> {
+        unreachable!()
+    }
+}
+
+/// Whoever is above only counts.
+#[derive(Default)]
+struct Counting {
+    packets: u64,
+}
+
+impl RxSink for Counting {
+    fn buffer(&mut self) -> Option<Buffer> {
+        None
+    }
+    fn received(&mut self, frame: Received) {
+        assert_eq!(u64::from(frame.buffer.token), self.packets, "in order, each once");
+        self.packets += 1;
+    }
+    fn returned(&mut self, _: Buffer) {}
+}
+
+impl Upper for Counting {
+    fn flush(&mut self) {}
+    fn prepare_to_sleep(&mut self) -> bool {
+        false
+    }
+    fn awake(&mut self) {}
+    fn wakeup(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+static NO_MEMORY: LazyLock<SharedMemory> =
+    LazyLock::new(|| SharedMemory::anonymous(0, 4_096).unwrap());
 
 const ALL_PACKETS: u64 = 2;
 
 fn new_words() -> ModelWords {
     ModelWords::new(WORDS)
+}
+
+/// The loop of a driver takes two packets, whenever they come.
+fn drive(strategy: Strategy, mut driver: Remote, event: &ModelEvent) {
+    let own = LocalWords::of(layout::WINDOW_BYTES as usize / 8);
+    let at = [orders::STRATEGY, orders::POLL_NS, orders::BUDGET, orders::CPU_BUDGET_PPM];
+    at.into_iter().zip(strategy.to_orders()).for_each(|(at, word)| own.store(at, word, Relaxed));
+    let window = Window::new(WindowWords { model: driver.words.clone(), own });
+    let (mut device, mut upper) = (Attached(window), Counting::default());
+    let mut now = Time::ZERO;
+    let mut on =
+        Parts { device: &mut device, memory: &*NO_MEMORY, driver: &mut driver, upper: &mut upper };
+    let mut driving = DriverLoop::new(&mut on, now).unwrap();
+    while on.upper.packets < ALL_PACKETS {
+        // A pass that finds nothing is late enough for any strategy to sleep.
+        now += Span::from_us(60);
+        match driving.step(&mut on, now).unwrap() {
+            // Only who never sleeps has to let the device run.
+            Step::Again if strategy == Strategy::Poll => thread::yield_now(),
+            Step::Again | Step::Yield => {}
+            Step::Sleep { .. } => driving.woke(Ok(event.wait())),
+            other => panic!("a driver that nobody told to stop comes to {other:?}"),
+        }
+    }
 }
 
 /// A driver takes two packets, whenever they come, and ends.
@@ -188,15 +391,13 @@ fn two_packets(strategy: Strategy, last_look: bool) {
         mask: false,
         level: false,
     };
-    let mut driver = Driver {
+    let driver = Remote {
         requests: Producer::new(words.clone(), REQUESTS),
-        interrupts: Tally::new(words.clone(), INTERRUPTS),
-        event,
         waits: waits.clone(),
-        receiver: Receiver::new(strategy, Time::ZERO),
         reads: 0,
         taken: 0,
-        now: Time::ZERO,
+        last_look,
+        armed: false,
         words: words.clone(),
     };
     let done = Arc::new(AtomicU64::new(0));
@@ -211,15 +412,7 @@ fn two_packets(strategy: Strategy, last_look: bool) {
             device.serve();
         }
     });
-    while driver.taken < ALL_PACKETS {
-        match driver.pass() {
-            Next::Arm { .. } if driver.taken < ALL_PACKETS => driver.rest(last_look),
-            Next::Arm { .. } => {}
-            // Only who never sleeps has to let the device run.
-            Next::Poll { .. } if strategy == Strategy::Poll => thread::yield_now(),
-            Next::Poll { .. } | Next::Yield { .. } => {}
-        }
-    }
+    drive(strategy, driver, &event);
     done.store(1, Release);
     waits.requested.wake();
     other.join().unwrap();

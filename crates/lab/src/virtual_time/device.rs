@@ -5,22 +5,29 @@ use std::collections::VecDeque;
 use warikomi_clock::{Seed, Span, Time};
 use warikomi_guest::payload;
 use warikomi_inject::{Fault, FaultSchedule, Faulty, HEADER_BYTES, PAYLOAD_MAGIC, PAYLOAD_OFFSET};
-use warikomi_nic::wire::{CountedSink, WireCounters};
-use warikomi_nic::{Nic, NicFunction, rtl8168::Rtl8168};
+use warikomi_nic::Nic;
+use warikomi_nic::wire::WireCounters;
 use warikomi_pci::{DmaMemory, Host, Interrupt, IntrLine, Mmio, MmioError, SharedMemory, Width};
 
 use super::CostModel;
 
-/// Interrupts that the NIC has sent and nobody has taken yet.
+/// Interrupts that the NIC has sent and nobody has taken yet: the vector of each.
 #[derive(Default)]
 struct Line {
-    sent: u32,
+    sent: VecDeque<u16>,
 }
+
+/// Interrupts that are kept at most: a card that sends more between two looks is wrong.
+const MOST_SENT: usize = 4_096;
 
 impl IntrLine for Line {
     fn signal(&mut self, interrupt: Interrupt) {
-        // The driver uses MSI; the wire of INTA# leads nowhere here either.
-        self.sent += u32::from(matches!(interrupt, Interrupt::Msi(_)));
+        // The driver uses messages; the wire of INTA# leads nowhere here either. A message's data is its
+        // vector.
+        let Interrupt::Msi(message) = interrupt else { return };
+        if self.sent.len() < MOST_SENT {
+            self.sent.push_back(message.data as u16);
+        }
     }
 }
 
@@ -48,15 +55,18 @@ pub(super) struct Device {
 const RETRY: Span = Span::from_us(1);
 
 impl Device {
-    /// A NIC at power-on, with these faults around it, that reaches `memory`.
-    pub(super) fn new(memory: SharedMemory, faults: &[Fault], seed: Seed) -> Device {
-        let sound = NicFunction::new(Rtl8168::new(), Box::new(CountedSink::new()));
-        let nic: Box<dyn Nic> = if faults.is_empty() {
-            Box::new(sound)
-        } else {
-            Box::new(Faulty::new(Box::new(sound), FaultSchedule::new(faults, seed)))
-        };
-        Device::with_nic(nic, memory)
+    /// This NIC, at power-on, with these faults around it, that reaches `memory`.
+    pub(super) fn with_faults(
+        sound: Box<dyn Nic>,
+        memory: SharedMemory,
+        faults: &[Fault],
+        seed: Seed,
+    ) -> Device {
+        if faults.is_empty() {
+            return Device::with_nic(sound, memory);
+        }
+        let schedule = FaultSchedule::new(faults, seed);
+        Device::with_nic(Box::new(Faulty::new(sound, schedule)), memory)
     }
 
     /// This NIC, at power-on, that reaches `memory`.
@@ -83,19 +93,15 @@ impl Device {
         self.polled = now;
     }
 
-    /// Interrupts sent since this was last asked.
+    /// The next interrupt that was sent and not taken: its vector.
     #[inline]
-    pub(super) fn take_interrupts(&mut self) -> u32 {
-        std::mem::take(&mut self.line.sent)
+    pub(super) fn take_interrupt(&mut self) -> Option<u16> {
+        self.line.sent.pop_front()
     }
 
     /// What has passed on the wire.
     pub(super) fn wire_counters(&mut self) -> WireCounters {
         self.nic.wire().counters()
-    }
-
-    pub(super) fn nic(&self) -> &dyn Nic {
-        &*self.nic
     }
 
     /// Faults strike from now on, or no more.
@@ -122,6 +128,7 @@ impl Device {
     pub(super) fn power_on(&mut self, now: Time) {
         self.posted.clear();
         self.with(now, |nic, host| nic.power_on(host));
+        self.line.sent.clear();
     }
 
     /// Calls the NIC.
@@ -217,20 +224,32 @@ pub(super) fn sequence_at(
     bytes: u32,
     run_id: u32,
 ) -> Option<u64> {
+    let mut head = [0; HEAD_BYTES];
+    let mut last = [0; 1];
+    memory.read(address, &mut head).ok()?;
+    memory.read(address.checked_add(u64::from(bytes).checked_sub(1)?)?, &mut last).ok()?;
+    sequence_of(&head, last[0], bytes as usize, run_id)
+}
+
+/// The beginning of a frame of ours, to behind its number.
+pub(super) const HEAD_BYTES: usize = PAYLOAD_OFFSET + HEADER_BYTES;
+
+/// The same of a frame of `len` bytes that begins with `head` and ends with `last`.
+pub(super) fn sequence_of(
+    head: &[u8; HEAD_BYTES],
+    last: u8,
+    len: usize,
+    run_id: u32,
+) -> Option<u64> {
     /// Where the length of an IPv4 packet is (RFC 791), and what is before it in a frame.
     const IP_LENGTH_OFFSET: usize = 16;
     const ETHERNET_BYTES: usize = 14;
-    let len = bytes as usize;
     let filler = len.checked_sub(PAYLOAD_OFFSET + 1)?;
-    let mut head = [0; PAYLOAD_OFFSET + HEADER_BYTES];
-    let mut last = [0; 1];
-    memory.read(address, &mut head).ok()?;
-    memory.read(address.checked_add(u64::from(bytes) - 1)?, &mut last).ok()?;
     let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
     let [magic, run, low, high] = [0, 4, 8, 12].map(|at| word(PAYLOAD_OFFSET + at));
     let ip_length = u16::from_be_bytes([head[IP_LENGTH_OFFSET], head[IP_LENGTH_OFFSET + 1]]);
     let whole = usize::from(ip_length) + ETHERNET_BYTES == len
-        && (filler < HEADER_BYTES || last[0] == payload::filler(filler));
+        && (filler < HEADER_BYTES || last == payload::filler(filler));
     (magic == PAYLOAD_MAGIC && run == run_id && whole)
         .then_some(u64::from(low) | u64::from(high) << 32)
 }
@@ -238,7 +257,8 @@ pub(super) fn sequence_at(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warikomi_nic::Frame;
+    use warikomi_nic::wire::CountedSink;
+    use warikomi_nic::{Frame, NicOptions};
 
     const INTR_MASK: u64 = 0x3c;
 
@@ -246,7 +266,9 @@ mod tests {
     fn a_write_takes_effect_later_and_a_read_waits_for_it() {
         let costs = CostModel::default();
         let memory = SharedMemory::anonymous(0, 0x1000).unwrap();
-        let mut device = Device::new(memory, &[], Seed(1));
+        let sink = Box::new(CountedSink::new());
+        let nic = warikomi_nic::build(&NicOptions::of("rtl8168"), sink).unwrap();
+        let mut device = Device::with_nic(nic, memory);
         let now = Time::from_ps(1_000_000);
         device.with(now, |nic, host| nic.config_write(host, 4, Width::B2, 6));
         let mut registers = Registers::new(&mut device, &costs, now);

@@ -6,7 +6,6 @@ use std::fmt;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 use warikomi_clock::{Seed, Span};
-use warikomi_driver::NicDriver;
 use warikomi_driver::strategy::{CpuBudget, Strategy};
 use warikomi_inject::{Fault, FaultKind, Probability, When};
 use warikomi_nic::RxError;
@@ -14,8 +13,8 @@ use warikomi_nic::wire::wire_time;
 
 use super::checkers::{Checkers, Violation};
 use super::{
-    CostModel, Moment, Options, Outcome, Part, SchedulerModel, Topology, Traffic, Trouble,
-    VirtualError, run_observed,
+    CostModel, Moment, Options, Order, Outcome, Pair, Part, SchedulerModel, Sends, Topology,
+    Traffic, Trouble, VirtualError, Way, run_observed,
 };
 
 /// What to try.
@@ -95,18 +94,17 @@ fn command(seed: u64, faults: bool) -> String {
     format!("warikomi histories --count 1 --seed {seed}{faults}")
 }
 
-/// Tries histories until one is wrong. `make_driver` makes the driver that is tried; `tried` is told
-/// how many have been.
+/// Tries histories of a card and its driver until one is wrong; `tried` is told how many have been.
 pub fn histories(
     wanted: &Histories,
-    make_driver: &dyn Fn() -> Box<dyn NicDriver>,
+    pair: &Pair,
     tried: &mut dyn FnMut(u64),
 ) -> Result<Summary, HistoryError> {
     let (mut summary, mut digests) = (Summary::default(), blake3::Hasher::new());
     let faults = wanted.faults;
     for number in 0..wanted.count {
         let seed = wanted.seed.0.wrapping_add(number);
-        let (outcome, violations) = history(Seed(seed), faults, make_driver)
+        let (outcome, violations) = history(Seed(seed), faults, pair)
             .map_err(|why| HistoryError::Run { seed, faults, why })?;
         if !violations.is_empty() {
             let failure = Failure { seed, faults, violations, outcome };
@@ -129,11 +127,11 @@ pub fn histories(
 pub fn history(
     seed: Seed,
     faults: bool,
-    make_driver: &dyn Fn() -> Box<dyn NicDriver>,
+    pair: &Pair,
 ) -> Result<(Outcome, Vec<Violation>), VirtualError> {
     let options = options(seed, faults);
-    let mut checkers = Checkers::new(options.buffers, options.trouble.bound);
-    let outcome = run_observed(&options, make_driver, &mut checkers)?;
+    let mut checkers = Checkers::new(&options);
+    let outcome = run_observed(&options, pair, &mut checkers)?;
     Ok((outcome, checkers.into_violations()))
 }
 
@@ -187,6 +185,8 @@ pub fn options(seed: Seed, faults: bool) -> Options {
         },
         sleep_timeout: None,
         every_idle_look: false,
+        way: dice.of(&[Way::Reload, Way::DataStore, Way::SharedState]),
+        sends: sends(&mut dice),
         seed,
         trouble: Trouble::default(),
         traffic,
@@ -194,7 +194,32 @@ pub fn options(seed: Seed, faults: bool) -> Options {
     if faults {
         trouble(&mut dice, &mut options);
     }
+    options.trouble.orders = orders(&mut dice, &options.traffic);
     options
+}
+
+fn sends(dice: &mut Dice) -> Option<Sends> {
+    let sends = Sends {
+        frame_bytes: dice.number(60, 1_514) as usize,
+        buffers: dice.magnitude(1, 8) as u32,
+        at_once: dice.number(0, 4) as u32,
+        every: dice.magnitude(1, 8),
+    };
+    dice.one_in(2).then_some(sends)
+}
+
+/// What is ordered while packets come.
+fn orders(dice: &mut Dice, traffic: &Traffic) -> Vec<(Span, Order)> {
+    let duration = (traffic.burst_time() + traffic.mean_gap()) * traffic.bursts;
+    let count = if dice.one_in(2) { 0 } else { dice.number(1, 3) };
+    let order = |dice: &mut Dice| match dice.number(0, 5) {
+        0 => Order::Restart,
+        1 | 2 => Order::Strategy(strategy(dice)),
+        _ => Order::Replace,
+    };
+    (0..count)
+        .map(|_| (Span::from_ps(dice.number(0, duration.as_ps().max(1))), order(dice)))
+        .collect()
 }
 
 fn traffic(dice: &mut Dice) -> Traffic {
@@ -246,9 +271,12 @@ fn trouble(dice: &mut Dice, options: &mut Options) {
         .map(|_| (Moment::Event(dice.number(1, events)), dice.of(&parts)))
         .collect();
     kills.sort_by_key(|(moment, _)| match moment {
-        Moment::Event(number) => *number,
+        Moment::Event(number) | Moment::HandOver(number) => *number,
         Moment::After(span) => span.as_ps(),
     });
+    if dice.one_in(4) {
+        kills.insert(0, (Moment::HandOver(dice.number(1, 16)), Part::Driver));
+    }
     let stalls = (0..dice.number(0, 2))
         .map(|_| (moment(dice), Span::from_ns(dice.magnitude(100, 3_000_000))));
     let stalls = stalls.collect();

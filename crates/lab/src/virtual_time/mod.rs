@@ -1,8 +1,8 @@
 //! The process target in virtual time: NIC model, driver, strategy, application, a competing job and
 //! the injector in one thread.
 //!
-//! The model, the driver and the strategy are the very code that runs in real time. What they take is
-//! charged by a [`CostModel`], who runs when is decided by a [`SchedulerModel`], and both are in the
+//! The model, the driver, its loop with strategy and succession, and the channel above are the very code that
+//! runs in real time. What they take is charged by a [`CostModel`], who runs when is decided by a [`SchedulerModel`], and both are in the
 //! result. One seed is one history, byte for byte: [`Outcome::digest`] is a digest of all that
 //! happened.
 //!
@@ -11,18 +11,21 @@
 //! happens in between: frames arrive, interrupts travel, processes are preempted in the middle of a
 //! step.
 
+mod above;
+mod bed;
 pub mod calibrate;
 pub mod checkers;
 mod costs;
 mod costs_file;
 mod cpu;
 mod device;
-mod driver_task;
 pub mod history;
 #[cfg(test)]
 mod planted;
 mod pool;
+mod process;
 pub mod receive;
+mod session;
 mod stage;
 #[cfg(test)]
 mod tests;
@@ -37,7 +40,8 @@ use warikomi_driver::NicDriver;
 use warikomi_driver::strategy::Strategy;
 use warikomi_inject::{Fault, PlanError};
 use warikomi_measure::Distribution;
-use warikomi_nic::{MAX_FRAME_BYTES, RxOutcome};
+use warikomi_nic::wire::{CountedSink, Wire};
+use warikomi_nic::{MAX_FRAME_BYTES, Nic, NicOptions, RxOutcome};
 
 pub use costs::{CostModel, SchedulerModel};
 pub use costs_file::{CostsFile, CostsFileError};
@@ -64,6 +68,44 @@ pub enum Moment {
     Event(u64),
     /// This long after the first burst began.
     After(Span),
+    /// So many steps of drivers after one was ordered to hand its device over; whoever made the last.
+    HandOver(u64),
+}
+
+/// How the drivers of a device follow one another, unless the application is in the driver's process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Way {
+    /// The device is reset between two drivers.
+    #[default]
+    Reload,
+    /// What a driver knows goes through the data store.
+    DataStore,
+    /// What a driver knows is in memory that the next one sees.
+    SharedState,
+}
+
+/// Something that is ordered while everything goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Packets are to be received so.
+    Strategy(Strategy),
+    /// Another driver is to come into the place of this one.
+    Replace,
+    /// The driver is to stop, and another one to set the device up.
+    Restart,
+}
+
+/// What the application sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sends {
+    /// Length of a frame in bytes, without check sequence.
+    pub frame_bytes: usize,
+    /// Frames that are on their way at most.
+    pub buffers: u32,
+    /// Frames that are sent when everything begins.
+    pub at_once: u32,
+    /// After every so many packets that are delivered, one is sent.
+    pub every: u64,
 }
 
 /// What goes wrong.
@@ -77,6 +119,8 @@ pub struct Trouble {
     pub kills: Vec<(Moment, Part)>,
     /// A part that died is started again after this time.
     pub restart: Span,
+    /// What is ordered, and when, from the first burst on.
+    pub orders: Vec<(Span, Order)>,
     /// When the driver's process is held, from the first burst on, and for how long.
     pub stalls: Vec<(Span, Span)>,
     /// The longest that anything may take once nothing goes wrong any more and no frame comes.
@@ -90,6 +134,7 @@ impl Default for Trouble {
             until: Span::ZERO,
             kills: Vec::new(),
             restart: Span::from_us(500),
+            orders: Vec::new(),
             stalls: Vec::new(),
             bound: Span::from_ms(200),
         }
@@ -122,6 +167,10 @@ pub struct Options {
     pub every_idle_look: bool,
     /// Where all randomness starts from.
     pub seed: Seed,
+    /// How drivers follow one another.
+    pub way: Way,
+    /// What the application sends, if anything.
+    pub sends: Option<Sends>,
     /// What goes wrong.
     pub trouble: Trouble,
 }
@@ -222,8 +271,11 @@ pub enum VirtualError {
         range: &'static str,
     },
     /// There is no such driver.
-    #[error("there is no driver called {0}")]
+    #[error("there is no card with a driver called {0}")]
     Driver(String),
+    /// A driver found nothing that it could drive.
+    #[error("a driver cannot begin: {0}")]
+    NoStart(#[from] warikomi_driver::run::RunError),
     /// A part dies again and again.
     #[error("a part of the target was started {0} times; its device does not recover")]
     Restarts(u32),
@@ -273,27 +325,66 @@ impl Observer for Nobody {
     fn event(&mut self, _: warikomi_clock::Time, _: &Event) {}
 }
 
-/// What makes a driver of that name; `None` if there is none.
-pub fn by_name(driver: &str) -> Option<Box<dyn Fn() -> Box<dyn NicDriver>>> {
-    warikomi_driver::by_name(driver)?;
-    let name = driver.to_owned();
-    Some(Box::new(move || {
-        warikomi_driver::by_name(&name).expect("there was one of this name a moment ago")
-    }))
+type MakeCard = Box<dyn Fn(Box<dyn Wire>) -> Box<dyn Nic>>;
+type MakeDriver = Box<dyn Fn() -> Box<dyn NicDriver>>;
+
+/// A card, and a driver for it: what makes them, again and again.
+pub struct Pair {
+    card: MakeCard,
+    driver: MakeDriver,
 }
 
-/// Runs with the driver of that name.
-pub fn run(options: &Options, driver: &str) -> Result<Outcome, VirtualError> {
-    let make_driver = by_name(driver).ok_or_else(|| VirtualError::Driver(driver.to_owned()))?;
-    run_observed(options, &*make_driver, &mut Nobody)
+impl Pair {
+    /// A card that `card` makes, cabled to the wire that it is given, and drivers that `driver` makes.
+    pub fn new(
+        card: impl Fn(Box<dyn Wire>) -> Box<dyn Nic> + 'static,
+        driver: impl Fn() -> Box<dyn NicDriver> + 'static,
+    ) -> Pair {
+        Pair { card: Box::new(card), driver: Box::new(driver) }
+    }
+
+    /// The NIC model of that name as it is, with the driver of the same name; `None` if there is no such pair.
+    pub fn by_name(name: &str) -> Option<Pair> {
+        warikomi_driver::by_name(name)?;
+        let options = NicOptions::of(name);
+        warikomi_nic::build(&options, Box::new(CountedSink::new())).ok()?;
+        let name = name.to_owned();
+        Some(Pair::new(
+            move |wire| warikomi_nic::build(&options, wire).expect("it was made a moment ago"),
+            move || warikomi_driver::by_name(&name).expect("it was there a moment ago"),
+        ))
+    }
+
+    /// The same card, with drivers that `driver` makes of this pair's.
+    #[cfg(test)]
+    fn with(self, driver: impl Fn(Box<dyn NicDriver>) -> Box<dyn NicDriver> + 'static) -> Pair {
+        let Pair { card, driver: make } = self;
+        Pair { card, driver: Box::new(move || driver(make())) }
+    }
+
+    /// A card at power-on.
+    pub(crate) fn card(&self, wire: Box<dyn Wire>) -> Box<dyn Nic> {
+        (self.card)(wire)
+    }
+
+    /// A driver.
+    pub(crate) fn driver(&self) -> Box<dyn NicDriver> {
+        (self.driver)()
+    }
 }
 
-/// Runs with drivers that `make_driver` makes, and tells `observer` of every event.
+/// Runs with the card and the driver of that name.
+pub fn run(options: &Options, name: &str) -> Result<Outcome, VirtualError> {
+    let pair = Pair::by_name(name).ok_or_else(|| VirtualError::Driver(name.to_owned()))?;
+    run_observed(options, &pair, &mut Nobody)
+}
+
+/// Runs with this card and drivers for it, and tells `observer` of every event.
 pub fn run_observed(
     options: &Options,
-    make_driver: &dyn Fn() -> Box<dyn NicDriver>,
+    pair: &Pair,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, VirtualError> {
     options.validate()?;
-    world::World::new(options, make_driver, observer)?.run()
+    world::World::new(options, pair, observer)?.run()
 }

@@ -1,5 +1,6 @@
 //! Drivers with a bug in them, so that it is known that the checkers find it.
 
+use warikomi_driver::state::{Held, Predecessor, Shown, StateArea};
 use warikomi_driver::{
     Buffer, Causes, DriverError, DriverInfo, Hardware, Link, NicDriver, Received, RxSink, TxFrame,
 };
@@ -17,6 +18,14 @@ pub(super) enum Bug {
     DropsGood,
     /// Of two frames in one look, the second comes first.
     Swaps,
+    /// Every 10th frame to be sent is taken, and not sent.
+    LosesSent,
+    /// Every 10th frame to be sent is sent twice.
+    SendsTwice,
+    /// It hands its device over without a record.
+    NoRecord,
+    /// It goes on behind a dead driver with one frame less than there was.
+    MissesOne,
 }
 
 /// A driver around a driver, with a bug.
@@ -25,11 +34,12 @@ pub(super) struct Planted {
     bug: Bug,
     just_armed: bool,
     frames: u64,
+    sent: u64,
 }
 
 impl Planted {
     pub(super) fn new(driver: Box<dyn NicDriver>, bug: Bug) -> Planted {
-        Planted { driver, bug, just_armed: false, frames: 0 }
+        Planted { driver, bug, just_armed: false, frames: 0, sent: 0 }
     }
 }
 
@@ -42,6 +52,7 @@ struct BadSink<'a> {
 }
 
 const EVERY: u64 = 50;
+const EVERY_SENT: u64 = 10;
 
 impl RxSink for BadSink<'_> {
     fn buffer(&mut self) -> Option<Buffer> {
@@ -69,6 +80,10 @@ impl RxSink for BadSink<'_> {
         if self.bug != Bug::LeaksRefused {
             self.sink.returned(buffer);
         }
+    }
+
+    fn named(&self, token: u32) -> Option<Buffer> {
+        self.sink.named(token)
     }
 }
 
@@ -121,7 +136,42 @@ impl NicDriver for Planted {
     }
 
     fn transmit(&mut self, hw: &mut Hardware<'_>, frame: TxFrame<'_>) -> Result<bool, DriverError> {
-        self.driver.transmit(hw, frame)
+        self.sent += 1;
+        let struck = self.sent.is_multiple_of(EVERY_SENT);
+        match self.bug {
+            Bug::LosesSent if struck => Ok(true),
+            Bug::SendsTwice if struck => {
+                self.driver.transmit(hw, frame)?;
+                self.driver.transmit(hw, frame)
+            }
+            _ => self.driver.transmit(hw, frame),
+        }
+    }
+
+    fn keep_state(&mut self, area: StateArea, shown: Shown) -> Result<(), DriverError> {
+        self.driver.keep_state(area, shown)
+    }
+
+    fn take_over(
+        &mut self,
+        hw: &mut Hardware<'_>,
+        predecessor: Predecessor,
+        shown: Shown,
+    ) -> Result<Held, DriverError> {
+        let missed = self.bug == Bug::MissesOne && predecessor == Predecessor::Died;
+        let given = shown.given + u64::from(missed);
+        self.driver.take_over(hw, predecessor, Shown { given, ..shown })
+    }
+
+    fn rehearse(&mut self, hw: &mut Hardware<'_>, shown: Shown) -> Held {
+        self.driver.rehearse(hw, shown)
+    }
+
+    fn hand_over(&mut self, generation: u32) -> Result<(), DriverError> {
+        if self.bug == Bug::NoRecord {
+            return Ok(());
+        }
+        self.driver.hand_over(generation)
     }
 
     fn kick(&mut self, hw: &mut Hardware<'_>) -> Result<(), DriverError> {

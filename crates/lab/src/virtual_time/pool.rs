@@ -1,19 +1,18 @@
-//! The receive buffers, and what passes between them and the driver.
+//! The receive buffers: where each is.
 
 use std::collections::VecDeque;
 
-use warikomi_driver::{Buffer, Received, RxSink};
-use warikomi_pci::SharedMemory;
-
-use super::device::sequence_at;
-use super::trace::Event;
-use super::world::Recorder;
+use warikomi_driver::Buffer;
 
 /// Where a buffer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Free,
     Ring,
+    /// It was on the ring of a device that is reset, and comes back, or was never taken for good.
+    Forgotten,
+    /// The driver has given it back without a packet.
+    Returned,
     /// It holds a packet that the driver has given up.
     Chain,
 }
@@ -28,37 +27,81 @@ pub(super) struct Packet {
 /// All buffers.
 pub(super) struct Pool {
     base: u64,
+    stride: u32,
     bytes: u32,
     places: Vec<Place>,
     free: VecDeque<u32>,
-    /// The driver has asked for a buffer and there was none.
-    pub(super) starved: bool,
 }
 
 impl Pool {
-    /// So many buffers of `bytes` bytes each, one behind the other from `base` on.
-    pub(super) fn new(base: u64, buffers: usize, bytes: u32) -> Pool {
+    /// So many buffers of `bytes` bytes each, one every `stride` bytes from `base` on.
+    pub(super) fn new((base, stride): (u64, u32), buffers: usize, bytes: u32) -> Pool {
         Pool {
             base,
+            stride,
             bytes,
             places: vec![Place::Free; buffers],
             free: (0..buffers as u32).collect(),
-            starved: false,
         }
     }
 
     /// A buffer comes back to be used again.
     pub(super) fn release(&mut self, token: u32) {
         self.move_to(token, Place::Free);
-        self.free.push_back(token);
+        if self.bytes > 0 {
+            self.free.push_back(token);
+        }
+    }
+
+    /// Takes back every buffer that is not free; which of these no driver had given back.
+    pub(super) fn reclaim_all(&mut self) -> Vec<u32> {
+        self.reclaim(|place| place == Place::Returned);
+        self.reclaim(|place| place != Place::Free)
     }
 
     /// Takes back every buffer that is on the ring; which these are.
     pub(super) fn reclaim_ring(&mut self) -> Vec<u32> {
-        let on_ring = |token: &u32| self.places[*token as usize] == Place::Ring;
-        let reclaimed: Vec<u32> = (0..self.places.len() as u32).filter(on_ring).collect();
+        self.reclaim(|place| place == Place::Ring)
+    }
+
+    fn reclaim(&mut self, is_meant: impl Fn(Place) -> bool) -> Vec<u32> {
+        let is_meant = |token: &u32| is_meant(self.places[*token as usize]);
+        let reclaimed: Vec<u32> = (0..self.places.len() as u32).filter(is_meant).collect();
         reclaimed.iter().for_each(|&token| self.release(token));
         reclaimed
+    }
+
+    /// The driver has this buffer on its ring.
+    pub(super) fn on_ring(&mut self, token: u32) {
+        self.move_to(token, Place::Ring);
+    }
+
+    /// The driver has given this buffer up, with a packet.
+    pub(super) fn in_chain(&mut self, token: u32) {
+        self.move_to(token, Place::Chain);
+    }
+
+    /// The driver has given this buffer back.
+    pub(super) fn off_ring(&mut self, token: u32) {
+        self.move_to(token, Place::Returned);
+    }
+
+    /// A buffer came back empty to whoever posted it: whether no driver has given it back.
+    pub(super) fn came_back(&mut self, token: u32) -> bool {
+        let place = self.places.get(token as usize).copied();
+        self.move_to(token, Place::Free);
+        matches!(place, Some(Place::Ring | Place::Forgotten))
+    }
+
+    /// What is on the ring is forgotten.
+    pub(super) fn forget_ring(&mut self) {
+        let on_ring = self.places.iter_mut().filter(|place| **place == Place::Ring);
+        on_ring.for_each(|place| *place = Place::Forgotten);
+    }
+
+    /// Whether a buffer that the channel gives was forgotten.
+    pub(super) fn is_forgotten(&self, token: u32) -> bool {
+        self.places.get(token as usize) == Some(&Place::Forgotten)
     }
 
     /// A driver that is wrong may name a buffer that there is not; the checkers say so.
@@ -68,45 +111,10 @@ impl Pool {
         }
     }
 
-    fn take(&mut self) -> Option<Buffer> {
-        let token = self.free.pop_front();
-        self.starved = token.is_none();
-        let token = token?;
-        self.places[token as usize] = Place::Ring;
-        let address = self.base + u64::from(token) * u64::from(self.bytes);
+    /// The next free buffer.
+    pub(super) fn take(&mut self) -> Option<Buffer> {
+        let token = self.free.pop_front()?;
+        let address = self.base + u64::from(token) * u64::from(self.stride);
         Some(Buffer { address, bytes: self.bytes, token })
-    }
-}
-
-/// The pool as the driver sees it during one call.
-pub(super) struct Sink<'a, 'o> {
-    pub(super) pool: &'a mut Pool,
-    pub(super) memory: &'a SharedMemory,
-    pub(super) recorder: &'a mut Recorder<'o>,
-    pub(super) run_id: u32,
-    /// Packets that the driver gives up.
-    pub(super) given: &'a mut VecDeque<Packet>,
-}
-
-impl RxSink for Sink<'_, '_> {
-    #[inline]
-    fn buffer(&mut self) -> Option<Buffer> {
-        let buffer = self.pool.take()?;
-        self.recorder.emit(&Event::BufferPosted { token: buffer.token });
-        Some(buffer)
-    }
-
-    #[inline]
-    fn received(&mut self, frame: Received) {
-        let Received { buffer, bytes, .. } = frame;
-        let sequence = sequence_at(self.memory, buffer.address, bytes, self.run_id);
-        self.recorder.emit(&Event::FrameReceived { token: buffer.token, sequence, bytes });
-        self.pool.move_to(buffer.token, Place::Chain);
-        self.given.push_back(Packet { buffer, bytes });
-    }
-
-    fn returned(&mut self, buffer: Buffer) {
-        self.recorder.emit(&Event::BufferReturned { token: buffer.token });
-        self.pool.release(buffer.token);
     }
 }

@@ -8,7 +8,7 @@ use warikomi_driver::strategy::Strategy;
 use crate::receive::Delay;
 
 use super::{
-    CostModel, Options, Outcome, SchedulerModel, Topology, Traffic, Trouble, VirtualError, run,
+    CostModel, Options, Outcome, SchedulerModel, Topology, Traffic, Trouble, VirtualError, Way, run,
 };
 
 /// What to try: every strategy with every buffer and every burst.
@@ -187,6 +187,8 @@ fn one(
         scheduler: options.scheduler,
         sleep_timeout: None,
         every_idle_look: false,
+        way: Way::default(),
+        sends: None,
         seed: options.seed,
         trouble: Trouble { bound: Span::from_ms(2_000), ..Trouble::default() },
     };

@@ -4,12 +4,14 @@
 use std::collections::VecDeque;
 
 use warikomi_clock::Span;
+use warikomi_driver::Buffer;
+use warikomi_stack::flags;
 
 use super::cpu::{Cpu, TaskId};
 use super::device::sequence_at;
 use super::pool::Packet;
 use super::trace::{Event, Part};
-use super::world::{RUN_ID, World};
+use super::world::{Happening, RUN_ID, World};
 use super::{CostModel, Topology};
 
 /// What a stage does with a packet.
@@ -28,7 +30,7 @@ pub(super) struct Stage {
     pub(super) dead: bool,
     work: Work,
     own_process: bool,
-    queue: VecDeque<Packet>,
+    pub(super) queue: VecDeque<Packet>,
     working: Option<Packet>,
     /// It has said that it sleeps: whoever gives it a packet rings.
     says_sleeping: bool,
@@ -43,12 +45,16 @@ enum Sleep {
     Asleep,
 }
 
+/// No task has this number.
+const NOBODY: TaskId = TaskId::MAX;
+
 impl Stage {
     /// The stages of a topology, from the driver on.
-    pub(super) fn chain(topology: Topology, cpu: &mut Cpu, driver: TaskId) -> Vec<Stage> {
+    pub(super) fn chain(topology: Topology, cpu: &mut Cpu) -> Vec<Stage> {
         let mut own = |work, part| Stage::new(cpu.add(), part, work, true);
         match topology {
-            Topology::Direct => vec![Stage::new(driver, Part::Driver, Work::Both, false)],
+            // The task is that of the driver, which is started later.
+            Topology::Direct => vec![Stage::new(NOBODY, Part::Driver, Work::Both, false)],
             Topology::Application => vec![own(Work::Both, Part::First)],
             Topology::StackAndApplication => {
                 vec![own(Work::Protocol, Part::First), own(Work::Application, Part::Second)]
@@ -89,9 +95,11 @@ impl Stage {
         )
     }
 
-    /// Forgets everything; the packets that it had.
+    /// The packets that it had; one that is dead forgets everything else, too.
     fn clear(&mut self) -> impl Iterator<Item = Packet> {
-        (self.says_sleeping, self.sleep) = (false, Sleep::Awake);
+        if self.dead {
+            (self.says_sleeping, self.sleep) = (false, Sleep::Awake);
+        }
         self.working.take().into_iter().chain(std::mem::take(&mut self.queue))
     }
 }
@@ -110,32 +118,116 @@ impl World<'_> {
         Span::from_ns(self.options.costs.bell_ns)
     }
 
+    /// What has come through the channel, and buffers that were sent.
+    fn collect(&mut self) {
+        let Some(session) = &mut self.ground.session else { return };
+        // A neighbour that writes nonsense would be the driver's end: what it leaves out is missed below.
+        while let Ok(Some(slice)) = session.user.completion() {
+            let token = slice.token;
+            if slice.has(flags::RETURNED) {
+                if self.pool.came_back(token) {
+                    self.recorder.emit(&Event::BufferFreed { token });
+                }
+                session.user.post(token);
+                continue;
+            }
+            session.rising = session.rising.saturating_sub(1);
+            let (bytes, address) = (u32::from(slice.length), session.address(token));
+            let buffer = Buffer { address, bytes: self.options.buffer_bytes, token };
+            self.stages[0].queue.push_back(Packet { buffer, bytes });
+        }
+        while let Ok(Some(slice)) = session.user.sent() {
+            let outgoing = self.ground.outgoing.as_mut();
+            let sequence = outgoing.and_then(|outgoing| outgoing.back(slice.token));
+            let sent = !slice.has(flags::FAILED);
+            self.recorder.emit(&Event::SentBack { sequence, sent });
+        }
+        session.user.flush();
+    }
+
+    /// Posts every buffer: when the channel is new.
+    pub(super) fn post_free_buffers(&mut self) {
+        let Some(session) = &mut self.ground.session else { return };
+        (0..self.options.buffers as u32).for_each(|token| {
+            session.user.post(token);
+        });
+        session.user.flush();
+    }
+
+    /// The application sends a frame, if there is a buffer for it.
+    pub(super) fn send(&mut self) {
+        let Some(outgoing) = &mut self.ground.outgoing else { return };
+        let Some((token, sequence, bytes)) = outgoing.begin(&self.ground.memory) else { return };
+        self.recorder.emit(&Event::Sent { sequence });
+        match &mut self.ground.session {
+            Some(session) => {
+                session.send(token, bytes);
+            }
+            None => outgoing.waiting.extend(outgoing.transmit(token, bytes)),
+        }
+    }
+
+    /// Whether the first process behind the driver says that it sleeps, after which it is called.
+    fn says_that_it_sleeps(&mut self, at: usize) -> bool {
+        if at > 0 {
+            return true;
+        }
+        let Some(session) = &mut self.ground.session else { return true };
+        !session.user.prepare_to_sleep().unwrap_or(false)
+    }
+
     /// The next step of a stage with a process of its own.
     pub(super) fn stage_step(&mut self, task: TaskId) {
         let Some(at) = self.stages.iter().position(|stage| stage.id == task) else { return };
         let now = self.now;
         if self.stages[at].sleep == Sleep::Asleep {
             self.recorder.emit(&Event::Woke(self.stages[at].part));
-            self.stages[at].sleep = Sleep::Awake;
         }
         let finished = self.finish_work(at);
+        if at == 0 {
+            self.collect();
+        }
+        let finished = finished + self.pass_rings(finished);
+        let called = at == 0 && self.is_called();
         let stage = &mut self.stages[at];
         if let Some(takes) = stage.begin_work(&self.options.costs) {
             (stage.says_sleeping, stage.sleep) = (false, Sleep::Awake);
+            self.awake_above(at);
             return self.cpu.begin(now, Some(finished + takes));
         }
         match stage.sleep {
             // It says that it sleeps, and looks once more when it is about to.
             Sleep::Awake | Sleep::Asleep => {
                 (stage.says_sleeping, stage.sleep) = (true, Sleep::Falling);
+                if !self.says_that_it_sleeps(at) {
+                    self.stages[at].sleep = Sleep::Awake;
+                }
                 let takes = finished + Span::from_ns(self.options.costs.sleep_ns);
                 self.cpu.begin(now, Some(takes));
+            }
+            Sleep::Falling if called => {
+                stage.sleep = Sleep::Awake;
+                self.awake_above(at);
+                self.cpu.begin(now, Some(Span::ZERO));
             }
             Sleep::Falling => {
                 stage.sleep = Sleep::Asleep;
                 self.recorder.emit(&Event::Slept(self.stages[at].part));
                 self.cpu.sleep(now);
             }
+        }
+    }
+
+    /// Whether the first process behind the driver has been called.
+    fn is_called(&self) -> bool {
+        self.ground.session.as_ref().is_some_and(|session| session.for_user.is_called())
+    }
+
+    /// That process does not sleep, or no more.
+    fn awake_above(&mut self, at: usize) {
+        if let (0, Some(session)) = (at, &mut self.ground.session) {
+            session.for_user.clear();
+            session.user.awake();
         }
     }
 
@@ -152,7 +244,8 @@ impl World<'_> {
         if at + 1 < self.stages.len() {
             return self.give(at + 1, [packet]);
         }
-        let sequence = sequence_at(&self.memory, packet.buffer.address, packet.bytes, RUN_ID);
+        let sequence =
+            sequence_at(&self.ground.memory, packet.buffer.address, packet.bytes, RUN_ID);
         let token = packet.buffer.token;
         self.recorder.emit(&Event::Delivered { token, sequence });
         self.counts.delivered += 1;
@@ -163,13 +256,20 @@ impl World<'_> {
             self.delays.record(self.now.since(*arrived));
         }
         self.free(token);
-        self.tell_starving_driver()
+        if self.ground.outgoing.as_ref().is_some_and(|it| it.is_due(self.counts.delivered)) {
+            self.send();
+        }
+        self.pass_rings(Span::ZERO)
     }
 
     /// A buffer can be used again.
     pub(super) fn free(&mut self, token: u32) {
         self.recorder.emit(&Event::BufferFreed { token });
         self.pool.release(token);
+        if let Some(session) = &mut self.ground.session {
+            session.user.post(token);
+            session.user.flush();
+        }
     }
 
     /// The packets of a stage are lost with it.
@@ -185,8 +285,20 @@ impl World<'_> {
         let Some(at) = self.stage_of(part) else { return };
         self.cpu.remove(self.now, self.stages[at].id);
         self.stages[at].dead = true;
-        self.lose_packets_of(at);
-        self.tell_starving_driver();
+        if at == 0 {
+            // The driver's neighbour is gone, and with it everybody's packets.
+            self.collect();
+            if let Some(session) = &mut self.ground.session {
+                session.gone = true;
+            }
+            for process in &self.drivers {
+                self.queue.schedule(self.now, Happening::Wake(process.id));
+            }
+        }
+        (0..self.stages.len())
+            .filter(|&behind| at == 0 || behind == at)
+            .for_each(|at| self.lose_packets_of(at));
+        self.pass_rings(Span::ZERO);
     }
 
     pub(super) fn stage_starts(&mut self, part: Part) {

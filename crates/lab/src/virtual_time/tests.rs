@@ -23,6 +23,8 @@ pub(super) fn options() -> Options {
         scheduler: SchedulerModel::default(),
         sleep_timeout: None,
         every_idle_look: false,
+        way: Way::default(),
+        sends: None,
         seed: Seed(1),
         trouble: Trouble::default(),
     }

@@ -66,8 +66,6 @@ pub enum Event {
     Interrupt,
     /// The driver's handler ran.
     Handled,
-    /// The driver has armed its interrupt.
-    Armed,
     /// A part sleeps.
     Slept(Part),
     /// A part is awake.
@@ -86,6 +84,39 @@ pub enum Event {
     Stopping,
     /// The driver has stopped its device and given all back.
     Quiesced,
+    /// What was on the rings is nobody's any more: the device is reset, or was.
+    Forgotten,
+    /// The support side has reset the device from outside.
+    PoweredOn,
+    /// The driver is about to stop its device: buffers without a frame come back.
+    Quiescing,
+    /// The driver of this generation takes the device.
+    Took {
+        /// Which.
+        generation: u32,
+    },
+    /// The driver of this generation has given the device away, or has stopped it.
+    Left {
+        /// Which.
+        generation: u32,
+    },
+    /// The application handed a frame over to be sent.
+    Sent {
+        /// The frame's number.
+        sequence: u64,
+    },
+    /// The card put a frame on the wire.
+    OnWire {
+        /// Its number; `None` of one that is none of the application's, or changed.
+        sequence: Option<u64>,
+    },
+    /// A frame came back to the application.
+    SentBack {
+        /// The frame's number; `None` of a buffer that was not handed over.
+        sequence: Option<u64>,
+        /// As sent, not as one that could not be or whose fate nobody knows.
+        sent: bool,
+    },
     /// The history is over.
     End,
 }
@@ -107,7 +138,6 @@ impl Event {
             Event::BufferFreed { token } => (5, token.into(), 0),
             Event::Interrupt => (6, 0, 0),
             Event::Handled => (7, 0, 0),
-            Event::Armed => (8, 0, 0),
             Event::Slept(part) => (9, part as u64, 0),
             Event::Woke(part) => (10, part as u64, 0),
             Event::Killed(part) => (11, part as u64, 0),
@@ -118,6 +148,14 @@ impl Event {
             Event::Quiesced => (16, 0, 0),
             Event::End => (17, 0, 0),
             Event::Stopping => (18, 0, 0),
+            Event::Forgotten => (19, 0, 0),
+            Event::Quiescing => (20, 0, 0),
+            Event::PoweredOn => (26, 0, 0),
+            Event::Took { generation } => (21, generation.into(), 0),
+            Event::Left { generation } => (22, generation.into(), 0),
+            Event::Sent { sequence } => (23, sequence, 0),
+            Event::OnWire { sequence } => (24, sequence.unwrap_or(NONE), 0),
+            Event::SentBack { sequence, sent } => (25, sequence.unwrap_or(NONE), sent.into()),
         }
     }
 }

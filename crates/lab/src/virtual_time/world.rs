@@ -7,19 +7,19 @@
 use std::collections::VecDeque;
 
 use warikomi_clock::{EventQueue, Span, Time};
-use warikomi_driver::NicDriver;
 use warikomi_inject::{Injection, Injector, Source};
 use warikomi_measure::Samples;
-use warikomi_pci::SharedMemory;
 
+use super::bed::Bed;
 use super::cpu::{Cpu, Due, TaskId};
 use super::device::Device;
-use super::driver_task::DriverTask;
 use super::pool::Pool;
+use super::process::Process;
+use super::session::{Ground, Tap};
 use super::stage::Stage;
 use super::trace::{Digest, Event, Observer, Part};
 use super::traffic::Bursts;
-use super::{Counts, Moment, Options, Outcome, VirtualError};
+use super::{Counts, Moment, Options, Outcome, Pair, Topology, VirtualError};
 
 /// Where the driver's rings are on the bus, and the buffers behind them.
 pub(super) const RINGS: u64 = 0x10_0000;
@@ -34,20 +34,26 @@ const MOST_RESTARTS: u32 = 1_000;
 /// Something that is due at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Happening {
-    /// The driver can see an interrupt.
-    Interrupt,
-    /// A task that sleeps may run.
+    /// The driver can see an interrupt of this vector.
+    Interrupt(u16),
+    /// A task that sleeps is called.
     Wake(TaskId),
-    /// The driver has slept long enough; the number says which sleep.
-    SleepOver(u64),
+    /// A driver that waits for the baton is called.
+    WakeWaiting(TaskId),
+    /// A driver has slept long enough; the number says which sleep.
+    SleepOver((TaskId, u64)),
     /// Faults strike no more.
     FaultsStop,
     /// A part is held.
     Stall(Span),
     /// It goes on.
-    GoOn,
+    GoOn(TaskId),
     /// A part is started again.
     Restart(Part),
+    /// Something is ordered: this one of the orders.
+    Order(usize),
+    /// The support side looks at a replacement.
+    Bed,
 }
 
 /// Tells the digest and an observer what happens.
@@ -65,20 +71,26 @@ impl Recorder<'_> {
     }
 }
 
-/// Everything.
+/// The target, the card, and what is to come.
 pub(super) struct World<'o> {
     pub(super) options: &'o Options,
-    pub(super) make_driver: &'o dyn Fn() -> Box<dyn NicDriver>,
+    pub(super) pair: &'o Pair,
     pub(super) now: Time,
     pub(super) queue: EventQueue<Happening>,
     pub(super) cpu: Cpu,
     pub(super) device: Device,
-    pub(super) memory: SharedMemory,
+    tap: Tap,
+    pub(super) ground: Ground,
+    pub(super) ring_bytes: u64,
     pub(super) pool: Pool,
-    pub(super) driver: DriverTask,
-    /// Packets that the driver has found in this pass.
+    /// Drivers' processes, living and dead.
+    pub(super) drivers: Vec<Process>,
+    pub(super) bed: Bed,
+    /// Packets that the driver in the application's process has found in this pass.
     pub(super) given: VecDeque<super::pool::Packet>,
     pub(super) stages: Vec<Stage>,
+    /// Tasks of drivers that there have been.
+    pub(super) receivers: Vec<TaskId>,
     compute: Option<TaskId>,
     injector: Injector<Arrivals>,
     pub(super) recorder: Recorder<'o>,
@@ -89,10 +101,14 @@ pub(super) struct World<'o> {
     pub(super) arrived: Vec<Time>,
     pub(super) delays: Samples,
     kills: VecDeque<(Moment, Part)>,
+    /// Orders that have not been given.
+    pub(super) orders_left: usize,
     /// Parts that are not running at present.
     pub(super) away: u32,
     faults_on: bool,
     calm: Option<Time>,
+    /// The driver is told to stop for good.
+    pub(super) ending: bool,
 }
 
 /// The traffic, and what the device takes for the frame that is next.
@@ -138,31 +154,36 @@ impl Arrivals {
 impl<'o> World<'o> {
     pub(super) fn new(
         options: &'o Options,
-        make_driver: &'o dyn Fn() -> Box<dyn NicDriver>,
+        pair: &'o Pair,
         observer: &'o mut dyn Observer,
     ) -> Result<World<'o>, VirtualError> {
-        let driver = make_driver();
-        let rings = (driver.info().ring_bytes as u64).next_multiple_of(PAGE_BYTES);
-        let all_bytes = options.buffers as u64 * u64::from(options.buffer_bytes);
-        let memory = SharedMemory::anonymous(RINGS, (rings + all_bytes) as usize)?;
+        let rings = (pair.driver().info().ring_bytes as u64).next_multiple_of(PAGE_BYTES);
         let trouble = &options.trouble;
-        let device = Device::new(memory.clone(), &trouble.faults, options.seed);
+        let tap = Tap::default();
+        let nic = pair.card(Box::new(tap.clone()));
+        let station = nic.mac_address();
         let mut cpu = Cpu::new(&options.scheduler, options.costs.context_switch_ns);
-        let driver = DriverTask::new(cpu.add(), driver, options, Time::ZERO);
-        let stages = Stage::chain(options.topology, &mut cpu, driver.id);
+        let stages = Stage::chain(options.topology, &mut cpu);
+        let split = options.topology != Topology::Direct;
+        let ground = Ground::new(options, rings, split, station)?;
+        let device = Device::with_faults(nic, ground.memory.clone(), &trouble.faults, options.seed);
         let compute = options.compute.then(|| cpu.add());
-        let arrivals = Arrivals::new(options, device.nic().mac_address())?;
+        let arrivals = Arrivals::new(options, station)?;
         let count = arrivals.count();
+        // Buffers of a channel are the channel's; of those only where they are is noted.
+        let bytes = if split { 0 } else { options.buffer_bytes };
         let mut world = World {
             options,
-            make_driver,
+            pair,
             now: Time::ZERO,
             queue: EventQueue::new(),
             cpu,
-            pool: Pool::new(RINGS + rings, options.buffers, options.buffer_bytes),
-            driver,
+            pool: Pool::new(ground.buffers, options.buffers, bytes),
+            drivers: Vec::new(),
+            bed: Bed::new(options.way, options.strategy.to_orders()),
             given: VecDeque::new(),
             stages,
+            receivers: Vec::new(),
             compute,
             injector: Injector::of(arrivals).with_slack(Span::from_ms(1_000)),
             recorder: Recorder { now: Time::ZERO, digest: Digest::new(), observer },
@@ -171,18 +192,22 @@ impl<'o> World<'o> {
             arrived: Vec::with_capacity(count as usize),
             delays: Samples::new(),
             kills: trouble.kills.iter().copied().collect(),
+            orders_left: trouble.orders.len(),
             away: 0,
             faults_on: !trouble.faults.is_empty(),
             calm: None,
+            ending: false,
             device,
-            memory,
+            tap,
+            ground,
+            ring_bytes: rings,
         };
-        world.begin();
+        world.begin()?;
         Ok(world)
     }
 
     /// Everybody is started, and what is to go wrong is planned.
-    fn begin(&mut self) {
+    fn begin(&mut self) -> Result<(), VirtualError> {
         let trouble = &self.options.trouble;
         let start = Time::ZERO + START;
         if self.faults_on {
@@ -192,15 +217,21 @@ impl<'o> World<'o> {
         for (at, held) in &trouble.stalls {
             self.queue.schedule(start + *at, Happening::Stall(*held));
         }
-        self.recorder.emit(&Event::Started(Part::Driver));
-        self.cpu.wake(self.now, self.driver.id);
-        for stage in self.stages.iter().filter(|stage| stage.id != self.driver.id) {
+        for (number, (at, _)) in trouble.orders.iter().enumerate() {
+            self.queue.schedule(start + *at, Happening::Order(number));
+        }
+        self.post_free_buffers();
+        self.next_driver()?;
+        for stage in self.stages.iter().filter(|stage| stage.part != Part::Driver) {
             self.recorder.emit(&Event::Started(stage.part));
             self.cpu.wake(self.now, stage.id);
         }
         if let Some(job) = self.compute {
             self.cpu.wake(self.now, job);
         }
+        (0..self.options.sends.map_or(0, |sends| sends.at_once)).for_each(|_| self.send());
+        self.pass_rings(Span::ZERO);
+        Ok(())
     }
 
     /// Until everything is delivered, or ought to be.
@@ -223,36 +254,45 @@ impl<'o> World<'o> {
             } else if arrival <= next {
                 self.arrive();
             } else {
-                self.core(core);
+                self.core(core)?;
             }
             self.kill_if_it_is_time();
         }
         self.end()
     }
 
-    fn core(&mut self, due: Due) {
+    fn core(&mut self, due: Due) -> Result<(), VirtualError> {
         match due {
             Due::Idle => {}
             Due::SliceEnd(_) => self.cpu.slice_over(self.now),
             Due::StepEnd(_, task) if Some(task) == self.compute => self.cpu.begin(self.now, None),
-            Due::StepEnd(_, task) if task == self.driver.id => self.driver_step(),
-            Due::StepEnd(_, task) => self.stage_step(task),
+            Due::StepEnd(_, task) => match self.process_of(task) {
+                Some(at) => self.driver_step(at)?,
+                None => self.stage_step(task),
+            },
         }
+        Ok(())
     }
 
     fn happen(&mut self) -> Result<(), VirtualError> {
         let Some(happening) = self.queue.pop_due(self.now) else { return Ok(()) };
         match happening {
-            Happening::Interrupt => self.interrupt(),
-            Happening::Wake(task) => self.cpu.wake(self.now, task),
-            Happening::SleepOver(number) => self.sleep_over(number),
+            Happening::Interrupt(vector) => self.interrupt(vector),
+            Happening::Wake(task) => match self.process_of(task) {
+                Some(at) => self.driver_called(at),
+                None => self.cpu.wake(self.now, task),
+            },
+            Happening::WakeWaiting(task) => self.waiting_called(task),
+            Happening::SleepOver(sleep) => self.sleep_over(sleep),
             Happening::FaultsStop => {
                 self.faults_on = false;
                 self.device.faults(None);
             }
             Happening::Stall(held) => self.stall(held),
-            Happening::GoOn => self.go_on(),
+            Happening::GoOn(task) => self.go_on(task),
             Happening::Restart(part) => self.restart(part)?,
+            Happening::Order(number) => self.order(self.options.trouble.orders[number].1)?,
+            Happening::Bed => self.look_at_replacement(),
         }
         Ok(())
     }
@@ -277,16 +317,12 @@ impl<'o> World<'o> {
 
     /// Nothing but the running task does anything before this time.
     pub(super) fn nothing_before(&self) -> Time {
-        if self.options.every_idle_look || self.calm.is_some() || self.driver.has_interrupts() {
-            return Time::ZERO;
-        }
-        // An interrupt that is on its way is noticed between two looks, so each of them matters.
-        if self.driver.stays_armed() {
+        if self.options.every_idle_look || self.calm.is_some() {
             return Time::ZERO;
         }
         let killed = match self.kills.front() {
             Some((Moment::After(span), _)) => Time::ZERO + START + *span,
-            Some((Moment::Event(_), _)) | None => Time::NEVER,
+            Some((Moment::Event(_) | Moment::HandOver(_), _)) | None => Time::NEVER,
         };
         let others = self.queue.next_due().min(self.device.next_due()).min(killed);
         let until = others.min(self.injector.next_due()).min(self.cpu.slice_end());
@@ -297,11 +333,22 @@ impl<'o> World<'o> {
     /// Interrupts that the NIC has just sent are on their way.
     #[inline]
     pub(super) fn pass_interrupts(&mut self) {
-        for _ in 0..self.device.take_interrupts() {
+        while let Some(vector) = self.device.take_interrupt() {
             self.counts.interrupts += 1;
             self.recorder.emit(&Event::Interrupt);
             let seen = self.now + Span::from_ns(self.options.costs.interrupt_ns);
-            self.queue.schedule(seen, Happening::Interrupt);
+            self.queue.schedule(seen, Happening::Interrupt(vector));
+        }
+        if self.ground.outgoing.is_some() {
+            self.look_at_wire();
+        }
+    }
+
+    fn look_at_wire(&mut self) {
+        while let Some(frame) = self.tap.take() {
+            let outgoing = self.ground.outgoing.as_mut();
+            let sequence = outgoing.and_then(|outgoing| outgoing.number_of(&frame));
+            self.recorder.emit(&Event::OnWire { sequence });
         }
     }
 
@@ -328,42 +375,76 @@ impl<'o> World<'o> {
             && !self.faults_on
             && self.away == 0
             && self.kills.is_empty()
-            && !self.driver.is_starting()
+            && self.orders_left == 0
+            && self.bed.is_idle()
+            && self.is_served()
             && !self.device.fault_goes_on()
     }
 
-    fn is_settled(&self) -> bool {
+    fn is_settled(&mut self) -> bool {
+        let session = self.ground.session.as_mut();
+        if session.is_some_and(|session| session.user.ready().unwrap_or(false)) {
+            return false;
+        }
         self.in_nic == 0
             && self.given.is_empty()
             && self.stages.iter().all(Stage::is_settled)
-            && !self.driver.is_starting()
+            && self.ground.session.as_ref().is_none_or(|session| session.rising == 0)
+            && self.ground.outgoing.as_ref().is_none_or(|it| it.outstanding().next().is_none())
+            && self.is_served()
+    }
+
+    /// Whether the device has a driver that is ready.
+    fn is_served(&self) -> bool {
+        self.current().is_some_and(|at| self.drivers[at].is_ready())
     }
 
     fn kill_if_it_is_time(&mut self) {
         let due = |moment: &Moment| match *moment {
             Moment::Event(number) => self.recorder.digest.events() >= number,
             Moment::After(span) => self.now >= Time::ZERO + START + span,
+            Moment::HandOver(steps) => self.bed.made_step(steps).is_some(),
         };
         // A moment that never comes must not hold the end up.
-        let over = self.injector.done() && !self.faults_on && self.away == 0;
+        let over = self.injector.done()
+            && !self.faults_on
+            && self.away == 0
+            && self.orders_left == 0
+            && self.bed.is_idle();
         if self.kills.front().is_some_and(|(moment, _)| due(moment) || over)
-            && let Some((_, part)) = self.kills.pop_front()
+            && let Some((moment, part)) = self.kills.pop_front()
         {
-            self.kill(part);
+            let by = match moment {
+                Moment::HandOver(steps) => self.bed.made_step(steps),
+                _ => None,
+            };
+            match by.map(|generation| self.alive(generation)) {
+                Some(Some(at)) => self.driver_dies(at),
+                Some(None) => {}
+                None => self.kill(part),
+            }
         }
     }
 
     /// A part dies, and is started again some time later.
-    pub(super) fn kill(&mut self, part: Part) {
-        let exists = part == Part::Driver || self.stage_of(part).is_some();
-        if !exists || self.is_away(part) {
+    fn kill(&mut self, part: Part) {
+        if part == Part::Driver {
+            if let Some(at) = self.current() {
+                self.driver_dies(at);
+            }
+            return;
+        }
+        let Some(at) = self.stage_of(part).filter(|&at| !self.stages[at].dead) else { return };
+        if at > 0 && self.stages[0].dead {
             return;
         }
         self.recorder.emit(&Event::Killed(part));
-        match part {
-            Part::Driver => self.driver_dies(),
-            part => self.stage_dies(part),
-        }
+        self.stage_dies(part);
+        self.restart_later(part);
+    }
+
+    /// A part is started again some time later.
+    pub(super) fn restart_later(&mut self, part: Part) {
         self.away += 1;
         self.counts.restarts += 1;
         let restart = self.now + self.options.trouble.restart;
@@ -375,19 +456,14 @@ impl<'o> World<'o> {
             return Err(VirtualError::Restarts(MOST_RESTARTS));
         }
         self.away -= 1;
+        match part {
+            Part::Driver => return self.next_driver(),
+            Part::First => self.renew_session()?,
+            Part::Second => {}
+        }
         self.recorder.emit(&Event::Started(part));
-        match part {
-            Part::Driver => self.driver_starts(),
-            part => self.stage_starts(part),
-        }
+        self.stage_starts(part);
         Ok(())
-    }
-
-    fn is_away(&self, part: Part) -> bool {
-        match part {
-            Part::Driver => self.driver.is_dead(),
-            part => self.stage_of(part).is_some_and(|at| self.stages[at].dead),
-        }
     }
 
     /// The place of the stage that is this part.
@@ -404,15 +480,18 @@ impl<'o> World<'o> {
             self.recorder.now = self.now;
         }
         self.recorder.emit(&Event::Stopping);
-        self.quiesce();
+        self.ending = true;
+        let ended = self.now;
+        self.stop_device();
         self.recorder.emit(&Event::End);
+        self.now = ended;
         let elapsed = self.now.since(Time::ZERO + START);
         let busy = |task| self.cpu.busy(self.now, task);
         let receiving: Span = self
             .stages
             .iter()
             .map(|stage| stage.id)
-            .chain([self.driver.id])
+            .chain(self.receivers.iter().copied())
             .collect::<std::collections::BTreeSet<_>>()
             .into_iter()
             .fold(Span::ZERO, |sum, task| sum + busy(task));

@@ -2,8 +2,8 @@
 //! the card has accepted reaches whoever is above exactly once and in order, what was handed over is on
 //! the wire exactly once and in order, and no buffer is lost.
 //!
-//! Everything is in one thread and in virtual time, and follows from a seed. Card, driver, channel and baton
-//! are the real ones; only the loop around the driver is the test's own. A run that fails says which it was:
+//! Everything is in one thread and in virtual time, and follows from a seed. Card, driver with its loop, channel
+//! and baton are the real ones. A run that fails says which it was:
 //! `replay(SCENARIO, KILLS)` in a test repeats it.
 
 mod frame;

@@ -1,43 +1,107 @@
-//! A driver process, without the process: the very driver, the very end of the channel, the very baton, in
-//! the order in which the loop of a driver uses them.
+//! A driver process, without the process: the very loop of a driver, the very driver, end of the channel, and
+//! baton, over words, memory and registers that a dead process cannot store to.
 
-use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::atomic::Ordering::Release;
 
+use warikomi_clock::{Span, Time};
+use warikomi_driver::device::{SupportGone, Window};
 use warikomi_driver::rtl8168::Rtl8168;
-use warikomi_driver::state::{Baton, How, Predecessor, StateArea, StateError, Turn};
-use warikomi_driver::{DriverError, Forgotten, Hardware, NicDriver, Transmit, TxFrame, Upper};
-use warikomi_pci::SharedMemory;
-use warikomi_pci::attach::layout::DMA_BUS_ADDRESS;
-use warikomi_shared::SharedWords;
+use warikomi_driver::run::store::SnapshotStore;
+use warikomi_driver::run::{Attachment, DriverLoop, Lineage, Parts, RunError, Step};
+use warikomi_driver::state::{LocalWords, StateError};
+use warikomi_driver::strategy::Strategy;
+use warikomi_driver::{DriverError, Forgotten};
+use warikomi_pci::attach::area;
+use warikomi_pci::attach::layout::{self, DMA_BUS_ADDRESS, orders, report, way};
+use warikomi_pci::{Mmio, MmioError, SharedMemory, Width};
+use warikomi_shared::{MessageSender, SharedWords, Woken, Words};
 use warikomi_stack::{ChannelUpper, Event, Watch};
 
 use crate::mortal::{Life, Mortal, Registers};
 use crate::user::Quiet;
-use crate::world::World;
+use crate::world::{DMA_BYTES, World};
 
 /// Frames that one look takes at most: fewer than a ring has descriptors.
 const BUDGET: usize = 4;
+/// Every so many looks there is an interrupt.
+const LOOKS_BETWEEN_INTERRUPTS: u64 = 4;
+/// From one step to the next.
+const STEP: Span = Span::from_us(1);
+
+/// The device as this process sees it. Nobody but the process reads its window.
+struct Attached {
+    registers: Mortal<Registers>,
+    window: Window<LocalWords>,
+    lineage: Lineage,
+}
+
+impl Attachment for Attached {
+    type Words = LocalWords;
+    fn window(&self) -> &Window<LocalWords> {
+        &self.window
+    }
+    fn take_interrupt(&mut self) -> Option<u16> {
+        self.window.take_interrupt(|| 0)
+    }
+    fn dma(&self) -> (u64, u64) {
+        (DMA_BUS_ADDRESS, DMA_BYTES as u64)
+    }
+    fn lineage(&self) -> Option<Lineage> {
+        Some(self.lineage.clone())
+    }
+    fn take_store(&mut self, _: u64) -> Option<Box<dyn SnapshotStore>> {
+        None
+    }
+    fn warm(&self, _: usize) {}
+    fn wake_successor(&self) {}
+    fn check_support(&self) -> Result<(), SupportGone> {
+        Ok(())
+    }
+    fn ticks(&self) -> u64 {
+        0
+    }
+    fn processor_time(&self) -> Span {
+        Span::ZERO
+    }
+}
+
+impl Mmio for Attached {
+    fn read(&mut self, offset: u64, width: Width) -> Result<u64, MmioError> {
+        self.registers.read(offset, width)
+    }
+    fn write(&mut self, offset: u64, width: Width, value: u64) -> Result<(), MmioError> {
+        self.registers.write(offset, width, value)
+    }
+    fn config_read(&mut self, offset: u16, width: Width) -> Result<u64, MmioError> {
+        self.registers.config_read(offset, width)
+    }
+    fn config_write(&mut self, offset: u16, width: Width, value: u64) -> Result<(), MmioError> {
+        self.registers.config_write(offset, width, value)
+    }
+}
 
 pub(crate) struct Process {
     pub(crate) generation: u32,
     pub(crate) life: Rc<Life>,
+    driving: DriverLoop,
     driver: Rtl8168,
     upper: ChannelUpper<Mortal<SharedWords>, Quiet>,
-    registers: Mortal<Registers>,
+    device: Attached,
     memory: Mortal<SharedMemory>,
-    state: StateArea,
-    baton: Baton<Mortal<SharedWords>>,
-    waiting: Option<Transmit>,
-    /// Frames on the ring.
-    unsent: usize,
-    passes: u64,
-    descriptors: usize,
+    interrupts: MessageSender<LocalWords>,
+    now: Time,
 }
 
-macro_rules! hardware {
+/// What a step works on.
+macro_rules! parts {
     ($process:ident) => {
-        &mut Hardware { mmio: &mut $process.registers, memory: &$process.memory }
+        &mut Parts {
+            device: &mut $process.device,
+            memory: &$process.memory,
+            driver: &mut $process.driver,
+            upper: &mut $process.upper,
+        }
     };
 }
 
@@ -53,112 +117,87 @@ impl Process {
         let words = Mortal::new(world.packets.words().clone(), &life);
         let watch = Watch::new(Event::create().expect("an event"), Vec::new(), None);
         let upper = ChannelUpper::through(&words, world.packets.clone(), Quiet, watch);
-        let area = Mortal::new(world.area.clone(), &life);
-        Process {
-            generation,
-            driver: Rtl8168::new(),
-            upper: upper.expect("a watch").expect("a channel"),
-            registers: Mortal::new(Registers(world.clone()), &life),
-            memory: Mortal::new(world.memory.clone(), &life),
-            state: StateArea::new(Rc::new(area.clone())),
-            baton: Baton::new(area),
-            waiting: None,
-            unsent: 0,
-            passes: 0,
-            descriptors,
-            life,
-        }
-    }
-
-    /// Takes the device. What was forgotten, if it is reset.
-    pub(crate) fn begin(&mut self, how: How) -> Result<Option<Forgotten>, DriverError> {
-        let predecessor = match how {
-            How::Start => return self.start().map(Some),
-            How::Died => Predecessor::Died,
-            How::HandedOver => Predecessor::HandedOver,
+        let area = Rc::new(Mortal::new(world.area.clone(), &life));
+        let state_version = area::VERSION;
+        let lineage = Lineage { area, generation, way: way::SHARED_STATE, state_version };
+        let window = LocalWords::of(layout::WINDOW_BYTES as usize / size_of::<u64>());
+        window.store(orders::BUFFERS, descriptors as u64, Release);
+        let at = [orders::STRATEGY, orders::POLL_NS, orders::BUDGET, orders::CPU_BUDGET_PPM];
+        let strategy = Strategy::Napi { budget: BUDGET }.to_orders();
+        at.into_iter().zip(strategy).for_each(|(at, word)| window.store(at, word, Release));
+        let registers = Mortal::new(Registers(world.clone()), &life);
+        let interrupts = MessageSender::new(window.clone(), layout::INTERRUPTS);
+        let mut device = Attached { registers, window: Window::new(window), lineage };
+        let memory = Mortal::new(world.memory.clone(), &life);
+        let mut upper = upper.expect("a watch").expect("a channel");
+        let (mut driver, now) = (Rtl8168::new(), Time::ZERO);
+        let parts = &mut Parts {
+            device: &mut device,
+            memory: &memory,
+            driver: &mut driver,
+            upper: &mut upper,
         };
-        let shown = self.upper.shown();
-        self.driver.keep_state(self.state.clone(), shown)?;
-        let held = self.driver.take_over(hardware!(self), predecessor, shown)?;
-        self.baton.accept(self.generation);
-        self.upper.resume(&held)?;
-        self.upper.wake();
-        self.unsent = held.sending.len();
-        Ok(None)
+        let driving = DriverLoop::new(parts, now).expect("a driver can begin");
+        Process { generation, life, driving, driver, upper, device, memory, interrupts, now }
     }
 
-    fn start(&mut self) -> Result<Forgotten, DriverError> {
-        let driven = self.baton.owner() != 0;
-        self.baton.accept(self.generation);
-        if driven {
-            // The card must not write to buffers that go back.
-            let _ = self.driver.quiesce(hardware!(self), &mut self.upper, &mut |_| ());
+    /// Steps until this is so, or the process is dead.
+    fn step_until(&mut self, is_so: impl Fn(&Process) -> bool) -> Result<(), RunError> {
+        while !is_so(self) && !self.life.is_over() {
+            self.now += STEP;
+            let step = self.driving.step(parts!(self), self.now)?;
+            if let Step::Sleep { .. } = step {
+                self.driving.woke(Ok(Woken::Called));
+            }
         }
-        let forgotten = self.upper.forget();
-        self.upper.wake();
-        self.driver.keep_state(self.state.clone(), self.upper.shown())?;
-        self.driver.init(hardware!(self), DMA_BUS_ADDRESS, self.descriptors, &mut self.upper)?;
-        Ok(forgotten)
+        Ok(())
+    }
+
+    /// Takes the device, and serves it for the first time. What was forgotten if it is reset.
+    pub(crate) fn begin(&mut self) -> Result<Forgotten, RunError> {
+        self.step_until(|process| process.driving.is_ready())?;
+        let word = |at| self.device.window.words().load(at, std::sync::atomic::Ordering::Acquire);
+        Ok(Forgotten {
+            buffers: word(report::FORGOTTEN_BUFFERS),
+            frames: word(report::FORGOTTEN_FRAMES),
+        })
     }
 
     /// One look at everything.
-    pub(crate) fn pass(&mut self) -> Result<(), DriverError> {
-        self.passes += 1;
-        // As a receiver that sleeps now and then.
-        match self.passes % 4 {
-            0 => self.driver.arm(hardware!(self))?,
-            1 => drop(self.driver.on_interrupt(hardware!(self), 0)?),
-            _ => {}
+    pub(crate) fn pass(&mut self) -> Result<(), RunError> {
+        let looks = self.driving.looks();
+        if looks.is_multiple_of(LOOKS_BETWEEN_INTERRUPTS) {
+            self.interrupts.send(0);
         }
-        self.driver.poll(hardware!(self), BUDGET, &mut self.upper)?;
-        self.upper.flush();
-        self.transmit()?;
-        let upper = RefCell::new(&mut self.upper);
-        let mut sent = |token| upper.borrow_mut().sent(token);
-        let hw = &mut Hardware { mmio: &mut self.registers, memory: &self.memory };
-        self.unsent -= self.driver.reclaim(hw, &mut sent)?;
-        self.upper.flush();
-        Ok(())
-    }
-
-    fn transmit(&mut self) -> Result<(), DriverError> {
-        while let Some(frame) = self.waiting.take().or_else(|| self.upper.next_transmit()) {
-            let pieces = TxFrame { pieces: frame.pieces(), token: frame.token() };
-            match self.driver.transmit(hardware!(self), pieces) {
-                Ok(true) => self.unsent += 1,
-                Err(DriverError::Invalid(_)) if self.unsent == 0 => {
-                    self.upper.not_sent(frame.token());
-                    self.upper.flush();
-                }
-                Ok(false) | Err(DriverError::Invalid(_)) => {
-                    self.waiting = Some(frame);
-                    break;
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        self.driver.kick(hardware!(self))
+        self.step_until(|process| process.driving.looks() > looks)
     }
 
     /// Gives the device to generation `to`.
-    pub(crate) fn hand_over(&mut self, to: u32) -> Result<(), DriverError> {
-        self.upper.flush();
-        self.driver.hand_over(self.generation)?;
-        self.baton.give(Turn { generation: to, how: How::HandedOver });
-        Ok(())
+    pub(crate) fn hand_over(&mut self, to: u32) -> Result<(), RunError> {
+        self.device.window.words().store(orders::HAND_OVER, to.into(), Release);
+        self.step_until(|process| !process.driving.is_driving())
+    }
+
+    /// Goes on until it is about to stop for good.
+    pub(crate) fn order_to_stop(&mut self) {
+        self.device.window.words().store(orders::STOP, 1, Release);
+        self.step_until(|process| process.driving.is_stopping()).expect("the card works");
     }
 
     /// Stops for good.
     pub(crate) fn stop(mut self) {
-        let (mut sent, hw) = (0, hardware!(self));
-        self.driver.quiesce(hw, &mut self.upper, &mut |_| sent += 1).expect("the card stops");
-        self.upper.flush();
-        assert_eq!((sent, self.upper.strays()), (0, 0));
+        assert_eq!(self.upper.unsent(), 0);
+        self.step_until(|process| !process.driving.is_driving()).expect("the card stops");
+        assert_eq!(self.upper.strays(), 0);
         assert_eq!(self.upper.refusals().total(), 0);
     }
 }
 
 /// Whether a driver could not take over because the settings were not there.
-pub(crate) fn is_unreadable(error: &DriverError) -> bool {
-    matches!(error, DriverError::State(StateError::Unreadable(_)))
+pub(crate) fn is_unreadable(error: &RunError) -> bool {
+    matches!(
+        error,
+        RunError::Driver(DriverError::State(StateError::Unreadable(_)))
+            | RunError::State(StateError::Unreadable(_))
+    )
 }

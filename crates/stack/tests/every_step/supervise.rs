@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use warikomi_driver::DriverError;
+use warikomi_driver::run::RunError;
 use warikomi_driver::state::{Baton, How, Turn};
 use warikomi_shared::SharedWords;
 
@@ -91,7 +91,7 @@ impl Run {
     }
 
     /// Whoever drives the device after a driver has done something.
-    fn survived(&mut self, driver: Process, outcome: Result<(), DriverError>) -> Process {
+    fn survived(&mut self, driver: Process, outcome: Result<(), RunError>) -> Process {
         if driver.life.is_over() {
             return self.recover(driver);
         }
@@ -122,14 +122,14 @@ impl Run {
     fn begin(&mut self, mut driver: Process) -> Process {
         let turn = self.baton.turn().expect("the baton says who");
         assert_eq!(turn.generation, driver.generation);
-        match driver.begin(turn.how) {
+        match driver.begin() {
             _ if driver.life.is_over() => self.recover(driver),
-            Ok(Some(forgotten)) => {
+            Ok(forgotten) if turn.how == How::Start => {
                 assert_eq!(forgotten.frames, 0, "none was taken before the card was set up");
                 self.world.hear();
                 driver
             }
-            Ok(None) => driver,
+            Ok(_) => driver,
             Err(error) => {
                 assert!(is_unreadable(&error) && turn.how == How::Died, "{error}");
                 let next = self.spawn();
@@ -163,7 +163,7 @@ impl Run {
     fn accept(&mut self, old: Process, mut new: Process) -> Process {
         let turn = self.baton.turn().expect("the baton says who");
         assert_eq!((turn.generation, turn.how), (new.generation, How::HandedOver));
-        let begun = new.begin(turn.how);
+        let begun = new.begin();
         if !new.life.is_over() {
             begun.expect("what was handed over can be gone on with");
             return new;
@@ -180,9 +180,10 @@ impl Run {
     }
 
     /// Everything has come, everything has gone, and every buffer comes back.
-    fn judge(mut self, driver: Process) -> Summary {
+    fn judge(mut self, mut driver: Process) -> Summary {
         self.world.judge_wire();
         driver.life.spare();
+        driver.order_to_stop();
         self.world.expect_the_end();
         driver.stop();
         let mut user = self.world.user.borrow_mut();

@@ -44,7 +44,7 @@ const TURN: Span = Span::from_ns(200);
 /// The card's command register, and the bit that switches its receiver on.
 const CHIP_CMD: u64 = 0x37;
 const RECEIVER_ON: u64 = 1 << 3;
-const DMA_BYTES: usize = 1 << 16;
+pub(crate) const DMA_BYTES: usize = 1 << 16;
 const BUFFER_BYTES: u32 = 128;
 
 pub(crate) struct World {

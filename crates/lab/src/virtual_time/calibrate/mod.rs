@@ -12,16 +12,17 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
-use warikomi_clock::{Seed, Span, Time, TscClock, TscUnusable};
+use warikomi_clock::{Span, Time, TscClock, TscUnusable};
 use warikomi_driver::{Buffer, DriverError, Hardware, NicDriver, Received, RxSink};
 use warikomi_inject::{Addresses, FrameTemplate, PlanError};
+use warikomi_nic::wire::CountedSink;
 use warikomi_pci::{DmaMemory, SharedMemory};
 use warikomi_target::cores::{Pinned, allowed_cores};
 
-use super::CostModel;
 use super::device::{Device, Registers};
 use super::transmit::{SendCosts, TransmitError};
 use super::world::RINGS;
+use super::{CostModel, Pair};
 
 /// What was measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -54,6 +55,8 @@ pub enum CalibrateError {
     Send(#[from] TransmitError),
 }
 
+/// The card, with its driver, whose costs are measured.
+const CARD: &str = "rtl8168";
 const ROUNDS: usize = 7;
 const BUFFERS: usize = 256;
 const BUFFER_BYTES: u32 = 16_383;
@@ -137,7 +140,9 @@ struct Bench {
 
 impl Bench {
     fn new() -> Result<Bench, CalibrateError> {
-        let driver: Box<dyn NicDriver> = Box::new(warikomi_driver::rtl8168::Rtl8168::new());
+        let pair = Pair::by_name(CARD)
+            .ok_or_else(|| DriverError::Invalid(format!("there is no card {CARD}")))?;
+        let driver = pair.driver();
         let rings = (driver.info().ring_bytes as u64).next_multiple_of(4_096);
         let bytes = u64::from(BUFFER_BYTES) + 1;
         let memory = SharedMemory::anonymous(RINGS, (rings + BUFFERS as u64 * bytes) as usize)?;
@@ -150,7 +155,7 @@ impl Bench {
         free.iter()
             .try_for_each(|buffer| memory.write(buffer.address, &[0; BUFFER_BYTES as usize]))
             .map_err(DriverError::from)?;
-        let device = Device::new(memory.clone(), &[], Seed(0));
+        let device = Device::with_nic(pair.card(Box::new(CountedSink::new())), memory.clone());
         let mut bench = Bench { driver, device, memory, sink: Recycled { free } };
         bench.drive(|driver, hw, sink| driver.init(hw, RINGS, BUFFERS, sink))?;
         Ok(bench)

@@ -27,7 +27,8 @@ impl Checker for Balance {
         match event {
             Event::BufferPosted { .. } => self.out += 1,
             Event::BufferReturned { .. } | Event::BufferFreed { .. } => self.back += 1,
-            Event::Quiesced => self.quiesced = true,
+            Event::Took { .. } => self.quiesced = false,
+            Event::Quiesced | Event::PoweredOn => self.quiesced = true,
             Event::End if !self.quiesced => return Err("the driver did not stop its device".into()),
             Event::End => {}
             _ => return Ok(()),

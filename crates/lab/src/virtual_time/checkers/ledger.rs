@@ -4,7 +4,7 @@ use warikomi_clock::Time;
 use warikomi_nic::RxOutcome;
 
 use super::Checker;
-use crate::virtual_time::{Event, Part};
+use crate::virtual_time::Event;
 
 /// Every packet is accounted for once: one that is on the ring is delivered, or refused for its error
 /// mark, or lost with a part that died; one that is not never shows up.
@@ -20,6 +20,8 @@ pub struct Ledger {
     damaged_lost: u64,
     /// The ring goes away: buffers without a frame come back.
     stopping: bool,
+    /// For good: there is nothing on it.
+    ending: bool,
     /// Buffers that are freed at this instant, without delivery, are freed for a death.
     death: Option<Time>,
 }
@@ -87,8 +89,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// What was on the ring when the driver died is lost.
-    fn driver_died(&mut self) {
+    /// What was on the ring is lost.
+    fn ring_is_gone(&mut self) {
         let lost = self.fates.iter_mut().filter(|fate| **fate == Fate::OnRing);
         lost.for_each(|fate| *fate = Fate::Lost);
         self.damaged_lost = self.damaged.saturating_sub(self.refused);
@@ -131,15 +133,29 @@ impl Checker for Ledger {
             Event::Delivered { token, sequence } => self.delivered(token, sequence),
             Event::BufferFreed { token } => self.freed(at, token),
             Event::BufferReturned { .. } => self.refused(),
-            Event::Killed(part) => {
+            Event::Killed(_) => {
                 self.death = Some(at);
-                if part == Part::Driver {
-                    self.driver_died();
-                }
+                Ok(())
+            }
+            Event::Forgotten => {
+                self.death = Some(at);
+                self.ring_is_gone();
+                Ok(())
+            }
+            Event::Quiesced if !self.ending => {
+                self.ring_is_gone();
+                Ok(())
+            }
+            Event::Quiescing => {
+                self.stopping = true;
+                Ok(())
+            }
+            Event::Took { .. } => {
+                self.stopping = self.ending;
                 Ok(())
             }
             Event::Stopping => {
-                self.stopping = true;
+                (self.stopping, self.ending) = (true, true);
                 Ok(())
             }
             Event::End => self.settle(),

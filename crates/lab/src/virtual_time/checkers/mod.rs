@@ -5,18 +5,22 @@ mod ledger;
 mod order;
 mod ownership;
 mod progress;
+mod succession;
+mod transmit;
 
 use std::fmt;
 
-use warikomi_clock::{Span, Time};
+use warikomi_clock::Time;
 
 pub use balance::Balance;
 pub use ledger::Ledger;
 pub use order::Order;
 pub use ownership::Ownership;
 pub use progress::Progress;
+pub use succession::Succession;
+pub use transmit::Transmit;
 
-use super::{Event, Observer};
+use super::{Event, Observer, Options};
 
 /// Something that must not happen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,9 +55,10 @@ pub struct Checkers {
 }
 
 impl Checkers {
-    /// All checkers, for `buffers` buffers; what is pending when nothing goes wrong any more must be
-    /// delivered within `bound`.
-    pub fn new(buffers: usize, bound: Span) -> Checkers {
+    /// All checkers, for a history with these options.
+    pub fn new(options: &Options) -> Checkers {
+        let (buffers, bound) = (options.buffers, options.trouble.bound);
+        let may_fail = !options.trouble.faults.is_empty();
         Checkers {
             checkers: vec![
                 Box::new(Ledger::default()),
@@ -61,6 +66,8 @@ impl Checkers {
                 Box::new(Balance::new(buffers)),
                 Box::new(Order::default()),
                 Box::new(Progress::new(bound)),
+                Box::new(Transmit::new(bound, may_fail)),
+                Box::new(Succession::new(may_fail)),
             ],
             violations: Vec::new(),
         }

@@ -13,6 +13,8 @@ pub struct Ownership {
 enum Owner {
     Nobody,
     Driver,
+    /// The driver has given it back, without a frame.
+    Returned,
     Above,
     /// The application is done with it.
     Done,
@@ -43,14 +45,16 @@ impl Checker for Ownership {
     }
 
     fn check(&mut self, _: Time, event: &Event) -> Result<(), String> {
-        use Owner::{Above, Done, Driver, Nobody};
+        use Owner::{Above, Done, Driver, Nobody, Returned};
         match *event {
-            Event::BufferPosted { token } => self.passes(token, &[Nobody], Driver),
+            Event::BufferPosted { token } => self.passes(token, &[Nobody, Returned], Driver),
             Event::FrameReceived { token, .. } => self.passes(token, &[Driver], Above),
-            Event::BufferReturned { token } => self.passes(token, &[Driver], Nobody),
+            Event::BufferReturned { token } => self.passes(token, &[Driver], Returned),
             Event::Delivered { token, .. } => self.passes(token, &[Above], Done),
             // Also from the ring and from above, when a part has died.
-            Event::BufferFreed { token } => self.passes(token, &[Done, Driver, Above], Nobody),
+            Event::BufferFreed { token } => {
+                self.passes(token, &[Done, Driver, Above, Returned], Nobody)
+            }
             _ => Ok(()),
         }
     }

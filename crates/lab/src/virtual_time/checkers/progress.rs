@@ -4,7 +4,7 @@ use warikomi_clock::{Span, Time};
 use warikomi_nic::RxOutcome;
 
 use super::Checker;
-use crate::virtual_time::Event;
+use crate::virtual_time::{Event, Part};
 
 /// Once nothing goes wrong any more and no frame comes, whatever waits is delivered within a bound.
 /// The others say that nothing bad happens; this says that something good does.
@@ -42,7 +42,9 @@ impl Checker for Progress {
                 }
             }
             // What a part had is lost with it. Whether all else is delivered the ledger asks.
-            Event::Killed(_) => self.pending.clear(),
+            Event::Killed(Part::First | Part::Second) | Event::Forgotten | Event::Quiescing => {
+                self.pending.clear();
+            }
             Event::Calm => self.calm = Some(at),
             // If it is over before the time is, whoever had the packet has dropped it: the ledger's.
             Event::Stopping => {

@@ -153,7 +153,7 @@ impl Machine {
     /// Interrupts that the device has sent are on their way, and frames are on the wire.
     fn look_at_device(&mut self) {
         let latency = Span::from_ns(self.costs.interrupt_ns);
-        for _ in 0..self.device.take_interrupts() {
+        while self.device.take_interrupt().is_some() {
             self.coming.push_back(self.now + latency);
             self.happened(Happened::Interrupt, 0, 0);
         }
