@@ -51,16 +51,12 @@ impl RxRing {
         self.base + regs::DESCRIPTOR * (index % RING) as u64
     }
 
-    fn refill(&mut self, memory: &dyn DmaMemory, sink: &mut dyn RxSink) -> Result<(), DriverError> {
-        while self.buffers.len() < self.most {
-            let Some(buffer) = sink.buffer() else { break };
-            let at = self.at(self.next + self.buffers.len());
-            self.buffers.push_back(buffer);
-            let [low, high] = [buffer.address as u32, (buffer.address >> 32) as u32];
-            let word = regs::OWN | buffer.bytes.min(regs::LENGTH);
-            memory.store_descriptor(at, [word, 0, low, high])?;
-        }
-        Ok(())
+    fn put(&mut self, memory: &dyn DmaMemory, buffer: Buffer) -> Result<(), DriverError> {
+        let at = self.at(self.next + self.buffers.len());
+        self.buffers.push_back(buffer);
+        let [low, high] = [buffer.address as u32, (buffer.address >> 32) as u32];
+        let word = regs::OWN | buffer.bytes.min(regs::LENGTH);
+        Ok(memory.store_descriptor(at, [word, 0, low, high])?)
     }
 
     /// Takes the oldest frame off the ring: its first word, and the buffer. A word of the device that
@@ -133,10 +129,10 @@ impl DuoDriver {
     }
 
     fn start(&mut self, hw: &mut Hardware<'_>, sink: &mut dyn RxSink) -> Result<(), DriverError> {
-        for (queue, ring) in (0..).zip(&mut self.rx) {
+        for (queue, ring) in (0..).zip(&self.rx) {
             write64(hw.mmio, regs::rx_ring(queue), ring.base)?;
-            ring.refill(hw.memory, sink)?;
         }
+        self.refill(hw.memory, sink)?;
         write64(hw.mmio, regs::tx_ring(0), self.tx_base)?;
         let steer = if self.rx[1].most > 0 { regs::STEER } else { 0 };
         let control = regs::TX_ENABLE | regs::RX_ENABLE | steer;
@@ -146,6 +142,16 @@ impl DuoDriver {
             return Err(DriverError::TimedOut { what: "switching receiver and transmitter on" });
         }
         Ok(())
+    }
+
+    /// Gives the rings the buffers that there are, always the one that has least.
+    fn refill(&mut self, memory: &dyn DmaMemory, sink: &mut dyn RxSink) -> Result<(), DriverError> {
+        loop {
+            let rings = self.rx.iter_mut().filter(|ring| ring.buffers.len() < ring.most);
+            let Some(ring) = rings.min_by_key(|ring| ring.buffers.len()) else { return Ok(()) };
+            let Some(buffer) = sink.buffer() else { return Ok(()) };
+            ring.put(memory, buffer)?;
+        }
     }
 
     /// One frame of a queue, if there is one.
@@ -290,9 +296,7 @@ impl NicDriver for DuoDriver {
             }
             self.turn = (self.turn + 1) % self.rx.len();
         }
-        for ring in &mut self.rx {
-            ring.refill(hw.memory, sink)?;
-        }
+        self.refill(hw.memory, sink)?;
         Ok(found)
     }
 
