@@ -21,6 +21,8 @@ pub struct DriverInfo {
     pub max_buffer_bytes: usize,
     /// The longest frame that it sends, in bytes without check sequence.
     pub max_frame_bytes: usize,
+    /// Whether it can go on where another driver has stopped; otherwise it is replaced by a reset only.
+    pub live: bool,
 }
 
 /// The device, for one call.

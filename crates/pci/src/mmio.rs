@@ -17,28 +17,31 @@ pub struct MmioError {
 /// Writes are posted, that is, they take effect some time later and in their order; a read comes
 /// behind all writes before it, so that a driver that must know that a write has taken effect reads.
 pub trait Mmio {
-    /// Reads a register, in the BAR that has the registers.
-    fn read(&mut self, offset: u64, width: Width) -> Result<u64, MmioError>;
+    /// The BAR with the registers.
+    fn register_bar(&self) -> u8;
 
-    /// Writes a register.
-    fn write(&mut self, offset: u64, width: Width, value: u64) -> Result<(), MmioError>;
+    /// Reads in a BAR. Where there is none, all bits are set.
+    fn bar_read(&mut self, bar: u8, offset: u64, width: Width) -> Result<u64, MmioError>;
 
-    /// Reads in any BAR. Where a device has but the one with its registers, nothing answers.
-    fn bar_read(&mut self, bar: u8, offset: u64, width: Width) -> Result<u64, MmioError> {
-        let _ = (bar, offset);
-        Ok(width.mask())
-    }
-
-    /// Writes in any BAR.
+    /// Writes in a BAR.
     fn bar_write(
         &mut self,
         bar: u8,
         offset: u64,
         width: Width,
         value: u64,
-    ) -> Result<(), MmioError> {
-        let _ = (bar, offset, width, value);
-        Ok(())
+    ) -> Result<(), MmioError>;
+
+    /// Reads a register.
+    #[inline]
+    fn read(&mut self, offset: u64, width: Width) -> Result<u64, MmioError> {
+        self.bar_read(self.register_bar(), offset, width)
+    }
+
+    /// Writes a register.
+    #[inline]
+    fn write(&mut self, offset: u64, width: Width, value: u64) -> Result<(), MmioError> {
+        self.bar_write(self.register_bar(), offset, width, value)
     }
 
     /// Reads configuration space.

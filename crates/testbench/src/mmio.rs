@@ -12,12 +12,8 @@ pub struct DirectMmio<'a, N: Nic + ?Sized = dyn Nic> {
 }
 
 impl<N: Nic + ?Sized> Mmio for DirectMmio<'_, N> {
-    fn read(&mut self, offset: u64, width: Width) -> Result<u64, MmioError> {
-        Ok(self.bench.read(offset, width))
-    }
-    fn write(&mut self, offset: u64, width: Width, value: u64) -> Result<(), MmioError> {
-        self.bench.write(offset, width, value);
-        Ok(())
+    fn register_bar(&self) -> u8 {
+        self.bench.register_bar()
     }
     fn bar_read(&mut self, bar: u8, offset: u64, width: Width) -> Result<u64, MmioError> {
         Ok(self.bench.bar_read(bar, offset, width))

@@ -28,10 +28,14 @@ impl LyingRegisters {
 }
 
 impl Mmio for LyingRegisters {
-    fn read(&mut self, offset: u64, width: Width) -> Result<u64, MmioError> {
+    fn register_bar(&self) -> u8 {
+        0
+    }
+
+    fn bar_read(&mut self, _bar: u8, offset: u64, width: Width) -> Result<u64, MmioError> {
         Ok(self.answer(offset, false)? & width.mask())
     }
-    fn write(&mut self, offset: u64, _: Width, _: u64) -> Result<(), MmioError> {
+    fn bar_write(&mut self, _bar: u8, offset: u64, _: Width, _: u64) -> Result<(), MmioError> {
         self.answer(offset, true).map(|_| ())
     }
     fn config_read(&mut self, offset: u16, width: Width) -> Result<u64, MmioError> {
@@ -53,11 +57,25 @@ pub struct LyingRegister<'a> {
 }
 
 impl Mmio for LyingRegister<'_> {
-    fn read(&mut self, offset: u64, width: Width) -> Result<u64, MmioError> {
-        if offset == self.offset { Ok(self.value) } else { self.device.read(offset, width) }
+    fn register_bar(&self) -> u8 {
+        self.device.register_bar()
     }
-    fn write(&mut self, offset: u64, width: Width, value: u64) -> Result<(), MmioError> {
-        self.device.write(offset, width, value)
+
+    fn bar_read(&mut self, bar: u8, offset: u64, width: Width) -> Result<u64, MmioError> {
+        if offset == self.offset {
+            Ok(self.value)
+        } else {
+            self.device.bar_read(bar, offset, width)
+        }
+    }
+    fn bar_write(
+        &mut self,
+        bar: u8,
+        offset: u64,
+        width: Width,
+        value: u64,
+    ) -> Result<(), MmioError> {
+        self.device.bar_write(bar, offset, width, value)
     }
     fn config_read(&mut self, offset: u16, width: Width) -> Result<u64, MmioError> {
         self.device.config_read(offset, width)
@@ -76,10 +94,14 @@ pub struct AnotherDevice {
 }
 
 impl Mmio for AnotherDevice {
-    fn read(&mut self, _: u64, width: Width) -> Result<u64, MmioError> {
+    fn register_bar(&self) -> u8 {
+        0
+    }
+
+    fn bar_read(&mut self, _bar: u8, _: u64, width: Width) -> Result<u64, MmioError> {
         Ok(width.mask())
     }
-    fn write(&mut self, offset: u64, _: Width, _: u64) -> Result<(), MmioError> {
+    fn bar_write(&mut self, _bar: u8, offset: u64, _: Width, _: u64) -> Result<(), MmioError> {
         panic!("a write to {offset:#x} of another's device")
     }
     fn config_read(&mut self, _: u16, _: Width) -> Result<u64, MmioError> {
@@ -94,10 +116,14 @@ impl Mmio for AnotherDevice {
 pub struct NoRegisters;
 
 impl Mmio for NoRegisters {
-    fn read(&mut self, offset: u64, _: Width) -> Result<u64, MmioError> {
+    fn register_bar(&self) -> u8 {
+        0
+    }
+
+    fn bar_read(&mut self, _bar: u8, offset: u64, _: Width) -> Result<u64, MmioError> {
         panic!("a read of register {offset:#x}")
     }
-    fn write(&mut self, offset: u64, _: Width, _: u64) -> Result<(), MmioError> {
+    fn bar_write(&mut self, _bar: u8, offset: u64, _: Width, _: u64) -> Result<(), MmioError> {
         panic!("a write to register {offset:#x}")
     }
     fn config_read(&mut self, offset: u16, _: Width) -> Result<u64, MmioError> {

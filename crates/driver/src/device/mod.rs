@@ -415,19 +415,16 @@ fn place(offset: u64) -> u32 {
 
 impl Mmio for Device {
     #[inline]
-    fn read(&mut self, offset: u64, width: Width) -> Result<u64, MmioError> {
-        self.read_from(Space::Bar(self.bar), offset, width)
+    fn register_bar(&self) -> u8 {
+        self.bar
     }
 
     #[inline]
-    fn write(&mut self, offset: u64, width: Width, value: u64) -> Result<(), MmioError> {
-        self.write_to(Space::Bar(self.bar), offset, width, value)
-    }
-
     fn bar_read(&mut self, bar: u8, offset: u64, width: Width) -> Result<u64, MmioError> {
         self.read_from(Space::Bar(bar), offset, width)
     }
 
+    #[inline]
     fn bar_write(
         &mut self,
         bar: u8,

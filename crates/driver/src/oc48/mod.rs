@@ -24,6 +24,7 @@ pub static INFO: DriverInfo = DriverInfo {
     ring_bytes: regs::RING_ALIGNMENT as usize,
     max_buffer_bytes: rx::MAX_BUFFER_BYTES as usize,
     max_frame_bytes: regs::MAX_MTU + regs::HEADER_BYTES,
+    live: false,
 };
 
 /// Bits that are acknowledged unseen: all that make somebody look at a ring.

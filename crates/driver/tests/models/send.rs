@@ -176,6 +176,7 @@ static INFO: DriverInfo = DriverInfo {
     ring_bytes: 0,
     max_buffer_bytes: 0,
     max_frame_bytes: 64,
+    live: false,
 };
 
 impl Remote {
@@ -282,10 +283,14 @@ impl NicDriver for Remote {
 struct NoRegisters;
 
 impl Mmio for NoRegisters {
-    fn read(&mut self, _: u64, _: Width) -> Result<u64, MmioError> {
+    fn register_bar(&self) -> u8 {
+        0
+    }
+
+    fn bar_read(&mut self, _bar: u8, _: u64, _: Width) -> Result<u64, MmioError> {
         unreachable!()
     }
-    fn write(&mut self, _: u64, _: Width, _: u64) -> Result<(), MmioError> {
+    fn bar_write(&mut self, _bar: u8, _: u64, _: Width, _: u64) -> Result<(), MmioError> {
         unreachable!()
     }
     fn config_read(&mut self, _: u16, _: Width) -> Result<u64, MmioError> {

@@ -28,6 +28,7 @@ static INFO: DriverInfo = DriverInfo {
     ring_bytes: 0,
     max_buffer_bytes: 0,
     max_frame_bytes: MAX_FRAME_BYTES,
+    live: false,
 };
 
 /// What things take, in nanoseconds, and in picoseconds for a byte.

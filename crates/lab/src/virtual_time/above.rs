@@ -94,14 +94,24 @@ impl Attachment for Attached<'_> {
 }
 
 impl Mmio for Attached<'_> {
-    #[inline]
-    fn read(&mut self, offset: u64, width: Width) -> Result<u64, MmioError> {
-        self.registers.read(offset, width)
+    fn register_bar(&self) -> u8 {
+        self.registers.register_bar()
     }
 
     #[inline]
-    fn write(&mut self, offset: u64, width: Width, value: u64) -> Result<(), MmioError> {
-        self.registers.write(offset, width, value)
+    fn bar_read(&mut self, bar: u8, offset: u64, width: Width) -> Result<u64, MmioError> {
+        self.registers.bar_read(bar, offset, width)
+    }
+
+    #[inline]
+    fn bar_write(
+        &mut self,
+        bar: u8,
+        offset: u64,
+        width: Width,
+        value: u64,
+    ) -> Result<(), MmioError> {
+        self.registers.bar_write(bar, offset, width, value)
     }
 
     fn config_read(&mut self, offset: u16, width: Width) -> Result<u64, MmioError> {

@@ -34,6 +34,7 @@ impl IntrLine for Line {
 /// A register write on its way.
 struct Posted {
     takes_effect: Time,
+    bar: u8,
     offset: u64,
     width: Width,
     value: u64,
@@ -143,8 +144,20 @@ impl Device {
     }
 
     /// A register write sets out, and takes effect at `takes_effect`.
-    pub(super) fn post(&mut self, takes_effect: Time, offset: u64, width: Width, value: u64) {
-        self.posted.push_back(Posted { takes_effect, offset, width, value });
+    pub(super) fn post(
+        &mut self,
+        takes_effect: Time,
+        (bar, offset): (u8, u64),
+        width: Width,
+        value: u64,
+    ) {
+        self.posted.push_back(Posted { takes_effect, bar, offset, width, value });
+    }
+
+    /// The BAR with the registers that a driver uses.
+    #[inline]
+    pub(super) fn bar(&self) -> u8 {
+        self.bar
     }
 
     /// All that is on its way takes effect: a read comes behind it.
@@ -155,15 +168,13 @@ impl Device {
     }
 
     /// Reads a register; what is on its way comes first.
-    pub(super) fn read(&mut self, now: Time, offset: u64, width: Width) -> u64 {
+    pub(super) fn read(&mut self, now: Time, (bar, offset): (u8, u64), width: Width) -> u64 {
         self.flush(now);
-        let bar = self.bar;
         self.with(now, |nic, host| nic.bar_read(host, bar, offset, width))
     }
 
     fn take_posted(&mut self, now: Time) {
-        if let Some(Posted { offset, width, value, .. }) = self.posted.pop_front() {
-            let bar = self.bar;
+        if let Some(Posted { bar, offset, width, value, .. }) = self.posted.pop_front() {
             self.with(now, |nic, host| nic.bar_write(host, bar, offset, width, value));
         }
     }
@@ -192,15 +203,25 @@ impl<'a> Registers<'a> {
 }
 
 impl Mmio for Registers<'_> {
-    fn read(&mut self, offset: u64, width: Width) -> Result<u64, MmioError> {
-        self.wait_for_writes();
-        Ok(self.device.read(self.now, offset, width))
+    fn register_bar(&self) -> u8 {
+        self.device.bar()
     }
 
-    fn write(&mut self, offset: u64, width: Width, value: u64) -> Result<(), MmioError> {
+    fn bar_read(&mut self, bar: u8, offset: u64, width: Width) -> Result<u64, MmioError> {
+        self.wait_for_writes();
+        Ok(self.device.read(self.now, (bar, offset), width))
+    }
+
+    fn bar_write(
+        &mut self,
+        bar: u8,
+        offset: u64,
+        width: Width,
+        value: u64,
+    ) -> Result<(), MmioError> {
         self.spent = self.spent + Span::from_ns(self.costs.register_write_ns);
         let takes_effect = self.now + self.spent + Span::from_ns(self.costs.register_posted_ns);
-        self.device.post(takes_effect, offset, width, value);
+        self.device.post(takes_effect, (bar, offset), width, value);
         Ok(())
     }
 

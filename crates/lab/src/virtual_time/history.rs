@@ -129,7 +129,10 @@ pub fn history(
     faults: bool,
     pair: &Pair,
 ) -> Result<(Outcome, Vec<Violation>), VirtualError> {
-    let options = options(seed, faults);
+    let mut options = options(seed, faults);
+    if !pair.driver().info().live {
+        options.way = Way::Reload;
+    }
     let mut checkers = Checkers::new(&options);
     let outcome = run_observed(&options, pair, &mut checkers)?;
     Ok((outcome, checkers.into_violations()))

@@ -122,18 +122,28 @@ impl DmaMemory for Mortal<SharedMemory> {
 pub(crate) struct Registers(pub(crate) Rc<World>);
 
 impl Mmio for Mortal<Registers> {
-    fn read(&mut self, offset: u64, width: Width) -> Result<u64, MmioError> {
+    fn register_bar(&self) -> u8 {
+        self.inner.0.card(|_, bar, _| bar)
+    }
+
+    fn bar_read(&mut self, bar: u8, offset: u64, width: Width) -> Result<u64, MmioError> {
         if self.life.is_over() {
             return Err(MmioError { offset, write: false, within_ms: 0 });
         }
-        Ok(self.inner.0.card(|nic, bar, host| nic.bar_read(host, bar, offset, width)))
+        Ok(self.inner.0.card(|nic, _, host| nic.bar_read(host, bar, offset, width)))
     }
 
-    fn write(&mut self, offset: u64, width: Width, value: u64) -> Result<(), MmioError> {
+    fn bar_write(
+        &mut self,
+        bar: u8,
+        offset: u64,
+        width: Width,
+        value: u64,
+    ) -> Result<(), MmioError> {
         if !self.life.store() {
             return Err(MmioError { offset, write: true, within_ms: 0 });
         }
-        self.inner.0.card(|nic, bar, host| nic.bar_write(host, bar, offset, width, value));
+        self.inner.0.card(|nic, _, host| nic.bar_write(host, bar, offset, width, value));
         Ok(())
     }
 

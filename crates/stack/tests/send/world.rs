@@ -133,7 +133,11 @@ impl Device {
 }
 
 impl Mmio for Device {
-    fn read(&mut self, offset: u64, width: Width) -> Result<u64, MmioError> {
+    fn register_bar(&self) -> u8 {
+        self.card.nic.info().register_bar
+    }
+
+    fn bar_read(&mut self, _bar: u8, offset: u64, width: Width) -> Result<u64, MmioError> {
         self.clock.pass(Span::from_ns(200));
         // It comes behind all writes before it.
         while let Some(posted) = self.posted.back() {
@@ -145,7 +149,13 @@ impl Mmio for Device {
         Ok(self.at(now).read(offset, width))
     }
 
-    fn write(&mut self, offset: u64, width: Width, value: u64) -> Result<(), MmioError> {
+    fn bar_write(
+        &mut self,
+        _bar: u8,
+        offset: u64,
+        width: Width,
+        value: u64,
+    ) -> Result<(), MmioError> {
         let delay = Span::from_ns(self.random.below(self.trouble.posted_ns + 1));
         let last = self.posted.back().map_or(Time::ZERO, |posted| posted.0);
         self.posted.push_back(((self.clock.now() + delay).max(last), offset, width, value));

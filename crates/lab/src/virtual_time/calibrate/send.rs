@@ -51,14 +51,18 @@ impl Absorbing {
 }
 
 impl Mmio for Absorbing {
-    fn read(&mut self, offset: u64, _: Width) -> Result<u64, MmioError> {
+    fn register_bar(&self) -> u8 {
+        0
+    }
+
+    fn bar_read(&mut self, _bar: u8, offset: u64, _: Width) -> Result<u64, MmioError> {
         if offset != TX_REMAINING {
             return Ok(0);
         }
         self.remaining = self.remaining.min(self.most);
         Ok(self.remaining)
     }
-    fn write(&mut self, offset: u64, _: Width, _: u64) -> Result<(), MmioError> {
+    fn bar_write(&mut self, _bar: u8, offset: u64, _: Width, _: u64) -> Result<(), MmioError> {
         self.remaining += u64::from(offset == TX_PUSH);
         Ok(())
     }

@@ -137,3 +137,16 @@ fn a_driver_that_goes_on_wrongly_behind_a_dead_one_is_found() {
     let (checkers, _, failure) = found_by(Bug::MissesOne, true);
     assert!(checkers.contains(&"succession") || checkers.contains(&"ledger"), "{failure}");
 }
+
+/// Two queues, two vectors and two BARs.
+#[test]
+fn histories_of_a_card_with_two_queues_are_right() {
+    use warikomi_testbench::{DUO, Subject};
+    for faults in [false, true] {
+        let pair = Pair::new(|wire| Subject::of(DUO).build(wire), || DUO.driver());
+        let wanted = Histories { seed: Seed(1), count: 1_000, faults };
+        let summary =
+            histories(&wanted, &pair, &mut |_| ()).unwrap_or_else(|error| panic!("{error}"));
+        assert!(summary.delivered > summary.packets / 4, "{summary:?}");
+    }
+}

@@ -191,24 +191,34 @@ impl Course for VirtualCourse<'_> {
 pub(super) struct Registers<'m>(pub(super) &'m RefCell<Machine>);
 
 impl Mmio for Registers<'_> {
-    fn read(&mut self, offset: u64, width: Width) -> Result<u64, MmioError> {
+    fn register_bar(&self) -> u8 {
+        self.0.borrow().device.bar()
+    }
+
+    fn bar_read(&mut self, bar: u8, offset: u64, width: Width) -> Result<u64, MmioError> {
         let mut machine = self.0.borrow_mut();
         let takes = Span::from_ns(machine.costs.register_read_ns);
         machine.pass(takes);
         let now = machine.now;
-        let value = machine.device.read(now, offset, width);
+        let value = machine.device.read(now, (bar, offset), width);
         machine.happened(Happened::Read, offset, value);
         machine.look_at_device();
         Ok(value)
     }
 
-    fn write(&mut self, offset: u64, width: Width, value: u64) -> Result<(), MmioError> {
+    fn bar_write(
+        &mut self,
+        bar: u8,
+        offset: u64,
+        width: Width,
+        value: u64,
+    ) -> Result<(), MmioError> {
         let mut machine = self.0.borrow_mut();
         let takes = Span::from_ns(machine.costs.register_write_ns);
         machine.pass(takes);
         machine.happened(Happened::Write, offset, value);
         let takes_effect = machine.now + Span::from_ns(machine.costs.register_posted_ns);
-        machine.device.post(takes_effect, offset, width, value);
+        machine.device.post(takes_effect, (bar, offset), width, value);
         Ok(())
     }
 
