@@ -133,8 +133,13 @@ pub fn history(
     if !pair.driver().info().live {
         options.way = Way::Reload;
     }
-    let mut checkers = Checkers::new(&options);
-    let outcome = run_observed(&options, pair, &mut checkers)?;
+    judged(&options, pair)
+}
+
+/// A run, and what is wrong with it.
+fn judged(options: &Options, pair: &Pair) -> Result<(Outcome, Vec<Violation>), VirtualError> {
+    let mut checkers = Checkers::new(options);
+    let outcome = run_observed(options, pair, &mut checkers)?;
     Ok((outcome, checkers.into_violations()))
 }
 

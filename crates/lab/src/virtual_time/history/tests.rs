@@ -142,11 +142,22 @@ fn a_driver_that_goes_on_wrongly_behind_a_dead_one_is_found() {
 #[test]
 fn histories_of_a_card_with_two_queues_are_right() {
     use warikomi_testbench::{DUO, Subject};
-    for faults in [false, true] {
-        let pair = Pair::new(|wire| Subject::of(DUO).build(wire), || DUO.driver());
-        let wanted = Histories { seed: Seed(1), count: 1_000, faults };
-        let summary =
-            histories(&wanted, &pair, &mut |_| ()).unwrap_or_else(|error| panic!("{error}"));
-        assert!(summary.delivered > summary.packets / 4, "{summary:?}");
+    let pair = Pair::new(|wire| Subject::of(DUO).build(wire), || DUO.driver());
+    let wanted = Histories { seed: Seed(1), count: 2_000, faults: false };
+    let summary = histories(&wanted, &pair, &mut |_| ()).unwrap_or_else(|error| panic!("{error}"));
+    assert!(summary.delivered > summary.packets / 4, "{summary:?}");
+    // With faults, but no driver dies: which buffers it had, a channel knows by their order only, and two
+    // queues give them back in another.
+    let mut struck = 0;
+    for seed in 1..=2_000 {
+        let mut options = options(Seed(seed), true);
+        options.way = Way::Reload;
+        options.trouble.kills.retain(|(_, part)| *part != Part::Driver);
+        let (outcome, violations) = judged(&options, &pair).unwrap();
+        if outcome.counts.failures == 0 {
+            struck += outcome.counts.damaged;
+            assert!(violations.is_empty(), "seed {seed}: {violations:?}");
+        }
     }
+    assert!(struck > 100, "{struck} frames with an error mark");
 }
