@@ -43,7 +43,8 @@ const STEP: u64 = 100;
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let &Arguments { count, seed, faults, .. } = arguments;
     let Some(pair) = Pair::by_name(&arguments.driver) else {
-        bail!("there is no card with a driver called {}; there is rtl8168", arguments.driver);
+        let names: Vec<_> = warikomi_driver::DRIVERS.iter().map(|info| info.name).collect();
+        bail!("there is no driver called {}; there are: {}", arguments.driver, names.join(", "));
     };
     let bar = Cleared(output::bar("{bar:32} {percent:>3}% {elapsed} {eta} left"));
     bar.0.set_length(count);

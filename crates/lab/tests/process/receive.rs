@@ -119,7 +119,8 @@ impl Wire for Chatter {
 
     fn receive(&mut self, now: Time) -> Option<Vec<u8>> {
         (self.due <= now).then(|| {
-            self.due = now + Span::from_us(20);
+            // More often than anybody can ask the driver what it has counted.
+            self.due = now + Span::from_us(2);
             vec![0xff; 60]
         })
     }
