@@ -259,6 +259,10 @@ impl IntrLine for HeldLine<'_> {
     fn signal_any_time(&mut self, interrupt: Interrupt) {
         self.line.signal_any_time(interrupt);
     }
+
+    fn work_ahead(&mut self) {
+        self.line.work_ahead();
+    }
 }
 
 #[cfg(test)]

@@ -280,6 +280,7 @@ impl<M: NicModel + 'static> Nic for NicFunction<M> {
     }
 
     fn set_link(&mut self, host: &mut Host<'_>, link: Link) {
+        host.interrupts.work_ahead();
         self.with_model(host, |model, cx| model.set_link(cx, link));
     }
 

@@ -2,7 +2,7 @@
 
 use warikomi_clock::Span;
 use warikomi_nic::register::{Access, Register};
-use warikomi_nic::{ModelInfo, RxCounters, RxOutcome};
+use warikomi_nic::{Link, ModelInfo, RxCounters, RxOutcome};
 use warikomi_pci::{Interrupt, Width};
 
 use crate::bench::{Bench, MEMORY, MEMORY_AND_MASTER};
@@ -150,6 +150,15 @@ pub fn the_intx_wire_goes_up_and_down_in_turn(subject: &Subject) {
     assert_eq!(raised, card.bench.raised());
 }
 
+/// A cable that is pulled or plugged means work for the driver, whatever it has asked to be told.
+pub fn a_change_of_the_link_announces_work(subject: &Subject) {
+    let mut bench = Card::new(subject, MEMORY_AND_MASTER).bench;
+    for changes in 1..4 {
+        bench.plug(if changes % 2 == 0 { Link::Up { mbps: 1_000 } } else { Link::Down });
+        assert_eq!(bench.line.work_ahead(), changes);
+    }
+}
+
 /// Neither writes nor power-on change who it is, and power-on closes it.
 pub fn identification_does_not_change(subject: &Subject) {
     let mut bench = Card::new(subject, MEMORY_AND_MASTER).bench;
@@ -178,6 +187,7 @@ macro_rules! card_conformance {
                 without_bus_mastering_memory_stays_as_it_is,
                 a_nic_that_is_off_receives_nothing,
                 the_intx_wire_goes_up_and_down_in_turn,
+                a_change_of_the_link_announces_work,
                 identification_does_not_change,
             );
         })+

@@ -20,6 +20,7 @@ pub struct Line {
     messages: u64,
     by_data: BTreeMap<u32, u64>,
     level: bool,
+    work_ahead: u64,
     messages_only: bool,
 }
 
@@ -59,6 +60,11 @@ impl Line {
         self.level
     }
 
+    /// How often the card has said that the driver has work ahead ([`IntrLine::work_ahead`]).
+    pub fn work_ahead(&self) -> u64 {
+        self.work_ahead
+    }
+
     fn keep(&mut self, interrupt: Interrupt, any_time: bool) {
         match interrupt {
             Interrupt::Msi(message) => {
@@ -81,6 +87,10 @@ impl IntrLine for Line {
 
     fn signal_any_time(&mut self, interrupt: Interrupt) {
         self.keep(interrupt, true);
+    }
+
+    fn work_ahead(&mut self) {
+        self.work_ahead += 1;
     }
 }
 

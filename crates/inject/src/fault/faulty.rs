@@ -347,6 +347,10 @@ impl IntrLine for FaultyLine<'_> {
     fn signal_any_time(&mut self, interrupt: Interrupt) {
         self.line.signal_any_time(interrupt);
     }
+
+    fn work_ahead(&mut self) {
+        self.line.work_ahead();
+    }
 }
 
 /// Memory that answers nobody.

@@ -158,6 +158,10 @@ impl IntrLine for WatchedLine<'_> {
         self.note(interrupt);
         self.line.signal_any_time(interrupt);
     }
+
+    fn work_ahead(&mut self) {
+        self.line.work_ahead();
+    }
 }
 
 impl PciFunction for Recorded {

@@ -312,3 +312,12 @@ fn a_recorder_changes_nothing_and_can_be_taken_away() {
         ]
     );
 }
+
+#[test]
+fn a_recorder_passes_on_that_work_is_ahead() {
+    let tape = Rc::new(Tape::with_capacity(1 << 16));
+    let card = |wire| Recorded::around(Subject::of(RTL8168).build(wire), Rc::clone(&tape));
+    let mut bench = Bench::cabled(card);
+    bench.plug(warikomi_nic::Link::Down);
+    assert_eq!(bench.line.work_ahead(), 1);
+}

@@ -35,6 +35,11 @@ pub trait IntrLine {
     fn signal_any_time(&mut self, interrupt: Interrupt) {
         self.signal(interrupt);
     }
+
+    /// The driver has work ahead outside of its handler: the link has changed, say, and it will ask the
+    /// PHY about it from a thread. A target that cannot be interrupted everywhere is careful from now
+    /// on, not only from the first access of that work.
+    fn work_ahead(&mut self) {}
 }
 
 /// The levels of a function's interrupts, one a vector, and how they reach the target: as messages of

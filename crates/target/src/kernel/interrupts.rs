@@ -37,6 +37,9 @@ const TRANSMITS_FOR: Span = Span::from_ms(100);
 /// be more. They come in close sequence.
 const AT_WORK_FOR: Span = Span::from_ms(1);
 
+/// So long after the device has said that there is work ahead, the driver may begin it.
+const WORKS_WITHIN: Span = Span::from_ms(100);
+
 /// Messages that may wait for a buffer.
 const MAX_WAITING: usize = 256;
 
@@ -270,6 +273,11 @@ impl IntrLine for InterruptQueue {
         self.driver_transmits();
         self.signal(interrupt);
     }
+
+    /// Its first access would otherwise be the one that is not guarded.
+    fn work_ahead(&mut self) {
+        self.expose(WORKS_WITHIN);
+    }
 }
 
 #[cfg(test)]
@@ -430,6 +438,24 @@ mod tests {
         assert!(queue.wants_a_safe_moment());
         queue.send_due();
         assert_eq!((guest.take().unwrap().1[16], signals.count()), (3, 1));
+    }
+
+    #[test]
+    fn with_work_ahead_interrupts_wait_for_a_safe_moment_before_its_first_access() {
+        let (mut guest, mut signals, mut queue) = set_up(10);
+        queue.set_now(at(1));
+        queue.work_ahead();
+        queue.signal(msi(3));
+        queue.poll(at(50_000));
+        assert_eq!(signals.count(), 0);
+        assert!(queue.wants_a_safe_moment());
+        queue.guest_is_at_rest();
+        queue.send_due();
+        assert!(guest.take().is_some() && signals.count() == 1);
+        queue.poll(at(100_002));
+        queue.guest_is_at_rest();
+        queue.signal(msi(3));
+        assert_eq!(signals.count(), 1, "at once, when it is over");
     }
 
     #[test]

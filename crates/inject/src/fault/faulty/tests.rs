@@ -92,6 +92,16 @@ fn nothing_is_sent_to_a_driver_that_has_not_asked_for_messages() {
 }
 
 #[test]
+fn a_link_that_flaps_announces_work_twice() {
+    let mut bench = faulty(&["link-flap:at=5us,for=20us"]);
+    wait(&mut bench, 10);
+    assert_eq!(bench.line.work_ahead(), 1);
+    wait(&mut bench, 20);
+    assert_eq!(bench.line.work_ahead(), 2);
+    assert!(!bench.nic.is_busy());
+}
+
+#[test]
 fn a_device_that_is_gone_reads_as_ones_and_does_nothing() {
     let mut bench = faulty(&["device-gone:at=3us", "interrupt-storm:at=0,count=100,every=1us"]);
     wait(&mut bench, 10);
