@@ -8,7 +8,7 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 const LAYERS: &[&[&str]] = &[
     &["cli"],
     &["lab"],
-    &["live"],
+    &["live", "sim"],
     &["process"],
     &["target", "inject", "measure", "report"],
     &["kernel"],

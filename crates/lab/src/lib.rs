@@ -19,7 +19,6 @@ pub mod sweep;
 #[cfg(test)]
 mod testing;
 pub mod transmit;
-pub mod virtual_time;
 
 pub use session::{
     CoreWatch, GuestSettings, PacketPath, ProcessSessionOptions, Session, SessionError,
