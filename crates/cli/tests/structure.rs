@@ -9,6 +9,7 @@ const LAYERS: &[&[&str]] = &[
     &["cli"],
     &["lab"],
     &["live", "sim"],
+    &["session"],
     &["process"],
     &["target", "inject", "measure", "report"],
     &["kernel"],
