@@ -12,7 +12,6 @@ pub mod receive;
 pub mod record;
 pub mod replace;
 pub mod replay;
-pub mod service;
 pub mod sweep;
 #[cfg(test)]
 mod testing;
