@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use serde_json::Value;
 use warikomi_clock::Span;
-use warikomi_lab::service::{
+use warikomi_live::service::{
     self, Client, EchoReport, Options, ReplacementReport, Request, StatusReport,
 };
 use warikomi_live::{Policy, Program, Way};

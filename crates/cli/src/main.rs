@@ -36,10 +36,10 @@ use warikomi_lab::inject::InjectError;
 use warikomi_lab::receive::ReceiveError;
 use warikomi_lab::replace::kernel::KernelReplaceError;
 use warikomi_lab::replay::ReplayError;
-use warikomi_lab::service::ServiceError;
 use warikomi_lab::sweep::SweepError;
 use warikomi_lab::transmit::TransmitError;
 use warikomi_lab::transmit::kernel::KernelTransmitError;
+use warikomi_live::service::ServiceError;
 use warikomi_target::{Interrupted, TargetError};
 
 use crate::invocation::Invocation;

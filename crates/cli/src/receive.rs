@@ -10,9 +10,9 @@ use warikomi_driver::strategy::{CpuBudget, DEFAULT_CPU_BUDGET, Strategy};
 use warikomi_inject::{FrameBytes, LineRate};
 use warikomi_lab::SessionError;
 use warikomi_lab::receive::{Progress, Received, Traffic, advice, kernel, process, simulated};
-use warikomi_lab::virtual_time::{CostModel, CostsFile, SchedulerModel};
 use warikomi_nic::wire::WireKind;
 use warikomi_report::terminal;
+use warikomi_sim::{CostModel, CostsFile, SchedulerModel};
 use warikomi_target::Interrupted;
 
 use crate::invocation::Invocation;

@@ -13,11 +13,11 @@ use warikomi_lab::bench::comparison::OwnParts;
 use warikomi_lab::transmit::{
     Amount, Mixture, Options, Pace, Progress, Traffic, Transmitted, real, simulated,
 };
-use warikomi_lab::virtual_time::CostsFile;
-use warikomi_lab::virtual_time::transmit::SendCosts;
 use warikomi_nic::NicOptions;
 use warikomi_nic::bus::Bus;
 use warikomi_report::terminal;
+use warikomi_sim::CostsFile;
+use warikomi_sim::transmit::SendCosts;
 use warikomi_stack::buffers::BufferKind;
 use warikomi_stack::send::{LEAST_MESSAGE_BYTES, MOST_MESSAGE_BYTES};
 use warikomi_target::Interrupted;

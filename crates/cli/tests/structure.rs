@@ -8,7 +8,8 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 const LAYERS: &[&[&str]] = &[
     &["cli"],
     &["lab"],
-    &["live"],
+    &["live", "sim"],
+    &["session"],
     &["process"],
     &["target", "inject", "measure", "report"],
     &["kernel"],

@@ -20,7 +20,7 @@ use warikomi_stack::{Topology, Waiting};
 use warikomi_target::{CardId, Target};
 
 use super::comparison::{Course, Failure, Running, Sample, Way, threads_of, waited_ns};
-use crate::session::{PacketPath, ProcessSessionOptions, Session};
+use warikomi_session::{PacketPath, ProcessSessionOptions, Session};
 
 /// The driver, and the model that it drives.
 const DRIVER: &str = warikomi_driver::DEFAULT_DRIVER;

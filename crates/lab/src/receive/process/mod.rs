@@ -23,8 +23,8 @@ use self::compute::ComputeJob;
 use super::{Burst, Doubts, Progress, ReceiveError, Received, Row, Traffic};
 use crate::inject::{Application, InjectError, inject};
 use crate::object::table;
-use crate::session::PATH_BUFFER_BYTES;
 use crate::{Session, SessionError};
+use warikomi_session::PATH_BUFFER_BYTES;
 
 /// Bytes of a receive buffer.
 pub const BUFFER_BYTES: u64 = PATH_BUFFER_BYTES;

@@ -15,8 +15,8 @@ use warikomi_target::{CardId, Target, TargetError};
 use super::wire::{Seen, Traffic};
 use super::{KernelReplaceError, Options};
 use crate::replace::Load;
-use crate::session::bring_up;
 use crate::{Session, SessionOptions};
+use warikomi_session::bring_up;
 
 /// Traffic goes on for so long before the driver is replaced, ...
 const LEAD: Duration = Duration::from_millis(300);

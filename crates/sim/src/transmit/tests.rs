@@ -7,7 +7,6 @@ use warikomi_nic::bus;
 use warikomi_stack::buffers::BufferKind;
 
 use super::*;
-use crate::transmit::SIZES_BYTES;
 
 const MBUF_2K: BufferKind = BufferKind::Mbuf { cluster_bytes: 2_048 };
 const MBUF_4K: BufferKind = BufferKind::Mbuf { cluster_bytes: 4_096 };

@@ -10,21 +10,21 @@ mod request;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::{Event, Policy, Program, Refused, Replacement, Supervisor};
 use warikomi_clock::{Span, Time};
 use warikomi_inject::GUEST_IP;
-use warikomi_live::{Event, Policy, Program, Refused, Replacement, Supervisor};
 use warikomi_nic::wire::{EchoPlan, Echoes, Responder, WireCounters};
 use warikomi_process::ProcessTarget;
 use warikomi_process::programs::echo;
 use warikomi_target::{CardId, Interrupted, Target, TargetError};
 
-use crate::{ProcessSessionOptions, Session, SessionError};
 pub use client::{AskError, ask};
 pub use control::ControlError;
 use control::{ClientId, Control};
 use metrics::{Look, Metrics};
 pub use report::{EchoReport, ReplacementReport, StatusReport};
 pub use request::{Answer, MOST_REQUEST_BYTES, Request};
+use warikomi_session::{ProcessSessionOptions, Session, SessionError};
 
 /// Clients are looked at, and the house is kept, once in this time, ...
 const HOUSEKEEPING_EVERY: Span = Span::from_ms(1);

@@ -16,9 +16,9 @@ use warikomi_stack::send::{SendPlan, Sender, Step};
 use warikomi_stack::{Destination, Station, headers};
 
 use super::{CalibrateError, Device, Registers, least_ns, line, whole};
-use crate::virtual_time::CostModel;
-use crate::virtual_time::transmit::{SendCosts, TransmitError};
-use crate::virtual_time::world::RINGS;
+use crate::CostModel;
+use crate::transmit::{SendCosts, TransmitError};
+use crate::world::RINGS;
 
 /// The driver that is measured; of the others only its registers differ.
 const DRIVER: &str = "oc48";

@@ -1,8 +1,8 @@
 //! What a service says of itself.
 
+use crate::{Event, Program, Replacement, Service, Status, Way};
 use serde::{Deserialize, Serialize};
 use warikomi_clock::{Span, Time};
-use warikomi_live::{Event, Program, Replacement, Service, Status, Way};
 use warikomi_nic::wire::{Echoes, WireCounters};
 
 use super::metrics::kind;

@@ -118,7 +118,7 @@ pub struct PacketPath {
 /// Buffers of packet memory, unless the orders say otherwise: as many as a ring of ours holds.
 const PATH_BUFFERS: u64 = 1_024;
 /// Their bytes: the longest that every driver's descriptors can name, as packet memory aligns them.
-pub(crate) const PATH_BUFFER_BYTES: u64 = 16_256;
+pub const PATH_BUFFER_BYTES: u64 = 16_256;
 /// Buffers that the stack sends from.
 const STACK_BUFFERS: u32 = 64;
 
@@ -310,7 +310,7 @@ impl<T: Target + ?Sized> Session<T> {
     }
 
     /// Whether the driver is a Linux driver in its kernel, which counts what it likes.
-    pub(crate) fn has_kernel(&self) -> bool {
+    pub fn has_kernel(&self) -> bool {
         self.info.kernel.is_some()
     }
 

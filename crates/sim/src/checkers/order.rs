@@ -1,7 +1,7 @@
 use warikomi_clock::Time;
 
 use super::Checker;
-use crate::virtual_time::Event;
+use crate::Event;
 
 /// Packets reach the application in the order in which they arrived at the NIC.
 #[derive(Default)]

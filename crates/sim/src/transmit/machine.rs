@@ -11,8 +11,8 @@ use warikomi_pci::{Mmio, MmioError, SharedMemory, Width};
 use warikomi_stack::buffers::BufferKind;
 
 use super::SendCosts;
-use crate::virtual_time::device::Device;
-use crate::virtual_time::trace::Digest;
+use crate::device::Device;
+use crate::trace::Digest;
 
 /// What goes into the digest of a history, with two numbers each.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,7 @@ use super::*;
 const RUN: u32 = 7;
 
 /// A message as a sender makes it, by code that is not ours.
-pub(in super::super) fn message(run_id: u32, sequence: u64, bytes: usize) -> Vec<u8> {
+fn message(run_id: u32, sequence: u64, bytes: usize) -> Vec<u8> {
     let mut payload: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8).collect();
     payload[..HEAD_BYTES].copy_from_slice(&Head { run_id, sequence }.to_bytes());
     let mut frame = Vec::new();

@@ -1,11 +1,11 @@
 //! What a service counts, for Prometheus.
 
+use crate::{Event, Kind, Service, Status};
 use prometheus::{
     Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts,
     Registry, TextEncoder, exponential_buckets,
 };
 use warikomi_clock::Time;
-use warikomi_live::{Event, Kind, Service, Status};
 use warikomi_nic::wire::WireCounters;
 
 use super::report::EchoReport;
@@ -208,8 +208,8 @@ impl Maker {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Program, Replacement};
     use warikomi_clock::Span;
-    use warikomi_live::{Program, Replacement};
 
     fn status() -> Status {
         let program = Program { path: "driver".into(), arguments: vec![], environment: vec![] };

@@ -1,7 +1,7 @@
 use warikomi_clock::Time;
 
 use super::Checker;
-use crate::virtual_time::Event;
+use crate::Event;
 
 /// A device has one driver at a time, and a driver gives up only if the device is at fault: what its predecessor
 /// has left is something to go on with.

@@ -8,6 +8,7 @@ mod costs;
 mod machine;
 #[cfg(test)]
 mod tests;
+pub mod wire;
 
 use std::cell::RefCell;
 
@@ -21,10 +22,9 @@ use warikomi_pci::SharedMemory;
 use warikomi_stack::Station;
 use warikomi_stack::send::{PlanError, SendPlan, Sender, SenderError, Step};
 
-pub use costs::{PRESETS, SendCosts};
+pub use costs::{PRESETS, SIZES_BYTES, SendCosts};
 use machine::{Machine, Registers, VirtualCourse};
-
-use crate::transmit::wire::{Look, OrderedSink, Seen};
+use wire::{Look, OrderedSink, Seen};
 
 use super::world::RINGS;
 

@@ -1,7 +1,7 @@
 use warikomi_clock::Time;
 
 use super::Checker;
-use crate::virtual_time::Event;
+use crate::Event;
 
 /// When the driver has stopped its device, every buffer is back.
 pub struct Balance {

@@ -1,7 +1,7 @@
 use warikomi_clock::Time;
 
 use super::Checker;
-use crate::virtual_time::Event;
+use crate::Event;
 
 /// A buffer has one owner at a time: nobody (free), the driver with its ring, or whoever is between
 /// driver and application. It goes from one to the next and never comes twice.

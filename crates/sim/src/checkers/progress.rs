@@ -4,7 +4,7 @@ use warikomi_clock::{Span, Time};
 use warikomi_nic::RxOutcome;
 
 use super::Checker;
-use crate::virtual_time::{Event, Part};
+use crate::{Event, Part};
 
 /// Once nothing goes wrong any more and no frame comes, whatever waits is delivered within a bound.
 /// The others say that nothing bad happens; this says that something good does.

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use warikomi_clock::{Span, Time};
 
 use super::Checker;
-use crate::virtual_time::Event;
+use crate::Event;
 
 /// Every frame that the application hands over is on the wire once at most, in order and unchanged, and comes
 /// back once; one that comes back as sent was on the wire.

@@ -4,8 +4,7 @@
 use serde::Serialize;
 use warikomi_clock::{Seed, Span};
 use warikomi_driver::strategy::Strategy;
-
-use crate::receive::Delay;
+use warikomi_measure::Delay;
 
 use super::{
     CostModel, Options, Outcome, SchedulerModel, Topology, Traffic, Trouble, VirtualError, Way, run,

@@ -229,4 +229,4 @@ fn datagram(frame: &[u8]) -> Option<&[u8]> {
 
 #[cfg(test)]
 #[path = "wire_tests.rs"]
-pub(super) mod tests;
+mod tests;

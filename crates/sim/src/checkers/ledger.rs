@@ -4,7 +4,7 @@ use warikomi_clock::Time;
 use warikomi_nic::RxOutcome;
 
 use super::Checker;
-use crate::virtual_time::Event;
+use crate::Event;
 
 /// Every packet is accounted for once: one that is on the ring is delivered, or refused for its error
 /// mark, or lost with a part that died; one that is not never shows up.

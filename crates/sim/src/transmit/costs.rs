@@ -1,10 +1,11 @@
 //! What the parts of a sender take: declared, put into every result, and measured by
-//! [`calibrate`](crate::virtual_time::calibrate).
+//! [`calibrate`](crate::calibrate).
 
 use serde::{Deserialize, Serialize};
 use warikomi_clock::Span;
 use warikomi_driver::transmit::Work;
 use warikomi_stack::buffers::BufferKind;
+use warikomi_stack::send::MOST_MESSAGE_BYTES;
 
 /// What application, protocols and driver take on the core that sends, and the way between it and the
 /// device.
@@ -81,6 +82,24 @@ impl Default for SendCosts {
         }
     }
 }
+
+/// Lengths of messages in bytes, from 16 bytes to the longest payload of a UDP datagram ("64 KB").
+pub const SIZES_BYTES: [u32; 14] = [
+    16,
+    64,
+    128,
+    212,
+    256,
+    512,
+    1_024,
+    1_472,
+    2_048,
+    4_096,
+    8_192,
+    16_384,
+    32_768,
+    MOST_MESSAGE_BYTES,
+];
 
 /// Costs that can be asked for by name.
 pub const PRESETS: [(&str, SendCosts); 1] = [("bsd-2004", SendCosts::BSD_2004)];

@@ -1,5 +1,5 @@
 use super::*;
-use crate::virtual_time::planted::{Bug, Planted};
+use crate::planted::{Bug, Planted};
 
 fn sound() -> Pair {
     Pair::by_name("rtl8168").unwrap()
