@@ -10,9 +10,9 @@ use warikomi_clock::{Span, Time};
 use warikomi_inject::{FrameBytes, Plan};
 use warikomi_lab::accuracy::{Accuracy, AccuracyOptions, Series, accuracy};
 use warikomi_measure::{Ledger, RunDirectory};
-use warikomi_nic::wire::WireKind;
 use warikomi_report::terminal::{self, Errors};
 use warikomi_target::Interrupted;
+use warikomi_wire::WireKind;
 
 use crate::output::{self, Cleared};
 use crate::target::{TargetArguments, Usual};

@@ -11,9 +11,9 @@ use warikomi_inject::{FrameBytes, LineRate};
 use warikomi_lab::SessionError;
 use warikomi_lab::receive::{Progress, Received, Traffic, advice, kernel, process, simulated};
 use warikomi_lab::virtual_time::{CostModel, CostsFile, SchedulerModel};
-use warikomi_nic::wire::WireKind;
 use warikomi_report::terminal;
 use warikomi_target::Interrupted;
+use warikomi_wire::WireKind;
 
 use crate::output::{self, Cleared};
 use crate::target::{TargetArguments, Usual, flags, refuse};

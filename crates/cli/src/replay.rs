@@ -9,9 +9,9 @@ use warikomi_clock::read_tsc;
 use warikomi_inject::Source;
 use warikomi_lab::inject::Application;
 use warikomi_lab::replay::{Comparison, Origin, ReplayOptions, Replayable, load, replay};
-use warikomi_nic::wire::WireKind;
 use warikomi_report::terminal;
 use warikomi_target::Interrupted;
+use warikomi_wire::WireKind;
 
 use crate::inject::{bring_up, keep, new_directory, with_bar};
 use crate::output;

@@ -13,17 +13,17 @@ const LAYERS: &[&[&str]] = &[
     &["target", "inject", "measure", "report"],
     &["kernel"],
     &["stack"],
-    &["nic", "driver", "guest"],
+    &["nic", "wire", "driver", "guest"],
     &["pci"],
     &["clock", "shared"],
 ];
 
-/// Within the layer below `lab`, what shows results may know what results are.
-const WITHIN_A_LAYER: &[(&str, &str)] = &[("report", "measure")];
+/// What shows results may know what results are, and a card what it is cabled to.
+const WITHIN_A_LAYER: &[(&str, &str)] = &[("report", "measure"), ("nic", "wire")];
 
 /// For tests only: what it needs, and that nobody needs it but as a dev-dependency.
 const TEST_BENCH: &str = "testbench";
-const TEST_BENCH_NEEDS: &[&str] = &["clock", "driver", "nic", "pci"];
+const TEST_BENCH_NEEDS: &[&str] = &["clock", "driver", "nic", "pci", "wire"];
 
 fn layer_of(name: &str) -> usize {
     LAYERS

@@ -12,13 +12,13 @@ use warikomi_guest::commands::{
 };
 use warikomi_inject::{GUEST_IP, NETWORK_IP, NETWORK_MAC};
 use warikomi_measure::{CpuTimes, Machine, TargetInfo, core_wait_ns, governor_of};
-use warikomi_nic::wire::Wire;
 use warikomi_nic::{MakeNic, NicError, NicOptions};
 use warikomi_process::{Above, Orders, ProcessOptions, ProcessTarget, Program, Way};
 use warikomi_stack::{Chain, ChainOptions, StackError, Station, Topology, Waiting};
 use warikomi_target::cores::{Cores, Pinned};
 use warikomi_target::kernel::{KernelTarget, LaunchOptions};
 use warikomi_target::{Interrupted, Target, TargetError};
+use warikomi_wire::Wire;
 
 /// How long a driver may take to bind once it is loaded.
 const BIND_TIMEOUT: Duration = Duration::from_secs(5);

@@ -10,8 +10,8 @@ use warikomi_guest::commands::{WorkDatagrams, WorkStart, WorkStop};
 use warikomi_inject::{NETWORK_IP, Plan as InjectPlan, Receiver, UDP_PORT, Warmup};
 use warikomi_live::{Policy, Supervisor, Way};
 use warikomi_measure::Totals;
-use warikomi_nic::wire::Responder;
 use warikomi_target::{Interrupted, Target, TargetError};
+use warikomi_wire::Responder;
 
 use super::course::{Course, Observed};
 use super::plan::{Load, Plan};

@@ -6,7 +6,7 @@ use prometheus::{
 };
 use warikomi_clock::Time;
 use warikomi_live::{Event, Kind, Service, Status};
-use warikomi_nic::wire::WireCounters;
+use warikomi_wire::WireCounters;
 
 use super::report::EchoReport;
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use warikomi_clock::{Span, Time};
 use warikomi_live::{Event, Program, Replacement, Service, Status, Way};
-use warikomi_nic::wire::{Echoes, WireCounters};
+use warikomi_wire::{Echoes, WireCounters};
 
 use super::metrics::kind;
 

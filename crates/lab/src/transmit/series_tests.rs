@@ -3,8 +3,8 @@ use std::collections::HashMap;
 use warikomi_clock::Time;
 use warikomi_driver::transmit::Completion;
 use warikomi_guest::answers::Sent;
-use warikomi_nic::wire::Wire;
 use warikomi_stack::buffers::BufferKind;
+use warikomi_wire::Wire;
 
 use super::super::Traffic;
 use super::super::wire::OrderedSink;

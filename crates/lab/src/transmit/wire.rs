@@ -7,7 +7,7 @@ use warikomi_clock::Time;
 use warikomi_guest::payload::{HEAD_BYTES, Head, MOST_BYTES, filler};
 use warikomi_inject::{GUEST_IP, NETWORK_IP, NETWORK_MAC, PAYLOAD_OFFSET, UDP_PORT};
 use warikomi_nic::MIN_FRAME_BYTES;
-use warikomi_nic::wire::{Wire, WireCounters};
+use warikomi_wire::{Wire, WireCounters};
 
 const ETHERNET_BYTES: usize = 14;
 /// IEEE 802.3, 3.2.6.

@@ -9,8 +9,8 @@ use warikomi_inject::{Plan, Receiver};
 use warikomi_lab::Session;
 use warikomi_lab::inject::{Application, InjectError, inject};
 use warikomi_measure::Warning;
-use warikomi_nic::wire::{Wire, WireCounters};
 use warikomi_target::Interrupted;
+use warikomi_wire::{Wire, WireCounters};
 
 use crate::{injected, options, perfect, plan, session, started};
 

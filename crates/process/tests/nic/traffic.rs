@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering::Acquire;
 use warikomi_clock::Span;
 use warikomi_guest::answers::WorkTotals;
 use warikomi_guest::commands::{PingAgent, WorkDatagrams, WorkStart, WorkStatus, WorkStop};
-use warikomi_nic::wire::{EchoPlan, Responder};
 use warikomi_pci::attach::layout::{report, state};
 use warikomi_process::programs;
 use warikomi_shared::Words;
 use warikomi_stack::Topology;
+use warikomi_wire::{EchoPlan, Responder};
 
 use super::world::World;
 use super::{GUEST, strategies};

@@ -9,8 +9,8 @@ use warikomi_guest::commands::{
     ReceiveRuns, ReceiveStart, ReceiveStop, UnloadDriver, WorkDatagrams, WorkStart, WorkStop,
 };
 use warikomi_inject::{Addresses, FrameTemplate, NETWORK_IP, UDP_PORT};
-use warikomi_nic::wire::Responder;
 use warikomi_target::{CardId, Target, TargetError};
+use warikomi_wire::Responder;
 
 use super::wire::{Seen, Traffic};
 use super::{KernelReplaceError, Options};

@@ -9,7 +9,7 @@ use warikomi_guest::answers::ReceiveTotals;
 use warikomi_guest::commands::ReceiveStart;
 use warikomi_guest::record::Record;
 use warikomi_inject::{FrameTemplate, NETWORK_IP, UDP_PORT};
-use warikomi_nic::wire::{Responder, Wire, WireCounters};
+use warikomi_wire::{Responder, Wire, WireCounters};
 
 /// Frames for the guest, one every interval.
 struct Source {
