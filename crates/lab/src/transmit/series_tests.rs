@@ -2,7 +2,7 @@ use std::collections::HashMap;
 
 use warikomi_clock::Time;
 use warikomi_driver::transmit::Completion;
-use warikomi_guest::answers::Sent;
+use warikomi_protocol::answers::Sent;
 use warikomi_stack::buffers::BufferKind;
 use warikomi_wire::Wire;
 

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 
 use warikomi_clock::{Seed, Span, Time};
-use warikomi_guest::payload;
 use warikomi_inject::{Fault, FaultSchedule, Faulty, HEADER_BYTES, PAYLOAD_MAGIC, PAYLOAD_OFFSET};
 use warikomi_nic::Nic;
 use warikomi_pci::{DmaMemory, Host, Interrupt, IntrLine, Mmio, MmioError, SharedMemory, Width};
+use warikomi_protocol::payload;
 use warikomi_wire::WireCounters;
 
 use super::CostModel;

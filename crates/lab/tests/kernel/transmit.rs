@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use warikomi_guest::commands::{
+use warikomi_protocol::commands::{
     Configure, Counters, JoinMulticast, Ping, Transmit, TransmitTcp, VlanAdd,
 };
 use warikomi_target::CardId;

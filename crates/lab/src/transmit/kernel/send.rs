@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use warikomi_guest::commands::{Pktgen, Transmit, TransmitTcp};
 use warikomi_inject::{NETWORK_IP, NETWORK_MAC, UDP_PORT};
+use warikomi_protocol::commands::{Pktgen, Transmit, TransmitTcp};
 use warikomi_target::{Target, TargetError};
 use warikomi_wire::Responder;
 
