@@ -10,8 +10,8 @@ use warikomi_clock::{Span, Time};
 use warikomi_inject::{FrameBytes, Plan};
 use warikomi_lab::accuracy::{Accuracy, AccuracyOptions, Series, accuracy};
 use warikomi_measure::{Ledger, RunDirectory};
-use warikomi_nic::wire::WireKind;
 use warikomi_report::terminal::{self, Errors};
+use warikomi_wire::WireKind;
 
 use crate::invocation::Invocation;
 use crate::output::{self, Cleared};

@@ -9,8 +9,8 @@ use serde::Serialize;
 use warikomi_inject::FrameBytes;
 use warikomi_lab::cost::{Cost, CostOptions, cost};
 use warikomi_measure::{RunDirectory, published};
-use warikomi_nic::wire::WireKind;
 use warikomi_report::terminal;
+use warikomi_wire::WireKind;
 
 use crate::invocation::Invocation;
 use crate::output::{self, Cleared};

@@ -12,9 +12,9 @@ use warikomi_inject::{
 use warikomi_lab::Session;
 use warikomi_lab::inject::{Application, Injected, Progress, inject};
 use warikomi_measure::RunDirectory;
-use warikomi_nic::wire::{Wire, WireKind};
 use warikomi_report::terminal;
 use warikomi_target::Interrupted;
+use warikomi_wire::{Wire, WireKind};
 
 use crate::invocation::Invocation;
 use crate::output::{self, Cleared};

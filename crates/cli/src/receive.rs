@@ -10,10 +10,10 @@ use warikomi_driver::strategy::{CpuBudget, DEFAULT_CPU_BUDGET, Strategy};
 use warikomi_inject::{FrameBytes, LineRate};
 use warikomi_lab::SessionError;
 use warikomi_lab::receive::{Progress, Received, Traffic, advice, kernel, process, simulated};
-use warikomi_nic::wire::WireKind;
 use warikomi_report::terminal;
 use warikomi_sim::{CostModel, CostsFile, SchedulerModel};
 use warikomi_target::Interrupted;
+use warikomi_wire::WireKind;
 
 use crate::invocation::Invocation;
 use crate::output::{self, Cleared};

@@ -10,8 +10,8 @@ use warikomi_lab::Session;
 use warikomi_lab::inject::Application;
 use warikomi_lab::sweep::{Cycle, CycleLog, SweepPlan, SweepProgress, Swept, read_cycles, sweep};
 use warikomi_measure::RunDirectory;
-use warikomi_nic::wire::WireKind;
 use warikomi_report::terminal;
+use warikomi_wire::WireKind;
 
 use crate::inject::ReceiverName;
 use crate::invocation::Invocation;

@@ -17,10 +17,10 @@ use warikomi_lab::{
 };
 use warikomi_nic::NicOptions;
 use warikomi_nic::bus::Bus;
-use warikomi_nic::wire::Wire;
 use warikomi_process::{Orders, Program};
 use warikomi_stack::{Topology, Waiting};
 use warikomi_target::Interrupted;
+use warikomi_wire::Wire;
 
 use crate::part;
 

@@ -40,8 +40,8 @@ use warikomi_driver::NicDriver;
 use warikomi_driver::strategy::Strategy;
 use warikomi_inject::{Fault, PlanError};
 use warikomi_measure::Distribution;
-use warikomi_nic::wire::{CountedSink, Wire};
 use warikomi_nic::{MAX_FRAME_BYTES, Nic, NicOptions, RxOutcome};
+use warikomi_wire::{CountedSink, Wire};
 
 pub use costs::{CostModel, SchedulerModel};
 pub use costs_file::{CostsFile, CostsFileError};

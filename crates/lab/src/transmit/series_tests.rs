@@ -2,12 +2,12 @@ use std::collections::HashMap;
 
 use warikomi_clock::Time;
 use warikomi_driver::transmit::Completion;
-use warikomi_guest::answers::Sent;
-use warikomi_guest::payload::{HEAD_BYTES, Head, filler};
 use warikomi_inject::{GUEST_IP, NETWORK_IP, NETWORK_MAC, UDP_PORT};
-use warikomi_nic::wire::Wire;
+use warikomi_protocol::answers::Sent;
+use warikomi_protocol::payload::{HEAD_BYTES, Head, filler};
 use warikomi_stack::buffers::BufferKind;
 use warikomi_stack::{Destination, Station, headers};
+use warikomi_wire::Wire;
 
 use super::super::Traffic;
 use super::super::wire::OrderedSink;

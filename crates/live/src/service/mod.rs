@@ -13,10 +13,10 @@ use std::sync::Arc;
 use crate::{Event, Policy, Program, Refused, Replacement, Supervisor};
 use warikomi_clock::{Span, Time};
 use warikomi_inject::GUEST_IP;
-use warikomi_nic::wire::{EchoPlan, Echoes, Responder, WireCounters};
 use warikomi_process::ProcessTarget;
 use warikomi_process::programs::echo;
 use warikomi_target::{CardId, Interrupted, Target, TargetError};
+use warikomi_wire::{EchoPlan, Echoes, Responder, WireCounters};
 
 pub use client::{AskError, ask};
 pub use control::ControlError;

@@ -14,17 +14,17 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap};
 use warikomi_clock::{TscClock, read_tsc};
 use warikomi_driver::strategy::Strategy;
-use warikomi_guest::payload::Head;
-use warikomi_guest::{Command as AgentCommand, Envelope, Response};
-use warikomi_nic::wire::{CountedSink, Responder, Wire};
 use warikomi_nic::{Frame, Nic};
 use warikomi_pci::attach::Access;
 use warikomi_pci::attach::layout::{self, bells, header, orders, report, state};
 use warikomi_pci::{Host, Interrupt, SharedMemory};
 use warikomi_process::programs;
+use warikomi_protocol::payload::Head;
+use warikomi_protocol::{Command as AgentCommand, Envelope, Response};
 use warikomi_shared::{Bell, Consumer, SharedWords, Tally, Words, create_region, send};
 use warikomi_stack::{Chain, ChainOptions, Event, Station, Topology, Waiting};
 use warikomi_testbench::Bench;
+use warikomi_wire::{CountedSink, Responder, Wire};
 
 use super::{GUEST, NETWORK, PART, PATIENCE, PORT, RUN};
 

@@ -15,9 +15,9 @@ use serde::{Deserialize, Serialize};
 use warikomi_clock::{Span, Time, TscClock, TscUnusable};
 use warikomi_driver::{Buffer, DriverError, Hardware, NicDriver, Received, RxSink};
 use warikomi_inject::{Addresses, FrameTemplate, PlanError};
-use warikomi_nic::wire::CountedSink;
 use warikomi_pci::{DmaMemory, SharedMemory};
 use warikomi_target::cores::{Pinned, allowed_cores};
+use warikomi_wire::CountedSink;
 
 use super::device::{Device, Registers};
 use super::transmit::{SendCosts, TransmitError};

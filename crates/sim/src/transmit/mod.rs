@@ -15,10 +15,10 @@ use std::cell::RefCell;
 use warikomi_clock::{Span, Time};
 use warikomi_driver::transmit::Bounce;
 use warikomi_driver::{DriverError, Hardware, NicDriver, OwnPool};
-use warikomi_guest::answers::Sent;
 use warikomi_inject::{GUEST_IP, NETWORK_IP, NETWORK_MAC, UDP_PORT};
 use warikomi_nic::{NicError, NicOptions};
 use warikomi_pci::SharedMemory;
+use warikomi_protocol::answers::Sent;
 use warikomi_stack::Station;
 use warikomi_stack::send::{PlanError, SendPlan, Sender, SenderError, Step};
 

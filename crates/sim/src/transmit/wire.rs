@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use warikomi_clock::Time;
-use warikomi_guest::payload::{HEAD_BYTES, Head, MOST_BYTES, filler};
 use warikomi_inject::{GUEST_IP, NETWORK_IP, NETWORK_MAC, PAYLOAD_OFFSET, UDP_PORT};
 use warikomi_nic::MIN_FRAME_BYTES;
-use warikomi_nic::wire::{Wire, WireCounters};
+use warikomi_protocol::payload::{HEAD_BYTES, Head, MOST_BYTES, filler};
+use warikomi_wire::{Wire, WireCounters};
 
 const ETHERNET_BYTES: usize = 14;
 /// IEEE 802.3, 3.2.6.

@@ -14,10 +14,10 @@ use nix::time::{ClockId, clock_getcpuclockid};
 use nix::unistd::Pid;
 use warikomi_clock::{Span, read_tsc};
 use warikomi_driver::strategy::{CpuBudget, Strategy};
-use warikomi_guest::commands::Counters;
 use warikomi_inject::{Plan, Receiver};
 use warikomi_measure::{Machine, TargetInfo, TimeBase};
 use warikomi_process::Orders;
+use warikomi_protocol::commands::Counters;
 
 use self::compute::ComputeJob;
 use super::{Burst, Doubts, Progress, ReceiveError, Received, Row, Traffic};

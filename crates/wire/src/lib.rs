@@ -1,8 +1,9 @@
 //! What a NIC is cabled to.
 //!
 //! A wire takes what the NIC transmits and may have frames for it. Wires stack: a wire can wrap
-//! another, to record or to limit what passes.
+//! another, to record or to limit what passes. What passes is a [`Frame`].
 
+mod frame;
 mod kind;
 mod loopback;
 mod pcap;
@@ -13,6 +14,7 @@ mod sink;
 
 use warikomi_clock::Time;
 
+pub use frame::{Frame, HEADER_BYTES, MAX_FRAME_BYTES, MIN_FRAME_BYTES, fcs};
 pub use kind::{ParseWireError, WireKind};
 pub use loopback::Loopback;
 pub use pcap::PcapWriter;

@@ -15,7 +15,7 @@
 //! its answer looks like; a client therefore needs one generic `call`:
 //!
 //! ```
-//! use warikomi_guest::{Command, Envelope, Response, commands::PingAgent};
+//! use warikomi_protocol::{Command, Envelope, Response, commands::PingAgent};
 //!
 //! let line = Envelope::new(7, PingAgent {}).to_line();
 //! assert_eq!(line, "{\"id\":7,\"cmd\":\"ping_agent\"}\n");

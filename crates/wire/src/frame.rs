@@ -6,7 +6,7 @@ pub const MIN_FRAME_BYTES: usize = 60;
 pub const MAX_FRAME_BYTES: usize = 0x3fff - 4;
 
 /// Bytes of an Ethernet header without a tag.
-pub(crate) const HEADER_BYTES: usize = 14;
+pub const HEADER_BYTES: usize = 14;
 
 /// A frame on its way to a NIC.
 #[derive(Clone, Copy, Debug)]

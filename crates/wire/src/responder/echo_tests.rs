@@ -1,7 +1,7 @@
 use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
 use proptest::prelude::*;
 
-use crate::wire::{EchoPlan, Echoes, Responder, Wire};
+use crate::{EchoPlan, Echoes, Responder, Wire};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use warikomi_clock::{Span, Time};
