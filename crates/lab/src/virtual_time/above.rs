@@ -15,6 +15,7 @@ use warikomi_pci::{Mmio, MmioError, SharedMemory, Width};
 use warikomi_shared::SharedWords;
 use warikomi_stack::ChannelUpper;
 
+use super::ChannelBug;
 use super::device::{Registers, sequence_at};
 use super::pool::{Packet, Pool};
 use super::session::{Outgoing, Ring, Session};
@@ -145,6 +146,7 @@ pub(super) struct Above<'a, 'o> {
     pub(super) memory: &'a SharedMemory,
     pub(super) recorder: &'a mut Recorder<'o>,
     pub(super) moved: Moved,
+    pub(super) channel_bug: Option<ChannelBug>,
 }
 
 /// The driver's end of a channel.
@@ -288,8 +290,11 @@ impl Upper for Above<'_, '_> {
     fn forget(&mut self) -> Forgotten {
         self.recorder.emit(&Event::Forgotten);
         self.moved.forgotten = true;
-        let Some((channel, _)) = &mut self.channel else { return Forgotten::default() };
+        let Some((channel, session)) = &mut self.channel else { return Forgotten::default() };
         let forgotten = channel.forget();
+        if let Some(bug) = self.channel_bug {
+            bug(session, forgotten.buffers);
+        }
         if forgotten.buffers == 0 {
             // Whoever died had not taken for good what it had: it is still posted.
             for token in self.pool.reclaim_ring() {
