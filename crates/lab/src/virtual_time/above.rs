@@ -11,7 +11,7 @@ use warikomi_driver::run::store::{Snapshot, SnapshotStore, StoreError};
 use warikomi_driver::run::{Attachment, Lineage};
 use warikomi_driver::state::{Held, LocalWords, Shown, StateError};
 use warikomi_driver::{Buffer, Forgotten, Received, RxSink, Transmit, Upper};
-use warikomi_pci::{Mmio, MmioError, SharedMemory, Width};
+use warikomi_pci::{Mmio, SharedMemory};
 use warikomi_shared::SharedWords;
 use warikomi_stack::ChannelUpper;
 
@@ -54,6 +54,11 @@ impl Attachment for Attached<'_> {
     type Words = LocalWords;
 
     #[inline]
+    fn registers(&mut self) -> &mut dyn Mmio {
+        &mut self.registers
+    }
+
+    #[inline]
     fn window(&self) -> &Window<LocalWords> {
         self.window
     }
@@ -91,36 +96,6 @@ impl Attachment for Attached<'_> {
 
     fn processor_time(&self) -> Span {
         self.processor_time
-    }
-}
-
-impl Mmio for Attached<'_> {
-    fn register_bar(&self) -> u8 {
-        self.registers.register_bar()
-    }
-
-    #[inline]
-    fn bar_read(&mut self, bar: u8, offset: u64, width: Width) -> Result<u64, MmioError> {
-        self.registers.bar_read(bar, offset, width)
-    }
-
-    #[inline]
-    fn bar_write(
-        &mut self,
-        bar: u8,
-        offset: u64,
-        width: Width,
-        value: u64,
-    ) -> Result<(), MmioError> {
-        self.registers.bar_write(bar, offset, width, value)
-    }
-
-    fn config_read(&mut self, offset: u16, width: Width) -> Result<u64, MmioError> {
-        self.registers.config_read(offset, width)
-    }
-
-    fn config_write(&mut self, offset: u16, width: Width, value: u64) -> Result<(), MmioError> {
-        self.registers.config_write(offset, width, value)
     }
 }
 
