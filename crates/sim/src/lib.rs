@@ -327,11 +327,14 @@ impl Observer for Nobody {
 
 type MakeCard = Box<dyn Fn(Box<dyn Wire>) -> Box<dyn Nic>>;
 type MakeDriver = Box<dyn Fn() -> Box<dyn NicDriver>>;
+/// What is wrong with a channel that has just given back what a dead driver had: so many buffers.
+type ChannelBug = fn(&session::Session, u64);
 
 /// A card, and a driver for it: what makes them, again and again.
 pub struct Pair {
     card: MakeCard,
     driver: MakeDriver,
+    channel_bug: Option<ChannelBug>,
 }
 
 impl Pair {
@@ -340,7 +343,7 @@ impl Pair {
         card: impl Fn(Box<dyn Wire>) -> Box<dyn Nic> + 'static,
         driver: impl Fn() -> Box<dyn NicDriver> + 'static,
     ) -> Pair {
-        Pair { card: Box::new(card), driver: Box::new(driver) }
+        Pair { card: Box::new(card), driver: Box::new(driver), channel_bug: None }
     }
 
     /// The NIC model of that name as it is, with the driver of the same name; `None` if there is no such pair.
@@ -358,8 +361,14 @@ impl Pair {
     /// The same card, with drivers that `driver` makes of this pair's.
     #[cfg(test)]
     fn with(self, driver: impl Fn(Box<dyn NicDriver>) -> Box<dyn NicDriver> + 'static) -> Pair {
-        let Pair { card, driver: make } = self;
-        Pair { card, driver: Box::new(move || driver(make())) }
+        let make = self.driver;
+        Pair { driver: Box::new(move || driver(make())), ..self }
+    }
+
+    /// The same, below a channel with a bug.
+    #[cfg(test)]
+    fn with_channel(self, bug: ChannelBug) -> Pair {
+        Pair { channel_bug: Some(bug), ..self }
     }
 
     /// A card at power-on.

@@ -154,8 +154,8 @@ impl Outgoing {
 
 /// A channel and whoever is above it.
 pub(super) struct Session {
-    packets: PacketMemory,
-    place: ChannelPlace,
+    pub(super) packets: PacketMemory,
+    pub(super) place: ChannelPlace,
     pub(super) user: UserEnd<SharedWords, Ring>,
     /// The events of both ends.
     pub(super) for_user: Ring,

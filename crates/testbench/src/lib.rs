@@ -26,7 +26,7 @@ mod wire;
 
 pub use bench::{Bench, MEMORY, MEMORY_AND_MASTER, MESSAGE, card};
 pub use cards::{DUO, OC48, RTL8168, Subject, TestCard};
-pub use drivers::{Rig, WatchedSink};
+pub use drivers::{Partial, PartialDriver, Rig, WatchedSink};
 pub use frame::frame;
 pub use line::{Line, Nowhere, Signal};
 pub use memory::CountingMemory;

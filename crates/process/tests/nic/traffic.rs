@@ -11,8 +11,9 @@ use warikomi_shared::Words;
 use warikomi_stack::Topology;
 use warikomi_wire::{EchoPlan, Responder};
 
+use super::parts::GUEST;
+use super::strategies;
 use super::world::World;
-use super::{GUEST, strategies};
 
 fn ready(world: &mut World) {
     world.serve_until("the driver to be ready", |world| {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Instant;
 
@@ -26,16 +26,11 @@ use warikomi_stack::{Chain, ChainOptions, Event, Station, Topology, Waiting};
 use warikomi_testbench::Bench;
 use warikomi_wire::{CountedSink, Responder, Wire};
 
-use super::{GUEST, NETWORK, PART, PATIENCE, PORT, RUN};
+use super::RUN;
+use super::parts::{GUEST, NETWORK, PATIENCE, PORT, command};
 
 const DMA_BYTES: u64 = 1 << 20;
 const TSC_HZ: u64 = 2_000_000_000;
-
-fn command(name: &str) -> Command {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "part", "--nocapture"]).env(PART, name).stdout(Stdio::null());
-    command
-}
 
 /// Processes that do not outlive the test.
 pub(super) struct Children(pub(super) Vec<Child>);
