@@ -237,7 +237,7 @@ enum MixtureArgument {
 }
 
 impl FromStr for MixtureArgument {
-    type Err = warikomi_lab::transmit::ParseMixtureError;
+    type Err = warikomi_lab::Error;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.trim() {

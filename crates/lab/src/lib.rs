@@ -5,6 +5,7 @@ pub mod bench;
 pub mod cost;
 mod cpu_time;
 pub mod doctor;
+mod error;
 pub mod export;
 pub mod inject;
 mod object;
@@ -17,6 +18,7 @@ pub mod sweep;
 mod testing;
 pub mod transmit;
 
+pub use error::Error;
 pub use warikomi_session::{
     CoreWatch, GuestSettings, PacketPath, ProcessSessionOptions, Session, SessionError,
     SessionOptions, bring_up,

@@ -15,10 +15,11 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use warikomi_measure::{Machine, RunResult, TimeBase, Warning};
 
+use crate::Error;
+
 pub use transmit::transmit;
 
 use crate::Session;
-use crate::inject::InjectError;
 
 /// Frame lengths in bytes, and the name that published figures have for them. The longest frame
 /// that the NIC takes is 5 bytes short of 16 KB.
@@ -69,7 +70,7 @@ pub struct Row {
 pub fn bench(
     session: &mut Session,
     progress: &mut dyn FnMut(usize, usize),
-) -> Result<RunResult, InjectError> {
+) -> Result<RunResult, Error> {
     let steps = SIZES.len() * 3;
     let mut rows = Vec::new();
     let watch = session.watch_cores();

@@ -14,7 +14,8 @@ use warikomi_target::Interrupted;
 use super::row::Outcome;
 use super::series::{self, Bench};
 use super::wire::{Judge, Look, OrderedSink, Seen};
-use super::{Options, Progress, TransmitError, Transmitted, result};
+use super::{Options, Progress, Transmitted, result};
+use crate::Error;
 use crate::bench::comparison::OwnParts;
 use crate::{PacketPath, ProcessSessionOptions, Session};
 
@@ -29,7 +30,7 @@ pub fn transmit(
     parts: OwnParts,
     interrupted: &Interrupted,
     progress: &mut dyn FnMut(Progress<'_>),
-) -> Result<Transmitted, TransmitError> {
+) -> Result<Transmitted, Error> {
     let driver = super::driver(&options.driver)?;
     options.validate(driver)?;
     let (wire, judge) = OrderedSink::new();
@@ -75,7 +76,7 @@ struct Real<'a> {
 }
 
 impl Bench for Real<'_> {
-    fn send(&mut self, plan: &SendPlan, look: Look) -> Result<(Outcome, Seen), TransmitError> {
+    fn send(&mut self, plan: &SendPlan, look: Look) -> Result<(Outcome, Seen), Error> {
         let all = plan.warmup.saturating_add(plan.count);
         self.judge.begin(plan.run_id, all, look);
         let pace = Duration::from_nanos((plan.interval_ps / 1_000).saturating_mul(all));
