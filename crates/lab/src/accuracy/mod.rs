@@ -20,11 +20,10 @@ mod smallest;
 
 use warikomi_clock::{Span, Time, read_tsc};
 use warikomi_inject::{Plan, Receiver};
-use warikomi_measure::{Repeat, RunResult, Warning, no_handler, published};
+use warikomi_measure::{Repeat, RunResult, Warning, as_object, no_handler, published};
 
 use crate::Session;
 use crate::inject::{Application, InjectError, Injected, Progress, inject};
-use crate::object::as_object;
 use resolution::Resolution;
 pub use series::{Interval, PlaceFigures, Series};
 pub use smallest::{KEPT_SHARE, Tried};

@@ -12,11 +12,10 @@ mod send;
 
 use serde::Serialize;
 use warikomi_inject::{Receiver, Warmup};
-use warikomi_measure::{Repeat, RunResult, TimeBase, Warning, published};
+use warikomi_measure::{Repeat, RunResult, TimeBase, Warning, as_object, published};
 
 use crate::Session;
 use crate::inject::InjectError;
-use crate::object::as_object;
 pub use fit::Line;
 use sampling::{LEAST_SAMPLES, NoSamples, Sampler};
 pub use send::{CALLS, COUNTED, Call};

@@ -13,12 +13,12 @@ pub mod simulated;
 mod traffic;
 mod work;
 
+use warikomi_measure::RunResult;
+
 use doubts::Doubts;
 pub use row::{Burst, Row};
 pub use traffic::{Traffic, TrafficError};
-pub use work::{Course, Work};
-
-use warikomi_measure::RunResult;
+pub use work::Work;
 
 use crate::inject::InjectError;
 

@@ -23,13 +23,12 @@ pub use warikomi_sim::transmit::{SIZES_BYTES, wire};
 
 use serde_json::json;
 use warikomi_driver::DriverInfo;
-use warikomi_measure::{Machine, RunResult, TargetInfo, TimeBase};
+use warikomi_measure::{Machine, RunResult, TargetInfo, TimeBase, table};
+use warikomi_sim::transmit as virtual_transmit;
 use warikomi_stack::send::PlanError;
 use warikomi_target::TargetError;
 
 use crate::SessionError;
-use crate::object::table;
-use warikomi_sim::transmit as virtual_transmit;
 
 /// What came of a comparison.
 pub struct Transmitted {

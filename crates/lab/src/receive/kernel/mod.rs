@@ -15,15 +15,13 @@ use warikomi_guest::commands::{
     SuspendInterrupts,
 };
 use warikomi_inject::{Arrival, Plan, Receiver, UDP_PORT, Warmup};
-use warikomi_measure::TimeBase;
+use warikomi_measure::{CountOverTime, CpuTime, TimeBase, table};
 use warikomi_target::TargetError;
 
 use super::work::Alone;
-use super::{Burst, Course, Doubts, Progress, ReceiveError, Received, Row, Traffic, Work};
+use super::{Burst, Doubts, Progress, ReceiveError, Received, Row, Traffic, Work};
 use crate::Session;
-use crate::cpu_time::CpuTime;
 use crate::inject::{Application, InjectError, Injected, inject};
-use crate::object::table;
 pub use strategy::{NoStrategy, Strategy};
 
 /// Time between two notes of the compute job.
@@ -238,7 +236,7 @@ fn fill(
     insist(&run)?;
     let after = leave_alone(session, options.calibration, &mut note)?;
     cpu.note(clock.now());
-    let work = Work { units: stop_computing(session)?, cpu_ns: cpu.course() };
+    let work = Work { units: stop_computing(session)?, cpu_ns: cpu.count() };
     let bursts = row.account(number, plan, &run.ledger, run.start);
     row.interrupts = run.result.interrupts.as_ref().map(|interrupts| interrupts.raised);
     let end = end_of(&run, plan);
@@ -308,7 +306,7 @@ fn start_computing(
     session.target.ask(start, Duration::ZERO).map(|_| ())
 }
 
-fn stop_computing(session: &mut Session) -> Result<Course, TargetError> {
+fn stop_computing(session: &mut Session) -> Result<CountOverTime, TargetError> {
     let target = &mut session.target;
     target.ask(ComputeStop {}, Duration::from_secs(2))?;
     let clock = target.clock();
@@ -322,7 +320,7 @@ fn stop_computing(session: &mut Session) -> Result<Course, TargetError> {
             break;
         }
     }
-    Ok(Course::new(notes.into_iter().map(|WorkDone(tsc, units)| (clock.at(tsc), units))))
+    Ok(CountOverTime::new(notes.into_iter().map(|WorkDone(tsc, units)| (clock.at(tsc), units))))
 }
 
 #[cfg(test)]

@@ -16,15 +16,14 @@ use warikomi_clock::{Span, read_tsc};
 use warikomi_driver::strategy::{CpuBudget, Strategy};
 use warikomi_guest::commands::Counters;
 use warikomi_inject::{Plan, Receiver};
-use warikomi_measure::{Machine, TargetInfo, TimeBase};
+use warikomi_measure::{Machine, TargetInfo, TimeBase, table};
 use warikomi_process::Orders;
+use warikomi_session::PATH_BUFFER_BYTES;
 
 use self::compute::ComputeJob;
 use super::{Burst, Doubts, Progress, ReceiveError, Received, Row, Traffic};
 use crate::inject::{Application, InjectError, inject};
-use crate::object::table;
 use crate::{Session, SessionError};
-use warikomi_session::PATH_BUFFER_BYTES;
 
 /// Bytes of a receive buffer.
 pub const BUFFER_BYTES: u64 = PATH_BUFFER_BYTES;

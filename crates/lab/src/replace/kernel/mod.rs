@@ -9,11 +9,10 @@ mod wire;
 
 use warikomi_clock::{Seed, Span};
 use warikomi_inject::PlanError;
-use warikomi_measure::{RunResult, Samples, Thresholds, TimeBase, warnings};
+use warikomi_measure::{RunResult, Samples, Thresholds, TimeBase, table, warnings};
 use warikomi_target::TargetError;
 
 use super::{Load, ReplaceRow, Spread};
-use crate::object::table;
 use crate::{Session, SessionOptions};
 use trial::{Trial, When};
 pub use wire::{Traffic, TrafficHost};

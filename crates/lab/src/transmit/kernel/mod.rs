@@ -15,13 +15,11 @@ use std::time::Duration;
 use serde_json::Value;
 use warikomi_clock::{Span, read_tsc};
 use warikomi_guest::commands::Configure;
-use warikomi_measure::{RunResult, Thresholds, TimeBase, warnings};
+use warikomi_measure::{CpuTime, RunResult, Thresholds, TimeBase, table, warnings};
 use warikomi_nic::FunctionCounters;
 use warikomi_target::{CardId, TargetError};
 
 use crate::Session;
-use crate::cpu_time::CpuTime;
-use crate::object::table;
 use options::Case;
 pub use options::{Completion, Options, OptionsError, Sender};
 use row::Outcome;

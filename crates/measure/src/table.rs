@@ -2,17 +2,19 @@
 
 use serde::Serialize;
 use serde_json::{Map, Value};
-use warikomi_measure::{Machine, RunResult, TargetInfo, TimeBase};
+
+use crate::machine::Machine;
+use crate::result::{RunResult, TargetInfo, TimeBase};
 
 /// A row as the object that a result holds. What is not known is absent.
-pub(crate) fn as_object(row: &impl Serialize) -> Map<String, Value> {
+pub fn as_object(row: &impl Serialize) -> Map<String, Value> {
     let Ok(Value::Object(mut object)) = serde_json::to_value(row) else { return Map::new() };
     object.retain(|_, value| !value.is_null());
     object
 }
 
 /// A result that is a table, but for what is to be said against it. The plan is TOML.
-pub(crate) fn table(
+pub fn table(
     experiment: &str,
     time_base: TimeBase,
     machine: Machine,
