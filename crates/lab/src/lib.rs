@@ -1,14 +1,10 @@
 //! The experiments, one module each.
 
 pub mod accuracy;
-pub mod bench;
 pub mod cost;
-mod cpu_time;
-pub mod doctor;
 mod error;
 pub mod export;
 pub mod inject;
-mod object;
 pub mod receive;
 pub mod record;
 pub mod replace;

@@ -21,12 +21,11 @@ mod smallest;
 use resolution::Resolution;
 use warikomi_clock::{Span, Time, read_tsc};
 use warikomi_inject::{Plan, Receiver};
-use warikomi_measure::{Repeat, RunResult, Warning, no_handler, published};
+use warikomi_measure::{Repeat, RunResult, Warning, as_object, no_handler, published};
 
-use crate::Error;
-use crate::Session;
 use crate::inject::{Application, Injected, Progress, inject};
-use crate::object::as_object;
+use crate::{Error, Session};
+
 pub use series::{Interval, PlaceFigures, Series};
 pub use smallest::{KEPT_SHARE, Tried};
 

@@ -10,15 +10,14 @@ mod receive;
 mod sampling;
 mod send;
 
+use sampling::{LEAST_SAMPLES, NoSamples, Sampler};
 use serde::Serialize;
 use warikomi_inject::{Receiver, Warmup};
-use warikomi_measure::{Repeat, RunResult, TimeBase, Warning, published};
+use warikomi_measure::{Repeat, RunResult, TimeBase, Warning, as_object, published};
 
-use crate::Error;
-use crate::Session;
-use crate::object::as_object;
+use crate::{Error, Session};
+
 pub use fit::Line;
-use sampling::{LEAST_SAMPLES, NoSamples, Sampler};
 pub use send::{CALLS, COUNTED, Call};
 
 /// What to measure.

@@ -90,17 +90,19 @@ pub fn inject(
 
 /// What is to be carried out.
 #[derive(Clone, Copy)]
-pub(crate) struct Order<'a> {
+pub struct Order<'a> {
     /// What comes before the packets, how far they go, and what is said about them.
-    pub(crate) plan: &'a Plan,
-    pub(crate) application: Application,
-    pub(crate) run_id: u32,
+    pub plan: &'a Plan,
+    /// What the application in the target does.
+    pub application: Application,
+    /// Tells this run's packets from those of an earlier one.
+    pub run_id: u32,
     /// Where to record from the first packet until the driver has taken the last; nowhere if `None`.
-    pub(crate) tape: Option<&'a Rc<Tape>>,
+    pub tape: Option<&'a Rc<Tape>>,
 }
 
 /// Injects what the order's plan says.
-pub(crate) fn inject_plan(
+pub fn inject_plan(
     session: &mut Session,
     order: &Order<'_>,
     progress: &mut dyn FnMut(Progress),

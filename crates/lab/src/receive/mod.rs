@@ -14,11 +14,11 @@ mod traffic;
 mod work;
 
 use doubts::Doubts;
+use warikomi_measure::RunResult;
+
 pub use row::{Burst, Row};
 pub use traffic::Traffic;
-pub use work::{Course, Work};
-
-use warikomi_measure::RunResult;
+pub use work::Work;
 
 /// What came of a comparison.
 pub struct Received {

@@ -3,14 +3,13 @@
 use serde_json::json;
 use warikomi_driver::DEFAULT_DRIVER;
 use warikomi_driver::strategy::Strategy;
-use warikomi_measure::{Machine, TargetInfo, TimeBase};
+use warikomi_measure::{Machine, TargetInfo, TimeBase, table};
 use warikomi_sim::receive as simulated;
 use warikomi_sim::{CostModel, SchedulerModel, Topology};
 
 use super::process::{BUFFER_BYTES, Case, Options};
 use super::{Progress, Received, Row};
 use crate::Error;
-use crate::object::table;
 
 /// Line rates at which the rule for the buffer is held against what is needed, as multiples of the rate
 /// that was asked for.

@@ -3,9 +3,9 @@
 use serde::Serialize;
 use warikomi_clock::{Seed, Span};
 use warikomi_inject::{Arrival, Burst, Plan};
+use warikomi_measure::ms;
 
 use crate::Error;
-use crate::object::ms;
 
 /// What arrives, the same for every strategy.
 #[derive(Clone, Debug, PartialEq, Serialize)]

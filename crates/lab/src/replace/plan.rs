@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use warikomi_clock::{Seed, Span};
 use warikomi_driver::DEFAULT_DRIVER;
 use warikomi_live::Way;
+use warikomi_measure::texts;
 use warikomi_nic::{MAX_FRAME_BYTES, MIN_FRAME_BYTES};
 
 use crate::Error;
-use crate::object::texts;
 
 /// The most trials of a row, and the most replacements of a soak.
 pub const MOST_REPLACEMENTS: u64 = 10_000_000;
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn in_a_result_ways_and_loads_stand_by_their_names() {
         let plan =
-            crate::object::as_object(&Plan { ways: vec![Way::DataStore], ..Plan::default() });
+            warikomi_measure::as_object(&Plan { ways: vec![Way::DataStore], ..Plan::default() });
         assert_eq!(plan["ways"], serde_json::json!(["data-store"]));
         assert_eq!(plan["loads"], serde_json::json!(["idle", "busy", "heavy"]));
         assert!(!plan.contains_key("soak"));

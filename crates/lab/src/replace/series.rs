@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use warikomi_clock::Span;
-use warikomi_measure::{Machine, TargetInfo, TimeBase, Warning};
+use warikomi_measure::{Machine, TargetInfo, TimeBase, Warning, table};
 use warikomi_target::Interrupted;
 
 use super::edge::{self, Edge};
@@ -13,7 +13,6 @@ use super::tally::{Line, Moment, Tally};
 use super::workload::{Bench, Turn};
 use super::{Options, Progress, ReplaceRow, Replaced};
 use crate::Error;
-use crate::object::table;
 
 /// Runs without a replacement, which the others are held against; more would say no more.
 const RUNS_WITHOUT: u64 = 5;

@@ -23,10 +23,9 @@ pub use warikomi_sim::transmit::{SIZES_BYTES, wire};
 
 use serde_json::json;
 use warikomi_driver::DriverInfo;
-use warikomi_measure::{Machine, RunResult, TargetInfo, TimeBase};
+use warikomi_measure::{Machine, RunResult, TargetInfo, TimeBase, table};
 
 use crate::Error;
-use crate::object::table;
 
 /// What came of a comparison.
 pub struct Transmitted {

@@ -357,7 +357,7 @@ mod tests {
         let mut options = Options { pace: Pace::Interval(Span::from_us(5)), ..Options::default() };
         options.traffic = vec![Traffic::Mixture("64x10,1472x5".parse().unwrap())];
         options.nic.bus = Some("pci-64-66".parse().unwrap());
-        let plan = crate::object::as_object(&options.plan_of_result());
+        let plan = warikomi_measure::as_object(&options.plan_of_result());
         assert_eq!(plan["mixtures"][0].as_str(), Some("64x10,1472x5"));
         assert_eq!(plan["bounces"].as_array().unwrap().len(), 5);
         assert_eq!(

@@ -7,6 +7,7 @@ use warikomi_driver::DriverInfo;
 use warikomi_inject::{NETWORK_IP, NETWORK_MAC, UDP_PORT};
 use warikomi_measure::{Thresholds, TimeBase, warnings};
 use warikomi_process::Orders;
+use warikomi_session::OwnParts;
 use warikomi_stack::send::SendPlan;
 use warikomi_stack::{Topology, Waiting};
 use warikomi_target::Interrupted;
@@ -15,9 +16,7 @@ use super::row::Outcome;
 use super::series::{self, Bench};
 use super::wire::{Judge, Look, OrderedSink, Seen};
 use super::{Options, Progress, Transmitted, result};
-use crate::Error;
-use crate::bench::comparison::OwnParts;
-use crate::{PacketPath, ProcessSessionOptions, Session};
+use crate::{Error, PacketPath, ProcessSessionOptions, Session};
 
 /// How long a run may take beyond its pace; the slowest row takes a few seconds.
 const RUN_TIMEOUT: Duration = Duration::from_secs(60);

@@ -1,7 +1,7 @@
 //! In virtual time: the same rows, asked of declared costs.
 
 use serde_json::json;
-use warikomi_measure::{Machine, TargetInfo, TimeBase};
+use warikomi_measure::{Machine, TargetInfo, TimeBase, as_object};
 use warikomi_sim::transmit::{self as virtual_time, SendCosts};
 use warikomi_stack::send::SendPlan;
 use warikomi_target::{Interrupted, TargetError};
@@ -11,7 +11,6 @@ use super::series::{self, Bench};
 use super::wire::{Look, Seen};
 use super::{Options, Progress, Row, Transmitted, result};
 use crate::Error;
-use crate::object::as_object;
 
 /// Compares all rows; one seed is one history, so each is run once.
 pub fn transmit(

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::Serialize;
 use warikomi_clock::{Span, Time, read_tsc};
 use warikomi_inject::{Arrival, Plan, Receiver, UDP_PORT, Warmup};
-use warikomi_measure::TimeBase;
+use warikomi_measure::{CountOverTime, CpuTime, TimeBase, ms, table, texts};
 use warikomi_protocol::answers::{ComputeSamples as Samples, PollsBy, WorkDone};
 use warikomi_protocol::commands::{
     ComputeSamples, ComputeStart, ComputeStop, Configure, ReceiveStart, ReceiveStop,
@@ -20,13 +20,10 @@ use warikomi_protocol::commands::{
 use warikomi_target::TargetError;
 
 use super::work::Alone;
-use super::{Burst, Course, Doubts, Progress, Received, Row, Traffic, Work};
-use crate::Error;
-use crate::Session;
-use crate::cpu_time::CpuTime;
+use super::{Burst, Doubts, Progress, Received, Row, Traffic, Work};
 use crate::inject::{Application, Injected, inject};
-use crate::object::table;
-use crate::object::{ms, texts};
+use crate::{Error, Session};
+
 pub use strategy::{NoStrategy, Strategy};
 
 /// Time between two notes of the compute job.
@@ -230,7 +227,7 @@ fn fill(
     insist(&run)?;
     let after = leave_alone(session, options.calibration, &mut note)?;
     cpu.note(clock.now());
-    let work = Work { units: stop_computing(session)?, cpu_ns: cpu.course() };
+    let work = Work { units: stop_computing(session)?, cpu_ns: cpu.count() };
     let bursts = row.account(number, plan, &run.ledger, run.start);
     row.interrupts = run.result.interrupts.as_ref().map(|interrupts| interrupts.raised);
     let end = end_of(&run, plan);
@@ -300,7 +297,7 @@ fn start_computing(
     session.target.ask(start, Duration::ZERO).map(|_| ())
 }
 
-fn stop_computing(session: &mut Session) -> Result<Course, TargetError> {
+fn stop_computing(session: &mut Session) -> Result<CountOverTime, TargetError> {
     let target = &mut session.target;
     target.ask(ComputeStop {}, Duration::from_secs(2))?;
     let clock = target.clock();
@@ -314,7 +311,7 @@ fn stop_computing(session: &mut Session) -> Result<Course, TargetError> {
             break;
         }
     }
-    Ok(Course::new(notes.into_iter().map(|WorkDone(tsc, units)| (clock.at(tsc), units))))
+    Ok(CountOverTime::new(notes.into_iter().map(|WorkDone(tsc, units)| (clock.at(tsc), units))))
 }
 
 #[cfg(test)]
@@ -331,7 +328,7 @@ mod tests {
 
     #[test]
     fn the_plan_of_a_result_has_everything() {
-        let plan = crate::object::as_object(&Options::default());
+        let plan = warikomi_measure::as_object(&Options::default());
         assert_eq!(plan["strategies"].as_array().unwrap().len(), 6);
         assert_eq!(plan["load"].as_f64(), Some(0.25));
         assert_eq!(plan["line_rate_bps"].as_u64(), Some(800_000_000));

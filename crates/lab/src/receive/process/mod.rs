@@ -16,18 +16,15 @@ use serde::Serialize;
 use warikomi_clock::{Span, read_tsc};
 use warikomi_driver::strategy::{CpuBudget, Strategy};
 use warikomi_inject::{Plan, Receiver};
-use warikomi_measure::{Machine, TargetInfo, TimeBase};
+use warikomi_measure::{Machine, TargetInfo, TimeBase, table, texts};
 use warikomi_process::Orders;
 use warikomi_protocol::commands::Counters;
 use warikomi_session::PATH_BUFFER_BYTES;
 
 use self::compute::ComputeJob;
 use super::{Burst, Doubts, Progress, Received, Row, Traffic};
-use crate::Error;
 use crate::inject::{Application, inject};
-use crate::object::table;
-use crate::object::texts;
-use crate::{Session, SessionError};
+use crate::{Error, Session, SessionError};
 
 /// Bytes of a receive buffer.
 pub const BUFFER_BYTES: u64 = PATH_BUFFER_BYTES;
@@ -299,7 +296,7 @@ mod tests {
 
     #[test]
     fn the_plan_of_a_result_has_everything() {
-        let plan = crate::object::as_object(&Options::default());
+        let plan = warikomi_measure::as_object(&Options::default());
         assert_eq!(plan["strategies"].as_array().unwrap().len(), 5);
         assert_eq!(plan["frame_bytes"].as_u64(), Some(8_000));
     }

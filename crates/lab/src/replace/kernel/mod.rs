@@ -10,13 +10,10 @@ mod wire;
 use serde::Serialize;
 use trial::{Trial, When};
 use warikomi_clock::{Seed, Span};
-use warikomi_measure::{RunResult, Samples, Thresholds, TimeBase, warnings};
+use warikomi_measure::{RunResult, Samples, Thresholds, TimeBase, table, texts, us, warnings};
 
 use super::{Load, ReplaceRow, Spread};
-use crate::Error;
-use crate::object::table;
-use crate::object::{texts, us};
-use crate::{Session, SessionOptions};
+use crate::{Error, Session, SessionOptions};
 pub use wire::{Traffic, TrafficHost};
 
 /// What rows call this way.
@@ -211,7 +208,7 @@ mod tests {
 
     #[test]
     fn the_plan_of_a_result_has_everything() {
-        let plan = crate::object::as_object(&Options::default());
+        let plan = warikomi_measure::as_object(&Options::default());
         assert_eq!(plan["target"].as_str(), Some("kernel"));
         assert_eq!(plan["loads"].as_array().unwrap().len(), 3);
         assert_eq!(plan["interval_us"].as_f64(), Some(200.0));

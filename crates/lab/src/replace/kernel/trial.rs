@@ -15,9 +15,8 @@ use warikomi_wire::Responder;
 
 use super::Options;
 use super::wire::{Seen, Traffic};
-use crate::Error;
 use crate::replace::Load;
-use crate::{Session, SessionOptions};
+use crate::{Error, Session, SessionOptions};
 
 /// Traffic goes on for so long before the driver is replaced, ...
 const LEAD: Duration = Duration::from_millis(300);

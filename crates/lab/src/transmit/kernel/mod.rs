@@ -13,21 +13,19 @@ mod wire;
 use std::time::Duration;
 
 use options::Case;
+use row::Outcome;
 use serde_json::Value;
 use warikomi_clock::{Span, read_tsc};
-use warikomi_measure::{RunResult, Thresholds, TimeBase, warnings};
+use warikomi_measure::{CpuTime, RunResult, Thresholds, TimeBase, table, warnings};
 use warikomi_nic::FunctionCounters;
 use warikomi_protocol::commands::Configure;
 use warikomi_target::{CardId, TargetError};
-
-use crate::Error;
-use crate::Session;
-use crate::cpu_time::CpuTime;
-use crate::object::table;
-pub use options::{Completion, Options, Sender};
-use row::Outcome;
-pub use row::Row;
 use wire::Expected;
+
+use crate::{Error, Session};
+
+pub use options::{Completion, Options, Sender};
+pub use row::Row;
 pub use wire::{Judge, JudgingHost};
 
 /// A warm-up has this part of a run's messages.

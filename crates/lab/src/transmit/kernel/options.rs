@@ -4,11 +4,11 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::Serialize;
+use warikomi_measure::texts;
 use warikomi_protocol::commands::Coalesce;
 use warikomi_protocol::payload::{HEAD_BYTES, MOST_BYTES};
 
 use crate::Error;
-use crate::object::texts;
 
 /// IPv4 and UDP headers.
 const INNER_HEADERS_BYTES: u32 = 28;
@@ -314,7 +314,7 @@ mod tests {
 
     #[test]
     fn the_plan_of_a_result_has_everything() {
-        let plan = crate::object::as_object(&Options::default());
+        let plan = warikomi_measure::as_object(&Options::default());
         assert_eq!(plan["completions"][1].as_str(), Some("coalesce:100us/32"));
         assert_eq!(plan["senders"].as_array().unwrap().len(), 3);
         assert_eq!(plan["tso"][1].as_bool(), Some(true));

@@ -9,7 +9,7 @@ use warikomi_inject::{GUEST_IP, NETWORK_IP, NETWORK_MAC};
 use warikomi_protocol::payload::{HEAD_BYTES, Head, MOST_BYTES, filler};
 use warikomi_wire::{Responder, Responses, Wire, WireCounters};
 
-use crate::cpu_time::CpuTime;
+use warikomi_measure::CpuTime;
 
 /// Bytes of a UDP header (RFC 768).
 const UDP_BYTES: usize = 8;

@@ -7,15 +7,15 @@
 use serde_json::{Map, Value, json};
 use warikomi_clock::Span;
 use warikomi_driver::transmit::{Bounce, Completion, Thresholds};
+use warikomi_lab::Error;
+use warikomi_lab::transmit::{Amount, Options, Pace, Repetition, Traffic, real};
 use warikomi_measure::RunResult;
 use warikomi_nic::NicOptions;
+use warikomi_session::OwnParts;
 use warikomi_stack::buffers::BufferKind;
 use warikomi_target::Interrupted;
 
-use super::comparison::OwnParts;
-use super::median;
-use crate::Error;
-use crate::transmit::{Amount, Options, Pace, Repetition, Traffic, real};
+use crate::rounds::median;
 
 /// Where decisions weigh most: there is hardly anything else to do for such a message.
 const SIZE_BYTES: u32 = 64;

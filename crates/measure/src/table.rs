@@ -5,35 +5,34 @@ use std::fmt::Display;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 use warikomi_clock::Span;
-use warikomi_measure::{Machine, RunResult, TargetInfo, TimeBase};
+
+use crate::machine::Machine;
+use crate::result::{RunResult, TargetInfo, TimeBase};
 
 /// A row as the object that a result holds. What is not known is absent.
-pub(crate) fn as_object(row: &impl Serialize) -> Map<String, Value> {
+pub fn as_object(row: &impl Serialize) -> Map<String, Value> {
     let Ok(Value::Object(mut object)) = serde_json::to_value(row) else { return Map::new() };
     object.retain(|_, value| !value.is_null());
     object
 }
 
 /// A list of things as their texts.
-pub(crate) fn texts<T: Display, S: Serializer>(
-    list: &[T],
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
+pub fn texts<T: Display, S: Serializer>(list: &[T], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(list.iter().map(T::to_string))
 }
 
 /// A time in milliseconds.
-pub(crate) fn ms<S: Serializer>(span: &Span, serializer: S) -> Result<S::Ok, S::Error> {
+pub fn ms<S: Serializer>(span: &Span, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64(span.as_us() / 1e3)
 }
 
 /// A time in microseconds.
-pub(crate) fn us<S: Serializer>(span: &Span, serializer: S) -> Result<S::Ok, S::Error> {
+pub fn us<S: Serializer>(span: &Span, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64(span.as_us())
 }
 
 /// A result that is a table, but for what is to be said against it.
-pub(crate) fn table(
+pub fn table(
     experiment: &str,
     time_base: TimeBase,
     machine: Machine,

@@ -5,11 +5,11 @@ use std::rc::Rc;
 use warikomi_clock::{Span, read_tsc};
 use warikomi_inject::trace::Tape;
 use warikomi_inject::{Plan, Receiver};
+use warikomi_lab::Error;
+use warikomi_lab::inject::{Application, Injected, Order, inject_plan};
+use warikomi_session::Session;
 
-use super::{ROUNDS, median};
-use crate::Error;
-use crate::Session;
-use crate::inject::{Application, Injected, Order, inject_plan};
+use crate::rounds::{ROUNDS, median};
 
 const SATURATING_PACKETS: u64 = 50_000;
 const CYCLE_PACKETS: u64 = 5_000;

@@ -11,13 +11,13 @@ use std::cell::RefCell;
 use vm_memory::{Bytes, GuestAddress};
 use warikomi_clock::{Span, Time, TscClock, read_tsc};
 use warikomi_inject::{Addresses, FrameTemplate};
+use warikomi_lab::Error;
 use warikomi_nic::RxOutcome;
 use warikomi_pci::{DmaError, DmaMemory, Host, SharedMemory};
+use warikomi_session::Session;
 use warikomi_target::{CardId, Target};
 
-use super::{ROUNDS, median};
-use crate::Error;
-use crate::Session;
+use crate::rounds::{ROUNDS, median};
 
 /// Packets of a round; of these the middle third counts, as in the published measurement.
 const PACKETS: usize = 3_000;
