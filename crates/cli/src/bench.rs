@@ -6,10 +6,10 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use warikomi_lab::bench::{bench, comparison, transmit as bench_transmit};
 use warikomi_measure::{Machine, RunResult, TimeBase};
-use warikomi_nic::wire::WireKind;
 use warikomi_report::terminal;
 use warikomi_target::Interrupted;
 use warikomi_target::cores::Cores;
+use warikomi_wire::WireKind;
 
 use crate::output::{self, Cleared};
 use crate::part;

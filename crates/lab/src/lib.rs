@@ -1,5 +1,4 @@
-//! The experiments, one module each, and what they share: a [`Session`] is a target with its
-//! driver loaded and its link up.
+//! The experiments, one module each.
 
 pub mod accuracy;
 pub mod bench;
@@ -13,15 +12,12 @@ pub mod receive;
 pub mod record;
 pub mod replace;
 pub mod replay;
-pub mod service;
-mod session;
 pub mod sweep;
 #[cfg(test)]
 mod testing;
 pub mod transmit;
-pub mod virtual_time;
 
-pub use session::{
+pub use warikomi_session::{
     CoreWatch, GuestSettings, PacketPath, ProcessSessionOptions, Session, SessionError,
     SessionOptions, bring_up,
 };

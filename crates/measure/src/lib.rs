@@ -17,7 +17,7 @@ mod result;
 mod run_directory;
 mod warnings;
 
-pub use distribution::{Distribution, Samples};
+pub use distribution::{Delay, Distribution, Samples};
 pub use fault::{Evidence, FaultFinding, FaultReport, Verdict};
 pub use hiccup::{Hiccup, HiccupSummary, Hiccups};
 pub use intervals::{IntervalRecorder, IntervalStats};

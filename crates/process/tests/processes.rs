@@ -10,10 +10,12 @@ use etherparse::PacketBuilder;
 use fake::DriverProcess;
 use parts::{GUEST, NETWORK, PATIENCE, PORT};
 use warikomi_clock::{Seed, TscClock};
-use warikomi_guest::answers::ReceiveTotals;
-use warikomi_guest::commands::{ReceiveRuns, ReceiveStart, ReceiveStatus, ReceiveStop, Transmit};
-use warikomi_guest::{Command as AgentCommand, Envelope, Response};
 use warikomi_process::programs;
+use warikomi_protocol::answers::ReceiveTotals;
+use warikomi_protocol::commands::{
+    ReceiveRuns, ReceiveStart, ReceiveStatus, ReceiveStop, Transmit,
+};
+use warikomi_protocol::{Command as AgentCommand, Envelope, Response};
 use warikomi_stack::{Chain, ChainOptions, Station, Topology, Waiting};
 
 #[path = "parts/driver.rs"]

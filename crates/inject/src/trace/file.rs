@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
-use warikomi_nic::wire::WireKind;
+use warikomi_wire::WireKind;
 
 use super::tape::Tape;
 use super::{BLOCK_MARK, END_MARK, MAGIC, VERSION};

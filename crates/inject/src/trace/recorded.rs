@@ -4,7 +4,6 @@ use std::any::Any;
 use std::rc::Rc;
 
 use warikomi_clock::Time;
-use warikomi_nic::wire::Wire;
 use warikomi_nic::{
     Frame, FunctionCounters, Link, ModelInfo, Nic, Probe, Reception, RxCounters, RxFault,
 };
@@ -12,6 +11,7 @@ use warikomi_pci::{
     Bar, DmaError, DmaMemory, Host, Interrupt, IntrLine, MsiMessage, PciFunction, Vector, Vectors,
     Width,
 };
+use warikomi_wire::Wire;
 
 use super::event::{Access, Kind, fault_numbers, link_number, message_number};
 use super::tape::Tape;

@@ -16,7 +16,7 @@ use warikomi_target::{Interrupted, TargetError};
 pub use super::model::OwnParts;
 use super::model::ThroughModel;
 use super::{ROUNDS, median, ring, testpmd};
-use crate::session::SessionError;
+use warikomi_session::SessionError;
 
 /// Packet lengths in bytes. The longest leaves room below 16 KB for what a link puts around it.
 pub const COMPARED_SIZES: &[usize] = &[64, 1_500, 4_096, 16_000];

@@ -7,11 +7,11 @@
 use std::time::Duration;
 
 use warikomi_clock::{Span, Time};
-use warikomi_guest::commands::LinkState;
 use warikomi_inject::{
     Addresses, FaultCount, FaultKind, FaultSchedule, Faulty, Injector, Plan, Receiver, Warmup,
 };
 use warikomi_measure::{Evidence, Fate, FaultFinding, FaultReport, Ledger, Verdict};
+use warikomi_protocol::commands::LinkState;
 use warikomi_target::{CardId, ConsoleTail, Target, TargetError};
 
 use super::InjectError;

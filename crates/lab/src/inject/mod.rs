@@ -12,8 +12,6 @@ use std::time::Duration;
 
 use serde_json::Value;
 use warikomi_clock::Time;
-use warikomi_guest::answers::ReceiveTotals;
-use warikomi_guest::commands::Wait;
 use warikomi_inject::trace::Tape;
 use warikomi_inject::{Addresses, Plan, PlanError, Planned, Source};
 use warikomi_measure::{
@@ -21,6 +19,8 @@ use warikomi_measure::{
     TimeBase, Unaccounted, warnings,
 };
 use warikomi_nic::InterruptRecord;
+use warikomi_protocol::answers::ReceiveTotals;
+use warikomi_protocol::commands::Wait;
 use warikomi_target::TargetError;
 
 use crate::Session;

@@ -5,8 +5,6 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 use warikomi_clock::{Span, Time};
-use warikomi_guest::answers::ReceiveTotals;
-use warikomi_guest::commands::{ReceiveRuns, ReceiveStart, ReceiveStatus, ReceiveStop};
 use warikomi_inject::trace::Recorded;
 use warikomi_inject::{
     Addresses, HEADER_BYTES, Injector, Lateness, PAYLOAD_OFFSET, Plan, PlanError, Receiver, Source,
@@ -14,6 +12,8 @@ use warikomi_inject::{
 };
 use warikomi_measure::{Delivery, FaultReport, Interrupts, Machine, VectorInterrupts, Warning};
 use warikomi_nic::{InterruptRecord, RxCounters};
+use warikomi_protocol::answers::ReceiveTotals;
+use warikomi_protocol::commands::{ReceiveRuns, ReceiveStart, ReceiveStatus, ReceiveStop};
 use warikomi_target::{CardId, Target, TargetCounters, TargetError};
 
 use super::counts::DriverCounts;

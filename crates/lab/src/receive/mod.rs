@@ -14,7 +14,7 @@ mod traffic;
 mod work;
 
 use doubts::Doubts;
-pub use row::{Burst, Delay, Row};
+pub use row::{Burst, Row};
 pub use traffic::{Traffic, TrafficError};
 pub use work::{Course, Work};
 
@@ -63,7 +63,7 @@ pub enum ReceiveError {
     Session(#[from] crate::SessionError),
     /// Virtual time could not be run.
     #[error(transparent)]
-    Virtual(#[from] crate::virtual_time::VirtualError),
+    Virtual(#[from] warikomi_sim::VirtualError),
     /// Nobody says how long the target has had a processor.
     #[error("cannot read the processor time of the target's processes: {0}")]
     CpuTime(std::io::Error),

@@ -8,8 +8,8 @@ use warikomi_measure::{Machine, TargetInfo, TimeBase};
 use super::process::{BUFFER_BYTES, Case, Options};
 use super::{Progress, ReceiveError, Received, Row};
 use crate::object::table;
-use crate::virtual_time::receive as simulated;
-use crate::virtual_time::{CostModel, SchedulerModel, Topology};
+use warikomi_sim::receive as simulated;
+use warikomi_sim::{CostModel, SchedulerModel, Topology};
 
 /// Line rates at which the rule for the buffer is held against what is needed, as multiples of the rate
 /// that was asked for.

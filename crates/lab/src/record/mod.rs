@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 use warikomi_inject::Plan;
 use warikomi_inject::trace::{Header, Tape};
 use warikomi_measure::{RunResult, Warning};
-use warikomi_nic::wire::WireKind;
 use warikomi_target::CardId;
+use warikomi_wire::WireKind;
 
 use crate::Session;
 use crate::inject::{Application, InjectError, Injected, Order, Progress, inject_plan};

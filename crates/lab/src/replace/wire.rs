@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use etherparse::{SlicedPacket, TransportSlice};
 use warikomi_clock::Time;
-use warikomi_nic::wire::{Responder, Responses, Wire, WireCounters};
+use warikomi_wire::{Responder, Responses, Wire, WireCounters};
 
 use crate::transmit::wire::{Judge, OrderedSink};
 

@@ -5,13 +5,13 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use warikomi_clock::{Span, Time, read_tsc};
-use warikomi_guest::answers::WorkTotals;
-use warikomi_guest::commands::{WorkDatagrams, WorkStart, WorkStop};
 use warikomi_inject::{NETWORK_IP, Plan as InjectPlan, Receiver, UDP_PORT, Warmup};
 use warikomi_live::{Policy, Supervisor, Way};
 use warikomi_measure::Totals;
-use warikomi_nic::wire::Responder;
+use warikomi_protocol::answers::WorkTotals;
+use warikomi_protocol::commands::{WorkDatagrams, WorkStart, WorkStop};
 use warikomi_target::{Interrupted, Target, TargetError};
+use warikomi_wire::Responder;
 
 use super::course::{Course, Observed};
 use super::plan::{Load, Plan};
@@ -265,7 +265,7 @@ impl<'a> Bench<'a> {
     fn sent(&self, totals: &WorkTotals, before: ((u64, u64), u64), outcome: &mut Outcome) {
         let clock = self.session.target.clock();
         let took =
-            |send: &warikomi_guest::answers::SendTook| (clock.at(send.0), Span::from_ns(send.1));
+            |send: &warikomi_protocol::answers::SendTook| (clock.at(send.0), Span::from_ns(send.1));
         outcome.sends = totals.send_times.iter().map(took).collect();
         outcome.datagrams = (totals.datagrams, self.wire.judge.seen());
         let (count, again) = self.wire.segments();

@@ -14,8 +14,8 @@ use warikomi_inject::capture::CaptureError;
 use warikomi_inject::trace::{Header, Reader, Tape, TraceError};
 use warikomi_inject::{Arrival, Plan, Receiver, Schedule};
 use warikomi_measure::{Fate, RunResult};
-use warikomi_nic::wire::WireKind;
 use warikomi_target::CardId;
+use warikomi_wire::WireKind;
 
 use crate::Session;
 use crate::inject::{Application, InjectError, Injected, Order, Progress, inject_from};

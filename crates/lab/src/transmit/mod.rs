@@ -13,13 +13,13 @@ mod series;
 mod shares;
 pub mod simulated;
 mod traffic;
-pub mod wire;
 
 pub use options::{Amount, Options, Pace};
 pub use row::{Repetition, Row};
 pub use series::Progress;
 pub use shares::{Share, shares};
-pub use traffic::{Mixture, ParseMixtureError, SIZES_BYTES, Traffic};
+pub use traffic::{Mixture, ParseMixtureError, Traffic};
+pub use warikomi_sim::transmit::{SIZES_BYTES, wire};
 
 use serde_json::json;
 use warikomi_driver::DriverInfo;
@@ -29,7 +29,7 @@ use warikomi_target::TargetError;
 
 use crate::SessionError;
 use crate::object::table;
-use crate::virtual_time::transmit as virtual_transmit;
+use warikomi_sim::transmit as virtual_transmit;
 
 /// What came of a comparison.
 pub struct Transmitted {

@@ -10,7 +10,7 @@ use super::series::{self, Bench};
 use super::wire::{Look, Seen};
 use super::{Options, Progress, Row, TransmitError, Transmitted, result};
 use crate::object::as_object;
-use crate::virtual_time::transmit::{self as virtual_time, SendCosts};
+use warikomi_sim::transmit::{self as virtual_time, SendCosts};
 
 /// Compares all rows; one seed is one history, so each is run once.
 pub fn transmit(

@@ -4,25 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::Serialize;
+use warikomi_sim::transmit::SIZES_BYTES;
 use warikomi_stack::send::{LEAST_MESSAGE_BYTES, MOST_MESSAGE_BYTES};
-
-/// Lengths of messages in bytes, from 16 bytes to the longest payload of a UDP datagram ("64 KB").
-pub const SIZES_BYTES: [u32; 14] = [
-    16,
-    64,
-    128,
-    212,
-    256,
-    512,
-    1_024,
-    1_472,
-    2_048,
-    4_096,
-    8_192,
-    16_384,
-    32_768,
-    MOST_MESSAGE_BYTES,
-];
 
 /// The most blocks in a round of a mixture: as many lengths as a plan has.
 const MOST_BLOCKS: u64 = 64;

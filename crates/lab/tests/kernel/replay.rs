@@ -16,7 +16,7 @@ use warikomi_lab::inject::Application;
 use warikomi_lab::record::record;
 use warikomi_lab::replay::{Origin, ReplayOptions, Replayed, load, replay};
 use warikomi_measure::Fate;
-use warikomi_nic::wire::WireKind;
+use warikomi_wire::WireKind;
 
 use crate::bring::{plan, session};
 

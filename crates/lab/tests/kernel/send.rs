@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use warikomi_guest::answers::Generated;
-use warikomi_guest::commands::Pktgen;
 use warikomi_lab::Session;
 use warikomi_lab::transmit::kernel::{Completion, JudgingHost, Options, Row, Sender, transmit};
 use warikomi_nic::FunctionCounters;
+use warikomi_protocol::answers::Generated;
+use warikomi_protocol::commands::Pktgen;
 use warikomi_target::CardId;
 
 use crate::bring::{session, session_with, wait_until};

@@ -12,9 +12,9 @@ use warikomi_lab::inject::{Application, inject};
 use warikomi_lab::record::record;
 use warikomi_measure::Row;
 use warikomi_nic::NicOptions;
-use warikomi_nic::wire::WireKind;
 use warikomi_pci::{Interrupt, Vector};
 use warikomi_testbench::cards::duo;
+use warikomi_wire::WireKind;
 
 use crate::{injected, options, plan, program, started};
 

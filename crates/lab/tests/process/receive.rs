@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use warikomi_clock::{Span, Time};
 use warikomi_driver::strategy::Strategy;
-use warikomi_guest::commands::Counters;
 use warikomi_inject::{Plan, Receiver};
 use warikomi_lab::Session;
 use warikomi_lab::inject::{Application, InjectError, inject};
 use warikomi_measure::Warning;
-use warikomi_nic::wire::{Wire, WireCounters};
+use warikomi_protocol::commands::Counters;
 use warikomi_target::Interrupted;
+use warikomi_wire::{Wire, WireCounters};
 
 use crate::{injected, options, perfect, plan, session, started};
 

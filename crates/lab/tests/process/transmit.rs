@@ -3,10 +3,10 @@
 use warikomi_driver::transmit::{Bounce, Completion, Thresholds};
 use warikomi_lab::bench::comparison::OwnParts;
 use warikomi_lab::transmit::{Amount, Options, Traffic, TransmitError, real, simulated};
-use warikomi_lab::virtual_time::transmit::SendCosts;
 use warikomi_measure::TimeBase;
 use warikomi_nic::NicOptions;
 use warikomi_process::Program;
+use warikomi_sim::transmit::SendCosts;
 use warikomi_stack::buffers::BufferKind;
 use warikomi_target::{Interrupted, TargetError};
 

@@ -12,9 +12,9 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Instant;
 
 use warikomi_driver::strategy::Strategy;
-use warikomi_guest::commands::{ReceiveStart, ReceiveStatus, ReceiveStop};
 use warikomi_pci::attach::layout::{orders, report, state};
 use warikomi_process::programs;
+use warikomi_protocol::commands::{ReceiveStart, ReceiveStatus, ReceiveStop};
 use warikomi_shared::Words;
 use warikomi_stack::Topology;
 

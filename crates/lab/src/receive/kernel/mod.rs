@@ -9,13 +9,13 @@ mod strategy;
 use std::time::Duration;
 
 use warikomi_clock::{Span, Time, read_tsc};
-use warikomi_guest::answers::{ComputeSamples as Samples, PollsBy, WorkDone};
-use warikomi_guest::commands::{
+use warikomi_inject::{Arrival, Plan, Receiver, UDP_PORT, Warmup};
+use warikomi_measure::TimeBase;
+use warikomi_protocol::answers::{ComputeSamples as Samples, PollsBy, WorkDone};
+use warikomi_protocol::commands::{
     ComputeSamples, ComputeStart, ComputeStop, Configure, ReceiveStart, ReceiveStop,
     SuspendInterrupts,
 };
-use warikomi_inject::{Arrival, Plan, Receiver, UDP_PORT, Warmup};
-use warikomi_measure::TimeBase;
 use warikomi_target::TargetError;
 
 use super::work::Alone;

@@ -14,17 +14,17 @@ use nix::time::{ClockId, clock_getcpuclockid};
 use nix::unistd::Pid;
 use warikomi_clock::{Span, read_tsc};
 use warikomi_driver::strategy::{CpuBudget, Strategy};
-use warikomi_guest::commands::Counters;
 use warikomi_inject::{Plan, Receiver};
 use warikomi_measure::{Machine, TargetInfo, TimeBase};
 use warikomi_process::Orders;
+use warikomi_protocol::commands::Counters;
 
 use self::compute::ComputeJob;
 use super::{Burst, Doubts, Progress, ReceiveError, Received, Row, Traffic};
 use crate::inject::{Application, InjectError, inject};
 use crate::object::table;
-use crate::session::PATH_BUFFER_BYTES;
 use crate::{Session, SessionError};
+use warikomi_session::PATH_BUFFER_BYTES;
 
 /// Bytes of a receive buffer.
 pub const BUFFER_BYTES: u64 = PATH_BUFFER_BYTES;

@@ -4,19 +4,19 @@ use std::time::Duration;
 
 use rand_chacha::rand_core::Rng;
 use warikomi_clock::{Span, Time, TscClock, read_tsc};
-use warikomi_guest::answers::{ReceiveTotals, SendTook, WorkTotals};
-use warikomi_guest::commands::{
+use warikomi_inject::{Addresses, FrameTemplate, NETWORK_IP, UDP_PORT};
+use warikomi_protocol::answers::{ReceiveTotals, SendTook, WorkTotals};
+use warikomi_protocol::commands::{
     ReceiveRuns, ReceiveStart, ReceiveStop, UnloadDriver, WorkDatagrams, WorkStart, WorkStop,
 };
-use warikomi_inject::{Addresses, FrameTemplate, NETWORK_IP, UDP_PORT};
-use warikomi_nic::wire::Responder;
 use warikomi_target::{CardId, Target, TargetError};
+use warikomi_wire::Responder;
 
 use super::wire::{Seen, Traffic};
 use super::{KernelReplaceError, Options};
 use crate::replace::Load;
-use crate::session::bring_up;
 use crate::{Session, SessionOptions};
+use warikomi_session::bring_up;
 
 /// Traffic goes on for so long before the driver is replaced, ...
 const LEAD: Duration = Duration::from_millis(300);

@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use warikomi_clock::{Span, Time};
-use warikomi_guest::answers::ReceiveTotals;
-use warikomi_guest::commands::ReceiveStart;
-use warikomi_guest::record::Record;
 use warikomi_inject::{FrameTemplate, NETWORK_IP, UDP_PORT};
-use warikomi_nic::wire::{Responder, Wire, WireCounters};
+use warikomi_protocol::answers::ReceiveTotals;
+use warikomi_protocol::commands::ReceiveStart;
+use warikomi_protocol::record::Record;
+use warikomi_wire::{Responder, Wire, WireCounters};
 
 /// Frames for the guest, one every interval.
 struct Source {

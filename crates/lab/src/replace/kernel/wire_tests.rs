@@ -1,6 +1,6 @@
 use etherparse::PacketBuilder;
-use warikomi_guest::payload::Head;
 use warikomi_inject::{Addresses, GUEST_IP, NETWORK_MAC};
+use warikomi_protocol::payload::Head;
 
 use super::*;
 

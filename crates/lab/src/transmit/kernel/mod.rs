@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 use warikomi_clock::{Span, read_tsc};
-use warikomi_guest::commands::Configure;
 use warikomi_measure::{RunResult, Thresholds, TimeBase, warnings};
 use warikomi_nic::FunctionCounters;
+use warikomi_protocol::commands::Configure;
 use warikomi_target::{CardId, TargetError};
 
 use crate::Session;

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use warikomi_guest::commands::Coalesce;
-use warikomi_guest::payload::{HEAD_BYTES, MOST_BYTES};
+use warikomi_protocol::commands::Coalesce;
+use warikomi_protocol::payload::{HEAD_BYTES, MOST_BYTES};
 
 /// IPv4 and UDP headers.
 const INNER_HEADERS_BYTES: u32 = 28;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use warikomi_guest::commands::{Pktgen, Transmit, TransmitTcp};
 use warikomi_inject::{NETWORK_IP, NETWORK_MAC, UDP_PORT};
-use warikomi_nic::wire::Responder;
+use warikomi_protocol::commands::{Pktgen, Transmit, TransmitTcp};
 use warikomi_target::{Target, TargetError};
+use warikomi_wire::Responder;
 
 use super::KernelTransmitError;
 use super::options::{Case, Options, Sender};

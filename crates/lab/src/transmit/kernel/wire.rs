@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use etherparse::{IpNumber, Ipv4Slice, NetSlice, SlicedPacket};
 use warikomi_clock::Time;
-use warikomi_guest::payload::{HEAD_BYTES, Head, MOST_BYTES, filler};
 use warikomi_inject::{GUEST_IP, NETWORK_IP, NETWORK_MAC};
-use warikomi_nic::wire::{Responder, Responses, Wire, WireCounters};
+use warikomi_protocol::payload::{HEAD_BYTES, Head, MOST_BYTES, filler};
+use warikomi_wire::{Responder, Responses, Wire, WireCounters};
 
 use crate::cpu_time::CpuTime;
 

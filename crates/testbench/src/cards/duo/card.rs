@@ -5,7 +5,6 @@ use warikomi_nic::queue::{
     Arbitration, Causes, Completion, Engine, Line, Placement, RxDescriptor, RxFormat, RxQueue,
     Steering, TxDescriptor, TxEngine, TxFormat, TxLimits,
 };
-use warikomi_nic::wire::wire_time;
 use warikomi_nic::{
     Frame, Link, ModelInfo, NicContext, NicModel, NicOptions, Reception, ResetKind, RxCounters,
     RxFault, RxOutcome, checksums_good,
@@ -13,6 +12,7 @@ use warikomi_nic::{
 use warikomi_pci::{
     BarKind, Capability, ConfigSpace, DmaError, Identity, MsixLayout, Vector, Width,
 };
+use warikomi_wire::wire_time;
 
 use super::regs;
 
