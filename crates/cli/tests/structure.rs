@@ -24,7 +24,7 @@ const WITHIN_A_LAYER: &[(&str, &str)] = &[("report", "measure"), ("nic", "wire")
 
 /// For tests only: what it needs, and that nobody needs it but as a dev-dependency.
 const TEST_BENCH: &str = "testbench";
-const TEST_BENCH_NEEDS: &[&str] = &["clock", "driver", "nic", "pci", "wire"];
+const TEST_BENCH_NEEDS: &[&str] = &["clock", "driver", "nic", "pci", "protocol", "wire"];
 
 fn layer_of(name: &str) -> usize {
     LAYERS

@@ -23,10 +23,7 @@ pub use fault::{
     FAULT_FORMS, Fault, FaultCount, FaultForm, FaultKind, FaultSchedule, Faulty, MAX_FAULT_LENGTH,
     MAX_FAULT_TIME, MAX_FAULTS, MAX_STORM, Occasion, ParseFaultError, Probability, When,
 };
-pub use frame::{
-    Addresses, FrameTemplate, GUEST_IP, HEADER_BYTES, MAX_FLOWS, NETWORK_IP, NETWORK_MAC,
-    PAYLOAD_MAGIC, PAYLOAD_OFFSET, UDP_PORT,
-};
+pub use frame::{Addresses, FrameTemplate, HEADER_BYTES, MAX_FLOWS, PAYLOAD_MAGIC};
 pub use injector::{DEFAULT_SLACK, Injection, Injector, Lateness, Recorder, Step};
 pub use pacing::Pacer;
 pub use plan::{
@@ -36,3 +33,4 @@ pub use plan::{
 pub use schedule::{Arriving, Schedule, ScheduleError};
 pub use source::{Planned, Source};
 pub use units::{FrameBytes, LineRate, ParseUnitError};
+pub use warikomi_wire::{GUEST_IP, NETWORK_IP, NETWORK_MAC, PAYLOAD_OFFSET, UDP_PORT};

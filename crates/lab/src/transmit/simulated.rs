@@ -7,10 +7,10 @@ use warikomi_target::{Interrupted, TargetError};
 
 use super::row::Outcome;
 use super::series::{self, Bench};
-use super::wire::{Look, Seen};
 use super::{Options, Progress, Row, TransmitError, Transmitted, result};
 use crate::object::as_object;
 use warikomi_sim::transmit::{self as virtual_time, SendCosts};
+use warikomi_wire::peer::numbered::{Look, Seen};
 
 /// Compares all rows; one seed is one history, so each is run once.
 pub fn transmit(

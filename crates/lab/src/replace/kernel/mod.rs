@@ -4,8 +4,8 @@
 //! With the module goes the interface, its address, its routes and its queues. Sockets stay: a connection
 //! sends again what was lost, datagrams have nowhere to go meanwhile and are refused.
 
+mod traffic;
 mod trial;
-mod wire;
 
 use warikomi_clock::{Seed, Span};
 use warikomi_inject::PlanError;
@@ -15,8 +15,8 @@ use warikomi_target::TargetError;
 use super::{Load, ReplaceRow, Spread};
 use crate::object::table;
 use crate::{Session, SessionOptions};
+pub use traffic::{Traffic, TrafficHost};
 use trial::{Trial, When};
-pub use wire::{Traffic, TrafficHost};
 
 /// What rows call this way.
 pub const WAY: &str = "kernel-module";

@@ -5,10 +5,10 @@
 //! for TCP alone (r8169 has none for UDP). Every frame is judged by the wire ([`JudgingHost`]): what it saw
 //! is what the sender says that it sent, or there is no result.
 
+mod judge;
 mod options;
 mod row;
 mod send;
-mod wire;
 
 use std::time::Duration;
 
@@ -18,16 +18,16 @@ use warikomi_measure::{RunResult, Thresholds, TimeBase, warnings};
 use warikomi_nic::FunctionCounters;
 use warikomi_protocol::commands::Configure;
 use warikomi_target::{CardId, TargetError};
+use warikomi_wire::peer::in_turn::Expected;
 
 use crate::Session;
 use crate::cpu_time::CpuTime;
 use crate::object::table;
+pub use judge::{Judge, JudgingHost};
 use options::Case;
 pub use options::{Completion, Options, OptionsError, Sender};
 use row::Outcome;
 pub use row::Row;
-use wire::Expected;
-pub use wire::{Judge, JudgingHost};
 
 /// A warm-up has this part of a run's messages.
 const WARMUP_PART: u64 = 10;
