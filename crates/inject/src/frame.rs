@@ -23,8 +23,10 @@ pub const PAYLOAD_MAGIC: u32 = payload::MAGIC;
 /// What the payload begins with: magic (4 bytes), run id (4), sequence number (8), little-endian.
 pub const HEADER_BYTES: usize = payload::HEAD_BYTES;
 
-pub(crate) const SEQUENCE_OFFSET: usize = PAYLOAD_OFFSET + 8;
-pub(crate) const SEQUENCE_BYTES: usize = 8;
+/// Where a frame has its sequence number.
+pub const SEQUENCE_OFFSET: usize = PAYLOAD_OFFSET + 8;
+/// Bytes of a sequence number.
+pub const SEQUENCE_BYTES: usize = 8;
 /// Where UDP's checksum is (RFC 768): the last two bytes of its header.
 const UDP_CHECKSUM_OFFSET: usize = PAYLOAD_OFFSET - 2;
 /// Where UDP's source port is: the first two bytes of its header.

@@ -5,7 +5,6 @@ pub mod bench;
 pub mod cost;
 mod cpu_time;
 pub mod doctor;
-pub mod export;
 pub mod inject;
 mod object;
 pub mod receive;
@@ -13,8 +12,6 @@ pub mod record;
 pub mod replace;
 pub mod replay;
 pub mod sweep;
-#[cfg(test)]
-mod testing;
 pub mod transmit;
 
 pub use warikomi_session::{

@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use warikomi_clock::{Span, read_tsc};
-use warikomi_inject::trace::Tape;
 use warikomi_inject::{Plan, Receiver};
+use warikomi_trace::Tape;
 
 use super::{ROUNDS, median};
 use crate::Session;

@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use serde_json::Value;
 use warikomi_clock::Time;
-use warikomi_inject::trace::Tape;
 use warikomi_inject::{Addresses, Plan, PlanError, Planned, Source};
 use warikomi_measure::{
     Hiccupping, Hiccups, Interrupts, Intervals, Ledger, Pacing, RunResult, Success, Thresholds,
@@ -22,6 +21,7 @@ use warikomi_nic::InterruptRecord;
 use warikomi_protocol::answers::ReceiveTotals;
 use warikomi_protocol::commands::Wait;
 use warikomi_target::TargetError;
+use warikomi_trace::Tape;
 
 use crate::Session;
 pub use explain::{Explained, Unexplained};
