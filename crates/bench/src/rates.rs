@@ -3,11 +3,11 @@
 use std::rc::Rc;
 
 use warikomi_clock::{Span, read_tsc};
-use warikomi_inject::trace::Tape;
 use warikomi_inject::{Plan, Receiver};
 use warikomi_lab::Error;
 use warikomi_lab::inject::{Application, Injected, Order, inject_plan};
 use warikomi_session::Session;
+use warikomi_trace::Tape;
 
 use crate::rounds::{ROUNDS, median};
 

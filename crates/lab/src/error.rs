@@ -87,10 +87,10 @@ pub enum Error {
     },
     /// A trace cannot be read.
     #[error(transparent)]
-    Trace(#[from] warikomi_inject::trace::TraceError),
+    Trace(#[from] warikomi_trace::TraceError),
     /// A capture cannot be read.
     #[error(transparent)]
-    Capture(#[from] warikomi_inject::capture::CaptureError),
+    Capture(#[from] warikomi_trace::capture::CaptureError),
     /// A recording cannot be read or written.
     #[error("it cannot be read: {0}")]
     Recording(io::Error),

@@ -3,15 +3,12 @@
 pub mod accuracy;
 pub mod cost;
 mod error;
-pub mod export;
 pub mod inject;
 pub mod receive;
 pub mod record;
 pub mod replace;
 pub mod replay;
 pub mod sweep;
-#[cfg(test)]
-mod testing;
 pub mod transmit;
 
 pub use error::Error;

@@ -10,9 +10,9 @@ mod run;
 use std::rc::Rc;
 use std::time::Duration;
 
+use records::Records;
 use serde_json::Value;
 use warikomi_clock::Time;
-use warikomi_inject::trace::Tape;
 use warikomi_inject::{Addresses, Plan, PlanError, Planned, Source};
 use warikomi_measure::{
     Hiccupping, Hiccups, Interrupts, Intervals, Ledger, Pacing, RunResult, Success, Thresholds,
@@ -21,11 +21,11 @@ use warikomi_measure::{
 use warikomi_nic::InterruptRecord;
 use warikomi_protocol::answers::ReceiveTotals;
 use warikomi_protocol::commands::Wait;
+use warikomi_trace::Tape;
 
-use crate::Error;
-use crate::Session;
+use crate::{Error, Session};
+
 pub use explain::{Explained, Unexplained};
-use records::Records;
 
 /// How far an experiment has come.
 #[derive(Clone, Copy, Debug)]

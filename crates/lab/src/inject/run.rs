@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 use warikomi_clock::{Span, Time};
-use warikomi_inject::trace::Recorded;
 use warikomi_inject::{
     Addresses, HEADER_BYTES, Injector, Lateness, PAYLOAD_OFFSET, Plan, PlanError, Receiver, Source,
     Step, UDP_PORT,
@@ -15,6 +14,7 @@ use warikomi_nic::{InterruptRecord, RxCounters};
 use warikomi_protocol::answers::ReceiveTotals;
 use warikomi_protocol::commands::{ReceiveRuns, ReceiveStart, ReceiveStatus, ReceiveStop};
 use warikomi_target::{CardId, Target, TargetCounters, TargetError};
+use warikomi_trace::Recorded;
 
 use super::counts::DriverCounts;
 use super::faults::Watch;

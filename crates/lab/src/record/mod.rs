@@ -7,9 +7,9 @@ use std::rc::Rc;
 
 use serde_json::{Map, Value};
 use warikomi_inject::Plan;
-use warikomi_inject::trace::{Header, Tape};
 use warikomi_measure::{RunResult, Warning};
 use warikomi_target::CardId;
+use warikomi_trace::{Header, Tape};
 use warikomi_wire::WireKind;
 
 use crate::Error;
@@ -32,7 +32,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Writes it, as a [`Reader`](warikomi_inject::trace::Reader) reads it.
+    /// Writes it, as a [`Reader`](warikomi_trace::Reader) reads it.
     pub fn write_to(&self, to: &mut dyn Write) -> io::Result<()> {
         self.tape.write_to(&self.header, to)
     }

@@ -15,7 +15,6 @@ mod row;
 mod series;
 mod supervised;
 mod tally;
-mod wire;
 mod workload;
 
 pub use edge::{Edge, EdgeRow};

@@ -5,12 +5,11 @@ use std::io::{BufReader, Read, Seek};
 use std::path::Path;
 
 use warikomi_clock::{Span, Time};
-use warikomi_inject::capture::{self, CaptureCounts, CaptureError};
-use warikomi_inject::trace::{FrameBytes, Frames, Happening, Header, Reader};
 use warikomi_inject::{Schedule, ScheduleError};
 use warikomi_measure::Warning;
+use warikomi_trace::capture::{self, CaptureCounts, CaptureError};
+use warikomi_trace::{Behaviour, FrameBytes, Frames, Happening, Header, Reader};
 
-use super::Behaviour;
 use crate::Error;
 
 /// Where arrivals come from.

@@ -4,24 +4,21 @@
 //! meant for one and are all there. Frames of a capture are nobody's whom we know, so for them the
 //! driver is where the account ends, and whatever the guest's stack makes of them is its own business.
 
-mod behaviour;
 mod load;
 
 use std::rc::Rc;
 
 use warikomi_clock::Span;
-use warikomi_inject::trace::{Header, Reader, Tape};
 use warikomi_inject::{Arrival, Plan, Receiver, Schedule};
 use warikomi_measure::{Fate, RunResult};
 use warikomi_target::CardId;
+use warikomi_trace::{Comparison, Header, Reader, Tape};
 use warikomi_wire::WireKind;
 
-use crate::Error;
-use crate::Session;
 use crate::inject::{Application, Injected, Order, Progress, inject_from};
 use crate::record::{describe, header, interval_error};
-pub(crate) use behaviour::register_name;
-pub use behaviour::{Behaviour, Comparison, Difference};
+use crate::{Error, Session};
+
 pub use load::{Origin, Replayable, load};
 
 /// How to replay.

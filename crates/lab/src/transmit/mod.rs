@@ -2,7 +2,7 @@
 //!
 //! [`Options`] say which rows there are. A row is a run of the sender (`warikomi_stack::send`), in real time
 //! in a process of its own ([`real`]), or in virtual time ([`simulated`]); every frame that it sends is judged
-//! by the wire ([`wire`]), and one that is lost, doubled, out of order or changed fails the experiment.
+//! by the wire ([`numbered`](warikomi_wire::peer::numbered)), and one that is lost, doubled, out of order or changed fails the experiment.
 
 pub mod advice;
 pub mod kernel;
@@ -19,7 +19,7 @@ pub use row::{Repetition, Row};
 pub use series::Progress;
 pub use shares::{Share, shares};
 pub use traffic::{Mixture, Traffic};
-pub use warikomi_sim::transmit::{SIZES_BYTES, wire};
+pub use warikomi_sim::transmit::SIZES_BYTES;
 
 use serde_json::json;
 use warikomi_driver::DriverInfo;

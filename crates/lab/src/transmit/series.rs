@@ -3,10 +3,10 @@
 use warikomi_clock::Span;
 use warikomi_driver::transmit::Bounce;
 use warikomi_stack::send::SendPlan;
+use warikomi_wire::peer::numbered::{Look, Seen};
 
 use super::options::{Amount, Case, Messages, Options};
 use super::row::Outcome;
-use super::wire::{Look, Seen};
 use super::{Repetition, Row};
 use crate::Error;
 

@@ -5,10 +5,10 @@ use warikomi_measure::{Machine, TargetInfo, TimeBase, as_object};
 use warikomi_sim::transmit::{self as virtual_time, SendCosts};
 use warikomi_stack::send::SendPlan;
 use warikomi_target::{Interrupted, TargetError};
+use warikomi_wire::peer::numbered::{Look, Seen};
 
 use super::row::Outcome;
 use super::series::{self, Bench};
-use super::wire::{Look, Seen};
 use super::{Options, Progress, Row, Transmitted, result};
 use crate::Error;
 

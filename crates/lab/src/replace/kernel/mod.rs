@@ -4,8 +4,8 @@
 //! With the module goes the interface, its address, its routes and its queues. Sockets stay: a connection
 //! sends again what was lost, datagrams have nowhere to go meanwhile and are refused.
 
+mod traffic;
 mod trial;
-mod wire;
 
 use serde::Serialize;
 use trial::{Trial, When};
@@ -14,7 +14,8 @@ use warikomi_measure::{RunResult, Samples, Thresholds, TimeBase, table, texts, u
 
 use super::{Load, ReplaceRow, Spread};
 use crate::{Error, Session, SessionOptions};
-pub use wire::{Traffic, TrafficHost};
+
+pub use traffic::{Traffic, TrafficHost};
 
 /// What rows call this way.
 pub const WAY: &str = "kernel-module";

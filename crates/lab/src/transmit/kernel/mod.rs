@@ -5,10 +5,10 @@
 //! for TCP alone (r8169 has none for UDP). Every frame is judged by the wire ([`JudgingHost`]): what it saw
 //! is what the sender says that it sent, or there is no result.
 
+mod judge;
 mod options;
 mod row;
 mod send;
-mod wire;
 
 use std::time::Duration;
 
@@ -20,13 +20,13 @@ use warikomi_measure::{CpuTime, RunResult, Thresholds, TimeBase, table, warnings
 use warikomi_nic::FunctionCounters;
 use warikomi_protocol::commands::Configure;
 use warikomi_target::{CardId, TargetError};
-use wire::Expected;
+use warikomi_wire::peer::in_turn::Expected;
 
 use crate::{Error, Session};
 
+pub use judge::{Judge, JudgingHost};
 pub use options::{Completion, Options, Sender};
 pub use row::Row;
-pub use wire::{Judge, JudgingHost};
 
 /// A warm-up has this part of a run's messages.
 const WARMUP_PART: u64 = 10;

@@ -5,7 +5,7 @@ mod perfetto;
 
 use std::io::{self, Read, Write};
 
-use warikomi_inject::trace::{Reader, TraceError};
+use crate::{Reader, TraceError};
 
 /// What a trace can become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

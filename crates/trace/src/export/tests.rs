@@ -1,12 +1,12 @@
 use serde_json::{Value, json};
 use warikomi_clock::Time;
-use warikomi_inject::trace::{Access, Event, Happening, Header};
 use warikomi_nic::register::{Access as RegisterAccess, Register, Role};
 use warikomi_nic::{Frame, ModelInfo, Reception, RxOutcome};
 use warikomi_pci::{Interrupt, MsiMessage, Vector, Width};
 
 use super::*;
 use crate::testing::trace_of;
+use crate::{Access, Event, Happening, Header};
 
 /// A frame that finds the receiver off, and a read of the interrupt status a microsecond later.
 fn trace() -> Vec<u8> {
@@ -37,7 +37,7 @@ fn a_timeline_has_names_and_microseconds() {
 fn a_capture_has_the_frame_and_says_why_it_was_not_taken() {
     let mut file = Vec::new();
     assert_eq!(export(Reader::new(&trace()[..]).unwrap(), Format::Pcapng, &mut file).unwrap(), 1);
-    let capture = warikomi_inject::capture::read(&file).unwrap();
+    let capture = crate::capture::read(&file).unwrap();
     assert_eq!(capture.schedule.sizes_bytes().collect::<Vec<_>>(), [60]);
     let comment = b"not receiving";
     assert!(file.windows(comment.len()).any(|window| window == comment));

@@ -1,5 +1,8 @@
 //! What happened at a device's edge, in a compact binary form.
 //!
+//! Beside it stand what a trace becomes ([`export`]), whether a driver does the same again ([`Behaviour`]), and
+//! real traffic as other programs record it ([`capture`]).
+//!
 //! [`Recorded`] is a NIC around a NIC: every access, transfer, interrupt and frame that passes goes on
 //! a [`Tape`], a piece of memory that was allocated before, and from there into a file when all is
 //! over. [`Reader`] gives the events back.
@@ -24,12 +27,17 @@
 //! be trusted: of a file that is cut, the byte that is missing; of a damaged one, the first of the
 //! header or block whose check sequence does not match, or the event that makes no sense.
 
+mod behaviour;
+pub mod capture;
 mod event;
+pub mod export;
 mod file;
 mod reader;
 mod recorded;
+mod register;
 mod tape;
 
+pub use behaviour::{Behaviour, Comparison, Difference};
 pub use event::{Access, Event, FrameBytes, Happening};
 pub use file::Header;
 pub use reader::{Frames, Reader, Summary, TraceError};
@@ -57,5 +65,7 @@ const MAX_EVENT_BYTES: usize = 32;
 /// The lengths that three bits can say.
 const LENGTHS: [u8; 8] = [0, 1, 2, 3, 4, 5, 6, 8];
 
+#[cfg(test)]
+mod testing;
 #[cfg(test)]
 mod tests;

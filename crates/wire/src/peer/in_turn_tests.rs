@@ -1,5 +1,12 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use etherparse::{IpFragOffset, Ipv4Header, PacketBuilder, UdpHeader};
 use proptest::prelude::*;
+use warikomi_clock::Span;
+
+use crate::peer::JudgingPeer;
+use crate::{GUEST_IP, NETWORK_IP, NETWORK_MAC, Responder, Wire};
 
 use super::*;
 
@@ -27,7 +34,7 @@ fn datagram(sequence: u64, payload_bytes: usize, room: usize) -> Vec<Vec<u8>> {
     let udp = UdpHeader {
         source_port: 40_000,
         destination_port: 5_001,
-        length: (payload_bytes + UDP_BYTES) as u16,
+        length: (payload_bytes + UDP_HEADER_BYTES) as u16,
         checksum: 0,
     };
     let bytes = [&udp.to_bytes()[..], &payload].concat();
@@ -51,12 +58,18 @@ fn datagram(sequence: u64, payload_bytes: usize, room: usize) -> Vec<Vec<u8>> {
 }
 
 fn judged(expected: Expected, frames: impl IntoIterator<Item = Vec<u8>>) -> Seen {
-    let (mut host, judge) = JudgingHost::new();
-    judge.begin(expected, CpuTime::of(std::process::id(), warikomi_clock::Span::ZERO).unwrap());
+    let (mut host, judge) = JudgingPeer::new(InTurn::default(), Responder::default());
+    let noted = Arc::new(AtomicU64::new(0));
+    let counter = Arc::clone(&noted);
+    judge.lock().begin(expected, move |_| {
+        counter.fetch_add(1, Ordering::Relaxed);
+    });
     for (frame, us) in frames.into_iter().zip(0..) {
-        host.transmit(Time::ZERO + warikomi_clock::Span::from_us(us), &frame);
+        host.transmit(Time::ZERO + Span::from_us(us), &frame);
     }
-    judge.seen()
+    let seen = judge.lock().seen().clone();
+    assert_eq!(noted.load(Ordering::Relaxed), seen.frames, "each frame's time is told");
+    seen
 }
 
 fn udp(payload_bytes: u32) -> Expected {
@@ -107,12 +120,12 @@ fn a_run_has_its_times_and_what_is_not_of_it_does_not_count() {
     frames.push(arp);
     let seen = judged(udp(100), frames.clone());
     assert_eq!((seen.messages, seen.frames), (3, 3));
-    let us = |us| Some(Time::ZERO + warikomi_clock::Span::from_us(us));
+    let us = |us| Some(Time::ZERO + Span::from_us(us));
     assert_eq!((seen.began, seen.ended), (us(1), us(3)));
     assert_eq!(judged(Expected::Tcp, frames), Seen::default(), "no connection");
-    let (mut host, judge) = JudgingHost::new();
+    let (mut host, judge) = JudgingPeer::new(InTurn::default(), Responder::default());
     host.transmit(Time::ZERO, &pktgen(1, 100));
-    assert_eq!((judge.seen(), host.counters().tx_frames), (Seen::default(), 1));
+    assert_eq!((judge.lock().seen().clone(), host.counters().tx_frames), (Seen::default(), 1));
 }
 
 #[test]

@@ -3,10 +3,11 @@
 use std::rc::Rc;
 
 use warikomi_clock::Time;
-use warikomi_inject::trace::{Header, Recorded, Tape};
 use warikomi_nic::{MODELS, Nic, NicOptions, build};
 use warikomi_pci::Host;
 use warikomi_testbench::Bench;
+
+use crate::{Header, Recorded, Tape};
 
 /// What `calls` do to a NIC that no driver has set up, each at its time in picoseconds, as a trace.
 pub(crate) fn trace_of<T>(

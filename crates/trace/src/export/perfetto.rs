@@ -10,13 +10,13 @@ use std::io::{self, Read, Write};
 
 use serde_json::{Value, json};
 use warikomi_clock::Time;
-use warikomi_inject::trace::{Access, Event, FrameBytes, Happening, Header, Reader};
 use warikomi_nic::register::Role;
 use warikomi_nic::{ModelInfo, Reception};
 use warikomi_pci::{Interrupt, Vector};
 
 use super::ExportError;
-use crate::replay::register_name;
+use crate::register::register_name;
+use crate::{Access, Event, FrameBytes, Happening, Header, Reader};
 
 const TRACKS: [&str; 4] = ["packets", "interrupts", "registers", "DMA"];
 

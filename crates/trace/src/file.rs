@@ -3,11 +3,11 @@
 use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
+use warikomi_inject::Plan;
 use warikomi_wire::WireKind;
 
 use super::tape::Tape;
 use super::{BLOCK_MARK, END_MARK, MAGIC, VERSION};
-use crate::Plan;
 
 /// Where a trace comes from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

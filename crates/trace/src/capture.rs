@@ -11,15 +11,12 @@ use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption
 use pcap_file::pcapng::{Block, PcapNgParser};
 use pcap_file::{DataLink, PcapError, TsResolution};
 use warikomi_clock::Span;
-use warikomi_nic::{MAX_FRAME_BYTES, MIN_FRAME_BYTES, fcs};
-
-use crate::{Schedule, ScheduleError};
+use warikomi_inject::{Schedule, ScheduleError};
+use warikomi_wire::{HEADER_BYTES, MAX_FRAME_BYTES, MIN_FRAME_BYTES, fcs};
 
 /// The longest file that is read, in bytes: all of it is held in memory.
 pub const MAX_CAPTURE_BYTES: u64 = 2 << 30;
 
-/// An Ethernet header.
-const ETHERNET_BYTES: usize = 14;
 const PICOSECONDS: u128 = 1_000_000_000_000;
 const PCAPNG_MAGIC: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 const PCAP_MAGICS: [u32; 2] = [0xa1b2_c3d4, 0xa1b2_3c4d];
@@ -235,7 +232,7 @@ impl Collected {
             self.counts.too_long += 1;
             return Ok(());
         }
-        if data.len() < ETHERNET_BYTES {
+        if data.len() < HEADER_BYTES {
             self.counts.too_short += 1;
             return Ok(());
         }

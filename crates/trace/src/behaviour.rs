@@ -20,9 +20,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::io::Read;
 
-use warikomi_inject::trace::{Access, Event, Frames, Happening, Reader, TraceError};
 use warikomi_nic::Reception;
 use warikomi_pci::Vector;
+
+use crate::register::register_name;
+use crate::{Access, Event, Frames, Happening, Reader, TraceError};
 
 /// Accesses that are shown before a difference.
 const SHOWN_BEFORE: usize = 6;
@@ -239,26 +241,6 @@ fn act(what: &Happening) -> Option<Act> {
 /// Of everything behind the destination's address.
 fn fingerprint(frame: &[u8]) -> (u32, usize) {
     (warikomi_nic::fcs(frame.get(6..).unwrap_or_default()), frame.len())
-}
-
-/// The datasheet's name of what an access reaches; its offset where it has none.
-pub(crate) fn register_name(model: &str, access: Access) -> String {
-    let offset = access.offset;
-    let Some(bar) = access.bar else { return format!("configuration {offset:#x}") };
-    let model = warikomi_nic::MODELS.iter().find(|info| info.name == model);
-    let register = model.and_then(|info| {
-        info.registers.iter().find(|register| {
-            let begin = u32::from(register.offset);
-            register.bar == bar && (begin..begin + u32::from(register.width)).contains(&offset)
-        })
-    });
-    match register {
-        Some(register) if offset == u32::from(register.offset) => register.name.to_owned(),
-        Some(register) => {
-            format!("{}+{}", register.name, offset - u32::from(register.offset))
-        }
-        None => format!("BAR {bar} {offset:#x}"),
-    }
 }
 
 #[cfg(test)]

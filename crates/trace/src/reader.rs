@@ -3,6 +3,7 @@
 use std::io::{self, Read};
 
 use warikomi_clock::Time;
+use warikomi_inject::{HEADER_BYTES, PAYLOAD_OFFSET, SEQUENCE_BYTES, SEQUENCE_OFFSET};
 use warikomi_nic::{MAX_FRAME_BYTES, MIN_FRAME_BYTES};
 
 use super::event::{self, Event, FrameBytes, Kind};
@@ -228,7 +229,7 @@ impl<R: Read> Reader<R> {
                 let possible = (MIN_FRAME_BYTES..=MAX_FRAME_BYTES).contains(&len);
                 Some(self.bytes(if possible { len } else { usize::MAX })?.to_vec())
             }
-            Kind::Numbered if self.whole? < crate::PAYLOAD_OFFSET + crate::HEADER_BYTES => {
+            Kind::Numbered if self.whole? < PAYLOAD_OFFSET + HEADER_BYTES => {
                 return None;
             }
             _ => None,
@@ -276,8 +277,8 @@ impl Frames {
         match frame {
             FrameBytes::Whole(bytes) => self.last.clone_from(bytes),
             FrameBytes::Numbered(number) => {
-                let place = crate::frame::SEQUENCE_OFFSET;
-                let end = place + crate::frame::SEQUENCE_BYTES;
+                let place = SEQUENCE_OFFSET;
+                let end = place + SEQUENCE_BYTES;
                 if let Some(digits) = self.last.get_mut(place..end) {
                     digits.copy_from_slice(&number.to_le_bytes());
                 }

@@ -3,11 +3,11 @@
 use std::cell::RefCell;
 
 use warikomi_clock::Time;
+use warikomi_inject::{SEQUENCE_BYTES, SEQUENCE_OFFSET};
 use warikomi_nic::Frame;
 
 use super::event::Kind;
 use super::{BLOCK_BYTES, LENGTHS, MAX_EVENT_BYTES};
-use crate::frame::{SEQUENCE_BYTES, SEQUENCE_OFFSET};
 
 /// A recording in memory.
 ///

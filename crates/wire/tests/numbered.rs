@@ -1,31 +1,18 @@
-use etherparse::PacketBuilder;
-use proptest::prelude::*;
-use warikomi_clock::{Chance, Seed};
-use warikomi_inject::{PAYLOAD_OFFSET, UDP_PORT};
+//! Numbered datagrams, judged.
 
-use super::*;
+use proptest::prelude::*;
+use warikomi_clock::{Chance, Seed, Time};
+use warikomi_testbench::message;
+use warikomi_wire::Wire;
+use warikomi_wire::peer::numbered::{Look, Numbered, Seen};
 
 const RUN: u32 = 7;
 
-/// A message as a sender makes it, by code that is not ours.
-fn message(run_id: u32, sequence: u64, bytes: usize) -> Vec<u8> {
-    let mut payload: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8).collect();
-    payload[..HEAD_BYTES].copy_from_slice(&Head { run_id, sequence }.to_bytes());
-    let mut frame = Vec::new();
-    PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], NETWORK_MAC)
-        .ipv4(GUEST_IP.octets(), NETWORK_IP.octets(), 64)
-        .udp(UDP_PORT, UDP_PORT)
-        .write(&mut frame, &payload)
-        .unwrap();
-    frame[PAYLOAD_OFFSET - 2..PAYLOAD_OFFSET].fill(0);
-    frame
-}
-
 fn judged(look: Look, frames: impl IntoIterator<Item = Vec<u8>>) -> Seen {
-    let (mut sink, judge) = OrderedSink::new();
-    judge.begin(RUN, 1_000, look);
+    let (mut sink, judge) = Numbered::sink();
+    judge.lock().begin(RUN, 1_000, look);
     frames.into_iter().for_each(|frame| sink.transmit(Time::ZERO, &frame));
-    judge.seen()
+    judge.lock().seen()
 }
 
 fn in_order(sequences: &[u64]) -> Seen {
@@ -78,14 +65,14 @@ fn padding_is_no_fault_but_bytes_behind_a_long_message_are() {
 
 #[test]
 fn a_run_that_has_begun_knows_nothing_of_the_last() {
-    let (mut sink, judge) = OrderedSink::new();
+    let (mut sink, judge) = Numbered::sink();
     sink.transmit(Time::ZERO, &message(RUN, 0, 64));
-    assert_eq!(judge.seen().foreign, 1, "nothing is expected yet");
+    assert_eq!(judge.lock().seen().foreign, 1, "nothing is expected yet");
     for run in [RUN, RUN + 1] {
-        judge.begin(run, 2, Look::Whole);
-        assert_eq!(judge.seen(), Seen::default());
+        judge.lock().begin(run, 2, Look::Whole);
+        assert_eq!(judge.lock().seen(), Seen::default());
         (0..2).for_each(|sequence| sink.transmit(Time::ZERO, &message(run, sequence, 100)));
-        assert_eq!(judge.seen().wrong(2), None);
+        assert_eq!(judge.lock().seen().wrong(2), None);
     }
     assert_eq!(sink.counters().tx_frames, 5);
 }

@@ -11,10 +11,10 @@ use pcap_file::pcapng::blocks::interface_description::{
 use pcap_file::pcapng::{PcapNgBlock, PcapNgWriter};
 use pcap_file::{DataLink, PcapError};
 use warikomi_clock::Span;
-use warikomi_inject::trace::{Frames, Happening, Reader};
 use warikomi_nic::{Reception, RxOutcome};
 
 use super::ExportError;
+use crate::{Frames, Happening, Reader};
 
 /// Times in units of 10^-9 s (pcapng, 4.2, if_tsresol).
 const NANOSECONDS: u8 = 9;

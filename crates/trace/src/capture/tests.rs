@@ -7,9 +7,9 @@ use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionBlock;
 use pcap_file::pcapng::{PcapNgBlock, PcapNgWriter};
 use proptest::prelude::*;
 use warikomi_clock::Time;
+use warikomi_inject::Source;
 
 use super::*;
-use crate::Source;
 
 const PCAP_HEADER_BYTES: u64 = 24;
 const RECORD_HEADER_BYTES: u64 = 16;
