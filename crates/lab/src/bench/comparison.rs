@@ -5,9 +5,9 @@
 //! apart, and how long others had the cores, stands beside it: a ratio that differs from 1 by less
 //! than that says nothing.
 
-use std::fs;
 use std::time::Duration;
 
+use procfs::process::Process;
 use serde_json::{Map, Value};
 use warikomi_measure::{CpuTimes, RunResult, Warning, core_wait_ns};
 use warikomi_target::cores::Cores;
@@ -332,8 +332,8 @@ pub(super) fn waited_ns(threads: &[u32]) -> u64 {
 
 /// The threads of a process.
 pub(super) fn threads_of(process: u32) -> Vec<u32> {
-    let Ok(entries) = fs::read_dir(format!("/proc/{process}/task")) else { return Vec::new() };
-    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+    let tasks = Process::new(process.cast_signed()).and_then(|process| process.tasks());
+    tasks.into_iter().flatten().flatten().map(|task| task.tid.cast_unsigned()).collect()
 }
 
 #[cfg(test)]
