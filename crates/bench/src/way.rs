@@ -1,8 +1,8 @@
 //! A way for packets from one core to another: what it must do to be compared.
 
-use std::fs;
 use std::time::Duration;
 
+use procfs::process::Process;
 use warikomi_measure::core_wait_ns;
 use warikomi_session::SessionError;
 use warikomi_target::cores::Cores;
@@ -140,6 +140,6 @@ pub(crate) fn waited_ns(threads: &[u32]) -> u64 {
 
 /// The threads of a process.
 pub(crate) fn threads_of(process: u32) -> Vec<u32> {
-    let Ok(entries) = fs::read_dir(format!("/proc/{process}/task")) else { return Vec::new() };
-    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+    let tasks = Process::new(process.cast_signed()).and_then(|process| process.tasks());
+    tasks.into_iter().flatten().flatten().map(|task| task.tid.cast_unsigned()).collect()
 }

@@ -20,6 +20,7 @@ mod replace;
 mod replace_kernel;
 mod replay;
 mod report;
+mod shell;
 mod sweep;
 mod target;
 mod transmit;
@@ -102,6 +103,10 @@ enum Command {
     Calibrate(histories::CalibrateArguments),
     Report(report::Arguments),
     Compare(compare::Arguments),
+    /// Print a script with which a shell completes what is typed
+    Completions(shell::CompletionsArguments),
+    /// Write the manual's pages for man
+    Man(shell::ManArguments),
 }
 
 /// What a shell gives a process that Ctrl-C ended.
@@ -146,6 +151,8 @@ fn run(given: &[OsString]) -> Result<ExitCode> {
         Command::Calibrate(arguments) => histories::run_calibrate(&arguments),
         Command::Report(arguments) => report::run(&arguments, &invocation.interrupted),
         Command::Compare(arguments) => Ok(compare::run(&arguments)),
+        Command::Completions(arguments) => shell::completions(&arguments, Arguments::command()),
+        Command::Man(arguments) => shell::man(&arguments, Arguments::command()),
     }
 }
 

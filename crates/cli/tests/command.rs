@@ -230,3 +230,50 @@ fn even_sigkill_leaves_no_process_and_no_file() {
     let status = leaves_nothing_after(Signal::SIGKILL, Duration::from_secs(5));
     assert!(!status.success());
 }
+
+/// Some of the subcommands.
+const SUBCOMMANDS: [&str; 4] = ["inject", "transmit", "histories", "completions"];
+
+#[test]
+fn each_shell_is_told_of_every_subcommand_and_flag() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let output = run(&["completions", shell]);
+        assert!(output.status.success(), "{shell}");
+        let script = String::from_utf8(output.stdout).unwrap();
+        for word in SUBCOMMANDS.iter().chain(&["interval", "kernel-version"]) {
+            assert!(script.contains(word), "{word} is not in the script for {shell}");
+        }
+    }
+    assert!(refused(&["completions", "tcsh"]).contains("bash"));
+    let script = run(&["completions", "bash"]).stdout;
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("warikomi");
+    std::fs::write(&file, script).unwrap();
+    let asked = "source \"$1\" && COMP_WORDS=(warikomi inj) COMP_CWORD=1 && \
+                 _warikomi warikomi inj warikomi && echo \"${COMPREPLY[@]}\"";
+    let bash = Command::new("bash").args(["-c", asked, "bash"]).arg(&file).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&bash.stdout), "inject\n", "{bash:?}");
+}
+
+#[test]
+fn there_is_a_page_of_the_manual_for_each_subcommand() {
+    let directory = tempfile::tempdir().unwrap();
+    let dir = directory.path().join("man").join("man1");
+    let output = run(&["man", "--dir", dir.to_str().unwrap()]);
+    assert!(output.status.success(), "{output:?}");
+    let page = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap();
+    let first = page("warikomi.1");
+    for name in SUBCOMMANDS {
+        assert!(first.contains(name), "{name} is not in the first page");
+        assert!(page(&format!("warikomi-{name}.1")).contains(".SH OPTIONS"), "{name}");
+    }
+    assert!(page("warikomi-inject.1").contains("interval"));
+    assert!(page("warikomi-kernel-build.1").contains("source"));
+    // What only the command itself starts is not for users.
+    let hidden = std::fs::read_dir(&dir).unwrap().flatten();
+    let hidden = hidden.filter(|entry| entry.file_name().to_string_lossy().contains("part"));
+    assert_eq!(hidden.count(), 0);
+    let file = directory.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    assert!(refused(&["man", "--dir", file.to_str().unwrap()]).contains("cannot make"));
+}

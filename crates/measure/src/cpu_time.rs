@@ -4,6 +4,7 @@ use std::io;
 
 use nix::time::{ClockId, clock_getcpuclockid};
 use nix::unistd::Pid;
+use procfs::process::Process;
 use warikomi_clock::{Span, Time};
 
 use crate::count::CountOverTime;
@@ -20,10 +21,12 @@ impl CpuTime {
     /// Of the kernel with this process id, and its children of this moment; noted once in `every`, unless
     /// it is asked for.
     pub fn of(kernel: u32, every: Span) -> io::Result<CpuTime> {
-        let children = std::fs::read_to_string(format!("/proc/{kernel}/task/{kernel}/children"))?;
-        let children = children.split_whitespace().filter_map(|id| id.parse().ok());
-        let clocks: Vec<ClockId> = std::iter::once(kernel as i32)
+        let first =
+            Process::new(kernel.cast_signed()).and_then(|process| process.task_main_thread());
+        let children = first.and_then(|thread| thread.children()).map_err(io::Error::other)?;
+        let clocks: Vec<ClockId> = std::iter::once(kernel)
             .chain(children)
+            .map(u32::cast_signed)
             .filter_map(|id| clock_getcpuclockid(Pid::from_raw(id)).ok())
             .collect();
         if clocks.is_empty() {

@@ -56,7 +56,7 @@ impl Delay {
 
 /// Collects spans in a fixed amount of memory, however many there are: room for 2 MB, of which only
 /// the pages of lengths that occur are ever touched.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Samples {
     histogram: Histogram<u32>,
     shortest: Span,

@@ -39,7 +39,7 @@ use warikomi_clock::{Seed, Span};
 use warikomi_driver::NicDriver;
 use warikomi_driver::strategy::Strategy;
 use warikomi_inject::{Fault, PlanError};
-use warikomi_measure::Distribution;
+use warikomi_measure::{Distribution, Samples};
 use warikomi_nic::{MAX_FRAME_BYTES, Nic, NicOptions, RxOutcome};
 use warikomi_wire::{CountedSink, Wire};
 
@@ -248,7 +248,14 @@ pub struct Outcome {
     /// What is counted.
     pub counts: Counts,
     /// From the time at which the last frame of a burst is in memory until the application has it.
-    pub delay: Option<Distribution>,
+    pub delays: Samples,
+}
+
+impl Outcome {
+    /// The delays summed up. Random histories do without: it takes as long as a tenth of one.
+    pub fn delay(&self) -> Option<Distribution> {
+        self.delays.summary()
+    }
 }
 
 /// Why a run could not take place, or not come to its end.

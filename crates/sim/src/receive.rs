@@ -148,7 +148,7 @@ fn row(
         burst_bytes,
         cpu_share: outcome.cpu_share,
         lost_share: counts.lost_share(),
-        delay_us: outcome.delay.map(Delay::of),
+        delay_us: outcome.delay().map(Delay::of),
         sleeps: counts.sleeps,
         interrupts: counts.interrupts,
         planned: counts.planned,

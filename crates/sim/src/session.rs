@@ -4,7 +4,8 @@
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::Rc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, Mutex};
 
 use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap};
@@ -63,18 +64,32 @@ impl Ring {
 
 /// What the wire has taken from the NIC.
 #[derive(Clone, Default)]
-pub(super) struct Tap(Arc<Mutex<VecDeque<Vec<u8>>>>);
+pub(super) struct Tap(Arc<Taken>);
+
+#[derive(Default)]
+struct Taken {
+    frames: Mutex<VecDeque<Vec<u8>>>,
+    /// Whether there may be one: whoever looks after every event takes the lock only then.
+    some: AtomicBool,
+}
 
 impl Tap {
+    #[inline]
     pub(super) fn take(&self) -> Option<Vec<u8>> {
-        self.0.lock().ok()?.pop_front()
+        if !self.0.some.load(Acquire) {
+            return None;
+        }
+        let frame = self.0.frames.lock().ok()?.pop_front();
+        self.0.some.store(frame.is_some(), Relaxed);
+        frame
     }
 }
 
 impl Wire for Tap {
     fn transmit(&mut self, _: Time, frame: &[u8]) {
-        if let Ok(mut frames) = self.0.lock() {
+        if let Ok(mut frames) = self.0.frames.lock() {
             frames.push_back(frame.to_vec());
+            self.0.some.store(true, Release);
         }
     }
 

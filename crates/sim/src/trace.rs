@@ -174,7 +174,9 @@ const BATCH_EVENTS: usize = 512;
 /// The digest of a history, as it grows.
 pub(super) struct Digest {
     hasher: blake3::Hasher,
-    waiting: Vec<u8>,
+    waiting: Box<[u8; BATCH_EVENTS * EVENT_BYTES]>,
+    /// Bytes of these that wait.
+    used: usize,
     events: u64,
 }
 
@@ -182,7 +184,8 @@ impl Digest {
     pub(super) fn new() -> Digest {
         Digest {
             hasher: blake3::Hasher::new(),
-            waiting: Vec::with_capacity(BATCH_EVENTS * EVENT_BYTES),
+            waiting: Box::new([0; BATCH_EVENTS * EVENT_BYTES]),
+            used: 0,
             events: 0,
         }
     }
@@ -195,16 +198,17 @@ impl Digest {
     /// Something that happened: its kind, and two numbers.
     #[inline]
     pub(super) fn add(&mut self, at: Time, (kind, first, second): (u8, u64, u64)) {
-        let mut bytes = [0; EVENT_BYTES];
+        // Written where it stays: a copy right behind these stores would have to wait for them.
+        let bytes = &mut self.waiting[self.used..self.used + EVENT_BYTES];
         bytes[..8].copy_from_slice(&at.as_ps().to_le_bytes());
         bytes[8] = kind;
         bytes[9..17].copy_from_slice(&first.to_le_bytes());
         bytes[17..].copy_from_slice(&second.to_le_bytes());
-        self.waiting.extend_from_slice(&bytes);
+        self.used += EVENT_BYTES;
         self.events += 1;
-        if self.waiting.len() == BATCH_EVENTS * EVENT_BYTES {
-            self.hasher.update(&self.waiting);
-            self.waiting.clear();
+        if self.used == self.waiting.len() {
+            self.hasher.update(&self.waiting[..]);
+            self.used = 0;
         }
     }
 
@@ -215,7 +219,7 @@ impl Digest {
 
     /// 64 hexadecimal digits.
     pub(super) fn finish(mut self) -> String {
-        self.hasher.update(&self.waiting);
+        self.hasher.update(&self.waiting[..self.used]);
         self.hasher.finalize().to_hex().to_string()
     }
 }

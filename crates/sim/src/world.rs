@@ -508,7 +508,7 @@ impl<'o> World<'o> {
             cpu_share,
             switches: self.cpu.switches(),
             counts: self.counts,
-            delay: self.delays.summary(),
+            delays: self.delays,
         })
     }
 }

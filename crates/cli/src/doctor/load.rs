@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use procfs::process::all_processes;
 use warikomi_clock::{Span, TscClock};
 use warikomi_measure::{CpuTimes, Hiccups, Machine};
 use warikomi_target::cores::{Cores, Pinned};
@@ -23,24 +24,14 @@ const STOLEN_PERCENT: f64 = 0.1;
 
 /// Processor time of every process, in clock ticks, with its name.
 fn processor_times() -> HashMap<u32, (String, u64)> {
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries
-        .filter_map(|entry| {
-            let id: u32 = entry.file_name().to_str()?.parse().ok()?;
-            let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
-            parse_stat(&stat).map(|parsed| (id, parsed))
+    let stats = all_processes().into_iter().flatten().flatten();
+    stats
+        .filter_map(|process| {
+            let stat = process.stat().ok()?;
+            let ticks = stat.utime.saturating_add(stat.stime);
+            Some((u32::try_from(stat.pid).ok()?, (stat.comm, ticks)))
         })
         .collect()
-}
-
-/// Name and processor time from `/proc/PID/stat`. The name may hold anything, also brackets.
-fn parse_stat(stat: &str) -> Option<(String, u64)> {
-    let (head, tail) = stat.rsplit_once(") ")?;
-    let name = head.split_once('(')?.1.to_owned();
-    let mut fields = tail.split(' ').skip(11);
-    let user: u64 = fields.next()?.parse().ok()?;
-    let system: u64 = fields.next()?.parse().ok()?;
-    Some((name, user.saturating_add(system)))
 }
 
 pub(super) fn other_processes() -> Finding {
@@ -132,11 +123,25 @@ pub(super) fn hiccups() -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
 
     #[test]
     fn a_name_with_brackets_does_not_confuse() {
-        let stat = "12 (a) (b) c) S 1 12 12 0 -1 4194560 1 2 3 4 70 30 0 0 20 0 1";
-        assert_eq!(parse_stat(stat), Some(("a) (b) c".to_owned(), 100)));
-        assert_eq!(parse_stat("nonsense"), None);
+        let script = "printf 'a) (b) c' > /proc/self/comm; echo named; read line";
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut named = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut named).unwrap();
+        let found = processor_times().remove(&child.id());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(found.map(|(name, _)| name).as_deref(), Some("a) (b) c"));
+        let own = || processor_times().remove(&std::process::id()).unwrap().1;
+        let begun = (own(), std::time::Instant::now());
+        while own() == begun.0 {
+            assert!(begun.1.elapsed().as_secs() < 60, "no processor time is seen");
+        }
     }
 }

@@ -52,8 +52,10 @@ fn every_strategy_that_interrupts_has_interrupts_raised_and_handled_and_polling_
             assert_eq!((interrupts.raised, interrupts.handled), (0, 0), "{strategy}");
             assert_eq!(handler, None, "{strategy}");
         } else {
-            // On a machine that is busy, one interrupt may be for many packets.
-            assert!(interrupts.raised > 1 && interrupts.handled > 1, "{strategy}: {interrupts:?}");
+            // On a machine that is busy, one interrupt may be for many packets: here for 10, while a driver
+            // that is woken by nothing but the end of its sleep has some few in these 250 ms.
+            let least = interrupts.raised.min(interrupts.handled);
+            assert!(least > 50, "{strategy}: {interrupts:?}");
             assert!(interrupts.handled <= interrupts.raised, "{strategy}: {interrupts:?}");
             assert!(handler.unwrap().all.count > 0, "{strategy}");
         }
