@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use warikomi_measure::{RunDirectory, RunResult};
-use warikomi_report::terminal::Style;
+use warikomi_report::terminal::{self, Style};
 
 const MAX_WIDTH: u16 = 120;
 
@@ -28,12 +28,14 @@ pub(crate) fn new_run(runs: &Path, experiment: &str) -> Result<RunDirectory> {
     Ok(RunDirectory::create(runs, now, experiment)?)
 }
 
-/// Prints a result: as JSON for programs, or as `table` draws it for people.
-pub(crate) fn print(result: &RunResult, json: bool, table: impl FnOnce(Style) -> String) {
+/// Describes a finished result, so that it shows itself from here on, and prints it: as JSON for programs, or
+/// as tables for people.
+pub(crate) fn print(result: &mut RunResult, json: bool) {
+    warikomi_lab::layouts::describe(result);
     if json {
         print!("{}", result.to_json());
     } else {
-        print!("{}", table(style()));
+        print!("{}", terminal::page(result, style()));
     }
 }
 

@@ -12,7 +12,6 @@ use warikomi_lab::SessionError;
 use warikomi_lab::receive::{Progress, Received, Traffic, advice, kernel, process, simulated};
 use warikomi_lab::virtual_time::{CostModel, CostsFile, SchedulerModel};
 use warikomi_nic::wire::WireKind;
-use warikomi_report::terminal;
 use warikomi_target::Interrupted;
 
 use crate::output::{self, Cleared};
@@ -271,7 +270,7 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
     };
     let budget = arguments.target.cpu_budget().unwrap_or(DEFAULT_CPU_BUDGET);
     advise(&mut found, budget);
-    output::print(&found.result, arguments.json, |style| terminal::receive(&found.result, style));
+    output::print(&mut found.result, arguments.json);
     let directory = output::new_run(&arguments.runs, "receive")?;
     directory.write_plan(&options)?;
     directory.write_table("bursts", &found.bursts)?;

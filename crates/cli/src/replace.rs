@@ -11,7 +11,6 @@ use warikomi_lab::replace::{
     EVERY, INTERVALS, Load, MOST_REPLACEMENTS, Options, Plan, Progress, Replaced, Soak, replace,
 };
 use warikomi_process::Way;
-use warikomi_report::terminal;
 use warikomi_target::Interrupted;
 
 use crate::output::{self, Cleared};
@@ -184,9 +183,8 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
         return arguments.of_kernel().run(interrupted);
     }
     let options = arguments.options()?;
-    let found = measure(&options, interrupted)?;
-    let page = |style| terminal::replace(&found.result, style);
-    output::print(&found.result, arguments.json, page);
+    let mut found = measure(&options, interrupted)?;
+    output::print(&mut found.result, arguments.json);
     let directory = output::new_run(&arguments.runs, "replace")?;
     directory.write_plan(&options.plan.to_toml()?)?;
     directory.write_table("replacements", &found.lines)?;

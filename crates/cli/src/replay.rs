@@ -10,7 +10,6 @@ use warikomi_inject::Source;
 use warikomi_lab::inject::Application;
 use warikomi_lab::replay::{Comparison, Origin, ReplayOptions, Replayable, load, replay};
 use warikomi_nic::wire::WireKind;
-use warikomi_report::terminal;
 use warikomi_target::Interrupted;
 
 use crate::inject::{bring_up, keep, new_directory, with_bar};
@@ -79,13 +78,12 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
             ..Application::default()
         },
     };
-    let replayed = with_bar(duration, count, |show| {
+    let mut replayed = with_bar(duration, count, |show| {
         Ok(replay(&mut session, replayable, options, &kind, read_tsc() as u32, show)?)
     })?;
     session.stop()?;
 
-    let result = &replayed.injected.result;
-    output::print(result, arguments.json, |style| terminal::inject(result, style));
+    output::print(&mut replayed.injected.result, arguments.json);
     if let (Some(comparison), false) = (&replayed.comparison, arguments.json) {
         print_comparison(comparison);
     }

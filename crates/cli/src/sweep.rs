@@ -11,7 +11,6 @@ use warikomi_lab::inject::Application;
 use warikomi_lab::sweep::{Cycle, CycleLog, SweepPlan, SweepProgress, Swept, read_cycles, sweep};
 use warikomi_measure::RunDirectory;
 use warikomi_nic::wire::WireKind;
-use warikomi_report::terminal;
 use warikomi_target::Interrupted;
 
 use crate::inject::ReceiverName;
@@ -112,12 +111,12 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
     };
     let application =
         Application { socket_buffer_bytes: arguments.socket_buffer, ..Application::default() };
-    let swept = with_bar(&mut session, application, &mut begun).with_context(|| {
+    let mut swept = with_bar(&mut session, application, &mut begun).with_context(|| {
         let path = begun.directory.path().display();
         format!("the cycles so far are in {path}; go on with: warikomi sweep --resume {path}")
     })?;
     session.stop()?;
-    output::print(&swept.result, arguments.json, |style| terminal::rows(&swept.result, style));
+    output::print(&mut swept.result, arguments.json);
     begun.directory.write_table("repeats", &swept.repeats)?;
     begun.directory.write_result(&swept.result)?;
     eprintln!("kept in {}", begun.directory.path().display());

@@ -8,6 +8,7 @@ mod cpu_time;
 pub mod doctor;
 pub mod export;
 pub mod inject;
+pub mod layouts;
 mod object;
 pub mod receive;
 pub mod record;

@@ -3,6 +3,7 @@
 //! Every figure is the median of several rounds, and what is compared is measured in turns within
 //! one run, because these machines are rarely alone.
 
+pub(crate) mod columns;
 pub mod comparison;
 mod copy;
 mod model;

@@ -60,7 +60,7 @@ impl Layout {
 fn columns(all: &[Column]) -> Checked {
     list("columns", all, MAX_LIST)?;
     for column in all {
-        texts([&column.key, &column.title])?;
+        texts([&column.key, &column.title, &column.head])?;
         texts(column.published.iter().chain(&column.says))?;
         texts(column.instead.iter().flat_map(|instead| [&instead.key, &instead.says]))?;
         texts(column.words.iter().take(MAX_LIST + 1).flat_map(|(value, word)| [value, word]))?;

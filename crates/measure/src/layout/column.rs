@@ -35,6 +35,9 @@ pub struct Column {
     pub key: String,
     /// What heads it.
     pub title: String,
+    /// The same for a terminal, in few letters; the title if empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub head: String,
     /// What its figures count.
     pub unit: Unit,
     /// Which way its figures are better; absent if neither is.
@@ -70,7 +73,8 @@ impl Column {
         let says = (key == "size_bytes").then(|| "{} bytes".to_owned());
         let title = if key == "size_bytes" { "length in bytes".to_owned() } else { stem };
         let better = better(key);
-        Column { key: key.to_owned(), title, unit, better, says, ..Column::default() }
+        let parameter = GIVEN.contains(&key);
+        Column { key: key.to_owned(), title, unit, better, says, parameter, ..Column::default() }
     }
 
     /// A figure, titled.
@@ -81,6 +85,11 @@ impl Column {
     /// A parameter, titled.
     pub fn parameter(key: &str, title: &str) -> Column {
         Column { parameter: true, better: None, ..Column::figure(key, title) }
+    }
+
+    /// The same, with a short title for a terminal.
+    pub fn head(self, head: &str) -> Column {
+        Column { head: head.to_owned(), ..self }
     }
 
     /// The same in this unit.
@@ -161,8 +170,11 @@ impl Column {
     }
 }
 
+/// Keys of what was asked for, or of what the machine is, wherever they are.
+const GIVEN: [&str; 5] = ["size_bytes", "requested_ns", "resolution_ns", "count", "quiet_count"];
+
 /// A value as its file has it.
-fn raw(value: &Value) -> String {
+pub fn raw(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 

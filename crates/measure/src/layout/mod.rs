@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 pub use bounds::OutOfBounds;
 pub use chart::{Axis, Chart, Curve, Kind, Mark, Only, PointSeries, Scale, Several};
-pub use column::{Better, Column, Instead, at_path};
+pub use column::{Better, Column, Instead, at_path, raw};
 pub use show::{Unit, count, percent, rate, size, time};
 
 /// A row of a table: an object.
