@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 use warikomi_measure::RunResult;
-use warikomi_measure::layout::{Column, Headline, Layout, Object, at_path};
+use warikomi_measure::layout::{Column, Headline, Layout, Object, Unit, at_path};
 
 /// Describes a result by its experiment; one of an unknown experiment is left as it is.
 pub fn describe(result: &mut RunResult) {
@@ -20,6 +20,7 @@ pub fn describe(result: &mut RunResult) {
         "transmit" => crate::transmit::columns::describe(result),
         _ => {}
     }
+    result.layout.settle();
 }
 
 /// A text of a row; empty if there is none.
@@ -56,7 +57,7 @@ pub(crate) fn headline(
     Some(Headline {
         title: title.to_owned(),
         value: column.number(row)?,
-        unit: column.unit,
+        unit: if column.unit == Unit::Mbps { Unit::Bps } else { column.unit },
         published,
         of: of.to_owned(),
     })

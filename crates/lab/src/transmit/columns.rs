@@ -26,7 +26,7 @@ pub(crate) fn describe(result: &mut RunResult) {
     let mut layout = Layout {
         columns: columns(),
         views: views(&lines, figures),
-        tables: vec![shares_table(), published_table(rows, figures)],
+        tables: std::iter::once(shares_table()).chain(published_tables(rows, figures)).collect(),
         charts: charts(&lines),
         ..Layout::default()
     };
@@ -43,19 +43,21 @@ pub(crate) fn describe(result: &mut RunResult) {
 }
 
 pub(super) fn columns() -> Vec<Column> {
+    let mbps = |key: &str, title: &str| Column::figure(key, title).unit(Unit::Mbps);
     vec![
         Column::parameter("size_bytes", "message in bytes").head("bytes").says("{} bytes"),
         Column::parameter("mixture", "mixture"),
         Column::parameter("buffers", "buffers"),
         Column::parameter("completion", "completion"),
         Column::parameter("bounce", "bounce buffer").word("none", "").says("bounce {}"),
-        Column::figure("bps", "throughput")
+        mbps("bps", "Mbit/s")
+            .better(Better::More)
             .published("published_bps")
             .instead("dead_locked", "dead-lock"),
-        Column::figure("published_bps", "throughput, published"),
+        mbps("published_bps", "Mbit/s, published"),
         Column::figure("pps", "packets/s"),
-        Column::figure("min_bps", "lowest"),
-        Column::figure("max_bps", "highest"),
+        mbps("min_bps", "Mbit/s, lowest").better(Better::More),
+        mbps("max_bps", "Mbit/s, highest").better(Better::More),
         Column::figure("cpu_share", "CPU").better(Better::Less),
         Column::figure("interrupts_per_packet", "interrupts a packet").head("intr"),
         Column::figure("transfers_per_packet", "DMA transfers a packet").head("DMA"),
@@ -65,7 +67,7 @@ pub(super) fn columns() -> Vec<Column> {
         Column::figure("socket_drop_share", "drops").alarm(),
         Column::figure("wait_p50_us", "wait p50"),
         Column::figure("wait_p99_us", "wait p99").head("p99"),
-        Column::figure("virtual_bps", "throughput, virtual"),
+        mbps("virtual_bps", "Mbit/s, virtual").head("virtual"),
         Column { better: None, ..Column::figure("virtual_difference_share", "difference") }
             .unit(Unit::Change),
         Column::parameter("digest", "digest"),
@@ -165,7 +167,8 @@ fn shares_table() -> Table {
     )
 }
 
-fn published_table(rows: &[Object], figures: &Object) -> Table {
+/// What was published, beside what was found: gains and losses, and the most of each system.
+fn published_tables(rows: &[Object], figures: &Object) -> [Table; 2] {
     let shares = beside_published(rows, figures).into_iter().map(|(what, published, here)| {
         object([
             ("figure", what.into()),
@@ -186,17 +189,21 @@ fn published_table(rows: &[Object], figures: &Object) -> Table {
             ("here_bps", here.into()),
         ]))
     });
-    let columns = vec![
-        Column::parameter("figure", "Beside what was published"),
-        Column::figure("published_share", "published").unit(Unit::Change),
-        Column::figure("here_share", "here").unit(Unit::Change),
-        Column::figure("published_bps", "published"),
-        Column::figure("here_bps", "here"),
-    ];
+    let columns = |unit: &str| {
+        let figure = |key: &str| Column::figure(&format!("{key}_{unit}"), key);
+        let published = ["published", "here"].map(|key| match unit {
+            "share" => figure(key).unit(Unit::Change),
+            _ => figure(key),
+        });
+        let what = Column::parameter("figure", "Beside what was published");
+        std::iter::once(what).chain(published).collect::<Vec<_>>()
+    };
     let transmit = published::adaptive_transmit();
-    Table::here("published", "", columns, shares.chain(rates).collect())
+    let rates = Table::here("published-rates", "", columns("bps"), rates.collect());
+    let shares = Table::here("published", "", columns("share"), shares.collect())
         .note(format!("published: {}", transmit.environment))
-        .note(format!("published of bounce buffers at 64 KB: {}", transmit.bounce_at_64_kb))
+        .note(format!("published of bounce buffers at 64 KB: {}", transmit.bounce_at_64_kb));
+    [shares, rates]
 }
 
 fn advice_text(advice: &Object) -> String {

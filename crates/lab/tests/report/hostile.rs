@@ -28,11 +28,15 @@ fn number() -> impl Strategy<Value = String> {
     ]
 }
 
+const EXPERIMENTS: [&str; 9] =
+    ["accuracy", "bench", "cost", "inject", "receive", "replace", "sweep", "transmit", "unknown"];
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(96))]
     #[test]
     fn any_numbers_make_a_report(
         rows in prop::collection::vec([number(), number(), number()], 0..12),
+        experiment in prop::sample::select(EXPERIMENTS.to_vec()),
         size in any::<u64>(), figures in prop::collection::vec(any::<f64>(), 8),
     ) {
         let runs = tempfile::tempdir().unwrap();
@@ -50,7 +54,7 @@ proptest! {
         ] {
             fs::write(run.path().join(name).with_extension("csv"), text).unwrap();
         }
-        let mut result = fixtures::result("any");
+        let mut result = fixtures::result(experiment);
         let f = &figures;
         let row = json!({
             "size_bytes": f[0], "send_ns": f[1], "loss_free_bps": f[2], "saturated_bps": f[3],
@@ -81,33 +85,41 @@ proptest! {
 #[test]
 fn empty_tables_and_empty_results_make_a_report() {
     let runs = tempfile::tempdir().unwrap();
-    let run = RunDirectory::create(runs.path(), 0, "empty").unwrap();
-    for name in ["cycles", "samples", "intervals", "smallest", "calls", "repeats"] {
-        fs::write(run.path().join(name).with_extension("csv"), "").unwrap();
+    for experiment in EXPERIMENTS {
+        let run = RunDirectory::create(runs.path(), 0, "empty").unwrap();
+        for name in ["cycles", "samples", "intervals", "smallest", "calls", "repeats", "timeline"] {
+            fs::write(run.path().join(name).with_extension("csv"), "").unwrap();
+        }
+        fixtures::keep(&run, fixtures::result(experiment));
+        assert!(!made(run.path()).unwrap().contains("<figure"), "{experiment}");
     }
-    fixtures::keep(&run, fixtures::result("empty"));
-    assert!(!made(run.path()).unwrap().contains("<figure"));
 }
 
 #[test]
 fn a_damaged_line_is_named_with_its_file() {
     let runs = tempfile::tempdir().unwrap();
-    for (table, broken) in [
+    for (experiment, table, broken) in [
         (
+            "sweep",
             "cycles",
             "size_bytes,interval_ns,driver_share,end_to_end_share\n1500,1,1,1\n1500,x,1,1\n",
         ),
-        ("samples", "fate,injected_ns,accepted_ns,delivered_ns\ndelivered,1,1,1\nvanished,1,1,1\n"),
         (
+            "inject",
+            "samples",
+            "fate,injected_ns,accepted_ns,delivered_ns\ndelivered,1,1,1\nvanished,1,1,1\n",
+        ),
+        (
+            "accuracy",
             "intervals",
             "place,at_ns,interval_ns,error_ns,in_hiccup\nraised,1,1,1,1\nraised,1,1,1,maybe\n",
         ),
-        ("smallest", "interval_ns,kept_share\n1,1\n1,1,1\n"),
-        ("calls", "size_bytes,send_ns\n1500,1\n1500,\u{fe}x\n"),
+        ("accuracy", "smallest", "interval_ns,kept_share\n1,1\n1,1,1\n"),
+        ("cost", "calls", "size_bytes,send_ns\n1500,1\n1500,\u{fe}x\n"),
     ] {
         let run = RunDirectory::create(runs.path(), 0, table).unwrap();
         fs::write(run.path().join(table).with_extension("csv"), broken).unwrap();
-        fixtures::keep(&run, fixtures::result(table));
+        fixtures::keep(&run, fixtures::result(experiment));
         let message = made(run.path()).unwrap_err().to_string();
         assert!(message.contains(&format!("{table}.csv, line 3")), "{message}");
     }

@@ -102,7 +102,7 @@ fn the_line_is_at_the_median_of_undisturbed_cycles_and_dots_are_all_of_them() {
     assert_eq!(numbers(&driver, "1,500 bytes"), [(900.0, 0.5), (1_000.0, 1.0)]);
     let cycles =
         [(800.0, 0.1), (900.0, 0.125), (900.0, 0.25), (900.0, 0.5), (900.0, 0.75), (1_000.0, 1.0)];
-    assert_eq!(numbers(&driver, "1,500 bytes, each cycle"), cycles);
+    assert_eq!(numbers(&driver, "1,500 bytes, each"), cycles);
     let overlaid = chart(run.path(), "success-overlaid");
     assert_eq!(numbers(&overlaid, "end to end"), [(900.0, 0.4)]);
 }
@@ -205,12 +205,12 @@ fn receive_is_that_of_rows_beside_the_published() {
     for (place, (poll, buffer)) in places.into_iter().enumerate() {
         let most = of("busy-poll", Some(poll), buffer)
             .into_iter()
-            .map(|row| 100.0 * number(row, "lost_share"))
+            .map(|row| number(row, "lost_share"))
             .fold(0.0, f64::max);
         assert_eq!(drawn[place], (place as f64 + 2.0, most));
     }
     let published = &lost.series.iter().find(|series| series.name == "published").unwrap().points;
-    assert_eq!(published[..2], [(2.0, 0.2), (3.0, 0.0)]);
+    assert_eq!(published[..2], [(2.0, 0.002), (3.0, 0.0)]);
     let delay = chart(run.path(), "delay-cpu");
     assert_eq!(numbers(&delay, "busy-poll").len(), 12);
     let p99 = rows[0]["delay_us"]["p99"].as_f64().unwrap() * 1e3;
@@ -244,20 +244,20 @@ fn transmit_is_that_of_rows_beside_the_published() {
     assert!(ways.notes.iter().any(|note| note.contains("dead-lock")));
     let changes = |from: &[(f64, f64)], to: &[(f64, f64)]| -> Points {
         let pairs = to.iter().zip(from);
-        pairs.map(|(to, from)| (to.0, 100.0 * (to.1 / from.1 - 1.0))).collect()
+        pairs.map(|(to, from)| (to.0, to.1 / from.1 - 1.0)).collect()
     };
     let adaptive = of(false, "mbuf-2k", ("adaptive", "none"));
     let gains = changes(&of(false, "mbuf-2k", ("interrupt", "none")), &adaptive);
     let completion = chart(run.path(), "completion");
     assert_eq!(numbers(&completion, "mbuf-2k"), gains);
-    assert_eq!(numbers(&completion, "mbuf-2k, published"), [(64.0, 70.0)]);
+    assert_eq!(numbers(&completion, "mbuf-2k, published"), [(64.0, 0.7)]);
     let bounce = chart(run.path(), "bounce-mbuf-2k");
     let gains = changes(&adaptive, &of(false, "mbuf-2k", ("adaptive", "auto")));
     assert_eq!(numbers(&bounce, "adaptive, bounce auto"), gains);
-    assert_eq!(numbers(&bounce, "published"), [(4_096.0, 10.0)]);
+    assert_eq!(numbers(&bounce, "published"), [(4_096.0, 0.1)]);
     let shares = chart(run.path(), "shares");
-    assert_eq!(numbers(&shares, "DMA, mbuf-2k"), [(4_096.0, 6.0), (65_507.0, 15.0)]);
-    assert_eq!(numbers(&shares, "chains, published"), [(16_384.0, 12.0)]);
+    assert_eq!(numbers(&shares, "DMA, mbuf-2k"), [(4_096.0, 0.06), (65_507.0, 0.15)]);
+    assert_eq!(numbers(&shares, "chains, published"), [(16_384.0, 0.12)]);
     let mixtures = chart(run.path(), "mixtures-contiguous");
     assert_eq!(mixtures.x.names, ["64x10,1472x5"]);
     let drawn = mixtures.series.iter().find(|series| series.name == "adaptive").unwrap();
@@ -381,4 +381,33 @@ fn what_a_kernel_sent_is_drawn_by_sender_and_nothing_of_a_process_is() {
     }
     let names: Vec<_> = charts_of(run.path()).into_iter().map(|chart| chart.name).collect();
     assert!(names.iter().all(|name| name.starts_with("kernel-")), "{names:?}");
+}
+
+#[test]
+fn replacements_are_a_share_of_those_that_took_no_longer_and_one_is_shown_step_by_step() {
+    let runs = tempfile::tempdir().unwrap();
+    let run = fixtures::replace(runs.path());
+    let result = warikomi_report::read::Run::load(run.path()).unwrap().result;
+    let time = chart(run.path(), "time");
+    let idle = numbers(&time, "shared-state, idle, planned");
+    let swap = |part: &str| result.rows.as_ref().unwrap()[0]["swap_us"][part].as_f64().unwrap();
+    assert_eq!((idle.len(), idle[0].1, idle[199].1), (200, 1.0 / 200.0, 1.0));
+    assert!(
+        (idle[0].0 - 1e3 * swap("min")).abs() < 1e-6
+            && (idle[199].0 - 1e3 * swap("max")).abs() < 1e-6
+    );
+    let marks: Vec<_> = time.marks.iter().map(|mark| mark.name.as_str()).collect();
+    assert_eq!(marks, ["MINIX 3, published mean", "AnT, published mean"]);
+    let steps = chart(run.path(), "steps-data-store-busy-planned");
+    assert_eq!(steps.y.names[0], "frame arrived", "frames are below");
+    assert_eq!(
+        steps.y.names[1..],
+        ["served", "accepted", "awake", "handed over", "order seen", "order"]
+    );
+    let drawn = |name: &str| &steps.series.iter().find(|one| one.name == name).unwrap().points;
+    assert_eq!(drawn("steps")[0], (0.0, 6.0));
+    assert_eq!(drawn("steps")[5], (160_000.0, 1.0));
+    // Half of the time between the first and the last step, and 20 µs, to either side.
+    let frames = drawn("frames");
+    assert!(frames.len() > 5 && frames.iter().all(|(at, _)| (-100_000.0..=260_000.0).contains(at)));
 }

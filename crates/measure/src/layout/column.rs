@@ -175,7 +175,10 @@ const GIVEN: [&str; 5] = ["size_bytes", "requested_ns", "resolution_ns", "count"
 
 /// A value as its file has it.
 pub fn raw(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    // A number without an exponent, which people and tables read more easily.
+    let exponent = value.as_f64().filter(|_| text.contains('e'));
+    exponent.map_or(text, |number| number.to_string())
 }
 
 /// What a path leads to: keys of objects and, from 0, places in lists, with points between.

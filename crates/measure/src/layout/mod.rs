@@ -144,6 +144,21 @@ impl Layout {
         self.remarks.push(Remark { lead: lead.into(), text: text.into() });
     }
 
+    /// Leaves out what is no finite number, such as a line through figures that make no sense: JSON has none.
+    pub fn settle(&mut self) {
+        self.headline.retain(|figure| figure.value.is_finite());
+        for figure in &mut self.headline {
+            figure.published = figure.published.filter(|value| value.is_finite());
+        }
+        for chart in &mut self.charts {
+            chart.marks.retain(|mark| mark.at.is_finite());
+            chart.level = chart.level.take().filter(|(_, at)| at.is_finite());
+            for series in &mut chart.beside {
+                series.points.retain(|(x, y)| x.is_finite() && y.is_finite());
+            }
+        }
+    }
+
     /// The column of `rows` with this key, or the one that follows from its name.
     pub fn column(&self, key: &str) -> Column {
         let known = self.columns.iter().find(|column| column.key == key);

@@ -63,6 +63,13 @@ pub(super) struct Collector<'a> {
     left_out: usize,
 }
 
+/// Some columns' values as part of a file's name.
+pub(super) fn slug(columns: &[Column], row: &Object) -> String {
+    let cells = columns.iter().map(|column| column.cell(row)).filter(|cell| !cell.is_empty());
+    let cells = cells.collect::<Vec<_>>().join("-").replace('µ', "u");
+    cells.chars().filter_map(plain).take(48).collect()
+}
+
 /// The names of some columns' values, put together.
 pub(super) fn label(columns: &[Column], row: &Object) -> String {
     let names = columns.iter().map(|column| column.name(row)).filter(|name| !name.is_empty());
@@ -175,10 +182,10 @@ impl<'a> Collector<'a> {
         })
     }
 
-    /// The chart, which is of these values of what it is split by.
-    pub(super) fn finish(mut self, of: &str) -> Chart {
+    /// The chart, which is of these values of what it is split by, in words and for a file's name.
+    pub(super) fn finish(mut self, of: &str, slug: &str) -> Chart {
         let declared = self.plan.chart;
-        let mut chart = self.empty(of);
+        let mut chart = self.empty(of, slug);
         self.gatherings
             .sort_by_key(|one| (declared.curves[one.curve].published, one.of, one.curve));
         let mut group = 1;
@@ -218,13 +225,13 @@ impl<'a> Collector<'a> {
         chart
     }
 
-    fn empty(&self, of: &str) -> Chart {
+    fn empty(&self, of: &str, slug: &str) -> Chart {
         let declared = self.plan.chart;
-        let slug: String = of.replace('µ', "u").chars().filter_map(plain).take(48).collect();
         let (name, title) = match of {
             "" => (declared.name.clone(), declared.title.clone()),
             _ => (format!("{}-{slug}", declared.name), format!("{}, {of}", declared.title)),
         };
+        let title: String = title.chars().filter(|c| !c.is_control()).collect();
         let x = match declared.x.named {
             true => {
                 let names = self.names.iter().map(|name| clean(name)).collect();

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use warikomi_measure::layout::{self, Column, Kind, Object, Source};
 
-use super::collect::{Collector, Plan, label};
+use super::collect::{Collector, Plan, label, slug};
 use super::{Axis, Chart, Series, Shape, clean};
 use crate::read::{ReadError, Run, Wanted, Watch, lines, rows};
 
@@ -60,13 +60,15 @@ fn wanted(chart: &layout::Chart) -> Wanted {
     };
     let events = chart.curves.iter().map(|curve| &curve.key);
     let events = events.filter(|_| chart.kind == Kind::Timeline);
-    Wanted { numbers, flag: chart.aside.clone(), others: others.chain(events).cloned().collect() }
+    let words = chart.columns.iter().filter(|column| column.words.contains_key("true"));
+    let flags = words.map(|column| &column.key).chain(&chart.aside).cloned().collect();
+    Wanted { numbers, flags, others: others.chain(events).cloned().collect() }
 }
 
-/// The parts of a chart, each with its rows.
+/// The parts of a chart, each with its rows, by their names in words and for a file.
 struct Parts<'a> {
     plan: &'a Plan<'a>,
-    parts: Vec<(String, Part<'a>)>,
+    parts: Vec<([String; 2], Part<'a>)>,
     /// Rows that belong to each part.
     common: Vec<Object>,
 }
@@ -86,20 +88,21 @@ impl<'a> Parts<'a> {
             }
             return;
         }
-        if let Some(at) = self.part(&of) {
+        let slug = slug(&self.plan.split, row);
+        if let Some(at) = self.part([of, slug]) {
             self.parts[at].1.add(self.plan, row);
         }
     }
 
-    fn part(&mut self, of: &str) -> Option<usize> {
-        let known = self.parts.iter().position(|(known, _)| known == of);
+    fn part(&mut self, of: [String; 2]) -> Option<usize> {
+        let known = self.parts.iter().position(|(known, _)| *known == of);
         known.or_else(|| {
             (self.parts.len() < MAX_CHARTS).then(|| {
                 let part = match self.plan.chart.kind {
                     Kind::Timeline => Part::Timeline(Vec::new()),
                     _ => Part::Figures(Collector::new(self.plan)),
                 };
-                self.parts.push((of.to_owned(), part));
+                self.parts.push((of, part));
                 self.parts.len() - 1
             })
         })
@@ -107,13 +110,13 @@ impl<'a> Parts<'a> {
 
     fn finish(mut self) -> Vec<Chart> {
         if self.parts.is_empty() {
-            let _ = self.part("");
+            let _ = self.part(Default::default());
         }
-        let finish = |(of, mut part): (String, Part<'a>)| {
+        let finish = |([of, slug], mut part): ([String; 2], Part<'a>)| {
             self.common.iter().for_each(|row| part.add(self.plan, row));
             match part {
-                Part::Figures(collector) => collector.finish(&of),
-                Part::Timeline(events) => timeline(self.plan, &of, &events),
+                Part::Figures(collector) => collector.finish(&of, &slug),
+                Part::Timeline(events) => timeline(self.plan, [&of, &slug], &events),
             }
         };
         self.parts.into_iter().map(finish).collect()
@@ -141,9 +144,9 @@ const MARGIN_SHARE: f64 = 0.5;
 const MARGIN_NS: f64 = 20_000.0;
 
 /// A line for each kind of event, the steps joined, around the steps.
-fn timeline(plan: &Plan<'_>, of: &str, events: &[(f64, String)]) -> Chart {
+fn timeline(plan: &Plan<'_>, [of, slug]: [&str; 2], events: &[(f64, String)]) -> Chart {
     let declared = plan.chart;
-    let mut chart = Collector::new(plan).finish(of);
+    let mut chart = Collector::new(plan).finish(of, slug);
     let here = |name: &&String| events.iter().any(|(_, what)| what == *name);
     let names: Vec<&String> = declared.y.order.iter().filter(here).collect();
     let is_step = |what: &String| !declared.background.contains(what);

@@ -27,8 +27,8 @@ pub fn rows<'a>(result: &'a RunResult, source: &'a Source) -> Vec<&'a Object> {
 pub struct Wanted {
     /// Columns that must be there, with numbers, or with nothing where there is none.
     pub numbers: Vec<String>,
-    /// A column that says yes or no, if it is there.
-    pub flag: Option<String>,
+    /// Columns that say yes or no, as far as they are there.
+    pub flags: Vec<String>,
     /// Other columns.
     pub others: Vec<String>,
 }
@@ -67,8 +67,9 @@ fn find(header: &csv::StringRecord, wanted: &Wanted) -> Result<Vec<Place>, Strin
         let at = place(key).ok_or_else(|| format!("there is no column '{key}'"))?;
         places.push((at, key.clone(), number));
     }
-    let known = |key: &&String| !wanted.numbers.contains(key);
-    places.extend(wanted.flag.iter().filter_map(|key| Some((place(key)?, key.clone(), flag as _))));
+    let known = |key: &&String| !wanted.numbers.contains(key) && !wanted.flags.contains(key);
+    places
+        .extend(wanted.flags.iter().filter_map(|key| Some((place(key)?, key.clone(), flag as _))));
     let others = wanted.others.iter().filter(known);
     places.extend(others.filter_map(|key| Some((place(key)?, key.clone(), any as _))));
     Ok(places)

@@ -164,7 +164,7 @@ mod tests {
         let numbers = ["interval_ns", "kept_share"].map(str::to_owned).to_vec();
         let wanted = Wanted {
             numbers,
-            flag: Some("in_hiccup".to_owned()),
+            flags: vec!["in_hiccup".to_owned()],
             others: vec!["place".to_owned()],
         };
         let mut rows = Vec::new();

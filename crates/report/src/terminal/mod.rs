@@ -74,12 +74,8 @@ fn tested(result: &RunResult) -> String {
         TimeBase::Real => "real time",
         TimeBase::Virtual => "virtual time",
     };
-    let experiment = &result.experiment;
     match target.kind.as_str() {
-        "" => format!("{experiment}, {time}"),
-        kind => format!(
-            "{experiment}: {} on {} ({kind} target{kernel}), {time}",
-            target.driver, target.model
-        ),
+        "" => format!("{}, {time}", result.experiment),
+        kind => format!("{} on {} ({kind} target{kernel}), {time}", target.driver, target.model),
     }
 }

@@ -61,13 +61,13 @@ fn sizes_are_lines_and_ways_columns_with_what_the_advised_one_took_and_why() {
         "64 100 168 169",
         "65,507 1,800 dead-lock 1,850",
         "mbuf-2k, adaptive",
-        "64 330,078 75% 0.25 2.00 106 0% 12.5 µs 1.25 ms",
+        "64 330,078 75.00% 0.25 2.00 106 0% 12.5 µs 1.25 ms",
         "short packets, mbuf-2k +70.0% +69.0%",
         "lost to scattered DMA, 64 KB, mbuf-2k +17.0% +15.5%",
         "bounce buffer, 4 KB, mbuf-2k +10.0% +10.0%",
         "throughput, 64 KB, mbuf-2k 1.9 Gbit/s 1.85 Gbit/s",
-        "lost mbuf-2k: DMA chains",
-        "65,507 +15.5% +2.1%",
+        "lost by buffers DMA chains",
+        "65,507 mbuf-2k +15.5% +2.1%",
         "advice: with mbuf-2k use completion adaptive, bounce none: 0.20% behind",
         "1.30% where it is most (65,507 bytes)",
         "+69.0% at most (64 bytes)",
@@ -87,7 +87,7 @@ fn real_and_virtual_time_stand_side_by_side_only_where_there_are_both() {
     row.insert("virtual_difference_share".to_owned(), json!(-0.05));
     result.figures.insert("virtual_difference_median_share".to_owned(), json!(0.05));
     let text = words(&shown(&result, Style::default()));
-    assert!(text.contains("64, mbuf-2k, interrupt 100 95.0 -5.0%"), "{text}");
+    assert!(text.contains("64 mbuf-2k interrupt 100 95.00 -5.0%"), "{text}");
     assert!(text.contains("half of the rows differ by no more than 5.00%"), "{text}");
 }
 

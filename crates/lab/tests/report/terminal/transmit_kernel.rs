@@ -29,7 +29,7 @@ fn each_sender_has_a_table_and_what_cannot_be_had_says_why() {
         for expected in [
             "pktgen, napi",
             "tcp, coalesce:100us/32",
-            "64 burst 32 250 488,281 2.048 µs 0.0312 0.0040 1.00 1.00",
+            "64 32 250 488,281 2.048 µs 0.0312 0.0040 1.00 1.00",
             "65,507 TSO 18.50",
             why,
         ] {
