@@ -3,6 +3,7 @@
 //! Every figure is the median of several rounds, and what is compared is measured in turns within
 //! one run, because these machines are rarely alone.
 
+mod columns;
 pub mod comparison;
 mod copy;
 mod model;
@@ -18,6 +19,7 @@ use warikomi_lab::Error;
 use warikomi_measure::{Machine, RunResult, TimeBase, Warning, as_object};
 use warikomi_session::Session;
 
+pub use columns::describe;
 pub use rounds::ROUNDS;
 pub use transmit::transmit;
 pub use way::{Course, Failure, Running, Sample, Way};
@@ -98,10 +100,10 @@ pub fn bench(
         });
     }
     progress(steps, steps);
-    Ok(describe(session.machine_since(&watch), session, &rows))
+    Ok(result_of(session.machine_since(&watch), session, &rows))
 }
 
-fn describe(machine: Machine, session: &Session, rows: &[Row]) -> RunResult {
+fn result_of(machine: Machine, session: &Session, rows: &[Row]) -> RunResult {
     let mut result = RunResult::new("bench", TimeBase::Real, machine);
     result.target = session.info.clone();
     result.rows = Some(rows.iter().map(as_object).collect());

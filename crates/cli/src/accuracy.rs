@@ -10,7 +10,6 @@ use warikomi_clock::{Span, Time};
 use warikomi_inject::{FrameBytes, Plan};
 use warikomi_lab::accuracy::{Accuracy, AccuracyOptions, Series, accuracy};
 use warikomi_measure::{Ledger, RunDirectory};
-use warikomi_report::terminal::{self, Errors};
 use warikomi_wire::WireKind;
 
 use crate::invocation::Invocation;
@@ -96,27 +95,17 @@ pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Result<Exit
         bar.0.set_message(what.to_owned());
         bar.0.tick();
     })?;
-    let found = accuracy(&mut session, &options, &mut |step| {
+    let mut found = accuracy(&mut session, &options, &mut |step| {
         bar.0.set_message(step.what);
         bar.0.set_length(step.total);
         bar.0.set_position(step.done);
     })?;
     session.stop()?;
     drop(bar);
-    output::print(&found.result, arguments.json, |style| {
-        terminal::accuracy(&found.result, &errors(&found), style)
-    });
+    output::print(&mut found.result, arguments.json);
     let directory = save(invocation.new_run(&arguments.runs, "accuracy")?, &found)?;
     eprintln!("kept in {}", directory.path().display());
     Ok(ExitCode::SUCCESS)
-}
-
-fn errors(found: &Accuracy) -> Vec<Errors<'static>> {
-    let of = |series: &Series| Errors {
-        place: series.place,
-        errors_ns: series.intervals.iter().map(|interval| series.error_ns(interval)).collect(),
-    };
-    found.series.iter().map(of).collect()
 }
 
 /// A line of `intervals.csv`.

@@ -6,7 +6,6 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use warikomi_bench::{bench, comparison, transmit as bench_transmit};
 use warikomi_measure::{Machine, RunResult, TimeBase};
-use warikomi_report::terminal;
 use warikomi_session::OwnParts;
 use warikomi_target::Interrupted;
 use warikomi_target::cores::Cores;
@@ -76,7 +75,7 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
         bench_transmit(parts, interrupted, &mut result, &mut progress)?;
     }
     drop(bar);
-    output::print(&result, arguments.json, |style| terminal::rows(&result, style));
+    output::print(&mut result, arguments.json);
     Ok(ExitCode::SUCCESS)
 }
 

@@ -97,7 +97,13 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 }
 
 fn compared(arguments: &Arguments) -> Result<Comparison> {
-    let (a, b) = (Run::load(&arguments.a)?, Run::load(&arguments.b)?);
+    let load = |path| -> Result<Run> {
+        let mut run = Run::load(path)?;
+        // As it is described today, whichever version wrote it: so both have the same columns.
+        warikomi_lab::layouts::describe(&mut run.result);
+        Ok(run)
+    };
+    let (a, b) = (load(&arguments.a)?, load(&arguments.b)?);
     let limits = Limits { alpha: arguments.alpha, threshold_share: arguments.threshold };
     let (repeats_a, repeats_b) = (a.repeats()?, b.repeats()?);
     Ok(compare((&a, &repeats_a), (&b, &repeats_b), limits)?)

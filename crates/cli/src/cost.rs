@@ -9,7 +9,6 @@ use serde::Serialize;
 use warikomi_inject::FrameBytes;
 use warikomi_lab::cost::{Cost, CostOptions, cost};
 use warikomi_measure::{RunDirectory, published};
-use warikomi_report::terminal;
 use warikomi_wire::WireKind;
 
 use crate::invocation::Invocation;
@@ -72,14 +71,14 @@ pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Result<Exit
     let wire = WireKind::Sink.build().context("cannot set up the wire")?;
     let bar = Cleared(output::bar("{bar:32} {percent:>3}% {elapsed}, {eta} left"));
     let mut session = prepared.start(wire, &invocation.interrupted, &mut |_| ())?;
-    let found = cost(&mut session, &options, &mut |done, all| {
+    let mut found = cost(&mut session, &options, &mut |done, all| {
         bar.0.set_length(all as u64);
         bar.0.set_position(done as u64);
         bar.0.tick();
     })?;
     session.stop()?;
     drop(bar);
-    output::print(&found.result, arguments.json, |style| terminal::cost(&found.result, style));
+    output::print(&mut found.result, arguments.json);
     let directory = save(invocation.new_run(&arguments.runs, "cost")?, &found)?;
     eprintln!("kept in {}", directory.path().display());
     Ok(ExitCode::SUCCESS)

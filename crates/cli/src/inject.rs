@@ -12,7 +12,6 @@ use warikomi_inject::{
 use warikomi_lab::Session;
 use warikomi_lab::inject::{Application, Injected, Progress, inject};
 use warikomi_measure::RunDirectory;
-use warikomi_report::terminal;
 use warikomi_target::Interrupted;
 use warikomi_wire::{Wire, WireKind};
 
@@ -185,15 +184,13 @@ pub(crate) fn carry_out<T>(
         Application { socket_buffer_bytes: arguments.socket_buffer, ..Application::default() };
     // Different in every run, so that a packet of an earlier one is not taken for one of this.
     let run_id = read_tsc() as u32;
-    let (injected, rest) = with_bar(plan.duration(), plan.count, |show| {
+    let (mut injected, rest) = with_bar(plan.duration(), plan.count, |show| {
         experiment(&mut session, &plan, application, run_id, show)
     })?;
     session.stop()?;
 
     // First to the user: a disk may be full.
-    output::print(&injected.result, arguments.json, |style| {
-        terminal::inject(&injected.result, style)
-    });
+    output::print(&mut injected.result, arguments.json);
     let directory = invocation.new_run(&arguments.runs, &injected.result.experiment)?;
     more(&directory, rest)?;
     keep(&directory, &injected)?;

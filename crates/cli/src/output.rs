@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use warikomi_measure::RunResult;
-use warikomi_report::terminal::Style;
+use warikomi_report::terminal::{self, Style};
 
 const MAX_WIDTH: u16 = 120;
 
@@ -20,12 +20,21 @@ pub(crate) fn style() -> Style {
     Style { colour, width }
 }
 
-/// Prints a result: as JSON for programs, or as `table` draws it for people.
-pub(crate) fn print(result: &RunResult, json: bool, table: impl FnOnce(Style) -> String) {
+/// Says in a result what its columns are and what matters most, so that it shows itself from here on.
+pub(crate) fn describe(result: &mut RunResult) {
+    match result.experiment.as_str() {
+        "bench" => warikomi_bench::describe(result),
+        _ => warikomi_lab::layouts::describe(result),
+    }
+}
+
+/// Describes a finished result, and prints it: as JSON for programs, or as tables for people.
+pub(crate) fn print(result: &mut RunResult, json: bool) {
+    describe(result);
     if json {
         print!("{}", result.to_json());
     } else {
-        print!("{}", table(style()));
+        print!("{}", terminal::page(result, style()));
     }
 }
 

@@ -10,7 +10,6 @@ use warikomi_driver::strategy::{CpuBudget, DEFAULT_CPU_BUDGET, Strategy};
 use warikomi_inject::{FrameBytes, LineRate};
 use warikomi_lab::SessionError;
 use warikomi_lab::receive::{Progress, Received, Traffic, advice, kernel, process, simulated};
-use warikomi_report::terminal;
 use warikomi_sim::{CostModel, CostsFile, SchedulerModel};
 use warikomi_target::Interrupted;
 use warikomi_wire::WireKind;
@@ -275,7 +274,7 @@ pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Result<Exit
     };
     let budget = arguments.target.cpu_budget().unwrap_or(DEFAULT_CPU_BUDGET);
     advise(&mut found, budget);
-    output::print(&found.result, arguments.json, |style| terminal::receive(&found.result, style));
+    output::print(&mut found.result, arguments.json);
     let directory = invocation.new_run(&arguments.runs, "receive")?;
     directory.write_table("bursts", &found.bursts)?;
     directory.write_result(&found.result)?;

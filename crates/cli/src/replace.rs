@@ -11,7 +11,6 @@ use warikomi_lab::replace::{
     EVERY, INTERVALS, Load, MOST_REPLACEMENTS, Options, Plan, Progress, Replaced, Soak, replace,
 };
 use warikomi_process::Way;
-use warikomi_report::terminal;
 use warikomi_target::Interrupted;
 
 use crate::invocation::Invocation;
@@ -170,9 +169,8 @@ pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Result<Exit
         return arguments.of_kernel().run(invocation);
     }
     let options = arguments.options()?;
-    let found = measure(&options, &invocation.interrupted)?;
-    let page = |style| terminal::replace(&found.result, style);
-    output::print(&found.result, arguments.json, page);
+    let mut found = measure(&options, &invocation.interrupted)?;
+    output::print(&mut found.result, arguments.json);
     let directory = invocation.new_run(&arguments.runs, "replace")?;
     directory.write_table("replacements", &found.lines)?;
     directory.write_table("timeline", &found.timeline)?;

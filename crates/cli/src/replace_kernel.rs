@@ -7,7 +7,6 @@ use anyhow::{Result, ensure};
 use warikomi_clock::{Seed, Span};
 use warikomi_lab::replace::Load;
 use warikomi_lab::replace::kernel::{Options, Traffic, replace};
-use warikomi_report::terminal;
 
 use crate::invocation::Invocation;
 use crate::output::{self, Cleared};
@@ -47,12 +46,12 @@ impl Asked<'_> {
         let (host, traffic) = Traffic::with_host();
         let bar = Cleared::over_rows();
         let mut session = prepared.start(Box::new(host), &invocation.interrupted, &mut |_| ())?;
-        let result = replace(&mut session, brought_up, &traffic, &options, &mut |progress| {
+        let mut result = replace(&mut session, brought_up, &traffic, &options, &mut |progress| {
             bar.show(progress.done as usize, progress.all as usize, progress.load.name());
         })?;
         session.stop()?;
         drop(bar);
-        output::print(&result, self.json, |style| terminal::replace(&result, style));
+        output::print(&mut result, self.json);
         let directory = invocation.new_run(self.runs, "replace")?;
         directory.write_result(&result)?;
         eprintln!("kept in {}", directory.path().display());

@@ -9,7 +9,6 @@ use warikomi_clock::read_tsc;
 use warikomi_inject::Source;
 use warikomi_lab::inject::Application;
 use warikomi_lab::replay::{Origin, ReplayOptions, Replayable, load, replay};
-use warikomi_report::terminal;
 use warikomi_trace::Comparison;
 use warikomi_wire::WireKind;
 
@@ -80,17 +79,16 @@ pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Result<Exit
             ..Application::default()
         },
     };
-    let replayed = with_bar(duration, count, |show| {
+    let mut replayed = with_bar(duration, count, |show| {
         Ok(replay(&mut session, replayable, options, &kind, read_tsc() as u32, show)?)
     })?;
     session.stop()?;
 
-    let result = &replayed.injected.result;
-    output::print(result, arguments.json, |style| terminal::inject(result, style));
+    output::print(&mut replayed.injected.result, arguments.json);
     if let (Some(comparison), false) = (&replayed.comparison, arguments.json) {
         print_comparison(comparison);
     }
-    let directory = invocation.new_run(&arguments.runs, &result.experiment)?;
+    let directory = invocation.new_run(&arguments.runs, &replayed.injected.result.experiment)?;
     if !replayed.trace.is_empty() {
         directory.write(TRACE, |file| file.write_all(&replayed.trace))?;
     }

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use warikomi_measure::Layout;
 use warikomi_report::html::{Section, page};
 use warikomi_report::plot::charts;
 use warikomi_report::read::{ReadError, Run};
@@ -22,8 +23,8 @@ use crate::output::{self, Cleared};
 /// each as CSV, to download; the plan, the machine and the warnings. The file has everything in
 /// itself: it needs no network, and may be sent to others.
 ///
-/// Which plots there are follows from the files of a run: samples.csv (inject), cycles.csv (sweep),
-/// intervals.csv and smallest.csv (accuracy), calls.csv (cost), and the rows of its result.
+/// Which tables and plots there are follows from what the result says of itself, and from samples.csv if the
+/// run has one. A result of an older version is described as its experiment describes it today.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -49,7 +50,7 @@ Examples:
 
 pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<ExitCode> {
     let sections = read(&arguments.runs, interrupted)?;
-    let html = page(&sections)?;
+    let html = page(&sections);
     let default = || arguments.runs[0].join("report.html");
     let output = arguments.output.clone().unwrap_or_else(default);
     replace(&output, html.as_bytes())?;
@@ -70,7 +71,11 @@ fn read(directories: &[PathBuf], interrupted: &Interrupted) -> Result<Vec<Sectio
     };
     let mut sections = Vec::new();
     for directory in directories {
-        let run = Run::load(directory)?;
+        let mut run = Run::load(directory)?;
+        if run.result.layout == Layout::default() {
+            // What an older version wrote does not describe itself.
+            crate::output::describe(&mut run.result);
+        }
         let charts = charts(&run, &mut watch).map_err(|error| match error {
             ReadError::Stopped(_) => anyhow::Error::new(TargetError::Interrupted),
             other => other.into(),
@@ -103,7 +108,7 @@ fn write_plots(directory: &Path, sections: &[Section]) -> Result<usize> {
         let run = if *number == 1 { experiment } else { format!("{experiment}-{number}") };
         for chart in charts {
             let stem = format!("{run}-{}", chart.name);
-            replace(&directory.join(format!("{stem}.svg")), chart.svg()?.as_bytes())?;
+            replace(&directory.join(format!("{stem}.svg")), chart.svg().as_bytes())?;
             replace(&directory.join(format!("{stem}.csv")), chart.csv().as_bytes())?;
             written += 1;
         }

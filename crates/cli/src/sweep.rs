@@ -10,7 +10,6 @@ use warikomi_lab::Session;
 use warikomi_lab::inject::Application;
 use warikomi_lab::sweep::{Cycle, CycleLog, SweepPlan, SweepProgress, Swept, read_cycles, sweep};
 use warikomi_measure::RunDirectory;
-use warikomi_report::terminal;
 use warikomi_wire::WireKind;
 
 use crate::inject::ReceiverName;
@@ -109,12 +108,12 @@ pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Result<Exit
     };
     let application =
         Application { socket_buffer_bytes: arguments.socket_buffer, ..Application::default() };
-    let swept = with_bar(&mut session, application, &mut begun).with_context(|| {
+    let mut swept = with_bar(&mut session, application, &mut begun).with_context(|| {
         let path = begun.directory.path().display();
         format!("the cycles so far are in {path}; go on with: warikomi sweep --resume {path}")
     })?;
     session.stop()?;
-    output::print(&swept.result, arguments.json, |style| terminal::rows(&swept.result, style));
+    output::print(&mut swept.result, arguments.json);
     begun.directory.write_table("repeats", &swept.repeats)?;
     begun.directory.write_result(&swept.result)?;
     eprintln!("kept in {}", begun.directory.path().display());

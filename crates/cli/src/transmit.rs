@@ -14,7 +14,6 @@ use warikomi_lab::transmit::{
 };
 use warikomi_nic::NicOptions;
 use warikomi_nic::bus::Bus;
-use warikomi_report::terminal;
 use warikomi_session::OwnParts;
 use warikomi_sim::CostsFile;
 use warikomi_sim::transmit::SendCosts;
@@ -362,9 +361,8 @@ pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Result<Exit
     refuse(&arguments.sending.given(), "kernel")?;
     let options = arguments.options()?;
     let costs = arguments.costs()?;
-    let found = compare(arguments, &options, &costs, &invocation.interrupted)?;
-    let style = |style| terminal::transmit(&found.result, style);
-    output::print(&found.result, arguments.json, style);
+    let mut found = compare(arguments, &options, &costs, &invocation.interrupted)?;
+    output::print(&mut found.result, arguments.json);
     let directory = invocation.new_run(&arguments.runs, "transmit")?;
     directory.write_table("repetitions", &found.repetitions)?;
     directory.write_result(&found.result)?;

@@ -9,7 +9,6 @@ use clap::Args;
 use warikomi_clock::Span;
 use warikomi_lab::transmit::kernel::{Completion, Judge, Options, Sender, transmit};
 use warikomi_nic::bus::Bus;
-use warikomi_report::terminal;
 
 use crate::invocation::Invocation;
 use crate::output::{self, Cleared};
@@ -107,12 +106,12 @@ impl KernelSending {
         let (host, judge) = Judge::with_host();
         let bar = Cleared::over_rows();
         let mut session = prepared.start(Box::new(host), &invocation.interrupted, &mut |_| ())?;
-        let found = transmit(&mut session, &judge, &options, &mut |progress| {
+        let mut found = transmit(&mut session, &judge, &options, &mut |progress| {
             bar.show(progress.run, progress.runs, progress.sender.name());
         })?;
         session.stop()?;
         drop(bar);
-        output::print(&found.result, common.json, |style| terminal::transmit(&found.result, style));
+        output::print(&mut found.result, common.json);
         let directory = invocation.new_run(common.runs, "transmit")?;
         directory.write_result(&found.result)?;
         eprintln!("kept in {}", directory.path().display());

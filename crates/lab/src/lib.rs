@@ -4,6 +4,7 @@ pub mod accuracy;
 pub mod cost;
 mod error;
 pub mod inject;
+pub mod layouts;
 pub mod receive;
 pub mod record;
 pub mod replace;

@@ -12,6 +12,7 @@ mod distribution;
 mod fault;
 mod hiccup;
 mod intervals;
+pub mod layout;
 mod ledger;
 mod machine;
 pub mod published;
@@ -26,6 +27,7 @@ pub use distribution::{Delay, Distribution, Samples};
 pub use fault::{Evidence, FaultFinding, FaultReport, Verdict};
 pub use hiccup::{Hiccup, HiccupSummary, Hiccups};
 pub use intervals::{IntervalRecorder, IntervalStats};
+pub use layout::Layout;
 pub use ledger::{
     Contradictions, Delivery, Fate, Ledger, Outcome, Packet, Row, Totals, Unaccounted,
 };

@@ -6,10 +6,11 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::layout::{Layout, OutOfBounds};
 use crate::{Distribution, FaultReport, HiccupSummary, IntervalStats, Machine, Totals};
 
 /// The version of the form; `docs/result.md` lists what each changed.
-pub const SCHEMA: u32 = 2;
+pub const SCHEMA: u32 = 3;
 
 /// The oldest form that is read as well: what it has means the same today.
 const OLDEST_SCHEMA: u32 = 1;
@@ -207,6 +208,9 @@ pub struct RunResult {
     /// Single figures of an experiment that are nowhere else, units in the names.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub figures: Map<String, Value>,
+    /// How all of it is to be shown: `columns`, `charts`, `tables` and so on.
+    #[serde(flatten)]
+    pub layout: Layout,
 }
 
 /// One figure of one repetition: a line of `repeats.csv`, from which the noise of a figure follows.
@@ -248,6 +252,9 @@ pub enum ReadError {
     /// Figures that contradict each other.
     #[error("the ledger of this result does not add up; somebody or something has changed it")]
     DoesNotAddUp,
+    /// A layout that nothing here wrote.
+    #[error("this result is damaged: {0}; run the experiment again from its plan.toml")]
+    Layout(#[from] OutOfBounds),
     /// Too big.
     #[error("a result of {0} bytes is too big to be one")]
     TooBig(usize),
@@ -282,6 +289,7 @@ impl RunResult {
             warnings: Vec::new(),
             rows: None,
             figures: Map::new(),
+            layout: Layout::default(),
         }
     }
 
@@ -305,6 +313,7 @@ impl RunResult {
             return Err(ReadError::OtherSchema { found, written_by });
         }
         let result: RunResult = serde_json::from_value(value).map_err(ReadError::Damaged)?;
+        result.layout.check()?;
         if result.ledgers_add_up() { Ok(result) } else { Err(ReadError::DoesNotAddUp) }
     }
 
@@ -329,6 +338,7 @@ impl RunResult {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::{Chart, Column};
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -369,8 +379,8 @@ mod tests {
         assert!(refused("{\"schema\":").contains("not a result"));
         assert!(refused("{\"a\": 1}").contains("no number"));
         assert!(refused("[1]").contains("no number"));
-        let newer = refused("{\"schema\": 3, \"version\": \"0.9.0\"}");
-        assert!(newer.contains("form 3") && newer.contains("0.9.0"), "{newer}");
+        let newer = refused("{\"schema\": 4, \"version\": \"0.9.0\"}");
+        assert!(newer.contains("form 4") && newer.contains("0.9.0"), "{newer}");
         assert!(refused("{\"schema\": 0}").contains("form 0"));
         assert!(refused("{\"schema\": 1}").contains("damaged"));
         let changed = example().to_json().replace("\"lost\": 1", "\"lost\": 2");
@@ -393,6 +403,19 @@ mod tests {
         assert_eq!(RunResult::from_json(&result.to_json()).unwrap(), result);
         result.queues = Some(vec![first, first]);
         assert!(matches!(RunResult::from_json(&result.to_json()), Err(ReadError::DoesNotAddUp)));
+    }
+
+    #[test]
+    fn the_layout_comes_back_at_the_top_and_is_bounded() {
+        let mut result = example();
+        result.layout.columns = vec![Column::parameter("strategy", "strategy")];
+        result.layout.charts = vec![Chart { name: "cpu".into(), ..Chart::default() }];
+        let json: Value = serde_json::from_str(&result.to_json()).unwrap();
+        assert_eq!(json["columns"][0]["key"], json!("strategy"));
+        assert_eq!(RunResult::from_json(&result.to_json()).unwrap(), result);
+        result.layout.charts[0].name = "../cpu".into();
+        let refused = RunResult::from_json(&result.to_json());
+        assert!(matches!(refused, Err(ReadError::Layout(_))), "{refused:?}");
     }
 
     /// What an older version wrote has neither queues nor vectors.

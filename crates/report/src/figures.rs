@@ -1,39 +1,9 @@
-//! Single figures of results, and figures as their names say they are to be written.
+//! The single figures of a result.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use warikomi_measure::RunResult;
 
-use crate::terminal::figures::{count, percent, rate, time};
-
-/// A number in the unit that its name ends with, as people write it.
-pub(crate) fn shown(name: &str, value: f64) -> String {
-    let whole = |value: f64| match value {
-        whole if whole.fract() == 0.0 && (0.0..1e15).contains(&whole) => count(whole as u64),
-        other => decimals(other),
-    };
-    match name.rsplit_once('_').map_or(name, |(_, unit)| unit) {
-        _ if name.starts_with("share_of_") => percent(value),
-        "ns" => time(value),
-        "us" => time(value * 1e3),
-        "bps" => rate(value),
-        "pps" => format!("{} frames/s", whole(value.round())),
-        "share" => percent(value),
-        "percent" => percent(value / 100.0),
-        "byte" => format!("{} ns/byte", decimals(value)),
-        _ => whole(value),
-    }
-}
-
-fn decimals(value: f64) -> String {
-    let text = format!("{value:.4}");
-    if text.contains('.') {
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
-    } else {
-        text
-    }
-}
-
-/// Single figures by name, units at the end of the names. `figures` of the result come last.
+/// Single figures by key. `figures` of the result come last.
 pub(crate) fn single_figures(result: &RunResult) -> Vec<(String, Value)> {
     let mut all: Vec<(String, Value)> = Vec::new();
     let mut add =
@@ -63,11 +33,4 @@ pub(crate) fn single_figures(result: &RunResult) -> Vec<(String, Value)> {
     }
     all.extend(result.figures.iter().map(|(name, value)| (name.clone(), value.clone())));
     all
-}
-
-/// Whether all of a row was measured over a line. A row that has figures with and without one names
-/// the former `on_line_…`.
-pub(crate) fn on_a_line(row: &Map<String, Value>) -> bool {
-    let rate = row.get("line_rate_bps").and_then(Value::as_f64);
-    rate.is_some() && !row.contains_key("on_line_bps")
 }

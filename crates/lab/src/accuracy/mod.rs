@@ -14,6 +14,8 @@
 //! that it waited for its core, and the time that the host stole, over the whole run.
 
 mod alone;
+pub(crate) mod columns;
+mod errors;
 mod resolution;
 mod series;
 mod smallest;
@@ -98,6 +100,8 @@ pub fn accuracy(
     let mut result = describe(run.result, &run.places, &resolution);
     result.figures.insert("repeats".into(), options.repeat.max(1).into());
     result.figures.extend(alone);
+    let errors = errors::table(&run.series, plan.spacing(), resolution.pass);
+    result.figures.insert("errors".into(), serde_json::json!(errors));
     if options.smallest {
         describe_smallest(&mut result, &smallest);
     }

@@ -104,6 +104,11 @@ impl Series {
         Series { place, requested, intervals, drift_ns: drift_ns(events) }
     }
 
+    /// The errors of all intervals, likewise.
+    pub(super) fn errors_ns(&self) -> Vec<f64> {
+        self.intervals.iter().map(|interval| self.error_ns(interval)).collect()
+    }
+
     /// The error of an interval in nanoseconds: negative if it was too short.
     pub fn error_ns(&self, interval: &Interval) -> f64 {
         (interval.length.as_ps() as i128 - self.requested.as_ps() as i128) as f64 / 1e3

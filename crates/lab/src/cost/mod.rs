@@ -5,6 +5,7 @@
 //! grows with the length is copying, the rest is protocol processing. And where `perf` is permitted,
 //! the functions in which the target spends its time are sampled: those that copy, and the rest.
 
+pub(crate) mod columns;
 mod fit;
 mod receive;
 mod sampling;

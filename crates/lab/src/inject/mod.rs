@@ -1,5 +1,6 @@
 //! Inject packets at the times of a plan, and account for each.
 
+pub(crate) mod columns;
 mod counts;
 mod explain;
 mod faults;

@@ -5,6 +5,7 @@
 //! done says what receiving took. A module for each kind of target has its strategies.
 
 pub mod advice;
+pub(crate) mod columns;
 mod doubts;
 pub mod kernel;
 pub mod process;

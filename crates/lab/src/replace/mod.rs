@@ -4,6 +4,7 @@
 //! supervised; the workload runs, and at random moments within it the driver is replaced. What came of it is
 //! judged from outside: by the numbers of frames, at the application and on the wire.
 
+pub(crate) mod columns;
 mod course;
 mod edge;
 mod gaps;

@@ -3,6 +3,8 @@
 //! Repeats the published measurement: cycles of 5,000 packets with growing interval, from the
 //! shortest possible to the first at which every packet is received, and beyond.
 
+pub(crate) mod columns;
+pub use columns::throughput as throughput_chart;
 mod cycle;
 mod plan;
 mod search;

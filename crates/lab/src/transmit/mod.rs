@@ -5,6 +5,8 @@
 //! by the wire ([`numbered`](warikomi_wire::peer::numbered)), and one that is lost, doubled, out of order or changed fails the experiment.
 
 pub mod advice;
+mod beside;
+pub(crate) mod columns;
 pub mod kernel;
 mod options;
 pub mod real;

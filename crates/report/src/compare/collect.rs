@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
+use warikomi_measure::layout::{Column, Object};
 use warikomi_measure::{Repeat, RunResult};
 
-use crate::figures::{on_a_line, shown, single_figures};
+use crate::columns;
+use crate::figures::single_figures;
 
 /// What tells one figure from others: where in the run it belongs to, and its name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,6 +23,8 @@ pub(super) struct Key {
 /// A figure of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Figure {
+    /// What it is.
+    pub(super) column: Column,
     /// From the result, if it is there.
     pub(super) value: Option<f64>,
     /// From `repeats.csv`: only numbers.
@@ -28,6 +32,10 @@ pub(super) struct Figure {
 }
 
 impl Figure {
+    fn of(column: Column) -> Figure {
+        Figure { column, ..Figure::default() }
+    }
+
     /// The median of the repetitions, or what the result says if there are none.
     pub(super) fn typical(&self) -> Option<f64> {
         let mut sorted = self.repeats.clone();
@@ -40,82 +48,45 @@ impl Figure {
     }
 }
 
-/// Whether more is better, or less.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Better {
-    More,
-    Less,
-}
-
-/// Which way a figure is better, by its name; `None` where neither is.
-pub(super) fn better(figure: &str) -> Option<Better> {
-    if figure.contains("drift") || figure == "interval_ns" {
-        return None;
-    }
-    let bad_share = ["error", "lost", "missed"].iter().any(|bad| figure.contains(bad));
-    match figure {
-        _ if figure.ends_with("_ns") || figure.ends_with("_ns_per_byte") => Some(Better::Less),
-        _ if figure.ends_with("_bps") || figure.ends_with("_pps") => Some(Better::More),
-        _ if figure.ends_with("_share") && bad_share => Some(Better::Less),
-        _ if figure.ends_with("_share") || figure.starts_with("share_of_") => Some(Better::More),
-        _ => None,
-    }
-}
-
-/// Figures that are no outcome: what was asked for, or what the machine is.
-const GIVEN: [&str; 4] = ["requested_ns", "resolution_ns", "count", "quiet_count"];
-
-/// All figures of a run that are numbers and its own.
+/// All figures of a run that are numbers and its own: no parameters, and nothing that was published.
 pub(super) fn collect(result: &RunResult, repeats: &[Repeat]) -> BTreeMap<Key, Figure> {
     let mut all: BTreeMap<Key, Figure> = BTreeMap::new();
-    let mut add = |size_bytes, of: &str, figure: &str, value: Option<f64>| {
-        let given = GIVEN.contains(&figure) || figure.starts_with("published_");
+    let mut add = |size_bytes, of: &str, column: Column, value: Option<f64>| {
+        let given = column.parameter || column.key.starts_with("published_");
         if let Some(value) = value.filter(|value| value.is_finite() && !given) {
-            let key = Key { size_bytes, of: of.to_owned(), figure: figure.to_owned() };
-            all.entry(key).or_default().value = Some(value);
+            let key = Key { size_bytes, of: of.to_owned(), figure: column.key.clone() };
+            let figure = all.entry(key).or_insert_with(|| Figure::of(column));
+            figure.value = Some(value);
         }
     };
-    for (name, value) in single_figures(result) {
-        add(None, "", &name, value.as_f64());
+    let layout = &result.layout;
+    for (key, value) in single_figures(result) {
+        add(None, "", layout.figure(&key), value.as_f64());
     }
-    for row in result.rows.iter().flatten() {
-        let (size_bytes, of) = place(row);
-        let own = row.iter().filter(|(name, _)| *name != "size_bytes" && !is_key(name));
-        own.for_each(|(name, value)| add(size_bytes, &of, name, value.as_f64()));
+    let rows: Vec<&Object> = result.rows.iter().flatten().collect();
+    let columns = columns::of_rows(layout, &rows);
+    for row in rows {
+        let size_bytes = row.get(SIZE).and_then(Value::as_u64);
+        let of = place(&columns, row);
+        for column in columns.iter().filter(|column| column.key != SIZE) {
+            add(size_bytes, &of, column.clone(), column.number(row));
+        }
     }
     for repeat in repeats.iter().filter(|repeat| repeat.value.is_finite()) {
         let size_bytes = repeat.size_bytes.map(|bytes| bytes as u64);
         let key = Key { size_bytes, of: String::new(), figure: repeat.figure.clone() };
-        all.entry(key).or_default().repeats.push(repeat.value);
+        let figure = all.entry(key).or_insert_with(|| Figure::of(layout.column(&repeat.figure)));
+        figure.repeats.push(repeat.value);
     }
     all
 }
 
-fn is_key(name: &str) -> bool {
-    matches!(
-        name,
-        "line_rate_bps"
-            | "place"
-            | "fault"
-            | "mixture"
-            | "buffers"
-            | "completion"
-            | "bounce"
-            | "way"
-            | "load"
-            | "kind"
-    )
-}
+/// The parameter that the lines of `repeats.csv` have a column for.
+const SIZE: &str = "size_bytes";
 
 /// Which row of a table this is.
-fn place(row: &Map<String, Value>) -> (Option<u64>, String) {
-    let line = on_a_line(row);
-    let words = row.iter().filter(|(name, value)| {
-        is_key(name) && !value.is_null() && (line || *name != "line_rate_bps")
-    });
-    let words = words.map(|(name, value)| match (name.as_str(), value.as_f64()) {
-        ("line_rate_bps", Some(bps)) => format!("{} line", shown(name, bps)),
-        _ => value.as_str().map_or_else(|| value.to_string(), str::to_owned),
-    });
-    (row.get("size_bytes").and_then(Value::as_u64), words.collect::<Vec<_>>().join(", "))
+fn place(columns: &[Column], row: &Object) -> String {
+    let parameters = columns.iter().filter(|column| column.parameter && column.key != SIZE);
+    let names = parameters.map(|column| column.name(row)).filter(|name| !name.is_empty());
+    names.collect::<Vec<_>>().join(", ")
 }

@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::Value;
+use warikomi_measure::layout::{Better, Unit};
 use warikomi_measure::{Repeat, RunResult};
 
 use crate::read::Run;
-use collect::{Better, Figure, Key, better, collect};
+use collect::{Figure, Key, collect};
 
 /// What counts as a difference.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -46,6 +47,12 @@ pub enum Verdict {
 pub struct Compared {
     /// Its name, with its unit.
     pub figure: String,
+    /// Its name for people.
+    #[serde(skip)]
+    pub title: String,
+    /// What it counts.
+    #[serde(skip)]
+    pub unit: Unit,
     /// The frame length that it belongs to, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
@@ -170,7 +177,7 @@ fn judge(key: &Key, a: &Figure, b: &Figure, limits: Limits) -> Option<Compared> 
         None => Verdict::NoRepeats,
         // A median may stay where it was while the rest moves; that is no difference of the median.
         Some(p) if p <= limits.alpha && other != one => {
-            direction(&key.figure, other > one, difference_share, limits)
+            direction(b.column.better, other > one, difference_share, limits)
         }
         Some(_) => match rank_sum::least_p(a.repeats.len(), b.repeats.len()) {
             least if least > limits.alpha => Verdict::TooFewRepeats,
@@ -179,6 +186,8 @@ fn judge(key: &Key, a: &Figure, b: &Figure, limits: Limits) -> Option<Compared> 
     };
     Some(Compared {
         figure: key.figure.clone(),
+        title: b.column.title.clone(),
+        unit: b.column.unit,
         size_bytes: key.size_bytes,
         of: key.of.clone(),
         a: one,
@@ -192,11 +201,11 @@ fn judge(key: &Key, a: &Figure, b: &Figure, limits: Limits) -> Option<Compared> 
 }
 
 /// What a difference beyond noise means.
-fn direction(figure: &str, more: bool, share: Option<f64>, limits: Limits) -> Verdict {
+fn direction(better: Option<Better>, more: bool, share: Option<f64>, limits: Limits) -> Verdict {
     if share.is_some_and(|share| share.abs() < limits.threshold_share) {
         return Verdict::BelowThreshold;
     }
-    match better(figure) {
+    match better {
         None => Verdict::Differs,
         Some(Better::More) if more => Verdict::Better,
         Some(Better::Less) if !more => Verdict::Better,

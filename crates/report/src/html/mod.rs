@@ -6,11 +6,13 @@ mod tables;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use sha2::{Digest, Sha256};
+use warikomi_measure::layout::{Headline, Remark};
 use warikomi_measure::{RunResult, TimeBase, Warning};
 
-use crate::plot::{Chart, DrawError};
+use crate::plot::Chart;
 use crate::read::Run;
-use tables::{Table, machine, tables};
+use tables::{Cell, Table, machine, tables};
 
 /// A run and its charts.
 #[derive(Clone, Debug)]
@@ -21,13 +23,13 @@ pub struct Section {
     pub charts: Vec<Chart>,
 }
 
+/// Our script. Nothing else in a page runs: the page allows a script with this content only.
+const SCRIPT: &str = include_str!("script.js");
+
 /// The page.
-pub fn page(sections: &[Section]) -> Result<String, DrawError> {
-    let bodies = sections
-        .iter()
-        .enumerate()
-        .map(|(at, one)| section(at + 1, one))
-        .collect::<Result<Vec<_>, _>>()?;
+pub fn page(sections: &[Section]) -> String {
+    let bodies: Vec<Markup> =
+        sections.iter().enumerate().map(|(at, one)| section(at + 1, one)).collect();
     let title = match sections {
         [one] => format!("Warikomi: {}", one.run.result.experiment),
         several => format!("Warikomi: {} runs", several.len()),
@@ -37,6 +39,7 @@ pub fn page(sections: &[Section]) -> Result<String, DrawError> {
         html lang="en" {
             head {
                 meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(policy());
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 title { (title) }
                 style { (PreEscaped(include_str!("style.css"))) }
@@ -55,42 +58,99 @@ pub fn page(sections: &[Section]) -> Result<String, DrawError> {
                     "Made by warikomi " (env!("CARGO_PKG_VERSION")) ". Hold the pointer over a figure \
                      to see it in full. Downloads are in this file: it needs no network."
                 }
+                script { (PreEscaped(SCRIPT)) }
             }
         }
     };
-    Ok(page.into_string())
+    page.into_string()
 }
 
-fn section(number: usize, section: &Section) -> Result<Markup, DrawError> {
+/// What a page may do: show itself, and run our script. A script that a file smuggled in would not run, and
+/// nothing is loaded from anywhere.
+fn policy() -> String {
+    let hash = STANDARD.encode(Sha256::digest(SCRIPT));
+    format!("default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{hash}'")
+}
+
+fn section(number: usize, section: &Section) -> Markup {
     let Section { run, charts } = section;
     let result = &run.result;
-    let plots = charts.iter().map(|chart| figure(run, chart)).collect::<Result<Vec<_>, _>>()?;
-    Ok(html! {
+    html! {
         section id={ "run-" (number) } {
             h2 { (result.experiment) ": " (run.name) }
             p { (what_was_tested(result)) }
+            @if let Some(asked) = &result.layout.asked { p.soft { "Asked: " (asked) } }
+            (headline(&result.layout.headline))
+            (remarks(&result.layout.remarks))
             (warnings(&result.warnings))
+            @if !charts.is_empty() {
+                p.soft.how hidden {
+                    "Plots: hold the pointer near a point for its numbers, drag a box to zoom, double-click to go \
+                     back, click a name below a plot to switch it off."
+                }
+                div.charts { @for chart in charts { (figure(run, chart)) } }
+            }
             @for table in tables(result) { (table_markup(run, &table)) }
-            @for plot in &plots { (plot) }
             h3 { "Machine" }
             (words(&machine(&result.machine)))
-            details {
-                summary { "Plan and settings" }
-                @if let Some(plan) = &run.plan {
-                    p.soft { "plan.toml: runs it again" }
-                    pre { (plan) }
-                } @else if !result.plan.is_empty() {
-                    pre { (serde_json::to_string_pretty(&result.plan).unwrap_or_default()) }
-                } @else {
-                    p { "This run has no plan." }
-                }
-                @if !result.target.settings.is_empty() {
-                    p.soft { "In force in the target" }
-                    pre { (serde_json::to_string_pretty(&result.target.settings).unwrap_or_default()) }
+            (plan(run))
+        }
+    }
+}
+
+/// The figures that matter most, with what was published.
+fn headline(figures: &[Headline]) -> Markup {
+    html! {
+        @if !figures.is_empty() {
+            div.cards {
+                @for figure in figures {
+                    div.card {
+                        p { (figure.title) }
+                        p.value { data value=(figure.value) title=(figure.value) { (figure.unit.show(figure.value)) } }
+                        @if let Some(published) = figure.published {
+                            p.published { "published: " (figure.unit.show(published)) }
+                        }
+                        p.soft { (figure.of) }
+                    }
                 }
             }
         }
-    })
+    }
+}
+
+/// What a reader must be told. Advice comes first.
+fn remarks(remarks: &[Remark]) -> Markup {
+    let (first, others): (Vec<_>, Vec<_>) =
+        remarks.iter().partition(|remark| remark.lead == "advice");
+    html! {
+        @for remark in first {
+            div.remark.first { p { strong { (remark.lead) ": " } (remark.text) } }
+        }
+        @for remark in others {
+            div.remark { p { strong { (remark.lead) ": " } (remark.text) } }
+        }
+    }
+}
+
+fn plan(run: &Run) -> Markup {
+    let result = &run.result;
+    html! {
+        details {
+            summary { "Plan and settings" }
+            @if let Some(plan) = &run.plan {
+                p.soft { "plan.toml: runs it again" }
+                pre { (plan) }
+            } @else if !result.plan.is_empty() {
+                pre { (serde_json::to_string_pretty(&result.plan).unwrap_or_default()) }
+            } @else {
+                p { "This run has no plan." }
+            }
+            @if !result.target.settings.is_empty() {
+                p.soft { "In force in the target" }
+                pre { (serde_json::to_string_pretty(&result.target.settings).unwrap_or_default()) }
+            }
+        }
+    }
 }
 
 fn what_was_tested(result: &RunResult) -> String {
@@ -124,7 +184,7 @@ const ROWS_SHOWN: usize = 60;
 
 fn table_markup(run: &Run, table: &Table) -> Markup {
     html! {
-        h3 { (table.title) }
+        @if !table.title.is_empty() { h3 { (table.title) } }
         @if table.rows.len() > ROWS_SHOWN {
             details {
                 summary { (table.rows.len()) " rows" }
@@ -134,7 +194,7 @@ fn table_markup(run: &Run, table: &Table) -> Markup {
             (grid(table))
         }
         @for note in &table.notes { p.soft { (note) } }
-        p.soft { (download(run, table.name, &table.csv())) }
+        p.soft { (download(run, &table.name, &table.csv())) }
     }
 }
 
@@ -142,13 +202,25 @@ fn grid(table: &Table) -> Markup {
     html! {
         div.wide {
             table {
-                thead { tr { @for head in &table.header { th scope="col" { (head.shown) } } } }
-                tbody {
-                    @for row in &table.rows {
-                        tr { @for cell in row { td { data value=(cell.raw) title=(cell.raw) { (cell.shown) } } } }
-                    }
-                }
+                thead { tr { @for head in &table.header { th scope="col" title=(head.raw) { (head.shown) } } } }
+                tbody { @for row in &table.rows { tr { @for cell in row { (cell_markup(cell)) } } } }
             }
+        }
+    }
+}
+
+/// A text that is longer has lines.
+const LONG: usize = 40;
+
+fn cell_markup(cell: &Cell) -> Markup {
+    let figure = html! { data value=(cell.raw) title=(cell.raw) { (cell.shown) } };
+    html! {
+        @if let Some(part) = cell.bar {
+            td.bar style={ "--part:" (part) "%" } { (figure) }
+        } @else if cell.shown.len() > LONG {
+            td.long { (figure) }
+        } @else {
+            td { (figure) }
         }
     }
 }
@@ -159,17 +231,16 @@ fn words(rows: &[(&'static str, String)]) -> Markup {
     }
 }
 
-fn figure(run: &Run, chart: &Chart) -> Result<Markup, DrawError> {
-    let svg = chart.svg()?;
-    Ok(html! {
+fn figure(run: &Run, chart: &Chart) -> Markup {
+    html! {
         figure {
-            div.wide { (PreEscaped(svg)) }
+            div.wide { (PreEscaped(chart.svg())) }
             figcaption {
                 @for note in &chart.notes { (note) " " }
                 (download(run, &chart.name, &chart.csv()))
             }
         }
-    })
+    }
 }
 
 /// A link that has its file in itself.

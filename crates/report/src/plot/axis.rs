@@ -1,34 +1,6 @@
 //! Axes: units, scales and ticks.
 
-use std::ops::Range;
-
-use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
-
-use crate::terminal::figures::{count, rate, time};
-
-/// What an axis counts, and so how its ticks are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// Nanoseconds.
-    Time,
-    /// Bits per second.
-    Rate,
-    /// A share of 0 to 1, written in percent.
-    Share,
-    /// Whole things: packets, bytes.
-    Count,
-}
-
-/// How values are spread over an axis.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scale {
-    /// Evenly.
-    Linear,
-    /// Evenly, and from 0 on.
-    FromZero,
-    /// By their logarithm.
-    Log,
-}
+use warikomi_measure::layout::{self, Scale, Unit, rate, time};
 
 /// An axis.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,7 +9,7 @@ pub struct Axis {
     pub label: String,
     /// The column's name in the numbers behind the plot, with its unit.
     pub column: String,
-    /// What it counts.
+    /// What it counts. Microseconds are nanoseconds here.
     pub unit: Unit,
     /// How it is spread.
     pub scale: Scale,
@@ -57,19 +29,33 @@ impl Axis {
         Axis { names, ..Axis::new(label, column, Unit::Count, Scale::Linear) }
     }
 
+    /// The axis that a chart declares, in nanoseconds where its columns have microseconds.
+    pub(super) fn declared(axis: &layout::Axis) -> Axis {
+        let key = axis.keys.join(" ");
+        let label = super::clean(&axis.title);
+        match axis.unit {
+            Unit::Us => Axis::new(&label, &key.replace("_us", "_ns"), Unit::Ns, axis.scale),
+            unit => Axis::new(&label, &key, unit, axis.scale),
+        }
+    }
+
     /// A value as it is written beside the axis.
     pub(super) fn tick(&self, value: f64) -> String {
         match self.unit {
             _ if !self.names.is_empty() => self.number(value),
-            Unit::Time | Unit::Rate if value == 0.0 => "0".to_owned(),
-            Unit::Time => time(value),
-            Unit::Rate => rate(value),
+            Unit::Ns | Unit::Bps if value == 0.0 => "0".to_owned(),
+            Unit::Ns => time(value),
+            Unit::Bps => rate(value),
             Unit::Share => format!("{}%", decimals(100.0 * value)),
-            Unit::Count if value.fract() == 0.0 && (0.0..1e15).contains(&value) => {
-                count(value as u64)
-            }
-            Unit::Count => decimals(value),
+            Unit::Change if value > 0.0 => format!("+{}%", decimals(100.0 * value)),
+            Unit::Change => format!("{}%", decimals(100.0 * value)),
+            _ => Unit::Plain.show(value),
         }
+    }
+
+    /// A value as a reader who asks for it gets it.
+    pub(super) fn said(&self, value: f64) -> String {
+        if self.names.is_empty() { self.unit.show(value) } else { self.tick(value) }
     }
 
     /// A value as it is written into the numbers behind the plot: in full.
@@ -95,11 +81,12 @@ impl Axis {
         }
         match (self.scale, self.unit) {
             (Scale::Log, _) => log(least, most, ticks),
-            (Scale::FromZero, Unit::Share) => {
+            // What is far below all of it would be a line on the ground.
+            (Scale::Zero, Unit::Share) if most > MUCH => {
                 let fifths = [0.0, 0.2, 0.4, 0.6, 0.8, 1.0];
                 Scaled::new(least.min(0.0), most.max(1.0), false, fifths.to_vec())
             }
-            (Scale::FromZero, _) => linear(least.min(0.0), most.max(0.0), ticks),
+            (Scale::Zero, _) => linear(least.min(0.0), most.max(0.0), ticks),
             (Scale::Linear, _) => linear(least, most, ticks),
         }
     }
@@ -109,6 +96,9 @@ impl Axis {
 /// here is nowhere near, and no arithmetic overflows in between.
 const MOST: f64 = 1e30;
 const LEAST: f64 = 1e-30;
+
+/// A share above which an axis of shares goes up to all.
+const MUCH: f64 = 0.2;
 
 pub(super) fn plottable(value: f64) -> bool {
     value.abs() <= MOST
@@ -150,7 +140,7 @@ fn log(least: f64, most: f64, ticks: usize) -> Scaled {
     Scaled::new(from, to, true, places)
 }
 
-/// An axis with its ends and ticks, in the form that the drawing library asks for.
+/// An axis with its ends and ticks.
 #[derive(Clone, Debug)]
 pub(super) struct Scaled {
     pub(super) from: f64,
@@ -164,28 +154,12 @@ impl Scaled {
         Scaled { from, to, log, ticks }
     }
 
-    fn position(&self, value: f64) -> f64 {
+    /// Where a value is: 0 at the axis's beginning, 1 at its end.
+    pub(super) fn position(&self, value: f64) -> f64 {
         let place = |value: f64| if self.log { value.max(LEAST).ln() } else { value };
         let (from, to) = (place(self.from), place(self.to));
-        if to > from { (place(value) - from) / (to - from) } else { 0.5 }
-    }
-}
-
-impl Ranged for Scaled {
-    type FormatOption = DefaultFormatting;
-    type ValueType = f64;
-
-    fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
-        let length = f64::from(limit.1) - f64::from(limit.0);
-        (f64::from(limit.0) + self.position(*value).clamp(-1.0, 2.0) * length).round() as i32
-    }
-
-    fn key_points<H: KeyPointHint>(&self, _: H) -> Vec<f64> {
-        self.ticks.clone()
-    }
-
-    fn range(&self) -> Range<f64> {
-        self.from..self.to
+        let position = if to > from { (place(value) - from) / (to - from) } else { 0.5 };
+        position.clamp(-1.0, 2.0)
     }
 }
 
@@ -200,15 +174,15 @@ mod tests {
 
     #[test]
     fn ticks_are_round_and_carry_their_unit() {
-        let interval = axis(Unit::Time, Scale::Log);
+        let interval = axis(Unit::Ns, Scale::Log);
         let scaled = interval.scaled([300.0, 60_000.0].into_iter(), 9);
         let shown: Vec<_> = scaled.ticks.iter().map(|at| interval.tick(*at)).collect();
         assert_eq!(shown, ["500 ns", "1 µs", "2 µs", "5 µs", "10 µs", "20 µs", "50 µs"]);
-        let share = axis(Unit::Share, Scale::FromZero);
+        let share = axis(Unit::Share, Scale::Zero);
         let scaled = share.scaled([0.3, 0.9].into_iter(), 6);
         let shown: Vec<_> = scaled.ticks.iter().map(|at| share.tick(*at)).collect();
         assert_eq!(shown, ["0%", "20%", "40%", "60%", "80%", "100%"]);
-        let bytes = axis(Unit::Count, Scale::FromZero);
+        let bytes = axis(Unit::Count, Scale::Zero);
         let scaled = bytes.scaled([1_024.0, 16_379.0].into_iter(), 8);
         let shown: Vec<_> = scaled.ticks.iter().map(|at| bytes.tick(*at)).collect();
         assert_eq!(shown, ["0", "5,000", "10,000", "15,000", "20,000"]);
@@ -218,15 +192,16 @@ mod tests {
         #[test]
         fn any_values_have_a_scale_with_ticks_inside(
             values in prop::collection::vec(any::<f64>(), 0..20),
-            scale in prop::sample::select(vec![Scale::Linear, Scale::FromZero, Scale::Log]),
+            scale in prop::sample::select(vec![Scale::Linear, Scale::Zero, Scale::Log]),
         ) {
-            let scaled = axis(Unit::Time, scale).scaled(values.iter().copied(), 8);
+            let scaled = axis(Unit::Ns, scale).scaled(values.iter().copied(), 8);
             prop_assert!(scaled.from < scaled.to, "{scaled:?}");
             prop_assert!(scaled.ticks.len() <= 66, "{scaled:?}");
             let in_order = scaled.ticks.windows(2).all(|pair| pair[0] <= pair[1]);
             prop_assert!(in_order && scaled.ticks.iter().all(|tick| tick.is_finite()), "{scaled:?}");
             for value in values {
-                let _ = scaled.map(&value, (0, 1_000));
+                let at = scaled.position(value);
+                prop_assert!(value.is_nan() || at.is_finite(), "{value} is at {at}");
             }
         }
     }

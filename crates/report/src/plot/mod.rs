@@ -1,25 +1,22 @@
 //! Plots: what is in one, the numbers behind it, and how it is drawn.
 //!
-//! Each experiment's module turns rows into [`Chart`]s, and one module draws any chart. The numbers
-//! of a chart are exactly the points that are drawn, so that picture and table cannot differ.
+//! A result declares its charts: which columns of which table are drawn against which. One module reads the
+//! tables, and one draws any chart; neither knows an experiment. The numbers of a chart are exactly the points
+//! that are drawn, so that picture and table cannot differ.
 
-mod accuracy;
 mod axis;
-mod cost;
+mod collect;
+mod declared;
 mod draw;
-mod inject;
-mod receive;
-mod replace;
+mod samples;
 mod style;
-mod sweep;
 mod thin;
-mod transmit;
-mod transmit_kernel;
+
+use warikomi_measure::layout::Scale;
 
 use crate::read::{ReadError, Run, Watch};
 
-pub use axis::{Axis, Scale, Unit};
-pub use draw::DrawError;
+pub use axis::Axis;
 pub use style::css;
 
 /// How many series a chart may have: as many as there are colours that are easily told apart.
@@ -124,7 +121,7 @@ impl Chart {
     }
 
     /// The chart as an SVG document of its own, light or dark as the reader prefers.
-    pub fn svg(&self) -> Result<String, DrawError> {
+    pub fn svg(&self) -> String {
         draw::svg(self)
     }
 
@@ -148,6 +145,14 @@ impl Chart {
         String::from_utf8(bytes).expect("what was text is text")
     }
 
+    /// The number of a series in the legend. Dots belong to the series of their colour.
+    fn legend_number(&self, series: &Series) -> usize {
+        let speaks = |one: &&Series| one.shape != Shape::Dots;
+        let of_dots = |one: &Series| series.shape == Shape::Dots && one.colour == series.colour;
+        let mut speaking = self.series.iter().filter(speaks);
+        speaking.position(|one| std::ptr::eq(one, series) || of_dots(one)).unwrap_or(usize::MAX)
+    }
+
     /// The chart without series that have no point, or points that its scales cannot show; `None` if
     /// nothing is left.
     fn settled(mut self) -> Option<Chart> {
@@ -166,17 +171,12 @@ impl Chart {
     }
 }
 
-/// The charts that a run's files allow. Which they are follows from the files and columns that there
-/// are, not from the name of the experiment.
+/// The charts that a run declares, as far as its tables allow, and those of its packets.
 pub fn charts(run: &Run, watch: Watch<'_>) -> Result<Vec<Chart>, ReadError> {
-    let mut charts = inject::charts(run, watch)?;
-    charts.extend(sweep::charts(run, watch)?);
-    charts.extend(accuracy::charts(run, watch)?);
-    charts.extend(cost::charts(run, watch)?);
-    charts.extend(receive::charts(run));
-    charts.extend(transmit::charts(run));
-    charts.extend(transmit_kernel::charts(run));
-    charts.extend(replace::charts(run, watch)?);
+    let mut charts = samples::charts(run, watch)?;
+    for chart in &run.result.layout.charts {
+        charts.extend(declared::charts(run, chart, watch)?);
+    }
     Ok(charts.into_iter().filter_map(Chart::settled).collect())
 }
 
@@ -184,11 +184,6 @@ pub fn charts(run: &Run, watch: Watch<'_>) -> Result<Vec<Chart>, ReadError> {
 fn clean(name: &str) -> String {
     const LONGEST: usize = 48;
     name.chars().filter(|c| !c.is_control()).take(LONGEST).collect()
-}
-
-/// A figure of a row of the result, if it is a number.
-fn figure(row: &serde_json::Map<String, serde_json::Value>, name: &str) -> Option<f64> {
-    row.get(name).and_then(serde_json::Value::as_f64)
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 use super::*;
+use warikomi_measure::layout::Unit;
 
 fn example() -> Chart {
-    let x = Axis::new("interval", "interval_ns", Unit::Time, Scale::Log);
-    let y = Axis::new("received", "success_share", Unit::Share, Scale::FromZero);
+    let x = Axis::new("interval", "interval_ns", Unit::Ns, Scale::Log);
+    let y = Axis::new("received", "success_share", Unit::Share, Scale::Zero);
     let mut chart = Chart::new("example", "An \"example\" <of> a chart", x, y);
     let points = [(0.0, 0.0), (200.0, 0.25), (1_000.0, 1.0), (f64::NAN, 1.0)];
     chart.series = vec![
@@ -24,7 +25,7 @@ fn the_numbers_are_what_is_drawn() {
 
 #[test]
 fn a_drawing_has_its_title_axes_with_units_and_legend_and_colours_for_the_dark() {
-    let svg = example().settled().unwrap().svg().unwrap();
+    let svg = example().settled().unwrap().svg();
     for expected in [
         "aria-label=\"An &quot;example&quot; &lt;of&gt; a chart\"",
         "interval",
@@ -41,7 +42,7 @@ fn a_drawing_has_its_title_axes_with_units_and_legend_and_colours_for_the_dark()
 
 #[test]
 fn every_colour_of_a_drawing_has_one_for_the_dark() {
-    let svg = example().settled().unwrap().svg().unwrap();
+    let svg = example().settled().unwrap().svg();
     let (_, body) = svg.split_once("</style>").unwrap();
     let rules = css();
     for attribute in ["fill", "stroke"] {

@@ -3,6 +3,7 @@
 //! It may come from anywhere: lengths are bounded before anything is read, tables are streamed, and
 //! an error names the file and, in a table, the line.
 
+mod rows;
 mod tables;
 
 use std::fs::File;
@@ -11,7 +12,8 @@ use std::path::{Path, PathBuf};
 
 use warikomi_measure::{Repeat, RunResult};
 
-pub use tables::{Call, Cycle, Interval, Kept, Sample, stream};
+pub use rows::{Wanted, lines, rows};
+pub use tables::{Sample, stream};
 
 /// The longest `result.json` and `plan.toml` that are read, in bytes.
 const MAX_TEXT_BYTES: u64 = 64 * 1024 * 1024;

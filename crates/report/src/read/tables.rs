@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use serde::de::{DeserializeOwned, Error};
+use csv::StringRecord;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use warikomi_measure::Fate;
 
@@ -30,81 +31,10 @@ pub struct Sample {
     pub delivered_ns: Option<f64>,
 }
 
-/// A line of `cycles.csv`: a cycle of a sweep.
-#[derive(Clone, Debug, Deserialize)]
-pub struct Cycle {
-    /// Frame length in bytes.
-    pub size_bytes: u64,
-    /// The line that the frames came over, if any, in bit/s.
-    #[serde(default)]
-    pub line_rate_bps: Option<f64>,
-    /// Time from one packet to the next, in nanoseconds; 0 for as fast as possible.
-    #[serde(deserialize_with = "known")]
-    pub interval_ns: Option<f64>,
-    /// Share (0 to 1) accepted by the driver.
-    #[serde(deserialize_with = "known")]
-    pub driver_share: Option<f64>,
-    /// Share (0 to 1) received by the application.
-    #[serde(deserialize_with = "known")]
-    pub end_to_end_share: Option<f64>,
-    /// Whether something else disturbed the machine meanwhile, so that the cycle was repeated.
-    #[serde(default, deserialize_with = "flag")]
-    pub disturbed: bool,
-}
-
-/// A line of `intervals.csv`: an interval at a place.
-#[derive(Clone, Debug, Deserialize)]
-pub struct Interval {
-    /// Where: `injected`, `raised` or `handler`.
-    pub place: String,
-    /// When it ended, in nanoseconds since the first deadline.
-    #[serde(deserialize_with = "known")]
-    pub at_ns: Option<f64>,
-    /// Its length in nanoseconds.
-    #[serde(deserialize_with = "known")]
-    pub interval_ns: Option<f64>,
-    /// Its length less the one that was asked for, in nanoseconds.
-    #[serde(deserialize_with = "known")]
-    pub error_ns: Option<f64>,
-    /// Whether the loop of either side stood still meanwhile.
-    #[serde(default, deserialize_with = "flag")]
-    pub in_hiccup: bool,
-}
-
-/// A line of `smallest.csv`: how well an interval was kept.
-#[derive(Clone, Copy, Debug, Deserialize)]
-pub struct Kept {
-    /// The interval in nanoseconds.
-    #[serde(deserialize_with = "known")]
-    pub interval_ns: Option<f64>,
-    /// Share (0 to 1) of intervals that were kept.
-    #[serde(deserialize_with = "known")]
-    pub kept_share: Option<f64>,
-}
-
-/// A line of `calls.csv`: a call that sent a packet.
-#[derive(Clone, Copy, Debug, Deserialize)]
-pub struct Call {
-    /// Frame length in bytes.
-    pub size_bytes: u64,
-    /// How long it took, in nanoseconds.
-    #[serde(deserialize_with = "known")]
-    pub send_ns: Option<f64>,
-}
-
 /// A number or nothing, in a column that must be there. Without this, `Option` would take a column
 /// that is missing for one that is empty.
 fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
     Option::deserialize(deserializer)
-}
-
-/// `true` and `false`, or 1 and 0; empty is not known, and so not marked.
-fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
-    match String::deserialize(deserializer)?.as_str() {
-        "true" | "1" => Ok(true),
-        "false" | "0" | "" => Ok(false),
-        other => Err(D::Error::custom(format!("'{other}' is neither true nor false"))),
-    }
 }
 
 /// Gives each line of a table to `each`. Returns whether the table is there.
@@ -113,6 +43,46 @@ pub fn stream<R: DeserializeOwned>(
     watch: Watch<'_>,
     mut each: impl FnMut(R),
 ) -> Result<bool, ReadError> {
+    read(path, watch, |csv| {
+        // Asked for, because the iterator below passes over an error in the header.
+        csv.headers()?;
+        for row in csv.deserialize() {
+            each(row?);
+        }
+        Ok(None)
+    })
+}
+
+/// Gives each line of a table, with its header, to `each`, which says what is wrong with it. A table that is
+/// not there has none.
+pub(super) fn records(
+    path: &Path,
+    watch: Watch<'_>,
+    mut each: impl FnMut(&StringRecord, &StringRecord) -> Result<(), String>,
+) -> Result<(), ReadError> {
+    let there = read(path, watch, |csv| {
+        let header = csv.headers()?.clone();
+        let mut record = StringRecord::new();
+        while csv.read_record(&mut record)? {
+            if let Err(wrong) = each(&header, &record) {
+                return Ok(Some((record.position().map_or(0, csv::Position::line), wrong)));
+            }
+        }
+        Ok(None)
+    });
+    there.map(drop)
+}
+
+/// The reader of a table, whose errors name file and line.
+type Reader<'a, 'b> = csv::Reader<&'a mut Watched<'b, File>>;
+/// A line, and what is wrong with it.
+type Wrong = Option<(u64, String)>;
+
+fn read(
+    path: &Path,
+    watch: Watch<'_>,
+    each: impl FnOnce(&mut Reader<'_, '_>) -> Result<Wrong, csv::Error>,
+) -> Result<bool, ReadError> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if absent(&error) => return Ok(false),
@@ -120,25 +90,14 @@ pub fn stream<R: DeserializeOwned>(
     };
     let mut watched = Watched { inner: file, watch, line_bytes: 0, stopped: false };
     let mut csv = csv::ReaderBuilder::new().buffer_capacity(1 << 16).from_reader(&mut watched);
-    // Asked for, because the iterator below passes over an error in the header.
-    let mut failed = csv.headers().err();
-    if failed.is_none() {
-        for row in csv.deserialize() {
-            match row {
-                Ok(row) => each(row),
-                Err(error) => {
-                    failed = Some(error);
-                    break;
-                }
-            }
-        }
-    }
+    let ended = each(&mut csv);
     let near = csv.position().line();
     drop(csv);
-    match failed {
-        None => Ok(true),
-        Some(_) if watched.stopped => Err(ReadError::Stopped(path.to_owned())),
-        Some(error) => Err(damaged(path, &error, near)),
+    match ended {
+        Ok(None) => Ok(true),
+        Ok(Some((line, what))) => Err(ReadError::Table { path: path.to_owned(), line, what }),
+        Err(_) if watched.stopped => Err(ReadError::Stopped(path.to_owned())),
+        Err(error) => Err(damaged(path, &error, near)),
     }
 }
 
@@ -187,56 +146,73 @@ impl<R: Read> Read for Watched<'_, R> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::rows::{Wanted, lines};
     use super::*;
     use proptest::prelude::*;
     use std::fs;
+    use warikomi_measure::layout::Object;
 
-    fn read<R: DeserializeOwned>(bytes: &[u8]) -> Result<Vec<R>, ReadError> {
+    fn table(bytes: &[u8]) -> (tempfile::TempDir, std::path::PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("table.csv");
         fs::write(&path, bytes).unwrap();
+        (dir, path)
+    }
+
+    fn kept(bytes: &[u8]) -> Result<Vec<Object>, ReadError> {
+        let (_dir, path) = table(bytes);
+        let numbers = ["interval_ns", "kept_share"].map(str::to_owned).to_vec();
+        let wanted = Wanted {
+            numbers,
+            flags: vec!["in_hiccup".to_owned()],
+            others: vec!["place".to_owned()],
+        };
         let mut rows = Vec::new();
-        stream(&path, &mut |_| true, |row| rows.push(row)).map(|_| rows)
+        lines(&path, &wanted, &mut |_| true, |row| rows.push(row.clone())).map(|()| rows)
     }
 
     #[test]
     fn a_damaged_line_is_named() {
-        let message =
-            read::<Kept>(b"interval_ns,kept_share\n200,1\n300,much\n").unwrap_err().to_string();
+        let said = |bytes: &[u8]| kept(bytes).unwrap_err().to_string();
+        let message = said(b"interval_ns,kept_share\n200,1\n300,much\n");
         assert!(message.contains("table.csv, line 3"), "{message}");
-        let message = read::<Kept>(b"interval_ns,kept_share\n200\n").unwrap_err().to_string();
+        let message = said(b"interval_ns,kept_share\n200\n");
         assert!(message.contains("line 2: 1 fields"), "{message}");
-        let message = read::<Kept>(b"interval_ns\n200\n").unwrap_err().to_string();
+        let message = said(b"interval_ns\n200\n");
         assert!(message.contains("kept_share"), "{message}");
+        let message = said(b"interval_ns,kept_share,in_hiccup\n1,1,maybe\n");
+        assert!(message.contains("neither true nor false"), "{message}");
         let endless = vec![b'1'; 3 * MAX_LINE_BYTES];
-        assert!(read::<Kept>(&endless).unwrap_err().to_string().contains("bytes"));
+        assert!(said(&endless).contains("bytes"));
     }
 
     #[test]
     fn what_is_not_known_is_empty_and_unknown_columns_do_not_matter() {
-        let rows: Vec<Interval> =
-            read(b"place,index,at_ns,interval_ns,error_ns,in_hiccup\nraised,1,,38000.5,0.5,true\n")
-                .unwrap();
-        assert_eq!((rows[0].at_ns, rows[0].interval_ns), (None, Some(38_000.5)));
-        assert!(rows[0].in_hiccup);
+        let rows = kept(
+            b"place,index,kept_share,interval_ns,error_ns,in_hiccup\nraised,1,,38000.5,0.5,true\n",
+        )
+        .unwrap();
+        let expected = serde_json::json!({"place": "raised", "kept_share": null,
+            "interval_ns": 38_000.5, "in_hiccup": true});
+        assert_eq!(serde_json::Value::Object(rows[0].clone()), expected);
     }
 
     #[test]
     fn the_watcher_can_stop_and_an_absent_table_is_none() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("smallest.csv");
-        assert!(!stream(&path, &mut |_| true, |_: Kept| ()).unwrap());
-        fs::write(&path, "interval_ns,kept_share\n1,1\n").unwrap();
-        let stopped = stream(&path, &mut |_| false, |_: Kept| ());
+        let (dir, path) = table(b"fate,injected_ns,accepted_ns,delivered_ns\n");
+        assert!(!stream(&dir.path().join("none.csv"), &mut |_| true, |_: Sample| ()).unwrap());
+        let stopped = stream(&path, &mut |_| false, |_: Sample| ());
         assert!(matches!(stopped, Err(ReadError::Stopped(_))));
     }
 
     proptest! {
         #[test]
         fn never_panics_on_any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
-            let _ = (read::<Sample>(&bytes), read::<Interval>(&bytes));
-            let header = b"size_bytes,interval_ns,driver_share,end_to_end_share\n";
-            let _ = read::<Cycle>(&[&header[..], &bytes].concat());
+            let _ = kept(&bytes);
+            let header = b"interval_ns,kept_share,place,in_hiccup\n";
+            let _ = kept(&[&header[..], &bytes].concat());
+            let (_dir, path) = table(&bytes);
+            let _ = stream(&path, &mut |_| true, |_: Sample| ());
         }
     }
 }

@@ -1,11 +1,10 @@
 //! What `warikomi compare` prints.
 
+use warikomi_measure::layout::{count, percent};
+
 use super::Style;
-use super::figures::{count, percent};
-use super::rows::title;
 use super::table::Page;
 use crate::compare::{Compared, Comparison, Verdict};
-use crate::figures::shown;
 
 /// Two runs side by side, and what follows.
 pub fn compare(comparison: &Comparison, style: Style) -> String {
@@ -64,13 +63,13 @@ fn conclusion(comparison: &Comparison) -> &'static str {
 }
 
 fn row(figure: &Compared, tested: bool) -> (bool, Vec<String>) {
-    let value = |value| shown(&figure.figure, value);
+    let value = |value| figure.unit.show(value);
     let sign = if figure.b > figure.a { "+" } else { "" };
     let share = figure.difference_share;
     let bytes = figure.size_bytes.map(|bytes| format!("{} bytes", count(bytes)));
     let of: Vec<String> = bytes.into_iter().chain(Some(figure.of.clone())).collect();
     let mut cells = vec![
-        title(&figure.figure),
+        figure.title.clone(),
         of.join(" ").trim().to_owned(),
         value(figure.a),
         value(figure.b),

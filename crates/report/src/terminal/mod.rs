@@ -1,25 +1,17 @@
 //! Tables for a terminal.
 
-mod accuracy;
 mod compare;
-mod cost;
-pub(crate) mod figures;
-mod inject;
-mod receive;
-mod replace;
-mod rows;
+mod ledger;
 mod table;
-mod transmit;
-pub(crate) mod transmit_kernel;
+mod view;
 
-pub use accuracy::{Errors, accuracy};
+use warikomi_measure::layout::{Layout, View};
+use warikomi_measure::{RunResult, TimeBase};
+
+use crate::columns;
+use table::Page;
+
 pub use compare::compare;
-pub use cost::cost;
-pub use inject::inject;
-pub use receive::receive;
-pub use replace::replace;
-pub use rows::rows;
-pub use transmit::transmit;
 
 /// How to draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,3 +30,52 @@ impl Default for Style {
 
 /// The least width that the tables fit into.
 const MIN_WIDTH: u16 = 60;
+
+/// A result as a page of text: what was tested and asked for; its rows, or, of a result without any, what
+/// became of the packets; its further tables; what a reader must be told, and what is to be said against it.
+pub fn page(result: &RunResult, style: Style) -> String {
+    let mut page = Page::new(style);
+    let layout = &result.layout;
+    page.heading(&tested(result));
+    if let Some(asked) = layout.asked.clone().or_else(|| ledger::asked_for(result)) {
+        page.paragraph("asked: ", &asked);
+    }
+    match &result.rows {
+        None => ledger::sections(&mut page, result),
+        Some(_) => views(&mut page, result, layout),
+    }
+    for table in &layout.tables {
+        let (columns, rows) = columns::of_table(result, table);
+        if !columns.is_empty() && !rows.is_empty() {
+            page.blank();
+            let view = View { turned: table.turned, notes: table.notes.clone(), ..View::default() };
+            view::draw(&mut page, &table.title, &columns, &rows, &view);
+        }
+    }
+    for remark in &layout.remarks {
+        page.blank();
+        page.paragraph(&format!("{}: ", remark.lead), &remark.text);
+    }
+    page.finish_with_doubts(result)
+}
+
+fn views(page: &mut Page, result: &RunResult, layout: &Layout) {
+    let rows: Vec<_> = result.rows.iter().flatten().collect();
+    let one = [View { turned: true, ..View::default() }];
+    let views = if layout.views.is_empty() { &one[..] } else { &layout.views };
+    views.iter().for_each(|view| view::view(page, layout, &rows, view));
+}
+
+/// The line that says what was tested.
+fn tested(result: &RunResult) -> String {
+    let target = &result.target;
+    let kernel = target.kernel.as_ref().map_or(String::new(), |kernel| format!(", Linux {kernel}"));
+    let time = match result.time_base {
+        TimeBase::Real => "real time",
+        TimeBase::Virtual => "virtual time",
+    };
+    match target.kind.as_str() {
+        "" => format!("{}, {time}", result.experiment),
+        kind => format!("{} on {} ({kind} target{kernel}), {time}", target.driver, target.model),
+    }
+}

@@ -2,12 +2,15 @@
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 use warikomi_measure::RunResult;
+use warikomi_measure::layout::percent;
 
-use super::figures::percent;
 use super::{MIN_WIDTH, Style};
 
 /// A rule below the header and nothing else, as in a book.
 const BOOK: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─'));
+
+/// How far lines hang behind a long first part.
+const LONG_INDENT: usize = 2;
 
 const BOLD: &str = "\x1b[1m";
 const YELLOW: &str = "\x1b[1;33m";
@@ -28,14 +31,19 @@ impl Page {
         Page { style: Style { width: style.width.max(MIN_WIDTH), ..style }, text: String::new() }
     }
 
+    /// The width in columns.
+    pub(super) fn width(&self) -> u16 {
+        self.style.width
+    }
+
     pub(super) fn finish(self) -> String {
         self.text
     }
 
-    /// Ends the page of an experiment with rows: the time that the host took, and what is to be said
+    /// Ends the page: of a result with rows with the time that the host took, and with what is to be said
     /// against the figures.
     pub(super) fn finish_with_doubts(mut self, result: &RunResult) -> String {
-        if let Some(stolen) = result.machine.stolen_percent {
+        if let Some(stolen) = result.machine.stolen_percent.filter(|_| result.rows.is_some()) {
             self.blank();
             self.paragraph("time stolen by the host: ", &percent(stolen / 100.0));
         }
@@ -57,8 +65,13 @@ impl Page {
 
     /// A paragraph, broken at the page's width, with every line but the first hanging.
     pub(super) fn paragraph(&mut self, first: &str, rest: &str) {
-        let indent = first.chars().count();
-        for (at, line) in wrapped(rest, usize::from(self.style.width) - indent).iter().enumerate() {
+        // What is long is no heading, but a part of the text.
+        let short = first.chars().count() <= usize::from(self.style.width) / 2;
+        let text = if short { rest.to_owned() } else { format!("{first}{rest}") };
+        let first = if short { first } else { "" };
+        let indent = if short { first.chars().count() } else { LONG_INDENT };
+        for (at, line) in wrapped(&text, usize::from(self.style.width) - indent).iter().enumerate()
+        {
             let lead = if at == 0 { first.to_owned() } else { " ".repeat(indent) };
             self.line(&format!("{lead}{line}"));
         }

@@ -5,6 +5,7 @@
 //! for TCP alone (r8169 has none for UDP). Every frame is judged by the wire ([`JudgingHost`]): what it saw
 //! is what the sender says that it sent, or there is no result.
 
+pub(crate) mod columns;
 mod judge;
 mod options;
 mod row;

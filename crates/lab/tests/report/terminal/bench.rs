@@ -1,0 +1,50 @@
+//! What `warikomi bench` prints, and any result whose rows are columns.
+
+use serde_json::json;
+use warikomi_measure::{Machine, RunResult, TimeBase};
+use warikomi_report::terminal::Style;
+
+use super::shown;
+
+#[test]
+fn every_figure_has_its_unit() {
+    let mut result = RunResult::new("bench", TimeBase::Real, Machine::default());
+    let row = json!({"size_bytes": 1500, "inject_ns": 250.0, "ratio": 1.25,
+                     "saturated_bps": 16.5e9, "lost_share": 0.5});
+    result.rows = Some(vec![row.as_object().unwrap().clone()]);
+    let text = shown(&result, Style::default());
+    for expected in ["1,500", "250 ns", "1.25", "16.5 Gbit/s", "50.00%", "saturated"] {
+        assert!(text.contains(expected), "{expected} is not in:\n{text}");
+    }
+}
+
+#[test]
+fn what_adapting_costs_a_sender_has_a_table_of_its_own() {
+    let mut result = RunResult::new("bench", TimeBase::Real, Machine::default());
+    let rows = json!([{"size_bytes": 64, "model": "oc48", "adaptive_over_interrupt_free": 1.03,
+        "adaptive_ns": 412.5}]);
+    result.figures.insert("sending".into(), rows);
+    let text = shown(&result, Style::default());
+    for expected in ["what a sender does", "oc48", "1.03", "412.5 ns"] {
+        assert!(text.contains(expected), "{expected} is not in:\n{text}");
+    }
+}
+
+#[test]
+fn a_comparison_stands_alone_or_below_the_rows() {
+    let mut result = RunResult::new("bench", TimeBase::Real, Machine::default());
+    let figures = json!({
+        "comparison": [{"size_bytes": 64, "ring_bps": 5.5e9, "ring_over_memif": 2.5},
+                       {"size_bytes": 1500, "ring_bps": 121e9}],
+        "comparison_ways": {"ring": "copies twice"},
+        "comparison_stolen_share": 0.01,
+    });
+    result.figures = figures.as_object().unwrap().clone();
+    let alone = shown(&result, Style::default());
+    for expected in ["1,500", "121 Gbit/s", "2.50", "ring: copies twice", "1.00%"] {
+        assert!(alone.contains(expected), "{expected} is not in:\n{alone}");
+    }
+    assert!(!alone.contains("bench:"), "{alone}");
+    result.rows = Some(vec![]);
+    assert!(shown(&result, Style::default()).ends_with(&alone));
+}
