@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Result, ensure};
 use warikomi_clock::{Seed, Span};
 use warikomi_lab::replace::Load;
-use warikomi_lab::replace::kernel::{Options, TrafficHost, replace};
+use warikomi_lab::replace::kernel::{Options, Traffic, replace};
 use warikomi_report::terminal;
 
 use crate::invocation::Invocation;
@@ -44,7 +44,7 @@ impl Asked<'_> {
         let options = self.options()?;
         let prepared = self.target.prepare()?;
         let Some(brought_up) = prepared.kernel() else { anyhow::bail!("this is no kernel") };
-        let (host, traffic) = TrafficHost::new();
+        let (host, traffic) = Traffic::with_host();
         let bar = Cleared::over_rows();
         let mut session = prepared.start(Box::new(host), &invocation.interrupted, &mut |_| ())?;
         let result = replace(&mut session, brought_up, &traffic, &options, &mut |progress| {

@@ -8,8 +8,9 @@ use clap::Args;
 use warikomi_clock::read_tsc;
 use warikomi_inject::Source;
 use warikomi_lab::inject::Application;
-use warikomi_lab::replay::{Comparison, Origin, ReplayOptions, Replayable, load, replay};
+use warikomi_lab::replay::{Origin, ReplayOptions, Replayable, load, replay};
 use warikomi_report::terminal;
+use warikomi_trace::Comparison;
 use warikomi_wire::WireKind;
 
 use crate::inject::{bring_up, keep, with_bar};

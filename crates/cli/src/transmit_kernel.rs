@@ -7,7 +7,7 @@ use std::str::FromStr;
 use anyhow::Result;
 use clap::Args;
 use warikomi_clock::Span;
-use warikomi_lab::transmit::kernel::{Completion, JudgingHost, Options, Sender, transmit};
+use warikomi_lab::transmit::kernel::{Completion, Judge, Options, Sender, transmit};
 use warikomi_nic::bus::Bus;
 use warikomi_report::terminal;
 
@@ -104,7 +104,7 @@ impl KernelSending {
         let mut prepared = common.target.prepare()?;
         prepared.defer_nothing();
         prepared.attach_by(common.bus, common.line_rate_bps);
-        let (host, judge) = JudgingHost::new();
+        let (host, judge) = Judge::with_host();
         let bar = Cleared::over_rows();
         let mut session = prepared.start(Box::new(host), &invocation.interrupted, &mut |_| ())?;
         let found = transmit(&mut session, &judge, &options, &mut |progress| {

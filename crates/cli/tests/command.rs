@@ -96,14 +96,14 @@ fn a_run_prints_json_and_keeps_its_directory() {
     assert_eq!(result["ledger"]["accepted"], 200);
     assert_eq!(result["ledger"]["unaccounted"], 0);
     assert_eq!(result["target"]["driver"], "r8169");
-    let run = std::fs::read_dir(runs.path()).unwrap().next().unwrap().unwrap().path();
-    let kept: serde_json::Value =
-        serde_json::from_str(&std::fs::read_to_string(run.join("result.json")).unwrap()).unwrap();
-    assert_eq!(kept, result);
-    let samples = std::fs::read_to_string(run.join("samples.csv")).unwrap();
+    let kept = std::fs::read_dir(runs.path()).unwrap().next().unwrap().unwrap().path();
+    let written: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(kept.join("result.json")).unwrap()).unwrap();
+    assert_eq!(written, result);
+    let samples = std::fs::read_to_string(kept.join("samples.csv")).unwrap();
     assert_eq!(samples.lines().count(), 201);
     // The plan is enough to run it again.
-    let plan = run.join("plan.toml");
+    let plan = kept.join("plan.toml");
     let again = run(&["run", plan.to_str().unwrap(), "--json", "--runs", runs_path]);
     let again: serde_json::Value = serde_json::from_slice(&again.stdout).unwrap();
     assert_eq!(again["plan"], result["plan"]);

@@ -7,11 +7,12 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 /// From the top down: a crate may depend on crates of lower layers only.
 const LAYERS: &[&[&str]] = &[
     &["cli"],
+    &["bench"],
     &["lab"],
     &["live", "sim"],
     &["session"],
     &["process"],
-    &["target", "inject", "measure", "report"],
+    &["target", "inject", "trace", "measure", "report"],
     &["kernel"],
     &["stack"],
     &["nic", "wire", "driver", "guest"],
@@ -19,12 +20,14 @@ const LAYERS: &[&[&str]] = &[
     &["clock", "shared", "protocol"],
 ];
 
-/// What shows results may know what results are, and a card what it is cabled to.
-const WITHIN_A_LAYER: &[(&str, &str)] = &[("report", "measure"), ("nic", "wire")];
+/// What shows results may know what results are, a trace the plan that it records, and a card what it is cabled
+/// to.
+const WITHIN_A_LAYER: &[(&str, &str)] =
+    &[("report", "measure"), ("trace", "inject"), ("nic", "wire")];
 
 /// For tests only: what it needs, and that nobody needs it but as a dev-dependency.
 const TEST_BENCH: &str = "testbench";
-const TEST_BENCH_NEEDS: &[&str] = &["clock", "driver", "nic", "pci", "wire"];
+const TEST_BENCH_NEEDS: &[&str] = &["clock", "driver", "nic", "pci", "protocol", "wire"];
 
 fn layer_of(name: &str) -> usize {
     LAYERS

@@ -6,17 +6,22 @@
 mod frame;
 mod kind;
 mod loopback;
+mod network;
 mod pcap;
+pub mod peer;
 mod queue;
 mod rate;
 mod responder;
 mod sink;
+
+use std::ops::Add;
 
 use warikomi_clock::Time;
 
 pub use frame::{Frame, HEADER_BYTES, MAX_FRAME_BYTES, MIN_FRAME_BYTES, fcs};
 pub use kind::{ParseWireError, WireKind};
 pub use loopback::Loopback;
+pub use network::{GUEST_IP, NETWORK_IP, NETWORK_MAC, PAYLOAD_OFFSET, UDP_HEADER_BYTES, UDP_PORT};
 pub use pcap::PcapWriter;
 pub use rate::{bytes_time, wire_time};
 pub use responder::{EchoPlan, Echoes, Responder, Responses};
@@ -68,5 +73,19 @@ impl WireCounters {
     fn received(&mut self, frame: &[u8]) {
         self.rx_frames += 1;
         self.rx_bytes += frame.len() as u64;
+    }
+}
+
+impl Add for WireCounters {
+    type Output = WireCounters;
+
+    fn add(self, other: WireCounters) -> WireCounters {
+        WireCounters {
+            tx_frames: self.tx_frames + other.tx_frames,
+            tx_bytes: self.tx_bytes + other.tx_bytes,
+            rx_frames: self.rx_frames + other.rx_frames,
+            rx_bytes: self.rx_bytes + other.rx_bytes,
+            dropped: self.dropped + other.dropped,
+        }
     }
 }

@@ -9,14 +9,21 @@ use std::fmt;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
+use smoltcp::wire::{
+    ArpOperation, ArpPacket, ArpRepr, EthernetAddress, EthernetFrame, EthernetProtocol,
+    EthernetRepr,
+};
 use warikomi_clock::{Span, Time};
 
 use super::queue::Queue;
 use super::{Wire, WireCounters};
-use crate::MIN_FRAME_BYTES;
+use crate::{MIN_FRAME_BYTES, NETWORK_IP, NETWORK_MAC};
 pub use echo::{EchoPlan, Echoes};
 pub use responses::Responses;
 use stack::Stack;
+
+/// Where an IPv4 header has its source (RFC 791, 3.1).
+const IPV4_SOURCE: std::ops::Range<usize> = 12..16;
 
 /// A host that answers ARP and ICMP echo, swallows TCP, and checks UDP; and, if it is told to, a client of an
 /// echo service.
@@ -35,14 +42,14 @@ pub struct Responder {
     responses: Arc<Responses>,
     next_number: u64,
     /// Who spoke last, so that an answer needs no question who has the address.
-    met: Option<[u8; 4]>,
+    met: Option<Ipv4Addr>,
 }
 
 impl Responder {
     /// The host's address; its network has 24 bits.
-    pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
+    pub const ADDRESS: Ipv4Addr = NETWORK_IP;
     /// The host's Ethernet address.
-    pub const MAC: [u8; 6] = [0x02, 0x57, 0x4b, 0, 0, 2];
+    pub const MAC: [u8; 6] = NETWORK_MAC;
     /// Where TCP is swallowed.
     pub const TCP_PORT: u16 = 5_001;
     /// Where UDP is counted.
@@ -88,25 +95,18 @@ impl Responder {
     /// The stack learns addresses from ARP only, and drops the first answer to a host that it has
     /// to ask for first, as the target under test would never do to it.
     fn meet(&mut self, frame: &[u8]) {
-        const IPV4: [u8; 2] = [0x08, 0x00];
-        if frame.get(12..14) != Some(&IPV4) {
+        let Ok(ethernet) = EthernetFrame::new_checked(frame) else { return };
+        if ethernet.ethertype() != EthernetProtocol::Ipv4 {
             return;
         }
-        let (Some(mac), Some(ip)) = (frame.get(6..12), frame.get(26..30)) else { return };
-        let ip = [ip[0], ip[1], ip[2], ip[3]];
-        if self.met.replace(ip) == Some(ip) {
+        // The rest of the packet is the stack's to judge.
+        let Some(ip) = ethernet.payload().get(IPV4_SOURCE).and_then(<[u8]>::first_chunk) else {
             return;
+        };
+        let ip = Ipv4Addr::from(*ip);
+        if self.met.replace(ip) != Some(ip) {
+            self.stack.arrived(announcement(ethernet.src_addr(), ip, self.stack.address()));
         }
-        let mut announcement = Vec::with_capacity(42);
-        announcement.extend_from_slice(&Self::MAC);
-        announcement.extend_from_slice(mac);
-        // ARP (RFC 826): Ethernet, IPv4, lengths 6 and 4, a reply.
-        announcement.extend_from_slice(&[0x08, 0x06, 0, 1, 0x08, 0x00, 6, 4, 0, 2]);
-        announcement.extend_from_slice(mac);
-        announcement.extend_from_slice(&ip);
-        announcement.extend_from_slice(&Self::MAC);
-        announcement.extend_from_slice(&self.stack.address().octets());
-        self.stack.arrived(announcement);
     }
 
     fn run(&mut self, now: Time) {
@@ -120,6 +120,24 @@ impl Responder {
             }
         }
     }
+}
+
+/// An ARP reply to us: the host with this address has this Ethernet address.
+fn announcement(mac: EthernetAddress, ip: Ipv4Addr, to: Ipv4Addr) -> Vec<u8> {
+    let us = EthernetAddress(Responder::MAC);
+    let arp = ArpRepr::EthernetIpv4 {
+        operation: ArpOperation::Reply,
+        source_hardware_addr: mac,
+        source_protocol_addr: ip,
+        target_hardware_addr: us,
+        target_protocol_addr: to,
+    };
+    let ethernet = EthernetRepr { src_addr: mac, dst_addr: us, ethertype: EthernetProtocol::Arp };
+    let mut bytes = vec![0; ethernet.buffer_len() + arp.buffer_len()];
+    let mut frame = EthernetFrame::new_unchecked(&mut bytes[..]);
+    ethernet.emit(&mut frame);
+    arp.emit(&mut ArpPacket::new_unchecked(frame.payload_mut()));
+    bytes
 }
 
 impl Default for Responder {
