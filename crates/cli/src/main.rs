@@ -31,14 +31,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use warikomi_kernel::KernelError;
-use warikomi_lab::SessionError;
-use warikomi_lab::inject::InjectError;
-use warikomi_lab::receive::ReceiveError;
-use warikomi_lab::replace::kernel::KernelReplaceError;
-use warikomi_lab::replay::ReplayError;
-use warikomi_lab::sweep::SweepError;
-use warikomi_lab::transmit::TransmitError;
-use warikomi_lab::transmit::kernel::KernelTransmitError;
+use warikomi_lab::{self as lab, SessionError};
 use warikomi_live::service::ServiceError;
 use warikomi_target::{Interrupted, TargetError};
 
@@ -162,43 +155,18 @@ fn fail(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(if interrupted { EXIT_INTERRUPTED } else { 1 })
 }
 
-/// Whether an error says that the user stopped us.
+/// Whether this says that the user stopped it, rather than that something is wrong.
 fn by_the_user(error: &(dyn std::error::Error + 'static)) -> bool {
-    matches!(of_target(error), Some(TargetError::Interrupted))
-        || matches!(error.downcast_ref(), Some(KernelError::Cancelled))
-}
-
-/// The target's error that this one is. Errors that only pass another on hide it from the chain, so
-/// each of them is looked into.
-fn of_target<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a TargetError> {
-    if let Some(SessionError::Target(error)) = error.downcast_ref() {
-        return Some(error);
-    }
-    if let Some(
-        TransmitError::Target(error) | TransmitError::Session(SessionError::Target(error)),
-    ) = error.downcast_ref()
-    {
-        return Some(error);
-    }
-    if let Some(ServiceError::Target(error) | ServiceError::Session(SessionError::Target(error))) =
-        error.downcast_ref()
-    {
-        return Some(error);
-    }
-    if let Some(KernelTransmitError::Target(error)) = error.downcast_ref() {
-        return Some(error);
-    }
-    if let Some(KernelReplaceError::Target(error)) = error.downcast_ref() {
-        return Some(error);
-    }
-    let inject = match (error.downcast_ref(), error.downcast_ref(), error.downcast_ref()) {
-        (Some(SweepError::Inject(error)), _, _)
-        | (_, Some(ReplayError::Inject(error)), _)
-        | (_, _, Some(ReceiveError::Inject(error))) => Some(error),
+    let target = match (error.downcast_ref(), error.downcast_ref(), error.downcast_ref()) {
+        (Some(lab::Error::Target(error)), _, _)
+        | (_, Some(SessionError::Target(error)), _)
+        | (
+            _,
+            _,
+            Some(ServiceError::Target(error) | ServiceError::Session(SessionError::Target(error))),
+        ) => Some(error),
         _ => error.downcast_ref(),
     };
-    match inject {
-        Some(InjectError::Target(error)) => Some(error),
-        _ => error.downcast_ref(),
-    }
+    matches!(target, Some(TargetError::Interrupted))
+        || matches!(error.downcast_ref(), Some(KernelError::Cancelled))
 }

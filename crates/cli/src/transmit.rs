@@ -9,13 +9,13 @@ use clap::{Args, ValueHint};
 use warikomi_clock::{Seed, Span};
 use warikomi_driver::transmit::{Bounce, Completion, ParseCompletionError};
 use warikomi_inject::{FrameBytes, LineRate};
-use warikomi_lab::bench::comparison::OwnParts;
 use warikomi_lab::transmit::{
     Amount, Mixture, Options, Pace, Progress, Traffic, Transmitted, real, simulated,
 };
 use warikomi_nic::NicOptions;
 use warikomi_nic::bus::Bus;
 use warikomi_report::terminal;
+use warikomi_session::OwnParts;
 use warikomi_sim::CostsFile;
 use warikomi_sim::transmit::SendCosts;
 use warikomi_stack::buffers::BufferKind;
@@ -237,7 +237,7 @@ enum MixtureArgument {
 }
 
 impl FromStr for MixtureArgument {
-    type Err = warikomi_lab::transmit::ParseMixtureError;
+    type Err = warikomi_lab::Error;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.trim() {

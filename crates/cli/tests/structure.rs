@@ -7,6 +7,7 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 /// From the top down: a crate may depend on crates of lower layers only.
 const LAYERS: &[&[&str]] = &[
     &["cli"],
+    &["bench"],
     &["lab"],
     &["live", "sim"],
     &["session"],

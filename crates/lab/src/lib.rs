@@ -1,12 +1,9 @@
 //! The experiments, one module each.
 
 pub mod accuracy;
-pub mod bench;
 pub mod cost;
-mod cpu_time;
-pub mod doctor;
+mod error;
 pub mod inject;
-mod object;
 pub mod receive;
 pub mod record;
 pub mod replace;
@@ -14,6 +11,7 @@ pub mod replay;
 pub mod sweep;
 pub mod transmit;
 
+pub use error::Error;
 pub use warikomi_session::{
     CoreWatch, GuestSettings, PacketPath, ProcessSessionOptions, Session, SessionError,
     SessionOptions, bring_up,

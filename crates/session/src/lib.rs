@@ -100,6 +100,15 @@ pub struct ProcessSessionOptions {
     pub path: PacketPath,
 }
 
+/// What runs the parts of a process target.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnParts {
+    /// The driver of that name.
+    pub driver: fn(&str) -> Program,
+    /// The part of that name above it.
+    pub above: fn(&str) -> Program,
+}
+
 /// What packets go through above a driver process.
 #[derive(Clone, Copy, Debug)]
 pub struct PacketPath {

@@ -17,10 +17,11 @@ use warikomi_wire::peer::workload::{self, Workload};
 use warikomi_wire::peer::{Judged, JudgingPeer};
 use warikomi_wire::{Responder, Responses};
 
+use super::Options;
 use super::course::{Course, Observed};
 use super::plan::{Load, Plan};
 use super::supervised::Supervised;
-use super::{Options, ReplaceError};
+use crate::Error;
 use crate::inject::{Application, Injected, inject};
 use crate::{CoreWatch, Session};
 
@@ -112,7 +113,7 @@ impl<'a> Bench<'a> {
         (way, load): (Way, Load),
         buffers: u64,
         works: bool,
-    ) -> Result<Bench<'a>, ReplaceError> {
+    ) -> Result<Bench<'a>, Error> {
         let plan = &options.plan;
         let host = Responder::default();
         let responses = host.responses();
@@ -152,12 +153,12 @@ impl<'a> Bench<'a> {
     }
 
     /// Ends the target.
-    pub(super) fn stop(self) -> Result<(), ReplaceError> {
+    pub(super) fn stop(self) -> Result<(), Error> {
         Ok(self.session.stop()?)
     }
 
     /// One run of the workload.
-    pub(super) fn run(&mut self, turn: &Turn) -> Result<Outcome, ReplaceError> {
+    pub(super) fn run(&mut self, turn: &Turn) -> Result<Outcome, Error> {
         self.run_id = self.run_id.wrapping_add(1);
         let before = (self.wire.lock().seen(), self.responses.tcp_bytes());
         let works = self.works && self.load != Load::Idle;
@@ -195,14 +196,14 @@ impl<'a> Bench<'a> {
         }
         let mut course = self.course.borrow_mut();
         if let Some(why) = &course.given_up {
-            return Err(ReplaceError::GivenUp { why: why.clone() });
+            return Err(Error::GivenUp { why: why.clone() });
         }
         outcome.observed = std::mem::take(&mut course.observed);
         Ok(outcome)
     }
 
     /// The connection of the run before may still be on its way to its end.
-    fn begin_work(&mut self, turn: &Turn) -> Result<(), ReplaceError> {
+    fn begin_work(&mut self, turn: &Turn) -> Result<(), Error> {
         let start = self.work(turn);
         let mut tries = CLOSED_WITHIN.as_millis() / LOOK.as_millis();
         loop {
@@ -232,7 +233,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Frames arrive for this long.
-    fn receive(&mut self, length: Span) -> Result<Injected, ReplaceError> {
+    fn receive(&mut self, length: Span) -> Result<Injected, Error> {
         let interval = self.plan.interval();
         let plan = InjectPlan {
             size_bytes: self.plan.frame_bytes,
@@ -247,17 +248,13 @@ impl<'a> Bench<'a> {
         Ok(inject(&mut self.session, &plan, Application::default(), run_id, &mut |_| ())?)
     }
 
-    fn serve_for(&mut self, length: Span) -> Result<(), ReplaceError> {
+    fn serve_for(&mut self, length: Span) -> Result<(), Error> {
         let length = Duration::from_nanos(length.as_ps() / 1_000);
         Ok(self.session.target.serve_for(length)?)
     }
 
     /// Serves until `done`, or until it has taken too long.
-    fn serve_until(
-        &mut self,
-        within: Duration,
-        done: impl Fn(&Self) -> bool,
-    ) -> Result<(), ReplaceError> {
+    fn serve_until(&mut self, within: Duration, done: impl Fn(&Self) -> bool) -> Result<(), Error> {
         for _ in 0..within.as_millis() / LOOK.as_millis() {
             if done(self) {
                 break;

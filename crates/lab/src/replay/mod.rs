@@ -12,31 +12,14 @@ use warikomi_clock::Span;
 use warikomi_inject::{Arrival, Plan, Receiver, Schedule};
 use warikomi_measure::{Fate, RunResult};
 use warikomi_target::CardId;
-use warikomi_trace::capture::CaptureError;
-use warikomi_trace::{Comparison, Header, Reader, Tape, TraceError};
+use warikomi_trace::{Comparison, Header, Reader, Tape};
 use warikomi_wire::WireKind;
 
+use crate::Error;
 use crate::Session;
-use crate::inject::{Application, InjectError, Injected, Order, Progress, inject_from};
+use crate::inject::{Application, Injected, Order, Progress, inject_from};
 use crate::record::{describe, header, interval_error};
 pub use load::{Origin, Replayable, load};
-
-/// Why nothing could be replayed.
-#[derive(Debug, thiserror::Error)]
-pub enum ReplayError {
-    /// The file is a trace, and no good one.
-    #[error(transparent)]
-    Trace(#[from] TraceError),
-    /// The file is a capture, and no good one.
-    #[error(transparent)]
-    Capture(#[from] CaptureError),
-    /// The file could not be read.
-    #[error("it cannot be read: {0}")]
-    Io(std::io::Error),
-    /// The injection failed.
-    #[error(transparent)]
-    Inject(#[from] InjectError),
-}
 
 /// How to replay.
 #[derive(Clone, Copy, Debug)]
@@ -66,10 +49,10 @@ pub fn replay(
     wire: &WireKind,
     run_id: u32,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Replayed, ReplayError> {
+) -> Result<Replayed, Error> {
     let Replayable { mut schedule, origin, speed, remarks } = replayable;
     if !options.keep_addresses {
-        let card = session.target.card(CardId::FIRST).map_err(InjectError::from)?;
+        let card = session.target.card(CardId::FIRST)?;
         schedule.readdress(card.0.mac_address());
     }
     let recorded = origin.header();
@@ -93,7 +76,7 @@ pub fn replay(
     if let (Some(tape), Origin::Trace { behaviour, header: from }) = (&tape, &origin) {
         describe(&mut injected, tape);
         let header = header(session, run_id, wire, from.plan.clone())?;
-        tape.write_to(&header, &mut trace).map_err(ReplayError::Io)?;
+        tape.write_to(&header, &mut trace).map_err(Error::Recording)?;
         let found = behaviour.compare(Reader::new(&trace[..])?)?;
         tell(&found, &mut injected.result);
         comparison = Some(found);

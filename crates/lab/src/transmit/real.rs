@@ -7,6 +7,7 @@ use warikomi_driver::DriverInfo;
 use warikomi_inject::{NETWORK_IP, NETWORK_MAC, UDP_PORT};
 use warikomi_measure::{Thresholds, TimeBase, warnings};
 use warikomi_process::Orders;
+use warikomi_session::OwnParts;
 use warikomi_stack::send::SendPlan;
 use warikomi_stack::{Topology, Waiting};
 use warikomi_target::Interrupted;
@@ -15,9 +16,8 @@ use warikomi_wire::peer::numbered::{Look, Numbered, Seen};
 
 use super::row::Outcome;
 use super::series::{self, Bench};
-use super::{Options, Progress, TransmitError, Transmitted, result};
-use crate::bench::comparison::OwnParts;
-use crate::{PacketPath, ProcessSessionOptions, Session};
+use super::{Options, Progress, Transmitted, result};
+use crate::{Error, PacketPath, ProcessSessionOptions, Session};
 
 /// How long a run may take beyond its pace; the slowest row takes a few seconds.
 const RUN_TIMEOUT: Duration = Duration::from_secs(60);
@@ -30,7 +30,7 @@ pub fn transmit(
     parts: OwnParts,
     interrupted: &Interrupted,
     progress: &mut dyn FnMut(Progress<'_>),
-) -> Result<Transmitted, TransmitError> {
+) -> Result<Transmitted, Error> {
     let driver = super::driver(&options.driver)?;
     options.validate(driver)?;
     let (wire, judge) = Numbered::sink();
@@ -76,7 +76,7 @@ struct Real<'a> {
 }
 
 impl Bench for Real<'_> {
-    fn send(&mut self, plan: &SendPlan, look: Look) -> Result<(Outcome, Seen), TransmitError> {
+    fn send(&mut self, plan: &SendPlan, look: Look) -> Result<(Outcome, Seen), Error> {
         let all = plan.warmup.saturating_add(plan.count);
         self.judge.lock().begin(plan.run_id, all, look);
         let pace = Duration::from_nanos((plan.interval_ps / 1_000).saturating_mul(all));

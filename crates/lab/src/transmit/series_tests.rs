@@ -12,6 +12,7 @@ use warikomi_wire::peer::numbered::Numbered;
 
 use super::super::Traffic;
 use super::*;
+use crate::Error;
 
 /// Sends at once, at a rate that follows from the plan; loses what it is told to lose.
 #[derive(Default)]
@@ -36,7 +37,7 @@ fn message(run_id: u32, sequence: u64, bytes: u32) -> Vec<u8> {
 }
 
 impl Bench for Invented {
-    fn send(&mut self, plan: &SendPlan, look: Look) -> Result<(Outcome, Seen), TransmitError> {
+    fn send(&mut self, plan: &SendPlan, look: Look) -> Result<(Outcome, Seen), Error> {
         let (count, warmup) = (plan.count, plan.warmup);
         let completion = plan.completion.to_string();
         let bytes = plan.sizes_bytes[0];
@@ -80,7 +81,7 @@ fn options() -> Options {
     }
 }
 
-fn carried_out(options: &Options, bench: &mut Invented) -> Result<Vec<Row>, TransmitError> {
+fn carried_out(options: &Options, bench: &mut Invented) -> Result<Vec<Row>, Error> {
     rows(options, 65_549, bench, &mut |_| ()).map(|(rows, _)| rows)
 }
 

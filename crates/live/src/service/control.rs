@@ -5,11 +5,16 @@
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg};
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket,
+};
+use nix::sys::stat::{Mode, fchmod};
 use warikomi_clock::{Span, Time};
 
 use super::request::{Answer, MOST_REQUEST_BYTES, Request};
@@ -91,8 +96,7 @@ impl Control {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(cannot(error)),
         }
-        let listener = private(|| UnixListener::bind(path)).map_err(cannot)?;
-        listener.set_nonblocking(true).map_err(cannot)?;
+        let listener = private_listener(path).map_err(|errno| cannot(errno.into()))?;
         std::fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(cannot)?;
         Ok(Control { path: path.into(), listener, _lock: lock, clients: Vec::new(), next: 0 })
     }
@@ -148,13 +152,15 @@ impl Drop for Control {
     }
 }
 
-/// Makes a file that nobody else may open, not even for a moment.
-fn private<T>(make: impl FnOnce() -> T) -> T {
-    use nix::sys::stat::{Mode, umask};
-    let before = umask(Mode::from_bits_truncate(0o177));
-    let made = make();
-    umask(before);
-    made
+/// Listens at a file that nobody else may open, not even for a moment: on Linux the file gets the mode
+/// that the socket had before.
+fn private_listener(path: &Path) -> nix::Result<UnixListener> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    fchmod(&socket, Mode::S_IRUSR | Mode::S_IWUSR)?;
+    bind(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
+    listen(&socket, Backlog::MAXCONN)?;
+    Ok(socket.into())
 }
 
 #[derive(Debug)]

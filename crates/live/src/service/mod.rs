@@ -10,13 +10,15 @@ mod request;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::{Event, Policy, Program, Refused, Replacement, Supervisor};
 use warikomi_clock::{Span, Time};
 use warikomi_inject::GUEST_IP;
 use warikomi_process::ProcessTarget;
 use warikomi_process::programs::echo;
+use warikomi_session::{ProcessSessionOptions, Session, SessionError};
 use warikomi_target::{CardId, Interrupted, Target, TargetError};
 use warikomi_wire::{EchoPlan, Echoes, Responder, WireCounters};
+
+use crate::{Event, Policy, Program, Refused, Replacement, Supervisor};
 
 pub use client::{AskError, ask};
 pub use control::ControlError;
@@ -24,7 +26,6 @@ use control::{ClientId, Control};
 use metrics::{Look, Metrics};
 pub use report::{EchoReport, ReplacementReport, StatusReport};
 pub use request::{Answer, MOST_REQUEST_BYTES, Request};
-use warikomi_session::{ProcessSessionOptions, Session, SessionError};
 
 /// Clients are looked at, and the house is kept, once in this time, ...
 const HOUSEKEEPING_EVERY: Span = Span::from_ms(1);

@@ -9,15 +9,15 @@ use warikomi_protocol::answers::{ReceiveTotals, SendTook, WorkTotals};
 use warikomi_protocol::commands::{
     ReceiveRuns, ReceiveStart, ReceiveStop, UnloadDriver, WorkDatagrams, WorkStart, WorkStop,
 };
+use warikomi_session::bring_up;
 use warikomi_target::{CardId, Target, TargetError};
 use warikomi_wire::Responder;
 use warikomi_wire::peer::workload::Seen;
 
+use super::Options;
 use super::traffic::Traffic;
-use super::{KernelReplaceError, Options};
 use crate::replace::Load;
-use crate::{Session, SessionOptions};
-use warikomi_session::bring_up;
+use crate::{Error, Session, SessionOptions};
 
 /// Traffic goes on for so long before the driver is replaced, ...
 const LEAD: Duration = Duration::from_millis(300);
@@ -94,7 +94,7 @@ pub(super) fn run(
     options: &Options,
     load: Load,
     moment: Duration,
-) -> Result<Result<Trial, String>, KernelReplaceError> {
+) -> Result<Result<Trial, String>, Error> {
     let target = &mut *session.target;
     let run_id = read_tsc() as u32;
     traffic.expect(run_id);
@@ -252,7 +252,7 @@ fn start_arrivals(
     options: &Options,
     load: Load,
     run_id: u32,
-) -> Result<(), KernelReplaceError> {
+) -> Result<(), Error> {
     if load != Load::Heavy {
         return Ok(());
     }

@@ -1,30 +1,48 @@
 //! Results that are tables.
 
-use serde::Serialize;
+use std::fmt::Display;
+
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
-use warikomi_measure::{Machine, RunResult, TargetInfo, TimeBase};
+use warikomi_clock::Span;
+
+use crate::machine::Machine;
+use crate::result::{RunResult, TargetInfo, TimeBase};
 
 /// A row as the object that a result holds. What is not known is absent.
-pub(crate) fn as_object(row: &impl Serialize) -> Map<String, Value> {
+pub fn as_object(row: &impl Serialize) -> Map<String, Value> {
     let Ok(Value::Object(mut object)) = serde_json::to_value(row) else { return Map::new() };
     object.retain(|_, value| !value.is_null());
     object
 }
 
-/// A result that is a table, but for what is to be said against it. The plan is TOML.
-pub(crate) fn table(
+/// A list of things as their texts.
+pub fn texts<T: Display, S: Serializer>(list: &[T], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(list.iter().map(T::to_string))
+}
+
+/// A time in milliseconds.
+pub fn ms<S: Serializer>(span: &Span, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(span.as_us() / 1e3)
+}
+
+/// A time in microseconds.
+pub fn us<S: Serializer>(span: &Span, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(span.as_us())
+}
+
+/// A result that is a table, but for what is to be said against it.
+pub fn table(
     experiment: &str,
     time_base: TimeBase,
     machine: Machine,
     target: TargetInfo,
-    plan_toml: &str,
+    plan: &impl Serialize,
     rows: &[impl Serialize],
 ) -> RunResult {
     let mut result = RunResult::new(experiment, time_base, machine);
     result.target = target;
-    if let Ok(plan) = toml::from_str(plan_toml) {
-        result.plan = plan;
-    }
+    result.plan = as_object(plan);
     result.rows = Some(rows.iter().map(as_object).collect());
     result
 }

@@ -1,10 +1,17 @@
-//! `warikomi doctor`.
+//! `warikomi doctor`: is this machine fit for measuring, and if not, what to do?
+//!
+//! Each check is a function that returns one [`Finding`]; the order is the order in which a user
+//! should mend things.
+
+mod checks;
+mod finding;
+mod load;
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use warikomi_lab::doctor::{Finding, Severity, examine};
+use finding::{Finding, Severity};
 
 use crate::output;
 
@@ -28,6 +35,24 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let prevented = findings.iter().any(|finding| finding.severity == Severity::Prevents);
     Ok(if prevented { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Looks at everything; takes about two seconds.
+fn examine() -> Vec<Finding> {
+    vec![
+        checks::tools(),
+        checks::sources(),
+        checks::kernels(),
+        checks::memory_directory(),
+        checks::ptrace(),
+        checks::clock(),
+        checks::cores(),
+        load::other_processes(),
+        load::stolen_time(),
+        load::hiccups(),
+        checks::governor(),
+        checks::real_time(),
+    ]
 }
 
 fn print(finding: &Finding, colour: bool) {

@@ -8,17 +8,19 @@ mod copy;
 mod model;
 mod rates;
 mod ring;
+mod rounds;
 mod testpmd;
 mod transmit;
+mod way;
 
 use serde::Serialize;
-use serde_json::{Map, Value};
-use warikomi_measure::{Machine, RunResult, TimeBase, Warning};
+use warikomi_lab::Error;
+use warikomi_measure::{Machine, RunResult, TimeBase, Warning, as_object};
+use warikomi_session::Session;
 
+pub use rounds::ROUNDS;
 pub use transmit::transmit;
-
-use crate::Session;
-use crate::inject::InjectError;
+pub use way::{Course, Failure, Running, Sample, Way};
 
 /// Frame lengths in bytes, and the name that published figures have for them. The longest frame
 /// that the NIC takes is 5 bytes short of 16 KB.
@@ -30,9 +32,6 @@ pub const SIZES: &[(&str, usize)] = &[
     ("12 KB", 12_288),
     ("16 KB", 16_379),
 ];
-
-/// Rounds of which the median is taken.
-pub const ROUNDS: usize = 5;
 
 /// The figures of one frame length. Times in nanoseconds, rates in bit/s of frames.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -69,7 +68,7 @@ pub struct Row {
 pub fn bench(
     session: &mut Session,
     progress: &mut dyn FnMut(usize, usize),
-) -> Result<RunResult, InjectError> {
+) -> Result<RunResult, Error> {
     let steps = SIZES.len() * 3;
     let mut rows = Vec::new();
     let watch = session.watch_cores();
@@ -122,19 +121,6 @@ fn at_most(row: &Row) -> Option<Warning> {
     })
 }
 
-fn as_object(row: &Row) -> Map<String, Value> {
-    match serde_json::to_value(row) {
-        Ok(Value::Object(object)) => object,
-        _ => Map::new(),
-    }
-}
-
-/// The middle of `values`, which it sorts; `NaN` of none.
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,11 +147,5 @@ mod tests {
         let measured = Row { shortest_interval_at_most: false, ..row };
         assert_eq!(at_most(&measured), None);
         assert!(!as_object(&measured).contains_key("shortest_interval_at_most"));
-    }
-
-    #[test]
-    fn the_median_is_the_middle() {
-        assert_eq!(median(&mut [3.0, 1.0, 2.0]), 2.0);
-        assert!(median(&mut []).is_nan());
     }
 }

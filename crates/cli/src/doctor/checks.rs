@@ -9,8 +9,8 @@ use warikomi_kernel::{Cache, check_tools};
 use warikomi_measure::{Machine, governor_of};
 use warikomi_target::cores::{Cores, allowed_cores};
 
-use super::Finding;
-use super::Severity::{Disturbs, Prevents};
+use super::finding::Finding;
+use super::finding::Severity::{Disturbs, Prevents};
 
 /// What a target of the default size needs there.
 const WANTED_MB: u64 = 512;

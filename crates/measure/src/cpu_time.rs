@@ -6,10 +6,10 @@ use nix::time::{ClockId, clock_getcpuclockid};
 use nix::unistd::Pid;
 use warikomi_clock::{Span, Time};
 
-use crate::receive::Course;
+use crate::count::CountOverTime;
 
 /// Notes the processor time of a guest's kernel and of the processes in which its programs run.
-pub(crate) struct CpuTime {
+pub struct CpuTime {
     clocks: Vec<ClockId>,
     /// Time between two notes, at least: one takes some hundred nanoseconds for each process.
     every: Span,
@@ -19,7 +19,7 @@ pub(crate) struct CpuTime {
 impl CpuTime {
     /// Of the kernel with this process id, and its children of this moment; noted once in `every`, unless
     /// it is asked for.
-    pub(crate) fn of(kernel: u32, every: Span) -> io::Result<CpuTime> {
+    pub fn of(kernel: u32, every: Span) -> io::Result<CpuTime> {
         let children = std::fs::read_to_string(format!("/proc/{kernel}/task/{kernel}/children"))?;
         let children = children.split_whitespace().filter_map(|id| id.parse().ok());
         let clocks: Vec<ClockId> = std::iter::once(kernel as i32)
@@ -34,7 +34,7 @@ impl CpuTime {
     }
 
     /// Notes how much it has been at `now`.
-    pub(crate) fn note(&mut self, now: Time) {
+    pub fn note(&mut self, now: Time) {
         let times = self.clocks.iter().filter_map(|clock| clock.now().ok());
         let ns = times.map(|time| {
             time.tv_sec().unsigned_abs() * 1_000_000_000 + time.tv_nsec().unsigned_abs()
@@ -43,7 +43,7 @@ impl CpuTime {
     }
 
     /// The same, but not more often than it is to be.
-    pub(crate) fn note_from_time_to_time(&mut self, now: Time) {
+    pub fn note_from_time_to_time(&mut self, now: Time) {
         if self.noted.last().is_none_or(|last| now.since(last.0) >= self.every) {
             self.note(now);
         }
@@ -51,15 +51,15 @@ impl CpuTime {
 
     /// The share (0 to 1) of the time from the first note to the last in which it had a processor;
     /// `None` if there are no two.
-    pub(crate) fn share(&self) -> Option<f64> {
+    pub fn share(&self) -> Option<f64> {
         let (first, last) = (self.noted.first()?, self.noted.last()?);
         let ns = last.0.since(first.0).as_ns();
         (ns > 0.0).then(|| last.1.saturating_sub(first.1) as f64 / ns)
     }
 
-    /// What was noted.
-    pub(crate) fn course(self) -> Course {
-        Course::new(self.noted)
+    /// What was noted, in nanoseconds.
+    pub fn count(self) -> CountOverTime {
+        CountOverTime::new(self.noted)
     }
 }
 
@@ -80,7 +80,7 @@ mod tests {
         cpu.note_from_time_to_time(at(1));
         cpu.note_from_time_to_time(at(20));
         assert!(cpu.share().is_some_and(|share| share > 0.0), "{:?}", cpu.share());
-        let ns = cpu.course().between(at(0), at(20)).unwrap();
+        let ns = cpu.count().between(at(0), at(20)).unwrap();
         assert!(ns > 0.0, "{ns}");
         // Ids do not go so high.
         assert!(CpuTime::of(u32::MAX >> 1, Span::ZERO).is_err());

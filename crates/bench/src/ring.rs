@@ -15,7 +15,7 @@ use vm_memory::{FileOffset, MmapRegion, VolatileMemory, VolatileSlice};
 use warikomi_shared::create_region;
 use warikomi_target::cores::Pinned;
 
-use super::comparison::{Course, Failure, Running, Sample, Way, waited_ns};
+use crate::way::{Course, Failure, Running, Sample, Way, waited_ns};
 
 /// What the slots take together, within the limits of their number: little enough for both cores to
 /// keep it near.

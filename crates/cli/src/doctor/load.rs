@@ -7,8 +7,8 @@ use warikomi_clock::{Span, TscClock};
 use warikomi_measure::{CpuTimes, Hiccups, Machine};
 use warikomi_target::cores::{Cores, Pinned};
 
-use super::Finding;
-use super::Severity::Disturbs;
+use super::finding::Finding;
+use super::finding::Severity::Disturbs;
 
 /// How long processes are watched.
 const WATCH: Duration = Duration::from_millis(500);

@@ -12,15 +12,15 @@ use warikomi_clock::{Span, Time, read_tsc};
 use warikomi_driver::strategy::Strategy;
 use warikomi_inject::{Addresses, FrameTemplate, UDP_PORT};
 use warikomi_nic::{NicOptions, RxOutcome};
-use warikomi_process::{Orders, Program};
+use warikomi_process::Orders;
 use warikomi_protocol::answers::ReceiveTotals;
 use warikomi_protocol::commands::{ReceiveStart, ReceiveStop};
+use warikomi_session::{OwnParts, PacketPath, ProcessSessionOptions, Session};
 use warikomi_stack::{Topology, Waiting};
 use warikomi_target::{CardId, Target};
 use warikomi_wire::CountedSink;
 
-use super::comparison::{Course, Failure, Running, Sample, Way, threads_of, waited_ns};
-use warikomi_session::{PacketPath, ProcessSessionOptions, Session};
+use crate::way::{Course, Failure, Running, Sample, Way, threads_of, waited_ns};
 
 /// The driver, and the model that it drives.
 const DRIVER: &str = warikomi_driver::DEFAULT_DRIVER;
@@ -40,15 +40,6 @@ const BATCHES: usize = 4;
 const DMA_BYTES: u64 = 1 << 20;
 /// How long the driver may take for what is still on the ring at the end.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// What runs the parts of a process target.
-#[derive(Clone, Copy, Debug)]
-pub struct OwnParts {
-    /// The driver of that name.
-    pub driver: fn(&str) -> Program,
-    /// The part of that name above it.
-    pub above: fn(&str) -> Program,
-}
 
 /// Model, driver and application.
 pub(super) struct ThroughModel {

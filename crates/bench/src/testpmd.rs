@@ -22,7 +22,7 @@ use tempfile::TempDir;
 use warikomi_target::Interrupted;
 use warikomi_target::cores::Pinned;
 
-use super::comparison::{Course, Failure, Running, Sample, Way, threads_of, waited_ns};
+use crate::way::{Course, Failure, Running, Sample, Way, threads_of, waited_ns};
 
 const PROGRAM: &str = "dpdk-testpmd";
 const PACKAGE: &str = "dpdk";
