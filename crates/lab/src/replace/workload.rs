@@ -245,7 +245,7 @@ impl<'a> Bench<'a> {
             ..InjectPlan::default()
         };
         let run_id = read_tsc() as u32;
-        Ok(inject(&mut self.session, &plan, Application::default(), run_id, &mut |_| ())?)
+        inject(&mut self.session, &plan, Application::default(), run_id, &mut |_| ())
     }
 
     fn serve_for(&mut self, length: Span) -> Result<(), Error> {
