@@ -10,6 +10,7 @@ mod run;
 use std::rc::Rc;
 use std::time::Duration;
 
+use records::Records;
 use serde_json::Value;
 use warikomi_clock::Time;
 use warikomi_inject::{Addresses, Plan, PlanError, Planned, Source};
@@ -22,10 +23,9 @@ use warikomi_protocol::answers::ReceiveTotals;
 use warikomi_protocol::commands::Wait;
 use warikomi_trace::Tape;
 
-use crate::Error;
-use crate::Session;
+use crate::{Error, Session};
+
 pub use explain::{Explained, Unexplained};
-use records::Records;
 
 /// How far an experiment has come.
 #[derive(Clone, Copy, Debug)]

@@ -21,9 +21,8 @@ use super::Options;
 use super::course::{Course, Observed};
 use super::plan::{Load, Plan};
 use super::supervised::Supervised;
-use crate::Error;
 use crate::inject::{Application, Injected, inject};
-use crate::{CoreWatch, Session};
+use crate::{CoreWatch, Error, Session};
 
 /// The published workload: so many sends of so many bytes, with so much computing between two.
 pub const SENDS: u64 = 1_000;

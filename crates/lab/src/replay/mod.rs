@@ -15,10 +15,10 @@ use warikomi_target::CardId;
 use warikomi_trace::{Comparison, Header, Reader, Tape};
 use warikomi_wire::WireKind;
 
-use crate::Error;
-use crate::Session;
 use crate::inject::{Application, Injected, Order, Progress, inject_from};
 use crate::record::{describe, header, interval_error};
+use crate::{Error, Session};
+
 pub use load::{Origin, Replayable, load};
 
 /// How to replay.

@@ -14,6 +14,7 @@ use warikomi_measure::{RunResult, Samples, Thresholds, TimeBase, table, texts, u
 
 use super::{Load, ReplaceRow, Spread};
 use crate::{Error, Session, SessionOptions};
+
 pub use traffic::{Traffic, TrafficHost};
 
 /// What rows call this way.
