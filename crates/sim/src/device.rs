@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use etherparse::Ipv4HeaderSlice;
 use warikomi_clock::{Seed, Span, Time};
 use warikomi_inject::{Fault, FaultSchedule, Faulty, HEADER_BYTES, PAYLOAD_MAGIC, PAYLOAD_OFFSET};
 use warikomi_nic::Nic;
@@ -262,14 +263,12 @@ pub(super) fn sequence_of(
     len: usize,
     run_id: u32,
 ) -> Option<u64> {
-    /// Where the length of an IPv4 packet is (RFC 791), and what is before it in a frame.
-    const IP_LENGTH_OFFSET: usize = 16;
-    const ETHERNET_BYTES: usize = 14;
     let filler = len.checked_sub(PAYLOAD_OFFSET + 1)?;
     let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
     let [magic, run, low, high] = [0, 4, 8, 12].map(|at| word(PAYLOAD_OFFSET + at));
-    let ip_length = u16::from_be_bytes([head[IP_LENGTH_OFFSET], head[IP_LENGTH_OFFSET + 1]]);
-    let whole = usize::from(ip_length) + ETHERNET_BYTES == len
+    let (ethernet, ip) = head.split_at(warikomi_wire::HEADER_BYTES);
+    let ip = Ipv4HeaderSlice::from_slice(ip).ok()?;
+    let whole = ethernet.len() + usize::from(ip.total_len()) == len
         && (filler < HEADER_BYTES || last == payload::filler(filler));
     (magic == PAYLOAD_MAGIC && run == run_id && whole)
         .then_some(u64::from(low) | u64::from(high) << 32)

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use etherparse::{IpNumber, Ipv4Slice, NetSlice, SlicedPacket};
+use etherparse::{IpNumber, Ipv4Slice, NetSlice, SlicedPacket, TcpSlice, UdpHeaderSlice};
 use warikomi_clock::Time;
 use warikomi_protocol::payload::{HEAD_BYTES, Head};
 
@@ -178,9 +178,9 @@ impl InTurn {
 
     /// The beginning of a datagram.
     fn head(&self, bytes: &[u8], run_id: u32, payload_bytes: usize) -> Result<(), String> {
-        let (udp, payload) =
-            bytes.split_first_chunk::<UDP_HEADER_BYTES>().ok_or("it is too short")?;
-        if usize::from(u16::from_be_bytes([udp[4], udp[5]])) != UDP_HEADER_BYTES + payload_bytes {
+        let udp = UdpHeaderSlice::from_slice(bytes).map_err(|_| "it is too short")?;
+        let payload = &bytes[udp.slice().len()..];
+        if usize::from(udp.length()) != UDP_HEADER_BYTES + payload_bytes {
             return Err("its UDP header has another length".to_owned());
         }
         let head = Head::from_bytes(payload).ok_or("it has no head of ours")?;
@@ -211,9 +211,7 @@ impl Judge for InTurn {
 
 /// Whether a TCP segment has more than its header.
 fn has_data(ip: &Ipv4Slice<'_>) -> bool {
-    const HEADER_WORDS: usize = 12;
-    let bytes = ip.payload().payload;
-    bytes.get(HEADER_WORDS).is_some_and(|words| bytes.len() > 4 * usize::from(words >> 4))
+    TcpSlice::from_slice(ip.payload().payload).is_ok_and(|tcp| !tcp.payload().is_empty())
 }
 
 fn headers(frame: &[u8], ip: &Ipv4Slice<'_>) -> Result<(), String> {

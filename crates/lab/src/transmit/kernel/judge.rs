@@ -3,11 +3,10 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use warikomi_measure::CpuTime;
 use warikomi_wire::peer::in_turn::{Expected, InTurn, Seen};
 use warikomi_wire::peer::{Judged, JudgingPeer};
 use warikomi_wire::{Responder, Responses};
-
-use warikomi_measure::CpuTime;
 
 /// A host at the other end of the cable. UDP it judges, and nobody answers it; what else comes, such as ARP
 /// and TCP, is answered as [`Responder`] does.
