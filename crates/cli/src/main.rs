@@ -103,9 +103,6 @@ enum Command {
     Compare(compare::Arguments),
 }
 
-/// What a shell gives a process that Ctrl-C ended.
-const EXIT_INTERRUPTED: u8 = 130;
-
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     if let Command::Part(part) = &arguments.command {
@@ -147,7 +144,7 @@ fn main() -> ExitCode {
 fn fail(error: &anyhow::Error) -> ExitCode {
     eprintln!("warikomi: {error:#}");
     let interrupted = error.chain().any(by_the_user);
-    ExitCode::from(if interrupted { EXIT_INTERRUPTED } else { 1 })
+    ExitCode::from(if interrupted { output::EXIT_INTERRUPTED } else { 1 })
 }
 
 /// Whether an error says that the user stopped us.

@@ -200,7 +200,7 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
         found.broken.join("; ")
     );
     Ok(if interrupted.is_set() {
-        ExitCode::from(crate::EXIT_INTERRUPTED)
+        ExitCode::from(output::EXIT_INTERRUPTED)
     } else {
         ExitCode::SUCCESS
     })

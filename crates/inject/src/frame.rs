@@ -12,7 +12,7 @@ use std::net::Ipv4Addr;
 use etherparse::PacketBuilder;
 use warikomi_nic::{Frame, MAX_FRAME_BYTES, MIN_FRAME_BYTES, fcs};
 
-use crate::PlanError;
+use crate::plan::{MAX_FLOWS, PlanError};
 
 /// The target's address on the wire; its network has 24 bits.
 pub const GUEST_IP: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
@@ -86,9 +86,6 @@ impl Addresses {
         }
     }
 }
-
-/// The most flows: every UDP port but 0, which is none (RFC 768).
-pub const MAX_FLOWS: u32 = 65_535;
 
 /// A UDP frame that differs from one packet to the next in its sequence number only; with more than
 /// one flow, in its source port as well.

@@ -19,7 +19,7 @@ use super::device::{Registers, sequence_at};
 use super::pool::{Packet, Pool};
 use super::session::{Outgoing, Ring, Session};
 use super::trace::Event;
-use super::world::{RINGS, RUN_ID, Recorder};
+use crate::recorder::{RINGS, RUN_ID, Recorder};
 
 /// The data store: what the last driver has put there.
 pub(super) type Kept = Rc<RefCell<Option<Snapshot>>>;

@@ -17,6 +17,7 @@ use warikomi_measure::{Repeat, RunResult, TimeBase, Warning, as_object, publishe
 use crate::Session;
 use crate::inject::InjectError;
 pub use fit::Line;
+use fit::middle;
 use sampling::{LEAST_SAMPLES, NoSamples, Sampler};
 pub use send::{CALLS, COUNTED, Call};
 
@@ -372,12 +373,6 @@ impl Row {
             ..Row::default()
         }
     }
-}
-
-/// The one in the middle of what is in order; of two the first.
-fn middle<T>(sorted: Vec<T>) -> Option<T> {
-    let at = sorted.len().checked_sub(1)? / 2;
-    sorted.into_iter().nth(at)
 }
 
 fn median(mut values: Vec<f64>) -> Option<f64> {

@@ -5,13 +5,13 @@
 //! driver is where the account ends, and whatever the guest's stack makes of them is its own business.
 
 mod behaviour;
+mod error;
 mod load;
 
 use std::rc::Rc;
 
 use warikomi_clock::Span;
-use warikomi_inject::capture::CaptureError;
-use warikomi_inject::trace::{Header, Reader, Tape, TraceError};
+use warikomi_inject::trace::{Header, Reader, Tape};
 use warikomi_inject::{Arrival, Plan, Receiver, Schedule};
 use warikomi_measure::{Fate, RunResult};
 use warikomi_nic::wire::WireKind;
@@ -22,24 +22,8 @@ use crate::inject::{Application, InjectError, Injected, Order, Progress, inject_
 use crate::record::{describe, header, interval_error};
 pub(crate) use behaviour::register_name;
 pub use behaviour::{Behaviour, Comparison, Difference};
+pub use error::ReplayError;
 pub use load::{Origin, Replayable, load};
-
-/// Why nothing could be replayed.
-#[derive(Debug, thiserror::Error)]
-pub enum ReplayError {
-    /// The file is a trace, and no good one.
-    #[error(transparent)]
-    Trace(#[from] TraceError),
-    /// The file is a capture, and no good one.
-    #[error(transparent)]
-    Capture(#[from] CaptureError),
-    /// The file could not be read.
-    #[error("it cannot be read: {0}")]
-    Io(std::io::Error),
-    /// The injection failed.
-    #[error(transparent)]
-    Inject(#[from] InjectError),
-}
 
 /// How to replay.
 #[derive(Clone, Copy, Debug)]
