@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use vm_memory::{Bytes, GuestAddress};
 use warikomi_clock::{Span, Time, TscClock, read_tsc};
 use warikomi_inject::{Addresses, FrameTemplate};
-use warikomi_lab::inject::InjectError;
+use warikomi_lab::Error;
 use warikomi_nic::RxOutcome;
 use warikomi_pci::{DmaError, DmaMemory, Host, SharedMemory};
 use warikomi_session::Session;
@@ -36,10 +36,7 @@ pub(super) struct Copy {
     pub(super) inject_and_signal_ns: f64,
 }
 
-pub(super) fn inject_against_memcpy(
-    session: &mut Session,
-    size: usize,
-) -> Result<Copy, InjectError> {
+pub(super) fn inject_against_memcpy(session: &mut Session, size: usize) -> Result<Copy, Error> {
     let polled = POLLED_INTERVAL + Span::from_ps(size as u64 * POLLED_PS_PER_BYTE);
     let mut medians = [const { Vec::new() }; 4];
     for _ in 0..ROUNDS {
@@ -55,7 +52,7 @@ pub(super) fn inject_against_memcpy(
 }
 
 /// Median times, in nanoseconds, of injecting and of copying.
-fn round(session: &mut Session, size: usize, interval: Span) -> Result<(f64, f64), InjectError> {
+fn round(session: &mut Session, size: usize, interval: Span) -> Result<(f64, f64), Error> {
     let target = &mut *session.target;
     let clock = target.clock();
     let addresses = Addresses::to_guest(target.card(CardId::FIRST)?.0.mac_address());
@@ -92,7 +89,7 @@ fn round(session: &mut Session, size: usize, interval: Span) -> Result<(f64, f64
 }
 
 /// Serves the driver until the next packet is due.
-fn wait(target: &mut dyn Target, due: &mut Time, interval: Span) -> Result<(), InjectError> {
+fn wait(target: &mut dyn Target, due: &mut Time, interval: Span) -> Result<(), Error> {
     while target.poll()?.at < *due {}
     // After a pause of the host the driver is given time again, rather than a burst.
     *due = (*due + interval).max(target.clock().now());
@@ -151,7 +148,7 @@ fn learn_ring(
     target: &mut dyn Target,
     template: &mut FrameTemplate,
     interval: Span,
-) -> Result<Vec<u64>, InjectError> {
+) -> Result<Vec<u64>, Error> {
     const MORE_THAN_A_RING: u64 = 1_025;
     let mut addresses = Vec::new();
     let mut due = target.clock().now() + interval;

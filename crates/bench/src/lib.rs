@@ -14,7 +14,7 @@ mod transmit;
 mod way;
 
 use serde::Serialize;
-use warikomi_lab::inject::InjectError;
+use warikomi_lab::Error;
 use warikomi_measure::{Machine, RunResult, TimeBase, Warning, as_object};
 use warikomi_session::Session;
 
@@ -68,7 +68,7 @@ pub struct Row {
 pub fn bench(
     session: &mut Session,
     progress: &mut dyn FnMut(usize, usize),
-) -> Result<RunResult, InjectError> {
+) -> Result<RunResult, Error> {
     let steps = SIZES.len() * 3;
     let mut rows = Vec::new();
     let watch = session.watch_cores();

@@ -10,15 +10,15 @@ use nix::unistd::gettid;
 use serde_json::Map;
 use warikomi_clock::{Span, Time, read_tsc};
 use warikomi_driver::strategy::Strategy;
-use warikomi_guest::answers::ReceiveTotals;
-use warikomi_guest::commands::{ReceiveStart, ReceiveStop};
 use warikomi_inject::{Addresses, FrameTemplate, UDP_PORT};
-use warikomi_nic::wire::CountedSink;
 use warikomi_nic::{NicOptions, RxOutcome};
 use warikomi_process::Orders;
+use warikomi_protocol::answers::ReceiveTotals;
+use warikomi_protocol::commands::{ReceiveStart, ReceiveStop};
 use warikomi_session::{OwnParts, PacketPath, ProcessSessionOptions, Session};
 use warikomi_stack::{Topology, Waiting};
 use warikomi_target::{CardId, Target};
+use warikomi_wire::CountedSink;
 
 use crate::way::{Course, Failure, Running, Sample, Way, threads_of, waited_ns};
 

@@ -3,10 +3,11 @@
 use std::rc::Rc;
 
 use warikomi_clock::{Span, read_tsc};
-use warikomi_inject::trace::Tape;
 use warikomi_inject::{Plan, Receiver};
-use warikomi_lab::inject::{Application, InjectError, Injected, Order, inject_plan};
+use warikomi_lab::Error;
+use warikomi_lab::inject::{Application, Injected, Order, inject_plan};
 use warikomi_session::Session;
+use warikomi_trace::Tape;
 
 use crate::rounds::{ROUNDS, median};
 
@@ -35,7 +36,7 @@ fn carry_out(
     session: &mut Session,
     plan: &Plan,
     tape: Option<&Rc<Tape>>,
-) -> Result<Injected, InjectError> {
+) -> Result<Injected, Error> {
     // The driver's speed, not the stack's.
     let plan = Plan { receiver: Receiver::Driver, ..plan.clone() };
     let application = Application::default();
@@ -44,7 +45,7 @@ fn carry_out(
 }
 
 /// Frames that the driver accepts in a second when they come as fast as possible.
-pub(super) fn saturated_pps(session: &mut Session, size: usize) -> Result<f64, InjectError> {
+pub(super) fn saturated_pps(session: &mut Session, size: usize) -> Result<f64, Error> {
     let plan = Plan {
         size_bytes: size,
         interval: Span::ZERO,
@@ -75,7 +76,7 @@ pub(super) fn shortest(
     session: &mut Session,
     size: usize,
     saturated_pps: f64,
-) -> Result<Shortest, InjectError> {
+) -> Result<Shortest, Error> {
     let (mut found, mut cost, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
     // A little longer than what the driver takes when it is saturated.
     let guess_ns = 1.2e9 / saturated_pps;
@@ -171,7 +172,7 @@ fn verdict(
     size: usize,
     interval_ns: f64,
     tapes: Tapes<'_>,
-) -> Result<Verdict, InjectError> {
+) -> Result<Verdict, Error> {
     let plan = Plan {
         size_bytes: size,
         interval: Span::from_ps((interval_ns * 1e3) as u64),

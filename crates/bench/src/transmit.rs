@@ -7,7 +7,8 @@
 use serde_json::{Map, Value, json};
 use warikomi_clock::Span;
 use warikomi_driver::transmit::{Bounce, Completion, Thresholds};
-use warikomi_lab::transmit::{Amount, Options, Pace, Repetition, Traffic, TransmitError, real};
+use warikomi_lab::Error;
+use warikomi_lab::transmit::{Amount, Options, Pace, Repetition, Traffic, real};
 use warikomi_measure::RunResult;
 use warikomi_nic::NicOptions;
 use warikomi_session::OwnParts;
@@ -34,7 +35,7 @@ pub fn transmit(
     interrupted: &Interrupted,
     result: &mut RunResult,
     progress: &mut dyn FnMut(usize, usize),
-) -> Result<(), TransmitError> {
+) -> Result<(), Error> {
     let mut rows = Vec::new();
     for (number, model) in MODELS.into_iter().enumerate() {
         let found = real::transmit(&options(model), parts, interrupted, &mut |of_model| {

@@ -6,11 +6,11 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use warikomi_bench::{bench, comparison, transmit as bench_transmit};
 use warikomi_measure::{Machine, RunResult, TimeBase};
-use warikomi_nic::wire::WireKind;
 use warikomi_report::terminal;
 use warikomi_session::OwnParts;
 use warikomi_target::Interrupted;
 use warikomi_target::cores::Cores;
+use warikomi_wire::WireKind;
 
 use crate::output::{self, Cleared};
 use crate::part;

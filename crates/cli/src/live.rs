@@ -96,7 +96,7 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
 
 impl ServeArguments {
     fn run(&self, control: PathBuf, interrupted: &Interrupted) -> Result<()> {
-        let mut session = self.target.prepare_live(None)?;
+        let mut session = self.target.prepare_live()?;
         session.path.program = above;
         let options = Options {
             session,

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::str::FromStr;
 
 use anyhow::{Result, ensure};
-use clap::Args;
+use clap::{Args, ValueHint};
 use warikomi_clock::{Seed, Span};
 use warikomi_driver::transmit::{Bounce, Completion, ParseCompletionError};
 use warikomi_inject::{FrameBytes, LineRate};
@@ -22,6 +22,7 @@ use warikomi_stack::buffers::BufferKind;
 use warikomi_stack::send::{LEAST_MESSAGE_BYTES, MOST_MESSAGE_BYTES};
 use warikomi_target::Interrupted;
 
+use crate::invocation::Invocation;
 use crate::output::{self, Cleared};
 use crate::part;
 use crate::receive::buffer;
@@ -181,7 +182,7 @@ struct TimeArguments {
     both: bool,
     /// Costs of virtual time: bsd-2004, or a file as `warikomi calibrate` prints it [default: declared
     /// ones of a machine of today]
-    #[arg(long, value_name = "NAME|FILE")]
+    #[arg(long, value_name = "NAME|FILE", value_hint = ValueHint::FilePath)]
     costs: Option<String>,
 }
 
@@ -236,7 +237,7 @@ enum MixtureArgument {
 }
 
 impl FromStr for MixtureArgument {
-    type Err = warikomi_lab::transmit::ParseMixtureError;
+    type Err = warikomi_lab::Error;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.trim() {
@@ -353,19 +354,18 @@ impl MessageArguments {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Result<ExitCode> {
     if arguments.target.asks_for_kernel() {
         refuse(&arguments.of_process(), "process")?;
-        return arguments.sending.run(&arguments.common(), interrupted);
+        return arguments.sending.run(&arguments.common(), invocation);
     }
     refuse(&arguments.sending.given(), "kernel")?;
     let options = arguments.options()?;
     let costs = arguments.costs()?;
-    let found = compare(arguments, &options, &costs, interrupted)?;
+    let found = compare(arguments, &options, &costs, &invocation.interrupted)?;
     let style = |style| terminal::transmit(&found.result, style);
     output::print(&found.result, arguments.json, style);
-    let directory = output::new_run(&arguments.runs, "transmit")?;
-    directory.write_plan(&options.to_toml())?;
+    let directory = invocation.new_run(&arguments.runs, "transmit")?;
     directory.write_table("repetitions", &found.repetitions)?;
     directory.write_result(&found.result)?;
     eprintln!("kept in {}", directory.path().display());

@@ -2,17 +2,16 @@
 
 pub mod accuracy;
 pub mod cost;
-pub mod export;
+mod error;
 pub mod inject;
 pub mod receive;
 pub mod record;
 pub mod replace;
 pub mod replay;
 pub mod sweep;
-#[cfg(test)]
-mod testing;
 pub mod transmit;
 
+pub use error::Error;
 pub use warikomi_session::{
     CoreWatch, GuestSettings, PacketPath, ProcessSessionOptions, Session, SessionError,
     SessionOptions, bring_up,

@@ -35,5 +35,5 @@ pub use result::{
     TargetInfo, TimeBase, VectorInterrupts, Warning,
 };
 pub use run_directory::{RunDirectory, WriteError, utc_stamp};
-pub use table::{as_object, table};
+pub use table::{as_object, ms, table, texts, us};
 pub use warnings::{Thresholds, no_handler, warnings};

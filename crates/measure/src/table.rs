@@ -1,7 +1,10 @@
 //! Results that are tables.
 
-use serde::Serialize;
+use std::fmt::Display;
+
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
+use warikomi_clock::Span;
 
 use crate::machine::Machine;
 use crate::result::{RunResult, TargetInfo, TimeBase};
@@ -13,20 +16,33 @@ pub fn as_object(row: &impl Serialize) -> Map<String, Value> {
     object
 }
 
-/// A result that is a table, but for what is to be said against it. The plan is TOML.
+/// A list of things as their texts.
+pub fn texts<T: Display, S: Serializer>(list: &[T], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(list.iter().map(T::to_string))
+}
+
+/// A time in milliseconds.
+pub fn ms<S: Serializer>(span: &Span, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(span.as_us() / 1e3)
+}
+
+/// A time in microseconds.
+pub fn us<S: Serializer>(span: &Span, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(span.as_us())
+}
+
+/// A result that is a table, but for what is to be said against it.
 pub fn table(
     experiment: &str,
     time_base: TimeBase,
     machine: Machine,
     target: TargetInfo,
-    plan_toml: &str,
+    plan: &impl Serialize,
     rows: &[impl Serialize],
 ) -> RunResult {
     let mut result = RunResult::new(experiment, time_base, machine);
     result.target = target;
-    if let Ok(plan) = toml::from_str(plan_toml) {
-        result.plan = plan;
-    }
+    result.plan = as_object(plan);
     result.rows = Some(rows.iter().map(as_object).collect());
     result
 }

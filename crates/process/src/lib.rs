@@ -28,10 +28,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use warikomi_clock::TscClock;
-use warikomi_guest::Request;
 use warikomi_nic::{InterruptRecord, Nic};
 use warikomi_pci::attach::layout::{self, state};
 use warikomi_pci::{Host, IntrLine, SharedMemory};
+use warikomi_protocol::Request;
 use warikomi_shared::SharedWords;
 use warikomi_stack::{Chain, ChannelPlace, PacketMemory};
 use warikomi_target::agent::AgentLine;

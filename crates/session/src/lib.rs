@@ -6,19 +6,19 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 use warikomi_clock::{TscClock, TscUnusable};
-use warikomi_guest::answers::{Configured, DriverOrigin, Settings};
-use warikomi_guest::commands::{
-    Configure, LinkState, LinkUp, LoadDriver, Neighbour, WaitInterface,
-};
 use warikomi_inject::{GUEST_IP, NETWORK_IP, NETWORK_MAC};
 use warikomi_measure::{CpuTimes, Machine, TargetInfo, core_wait_ns, governor_of};
-use warikomi_nic::wire::Wire;
 use warikomi_nic::{MakeNic, NicError, NicOptions};
 use warikomi_process::{Above, Orders, ProcessOptions, ProcessTarget, Program, Way};
+use warikomi_protocol::answers::{Configured, DriverOrigin, Settings};
+use warikomi_protocol::commands::{
+    Configure, LinkState, LinkUp, LoadDriver, Neighbour, WaitInterface,
+};
 use warikomi_stack::{Chain, ChainOptions, StackError, Station, Topology, Waiting};
 use warikomi_target::cores::{Cores, Pinned};
 use warikomi_target::kernel::{KernelTarget, LaunchOptions};
 use warikomi_target::{Interrupted, Target, TargetError};
+use warikomi_wire::Wire;
 
 /// How long a driver may take to bind once it is loaded.
 const BIND_TIMEOUT: Duration = Duration::from_secs(5);
@@ -41,7 +41,7 @@ pub struct GuestSettings {
     /// Time between such polls, in nanoseconds.
     pub gro_flush_timeout_ns: Option<u64>,
     /// Interrupt coalescing.
-    pub coalesce: Option<warikomi_guest::commands::Coalesce>,
+    pub coalesce: Option<warikomi_protocol::commands::Coalesce>,
 }
 
 impl GuestSettings {

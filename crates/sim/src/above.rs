@@ -11,11 +11,12 @@ use warikomi_driver::run::store::{Snapshot, SnapshotStore, StoreError};
 use warikomi_driver::run::{Attachment, Lineage};
 use warikomi_driver::state::{Held, LocalWords, Shown, StateError};
 use warikomi_driver::{Buffer, Forgotten, Received, RxSink, Transmit, Upper};
-use warikomi_pci::{Mmio, MmioError, SharedMemory, Width};
+use warikomi_pci::{Mmio, SharedMemory};
 use warikomi_shared::SharedWords;
 use warikomi_stack::ChannelUpper;
 
 use super::device::{Registers, sequence_at};
+use super::pair::ChannelBug;
 use super::pool::{Packet, Pool};
 use super::session::{Outgoing, Ring, Session};
 use super::trace::Event;
@@ -51,6 +52,11 @@ pub(super) struct Attached<'a> {
 
 impl Attachment for Attached<'_> {
     type Words = LocalWords;
+
+    #[inline]
+    fn registers(&mut self) -> &mut dyn Mmio {
+        &mut self.registers
+    }
 
     #[inline]
     fn window(&self) -> &Window<LocalWords> {
@@ -93,36 +99,6 @@ impl Attachment for Attached<'_> {
     }
 }
 
-impl Mmio for Attached<'_> {
-    fn register_bar(&self) -> u8 {
-        self.registers.register_bar()
-    }
-
-    #[inline]
-    fn bar_read(&mut self, bar: u8, offset: u64, width: Width) -> Result<u64, MmioError> {
-        self.registers.bar_read(bar, offset, width)
-    }
-
-    #[inline]
-    fn bar_write(
-        &mut self,
-        bar: u8,
-        offset: u64,
-        width: Width,
-        value: u64,
-    ) -> Result<(), MmioError> {
-        self.registers.bar_write(bar, offset, width, value)
-    }
-
-    fn config_read(&mut self, offset: u16, width: Width) -> Result<u64, MmioError> {
-        self.registers.config_read(offset, width)
-    }
-
-    fn config_write(&mut self, offset: u16, width: Width, value: u64) -> Result<(), MmioError> {
-        self.registers.config_write(offset, width, value)
-    }
-}
-
 /// What a step has done with frames.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Moved {
@@ -145,6 +121,7 @@ pub(super) struct Above<'a, 'o> {
     pub(super) memory: &'a SharedMemory,
     pub(super) recorder: &'a mut Recorder<'o>,
     pub(super) moved: Moved,
+    pub(super) channel_bug: Option<ChannelBug>,
 }
 
 /// The driver's end of a channel.
@@ -288,8 +265,11 @@ impl Upper for Above<'_, '_> {
     fn forget(&mut self) -> Forgotten {
         self.recorder.emit(&Event::Forgotten);
         self.moved.forgotten = true;
-        let Some((channel, _)) = &mut self.channel else { return Forgotten::default() };
+        let Some((channel, session)) = &mut self.channel else { return Forgotten::default() };
         let forgotten = channel.forget();
+        if let Some(bug) = self.channel_bug {
+            bug(session, forgotten.buffers);
+        }
         if forgotten.buffers == 0 {
             // Whoever died had not taken for good what it had: it is still posted.
             for token in self.pool.reclaim_ring() {

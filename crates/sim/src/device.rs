@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 
 use warikomi_clock::{Seed, Span, Time};
-use warikomi_guest::payload;
 use warikomi_inject::{Fault, FaultSchedule, Faulty, HEADER_BYTES, PAYLOAD_MAGIC, PAYLOAD_OFFSET};
 use warikomi_nic::Nic;
-use warikomi_nic::wire::WireCounters;
 use warikomi_pci::{DmaMemory, Host, Interrupt, IntrLine, Mmio, MmioError, SharedMemory, Width};
+use warikomi_protocol::payload;
+use warikomi_wire::WireCounters;
 
 use super::CostModel;
 
@@ -278,8 +278,8 @@ pub(super) fn sequence_of(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warikomi_nic::wire::CountedSink;
     use warikomi_nic::{Frame, NicOptions};
+    use warikomi_wire::CountedSink;
 
     const INTR_MASK: u64 = 0x3c;
 

@@ -9,7 +9,7 @@ use warikomi_clock::{Seed, Span};
 use warikomi_driver::strategy::{CpuBudget, Strategy};
 use warikomi_inject::{Fault, FaultKind, Probability, When};
 use warikomi_nic::RxError;
-use warikomi_nic::wire::wire_time;
+use warikomi_wire::wire_time;
 
 use super::checkers::{Checkers, Violation};
 use super::{

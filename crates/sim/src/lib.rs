@@ -22,6 +22,7 @@ mod device;
 pub mod history;
 mod options;
 mod outcome;
+mod pair;
 #[cfg(test)]
 mod planted;
 mod pool;
@@ -39,8 +40,9 @@ mod world;
 
 pub use costs::{CostModel, SchedulerModel};
 pub use costs_file::{CostsFile, CostsFileError};
-pub use options::{Moment, Options, Order, Pair, Sends, Topology, Trouble, Way};
+pub use options::{Moment, Options, Order, Sends, Topology, Trouble, Way};
 pub use outcome::{Counts, Outcome, VirtualError};
+pub use pair::Pair;
 pub use trace::{Event, Observer, Part};
 pub use traffic::{Bursts, Traffic};
 

@@ -2,11 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 use warikomi_clock::{Seed, Span};
-use warikomi_driver::NicDriver;
 use warikomi_driver::strategy::Strategy;
 use warikomi_inject::Fault;
-use warikomi_nic::wire::{CountedSink, Wire};
-use warikomi_nic::{MAX_FRAME_BYTES, Nic, NicOptions};
+use warikomi_nic::MAX_FRAME_BYTES;
 
 use crate::costs::{CostModel, SchedulerModel};
 use crate::outcome::VirtualError;
@@ -175,57 +173,5 @@ impl Options {
             return refuse("buffers", self.buffers.to_string(), "1 or more, of 1 GiB in all");
         }
         Ok(())
-    }
-}
-
-type MakeCard = Box<dyn Fn(Box<dyn Wire>) -> Box<dyn Nic>>;
-
-type MakeDriver = Box<dyn Fn() -> Box<dyn NicDriver>>;
-
-/// A card, and a driver for it: what makes them, again and again.
-pub struct Pair {
-    card: MakeCard,
-    driver: MakeDriver,
-}
-
-impl Pair {
-    /// A card that `card` makes, cabled to the wire that it is given, and drivers that `driver` makes.
-    pub fn new(
-        card: impl Fn(Box<dyn Wire>) -> Box<dyn Nic> + 'static,
-        driver: impl Fn() -> Box<dyn NicDriver> + 'static,
-    ) -> Pair {
-        Pair { card: Box::new(card), driver: Box::new(driver) }
-    }
-
-    /// The NIC model of that name as it is, with the driver of the same name; `None` if there is no such pair.
-    pub fn by_name(name: &str) -> Option<Pair> {
-        warikomi_driver::by_name(name)?;
-        let options = NicOptions::of(name);
-        warikomi_nic::build(&options, Box::new(CountedSink::new())).ok()?;
-        let name = name.to_owned();
-        Some(Pair::new(
-            move |wire| warikomi_nic::build(&options, wire).expect("it was made a moment ago"),
-            move || warikomi_driver::by_name(&name).expect("it was there a moment ago"),
-        ))
-    }
-
-    /// The same card, with drivers that `driver` makes of this pair's.
-    #[cfg(test)]
-    pub(crate) fn with(
-        self,
-        driver: impl Fn(Box<dyn NicDriver>) -> Box<dyn NicDriver> + 'static,
-    ) -> Pair {
-        let Pair { card, driver: make } = self;
-        Pair { card, driver: Box::new(move || driver(make())) }
-    }
-
-    /// A card at power-on.
-    pub(crate) fn card(&self, wire: Box<dyn Wire>) -> Box<dyn Nic> {
-        (self.card)(wire)
-    }
-
-    /// A driver.
-    pub(crate) fn driver(&self) -> Box<dyn NicDriver> {
-        (self.driver)()
     }
 }

@@ -1,9 +1,14 @@
 //! Drivers with a bug in them, so that it is known that the checkers find it.
 
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
 use warikomi_driver::state::{Held, Predecessor, Shown, StateArea};
 use warikomi_driver::{
     Buffer, Causes, DriverError, DriverInfo, Hardware, Link, NicDriver, Received, RxSink, TxFrame,
 };
+use warikomi_stack::{Slice, flags, words};
+
+use super::session::Session;
 
 /// What is wrong with a driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +31,24 @@ pub(super) enum Bug {
     NoRecord,
     /// It goes on behind a dead driver with one frame less than there was.
     MissesOne,
+}
+
+/// Names the buffers that a dead driver had by the order in which they were posted: those posted last, as if
+/// every one before had been given back. The channel itself names none.
+pub(super) fn forgets_by_order(session: &Session, buffers: u64) {
+    let (channel, place) = (session.packets.words(), session.place);
+    let ring = |head: usize| {
+        place.first_word + words::ENTRIES + head / words::COMPLETIONS * 2 * place.capacity
+    };
+    let end = channel[place.first_word + words::COMPLETIONS].load(Acquire);
+    for count in end - buffers..end {
+        let entry = (count as usize & (place.capacity - 1)) * 2;
+        let posted = channel[ring(words::POSTS) + entry].load(Relaxed);
+        let token = Slice::from_entry([posted, 0]).token;
+        let [word, extra] = Slice { flags: flags::RETURNED, ..Slice::posted(token) }.to_entry();
+        channel[ring(words::COMPLETIONS) + entry].store(word, Relaxed);
+        channel[ring(words::COMPLETIONS) + entry + 1].store(extra, Relaxed);
+    }
 }
 
 /// A driver around a driver, with a bug.

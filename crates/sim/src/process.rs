@@ -197,6 +197,7 @@ impl World<'_> {
             memory: &ground.memory,
             recorder: &mut self.recorder,
             moved: Moved::default(),
+            channel_bug: self.pair.channel_bug,
         };
         let mut parts = Parts {
             device: &mut device,

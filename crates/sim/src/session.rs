@@ -11,7 +11,6 @@ use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap};
 use warikomi_clock::Time;
 use warikomi_driver::Transmit;
 use warikomi_inject::{Addresses, FrameTemplate, PlanError};
-use warikomi_nic::wire::{Wire, WireCounters};
 use warikomi_pci::attach::layout::PACKET_BUS_ADDRESS;
 use warikomi_pci::{DmaMemory, SharedMemory};
 use warikomi_shared::{SharedWords, Wakeup};
@@ -19,6 +18,7 @@ use warikomi_stack::memory::BUFFER_ALIGN_BYTES;
 use warikomi_stack::{
     ChannelPlace, ChannelUpper, Event, PacketMemory, Shape, Slice, UserEnd, Watch,
 };
+use warikomi_wire::{Wire, WireCounters};
 
 use super::device::{HEAD_BYTES, sequence_of};
 use super::{Options, VirtualError};
@@ -154,8 +154,8 @@ impl Outgoing {
 
 /// A channel and whoever is above it.
 pub(super) struct Session {
-    packets: PacketMemory,
-    place: ChannelPlace,
+    pub(super) packets: PacketMemory,
+    pub(super) place: ChannelPlace,
     pub(super) user: UserEnd<SharedWords, Ring>,
     /// The events of both ends.
     pub(super) for_user: Ring,

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use warikomi_clock::{Arrivals, Seed, Span, Time};
 use warikomi_inject::{Addresses, FrameTemplate, PlanError, Source};
-use warikomi_nic::wire::wire_time;
 use warikomi_nic::{Frame, MIN_FRAME_BYTES};
+use warikomi_wire::wire_time;
 
 /// Bursts of frames on a line.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

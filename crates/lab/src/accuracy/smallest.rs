@@ -10,8 +10,9 @@ use serde::Serialize;
 use warikomi_clock::{Span, read_tsc};
 use warikomi_inject::{Plan, Warmup};
 
+use crate::Error;
 use crate::Session;
-use crate::inject::{Application, InjectError, inject};
+use crate::inject::{Application, inject};
 
 /// How far it has come.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +71,7 @@ pub(super) fn search(
     session: &mut Session,
     plan: &Plan,
     progress: &mut dyn FnMut(Step),
-) -> Result<(Vec<Tried>, Smallest), InjectError> {
+) -> Result<(Vec<Tried>, Smallest), Error> {
     let longest = plan.spacing().max(LONGEST).min(LONGEST_OF_ALL);
     let mut tried: Vec<Tried> = Vec::new();
     let mut attempt = |interval_ns: f64| {
@@ -84,7 +85,7 @@ pub(super) fn search(
         });
         let new = cycles(session, plan, interval_ns)?;
         tried.push(new);
-        Ok::<Tried, InjectError>(new)
+        Ok::<Tried, Error>(new)
     };
     let limit = (SHORTEST.as_ns(), longest.as_ns());
     let kept_ns = bisect(limit, |ns| attempt(ns).map(|at| at.kept_share >= KEPT_SHARE))?;
@@ -124,7 +125,7 @@ fn bisect<E>(
     Ok(Some(found))
 }
 
-fn cycles(session: &mut Session, plan: &Plan, interval_ns: f64) -> Result<Tried, InjectError> {
+fn cycles(session: &mut Session, plan: &Plan, interval_ns: f64) -> Result<Tried, Error> {
     let interval = Span::from_ps((interval_ns * 1e3).round() as u64);
     let warmup = Warmup { count: 200, ..plan.warmup };
     let plan = Plan { interval, count: CYCLE_PACKETS, line_rate_bps: None, warmup, ..plan.clone() };

@@ -1,16 +1,17 @@
 //! Packets through driver processes.
 
 use std::time::Duration;
+use warikomi_lab::Error;
 
 use warikomi_clock::{Span, Time};
 use warikomi_driver::strategy::Strategy;
-use warikomi_guest::commands::Counters;
 use warikomi_inject::{Plan, Receiver};
 use warikomi_lab::Session;
-use warikomi_lab::inject::{Application, InjectError, inject};
+use warikomi_lab::inject::{Application, inject};
 use warikomi_measure::Warning;
-use warikomi_nic::wire::{Wire, WireCounters};
+use warikomi_protocol::commands::Counters;
 use warikomi_target::Interrupted;
+use warikomi_wire::{Wire, WireCounters};
 
 use crate::{injected, options, perfect, plan, session, started};
 
@@ -148,5 +149,5 @@ fn packets_for_an_application_that_is_not_there_are_refused() {
     let mut session = session(Strategy::Poll);
     let plan = Plan { receiver: Receiver::Application, ..plan(1_500, Span::from_us(20), 10) };
     let refused = inject(&mut session, &plan, Application::default(), 1, &mut |_| ());
-    assert!(matches!(refused, Err(InjectError::NoApplication)));
+    assert!(matches!(refused, Err(Error::NoApplication)));
 }

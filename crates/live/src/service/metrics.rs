@@ -6,7 +6,7 @@ use prometheus::{
     Registry, TextEncoder, exponential_buckets,
 };
 use warikomi_clock::Time;
-use warikomi_nic::wire::WireCounters;
+use warikomi_wire::WireCounters;
 
 use super::report::EchoReport;
 

@@ -12,11 +12,11 @@ use std::sync::Arc;
 
 use warikomi_clock::{Span, Time};
 use warikomi_inject::GUEST_IP;
-use warikomi_nic::wire::{EchoPlan, Echoes, Responder, WireCounters};
 use warikomi_process::ProcessTarget;
 use warikomi_process::programs::echo;
 use warikomi_session::{ProcessSessionOptions, Session, SessionError};
 use warikomi_target::{CardId, Interrupted, Target, TargetError};
+use warikomi_wire::{EchoPlan, Echoes, Responder, WireCounters};
 
 use crate::{Event, Policy, Program, Refused, Replacement, Supervisor};
 

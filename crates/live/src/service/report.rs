@@ -3,7 +3,7 @@
 use crate::{Event, Program, Replacement, Service, Status, Way};
 use serde::{Deserialize, Serialize};
 use warikomi_clock::{Span, Time};
-use warikomi_nic::wire::{Echoes, WireCounters};
+use warikomi_wire::{Echoes, WireCounters};
 
 /// One replacement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -17,9 +17,9 @@ use serde::{Deserialize, Serialize};
 use warikomi_clock::{Span, Time, TscClock};
 use warikomi_driver::{Buffer, DriverError, Hardware, NicDriver, Received, RxSink};
 use warikomi_inject::{Addresses, FrameTemplate};
-use warikomi_nic::wire::CountedSink;
 use warikomi_pci::{DmaMemory, SharedMemory};
 use warikomi_target::cores::{Pinned, allowed_cores};
+use warikomi_wire::CountedSink;
 
 pub use error::CalibrateError;
 use timing::{ROUNDS, SIZES, least_ns, line, whole};

@@ -9,11 +9,11 @@ use warikomi_driver::transmit::{Bounce, Completion, Course, Work};
 use warikomi_driver::{DriverError, Hardware, NicDriver, OwnPool, TxFrame};
 use warikomi_inject::{GUEST_IP, NETWORK_IP, NETWORK_MAC, UDP_PORT};
 use warikomi_nic::NicOptions;
-use warikomi_nic::wire::CountedSink;
 use warikomi_pci::{Mmio, MmioError, SharedMemory, Width};
 use warikomi_stack::buffers::BufferKind;
 use warikomi_stack::send::{SendPlan, Sender, Step};
 use warikomi_stack::{Destination, Station, headers};
+use warikomi_wire::CountedSink;
 
 use super::error::CalibrateError;
 use super::timing::{SIZES, least_ns, line, whole};

@@ -8,23 +8,22 @@ mod costs;
 mod machine;
 #[cfg(test)]
 mod tests;
-pub mod wire;
 
 use std::cell::RefCell;
 
 use warikomi_clock::{Span, Time};
 use warikomi_driver::transmit::Bounce;
 use warikomi_driver::{DriverError, Hardware, NicDriver, OwnPool};
-use warikomi_guest::answers::Sent;
 use warikomi_inject::{GUEST_IP, NETWORK_IP, NETWORK_MAC, UDP_PORT};
 use warikomi_nic::{NicError, NicOptions};
 use warikomi_pci::SharedMemory;
+use warikomi_protocol::answers::Sent;
 use warikomi_stack::Station;
 use warikomi_stack::send::{PlanError, SendPlan, Sender, SenderError, Step};
 
 pub use costs::{PRESETS, SIZES_BYTES, SendCosts};
 use machine::{Machine, Registers, VirtualCourse};
-use wire::{Look, OrderedSink, Seen};
+use warikomi_wire::peer::numbered::{Look, Numbered, Seen};
 
 use crate::recorder::RINGS;
 
@@ -128,16 +127,22 @@ pub fn run(options: &Options) -> Result<Outcome, TransmitError> {
     let layout = Layout::new(plan, &*driver);
     let memory = SharedMemory::anonymous(RINGS, layout.bytes as usize)
         .map_err(|error| TransmitError::Memory { bytes: layout.bytes, error })?;
-    let (wire, judge) = OrderedSink::new();
+    let (wire, judge) = Numbered::sink();
     let look = if plan.bounce == Bounce::Dummy { Look::Head } else { Look::Whole };
-    judge.begin(plan.run_id, plan.warmup.saturating_add(plan.count), look);
+    judge.lock().begin(plan.run_id, plan.warmup.saturating_add(plan.count), look);
     let nic = warikomi_nic::build(&options.nic, Box::new(wire))?;
     let machine = Machine::new(nic, memory.clone(), options.costs, plan.buffers);
     let machine = RefCell::new(machine);
     let sent = Running { driver: &mut *driver, memory, machine: &machine }.run(options, &layout)?;
     let machine = machine.into_inner();
     let (events, elapsed) = (machine.digest.events(), machine.now().since(Time::ZERO));
-    Ok(Outcome { sent, seen: judge.seen(), digest: machine.digest.finish(), events, elapsed })
+    Ok(Outcome {
+        sent,
+        seen: judge.lock().seen(),
+        digest: machine.digest.finish(),
+        events,
+        elapsed,
+    })
 }
 
 /// What lies where behind [`RINGS`].

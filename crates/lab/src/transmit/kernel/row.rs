@@ -4,9 +4,9 @@ use serde::Serialize;
 use warikomi_clock::Time;
 use warikomi_measure::Samples;
 use warikomi_nic::{FunctionCounters, InterruptRecord};
+use warikomi_wire::peer::in_turn::Seen;
 
 use super::options::Case;
-use super::wire::Seen;
 use crate::transmit::Row as CommonRow;
 
 /// What one sender did with one size: the repetition of which the rate is the median. What does not apply,
