@@ -6,9 +6,9 @@ use std::process::Command;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::cache::Cache;
-use crate::config::{DriverMode, Fragment, NIC_DRIVERS, fnv1a, wishes};
+use crate::config::{DriverMode, Fragment, drivers_of, fnv1a};
 use crate::error::{FileContext, Result};
-use crate::image::{self, DriverPlace, Image, ImageInfo};
+use crate::image::{self, Image, ImageInfo};
 use crate::make::{Cancel, Counter, Progress, Runner};
 use crate::source::{Found, Source, kernel_version};
 use crate::tools;
@@ -176,21 +176,6 @@ impl Build<'_> {
         }
         Ok(())
     }
-}
-
-/// The NIC drivers that a configuration has.
-pub(crate) fn drivers_of(config: &str) -> std::collections::BTreeMap<String, DriverPlace> {
-    wishes(config)
-        .filter_map(|(symbol, value)| {
-            let (name, _) = NIC_DRIVERS.iter().find(|(_, wanted)| *wanted == symbol)?;
-            let place = match value? {
-                "y" => DriverPlace::BuiltIn,
-                "m" => DriverPlace::Module,
-                _ => return None,
-            };
-            Some(((*name).to_owned(), place))
-        })
-        .collect()
 }
 
 /// One tree, one directory of objects.

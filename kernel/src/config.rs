@@ -107,6 +107,31 @@ pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
     })
 }
 
+/// Where a driver is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DriverPlace {
+    /// Part of the kernel.
+    BuiltIn,
+    /// A module.
+    Module,
+}
+
+/// The NIC drivers that a configuration has.
+pub(crate) fn drivers_of(config: &str) -> BTreeMap<String, DriverPlace> {
+    wishes(config)
+        .filter_map(|(symbol, value)| {
+            let (name, _) = NIC_DRIVERS.iter().find(|(_, wanted)| *wanted == symbol)?;
+            let place = match value? {
+                "y" => DriverPlace::BuiltIn,
+                "m" => DriverPlace::Module,
+                _ => return None,
+            };
+            Some(((*name).to_owned(), place))
+        })
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

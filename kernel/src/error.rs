@@ -1,9 +1,9 @@
 //! What can go wrong, and what to do about it.
 
+use std::collections::BTreeSet;
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-
-use crate::tools::MissingTools;
 
 /// Shorthand of this crate.
 pub type Result<T> = std::result::Result<T, KernelError>;
@@ -125,5 +125,26 @@ pub(crate) trait FileContext<T> {
 impl<T> FileContext<T> for io::Result<T> {
     fn at(self, what: &'static str, path: impl AsRef<Path>) -> Result<T> {
         self.map_err(|source| KernelError::File { what, path: path.as_ref().to_owned(), source })
+    }
+}
+
+/// Programs that are not installed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingTools {
+    /// Their names.
+    pub programs: Vec<&'static str>,
+    /// The Debian packages that have them, each once.
+    pub packages: BTreeSet<&'static str>,
+}
+
+impl fmt::Display for MissingTools {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let packages: Vec<_> = self.packages.iter().copied().collect();
+        write!(
+            f,
+            "building a kernel needs {}; run: sudo apt-get install {}",
+            self.programs.join(", "),
+            packages.join(" ")
+        )
     }
 }

@@ -7,21 +7,11 @@ use std::path::{Path, PathBuf};
 use ignore::WalkBuilder;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{DriverMode, fnv1a};
+use crate::config::{DriverMode, DriverPlace, fnv1a};
 use crate::error::{FileContext, KernelError, Result};
 use crate::initramfs;
 
 const INFO: &str = "image.json";
-
-/// Where a driver is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DriverPlace {
-    /// Part of the kernel.
-    BuiltIn,
-    /// A module.
-    Module,
-}
 
 /// What `image.json` says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -8,10 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::build::drivers_of;
-use crate::config::wishes;
+use crate::config::{DriverPlace, drivers_of, wishes};
 use crate::error::{FileContext, KernelError, Result};
-use crate::image::DriverPlace;
 use crate::make::Group;
 
 /// How long the kernel may take to print its version or its configuration.

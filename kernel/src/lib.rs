@@ -35,11 +35,11 @@ mod tools;
 
 pub use build::{BuildOptions, build};
 pub use cache::Cache;
-pub use config::DriverMode;
-pub use error::{KernelError, Result};
-pub use image::{DriverPlace, Image, ImageInfo};
+pub use config::{DriverMode, DriverPlace};
+pub use error::{KernelError, MissingTools, Result};
+pub use image::{Image, ImageInfo};
 pub use initramfs::{agent, initramfs_for};
 pub use inspect::{KernelInfo, inspect};
 pub use make::{Cancel, Progress};
 pub use source::Source;
-pub use tools::{MissingTools, check_tools};
+pub use tools::check_tools;

@@ -1,10 +1,9 @@
 //! Which programs a build needs, and which Debian package has each.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::error::{KernelError, Result};
+use crate::error::{KernelError, MissingTools, Result};
 
 /// Program, Debian package.
 const TOOLS: [(&str, &str); 13] = [
@@ -28,27 +27,6 @@ const ADMINISTRATORS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
 /// A C header that UML's host side includes; its package is easily forgotten where gcc is there.
 const LIBC_HEADER: (&str, &str) = ("/usr/include/stdio.h", "libc6-dev");
-
-/// Programs that are not installed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MissingTools {
-    /// Their names.
-    pub programs: Vec<&'static str>,
-    /// The Debian packages that have them, each once.
-    pub packages: BTreeSet<&'static str>,
-}
-
-impl fmt::Display for MissingTools {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let packages: Vec<_> = self.packages.iter().copied().collect();
-        write!(
-            f,
-            "building a kernel needs {}; run: sudo apt-get install {}",
-            self.programs.join(", "),
-            packages.join(" ")
-        )
-    }
-}
 
 /// An error that names everything missing at once, with one line that installs it.
 pub fn check_tools() -> Result<()> {

@@ -109,9 +109,6 @@ enum Command {
     Man(shell::ManArguments),
 }
 
-/// What a shell gives a process that Ctrl-C ended.
-const EXIT_INTERRUPTED: u8 = 130;
-
 fn main() -> ExitCode {
     match run(&std::env::args_os().collect::<Vec<_>>()) {
         Ok(code) => code,
@@ -159,7 +156,7 @@ fn run(given: &[OsString]) -> Result<ExitCode> {
 fn fail(error: &anyhow::Error) -> ExitCode {
     eprintln!("warikomi: {error:#}");
     let interrupted = error.chain().any(by_the_user);
-    ExitCode::from(if interrupted { EXIT_INTERRUPTED } else { 1 })
+    ExitCode::from(if interrupted { output::EXIT_INTERRUPTED } else { 1 })
 }
 
 /// Whether this says that the user stopped it, rather than that something is wrong.

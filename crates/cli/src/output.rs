@@ -7,6 +7,9 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use warikomi_measure::RunResult;
 use warikomi_report::terminal::{self, Style};
 
+/// What a shell gives a process that Ctrl-C ended.
+pub(crate) const EXIT_INTERRUPTED: u8 = 130;
+
 const MAX_WIDTH: u16 = 120;
 
 /// How results are printed: colours and the terminal's width on a terminal that wants them (see

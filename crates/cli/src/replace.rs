@@ -183,7 +183,7 @@ pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Result<Exit
         found.broken.join("; ")
     );
     Ok(if invocation.interrupted.is_set() {
-        ExitCode::from(crate::EXIT_INTERRUPTED)
+        ExitCode::from(output::EXIT_INTERRUPTED)
     } else {
         ExitCode::SUCCESS
     })

@@ -16,7 +16,7 @@ use warikomi_wire::{
     UDP_PORT, fcs,
 };
 
-use crate::PlanError;
+use crate::plan::{MAX_FLOWS, PlanError};
 
 /// The first word of every payload, little-endian.
 pub const PAYLOAD_MAGIC: u32 = payload::MAGIC;
@@ -82,9 +82,6 @@ impl Addresses {
         }
     }
 }
-
-/// The most flows: every UDP port but 0, which is none (RFC 768).
-pub const MAX_FLOWS: u32 = 65_535;
 
 /// A UDP frame that differs from one packet to the next in its sequence number only; with more than
 /// one flow, in its source port as well.

@@ -22,14 +22,13 @@ pub use fault::{
     MAX_FAULT_TIME, MAX_FAULTS, MAX_STORM, Occasion, ParseFaultError, Probability, When,
 };
 pub use frame::{
-    Addresses, FrameTemplate, HEADER_BYTES, MAX_FLOWS, PAYLOAD_MAGIC, SEQUENCE_BYTES,
-    SEQUENCE_OFFSET,
+    Addresses, FrameTemplate, HEADER_BYTES, PAYLOAD_MAGIC, SEQUENCE_BYTES, SEQUENCE_OFFSET,
 };
 pub use injector::{DEFAULT_SLACK, Injection, Injector, Lateness, Recorder, Step};
 pub use pacing::Pacer;
 pub use plan::{
-    Arrival, MAX_COUNT, MAX_DURATION, MAX_INTERVAL, MAX_PACKETS_PER_INTERRUPT, MAX_PLAN_TEXT_BYTES,
-    Plan, PlanError, Receiver, Warmup,
+    Arrival, MAX_COUNT, MAX_DURATION, MAX_FLOWS, MAX_INTERVAL, MAX_PACKETS_PER_INTERRUPT,
+    MAX_PLAN_TEXT_BYTES, Plan, PlanError, Receiver, Warmup,
 };
 pub use schedule::{Arriving, Schedule, ScheduleError};
 pub use source::{Planned, Source};

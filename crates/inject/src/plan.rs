@@ -7,7 +7,6 @@ use warikomi_wire::wire_time;
 
 use crate::burst::{Burst, MAX_BURST_BYTES};
 use crate::fault::{Fault, MAX_FAULTS};
-use crate::frame::MAX_FLOWS;
 
 /// The most packets that one run may have: what the support side can account for one by one
 /// within its share of memory.
@@ -148,6 +147,9 @@ impl Default for Plan {
         }
     }
 }
+
+/// The most flows: every UDP port but 0, which is none (RFC 768).
+pub const MAX_FLOWS: u32 = 65_535;
 
 /// Why a plan cannot be carried out.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

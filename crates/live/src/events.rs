@@ -12,6 +12,16 @@ pub enum Kind {
     Recovery,
 }
 
+impl Kind {
+    /// Its name in reports and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Planned => "planned",
+            Kind::Recovery => "recovery",
+        }
+    }
+}
+
 /// One replacement, from the order to the first pass of the new driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replacement {

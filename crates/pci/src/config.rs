@@ -4,7 +4,8 @@
 //! its reset value. That alone gives BARs their sizing protocol. What the standard calls
 //! "write 1 to clear" has a mask of its own.
 
-use crate::{MsiMessage, Vector, Width};
+use crate::Width;
+use crate::vector::{MsiMessage, Vector};
 
 const SIZE: usize = 256;
 const COMMAND: usize = 0x04;

@@ -10,6 +10,7 @@ mod dma;
 mod function;
 mod interrupt;
 mod mmio;
+mod vector;
 mod width;
 
 pub use config::{
@@ -18,6 +19,7 @@ pub use config::{
 };
 pub use dma::{DmaError, DmaMemory, SharedMemory};
 pub use function::{Host, PciFunction};
-pub use interrupt::{Interrupt, InterruptState, IntrLine, MsiMessage, Vector};
+pub use interrupt::{Interrupt, InterruptState, IntrLine};
 pub use mmio::{Mmio, MmioError};
+pub use vector::{MsiMessage, Vector};
 pub use width::Width;

@@ -12,6 +12,7 @@
 mod launch;
 mod line;
 mod live;
+mod orders;
 mod parts;
 mod port;
 mod priority;
@@ -21,12 +22,12 @@ mod report;
 mod seat;
 mod seats;
 mod store;
+mod way;
 
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use warikomi_clock::TscClock;
-use warikomi_driver::strategy::{DEFAULT_BUDGET, Strategy};
 use warikomi_nic::{InterruptRecord, Nic};
 use warikomi_pci::attach::layout::{self, state};
 use warikomi_pci::{Host, IntrLine, SharedMemory};
@@ -47,11 +48,11 @@ use self::region::{DeviceMemory, WindowOptions};
 use self::report::Report;
 use self::seats::{Seats, SeatsOptions};
 use self::store::Store;
-pub use live::{Baton, How, ParseWayError, Seat, Way};
+pub use live::Seat;
+use orders::FIRST_GENERATION;
+pub use orders::Orders;
 pub use parts::Program;
-
-/// The generation of a device's first driver.
-const FIRST_GENERATION: u32 = 1;
+pub use way::{Baton, How, ParseWayError, Way};
 
 /// How long a driver may take from its start until it reports that its device receives.
 pub const READY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -61,23 +62,6 @@ pub const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long the counts of a driver may be behind what it does.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// How a driver shall receive: what its page of orders says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Orders {
-    /// When it looks at its ring, and when it sleeps.
-    pub strategy: Strategy,
-    /// Receive buffers on the ring; 0 for as many as the driver likes.
-    pub buffers: u64,
-    /// Bytes of each; 0 for what the driver likes.
-    pub buffer_bytes: u64,
-}
-
-impl Default for Orders {
-    fn default() -> Self {
-        Orders { strategy: Strategy::Napi { budget: DEFAULT_BUDGET }, buffers: 0, buffer_bytes: 0 }
-    }
-}
 
 /// What stands above a driver.
 #[derive(Debug)]

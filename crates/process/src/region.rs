@@ -14,7 +14,7 @@ use warikomi_pci::attach::area;
 use warikomi_pci::attach::layout::{self, header, orders};
 use warikomi_shared::{SharedWords, create_region};
 
-use super::Orders;
+use super::orders::Orders;
 
 /// DMA memory is a multiple of this many bytes: a page.
 const PAGE_BYTES: u64 = 4_096;

@@ -10,7 +10,7 @@ use warikomi_clock::{Time, TscClock};
 use warikomi_pci::attach::layout::{report, times};
 use warikomi_shared::SharedWords;
 
-use super::Orders;
+use super::orders::Orders;
 use super::parts::Running;
 use super::port::WindowEnd;
 use super::region::{DeviceMemory, Window, WindowOptions, give};

@@ -10,12 +10,14 @@ use warikomi_shared::{SharedWords, Words};
 use warikomi_stack::{ChannelPlace, DriverInvitation, words};
 use warikomi_target::TargetError;
 
+use super::orders::{FIRST_GENERATION, Orders};
+use super::parts::Program;
 use super::parts::{DRIVER, Parts, Running};
 use super::port::{Port, WindowEnd};
 use super::region::{DeviceMemory, WindowOptions};
 use super::report::Report;
 use super::seat::{DriverSeat, Handout};
-use super::{Baton, FIRST_GENERATION, How, Orders, Program};
+use super::way::{Baton, How};
 
 /// The drivers of a device: one is served; others are warm, or on their way out.
 pub(super) struct Seats {

@@ -15,12 +15,12 @@ use warikomi_pci::{Mmio, SharedMemory};
 use warikomi_shared::SharedWords;
 use warikomi_stack::ChannelUpper;
 
-use super::ChannelBug;
 use super::device::{Registers, sequence_at};
+use super::pair::ChannelBug;
 use super::pool::{Packet, Pool};
 use super::session::{Outgoing, Ring, Session};
 use super::trace::Event;
-use super::world::{RINGS, RUN_ID, Recorder};
+use crate::recorder::{RINGS, RUN_ID, Recorder};
 
 /// The data store: what the last driver has put there.
 pub(super) type Kept = Rc<RefCell<Option<Snapshot>>>;

@@ -22,8 +22,8 @@ use warikomi_stack::{
 use warikomi_wire::{Wire, WireCounters};
 
 use super::device::{HEAD_BYTES, sequence_of};
-use super::world::RINGS;
 use super::{Options, VirtualError};
+use crate::recorder::RINGS;
 
 /// Frames that the application sends carry this.
 const SENT_RUN_ID: u32 = 2;

@@ -11,8 +11,9 @@ use super::cpu::{Cpu, TaskId};
 use super::device::sequence_at;
 use super::pool::Packet;
 use super::trace::{Event, Part};
-use super::world::{Happening, RUN_ID, World};
+use super::world::{Happening, World};
 use super::{CostModel, Topology};
+use crate::recorder::RUN_ID;
 
 /// What a stage does with a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

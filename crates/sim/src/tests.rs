@@ -2,6 +2,9 @@
 
 use std::time::Instant;
 
+use warikomi_clock::{Seed, Span};
+use warikomi_driver::strategy::Strategy;
+
 use super::*;
 
 pub(super) fn options() -> Options {

@@ -20,12 +20,10 @@ use super::stage::Stage;
 use super::trace::{Digest, Event, Observer, Part};
 use super::traffic::Bursts;
 use super::{Counts, Moment, Options, Outcome, Pair, Topology, VirtualError};
+use crate::recorder::{RUN_ID, Recorder};
 
-/// Where the driver's rings are on the bus, and the buffers behind them.
-pub(super) const RINGS: u64 = 0x10_0000;
 const PAGE_BYTES: u64 = 4096;
-/// Frames of a run carry this, so that what an earlier one left in a buffer is not taken for its own.
-pub(super) const RUN_ID: u32 = 1;
+
 /// The first frame comes when the driver has had time to set its device up.
 const START: Span = Span::from_ms(1);
 /// A part that dies more often than this has a device that does not recover.
@@ -54,21 +52,6 @@ pub(super) enum Happening {
     Order(usize),
     /// The support side looks at a replacement.
     Bed,
-}
-
-/// Tells the digest and an observer what happens.
-pub(super) struct Recorder<'o> {
-    pub(super) now: Time,
-    pub(super) digest: Digest,
-    observer: &'o mut dyn Observer,
-}
-
-impl Recorder<'_> {
-    #[inline]
-    pub(super) fn emit(&mut self, event: &Event) {
-        self.digest.event(self.now, event);
-        self.observer.event(self.now, event);
-    }
 }
 
 /// The target, the card, and what is to come.

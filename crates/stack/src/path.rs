@@ -4,6 +4,7 @@
 //! datagram for the application's socket and there is room in it; everything else is used up here, and
 //! its buffer goes back to the driver.
 
+mod outgoing;
 mod streams;
 
 use std::collections::VecDeque;
@@ -19,7 +20,7 @@ use crate::entry::{Destination, Slice, flags};
 use crate::ip::General;
 use crate::memory::PacketMemory;
 use crate::socket::{OrdersWords, Socket};
-use streams::Outgoing;
+use outgoing::Outgoing;
 
 /// Entries taken from a ring in one pass: then the other rings have their turn.
 const BATCH: usize = 64;

@@ -1,31 +1,18 @@
 //! The cards of a target.
 
-use std::fmt;
 use std::ops::{Deref, DerefMut};
 
 use warikomi_nic::Nic;
 
-use crate::TargetError;
-
-/// A card of a target, by its number: from 0, in the order in which the target was given them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CardId(pub u8);
+use crate::card_id::CardId;
+use crate::error::TargetError;
 
 impl CardId {
-    /// The first card, which every target has.
-    pub const FIRST: CardId = CardId(0);
-
     /// Its index among so many cards; an error if it is none of them.
     #[inline]
     pub fn among(self, cards: usize) -> Result<usize, TargetError> {
         let index = usize::from(self.0);
         if index < cards { Ok(index) } else { Err(TargetError::NoCard { card: self, cards }) }
-    }
-}
-
-impl fmt::Display for CardId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)
     }
 }
 

@@ -2,7 +2,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::CardId;
+use crate::card_id::CardId;
 
 /// The last lines of a target's console.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 pub mod agent;
 mod card;
+mod card_id;
 pub mod console;
 pub mod cores;
 mod error;
@@ -10,10 +11,10 @@ mod interrupted;
 pub mod kernel;
 mod pass;
 pub mod request;
-pub mod wait;
 
 pub use agent::Agent;
-pub use card::{CardId, Slot};
+pub use card::Slot;
+pub use card_id::CardId;
 pub use error::{ConsoleTail, TargetError};
 pub use interrupted::Interrupted;
 pub use pass::Pass;
@@ -159,6 +160,44 @@ impl TargetCounters {
             intx_undeliverable: f(self.intx_undeliverable, other.intx_undeliverable),
             corrupt_rings: f(self.corrupt_rings, other.corrupt_rings),
             bad_stamps: f(self.bad_stamps, other.bad_stamps),
+        }
+    }
+}
+
+/// Waiting, while the target is served.
+pub mod wait {
+    use std::time::{Duration, Instant};
+
+    use crate::{Target, TargetError};
+
+    /// Polls `target` until `done` gives something; `None` when time is up.
+    pub fn until<T: Target + ?Sized, R>(
+        target: &mut T,
+        within: Duration,
+        mut done: impl FnMut(&mut T) -> Option<R>,
+    ) -> Result<Option<R>, TargetError> {
+        const FIRST_PASSES: u32 = 256;
+        const MOST_PASSES: u32 = 16_384;
+        // What takes long is looked at less and less often: while we look at processes, the driver waits.
+        let mut passes = FIRST_PASSES;
+        let deadline = Instant::now() + within;
+        loop {
+            target.housekeep()?;
+            if let Some(found) = done(target) {
+                return Ok(Some(found));
+            }
+            if Instant::now() >= deadline {
+                return Ok(None);
+            }
+            for _ in 0..passes {
+                target.poll()?;
+                if target.shares_a_core() {
+                    std::thread::yield_now();
+                    break;
+                }
+                std::hint::spin_loop();
+            }
+            passes = (2 * passes).min(MOST_PASSES);
         }
     }
 }

@@ -11,7 +11,7 @@ use warikomi_pci::attach::area;
 use warikomi_pci::attach::layout::{self, header};
 use warikomi_shared::{SharedWords, Words};
 
-use super::{AttachError, bad};
+use super::error::{AttachError, bad};
 
 /// What the header says, checked.
 pub(super) struct Header {

@@ -3,12 +3,12 @@
 //! What lies in it is looked at as if the other side meant harm: the header is checked before anything
 //! is mapped by it, and afterwards a word is only ever a value, never a place.
 
+mod error;
 mod header;
 mod window;
 
 use std::env;
 use std::fs::File;
-use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Duration;
@@ -20,40 +20,14 @@ use warikomi_pci::attach::{Access, Operation, Space, area};
 use warikomi_pci::{DmaMemory, Mmio, MmioError, SharedMemory, Width};
 use warikomi_shared::{Producer, SharedWords, Sleeper, Woken, Words};
 
+pub use self::error::AttachError;
+use self::error::bad;
 use self::header::{Header, map, sealed_length};
 pub use self::window::Window;
 
 /// How long it spins before it lets others run, on a machine where both sides share a core.
 const SPIN_NS: u64 = 20_000;
 const PAGE_BYTES: usize = 4_096;
-
-/// Why a device cannot be attached.
-#[derive(Debug, thiserror::Error)]
-pub enum AttachError {
-    /// Not started by a support side.
-    #[error(
-        "there is no socket to the support side: {} {problem}; a driver is started by \
-         `warikomi ... --target process`",
-        layout::SOCKET_VARIABLE
-    )]
-    NoSocket {
-        /// What is wrong with the variable.
-        problem: &'static str,
-    },
-    /// The first message did not come, or was none.
-    #[error("the support side did not hand a region over: {0}")]
-    NoRegion(String),
-    /// The region makes no sense.
-    #[error("the region that was handed over cannot be used: {0}")]
-    BadRegion(String),
-    /// The system refused something.
-    #[error("the region that was handed over cannot be mapped: {0}")]
-    Map(#[from] io::Error),
-}
-
-fn bad(what: impl Into<String>) -> AttachError {
-    AttachError::BadRegion(what.into())
-}
 
 /// The support side is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -3,9 +3,9 @@
 use warikomi_clock::{Span, Time};
 use warikomi_pci::attach::layout::{orders, report};
 
-use super::RunError;
 use super::attachment::Attachment;
-use super::step::{DriverLoop, Parts, hardware};
+use super::error::RunError;
+use super::machine::{DriverLoop, Parts, hardware};
 use crate::strategy::{Receiver, Strategy};
 use crate::{Hardware, Link, Upper};
 
@@ -17,22 +17,6 @@ const REPORT_EVERY: Span = Span::from_us(100);
 const IDLE: Span = Span::from_us(200);
 /// How often the link and the support side are looked at, when idle.
 const LOOK_EVERY: Span = Span::from_ms(50);
-
-/// What is counted besides.
-#[derive(Default)]
-pub(super) struct Counts {
-    /// Of drivers before this one.
-    pub(super) rx_errors_before: u64,
-    pub(super) tx_packets: u64,
-    pub(super) tx_bytes: u64,
-    pub(super) tx_errors: u64,
-    pub(super) polls: u64,
-    pub(super) empty_polls: u64,
-    pub(super) sleeps: u64,
-    pub(super) slept: Span,
-    pub(super) hiccups: u64,
-    pub(super) hiccup_time: Span,
-}
 
 impl DriverLoop {
     /// Whether whoever is above can go on.

@@ -2,10 +2,10 @@
 
 use warikomi_clock::{Span, Time};
 
-use super::RunError;
 use super::attachment::Attachment;
-use super::step::{DriverLoop, Parts, hardware};
-use crate::{Buffer, DriverError, Hardware, Received, RxSink, TxFrame, Upper};
+use super::error::RunError;
+use super::machine::{DriverLoop, Parts, hardware};
+use crate::{DriverError, Hardware, TxFrame, Upper};
 
 /// Two passes further apart than this, with nothing to do in between, are a hiccup.
 const HICCUP: Span = Span::from_us(2);
@@ -15,49 +15,6 @@ const WORK_PER_PACKET: Span = Span::from_ns(250);
 const TRANSMIT_BUDGET: usize = 64;
 /// More interrupts than this at once are those of a support side that lies.
 const INTERRUPT_BUDGET: u64 = 512;
-
-/// What went up.
-#[derive(Default)]
-pub(super) struct Up {
-    pub(super) packets: u64,
-    pub(super) bytes: u64,
-}
-
-impl Up {
-    /// Whoever is above, and what goes there is counted.
-    #[inline]
-    pub(super) fn counted<'a, U>(&'a mut self, upper: &'a mut U) -> Counted<'a, U> {
-        Counted { upper, up: self }
-    }
-}
-
-/// Counts what goes up.
-pub(super) struct Counted<'a, U> {
-    upper: &'a mut U,
-    up: &'a mut Up,
-}
-
-impl<U: Upper> RxSink for Counted<'_, U> {
-    #[inline]
-    fn buffer(&mut self) -> Option<Buffer> {
-        self.upper.buffer()
-    }
-
-    #[inline]
-    fn received(&mut self, frame: Received) {
-        self.up.packets += 1;
-        self.up.bytes += u64::from(frame.bytes);
-        self.upper.received(frame);
-    }
-
-    fn returned(&mut self, buffer: Buffer) {
-        self.upper.returned(buffer);
-    }
-
-    fn named(&self, token: u32) -> Option<Buffer> {
-        self.upper.named(token)
-    }
-}
 
 impl DriverLoop {
     /// Whether the core was taken between two passes.

@@ -7,10 +7,10 @@ use warikomi_clock::{Span, Time};
 use warikomi_pci::attach::layout::{orders, report};
 use warikomi_shared::Woken;
 
-use super::RunError;
 use super::attachment::Attachment;
+use super::error::RunError;
 use super::look::ordered;
-use super::step::{DriverLoop, Parts, Step, hardware};
+use super::machine::{DriverLoop, Parts, Rest, Step, hardware};
 use crate::strategy::Strategy;
 use crate::{Hardware, Upper};
 
@@ -20,16 +20,6 @@ pub const HEARTBEAT: Duration = Duration::from_millis(100);
 const MEASURED_SLEEP: u64 = 16;
 /// How long the order to give the baton away is waited for awake.
 const AWAKE_FOR: Span = Span::from_ms(1);
-
-/// A rest, from when the interrupt is armed until the driver is awake again.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Rest {
-    from: Time,
-    found: usize,
-    slept: bool,
-    /// The processor time taken before, if that of this sleep is measured.
-    processor_before: Option<Span>,
-}
 
 impl DriverLoop {
     /// Whatever comes from here on rings; arms the interrupt.

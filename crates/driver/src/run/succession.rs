@@ -9,8 +9,8 @@ use std::rc::Rc;
 use warikomi_pci::attach::layout::{orders, times, way};
 use warikomi_shared::Words;
 
-use super::RunError;
 use super::attachment::{Attachment, Lineage};
+use super::error::RunError;
 use super::store::{Snapshot, SnapshotStore};
 use crate::state::{
     Baton, Counters, How, LocalWords, Predecessor, Shown, StateArea, StateError, StateWords, Turn,

@@ -6,7 +6,7 @@ use warikomi_pci::attach::layout::{orders, report, state, times};
 use super::RunError;
 use super::attachment::Attachment;
 use super::look::ordered;
-use super::step::{DriverLoop, Parts, Phase, Step, hardware};
+use super::machine::{DriverLoop, Parts, Phase, Step, hardware};
 use super::succession::Waited;
 use crate::state::{Counters, Held, Predecessor};
 use crate::strategy::Receiver;

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use warikomi_pci::attach::area::{BATON, OWNER, how};
 use warikomi_shared::Words;
 
-use super::{StateError, nonsense};
+use super::error::{StateError, nonsense};
 
 /// How a driver comes by a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,6 +7,7 @@
 //! order in which things are written, and why.
 
 mod baton;
+mod error;
 mod local;
 mod record;
 mod settings;
@@ -14,54 +15,17 @@ mod slots;
 mod snapshot;
 #[cfg(test)]
 mod tests;
-
-use std::rc::Rc;
-use std::sync::atomic::Ordering::Relaxed;
-
-use warikomi_pci::attach::area;
-use warikomi_shared::Words;
+mod words;
 
 pub use self::baton::{Baton, How, Turn};
+pub use self::error::StateError;
+use self::error::nonsense;
 pub use self::local::LocalWords;
 pub use self::record::{Counters, Progress, Record};
 pub use self::settings::Settings;
 pub use self::slots::{InUse, Slot, Slots};
 pub use self::snapshot::SNAPSHOT_WORDS;
-
-/// The words of a state area: shared with the next driver, or the driver's own.
-pub type StateWords = Rc<dyn Words>;
-
-/// Why a state area is not what a driver can go on with.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum StateError {
-    /// Nobody has set it up, or it has a version that this driver does not know.
-    #[error("{0}")]
-    Unreadable(String),
-    /// A checksum is wrong.
-    #[error(
-        "the {what} of the state area was written by halves or by somebody else: its checksum is \
-         {found:#018x}, and should be {expected:#018x}"
-    )]
-    Checksum {
-        /// Which part.
-        what: &'static str,
-        /// What the words have.
-        found: u64,
-        /// What is written there.
-        expected: u64,
-    },
-    /// It contradicts itself, or the rings.
-    #[error("the state area makes no sense: {0}")]
-    Nonsense(String),
-}
-
-impl StateError {
-    /// A descriptor that was not given to the device, though one behind it was.
-    pub(crate) fn not_the_last(ring: &str, index: usize) -> StateError {
-        let what = "is empty, and those behind it are not";
-        StateError::Nonsense(format!("descriptor {index} of the {ring} ring {what}"))
-    }
-}
+pub use self::words::{StateArea, StateWords};
 
 /// How a driver comes by a device that another one has driven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,39 +58,7 @@ pub struct Held {
     pub transmits_taken: u64,
 }
 
-/// A state area.
-#[derive(Clone)]
-pub struct StateArea {
-    words: StateWords,
-    version: u64,
-}
-
 impl StateArea {
-    /// The area in these words, of which there are at least [`area::WORDS`], as the newest version has
-    /// it.
-    pub fn new(words: StateWords) -> StateArea {
-        assert!(words.len() >= area::WORDS, "{} words are no state area", words.len());
-        StateArea { words, version: area::VERSION }
-    }
-
-    /// The same as a driver of an older version sees it: it writes that version, and refuses an area that
-    /// only newer ones can read. `version` is from [`area::OLDEST_VERSION`] to [`area::VERSION`].
-    pub fn of_version(self, version: u64) -> Result<StateArea, StateError> {
-        if !(area::OLDEST_VERSION..=area::VERSION).contains(&version) {
-            return Err(StateError::Unreadable(format!(
-                "state areas have versions {} to {}, not {version}",
-                area::OLDEST_VERSION,
-                area::VERSION
-            )));
-        }
-        Ok(StateArea { version, ..self })
-    }
-
-    /// The words.
-    pub fn words(&self) -> &StateWords {
-        &self.words
-    }
-
     /// What a predecessor's rings have in use, receive and transmit, when whoever is above has been shown
     /// so much. Nothing is stored.
     pub fn in_use(
@@ -152,10 +84,6 @@ impl StateArea {
         distinct(&both)?;
         Ok(both)
     }
-
-    fn word(&self, at: usize) -> u64 {
-        self.words.load(at, Relaxed)
-    }
 }
 
 /// A buffer is in one place only.
@@ -166,25 +94,5 @@ fn distinct(in_use: &[InUse; 2]) -> Result<(), StateError> {
     match tokens().find(|token| std::mem::replace(&mut seen[*token as usize], true)) {
         Some(token) => nonsense(format!("the buffer {token} is on the rings twice")),
         None => Ok(()),
-    }
-}
-
-fn nonsense<T>(what: String) -> Result<T, StateError> {
-    Err(StateError::Nonsense(what))
-}
-
-/// Holds the words of a part against the checksum that is written there.
-fn verify(
-    what: &'static str,
-    expected: u64,
-    words: impl Iterator<Item = u64>,
-) -> Result<(), StateError> {
-    let found = area::checksum(words);
-    if found == expected { Ok(()) } else { Err(StateError::Checksum { what, found, expected }) }
-}
-
-impl std::fmt::Debug for StateArea {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("StateArea").finish_non_exhaustive()
     }
 }

@@ -4,7 +4,9 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use warikomi_pci::attach::area::{self, counters, record};
 
-use super::{InUse, Slots, StateArea, StateError, nonsense, verify};
+use super::error::{StateError, nonsense, verify};
+use super::words::StateArea;
+use super::{InUse, Slots};
 
 /// How far one ring is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

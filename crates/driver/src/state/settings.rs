@@ -4,7 +4,8 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use warikomi_pci::attach::area::{self, header};
 
-use super::{StateArea, StateError, nonsense, verify};
+use super::error::{StateError, nonsense, verify};
+use super::words::StateArea;
 
 /// What the settings of a state area say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

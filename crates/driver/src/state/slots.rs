@@ -4,7 +4,8 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use warikomi_pci::attach::area::{MOST_SLOTS, PRESENT, RX_SLOTS, TOKEN_MASK, TX_SLOTS};
 
-use super::{StateArea, StateError, StateWords, nonsense};
+use super::error::{StateError, nonsense};
+use super::words::{StateArea, StateWords};
 
 /// What a slot says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

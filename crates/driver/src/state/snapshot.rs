@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use warikomi_pci::attach::area::{MOST_SLOTS, RX_SLOTS, TX_SLOTS, header, record};
 
-use super::{StateArea, StateError, nonsense};
+use super::error::{StateError, nonsense};
+use super::words::StateArea;
 
 /// The words that a copy has, in order: header and settings, record, slots.
 const PARTS: [Range<usize>; 4] = [

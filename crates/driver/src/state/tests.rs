@@ -1,7 +1,10 @@
 use std::ops::Range;
+use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use proptest::prelude::*;
-use warikomi_pci::attach::area::{BATON, MOST_SLOTS, RX_SLOTS, TX_SLOTS, header, record};
+use warikomi_pci::attach::area::{self, BATON, MOST_SLOTS, RX_SLOTS, TX_SLOTS, header, record};
+use warikomi_shared::Words;
 
 use super::*;
 

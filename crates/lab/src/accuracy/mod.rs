@@ -29,7 +29,7 @@ use crate::inject::{Application, Injected, Progress, inject};
 use crate::{Error, Session};
 
 pub use series::{Interval, PlaceFigures, Series};
-pub use smallest::{KEPT_SHARE, Tried};
+pub use smallest::{KEPT_SHARE, Step, Tried};
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -57,17 +57,6 @@ pub struct Accuracy {
     pub tried: Vec<Tried>,
     /// The shares of each repetition.
     pub repeats: Vec<Repeat>,
-}
-
-/// How far it has come.
-#[derive(Clone, Copy, Debug)]
-pub struct Step {
-    /// What is being done.
-    pub what: &'static str,
-    /// How much of it is done: packets, or intervals tried.
-    pub done: u64,
-    /// How much there is to do; of intervals to try, the most.
-    pub total: u64,
 }
 
 /// Carries it out on a session.

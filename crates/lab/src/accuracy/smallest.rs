@@ -10,10 +10,20 @@ use serde::Serialize;
 use warikomi_clock::{Span, read_tsc};
 use warikomi_inject::{Plan, Warmup};
 
-use super::Step;
 use crate::Error;
 use crate::Session;
 use crate::inject::{Application, inject};
+
+/// How far it has come.
+#[derive(Clone, Copy, Debug)]
+pub struct Step {
+    /// What is being done.
+    pub what: &'static str,
+    /// How much of it is done: packets, or intervals tried.
+    pub done: u64,
+    /// How much there is to do; of intervals to try, the most.
+    pub total: u64,
+}
 
 /// The share of intervals that must be within 6.25%, or of packets that must be in time.
 pub const KEPT_SHARE: f64 = 0.99;

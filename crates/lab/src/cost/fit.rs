@@ -39,6 +39,12 @@ impl Line {
     }
 }
 
+/// The one in the middle of what is in order; of two the first.
+pub(super) fn middle<T>(sorted: Vec<T>) -> Option<T> {
+    let at = sorted.len().checked_sub(1)? / 2;
+    sorted.into_iter().nth(at)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

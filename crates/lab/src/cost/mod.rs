@@ -19,6 +19,7 @@ use warikomi_measure::{Repeat, RunResult, TimeBase, Warning, as_object, publishe
 use crate::{Error, Session};
 
 pub use fit::Line;
+use fit::middle;
 pub use send::{CALLS, COUNTED, Call};
 
 /// What to measure.
@@ -359,12 +360,6 @@ impl Row {
             ..Row::default()
         }
     }
-}
-
-/// The one in the middle of what is in order; of two the first.
-fn middle<T>(sorted: Vec<T>) -> Option<T> {
-    let at = sorted.len().checked_sub(1)? / 2;
-    sorted.into_iter().nth(at)
 }
 
 fn median(mut values: Vec<f64>) -> Option<f64> {

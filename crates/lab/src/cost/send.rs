@@ -5,7 +5,7 @@ use warikomi_clock::Span;
 use warikomi_inject::{Plan, Receiver};
 use warikomi_measure::{Distribution, Fate, Samples};
 
-use super::middle;
+use super::fit::middle;
 use super::receive::carry_out;
 use crate::Error;
 use crate::Session;

@@ -109,7 +109,7 @@ impl Metrics {
     pub(super) fn note(&self, event: &Event) {
         match event {
             Event::Replaced(replacement) => {
-                let labels = [kind(replacement.kind)];
+                let labels = [replacement.kind.name()];
                 let seconds =
                     |samples: &HistogramVec| -> Histogram { samples.with_label_values(&labels) };
                 seconds(&self.replacements).observe(replacement.swap().as_secs());
@@ -157,13 +157,6 @@ fn up_to(counter: &IntCounter, count: u64) {
     counter.inc_by(count.saturating_sub(counter.get()));
 }
 
-pub(super) fn kind(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Planned => "planned",
-        Kind::Recovery => "recovery",
-    }
-}
-
 /// Makes metrics that are in the registry.
 struct Maker(Registry);
 
@@ -191,7 +184,7 @@ impl Maker {
             HistogramOpts::new(name, help).buckets(exponential_buckets(first, factor, count)?);
         let made = self.keep(HistogramVec::new(options, &["kind"])?)?;
         for of in [Kind::Planned, Kind::Recovery] {
-            made.with_label_values(&[kind(of)]);
+            made.with_label_values(&[of.name()]);
         }
         Ok(made)
     }

@@ -5,8 +5,6 @@ use serde::{Deserialize, Serialize};
 use warikomi_clock::{Span, Time};
 use warikomi_wire::{Echoes, WireCounters};
 
-use super::metrics::kind;
-
 /// One replacement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReplacementReport {
@@ -27,7 +25,7 @@ pub struct ReplacementReport {
 impl ReplacementReport {
     pub(super) fn of(replacement: &Replacement) -> ReplacementReport {
         ReplacementReport {
-            kind: kind(replacement.kind).to_owned(),
+            kind: replacement.kind.name().to_owned(),
             from: replacement.from,
             to: replacement.to,
             reset: replacement.reset,

@@ -1,6 +1,6 @@
 //! Half a byte a packet.
 
-use super::{Fate, Outcome};
+use super::packet::{Fate, Outcome};
 
 /// What the support side knows of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

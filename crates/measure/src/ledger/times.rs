@@ -2,7 +2,7 @@
 
 use warikomi_clock::{Span, Time};
 
-use super::{Fate, Packet, Row};
+use super::packet::{Fate, Packet, Row};
 
 /// Columns rather than rows, because the loop that injects writes the first three only.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Fate;
+use super::packet::Fate;
 
 /// What became of a run's packets, counted.
 ///

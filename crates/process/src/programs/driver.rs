@@ -6,9 +6,9 @@ use warikomi_driver::device::Device;
 use warikomi_driver::run::{RunError, own_pool, serve};
 use warikomi_driver::{NicDriver, by_name};
 use warikomi_pci::attach::area;
-use warikomi_pci::attach::layout::{report, state};
 use warikomi_stack::{ChannelUpper, Event, Invitation, PacketMemory, StackError, Watch};
 
+use super::tell::tell;
 use super::{DirectUpper, sender};
 
 /// What is above a driver that was given packet memory.
@@ -59,12 +59,6 @@ fn drive(mut driver: Box<dyn NicDriver>, state_version: Option<u64>) -> Result<(
         }
     };
     served.map_err(failed)
-}
-
-/// A failure before there is anything to serve.
-pub(super) fn tell(device: &Device, error: &StackError) {
-    device.last_words(&error.to_string());
-    device.report(report::STATE, state::FAILED);
 }
 
 /// What the files say that came with the driver's message behind those of the device

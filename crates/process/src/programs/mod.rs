@@ -13,6 +13,7 @@ mod port;
 pub mod sender;
 pub mod stack;
 pub mod store;
+mod tell;
 mod work;
 
 pub use direct::DirectUpper;

@@ -17,8 +17,8 @@ use warikomi_shared::Woken;
 use warikomi_stack::send::{PlanError, RealTime, SendPlan, Sender, SenderError, Step};
 use warikomi_stack::{Invitation, StackError, Station};
 
-use super::driver::tell;
 use super::line::{ControlLine, alive, json};
+use super::tell::tell;
 
 /// Nobody sends us anything; what comes all the same is taken.
 const RECEIVE_BUFFERS: usize = 64;

@@ -4,7 +4,9 @@
 //! Each figure is the least of several rounds of a loop, so that somebody else's time slice is in none
 //! of them. The driver's costs are those of the real driver against the real model.
 
+mod error;
 mod send;
+mod timing;
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
@@ -12,17 +14,20 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
-use warikomi_clock::{Span, Time, TscClock, TscUnusable};
+use warikomi_clock::{Span, Time, TscClock};
 use warikomi_driver::{Buffer, DriverError, Hardware, NicDriver, Received, RxSink};
-use warikomi_inject::{Addresses, FrameTemplate, PlanError};
+use warikomi_inject::{Addresses, FrameTemplate};
 use warikomi_pci::{DmaMemory, SharedMemory};
 use warikomi_target::cores::{Pinned, allowed_cores};
 use warikomi_wire::CountedSink;
 
+pub use error::CalibrateError;
+use timing::{ROUNDS, SIZES, least_ns, line, whole};
+
 use super::device::{Device, Registers};
-use super::transmit::{SendCosts, TransmitError};
-use super::world::RINGS;
+use super::transmit::SendCosts;
 use super::{CostModel, Pair};
+use crate::recorder::RINGS;
 
 /// What was measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,33 +40,12 @@ pub struct Calibration {
     pub declared: Vec<String>,
 }
 
-/// Why it could not be measured.
-#[derive(Debug, thiserror::Error)]
-pub enum CalibrateError {
-    /// No clock.
-    #[error(transparent)]
-    Clock(#[from] TscUnusable),
-    /// Memory, threads or sockets.
-    #[error("cannot set up what is to be measured: {0}")]
-    System(#[from] std::io::Error),
-    /// The driver did not like the model.
-    #[error("the driver failed while it was measured: {0}")]
-    Driver(#[from] DriverError),
-    /// No frame.
-    #[error(transparent)]
-    Plan(#[from] PlanError),
-    /// The sender did not come about.
-    #[error("the sender failed while it was measured: {0}")]
-    Send(#[from] TransmitError),
-}
-
 /// The card, with its driver, whose costs are measured.
 const CARD: &str = "rtl8168";
-const ROUNDS: usize = 7;
+
 const BUFFERS: usize = 256;
 const BUFFER_BYTES: u32 = 16_383;
-/// Two lengths from which the cost by packet and by byte follows.
-const SIZES: [usize; 2] = [64, 8_000];
+
 /// What is copied, so that it does not stay in the first cache.
 const COPIED_BYTES: usize = 8 << 20;
 
@@ -81,23 +65,6 @@ pub fn calibrate() -> Result<Calibration, CalibrateError> {
     let send = send::sending(&clock, &costs)?;
     let declared = declared.into_iter().map(str::to_owned).collect();
     Ok(Calibration { costs, send, declared })
-}
-
-/// The least time of `times` calls, in nanoseconds a call.
-fn least_ns(clock: &TscClock, times: u64, mut call: impl FnMut()) -> f64 {
-    let round = |_| {
-        let start = clock.now();
-        (0..times).for_each(|_| call());
-        clock.now().since(start).as_ns() / times as f64
-    };
-    (0..ROUNDS).map(round).fold(f64::INFINITY, f64::min)
-}
-
-/// By packet in nanoseconds, and by byte in picoseconds, from the times for both of `SIZES`.
-fn line([short, long]: [f64; 2]) -> (u64, u64) {
-    let per_byte = ((long - short) / (SIZES[1] - SIZES[0]) as f64).max(0.0);
-    let per_packet = (short - per_byte * SIZES[0] as f64).max(1.0);
-    (per_packet.round() as u64, (per_byte * 1e3).round() as u64)
 }
 
 fn copying(clock: &TscClock, costs: &mut CostModel) {
@@ -214,10 +181,6 @@ fn driving(clock: &TscClock, costs: &mut CostModel) -> Result<(), CalibrateError
     costs.driver_packet_ns = whole(taking);
     costs.handler_ns = whole(handler);
     Ok(())
-}
-
-fn whole(ns: f64) -> u64 {
-    ns.round().max(1.0) as u64
 }
 
 /// Two threads on one core that wake each other: a round is two bells, two sleeps, two wake-ups and two

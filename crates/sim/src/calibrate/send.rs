@@ -15,10 +15,12 @@ use warikomi_stack::send::{SendPlan, Sender, Step};
 use warikomi_stack::{Destination, Station, headers};
 use warikomi_wire::CountedSink;
 
-use super::{CalibrateError, Device, Registers, least_ns, line, whole};
+use super::error::CalibrateError;
+use super::timing::{SIZES, least_ns, line, whole};
 use crate::CostModel;
+use crate::device::{Device, Registers};
+use crate::recorder::RINGS;
 use crate::transmit::{SendCosts, TransmitError};
-use crate::world::RINGS;
 
 /// The driver that is measured; of the others only its registers differ.
 const DRIVER: &str = "oc48";
@@ -236,7 +238,7 @@ fn making_headers(clock: &TscClock) -> f64 {
 /// A copy's own time, whatever its length.
 fn copying_nothing(clock: &TscClock) -> f64 {
     let (from, mut to) = ([1_u8; LONG_BYTES as usize], [0_u8; LONG_BYTES as usize]);
-    let times = super::SIZES.map(|size| {
+    let times = SIZES.map(|size| {
         least_ns(clock, MESSAGES, || {
             let size = std::hint::black_box(size);
             to[..size].copy_from_slice(&from[..size]);

@@ -1,6 +1,6 @@
 use warikomi_clock::Time;
 
-use super::Checker;
+use super::checker::Checker;
 use crate::Event;
 
 /// When the driver has stopped its device, every buffer is back.

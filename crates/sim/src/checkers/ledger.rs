@@ -3,7 +3,7 @@ use std::collections::HashMap;
 use warikomi_clock::Time;
 use warikomi_nic::RxOutcome;
 
-use super::Checker;
+use super::checker::Checker;
 use crate::Event;
 
 /// Every packet is accounted for once: one that is on the ring is delivered, or refused for its error

@@ -1,6 +1,7 @@
 //! Judges of a history. They know the events and nothing of the system that made them.
 
 mod balance;
+mod checker;
 mod ledger;
 mod order;
 mod ownership;
@@ -8,11 +9,10 @@ mod progress;
 mod succession;
 mod transmit;
 
-use std::fmt;
-
 use warikomi_clock::Time;
 
 pub use balance::Balance;
+pub use checker::{Checker, Violation};
 pub use ledger::Ledger;
 pub use order::Order;
 pub use ownership::Ownership;
@@ -21,32 +21,6 @@ pub use succession::Succession;
 pub use transmit::Transmit;
 
 use super::{Event, Observer, Options};
-
-/// Something that must not happen.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
-    /// The checker that found it.
-    pub checker: &'static str,
-    /// When, in virtual time.
-    pub at: Time,
-    /// What.
-    pub what: String,
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at {:.3} µs: {}", self.checker, self.at.as_ns() / 1e3, self.what)
-    }
-}
-
-/// One judge.
-pub trait Checker {
-    /// Its name.
-    fn name(&self) -> &'static str;
-
-    /// What is wrong with this event, if anything is.
-    fn check(&mut self, at: Time, event: &Event) -> Result<(), String>;
-}
 
 /// All of them. Of each the first violation is kept: what comes behind it may follow from it.
 pub struct Checkers {

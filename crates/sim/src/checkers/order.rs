@@ -1,6 +1,6 @@
 use warikomi_clock::Time;
 
-use super::Checker;
+use super::checker::Checker;
 use crate::Event;
 
 /// Packets reach the application in the order in which they arrived at the NIC.

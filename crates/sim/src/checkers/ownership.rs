@@ -1,6 +1,6 @@
 use warikomi_clock::Time;
 
-use super::Checker;
+use super::checker::Checker;
 use crate::Event;
 
 /// A buffer has one owner at a time: nobody (free), the driver with its ring, or whoever is between

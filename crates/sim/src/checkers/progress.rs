@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use warikomi_clock::{Span, Time};
 use warikomi_nic::RxOutcome;
 
-use super::Checker;
+use super::checker::Checker;
 use crate::{Event, Part};
 
 /// Once nothing goes wrong any more and no frame comes, whatever waits is delivered within a bound.

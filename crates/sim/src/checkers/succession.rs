@@ -1,6 +1,6 @@
 use warikomi_clock::Time;
 
-use super::Checker;
+use super::checker::Checker;
 use crate::Event;
 
 /// A device has one driver at a time, and a driver gives up only if the device is at fault: what its predecessor

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use warikomi_clock::{Span, Time};
 
-use super::Checker;
+use super::checker::Checker;
 use crate::Event;
 
 /// Every frame that the application hands over is on the wire once at most, in order and unchanged, and comes

@@ -25,7 +25,7 @@ pub use costs::{PRESETS, SIZES_BYTES, SendCosts};
 use machine::{Machine, Registers, VirtualCourse};
 use warikomi_wire::peer::numbered::{Look, Numbered, Seen};
 
-use super::world::RINGS;
+use crate::recorder::RINGS;
 
 const PAGE_BYTES: u64 = 4_096;
 /// The sender receives nothing; its driver wants a buffer for it nevertheless.

@@ -3,8 +3,8 @@
 use warikomi_driver::transmit::{Course, Work};
 use warikomi_pci::{DmaError, DmaMemory};
 
+use super::demand::{Demand, SendBuffers};
 use super::pool::{Packets, Pool};
-use super::{Demand, SendBuffers};
 use crate::datagram::HEADER_BYTES;
 use crate::entry::HEADROOM_BYTES;
 

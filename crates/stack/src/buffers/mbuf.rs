@@ -8,8 +8,8 @@
 use warikomi_driver::transmit::{Course, Work};
 use warikomi_pci::{DmaError, DmaMemory};
 
+use super::demand::{Demand, SendBuffers};
 use super::pool::{Packets, Pool};
-use super::{Demand, SendBuffers};
 use crate::datagram::HEADER_BYTES;
 
 /// Bytes of a small mbuf.

@@ -1,6 +1,7 @@
 //! Buffers that a message is copied into before it is sent, as two families of systems have them.
 
 mod contiguous;
+mod demand;
 mod mbuf;
 mod pool;
 
@@ -13,6 +14,7 @@ use warikomi_pci::{DmaError, DmaMemory};
 use crate::datagram::HEADER_BYTES;
 
 pub use contiguous::ContiguousBuffers;
+pub use demand::{Demand, SendBuffers};
 pub use mbuf::{HEADERS_FIT_BYTES, MCLBYTES, MHLEN, MINCLSIZE, MSIZE, MbufBuffers};
 
 /// Bytes of a cluster: a power of two in this range.
@@ -64,61 +66,6 @@ impl fmt::Display for BufferKind {
             BufferKind::Mbuf { cluster_bytes } => write!(f, "mbuf:{cluster_bytes}"),
         }
     }
-}
-
-/// What must be in buffers at the same time.
-#[derive(Clone, Copy, Debug)]
-pub struct Demand<'a> {
-    /// Lengths of messages in bytes, none of them 0.
-    pub sizes_bytes: &'a [u32],
-    /// Packets at most.
-    pub packets: usize,
-    /// Bytes of their messages, at most.
-    pub bytes: u64,
-}
-
-impl Demand<'_> {
-    /// Packets at most, of these lengths in these bytes.
-    fn packets(&self) -> usize {
-        self.most(|_| 1)
-    }
-
-    /// Buffers at most, where a message of so many bytes takes `uses` of them.
-    fn most(&self, uses: impl Fn(u32) -> usize) -> usize {
-        let each = || self.sizes_bytes.iter().map(|&bytes| (u64::from(bytes.max(1)), uses(bytes)));
-        let by_packets = self.packets * each().map(|(_, used)| used).max().unwrap_or(0);
-        // What takes most buffers for its bytes, as often as the bytes allow.
-        let by_bytes = each().map(|(bytes, used)| self.bytes * used as u64 / bytes).max();
-        by_packets.min(by_bytes.unwrap_or(0) as usize)
-    }
-}
-
-/// A pool of buffers that packets are made of.
-///
-/// A packet is known by its token; what it is made of belongs to it until [`SendBuffers::free`].
-pub trait SendBuffers {
-    /// Copies headers and message into buffers of `memory`; the packet's token, or `None`, and nothing
-    /// taken, if there are not enough.
-    fn fill<C: Course>(
-        &mut self,
-        course: &mut C,
-        memory: &dyn DmaMemory,
-        headers: &[u8; HEADER_BYTES],
-        message: &[u8],
-    ) -> Result<Option<u32>, DmaError>;
-
-    /// Bus address and length in bytes of each piece of a packet, the first one with the headers; none if
-    /// there is no such packet.
-    fn pieces(&self, token: u32) -> &[(u64, u32)];
-
-    /// The packet's buffers go back; `false`, which is counted, if there is no such packet.
-    fn free<C: Course>(&mut self, course: &mut C, token: u32) -> bool;
-
-    /// Tokens that were freed without being a packet's.
-    fn refused(&self) -> u64;
-
-    /// Whether every buffer is in its pool.
-    fn is_full(&self) -> bool;
 }
 
 /// Either kind.

@@ -4,35 +4,9 @@ use warikomi_clock::Time;
 use warikomi_shared::Wakeup;
 
 use super::Path;
+use super::outgoing::{Outgoing, Turn};
 use crate::entry::{Destination, Slice, flags};
 use crate::ip::Connection;
-
-/// A buffer of the application that a stream waits to be sent from.
-pub(super) struct Outgoing {
-    slice: Slice,
-    /// Bytes of it that were taken.
-    done: u16,
-    /// The connection that it asks for was tried.
-    tried: bool,
-}
-
-/// What becomes of the buffer that is to be sent from next.
-enum Turn {
-    /// Its turn is not over.
-    Waits,
-    Done,
-    Failed,
-}
-
-impl Outgoing {
-    pub(super) fn new(slice: Slice) -> Outgoing {
-        Outgoing { slice, done: 0, tried: false }
-    }
-
-    pub(super) fn token(&self) -> u32 {
-        self.slice.token
-    }
-}
 
 impl<K: Wakeup + Clone> Path<K> {
     /// Lets the stream flow, in both directions; how many buffers were moved.

@@ -4,14 +4,12 @@
 //! must never give up: see `process`), so this queue is looked at on every pass of the support side's
 //! loop, and the guest is told never to notify.
 
-use std::cell::Cell;
 use std::fs::File;
 use std::io::Write;
 use std::rc::Rc;
-use std::sync::atomic::Ordering;
 
 use virtio_queue::{DescriptorChain, Queue, QueueOwnedT, QueueT};
-use vm_memory::{Address, Bytes, GuestAddress, GuestMemoryMmap};
+use vm_memory::{Bytes, GuestMemoryMmap};
 use warikomi_clock::{Time, TscClock};
 use warikomi_nic::Nic;
 use warikomi_nic::register::Role;
@@ -19,6 +17,7 @@ use warikomi_pci::{Host, SharedMemory, Width};
 
 use super::interrupts::InterruptQueue;
 use super::message::{Access, HEADER_BYTES, MAX_DATA_BYTES};
+use super::unserved::Unserved;
 
 /// Accesses served in one pass: many, because the guest spins for some of them, but bounded, so
 /// that a guest cannot keep the injector waiting.
@@ -38,45 +37,6 @@ pub(super) struct Served {
     pub(super) accesses: u64,
     pub(super) malformed: u64,
     pub(super) disguised: u64,
-}
-
-/// The accesses that the guest has made and that have not been served, for those who must not signal
-/// it in the middle of one.
-#[derive(Debug)]
-pub(super) struct Unserved {
-    memory: SharedMemory,
-    /// Where the guest counts the accesses that it has made.
-    made: GuestAddress,
-    taken: Cell<u16>,
-}
-
-impl Unserved {
-    fn new(memory: &SharedMemory, queue: &Queue) -> Rc<Unserved> {
-        // Behind the flags (Virtio 1.2, 2.7.6).
-        let made = GuestAddress(queue.avail_ring()).unchecked_add(2);
-        let taken = Cell::new(queue.next_avail());
-        Rc::new(Unserved { memory: memory.clone(), made, taken })
-    }
-
-    /// Of a queue that nobody serves.
-    #[cfg(test)]
-    pub(super) fn of(guest: &super::testing::GuestQueue) -> Rc<Unserved> {
-        Unserved::new(&guest.memory, &guest.device_side())
-    }
-
-    /// As if all had been served.
-    #[cfg(test)]
-    pub(super) fn take_all(&self) {
-        let made: u16 = self.memory.regions().load(self.made, Ordering::SeqCst).unwrap();
-        self.taken.set(u16::from_le(made));
-    }
-
-    /// Whether there are any.
-    #[inline]
-    pub(super) fn any(&self) -> bool {
-        let made: Result<u16, _> = self.memory.regions().load(self.made, Ordering::SeqCst);
-        made.is_ok_and(|made| u16::from_le(made) != self.taken.get())
-    }
 }
 
 pub(super) struct CommandQueue {
@@ -163,7 +123,7 @@ impl CommandQueue {
         memory: &'m GuestMemoryMmap,
     ) -> Option<DescriptorChain<&'m GuestMemoryMmap>> {
         let chain = self.queue.iter(memory).ok()?.next()?;
-        self.unserved.taken.set(self.queue.next_avail());
+        self.unserved.take_up_to(self.queue.next_avail());
         Some(chain)
     }
 

@@ -18,8 +18,8 @@ use vm_memory::Bytes;
 use warikomi_clock::{Span, Time};
 use warikomi_pci::{Interrupt, IntrLine, SharedMemory};
 
-use super::commands::Unserved;
 use super::message::{INTERRUPT_BYTES, intx_message, msi_message};
+use super::unserved::Unserved;
 use crate::TargetCounters;
 
 /// How long a message may lie unread before the guest is signalled again. An awake guest takes 15

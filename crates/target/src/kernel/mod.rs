@@ -10,16 +10,17 @@ mod halt;
 mod handshake;
 mod interrupts;
 mod message;
+mod options;
 mod port;
 mod process;
 mod symbols;
 #[cfg(test)]
 mod testing;
+mod unserved;
 mod vhost_user;
 
 use std::io::ErrorKind;
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -32,6 +33,7 @@ use warikomi_protocol::{Ready, Request};
 
 use self::halt::Halt;
 use self::handshake::Connection;
+pub use self::options::LaunchOptions;
 use self::port::Port;
 use self::process::{Channels, Process};
 use self::symbols::KernelMap;
@@ -58,25 +60,6 @@ const CONSOLE_LEVEL: &str = "7";
 /// Bits of /proc/sys/kernel/tainted: the kernel has died, or warned (Linux,
 /// Documentation/admin-guide/tainted-kernels.rst).
 const TAINTED: u64 = 1 << 7 | 1 << 9;
-
-/// What a kernel target is started with.
-#[derive(Clone, Debug)]
-pub struct LaunchOptions {
-    /// The kernel, an executable built with `ARCH=um`.
-    pub kernel: PathBuf,
-    /// The initramfs with the agent.
-    pub initramfs: PathBuf,
-    /// The guest's memory in MB.
-    pub memory_mb: u64,
-    /// The core that the kernel runs on; anywhere if `None`.
-    pub core: Option<usize>,
-    /// The socket on which the kernel finds the NIC; a private one if `None`.
-    pub socket: Option<PathBuf>,
-    /// More for the kernel's command line.
-    pub extra_arguments: Vec<String>,
-    /// Yield instead of spin while waiting: for both sides on one core.
-    pub shared_core: bool,
-}
 
 /// A running kernel with a NIC.
 pub struct KernelTarget {

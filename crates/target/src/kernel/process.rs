@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::LaunchOptions;
+use super::options::LaunchOptions;
 use crate::TargetError;
 use crate::console::console_pipe;
 use crate::group::{Group, Guard};

@@ -1,5 +1,9 @@
 //! The structure that ARCHITECTURE.md draws, held against the code.
 
+mod circles;
+mod imports;
+mod modules;
+
 use std::collections::BTreeMap;
 
 use cargo_metadata::{DependencyKind, MetadataCommand};

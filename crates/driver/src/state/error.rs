@@ -1,0 +1,49 @@
+//! Why a state area is of no use.
+
+use warikomi_pci::attach::area;
+
+/// Why a state area is not what a driver can go on with.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StateError {
+    /// Nobody has set it up, or it has a version that this driver does not know.
+    #[error("{0}")]
+    Unreadable(String),
+    /// A checksum is wrong.
+    #[error(
+        "the {what} of the state area was written by halves or by somebody else: its checksum is \
+         {found:#018x}, and should be {expected:#018x}"
+    )]
+    Checksum {
+        /// Which part.
+        what: &'static str,
+        /// What the words have.
+        found: u64,
+        /// What is written there.
+        expected: u64,
+    },
+    /// It contradicts itself, or the rings.
+    #[error("the state area makes no sense: {0}")]
+    Nonsense(String),
+}
+
+impl StateError {
+    /// A descriptor that was not given to the device, though one behind it was.
+    pub(crate) fn not_the_last(ring: &str, index: usize) -> StateError {
+        let what = "is empty, and those behind it are not";
+        StateError::Nonsense(format!("descriptor {index} of the {ring} ring {what}"))
+    }
+}
+
+pub(super) fn nonsense<T>(what: String) -> Result<T, StateError> {
+    Err(StateError::Nonsense(what))
+}
+
+/// Holds the words of a part against the checksum that is written there.
+pub(super) fn verify(
+    what: &'static str,
+    expected: u64,
+    words: impl Iterator<Item = u64>,
+) -> Result<(), StateError> {
+    let found = area::checksum(words);
+    if found == expected { Ok(()) } else { Err(StateError::Checksum { what, found, expected }) }
+}
