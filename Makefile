@@ -2,8 +2,9 @@
 
 CARGO ?= cargo
 WARIKOMI = target/release/warikomi
+STEP = scripts/step
 
-.PHONY: help demo test bench lint setup setup-test build kernel
+.PHONY: help demo test bench lint setup setup-test maker build kernel
 
 help:
 	@echo 'make demo    set everything up, boot a kernel, inject 1,000 packets at 38 us'
@@ -11,13 +12,15 @@ help:
 	@echo 'make bench   the figures of docs/benchmarks.md (leave the machine alone meanwhile)'
 	@echo 'make lint    formatting and clippy'
 
-demo: kernel
+# The kernel and the command at once: neither needs the other.
+demo:
+	@$(MAKE) --no-print-directory --jobs=2 kernel build
 	$(WARIKOMI) inject --driver r8169 --size 1500 --interval 38us --count 1000
 
 test: setup-test build
 	@scripts/test
 
-bench: kernel
+bench: kernel build
 	$(WARIKOMI) bench
 
 lint:
@@ -25,13 +28,17 @@ lint:
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 setup:
-	@scripts/setup run
+	@$(STEP) 'packages of the distribution' scripts/setup run
 
 setup-test:
 	@scripts/setup test
 
-build: setup
-	$(CARGO) build --release --locked --bin warikomi
+# What makes kernels, alone: a tenth of all there is to compile.
+maker: setup
+	@$(STEP) 'what makes the kernel' $(CARGO) build --release --locked --bin make-kernel
 
-kernel: build
-	$(WARIKOMI) kernel build
+build: maker
+	@$(STEP) 'the command' $(CARGO) build --release --locked --bin warikomi
+
+kernel: maker
+	@$(STEP) 'the kernel' target/release/make-kernel

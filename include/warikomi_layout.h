@@ -371,7 +371,7 @@
 // First word of packet memory: "WKPACKET", little-endian.
 #define WK_PACKETS_MAGIC 6072342424809655127
 // Version of this layout.
-#define WK_PACKETS_VERSION 1
+#define WK_PACKETS_VERSION 2
 // Where the channels begin, in bytes.
 #define WK_PACKETS_CHANNELS_OFFSET_BYTES 4096
 // Most channels: application to stack, stack to driver.
@@ -446,6 +446,8 @@
 
 // Tokens that an entry can name.
 #define WK_TOKEN_MASK 16777215
+// The token of an entry that names no buffer: there are never so many.
+#define WK_NO_TOKEN 16777215
 // Room for headers before a payload that is to be sent; as much as keeps the payload aligned.
 #define WK_HEADROOM_BYTES 64
 
@@ -463,6 +465,9 @@
 #define WK_STREAM 8
 // Of a transmission that is done: it could not be sent.
 #define WK_FAILED 16
+// With `RETURNED` or `FAILED`: a dead provider had this buffer. The entry names none, because the
+// user alone knows which these are; `extra` counts those that are left, this one included.
+#define WK_FORGOTTEN 32
 
 /* ==== crates/stack/src/socket.rs ==== */
 

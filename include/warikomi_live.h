@@ -508,20 +508,18 @@ static inline int wk_live_resume(struct wk_live *l)
     return 0;
 }
 
-/* Gives back what `from` has carried down and `to` not up; how much. */
-static inline int64_t wk__give_back(struct wk_live *l, struct wk_ring *from, struct wk_ring *to,
-                                    uint8_t flags)
+/* Gives back what `from` has carried down and `to` not up; how much. Which buffers these are the user
+ * knows: drivers need not give them back in the order in which they took them. */
+static inline int64_t wk__give_back(struct wk_ring *from, struct wk_ring *to, uint8_t flags)
 {
     uint64_t taken = wk__load(from->tail);
     wk__go_on(from, taken, to);
     uint64_t held = taken - to->next;
     if (held > from->mask + 1 || wk__waiting(from) < 0)
         return -EPROTO;
-    for (uint64_t n = taken - held; n != taken; n++) {
-        struct wk_slice s;
-        wk__entry(from, n, &s);
-        const struct wk_slice back = {s.token, 0, 0, flags, 0};
-        if (s.token >= l->buffers || !wk__push(to, &back))
+    for (uint64_t left = held; left != 0; left--) {
+        const struct wk_slice back = {WK_NO_TOKEN, 0, 0, (uint8_t)(flags | WK_FORGOTTEN), left};
+        if (!wk__push(to, &back))
             return -EPROTO;
     }
     return (int64_t)held;
@@ -531,8 +529,8 @@ static inline int64_t wk__give_back(struct wk_live *l, struct wk_ring *from, str
 static inline int wk_live_start(struct wk_live *l)
 {
     memset(l->places, WK__MINE, l->buffers);
-    int64_t buffers = wk__give_back(l, &l->posts, &l->completions, WK_RETURNED);
-    int64_t frames = wk__give_back(l, &l->transmits, &l->sent, WK_FAILED);
+    int64_t buffers = wk__give_back(&l->posts, &l->completions, WK_RETURNED);
+    int64_t frames = wk__give_back(&l->transmits, &l->sent, WK_FAILED);
     if (buffers < 0 || frames < 0)
         return -EPROTO;
     wk_report(l->device, WK_REPORT_FORGOTTEN_BUFFERS, (uint64_t)buffers);

@@ -59,6 +59,13 @@ struct wk_ring {
     uint64_t shown; /* entries that the other side has been told of */
 };
 
+/* What comes back of the buffers of a driver that has died. */
+struct wk_lost {
+    uint64_t taken; /* what the driver had taken in all */
+    uint64_t next;  /* entry to be looked at next, up to that */
+    uint32_t token; /* and then the buffer to be looked at next */
+};
+
 struct wk_vi {
     uint32_t buffers;      /* how many the application has */
     uint32_t buffer_bytes; /* bytes of each */
@@ -72,15 +79,16 @@ struct wk_vi {
     uint64_t buffers_offset;
     uint64_t *channel;
     struct wk_ring posts, completions, transmits, sent;
-    uint8_t *places; /* per buffer: 0 the application's, 1 posted, 2 to be sent */
+    struct wk_lost lost_posts, lost_transmits;
+    uint8_t *places; /* per buffer: see below */
     int socket, event, neighbour_event, neighbour;
     uint64_t next_check;
 };
 
 /* Files of the invitation: packet memory, own event, the event and the socket of the neighbour. */
 enum { WK__FILES = 4 };
-/* Who has a buffer. */
-enum { WK__MINE = 0, WK__POSTED = 1, WK__SENDING = 2 };
+/* Who has a buffer: the application, the neighbour, to receive into or to send, or a dead one. */
+enum { WK__MINE = 0, WK__POSTED = 1, WK__SENDING = 2, WK__LOST = 4 };
 
 static inline int wk__fail(struct wk_vi *vi, int code, const char *what)
 {
@@ -275,9 +283,73 @@ static inline void wk__entry(const struct wk_ring *ring, uint64_t count, struct 
     slice->length = (uint16_t)(word >> 48);
 }
 
+/* The token of an entry of the application's own. */
+static inline uint32_t wk__asked(const struct wk_ring *asked, uint64_t count)
+{
+    struct wk_slice slice;
+    wk__entry(asked, count, &slice);
+    return slice.token;
+}
+
+/* A driver has died that had taken this many entries in all, `left` of which are not answered: what is at
+ * `from` and was handed over before that is lost. */
+static inline void wk__lose(struct wk_vi *vi, const struct wk_ring *asked, struct wk_lost *lost,
+                            uint8_t from, uint64_t taken, uint64_t left)
+{
+    for (uint32_t token = 0; token < vi->buffers; token++)
+        if (vi->places[token] == from)
+            vi->places[token] |= WK__LOST;
+    if (asked->next - taken <= asked->mask + 1)
+        for (uint64_t count = taken; count != asked->next; count++) {
+            uint32_t token = wk__asked(asked, count);
+            if (token < vi->buffers)
+                vi->places[token] &= (uint8_t)~WK__LOST;
+        }
+    lost->taken = taken;
+    lost->next = taken - (left <= asked->mask + 1 ? left : 0);
+    lost->token = 0;
+}
+
+/* The next lost buffer that comes back: those handed over last in their order, then the others. */
+static inline uint32_t wk__find(struct wk_vi *vi, const struct wk_ring *asked, struct wk_lost *lost,
+                                uint8_t from)
+{
+    while (lost->next != lost->taken) {
+        uint32_t token = wk__asked(asked, lost->next++);
+        if (token < vi->buffers && vi->places[token] == (from | WK__LOST))
+            return token;
+    }
+    for (; lost->token < vi->buffers; lost->token++)
+        if (vi->places[lost->token] == (from | WK__LOST))
+            return lost->token;
+    return WK_NO_TOKEN;
+}
+
+/* An entry that names no buffer, because whoever had it died. It answers one entry of the application's, as
+ * every entry does. */
+static inline int wk__forgotten(struct wk_vi *vi, const struct wk_ring *ring,
+                                const struct wk_ring *asked, struct wk_lost *lost, uint8_t from,
+                                struct wk_slice *slice)
+{
+    uint64_t taken = ring->next - 1 + slice->extra;
+    if (slice->token != WK_NO_TOKEN || (slice->flags & WK_FORGOTTEN) == 0)
+        return 0;
+    if (lost->taken != taken)
+        wk__lose(vi, asked, lost, from, taken, slice->extra);
+    uint32_t token = wk__find(vi, asked, lost, from);
+    if (token == WK_NO_TOKEN)
+        return 0;
+    vi->places[token] = WK__MINE;
+    slice->token = token;
+    slice->flags &= (uint8_t)~WK_FORGOTTEN;
+    slice->offset = slice->length = 0;
+    slice->extra = 0;
+    return 1;
+}
+
 /* The next entry whose buffer is where it should be; it is the application's then. */
-static inline int wk__take(struct wk_vi *vi, struct wk_ring *ring, uint8_t from,
-                           struct wk_slice *slice)
+static inline int wk__take(struct wk_vi *vi, struct wk_ring *ring, const struct wk_ring *asked,
+                           struct wk_lost *lost, uint8_t from, struct wk_slice *slice)
 {
     for (int64_t left = wk__waiting(ring); left != 0; left--) {
         if (left < 0)
@@ -288,6 +360,8 @@ static inline int wk__take(struct wk_vi *vi, struct wk_ring *ring, uint8_t from,
             vi->places[slice->token] = WK__MINE;
             return WK_VI_OK;
         }
+        if (wk__forgotten(vi, ring, asked, lost, from, slice))
+            return WK_VI_OK;
         vi->refused++;
     }
     return WK_VI_NOTHING;
@@ -337,7 +411,7 @@ static inline int wk_vi_send(struct wk_vi *vi, const struct wk_slice *slice)
 /* The next buffer that was sent, or with WK_FAILED was not. */
 static inline int wk_vi_sent(struct wk_vi *vi, struct wk_slice *slice)
 {
-    return wk__take(vi, &vi->sent, WK__SENDING, slice);
+    return wk__take(vi, &vi->sent, &vi->transmits, &vi->lost_transmits, WK__SENDING, slice);
 }
 
 /* The bytes of a slice, in place. NULL if they do not lie in a buffer of the application. */
@@ -420,7 +494,7 @@ static inline int wk__check(struct wk_vi *vi)
 /* The next completion, if there is one. */
 static inline int wk_vi_recv_poll(struct wk_vi *vi, struct wk_slice *slice)
 {
-    int outcome = wk__take(vi, &vi->completions, WK__POSTED, slice);
+    int outcome = wk__take(vi, &vi->completions, &vi->posts, &vi->lost_posts, WK__POSTED, slice);
     if (outcome != WK_VI_NOTHING)
         return outcome;
     wk_vi_flush(vi);

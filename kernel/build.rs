@@ -28,9 +28,11 @@ fn main() {
     let kernel = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets this"));
     let workspace = kernel.parent().expect("the crate is in a workspace");
     let guest = workspace.join("guest");
-    for path in [guest.join("src"), guest.join("Cargo.toml"), workspace.join("Cargo.lock")] {
-        println!("cargo:rerun-if-changed={}", path.display());
+    for source in [&guest, &workspace.join("crates/protocol")] {
+        println!("cargo:rerun-if-changed={}", source.join("src").display());
+        println!("cargo:rerun-if-changed={}", source.join("Cargo.toml").display());
     }
+    println!("cargo:rerun-if-changed={}", workspace.join("Cargo.lock").display());
     println!("cargo:rerun-if-changed=build.rs");
     let program = build(&guest, workspace, &out.join("guest"));
     fs::copy(&program, out.join(PROGRAM))

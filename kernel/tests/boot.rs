@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
-use warikomi_guest::answers::{DriverOrigin, Run};
-use warikomi_guest::commands::*;
-use warikomi_guest::{Command as AgentCommand, Envelope, Event, FromGuest, Ready, Response};
 use warikomi_kernel::{Cache, DriverMode, Image, inspect};
+use warikomi_protocol::answers::{DriverOrigin, Run};
+use warikomi_protocol::commands::*;
+use warikomi_protocol::{Command as AgentCommand, Envelope, Event, FromGuest, Ready, Response};
 
 /// Longest wait for any one line of the agent.
 const PATIENCE: Duration = Duration::from_secs(30);

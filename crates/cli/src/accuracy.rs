@@ -1,6 +1,6 @@
 //! `warikomi accuracy`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
@@ -10,9 +10,9 @@ use warikomi_clock::{Span, Time};
 use warikomi_inject::{FrameBytes, Plan};
 use warikomi_lab::accuracy::{Accuracy, AccuracyOptions, Series, accuracy};
 use warikomi_measure::{Ledger, RunDirectory};
-use warikomi_nic::wire::WireKind;
-use warikomi_target::Interrupted;
+use warikomi_wire::WireKind;
 
+use crate::invocation::Invocation;
 use crate::output::{self, Cleared};
 use crate::target::{TargetArguments, Usual};
 
@@ -85,13 +85,13 @@ impl Arguments {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Result<ExitCode> {
     let options = arguments.options()?;
     let mut prepared = arguments.target.prepare_as(Usual::Handlers)?;
     prepared.defer_nothing();
     let wire = WireKind::Sink.build().context("cannot set up the wire")?;
     let bar = Cleared(output::bar("{bar:32} {percent:>3}% {msg} {elapsed}, {eta} left"));
-    let mut session = prepared.start(wire, interrupted, &mut |what| {
+    let mut session = prepared.start(wire, &invocation.interrupted, &mut |what| {
         bar.0.set_message(what.to_owned());
         bar.0.tick();
     })?;
@@ -103,7 +103,7 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
     session.stop()?;
     drop(bar);
     output::print(&mut found.result, arguments.json);
-    let directory = save(&arguments.runs, &found)?;
+    let directory = save(invocation.new_run(&arguments.runs, "accuracy")?, &found)?;
     eprintln!("kept in {}", directory.path().display());
     Ok(ExitCode::SUCCESS)
 }
@@ -119,9 +119,7 @@ struct Line {
     in_hiccup: bool,
 }
 
-fn save(runs: &Path, found: &Accuracy) -> Result<RunDirectory> {
-    let directory = output::new_run(runs, "accuracy")?;
-    directory.write_plan(&found.plan.to_toml()?)?;
+fn save(directory: RunDirectory, found: &Accuracy) -> Result<RunDirectory> {
     let lines = found.series.iter().flat_map(|series| lines(series, found.start));
     directory.write_table("intervals", lines)?;
     if !found.tried.is_empty() {

@@ -4,11 +4,12 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use warikomi_lab::bench::{bench, comparison, transmit as bench_transmit};
+use warikomi_bench::{bench, comparison, transmit as bench_transmit};
 use warikomi_measure::{Machine, RunResult, TimeBase};
-use warikomi_nic::wire::WireKind;
+use warikomi_session::OwnParts;
 use warikomi_target::Interrupted;
 use warikomi_target::cores::Cores;
+use warikomi_wire::WireKind;
 
 use crate::output::{self, Cleared};
 use crate::part;
@@ -55,7 +56,7 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
         }
         _ => bench_kernel(arguments, interrupted, &mut progress)?,
     };
-    let parts = comparison::OwnParts { driver: part::driver, above: part::above };
+    let parts = OwnParts { driver: part::driver, above: part::above };
     let wanted = |part| arguments.only.is_none_or(|only| only == part);
     if wanted(Part::Comparison) {
         let cores = Cores::choose(&result.machine.isolated_cores)
@@ -74,6 +75,7 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
         bench_transmit(parts, interrupted, &mut result, &mut progress)?;
     }
     drop(bar);
+    warikomi_bench::describe(&mut result);
     output::print(&mut result, arguments.json);
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,6 @@
 //! `warikomi cost`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -9,9 +9,9 @@ use serde::Serialize;
 use warikomi_inject::FrameBytes;
 use warikomi_lab::cost::{Cost, CostOptions, cost};
 use warikomi_measure::{RunDirectory, published};
-use warikomi_nic::wire::WireKind;
-use warikomi_target::Interrupted;
+use warikomi_wire::WireKind;
 
+use crate::invocation::Invocation;
 use crate::output::{self, Cleared};
 use crate::target::TargetArguments;
 
@@ -65,12 +65,12 @@ impl Arguments {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Result<ExitCode> {
     let options = arguments.options();
     let prepared = arguments.target.prepare()?;
     let wire = WireKind::Sink.build().context("cannot set up the wire")?;
     let bar = Cleared(output::bar("{bar:32} {percent:>3}% {elapsed}, {eta} left"));
-    let mut session = prepared.start(wire, interrupted, &mut |_| ())?;
+    let mut session = prepared.start(wire, &invocation.interrupted, &mut |_| ())?;
     let mut found = cost(&mut session, &options, &mut |done, all| {
         bar.0.set_length(all as u64);
         bar.0.set_position(done as u64);
@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
     session.stop()?;
     drop(bar);
     output::print(&mut found.result, arguments.json);
-    let directory = save(&arguments.runs, &options, &found)?;
+    let directory = save(invocation.new_run(&arguments.runs, "cost")?, &found)?;
     eprintln!("kept in {}", directory.path().display());
     Ok(ExitCode::SUCCESS)
 }
@@ -92,9 +92,7 @@ struct Line {
     send_ns: f64,
 }
 
-fn save(runs: &Path, options: &CostOptions, found: &Cost) -> Result<RunDirectory> {
-    let directory = output::new_run(runs, "cost")?;
-    directory.write_plan(&options.to_toml())?;
+fn save(directory: RunDirectory, found: &Cost) -> Result<RunDirectory> {
     let lines = found.calls.iter().flat_map(|(size_bytes, calls)| {
         let size_bytes = *size_bytes;
         calls.iter().map(move |call| Line {

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use warikomi_inject::trace::Reader;
-use warikomi_lab::export::{ExportError, Format, export};
+use warikomi_trace::Reader;
+use warikomi_trace::export::{ExportError, Format, export};
 
 /// Turns a trace of `warikomi record` into a file that other programs open.
 ///

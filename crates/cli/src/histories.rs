@@ -7,9 +7,9 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::json;
 use warikomi_clock::{Seed, TscClock};
-use warikomi_lab::virtual_time::Pair;
-use warikomi_lab::virtual_time::calibrate::calibrate;
-use warikomi_lab::virtual_time::history::{Histories, HistoryError, histories};
+use warikomi_sim::Pair;
+use warikomi_sim::calibrate::calibrate;
+use warikomi_sim::history::{Histories, HistoryError, histories};
 
 use crate::output::{self, Cleared};
 

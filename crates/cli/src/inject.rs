@@ -1,6 +1,6 @@
 //! `warikomi inject`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -12,9 +12,10 @@ use warikomi_inject::{
 use warikomi_lab::Session;
 use warikomi_lab::inject::{Application, Injected, Progress, inject};
 use warikomi_measure::RunDirectory;
-use warikomi_nic::wire::{Wire, WireKind};
 use warikomi_target::Interrupted;
+use warikomi_wire::{Wire, WireKind};
 
+use crate::invocation::Invocation;
 use crate::output::{self, Cleared};
 use crate::target::{Prepared, TargetArguments};
 
@@ -46,11 +47,6 @@ pub(crate) struct Arguments {
 #[derive(Args)]
 #[command(next_help_heading = "What arrives when")]
 struct PlanArguments {
-    /// Read all of this from a plan, such as the plan.toml of an earlier run
-    #[arg(long, value_name = "FILE", conflicts_with_all =
-        ["size", "interval", "count", "packets_per_interrupt", "flows", "receiver", "arrival",
-        "seed", "line_rate", "faults"])]
-    plan: Option<PathBuf>,
     /// Frame length without check sequence: 60 to 16379 bytes
     #[arg(long, value_name = "BYTES", default_value = "1500")]
     size: FrameBytes,
@@ -135,28 +131,21 @@ fn fault_help() -> String {
 
 impl PlanArguments {
     fn plan(&self, receiver: Receiver) -> Result<Plan> {
-        let mut plan = match &self.plan {
-            Some(path) => {
-                let text = std::fs::read_to_string(path)
-                    .with_context(|| format!("cannot read the plan {}", path.display()))?;
-                Plan::from_toml(&text).with_context(|| path.display().to_string())?
-            }
-            None => Plan {
-                size_bytes: self.size.0,
-                interval: self.interval,
-                count: self.count,
-                packets_per_interrupt: self.packets_per_interrupt,
-                flows: self.flows,
-                receiver: self.receiver.map_or(receiver, Into::into),
-                arrival: match self.arrival {
-                    ArrivalName::Constant => Arrival::Constant,
-                    ArrivalName::Poisson => Arrival::Poisson,
-                },
-                seed: Seed(self.seed),
-                line_rate_bps: self.line_rate.map(|rate| rate.0),
-                faults: self.faults.clone(),
-                ..Plan::default()
+        let mut plan = Plan {
+            size_bytes: self.size.0,
+            interval: self.interval,
+            count: self.count,
+            packets_per_interrupt: self.packets_per_interrupt,
+            flows: self.flows,
+            receiver: self.receiver.map_or(receiver, Into::into),
+            arrival: match self.arrival {
+                ArrivalName::Constant => Arrival::Constant,
+                ArrivalName::Poisson => Arrival::Poisson,
             },
+            seed: Seed(self.seed),
+            line_rate_bps: self.line_rate.map(|rate| rate.0),
+            faults: self.faults.clone(),
+            ..Plan::default()
         };
         if let Some(count) = self.warmup {
             plan.warmup.count = count;
@@ -166,11 +155,11 @@ impl PlanArguments {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Result<ExitCode> {
     let inject = |session: &mut Session, plan: &Plan, application, run_id, show: Show<'_>| {
         Ok((inject(session, plan, application, run_id, show)?, ()))
     };
-    carry_out(arguments, interrupted, inject, |_, ()| Ok(()))
+    carry_out(arguments, invocation, inject, |_, ()| Ok(()))
 }
 
 /// Who is told how far an experiment has come.
@@ -180,7 +169,7 @@ pub(crate) type Show<'a> = &'a mut dyn FnMut(Progress);
 /// to the run's directory.
 pub(crate) fn carry_out<T>(
     arguments: &Arguments,
-    interrupted: &Interrupted,
+    invocation: &Invocation,
     experiment: impl FnOnce(&mut Session, &Plan, Application, u32, Show<'_>) -> Result<(Injected, T)>,
     more: impl FnOnce(&RunDirectory, T) -> Result<()>,
 ) -> Result<ExitCode> {
@@ -190,7 +179,7 @@ pub(crate) fn carry_out<T>(
     if plan.spacing() > Span::ZERO {
         prepared.defer_nothing();
     }
-    let mut session = bring_up(&prepared, wire, interrupted)?;
+    let mut session = bring_up(&prepared, wire, &invocation.interrupted)?;
     let application =
         Application { socket_buffer_bytes: arguments.socket_buffer, ..Application::default() };
     // Different in every run, so that a packet of an earlier one is not taken for one of this.
@@ -202,8 +191,7 @@ pub(crate) fn carry_out<T>(
 
     // First to the user: a disk may be full.
     output::print(&mut injected.result, arguments.json);
-    let directory = new_directory(&arguments.runs, &injected)?;
-    directory.write_plan(&plan.to_toml()?)?;
+    let directory = invocation.new_run(&arguments.runs, &injected.result.experiment)?;
     more(&directory, rest)?;
     keep(&directory, &injected)?;
     Ok(ExitCode::SUCCESS)
@@ -227,11 +215,6 @@ pub(crate) fn bring_up(
         waiting.0.set_message(what.to_owned());
         waiting.0.tick();
     })?)
-}
-
-/// A directory for a run of this experiment.
-pub(crate) fn new_directory(runs: &Path, injected: &Injected) -> Result<RunDirectory> {
-    output::new_run(runs, &injected.result.experiment)
 }
 
 /// Keeps samples and result, and insists that every packet is accounted for.

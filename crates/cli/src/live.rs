@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use serde_json::Value;
 use warikomi_clock::Span;
-use warikomi_lab::service::{
+use warikomi_live::service::{
     self, Client, EchoReport, Options, ReplacementReport, Request, StatusReport,
 };
 use warikomi_live::{Policy, Program, Way};
@@ -96,7 +96,7 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
 
 impl ServeArguments {
     fn run(&self, control: PathBuf, interrupted: &Interrupted) -> Result<()> {
-        let mut session = self.target.prepare_live(None)?;
+        let mut session = self.target.prepare_live()?;
         session.path.program = above;
         let options = Options {
             session,

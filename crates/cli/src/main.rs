@@ -8,35 +8,35 @@ mod doctor;
 mod export;
 mod histories;
 mod inject;
+mod invocation;
 mod kernel;
 mod live;
 mod output;
 mod part;
+mod plan;
 mod receive;
 mod record;
 mod replace;
 mod replace_kernel;
 mod replay;
 mod report;
+mod shell;
 mod sweep;
 mod target;
 mod transmit;
 mod transmit_kernel;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use anyhow::{Context, Result};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use warikomi_kernel::KernelError;
-use warikomi_lab::SessionError;
-use warikomi_lab::inject::InjectError;
-use warikomi_lab::receive::ReceiveError;
-use warikomi_lab::replace::kernel::KernelReplaceError;
-use warikomi_lab::replay::ReplayError;
-use warikomi_lab::service::ServiceError;
-use warikomi_lab::sweep::SweepError;
-use warikomi_lab::transmit::TransmitError;
-use warikomi_lab::transmit::kernel::KernelTransmitError;
+use warikomi_lab::{self as lab, SessionError};
+use warikomi_live::service::ServiceError;
 use warikomi_target::{Interrupted, TargetError};
+
+use crate::invocation::Invocation;
 
 /// A NIC laboratory without the NIC.
 ///
@@ -83,6 +83,8 @@ enum Command {
     Record(record::Arguments),
     /// Inject what was recorded, or real traffic from a pcap or pcapng file
     Replay(replay::Arguments),
+    /// Run an experiment again from the plan.toml of an earlier run
+    Run(invocation::RunArguments),
     /// Turn a trace into a file for Wireshark or for a timeline viewer
     Export(export::Arguments),
     /// Make and list the kernels that drivers run in
@@ -101,46 +103,56 @@ enum Command {
     Calibrate(histories::CalibrateArguments),
     Report(report::Arguments),
     Compare(compare::Arguments),
+    /// Print a script with which a shell completes what is typed
+    Completions(shell::CompletionsArguments),
+    /// Write the manual's pages for man
+    Man(shell::ManArguments),
 }
 
 /// What a shell gives a process that Ctrl-C ended.
 const EXIT_INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    if let Command::Part(part) = &arguments.command {
-        return part::run(part);
-    }
-    let interrupted = match Interrupted::on_signals() {
-        Ok(interrupted) => interrupted,
-        Err(error) => return fail(&anyhow::Error::new(error).context("cannot handle signals")),
-    };
-    // The target's own children become ours when it dies, so that they can be collected.
-    let _ = nix::sys::prctl::set_child_subreaper(true);
-    let done = match arguments.command {
-        Command::Inject(arguments) => inject::run(&arguments, &interrupted),
-        Command::Sweep(arguments) => sweep::run(&arguments, &interrupted),
-        Command::Accuracy(arguments) => accuracy::run(&arguments, &interrupted),
-        Command::Cost(arguments) => cost::run(&arguments, &interrupted),
-        Command::Receive(arguments) => receive::run(&arguments, &interrupted),
-        Command::Transmit(arguments) => transmit::run(&arguments, &interrupted),
-        Command::Replace(arguments) => replace::run(&arguments, &interrupted),
-        Command::Live(arguments) => live::run(&arguments, &interrupted),
-        Command::Record(arguments) => record::run(&arguments, &interrupted),
-        Command::Replay(arguments) => replay::run(&arguments, &interrupted),
-        Command::Export(arguments) => export::run(&arguments),
-        Command::Kernel(command) => kernel::run(&command, &interrupted),
-        Command::Doctor(arguments) => doctor::run(&arguments),
-        Command::Bench(arguments) => bench::run(&arguments, &interrupted),
-        Command::Part(_) => unreachable!("a part has been run"),
-        Command::Histories(arguments) => histories::run(&arguments),
-        Command::Calibrate(arguments) => histories::run_calibrate(&arguments),
-        Command::Report(arguments) => report::run(&arguments, &interrupted),
-        Command::Compare(arguments) => Ok(compare::run(&arguments)),
-    };
-    match done {
+    match run(&std::env::args_os().collect::<Vec<_>>()) {
         Ok(code) => code,
         Err(error) => fail(&error),
+    }
+}
+
+fn run(given: &[OsString]) -> Result<ExitCode> {
+    let command = Arguments::command();
+    let (matches, resume) = invocation::meant(&command, given)?;
+    let arguments = Arguments::from_arg_matches(&matches)?;
+    if let Command::Part(part) = &arguments.command {
+        return Ok(part::run(part));
+    }
+    let interrupted = Interrupted::on_signals().context("cannot handle signals")?;
+    let invocation = Invocation::new(&command, &matches, resume, interrupted)?;
+    // The target's own children become ours when it dies, so that they can be collected.
+    let _ = nix::sys::prctl::set_child_subreaper(true);
+    match arguments.command {
+        Command::Inject(arguments) => inject::run(&arguments, &invocation),
+        Command::Sweep(arguments) => sweep::run(&arguments, &invocation),
+        Command::Accuracy(arguments) => accuracy::run(&arguments, &invocation),
+        Command::Cost(arguments) => cost::run(&arguments, &invocation),
+        Command::Receive(arguments) => receive::run(&arguments, &invocation),
+        Command::Transmit(arguments) => transmit::run(&arguments, &invocation),
+        Command::Replace(arguments) => replace::run(&arguments, &invocation),
+        Command::Live(arguments) => live::run(&arguments, &invocation.interrupted),
+        Command::Record(arguments) => record::run(&arguments, &invocation),
+        Command::Replay(arguments) => replay::run(&arguments, &invocation),
+        Command::Export(arguments) => export::run(&arguments),
+        Command::Kernel(command) => kernel::run(&command, &invocation.interrupted),
+        Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments, &invocation.interrupted),
+        Command::Part(_) => unreachable!("a part has been run"),
+        Command::Run(_) => unreachable!("the plan's own command is carried out"),
+        Command::Histories(arguments) => histories::run(&arguments),
+        Command::Calibrate(arguments) => histories::run_calibrate(&arguments),
+        Command::Report(arguments) => report::run(&arguments, &invocation.interrupted),
+        Command::Compare(arguments) => Ok(compare::run(&arguments)),
+        Command::Completions(arguments) => shell::completions(&arguments, Arguments::command()),
+        Command::Man(arguments) => shell::man(&arguments, Arguments::command()),
     }
 }
 
@@ -150,43 +162,18 @@ fn fail(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(if interrupted { EXIT_INTERRUPTED } else { 1 })
 }
 
-/// Whether an error says that the user stopped us.
+/// Whether this says that the user stopped it, rather than that something is wrong.
 fn by_the_user(error: &(dyn std::error::Error + 'static)) -> bool {
-    matches!(of_target(error), Some(TargetError::Interrupted))
-        || matches!(error.downcast_ref(), Some(KernelError::Cancelled))
-}
-
-/// The target's error that this one is. Errors that only pass another on hide it from the chain, so
-/// each of them is looked into.
-fn of_target<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a TargetError> {
-    if let Some(SessionError::Target(error)) = error.downcast_ref() {
-        return Some(error);
-    }
-    if let Some(
-        TransmitError::Target(error) | TransmitError::Session(SessionError::Target(error)),
-    ) = error.downcast_ref()
-    {
-        return Some(error);
-    }
-    if let Some(ServiceError::Target(error) | ServiceError::Session(SessionError::Target(error))) =
-        error.downcast_ref()
-    {
-        return Some(error);
-    }
-    if let Some(KernelTransmitError::Target(error)) = error.downcast_ref() {
-        return Some(error);
-    }
-    if let Some(KernelReplaceError::Target(error)) = error.downcast_ref() {
-        return Some(error);
-    }
-    let inject = match (error.downcast_ref(), error.downcast_ref(), error.downcast_ref()) {
-        (Some(SweepError::Inject(error)), _, _)
-        | (_, Some(ReplayError::Inject(error)), _)
-        | (_, _, Some(ReceiveError::Inject(error))) => Some(error),
+    let target = match (error.downcast_ref(), error.downcast_ref(), error.downcast_ref()) {
+        (Some(lab::Error::Target(error)), _, _)
+        | (_, Some(SessionError::Target(error)), _)
+        | (
+            _,
+            _,
+            Some(ServiceError::Target(error) | ServiceError::Session(SessionError::Target(error))),
+        ) => Some(error),
         _ => error.downcast_ref(),
     };
-    match inject {
-        Some(InjectError::Target(error)) => Some(error),
-        _ => error.downcast_ref(),
-    }
+    matches!(target, Some(TargetError::Interrupted))
+        || matches!(error.downcast_ref(), Some(KernelError::Cancelled))
 }

@@ -1,12 +1,10 @@
 //! What goes to the terminal besides results: bars, and whether colours are wanted.
 
 use std::io::IsTerminal;
-use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use anyhow::Result;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use warikomi_measure::{RunDirectory, RunResult};
+use warikomi_measure::RunResult;
 use warikomi_report::terminal::{self, Style};
 
 const MAX_WIDTH: u16 = 120;
@@ -20,12 +18,6 @@ pub(crate) fn style() -> Style {
     let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let width = terminal_size::terminal_size().map_or(80, |(width, _)| width.0).min(MAX_WIDTH);
     Style { colour, width }
-}
-
-/// Makes the directory of a run that begins now.
-pub(crate) fn new_run(runs: &Path, experiment: &str) -> Result<RunDirectory> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
-    Ok(RunDirectory::create(runs, now, experiment)?)
 }
 
 /// Describes a finished result, so that it shows itself from here on, and prints it: as JSON for programs, or

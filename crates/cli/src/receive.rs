@@ -10,10 +10,11 @@ use warikomi_driver::strategy::{CpuBudget, DEFAULT_CPU_BUDGET, Strategy};
 use warikomi_inject::{FrameBytes, LineRate};
 use warikomi_lab::SessionError;
 use warikomi_lab::receive::{Progress, Received, Traffic, advice, kernel, process, simulated};
-use warikomi_lab::virtual_time::{CostModel, CostsFile, SchedulerModel};
-use warikomi_nic::wire::WireKind;
+use warikomi_sim::{CostModel, CostsFile, SchedulerModel};
 use warikomi_target::Interrupted;
+use warikomi_wire::WireKind;
 
+use crate::invocation::Invocation;
 use crate::output::{self, Cleared};
 use crate::target::{TargetArguments, Usual, flags, refuse};
 
@@ -135,7 +136,9 @@ pub(crate) fn buffer(text: &str) -> Result<u32, String> {
     let text = text.trim();
     let bytes = match text.strip_suffix("MB") {
         // A thousand KB are as many digits right as a MB.
-        Some(number) => format!("{}KB", number.trim()).parse::<FrameBytes>().map(|kb| kb.0 * 1_000),
+        Some(number) => format!("{}KB", number.trim())
+            .parse::<FrameBytes>()
+            .map(|kb| kb.0.saturating_mul(1_000)),
         None => text.parse::<FrameBytes>().map(|bytes| bytes.0),
     };
     let bytes = bytes.map_err(|_| {
@@ -257,13 +260,14 @@ impl Arguments {
 /// Less says nothing: the kernel's tick is 10 ms.
 const LEAST_CALIBRATION: Span = Span::from_ms(50);
 
-pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Result<ExitCode> {
     if arguments.virtual_time && !arguments.target.is_process() {
         bail!("--virtual needs --target process: a kernel has a clock of its own");
     }
+    let interrupted = &invocation.interrupted;
     let process = arguments.target.is_process();
     arguments.compared.refuse_those_of_others(process)?;
-    let (options, mut found) = match process {
+    let mut found = match process {
         false => in_kernel(arguments, interrupted)?,
         true if arguments.virtual_time => in_virtual_time(arguments)?,
         true => in_process(arguments, interrupted)?,
@@ -271,8 +275,7 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
     let budget = arguments.target.cpu_budget().unwrap_or(DEFAULT_CPU_BUDGET);
     advise(&mut found, budget);
     output::print(&mut found.result, arguments.json);
-    let directory = output::new_run(&arguments.runs, "receive")?;
-    directory.write_plan(&options)?;
+    let directory = invocation.new_run(&arguments.runs, "receive")?;
     directory.write_table("bursts", &found.bursts)?;
     directory.write_result(&found.result)?;
     eprintln!("kept in {}", directory.path().display());
@@ -294,8 +297,8 @@ fn advise(found: &mut Received, budget: CpuBudget) {
     found.result.figures.insert("advice".to_owned(), said);
 }
 
-/// The plan as a file, and what came of it.
-fn in_process(arguments: &Arguments, interrupted: &Interrupted) -> Result<(String, Received)> {
+/// What came of it in a driver of its own.
+fn in_process(arguments: &Arguments, interrupted: &Interrupted) -> Result<Received> {
     arguments.target.refuse_ways()?;
     let receiver = arguments.target.receiver_as(Usual::Receiving);
     let options = process::Options { receiver, ..arguments.in_process()? };
@@ -306,12 +309,11 @@ fn in_process(arguments: &Arguments, interrupted: &Interrupted) -> Result<(Strin
         let options = prepared.with_orders(orders).expect("a process target was asked for");
         warikomi_lab::Session::start_process(&options, wire, interrupted, &mut |_| ())
     };
-    let found = process::receive(&options, &mut bring_up, &mut |progress| show(&bar, progress))?;
-    Ok((options.to_toml(), found))
+    Ok(process::receive(&options, &mut bring_up, &mut |progress| show(&bar, progress))?)
 }
 
 /// The same in virtual time.
-fn in_virtual_time(arguments: &Arguments) -> Result<(String, Received)> {
+fn in_virtual_time(arguments: &Arguments) -> Result<Received> {
     arguments.target.refuse_ways()?;
     let options = arguments.in_process()?;
     let costs = match &arguments.costs {
@@ -320,13 +322,11 @@ fn in_virtual_time(arguments: &Arguments) -> Result<(String, Received)> {
     };
     let bar = Cleared::over_rows();
     let scheduler = SchedulerModel::default();
-    let found =
-        simulated::receive(&options, &costs, &scheduler, &mut |progress| show(&bar, progress))?;
-    Ok((options.to_toml(), found))
+    Ok(simulated::receive(&options, &costs, &scheduler, &mut |progress| show(&bar, progress))?)
 }
 
 /// The same for a kernel.
-fn in_kernel(arguments: &Arguments, interrupted: &Interrupted) -> Result<(String, Received)> {
+fn in_kernel(arguments: &Arguments, interrupted: &Interrupted) -> Result<Received> {
     // What cannot be is refused before a kernel is started for it.
     arguments.in_kernel(None)?;
     let prepared = arguments.target.prepare()?;
@@ -337,7 +337,7 @@ fn in_kernel(arguments: &Arguments, interrupted: &Interrupted) -> Result<(String
     let options = arguments.in_kernel(mtu.map(|mtu| mtu as usize))?;
     let found = kernel::receive(&mut session, &options, &mut |progress| show(&bar, progress))?;
     session.stop()?;
-    Ok((options.to_toml(), found))
+    Ok(found)
 }
 
 #[cfg(test)]

@@ -6,10 +6,10 @@ use anyhow::Result;
 use clap::Args;
 use warikomi_lab::record::{Recording, record};
 use warikomi_measure::RunDirectory;
-use warikomi_target::Interrupted;
 
 use crate::export::{FormatName, write_export};
 use crate::inject;
+use crate::invocation::Invocation;
 
 /// Does what `warikomi inject` does, and records from the first packet until the driver has taken the
 /// last what happens at the device's edge: register accesses, interrupts, DMA and frames, each with
@@ -17,6 +17,7 @@ use crate::inject;
 ///
 /// Replay it with `warikomi replay`, look at it with `warikomi export`.
 #[derive(Args)]
+#[group(skip)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     inject: inject::Arguments,
@@ -29,11 +30,11 @@ pub(crate) struct Arguments {
 /// The trace's name in a run's directory.
 pub(crate) const TRACE: &str = "trace.wkt";
 
-pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Result<ExitCode> {
     let wire = arguments.inject.wire().clone();
     inject::carry_out(
         &arguments.inject,
-        interrupted,
+        invocation,
         |session, plan, application, run_id, show| {
             let recording = record(session, plan, application, run_id, &wire, show)?;
             let Recording { injected, trace } = recording;

@@ -1,10 +1,10 @@
 //! `warikomi replace`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, ensure};
-use clap::Args;
+use anyhow::{Result, ensure};
+use clap::{Args, ValueHint};
 use warikomi_clock::{Seed, Span};
 use warikomi_inject::FrameBytes;
 use warikomi_lab::replace::{
@@ -13,6 +13,7 @@ use warikomi_lab::replace::{
 use warikomi_process::Way;
 use warikomi_target::Interrupted;
 
+use crate::invocation::Invocation;
 use crate::output::{self, Cleared};
 use crate::replace_kernel::Asked;
 use crate::target::{TargetArguments, flags, refuse};
@@ -39,9 +40,6 @@ use crate::target::{TargetArguments, flags, refuse};
 pub(crate) struct Arguments {
     #[command(flatten)]
     target: TargetArguments,
-    /// Carries out the plan.toml of an earlier run; its drivers, too, unless others are given
-    #[arg(long, value_name = "FILE", conflicts_with_all = PLANNED)]
-    plan: Option<PathBuf>,
     #[command(flatten)]
     what: PlanArguments,
     /// Where the run's directory is made
@@ -66,12 +64,6 @@ Examples:
       How few receive descriptors bridge the gap, as predicted and as measured.
   warikomi replace --target kernel
       The same of a real kernel: rmmod and insmod of its driver.";
-
-/// What a plan says already.
-const PLANNED: [&str; 13] = [
-    "ways", "loads", "trials", "kill", "every", "span", "count", "to", "seed", "interval", "size",
-    "edge", "trial",
-];
 
 #[derive(Args)]
 #[command(next_help_heading = "Replacements")]
@@ -102,7 +94,7 @@ struct PlanArguments {
     count: Option<u64>,
     /// The driver that replaces --driver, and is replaced by it again: one of ours, or the path of a program
     /// [default: the same]
-    #[arg(long, value_name = "NAME|PATH")]
+    #[arg(long, value_name = "NAME|PATH", value_hint = ValueHint::ExecutablePath)]
     to: Option<String>,
     /// Where the randomness starts from [default: 1]
     #[arg(long, value_name = "N")]
@@ -171,22 +163,15 @@ impl PlanArguments {
     }
 }
 
-fn read(path: &Path) -> Result<Plan> {
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("cannot read the plan {}", path.display()))?;
-    Plan::from_toml(&text).with_context(|| path.display().to_string())
-}
-
-pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Result<ExitCode> {
     if arguments.target.asks_for_kernel() {
         refuse(&arguments.of_process(), "process")?;
-        return arguments.of_kernel().run(interrupted);
+        return arguments.of_kernel().run(invocation);
     }
     let options = arguments.options()?;
-    let mut found = measure(&options, interrupted)?;
+    let mut found = measure(&options, &invocation.interrupted)?;
     output::print(&mut found.result, arguments.json);
-    let directory = output::new_run(&arguments.runs, "replace")?;
-    directory.write_plan(&options.plan.to_toml()?)?;
+    let directory = invocation.new_run(&arguments.runs, "replace")?;
     directory.write_table("replacements", &found.lines)?;
     directory.write_table("timeline", &found.timeline)?;
     directory.write_result(&found.result)?;
@@ -197,7 +182,7 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
          is more than this machine can receive: try a longer --interval",
         found.broken.join("; ")
     );
-    Ok(if interrupted.is_set() {
+    Ok(if invocation.interrupted.is_set() {
         ExitCode::from(crate::EXIT_INTERRUPTED)
     } else {
         ExitCode::SUCCESS
@@ -209,7 +194,6 @@ impl Arguments {
     fn of_process(&self) -> Vec<&'static str> {
         let what = &self.what;
         flags([
-            ("--plan", self.plan.is_some()),
             ("--way", !what.ways.is_empty()),
             ("--trial", what.trial.is_some()),
             ("--kill", what.kill),
@@ -235,13 +219,8 @@ impl Arguments {
     }
 
     fn options(&self) -> Result<Options> {
-        let planned = self.plan.as_deref().map(read).transpose()?;
-        let session =
-            self.target.prepare_live(planned.as_ref().map(|plan| plan.driver.as_str()))?;
-        let plan = match planned {
-            Some(plan) => Plan { driver: session.driver.clone(), ..plan },
-            None => self.what.plan(&session.driver, session.orders.buffers)?,
-        };
+        let session = self.target.prepare_live()?;
+        let plan = self.what.plan(&session.driver, session.orders.buffers)?;
         let to = crate::target::program(&plan.to)?;
         Ok(Options { plan, session, to })
     }

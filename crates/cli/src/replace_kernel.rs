@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use anyhow::{Result, ensure};
 use warikomi_clock::{Seed, Span};
 use warikomi_lab::replace::Load;
-use warikomi_lab::replace::kernel::{Options, TrafficHost, replace};
-use warikomi_target::Interrupted;
+use warikomi_lab::replace::kernel::{Options, Traffic, replace};
 
+use crate::invocation::Invocation;
 use crate::output::{self, Cleared};
 use crate::target::TargetArguments;
 
@@ -39,21 +39,20 @@ impl Asked<'_> {
         })
     }
 
-    pub(crate) fn run(&self, interrupted: &Interrupted) -> Result<ExitCode> {
+    pub(crate) fn run(&self, invocation: &Invocation) -> Result<ExitCode> {
         let options = self.options()?;
         let prepared = self.target.prepare()?;
         let Some(brought_up) = prepared.kernel() else { anyhow::bail!("this is no kernel") };
-        let (host, traffic) = TrafficHost::new();
+        let (host, traffic) = Traffic::with_host();
         let bar = Cleared::over_rows();
-        let mut session = prepared.start(Box::new(host), interrupted, &mut |_| ())?;
+        let mut session = prepared.start(Box::new(host), &invocation.interrupted, &mut |_| ())?;
         let mut result = replace(&mut session, brought_up, &traffic, &options, &mut |progress| {
             bar.show(progress.done as usize, progress.all as usize, progress.load.name());
         })?;
         session.stop()?;
         drop(bar);
         output::print(&mut result, self.json);
-        let directory = output::new_run(self.runs, "replace")?;
-        directory.write_plan(&options.to_toml())?;
+        let directory = invocation.new_run(self.runs, "replace")?;
         directory.write_result(&result)?;
         eprintln!("kept in {}", directory.path().display());
         Ok(ExitCode::SUCCESS)

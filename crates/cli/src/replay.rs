@@ -8,11 +8,12 @@ use clap::Args;
 use warikomi_clock::read_tsc;
 use warikomi_inject::Source;
 use warikomi_lab::inject::Application;
-use warikomi_lab::replay::{Comparison, Origin, ReplayOptions, Replayable, load, replay};
-use warikomi_nic::wire::WireKind;
-use warikomi_target::Interrupted;
+use warikomi_lab::replay::{Origin, ReplayOptions, Replayable, load, replay};
+use warikomi_trace::Comparison;
+use warikomi_wire::WireKind;
 
-use crate::inject::{bring_up, keep, new_directory, with_bar};
+use crate::inject::{bring_up, keep, with_bar};
+use crate::invocation::Invocation;
 use crate::output;
 use crate::record::TRACE;
 use crate::target::TargetArguments;
@@ -57,7 +58,7 @@ pub(crate) struct Arguments {
     target: TargetArguments,
 }
 
-pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Result<ExitCode> {
     let name = || arguments.file.display().to_string();
     let replayable = load(&arguments.file, arguments.speed).with_context(name)?;
     if arguments.expect_same && matches!(replayable.origin, Origin::Capture(_)) {
@@ -70,7 +71,7 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
         prepared.defer_nothing();
     }
     let (duration, count) = (replayable.schedule.duration(), replayable.schedule.count());
-    let mut session = bring_up(&prepared, wire, interrupted)?;
+    let mut session = bring_up(&prepared, wire, &invocation.interrupted)?;
     let options = ReplayOptions {
         keep_addresses: arguments.keep_addresses,
         application: Application {
@@ -84,10 +85,11 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
     session.stop()?;
 
     output::print(&mut replayed.injected.result, arguments.json);
+    let result = &replayed.injected.result;
     if let (Some(comparison), false) = (&replayed.comparison, arguments.json) {
         print_comparison(comparison);
     }
-    let directory = new_directory(&arguments.runs, &replayed.injected)?;
+    let directory = invocation.new_run(&arguments.runs, &result.experiment)?;
     if !replayed.trace.is_empty() {
         directory.write(TRACE, |file| file.write_all(&replayed.trace))?;
     }

@@ -10,10 +10,10 @@ use warikomi_lab::Session;
 use warikomi_lab::inject::Application;
 use warikomi_lab::sweep::{Cycle, CycleLog, SweepPlan, SweepProgress, Swept, read_cycles, sweep};
 use warikomi_measure::RunDirectory;
-use warikomi_nic::wire::WireKind;
-use warikomi_target::Interrupted;
+use warikomi_wire::WireKind;
 
 use crate::inject::ReceiverName;
+use crate::invocation::Invocation;
 use crate::output::{self, Cleared};
 use crate::target::TargetArguments;
 
@@ -96,18 +96,15 @@ impl PlanArguments {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<ExitCode> {
-    let plan = match &arguments.plan.resume {
-        Some(directory) => plan_of(directory)?,
-        None => arguments.plan.plan(arguments.target.receiver())?,
-    };
+pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Result<ExitCode> {
+    let plan = arguments.plan.plan(arguments.target.receiver())?;
     let mut prepared = arguments.target.prepare()?;
     prepared.defer_nothing();
     let wire = WireKind::Sink.build().context("cannot set up the wire")?;
-    let mut session = prepared.start(wire, interrupted, &mut |_| ())?;
-    let mut begun = match &arguments.plan.resume {
+    let mut session = prepared.start(wire, &invocation.interrupted, &mut |_| ())?;
+    let mut begun = match &invocation.resume {
         Some(directory) => resume(plan, directory)?,
-        None => begin(plan, &arguments.runs)?,
+        None => begin(plan, invocation.new_run(&arguments.runs, "sweep")?)?,
     };
     let application =
         Application { socket_buffer_bytes: arguments.socket_buffer, ..Application::default() };
@@ -123,16 +120,7 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
     Ok(ExitCode::SUCCESS)
 }
 
-fn plan_of(directory: &Path) -> Result<SweepPlan> {
-    let path = directory.join("plan.toml");
-    let text = std::fs::read_to_string(&path)
-        .with_context(|| format!("cannot read the plan {}", path.display()))?;
-    SweepPlan::from_toml(&text).with_context(|| path.display().to_string())
-}
-
-fn begin(plan: SweepPlan, runs: &Path) -> Result<Begun> {
-    let directory = output::new_run(runs, "sweep")?;
-    directory.write_plan(&plan.to_toml()?)?;
+fn begin(plan: SweepPlan, directory: RunDirectory) -> Result<Begun> {
     let file = directory.append("cycles.csv", 0)?;
     Ok(Begun { plan, directory, earlier: vec![], log: CycleLog::new(Box::new(file), true) })
 }

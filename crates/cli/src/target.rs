@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::builder::BoolishValueParser;
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, ValueHint};
 use serde_json::{Map, Value};
 use tempfile::TempDir;
 use warikomi_clock::Span;
@@ -17,10 +17,10 @@ use warikomi_lab::{
 };
 use warikomi_nic::NicOptions;
 use warikomi_nic::bus::Bus;
-use warikomi_nic::wire::Wire;
 use warikomi_process::{Orders, Program};
 use warikomi_stack::{Topology, Waiting};
 use warikomi_target::Interrupted;
+use warikomi_wire::Wire;
 
 use crate::part;
 
@@ -57,7 +57,7 @@ pub(crate) struct TargetArguments {
     target: Option<TargetKind>,
     /// The driver: as Linux calls it (r8169); or, in a process, one of ours (rtl8168, oc48) or the path of a
     /// program
-    #[arg(long)]
+    #[arg(long, value_hint = ValueHint::ExecutablePath)]
     driver: Option<String>,
     /// The NIC model [default: one that the driver drives]
     #[arg(long)]
@@ -316,15 +316,14 @@ impl TargetArguments {
         self.target == Some(TargetKind::Kernel)
     }
 
-    /// A driver process that is replaced while stack and application above it go on; the driver is this one
-    /// unless another is asked for.
-    pub(crate) fn prepare_live(&self, driver: Option<&str>) -> Result<ProcessSessionOptions> {
+    /// A driver process that is replaced while stack and application above it go on.
+    pub(crate) fn prepare_live(&self) -> Result<ProcessSessionOptions> {
         refuse(&self.kernel.given(), "kernel")?;
         ensure!(
             self.process.path.is_none_or(|path| path == PathName::Stack),
             "a driver is replaced below a stack and an application; leave --path out"
         );
-        let driver = self.driver.as_deref().or(driver).unwrap_or(DEFAULT_DRIVER);
+        let driver = self.driver.as_deref().unwrap_or(DEFAULT_DRIVER);
         self.process_of(driver, PathName::Stack, Usual::Packets)
     }
 

@@ -5,22 +5,23 @@ use std::process::ExitCode;
 use std::str::FromStr;
 
 use anyhow::{Result, ensure};
-use clap::Args;
+use clap::{Args, ValueHint};
 use warikomi_clock::{Seed, Span};
 use warikomi_driver::transmit::{Bounce, Completion, ParseCompletionError};
 use warikomi_inject::{FrameBytes, LineRate};
-use warikomi_lab::bench::comparison::OwnParts;
 use warikomi_lab::transmit::{
     Amount, Mixture, Options, Pace, Progress, Traffic, Transmitted, real, simulated,
 };
-use warikomi_lab::virtual_time::CostsFile;
-use warikomi_lab::virtual_time::transmit::SendCosts;
 use warikomi_nic::NicOptions;
 use warikomi_nic::bus::Bus;
+use warikomi_session::OwnParts;
+use warikomi_sim::CostsFile;
+use warikomi_sim::transmit::SendCosts;
 use warikomi_stack::buffers::BufferKind;
 use warikomi_stack::send::{LEAST_MESSAGE_BYTES, MOST_MESSAGE_BYTES};
 use warikomi_target::Interrupted;
 
+use crate::invocation::Invocation;
 use crate::output::{self, Cleared};
 use crate::part;
 use crate::receive::buffer;
@@ -180,7 +181,7 @@ struct TimeArguments {
     both: bool,
     /// Costs of virtual time: bsd-2004, or a file as `warikomi calibrate` prints it [default: declared
     /// ones of a machine of today]
-    #[arg(long, value_name = "NAME|FILE")]
+    #[arg(long, value_name = "NAME|FILE", value_hint = ValueHint::FilePath)]
     costs: Option<String>,
 }
 
@@ -235,7 +236,7 @@ enum MixtureArgument {
 }
 
 impl FromStr for MixtureArgument {
-    type Err = warikomi_lab::transmit::ParseMixtureError;
+    type Err = warikomi_lab::Error;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.trim() {
@@ -352,18 +353,17 @@ impl MessageArguments {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Result<ExitCode> {
     if arguments.target.asks_for_kernel() {
         refuse(&arguments.of_process(), "process")?;
-        return arguments.sending.run(&arguments.common(), interrupted);
+        return arguments.sending.run(&arguments.common(), invocation);
     }
     refuse(&arguments.sending.given(), "kernel")?;
     let options = arguments.options()?;
     let costs = arguments.costs()?;
-    let mut found = compare(arguments, &options, &costs, interrupted)?;
+    let mut found = compare(arguments, &options, &costs, &invocation.interrupted)?;
     output::print(&mut found.result, arguments.json);
-    let directory = output::new_run(&arguments.runs, "transmit")?;
-    directory.write_plan(&options.to_toml())?;
+    let directory = invocation.new_run(&arguments.runs, "transmit")?;
     directory.write_table("repetitions", &found.repetitions)?;
     directory.write_result(&found.result)?;
     eprintln!("kept in {}", directory.path().display());

@@ -7,10 +7,10 @@ use std::str::FromStr;
 use anyhow::Result;
 use clap::Args;
 use warikomi_clock::Span;
-use warikomi_lab::transmit::kernel::{Completion, JudgingHost, Options, Sender, transmit};
+use warikomi_lab::transmit::kernel::{Completion, Judge, Options, Sender, transmit};
 use warikomi_nic::bus::Bus;
-use warikomi_target::Interrupted;
 
+use crate::invocation::Invocation;
 use crate::output::{self, Cleared};
 use crate::target::{TargetArguments, flags};
 
@@ -97,23 +97,22 @@ impl KernelSending {
         Ok(options)
     }
 
-    pub(crate) fn run(&self, common: &Common<'_>, interrupted: &Interrupted) -> Result<ExitCode> {
+    pub(crate) fn run(&self, common: &Common<'_>, invocation: &Invocation) -> Result<ExitCode> {
         // What cannot be is refused before a kernel is started for it.
         let options = self.options(common)?;
         let mut prepared = common.target.prepare()?;
         prepared.defer_nothing();
         prepared.attach_by(common.bus, common.line_rate_bps);
-        let (host, judge) = JudgingHost::new();
+        let (host, judge) = Judge::with_host();
         let bar = Cleared::over_rows();
-        let mut session = prepared.start(Box::new(host), interrupted, &mut |_| ())?;
+        let mut session = prepared.start(Box::new(host), &invocation.interrupted, &mut |_| ())?;
         let mut found = transmit(&mut session, &judge, &options, &mut |progress| {
             bar.show(progress.run, progress.runs, progress.sender.name());
         })?;
         session.stop()?;
         drop(bar);
         output::print(&mut found.result, common.json);
-        let directory = output::new_run(common.runs, "transmit")?;
-        directory.write_plan(&options.to_toml())?;
+        let directory = invocation.new_run(common.runs, "transmit")?;
         directory.write_result(&found.result)?;
         eprintln!("kept in {}", directory.path().display());
         Ok(ExitCode::SUCCESS)

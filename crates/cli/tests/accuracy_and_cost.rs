@@ -62,9 +62,8 @@ fn accuracy_keeps_every_interval_behind_its_figures() {
     assert!(!directory.join("smallest.csv").exists());
     let repeats = table(&directory, "repeats.csv", "figure,size_bytes,repeat,value");
     assert_eq!(repeats.len(), 12);
-    // The plan is one that inject takes.
     let plan = directory.join("plan.toml");
-    let again = ["inject", "--plan", plan.to_str().unwrap()];
+    let again = ["run", plan.to_str().unwrap()];
     let elsewhere = tempfile::tempdir().unwrap();
     let (again, _) = measured(&again, elsewhere.path(), None);
     assert_eq!(again["plan"], result["plan"]);

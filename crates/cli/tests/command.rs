@@ -42,8 +42,6 @@ fn each_bad_plan_gets_a_sentence_that_says_what_is_possible() {
         (&["--fault", "lightning:at=1ms"], "interrupt-dropped"),
         (&["--fault", "dma-error"], "probability=0.01"),
         (&["--fault", "link-flap:at=soon"], "not a time"),
-        (&["--fault", "dma-error:at=1ms", "--plan", "p.toml"], "cannot be used with"),
-        (&["--plan", "/nonexistent/plan.toml"], "cannot read the plan"),
     ] {
         let message = refused(&[&["inject"], arguments].concat());
         assert!(message.contains(expected), "{arguments:?}: {message}");
@@ -98,18 +96,15 @@ fn a_run_prints_json_and_keeps_its_directory() {
     assert_eq!(result["ledger"]["accepted"], 200);
     assert_eq!(result["ledger"]["unaccounted"], 0);
     assert_eq!(result["target"]["driver"], "r8169");
-    let run = std::fs::read_dir(runs.path()).unwrap().next().unwrap().unwrap().path();
-    let kept: serde_json::Value =
-        serde_json::from_str(&std::fs::read_to_string(run.join("result.json")).unwrap()).unwrap();
-    assert_eq!(kept, result);
-    let samples = std::fs::read_to_string(run.join("samples.csv")).unwrap();
+    let kept = std::fs::read_dir(runs.path()).unwrap().next().unwrap().unwrap().path();
+    let written: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(kept.join("result.json")).unwrap()).unwrap();
+    assert_eq!(written, result);
+    let samples = std::fs::read_to_string(kept.join("samples.csv")).unwrap();
     assert_eq!(samples.lines().count(), 201);
     // The plan is enough to run it again.
-    let plan = run.join("plan.toml");
-    let again =
-        warikomi(&["inject", "--json", "--runs", runs_path, "--plan", plan.to_str().unwrap()])
-            .output()
-            .unwrap();
+    let plan = kept.join("plan.toml");
+    let again = run(&["run", plan.to_str().unwrap(), "--json", "--runs", runs_path]);
     let again: serde_json::Value = serde_json::from_slice(&again.stdout).unwrap();
     assert_eq!(again["plan"], result["plan"]);
 }
@@ -130,7 +125,7 @@ fn faults_are_in_the_plan_the_result_and_the_page() {
     assert!(plan.contains("descriptor-crc:probability=0.1"), "{plan}");
     // The plan is enough to have the same faults again.
     let plan = kept.join("plan.toml");
-    let again = run(&["inject", "--json", "--runs", runs_path, "--plan", plan.to_str().unwrap()]);
+    let again = run(&["run", plan.to_str().unwrap(), "--json", "--runs", runs_path]);
     let again: serde_json::Value = serde_json::from_slice(&again.stdout).unwrap();
     let first = std::fs::read_to_string(kept.join("result.json")).unwrap();
     let first: serde_json::Value = serde_json::from_str(&first).unwrap();
@@ -234,4 +229,51 @@ fn ctrl_c_ends_everything_at_once() {
 fn even_sigkill_leaves_no_process_and_no_file() {
     let status = leaves_nothing_after(Signal::SIGKILL, Duration::from_secs(5));
     assert!(!status.success());
+}
+
+/// Some of the subcommands.
+const SUBCOMMANDS: [&str; 4] = ["inject", "transmit", "histories", "completions"];
+
+#[test]
+fn each_shell_is_told_of_every_subcommand_and_flag() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let output = run(&["completions", shell]);
+        assert!(output.status.success(), "{shell}");
+        let script = String::from_utf8(output.stdout).unwrap();
+        for word in SUBCOMMANDS.iter().chain(&["interval", "kernel-version"]) {
+            assert!(script.contains(word), "{word} is not in the script for {shell}");
+        }
+    }
+    assert!(refused(&["completions", "tcsh"]).contains("bash"));
+    let script = run(&["completions", "bash"]).stdout;
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("warikomi");
+    std::fs::write(&file, script).unwrap();
+    let asked = "source \"$1\" && COMP_WORDS=(warikomi inj) COMP_CWORD=1 && \
+                 _warikomi warikomi inj warikomi && echo \"${COMPREPLY[@]}\"";
+    let bash = Command::new("bash").args(["-c", asked, "bash"]).arg(&file).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&bash.stdout), "inject\n", "{bash:?}");
+}
+
+#[test]
+fn there_is_a_page_of_the_manual_for_each_subcommand() {
+    let directory = tempfile::tempdir().unwrap();
+    let dir = directory.path().join("man").join("man1");
+    let output = run(&["man", "--dir", dir.to_str().unwrap()]);
+    assert!(output.status.success(), "{output:?}");
+    let page = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap();
+    let first = page("warikomi.1");
+    for name in SUBCOMMANDS {
+        assert!(first.contains(name), "{name} is not in the first page");
+        assert!(page(&format!("warikomi-{name}.1")).contains(".SH OPTIONS"), "{name}");
+    }
+    assert!(page("warikomi-inject.1").contains("interval"));
+    assert!(page("warikomi-kernel-build.1").contains("source"));
+    // What only the command itself starts is not for users.
+    let hidden = std::fs::read_dir(&dir).unwrap().flatten();
+    let hidden = hidden.filter(|entry| entry.file_name().to_string_lossy().contains("part"));
+    assert_eq!(hidden.count(), 0);
+    let file = directory.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    assert!(refused(&["man", "--dir", file.to_str().unwrap()]).contains("cannot make"));
 }

@@ -121,7 +121,7 @@ fn a_process_sends_and_the_table_ends_with_advice() {
     }
     let directory = std::fs::read_dir(runs.path()).unwrap().next().unwrap().unwrap().path();
     let plan = std::fs::read_to_string(directory.join("plan.toml")).unwrap();
-    assert!(plan.contains("adaptive:10%,30%") && plan.contains("messages = 500"), "{plan}");
+    assert!(plan.contains("adaptive:10%,30%") && plan.contains("count = 500"), "{plan}");
 }
 
 #[test]

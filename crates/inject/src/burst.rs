@@ -2,7 +2,7 @@
 
 use warikomi_clock::Span;
 use warikomi_nic::MIN_FRAME_BYTES;
-use warikomi_nic::wire::wire_time;
+use warikomi_wire::wire_time;
 
 /// The longest burst, in bytes: 16 MB, as much as the largest socket buffer that makes sense.
 pub const MAX_BURST_BYTES: usize = 16_000_000;

@@ -10,27 +10,23 @@
 use std::net::Ipv4Addr;
 
 use etherparse::PacketBuilder;
-use warikomi_nic::{Frame, MAX_FRAME_BYTES, MIN_FRAME_BYTES, fcs};
+use warikomi_protocol::payload;
+use warikomi_wire::{
+    Frame, GUEST_IP, MAX_FRAME_BYTES, MIN_FRAME_BYTES, NETWORK_IP, NETWORK_MAC, PAYLOAD_OFFSET,
+    UDP_PORT, fcs,
+};
 
 use crate::PlanError;
 
-/// The target's address on the wire; its network has 24 bits.
-pub const GUEST_IP: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
-/// The address that the packets come from.
-pub const NETWORK_IP: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
-/// The hardware address that the packets come from: locally administered.
-pub const NETWORK_MAC: [u8; 6] = [0x02, 0x57, 0x4b, 0x00, 0x00, 0x02];
-/// The UDP port that the packets go to.
-pub const UDP_PORT: u16 = 5001;
 /// The first word of every payload, little-endian.
-pub const PAYLOAD_MAGIC: u32 = 0x4b49_5257;
+pub const PAYLOAD_MAGIC: u32 = payload::MAGIC;
 /// What the payload begins with: magic (4 bytes), run id (4), sequence number (8), little-endian.
-pub const HEADER_BYTES: usize = 16;
-/// Where the payload begins: behind Ethernet (14), IPv4 (20) and UDP (8).
-pub const PAYLOAD_OFFSET: usize = 14 + 20 + 8;
+pub const HEADER_BYTES: usize = payload::HEAD_BYTES;
 
-pub(crate) const SEQUENCE_OFFSET: usize = PAYLOAD_OFFSET + 8;
-pub(crate) const SEQUENCE_BYTES: usize = 8;
+/// Where a frame has its sequence number.
+pub const SEQUENCE_OFFSET: usize = PAYLOAD_OFFSET + 8;
+/// Bytes of a sequence number.
+pub const SEQUENCE_BYTES: usize = 8;
 /// Where UDP's checksum is (RFC 768): the last two bytes of its header.
 const UDP_CHECKSUM_OFFSET: usize = PAYLOAD_OFFSET - 2;
 /// Where UDP's source port is: the first two bytes of its header.

@@ -3,11 +3,10 @@
 //! A [`Plan`] is data: which frames, how often, how many. [`Pacer`] turns it into absolute
 //! deadlines, [`FrameTemplate`] into frames, and [`Injector`] hands one to the NIC whenever the
 //! loop that serves everything else comes by and one is due. A [`Schedule`] is the other [`Source`]
-//! of frames: arrivals one by one, from a [`trace`] or a [`capture`]. No clock is read here: the time is an
+//! of frames: arrivals one by one, from a trace or a capture. No clock is read here: the time is an
 //! argument, and what happened goes to a [`Recorder`].
 
 mod burst;
-pub mod capture;
 mod fault;
 mod frame;
 mod injector;
@@ -15,7 +14,6 @@ mod pacing;
 mod plan;
 mod schedule;
 mod source;
-pub mod trace;
 mod units;
 
 pub use burst::{Burst, MAX_BURST_BYTES};
@@ -24,8 +22,8 @@ pub use fault::{
     MAX_FAULT_TIME, MAX_FAULTS, MAX_STORM, Occasion, ParseFaultError, Probability, When,
 };
 pub use frame::{
-    Addresses, FrameTemplate, GUEST_IP, HEADER_BYTES, MAX_FLOWS, NETWORK_IP, NETWORK_MAC,
-    PAYLOAD_MAGIC, PAYLOAD_OFFSET, UDP_PORT,
+    Addresses, FrameTemplate, HEADER_BYTES, MAX_FLOWS, PAYLOAD_MAGIC, SEQUENCE_BYTES,
+    SEQUENCE_OFFSET,
 };
 pub use injector::{DEFAULT_SLACK, Injection, Injector, Lateness, Recorder, Step};
 pub use pacing::Pacer;
@@ -36,3 +34,4 @@ pub use plan::{
 pub use schedule::{Arriving, Schedule, ScheduleError};
 pub use source::{Planned, Source};
 pub use units::{FrameBytes, LineRate, ParseUnitError};
+pub use warikomi_wire::{GUEST_IP, NETWORK_IP, NETWORK_MAC, PAYLOAD_OFFSET, UDP_PORT};

@@ -1,7 +1,6 @@
 //! From a plan to absolute deadlines.
 
 use warikomi_clock::{Arrivals, Span, Time};
-use warikomi_nic::wire;
 
 use crate::Plan;
 
@@ -32,7 +31,7 @@ impl Pacer {
         let remaining = plan.count.div_ceil(u64::from(plan.packets_per_interrupt.max(1)));
         let wire_time = plan.burst_wire_time();
         let last_wire_time = match (plan.burst(), plan.line_rate_bps) {
-            (Some(burst), Some(bps)) => wire::wire_time(burst.last_frame_bytes(), bps),
+            (Some(burst), Some(bps)) => warikomi_wire::wire_time(burst.last_frame_bytes(), bps),
             _ => wire_time,
         };
         Pacer {

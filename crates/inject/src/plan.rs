@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use warikomi_clock::{Arrivals, Seed, Span};
-use warikomi_nic::wire::wire_time;
 use warikomi_nic::{MAX_FRAME_BYTES, MIN_FRAME_BYTES};
+use warikomi_wire::wire_time;
 
 use crate::burst::{Burst, MAX_BURST_BYTES};
 use crate::fault::{Fault, MAX_FAULTS};

@@ -11,7 +11,6 @@ use warikomi_measure::layout::{Column, Headline, Layout, Object, Unit, at_path};
 pub fn describe(result: &mut RunResult) {
     match result.experiment.as_str() {
         "accuracy" => crate::accuracy::columns::describe(result),
-        "bench" => crate::bench::columns::describe(result),
         "cost" => crate::cost::columns::describe(result),
         "inject" => crate::inject::columns::describe(result),
         "receive" => crate::receive::columns::describe(result),
@@ -29,12 +28,12 @@ pub(crate) fn text<'a>(row: &'a Object, key: &str) -> &'a str {
 }
 
 /// A number of a row, by its path.
-pub(crate) fn number(row: &Object, key: &str) -> Option<f64> {
+pub fn number(row: &Object, key: &str) -> Option<f64> {
     at_path(row, key)?.as_f64()
 }
 
 /// The objects of a list.
-pub(crate) fn list<'a>(of: &'a Object, key: &str) -> impl Iterator<Item = &'a Object> {
+pub fn list<'a>(of: &'a Object, key: &str) -> impl Iterator<Item = &'a Object> {
     of.get(key).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_object)
 }
 

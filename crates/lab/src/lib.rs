@@ -1,28 +1,19 @@
-//! The experiments, one module each, and what they share: a [`Session`] is a target with its
-//! driver loaded and its link up.
+//! The experiments, one module each.
 
 pub mod accuracy;
-pub mod bench;
 pub mod cost;
-mod cpu_time;
-pub mod doctor;
-pub mod export;
+mod error;
 pub mod inject;
 pub mod layouts;
-mod object;
 pub mod receive;
 pub mod record;
 pub mod replace;
 pub mod replay;
-pub mod service;
-mod session;
 pub mod sweep;
-#[cfg(test)]
-mod testing;
 pub mod transmit;
-pub mod virtual_time;
 
-pub use session::{
+pub use error::Error;
+pub use warikomi_session::{
     CoreWatch, GuestSettings, PacketPath, ProcessSessionOptions, Session, SessionError,
     SessionOptions, bring_up,
 };

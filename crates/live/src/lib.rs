@@ -5,12 +5,14 @@
 //! the NIC goes on meanwhile.
 //! It keeps a warm driver ready, hands over in the way that was asked for, and puts another driver in the
 //! place of one that has died, hangs, or leaves work lying. docs/replacement.md has the protocol.
+//! A [`service`] goes on under one until it is stopped.
 
 mod events;
 mod phase;
 mod planned;
 mod policy;
 mod recovery;
+pub mod service;
 mod supervisor;
 mod watch;
 

@@ -33,9 +33,30 @@ pub struct Distribution {
     pub mean: f64,
 }
 
+/// Percentiles of delays, in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Delay {
+    /// Half took no longer.
+    pub p50: f64,
+    /// Nine of ten took no longer.
+    pub p90: f64,
+    /// 99 of 100 took no longer.
+    pub p99: f64,
+    /// The longest.
+    pub max: f64,
+}
+
+impl Delay {
+    /// Of delays in nanoseconds.
+    pub fn of(ns: Distribution) -> Delay {
+        let [p50, p90, p99, max] = [ns.p50, ns.p90, ns.p99, ns.max].map(|ns| ns / 1e3);
+        Delay { p50, p90, p99, max }
+    }
+}
+
 /// Collects spans in a fixed amount of memory, however many there are: room for 2 MB, of which only
 /// the pages of lengths that occur are ever touched.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Samples {
     histogram: Histogram<u32>,
     shortest: Span,

@@ -6,6 +6,8 @@
 //!
 //! Nothing here knows of NICs, targets or plans, and nothing reads a clock.
 
+mod count;
+mod cpu_time;
 mod distribution;
 mod fault;
 mod hiccup;
@@ -16,9 +18,12 @@ mod machine;
 pub mod published;
 mod result;
 mod run_directory;
+mod table;
 mod warnings;
 
-pub use distribution::{Distribution, Samples};
+pub use count::CountOverTime;
+pub use cpu_time::CpuTime;
+pub use distribution::{Delay, Distribution, Samples};
 pub use fault::{Evidence, FaultFinding, FaultReport, Verdict};
 pub use hiccup::{Hiccup, HiccupSummary, Hiccups};
 pub use intervals::{IntervalRecorder, IntervalStats};
@@ -32,4 +37,5 @@ pub use result::{
     TargetInfo, TimeBase, VectorInterrupts, Warning,
 };
 pub use run_directory::{RunDirectory, WriteError, utc_stamp};
+pub use table::{as_object, ms, table, texts, us};
 pub use warnings::{Thresholds, no_handler, warnings};

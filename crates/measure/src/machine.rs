@@ -95,12 +95,12 @@ impl Machine {
     /// Like [`Machine::read`], from `proc` and `sys` below `root`.
     pub fn read_below(root: &Path) -> Machine {
         let text = |path: &str| fs::read_to_string(root.join(path)).ok();
-        let cpuinfo = text("proc/cpuinfo").unwrap_or_default();
+        let cpus = text("proc/cpuinfo").and_then(|cpuinfo| parse::cpu_info(&cpuinfo));
         Machine {
-            cpu_model: parse::cpu_model(&cpuinfo),
-            logical_cores: parse::logical_cores(&cpuinfo),
+            cpu_model: cpus.as_ref().and_then(parse::cpu_model),
+            logical_cores: cpus.as_ref().and_then(parse::logical_cores),
             kernel: text("proc/sys/kernel/osrelease").map(|kernel| kernel.trim().to_owned()),
-            virtualised: parse::virtualised(&cpuinfo),
+            virtualised: cpus.as_ref().and_then(parse::virtualised),
             isolated_cores: text("sys/devices/system/cpu/isolated")
                 .and_then(|list| parse::core_list(&list))
                 .unwrap_or_default(),
@@ -151,36 +151,38 @@ pub fn core_wait_ns(process_id: Option<u32>) -> Option<u64> {
     parse::core_wait_ns(&fs::read_to_string(path).ok()?)
 }
 
-/// From the kernel's texts to values. What a text does not say is `None`.
+/// From the kernel's texts to values. What a text does not say is `None`. Some are read here and not by
+/// `procfs`: it forgets which core a line of `/proc/stat` is of, wants fields of `/proc/meminfo` that a
+/// container may hide, and panics on a `stat` that is none.
 pub mod parse {
+    use procfs::process::Schedstat;
+    use procfs::{CpuInfo, FromRead};
+
     use super::CpuTimes;
 
     /// More cores than any machine has; a list that names more is not one.
     const MAX_CORES: u32 = 65_536;
 
-    fn value<'a>(cpuinfo: &'a str, key: &str) -> Option<&'a str> {
-        cpuinfo.lines().find_map(|line| {
-            let (name, value) = line.split_once(':')?;
-            (name.trim() == key).then(|| value.trim())
-        })
+    /// What `/proc/cpuinfo` says.
+    pub fn cpu_info(text: &str) -> Option<CpuInfo> {
+        CpuInfo::from_read(text.as_bytes()).ok()
     }
 
-    /// The processor's name, from `/proc/cpuinfo`.
-    pub fn cpu_model(cpuinfo: &str) -> Option<String> {
-        value(cpuinfo, "model name").filter(|name| !name.is_empty()).map(str::to_owned)
+    /// The processor's name.
+    pub fn cpu_model(cpus: &CpuInfo) -> Option<String> {
+        cpus.model_name(0).filter(|name| !name.is_empty()).map(str::to_owned)
     }
 
-    /// How many cores `/proc/cpuinfo` lists.
-    pub fn logical_cores(cpuinfo: &str) -> Option<u32> {
-        let cores = cpuinfo.lines().filter(|line| {
-            line.split_once(':').is_some_and(|(name, _)| name.trim() == "processor")
-        });
-        u32::try_from(cores.count()).ok().filter(|&cores| cores > 0)
+    /// How many cores are listed.
+    pub fn logical_cores(cpus: &CpuInfo) -> Option<u32> {
+        let listed =
+            (0..cpus.num_cores()).filter(|&cpu| cpus.get_field(cpu, "processor").is_some());
+        u32::try_from(listed.count()).ok().filter(|&cores| cores > 0)
     }
 
-    /// Whether the processor's flags in `/proc/cpuinfo` tell of a hypervisor.
-    pub fn virtualised(cpuinfo: &str) -> Option<bool> {
-        value(cpuinfo, "flags").map(|flags| flags.split(' ').any(|flag| flag == "hypervisor"))
+    /// Whether the processor's flags tell of a hypervisor.
+    pub fn virtualised(cpus: &CpuInfo) -> Option<bool> {
+        cpus.flags(0).map(|flags| flags.contains(&"hypervisor"))
     }
 
     /// A list of cores as the kernel writes them: `0,2-3`.
@@ -236,15 +238,15 @@ pub mod parse {
         field.parse().ok().filter(|&priority| priority > 0)
     }
 
-    /// Time spent ready to run but not running, in nanoseconds: the second field of
-    /// `/proc/PID/schedstat` (sched-stats in the kernel's documentation).
+    /// Time spent ready to run but not running, in nanoseconds, from `/proc/PID/schedstat`.
     pub fn core_wait_ns(schedstat: &str) -> Option<u64> {
-        schedstat.split_ascii_whitespace().nth(1)?.parse().ok()
+        Some(Schedstat::from_read(schedstat.as_bytes()).ok()?.run_delay)
     }
 
     /// Huge pages of the default size that are set aside, from `/proc/meminfo`.
     pub fn huge_pages(meminfo: &str) -> Option<u64> {
-        value(meminfo, "HugePages_Total")?.parse().ok()
+        let behind = meminfo.lines().find_map(|line| line.strip_prefix("HugePages_Total:"));
+        behind?.trim().parse().ok()
     }
 }
 
@@ -274,9 +276,10 @@ mod tests {
 
     #[test]
     fn reads_what_the_kernel_writes() {
-        assert_eq!(parse::cpu_model(CPUINFO).as_deref(), Some("Some CPU @ 2.5GHz"));
-        assert_eq!(parse::logical_cores(CPUINFO), Some(2));
-        assert_eq!(parse::virtualised(CPUINFO), Some(true));
+        let cpus = parse::cpu_info(CPUINFO).unwrap();
+        assert_eq!(parse::cpu_model(&cpus).as_deref(), Some("Some CPU @ 2.5GHz"));
+        assert_eq!(parse::logical_cores(&cpus), Some(2));
+        assert_eq!(parse::virtualised(&cpus), Some(true));
         assert_eq!(parse::core_list("0,2-4\n"), Some(vec![0, 2, 3, 4]));
         assert_eq!(parse::core_list("\n"), Some(vec![]));
         assert_eq!(parse::cpu_times(STAT, &[]), Some(CpuTimes { total: 100, stolen: 10 }));
@@ -322,9 +325,12 @@ mod tests {
     proptest! {
         #[test]
         fn never_panics_on_any_text(text in "[a-z0-9 :(),\\-\n\t]*", cores in prop::collection::vec(0u32..4, 0..3)) {
-            let _ = parse::cpu_model(&text);
-            let _ = parse::logical_cores(&text);
-            let _ = parse::virtualised(&text);
+            for text in [&text, &format!("processor\t: 0\n{text}"), &format!("processor:0\nflags:{text}")] {
+                let cpus = parse::cpu_info(text);
+                let _ = cpus.as_ref().and_then(parse::cpu_model);
+                let _ = cpus.as_ref().and_then(parse::logical_cores);
+                let _ = cpus.as_ref().and_then(parse::virtualised);
+            }
             let _ = parse::core_list(&text);
             let _ = parse::rt_priority(&text);
             let _ = parse::huge_pages(&text);

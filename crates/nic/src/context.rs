@@ -2,7 +2,7 @@ use warikomi_clock::{EventQueue, Span, Time};
 use warikomi_pci::{DmaError, Host, InterruptState, Vector};
 
 use crate::probe::Probe;
-use crate::wire::Wire;
+use warikomi_wire::Wire;
 
 /// Everything that a model can do to the world, for the length of one call.
 pub struct NicContext<'a> {

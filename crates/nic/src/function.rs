@@ -11,10 +11,10 @@ use warikomi_pci::{
 
 use crate::context::ContextParts;
 use crate::register::Role;
-use crate::wire::Wire;
 use crate::{
     Frame, Link, ModelInfo, NicContext, NicModel, Probe, Reception, ResetKind, RxCounters, RxFault,
 };
+use warikomi_wire::Wire;
 
 /// What a function counts about itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

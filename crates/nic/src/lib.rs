@@ -1,14 +1,13 @@
-//! NIC models, and the wire that they stand on.
+//! NIC models.
 //!
 //! A model ([`NicModel`]) is registers and rings, nothing else: it acts only through the
 //! [`NicContext`] of the call that it is in. [`NicFunction`] makes a PCI function of it, and is
 //! what a target attaches and what an injector hands frames to. What the model transmits goes to a
-//! [`Wire`](wire::Wire).
+//! [`Wire`](warikomi_wire::Wire).
 
 pub mod bus;
 mod checksum;
 mod context;
-mod frame;
 mod function;
 mod model;
 pub mod oc48;
@@ -17,17 +16,16 @@ mod probe;
 pub mod queue;
 pub mod register;
 pub mod rtl8168;
-pub mod wire;
 
 pub use checksum::checksums_good;
 pub use context::NicContext;
-pub use frame::{Frame, MAX_FRAME_BYTES, MIN_FRAME_BYTES, fcs};
 pub use function::{FunctionCounters, Nic, NicFunction};
 pub use model::{
     Link, ModelInfo, NicModel, Reception, ResetKind, RxCounters, RxError, RxFault, RxOutcome,
 };
 pub use options::{MakeNic, NicError, NicOptions, build};
 pub use probe::{InterruptRecord, Probe};
+pub use warikomi_wire::{Frame, MAX_FRAME_BYTES, MIN_FRAME_BYTES, fcs};
 
 /// The models that can be asked for by name.
 pub const MODELS: &[&ModelInfo] = &[&rtl8168::INFO, &oc48::INFO];

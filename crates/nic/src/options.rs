@@ -1,9 +1,9 @@
 //! Which NIC, and what is set about it.
 
 use crate::bus::{Bus, ParseBusError, Preset};
-use crate::frame::HEADER_BYTES;
-use crate::wire::Wire;
 use crate::{MODELS, Nic, NicFunction, oc48, rtl8168};
+use warikomi_wire::HEADER_BYTES;
+use warikomi_wire::Wire;
 
 /// Which NIC, and what is set about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,7 +103,7 @@ fn within(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::CountedSink;
+    use warikomi_wire::CountedSink;
 
     fn made(options: NicOptions) -> Result<&'static str, String> {
         let nic = build(&options, Box::new(CountedSink::new()));

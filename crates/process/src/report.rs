@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use warikomi_clock::read_tsc;
-use warikomi_guest::answers::{Counters, InterruptKind, LinkState};
 use warikomi_pci::attach::layout::{self, report};
+use warikomi_protocol::answers::{Counters, InterruptKind, LinkState};
 use warikomi_shared::SharedWords;
 
 /// The names by which counts go, as Linux has them where it has them.

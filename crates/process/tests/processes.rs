@@ -1,7 +1,6 @@
 //! The packet path as real processes: this test binary runs itself again as each of the parts.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
@@ -9,41 +8,30 @@ use std::time::{Duration, Instant};
 
 use etherparse::PacketBuilder;
 use fake::DriverProcess;
+use parts::{GUEST, NETWORK, PATIENCE, PORT};
 use warikomi_clock::{Seed, TscClock};
-use warikomi_guest::answers::ReceiveTotals;
-use warikomi_guest::commands::{ReceiveRuns, ReceiveStart, ReceiveStatus, ReceiveStop, Transmit};
-use warikomi_guest::{Command as AgentCommand, Envelope, Response};
 use warikomi_process::programs;
+use warikomi_protocol::answers::ReceiveTotals;
+use warikomi_protocol::commands::{
+    ReceiveRuns, ReceiveStart, ReceiveStatus, ReceiveStop, Transmit,
+};
+use warikomi_protocol::{Command as AgentCommand, Envelope, Response};
 use warikomi_stack::{Chain, ChainOptions, Station, Topology, Waiting};
 
 #[path = "parts/driver.rs"]
 mod fake;
+mod parts;
 
-const PART: &str = "WARIKOMI_TEST_PART";
-const GUEST: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
-const NETWORK: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
-const PORT: u16 = 5_001;
 const RUN: u32 = 77;
-/// Long enough for any machine; nothing is measured with it.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Not a test: what the re-executed binary runs.
 #[test]
 fn part() {
-    let Ok(part) = std::env::var(PART) else { return };
-    let outcome = match part.as_str() {
-        "application" => programs::application::main(),
-        "stack" => programs::stack::main(),
-        "driver" => fake::main(),
-        other => panic!("no part {other}"),
-    };
-    match outcome {
-        Ok(()) => std::process::exit(0),
-        Err(error) => {
-            eprintln!("{part}: {error}");
-            std::process::exit(3)
-        }
-    }
+    parts::run_if_asked(&[
+        ("application", programs::application::main),
+        ("stack", programs::stack::main),
+        ("driver", fake::main),
+    ]);
 }
 
 fn options(topology: Topology, waiting: Waiting) -> ChainOptions {
@@ -62,9 +50,8 @@ fn options(topology: Topology, waiting: Waiting) -> ChainOptions {
 }
 
 fn start(name: &str, give: impl FnOnce(&mut Command) -> OwnedFd) -> (Running, OwnedFd) {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "part", "--nocapture"]).env(PART, name);
-    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut command = parts::command(name);
+    command.stderr(Stdio::piped());
     let link = give(&mut command);
     (Running { name: name.to_owned(), child: command.spawn().unwrap() }, link)
 }

@@ -127,6 +127,23 @@ impl<W: Words> Producer<W> {
         self.words.load(self.place.head, Acquire)
     }
 
+    /// The count of the next entry to be pushed here.
+    pub fn count(&self) -> u64 {
+        self.head
+    }
+
+    /// The entries from count `from` up to count `to`, as they are in memory now: what was pushed there, if
+    /// nothing was pushed in their places since and nobody wrote over them. None if the ring cannot have held
+    /// so many.
+    pub fn again(&self, from: u64, to: u64) -> impl Iterator<Item = Entry> {
+        let count = to.wrapping_sub(from);
+        let count = if count <= self.place.capacity as u64 { count } else { 0 };
+        (0..count).map(move |more| {
+            let at = self.place.entry(from.wrapping_add(more));
+            [self.words.load(at, Relaxed), self.words.load(at + 1, Relaxed)]
+        })
+    }
+
     /// Goes on where another producer has stopped; what was pushed here and not published is forgotten.
     pub fn resume(&mut self) {
         self.head = self.shown();
@@ -202,11 +219,14 @@ impl<W: Words> Consumer<W> {
         self.words.load(self.place.tail, Acquire)
     }
 
-    /// The entries from count `from` up to count `to`, whoever has taken them: for a successor. They are
-    /// there still if the producer, which knows what became of each, has not put others in their places.
-    pub fn again(&self, from: u64, to: u64) -> Result<impl Iterator<Item = Entry>, Corrupt> {
-        let claimed = self.plausible(to.wrapping_sub(from))?;
-        Ok((0..claimed).map(move |more| self.entry(from.wrapping_add(more))))
+    /// The count of the next entry to be taken here.
+    pub fn count(&self) -> u64 {
+        self.tail
+    }
+
+    /// Entries that were taken, by whoever was the consumer last, since there were `answered`.
+    pub fn taken_since(&self, answered: u64) -> Result<u64, Corrupt> {
+        self.plausible(self.taken().wrapping_sub(answered))
     }
 
     /// Entries from count `at` on that wait for whoever takes the entry `at` next.

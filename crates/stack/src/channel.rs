@@ -13,6 +13,10 @@
 //! What the other end says is checked against this end's own table of who has which buffer
 //! ([`Custody`]): a token that is none, or that the other end does not have, is counted as refused and
 //! never used.
+//!
+//! A provider gives buffers back in any order; a driver of a card with several queues does. Every entry of
+//! it answers one that it has taken, so the counts alone say how many buffers a provider had that has died.
+//! Which these are the user knows by its table, and nobody else needs to.
 
 mod successor;
 
@@ -22,7 +26,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use warikomi_shared::{Bell, Consumer, Corrupt, Producer, RingPlace, Wakeup, Words};
 
 use crate::custody::{Custody, Place};
-use crate::entry::{Slice, flags};
+use crate::entry::{NO_TOKEN, Slice, flags};
+
+use self::successor::Lost;
 
 /// Where a channel is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,34 +110,22 @@ struct Tables {
 impl Tables {
     /// Takes what an entry says, if the other end may say it.
     #[inline]
-    fn accept(&mut self, slice: Slice, from: Place, to: Place) -> Option<Slice> {
+    fn accept(&mut self, slice: Slice, from: Place, to: Place) -> bool {
+        u32::from(slice.offset) + u32::from(slice.length) <= self.buffer_bytes
+            && self.custody.shift(slice.token, from, to)
+    }
+
+    /// Counts what the other end may not say.
+    #[cold]
+    fn refuse(&mut self, slice: Slice) {
         if u32::from(slice.offset) + u32::from(slice.length) > self.buffer_bytes {
             self.refusals.outside += 1;
-        } else if self.custody.shift(slice.token, from, to) {
-            return Some(slice);
         } else if self.custody.place(slice.token).is_none() {
             self.refusals.unknown += 1;
         } else {
             self.refusals.not_theirs += 1;
         }
-        None
     }
-}
-
-/// The next acceptable entry of a ring.
-#[inline]
-fn take<W: Words>(
-    ring: &mut Consumer<W>,
-    tables: &mut Tables,
-    from: Place,
-    to: Place,
-) -> Result<Option<Slice>, Corrupt> {
-    while let Some(entry) = ring.pop()? {
-        if let Some(slice) = tables.accept(Slice::from_entry(entry), from, to) {
-            return Ok(Some(slice));
-        }
-    }
-    Ok(None)
 }
 
 /// The end nearer to the application.
@@ -145,6 +139,8 @@ pub struct UserEnd<W, K> {
     for_posts: Bell<W, K>,
     for_transmits: Bell<W, K>,
     unpublished: [bool; 2],
+    /// What comes back of the buffers of a provider that has died: those posted, and those to be sent.
+    lost: [Lost; 2],
     tables: Tables,
 }
 
@@ -169,6 +165,7 @@ impl<W: Words + Clone, K: Wakeup + Clone> UserEnd<W, K> {
             for_posts: bell(words::PROVIDER_HUNGRY),
             for_transmits: bell(words::PROVIDER_SLEEPING),
             unpublished: [false; 2],
+            lost: Default::default(),
             tables: Tables {
                 custody: Custody::new(tokens),
                 buffer_bytes,
@@ -176,6 +173,33 @@ impl<W: Words + Clone, K: Wakeup + Clone> UserEnd<W, K> {
             },
         }
     }
+}
+
+/// The next acceptable answer in a ring. An entry that names no buffer fails as any other that may not be
+/// said, so that looking for such costs the others nothing.
+#[inline]
+fn take_back<W: Words>(
+    answers: &mut Consumer<W>,
+    asked: &Producer<W>,
+    tables: &mut Tables,
+    lost: &mut Lost,
+    from: Place,
+) -> Result<Option<Slice>, Corrupt> {
+    while let Some(entry) = answers.pop()? {
+        let mut slice = Slice::from_entry(entry);
+        if tables.accept(slice, from, Place::User) {
+            return Ok(Some(slice));
+        }
+        if slice.token == NO_TOKEN && slice.has(flags::FORGOTTEN) {
+            let at = answers.count().wrapping_sub(1);
+            slice = lost.next(slice, at, asked, &tables.custody, from).unwrap_or(slice);
+            if tables.accept(slice, from, Place::User) {
+                return Ok(Some(slice));
+            }
+        }
+        tables.refuse(slice);
+    }
+    Ok(None)
 }
 
 impl<W: Words, K: Wakeup> UserEnd<W, K> {
@@ -209,13 +233,15 @@ impl<W: Words, K: Wakeup> UserEnd<W, K> {
     /// The next buffer that was received into, in the order of arrival. It is the user's again.
     #[inline]
     pub fn completion(&mut self) -> Result<Option<Slice>, Corrupt> {
-        take(&mut self.completions, &mut self.tables, Place::Posted, Place::User)
+        let [lost, _] = &mut self.lost;
+        take_back(&mut self.completions, &self.posts, &mut self.tables, lost, Place::Posted)
     }
 
     /// The next buffer that was sent. It is the user's again.
     #[inline]
     pub fn sent(&mut self) -> Result<Option<Slice>, Corrupt> {
-        take(&mut self.sent, &mut self.tables, Place::Sending, Place::User)
+        let [_, lost] = &mut self.lost;
+        take_back(&mut self.sent, &self.transmits, &mut self.tables, lost, Place::Sending)
     }
 
     /// Shows the provider what was posted and handed over.
@@ -332,11 +358,28 @@ impl<W: Words + Clone, K: Wakeup> ProviderEnd<W, K> {
     }
 }
 
+/// The next acceptable entry of a ring from the user.
+#[inline]
+fn take<W: Words>(
+    ring: &mut Consumer<W>,
+    tables: &mut Tables,
+    to: Place,
+) -> Result<Option<Slice>, Corrupt> {
+    while let Some(entry) = ring.pop()? {
+        let slice = Slice::from_entry(entry);
+        if tables.accept(slice, Place::User, to) {
+            return Ok(Some(slice));
+        }
+        tables.refuse(slice);
+    }
+    Ok(None)
+}
+
 impl<W: Words, K: Wakeup> ProviderEnd<W, K> {
     /// The next buffer that the user has posted.
     #[inline]
     pub fn posted(&mut self) -> Result<Option<u32>, Corrupt> {
-        let posted = take(&mut self.posts, &mut self.tables, Place::User, Place::Posted)?;
+        let posted = take(&mut self.posts, &mut self.tables, Place::Posted)?;
         self.starved = posted.is_none();
         Ok(posted.map(|slice| slice.token))
     }
@@ -351,7 +394,7 @@ impl<W: Words, K: Wakeup> ProviderEnd<W, K> {
     /// The next buffer that the user wants sent.
     #[inline]
     pub fn transmit(&mut self) -> Result<Option<Slice>, Corrupt> {
-        take(&mut self.transmits, &mut self.tables, Place::User, Place::Sending)
+        take(&mut self.transmits, &mut self.tables, Place::Sending)
     }
 
     /// Gives a buffer back that was sent, or with [`flags::FAILED`] was not.

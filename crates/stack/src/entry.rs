@@ -15,6 +15,9 @@ pub mod flags {
     pub const STREAM: u8 = 8;
     /// Of a transmission that is done: it could not be sent.
     pub const FAILED: u8 = 16;
+    /// With [`RETURNED`] or [`FAILED`]: a dead provider had this buffer. The entry names none, because the
+    /// user alone knows which these are; `extra` counts those that are left, this one included.
+    pub const FORGOTTEN: u8 = 32;
 }
 
 /// A part of a buffer.
@@ -32,12 +35,14 @@ pub struct Slice {
     /// See [`flags`].
     pub flags: u8,
     /// Of a completion, the time stamp counter when the driver took the frame from its ring. Of a
-    /// transmission by UDP, the [`Destination`]. Otherwise 0.
+    /// transmission by UDP, the [`Destination`]. With [`flags::FORGOTTEN`] a count. Otherwise 0.
     pub extra: u64,
 }
 
 /// Tokens that an entry can name.
 pub(crate) const TOKEN_MASK: u64 = 0xff_ffff;
+/// The token of an entry that names no buffer: there are never so many.
+pub(crate) const NO_TOKEN: u32 = 0xff_ffff;
 /// Room for headers before a payload that is to be sent; as much as keeps the payload aligned.
 pub const HEADROOM_BYTES: u16 = 64;
 

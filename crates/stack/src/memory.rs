@@ -29,7 +29,7 @@ use crate::channel::ChannelPlace;
 /// First word of packet memory: "WKPACKET", little-endian.
 pub const MAGIC: u64 = 0x5445_4b43_4150_4b57;
 /// Version of this layout.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 /// Where the channels begin, in bytes.
 pub const CHANNELS_OFFSET_BYTES: u64 = 0x1000;
 /// Most channels: application to stack, stack to driver.

@@ -1,5 +1,6 @@
 //! One provider after another goes on with a channel, whatever the one before had done and not shown: what
-//! was posted or handed over comes back exactly once, and in order. And nothing that a user writes over the
+//! was posted or handed over comes back exactly once, and in order, if that is the order in which providers
+//! give back. And nothing that a user writes over the
 //! channel makes a successor panic, or store anything when it refuses.
 
 use std::sync::atomic::Ordering::Relaxed;
@@ -8,7 +9,7 @@ use proptest::prelude::*;
 use warikomi_driver::state::Held;
 use warikomi_shared::{SharedWords, Wakeup, Words};
 use warikomi_stack::{
-    ChannelPlace, PacketMemory, Place, ProviderEnd, Shape, Slice, UserEnd, flags,
+    ChannelPlace, PacketMemory, Place, ProviderEnd, Shape, Slice, UserEnd, flags, words,
 };
 
 const BUFFERS: u32 = 12;
@@ -48,6 +49,16 @@ struct Truth {
     /// Given back, shown or not.
     given: usize,
     back: Vec<u32>,
+}
+
+/// A provider with several queues: it gives back in any order.
+#[derive(Default)]
+struct Queues {
+    /// Taken by the present provider and not given back by it.
+    has: Vec<u32>,
+    /// Of each buffer: how often it went down, and how often it came back.
+    asked: [u32; BUFFERS as usize],
+    back: [u32; BUFFERS as usize],
 }
 
 impl Truth {
@@ -208,6 +219,90 @@ impl World {
     }
 }
 
+/// A channel below which providers with several queues follow one another.
+struct ManyQueues {
+    memory: PacketMemory,
+    user: UserEnd<SharedWords, Nobody>,
+    provider: Provider,
+    /// Of buffers to be received into, and to be sent.
+    ways: [Queues; 2],
+}
+
+impl ManyQueues {
+    fn new() -> ManyQueues {
+        let World { memory, user, provider, .. } = World::new();
+        ManyQueues { memory, user, provider, ways: Default::default() }
+    }
+
+    fn perform(&mut self, step: &Step, choice: usize) {
+        let ManyQueues { user, provider, ways: [posts, frames], .. } = self;
+        let count = |counts: &mut [u32], token: u32| counts[token as usize] += 1;
+        match *step {
+            Step::Post(token) if user.post(token) => count(&mut posts.asked, token),
+            Step::Send(token) if user.transmit(Slice::posted(token)) => {
+                count(&mut frames.asked, token);
+            }
+            Step::Post(_) | Step::Send(_) => {}
+            Step::ShowAsked => user.flush(),
+            Step::TakePost => posts.has.extend(provider.posted().unwrap()),
+            Step::TakeFrame => {
+                frames.has.extend(provider.transmit().unwrap().map(|frame| frame.token));
+            }
+            Step::GivePost if !posts.has.is_empty() => {
+                let token = posts.has.remove(choice % posts.has.len());
+                assert!(provider.complete(Slice { length: 60, ..Slice::posted(token) }));
+            }
+            Step::GiveFrame if !frames.has.is_empty() => {
+                let token = frames.has.remove(choice % frames.has.len());
+                assert!(provider.sent(token, false));
+            }
+            Step::GivePost | Step::GiveFrame => {}
+            Step::Show => provider.flush(),
+            Step::TakeBack => self.take_back(),
+            Step::Resume(..) | Step::Forget => self.forget(),
+        }
+    }
+
+    fn forget(&mut self) {
+        self.provider = provider(&self.memory);
+        self.provider.forget().unwrap();
+        self.ways.iter_mut().for_each(|way| way.has.clear());
+    }
+
+    fn take_back(&mut self) {
+        let ManyQueues { user, ways: [posts, frames], .. } = self;
+        while let Some(back) = user.completion().unwrap() {
+            posts.back[back.token as usize] += 1;
+            let returned = if back.length == 0 { flags::RETURNED } else { 0 };
+            assert_eq!((back.flags, back.offset, back.extra), (returned, 0, 0));
+        }
+        while let Some(back) = user.sent().unwrap() {
+            frames.back[back.token as usize] += 1;
+            assert!(matches!(back.flags, 0 | flags::FAILED), "{back:?}");
+        }
+        for way in &self.ways {
+            for (asked, back) in way.asked.iter().zip(way.back) {
+                assert!(back <= *asked && asked - back <= 1, "{:?} {:?}", way.asked, way.back);
+            }
+        }
+    }
+
+    /// The last provider dies, too, with everything.
+    fn finish(&mut self) {
+        self.user.flush();
+        while self.provider.posted().unwrap().is_some() {}
+        while self.provider.transmit().unwrap().is_some() {}
+        self.provider.flush();
+        self.forget();
+        self.take_back();
+        for way in &self.ways {
+            assert_eq!(way.asked, way.back);
+        }
+        assert_eq!(self.user.refusals().total() + self.provider.refusals().total(), 0);
+        assert_eq!((self.user.custody().posted(), self.user.custody().sending()), (0, 0));
+    }
+}
+
 fn all_words(memory: &PacketMemory) -> Vec<u64> {
     (0..memory.words().len()).map(|at| memory.words().load(at, Relaxed)).collect()
 }
@@ -264,8 +359,59 @@ fn what_is_forgotten_goes_back_as_what_it_is() {
     assert_eq!((again.buffers, again.frames), (0, 0));
 }
 
+/// A queue that gets nothing keeps its buffer while the other's goes round and round.
+#[test]
+fn a_buffer_that_a_dead_provider_had_for_long_comes_back() {
+    let mut world = ManyQueues::new();
+    let down = [Step::Post(9), Step::ShowAsked, Step::TakePost, Step::Show];
+    down.iter().for_each(|step| world.perform(step, 0));
+    for _ in 0..100 {
+        let round = [Step::Post(3), Step::ShowAsked, Step::TakePost, Step::GivePost, Step::Show];
+        round.iter().for_each(|step| world.perform(step, 1));
+        world.perform(&Step::TakeBack, 0);
+    }
+    // One that no provider has seen yet stays posted.
+    world.perform(&Step::Post(5), 0);
+    world.forget();
+    let back = world.user.completion().unwrap().unwrap();
+    assert_eq!((back.token, back.flags), (9, flags::RETURNED));
+    assert_eq!(world.user.completion().unwrap(), None);
+    assert!(world.user.custody().at(Place::Posted).eq([5]));
+}
+
+/// What a provider claims that its predecessor had and the user does not know of.
+#[test]
+fn more_than_a_dead_provider_had_does_not_come_back() {
+    let (mut world, _) = two_buffers_and_a_frame();
+    let forged =
+        Slice { token: 0xff_ffff, offset: 0, length: 0, flags: flags::RETURNED | 32, extra: 0 };
+    let place = world.memory.channel(0).unwrap();
+    for (count, extra) in [(0, u64::MAX), (1, 1 << 40), (2, 7), (3, 0), (4, 1), (5, u64::MAX - 3)] {
+        let [word, extra] = Slice { extra, ..forged }.to_entry();
+        let at = place.first_word + words::ENTRIES + 2 * place.capacity + 2 * count;
+        world.memory.words().store(at, word, Relaxed);
+        world.memory.words().store(at + 1, extra, Relaxed);
+        let head = place.first_word + words::COMPLETIONS;
+        world.memory.words().store(head, count as u64 + 1, Relaxed);
+        while let Some(back) = world.user.completion().unwrap() {
+            assert!([4, 2].contains(&back.token));
+        }
+    }
+    let posted = world.user.custody().posted();
+    assert_eq!(world.user.refusals().total(), 4 + u64::from(posted));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn in_whatever_order_it_is_given_back_everything_comes_back_once(steps in prop::collection::vec((step(), any::<usize>()), 0..300)) {
+        let mut world = ManyQueues::new();
+        for (step, choice) in &steps {
+            world.perform(step, *choice);
+        }
+        world.finish();
+    }
 
     #[test]
     fn everything_comes_back_once_and_in_order(steps in prop::collection::vec(step(), 0..200)) {

@@ -3,11 +3,11 @@
 use std::net::Ipv4Addr;
 
 use warikomi_clock::{Span, Time};
-use warikomi_nic::wire::{Responder, Wire};
 use warikomi_shared::{SharedWords, Wakeup};
 use warikomi_stack::{
     Destination, Hosts, PacketMemory, Path, ProviderEnd, Shape, Slice, Station, UserEnd, flags,
 };
+use warikomi_wire::{Responder, Wire};
 
 #[derive(Clone)]
 struct Nobody;

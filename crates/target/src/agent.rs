@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use serde_json::Value;
-use warikomi_guest::{Event, FromGuest, MAX_RESPONSE_BYTES, Ready, Request, Response};
+use warikomi_protocol::{Event, FromGuest, MAX_RESPONSE_BYTES, Ready, Request, Response};
 
 use crate::TargetError;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use warikomi_guest::{Command, Envelope, Outcome, Request};
+use warikomi_protocol::{Command, Envelope, Outcome, Request};
 
 use crate::agent::AgentLine;
 use crate::{Target, TargetError, wait};
@@ -87,9 +87,9 @@ mod tests {
     use super::*;
     use crate::{CardId, ConsoleTail, Pass, Slot, TargetCounters};
     use warikomi_clock::TscClock;
-    use warikomi_guest::commands::LinkState;
     use warikomi_nic::Nic;
     use warikomi_pci::{Host, SharedMemory};
+    use warikomi_protocol::commands::LinkState;
 
     /// A target that has a device's side and nothing else.
     struct Bare;

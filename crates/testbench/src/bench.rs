@@ -1,11 +1,11 @@
 //! A card on the bench.
 
 use warikomi_clock::{Span, Time};
-use warikomi_nic::wire::{CountedSink, Wire};
 use warikomi_nic::{
     Frame, Link, Nic, NicOptions, Reception, RxCounters, RxFault, RxOutcome, build,
 };
 use warikomi_pci::{DmaMemory, Host, MsiMessage, SharedMemory, Width};
+use warikomi_wire::{CountedSink, Wire};
 
 use crate::line::Line;
 use crate::wire::JudgingWire;

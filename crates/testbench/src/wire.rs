@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use warikomi_clock::Time;
-use warikomi_nic::wire::{Wire, WireCounters};
+use warikomi_wire::{Wire, WireCounters};
 
 /// A frame that was sent, and when.
 pub type Sent = (Time, Vec<u8>);

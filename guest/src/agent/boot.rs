@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use nix::mount::{MsFlags, mount};
 use nix::sys::reboot::{RebootMode, reboot};
-use warikomi_guest::Ready;
+use warikomi_protocol::Ready;
 
 use super::error::{self, Context};
 use super::{netif, pci};

@@ -4,8 +4,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 
 use nix::sys::termios::{self, SetArg};
-use warikomi_guest::CHANNEL_PARAMETER;
-use warikomi_guest::lines::{Line, Splitter};
+use warikomi_protocol::CHANNEL_PARAMETER;
+use warikomi_protocol::lines::{Line, Splitter};
 
 use super::error::{self, Context, Result};
 

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use nix::unistd::getppid;
-use warikomi_guest::answers::{ComputeSamples, ComputeTotals, Done, WorkDone};
-use warikomi_guest::commands;
+use warikomi_protocol::answers::{ComputeSamples, ComputeTotals, Done, WorkDone};
+use warikomi_protocol::commands;
 
 use super::error::{AgentError, Context, Result};
 use super::sys;

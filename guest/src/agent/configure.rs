@@ -2,8 +2,8 @@
 
 use std::fmt::Display;
 
-use warikomi_guest::answers::{Configured, Settings};
-use warikomi_guest::commands::Configure;
+use warikomi_protocol::answers::{Configured, Settings};
+use warikomi_protocol::commands::Configure;
 
 use super::boot;
 use super::error::{self, AgentError, Result};

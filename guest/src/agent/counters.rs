@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use warikomi_guest::answers::{Counters, InterruptKind, InterruptLine};
+use warikomi_protocol::answers::{Counters, InterruptKind, InterruptLine};
 
 use super::error::{self, Context, Result};
 use super::netif::Interface;

@@ -4,10 +4,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde::Serialize;
 use serde_json::Value;
-use warikomi_guest::Command;
-use warikomi_guest::answers::{Alive, Done};
-use warikomi_guest::lines::Line;
-use warikomi_guest::{Outcome, Request, Response};
+use warikomi_protocol::Command;
+use warikomi_protocol::answers::{Alive, Done};
+use warikomi_protocol::lines::Line;
+use warikomi_protocol::{Outcome, Request, Response};
 
 use super::compute::Computer;
 use super::error::{AgentError, Result};
@@ -178,7 +178,7 @@ fn last_act(request: &Request) -> Option<LastAct> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warikomi_guest::NO_REQUEST_ID;
+    use warikomi_protocol::NO_REQUEST_ID;
 
     fn answer(text: &[u8]) -> Response {
         Agent::default().answer(&Line::Text(text.to_vec())).0

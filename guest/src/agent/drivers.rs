@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use nix::kmod::{DeleteModuleFlags, ModuleInitFlags, delete_module, finit_module};
-use warikomi_guest::answers::{Done, DriverLoaded, DriverOrigin};
-use warikomi_guest::commands::{LoadDriver, UnloadDriver};
+use warikomi_protocol::answers::{Done, DriverLoaded, DriverOrigin};
+use warikomi_protocol::commands::{LoadDriver, UnloadDriver};
 
 use super::boot;
 use super::error::{self, AgentError, Context, Result};

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use warikomi_guest::commands::Coalesce;
+use warikomi_protocol::commands::Coalesce;
 
 use super::error::{AgentError, Context, Result};
 use super::netif::Interface;

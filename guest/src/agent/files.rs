@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::io::Read;
 
-use warikomi_guest::answers::{Done, FileText};
-use warikomi_guest::commands::{ReadFile, WriteFile};
+use warikomi_protocol::answers::{Done, FileText};
+use warikomi_protocol::commands::{ReadFile, WriteFile};
 
 use super::error::{self, AgentError, Result};
 

@@ -4,8 +4,8 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use warikomi_guest::answers::{self, Done, LinkIsUp, VlanAdded};
-use warikomi_guest::commands::{JoinMulticast, LinkUp, Neighbour, VlanAdd, WaitInterface};
+use warikomi_protocol::answers::{self, Done, LinkIsUp, VlanAdded};
+use warikomi_protocol::commands::{JoinMulticast, LinkUp, Neighbour, VlanAdd, WaitInterface};
 
 use super::error::{AgentError, Context, Result};
 use super::netif::{self, Cidr, Interface};

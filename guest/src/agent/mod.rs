@@ -25,7 +25,7 @@ mod work;
 
 use std::process::ExitCode;
 
-use warikomi_guest::Event;
+use warikomi_protocol::Event;
 
 /// Runs until the support side asks for the end, or goes away.
 pub(crate) fn main() -> ExitCode {

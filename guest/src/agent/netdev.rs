@@ -12,8 +12,8 @@ use nix::sys::socket::{
     sockopt,
 };
 use nix::sys::time::{TimeVal, TimeValLike};
-use warikomi_guest::answers::InterruptsSuspended;
-use warikomi_guest::commands::SuspendInterrupts;
+use warikomi_protocol::answers::InterruptsSuspended;
+use warikomi_protocol::commands::SuspendInterrupts;
 
 use super::error::{AgentError, Context, Result};
 use super::netif::Interface;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use warikomi_guest::answers::PciDevice;
+use warikomi_protocol::answers::PciDevice;
 
 use super::error::{self, Context, Result};
 

@@ -9,8 +9,8 @@ use nix::sys::socket::{
     setsockopt, socket, sockopt,
 };
 use nix::sys::time::{TimeVal, TimeValLike};
-use warikomi_guest::answers::Pinged;
-use warikomi_guest::commands::Ping;
+use warikomi_protocol::answers::Pinged;
+use warikomi_protocol::commands::Ping;
 
 use super::error::{AgentError, Context, Result};
 use super::netif;

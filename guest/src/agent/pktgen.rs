@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-use warikomi_guest::answers::Generated;
-use warikomi_guest::commands::{LoadDriver, Pktgen};
-use warikomi_guest::payload::HEAD_BYTES;
+use warikomi_protocol::answers::Generated;
+use warikomi_protocol::commands::{LoadDriver, Pktgen};
+use warikomi_protocol::payload::HEAD_BYTES;
 
 use super::drivers;
 use super::error::{self, AgentError, Result};

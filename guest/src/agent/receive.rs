@@ -12,9 +12,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
-use warikomi_guest::answers::{ReceiveFailure, ReceiveRuns, ReceiveStarted, ReceiveTotals};
-use warikomi_guest::commands;
-use warikomi_guest::record::{MOST_RUNS, Record};
+use warikomi_protocol::answers::{ReceiveFailure, ReceiveRuns, ReceiveStarted, ReceiveTotals};
+use warikomi_protocol::commands;
+use warikomi_protocol::record::{MOST_RUNS, Record};
 
 use super::error::{AgentError, Context, Result};
 use super::sys;

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrIn, sendmmsg, setsockopt, sockopt};
-use warikomi_guest::answers::{Transmitted, TransmittedTcp};
-use warikomi_guest::commands::{Transmit, TransmitTcp};
-use warikomi_guest::payload::{HEAD_BYTES, Head, MOST_BYTES, filler};
+use warikomi_protocol::answers::{Transmitted, TransmittedTcp};
+use warikomi_protocol::commands::{Transmit, TransmitTcp};
+use warikomi_protocol::payload::{HEAD_BYTES, Head, MOST_BYTES, filler};
 
 use super::error::{AgentError, Context, Result};
 use super::netif::{self, Interface};

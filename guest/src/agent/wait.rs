@@ -5,8 +5,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::{fs, io};
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
-use warikomi_guest::answers::PollsBy;
-use warikomi_guest::commands::Wait;
+use warikomi_protocol::answers::PollsBy;
+use warikomi_protocol::commands::Wait;
 
 use super::error::{AgentError, Context, Result};
 use super::receive::LOOK_UP_MS;

@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use warikomi_guest::answers::{Done, WorkTotals};
-use warikomi_guest::commands::{WorkDatagrams, WorkStart};
-use warikomi_guest::payload::HEAD_BYTES;
-use warikomi_guest::work::{self, Computing};
+use warikomi_protocol::answers::{Done, WorkTotals};
+use warikomi_protocol::commands::{WorkDatagrams, WorkStart};
+use warikomi_protocol::payload::HEAD_BYTES;
+use warikomi_protocol::work::{self, Computing};
 
 use super::error::{AgentError, Context, Result};
 use super::{netif, sys};
@@ -277,7 +277,7 @@ mod tests {
         let mut payload = [0; 200];
         for sequence in 0..totals.datagrams.min(20) {
             let (bytes, _) = receiver.recv_from(&mut payload).unwrap();
-            let head = warikomi_guest::payload::Head::from_bytes(&payload).unwrap();
+            let head = warikomi_protocol::payload::Head::from_bytes(&payload).unwrap();
             assert_eq!((bytes, head.run_id, head.sequence, payload[99]), (100, 7, sequence, 99));
         }
     }

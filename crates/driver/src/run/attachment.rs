@@ -13,9 +13,12 @@ use crate::device::{Device, SupportGone, Window};
 use crate::state::StateWords;
 
 /// A device that a driver is attached to: its registers, its window, and what its drivers share.
-pub trait Attachment: Mmio {
+pub trait Attachment {
     /// The words of the window.
     type Words: Words + Clone;
+
+    /// The device's registers and its configuration space.
+    fn registers(&mut self) -> &mut dyn Mmio;
 
     /// The window.
     fn window(&self) -> &Window<Self::Words>;
@@ -64,6 +67,11 @@ pub struct Lineage {
 
 impl Attachment for Device {
     type Words = SharedWords;
+
+    #[inline]
+    fn registers(&mut self) -> &mut dyn Mmio {
+        self
+    }
 
     #[inline]
     fn window(&self) -> &Window<SharedWords> {

@@ -52,7 +52,7 @@ impl<A: Attachment, U> Parts<'_, A, U> {
 /// The device for one call of the driver.
 macro_rules! hardware {
     ($parts:ident) => {
-        &mut Hardware { mmio: &mut *$parts.device, memory: $parts.memory }
+        &mut Hardware { mmio: $parts.device.registers(), memory: $parts.memory }
     };
 }
 pub(super) use hardware;

@@ -10,12 +10,12 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use warikomi_clock::{Span, TscClock, read_tsc};
 use warikomi_driver::strategy::Strategy;
-use warikomi_nic::wire::CountedSink;
 use warikomi_nic::{Frame, Nic, RxCounters};
 use warikomi_pci::attach::layout::{self, bells, header, orders};
 use warikomi_pci::attach::{Access, area};
 use warikomi_pci::{Host, Interrupt, IntrLine, SharedMemory};
 use warikomi_shared::{Bell, Consumer, SharedWords, Tally, Wakeup, Words, create_region, send};
+use warikomi_wire::CountedSink;
 
 pub(super) const DMA_BYTES: u64 = 1 << 20;
 /// Longer than a busy machine can make anybody wait.

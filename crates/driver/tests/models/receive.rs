@@ -14,13 +14,11 @@ use warikomi_driver::run::store::SnapshotStore;
 use warikomi_driver::run::{Attachment, DriverLoop, Lineage, Parts, Step};
 use warikomi_driver::state::LocalWords;
 use warikomi_driver::strategy::{CpuBudget, Strategy};
-use warikomi_driver::{
-    Buffer, Causes, DriverError, DriverInfo, Hardware, Link, NicDriver, Received, RxSink, TxFrame,
-    Upper,
-};
+use warikomi_driver::{Buffer, DriverInfo, Received, RxSink, Upper};
 use warikomi_pci::attach::layout::{self, bells, orders};
-use warikomi_pci::{Mmio, MmioError, SharedMemory, Width};
+use warikomi_pci::{Mmio, SharedMemory};
 use warikomi_shared::{Bell, Consumer, Producer, RingPlace, Tally, Wakeup, Words};
+use warikomi_testbench::{NoRegisters, Partial, PartialDriver};
 
 use crate::event::ModelEvent;
 use crate::explore;
@@ -136,46 +134,25 @@ impl Remote {
     }
 }
 
-impl NicDriver for Remote {
+impl PartialDriver for Remote {
     fn info(&self) -> &'static DriverInfo {
         &INFO
     }
-    fn init(
-        &mut self,
-        _: &mut Hardware<'_>,
-        _: u64,
-        _: usize,
-        _: &mut dyn RxSink,
-    ) -> Result<(), DriverError> {
-        Ok(())
-    }
-    fn on_interrupt(&mut self, hw: &mut Hardware<'_>, vector: u16) -> Result<Causes, DriverError> {
-        self.disarm(hw)?;
-        self.acknowledge(hw, vector)
-    }
-    fn acknowledge(&mut self, _: &mut Hardware<'_>, _: u16) -> Result<Causes, DriverError> {
+    fn acknowledge(&mut self) {
         self.write(ACKNOWLEDGE, 0);
-        Ok(Causes::default())
     }
-    fn arm(&mut self, _: &mut Hardware<'_>) -> Result<(), DriverError> {
+    fn arm(&mut self) {
         self.write(ACKNOWLEDGE, 0);
         self.write(MASK, 1);
         assert_eq!(self.read(), 1, "the read comes behind the writes");
         self.armed = true;
-        Ok(())
     }
-    fn disarm(&mut self, _: &mut Hardware<'_>) -> Result<(), DriverError> {
+    fn disarm(&mut self) {
         self.write(MASK, 0);
-        Ok(())
     }
-    fn poll(
-        &mut self,
-        _: &mut Hardware<'_>,
-        _: usize,
-        sink: &mut dyn RxSink,
-    ) -> Result<usize, DriverError> {
+    fn poll(&mut self, _: usize, sink: &mut dyn RxSink) -> usize {
         if std::mem::take(&mut self.armed) && !self.last_look {
-            return Ok(0);
+            return 0;
         }
         let there = self.words.load(PACKETS, Acquire);
         let found = there - self.taken;
@@ -184,43 +161,7 @@ impl NicDriver for Remote {
             sink.received(Received { buffer, bytes: 60, checksums_good: false });
         }
         self.taken = there;
-        Ok(found as usize)
-    }
-    fn transmit(&mut self, _: &mut Hardware<'_>, _: TxFrame<'_>) -> Result<bool, DriverError> {
-        Ok(false)
-    }
-    fn kick(&mut self, _: &mut Hardware<'_>) -> Result<(), DriverError> {
-        Ok(())
-    }
-    fn reclaim(
-        &mut self,
-        _: &mut Hardware<'_>,
-        _: &mut dyn FnMut(u32),
-    ) -> Result<usize, DriverError> {
-        Ok(0)
-    }
-    fn tx_room(&self) -> usize {
-        0
-    }
-    fn transmit_interrupts(&mut self, _: &mut Hardware<'_>, _: bool) -> Result<(), DriverError> {
-        Ok(())
-    }
-    fn link(&mut self, _: &mut Hardware<'_>) -> Result<Link, DriverError> {
-        Ok(Link::Down)
-    }
-    fn mac_address(&self) -> [u8; 6] {
-        [0; 6]
-    }
-    fn rx_errors(&self) -> u64 {
-        0
-    }
-    fn quiesce(
-        &mut self,
-        _: &mut Hardware<'_>,
-        _: &mut dyn RxSink,
-        _: &mut dyn FnMut(u32),
-    ) -> Result<(), DriverError> {
-        Ok(())
+        found as usize
     }
 }
 
@@ -269,10 +210,13 @@ impl Words for WindowWords {
 }
 
 /// What the loop is attached to.
-struct Attached(Window<WindowWords>);
+struct Attached(Window<WindowWords>, NoRegisters);
 
 impl Attachment for Attached {
     type Words = WindowWords;
+    fn registers(&mut self) -> &mut dyn Mmio {
+        &mut self.1
+    }
     fn window(&self) -> &Window<WindowWords> {
         &self.0
     }
@@ -298,25 +242,6 @@ impl Attachment for Attached {
     }
     fn processor_time(&self) -> Span {
         Span::ZERO
-    }
-}
-
-impl Mmio for Attached {
-    fn register_bar(&self) -> u8 {
-        0
-    }
-
-    fn bar_read(&mut self, _bar: u8, _: u64, _: Width) -> Result<u64, MmioError> {
-        unreachable!()
-    }
-    fn bar_write(&mut self, _bar: u8, _: u64, _: Width, _: u64) -> Result<(), MmioError> {
-        unreachable!()
-    }
-    fn config_read(&mut self, _: u16, _: Width) -> Result<u64, MmioError> {
-        unreachable!()
-    }
-    fn config_write(&mut self, _: u16, _: Width, _: u64) -> Result<(), MmioError> {
-        unreachable!()
     }
 }
 
@@ -358,13 +283,13 @@ fn new_words() -> ModelWords {
 }
 
 /// The loop of a driver takes two packets, whenever they come.
-fn drive(strategy: Strategy, mut driver: Remote, event: &ModelEvent) {
+fn drive(strategy: Strategy, driver: Remote, event: &ModelEvent) {
     let own = LocalWords::of(layout::WINDOW_BYTES as usize / 8);
     let at = [orders::STRATEGY, orders::POLL_NS, orders::BUDGET, orders::CPU_BUDGET_PPM];
     at.into_iter().zip(strategy.to_orders()).for_each(|(at, word)| own.store(at, word, Relaxed));
     let window = Window::new(WindowWords { model: driver.words.clone(), own });
-    let (mut device, mut upper) = (Attached(window), Counting::default());
-    let mut now = Time::ZERO;
+    let (mut device, mut upper) = (Attached(window, NoRegisters), Counting::default());
+    let (mut now, mut driver) = (Time::ZERO, Partial(driver));
     let mut on =
         Parts { device: &mut device, memory: &*NO_MEMORY, driver: &mut driver, upper: &mut upper };
     let mut driving = DriverLoop::new(&mut on, now).unwrap();

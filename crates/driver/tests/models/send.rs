@@ -13,11 +13,10 @@ use warikomi_clock::{Span, Time};
 use warikomi_driver::transmit::{
     Bounce, Completion, Course, Packet, Thresholds, Transmitter, TransmitterOptions, Work,
 };
-use warikomi_driver::{
-    Causes, DriverError, DriverInfo, Hardware, Link, NicDriver, RxSink, TxFrame,
-};
-use warikomi_pci::{Mmio, MmioError, SharedMemory, Width};
+use warikomi_driver::{DriverError, DriverInfo, Hardware, TxFrame};
+use warikomi_pci::SharedMemory;
 use warikomi_shared::{Bell, Sleeper, Tally, Words};
+use warikomi_testbench::{NoRegisters, Partial, PartialDriver};
 
 use crate::event::ModelEvent;
 use crate::explore;
@@ -185,60 +184,29 @@ impl Remote {
     }
 }
 
-impl NicDriver for Remote {
+impl PartialDriver for Remote {
     fn info(&self) -> &'static DriverInfo {
         &INFO
     }
-    fn init(
-        &mut self,
-        _: &mut Hardware<'_>,
-        _: u64,
-        _: usize,
-        _: &mut dyn RxSink,
-    ) -> Result<(), DriverError> {
-        Ok(())
-    }
-    fn on_interrupt(&mut self, hw: &mut Hardware<'_>, vector: u16) -> Result<Causes, DriverError> {
-        self.disarm(hw)?;
-        self.acknowledge(hw, vector)
-    }
-    fn acknowledge(&mut self, _: &mut Hardware<'_>, _: u16) -> Result<Causes, DriverError> {
+    fn acknowledge(&mut self) {
         self.bus.write(Access::Acknowledge);
-        Ok(Causes::default())
     }
-    fn arm(&mut self, _: &mut Hardware<'_>) -> Result<(), DriverError> {
+    fn arm(&mut self) {
         self.armed = true;
         self.bus.write(Access::Acknowledge);
         self.write_mask();
         self.bus.read();
-        Ok(())
     }
-    fn disarm(&mut self, _: &mut Hardware<'_>) -> Result<(), DriverError> {
+    fn disarm(&mut self) {
         self.armed = false;
         self.write_mask();
-        Ok(())
     }
-    fn poll(
-        &mut self,
-        _: &mut Hardware<'_>,
-        _: usize,
-        _: &mut dyn RxSink,
-    ) -> Result<usize, DriverError> {
-        Ok(0)
-    }
-    fn transmit(&mut self, _: &mut Hardware<'_>, _: TxFrame<'_>) -> Result<bool, DriverError> {
+    fn transmit(&mut self, _: TxFrame<'_>) -> bool {
         self.handed += 1;
         self.bus.write(Access::Push);
-        Ok(true)
+        true
     }
-    fn kick(&mut self, _: &mut Hardware<'_>) -> Result<(), DriverError> {
-        Ok(())
-    }
-    fn reclaim(
-        &mut self,
-        _: &mut Hardware<'_>,
-        sent: &mut dyn FnMut(u32),
-    ) -> Result<usize, DriverError> {
+    fn reclaim(&mut self, sent: &mut dyn FnMut(u32)) -> usize {
         let there = match self.asks {
             Asks::Memory => self.words.load(SENT, Acquire),
             Asks::Register => self.bus.read(),
@@ -247,57 +215,17 @@ impl NicDriver for Remote {
         let found = there - self.reclaimed;
         (self.reclaimed..there).for_each(|token| sent(token as u32));
         self.reclaimed = there;
-        Ok(found as usize)
+        found as usize
     }
     fn tx_room(&self) -> usize {
         INFO.tx_descriptors - (self.handed - self.reclaimed) as usize
     }
-    fn transmit_interrupts(&mut self, _: &mut Hardware<'_>, on: bool) -> Result<(), DriverError> {
+    fn transmit_interrupts(&mut self, on: bool) {
         self.transmit_interrupts = on;
         if on {
             self.bus.write(Access::Acknowledge);
         }
         self.write_mask();
-        Ok(())
-    }
-    fn link(&mut self, _: &mut Hardware<'_>) -> Result<Link, DriverError> {
-        Ok(Link::Down)
-    }
-    fn mac_address(&self) -> [u8; 6] {
-        [0; 6]
-    }
-    fn rx_errors(&self) -> u64 {
-        0
-    }
-    fn quiesce(
-        &mut self,
-        _: &mut Hardware<'_>,
-        _: &mut dyn RxSink,
-        _: &mut dyn FnMut(u32),
-    ) -> Result<(), DriverError> {
-        Ok(())
-    }
-}
-
-/// Registers and memory that this driver has no use for.
-struct NoRegisters;
-
-impl Mmio for NoRegisters {
-    fn register_bar(&self) -> u8 {
-        0
-    }
-
-    fn bar_read(&mut self, _bar: u8, _: u64, _: Width) -> Result<u64, MmioError> {
-        unreachable!()
-    }
-    fn bar_write(&mut self, _bar: u8, _: u64, _: Width, _: u64) -> Result<(), MmioError> {
-        unreachable!()
-    }
-    fn config_read(&mut self, _: u16, _: Width) -> Result<u64, MmioError> {
-        unreachable!()
-    }
-    fn config_write(&mut self, _: u16, _: Width, _: u64) -> Result<(), MmioError> {
-        unreachable!()
     }
 }
 
@@ -330,7 +258,7 @@ struct Case {
 struct Sender {
     case: Case,
     transmitter: Transmitter,
-    driver: Remote,
+    driver: Partial<Remote>,
     interrupts: Tally<ModelWords>,
     event: ModelEvent,
     handed: u32,
@@ -342,7 +270,7 @@ impl Sender {
         &mut self,
         call: impl FnOnce(
             &mut Transmitter,
-            &mut Remote,
+            &mut Partial<Remote>,
             &mut Hardware<'_>,
             &mut dyn FnMut(u32, Span),
         ) -> Result<R, DriverError>,
@@ -411,7 +339,7 @@ fn sends_all(case: Case) {
         mask: false,
         level: false,
     };
-    let mut driver = Remote {
+    let mut driver = Partial(Remote {
         words: words.clone(),
         bus: bus.clone(),
         asks: case.asks,
@@ -419,7 +347,7 @@ fn sends_all(case: Case) {
         reclaimed: 0,
         armed: false,
         transmit_interrupts: false,
-    };
+    });
     let options =
         TransmitterOptions { completion: case.completion, bounce: Bounce::None, areas: (0, 0) };
     let mut hw = Hardware { mmio: &mut NoRegisters, memory: &*NO_MEMORY };

@@ -10,11 +10,9 @@ use warikomi_clock::{Span, Time};
 use warikomi_driver::transmit::{
     Bounce, Completion, Course, Packet, Transmitter, TransmitterOptions, Work,
 };
-use warikomi_driver::{
-    Causes, DriverError, DriverInfo, Hardware, Link, NicDriver, RxSink, TxFrame,
-};
+use warikomi_driver::{DriverError, DriverInfo, Hardware, TxFrame};
 use warikomi_pci::{DmaMemory, SharedMemory};
-use warikomi_testbench::NoRegisters;
+use warikomi_testbench::{NoRegisters, Partial, PartialDriver};
 
 pub(crate) const DESCRIPTORS: usize = 64;
 pub(crate) const MAX_FRAME_BYTES: usize = 66_000;
@@ -159,49 +157,25 @@ impl Simulated {
     }
 }
 
-impl NicDriver for Simulated {
+impl PartialDriver for Simulated {
     fn info(&self) -> &'static DriverInfo {
         &INFO
     }
-    fn init(
-        &mut self,
-        _: &mut Hardware<'_>,
-        _: u64,
-        _: usize,
-        _: &mut dyn RxSink,
-    ) -> Result<(), DriverError> {
-        Ok(())
-    }
-    fn on_interrupt(&mut self, hw: &mut Hardware<'_>, vector: u16) -> Result<Causes, DriverError> {
-        self.disarm(hw)?;
-        self.acknowledge(hw, vector)
-    }
-    fn acknowledge(&mut self, _: &mut Hardware<'_>, _: u16) -> Result<Causes, DriverError> {
+    fn acknowledge(&mut self) {
         self.catch_up();
         self.change(|device| device.status = false);
-        Ok(Causes::default())
     }
-    fn arm(&mut self, _: &mut Hardware<'_>) -> Result<(), DriverError> {
+    fn arm(&mut self) {
         self.catch_up();
         self.change(|device| device.status = false);
         self.change(|device| device.armed = true);
-        Ok(())
     }
-    fn disarm(&mut self, _: &mut Hardware<'_>) -> Result<(), DriverError> {
+    fn disarm(&mut self) {
         self.change(|device| device.armed = false);
-        Ok(())
     }
-    fn poll(
-        &mut self,
-        _: &mut Hardware<'_>,
-        _: usize,
-        _: &mut dyn RxSink,
-    ) -> Result<usize, DriverError> {
-        Ok(0)
-    }
-    fn transmit(&mut self, _: &mut Hardware<'_>, frame: TxFrame<'_>) -> Result<bool, DriverError> {
+    fn transmit(&mut self, frame: TxFrame<'_>) -> bool {
         if frame.pieces.len() > self.tx_room() {
-            return Ok(false);
+            return false;
         }
         let costs = self.world.costs.get();
         let bytes: u64 = frame.pieces.iter().map(|piece| u64::from(piece.1)).sum();
@@ -211,16 +185,9 @@ impl NicDriver for Simulated {
         self.used += frame.pieces.len();
         let (token, pieces) = (frame.token, frame.pieces.to_vec());
         self.queue.push_back(OnCard { token, pieces, done_at: self.free_at });
-        Ok(true)
+        true
     }
-    fn kick(&mut self, _: &mut Hardware<'_>) -> Result<(), DriverError> {
-        Ok(())
-    }
-    fn reclaim(
-        &mut self,
-        _: &mut Hardware<'_>,
-        sent: &mut dyn FnMut(u32),
-    ) -> Result<usize, DriverError> {
+    fn reclaim(&mut self, sent: &mut dyn FnMut(u32)) -> usize {
         self.world.pass(Span::from_ns(self.world.costs.get().register_ns));
         self.catch_up();
         let packets = self.completed.len();
@@ -228,33 +195,15 @@ impl NicDriver for Simulated {
             self.used -= pieces;
             sent(token);
         }
-        Ok(packets)
+        packets
     }
     fn tx_room(&self) -> usize {
         DESCRIPTORS - self.used
     }
-    fn transmit_interrupts(&mut self, _: &mut Hardware<'_>, on: bool) -> Result<(), DriverError> {
+    fn transmit_interrupts(&mut self, on: bool) {
         self.catch_up();
         self.change(|device| device.status &= !on);
         self.change(|device| device.mask = on);
-        Ok(())
-    }
-    fn link(&mut self, _: &mut Hardware<'_>) -> Result<Link, DriverError> {
-        Ok(Link::Down)
-    }
-    fn mac_address(&self) -> [u8; 6] {
-        [0; 6]
-    }
-    fn rx_errors(&self) -> u64 {
-        0
-    }
-    fn quiesce(
-        &mut self,
-        _: &mut Hardware<'_>,
-        _: &mut dyn RxSink,
-        _: &mut dyn FnMut(u32),
-    ) -> Result<(), DriverError> {
-        Ok(())
     }
 }
 
@@ -266,7 +215,7 @@ const PLACE_BYTES: u64 = 0x1_8000;
 /// A sender: it has a send buffer, and each packet is made of pieces of given lengths.
 pub(crate) struct Rig {
     pub(crate) world: World,
-    pub(crate) device: Simulated,
+    pub(crate) device: Partial<Simulated>,
     pub(crate) transmitter: Transmitter,
     memory: SharedMemory,
     all_bytes: u64,
@@ -300,7 +249,7 @@ impl Rig {
         world.pass(Span::from_ms(1));
         let areas = (PACKETS_AT + PLACES * PLACE_BYTES, area_bytes);
         let memory = SharedMemory::anonymous(0, (areas.0 + areas.1) as usize).unwrap();
-        let mut device = Simulated {
+        let mut device = Partial(Simulated {
             world: world.clone(),
             memory: memory.clone(),
             queue: VecDeque::new(),
@@ -314,7 +263,7 @@ impl Rig {
             keep: false,
             wire: Vec::new(),
             stalled: false,
-        };
+        });
         let options = TransmitterOptions { completion, bounce, areas };
         let mut hw = Hardware { mmio: &mut NoRegisters, memory: &memory };
         let transmitter = Transmitter::new(options, &mut device, &mut hw)?;
@@ -343,7 +292,7 @@ impl Rig {
         &mut self,
         call: impl FnOnce(
             &mut Transmitter,
-            &mut Simulated,
+            &mut Partial<Simulated>,
             &mut Hardware<'_>,
             &mut World,
             &mut dyn FnMut(u32, Span),

@@ -4,7 +4,6 @@ use std::any::Any;
 use std::collections::VecDeque;
 
 use warikomi_clock::{Span, Time};
-use warikomi_nic::wire::Wire;
 use warikomi_nic::{
     Frame, FunctionCounters, Link, ModelInfo, Nic, Probe, Reception, RxCounters, RxFault, RxOutcome,
 };
@@ -12,6 +11,7 @@ use warikomi_pci::{
     Bar, DmaError, DmaMemory, Host, Interrupt, IntrLine, MsiMessage, PciFunction, Vector, Vectors,
     Width,
 };
+use warikomi_wire::Wire;
 
 use super::{FaultKind, FaultSchedule, Occasion};
 

@@ -1,10 +1,10 @@
 use super::*;
 use proptest::prelude::*;
 use std::cell::Cell;
-use warikomi_nic::wire::Wire;
 use warikomi_nic::{FunctionCounters, Link, ModelInfo, Probe, RxCounters};
 use warikomi_pci::{Bar, MsiMessage, PciFunction, SharedMemory, Vector, Vectors, Width};
 use warikomi_testbench::Line;
+use warikomi_wire::Wire;
 
 const MESSAGE: Interrupt = Interrupt::Msi(warikomi_testbench::MESSAGE);
 /// What each injection takes here.

@@ -20,14 +20,14 @@ mod resolution;
 mod series;
 mod smallest;
 
+use resolution::Resolution;
 use warikomi_clock::{Span, Time, read_tsc};
 use warikomi_inject::{Plan, Receiver};
-use warikomi_measure::{Repeat, RunResult, Warning, no_handler, published};
+use warikomi_measure::{Repeat, RunResult, Warning, as_object, no_handler, published};
 
-use crate::Session;
-use crate::inject::{Application, InjectError, Injected, Progress, inject};
-use crate::object::as_object;
-use resolution::Resolution;
+use crate::inject::{Application, Injected, Progress, inject};
+use crate::{Error, Session};
+
 pub use series::{Interval, PlaceFigures, Series};
 pub use smallest::{KEPT_SHARE, Tried};
 
@@ -75,7 +75,7 @@ pub fn accuracy(
     session: &mut Session,
     options: &AccuracyOptions,
     progress: &mut dyn FnMut(Step),
-) -> Result<Accuracy, InjectError> {
+) -> Result<Accuracy, Error> {
     let plan = Plan { receiver: Receiver::Driver, ..options.plan.clone() };
     let resolution = resolution::measure(&mut *session.target)?;
     let alone = alone::measure(&mut *session.target)?;

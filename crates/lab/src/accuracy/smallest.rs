@@ -11,8 +11,9 @@ use warikomi_clock::{Span, read_tsc};
 use warikomi_inject::{Plan, Warmup};
 
 use super::Step;
+use crate::Error;
 use crate::Session;
-use crate::inject::{Application, InjectError, inject};
+use crate::inject::{Application, inject};
 
 /// The share of intervals that must be within 6.25%, or of packets that must be in time.
 pub const KEPT_SHARE: f64 = 0.99;
@@ -60,7 +61,7 @@ pub(super) fn search(
     session: &mut Session,
     plan: &Plan,
     progress: &mut dyn FnMut(Step),
-) -> Result<(Vec<Tried>, Smallest), InjectError> {
+) -> Result<(Vec<Tried>, Smallest), Error> {
     let longest = plan.spacing().max(LONGEST).min(LONGEST_OF_ALL);
     let mut tried: Vec<Tried> = Vec::new();
     let mut attempt = |interval_ns: f64| {
@@ -74,7 +75,7 @@ pub(super) fn search(
         });
         let new = cycles(session, plan, interval_ns)?;
         tried.push(new);
-        Ok::<Tried, InjectError>(new)
+        Ok::<Tried, Error>(new)
     };
     let limit = (SHORTEST.as_ns(), longest.as_ns());
     let kept_ns = bisect(limit, |ns| attempt(ns).map(|at| at.kept_share >= KEPT_SHARE))?;
@@ -114,7 +115,7 @@ fn bisect<E>(
     Ok(Some(found))
 }
 
-fn cycles(session: &mut Session, plan: &Plan, interval_ns: f64) -> Result<Tried, InjectError> {
+fn cycles(session: &mut Session, plan: &Plan, interval_ns: f64) -> Result<Tried, Error> {
     let interval = Span::from_ps((interval_ns * 1e3).round() as u64);
     let warmup = Warmup { count: 200, ..plan.warmup };
     let plan = Plan { interval, count: CYCLE_PACKETS, line_rate_bps: None, warmup, ..plan.clone() };

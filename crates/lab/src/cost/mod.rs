@@ -11,15 +11,14 @@ mod receive;
 mod sampling;
 mod send;
 
+use sampling::{LEAST_SAMPLES, NoSamples, Sampler};
 use serde::Serialize;
 use warikomi_inject::{Receiver, Warmup};
-use warikomi_measure::{Repeat, RunResult, TimeBase, Warning, published};
+use warikomi_measure::{Repeat, RunResult, TimeBase, Warning, as_object, published};
 
-use crate::Session;
-use crate::inject::InjectError;
-use crate::object::as_object;
+use crate::{Error, Session};
+
 pub use fit::Line;
-use sampling::{LEAST_SAMPLES, NoSamples, Sampler};
 pub use send::{CALLS, COUNTED, Call};
 
 /// What to measure.
@@ -31,20 +30,6 @@ pub struct CostOptions {
     pub repeat: u32,
     /// Whether to sample the target's functions, too.
     pub sampling: bool,
-}
-
-impl CostOptions {
-    /// As the `plan.toml` of the run.
-    pub fn to_toml(&self) -> String {
-        format!(
-            "# warikomi cost --sizes {} --repeat {}\nsizes_bytes = {:?}\nrepeat = {}\nsampling = {}\n",
-            self.sizes_bytes.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),
-            self.repeat,
-            self.sizes_bytes,
-            self.repeat,
-            self.sampling
-        )
-    }
 }
 
 /// What came of it.
@@ -116,7 +101,7 @@ pub fn cost(
     session: &mut Session,
     options: &CostOptions,
     progress: &mut dyn FnMut(usize, usize),
-) -> Result<Cost, InjectError> {
+) -> Result<Cost, Error> {
     let sizes = &options.sizes_bytes;
     let repeat = options.repeat.max(1);
     let steps = sizes.len() * (repeat as usize + usize::from(options.sampling));
@@ -163,7 +148,7 @@ fn once(
     size: usize,
     repeat: u32,
     of_size: &mut OfSize,
-) -> Result<Vec<Repeat>, InjectError> {
+) -> Result<Vec<Repeat>, Error> {
     let send = send::polled(session, size)?;
     let signalled = send::signalled(session, size)?;
     let driver_ns = receive::driver_ns(session, size)?;
@@ -198,7 +183,7 @@ fn sample(
         let none = Warmup { count: 0, ..Warmup::default() };
         let run = receive::flood(session, size, Receiver::Driver, SAMPLED_PACKETS, none);
         let run = run.map_err(|error| match error {
-            InjectError::Target(error) => NoSamples::Target(error),
+            Error::Target(error) => NoSamples::Target(error),
             other => NoSamples::Perf(other.to_string()),
         })?;
         let end = run.ledger.rows().filter_map(|row| row.injected).max().unwrap_or(run.start);

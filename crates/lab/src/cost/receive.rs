@@ -10,8 +10,9 @@
 use warikomi_clock::{Span, read_tsc};
 use warikomi_inject::{Plan, Receiver, Warmup};
 
+use crate::Error;
 use crate::Session;
-use crate::inject::{Application, InjectError, Injected, inject};
+use crate::inject::{Application, Injected, inject};
 
 /// Packets of a run for the driver alone.
 const DRIVER_PACKETS: u64 = 50_000;
@@ -29,7 +30,7 @@ const SATURATED_SHARE: f64 = 0.01;
 const LOST_SHARE: f64 = 0.001;
 
 /// What one packet costs the driver, in nanoseconds; `None` if it was not saturated.
-pub(super) fn driver_ns(session: &mut Session, size: usize) -> Result<Option<f64>, InjectError> {
+pub(super) fn driver_ns(session: &mut Session, size: usize) -> Result<Option<f64>, Error> {
     let run = flood(session, size, Receiver::Driver, DRIVER_PACKETS, Warmup::default())?;
     let totals = run.ledger.totals();
     let bps = run.result.throughput_bps.filter(|bps| *bps > 0.0);
@@ -39,10 +40,7 @@ pub(super) fn driver_ns(session: &mut Session, size: usize) -> Result<Option<f64
 
 /// What one packet costs the target until its application has it, in nanoseconds; `None` if
 /// the target was not saturated, packets were lost behind the driver, or there is no application.
-pub(super) fn end_to_end_ns(
-    session: &mut Session,
-    size: usize,
-) -> Result<Option<f64>, InjectError> {
+pub(super) fn end_to_end_ns(session: &mut Session, size: usize) -> Result<Option<f64>, Error> {
     if !session.target.has_application() {
         return Ok(None);
     }
@@ -65,7 +63,7 @@ pub(super) fn flood(
     receiver: Receiver,
     count: u64,
     warmup: Warmup,
-) -> Result<Injected, InjectError> {
+) -> Result<Injected, Error> {
     let plan =
         Plan { size_bytes: size, interval: Span::ZERO, count, receiver, warmup, ..Plan::default() };
     carry_out(session, &plan)
@@ -73,12 +71,12 @@ pub(super) fn flood(
 
 /// Carries out a plan and insists that every packet is accounted for, and that the driver takes packets
 /// at all: one that has stopped would make all figures that follow absent, for a wrong reason.
-pub(super) fn carry_out(session: &mut Session, plan: &Plan) -> Result<Injected, InjectError> {
+pub(super) fn carry_out(session: &mut Session, plan: &Plan) -> Result<Injected, Error> {
     let run = inject(session, plan, Application::default(), read_tsc() as u32, &mut |_| ())?;
     run.check()?;
     let totals = run.ledger.totals();
     if totals.accepted == 0 {
-        return Err(InjectError::Stalled { packets: totals.injected });
+        return Err(Error::Stalled { packets: totals.injected });
     }
     Ok(run)
 }

@@ -7,8 +7,8 @@ use warikomi_measure::{Distribution, Fate, Samples};
 
 use super::middle;
 use super::receive::carry_out;
+use crate::Error;
 use crate::Session;
-use crate::inject::InjectError;
 
 /// Calls of a series.
 pub const CALLS: u64 = 3_000;
@@ -53,20 +53,16 @@ impl Series {
 
 /// While the driver polls, so that an interrupt is requested but seldom has to be signalled. `None`
 /// if no packet that counts found a descriptor.
-pub(super) fn polled(session: &mut Session, size: usize) -> Result<Option<Series>, InjectError> {
+pub(super) fn polled(session: &mut Session, size: usize) -> Result<Option<Series>, Error> {
     series(session, size, POLLED_INTERVAL + Span::from_ps(size as u64 * POLLED_PS_PER_BYTE))
 }
 
 /// While the driver waits, so that every interrupt has to be signalled.
-pub(super) fn signalled(session: &mut Session, size: usize) -> Result<Option<Series>, InjectError> {
+pub(super) fn signalled(session: &mut Session, size: usize) -> Result<Option<Series>, Error> {
     series(session, size, SIGNALLED_INTERVAL)
 }
 
-fn series(
-    session: &mut Session,
-    size: usize,
-    interval: Span,
-) -> Result<Option<Series>, InjectError> {
+fn series(session: &mut Session, size: usize, interval: Span) -> Result<Option<Series>, Error> {
     let receiver = Receiver::Driver;
     let plan = Plan { size_bytes: size, interval, count: CALLS, receiver, ..Plan::default() };
     let run = carry_out(session, &plan)?;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 use warikomi_clock::TscClock;
-use warikomi_guest::answers;
-use warikomi_guest::commands::Counters;
+use warikomi_protocol::answers;
+use warikomi_protocol::commands::Counters;
 use warikomi_target::TargetError;
 
 use crate::Session;
@@ -89,7 +89,7 @@ impl DriverCounts {
 mod tests {
     use super::*;
     use std::collections::BTreeMap;
-    use warikomi_guest::answers::InterruptKind;
+    use warikomi_protocol::answers::InterruptKind;
 
     fn counts(tsc: u64, own: &[(&str, u64)], ours: bool) -> DriverCounts {
         let driver = own.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();

@@ -7,16 +7,16 @@
 use std::time::Duration;
 
 use warikomi_clock::{Span, Time};
-use warikomi_guest::commands::LinkState;
 use warikomi_inject::{
     Addresses, FaultCount, FaultKind, FaultSchedule, Faulty, Injector, Plan, Receiver, Warmup,
 };
 use warikomi_measure::{Evidence, Fate, FaultFinding, FaultReport, Ledger, Verdict};
+use warikomi_protocol::commands::LinkState;
 use warikomi_target::{CardId, ConsoleTail, Target, TargetError};
 
-use super::InjectError;
 use super::records::Records;
 use super::run::{Patience, drain, rx_counters, spin};
+use crate::Error;
 use crate::Session;
 
 /// Packets that show whether the driver still takes any: fewer than a ring holds, so that a driver
@@ -95,8 +95,8 @@ impl Watch {
         session: &mut Session,
         ledger: &Ledger,
         start: Time,
-        ended: Result<(), InjectError>,
-    ) -> Result<FaultReport, InjectError> {
+        ended: Result<(), Error>,
+    ) -> Result<FaultReport, Error> {
         let mut evidence = Evidence::default();
         let totals = ledger.totals();
         let target = &mut *session.target;
@@ -128,7 +128,7 @@ impl Watch {
     }
 
     /// Whether the driver still takes frames, and what it and its kernel say.
-    fn examine(&self, target: &mut dyn Target, evidence: &mut Evidence) -> Result<(), InjectError> {
+    fn examine(&self, target: &mut dyn Target, evidence: &mut Evidence) -> Result<(), Error> {
         for _ in 0..LINK_PATIENCE.as_millis() / 10 {
             if target.card(CardId::FIRST)?.0.receiving() {
                 break;
@@ -168,8 +168,8 @@ fn harm(target: &mut dyn Target) -> Result<u64, TargetError> {
 
 /// What a failure of the guest is as evidence: a sentence, and whether its kernel is dead. Failures
 /// of ours, and the user's wish to stop, are none.
-fn guests_failure(error: InjectError) -> Result<(Option<String>, bool), InjectError> {
-    let InjectError::Target(failure) = &error else { return Err(error) };
+fn guests_failure(error: Error) -> Result<(Option<String>, bool), Error> {
+    let Error::Target(failure) = &error else { return Err(error) };
     let died = match failure {
         TargetError::Panicked { .. }
         | TargetError::Exited { .. }

@@ -11,22 +11,22 @@ mod run;
 use std::rc::Rc;
 use std::time::Duration;
 
+use records::Records;
 use serde_json::Value;
 use warikomi_clock::Time;
-use warikomi_guest::answers::ReceiveTotals;
-use warikomi_guest::commands::Wait;
-use warikomi_inject::trace::Tape;
 use warikomi_inject::{Addresses, Plan, PlanError, Planned, Source};
 use warikomi_measure::{
     Hiccupping, Hiccups, Interrupts, Intervals, Ledger, Pacing, RunResult, Success, Thresholds,
     TimeBase, Unaccounted, warnings,
 };
 use warikomi_nic::InterruptRecord;
-use warikomi_target::TargetError;
+use warikomi_protocol::answers::ReceiveTotals;
+use warikomi_protocol::commands::Wait;
+use warikomi_trace::Tape;
 
-use crate::Session;
+use crate::{Error, Session};
+
 pub use explain::{Explained, Unexplained};
-use records::Records;
 
 /// How far an experiment has come.
 #[derive(Clone, Copy, Debug)]
@@ -51,39 +51,6 @@ impl Default for Application {
     fn default() -> Self {
         Application { socket_buffer_bytes: 16 << 20, wait: None }
     }
-}
-
-/// Why an injection has no result.
-#[derive(Debug, thiserror::Error)]
-pub enum InjectError {
-    /// The plan cannot be carried out.
-    #[error(transparent)]
-    Plan(#[from] PlanError),
-    /// The target failed.
-    #[error(transparent)]
-    Target(#[from] TargetError),
-    /// The wire lost something.
-    #[error("the wire could not keep what passed: {0}")]
-    Wire(std::io::Error),
-    /// The driver lives, but serves its ring no more.
-    #[error(
-        "the driver took none of {packets} packets, though the guest still answers: it has stopped \
-         serving its receive ring; run it again, and if it happens again look at the driver with a \
-         debugger"
-    )]
-    Stalled {
-        /// Packets that were injected.
-        packets: u64,
-    },
-    /// Nobody there to receive.
-    #[error(
-        "packets are meant for an application, and this target has none above its driver; give \
-         --receiver driver"
-    )]
-    NoApplication,
-    /// Packets are not accounted for.
-    #[error(transparent)]
-    Unaccounted(#[from] Unaccounted),
 }
 
 /// What came of an injection.
@@ -117,28 +84,30 @@ pub fn inject(
     application: Application,
     run_id: u32,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Injected, InjectError> {
+) -> Result<Injected, Error> {
     let order = Order { plan, application, run_id, tape: None };
     inject_plan(session, &order, progress)
 }
 
 /// What is to be carried out.
 #[derive(Clone, Copy)]
-pub(crate) struct Order<'a> {
+pub struct Order<'a> {
     /// What comes before the packets, how far they go, and what is said about them.
-    pub(crate) plan: &'a Plan,
-    pub(crate) application: Application,
-    pub(crate) run_id: u32,
+    pub plan: &'a Plan,
+    /// What the application in the target does.
+    pub application: Application,
+    /// Tells this run's packets from those of an earlier one.
+    pub run_id: u32,
     /// Where to record from the first packet until the driver has taken the last; nowhere if `None`.
-    pub(crate) tape: Option<&'a Rc<Tape>>,
+    pub tape: Option<&'a Rc<Tape>>,
 }
 
 /// Injects what the order's plan says.
-pub(crate) fn inject_plan(
+pub fn inject_plan(
     session: &mut Session,
     order: &Order<'_>,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Injected, InjectError> {
+) -> Result<Injected, Error> {
     let planned =
         |addresses: &Addresses, start| Planned::new(order.plan, addresses, order.run_id, start);
     inject_from(session, order, planned, progress)
@@ -150,7 +119,7 @@ pub(crate) fn inject_from<S: Source>(
     order: &Order<'_>,
     source: impl FnOnce(&Addresses, Time) -> Result<S, PlanError>,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Injected, InjectError> {
+) -> Result<Injected, Error> {
     order.plan.validate()?;
     let finished = run::carry_out(session, order, source, progress)?;
     let result = describe(session, order.plan, &finished);

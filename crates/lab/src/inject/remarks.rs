@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use warikomi_guest::answers::ReceiveTotals;
 use warikomi_measure::{FaultReport, Warning};
+use warikomi_protocol::answers::ReceiveTotals;
 use warikomi_target::TargetCounters;
 
 fn warning(what: String, mend: &str) -> Warning {

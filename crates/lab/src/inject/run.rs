@@ -5,21 +5,22 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 use warikomi_clock::{Span, Time};
-use warikomi_guest::answers::ReceiveTotals;
-use warikomi_guest::commands::{ReceiveRuns, ReceiveStart, ReceiveStatus, ReceiveStop};
-use warikomi_inject::trace::Recorded;
 use warikomi_inject::{
     Addresses, HEADER_BYTES, Injector, Lateness, PAYLOAD_OFFSET, Plan, PlanError, Receiver, Source,
     Step, UDP_PORT,
 };
 use warikomi_measure::{Delivery, FaultReport, Interrupts, Machine, VectorInterrupts, Warning};
 use warikomi_nic::{InterruptRecord, RxCounters};
+use warikomi_protocol::answers::ReceiveTotals;
+use warikomi_protocol::commands::{ReceiveRuns, ReceiveStart, ReceiveStatus, ReceiveStop};
 use warikomi_target::{CardId, Target, TargetCounters, TargetError};
+use warikomi_trace::Recorded;
 
 use super::counts::DriverCounts;
 use super::faults::Watch;
 use super::records::Records;
-use super::{Application, DRAIN_TIMEOUT, InjectError, Order, Progress, remarks};
+use super::{Application, DRAIN_TIMEOUT, Order, Progress, remarks};
+use crate::Error;
 use crate::{CoreWatch, Session};
 
 /// Housekeeping takes a few microseconds; it is done when nothing is due for this long, ...
@@ -105,11 +106,11 @@ pub(super) fn carry_out<S: Source>(
     order: &Order<'_>,
     source: impl FnOnce(&Addresses, Time) -> Result<S, PlanError>,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Finished, InjectError> {
+) -> Result<Finished, Error> {
     let Order { plan, application, run_id, tape } = *order;
     let target = &mut *session.target;
     if plan.receiver == Receiver::Application && !target.has_application() {
-        return Err(InjectError::NoApplication);
+        return Err(Error::NoApplication);
     }
     let (nic, _) = target.card(CardId::FIRST)?;
     plan.validate_vectors(nic.vectors().count())?;
@@ -184,7 +185,7 @@ fn conduct(
     finished: &mut Finished,
     before: &Before,
     progress: &mut dyn FnMut(Progress),
-) -> Result<(), InjectError> {
+) -> Result<(), Error> {
     let target = &mut *session.target;
     let records = &mut finished.records;
     let patience = if watch.is_some() { Patience::Endless } else { Patience::Limited };
@@ -205,7 +206,7 @@ fn conduct(
     if plan.receiver == Receiver::Application {
         finished.received = stop_application(target, records, &mut finished.doubts)?;
     }
-    target.card(CardId::FIRST)?.0.wire().finish().map_err(InjectError::Wire)?;
+    target.card(CardId::FIRST)?.0.wire().finish().map_err(Error::Wire)?;
     let Counts { driver, nic, at_rest } = Counts::take(session)?;
     let clock = session.target.clock();
     records.take(&nic, clock.now());

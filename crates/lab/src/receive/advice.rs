@@ -103,7 +103,7 @@ fn summary<'a>(rows: impl Iterator<Item = &'a Row>, cpu_budget_share: f64) -> Op
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::receive::Delay;
+    use warikomi_measure::Delay;
 
     fn row(strategy: &str, poll_us: u64, buffer_mb: u64, cpu: f64, lost: u64, p99: f64) -> Row {
         Row {

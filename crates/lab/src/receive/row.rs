@@ -3,7 +3,7 @@
 use serde::Serialize;
 use warikomi_clock::Time;
 use warikomi_inject::{Plan, Receiver};
-use warikomi_measure::{Distribution, Ledger, Samples, published};
+use warikomi_measure::{Delay, Ledger, Samples, published};
 
 /// What one strategy did with one poll time, buffer and burst. What does not apply, or could not be
 /// had, is absent.
@@ -52,27 +52,6 @@ pub struct Row {
     pub polls_by: Option<String>,
     /// Why the strategy cannot be had, in the target's own words.
     pub not_available: Option<String>,
-}
-
-/// Percentiles of delays, in microseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Delay {
-    /// Half took no longer.
-    pub p50: f64,
-    /// Nine of ten took no longer.
-    pub p90: f64,
-    /// 99 of 100 took no longer.
-    pub p99: f64,
-    /// The longest.
-    pub max: f64,
-}
-
-impl Delay {
-    /// Of delays in nanoseconds.
-    pub(crate) fn of(ns: Distribution) -> Delay {
-        let [p50, p90, p99, max] = [ns.p50, ns.p90, ns.p99, ns.max].map(|ns| ns / 1e3);
-        Delay { p50, p90, p99, max }
-    }
 }
 
 /// A line of `bursts.csv`: one burst of one row.

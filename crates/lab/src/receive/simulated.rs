@@ -3,13 +3,13 @@
 use serde_json::json;
 use warikomi_driver::DEFAULT_DRIVER;
 use warikomi_driver::strategy::Strategy;
-use warikomi_measure::{Machine, TargetInfo, TimeBase};
+use warikomi_measure::{Machine, TargetInfo, TimeBase, table};
+use warikomi_sim::receive as simulated;
+use warikomi_sim::{CostModel, SchedulerModel, Topology};
 
 use super::process::{BUFFER_BYTES, Case, Options};
-use super::{Progress, ReceiveError, Received, Row};
-use crate::object::table;
-use crate::virtual_time::receive as simulated;
-use crate::virtual_time::{CostModel, SchedulerModel, Topology};
+use super::{Progress, Received, Row};
+use crate::Error;
 
 /// Line rates at which the rule for the buffer is held against what is needed, as multiples of the rate
 /// that was asked for.
@@ -21,7 +21,7 @@ pub fn receive(
     costs: &CostModel,
     scheduler: &SchedulerModel,
     progress: &mut dyn FnMut(Progress<'_>),
-) -> Result<Received, ReceiveError> {
+) -> Result<Received, Error> {
     let cases = options.cases();
     let mut rows = Vec::new();
     for (number, case) in cases.iter().enumerate() {
@@ -48,7 +48,7 @@ pub fn receive(
         ..TargetInfo::default()
     };
     let (base, machine) = (TimeBase::Virtual, Machine::default());
-    let mut result = table("receive", base, machine, target, &options.to_toml(), &rows);
+    let mut result = table("receive", base, machine, target, options, &rows);
     result.figures.insert("costs".into(), json!(costs));
     result.figures.insert("scheduler".into(), json!(scheduler));
     if let Some(scaling) = scaling(options, costs, scheduler)? {
@@ -101,7 +101,7 @@ fn scaling(
     options: &Options,
     costs: &CostModel,
     scheduler: &SchedulerModel,
-) -> Result<Option<Vec<simulated::Scaling>>, ReceiveError> {
+) -> Result<Option<Vec<simulated::Scaling>>, Error> {
     let cases = options.cases();
     let waits = |case: &&Case| {
         options.find_smallest_buffer

@@ -1,10 +1,14 @@
 //! The traffic: bursts on a line.
 
+use serde::Serialize;
 use warikomi_clock::{Seed, Span};
-use warikomi_inject::{Arrival, Burst, Plan, PlanError};
+use warikomi_inject::{Arrival, Burst, Plan};
+use warikomi_measure::ms;
+
+use crate::Error;
 
 /// What arrives, the same for every strategy.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Traffic {
     /// Lengths of bursts in bytes of frames; one after the other, not mixed.
     pub bursts_bytes: Vec<usize>,
@@ -19,23 +23,8 @@ pub struct Traffic {
     /// Where the randomness starts from.
     pub seed: Seed,
     /// How long bursts come, for each row.
+    #[serde(rename = "duration_ms", serialize_with = "ms")]
     pub duration: Span,
-}
-
-/// Why traffic cannot be.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum TrafficError {
-    /// `load` out of range.
-    #[error("a load of {0} is not possible: choose more than 0 and at most 1, such as 0.25")]
-    Load(f64),
-    /// It is no plan.
-    #[error("bursts of {burst_bytes} bytes cannot be: {why}")]
-    Plan {
-        /// The bursts.
-        burst_bytes: usize,
-        /// Why not.
-        why: PlanError,
-    },
 }
 
 impl Default for Traffic {
@@ -54,26 +43,14 @@ impl Default for Traffic {
 }
 
 impl Traffic {
-    /// As lines of a `plan.toml`.
-    pub(super) fn to_toml(&self) -> String {
-        format!(
-            "bursts_bytes = {:?}\nframe_bytes = {}\nline_rate_bps = {}\nload = {:?}\npoisson = {}\n\
-             seed = {}\nduration_ms = {}\n",
-            self.bursts_bytes,
-            self.frame_bytes,
-            self.line_rate_bps,
-            self.load,
-            self.poisson,
-            self.seed.0,
-            self.duration.as_us() / 1e3,
-        )
-    }
-
     /// The plan for bursts of this length: whole bursts, as many as fit into the duration, at least
     /// one.
-    pub fn plan(&self, burst_bytes: usize) -> Result<Plan, TrafficError> {
+    pub fn plan(&self, burst_bytes: usize) -> Result<Plan, Error> {
         if !(self.load > 0.0 && self.load <= 1.0) {
-            return Err(TrafficError::Load(self.load));
+            return Err(Error::impossible(format!(
+                "a load of {} is not possible: choose more than 0 and at most 1, such as 0.25",
+                self.load
+            )));
         }
         let burst = Burst::cut(burst_bytes, self.frame_bytes);
         let interval = burst.interval_at_load(self.line_rate_bps, self.load);
@@ -88,7 +65,9 @@ impl Traffic {
             burst_bytes: Some(burst_bytes),
             ..Plan::default()
         };
-        plan.validate().map_err(|why| TrafficError::Plan { burst_bytes, why })?;
+        plan.validate().map_err(|why| {
+            Error::impossible(format!("bursts of {burst_bytes} bytes cannot be: {why}"))
+        })?;
         Ok(plan)
     }
 }

@@ -4,53 +4,15 @@
 //! processes of this machine take from the target is nobody's receiving.
 
 use warikomi_clock::Time;
-
-/// A count that only grows, as it was at some times: units of work, or nanoseconds of processor time.
-#[derive(Clone, Debug, Default)]
-pub struct Course {
-    /// In the order of the times.
-    samples: Vec<(Time, u64)>,
-}
-
-impl Course {
-    /// A count as it was noted. What is not in the order of its times is left out.
-    pub fn new(samples: impl IntoIterator<Item = (Time, u64)>) -> Course {
-        let mut kept: Vec<(Time, u64)> = Vec::new();
-        for (at, count) in samples {
-            if kept.last().is_none_or(|last| last.0 < at && last.1 <= count) {
-                kept.push((at, count));
-            }
-        }
-        Course { samples: kept }
-    }
-
-    /// How far it was at a time, in between two notes as if it had gone on evenly; `None` before the
-    /// first and after the last.
-    fn at(&self, time: Time) -> Option<f64> {
-        let after = self.samples.partition_point(|(at, _)| *at < time);
-        let (end, done) = *self.samples.get(after)?;
-        if end == time {
-            return Some(done as f64);
-        }
-        let (begin, before) = *self.samples.get(after.checked_sub(1)?)?;
-        let share = time.since(begin).as_ps() as f64 / end.since(begin).as_ps() as f64;
-        Some(before as f64 + share * (done - before) as f64)
-    }
-
-    /// By how much it grew between two times; `None` where that is not covered.
-    pub fn between(&self, from: Time, until: Time) -> Option<f64> {
-        (from < until).then_some(())?;
-        Some(self.at(until)? - self.at(from)?)
-    }
-}
+use warikomi_measure::CountOverTime;
 
 /// A compute job, and the processor time of the target in which it ran.
 #[derive(Clone, Debug, Default)]
 pub struct Work {
     /// Units that were done.
-    pub units: Course,
+    pub units: CountOverTime,
     /// Nanoseconds that the target had a processor.
-    pub cpu_ns: Course,
+    pub cpu_ns: CountOverTime,
 }
 
 impl Work {
@@ -112,8 +74,8 @@ mod tests {
         };
         let even = (0..=150).map(|half| 2 * half);
         let work = Work {
-            units: Course::new(even.clone().map(|at| (ms(at), units(at)))),
-            cpu_ns: Course::new(even.map(|at| (ms(at), 1_000_000 * cpu_ms(at)))),
+            units: CountOverTime::new(even.clone().map(|at| (ms(at), units(at)))),
+            cpu_ns: CountOverTime::new(even.map(|at| (ms(at), 1_000_000 * cpu_ms(at)))),
         };
         let alone = Alone::in_periods(&work, (ms(10), ms(90)), (ms(210), ms(290))).unwrap();
         let speed = work.speed(ms(100), ms(200)).unwrap();
@@ -125,16 +87,12 @@ mod tests {
 
     #[test]
     fn what_is_not_covered_is_not_known() {
-        let course = Course::new([(ms(1), 5), (ms(2), 9), (ms(2), 11), (ms(1), 20), (ms(3), 9)]);
-        assert_eq!(course.at(ms(3)), Some(9.0), "what goes back in time is left out");
-        assert_eq!((course.at(ms(0)), course.at(ms(4))), (None, None));
-        assert_eq!(course.between(ms(2), ms(2)), None);
         let idle = Work {
-            units: Course::new([(ms(0), 0), (ms(10), 0)]),
-            cpu_ns: Course::new([(ms(0), 0), (ms(10), 10)]),
+            units: CountOverTime::new([(ms(0), 0), (ms(10), 0)]),
+            cpu_ns: CountOverTime::new([(ms(0), 0), (ms(10), 10)]),
         };
         assert_eq!(Alone::in_periods(&idle, (ms(1), ms(3)), (ms(6), ms(9))), None);
-        assert_eq!(Work { cpu_ns: Course::default(), ..idle }.speed(ms(1), ms(2)), None);
+        assert_eq!(Work { cpu_ns: CountOverTime::default(), ..idle }.speed(ms(1), ms(2)), None);
     }
 
     proptest! {
@@ -143,8 +101,8 @@ mod tests {
             samples in prop::collection::vec((any::<u64>(), any::<u64>()), 0..20),
             times in any::<(u64, u64)>(),
         ) {
-            let course = Course::new(samples.into_iter().map(|(at, n)| (Time::from_ps(at), n)));
-            let work = Work { units: course.clone(), cpu_ns: course };
+            let count = CountOverTime::new(samples.into_iter().map(|(at, n)| (Time::from_ps(at), n)));
+            let work = Work { units: count.clone(), cpu_ns: count };
             let (from, until) = (Time::from_ps(times.0), Time::from_ps(times.1));
             let _ = work.speed(from, until);
             let _ = Alone::in_periods(&work, (from, until), (until, from));

@@ -7,13 +7,14 @@ use std::rc::Rc;
 
 use serde_json::{Map, Value};
 use warikomi_inject::Plan;
-use warikomi_inject::trace::{Header, Tape};
 use warikomi_measure::{RunResult, Warning};
-use warikomi_nic::wire::WireKind;
 use warikomi_target::CardId;
+use warikomi_trace::{Header, Tape};
+use warikomi_wire::WireKind;
 
+use crate::Error;
 use crate::Session;
-use crate::inject::{Application, InjectError, Injected, Order, Progress, inject_plan};
+use crate::inject::{Application, Injected, Order, Progress, inject_plan};
 pub(crate) use accuracy::interval_error;
 
 /// What came of a recorded run.
@@ -31,7 +32,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Writes it, as a [`Reader`](warikomi_inject::trace::Reader) reads it.
+    /// Writes it, as a [`Reader`](warikomi_trace::Reader) reads it.
     pub fn write_to(&self, to: &mut dyn Write) -> io::Result<()> {
         self.tape.write_to(&self.header, to)
     }
@@ -47,7 +48,7 @@ pub fn record(
     run_id: u32,
     wire: &WireKind,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Recording, InjectError> {
+) -> Result<Recording, Error> {
     // Frames of several flows do not differ in their sequence number alone.
     let literal = if plan.flows == 1 { 0 } else { plan.count * plan.size_bytes as u64 };
     let tape = Rc::new(Tape::for_packets(plan.count, literal));
@@ -64,7 +65,7 @@ pub(crate) fn header(
     run_id: u32,
     wire: &WireKind,
     plan: Option<Plan>,
-) -> Result<Header, InjectError> {
+) -> Result<Header, Error> {
     Ok(Header {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         driver: session.info.driver.clone(),

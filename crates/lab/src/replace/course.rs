@@ -8,10 +8,11 @@ use warikomi_clock::{Span, Time};
 use warikomi_live::{Event, Program, Replacement, Supervisor};
 use warikomi_process::ProcessTarget;
 use warikomi_target::{CardId, Target, TargetError};
+use warikomi_wire::peer::Judged;
+use warikomi_wire::peer::workload::Workload;
 
 use super::gaps;
 use super::plan::MOST_DESCRIPTORS;
-use super::wire::Watched;
 
 /// From so long before a replacement on, frames are watched.
 const LEAD: Span = Span::from_us(200);
@@ -82,7 +83,7 @@ pub(super) struct Course {
     programs: [Program; 2],
     moments: VecDeque<Time>,
     phase: Phase,
-    wire: Watched,
+    wire: Judged<Workload>,
     watch: Watch,
     /// What has been seen.
     pub(super) observed: Vec<Observed>,
@@ -96,7 +97,7 @@ pub(super) struct Course {
 
 impl Course {
     /// A course without moments; `programs` follow one another in turns.
-    pub(super) fn new(kills: bool, programs: [Program; 2], wire: Watched) -> Course {
+    pub(super) fn new(kills: bool, programs: [Program; 2], wire: Judged<Workload>) -> Course {
         Course {
             kills,
             programs,
@@ -153,7 +154,7 @@ impl Course {
             Phase::Settling(begun, free, replacement) => {
                 self.watch.look(now, target)?;
                 let settled = self.watch.took_since(replacement.served)
-                    && self.wire.came_since(replacement.served);
+                    && self.wire.lock().came_since(replacement.served);
                 if settled || now > replacement.served + TRAIL {
                     self.settle(begun, free, replacement);
                 }
@@ -230,7 +231,7 @@ impl Course {
     fn settle(&mut self, begun: Time, free_descriptors: u64, replacement: Replacement) {
         let until = replacement.served;
         let frames = Frames {
-            sent: self.wire.times_since(begun - LEAD),
+            sent: self.wire.lock().times_since(begun - LEAD),
             ..std::mem::take(&mut self.watch).frames()
         };
         self.observed.push(Observed {

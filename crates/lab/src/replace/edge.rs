@@ -14,7 +14,8 @@ use super::plan::{Load, MOST_DESCRIPTORS};
 use super::row::ReplaceRow;
 use super::tally::Tally;
 use super::workload::{Bench, Turn};
-use super::{Options, ReplaceError, moments};
+use super::{Options, moments};
+use crate::Error;
 
 /// Below that a ring is of no use to anybody.
 const LEAST_DESCRIPTORS: u64 = 4;
@@ -62,7 +63,7 @@ pub struct Edge {
 }
 
 /// Looks for the edge of a way.
-pub(super) fn find(options: &Options, way: Way) -> Result<Edge, ReplaceError> {
+pub(super) fn find(options: &Options, way: Way) -> Result<Edge, Error> {
     let interval_ns = options.plan.interval_ns;
     let mut edge = Edge { way: way.to_string(), interval_ns, ..Edge::default() };
     let ample = attempt(options, way, MOST_DESCRIPTORS)?;
@@ -93,7 +94,7 @@ pub(super) fn find(options: &Options, way: Way) -> Result<Edge, ReplaceError> {
 }
 
 /// Some replacements with this many buffers, while frames arrive and nothing else goes on.
-fn attempt(options: &Options, way: Way, buffers: u64) -> Result<EdgeRow, ReplaceError> {
+fn attempt(options: &Options, way: Way, buffers: u64) -> Result<EdgeRow, Error> {
     let plan = &options.plan;
     let mut bench = Bench::start(options, (way, Load::Heavy), buffers, false)?;
     let mut tally = Tally::new(plan, way, Load::Heavy);

@@ -16,14 +16,12 @@ mod row;
 mod series;
 mod supervised;
 mod tally;
-mod wire;
 mod workload;
 
 pub use edge::{Edge, EdgeRow};
 pub use growth::Usage;
 pub use plan::{
-    EVERY, INTERVALS, Load, MOST_DESCRIPTORS, MOST_REPLACEMENTS, ParseLoadError, Plan, PlanError,
-    Soak,
+    EVERY, INTERVALS, Load, MOST_DESCRIPTORS, MOST_REPLACEMENTS, ParseLoadError, Plan, Soak,
 };
 pub use row::{ReplaceRow, Spread};
 pub use series::replace;
@@ -32,10 +30,8 @@ pub use workload::{COMPUTE_US, SEND_BYTES, SENDS};
 
 use warikomi_live::Program;
 use warikomi_measure::RunResult;
-use warikomi_target::TargetError;
 
-use crate::inject::InjectError;
-use crate::{ProcessSessionOptions, SessionError};
+use crate::ProcessSessionOptions;
 
 /// What is replaced by what.
 #[derive(Clone, Debug)]
@@ -71,27 +67,4 @@ pub struct Progress<'a> {
     pub all: u64,
     /// The row that is at work.
     pub row: &'a str,
-}
-
-/// Why there is no result.
-#[derive(Debug, thiserror::Error)]
-pub enum ReplaceError {
-    /// Such a plan cannot be carried out.
-    #[error(transparent)]
-    Plan(#[from] PlanError),
-    /// A target could not be had.
-    #[error(transparent)]
-    Session(#[from] SessionError),
-    /// The target failed.
-    #[error(transparent)]
-    Target(#[from] TargetError),
-    /// Frames could not be injected, or not be accounted for.
-    #[error(transparent)]
-    Inject(#[from] InjectError),
-    /// No driver runs any more.
-    #[error("the service has ended, because no driver can be kept running: {why}")]
-    GivenUp {
-        /// What was seen last.
-        why: String,
-    },
 }

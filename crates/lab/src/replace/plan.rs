@@ -7,7 +7,10 @@ use serde::{Deserialize, Serialize};
 use warikomi_clock::{Seed, Span};
 use warikomi_driver::DEFAULT_DRIVER;
 use warikomi_live::Way;
+use warikomi_measure::texts;
 use warikomi_nic::{MAX_FRAME_BYTES, MIN_FRAME_BYTES};
+
+use crate::Error;
 
 /// The most trials of a row, and the most replacements of a soak.
 pub const MOST_REPLACEMENTS: u64 = 10_000_000;
@@ -67,8 +70,7 @@ impl FromStr for Load {
 }
 
 /// Many replacements, one after the other, while nothing may grow.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Soak {
     /// Replacements in all, of each row.
     pub count: u64,
@@ -83,15 +85,14 @@ impl Soak {
     }
 }
 
-/// What is measured; `plan.toml` of its run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+/// What is measured.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Plan {
     /// Ways to replace.
-    #[serde(with = "names")]
+    #[serde(serialize_with = "texts")]
     pub ways: Vec<Way>,
     /// Loads, each with each way.
-    #[serde(with = "names")]
+    #[serde(serialize_with = "texts")]
     pub loads: Vec<Load>,
     /// Replacements of each row, each at a random moment of a run of the workload.
     pub trials: u64,
@@ -139,30 +140,6 @@ impl Default for Plan {
     }
 }
 
-/// Why a plan cannot be carried out.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PlanError {
-    /// Nothing to do.
-    #[error("no way or no load is left to measure; name one of each at least")]
-    Nothing,
-    /// Twice the same.
-    #[error("{0} is there twice; name each once")]
-    Twice(&'static str),
-    /// A value out of range.
-    #[error("{name} = {got} is not possible: choose {range}")]
-    Range {
-        /// What.
-        name: &'static str,
-        /// Its value.
-        got: String,
-        /// What is possible.
-        range: String,
-    },
-    /// Not TOML, or of something else.
-    #[error("this is not a plan of replacements: {0}")]
-    Malformed(String),
-}
-
 impl Plan {
     /// Time between two frames that arrive under heavy load.
     pub fn interval(&self) -> Span {
@@ -170,14 +147,19 @@ impl Plan {
     }
 
     /// Checks every value against what is possible.
-    pub fn validate(&self) -> Result<(), PlanError> {
+    pub fn validate(&self) -> Result<(), Error> {
         if self.ways.is_empty() || self.loads.is_empty() {
-            return Err(PlanError::Nothing);
+            return Err(Error::impossible(
+                "no way or no load is left to measure; name one of each at least",
+            ));
         }
         twice(self.ways.iter().map(|way| way.name()))?;
         twice(self.loads.iter().map(|load| load.name()))?;
-        let range = |name, got: String, holds: bool, range: String| {
-            if holds { Ok(()) } else { Err(PlanError::Range { name, got, range }) }
+        let range = |name: &str, got: String, holds: bool, range: String| match holds {
+            true => Ok(()),
+            false => {
+                Err(Error::impossible(format!("{name} = {got} is not possible: choose {range}")))
+            }
         };
         let most = MOST_REPLACEMENTS;
         let trials = (1..=most).contains(&self.trials);
@@ -199,57 +181,17 @@ impl Plan {
         let every = soak.every_ms.is_finite() && EVERY.contains(&soak.every());
         range("every_ms", soak.every_ms.to_string(), every, "1 to 60000".to_owned())
     }
-
-    /// Reads a plan and checks it.
-    pub fn from_toml(text: &str) -> Result<Plan, PlanError> {
-        if text.len() > warikomi_inject::MAX_PLAN_TEXT_BYTES {
-            return Err(PlanError::Malformed(format!("{} bytes are too many", text.len())));
-        }
-        let plan: Plan =
-            toml::from_str(text).map_err(|error| PlanError::Malformed(error.to_string()))?;
-        plan.validate()?;
-        Ok(plan)
-    }
-
-    /// The plan as a file that [`Plan::from_toml`] reads.
-    pub fn to_toml(&self) -> Result<String, PlanError> {
-        self.validate()?;
-        toml::to_string(self).map_err(|error| PlanError::Malformed(error.to_string()))
-    }
 }
 
-fn twice(names: impl Iterator<Item = &'static str>) -> Result<(), PlanError> {
+fn twice(names: impl Iterator<Item = &'static str>) -> Result<(), Error> {
     let mut seen = Vec::new();
     for name in names {
         if seen.contains(&name) {
-            return Err(PlanError::Twice(name));
+            return Err(Error::impossible(format!("{name} is there twice; name each once")));
         }
         seen.push(name);
     }
     Ok(())
-}
-
-/// Lists of things that have names, as lists of these.
-mod names {
-    use std::fmt::Display;
-    use std::str::FromStr;
-
-    use serde::de::Error;
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub(super) fn serialize<T: Display, S: Serializer>(
-        list: &[T],
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(list.iter().map(T::to_string))
-    }
-
-    pub(super) fn deserialize<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Vec<T>, D::Error> {
-        let names = Vec::<String>::deserialize(deserializer)?;
-        names.iter().map(|name| name.parse().map_err(D::Error::custom)).collect()
-    }
 }
 
 #[cfg(test)]
@@ -258,31 +200,33 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_is_written_is_read() {
-        let soak = Soak { count: 10_000, every_ms: 100.0 };
-        let plan = Plan { soak: Some(soak), ways: vec![Way::DataStore], ..Plan::default() };
-        assert_eq!(Plan::from_toml(&plan.to_toml().unwrap()).unwrap(), plan);
-        assert_eq!(Plan::from_toml("").unwrap(), Plan::default());
+    fn refuses_what_cannot_be_and_says_what_can() {
+        let refused = |plan: Plan| plan.validate().unwrap_err().to_string();
+        let usual = Plan::default;
+        assert!(refused(Plan { ways: vec![], ..usual() }).contains("name one"));
+        assert!(refused(Plan { ways: vec![Way::Reload; 2], ..usual() }).contains("twice"));
+        assert!("magic".parse::<Way>().unwrap_err().to_string().contains("shared-state"));
+        assert!("lazy".parse::<Load>().unwrap_err().to_string().contains("heavy"));
+        assert!(refused(Plan { trials: 0, ..usual() }).contains("1 to"));
+        assert!(refused(Plan { interval_ns: f64::NAN, ..usual() }).contains("100 to"));
+        assert!(refused(Plan { frame_bytes: 59, ..usual() }).contains("60 to"));
+        assert!(refused(Plan { buffers: 1_025, ..usual() }).contains("1024"));
+        let soak = Some(Soak { count: 1, every_ms: 0.5 });
+        assert!(refused(Plan { soak, ..usual() }).contains("1 to 60000"));
     }
 
     #[test]
-    fn refuses_what_cannot_be_and_says_what_can() {
-        let refused = |text: &str| Plan::from_toml(text).unwrap_err().to_string();
-        assert!(refused("ways = []").contains("name one"));
-        assert!(refused("ways = ['reload', 'reload']").contains("twice"));
-        assert!(refused("ways = ['magic']").contains("shared-state"));
-        assert!(refused("loads = ['lazy']").contains("heavy"));
-        assert!(refused("trials = 0").contains("1 to"));
-        assert!(refused("interval_ns = nan").contains("100 to"));
-        assert!(refused("frame_bytes = 59").contains("60 to"));
-        assert!(refused("buffers = 1025").contains("1024"));
-        assert!(refused("[soak]\ncount = 1\nevery_ms = 0.5").contains("1 to 60000"));
+    fn in_a_result_ways_and_loads_stand_by_their_names() {
+        let plan =
+            warikomi_measure::as_object(&Plan { ways: vec![Way::DataStore], ..Plan::default() });
+        assert_eq!(plan["ways"], serde_json::json!(["data-store"]));
+        assert_eq!(plan["loads"], serde_json::json!(["idle", "busy", "heavy"]));
+        assert!(!plan.contains_key("soak"));
     }
 
     proptest! {
         #[test]
-        fn never_panics_on_any_text(text in ".*", every in any::<f64>(), interval in any::<f64>()) {
-            let _ = Plan::from_toml(&text);
+        fn never_panics_on_any_number(every in any::<f64>(), interval in any::<f64>()) {
             let soak = Some(Soak { count: 1, every_ms: every });
             let _ = Plan { soak, interval_ns: interval, ..Plan::default() }.validate();
         }

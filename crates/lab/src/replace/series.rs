@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use warikomi_clock::Span;
-use warikomi_measure::{Machine, TargetInfo, TimeBase, Warning};
+use warikomi_measure::{Machine, TargetInfo, TimeBase, Warning, table};
 use warikomi_target::Interrupted;
 
 use super::edge::{self, Edge};
@@ -11,8 +11,8 @@ use super::moments::Places;
 use super::plan::{Load, Plan, Soak};
 use super::tally::{Line, Moment, Tally};
 use super::workload::{Bench, Turn};
-use super::{Options, Progress, ReplaceError, ReplaceRow, Replaced};
-use crate::object::table;
+use super::{Options, Progress, ReplaceRow, Replaced};
+use crate::Error;
 
 /// Runs without a replacement, which the others are held against; more would say no more.
 const RUNS_WITHOUT: u64 = 5;
@@ -39,7 +39,7 @@ pub fn replace(
     options: &Options,
     interrupted: &Interrupted,
     progress: &mut dyn FnMut(Progress<'_>),
-) -> Result<Replaced, ReplaceError> {
+) -> Result<Replaced, Error> {
     let plan = &options.plan;
     plan.validate()?;
     let mut found = Found::default();
@@ -87,7 +87,7 @@ fn trials(
     tally: &mut Tally,
     mut places: Places,
     go_on: &mut dyn FnMut(&Tally) -> bool,
-) -> Result<(), ReplaceError> {
+) -> Result<(), Error> {
     let busy = tally.load == Load::Busy;
     let length = if busy { BUSY } else { Span::from_ms(plan.trial_ms) };
     for trial in 0..plan.trials {
@@ -109,7 +109,7 @@ fn soaked(
     tally: &mut Tally,
     mut places: Places,
     go_on: &mut dyn FnMut(&Tally) -> bool,
-) -> Result<Vec<Usage>, ReplaceError> {
+) -> Result<Vec<Usage>, Error> {
     let every = soak.every();
     let in_a_run = (SOAK_RUN.as_ps() / every.as_ps().max(1)).max(1);
     let mut usage = Vec::new();
@@ -160,10 +160,9 @@ impl Found {
         self.seen = Some((bench.session().info.clone(), machine));
     }
 
-    fn finish(self, options: &Options) -> Result<Replaced, ReplaceError> {
+    fn finish(self, options: &Options) -> Result<Replaced, Error> {
         let (info, machine) = self.seen.unwrap_or_default();
-        let plan = options.plan.to_toml()?;
-        let mut result = table("replace", TimeBase::Real, machine, info, &plan, &self.rows);
+        let mut result = table("replace", TimeBase::Real, machine, info, &options.plan, &self.rows);
         if !self.growth.is_empty() {
             result.figures.insert("growth".into(), json!(self.growth));
         }

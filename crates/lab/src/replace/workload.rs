@@ -2,25 +2,27 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use warikomi_clock::{Span, Time, read_tsc};
-use warikomi_guest::answers::WorkTotals;
-use warikomi_guest::commands::{WorkDatagrams, WorkStart, WorkStop};
 use warikomi_inject::{NETWORK_IP, Plan as InjectPlan, Receiver, UDP_PORT, Warmup};
 use warikomi_live::{Policy, Supervisor, Way};
 use warikomi_measure::Totals;
-use warikomi_nic::wire::Responder;
+use warikomi_protocol::answers::WorkTotals;
+use warikomi_protocol::commands::{WorkDatagrams, WorkStart, WorkStop};
 use warikomi_target::{Interrupted, Target, TargetError};
+use warikomi_wire::peer::numbered::{Look, Seen};
+use warikomi_wire::peer::workload::{self, Workload};
+use warikomi_wire::peer::{Judged, JudgingPeer};
+use warikomi_wire::{Responder, Responses};
 
+use super::Options;
 use super::course::{Course, Observed};
 use super::plan::{Load, Plan};
 use super::supervised::Supervised;
-use super::wire::{Watched, WorkWire};
-use super::{Options, ReplaceError};
 use crate::inject::{Application, Injected, inject};
-use crate::transmit::wire::{Look, Seen};
-use crate::{CoreWatch, Session};
+use crate::{CoreWatch, Error, Session};
 
 /// The published workload: so many sends of so many bytes, with so much computing between two.
 pub const SENDS: u64 = 1_000;
@@ -97,7 +99,8 @@ pub(super) struct Bench<'a> {
     works: bool,
     session: Session,
     course: Rc<RefCell<Course>>,
-    wire: Watched,
+    wire: Judged<Workload>,
+    responses: Arc<Responses>,
     cores: CoreWatch,
     run_id: u32,
 }
@@ -109,13 +112,15 @@ impl<'a> Bench<'a> {
         (way, load): (Way, Load),
         buffers: u64,
         works: bool,
-    ) -> Result<Bench<'a>, ReplaceError> {
+    ) -> Result<Bench<'a>, Error> {
         let plan = &options.plan;
-        let (wire, watched) = WorkWire::new();
+        let host = Responder::default();
+        let responses = host.responses();
+        let (wire, judged) = JudgingPeer::new(Workload::default(), host);
         let mut wanted = options.session.clone();
         wanted.orders.buffers = buffers;
         let programs = [options.to.clone(), wanted.program.clone()];
-        let course = Course::new(plan.kill, programs, watched.clone());
+        let course = Course::new(plan.kill, programs, judged.clone());
         let course = Rc::new(RefCell::new(course));
         let policy = policy(way, plan.kill);
         // Ctrl-C ends a run between two turns, with the result so far.
@@ -127,7 +132,8 @@ impl<'a> Bench<'a> {
             Box::new(Supervised::new(*target, supervisor, Rc::clone(&course)))
         });
         let cores = session.watch_cores();
-        Ok(Bench { plan, load, works, session, course, wire: watched, cores, run_id: 0 })
+        let (wire, run_id) = (judged, 0);
+        Ok(Bench { plan, load, works, session, course, wire, responses, cores, run_id })
     }
 
     /// The target.
@@ -146,17 +152,17 @@ impl<'a> Bench<'a> {
     }
 
     /// Ends the target.
-    pub(super) fn stop(self) -> Result<(), ReplaceError> {
+    pub(super) fn stop(self) -> Result<(), Error> {
         Ok(self.session.stop()?)
     }
 
     /// One run of the workload.
-    pub(super) fn run(&mut self, turn: &Turn) -> Result<Outcome, ReplaceError> {
+    pub(super) fn run(&mut self, turn: &Turn) -> Result<Outcome, Error> {
         self.run_id = self.run_id.wrapping_add(1);
-        let before = (self.wire.segments(), self.wire.responses.tcp_bytes());
+        let before = (self.wire.lock().seen(), self.responses.tcp_bytes());
         let works = self.works && self.load != Load::Idle;
         if works {
-            self.wire.judge.begin(self.run_id, MOST_DATAGRAMS, Look::Whole);
+            self.wire.lock().datagrams.begin(self.run_id, MOST_DATAGRAMS, Look::Whole);
             self.begin_work(turn)?;
         }
         let begun = self.session.target.clock().now();
@@ -169,7 +175,7 @@ impl<'a> Bench<'a> {
             }
             (_, None) => {
                 let all = before.1 + SENDS * u64::from(SEND_BYTES);
-                self.serve_until(WORK_WITHIN, |bench| bench.wire.responses.tcp_bytes() >= all)?;
+                self.serve_until(WORK_WITHIN, |bench| bench.responses.tcp_bytes() >= all)?;
                 None
             }
         };
@@ -178,7 +184,7 @@ impl<'a> Bench<'a> {
         if works {
             let totals = self.session.target.ask(WorkStop {}, WORK_WITHIN)?;
             let all = before.1 + totals.sent_bytes;
-            self.serve_until(OVER_WITHIN, |bench| bench.wire.responses.tcp_bytes() >= all)?;
+            self.serve_until(OVER_WITHIN, |bench| bench.responses.tcp_bytes() >= all)?;
             self.session.target.serve_for(DRAIN)?;
             self.sent(&totals, before, &mut outcome);
         }
@@ -189,14 +195,14 @@ impl<'a> Bench<'a> {
         }
         let mut course = self.course.borrow_mut();
         if let Some(why) = &course.given_up {
-            return Err(ReplaceError::GivenUp { why: why.clone() });
+            return Err(Error::GivenUp { why: why.clone() });
         }
         outcome.observed = std::mem::take(&mut course.observed);
         Ok(outcome)
     }
 
     /// The connection of the run before may still be on its way to its end.
-    fn begin_work(&mut self, turn: &Turn) -> Result<(), ReplaceError> {
+    fn begin_work(&mut self, turn: &Turn) -> Result<(), Error> {
         let start = self.work(turn);
         let mut tries = CLOSED_WITHIN.as_millis() / LOOK.as_millis();
         loop {
@@ -226,7 +232,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Frames arrive for this long.
-    fn receive(&mut self, length: Span) -> Result<Injected, ReplaceError> {
+    fn receive(&mut self, length: Span) -> Result<Injected, Error> {
         let interval = self.plan.interval();
         let plan = InjectPlan {
             size_bytes: self.plan.frame_bytes,
@@ -241,17 +247,13 @@ impl<'a> Bench<'a> {
         Ok(inject(&mut self.session, &plan, Application::default(), run_id, &mut |_| ())?)
     }
 
-    fn serve_for(&mut self, length: Span) -> Result<(), ReplaceError> {
+    fn serve_for(&mut self, length: Span) -> Result<(), Error> {
         let length = Duration::from_nanos(length.as_ps() / 1_000);
         Ok(self.session.target.serve_for(length)?)
     }
 
     /// Serves until `done`, or until it has taken too long.
-    fn serve_until(
-        &mut self,
-        within: Duration,
-        done: impl Fn(&Self) -> bool,
-    ) -> Result<(), ReplaceError> {
+    fn serve_until(&mut self, within: Duration, done: impl Fn(&Self) -> bool) -> Result<(), Error> {
         for _ in 0..within.as_millis() / LOOK.as_millis() {
             if done(self) {
                 break;
@@ -262,18 +264,18 @@ impl<'a> Bench<'a> {
     }
 
     /// Judges what was sent.
-    fn sent(&self, totals: &WorkTotals, before: ((u64, u64), u64), outcome: &mut Outcome) {
+    fn sent(&self, totals: &WorkTotals, before: (workload::Seen, u64), outcome: &mut Outcome) {
         let clock = self.session.target.clock();
         let took =
-            |send: &warikomi_guest::answers::SendTook| (clock.at(send.0), Span::from_ns(send.1));
+            |send: &warikomi_protocol::answers::SendTook| (clock.at(send.0), Span::from_ns(send.1));
+        let seen = self.wire.lock().seen();
         outcome.sends = totals.send_times.iter().map(took).collect();
-        outcome.datagrams = (totals.datagrams, self.wire.judge.seen());
-        let (count, again) = self.wire.segments();
-        outcome.segments = (count - before.0.0, again - before.0.1);
-        let came = self.wire.responses.tcp_bytes() - before.1;
+        outcome.datagrams = (totals.datagrams, seen.datagrams);
+        outcome.segments = (seen.segments - before.0.segments, seen.again - before.0.again);
+        let came = self.responses.tcp_bytes() - before.1;
         // Of a send that was under way when the work was stopped, some bytes may have come.
         let possible = totals.sent_bytes..=totals.sent_bytes + u64::from(SEND_BYTES);
-        let wrong = self.wire.responses.tcp_wrong_bytes();
+        let wrong = self.responses.tcp_wrong_bytes();
         outcome.stream_wrong = totals.failure.clone().or_else(|| {
             let sent = totals.sent_bytes;
             (!possible.contains(&came) || wrong > 0).then(|| {

@@ -5,12 +5,12 @@ use std::io::{BufReader, Read, Seek};
 use std::path::Path;
 
 use warikomi_clock::{Span, Time};
-use warikomi_inject::capture::{self, CaptureCounts, CaptureError};
-use warikomi_inject::trace::{FrameBytes, Frames, Happening, Header, Reader};
 use warikomi_inject::{Schedule, ScheduleError};
 use warikomi_measure::Warning;
+use warikomi_trace::capture::{self, CaptureCounts, CaptureError};
+use warikomi_trace::{Behaviour, FrameBytes, Frames, Happening, Header, Reader};
 
-use super::{Behaviour, ReplayError};
+use crate::Error;
 
 /// Where arrivals come from.
 #[derive(Debug)]
@@ -59,11 +59,11 @@ pub struct Replayable {
 
 /// Reads a trace, a pcap or a pcapng file; which of them, its first bytes say. `speed` is how many
 /// times as fast it is to be replayed.
-pub fn load(path: &Path, speed: f64) -> Result<Replayable, ReplayError> {
-    let mut file = File::open(path).map_err(ReplayError::Io)?;
+pub fn load(path: &Path, speed: f64) -> Result<Replayable, Error> {
+    let mut file = File::open(path).map_err(Error::Recording)?;
     let mut magic = Vec::new();
-    file.by_ref().take(4).read_to_end(&mut magic).map_err(ReplayError::Io)?;
-    file.rewind().map_err(ReplayError::Io)?;
+    file.by_ref().take(4).read_to_end(&mut magic).map_err(Error::Recording)?;
+    file.rewind().map_err(Error::Recording)?;
     let (schedule, origin, remarks) =
         if capture::is_capture(&magic) { from_capture(file)? } else { from_trace(file)? };
     let schedule = schedule.at_speed(speed).map_err(CaptureError::from)?;
@@ -72,10 +72,10 @@ pub fn load(path: &Path, speed: f64) -> Result<Replayable, ReplayError> {
 
 type Loaded = (Schedule, Origin, Vec<Warning>);
 
-fn from_capture(file: File) -> Result<Loaded, ReplayError> {
+fn from_capture(file: File) -> Result<Loaded, Error> {
     let mut bytes = Vec::new();
     let most = capture::MAX_CAPTURE_BYTES + 1;
-    file.take(most).read_to_end(&mut bytes).map_err(ReplayError::Io)?;
+    file.take(most).read_to_end(&mut bytes).map_err(Error::Recording)?;
     let capture = capture::read(&bytes)?;
     let remarks = remarks(&capture.counts);
     Ok((capture.schedule, Origin::Capture(capture.counts), remarks))
@@ -114,7 +114,7 @@ fn remarks(counts: &CaptureCounts) -> Vec<Warning> {
     remarks
 }
 
-fn from_trace(file: File) -> Result<Loaded, ReplayError> {
+fn from_trace(file: File) -> Result<Loaded, Error> {
     let mut reader = Reader::new(BufReader::with_capacity(1 << 20, file))?;
     let header = reader.header().clone();
     let mut behaviour = Behaviour::new(&header.model);

@@ -4,42 +4,22 @@
 //! meant for one and are all there. Frames of a capture are nobody's whom we know, so for them the
 //! driver is where the account ends, and whatever the guest's stack makes of them is its own business.
 
-mod behaviour;
 mod load;
 
 use std::rc::Rc;
 
 use warikomi_clock::Span;
-use warikomi_inject::capture::CaptureError;
-use warikomi_inject::trace::{Header, Reader, Tape, TraceError};
 use warikomi_inject::{Arrival, Plan, Receiver, Schedule};
 use warikomi_measure::{Fate, RunResult};
-use warikomi_nic::wire::WireKind;
 use warikomi_target::CardId;
+use warikomi_trace::{Comparison, Header, Reader, Tape};
+use warikomi_wire::WireKind;
 
-use crate::Session;
-use crate::inject::{Application, InjectError, Injected, Order, Progress, inject_from};
+use crate::inject::{Application, Injected, Order, Progress, inject_from};
 use crate::record::{describe, header, interval_error};
-pub(crate) use behaviour::register_name;
-pub use behaviour::{Behaviour, Comparison, Difference};
-pub use load::{Origin, Replayable, load};
+use crate::{Error, Session};
 
-/// Why nothing could be replayed.
-#[derive(Debug, thiserror::Error)]
-pub enum ReplayError {
-    /// The file is a trace, and no good one.
-    #[error(transparent)]
-    Trace(#[from] TraceError),
-    /// The file is a capture, and no good one.
-    #[error(transparent)]
-    Capture(#[from] CaptureError),
-    /// The file could not be read.
-    #[error("it cannot be read: {0}")]
-    Io(std::io::Error),
-    /// The injection failed.
-    #[error(transparent)]
-    Inject(#[from] InjectError),
-}
+pub use load::{Origin, Replayable, load};
 
 /// How to replay.
 #[derive(Clone, Copy, Debug)]
@@ -69,10 +49,10 @@ pub fn replay(
     wire: &WireKind,
     run_id: u32,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Replayed, ReplayError> {
+) -> Result<Replayed, Error> {
     let Replayable { mut schedule, origin, speed, remarks } = replayable;
     if !options.keep_addresses {
-        let card = session.target.card(CardId::FIRST).map_err(InjectError::from)?;
+        let card = session.target.card(CardId::FIRST)?;
         schedule.readdress(card.0.mac_address());
     }
     let recorded = origin.header();
@@ -96,7 +76,7 @@ pub fn replay(
     if let (Some(tape), Origin::Trace { behaviour, header: from }) = (&tape, &origin) {
         describe(&mut injected, tape);
         let header = header(session, run_id, wire, from.plan.clone())?;
-        tape.write_to(&header, &mut trace).map_err(ReplayError::Io)?;
+        tape.write_to(&header, &mut trace).map_err(Error::Recording)?;
         let found = behaviour.compare(Reader::new(&trace[..])?)?;
         tell(&found, &mut injected.result);
         comparison = Some(found);

@@ -107,7 +107,7 @@ fn charts(rows: &[Object]) -> Vec<Chart> {
 }
 
 /// Throughput by length, with and without a line.
-pub(crate) fn throughput(rows: &[Object]) -> Chart {
+pub fn throughput(rows: &[Object]) -> Chart {
     let beside = rows.iter().any(|row| row.contains_key("on_line_bps"));
     let x = Axis::new("size_bytes", "frame length (bytes)", Unit::Count, Scale::Zero);
     let y = Axis::new("throughput_bps", "throughput", Unit::Bps, Scale::Zero);

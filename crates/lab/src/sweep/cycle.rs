@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use warikomi_clock::{Span, read_tsc};
 use warikomi_inject::{MAX_COUNT, Plan};
 
-use super::{SATURATING_CYCLES, SweepError, SweepPlan};
+use super::{SATURATING_CYCLES, SweepPlan};
+use crate::Error;
 use crate::Session;
 use crate::inject::{Application, inject};
 
@@ -127,7 +128,7 @@ impl Cycle {
 
 /// Something that makes cycles.
 pub(super) trait Cycles {
-    fn run(&mut self, request: Request) -> Result<Cycle, SweepError>;
+    fn run(&mut self, request: Request) -> Result<Cycle, Error>;
 }
 
 /// Makes cycles on a session and writes each down as it is done.
@@ -142,11 +143,11 @@ pub(super) struct Live<'a> {
 }
 
 impl Cycles for Live<'_> {
-    fn run(&mut self, request: Request) -> Result<Cycle, SweepError> {
+    fn run(&mut self, request: Request) -> Result<Cycle, Error> {
         for attempt in 1..=MAX_ATTEMPTS {
             let cycle = match self.earlier.next() {
                 Some(cycle) if cycle.answers(&request) => cycle,
-                Some(_) => return Err(SweepError::OtherSweep),
+                Some(_) => return Err(Error::OtherSweep),
                 None => {
                     let cycle = self.make(&request, attempt)?;
                     self.log.append(&cycle)?;
@@ -163,7 +164,7 @@ impl Cycles for Live<'_> {
 }
 
 impl Live<'_> {
-    fn make(&mut self, request: &Request, attempt: u32) -> Result<Cycle, SweepError> {
+    fn make(&mut self, request: &Request, attempt: u32) -> Result<Cycle, Error> {
         let plan = self.cycle_plan(request);
         let run_id = read_tsc() as u32;
         let injected = inject(self.session, &plan, self.application, run_id, &mut |_| ())?;
@@ -219,7 +220,7 @@ impl CycleLog {
         CycleLog { writer: csv::WriterBuilder::new().has_headers(is_empty).from_writer(file) }
     }
 
-    fn append(&mut self, cycle: &Cycle) -> Result<(), SweepError> {
+    fn append(&mut self, cycle: &Cycle) -> Result<(), Error> {
         self.writer.serialize(cycle).map_err(std::io::Error::from)?;
         Ok(self.writer.flush()?)
     }
@@ -227,15 +228,15 @@ impl CycleLog {
 
 /// Reads the cycles of an earlier sweep. Returns them and the length of the file up to the last line
 /// that is whole: a sweep that was killed may have left half a line.
-pub fn read_cycles(text: &[u8]) -> Result<(Vec<Cycle>, usize), SweepError> {
+pub fn read_cycles(text: &[u8]) -> Result<(Vec<Cycle>, usize), Error> {
     if text.len() as u64 > MAX_CYCLES_BYTES {
-        return Err(SweepError::Cycles { line: 1, what: "the file is too big".into() });
+        return Err(Error::Cycles { line: 1, what: "the file is too big".into() });
     }
     let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
     let mut reader = csv::Reader::from_reader(&text[..whole]);
     let mut cycles = Vec::new();
     for row in reader.deserialize() {
-        let cycle = row.map_err(|error: csv::Error| SweepError::Cycles {
+        let cycle = row.map_err(|error: csv::Error| Error::Cycles {
             line: error.position().map_or(0, csv::Position::line),
             what: error.to_string(),
         })?;

@@ -8,55 +8,21 @@ mod cycle;
 mod plan;
 mod search;
 
-use serde_json::{Map, Value, json};
-use warikomi_measure::{
-    Machine, Repeat, RunResult, Thresholds, TimeBase, Unaccounted, published, warnings,
-};
-
-use crate::Session;
-use crate::inject::{Application, InjectError};
 use cycle::Live;
 use search::Found;
+use serde_json::{Map, Value, json};
+use warikomi_measure::{Machine, Repeat, RunResult, Thresholds, TimeBase, published, warnings};
 
+use crate::Error;
+use crate::Session;
+use crate::inject::Application;
+
+pub use columns::throughput;
 pub use cycle::{Cycle, CycleLog, Phase, read_cycles};
-pub use plan::{MAX_REPEAT, MAX_SIZES, SweepPlan, SweepPlanError};
+pub use plan::{MAX_REPEAT, MAX_SIZES, SweepPlan};
 
 /// A saturated cycle is longer, because a ring that is empty at first takes hundreds at once.
 const SATURATING_CYCLES: u64 = 4;
-
-/// Why a sweep has no result.
-#[derive(Debug, thiserror::Error)]
-pub enum SweepError {
-    /// The plan cannot be carried out.
-    #[error(transparent)]
-    Plan(#[from] SweepPlanError),
-    /// A cycle failed.
-    #[error(transparent)]
-    Inject(#[from] InjectError),
-    /// A packet is not accounted for: a bug of ours.
-    #[error(transparent)]
-    Unaccounted(#[from] Unaccounted),
-    /// The cycles could not be kept.
-    #[error("cycles.csv could not be written: {0}")]
-    Log(#[from] std::io::Error),
-    /// The cycles of an earlier sweep cannot be read.
-    #[error(
-        "cycles.csv is damaged at line {line}: {what}; remove that line and those after it, and \
-         resume again"
-    )]
-    Cycles {
-        /// The line.
-        line: u64,
-        /// What is wrong with it.
-        what: String,
-    },
-    /// The cycles of an earlier sweep are not those that this plan asks for.
-    #[error(
-        "the cycles in cycles.csv are not those of plan.toml beside it: one of the two was changed, \
-         or another version of Warikomi wrote them; begin anew"
-    )]
-    OtherSweep,
-}
 
 /// How far a sweep has come.
 #[derive(Clone, Copy, Debug)]
@@ -86,7 +52,7 @@ pub fn sweep(
     earlier: Vec<Cycle>,
     log: &mut CycleLog,
     progress: &mut dyn FnMut(SweepProgress<'_>),
-) -> Result<Swept, SweepError> {
+) -> Result<Swept, Error> {
     plan.validate()?;
     let lengths = plan.sizes_bytes.len() as u64;
     // A guess for the first length; after it, what the lengths so far have taken.

@@ -1,8 +1,10 @@
 //! What a sweep measures.
 
 use serde::{Deserialize, Serialize};
-use warikomi_inject::{MAX_COUNT, Plan, PlanError, Receiver, Warmup};
+use warikomi_inject::{MAX_COUNT, Plan, Receiver, Warmup};
 use warikomi_measure::published;
+
+use crate::Error;
 
 /// The most frame lengths of one sweep.
 pub const MAX_SIZES: usize = 64;
@@ -42,38 +44,26 @@ impl Default for SweepPlan {
     }
 }
 
-/// Why a sweep cannot be carried out.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SweepPlanError {
-    /// A cycle of it cannot.
-    #[error(transparent)]
-    Cycle(#[from] PlanError),
-    /// No lengths, or too many.
-    #[error("a sweep over {0} frame lengths is not possible: choose 1 to {MAX_SIZES}")]
-    Sizes(usize),
-    /// A length twice.
-    #[error("the frame length {0} is there twice: name each once")]
-    Twice(usize),
-    /// `repeat` out of range.
-    #[error("repeat = {0} is not possible: choose 1 to {MAX_REPEAT}")]
-    Repeat(u32),
-    /// Not TOML, or not a sweep.
-    #[error("this is not the plan of a sweep: {0}")]
-    Malformed(String),
-}
-
 impl SweepPlan {
     /// Checks every value against what is possible.
-    pub fn validate(&self) -> Result<(), SweepPlanError> {
+    pub fn validate(&self) -> Result<(), Error> {
         if !(1..=MAX_SIZES).contains(&self.sizes_bytes.len()) {
-            return Err(SweepPlanError::Sizes(self.sizes_bytes.len()));
+            return Err(Error::impossible(format!(
+                "a sweep over {} frame lengths is not possible: choose 1 to {MAX_SIZES}",
+                self.sizes_bytes.len()
+            )));
         }
         if !(1..=MAX_REPEAT).contains(&self.repeat) {
-            return Err(SweepPlanError::Repeat(self.repeat));
+            return Err(Error::impossible(format!(
+                "repeat = {} is not possible: choose 1 to {MAX_REPEAT}",
+                self.repeat
+            )));
         }
         for (at, &size_bytes) in self.sizes_bytes.iter().enumerate() {
             if self.sizes_bytes[..at].contains(&size_bytes) {
-                return Err(SweepPlanError::Twice(size_bytes));
+                return Err(Error::impossible(format!(
+                    "the frame length {size_bytes} is there twice: name each once"
+                )));
             }
             let count = self.count.saturating_mul(super::SATURATING_CYCLES).min(MAX_COUNT);
             let line = Plan { line_rate_bps: self.line_rate_bps, ..self.cycle(size_bytes) };
@@ -94,52 +84,23 @@ impl SweepPlan {
             ..Plan::default()
         }
     }
-
-    /// Reads a plan and checks it.
-    pub fn from_toml(text: &str) -> Result<SweepPlan, SweepPlanError> {
-        let malformed = |what: String| SweepPlanError::Malformed(what);
-        if text.len() > warikomi_inject::MAX_PLAN_TEXT_BYTES {
-            return Err(malformed(format!("{} bytes are too many", text.len())));
-        }
-        let plan: SweepPlan = toml::from_str(text).map_err(|error| malformed(error.to_string()))?;
-        plan.validate()?;
-        Ok(plan)
-    }
-
-    /// The plan as a file that [`SweepPlan::from_toml`] reads.
-    pub fn to_toml(&self) -> Result<String, SweepPlanError> {
-        self.validate()?;
-        toml::to_string(self).map_err(|error| SweepPlanError::Malformed(error.to_string()))
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
-
-    #[test]
-    fn what_is_written_is_read() {
-        let plan = SweepPlan { line_rate_bps: Some(1_000_000_000), ..SweepPlan::default() };
-        assert_eq!(SweepPlan::from_toml(&plan.to_toml().unwrap()).unwrap(), plan);
-    }
 
     #[test]
     fn refuses_what_cannot_be_and_says_what_can() {
-        let refused = |text: &str| SweepPlan::from_toml(text).unwrap_err().to_string();
-        assert!(refused("sizes_bytes = []").contains("1 to 64"));
-        assert!(refused("sizes_bytes = [59]").contains("60 to 16379"));
-        assert!(refused("sizes_bytes = [60, 60]").contains("twice"));
-        assert!(refused("repeat = 0").contains("1 to 100"));
-        assert!(refused("count = 0").contains("choose 1 to"));
-        assert!(refused("line_rate_bps = 1").contains("1 Mbit/s"));
-        assert!(refused("size = 3").contains("size"));
-    }
-
-    proptest! {
-        #[test]
-        fn never_panics_on_any_text(text in ".*") {
-            let _ = SweepPlan::from_toml(&text);
-        }
+        let sizes =
+            |sizes: &[usize]| SweepPlan { sizes_bytes: sizes.to_vec(), ..SweepPlan::default() };
+        let refused = |plan: SweepPlan| plan.validate().unwrap_err().to_string();
+        assert!(refused(sizes(&[])).contains("1 to 64"));
+        assert!(refused(sizes(&[59])).contains("60 to 16379"));
+        assert!(refused(sizes(&[60, 60])).contains("twice"));
+        assert!(refused(SweepPlan { repeat: 0, ..SweepPlan::default() }).contains("1 to 100"));
+        assert!(refused(SweepPlan { count: 0, ..SweepPlan::default() }).contains("choose 1 to"));
+        let slow = SweepPlan { line_rate_bps: Some(1), ..SweepPlan::default() };
+        assert!(refused(slow).contains("1 Mbit/s"));
     }
 }

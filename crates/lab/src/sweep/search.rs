@@ -4,7 +4,8 @@
 //! that a sweep that was stopped can be continued from its cycles.
 
 use super::cycle::{Cycle, Cycles, Phase, Request};
-use super::{SweepError, SweepPlan, median};
+use super::{SweepPlan, median};
+use crate::Error;
 
 /// How much longer the next interval of the coarse pass is.
 const GROWTH: f64 = 1.2;
@@ -69,7 +70,7 @@ pub(super) fn sweep_size(
     plan: &SweepPlan,
     size_bytes: usize,
     cycles: &mut dyn Cycles,
-) -> Result<Found, SweepError> {
+) -> Result<Found, Error> {
     let request = |phase, repeat, interval_ns| Request { size_bytes, phase, repeat, interval_ns };
     let mut saturated = Vec::new();
     for repeat in 1..=plan.repeat {
@@ -115,8 +116,8 @@ pub(super) fn sweep_size(
 fn coarse_pass(
     plan: &SweepPlan,
     shortest_ns: f64,
-    run: &mut dyn FnMut(f64) -> Result<Cycle, SweepError>,
-) -> Result<Vec<Cycle>, SweepError> {
+    run: &mut dyn FnMut(f64) -> Result<Cycle, Error>,
+) -> Result<Vec<Cycle>, Error> {
     let mut cycles: Vec<Cycle> = Vec::new();
     const LEAST_NS: f64 = 50.0;
     // `max` takes the number if the other is none, because nothing could be injected.
@@ -138,8 +139,8 @@ fn coarse_pass(
 fn bisect(
     goal: Goal,
     coarse: &[Cycle],
-    run: &mut dyn FnMut(f64) -> Result<Cycle, SweepError>,
-) -> Result<f64, SweepError> {
+    run: &mut dyn FnMut(f64) -> Result<Cycle, Error>,
+) -> Result<f64, Error> {
     let Some(first) = coarse.iter().position(|cycle| goal.is_met(cycle)) else {
         return Ok(f64::NAN);
     };
@@ -167,8 +168,8 @@ fn bisect(
 fn is_met(
     goal: Goal,
     interval_ns: f64,
-    run: &mut dyn FnMut(f64) -> Result<Cycle, SweepError>,
-) -> Result<bool, SweepError> {
+    run: &mut dyn FnMut(f64) -> Result<Cycle, Error>,
+) -> Result<bool, Error> {
     let mut votes = [0; 2];
     for _ in 0..JURY {
         let vote = &mut votes[usize::from(goal.is_met(&run(interval_ns)?))];
@@ -194,7 +195,7 @@ mod tests {
     }
 
     impl Cycles for Model {
-        fn run(&mut self, request: Request) -> Result<Cycle, SweepError> {
+        fn run(&mut self, request: Request) -> Result<Cycle, Error> {
             self.asked.push(request.clone());
             let share = |limit: f64| (request.interval_ns / limit).min(1.0);
             let (driver, stack) = (share(self.driver_ns), share(self.stack_ns));

@@ -2,7 +2,7 @@
 //!
 //! [`Options`] say which rows there are. A row is a run of the sender (`warikomi_stack::send`), in real time
 //! in a process of its own ([`real`]), or in virtual time ([`simulated`]); every frame that it sends is judged
-//! by the wire ([`wire`]), and one that is lost, doubled, out of order or changed fails the experiment.
+//! by the wire ([`numbered`](warikomi_wire::peer::numbered)), and one that is lost, doubled, out of order or changed fails the experiment.
 
 pub mod advice;
 mod beside;
@@ -15,23 +15,19 @@ mod series;
 mod shares;
 pub mod simulated;
 mod traffic;
-pub mod wire;
 
 pub use options::{Amount, Options, Pace};
 pub use row::{Repetition, Row};
 pub use series::Progress;
 pub use shares::{Share, shares};
-pub use traffic::{Mixture, ParseMixtureError, SIZES_BYTES, Traffic};
+pub use traffic::{Mixture, Traffic};
+pub use warikomi_sim::transmit::SIZES_BYTES;
 
 use serde_json::json;
 use warikomi_driver::DriverInfo;
-use warikomi_measure::{Machine, RunResult, TargetInfo, TimeBase};
-use warikomi_stack::send::PlanError;
-use warikomi_target::TargetError;
+use warikomi_measure::{Machine, RunResult, TargetInfo, TimeBase, table};
 
-use crate::SessionError;
-use crate::object::table;
-use crate::virtual_time::transmit as virtual_transmit;
+use crate::Error;
 
 /// What came of a comparison.
 pub struct Transmitted {
@@ -43,41 +39,15 @@ pub struct Transmitted {
     pub repetitions: Vec<Repetition>,
 }
 
-/// Why there is no comparison.
-#[derive(Debug, thiserror::Error)]
-pub enum TransmitError {
-    /// Such messages cannot be sent.
-    #[error(transparent)]
-    Plan(#[from] PlanError),
-    /// No driver of that name.
-    #[error("there is no driver '{name}' that runs in a process; there are: {}", drivers())]
-    NoDriver {
-        /// The name.
-        name: String,
-    },
-    /// A target could not be had.
-    #[error(transparent)]
-    Session(#[from] SessionError),
-    /// The target failed.
-    #[error(transparent)]
-    Target(#[from] TargetError),
-    /// Virtual time could not be run.
-    #[error(transparent)]
-    Virtual(#[from] virtual_transmit::TransmitError),
-    /// What came is not what was sent.
-    #[error("{row}: {what}; this is a bug of driver, stack or NIC model, please report it")]
-    Wrong {
-        /// Which row.
-        row: String,
-        /// What is wrong.
-        what: String,
-    },
-}
-
 /// The driver of that name.
-pub fn driver(name: &str) -> Result<&'static DriverInfo, TransmitError> {
+pub fn driver(name: &str) -> Result<&'static DriverInfo, Error> {
     let known = warikomi_driver::DRIVERS.iter().find(|info| info.name == name);
-    known.copied().ok_or_else(|| TransmitError::NoDriver { name: name.to_owned() })
+    known.copied().ok_or_else(|| {
+        let known = drivers();
+        Error::impossible(format!(
+            "there is no driver '{name}' that runs in a process; there are: {known}"
+        ))
+    })
 }
 
 fn drivers() -> String {
@@ -93,7 +63,7 @@ fn result(
     target: TargetInfo,
     rows: &[Row],
 ) -> RunResult {
-    let mut result = table("transmit", time_base, machine, target, &options.to_toml(), rows);
+    let mut result = table("transmit", time_base, machine, target, &options.plan_of_result(), rows);
     let shares = shares(rows);
     if !shares.is_empty() {
         result.figures.insert("shares".into(), json!(shares));

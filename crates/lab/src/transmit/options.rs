@@ -1,5 +1,6 @@
 //! What is compared.
 
+use serde_json::{Value, json};
 use warikomi_clock::{Seed, Span};
 use warikomi_driver::DriverInfo;
 use warikomi_driver::transmit::{Bounce, Completion, Thresholds};
@@ -221,53 +222,49 @@ impl Options {
         cases.iter().try_for_each(|case| self.plan(case, messages, 0).validate(max_frame_bytes))
     }
 
+    /// As the plan of the result.
+    pub(super) fn plan_of_result(&self) -> Value {
+        fn texts<T: ToString>(list: &[T]) -> Vec<String> {
+            list.iter().map(T::to_string).collect()
+        }
+        let (messages, row_ms) = match self.amount {
+            Amount::Messages(count) => (Some(count), None),
+            Amount::For(time) => (None, Some(time.as_secs() * 1e3)),
+        };
+        let (interval_ns, rate_bps) = match self.pace {
+            Pace::Unbounded => (None, None),
+            Pace::Interval(interval) => (Some(interval.as_ns()), None),
+            Pace::Rate(bps) => (None, Some(bps)),
+        };
+        json!({
+            "sizes_bytes": self.traffic.iter().filter_map(Traffic::size).collect::<Vec<u32>>(),
+            "mixtures": self.traffic.iter().filter_map(Traffic::mixture).collect::<Vec<String>>(),
+            "buffers": texts(&self.buffers),
+            "completions": texts(&self.completions),
+            "bounces": texts(&self.bounces),
+            "all_pairs": self.all_pairs,
+            "separate": self.separate,
+            "send_buffer_bytes": self.send_buffer_bytes,
+            "repeats": self.repeats,
+            "seed": self.seed,
+            "driver": self.driver,
+            "model": self.nic.model,
+            "messages": messages,
+            "row_ms": row_ms,
+            "interval_ns": interval_ns,
+            "rate_bps": rate_bps,
+            "bus": self.nic.bus.as_ref().map(ToString::to_string),
+            "line_rate_bps": self.nic.line_rate_bps,
+            "mtu_bytes": self.nic.mtu,
+        })
+    }
+
     /// DMA memory in bytes for a sender of any row.
     pub(super) fn dma_bytes(&self, driver: &DriverInfo) -> u64 {
         let max_frame_bytes = self.max_frame_bytes(driver);
         let bytes =
             |case: &Case| sender::dma_bytes(driver, &self.plan(case, Messages::measured(1), 0));
         self.cases(max_frame_bytes).iter().map(bytes).max().unwrap_or(0)
-    }
-
-    /// As the `plan.toml` of the run.
-    pub fn to_toml(&self) -> String {
-        let texts = |texts: Vec<String>| format!("{texts:?}");
-        let sizes: Vec<u32> = self.traffic.iter().filter_map(Traffic::size).collect();
-        let nic = &self.nic;
-        let mut text = format!(
-            "# warikomi transmit\nsizes_bytes = {sizes:?}\nmixtures = {}\nbuffers = {}\ncompletions = {}\n\
-             bounces = {}\nall_pairs = {}\nseparate = {}\nsend_buffer_bytes = {}\nrepeats = {}\nseed = {}\n\
-             driver = \"{}\"\nmodel = \"{}\"\n",
-            texts(self.traffic.iter().filter_map(Traffic::mixture).collect()),
-            texts(self.buffers.iter().map(ToString::to_string).collect()),
-            texts(self.completions.iter().map(ToString::to_string).collect()),
-            texts(self.bounces.iter().map(ToString::to_string).collect()),
-            self.all_pairs,
-            self.separate,
-            self.send_buffer_bytes,
-            self.repeats,
-            self.seed.0,
-            self.driver,
-            nic.model,
-        );
-        let mut add = |name: &str, value: Option<String>| {
-            text.extend(value.map(|value| format!("{name} = {value}\n")));
-        };
-        let (messages, time) = match self.amount {
-            Amount::Messages(count) => (Some(count.to_string()), None),
-            Amount::For(time) => (None, Some(format!("{:?}", time.as_secs() * 1e3))),
-        };
-        add("messages", messages);
-        add("row_ms", time);
-        match self.pace {
-            Pace::Unbounded => {}
-            Pace::Interval(interval) => add("interval_ns", Some(format!("{:?}", interval.as_ns()))),
-            Pace::Rate(bps) => add("rate_bps", Some(bps.to_string())),
-        }
-        add("bus", nic.bus.as_ref().map(|bus| format!("\"{bus}\"")));
-        add("line_rate_bps", nic.line_rate_bps.map(|bps| bps.to_string()));
-        add("mtu_bytes", nic.mtu.map(|mtu| mtu.to_string()));
-        text
     }
 }
 
@@ -356,15 +353,15 @@ mod tests {
     }
 
     #[test]
-    fn the_plan_is_toml_and_has_everything() {
+    fn the_plan_of_a_result_has_everything() {
         let mut options = Options { pace: Pace::Interval(Span::from_us(5)), ..Options::default() };
         options.traffic = vec![Traffic::Mixture("64x10,1472x5".parse().unwrap())];
         options.nic.bus = Some("pci-64-66".parse().unwrap());
-        let plan: toml::Table = options.to_toml().parse().unwrap();
+        let plan = warikomi_measure::as_object(&options.plan_of_result());
         assert_eq!(plan["mixtures"][0].as_str(), Some("64x10,1472x5"));
         assert_eq!(plan["bounces"].as_array().unwrap().len(), 5);
         assert_eq!(
-            (plan["row_ms"].as_float(), plan["interval_ns"].as_float()),
+            (plan["row_ms"].as_f64(), plan["interval_ns"].as_f64()),
             (Some(100.0), Some(5_000.0))
         );
         assert!(plan["bus"].as_str().unwrap().starts_with("pci-64-66"));

@@ -7,16 +7,17 @@ use warikomi_driver::DriverInfo;
 use warikomi_inject::{NETWORK_IP, NETWORK_MAC, UDP_PORT};
 use warikomi_measure::{Thresholds, TimeBase, warnings};
 use warikomi_process::Orders;
+use warikomi_session::OwnParts;
 use warikomi_stack::send::SendPlan;
 use warikomi_stack::{Topology, Waiting};
 use warikomi_target::Interrupted;
+use warikomi_wire::peer::Judged;
+use warikomi_wire::peer::numbered::{Look, Numbered, Seen};
 
 use super::row::Outcome;
 use super::series::{self, Bench};
-use super::wire::{Judge, Look, OrderedSink, Seen};
-use super::{Options, Progress, TransmitError, Transmitted, result};
-use crate::bench::comparison::OwnParts;
-use crate::{PacketPath, ProcessSessionOptions, Session};
+use super::{Options, Progress, Transmitted, result};
+use crate::{Error, PacketPath, ProcessSessionOptions, Session};
 
 /// How long a run may take beyond its pace; the slowest row takes a few seconds.
 const RUN_TIMEOUT: Duration = Duration::from_secs(60);
@@ -29,10 +30,10 @@ pub fn transmit(
     parts: OwnParts,
     interrupted: &Interrupted,
     progress: &mut dyn FnMut(Progress<'_>),
-) -> Result<Transmitted, TransmitError> {
+) -> Result<Transmitted, Error> {
     let driver = super::driver(&options.driver)?;
     options.validate(driver)?;
-    let (wire, judge) = OrderedSink::new();
+    let (wire, judge) = Numbered::sink();
     let wanted = session_options(options, driver, parts);
     let mut session = Session::start_process(&wanted, Box::new(wire), interrupted, &mut |_| ())?;
     let watch = session.watch_cores();
@@ -71,13 +72,13 @@ fn session_options(
 
 struct Real<'a> {
     session: &'a mut Session,
-    judge: Judge,
+    judge: Judged<Numbered>,
 }
 
 impl Bench for Real<'_> {
-    fn send(&mut self, plan: &SendPlan, look: Look) -> Result<(Outcome, Seen), TransmitError> {
+    fn send(&mut self, plan: &SendPlan, look: Look) -> Result<(Outcome, Seen), Error> {
         let all = plan.warmup.saturating_add(plan.count);
-        self.judge.begin(plan.run_id, all, look);
+        self.judge.lock().begin(plan.run_id, all, look);
         let pace = Duration::from_nanos((plan.interval_ps / 1_000).saturating_mul(all));
         let timeout = RUN_TIMEOUT.saturating_add(pace);
         let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
@@ -87,6 +88,6 @@ impl Bench for Real<'_> {
         if sent.dead_locked {
             self.session.target.serve_for(DRAIN)?;
         }
-        Ok((Outcome { sent, digest: None }, self.judge.seen()))
+        Ok((Outcome { sent, digest: None }, self.judge.lock().seen()))
     }
 }

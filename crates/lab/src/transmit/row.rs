@@ -1,8 +1,8 @@
 //! A row of the comparison.
 
 use serde::Serialize;
-use warikomi_guest::answers::Sent;
 use warikomi_measure::published;
+use warikomi_protocol::answers::Sent;
 
 use super::options::{Case, Options};
 

@@ -3,11 +3,12 @@
 use warikomi_clock::Span;
 use warikomi_driver::transmit::Bounce;
 use warikomi_stack::send::SendPlan;
+use warikomi_wire::peer::numbered::{Look, Seen};
 
 use super::options::{Amount, Case, Messages, Options};
 use super::row::Outcome;
-use super::wire::{Look, Seen};
-use super::{Repetition, Row, TransmitError};
+use super::{Repetition, Row};
+use crate::Error;
 
 /// How far a comparison has come.
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +24,7 @@ pub struct Progress<'a> {
 /// Carries a plan out, in real or in virtual time.
 pub(super) trait Bench {
     /// Sends everything; what came of it, and what the wire has seen, warm-up included.
-    fn send(&mut self, plan: &SendPlan, look: Look) -> Result<(Outcome, Seen), TransmitError>;
+    fn send(&mut self, plan: &SendPlan, look: Look) -> Result<(Outcome, Seen), Error>;
 }
 
 /// Messages by which the rate is estimated: a few, or for short ones as many as take as long.
@@ -42,7 +43,7 @@ pub(super) fn rows(
     max_frame_bytes: usize,
     bench: &mut dyn Bench,
     progress: &mut dyn FnMut(Progress<'_>),
-) -> Result<(Vec<Row>, Vec<Repetition>), TransmitError> {
+) -> Result<(Vec<Row>, Vec<Repetition>), Error> {
     let cases = options.cases(max_frame_bytes);
     let mut entries: Vec<Entry> = cases.into_iter().map(|case| Entry::new(options, case)).collect();
     let (repeats, count) = (options.repeats as usize, entries.len());
@@ -92,7 +93,7 @@ struct Series<'a> {
 }
 
 impl Series<'_> {
-    fn measure(&mut self, entry: &mut Entry) -> Result<(), TransmitError> {
+    fn measure(&mut self, entry: &mut Entry) -> Result<(), Error> {
         if entry.is_dead_locked() {
             return Ok(());
         }
@@ -111,11 +112,7 @@ impl Series<'_> {
     }
 
     /// How many messages take about so long; `None` if it came to a dead-lock.
-    fn estimate(
-        &mut self,
-        entry: &mut Entry,
-        time: Span,
-    ) -> Result<Option<Messages>, TransmitError> {
+    fn estimate(&mut self, entry: &mut Entry, time: Span) -> Result<Option<Messages>, Error> {
         let interval = self.options.interval(&entry.case).as_secs();
         let pps = if interval > 0.0 {
             1.0 / interval
@@ -134,13 +131,13 @@ impl Series<'_> {
     }
 
     /// One run, judged.
-    fn run(&mut self, entry: &Entry, messages: Messages) -> Result<Outcome, TransmitError> {
+    fn run(&mut self, entry: &Entry, messages: Messages) -> Result<Outcome, Error> {
         self.run_id += 1;
         let plan = self.options.plan(&entry.case, messages, self.run_id);
         let (outcome, seen) = self.bench.send(&plan, look(plan.bounce))?;
         match judge(&outcome, &seen, &plan) {
             None => Ok(outcome),
-            Some(what) => Err(TransmitError::Wrong { row: entry.row.name(), what }),
+            Some(what) => Err(Error::Wrong { row: entry.row.name(), what }),
         }
     }
 }

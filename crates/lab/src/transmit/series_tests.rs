@@ -2,14 +2,17 @@ use std::collections::HashMap;
 
 use warikomi_clock::Time;
 use warikomi_driver::transmit::Completion;
-use warikomi_guest::answers::Sent;
-use warikomi_nic::wire::Wire;
+use warikomi_inject::{GUEST_IP, NETWORK_IP, NETWORK_MAC, UDP_PORT};
+use warikomi_protocol::answers::Sent;
+use warikomi_protocol::payload::{HEAD_BYTES, Head, filler};
 use warikomi_stack::buffers::BufferKind;
+use warikomi_stack::{Destination, Station, headers};
+use warikomi_wire::Wire;
+use warikomi_wire::peer::numbered::Numbered;
 
 use super::super::Traffic;
-use super::super::wire::OrderedSink;
-use super::super::wire::tests::message;
 use super::*;
+use crate::Error;
 
 /// Sends at once, at a rate that follows from the plan; loses what it is told to lose.
 #[derive(Default)]
@@ -23,17 +26,27 @@ struct Invented {
     seen_of: HashMap<String, u64>,
 }
 
+/// A message as the sender makes it.
+fn message(run_id: u32, sequence: u64, bytes: u32) -> Vec<u8> {
+    let station = Station { mac: [2, 0, 0, 0, 0, 1], address: GUEST_IP, prefix_bits: 24 };
+    let to = Destination { address: NETWORK_IP, port: UDP_PORT, source_port: UDP_PORT };
+    let mut frame = headers(&station, to, NETWORK_MAC, bytes as u16).unwrap().to_vec();
+    frame.extend(Head { run_id, sequence }.to_bytes());
+    frame.extend((HEAD_BYTES..bytes as usize).map(filler));
+    frame
+}
+
 impl Bench for Invented {
-    fn send(&mut self, plan: &SendPlan, look: Look) -> Result<(Outcome, Seen), TransmitError> {
+    fn send(&mut self, plan: &SendPlan, look: Look) -> Result<(Outcome, Seen), Error> {
         let (count, warmup) = (plan.count, plan.warmup);
         let completion = plan.completion.to_string();
         let bytes = plan.sizes_bytes[0];
         self.runs.push((plan.run_id, bytes, completion.clone(), Messages { count, warmup }));
-        let (mut sink, judge) = OrderedSink::new();
-        judge.begin(plan.run_id, warmup + count, look);
+        let (mut sink, judge) = Numbered::sink();
+        judge.lock().begin(plan.run_id, warmup + count, look);
         let kept = (0..warmup + count - self.drop).filter(|&number| Some(number) != self.lose);
         kept.for_each(|number| {
-            sink.transmit(Time::ZERO, &message(plan.run_id, number, bytes as usize));
+            sink.transmit(Time::ZERO, &message(plan.run_id, number, bytes));
         });
         // The second repetition is the fastest, the third the slowest.
         let repeat = self.seen_of.entry(format!("{bytes} {completion}")).or_default();
@@ -54,7 +67,7 @@ impl Bench for Invented {
             pools_full: !dead_locked && !self.pools_leak,
             ..Sent::default()
         };
-        Ok((Outcome { sent, digest: None }, judge.seen()))
+        Ok((Outcome { sent, digest: None }, judge.lock().seen()))
     }
 }
 
@@ -68,7 +81,7 @@ fn options() -> Options {
     }
 }
 
-fn carried_out(options: &Options, bench: &mut Invented) -> Result<Vec<Row>, TransmitError> {
+fn carried_out(options: &Options, bench: &mut Invented) -> Result<Vec<Row>, Error> {
     rows(options, 65_549, bench, &mut |_| ()).map(|(rows, _)| rows)
 }
 

@@ -1,16 +1,16 @@
 //! In virtual time: the same rows, asked of declared costs.
 
 use serde_json::json;
-use warikomi_measure::{Machine, TargetInfo, TimeBase};
+use warikomi_measure::{Machine, TargetInfo, TimeBase, as_object};
+use warikomi_sim::transmit::{self as virtual_time, SendCosts};
 use warikomi_stack::send::SendPlan;
 use warikomi_target::{Interrupted, TargetError};
+use warikomi_wire::peer::numbered::{Look, Seen};
 
 use super::row::Outcome;
 use super::series::{self, Bench};
-use super::wire::{Look, Seen};
-use super::{Options, Progress, Row, TransmitError, Transmitted, result};
-use crate::object::as_object;
-use crate::virtual_time::transmit::{self as virtual_time, SendCosts};
+use super::{Options, Progress, Row, Transmitted, result};
+use crate::Error;
 
 /// Compares all rows; one seed is one history, so each is run once.
 pub fn transmit(
@@ -18,7 +18,7 @@ pub fn transmit(
     costs: &SendCosts,
     interrupted: &Interrupted,
     progress: &mut dyn FnMut(Progress<'_>),
-) -> Result<Transmitted, TransmitError> {
+) -> Result<Transmitted, Error> {
     let driver = super::driver(&options.driver)?;
     options.validate(driver)?;
     let options = Options { repeats: 1, ..options.clone() };
@@ -64,7 +64,7 @@ struct Simulated<'a> {
 }
 
 impl Bench for Simulated<'_> {
-    fn send(&mut self, plan: &SendPlan, _: Look) -> Result<(Outcome, Seen), TransmitError> {
+    fn send(&mut self, plan: &SendPlan, _: Look) -> Result<(Outcome, Seen), Error> {
         if self.interrupted.is_set() {
             return Err(TargetError::Interrupted.into());
         }

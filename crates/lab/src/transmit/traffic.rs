@@ -4,25 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::Serialize;
+use warikomi_sim::transmit::SIZES_BYTES;
 use warikomi_stack::send::{LEAST_MESSAGE_BYTES, MOST_MESSAGE_BYTES};
 
-/// Lengths of messages in bytes, from 16 bytes to the longest payload of a UDP datagram ("64 KB").
-pub const SIZES_BYTES: [u32; 14] = [
-    16,
-    64,
-    128,
-    212,
-    256,
-    512,
-    1_024,
-    1_472,
-    2_048,
-    4_096,
-    8_192,
-    16_384,
-    32_768,
-    MOST_MESSAGE_BYTES,
-];
+use crate::Error;
 
 /// The most blocks in a round of a mixture: as many lengths as a plan has.
 const MOST_BLOCKS: u64 = 64;
@@ -92,33 +77,17 @@ impl From<Mixture> for String {
     }
 }
 
-/// Why a text is no mixture.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ParseMixtureError {
-    /// It has another form.
-    #[error(
-        "'{0}' is no mixture; write SIZExCOUNT,... (64x10,1472x5: ten messages of 64 bytes, five of 1,472, and \
-         over again) or random:SIZE,... (random:64,1472: any of these lengths each time)"
-    )]
-    Form(String),
-    /// A length that no message has.
-    #[error(
-        "messages of {0} bytes are not possible in a mixture: from {LEAST_MESSAGE_BYTES} to {MOST_MESSAGE_BYTES}"
-    )]
-    Size(u64),
-    /// Too many lengths, or counts without a common divisor.
-    #[error(
-        "the mixture has {0} blocks of messages, and up to {MOST_BLOCKS} are possible: give fewer lengths, or \
-         counts that have a larger divisor in common (640x10 and 64x5 are 3 blocks of 5)"
-    )]
-    Blocks(u64),
-}
-
 impl FromStr for Mixture {
-    type Err = ParseMixtureError;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Mixture, ParseMixtureError> {
-        let form = || ParseMixtureError::Form(text.trim().to_owned());
+    fn from_str(text: &str) -> Result<Mixture, Error> {
+        let form = || {
+            Error::impossible(format!(
+                "'{}' is no mixture; write SIZExCOUNT,... (64x10,1472x5: ten messages of 64 bytes, five of \
+                 1,472, and over again) or random:SIZE,... (random:64,1472: any of these lengths each time)",
+                text.trim()
+            ))
+        };
         if let Some(sizes) = text.trim().strip_prefix("random:") {
             let sizes: Vec<u64> = sizes
                 .split(',')
@@ -129,7 +98,7 @@ impl FromStr for Mixture {
         let part = |part: &str| {
             let (size, count) = part.split_once('x').ok_or_else(form)?;
             let count = whole(count).filter(|&count| count > 0).ok_or_else(form)?;
-            Ok((whole(size).ok_or_else(form)?, count))
+            Ok::<(u64, u64), Error>((whole(size).ok_or_else(form)?, count))
         };
         let mut parts: Vec<(u64, u64)> = Vec::new();
         for part in text.split(',').map(part) {
@@ -153,16 +122,24 @@ impl Mixture {
     }
 
     /// Lengths in bytes with their numbers of blocks.
-    fn of(sizes: &[(u64, u64)], block: u64) -> Result<Mixture, ParseMixtureError> {
+    fn of(sizes: &[(u64, u64)], block: u64) -> Result<Mixture, Error> {
         let blocks = sizes.iter().fold(0u64, |sum, &(_, blocks)| sum.saturating_add(blocks));
         if blocks > MOST_BLOCKS {
-            return Err(ParseMixtureError::Blocks(blocks));
+            return Err(Error::impossible(format!(
+                "the mixture has {blocks} blocks of messages, and up to {MOST_BLOCKS} are possible: give fewer \
+                 lengths, or counts that have a larger divisor in common (640x10 and 64x5 are 3 blocks of 5)"
+            )));
         }
         let mut sizes_bytes = Vec::new();
         for &(size, blocks) in sizes {
             let possible = (LEAST_MESSAGE_BYTES.into()..=MOST_MESSAGE_BYTES.into()).contains(&size);
             let bytes = u32::try_from(size).ok().filter(|_| possible);
-            let bytes = bytes.ok_or(ParseMixtureError::Size(size))?;
+            let bytes = bytes.ok_or_else(|| {
+                Error::impossible(format!(
+                    "messages of {size} bytes are not possible in a mixture: from {LEAST_MESSAGE_BYTES} to \
+                     {MOST_MESSAGE_BYTES}"
+                ))
+            })?;
             sizes_bytes.extend(std::iter::repeat_n(bytes, blocks as usize));
         }
         Ok(Mixture { sizes_bytes, block })

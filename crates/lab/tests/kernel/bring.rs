@@ -7,9 +7,9 @@ use warikomi_inject::Plan;
 use warikomi_kernel::{Cache, DriverMode, Image};
 use warikomi_lab::{GuestSettings, Session, SessionError, SessionOptions};
 use warikomi_nic::NicOptions;
-use warikomi_nic::wire::{Wire, WireKind};
 use warikomi_target::kernel::{KernelTarget, LaunchOptions};
 use warikomi_target::{Interrupted, Target};
+use warikomi_wire::{Wire, WireKind};
 
 /// The kernel to test with, drivers as modules.
 pub(crate) fn image() -> Image {

@@ -3,19 +3,19 @@
 use std::time::Duration;
 
 use warikomi_clock::Span;
-use warikomi_guest::answers::DriverOrigin;
-use warikomi_guest::commands::{
+use warikomi_lab::SessionOptions;
+use warikomi_nic::Link;
+use warikomi_protocol::answers::DriverOrigin;
+use warikomi_protocol::commands::{
     Counters, LinkDown, LinkState, LinkUp, LoadDriver, ReadFile, Renegotiate, UnloadDriver,
     WaitInterface,
 };
-use warikomi_lab::SessionOptions;
-use warikomi_nic::Link;
 use warikomi_target::CardId;
 
 use crate::bring::{image_with_drivers_built_in, options, plan, session, try_session, wait_until};
 use crate::perfect::injected;
 
-fn link(session: &mut warikomi_lab::Session) -> warikomi_guest::answers::LinkState {
+fn link(session: &mut warikomi_lab::Session) -> warikomi_protocol::answers::LinkState {
     session.target.ask(LinkState { interface: None }, Duration::ZERO).unwrap()
 }
 

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use warikomi_clock::Span;
-use warikomi_guest::answers::InterruptKind;
-use warikomi_guest::commands::{Configure, Counters};
 use warikomi_inject::{Addresses, Arrival, FrameTemplate, Plan, Receiver, Warmup};
 use warikomi_nic::RxOutcome;
+use warikomi_protocol::answers::InterruptKind;
+use warikomi_protocol::commands::{Configure, Counters};
 use warikomi_target::CardId;
 
 use crate::bring::{at_least, options, plan, session, try_session};

@@ -1,14 +1,14 @@
 //! A kernel's driver is removed and loaded again under traffic.
 
 use warikomi_clock::Span;
-use warikomi_lab::replace::kernel::{Options, TrafficHost, WAY, replace};
+use warikomi_lab::replace::kernel::{Options, Traffic, WAY, replace};
 use warikomi_lab::replace::{Load, ReplaceRow};
 use warikomi_measure::RunResult;
 
 use crate::bring::{options, session_with};
 
 fn replaced(asked: &Options) -> Vec<ReplaceRow> {
-    let (host, traffic) = TrafficHost::new();
+    let (host, traffic) = Traffic::with_host();
     let mut session = session_with(Box::new(host));
     let replaced = replace(&mut session, &options(), &traffic, asked, &mut |_| ());
     let RunResult { rows, target, .. } = replaced.unwrap_or_else(|error| panic!("{error}"));

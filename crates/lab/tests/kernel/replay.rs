@@ -8,15 +8,15 @@ use pcap_file::pcapng::{Block, PcapNgReader};
 use pcap_file::{DataLink, TsResolution};
 use tempfile::TempDir;
 use warikomi_clock::{Span, read_tsc};
-use warikomi_inject::trace::{Frames, Happening, Reader};
 use warikomi_inject::{Plan, Receiver};
 use warikomi_lab::Session;
-use warikomi_lab::export::{Format, export};
 use warikomi_lab::inject::Application;
 use warikomi_lab::record::record;
 use warikomi_lab::replay::{Origin, ReplayOptions, Replayed, load, replay};
 use warikomi_measure::Fate;
-use warikomi_nic::wire::WireKind;
+use warikomi_trace::export::{Format, export};
+use warikomi_trace::{Frames, Happening, Reader};
+use warikomi_wire::WireKind;
 
 use crate::bring::{plan, session};
 

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use warikomi_guest::answers::Generated;
-use warikomi_guest::commands::Pktgen;
 use warikomi_lab::Session;
-use warikomi_lab::transmit::kernel::{Completion, JudgingHost, Options, Row, Sender, transmit};
+use warikomi_lab::transmit::kernel::{Completion, Judge, Options, Row, Sender, transmit};
 use warikomi_nic::FunctionCounters;
+use warikomi_protocol::answers::Generated;
+use warikomi_protocol::commands::Pktgen;
 use warikomi_target::CardId;
 
 use crate::bring::{session, session_with, wait_until};
@@ -88,7 +88,7 @@ fn options(sender: Sender) -> Options {
 }
 
 fn compared(options: &Options) -> Vec<Row> {
-    let (host, judge) = JudgingHost::new();
+    let (host, judge) = Judge::with_host();
     let mut session = session_with(Box::new(host));
     let compared = transmit(&mut session, &judge, options, &mut |_| ());
     let compared = compared.unwrap_or_else(|error| panic!("{error}"));
@@ -171,7 +171,7 @@ fn coalescing_saves_interrupts() {
 
 #[test]
 fn what_the_driver_cannot_do_is_a_row_with_its_own_reason() {
-    let (host, judge) = JudgingHost::new();
+    let (host, judge) = Judge::with_host();
     let mut session = session_with(Box::new(host));
     let far = Completion::Coalesce { usecs: 1_000_000, frames: 4 };
     let both = Options { completions: vec![far, Completion::Napi], ..options(Sender::Udp) };

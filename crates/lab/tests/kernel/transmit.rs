@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use warikomi_guest::commands::{
+use warikomi_protocol::commands::{
     Configure, Counters, JoinMulticast, Ping, Transmit, TransmitTcp, VlanAdd,
 };
-use warikomi_nic::wire::Responder;
 use warikomi_target::CardId;
+use warikomi_wire::Responder;
 
 use crate::bring::{session, session_with, wait_until};
 

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use warikomi_guest::commands::{Hang, Panic, PingAgent, PowerOff};
 use warikomi_lab::SessionError;
+use warikomi_protocol::commands::{Hang, Panic, PingAgent, PowerOff};
 use warikomi_target::{CardId, TargetError};
 
 use crate::bring::{bare_kernel, options, session, try_session};

@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
+use warikomi_lab::Error;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use warikomi_clock::{Seed, Span, read_tsc};
 use warikomi_driver::strategy::Strategy;
-use warikomi_lab::inject::{Application, InjectError, inject};
+use warikomi_lab::inject::{Application, inject};
 use warikomi_lab::{ProcessSessionOptions, SessionError};
 use warikomi_process::Program;
 use warikomi_target::TargetError;
@@ -92,7 +93,7 @@ fn one_that_is_killed_is_an_error() {
         let plan = plan(1_500, Span::from_us(20), LONG_RUN_PACKETS);
         let run = inject(&mut session, &plan, Application::default(), 1, &mut |_| ());
         killer.join().unwrap();
-        let Err(InjectError::Target(error)) = run else { panic!("the driver was not missed") };
+        let Err(Error::Target(error)) = run else { panic!("the driver was not missed") };
         assert!(matches!(error, TargetError::PartEnded { part: "driver", .. }), "{error}");
         assert!(error.to_string().contains("SIGKILL"), "{error}");
     }

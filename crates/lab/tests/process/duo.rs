@@ -4,17 +4,17 @@ use std::collections::BTreeSet;
 
 use warikomi_clock::Span;
 use warikomi_driver::strategy::Strategy;
-use warikomi_inject::trace::{Happening, Reader};
 use warikomi_inject::{Fault, Plan};
 use warikomi_lab::ProcessSessionOptions;
-use warikomi_lab::export::{Format, export};
 use warikomi_lab::inject::{Application, inject};
 use warikomi_lab::record::record;
 use warikomi_measure::Row;
 use warikomi_nic::NicOptions;
-use warikomi_nic::wire::WireKind;
 use warikomi_pci::{Interrupt, Vector};
 use warikomi_testbench::cards::duo;
+use warikomi_trace::export::{Format, export};
+use warikomi_trace::{Happening, Reader};
+use warikomi_wire::WireKind;
 
 use crate::{injected, options, plan, program, started};
 

@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::thread;
 use std::time::{Duration, Instant};
+use warikomi_lab::Error;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -12,7 +13,7 @@ use warikomi_clock::{Seed, Span, read_tsc};
 use warikomi_driver::strategy::Strategy;
 use warikomi_inject::{Plan, Receiver};
 use warikomi_lab::SessionError;
-use warikomi_lab::inject::{Application, InjectError, inject};
+use warikomi_lab::inject::{Application, inject};
 use warikomi_stack::Topology;
 use warikomi_target::TargetError;
 
@@ -107,7 +108,7 @@ fn killed(topology: Topology, part: &'static str, after: Duration) -> TargetErro
                 ..plan(1_500, Span::from_us(50), 10_000_000)
             };
             match inject(&mut session, &plan, Application::default(), 1, &mut |_| ()) {
-                Err(InjectError::Target(error)) => error,
+                Err(Error::Target(error)) => error,
                 Err(other) => panic!("{other}"),
                 Ok(_) => panic!("{part} was not missed"),
             }

@@ -22,11 +22,11 @@ use warikomi_driver::strategy::Strategy;
 use warikomi_inject::{Plan, Receiver};
 use warikomi_lab::{PacketPath, ProcessSessionOptions, Session, SessionError};
 use warikomi_nic::NicOptions;
-use warikomi_nic::wire::CountedSink;
 use warikomi_process::{Orders, Program, programs};
 use warikomi_stack::{Topology, Waiting};
 use warikomi_target::Interrupted;
 use warikomi_testbench::DUO;
+use warikomi_wire::CountedSink;
 
 use perfect::{injected, perfect};
 

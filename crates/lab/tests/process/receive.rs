@@ -1,16 +1,17 @@
 //! Packets through driver processes.
 
 use std::time::Duration;
+use warikomi_lab::Error;
 
 use warikomi_clock::{Span, Time};
 use warikomi_driver::strategy::Strategy;
-use warikomi_guest::commands::Counters;
 use warikomi_inject::{Plan, Receiver};
 use warikomi_lab::Session;
-use warikomi_lab::inject::{Application, InjectError, inject};
+use warikomi_lab::inject::{Application, inject};
 use warikomi_measure::Warning;
-use warikomi_nic::wire::{Wire, WireCounters};
+use warikomi_protocol::commands::Counters;
 use warikomi_target::Interrupted;
+use warikomi_wire::{Wire, WireCounters};
 
 use crate::{injected, options, perfect, plan, session, started};
 
@@ -51,8 +52,10 @@ fn every_strategy_that_interrupts_has_interrupts_raised_and_handled_and_polling_
             assert_eq!((interrupts.raised, interrupts.handled), (0, 0), "{strategy}");
             assert_eq!(handler, None, "{strategy}");
         } else {
-            // On a machine that is busy, one interrupt may be for many packets.
-            assert!(interrupts.raised > 1 && interrupts.handled > 1, "{strategy}: {interrupts:?}");
+            // On a machine that is busy, one interrupt may be for many packets: here for 10, while a driver
+            // that is woken by nothing but the end of its sleep has some few in these 250 ms.
+            let least = interrupts.raised.min(interrupts.handled);
+            assert!(least > 50, "{strategy}: {interrupts:?}");
             assert!(interrupts.handled <= interrupts.raised, "{strategy}: {interrupts:?}");
             assert!(handler.unwrap().all.count > 0, "{strategy}");
         }
@@ -148,5 +151,5 @@ fn packets_for_an_application_that_is_not_there_are_refused() {
     let mut session = session(Strategy::Poll);
     let plan = Plan { receiver: Receiver::Application, ..plan(1_500, Span::from_us(20), 10) };
     let refused = inject(&mut session, &plan, Application::default(), 1, &mut |_| ());
-    assert!(matches!(refused, Err(InjectError::NoApplication)));
+    assert!(matches!(refused, Err(Error::NoApplication)));
 }

@@ -8,18 +8,19 @@ use nix::unistd::Pid;
 use warikomi_clock::Span;
 use warikomi_driver::strategy::Strategy;
 use warikomi_driver::transmit::{Bounce, Completion};
-use warikomi_guest::answers::Sent;
-use warikomi_guest::commands::{self, Counters, PingAgent, Send};
 use warikomi_inject::{NETWORK_IP, NETWORK_MAC, UDP_PORT};
-use warikomi_lab::transmit::wire::{Judge, Look, OrderedSink};
 use warikomi_lab::{ProcessSessionOptions, Session};
 use warikomi_nic::NicOptions;
 use warikomi_nic::bus::Bus;
 use warikomi_process::programs::sender::dma_bytes;
+use warikomi_protocol::answers::Sent;
+use warikomi_protocol::commands::{self, Counters, PingAgent, Send};
 use warikomi_stack::Topology;
 use warikomi_stack::buffers::BufferKind;
 use warikomi_stack::send::SendPlan;
 use warikomi_target::{Interrupted, TargetError};
+use warikomi_wire::peer::Judged;
+use warikomi_wire::peer::numbered::{Look, Numbered};
 
 use crate::{along, program};
 
@@ -72,7 +73,7 @@ type Change = fn(&mut Send);
 
 struct Sending {
     session: Session,
-    judge: Judge,
+    judge: Judged<Numbered>,
 }
 
 impl Sending {
@@ -90,7 +91,7 @@ impl Sending {
             dma_bytes: plans.iter().map(|plan| dma_bytes(info, plan)).max().unwrap(),
             ..along(Topology::Sender, Strategy::Interrupt)
         };
-        let (sink, judge) = OrderedSink::new();
+        let (sink, judge) = Numbered::sink();
         let session =
             Session::start_process(&options, Box::new(sink), interrupted, &mut |_| ()).unwrap();
         Sending { session, judge }
@@ -102,7 +103,7 @@ impl Sending {
 
     fn send(&mut self, plan: &SendPlan) -> Result<Sent, TargetError> {
         let look = if plan.bounce == Bounce::Dummy { Look::Head } else { Look::Whole };
-        self.judge.begin(plan.run_id, plan.warmup + plan.count, look);
+        self.judge.lock().begin(plan.run_id, plan.warmup + plan.count, look);
         self.ask(request(plan))
     }
 
@@ -112,7 +113,11 @@ impl Sending {
         let sent = self.send(plan).unwrap_or_else(|error| panic!("{case}: {error}"));
         assert_eq!((sent.sent, sent.errors, sent.dead_locked), (plan.count, 0, false), "{case}");
         assert!(sent.pools_full, "{case}: {sent:?}");
-        assert_eq!(self.judge.seen().wrong(plan.warmup + plan.count), None, "{case}: {sent:?}");
+        assert_eq!(
+            self.judge.lock().seen().wrong(plan.warmup + plan.count),
+            None,
+            "{case}: {sent:?}"
+        );
         sent
     }
 }

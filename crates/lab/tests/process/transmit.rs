@@ -1,12 +1,13 @@
 //! The experiment transmit on a process that sends.
 
 use warikomi_driver::transmit::{Bounce, Completion, Thresholds};
-use warikomi_lab::bench::comparison::OwnParts;
-use warikomi_lab::transmit::{Amount, Options, Traffic, TransmitError, real, simulated};
-use warikomi_lab::virtual_time::transmit::SendCosts;
+use warikomi_lab::Error;
+use warikomi_lab::transmit::{Amount, Options, Traffic, real, simulated};
 use warikomi_measure::TimeBase;
 use warikomi_nic::NicOptions;
 use warikomi_process::Program;
+use warikomi_session::OwnParts;
+use warikomi_sim::transmit::SendCosts;
 use warikomi_stack::buffers::BufferKind;
 use warikomi_target::{Interrupted, TargetError};
 
@@ -95,6 +96,6 @@ fn whoever_stops_it_gets_the_targets_answer() {
             interrupted.set();
         }
     });
-    assert!(matches!(stopped, Err(TransmitError::Target(TargetError::Interrupted))));
+    assert!(matches!(stopped, Err(Error::Target(TargetError::Interrupted))));
     assert_eq!(runs, 3);
 }

@@ -12,7 +12,7 @@ pub use text::ParseBusError;
 
 use warikomi_clock::{Span, Time};
 
-use crate::wire::bytes_time;
+use warikomi_wire::bytes_time;
 
 /// What the parts of a transfer take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

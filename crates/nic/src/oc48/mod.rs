@@ -13,12 +13,12 @@ use self::regs::Part;
 use self::rx::Receiver;
 use self::tx::Transmitter;
 use crate::bus::Bus;
-use crate::frame::HEADER_BYTES;
 use crate::queue::{Causes, Engine, Line};
-use crate::wire::bytes_time;
 use crate::{
     Frame, Link, ModelInfo, NicContext, NicModel, Reception, ResetKind, RxCounters, RxFault,
 };
+use warikomi_wire::HEADER_BYTES;
+use warikomi_wire::bytes_time;
 
 /// What its line carries, in bits a second.
 pub const LINE_BPS: u64 = 2_400_000_000;

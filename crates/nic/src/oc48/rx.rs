@@ -8,9 +8,9 @@ use warikomi_pci::DmaError;
 
 use super::fifo::Fifo;
 use super::{Oc48, TIMER_LATE, regs};
-use crate::frame::HEADER_BYTES;
 use crate::queue::{Completion, Found, Placement, RxDescriptor, RxFormat, RxQueue};
 use crate::{Frame, NicContext, RxError, RxFault, RxOutcome, checksum};
+use warikomi_wire::HEADER_BYTES;
 
 // An entry of the completion ring.
 const DONE: u32 = 1 << 31;

@@ -7,7 +7,7 @@
 use warikomi_clock::{Span, Time};
 
 use crate::bus::{Bus, BusTimeline};
-use crate::wire::bytes_time;
+use warikomi_wire::bytes_time;
 
 /// A line that the card's memory is emptied into.
 #[derive(Clone, Copy, Debug)]

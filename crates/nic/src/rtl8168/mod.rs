@@ -26,14 +26,14 @@ use self::rx::Receiver;
 use self::stats::Tally;
 use self::tx::Transmitter;
 use crate::bus::Bus;
-use crate::frame::HEADER_BYTES;
 use crate::queue::{Alarm, Causes, Engine, Line};
 use crate::register::Access;
-use crate::wire::wire_time;
 use crate::{
     Frame, Link, MAX_FRAME_BYTES, ModelInfo, NicContext, NicModel, Reception, ResetKind,
     RxCounters, RxFault,
 };
+use warikomi_wire::HEADER_BYTES;
+use warikomi_wire::wire_time;
 
 /// The model's description.
 pub static INFO: ModelInfo = ModelInfo {

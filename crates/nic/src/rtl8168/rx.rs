@@ -11,9 +11,9 @@ use super::filter::Filter;
 use super::verdict::verdict;
 use super::{Rtl8168, TIMER_LATE, intr, regs};
 use crate::checksum;
-use crate::frame::HEADER_BYTES;
 use crate::queue::{Completion, Found, Placement, RxDescriptor, RxFormat, RxQueue};
 use crate::{Frame, MIN_FRAME_BYTES, NicContext, RxError, RxFault, RxOutcome};
+use warikomi_wire::HEADER_BYTES;
 
 // Receive descriptor (RTL8169 Rev. 1.21, pages 55 to 57).
 pub(super) const OWN: u32 = 1 << 31;

@@ -1,10 +1,10 @@
 use proptest::prelude::*;
 use warikomi_clock::{Span, Time};
 use warikomi_nic::bus::{Bus, PRESETS};
-use warikomi_nic::wire::bytes_time;
 use warikomi_nic::{Link, Nic};
 use warikomi_pci::PciFunction;
 use warikomi_testbench::Sent;
+use warikomi_wire::bytes_time;
 
 use super::card::*;
 

@@ -3,9 +3,9 @@
 use warikomi_clock::{Span, Time};
 use warikomi_nic::bus::Bus;
 use warikomi_nic::rtl8168::Rtl8168;
-use warikomi_nic::wire::wire_time;
 use warikomi_nic::{Nic, RxOutcome};
 use warikomi_pci::PciFunction;
+use warikomi_wire::wire_time;
 
 use super::driver::{FS, HIGH_RING, LS, Lab, OWN, TX_BUFFERS, TX_RING, frame_to};
 

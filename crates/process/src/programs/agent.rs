@@ -7,12 +7,12 @@ use std::os::unix::net::UnixStream;
 
 use serde_json::Value;
 use warikomi_clock::read_tsc;
-use warikomi_guest::answers::{Done, ReceiveStarted, ReceiveTotals, Transmitted, WorkTotals};
-use warikomi_guest::commands::{ReceiveStart, Transmit, WorkStart};
-use warikomi_guest::lines::Line;
-use warikomi_guest::payload::HEAD_BYTES;
-use warikomi_guest::record::{MOST_RUNS, Record};
-use warikomi_guest::{Envelope, Request};
+use warikomi_protocol::answers::{Done, ReceiveStarted, ReceiveTotals, Transmitted, WorkTotals};
+use warikomi_protocol::commands::{ReceiveStart, Transmit, WorkStart};
+use warikomi_protocol::lines::Line;
+use warikomi_protocol::payload::HEAD_BYTES;
+use warikomi_protocol::record::{MOST_RUNS, Record};
+use warikomi_protocol::{Envelope, Request};
 use warikomi_stack::{SocketCounters, StackError};
 
 use super::line::{ControlLine, alive, json};

@@ -5,8 +5,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use warikomi_clock::{Time, TscClock, read_tsc};
 use warikomi_driver::{Buffer, Received, RxSink, Upper};
-use warikomi_guest::answers::Transmitted;
-use warikomi_guest::commands;
+use warikomi_protocol::answers::Transmitted;
+use warikomi_protocol::commands;
 use warikomi_stack::{
     CHECK_INTERVAL, Content, Invitation, PacketMemory, Socket, SocketCounters, SocketOrders,
     StackError, parse,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use warikomi_clock::Time;
-use warikomi_guest::{Envelope, Request};
+use warikomi_protocol::{Envelope, Request};
 use warikomi_stack::{
     CHECK_INTERVAL, Invitation, Slice, SocketOrders, StackError, Vi, Waiting, flags,
 };
@@ -118,7 +118,7 @@ impl Echo {
             Request::PingAgent(_) => json(&alive()),
             Request::PowerOff(_) => {
                 self.line.close();
-                json(&warikomi_guest::answers::Done {})
+                json(&warikomi_protocol::answers::Done {})
             }
             _ => Err("an echo service does not know this request".to_owned()),
         }

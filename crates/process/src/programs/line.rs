@@ -8,9 +8,9 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 use warikomi_clock::read_tsc;
-use warikomi_guest::answers::Alive;
-use warikomi_guest::lines::{Line, Splitter};
-use warikomi_guest::{Outcome, Response};
+use warikomi_protocol::answers::Alive;
+use warikomi_protocol::lines::{Line, Splitter};
+use warikomi_protocol::{Outcome, Response};
 use warikomi_stack::StackError;
 
 /// How long the support side may take to read an answer before it counts as gone.

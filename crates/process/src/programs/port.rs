@@ -3,9 +3,9 @@
 use std::net::Ipv4Addr;
 
 use warikomi_clock::Span;
-use warikomi_guest::answers::{Done, Transmitted, WorkTotals};
-use warikomi_guest::commands::{Transmit, WorkStart};
-use warikomi_guest::payload::{HEAD_BYTES, Head, filler};
+use warikomi_protocol::answers::{Done, Transmitted, WorkTotals};
+use warikomi_protocol::commands::{Transmit, WorkStart};
+use warikomi_protocol::payload::{HEAD_BYTES, Head, filler};
 use warikomi_stack::{
     Content, Destination, HEADROOM_BYTES, Slice, Socket, SocketCounters, SocketOrders, StackError,
     Vi, flags, parse,

@@ -7,10 +7,10 @@
 use std::net::SocketAddrV4;
 
 use warikomi_clock::{Span, Time, TscClock, read_tsc};
-use warikomi_guest::answers::WorkTotals;
-use warikomi_guest::commands::{WorkDatagrams, WorkStart};
-use warikomi_guest::payload::HEAD_BYTES;
-use warikomi_guest::work::{self, Computing};
+use warikomi_protocol::answers::WorkTotals;
+use warikomi_protocol::commands::{WorkDatagrams, WorkStart};
+use warikomi_protocol::payload::HEAD_BYTES;
+use warikomi_protocol::work::{self, Computing};
 use warikomi_stack::Destination;
 
 use super::port::{Purpose, Returned, ViPort};

@@ -3,45 +3,35 @@
 //!
 //! The support side here is the least that can serve a driver; the real one is `warikomi-target`'s.
 
+#[path = "../parts/mod.rs"]
+mod parts;
 mod traffic;
 mod world;
 
-use std::net::Ipv4Addr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use warikomi_driver::strategy::Strategy;
-use warikomi_guest::commands::{ReceiveStart, ReceiveStatus, ReceiveStop};
 use warikomi_pci::attach::layout::{orders, report, state};
 use warikomi_process::programs;
+use warikomi_protocol::commands::{ReceiveStart, ReceiveStatus, ReceiveStop};
 use warikomi_shared::Words;
 use warikomi_stack::Topology;
 
+use parts::{PATIENCE, PORT};
 use world::World;
 
-const PART: &str = "WARIKOMI_TEST_PART";
-const GUEST: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
-const NETWORK: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
-const PORT: u16 = 5_001;
 const RUN: u32 = 7;
-/// Longer than a busy machine can make anybody wait.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Not a test: what the re-executed binary runs.
 #[test]
 fn part() {
-    let Ok(part) = std::env::var(PART) else { return };
-    let outcome = match part.as_str() {
-        "application" => programs::application::main(),
-        "echo" => programs::echo::main(),
-        "stack" => programs::stack::main(),
-        "driver" => programs::driver::main("rtl8168"),
-        other => panic!("no part {other}"),
-    };
-    if let Err(error) = &outcome {
-        eprintln!("{part}: {error}");
-    }
-    std::process::exit(if outcome.is_ok() { 0 } else { 3 });
+    parts::run_if_asked(&[
+        ("application", programs::application::main),
+        ("echo", programs::echo::main),
+        ("stack", programs::stack::main),
+        ("driver", || programs::driver::main("rtl8168")),
+    ]);
 }
 
 fn every_datagram_arrives(topology: Topology, strategy: Strategy) {

@@ -3,16 +3,17 @@
 use std::sync::atomic::Ordering::Acquire;
 
 use warikomi_clock::Span;
-use warikomi_guest::answers::WorkTotals;
-use warikomi_guest::commands::{PingAgent, WorkDatagrams, WorkStart, WorkStatus, WorkStop};
-use warikomi_nic::wire::{EchoPlan, Responder};
 use warikomi_pci::attach::layout::{report, state};
 use warikomi_process::programs;
+use warikomi_protocol::answers::WorkTotals;
+use warikomi_protocol::commands::{PingAgent, WorkDatagrams, WorkStart, WorkStatus, WorkStop};
 use warikomi_shared::Words;
 use warikomi_stack::Topology;
+use warikomi_wire::{EchoPlan, Responder};
 
+use super::parts::GUEST;
+use super::strategies;
 use super::world::World;
-use super::{GUEST, strategies};
 
 fn ready(world: &mut World) {
     world.serve_until("the driver to be ready", |world| {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Instant;
 
@@ -14,28 +14,23 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap};
 use warikomi_clock::{TscClock, read_tsc};
 use warikomi_driver::strategy::Strategy;
-use warikomi_guest::payload::Head;
-use warikomi_guest::{Command as AgentCommand, Envelope, Response};
-use warikomi_nic::wire::{CountedSink, Responder, Wire};
 use warikomi_nic::{Frame, Nic};
 use warikomi_pci::attach::Access;
 use warikomi_pci::attach::layout::{self, bells, header, orders, report, state};
 use warikomi_pci::{Host, Interrupt, SharedMemory};
 use warikomi_process::programs;
+use warikomi_protocol::payload::Head;
+use warikomi_protocol::{Command as AgentCommand, Envelope, Response};
 use warikomi_shared::{Bell, Consumer, SharedWords, Tally, Words, create_region, send};
 use warikomi_stack::{Chain, ChainOptions, Event, Station, Topology, Waiting};
 use warikomi_testbench::Bench;
+use warikomi_wire::{CountedSink, Responder, Wire};
 
-use super::{GUEST, NETWORK, PART, PATIENCE, PORT, RUN};
+use super::RUN;
+use super::parts::{GUEST, NETWORK, PATIENCE, PORT, command};
 
 const DMA_BYTES: u64 = 1 << 20;
 const TSC_HZ: u64 = 2_000_000_000;
-
-fn command(name: &str) -> Command {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "part", "--nocapture"]).env(PART, name).stdout(Stdio::null());
-    command
-}
 
 /// Processes that do not outlive the test.
 pub(super) struct Children(pub(super) Vec<Child>);

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use warikomi_clock::Seed;
-use warikomi_guest::commands::{Counters, LinkState, ReceiveStatus};
 use warikomi_pci::{Interrupt, MsiMessage};
 use warikomi_process::Program;
+use warikomi_protocol::commands::{Counters, LinkState, ReceiveStatus};
 use warikomi_target::{CardId, Handlers, Target, TargetError};
 
 use crate::drivers::Behaviour;

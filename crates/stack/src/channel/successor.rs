@@ -4,13 +4,15 @@
 //! it had in its own memory, and that is lost. Either the successor knows it from elsewhere
 //! ([`ProviderEnd::resume`]), or all of it goes back to the user ([`ProviderEnd::forget`]).
 
+use std::collections::BTreeSet;
+
 use warikomi_driver::Forgotten;
 use warikomi_driver::state::{Held, Shown, StateError};
 use warikomi_shared::{Consumer, Corrupt, Producer, Wakeup, Words};
 
 use super::ProviderEnd;
 use crate::custody::{Custody, Place};
-use crate::entry::{Slice, flags};
+use crate::entry::{NO_TOKEN, Slice, flags};
 
 impl<W: Words, K: Wakeup> ProviderEnd<W, K> {
     /// What the user has been shown, by all providers so far.
@@ -53,8 +55,8 @@ impl<W: Words, K: Wakeup> ProviderEnd<W, K> {
         self.bell.ring_anyway();
     }
 
-    /// Gives everything back that other providers have taken and not given back: buffers unused, frames as
-    /// not sent. What was not taken yet stays. An error if the channel's counts make no sense; nothing may be
+    /// Gives everything back that other providers have taken and not given back, in whatever order they gave
+    /// back: buffers unused, frames as not sent. What was not taken yet stays. An error if the channel's counts make no sense; nothing may be
     /// done with it then.
     pub fn forget(&mut self) -> Result<Forgotten, Corrupt> {
         self.completions.resume();
@@ -88,27 +90,83 @@ impl<W: Words, K: Wakeup> ProviderEnd<W, K> {
     }
 }
 
-/// Answers whatever was taken from `asked` and not answered. A user that has written over its entries
-/// meanwhile gets back what it wrote; it knows what it has given away.
+/// Answers whatever was taken from `asked` and not answered, as many entries as there were. The user knows
+/// which buffers these are; here nobody does, because a provider need not give buffers back in the order in
+/// which it took them.
 fn give_back<W: Words>(
     asked: &mut Consumer<W>,
     answers: &mut Producer<W>,
     flags: u8,
 ) -> Result<u64, Corrupt> {
-    let (from, to) = (answers.shown(), asked.taken());
+    let to = asked.taken();
     asked.waiting_from(to)?;
-    let mut count = 0;
-    for entry in asked.again(from, to)? {
-        let token = Slice::from_entry(entry).token;
-        if !answers.push(Slice { flags, ..Slice::posted(token) }.to_entry()) {
+    let count = asked.taken_since(answers.shown())?;
+    for left in (1..=count).rev() {
+        let flags = flags | flags::FORGOTTEN;
+        if !answers.push(Slice { flags, extra: left, ..Slice::posted(NO_TOKEN) }.to_entry()) {
             // There is room for every buffer, but for a user that takes nothing of what comes.
             let capacity = answers.capacity();
             return Err(Corrupt { claimed: capacity as u64 + 1, capacity });
         }
-        count += 1;
     }
     asked.resume(to)?;
     Ok(count)
+}
+
+/// The buffers that a dead provider had and its successor has given back without a name
+/// ([`flags::FORGOTTEN`]), on one of the ways down.
+#[derive(Default)]
+pub(super) struct Lost {
+    /// What the provider had taken in all when it died.
+    taken: u64,
+    /// The next to come back is the last.
+    tokens: Vec<u32>,
+}
+
+impl Lost {
+    /// The buffer that an entry of count `at` gives back, if it can: `asked` is where it was handed over,
+    /// and `place` where it is.
+    #[cold]
+    pub(super) fn next<W: Words>(
+        &mut self,
+        slice: Slice,
+        at: u64,
+        asked: &Producer<W>,
+        custody: &Custody,
+        place: Place,
+    ) -> Option<Slice> {
+        // Every entry answers one that was taken, so what is not answered yet are these.
+        let taken = at.wrapping_add(slice.extra);
+        if self.taken != taken {
+            let mut tokens = lost(asked, custody, place, slice.extra, taken);
+            tokens.reverse();
+            *self = Lost { taken, tokens };
+        }
+        let token = self.tokens.pop()?;
+        Some(Slice {
+            token,
+            flags: slice.flags & !flags::FORGOTTEN,
+            offset: 0,
+            length: 0,
+            extra: 0,
+        })
+    }
+}
+
+/// The buffers that are at `place` and were handed over before count `taken`: `left` of them, if nobody is
+/// wrong. First those that were handed over last, in that order, then the others.
+fn lost<W: Words>(
+    asked: &Producer<W>,
+    custody: &Custody,
+    place: Place,
+    left: u64,
+    taken: u64,
+) -> Vec<u32> {
+    let token = |entry| Slice::from_entry(entry).token;
+    let mut seen: BTreeSet<u32> = asked.again(taken, asked.count()).map(token).collect();
+    let latest = asked.again(taken.wrapping_sub(left), taken).map(token);
+    let all = latest.filter(|&token| custody.place(token) == Some(place)).chain(custody.at(place));
+    all.filter(|&token| seen.insert(token)).collect()
 }
 
 fn nonsense(what: impl ToString) -> StateError {

@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 use warikomi_clock::{Span, Time};
 use warikomi_driver::transmit::TransmitterCounts;
-use warikomi_guest::answers::Sent;
+use warikomi_protocol::answers::Sent;
 
 /// Waits are kept with so many digits.
 const WAIT_DIGITS: u8 = 3;

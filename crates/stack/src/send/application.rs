@@ -3,7 +3,7 @@
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 use warikomi_clock::{Seed, Span, Time};
-use warikomi_guest::payload::{HEAD_BYTES, Head, filler};
+use warikomi_protocol::payload::{HEAD_BYTES, Head, filler};
 
 use super::SendPlan;
 

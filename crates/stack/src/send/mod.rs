@@ -2,7 +2,7 @@
 //! transmitter in one thread, as in one kernel.
 //!
 //! The same [`Sender`] runs in a process of its own, in real time (`process::programs::sender`), and in virtual
-//! time (`warikomi_lab::virtual_time`).
+//! time (`warikomi_sim`).
 
 mod account;
 mod application;

@@ -3,8 +3,8 @@
 use std::ops::RangeInclusive;
 
 use warikomi_driver::transmit::{Bounce, Completion, Transmitter};
-use warikomi_guest::commands;
-use warikomi_guest::payload;
+use warikomi_protocol::commands;
+use warikomi_protocol::payload;
 
 use crate::buffers::{BufferKind, Buffers, CLUSTER_BYTES, Demand};
 use crate::datagram::HEADER_BYTES;

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use warikomi_clock::{Span, Time};
 use warikomi_driver::transmit::{Course, Packet, Transmitter, TransmitterOptions, Work};
 use warikomi_driver::{DriverError, Hardware, NicDriver};
-use warikomi_guest::answers::Sent;
+use warikomi_protocol::answers::Sent;
 
 use super::account::{Account, Fate};
 use super::application::Application;

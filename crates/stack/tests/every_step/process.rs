@@ -14,7 +14,7 @@ use warikomi_driver::strategy::Strategy;
 use warikomi_driver::{DriverError, Forgotten};
 use warikomi_pci::attach::area;
 use warikomi_pci::attach::layout::{self, DMA_BUS_ADDRESS, orders, report, way};
-use warikomi_pci::{Mmio, MmioError, SharedMemory, Width};
+use warikomi_pci::{Mmio, SharedMemory};
 use warikomi_shared::{MessageSender, SharedWords, Woken, Words};
 use warikomi_stack::{ChannelUpper, Event, Watch};
 
@@ -38,6 +38,9 @@ struct Attached {
 
 impl Attachment for Attached {
     type Words = LocalWords;
+    fn registers(&mut self) -> &mut dyn Mmio {
+        &mut self.registers
+    }
     fn window(&self) -> &Window<LocalWords> {
         &self.window
     }
@@ -63,31 +66,6 @@ impl Attachment for Attached {
     }
     fn processor_time(&self) -> Span {
         Span::ZERO
-    }
-}
-
-impl Mmio for Attached {
-    fn register_bar(&self) -> u8 {
-        self.registers.register_bar()
-    }
-
-    fn bar_read(&mut self, bar: u8, offset: u64, width: Width) -> Result<u64, MmioError> {
-        self.registers.bar_read(bar, offset, width)
-    }
-    fn bar_write(
-        &mut self,
-        bar: u8,
-        offset: u64,
-        width: Width,
-        value: u64,
-    ) -> Result<(), MmioError> {
-        self.registers.bar_write(bar, offset, width, value)
-    }
-    fn config_read(&mut self, offset: u16, width: Width) -> Result<u64, MmioError> {
-        self.registers.config_read(offset, width)
-    }
-    fn config_write(&mut self, offset: u16, width: Width, value: u64) -> Result<(), MmioError> {
-        self.registers.config_write(offset, width, value)
     }
 }
 

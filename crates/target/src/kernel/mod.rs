@@ -25,10 +25,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use warikomi_clock::TscClock;
-use warikomi_guest::commands::{ReadFile, WriteFile};
-use warikomi_guest::{Ready, Request};
 use warikomi_nic::Nic;
 use warikomi_pci::{Host, IntrLine, SharedMemory};
+use warikomi_protocol::commands::{ReadFile, WriteFile};
+use warikomi_protocol::{Ready, Request};
 
 use self::halt::Halt;
 use self::handshake::Connection;

@@ -8,9 +8,9 @@ pub mod step;
 use proptest::strategy::BoxedStrategy;
 use warikomi_driver::NicDriver;
 use warikomi_nic::bus::PRESETS;
-use warikomi_nic::wire::Wire;
 use warikomi_nic::{Nic, NicOptions, build};
 use warikomi_pci::{SharedMemory, Width};
+use warikomi_wire::Wire;
 
 use self::step::{Step, TxRequest};
 use crate::bench::Bench;

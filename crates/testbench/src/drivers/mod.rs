@@ -1,12 +1,14 @@
 //! A driver with its card, and what every driver must do.
 
 mod hostile;
+mod partial;
 mod receive;
 mod rig;
 mod sink;
 mod transmit;
 
 pub use hostile::*;
+pub use partial::{Partial, PartialDriver};
 pub use receive::*;
 pub use rig::Rig;
 pub use sink::WatchedSink;

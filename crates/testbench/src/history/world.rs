@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 use warikomi_clock::{Span, Time};
-use warikomi_nic::wire::{Wire, WireCounters};
 use warikomi_nic::{Frame, Nic, RxCounters};
 use warikomi_pci::{DmaMemory, Host};
+use warikomi_wire::{Wire, WireCounters};
 
 use crate::bench::{Bench, MEMORY_AND_MASTER};
 use crate::cards::step::{BASE, MEMORY, Step};

@@ -8,22 +8,22 @@ mod strategy;
 
 use std::time::Duration;
 
+use serde::Serialize;
 use warikomi_clock::{Span, Time, read_tsc};
-use warikomi_guest::answers::{ComputeSamples as Samples, PollsBy, WorkDone};
-use warikomi_guest::commands::{
+use warikomi_inject::{Arrival, Plan, Receiver, UDP_PORT, Warmup};
+use warikomi_measure::{CountOverTime, CpuTime, TimeBase, ms, table, texts};
+use warikomi_protocol::answers::{ComputeSamples as Samples, PollsBy, WorkDone};
+use warikomi_protocol::commands::{
     ComputeSamples, ComputeStart, ComputeStop, Configure, ReceiveStart, ReceiveStop,
     SuspendInterrupts,
 };
-use warikomi_inject::{Arrival, Plan, Receiver, UDP_PORT, Warmup};
-use warikomi_measure::TimeBase;
 use warikomi_target::TargetError;
 
 use super::work::Alone;
-use super::{Burst, Course, Doubts, Progress, ReceiveError, Received, Row, Traffic, Work};
-use crate::Session;
-use crate::cpu_time::CpuTime;
-use crate::inject::{Application, InjectError, Injected, inject};
-use crate::object::table;
+use super::{Burst, Doubts, Progress, Received, Row, Traffic, Work};
+use crate::inject::{Application, Injected, inject};
+use crate::{Error, Session};
+
 pub use strategy::{NoStrategy, Strategy};
 
 /// Time between two notes of the compute job.
@@ -35,19 +35,23 @@ const NOTE_CPU_EVERY: Span = Span::from_ms(5);
 const AROUND_A_RUN: Span = Span::from_ms(60_000);
 
 /// What to compare.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "target", rename = "kernel")]
 pub struct Options {
     /// The ways to receive.
+    #[serde(serialize_with = "texts")]
     pub strategies: Vec<Strategy>,
     /// Poll times in microseconds, of those that poll.
     pub polls_us: Vec<u32>,
     /// Receive buffers in bytes.
     pub buffers_bytes: Vec<u32>,
     /// What arrives.
+    #[serde(flatten)]
     pub traffic: Traffic,
     /// Empty polls before NAPI enables the interrupt, where it defers at all.
     pub napi_defer_hard_irqs: u32,
     /// How long the compute job runs alone, before and after each run.
+    #[serde(rename = "calibration_ms", serialize_with = "ms")]
     pub calibration: Span,
 }
 
@@ -96,21 +100,6 @@ impl Options {
         }
         cases
     }
-
-    /// As the `plan.toml` of the run.
-    pub fn to_toml(&self) -> String {
-        let names: Vec<_> = self.strategies.iter().map(|strategy| strategy.name()).collect();
-        format!(
-            "# warikomi receive --target kernel\ntarget = \"kernel\"\nstrategies = {names:?}\n\
-             polls_us = {:?}\nbuffers_bytes = {:?}\ncalibration_ms = {}\nnapi_defer_hard_irqs = \
-             {}\n{}",
-            self.polls_us,
-            self.buffers_bytes,
-            self.calibration.as_us() / 1e3,
-            self.napi_defer_hard_irqs,
-            self.traffic.to_toml(),
-        )
-    }
 }
 
 /// Compares the ways to receive on one session, one after the other.
@@ -118,7 +107,7 @@ pub fn receive(
     session: &mut Session,
     options: &Options,
     progress: &mut dyn FnMut(Progress<'_>),
-) -> Result<Received, ReceiveError> {
+) -> Result<Received, Error> {
     let cases = options.cases();
     let before = session.watch_cores();
     let (mut rows, mut bursts): (Vec<Row>, Vec<Burst>) = Default::default();
@@ -160,7 +149,7 @@ pub fn receive(
     target.settings.retain(|name, _| {
         !["napi_defer_hard_irqs", "gro_flush_timeout_ns"].contains(&name.as_str())
     });
-    let mut result = table("receive", TimeBase::Real, machine, target, &options.to_toml(), &rows);
+    let mut result = table("receive", TimeBase::Real, machine, target, options, &rows);
     result.warnings = doubts.warnings(&result);
     Ok(Received { result, rows, bursts })
 }
@@ -222,11 +211,11 @@ fn fill(
     plan: &Plan,
     (number, row): (usize, &mut Row),
     doubts: &mut Doubts,
-) -> Result<Vec<Burst>, ReceiveError> {
+) -> Result<Vec<Burst>, Error> {
     start_computing(session, plan, options.calibration)?;
     let clock = session.target.clock();
     let cpu = CpuTime::of(session.target.process_id(), NOTE_CPU_EVERY);
-    let mut cpu = cpu.map_err(ReceiveError::CpuTime)?;
+    let mut cpu = cpu.map_err(Error::CpuTime)?;
     cpu.note(clock.now());
     let mut note = || cpu.note_from_time_to_time(clock.now());
     let before = leave_alone(session, options.calibration, &mut note)?;
@@ -238,11 +227,11 @@ fn fill(
     insist(&run)?;
     let after = leave_alone(session, options.calibration, &mut note)?;
     cpu.note(clock.now());
-    let work = Work { units: stop_computing(session)?, cpu_ns: cpu.course() };
+    let work = Work { units: stop_computing(session)?, cpu_ns: cpu.count() };
     let bursts = row.account(number, plan, &run.ledger, run.start);
     row.interrupts = run.result.interrupts.as_ref().map(|interrupts| interrupts.raised);
     let end = end_of(&run, plan);
-    let alone = Alone::in_periods(&work, before, after).ok_or(ReceiveError::NoWork)?;
+    let alone = Alone::in_periods(&work, before, after).ok_or(Error::NoWork)?;
     row.cpu_share = work.speed(run.start, end).map(|speed| alone.taken_share(speed));
     doubts.add(plan, &run);
     doubts.drifted += usize::from(alone.drift_share() > Doubts::DRIFT_SHARE);
@@ -257,7 +246,7 @@ fn leave_alone(
     session: &mut Session,
     calibration: Span,
     note: &mut dyn FnMut(),
-) -> Result<(Time, Time), ReceiveError> {
+) -> Result<(Time, Time), Error> {
     let plan = Plan {
         interval: calibration,
         count: 2,
@@ -274,11 +263,11 @@ fn leave_alone(
 
 /// Insists that every packet is accounted for, and that the driver takes packets at all: a row of one
 /// that has stopped would blame the way to receive.
-fn insist(run: &Injected) -> Result<(), InjectError> {
+fn insist(run: &Injected) -> Result<(), Error> {
     run.check()?;
     let totals = run.ledger.totals();
     match totals.accepted {
-        0 => Err(InjectError::Stalled { packets: totals.injected }),
+        0 => Err(Error::Stalled { packets: totals.injected }),
         _ => Ok(()),
     }
 }
@@ -308,7 +297,7 @@ fn start_computing(
     session.target.ask(start, Duration::ZERO).map(|_| ())
 }
 
-fn stop_computing(session: &mut Session) -> Result<Course, TargetError> {
+fn stop_computing(session: &mut Session) -> Result<CountOverTime, TargetError> {
     let target = &mut session.target;
     target.ask(ComputeStop {}, Duration::from_secs(2))?;
     let clock = target.clock();
@@ -322,7 +311,7 @@ fn stop_computing(session: &mut Session) -> Result<Course, TargetError> {
             break;
         }
     }
-    Ok(Course::new(notes.into_iter().map(|WorkDone(tsc, units)| (clock.at(tsc), units))))
+    Ok(CountOverTime::new(notes.into_iter().map(|WorkDone(tsc, units)| (clock.at(tsc), units))))
 }
 
 #[cfg(test)]
@@ -338,10 +327,10 @@ mod tests {
     }
 
     #[test]
-    fn the_plan_is_toml_and_has_everything() {
-        let plan: toml::Table = Options::default().to_toml().parse().unwrap();
+    fn the_plan_of_a_result_has_everything() {
+        let plan = warikomi_measure::as_object(&Options::default());
         assert_eq!(plan["strategies"].as_array().unwrap().len(), 6);
-        assert_eq!(plan["load"].as_float(), Some(0.25));
-        assert_eq!(plan["line_rate_bps"].as_integer(), Some(800_000_000));
+        assert_eq!(plan["load"].as_f64(), Some(0.25));
+        assert_eq!(plan["line_rate_bps"].as_u64(), Some(800_000_000));
     }
 }

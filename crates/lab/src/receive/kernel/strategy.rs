@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use warikomi_guest::commands::Wait;
+use warikomi_protocol::commands::Wait;
 
 /// Most frames of one busy poll: as many as NAPI takes in one.
 const BUSY_POLL_BUDGET: u16 = 64;

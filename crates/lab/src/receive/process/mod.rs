@@ -12,27 +12,29 @@ use std::time::Duration;
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_getcpuclockid};
 use nix::unistd::Pid;
+use serde::Serialize;
 use warikomi_clock::{Span, read_tsc};
 use warikomi_driver::strategy::{CpuBudget, Strategy};
-use warikomi_guest::commands::Counters;
 use warikomi_inject::{Plan, Receiver};
-use warikomi_measure::{Machine, TargetInfo, TimeBase};
+use warikomi_measure::{Machine, TargetInfo, TimeBase, table, texts};
 use warikomi_process::Orders;
+use warikomi_protocol::commands::Counters;
+use warikomi_session::PATH_BUFFER_BYTES;
 
 use self::compute::ComputeJob;
-use super::{Burst, Doubts, Progress, ReceiveError, Received, Row, Traffic};
-use crate::inject::{Application, InjectError, inject};
-use crate::object::table;
-use crate::session::PATH_BUFFER_BYTES;
-use crate::{Session, SessionError};
+use super::{Burst, Doubts, Progress, Received, Row, Traffic};
+use crate::inject::{Application, inject};
+use crate::{Error, Session, SessionError};
 
 /// Bytes of a receive buffer.
 pub const BUFFER_BYTES: u64 = PATH_BUFFER_BYTES;
 
 /// What to compare.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "target", rename = "process")]
 pub struct Options {
     /// The ways to receive; each that polls for a time is tried with each of `polls_us`.
+    #[serde(serialize_with = "texts")]
     pub strategies: Vec<Strategy>,
     /// Poll times in microseconds.
     pub polls_us: Vec<u32>,
@@ -41,6 +43,7 @@ pub struct Options {
     /// Looks for the smallest receive buffer without loss, rather than trying those.
     pub find_smallest_buffer: bool,
     /// What arrives.
+    #[serde(flatten)]
     pub traffic: Traffic,
     /// Packets to the application, or to the driver alone.
     pub receiver: Receiver,
@@ -122,22 +125,6 @@ impl Options {
         }
         cases
     }
-
-    /// As the `plan.toml` of the run.
-    pub fn to_toml(&self) -> String {
-        let strategies: Vec<_> = self.strategies.iter().map(ToString::to_string).collect();
-        format!(
-            "# warikomi receive --target process\ntarget = \"process\"\nstrategies = \
-             {strategies:?}\npolls_us = {:?}\nbuffers_bytes = {:?}\nfind_smallest_buffer = {}\n\
-             receiver = \"{}\"\ncompute = {}\n{}",
-            self.polls_us,
-            self.buffers_bytes,
-            self.find_smallest_buffer,
-            if self.receiver == Receiver::Driver { "driver" } else { "application" },
-            self.compute,
-            self.traffic.to_toml(),
-        )
-    }
 }
 
 /// Brings a target up whose driver has these orders.
@@ -148,7 +135,7 @@ pub fn receive(
     options: &Options,
     bring_up: &mut BringUp<'_>,
     progress: &mut dyn FnMut(Progress<'_>),
-) -> Result<Received, ReceiveError> {
+) -> Result<Received, Error> {
     let cases = options.cases();
     let mut bench = Bench { options, bring_up, doubts: Doubts::default(), seen: None };
     let (mut rows, mut bursts): (Vec<Row>, Vec<Burst>) = Default::default();
@@ -165,7 +152,7 @@ pub fn receive(
     let (mut target, machine) = bench.seen.unwrap_or_default();
     // These are different in each row.
     target.settings.clear();
-    let mut result = table("receive", TimeBase::Real, machine, target, &options.to_toml(), &rows);
+    let mut result = table("receive", TimeBase::Real, machine, target, options, &rows);
     result.warnings = bench.doubts.warnings(&result);
     Ok(Received { result, rows, bursts })
 }
@@ -181,7 +168,7 @@ struct Bench<'a, 'b> {
 
 impl Bench<'_, '_> {
     /// One row.
-    fn carry_out(&mut self, case: &Case, number: usize) -> Result<(Row, Vec<Burst>), ReceiveError> {
+    fn carry_out(&mut self, case: &Case, number: usize) -> Result<(Row, Vec<Burst>), Error> {
         let plan = Plan {
             receiver: self.options.receiver,
             ..self.options.traffic.plan(case.burst_bytes)?
@@ -189,18 +176,18 @@ impl Bench<'_, '_> {
         let orders = case.orders();
         let mut session = (self.bring_up)(&orders)?;
         let job = match self.options.compute {
-            true => Some(ComputeJob::start(session.target_core()).map_err(ReceiveError::CpuTime)?),
+            true => Some(ComputeJob::start(session.target_core()).map_err(Error::CpuTime)?),
             false => None,
         };
         let processes = session.target.process_ids();
         // The scheduler's first moments with the two are not its usual ones.
-        session.target.serve_for(Duration::from_millis(20)).map_err(InjectError::from)?;
+        session.target.serve_for(Duration::from_millis(20))?;
         let watch = session.watch_cores();
         let before = Spent::now(&processes, job.as_ref())?;
         let counted = counters(&mut session)?;
         let run =
             inject(&mut session, &plan, Application::default(), read_tsc() as u32, &mut |_| ())?;
-        run.check().map_err(InjectError::from)?;
+        run.check()?;
         let spent = Spent::now(&processes, job.as_ref())?.since(&before);
         let counted = counters(&mut session)?.since(&counted);
         let machine = session.machine_since(&watch);
@@ -210,7 +197,7 @@ impl Bench<'_, '_> {
         };
         self.seen = Some((session.info.clone(), machine));
         drop(job);
-        session.stop().map_err(InjectError::from)?;
+        session.stop()?;
 
         let buffer_bytes = orders.buffers * orders.buffer_bytes;
         let mut row =
@@ -236,13 +223,13 @@ struct Spent {
 }
 
 impl Spent {
-    fn now(processes: &[u32], job: Option<&ComputeJob>) -> Result<Spent, ReceiveError> {
+    fn now(processes: &[u32], job: Option<&ComputeJob>) -> Result<Spent, Error> {
         let mut receiver_ns = 0;
         for &id in processes {
             let time = clock_getcpuclockid(Pid::from_raw(id as i32)).and_then(ClockId::now);
-            receiver_ns += nanoseconds(time.map_err(|e| ReceiveError::CpuTime(e.into()))?);
+            receiver_ns += nanoseconds(time.map_err(|e| Error::CpuTime(e.into()))?);
         }
-        let wall = ClockId::CLOCK_MONOTONIC.now().map_err(|e| ReceiveError::CpuTime(e.into()))?;
+        let wall = ClockId::CLOCK_MONOTONIC.now().map_err(|e| Error::CpuTime(e.into()))?;
         Ok(Spent { receiver_ns, job_ns: job.map(ComputeJob::cpu_ns), wall_ns: nanoseconds(wall) })
     }
 
@@ -287,7 +274,7 @@ impl Counted {
     }
 }
 
-fn counters(session: &mut Session) -> Result<Counted, InjectError> {
+fn counters(session: &mut Session) -> Result<Counted, Error> {
     let counters = session.target.ask(Counters { interface: None }, Duration::ZERO)?;
     let count = |name: &str| counters.driver.get(name).copied().unwrap_or(0);
     Ok(Counted { sleeps: count("sleeps"), polls: count("polls"), poll_ns: count("poll_ns") })
@@ -308,10 +295,10 @@ mod tests {
     }
 
     #[test]
-    fn the_plan_is_toml_and_has_everything() {
-        let plan: toml::Table = Options::default().to_toml().parse().unwrap();
+    fn the_plan_of_a_result_has_everything() {
+        let plan = warikomi_measure::as_object(&Options::default());
         assert_eq!(plan["strategies"].as_array().unwrap().len(), 5);
-        assert_eq!(plan["frame_bytes"].as_integer(), Some(8_000));
+        assert_eq!(plan["frame_bytes"].as_u64(), Some(8_000));
     }
 
     #[test]

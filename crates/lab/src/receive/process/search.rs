@@ -1,7 +1,8 @@
 //! The smallest receive buffer that loses nothing.
 
-use super::super::{Burst, ReceiveError, Row};
+use super::super::{Burst, Row};
 use super::{BUFFER_BYTES, Bench, Case};
+use crate::Error;
 
 /// Halves the interval between what loses and what does not until it is this share of the latter.
 const CLOSE_ENOUGH: f64 = 0.1;
@@ -12,7 +13,7 @@ pub(super) fn smallest_buffer(
     bench: &mut Bench<'_, '_>,
     case: &Case,
     number: usize,
-) -> Result<(Row, Vec<Burst>), ReceiveError> {
+) -> Result<(Row, Vec<Burst>), Error> {
     let with = |buffers: u64| Case { buffer_bytes: buffers * BUFFER_BYTES, ..*case };
     let mut search = Search::up_to((case.buffer_bytes / BUFFER_BYTES).max(1));
     let mut best = bench.carry_out(&with(search.enough), number)?;

@@ -4,37 +4,40 @@
 //! With the module goes the interface, its address, its routes and its queues. Sockets stay: a connection
 //! sends again what was lost, datagrams have nowhere to go meanwhile and are refused.
 
+mod traffic;
 mod trial;
-mod wire;
 
+use serde::Serialize;
+use trial::{Trial, When};
 use warikomi_clock::{Seed, Span};
-use warikomi_inject::PlanError;
-use warikomi_measure::{RunResult, Samples, Thresholds, TimeBase, warnings};
-use warikomi_target::TargetError;
+use warikomi_measure::{RunResult, Samples, Thresholds, TimeBase, table, texts, us, warnings};
 
 use super::{Load, ReplaceRow, Spread};
-use crate::object::table;
-use crate::{Session, SessionOptions};
-use trial::{Trial, When};
-pub use wire::{Traffic, TrafficHost};
+use crate::{Error, Session, SessionOptions};
+
+pub use traffic::{Traffic, TrafficHost};
 
 /// What rows call this way.
 pub const WAY: &str = "kernel-module";
 
 /// What is replaced under which traffic.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "target", rename = "kernel")]
 pub struct Options {
     /// Loads, each a row.
+    #[serde(serialize_with = "texts")]
     pub loads: Vec<Load>,
     /// Replacements of each load.
     pub trials: u32,
     /// Time between two frames that arrive under the load `heavy`, and between two datagrams sent.
+    #[serde(rename = "interval_us", serialize_with = "us")]
     pub interval: Span,
     /// Length of an arriving frame, in bytes, without check sequence.
     pub frame_bytes: usize,
     /// Bytes of each send over TCP.
     pub send_bytes: u32,
     /// Computing between two sends.
+    #[serde(rename = "compute_us", serialize_with = "us")]
     pub compute: Span,
     /// Where the moments of replacement come from.
     pub seed: Seed,
@@ -52,34 +55,6 @@ impl Default for Options {
             seed: Seed(1),
         }
     }
-}
-
-impl Options {
-    /// As lines of a `plan.toml`.
-    pub fn to_toml(&self) -> String {
-        let loads: Vec<_> = self.loads.iter().map(|load| load.name()).collect();
-        format!(
-            "target = \"kernel\"\nloads = {loads:?}\ntrials = {}\ninterval_us = {:?}\n\
-             frame_bytes = {}\nsend_bytes = {}\ncompute_us = {:?}\nseed = {}\n",
-            self.trials,
-            self.interval.as_us(),
-            self.frame_bytes,
-            self.send_bytes,
-            self.compute.as_us(),
-            self.seed.0
-        )
-    }
-}
-
-/// Why there are no figures.
-#[derive(Debug, thiserror::Error)]
-pub enum KernelReplaceError {
-    /// The target failed.
-    #[error(transparent)]
-    Target(#[from] TargetError),
-    /// No such frames.
-    #[error(transparent)]
-    Frames(#[from] PlanError),
 }
 
 /// How far it has come.
@@ -101,7 +76,7 @@ pub fn replace(
     traffic: &Traffic,
     options: &Options,
     progress: &mut dyn FnMut(Progress),
-) -> Result<RunResult, KernelReplaceError> {
+) -> Result<RunResult, Error> {
     let before = session.watch_cores();
     let all = options.trials * options.loads.len() as u32;
     let mut moments = options.seed.generator();
@@ -124,8 +99,8 @@ pub fn replace(
         rows.push(ReplaceRow { not_available: refused, ..sum.row(load, options) });
     }
     let machine = session.machine_since(&before);
-    let (target, plan) = (session.info.clone(), options.to_toml());
-    let mut result = table("replace", TimeBase::Real, machine, target, &plan, &rows);
+    let target = session.info.clone();
+    let mut result = table("replace", TimeBase::Real, machine, target, options, &rows);
     result.warnings = warnings(&result, &Thresholds::default());
     Ok(result)
 }
@@ -233,12 +208,12 @@ mod tests {
     }
 
     #[test]
-    fn the_plan_is_toml_and_has_everything() {
-        let plan: toml::Table = Options::default().to_toml().parse().unwrap();
+    fn the_plan_of_a_result_has_everything() {
+        let plan = warikomi_measure::as_object(&Options::default());
         assert_eq!(plan["target"].as_str(), Some("kernel"));
         assert_eq!(plan["loads"].as_array().unwrap().len(), 3);
-        assert_eq!(plan["interval_us"].as_float(), Some(200.0));
-        assert_eq!(plan["compute_us"].as_float(), Some(1_000.0));
-        assert_eq!((plan["trials"].as_integer(), plan["seed"].as_integer()), (Some(5), Some(1)));
+        assert_eq!(plan["interval_us"].as_f64(), Some(200.0));
+        assert_eq!(plan["compute_us"].as_f64(), Some(1_000.0));
+        assert_eq!((plan["trials"].as_u64(), plan["seed"].as_u64()), (Some(5), Some(1)));
     }
 }

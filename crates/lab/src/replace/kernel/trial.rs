@@ -4,19 +4,20 @@ use std::time::Duration;
 
 use rand_chacha::rand_core::Rng;
 use warikomi_clock::{Span, Time, TscClock, read_tsc};
-use warikomi_guest::answers::{ReceiveTotals, SendTook, WorkTotals};
-use warikomi_guest::commands::{
+use warikomi_inject::{Addresses, FrameTemplate, NETWORK_IP, UDP_PORT};
+use warikomi_protocol::answers::{ReceiveTotals, SendTook, WorkTotals};
+use warikomi_protocol::commands::{
     ReceiveRuns, ReceiveStart, ReceiveStop, UnloadDriver, WorkDatagrams, WorkStart, WorkStop,
 };
-use warikomi_inject::{Addresses, FrameTemplate, NETWORK_IP, UDP_PORT};
-use warikomi_nic::wire::Responder;
+use warikomi_session::bring_up;
 use warikomi_target::{CardId, Target, TargetError};
+use warikomi_wire::Responder;
+use warikomi_wire::peer::workload::Seen;
 
-use super::wire::{Seen, Traffic};
-use super::{KernelReplaceError, Options};
+use super::Options;
+use super::traffic::Traffic;
 use crate::replace::Load;
-use crate::session::bring_up;
-use crate::{Session, SessionOptions};
+use crate::{Error, Session, SessionOptions};
 
 /// Traffic goes on for so long before the driver is replaced, ...
 const LEAD: Duration = Duration::from_millis(300);
@@ -93,7 +94,7 @@ pub(super) fn run(
     options: &Options,
     load: Load,
     moment: Duration,
-) -> Result<Result<Trial, String>, KernelReplaceError> {
+) -> Result<Result<Trial, String>, Error> {
     let target = &mut *session.target;
     let run_id = read_tsc() as u32;
     traffic.expect(run_id);
@@ -145,21 +146,23 @@ impl Trial {
         self.connection_lost = work.failure.is_some();
         if load == Load::Heavy {
             self.refused = Some(work.datagram_errors);
-            self.judge(work.datagrams, &seen.datagrams);
+            let came = &seen.datagrams;
+            self.judge(work.datagrams, came.messages, came.duplicated, came.reordered);
         }
     }
 
     fn judge_arrivals(&mut self, arrivals: &Arrivals) {
         self.received = arrivals.totals.delivered;
-        self.judge(arrivals.sent, &arrivals.totals);
+        let came = &arrivals.totals;
+        self.judge(arrivals.sent, came.delivered, came.duplicates, came.out_of_order);
         self.longest_receive_gap = arrivals.longest_gap;
     }
 
     /// Of so many numbered datagrams these came.
-    fn judge(&mut self, sent: u64, came: &ReceiveTotals) {
-        self.lost += sent.saturating_sub(came.delivered);
-        self.duplicated += came.duplicates;
-        self.reordered += came.out_of_order;
+    fn judge(&mut self, sent: u64, came: u64, duplicated: u64, reordered: u64) {
+        self.lost += sent.saturating_sub(came);
+        self.duplicated += duplicated;
+        self.reordered += reordered;
     }
 }
 
@@ -249,7 +252,7 @@ fn start_arrivals(
     options: &Options,
     load: Load,
     run_id: u32,
-) -> Result<(), KernelReplaceError> {
+) -> Result<(), Error> {
     if load != Load::Heavy {
         return Ok(());
     }
@@ -316,6 +319,8 @@ impl Card {
 
 #[cfg(test)]
 mod tests {
+    use warikomi_wire::peer::numbered;
+
     use super::*;
 
     #[test]
@@ -353,7 +358,7 @@ mod tests {
         trial.judge_arrivals(&Arrivals { sent: 100, totals: came, longest_gap: None });
         let work = WorkTotals { datagrams: 50, datagram_errors: 7, ..WorkTotals::default() };
         let seen = Seen {
-            datagrams: ReceiveTotals { delivered: 45, ..ReceiveTotals::default() },
+            datagrams: numbered::Seen { messages: 45, ..numbered::Seen::default() },
             ..Seen::default()
         };
         trial.judge_work(&work, &seen, Load::Heavy, |_| When::Before);

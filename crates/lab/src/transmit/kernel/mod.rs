@@ -6,29 +6,28 @@
 //! is what the sender says that it sent, or there is no result.
 
 pub(crate) mod columns;
+mod judge;
 mod options;
 mod row;
 mod send;
-mod wire;
 
 use std::time::Duration;
 
+use options::Case;
+use row::Outcome;
 use serde_json::Value;
 use warikomi_clock::{Span, read_tsc};
-use warikomi_guest::commands::Configure;
-use warikomi_measure::{RunResult, Thresholds, TimeBase, warnings};
+use warikomi_measure::{CpuTime, RunResult, Thresholds, TimeBase, table, warnings};
 use warikomi_nic::FunctionCounters;
+use warikomi_protocol::commands::Configure;
 use warikomi_target::{CardId, TargetError};
+use warikomi_wire::peer::in_turn::Expected;
 
-use crate::Session;
-use crate::cpu_time::CpuTime;
-use crate::object::table;
-use options::Case;
-pub use options::{Completion, Options, OptionsError, Sender};
-use row::Outcome;
+use crate::{Error, Session};
+
+pub use judge::{Judge, JudgingHost};
+pub use options::{Completion, Options, Sender};
 pub use row::Row;
-use wire::Expected;
-pub use wire::{Judge, JudgingHost};
 
 /// A warm-up has this part of a run's messages.
 const WARMUP_PART: u64 = 10;
@@ -60,36 +59,6 @@ pub struct Progress {
     pub sender: Sender,
 }
 
-/// Why there is no comparison.
-#[derive(Debug, thiserror::Error)]
-pub enum KernelTransmitError {
-    /// Such rows cannot be.
-    #[error(transparent)]
-    Options(#[from] OptionsError),
-    /// The target failed.
-    #[error(transparent)]
-    Target(#[from] TargetError),
-    /// What came is not what was sent.
-    #[error("{row}: {what}; this is a bug of driver, kernel or NIC model, please report it")]
-    Wrong {
-        /// Which row.
-        row: String,
-        /// What is wrong.
-        what: String,
-    },
-    /// The guest could not send as fast as it was let.
-    #[error("{row}: {what}")]
-    NotSent {
-        /// Which row.
-        row: String,
-        /// What the guest says.
-        what: String,
-    },
-    /// Nobody says how long the target has had a processor.
-    #[error("cannot read the processor time of the target's processes: {0}")]
-    CpuTime(std::io::Error),
-}
-
 /// Compares senders on one session that is cabled to `judge`'s host, in rounds, so that what changes in the
 /// machine meets all rows.
 pub fn transmit(
@@ -97,7 +66,7 @@ pub fn transmit(
     judge: &Judge,
     options: &Options,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Transmitted, KernelTransmitError> {
+) -> Result<Transmitted, Error> {
     let mtu_bytes = session.info.settings.get("mtu_bytes").and_then(Value::as_u64);
     let cases = options.cases(mtu_bytes.and_then(|mtu| mtu.try_into().ok()).unwrap_or(0))?;
     let before = session.watch_cores();
@@ -123,8 +92,7 @@ pub fn transmit(
     let (machine, mut target) = (session.machine_since(&before), session.info.clone());
     // It is different in each row.
     target.settings.remove("coalesce");
-    let plan = options.to_toml();
-    let mut result = table("transmit", TimeBase::Real, machine, target, &plan, &rows);
+    let mut result = table("transmit", TimeBase::Real, machine, target, options, &rows);
     result.warnings = warnings(&result, &Thresholds::default());
     Ok(Transmitted { result, rows })
 }
@@ -151,7 +119,7 @@ fn measure(
     judge: &Judge,
     options: &Options,
     case: &Case,
-) -> Result<Outcome, KernelTransmitError> {
+) -> Result<Outcome, Error> {
     let count = options.messages(case.size_bytes);
     run(session, judge, options, case, count.div_ceil(WARMUP_PART))?;
     run(session, judge, options, case, count)
@@ -164,8 +132,8 @@ fn run(
     options: &Options,
     case: &Case,
     count: u64,
-) -> Result<Outcome, KernelTransmitError> {
-    let wrong = |what| KernelTransmitError::Wrong { row: case.to_string(), what };
+) -> Result<Outcome, Error> {
+    let wrong = |what| Error::Wrong { row: case.to_string(), what };
     let run_id = read_tsc() as u32;
     let payload_bytes = case.size_bytes;
     let expected = match case.sender {
@@ -174,7 +142,7 @@ fn run(
         Sender::Tcp => Expected::Tcp,
     };
     let cpu = CpuTime::of(session.target.process_id(), NOTE_CPU_EVERY);
-    judge.begin(expected, cpu.map_err(KernelTransmitError::CpuTime)?);
+    judge.begin(expected, cpu.map_err(Error::CpuTime)?);
     session.target.card(CardId::FIRST)?.0.probe().restart(LOGGED_INTERRUPTS);
     let (before, tcp_before) =
         (session.target.card(CardId::FIRST)?.0.counters(), judge.tcp_bytes());

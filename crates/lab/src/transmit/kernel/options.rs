@@ -3,8 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-use warikomi_guest::commands::Coalesce;
-use warikomi_guest::payload::{HEAD_BYTES, MOST_BYTES};
+use serde::Serialize;
+use warikomi_measure::texts;
+use warikomi_protocol::commands::Coalesce;
+use warikomi_protocol::payload::{HEAD_BYTES, MOST_BYTES};
+
+use crate::Error;
 
 /// IPv4 and UDP headers.
 const INNER_HEADERS_BYTES: u32 = 28;
@@ -43,11 +47,16 @@ impl fmt::Display for Sender {
 }
 
 impl FromStr for Sender {
-    type Err = OptionsError;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, OptionsError> {
+    fn from_str(text: &str) -> Result<Self, Error> {
         let found = Sender::ALL.into_iter().find(|sender| sender.name() == text.trim());
-        found.ok_or_else(|| OptionsError::NoSender(text.trim().to_owned()))
+        found.ok_or_else(|| {
+            Error::impossible(format!(
+                "'{}' sends nothing in a kernel; choose of: pktgen, udp, tcp",
+                text.trim()
+            ))
+        })
     }
 }
 
@@ -87,9 +96,9 @@ impl fmt::Display for Completion {
 }
 
 impl FromStr for Completion {
-    type Err = OptionsError;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, OptionsError> {
+    fn from_str(text: &str) -> Result<Self, Error> {
         let text = text.trim();
         if text == "napi" {
             return Ok(Completion::Napi);
@@ -99,45 +108,30 @@ impl FromStr for Completion {
             let (usecs, frames) = (usecs.parse().ok()?, frames.parse().ok()?);
             (usecs > 0).then_some(Completion::Coalesce { usecs, frames })
         };
-        coalesce().ok_or_else(|| OptionsError::NoCompletion(text.to_owned()))
+        coalesce().ok_or_else(|| {
+            Error::impossible(format!(
+                "'{text}' is no way in which a kernel's device completes; write napi, or coalesce:TIMEus/FRAMES \
+                 with a time above 0, as in coalesce:100us/32 (0 frames: the time alone)"
+            ))
+        })
     }
-}
-
-/// Why something cannot be compared.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum OptionsError {
-    /// No sender of that name.
-    #[error("'{0}' sends nothing in a kernel; choose of: pktgen, udp, tcp")]
-    NoSender(String),
-    /// No such way to complete.
-    #[error(
-        "'{0}' is no way in which a kernel's device completes; write napi, or coalesce:TIMEus/FRAMES \
-         with a time above 0, as in coalesce:100us/32 (0 frames: the time alone)"
-    )]
-    NoCompletion(String),
-    /// A size out of range.
-    #[error("messages of {0} bytes are not possible: choose 16 to 65,507")]
-    Size(u32),
-    /// A burst out of range.
-    #[error("bursts of {0} packets are not possible: choose 1 to 256")]
-    Burst(u32),
-    /// Nothing would be measured.
-    #[error("nothing is left to compare: give {0}")]
-    Nothing(&'static str),
 }
 
 /// What to compare: each sender with each size that it can send and each completion; pktgen with each
 /// burst besides, and TCP with and without segmentation offload.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "target", rename = "kernel")]
 pub struct Options {
     /// Lengths of messages in bytes: payloads, or writes to the connection. pktgen makes no fragments,
     /// so longer ones than a frame's payload it does not send.
     pub sizes_bytes: Vec<u32>,
     /// What sends.
+    #[serde(serialize_with = "texts")]
     pub senders: Vec<Sender>,
     /// How often pktgen hands each packet to the driver; more than once with `xmit_more`.
     pub bursts: Vec<u32>,
     /// When the device says that it has sent.
+    #[serde(serialize_with = "texts")]
     pub completions: Vec<Completion>,
     /// Segmentation offload (TSO) of TCP. r8169 has none for UDP.
     pub tso: Vec<bool>,
@@ -190,16 +184,24 @@ impl fmt::Display for Case {
     }
 }
 
+fn nothing(missing: &str) -> Error {
+    Error::impossible(format!("nothing is left to compare: give {missing}"))
+}
+
 impl Options {
     /// Refuses what cannot be, before a kernel is started for it.
-    pub fn check(&self) -> Result<(), OptionsError> {
+    pub fn check(&self) -> Result<(), Error> {
         if let Some(&bytes) =
             self.sizes_bytes.iter().find(|size| !(HEAD_BYTES as u32..=MOST_BYTES).contains(*size))
         {
-            return Err(OptionsError::Size(bytes));
+            return Err(Error::impossible(format!(
+                "messages of {bytes} bytes are not possible: choose 16 to 65,507"
+            )));
         }
         if let Some(&burst) = self.bursts.iter().find(|burst| !(1..=MOST_BURST).contains(*burst)) {
-            return Err(OptionsError::Burst(burst));
+            return Err(Error::impossible(format!(
+                "bursts of {burst} packets are not possible: choose 1 to 256"
+            )));
         }
         for (is_empty, what) in [
             (self.sizes_bytes.is_empty(), "a size"),
@@ -211,14 +213,14 @@ impl Options {
             (self.repeat == 0, "1 repetition or more"),
         ] {
             if is_empty {
-                return Err(OptionsError::Nothing(what));
+                return Err(nothing(what));
             }
         }
         Ok(())
     }
 
     /// The rows on an interface with this MTU.
-    pub(super) fn cases(&self, mtu_bytes: u32) -> Result<Vec<Case>, OptionsError> {
+    pub(super) fn cases(&self, mtu_bytes: u32) -> Result<Vec<Case>, Error> {
         self.check()?;
         let mut cases = Vec::new();
         for &sender in &self.senders {
@@ -237,7 +239,7 @@ impl Options {
             }
         }
         if cases.is_empty() {
-            return Err(OptionsError::Nothing(
+            return Err(nothing(
                 "pktgen a size that fits into a frame (the MTU less 28 bytes of headers)",
             ));
         }
@@ -247,25 +249,6 @@ impl Options {
     /// How many messages of this length a row has.
     pub(super) fn messages(&self, size_bytes: u32) -> u64 {
         (self.most_bytes / u64::from(size_bytes.max(1))).clamp(1, self.count.max(1))
-    }
-
-    /// As the `plan.toml` of the run.
-    pub fn to_toml(&self) -> String {
-        let names = |names: &mut dyn Iterator<Item = String>| names.collect::<Vec<_>>();
-        format!(
-            "# warikomi transmit --target kernel\ntarget = \"kernel\"\nsizes_bytes = {:?}\n\
-             senders = {:?}\nbursts = {:?}\ncompletions = {:?}\ntso = {:?}\ncount = {}\n\
-             most_bytes = {}\ninterval_us = {}\nrepeat = {}\n",
-            self.sizes_bytes,
-            names(&mut self.senders.iter().map(Sender::to_string)),
-            self.bursts,
-            names(&mut self.completions.iter().map(Completion::to_string)),
-            self.tso,
-            self.count,
-            self.most_bytes,
-            self.interval_us,
-            self.repeat,
-        )
     }
 }
 
@@ -308,10 +291,10 @@ mod tests {
     #[test]
     fn names_are_read_as_they_are_shown() {
         for sender in Sender::ALL {
-            assert_eq!(sender.to_string().parse(), Ok(sender));
+            assert_eq!(sender.to_string().parse::<Sender>().unwrap(), sender);
         }
         for completion in Options::default().completions {
-            assert_eq!(completion.to_string().parse(), Ok(completion));
+            assert_eq!(completion.to_string().parse::<Completion>().unwrap(), completion);
         }
         for text in ["", "coalesce", "coalesce:0us/32", "coalesce:100/32", "coalesce:us/", "napi:1"]
         {
@@ -330,11 +313,11 @@ mod tests {
     }
 
     #[test]
-    fn the_plan_is_toml_and_has_everything() {
-        let plan: toml::Table = toml::from_str(&Options::default().to_toml()).unwrap();
+    fn the_plan_of_a_result_has_everything() {
+        let plan = warikomi_measure::as_object(&Options::default());
         assert_eq!(plan["completions"][1].as_str(), Some("coalesce:100us/32"));
         assert_eq!(plan["senders"].as_array().unwrap().len(), 3);
         assert_eq!(plan["tso"][1].as_bool(), Some(true));
-        assert_eq!(plan["repeat"].as_integer(), Some(3));
+        assert_eq!(plan["repeat"].as_u64(), Some(3));
     }
 }

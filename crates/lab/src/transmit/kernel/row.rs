@@ -4,9 +4,9 @@ use serde::Serialize;
 use warikomi_clock::Time;
 use warikomi_measure::Samples;
 use warikomi_nic::{FunctionCounters, InterruptRecord};
+use warikomi_wire::peer::in_turn::Seen;
 
 use super::options::Case;
-use super::wire::Seen;
 use crate::transmit::Row as CommonRow;
 
 /// What one sender did with one size: the repetition of which the rate is the median. What does not apply,
@@ -160,7 +160,8 @@ mod tests {
 
     #[test]
     fn a_row_is_one_object_with_the_keys_that_all_targets_have() {
-        let object = crate::object::as_object(&Row::new(&CASE).with(&[outcome(Span::from_ms(1))]));
+        let object =
+            warikomi_measure::as_object(&Row::new(&CASE).with(&[outcome(Span::from_ms(1))]));
         for name in ["size_bytes", "buffers", "pps", "transfers_per_packet", "sender", "burst"] {
             assert!(object.contains_key(name), "{name} is not in {object:?}");
         }

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use warikomi_guest::commands::{Pktgen, Transmit, TransmitTcp};
 use warikomi_inject::{NETWORK_IP, NETWORK_MAC, UDP_PORT};
-use warikomi_nic::wire::Responder;
+use warikomi_protocol::commands::{Pktgen, Transmit, TransmitTcp};
 use warikomi_target::{Target, TargetError};
+use warikomi_wire::Responder;
 
-use super::KernelTransmitError;
 use super::options::{Case, Options, Sender};
+use crate::Error;
 
 /// The port that pktgen sends to: discard (RFC 863).
 const DISCARD_PORT: u16 = 9;
@@ -30,7 +30,7 @@ pub(super) fn send(
     case: &Case,
     count: u64,
     run_id: u32,
-) -> Result<u64, KernelTransmitError> {
+) -> Result<u64, Error> {
     let answer = match case.sender {
         Sender::Pktgen => pktgen(target, case, count)?,
         Sender::Udp => udp(target, case, count, run_id, options.interval_us)?,
@@ -46,7 +46,7 @@ pub(super) fn send(
         }
         Answer { sent, .. } => return Ok(sent),
     };
-    Err(KernelTransmitError::NotSent { row: case.to_string(), what })
+    Err(Error::NotSent { row: case.to_string(), what })
 }
 
 /// What the guest may take, and its answer besides.

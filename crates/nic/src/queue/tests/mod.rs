@@ -14,8 +14,8 @@ use warikomi_pci::{
 
 use super::{Completion, Found, RxDescriptor, RxFormat, TxDescriptor, TxFormat};
 use crate::context::ContextParts;
-use crate::wire::{Wire, WireCounters};
 use crate::{NicContext, Probe};
+use warikomi_wire::{Wire, WireCounters};
 
 /// The first word of a descriptor: whose it is, its place within a frame, a length. The second is the
 /// buffer's address.

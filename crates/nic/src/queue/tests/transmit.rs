@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::super::{Arbitration, Engine, Line, TxEngine, TxLimits, TxRun};
 use super::*;
 use crate::bus::Bus;
-use crate::wire::bytes_time;
+use warikomi_wire::bytes_time;
 
 const TAG: u32 = 5;
 const PAUSE: Span = Span::from_us(3);

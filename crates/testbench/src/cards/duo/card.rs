@@ -2,10 +2,9 @@
 
 use warikomi_clock::{Span, Time};
 use warikomi_nic::queue::{
-    Alarm, Arbitration, Completion, Engine, Line, Moderation, Placement, RxDescriptor, RxFormat,
-    RxQueue, Steering, TxDescriptor, TxEngine, TxFormat, TxLimits,
+    Arbitration, Causes, Completion, Engine, Line, Placement, RxDescriptor, RxFormat, RxQueue,
+    Steering, TxDescriptor, TxEngine, TxFormat, TxLimits,
 };
-use warikomi_nic::wire::wire_time;
 use warikomi_nic::{
     Frame, Link, ModelInfo, NicContext, NicModel, NicOptions, Reception, ResetKind, RxCounters,
     RxFault, RxOutcome, checksums_good,
@@ -13,6 +12,7 @@ use warikomi_nic::{
 use warikomi_pci::{
     BarKind, Capability, ConfigSpace, DmaError, Identity, MsixLayout, Vector, Width,
 };
+use warikomi_wire::wire_time;
 
 use super::regs;
 
@@ -31,9 +31,10 @@ pub static INFO: ModelInfo = ModelInfo {
 };
 
 const TIMER_TX: u32 = 0;
+/// Of the first vector; the other's follows.
 const TIMER_HOLD: u32 = 1;
-/// Of the first queue; the others' follow.
-const TIMER_LATE: u32 = 2;
+/// Of the first queue; the other's follows.
+const TIMER_LATE: u32 = 3;
 
 /// The key of the data sheet, and as many entries of the table as there are queues.
 const KEY: [u8; 40] = [
@@ -163,32 +164,20 @@ impl TxFormat for Ring {
     }
 }
 
-/// Status, mask and moderation of a vector.
-#[derive(Clone, Copy, Debug)]
-struct Interrupt {
-    status: u32,
-    mask: u32,
-    hold_ns: u32,
-    held: Moderation,
-}
-
-impl Interrupt {
-    const fn new() -> Self {
-        Interrupt { status: 0, mask: 0, hold_ns: 0, held: Moderation::off() }
-    }
+/// Status, mask and moderation of a vector, which can hold RX_DONE back.
+fn causes(vector: u16) -> Causes<1> {
+    Causes::new(Vector(vector), regs::INTR_ALL, [regs::RX_DONE], TIMER_HOLD + u32::from(vector))
 }
 
 /// The model.
 pub struct Duo {
     options: NicOptions,
-    interrupts: [Interrupt; regs::QUEUES as usize],
-    hold: Alarm,
+    causes: [Causes<1>; regs::QUEUES as usize],
+    hold_ns: [u32; regs::QUEUES as usize],
     rx: [RxQueue<Ring>; regs::QUEUES as usize],
     tx: TxEngine<Ring>,
     steering: Steering,
     steer: bool,
-    /// The driver has asked for interrupts since the last reset.
-    asked_for: bool,
     link: bool,
     max_frame_bytes: usize,
     buffer: Box<[u8]>,
@@ -210,13 +199,12 @@ impl Duo {
         (0..regs::QUEUES).for_each(|queue| steering.set_entry(queue.into(), queue));
         Duo {
             options: options.clone(),
-            interrupts: [Interrupt::new(); 2],
-            hold: Alarm::new(TIMER_HOLD),
+            causes: [0, 1].map(causes),
+            hold_ns: [0; 2],
             rx: [0, 1].map(|queue| RxQueue::new(Ring::default(), TIMER_LATE + queue)),
             tx: TxEngine::new(rings, Arbitration::RoundRobin, engine, LIMITS, TIMER_TX),
             steering,
             steer: false,
-            asked_for: false,
             link: true,
             max_frame_bytes: options
                 .mtu
@@ -228,12 +216,8 @@ impl Duo {
     fn soft_reset(&mut self, cx: &mut NicContext<'_>) {
         self.rx.iter_mut().for_each(|queue| queue.reset(cx));
         self.tx.reset();
-        self.hold.cancel();
-        (self.steer, self.asked_for) = (false, false);
-        for vector in 0..regs::QUEUES {
-            self.interrupts[usize::from(vector)] = Interrupt::new();
-            self.update(cx, vector);
-        }
+        self.causes.iter_mut().for_each(|causes| causes.reset(cx));
+        (self.steer, self.hold_ns) = (false, [0; 2]);
     }
 
     fn power_on(&mut self, cx: &mut NicContext<'_>) {
@@ -270,46 +254,12 @@ impl Duo {
     }
 
     fn report(&mut self, cx: &mut NicContext<'_>, vector: u16, bits: u32) {
-        self.interrupts[usize::from(vector)].status |= bits;
-        self.update(cx, vector);
-    }
-
-    fn update(&self, cx: &mut NicContext<'_>, vector: u16) {
-        let Interrupt { status, mask, .. } = self.interrupts[usize::from(vector)];
-        cx.set_level(Vector(vector), status & mask != 0);
+        self.causes[usize::from(vector)].report(cx, bits);
     }
 
     /// A frame is on a queue's ring: its vector says so, at once or when it has been held long enough.
     fn received(&mut self, cx: &mut NicContext<'_>, queue: u16) {
-        if self.interrupts[usize::from(queue)].held.hold(cx.now(), 1) {
-            return self.report(cx, queue, regs::RX_DONE);
-        }
-        self.set_alarm(cx);
-    }
-
-    fn set_alarm(&mut self, cx: &mut NicContext<'_>) {
-        match self.interrupts.iter().map(|interrupt| interrupt.held.due()).min() {
-            None | Some(Time::NEVER) => self.hold.cancel(),
-            Some(due) => self.hold.set(cx, due),
-        }
-    }
-
-    fn release_held(&mut self, cx: &mut NicContext<'_>) {
-        for vector in 0..regs::QUEUES {
-            if self.interrupts[usize::from(vector)].held.release_due(cx.now()) {
-                self.report(cx, vector, regs::RX_DONE);
-            }
-        }
-        self.set_alarm(cx);
-    }
-
-    fn set_hold(&mut self, cx: &mut NicContext<'_>, vector: u16, hold_ns: u32) {
-        let interrupt = &mut self.interrupts[usize::from(vector)];
-        interrupt.hold_ns = hold_ns;
-        if interrupt.held.set(Span::from_ns(hold_ns.into()), 0) {
-            self.report(cx, vector, regs::RX_DONE);
-        }
-        self.set_alarm(cx);
+        self.causes[usize::from(queue)].report_frames(cx, 0, 1);
     }
 
     /// Sends what is due; the frames of a queue are told by its vector.
@@ -425,12 +375,12 @@ impl Duo {
 
     fn queue_value(&self, offset: u64) -> u64 {
         for queue in 0..regs::QUEUES {
-            let interrupt = &self.interrupts[usize::from(queue)];
+            let index = usize::from(queue);
             let value = match offset {
-                _ if offset == regs::status(queue) => interrupt.status.into(),
-                _ if offset == regs::mask(queue) => interrupt.mask.into(),
-                _ if offset == regs::hold_ns(queue) => interrupt.hold_ns.into(),
-                _ if offset == regs::rx_ring(queue) => self.rx[usize::from(queue)].format.base,
+                _ if offset == regs::status(queue) => self.causes[index].status().into(),
+                _ if offset == regs::mask(queue) => self.causes[index].mask().into(),
+                _ if offset == regs::hold_ns(queue) => self.hold_ns[index].into(),
+                _ if offset == regs::rx_ring(queue) => self.rx[index].format.base,
                 _ if offset == regs::tx_ring(queue) => self.tx.queue(queue).format.base,
                 _ => continue,
             };
@@ -444,14 +394,12 @@ impl Duo {
         let base = value & !(regs::RING_ALIGNMENT - 1);
         let index = usize::from(queue);
         if offset == regs::status(queue) {
-            self.interrupts[index].status &= !word;
-            self.update(cx, queue);
+            self.causes[index].acknowledge(cx, word);
         } else if offset == regs::mask(queue) {
-            self.interrupts[index].mask = word & regs::INTR_ALL;
-            self.asked_for |= word & regs::INTR_ALL != 0;
-            self.update(cx, queue);
+            self.causes[index].set_mask(cx, word);
         } else if offset == regs::hold_ns(queue) {
-            self.set_hold(cx, queue, word);
+            self.hold_ns[index] = word;
+            self.causes[index].moderate(cx, 0, Span::from_ns(word.into()), 0);
         } else if offset == regs::rx_ring(queue) {
             self.rx[index].restart(cx);
             self.rx[index].format.base = base;
@@ -542,7 +490,7 @@ impl NicModel for Duo {
     fn timer(&mut self, cx: &mut NicContext<'_>, tag: u32) {
         match tag {
             TIMER_TX if self.tx.timer(cx) => self.transmit(cx),
-            TIMER_HOLD if self.hold.event(cx) => self.release_held(cx),
+            TIMER_HOLD..TIMER_LATE => self.causes[(tag - TIMER_HOLD) as usize].timer(cx),
             TIMER_LATE => self.complete_late(cx, 0),
             tag if tag == TIMER_LATE + 1 => self.complete_late(cx, 1),
             _ => {}
@@ -571,7 +519,7 @@ impl NicModel for Duo {
     }
 
     fn receiving(&self) -> bool {
-        self.rx[0].is_open() && self.link && self.asked_for
+        self.rx[0].is_open() && self.link && self.causes.iter().any(Causes::is_asked_for)
     }
 
     fn mac_address(&self) -> [u8; 6] {

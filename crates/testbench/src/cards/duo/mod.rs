@@ -31,9 +31,9 @@ mod regs;
 use proptest::prelude::*;
 use proptest::strategy::BoxedStrategy;
 use warikomi_driver::NicDriver;
-use warikomi_nic::wire::Wire;
 use warikomi_nic::{Link, Nic, NicError, NicFunction, NicOptions};
 use warikomi_pci::{DmaMemory, SharedMemory, Width};
+use warikomi_wire::Wire;
 
 pub use self::card::{Duo, INFO};
 pub use self::driver::DuoDriver;

@@ -1,0 +1,89 @@
+//! What the benchmarks of Warikomi itself show.
+
+use warikomi_measure::RunResult;
+use warikomi_measure::layout::{
+    Better, Column, Headline, Layout, Object, Table, Unit, View, percent,
+};
+
+use warikomi_lab::layouts::{list, number};
+
+/// The length whose figures are shown first.
+const USUAL_BYTES: f64 = 1_500.0;
+
+/// Describes the result.
+pub fn describe(result: &mut RunResult) {
+    let (rows, figures) = (result.rows.as_deref().unwrap_or_default(), &result.figures);
+    let mut layout = Layout {
+        columns: columns(),
+        views: vec![View { turned: true, ..View::default() }],
+        tables: tables(figures),
+        charts: vec![warikomi_lab::sweep::throughput(rows)],
+        ..Layout::default()
+    };
+    if let Some(stolen) = number(figures, "comparison_stolen_share") {
+        layout.say("time stolen by the host meanwhile", percent(stolen));
+    }
+    let ways = figures.get("comparison_ways").and_then(serde_json::Value::as_object);
+    for (name, description) in ways.into_iter().flatten() {
+        if let Some(text) = description.as_str() {
+            layout.say(name.replace('_', " "), text);
+        }
+    }
+    let usual = rows.iter().find(|row| number(row, "size_bytes") == Some(USUAL_BYTES));
+    let figures = [
+        ("inject_ns", "to inject a frame"),
+        ("inject_over_memcpy", "times a memcpy of the frame"),
+        ("saturated_bps", "accepted by the driver at most"),
+    ];
+    let figure = |(key, title): (&str, &str)| {
+        Some(Headline {
+            title: title.to_owned(),
+            value: number(usual?, key)?,
+            unit: layout.column(key).unit,
+            published: None,
+            of: "frames of 1,500 bytes".to_owned(),
+        })
+    };
+    layout.headline = figures.into_iter().filter_map(figure).collect();
+    result.layout = layout;
+    result.layout.settle();
+}
+
+fn columns() -> Vec<Column> {
+    vec![
+        Column::parameter("size_bytes", "frame length in bytes").says("{} bytes"),
+        Column::figure("inject_over_memcpy", "inject over memcpy").better(Better::Less),
+        Column::figure("recording_cost_share", "recording cost").better(Better::Less),
+        Column::figure("trace_bytes_per_event", "trace bytes per event")
+            .unit(Unit::Number)
+            .better(Better::Less),
+        Column::parameter("shortest_interval_at_most", "shortest interval at most"),
+    ]
+}
+
+fn tables(figures: &Object) -> Vec<Table> {
+    let table = |key: &str, title: &str| {
+        let first = list(figures, key).next()?;
+        let mut keys: Vec<&String> = list(figures, key).flat_map(Object::keys).collect();
+        keys.sort_by_key(|key| {
+            (*key != "size_bytes", first.keys().position(|known| known == *key))
+        });
+        keys.dedup();
+        let size = Column::parameter("size_bytes", "frame length in bytes");
+        let column = |key: &String| match (key.as_str(), Column::of(key)) {
+            ("size_bytes", _) => size.clone(),
+            (_, column) if column.unit == Unit::Plain => column.unit(Unit::Number),
+            (_, column) => column,
+        };
+        let mut columns: Vec<Column> = Vec::new();
+        for key in keys {
+            if !columns.iter().any(|column| column.key == *key) {
+                columns.push(column(key));
+            }
+        }
+        Some(Table { turned: true, ..Table::of_figures(key, title, key, columns) })
+    };
+    let comparison = "from one core to another: medians of the rounds, and how far these lie apart";
+    let sending = "what a sender does for a message: medians of the rounds";
+    table("comparison", comparison).into_iter().chain(table("sending", sending)).collect()
+}

@@ -1,0 +1,116 @@
+//! A command as it was given: what its run keeps as its plan, and whether the user has had enough of it.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use warikomi_measure::RunDirectory;
+use warikomi_target::Interrupted;
+
+use crate::plan::PlanFile;
+
+/// Runs an experiment again from its plan.
+///
+/// The plan.toml of a run holds every flag of the run, with its value; it can be written by hand, too.
+/// Flags behind it take the place of the plan's: warikomi run plan.toml --kernel-version 6.12 runs the same
+/// on another kernel.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct RunArguments {
+    /// The plan
+    #[arg(value_name = "PLAN")]
+    plan: PathBuf,
+    /// Flags of the experiment that take the place of the plan's
+    #[arg(value_name = "FLAGS", trailing_var_arg = true, allow_hyphen_values = true)]
+    flags: Vec<OsString>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  warikomi run runs/RUN/plan.toml
+      The same again, in a directory of its own.
+  warikomi run runs/RUN/plan.toml --kernel-version 6.12 --json
+      The same on another kernel, with the result as JSON.
+
+A plan by hand:
+  experiment = \"inject\"
+  [flags]
+  size = 1500
+  interval = \"38us\"
+  count = 1000";
+
+/// A command that is carried out.
+pub(crate) struct Invocation {
+    /// Set when the user presses Ctrl-C.
+    pub(crate) interrupted: Interrupted,
+    /// The text of `plan.toml`; nothing for a command that is no experiment.
+    plan: Option<String>,
+    /// The directory of the run that goes on.
+    pub(crate) resume: Option<PathBuf>,
+}
+
+impl Invocation {
+    /// What these arguments ask for.
+    pub(crate) fn new(
+        command: &Command,
+        matches: &ArgMatches,
+        resume: Option<PathBuf>,
+        interrupted: Interrupted,
+    ) -> Result<Invocation> {
+        let plan = PlanFile::of(command, matches)?;
+        let plan = plan.map(|plan| plan.to_toml()).transpose()?;
+        Ok(Invocation { interrupted, plan, resume })
+    }
+
+    /// Makes the directory of a run that begins now, with its plan in it.
+    pub(crate) fn new_run(&self, runs: &Path, experiment: &str) -> Result<RunDirectory> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
+        let directory = RunDirectory::create(runs, now, experiment)?;
+        directory.write_plan(self.plan.as_deref().unwrap_or_default())?;
+        Ok(directory)
+    }
+}
+
+/// What is meant by a command line: what it says, or what the plan says that it names. With it, the
+/// directory of a run that goes on.
+pub(crate) fn meant(
+    command: &Command,
+    given: &[OsString],
+) -> Result<(ArgMatches, Option<PathBuf>)> {
+    let matches = command.clone().get_matches_from(given);
+    let again = |plan: &Path, flags: &[OsString]| -> Result<ArgMatches> {
+        let line = PlanFile::read(plan)?.command_line(command, flags);
+        let line = line.with_context(|| plan.display().to_string())?;
+        Ok(command.clone().get_matches_from(line))
+    };
+    match matches.subcommand() {
+        Some(("run", run)) => {
+            let RunArguments { plan, flags } = RunArguments::from_arg_matches(run)?;
+            Ok((again(&plan, &flags)?, None))
+        }
+        Some((_, experiment)) => match experiment.try_get_one::<PathBuf>("resume") {
+            Ok(Some(directory)) => {
+                let matches = again(&directory.join("plan.toml"), &without_resume(given))?;
+                Ok((matches, Some(directory.clone())))
+            }
+            _ => Ok((matches, None)),
+        },
+        None => Ok((matches, None)),
+    }
+}
+
+/// The flags behind the subcommand, but for `--resume` and its value.
+fn without_resume(given: &[OsString]) -> Vec<OsString> {
+    let mut flags = Vec::new();
+    let mut rest = given.iter().skip(2);
+    while let Some(flag) = rest.next() {
+        if flag == "--resume" {
+            rest.next();
+        } else if !flag.to_string_lossy().starts_with("--resume=") {
+            flags.push(flag.clone());
+        }
+    }
+    flags
+}

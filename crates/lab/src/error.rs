@@ -1,0 +1,134 @@
+//! Why an experiment has no result.
+
+use std::io;
+
+use warikomi_measure::Unaccounted;
+use warikomi_session::SessionError;
+use warikomi_sim::VirtualError;
+use warikomi_sim::transmit::TransmitError as VirtualTransmitError;
+use warikomi_target::TargetError;
+
+/// Why an experiment has no result. All experiments have the same.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// What was asked for cannot be. The text says what can.
+    #[error("{0}")]
+    Impossible(String),
+    /// The plan of the packets cannot be carried out.
+    #[error(transparent)]
+    Packets(#[from] warikomi_inject::PlanError),
+    /// The plan of the messages cannot be carried out.
+    #[error(transparent)]
+    Messages(#[from] warikomi_stack::send::PlanError),
+    /// A target with its driver could not be had.
+    #[error(transparent)]
+    Session(SessionError),
+    /// The target failed, or the user stopped it.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// Virtual time could not be run.
+    #[error(transparent)]
+    Virtual(#[from] VirtualError),
+    /// Nothing could be sent in virtual time.
+    #[error(transparent)]
+    VirtualTransmit(#[from] VirtualTransmitError),
+    /// The wire could not keep what passed.
+    #[error("the wire could not keep what passed: {0}")]
+    Wire(io::Error),
+    /// The driver took no packet, although the guest still answers.
+    #[error(
+        "the driver took none of {packets} packets, though the guest still answers: it has stopped \
+         serving its receive ring; run it again, and if it happens again look at the driver with a \
+         debugger"
+    )]
+    Stalled {
+        /// The packets that were injected.
+        packets: u64,
+    },
+    /// The target has no application.
+    #[error(
+        "packets are meant for an application, and this target has none above its driver; give \
+         --receiver driver"
+    )]
+    NoApplication,
+    /// The ledger does not add up.
+    #[error(transparent)]
+    Unaccounted(#[from] Unaccounted),
+    /// The compute job did not run when it was alone.
+    #[error(
+        "the compute job in the target did no work while nothing was received: something else takes \
+         the target's processor; look with warikomi doctor"
+    )]
+    NoWork,
+    /// The processor time of the target's processes cannot be read.
+    #[error("cannot read the processor time of the target's processes: {0}")]
+    CpuTime(io::Error),
+    /// What was sent is not what arrived.
+    #[error("{row}: {what}; this is a bug of driver, stack, kernel or NIC model, please report it")]
+    Wrong {
+        /// The row of the comparison.
+        row: String,
+        /// What was found.
+        what: String,
+    },
+    /// The target did not send what it was asked to.
+    #[error("{row}: {what}")]
+    NotSent {
+        /// The row of the comparison.
+        row: String,
+        /// What became of it.
+        what: String,
+    },
+    /// No driver could be kept running.
+    #[error("the service has ended, because no driver can be kept running: {why}")]
+    GivenUp {
+        /// What the last one failed of.
+        why: String,
+    },
+    /// A trace cannot be read.
+    #[error(transparent)]
+    Trace(#[from] warikomi_trace::TraceError),
+    /// A capture cannot be read.
+    #[error(transparent)]
+    Capture(#[from] warikomi_trace::capture::CaptureError),
+    /// A recording cannot be read or written.
+    #[error("it cannot be read: {0}")]
+    Recording(io::Error),
+    /// The log of a sweep cannot be written.
+    #[error("cycles.csv could not be written: {0}")]
+    Log(#[from] io::Error),
+    /// The log of a sweep is damaged.
+    #[error(
+        "cycles.csv is damaged at line {line}: {what}; remove that line and those after it, and \
+         resume again"
+    )]
+    Cycles {
+        /// The line, from 1.
+        line: u64,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The log of a sweep belongs to another.
+    #[error(
+        "the cycles in cycles.csv are not those of plan.toml beside it: one of the two was changed, \
+         or another version of Warikomi wrote them; begin anew"
+    )]
+    OtherSweep,
+}
+
+impl Error {
+    /// Of something that was asked for and cannot be; `what` says what can.
+    pub(crate) fn impossible(what: impl Into<String>) -> Error {
+        Error::Impossible(what.into())
+    }
+}
+
+/// A target that fails as it is brought up has failed as any other.
+impl From<SessionError> for Error {
+    fn from(error: SessionError) -> Error {
+        match error {
+            SessionError::Target(error) => Error::Target(error),
+            other => Error::Session(other),
+        }
+    }
+}

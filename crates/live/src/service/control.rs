@@ -1,0 +1,251 @@
+//! The control socket: clients that ask, and may do so slowly, wrongly, or never.
+//!
+//! It is looked at now and then by a loop that has a device to serve, so nothing here waits, and each look
+//! does a bounded amount of work.
+
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::{Flock, FlockArg};
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket,
+};
+use nix::sys::stat::{Mode, fchmod};
+use warikomi_clock::{Span, Time};
+
+use super::request::{Answer, MOST_REQUEST_BYTES, Request};
+
+/// Clients at a time; one more is told so.
+const MOST_CLIENTS: usize = 16;
+/// Clients accepted in one look.
+const MOST_ACCEPTED: usize = 4;
+/// What one client may have sent to it in one look, in bytes, or send.
+const PIECE_BYTES: usize = 4_096;
+/// What may wait for a client that does not read, in bytes.
+const MOST_UNREAD_BYTES: usize = 256 * 1_024;
+/// A client from which nothing has come for so long, and that waits for no answer, is hung up on.
+const PATIENCE: Span = Span::from_ms(30_000);
+
+/// Why a service cannot be controlled.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// Another service is there.
+    #[error(
+        "a service is controlled by {path} already; stop it with 'warikomi live stop --control {path}', \
+         or give this one another --control"
+    )]
+    Taken {
+        /// The socket.
+        path: String,
+    },
+    /// Something else is there.
+    #[error("{path} is there and is no socket; remove it, or give another --control")]
+    NoSocket {
+        /// The file.
+        path: String,
+    },
+    /// The socket cannot be made.
+    #[error("cannot make the control socket {path}: {error}")]
+    Cannot {
+        /// The socket.
+        path: String,
+        /// Why not.
+        error: io::Error,
+    },
+}
+
+/// Which client a request came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ClientId(u64);
+
+/// A socket, and whoever is connected to it. The file is removed when it is dropped.
+#[derive(Debug)]
+pub(super) struct Control {
+    path: PathBuf,
+    listener: UnixListener,
+    /// Held as long as the service lives, and let go of by the kernel however it ends.
+    _lock: Flock<File>,
+    clients: Vec<Client>,
+    next: u64,
+}
+
+impl Control {
+    /// Makes the socket, for this user alone. One that a dead service has left is taken over.
+    pub(super) fn bind(path: &Path) -> Result<Control, ControlError> {
+        let name = path.display().to_string();
+        let cannot = |error| ControlError::Cannot { path: name.clone(), error };
+        if let Some(directory) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            let mut builder = DirBuilder::new();
+            builder.recursive(true).mode(0o700).create(directory).map_err(cannot)?;
+        }
+        let mut lock_path = path.as_os_str().to_owned();
+        lock_path.push(".lock");
+        let mut open = OpenOptions::new();
+        let file = open.create(true).append(true).mode(0o600).open(lock_path).map_err(cannot)?;
+        let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock)
+            .map_err(|_| ControlError::Taken { path: name.clone() })?;
+        match std::fs::symlink_metadata(path) {
+            Ok(about) if about.file_type().is_socket() => {
+                std::fs::remove_file(path).map_err(cannot)?;
+            }
+            Ok(_) => return Err(ControlError::NoSocket { path: name }),
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(cannot(error)),
+        }
+        let listener = private_listener(path).map_err(|errno| cannot(errno.into()))?;
+        std::fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(cannot)?;
+        Ok(Control { path: path.into(), listener, _lock: lock, clients: Vec::new(), next: 0 })
+    }
+
+    /// Takes what clients have sent, and sends what waits for them; a bounded amount of each.
+    pub(super) fn look(&mut self, now: Time) -> Vec<(ClientId, Result<Request, String>)> {
+        self.accept(now);
+        let mut asked = Vec::new();
+        for client in &mut self.clients {
+            client.send();
+            client.take(now);
+            if let Some(request) = client.next_request() {
+                client.waits = true;
+                asked.push((client.id, request));
+            }
+        }
+        self.clients.retain(|client| !client.is_over(now));
+        asked
+    }
+
+    /// Answers a request; a client that has gone meanwhile misses it.
+    pub(super) fn answer(&mut self, to: ClientId, answer: &Answer, now: Time) {
+        if let Some(client) = self.clients.iter_mut().find(|client| client.id == to) {
+            (client.waits, client.heard) = (false, now);
+            client.output.extend(answer.to_line().bytes());
+            client.send();
+        }
+    }
+
+    fn accept(&mut self, now: Time) {
+        for _ in 0..MOST_ACCEPTED {
+            // Whatever is wrong with one client is nothing to the service.
+            let Ok((stream, _)) = self.listener.accept() else { return };
+            if stream.set_nonblocking(true).is_err() {
+                continue;
+            }
+            let mut client = Client::new(ClientId(self.next), stream, now);
+            self.next += 1;
+            if self.clients.len() < MOST_CLIENTS {
+                self.clients.push(client);
+                continue;
+            }
+            let many = format!("{MOST_CLIENTS} clients are connected already; try again later");
+            client.output.extend(Answer::refused(many).to_line().bytes());
+            client.send();
+        }
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Listens at a file that nobody else may open, not even for a moment: on Linux the file gets the mode
+/// that the socket had before.
+fn private_listener(path: &Path) -> nix::Result<UnixListener> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    fchmod(&socket, Mode::S_IRUSR | Mode::S_IWUSR)?;
+    bind(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
+    listen(&socket, Backlog::MAXCONN)?;
+    Ok(socket.into())
+}
+
+#[derive(Debug)]
+struct Client {
+    id: ClientId,
+    stream: UnixStream,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    /// It has asked, and waits for the answer; what it asks next is looked at afterwards.
+    waits: bool,
+    /// It will send no more.
+    ended: bool,
+    /// It is beyond help.
+    broken: bool,
+    heard: Time,
+}
+
+impl Client {
+    fn new(id: ClientId, stream: UnixStream, now: Time) -> Client {
+        let (input, output) = (Vec::new(), Vec::new());
+        let (waits, ended, broken) = (false, false, false);
+        Client { id, stream, input, output, waits, ended, broken, heard: now }
+    }
+
+    fn send(&mut self) {
+        let most = self.output.len().min(PIECE_BYTES * 16);
+        if most == 0 {
+            return;
+        }
+        match self.stream.write(&self.output[..most]) {
+            Ok(sent) => drop(self.output.drain(..sent)),
+            Err(error) if is_later(&error) => {}
+            Err(_) => self.broken = true,
+        }
+    }
+
+    fn take(&mut self, now: Time) {
+        // What it sends while it waits may wait as well, in the kernel.
+        if self.ended || self.waits || self.input.len() > MOST_REQUEST_BYTES {
+            return;
+        }
+        let mut piece = [0; PIECE_BYTES];
+        match self.stream.read(&mut piece) {
+            Ok(0) => self.ended = true,
+            Ok(count) => {
+                self.heard = now;
+                self.input.extend_from_slice(&piece[..count]);
+            }
+            Err(error) if is_later(&error) => {}
+            Err(_) => self.broken = true,
+        }
+    }
+
+    fn next_request(&mut self) -> Option<Result<Request, String>> {
+        if self.waits || self.input.is_empty() {
+            return None;
+        }
+        if let Some(end) = self.input.iter().position(|&byte| byte == b'\n') {
+            let line: Vec<u8> = self.input.drain(..=end).collect();
+            return Some(Request::from_line(&line[..end]));
+        }
+        let why = match self.input.len() {
+            _ if self.ended => "the last line has no end".to_owned(),
+            bytes if bytes > MOST_REQUEST_BYTES => {
+                format!("a request has at most {MOST_REQUEST_BYTES} bytes; this one goes on")
+            }
+            _ => return None,
+        };
+        // Where the next line begins cannot be known.
+        self.ended = true;
+        self.input.clear();
+        Some(Err(why))
+    }
+
+    fn is_over(&self, now: Time) -> bool {
+        let quiet = now.since(self.heard) > PATIENCE && !self.waits;
+        let done = self.ended && !self.waits && self.output.is_empty() && self.input.is_empty();
+        self.broken || quiet || done || self.output.len() > MOST_UNREAD_BYTES
+    }
+}
+
+fn is_later(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+#[cfg(test)]
+#[path = "control_tests.rs"]
+mod tests;

@@ -1,0 +1,240 @@
+//! Drivers with a bug in them, so that it is known that the checkers find it.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+use warikomi_driver::state::{Held, Predecessor, Shown, StateArea};
+use warikomi_driver::{
+    Buffer, Causes, DriverError, DriverInfo, Hardware, Link, NicDriver, Received, RxSink, TxFrame,
+};
+use warikomi_stack::{Slice, flags, words};
+
+use super::session::Session;
+
+/// What is wrong with a driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bug {
+    /// It arms its interrupt and sleeps without looking at the ring once more.
+    NoLastLook,
+    /// The buffer of a damaged frame does not come back.
+    LeaksRefused,
+    /// Every 50th frame is given up twice.
+    DeliversTwice,
+    /// Every 50th frame is refused, though nothing is wrong with it.
+    DropsGood,
+    /// Of two frames in one look, the second comes first.
+    Swaps,
+    /// Every 10th frame to be sent is taken, and not sent.
+    LosesSent,
+    /// Every 10th frame to be sent is sent twice.
+    SendsTwice,
+    /// It hands its device over without a record.
+    NoRecord,
+    /// It goes on behind a dead driver with one frame less than there was.
+    MissesOne,
+}
+
+/// Names the buffers that a dead driver had by the order in which they were posted: those posted last, as if
+/// every one before had been given back. The channel itself names none.
+pub(super) fn forgets_by_order(session: &Session, buffers: u64) {
+    let (channel, place) = (session.packets.words(), session.place);
+    let ring = |head: usize| {
+        place.first_word + words::ENTRIES + head / words::COMPLETIONS * 2 * place.capacity
+    };
+    let end = channel[place.first_word + words::COMPLETIONS].load(Acquire);
+    for count in end - buffers..end {
+        let entry = (count as usize & (place.capacity - 1)) * 2;
+        let posted = channel[ring(words::POSTS) + entry].load(Relaxed);
+        let token = Slice::from_entry([posted, 0]).token;
+        let [word, extra] = Slice { flags: flags::RETURNED, ..Slice::posted(token) }.to_entry();
+        channel[ring(words::COMPLETIONS) + entry].store(word, Relaxed);
+        channel[ring(words::COMPLETIONS) + entry + 1].store(extra, Relaxed);
+    }
+}
+
+/// A driver around a driver, with a bug.
+pub(super) struct Planted {
+    driver: Box<dyn NicDriver>,
+    bug: Bug,
+    just_armed: bool,
+    frames: u64,
+    sent: u64,
+}
+
+impl Planted {
+    pub(super) fn new(driver: Box<dyn NicDriver>, bug: Bug) -> Planted {
+        Planted { driver, bug, just_armed: false, frames: 0, sent: 0 }
+    }
+}
+
+/// What the driver gives up passes here.
+struct BadSink<'a> {
+    sink: &'a mut dyn RxSink,
+    bug: Bug,
+    frames: &'a mut u64,
+    held: Option<Received>,
+}
+
+const EVERY: u64 = 50;
+const EVERY_SENT: u64 = 10;
+
+impl RxSink for BadSink<'_> {
+    fn buffer(&mut self) -> Option<Buffer> {
+        self.sink.buffer()
+    }
+
+    fn received(&mut self, frame: Received) {
+        *self.frames += 1;
+        let struck = self.frames.is_multiple_of(EVERY);
+        match self.bug {
+            Bug::DropsGood if struck => self.sink.returned(frame.buffer),
+            Bug::DeliversTwice if struck => {
+                self.sink.received(frame);
+                self.sink.received(frame);
+            }
+            Bug::Swaps if self.held.is_none() => self.held = Some(frame),
+            _ => {
+                self.sink.received(frame);
+                self.held.take().into_iter().for_each(|held| self.sink.received(held));
+            }
+        }
+    }
+
+    fn returned(&mut self, buffer: Buffer) {
+        if self.bug != Bug::LeaksRefused {
+            self.sink.returned(buffer);
+        }
+    }
+
+    fn named(&self, token: u32) -> Option<Buffer> {
+        self.sink.named(token)
+    }
+}
+
+impl NicDriver for Planted {
+    fn info(&self) -> &'static DriverInfo {
+        self.driver.info()
+    }
+
+    fn init(
+        &mut self,
+        hw: &mut Hardware<'_>,
+        rings: u64,
+        buffers: usize,
+        sink: &mut dyn RxSink,
+    ) -> Result<(), DriverError> {
+        self.driver.init(hw, rings, buffers, sink)
+    }
+
+    fn on_interrupt(&mut self, hw: &mut Hardware<'_>, vector: u16) -> Result<Causes, DriverError> {
+        self.driver.on_interrupt(hw, vector)
+    }
+
+    fn acknowledge(&mut self, hw: &mut Hardware<'_>, vector: u16) -> Result<Causes, DriverError> {
+        self.driver.acknowledge(hw, vector)
+    }
+
+    fn arm(&mut self, hw: &mut Hardware<'_>) -> Result<(), DriverError> {
+        self.just_armed = true;
+        self.driver.arm(hw)
+    }
+
+    fn disarm(&mut self, hw: &mut Hardware<'_>) -> Result<(), DriverError> {
+        self.driver.disarm(hw)
+    }
+
+    fn poll(
+        &mut self,
+        hw: &mut Hardware<'_>,
+        budget: usize,
+        sink: &mut dyn RxSink,
+    ) -> Result<usize, DriverError> {
+        if std::mem::take(&mut self.just_armed) && self.bug == Bug::NoLastLook {
+            return Ok(0);
+        }
+        let Planted { driver, bug, frames, .. } = self;
+        let mut bad = BadSink { sink, bug: *bug, frames, held: None };
+        let found = driver.poll(hw, budget, &mut bad);
+        bad.held.take().into_iter().for_each(|held| bad.sink.received(held));
+        found
+    }
+
+    fn transmit(&mut self, hw: &mut Hardware<'_>, frame: TxFrame<'_>) -> Result<bool, DriverError> {
+        self.sent += 1;
+        let struck = self.sent.is_multiple_of(EVERY_SENT);
+        match self.bug {
+            Bug::LosesSent if struck => Ok(true),
+            Bug::SendsTwice if struck => {
+                self.driver.transmit(hw, frame)?;
+                self.driver.transmit(hw, frame)
+            }
+            _ => self.driver.transmit(hw, frame),
+        }
+    }
+
+    fn keep_state(&mut self, area: StateArea, shown: Shown) -> Result<(), DriverError> {
+        self.driver.keep_state(area, shown)
+    }
+
+    fn take_over(
+        &mut self,
+        hw: &mut Hardware<'_>,
+        predecessor: Predecessor,
+        shown: Shown,
+    ) -> Result<Held, DriverError> {
+        let missed = self.bug == Bug::MissesOne && predecessor == Predecessor::Died;
+        let given = shown.given + u64::from(missed);
+        self.driver.take_over(hw, predecessor, Shown { given, ..shown })
+    }
+
+    fn rehearse(&mut self, hw: &mut Hardware<'_>, shown: Shown) -> Held {
+        self.driver.rehearse(hw, shown)
+    }
+
+    fn hand_over(&mut self, generation: u32) -> Result<(), DriverError> {
+        if self.bug == Bug::NoRecord {
+            return Ok(());
+        }
+        self.driver.hand_over(generation)
+    }
+
+    fn kick(&mut self, hw: &mut Hardware<'_>) -> Result<(), DriverError> {
+        self.driver.kick(hw)
+    }
+
+    fn reclaim(
+        &mut self,
+        hw: &mut Hardware<'_>,
+        sent: &mut dyn FnMut(u32),
+    ) -> Result<usize, DriverError> {
+        self.driver.reclaim(hw, sent)
+    }
+
+    fn tx_room(&self) -> usize {
+        self.driver.tx_room()
+    }
+
+    fn transmit_interrupts(&mut self, hw: &mut Hardware<'_>, on: bool) -> Result<(), DriverError> {
+        self.driver.transmit_interrupts(hw, on)
+    }
+
+    fn link(&mut self, hw: &mut Hardware<'_>) -> Result<Link, DriverError> {
+        self.driver.link(hw)
+    }
+
+    fn mac_address(&self) -> [u8; 6] {
+        self.driver.mac_address()
+    }
+
+    fn rx_errors(&self) -> u64 {
+        self.driver.rx_errors()
+    }
+
+    fn quiesce(
+        &mut self,
+        hw: &mut Hardware<'_>,
+        sink: &mut dyn RxSink,
+        sent: &mut dyn FnMut(u32),
+    ) -> Result<(), DriverError> {
+        self.driver.quiesce(hw, sink, sent)
+    }
+}

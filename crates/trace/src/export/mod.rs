@@ -1,0 +1,44 @@
+//! A trace in the forms that other programs open.
+
+mod pcapng;
+mod perfetto;
+
+use std::io::{self, Read, Write};
+
+use crate::{Reader, TraceError};
+
+/// What a trace can become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// The frames, with nanoseconds, for Wireshark and tshark.
+    Pcapng,
+    /// Packets, interrupts and register accesses as a timeline, in the Trace Event Format, for
+    /// ui.perfetto.dev and chrome://tracing.
+    Perfetto,
+}
+
+/// Why a trace could not be exported.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// The trace is no good one.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The file could not be written.
+    #[error("writing failed: {0}")]
+    Write(io::Error),
+}
+
+/// Writes the events of a trace in another form; returns how many of them it has.
+pub fn export<R: Read>(
+    trace: Reader<R>,
+    format: Format,
+    to: &mut dyn Write,
+) -> Result<u64, ExportError> {
+    match format {
+        Format::Pcapng => pcapng::write(trace, to),
+        Format::Perfetto => perfetto::write(trace, to),
+    }
+}
+
+#[cfg(test)]
+mod tests;

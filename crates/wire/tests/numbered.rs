@@ -1,0 +1,129 @@
+//! Numbered datagrams, judged.
+
+use proptest::prelude::*;
+use warikomi_clock::{Chance, Seed, Time};
+use warikomi_testbench::message;
+use warikomi_wire::Wire;
+use warikomi_wire::peer::numbered::{Look, Numbered, Seen};
+
+const RUN: u32 = 7;
+
+fn judged(look: Look, frames: impl IntoIterator<Item = Vec<u8>>) -> Seen {
+    let (mut sink, judge) = Numbered::sink();
+    judge.lock().begin(RUN, 1_000, look);
+    frames.into_iter().for_each(|frame| sink.transmit(Time::ZERO, &frame));
+    judge.lock().seen()
+}
+
+fn in_order(sequences: &[u64]) -> Seen {
+    judged(Look::Whole, sequences.iter().map(|&sequence| message(RUN, sequence, 64)))
+}
+
+#[test]
+fn each_message_once_and_in_order_is_right() {
+    let seen = judged(
+        Look::Whole,
+        [16, 17, 18, 1_472, 65_507]
+            .iter()
+            .zip(0..)
+            .map(|(&bytes, sequence)| message(RUN, sequence, bytes)),
+    );
+    assert_eq!((seen.messages, seen.message_bytes), (5, 16 + 17 + 18 + 1_472 + 65_507));
+    assert_eq!(seen.wrong(5), None);
+    assert!(seen.wrong(6).unwrap().contains("1 lost"));
+    assert!(seen.wrong(4).is_some(), "more came than were sent");
+}
+
+#[test]
+fn what_is_lost_doubled_or_out_of_order_is_told_apart() {
+    let lost = in_order(&[0, 1, 3]);
+    assert_eq!((lost.lost(4), lost.duplicated, lost.reordered), (1, 0, 0));
+    let late = in_order(&[0, 2, 1, 3]);
+    assert_eq!((late.lost(4), late.duplicated, late.reordered), (0, 0, 1));
+    let twice = in_order(&[0, 1, 1, 2]);
+    assert_eq!((twice.lost(3), twice.duplicated, twice.reordered), (0, 1, 0));
+    assert!([lost, late, twice].iter().all(|seen| seen.wrong(seen.end).is_some()));
+}
+
+#[test]
+fn frames_of_others_are_foreign_and_a_number_too_high_is_corrupt() {
+    let arp = [&[0xff; 6][..], &[2, 0, 0, 0, 0, 1], &[0x08, 0x06], &[0; 46]].concat();
+    let seen = judged(Look::Whole, [message(RUN + 1, 0, 64), arp, message(RUN, 1_000, 64)]);
+    assert_eq!((seen.messages, seen.foreign, seen.corrupt), (0, 2, 1));
+}
+
+#[test]
+fn padding_is_no_fault_but_bytes_behind_a_long_message_are() {
+    let padded = |bytes: usize, padding: usize| {
+        let mut frame = message(RUN, 0, bytes);
+        frame.extend(vec![0; padding]);
+        judged(Look::Whole, [frame])
+    };
+    assert_eq!(padded(16, 2).wrong(1), None);
+    assert_eq!((padded(16, 3).corrupt, padded(64, 1).corrupt), (1, 1));
+}
+
+#[test]
+fn a_run_that_has_begun_knows_nothing_of_the_last() {
+    let (mut sink, judge) = Numbered::sink();
+    sink.transmit(Time::ZERO, &message(RUN, 0, 64));
+    assert_eq!(judge.lock().seen().foreign, 1, "nothing is expected yet");
+    for run in [RUN, RUN + 1] {
+        judge.lock().begin(run, 2, Look::Whole);
+        assert_eq!(judge.lock().seen(), Seen::default());
+        (0..2).for_each(|sequence| sink.transmit(Time::ZERO, &message(run, sequence, 100)));
+        assert_eq!(judge.lock().seen().wrong(2), None);
+    }
+    assert_eq!(sink.counters().tx_frames, 5);
+}
+
+proptest! {
+    #[test]
+    fn a_changed_byte_is_noticed(
+        bytes in 16usize..2_000,
+        at in any::<prop::sample::Index>(),
+        change in 1u8..,
+    ) {
+        let mut frame = message(RUN, 3, bytes);
+        let at = at.index(frame.len());
+        frame[at] ^= change;
+        // The sender's own addresses and port are not judged, and a sequence number may be another's.
+        let free = (6..12).contains(&at) || (34..36).contains(&at);
+        let sequence = (50..58).contains(&at);
+        let counted = |look| judged(look, [frame.clone()]).messages;
+        if !sequence {
+            prop_assert_eq!(counted(Look::Whole), u64::from(free), "byte {}", at);
+            prop_assert_eq!(counted(Look::Head), u64::from(free || at >= 58), "byte {}", at);
+        }
+    }
+
+    #[test]
+    fn any_order_of_any_messages_adds_up(
+        sent in 1u64..200,
+        chances in prop::array::uniform3(0u32..500_000_000),
+        seed: u64,
+    ) {
+        let mut streams = 0..;
+        let [mut lose, mut swap, mut double] = chances
+            .map(|chance| Chance::new(Seed(seed), streams.next().unwrap_or(0), chance));
+        let mut came: Vec<u64> = (0..sent).filter(|_| !lose.happens()).collect();
+        for at in 1..came.len() {
+            if swap.happens() {
+                came.swap(at - 1, at);
+            }
+        }
+        let again: Vec<u64> = came.iter().copied().filter(|_| double.happens()).collect();
+        let seen = in_order(&[&came[..], &again].concat());
+        let kept = came.len() as u64;
+        prop_assert_eq!((seen.messages, seen.duplicated), (kept, again.len() as u64));
+        prop_assert_eq!(seen.lost(sent), sent - kept);
+        let sorted = came.windows(2).all(|pair| pair[0] < pair[1]);
+        prop_assert_eq!(seen.reordered == 0, sorted);
+    }
+
+    #[test]
+    fn any_frame_is_judged(frame in prop::collection::vec(any::<u8>(), 0..200)) {
+        let seen = judged(Look::Whole, [frame]);
+        prop_assert_eq!((seen.messages, seen.corrupt + seen.foreign), (0, 1));
+    }
+}
