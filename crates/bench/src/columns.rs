@@ -17,7 +17,7 @@ pub fn describe(result: &mut RunResult) {
         columns: columns(),
         views: vec![View { turned: true, ..View::default() }],
         tables: tables(figures),
-        charts: vec![warikomi_lab::sweep::throughput_chart(rows)],
+        charts: vec![warikomi_lab::sweep::throughput(rows)],
         ..Layout::default()
     };
     if let Some(stolen) = number(figures, "comparison_stolen_share") {

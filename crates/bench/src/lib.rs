@@ -100,10 +100,10 @@ pub fn bench(
         });
     }
     progress(steps, steps);
-    Ok(result_of(session.machine_since(&watch), session, &rows))
+    Ok(outcome(session.machine_since(&watch), session, &rows))
 }
 
-fn result_of(machine: Machine, session: &Session, rows: &[Row]) -> RunResult {
+fn outcome(machine: Machine, session: &Session, rows: &[Row]) -> RunResult {
     let mut result = RunResult::new("bench", TimeBase::Real, machine);
     result.target = session.info.clone();
     result.rows = Some(rows.iter().map(as_object).collect());

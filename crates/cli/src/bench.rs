@@ -75,6 +75,7 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
         bench_transmit(parts, interrupted, &mut result, &mut progress)?;
     }
     drop(bar);
+    warikomi_bench::describe(&mut result);
     output::print(&mut result, arguments.json);
     Ok(ExitCode::SUCCESS)
 }

@@ -18,9 +18,9 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// A run of `cost` with these repetitions of one figure, and one plot.
-fn cost(runs: &Path, repeats: &[f64]) -> PathBuf {
-    let run = RunDirectory::create(runs, 0, "cost").unwrap();
+/// A run of `accuracy` with these repetitions of one figure, and one plot.
+fn accuracy(runs: &Path, repeats: &[f64]) -> PathBuf {
+    let run = RunDirectory::create(runs, 0, "accuracy").unwrap();
     run.write("smallest.csv", |file| file.write_all(b"interval_ns,kept_share\n200,0.5\n500,1\n"))
         .unwrap();
     let repeat = |(at, &value): (usize, &f64)| Repeat {
@@ -32,7 +32,7 @@ fn cost(runs: &Path, repeats: &[f64]) -> PathBuf {
     if !repeats.is_empty() {
         run.write_table("repeats", repeats.iter().enumerate().map(repeat)).unwrap();
     }
-    let mut result = RunResult::new("cost", TimeBase::Real, Machine::default());
+    let mut result = RunResult::new("accuracy", TimeBase::Real, Machine::default());
     result.figures.insert("send_fixed_ns".to_owned(), 205.5.into());
     run.write_result(&result).unwrap();
     run.path().to_owned()
@@ -41,7 +41,7 @@ fn cost(runs: &Path, repeats: &[f64]) -> PathBuf {
 #[test]
 fn a_report_is_one_file_and_plots_are_files_if_asked_for() {
     let runs = tempfile::tempdir().unwrap();
-    let (one, two) = (cost(runs.path(), &[]), cost(runs.path(), &[]));
+    let (one, two) = (accuracy(runs.path(), &[]), accuracy(runs.path(), &[]));
     let output = run(&["report", text(&one)]);
     assert!(output.status.success(), "{}", message(&output));
     let html = fs::read_to_string(one.join("report.html")).unwrap();
@@ -54,9 +54,9 @@ fn a_report_is_one_file_and_plots_are_files_if_asked_for() {
     let output = run(&arguments);
     assert!(output.status.success(), "{}", message(&output));
     assert!(fs::read_to_string(&file).unwrap().contains("id=\"run-2\""));
-    let csv = fs::read_to_string(plots.join("cost-smallest.csv")).unwrap();
+    let csv = fs::read_to_string(plots.join("accuracy-smallest.csv")).unwrap();
     assert_eq!(csv, "series,interval_ns,kept_share\nkept,200,0.5\nkept,500,1\n");
-    assert!(fs::read_to_string(plots.join("cost-2-smallest.svg")).unwrap().starts_with("<svg"));
+    assert!(fs::read_to_string(plots.join("accuracy-2-smallest.svg")).unwrap().starts_with("<svg"));
     assert!(run(&arguments).status.success(), "an older report is replaced");
 }
 
@@ -65,7 +65,7 @@ fn a_report_that_cannot_be_made_says_why_and_leaves_nothing() {
     let runs = tempfile::tempdir().unwrap();
     let output = run(&["report", text(runs.path())]);
     assert!(message(&output).contains("result.json"), "{}", message(&output));
-    let one = cost(runs.path(), &[]);
+    let one = accuracy(runs.path(), &[]);
     fs::write(one.join("smallest.csv"), "interval_ns,kept_share\n200,much\n").unwrap();
     let output = run(&["report", text(&one)]);
     assert_eq!(output.status.code(), Some(1));
@@ -80,9 +80,9 @@ fn a_report_that_cannot_be_made_says_why_and_leaves_nothing() {
 fn the_status_of_a_comparison_is_for_a_ci_job() {
     const BASE: [f64; 5] = [100.0, 101.0, 102.0, 103.0, 104.0];
     let runs = tempfile::tempdir().unwrap();
-    let make = |factor: f64| cost(runs.path(), &BASE.map(|value| value * factor));
+    let make = |factor: f64| accuracy(runs.path(), &BASE.map(|value| value * factor));
     let (base, same, slow, fast) = (make(1.0), make(1.005), make(1.2), make(0.8));
-    let bare = cost(runs.path(), &[]);
+    let bare = accuracy(runs.path(), &[]);
     for (b, status, words) in [
         (&same, 0, "not worse"),
         (&slow, 1, "WORSE"),
@@ -119,7 +119,7 @@ fn help_teaches() {
 #[test]
 fn what_cannot_be_compared_has_status_2() {
     let runs = tempfile::tempdir().unwrap();
-    let base = cost(runs.path(), &[1.0]);
+    let base = accuracy(runs.path(), &[1.0]);
     for (arguments, words) in [
         (&["compare", text(&base), "/nonexistent"][..], "/nonexistent"),
         (&["compare", text(&base), text(&base), "--alpha", "2"], "below 1"),

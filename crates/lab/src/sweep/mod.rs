@@ -4,7 +4,6 @@
 //! shortest possible to the first at which every packet is received, and beyond.
 
 pub(crate) mod columns;
-pub use columns::throughput as throughput_chart;
 mod cycle;
 mod plan;
 mod search;
@@ -18,6 +17,7 @@ use crate::Error;
 use crate::Session;
 use crate::inject::Application;
 
+pub use columns::throughput;
 pub use cycle::{Cycle, CycleLog, Phase, read_cycles};
 pub use plan::{MAX_REPEAT, MAX_SIZES, SweepPlan};
 

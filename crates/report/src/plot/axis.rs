@@ -123,6 +123,9 @@ fn linear(least: f64, most: f64, ticks: usize) -> Scaled {
     Scaled::new(first * step, last * step, false, places)
 }
 
+/// So few ticks say too little of a scale.
+const FEW: usize = 2;
+
 /// A log scale with a little room at both ends. Ticks at 1, 2 and 5 of each decade where there are few,
 /// at decades where there are more, and at every other where there are many.
 fn log(least: f64, most: f64, ticks: usize) -> Scaled {
@@ -136,8 +139,13 @@ fn log(least: f64, most: f64, ticks: usize) -> Scaled {
         .step_by(stride)
         .flat_map(|decade| each.iter().map(move |n| n * 10f64.powi(decade)))
         .filter(|place| (from..=to).contains(place))
-        .collect();
-    Scaled::new(from, to, true, places)
+        .collect::<Vec<_>>();
+    if places.len() > FEW {
+        return Scaled::new(from, to, true, places);
+    }
+    // Less than a decade: what is round on a linear scale is round here, too.
+    let places = linear(from, to, ticks).ticks.into_iter();
+    Scaled::new(from, to, true, places.filter(|place| (from..=to).contains(place)).collect())
 }
 
 /// An axis with its ends and ticks.

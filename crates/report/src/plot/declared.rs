@@ -19,12 +19,15 @@ pub(super) fn charts(
     watch: Watch<'_>,
 ) -> Result<Vec<Chart>, ReadError> {
     let plan = plan(run, chart);
-    let mut parts = Parts { plan: &plan, parts: Vec::new(), common: Vec::new() };
+    let mut parts = Parts { plan: &plan, parts: Vec::new(), had: Vec::new(), common: Vec::new() };
     if let Source::File(name) = &chart.source {
         let path = run.path.join(format!("{name}.csv"));
         lines(&path, &wanted(chart), watch, |row| parts.add(row))?;
     } else {
-        rows(&run.result, &chart.source).into_iter().for_each(|row| parts.add(row));
+        // Rows of all parts first, so that a series has the same colour in each.
+        let rows = rows(&run.result, &chart.source).into_iter();
+        let (of_all, others): (Vec<_>, Vec<_>) = rows.partition(|row| parts.of_all(row));
+        of_all.into_iter().chain(others).for_each(|row| parts.add(row));
     }
     Ok(parts.finish())
 }
@@ -69,6 +72,8 @@ fn wanted(chart: &layout::Chart) -> Wanted {
 struct Parts<'a> {
     plan: &'a Plan<'a>,
     parts: Vec<([String; 2], Part<'a>)>,
+    /// How many rows of all parts each has had from its beginning.
+    had: Vec<usize>,
     /// Rows that belong to each part.
     common: Vec<Object>,
 }
@@ -79,10 +84,15 @@ enum Part<'a> {
 }
 
 impl<'a> Parts<'a> {
+    /// Whether a row belongs to each part.
+    fn of_all(&self, row: &Object) -> bool {
+        let mut split = self.plan.split.iter();
+        !self.plan.split.is_empty() && split.all(|column| column.value(row).is_none())
+    }
+
     fn add(&mut self, row: &Object) {
         let of = label(&self.plan.split, row);
-        let mut split = self.plan.split.iter();
-        if !self.plan.split.is_empty() && split.all(|column| column.value(row).is_none()) {
+        if self.of_all(row) {
             if self.common.len() < MAX_KEPT {
                 self.common.push(row.clone());
             }
@@ -98,10 +108,12 @@ impl<'a> Parts<'a> {
         let known = self.parts.iter().position(|(known, _)| *known == of);
         known.or_else(|| {
             (self.parts.len() < MAX_CHARTS).then(|| {
-                let part = match self.plan.chart.kind {
+                let mut part = match self.plan.chart.kind {
                     Kind::Timeline => Part::Timeline(Vec::new()),
                     _ => Part::Figures(Collector::new(self.plan)),
                 };
+                self.common.iter().for_each(|row| part.add(self.plan, row));
+                self.had.push(self.common.len());
                 self.parts.push((of, part));
                 self.parts.len() - 1
             })
@@ -112,14 +124,14 @@ impl<'a> Parts<'a> {
         if self.parts.is_empty() {
             let _ = self.part(Default::default());
         }
-        let finish = |([of, slug], mut part): ([String; 2], Part<'a>)| {
-            self.common.iter().for_each(|row| part.add(self.plan, row));
+        let finish = |(([of, slug], mut part), had): (([String; 2], Part<'a>), usize)| {
+            self.common.iter().skip(had).for_each(|row| part.add(self.plan, row));
             match part {
                 Part::Figures(collector) => collector.finish(&of, &slug),
                 Part::Timeline(events) => timeline(self.plan, [&of, &slug], &events),
             }
         };
-        self.parts.into_iter().map(finish).collect()
+        self.parts.into_iter().zip(self.had).map(finish).collect()
     }
 }
 

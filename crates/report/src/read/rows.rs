@@ -40,7 +40,7 @@ pub fn lines(
     watch: Watch<'_>,
     mut each: impl FnMut(&Object),
 ) -> Result<(), ReadError> {
-    let mut places: Option<Vec<(usize, String, fn(&str) -> Result<Value, String>)>> = None;
+    let mut places: Option<Vec<Place>> = None;
     let mut row = Object::new();
     records(path, watch, |header, record| {
         if places.is_none() {
@@ -58,6 +58,7 @@ pub fn lines(
     })
 }
 
+/// Where a column is, its key, and how its fields are read.
 type Place = (usize, String, fn(&str) -> Result<Value, String>);
 
 fn find(header: &csv::StringRecord, wanted: &Wanted) -> Result<Vec<Place>, String> {

@@ -1,7 +1,6 @@
 //! What each experiment prints: its columns, drawn by what knows no experiment.
 
 mod accuracy;
-mod bench;
 mod cost;
 mod receive;
 mod replace;

@@ -2,9 +2,13 @@
 
 use serde_json::json;
 use warikomi_measure::{Machine, RunResult, TimeBase};
-use warikomi_report::terminal::Style;
+use warikomi_report::terminal::{Style, page};
 
-use super::shown;
+fn shown(result: &RunResult, style: Style) -> String {
+    let mut result = result.clone();
+    warikomi_bench::describe(&mut result);
+    page(&result, style)
+}
 
 #[test]
 fn every_figure_has_its_unit() {
