@@ -43,7 +43,7 @@ use crate::invocation::Invocation;
 /// Runs an unmodified Linux network driver against a software NIC, with no hypervisor and no card,
 /// delivers packets and interrupts exactly when asked, and accounts for every one of them.
 #[derive(Parser)]
-#[command(version, max_term_width = 100, after_help = EXAMPLES)]
+#[command(name = "warikomi", version, max_term_width = 100, after_help = EXAMPLES)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

@@ -23,8 +23,8 @@ use crate::output::{self, Cleared};
 /// each as CSV, to download; the plan, the machine and the warnings. The file has everything in
 /// itself: it needs no network, and may be sent to others.
 ///
-/// Which tables and plots there are follows from what the result says of itself, and from samples.csv if the
-/// run has one. A result of an older version is described as its experiment describes it today.
+/// Which tables and plots there are follows from what the result says of itself. The points of a plot come
+/// from the tables beside it, such as samples.csv (inject) and cycles.csv (sweep). A result of an older version is described as its experiment describes it today.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {

@@ -24,7 +24,7 @@ const KNOWN: &[(&str, usize)] = &[
     ("crates/stack/src/channel/successor.rs", 2),
     ("crates/sim/src/bed.rs", 4),
     ("crates/trace/src/export/mod.rs", 3),
-    ("crates/report/src/plot/accuracy.rs", 11),
+    ("crates/report/src/plot/axis.rs", 8),
     ("crates/report/src/read/mod.rs", 2),
     ("guest/src/agent/ethtool.rs", 2),
     ("guest/src/agent/receive.rs", 2),

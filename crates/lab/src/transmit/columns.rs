@@ -13,11 +13,8 @@ use super::beside::{
 };
 use crate::layouts::{list, number, object, text};
 
-/// Describes the result, of a process or a kernel: a kernel's rows say who sent.
+/// Describes the result of a process that sent.
 pub(crate) fn describe(result: &mut RunResult) {
-    if result.rows.iter().flatten().any(|row| row.contains_key("sender")) {
-        return super::kernel::columns::describe(result);
-    }
     let rows = result.rows.as_deref().unwrap_or_default();
     let gains: Vec<Object> = gains(rows);
     result.figures.insert("gains".into(), json!(gains));

@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Column, Object, Source, Unit, at_path};
+use super::column::{Column, at_path};
+use super::show::Unit;
+use super::source::{Object, Source};
 
 /// How a chart, or one of its curves, is drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

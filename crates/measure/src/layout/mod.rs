@@ -8,17 +8,15 @@ mod bounds;
 mod chart;
 mod column;
 mod show;
+mod source;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
 pub use bounds::OutOfBounds;
 pub use chart::{Axis, Chart, Curve, Kind, Mark, Only, PointSeries, Scale, Several};
 pub use column::{Better, Column, Instead, at_path, raw};
 pub use show::{Unit, count, percent, rate, size, time};
-
-/// A row of a table: an object.
-pub type Object = Map<String, Value>;
+pub use source::{Object, Source};
 
 /// How a result is to be shown.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -112,21 +110,6 @@ pub struct Table {
     /// What one must know to read it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-}
-
-/// Where rows are.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Source {
-    /// In `rows` of the result.
-    #[default]
-    Rows,
-    /// In a list in `figures` of the result, by its path: `edges.0.tried`.
-    Figures(String),
-    /// In `NAME.csv` of the run's directory.
-    File(String),
-    /// Here.
-    Here(Vec<Object>),
 }
 
 /// Something that a reader must be told.

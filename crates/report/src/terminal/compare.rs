@@ -2,7 +2,7 @@
 
 use warikomi_measure::layout::{count, percent};
 
-use super::Style;
+use super::style::Style;
 use super::table::Page;
 use crate::compare::{Compared, Comparison, Verdict};
 

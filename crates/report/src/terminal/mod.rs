@@ -2,6 +2,7 @@
 
 mod compare;
 mod ledger;
+mod style;
 mod table;
 mod view;
 
@@ -12,24 +13,7 @@ use crate::columns;
 use table::Page;
 
 pub use compare::compare;
-
-/// How to draw.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Style {
-    /// Whether to use colour. Nothing is said by colour alone.
-    pub colour: bool,
-    /// The width of the terminal in columns. Less than 60 is taken for 60: a table has a shape.
-    pub width: u16,
-}
-
-impl Default for Style {
-    fn default() -> Self {
-        Style { colour: false, width: 80 }
-    }
-}
-
-/// The least width that the tables fit into.
-const MIN_WIDTH: u16 = 60;
+pub use style::Style;
 
 /// A result as a page of text: what was tested and asked for; its rows, or, of a result without any, what
 /// became of the packets; its further tables; what a reader must be told, and what is to be said against it.

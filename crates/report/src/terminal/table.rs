@@ -4,7 +4,7 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, Tab
 use warikomi_measure::RunResult;
 use warikomi_measure::layout::percent;
 
-use super::{MIN_WIDTH, Style};
+use super::style::{MIN_WIDTH, Style};
 
 /// A rule below the header and nothing else, as in a book.
 const BOOK: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─'));

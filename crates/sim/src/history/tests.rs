@@ -160,6 +160,12 @@ fn histories_of_a_card_with_two_queues_are_right() {
     let summary = all_of_are_right(&two_queues(), 1, 4_000, true);
     assert!(summary.restarts > 400 && summary.failures > 40, "{summary:?}");
     assert!(summary.delivered > summary.packets / 5, "{summary:?}");
+    let damaged = |seed| {
+        let (outcome, _) = judged(&options(Seed(seed), true), &two_queues()).unwrap();
+        outcome.counts.damaged
+    };
+    let struck: u64 = (1..=2_000).map(damaged).sum();
+    assert!(struck > 100, "{struck} frames with an error mark");
 }
 
 /// What a channel with one queue could believe: a dead driver had the buffers that were posted last.

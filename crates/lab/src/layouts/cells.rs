@@ -1,26 +1,7 @@
-//! What each experiment says of its results: columns, tables, charts, and what matters most.
-//!
-//! It follows from a finished result alone. So a result that an older version wrote, without any of this, can
-//! be described as well.
+//! Cells of rows, and what is said of them; for the columns of every experiment.
 
 use serde_json::Value;
-use warikomi_measure::RunResult;
 use warikomi_measure::layout::{Column, Headline, Layout, Object, Unit, at_path};
-
-/// Describes a result by its experiment; one of an unknown experiment is left as it is.
-pub fn describe(result: &mut RunResult) {
-    match result.experiment.as_str() {
-        "accuracy" => crate::accuracy::columns::describe(result),
-        "cost" => crate::cost::columns::describe(result),
-        "inject" => crate::inject::columns::describe(result),
-        "receive" => crate::receive::columns::describe(result),
-        "replace" => crate::replace::columns::describe(result),
-        "sweep" => crate::sweep::columns::describe(result),
-        "transmit" => crate::transmit::columns::describe(result),
-        _ => {}
-    }
-    result.layout.settle();
-}
 
 /// A text of a row; empty if there is none.
 pub fn text<'a>(row: &'a Object, key: &str) -> &'a str {
