@@ -161,7 +161,7 @@ fn histories_of_a_card_with_two_queues_are_right() {
     assert!(summary.restarts > 400 && summary.failures > 40, "{summary:?}");
     assert!(summary.delivered > summary.packets / 5, "{summary:?}");
     let damaged = |seed| {
-        let (outcome, _) = judged(&options(Seed(seed), true), &two_queues()).unwrap();
+        let (outcome, _) = history(Seed(seed), true, &two_queues()).unwrap();
         outcome.counts.damaged
     };
     let struck: u64 = (1..=2_000).map(damaged).sum();
