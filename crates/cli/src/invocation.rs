@@ -76,10 +76,12 @@ impl Invocation {
 /// What is meant by a command line: what it says, or what the plan says that it names. With it, the
 /// directory of a run that goes on.
 pub(crate) fn meant(
-    command: &Command,
+    command: &mut Command,
     given: &[OsString],
 ) -> Result<(ArgMatches, Option<PathBuf>)> {
-    let matches = command.clone().get_matches_from(given);
+    // In place: a driver process that takes over starts here, and a copy of all flags would delay it.
+    let matches = command.try_get_matches_from_mut(given).unwrap_or_else(|error| error.exit());
+    let command = &*command;
     let again = |plan: &Path, flags: &[OsString]| -> Result<ArgMatches> {
         let line = PlanFile::read(plan)?.command_line(command, flags);
         let line = line.with_context(|| plan.display().to_string())?;

@@ -117,8 +117,8 @@ fn main() -> ExitCode {
 }
 
 fn run(given: &[OsString]) -> Result<ExitCode> {
-    let command = Arguments::command();
-    let (matches, resume) = invocation::meant(&command, given)?;
+    let mut command = Arguments::command();
+    let (matches, resume) = invocation::meant(&mut command, given)?;
     let arguments = Arguments::from_arg_matches(&matches)?;
     if let Command::Part(part) = &arguments.command {
         return Ok(part::run(part));
