@@ -17,7 +17,7 @@ use warikomi_wire::{Wire, WireKind};
 
 use crate::invocation::Invocation;
 use crate::output::{self, Cleared};
-use crate::target::{Prepared, TargetArguments};
+use warikomi_session::{Prepared, TargetArguments};
 
 /// Boots a kernel as an ordinary process, binds its unmodified driver to a software NIC, injects
 /// packets at absolute deadlines, and says what became of each: missed by the NIC, accepted by the
@@ -190,7 +190,7 @@ pub(crate) fn carry_out<T>(
     session.stop()?;
 
     // First to the user: a disk may be full.
-    output::print(&mut injected.result, arguments.json);
+    output::describe_and_print(&mut injected.result, arguments.json);
     let directory = invocation.new_run(&arguments.runs, &injected.result.experiment)?;
     more(&directory, rest)?;
     keep(&directory, &injected)?;

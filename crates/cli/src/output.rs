@@ -27,13 +27,18 @@ pub(crate) fn style() -> Style {
 pub(crate) fn describe(result: &mut RunResult) {
     match result.experiment.as_str() {
         "bench" => warikomi_bench::describe(result),
-        _ => warikomi_lab::layouts::describe(result),
+        _ => warikomi_lab::describe(result),
     }
 }
 
-/// Describes a finished result, and prints it: as JSON for programs, or as tables for people.
-pub(crate) fn print(result: &mut RunResult, json: bool) {
+/// Describes a finished result, and prints it.
+pub(crate) fn describe_and_print(result: &mut RunResult, json: bool) {
     describe(result);
+    print(result, json);
+}
+
+/// Prints a result that describes itself: as JSON for programs, or as tables for people.
+pub(crate) fn print(result: &RunResult, json: bool) {
     if json {
         print!("{}", result.to_json());
     } else {

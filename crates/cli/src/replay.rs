@@ -16,7 +16,7 @@ use crate::inject::{bring_up, keep, with_bar};
 use crate::invocation::Invocation;
 use crate::output;
 use crate::record::TRACE;
-use crate::target::TargetArguments;
+use warikomi_session::TargetArguments;
 
 /// Gives the packets of a trace (trace.wkt of `warikomi record`) or of real traffic (pcap, pcapng) to
 /// a driver, in their order, at the times at which they came, and accounts for each.
@@ -84,7 +84,7 @@ pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Result<Exit
     })?;
     session.stop()?;
 
-    output::print(&mut replayed.injected.result, arguments.json);
+    output::describe_and_print(&mut replayed.injected.result, arguments.json);
     if let (Some(comparison), false) = (&replayed.comparison, arguments.json) {
         print_comparison(comparison);
     }
