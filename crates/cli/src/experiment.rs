@@ -11,7 +11,7 @@ use warikomi_lab::{Entry, NewRun, Progress, Watch};
 use crate::invocation::Invocation;
 use crate::output::{self, Cleared};
 
-/// What every experiment has besides its own flags.
+// What every experiment has besides its own flags. No doc comment: clap would take it for the help's.
 #[derive(Args)]
 struct KeepArguments {
     /// Where the run's directory is made
