@@ -22,8 +22,6 @@ mod replay;
 mod report;
 mod shell;
 mod sweep;
-mod transmit;
-mod transmit_kernel;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -71,8 +69,6 @@ enum Command {
     Accuracy(accuracy::Arguments),
     /// Measure what a packet costs to send and to receive, by frame length
     Cost(cost::Arguments),
-    /// Compare ways to send: completion by interrupt or without, buffers, bounce buffers
-    Transmit(Box<transmit::Arguments>),
     /// Replace a driver while it sends and receives: how long it takes, and that nothing is lost
     Replace(Box<replace::Arguments>),
     /// Run a service whose driver is replaced while it goes on
@@ -143,7 +139,6 @@ fn run(experiments: &'static [Entry], given: &[OsString]) -> Result<ExitCode> {
         Command::Sweep(arguments) => sweep::run(&arguments, &invocation),
         Command::Accuracy(arguments) => accuracy::run(&arguments, &invocation),
         Command::Cost(arguments) => cost::run(&arguments, &invocation),
-        Command::Transmit(arguments) => transmit::run(&arguments, &invocation),
         Command::Replace(arguments) => replace::run(&arguments, &invocation),
         Command::Live(arguments) => live::run(&arguments, &invocation.interrupted),
         Command::Record(arguments) => record::run(&arguments, &invocation),
