@@ -5,7 +5,7 @@ use warikomi_measure::layout::{
     Better, Column, Headline, Layout, Object, Table, Unit, View, percent,
 };
 
-use warikomi_lab::layouts::{list, number};
+use warikomi_lab::cells::{list, number};
 
 /// The length whose figures are shown first.
 const USUAL_BYTES: f64 = 1_500.0;

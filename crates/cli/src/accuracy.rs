@@ -14,7 +14,7 @@ use warikomi_wire::WireKind;
 
 use crate::invocation::Invocation;
 use crate::output::{self, Cleared};
-use crate::target::{TargetArguments, Usual};
+use warikomi_session::{TargetArguments, Usual};
 
 /// Asks for one interval, again and again, and measures what came of it at three places: where the NIC is
 /// given each packet (injected), where its interrupt rises (raised), and where the driver's handler
@@ -102,7 +102,7 @@ pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Result<Exit
     })?;
     session.stop()?;
     drop(bar);
-    output::print(&mut found.result, arguments.json);
+    output::describe_and_print(&mut found.result, arguments.json);
     let directory = save(invocation.new_run(&arguments.runs, "accuracy")?, &found)?;
     eprintln!("kept in {}", directory.path().display());
     Ok(ExitCode::SUCCESS)

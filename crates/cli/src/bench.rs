@@ -12,8 +12,7 @@ use warikomi_target::cores::Cores;
 use warikomi_wire::WireKind;
 
 use crate::output::{self, Cleared};
-use crate::part;
-use crate::target::TargetArguments;
+use warikomi_session::TargetArguments;
 
 /// For frames of 1 to 16 KB: the time to inject one against copying its bytes into the same
 /// memory, the driver's saturated receive rate, and the shortest interval at which at least 99.9%
@@ -56,7 +55,7 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
         }
         _ => bench_kernel(arguments, interrupted, &mut progress)?,
     };
-    let parts = OwnParts { driver: part::driver, above: part::above };
+    let parts = OwnParts::OURSELVES;
     let wanted = |part| arguments.only.is_none_or(|only| only == part);
     if wanted(Part::Comparison) {
         let cores = Cores::choose(&result.machine.isolated_cores)
@@ -76,7 +75,7 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
     }
     drop(bar);
     warikomi_bench::describe(&mut result);
-    output::print(&mut result, arguments.json);
+    output::describe_and_print(&mut result, arguments.json);
     Ok(ExitCode::SUCCESS)
 }
 

@@ -100,7 +100,7 @@ fn compared(arguments: &Arguments) -> Result<Comparison> {
     let load = |path| -> Result<Run> {
         let mut run = Run::load(path)?;
         // As it is described today, whichever version wrote it: so both have the same columns.
-        warikomi_lab::layouts::describe(&mut run.result);
+        warikomi_lab::describe(&mut run.result);
         Ok(run)
     };
     let (a, b) = (load(&arguments.a)?, load(&arguments.b)?);

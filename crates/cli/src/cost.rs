@@ -13,7 +13,7 @@ use warikomi_wire::WireKind;
 
 use crate::invocation::Invocation;
 use crate::output::{self, Cleared};
-use crate::target::TargetArguments;
+use warikomi_session::TargetArguments;
 
 /// What a packet costs, by frame length, beside the published figures.
 ///
@@ -78,7 +78,7 @@ pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Result<Exit
     })?;
     session.stop()?;
     drop(bar);
-    output::print(&mut found.result, arguments.json);
+    output::describe_and_print(&mut found.result, arguments.json);
     let directory = save(invocation.new_run(&arguments.runs, "cost")?, &found)?;
     eprintln!("kept in {}", directory.path().display());
     Ok(ExitCode::SUCCESS)

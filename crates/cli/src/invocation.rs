@@ -46,7 +46,7 @@ pub(crate) struct Invocation {
     /// Set when the user presses Ctrl-C.
     pub(crate) interrupted: Interrupted,
     /// The text of `plan.toml`; nothing for a command that is no experiment.
-    plan: Option<String>,
+    pub(crate) plan: Option<String>,
     /// The directory of the run that goes on.
     pub(crate) resume: Option<PathBuf>,
 }

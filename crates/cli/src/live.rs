@@ -17,8 +17,8 @@ use warikomi_live::service::{
 use warikomi_live::{Policy, Program, Way};
 use warikomi_target::Interrupted;
 
-use crate::part;
-use crate::target::{TargetArguments, program};
+use warikomi_session::flags::program;
+use warikomi_session::{OwnParts, TargetArguments};
 
 /// Runs a service whose driver can be replaced, upgraded and killed while it goes on.
 ///
@@ -103,7 +103,7 @@ impl ServeArguments {
             policy: Policy::of(self.way),
             control,
             client: Client::default(),
-            driver: |name| program(name).map_err(|error| format!("{error:#}")),
+            driver: |name| program(name).map_err(|error| error.to_string()),
             duration: self.duration,
         };
         let printer = Printer::start();
@@ -152,7 +152,7 @@ impl Printer {
 
 /// Above the driver: the stack, and the service in the application's place.
 fn above(name: &str) -> Program {
-    part::above(if name == "application" { "echo" } else { name })
+    (OwnParts::OURSELVES.above)(if name == "application" { "echo" } else { name })
 }
 
 impl Ask {

@@ -27,13 +27,18 @@ pub(crate) fn style() -> Style {
 pub(crate) fn describe(result: &mut RunResult) {
     match result.experiment.as_str() {
         "bench" => warikomi_bench::describe(result),
-        _ => warikomi_lab::layouts::describe(result),
+        _ => warikomi_lab::describe(result),
     }
 }
 
-/// Describes a finished result, and prints it: as JSON for programs, or as tables for people.
-pub(crate) fn print(result: &mut RunResult, json: bool) {
+/// Describes a finished result, and prints it.
+pub(crate) fn describe_and_print(result: &mut RunResult, json: bool) {
     describe(result);
+    print(result, json);
+}
+
+/// Prints a result that describes itself: as JSON for programs, or as tables for people.
+pub(crate) fn print(result: &RunResult, json: bool) {
     if json {
         print!("{}", result.to_json());
     } else {
@@ -41,19 +46,14 @@ pub(crate) fn print(result: &mut RunResult, json: bool) {
     }
 }
 
-/// A bar on standard error, which draws itself only on a terminal.
+/// A bar on standard error, which draws itself only on a terminal. Nothing ticks it: a thread of ours would
+/// disturb what is measured.
 pub(crate) fn bar(template: &str) -> ProgressBar {
     let style = ProgressStyle::with_template(template)
         .unwrap_or_else(|_| ProgressStyle::default_bar())
         .progress_chars("━╸ ");
     let target = ProgressDrawTarget::stderr_with_hz(5);
     ProgressBar::with_draw_target(None, target).with_style(style)
-}
-
-/// A line that says what is being waited for. Nothing ticks it: a thread of ours would disturb
-/// what is measured.
-pub(crate) fn waiting() -> ProgressBar {
-    bar("{spinner} {msg} {elapsed}")
 }
 
 /// Clears a bar when it goes out of scope, so that an error is not printed behind one.

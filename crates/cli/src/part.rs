@@ -2,8 +2,15 @@
 
 use std::process::ExitCode;
 
-use clap::Subcommand;
-use warikomi_process::{Program, programs};
+use clap::{Parser, Subcommand};
+use warikomi_process::programs;
+
+/// A command line that is read by itself.
+#[derive(Parser)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) part: Part,
+}
 
 /// What this process is to be.
 #[derive(Subcommand)]
@@ -24,27 +31,6 @@ pub(crate) enum Part {
     Echo,
     /// What drivers know, while one follows another
     Store,
-}
-
-/// This very program, even if its file has been replaced meanwhile.
-const OURSELVES: &str = "/proc/self/exe";
-
-/// The program of one of our drivers.
-pub(crate) fn driver(name: &str) -> Program {
-    Program {
-        path: OURSELVES.into(),
-        arguments: ["part", "driver", name].map(Into::into).into(),
-        environment: Vec::new(),
-    }
-}
-
-/// The program of what is above a driver.
-pub(crate) fn above(name: &str) -> Program {
-    Program {
-        path: OURSELVES.into(),
-        arguments: ["part", name].map(Into::into).into(),
-        environment: Vec::new(),
-    }
 }
 
 /// Is that part until it ends.

@@ -218,12 +218,10 @@ fn replaced_by(subcommand: &Command, given: &[OsString]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     fn command() -> Command {
-        crate::Arguments::command()
+        crate::command(warikomi_lab::EXPERIMENTS)
     }
 
     fn plan_of(line: &[&str]) -> PlanFile {

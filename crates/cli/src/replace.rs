@@ -16,7 +16,8 @@ use warikomi_target::Interrupted;
 use crate::invocation::Invocation;
 use crate::output::{self, Cleared};
 use crate::replace_kernel::Asked;
-use crate::target::{TargetArguments, flags, refuse};
+use warikomi_session::TargetArguments;
+use warikomi_session::flags::{given as flags, refuse};
 
 /// Replaces the driver while it sends and receives, and proves what was lost: how long it takes, what the
 /// workload notices of it, and what happened to every frame.
@@ -170,7 +171,7 @@ pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Result<Exit
     }
     let options = arguments.options()?;
     let mut found = measure(&options, &invocation.interrupted)?;
-    output::print(&mut found.result, arguments.json);
+    output::describe_and_print(&mut found.result, arguments.json);
     let directory = invocation.new_run(&arguments.runs, "replace")?;
     directory.write_table("replacements", &found.lines)?;
     directory.write_table("timeline", &found.timeline)?;
@@ -221,7 +222,7 @@ impl Arguments {
     fn options(&self) -> Result<Options> {
         let session = self.target.prepare_live()?;
         let plan = self.what.plan(&session.driver, session.orders.buffers)?;
-        let to = crate::target::program(&plan.to)?;
+        let to = warikomi_session::flags::program(&plan.to)?;
         Ok(Options { plan, session, to })
     }
 }

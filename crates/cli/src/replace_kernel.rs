@@ -10,7 +10,7 @@ use warikomi_lab::replace::kernel::{Options, Traffic, replace};
 
 use crate::invocation::Invocation;
 use crate::output::{self, Cleared};
-use crate::target::TargetArguments;
+use warikomi_session::TargetArguments;
 
 /// What a kernel has a use for; `None` and nothing for what is usual.
 pub(crate) struct Asked<'a> {
@@ -51,7 +51,7 @@ impl Asked<'_> {
         })?;
         session.stop()?;
         drop(bar);
-        output::print(&mut result, self.json);
+        output::describe_and_print(&mut result, self.json);
         let directory = invocation.new_run(self.runs, "replace")?;
         directory.write_result(&result)?;
         eprintln!("kept in {}", directory.path().display());

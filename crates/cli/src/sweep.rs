@@ -12,10 +12,10 @@ use warikomi_lab::sweep::{Cycle, CycleLog, SweepPlan, SweepProgress, Swept, read
 use warikomi_measure::RunDirectory;
 use warikomi_wire::WireKind;
 
-use crate::inject::ReceiverName;
 use crate::invocation::Invocation;
 use crate::output::{self, Cleared};
-use crate::target::TargetArguments;
+use warikomi_lab::ReceiverName;
+use warikomi_session::TargetArguments;
 
 /// For each frame length, injects cycles of packets with growing interval, from the shortest that is
 /// possible until neither the driver nor the application loses one, and beyond; then searches the
@@ -113,7 +113,7 @@ pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Result<Exit
         format!("the cycles so far are in {path}; go on with: warikomi sweep --resume {path}")
     })?;
     session.stop()?;
-    output::print(&mut swept.result, arguments.json);
+    output::describe_and_print(&mut swept.result, arguments.json);
     begun.directory.write_table("repeats", &swept.repeats)?;
     begun.directory.write_result(&swept.result)?;
     eprintln!("kept in {}", begun.directory.path().display());

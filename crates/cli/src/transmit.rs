@@ -23,10 +23,10 @@ use warikomi_target::Interrupted;
 
 use crate::invocation::Invocation;
 use crate::output::{self, Cleared};
-use crate::part;
-use crate::receive::buffer;
-use crate::target::{TargetArguments, flags, refuse};
 use crate::transmit_kernel::{Common, KernelSending};
+use warikomi_lab::buffer_bytes as buffer;
+use warikomi_session::TargetArguments;
+use warikomi_session::flags::{given as flags, refuse};
 
 /// Compares ways to send: how completed transfers are noticed, which buffers messages are copied into, and
 /// what goes through a bounce buffer, by message size, on one card.
@@ -270,6 +270,7 @@ impl Arguments {
     /// What to compare in a driver of ours.
     fn options(&self) -> Result<Options> {
         let (driver, nic) = self.target.sender()?;
+        let driver = warikomi_lab::transmit::driver(driver)?;
         let nic = NicOptions {
             bus: self.nic.bus,
             line_rate_bps: self.nic.line_rate.map(|rate| rate.0),
@@ -362,7 +363,7 @@ pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Result<Exit
     let options = arguments.options()?;
     let costs = arguments.costs()?;
     let mut found = compare(arguments, &options, &costs, &invocation.interrupted)?;
-    output::print(&mut found.result, arguments.json);
+    output::describe_and_print(&mut found.result, arguments.json);
     let directory = invocation.new_run(&arguments.runs, "transmit")?;
     directory.write_table("repetitions", &found.repetitions)?;
     directory.write_result(&found.result)?;
@@ -382,7 +383,7 @@ fn compare(
     if virtual_time {
         return Ok(simulated::transmit(options, costs, interrupted, &mut progress)?);
     }
-    let parts = OwnParts { driver: part::driver, above: part::above };
+    let parts = OwnParts::OURSELVES;
     let mut found = real::transmit(options, parts, interrupted, &mut progress)?;
     if both {
         let simulated = simulated::transmit(options, costs, interrupted, &mut progress)?;

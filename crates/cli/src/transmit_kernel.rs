@@ -12,7 +12,8 @@ use warikomi_nic::bus::Bus;
 
 use crate::invocation::Invocation;
 use crate::output::{self, Cleared};
-use crate::target::{TargetArguments, flags};
+use warikomi_session::TargetArguments;
+use warikomi_session::flags::given as flags;
 
 /// What a kernel alone has.
 #[derive(Args)]
@@ -111,7 +112,7 @@ impl KernelSending {
         })?;
         session.stop()?;
         drop(bar);
-        output::print(&mut found.result, common.json);
+        output::describe_and_print(&mut found.result, common.json);
         let directory = invocation.new_run(common.runs, "transmit")?;
         directory.write_result(&found.result)?;
         eprintln!("kept in {}", directory.path().display());

@@ -1,11 +1,12 @@
 //! Why an experiment has no result.
 
 use std::io;
+use std::path::PathBuf;
 
-use warikomi_measure::Unaccounted;
+use warikomi_measure::{Unaccounted, WriteError};
 use warikomi_session::SessionError;
-use warikomi_sim::VirtualError;
 use warikomi_sim::transmit::TransmitError as VirtualTransmitError;
+use warikomi_sim::{CostsFileError, VirtualError};
 use warikomi_target::TargetError;
 
 /// Why an experiment has no result. All experiments have the same.
@@ -29,9 +30,15 @@ pub enum Error {
     /// Virtual time could not be run.
     #[error(transparent)]
     Virtual(#[from] VirtualError),
+    /// The costs of virtual time cannot be had.
+    #[error(transparent)]
+    Costs(#[from] CostsFileError),
     /// Nothing could be sent in virtual time.
     #[error(transparent)]
     VirtualTransmit(#[from] VirtualTransmitError),
+    /// There is no such wire.
+    #[error("cannot set up the wire: {0}")]
+    NoWire(io::Error),
     /// The wire could not keep what passed.
     #[error("the wire could not keep what passed: {0}")]
     Wire(io::Error),
@@ -91,12 +98,54 @@ pub enum Error {
     /// A capture cannot be read.
     #[error(transparent)]
     Capture(#[from] warikomi_trace::capture::CaptureError),
+    /// A file cannot be replayed.
+    #[error("{}: {error}", path.display())]
+    NoReplay {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        error: Box<Error>,
+    },
+    /// A driver was expected to behave as in a recording, and did not.
+    #[error("the driver behaved differently from the recording")]
+    Different,
     /// A recording cannot be read or written.
     #[error("it cannot be read: {0}")]
     Recording(io::Error),
-    /// The log of a sweep cannot be written.
-    #[error("cycles.csv could not be written: {0}")]
+    /// A run cannot be kept.
+    #[error(transparent)]
+    Keep(#[from] WriteError),
+    /// A run cannot go on.
+    #[error("this run cannot go on: {0}")]
+    NoResume(WriteError),
+    /// The steps of a run that was stopped cannot be read.
+    #[error("this run cannot go on: {} cannot be read: {source}", path.display())]
+    Steps {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A step cannot be written down.
+    #[error("steps.jsonl cannot be written: {0}")]
     Log(#[from] io::Error),
+    /// The steps of a run that was stopped are damaged.
+    #[error(
+        "steps.jsonl is damaged at line {line}: {what}; remove that line and those after it, and \
+         resume again"
+    )]
+    Damaged {
+        /// The line, from 1.
+        line: u64,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The steps of a run that was stopped belong to another.
+    #[error(
+        "the steps in steps.jsonl are not those of plan.toml beside it: one of the two was changed, \
+         or another version of Warikomi wrote them; begin anew"
+    )]
+    OtherRun,
     /// The log of a sweep is damaged.
     #[error(
         "cycles.csv is damaged at line {line}: {what}; remove that line and those after it, and \
@@ -109,17 +158,28 @@ pub enum Error {
         what: String,
     },
     /// The log of a sweep belongs to another.
-    #[error(
-        "the cycles in cycles.csv are not those of plan.toml beside it: one of the two was changed, \
-         or another version of Warikomi wrote them; begin anew"
-    )]
+    #[error("the cycles in cycles.csv are not those of plan.toml beside it; begin anew")]
     OtherSweep,
 }
 
 impl Error {
     /// Of something that was asked for and cannot be; `what` says what can.
-    pub(crate) fn impossible(what: impl Into<String>) -> Error {
+    pub fn impossible(what: impl Into<String>) -> Error {
         Error::Impossible(what.into())
+    }
+
+    /// The same, of a flag whose value says so itself.
+    pub(crate) fn impossible_as(what: impl std::fmt::Display) -> Error {
+        Error::Impossible(what.to_string())
+    }
+
+    /// Whether the user stopped it, rather than that something is wrong.
+    pub fn is_interrupted(&self) -> bool {
+        match self {
+            Error::Target(error) => matches!(error, TargetError::Interrupted),
+            Error::Session(error) => error.is_interrupted(),
+            _ => false,
+        }
     }
 }
 

@@ -34,7 +34,7 @@ pub struct Distribution {
 }
 
 /// Percentiles of delays, in microseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Delay {
     /// Half took no longer.
     pub p50: f64,

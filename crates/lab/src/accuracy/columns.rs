@@ -7,7 +7,7 @@ use warikomi_measure::layout::{
 };
 use warikomi_measure::{RunResult, published};
 
-use crate::layouts::{number, object, text};
+use crate::cells::{number, object, text};
 
 /// Describes the result.
 pub(crate) fn describe(result: &mut RunResult) {

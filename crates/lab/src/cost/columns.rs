@@ -5,7 +5,7 @@ use warikomi_measure::layout::{
     Axis, Chart, Column, Curve, Kind, Layout, Object, PointSeries, Scale, Source, Unit, View, time,
 };
 
-use crate::layouts::{headline, number};
+use crate::cells::{headline, number};
 
 /// The length whose figures are shown first.
 const USUAL_BYTES: f64 = 1_500.0;

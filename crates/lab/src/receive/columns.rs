@@ -7,7 +7,7 @@ use warikomi_measure::layout::{
 };
 use warikomi_measure::published::{self, HYBRID_BURST_BYTES};
 
-use crate::layouts::{headline, number, object, say_refusals, text};
+use crate::cells::{headline, number, object, say_refusals, text};
 
 /// Describes the result.
 pub(crate) fn describe(result: &mut RunResult) {

@@ -1,5 +1,6 @@
 //! What is to be said against the rows of a comparison.
 
+use serde::{Deserialize, Serialize};
 use warikomi_inject::Plan;
 use warikomi_measure::{RunResult, Thresholds, Warning, warnings};
 
@@ -8,8 +9,8 @@ use crate::inject::Injected;
 /// More missed deadlines than this share of the packets are no longer the traffic that was asked for.
 const MISSED_SHARE: f64 = 0.01;
 
-/// What was seen in all rows together.
-#[derive(Default)]
+/// What was seen in one row, or in all rows together.
+#[derive(Default, Serialize, Deserialize)]
 pub(super) struct Doubts {
     packets: u64,
     missed_deadlines: u64,
@@ -22,9 +23,16 @@ impl Doubts {
     pub(super) const DRIFT_SHARE: f64 = 0.05;
 
     /// Takes a run into account.
-    pub(super) fn add(&mut self, plan: &Plan, run: &Injected) {
+    pub(super) fn add_run(&mut self, plan: &Plan, run: &Injected) {
         self.packets += plan.count;
         self.missed_deadlines += run.result.pacing.map_or(0, |pacing| pacing.missed_deadlines);
+    }
+
+    /// Takes another row into account.
+    pub(super) fn add(&mut self, other: &Doubts) {
+        self.packets += other.packets;
+        self.missed_deadlines += other.missed_deadlines;
+        self.drifted += other.drifted;
     }
 
     /// What is to be said against `result`, and against its rows.

@@ -1,13 +1,13 @@
 //! A row of a comparison, and what is worked out of the packets of one.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use warikomi_clock::Time;
 use warikomi_inject::{Plan, Receiver};
 use warikomi_measure::{Delay, Ledger, Samples, published};
 
 /// What one strategy did with one poll time, buffer and burst. What does not apply, or could not be
 /// had, is absent.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// Which.
     pub strategy: String,
@@ -55,7 +55,7 @@ pub struct Row {
 }
 
 /// A line of `bursts.csv`: one burst of one row.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Burst {
     /// Which row, from 0.
     pub row: usize,

@@ -7,9 +7,11 @@ use warikomi_measure::{Machine, TargetInfo, TimeBase, table};
 use warikomi_sim::receive as simulated;
 use warikomi_sim::{CostModel, SchedulerModel, Topology};
 
+use super::made::Received;
 use super::process::{BUFFER_BYTES, Case, Options};
-use super::{Progress, Received, Row};
-use crate::Error;
+use super::row::Row;
+use crate::error::Error;
+use crate::watch::Watch;
 
 /// Line rates at which the rule for the buffer is held against what is needed, as multiples of the rate
 /// that was asked for.
@@ -20,27 +22,13 @@ pub fn receive(
     options: &Options,
     costs: &CostModel,
     scheduler: &SchedulerModel,
-    progress: &mut dyn FnMut(Progress<'_>),
+    watch: &mut Watch,
 ) -> Result<Received, Error> {
-    let cases = options.cases();
-    let mut rows = Vec::new();
-    for (number, case) in cases.iter().enumerate() {
-        let strategy = case.strategy.name();
-        progress(Progress { row: number, rows: cases.len(), strategy });
-        let mut of_case = world(options, costs, scheduler);
-        of_case.strategies = vec![case.strategy];
-        of_case.buffer_bytes = vec![case.buffer_bytes];
-        of_case.burst_bytes = vec![case.burst_bytes];
-        if options.find_smallest_buffer {
-            let found = simulated::smallest_buffer(&of_case, case.strategy, case.burst_bytes)?;
-            of_case.buffer_bytes = vec![found.unwrap_or(case.buffer_bytes)];
-        }
-        for found in simulated::receive(&of_case, &mut |_| ())? {
-            let mut row = row_of(&found);
-            row.published_lost_share = Row::published_loss(row.poll_us, case.buffer_bytes);
-            rows.push(row);
-        }
-    }
+    let name = |case: &Case| case.strategy.name().to_owned();
+    let rows = watch.each(&options.cases(), name, |case, _| {
+        rows_of(options, case, world(options, costs, scheduler))
+    })?;
+    let rows = rows.concat();
     let target = TargetInfo {
         kind: "process".into(),
         driver: DEFAULT_DRIVER.into(),
@@ -55,6 +43,27 @@ pub fn receive(
         result.figures.insert("scaling".into(), json!(scaling));
     }
     Ok(Received { result, rows, bursts: Vec::new() })
+}
+
+fn rows_of(
+    options: &Options,
+    case: &Case,
+    mut world: simulated::ReceiveOptions,
+) -> Result<Vec<Row>, Error> {
+    world.strategies = vec![case.strategy];
+    world.buffer_bytes = vec![case.buffer_bytes];
+    world.burst_bytes = vec![case.burst_bytes];
+    if options.find_smallest_buffer {
+        let found = simulated::smallest_buffer(&world, case.strategy, case.burst_bytes)?;
+        world.buffer_bytes = vec![found.unwrap_or(case.buffer_bytes)];
+    }
+    let found = simulated::receive(&world, &mut |_| ())?;
+    let rows = found.iter().map(|found| {
+        let row = row_of(found);
+        let published_lost_share = Row::published_loss(row.poll_us, case.buffer_bytes);
+        Row { published_lost_share, ..row }
+    });
+    Ok(rows.collect())
 }
 
 fn world(
@@ -136,7 +145,13 @@ mod tests {
     }
 
     fn run(options: &Options) -> Received {
-        receive(options, &CostModel::default(), &SchedulerModel::default(), &mut |_| ()).unwrap()
+        receive(
+            options,
+            &CostModel::default(),
+            &SchedulerModel::default(),
+            &mut Watch::unobserved(),
+        )
+        .unwrap()
     }
 
     #[test]

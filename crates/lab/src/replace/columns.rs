@@ -6,7 +6,7 @@ use warikomi_measure::layout::{
 };
 use warikomi_measure::{RunResult, published};
 
-use crate::layouts::{list, number, object, say_refusals, text};
+use crate::cells::{list, number, object, say_refusals, text};
 
 /// The most rows, and the most tables of one kind.
 const MAX_ROWS: usize = 200;

@@ -6,7 +6,7 @@ use warikomi_measure::layout::{
     View, count,
 };
 
-use crate::layouts::{headline, number};
+use crate::cells::{headline, number};
 
 /// The length whose two curves are overlaid, in bytes, or the nearest to it.
 const OVERLAID_BYTES: u64 = 1_500;

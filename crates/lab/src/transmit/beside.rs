@@ -4,7 +4,7 @@ use serde_json::Value;
 use warikomi_measure::layout::Object;
 use warikomi_measure::published::{self, BOUNCE_BYTES, CHAIN_BYTES, DMA_BYTES};
 
-use crate::layouts::list;
+use crate::cells::list;
 
 /// The most rows that are looked at, and the most different values of anything.
 const MAX_ROWS: usize = 5_000;

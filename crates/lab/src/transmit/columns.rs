@@ -11,7 +11,7 @@ use warikomi_measure::{RunResult, TimeBase};
 use super::beside::{
     Line, SHORT_BYTES, adaptive_gain, beside_published, bounce_gain, different, lines,
 };
-use crate::layouts::{list, number, object, text};
+use crate::cells::{list, number, object, text};
 
 /// Describes the result of a process that sent.
 pub(crate) fn describe(result: &mut RunResult) {
@@ -252,7 +252,7 @@ fn matters(layout: &mut Layout, rows: &[Object], figures: &Object) {
         let names = ["size_bytes", "buffers", "completion", "bounce"];
         let names = names.map(|key| layout.column(key).name(row));
         let names: Vec<_> = names.into_iter().filter(|name| !name.is_empty()).collect();
-        crate::layouts::headline(
+        crate::cells::headline(
             layout,
             row,
             "bps",

@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value};
 use warikomi_clock::Span;
+use warikomi_lab::Watch;
 use warikomi_lab::receive::kernel::{Options, Strategy, receive};
 use warikomi_lab::receive::{Received, Traffic};
 
@@ -24,7 +25,7 @@ fn options(strategy: Strategy) -> Options {
 
 fn received(strategy: Strategy) -> Received {
     let mut session = session("sink");
-    let received = receive(&mut session, &options(strategy), &mut |_| ()).unwrap();
+    let received = receive(&mut session, &options(strategy), &mut Watch::unobserved()).unwrap();
     let console = session.target.console().to_string();
     assert!(!console.contains("is not a head"), "the guest's queue broke: {console}");
     session.stop().unwrap();
@@ -111,7 +112,7 @@ fn one_way_after_the_other_on_one_session_and_the_link_is_as_before() {
         strategies: vec![Strategy::EpollBusyPoll, Strategy::PreferBusyPoll, Strategy::Interrupt],
         ..options(Strategy::Interrupt)
     };
-    let received = receive(&mut session, &both, &mut |_| ()).unwrap();
+    let received = receive(&mut session, &both, &mut Watch::unobserved()).unwrap();
     let rows = received.result.rows.unwrap();
     assert_eq!(rows.len(), 3);
     assert!(rows.iter().all(|row| whole(row, "delivered") > 0), "{rows:?}");

@@ -4,6 +4,7 @@
 use warikomi_clock::Span;
 use warikomi_driver::strategy::{CpuBudget, Strategy};
 use warikomi_inject::Receiver;
+use warikomi_lab::Watch;
 use warikomi_lab::receive::process::{BUFFER_BYTES, Options, receive};
 use warikomi_lab::receive::{Received, Row, Traffic};
 use warikomi_stack::Topology;
@@ -20,12 +21,12 @@ fn traffic() -> Traffic {
 }
 
 fn received(options: &Options, topology: Topology) -> Received {
-    let mut bring_up = |orders: &_| {
+    let mut bring_up = |orders: &_, _: &mut Watch| {
         let mut session = along(topology, Strategy::Poll);
         session.orders = *orders;
-        try_start(&session)
+        Ok(try_start(&session)?)
     };
-    let found = receive(options, &mut bring_up, &mut |_| ());
+    let found = receive(options, &mut bring_up, &mut Watch::unobserved());
     found.unwrap_or_else(|error| panic!("{error}"))
 }
 

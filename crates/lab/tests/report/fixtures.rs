@@ -87,7 +87,7 @@ pub(crate) fn result(experiment: &str) -> RunResult {
 
 /// Writes a result as an experiment does: with what it says of itself.
 pub(crate) fn keep(run: &RunDirectory, mut result: RunResult) {
-    warikomi_lab::layouts::describe(&mut result);
+    warikomi_lab::describe(&mut result);
     run.write_result(&result).unwrap();
 }
 

@@ -155,7 +155,7 @@ fn what_comes_from_files_is_text_and_never_markup() {
     intervals.iter_mut().for_each(|interval| interval.place = EVIL);
     run.write_table("intervals", intervals).unwrap();
     let mut result = fixtures::result("accuracy");
-    warikomi_lab::layouts::describe(&mut result);
+    warikomi_lab::describe(&mut result);
     result.experiment = EVIL.to_owned();
     let layout = &mut result.layout;
     layout.asked = Some(EVIL.to_owned());

@@ -17,12 +17,17 @@ use warikomi_protocol::commands::{
     ComputeSamples, ComputeStart, ComputeStop, Configure, ReceiveStart, ReceiveStop,
     SuspendInterrupts,
 };
+use warikomi_session::Session;
 use warikomi_target::TargetError;
 
-use super::work::Alone;
-use super::{Burst, Doubts, Progress, Received, Row, Traffic, Work};
+use super::doubts::Doubts;
+use super::made::{Made, Received};
+use super::row::Row;
+use super::traffic::Traffic;
+use super::work::{Alone, Work};
+use crate::error::Error;
 use crate::inject::{Application, Injected, inject};
-use crate::{Error, Session};
+use crate::watch::Watch;
 
 pub use strategy::{NoStrategy, Strategy};
 
@@ -106,52 +111,51 @@ impl Options {
 pub fn receive(
     session: &mut Session,
     options: &Options,
-    progress: &mut dyn FnMut(Progress<'_>),
+    watch: &mut Watch,
 ) -> Result<Received, Error> {
-    let cases = options.cases();
-    let before = session.watch_cores();
-    let (mut rows, mut bursts): (Vec<Row>, Vec<Burst>) = Default::default();
-    let mut doubts = Doubts::default();
-    for (number, case) in cases.iter().enumerate() {
-        progress(Progress { row: number, rows: cases.len(), strategy: case.strategy.name() });
-        let mut row = Row::new(
-            case.strategy.name(),
-            case.poll_us.map(u64::from),
-            case.buffer_bytes.into(),
-            case.burst_bytes as u64,
-        );
-        let plan = options.traffic.plan(case.burst_bytes)?;
-        match prepare(session, options, case)? {
-            Err(reason) => row.not_available = Some(reason),
-            Ok(polls_by) => {
-                set_polled(session, polls_by.is_some());
-                row.polls_by = polls_by.map(|by| format!("{by:?}").to_lowercase());
-                bursts.extend(fill(
-                    session,
-                    options,
-                    case,
-                    &plan,
-                    (number, &mut row),
-                    &mut doubts,
-                )?);
-            }
-        }
-        set_polled(session, false);
-        if case.strategy.suspend_timeout_ns().is_some() && row.not_available.is_none() {
-            let none = SuspendInterrupts { interface: None, timeout_ns: 0 };
-            session.target.ask(none, Duration::ZERO)?;
-        }
-        rows.push(row);
-    }
-    let machine = session.machine_since(&before);
-    let mut target = session.info.clone();
+    let mut number = 0;
+    let name = |case: &Case| case.strategy.name().to_owned();
+    let made = watch.each(&options.cases(), name, |case, watch| {
+        let before = session.watch_cores();
+        let made = carry_out(session, options, case, number)?;
+        watch.saw(session, &before);
+        number += 1;
+        Ok(made)
+    })?;
+    let (mut target, machine) = watch.seen();
     // These are different in each row.
     target.settings.retain(|name, _| {
         !["napi_defer_hard_irqs", "gro_flush_timeout_ns"].contains(&name.as_str())
     });
-    let mut result = table("receive", TimeBase::Real, machine, target, options, &rows);
-    result.warnings = doubts.warnings(&result);
-    Ok(Received { result, rows, bursts })
+    Ok(Received::of(made, |rows| table("receive", TimeBase::Real, machine, target, options, rows)))
+}
+
+/// One row.
+fn carry_out(
+    session: &mut Session,
+    options: &Options,
+    case: &Case,
+    number: usize,
+) -> Result<Made, Error> {
+    let buffer_bytes = case.buffer_bytes.into();
+    let poll_us = case.poll_us.map(u64::from);
+    let row = Row::new(case.strategy.name(), poll_us, buffer_bytes, case.burst_bytes as u64);
+    let mut made = Made { row, bursts: Vec::new(), doubts: Doubts::default() };
+    let plan = options.traffic.plan(case.burst_bytes)?;
+    match prepare(session, options, case)? {
+        Err(reason) => made.row.not_available = Some(reason),
+        Ok(polls_by) => {
+            set_polled(session, polls_by.is_some());
+            made.row.polls_by = polls_by.map(|by| format!("{by:?}").to_lowercase());
+            fill(session, options, case, &plan, number, &mut made)?;
+        }
+    }
+    set_polled(session, false);
+    if case.strategy.suspend_timeout_ns().is_some() && made.row.not_available.is_none() {
+        let none = SuspendInterrupts { interface: None, timeout_ns: 0 };
+        session.target.ask(none, Duration::ZERO)?;
+    }
+    Ok(made)
 }
 
 fn set_polled(session: &mut Session, polled: bool) {
@@ -209,9 +213,9 @@ fn fill(
     options: &Options,
     case: &Case,
     plan: &Plan,
-    (number, row): (usize, &mut Row),
-    doubts: &mut Doubts,
-) -> Result<Vec<Burst>, Error> {
+    number: usize,
+    made: &mut Made,
+) -> Result<(), Error> {
     start_computing(session, plan, options.calibration)?;
     let clock = session.target.clock();
     let cpu = CpuTime::of(session.target.process_id(), NOTE_CPU_EVERY);
@@ -228,14 +232,15 @@ fn fill(
     let after = leave_alone(session, options.calibration, &mut note)?;
     cpu.note(clock.now());
     let work = Work { units: stop_computing(session)?, cpu_ns: cpu.count() };
-    let bursts = row.account(number, plan, &run.ledger, run.start);
+    let Made { row, bursts, doubts } = made;
+    *bursts = row.account(number, plan, &run.ledger, run.start);
     row.interrupts = run.result.interrupts.as_ref().map(|interrupts| interrupts.raised);
     let end = end_of(&run, plan);
     let alone = Alone::in_periods(&work, before, after).ok_or(Error::NoWork)?;
     row.cpu_share = work.speed(run.start, end).map(|speed| alone.taken_share(speed));
-    doubts.add(plan, &run);
+    doubts.add_run(plan, &run);
     doubts.drifted += usize::from(alone.drift_share() > Doubts::DRIFT_SHARE);
-    Ok(bursts)
+    Ok(())
 }
 
 /// Leaves the compute job alone; returns from when to when.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
+use nix::sys::time::TimeSpec;
 use nix::time::ClockId;
 use warikomi_clock::read_tsc;
 use warikomi_target::cores::Pinned;
@@ -66,7 +67,7 @@ fn compute(shared: &Shared) {
         let now = read_tsc();
         if now >= due {
             if let Ok(time) = ClockId::CLOCK_THREAD_CPUTIME_ID.now() {
-                shared.cpu_ns.store(super::nanoseconds(time), Ordering::Relaxed);
+                shared.cpu_ns.store(nanoseconds(time), Ordering::Relaxed);
             }
             due = now + TICKS_PER_NOTE;
         }
@@ -76,6 +77,11 @@ fn compute(shared: &Shared) {
         }
         number = std::hint::black_box(number);
     }
+}
+
+/// A clock's time in nanoseconds.
+pub(super) fn nanoseconds(time: TimeSpec) -> u64 {
+    time.tv_sec().unsigned_abs() * 1_000_000_000 + time.tv_nsec().unsigned_abs()
 }
 
 #[cfg(test)]

@@ -9,22 +9,25 @@ mod search;
 
 use std::time::Duration;
 
-use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_getcpuclockid};
 use nix::unistd::Pid;
 use serde::Serialize;
 use warikomi_clock::{Span, read_tsc};
 use warikomi_driver::strategy::{CpuBudget, Strategy};
 use warikomi_inject::{Plan, Receiver};
-use warikomi_measure::{Machine, TargetInfo, TimeBase, table, texts};
+use warikomi_measure::{TimeBase, table, texts};
 use warikomi_process::Orders;
 use warikomi_protocol::commands::Counters;
-use warikomi_session::PATH_BUFFER_BYTES;
+use warikomi_session::{PATH_BUFFER_BYTES, Session};
 
-use self::compute::ComputeJob;
-use super::{Burst, Doubts, Progress, Received, Row, Traffic};
+use self::compute::{ComputeJob, nanoseconds};
+use super::doubts::Doubts;
+use super::made::{Made, Received};
+use super::row::{Burst, Row};
+use super::traffic::Traffic;
+use crate::error::Error;
 use crate::inject::{Application, inject};
-use crate::{Error, Session, SessionError};
+use crate::watch::Watch;
 
 /// Bytes of a receive buffer.
 pub const BUFFER_BYTES: u64 = PATH_BUFFER_BYTES;
@@ -128,53 +131,49 @@ impl Options {
 }
 
 /// Brings a target up whose driver has these orders.
-pub type BringUp<'a> = dyn FnMut(&Orders) -> Result<Session, SessionError> + 'a;
+pub type BringUp<'a> = dyn FnMut(&Orders, &mut Watch) -> Result<Session, Error> + 'a;
 
 /// Compares the ways to receive, one after the other.
 pub fn receive(
     options: &Options,
     bring_up: &mut BringUp<'_>,
-    progress: &mut dyn FnMut(Progress<'_>),
+    watch: &mut Watch,
 ) -> Result<Received, Error> {
-    let cases = options.cases();
-    let mut bench = Bench { options, bring_up, doubts: Doubts::default(), seen: None };
-    let (mut rows, mut bursts): (Vec<Row>, Vec<Burst>) = Default::default();
-    for (number, case) in cases.iter().enumerate() {
-        let strategy = case.strategy.name();
-        progress(Progress { row: number, rows: cases.len(), strategy });
-        let (row, of_row) = match options.find_smallest_buffer {
-            true => search::smallest_buffer(&mut bench, case, number)?,
-            false => bench.carry_out(case, number)?,
+    let mut number = 0;
+    let name = |case: &Case| case.strategy.name().to_owned();
+    let made = watch.each(&options.cases(), name, |case, watch| {
+        let mut bench = Bench { options, bring_up, watch, doubts: Doubts::default(), number };
+        number += 1;
+        let (row, bursts) = match options.find_smallest_buffer {
+            true => search::smallest_buffer(&mut bench, case)?,
+            false => bench.carry_out(case)?,
         };
-        rows.push(row);
-        bursts.extend(of_row);
-    }
-    let (mut target, machine) = bench.seen.unwrap_or_default();
+        Ok(Made { row, bursts, doubts: bench.doubts })
+    })?;
+    let (mut target, machine) = watch.seen();
     // These are different in each row.
     target.settings.clear();
-    let mut result = table("receive", TimeBase::Real, machine, target, options, &rows);
-    result.warnings = bench.doubts.warnings(&result);
-    Ok(Received { result, rows, bursts })
+    Ok(Received::of(made, |rows| table("receive", TimeBase::Real, machine, target, options, rows)))
 }
 
-/// What rows are made with.
+/// What a row is made with.
 struct Bench<'a, 'b> {
     options: &'a Options,
     bring_up: &'a mut BringUp<'b>,
+    watch: &'a mut Watch,
     doubts: Doubts,
-    /// The last target, and its machine.
-    seen: Option<(TargetInfo, Machine)>,
+    number: usize,
 }
 
 impl Bench<'_, '_> {
     /// One row.
-    fn carry_out(&mut self, case: &Case, number: usize) -> Result<(Row, Vec<Burst>), Error> {
+    fn carry_out(&mut self, case: &Case) -> Result<(Row, Vec<Burst>), Error> {
         let plan = Plan {
             receiver: self.options.receiver,
             ..self.options.traffic.plan(case.burst_bytes)?
         };
         let orders = case.orders();
-        let mut session = (self.bring_up)(&orders)?;
+        let mut session = (self.bring_up)(&orders, self.watch)?;
         let job = match self.options.compute {
             true => Some(ComputeJob::start(session.target_core()).map_err(Error::CpuTime)?),
             false => None,
@@ -182,7 +181,7 @@ impl Bench<'_, '_> {
         let processes = session.target.process_ids();
         // The scheduler's first moments with the two are not its usual ones.
         session.target.serve_for(Duration::from_millis(20))?;
-        let watch = session.watch_cores();
+        let before_cores = session.watch_cores();
         let before = Spent::now(&processes, job.as_ref())?;
         let counted = counters(&mut session)?;
         let run =
@@ -190,12 +189,7 @@ impl Bench<'_, '_> {
         run.check()?;
         let spent = Spent::now(&processes, job.as_ref())?.since(&before);
         let counted = counters(&mut session)?.since(&counted);
-        let machine = session.machine_since(&watch);
-        let machine = match self.seen.take() {
-            Some((_, before)) => before.watched_again(machine),
-            None => machine,
-        };
-        self.seen = Some((session.info.clone(), machine));
+        self.watch.saw(&session, &before_cores);
         drop(job);
         session.stop()?;
 
@@ -203,13 +197,13 @@ impl Bench<'_, '_> {
         let mut row =
             Row::new(case.strategy.name(), case.poll_us(), buffer_bytes, case.burst_bytes as u64);
         row.published_lost_share = Row::published_loss(row.poll_us, case.buffer_bytes);
-        let bursts = row.account(number, &plan, &run.ledger, run.start);
+        let bursts = row.account(self.number, &plan, &run.ledger, run.start);
         row.interrupts = run.result.interrupts.as_ref().map(|interrupts| interrupts.raised);
         row.sleeps = Some(counted.sleeps);
         row.polls = Some(counted.polls);
         row.poll_now_us = (counted.poll_ns > 0).then_some(counted.poll_ns as f64 / 1e3);
         row.cpu_share = Some(spent.share());
-        self.doubts.add(&plan, &run);
+        self.doubts.add_run(&plan, &run);
         Ok((row, bursts))
     }
 }
@@ -249,10 +243,6 @@ impl Spent {
             self.job_ns.map_or(self.wall_ns.max(self.receiver_ns), |job| self.receiver_ns + job);
         self.receiver_ns as f64 / all.max(1) as f64
     }
-}
-
-fn nanoseconds(time: TimeSpec) -> u64 {
-    time.tv_sec().unsigned_abs() * 1_000_000_000 + time.tv_nsec().unsigned_abs()
 }
 
 /// What the driver counts about its strategy.

@@ -12,16 +12,15 @@ const CLOSE_ENOUGH: f64 = 0.1;
 pub(super) fn smallest_buffer(
     bench: &mut Bench<'_, '_>,
     case: &Case,
-    number: usize,
 ) -> Result<(Row, Vec<Burst>), Error> {
     let with = |buffers: u64| Case { buffer_bytes: buffers * BUFFER_BYTES, ..*case };
     let mut search = Search::up_to((case.buffer_bytes / BUFFER_BYTES).max(1));
-    let mut best = bench.carry_out(&with(search.enough), number)?;
+    let mut best = bench.carry_out(&with(search.enough))?;
     if best.0.lost != Some(0) {
         return Ok(best);
     }
     while let Some(buffers) = search.next() {
-        let tried = bench.carry_out(&with(buffers), number)?;
+        let tried = bench.carry_out(&with(buffers))?;
         let lost_nothing = tried.0.lost == Some(0);
         search.saw(buffers, lost_nothing);
         if lost_nothing {

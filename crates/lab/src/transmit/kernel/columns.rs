@@ -5,7 +5,7 @@ use warikomi_measure::layout::{
     Axis, Better, Chart, Column, Curve, Layout, Object, Only, Scale, Unit, View,
 };
 
-use crate::layouts::{headline, number, say_refusals, text};
+use crate::cells::{headline, number, say_refusals, text};
 use crate::transmit::columns as common;
 
 /// The senders, with what a chart of one is titled.

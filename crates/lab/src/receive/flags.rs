@@ -1,22 +1,25 @@
 //! `warikomi receive`.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
 use clap::Args;
 use warikomi_clock::{Seed, Span};
-use warikomi_driver::strategy::{CpuBudget, DEFAULT_CPU_BUDGET, Strategy};
+use warikomi_driver::strategy::{DEFAULT_CPU_BUDGET, Strategy};
 use warikomi_inject::{FrameBytes, LineRate};
-use warikomi_lab::SessionError;
-use warikomi_lab::receive::{Progress, Received, Traffic, advice, kernel, process, simulated};
+use warikomi_measure::RunResult;
+use warikomi_process::Orders;
+use warikomi_session::flags::{given, refuse};
+use warikomi_session::{SessionError, TargetArguments, Usual};
 use warikomi_sim::{CostModel, CostsFile, SchedulerModel};
-use warikomi_target::Interrupted;
 use warikomi_wire::WireKind;
 
-use crate::invocation::Invocation;
-use crate::output::{self, Cleared};
-use crate::target::{TargetArguments, Usual, flags, refuse};
+use super::made::Received;
+use super::traffic::Traffic;
+use super::{columns, kernel, process, simulated};
+use crate::error::Error;
+use crate::experiment::{Conclusion, Experiment};
+use crate::values::buffer_bytes;
+use crate::watch::Watch;
 
 /// What an Ethernet header adds to the MTU, in bytes.
 const ETHERNET_HEADER_BYTES: usize = 14;
@@ -39,16 +42,13 @@ const ETHERNET_HEADER_BYTES: usize = 14;
 /// report` draws them. Leave the machine alone meanwhile.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Arguments {
+pub struct Receive {
     #[command(flatten)]
     target: TargetArguments,
     #[command(flatten)]
     traffic: TrafficArguments,
     #[command(flatten)]
     compared: ComparedArguments,
-    /// Where the run's directory is made
-    #[arg(long, value_name = "DIR", default_value = "runs")]
-    runs: PathBuf,
     /// Runs in virtual time (--target process): driver, NIC, application and compute job in one thread,
     /// with declared costs; one seed is one history
     #[arg(long = "virtual")]
@@ -56,9 +56,6 @@ pub(crate) struct Arguments {
     /// Costs of virtual time, as `warikomi calibrate` prints them [default: declared ones]
     #[arg(long, value_name = "FILE", requires = "virtual_time")]
     costs: Option<PathBuf>,
-    /// Print the result as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -113,7 +110,7 @@ struct ComparedArguments {
         value_parser = clap::value_parser!(u32).range(1..=100_000))]
     polls: Vec<u32>,
     /// The application's receive buffer, with commas [default: 7MB, 10MB and 15MB, the published ones]
-    #[arg(long, value_name = "BYTES,...", value_delimiter = ',', value_parser = buffer)]
+    #[arg(long, value_name = "BYTES,...", value_delimiter = ',', value_parser = buffer_bytes)]
     buffers: Vec<u32>,
     /// Looks for the smallest receive buffer without loss, up to the largest of --buffers
     /// (--target process)
@@ -128,37 +125,12 @@ struct ComparedArguments {
     calibration: Option<Span>,
 }
 
-/// The largest receive buffer that a guest of this kind takes, in bytes.
-const MAX_BUFFER_BYTES: usize = 1 << 30;
-
-/// A buffer's size: as a frame's, and in MB of 1,000,000 bytes.
-pub(crate) fn buffer(text: &str) -> Result<u32, String> {
-    let text = text.trim();
-    let bytes = match text.strip_suffix("MB") {
-        // A thousand KB are as many digits right as a MB.
-        Some(number) => format!("{}KB", number.trim())
-            .parse::<FrameBytes>()
-            .map(|kb| kb.0.saturating_mul(1_000)),
-        None => text.parse::<FrameBytes>().map(|bytes| bytes.0),
-    };
-    let bytes = bytes.map_err(|_| {
-        format!(
-            "'{text}' is not a buffer; write bytes (65536), KB of 1,000 or MB of 1,000,000 (7MB)"
-        )
-    })?;
-    let possible = (1..=MAX_BUFFER_BYTES).contains(&bytes);
-    u32::try_from(bytes)
-        .ok()
-        .filter(|_| possible)
-        .ok_or_else(|| format!("{text} is not possible: choose 1 byte to 1 GiB"))
-}
-
 impl ComparedArguments {
     /// Flags that were given and mean nothing to a process, or to a kernel.
-    fn refuse_those_of_others(&self, process: bool) -> Result<()> {
+    fn refuse_those_of_others(&self, process: bool) -> Result<(), SessionError> {
         let only_process =
-            flags([("--smallest-buffer", self.smallest_buffer), ("--no-compute", self.no_compute)]);
-        let only_kernel = flags([("--calibration", self.calibration.is_some())]);
+            given([("--smallest-buffer", self.smallest_buffer), ("--no-compute", self.no_compute)]);
+        let only_kernel = given([("--calibration", self.calibration.is_some())]);
         match process {
             true => refuse(&only_kernel, "kernel"),
             false => refuse(&only_process, "process"),
@@ -185,9 +157,9 @@ impl TrafficArguments {
     }
 }
 
-impl Arguments {
+impl Receive {
     /// What to compare in a driver of its own.
-    fn in_process(&self) -> Result<process::Options> {
+    fn in_process(&self) -> Result<process::Options, Error> {
         let compared = &self.compared;
         let usual = process::Options::default();
         let frame = self.traffic.frame.map_or(usual.traffic.frame_bytes, |frame| frame.0);
@@ -199,7 +171,7 @@ impl Arguments {
         };
         if !compared.strategies.is_empty() {
             let named = compared.strategies.iter().map(|name| name.parse::<Strategy>());
-            options.strategies = named.collect::<Result<_, _>>()?;
+            options.strategies = named.collect::<Result<_, _>>().map_err(Error::impossible_as)?;
         }
         if let Some(budget) = self.target.cpu_budget() {
             for strategy in &mut options.strategies {
@@ -221,7 +193,7 @@ impl Arguments {
     }
 
     /// What to compare in a kernel whose interface has this MTU.
-    fn in_kernel(&self, mtu_bytes: Option<usize>) -> Result<kernel::Options> {
+    fn in_kernel(&self, mtu_bytes: Option<usize>) -> Result<kernel::Options, Error> {
         let compared = &self.compared;
         let mut options = kernel::Options {
             traffic: self.traffic.traffic(mtu_bytes),
@@ -232,7 +204,7 @@ impl Arguments {
         }
         if !compared.strategies.is_empty() {
             let named = compared.strategies.iter().map(|name| name.parse::<kernel::Strategy>());
-            options.strategies = named.collect::<Result<_, _>>()?;
+            options.strategies = named.collect::<Result<_, _>>().map_err(Error::impossible_as)?;
         }
         if !compared.polls.is_empty() {
             options.polls_us.clone_from(&compared.polls);
@@ -244,11 +216,10 @@ impl Arguments {
             options.napi_defer_hard_irqs = polls;
         }
         if options.calibration < LEAST_CALIBRATION {
-            bail!(
+            return Err(Error::impossible(format!(
                 "--calibration {} is too short to tell how fast the compute job is: give {} or more",
-                options.calibration,
-                LEAST_CALIBRATION
-            );
+                options.calibration, LEAST_CALIBRATION
+            )));
         }
         for &burst in &options.traffic.bursts_bytes {
             options.traffic.plan(burst)?;
@@ -260,97 +231,67 @@ impl Arguments {
 /// Less says nothing: the kernel's tick is 10 ms.
 const LEAST_CALIBRATION: Span = Span::from_ms(50);
 
-pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Result<ExitCode> {
-    if arguments.virtual_time && !arguments.target.is_process() {
-        bail!("--virtual needs --target process: a kernel has a clock of its own");
-    }
-    let interrupted = &invocation.interrupted;
-    let process = arguments.target.is_process();
-    arguments.compared.refuse_those_of_others(process)?;
-    let mut found = match process {
-        false => in_kernel(arguments, interrupted)?,
-        true if arguments.virtual_time => in_virtual_time(arguments)?,
-        true => in_process(arguments, interrupted)?,
-    };
-    let budget = arguments.target.cpu_budget().unwrap_or(DEFAULT_CPU_BUDGET);
-    advise(&mut found, budget);
-    output::print(&mut found.result, arguments.json);
-    let directory = invocation.new_run(&arguments.runs, "receive")?;
-    directory.write_table("bursts", &found.bursts)?;
-    directory.write_result(&found.result)?;
-    eprintln!("kept in {}", directory.path().display());
-    Ok(ExitCode::SUCCESS)
-}
+impl Experiment for Receive {
+    const NAME: &'static str = "receive";
+    const ABOUT: &'static str = "Compare ways to receive: by interrupt, by polling, by both";
 
-fn show(bar: &Cleared, progress: Progress<'_>) {
-    bar.show(progress.row, progress.rows, progress.strategy);
-}
-
-/// Adds what the rows say to somebody with this budget.
-fn advise(found: &mut Received, budget: CpuBudget) {
-    let said = match advice::advise(&found.rows, budget.share()) {
-        Ok(advice) => serde_json::to_value(advice).unwrap_or_default(),
-        Err(none) => serde_json::json!({
-            "cpu_budget_share": budget.share(), "none": none.to_string()
-        }),
-    };
-    found.result.figures.insert("advice".to_owned(), said);
-}
-
-/// What came of it in a driver of its own.
-fn in_process(arguments: &Arguments, interrupted: &Interrupted) -> Result<Received> {
-    arguments.target.refuse_ways()?;
-    let receiver = arguments.target.receiver_as(Usual::Receiving);
-    let options = process::Options { receiver, ..arguments.in_process()? };
-    let prepared = arguments.target.prepare_as(Usual::Receiving)?;
-    let bar = Cleared::over_rows();
-    let mut bring_up = |orders: &_| {
-        let wire = WireKind::Sink.build().map_err(SessionError::Wire)?;
-        let options = prepared.with_orders(orders).expect("a process target was asked for");
-        warikomi_lab::Session::start_process(&options, wire, interrupted, &mut |_| ())
-    };
-    Ok(process::receive(&options, &mut bring_up, &mut |progress| show(&bar, progress))?)
-}
-
-/// The same in virtual time.
-fn in_virtual_time(arguments: &Arguments) -> Result<Received> {
-    arguments.target.refuse_ways()?;
-    let options = arguments.in_process()?;
-    let costs = match &arguments.costs {
-        None => CostModel::default(),
-        Some(path) => CostsFile::read(path)?.costs,
-    };
-    let bar = Cleared::over_rows();
-    let scheduler = SchedulerModel::default();
-    Ok(simulated::receive(&options, &costs, &scheduler, &mut |progress| show(&bar, progress))?)
-}
-
-/// The same for a kernel.
-fn in_kernel(arguments: &Arguments, interrupted: &Interrupted) -> Result<Received> {
-    // What cannot be is refused before a kernel is started for it.
-    arguments.in_kernel(None)?;
-    let prepared = arguments.target.prepare()?;
-    let wire = WireKind::Sink.build().context("cannot set up the wire")?;
-    let bar = Cleared::over_rows();
-    let mut session = prepared.start(wire, interrupted, &mut |_| ())?;
-    let mtu = session.info.settings.get("mtu_bytes").and_then(serde_json::Value::as_u64);
-    let options = arguments.in_kernel(mtu.map(|mtu| mtu as usize))?;
-    let found = kernel::receive(&mut session, &options, &mut |progress| show(&bar, progress))?;
-    session.stop()?;
-    Ok(found)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn buffers_are_read_as_people_write_them() {
-        assert_eq!(buffer("7MB"), Ok(7_000_000));
-        assert_eq!(buffer("0.5 MB"), Ok(500_000));
-        assert_eq!((buffer("64KiB"), buffer("1500")), (Ok(65_536), Ok(1_500)));
-        for text in ["", "0", "MB", "2000MB", "99999999999999MB", "-1MB", "7GB"] {
-            assert!(buffer(text).is_err(), "{text}");
+    fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
+        let process = self.target.is_process();
+        if self.virtual_time && !process {
+            return Err(Error::impossible(
+                "--virtual needs --target process: a kernel has a clock of its own",
+            ));
         }
+        self.compared.refuse_those_of_others(process)?;
+        let mut found = match process {
+            false => self.run_in_kernel(watch)?,
+            true if self.virtual_time => self.run_in_virtual_time(watch)?,
+            true => self.run_in_process(watch)?,
+        };
+        found.advise(self.target.cpu_budget().unwrap_or(DEFAULT_CPU_BUDGET));
+        Ok(Conclusion::new(found.result).with_table("bursts", found.bursts))
+    }
+
+    fn describe(result: &mut RunResult) {
+        columns::describe(result);
+    }
+}
+
+impl Receive {
+    fn run_in_process(&self, watch: &mut Watch) -> Result<Received, Error> {
+        self.target.refuse_ways()?;
+        let receiver = self.target.receiver_as(Usual::Receiving);
+        let options = process::Options { receiver, ..self.in_process()? };
+        let prepared = self.target.prepare_as(Usual::Receiving)?;
+        let mut bring_up = |orders: &Orders, watch: &mut Watch| {
+            watch.start(
+                &prepared.with_orders(orders),
+                WireKind::Sink.build().map_err(Error::NoWire)?,
+            )
+        };
+        process::receive(&options, &mut bring_up, watch)
+    }
+
+    fn run_in_virtual_time(&self, watch: &mut Watch) -> Result<Received, Error> {
+        self.target.refuse_ways()?;
+        let options = self.in_process()?;
+        let costs = match &self.costs {
+            None => CostModel::default(),
+            Some(path) => CostsFile::read(path)?.costs,
+        };
+        simulated::receive(&options, &costs, &SchedulerModel::default(), watch)
+    }
+
+    fn run_in_kernel(&self, watch: &mut Watch) -> Result<Received, Error> {
+        // What cannot be is refused before a kernel is started for it.
+        self.in_kernel(None)?;
+        let prepared = self.target.prepare()?;
+        let wire = WireKind::Sink.build().map_err(Error::NoWire)?;
+        let mut session = watch.start(&prepared, wire)?;
+        let mtu = session.info.settings.get("mtu_bytes").and_then(serde_json::Value::as_u64);
+        let options = self.in_kernel(mtu.map(|mtu| mtu as usize))?;
+        let found = kernel::receive(&mut session, &options, watch)?;
+        session.stop()?;
+        Ok(found)
     }
 }

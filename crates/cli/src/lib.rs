@@ -1,0 +1,172 @@
+//! The `warikomi` command: flags and wiring, nothing else.
+
+mod accuracy;
+mod bench;
+mod compare;
+mod cost;
+mod doctor;
+mod experiment;
+mod export;
+mod histories;
+mod invocation;
+mod kernel;
+mod live;
+mod output;
+mod part;
+mod plan;
+mod replace;
+mod replace_kernel;
+mod report;
+mod shell;
+mod sweep;
+mod transmit;
+mod transmit_kernel;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use warikomi_kernel::KernelError;
+use warikomi_lab::{self as lab, Entry};
+use warikomi_live::service::ServiceError;
+use warikomi_session::SessionError;
+use warikomi_target::{Interrupted, TargetError};
+
+use crate::invocation::Invocation;
+
+/// A NIC laboratory without the NIC.
+///
+/// Runs an unmodified Linux network driver against a software NIC, with no hypervisor and no card,
+/// delivers packets and interrupts exactly when asked, and accounts for every one of them.
+#[derive(Parser)]
+#[command(name = "warikomi", version, max_term_width = 100, after_help = EXAMPLES)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  warikomi kernel build
+      Make the kernel that the driver runs in; once.
+  warikomi inject --driver r8169 --size 1500 --interval 38us --count 1000
+      1,000 frames, one every 38 µs, and what became of each.
+  warikomi record --interval 20us --count 10000
+  warikomi replay runs/RUN/trace.wkt --kernel-version 6.1
+      Record a run, and give the same packets at the same times to another kernel.
+  warikomi doctor
+      Is this machine fit for measuring, and if not, what to do?";
+
+#[derive(Subcommand)]
+enum Command {
+    /// Success against interval for frames of several lengths, and the shortest without loss
+    Sweep(sweep::Arguments),
+    /// Measure how exactly an interval is kept, from the injection to the driver's handler
+    Accuracy(accuracy::Arguments),
+    /// Measure what a packet costs to send and to receive, by frame length
+    Cost(cost::Arguments),
+    /// Compare ways to send: completion by interrupt or without, buffers, bounce buffers
+    Transmit(Box<transmit::Arguments>),
+    /// Replace a driver while it sends and receives: how long it takes, and that nothing is lost
+    Replace(Box<replace::Arguments>),
+    /// Run a service whose driver is replaced while it goes on
+    Live(Box<live::Arguments>),
+    /// Run an experiment again from the plan.toml of an earlier run
+    Run(invocation::RunArguments),
+    /// Turn a trace into a file for Wireshark or for a timeline viewer
+    Export(export::Arguments),
+    /// Make and list the kernels that drivers run in
+    #[command(subcommand)]
+    Kernel(kernel::Command),
+    /// Look at this machine: what is missing, what disturbs measurements, and how to mend it
+    Doctor(doctor::Arguments),
+    /// Measure Warikomi itself: the figures of docs/benchmarks.md
+    Bench(bench::Arguments),
+    /// Be a part of a process target; what starts these targets calls it
+    #[command(subcommand, hide = true)]
+    Part(part::Part),
+    /// Try random histories in virtual time, with checkers that judge each
+    Histories(histories::Arguments),
+    /// Measure what virtual time charges on this machine
+    Calibrate(histories::CalibrateArguments),
+    Report(report::Arguments),
+    Compare(compare::Arguments),
+    /// Print a script with which a shell completes what is typed
+    Completions(shell::CompletionsArguments),
+    /// Write the manual's pages for man
+    Man(shell::ManArguments),
+}
+
+/// Is the command, with these experiments.
+#[must_use]
+pub fn main(experiments: &'static [Entry]) -> ExitCode {
+    match run(experiments, &std::env::args_os().collect::<Vec<_>>()) {
+        Ok(code) => code,
+        Err(error) => fail(&error),
+    }
+}
+
+/// All flags of all subcommands.
+fn command(experiments: &[Entry]) -> clap::Command {
+    Arguments::command().subcommands(experiments.iter().map(experiment::command))
+}
+
+fn run(experiments: &'static [Entry], given: &[OsString]) -> Result<ExitCode> {
+    // First, and alone: a driver process that takes over starts here, and all flags would delay it.
+    if given.get(1).is_some_and(|name| name == "part") {
+        return Ok(part::run(&part::Arguments::parse_from(&given[1..]).part));
+    }
+    let mut command = command(experiments);
+    let (matches, resumed) = invocation::meant(&mut command, given)?;
+    let interrupted = Interrupted::on_signals().context("cannot handle signals")?;
+    let invocation = Invocation::new(&command, &matches, resumed, interrupted)?;
+    // The target's own children become ours when it dies, so that they can be collected.
+    let _ = nix::sys::prctl::set_child_subreaper(true);
+    if let Some((name, matches)) = matches.subcommand()
+        && let Some(entry) = experiments.iter().find(|entry| entry.name == name)
+    {
+        return experiment::run(entry, matches, &invocation);
+    }
+    let arguments = Arguments::from_arg_matches(&matches)?;
+    match arguments.command {
+        Command::Sweep(arguments) => sweep::run(&arguments, &invocation),
+        Command::Accuracy(arguments) => accuracy::run(&arguments, &invocation),
+        Command::Cost(arguments) => cost::run(&arguments, &invocation),
+        Command::Transmit(arguments) => transmit::run(&arguments, &invocation),
+        Command::Replace(arguments) => replace::run(&arguments, &invocation),
+        Command::Live(arguments) => live::run(&arguments, &invocation.interrupted),
+        Command::Export(arguments) => export::run(&arguments),
+        Command::Kernel(command) => kernel::run(&command, &invocation.interrupted),
+        Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments, &invocation.interrupted),
+        Command::Part(part) => Ok(part::run(&part)),
+        Command::Run(_) => unreachable!("the plan's own command is carried out"),
+        Command::Histories(arguments) => histories::run(&arguments),
+        Command::Calibrate(arguments) => histories::run_calibrate(&arguments),
+        Command::Report(arguments) => report::run(&arguments, &invocation.interrupted),
+        Command::Compare(arguments) => Ok(compare::run(&arguments)),
+        Command::Completions(arguments) => shell::completions(&arguments, command),
+        Command::Man(arguments) => shell::man(&arguments, command),
+    }
+}
+
+fn fail(error: &anyhow::Error) -> ExitCode {
+    eprintln!("warikomi: {error:#}");
+    let interrupted = error.chain().any(by_the_user);
+    ExitCode::from(if interrupted { output::EXIT_INTERRUPTED } else { 1 })
+}
+
+/// Whether this says that the user stopped it, rather than that something is wrong.
+fn by_the_user(error: &(dyn std::error::Error + 'static)) -> bool {
+    let of_lab = error.downcast_ref().map(lab::Error::is_interrupted);
+    let of_session = error.downcast_ref().map(SessionError::is_interrupted);
+    let of_service = error.downcast_ref().map(|error: &ServiceError| match error {
+        ServiceError::Target(error) => matches!(error, TargetError::Interrupted),
+        ServiceError::Session(error) => error.is_interrupted(),
+        _ => false,
+    });
+    let of_kernel = error.downcast_ref().map(|error| matches!(error, KernelError::Cancelled));
+    let of_target = error.downcast_ref().map(|error| matches!(error, TargetError::Interrupted));
+    [of_lab, of_session, of_service, of_kernel, of_target].contains(&Some(true))
+}

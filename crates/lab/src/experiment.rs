@@ -1,0 +1,119 @@
+//! What an experiment is.
+//!
+//! Its flags are its plan: a struct that clap reads from the command line, and `plan.toml` holds the same
+//! flags. Its rows are plain data with serde. What its columns mean it says of a finished result. From that
+//! follow, written once for all experiments: `--help`, the plan and its repetition, the bar, `--resume`, the
+//! tables on the terminal, the page, its plots, CSV and JSON files, and `warikomi compare`.
+
+use std::io::{self, Write};
+
+use clap::{ArgMatches, Args, Command};
+use serde::Serialize;
+use warikomi_measure::{RunDirectory, RunResult, WriteError};
+
+use crate::error::Error;
+use crate::watch::Watch;
+
+/// One experiment, with what was asked of it.
+pub trait Experiment: Args + 'static {
+    /// The subcommand; runs are called so, too.
+    const NAME: &'static str;
+    /// What it is for, in a line of the command's help.
+    const ABOUT: &'static str;
+
+    /// Carries it out. What cannot be is refused before a target is started for it. Steps that
+    /// [`Watch::each`] or [`Watch::step`] has made are kept, and not made again when a run goes on.
+    fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error>;
+
+    /// Says in a result what its columns are, which tables and charts they make, and what matters most.
+    fn describe(result: &mut RunResult);
+}
+
+/// Writes one file of a run.
+type WriteFile = Box<dyn FnOnce(&RunDirectory) -> Result<(), WriteError>>;
+
+/// What came of an experiment.
+pub struct Conclusion {
+    /// The figures.
+    pub result: RunResult,
+    /// Why the run has failed although it has figures: they are shown and kept all the same.
+    pub failed: Option<Error>,
+    files: Vec<WriteFile>,
+}
+
+impl Conclusion {
+    /// Figures, and nothing else.
+    pub fn new(result: RunResult) -> Conclusion {
+        Conclusion { result, failed: None, files: Vec::new() }
+    }
+
+    /// With `NAME.csv`, a line for each row.
+    #[must_use]
+    pub fn with_table<R: Serialize + 'static>(
+        self,
+        name: &'static str,
+        rows: impl IntoIterator<Item = R> + 'static,
+    ) -> Conclusion {
+        self.with(move |directory| directory.write_table(name, rows))
+    }
+
+    /// With a file of any other kind.
+    #[must_use]
+    pub fn with_file(
+        self,
+        name: &'static str,
+        write: impl FnOnce(&mut dyn Write) -> io::Result<()> + 'static,
+    ) -> Conclusion {
+        self.with(move |directory| directory.write(name, write))
+    }
+
+    /// With whatever this writes.
+    #[must_use]
+    pub fn with(
+        mut self,
+        write: impl FnOnce(&RunDirectory) -> Result<(), WriteError> + 'static,
+    ) -> Conclusion {
+        self.files.push(Box::new(write));
+        self
+    }
+
+    /// Writes all files, and the result last.
+    pub fn keep(self, directory: &RunDirectory) -> Result<(), WriteError> {
+        for write in self.files {
+            write(directory)?;
+        }
+        directory.write_result(&self.result)
+    }
+}
+
+/// An experiment whose flags have been read.
+pub type Ready = Box<dyn Fn(&mut Watch) -> Result<Conclusion, Error>>;
+
+/// An experiment in the list of those that there are.
+#[derive(Clone, Copy)]
+pub struct Entry {
+    /// See [`Experiment::NAME`].
+    pub name: &'static str,
+    /// The subcommand with its flags.
+    pub command: fn() -> Command,
+    /// Reads the flags.
+    pub read: fn(&ArgMatches) -> Result<Ready, clap::Error>,
+    /// See [`Experiment::describe`].
+    pub describe: fn(&mut RunResult),
+}
+
+impl Entry {
+    /// The line of the list.
+    pub const fn of<E: Experiment>() -> Entry {
+        Entry { name: E::NAME, command: command::<E>, read: read::<E>, describe: E::describe }
+    }
+}
+
+fn command<E: Experiment>() -> Command {
+    E::augment_args(Command::new(E::NAME)).about(E::ABOUT)
+}
+
+fn read<E: Experiment>(matches: &ArgMatches) -> Result<Ready, clap::Error> {
+    let experiment = E::from_arg_matches(matches)?;
+    Ok(Box::new(move |watch| experiment.run(watch)))
+}

@@ -1,0 +1,52 @@
+//! What came of a comparison, and of each of its rows.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use warikomi_driver::strategy::CpuBudget;
+use warikomi_measure::RunResult;
+
+use super::advice::advise;
+use super::doubts::Doubts;
+use super::row::{Burst, Row};
+
+/// What came of a comparison.
+pub struct Received {
+    /// The figures; a row for each strategy with each of its parameters.
+    pub result: RunResult,
+    /// The rows.
+    pub rows: Vec<Row>,
+    /// Each burst of each row.
+    pub bursts: Vec<Burst>,
+}
+
+/// What came of one row.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Made {
+    pub(super) row: Row,
+    pub(super) bursts: Vec<Burst>,
+    pub(super) doubts: Doubts,
+}
+
+impl Received {
+    /// Adds what the rows say to somebody with this budget.
+    pub(super) fn advise(&mut self, budget: CpuBudget) {
+        let said = match advise(&self.rows, budget.share()) {
+            Ok(advice) => serde_json::to_value(advice).unwrap_or_default(),
+            Err(none) => json!({"cpu_budget_share": budget.share(), "none": none.to_string()}),
+        };
+        self.result.figures.insert("advice".to_owned(), said);
+    }
+
+    /// All rows together. `describe` makes a result of them.
+    pub(super) fn of(made: Vec<Made>, describe: impl FnOnce(&[Row]) -> RunResult) -> Received {
+        let (mut rows, mut bursts, mut doubts) = (Vec::new(), Vec::new(), Doubts::default());
+        for of_row in made {
+            rows.push(of_row.row);
+            bursts.extend(of_row.bursts);
+            doubts.add(&of_row.doubts);
+        }
+        let mut result = describe(&rows);
+        result.warnings = doubts.warnings(&result);
+        Received { result, rows, bursts }
+    }
+}

@@ -1,0 +1,158 @@
+//! Flags of a driver in a real kernel.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use clap::builder::BoolishValueParser;
+use tempfile::TempDir;
+use warikomi_clock::Span;
+use warikomi_kernel::{Cache, DriverPlace, initramfs_for, inspect};
+use warikomi_nic::NicOptions;
+
+use super::given;
+use crate::error::SessionError;
+use crate::options::{GuestSettings, SessionOptions};
+
+/// The least memory that a kernel with its rings and socket buffers is at ease in.
+const MIN_MEMORY_MB: u64 = 64;
+const MAX_MEMORY_MB: u64 = 16 * 1024;
+const DEFAULT_MEMORY_MB: u64 = 256;
+
+const LINUX_DRIVER: &str = "r8169";
+
+#[derive(Args)]
+#[command(next_help_heading = "With --target kernel")]
+pub(super) struct KernelArguments {
+    /// A kernel binary, built with ARCH=um [default: the newest that `warikomi kernel build` made]
+    #[arg(long, value_name = "PATH", conflicts_with = "kernel_version")]
+    kernel: Option<PathBuf>,
+    /// The kernel that `warikomi kernel build` made from this version, such as 6.1
+    #[arg(long, value_name = "VERSION")]
+    kernel_version: Option<String>,
+    /// A module parameter for the driver, as name=value; may be repeated
+    #[arg(long = "driver-parameter", value_name = "NAME=VALUE")]
+    driver_parameters: Vec<String>,
+    /// More for the kernel's command line; may be repeated
+    #[arg(long = "kernel-argument", value_name = "ARGUMENT")]
+    kernel_arguments: Vec<String>,
+    /// The guest's memory in MB [default: 256]
+    #[arg(long, value_name = "MB",
+        value_parser = clap::value_parser!(u64).range(MIN_MEMORY_MB..=MAX_MEMORY_MB))]
+    memory: Option<u64>,
+    /// The socket on which the kernel finds the NIC [default: a private one]
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// The guest's MTU in bytes; with --target process, of transmit, the NIC's
+    #[arg(long, value_name = "BYTES")]
+    pub(super) mtu: Option<u32>,
+    /// Generic receive offload in the guest, on or off
+    #[arg(long, value_name = "ON|OFF", value_parser = BoolishValueParser::new())]
+    gro: Option<bool>,
+    /// Empty polls before NAPI enables the interrupt again [default: 0 with an interval, otherwise
+    /// as the driver has it]
+    #[arg(long, value_name = "N")]
+    pub(super) napi_defer_hard_irqs: Option<u32>,
+    /// Time between such polls [default: the same]
+    #[arg(long, value_name = "TIME")]
+    gro_flush_timeout: Option<Span>,
+}
+
+impl KernelArguments {
+    /// The flags that were given.
+    pub(super) fn given(&self) -> Vec<&'static str> {
+        given([
+            ("--kernel", self.kernel.is_some()),
+            ("--kernel-version", self.kernel_version.is_some()),
+            ("--driver-parameter", !self.driver_parameters.is_empty()),
+            ("--kernel-argument", !self.kernel_arguments.is_empty()),
+            ("--memory", self.memory.is_some()),
+            ("--socket", self.socket.is_some()),
+            ("--mtu", self.mtu.is_some()),
+            ("--gro", self.gro.is_some()),
+            ("--napi-defer-hard-irqs", self.napi_defer_hard_irqs.is_some()),
+            ("--gro-flush-timeout", self.gro_flush_timeout.is_some()),
+        ])
+    }
+
+    /// What to bring up, and the directory of files that it needs meanwhile.
+    pub(super) fn options(
+        &self,
+        driver: Option<&str>,
+        model: Option<&str>,
+    ) -> Result<(SessionOptions, Option<TempDir>), SessionError> {
+        let driver = driver.unwrap_or(LINUX_DRIVER);
+        let model = model.map_or_else(|| model_of(driver), Ok)?;
+        let (kernel, initramfs, files) = match &self.kernel {
+            Some(path) => own_kernel(path, driver)?,
+            None => {
+                let image = Cache::of_this_user()?.find(self.kernel_version.as_deref(), None)?;
+                (image.kernel(), image.initramfs(), None)
+            }
+        };
+        let settings = GuestSettings {
+            mtu: self.mtu,
+            gro: self.gro,
+            napi_defer_hard_irqs: self.napi_defer_hard_irqs,
+            gro_flush_timeout_ns: self.gro_flush_timeout.map(|span| span.as_ps() / 1_000),
+            coalesce: None,
+        };
+        let options = SessionOptions {
+            kernel,
+            initramfs,
+            driver: driver.to_owned(),
+            driver_parameters: self.driver_parameters.clone(),
+            nic: NicOptions::of(model),
+            make_nic: warikomi_nic::build,
+            memory_mb: self.memory.unwrap_or(DEFAULT_MEMORY_MB),
+            socket: self.socket.clone(),
+            kernel_arguments: self.kernel_arguments.clone(),
+            settings,
+        };
+        Ok((options, files))
+    }
+}
+
+/// The NIC model that a Linux driver drives.
+fn model_of(driver: &str) -> Result<&'static str, SessionError> {
+    let mut models = warikomi_nic::MODELS.iter();
+    let known =
+        || warikomi_nic::MODELS.iter().flat_map(|model| model.linux_drivers.iter().copied());
+    match models.find(|model| model.linux_drivers.contains(&driver)) {
+        Some(model) => Ok(model.name),
+        None => Err(SessionError::impossible(format!(
+            "there is no NIC model for the driver '{driver}'; there are models for: {}",
+            known().collect::<Vec<_>>().join(", ")
+        ))),
+    }
+}
+
+/// A kernel of the user's own: it must be fit, and needs an initramfs with our agent.
+fn own_kernel(
+    path: &Path,
+    driver: &str,
+) -> Result<(PathBuf, PathBuf, Option<TempDir>), SessionError> {
+    let kernel = inspect(path)?;
+    kernel.check()?;
+    if !kernel.drivers.contains_key(driver) {
+        let has: Vec<_> = kernel.drivers.iter().map(described).collect();
+        return Err(SessionError::impossible(format!(
+            "the kernel {} has no driver '{driver}', neither built in nor as a module beside it; it \
+             has: {}",
+            path.display(),
+            if has.is_empty() { "none".to_owned() } else { has.join(", ") }
+        )));
+    }
+    let files = tempfile::tempdir().map_err(|error| {
+        SessionError::impossible(format!("cannot make a directory for the initramfs: {error}"))
+    })?;
+    let initramfs = files.path().join("initramfs");
+    initramfs_for(&kernel, &initramfs)?;
+    Ok((kernel.path, initramfs, Some(files)))
+}
+
+fn described((name, place): (&String, &DriverPlace)) -> String {
+    match place {
+        DriverPlace::BuiltIn => format!("{name} (built in)"),
+        DriverPlace::Module => format!("{name} (module)"),
+    }
+}

@@ -1,0 +1,203 @@
+//! Flags that say which driver runs where; shared by every experiment.
+
+mod kernel;
+mod prepared;
+mod process;
+
+use std::sync::Arc;
+
+use clap::{Args, ValueEnum, ValueHint};
+use warikomi_driver::DEFAULT_DRIVER;
+use warikomi_driver::strategy::{CpuBudget, DEFAULT_BUDGET, Strategy};
+use warikomi_inject::Receiver;
+use warikomi_nic::NicOptions;
+
+use self::kernel::KernelArguments;
+use self::prepared::Options;
+use self::process::{PathName, ProcessArguments};
+use crate::error::SessionError;
+use crate::options::ProcessSessionOptions;
+
+pub use prepared::Prepared;
+pub use process::program;
+
+/// The driver, and the model, of experiments that send.
+const SENDER: &str = "oc48";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum TargetKind {
+    /// A real Linux kernel as an ordinary process, with its unmodified driver
+    Kernel,
+    /// A driver in a process of its own, as in a microkernel system
+    Process,
+}
+
+/// Which driver runs where.
+#[derive(Args)]
+#[command(next_help_heading = "Driver and target")]
+pub struct TargetArguments {
+    /// Where the driver runs [default: kernel; of transmit and replace: process]
+    #[arg(long, value_enum)]
+    target: Option<TargetKind>,
+    /// The driver: as Linux calls it (r8169); or, in a process, one of ours (rtl8168, oc48) or the path of a
+    /// program
+    #[arg(long, value_hint = ValueHint::ExecutablePath)]
+    driver: Option<String>,
+    /// The NIC model [default: one that the driver drives]
+    #[arg(long)]
+    model: Option<String>,
+    #[command(flatten)]
+    kernel: KernelArguments,
+    #[command(flatten)]
+    process: ProcessArguments,
+}
+
+/// What an experiment is about, and so how a process target is made up unless something else is asked
+/// for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Usual {
+    /// Packets on their whole way.
+    Packets,
+    /// Receiving at user level: the application in the driver's process.
+    Receiving,
+    /// The times at which handlers run: nobody but the driver is on its core, and it never sleeps.
+    Handlers,
+}
+
+impl Usual {
+    fn strategy(self) -> Strategy {
+        match self {
+            Usual::Packets | Usual::Receiving => Strategy::Napi { budget: DEFAULT_BUDGET },
+            Usual::Handlers => Strategy::Awake,
+        }
+    }
+}
+
+impl TargetArguments {
+    /// Finds the driver, and everything that goes with it.
+    pub fn prepare(&self) -> Result<Prepared, SessionError> {
+        self.prepare_as(Usual::Packets)
+    }
+
+    /// The same for an experiment that is about something else.
+    pub fn prepare_as(&self, usual: Usual) -> Result<Prepared, SessionError> {
+        let model = self.model.as_deref();
+        match self.kind() {
+            TargetKind::Kernel => {
+                refuse(&self.process.given(), "process")?;
+                let (options, files) = self.kernel.options(self.driver.as_deref(), model)?;
+                Ok(Prepared { options: Options::Kernel(options), files: files.map(Arc::new) })
+            }
+            TargetKind::Process => {
+                refuse(&self.kernel.given(), "kernel")?;
+                let options = self.process(self.path(usual), usual)?;
+                Ok(Prepared { options: Options::Process(options), files: None })
+            }
+        }
+    }
+
+    /// A driver process that is replaced while stack and application above it go on.
+    pub fn prepare_live(&self) -> Result<ProcessSessionOptions, SessionError> {
+        refuse(&self.kernel.given(), "kernel")?;
+        if self.process.path.is_some_and(|path| path != PathName::Stack) {
+            return Err(SessionError::impossible(
+                "a driver is replaced below a stack and an application; leave --path out",
+            ));
+        }
+        self.process(PathName::Stack, Usual::Packets)
+    }
+
+    fn process(&self, path: PathName, usual: Usual) -> Result<ProcessSessionOptions, SessionError> {
+        let driver = self.driver.as_deref().unwrap_or(DEFAULT_DRIVER);
+        self.process.options(driver, self.model.as_deref(), path, usual.strategy())
+    }
+
+    /// The name of a driver of ours that sends by itself, and a NIC as asked for.
+    pub fn sender(&self) -> Result<(&str, NicOptions), SessionError> {
+        if let Some(flag) = self.process.given().first() {
+            return Err(SessionError::impossible(format!(
+                "{flag} is for drivers that receive, and this experiment sends; leave it out"
+            )));
+        }
+        let kernels = self.kernel.given();
+        refuse(&kernels.into_iter().filter(|flag| *flag != "--mtu").collect::<Vec<_>>(), "kernel")?;
+        let model = self.model.as_deref().or(self.driver.as_deref()).unwrap_or(SENDER);
+        let nic = NicOptions { mtu: self.kernel.mtu, ..NicOptions::of(model) };
+        Ok((self.driver.as_deref().unwrap_or(model), nic))
+    }
+
+    fn kind(&self) -> TargetKind {
+        self.target.unwrap_or(TargetKind::Kernel)
+    }
+
+    /// Whether the driver runs in a process of its own.
+    pub fn is_process(&self) -> bool {
+        self.kind() == TargetKind::Process
+    }
+
+    /// Whether a kernel was asked for, for an experiment that runs in a process otherwise.
+    pub fn asks_for_kernel(&self) -> bool {
+        self.target == Some(TargetKind::Kernel)
+    }
+
+    /// The share of a processor that receiving may take, if one was given.
+    pub fn cpu_budget(&self) -> Option<CpuBudget> {
+        self.process.cpu_budget
+    }
+
+    /// Empty polls before NAPI enables the interrupt again, if that was asked for.
+    pub fn napi_defer_hard_irqs(&self) -> Option<u32> {
+        self.kernel.napi_defer_hard_irqs
+    }
+
+    /// Refuses flags that say how a driver in a process shall receive, for an experiment that tries all ways.
+    pub fn refuse_ways(&self) -> Result<(), SessionError> {
+        let ways = self.process.given();
+        match ways.iter().find(|flag| !["--cpu-budget", "--path"].contains(flag)) {
+            None => Ok(()),
+            Some(flag) => Err(SessionError::impossible(format!(
+                "{flag} is for one way to receive, and this compares several; give --strategies, \
+                 --polls and --buffers"
+            ))),
+        }
+    }
+
+    /// How far packets go when nothing else is asked for.
+    pub fn receiver(&self) -> Receiver {
+        self.receiver_as(Usual::Packets)
+    }
+
+    /// The same for an experiment that is about something else.
+    pub fn receiver_as(&self, usual: Usual) -> Receiver {
+        match self.kind() {
+            TargetKind::Kernel => Receiver::Application,
+            TargetKind::Process if self.path(usual) == PathName::Driver => Receiver::Driver,
+            TargetKind::Process => Receiver::Application,
+        }
+    }
+
+    /// A stack and an application above drivers of ours, unless something else is asked for; a driver of
+    /// the user's own may know nothing of them.
+    fn path(&self, usual: Usual) -> PathName {
+        let ours = self.driver.as_deref().is_none_or(|driver| !driver.contains('/'));
+        let name = match usual {
+            Usual::Packets if ours => PathName::Stack,
+            Usual::Receiving if ours => PathName::Direct,
+            _ => PathName::Driver,
+        };
+        self.process.path.unwrap_or(name)
+    }
+}
+
+/// Those of some flags that were given.
+pub fn given<const N: usize>(flags: [(&'static str, bool); N]) -> Vec<&'static str> {
+    flags.into_iter().filter(|(_, given)| *given).map(|(name, _)| name).collect()
+}
+
+/// Flags of another kind of target say that something else was meant.
+pub fn refuse(given: &[&str], target: &str) -> Result<(), SessionError> {
+    let Some(flag) = given.first() else { return Ok(()) };
+    Err(SessionError::impossible(format!(
+        "{flag} is for --target {target} only; leave it out, or choose that target"
+    )))
+}

@@ -1,0 +1,76 @@
+//! A target that is ready to be brought up.
+
+use std::sync::Arc;
+
+use tempfile::TempDir;
+use warikomi_nic::NicOptions;
+use warikomi_nic::bus::Bus;
+use warikomi_process::Orders;
+use warikomi_target::Interrupted;
+use warikomi_wire::Wire;
+
+use super::process::dma_bytes;
+use crate::error::SessionError;
+use crate::options::{ProcessSessionOptions, SessionOptions};
+use crate::session::Session;
+
+/// A target to be started, and the files that it needs while it is used.
+pub struct Prepared {
+    pub(super) options: Options,
+    /// Kept as long as somebody may start it.
+    pub(super) files: Option<Arc<TempDir>>,
+}
+
+pub(super) enum Options {
+    Kernel(SessionOptions),
+    Process(ProcessSessionOptions),
+}
+
+impl Prepared {
+    /// The same driver process with other orders; a kernel as it is.
+    #[must_use]
+    pub fn with_orders(&self, orders: &Orders) -> Prepared {
+        let options = match &self.options {
+            Options::Process(options) => Options::Process(ProcessSessionOptions {
+                orders: *orders,
+                dma_bytes: dma_bytes(orders),
+                ..options.clone()
+            }),
+            Options::Kernel(options) => Options::Kernel(options.clone()),
+        };
+        Prepared { options, files: self.files.clone() }
+    }
+
+    /// What a kernel is brought up with.
+    pub fn kernel(&self) -> Option<&SessionOptions> {
+        let Options::Kernel(options) = &self.options else { return None };
+        Some(options)
+    }
+
+    /// Leaves interrupts of a kernel undeferred unless something else is asked for.
+    pub fn defer_nothing(&mut self) {
+        if let Options::Kernel(options) = &mut self.options {
+            options.settings.defer_nothing();
+        }
+    }
+
+    /// Attaches a kernel's NIC by this bus, and to this line, rather than by ones that take no time.
+    pub fn attach_by(&mut self, bus: Option<Bus>, line_rate_bps: Option<u64>) {
+        if let Options::Kernel(options) = &mut self.options {
+            options.nic = NicOptions { bus, line_rate_bps, ..options.nic.clone() };
+        }
+    }
+
+    /// Brings it up. `status` is told what is being waited for.
+    pub fn start(
+        &self,
+        wire: Box<dyn Wire>,
+        interrupted: &Interrupted,
+        status: &mut dyn FnMut(&str),
+    ) -> Result<Session, SessionError> {
+        match &self.options {
+            Options::Kernel(options) => Session::start(options, wire, interrupted, status),
+            Options::Process(options) => Session::start_process(options, wire, interrupted, status),
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! What to bring up.
+
+use std::path::PathBuf;
+
+use serde_json::{Map, Value};
+use warikomi_clock::TscClock;
+use warikomi_inject::{GUEST_IP, NETWORK_IP, NETWORK_MAC};
+use warikomi_nic::{MakeNic, NicOptions};
+use warikomi_process::{Above, Orders, Program};
+use warikomi_stack::{Chain, ChainOptions, StackError, Station, Topology, Waiting};
+
+/// Length of the guest's network prefix in bits.
+pub(crate) const PREFIX_BITS: u8 = 24;
+
+/// What an experiment asks of the guest's network settings. What is `None` stays as it is.
+#[derive(Clone, Debug, Default)]
+pub struct GuestSettings {
+    /// Largest IP packet in bytes.
+    pub mtu: Option<u32>,
+    /// Generic receive offload.
+    pub gro: Option<bool>,
+    /// Empty polls before NAPI enables the interrupt again.
+    pub napi_defer_hard_irqs: Option<u32>,
+    /// Time between such polls, in nanoseconds.
+    pub gro_flush_timeout_ns: Option<u64>,
+    /// Interrupt coalescing.
+    pub coalesce: Option<warikomi_protocol::commands::Coalesce>,
+}
+
+impl GuestSettings {
+    /// Leaves interrupts undeferred unless something else is asked for. Newer drivers let NAPI poll on
+    /// with the interrupt off, so that many packets share an interrupt: right for throughput, wrong
+    /// where intervals are looked at.
+    pub fn defer_nothing(&mut self) {
+        self.napi_defer_hard_irqs.get_or_insert(0);
+        self.gro_flush_timeout_ns.get_or_insert(0);
+    }
+}
+
+/// What to bring up.
+#[derive(Clone, Debug)]
+pub struct SessionOptions {
+    /// The kernel, an executable built with `ARCH=um`.
+    pub kernel: PathBuf,
+    /// The initramfs with the agent.
+    pub initramfs: PathBuf,
+    /// The driver, as its kernel calls it.
+    pub driver: String,
+    /// Module parameters for it, each as `name=value`.
+    pub driver_parameters: Vec<String>,
+    /// The NIC.
+    pub nic: NicOptions,
+    /// What makes it.
+    pub make_nic: MakeNic,
+    /// The guest's memory in MB.
+    pub memory_mb: u64,
+    /// The socket on which the kernel finds the NIC; a private one if `None`.
+    pub socket: Option<PathBuf>,
+    /// More for the kernel's command line.
+    pub kernel_arguments: Vec<String>,
+    /// The guest's network settings.
+    pub settings: GuestSettings,
+}
+
+/// A driver process to bring up.
+#[derive(Clone, Debug)]
+pub struct ProcessSessionOptions {
+    /// What the result calls the driver.
+    pub driver: String,
+    /// What runs it.
+    pub program: Program,
+    /// The NIC.
+    pub nic: NicOptions,
+    /// What makes it.
+    pub make_nic: MakeNic,
+    /// How it shall receive.
+    pub orders: Orders,
+    /// What the result says about that.
+    pub settings: Map<String, Value>,
+    /// DMA memory for rings and buffers, in bytes.
+    pub dma_bytes: u64,
+    /// What packets go through above the driver.
+    pub path: PacketPath,
+}
+/// What runs the parts of a process target.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnParts {
+    /// The driver of that name.
+    pub driver: fn(&str) -> Program,
+    /// The part of that name above it.
+    pub above: fn(&str) -> Program,
+}
+
+impl OwnParts {
+    /// The running command itself, as `warikomi part NAME`, even if its file has been replaced meanwhile.
+    pub const OURSELVES: OwnParts =
+        OwnParts { driver: |name| ourselves(&["driver", name]), above: |name| ourselves(&[name]) };
+}
+
+fn ourselves(part: &[&str]) -> Program {
+    let arguments = ["part"].iter().chain(part);
+    Program {
+        path: "/proc/self/exe".into(),
+        arguments: arguments.map(Into::into).collect(),
+        environment: Vec::new(),
+    }
+}
+
+/// What packets go through above a driver process.
+#[derive(Clone, Copy, Debug)]
+pub struct PacketPath {
+    /// Its parts.
+    pub topology: Topology,
+    /// How stack and application wait for packets.
+    pub waiting: Waiting,
+    /// The application copies each datagram out of its buffer.
+    pub copy_out: bool,
+    /// The port on which the stack accepts a TCP connection for the application.
+    pub tcp_port: Option<u16>,
+    /// What runs the part of that name.
+    pub program: fn(&str) -> Program,
+}
+
+/// Buffers of packet memory, unless the orders say otherwise: as many as a ring of ours holds.
+const PATH_BUFFERS: u64 = 1_024;
+/// Their bytes: the longest that every driver's descriptors can name, as packet memory aligns them.
+pub const PATH_BUFFER_BYTES: u64 = 16_256;
+/// Buffers that the stack sends from.
+const STACK_BUFFERS: u32 = 64;
+
+impl PacketPath {
+    pub(crate) fn above(
+        &self,
+        orders: &Orders,
+        mac: [u8; 6],
+        clock: &TscClock,
+    ) -> Result<Option<Above>, StackError> {
+        if self.topology == Topology::DriverAlone {
+            return Ok(None);
+        }
+        let or = |given: u64, usual: u64| if given == 0 { usual } else { given };
+        let chain = Chain::build(&ChainOptions {
+            topology: self.topology,
+            application_buffers: or(orders.buffers, PATH_BUFFERS) as u32,
+            stack_buffers: STACK_BUFFERS,
+            buffer_bytes: or(orders.buffer_bytes, PATH_BUFFER_BYTES) as u32,
+            station: Station { mac, address: GUEST_IP, prefix_bits: PREFIX_BITS },
+            hosts: vec![(NETWORK_IP, NETWORK_MAC)],
+            tcp_port: self.tcp_port,
+            waiting: self.waiting,
+            copy_out: self.copy_out,
+            tsc_hz: clock.ticks_per_second() as u64,
+        })?;
+        Ok(Some(Above { chain, program: self.program }))
+    }
+}

@@ -1,0 +1,320 @@
+//! A target with its driver bound and its link up.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value};
+use warikomi_clock::TscClock;
+use warikomi_inject::{GUEST_IP, NETWORK_IP, NETWORK_MAC};
+use warikomi_measure::{CpuTimes, Machine, TargetInfo, core_wait_ns, governor_of};
+use warikomi_process::{ProcessOptions, ProcessTarget, Way};
+use warikomi_protocol::answers::{Configured, DriverOrigin, Settings};
+use warikomi_protocol::commands::{
+    Configure, LinkState, LinkUp, LoadDriver, Neighbour, WaitInterface,
+};
+use warikomi_target::cores::{Cores, Pinned};
+use warikomi_target::kernel::{KernelTarget, LaunchOptions};
+use warikomi_target::{Interrupted, Target, TargetError};
+use warikomi_wire::Wire;
+
+use crate::error::SessionError;
+use crate::options::{GuestSettings, PREFIX_BITS, ProcessSessionOptions, SessionOptions};
+
+/// How long a driver may take to bind once it is loaded.
+const BIND_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long the link may take to come up.
+const LINK_TIMEOUT: Duration = Duration::from_secs(5);
+/// A target with its driver bound and its link up.
+pub struct Session<T: Target + ?Sized = dyn Target> {
+    /// The target.
+    pub target: Box<T>,
+    /// What it is, for the result; the settings are those in force.
+    pub info: TargetInfo,
+    /// Where it runs.
+    pub machine: Machine,
+    cores: Cores,
+    _pinned: Pinned,
+}
+
+impl Session {
+    /// Brings a target up. `status` is told what is being waited for.
+    pub fn start(
+        options: &SessionOptions,
+        wire: Box<dyn Wire>,
+        interrupted: &Interrupted,
+        status: &mut dyn FnMut(&str),
+    ) -> Result<Session, SessionError> {
+        let nic = (options.make_nic)(&options.nic, wire)?;
+        let model = nic.info();
+        if !model.linux_drivers.contains(&options.driver.as_str()) {
+            return Err(SessionError::WrongDriver {
+                driver: options.driver.clone(),
+                model: model.name,
+                choices: model.linux_drivers,
+            });
+        }
+        let place = Place::choose()?;
+        let launch = LaunchOptions {
+            kernel: options.kernel.clone(),
+            initramfs: options.initramfs.clone(),
+            memory_mb: options.memory_mb,
+            core: Some(place.cores.target),
+            socket: options.socket.clone(),
+            extra_arguments: options.kernel_arguments.clone(),
+            shared_core: place.cores.shared(),
+        };
+        status("starting the kernel");
+        let (mut target, ready) =
+            KernelTarget::start(&launch, nic, place.clock, interrupted.clone())?;
+        status("bringing the driver up");
+        let settings = bring_up(&mut target, options)?;
+        let info = TargetInfo {
+            kind: "kernel".into(),
+            driver: options.driver.clone(),
+            model: model.name.into(),
+            kernel: Some(ready.kernel_release),
+            settings,
+        };
+        Ok(place.session(Box::new(target), info))
+    }
+
+    /// Brings a driver process up. `status` is told what is being waited for.
+    pub fn start_process(
+        options: &ProcessSessionOptions,
+        wire: Box<dyn Wire>,
+        interrupted: &Interrupted,
+        status: &mut dyn FnMut(&str),
+    ) -> Result<Session, SessionError> {
+        let session = Session::start_driver(options, None, wire, interrupted, status)?;
+        Ok(session.with::<dyn Target>(|target| target))
+    }
+}
+
+impl Session<ProcessTarget> {
+    /// Brings a driver process up that can be replaced while it runs, in this way.
+    pub fn start_live(
+        options: &ProcessSessionOptions,
+        way: Way,
+        wire: Box<dyn Wire>,
+        interrupted: &Interrupted,
+        status: &mut dyn FnMut(&str),
+    ) -> Result<Session<ProcessTarget>, SessionError> {
+        Session::start_driver(options, Some(way), wire, interrupted, status)
+    }
+
+    fn start_driver(
+        options: &ProcessSessionOptions,
+        live: Option<Way>,
+        wire: Box<dyn Wire>,
+        interrupted: &Interrupted,
+        status: &mut dyn FnMut(&str),
+    ) -> Result<Session<ProcessTarget>, SessionError> {
+        let nic = (options.make_nic)(&options.nic, wire)?;
+        let model = nic.info();
+        let place = Place::choose()?;
+        let launch = ProcessOptions {
+            driver: options.program.clone(),
+            dma_bytes: options.dma_bytes,
+            orders: options.orders,
+            above: options.path.above(&options.orders, nic.mac_address(), &place.clock)?,
+            core: Some(place.cores.target),
+            shared_core: place.cores.shared(),
+            live,
+            store: (live == Some(Way::DataStore)).then(|| (options.path.program)("store")),
+        };
+        status("starting the driver");
+        let mut target = ProcessTarget::start(launch, nic, place.clock, interrupted.clone())?;
+        status("waiting for the link");
+        wait_link(&mut target)?;
+        let mut settings = options.settings.clone();
+        if live.is_some() {
+            settings.insert("drivers_first".into(), target.are_drivers_first().into());
+        }
+        let info = TargetInfo {
+            kind: "process".into(),
+            driver: options.driver.clone(),
+            model: model.name.into(),
+            kernel: None,
+            settings,
+        };
+        Ok(place.session(Box::new(target), info))
+    }
+}
+
+impl<T: Target + ?Sized> Session<T> {
+    /// The same, with what `wrap` makes of its target.
+    pub fn with<U: Target + ?Sized>(self, wrap: impl FnOnce(Box<T>) -> Box<U>) -> Session<U> {
+        let Session { target, info, machine, cores, _pinned } = self;
+        Session { target: wrap(target), info, machine, cores, _pinned }
+    }
+
+    /// Whether the driver is a Linux driver in its kernel, which counts what it likes.
+    pub fn has_kernel(&self) -> bool {
+        self.info.kernel.is_some()
+    }
+
+    /// The core that the target runs on.
+    pub fn target_core(&self) -> usize {
+        self.cores.target
+    }
+
+    /// Starts counting the time that others take from the cores.
+    pub fn watch_cores(&self) -> CoreWatch {
+        CoreWatch {
+            at: Instant::now(),
+            cpu: CpuTimes::read(&core_numbers(self.cores)),
+            support_ns: core_wait_ns(None),
+            target_ns: core_wait_ns(Some(self.target.process_id())),
+        }
+    }
+
+    /// The machine, with what others have taken from the cores since then.
+    pub fn machine_since(&self, before: &CoreWatch) -> Machine {
+        let now = self.watch_cores();
+        let waited =
+            |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?) as f64 / 1e3);
+        Machine {
+            stolen_percent: now
+                .cpu
+                .zip(before.cpu)
+                .and_then(|(now, then)| now.stolen_percent_since(&then)),
+            watched_ms: Some(now.at.duration_since(before.at).as_secs_f64() * 1e3),
+            support_waited_us: waited(now.support_ns, before.support_ns),
+            target_waited_us: waited(now.target_ns, before.target_ns),
+            ..self.machine.clone()
+        }
+    }
+
+    /// Ends the target and waits until all of it is gone.
+    pub fn stop(mut self) -> Result<(), TargetError> {
+        self.target.stop()
+    }
+}
+
+/// Where a session runs, and by what clock.
+struct Place {
+    clock: TscClock,
+    machine: Machine,
+    cores: Cores,
+    pinned: Pinned,
+}
+
+impl Place {
+    fn choose() -> Result<Place, SessionError> {
+        let clock = TscClock::calibrate()?;
+        let machine = Machine::read();
+        let cores = Cores::choose(&machine.isolated_cores).map_err(SessionError::Cores)?;
+        let pinned = Pinned::to(cores.support).map_err(SessionError::Cores)?;
+        Ok(Place { clock, machine, cores, pinned })
+    }
+
+    fn session<T: Target + ?Sized>(self, target: Box<T>, info: TargetInfo) -> Session<T> {
+        let Place { clock, machine, cores, pinned } = self;
+        let machine = Machine {
+            support_cores: vec![cores.support as u32],
+            target_cores: vec![cores.target as u32],
+            governor: governor_of(cores.support as u32),
+            tsc_hz: Some(clock.ticks_per_second()),
+            ..machine
+        };
+        Session { target, info, machine, cores, _pinned: pinned }
+    }
+}
+
+/// What others had taken from the cores at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct CoreWatch {
+    at: Instant,
+    cpu: Option<CpuTimes>,
+    support_ns: Option<u64>,
+    target_ns: Option<u64>,
+}
+
+/// Loads the driver, makes the settings, and brings the link up; returns the settings in force.
+pub fn bring_up(
+    target: &mut dyn Target,
+    options: &SessionOptions,
+) -> Result<Map<String, Value>, TargetError> {
+    let origin = bind(target, options)?;
+    let configured = configure(target, &options.settings)?;
+    link_up(target)?;
+    let mut settings = settings_map(&configured.after);
+    settings.insert("driver_is".into(), serde_json::to_value(origin).unwrap_or_default());
+    Ok(settings)
+}
+
+/// Waits until the driver says that the link is up.
+fn wait_link(target: &mut dyn Target) -> Result<(), TargetError> {
+    const LOOK: Duration = Duration::from_millis(5);
+    for _ in 0..LINK_TIMEOUT.as_millis() / LOOK.as_millis() {
+        if target.ask(LinkState { interface: None }, Duration::ZERO)?.carrier {
+            return Ok(());
+        }
+        target.serve_for(LOOK)?;
+    }
+    let message = format!("the driver reports no carrier after {} s", LINK_TIMEOUT.as_secs());
+    Err(TargetError::NoLink { message, console: target.console() })
+}
+
+fn core_numbers(cores: Cores) -> [u32; 2] {
+    [cores.support as u32, cores.target as u32]
+}
+
+fn bind(target: &mut dyn Target, options: &SessionOptions) -> Result<DriverOrigin, TargetError> {
+    let not_bound = |error| match error {
+        TargetError::Refused { message, console, .. } => {
+            TargetError::NotBound { driver: options.driver.clone(), message, console }
+        }
+        other => other,
+    };
+    let load =
+        LoadDriver { name: options.driver.clone(), params: options.driver_parameters.clone() };
+    let loaded = target.ask(load, BIND_TIMEOUT).map_err(not_bound)?;
+    let wait = WaitInterface {
+        driver: options.driver.clone(),
+        timeout_ms: BIND_TIMEOUT.as_millis() as u64,
+    };
+    target.ask(wait, BIND_TIMEOUT).map_err(not_bound)?;
+    Ok(loaded.origin)
+}
+
+fn configure(target: &mut dyn Target, settings: &GuestSettings) -> Result<Configured, TargetError> {
+    let wanted = Configure {
+        mtu: settings.mtu,
+        gro: settings.gro,
+        napi_defer_hard_irqs: settings.napi_defer_hard_irqs,
+        gro_flush_timeout_ns: settings.gro_flush_timeout_ns,
+        coalesce: settings.coalesce,
+        ..Configure::report_only()
+    };
+    target.ask(wanted, Duration::ZERO)
+}
+
+fn link_up(target: &mut dyn Target) -> Result<(), TargetError> {
+    let up = LinkUp {
+        interface: None,
+        address_cidr: Some(format!("{GUEST_IP}/{PREFIX_BITS}")),
+        timeout_ms: LINK_TIMEOUT.as_millis() as u64,
+    };
+    target.ask(up, LINK_TIMEOUT).map_err(|error| match error {
+        TargetError::Refused { message, console, .. } => TargetError::NoLink { message, console },
+        other => other,
+    })?;
+    let mac = NETWORK_MAC.map(|byte| format!("{byte:02x}")).join(":");
+    let neighbour = Neighbour { interface: None, ip: NETWORK_IP.to_string(), mac };
+    target.ask(neighbour, Duration::ZERO).map(|_| ())
+}
+
+/// The settings that decide about a measurement; the full list of offloads would bury them.
+fn settings_map(settings: &Settings) -> Map<String, Value> {
+    let mut map = Map::new();
+    let mut put = |name: &str, value: Value| map.insert(name.to_owned(), value);
+    put("mtu_bytes", settings.mtu.into());
+    put("gro", settings.gro.into());
+    put("napi_defer_hard_irqs", settings.napi_defer_hard_irqs.into());
+    put("gro_flush_timeout_ns", settings.gro_flush_timeout_ns.into());
+    if let Some(coalesce) = &settings.coalesce {
+        put("coalesce", serde_json::to_value(coalesce).unwrap_or_default());
+    }
+    map
+}
