@@ -27,7 +27,7 @@ pub struct Series {
     pub name: String,
     /// How it is drawn.
     pub shape: Shape,
-    /// Which colour: 0 to [`MAX_SERIES`] - 1.
+    /// Which colour: 0 to [`MAX_SERIES`](super::MAX_SERIES) - 1.
     pub colour: usize,
     /// Drawn with a broken line and hollow markers, as what was not measured here.
     pub dashed: bool,
