@@ -16,6 +16,7 @@ const TIMER_TICK: Span = Span::from_ns(8);
 
 impl Rtl8168 {
     /// What the driver reads from `width` bytes at `offset`; 0 behind the last register.
+    #[inline]
     pub(super) fn read(&mut self, cx: &mut NicContext<'_>, offset: u64, width: Width) -> u64 {
         if offset >= regs::BYTES as u64 {
             return 0;
@@ -27,6 +28,7 @@ impl Rtl8168 {
     }
 
     /// The driver writes to `width` bytes at `offset`. A write behind the last register does nothing.
+    #[inline]
     pub(super) fn write(&mut self, cx: &mut NicContext<'_>, offset: u64, width: Width, value: u64) {
         if offset >= regs::BYTES as u64 {
             return;
