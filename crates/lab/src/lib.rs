@@ -21,6 +21,7 @@ use warikomi_measure::RunResult;
 pub use error::Error;
 pub use experiment::{Conclusion, Entry, Experiment, Ready};
 pub use journal::NewRun;
+pub use values::ReceiverName;
 pub use warikomi_session::{
     CoreWatch, GuestSettings, PacketPath, ProcessSessionOptions, Session, SessionError,
     SessionOptions, bring_up,
@@ -28,15 +29,19 @@ pub use warikomi_session::{
 pub use watch::{Progress, Watch};
 
 /// Every experiment: a line each.
-pub const EXPERIMENTS: &[Entry] =
-    &[Entry::of::<receive::Receive>(), Entry::of::<transmit::Transmit>()];
+pub const EXPERIMENTS: &[Entry] = &[
+    Entry::of::<inject::Inject>(),
+    Entry::of::<receive::Receive>(),
+    Entry::of::<transmit::Transmit>(),
+    Entry::of::<record::Record>(),
+    Entry::of::<replay::Replay>(),
+];
 
 /// Describes a result by its experiment; one of an unknown experiment is left as it is.
 pub fn describe(result: &mut RunResult) {
     match result.experiment.as_str() {
         "accuracy" => crate::accuracy::columns::describe(result),
         "cost" => crate::cost::columns::describe(result),
-        "inject" => crate::inject::columns::describe(result),
         "replace" => crate::replace::columns::describe(result),
         "sweep" => crate::sweep::columns::describe(result),
         name => {
