@@ -32,8 +32,8 @@ fn look(bounce: Bounce) -> Look {
     if bounce == Bounce::Dummy { Look::Head } else { Look::Whole }
 }
 
-/// All rows, with their repetitions. Each run is a step: a run of the sender that goes on takes what it
-/// needs to know of earlier ones from those that were kept.
+/// All rows, with their repetitions. Each run is a step: a comparison that goes on takes what it must know of
+/// earlier runs, such as their rates, from those that were kept.
 pub(super) fn rows(
     options: &Options,
     max_frame_bytes: usize,
