@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use clap::Args;
-use warikomi_clock::{Seed, Span};
+use warikomi_clock::Span;
 use warikomi_inject::{FrameBytes, LineRate};
 use warikomi_session::flags::given;
 use warikomi_stack::send::{LEAST_MESSAGE_BYTES, MOST_MESSAGE_BYTES};
@@ -35,7 +35,7 @@ pub(super) struct MessageArguments {
     pub(super) send_buffer: u64,
     /// Where the randomness starts from
     #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
+    pub(super) seed: u64,
 }
 
 impl MessageArguments {
@@ -60,10 +60,6 @@ impl MessageArguments {
             (None, Some(rate)) => Pace::Rate(rate.0),
             (None, None) => Pace::Unbounded,
         }
-    }
-
-    pub(super) fn seed(&self) -> Seed {
-        Seed(self.seed)
     }
 }
 

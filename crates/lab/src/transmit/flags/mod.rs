@@ -7,6 +7,7 @@ mod messages;
 mod time;
 
 use clap::Args;
+use warikomi_clock::Seed;
 use warikomi_measure::RunResult;
 use warikomi_session::TargetArguments;
 use warikomi_session::flags::refuse;
@@ -149,7 +150,7 @@ impl Transmit {
             pace: self.messages.pace(),
             send_buffer_bytes: self.messages.send_buffer,
             repeats: self.time.repeat,
-            seed: self.messages.seed(),
+            seed: Seed(self.messages.seed),
             nic: self.card.attach(nic),
             driver: driver.name.to_owned(),
         };
