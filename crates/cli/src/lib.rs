@@ -16,8 +16,6 @@ mod output;
 mod part;
 mod plan;
 mod record;
-mod replace;
-mod replace_kernel;
 mod replay;
 mod report;
 mod shell;
@@ -73,8 +71,6 @@ enum Command {
     Cost(cost::Arguments),
     /// Compare ways to send: completion by interrupt or without, buffers, bounce buffers
     Transmit(Box<transmit::Arguments>),
-    /// Replace a driver while it sends and receives: how long it takes, and that nothing is lost
-    Replace(Box<replace::Arguments>),
     /// Run a service whose driver is replaced while it goes on
     Live(Box<live::Arguments>),
     /// Inject, and record all that happens at the device's edge
@@ -144,7 +140,6 @@ fn run(experiments: &'static [Entry], given: &[OsString]) -> Result<ExitCode> {
         Command::Accuracy(arguments) => accuracy::run(&arguments, &invocation),
         Command::Cost(arguments) => cost::run(&arguments, &invocation),
         Command::Transmit(arguments) => transmit::run(&arguments, &invocation),
-        Command::Replace(arguments) => replace::run(&arguments, &invocation),
         Command::Live(arguments) => live::run(&arguments, &invocation.interrupted),
         Command::Record(arguments) => record::run(&arguments, &invocation),
         Command::Replay(arguments) => replay::run(&arguments, &invocation),

@@ -29,7 +29,8 @@ pub use warikomi_session::{
 pub use watch::{Progress, Watch};
 
 /// Every experiment: a line each.
-pub const EXPERIMENTS: &[Entry] = &[Entry::of::<receive::Receive>()];
+pub const EXPERIMENTS: &[Entry] =
+    &[Entry::of::<receive::Receive>(), Entry::of::<replace::Replace>()];
 
 /// Describes a result by its experiment; one of an unknown experiment is left as it is.
 pub fn describe(result: &mut RunResult) {
@@ -37,7 +38,6 @@ pub fn describe(result: &mut RunResult) {
         "accuracy" => crate::accuracy::columns::describe(result),
         "cost" => crate::cost::columns::describe(result),
         "inject" => crate::inject::columns::describe(result),
-        "replace" => crate::replace::columns::describe(result),
         "sweep" => crate::sweep::columns::describe(result),
         // A kernel's rows say what sent.
         "transmit" if result.rows.iter().flatten().any(|row| row.contains_key("sender")) => {

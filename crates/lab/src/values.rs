@@ -31,7 +31,7 @@ pub fn buffer_bytes(text: &str) -> Result<u32, String> {
 }
 
 /// A time within these bounds.
-pub fn span_within(text: &str, range: RangeInclusive<Span>) -> Result<Span, String> {
+pub(crate) fn span_within(text: &str, range: RangeInclusive<Span>) -> Result<Span, String> {
     let span: Span = text.parse().map_err(|error| format!("{error}"))?;
     let said = || format!("{span} is not possible: choose {} to {}", range.start(), range.end());
     range.contains(&span).then_some(span).ok_or_else(said)
