@@ -8,15 +8,12 @@ mod doctor;
 mod experiment;
 mod export;
 mod histories;
-mod inject;
 mod invocation;
 mod kernel;
 mod live;
 mod output;
 mod part;
 mod plan;
-mod record;
-mod replay;
 mod report;
 mod shell;
 mod sweep;
@@ -61,8 +58,6 @@ Examples:
 
 #[derive(Subcommand)]
 enum Command {
-    /// Inject packets into a driver at exact times, and account for each
-    Inject(inject::Arguments),
     /// Success against interval for frames of several lengths, and the shortest without loss
     Sweep(sweep::Arguments),
     /// Measure how exactly an interval is kept, from the injection to the driver's handler
@@ -73,10 +68,6 @@ enum Command {
     Transmit(Box<transmit::Arguments>),
     /// Run a service whose driver is replaced while it goes on
     Live(Box<live::Arguments>),
-    /// Inject, and record all that happens at the device's edge
-    Record(record::Arguments),
-    /// Inject what was recorded, or real traffic from a pcap or pcapng file
-    Replay(replay::Arguments),
     /// Run an experiment again from the plan.toml of an earlier run
     Run(invocation::RunArguments),
     /// Turn a trace into a file for Wireshark or for a timeline viewer
@@ -135,14 +126,11 @@ fn run(experiments: &'static [Entry], given: &[OsString]) -> Result<ExitCode> {
     }
     let arguments = Arguments::from_arg_matches(&matches)?;
     match arguments.command {
-        Command::Inject(arguments) => inject::run(&arguments, &invocation),
         Command::Sweep(arguments) => sweep::run(&arguments, &invocation),
         Command::Accuracy(arguments) => accuracy::run(&arguments, &invocation),
         Command::Cost(arguments) => cost::run(&arguments, &invocation),
         Command::Transmit(arguments) => transmit::run(&arguments, &invocation),
         Command::Live(arguments) => live::run(&arguments, &invocation.interrupted),
-        Command::Record(arguments) => record::run(&arguments, &invocation),
-        Command::Replay(arguments) => replay::run(&arguments, &invocation),
         Command::Export(arguments) => export::run(&arguments),
         Command::Kernel(command) => kernel::run(&command, &invocation.interrupted),
         Command::Doctor(arguments) => doctor::run(&arguments),

@@ -12,9 +12,9 @@ use warikomi_lab::sweep::{Cycle, CycleLog, SweepPlan, SweepProgress, Swept, read
 use warikomi_measure::RunDirectory;
 use warikomi_wire::WireKind;
 
-use crate::inject::ReceiverName;
 use crate::invocation::Invocation;
 use crate::output::{self, Cleared};
+use warikomi_lab::ReceiverName;
 use warikomi_session::TargetArguments;
 
 /// For each frame length, injects cycles of packets with growing interval, from the shortest that is

@@ -2,8 +2,9 @@
 
 use std::ops::RangeInclusive;
 
+use clap::ValueEnum;
 use warikomi_clock::Span;
-use warikomi_inject::FrameBytes;
+use warikomi_inject::{FrameBytes, Receiver};
 
 /// The largest receive buffer that a guest of this kind takes, in bytes.
 const MAX_BUFFER_BYTES: usize = 1 << 30;
@@ -35,6 +36,24 @@ pub(crate) fn span_within(text: &str, range: RangeInclusive<Span>) -> Result<Spa
     let span: Span = text.parse().map_err(|error| format!("{error}"))?;
     let said = || format!("{span} is not possible: choose {} to {}", range.start(), range.end());
     range.contains(&span).then_some(span).ok_or_else(said)
+}
+
+/// How far packets are meant to go.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum ReceiverName {
+    /// To an application
+    Application,
+    /// To the driver only
+    Driver,
+}
+
+impl From<ReceiverName> for Receiver {
+    fn from(name: ReceiverName) -> Receiver {
+        match name {
+            ReceiverName::Application => Receiver::Application,
+            ReceiverName::Driver => Receiver::Driver,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -15,8 +15,6 @@ const KNOWN: &[(&str, usize)] = &[
     ("crates/wire/src/responder/mod.rs", 2),
     ("crates/protocol/src/answers.rs", 2),
     ("crates/testbench/src/cards/duo/driver.rs", 5),
-    ("crates/lab/src/inject/faults.rs", 3),
-    ("crates/lab/src/receive/process/compute.rs", 3),
     ("crates/lab/src/sweep/cycle.rs", 4),
     ("crates/process/src/programs/port.rs", 2),
     ("crates/stack/src/channel/successor.rs", 2),

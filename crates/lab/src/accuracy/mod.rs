@@ -25,7 +25,8 @@ use warikomi_clock::{Span, Time, read_tsc};
 use warikomi_inject::{Plan, Receiver};
 use warikomi_measure::{Repeat, RunResult, Warning, as_object, no_handler, published};
 
-use crate::inject::{Application, Injected, Progress, inject};
+use crate::inject::{Application, Injected, inject};
+use crate::watch::Progress;
 use crate::{Error, Session};
 
 pub use series::{Interval, PlaceFigures, Series};
@@ -71,7 +72,7 @@ pub fn accuracy(
     let mut runs = Vec::new();
     for repeat in 0..u64::from(options.repeat.max(1)) {
         let total = plan.count * u64::from(options.repeat.max(1));
-        let mut show = |at: Progress| {
+        let mut show = |at: Progress<'_>| {
             let done = repeat * plan.count + at.done;
             progress(Step { what: "measuring", done, total });
         };
