@@ -2,7 +2,7 @@
 //! refusals that say what can be.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
@@ -49,10 +49,14 @@ fn a_run_is_kept_drawn_and_carried_out_again_from_its_plan() {
 
 const THREE_ROWS: [&str; 7] = ["replace", "--load", "idle", "--trials", "5", "--trial", "50ms"];
 
-/// Three rows, of which the first has been made; in which directory, and what was kept of it.
-fn one_row_made(runs: &Path) -> (Child, PathBuf, Value) {
-    let asked = [&THREE_ROWS[..], &["--runs", runs.to_str().unwrap()]].concat();
-    let child = command(&asked).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+fn three_rows(runs: &Path) -> Command {
+    let mut command = command(&[&THREE_ROWS[..], &["--runs", runs.to_str().unwrap()]].concat());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// The directory of the only run, once it has made its first row, and that row.
+fn wait_for_row(runs: &Path) -> (PathBuf, Value) {
     let begun = Instant::now();
     loop {
         assert!(begun.elapsed() < Duration::from_secs(60), "no row after a minute");
@@ -61,7 +65,7 @@ fn one_row_made(runs: &Path) -> (Child, PathBuf, Value) {
             let steps = std::fs::read_to_string(run.join("steps.jsonl")).unwrap_or_default();
             if let Some((step, _)) = steps.split_once('\n') {
                 let step: Value = serde_json::from_str(step).unwrap();
-                return (child, run, step["made"]["row"].clone());
+                return (run, step["made"]["row"].clone());
             }
         }
         std::thread::sleep(Duration::from_millis(5));
@@ -76,7 +80,8 @@ fn kept(run: &Path) -> Value {
 #[test]
 fn a_run_that_was_killed_goes_on_behind_the_rows_that_it_has_made() {
     let runs = tempfile::tempdir().unwrap();
-    let (mut child, run_directory, made) = one_row_made(runs.path());
+    let mut child = three_rows(runs.path()).spawn().unwrap();
+    let (run_directory, made) = wait_for_row(runs.path());
     child.kill().unwrap();
     child.wait().unwrap();
     let resume = ["replace", "--resume", run_directory.to_str().unwrap()];
@@ -96,7 +101,8 @@ fn a_run_that_was_killed_goes_on_behind_the_rows_that_it_has_made() {
 #[test]
 fn ctrl_c_ends_it_with_the_figures_that_there_are() {
     let runs = tempfile::tempdir().unwrap();
-    let (child, run_directory, made) = one_row_made(runs.path());
+    let child = three_rows(runs.path()).spawn().unwrap();
+    let (run_directory, made) = wait_for_row(runs.path());
     kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
     let stopped = child.wait_with_output().unwrap();
     assert_eq!(stopped.status.code(), Some(130));
