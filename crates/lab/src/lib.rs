@@ -33,6 +33,7 @@ pub const EXPERIMENTS: &[Entry] = &[
     Entry::of::<inject::Inject>(),
     Entry::of::<receive::Receive>(),
     Entry::of::<transmit::Transmit>(),
+    Entry::of::<replace::Replace>(),
     Entry::of::<record::Record>(),
     Entry::of::<replay::Replay>(),
 ];
@@ -42,7 +43,6 @@ pub fn describe(result: &mut RunResult) {
     match result.experiment.as_str() {
         "accuracy" => crate::accuracy::columns::describe(result),
         "cost" => crate::cost::columns::describe(result),
-        "replace" => crate::replace::columns::describe(result),
         "sweep" => crate::sweep::columns::describe(result),
         name => {
             let known = EXPERIMENTS.iter().find(|entry| entry.name == name);
