@@ -18,7 +18,7 @@ struct KeepArguments {
     #[arg(long, value_name = "DIR", default_value = "runs")]
     runs: PathBuf,
     /// Go on with a run that was stopped, from its directory: steps that it has made are not made again
-    #[arg(long, value_name = "DIR", conflicts_with = "runs")]
+    #[arg(long, value_name = "DIR")]
     resume: Option<PathBuf>,
     /// Print the result as JSON
     #[arg(long)]

@@ -9,8 +9,8 @@ use warikomi_clock::{Seed, Span, read_tsc};
 use warikomi_inject::{
     Arrival, FAULT_FORMS, Fault, FrameBytes, LineRate, MAX_FLOWS, Plan, Receiver,
 };
-use warikomi_lab::Session;
 use warikomi_lab::inject::{Application, Injected, Progress, inject};
+use warikomi_lab::{ReceiverName, Session};
 use warikomi_measure::RunDirectory;
 use warikomi_target::Interrupted;
 use warikomi_wire::{Wire, WireKind};
@@ -98,21 +98,6 @@ enum ArrivalName {
     Poisson,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-pub(crate) enum ReceiverName {
-    Application,
-    Driver,
-}
-
-impl From<ReceiverName> for Receiver {
-    fn from(name: ReceiverName) -> Receiver {
-        match name {
-            ReceiverName::Application => Receiver::Application,
-            ReceiverName::Driver => Receiver::Driver,
-        }
-    }
-}
-
 /// Every kind of fault, with what it takes.
 fn fault_help() -> String {
     let mut help = "Make something go wrong; may be given several times.\n\nEach fault takes a time \
@@ -137,7 +122,7 @@ impl PlanArguments {
             count: self.count,
             packets_per_interrupt: self.packets_per_interrupt,
             flows: self.flows,
-            receiver: self.receiver.map_or(receiver, Into::into),
+            receiver: self.receiver.map_or(receiver, |name| name.0),
             arrival: match self.arrival {
                 ArrivalName::Constant => Arrival::Constant,
                 ArrivalName::Poisson => Arrival::Poisson,

@@ -21,7 +21,6 @@ mod replace_kernel;
 mod replay;
 mod report;
 mod shell;
-mod sweep;
 mod transmit;
 mod transmit_kernel;
 
@@ -65,8 +64,6 @@ Examples:
 enum Command {
     /// Inject packets into a driver at exact times, and account for each
     Inject(inject::Arguments),
-    /// Success against interval for frames of several lengths, and the shortest without loss
-    Sweep(sweep::Arguments),
     /// Measure how exactly an interval is kept, from the injection to the driver's handler
     Accuracy(accuracy::Arguments),
     /// Measure what a packet costs to send and to receive, by frame length
@@ -127,9 +124,9 @@ fn run(experiments: &'static [Entry], given: &[OsString]) -> Result<ExitCode> {
         return Ok(part::run(&part::Arguments::parse_from(&given[1..]).part));
     }
     let mut command = command(experiments);
-    let (matches, resumed) = invocation::meant(&mut command, given)?;
+    let matches = invocation::meant(&mut command, given)?;
     let interrupted = Interrupted::on_signals().context("cannot handle signals")?;
-    let invocation = Invocation::new(&command, &matches, resumed, interrupted)?;
+    let invocation = Invocation::new(&command, &matches, interrupted)?;
     // The target's own children become ours when it dies, so that they can be collected.
     let _ = nix::sys::prctl::set_child_subreaper(true);
     if let Some((name, matches)) = matches.subcommand()
@@ -140,7 +137,6 @@ fn run(experiments: &'static [Entry], given: &[OsString]) -> Result<ExitCode> {
     let arguments = Arguments::from_arg_matches(&matches)?;
     match arguments.command {
         Command::Inject(arguments) => inject::run(&arguments, &invocation),
-        Command::Sweep(arguments) => sweep::run(&arguments, &invocation),
         Command::Accuracy(arguments) => accuracy::run(&arguments, &invocation),
         Command::Cost(arguments) => cost::run(&arguments, &invocation),
         Command::Transmit(arguments) => transmit::run(&arguments, &invocation),

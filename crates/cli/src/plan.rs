@@ -194,15 +194,22 @@ fn typed(argument: &Arg, value: &Value) -> Result<Vec<OsString>> {
     }
 }
 
-/// The arguments of which `given` takes the place: those in it, and those that exclude one in it.
-fn replaced_by(subcommand: &Command, given: &[OsString]) -> Vec<String> {
+/// The arguments that stand on a command line, and are not there by default.
+pub(crate) fn given<'c>(
+    subcommand: &'c Command,
+    matches: &'c ArgMatches,
+) -> impl Iterator<Item = &'c Arg> {
+    subcommand.get_arguments().filter(|argument| {
+        matches.value_source(argument.get_id().as_str()) == Some(ValueSource::CommandLine)
+    })
+}
+
+/// The arguments of which `words` take the place: those in it, and those that exclude one in it.
+fn replaced_by(subcommand: &Command, words: &[OsString]) -> Vec<String> {
     // What is wrong with them is said when all is parsed together.
     let lenient = subcommand.clone().no_binary_name(true).ignore_errors(true);
-    let Ok(matches) = lenient.try_get_matches_from(given) else { return Vec::new() };
-    let is_given = |argument: &&Arg| {
-        matches.value_source(argument.get_id().as_str()) == Some(ValueSource::CommandLine)
-    };
-    let given: Vec<&Arg> = subcommand.get_arguments().filter(is_given).collect();
+    let Ok(matches) = lenient.try_get_matches_from(words) else { return Vec::new() };
+    let given: Vec<&Arg> = given(subcommand, &matches).collect();
     let excludes = |one: &Arg, other: &Arg| {
         subcommand.get_arg_conflicts_with(one).iter().any(|arg| arg.get_id() == other.get_id())
     };

@@ -21,7 +21,7 @@ use warikomi_measure::RunResult;
 pub use error::Error;
 pub use experiment::{Conclusion, Entry, Experiment, Ready};
 pub use journal::NewRun;
-pub use values::buffer_bytes;
+pub use values::{ReceiverName, buffer_bytes};
 pub use warikomi_session::{
     CoreWatch, GuestSettings, PacketPath, ProcessSessionOptions, Session, SessionError,
     SessionOptions, bring_up,
@@ -29,7 +29,7 @@ pub use warikomi_session::{
 pub use watch::{Progress, Watch};
 
 /// Every experiment: a line each.
-pub const EXPERIMENTS: &[Entry] = &[Entry::of::<receive::Receive>()];
+pub const EXPERIMENTS: &[Entry] = &[Entry::of::<sweep::Sweep>(), Entry::of::<receive::Receive>()];
 
 /// Describes a result by its experiment; one of an unknown experiment is left as it is.
 pub fn describe(result: &mut RunResult) {
@@ -38,7 +38,6 @@ pub fn describe(result: &mut RunResult) {
         "cost" => crate::cost::columns::describe(result),
         "inject" => crate::inject::columns::describe(result),
         "replace" => crate::replace::columns::describe(result),
-        "sweep" => crate::sweep::columns::describe(result),
         // A kernel's rows say what sent.
         "transmit" if result.rows.iter().flatten().any(|row| row.contains_key("sender")) => {
             crate::transmit::kernel::columns::describe(result);

@@ -19,7 +19,6 @@ const KNOWN: &[(&str, usize)] = &[
     ("crates/lab/src/receive/process/compute.rs", 3),
     ("crates/lab/src/replace/kernel/mod.rs", 2),
     ("crates/lab/src/replace/mod.rs", 3),
-    ("crates/lab/src/sweep/cycle.rs", 4),
     ("crates/process/src/programs/port.rs", 2),
     ("crates/stack/src/channel/successor.rs", 2),
     ("crates/sim/src/bed.rs", 4),

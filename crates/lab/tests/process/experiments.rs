@@ -6,7 +6,8 @@ use warikomi_inject::Receiver;
 use warikomi_lab::accuracy::{AccuracyOptions, accuracy};
 use warikomi_lab::cost::{CostOptions, cost};
 use warikomi_lab::inject::Application;
-use warikomi_lab::sweep::{CycleLog, SweepPlan, sweep};
+use warikomi_lab::Watch;
+use warikomi_lab::sweep::{SweepPlan, sweep};
 use warikomi_measure::Warning;
 
 use crate::{plan, session};
@@ -55,13 +56,10 @@ fn a_sweep_runs() {
         receiver: Receiver::Driver,
         ..SweepPlan::default()
     };
-    let mut log = CycleLog::new(Box::new(std::io::sink()), true);
-    let mut cycles = 0;
-    let swept =
-        sweep(&mut session, &plan, Application::default(), vec![], &mut log, &mut |_| cycles += 1);
-    let swept = swept.unwrap();
+    let application = Application::default();
+    let swept = sweep(&mut session, &plan, application, &mut Watch::unobserved()).unwrap();
     session.stop().unwrap();
-    assert!(cycles > 2);
+    assert!(swept.cycles.len() > 2);
     assert_eq!(swept.result.rows.unwrap().len(), 1);
 }
 
