@@ -1,9 +1,7 @@
 //! The `warikomi` command: flags and wiring, nothing else.
 
-mod accuracy;
 mod bench;
 mod compare;
-mod cost;
 mod doctor;
 mod experiment;
 mod export;
@@ -64,10 +62,6 @@ Examples:
 enum Command {
     /// Inject packets into a driver at exact times, and account for each
     Inject(inject::Arguments),
-    /// Measure how exactly an interval is kept, from the injection to the driver's handler
-    Accuracy(accuracy::Arguments),
-    /// Measure what a packet costs to send and to receive, by frame length
-    Cost(cost::Arguments),
     /// Compare ways to send: completion by interrupt or without, buffers, bounce buffers
     Transmit(Box<transmit::Arguments>),
     /// Replace a driver while it sends and receives: how long it takes, and that nothing is lost
@@ -137,8 +131,6 @@ fn run(experiments: &'static [Entry], given: &[OsString]) -> Result<ExitCode> {
     let arguments = Arguments::from_arg_matches(&matches)?;
     match arguments.command {
         Command::Inject(arguments) => inject::run(&arguments, &invocation),
-        Command::Accuracy(arguments) => accuracy::run(&arguments, &invocation),
-        Command::Cost(arguments) => cost::run(&arguments, &invocation),
         Command::Transmit(arguments) => transmit::run(&arguments, &invocation),
         Command::Replace(arguments) => replace::run(&arguments, &invocation),
         Command::Live(arguments) => live::run(&arguments, &invocation.interrupted),

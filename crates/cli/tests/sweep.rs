@@ -1,11 +1,10 @@
 //! `warikomi sweep` as a user meets it.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+mod common;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use std::process::{Command, Stdio};
+
+use common::stopped_after;
 
 fn warikomi(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_warikomi"));
@@ -13,33 +12,11 @@ fn warikomi(arguments: &[&str]) -> Command {
     command
 }
 
-/// The directory of the only run, once it has made this many steps.
-fn wait_for_steps(runs: &Path, count: usize) -> PathBuf {
-    let begun = Instant::now();
-    loop {
-        assert!(begun.elapsed() < Duration::from_secs(60), "no steps after a minute");
-        let run = std::fs::read_dir(runs).ok().and_then(|mut runs| runs.next()?.ok());
-        if let Some(run) = run.map(|entry| entry.path()) {
-            let steps = std::fs::read_to_string(run.join("steps.jsonl")).unwrap_or_default();
-            if steps.lines().count() >= count {
-                return run;
-            }
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
 #[test]
 fn ctrl_c_keeps_the_cycles_and_resume_goes_on_with_them() {
     let runs = tempfile::tempdir().unwrap();
-    let sweep = ["sweep", "--sizes", "600", "--count", "300", "--repeat", "3", "--runs"];
-    let child = warikomi(&[&sweep[..], &[runs.path().to_str().unwrap()]].concat()).spawn().unwrap();
-    let run = wait_for_steps(runs.path(), 4);
-    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
-    let stopped = child.wait_with_output().unwrap();
-    assert_eq!(stopped.status.code(), Some(130));
-    let message = String::from_utf8(stopped.stderr).unwrap();
-    assert!(message.contains("go on with: warikomi sweep --resume"), "{message}");
+    let sweep = ["sweep", "--sizes", "600", "--count", "300", "--repeat", "3"];
+    let run = stopped_after(4, &sweep, runs.path());
     let steps = || std::fs::read_to_string(run.join("steps.jsonl")).unwrap();
     let before = steps();
     assert!(!run.join("cycles.csv").exists());
@@ -47,7 +24,10 @@ fn ctrl_c_keeps_the_cycles_and_resume_goes_on_with_them() {
     let resume = ["sweep", "--resume", run.to_str().unwrap()];
     let other = warikomi(&[&resume[..], &["--count", "5"]].concat()).output().unwrap();
     let message = String::from_utf8(other.stderr).unwrap();
-    assert!(!other.status.success() && message.contains("--count <N> cannot be given"), "{message}");
+    assert!(
+        !other.status.success() && message.contains("--count <N> cannot be given"),
+        "{message}"
+    );
     assert_eq!(steps(), before);
 
     let resumed = warikomi(&resume).output().unwrap();

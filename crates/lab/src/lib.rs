@@ -29,13 +29,16 @@ pub use warikomi_session::{
 pub use watch::{Progress, Watch};
 
 /// Every experiment: a line each.
-pub const EXPERIMENTS: &[Entry] = &[Entry::of::<sweep::Sweep>(), Entry::of::<receive::Receive>()];
+pub const EXPERIMENTS: &[Entry] = &[
+    Entry::of::<sweep::Sweep>(),
+    Entry::of::<accuracy::Accuracy>(),
+    Entry::of::<cost::Cost>(),
+    Entry::of::<receive::Receive>(),
+];
 
 /// Describes a result by its experiment; one of an unknown experiment is left as it is.
 pub fn describe(result: &mut RunResult) {
     match result.experiment.as_str() {
-        "accuracy" => crate::accuracy::columns::describe(result),
-        "cost" => crate::cost::columns::describe(result),
         "inject" => crate::inject::columns::describe(result),
         "replace" => crate::replace::columns::describe(result),
         // A kernel's rows say what sent.

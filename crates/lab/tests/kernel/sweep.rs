@@ -7,10 +7,10 @@ use std::rc::Rc;
 use warikomi_inject::Receiver;
 use warikomi_lab::inject::Application;
 use warikomi_lab::sweep::{Cycle, Phase, SweepPlan, Swept, sweep};
-use warikomi_lab::{Error, NewRun, Progress, Watch};
+use warikomi_lab::{Error, Progress, Watch};
 use warikomi_target::Interrupted;
 
-use crate::bring::session;
+use crate::bring::{session, watch};
 
 fn plan() -> SweepPlan {
     SweepPlan {
@@ -30,27 +30,21 @@ struct Run {
 }
 
 impl Run {
-    fn new(watch: impl FnOnce(Box<dyn FnMut(Progress<'_>)>) -> Watch) -> Run {
+    fn begin(runs: &Path) -> Run {
         let told = Rc::new(RefCell::new(Vec::new()));
         let by_watch = Rc::clone(&told);
-        let watch = watch(Box::new(move |progress| by_watch.borrow_mut().push(progress.done)));
+        let watch = watch(runs, move |progress| by_watch.borrow_mut().push(progress.done));
         Run { watch, told }
-    }
-
-    fn begin(runs: &Path) -> Run {
-        let plan = "# plan".to_owned();
-        let run = NewRun { runs: runs.to_owned(), name: "sweep".into(), now_s: 0, plan };
-        Run::new(|show| Watch::of_new_run(Interrupted::default(), show, run))
     }
 
     /// Goes on after these steps.
     fn resume(runs: &Path, steps: &str) -> Run {
-        let directory = Run::begin(runs).watch.end().unwrap();
+        let begun = Run::begin(runs);
+        let directory = begun.watch.end().unwrap();
         std::fs::write(directory.path().join("steps.jsonl"), steps).unwrap();
-        let watch = |show| {
-            Watch::of_resumed_run(Interrupted::default(), show, directory.path()).unwrap()
-        };
-        Run::new(watch)
+        let (interrupted, show) = (Interrupted::default(), Box::new(|_: Progress<'_>| ()));
+        let watch = Watch::of_resumed_run(interrupted, show, directory.path()).unwrap();
+        Run { watch, ..begun }
     }
 
     fn sweep(&mut self, plan: &SweepPlan) -> Result<Swept, Error> {
