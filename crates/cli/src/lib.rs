@@ -6,17 +6,14 @@ mod doctor;
 mod experiment;
 mod export;
 mod histories;
-mod inject;
 mod invocation;
 mod kernel;
 mod live;
 mod output;
 mod part;
 mod plan;
-mod record;
 mod replace;
 mod replace_kernel;
-mod replay;
 mod report;
 mod shell;
 mod transmit;
@@ -60,18 +57,12 @@ Examples:
 
 #[derive(Subcommand)]
 enum Command {
-    /// Inject packets into a driver at exact times, and account for each
-    Inject(inject::Arguments),
     /// Compare ways to send: completion by interrupt or without, buffers, bounce buffers
     Transmit(Box<transmit::Arguments>),
     /// Replace a driver while it sends and receives: how long it takes, and that nothing is lost
     Replace(Box<replace::Arguments>),
     /// Run a service whose driver is replaced while it goes on
     Live(Box<live::Arguments>),
-    /// Inject, and record all that happens at the device's edge
-    Record(record::Arguments),
-    /// Inject what was recorded, or real traffic from a pcap or pcapng file
-    Replay(replay::Arguments),
     /// Run an experiment again from the plan.toml of an earlier run
     Run(invocation::RunArguments),
     /// Turn a trace into a file for Wireshark or for a timeline viewer
@@ -130,12 +121,9 @@ fn run(experiments: &'static [Entry], given: &[OsString]) -> Result<ExitCode> {
     }
     let arguments = Arguments::from_arg_matches(&matches)?;
     match arguments.command {
-        Command::Inject(arguments) => inject::run(&arguments, &invocation),
         Command::Transmit(arguments) => transmit::run(&arguments, &invocation),
         Command::Replace(arguments) => replace::run(&arguments, &invocation),
         Command::Live(arguments) => live::run(&arguments, &invocation.interrupted),
-        Command::Record(arguments) => record::run(&arguments, &invocation),
-        Command::Replay(arguments) => replay::run(&arguments, &invocation),
         Command::Export(arguments) => export::run(&arguments),
         Command::Kernel(command) => kernel::run(&command, &invocation.interrupted),
         Command::Doctor(arguments) => doctor::run(&arguments),

@@ -46,19 +46,14 @@ pub(crate) fn print(result: &RunResult, json: bool) {
     }
 }
 
-/// A bar on standard error, which draws itself only on a terminal.
+/// A bar on standard error, which draws itself only on a terminal. Nothing ticks it: a thread of ours would
+/// disturb what is measured.
 pub(crate) fn bar(template: &str) -> ProgressBar {
     let style = ProgressStyle::with_template(template)
         .unwrap_or_else(|_| ProgressStyle::default_bar())
         .progress_chars("━╸ ");
     let target = ProgressDrawTarget::stderr_with_hz(5);
     ProgressBar::with_draw_target(None, target).with_style(style)
-}
-
-/// A line that says what is being waited for. Nothing ticks it: a thread of ours would disturb
-/// what is measured.
-pub(crate) fn waiting() -> ProgressBar {
-    bar("{spinner} {msg} {elapsed}")
 }
 
 /// Clears a bar when it goes out of scope, so that an error is not printed behind one.

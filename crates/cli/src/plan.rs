@@ -45,9 +45,11 @@ impl PlanFile {
     ///
     /// Nothing for a command that is no experiment.
     pub(crate) fn of(command: &Command, matches: &ArgMatches) -> Result<Option<PlanFile>> {
-        let experiment = matches.subcommand().filter(|(name, _)| EXPERIMENTS.contains(name));
-        let Some((name, given)) = experiment else { return Ok(None) };
+        let Some((name, given)) = matches.subcommand() else { return Ok(None) };
         let subcommand = find(command, name)?;
+        if !is_experiment(&subcommand) {
+            return Ok(None);
+        }
         let mut flags = Table::new();
         for argument in planned(&subcommand) {
             if let Some(value) = value_of(argument, given)? {
@@ -72,17 +74,10 @@ impl PlanFile {
     }
 
     fn from_toml(text: &str) -> Result<PlanFile> {
-        let plan: PlanFile = toml::from_str(text).context(
+        toml::from_str(text).context(
             "this is no plan; it has experiment = \"NAME\" and a table [flags] with the flags of that \
              experiment, as in count = 1000",
-        )?;
-        ensure!(
-            EXPERIMENTS.contains(&plan.experiment.as_str()),
-            "there is no experiment '{}'; there are: {}",
-            plan.experiment,
-            EXPERIMENTS.join(", ")
-        );
-        Ok(plan)
+        )
     }
 
     /// As the file that [`read`](Self::read) reads.
@@ -97,7 +92,8 @@ impl PlanFile {
         command: &Command,
         given: &[OsString],
     ) -> Result<Vec<OsString>> {
-        let subcommand = find(command, &self.experiment)?;
+        let subcommand = find(command, &self.experiment).ok().filter(is_experiment);
+        let subcommand = subcommand.ok_or_else(|| no_experiment(command, &self.experiment))?;
         let replaced = replaced_by(&subcommand, given);
         let mut line = vec![command.get_name().into(), self.experiment.clone().into()];
         let mut positional = Vec::new();
@@ -124,6 +120,18 @@ fn find(command: &Command, name: &str) -> Result<Command> {
     let mut command = command.clone();
     command.build();
     command.find_subcommand(name).cloned().ok_or_else(|| anyhow!("there is no command '{name}'"))
+}
+
+/// Whether a subcommand is an experiment. They alone go on when they were stopped.
+fn is_experiment(subcommand: &Command) -> bool {
+    EXPERIMENTS.contains(&subcommand.get_name())
+        || subcommand.get_arguments().any(|argument| argument.get_id() == "resume")
+}
+
+fn no_experiment(command: &Command, name: &str) -> anyhow::Error {
+    let known: Vec<_> =
+        command.get_subcommands().filter(|one| is_experiment(one)).map(Command::get_name).collect();
+    anyhow!("there is no experiment '{name}'; there are: {}", known.join(", "))
 }
 
 fn planned(subcommand: &Command) -> impl Iterator<Item = &Arg> {

@@ -36,6 +36,9 @@ pub enum Error {
     /// Nothing could be sent in virtual time.
     #[error(transparent)]
     VirtualTransmit(#[from] VirtualTransmitError),
+    /// There is no such wire.
+    #[error("cannot set up the wire: {0}")]
+    NoWire(io::Error),
     /// The wire could not keep what passed.
     #[error("the wire could not keep what passed: {0}")]
     Wire(io::Error),
@@ -95,6 +98,17 @@ pub enum Error {
     /// A capture cannot be read.
     #[error(transparent)]
     Capture(#[from] warikomi_trace::capture::CaptureError),
+    /// A file cannot be replayed.
+    #[error("{}: {error}", path.display())]
+    NoReplay {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        error: Box<Error>,
+    },
+    /// A driver was expected to behave as in a recording, and did not.
+    #[error("the driver behaved differently from the recording")]
+    Different,
     /// A recording cannot be read or written.
     #[error("it cannot be read: {0}")]
     Recording(io::Error),

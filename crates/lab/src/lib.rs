@@ -30,16 +30,18 @@ pub use watch::{Progress, Watch};
 
 /// Every experiment: a line each.
 pub const EXPERIMENTS: &[Entry] = &[
+    Entry::of::<inject::Inject>(),
     Entry::of::<sweep::Sweep>(),
     Entry::of::<accuracy::Accuracy>(),
     Entry::of::<cost::Cost>(),
     Entry::of::<receive::Receive>(),
+    Entry::of::<record::Record>(),
+    Entry::of::<replay::Replay>(),
 ];
 
 /// Describes a result by its experiment; one of an unknown experiment is left as it is.
 pub fn describe(result: &mut RunResult) {
     match result.experiment.as_str() {
-        "inject" => crate::inject::columns::describe(result),
         "replace" => crate::replace::columns::describe(result),
         // A kernel's rows say what sent.
         "transmit" if result.rows.iter().flatten().any(|row| row.contains_key("sender")) => {

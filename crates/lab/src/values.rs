@@ -3,29 +3,11 @@
 use std::ops::RangeInclusive;
 
 use clap::ValueEnum;
-use clap::builder::PossibleValue;
 use warikomi_clock::Span;
 use warikomi_inject::{FrameBytes, Receiver};
 
 /// The largest receive buffer that a guest of this kind takes, in bytes.
 const MAX_BUFFER_BYTES: usize = 1 << 30;
-
-/// How far packets are meant to go, by name.
-#[derive(Clone, Copy, Debug)]
-pub struct ReceiverName(pub Receiver);
-
-impl ValueEnum for ReceiverName {
-    fn value_variants<'a>() -> &'a [ReceiverName] {
-        &[ReceiverName(Receiver::Application), ReceiverName(Receiver::Driver)]
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(match self.0 {
-            Receiver::Application => "application",
-            Receiver::Driver => "driver",
-        }))
-    }
-}
 
 /// A buffer's size: as a frame's, and in MB of 1,000,000 bytes.
 pub fn buffer_bytes(text: &str) -> Result<u32, String> {
@@ -54,6 +36,24 @@ pub fn span_within(text: &str, range: RangeInclusive<Span>) -> Result<Span, Stri
     let span: Span = text.parse().map_err(|error| format!("{error}"))?;
     let said = || format!("{span} is not possible: choose {} to {}", range.start(), range.end());
     range.contains(&span).then_some(span).ok_or_else(said)
+}
+
+/// How far packets are meant to go.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum ReceiverName {
+    /// To an application
+    Application,
+    /// To the driver only
+    Driver,
+}
+
+impl From<ReceiverName> for Receiver {
+    fn from(name: ReceiverName) -> Receiver {
+        match name {
+            ReceiverName::Application => Receiver::Application,
+            ReceiverName::Driver => Receiver::Driver,
+        }
+    }
 }
 
 #[cfg(test)]

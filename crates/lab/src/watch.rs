@@ -80,6 +80,11 @@ impl Watch {
         (self.show)(Progress { done, all, at_work });
     }
 
+    /// The same.
+    pub fn tell(&mut self, progress: Progress<'_>) {
+        self.progress(progress.done, progress.all, progress.at_work);
+    }
+
     /// Says what is being waited for.
     pub fn waiting(&mut self, what: &str) {
         self.progress(0, 0, what);

@@ -29,6 +29,7 @@
 //! an error that carries the id 0, which no request may use.
 
 pub mod answers;
+mod coalesce;
 pub mod commands;
 pub mod lines;
 mod message;

@@ -12,6 +12,7 @@
 //! step.
 
 mod above;
+mod arrivals;
 mod bed;
 pub mod calibrate;
 pub mod checkers;
@@ -19,6 +20,8 @@ mod costs;
 mod costs_file;
 mod cpu;
 mod device;
+mod driver_steps;
+mod event_loop;
 pub mod history;
 mod options;
 mod outcome;
@@ -31,6 +34,8 @@ pub mod receive;
 mod recorder;
 mod session;
 mod stage;
+mod stage_steps;
+mod succession;
 #[cfg(test)]
 mod tests;
 mod trace;

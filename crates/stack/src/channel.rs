@@ -18,6 +18,7 @@
 //! it answers one that it has taken, so the counts alone say how many buffers a provider had that has died.
 //! Which these are the user knows by its table, and nobody else needs to.
 
+mod lost;
 mod successor;
 
 use std::ops::Range;
@@ -28,7 +29,7 @@ use warikomi_shared::{Bell, Consumer, Corrupt, Producer, RingPlace, Wakeup, Word
 use crate::custody::{Custody, Place};
 use crate::entry::{NO_TOKEN, Slice, flags};
 
-use self::successor::Lost;
+use self::lost::Lost;
 
 /// Where a channel is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

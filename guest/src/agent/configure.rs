@@ -7,6 +7,7 @@ use warikomi_protocol::commands::Configure;
 
 use super::boot;
 use super::error::{self, AgentError, Result};
+use super::ethtool::Ethtool;
 use super::netif::{self, Interface};
 
 pub(super) fn configure(interface: &Interface, command: &Configure) -> Result<Configured> {
@@ -27,10 +28,10 @@ fn apply(interface: &Interface, command: &Configure) -> Result<()> {
         offloads.insert("gro".to_owned(), gro);
     }
     if !offloads.is_empty() {
-        interface.ethtool().set_features(&offloads)?;
+        Ethtool::new(interface).set_features(&offloads)?;
     }
     if let Some(coalesce) = &command.coalesce {
-        interface.ethtool().set_coalesce(coalesce)?;
+        Ethtool::new(interface).set_coalesce(coalesce)?;
     }
     set_sysfs(interface, "napi_defer_hard_irqs", command.napi_defer_hard_irqs)?;
     set_sysfs(interface, "gro_flush_timeout", command.gro_flush_timeout_ns)?;
@@ -58,7 +59,7 @@ fn set_sysfs(interface: &Interface, file: &str, value: Option<impl Display>) -> 
 
 fn settings(interface: &Interface) -> Result<Settings> {
     let flags = interface.flags()?;
-    let offloads = interface.ethtool().features()?;
+    let offloads = Ethtool::new(interface).features()?;
     Ok(Settings {
         mtu: interface.number("mtu").unwrap_or(0),
         address: interface.mac()?,
@@ -66,7 +67,7 @@ fn settings(interface: &Interface) -> Result<Settings> {
         napi_defer_hard_irqs: interface.number("napi_defer_hard_irqs"),
         gro_flush_timeout_ns: interface.number("gro_flush_timeout"),
         threaded_napi: interface.number::<u8>("threaded").map(|threaded| threaded != 0),
-        coalesce: interface.ethtool().coalesce()?,
+        coalesce: Ethtool::new(interface).coalesce()?,
         offloads,
         promiscuous: flags & libc::IFF_PROMISC != 0,
         allmulti: flags & libc::IFF_ALLMULTI != 0,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use warikomi_protocol::answers::{Counters, InterruptKind, InterruptLine};
 
 use super::error::{self, Context, Result};
+use super::ethtool::Ethtool;
 use super::netif::Interface;
 use super::{pci, sys};
 
@@ -13,7 +14,7 @@ pub(super) fn counters(interface: &Interface) -> Result<Counters> {
     let softnet = softnet(&error::read("/proc/net/softnet_stat")?);
     Ok(Counters {
         interface: statistics(interface)?,
-        driver: interface.ethtool().statistics()?,
+        driver: Ethtool::new(interface).statistics()?,
         interrupts: interrupt_lines(&error::read("/proc/interrupts")?, &numbers, &interface.name),
         interrupt_kind,
         softnet_processed: softnet[0],

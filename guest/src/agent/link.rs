@@ -8,6 +8,7 @@ use warikomi_protocol::answers::{self, Done, LinkIsUp, VlanAdded};
 use warikomi_protocol::commands::{JoinMulticast, LinkUp, Neighbour, VlanAdd, WaitInterface};
 
 use super::error::{AgentError, Context, Result};
+use super::ethtool::Ethtool;
 use super::netif::{self, Cidr, Interface};
 use super::pci;
 
@@ -113,7 +114,7 @@ pub(super) fn state(interface: &Interface) -> Result<answers::LinkState> {
 }
 
 pub(super) fn renegotiate(interface: &Interface) -> Result<Done> {
-    interface.ethtool().renegotiate()?;
+    Ethtool::new(interface).renegotiate()?;
     Ok(Done {})
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
 use super::error::{self, AgentError, Context, Result};
-use super::{ethtool, sys};
+use super::sys;
 
 /// A MAC address.
 pub(super) type Mac = [u8; 6];
@@ -146,10 +146,6 @@ impl Interface {
     /// What the kernel calls a VLAN on this interface.
     pub(super) fn vlan_name(&self, id: u16) -> String {
         format!("{}.{id}", self.name)
-    }
-
-    pub(super) fn ethtool(&self) -> ethtool::Ethtool<'_> {
-        ethtool::Ethtool::new(self)
     }
 }
 

@@ -1,8 +1,8 @@
 //! Receiving: a thread that takes datagrams in batches and does nothing else.
 //!
 //! One system call does the waiting and the taking (`MSG_WAITFORONE`), because in this kernel a
-//! system call costs several microseconds; [`super::wait`] has the other ways to wait. The thread looks up every [`LOOK_UP_MS`] to see whether
-//! it should stop; then it takes what is left and ends.
+//! system call costs several microseconds; [`super::wait`] has the other ways to wait. The thread
+//! looks up every [`LOOK_UP_MS`] to see whether it should stop; then it takes what is left and ends.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsFd;
@@ -18,10 +18,7 @@ use warikomi_protocol::record::{MOST_RUNS, Record};
 
 use super::error::{AgentError, Context, Result};
 use super::sys;
-use super::wait::Waiter;
-
-/// How long a reception that gets nothing sleeps before it looks whether it should stop.
-pub(super) const LOOK_UP_MS: u16 = 50;
+use super::wait::{LOOK_UP_MS, Waiter};
 
 /// Most datagrams a system call; the kernel's own limit.
 const MOST_DATAGRAMS: u32 = 1024;

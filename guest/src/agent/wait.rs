@@ -9,8 +9,10 @@ use warikomi_protocol::answers::PollsBy;
 use warikomi_protocol::commands::Wait;
 
 use super::error::{AgentError, Context, Result};
-use super::receive::LOOK_UP_MS;
 use super::{error, sys};
+
+/// How long a reception that gets nothing sleeps before it looks whether it should stop.
+pub(super) const LOOK_UP_MS: u16 = 50;
 
 /// Longest time to poll, in microseconds: a second. The kernel would take more, and so hang a guest
 /// of one processor.

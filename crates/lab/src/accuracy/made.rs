@@ -90,7 +90,7 @@ impl Repetition {
     fn make(session: &mut Session, plan: &Plan, watch: &mut Watch) -> Result<Repetition, Error> {
         let run_id = read_tsc() as u32;
         let run = inject(session, plan, Application::default(), run_id, &mut |at| {
-            watch.progress(at.done, at.total, "measuring");
+            watch.progress(at.done, at.all, "measuring");
         })?;
         run.check()?;
         let series = Series::of(&run, plan.spacing()).to_vec();

@@ -65,7 +65,7 @@ impl Experiment for Cost {
 
     fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
         let prepared = self.target.prepare()?;
-        let wire = WireKind::Sink.build().map_err(Error::Wire)?;
+        let wire = WireKind::Sink.build().map_err(Error::NoWire)?;
         let mut session = watch.start(&prepared, wire)?;
         let found = made::cost(&mut session, &self.options(), watch)?;
         session.stop()?;

@@ -8,7 +8,7 @@ use warikomi_protocol::answers;
 use warikomi_protocol::commands::Counters;
 use warikomi_target::TargetError;
 
-use crate::Session;
+use warikomi_session::Session;
 
 /// Counts that drivers of ours keep, with the names that they have in a result.
 const OWN: [(&str, &str); 7] = [

@@ -12,12 +12,12 @@ use warikomi_inject::{
 };
 use warikomi_measure::{Evidence, Fate, FaultFinding, FaultReport, Ledger, Verdict};
 use warikomi_protocol::commands::LinkState;
+use warikomi_session::Session;
 use warikomi_target::{CardId, ConsoleTail, Target, TargetError};
 
 use super::records::Records;
-use super::run::{Patience, drain, rx_counters, spin};
-use crate::Error;
-use crate::Session;
+use super::spin::{Patience, drain, rx_counters, spin};
+use crate::error::Error;
 
 /// Packets that show whether the driver still takes any: fewer than a ring holds, so that a driver
 /// which waits for one descriptor is not helped along by the ring's coming round.
@@ -35,18 +35,18 @@ const FAULTS_PATIENCE: Span = Span::from_ms(30_000);
 const CONSOLE_LINES: usize = 40;
 
 /// Looks after the faults of one run.
-pub(super) struct Watch {
+pub(super) struct FaultWatch {
     console: ConsoleTail,
     harm: u64,
 }
 
-impl Watch {
+impl FaultWatch {
     /// Puts the faults of a plan around the NIC; `None` for a plan without any, whose NIC stays as
     /// it is.
     pub(super) fn prepare(
         target: &mut dyn Target,
         plan: &Plan,
-    ) -> Result<Option<Watch>, TargetError> {
+    ) -> Result<Option<FaultWatch>, TargetError> {
         let schedule = FaultSchedule::new(&plan.faults, plan.seed);
         let slot = target.slot(CardId::FIRST)?;
         if let Some(faulty) = Faulty::of(&mut **slot) {
@@ -61,7 +61,7 @@ impl Watch {
             agent.print_all()?;
         }
         let harm = harm(target)?;
-        Ok(Some(Watch { console: target.console(), harm }))
+        Ok(Some(FaultWatch { console: target.console(), harm }))
     }
 
     /// From now on faults strike; `at` is the first deadline.

@@ -1,15 +1,15 @@
 //! Inject packets at the times of a plan, and account for each.
 
-pub(crate) mod columns;
+mod columns;
 mod counts;
 mod explain;
 mod faults;
+mod flags;
+mod order;
 mod records;
 mod remarks;
 mod run;
-
-use std::rc::Rc;
-use std::time::Duration;
+mod spin;
 
 use records::Records;
 use serde_json::Value;
@@ -21,37 +21,16 @@ use warikomi_measure::{
 };
 use warikomi_nic::InterruptRecord;
 use warikomi_protocol::answers::ReceiveTotals;
-use warikomi_protocol::commands::Wait;
-use warikomi_trace::Tape;
+use warikomi_session::Session;
 
-use crate::{Error, Session};
+use crate::error::Error;
+use crate::experiment::Conclusion;
+use crate::watch::Progress;
 
 pub use explain::{Explained, Unexplained};
-
-/// How far an experiment has come.
-#[derive(Clone, Copy, Debug)]
-pub struct Progress {
-    /// Packets injected.
-    pub done: u64,
-    /// Packets in all.
-    pub total: u64,
-}
-
-/// What the application in the guest is given.
-#[derive(Clone, Copy, Debug)]
-pub struct Application {
-    /// The socket's receive buffer in bytes.
-    pub socket_buffer_bytes: u32,
-    /// How it waits for packets, as one of equals on its processor; `None` for asleep, and behind
-    /// everything else.
-    pub wait: Option<Wait>,
-}
-
-impl Default for Application {
-    fn default() -> Self {
-        Application { socket_buffer_bytes: 16 << 20, wait: None }
-    }
-}
+pub use flags::Inject;
+pub(crate) use flags::Ordered;
+pub use order::{Application, Order};
 
 /// What came of an injection.
 pub struct Injected {
@@ -70,6 +49,18 @@ pub struct Injected {
 }
 
 impl Injected {
+    /// With the samples; failed if not every packet is accounted for.
+    pub(crate) fn conclude(self) -> Conclusion {
+        let failed = self.check().err().map(Error::from);
+        let Injected { result, ledger, start, .. } = self;
+        let mut conclusion = Conclusion::new(result);
+        conclusion.failed = failed;
+        conclusion.with(move |directory| match ledger.is_detailed() {
+            true => directory.write_samples(start, ledger.rows()),
+            false => Ok(()),
+        })
+    }
+
     /// An error if not every packet is accounted for, which is a bug of ours.
     pub fn check(&self) -> Result<(), Unaccounted> {
         self.ledger.check()
@@ -83,30 +74,17 @@ pub fn inject(
     plan: &Plan,
     application: Application,
     run_id: u32,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Injected, Error> {
     let order = Order { plan, application, run_id, tape: None };
     inject_plan(session, &order, progress)
-}
-
-/// What is to be carried out.
-#[derive(Clone, Copy)]
-pub struct Order<'a> {
-    /// What comes before the packets, how far they go, and what is said about them.
-    pub plan: &'a Plan,
-    /// What the application in the target does.
-    pub application: Application,
-    /// Tells this run's packets from those of an earlier one.
-    pub run_id: u32,
-    /// Where to record from the first packet until the driver has taken the last; nowhere if `None`.
-    pub tape: Option<&'a Rc<Tape>>,
 }
 
 /// Injects what the order's plan says.
 pub fn inject_plan(
     session: &mut Session,
     order: &Order<'_>,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Injected, Error> {
     let planned =
         |addresses: &Addresses, start| Planned::new(order.plan, addresses, order.run_id, start);
@@ -118,7 +96,7 @@ pub(crate) fn inject_from<S: Source>(
     session: &mut Session,
     order: &Order<'_>,
     source: impl FnOnce(&Addresses, Time) -> Result<S, PlanError>,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Injected, Error> {
     order.plan.validate()?;
     let finished = run::carry_out(session, order, source, progress)?;
@@ -175,6 +153,3 @@ fn intervals(plan: &Plan, records: &Records) -> Intervals {
         handler: records.handler.stats(),
     }
 }
-
-/// How long a run may take to drain once its last packet is injected.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);

@@ -7,34 +7,24 @@ use serde_json::{Map, Value};
 use warikomi_clock::{Span, Time};
 use warikomi_inject::{
     Addresses, HEADER_BYTES, Injector, Lateness, PAYLOAD_OFFSET, Plan, PlanError, Receiver, Source,
-    Step, UDP_PORT,
+    UDP_PORT,
 };
 use warikomi_measure::{Delivery, FaultReport, Interrupts, Machine, VectorInterrupts, Warning};
 use warikomi_nic::{InterruptRecord, RxCounters};
 use warikomi_protocol::answers::ReceiveTotals;
 use warikomi_protocol::commands::{ReceiveRuns, ReceiveStart, ReceiveStatus, ReceiveStop};
+use warikomi_session::{CoreWatch, Session};
 use warikomi_target::{CardId, Target, TargetCounters, TargetError};
 use warikomi_trace::Recorded;
 
 use super::counts::DriverCounts;
-use super::faults::Watch;
+use super::faults::FaultWatch;
+use super::order::{Application, Order};
 use super::records::Records;
-use super::{Application, DRAIN_TIMEOUT, Order, Progress, remarks};
-use crate::Error;
-use crate::{CoreWatch, Session};
-
-/// Housekeeping takes a few microseconds; it is done when nothing is due for this long, ...
-const ROOM_FOR_HOUSEKEEPING: Span = Span::from_us(20);
-/// ... not more often than this, ...
-const HOUSEKEEPING_EVERY: Span = Span::from_ms(1);
-/// ... and at the latest after this, due or not: a guest that has panicked must be noticed.
-const HOUSEKEEPING_AT_LAST: Span = Span::from_ms(50);
-
-/// Looking whether the driver has given descriptors back costs the driver cache misses and us
-/// 100 ns or so; it is done when nothing is due for this long.
-const ROOM_FOR_PROGRESS: Span = Span::from_us(3);
-/// Descriptors looked at in one go.
-const PROGRESS_LIMIT: usize = 64;
+use super::remarks;
+use super::spin::{AFTER_AT_MOST, Patience, drain, rx_counters, spin};
+use crate::error::Error;
+use crate::watch::Progress;
 
 /// Time from bringing everything into place to the first deadline: longer than a target takes care of
 /// a driver that has just read its statistics.
@@ -42,12 +32,6 @@ const LEAD: Span = Span::from_ms(2);
 
 /// The application is taken to have everything when nothing came for this long.
 const APPLICATION_QUIET: Duration = Duration::from_millis(30);
-
-/// A driver that neither accesses its NIC nor takes a frame from its ring for so long hangs.
-const DRIVER_SILENCE: Duration = Duration::from_secs(5);
-
-/// Whatever comes after the last packet is over by then, whatever the guest does.
-const AFTER_AT_MOST: Duration = Duration::from_secs(30);
 
 /// Deliveries are recorded in runs of 24 bytes each of the guest's memory.
 const MAX_RUNS: u64 = 1 << 20;
@@ -75,11 +59,7 @@ pub(super) struct Finished {
 
 impl Finished {
     /// Takes what our side knows, whatever has become of the guest.
-    fn as_far_as_it_came(
-        &mut self,
-        session: &mut Session,
-        before: &Before,
-    ) -> Result<(), TargetError> {
+    fn take_partial(&mut self, session: &mut Session, before: &Before) -> Result<(), TargetError> {
         let target = &mut *session.target;
         let (nic, mut host) = target.card(CardId::FIRST)?;
         self.records.look(nic, &mut host, usize::MAX);
@@ -90,22 +70,13 @@ impl Finished {
     }
 }
 
-/// Whether a driver that does nothing any more ends the run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Patience {
-    /// After [`DRIVER_SILENCE`], with an error.
-    Limited,
-    /// Never: what became of the driver is judged afterwards.
-    Endless,
-}
-
 /// Carries `order` out; `source` makes what is injected, for the NIC's addresses and the time of the
 /// first deadline.
 pub(super) fn carry_out<S: Source>(
     session: &mut Session,
     order: &Order<'_>,
     source: impl FnOnce(&Addresses, Time) -> Result<S, PlanError>,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Finished, Error> {
     let Order { plan, application, run_id, tape } = *order;
     let target = &mut *session.target;
@@ -115,7 +86,7 @@ pub(super) fn carry_out<S: Source>(
     let (nic, _) = target.card(CardId::FIRST)?;
     plan.validate_vectors(nic.vectors().count())?;
     let addresses = Addresses::to_guest(nic.mac_address());
-    let watch = Watch::prepare(target, plan)?;
+    let watch = FaultWatch::prepare(target, plan)?;
     if plan.receiver == Receiver::Application {
         start_application(target, plan, application, run_id)?;
     }
@@ -160,7 +131,7 @@ pub(super) fn carry_out<S: Source>(
         None => ended?,
         Some(watch) => {
             if ended.is_err() && finished.elapsed == Span::ZERO {
-                finished.as_far_as_it_came(session, &before)?;
+                finished.take_partial(session, &before)?;
             }
             let report = watch.judge(session, &finished.records.ledger, start, ended)?;
             finished.faults = Some(report);
@@ -181,10 +152,10 @@ fn conduct(
     session: &mut Session,
     plan: &Plan,
     mut injector: Injector<impl Source>,
-    watch: Option<&Watch>,
+    watch: Option<&FaultWatch>,
     finished: &mut Finished,
     before: &Before,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<(), Error> {
     let target = &mut *session.target;
     let records = &mut finished.records;
@@ -200,7 +171,7 @@ fn conduct(
     let end = drain(target, records)?;
     stop_recording(target)?;
     finished.elapsed = end.since(finished.start);
-    finished.as_far_as_it_came(session, before)?;
+    finished.take_partial(session, before)?;
     let target = &mut *session.target;
     let records = &mut finished.records;
     if plan.receiver == Receiver::Application {
@@ -232,101 +203,6 @@ fn stop_recording(target: &mut dyn Target) -> Result<(), TargetError> {
     Ok(())
 }
 
-/// Serves the driver and injects until the plan is carried out.
-pub(super) fn spin(
-    target: &mut dyn Target,
-    injector: &mut Injector<impl Source>,
-    records: &mut Records,
-    patience: Patience,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<(), TargetError> {
-    let clock = target.clock();
-    let total = records.planned;
-    let mut kept_house = clock.now();
-    let mut worked = false;
-    let mut life = Life::default();
-    loop {
-        let pass = target.poll()?;
-        let now = pass.at;
-        let hiccups = &mut records.hiccups;
-        let _ = if worked { hiccups.pass_after_work(now) } else { hiccups.pass(now) };
-        worked = pass.worked;
-        let (nic, mut host) = target.card(CardId::FIRST)?;
-        match injector.step(&mut host, nic, || clock.now(), records) {
-            Step::Done => return Ok(()),
-            Step::Injected { .. } => worked = true,
-            Step::Idle if injector.next_due().since(now) > ROOM_FOR_PROGRESS => {
-                records.look(nic, &mut host, PROGRESS_LIMIT);
-            }
-            Step::Idle if target.shares_a_core() => std::thread::yield_now(),
-            Step::Idle => {}
-        }
-        let since = now.since(kept_house);
-        let room = injector.next_due().since(now) > ROOM_FOR_HOUSEKEEPING;
-        if since > HOUSEKEEPING_AT_LAST || (room && since > HOUSEKEEPING_EVERY) {
-            let (nic, mut host) = target.card(CardId::FIRST)?;
-            let left = records.look(nic, &mut host, PROGRESS_LIMIT);
-            let counters = target.counters();
-            let sign = (counters.accesses, records.ledger.injected_count().saturating_sub(left));
-            let alive = life.look(now, left, sign);
-            if patience == Patience::Limited {
-                alive?;
-            }
-            target.housekeep()?;
-            progress(Progress { done: injector.injected(), total });
-            kept_house = clock.now();
-            if room {
-                records.hiccups.excuse(kept_house);
-            }
-        }
-    }
-}
-
-/// Whether a driver that has frames on its ring does anything at all.
-#[derive(Default)]
-struct Life {
-    seen: (u64, u64),
-    at: Option<Time>,
-}
-
-impl Life {
-    /// `sign` changes whenever the driver accesses the NIC or takes a frame.
-    fn look(&mut self, now: Time, left: u64, sign: (u64, u64)) -> Result<(), TargetError> {
-        let since = *self.at.get_or_insert(now);
-        if left == 0 || self.seen != sign {
-            (self.seen, self.at) = (sign, Some(now));
-        } else if now.since(since) > Span::from_ms(DRIVER_SILENCE.as_millis() as u64) {
-            return Err(TargetError::Hung { frames: left, within: DRIVER_SILENCE });
-        }
-        Ok(())
-    }
-}
-
-/// Waits until the driver has taken what is on the ring, or does not any more; returns when it had
-/// taken the last.
-pub(super) fn drain(target: &mut dyn Target, records: &mut Records) -> Result<Time, TargetError> {
-    let begun = target.clock().now();
-    let (mut last_change, mut last_left) = (begun, u64::MAX);
-    loop {
-        for _ in 0..64 {
-            target.poll()?;
-        }
-        let (nic, mut host) = target.card(CardId::FIRST)?;
-        let (left, now) = (records.look(nic, &mut host, usize::MAX), host.now);
-        if left != last_left {
-            (last_left, last_change) = (left, now);
-        }
-        let patience = Span::from_ms(DRAIN_TIMEOUT.as_millis() as u64);
-        let limit = Span::from_ms(AFTER_AT_MOST.as_millis() as u64);
-        if left == 0 || now.since(last_change) > patience || now.since(begun) > limit {
-            return Ok(last_change);
-        }
-        if now.since(begun) > HOUSEKEEPING_EVERY {
-            target.housekeep()?;
-        }
-    }
-}
-
 /// The driver's own counts and the NIC's.
 struct Counts {
     driver: DriverCounts,
@@ -352,13 +228,6 @@ impl Counts {
             before = nic;
         }
     }
-}
-
-/// The NIC's counts of each receive queue.
-pub(super) fn rx_counters(target: &mut dyn Target) -> Result<Vec<RxCounters>, TargetError> {
-    let (nic, mut host) = target.card(CardId::FIRST)?;
-    let queues = 0..nic.info().rx_queues;
-    Ok(queues.map(|queue| nic.rx_queue_progress(&mut host, queue, usize::MAX)).collect())
 }
 
 /// Interrupts counted, and their times.

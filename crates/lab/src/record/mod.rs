@@ -1,6 +1,8 @@
 //! Inject, and record what happens at the device's edge.
 
 mod accuracy;
+mod export;
+mod flags;
 
 use std::io::{self, Write};
 use std::rc::Rc;
@@ -8,14 +10,18 @@ use std::rc::Rc;
 use serde_json::{Map, Value};
 use warikomi_inject::Plan;
 use warikomi_measure::{RunResult, Warning};
+use warikomi_session::Session;
 use warikomi_target::CardId;
 use warikomi_trace::{Header, Tape};
 use warikomi_wire::WireKind;
 
-use crate::Error;
-use crate::Session;
-use crate::inject::{Application, Injected, Order, Progress, inject_plan};
+use crate::error::Error;
+use crate::inject::{Application, Injected, Order, inject_plan};
+use crate::watch::Progress;
+
 pub(crate) use accuracy::interval_error;
+pub use export::{FormatName, NotExported, write_export};
+pub use flags::{Record, TRACE};
 
 /// What came of a recorded run.
 pub struct Recording {
@@ -47,7 +53,7 @@ pub fn record(
     application: Application,
     run_id: u32,
     wire: &WireKind,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Recording, Error> {
     // Frames of several flows do not differ in their sequence number alone.
     let literal = if plan.flows == 1 { 0 } else { plan.count * plan.size_bytes as u64 };

@@ -4,6 +4,8 @@
 //! meant for one and are all there. Frames of a capture are nobody's whom we know, so for them the
 //! driver is where the account ends, and whatever the guest's stack makes of them is its own business.
 
+mod columns;
+mod flags;
 mod load;
 
 use std::rc::Rc;
@@ -11,14 +13,17 @@ use std::rc::Rc;
 use warikomi_clock::Span;
 use warikomi_inject::{Arrival, Plan, Receiver, Schedule};
 use warikomi_measure::{Fate, RunResult};
+use warikomi_session::Session;
 use warikomi_target::CardId;
 use warikomi_trace::{Comparison, Header, Reader, Tape};
 use warikomi_wire::WireKind;
 
-use crate::inject::{Application, Injected, Order, Progress, inject_from};
+use crate::error::Error;
+use crate::inject::{Application, Injected, Order, inject_from};
 use crate::record::{describe, header, interval_error};
-use crate::{Error, Session};
+use crate::watch::Progress;
 
+pub use flags::Replay;
 pub use load::{Origin, Replayable, load};
 
 /// How to replay.
@@ -48,7 +53,7 @@ pub fn replay(
     options: ReplayOptions,
     wire: &WireKind,
     run_id: u32,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Replayed, Error> {
     let Replayable { mut schedule, origin, speed, remarks } = replayable;
     if !options.keep_addresses {

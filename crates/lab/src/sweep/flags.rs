@@ -63,7 +63,7 @@ impl PlanArguments {
         let mut plan = SweepPlan {
             count: self.count,
             repeat: self.repeat,
-            receiver: self.receiver.map_or(receiver, |name| name.0),
+            receiver: self.receiver.map_or(receiver, Into::into),
             line_rate_bps: self.line_rate.map(|rate| rate.0),
             ..SweepPlan::default()
         };
@@ -84,7 +84,7 @@ impl Experiment for Sweep {
         let plan = self.plan.plan(self.target.receiver())?;
         let mut prepared = self.target.prepare()?;
         prepared.defer_nothing();
-        let wire = WireKind::Sink.build().map_err(Error::Wire)?;
+        let wire = WireKind::Sink.build().map_err(Error::NoWire)?;
         let mut session = watch.start(&prepared, wire)?;
         let application =
             Application { socket_buffer_bytes: self.socket_buffer, ..Application::default() };

@@ -2,6 +2,7 @@
 
 use warikomi_pci::{Vector, Width};
 
+use super::line;
 use crate::register::{Access, Register, Role};
 
 /// The card has one.
@@ -81,10 +82,10 @@ pub const REGISTERS: &[Register] = &[
     row("ID", ID, 4, RO, ID_VALUE as u64),
     row("CONTROL", CONTROL, 4, RW, 0),
     row("LINK", LINK, 4, RO, 1),
-    row("LINE_MBPS", LINE_MBPS, 4, RO, super::LINE_BPS / 1_000_000),
+    row("LINE_MBPS", LINE_MBPS, 4, RO, line::LINE_BPS / 1_000_000),
     row("INTR_STATUS", INTR_STATUS, 4, W1C, 0).with_role(Role::Status(VECTOR)),
     row("INTR_MASK", INTR_MASK, 4, RW, 0).with_role(Role::Mask(VECTOR)),
-    row("MTU", MTU, 4, RO, super::MTU as u64),
+    row("MTU", MTU, 4, RO, line::MTU as u64),
     reserved(0x1c, 4),
     row("MAC", MAC, 8, RO, STATION),
     reserved(0x28, 8),

@@ -1,130 +1,17 @@
-//! Receiving: the FIFO of empty buffers, and the completion ring.
+//! What becomes of a frame from the wire.
 //!
 //! The check sequence is not stored, and not recomputed: whoever damages a frame says so
 //! ([`RxFault`]). A frame is in memory, and its completion written, when the call that it arrives in
 //! returns.
 
 use warikomi_pci::DmaError;
-
-use super::fifo::Fifo;
-use super::{Oc48, TIMER_LATE, regs};
-use crate::queue::{Completion, Found, Placement, RxDescriptor, RxFormat, RxQueue};
-use crate::{Frame, NicContext, RxError, RxFault, RxOutcome, checksum};
 use warikomi_wire::HEADER_BYTES;
 
-// An entry of the completion ring.
-const DONE: u32 = 1 << 31;
-const TOO_LONG: u32 = 1 << 30;
-const CHECKSUMS_GOOD: u32 = 1 << 29;
-/// Bytes of an entry.
-const ENTRY: u64 = 4;
-const ENTRIES: u64 = regs::FIFO as u64;
-
-/// Where buffers come from, and where completions go.
-#[derive(Debug)]
-pub(super) struct Buffers {
-    pub(super) fifo: Fifo,
-    ring: u64,
-}
-
-impl Buffers {
-    /// The address of the completion of buffer `number`.
-    fn entry(&self, number: u64) -> u64 {
-        self.ring.wrapping_add(ENTRY * (number % ENTRIES))
-    }
-}
-
-impl RxFormat for Buffers {
-    /// How many were pushed before it since RESET.
-    type Place = u64;
-    type Words = ();
-    /// The entry without DONE and length.
-    type Status = u32;
-
-    const DESCRIPTORS: usize = regs::FIFO;
-    const CHAINS: bool = false;
-
-    #[inline]
-    fn load(&self, _cx: &mut NicContext<'_>, place: u64) -> Found<RxDescriptor<u64, ()>> {
-        Ok(self.fifo.get(place).map(|buffer| RxDescriptor {
-            place,
-            next: place + 1,
-            buffer: buffer.address,
-            bytes: buffer.bytes(),
-            words: (),
-        }))
-    }
-
-    #[inline]
-    fn complete(
-        &self,
-        cx: &mut NicContext<'_>,
-        found: &RxDescriptor<u64, ()>,
-        Completion { bytes, frame_bytes, .. }: Completion,
-        status: u32,
-    ) -> Result<(), DmaError> {
-        let status = if bytes < frame_bytes { TOO_LONG } else { status };
-        cx.dma_store_u32(self.entry(found.place), DONE | status | bytes as u32 & regs::LENGTH)
-    }
-
-    fn is_taken(&self, cx: &NicContext<'_>, place: u64) -> bool {
-        cx.peek_u32(self.entry(place)).is_some_and(|entry| entry & DONE == 0)
-    }
-
-    fn behind_free(&self, _cx: &NicContext<'_>, place: u64) -> Option<u64> {
-        self.fifo.get(place).map(|_| place + 1)
-    }
-
-    #[inline]
-    fn is_reused(earlier: u64, place: u64) -> bool {
-        earlier + ENTRIES <= place
-    }
-}
-
-#[derive(Debug)]
-pub(super) struct Receiver {
-    pub(super) queue: RxQueue<Buffers>,
-    max_frame_bytes: usize,
-}
-
-impl Receiver {
-    pub(super) fn new(max_frame_bytes: usize) -> Self {
-        let buffers = Buffers { fifo: Fifo::new(), ring: 0 };
-        Receiver { queue: RxQueue::new(buffers, TIMER_LATE), max_frame_bytes }
-    }
-
-    pub(super) fn reset(&mut self, cx: &NicContext<'_>) {
-        self.queue.reset(cx);
-        self.queue.format.fifo.reset();
-        self.queue.format.ring = 0;
-    }
-
-    /// RX_RING.
-    pub(super) fn ring(&self) -> u64 {
-        self.queue.format.ring
-    }
-
-    pub(super) fn set_ring(&mut self, cx: &NicContext<'_>, base: u64) {
-        self.queue.settle(cx);
-        self.queue.format.ring = base & !(regs::RING_ALIGNMENT - 1);
-    }
-
-    /// RX_REMAINING.
-    pub(super) fn remaining(&self) -> usize {
-        self.queue.format.fifo.remaining(self.queue.head())
-    }
-
-    /// RX_PUSH. One for which there is no room is lost.
-    pub(super) fn push(&mut self, cx: &NicContext<'_>, command: u32) {
-        let head = self.queue.head();
-        self.queue.format.fifo.push(head, command, cx.now());
-    }
-
-    /// Whether frames for this address are taken: the station's own, broadcast and multicast.
-    fn admits(destination: &[u8; 6]) -> bool {
-        destination[0] & 1 != 0 || *destination == regs::station()
-    }
-}
+use super::device::Oc48;
+use super::regs;
+use super::rx_queue::{CHECKSUMS_GOOD, Receiver, TOO_LONG};
+use crate::queue::Placement;
+use crate::{Frame, NicContext, RxError, RxFault, RxOutcome, checksum};
 
 impl Oc48 {
     /// A frame from the wire. Of the errors that hardware may report wrongly an entry has a bit for one:

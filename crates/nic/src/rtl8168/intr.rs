@@ -2,14 +2,10 @@
 //! held.
 
 use warikomi_clock::Span;
-use warikomi_pci::Vector;
 
-use super::{TIMER_MODERATION, regs};
+use super::{regs, timers};
 use crate::NicContext;
 use crate::queue::Causes;
-
-/// The chip has one.
-pub(super) const VECTOR: Vector = Vector(0);
 
 // What is moderated.
 pub(super) const RX: usize = 0;
@@ -17,7 +13,7 @@ pub(super) const TX: usize = 1;
 
 /// Nothing pending, everything masked, no moderation.
 pub(super) fn causes() -> Causes<2> {
-    Causes::new(VECTOR, regs::INTR_ALL, [regs::RX_OK, regs::TX_OK], TIMER_MODERATION)
+    Causes::new(regs::VECTOR, regs::INTR_ALL, [regs::RX_OK, regs::TX_OK], timers::MODERATION)
 }
 
 /// The driver writes IntrMitigate or CPlusCmd, or the speed changes. What one step of the time fields

@@ -10,8 +10,7 @@
 
 use warikomi_clock::Span;
 
-use super::TIMER_PHY;
-
+use super::timers;
 use crate::queue::Alarm;
 use crate::{Link, NicContext};
 
@@ -99,7 +98,7 @@ impl Phy {
             partner: Link::Up { mbps: 1_000 },
             mode: None,
             failed: false,
-            alarm: Alarm::new(TIMER_PHY),
+            alarm: Alarm::new(timers::PHY),
         };
         phy.defaults();
         phy.mode = phy.outcome();

@@ -6,8 +6,12 @@
 //! Controller with Power Management", Rev. 1.21 of 2002-03-27, pages 51 to 57. Where neither says
 //! what a register holds at power-on, it holds 0.
 
-use super::intr::VECTOR;
+use warikomi_pci::Vector;
+
 use crate::register::{Access, Register, Role};
+
+/// The chip has one vector.
+pub(super) const VECTOR: Vector = Vector(0);
 
 /// The memory BAR with the registers. The BAR of ports leads to the same ones.
 pub(super) const BAR: u8 = 2;

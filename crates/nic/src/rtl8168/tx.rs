@@ -1,108 +1,18 @@
-//! The transmit rings.
+//! What leaves the chip.
 //!
 //! A doorbell makes the chip walk its rings until it comes to a descriptor that it does not own: within
 //! the register write, or with an engine when the transfers are completed ([`crate::queue`]).
 
-use warikomi_clock::{Span, Time};
-use warikomi_pci::DmaError;
-
+use super::device::Rtl8168;
 use super::offload::{self, Request, Segmenter, Work};
-use super::rx::{FIRST, LAST, OWN, RING_LIMIT, descriptor, following};
-use super::{Rtl8168, TIMER_TX, intr, regs};
+use super::tx_queue::{TAG_BYTES, Transmitter, TxRing};
+use super::{intr, regs};
 use crate::checksum::VLAN_TYPE;
-use crate::queue::{
-    Arbitration, Engine, Found, Outgoing, TxDescriptor, TxEngine, TxFormat, TxLimits, TxRun,
-};
+use crate::queue::{Outgoing, TxRun};
 use crate::{MIN_FRAME_BYTES, NicContext};
 
-/// Frame length in a transmit descriptor (RTL8169 Rev. 1.21, page 51).
-const LENGTH: u32 = 0xffff;
-/// The most that a chain of descriptors may hold: 64,000 bytes of large send and its headers.
-const MAX_CHAIN_BYTES: usize = 65_536;
-const TAG_BYTES: usize = 4;
 /// Unit of MaxTxPacketSize.
 const SIZE_UNIT: usize = 128;
-
-/// What one doorbell's write does at most.
-const AT_ONCE: TxLimits = TxLimits {
-    chains: usize::MAX,
-    descriptors: RING_LIMIT as usize,
-    frames: 4_096,
-    pause: Span::from_us(1),
-};
-/// What one call does at most if transfers take their time.
-const PACED: TxLimits =
-    TxLimits { chains: 64, descriptors: usize::MAX, frames: usize::MAX, pause: Span::from_ns(1) };
-
-// The two rings, the first one first.
-pub(super) const HIGH: u16 = 0;
-pub(super) const NORMAL: u16 = 1;
-
-/// A ring, as the chip knows it.
-#[derive(Debug, Default)]
-pub(super) struct TxRing {
-    base: u64,
-}
-
-impl TxFormat for TxRing {
-    type Place = u16;
-    /// The first two words.
-    type Words = [u32; 2];
-
-    const DESCRIPTORS: usize = RING_LIMIT as usize;
-    const IN_MEMORY: bool = true;
-    const WHOLE_FRAMES: bool = true;
-    const MAX_BYTES: usize = MAX_CHAIN_BYTES;
-
-    #[inline]
-    fn load(&self, cx: &mut NicContext<'_>, place: u16) -> Found<TxDescriptor<u16, [u32; 2]>> {
-        let [opts1, opts2, low, high] = cx.dma_load_descriptor(descriptor(self.base, place))?;
-        Ok((opts1 & OWN != 0).then(|| TxDescriptor {
-            place,
-            next: following(place, opts1),
-            buffer: u64::from(high) << 32 | u64::from(low),
-            bytes: (opts1 & LENGTH) as usize,
-            first: opts1 & FIRST != 0,
-            last: opts1 & LAST != 0,
-            since: Time::ZERO,
-            words: [opts1, opts2],
-        }))
-    }
-
-    #[inline]
-    fn give_back(
-        &self,
-        cx: &mut NicContext<'_>,
-        found: &TxDescriptor<u16, [u32; 2]>,
-    ) -> Result<(), DmaError> {
-        cx.dma_store_u32(descriptor(self.base, found.place), found.words[0] & !OWN)
-    }
-}
-
-#[derive(Debug)]
-pub(super) struct Transmitter {
-    pub(super) engine: TxEngine<TxRing>,
-    /// Room for a tag, then the frame.
-    buffer: Vec<u8>,
-    segment: Vec<u8>,
-}
-
-impl Transmitter {
-    pub(super) fn new(engine: Option<Engine>) -> Self {
-        let limits = if engine.is_some() { PACED } else { AT_ONCE };
-        let rings = [TxRing::default(), TxRing::default()];
-        Transmitter {
-            engine: TxEngine::new(rings, Arbitration::Strict, engine, limits, TIMER_TX),
-            buffer: vec![0; TAG_BYTES + MAX_CHAIN_BYTES],
-            segment: Vec::new(),
-        }
-    }
-
-    pub(super) fn set_ring(&mut self, queue: u16, base: u64) {
-        self.engine.restart_queue(queue);
-        self.engine.queue_mut(queue).format.base = base & !0xff;
-    }
-}
 
 /// What leaves the chip for the descriptors that the engine has transferred.
 struct Sender<'a, 'b> {

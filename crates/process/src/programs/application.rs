@@ -59,7 +59,7 @@ impl Application {
         if let Some(first) = first {
             self.batch(first)?;
         }
-        let now = self.port.vi.clock().now();
+        let now = self.port.network.vi.clock().now();
         let resting = self.waiting != Waiting::Poll && self.port.is_idle();
         if now >= self.next_look || (first.is_none() && resting) {
             self.next_look = now + CHECK_INTERVAL;
@@ -72,7 +72,7 @@ impl Application {
     }
 
     fn receive(&mut self) -> Result<Option<Slice>, StackError> {
-        let vi = &mut self.port.vi;
+        let vi = &mut self.port.network.vi;
         let first = match self.waiting {
             Waiting::Wait => vi.recv_wait(Some(LONGEST_SLEEP))?,
             Waiting::Hybrid { poll_ns } => {
@@ -89,7 +89,7 @@ impl Application {
 
     /// While there is work, which has nothing to do for `idle` unless something comes.
     fn receive_beside(&mut self, idle: Span) -> Result<Option<Slice>, StackError> {
-        let vi = &mut self.port.vi;
+        let vi = &mut self.port.network.vi;
         if idle > SHORTEST_SLEEP && self.waiting != Waiting::Poll {
             let longest = Duration::from_nanos(idle.as_ps() / 1_000).min(LONGEST_SLEEP);
             return vi.wait_for_any(Some(longest));
@@ -104,8 +104,8 @@ impl Application {
 
     /// What has come belongs into the answers.
     fn drain_before_answers(&mut self) -> Result<(), StackError> {
-        for _ in 0..self.port.vi.buffers().div_ceil(BATCH as u32) {
-            let Some(first) = self.port.vi.recv_poll()? else { break };
+        for _ in 0..self.port.network.vi.buffers().div_ceil(BATCH as u32) {
+            let Some(first) = self.port.network.vi.recv_poll()? else { break };
             self.batch(first)?;
         }
         Ok(())
@@ -115,7 +115,7 @@ impl Application {
         let mut batch = [first; BATCH];
         let mut count = 1;
         while count < BATCH
-            && let Some(slice) = self.port.vi.recv_poll()?
+            && let Some(slice) = self.port.network.vi.recv_poll()?
         {
             batch[count] = slice;
             count += 1;
@@ -127,26 +127,26 @@ impl Application {
         for slice in &batch[..count] {
             self.take(slice, tsc);
         }
-        self.port.vi.flush();
+        self.port.network.vi.flush();
         Ok(())
     }
 
     #[inline]
     fn take(&mut self, slice: &Slice, tsc: u64) {
-        if let Some(payload) = self.port.payload(slice)
+        if let Some(payload) = self.port.network.payload(slice)
             && let Some(record) = self.agent.record()
         {
             let length = usize::from(payload.length);
             if self.copy_out {
-                self.port.vi.copy_out(&payload, &mut self.copy);
+                self.port.network.vi.copy_out(&payload, &mut self.copy);
                 record.in_place(&self.copy[..length], length, tsc);
             } else {
                 let mut head = [0; LOOKED_AT_BYTES];
                 let wanted = record.looked_at_bytes().min(LOOKED_AT_BYTES);
-                let seen = self.port.vi.copy_out(&payload, &mut head[..wanted]);
+                let seen = self.port.network.vi.copy_out(&payload, &mut head[..wanted]);
                 record.in_place(&head[..seen], length, tsc);
             }
         }
-        self.port.again(slice.token);
+        self.port.network.again(slice.token);
     }
 }

@@ -9,6 +9,7 @@ mod direct;
 pub mod driver;
 pub mod echo;
 mod line;
+mod network;
 mod port;
 pub mod sender;
 pub mod stack;

@@ -13,7 +13,7 @@ use warikomi_protocol::payload::HEAD_BYTES;
 use warikomi_protocol::work::{self, Computing};
 use warikomi_stack::Destination;
 
-use super::port::{Purpose, Returned, ViPort};
+use super::network::{Network, Purpose, Returned};
 
 /// The longest time that a step computes, in microseconds: received packets wait for so long.
 const SLICE_US: u64 = 20;
@@ -58,22 +58,22 @@ struct Sending {
 
 impl Work {
     /// Work that is about to begin. Measures how fast this processor computes, for about a millisecond.
-    pub(super) fn new(command: &WorkStart, port: &ViPort) -> Result<Work, String> {
+    pub(super) fn new(command: &WorkStart, network: &Network) -> Result<Work, String> {
         work::check(command)?;
-        if port.in_flight(Purpose::Stream) > 0 {
+        if network.in_flight(Purpose::Stream) > 0 {
             return Err(
                 "the last work's connection still waits to be opened, or for room".to_owned()
             );
         }
-        let clock = *port.vi.clock();
-        let beside = command.datagrams.as_ref().map(|it| Beside::new(it, port)).transpose()?;
+        let clock = *network.vi.clock();
+        let beside = command.datagrams.as_ref().map(|it| Beside::new(it, network)).transpose()?;
         let mut work = Work {
             to: Some(destination(&command.destination)?),
             computing: Computing::calibrate(|| clock.now().since(Time::ZERO).as_ps() / 1_000),
             phase: Phase::Over,
             bytes: vec![0; command.send_bytes as usize],
             given_bytes: 0,
-            before: port.returned(Purpose::Stream),
+            before: network.returned(Purpose::Stream),
             beside,
             totals: WorkTotals::default(),
             clock,
@@ -89,26 +89,26 @@ impl Work {
     }
 
     /// Says the end of its connection, if it has not been said: nobody will ask for another step.
-    pub(super) fn leave(&mut self, port: &mut ViPort) {
+    pub(super) fn leave(&mut self, network: &mut Network) {
         if let Phase::Ending = self.phase {
-            self.step(port);
+            self.step(network);
         }
     }
 
     /// Ends it where it is.
-    pub(super) fn stop(&mut self, port: &mut ViPort) {
+    pub(super) fn stop(&mut self, network: &mut Network) {
         if !self.totals.over {
             self.end(None);
-            self.step(port);
+            self.step(network);
         }
     }
 
     /// Does what there is to do now: how long nothing is to be done unless something comes; `None` for
     /// ever.
-    pub(super) fn step(&mut self, port: &mut ViPort) -> Option<Span> {
+    pub(super) fn step(&mut self, network: &mut Network) -> Option<Span> {
         let now = self.clock.now();
         let idle = match &mut self.phase {
-            Phase::Sending(_) => self.send(port, now),
+            Phase::Sending(_) => self.send(network, now),
             Phase::Computing { steps } => {
                 let slice = self.computing.steps(SLICE_US).clamp(1, (*steps).max(1));
                 Computing::run(slice);
@@ -119,7 +119,7 @@ impl Work {
                 Some(Span::ZERO)
             }
             Phase::Ending => {
-                if port.end_stream() {
+                if network.end_stream() {
                     self.phase = Phase::Over;
                     None
                 } else {
@@ -131,7 +131,7 @@ impl Work {
         if self.totals.over {
             return idle;
         }
-        let beside = self.beside.as_mut().map(|beside| beside.step(port, now, &mut self.totals));
+        let beside = self.beside.as_mut().map(|beside| beside.step(network, now, &mut self.totals));
         [idle, beside].into_iter().flatten().min()
     }
 
@@ -146,12 +146,12 @@ impl Work {
     }
 
     /// Hands over what there are buffers for; the send ends when all of them have come back.
-    fn send(&mut self, port: &mut ViPort, now: Time) -> Option<Span> {
+    fn send(&mut self, network: &mut Network, now: Time) -> Option<Span> {
         let Phase::Sending(sending) = &mut self.phase else { return None };
-        let most = port.vi.buffer_bytes().min(u32::from(u16::MAX)) as usize;
+        let most = network.vi.buffer_bytes().min(u32::from(u16::MAX)) as usize;
         while sending.done < self.bytes.len() {
             let end = self.bytes.len().min(sending.done + most);
-            if !port.send_stream(&self.bytes[sending.done..end], self.to) {
+            if !network.send_stream(&self.bytes[sending.done..end], self.to) {
                 break;
             }
             self.to = None;
@@ -159,10 +159,10 @@ impl Work {
             sending.done = end;
         }
         let took = self.clock.now().since(sending.begun);
-        if port.returned(Purpose::Stream).failed > self.before.failed {
+        if network.returned(Purpose::Stream).failed > self.before.failed {
             let bytes = self.totals.sent_bytes;
             self.end(Some(format!("the connection was lost, or refused, after {bytes} bytes")));
-        } else if sending.done == self.bytes.len() && port.in_flight(Purpose::Stream) == 0 {
+        } else if sending.done == self.bytes.len() && network.in_flight(Purpose::Stream) == 0 {
             let ns = took.as_ps() / 1_000;
             work::note_send(&mut self.totals, sending.tsc, ns, self.command.send_bytes);
             self.phase = Phase::Computing { steps: self.computing.steps(self.command.compute_us) };
@@ -194,25 +194,29 @@ struct Beside {
 }
 
 impl Beside {
-    fn new(command: &WorkDatagrams, port: &ViPort) -> Result<Beside, String> {
+    fn new(command: &WorkDatagrams, network: &Network) -> Result<Beside, String> {
         Ok(Beside {
             to: destination(&command.destination)?,
             payload: work::payload(command),
             interval: Span::from_us(command.interval_us),
-            due: port.vi.clock().now(),
+            due: network.vi.clock().now(),
             sequence: 0,
-            before: port.returned(Purpose::Beside),
+            before: network.returned(Purpose::Beside),
             command: command.clone(),
         })
     }
 
     /// Sends what is due; how long nothing will be.
-    fn step(&mut self, port: &mut ViPort, now: Time, totals: &mut WorkTotals) -> Span {
+    fn step(&mut self, network: &mut Network, now: Time, totals: &mut WorkTotals) -> Span {
         let mut handed = 0;
         let mut idle = Span::ZERO;
         while handed < BATCH && self.due <= now {
             let head = work::head(&self.command, self.sequence);
-            if !port.send_datagram(Purpose::Beside, [&head, &self.payload[HEAD_BYTES..]], self.to) {
+            if !network.send_datagram(
+                Purpose::Beside,
+                [&head, &self.payload[HEAD_BYTES..]],
+                self.to,
+            ) {
                 // Those that have been sent come back, and end a sleep.
                 idle = PATIENCE;
                 break;
@@ -221,7 +225,7 @@ impl Beside {
             self.due += self.interval;
             handed += 1;
         }
-        totals.datagram_errors = port.returned(Purpose::Beside).failed - self.before.failed;
+        totals.datagram_errors = network.returned(Purpose::Beside).failed - self.before.failed;
         totals.datagrams = self.sequence - totals.datagram_errors;
         idle.max(self.due.since(now))
     }

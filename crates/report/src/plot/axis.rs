@@ -2,6 +2,8 @@
 
 use warikomi_measure::layout::{self, Scale, Unit, rate, time};
 
+use super::name::clean;
+
 /// An axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
@@ -32,7 +34,7 @@ impl Axis {
     /// The axis that a chart declares, in nanoseconds where its columns have microseconds.
     pub(super) fn declared(axis: &layout::Axis) -> Axis {
         let key = axis.keys.join(" ");
-        let label = super::clean(&axis.title);
+        let label = clean(&axis.title);
         match axis.unit {
             Unit::Us => Axis::new(&label, &key.replace("_us", "_ns"), Unit::Ns, axis.scale),
             unit => Axis::new(&label, &key, unit, axis.scale),

@@ -2,9 +2,12 @@
 
 use warikomi_measure::layout::{self, Column, Curve, Kind, Object, Several};
 
+use super::axis::Axis;
+use super::chart::{Chart, Mark, Series, Shape};
+use super::name::clean;
 use super::samples::{BINS, level, thinned};
+use super::style::MAX_SERIES;
 use super::thin::{LogBins, Thinned};
-use super::{Axis, Chart, MAX_SERIES, Mark, Series, Shape, clean};
 
 /// The most points of a chart, and the most places with a name.
 const MAX_POINTS: usize = 200_000;

@@ -3,8 +3,10 @@
 use serde_json::Value;
 use warikomi_measure::layout::{self, Column, Kind, Object, Source};
 
+use super::axis::Axis;
+use super::chart::{Chart, Series, Shape};
 use super::collect::{Collector, Plan, label, slug};
-use super::{Axis, Chart, Series, Shape, clean};
+use super::name::clean;
 use crate::read::{ReadError, Run, Wanted, Watch, lines, rows};
 
 /// The most charts that one is split into.

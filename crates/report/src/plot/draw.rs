@@ -9,9 +9,11 @@ use std::fmt::Write;
 
 use maud::html;
 use plotting::{Frame, Pixel, escaped};
+use warikomi_measure::layout::Scale;
 
-use super::axis::Scaled;
-use super::{Axis, Chart, MAX_SERIES, Scale, Series, Shape, style};
+use super::axis::{Axis, Scaled};
+use super::chart::{Chart, Series, Shape};
+use super::style::{self, MAX_SERIES};
 
 mod plotting;
 
@@ -23,41 +25,44 @@ const BAR_PX: f64 = 50.0;
 /// The most points of a series without markers that say their numbers.
 const MAX_TITLES: usize = 400;
 
-pub(super) fn svg(chart: &Chart) -> String {
-    let frame = frame(chart);
-    let legend = Legend::of(chart);
-    let mut out = head(chart, &frame, frame.bottom() + legend.height());
-    let _ = write!(
-        out,
-        "<text x=\"{:.1}\" y=\"28\" font-size=\"16\" font-weight=\"600\">{}</text>",
-        frame.left,
-        escaped(&chart.title)
-    );
-    grid(&mut out, chart, &frame);
-    let Frame { left, top, width, height, .. } = frame;
-    let _ = write!(
-        out,
-        "<svg class=\"area\" x=\"{left:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" \
-         overflow=\"visible\">"
-    );
-    for mark in &chart.marks {
-        let x = frame.x(mark.at);
-        let line = [Pixel(x, 0.0), Pixel(x, height)];
-        let _ = write!(out, "<g class=\"mark\">");
-        path(&mut out, &line, mark.colour, true);
-        let said = format!("{}: {}", mark.name, chart.x.tick(mark.at));
-        let _ = write!(out, "<title>{}</title></g>", escaped(&said));
+impl Chart {
+    /// The chart as an SVG document of its own, light or dark as the reader prefers.
+    pub fn svg(&self) -> String {
+        let frame = frame(self);
+        let legend = Legend::of(self);
+        let mut out = head(self, &frame, frame.bottom() + legend.height());
+        let _ = write!(
+            out,
+            "<text x=\"{:.1}\" y=\"28\" font-size=\"16\" font-weight=\"600\">{}</text>",
+            frame.left,
+            escaped(&self.title)
+        );
+        grid(&mut out, self, &frame);
+        let Frame { left, top, width, height, .. } = frame;
+        let _ = write!(
+            out,
+            "<svg class=\"area\" x=\"{left:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" \
+             overflow=\"visible\">"
+        );
+        for mark in &self.marks {
+            let x = frame.x(mark.at);
+            let line = [Pixel(x, 0.0), Pixel(x, height)];
+            let _ = write!(out, "<g class=\"mark\">");
+            path(&mut out, &line, mark.colour, true);
+            let said = format!("{}: {}", mark.name, self.x.tick(mark.at));
+            let _ = write!(out, "<title>{}</title></g>", escaped(&said));
+        }
+        // Dots first: they are what is behind.
+        let mut order: Vec<&Series> = self.series.iter().collect();
+        order.sort_by_key(|series| series.shape != Shape::Dots);
+        for one in order {
+            series(&mut out, self, &frame, one);
+        }
+        out.push_str("</svg>");
+        legend.draw(&mut out, &frame);
+        out.push_str("</svg>\n");
+        out
     }
-    // Dots first: they are what is behind.
-    let mut order: Vec<&Series> = chart.series.iter().collect();
-    order.sort_by_key(|series| series.shape != Shape::Dots);
-    for one in order {
-        series(&mut out, chart, &frame, one);
-    }
-    out.push_str("</svg>");
-    legend.draw(&mut out, &frame);
-    out.push_str("</svg>\n");
-    out
 }
 
 fn head(chart: &Chart, frame: &Frame, height: f64) -> String {

@@ -5,171 +5,19 @@
 //! that are drawn, so that picture and table cannot differ.
 
 mod axis;
+mod chart;
 mod collect;
 mod declared;
 mod draw;
+mod name;
 mod samples;
 mod style;
 mod thin;
 
-use warikomi_measure::layout::Scale;
-
+pub use self::axis::Axis;
+pub use self::chart::{Chart, Mark, Series, Shape};
+pub use self::style::{MAX_SERIES, css};
 use crate::read::{ReadError, Run, Watch};
-
-pub use axis::Axis;
-pub use style::css;
-
-/// How many series a chart may have: as many as there are colours that are easily told apart.
-pub const MAX_SERIES: usize = 7;
-
-/// How a series is drawn.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Shape {
-    /// A line with a marker at each point.
-    Line,
-    /// A line alone.
-    Plain,
-    /// Markers alone.
-    Points,
-    /// Small dots behind another series of the same colour, which speaks for them in the legend.
-    Dots,
-    /// Steps: each point's value holds from its abscissa to this many times as much.
-    Steps(f64),
-    /// Bars around each abscissa, from 0 up.
-    Bars,
-}
-
-/// Points that belong together, in the units of the chart's axes.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Series {
-    /// What the legend calls it.
-    pub name: String,
-    /// How it is drawn.
-    pub shape: Shape,
-    /// Which colour: 0 to [`MAX_SERIES`] - 1.
-    pub colour: usize,
-    /// Drawn with a broken line and hollow markers, as what was not measured here.
-    pub dashed: bool,
-    /// Abscissa and ordinate.
-    pub points: Vec<(f64, f64)>,
-}
-
-impl Series {
-    /// A series, drawn as measured. Points without a place on a chart (not numbers, or beyond all
-    /// measure) are left out.
-    pub fn new(
-        name: &str,
-        shape: Shape,
-        colour: usize,
-        points: impl IntoIterator<Item = (f64, f64)>,
-    ) -> Series {
-        let points = points.into_iter().filter(|(x, y)| axis::plottable(*x) && axis::plottable(*y));
-        Series { name: clean(name), shape, colour, dashed: false, points: points.collect() }
-    }
-
-    /// The same, drawn as what was not measured here.
-    pub fn dashed(self) -> Series {
-        Series { dashed: true, ..self }
-    }
-}
-
-/// A place on the abscissa that is marked over the whole height.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Mark {
-    /// What is there.
-    pub name: String,
-    /// Where, in the unit of the abscissa.
-    pub at: f64,
-    /// Which colour, as in [`Series`].
-    pub colour: usize,
-}
-
-/// A chart, before it is drawn.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Chart {
-    /// A name for files: letters, digits and dashes.
-    pub name: String,
-    /// What it shows, as a person would say it.
-    pub title: String,
-    /// The abscissa.
-    pub x: Axis,
-    /// The ordinate.
-    pub y: Axis,
-    /// What is drawn.
-    pub series: Vec<Series>,
-    /// What is marked.
-    pub marks: Vec<Mark>,
-    /// What all marks are, for the legend.
-    pub marks_are: Option<String>,
-    /// What one must know to read it.
-    pub notes: Vec<String>,
-}
-
-impl Chart {
-    /// A chart without anything in it.
-    pub fn new(name: &str, title: &str, x: Axis, y: Axis) -> Chart {
-        Chart {
-            name: name.to_owned(),
-            title: title.to_owned(),
-            x,
-            y,
-            series: Vec::new(),
-            marks: Vec::new(),
-            marks_are: None,
-            notes: Vec::new(),
-        }
-    }
-
-    /// The chart as an SVG document of its own, light or dark as the reader prefers.
-    pub fn svg(&self) -> String {
-        draw::svg(self)
-    }
-
-    /// The numbers behind it as CSV: `series`, abscissa, ordinate. A mark has no ordinate.
-    pub fn csv(&self) -> String {
-        let mut csv = csv::Writer::from_writer(Vec::new());
-        let mut line = |cells: [&str; 3]| {
-            csv.write_record(cells)
-                .expect("writing to memory does not fail, and rows are of one length");
-        };
-        line(["series", &self.x.column, &self.y.column]);
-        for series in &self.series {
-            for &(x, y) in &series.points {
-                line([&series.name, &self.x.number(x), &self.y.number(y)]);
-            }
-        }
-        for mark in &self.marks {
-            line([&mark.name, &self.x.number(mark.at), ""]);
-        }
-        let bytes = csv.into_inner().expect("flushing memory does not fail");
-        String::from_utf8(bytes).expect("what was text is text")
-    }
-
-    /// The number of a series in the legend. Dots belong to the series of their colour.
-    fn legend_number(&self, series: &Series) -> usize {
-        let speaks = |one: &&Series| one.shape != Shape::Dots;
-        let of_dots = |one: &Series| series.shape == Shape::Dots && one.colour == series.colour;
-        let mut speaking = self.series.iter().filter(speaks);
-        speaking.position(|one| std::ptr::eq(one, series) || of_dots(one)).unwrap_or(usize::MAX)
-    }
-
-    /// The chart without series that have no point, or points that its scales cannot show; `None` if
-    /// nothing is left.
-    fn settled(mut self) -> Option<Chart> {
-        let mut hidden = 0;
-        for series in &mut self.series {
-            let before = series.points.len();
-            series.points.retain(|&(x, y)| self.x.shows(x) && self.y.shows(y));
-            hidden += before - series.points.len();
-        }
-        if hidden > 0 {
-            self.notes.push(format!("{hidden} points at or below 0 have no place on a log scale"));
-        }
-        self.series.retain(|series| !series.points.is_empty());
-        self.marks.retain(|mark| axis::plottable(mark.at) && self.x.shows(mark.at));
-        (!self.series.is_empty()).then_some(self)
-    }
-}
 
 /// The charts that a run declares, as far as its tables allow, and those of its packets.
 pub fn charts(run: &Run, watch: Watch<'_>) -> Result<Vec<Chart>, ReadError> {
@@ -178,12 +26,6 @@ pub fn charts(run: &Run, watch: Watch<'_>) -> Result<Vec<Chart>, ReadError> {
         charts.extend(declared::charts(run, chart, watch)?);
     }
     Ok(charts.into_iter().filter_map(Chart::settled).collect())
-}
-
-/// A name from a file, fit for a legend: no control characters, and not longer than that.
-fn clean(name: &str) -> String {
-    const LONGEST: usize = 48;
-    name.chars().filter(|c| !c.is_control()).take(LONGEST).collect()
 }
 
 #[cfg(test)]

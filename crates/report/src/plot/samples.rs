@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use warikomi_measure::layout::{Scale, Unit};
 use warikomi_measure::{Fate, Totals};
 
+use super::axis::Axis;
+use super::chart::{Chart, Series, Shape};
+use super::style::MAX_SERIES;
 use super::thin::{LogBins, Thinned};
-use super::{Axis, Chart, MAX_SERIES, Series, Shape};
 use crate::read::{ReadError, Run, Sample, Watch, stream};
 
 /// Intervals over time at two places, how long packets were under way, and what became of them.

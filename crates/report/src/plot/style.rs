@@ -6,7 +6,8 @@
 
 use std::fmt::Write;
 
-use super::MAX_SERIES;
+/// How many series a chart may have: as many as there are colours that are easily told apart.
+pub const MAX_SERIES: usize = 7;
 
 /// Text and axes: light, dark.
 const INK: (&str, &str) = ("#22262B", "#E4E7EB");

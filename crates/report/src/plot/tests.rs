@@ -1,5 +1,6 @@
+use warikomi_measure::layout::{Scale, Unit};
+
 use super::*;
-use warikomi_measure::layout::Unit;
 
 fn example() -> Chart {
     let x = Axis::new("interval", "interval_ns", Unit::Ns, Scale::Log);

@@ -6,8 +6,9 @@ use serde_json::Value;
 use warikomi_measure::RunResult;
 use warikomi_measure::layout::{Object, Source, at_path};
 
+use super::error::ReadError;
+use super::tables::Watch;
 use super::tables::records;
-use super::{ReadError, Watch};
 
 /// The rows of a source that is in the result; none of a file.
 pub fn rows<'a>(result: &'a RunResult, source: &'a Source) -> Vec<&'a Object> {

@@ -9,11 +9,14 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use warikomi_measure::Fate;
 
-use super::{ReadError, Watch, absent};
+use super::error::{ReadError, absent};
 
 /// The longest line of a table, in bytes. Without a bound a file without line ends would be one
 /// line, kept in memory.
 const MAX_LINE_BYTES: usize = 64 * 1024;
+
+/// Asked while something long is read, with the bytes read since the last time: `false` stops.
+pub type Watch<'a> = &'a mut dyn FnMut(u64) -> bool;
 
 /// A line of `samples.csv`: a packet. Times in nanoseconds since the first deadline.
 #[derive(Clone, Copy, Debug, Deserialize)]

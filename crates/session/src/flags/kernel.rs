@@ -9,7 +9,7 @@ use warikomi_clock::Span;
 use warikomi_kernel::{Cache, DriverPlace, initramfs_for, inspect};
 use warikomi_nic::NicOptions;
 
-use super::given;
+use super::check::given;
 use crate::error::SessionError;
 use crate::options::{GuestSettings, SessionOptions};
 

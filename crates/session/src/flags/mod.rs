@@ -1,5 +1,6 @@
 //! Flags that say which driver runs where; shared by every experiment.
 
+mod check;
 mod kernel;
 mod prepared;
 mod process;
@@ -18,6 +19,7 @@ use self::process::{PathName, ProcessArguments};
 use crate::error::SessionError;
 use crate::options::ProcessSessionOptions;
 
+pub use check::{given, refuse};
 pub use prepared::Prepared;
 pub use process::program;
 
@@ -187,17 +189,4 @@ impl TargetArguments {
         };
         self.process.path.unwrap_or(name)
     }
-}
-
-/// Those of some flags that were given.
-pub fn given<const N: usize>(flags: [(&'static str, bool); N]) -> Vec<&'static str> {
-    flags.into_iter().filter(|(_, given)| *given).map(|(name, _)| name).collect()
-}
-
-/// Flags of another kind of target say that something else was meant.
-pub fn refuse(given: &[&str], target: &str) -> Result<(), SessionError> {
-    let Some(flag) = given.first() else { return Ok(()) };
-    Err(SessionError::impossible(format!(
-        "{flag} is for --target {target} only; leave it out, or choose that target"
-    )))
 }

@@ -8,7 +8,7 @@ use warikomi_nic::NicOptions;
 use warikomi_process::{Orders, Program};
 use warikomi_stack::{Topology, Waiting};
 
-use super::given;
+use super::check::given;
 use crate::error::SessionError;
 use crate::options::{OwnParts, PacketPath, ProcessSessionOptions};
 

@@ -4,8 +4,6 @@
 //! it had in its own memory, and that is lost. Either the successor knows it from elsewhere
 //! ([`ProviderEnd::resume`]), or all of it goes back to the user ([`ProviderEnd::forget`]).
 
-use std::collections::BTreeSet;
-
 use warikomi_driver::Forgotten;
 use warikomi_driver::state::{Held, Shown, StateError};
 use warikomi_shared::{Consumer, Corrupt, Producer, Wakeup, Words};
@@ -111,62 +109,6 @@ fn give_back<W: Words>(
     }
     asked.resume(to)?;
     Ok(count)
-}
-
-/// The buffers that a dead provider had and its successor has given back without a name
-/// ([`flags::FORGOTTEN`]), on one of the ways down.
-#[derive(Default)]
-pub(super) struct Lost {
-    /// What the provider had taken in all when it died.
-    taken: u64,
-    /// The next to come back is the last.
-    tokens: Vec<u32>,
-}
-
-impl Lost {
-    /// The buffer that an entry of count `at` gives back, if it can: `asked` is where it was handed over,
-    /// and `place` where it is.
-    #[cold]
-    pub(super) fn next<W: Words>(
-        &mut self,
-        slice: Slice,
-        at: u64,
-        asked: &Producer<W>,
-        custody: &Custody,
-        place: Place,
-    ) -> Option<Slice> {
-        // Every entry answers one that was taken, so what is not answered yet are these.
-        let taken = at.wrapping_add(slice.extra);
-        if self.taken != taken {
-            let mut tokens = lost(asked, custody, place, slice.extra, taken);
-            tokens.reverse();
-            *self = Lost { taken, tokens };
-        }
-        let token = self.tokens.pop()?;
-        Some(Slice {
-            token,
-            flags: slice.flags & !flags::FORGOTTEN,
-            offset: 0,
-            length: 0,
-            extra: 0,
-        })
-    }
-}
-
-/// The buffers that are at `place` and were handed over before count `taken`: `left` of them, if nobody is
-/// wrong. First those that were handed over last, in that order, then the others.
-fn lost<W: Words>(
-    asked: &Producer<W>,
-    custody: &Custody,
-    place: Place,
-    left: u64,
-    taken: u64,
-) -> Vec<u32> {
-    let token = |entry| Slice::from_entry(entry).token;
-    let mut seen: BTreeSet<u32> = asked.again(taken, asked.count()).map(token).collect();
-    let latest = asked.again(taken.wrapping_sub(left), taken).map(token);
-    let all = latest.filter(|&token| custody.place(token) == Some(place)).chain(custody.at(place));
-    all.filter(|&token| seen.insert(token)).collect()
 }
 
 fn nonsense(what: impl ToString) -> StateError {

@@ -4,7 +4,7 @@ use warikomi_nic::Link;
 use warikomi_pci::{DmaMemory, SharedMemory, Width};
 
 use super::step::{BUFFER, RX_RING, Step, TxRequest};
-use super::{TestCard, Write};
+use super::test_card::{TestCard, Write};
 
 const CONTROL: u64 = 0x04;
 const FIRST: u32 = 1 << 31;

@@ -4,7 +4,7 @@ use warikomi_nic::Link;
 use warikomi_pci::{DmaMemory, SharedMemory, Width};
 
 use super::step::{BUFFER, RX_RING, Step, TX_RING, TxRequest};
-use super::{TestCard, Write};
+use super::test_card::{TestCard, Write};
 
 const OWN: u32 = 1 << 31;
 const END: u32 = 1 << 30;

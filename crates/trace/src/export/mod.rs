@@ -1,11 +1,13 @@
 //! A trace in the forms that other programs open.
 
+mod error;
 mod pcapng;
 mod perfetto;
 
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 
-use crate::{Reader, TraceError};
+pub use self::error::ExportError;
+use crate::Reader;
 
 /// What a trace can become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,17 +17,6 @@ pub enum Format {
     /// Packets, interrupts and register accesses as a timeline, in the Trace Event Format, for
     /// ui.perfetto.dev and chrome://tracing.
     Perfetto,
-}
-
-/// Why a trace could not be exported.
-#[derive(Debug, thiserror::Error)]
-pub enum ExportError {
-    /// The trace is no good one.
-    #[error(transparent)]
-    Trace(#[from] TraceError),
-    /// The file could not be written.
-    #[error("writing failed: {0}")]
-    Write(io::Error),
 }
 
 /// Writes the events of a trace in another form; returns how many of them it has.

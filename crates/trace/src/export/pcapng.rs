@@ -13,7 +13,7 @@ use pcap_file::{DataLink, PcapError};
 use warikomi_clock::Span;
 use warikomi_nic::{Reception, RxOutcome};
 
-use super::ExportError;
+use super::error::ExportError;
 use crate::{Frames, Happening, Reader};
 
 /// Times in units of 10^-9 s (pcapng, 4.2, if_tsresol).

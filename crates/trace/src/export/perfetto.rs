@@ -14,7 +14,7 @@ use warikomi_nic::register::Role;
 use warikomi_nic::{ModelInfo, Reception};
 use warikomi_pci::{Interrupt, Vector};
 
-use super::ExportError;
+use super::error::ExportError;
 use crate::register::register_name;
 use crate::{Access, Event, FrameBytes, Happening, Header, Reader};
 

@@ -51,9 +51,9 @@ impl Responder {
     /// The host's Ethernet address.
     pub const MAC: [u8; 6] = NETWORK_MAC;
     /// Where TCP is swallowed.
-    pub const TCP_PORT: u16 = 5_001;
+    pub const TCP_PORT: u16 = stack::TCP_PORT;
     /// Where UDP is counted.
-    pub const UDP_PORT: u16 = 5_002;
+    pub const UDP_PORT: u16 = stack::UDP_PORT;
     /// How long an answer takes.
     pub const DELAY: Span = Span::from_us(1);
     const QUEUE_FRAMES: usize = 4_096;

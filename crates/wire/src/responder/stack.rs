@@ -10,9 +10,14 @@ use smoltcp::wire::{EthernetAddress, HardwareAddress, IpCidr};
 use warikomi_clock::{Span, Time};
 
 use super::echo::{EchoClient, EchoPlan, Echoes};
-use super::responses::add;
-use super::{Responder, Responses, stream};
-use crate::MAX_FRAME_BYTES;
+use super::responses::{Responses, add};
+use super::stream;
+use crate::{MAX_FRAME_BYTES, NETWORK_MAC};
+
+/// Where TCP is swallowed.
+pub(super) const TCP_PORT: u16 = 5_001;
+/// Where UDP is counted.
+pub(super) const UDP_PORT: u16 = 5_002;
 
 fn instant(now: Time) -> Instant {
     let us = now.as_ps() / Span::from_us(1).as_ps();
@@ -40,7 +45,7 @@ pub(super) struct Stack {
 impl Stack {
     pub(super) fn new(address: Ipv4Addr) -> Self {
         let mut cable = Cable::default();
-        let mac = HardwareAddress::Ethernet(EthernetAddress(Responder::MAC));
+        let mac = HardwareAddress::Ethernet(EthernetAddress(NETWORK_MAC));
         let mut interface = Interface::new(Config::new(mac), &mut cable, Instant::ZERO);
         interface.update_ip_addrs(|addresses| {
             // The list is empty and has room for at least one.
@@ -56,7 +61,7 @@ impl Stack {
         };
         let mut socket = udp::Socket::new(buffer(64, 1 << 18), buffer(1, 1 << 10));
         // It cannot fail: the port is not 0, and the socket is not open yet.
-        let _ = socket.bind(Responder::UDP_PORT);
+        let _ = socket.bind(UDP_PORT);
         let udp = sockets.add(socket);
         Stack { address, cable, interface, sockets, tcp, tcp_bytes: [0; 8], udp, echo: None }
     }
@@ -110,7 +115,7 @@ impl Stack {
             let socket = self.sockets.get_mut::<tcp::Socket<'_>>(handle);
             if !socket.is_open() {
                 // It cannot fail: the port is not 0, and the socket is closed.
-                let _ = socket.listen(Responder::TCP_PORT);
+                let _ = socket.listen(TCP_PORT);
                 *bytes = 0;
             }
         }

@@ -1,8 +1,9 @@
 //! The smallest receive buffer that loses nothing.
 
-use super::super::{Burst, Row};
-use super::{BUFFER_BYTES, Bench, Case};
-use crate::Error;
+use super::bench::Bench;
+use super::options::{BUFFER_BYTES, Case};
+use crate::error::Error;
+use crate::receive::row::{Burst, Row};
 
 /// Halves the interval between what loses and what does not until it is this share of the latter.
 const CLOSE_ENOUGH: f64 = 0.1;

@@ -32,6 +32,9 @@ const RING_BYTES: u64 = RING as u64 * regs::DESCRIPTOR;
 const ROUTINE: u32 = regs::RX_DONE | regs::TX_DONE | regs::RX_MISSED;
 const FATAL: u32 = regs::SYS_ERROR | regs::TX_ERROR;
 
+/// The speed of the line in Mbit/s.
+pub(super) const LINK_MBPS: u32 = 10_000;
+
 /// Of so many buffers, those of the first queue.
 pub(super) fn first_share(buffers: usize) -> usize {
     buffers.div_ceil(2)
@@ -366,7 +369,7 @@ impl NicDriver for DuoDriver {
         self.look_at(hw.mmio, 0)?;
         self.link_changed = false;
         let up = hw.mmio.read(regs::LINK, Width::B4)? & 1 != 0;
-        Ok(if up { Link::Up { mbps: super::LINK_MBPS } } else { Link::Down })
+        Ok(if up { Link::Up { mbps: LINK_MBPS } } else { Link::Down })
     }
 
     fn mac_address(&self) -> [u8; 6] {

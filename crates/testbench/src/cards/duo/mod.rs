@@ -37,11 +37,9 @@ use warikomi_wire::Wire;
 
 pub use self::card::{Duo, INFO};
 pub use self::driver::DuoDriver;
+use self::driver::LINK_MBPS;
 use super::step::{BUFFER, RX_RING, Step, TX_RING, TxRequest};
-use super::{TestCard, Write};
-
-/// The speed of its line, as its driver tells it.
-const LINK_MBPS: u32 = 10_000;
+use super::test_card::{TestCard, Write};
 
 /// Makes the card of its options, for sessions with a target.
 pub fn make(options: &NicOptions, wire: Box<dyn Wire>) -> Result<Box<dyn Nic>, NicError> {

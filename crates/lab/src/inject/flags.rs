@@ -1,23 +1,20 @@
 //! `warikomi inject`.
 
-use std::path::PathBuf;
-use std::process::ExitCode;
-
-use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use warikomi_clock::{Seed, Span, read_tsc};
 use warikomi_inject::{
     Arrival, FAULT_FORMS, Fault, FrameBytes, LineRate, MAX_FLOWS, Plan, Receiver,
 };
-use warikomi_lab::inject::{Application, Injected, Progress, inject};
-use warikomi_lab::{ReceiverName, Session};
-use warikomi_measure::RunDirectory;
-use warikomi_target::Interrupted;
-use warikomi_wire::{Wire, WireKind};
+use warikomi_measure::RunResult;
+use warikomi_session::{Session, TargetArguments};
+use warikomi_wire::WireKind;
 
-use crate::invocation::Invocation;
-use crate::output::{self, Cleared};
-use warikomi_session::{Prepared, TargetArguments};
+use super::order::Application;
+use super::{columns, inject};
+use crate::error::Error;
+use crate::experiment::{Conclusion, Experiment};
+use crate::values::ReceiverName;
+use crate::watch::{Progress, Watch};
 
 /// Boots a kernel as an ordinary process, binds its unmodified driver to a software NIC, injects
 /// packets at absolute deadlines, and says what became of each: missed by the NIC, accepted by the
@@ -25,7 +22,7 @@ use warikomi_session::{Prepared, TargetArguments};
 ///
 /// Times are written with their unit: 200ns, 38us, 3.5ms, 1s; a bare 0 is "as fast as possible".
 #[derive(Args)]
-pub(crate) struct Arguments {
+pub struct Inject {
     #[command(flatten)]
     target: TargetArguments,
     #[command(flatten)]
@@ -35,13 +32,7 @@ pub(crate) struct Arguments {
     socket_buffer: u32,
     /// What the NIC is cabled to: sink, loopback, responder, pcap:FILE, pcap:FILE+responder
     #[arg(long, default_value = "sink")]
-    wire: WireKind,
-    /// Where the run's directory is made
-    #[arg(long, value_name = "DIR", default_value = "runs")]
-    runs: PathBuf,
-    /// Print the result as JSON
-    #[arg(long)]
-    json: bool,
+    pub(crate) wire: WireKind,
 }
 
 #[derive(Args)]
@@ -115,14 +106,14 @@ fn fault_help() -> String {
 }
 
 impl PlanArguments {
-    fn plan(&self, receiver: Receiver) -> Result<Plan> {
+    fn plan(&self, receiver: Receiver) -> Result<Plan, Error> {
         let mut plan = Plan {
             size_bytes: self.size.0,
             interval: self.interval,
             count: self.count,
             packets_per_interrupt: self.packets_per_interrupt,
             flows: self.flows,
-            receiver: self.receiver.map_or(receiver, |name| name.0),
+            receiver: self.receiver.map_or(receiver, Into::into),
             arrival: match self.arrival {
                 ArrivalName::Constant => Arrival::Constant,
                 ArrivalName::Poisson => Arrival::Poisson,
@@ -140,94 +131,55 @@ impl PlanArguments {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Result<ExitCode> {
-    let inject = |session: &mut Session, plan: &Plan, application, run_id, show: Show<'_>| {
-        Ok((inject(session, plan, application, run_id, show)?, ()))
-    };
-    carry_out(arguments, invocation, inject, |_, ()| Ok(()))
-}
+impl Experiment for Inject {
+    const NAME: &'static str = "inject";
+    const ABOUT: &'static str = "Inject packets into a driver at exact times, and account for each";
 
-/// Who is told how far an experiment has come.
-pub(crate) type Show<'a> = &'a mut dyn FnMut(Progress);
-
-/// Brings a session up, has `experiment` inject, prints what came of it and keeps it; `more` may add
-/// to the run's directory.
-pub(crate) fn carry_out<T>(
-    arguments: &Arguments,
-    invocation: &Invocation,
-    experiment: impl FnOnce(&mut Session, &Plan, Application, u32, Show<'_>) -> Result<(Injected, T)>,
-    more: impl FnOnce(&RunDirectory, T) -> Result<()>,
-) -> Result<ExitCode> {
-    let plan = arguments.plan.plan(arguments.target.receiver())?;
-    let mut prepared = arguments.target.prepare()?;
-    let wire = arguments.wire.build().context("cannot set up the wire")?;
-    if plan.spacing() > Span::ZERO {
-        prepared.defer_nothing();
+    fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
+        self.carry_out(watch, |session, order, show| {
+            let Ordered { plan, application, run_id } = order;
+            Ok(inject(session, plan, application, run_id, show)?.conclude())
+        })
     }
-    let mut session = bring_up(&prepared, wire, &invocation.interrupted)?;
-    let application =
-        Application { socket_buffer_bytes: arguments.socket_buffer, ..Application::default() };
-    // Different in every run, so that a packet of an earlier one is not taken for one of this.
-    let run_id = read_tsc() as u32;
-    let (mut injected, rest) = with_bar(plan.duration(), plan.count, |show| {
-        experiment(&mut session, &plan, application, run_id, show)
-    })?;
-    session.stop()?;
 
-    // First to the user: a disk may be full.
-    output::describe_and_print(&mut injected.result, arguments.json);
-    let directory = invocation.new_run(&arguments.runs, &injected.result.experiment)?;
-    more(&directory, rest)?;
-    keep(&directory, &injected)?;
-    Ok(ExitCode::SUCCESS)
-}
-
-impl Arguments {
-    /// What the NIC is cabled to.
-    pub(crate) fn wire(&self) -> &WireKind {
-        &self.wire
+    fn describe(result: &mut RunResult) {
+        columns::describe(result);
     }
 }
 
-/// Starts the target and brings the driver up, and says what is being waited for.
-pub(crate) fn bring_up(
-    prepared: &Prepared,
-    wire: Box<dyn Wire>,
-    interrupted: &Interrupted,
-) -> Result<Session> {
-    let waiting = Cleared(output::waiting());
-    Ok(prepared.start(wire, interrupted, &mut |what| {
-        waiting.0.set_message(what.to_owned());
-        waiting.0.tick();
-    })?)
+/// What the flags ask for.
+pub(crate) struct Ordered<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) application: Application,
+    pub(crate) run_id: u32,
 }
 
-/// Keeps samples and result, and insists that every packet is accounted for.
-pub(crate) fn keep(directory: &RunDirectory, injected: &Injected) -> Result<()> {
-    if injected.ledger.is_detailed() {
-        directory.write_samples(injected.start, injected.ledger.rows())?;
-    }
-    directory.write_result(&injected.result)?;
-    eprintln!("kept in {}", directory.path().display());
-    injected.check()?;
-    Ok(())
-}
-
-/// Shows a bar while `work` is done, if it is worth one.
-pub(crate) fn with_bar<T>(
-    duration: Span,
-    count: u64,
-    work: impl FnOnce(Show<'_>) -> Result<T>,
-) -> Result<T> {
-    const WORTH_A_BAR: Span = Span::from_ms(2_000);
-    const MANY: u64 = 1_000_000;
-    let bar = output::bar("{bar:32} {percent:>3}% {human_pos} of {human_len} packets, {eta} left");
-    let bar = Cleared(bar);
-    let long = duration > WORTH_A_BAR || count > MANY;
-    work(&mut |progress: Progress| {
-        if long {
-            bar.0.set_length(progress.total);
-            bar.0.set_position(progress.done);
+impl Inject {
+    /// Brings a session up, and has `injection` inject what the flags ask for.
+    pub(crate) fn carry_out(
+        &self,
+        watch: &mut Watch,
+        injection: impl FnOnce(
+            &mut Session,
+            Ordered<'_>,
+            &mut dyn FnMut(Progress<'_>),
+        ) -> Result<Conclusion, Error>,
+    ) -> Result<Conclusion, Error> {
+        let plan = self.plan.plan(self.target.receiver())?;
+        let mut prepared = self.target.prepare()?;
+        if plan.spacing() > Span::ZERO {
+            prepared.defer_nothing();
         }
-    })
+        let wire = self.wire.build().map_err(Error::NoWire)?;
+        let mut session = watch.start(&prepared, wire)?;
+        let order = Ordered {
+            plan: &plan,
+            application: Application::with_buffer(self.socket_buffer),
+            // Different in every run, so that a packet of an earlier one is not taken for one of this.
+            run_id: read_tsc() as u32,
+        };
+        let conclusion = injection(&mut session, order, &mut |progress| watch.tell(progress))?;
+        session.stop()?;
+        Ok(conclusion)
+    }
 }

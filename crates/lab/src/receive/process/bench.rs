@@ -1,0 +1,150 @@
+//! What a row is made with, and what it took.
+
+use std::time::Duration;
+
+use nix::time::{ClockId, clock_getcpuclockid};
+use nix::unistd::Pid;
+use warikomi_clock::read_tsc;
+use warikomi_inject::Plan;
+use warikomi_process::Orders;
+use warikomi_protocol::commands::Counters;
+use warikomi_session::Session;
+
+use super::compute::{ComputeJob, nanoseconds};
+use super::options::{Case, Options};
+use crate::error::Error;
+use crate::inject::{Application, inject};
+use crate::receive::doubts::Doubts;
+use crate::receive::row::{Burst, Row};
+use crate::watch::Watch;
+
+/// Brings a target up whose driver has these orders.
+pub type BringUp<'a> = dyn FnMut(&Orders, &mut Watch) -> Result<Session, Error> + 'a;
+
+/// What a row is made with.
+pub(super) struct Bench<'a, 'b> {
+    pub(super) options: &'a Options,
+    pub(super) bring_up: &'a mut BringUp<'b>,
+    pub(super) watch: &'a mut Watch,
+    pub(super) doubts: Doubts,
+    pub(super) number: usize,
+}
+
+impl Bench<'_, '_> {
+    /// One row.
+    pub(super) fn carry_out(&mut self, case: &Case) -> Result<(Row, Vec<Burst>), Error> {
+        let plan = Plan {
+            receiver: self.options.receiver,
+            ..self.options.traffic.plan(case.burst_bytes)?
+        };
+        let orders = case.orders();
+        let mut session = (self.bring_up)(&orders, self.watch)?;
+        let job = match self.options.compute {
+            true => Some(ComputeJob::start(session.target_core()).map_err(Error::CpuTime)?),
+            false => None,
+        };
+        let processes = session.target.process_ids();
+        // The scheduler's first moments with the two are not its usual ones.
+        session.target.serve_for(Duration::from_millis(20))?;
+        let before_cores = session.watch_cores();
+        let before = Spent::now(&processes, job.as_ref())?;
+        let counted = counters(&mut session)?;
+        let run =
+            inject(&mut session, &plan, Application::default(), read_tsc() as u32, &mut |_| ())?;
+        run.check()?;
+        let spent = Spent::now(&processes, job.as_ref())?.since(&before);
+        let counted = counters(&mut session)?.since(&counted);
+        self.watch.saw(&session, &before_cores);
+        drop(job);
+        session.stop()?;
+
+        let buffer_bytes = orders.buffers * orders.buffer_bytes;
+        let mut row =
+            Row::new(case.strategy.name(), case.poll_us(), buffer_bytes, case.burst_bytes as u64);
+        row.published_lost_share = Row::published_loss(row.poll_us, case.buffer_bytes);
+        let bursts = row.account(self.number, &plan, &run.ledger, run.start);
+        row.interrupts = run.result.interrupts.as_ref().map(|interrupts| interrupts.raised);
+        row.sleeps = Some(counted.sleeps);
+        row.polls = Some(counted.polls);
+        row.poll_now_us = (counted.poll_ns > 0).then_some(counted.poll_ns as f64 / 1e3);
+        row.cpu_share = Some(spent.share());
+        self.doubts.add_run(&plan, &run);
+        Ok((row, bursts))
+    }
+}
+
+/// Processor and other time that has gone.
+#[derive(Clone, Copy, Debug)]
+struct Spent {
+    receiver_ns: u64,
+    job_ns: Option<u64>,
+    wall_ns: u64,
+}
+
+impl Spent {
+    fn now(processes: &[u32], job: Option<&ComputeJob>) -> Result<Spent, Error> {
+        let mut receiver_ns = 0;
+        for &id in processes {
+            let time = clock_getcpuclockid(Pid::from_raw(id as i32)).and_then(ClockId::now);
+            receiver_ns += nanoseconds(time.map_err(|e| Error::CpuTime(e.into()))?);
+        }
+        let wall = ClockId::CLOCK_MONOTONIC.now().map_err(|e| Error::CpuTime(e.into()))?;
+        Ok(Spent { receiver_ns, job_ns: job.map(ComputeJob::cpu_ns), wall_ns: nanoseconds(wall) })
+    }
+
+    fn since(&self, before: &Spent) -> Spent {
+        Spent {
+            receiver_ns: self.receiver_ns.saturating_sub(before.receiver_ns),
+            job_ns: self.job_ns.zip(before.job_ns).map(|(now, then)| now.saturating_sub(then)),
+            wall_ns: self.wall_ns.saturating_sub(before.wall_ns),
+        }
+    }
+
+    /// The receiver's share: of what it and the job have had, or, without a job, of the time.
+    fn share(&self) -> f64 {
+        // Clocks are read one after the other: between two of them a receiver that polls goes on, and would
+        // have had more than all of the time.
+        let all =
+            self.job_ns.map_or(self.wall_ns.max(self.receiver_ns), |job| self.receiver_ns + job);
+        self.receiver_ns as f64 / all.max(1) as f64
+    }
+}
+
+/// What the driver counts about its strategy.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Counted {
+    sleeps: u64,
+    polls: u64,
+    poll_ns: u64,
+}
+
+impl Counted {
+    /// The poll time is that of now.
+    fn since(&self, before: &Counted) -> Counted {
+        Counted {
+            sleeps: self.sleeps.saturating_sub(before.sleeps),
+            polls: self.polls.saturating_sub(before.polls),
+            poll_ns: self.poll_ns,
+        }
+    }
+}
+
+fn counters(session: &mut Session) -> Result<Counted, Error> {
+    let counters = session.target.ask(Counters { interface: None }, Duration::ZERO)?;
+    let count = |name: &str| counters.driver.get(name).copied().unwrap_or(0);
+    Ok(Counted { sleeps: count("sleeps"), polls: count("polls"), poll_ns: count("poll_ns") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_of_what_both_have_had() {
+        let spent = |job_ns| Spent { receiver_ns: 30, job_ns, wall_ns: 200 };
+        assert!((spent(Some(90)).share() - 0.25).abs() < 1e-9);
+        assert!((spent(None).share() - 0.15).abs() < 1e-9);
+        // Its clock was read a moment before the wall's.
+        assert_eq!(Spent { wall_ns: 29, ..spent(None) }.share(), 1.0);
+    }
+}

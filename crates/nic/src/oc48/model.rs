@@ -1,0 +1,132 @@
+//! The card as a [`NicModel`]: its identity, and where each call of the machine leads.
+
+use warikomi_pci::{BarKind, Capability, ConfigSpace, Identity, Width};
+use warikomi_wire::HEADER_BYTES;
+
+use super::device::Oc48;
+use super::line::MTU;
+use super::regs::{self, Part};
+use super::timers;
+use crate::{
+    Frame, Link, ModelInfo, NicContext, NicModel, Reception, ResetKind, RxCounters, RxFault,
+};
+
+/// The model's description.
+pub static INFO: ModelInfo = ModelInfo {
+    name: "oc48",
+    summary: "OC-48c card (PCI, descriptors in a FIFO on the card, packets of up to 64 KB, MSI)",
+    linux_drivers: &[],
+    register_bar: regs::BAR,
+    rx_queues: 1,
+    max_frame_bytes: MTU as usize + HEADER_BYTES,
+    registers: regs::REGISTERS,
+};
+
+impl NicModel for Oc48 {
+    fn info(&self) -> &'static ModelInfo {
+        &INFO
+    }
+
+    fn config_space(&self) -> ConfigSpace {
+        let identity = Identity {
+            vendor: 0x1234,
+            device: 0x0c48,
+            revision: 1,
+            class: 0x02_0000,
+            subsystem_vendor: 0x1234,
+            subsystem: 0x0c48,
+        };
+        ConfigSpace::builder(identity)
+            .bar(regs::BAR, BarKind::Memory64, 4_096)
+            .capability_at(0x50, Capability::msi(1, false))
+            .build()
+    }
+
+    #[inline]
+    fn reg_read(&mut self, _cx: &mut NicContext<'_>, _bar: u8, offset: u64, width: Width) -> u64 {
+        Part::at(offset, width).map_or(0, |part| part.of(self.value(part.row.offset)))
+    }
+
+    #[inline]
+    fn reg_write(
+        &mut self,
+        cx: &mut NicContext<'_>,
+        _bar: u8,
+        offset: u64,
+        width: Width,
+        value: u64,
+    ) {
+        let Some(part) = Part::at(offset, width) else { return };
+        let word = value as u32;
+        match part.row.offset {
+            regs::CONTROL => self.set_control(cx, word),
+            regs::INTR_STATUS => self.intr.acknowledge(cx, word),
+            regs::INTR_MASK => self.intr.set_mask(cx, word),
+            regs::TX_ADDRESS => {
+                let fifo = self.tx.fifo_mut();
+                fifo.address = part.merged(fifo.address, value);
+            }
+            regs::TX_PUSH => self.push_transmit(cx, word),
+            regs::RX_ADDRESS => {
+                let fifo = &mut self.rx.queue.format.fifo;
+                fifo.address = part.merged(fifo.address, value);
+            }
+            regs::RX_PUSH => self.rx.push(cx, word),
+            regs::RX_RING => self.rx.set_ring(cx, part.merged(self.rx.ring(), value)),
+            _ => {}
+        }
+    }
+
+    #[inline]
+    fn frame_rx(&mut self, cx: &mut NicContext<'_>, frame: Frame<'_>) -> Reception {
+        Reception::first(self.receive(cx, frame, None))
+    }
+
+    fn frame_rx_faulty(
+        &mut self,
+        cx: &mut NicContext<'_>,
+        frame: Frame<'_>,
+        fault: RxFault,
+    ) -> Reception {
+        Reception::first(self.receive(cx, frame, Some(fault)))
+    }
+
+    fn timer(&mut self, cx: &mut NicContext<'_>, tag: u32) {
+        match tag {
+            timers::TX => self.complete_transfers(cx),
+            timers::LATE => self.complete_late(cx),
+            _ => {}
+        }
+    }
+
+    fn reset(&mut self, cx: &mut NicContext<'_>, kind: ResetKind) {
+        match kind {
+            ResetKind::PowerOn => self.power_on(cx),
+            ResetKind::Soft => self.soft_reset(cx),
+        }
+    }
+
+    fn set_link(&mut self, cx: &mut NicContext<'_>, link: Link) {
+        let up = link != Link::Down;
+        if up != self.link {
+            self.link = up;
+            self.intr.report(cx, regs::LINK_CHANGED);
+        }
+    }
+
+    fn rx_progress(&mut self, cx: &mut NicContext<'_>, _queue: u16, limit: usize) -> RxCounters {
+        self.rx.queue.progress(cx, limit)
+    }
+
+    fn receiving(&self) -> bool {
+        self.rx.queue.is_open() && self.link && self.intr.is_asked_for()
+    }
+
+    fn mac_address(&self) -> [u8; 6] {
+        regs::station()
+    }
+
+    fn rx_free(&mut self, cx: &mut NicContext<'_>, _queue: u16, limit: usize) -> usize {
+        self.rx.queue.free(cx, limit)
+    }
+}

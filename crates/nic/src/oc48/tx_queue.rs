@@ -1,0 +1,118 @@
+//! The FIFO of descriptors, and the packet that is put together from them.
+
+use warikomi_clock::Span;
+use warikomi_pci::DmaError;
+
+use super::fifo::Fifo;
+use super::{regs, timers};
+use crate::NicContext;
+use crate::queue::{
+    Arbitration, Engine, Found, Outgoing, TxDescriptor, TxEngine, TxFormat, TxLimits,
+};
+
+/// Transfers completed in one go.
+const LIMITS: TxLimits =
+    TxLimits { chains: 64, descriptors: usize::MAX, frames: usize::MAX, pause: Span::from_ns(1) };
+
+impl TxFormat for Fifo {
+    type Place = u64;
+    type Words = ();
+
+    const DESCRIPTORS: usize = regs::FIFO;
+    const IN_MEMORY: bool = false;
+    const WHOLE_FRAMES: bool = false;
+    const MAX_BYTES: usize = usize::MAX;
+
+    #[inline]
+    fn load(&self, _cx: &mut NicContext<'_>, place: u64) -> Found<TxDescriptor<u64, ()>> {
+        Ok(self.get(place).map(|piece| TxDescriptor {
+            place,
+            next: place + 1,
+            buffer: piece.address,
+            bytes: piece.bytes(),
+            first: piece.has(regs::FIRST),
+            last: piece.has(regs::LAST),
+            since: piece.at,
+            words: (),
+        }))
+    }
+}
+
+/// The packet whose pieces are being transferred.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Packet {
+    /// There is none.
+    None,
+    /// So many of its bytes are in the buffer so far.
+    Good(usize),
+    /// It makes no frame; its pieces are passed over up to the last.
+    Unusable,
+}
+
+impl Packet {
+    /// Moves a piece's bytes into the card's memory, behind those of its packet that are there.
+    pub(super) fn collect(
+        self,
+        cx: &mut NicContext<'_>,
+        out: &Outgoing<'_, Fifo>,
+        buffer: &mut [u8],
+    ) -> Result<Packet, DmaError> {
+        let held = match self {
+            _ if out.chain[0].first => 0,
+            Packet::Good(held) => held,
+            Packet::None | Packet::Unusable => return Ok(Packet::Unusable),
+        };
+        let end = held + out.chain[0].bytes;
+        let Some(place) = buffer.get_mut(held..end) else { return Ok(Packet::Unusable) };
+        out.collect(cx, place)?;
+        Ok(Packet::Good(end))
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Transmitter {
+    pub(super) engine: TxEngine<Fifo>,
+    pub(super) packet: Packet,
+    /// Room for the longest packet.
+    pub(super) buffer: Box<[u8]>,
+}
+
+impl Transmitter {
+    pub(super) fn new(engine: Engine, max_frame_bytes: usize) -> Self {
+        let fifo = [Fifo::new()];
+        Transmitter {
+            engine: TxEngine::new(fifo, Arbitration::Strict, Some(engine), LIMITS, timers::TX),
+            packet: Packet::None,
+            buffer: vec![0; max_frame_bytes].into(),
+        }
+    }
+
+    pub(super) fn reset(&mut self) {
+        self.engine.reset();
+        self.fifo_mut().reset();
+        self.packet = Packet::None;
+    }
+
+    pub(super) fn fifo_mut(&mut self) -> &mut Fifo {
+        &mut self.engine.queue_mut(0).format
+    }
+
+    /// TX_REMAINING.
+    pub(super) fn remaining(&self) -> usize {
+        let queue = self.engine.queue(0);
+        queue.format.remaining(queue.head())
+    }
+
+    /// The driver switches the engine on or off. A transfer that was under way begins anew later.
+    pub(super) fn enable(&mut self, cx: &mut NicContext<'_>, on: bool) {
+        if on == self.engine.is_enabled() {
+            return;
+        }
+        self.engine.enable(on);
+        if on {
+            self.engine.start(cx);
+        } else {
+            self.engine.stop();
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The chip as a [`NicModel`]: its identity, and where each call of the machine leads.
+
+use warikomi_pci::{BarKind, Capability, ConfigSpace, Identity, Width};
+
+use super::device::Rtl8168;
+use super::{regs, timers};
+use crate::{
+    Frame, Link, MAX_FRAME_BYTES, ModelInfo, NicContext, NicModel, Reception, ResetKind,
+    RxCounters, RxFault,
+};
+
+/// The model's description.
+pub static INFO: ModelInfo = ModelInfo {
+    name: "rtl8168",
+    summary: "Realtek RTL8168C gigabit Ethernet (PCI Express, one queue each way, MSI)",
+    linux_drivers: &["r8169"],
+    register_bar: regs::BAR,
+    rx_queues: 1,
+    max_frame_bytes: MAX_FRAME_BYTES,
+    registers: regs::REGISTERS,
+};
+
+impl NicModel for Rtl8168 {
+    fn info(&self) -> &'static ModelInfo {
+        &INFO
+    }
+
+    fn config_space(&self) -> ConfigSpace {
+        let identity = Identity {
+            vendor: 0x10ec,
+            device: 0x8168,
+            revision: 2,
+            class: 0x02_0000,
+            subsystem_vendor: 0x10ec,
+            subsystem: 0x8168,
+        };
+        ConfigSpace::builder(identity)
+            .bar(0, BarKind::Io, regs::BYTES as u64)
+            .bar(regs::BAR, BarKind::Memory64, 4_096)
+            .capability_at(0x40, power_management())
+            .capability_at(0x50, Capability::msi(1, false))
+            .capability_at(0x70, pci_express())
+            .build()
+    }
+
+    fn reg_read(&mut self, cx: &mut NicContext<'_>, _bar: u8, offset: u64, width: Width) -> u64 {
+        self.read(cx, offset, width)
+    }
+
+    fn reg_write(
+        &mut self,
+        cx: &mut NicContext<'_>,
+        _bar: u8,
+        offset: u64,
+        width: Width,
+        value: u64,
+    ) {
+        self.write(cx, offset, width, value);
+    }
+
+    #[inline]
+    fn frame_rx(&mut self, cx: &mut NicContext<'_>, frame: Frame<'_>) -> Reception {
+        Reception::first(self.receive(cx, frame, None))
+    }
+
+    fn frame_rx_faulty(
+        &mut self,
+        cx: &mut NicContext<'_>,
+        frame: Frame<'_>,
+        fault: RxFault,
+    ) -> Reception {
+        Reception::first(self.receive(cx, frame, Some(fault)))
+    }
+
+    fn timer(&mut self, cx: &mut NicContext<'_>, tag: u32) {
+        match tag {
+            timers::PHY if self.phy.timer(cx) => self.link_changed(cx),
+            timers::MODERATION => self.intr.timer(cx),
+            timers::COUNT if self.timer.event(cx) => self.intr.report(cx, regs::PCS_TIMEOUT),
+            timers::TX => self.transmit_rest(cx),
+            timers::LATE => self.complete_late(cx),
+            _ => {}
+        }
+    }
+
+    fn reset(&mut self, cx: &mut NicContext<'_>, kind: ResetKind) {
+        match kind {
+            ResetKind::PowerOn => self.power_on(cx),
+            ResetKind::Soft => self.soft_reset(cx),
+        }
+    }
+
+    fn set_link(&mut self, cx: &mut NicContext<'_>, link: Link) {
+        if self.phy.set_partner(cx, link) {
+            self.link_changed(cx);
+        }
+    }
+
+    fn rx_progress(&mut self, cx: &mut NicContext<'_>, _queue: u16, limit: usize) -> RxCounters {
+        self.rx.queue.progress(cx, limit)
+    }
+
+    fn receiving(&self) -> bool {
+        self.rx.is_open() && self.intr.is_asked_for()
+    }
+
+    fn mac_address(&self) -> [u8; 6] {
+        self.file.bytes(regs::MAC0)
+    }
+
+    fn rx_free(&mut self, cx: &mut NicContext<'_>, _queue: u16, limit: usize) -> usize {
+        self.rx.queue.free(cx, limit)
+    }
+}
+
+/// Power management (PCI Bus Power Management Interface 1.2, section 3.2): present and without
+/// effect. It claims no wake-up, so that Linux leaves the function in D0 while it is idle.
+fn power_management() -> Capability {
+    // Version 3; D3hot keeps the state.
+    Capability { bytes: vec![0x01, 0, 0x03, 0, 0x08, 0, 0, 0], writable: vec![0, 0, 0, 0, 0x03] }
+}
+
+/// PCI Express endpoint (PCI Express Base 1.1, section 7.8): one lane at 2.5 GT/s, payloads of up
+/// to 128 bytes, read requests of up to 512.
+fn pci_express() -> Capability {
+    let mut bytes = vec![0; 20];
+    (bytes[0], bytes[2]) = (0x10, 0x01);
+    bytes[4..8].copy_from_slice(&0x0000_8000_u32.to_le_bytes());
+    bytes[8..10].copy_from_slice(&0x2810_u16.to_le_bytes());
+    bytes[12..16].copy_from_slice(&0x0000_0011_u32.to_le_bytes());
+    bytes[18..20].copy_from_slice(&0x1011_u16.to_le_bytes());
+    let mut writable = vec![0; 18];
+    writable[8..10].copy_from_slice(&0x7fff_u16.to_le_bytes());
+    writable[16..18].copy_from_slice(&0x01f3_u16.to_le_bytes());
+    Capability { bytes, writable }
+}

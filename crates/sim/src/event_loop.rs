@@ -1,0 +1,271 @@
+//! The loop: what is due next happens, and then the next.
+//!
+//! Four things can be due: an event on the queue, the device by itself, a frame, and the end
+//! of what the core is doing. At the same instant they come in this order. Nothing else makes time
+//! pass, and nothing here knows what time it is outside.
+
+use warikomi_clock::{Span, Time};
+use warikomi_inject::Injection;
+
+use super::arrivals::START;
+use super::cpu::Due;
+use super::stage::Stage;
+use super::trace::{Event, Part};
+use super::world::{QueuedEvent, World};
+use super::{Moment, Outcome, VirtualError};
+
+/// A part that dies more often than this has a device that does not recover.
+const MOST_RESTARTS: u32 = 1_000;
+
+impl World<'_> {
+    /// Everybody is started, and what is to go wrong is planned.
+    fn begin(&mut self) -> Result<(), VirtualError> {
+        let trouble = &self.options.trouble;
+        let start = Time::ZERO + START;
+        if self.faults_on {
+            self.device.faults(Some(start));
+            self.queue.schedule(start + trouble.until, QueuedEvent::FaultsStop);
+        }
+        for (at, held) in &trouble.stalls {
+            self.queue.schedule(start + *at, QueuedEvent::Stall(*held));
+        }
+        for (number, (at, _)) in trouble.orders.iter().enumerate() {
+            self.queue.schedule(start + *at, QueuedEvent::Order(number));
+        }
+        self.post_free_buffers();
+        self.next_driver()?;
+        for stage in self.stages.iter().filter(|stage| stage.part != Part::Driver) {
+            self.recorder.emit(&Event::Started(stage.part));
+            self.cpu.wake(self.now, stage.id);
+        }
+        if let Some(job) = self.compute {
+            self.cpu.wake(self.now, job);
+        }
+        (0..self.options.sends.map_or(0, |sends| sends.at_once)).for_each(|_| self.send());
+        self.pass_rings(Span::ZERO);
+        Ok(())
+    }
+
+    /// Until everything is delivered, or ought to be.
+    pub(super) fn run(mut self) -> Result<Outcome, VirtualError> {
+        self.begin()?;
+        loop {
+            let core = self.cpu.due();
+            let (queue, device) = (self.queue.next_due(), self.device.next_due());
+            let arrival = self.injector.next_due();
+            let next = core.at().min(queue).min(device).min(arrival);
+            if self.is_over(next) || next == Time::NEVER {
+                break;
+            }
+            self.now = self.now.max(next);
+            self.recorder.now = self.now;
+            if queue <= next {
+                self.handle_event()?;
+            } else if device <= next {
+                self.device.poll(self.now);
+                self.pass_interrupts();
+            } else if arrival <= next {
+                self.arrive();
+            } else {
+                self.core(core)?;
+            }
+            self.kill_if_it_is_time();
+        }
+        self.end()
+    }
+
+    fn core(&mut self, due: Due) -> Result<(), VirtualError> {
+        match due {
+            Due::Idle => {}
+            Due::SliceEnd(_) => self.cpu.slice_over(self.now),
+            Due::StepEnd(_, task) if Some(task) == self.compute => self.cpu.begin(self.now, None),
+            Due::StepEnd(_, task) => match self.process_of(task) {
+                Some(at) => self.driver_step(at)?,
+                None => self.stage_step(task),
+            },
+        }
+        Ok(())
+    }
+
+    fn handle_event(&mut self) -> Result<(), VirtualError> {
+        let Some(happening) = self.queue.pop_due(self.now) else { return Ok(()) };
+        match happening {
+            QueuedEvent::Interrupt(vector) => self.interrupt(vector),
+            QueuedEvent::Wake(task) => match self.process_of(task) {
+                Some(at) => self.driver_called(at),
+                None => self.cpu.wake(self.now, task),
+            },
+            QueuedEvent::WakeWaiting(task) => self.waiting_called(task),
+            QueuedEvent::SleepOver(sleep) => self.sleep_over(sleep),
+            QueuedEvent::FaultsStop => {
+                self.faults_on = false;
+                self.device.faults(None);
+            }
+            QueuedEvent::Stall(held) => self.stall(held),
+            QueuedEvent::GoOn(task) => self.go_on(task),
+            QueuedEvent::Restart(part) => self.restart(part)?,
+            QueuedEvent::Order(number) => self.order(self.options.trouble.orders[number].1)?,
+            QueuedEvent::Bed => self.look_at_replacement(),
+        }
+        Ok(())
+    }
+
+    fn arrive(&mut self) {
+        let struck_before = self.device.struck();
+        let mut arrival = None;
+        let (now, injector) = (self.now, &mut self.injector);
+        self.device.with(now, |nic, host| {
+            injector
+                .step(host, nic, || now, &mut |injection: &Injection| arrival = Some(*injection));
+        });
+        let struck = self.device.struck() != struck_before;
+        if let Some(Injection { sequence, outcome, .. }) = arrival {
+            self.arrived.push(now);
+            self.counts.arrived(outcome);
+            self.in_nic += u64::from(outcome.is_on_ring());
+            self.recorder.emit(&Event::Arrived { sequence, outcome, struck });
+        }
+        self.pass_interrupts();
+    }
+
+    /// Whether there is no point in going on to `next`.
+    fn is_over(&mut self, next: Time) -> bool {
+        let Some(calm) = self.calm else {
+            if self.is_calm() {
+                self.calm = Some(self.now);
+                self.recorder.emit(&Event::Calm);
+            }
+            return false;
+        };
+        next > calm + self.options.trouble.bound || self.is_settled()
+    }
+
+    fn is_calm(&mut self) -> bool {
+        self.injector.done()
+            && !self.faults_on
+            && self.away == 0
+            && self.kills.is_empty()
+            && self.orders_left == 0
+            && self.bed.is_idle()
+            && self.is_served()
+            && !self.device.fault_goes_on()
+    }
+
+    fn is_settled(&mut self) -> bool {
+        let session = self.ground.session.as_mut();
+        if session.is_some_and(|session| session.user.ready().unwrap_or(false)) {
+            return false;
+        }
+        self.in_nic == 0
+            && self.given.is_empty()
+            && self.stages.iter().all(Stage::is_settled)
+            && self.ground.session.as_ref().is_none_or(|session| session.rising == 0)
+            && self.ground.outgoing.as_ref().is_none_or(|it| it.outstanding().next().is_none())
+            && self.is_served()
+    }
+
+    /// Whether the device has a driver that is ready.
+    fn is_served(&self) -> bool {
+        self.current().is_some_and(|at| self.drivers[at].is_ready())
+    }
+
+    fn kill_if_it_is_time(&mut self) {
+        let due = |moment: &Moment| match *moment {
+            Moment::Event(number) => self.recorder.digest.events() >= number,
+            Moment::After(span) => self.now >= Time::ZERO + START + span,
+            Moment::HandOver(steps) => self.bed.made_step(steps).is_some(),
+        };
+        // A moment that never comes must not hold the end up.
+        let over = self.injector.done()
+            && !self.faults_on
+            && self.away == 0
+            && self.orders_left == 0
+            && self.bed.is_idle();
+        if self.kills.front().is_some_and(|(moment, _)| due(moment) || over)
+            && let Some((moment, part)) = self.kills.pop_front()
+        {
+            let by = match moment {
+                Moment::HandOver(steps) => self.bed.made_step(steps),
+                _ => None,
+            };
+            match by.map(|generation| self.alive(generation)) {
+                Some(Some(at)) => self.driver_dies(at),
+                Some(None) => {}
+                None => self.kill(part),
+            }
+        }
+    }
+
+    /// A part dies, and is started again some time later.
+    fn kill(&mut self, part: Part) {
+        if part == Part::Driver {
+            if let Some(at) = self.current() {
+                self.driver_dies(at);
+            }
+            return;
+        }
+        let Some(at) = self.stage_of(part).filter(|&at| !self.stages[at].dead) else { return };
+        if at > 0 && self.stages[0].dead {
+            return;
+        }
+        self.recorder.emit(&Event::Killed(part));
+        self.stage_dies(part);
+        self.restart_later(part);
+    }
+
+    fn restart(&mut self, part: Part) -> Result<(), VirtualError> {
+        if self.counts.restarts > MOST_RESTARTS {
+            return Err(VirtualError::Restarts(MOST_RESTARTS));
+        }
+        self.away -= 1;
+        match part {
+            Part::Driver => return self.next_driver(),
+            Part::First => self.renew_session()?,
+            Part::Second => {}
+        }
+        self.recorder.emit(&Event::Started(part));
+        self.stage_starts(part);
+        Ok(())
+    }
+
+    fn end(mut self) -> Result<Outcome, VirtualError> {
+        if let Some(calm) = self.calm
+            && !self.is_settled()
+        {
+            // Nothing more has happened, and the time for it is over.
+            self.now = self.now.max(calm + self.options.trouble.bound);
+            self.recorder.now = self.now;
+        }
+        self.recorder.emit(&Event::Stopping);
+        self.ending = true;
+        let ended = self.now;
+        self.stop_device();
+        self.recorder.emit(&Event::End);
+        self.now = ended;
+        let elapsed = self.now.since(Time::ZERO + START);
+        let busy = |task| self.cpu.busy(self.now, task);
+        let receiving: Span = self
+            .stages
+            .iter()
+            .map(|stage| stage.id)
+            .chain(self.receivers.iter().copied())
+            .collect::<std::collections::BTreeSet<_>>()
+            .into_iter()
+            .fold(Span::ZERO, |sum, task| sum + busy(task));
+        let all = self.now.since(Time::ZERO).as_secs().max(1e-12);
+        // What a competing job does not get is what receiving costs, switches included.
+        let cpu_share = match self.compute {
+            Some(job) => 1.0 - busy(job).as_secs() / all,
+            None => receiving.as_secs() / all,
+        };
+        Ok(Outcome {
+            events: self.recorder.digest.events(),
+            digest: self.recorder.digest.finish(),
+            elapsed,
+            cpu_share,
+            switches: self.cpu.switches(),
+            counts: self.counts,
+            delays: self.delays,
+        })
+    }
+}

@@ -1,0 +1,57 @@
+//! A card with its options: what a suite is given.
+
+use warikomi_nic::bus::PRESETS;
+use warikomi_nic::{Nic, NicOptions};
+use warikomi_wire::Wire;
+
+use super::test_card::TestCard;
+use crate::bench::Bench;
+
+/// A card and its options: what a suite is given.
+#[derive(Clone)]
+pub struct Subject {
+    /// The card.
+    pub card: &'static dyn TestCard,
+    /// What is set about it.
+    pub options: NicOptions,
+}
+
+impl Subject {
+    /// The card as it is.
+    pub fn of(card: &'static dyn TestCard) -> Subject {
+        Subject { card, options: NicOptions::of(card.name()) }
+    }
+
+    /// On the first of the buses.
+    pub fn on_a_bus(card: &'static dyn TestCard) -> Subject {
+        let options = NicOptions { bus: Some(PRESETS[0].bus), ..NicOptions::of(card.name()) };
+        Subject { card, options }
+    }
+
+    /// With transfers and a line that take their time.
+    pub fn slow(card: &'static dyn TestCard) -> Subject {
+        let options = NicOptions {
+            bus: Some("pci-64-66,mapping=200ns".parse().expect("a bus")),
+            line_rate_bps: Some(100_000_000),
+            mtu: Some(9_000),
+            ..NicOptions::of(card.name())
+        };
+        Subject { card, options }
+    }
+
+    /// Whether its transfers take time.
+    pub fn is_paced(&self) -> bool {
+        let NicOptions { bus, line_rate_bps, .. } = &self.options;
+        bus.is_some() || line_rate_bps.is_some() || self.card.is_paced()
+    }
+
+    /// The card, cabled to `wire`.
+    pub fn build(&self, wire: Box<dyn Wire>) -> Box<dyn Nic> {
+        self.card.build(&self.options, wire)
+    }
+
+    /// The card on a bench, cabled to a wire that keeps what is sent.
+    pub fn bench(&self) -> Bench {
+        Bench::cabled(|wire| self.build(wire))
+    }
+}
