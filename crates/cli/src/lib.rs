@@ -73,7 +73,7 @@ enum Command {
     /// Look at this machine: what is missing, what disturbs measurements, and how to mend it
     Doctor(doctor::Arguments),
     /// Measure Warikomi itself: the figures of docs/benchmarks.md
-    Bench(bench::Arguments),
+    Bench(Box<bench::Arguments>),
     /// Be a part of a process target; what starts these targets calls it
     #[command(subcommand, hide = true)]
     Part(part::Part),
