@@ -113,7 +113,7 @@ impl ServeArguments {
     }
 }
 
-/// Prints lines in a thread of its own: a terminal that has been halted, or a pipe that nobody reads, must not
+/// Prints lines in a thread of its own: a terminal that has been halted, or a pipe without a reader, must not
 /// halt the service.
 struct Printer {
     lines: SyncSender<String>,
@@ -130,7 +130,7 @@ impl Printer {
         let (lines, waiting) = sync_channel::<String>(Self::MOST_LINES);
         let thread = std::thread::spawn(move || {
             for line in waiting {
-                // Nobody may be reading any more; the service goes on.
+                // The reader may have gone; the service goes on.
                 let _ = writeln!(std::io::stdout(), "{line}");
             }
         });

@@ -1,5 +1,5 @@
-//! What an experiment has around it while it runs: somebody who may stop it and wants to know how far it has
-//! come, the steps that have been made, and the targets and machines on which they were made.
+//! What an experiment has around it while it runs: the user, who may stop it and sees how far it has come; the
+//! steps that have been made; and the targets and machines on which they were made.
 
 use std::path::Path;
 
@@ -44,7 +44,7 @@ pub struct Watch {
 const PARTS_OF_A_STEP: u64 = 1_000;
 
 impl Watch {
-    /// For an experiment of which nothing is kept and nobody is told.
+    /// For an experiment of which nothing is kept and nothing is shown.
     pub fn unobserved() -> Watch {
         Watch::new(Interrupted::default(), Box::new(|_| ()), Journal::of_nothing())
     }
@@ -80,7 +80,7 @@ impl Watch {
         (self.show)(Progress { done, all, at_work });
     }
 
-    /// The same.
+    /// Says how far it has come.
     pub fn tell(&mut self, progress: Progress<'_>) {
         self.progress(progress.done, progress.all, progress.at_work);
     }

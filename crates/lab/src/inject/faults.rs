@@ -161,7 +161,7 @@ impl FaultWatch {
     }
 }
 
-/// Marks of harm that the driver's system has noticed; 0 where nobody would notice.
+/// Marks of harm that the driver's system has noticed; 0 for a system that notices none.
 fn harm(target: &mut dyn Target) -> Result<u64, TargetError> {
     target.agent().map_or(Ok(0), |agent| agent.harm())
 }

@@ -1,4 +1,4 @@
-//! What the rows of a comparison say to somebody with this traffic and so much processor.
+//! Which way to receive the rows of a comparison recommend, for this traffic and a processor budget.
 
 use serde::Serialize;
 

@@ -132,7 +132,7 @@ fn scaling() -> Table {
     Table::of_figures("scaling", "", "scaling", columns)
 }
 
-/// What somebody with this traffic and so much processor should choose.
+/// The strategy to choose for this traffic and this processor budget.
 fn advice_text(advice: &Object) -> String {
     let figure = |name: &str| number(advice, name).unwrap_or_default();
     let budget = percent(figure("cpu_budget_share"));

@@ -28,7 +28,7 @@ pub(super) struct Made {
 }
 
 impl Received {
-    /// Adds what the rows say to somebody with this budget.
+    /// Adds which way the rows recommend within this budget.
     pub(super) fn advise(&mut self, budget: CpuBudget) {
         let said = match advise(&self.rows, budget.share()) {
             Ok(advice) => serde_json::to_value(advice).unwrap_or_default(),

@@ -9,7 +9,7 @@ use warikomi_measure::{Delay, Ledger, Samples, published};
 /// had, is absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// Which.
+    /// The strategy's name.
     pub strategy: String,
     /// How long it polls before it waits for an interrupt, in microseconds.
     pub poll_us: Option<u64>,

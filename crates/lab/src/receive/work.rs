@@ -1,7 +1,7 @@
 //! What a compute job did, and so what was left to it.
 //!
-//! Work is counted against the processor time that the target had, not against the clock: what other
-//! processes of this machine take from the target is nobody's receiving.
+//! Work is counted against the processor time that the target had, not against the clock: time
+//! that other processes of this machine take from the target is not charged to receiving.
 
 use warikomi_clock::Time;
 use warikomi_measure::CountOverTime;

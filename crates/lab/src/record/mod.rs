@@ -46,7 +46,7 @@ impl Trace {
 
 /// Carries `plan` out as [`inject`](crate::inject::inject) does, and records from the first packet
 /// until the driver has taken the last. The warm-up is not recorded. `wire` is what the NIC is cabled
-/// to, for whoever replays it.
+/// to; a replay needs it.
 pub fn record(
     session: &mut Session,
     plan: &Plan,

@@ -112,7 +112,7 @@ fn views() -> Vec<View> {
                 "outage_us.max",
             ],
             "time to replace: from the order (of a kill: from the death's being seen) to the new driver's first \
-             pass; outage: how long nobody served the device (of a kill: from the signal on)",
+             pass; outage: how long no driver served the device (of a kill: from the signal on)",
         ),
         view(
             "A send",

@@ -1,6 +1,6 @@
 //! The edge at which frames begin to find no descriptor: predicted from the gap, and measured.
 //!
-//! While nobody serves the device, each frame that arrives takes a descriptor. So nothing is lost as long as
+//! While no driver serves the device, each frame that arrives takes a descriptor. So nothing is lost as long as
 //!
 //! > free receive descriptors × interval between frames > gap.
 //!
@@ -17,7 +17,7 @@ use super::tally::Tally;
 use super::workload::{Bench, Turn};
 use crate::error::Error;
 
-/// Below that a ring is of no use to anybody.
+/// A smaller ring is of no use.
 const LEAST_DESCRIPTORS: u64 = 4;
 /// Replacements with each number of descriptors.
 const REPLACEMENTS: u64 = 10;
@@ -103,7 +103,7 @@ fn attempt(options: &Options, way: Way, buffers: u64) -> Result<EdgeRow, Error> 
         let turn = Turn::of(&places.some(1), Span::from_ms(20), false);
         tally.with(bench.run(&turn)?);
     }
-    let row = tally.row(bench.trouble().len());
+    let row = tally.row(bench.failures().len());
     bench.stop()?;
     Ok(EdgeRow::of(row, buffers))
 }

@@ -58,7 +58,7 @@ pub(super) struct Observed {
 }
 
 impl Observed {
-    /// How long nobody served the device.
+    /// How long no driver served the device.
     pub(super) fn outage(&self, killed: bool) -> Span {
         let replacement = &self.replacement;
         if killed { replacement.served.since(self.begun) } else { replacement.outage() }
@@ -88,7 +88,7 @@ pub(super) struct Replacer {
     /// What has been seen.
     pub(super) observed: Vec<Observed>,
     /// What was not asked for, in words.
-    pub(super) trouble: Vec<String>,
+    pub(super) failures: Vec<String>,
     /// No driver runs any more.
     pub(super) given_up: Option<String>,
     /// Since when a moment has come and no driver was there that could take over.
@@ -106,7 +106,7 @@ impl Replacer {
             wire,
             frames: FrameTimes::default(),
             observed: Vec::new(),
-            trouble: Vec::new(),
+            failures: Vec::new(),
             given_up: None,
             waiting_since: None,
         }
@@ -218,10 +218,10 @@ impl Replacer {
             (Event::Replaced(_), _) => {}
             (Event::Failed { .. }, Phase::Going(..)) if self.kills => {}
             (Event::Failed { generation, why, .. }, _) => {
-                self.trouble.push(format!("driver {generation} failed: {why}"));
+                self.failures.push(format!("driver {generation} failed: {why}"));
             }
             (Event::RolledBack { refused, why, .. }, _) => {
-                self.trouble.push(format!("driver {refused} did not take over: {why}"));
+                self.failures.push(format!("driver {refused} did not take over: {why}"));
                 self.phase = Phase::Waiting;
             }
             (Event::GivenUp { why }, _) => self.given_up = Some(why),

@@ -47,12 +47,12 @@ pub struct Row {
     pub replacements: u64,
     /// Of these, how many reset the device: what was on its way then is lost.
     pub resets: u64,
-    /// Planned replacements that were called off, and failures that nobody asked for.
+    /// Planned replacements that were called off, and failures that were not asked for.
     pub called_off: u64,
     /// From the order (of a kill: from its being seen) to the new driver's first pass, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub swap_us: Option<Spread>,
-    /// How long nobody served the device (of a kill: from the signal on), in microseconds.
+    /// How long no driver served the device (of a kill: from the signal on), in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outage_us: Option<Spread>,
     /// A send in a run without a replacement, in microseconds.

@@ -17,7 +17,7 @@ use crate::watch::Watch;
 /// Runs without a replacement, which the others are held against; more would say no more.
 const RUNS_WITHOUT: u64 = 5;
 /// How long one run of a soak is: between two of them it is looked whether anything has grown, and whether
-/// somebody wants it to end.
+/// the user wants it to end.
 const SOAK_RUN: Span = Span::from_ms(2_000);
 /// When the published workload is replaced in, at the latest: it computes for so long all together.
 const BUSY: Span = Span::from_ms(1_000);
@@ -61,15 +61,15 @@ fn carry_out(options: &Options, case: &Case, watch: &mut Watch) -> Result<Made, 
             Some(Growth { row: tally.name(), usage })
         }
     };
-    let trouble = bench.trouble();
+    let failures = bench.failures();
     bench.shown_to(watch);
     bench.stop()?;
     Ok(Made {
-        row: tally.row(trouble.len()),
+        row: tally.row(failures.len()),
         lines: tally.lines().collect(),
         timeline: tally.timeline(),
         growth,
-        warnings: warnings(&tally, &trouble),
+        warnings: warnings(&tally, &failures),
     })
 }
 
@@ -119,15 +119,15 @@ fn soaked(
     Ok(usage)
 }
 
-/// Shows how far a row has come; whether nobody wants it to end.
+/// Shows how far a row has come; false if the user wants it to end.
 fn goes_on(watch: &mut Watch, tally: &Tally, all: u64) -> bool {
     watch.progress(tally.replacements(), all, &tally.name());
     !watch.interrupted.is_set()
 }
 
-fn warnings(tally: &Tally, trouble: &[String]) -> Vec<Warning> {
-    let (name, times) = (tally.name(), trouble.len());
-    let failed = trouble.first().map(|first| Warning {
+fn warnings(tally: &Tally, failures: &[String]) -> Vec<Warning> {
+    let (name, times) = (tally.name(), failures.len());
+    let failed = failures.first().map(|first| Warning {
         what: format!("{name}: {times} times a driver failed or did not take over; {first}"),
         mend: "look at what the driver printed".to_owned(),
     });

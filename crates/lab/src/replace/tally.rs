@@ -208,7 +208,7 @@ pub struct Line {
     pub reset: bool,
     /// Time to replace.
     pub swap_us: f64,
-    /// How long nobody served the device.
+    /// How long no driver served the device.
     pub outage_us: f64,
     /// When the order, or the death, was seen.
     pub seen_us: Option<f64>,

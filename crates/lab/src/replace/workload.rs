@@ -122,8 +122,8 @@ impl<'a> Bench<'a> {
     }
 
     /// What was called off, or failed without being asked to.
-    pub(super) fn trouble(&self) -> Vec<String> {
-        self.replacer.borrow().trouble.clone()
+    pub(super) fn failures(&self) -> Vec<String> {
+        self.replacer.borrow().failures.clone()
     }
 
     /// Ends the target.

@@ -1,8 +1,8 @@
 //! Inject what was recorded before, or captured from real traffic.
 //!
 //! A trace is replayed with its own packets: an application in the guest recognises them, if they were
-//! meant for one and are all there. Frames of a capture are nobody's whom we know, so for them the
-//! driver is where the account ends, and whatever the guest's stack makes of them is its own business.
+//! meant for one and are all there. The application in the guest does not know frames of a
+//! capture, so for them the account ends at the driver, whatever the guest's stack makes of them.
 
 mod columns;
 mod flags;

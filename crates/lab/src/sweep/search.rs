@@ -105,7 +105,7 @@ pub(super) fn sweep_size(
     Ok(found)
 }
 
-/// Ever longer intervals, until nobody loses anything, and some beyond.
+/// Ever longer intervals, until no packet is lost anywhere, and some beyond.
 fn coarse_pass(
     plan: &SweepPlan,
     shortest_ns: f64,

@@ -1,4 +1,4 @@
-//! What the rows of a comparison say to somebody with this machine, this card and this traffic.
+//! Which way to send the rows of a comparison recommend, for this machine, card and traffic.
 
 use serde::Serialize;
 use warikomi_driver::transmit::{Bounce, Completion};

@@ -62,7 +62,7 @@ pub enum Usual {
     Packets,
     /// Receiving at user level: the application in the driver's process.
     Receiving,
-    /// The times at which handlers run: nobody but the driver is on its core, and it never sleeps.
+    /// The times at which handlers run: the driver is alone on its core, and never sleeps.
     Handlers,
 }
 

@@ -17,7 +17,7 @@ use crate::session::Session;
 /// A target to be started, and the files that it needs while it is used.
 pub struct Prepared {
     pub(super) options: Options,
-    /// Kept as long as somebody may start it.
+    /// Kept as long as the target may be started.
     pub(super) files: Option<Arc<TempDir>>,
 }
 

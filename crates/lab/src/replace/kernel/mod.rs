@@ -86,7 +86,7 @@ impl Sum {
         }
         self.longest_send_gap = self.longest_send_gap.max(trial.longest_send_gap);
         let row = &mut self.row;
-        // Whoever loads the module resets the card.
+        // Loading the module resets the card.
         (row.replacements, row.resets) = (row.replacements + 1, row.resets + 1);
         row.received += trial.received;
         row.sent += trial.sent;

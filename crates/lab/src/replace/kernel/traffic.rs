@@ -12,7 +12,7 @@ use warikomi_wire::peer::{Judged, JudgingPeer};
 /// Most datagrams of one trial.
 const MOST_DATAGRAMS: u64 = 1 << 26;
 
-/// A host at the other end of the cable. The guest's datagrams it judges and nobody answers; what else
+/// A host at the other end of the cable. It judges the guest's datagrams and answers none; what else
 /// comes, such as ARP and TCP, is answered as [`Responder`] does.
 pub type TrafficHost = Talker<JudgingPeer<Workload, Responder>>;
 

@@ -8,7 +8,7 @@ use warikomi_wire::peer::in_turn::{Expected, InTurn, Seen};
 use warikomi_wire::peer::{Judged, JudgingPeer};
 use warikomi_wire::{Responder, Responses};
 
-/// A host at the other end of the cable. UDP it judges, and nobody answers it; what else comes, such as ARP
+/// A host at the other end of the cable. It judges UDP and answers none; what else comes, such as ARP
 /// and TCP, is answered as [`Responder`] does.
 pub type JudgingHost = JudgingPeer<InTurn, Responder>;
 
@@ -57,6 +57,6 @@ impl Judge {
 }
 
 fn lock(cpu: &Mutex<Option<CpuTime>>) -> MutexGuard<'_, Option<CpuTime>> {
-    // Notes are only added: whoever panicked has left sound ones.
+    // Notes are only added: a thread that panicked has left sound ones.
     cpu.lock().unwrap_or_else(PoisonError::into_inner)
 }
