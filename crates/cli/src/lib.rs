@@ -14,13 +14,9 @@ mod live;
 mod output;
 mod part;
 mod plan;
-mod replace;
-mod replace_kernel;
 mod report;
 mod shell;
 mod sweep;
-mod transmit;
-mod transmit_kernel;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -66,10 +62,6 @@ enum Command {
     Accuracy(accuracy::Arguments),
     /// Measure what a packet costs to send and to receive, by frame length
     Cost(cost::Arguments),
-    /// Compare ways to send: completion by interrupt or without, buffers, bounce buffers
-    Transmit(Box<transmit::Arguments>),
-    /// Replace a driver while it sends and receives: how long it takes, and that nothing is lost
-    Replace(Box<replace::Arguments>),
     /// Run a service whose driver is replaced while it goes on
     Live(Box<live::Arguments>),
     /// Run an experiment again from the plan.toml of an earlier run
@@ -133,8 +125,6 @@ fn run(experiments: &'static [Entry], given: &[OsString]) -> Result<ExitCode> {
         Command::Sweep(arguments) => sweep::run(&arguments, &invocation),
         Command::Accuracy(arguments) => accuracy::run(&arguments, &invocation),
         Command::Cost(arguments) => cost::run(&arguments, &invocation),
-        Command::Transmit(arguments) => transmit::run(&arguments, &invocation),
-        Command::Replace(arguments) => replace::run(&arguments, &invocation),
         Command::Live(arguments) => live::run(&arguments, &invocation.interrupted),
         Command::Export(arguments) => export::run(&arguments),
         Command::Kernel(command) => kernel::run(&command, &invocation.interrupted),

@@ -92,6 +92,12 @@ pub enum Error {
         /// What the last one failed of.
         why: String,
     },
+    /// A way to replace a driver that promises to lose nothing has lost something.
+    #[error(
+        "lost what was promised not to be lost: {0}; this is a bug of driver, stack or supervisor, or \
+         the traffic is more than this machine can receive: try a longer --interval"
+    )]
+    PromiseBroken(String),
     /// A trace cannot be read.
     #[error(transparent)]
     Trace(#[from] warikomi_trace::TraceError),

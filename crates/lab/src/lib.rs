@@ -21,7 +21,7 @@ use warikomi_measure::RunResult;
 pub use error::Error;
 pub use experiment::{Conclusion, Entry, Experiment, Ready};
 pub use journal::NewRun;
-pub use values::{ReceiverName, buffer_bytes};
+pub use values::ReceiverName;
 pub use warikomi_session::{
     CoreWatch, GuestSettings, PacketPath, ProcessSessionOptions, Session, SessionError,
     SessionOptions, bring_up,
@@ -32,6 +32,8 @@ pub use watch::{Progress, Watch};
 pub const EXPERIMENTS: &[Entry] = &[
     Entry::of::<inject::Inject>(),
     Entry::of::<receive::Receive>(),
+    Entry::of::<transmit::Transmit>(),
+    Entry::of::<replace::Replace>(),
     Entry::of::<record::Record>(),
     Entry::of::<replay::Replay>(),
 ];
@@ -41,13 +43,7 @@ pub fn describe(result: &mut RunResult) {
     match result.experiment.as_str() {
         "accuracy" => crate::accuracy::columns::describe(result),
         "cost" => crate::cost::columns::describe(result),
-        "replace" => crate::replace::columns::describe(result),
         "sweep" => crate::sweep::columns::describe(result),
-        // A kernel's rows say what sent.
-        "transmit" if result.rows.iter().flatten().any(|row| row.contains_key("sender")) => {
-            crate::transmit::kernel::columns::describe(result);
-        }
-        "transmit" => crate::transmit::columns::describe(result),
         name => {
             let known = EXPERIMENTS.iter().find(|entry| entry.name == name);
             known.into_iter().for_each(|entry| (entry.describe)(result));

@@ -80,12 +80,13 @@ fn pages() -> Vec<Page> {
 fn tree(at: &Path, into: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(at).expect("a directory can be read") {
         let entry = entry.expect("a directory can be read");
-        let name = entry.file_name();
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) && name != "target" && name != ".git" {
-            tree(&entry.path(), into);
-        }
         let path = entry.path();
-        into.push(path.strip_prefix(root()).expect("it is below the root").to_owned());
+        let inside = path.strip_prefix(root()).expect("it is below the root").to_owned();
+        let built = ["target", ".git"].iter().any(|name| inside == Path::new(name));
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) && !built {
+            tree(&path, into);
+        }
+        into.push(inside);
     }
 }
 
