@@ -31,7 +31,7 @@
 //! (`crates/protocol/src/payload.rs`). The run id differs in every run, and between warm-up and run, so
 //! stragglers are not taken for packets of this run.
 //!
-//! With faults in the plan a driver that hangs does not end the run, and the guest's failures become evidence.
+//! With faults in the plan, a driver that hangs does not end the run: what becomes of it is the verdict.
 
 mod columns;
 mod counts;
