@@ -152,20 +152,6 @@ pub enum Error {
          or another version of Warikomi wrote them; begin anew"
     )]
     OtherRun,
-    /// The log of a sweep is damaged.
-    #[error(
-        "cycles.csv is damaged at line {line}: {what}; remove that line and those after it, and \
-         resume again"
-    )]
-    Cycles {
-        /// The line, from 1.
-        line: u64,
-        /// What is wrong with it.
-        what: String,
-    },
-    /// The log of a sweep belongs to another.
-    #[error("the cycles in cycles.csv are not those of plan.toml beside it; begin anew")]
-    OtherSweep,
 }
 
 impl Error {

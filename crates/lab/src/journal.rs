@@ -204,7 +204,10 @@ mod tests {
         }
 
         #[test]
-        fn what_is_kept_is_read(names in prop::collection::vec(".*", 1..10), made in any::<i64>()) {
+        fn what_is_kept_is_read(
+            names in prop::collection::vec(".*", 1..10),
+            made in (any::<i64>(), prop::num::f64::NORMAL),
+        ) {
             let runs = tempfile::tempdir().unwrap();
             let run = NewRun {
                 runs: runs.path().to_owned(), name: "test".into(), now_s: 1, plan: String::new(),
@@ -215,7 +218,7 @@ mod tests {
             }
             let mut again = Journal::resume(journal.directory().unwrap().path()).unwrap();
             for name in &names {
-                prop_assert_eq!(again.earlier::<i64>(name).unwrap().unwrap().0, made);
+                prop_assert_eq!(again.earlier::<(i64, f64)>(name).unwrap().unwrap().0, made);
             }
             prop_assert!(again.earlier::<i64>("more").unwrap().is_none());
         }

@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
+use warikomi_lab::Watch;
 use warikomi_lab::transmit::kernel::{Completion, Judge, Options, Row, Sender, transmit};
-use warikomi_lab::{Session, Watch};
 use warikomi_nic::FunctionCounters;
 use warikomi_protocol::answers::Generated;
 use warikomi_protocol::commands::Pktgen;
+use warikomi_session::Session;
 use warikomi_target::CardId;
 
 use crate::bring::{session, session_with, wait_until};

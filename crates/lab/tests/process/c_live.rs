@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use warikomi_driver::strategy::Strategy;
+use warikomi_lab::Watch;
 use warikomi_lab::replace::{Load, Options, Plan, Soak, replace};
-use warikomi_lab::{ProcessSessionOptions, Watch};
 use warikomi_process::{Program, Way};
+use warikomi_session::ProcessSessionOptions;
 use warikomi_stack::Topology;
 
 use crate::c_driver::{compile, root};
