@@ -99,7 +99,8 @@ fn paths(line: &str) -> impl Iterator<Item = &str> {
     let words = words.map(|word| word.trim_end_matches('.').trim_start_matches("../"));
     let words = words.map(|word| word.split('#').next().unwrap_or_default());
     words.filter(|word| {
-        let own = PLACEHOLDERS.iter().any(|placeholder| word.contains(placeholder));
+        // An ending alone is what is left behind a list of names in braces.
+        let own = word.starts_with('.') || PLACEHOLDERS.iter().any(|part| word.contains(part));
         let crates = word.starts_with("crates/");
         !own && !TO_COME.contains(word)
             && (crates || ENDINGS.iter().any(|ending| word.ends_with(ending)))
