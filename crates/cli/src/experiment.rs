@@ -27,8 +27,13 @@ struct KeepArguments {
 
 /// The subcommand of an experiment.
 pub(crate) fn command(entry: &Entry) -> Command {
+    // What must be given is in the plan of a run that goes on.
+    let command = (entry.command)().mut_args(|argument| match argument.is_required_set() {
+        true => argument.required(false).required_unless_present("resume"),
+        false => argument,
+    });
     // First of all that the command's help lists.
-    KeepArguments::augment_args((entry.command)()).display_order(0)
+    KeepArguments::augment_args(command).display_order(0)
 }
 
 /// Carries an experiment out, prints what came of it and keeps it.

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use warikomi_target::Interrupted;
 
@@ -63,21 +63,28 @@ impl Invocation {
 /// What is meant by a command line: what it says, or what the plan says that it names.
 pub(crate) fn meant(command: &Command, given: &[OsString]) -> Result<ArgMatches> {
     let matches = command.clone().get_matches_from(given);
-    let again = |plan: &Path, flags: &[OsString]| -> Result<ArgMatches> {
-        let line = PlanFile::read(plan)?.command_line(command, flags);
-        let line = line.with_context(|| plan.display().to_string())?;
+    let again = |path: &Path, plan: &PlanFile, flags: &[OsString]| -> Result<ArgMatches> {
+        let line = plan.command_line(command, flags);
+        let line = line.with_context(|| path.display().to_string())?;
         Ok(command.clone().get_matches_from(line))
     };
     match matches.subcommand() {
         Some(("run", run)) => {
             let RunArguments { plan, flags } = RunArguments::from_arg_matches(run)?;
-            again(&plan, &flags)
+            again(&plan, &PlanFile::read(&plan)?, &flags)
         }
         Some((name, experiment)) => match experiment.try_get_one::<PathBuf>("resume") {
             Ok(Some(directory)) => {
                 let mut flags = beside_resume(command, name, experiment)?;
                 flags.extend(["--resume".into(), directory.into()]);
-                again(&directory.join("plan.toml"), &flags)
+                let path = directory.join("plan.toml");
+                let plan = PlanFile::read(&path)?;
+                let (begun, directory) = (plan.experiment(), directory.display());
+                ensure!(
+                    begun == name,
+                    "{directory} is of a run of {begun}; go on with: warikomi {begun} --resume {directory}"
+                );
+                again(&path, &plan, &flags)
             }
             _ => Ok(matches),
         },
@@ -107,13 +114,33 @@ fn beside_resume(command: &Command, name: &str, matches: &ArgMatches) -> Result<
 mod tests {
     use super::*;
 
+    fn resumed(line: &[&str]) -> Result<ArgMatches> {
+        let command = crate::command(warikomi_lab::EXPERIMENTS);
+        let given: Vec<OsString> = ["warikomi"].iter().chain(line).map(OsString::from).collect();
+        meant(&command, &given)
+    }
+
+    #[test]
+    fn a_run_goes_on_as_the_experiment_that_it_is() {
+        let run = tempfile::tempdir().unwrap();
+        let directory = run.path().to_str().unwrap();
+        std::fs::write(run.path().join("plan.toml"), "experiment = \"cost\"").unwrap();
+        let said = resumed(&["sweep", "--resume", directory]).unwrap_err().to_string();
+        assert!(said.contains("go on with: warikomi cost --resume"), "{said}");
+        let plan = "experiment = \"replay\"\n[flags]\nfile = \"/a.wkt\"";
+        std::fs::write(run.path().join("plan.toml"), plan).unwrap();
+        // Its file is in the plan.
+        let matches = resumed(&["replay", "--resume", directory]).unwrap();
+        let (name, replay) = matches.subcommand().unwrap();
+        let file: &PathBuf = replay.get_one("file").unwrap();
+        assert_eq!((name, file.as_path()), ("replay", Path::new("/a.wkt")));
+    }
+
     #[test]
     fn a_run_goes_on_as_it_was_begun() {
         let resumed = |flags: &[&str]| {
-            let command = crate::command(warikomi_lab::EXPERIMENTS);
-            let line = [&["warikomi", "sweep", "--resume", "/nonexistent"], flags].concat();
-            let given: Vec<OsString> = line.iter().map(OsString::from).collect();
-            meant(&command, &given).unwrap_err().to_string()
+            let line = [&["sweep", "--resume", "/nonexistent"], flags].concat();
+            resumed(&line).unwrap_err().to_string()
         };
         for (flags, refused) in [
             (&["--sizes", "60"][..], "--sizes"),

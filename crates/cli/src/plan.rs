@@ -76,6 +76,11 @@ impl PlanFile {
         )
     }
 
+    /// The subcommand that it is for.
+    pub(crate) fn experiment(&self) -> &str {
+        &self.experiment
+    }
+
     /// As the file that [`read`](Self::read) reads.
     pub(crate) fn to_toml(&self) -> Result<String> {
         let text = toml::to_string(self).context("this plan cannot be written down")?;

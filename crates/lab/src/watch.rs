@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use warikomi_measure::{Machine, RunDirectory, TargetInfo};
 use warikomi_session::{CoreWatch, OwnParts, Prepared, Session};
 use warikomi_target::{Interrupted, Target};
-use warikomi_wire::Wire;
+use warikomi_wire::{Wire, WireKind};
 
 use crate::error::Error;
 use crate::journal::{Journal, NewRun, Seen};
@@ -90,8 +90,13 @@ impl Watch {
         self.progress(0, 0, what);
     }
 
-    /// Brings a target up.
-    pub fn start(&mut self, prepared: &Prepared, wire: Box<dyn Wire>) -> Result<Session, Error> {
+    /// Brings a target up whose NIC is cabled to a wire of this kind.
+    pub fn start(&mut self, prepared: &Prepared, wire: &WireKind) -> Result<Session, Error> {
+        self.start_on(prepared, wire.build().map_err(Error::NoWire)?)
+    }
+
+    /// Brings a target up whose NIC is cabled to this wire.
+    pub fn start_on(&mut self, prepared: &Prepared, wire: Box<dyn Wire>) -> Result<Session, Error> {
         let interrupted = self.interrupted.clone();
         Ok(prepared.start(wire, &interrupted, &mut |what| self.waiting(what))?)
     }

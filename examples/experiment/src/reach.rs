@@ -53,8 +53,7 @@ impl Experiment for Reach {
         let plans = plans.collect::<Result<Vec<Plan>, Error>>()?;
         let mut prepared = self.target.prepare()?;
         prepared.defer_nothing();
-        let wire = WireKind::Sink.build().map_err(Error::NoWire)?;
-        let mut session = watch.start(&prepared, wire)?;
+        let mut session = watch.start(&prepared, &WireKind::Sink)?;
         let name = |plan: &Plan| format!("{} bytes", plan.size_bytes);
         let rows = watch.each(&plans, name, |plan, watch| {
             let before = session.watch_cores();

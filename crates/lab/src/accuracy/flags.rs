@@ -88,8 +88,7 @@ impl Experiment for Accuracy {
         let options = self.options()?;
         let mut prepared = self.target.prepare_as(Usual::Handlers)?;
         prepared.defer_nothing();
-        let wire = WireKind::Sink.build().map_err(Error::NoWire)?;
-        let mut session = watch.start(&prepared, wire)?;
+        let mut session = watch.start(&prepared, &WireKind::Sink)?;
         let found = made::accuracy(&mut session, &options, watch)?;
         session.stop()?;
         let start = found.start;

@@ -65,8 +65,7 @@ impl Experiment for Cost {
 
     fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
         let prepared = self.target.prepare()?;
-        let wire = WireKind::Sink.build().map_err(Error::NoWire)?;
-        let mut session = watch.start(&prepared, wire)?;
+        let mut session = watch.start(&prepared, &WireKind::Sink)?;
         let found = made::cost(&mut session, &self.options(), watch)?;
         session.stop()?;
         let lines = found.calls.into_iter().flat_map(|(size_bytes, calls)| {

@@ -170,8 +170,7 @@ impl Inject {
         if plan.spacing() > Span::ZERO {
             prepared.defer_nothing();
         }
-        let wire = self.wire.build().map_err(Error::NoWire)?;
-        let mut session = watch.start(&prepared, wire)?;
+        let mut session = watch.start(&prepared, &self.wire)?;
         let order = Ordered {
             plan: &plan,
             application: Application::with_buffer(self.socket_buffer),

@@ -264,10 +264,7 @@ impl Receive {
         let options = process::Options { receiver, ..self.in_process()? };
         let prepared = self.target.prepare_as(Usual::Receiving)?;
         let mut bring_up = |orders: &Orders, watch: &mut Watch| {
-            watch.start(
-                &prepared.with_orders(orders),
-                WireKind::Sink.build().map_err(Error::NoWire)?,
-            )
+            watch.start(&prepared.with_orders(orders), &WireKind::Sink)
         };
         process::receive(&options, &mut bring_up, watch)
     }
@@ -286,8 +283,7 @@ impl Receive {
         // What cannot be is refused before a kernel is started for it.
         self.in_kernel(None)?;
         let prepared = self.target.prepare()?;
-        let wire = WireKind::Sink.build().map_err(Error::NoWire)?;
-        let mut session = watch.start(&prepared, wire)?;
+        let mut session = watch.start(&prepared, &WireKind::Sink)?;
         let mtu = session.info.settings.get("mtu_bytes").and_then(serde_json::Value::as_u64);
         let options = self.in_kernel(mtu.map(|mtu| mtu as usize))?;
         let found = kernel::receive(&mut session, &options, watch)?;

@@ -214,7 +214,7 @@ impl Replace {
             return Err(Error::impossible("this is no kernel"));
         };
         let (host, traffic) = kernel::Traffic::with_host();
-        let mut session = watch.start(&prepared, Box::new(host))?;
+        let mut session = watch.start_on(&prepared, Box::new(host))?;
         let result = kernel::replace(&mut session, brought_up, &traffic, &options, watch)?;
         session.stop()?;
         Ok(Conclusion::new(result))

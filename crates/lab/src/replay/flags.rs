@@ -69,7 +69,7 @@ impl Experiment for Replay {
         if !was_as_fast_as_possible(&replayable) {
             prepared.defer_nothing();
         }
-        let mut session = watch.start(&prepared, kind.build().map_err(Error::NoWire)?)?;
+        let mut session = watch.start(&prepared, &kind)?;
         let options = ReplayOptions {
             keep_addresses: self.keep_addresses,
             application: Application::with_buffer(self.socket_buffer),

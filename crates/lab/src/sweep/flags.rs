@@ -84,8 +84,7 @@ impl Experiment for Sweep {
         let plan = self.plan.plan(self.target.receiver())?;
         let mut prepared = self.target.prepare()?;
         prepared.defer_nothing();
-        let wire = WireKind::Sink.build().map_err(Error::NoWire)?;
-        let mut session = watch.start(&prepared, wire)?;
+        let mut session = watch.start(&prepared, &WireKind::Sink)?;
         let application =
             Application { socket_buffer_bytes: self.socket_buffer, ..Application::default() };
         let swept = made::sweep(&mut session, &plan, application, watch)?;

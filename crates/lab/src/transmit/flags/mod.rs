@@ -129,7 +129,7 @@ impl Transmit {
         prepared.defer_nothing();
         prepared.attach_by(self.card.bus, self.card.line_rate_bps());
         let (host, judge) = guest::Judge::with_host();
-        let mut session = watch.start(&prepared, Box::new(host))?;
+        let mut session = watch.start_on(&prepared, Box::new(host))?;
         let found = guest::transmit(&mut session, &judge, &options, watch)?;
         session.stop()?;
         Ok(Conclusion::new(found.result))
