@@ -2,7 +2,15 @@
 //!
 //! Everything in it was written by somebody else and may change while we look, so nothing here
 //! hands out a reference: bytes are copied out, then judged. `vm-memory` does the bounds checks
-//! and the volatile access.
+//! and the volatile access. A target's memory is mapped once, for all queues and all DMA; windows of it can be
+//! mapped and unmapped, and what is not mapped is outside.
+//!
+//! A word that says whose a descriptor is comes first, with acquire, and the rest is read after it. It is stored
+//! last, with release, and data and the other words are written before it.
+//!
+//! A transfer can fail ([`DmaError`]). The model then halts its engine and reports that as its hardware would
+//! (rtl8168: SYSErr), the received-master-abort bit is set for an address outside of shared memory, and a frame that was
+//! being received is `dma_error` in the ledger.
 
 use std::fs::File;
 use std::sync::atomic::{AtomicU32, Ordering};

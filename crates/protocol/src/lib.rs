@@ -27,6 +27,9 @@
 //!
 //! Whatever comes in is untrusted: a line that is too long or is not a request is answered with
 //! an error that carries the id 0, which no request may use.
+//!
+//! The two sides always speak the same version: the initramfs of a cached kernel is rewritten when the agent
+//! in the library is another.
 
 pub mod answers;
 mod coalesce;

@@ -3,7 +3,19 @@
 //! Everything is made of 64-bit words ([`Words`]), so that the model checker of the tests runs the
 //! very code that runs between processes: rings of entries ([`Producer`], [`Consumer`]), bells that
 //! wake a sleeper and cost nothing while nobody sleeps ([`Bell`], [`Sleeper`]), a counter of
-//! events ([`Tally`]), and events that have numbers ([`MessageSender`], [`MessageReceiver`]). Neither side trusts what the other has written.
+//! events ([`Tally`]), and events that have numbers ([`MessageSender`], [`MessageReceiver`]). Neither side
+//! trusts what the other has written: a count that makes no sense is [`Corrupt`].
+//!
+//! What is ordered against what:
+//! - An entry is written relaxed, the ring's count with release; the other end loads the count with acquire.
+//!   Each count is written by one side, in two cache lines of its own, because processors fetch lines in pairs.
+//!   It is shown once for all that was put in since, not for each entry.
+//! - A bell publishes, fences, and looks at the sleeper's word; the sleeper writes its word, fences, and looks
+//!   at the ring. These are the only full fences, and an awake receiver costs the sender no system call.
+//! - The value of a read is written before the number of that read (release), and looked at after it (acquire).
+//! - Orders and reports are single words: no reader may rely on two of them being of one moment.
+//!
+//! Files that are shared are sealed against being made shorter.
 
 mod bell;
 mod handover;

@@ -1,3 +1,36 @@
+//! The ways in which a target fails, each an error of its own.
+//!
+//! Every wait has a deadline, and an error has the last lines of the console where there is one.
+//!
+//! | error | when | how soon |
+//! |---|---|---|
+//! | `CannotStart`, `CannotRun` | the kernel, or a part's program, cannot be executed | at once |
+//! | `NoSpace` | `/dev/shm` has less than the guest's memory and 16 MB | before the start |
+//! | `SocketBusy` | the path of `--socket` exists | before the start |
+//! | `NotConnected` | no connection to the NIC's socket | 10 s |
+//! | `NotAttached` | connected, queues not set up | 5 s |
+//! | `NotReady` | attached, no report of the agent | 20 s |
+//! | `NotBound` | loading refused, or no interface appeared | 5 s in the guest |
+//! | `NoLink` | no carrier | 5 s |
+//! | `DriverNotReady` | a driver process has not reported that its device receives | 10 s |
+//! | `NoCounts` | a driver process does not bring its report up to date | 5 s |
+//! | `NoCard` | a card was named that the target does not have | at once |
+//! | `Refused` | the agent could not carry out a request, or there is none | when it says so |
+//! | `Silent` | no answer to a request | 5 s and what the command itself may take |
+//! | `Hung` | frames on the ring, and the driver neither takes one nor accesses its NIC | 5 s, while injecting |
+//! | `Panicked` | "Kernel panic - not syncing" on the console | next `housekeep`, and 50 ms for the lines behind it |
+//! | `Exited` | the kernel process ended | next `housekeep` |
+//! | `DriverFailed` | a driver process gave up; the error has its last words | next `housekeep`, and 10 ms for what it prints |
+//! | `PartEnded` | driver, stack or application ended | next `housekeep` |
+//! | `PartHungUp` | one of them closed its socket, but lives | next `housekeep`, and 300 ms in which an exit may explain it |
+//! | `ConnectionLost`, `Protocol` | the vhost-user connection closed, or made no sense | next `housekeep`, and up to 300 ms in which a panic or exit may explain it |
+//! | `Interrupted` | Ctrl-C, SIGTERM or SIGHUP | next `housekeep`; a second signal ends the process at once |
+//! | `System` | the operating system refused something | at once; ending the group may take up to 5 s |
+//!
+//! During an injection `housekeep` runs every millisecond when nothing is due for 20 µs, and at the latest
+//! every 50 ms. After the last packet nothing takes longer than 30 s, whatever the target does. A half-sent
+//! vhost-user message holds us for at most 200 ms.
+
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;

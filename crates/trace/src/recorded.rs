@@ -1,4 +1,5 @@
-//! A NIC around a NIC that puts on a tape what passes.
+//! A NIC around a NIC that puts on a tape what passes. It is there from the first packet until the driver has
+//! taken the last, so runs that are not recorded pay nothing.
 
 use std::any::Any;
 use std::rc::Rc;

@@ -3,6 +3,7 @@
 mod circles;
 mod imports;
 mod modules;
+mod pages;
 
 use std::collections::BTreeMap;
 

@@ -3,7 +3,9 @@
 //! A [`Fault`] is an entry of a plan, written as one line: `interrupt-dropped:probability=0.01`. A
 //! [`FaultSchedule`] decides when it strikes: once, at a time since the first deadline, or by chance,
 //! frame by frame or interrupt by interrupt, from the plan's seed. [`Faulty`] is a NIC around the NIC
-//! that does what was decided, so that neither the model nor the driver knows of it.
+//! that does what was decided, so that neither the model nor the driver knows of it. Faults of descriptors are
+//! those of the model's queue (`RxFault`). An interrupt that no healthy device would send goes out by
+//! `IntrLine::signal_any_time`: a guest may have to be stopped for it.
 
 mod faulty;
 mod schedule;

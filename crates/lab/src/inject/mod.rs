@@ -1,4 +1,37 @@
 //! Inject packets at the times of a plan, and account for each.
+//!
+//! The life of a packet:
+//! 1. `Pacer::peek` gives a deadline. The loop (`spin`) polls the target and calls `Injector::step` with the
+//!    time of that poll.
+//! 2. When the deadline has come, `FrameTemplate::frame` patches the sequence number into the frame and works
+//!    its check sequence out from eight table look-ups (CRC-32 is linear); with more than one flow it patches
+//!    the source port in too, for two more.
+//! 3. The model takes the frame (`crates/nic/src/rtl8168/rx.rs`): receiver on, link up, address filter,
+//!    length, checksum verdict.
+//! 4. Its `RxQueue` reads the descriptor's ownership word, then the rest of it, copies frame and check sequence
+//!    into the buffer, and hands the descriptor over with one store. With no descriptor the frame is missed.
+//! 5. The interrupt may rise. The outcome goes to `Ledger::injected`, with the deadline, the time at which the
+//!    packet went out, and how long that took.
+//! 6. The driver takes the frame and gives the descriptor back. `rx_progress` looks for that when nothing is
+//!    due for 3 µs, queue by queue; a descriptor that is used again tells it at no cost. `Ledger::progress`
+//!    gives the count to the packets that went on that queue's ring first: they are `accepted`.
+//! 7. The stack above puts the payload into a socket. The application takes datagrams in batches and notes runs
+//!    of sequence numbers with the TSC, which is the host's in a User Mode Linux process, too: the two sides
+//!    share a time base.
+//! 8. After the last packet the loop drains, until the driver has taken all or has taken nothing for 3 s. Then
+//!    it waits until the application's count has stood still for 30 ms, stops the reception and fetches the
+//!    runs. `Ledger::delivered` marks them.
+//! 9. The interface's own `rx_packets` is compared with `accepted`. `Ledger::check` must find nothing.
+//!
+//! On this path nothing is allocated, and no system call is made but the write to the pipe that signals the
+//! target (and, while a guest transmits, those that stop it), unless a frame is longer than the driver's buffer.
+//! Ledger, histograms, interrupt log and hiccup log are allocated before. Housekeeping and wires do both.
+//!
+//! The payload begins with a magic number, a run id and the sequence number
+//! (`crates/protocol/src/payload.rs`). The run id differs in every run, and between warm-up and run, so
+//! stragglers are not taken for packets of this run.
+//!
+//! With faults in the plan, a driver that hangs does not end the run: what becomes of it is the verdict.
 
 mod columns;
 mod counts;

@@ -2,7 +2,8 @@
 //! loses and delays, while a compute job wants the same processor.
 //!
 //! Here is what all targets have in common: the traffic, the row of a result, and how work that was
-//! done says what receiving took. A module for each kind of target has its strategies.
+//! done says what receiving took. A module for each kind of target has its strategies. A row's keys are the
+//! same for every target, and the advice chooses among the rows for a budget of the processor.
 
 pub mod advice;
 mod columns;

@@ -2,7 +2,9 @@
 //!
 //! An experiment declares this beside its rows, and it is kept in `result.json`. So whoever shows,
 //! plots or compares results needs to know none of the experiments. It comes from a file like
-//! everything else in a result, so [`Layout::check`] bounds all of it before anybody uses it.
+//! everything else in a result, so [`Layout::check`] bounds all of it before anybody uses it: names lead to no
+//! other directory, and all of it is text. It follows from a finished result alone, so that a result of an older
+//! version can be described too.
 
 mod bounds;
 mod chart;

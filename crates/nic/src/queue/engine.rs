@@ -2,7 +2,11 @@
 //! from there down the line.
 //!
 //! Both keep to a timeline of their own: when a transfer is completed follows from when it could
-//! begin, never from when the support side finds the time to look.
+//! begin, never from when the support side finds the time to look. One transfer follows the other; the
+//! engine waits where the card's memory is full, until the line has emptied it.
+//!
+//! This is for what a card transmits. A received frame is in memory when the model's `receive` returns, and a
+//! card without a bus and a line rate transmits within the doorbell's write.
 
 use warikomi_clock::{Span, Time};
 

@@ -7,6 +7,10 @@
 //! is kept by the model in its own fields: one [`RxQueue`] for each receive queue, one [`TxEngine`]
 //! for all transmit queues that share a DMA engine.
 //!
+//! Formats are type parameters: they are inlined, and cost a reception no indirect call and no allocation.
+//! The first check after a placement is for [`Placement::Completed`], alone: a `match` over all outcomes took
+//! about 1 ns more.
+//!
 //! What needs a timer has an [`Alarm`] with a tag of the model's choosing, and a method to be called
 //! when [`NicModel::timer`](crate::NicModel::timer) comes with that tag. Every queue and every
 //! engine needs a tag of its own.

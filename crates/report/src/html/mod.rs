@@ -1,5 +1,6 @@
 //! One file of HTML for any number of runs: tables, plots, the numbers behind both, the plans, the
-//! machines and the warnings. Nothing in it comes from a network.
+//! machines and the warnings. Nothing in it comes from a network. It runs one script, ours, which its content
+//! security policy names by its hash; without the script the page is complete.
 
 mod tables;
 

@@ -2,7 +2,15 @@
 //!
 //! A process that is stopped (SIGSTOP) shows where it is: `/proc/PID/syscall` tells the system call
 //! it is in, or that it is in none, its stack pointer and its program counter. What it is signalled
-//! with meanwhile it handles, when it is let go (SIGCONT), before it executes anything else.
+//! with meanwhile it handles, when it is let go (SIGCONT), before it executes anything else. Nothing here
+//! waits: the support side goes on with its work until the process has stopped.
+//!
+//! A place is safe in a system call other than write(2), by which the kernel kicks a queue in the middle of
+//! an access. It is also safe in no system call, if neither the program counter nor an address on the next
+//! 1 KB of the stack is in `um_pci_send_cmd`, through which every access goes; the kernel's symbols say where
+//! that is, and a kernel without symbols is interrupted in system calls only, and later. No place is safe on
+//! the stack of interrupt handlers: a handler may have interrupted an access, and signals are taken when it
+//! returns.
 
 use std::cell::Cell;
 use std::fs::File;

@@ -1,5 +1,12 @@
 //! The interrupt queue: the guest leaves buffers in it, we return them with messages in.
 //!
+//! An interrupt comes here from the model by way of its level, its vector's message and the injector, which
+//! holds it until its burst is in place. The message goes into a buffer of the guest's, the buffer into the
+//! used ring, eight bytes into the pipe. The pipe raises SIGIO in the kernel, and User Mode Linux runs the
+//! driver's handler. The handler reads the interrupt status (through [`commands`](super::commands); the probe
+//! notes the time), masks and acknowledges; NAPI polls the ring and unmasks. Each write evaluates the level
+//! again, so unmasking is a rise if a frame came in between. Then the guest gives the buffer back.
+//!
 //! The guest gives us ten buffers. With none free a message waits here and goes out when one comes
 //! back. Signals go through a pipe of the guest's, without blocking: a full pipe holds a signal
 //! already.

@@ -4,6 +4,77 @@
 //! vhost-user ([`handshake`]), shares all its memory and sets up two queues: register accesses
 //! ([`commands`]) and interrupts ([`interrupts`]). From then on no system call is needed for an
 //! access; an interrupt costs one write to a pipe.
+//!
+//! # The traps of User Mode Linux
+//!
+//! What can lose the device or an interrupt, where that is handled, and what tests it. A test that is
+//! named without a path is beside the code that is named; `kernel/…` is `crates/lab/tests/kernel/…`,
+//! a real kernel, and `rtl8168/…` is `crates/nic/tests/rtl8168/…`.
+//!
+//! 1. Without the feature BACKEND_REQ the kernel requests interrupt 0, and its probe fails.
+//!    `Negotiation::answer` in [`handshake`]; `offers_what_the_kernel_cannot_do_without`.
+//! 2. A read spins for about 40 ms. Then it returns all ones, and the device is gone: the late answer is
+//!    taken for that of the next read, and so on for ever. A handler then finds no reason for its interrupt,
+//!    and receiving stalls. `READ_PATIENCE` in [`process`] makes the kernel wait longer (6.1 has no such
+//!    parameter, and is lost if our side has no core for 40 ms). REPLY_ACK makes it wait for the mapping;
+//!    `map_region` makes all pages present at once; `serve_connection` takes queues up as soon as they are
+//!    kicked; `CommandQueue::serve` is in every poll. `all_of_a_region_is_there_once_it_is_mapped`;
+//!    `kernel/receive.rs`: `a_guest_with_much_memory_is_ready_in_time`,
+//!    `a_driver_waits_for_its_read_while_our_core_is_taken_from_us`.
+//! 3. INTx cannot be requested, so the chip must be one for which r8169 uses MSI: XID 0x3c0 in
+//!    `crates/nic/src/rtl8168/regs.rs`. INTx is counted in [`interrupts`]:
+//!    `intx_is_counted_as_undeliverable`; `rtl8168/registers.rs`: `linux_recognises_the_chip`;
+//!    `kernel/receive.rs`: `the_driver_uses_a_message_interrupt`; `kernel/trouble.rs`:
+//!    `a_driver_that_cannot_have_its_interrupt_is_an_error`.
+//! 4. A level that is looked at once for a batch of writes is never seen to fall. `Causes::update` in
+//!    `crates/nic/src/queue/causes.rs` sets it after every change; `crates/pci/src/interrupt/tests.rs`:
+//!    `a_message_for_each_rise_and_none_while_the_level_stays`; `rtl8168/interrupts.rs`:
+//!    `the_level_is_worked_out_after_every_write`.
+//! 5. The guest gives ten interrupt buffers. Messages wait in order in [`interrupts`], 256 at most:
+//!    `with_no_buffer_free_an_interrupt_waits_for_one_and_keeps_its_place`,
+//!    `a_guest_that_never_reads_costs_bounded_memory`.
+//! 6. Call descriptors are pipes, eight bytes a signal, and a full one must not block. `never_block` in
+//!    [`handshake`], `signal_guest` in [`interrupts`]: `a_message_carries_the_number_and_one_signal`,
+//!    `a_full_pipe_does_not_stop_us`.
+//! 7. A SIGIO on the way to idle is noticed at the next tick. [`interrupts`] signals again (after 60 µs,
+//!    doubling to 4 ms), and a periodic tick bounds the rest (`kernel/config/base.config`):
+//!    `a_message_that_lies_unread_is_signalled_again_ever_more_rarely`.
+//! 8. The kernel must not write an eventfd at every access: `CommandQueue::new` and `InterruptQueue::new`
+//!    switch notifications off. `a_configuration_read_is_answered_and_notifications_are_off`,
+//!    `a_message_carries_the_number_and_one_signal`.
+//! 9. Flag registers hand shake through bit 31, and the PHY's id must have a driver.
+//!    `crates/nic/src/rtl8168/indirect.rs`, `Rtl8168::phy_command`, `PHY_ID`; `rtl8168/registers.rs`:
+//!    `windows_shake_hands_with_bit_31`; `rtl8168/link.rs`: `linux_finds_a_driver_for_its_phy`.
+//! 10. Newer r8169 defers interrupts. `GuestSettings::defer_nothing`; the result has the settings in force,
+//!     and warns. `kernel/receive.rs`: `deferred_interrupts_are_few_and_the_result_says_so`.
+//! 11. Frames up to 16,383 bytes with check sequence are received, whatever the MTU. `MAX_FRAME_BYTES` in
+//!     `crates/wire/src/frame.rs`, `set_max_size` of the model's queue; `kernel/receive.rs`:
+//!     `every_size_from_the_shortest_to_the_longest_frame_arrives`.
+//! 12. A kernel that shuts down waits for answers, and leaves traced children. `Process::stop` ends the whole
+//!     process group with SIGKILL and reaps it, so nothing is waited for; a guard process does it when we are
+//!     killed; while the guest powers off by itself, `housekeep` keeps serving.
+//!     `crates/target/src/group.rs`: `the_guard_cleans_up_when_its_line_closes`; `kernel/trouble.rs`:
+//!     `stopping_leaves_no_process_and_no_file`; `crates/cli/tests/command.rs`:
+//!     `even_sigkill_leaves_no_process_and_no_file`.
+//! 13. Messages that are queued together are handled back to back, so an interval can vanish. Intervals are
+//!     measured at injection, rise and handler. `rtl8168/interrupts.rs`:
+//!     `the_probe_sees_the_handlers_first_look`; `kernel/receive.rs`:
+//!     `ten_thousand_packets_at_38_us_are_all_accepted_and_delivered_twenty_times`.
+//! 14. `memset_io` can arrive as a configuration write. `Access::decode` in [`message`], `perform` in
+//!     [`commands`]; it is counted, and the result warns.
+//!     `a_memset_that_comes_as_a_configuration_write_is_a_memset`,
+//!     `a_memset_reaches_the_bar_whichever_way_it_comes`.
+//! 15. Memory must be warm: `map_region` makes all pages present, the plan has a `Warmup`, and `Ledger::new`
+//!     touches its memory beforehand. `all_of_a_region_is_there_once_it_is_mapped`.
+//! 16. A driver that only writes runs the queue out of descriptors, because the guest collects them at a
+//!     read. [`port`] signals after 128 writes without a read, at a safe moment:
+//!     `posted_writes_without_a_read_make_the_guest_collect_its_buffers`,
+//!     `a_driver_that_only_writes_is_made_to_take_its_buffers_back`.
+//! 17. The kernel does not protect its command queue against its own interrupts. [`port`] says what follows
+//!     from that: `in_an_access_the_guest_is_not_signalled_however_long_that_takes`, and the tests of [`halt`];
+//!     `kernel/transmit.rs`: `every_datagram_sent_reaches_the_wire_once`,
+//!     `a_tcp_stream_arrives_whole_with_and_without_segmentation_offload`; `kernel/device.rs`:
+//!     `the_driver_can_take_the_interface_down_and_up_and_renegotiate`.
 
 mod commands;
 mod halt;

@@ -2,7 +2,13 @@
 //!
 //! The application and the compute job are threads of one priority on the guest's only processor. The
 //! job notes how far it has come, so what receiving took is what the job did not get: of the interrupt,
-//! the soft interrupt and the protocols as well, which no process is charged for.
+//! the soft interrupt and the protocols as well, which no process is charged for. Our side notes meanwhile how
+//! much processor time the guest's processes have had, so time that the machine takes from the guest is not
+//! charged to receiving.
+//!
+//! The job's own speed is measured alone, in the very loop that injects, because the two sides may be halves
+//! of one core: in a loop that waits otherwise the job was a quarter slower. A way to receive that the guest
+//! refuses is a row with the guest's words in `not_available`.
 
 mod strategy;
 

@@ -1,5 +1,6 @@
 //! The other end of a kernel's cable: judges what the guest's senders send, and answers the rest as a host
-//! does.
+//! does. Rates are by the times at which it saw the first frame and the last; the guest's processor time is
+//! noted in between.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
