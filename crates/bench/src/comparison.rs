@@ -140,10 +140,10 @@ fn accept<T>(
             *failed = true;
             let warning = Warning {
                 what: format!("comparison with {name}: {failure}"),
-                mend: failure.mend(),
+                hint: failure.hint(),
             };
             // Several ways may need the same program.
-            if !warnings.iter().any(|known| known.mend == warning.mend) {
+            if !warnings.iter().any(|known| known.hint == warning.hint) {
                 warnings.push(warning);
             }
             Ok(None)
@@ -197,7 +197,7 @@ fn warn_of_waiting(rows: &[Value], warnings: &mut Vec<Warning>) {
                 "other processes had the cores for up to {:.0}% of the time of the comparison",
                 100.0 * most
             ),
-            mend: "leave the machine alone meanwhile, and trust no ratio of this run".into(),
+            hint: "leave the machine alone meanwhile, and trust no ratio of this run".into(),
         });
     }
 }
@@ -285,6 +285,6 @@ mod tests {
         assert!(row.keys().all(|name| !name.contains("gone")), "{row:?}");
         assert!(row.contains_key("ours_over_other"));
         assert!(result.figures["comparison_ways"].get("gone").is_none());
-        assert!(result.warnings[0].mend.contains("apt-get install that"), "{:?}", result.warnings);
+        assert!(result.warnings[0].hint.contains("apt-get install that"), "{:?}", result.warnings);
     }
 }

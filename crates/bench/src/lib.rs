@@ -118,7 +118,7 @@ fn at_most(row: &Row) -> Option<Warning> {
              the shortest that our own side can keep",
             row.size_bytes, row.shortest_interval_ns
         ),
-        mend: "take it for a bound, not for the driver's limit; a faster support side may find less"
+        hint: "take it for a bound, not for the driver's limit; a faster support side may find less"
             .into(),
     })
 }

@@ -116,7 +116,7 @@ impl Failure {
     }
 
     /// What to do about it.
-    pub(crate) fn mend(&self) -> String {
+    pub(crate) fn hint(&self) -> String {
         match self {
             Failure::NotInstalled { package, .. } => {
                 format!("install it: sudo apt-get install {package}")

@@ -140,8 +140,9 @@ pub struct Hiccupping {
 pub struct Warning {
     /// What is wrong.
     pub what: String,
-    /// What to do about it.
-    pub mend: String,
+    /// What to do about it. Older results call it `mend`.
+    #[serde(alias = "mend")]
+    pub hint: String,
 }
 
 /// The result of an experiment.
@@ -423,11 +424,14 @@ mod tests {
     fn the_form_before_this_is_read() {
         let mut old = example();
         old.schema = OLDEST_SCHEMA;
-        let text = old.to_json().replace(
+        old.warnings = vec![Warning { what: "slow".into(), hint: "wait".into() }];
+        let text = old.to_json().replace("\"hint\":", "\"mend\":").replace(
             "\"plan\": {}",
             "\"interrupts\": {\"raised\": 7, \"handled\": 7, \"resignalled\": 0}",
         );
+        assert!(text.contains("\"mend\": \"wait\""), "{text}");
         let read = RunResult::from_json(&text).unwrap();
+        assert_eq!(read.warnings, old.warnings);
         let interrupts = Interrupts { raised: 7, handled: 7, ..Interrupts::default() };
         assert_eq!((read.schema, read.queues, read.interrupts), (1, None, Some(interrupts)));
     }

@@ -201,7 +201,7 @@ fn sample(
 fn not_sampled(why: &str) -> Warning {
     Warning {
         what: format!("the target's functions were not sampled: {why}"),
-        mend:
+        hint:
             "install perf (linux-perf), and allow it (kernel.perf_event_paranoid at 2 or lower, or \
                run as root), or leave sampling out (--no-sampling)"
                 .to_owned(),
@@ -278,7 +278,7 @@ fn split(rows: &mut [Row]) -> [Option<Line>; 3] {
 /// What is to be said against the rows.
 fn remarks(rows: &[Row], fitted: bool, application: bool) -> Vec<Warning> {
     let mut warnings = Vec::new();
-    let mut say = |what: String, mend: &str| warnings.push(Warning { what, mend: mend.to_owned() });
+    let mut say = |what: String, hint: &str| warnings.push(Warning { what, hint: hint.to_owned() });
     let lengths = |which: fn(&Row) -> bool| {
         let lengths: Vec<_> =
             rows.iter().filter(|row| which(row)).map(|row| row.size_bytes.to_string()).collect();

@@ -139,7 +139,7 @@ impl Found {
                     tally.name(),
                     trouble.len()
                 ),
-                mend: "look at what the driver printed".to_owned(),
+                hint: "look at what the driver printed".to_owned(),
             });
         }
         if tally.no_descriptor_without > 0 {
@@ -150,7 +150,7 @@ impl Found {
                     tally.name(),
                     tally.no_descriptor_without
                 ),
-                mend: "give a longer --interval, or more --buffers".to_owned(),
+                hint: "give a longer --interval, or more --buffers".to_owned(),
             });
         }
         let machine = match self.seen.take() {

@@ -83,11 +83,11 @@ fn from_capture(file: File) -> Result<Loaded, Error> {
 
 fn remarks(counts: &CaptureCounts) -> Vec<Warning> {
     let mut remarks = Vec::new();
-    let mut say = |count: u64, what: &str, mend: &str| {
+    let mut say = |count: u64, what: &str, hint: &str| {
         if count > 0 {
             remarks.push(Warning {
                 what: format!("{count} of {} frames {what}", counts.frames),
-                mend: mend.to_owned(),
+                hint: hint.to_owned(),
             });
         }
     };
@@ -133,7 +133,7 @@ fn from_trace(file: File) -> Result<Loaded, Error> {
             what: format!(
                 "the trace was full before its run was over: {dropped} events are missing"
             ),
-            mend: "take this as a replay of the part that it has".into(),
+            hint: "take this as a replay of the part that it has".into(),
         });
     }
     let origin = Origin::Trace { header: Box::new(header), behaviour: Box::new(behaviour) };

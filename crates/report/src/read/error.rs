@@ -37,7 +37,7 @@ pub enum ReadError {
         source: warikomi_measure::ReadError,
     },
     /// A table is damaged.
-    #[error("{}, line {line}: {what}; run the experiment again, or mend the line", path.display())]
+    #[error("{}, line {line}: {what}; run the experiment again, or correct the line", path.display())]
     Table {
         /// The file.
         path: PathBuf,

@@ -49,7 +49,7 @@ impl Page {
         }
         for warning in &result.warnings {
             self.blank();
-            self.warning(&warning.what, &warning.mend);
+            self.warning(&warning.what, &warning.hint);
         }
         self.finish()
     }
@@ -78,7 +78,7 @@ impl Page {
     }
 
     /// Something to heed, and what to do about it.
-    pub(super) fn warning(&mut self, what: &str, mend: &str) {
+    pub(super) fn warning(&mut self, what: &str, hint: &str) {
         let start = self.text.len();
         self.paragraph("warning: ", what);
         if self.style.colour {
@@ -86,7 +86,7 @@ impl Page {
             self.text.insert_str(end, PLAIN);
             self.text.insert_str(start, YELLOW);
         }
-        self.paragraph("   mend: ", mend);
+        self.paragraph("   hint: ", hint);
     }
 
     /// A table: its header, and rows of which the ones marked `true` are alarming.
@@ -173,7 +173,7 @@ mod tests {
             let mut page = Page::new(Style { colour, width: 80 });
             page.heading("head");
             page.table(&["a", "b"], &[(true, vec!["c".into(), "1".into()])]);
-            page.warning("what", "mend");
+            page.warning("what", "hint");
             page.finish()
         };
         assert!(!draw(false).contains('\x1b'));
