@@ -10,7 +10,7 @@ use warikomi_target::{Interrupted, TargetError};
 
 /// Where and until when packets are sent.
 #[derive(Clone, Debug)]
-pub struct Course {
+pub struct Setup {
     /// Packet length in bytes.
     pub size_bytes: usize,
     /// The sender is on the support side's core, the receiver on the target's.
@@ -37,12 +37,12 @@ pub trait Way {
     }
 
     /// Sets it up. While it is not being measured it leaves the cores to the others.
-    fn open(&self, course: &Course) -> Result<Box<dyn Running>, Failure>;
+    fn open(&self, setup: &Setup) -> Result<Box<dyn Running>, Failure>;
 }
 
 /// A way that is set up; dropping it takes it down and leaves nothing behind.
 pub trait Running {
-    /// Sends as fast as possible for the time of the course.
+    /// Sends as fast as possible for the time that the setup gives.
     fn measure(&mut self) -> Result<Sample, Failure>;
 }
 

@@ -195,7 +195,7 @@ pub trait NicDriver {
     /// looks at the ring after [`kick`](Self::kick).
     ///
     /// A frame that cannot be sent at all is [`DriverError::Invalid`], each time that it is tried. While the
-    /// device has frames, that is all; whoever is above gets it back only when nothing is before it. Tried
+    /// device has frames, that is all; the layer above gets it back only when nothing is before it. Tried
     /// when the device has none, it counts as given back.
     fn transmit(&mut self, hw: &mut Hardware<'_>, frame: TxFrame<'_>) -> Result<bool, DriverError>;
 
@@ -215,7 +215,7 @@ pub trait NicDriver {
     /// Lets completed transmissions interrupt, or not, apart from what [`arm`](Self::arm) does: while they
     /// may, each frame that has gone interrupts, also when nobody is about to sleep, and neither
     /// [`on_interrupt`](Self::on_interrupt) nor [`disarm`](Self::disarm) masks them. Frames that had gone before
-    /// need not interrupt: whoever is about to sleep arms and looks once more.
+    /// need not interrupt: a driver that is about to sleep arms and looks once more.
     fn transmit_interrupts(&mut self, hw: &mut Hardware<'_>, on: bool) -> Result<(), DriverError>;
 
     /// The state of the cable.
@@ -230,7 +230,7 @@ pub trait NicDriver {
     /// From now on notes in `area` what a successor must know. Before [`init`](Self::init), which then
     /// writes the settings and counts from `shown` on, or [`take_over`](Self::take_over), which reads them.
     ///
-    /// Whoever calls must show what [`poll`](Self::poll) and [`reclaim`](Self::reclaim) have given
+    /// The caller must show what [`poll`](Self::poll) and [`reclaim`](Self::reclaim) have given
     /// ([`Upper::flush`](crate::Upper::flush)) before it calls either or [`transmit`](Self::transmit)
     /// again: a descriptor is not used again before what it held has been shown.
     fn keep_state(&mut self, area: StateArea, shown: Shown) -> Result<(), DriverError> {
@@ -240,7 +240,7 @@ pub trait NicDriver {
 
     /// Goes on where another driver stopped, instead of [`init`](Self::init): the device is not reset, and
     /// nothing is stored anywhere until all that was left has been found to make sense. `shown` is what
-    /// whoever is above has been shown. Interrupts are masked, and the doorbell is rung.
+    /// the layer above has been shown. Interrupts are masked, and the doorbell is rung.
     fn take_over(
         &mut self,
         hw: &mut Hardware<'_>,

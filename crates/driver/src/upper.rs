@@ -1,4 +1,4 @@
-//! What is above a driver: a pool of its own, or whoever the frames are for.
+//! What is above a driver: a pool of its own, or the layer that the frames are for.
 
 use std::collections::HashSet;
 use std::os::fd::BorrowedFd;
@@ -76,7 +76,7 @@ pub trait Upper: RxSink {
     /// What becomes readable when there is new work; polled together with the interrupt.
     fn wakeup(&self) -> Option<BorrowedFd<'_>>;
 
-    /// Why there is nobody above any more; the driver then ends, too. Asked now and then.
+    /// Why there is no layer above any more; the driver then ends, too. Asked now and then.
     fn failure(&mut self) -> Option<String> {
         None
     }
@@ -94,7 +94,7 @@ pub trait Upper: RxSink {
         let _ = held;
     }
 
-    /// Wakes whoever is above, whatever it is thought to be doing: a driver that died may have shown something
+    /// Wakes the layer above, whatever it is thought to be doing: a driver that died may have shown something
     /// and not rung any more. Once after [`resume`](Self::resume) or [`forget`](Self::forget).
     fn wake(&mut self) {}
 
@@ -122,7 +122,7 @@ pub trait Upper: RxSink {
 pub struct Forgotten {
     /// Receive buffers: a frame may have been in each.
     pub buffers: u64,
-    /// Frames to be sent: nobody knows whether each was.
+    /// Frames to be sent: it is unknown whether each was sent.
     pub frames: u64,
 }
 
@@ -141,7 +141,7 @@ pub struct PoolError {
     pub room_bytes: u64,
 }
 
-/// Nobody above: frames are counted, and their buffers go back on the ring.
+/// No layer above: frames are counted, and their buffers go back on the ring.
 pub struct OwnPool {
     first: u64,
     buffers: u32,

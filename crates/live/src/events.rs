@@ -53,7 +53,7 @@ impl Replacement {
         self.served.since(self.begun)
     }
 
-    /// How long nobody served the device.
+    /// How long no driver served the device.
     pub fn outage(&self) -> Span {
         self.served.since(self.order_seen.unwrap_or(self.begun))
     }
@@ -82,7 +82,7 @@ pub enum Event {
         /// When the next one is started.
         next_after: Span,
     },
-    /// Too many failures in a row: nothing is started any more until somebody asks for it.
+    /// Too many failures in a row: nothing is started any more until a user asks for it.
     GivenUp {
         /// What was seen last.
         why: String,

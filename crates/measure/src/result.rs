@@ -251,7 +251,7 @@ pub enum ReadError {
     #[error("this result is damaged: {0}; run the experiment again from its plan.toml")]
     Damaged(serde_json::Error),
     /// Figures that contradict each other.
-    #[error("the ledger of this result does not add up; somebody or something has changed it")]
+    #[error("the ledger of this result does not add up: the file was changed or damaged")]
     DoesNotAddUp,
     /// A layout that nothing here wrote.
     #[error("this result is damaged: {0}; run the experiment again from its plan.toml")]

@@ -21,7 +21,7 @@ pub enum Access {
     SelfClearing,
 }
 
-/// What a register is for, as far as whoever watches a driver must know it.
+/// What a register is for, as far as an observer of the driver must know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Interrupt status. A driver's first read of it after an interrupt is taken as the moment at

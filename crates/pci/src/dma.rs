@@ -1,6 +1,6 @@
 //! The memory that a function may reach.
 //!
-//! Everything in it was written by somebody else and may change while we look, so nothing here
+//! Everything in it was written by another process and may change while we look, so nothing here
 //! hands out a reference: bytes are copied out, then judged. `vm-memory` does the bounds checks
 //! and the volatile access.
 

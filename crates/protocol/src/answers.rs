@@ -174,7 +174,7 @@ pub struct WorkDone(pub u64, pub u64);
 ///
 /// As JSON an array of two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SendTook(
+pub struct SendTime(
     /// Time stamp counter when it began.
     pub u64,
     /// Its length in nanoseconds.
@@ -191,7 +191,7 @@ pub struct WorkTotals {
     /// Bytes that the stack has taken.
     pub sent_bytes: u64,
     /// Each send, of the first 8,000; only of work that is over.
-    pub send_times: Vec<SendTook>,
+    pub send_times: Vec<SendTime>,
     /// Datagrams handed over.
     pub datagrams: u64,
     /// Datagrams that could not be sent.

@@ -93,11 +93,13 @@ pub struct OwnParts {
 
 impl OwnParts {
     /// The running command itself, as `warikomi part NAME`, even if its file has been replaced meanwhile.
-    pub const OURSELVES: OwnParts =
-        OwnParts { driver: |name| ourselves(&["driver", name]), above: |name| ourselves(&[name]) };
+    pub const OURSELVES: OwnParts = OwnParts {
+        driver: |name| own_executable(&["driver", name]),
+        above: |name| own_executable(&[name]),
+    };
 }
 
-fn ourselves(part: &[&str]) -> Program {
+fn own_executable(part: &[&str]) -> Program {
     let arguments = ["part"].iter().chain(part);
     Program {
         path: "/proc/self/exe".into(),

@@ -206,7 +206,7 @@ impl Cpu {
         (0..self.tasks.len()).filter(|&task| self.tasks[task].state == State::Runnable)
     }
 
-    /// Gives the core to whoever has used the least; of equals, to the first.
+    /// Gives the core to the task that has used the least; of equals, to the first.
     fn dispatch(&mut self, now: Time) {
         if let Some(task) = self.runnable().min_by_key(|&task| self.tasks[task].used) {
             self.run(now, task);

@@ -26,7 +26,7 @@ pub enum Topology {
 
 /// When something is to happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moment {
+pub enum Trigger {
     /// Behind the event with this number.
     Event(u64),
     /// This long after the first burst began.
@@ -73,13 +73,13 @@ pub struct Sends {
 
 /// What goes wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trouble {
+pub struct Disturbances {
     /// Faults of the device and of its interrupts.
     pub faults: Vec<Fault>,
     /// They strike this long, from the first burst on.
     pub until: Span,
     /// Parts that die, in this order.
-    pub kills: Vec<(Moment, Part)>,
+    pub kills: Vec<(Trigger, Part)>,
     /// A part that died is started again after this time.
     pub restart: Span,
     /// What is ordered, and when, from the first burst on.
@@ -90,9 +90,9 @@ pub struct Trouble {
     pub bound: Span,
 }
 
-impl Default for Trouble {
+impl Default for Disturbances {
     fn default() -> Self {
-        Trouble {
+        Disturbances {
             faults: Vec::new(),
             until: Span::ZERO,
             kills: Vec::new(),
@@ -135,7 +135,7 @@ pub struct Options {
     /// What the application sends, if anything.
     pub sends: Option<Sends>,
     /// What goes wrong.
-    pub trouble: Trouble,
+    pub disturbances: Disturbances,
 }
 
 /// The most memory that receive buffers may take.

@@ -1,4 +1,4 @@
-//! What happens, as it is told to whoever judges it, and one number for all of it.
+//! What happens, as it is told to the checkers, and one number for all of it.
 //!
 //! A history is its events in order. Each goes into a digest (BLAKE3 over a fixed encoding), so two
 //! histories are the same, byte for byte, if their digests are; and to the checkers, who know nothing
@@ -114,7 +114,7 @@ pub enum Event {
     SentBack {
         /// The frame's number; `None` of a buffer that was not handed over.
         sequence: Option<u64>,
-        /// As sent, not as one that could not be or whose fate nobody knows.
+        /// As sent, not as one that could not be or whose fate is unknown.
         sent: bool,
     },
     /// The history is over.

@@ -1,4 +1,4 @@
-//! Everything that the processes of a packet path need, prepared by whoever starts them.
+//! Everything that the processes of a packet path need, prepared by the process that starts them.
 //!
 //! Files that come with each part's [`Invitation`](crate::Invitation), in order:
 //!

@@ -287,7 +287,7 @@ impl<W: Words, K: Wakeup> UserEnd<W, K> {
         self.words.store(self.sleeping, 0, Relaxed);
     }
 
-    /// Who has which buffer.
+    /// The owner of each buffer.
     pub fn custody(&self) -> &Custody {
         &self.tables.custody
     }
@@ -459,7 +459,7 @@ impl<W: Words, K: Wakeup> ProviderEnd<W, K> {
         self.words.store(self.hungry, 0, Relaxed);
     }
 
-    /// Who has which buffer.
+    /// The owner of each buffer.
     pub fn custody(&self) -> &Custody {
         &self.tables.custody
     }

@@ -86,7 +86,7 @@ impl Computer {
                 let shared = Arc::clone(&shared);
                 move || compute(&shared, every, most)
             })
-            .doing(|| "start the computing thread".to_owned())?;
+            .context(|| "start the computing thread".to_owned())?;
         self.job = Some(Job { shared, thread: Some(thread) });
         Ok(Done {})
     }

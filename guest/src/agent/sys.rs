@@ -241,7 +241,7 @@ impl Batch {
 }
 
 /// Makes this thread the last to run when others want to.
-pub(super) fn yield_to_all() -> io::Result<()> {
+pub(super) fn run_last() -> io::Result<()> {
     const LAST: libc::c_int = 19;
     const THIS_THREAD: libc::id_t = 0;
     // SAFETY: it takes numbers only.

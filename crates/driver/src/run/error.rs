@@ -42,7 +42,7 @@ pub enum RunError {
         /// How this device's drivers follow one another.
         way: u64,
     },
-    /// Whoever the frames are for cannot go on.
+    /// The layer that the frames are for cannot go on.
     #[error("{0}")]
     Upper(String),
     /// Nonsense in the orders page.

@@ -21,7 +21,7 @@ pub struct Parts<'a, A, U> {
     pub memory: &'a dyn DmaMemory,
     /// The driver.
     pub driver: &'a mut dyn NicDriver,
-    /// Whoever the frames are for.
+    /// The layer that the frames are for.
     pub upper: &'a mut U,
 }
 

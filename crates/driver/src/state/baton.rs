@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use warikomi_pci::attach::area::{BATON, OWNER, how};
 use warikomi_shared::Words;
 
-use super::error::{StateError, nonsense};
+use super::error::{StateError, invalid};
 
 /// How a driver comes by a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl<W: Words> Baton<W> {
             how::HANDED_OVER => How::HandedOver,
             how::DIED => How::Died,
             how::START => How::Start,
-            other => return nonsense(format!("nobody comes by a baton in the way {other}")),
+            other => return invalid(format!("there is no way {other} to get the baton")),
         };
         Ok(Turn { generation: word as u32, how })
     }

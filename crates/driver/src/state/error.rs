@@ -10,7 +10,7 @@ pub enum StateError {
     Unreadable(String),
     /// A checksum is wrong.
     #[error(
-        "the {what} of the state area was written by halves or by somebody else: its checksum is \
+        "the {what} of the state area was only half written, or written by another process: its checksum is \
          {found:#018x}, and should be {expected:#018x}"
     )]
     Checksum {
@@ -34,7 +34,7 @@ impl StateError {
     }
 }
 
-pub(super) fn nonsense<T>(what: String) -> Result<T, StateError> {
+pub(super) fn invalid<T>(what: String) -> Result<T, StateError> {
     Err(StateError::Nonsense(what))
 }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use warikomi_pci::attach::area::{self, counters, record};
 
-use super::error::{StateError, nonsense, verify};
+use super::error::{StateError, invalid, verify};
 use super::words::StateArea;
 use super::{InUse, Slots};
 
@@ -79,7 +79,7 @@ impl Counters {
 const WITH_COUNTERS: u64 = 2;
 
 impl StateArea {
-    /// Writes what has been counted so far, for whoever comes next; now and then, and before
+    /// Writes what has been counted so far, for a successor; now and then, and before
     /// [`write_record`](Self::write_record), but not between that and the end. A driver of version 1
     /// writes none.
     pub fn set_counters(&self, counted: &Counters) {
@@ -133,7 +133,7 @@ impl StateArea {
             let [given, taken, index] = [given, given + 1, given + 2].map(|at| self.word(at));
             let count = taken.wrapping_sub(given);
             if count > slots.len() as u64 || index >= slots.len() as u64 {
-                return nonsense(format!(
+                return invalid(format!(
                     "the record has {count} descriptors in use from {index} on, of {}",
                     slots.len()
                 ));

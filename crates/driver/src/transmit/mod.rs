@@ -1,8 +1,8 @@
 //! Transmitting: when completed transfers are noticed ([`Completion`]), and what is copied together
 //! before it is handed over ([`Bounce`]).
 //!
-//! The very same code runs in real and in virtual time. What tells the time, and is told what was
-//! done, is a [`Course`].
+//! The same code runs in real and in virtual time. What tells the time, and is told what was
+//! done, is a [`CostClock`].
 
 mod bounce;
 mod completion;
@@ -53,8 +53,8 @@ pub enum Work {
     Switch,
 }
 
-/// The course of time for whoever transmits.
-pub trait Course {
+/// The clock of a sender. In virtual time, work that is charged to it moves it on.
+pub trait CostClock {
     /// The time.
     fn now(&mut self) -> Time;
 

@@ -16,7 +16,7 @@ use warikomi_clock::Span;
 use warikomi_nic::RxError;
 
 pub use faulty::Faulty;
-pub use schedule::{FaultCount, FaultSchedule, Occasion};
+pub use schedule::{FaultCount, FaultSchedule, FaultTrigger};
 pub use text::{FAULT_FORMS, FaultForm, ParseFaultError};
 
 /// The most faults that one plan may have.

@@ -8,7 +8,7 @@ use warikomi_clock::{Span, Time};
 use warikomi_inject::{Schedule, ScheduleError};
 use warikomi_measure::Warning;
 use warikomi_trace::capture::{self, CaptureCounts, CaptureError};
-use warikomi_trace::{Behaviour, FrameBytes, Frames, Happening, Header, Reader};
+use warikomi_trace::{Behaviour, EventKind, FrameBytes, Frames, Header, Reader};
 
 use crate::Error;
 
@@ -120,10 +120,10 @@ fn from_trace(file: File) -> Result<Loaded, Error> {
     let mut behaviour = Behaviour::new(&header.model);
     let mut arrivals = Arrivals::default();
     while let Some(event) = reader.next_event()? {
-        if let Happening::Arrived { frame, fcs } = &event.what {
+        if let EventKind::Arrived { frame, fcs } = &event.what {
             arrivals.add(event.at, frame, *fcs).map_err(CaptureError::from)?;
         }
-        behaviour.learn(event);
+        behaviour.record(event);
     }
     let bursts = header.plan.as_ref().map_or(1, |plan| plan.packets_per_interrupt);
     let mut remarks = Vec::new();

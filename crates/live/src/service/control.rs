@@ -19,7 +19,7 @@ use warikomi_clock::{Span, Time};
 
 use super::request::{Answer, MOST_REQUEST_BYTES, Request};
 
-/// Clients at a time; one more is told so.
+/// Clients at a time; one more is refused with a message.
 const MOST_CLIENTS: usize = 16;
 /// Clients accepted in one look.
 const MOST_ACCEPTED: usize = 4;

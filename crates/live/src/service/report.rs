@@ -18,7 +18,7 @@ pub struct ReplacementReport {
     pub reset: bool,
     /// From the order (of a recovery: from the failure's being seen) to the first pass, in microseconds.
     pub swap_us: f64,
-    /// How long nobody served the device, in microseconds.
+    /// How long no driver served the device, in microseconds.
     pub outage_us: f64,
 }
 

@@ -24,7 +24,8 @@ pub enum Kind {
     /// The share of values that are no greater. Likewise of the curve's key.
     Cumulative,
     /// Very many points over time, thinned so that no peak is lost.
-    Course,
+    #[serde(rename = "course")]
+    OverTime,
     /// Events over time, a line for each kind of event. The ordinate's `order` says which are shown, from
     /// below, and `background` which of them are no steps.
     Timeline,

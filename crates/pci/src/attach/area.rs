@@ -4,10 +4,10 @@
 //! | words | written by | what |
 //! |---|---|---|
 //! | 0 to 15 | the driver that set the device up | header and settings, under a checksum |
-//! | 32 | whoever has the baton; the support side, once that process is dead | the baton |
+//! | 32 | the owner of the baton; the support side, once that process is dead | the baton |
 //! | 48 | the driver that took the baton | its generation |
 //! | 64 to 127 | the driver that hands over, right before the baton | record, under a checksum |
-//! | 128 | a driver with nobody above | frames that it has counted |
+//! | 128 | a driver with no layer above | frames that it has counted |
 //! | 512 to 1535 | the driver | receive slots |
 //! | 1536 to 2559 | the driver | transmit slots |
 //!
@@ -61,7 +61,7 @@ pub mod how {
     pub const HANDED_OVER: u64 = 0;
     /// The predecessor is dead, at whatever instruction: its slots are there, its record is not.
     pub const DIED: u64 = 1;
-    /// The device is to be reset, and what a predecessor held goes back to whoever is above.
+    /// The device is to be reset, and what a predecessor held goes back to the layer above.
     pub const START: u64 = 2;
 }
 
@@ -75,7 +75,7 @@ pub mod record {
     pub const CHECKSUM: usize = 64;
     /// The generation that wrote it.
     pub const GENERATION: usize = 65;
-    /// Frames given to whoever is above, returned buffers included: the count of the next receive slot.
+    /// Frames given to the layer above, returned buffers included: the count of the next receive slot.
     pub const RX_GIVEN: usize = 66;
     /// Buffers that were put on the ring: the count of the next buffer.
     pub const RX_POSTED: usize = 67;
@@ -113,7 +113,7 @@ pub mod counters {
     pub const COUNT: usize = 6;
 }
 
-/// Frames that a driver with nobody above has counted: it stands for the channel's count.
+/// Frames that a driver with no layer above has counted: it stands for the channel's count.
 pub const ALONE_GIVEN: usize = 128;
 
 /// First receive slot. Slot *i* is that of descriptor *i*: the count of the buffer in bits 32 to 63

@@ -134,7 +134,7 @@ pub mod report {
     pub const RX_BYTES: usize = 1539;
     /// Frames refused for an error that their descriptor told.
     pub const RX_ERRORS: usize = 1540;
-    /// Frames taken from the ring that nobody above had room for.
+    /// Frames taken from the ring that no layer above had room for.
     pub const RX_DROPPED: usize = 1541;
     /// Frames transmitted.
     pub const TX_PACKETS: usize = 1542;
@@ -164,7 +164,7 @@ pub mod report {
     pub const TIMES: usize = 1554;
     /// Receive buffers that went back when the device was reset: a frame may have been in each.
     pub const FORGOTTEN_BUFFERS: usize = 1560;
-    /// Frames to be sent that went back when the device was reset: nobody knows whether each was.
+    /// Frames to be sent that went back when the device was reset: it is unknown whether each was sent.
     pub const FORGOTTEN_FRAMES: usize = 1561;
     /// Not 0 while the driver is asleep. Unlike [`bells::SLEEPING`](super::bells::SLEEPING), which says so
     /// before the last look at the ring, it says that everything counted is in this report.

@@ -1,4 +1,4 @@
-//! Requests of the support side, answered by whoever holds the socket: the same protocol as the agent
+//! Requests of the support side, answered by the process that holds the socket: the same protocol as the agent
 //! in a kernel target speaks.
 
 use std::net::{Ipv4Addr, SocketAddrV4};

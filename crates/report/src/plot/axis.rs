@@ -56,7 +56,7 @@ impl Axis {
     }
 
     /// A value as a reader who asks for it gets it.
-    pub(super) fn said(&self, value: f64) -> String {
+    pub(super) fn exact_text(&self, value: f64) -> String {
         if self.names.is_empty() { self.unit.show(value) } else { self.tick(value) }
     }
 

@@ -42,7 +42,7 @@ impl Page {
 
     /// Ends the page: of a result with rows with the time that the host took, and with what is to be said
     /// against the figures.
-    pub(super) fn finish_with_doubts(mut self, result: &RunResult) -> String {
+    pub(super) fn finish_with_warnings(mut self, result: &RunResult) -> String {
         if let Some(stolen) = result.machine.stolen_percent.filter(|_| result.rows.is_some()) {
             self.blank();
             self.paragraph("time stolen by the host: ", &percent(stolen / 100.0));

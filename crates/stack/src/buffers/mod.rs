@@ -8,7 +8,7 @@ mod pool;
 use std::fmt;
 use std::str::FromStr;
 
-use warikomi_driver::transmit::Course;
+use warikomi_driver::transmit::CostClock;
 use warikomi_pci::{DmaError, DmaMemory};
 
 use crate::datagram::HEADER_BYTES;
@@ -109,14 +109,14 @@ macro_rules! either {
 
 impl SendBuffers for Buffers {
     #[inline]
-    fn fill<C: Course>(
+    fn fill<C: CostClock>(
         &mut self,
-        course: &mut C,
+        clock: &mut C,
         memory: &dyn DmaMemory,
         headers: &[u8; HEADER_BYTES],
         message: &[u8],
     ) -> Result<Option<u32>, DmaError> {
-        either!(self, buffers => buffers.fill(course, memory, headers, message))
+        either!(self, buffers => buffers.fill(clock, memory, headers, message))
     }
 
     #[inline]
@@ -125,8 +125,8 @@ impl SendBuffers for Buffers {
     }
 
     #[inline]
-    fn free<C: Course>(&mut self, course: &mut C, token: u32) -> bool {
-        either!(self, buffers => buffers.free(course, token))
+    fn free<C: CostClock>(&mut self, clock: &mut C, token: u32) -> bool {
+        either!(self, buffers => buffers.free(clock, token))
     }
 
     fn refused(&self) -> u64 {

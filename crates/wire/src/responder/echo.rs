@@ -25,7 +25,7 @@ pub struct EchoPlan {
     pub block_bytes: usize,
 }
 
-/// What a client of an echo service has seen, for whoever cannot get at the client itself. It begins when it
+/// What a client of an echo service has seen, for callers that have no access to the client itself. It begins when it
 /// is told to.
 #[derive(Debug, Default)]
 pub struct Echoes {

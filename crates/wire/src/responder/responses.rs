@@ -1,6 +1,6 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a [`Responder`] has seen, for whoever cannot get at the responder itself.
+/// What a [`Responder`] has seen, for callers that have no access to the responder itself.
 #[derive(Debug, Default)]
 pub struct Responses {
     pub(super) tcp_bytes: AtomicU64,
