@@ -37,7 +37,7 @@ const OUTER: [&str; 14] = [
     "O",
 ];
 
-/// What to build, and how.
+/// Options of a build.
 #[derive(Debug, Clone, Default)]
 pub struct BuildOptions {
     /// From what.

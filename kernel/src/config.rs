@@ -41,10 +41,10 @@ pub enum DriverMode {
     BuiltIn,
 }
 
-/// One wish of a fragment: `None` is "is not set".
+/// A setting of a fragment: `None` is "is not set".
 type Setting<'a> = (&'a str, Option<&'a str>);
 
-/// What a build asks for.
+/// The configuration that a build asks for.
 pub(crate) struct Fragment {
     demanded: String,
 }
@@ -87,7 +87,7 @@ fn describe(symbol: &str, wanted: Option<&str>, has: Option<&str>) -> String {
     format!("{symbol}={wanted} (it has {}{meaning})", has.unwrap_or("n"))
 }
 
-/// The settings of a configuration, or the wishes of a fragment.
+/// The settings of a configuration or of a fragment.
 pub(crate) fn settings(config: &str) -> impl Iterator<Item = Setting<'_>> {
     config.lines().filter_map(|line| {
         if let Some(rest) = line.strip_prefix("# CONFIG_") {
@@ -107,13 +107,13 @@ pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
     })
 }
 
-/// Where a driver is.
+/// Whether a driver is a module or built in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DriverPlace {
     /// Part of the kernel.
     BuiltIn,
-    /// A module.
+    /// The driver is a module.
     Module,
 }
 

@@ -17,7 +17,7 @@ pub struct Setup {
     pub cores: Cores,
     /// How long they are sent before it counts.
     pub warm_up: Duration,
-    /// How long it counts.
+    /// How long packets are counted.
     pub measured: Duration,
     /// The user may stop it.
     pub interrupted: Interrupted,
@@ -25,7 +25,7 @@ pub struct Setup {
 
 /// A way for packets from the support side's core to the target's.
 pub trait Way {
-    /// Its name in figures.
+    /// The name under which its figures are kept.
     fn name(&self) -> &'static str;
 
     /// How it is run and what it copies, for people.
@@ -72,7 +72,7 @@ pub enum Failure {
     /// A program did not do what it should.
     #[error("{what}; its last words: {last_words}")]
     Program {
-        /// What it did.
+        /// What went wrong.
         what: String,
         /// The end of its output.
         last_words: String,
@@ -94,9 +94,9 @@ pub enum Failure {
     /// The system refused something.
     #[error("{what}: {error}")]
     System {
-        /// What was wanted.
+        /// What the system was asked to do.
         what: &'static str,
-        /// What the system says.
+        /// The system's error.
         error: std::io::Error,
     },
 }
@@ -115,7 +115,7 @@ impl Failure {
         move |error| Failure::System { what, error: error.into() }
     }
 
-    /// What to do about it.
+    /// What the user can do about this failure.
     pub(crate) fn hint(&self) -> String {
         match self {
             Failure::NotInstalled { package, .. } => {

@@ -39,7 +39,7 @@ impl Transmit {
         self.token
     }
 
-    /// Its length in bytes.
+    /// Length of the frame in bytes.
     pub fn bytes(&self) -> u64 {
         self.pieces().iter().map(|piece| u64::from(piece.1)).sum()
     }
@@ -135,9 +135,9 @@ pub struct Forgotten {
 pub struct PoolError {
     /// Buffers asked for.
     pub buffers: usize,
-    /// Bytes of each.
+    /// Bytes of each buffer.
     pub buffer_bytes: u32,
-    /// Bytes that there are.
+    /// Bytes of memory that there are.
     pub room_bytes: u64,
 }
 

@@ -53,7 +53,7 @@ pub(crate) struct Restart {
     pub(crate) gone: Time,
 }
 
-/// Where a supervisor is.
+/// The state of a supervisor.
 #[derive(Clone, Debug)]
 pub(crate) enum Phase {
     /// A driver serves the device.

@@ -25,7 +25,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// What is usual for a way.
+    /// The default policy of a way.
     pub fn of(way: Way) -> Policy {
         Policy {
             way,

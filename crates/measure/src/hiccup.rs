@@ -21,7 +21,7 @@ pub struct Hiccup {
 pub struct HiccupSummary {
     /// Passes further apart than this count, in nanoseconds.
     pub threshold_ns: f64,
-    /// How often it happened.
+    /// Number of hiccups.
     pub count: u64,
     /// Time lost in all, in nanoseconds.
     pub total_ns: f64,

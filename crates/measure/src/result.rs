@@ -18,7 +18,7 @@ const OLDEST_SCHEMA: u32 = 1;
 /// The longest result that is read, in bytes.
 const MAX_RESULT_BYTES: usize = 64 * 1024 * 1024;
 
-/// Where time came from.
+/// The clock of a run: real or virtual.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TimeBase {
@@ -28,7 +28,7 @@ pub enum TimeBase {
     Virtual,
 }
 
-/// What was tested.
+/// The target, driver and model of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TargetInfo {
     /// `kernel`, `process` or `vm`.
@@ -119,7 +119,7 @@ pub struct VectorInterrupts {
     pub raised: u64,
     /// Of these: times that the driver came to read its status before it rose again.
     pub handled: u64,
-    /// Of these: the others.
+    /// Of these: times that it rose again before the driver read its status.
     pub unhandled: u64,
 }
 
@@ -155,11 +155,11 @@ pub struct RunResult {
     /// The version of Warikomi that wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Where time came from.
+    /// The clock of the run.
     pub time_base: TimeBase,
-    /// Where it ran.
+    /// The machine that it ran on.
     pub machine: Machine,
-    /// What was tested.
+    /// The target, driver and model that were tested.
     pub target: TargetInfo,
     /// The plan, by the names that its file has.
     #[serde(default)]

@@ -11,7 +11,7 @@ use crate::{Frame, NicContext};
 pub struct ModelInfo {
     /// The name on the command line.
     pub name: &'static str,
-    /// One line about it.
+    /// One line about the model, for a list.
     pub summary: &'static str,
     /// Linux drivers that bind to it.
     pub linux_drivers: &'static [&'static str],

@@ -6,7 +6,7 @@ use warikomi_pci::Vector;
 /// One rise of an interrupt's level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InterruptRecord {
-    /// Which interrupt.
+    /// The vector of the interrupt.
     pub vector: Vector,
     /// When the level rose.
     pub raised: Time,

@@ -20,7 +20,7 @@ pub enum DmaError {
     NotShared {
         /// First address of the transfer.
         address: u64,
-        /// Its length in bytes.
+        /// Length of the transfer in bytes.
         len: usize,
     },
     /// A word that must be read or written in one piece is not aligned to its size.
@@ -161,7 +161,7 @@ impl SharedMemory {
         &self.regions
     }
 
-    /// Bytes shared in all.
+    /// Total bytes of shared memory.
     pub fn len(&self) -> u64 {
         self.regions.iter().map(GuestMemoryRegion::len).sum()
     }

@@ -79,7 +79,7 @@ pub struct ProcessOptions {
     pub driver: Program,
     /// Memory for its rings and, if there is no packet memory, its buffers.
     pub dma_bytes: u64,
-    /// How it shall receive.
+    /// Orders for the driver, such as its receive strategy.
     pub orders: Orders,
     /// What stands above it; nothing if `None`: it counts frames, and gives their buffers back.
     pub above: Option<Above>,

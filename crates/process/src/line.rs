@@ -57,7 +57,7 @@ pub(super) struct MessageLine {
     sent: u64,
     /// Counter values at which the last messages went out; number `n` is at `n` modulo their number.
     sent_at: Box<[u64]>,
-    /// Their vectors.
+    /// Vectors of the messages that were sent.
     vectors: Box<[Vector]>,
     /// Whether the data of a message is its vector: there is more than one.
     tells_vectors: bool,

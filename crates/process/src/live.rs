@@ -20,7 +20,7 @@ use super::way::{Baton, How};
 /// What can be said of a driver process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seat {
-    /// Its generation.
+    /// Generation of the driver.
     pub generation: u32,
     /// Its process, once that has been started.
     pub process_id: Option<u32>,

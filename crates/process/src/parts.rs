@@ -26,7 +26,7 @@ const MESSAGES_PER_LOOK: usize = 16;
 pub struct Program {
     /// The executable.
     pub path: PathBuf,
-    /// Its arguments.
+    /// Arguments of the program.
     pub arguments: Vec<OsString>,
     /// Environment variables beside our own.
     pub environment: Vec<(OsString, OsString)>,
@@ -44,7 +44,7 @@ pub(super) struct Running {
 /// The name of a driver, whichever it is.
 pub(super) const DRIVER: &str = "driver";
 
-/// A process on its way.
+/// A process that is starting or running.
 enum Process {
     /// A thread is starting it.
     Starting(Launch),

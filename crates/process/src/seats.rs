@@ -48,7 +48,7 @@ pub(super) struct SeatsOptions {
 }
 
 impl Seats {
-    /// None yet.
+    /// Seats without drivers.
     pub(super) fn new(device: DeviceMemory, options: SeatsOptions) -> Seats {
         let SeatsOptions { window, orders, invitation, channel } = options;
         Seats {

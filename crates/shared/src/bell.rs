@@ -15,7 +15,7 @@ pub trait Wakeup {
     fn wake(&self);
 }
 
-/// Why a sleeper went on.
+/// Why a sleep ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {
     /// There is something to do, or there may be.

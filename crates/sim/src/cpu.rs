@@ -11,7 +11,7 @@ pub(super) type TaskId = usize;
 enum State {
     /// It wants the core, or has it.
     Runnable,
-    /// It waits to be woken.
+    /// The task waits to be woken.
     Sleeping,
     /// There is no such process at present, or it is held.
     Away,
@@ -175,7 +175,7 @@ impl Cpu {
         self.switches
     }
 
-    /// Who runs.
+    /// The task that runs.
     #[cfg(test)]
     pub(super) fn running(&self) -> Option<TaskId> {
         self.running

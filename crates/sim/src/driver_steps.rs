@@ -159,7 +159,7 @@ impl World<'_> {
         (looks, process.window.interrupts_taken())
     }
 
-    /// What happened in a step.
+    /// Reports what happened in a step.
     fn tell(&mut self, at: usize, was_driving: bool, handled: u64, moved: Moved) {
         self.counts.handled += handled;
         (0..handled).for_each(|_| self.recorder.emit(&Event::Handled));

@@ -17,12 +17,12 @@ use super::{
     Traffic, Trigger, VirtualError, Way, run_observed,
 };
 
-/// What to try.
+/// Histories to try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Histories {
     /// Of the first history; the next have the numbers behind it.
     pub seed: Seed,
-    /// How many.
+    /// Number of histories.
     pub count: u64,
     /// Whether faults strike, and parts stall and die.
     pub faults: bool,
@@ -56,11 +56,11 @@ pub enum HistoryError {
     /// One could not be run to its end.
     #[error("history {seed} came to no end: {why}; to repeat it: {}", command(*.seed, *.faults))]
     Run {
-        /// Its seed.
+        /// Seed of the history.
         seed: u64,
         /// Whether there were faults.
         faults: bool,
-        /// Why.
+        /// Why it could not be run.
         why: VirtualError,
     },
 }
@@ -68,7 +68,7 @@ pub enum HistoryError {
 /// A history that is wrong.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
-    /// Its seed.
+    /// Seed of the history.
     pub seed: u64,
     /// Whether there were faults.
     pub faults: bool,
@@ -169,7 +169,7 @@ impl Dice {
     }
 }
 
-/// What the seed decides.
+/// The options of the history with this seed.
 pub fn options(seed: Seed, faults: bool) -> Options {
     let mut dice = Dice(seed.generator());
     let traffic = traffic(&mut dice);

@@ -71,7 +71,7 @@ pub struct Sends {
     pub every: u64,
 }
 
-/// What goes wrong.
+/// Faults, kills, orders and stalls of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disturbances {
     /// Faults of the device and of its interrupts.
@@ -104,10 +104,10 @@ impl Default for Disturbances {
     }
 }
 
-/// A run in virtual time.
+/// Options of a run in virtual time.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What arrives.
+    /// Frames that arrive.
     pub traffic: Traffic,
     /// How the driver receives.
     pub strategy: Strategy,
@@ -119,9 +119,9 @@ pub struct Options {
     pub buffer_bytes: u32,
     /// Whether a job that computes all the time competes for the core.
     pub compute: bool,
-    /// What everything takes.
+    /// Costs of what the processes do.
     pub costs: CostModel,
-    /// Who runs when.
+    /// The scheduler.
     pub scheduler: SchedulerModel,
     /// The driver wakes up by itself after this time, so that it survives a lost interrupt.
     pub sleep_timeout: Option<Span>,
@@ -134,7 +134,7 @@ pub struct Options {
     pub way: Way,
     /// What the application sends, if anything.
     pub sends: Option<Sends>,
-    /// What goes wrong.
+    /// Faults, kills, orders and stalls.
     pub disturbances: Disturbances,
 }
 

@@ -34,9 +34,9 @@ pub struct ReceiveOptions {
     pub topology: Topology,
     /// Whether a job that computes competes for the core.
     pub compute: bool,
-    /// What everything takes.
+    /// Costs of what the processes do.
     pub costs: CostModel,
-    /// Who runs when.
+    /// The scheduler.
     pub scheduler: SchedulerModel,
     /// The driver, by its name.
     pub driver: String,

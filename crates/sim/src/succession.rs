@@ -61,7 +61,7 @@ impl World<'_> {
         self.wake_waiting(Span::ZERO);
     }
 
-    /// Something is ordered.
+    /// Carries an order out.
     pub(super) fn order(&mut self, order: Order) -> Result<(), VirtualError> {
         self.orders_left -= 1;
         let Some(at) = self.current().filter(|&at| self.drivers[at].is_ready()) else {

@@ -35,7 +35,7 @@ pub(super) enum QueuedEvent {
     FaultsStop,
     /// A part is held.
     Stall(Span),
-    /// It goes on.
+    /// A part that was held continues.
     GoOn(TaskId),
     /// A part is started again.
     Restart(Part),

@@ -48,7 +48,7 @@ pub enum Topology {
 /// How a packet path shall be.
 #[derive(Clone, Debug)]
 pub struct ChainOptions {
-    /// Its parts.
+    /// Which processes there are.
     pub topology: Topology,
     /// Buffers of the application.
     pub application_buffers: u32,

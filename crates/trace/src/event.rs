@@ -9,7 +9,7 @@ use warikomi_pci::{Interrupt, MsiMessage, Vector, Width};
 pub struct Event {
     /// The time of the call in which it happened.
     pub at: Time,
-    /// What.
+    /// The event.
     pub what: EventKind,
 }
 
@@ -46,35 +46,35 @@ pub enum EventKind {
     DmaRead {
         /// Bus address.
         address: u64,
-        /// Bytes.
+        /// Length in bytes.
         len: u64,
     },
     /// The device copied to memory.
     DmaWrite {
         /// Bus address.
         address: u64,
-        /// Bytes.
+        /// Length in bytes.
         len: u64,
     },
     /// The device read a word, such as a descriptor's ownership.
     DmaLoad {
         /// Bus address.
         address: u64,
-        /// What it found.
+        /// The value that was read.
         value: u32,
     },
     /// The device wrote a word.
     DmaStore {
         /// Bus address.
         address: u64,
-        /// What it wrote.
+        /// The value that was written.
         value: u32,
     },
     /// The device tried to reach memory that it cannot reach.
     DmaFailed {
         /// Bus address.
         address: u64,
-        /// Bytes.
+        /// Length in bytes.
         len: u64,
     },
     /// A frame arrived at the NIC.

@@ -46,7 +46,7 @@ pub enum TraceError {
     Damaged {
         /// The first byte that cannot be trusted.
         offset: u64,
-        /// What is wrong there.
+        /// What is wrong at that place.
         what: &'static str,
     },
     /// The file could not be read.

@@ -178,7 +178,7 @@ unsafe impl Send for Batch {}
 
 /// One datagram of a batch.
 pub(super) struct Datagram<'a> {
-    /// What was copied of it.
+    /// The bytes that were copied.
     pub(super) bytes: &'a [u8],
     /// Its full length, in bytes.
     pub(super) length: usize,

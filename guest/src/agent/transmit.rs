@@ -77,7 +77,7 @@ struct Sender {
 }
 
 impl Sender {
-    /// As fast as it goes.
+    /// Sends as fast as possible.
     fn send_all(&mut self, count: u64) -> Result<()> {
         let mut next = 0;
         while next < count && !self.totals.timed_out {

@@ -80,7 +80,7 @@ impl Rtl8168 {
         Ok(())
     }
 
-    /// What is on the rings.
+    /// The buffers that are on the rings.
     pub(super) fn held(&self) -> Held {
         Held {
             posted: self.rx.tokens(),

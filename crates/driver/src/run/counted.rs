@@ -2,7 +2,7 @@
 
 use crate::{Buffer, Received, RxSink, Upper};
 
-/// What went up.
+/// Frames that went to the layer above.
 #[derive(Default)]
 pub(super) struct Up {
     pub(super) packets: u64,

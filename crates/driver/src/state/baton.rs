@@ -14,16 +14,16 @@ pub enum How {
     HandedOver,
     /// Its predecessor ended at some instruction.
     Died,
-    /// By a reset.
+    /// The device is reset and set up.
     Start,
 }
 
-/// Who has the baton.
+/// The owner of the baton, and how it got it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// The generation that the device belongs to.
     pub generation: u32,
-    /// How it came by it.
+    /// How the owner got the baton.
     pub how: How,
 }
 

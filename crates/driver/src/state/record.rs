@@ -8,7 +8,7 @@ use super::error::{StateError, invalid, verify};
 use super::words::StateArea;
 use super::{InUse, Slots};
 
-/// How far one ring is.
+/// Position of a driver on one ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Count of the first buffer or frame that is on the ring: all before it have been shown.
@@ -35,13 +35,13 @@ pub struct Record {
 pub struct Counters {
     /// Frames received.
     pub rx_packets: u64,
-    /// Their bytes.
+    /// Bytes of the received frames.
     pub rx_bytes: u64,
     /// Frames refused for an error.
     pub rx_errors: u64,
     /// Frames transmitted.
     pub tx_packets: u64,
-    /// Their bytes.
+    /// Bytes of the transmitted frames.
     pub tx_bytes: u64,
     /// Frames that could not be transmitted.
     pub tx_errors: u64,

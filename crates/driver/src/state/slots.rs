@@ -7,7 +7,7 @@ use warikomi_pci::attach::area::{MOST_SLOTS, PRESENT, RX_SLOTS, TOKEN_MASK, TX_S
 use super::error::{StateError, invalid};
 use super::words::{StateArea, StateWords};
 
-/// What a slot says.
+/// The buffer that a descriptor stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
     /// The count of the buffer or frame, modulo 2^32.
@@ -51,7 +51,7 @@ pub struct InUse {
     pub first: u64,
     /// Index of its descriptor, or of that where it would be.
     pub index: usize,
-    /// Their tokens, in order.
+    /// Tokens of these buffers, in the ring's order.
     pub tokens: Vec<u32>,
 }
 

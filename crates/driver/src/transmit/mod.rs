@@ -24,22 +24,22 @@ pub enum Work {
     Headers,
     /// Bytes are copied by the processor.
     Copy {
-        /// How many.
+        /// Bytes to copy.
         bytes: usize,
     },
     /// Buffers (small mbufs, clusters, contiguous ones) are taken from their pools.
     Take {
-        /// How many.
+        /// Number of buffers.
         buffers: usize,
     },
     /// Buffers go back to their pools.
     Free {
-        /// How many.
+        /// Number of buffers.
         buffers: usize,
     },
     /// The driver looks at a packet's pieces and describes them to the device.
     Describe {
-        /// How many pieces.
+        /// Number of pieces.
         pieces: usize,
     },
     /// The driver looks at what the device has sent.
@@ -58,6 +58,6 @@ pub trait CostClock {
     /// The time.
     fn now(&mut self) -> Time;
 
-    /// This was done.
+    /// Charges the cost of `work` that was done.
     fn spend(&mut self, work: Work);
 }

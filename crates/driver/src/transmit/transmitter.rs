@@ -365,12 +365,12 @@ impl Transmitter {
         self.flights.front().map(|flight| flight.at)
     }
 
-    /// What it has done.
+    /// Counts since the start.
     pub fn counts(&self) -> TransmitterCounts {
         self.counts
     }
 
-    /// What it was made with.
+    /// The options that it was made with.
     pub fn options(&self) -> &TransmitterOptions {
         &self.options
     }

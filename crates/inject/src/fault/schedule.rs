@@ -18,11 +18,11 @@ pub enum FaultTrigger {
 /// How often a fault has struck.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultCount {
-    /// How often.
+    /// How often the fault was injected.
     pub injected: u64,
-    /// When first.
+    /// Time of the first.
     pub first: Option<Time>,
-    /// When last.
+    /// Time of the last.
     pub last: Option<Time>,
 }
 
@@ -74,7 +74,7 @@ impl FaultSchedule {
         self.start = Some(at);
     }
 
-    /// No more faults strike.
+    /// Ends the schedule: no more faults strike.
     pub fn stop(&mut self) {
         self.start = None;
     }

@@ -24,7 +24,7 @@ const BAD_CRC: u32 = 1 << 19;
 const TAG_AVAILABLE: u32 = 1 << 16;
 
 impl Rtl8168 {
-    /// A frame from the wire.
+    /// Receives a frame from the wire.
     #[inline]
     pub(super) fn receive(
         &mut self,

@@ -22,7 +22,7 @@ pub const VERSION: u64 = 2;
 pub const OLDEST_VERSION: u64 = 1;
 /// Words of the area.
 pub const WORDS: usize = 4_096;
-/// Its bytes.
+/// Bytes of the state area.
 pub const BYTES: u64 = 0x8000;
 
 /// Header and settings.
@@ -99,17 +99,17 @@ pub mod record {
 pub mod counters {
     /// Frames received.
     pub const RX_PACKETS: usize = 0;
-    /// Their bytes.
+    /// Bytes of the received frames.
     pub const RX_BYTES: usize = 1;
     /// Frames refused for an error.
     pub const RX_ERRORS: usize = 2;
     /// Frames transmitted.
     pub const TX_PACKETS: usize = 3;
-    /// Their bytes.
+    /// Bytes of the transmitted frames.
     pub const TX_BYTES: usize = 4;
     /// Frames that could not be transmitted.
     pub const TX_ERRORS: usize = 5;
-    /// How many.
+    /// Number of these counts.
     pub const COUNT: usize = 6;
 }
 
@@ -126,7 +126,7 @@ pub const TX_SLOTS: usize = 1_536;
 pub const MOST_SLOTS: usize = 1_024;
 /// In every slot that holds something.
 pub const PRESENT: u64 = 0x8000_0000;
-/// A slot's token.
+/// Bits of a slot with the buffer's token.
 pub const TOKEN_MASK: u64 = 0xff_ffff;
 
 /// What a checksum begins with: the offset basis of FNV-1a.

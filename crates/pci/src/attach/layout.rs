@@ -122,7 +122,7 @@ pub mod strategy {
     pub const AWAKE: u64 = 5;
 }
 
-/// What the driver tells.
+/// Words that the driver writes for the support side.
 pub mod report {
     /// See [`state`](super::state).
     pub const STATE: usize = 1536;
@@ -138,7 +138,7 @@ pub mod report {
     pub const RX_DROPPED: usize = 1541;
     /// Frames transmitted.
     pub const TX_PACKETS: usize = 1542;
-    /// Their bytes.
+    /// Bytes of the transmitted frames.
     pub const TX_BYTES: usize = 1543;
     /// Frames that could not be transmitted.
     pub const TX_ERRORS: usize = 1544;
@@ -187,7 +187,7 @@ pub mod times {
     pub const ACCEPTED: usize = 3;
     /// The first pass has served the device.
     pub const SERVED: usize = 4;
-    /// How many.
+    /// Number of these times.
     pub const COUNT: usize = 5;
 }
 
@@ -208,7 +208,7 @@ pub mod state {
     pub const WARM: u64 = 4;
     /// The device is another driver's now.
     pub const HANDED_OVER: u64 = 5;
-    /// As warm, and rehearsed.
+    /// As warm, and it has rehearsed the takeover.
     pub const ALERT: u64 = 6;
 }
 

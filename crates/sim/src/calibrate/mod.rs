@@ -29,7 +29,7 @@ use super::transmit::SendCosts;
 use super::{CostModel, Pair};
 use crate::recorder::RINGS;
 
-/// What was measured.
+/// Costs of receiving and sending, measured on this machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
     /// The costs of receiving, measured ones in the place of declared ones.

@@ -47,7 +47,7 @@ impl Checkers {
         }
     }
 
-    /// What they have found.
+    /// The violations that were found.
     pub fn into_violations(self) -> Vec<Violation> {
         self.violations
     }

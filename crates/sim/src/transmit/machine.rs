@@ -26,9 +26,9 @@ pub(super) enum DigestEntry {
     Interrupt = 2,
     /// The sender was told of interrupts.
     Notified = 3,
-    /// It sleeps.
+    /// The sender sleeps.
     Slept = 4,
-    /// It is awake.
+    /// The sender is awake.
     Woke = 5,
     /// Frames are on the wire: how many so far, their bytes.
     Sent = 6,

@@ -38,13 +38,13 @@ const NETWORK_PREFIX_BITS: u8 = 24;
 pub struct Stall {
     /// From when on, in virtual time since the device was set up.
     pub at: Span,
-    /// For how long.
+    /// How long the sender is held.
     pub held: Span,
     /// The device; otherwise the sender.
     pub device: bool,
 }
 
-/// A run in virtual time.
+/// Options of a sender's run in virtual time.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// What is sent, and how.
@@ -53,16 +53,16 @@ pub struct Options {
     pub nic: NicOptions,
     /// The driver's name.
     pub driver: String,
-    /// What everything takes.
+    /// Costs of the sender's work.
     pub costs: SendCosts,
     /// What stands still when, in order of time.
     pub stalls: Vec<Stall>,
 }
 
-/// What came of a run.
+/// Outcome of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// What the sender says.
+    /// The sender's account.
     pub sent: Sent,
     /// What was seen on the wire, the warm-up included.
     pub seen: Seen,
@@ -87,12 +87,12 @@ pub enum TransmitError {
     /// There is no such driver.
     #[error("there is no driver called {0}")]
     NoDriver(String),
-    /// No memory.
+    /// The system gave no memory.
     #[error("cannot get {bytes} bytes of memory for buffers: {error}")]
     Memory {
-        /// How much.
+        /// Bytes that were asked for.
         bytes: u64,
-        /// Why.
+        /// The system's error.
         error: std::io::Error,
     },
     /// The driver gave up.

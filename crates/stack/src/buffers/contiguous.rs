@@ -10,7 +10,7 @@ use crate::entry::HEADROOM_BYTES;
 
 /// Classes are powers of two, in bytes, from this on.
 const LEAST_CLASS_BYTES: u32 = 128;
-/// And up to this.
+/// Bytes of the largest class.
 const MOST_CLASS_BYTES: u32 = 131_072;
 
 /// The class of a message's buffer, in bytes: headroom and message.
@@ -37,7 +37,7 @@ struct Buffer {
     piece: [(u64, u32); 1],
 }
 
-/// A pool of each class.
+/// Contiguous buffers: a pool for each size class.
 #[derive(Debug)]
 pub struct ContiguousBuffers {
     classes: Vec<(u32, Pool)>,

@@ -20,7 +20,7 @@ pub use mbuf::{HEADERS_FIT_BYTES, MCLBYTES, MHLEN, MINCLSIZE, MSIZE, MbufBuffers
 /// Bytes of a cluster: a power of two in this range.
 pub const CLUSTER_BYTES: std::ops::RangeInclusive<u32> = 512..=65_536;
 
-/// Which buffers.
+/// Kinds of send buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BufferKind {
     /// BSD: chains of small mbufs and of clusters of so many bytes (2,048 or 4,096).

@@ -20,7 +20,7 @@ const PAGE_BYTES: u64 = 4_096;
 /// How often a sender without interrupts looks at the end whether the last packets are sent.
 const LOOK_EVERY: Span = Span::from_us(10);
 
-/// What comes next.
+/// What the caller must do after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The next step, at once.
@@ -70,7 +70,7 @@ pub struct Sender {
     station: Station,
     to: Destination,
     to_mac: [u8; 6],
-    /// By token.
+    /// Records of messages on their way, by token.
     records: Vec<Record>,
     /// The packet for which the device had no room.
     waiting: Option<u32>,

@@ -35,7 +35,7 @@ enum Track {
 }
 
 impl Track {
-    /// Its number in the file.
+    /// Number of the track in the file.
     fn number(self) -> usize {
         let index = match self {
             Track::Packets => 0,

@@ -23,7 +23,7 @@ use crate::{Wire, WireCounters};
 /// What becomes of a frame that was judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It ends here.
+    /// The judge keeps the frame.
     Kept,
     /// The wire within gets it.
     Passed,

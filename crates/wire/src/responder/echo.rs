@@ -64,7 +64,7 @@ counts! {
     tcp_lost,
     /// Bytes given to connections.
     tcp_sent_bytes,
-    /// Bytes that came back.
+    /// Bytes that the echo service sent back.
     tcp_back_bytes,
     /// Of these, bytes that are not those that were sent in their place.
     tcp_wrong_bytes,
@@ -160,7 +160,7 @@ impl EchoClient {
         Arc::clone(&self.seen)
     }
 
-    /// When it wants to send.
+    /// Time of the next frame to send.
     pub(super) fn due(&self) -> Time {
         self.due
     }

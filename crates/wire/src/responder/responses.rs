@@ -28,7 +28,7 @@ impl Responses {
         self.udp_datagrams.load(Ordering::Relaxed)
     }
 
-    /// Their payload bytes.
+    /// Bytes of payload in these datagrams.
     pub fn udp_bytes(&self) -> u64 {
         self.udp_bytes.load(Ordering::Relaxed)
     }

@@ -85,7 +85,7 @@ struct Load {
 /// What has become of a choice.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Chosen {
-    /// Something is to be copied.
+    /// Whether any shape of packet is to be copied.
     pub(crate) copies: bool,
     /// It is another choice than the last.
     pub(crate) changed: bool,
@@ -273,7 +273,7 @@ impl Shapes {
         chosen
     }
 
-    /// A new window begins.
+    /// Begins a new window of observation.
     pub(crate) fn begin(&mut self) {
         self.shapes.iter_mut().for_each(|shape| shape.packets = 0);
         self.amount = Amount::default();

@@ -65,7 +65,7 @@ impl Cost {
         self.resolved
     }
 
-    /// So much took so long.
+    /// Takes an observation: `amount` took the device this time.
     pub(crate) fn observe(&mut self, amount: Amount, took: Span) {
         let took_ps = took.as_ps() as f64;
         if took_ps <= 0.0 || amount == Amount::default() {
