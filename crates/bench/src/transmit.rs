@@ -7,8 +7,8 @@
 use serde_json::{Map, Value, json};
 use warikomi_clock::Span;
 use warikomi_driver::transmit::{Bounce, Completion, Thresholds};
-use warikomi_lab::Error;
 use warikomi_lab::transmit::{Amount, Options, Pace, Repetition, Traffic, real};
+use warikomi_lab::{Error, Watch};
 use warikomi_measure::RunResult;
 use warikomi_nic::NicOptions;
 use warikomi_session::OwnParts;
@@ -38,9 +38,10 @@ pub fn transmit(
 ) -> Result<(), Error> {
     let mut rows = Vec::new();
     for (number, model) in MODELS.into_iter().enumerate() {
-        let found = real::transmit(&options(model), parts, interrupted, &mut |of_model| {
-            progress(number * of_model.all + of_model.done, MODELS.len() * of_model.all);
-        })?;
+        progress(number, MODELS.len());
+        let mut watch = Watch::unobserved();
+        (watch.parts, watch.interrupted) = (parts, interrupted.clone());
+        let found = real::transmit(&options(model), &mut watch)?;
         rows.push(Value::Object(row(model, &found.repetitions)));
         result.machine = found.result.machine;
         result.warnings.extend(found.result.warnings);

@@ -18,8 +18,8 @@ struct KeepArguments {
     #[arg(long, value_name = "DIR", default_value = "runs")]
     runs: PathBuf,
     /// Go on with a run that was stopped, from its directory: steps that it has made are not made again
-    #[arg(long = "resume", id = "resume", value_name = "DIR", conflicts_with = "runs")]
-    _resume: Option<PathBuf>,
+    #[arg(long, value_name = "DIR")]
+    resume: Option<PathBuf>,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
@@ -84,7 +84,7 @@ fn watch(
         bar.set_message(progress.at_work.to_owned());
         bar.tick();
     });
-    if let Some(directory) = &invocation.resume {
+    if let Some(directory) = &keep.resume {
         let watch = Watch::of_resumed_run(interrupted, show, directory)?;
         eprintln!("going on after {} steps", watch.earlier_steps());
         return Ok(watch);

@@ -2,14 +2,12 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use warikomi_measure::RunDirectory;
 use warikomi_target::Interrupted;
 
-use crate::plan::PlanFile;
+use crate::plan::{self, PlanFile};
 
 /// Runs an experiment again from its plan.
 ///
@@ -47,8 +45,6 @@ pub(crate) struct Invocation {
     pub(crate) interrupted: Interrupted,
     /// The text of `plan.toml`; nothing for a command that is no experiment.
     pub(crate) plan: Option<String>,
-    /// The directory of the run that goes on.
-    pub(crate) resume: Option<PathBuf>,
 }
 
 impl Invocation {
@@ -56,32 +52,17 @@ impl Invocation {
     pub(crate) fn new(
         command: &Command,
         matches: &ArgMatches,
-        resume: Option<PathBuf>,
         interrupted: Interrupted,
     ) -> Result<Invocation> {
         let plan = PlanFile::of(command, matches)?;
         let plan = plan.map(|plan| plan.to_toml()).transpose()?;
-        Ok(Invocation { interrupted, plan, resume })
-    }
-
-    /// Makes the directory of a run that begins now, with its plan in it.
-    pub(crate) fn new_run(&self, runs: &Path, experiment: &str) -> Result<RunDirectory> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
-        let directory = RunDirectory::create(runs, now, experiment)?;
-        directory.write_plan(self.plan.as_deref().unwrap_or_default())?;
-        Ok(directory)
+        Ok(Invocation { interrupted, plan })
     }
 }
 
-/// What is meant by a command line: what it says, or what the plan says that it names. With it, the
-/// directory of a run that goes on.
-pub(crate) fn meant(
-    command: &mut Command,
-    given: &[OsString],
-) -> Result<(ArgMatches, Option<PathBuf>)> {
-    // In place: a driver process that takes over starts here, and a copy of all flags would delay it.
-    let matches = command.try_get_matches_from_mut(given).unwrap_or_else(|error| error.exit());
-    let command = &*command;
+/// What is meant by a command line: what it says, or what the plan says that it names.
+pub(crate) fn meant(command: &Command, given: &[OsString]) -> Result<ArgMatches> {
+    let matches = command.clone().get_matches_from(given);
     let again = |plan: &Path, flags: &[OsString]| -> Result<ArgMatches> {
         let line = PlanFile::read(plan)?.command_line(command, flags);
         let line = line.with_context(|| plan.display().to_string())?;
@@ -90,29 +71,61 @@ pub(crate) fn meant(
     match matches.subcommand() {
         Some(("run", run)) => {
             let RunArguments { plan, flags } = RunArguments::from_arg_matches(run)?;
-            Ok((again(&plan, &flags)?, None))
+            again(&plan, &flags)
         }
-        Some((_, experiment)) => match experiment.try_get_one::<PathBuf>("resume") {
+        Some((name, experiment)) => match experiment.try_get_one::<PathBuf>("resume") {
             Ok(Some(directory)) => {
-                let matches = again(&directory.join("plan.toml"), &without_resume(given))?;
-                Ok((matches, Some(directory.clone())))
+                let mut flags = beside_resume(command, name, experiment)?;
+                flags.extend(["--resume".into(), directory.into()]);
+                again(&directory.join("plan.toml"), &flags)
             }
-            _ => Ok((matches, None)),
+            _ => Ok(matches),
         },
-        None => Ok((matches, None)),
+        None => Ok(matches),
     }
 }
 
-/// The flags behind the subcommand, but for `--resume` and its value.
-fn without_resume(given: &[OsString]) -> Vec<OsString> {
+/// The flags beside `--resume`: `--json`, or none. Steps that were made with other flags would be of another
+/// run.
+fn beside_resume(command: &Command, name: &str, matches: &ArgMatches) -> Result<Vec<OsString>> {
     let mut flags = Vec::new();
-    let mut rest = given.iter().skip(2);
-    while let Some(flag) = rest.next() {
-        if flag == "--resume" {
-            rest.next();
-        } else if !flag.to_string_lossy().starts_with("--resume=") {
-            flags.push(flag.clone());
+    let subcommand = plan::find(command, name)?;
+    for argument in plan::given(&subcommand, matches) {
+        match argument.get_id().as_str() {
+            "resume" => {}
+            "json" => flags.push("--json".into()),
+            _ => bail!(
+                "{argument} cannot be given beside --resume: a run goes on as it was begun, with the \
+                 flags in its plan.toml; only --json may be given"
+            ),
         }
     }
-    flags
+    Ok(flags)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_goes_on_as_it_was_begun() {
+        let resumed = |flags: &[&str]| {
+            let command = crate::command(warikomi_lab::EXPERIMENTS);
+            let line = [&["warikomi", "sweep", "--resume", "/nonexistent"], flags].concat();
+            let given: Vec<OsString> = line.iter().map(OsString::from).collect();
+            meant(&command, &given).unwrap_err().to_string()
+        };
+        for (flags, refused) in [
+            (&["--sizes", "60"][..], "--sizes"),
+            (&["--json", "--count=5000"], "--count"),
+            (&["--target", "process"], "--target"),
+            (&["--runs", "elsewhere"], "--runs"),
+        ] {
+            let said = resumed(flags);
+            assert!(said.starts_with(refused) && said.contains("as it was begun"), "{said}");
+        }
+        for flags in [&[][..], &["--json"]] {
+            assert!(resumed(flags).contains("cannot read the plan"));
+        }
+    }
 }

@@ -1,9 +1,7 @@
 //! The `warikomi` command: flags and wiring, nothing else.
 
-mod accuracy;
 mod bench;
 mod compare;
-mod cost;
 mod doctor;
 mod experiment;
 mod export;
@@ -14,13 +12,8 @@ mod live;
 mod output;
 mod part;
 mod plan;
-mod replace;
-mod replace_kernel;
 mod report;
 mod shell;
-mod sweep;
-mod transmit;
-mod transmit_kernel;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -60,16 +53,6 @@ Examples:
 
 #[derive(Subcommand)]
 enum Command {
-    /// Success against interval for frames of several lengths, and the shortest without loss
-    Sweep(sweep::Arguments),
-    /// Measure how exactly an interval is kept, from the injection to the driver's handler
-    Accuracy(accuracy::Arguments),
-    /// Measure what a packet costs to send and to receive, by frame length
-    Cost(cost::Arguments),
-    /// Compare ways to send: completion by interrupt or without, buffers, bounce buffers
-    Transmit(Box<transmit::Arguments>),
-    /// Replace a driver while it sends and receives: how long it takes, and that nothing is lost
-    Replace(Box<replace::Arguments>),
     /// Run a service whose driver is replaced while it goes on
     Live(Box<live::Arguments>),
     /// Run an experiment again from the plan.toml of an earlier run
@@ -82,7 +65,7 @@ enum Command {
     /// Look at this machine: what is missing, what disturbs measurements, and how to repair it
     Doctor(doctor::Arguments),
     /// Measure Warikomi itself: the figures of docs/benchmarks.md
-    Bench(bench::Arguments),
+    Bench(Box<bench::Arguments>),
     /// Be a part of a process target; what starts these targets calls it
     #[command(subcommand, hide = true)]
     Part(part::Part),
@@ -117,10 +100,10 @@ fn run(experiments: &'static [Entry], given: &[OsString]) -> Result<ExitCode> {
     if given.get(1).is_some_and(|name| name == "part") {
         return Ok(part::run(&part::Arguments::parse_from(&given[1..]).part));
     }
-    let mut command = command(experiments);
-    let (matches, resumed) = invocation::meant(&mut command, given)?;
+    let command = command(experiments);
+    let matches = invocation::meant(&command, given)?;
     let interrupted = Interrupted::on_signals().context("cannot handle signals")?;
-    let invocation = Invocation::new(&command, &matches, resumed, interrupted)?;
+    let invocation = Invocation::new(&command, &matches, interrupted)?;
     // The target's own children become ours when it dies, so that they can be collected.
     let _ = nix::sys::prctl::set_child_subreaper(true);
     if let Some((name, matches)) = matches.subcommand()
@@ -130,11 +113,6 @@ fn run(experiments: &'static [Entry], given: &[OsString]) -> Result<ExitCode> {
     }
     let arguments = Arguments::from_arg_matches(&matches)?;
     match arguments.command {
-        Command::Sweep(arguments) => sweep::run(&arguments, &invocation),
-        Command::Accuracy(arguments) => accuracy::run(&arguments, &invocation),
-        Command::Cost(arguments) => cost::run(&arguments, &invocation),
-        Command::Transmit(arguments) => transmit::run(&arguments, &invocation),
-        Command::Replace(arguments) => replace::run(&arguments, &invocation),
         Command::Live(arguments) => live::run(&arguments, &invocation.interrupted),
         Command::Export(arguments) => export::run(&arguments),
         Command::Kernel(command) => kernel::run(&command, &invocation.interrupted),

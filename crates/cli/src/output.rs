@@ -64,14 +64,6 @@ impl Cleared {
     pub(crate) fn over_rows() -> Cleared {
         Cleared(bar("{bar:32} {percent:>3}% {elapsed}, {eta} left  {wide_msg}"))
     }
-
-    /// So many of all are done, and this is at work.
-    pub(crate) fn show(&self, done: usize, all: usize, at_work: &str) {
-        self.0.set_length(all as u64);
-        self.0.set_position(done as u64);
-        self.0.set_message(at_work.to_owned());
-        self.0.tick();
-    }
 }
 
 impl Drop for Cleared {

@@ -15,10 +15,6 @@ use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
-/// The experiments, by their subcommands.
-const EXPERIMENTS: &[&str] =
-    &["inject", "sweep", "accuracy", "cost", "receive", "transmit", "replace", "record", "replay"];
-
 /// Flags that say what is done with a run, and not what it is.
 const NOT_PLANNED: &[&str] = &["help", "version", "runs", "json", "resume"];
 
@@ -115,7 +111,7 @@ impl PlanFile {
     }
 }
 
-fn find(command: &Command, name: &str) -> Result<Command> {
+pub(crate) fn find(command: &Command, name: &str) -> Result<Command> {
     // A subcommand knows its defaults only once it has been built.
     let mut command = command.clone();
     command.build();
@@ -124,8 +120,7 @@ fn find(command: &Command, name: &str) -> Result<Command> {
 
 /// Whether a subcommand is an experiment. They alone go on when they were stopped.
 fn is_experiment(subcommand: &Command) -> bool {
-    EXPERIMENTS.contains(&subcommand.get_name())
-        || subcommand.get_arguments().any(|argument| argument.get_id() == "resume")
+    subcommand.get_arguments().any(|argument| argument.get_id() == "resume")
 }
 
 fn no_experiment(command: &Command, name: &str) -> anyhow::Error {
@@ -202,15 +197,22 @@ fn typed(argument: &Arg, value: &Value) -> Result<Vec<OsString>> {
     }
 }
 
-/// The arguments of which `given` takes the place: those in it, and those that exclude one in it.
-fn replaced_by(subcommand: &Command, given: &[OsString]) -> Vec<String> {
+/// The arguments that stand on a command line, and are not there by default.
+pub(crate) fn given<'c>(
+    subcommand: &'c Command,
+    matches: &'c ArgMatches,
+) -> impl Iterator<Item = &'c Arg> {
+    subcommand.get_arguments().filter(|argument| {
+        matches.value_source(argument.get_id().as_str()) == Some(ValueSource::CommandLine)
+    })
+}
+
+/// The arguments of which `words` take the place: those in it, and those that exclude one in it.
+fn replaced_by(subcommand: &Command, words: &[OsString]) -> Vec<String> {
     // What is wrong with them is said when all is parsed together.
     let lenient = subcommand.clone().no_binary_name(true).ignore_errors(true);
-    let Ok(matches) = lenient.try_get_matches_from(given) else { return Vec::new() };
-    let is_given = |argument: &&Arg| {
-        matches.value_source(argument.get_id().as_str()) == Some(ValueSource::CommandLine)
-    };
-    let given: Vec<&Arg> = subcommand.get_arguments().filter(is_given).collect();
+    let Ok(matches) = lenient.try_get_matches_from(words) else { return Vec::new() };
+    let given: Vec<&Arg> = given(subcommand, &matches).collect();
     let excludes = |one: &Arg, other: &Arg| {
         subcommand.get_arg_conflicts_with(one).iter().any(|arg| arg.get_id() == other.get_id())
     };
@@ -270,8 +272,8 @@ mod tests {
 
     #[test]
     fn every_experiment_stands_in_its_plan_with_every_flag() {
-        for name in EXPERIMENTS {
-            assert!(LINES.iter().any(|line| line[0] == *name), "{name} has no line here");
+        for name in warikomi_lab::EXPERIMENTS.iter().map(|entry| entry.name) {
+            assert!(LINES.iter().any(|line| line[0] == name), "{name} has no line here");
         }
         for line in LINES {
             let plan = plan_of(line);

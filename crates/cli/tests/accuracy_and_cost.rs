@@ -1,9 +1,12 @@
 //! `warikomi accuracy` and `warikomi cost` as a user meets them: every number in the result follows from
 //! the files beside it.
 
+mod common;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use common::stopped_after;
 use serde_json::Value;
 
 fn run(arguments: &[&str], path: Option<&str>) -> Output {
@@ -90,6 +93,58 @@ fn cost_keeps_every_call_behind_its_figures_and_samples_or_says_why_not() {
     }
     let sampled = rows.iter().all(|row| row["sampled_copy_ns"].is_number());
     assert!(sampled || warned(&result, "not sampled") || warned(&result, "not saturated"));
+}
+
+/// Stops an experiment after some steps and goes on with it. Returns what the steps before it was stopped have
+/// made, the result, and where it is kept.
+fn resumed(steps: usize, asked: &[&str], runs: &Path) -> (Vec<Value>, Value, PathBuf) {
+    let directory = stopped_after(steps, asked, runs);
+    let kept = std::fs::read_to_string(directory.join("steps.jsonl")).unwrap();
+    let step = |line: &str| serde_json::from_str::<Value>(line).unwrap()["made"].clone();
+    let made: Vec<Value> = kept.lines().map(step).collect();
+    let output = run(&[asked[0], "--json", "--resume", directory.to_str().unwrap()], None);
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{message}");
+    assert!(message.contains(&format!("going on after {} steps", made.len())), "{message}");
+    assert!(directory.join("result.json").exists() && !directory.join("steps.jsonl").exists());
+    (made, serde_json::from_slice(&output.stdout).unwrap(), directory)
+}
+
+/// The values of a figure in `repeats.csv`.
+fn repeats(directory: &Path, figure: &str) -> Vec<f64> {
+    let lines = table(directory, "repeats.csv", "figure,size_bytes,repeat,value");
+    let of_figure = lines.iter().filter(|line| line[0] == figure);
+    of_figure.map(|line| line[3].parse().unwrap()).collect()
+}
+
+#[test]
+fn an_accuracy_that_was_stopped_goes_on_with_what_it_has() {
+    let runs = tempfile::tempdir().unwrap();
+    let process = ["accuracy", "--target", "process", "--no-smallest"];
+    let asked = ["--interval", "500us", "--count", "500", "--repeat", "5"];
+    let (made, result, directory) = resumed(2, &[&process[..], &asked].concat(), runs.path());
+    // The first step tells the resolution, the second is a repetition.
+    let resolution_ns = made[0][0]["pass"].as_f64().unwrap() / 1e3;
+    assert_eq!(result["figures"]["resolution_ns"], resolution_ns);
+    let injected = &made[1]["series"][0];
+    let lengths: Vec<f64> = serde_json::from_value(injected["lengths"].clone()).unwrap();
+    let errors = lengths.iter().map(|ps| (ps / 1e3 - 500_000.0).abs());
+    let worst = repeats(&directory, "injected_worst_error_ns");
+    assert_eq!((lengths.len(), worst.len()), (499, 5));
+    assert!((worst[0] - errors.fold(0.0, f64::max)).abs() < 1e-3, "{worst:?}");
+}
+
+#[test]
+fn costs_that_were_stopped_go_on_with_what_they_have() {
+    let runs = tempfile::tempdir().unwrap();
+    let process = ["cost", "--target", "process", "--path", "driver", "--no-sampling"];
+    let asked = ["--sizes", "1500,4096", "--repeat", "3"];
+    let (made, result, directory) = resumed(2, &[&process[..], &asked].concat(), runs.path());
+    let signalled = repeats(&directory, "send_signalled_ns");
+    assert_eq!((signalled.len(), result["rows"].as_array().unwrap().len()), (6, 2));
+    for (made, signalled_ns) in made.iter().zip(&signalled) {
+        assert_eq!(made["signalled_ns"], *signalled_ns);
+    }
 }
 
 fn warned(result: &Value, of: &str) -> bool {

@@ -3,12 +3,20 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 
-fn run(arguments: &[&str]) -> Output {
+fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_warikomi"));
-    command.args(arguments).stdin(Stdio::null()).output().unwrap()
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    command(arguments).output().unwrap()
 }
 
 /// Runs what must succeed; returns its result and the directory that it kept.
@@ -37,6 +45,71 @@ fn a_run_is_kept_drawn_and_carried_out_again_from_its_plan() {
     assert!(run(&["report", directory.to_str().unwrap()]).status.success());
     let page = std::fs::read_to_string(directory.join("report.html")).unwrap();
     assert!(page.contains("step by step") && page.contains("MINIX 3"));
+}
+
+const THREE_ROWS: [&str; 7] = ["replace", "--load", "idle", "--trials", "5", "--trial", "50ms"];
+
+fn three_rows(runs: &Path) -> Command {
+    let mut command = command(&[&THREE_ROWS[..], &["--runs", runs.to_str().unwrap()]].concat());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// The directory of the only run, once it has made its first row, and that row.
+fn wait_for_row(runs: &Path) -> (PathBuf, Value) {
+    let begun = Instant::now();
+    loop {
+        assert!(begun.elapsed() < Duration::from_secs(60), "no row after a minute");
+        let run = std::fs::read_dir(runs).ok().and_then(|mut runs| runs.next()?.ok());
+        if let Some(run) = run.map(|entry| entry.path()) {
+            let steps = std::fs::read_to_string(run.join("steps.jsonl")).unwrap_or_default();
+            if let Some((step, _)) = steps.split_once('\n') {
+                let step: Value = serde_json::from_str(step).unwrap();
+                return (run, step["made"]["row"].clone());
+            }
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn kept(run: &Path) -> Value {
+    assert!(!run.join("steps.jsonl").exists());
+    serde_json::from_slice(&std::fs::read(run.join("result.json")).unwrap()).unwrap()
+}
+
+#[test]
+fn a_run_that_was_killed_goes_on_behind_the_rows_that_it_has_made() {
+    let runs = tempfile::tempdir().unwrap();
+    let mut child = three_rows(runs.path()).spawn().unwrap();
+    let (run_directory, made) = wait_for_row(runs.path());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let resume = ["replace", "--resume", run_directory.to_str().unwrap()];
+    let resumed = run(&resume);
+    let message = String::from_utf8(resumed.stderr).unwrap();
+    assert!(resumed.status.success(), "{message}");
+    assert!(message.contains("going on after 1 steps"), "{message}");
+    let result = kept(&run_directory);
+    let rows = result["rows"].as_array().unwrap();
+    assert_eq!((rows.len(), &rows[0]), (3, &made));
+    assert!(rows.iter().all(|row| row["replacements"] == 5), "{result}");
+    let lines = std::fs::read_to_string(run_directory.join("replacements.csv")).unwrap();
+    assert_eq!(lines.lines().count(), 1 + 3 * 5);
+    assert!(!run(&resume).status.success(), "a finished run is not written to");
+}
+
+#[test]
+fn ctrl_c_ends_it_with_the_figures_that_there_are() {
+    let runs = tempfile::tempdir().unwrap();
+    let child = three_rows(runs.path()).spawn().unwrap();
+    let (run_directory, made) = wait_for_row(runs.path());
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+    let stopped = child.wait_with_output().unwrap();
+    assert_eq!(stopped.status.code(), Some(130));
+    let result = kept(&run_directory);
+    let rows = result["rows"].as_array().unwrap();
+    assert_eq!((rows.len(), &rows[0]), (2, &made));
+    assert!((1..5).contains(&rows[1]["replacements"].as_u64().unwrap()), "{result}");
 }
 
 #[test]

@@ -1,11 +1,10 @@
 //! `warikomi sweep` as a user meets it.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+mod common;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use std::process::{Command, Stdio};
+
+use common::stopped_after;
 
 fn warikomi(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_warikomi"));
@@ -13,46 +12,45 @@ fn warikomi(arguments: &[&str]) -> Command {
     command
 }
 
-/// The directory of the only run, once it has this many cycles.
-fn wait_for_cycles(runs: &Path, count: usize) -> PathBuf {
-    let begun = Instant::now();
-    loop {
-        assert!(begun.elapsed() < Duration::from_secs(60), "no cycles after a minute");
-        let run = std::fs::read_dir(runs).ok().and_then(|mut runs| runs.next()?.ok());
-        if let Some(run) = run.map(|entry| entry.path()) {
-            let cycles = std::fs::read_to_string(run.join("cycles.csv")).unwrap_or_default();
-            if cycles.lines().count() > count {
-                return run;
-            }
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
 #[test]
 fn ctrl_c_keeps_the_cycles_and_resume_goes_on_with_them() {
     let runs = tempfile::tempdir().unwrap();
-    let sweep = ["sweep", "--sizes", "600", "--count", "300", "--repeat", "3", "--runs"];
-    let child = warikomi(&[&sweep[..], &[runs.path().to_str().unwrap()]].concat()).spawn().unwrap();
-    let run = wait_for_cycles(runs.path(), 4);
-    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
-    let stopped = child.wait_with_output().unwrap();
-    assert_eq!(stopped.status.code(), Some(130));
-    let message = String::from_utf8(stopped.stderr).unwrap();
-    assert!(message.contains("go on with: warikomi sweep --resume"), "{message}");
-    let before = std::fs::read_to_string(run.join("cycles.csv")).unwrap();
+    let sweep = ["sweep", "--sizes", "600", "--count", "300", "--repeat", "3"];
+    let run = stopped_after(4, &sweep, runs.path());
+    let steps = || std::fs::read_to_string(run.join("steps.jsonl")).unwrap();
+    let before = steps();
+    assert!(!run.join("cycles.csv").exists());
 
-    let resumed = warikomi(&["sweep", "--resume", run.to_str().unwrap()]).output().unwrap();
+    let resume = ["sweep", "--resume", run.to_str().unwrap()];
+    let other = warikomi(&[&resume[..], &["--count", "5"]].concat()).output().unwrap();
+    let message = String::from_utf8(other.stderr).unwrap();
+    assert!(
+        !other.status.success() && message.contains("--count <N> cannot be given"),
+        "{message}"
+    );
+    assert_eq!(steps(), before);
+
+    let resumed = warikomi(&resume).output().unwrap();
     let message = String::from_utf8(resumed.stderr).unwrap();
     assert!(resumed.status.success(), "{message}");
-    assert!(message.contains(&format!("going on after {} cycles", before.lines().count() - 1)));
-    let after = std::fs::read_to_string(run.join("cycles.csv")).unwrap();
-    assert!(after.starts_with(&before) && after.len() > before.len());
+    assert!(message.contains(&format!("going on after {} steps", before.lines().count())));
+    let cycles = std::fs::read_to_string(run.join("cycles.csv")).unwrap();
+    let mut lines = cycles.lines().skip(1);
+    for step in before.lines() {
+        let step: serde_json::Value = serde_json::from_str(step).unwrap();
+        let line: Vec<_> = lines.next().unwrap().split(',').collect();
+        let number = |column: usize| line[column].parse::<f64>().ok();
+        assert_eq!(line[2], step["made"]["phase"]);
+        assert_eq!(number(4), step["made"]["interval_ns"].as_f64());
+        assert_eq!(number(10), step["made"]["throughput_bps"].as_f64(), "{line:?} {step}");
+    }
+    assert!(lines.next().is_some());
     let table = String::from_utf8(resumed.stdout).unwrap();
     assert!(table.contains("loss free") && table.contains("600"), "{table}");
     assert!(run.join("result.json").exists() && run.join("repeats.csv").exists());
+    assert!(!run.join("steps.jsonl").exists());
 
-    let again = warikomi(&["sweep", "--resume", run.to_str().unwrap()]).output().unwrap();
+    let again = warikomi(&resume).output().unwrap();
     assert!(!again.status.success(), "a finished run is not written to");
 }
 

@@ -92,6 +92,12 @@ pub enum Error {
         /// What the last one failed of.
         why: String,
     },
+    /// A way to replace a driver that promises to lose nothing has lost something.
+    #[error(
+        "lost what was promised not to be lost: {0}; this is a bug of driver, stack or supervisor, or \
+         the traffic is more than this machine can receive: try a longer --interval"
+    )]
+    PromiseBroken(String),
     /// A trace cannot be read.
     #[error(transparent)]
     Trace(#[from] warikomi_trace::TraceError),
@@ -146,20 +152,6 @@ pub enum Error {
          or another version of Warikomi wrote them; begin anew"
     )]
     OtherRun,
-    /// The log of a sweep is damaged.
-    #[error(
-        "cycles.csv is damaged at line {line}: {what}; remove that line and those after it, and \
-         resume again"
-    )]
-    Cycles {
-        /// The line, from 1.
-        line: u64,
-        /// What is wrong with it.
-        what: String,
-    },
-    /// The log of a sweep belongs to another.
-    #[error("the cycles in cycles.csv are not those of plan.toml beside it; begin anew")]
-    OtherSweep,
 }
 
 impl Error {

@@ -48,16 +48,16 @@ impl Seen {
 
 /// A line of the file.
 #[derive(Serialize, Deserialize)]
-struct Step {
+struct Step<R> {
     step: String,
-    made: Value,
+    made: R,
     seen: Option<Seen>,
 }
 
 /// Steps that have been made.
 pub(crate) struct Journal {
     place: Place,
-    earlier: VecDeque<Step>,
+    earlier: VecDeque<Step<Value>>,
 }
 
 enum Place {
@@ -127,7 +127,6 @@ impl Journal {
         if matches!(self.place, Place::Nowhere) {
             return Ok(());
         }
-        let made = serde_json::to_value(made).map_err(io::Error::from)?;
         let step = Step { step: name.to_owned(), made, seen: seen.cloned() };
         let mut line = serde_json::to_string(&step).map_err(io::Error::from)?;
         line.push('\n');
@@ -163,13 +162,13 @@ impl Journal {
 
 /// The whole lines of a file, and how many bytes they are. Half a line at the end is of a step that was not
 /// completely written.
-fn read(text: &[u8]) -> Result<(Vec<Step>, usize), Error> {
+fn read(text: &[u8]) -> Result<(Vec<Step<Value>>, usize), Error> {
     let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
     let lines = text[..whole].split_inclusive(|byte| *byte == b'\n').zip(1..);
     let steps = lines.map(|(line, number)| {
         let damaged =
             |what: serde_json::Error| Error::Damaged { line: number, what: what.to_string() };
-        serde_json::from_slice::<Step>(line).map_err(damaged)
+        serde_json::from_slice(line).map_err(damaged)
     });
     Ok((steps.collect::<Result<_, _>>()?, whole))
 }
@@ -205,7 +204,10 @@ mod tests {
         }
 
         #[test]
-        fn what_is_kept_is_read(names in prop::collection::vec(".*", 1..10), made in any::<i64>()) {
+        fn what_is_kept_is_read(
+            names in prop::collection::vec(".*", 1..10),
+            made in (any::<i64>(), prop::num::f64::NORMAL),
+        ) {
             let runs = tempfile::tempdir().unwrap();
             let run = NewRun {
                 runs: runs.path().to_owned(), name: "test".into(), now_s: 1, plan: String::new(),
@@ -216,7 +218,7 @@ mod tests {
             }
             let mut again = Journal::resume(journal.directory().unwrap().path()).unwrap();
             for name in &names {
-                prop_assert_eq!(again.earlier::<i64>(name).unwrap().unwrap().0, made);
+                prop_assert_eq!(again.earlier::<(i64, f64)>(name).unwrap().unwrap().0, made);
             }
             prop_assert!(again.earlier::<i64>("more").unwrap().is_none());
         }

@@ -10,7 +10,7 @@ use warikomi_inject::{FrameBytes, Receiver};
 const MAX_BUFFER_BYTES: usize = 1 << 30;
 
 /// A buffer's size: as a frame's, and in MB of 1,000,000 bytes.
-pub fn buffer_bytes(text: &str) -> Result<u32, String> {
+pub(crate) fn buffer_bytes(text: &str) -> Result<u32, String> {
     let text = text.trim();
     let bytes = match text.strip_suffix("MB") {
         // A thousand KB are as many digits right as a MB.
@@ -32,7 +32,7 @@ pub fn buffer_bytes(text: &str) -> Result<u32, String> {
 }
 
 /// A time within these bounds.
-pub fn span_within(text: &str, range: RangeInclusive<Span>) -> Result<Span, String> {
+pub(crate) fn span_within(text: &str, range: RangeInclusive<Span>) -> Result<Span, String> {
     let span: Span = text.parse().map_err(|error| format!("{error}"))?;
     let said = || format!("{span} is not possible: choose {} to {}", range.start(), range.end());
     range.contains(&span).then_some(span).ok_or_else(said)

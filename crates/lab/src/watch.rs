@@ -115,8 +115,8 @@ impl Watch {
         Ok(made)
     }
 
-    /// Makes a step and keeps what came of it; of a run that goes on, gives back what was kept. Steps come in
-    /// the same order every time, and none is made within another.
+    /// Makes a step and keeps what came of it, unless the user has stopped it meanwhile; of a run that goes on,
+    /// gives back what was kept. Steps come in the same order every time, and none is made within another.
     pub fn step<R: Serialize + DeserializeOwned>(
         &mut self,
         name: &str,
@@ -130,7 +130,10 @@ impl Watch {
         let made = make(self);
         let seen = std::mem::replace(&mut self.seen, before);
         let made = made?;
-        self.journal.keep(name, &made, seen.as_ref())?;
+        // What the user has stopped may be cut short.
+        if !self.interrupted.is_set() {
+            self.journal.keep(name, &made, seen.as_ref())?;
+        }
         self.add(seen);
         Ok(made)
     }
@@ -190,6 +193,23 @@ mod tests {
             made.push(*case);
             if *case == 3 { Err(Error::NoWork) } else { Ok(2 * case) }
         })
+    }
+
+    #[test]
+    fn a_step_during_which_the_user_stops_the_run_is_not_kept() {
+        let runs = tempfile::tempdir().unwrap();
+        let mut watch = begin(runs.path());
+        let made = watch.each(&[1, 2], ToString::to_string, |case, watch| {
+            if *case == 2 {
+                watch.interrupted.set();
+            }
+            Ok(10 * case)
+        });
+        assert_eq!(made.unwrap(), [10, 20]);
+        let directory = watch.directory().unwrap().path().to_owned();
+        let show = Box::new(|_: Progress<'_>| ());
+        let again = Watch::of_resumed_run(Interrupted::default(), show, &directory).unwrap();
+        assert_eq!(again.earlier_steps(), 1);
     }
 
     #[test]

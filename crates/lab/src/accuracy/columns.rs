@@ -10,7 +10,7 @@ use warikomi_measure::{RunResult, published};
 use crate::cells::{number, object, text};
 
 /// Describes the result.
-pub(crate) fn describe(result: &mut RunResult) {
+pub(super) fn describe(result: &mut RunResult) {
     let rows = result.rows.as_deref().unwrap_or_default();
     let figures = &result.figures;
     let resolution = number(figures, "resolution_ns");

@@ -12,7 +12,7 @@ const EDGES: [f64; 4] = [0.01, 0.0625, 0.25, 1.0];
 /// place.
 pub(super) fn table(series: &[Series], requested: Span, resolution: Span) -> Vec<Object> {
     let errors: Vec<(&str, Vec<f64>)> =
-        series.iter().map(|of| (of.place, of.errors_ns())).collect();
+        series.iter().map(|of| (of.place.name(), of.errors_ns())).collect();
     counted(&errors, requested.as_ns(), resolution.as_ns())
 }
 

@@ -7,6 +7,7 @@
 //! rest as it is just before a deadline. The median is taken, because a longer pass is a
 //! disturbance, and a disturbed machine must not count more intervals as exact.
 
+use serde::{Deserialize, Serialize};
 use warikomi_clock::Span;
 use warikomi_measure::Samples;
 use warikomi_target::{Target, TargetError};
@@ -15,7 +16,7 @@ use warikomi_target::{Target, TargetError};
 const PASSES: usize = 20_000;
 
 /// What can be told apart.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Resolution {
     /// A tick of the counter.
     pub(super) tick: Span,

@@ -1,10 +1,33 @@
 //! The intervals at one place, and what is said about them.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use warikomi_clock::{Span, Time};
 use warikomi_measure::Hiccups;
 
 use crate::inject::Injected;
+
+/// Where intervals are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// The NIC is given a packet.
+    Injected,
+    /// Its interrupt rises.
+    Raised,
+    /// The driver's handler first looks at it.
+    Handler,
+}
+
+impl Place {
+    /// Its name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Place::Injected => "injected",
+            Place::Raised => "raised",
+            Place::Handler => "handler",
+        }
+    }
+}
 
 /// One interval, marked if the loop that injects was not running for part of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,10 +41,11 @@ pub struct Interval {
 }
 
 /// The intervals at one place.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(into = "Kept", from = "Kept")]
 pub struct Series {
-    /// `injected`, `raised` or `handler`.
-    pub place: &'static str,
+    /// Which place.
+    pub place: Place,
     /// What was asked for.
     pub requested: Span,
     /// What came, in order.
@@ -36,7 +60,7 @@ pub struct Series {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PlaceFigures {
     /// Which place.
-    pub place: &'static str,
+    pub place: Place,
     /// Intervals.
     pub count: u64,
     /// Share that was off by no more than the timer's resolution.
@@ -68,6 +92,56 @@ pub struct PlaceFigures {
     pub quiet_worst_error_ns: Option<f64>,
 }
 
+/// A series in the file of steps. There may be a million intervals, so only what they do not share is kept
+/// of each.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    place: Place,
+    requested: Span,
+    /// When the first interval began.
+    from: Time,
+    lengths: Vec<Span>,
+    /// Which intervals fall into a hiccup, from 0.
+    in_hiccup: Vec<usize>,
+    drift_ns: Option<f64>,
+}
+
+impl From<Series> for Kept {
+    fn from(series: Series) -> Kept {
+        let intervals = &series.intervals;
+        let from = intervals.first().map_or(Time::ZERO, |first| {
+            Time::from_ps(first.until.as_ps().saturating_sub(first.length.as_ps()))
+        });
+        let marked = intervals.iter().enumerate().filter(|(_, interval)| interval.in_hiccup);
+        Kept {
+            place: series.place,
+            requested: series.requested,
+            from,
+            lengths: intervals.iter().map(|interval| interval.length).collect(),
+            in_hiccup: marked.map(|(at, _)| at).collect(),
+            drift_ns: series.drift_ns,
+        }
+    }
+}
+
+impl From<Kept> for Series {
+    fn from(kept: Kept) -> Series {
+        let mut until = kept.from;
+        let interval = |length: &Span| {
+            until = Time::from_ps(until.as_ps().saturating_add(length.as_ps()));
+            Interval { until, length: *length, in_hiccup: false }
+        };
+        let mut intervals: Vec<_> = kept.lengths.iter().map(interval).collect();
+        for at in kept.in_hiccup {
+            if let Some(interval) = intervals.get_mut(at) {
+                interval.in_hiccup = true;
+            }
+        }
+        let Kept { place, requested, drift_ns, .. } = kept;
+        Series { place, requested, intervals, drift_ns }
+    }
+}
+
 /// When something happened, and when its packet was due.
 type Event = (Time, Time);
 
@@ -90,11 +164,11 @@ impl Series {
         }
         // Vectors are handled in any order.
         handled.sort_by_key(|(at, _)| *at);
-        [("injected", injected), ("raised", raised), ("handler", handled)]
+        [(Place::Injected, injected), (Place::Raised, raised), (Place::Handler, handled)]
             .map(|(place, events)| Series::new(place, requested, &events, &run.hiccups))
     }
 
-    fn new(place: &'static str, requested: Span, events: &[Event], hiccups: &Hiccups) -> Series {
+    fn new(place: Place, requested: Span, events: &[Event], hiccups: &Hiccups) -> Series {
         let interval = |pair: &[Event]| {
             let (from, until) = (pair[0].0, pair[1].0);
             let in_hiccup = hiccups.touch(from, until);
@@ -196,7 +270,7 @@ mod tests {
     fn series(times_ns: &[u64], hiccups: &Hiccups) -> Series {
         let events: Vec<Event> =
             times_ns.iter().zip(0..).map(|(&ns, k)| (at(ns), at(k * 1_000))).collect();
-        Series::new("injected", REQUESTED, &events, hiccups)
+        Series::new(Place::Injected, REQUESTED, &events, hiccups)
     }
 
     #[test]
@@ -221,6 +295,8 @@ mod tests {
         let series = series(&[0, 1_000, 4_000, 5_000], &hiccups);
         let marked: Vec<bool> = series.intervals.iter().map(|each| each.in_hiccup).collect();
         assert_eq!(marked, [false, true, false]);
+        let kept = serde_json::to_string(&series).unwrap();
+        assert_eq!(serde_json::from_str::<Series>(&kept).unwrap(), series);
         let figures = series.figures(Span::ZERO).unwrap();
         assert_eq!((figures.count, figures.quiet_count), (3, 2));
         assert_eq!((figures.worst_error_ns, figures.quiet_worst_error_ns), (2_000.0, Some(0.0)));

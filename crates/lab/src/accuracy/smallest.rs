@@ -6,24 +6,14 @@
 //! errors do not add up. Whether the driver takes the packets is another matter (the share that
 //! found a descriptor is kept, too): this is about what can be injected.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use warikomi_clock::{Span, read_tsc};
 use warikomi_inject::{Plan, Warmup};
+use warikomi_session::Session;
 
-use crate::Error;
-use crate::Session;
+use crate::error::Error;
 use crate::inject::{Application, inject};
-
-/// How far it has come.
-#[derive(Clone, Copy, Debug)]
-pub struct Step {
-    /// What is being done.
-    pub what: &'static str,
-    /// How much of it is done: packets, or intervals tried.
-    pub done: u64,
-    /// How much there is to do; of intervals to try, the most.
-    pub total: u64,
-}
+use crate::watch::Watch;
 
 /// The share of intervals that must be within 6.25%, or of packets that must be in time.
 pub const KEPT_SHARE: f64 = 0.99;
@@ -44,7 +34,7 @@ const STRIDE: f64 = 1.5;
 const PRECISION: f64 = 0.02;
 
 /// One interval that was tried: medians of three cycles, shares from 0 to 1.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tried {
     /// The interval.
     pub interval_ns: f64,
@@ -70,7 +60,7 @@ pub(super) struct Smallest {
 pub(super) fn search(
     session: &mut Session,
     plan: &Plan,
-    progress: &mut dyn FnMut(Step),
+    watch: &mut Watch,
 ) -> Result<(Vec<Tried>, Smallest), Error> {
     let longest = plan.spacing().max(LONGEST).min(LONGEST_OF_ALL);
     let mut tried: Vec<Tried> = Vec::new();
@@ -78,12 +68,10 @@ pub(super) fn search(
         if let Some(known) = tried.iter().find(|known| known.interval_ns == interval_ns) {
             return Ok(*known);
         }
-        progress(Step {
-            what: "looking for the smallest interval",
-            done: tried.len() as u64,
-            total: most_attempts(longest),
-        });
-        let new = cycles(session, plan, interval_ns)?;
+        let done = tried.len() as u64;
+        watch.progress(done, most_attempts(longest), "looking for the smallest interval");
+        let new =
+            watch.step(&format!("{interval_ns} ns"), |_| cycles(session, plan, interval_ns))?;
         tried.push(new);
         Ok::<Tried, Error>(new)
     };

@@ -11,7 +11,7 @@ use crate::cells::{headline, number};
 const USUAL_BYTES: f64 = 1_500.0;
 
 /// Describes the result.
-pub(crate) fn describe(result: &mut RunResult) {
+pub(super) fn describe(result: &mut RunResult) {
     let rows = result.rows.as_deref().unwrap_or_default();
     let figures = &result.figures;
     let mut layout = Layout {

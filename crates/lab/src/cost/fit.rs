@@ -45,6 +45,12 @@ pub(super) fn middle<T>(sorted: Vec<T>) -> Option<T> {
     sorted.into_iter().nth(at)
 }
 
+/// The median; of two the lower.
+pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    middle(values)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -72,5 +78,11 @@ mod tests {
         assert_eq!(Line::through(&[(5.0, 1.0), (5.0, 2.0)]), None);
         assert_eq!(Line::through(&[(5.0, 1.0), (6.0, f64::NAN)]), None);
         assert_eq!(Line::through(&[(5.0, 1.0), (6.0, 1.0)]).unwrap().r_squared, 1.0);
+    }
+
+    #[test]
+    fn medians_are_of_what_there_is() {
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!((median(vec![2.0, 1.0]), median(vec![])), (Some(1.0), None));
     }
 }

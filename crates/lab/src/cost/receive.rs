@@ -9,9 +9,9 @@
 
 use warikomi_clock::{Span, read_tsc};
 use warikomi_inject::{Plan, Receiver, Warmup};
+use warikomi_session::Session;
 
-use crate::Error;
-use crate::Session;
+use crate::error::Error;
 use crate::inject::{Application, Injected, inject};
 
 /// Packets of a run for the driver alone.

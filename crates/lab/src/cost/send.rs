@@ -1,14 +1,15 @@
 //! What it costs to send a packet to the driver: update a descriptor, place the packet, request the
 //! interrupt.
 
+use serde::{Deserialize, Serialize};
 use warikomi_clock::Span;
 use warikomi_inject::{Plan, Receiver};
 use warikomi_measure::{Distribution, Fate, Samples};
+use warikomi_session::Session;
 
 use super::fit::middle;
 use super::receive::carry_out;
-use crate::Error;
-use crate::Session;
+use crate::error::Error;
 
 /// Calls of a series.
 pub const CALLS: u64 = 3_000;
@@ -23,7 +24,7 @@ const POLLED_PS_PER_BYTE: u64 = 400;
 const SIGNALLED_INTERVAL: Span = Span::from_us(80);
 
 /// One call.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Call {
     /// Its number, from 1.
     pub number: u64,
@@ -32,7 +33,7 @@ pub struct Call {
 }
 
 /// A series of calls for one frame length.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Series {
     /// Those that placed a packet, in order.
     pub(super) calls: Vec<Call>,
@@ -57,9 +58,10 @@ pub(super) fn polled(session: &mut Session, size: usize) -> Result<Option<Series
     series(session, size, POLLED_INTERVAL + Span::from_ps(size as u64 * POLLED_PS_PER_BYTE))
 }
 
-/// While the driver waits, so that every interrupt has to be signalled.
-pub(super) fn signalled(session: &mut Session, size: usize) -> Result<Option<Series>, Error> {
-    series(session, size, SIGNALLED_INTERVAL)
+/// The mean while the driver waits, so that every interrupt has to be signalled.
+pub(super) fn signalled_ns(session: &mut Session, size: usize) -> Result<Option<f64>, Error> {
+    let signalled = series(session, size, SIGNALLED_INTERVAL)?;
+    Ok(signalled.map(|series| series.counted.mean))
 }
 
 fn series(session: &mut Session, size: usize, interval: Span) -> Result<Option<Series>, Error> {
@@ -75,7 +77,7 @@ fn series(session: &mut Session, size: usize, interval: Span) -> Result<Option<S
 }
 
 /// The series in the middle, by its mean.
-pub(super) fn median(mut series: Vec<Series>) -> Option<Series> {
+pub(super) fn median(mut series: Vec<&Series>) -> Option<&Series> {
     series.sort_by(|a, b| a.counted.mean.total_cmp(&b.counted.mean));
     middle(series)
 }

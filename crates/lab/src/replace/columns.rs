@@ -13,7 +13,7 @@ const MAX_ROWS: usize = 200;
 const MAX_TABLES: usize = 12;
 
 /// Describes the result.
-pub(crate) fn describe(result: &mut RunResult) {
+pub(super) fn describe(result: &mut RunResult) {
     let rows = result.rows.as_deref().unwrap_or_default();
     let figures = &result.figures;
     let mut layout =

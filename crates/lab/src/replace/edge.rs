@@ -6,16 +6,16 @@
 //!
 //! The gap is measured with as many descriptors as there are; then there are fewer and fewer.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use warikomi_clock::Span;
 use warikomi_live::Way;
 
-use super::plan::{Load, MOST_DESCRIPTORS};
-use super::row::ReplaceRow;
+use super::places::Places;
+use super::plan::{Load, MOST_DESCRIPTORS, Options};
+use super::row::Row;
 use super::tally::Tally;
 use super::workload::{Bench, Turn};
-use super::{Options, moments};
-use crate::Error;
+use crate::error::Error;
 
 /// Below that a ring is of no use to anybody.
 const LEAST_DESCRIPTORS: u64 = 4;
@@ -23,43 +23,43 @@ const LEAST_DESCRIPTORS: u64 = 4;
 const REPLACEMENTS: u64 = 10;
 
 /// What one number of descriptors led to.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct EdgeRow {
-    /// See [`ReplaceRow`].
-    pub way: String,
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct EdgeRow {
+    /// See [`Row`].
+    pub(super) way: String,
     /// Receive buffers, and so descriptors that are in use.
-    pub buffers: u64,
+    pub(super) buffers: u64,
     /// Free ones when a replacement began, at the least.
-    pub free_descriptors: u64,
+    pub(super) free_descriptors: u64,
     /// Interval between arriving frames, in nanoseconds.
-    pub interval_ns: f64,
+    pub(super) interval_ns: f64,
     /// The gap that these descriptors bridge.
-    pub bridged_us: f64,
+    pub(super) bridged_us: f64,
     /// The longest gap that there was on receive.
-    pub longest_receive_gap_us: Option<f64>,
+    pub(super) longest_receive_gap_us: Option<f64>,
     /// Frames that found no descriptor.
-    pub no_descriptor: u64,
+    pub(super) no_descriptor: u64,
     /// Frames that were lost although they had one.
-    pub lost: u64,
+    pub(super) lost: u64,
 }
 
 /// Where the edge is, for one way.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Edge {
-    /// See [`ReplaceRow`].
-    pub way: String,
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Edge {
+    /// See [`Row`].
+    pub(super) way: String,
     /// Interval between arriving frames, in nanoseconds.
-    pub interval_ns: f64,
+    pub(super) interval_ns: f64,
     /// The longest gap with as many descriptors as there are.
-    pub longest_receive_gap_us: Option<f64>,
+    pub(super) longest_receive_gap_us: Option<f64>,
     /// So many must be free for that gap.
-    pub predicted_descriptors: Option<u64>,
+    pub(super) predicted_descriptors: Option<u64>,
     /// The most with which frames were lost; none were lost with any number if absent.
-    pub most_with_loss: Option<u64>,
+    pub(super) most_with_loss: Option<u64>,
     /// The least from which on none were.
-    pub least_without_loss: Option<u64>,
+    pub(super) least_without_loss: Option<u64>,
     /// What was tried.
-    pub tried: Vec<EdgeRow>,
+    pub(super) tried: Vec<EdgeRow>,
 }
 
 /// Looks for the edge of a way.
@@ -70,12 +70,12 @@ pub(super) fn find(options: &Options, way: Way) -> Result<Edge, Error> {
     edge.longest_receive_gap_us = ample.longest_receive_gap_us;
     edge.predicted_descriptors =
         ample.longest_receive_gap_us.map(|us| (us * 1e3 / interval_ns).ceil() as u64);
-    if ample.no_descriptor > 0 {
+    let ample_lost = ample.no_descriptor > 0;
+    edge.tried.push(ample);
+    if ample_lost {
         edge.most_with_loss = Some(MOST_DESCRIPTORS);
-        edge.tried.push(ample);
         return Ok(edge);
     }
-    edge.tried.push(ample);
     // Halves until some are lost, then the middle between the two until they are neighbours.
     let (mut good, mut bad) = (MOST_DESCRIPTORS, None);
     while good > LEAST_DESCRIPTORS && bad.is_none_or(|bad| good - bad > (good / 16).max(1)) {
@@ -98,25 +98,27 @@ fn attempt(options: &Options, way: Way, buffers: u64) -> Result<EdgeRow, Error> 
     let plan = &options.plan;
     let mut bench = Bench::start(options, (way, Load::Heavy), buffers, false)?;
     let mut tally = Tally::new(plan, way, Load::Heavy);
-    let mut places = moments::Places::new(plan.seed, buffers);
+    let mut places = Places::new(plan.seed, buffers);
     for _ in 0..REPLACEMENTS {
         let turn = Turn::of(&places.some(1), Span::from_ms(20), false);
         tally.with(bench.run(&turn)?);
     }
     let row = tally.row(bench.trouble().len());
     bench.stop()?;
-    Ok(edge_row(&row, buffers))
+    Ok(EdgeRow::of(row, buffers))
 }
 
-fn edge_row(row: &ReplaceRow, buffers: u64) -> EdgeRow {
-    EdgeRow {
-        way: row.way.clone(),
-        buffers,
-        free_descriptors: row.free_descriptors.unwrap_or_default(),
-        interval_ns: row.interval_ns.unwrap_or_default(),
-        bridged_us: row.bridged_us.unwrap_or_default(),
-        longest_receive_gap_us: row.longest_receive_gap_us,
-        no_descriptor: row.no_descriptor,
-        lost: row.lost,
+impl EdgeRow {
+    fn of(row: Row, buffers: u64) -> EdgeRow {
+        EdgeRow {
+            way: row.way,
+            buffers,
+            free_descriptors: row.free_descriptors.unwrap_or_default(),
+            interval_ns: row.interval_ns.unwrap_or_default(),
+            bridged_us: row.bridged_us.unwrap_or_default(),
+            longest_receive_gap_us: row.longest_receive_gap_us,
+            no_descriptor: row.no_descriptor,
+            lost: row.lost,
+        }
     }
 }

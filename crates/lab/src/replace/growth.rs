@@ -3,29 +3,37 @@
 use std::collections::BTreeMap;
 
 use procfs::process::{FDInfo, FDTarget, Process, Status, all_processes};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+
+/// What there was after each run of a soak.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Growth {
+    /// The row's name.
+    pub(super) row: String,
+    pub(super) usage: Vec<Usage>,
+}
 
 /// What the support side and the target's processes have at one moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Usage {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Usage {
     /// Replacements so far.
-    pub replacements: u64,
+    pub(super) replacements: u64,
     /// File descriptors of the support side.
-    pub support_descriptors: u64,
+    pub(super) support_descriptors: u64,
     /// Of these, files in memory.
-    pub support_memory_files: u64,
+    pub(super) support_memory_files: u64,
     /// Memory that the support side has, in KiB.
-    pub support_resident_kib: u64,
+    pub(super) support_resident_kib: u64,
     /// Of this, shared memory.
-    pub support_shared_kib: u64,
+    pub(super) support_shared_kib: u64,
     /// Mappings of the support side.
-    pub support_mappings: u64,
+    pub(super) support_mappings: u64,
     /// Processes of the target, ended ones that were not collected among them.
-    pub target_processes: u64,
+    pub(super) target_processes: u64,
     /// Their file descriptors.
-    pub target_descriptors: u64,
+    pub(super) target_descriptors: u64,
     /// Memory that they have, shared memory counted in each, in KiB.
-    pub target_resident_kib: u64,
+    pub(super) target_resident_kib: u64,
 }
 
 impl Usage {

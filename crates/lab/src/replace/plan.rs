@@ -1,25 +1,27 @@
 //! What is replaced, how often, and under what load.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use warikomi_clock::{Seed, Span};
 use warikomi_driver::DEFAULT_DRIVER;
-use warikomi_live::Way;
+use warikomi_live::{Program, Way};
 use warikomi_measure::texts;
 use warikomi_nic::{MAX_FRAME_BYTES, MIN_FRAME_BYTES};
+use warikomi_session::ProcessSessionOptions;
 
-use crate::Error;
+use crate::error::Error;
 
 /// The most trials of a row, and the most replacements of a soak.
-pub const MOST_REPLACEMENTS: u64 = 10_000_000;
+pub(super) const MOST_REPLACEMENTS: u64 = 10_000_000;
 /// Between two replacements of a soak.
-pub const EVERY: std::ops::RangeInclusive<Span> = Span::from_ms(1)..=Span::from_ms(60_000);
+pub(super) const EVERY: RangeInclusive<Span> = Span::from_ms(1)..=Span::from_ms(60_000);
 /// Between two frames that arrive.
-pub const INTERVALS: std::ops::RangeInclusive<Span> = Span::from_ns(100)..=Span::from_ms(1);
+pub(super) const INTERVALS: RangeInclusive<Span> = Span::from_ns(100)..=Span::from_ms(1);
 /// Receive descriptors that a ring has.
-pub const MOST_DESCRIPTORS: u64 = 1_024;
+pub(super) const MOST_DESCRIPTORS: u64 = 1_024;
 /// Headers and the number of a datagram.
 const LEAST_FRAME_BYTES: usize = MIN_FRAME_BYTES;
 
@@ -85,6 +87,26 @@ impl Soak {
     }
 }
 
+/// What is replaced by what.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What is measured.
+    pub plan: Plan,
+    /// The target with its first driver.
+    pub session: ProcessSessionOptions,
+    /// The driver that follows, and is followed by the first again.
+    pub to: Program,
+}
+
+/// One row to be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Case {
+    /// Which of the plan's, from 0.
+    pub(super) number: u64,
+    pub(super) way: Way,
+    pub(super) load: Load,
+}
+
 /// What is measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Plan {
@@ -144,6 +166,13 @@ impl Plan {
     /// Time between two frames that arrive under heavy load.
     pub fn interval(&self) -> Span {
         Span::from_ps((self.interval_ns * 1e3) as u64)
+    }
+
+    /// Each way under each load.
+    pub(super) fn cases(&self) -> Vec<Case> {
+        let of_way = |&way| self.loads.iter().map(move |&load| (way, load));
+        let pairs = self.ways.iter().flat_map(of_way).zip(0..);
+        pairs.map(|((way, load), number)| Case { number, way, load }).collect()
     }
 
     /// Checks every value against what is possible.

@@ -1,5 +1,8 @@
 use serde::{Deserialize, Serialize};
+use warikomi_live::Way;
 use warikomi_measure::Samples;
+
+use super::plan::{Load, Plan};
 
 /// Of several values, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -33,10 +36,10 @@ impl Spread {
 
 /// One way under one load: a row of the result. A figure that does not apply is absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ReplaceRow {
+pub struct Row {
     /// `reload`, `data-store`, `shared-state`, or `kernel-module`.
     pub way: String,
-    /// See [`Load`](super::Load).
+    /// See [`Load`].
     pub load: String,
     /// `planned` or `kill`.
     pub kind: String,
@@ -103,7 +106,18 @@ pub struct ReplaceRow {
     pub not_available: Option<String>,
 }
 
-impl ReplaceRow {
+impl Row {
+    /// Of a way under a load, without figures.
+    pub(super) fn new(plan: &Plan, way: Way, load: Load) -> Row {
+        Row {
+            way: way.to_string(),
+            load: load.to_string(),
+            kind: if plan.kill { "kill" } else { "planned" }.to_owned(),
+            interval_ns: (load == Load::Heavy).then_some(plan.interval_ns),
+            ..Row::default()
+        }
+    }
+
     /// Which row it is, for people.
     pub fn name(&self) -> String {
         format!("{}, {}, {}", self.way, self.load, self.kind)
@@ -117,7 +131,7 @@ impl ReplaceRow {
 
     /// What went wrong although it was promised not to; `None` if nothing did.
     pub fn broken(&self) -> Option<String> {
-        let ReplaceRow { lost, duplicated, reordered, no_descriptor, not_receiving, .. } = *self;
+        let Row { lost, duplicated, reordered, no_descriptor, not_receiving, .. } = *self;
         let broken = self.connections_lost;
         let all = [lost, duplicated, reordered, no_descriptor, not_receiving, broken];
         (self.promises_no_loss() && all.iter().any(|&count| count > 0)).then(|| {
@@ -136,16 +150,16 @@ mod tests {
 
     #[test]
     fn only_a_way_that_promises_can_break_its_promise() {
-        let row = |way: &str, kind: &str| ReplaceRow {
+        let row = |way: &str, kind: &str| Row {
             way: way.to_owned(),
             kind: kind.to_owned(),
             lost: 1,
-            ..ReplaceRow::default()
+            ..Row::default()
         };
         assert!(row("shared-state", "kill").broken().unwrap().contains("1 frames lost"));
         assert!(row("data-store", "planned").broken().is_some());
         assert!(row("data-store", "kill").broken().is_none());
         assert!(row("reload", "planned").broken().is_none());
-        assert!(ReplaceRow { lost: 0, ..row("shared-state", "kill") }.broken().is_none());
+        assert!(Row { lost: 0, ..row("shared-state", "kill") }.broken().is_none());
     }
 }

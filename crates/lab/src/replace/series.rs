@@ -1,18 +1,18 @@
 //! All ways under all loads, one after the other.
 
-use serde_json::json;
 use warikomi_clock::Span;
-use warikomi_measure::{Machine, TargetInfo, TimeBase, Warning, table};
-use warikomi_target::Interrupted;
+use warikomi_measure::Warning;
 
-use super::edge::{self, Edge};
-use super::growth::Usage;
-use super::moments::Places;
-use super::plan::{Load, Plan, Soak};
-use super::tally::{Line, Moment, Tally};
+use super::edge;
+use super::growth::{Growth, Usage};
+use super::made::{Made, Replaced};
+use super::places::Places;
+use super::plan::{Case, Load, Options, Plan, Soak};
+use super::row::Row;
+use super::tally::Tally;
 use super::workload::{Bench, Turn};
-use super::{Options, Progress, ReplaceRow, Replaced};
-use crate::Error;
+use crate::error::Error;
+use crate::watch::Watch;
 
 /// Runs without a replacement, which the others are held against; more would say no more.
 const RUNS_WITHOUT: u64 = 5;
@@ -22,62 +22,55 @@ const SOAK_RUN: Span = Span::from_ms(2_000);
 /// When the published workload is replaced in, at the latest: it computes for so long all together.
 const BUSY: Span = Span::from_ms(1_000);
 
-/// What has been found so far.
-#[derive(Default)]
-struct Found {
-    rows: Vec<ReplaceRow>,
-    lines: Vec<Line>,
-    timeline: Vec<Moment>,
-    growth: Vec<serde_json::Value>,
-    edges: Vec<Edge>,
-    warnings: Vec<Warning>,
-    seen: Option<(TargetInfo, Machine)>,
-}
-
 /// Carries the plan out. Ctrl-C ends it after the run that is going on, with what has been found.
-pub fn replace(
-    options: &Options,
-    interrupted: &Interrupted,
-    progress: &mut dyn FnMut(Progress<'_>),
-) -> Result<Replaced, Error> {
+pub fn replace(options: &Options, watch: &mut Watch) -> Result<Replaced, Error> {
     let plan = &options.plan;
     plan.validate()?;
-    let mut found = Found::default();
-    let rows = plan.ways.len() * plan.loads.len();
-    let each = plan.soak.map_or(plan.trials, |soak| soak.count);
-    for (number, (way, load)) in pairs(plan).enumerate() {
-        if interrupted.is_set() {
-            break;
-        }
-        let mut tally = Tally::new(plan, way, load);
-        let mut bench = Bench::start(options, (way, load), plan.buffers, true)?;
-        let mut show = |tally: &Tally| {
-            let done = number as u64 * each + tally.replacements();
-            progress(Progress { done, all: rows as u64 * each, row: &tally.name() });
-            !interrupted.is_set()
-        };
-        show(&tally);
-        let places = Places::new(plan.seed, number as u64);
-        match plan.soak {
-            None => trials(plan, &mut bench, &mut tally, places, &mut show)?,
-            Some(soak) => {
-                let growth = soaked(&soak, &mut bench, &mut tally, places, &mut show)?;
-                found.growth.push(json!({"row": tally.name(), "usage": growth}));
-            }
-        }
-        found.take(&tally, &bench);
-        bench.stop()?;
-    }
-    if plan.edge {
-        for &way in plan.ways.iter().take_while(|_| !interrupted.is_set()) {
-            found.edges.push(edge::find(options, way)?);
-        }
-    }
-    found.finish(options)
+    let name = |case: &Case| Row::new(plan, case.way, case.load).name();
+    let made = watch.each(&plan.cases(), name, |case, watch| {
+        let goes_on = !watch.interrupted.is_set();
+        goes_on.then(|| carry_out(options, case, watch)).transpose()
+    })?;
+    let ways = if plan.edge { &plan.ways[..] } else { &[] };
+    let edges = watch.each(
+        ways,
+        |way| format!("{way}, edge"),
+        |&way, watch| {
+            let goes_on = !watch.interrupted.is_set();
+            goes_on.then(|| edge::find(options, way)).transpose()
+        },
+    )?;
+    let edges = edges.into_iter().flatten().collect();
+    Ok(Replaced::of(plan, made.into_iter().flatten(), edges, watch))
 }
 
-fn pairs(plan: &Plan) -> impl Iterator<Item = (warikomi_live::Way, Load)> + '_ {
-    plan.ways.iter().flat_map(|&way| plan.loads.iter().map(move |&load| (way, load)))
+/// One row.
+fn carry_out(options: &Options, case: &Case, watch: &mut Watch) -> Result<Made, Error> {
+    let &Case { number, way, load } = case;
+    let plan = &options.plan;
+    let mut tally = Tally::new(plan, way, load);
+    let mut bench = Bench::start(options, (way, load), plan.buffers, true)?;
+    let places = Places::new(plan.seed, number);
+    let growth = match plan.soak {
+        None => {
+            trials(plan, &mut bench, &mut tally, places, watch)?;
+            None
+        }
+        Some(soak) => {
+            let usage = soaked(&soak, &mut bench, &mut tally, places, watch)?;
+            Some(Growth { row: tally.name(), usage })
+        }
+    };
+    let trouble = bench.trouble();
+    bench.shown_to(watch);
+    bench.stop()?;
+    Ok(Made {
+        row: tally.row(trouble.len()),
+        lines: tally.lines().collect(),
+        timeline: tally.timeline(),
+        growth,
+        warnings: warnings(&tally, &trouble),
+    })
 }
 
 /// One replacement in each run, and some runs without.
@@ -86,7 +79,7 @@ fn trials(
     bench: &mut Bench<'_>,
     tally: &mut Tally,
     mut places: Places,
-    go_on: &mut dyn FnMut(&Tally) -> bool,
+    watch: &mut Watch,
 ) -> Result<(), Error> {
     let busy = tally.load == Load::Busy;
     let length = if busy { BUSY } else { Span::from_ms(plan.trial_ms) };
@@ -95,20 +88,20 @@ fn trials(
             tally.without(&bench.run(&Turn::of(&[], length, busy))?);
         }
         tally.with(bench.run(&Turn::of(&places.some(1), length, busy))?);
-        if !go_on(tally) {
+        if !goes_on(watch, tally, plan.trials) {
             break;
         }
     }
     Ok(())
 }
 
-/// Many replacements in each run; what there was before the first run, and after each.
+/// Many replacements in each run; what there was after each.
 fn soaked(
     soak: &Soak,
     bench: &mut Bench<'_>,
     tally: &mut Tally,
     mut places: Places,
-    go_on: &mut dyn FnMut(&Tally) -> bool,
+    watch: &mut Watch,
 ) -> Result<Vec<Usage>, Error> {
     let every = soak.every();
     let in_a_run = (SOAK_RUN.as_ps() / every.as_ps().max(1)).max(1);
@@ -119,61 +112,32 @@ fn soaked(
         tally.with(bench.run(&Turn::of(&places.some(now), every * now, false))?);
         usage.push(Usage::now(tally.replacements()));
         left -= now;
-        if !go_on(tally) {
+        if !goes_on(watch, tally, soak.count) {
             break;
         }
     }
     Ok(usage)
 }
 
-impl Found {
-    fn take(&mut self, tally: &Tally, bench: &Bench<'_>) {
-        let trouble = bench.trouble();
-        self.rows.push(tally.row(trouble.len()));
-        self.lines.extend(tally.lines());
-        self.timeline.extend(tally.timeline());
-        if let Some(first) = trouble.first() {
-            self.warnings.push(Warning {
-                what: format!(
-                    "{}: {} times a driver failed or did not take over; {first}",
-                    tally.name(),
-                    trouble.len()
-                ),
-                hint: "look at what the driver printed".to_owned(),
-            });
-        }
-        if tally.no_descriptor_without > 0 {
-            self.warnings.push(Warning {
-                what: format!(
-                    "{}: {} frames found no descriptor in runs without a replacement, so the \
-                    traffic itself is too much",
-                    tally.name(),
-                    tally.no_descriptor_without
-                ),
-                hint: "give a longer --interval, or more --buffers".to_owned(),
-            });
-        }
-        let machine = match self.seen.take() {
-            Some((_, before)) => before.watched_again(bench.machine()),
-            None => bench.machine(),
-        };
-        self.seen = Some((bench.session().info.clone(), machine));
-    }
+/// Shows how far a row has come; whether nobody wants it to end.
+fn goes_on(watch: &mut Watch, tally: &Tally, all: u64) -> bool {
+    watch.progress(tally.replacements(), all, &tally.name());
+    !watch.interrupted.is_set()
+}
 
-    fn finish(self, options: &Options) -> Result<Replaced, Error> {
-        let (info, machine) = self.seen.unwrap_or_default();
-        let mut result = table("replace", TimeBase::Real, machine, info, &options.plan, &self.rows);
-        if !self.growth.is_empty() {
-            result.figures.insert("growth".into(), json!(self.growth));
-        }
-        if !self.edges.is_empty() {
-            result.figures.insert("edges".into(), json!(self.edges));
-        }
-        result.warnings =
-            warikomi_measure::warnings(&result, &warikomi_measure::Thresholds::default());
-        result.warnings.extend(self.warnings);
-        let broken = self.rows.iter().filter_map(ReplaceRow::broken).collect();
-        let Found { rows, lines, timeline, .. } = self;
-        Ok(Replaced { result, rows, lines, timeline, broken })
-    }
+fn warnings(tally: &Tally, trouble: &[String]) -> Vec<Warning> {
+    let (name, times) = (tally.name(), trouble.len());
+    let failed = trouble.first().map(|first| Warning {
+        what: format!("{name}: {times} times a driver failed or did not take over; {first}"),
+        hint: "look at what the driver printed".to_owned(),
+    });
+    let frames = tally.no_descriptor_without;
+    let too_much = (frames > 0).then(|| Warning {
+        what: format!(
+            "{name}: {frames} frames found no descriptor in runs without a replacement, so the traffic \
+             itself is too much"
+        ),
+        hint: "give a longer --interval, or more --ring-buffers".to_owned(),
+    });
+    failed.into_iter().chain(too_much).collect()
 }

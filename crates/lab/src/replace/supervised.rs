@@ -12,22 +12,22 @@ use warikomi_target::{
     Agent, CardId, ConsoleTail, Handlers, Pass, Slot, Target, TargetCounters, TargetError,
 };
 
-use super::course::Course;
+use super::replacer::Replacer;
 
-/// Steps the supervisor with every poll, and asks it for what its course says.
+/// Steps the supervisor with every poll, and what asks it for replacements.
 pub(super) struct Supervised {
     target: ProcessTarget,
     supervisor: Supervisor,
-    course: Rc<RefCell<Course>>,
+    replacer: Rc<RefCell<Replacer>>,
 }
 
 impl Supervised {
     pub(super) fn new(
         target: ProcessTarget,
         supervisor: Supervisor,
-        course: Rc<RefCell<Course>>,
+        replacer: Rc<RefCell<Replacer>>,
     ) -> Supervised {
-        Supervised { target, supervisor, course }
+        Supervised { target, supervisor, replacer }
     }
 }
 
@@ -36,17 +36,17 @@ impl Target for Supervised {
     fn poll(&mut self) -> Result<Pass, TargetError> {
         let pass = self.target.poll()?;
         let event = self.supervisor.step(&mut self.target)?;
-        let mut course = self.course.borrow_mut();
+        let mut replacer = self.replacer.borrow_mut();
         if let Some(event) = event {
-            course.event(event);
+            replacer.handle_event(event);
         }
-        course.pass(pass.at, &mut self.target, &mut self.supervisor)?;
+        replacer.step(pass.at, &mut self.target, &mut self.supervisor)?;
         Ok(pass)
     }
 
     fn housekeep(&mut self) -> Result<(), TargetError> {
         // It takes microseconds, as many as a replacement: the next time will do.
-        if self.course.borrow().is_at_it(self.target.clock().now()) {
+        if self.replacer.borrow().is_replacing(self.target.clock().now()) {
             return Ok(());
         }
         self.target.housekeep()

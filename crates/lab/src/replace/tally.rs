@@ -1,14 +1,35 @@
 //! Runs of the workload, summed up as a row.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use warikomi_clock::{Span, Time};
 use warikomi_live::Way;
-use warikomi_measure::Samples;
+use warikomi_measure::{Samples, Totals};
+use warikomi_wire::peer::numbered::Seen;
 
-use super::course::Observed;
 use super::plan::{Load, Plan};
-use super::row::{ReplaceRow, Spread};
-use super::workload::Outcome;
+use super::replacer::Observed;
+use super::row::{Row, Spread};
+
+/// What came of a run.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    /// Its replacements.
+    pub(super) observed: Vec<Observed>,
+    /// When each send began, and how long it took.
+    pub(super) sends: Vec<(Time, Span)>,
+    /// Frames that arrived, and what became of them.
+    pub(super) arrived: Totals,
+    /// Frames that reached the application behind a later one.
+    pub(super) out_of_order: u64,
+    /// Frames that reached the application twice.
+    pub(super) duplicates: u64,
+    /// Datagrams that the application handed over, and what the wire has seen of them.
+    pub(super) datagrams: (u64, Seen),
+    /// TCP segments on the wire, and how many of them came again.
+    pub(super) segments: (u64, u64),
+    /// Why the connection broke, or what is wrong with its stream.
+    pub(super) stream_wrong: Option<String>,
+}
 
 /// What a way came to under a load.
 pub(super) struct Tally {
@@ -18,20 +39,13 @@ pub(super) struct Tally {
     sends_without: Samples,
     sends_with: Samples,
     sends_during: Samples,
-    row: ReplaceRow,
+    row: Row,
     /// Frames that found no descriptor although nothing was replaced.
     pub(super) no_descriptor_without: u64,
 }
 
 impl Tally {
     pub(super) fn new(plan: &Plan, way: Way, load: Load) -> Tally {
-        let row = ReplaceRow {
-            way: way.to_string(),
-            load: load.to_string(),
-            kind: if plan.kill { "kill" } else { "planned" }.to_owned(),
-            interval_ns: (load == Load::Heavy).then_some(plan.interval_ns),
-            ..ReplaceRow::default()
-        };
         Tally {
             load,
             kill: plan.kill,
@@ -39,7 +53,7 @@ impl Tally {
             sends_without: Samples::new(),
             sends_with: Samples::new(),
             sends_during: Samples::new(),
-            row,
+            row: Row::new(plan, way, load),
             no_descriptor_without: 0,
         }
     }
@@ -86,7 +100,7 @@ impl Tally {
     }
 
     /// The row.
-    pub(super) fn row(&self, called_off: usize) -> ReplaceRow {
+    pub(super) fn row(&self, called_off: usize) -> Row {
         let seen = &self.observed;
         let spread = |of: &dyn Fn(&Observed) -> Span| {
             let mut samples = Samples::new();
@@ -98,7 +112,7 @@ impl Tally {
         };
         let free_descriptors = seen.iter().map(|seen| seen.free_descriptors).min();
         let interval_ns = self.row.interval_ns;
-        ReplaceRow {
+        Row {
             replacements: self.replacements(),
             resets: seen.iter().filter(|seen| seen.replacement.reset).count() as u64,
             called_off: called_off as u64,
@@ -158,7 +172,7 @@ impl Tally {
             way: self.row.way.clone(),
             load: self.row.load.clone(),
             kind: self.row.kind.clone(),
-            what,
+            what: what.to_owned(),
             at_us: relative_us(at, seen.begun),
         };
         steps.chain(frames).filter(|(_, at)| *at != Time::NEVER).map(moment).collect()
@@ -176,13 +190,13 @@ fn relative_us(at: Time, from: Time) -> f64 {
 }
 
 /// A line of `replacements.csv`. Times are in microseconds from the order, or the kill, on.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Line {
-    /// See [`ReplaceRow`].
+    /// See [`Row`].
     pub way: String,
-    /// See [`ReplaceRow`].
+    /// See [`Row`].
     pub load: String,
-    /// See [`ReplaceRow`].
+    /// See [`Row`].
     pub kind: String,
     /// Which replacement of its row, from 1.
     pub number: usize,
@@ -242,16 +256,16 @@ impl Line {
 }
 
 /// A line of `timeline.csv`: something that happened in or around the replacement that is drawn.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Moment {
-    /// See [`ReplaceRow`].
+    /// See [`Row`].
     pub way: String,
-    /// See [`ReplaceRow`].
+    /// See [`Row`].
     pub load: String,
-    /// See [`ReplaceRow`].
+    /// See [`Row`].
     pub kind: String,
-    /// What.
-    pub what: &'static str,
+    /// A step of the replacement, such as `handed over`, or what became of a frame.
+    pub what: String,
     /// When, in microseconds from the order, or the kill, on.
     pub at_us: f64,
 }

@@ -5,31 +5,32 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use warikomi_clock::{Span, Time, read_tsc};
+use warikomi_clock::{Span, read_tsc};
 use warikomi_inject::{NETWORK_IP, Plan as InjectPlan, Receiver, UDP_PORT, Warmup};
 use warikomi_live::{Policy, Supervisor, Way};
-use warikomi_measure::Totals;
 use warikomi_protocol::answers::WorkTotals;
 use warikomi_protocol::commands::{WorkDatagrams, WorkStart, WorkStop};
+use warikomi_session::{CoreWatch, Session};
 use warikomi_target::{Interrupted, Target, TargetError};
-use warikomi_wire::peer::numbered::{Look, Seen};
+use warikomi_wire::peer::numbered::Look;
 use warikomi_wire::peer::workload::{self, Workload};
 use warikomi_wire::peer::{Judged, JudgingPeer};
 use warikomi_wire::{Responder, Responses};
 
-use super::Options;
-use super::course::{Course, Observed};
-use super::plan::{Load, Plan};
+use super::plan::{Load, Options, Plan};
+use super::replacer::Replacer;
 use super::supervised::Supervised;
+use super::tally::Outcome;
+use crate::error::Error;
 use crate::inject::{Application, Injected, inject};
-use crate::{CoreWatch, Error, Session};
+use crate::watch::Watch;
 
 /// The published workload: so many sends of so many bytes, with so much computing between two.
-pub const SENDS: u64 = 1_000;
+const SENDS: u64 = 1_000;
 /// See [`SENDS`].
-pub const SEND_BYTES: u32 = 1_024;
+const SEND_BYTES: u32 = 1_024;
 /// See [`SENDS`].
-pub const COMPUTE_US: u64 = 1_000;
+const COMPUTE_US: u64 = 1_000;
 
 /// Before the first replacement of a run, so that it is at its pace.
 const HEAD: Span = Span::from_ms(30);
@@ -70,27 +71,6 @@ impl Turn {
     }
 }
 
-/// What came of a run.
-#[derive(Debug, Default)]
-pub(super) struct Outcome {
-    /// Its replacements.
-    pub(super) observed: Vec<Observed>,
-    /// When each send began, and how long it took.
-    pub(super) sends: Vec<(Time, Span)>,
-    /// Frames that arrived, and what became of them.
-    pub(super) arrived: Totals,
-    /// Frames that reached the application behind a later one.
-    pub(super) out_of_order: u64,
-    /// Frames that reached the application twice.
-    pub(super) duplicates: u64,
-    /// Datagrams that the application handed over, and what the wire has seen of them.
-    pub(super) datagrams: (u64, Seen),
-    /// TCP segments on the wire, and how many of them came again.
-    pub(super) segments: (u64, u64),
-    /// Why the connection broke, or what is wrong with its stream.
-    pub(super) stream_wrong: Option<String>,
-}
-
 /// A target with its workload and its replacements.
 pub(super) struct Bench<'a> {
     plan: &'a Plan,
@@ -98,7 +78,7 @@ pub(super) struct Bench<'a> {
     /// Whether the application works beside receiving.
     works: bool,
     session: Session,
-    course: Rc<RefCell<Course>>,
+    replacer: Rc<RefCell<Replacer>>,
     wire: Judged<Workload>,
     responses: Arc<Responses>,
     cores: CoreWatch,
@@ -120,8 +100,8 @@ impl<'a> Bench<'a> {
         let mut wanted = options.session.clone();
         wanted.orders.buffers = buffers;
         let programs = [options.to.clone(), wanted.program.clone()];
-        let course = Course::new(plan.kill, programs, judged.clone());
-        let course = Rc::new(RefCell::new(course));
+        let replacer = Replacer::new(plan.kill, programs, judged.clone());
+        let replacer = Rc::new(RefCell::new(replacer));
         let policy = policy(way, plan.kill);
         // Ctrl-C ends a run between two turns, with the result so far.
         let never = Interrupted::default();
@@ -129,26 +109,21 @@ impl<'a> Bench<'a> {
         let session = Session::start_live(&wanted, way, wire, &never, &mut |_| ())?;
         let session = session.with::<dyn Target>(|mut target| {
             let supervisor = Supervisor::new(policy, wanted.program.clone(), &mut target);
-            Box::new(Supervised::new(*target, supervisor, Rc::clone(&course)))
+            Box::new(Supervised::new(*target, supervisor, Rc::clone(&replacer)))
         });
         let cores = session.watch_cores();
         let (wire, run_id) = (judged, 0);
-        Ok(Bench { plan, load, works, session, course, wire, responses, cores, run_id })
+        Ok(Bench { plan, load, works, session, replacer, wire, responses, cores, run_id })
     }
 
-    /// The target.
-    pub(super) fn session(&self) -> &Session {
-        &self.session
-    }
-
-    /// What others have taken from the cores since the start.
-    pub(super) fn machine(&self) -> warikomi_measure::Machine {
-        self.session.machine_since(&self.cores)
+    /// Tells what the target is, and what others have taken from its cores since the start.
+    pub(super) fn shown_to(&self, watch: &mut Watch) {
+        watch.saw(&self.session, &self.cores);
     }
 
     /// What was called off, or failed without being asked to.
     pub(super) fn trouble(&self) -> Vec<String> {
-        self.course.borrow().trouble.clone()
+        self.replacer.borrow().trouble.clone()
     }
 
     /// Ends the target.
@@ -166,7 +141,7 @@ impl<'a> Bench<'a> {
             self.begin_work(turn)?;
         }
         let begun = self.session.target.clock().now();
-        self.course.borrow_mut().schedule(turn.moments.iter().map(|&moment| begun + moment));
+        self.replacer.borrow_mut().schedule(turn.moments.iter().map(|&moment| begun + moment));
         let injected = match (self.load, turn.length) {
             (Load::Heavy, Some(length)) => Some(self.receive(length)?),
             (_, Some(length)) => {
@@ -179,7 +154,7 @@ impl<'a> Bench<'a> {
                 None
             }
         };
-        self.serve_until(OVER_WITHIN, |bench| bench.course.borrow().is_over())?;
+        self.serve_until(OVER_WITHIN, |bench| bench.replacer.borrow().is_over())?;
         let mut outcome = Outcome::default();
         if works {
             let totals = self.session.target.ask(WorkStop {}, WORK_WITHIN)?;
@@ -193,11 +168,11 @@ impl<'a> Bench<'a> {
             outcome.out_of_order = injected.received.out_of_order;
             outcome.duplicates = injected.received.duplicates;
         }
-        let mut course = self.course.borrow_mut();
-        if let Some(why) = &course.given_up {
+        let mut replacer = self.replacer.borrow_mut();
+        if let Some(why) = &replacer.given_up {
             return Err(Error::GivenUp { why: why.clone() });
         }
-        outcome.observed = std::mem::take(&mut course.observed);
+        outcome.observed = std::mem::take(&mut replacer.observed);
         Ok(outcome)
     }
 

@@ -12,7 +12,7 @@ use crate::cells::{headline, number};
 const OVERLAID_BYTES: u64 = 1_500;
 
 /// Describes the result.
-pub(crate) fn describe(result: &mut RunResult) {
+pub(super) fn describe(result: &mut RunResult) {
     let rows = result.rows.as_deref().unwrap_or_default();
     let mut layout = Layout {
         columns: columns(rows),

@@ -1,22 +1,10 @@
-//! One cycle of a sweep, and where its figures come from: a session, or the file of an earlier,
-//! unfinished sweep.
+//! One cycle of a sweep.
 
-use std::io::Write;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use warikomi_clock::{Span, read_tsc};
-use warikomi_inject::{MAX_COUNT, Plan};
 
-use super::{SATURATING_CYCLES, SweepPlan};
-use crate::Error;
-use crate::Session;
-use crate::inject::{Application, inject};
-
-/// How often a cycle that lost something while others had a core is made, at most.
-const MAX_ATTEMPTS: u32 = 3;
-
-/// The longest file of cycles that is read, in bytes: some million cycles.
-const MAX_CYCLES_BYTES: u64 = 256 << 20;
+use crate::error::Error;
 
 /// What a cycle is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,7 +31,14 @@ pub(super) struct Request {
     pub(super) interval_ns: f64,
 }
 
-/// A cycle and what it showed: a line of `cycles.csv`.
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Request { size_bytes, phase, repeat, interval_ns } = self;
+        write!(f, "{size_bytes} bytes every {interval_ns} ns ({phase:?} {repeat})")
+    }
+}
+
+/// A cycle and what it showed; a line of `cycles.csv`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cycle {
     /// Frame length in bytes.
@@ -68,8 +63,8 @@ pub struct Cycle {
     pub end_to_end_share: Option<f64>,
     /// Bits of accepted frames in a second.
     pub throughput_bps: f64,
-    /// Median time to inject a packet.
-    pub send_ns: f64,
+    /// Median time to inject a packet; absent where none was.
+    pub send_ns: Option<f64>,
     /// Packets that are not accounted for; always 0 in a sweep that has a result.
     pub unaccounted: u64,
     /// Time that the host took from the cores.
@@ -106,21 +101,14 @@ impl Cycle {
             driver_share: 0.0,
             end_to_end_share: None,
             throughput_bps: 0.0,
-            send_ns: 0.0,
+            send_ns: None,
             unaccounted: 0,
             stolen_percent: None,
             disturbed: false,
         }
     }
 
-    fn answers(&self, request: &Request) -> bool {
-        self.size_bytes == request.size_bytes
-            && self.phase == request.phase
-            && self.repeat == request.repeat
-            && self.interval_ns == request.interval_ns
-    }
-
-    fn is_perfect(&self) -> bool {
+    pub(super) fn is_perfect(&self) -> bool {
         self.accepted == self.injected
             && self.delivered.is_none_or(|delivered| delivered == self.injected)
     }
@@ -129,184 +117,4 @@ impl Cycle {
 /// Something that makes cycles.
 pub(super) trait Cycles {
     fn run(&mut self, request: Request) -> Result<Cycle, Error>;
-}
-
-/// Makes cycles on a session and writes each down as it is done.
-pub(super) struct Live<'a> {
-    pub(super) plan: &'a SweepPlan,
-    pub(super) session: &'a mut Session,
-    pub(super) application: Application,
-    /// Those of an earlier sweep, in order: taken instead of new ones as long as they last.
-    pub(super) earlier: std::vec::IntoIter<Cycle>,
-    pub(super) log: &'a mut CycleLog,
-    pub(super) done: &'a mut dyn FnMut(&Cycle),
-}
-
-impl Cycles for Live<'_> {
-    fn run(&mut self, request: Request) -> Result<Cycle, Error> {
-        for attempt in 1..=MAX_ATTEMPTS {
-            let cycle = match self.earlier.next() {
-                Some(cycle) if cycle.answers(&request) => cycle,
-                Some(_) => return Err(Error::OtherSweep),
-                None => {
-                    let cycle = self.make(&request, attempt)?;
-                    self.log.append(&cycle)?;
-                    cycle
-                }
-            };
-            (self.done)(&cycle);
-            if !cycle.disturbed {
-                return Ok(cycle);
-            }
-        }
-        unreachable!("the last attempt is never one to be made again")
-    }
-}
-
-impl Live<'_> {
-    fn make(&mut self, request: &Request, attempt: u32) -> Result<Cycle, Error> {
-        let plan = self.cycle_plan(request);
-        let run_id = read_tsc() as u32;
-        let injected = inject(self.session, &plan, self.application, run_id, &mut |_| ())?;
-        injected.check()?;
-        let totals = injected.ledger.totals();
-        let success = injected.result.success.unwrap_or_default();
-        let mut cycle = Cycle {
-            line_rate_bps: plan.line_rate_bps,
-            injected: totals.injected,
-            accepted: totals.accepted,
-            delivered: success.end_to_end.map(|_| totals.delivered),
-            driver_share: success.driver,
-            end_to_end_share: success.end_to_end,
-            throughput_bps: injected.result.throughput_bps.unwrap_or(0.0),
-            send_ns: injected.result.inject_ns.map_or(f64::NAN, |times| times.p50),
-            unaccounted: totals.unaccounted,
-            stolen_percent: injected.result.machine.stolen_percent,
-            ..Cycle::of(request)
-        };
-        // To be saturated is to lose.
-        let may_lose = matches!(request.phase, Phase::Saturated | Phase::Line);
-        cycle.disturbed = attempt < MAX_ATTEMPTS
-            && !may_lose
-            && !cycle.is_perfect()
-            && injected.result.machine.was_disturbed();
-        Ok(cycle)
-    }
-
-    fn cycle_plan(&self, request: &Request) -> Plan {
-        let plan = Plan {
-            interval: Span::from_ps((request.interval_ns * 1e3) as u64),
-            ..self.plan.cycle(request.size_bytes)
-        };
-        match request.phase {
-            Phase::Saturated => {
-                Plan { count: plan.count.saturating_mul(SATURATING_CYCLES).min(MAX_COUNT), ..plan }
-            }
-            Phase::Line => Plan { line_rate_bps: self.plan.line_rate_bps, ..plan },
-            Phase::Coarse | Phase::Driver | Phase::EndToEnd => plan,
-        }
-    }
-}
-
-/// `cycles.csv`: a line for each cycle, written when it is done, so that a sweep that is stopped can
-/// be continued.
-pub struct CycleLog {
-    writer: csv::Writer<Box<dyn Write>>,
-}
-
-impl CycleLog {
-    /// Writes to `file`, which is empty or has what [`read_cycles`] has read.
-    pub fn new(file: Box<dyn Write>, is_empty: bool) -> CycleLog {
-        CycleLog { writer: csv::WriterBuilder::new().has_headers(is_empty).from_writer(file) }
-    }
-
-    fn append(&mut self, cycle: &Cycle) -> Result<(), Error> {
-        self.writer.serialize(cycle).map_err(std::io::Error::from)?;
-        Ok(self.writer.flush()?)
-    }
-}
-
-/// Reads the cycles of an earlier sweep. Returns them and the length of the file up to the last line
-/// that is whole: a sweep that was killed may have left half a line.
-pub fn read_cycles(text: &[u8]) -> Result<(Vec<Cycle>, usize), Error> {
-    if text.len() as u64 > MAX_CYCLES_BYTES {
-        return Err(Error::Cycles { line: 1, what: "the file is too big".into() });
-    }
-    let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
-    let mut reader = csv::Reader::from_reader(&text[..whole]);
-    let mut cycles = Vec::new();
-    for row in reader.deserialize() {
-        let cycle = row.map_err(|error: csv::Error| Error::Cycles {
-            line: error.position().map_or(0, csv::Position::line),
-            what: error.to_string(),
-        })?;
-        cycles.push(cycle);
-    }
-    Ok((cycles, whole))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use std::cell::RefCell;
-    use std::rc::Rc;
-
-    #[derive(Clone, Default)]
-    struct Shared(Rc<RefCell<Vec<u8>>>);
-
-    impl Write for Shared {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.borrow_mut().write(bytes)
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-
-    fn cycle(interval_ns: f64) -> Cycle {
-        let request = Request { size_bytes: 1_500, phase: Phase::EndToEnd, repeat: 2, interval_ns };
-        Cycle {
-            injected: 5_000,
-            accepted: 4_999,
-            delivered: Some(4_000),
-            driver_share: 0.9998,
-            end_to_end_share: Some(0.8),
-            ..Cycle::of(&request)
-        }
-    }
-
-    fn written() -> (Vec<Cycle>, Vec<u8>) {
-        let file = Shared::default();
-        let mut log = CycleLog::new(Box::new(file.clone()), true);
-        let cycles: Vec<_> = [100.0, 1_234.5].map(cycle).into();
-        cycles.iter().for_each(|cycle| log.append(cycle).unwrap());
-        let text = file.0.borrow().clone();
-        (cycles, text)
-    }
-
-    #[test]
-    fn what_is_written_is_read_also_without_its_last_half_line() {
-        let (cycles, text) = written();
-        assert_eq!(read_cycles(&text).unwrap(), (cycles.clone(), text.len()));
-        let (read, whole) = read_cycles(&text[..text.len() - 3]).unwrap();
-        assert_eq!(read, cycles[..1]);
-        assert!(whole < text.len() - 3 && text[whole - 1] == b'\n');
-        assert_eq!(read_cycles(b"").unwrap(), (vec![], 0));
-    }
-
-    #[test]
-    fn a_damaged_line_is_named() {
-        let (_, text) = written();
-        let text = String::from_utf8(text).unwrap().replace("1234.5", "fast");
-        let error = read_cycles(text.as_bytes()).unwrap_err().to_string();
-        assert!(error.contains("line 3"), "{error}");
-    }
-
-    proptest! {
-        #[test]
-        fn never_panics_on_any_file(bytes in prop::collection::vec(any::<u8>(), 0..500)) {
-            let _ = read_cycles(&bytes);
-        }
-    }
 }

@@ -4,7 +4,10 @@ use serde::{Deserialize, Serialize};
 use warikomi_inject::{MAX_COUNT, Plan, Receiver, Warmup};
 use warikomi_measure::published;
 
-use crate::Error;
+use crate::error::Error;
+
+/// A saturated cycle is longer, because a ring that is empty at first takes hundreds at once.
+pub(super) const SATURATING_CYCLES: u64 = 4;
 
 /// The most frame lengths of one sweep.
 pub const MAX_SIZES: usize = 64;
@@ -12,7 +15,7 @@ pub const MAX_SIZES: usize = 64;
 /// The most repetitions of a search.
 pub const MAX_REPEAT: u32 = 100;
 
-/// What a sweep measures; `plan.toml` of its run.
+/// What a sweep measures; the plan of its result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SweepPlan {
@@ -65,7 +68,7 @@ impl SweepPlan {
                     "the frame length {size_bytes} is there twice: name each once"
                 )));
             }
-            let count = self.count.saturating_mul(super::SATURATING_CYCLES).min(MAX_COUNT);
+            let count = self.count.saturating_mul(SATURATING_CYCLES).min(MAX_COUNT);
             let line = Plan { line_rate_bps: self.line_rate_bps, ..self.cycle(size_bytes) };
             line.validate()?;
             Plan { count, ..self.cycle(size_bytes) }.validate()?;

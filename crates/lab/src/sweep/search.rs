@@ -1,11 +1,14 @@
 //! Which cycles a sweep makes: a coarse pass with growing intervals, then a search by bisection.
 //!
 //! What is asked for next follows from what the cycles so far have shown and from nothing else, so
-//! that a sweep that was stopped can be continued from its cycles.
+//! that a sweep that was stopped goes on from its cycles.
+
+use warikomi_inject::Receiver;
 
 use super::cycle::{Cycle, Cycles, Phase, Request};
-use super::{SweepPlan, median};
-use crate::Error;
+use super::found::{Found, median};
+use super::plan::SweepPlan;
+use crate::error::Error;
 
 /// How much longer the next interval of the coarse pass is.
 const GROWTH: f64 = 1.2;
@@ -41,8 +44,8 @@ pub(super) enum Goal {
 
 fn goals(plan: &SweepPlan) -> &'static [Goal] {
     match plan.receiver {
-        warikomi_inject::Receiver::Application => &[Goal::Driver, Goal::EndToEnd],
-        warikomi_inject::Receiver::Driver => &[Goal::Driver],
+        Receiver::Application => &[Goal::Driver, Goal::EndToEnd],
+        Receiver::Driver => &[Goal::Driver],
     }
 }
 
@@ -56,16 +59,6 @@ impl Goal {
     }
 }
 
-/// What the sweep found out about one length. `NaN` is what was not found.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Found {
-    pub(super) send_ns: f64,
-    pub(super) saturated_bps: Vec<f64>,
-    pub(super) driver_ns: Vec<f64>,
-    pub(super) end_to_end_ns: Option<Vec<f64>>,
-    pub(super) on_line: Option<Cycle>,
-}
-
 pub(super) fn sweep_size(
     plan: &SweepPlan,
     size_bytes: usize,
@@ -76,7 +69,7 @@ pub(super) fn sweep_size(
     for repeat in 1..=plan.repeat {
         saturated.push(cycles.run(request(Phase::Saturated, repeat, 0.0))?);
     }
-    let shortest_ns = median(saturated.iter().map(|cycle| cycle.send_ns));
+    let shortest_ns = median(saturated.iter().filter_map(|cycle| cycle.send_ns));
     let coarse = coarse_pass(plan, shortest_ns, &mut |interval_ns| {
         cycles.run(request(Phase::Coarse, 1, interval_ns))
     })?;
@@ -84,7 +77,7 @@ pub(super) fn sweep_size(
     // longer intervals every packet must wake the guest.
     let sent = coarse.iter().find(|cycle| Goal::Driver.is_met(cycle));
     let mut found = Found {
-        send_ns: sent.map_or(f64::NAN, |cycle| cycle.send_ns),
+        send_ns: sent.and_then(|cycle| cycle.send_ns).unwrap_or(f64::NAN),
         saturated_bps: saturated.iter().map(|cycle| cycle.throughput_bps).collect(),
         driver_ns: Vec::new(),
         end_to_end_ns: None,
@@ -203,7 +196,7 @@ mod tests {
                 injected: 1_000,
                 accepted: (1_000.0 * driver) as u64,
                 delivered: Some((1_000.0 * stack) as u64),
-                send_ns: 100.0,
+                send_ns: Some(100.0),
                 throughput_bps: if request.interval_ns == 0.0 {
                     8e9
                 } else {

@@ -3,14 +3,14 @@
 use serde::Serialize;
 use warikomi_driver::transmit::{Bounce, Completion};
 
-use super::Row;
+use super::row::Row;
 
 /// Ways whose mean rates differ by less than this share are taken for equally fast.
 const EQUAL_SHARE: f64 = 0.01;
 
 /// The best way to send from one kind of buffers, of those that were tried with all traffic.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Advice {
+pub(super) struct Advice {
     /// The buffers: which a system has is rarely a matter of choice.
     pub buffers: String,
     /// The completion strategy.
@@ -37,7 +37,7 @@ pub struct Advice {
 
 /// A share, and the traffic that it belongs to.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct At {
+pub(super) struct At {
     /// The share.
     pub share: f64,
     /// Length of the messages in bytes; the mean of a mixture.
@@ -51,7 +51,7 @@ pub struct At {
 /// traffic, the one with the greatest geometric mean of rates; of equally fast ones, the one that takes the
 /// least of the processor. Dummy drivers do not count; nor is plain interrupt-free completion advised, which may
 /// dead-lock with other messages, and which adaptive completion is otherwise.
-pub fn advise(rows: &[Row]) -> Vec<Advice> {
+pub(super) fn advise(rows: &[Row]) -> Vec<Advice> {
     let mut kinds: Vec<&str> = Vec::new();
     for row in rows {
         if !kinds.contains(&row.buffers.as_str()) {

@@ -14,7 +14,7 @@ use super::beside::{
 use crate::cells::{list, number, object, text};
 
 /// Describes the result of a process that sent.
-pub(crate) fn describe(result: &mut RunResult) {
+pub(super) fn describe(result: &mut RunResult) {
     let rows = result.rows.as_deref().unwrap_or_default();
     let gains: Vec<Object> = gains(rows);
     result.figures.insert("gains".into(), json!(gains));

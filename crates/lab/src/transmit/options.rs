@@ -6,11 +6,13 @@ use warikomi_driver::DriverInfo;
 use warikomi_driver::transmit::{Bounce, Completion, Thresholds};
 use warikomi_nic::NicOptions;
 use warikomi_process::programs::sender;
+use warikomi_sim::transmit::SIZES_BYTES;
 use warikomi_stack::HEADER_BYTES;
 use warikomi_stack::buffers::BufferKind;
 use warikomi_stack::send::{MOST_MESSAGE_BYTES, PlanError, SendPlan};
 
-use super::{SIZES_BYTES, Traffic};
+use super::traffic::Traffic;
+use crate::error::Error;
 
 /// How many messages are measured in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +98,18 @@ impl Default for Options {
             driver: "oc48".to_owned(),
         }
     }
+}
+
+/// The driver of that name.
+pub(super) fn driver(name: &str) -> Result<&'static DriverInfo, Error> {
+    let known = warikomi_driver::DRIVERS.iter().find(|info| info.name == name);
+    known.copied().ok_or_else(|| {
+        let names: Vec<_> = warikomi_driver::DRIVERS.iter().map(|info| info.name).collect();
+        Error::impossible(format!(
+            "there is no driver '{name}' that runs in a process; there are: {}",
+            names.join(", ")
+        ))
+    })
 }
 
 /// One row to be.
@@ -286,7 +300,6 @@ impl Messages {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transmit::SIZES_BYTES;
 
     fn ways(options: &Options, buffers: BufferKind) -> Vec<String> {
         let ways = options.ways(buffers).into_iter();
@@ -332,7 +345,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_refused_before_anything_is_started() {
-        let driver = crate::transmit::driver("oc48").unwrap();
+        let driver = driver("oc48").unwrap();
         let refused = |options: Options| options.validate(driver).unwrap_err().to_string();
         assert_eq!(Options::default().validate(driver), Ok(()));
         let long = vec![Traffic::Size(9_000)];

@@ -7,17 +7,18 @@ use warikomi_driver::DriverInfo;
 use warikomi_inject::{NETWORK_IP, NETWORK_MAC, UDP_PORT};
 use warikomi_measure::{Thresholds, TimeBase, warnings};
 use warikomi_process::Orders;
-use warikomi_session::OwnParts;
+use warikomi_session::{OwnParts, PacketPath, ProcessSessionOptions, Session};
 use warikomi_stack::send::SendPlan;
 use warikomi_stack::{Topology, Waiting};
-use warikomi_target::Interrupted;
 use warikomi_wire::peer::Judged;
 use warikomi_wire::peer::numbered::{Look, Numbered, Seen};
 
+use super::made::Transmitted;
+use super::options::{Options, driver};
 use super::row::Outcome;
 use super::series::{self, Bench};
-use super::{Options, Progress, Transmitted, result};
-use crate::{Error, PacketPath, ProcessSessionOptions, Session};
+use crate::error::Error;
+use crate::watch::Watch;
 
 /// How long a run may take beyond its pace; the slowest row takes a few seconds.
 const RUN_TIMEOUT: Duration = Duration::from_secs(60);
@@ -25,26 +26,20 @@ const RUN_TIMEOUT: Duration = Duration::from_secs(60);
 const DRAIN: Duration = Duration::from_millis(50);
 
 /// Compares all rows, each as often as asked for, in one process.
-pub fn transmit(
-    options: &Options,
-    parts: OwnParts,
-    interrupted: &Interrupted,
-    progress: &mut dyn FnMut(Progress<'_>),
-) -> Result<Transmitted, Error> {
-    let driver = super::driver(&options.driver)?;
+pub fn transmit(options: &Options, watch: &mut Watch) -> Result<Transmitted, Error> {
+    let driver = driver(&options.driver)?;
     options.validate(driver)?;
     let (wire, judge) = Numbered::sink();
-    let wanted = session_options(options, driver, parts);
-    let mut session = Session::start_process(&wanted, Box::new(wire), interrupted, &mut |_| ())?;
-    let watch = session.watch_cores();
+    let wanted = session_options(options, driver, watch.parts);
+    let interrupted = watch.interrupted.clone();
+    let status = &mut |what: &str| watch.waiting(what);
+    let mut session = Session::start_process(&wanted, Box::new(wire), &interrupted, status)?;
     let mut bench = Real { session: &mut session, judge };
-    let frame_bytes = options.max_frame_bytes(driver);
-    let (rows, repetitions) = series::rows(options, frame_bytes, &mut bench, progress)?;
-    let (machine, info) = (session.machine_since(&watch), session.info.clone());
+    let rows = series::rows(options, options.max_frame_bytes(driver), &mut bench, watch)?;
     session.stop()?;
-    let mut result = result(options, TimeBase::Real, machine, info, &rows);
-    result.warnings = warnings(&result, &Thresholds::default());
-    Ok(Transmitted { result, rows, repetitions })
+    let mut found = Transmitted::of(options, TimeBase::Real, watch.seen(), rows);
+    found.result.warnings = warnings(&found.result, &Thresholds::default());
+    Ok(found)
 }
 
 fn session_options(
@@ -76,7 +71,13 @@ struct Real<'a> {
 }
 
 impl Bench for Real<'_> {
-    fn send(&mut self, plan: &SendPlan, look: Look) -> Result<(Outcome, Seen), Error> {
+    fn send(
+        &mut self,
+        plan: &SendPlan,
+        look: Look,
+        watch: &mut Watch,
+    ) -> Result<(Outcome, Seen), Error> {
+        let before = self.session.watch_cores();
         let all = plan.warmup.saturating_add(plan.count);
         self.judge.lock().begin(plan.run_id, all, look);
         let pace = Duration::from_nanos((plan.interval_ps / 1_000).saturating_mul(all));
@@ -88,6 +89,7 @@ impl Bench for Real<'_> {
         if sent.dead_locked {
             self.session.target.serve_for(DRAIN)?;
         }
+        watch.saw(self.session, &before);
         Ok((Outcome { sent, digest: None }, self.judge.lock().seen()))
     }
 }

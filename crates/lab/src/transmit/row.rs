@@ -1,8 +1,9 @@
 //! A row of the comparison.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use warikomi_measure::published;
 use warikomi_protocol::answers::Sent;
+use warikomi_sim::transmit::SIZES_BYTES;
 
 use super::options::{Case, Options};
 
@@ -59,7 +60,7 @@ pub struct Row {
 }
 
 /// What one run of the sender came to.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Outcome {
     pub(super) sent: Sent,
     pub(super) digest: Option<String>,
@@ -89,7 +90,7 @@ impl Row {
         let line_bps = options.nic.line_rate_bps.unwrap_or(published::OC48_LINE_BPS);
         let as_published = options.nic.model == "oc48"
             && line_bps == published::OC48_LINE_BPS
-            && case.traffic.size() == super::SIZES_BYTES.last().copied();
+            && case.traffic.size() == SIZES_BYTES.last().copied();
         let published_bps = published::adaptive_transmit().most_bps(&buffers);
         Row {
             size_bytes: case.traffic.mean_bytes(),

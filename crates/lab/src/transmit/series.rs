@@ -6,25 +6,19 @@ use warikomi_stack::send::SendPlan;
 use warikomi_wire::peer::numbered::{Look, Seen};
 
 use super::options::{Amount, Case, Messages, Options};
-use super::row::Outcome;
-use super::{Repetition, Row};
-use crate::Error;
-
-/// How far a comparison has come.
-#[derive(Clone, Copy, Debug)]
-pub struct Progress<'a> {
-    /// Runs that are done.
-    pub done: usize,
-    /// Runs in all.
-    pub all: usize,
-    /// The row that is at work.
-    pub row: &'a str,
-}
+use super::row::{Outcome, Repetition, Row};
+use crate::error::Error;
+use crate::watch::Watch;
 
 /// Carries a plan out, in real or in virtual time.
 pub(super) trait Bench {
     /// Sends everything; what came of it, and what the wire has seen, warm-up included.
-    fn send(&mut self, plan: &SendPlan, look: Look) -> Result<(Outcome, Seen), Error>;
+    fn send(
+        &mut self,
+        plan: &SendPlan,
+        look: Look,
+        watch: &mut Watch,
+    ) -> Result<(Outcome, Seen), Error>;
 }
 
 /// Messages by which the rate is estimated: a few, or for short ones as many as take as long.
@@ -32,28 +26,31 @@ const PILOT_BYTES: u64 = 2_000_000;
 const PILOT_MESSAGES: std::ops::RangeInclusive<u64> = 200..=2_000;
 /// Messages of a repetition, however slow or fast they are.
 const MESSAGES: std::ops::RangeInclusive<u64> = 100..=10_000_000;
+
 /// How much of the payload is judged of what a dummy driver sends.
 fn look(bounce: Bounce) -> Look {
     if bounce == Bounce::Dummy { Look::Head } else { Look::Whole }
 }
 
-/// All rows, with their repetitions.
+/// All rows, with their repetitions. Each run is a step: a comparison that goes on takes what it must know of
+/// earlier runs, such as their rates, from those that were kept.
 pub(super) fn rows(
     options: &Options,
     max_frame_bytes: usize,
     bench: &mut dyn Bench,
-    progress: &mut dyn FnMut(Progress<'_>),
+    watch: &mut Watch,
 ) -> Result<(Vec<Row>, Vec<Repetition>), Error> {
     let cases = options.cases(max_frame_bytes);
     let mut entries: Vec<Entry> = cases.into_iter().map(|case| Entry::new(options, case)).collect();
-    let (repeats, count) = (options.repeats as usize, entries.len());
-    let mut series = Series { options, bench, run_id: 0 };
+    let all = u64::from(options.repeats) * entries.len() as u64;
+    let mut series = Series { options, bench, watch, run_id: 0 };
     // In turns: what the machine does meanwhile meets all rows alike.
-    for repeat in 0..repeats {
-        for (number, entry) in entries.iter_mut().enumerate() {
-            let name = entry.row.name();
-            progress(Progress { done: repeat * count + number, all: repeats * count, row: &name });
+    let mut done = 0;
+    for _ in 0..options.repeats {
+        for entry in &mut entries {
+            series.watch.progress(done, all, &entry.row.name());
             series.measure(entry)?;
+            done += 1;
         }
     }
     let mut repetitions = Vec::new();
@@ -89,6 +86,7 @@ impl Entry {
 struct Series<'a> {
     options: &'a Options,
     bench: &'a mut dyn Bench,
+    watch: &'a mut Watch,
     run_id: u32,
 }
 
@@ -132,13 +130,17 @@ impl Series<'_> {
 
     /// One run, judged.
     fn run(&mut self, entry: &Entry, messages: Messages) -> Result<Outcome, Error> {
+        // Runs that were kept count as well, so that a run has the same id every time.
         self.run_id += 1;
-        let plan = self.options.plan(&entry.case, messages, self.run_id);
-        let (outcome, seen) = self.bench.send(&plan, look(plan.bounce))?;
-        match judge(&outcome, &seen, &plan) {
-            None => Ok(outcome),
-            Some(what) => Err(Error::Wrong { row: entry.row.name(), what }),
-        }
+        let row = entry.row.name();
+        self.watch.step(&format!("run {}: {row}", self.run_id), |watch| {
+            let plan = self.options.plan(&entry.case, messages, self.run_id);
+            let (outcome, seen) = self.bench.send(&plan, look(plan.bounce), watch)?;
+            match judge(&outcome, &seen, &plan) {
+                None => Ok(outcome),
+                Some(what) => Err(Error::Wrong { row, what }),
+            }
+        })
     }
 }
 

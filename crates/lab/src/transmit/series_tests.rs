@@ -7,12 +7,15 @@ use warikomi_protocol::answers::Sent;
 use warikomi_protocol::payload::{HEAD_BYTES, Head, filler};
 use warikomi_stack::buffers::BufferKind;
 use warikomi_stack::{Destination, Station, headers};
+use warikomi_target::{Interrupted, TargetError};
 use warikomi_wire::Wire;
 use warikomi_wire::peer::numbered::Numbered;
 
-use super::super::Traffic;
+use super::super::options::Pace;
+use super::super::traffic::Traffic;
 use super::*;
-use crate::Error;
+use crate::journal::NewRun;
+use crate::watch::Progress;
 
 /// Sends at once, at a rate that follows from the plan; loses what it is told to lose.
 #[derive(Default)]
@@ -23,6 +26,7 @@ struct Invented {
     lose: Option<u64>,
     drop: u64,
     pools_leak: bool,
+    stop_after: Option<usize>,
     seen_of: HashMap<String, u64>,
 }
 
@@ -37,7 +41,15 @@ fn message(run_id: u32, sequence: u64, bytes: u32) -> Vec<u8> {
 }
 
 impl Bench for Invented {
-    fn send(&mut self, plan: &SendPlan, look: Look) -> Result<(Outcome, Seen), Error> {
+    fn send(
+        &mut self,
+        plan: &SendPlan,
+        look: Look,
+        _: &mut Watch,
+    ) -> Result<(Outcome, Seen), Error> {
+        if self.stop_after == Some(self.runs.len()) {
+            return Err(TargetError::Interrupted.into());
+        }
         let (count, warmup) = (plan.count, plan.warmup);
         let completion = plan.completion.to_string();
         let bytes = plan.sizes_bytes[0];
@@ -82,13 +94,14 @@ fn options() -> Options {
 }
 
 fn carried_out(options: &Options, bench: &mut Invented) -> Result<Vec<Row>, Error> {
-    rows(options, 65_549, bench, &mut |_| ()).map(|(rows, _)| rows)
+    rows(options, 65_549, bench, &mut Watch::unobserved()).map(|(rows, _)| rows)
 }
 
 #[test]
 fn rows_take_turns_and_are_the_median_of_their_repetitions() {
     let mut bench = Invented::default();
-    let (rows, repetitions) = rows(&options(), 65_549, &mut bench, &mut |_| ()).unwrap();
+    let mut watch = Watch::unobserved();
+    let (rows, repetitions) = rows(&options(), 65_549, &mut bench, &mut watch).unwrap();
     let order: Vec<_> = bench.runs.iter().map(|run| (run.1, run.2.as_str())).collect();
     let round = [
         (64, "interrupt"),
@@ -115,7 +128,7 @@ fn messages_are_so_many_that_a_row_takes_the_time_asked_for() {
     let (pilot, run) = (bench.runs[0].3, bench.runs[1].3);
     assert_eq!(pilot, Messages { count: 2_000, warmup: 0 });
     assert_eq!(run, Messages { count: 1_000, warmup: 250 });
-    let paced = Options { pace: super::super::Pace::Interval(Span::from_us(10)), ..options };
+    let paced = Options { pace: Pace::Interval(Span::from_us(10)), ..options };
     let mut bench = Invented::default();
     carried_out(&paced, &mut bench).unwrap();
     assert_eq!(bench.runs[0].3, Messages { count: 300, warmup: 75 }, "no need of an estimate");
@@ -144,9 +157,40 @@ fn what_the_wire_has_not_seen_fails_the_experiment() {
 #[test]
 fn drops_at_the_socket_of_a_pace_are_no_loss() {
     let mut bench = Invented { drop: 10, ..Invented::default() };
-    let paced = Options { pace: super::super::Pace::Rate(1_000_000), ..options() };
+    let paced = Options { pace: Pace::Rate(1_000_000), ..options() };
     let rows = carried_out(&paced, &mut bench).unwrap();
     assert_eq!(rows[0].socket_drop_share, Some(0.25));
     let unpaced = carried_out(&options(), &mut Invented { lose: Some(49), ..Invented::default() });
     assert!(unpaced.is_err(), "without a pace the last message is missed");
+}
+
+#[test]
+fn a_run_that_was_stopped_goes_on_with_the_rates_and_dead_locks_of_its_earlier_runs() {
+    let amount = Amount::For(Span::from_ms(3));
+    let (options, lock) = (Options { amount, ..options() }, Some(Completion::InterruptFree));
+    let mut whole = Invented { dead_lock: lock, ..Invented::default() };
+    let mut unobserved = Watch::unobserved();
+    let expected = rows(&options, 65_549, &mut whole, &mut unobserved).unwrap();
+    for stop_after in 1..whole.runs.len() {
+        let runs = tempfile::tempdir().unwrap();
+        let show = || Box::new(|_: Progress<'_>| ());
+        let run = NewRun {
+            runs: runs.path().to_owned(),
+            name: "transmit".into(),
+            now_s: 0,
+            plan: String::new(),
+        };
+        let mut watch = Watch::of_new_run(Interrupted::default(), show(), run);
+        let mut first =
+            Invented { stop_after: Some(stop_after), dead_lock: lock, ..Invented::default() };
+        assert!(rows(&options, 65_549, &mut first, &mut watch).is_err());
+        let directory = watch.directory().unwrap().path().to_owned();
+        drop(watch);
+        let mut watch = Watch::of_resumed_run(Interrupted::default(), show(), &directory).unwrap();
+        assert_eq!(watch.earlier_steps(), stop_after);
+        let mut second =
+            Invented { dead_lock: lock, seen_of: first.seen_of, ..Invented::default() };
+        assert_eq!(rows(&options, 65_549, &mut second, &mut watch).unwrap(), expected);
+        assert_eq!([first.runs, second.runs].concat(), whole.runs);
+    }
 }

@@ -4,7 +4,7 @@ use serde::Serialize;
 use warikomi_driver::transmit::Bounce;
 use warikomi_measure::published;
 
-use super::Row;
+use super::row::Row;
 
 /// Where the throughput goes that mbufs are behind a contiguous buffer, for one size. Both are shares of the
 /// contiguous buffer's throughput, so they add up to all that is lost.
@@ -13,7 +13,7 @@ use super::Row;
 /// contents. So what it is ahead of mbufs is what scattered transfers cost, and what it is behind a
 /// contiguous buffer is what chains cost.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Share {
+pub(super) struct Share {
     /// Length of the messages in bytes; the mean of a mixture.
     pub size_bytes: u64,
     /// The mixture's lengths.
@@ -36,7 +36,7 @@ pub struct Share {
 
 /// The shares of each traffic that was sent with contiguous buffers, with mbufs, and with mbufs by a dummy
 /// driver, all with the same completion strategy.
-pub fn shares(rows: &[Row]) -> Vec<Share> {
+pub(super) fn shares(rows: &[Row]) -> Vec<Share> {
     let dummies = rows.iter().filter(|row| row.bounce == Bounce::Dummy.to_string());
     dummies.filter_map(|dummy| share(rows, dummy)).collect()
 }

@@ -4,36 +4,37 @@ use serde_json::json;
 use warikomi_measure::{Machine, TargetInfo, TimeBase, as_object};
 use warikomi_sim::transmit::{self as virtual_time, SendCosts};
 use warikomi_stack::send::SendPlan;
-use warikomi_target::{Interrupted, TargetError};
+use warikomi_target::TargetError;
 use warikomi_wire::peer::numbered::{Look, Seen};
 
-use super::row::Outcome;
+use super::made::Transmitted;
+use super::options::{Options, driver};
+use super::row::{Outcome, Row};
 use super::series::{self, Bench};
-use super::{Options, Progress, Row, Transmitted, result};
-use crate::Error;
+use crate::error::Error;
+use crate::watch::Watch;
 
 /// Compares all rows; one seed is one history, so each is run once.
 pub fn transmit(
     options: &Options,
     costs: &SendCosts,
-    interrupted: &Interrupted,
-    progress: &mut dyn FnMut(Progress<'_>),
+    watch: &mut Watch,
 ) -> Result<Transmitted, Error> {
-    let driver = super::driver(&options.driver)?;
+    let driver = driver(&options.driver)?;
     options.validate(driver)?;
     let options = Options { repeats: 1, ..options.clone() };
-    let mut bench = Simulated { options: &options, costs, interrupted };
-    let frame_bytes = options.max_frame_bytes(driver);
-    let (rows, repetitions) = series::rows(&options, frame_bytes, &mut bench, progress)?;
+    let mut bench = Simulated { options: &options, costs };
+    let rows = series::rows(&options, options.max_frame_bytes(driver), &mut bench, watch)?;
     let target = TargetInfo {
         kind: "process".into(),
         driver: driver.name.into(),
         model: options.nic.model.clone(),
         ..TargetInfo::default()
     };
-    let mut result = result(&options, TimeBase::Virtual, Machine::default(), target, &rows);
-    result.figures.insert("costs".into(), json!(costs));
-    Ok(Transmitted { result, rows, repetitions })
+    let seen = (target, Machine::default());
+    let mut found = Transmitted::of(&options, TimeBase::Virtual, seen, rows);
+    found.result.figures.insert("costs".into(), json!(costs));
+    Ok(found)
 }
 
 /// Puts the rates of the same rows in virtual time beside those in real time.
@@ -60,12 +61,16 @@ fn median_difference(rows: &[Row]) -> Option<f64> {
 struct Simulated<'a> {
     options: &'a Options,
     costs: &'a SendCosts,
-    interrupted: &'a Interrupted,
 }
 
 impl Bench for Simulated<'_> {
-    fn send(&mut self, plan: &SendPlan, _: Look) -> Result<(Outcome, Seen), Error> {
-        if self.interrupted.is_set() {
+    fn send(
+        &mut self,
+        plan: &SendPlan,
+        _: Look,
+        watch: &mut Watch,
+    ) -> Result<(Outcome, Seen), Error> {
+        if watch.interrupted.is_set() {
             return Err(TargetError::Interrupted.into());
         }
         let virtual_time::Outcome { sent, seen, digest, .. } =

@@ -7,7 +7,7 @@ use serde::Serialize;
 use warikomi_sim::transmit::SIZES_BYTES;
 use warikomi_stack::send::{LEAST_MESSAGE_BYTES, MOST_MESSAGE_BYTES};
 
-use crate::Error;
+use crate::error::Error;
 
 /// The most blocks in a round of a mixture: as many lengths as a plan has.
 const MOST_BLOCKS: u64 = 64;

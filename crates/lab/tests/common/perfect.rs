@@ -2,8 +2,8 @@
 
 use warikomi_clock::read_tsc;
 use warikomi_inject::Plan;
-use warikomi_lab::Session;
 use warikomi_lab::inject::{Application, Injected, inject};
+use warikomi_session::Session;
 
 /// Runs that a test may repeat in all.
 const MOST_REPEATED: usize = 20;

@@ -2,14 +2,15 @@
 
 use warikomi_clock::Span;
 use warikomi_inject::Plan;
-use warikomi_lab::accuracy::{Accuracy, AccuracyOptions, KEPT_SHARE, accuracy};
+use warikomi_lab::Watch;
+use warikomi_lab::accuracy::{AccuracyOptions, KEPT_SHARE, Measured, accuracy};
 
 use crate::bring::{plan, session};
 
-fn measured(plan: Plan, repeat: u32, smallest: bool) -> Accuracy {
+fn measured(plan: Plan, repeat: u32, smallest: bool) -> Measured {
     let mut session = session("sink");
     let options = AccuracyOptions { plan, repeat, smallest };
-    let found = accuracy(&mut session, &options, &mut |_| ()).unwrap();
+    let found = accuracy(&mut session, &options, &mut Watch::unobserved()).unwrap();
     session.stop().unwrap();
     found
 }
@@ -20,7 +21,7 @@ fn every_figure_is_that_of_the_intervals_behind_it() {
     let ledger = found.result.ledger.unwrap();
     assert_eq!((ledger.injected, ledger.unaccounted), (500, 0));
     assert_eq!(ledger.unclaimed, ledger.accepted, "the packets are for the driver");
-    let places: Vec<&str> = found.series.iter().map(|series| series.place).collect();
+    let places: Vec<&str> = found.series.iter().map(|series| series.place.name()).collect();
     assert_eq!(places, ["injected", "raised", "handler"]);
     assert_eq!(found.series[0].intervals.len(), 499);
     let interrupts = found.result.interrupts.unwrap();
@@ -34,7 +35,7 @@ fn every_figure_is_that_of_the_intervals_behind_it() {
             series.intervals.iter().map(|each| series.error_ns(each).abs()).collect();
         let within = |ns: f64| errors.iter().filter(|error| **error <= ns).count() as f64;
         let count = errors.len() as f64;
-        assert_eq!(row["place"], series.place);
+        assert_eq!(row["place"], series.place.name());
         assert_eq!(figure("count"), count);
         assert_eq!(figure("exact_share"), within(resolution_ns) / count);
         assert_eq!(figure("within_1_share"), within(1_000.0) / count);

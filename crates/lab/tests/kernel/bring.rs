@@ -1,12 +1,14 @@
 //! Bringing a session up, for tests.
 
+use std::path::Path;
 use std::time::Duration;
 
 use warikomi_clock::{Span, TscClock};
 use warikomi_inject::Plan;
 use warikomi_kernel::{Cache, DriverMode, Image};
-use warikomi_lab::{GuestSettings, Session, SessionError, SessionOptions};
+use warikomi_lab::{NewRun, Progress, Watch};
 use warikomi_nic::NicOptions;
+use warikomi_session::{GuestSettings, Session, SessionError, SessionOptions};
 use warikomi_target::kernel::{KernelTarget, LaunchOptions};
 use warikomi_target::{Interrupted, Target};
 use warikomi_wire::{Wire, WireKind};
@@ -33,6 +35,13 @@ pub(crate) fn at_least(major: u32, minor: u32) -> bool {
     let mut numbers = release.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
     let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     version >= (major, minor)
+}
+
+/// Of a run that is kept.
+pub(crate) fn watch(runs: &Path, show: impl FnMut(Progress<'_>) + 'static) -> Watch {
+    let run =
+        NewRun { runs: runs.to_owned(), name: "test".into(), now_s: 0, plan: "# plan".into() };
+    Watch::of_new_run(Interrupted::default(), Box::new(show), run)
 }
 
 pub(crate) fn options() -> SessionOptions {

@@ -1,18 +1,26 @@
 //! What a packet costs, on the real kernel.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use warikomi_lab::Progress;
 use warikomi_lab::cost::{CALLS, COUNTED, CostOptions, cost};
 
-use crate::bring::session;
+use crate::bring::{session, watch};
 
 #[test]
 fn every_figure_is_that_of_the_calls_and_the_line_behind_it() {
     let mut session = session("sink");
     let sizes_bytes = vec![1_024, 4_096, 8_192];
     let options = CostOptions { sizes_bytes: sizes_bytes.clone(), repeat: 3, sampling: false };
-    let mut steps = Vec::new();
-    let found = cost(&mut session, &options, &mut |done, all| steps.push((done, all))).unwrap();
+    let runs = tempfile::tempdir().unwrap();
+    let steps = Rc::new(RefCell::new(Vec::new()));
+    let told = Rc::clone(&steps);
+    let show = move |at: Progress<'_>| told.borrow_mut().push((at.done, at.all));
+    let mut watch = watch(runs.path(), show);
+    let found = cost(&mut session, &options, &mut watch).unwrap();
     session.stop().unwrap();
-    assert_eq!(steps, (0..9).map(|done| (done, 9)).collect::<Vec<_>>());
+    assert_eq!(*steps.borrow(), (0..9).map(|done| (done * 1_000, 9_000)).collect::<Vec<_>>());
     let rows = found.result.rows.unwrap();
     assert_eq!(rows.len(), 3);
     for ((row, size), (of_size, calls)) in rows.iter().zip(sizes_bytes).zip(&found.calls) {

@@ -3,23 +3,23 @@
 use std::time::Duration;
 
 use warikomi_clock::Span;
-use warikomi_lab::SessionOptions;
 use warikomi_nic::Link;
 use warikomi_protocol::answers::DriverOrigin;
 use warikomi_protocol::commands::{
     Counters, LinkDown, LinkState, LinkUp, LoadDriver, ReadFile, Renegotiate, UnloadDriver,
     WaitInterface,
 };
+use warikomi_session::SessionOptions;
 use warikomi_target::CardId;
 
 use crate::bring::{image_with_drivers_built_in, options, plan, session, try_session, wait_until};
 use crate::perfect::injected;
 
-fn link(session: &mut warikomi_lab::Session) -> warikomi_protocol::answers::LinkState {
+fn link(session: &mut warikomi_session::Session) -> warikomi_protocol::answers::LinkState {
     session.target.ask(LinkState { interface: None }, Duration::ZERO).unwrap()
 }
 
-fn plug(session: &mut warikomi_lab::Session, link: Link) {
+fn plug(session: &mut warikomi_session::Session, link: Link) {
     let (nic, mut host) = session.target.card(CardId::FIRST).unwrap();
     nic.set_link(&mut host, link);
 }
@@ -108,7 +108,7 @@ fn a_driver_that_is_built_in_works_as_well() {
 #[test]
 fn the_hardware_counters_agree_with_the_ledger() {
     let mut session = session("sink");
-    let counted = |session: &mut warikomi_lab::Session| {
+    let counted = |session: &mut warikomi_session::Session| {
         session.target.ask(Counters { interface: None }, Duration::ZERO).unwrap().driver
     };
     let before = counted(&mut session);

@@ -3,9 +3,9 @@
 
 use warikomi_clock::Span;
 use warikomi_inject::Plan;
-use warikomi_lab::Session;
 use warikomi_lab::inject::Injected;
 use warikomi_measure::{Evidence, FaultFinding, Totals, Verdict};
+use warikomi_session::Session;
 
 use crate::bring::{plan, session};
 use crate::perfect::injected;

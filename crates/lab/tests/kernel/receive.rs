@@ -109,7 +109,7 @@ fn frames_for_others_are_filtered_until_the_driver_asks_for_all() {
     let mut session = session("sink");
     let foreign = Addresses::to_guest([0x02, 9, 9, 9, 9, 9]);
     let mut template = FrameTemplate::new(&foreign, 100, 1).unwrap();
-    let mut receive = |session: &mut warikomi_lab::Session| {
+    let mut receive = |session: &mut warikomi_session::Session| {
         let (nic, mut host) = session.target.card(CardId::FIRST).unwrap();
         nic.receive(&mut host, template.frame(0))
     };

@@ -1,16 +1,17 @@
 //! A kernel's driver is removed and loaded again under traffic.
 
 use warikomi_clock::Span;
+use warikomi_lab::Watch;
 use warikomi_lab::replace::kernel::{Options, Traffic, WAY, replace};
-use warikomi_lab::replace::{Load, ReplaceRow};
+use warikomi_lab::replace::{Load, Row};
 use warikomi_measure::RunResult;
 
 use crate::bring::{options, session_with};
 
-fn replaced(asked: &Options) -> Vec<ReplaceRow> {
+fn replaced(asked: &Options) -> Vec<Row> {
     let (host, traffic) = Traffic::with_host();
     let mut session = session_with(Box::new(host));
-    let replaced = replace(&mut session, &options(), &traffic, asked, &mut |_| ());
+    let replaced = replace(&mut session, &options(), &traffic, asked, &mut Watch::unobserved());
     let RunResult { rows, target, .. } = replaced.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((&*target.kind, &*target.driver), ("kernel", "r8169"));
     session.stop().unwrap();

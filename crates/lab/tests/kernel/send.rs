@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
-use warikomi_lab::Session;
+use warikomi_lab::Watch;
 use warikomi_lab::transmit::kernel::{Completion, Judge, Options, Row, Sender, transmit};
 use warikomi_nic::FunctionCounters;
 use warikomi_protocol::answers::Generated;
 use warikomi_protocol::commands::Pktgen;
+use warikomi_session::Session;
 use warikomi_target::CardId;
 
 use crate::bring::{session, session_with, wait_until};
@@ -90,7 +91,7 @@ fn options(sender: Sender) -> Options {
 fn compared(options: &Options) -> Vec<Row> {
     let (host, judge) = Judge::with_host();
     let mut session = session_with(Box::new(host));
-    let compared = transmit(&mut session, &judge, options, &mut |_| ());
+    let compared = transmit(&mut session, &judge, options, &mut Watch::unobserved());
     let compared = compared.unwrap_or_else(|error| panic!("{error}"));
     let console = session.target.console().to_string();
     assert!(!console.contains("is not a head"), "the guest's queue broke: {console}");
@@ -175,7 +176,7 @@ fn what_the_driver_cannot_do_is_a_row_with_its_own_reason() {
     let mut session = session_with(Box::new(host));
     let far = Completion::Coalesce { usecs: 1_000_000, frames: 4 };
     let both = Options { completions: vec![far, Completion::Napi], ..options(Sender::Udp) };
-    let rows = transmit(&mut session, &judge, &both, &mut |_| ()).unwrap().rows;
+    let rows = transmit(&mut session, &judge, &both, &mut Watch::unobserved()).unwrap().rows;
     assert!(rows[0].not_available.as_ref().unwrap().contains("os error"), "{rows:?}");
     assert_eq!((rows[0].common.pps, rows[0].messages), (None, None));
     assert!(rows[1].not_available.is_none() && rows[1].common.pps.is_some());

@@ -1,27 +1,16 @@
 //! Success against interval.
 
 use std::cell::RefCell;
-use std::io::Write;
+use std::path::Path;
 use std::rc::Rc;
 
 use warikomi_inject::Receiver;
 use warikomi_lab::inject::Application;
-use warikomi_lab::sweep::{Cycle, CycleLog, Phase, SweepPlan, Swept, read_cycles, sweep};
+use warikomi_lab::sweep::{Cycle, Phase, SweepPlan, Swept, sweep};
+use warikomi_lab::{Error, Progress, Watch};
+use warikomi_target::Interrupted;
 
-use crate::bring::session;
-
-#[derive(Clone, Default)]
-struct File(Rc<RefCell<Vec<u8>>>);
-
-impl Write for File {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.borrow_mut().write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
+use crate::bring::{session, watch};
 
 fn plan() -> SweepPlan {
     SweepPlan {
@@ -33,19 +22,52 @@ fn plan() -> SweepPlan {
     }
 }
 
-/// Sweeps; returns the result and the cycles that it made or took over, and appends those that it made
-/// to `file`.
-fn swept(plan: &SweepPlan, file: &File, earlier: Vec<Cycle>) -> (Swept, Vec<Cycle>) {
-    let mut session = session("sink");
-    let mut log = CycleLog::new(Box::new(file.clone()), file.0.borrow().is_empty());
-    let mut seen = Vec::new();
-    let application = Application { socket_buffer_bytes: 106_496, ..Application::default() };
-    let swept = sweep(&mut session, plan, application, earlier, &mut log, &mut |progress| {
-        assert_eq!(progress.done, seen.len() as u64 + 1);
-        seen.push(progress.cycle.clone());
-    });
-    session.stop().unwrap();
-    (swept.unwrap(), seen)
+/// A sweep that is kept.
+struct Run {
+    watch: Watch,
+    /// How many cycles were said to be done, each time.
+    told: Rc<RefCell<Vec<u64>>>,
+}
+
+impl Run {
+    fn begin(runs: &Path) -> Run {
+        let told = Rc::new(RefCell::new(Vec::new()));
+        let by_watch = Rc::clone(&told);
+        let watch = watch(runs, move |progress| by_watch.borrow_mut().push(progress.done));
+        Run { watch, told }
+    }
+
+    /// Goes on after these steps.
+    fn resume(runs: &Path, steps: &str) -> Run {
+        let begun = Run::begin(runs);
+        let directory = begun.watch.end().unwrap();
+        std::fs::write(directory.path().join("steps.jsonl"), steps).unwrap();
+        let (interrupted, show) = (Interrupted::default(), Box::new(|_: Progress<'_>| ()));
+        let watch = Watch::of_resumed_run(interrupted, show, directory.path()).unwrap();
+        Run { watch, ..begun }
+    }
+
+    fn sweep(&mut self, plan: &SweepPlan) -> Result<Swept, Error> {
+        let mut session = session("sink");
+        let application = Application { socket_buffer_bytes: 106_496, ..Application::default() };
+        let swept = sweep(&mut session, plan, application, &mut self.watch);
+        session.stop().unwrap();
+        swept
+    }
+
+    fn file(&self) -> String {
+        let directory = self.watch.directory().unwrap();
+        std::fs::read_to_string(directory.path().join("steps.jsonl")).unwrap()
+    }
+
+    /// The cycles in the file of steps.
+    fn steps(&self) -> Vec<Cycle> {
+        let step = |line: &str| {
+            let step: serde_json::Value = serde_json::from_str(line).unwrap();
+            serde_json::from_value(step["made"].clone()).unwrap()
+        };
+        self.file().lines().map(step).collect()
+    }
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -55,10 +77,13 @@ fn median(mut values: Vec<f64>) -> f64 {
 
 #[test]
 fn the_figures_follow_from_the_cycles_and_the_cycles_are_kept() {
-    let file = File::default();
-    let (swept, seen) = swept(&plan(), &file, vec![]);
-    let (kept, _) = read_cycles(&file.0.borrow()).unwrap();
-    assert_eq!(kept, seen);
+    let runs = tempfile::tempdir().unwrap();
+    let mut run = Run::begin(runs.path());
+    let swept = run.sweep(&plan()).unwrap();
+    let kept = &swept.cycles;
+    assert_eq!(*kept, run.steps());
+    // Before each cycle it is said how many have been made.
+    assert_eq!(*run.told.borrow(), (0..kept.len() as u64).collect::<Vec<_>>());
     assert!(kept.iter().all(|cycle| cycle.unaccounted == 0 && cycle.delivered.is_some()));
 
     let row = &swept.result.rows.as_ref().unwrap()[0];
@@ -86,25 +111,23 @@ fn the_figures_follow_from_the_cycles_and_the_cycles_are_kept() {
 
 #[test]
 fn a_sweep_that_was_stopped_goes_on_where_it_was() {
-    let file = File::default();
+    let runs = tempfile::tempdir().unwrap();
     let plan = SweepPlan { receiver: Receiver::Driver, repeat: 1, line_rate_bps: None, ..plan() };
-    let (whole, cycles) = swept(&plan, &file, vec![]);
+    let mut first = Run::begin(runs.path());
+    let whole = first.sweep(&plan).unwrap();
     // All of them: nothing is left to do, and the result is the same.
-    let (again, _) = swept(&plan, &File::default(), cycles.clone());
-    assert_eq!(again.result.rows, whole.result.rows);
+    let mut again = Run::resume(runs.path(), &first.file());
+    assert_eq!(again.sweep(&plan).unwrap().result.rows, whole.result.rows);
+    assert_eq!(again.file(), first.file());
     // Some: the rest is made anew.
-    let some = cycles[..cycles.len() / 2].to_vec();
-    let rest = File::default();
-    let (_, seen) = swept(&plan, &rest, some.clone());
-    assert_eq!(seen[..some.len()], some);
-    let (made, _) = read_cycles(&rest.0.borrow()).unwrap();
-    assert_eq!(made, seen[some.len()..]);
+    let some = whole.cycles.len() / 2;
+    let half: String = first.file().split_inclusive('\n').take(some).collect();
+    let mut rest = Run::resume(runs.path(), &half);
+    let cycles = rest.sweep(&plan).unwrap().cycles;
+    assert_eq!(cycles[..some], whole.cycles[..some]);
+    assert_eq!(cycles, rest.steps());
     // Cycles of another sweep are found out.
-    let mut session = session("sink");
-    let mut log = CycleLog::new(Box::new(File::default()), true);
     let other = SweepPlan { sizes_bytes: vec![60], ..plan };
-    let application = Application::default();
-    let error = sweep(&mut session, &other, application, some, &mut log, &mut |_| ()).err();
+    let error = Run::resume(runs.path(), &half).sweep(&other).err();
     assert!(error.unwrap().to_string().contains("begin anew"));
-    session.stop().unwrap();
 }

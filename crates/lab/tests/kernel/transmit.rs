@@ -87,7 +87,7 @@ fn a_tcp_stream_arrives_whole_with_and_without_segmentation_offload() {
 }
 
 /// Packets that the driver has handed over, and frames on the wire.
-fn sent_by_both(session: &mut warikomi_lab::Session) -> (u64, u64) {
+fn sent_by_both(session: &mut warikomi_session::Session) -> (u64, u64) {
     let counted = session.target.ask(Counters { interface: None }, Duration::ZERO).unwrap();
     let on_the_wire = session.target.card(CardId::FIRST).unwrap().0.wire().counters().tx_frames;
     (counted.interface["tx_packets"], on_the_wire)
@@ -122,7 +122,7 @@ fn a_multicast_group_that_was_joined_gets_through_the_filter() {
     let mut session = session("sink");
     let group = Addresses::to_guest([0x01, 0x00, 0x5e, 0x01, 0x02, 0x03]);
     let mut template = FrameTemplate::new(&group, 100, 1).unwrap();
-    let mut receive = |session: &mut warikomi_lab::Session| {
+    let mut receive = |session: &mut warikomi_session::Session| {
         let (nic, mut host) = session.target.card(CardId::FIRST).unwrap();
         nic.receive(&mut host, template.frame(0))
     };

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use warikomi_lab::SessionError;
 use warikomi_protocol::commands::{Hang, Panic, PingAgent, PowerOff};
+use warikomi_session::SessionError;
 use warikomi_target::{CardId, TargetError};
 
 use crate::bring::{bare_kernel, options, session, try_session};
@@ -114,7 +114,7 @@ fn a_link_that_stays_down_is_an_error() {
     let mut target = bare_kernel();
     let (nic, mut host) = target.card(CardId::FIRST).unwrap();
     nic.set_link(&mut host, warikomi_nic::Link::Down);
-    let error = warikomi_lab::bring_up(&mut *target, &options()).unwrap_err();
+    let error = warikomi_session::bring_up(&mut *target, &options()).unwrap_err();
     assert!(matches!(error, TargetError::NoLink { .. }), "{error}");
 }
 

@@ -11,8 +11,8 @@ use nix::unistd::Pid;
 use warikomi_clock::{Seed, Span, read_tsc};
 use warikomi_driver::strategy::Strategy;
 use warikomi_lab::inject::{Application, inject};
-use warikomi_lab::{ProcessSessionOptions, SessionError};
 use warikomi_process::Program;
+use warikomi_session::{ProcessSessionOptions, SessionError};
 use warikomi_target::TargetError;
 
 use crate::{options, perfect, plan, started, try_start};

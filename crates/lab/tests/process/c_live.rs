@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use warikomi_driver::strategy::Strategy;
-use warikomi_lab::ProcessSessionOptions;
+use warikomi_lab::Watch;
 use warikomi_lab::replace::{Load, Options, Plan, Soak, replace};
 use warikomi_process::{Program, Way};
+use warikomi_session::ProcessSessionOptions;
 use warikomi_stack::Topology;
-use warikomi_target::Interrupted;
 
 use crate::c_driver::{compile, root};
 use crate::{along, program};
@@ -34,7 +34,7 @@ fn lossless(first: &Program, second: &Program, kill: bool, strategy: Strategy) {
         ..Plan::default()
     };
     let options = Options { plan, session, to: second.clone() };
-    let found = replace(&options, &Interrupted::default(), &mut |_| ());
+    let found = replace(&options, &mut Watch::unobserved());
     let found = found.unwrap_or_else(|error| panic!("{error}"));
     let [row] = &found.rows[..] else { panic!("{:?}", found.rows) };
     // On a busy machine one may be called off and asked for again.

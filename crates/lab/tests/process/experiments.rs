@@ -3,10 +3,11 @@
 use warikomi_clock::Span;
 use warikomi_driver::strategy::Strategy;
 use warikomi_inject::Receiver;
+use warikomi_lab::Watch;
 use warikomi_lab::accuracy::{AccuracyOptions, accuracy};
 use warikomi_lab::cost::{CostOptions, cost};
 use warikomi_lab::inject::Application;
-use warikomi_lab::sweep::{CycleLog, SweepPlan, sweep};
+use warikomi_lab::sweep::{SweepPlan, sweep};
 use warikomi_measure::Warning;
 
 use crate::{plan, session};
@@ -16,7 +17,7 @@ fn accuracy_looks_at_interrupts_alone_too() {
     let mut session = session(Strategy::Poll);
     let plan = plan(1_500, Span::from_us(100), 500);
     let options = AccuracyOptions { plan, repeat: 1, smallest: false };
-    let found = accuracy(&mut session, &options, &mut |_| ()).unwrap();
+    let found = accuracy(&mut session, &options, &mut Watch::unobserved()).unwrap();
     session.stop().unwrap();
     let missing = |warning: &&Warning| warning.what.contains("no intervals at the handler");
     assert_eq!(found.result.warnings.iter().filter(missing).count(), 1, "a driver that polls");
@@ -36,7 +37,7 @@ fn accuracy_has_all_three_places_of_a_driver_that_stays_awake() {
     let mut session = session(Strategy::Awake);
     let plan = plan(1_500, Span::from_us(200), 500);
     let options = AccuracyOptions { plan, repeat: 1, smallest: false };
-    let found = accuracy(&mut session, &options, &mut |_| ()).unwrap();
+    let found = accuracy(&mut session, &options, &mut Watch::unobserved()).unwrap();
     session.stop().unwrap();
     let rows = found.result.rows.unwrap();
     let places: Vec<_> = rows.iter().map(|row| row["place"].as_str().unwrap()).collect();
@@ -55,13 +56,10 @@ fn a_sweep_runs() {
         receiver: Receiver::Driver,
         ..SweepPlan::default()
     };
-    let mut log = CycleLog::new(Box::new(std::io::sink()), true);
-    let mut cycles = 0;
-    let swept =
-        sweep(&mut session, &plan, Application::default(), vec![], &mut log, &mut |_| cycles += 1);
-    let swept = swept.unwrap();
+    let application = Application::default();
+    let swept = sweep(&mut session, &plan, application, &mut Watch::unobserved()).unwrap();
     session.stop().unwrap();
-    assert!(cycles > 2);
+    assert!(swept.cycles.len() > 2);
     assert_eq!(swept.result.rows.unwrap().len(), 1);
 }
 
@@ -69,7 +67,7 @@ fn a_sweep_runs() {
 fn cost_has_no_end_to_end_figure_without_an_application() {
     let mut session = session(Strategy::Poll);
     let options = CostOptions { sizes_bytes: vec![1_500], repeat: 1, sampling: false };
-    let found = cost(&mut session, &options, &mut |_, _| ()).unwrap();
+    let found = cost(&mut session, &options, &mut Watch::unobserved()).unwrap();
     session.stop().unwrap();
     let rows = found.result.rows.unwrap();
     assert!(rows[0].contains_key("send_ns") && !rows[0].contains_key("end_to_end_ns"));

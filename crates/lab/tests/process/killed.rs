@@ -12,8 +12,8 @@ use nix::unistd::Pid;
 use warikomi_clock::{Seed, Span, read_tsc};
 use warikomi_driver::strategy::Strategy;
 use warikomi_inject::{Plan, Receiver};
-use warikomi_lab::SessionError;
 use warikomi_lab::inject::{Application, inject};
+use warikomi_session::SessionError;
 use warikomi_stack::Topology;
 use warikomi_target::TargetError;
 

@@ -6,10 +6,10 @@ use warikomi_lab::Error;
 use warikomi_clock::{Span, Time};
 use warikomi_driver::strategy::Strategy;
 use warikomi_inject::{Plan, Receiver};
-use warikomi_lab::Session;
 use warikomi_lab::inject::{Application, inject};
 use warikomi_measure::Warning;
 use warikomi_protocol::commands::Counters;
+use warikomi_session::Session;
 use warikomi_target::Interrupted;
 use warikomi_wire::{Wire, WireCounters};
 

@@ -1,9 +1,9 @@
 //! A driver is replaced under a workload, and nothing is lost.
 
-use warikomi_lab::replace::{Load, Options, Plan, ReplaceRow, Replaced, Soak, replace};
+use warikomi_lab::Watch;
+use warikomi_lab::replace::{Load, Options, Plan, Replaced, Row, Soak, replace};
 use warikomi_process::Way;
 use warikomi_stack::Topology;
-use warikomi_target::Interrupted;
 
 use crate::{along, program};
 
@@ -20,8 +20,8 @@ fn plan(way: Way, load: Load) -> Plan {
     Plan { ways, loads, trials: 2, interval_ns: INTERVAL_NS, trial_ms: 200, ..Plan::default() }
 }
 
-fn replaced(plan: Plan) -> (Replaced, ReplaceRow) {
-    let found = replace(&options(plan), &Interrupted::default(), &mut |_| ());
+fn replaced(plan: Plan) -> (Replaced, Row) {
+    let found = replace(&options(plan), &mut Watch::unobserved());
     let found = found.unwrap_or_else(|error| panic!("{error}"));
     let [row] = &found.rows[..] else { panic!("{:?}", found.rows) };
     let row = row.clone();

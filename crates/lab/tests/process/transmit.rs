@@ -1,8 +1,12 @@
 //! The experiment transmit on a process that sends.
 
+use std::cell::Cell;
+use std::path::Path;
+use std::rc::Rc;
+
 use warikomi_driver::transmit::{Bounce, Completion, Thresholds};
-use warikomi_lab::Error;
 use warikomi_lab::transmit::{Amount, Options, Traffic, real, simulated};
+use warikomi_lab::{Error, NewRun, Progress, Watch};
 use warikomi_measure::TimeBase;
 use warikomi_nic::NicOptions;
 use warikomi_process::Program;
@@ -18,6 +22,25 @@ fn driver(name: &str) -> Program {
 }
 
 const PARTS: OwnParts = OwnParts { driver, above: program };
+
+/// Of a run that is kept here; `show` is told of each run of the sender.
+fn watch(
+    runs: &Path,
+    interrupted: Interrupted,
+    mut show: impl FnMut(Progress<'_>) + 'static,
+) -> Watch {
+    let (runs, name) = (runs.to_owned(), "transmit".to_owned());
+    let run = NewRun { runs, name, now_s: 0, plan: String::new() };
+    let show = move |progress: Progress<'_>| {
+        // What is waited for before the first run is none.
+        if progress.all > 0 {
+            show(progress);
+        }
+    };
+    let mut watch = Watch::of_new_run(interrupted, Box::new(show), run);
+    watch.parts = PARTS;
+    watch
+}
 
 fn options(model: &str) -> Options {
     Options {
@@ -46,12 +69,13 @@ fn options(model: &str) -> Options {
 fn every_row_is_measured_on_each_model_and_judged_by_the_wire() {
     for model in ["oc48", "rtl8168"] {
         let options = options(model);
-        let mut seen = 0;
-        let found = real::transmit(&options, PARTS, &Interrupted::default(), &mut |progress| {
+        let (runs, mut seen) = (tempfile::tempdir().unwrap(), 0);
+        let mut watch = watch(runs.path(), Interrupted::default(), move |progress| {
             assert_eq!((progress.done, progress.all), (seen, 2 * 27));
             seen += 1;
-        })
-        .unwrap_or_else(|error| panic!("{model}: {error}"));
+        });
+        let found =
+            real::transmit(&options, &mut watch).unwrap_or_else(|error| panic!("{model}: {error}"));
         assert_eq!((found.rows.len(), found.result.time_base), (27, TimeBase::Real));
         for row in &found.rows {
             // 7,000 bytes fill a megabyte before they fill a FIFO of 256, or a ring of 1,024.
@@ -71,10 +95,10 @@ fn every_row_is_measured_on_each_model_and_judged_by_the_wire() {
 #[test]
 fn real_and_virtual_rows_stand_side_by_side() {
     let options = Options { traffic: vec![Traffic::Size(1_472)], ..options("oc48") };
-    let interrupted = Interrupted::default();
-    let mut found = real::transmit(&options, PARTS, &interrupted, &mut |_| ()).unwrap();
-    let costs = SendCosts::default();
-    let simulated = simulated::transmit(&options, &costs, &interrupted, &mut |_| ()).unwrap();
+    let mut watch = Watch::unobserved();
+    watch.parts = PARTS;
+    let mut found = real::transmit(&options, &mut watch).unwrap();
+    let simulated = simulated::transmit(&options, &SendCosts::default(), &mut watch).unwrap();
     simulated::beside(&mut found, &simulated);
     assert_eq!(found.rows.len(), simulated.rows.len());
     for (row, of) in found.rows.iter().zip(&simulated.rows) {
@@ -89,13 +113,16 @@ fn real_and_virtual_rows_stand_side_by_side() {
 #[test]
 fn whoever_stops_it_gets_the_targets_answer() {
     let interrupted = Interrupted::default();
-    let mut runs = 0;
-    let stopped = real::transmit(&options("oc48"), PARTS, &interrupted, &mut |_| {
-        runs += 1;
-        if runs == 3 {
-            interrupted.set();
+    let (runs, by_user) = (Rc::new(Cell::new(0)), interrupted.clone());
+    let counted = Rc::clone(&runs);
+    let directory = tempfile::tempdir().unwrap();
+    let mut watch = watch(directory.path(), interrupted, move |_| {
+        counted.set(counted.get() + 1);
+        if counted.get() == 3 {
+            by_user.set();
         }
     });
+    let stopped = real::transmit(&options("oc48"), &mut watch);
     assert!(matches!(stopped, Err(Error::Target(TargetError::Interrupted))));
-    assert_eq!(runs, 3);
+    assert_eq!(runs.get(), 3);
 }

@@ -4,69 +4,27 @@
 //! With the module goes the interface, its address, its routes and its queues. Sockets stay: a connection
 //! sends again what was lost, datagrams have nowhere to go meanwhile and are refused.
 
+mod options;
 mod traffic;
 mod trial;
 
-use serde::Serialize;
+use warikomi_clock::Span;
+use warikomi_measure::{RunResult, Samples, Thresholds, TimeBase, table, warnings};
+use warikomi_session::{Session, SessionOptions};
+
+use super::places::Places;
+use super::plan::Load;
+use super::row::{Row, Spread};
+use crate::error::Error;
+use crate::watch::Watch;
+
 use trial::{Trial, When};
-use warikomi_clock::{Seed, Span};
-use warikomi_measure::{RunResult, Samples, Thresholds, TimeBase, table, texts, us, warnings};
 
-use super::{Load, ReplaceRow, Spread};
-use crate::{Error, Session, SessionOptions};
-
+pub use options::Options;
 pub use traffic::{Traffic, TrafficHost};
 
 /// What rows call this way.
 pub const WAY: &str = "kernel-module";
-
-/// What is replaced under which traffic.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(tag = "target", rename = "kernel")]
-pub struct Options {
-    /// Loads, each a row.
-    #[serde(serialize_with = "texts")]
-    pub loads: Vec<Load>,
-    /// Replacements of each load.
-    pub trials: u32,
-    /// Time between two frames that arrive under the load `heavy`, and between two datagrams sent.
-    #[serde(rename = "interval_us", serialize_with = "us")]
-    pub interval: Span,
-    /// Length of an arriving frame, in bytes, without check sequence.
-    pub frame_bytes: usize,
-    /// Bytes of each send over TCP.
-    pub send_bytes: u32,
-    /// Computing between two sends.
-    #[serde(rename = "compute_us", serialize_with = "us")]
-    pub compute: Span,
-    /// Where the moments of replacement come from.
-    pub seed: Seed,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options {
-            loads: vec![Load::Idle, Load::Busy, Load::Heavy],
-            trials: 5,
-            interval: Span::from_us(200),
-            frame_bytes: 1_066,
-            send_bytes: 1_024,
-            compute: Span::from_ms(1),
-            seed: Seed(1),
-        }
-    }
-}
-
-/// How far it has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// Replacements done.
-    pub done: u32,
-    /// In all.
-    pub all: u32,
-    /// Under which load.
-    pub load: Load,
-}
 
 /// Replaces the driver of a session that is cabled to `traffic`'s host, again and again; `brought_up` is
 /// what that session was started with.
@@ -75,20 +33,15 @@ pub fn replace(
     brought_up: &SessionOptions,
     traffic: &Traffic,
     options: &Options,
-    progress: &mut dyn FnMut(Progress),
+    watch: &mut Watch,
 ) -> Result<RunResult, Error> {
-    let before = session.watch_cores();
-    let all = options.trials * options.loads.len() as u32;
-    let mut moments = options.seed.generator();
-    let mut rows = Vec::new();
-    for (number, &load) in options.loads.iter().enumerate() {
-        let mut sum = Sum::default();
-        let mut refused = None;
+    let rows = watch.each(&options.loads, Load::to_string, |&load, watch| {
+        let before = session.watch_cores();
+        let mut places = Places::new(options.seed, load as u64);
+        let (mut sum, mut refused) = (Sum::default(), None);
         for trial in 0..options.trials {
-            let done = number as u32 * options.trials + trial;
-            progress(Progress { done, all, load });
-            let moment = trial::moment(&mut moments);
-            match trial::run(session, brought_up, traffic, options, load, moment)? {
+            watch.progress(trial.into(), options.trials.into(), load.name());
+            match trial::run(session, brought_up, traffic, options, load, places.one())? {
                 Ok(trial) => sum.add(&trial),
                 Err(reason) => {
                     refused = Some(reason);
@@ -96,10 +49,10 @@ pub fn replace(
                 }
             }
         }
-        rows.push(ReplaceRow { not_available: refused, ..sum.row(load, options) });
-    }
-    let machine = session.machine_since(&before);
-    let target = session.info.clone();
+        watch.saw(session, &before);
+        Ok(Row { not_available: refused, ..sum.row(load, options) })
+    })?;
+    let (target, machine) = watch.seen();
     let mut result = table("replace", TimeBase::Real, machine, target, options, &rows);
     result.warnings = warnings(&result, &Thresholds::default());
     Ok(result)
@@ -108,7 +61,7 @@ pub fn replace(
 /// All trials of one load.
 #[derive(Default)]
 struct Sum {
-    row: ReplaceRow,
+    row: Row,
     swaps: Samples,
     outages: Samples,
     sends_before: Samples,
@@ -147,9 +100,9 @@ impl Sum {
         row.refused = row.refused.into_iter().chain(trial.refused).reduce(|sum, more| sum + more);
     }
 
-    fn row(self, load: Load, options: &Options) -> ReplaceRow {
+    fn row(self, load: Load, options: &Options) -> Row {
         let outage_us = Spread::of(&self.outages);
-        ReplaceRow {
+        Row {
             way: WAY.into(),
             load: load.name().into(),
             kind: "planned".into(),
@@ -168,8 +121,8 @@ impl Sum {
 
 #[cfg(test)]
 mod tests {
+    use super::trial::Sent;
     use super::*;
-    use crate::replace::kernel::trial::{Sent, When};
 
     #[test]
     fn a_row_adds_its_trials_up_and_keeps_the_longest_gaps() {
@@ -205,15 +158,5 @@ mod tests {
         let row = Sum::default().row(Load::Idle, &Options::default());
         assert_eq!((row.swap_us, row.outage_us, row.refused), (None, None, None));
         assert_eq!((row.longest_send_gap_us, row.interval_ns), (None, None));
-    }
-
-    #[test]
-    fn the_plan_of_a_result_has_everything() {
-        let plan = warikomi_measure::as_object(&Options::default());
-        assert_eq!(plan["target"].as_str(), Some("kernel"));
-        assert_eq!(plan["loads"].as_array().unwrap().len(), 3);
-        assert_eq!(plan["interval_us"].as_f64(), Some(200.0));
-        assert_eq!(plan["compute_us"].as_f64(), Some(1_000.0));
-        assert_eq!((plan["trials"].as_u64(), plan["seed"].as_u64()), (Some(5), Some(1)));
     }
 }

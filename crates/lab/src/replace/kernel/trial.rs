@@ -2,27 +2,26 @@
 
 use std::time::Duration;
 
-use rand_chacha::rand_core::Rng;
 use warikomi_clock::{Span, Time, TscClock, read_tsc};
 use warikomi_inject::{Addresses, FrameTemplate, NETWORK_IP, UDP_PORT};
 use warikomi_protocol::answers::{ReceiveTotals, SendTime, WorkTotals};
 use warikomi_protocol::commands::{
     ReceiveRuns, ReceiveStart, ReceiveStop, UnloadDriver, WorkDatagrams, WorkStart, WorkStop,
 };
-use warikomi_session::bring_up;
+use warikomi_session::{Session, SessionOptions, bring_up};
 use warikomi_target::{CardId, Target, TargetError};
 use warikomi_wire::Responder;
 use warikomi_wire::peer::workload::Seen;
 
-use super::Options;
+use super::options::Options;
 use super::traffic::Traffic;
-use crate::replace::Load;
-use crate::{Error, Session, SessionOptions};
+use crate::error::Error;
+use crate::replace::plan::Load;
 
 /// Traffic goes on for so long before the driver is replaced, ...
 const LEAD: Duration = Duration::from_millis(300);
 /// ... for a random time longer, ...
-const LONGEST_MOMENT_US: u64 = 200_000;
+const LONGEST_MOMENT: Duration = Duration::from_millis(200);
 /// ... and for so long after the connection sends again.
 const REST: Duration = Duration::from_millis(300);
 /// A connection that has lost its interface tries again in growing intervals, at the latest after this
@@ -81,19 +80,15 @@ pub(super) struct Trial {
     pub(super) connection_lost: bool,
 }
 
-/// How long after the lead the driver is replaced.
-pub(super) fn moment(random: &mut impl Rng) -> Duration {
-    Duration::from_micros(random.next_u64() % LONGEST_MOMENT_US)
-}
-
-/// Carries it out. The inner error is the guest's reason why its driver cannot be removed.
+/// Carries it out; `place`, 0 to 1, says when the driver is replaced. The inner error is the guest's reason why
+/// its driver cannot be removed.
 pub(super) fn run(
     session: &mut Session,
     brought_up: &SessionOptions,
     traffic: &Traffic,
     options: &Options,
     load: Load,
-    moment: Duration,
+    place: f64,
 ) -> Result<Result<Trial, String>, Error> {
     let target = &mut *session.target;
     let run_id = read_tsc() as u32;
@@ -101,7 +96,7 @@ pub(super) fn run(
     start_work(target, options, load, run_id)?;
     let card = Card::look(target)?;
     start_arrivals(target, traffic, options, load, run_id)?;
-    target.serve_for(LEAD + moment)?;
+    target.serve_for(LEAD + LONGEST_MOMENT.mul_f64(place))?;
     let (begun, at_begin) = (target.clock().now(), Card::look(target)?);
     if let Err(reason) = swap(target, brought_up)? {
         end_work(target, load)?;

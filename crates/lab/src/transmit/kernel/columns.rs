@@ -5,8 +5,8 @@ use warikomi_measure::layout::{
     Axis, Better, Chart, Column, Curve, Layout, Object, Only, Scale, Unit, View,
 };
 
+use super::super::columns as common;
 use crate::cells::{headline, number, say_refusals, text};
-use crate::transmit::columns as common;
 
 /// The senders, with what a chart of one is titled.
 const SENDERS: [(&str, &str); 3] = [
@@ -16,7 +16,7 @@ const SENDERS: [(&str, &str); 3] = [
 ];
 
 /// Describes the result.
-pub(crate) fn describe(result: &mut RunResult) {
+pub(in super::super) fn describe(result: &mut RunResult) {
     let rows = result.rows.as_deref().unwrap_or_default();
     let mut layout = Layout {
         columns: columns(),

@@ -5,7 +5,7 @@
 //! for TCP alone (r8169 has none for UDP). Every frame is judged by the wire ([`JudgingHost`]): what it saw
 //! is what the sender says that it sent, or there is no result.
 
-pub(crate) mod columns;
+pub(super) mod columns;
 mod judge;
 mod options;
 mod row;
@@ -13,17 +13,19 @@ mod send;
 
 use std::time::Duration;
 
-use options::Case;
-use row::Outcome;
 use serde_json::Value;
 use warikomi_clock::{Span, read_tsc};
 use warikomi_measure::{CpuTime, RunResult, Thresholds, TimeBase, table, warnings};
 use warikomi_nic::FunctionCounters;
 use warikomi_protocol::commands::Configure;
+use warikomi_session::Session;
 use warikomi_target::{CardId, TargetError};
 use warikomi_wire::peer::in_turn::Expected;
 
-use crate::{Error, Session};
+use self::options::Case;
+use self::row::Outcome;
+use crate::error::Error;
+use crate::watch::Watch;
 
 pub use judge::{Judge, JudgingHost};
 pub use options::{Completion, Options, Sender};
@@ -48,48 +50,29 @@ pub struct Transmitted {
     pub rows: Vec<Row>,
 }
 
-/// How far a comparison has come.
-#[derive(Clone, Copy, Debug)]
-pub struct Progress {
-    /// Runs that are done.
-    pub run: usize,
-    /// Runs in all: each row as often as it is repeated.
-    pub runs: usize,
-    /// What is sending.
-    pub sender: Sender,
-}
-
 /// Compares senders on one session that is cabled to `judge`'s host, in rounds, so that what changes in the
-/// machine meets all rows.
+/// machine meets all rows. Each case in each round is a step.
 pub fn transmit(
     session: &mut Session,
     judge: &Judge,
     options: &Options,
-    progress: &mut dyn FnMut(Progress),
+    watch: &mut Watch,
 ) -> Result<Transmitted, Error> {
     let mtu_bytes = session.info.settings.get("mtu_bytes").and_then(Value::as_u64);
     let cases = options.cases(mtu_bytes.and_then(|mtu| mtu.try_into().ok()).unwrap_or(0))?;
-    let before = session.watch_cores();
-    let mut outcomes: Vec<Vec<Outcome>> = vec![Vec::new(); cases.len()];
-    let mut refused: Vec<Option<String>> = vec![None; cases.len()];
-    let runs = cases.len() * options.repeat;
-    for round in 0..options.repeat {
-        for (number, case) in cases.iter().enumerate() {
-            progress(Progress { run: round * cases.len() + number, runs, sender: case.sender });
-            match prepare(session, case)? {
-                Err(reason) => refused[number] = Some(reason),
-                Ok(()) => outcomes[number].push(measure(session, judge, options, case)?),
-            }
-        }
-    }
-    let told = cases.iter().zip(&outcomes).zip(refused);
-    let rows: Vec<Row> = told
-        .map(|((case, outcomes), not_available)| Row {
-            not_available,
-            ..Row::new(case).with(outcomes)
-        })
-        .collect();
-    let (machine, mut target) = (session.machine_since(&before), session.info.clone());
+    let turns = cases.repeat(options.repeat);
+    let made = watch.each(&turns, Case::to_string, |case, watch| {
+        let before = session.watch_cores();
+        let made = match prepare(session, case)? {
+            Ok(()) => Ok(measure(session, judge, options, case)?),
+            Err(reason) => Err(reason),
+        };
+        watch.saw(session, &before);
+        Ok(made)
+    })?;
+    let row = |(number, case)| Row::of(case, made.iter().skip(number).step_by(cases.len()));
+    let rows: Vec<Row> = cases.iter().enumerate().map(row).collect();
+    let (mut target, machine) = watch.seen();
     // It is different in each row.
     target.settings.remove("coalesce");
     let mut result = table("transmit", TimeBase::Real, machine, target, options, &rows);
@@ -168,13 +151,9 @@ fn run(
         return Err(wrong(format!("of {messages} messages sent, {came} came to the wire")));
     }
     let (nic, _) = session.target.card(CardId::FIRST)?;
-    Ok(Outcome {
-        messages,
-        seen,
-        cpu_share: judge.cpu_share(),
-        nic: since(nic.counters(), &before),
-        interrupts: nic.probe().take_records(),
-    })
+    let counted = since(nic.counters(), &before);
+    let interrupts = nic.probe().take_records();
+    Ok(Outcome::of(messages, &seen, judge.cpu_share(), &counted, &interrupts))
 }
 
 fn since(now: FunctionCounters, before: &FunctionCounters) -> FunctionCounters {

@@ -8,7 +8,7 @@ use warikomi_measure::texts;
 use warikomi_protocol::commands::Coalesce;
 use warikomi_protocol::payload::{HEAD_BYTES, MOST_BYTES};
 
-use crate::Error;
+use crate::error::Error;
 
 /// IPv4 and UDP headers.
 const INNER_HEADERS_BYTES: u32 = 28;

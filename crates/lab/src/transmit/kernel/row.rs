@@ -1,13 +1,13 @@
 //! A row of a kernel's comparison.
 
-use serde::Serialize;
-use warikomi_clock::Time;
+use serde::{Deserialize, Serialize};
+use warikomi_clock::{Span, Time};
 use warikomi_measure::Samples;
 use warikomi_nic::{FunctionCounters, InterruptRecord};
 use warikomi_wire::peer::in_turn::Seen;
 
+use super::super::row::Row as CommonRow;
 use super::options::Case;
-use crate::transmit::Row as CommonRow;
 
 /// What one sender did with one size: the repetition of which the rate is the median. What does not apply,
 /// or could not be had, is absent.
@@ -37,38 +37,66 @@ pub struct Row {
 }
 
 /// What one run of a sender came to.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Outcome {
-    /// Messages that the guest says it has sent.
-    pub(super) messages: u64,
-    pub(super) seen: Seen,
-    pub(super) cpu_share: Option<f64>,
-    /// What the NIC did meanwhile.
-    pub(super) nic: FunctionCounters,
-    /// Its interrupts, as far as they were logged.
-    pub(super) interrupts: Vec<InterruptRecord>,
+    messages: u64,
+    /// Messages in a second, by the wire's clock.
+    pps: Option<f64>,
+    cpu_share: Option<f64>,
+    frames: u64,
+    doorbells: u64,
+    interrupts: u64,
+    descriptors: u64,
+    interrupt_delay_p50_us: Option<f64>,
 }
 
 impl Outcome {
-    /// Messages in a second, by the wire's clock.
-    pub(super) fn pps(&self) -> Option<f64> {
-        let span = self.seen.ended?.since(self.seen.began?);
-        let seconds = span.as_secs();
-        (seconds > 0.0).then(|| self.messages as f64 / seconds)
-    }
-
-    fn interrupt_delay_p50_us(&self) -> Option<f64> {
-        let mut delays = Samples::new();
-        for record in self.interrupts.iter().filter(|record| record.handled != Time::NEVER) {
-            delays.record(record.handled.since(record.raised));
+    /// Of messages that the guest says it has sent; `nic` is what the NIC did meanwhile, and `interrupts`
+    /// are as many as were logged.
+    pub(super) fn of(
+        messages: u64,
+        seen: &Seen,
+        cpu_share: Option<f64>,
+        nic: &FunctionCounters,
+        interrupts: &[InterruptRecord],
+    ) -> Outcome {
+        let span = seen.began.zip(seen.ended).map(|(began, ended)| ended.since(began));
+        let seconds = span.map(Span::as_secs).filter(|&seconds| seconds > 0.0);
+        Outcome {
+            messages,
+            pps: seconds.map(|seconds| messages as f64 / seconds),
+            cpu_share,
+            frames: seen.frames,
+            doorbells: nic.doorbells,
+            interrupts: nic.interrupts,
+            descriptors: nic.tx_descriptors,
+            interrupt_delay_p50_us: delay_p50_us(interrupts),
         }
-        delays.summary().map(|ns| ns.p50 / 1e3)
     }
 }
 
+fn delay_p50_us(interrupts: &[InterruptRecord]) -> Option<f64> {
+    let mut delays = Samples::new();
+    for record in interrupts.iter().filter(|record| record.handled != Time::NEVER) {
+        delays.record(record.handled.since(record.raised));
+    }
+    delays.summary().map(|ns| ns.p50 / 1e3)
+}
+
 impl Row {
+    /// The row of a case; each of its runs has an outcome, or the guest's reason why it cannot be had.
+    pub(super) fn of<'a>(
+        case: &Case,
+        runs: impl Iterator<Item = &'a Result<Outcome, String>>,
+    ) -> Row {
+        let runs: Vec<_> = runs.map(Result::as_ref).collect();
+        let reason = runs.iter().rev().find_map(|run| run.err());
+        let outcomes = runs.iter().filter_map(|run| run.ok()).collect();
+        Row { not_available: reason.cloned(), ..Row::new(case).with(outcomes) }
+    }
+
     /// A row of which nothing is known yet but what it is of.
-    pub(super) fn new(case: &Case) -> Row {
+    fn new(case: &Case) -> Row {
         Row {
             common: CommonRow {
                 size_bytes: case.size_bytes.into(),
@@ -85,25 +113,24 @@ impl Row {
     }
 
     /// The same with the outcome in the middle, by its rate.
-    pub(super) fn with(self, outcomes: &[Outcome]) -> Row {
-        let mut outcomes: Vec<&Outcome> = outcomes.iter().collect();
-        outcomes.sort_by(|a, b| a.pps().unwrap_or(0.0).total_cmp(&b.pps().unwrap_or(0.0)));
+    fn with(self, mut outcomes: Vec<&Outcome>) -> Row {
+        outcomes.sort_by(|a, b| a.pps.unwrap_or(0.0).total_cmp(&b.pps.unwrap_or(0.0)));
         let Some(outcome) = outcomes.get(outcomes.len().saturating_sub(1) / 2) else { return self };
         let per_packet =
             |what: u64| (outcome.messages > 0).then(|| what as f64 / outcome.messages as f64);
-        let pps = outcome.pps();
+        let pps = outcome.pps;
         Row {
             messages: Some(outcome.messages),
-            frames_per_packet: per_packet(outcome.seen.frames),
-            doorbells_per_packet: per_packet(outcome.nic.doorbells),
-            interrupt_delay_p50_us: outcome.interrupt_delay_p50_us(),
+            frames_per_packet: per_packet(outcome.frames),
+            doorbells_per_packet: per_packet(outcome.doorbells),
+            interrupt_delay_p50_us: outcome.interrupt_delay_p50_us,
             cpu_ns_per_packet: outcome.cpu_share.zip(pps).map(|(share, pps)| share * 1e9 / pps),
             common: CommonRow {
                 pps,
                 bps: pps.map(|pps| pps * 8.0 * self.common.size_bytes as f64),
                 cpu_share: outcome.cpu_share,
-                interrupts_per_packet: per_packet(outcome.nic.interrupts),
-                transfers_per_packet: per_packet(outcome.nic.tx_descriptors),
+                interrupts_per_packet: per_packet(outcome.interrupts),
+                transfers_per_packet: per_packet(outcome.descriptors),
                 ..self.common
             },
             ..self
@@ -115,7 +142,6 @@ impl Row {
 mod tests {
     use super::super::options::{Completion, Sender};
     use super::*;
-    use warikomi_clock::Span;
     use warikomi_pci::Vector;
 
     const CASE: Case = Case {
@@ -141,27 +167,29 @@ mod tests {
             ..FunctionCounters::default()
         };
         let record = |handled| InterruptRecord { vector: Vector(0), raised: Time::ZERO, handled };
-        let interrupts = vec![record(Time::ZERO + Span::from_us(20)), record(Time::NEVER)];
-        Outcome { messages: 1_000, seen, cpu_share: Some(0.5), nic, interrupts }
+        let interrupts = [record(Time::ZERO + Span::from_us(20)), record(Time::NEVER)];
+        Outcome::of(1_000, &seen, Some(0.5), &nic, &interrupts)
     }
 
     #[test]
     fn the_repetition_in_the_middle_is_told() {
-        let outcomes = [4, 1, 2].map(|ms| outcome(Span::from_ms(ms)));
-        let row = Row::new(&CASE).with(&outcomes);
+        let runs = [4, 1, 2].map(|ms| Ok(outcome(Span::from_ms(ms))));
+        let row = Row::of(&CASE, runs.iter());
         assert_eq!((row.common.pps, row.common.bps), (Some(500_000.0), Some(400e6)));
         assert_eq!(row.doorbells_per_packet, Some(0.125));
         assert_eq!(row.common.transfers_per_packet, Some(2.0));
         assert_eq!(row.cpu_ns_per_packet, Some(1_000.0));
         let delay_us = row.interrupt_delay_p50_us.unwrap();
         assert!((delay_us - 20.0).abs() < 0.1, "one that was not handled has no delay: {delay_us}");
-        assert_eq!(Row::new(&CASE).with(&[]), Row::new(&CASE));
+        assert_eq!(Row::of(&CASE, [].iter()), Row::new(&CASE));
+        let refused = Row::of(&CASE, [Err("its own words".to_owned())].iter());
+        assert_eq!(refused.not_available.as_deref(), Some("its own words"));
     }
 
     #[test]
     fn a_row_is_one_object_with_the_keys_that_all_targets_have() {
         let object =
-            warikomi_measure::as_object(&Row::new(&CASE).with(&[outcome(Span::from_ms(1))]));
+            warikomi_measure::as_object(&Row::of(&CASE, [Ok(outcome(Span::from_ms(1)))].iter()));
         for name in ["size_bytes", "buffers", "pps", "transfers_per_packet", "sender", "burst"] {
             assert!(object.contains_key(name), "{name} is not in {object:?}");
         }

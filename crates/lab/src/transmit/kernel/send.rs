@@ -8,7 +8,7 @@ use warikomi_target::{Target, TargetError};
 use warikomi_wire::Responder;
 
 use super::options::{Case, Options, Sender};
-use crate::Error;
+use crate::error::Error;
 
 /// The port that pktgen sends to: discard (RFC 863).
 const DISCARD_PORT: u16 = 9;

@@ -18,11 +18,11 @@ impl Places {
     /// So many places, in order: one in each of as many equal parts, anywhere in it.
     pub(super) fn some(&mut self, count: u64) -> Vec<f64> {
         let part = 1.0 / count.max(1) as f64;
-        (0..count).map(|at| (at as f64 + self.share()) * part).collect()
+        (0..count).map(|at| (at as f64 + self.one()) * part).collect()
     }
 
-    /// 0 to 1, without 1.
-    fn share(&mut self) -> f64 {
+    /// One place: 0 to 1, without 1.
+    pub(super) fn one(&mut self) -> f64 {
         // As many bits as a double has digits.
         (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }

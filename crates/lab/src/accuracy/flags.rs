@@ -1,20 +1,19 @@
 //! `warikomi accuracy`.
 
-use std::path::PathBuf;
-use std::process::ExitCode;
-
-use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde::Serialize;
 use warikomi_clock::{Span, Time};
 use warikomi_inject::{FrameBytes, Plan};
-use warikomi_lab::accuracy::{Accuracy, AccuracyOptions, Series, accuracy};
-use warikomi_measure::{Ledger, RunDirectory};
+use warikomi_measure::{Ledger, RunResult};
+use warikomi_session::{TargetArguments, Usual};
 use warikomi_wire::WireKind;
 
-use crate::invocation::Invocation;
-use crate::output::{self, Cleared};
-use warikomi_session::{TargetArguments, Usual};
+use super::columns;
+use super::made::{self, AccuracyOptions};
+use super::series::{Interval, Place, Series};
+use crate::error::Error;
+use crate::experiment::{Conclusion, Experiment};
+use crate::watch::Watch;
 
 /// Asks for one interval, again and again, and measures what came of it at three places: where the NIC is
 /// given each packet (injected), where its interrupt rises (raised), and where the driver's handler
@@ -38,7 +37,7 @@ use warikomi_session::{TargetArguments, Usual};
 ///
 /// Times are written with their unit: 200ns, 38us, 3.5ms, 1s.
 #[derive(Args)]
-pub(crate) struct Arguments {
+pub struct Accuracy {
     #[command(flatten)]
     target: TargetArguments,
     /// The interval to ask for
@@ -59,20 +58,15 @@ pub(crate) struct Arguments {
     /// Do not look for the smallest interval that can be kept
     #[arg(long)]
     no_smallest: bool,
-    /// Where the run's directory is made
-    #[arg(long, value_name = "DIR", default_value = "runs")]
-    runs: PathBuf,
-    /// Print the result as JSON
-    #[arg(long)]
-    json: bool,
 }
 
-impl Arguments {
-    fn options(&self) -> Result<AccuracyOptions> {
-        ensure!(
-            self.interval > Span::ZERO,
-            "an interval of 0 cannot be kept or missed; give --interval a time, such as 38us"
-        );
+impl Accuracy {
+    fn options(&self) -> Result<AccuracyOptions, Error> {
+        if self.interval == Span::ZERO {
+            return Err(Error::impossible(
+                "an interval of 0 cannot be kept or missed; give --interval a time, such as 38us",
+            ));
+        }
         let plan = Plan {
             size_bytes: self.size.0,
             interval: self.interval,
@@ -85,33 +79,39 @@ impl Arguments {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Result<ExitCode> {
-    let options = arguments.options()?;
-    let mut prepared = arguments.target.prepare_as(Usual::Handlers)?;
-    prepared.defer_nothing();
-    let wire = WireKind::Sink.build().context("cannot set up the wire")?;
-    let bar = Cleared(output::bar("{bar:32} {percent:>3}% {msg} {elapsed}, {eta} left"));
-    let mut session = prepared.start(wire, &invocation.interrupted, &mut |what| {
-        bar.0.set_message(what.to_owned());
-        bar.0.tick();
-    })?;
-    let mut found = accuracy(&mut session, &options, &mut |step| {
-        bar.0.set_message(step.what);
-        bar.0.set_length(step.total);
-        bar.0.set_position(step.done);
-    })?;
-    session.stop()?;
-    drop(bar);
-    output::describe_and_print(&mut found.result, arguments.json);
-    let directory = save(invocation.new_run(&arguments.runs, "accuracy")?, &found)?;
-    eprintln!("kept in {}", directory.path().display());
-    Ok(ExitCode::SUCCESS)
+impl Experiment for Accuracy {
+    const NAME: &'static str = "accuracy";
+    const ABOUT: &'static str =
+        "Measure how exactly an interval is kept, from the injection to the driver's handler";
+
+    fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
+        let options = self.options()?;
+        let mut prepared = self.target.prepare_as(Usual::Handlers)?;
+        prepared.defer_nothing();
+        let wire = WireKind::Sink.build().map_err(Error::NoWire)?;
+        let mut session = watch.start(&prepared, wire)?;
+        let found = made::accuracy(&mut session, &options, watch)?;
+        session.stop()?;
+        let start = found.start;
+        let intervals = found.series.into_iter().flat_map(move |series| lines(&series, start));
+        let conclusion = Conclusion::new(found.result)
+            .with_table("intervals", intervals)
+            .with_table("repeats", found.repeats);
+        Ok(match found.tried.is_empty() {
+            true => conclusion,
+            false => conclusion.with_table("smallest", found.tried),
+        })
+    }
+
+    fn describe(result: &mut RunResult) {
+        columns::describe(result);
+    }
 }
 
 /// A line of `intervals.csv`.
 #[derive(Serialize)]
 struct Line {
-    place: &'static str,
+    place: Place,
     index: usize,
     at_ns: f64,
     interval_ns: f64,
@@ -119,24 +119,14 @@ struct Line {
     in_hiccup: bool,
 }
 
-fn save(directory: RunDirectory, found: &Accuracy) -> Result<RunDirectory> {
-    let lines = found.series.iter().flat_map(|series| lines(series, found.start));
-    directory.write_table("intervals", lines)?;
-    if !found.tried.is_empty() {
-        directory.write_table("smallest", &found.tried)?;
-    }
-    directory.write_table("repeats", &found.repeats)?;
-    directory.write_result(&found.result)?;
-    Ok(directory)
-}
-
-fn lines(series: &Series, start: Time) -> impl Iterator<Item = Line> {
-    series.intervals.iter().enumerate().map(move |(at, interval)| Line {
+fn lines(series: &Series, start: Time) -> Vec<Line> {
+    let line = |(at, interval): (usize, &Interval)| Line {
         place: series.place,
         index: at + 1,
         at_ns: interval.until.since(start).as_ns(),
         interval_ns: interval.length.as_ns(),
         error_ns: series.error_ns(interval),
         in_hiccup: interval.in_hiccup,
-    })
+    };
+    series.intervals.iter().enumerate().map(line).collect()
 }

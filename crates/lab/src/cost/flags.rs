@@ -1,19 +1,18 @@
 //! `warikomi cost`.
 
-use std::path::PathBuf;
-use std::process::ExitCode;
-
-use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
 use warikomi_inject::FrameBytes;
-use warikomi_lab::cost::{Cost, CostOptions, cost};
-use warikomi_measure::{RunDirectory, published};
+use warikomi_measure::{RunResult, published};
+use warikomi_session::TargetArguments;
 use warikomi_wire::WireKind;
 
-use crate::invocation::Invocation;
-use crate::output::{self, Cleared};
-use warikomi_session::TargetArguments;
+use super::columns;
+use super::made::{self, CostOptions};
+use super::send::Call;
+use crate::error::Error;
+use crate::experiment::{Conclusion, Experiment};
+use crate::watch::Watch;
 
 /// What a packet costs, by frame length, beside the published figures.
 ///
@@ -31,7 +30,7 @@ use warikomi_session::TargetArguments;
 /// Keeps plan.toml, result.json, calls.csv (every call) and repeats.csv (the figures of each
 /// repetition) in a directory of its own. Leave the machine alone meanwhile.
 #[derive(Args)]
-pub(crate) struct Arguments {
+pub struct Cost {
     #[command(flatten)]
     target: TargetArguments,
     /// Frame lengths without check sequence, 60 to 16379 bytes, with commas [default: 1024, 1500,
@@ -45,15 +44,9 @@ pub(crate) struct Arguments {
     /// Do not sample the target's functions with perf
     #[arg(long)]
     no_sampling: bool,
-    /// Where the run's directory is made
-    #[arg(long, value_name = "DIR", default_value = "runs")]
-    runs: PathBuf,
-    /// Print the result as JSON
-    #[arg(long)]
-    json: bool,
 }
 
-impl Arguments {
+impl Cost {
     fn options(&self) -> CostOptions {
         let mut sizes_bytes: Vec<usize> = match self.sizes.is_empty() {
             true => published::SIZES.iter().map(|(_, bytes)| *bytes).collect(),
@@ -65,23 +58,32 @@ impl Arguments {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Result<ExitCode> {
-    let options = arguments.options();
-    let prepared = arguments.target.prepare()?;
-    let wire = WireKind::Sink.build().context("cannot set up the wire")?;
-    let bar = Cleared(output::bar("{bar:32} {percent:>3}% {elapsed}, {eta} left"));
-    let mut session = prepared.start(wire, &invocation.interrupted, &mut |_| ())?;
-    let mut found = cost(&mut session, &options, &mut |done, all| {
-        bar.0.set_length(all as u64);
-        bar.0.set_position(done as u64);
-        bar.0.tick();
-    })?;
-    session.stop()?;
-    drop(bar);
-    output::describe_and_print(&mut found.result, arguments.json);
-    let directory = save(invocation.new_run(&arguments.runs, "cost")?, &found)?;
-    eprintln!("kept in {}", directory.path().display());
-    Ok(ExitCode::SUCCESS)
+impl Experiment for Cost {
+    const NAME: &'static str = "cost";
+    const ABOUT: &'static str =
+        "Measure what a packet costs to send and to receive, by frame length";
+
+    fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
+        let prepared = self.target.prepare()?;
+        let wire = WireKind::Sink.build().map_err(Error::NoWire)?;
+        let mut session = watch.start(&prepared, wire)?;
+        let found = made::cost(&mut session, &self.options(), watch)?;
+        session.stop()?;
+        let lines = found.calls.into_iter().flat_map(|(size_bytes, calls)| {
+            calls.into_iter().map(move |Call { number, took }| Line {
+                size_bytes,
+                call: number,
+                send_ns: took.as_ns(),
+            })
+        });
+        Ok(Conclusion::new(found.result)
+            .with_table("calls", lines)
+            .with_table("repeats", found.repeats))
+    }
+
+    fn describe(result: &mut RunResult) {
+        columns::describe(result);
+    }
 }
 
 /// A line of `calls.csv`.
@@ -90,19 +92,4 @@ struct Line {
     size_bytes: usize,
     call: u64,
     send_ns: f64,
-}
-
-fn save(directory: RunDirectory, found: &Cost) -> Result<RunDirectory> {
-    let lines = found.calls.iter().flat_map(|(size_bytes, calls)| {
-        let size_bytes = *size_bytes;
-        calls.iter().map(move |call| Line {
-            size_bytes,
-            call: call.number,
-            send_ns: call.took.as_ns(),
-        })
-    });
-    directory.write_table("calls", lines)?;
-    directory.write_table("repeats", &found.repeats)?;
-    directory.write_result(&found.result)?;
-    Ok(directory)
 }

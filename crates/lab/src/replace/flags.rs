@@ -1,23 +1,19 @@
 //! `warikomi replace`.
 
-use std::path::PathBuf;
-use std::process::ExitCode;
-
-use anyhow::{Result, ensure};
 use clap::{Args, ValueHint};
 use warikomi_clock::{Seed, Span};
 use warikomi_inject::FrameBytes;
-use warikomi_lab::replace::{
-    EVERY, INTERVALS, Load, MOST_REPLACEMENTS, Options, Plan, Progress, Replaced, Soak, replace,
-};
-use warikomi_process::Way;
-use warikomi_target::Interrupted;
-
-use crate::invocation::Invocation;
-use crate::output::{self, Cleared};
-use crate::replace_kernel::Asked;
+use warikomi_live::Way;
+use warikomi_measure::RunResult;
 use warikomi_session::TargetArguments;
-use warikomi_session::flags::{given as flags, refuse};
+use warikomi_session::flags::{given, program, refuse};
+
+use super::plan::{EVERY, INTERVALS, Load, MOST_REPLACEMENTS, Options, Plan, Soak};
+use super::{columns, kernel, series};
+use crate::error::Error;
+use crate::experiment::{Conclusion, Experiment};
+use crate::values::span_within;
+use crate::watch::Watch;
 
 /// Replaces the driver while it sends and receives, and proves what was lost: how long it takes, what the
 /// workload notices of it, and what happened to every frame.
@@ -38,17 +34,11 @@ use warikomi_session::flags::{given as flags, refuse};
 /// draws them.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Arguments {
+pub struct Replace {
     #[command(flatten)]
     target: TargetArguments,
     #[command(flatten)]
     what: PlanArguments,
-    /// Where the run's directory is made
-    #[arg(long, value_name = "DIR", default_value = "runs")]
-    runs: PathBuf,
-    /// Print the result as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -114,37 +104,44 @@ struct PlanArguments {
 /// Time between replacements of a soak, unless it is given.
 const USUAL_EVERY: Span = Span::from_ms(100);
 
-fn within(text: &str, range: std::ops::RangeInclusive<Span>) -> Result<Span, String> {
-    let span: Span = text.parse().map_err(|error| format!("{error}"))?;
-    let said = || format!("{span} is not possible: choose {} to {}", range.start(), range.end());
-    range.contains(&span).then_some(span).ok_or_else(said)
-}
-
 fn every(text: &str) -> Result<Span, String> {
-    within(text, EVERY)
+    span_within(text, EVERY)
 }
 
 fn interval(text: &str) -> Result<Span, String> {
-    within(text, INTERVALS)
+    span_within(text, INTERVALS)
 }
 
 fn trial(text: &str) -> Result<Span, String> {
-    within(text, Span::from_ms(10)..=Span::from_ms(60_000))
+    span_within(text, Span::from_ms(10)..=Span::from_ms(60_000))
 }
 
 impl PlanArguments {
-    fn plan(&self, driver: &str, buffers: u64) -> Result<Plan> {
+    /// Flags that were given and mean nothing to a kernel.
+    fn of_process(&self) -> Vec<&'static str> {
+        given([
+            ("--way", !self.ways.is_empty()),
+            ("--trial", self.trial.is_some()),
+            ("--kill", self.kill),
+            ("--every", self.every.is_some()),
+            ("--for", self.span.is_some()),
+            ("--count", self.count.is_some()),
+            ("--to", self.to.is_some()),
+            ("--edge", self.edge),
+        ])
+    }
+
+    fn in_process(&self, driver: &str, buffers: u64) -> Result<Plan, Error> {
         let usual = Plan::default();
-        let or = |given: &Option<u64>, usual: u64| given.unwrap_or(usual);
         let plan = Plan {
             ways: if self.ways.is_empty() { usual.ways } else { self.ways.clone() },
             loads: if self.loads.is_empty() { usual.loads } else { self.loads.clone() },
-            trials: or(&self.trials, usual.trials),
+            trials: self.trials.unwrap_or(usual.trials),
             trial_ms: self.trial.map_or(usual.trial_ms, |span| span.as_ps() / 1_000_000_000),
             kill: self.kill,
             driver: driver.to_owned(),
             to: self.to.clone().unwrap_or_else(|| driver.to_owned()),
-            seed: Seed(or(&self.seed, usual.seed.0)),
+            seed: self.seed.map_or(usual.seed, Seed),
             interval_ns: self.interval.map_or(usual.interval_ns, Span::as_ns),
             frame_bytes: self.size.map_or(usual.frame_bytes, |size| size.0),
             buffers,
@@ -162,91 +159,81 @@ impl PlanArguments {
         let count = self.count.or(self.span.map(fit)).unwrap_or(MOST_REPLACEMENTS);
         asked.then(|| Soak { count, every_ms: every.as_us() / 1e3 })
     }
+
+    fn in_kernel(&self) -> Result<kernel::Options, Error> {
+        let usual = kernel::Options::default();
+        let trials = self.trials.map_or(Ok(usual.trials), u32::try_from);
+        Ok(kernel::Options {
+            loads: if self.loads.is_empty() { usual.loads } else { self.loads.clone() },
+            trials: trials
+                .map_err(|_| Error::impossible("so many trials take years; give fewer"))?,
+            interval: self.interval.unwrap_or(usual.interval),
+            frame_bytes: self.size.map_or(usual.frame_bytes, |size| size.0),
+            seed: self.seed.map_or(usual.seed, Seed),
+            ..usual
+        })
+    }
 }
 
-pub(crate) fn run(arguments: &Arguments, invocation: &Invocation) -> Result<ExitCode> {
-    if arguments.target.asks_for_kernel() {
-        refuse(&arguments.of_process(), "process")?;
-        return arguments.of_kernel().run(invocation);
-    }
-    let options = arguments.options()?;
-    let mut found = measure(&options, &invocation.interrupted)?;
-    output::describe_and_print(&mut found.result, arguments.json);
-    let directory = invocation.new_run(&arguments.runs, "replace")?;
-    directory.write_table("replacements", &found.lines)?;
-    directory.write_table("timeline", &found.timeline)?;
-    directory.write_result(&found.result)?;
-    eprintln!("kept in {}", directory.path().display());
-    ensure!(
-        found.broken.is_empty(),
-        "lost what was promised not to be lost: {}; this is a bug of driver, stack or supervisor, or the traffic \
-         is more than this machine can receive: try a longer --interval",
-        found.broken.join("; ")
-    );
-    Ok(if invocation.interrupted.is_set() {
-        ExitCode::from(output::EXIT_INTERRUPTED)
-    } else {
-        ExitCode::SUCCESS
-    })
-}
+impl Experiment for Replace {
+    const NAME: &'static str = "replace";
+    const ABOUT: &'static str =
+        "Replace a driver while it sends and receives: how long it takes, and that nothing is lost";
 
-impl Arguments {
-    /// Flags that were given and mean nothing to a kernel.
-    fn of_process(&self) -> Vec<&'static str> {
-        let what = &self.what;
-        flags([
-            ("--way", !what.ways.is_empty()),
-            ("--trial", what.trial.is_some()),
-            ("--kill", what.kill),
-            ("--every", what.every.is_some()),
-            ("--for", what.span.is_some()),
-            ("--count", what.count.is_some()),
-            ("--to", what.to.is_some()),
-            ("--edge", what.edge),
-        ])
-    }
-
-    fn of_kernel(&self) -> Asked<'_> {
-        Asked {
-            target: &self.target,
-            loads: &self.what.loads,
-            trials: self.what.trials,
-            interval: self.what.interval,
-            frame_bytes: self.what.size.map(|size| size.0),
-            seed: self.what.seed,
-            runs: &self.runs,
-            json: self.json,
+    fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
+        match self.target.asks_for_kernel() {
+            true => self.run_in_kernel(watch),
+            false => self.run_in_process(watch),
         }
     }
 
-    fn options(&self) -> Result<Options> {
-        let session = self.target.prepare_live()?;
-        let plan = self.what.plan(&session.driver, session.orders.buffers)?;
-        let to = warikomi_session::flags::program(&plan.to)?;
-        Ok(Options { plan, session, to })
+    fn describe(result: &mut RunResult) {
+        columns::describe(result);
     }
 }
 
-fn measure(options: &Options, interrupted: &Interrupted) -> Result<Replaced> {
-    let bar = Cleared::over_rows();
-    let mut progress = |progress: Progress<'_>| {
-        bar.show(progress.done as usize, progress.all as usize, progress.row);
-    };
-    Ok(replace(options, interrupted, &mut progress)?)
+impl Replace {
+    fn run_in_process(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
+        let session = self.target.prepare_live()?;
+        let plan = self.what.in_process(&session.driver, session.orders.buffers)?;
+        let to = program(&plan.to)?;
+        let found = series::replace(&Options { plan, session, to }, watch)?;
+        let broken = found.broken.join("; ");
+        let mut conclusion = Conclusion::new(found.result)
+            .with_table("replacements", found.lines)
+            .with_table("timeline", found.timeline);
+        conclusion.failed = (!broken.is_empty()).then_some(Error::PromiseBroken(broken));
+        Ok(conclusion)
+    }
+
+    fn run_in_kernel(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
+        refuse(&self.what.of_process(), "process")?;
+        let options = self.what.in_kernel()?;
+        let prepared = self.target.prepare()?;
+        let Some(brought_up) = prepared.kernel() else {
+            return Err(Error::impossible("this is no kernel"));
+        };
+        let (host, traffic) = kernel::Traffic::with_host();
+        let mut session = watch.start(&prepared, Box::new(host))?;
+        let result = kernel::replace(&mut session, brought_up, &traffic, &options, watch)?;
+        session.stop()?;
+        Ok(Conclusion::new(result))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn plan_of(arguments: &[&str]) -> Result<Plan> {
+    fn plan_of(arguments: &[&str]) -> Result<Plan, Box<dyn std::error::Error>> {
         use clap::Parser;
         #[derive(Parser)]
         struct Command {
             #[command(flatten)]
             what: PlanArguments,
         }
-        Command::try_parse_from([&["replace"], arguments].concat())?.what.plan("rtl8168", 0)
+        let command = Command::try_parse_from([&["replace"], arguments].concat())?;
+        Ok(command.what.in_process("rtl8168", 0)?)
     }
 
     #[test]

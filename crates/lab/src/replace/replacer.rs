@@ -1,4 +1,4 @@
-//! When the driver is replaced, and what is seen of each replacement.
+//! Replaces the driver at given moments, and watches each replacement from outside.
 
 use std::collections::VecDeque;
 
@@ -77,14 +77,14 @@ enum Phase {
 }
 
 /// Replaces the driver when its time has come, and watches.
-pub(super) struct Course {
+pub(super) struct Replacer {
     kills: bool,
     /// The driver that comes next, and the one after it.
     programs: [Program; 2],
     moments: VecDeque<Time>,
     phase: Phase,
     wire: Judged<Workload>,
-    watch: Watch,
+    frames: FrameTimes,
     /// What has been seen.
     pub(super) observed: Vec<Observed>,
     /// What was not asked for, in words.
@@ -95,16 +95,16 @@ pub(super) struct Course {
     waiting_since: Option<Time>,
 }
 
-impl Course {
-    /// A course without moments; `programs` follow one another in turns.
-    pub(super) fn new(kills: bool, programs: [Program; 2], wire: Judged<Workload>) -> Course {
-        Course {
+impl Replacer {
+    /// Without moments so far; `programs` follow one another in turns.
+    pub(super) fn new(kills: bool, programs: [Program; 2], wire: Judged<Workload>) -> Replacer {
+        Replacer {
             kills,
             programs,
             moments: VecDeque::new(),
             phase: Phase::Waiting,
             wire,
-            watch: Watch::default(),
+            frames: FrameTimes::default(),
             observed: Vec::new(),
             trouble: Vec::new(),
             given_up: None,
@@ -125,13 +125,13 @@ impl Course {
 
     /// Whether the driver is being replaced at this very moment: nothing that takes time shall be done now. A
     /// replacement that takes long must not be without it.
-    pub(super) fn is_at_it(&self, now: Time) -> bool {
+    pub(super) fn is_replacing(&self, now: Time) -> bool {
         matches!(self.phase, Phase::Going(begun, _) if now < begun + MOMENT)
     }
 
     /// Looks at the time, and does what is due; to be called beside each poll of the target.
     #[inline]
-    pub(super) fn pass(
+    pub(super) fn step(
         &mut self,
         now: Time,
         target: &mut ProcessTarget,
@@ -141,19 +141,19 @@ impl Course {
             Phase::Waiting => {
                 let near = self.moments.front().is_some_and(|&moment| moment <= now + LEAD);
                 if near {
-                    self.watch = Watch::begin(target)?;
+                    self.frames = FrameTimes::begin(target)?;
                     self.phase = Phase::Near;
                 }
                 Ok(())
             }
             Phase::Near => {
-                self.watch.look(now, target)?;
+                self.frames.look(now, target)?;
                 self.begin(now, target, supervisor)
             }
-            Phase::Going(..) => self.watch.look(now, target),
+            Phase::Going(..) => self.frames.look(now, target),
             Phase::Settling(begun, free, replacement) => {
-                self.watch.look(now, target)?;
-                let settled = self.watch.took_since(replacement.served)
+                self.frames.look(now, target)?;
+                let settled = self.frames.took_since(replacement.served)
                     && self.wire.lock().came_since(replacement.served);
                 if settled || now > replacement.served + TRAIL {
                     self.settle(begun, free, replacement);
@@ -209,7 +209,7 @@ impl Course {
     }
 
     /// Takes what the supervisor tells.
-    pub(super) fn event(&mut self, event: Event) {
+    pub(super) fn handle_event(&mut self, event: Event) {
         match (event, &self.phase) {
             (Event::Replaced(replacement), &Phase::Going(begun, free)) => {
                 self.phase = Phase::Settling(begun, free, replacement);
@@ -232,7 +232,7 @@ impl Course {
         let until = replacement.served;
         let frames = Frames {
             sent: self.wire.lock().times_since(begun - LEAD),
-            ..std::mem::take(&mut self.watch).frames()
+            ..std::mem::take(&mut self.frames).frames()
         };
         self.observed.push(Observed {
             replacement,
@@ -248,18 +248,22 @@ impl Course {
 
 /// Notes when frames are put on the receive ring and taken from it.
 #[derive(Default)]
-struct Watch {
+struct FrameTimes {
     on_ring: u64,
     accepted: u64,
     arrived: VecDeque<Time>,
     taken: VecDeque<Time>,
 }
 
-impl Watch {
-    fn begin(target: &mut ProcessTarget) -> Result<Watch, TargetError> {
+impl FrameTimes {
+    fn begin(target: &mut ProcessTarget) -> Result<FrameTimes, TargetError> {
         let (nic, mut host) = target.card(CardId::FIRST)?;
         let counters = nic.rx_progress(&mut host, usize::MAX);
-        Ok(Watch { on_ring: counters.on_ring, accepted: counters.accepted, ..Watch::default() })
+        Ok(FrameTimes {
+            on_ring: counters.on_ring,
+            accepted: counters.accepted,
+            ..FrameTimes::default()
+        })
     }
 
     fn look(&mut self, now: Time, target: &mut ProcessTarget) -> Result<(), TargetError> {

@@ -1,0 +1,186 @@
+//! The accuracy of intervals as it is measured on a session.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use warikomi_clock::{Span, Time, read_tsc};
+use warikomi_inject::{Plan, Receiver};
+use warikomi_measure::{Repeat, RunResult, Warning, as_object, no_handler, published};
+use warikomi_session::Session;
+
+use super::resolution::{self, Resolution};
+use super::series::{PlaceFigures, Series};
+use super::smallest::{self, KEPT_SHARE, Smallest, Tried};
+use super::{alone, errors};
+use crate::error::Error;
+use crate::inject::{Application, inject};
+use crate::watch::Watch;
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct AccuracyOptions {
+    /// Interval, size and number of the packets; they are meant for the driver, whatever it says.
+    pub plan: Plan,
+    /// How often; the repetition in the middle is the result.
+    pub repeat: u32,
+    /// Whether to look for the smallest interval, too.
+    pub smallest: bool,
+}
+
+/// What came of it.
+pub struct Measured {
+    /// The figures.
+    pub result: RunResult,
+    /// The plan that was carried out.
+    pub plan: Plan,
+    /// Every interval of the repetition that is the result, one series a place.
+    pub series: Vec<Series>,
+    /// The time of the first deadline, from which the times in the samples count.
+    pub start: Time,
+    /// What was tried on the way to the smallest interval, in order of the interval; empty if that was
+    /// left out.
+    pub tried: Vec<Tried>,
+    /// The shares of each repetition.
+    pub repeats: Vec<Repeat>,
+}
+
+/// Carries it out on a session. A step is a repetition, or an interval that is tried.
+pub fn accuracy(
+    session: &mut Session,
+    options: &AccuracyOptions,
+    watch: &mut Watch,
+) -> Result<Measured, Error> {
+    let plan = Plan { receiver: Receiver::Driver, ..options.plan.clone() };
+    let (resolution, alone) = watch.step("resolution, and interrupts alone", |_| {
+        let resolution = resolution::measure(&mut *session.target)?;
+        Ok((resolution, alone::measure(&mut *session.target)?))
+    })?;
+    let repetitions: Vec<u32> = (1..=options.repeat.max(1)).collect();
+    let made = watch.each(
+        &repetitions,
+        |_| "measuring".to_owned(),
+        |_, watch| Repetition::make(session, &plan, watch),
+    )?;
+    let runs = made.into_iter().map(|made| Run::of(made, resolution.pass)).collect::<Vec<_>>();
+    let repeats = repeats(&runs);
+    let Run { made: Repetition { result, series, start }, places } = middle(runs);
+    let (tried, smallest) = match options.smallest {
+        true => smallest::search(session, &plan, watch)?,
+        false => Default::default(),
+    };
+    let mut result = describe(result, &places, &resolution);
+    result.figures.insert("repeats".into(), repetitions.len().into());
+    result.figures.extend(alone);
+    let errors = errors::table(&series, plan.spacing(), resolution.pass);
+    result.figures.insert("errors".into(), json!(errors));
+    if options.smallest {
+        describe_smallest(&mut result, &smallest);
+    }
+    Ok(Measured { result, plan, series, start, tried, repeats })
+}
+
+/// One repetition.
+#[derive(Serialize, Deserialize)]
+struct Repetition {
+    result: RunResult,
+    series: Vec<Series>,
+    start: Time,
+}
+
+impl Repetition {
+    fn make(session: &mut Session, plan: &Plan, watch: &mut Watch) -> Result<Repetition, Error> {
+        let run_id = read_tsc() as u32;
+        let run = inject(session, plan, Application::default(), run_id, &mut |at| {
+            watch.progress(at.done, at.all, "measuring");
+        })?;
+        run.check()?;
+        let series = Series::of(&run, plan.spacing()).to_vec();
+        Ok(Repetition { result: run.result, series, start: run.start })
+    }
+}
+
+/// A repetition with its figures.
+struct Run {
+    made: Repetition,
+    places: Vec<PlaceFigures>,
+}
+
+impl Run {
+    fn of(made: Repetition, resolution: Span) -> Run {
+        let places = made.series.iter().filter_map(|series| series.figures(resolution)).collect();
+        Run { made, places }
+    }
+
+    /// By which repetitions are put in order.
+    fn exact_share(&self) -> f64 {
+        self.places.first().map_or(0.0, |injected| injected.exact_share)
+    }
+}
+
+/// The repetition in the middle, by the share of exact intervals at the injection: whole, so that
+/// its figures, its ledger and its samples belong together.
+fn middle(mut runs: Vec<Run>) -> Run {
+    runs.sort_by(|a, b| a.exact_share().total_cmp(&b.exact_share()));
+    runs.swap_remove((runs.len() - 1) / 2)
+}
+
+fn repeats(runs: &[Run]) -> Vec<Repeat> {
+    let mut repeats = Vec::new();
+    for (run, repeat) in runs.iter().zip(1..) {
+        for place in &run.places {
+            let figures = [
+                ("exact_share", place.exact_share),
+                ("within_1_share", place.within_1_share),
+                ("within_6_25_share", place.within_6_25_share),
+                ("worst_error_ns", place.worst_error_ns),
+            ];
+            repeats.extend(figures.map(|(name, value)| Repeat {
+                figure: format!("{}_{name}", place.place.name()),
+                size_bytes: None,
+                repeat,
+                value,
+            }));
+        }
+    }
+    repeats
+}
+
+fn describe(run: RunResult, places: &[PlaceFigures], resolution: &Resolution) -> RunResult {
+    let requested_ns = run.intervals.as_ref().and_then(|intervals| intervals.requested_ns);
+    let mut result = RunResult { experiment: "accuracy".into(), ..run };
+    result.rows = Some(places.iter().map(as_object).collect());
+    let published = published::injection().interval_accuracy;
+    let figures = [
+        ("requested_ns", requested_ns),
+        ("resolution_ns", Some(resolution.pass.as_ns())),
+        ("clock_tick_ns", Some(resolution.tick.as_ns())),
+        ("published_requested_ns", Some(published.requested_us * 1e3)),
+        ("published_exact_share", Some(published.exact_share)),
+        ("published_worst_error_share", Some(published.worst_error_share)),
+        ("published_smallest_interval_ns", Some(published.smallest_interval_us * 1e3)),
+    ];
+    result.figures.extend(figures.map(|(name, value)| (name.to_owned(), value.into())));
+    // Here the handler is asked about, also of a driver that polls.
+    let missing = no_handler(&result).filter(|warning| !result.warnings.contains(warning));
+    result.warnings.extend(missing);
+    result
+}
+
+fn describe_smallest(result: &mut RunResult, smallest: &Smallest) {
+    let figures = [
+        ("smallest_interval_ns", smallest.kept_ns),
+        ("smallest_paced_interval_ns", smallest.paced_ns),
+        ("smallest_kept_limit_share", Some(KEPT_SHARE)),
+    ];
+    let known = figures.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    result.figures.extend(known.map(|(name, value)| (name, value.into())));
+    if smallest.kept_ns.is_none() {
+        result.warnings.push(Warning {
+            what: format!(
+                "no interval up to {} was kept: {}% within 6.25% of it was never reached",
+                smallest.longest,
+                100.0 * KEPT_SHARE
+            ),
+            hint: "give the support side a quieter core (see warikomi doctor), and repeat".into(),
+        });
+    }
+}

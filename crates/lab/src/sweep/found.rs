@@ -1,0 +1,125 @@
+//! What a sweep finds out about a length, and the figures that follow from it.
+
+use serde_json::{Map, Value, json};
+use warikomi_measure::{Repeat, published};
+
+use super::cycle::Cycle;
+
+/// What a sweep has found out about one length; `NaN` is what was not found.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Found {
+    pub(super) send_ns: f64,
+    pub(super) saturated_bps: Vec<f64>,
+    pub(super) driver_ns: Vec<f64>,
+    pub(super) end_to_end_ns: Option<Vec<f64>>,
+    pub(super) on_line: Option<Cycle>,
+}
+
+/// Bits of a frame, by a time in nanoseconds: bit/s.
+fn bps(size_bytes: usize, interval_ns: f64) -> f64 {
+    8e9 * size_bytes as f64 / interval_ns
+}
+
+pub(super) fn row(size_bytes: usize, found: &Found) -> Map<String, Value> {
+    let shortest_ns = median(found.driver_ns.iter().copied());
+    let saturated_bps = median(found.saturated_bps.iter().copied());
+    let loss_free_bps = bps(size_bytes, shortest_ns);
+    let mut row = Map::new();
+    let mut put = |name: &str, value: f64| {
+        // What was not found, or not published, is absent.
+        if value.is_finite() {
+            row.insert(name.to_owned(), json!(value));
+        }
+    };
+    put("size_bytes", size_bytes as f64);
+    put("shortest_loss_free_ns", shortest_ns);
+    put("loss_free_bps", loss_free_bps);
+    let injection = published::injection();
+    put("published_bps", injection.throughput_bps(size_bytes).unwrap_or(f64::NAN));
+    put("saturated_bps", saturated_bps);
+    put("share_of_saturated", loss_free_bps / saturated_bps);
+    if let Some(end_to_end_ns) = &found.end_to_end_ns {
+        let shortest_ns = median(end_to_end_ns.iter().copied());
+        put("end_to_end_loss_free_ns", shortest_ns);
+        put("end_to_end_loss_free_bps", bps(size_bytes, shortest_ns));
+    }
+    put("send_ns", found.send_ns);
+    put("published_send_ns", injection.send_ns(size_bytes).unwrap_or(f64::NAN));
+    if let Some(on_line) = &found.on_line {
+        put("line_rate_bps", on_line.line_rate_bps.map_or(f64::NAN, |rate| rate as f64));
+        put("on_line_bps", on_line.throughput_bps);
+        put("on_line_driver_share", on_line.driver_share);
+        put("published_real_nic_bps", injection.real_nic_bps(size_bytes).unwrap_or(f64::NAN));
+    }
+    row.insert("size_bytes".into(), json!(size_bytes));
+    row
+}
+
+pub(super) fn repeats(size_bytes: usize, found: &Found) -> Vec<Repeat> {
+    let bps_of = |values: &[f64]| values.iter().map(|&ns| bps(size_bytes, ns)).collect();
+    let mut figures = vec![
+        ("shortest_loss_free_ns", found.driver_ns.clone()),
+        ("loss_free_bps", bps_of(&found.driver_ns)),
+        ("saturated_bps", found.saturated_bps.clone()),
+    ];
+    if let Some(end_to_end_ns) = &found.end_to_end_ns {
+        figures.push(("end_to_end_loss_free_ns", end_to_end_ns.clone()));
+        figures.push(("end_to_end_loss_free_bps", bps_of(end_to_end_ns)));
+    }
+    let repeats = figures.into_iter().flat_map(|(figure, values)| {
+        values.into_iter().zip(1..).map(move |(value, repeat)| Repeat {
+            figure: figure.to_owned(),
+            size_bytes: Some(size_bytes),
+            repeat,
+            value,
+        })
+    });
+    repeats.filter(|repeat| repeat.value.is_finite()).collect()
+}
+
+/// The middle of the numbers among `values`; `NaN` of none.
+pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.filter(|value| !value.is_nan()).collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found() -> Found {
+        Found {
+            send_ns: 110.0,
+            saturated_bps: vec![20e9, 30e9, 25e9],
+            driver_ns: vec![600.0, 800.0, 500.0],
+            end_to_end_ns: Some(vec![f64::NAN, 3_000.0, 3_000.0]),
+            on_line: None,
+        }
+    }
+
+    #[test]
+    fn a_row_holds_medians_and_what_follows_from_them() {
+        let row = row(1_500, &found());
+        assert_eq!(row["size_bytes"], json!(1_500));
+        assert_eq!(row["shortest_loss_free_ns"], json!(600.0));
+        assert_eq!(row["loss_free_bps"], json!(20e9));
+        assert_eq!(row["share_of_saturated"], json!(0.8));
+        assert_eq!(row["end_to_end_loss_free_ns"], json!(3_000.0));
+        assert_eq!(row["published_bps"], json!(6.3e9));
+        assert!(!row.contains_key("on_line_bps"));
+    }
+
+    #[test]
+    fn what_was_not_found_is_absent() {
+        let row = row(60, &Found { driver_ns: vec![f64::NAN], ..found() });
+        assert!(!row.contains_key("loss_free_bps") && !row.contains_key("published_bps"));
+    }
+
+    #[test]
+    fn every_repetition_is_kept() {
+        let repeats = repeats(1_500, &found());
+        let of = |figure: &str| repeats.iter().filter(|r| r.figure == figure).count();
+        assert_eq!((of("shortest_loss_free_ns"), of("end_to_end_loss_free_ns")), (3, 2));
+    }
+}

@@ -1,0 +1,30 @@
+//! Flags that say how the card is attached.
+
+use clap::Args;
+use warikomi_inject::LineRate;
+use warikomi_nic::NicOptions;
+use warikomi_nic::bus::Bus;
+
+#[derive(Args)]
+#[command(next_help_heading = "Card")]
+pub(super) struct CardArguments {
+    /// The bus: a name (pci-64-66, pcix-133, pcie1-x1 to pcie5-x16), then what differs from it, as in
+    /// pci-64-66,arbitration=800ns,wait=60ns,burst=512,fetch=600ns,mapping=200ns,rate=400MB
+    /// [default: of oc48 pci-64-66; of rtl8168 one that takes no time]
+    #[arg(long, value_name = "BUS")]
+    pub(super) bus: Option<Bus>,
+    /// The line that frames leave on, such as 10G [default: of oc48 2.4G; of rtl8168 one that takes no time]
+    #[arg(long, value_name = "RATE")]
+    line_rate: Option<LineRate>,
+}
+
+impl CardArguments {
+    pub(super) fn line_rate_bps(&self) -> Option<u64> {
+        self.line_rate.map(|rate| rate.0)
+    }
+
+    /// This card on the bus and the line that were asked for.
+    pub(super) fn attach(&self, nic: NicOptions) -> NicOptions {
+        NicOptions { bus: self.bus, line_rate_bps: self.line_rate_bps(), ..nic }
+    }
+}

@@ -1,0 +1,176 @@
+//! `warikomi transmit`.
+
+mod card;
+mod compared;
+mod kernel;
+mod messages;
+mod time;
+
+use clap::Args;
+use warikomi_clock::Seed;
+use warikomi_measure::RunResult;
+use warikomi_session::TargetArguments;
+use warikomi_session::flags::refuse;
+
+use self::card::CardArguments;
+use self::compared::ComparedArguments;
+use self::kernel::{KernelSending, given_or};
+use self::messages::MessageArguments;
+use self::time::TimeArguments;
+use super::made::Transmitted;
+use super::options::{Options, driver};
+use super::{columns, kernel as guest, real, simulated};
+use crate::error::Error;
+use crate::experiment::{Conclusion, Experiment};
+use crate::watch::Watch;
+
+/// Compares ways to send: how completed transfers are noticed, which buffers messages are copied into, and
+/// what goes through a bounce buffer, by message size, on one card.
+///
+/// A process sends UDP datagrams as fast as it can (or at a pace) through socket, UDP/IP, buffers and a driver
+/// of ours, all in one thread as in one kernel. Buffers are BSD's chains of mbufs with clusters of 2 or 4 KB, or
+/// one contiguous buffer for each packet, as Linux has them. Completion: interrupt (each packet interrupts),
+/// interrupt-free (each transmit first asks what was sent; dead-locks if the send buffer is full before the
+/// device is), adaptive (free of interrupts until the send buffer runs short). Bounce buffer: the header and
+/// the first so many clusters are copied together, so that one DMA transfer replaces several; auto chooses
+/// for each kind of packet by what copies and transfers cost.
+///
+/// Each row tells the throughput in packets and in bits of messages, the processor's share, interrupts and DMA
+/// transfers for each packet, what was copied, drops at the socket, and how long packets were in the driver.
+/// Every frame is judged on the wire: one that is lost, doubled, out of order or changed fails the run. It ends
+/// with advice for this machine, card and traffic.
+///
+/// With --target kernel a real kernel sends, by its unmodified driver: its packet generator (pktgen), an
+/// application with a UDP socket, and one that writes to a TCP connection, each with interrupts coalesced or
+/// not, pktgen in bursts (xmit_more), TCP with and without segmentation offload. Buffers are the kernel's
+/// own; --systems, --completions and --bounces have no meaning there.
+///
+/// Keeps plan.toml, result.json and repetitions.csv in a directory of its own; `warikomi report` draws them.
+/// The whole comparison takes about two minutes. Leave the machine alone meanwhile.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Transmit {
+    #[command(flatten)]
+    target: TargetArguments,
+    #[command(flatten)]
+    card: CardArguments,
+    #[command(flatten)]
+    messages: MessageArguments,
+    #[command(flatten)]
+    compared: ComparedArguments,
+    #[command(flatten)]
+    time: TimeArguments,
+    #[command(flatten)]
+    kernel: KernelSending,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  warikomi transmit
+      Everything that was published, on the card that was published, in about two minutes.
+  warikomi transmit --sizes 64,1472,65507 --systems mbuf-2k --bounces none,auto
+      Three sizes, one system; 65,507 bytes (\"64 KB\") is the longest payload of a UDP datagram.
+  warikomi transmit --virtual --costs bsd-2004 --separate
+      The same machine as published, in virtual time; and where the mbufs' throughput goes.
+  warikomi transmit --model rtl8168 --bus pcie1-x1 --line-rate 1G
+      Another card, on another bus, on a line of 1 Gbit/s.
+  warikomi transmit --mixture 64x10,1472x5 --mixture random --completions interrupt,adaptive
+      Mixtures: sizes in turn, and any size each time.
+  warikomi transmit --both --sizes 64,4096
+      Real and virtual time side by side, with their difference.
+  warikomi transmit --target kernel --senders pktgen,udp --sizes 64,1472
+      A real kernel: what xmit_more and coalesced interrupts save.
+  warikomi transmit --target kernel --senders tcp --bus pcie1-x1 --line-rate 1G
+      What segmentation offload saves on a line of 1 Gbit/s.";
+
+impl Experiment for Transmit {
+    const NAME: &'static str = "transmit";
+    const ABOUT: &'static str =
+        "Compare ways to send: completion by interrupt or without, buffers, bounce buffers";
+
+    fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
+        if self.target.asks_for_kernel() {
+            let (messages, compared) = (self.messages.of_process(), self.compared.of_process());
+            refuse(&[messages, compared, self.time.of_process()].concat(), "process")?;
+            return self.run_in_kernel(watch);
+        }
+        refuse(&self.kernel.given(), "kernel")?;
+        let found = self.run_in_process(watch)?;
+        Ok(Conclusion::new(found.result).with_table("repetitions", found.repetitions))
+    }
+
+    fn describe(result: &mut RunResult) {
+        // A kernel's rows say what sent.
+        match result.rows.iter().flatten().any(|row| row.contains_key("sender")) {
+            true => guest::columns::describe(result),
+            false => columns::describe(result),
+        }
+    }
+}
+
+impl Transmit {
+    fn run_in_process(&self, watch: &mut Watch) -> Result<Transmitted, Error> {
+        let (options, costs) = (self.in_process()?, self.time.costs()?);
+        if self.time.virtual_time {
+            return simulated::transmit(&options, &costs, watch);
+        }
+        let mut found = real::transmit(&options, watch)?;
+        if self.time.both {
+            let simulated = simulated::transmit(&options, &costs, watch)?;
+            simulated::beside(&mut found, &simulated);
+        }
+        Ok(found)
+    }
+
+    fn run_in_kernel(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
+        // What cannot be is refused before a kernel is started for it.
+        let options = self.in_kernel()?;
+        let mut prepared = self.target.prepare()?;
+        prepared.defer_nothing();
+        prepared.attach_by(self.card.bus, self.card.line_rate_bps());
+        let (host, judge) = guest::Judge::with_host();
+        let mut session = watch.start(&prepared, Box::new(host))?;
+        let found = guest::transmit(&mut session, &judge, &options, watch)?;
+        session.stop()?;
+        Ok(Conclusion::new(found.result))
+    }
+
+    /// What to compare in a driver of ours.
+    fn in_process(&self) -> Result<Options, Error> {
+        let (name, nic) = self.target.sender()?;
+        let (driver, compared) = (driver(name)?, &self.compared);
+        let mut options = Options {
+            traffic: Vec::new(),
+            buffers: compared.systems.clone(),
+            completions: compared.completions.0.clone(),
+            bounces: compared.bounces.clone(),
+            all_pairs: compared.all_pairs,
+            separate: compared.separate,
+            amount: self.time.amount(),
+            pace: self.messages.pace(),
+            send_buffer_bytes: self.messages.send_buffer,
+            repeats: self.time.repeat,
+            seed: Seed(self.messages.seed),
+            nic: self.card.attach(nic),
+            driver: driver.name.to_owned(),
+        };
+        options.traffic = self.messages.traffic(options.longest_message_bytes(driver));
+        options.validate(driver)?;
+        Ok(options)
+    }
+
+    /// What to compare in a kernel.
+    fn in_kernel(&self) -> Result<guest::Options, Error> {
+        let (usual, count) = (self.kernel.options(), self.time.count);
+        let options = guest::Options {
+            sizes_bytes: given_or(&self.messages.sizes, usual.sizes_bytes),
+            count: count.unwrap_or(usual.count),
+            most_bytes: count.map_or(usual.most_bytes, |count| count.saturating_mul(1 << 16)),
+            interval_us: self.messages.interval.map_or(0, |span| span.as_ps().div_ceil(1_000_000)),
+            repeat: self.time.repeat as usize,
+            ..usual
+        };
+        options.check()?;
+        Ok(options)
+    }
+}

@@ -1,0 +1,87 @@
+//! Flags that say how long each row is measured, and by which clock.
+
+use clap::{Args, ValueHint};
+use warikomi_clock::Span;
+use warikomi_session::flags::given;
+use warikomi_sim::CostsFile;
+use warikomi_sim::transmit::SendCosts;
+
+use super::super::options::{Amount, Options};
+use crate::error::Error;
+use crate::values::span_within;
+
+/// In virtual time a row need not outlast what disturbs a machine.
+const VIRTUAL_ROW: Span = Span::from_ms(20);
+
+#[derive(Args)]
+#[command(next_help_heading = "Time")]
+pub(super) struct TimeArguments {
+    /// About how long each repetition of each row is measured, 1ms to 1min [default: 100ms; 20ms in
+    /// virtual time]
+    #[arg(long, value_name = "TIME", conflicts_with = "count", value_parser = duration)]
+    duration: Option<Span>,
+    /// Messages of each repetition of each row, rather than a time
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    pub(super) count: Option<u64>,
+    /// Times that each row is measured, in turns with all others; the median is shown
+    #[arg(long, value_name = "N", default_value_t = 3,
+        value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(super) repeat: u32,
+    /// Runs in virtual time: the same code in one thread, with declared costs; one seed is one history
+    #[arg(long = "virtual")]
+    pub(super) virtual_time: bool,
+    /// Runs in real and in virtual time, and shows both
+    #[arg(long, conflicts_with = "virtual_time")]
+    pub(super) both: bool,
+    /// Costs of virtual time: bsd-2004, or a file as `warikomi calibrate` prints it [default: declared
+    /// ones of a machine of today]
+    #[arg(long, value_name = "NAME|FILE", value_hint = ValueHint::FilePath)]
+    costs: Option<String>,
+}
+
+impl TimeArguments {
+    /// Flags that were given and mean nothing to a kernel.
+    pub(super) fn of_process(&self) -> Vec<&'static str> {
+        given([
+            ("--duration", self.duration.is_some()),
+            ("--virtual", self.virtual_time),
+            ("--both", self.both),
+            ("--costs", self.costs.is_some()),
+        ])
+    }
+
+    /// How many messages each run has.
+    pub(super) fn amount(&self) -> Amount {
+        match (self.count, self.duration) {
+            (Some(count), _) => Amount::Messages(count),
+            (None, Some(time)) => Amount::For(time),
+            (None, None) if self.virtual_time => Amount::For(VIRTUAL_ROW),
+            (None, None) => Options::default().amount,
+        }
+    }
+
+    pub(super) fn costs(&self) -> Result<SendCosts, Error> {
+        let Some(costs) = &self.costs else { return Ok(SendCosts::default()) };
+        if !self.virtual_time && !self.both {
+            return Err(Error::impossible(
+                "--costs is for virtual time; give --virtual or --both, or leave it out",
+            ));
+        }
+        Ok(CostsFile::send_costs(costs)?)
+    }
+}
+
+fn duration(text: &str) -> Result<Span, String> {
+    span_within(text, Span::from_ms(1)..=Span::from_ms(60_000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_refused_out_of_range() {
+        assert!(duration("2h").is_err() && duration("1us").is_err());
+        assert_eq!(duration("1s"), Ok(Span::from_ms(1_000)));
+    }
+}
