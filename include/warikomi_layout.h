@@ -152,7 +152,7 @@
 #define WK_STRATEGY_AWAKE 5
 
 // report:
-// What the driver tells.
+// Words that the driver writes for the support side.
 
 // See `state`.
 #define WK_REPORT_STATE 1536
@@ -164,11 +164,11 @@
 #define WK_REPORT_RX_BYTES 1539
 // Frames refused for an error that their descriptor told.
 #define WK_REPORT_RX_ERRORS 1540
-// Frames taken from the ring that nobody above had room for.
+// Frames taken from the ring that no layer above had room for.
 #define WK_REPORT_RX_DROPPED 1541
 // Frames transmitted.
 #define WK_REPORT_TX_PACKETS 1542
-// Their bytes.
+// Bytes of the transmitted frames.
 #define WK_REPORT_TX_BYTES 1543
 // Frames that could not be transmitted.
 #define WK_REPORT_TX_ERRORS 1544
@@ -194,7 +194,7 @@
 #define WK_REPORT_TIMES 1554
 // Receive buffers that went back when the device was reset: a frame may have been in each.
 #define WK_REPORT_FORGOTTEN_BUFFERS 1560
-// Frames to be sent that went back when the device was reset: nobody knows whether each was.
+// Frames to be sent that went back when the device was reset: it is unknown whether each was sent.
 #define WK_REPORT_FORGOTTEN_FRAMES 1561
 // Not 0 while the driver is asleep. Unlike `bells::SLEEPING`, which says so
 // before the last look at the ring, it says that everything counted is in this report.
@@ -217,7 +217,7 @@
 #define WK_TIME_ACCEPTED 3
 // The first pass has served the device.
 #define WK_TIME_SERVED 4
-// How many.
+// Number of these times.
 #define WK_TIME_COUNT 5
 
 // state:
@@ -235,7 +235,7 @@
 #define WK_STATE_WARM 4
 // The device is another driver's now.
 #define WK_STATE_HANDED_OVER 5
-// As warm, and rehearsed.
+// As warm, and it has rehearsed the takeover.
 #define WK_STATE_ALERT 6
 
 /* ==== crates/pci/src/attach/access.rs ==== */
@@ -259,14 +259,14 @@
 #define WK_AREA_OLDEST_VERSION 1
 // Words of the area.
 #define WK_AREA_WORDS 4096
-// Its bytes.
+// Bytes of the state area.
 #define WK_AREA_BYTES 32768
 // Whose the device is: a generation in bits 0 to 31, `how` in bits 32 to 63. A process waits for a
 // change of the lower half (a futex, on little-endian machines).
 #define WK_AREA_BATON 32
 // The generation that has accepted the baton: written before it stores anything else.
 #define WK_AREA_OWNER 48
-// Frames that a driver with nobody above has counted: it stands for the channel's count.
+// Frames that a driver with no layer above has counted: it stands for the channel's count.
 #define WK_AREA_ALONE_GIVEN 128
 // First receive slot. Slot *i* is that of descriptor *i*: the count of the buffer in bits 32 to 63
 // (modulo 2^32), `PRESENT`, and its token in bits 0 to 23. 0 if there never was one.
@@ -278,7 +278,7 @@
 #define WK_AREA_MOST_SLOTS 1024
 // In every slot that holds something.
 #define WK_AREA_PRESENT 2147483648
-// A slot's token.
+// Bits of a slot with the buffer's token.
 #define WK_AREA_TOKEN_MASK 16777215
 // What a checksum begins with: the offset basis of FNV-1a.
 #define WK_AREA_CHECKSUM_BASIS 14695981039346656037ull
@@ -318,7 +318,7 @@
 #define WK_HOW_HANDED_OVER 0
 // The predecessor is dead, at whatever instruction: its slots are there, its record is not.
 #define WK_HOW_DIED 1
-// The device is to be reset, and what a predecessor held goes back to whoever is above.
+// The device is to be reset, and what a predecessor held goes back to the layer above.
 #define WK_HOW_START 2
 
 // record:
@@ -329,7 +329,7 @@
 #define WK_AREA_RECORD_CHECKSUM 64
 // The generation that wrote it.
 #define WK_AREA_RECORD_GENERATION 65
-// Frames given to whoever is above, returned buffers included: the count of the next receive slot.
+// Frames given to the layer above, returned buffers included: the count of the next receive slot.
 #define WK_AREA_RECORD_RX_GIVEN 66
 // Buffers that were put on the ring: the count of the next buffer.
 #define WK_AREA_RECORD_RX_POSTED 67
@@ -353,17 +353,17 @@
 
 // Frames received.
 #define WK_COUNTER_RX_PACKETS 0
-// Their bytes.
+// Bytes of the received frames.
 #define WK_COUNTER_RX_BYTES 1
 // Frames refused for an error.
 #define WK_COUNTER_RX_ERRORS 2
 // Frames transmitted.
 #define WK_COUNTER_TX_PACKETS 3
-// Their bytes.
+// Bytes of the transmitted frames.
 #define WK_COUNTER_TX_BYTES 4
 // Frames that could not be transmitted.
 #define WK_COUNTER_TX_ERRORS 5
-// How many.
+// Number of these counts.
 #define WK_COUNTER_COUNT 6
 
 /* ==== crates/stack/src/memory.rs ==== */
@@ -405,7 +405,7 @@
 #define WK_PACKETS_HEADER_RING_CAPACITY 5
 // Buffers in all.
 #define WK_PACKETS_HEADER_BUFFERS 6
-// Bytes of each.
+// Bytes of each buffer.
 #define WK_PACKETS_HEADER_BUFFER_BYTES 7
 // Those of the application, numbered from 0.
 #define WK_PACKETS_HEADER_APPLICATION_BUFFERS 8

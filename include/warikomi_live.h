@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * For a driver in C that is replaced, or follows another, while packets come and go: the state area, the
- * baton, and the driver's end of the channel to whoever is above. Headers only, C11 and C++17, x86-64 Linux.
+ * baton, and the driver's end of the channel to the layer above. Headers only, C11 and C++17, x86-64 Linux.
  *
  * docs/replacement.md has the protocol; what lies where in the state area is in warikomi_layout.h, which is made
  * from crates/pci/src/attach/area.rs. examples/c/rtl8168_live.c is a whole driver. What a driver does, in order:
@@ -33,7 +33,7 @@
 struct wk_in_use {
     unsigned first_slot; /* WK_AREA_RX_SLOTS or WK_AREA_TX_SLOTS */
     uint32_t length;     /* descriptors of the ring */
-    uint64_t given;      /* what was before it has been given back to whoever is above */
+    uint64_t given;      /* what was before it has been given back to the layer above */
     uint64_t taken;
     uint32_t index;
 };
@@ -310,7 +310,7 @@ static inline int wk_live_take_over(struct wk_live *l, uint32_t how, uint32_t de
     return error;
 }
 
-/* Before the device is reset: nobody can go on from here until wk_live_set_up. */
+/* Before the device is reset: no driver can continue from here until wk_live_set_up. */
 static inline void wk_live_reset(struct wk_live *l, uint32_t rx, uint32_t tx)
 {
     wk_area_store(l, WK_AREA_HEADER_MAGIC, 0);

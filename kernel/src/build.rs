@@ -16,7 +16,7 @@ use crate::tools;
 /// Objects of a first build; later ones know better. Counted on 6.1 and 6.12.
 const ESTIMATED_STEPS: u32 = 1080;
 
-/// The distribution's sources are not the user's to mend, and warnings cost time.
+/// The user cannot correct the distribution's sources, and warnings cost time.
 const QUIET: &str = "KCFLAGS=-w -Wno-all";
 
 /// What the caller's environment may hold that would bend the build.
@@ -37,7 +37,7 @@ const OUTER: [&str; 14] = [
     "O",
 ];
 
-/// What to build, and how.
+/// Options of a build.
 #[derive(Debug, Clone, Default)]
 pub struct BuildOptions {
     /// From what.

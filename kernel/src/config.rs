@@ -41,10 +41,10 @@ pub enum DriverMode {
     BuiltIn,
 }
 
-/// One wish of a fragment: `None` is "is not set".
-type Wish<'a> = (&'a str, Option<&'a str>);
+/// A setting of a fragment: `None` is "is not set".
+type Setting<'a> = (&'a str, Option<&'a str>);
 
-/// What a build asks for.
+/// The configuration that a build asks for.
 pub(crate) struct Fragment {
     demanded: String,
 }
@@ -71,8 +71,8 @@ impl Fragment {
 
     /// An error that names every demanded symbol that `config` does not have as asked.
     pub(crate) fn check(&self, config: &str) -> Result<()> {
-        let granted: BTreeMap<_, _> = wishes(config).collect();
-        let refused: Vec<String> = wishes(&self.demanded)
+        let granted: BTreeMap<_, _> = settings(config).collect();
+        let refused: Vec<String> = settings(&self.demanded)
             .filter(|(symbol, value)| granted.get(symbol).copied().flatten() != *value)
             .map(|(symbol, value)| describe(symbol, value, granted.get(symbol).copied().flatten()))
             .collect();
@@ -87,8 +87,8 @@ fn describe(symbol: &str, wanted: Option<&str>, has: Option<&str>) -> String {
     format!("{symbol}={wanted} (it has {}{meaning})", has.unwrap_or("n"))
 }
 
-/// The settings of a configuration, or the wishes of a fragment.
-pub(crate) fn wishes(config: &str) -> impl Iterator<Item = Wish<'_>> {
+/// The settings of a configuration or of a fragment.
+pub(crate) fn settings(config: &str) -> impl Iterator<Item = Setting<'_>> {
     config.lines().filter_map(|line| {
         if let Some(rest) = line.strip_prefix("# CONFIG_") {
             let symbol = rest.strip_suffix(" is not set")?;
@@ -107,19 +107,19 @@ pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
     })
 }
 
-/// Where a driver is.
+/// Whether a driver is a module or built in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DriverPlace {
     /// Part of the kernel.
     BuiltIn,
-    /// A module.
+    /// The driver is a module.
     Module,
 }
 
 /// The NIC drivers that a configuration has.
 pub(crate) fn drivers_of(config: &str) -> BTreeMap<String, DriverPlace> {
-    wishes(config)
+    settings(config)
         .filter_map(|(symbol, value)| {
             let (name, _) = NIC_DRIVERS.iter().find(|(_, wanted)| *wanted == symbol)?;
             let place = match value? {
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn settings_are_read_in_both_notations() {
         let config = "# a comment\nCONFIG_A=y\n# CONFIG_B is not set\nCONFIG_C=\"x=y\"\n";
-        let found: Vec<_> = wishes(config).collect();
+        let found: Vec<_> = settings(config).collect();
         let expected = [("CONFIG_A", Some("y")), ("CONFIG_B", None), ("CONFIG_C", Some("\"x=y\""))];
         assert_eq!(found, expected);
     }

@@ -16,7 +16,7 @@ pub enum KernelError {
     File {
         /// The verb.
         what: &'static str,
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
         /// The system's words.
         source: io::Error,
@@ -24,7 +24,7 @@ pub enum KernelError {
     /// A program could not be started.
     #[error("cannot run {program}: {source}")]
     Run {
-        /// Which one.
+        /// Name of the program.
         program: String,
         /// The system's words.
         source: io::Error,
@@ -48,7 +48,7 @@ pub enum KernelError {
     NotATree {
         /// The directory.
         path: PathBuf,
-        /// What is missing in it.
+        /// What the tree lacks.
         why: String,
     },
     /// The kernel's configuration does not grant what is needed.
@@ -63,9 +63,9 @@ pub enum KernelError {
     /// `make` (or another step) failed.
     #[error("{step} failed ({status}); the log is {}; its end:\n{tail}", log.display())]
     Step {
-        /// Which step.
+        /// The step of the build.
         step: String,
-        /// How it ended.
+        /// Exit status of the step.
         status: String,
         /// The whole log.
         log: PathBuf,
@@ -80,7 +80,7 @@ pub enum KernelError {
     NotUml {
         /// The file.
         path: PathBuf,
-        /// How that shows.
+        /// How it was noticed.
         why: String,
     },
     /// There is no such image yet.
@@ -131,7 +131,7 @@ impl<T> FileContext<T> for io::Result<T> {
 /// Programs that are not installed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingTools {
-    /// Their names.
+    /// Names of the programs.
     pub programs: Vec<&'static str>,
     /// The Debian packages that have them, each once.
     pub packages: BTreeSet<&'static str>,

@@ -24,7 +24,7 @@ pub struct ImageInfo {
     pub source: String,
     /// Stands for the configuration (and, for a developer's tree, for its path).
     pub config_hash: String,
-    /// As asked for.
+    /// How drivers were asked for.
     pub driver_mode: DriverMode,
     /// The NIC drivers that it has.
     pub drivers: BTreeMap<String, DriverPlace>,
@@ -63,12 +63,12 @@ impl Image {
         fs::write(&path, text + "\n").at("write", &path)
     }
 
-    /// What is known about it.
+    /// Description of the image.
     pub fn info(&self) -> &ImageInfo {
         &self.info
     }
 
-    /// Where it is.
+    /// Directory of the image.
     pub fn directory(&self) -> &Path {
         &self.directory
     }

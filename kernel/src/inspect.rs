@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::config::{DriverPlace, drivers_of, wishes};
+use crate::config::{DriverPlace, drivers_of, settings};
 use crate::error::{FileContext, KernelError, Result};
 use crate::make::Group;
 
@@ -71,7 +71,7 @@ pub fn inspect(path: &Path) -> Result<KernelInfo> {
         return Err(not_uml(format!("it says that its version is {release:?}")));
     }
     let config = ask(path, "--showconfig")?;
-    let settings: BTreeMap<_, _> = wishes(&config).collect();
+    let settings: BTreeMap<_, _> = settings(&config).collect();
     let value = |symbol: &str| settings.get(symbol).copied().flatten();
     let pci = value("CONFIG_UML_PCI_OVER_VIRTIO") == Some("y");
     let id = value("CONFIG_UML_PCI_OVER_VIRTIO_DEVICE_ID").and_then(|id| id.parse().ok());

@@ -50,9 +50,9 @@ impl Default for Source {
 /// A source that was found, and what is built from it.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// A package's archive.
+    /// A package's source archive.
     Archive { path: PathBuf, version: String },
-    /// A tree.
+    /// A source tree.
     Tree(PathBuf),
 }
 

@@ -15,7 +15,7 @@ use warikomi_target::{Interrupted, TargetError};
 
 use crate::model::ThroughModel;
 use crate::rounds::{ROUNDS, median};
-use crate::way::{Course, Failure, Running, Sample, Way};
+use crate::way::{Failure, Running, Sample, Setup, Way};
 use crate::{ring, testpmd};
 
 /// Packet lengths in bytes. The longest leaves room below 16 KB for what a link puts around it.
@@ -51,14 +51,14 @@ pub fn compare(
     let mut failed = vec![false; ways.len()];
     let mut rows = Vec::new();
     for (index, &size_bytes) in COMPARED_SIZES.iter().enumerate() {
-        let course = Course {
+        let setup = Setup {
             size_bytes,
             cores,
             warm_up: WARM_UP,
             measured: MEASURED,
             interrupted: interrupted.clone(),
         };
-        let mut seen = Seen::open(ways, &mut failed, &course, &mut result.warnings)?;
+        let mut seen = Seen::open(ways, &mut failed, &setup, &mut result.warnings)?;
         for round in 0..ROUNDS {
             progress(index * ROUNDS + round, steps);
             seen.round(ways, &mut failed, &mut result.warnings)?;
@@ -94,12 +94,12 @@ impl Seen {
     fn open(
         ways: &[Box<dyn Way>],
         failed: &mut [bool],
-        course: &Course,
+        setup: &Setup,
         warnings: &mut Vec<Warning>,
     ) -> Result<Seen, TargetError> {
         let mut running = Vec::new();
         for (way, failed) in ways.iter().zip(failed) {
-            let opened = if *failed { None } else { Some(way.open(course)) };
+            let opened = if *failed { None } else { Some(way.open(setup)) };
             running.push(match opened {
                 Some(opened) => accept(opened, way.name(), failed, warnings)?,
                 None => None,
@@ -140,10 +140,10 @@ fn accept<T>(
             *failed = true;
             let warning = Warning {
                 what: format!("comparison with {name}: {failure}"),
-                mend: failure.mend(),
+                hint: failure.hint(),
             };
             // Several ways may need the same program.
-            if !warnings.iter().any(|known| known.mend == warning.mend) {
+            if !warnings.iter().any(|known| known.hint == warning.hint) {
                 warnings.push(warning);
             }
             Ok(None)
@@ -197,7 +197,7 @@ fn warn_of_waiting(rows: &[Value], warnings: &mut Vec<Warning>) {
                 "other processes had the cores for up to {:.0}% of the time of the comparison",
                 100.0 * most
             ),
-            mend: "leave the machine alone meanwhile, and trust no ratio of this run".into(),
+            hint: "leave the machine alone meanwhile, and trust no ratio of this run".into(),
         });
     }
 }
@@ -209,9 +209,9 @@ mod tests {
     use std::rc::Rc;
 
     /// Says a rate for each round, and what it was asked.
-    struct Told(&'static str, Vec<Option<f64>>, Rc<RefCell<Vec<&'static str>>>);
+    struct FixedRates(&'static str, Vec<Option<f64>>, Rc<RefCell<Vec<&'static str>>>);
 
-    impl Way for Told {
+    impl Way for FixedRates {
         fn name(&self) -> &'static str {
             self.0
         }
@@ -224,13 +224,13 @@ mod tests {
             self.0 == "ours"
         }
 
-        fn open(&self, _: &Course) -> Result<Box<dyn Running>, Failure> {
+        fn open(&self, _: &Setup) -> Result<Box<dyn Running>, Failure> {
             let rates = self.1.iter().rev().copied().collect();
-            Ok(Box::new(Told(self.0, rates, Rc::clone(&self.2))))
+            Ok(Box::new(FixedRates(self.0, rates, Rc::clone(&self.2))))
         }
     }
 
-    impl Running for Told {
+    impl Running for FixedRates {
         fn measure(&mut self) -> Result<Sample, Failure> {
             self.2.borrow_mut().push(self.0);
             let rate = self.1.pop().expect("no more rounds than asked for");
@@ -244,7 +244,9 @@ mod tests {
         let asked = Rc::new(RefCell::default());
         let ways: Vec<Box<dyn Way>> = told
             .into_iter()
-            .map(|(name, rates)| Box::new(Told(name, rates, Rc::clone(&asked))) as Box<dyn Way>)
+            .map(|(name, rates)| {
+                Box::new(FixedRates(name, rates, Rc::clone(&asked))) as Box<dyn Way>
+            })
             .collect();
         let mut result =
             RunResult::new("bench", warikomi_measure::TimeBase::Real, Default::default());
@@ -285,6 +287,6 @@ mod tests {
         assert!(row.keys().all(|name| !name.contains("gone")), "{row:?}");
         assert!(row.contains_key("ours_over_other"));
         assert!(result.figures["comparison_ways"].get("gone").is_none());
-        assert!(result.warnings[0].mend.contains("apt-get install that"), "{:?}", result.warnings);
+        assert!(result.warnings[0].hint.contains("apt-get install that"), "{:?}", result.warnings);
     }
 }

@@ -22,7 +22,7 @@ use warikomi_session::Session;
 pub use columns::describe;
 pub use rounds::ROUNDS;
 pub use transmit::transmit;
-pub use way::{Course, Failure, Running, Sample, Way};
+pub use way::{Failure, Running, Sample, Setup, Way};
 
 /// Frame lengths in bytes, and the name that published figures have for them. The longest frame
 /// that the NIC takes is 5 bytes short of 16 KB.
@@ -118,7 +118,7 @@ fn at_most(row: &Row) -> Option<Warning> {
              the shortest that our own side can keep",
             row.size_bytes, row.shortest_interval_ns
         ),
-        mend: "take it for a bound, not for the driver's limit; a faster support side may find less"
+        hint: "take it for a bound, not for the driver's limit; a faster support side may find less"
             .into(),
     })
 }

@@ -20,7 +20,7 @@ use warikomi_stack::{Topology, Waiting};
 use warikomi_target::{CardId, Target};
 use warikomi_wire::CountedSink;
 
-use crate::way::{Course, Failure, Running, Sample, Way, threads_of, waited_ns};
+use crate::way::{Failure, Running, Sample, Setup, Way, threads_of, waited_ns};
 
 /// The driver, and the model that it drives.
 const DRIVER: &str = warikomi_driver::DEFAULT_DRIVER;
@@ -68,8 +68,8 @@ impl Way for ThroughModel {
         true
     }
 
-    fn open(&self, course: &Course) -> Result<Box<dyn Running>, Failure> {
-        let buffer_bytes = (course.size_bytes + FCS_BYTES).next_multiple_of(BUFFER_ALIGN_BYTES);
+    fn open(&self, setup: &Setup) -> Result<Box<dyn Running>, Failure> {
+        let buffer_bytes = (setup.size_bytes + FCS_BYTES).next_multiple_of(BUFFER_ALIGN_BYTES);
         let buffers = (BUFFERS_BYTES / buffer_bytes).clamp(*BUFFERS.start(), *BUFFERS.end());
         let orders = Orders {
             strategy: Strategy::Poll,
@@ -93,7 +93,7 @@ impl Way for ThroughModel {
             },
         };
         let batch = (buffers / BATCHES).min(MOST_BATCH);
-        Ok(Box::new(Saturated { options, batch, course: course.clone() }))
+        Ok(Box::new(Saturated { options, batch, setup: setup.clone() }))
     }
 }
 
@@ -101,17 +101,17 @@ impl Way for ThroughModel {
 struct Saturated {
     options: ProcessSessionOptions,
     batch: usize,
-    course: Course,
+    setup: Setup,
 }
 
 impl Running for Saturated {
     fn measure(&mut self) -> Result<Sample, Failure> {
-        let (wire, interrupted) = (Box::new(CountedSink::new()), &self.course.interrupted);
+        let (wire, interrupted) = (Box::new(CountedSink::new()), &self.setup.interrupted);
         let mut session = Session::start_process(&self.options, wire, interrupted, &mut |_| ())
             .map_err(Failure::own)?;
         let target = &mut *session.target;
-        self.receive(target, self.course.warm_up)?;
-        let sample = self.receive(target, self.course.measured)?;
+        self.receive(target, self.setup.warm_up)?;
+        let sample = self.receive(target, self.setup.measured)?;
         session.stop().map_err(Failure::own)?;
         Ok(sample)
     }
@@ -123,7 +123,7 @@ impl Saturated {
         let (run_id, clock) = (read_tsc() as u32, target.clock());
         let addresses =
             Addresses::to_guest(target.card(CardId::FIRST).map_err(Failure::own)?.0.mac_address());
-        let mut template = FrameTemplate::new(&addresses, self.course.size_bytes, run_id)
+        let mut template = FrameTemplate::new(&addresses, self.setup.size_bytes, run_id)
             .map_err(|error| Failure::Own(error.to_string()))?;
         let start = ReceiveStart { max_runs: 1, ..ReceiveStart::on_port(UDP_PORT, run_id) };
         target.ask(start, Duration::ZERO).map_err(Failure::own)?;

@@ -60,7 +60,7 @@ pub(super) fn saturated_pps(session: &mut Session, size: usize) -> Result<f64, E
     Ok(median(&mut rates))
 }
 
-/// What [`shortest`] finds.
+/// The result of [`shortest`].
 pub(super) struct Shortest {
     /// The shortest interval at which [`ENOUGH`] are accepted.
     pub(super) interval: Found,
@@ -112,7 +112,7 @@ enum Verdict {
     NotKept,
 }
 
-/// What a search has found.
+/// The bounds that a search has found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Found {
     /// The interval in nanoseconds, `NaN` if the driver does not keep up at all.

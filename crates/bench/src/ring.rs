@@ -15,7 +15,7 @@ use vm_memory::{FileOffset, MmapRegion, VolatileMemory, VolatileSlice};
 use warikomi_shared::create_region;
 use warikomi_target::cores::Pinned;
 
-use crate::way::{Course, Failure, Running, Sample, Way, waited_ns};
+use crate::way::{Failure, Running, Sample, Setup, Way, waited_ns};
 
 /// What the slots take together, within the limits of their number: little enough for both cores to
 /// keep it near.
@@ -42,14 +42,14 @@ impl Way for BareRing {
          copied twice, into the ring and out of it"
     }
 
-    fn open(&self, course: &Course) -> Result<Box<dyn Running>, Failure> {
-        Ok(Box::new(Between { course: course.clone() }))
+    fn open(&self, setup: &Setup) -> Result<Box<dyn Running>, Failure> {
+        Ok(Box::new(Between { setup: setup.clone() }))
     }
 }
 
 /// A ring that is measured anew each time.
 struct Between {
-    course: Course,
+    setup: Setup,
 }
 
 /// A count that only one side writes, away from the other's. Two cache lines, because processors
@@ -71,8 +71,8 @@ struct Ring {
 }
 
 impl Ring {
-    fn new(course: &Course) -> Result<Ring, Failure> {
-        let size_bytes = course.size_bytes.max(2 * WORD_BYTES);
+    fn new(setup: &Setup) -> Result<Ring, Failure> {
+        let size_bytes = setup.size_bytes.max(2 * WORD_BYTES);
         let slot_bytes = size_bytes.next_multiple_of(CACHE_LINE_BYTES);
         let fitting = (RING_BYTES / slot_bytes).max(1).next_power_of_two();
         let slots = fitting.clamp(*SLOTS.start(), *SLOTS.end());
@@ -90,7 +90,7 @@ impl Ring {
             head: Count::default(),
             tail: Count::default(),
             ended: AtomicBool::new(false),
-            yielding: course.cores.shared(),
+            yielding: setup.cores.shared(),
         })
     }
 
@@ -182,14 +182,14 @@ impl Drop for EndsAtLast<'_> {
 
 impl Running for Between {
     fn measure(&mut self) -> Result<Sample, Failure> {
-        let ring = Ring::new(&self.course)?;
+        let ring = Ring::new(&self.setup)?;
         let sender_thread = AtomicU32::new(0);
         let no_core = "cannot pin a thread to its core";
         thread::scope(|scope| {
             let sender = scope.spawn(|| {
                 let _ends = EndsAtLast(&ring.ended);
                 let _pinned =
-                    Pinned::to(self.course.cores.support).map_err(Failure::system(no_core))?;
+                    Pinned::to(self.setup.cores.support).map_err(Failure::system(no_core))?;
                 sender_thread.store(gettid().as_raw() as u32, Ordering::Relaxed);
                 ring.send();
                 Ok(())
@@ -197,7 +197,7 @@ impl Running for Between {
             let receiver = scope.spawn(|| {
                 let _ends = EndsAtLast(&ring.ended);
                 let _pinned =
-                    Pinned::to(self.course.cores.target).map_err(Failure::system(no_core))?;
+                    Pinned::to(self.setup.cores.target).map_err(Failure::system(no_core))?;
                 self.watch(&ring, &sender_thread)
             });
             let received = receiver.join().expect("the receiver does not panic");
@@ -218,8 +218,8 @@ impl Between {
         ring.receive(|taken| {
             let now = Instant::now();
             match from {
-                None if now - started >= self.course.warm_up => from = Some((now, taken, waited())),
-                Some((at, before, waited_before)) if now - at >= self.course.measured => {
+                None if now - started >= self.setup.warm_up => from = Some((now, taken, waited())),
+                Some((at, before, waited_before)) if now - at >= self.setup.measured => {
                     let seconds = (now - at).as_secs_f64();
                     let waited_ns = waited().saturating_sub(waited_before);
                     sample = Some(Sample {
@@ -229,7 +229,7 @@ impl Between {
                 }
                 _ => {}
             }
-            let ended = ring.ended.load(Ordering::Relaxed) || self.course.interrupted.is_set();
+            let ended = ring.ended.load(Ordering::Relaxed) || self.setup.interrupted.is_set();
             sample.is_none() && !ended
         })?;
         sample.ok_or(Failure::Interrupted)
@@ -243,9 +243,9 @@ mod tests {
     use warikomi_target::Interrupted;
     use warikomi_target::cores::Cores;
 
-    fn course(size_bytes: usize) -> Course {
+    fn setup(size_bytes: usize) -> Setup {
         let cores = Cores::choose(&[]).unwrap();
-        Course {
+        Setup {
             size_bytes,
             cores,
             warm_up: Duration::from_millis(5),
@@ -258,7 +258,7 @@ mod tests {
     fn every_packet_arrives_whole_and_in_order() {
         const PACKETS: u64 = 5_000;
         for size_bytes in [64, 100, 1_500, 16_000] {
-            let mut ring = Ring::new(&course(size_bytes)).unwrap();
+            let mut ring = Ring::new(&setup(size_bytes)).unwrap();
             // The machine may have one core only.
             ring.yielding = true;
             let mut taken = 0;
@@ -287,12 +287,12 @@ mod tests {
 
     #[test]
     fn a_measurement_ends_and_counts_what_came() {
-        let mut between = Between { course: course(1_500) };
+        let mut between = Between { setup: setup(1_500) };
         // On a busy machine a side may not run at all in so short a time.
         let came = (0..1_000).any(|_| between.measure().unwrap().packets_per_second > 0.0);
         assert!(came);
-        between.course.interrupted.set();
-        between.course.measured = Duration::MAX;
+        between.setup.interrupted.set();
+        between.setup.measured = Duration::MAX;
         assert!(matches!(between.measure(), Err(Failure::Interrupted)));
     }
 }

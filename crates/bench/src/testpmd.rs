@@ -22,7 +22,7 @@ use tempfile::TempDir;
 use warikomi_target::Interrupted;
 use warikomi_target::cores::Pinned;
 
-use crate::way::{Course, Failure, Running, Sample, Way, threads_of, waited_ns};
+use crate::way::{Failure, Running, Sample, Setup, Way, threads_of, waited_ns};
 
 const PROGRAM: &str = "dpdk-testpmd";
 const PACKAGE: &str = "dpdk";
@@ -124,10 +124,10 @@ impl Way for Link {
         }
     }
 
-    fn open(&self, course: &Course) -> Result<Box<dyn Running>, Failure> {
+    fn open(&self, setup: &Setup) -> Result<Box<dyn Running>, Failure> {
         let program =
             find(PROGRAM).ok_or(Failure::NotInstalled { program: PROGRAM, package: PACKAGE })?;
-        Ok(Box::new(Pair::start(*self, &program, course)?))
+        Ok(Box::new(Pair::start(*self, &program, setup)?))
     }
 }
 
@@ -141,21 +141,21 @@ fn find(name: &str) -> Option<PathBuf> {
 struct Pair {
     sender: Testpmd,
     receiver: Testpmd,
-    course: Course,
+    setup: Setup,
     /// Has the socket; goes last.
     _dir: TempDir,
 }
 
 impl Pair {
-    fn start(link: Link, program: &Path, course: &Course) -> Result<Pair, Failure> {
+    fn start(link: Link, program: &Path, setup: &Setup) -> Result<Pair, Failure> {
         let dir = tempfile::Builder::new()
             .prefix("warikomi-")
             .tempdir()
             .map_err(Failure::system("cannot make a directory for testpmd's socket"))?;
         let socket = dir.path().join("link");
         let start = |side| {
-            let device = link.device(side, &socket, course.size_bytes);
-            Testpmd::start(&mut command(program, side, &device, dir.path(), course), side, course)
+            let device = link.device(side, &socket, setup.size_bytes);
+            Testpmd::start(&mut command(program, side, &device, dir.path(), setup), side, setup)
         };
         // One that connects does so once: the other must not only have made its socket by then, but be
         // listening on it.
@@ -171,7 +171,7 @@ impl Pair {
             let receiver = ready(Side::Receiver)?;
             (ready(Side::Sender)?, receiver)
         };
-        Ok(Pair { sender, receiver, course: course.clone(), _dir: dir })
+        Ok(Pair { sender, receiver, setup: setup.clone(), _dir: dir })
     }
 
     fn stop_forwarding(&mut self) -> Result<(), Failure> {
@@ -200,7 +200,7 @@ impl Pair {
 
     fn pause(&self, span: Duration) -> Result<(), Failure> {
         std::thread::sleep(span);
-        if self.course.interrupted.is_set() { Err(Failure::Interrupted) } else { Ok(()) }
+        if self.setup.interrupted.is_set() { Err(Failure::Interrupted) } else { Ok(()) }
     }
 }
 
@@ -209,7 +209,7 @@ impl Running for Pair {
         self.receiver.say("start")?;
         self.sender.say("start")?;
         self.wait_for_packets()?;
-        self.pause(self.course.warm_up)?;
+        self.pause(self.setup.warm_up)?;
         let threads: Vec<u32> = [&self.sender, &self.receiver]
             .iter()
             .flat_map(|testpmd| threads_of(testpmd.child.id()))
@@ -217,16 +217,16 @@ impl Running for Pair {
         // Rates are counted since the last look.
         self.receiver.statistics()?;
         let (from, waited_before) = (Instant::now(), waited_ns(&threads));
-        self.pause(self.course.measured)?;
+        self.pause(self.setup.measured)?;
         let seen = self.receiver.statistics()?;
         let (took, waited) = (from.elapsed(), waited_ns(&threads).saturating_sub(waited_before));
         self.stop_forwarding()?;
         // Exact only now that nothing comes any more.
         let all = self.receiver.statistics()?;
-        if all.bytes != all.packets.saturating_mul(self.course.size_bytes as u64) {
+        if all.bytes != all.packets.saturating_mul(self.setup.size_bytes as u64) {
             let what = format!(
                 "{} packets of {} bytes cannot have {} bytes",
-                all.packets, self.course.size_bytes, all.bytes
+                all.packets, self.setup.size_bytes, all.bytes
             );
             return Err(self.receiver.failed(&what));
         }
@@ -238,9 +238,9 @@ impl Running for Pair {
 }
 
 /// What starts a side. It stays on its core with all of its threads.
-fn command(program: &Path, side: Side, device: &str, dir: &Path, course: &Course) -> Command {
-    let core = side.core(course);
-    let buffer_bytes = course.size_bytes.max(LEAST_BUFFER_BYTES) + HEADROOM_BYTES;
+fn command(program: &Path, side: Side, device: &str, dir: &Path, setup: &Setup) -> Command {
+    let core = side.core(setup);
+    let buffer_bytes = setup.size_bytes.max(LEAST_BUFFER_BYTES) + HEADROOM_BYTES;
     let memory_mb = BUFFERS * (buffer_bytes + BESIDE_A_BUFFER_BYTES) / 1_000_000 + BESIDE_ALL_MB;
     let mode = match side {
         Side::Sender => "txonly",
@@ -263,16 +263,16 @@ fn command(program: &Path, side: Side, device: &str, dir: &Path, course: &Course
         .envs(["RUNTIME_DIRECTORY", "XDG_RUNTIME_DIR"].map(|name| (name, dir)))
         .process_group(0);
     if side == Side::Sender {
-        command.arg(format!("--txpkts={}", course.size_bytes));
+        command.arg(format!("--txpkts={}", setup.size_bytes));
     }
     command
 }
 
 impl Side {
-    fn core(self, course: &Course) -> usize {
+    fn core(self, setup: &Setup) -> usize {
         match self {
-            Side::Sender => course.cores.support,
-            Side::Receiver => course.cores.target,
+            Side::Sender => setup.cores.support,
+            Side::Receiver => setup.cores.target,
         }
     }
 }
@@ -287,12 +287,12 @@ struct Testpmd {
 }
 
 impl Testpmd {
-    fn start(command: &mut Command, side: Side, course: &Course) -> Result<Testpmd, Failure> {
+    fn start(command: &mut Command, side: Side, setup: &Setup) -> Result<Testpmd, Failure> {
         let terminal = openpty(None, None)
             .map_err(Failure::system("cannot make a terminal for testpmd to print on"))?;
         let for_errors =
             terminal.slave.try_clone().map_err(Failure::system("cannot share a terminal"))?;
-        let _pinned = Pinned::to(side.core(course))
+        let _pinned = Pinned::to(side.core(setup))
             .map_err(Failure::system("cannot pin testpmd to its core"))?;
         let child = command
             .stdin(Stdio::piped())
@@ -306,7 +306,7 @@ impl Testpmd {
             child,
             terminal: terminal.master.into(),
             output: String::new(),
-            interrupted: course.interrupted.clone(),
+            interrupted: setup.interrupted.clone(),
         })
     }
 

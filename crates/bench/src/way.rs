@@ -10,14 +10,14 @@ use warikomi_target::{Interrupted, TargetError};
 
 /// Where and until when packets are sent.
 #[derive(Clone, Debug)]
-pub struct Course {
+pub struct Setup {
     /// Packet length in bytes.
     pub size_bytes: usize,
     /// The sender is on the support side's core, the receiver on the target's.
     pub cores: Cores,
     /// How long they are sent before it counts.
     pub warm_up: Duration,
-    /// How long it counts.
+    /// How long packets are counted.
     pub measured: Duration,
     /// The user may stop it.
     pub interrupted: Interrupted,
@@ -25,7 +25,7 @@ pub struct Course {
 
 /// A way for packets from the support side's core to the target's.
 pub trait Way {
-    /// Its name in figures.
+    /// The name under which its figures are kept.
     fn name(&self) -> &'static str;
 
     /// How it is run and what it copies, for people.
@@ -37,12 +37,12 @@ pub trait Way {
     }
 
     /// Sets it up. While it is not being measured it leaves the cores to the others.
-    fn open(&self, course: &Course) -> Result<Box<dyn Running>, Failure>;
+    fn open(&self, setup: &Setup) -> Result<Box<dyn Running>, Failure>;
 }
 
 /// A way that is set up; dropping it takes it down and leaves nothing behind.
 pub trait Running {
-    /// Sends as fast as possible for the time of the course.
+    /// Sends as fast as possible for the time that the setup gives.
     fn measure(&mut self) -> Result<Sample, Failure>;
 }
 
@@ -72,7 +72,7 @@ pub enum Failure {
     /// A program did not do what it should.
     #[error("{what}; its last words: {last_words}")]
     Program {
-        /// What it did.
+        /// What went wrong.
         what: String,
         /// The end of its output.
         last_words: String,
@@ -94,9 +94,9 @@ pub enum Failure {
     /// The system refused something.
     #[error("{what}: {error}")]
     System {
-        /// What was wanted.
+        /// What the system was asked to do.
         what: &'static str,
-        /// What the system says.
+        /// The system's error.
         error: std::io::Error,
     },
 }
@@ -115,8 +115,8 @@ impl Failure {
         move |error| Failure::System { what, error: error.into() }
     }
 
-    /// What to do about it.
-    pub(crate) fn mend(&self) -> String {
+    /// What the user can do about this failure.
+    pub(crate) fn hint(&self) -> String {
         match self {
             Failure::NotInstalled { package, .. } => {
                 format!("install it: sudo apt-get install {package}")

@@ -62,7 +62,7 @@ enum Command {
     /// Make and list the kernels that drivers run in
     #[command(subcommand)]
     Kernel(kernel::Command),
-    /// Look at this machine: what is missing, what disturbs measurements, and how to mend it
+    /// Look at this machine: what is missing, what disturbs measurements, and how to repair it
     Doctor(doctor::Arguments),
     /// Measure Warikomi itself: the figures of docs/benchmarks.md
     Bench(Box<bench::Arguments>),

@@ -54,7 +54,7 @@ impl Time {
 }
 
 impl Span {
-    /// No time at all.
+    /// A span of zero.
     pub const ZERO: Span = Span(0);
 
     /// A span of `ps` picoseconds.
@@ -159,7 +159,7 @@ impl fmt::Display for Span {
 /// Why a text is not a span of time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseSpanError {
-    /// A negative number.
+    /// The number is negative.
     #[error("'{0}' is negative; a time must be 0 or more, such as 38us")]
     Negative(String),
     /// No number, or one that does not parse.

@@ -7,7 +7,7 @@ use crate::state::{Held, Predecessor, Shown, StateArea, StateError};
 pub struct DriverInfo {
     /// The name on the command line.
     pub name: &'static str,
-    /// One line about it.
+    /// One line about the driver, for a list.
     pub summary: &'static str,
     /// PCI vendor and device numbers that it drives.
     pub devices: &'static [(u16, u16)],
@@ -27,7 +27,7 @@ pub struct DriverInfo {
 
 /// The device, for one call.
 pub struct Hardware<'a> {
-    /// Its registers.
+    /// The device's registers and configuration space.
     pub mmio: &'a mut dyn Mmio,
     /// The memory that it reaches by DMA, ours too.
     pub memory: &'a dyn DmaMemory,
@@ -55,13 +55,13 @@ pub enum DriverError {
     /// The device did not do in time what the driver waited for.
     #[error("the device did not finish: {what}")]
     TimedOut {
-        /// What.
+        /// What the driver waited for.
         what: &'static str,
     },
     /// The device reports that it cannot go on (a failed DMA transfer, say).
     #[error("the device reports a system error (status {status:#06x})")]
     Device {
-        /// Its interrupt status.
+        /// The interrupt status that it reports.
         status: u64,
     },
     /// Something that the driver was given makes no sense.
@@ -92,16 +92,16 @@ pub enum Link {
 pub struct Buffer {
     /// Bus address of its first byte.
     pub address: u64,
-    /// Its length in bytes.
+    /// Length of the buffer in bytes.
     pub bytes: u32,
     /// Its owner's name for it; the driver gives it back as it is.
     pub token: u32,
 }
 
-/// A frame in a buffer.
+/// A received frame and the buffer that it is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// Where it is.
+    /// The buffer that holds it.
     pub buffer: Buffer,
     /// Its length in bytes, without check sequence.
     pub bytes: u32,
@@ -154,7 +154,7 @@ pub struct Causes {
 /// [`Self::arm`] must come before the last look at the ring, and that look before a sleep: a frame that
 /// comes in between is either found by the look or interrupts.
 pub trait NicDriver {
-    /// Its description.
+    /// Description of the driver.
     fn info(&self) -> &'static DriverInfo;
 
     /// Resets the device and makes it ready to receive into `buffers` buffers at most that `sink`
@@ -195,7 +195,7 @@ pub trait NicDriver {
     /// looks at the ring after [`kick`](Self::kick).
     ///
     /// A frame that cannot be sent at all is [`DriverError::Invalid`], each time that it is tried. While the
-    /// device has frames, that is all; whoever is above gets it back only when nothing is before it. Tried
+    /// device has frames, that is all; the layer above gets it back only when nothing is before it. Tried
     /// when the device has none, it counts as given back.
     fn transmit(&mut self, hw: &mut Hardware<'_>, frame: TxFrame<'_>) -> Result<bool, DriverError>;
 
@@ -215,7 +215,7 @@ pub trait NicDriver {
     /// Lets completed transmissions interrupt, or not, apart from what [`arm`](Self::arm) does: while they
     /// may, each frame that has gone interrupts, also when nobody is about to sleep, and neither
     /// [`on_interrupt`](Self::on_interrupt) nor [`disarm`](Self::disarm) masks them. Frames that had gone before
-    /// need not interrupt: whoever is about to sleep arms and looks once more.
+    /// need not interrupt: a driver that is about to sleep arms and looks once more.
     fn transmit_interrupts(&mut self, hw: &mut Hardware<'_>, on: bool) -> Result<(), DriverError>;
 
     /// The state of the cable.
@@ -230,7 +230,7 @@ pub trait NicDriver {
     /// From now on notes in `area` what a successor must know. Before [`init`](Self::init), which then
     /// writes the settings and counts from `shown` on, or [`take_over`](Self::take_over), which reads them.
     ///
-    /// Whoever calls must show what [`poll`](Self::poll) and [`reclaim`](Self::reclaim) have given
+    /// The caller must show what [`poll`](Self::poll) and [`reclaim`](Self::reclaim) have given
     /// ([`Upper::flush`](crate::Upper::flush)) before it calls either or [`transmit`](Self::transmit)
     /// again: a descriptor is not used again before what it held has been shown.
     fn keep_state(&mut self, area: StateArea, shown: Shown) -> Result<(), DriverError> {
@@ -240,7 +240,7 @@ pub trait NicDriver {
 
     /// Goes on where another driver stopped, instead of [`init`](Self::init): the device is not reset, and
     /// nothing is stored anywhere until all that was left has been found to make sense. `shown` is what
-    /// whoever is above has been shown. Interrupts are masked, and the doorbell is rung.
+    /// the layer above has been shown. Interrupts are masked, and the doorbell is rung.
     fn take_over(
         &mut self,
         hw: &mut Hardware<'_>,

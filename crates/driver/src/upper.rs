@@ -1,4 +1,4 @@
-//! What is above a driver: a pool of its own, or whoever the frames are for.
+//! What is above a driver: a pool of its own, or the layer that the frames are for.
 
 use std::collections::HashSet;
 use std::os::fd::BorrowedFd;
@@ -39,7 +39,7 @@ impl Transmit {
         self.token
     }
 
-    /// Its length in bytes.
+    /// Length of the frame in bytes.
     pub fn bytes(&self) -> u64 {
         self.pieces().iter().map(|piece| u64::from(piece.1)).sum()
     }
@@ -76,7 +76,7 @@ pub trait Upper: RxSink {
     /// What becomes readable when there is new work; polled together with the interrupt.
     fn wakeup(&self) -> Option<BorrowedFd<'_>>;
 
-    /// Why there is nobody above any more; the driver then ends, too. Asked now and then.
+    /// Why there is no layer above any more; the driver then ends, too. Asked now and then.
     fn failure(&mut self) -> Option<String> {
         None
     }
@@ -94,7 +94,7 @@ pub trait Upper: RxSink {
         let _ = held;
     }
 
-    /// Wakes whoever is above, whatever it is thought to be doing: a driver that died may have shown something
+    /// Wakes the layer above, whatever it is thought to be doing: a driver that died may have shown something
     /// and not rung any more. Once after [`resume`](Self::resume) or [`forget`](Self::forget).
     fn wake(&mut self) {}
 
@@ -122,7 +122,7 @@ pub trait Upper: RxSink {
 pub struct Forgotten {
     /// Receive buffers: a frame may have been in each.
     pub buffers: u64,
-    /// Frames to be sent: nobody knows whether each was.
+    /// Frames to be sent: it is unknown whether each was sent.
     pub frames: u64,
 }
 
@@ -135,13 +135,13 @@ pub struct Forgotten {
 pub struct PoolError {
     /// Buffers asked for.
     pub buffers: usize,
-    /// Bytes of each.
+    /// Bytes of each buffer.
     pub buffer_bytes: u32,
-    /// Bytes that there are.
+    /// Bytes of memory that there are.
     pub room_bytes: u64,
 }
 
-/// Nobody above: frames are counted, and their buffers go back on the ring.
+/// No layer above: frames are counted, and their buffers go back on the ring.
 pub struct OwnPool {
     first: u64,
     buffers: u32,

@@ -52,7 +52,7 @@ const TIME_TO_LIVE: u8 = 64;
 
 const _: () = assert!(PAYLOAD_OFFSET + HEADER_BYTES <= MIN_FRAME_BYTES);
 
-/// Who sends to whom.
+/// Addresses and ports of sender and receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
     /// Hardware address of the sender.

@@ -45,14 +45,14 @@ impl<F: FnMut(&Injection)> Recorder for F {
     }
 }
 
-/// What one step did.
+/// The outcome of a step of the injector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Nothing was due.
     Idle,
-    /// A burst went out.
+    /// A burst was injected.
     Injected {
-        /// Its packets.
+        /// Packets of the burst.
         packets: u32,
         /// When its last packet was done.
         ended: Time,

@@ -18,8 +18,8 @@ mod units;
 
 pub use burst::{Burst, MAX_BURST_BYTES};
 pub use fault::{
-    FAULT_FORMS, Fault, FaultCount, FaultForm, FaultKind, FaultSchedule, Faulty, MAX_FAULT_LENGTH,
-    MAX_FAULT_TIME, MAX_FAULTS, MAX_STORM, Occasion, ParseFaultError, Probability, When,
+    FAULT_FORMS, Fault, FaultCount, FaultForm, FaultKind, FaultSchedule, FaultTrigger, Faulty,
+    MAX_FAULT_LENGTH, MAX_FAULT_TIME, MAX_FAULTS, MAX_STORM, ParseFaultError, Probability, When,
 };
 pub use frame::{
     Addresses, FrameTemplate, HEADER_BYTES, PAYLOAD_MAGIC, SEQUENCE_BYTES, SEQUENCE_OFFSET,

@@ -28,7 +28,7 @@ pub const MAX_PLAN_TEXT_BYTES: usize = 64 * 1024;
 /// Line rates that make sense, in bits per second: 1 Mbit/s to 1 Tbit/s.
 const LINE_RATES_BPS: std::ops::RangeInclusive<u64> = 1_000_000..=1_000_000_000_000;
 
-/// When packets arrive.
+/// Distribution of the packets' arrival times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Arrival {
@@ -110,7 +110,7 @@ pub struct Plan {
     pub flows: u32,
     /// How far they are meant to go.
     pub receiver: Receiver,
-    /// When they arrive.
+    /// The distribution of arrival times.
     pub arrival: Arrival,
     /// Where the randomness starts from; at most 2^63 - 1, the largest integer that TOML has.
     pub seed: Seed,
@@ -163,9 +163,9 @@ pub enum PlanError {
     /// `interval` too long.
     #[error("{name} = {got} is too long: choose 0 (as fast as possible) to {MAX_INTERVAL}")]
     Interval {
-        /// Which interval.
+        /// Name of the interval.
         name: &'static str,
-        /// What was asked for.
+        /// The value of the plan.
         got: Span,
     },
     /// `count` out of range.
@@ -174,9 +174,9 @@ pub enum PlanError {
          runs"
     )]
     Count {
-        /// Which count.
+        /// Name of the count.
         name: &'static str,
-        /// What was asked for.
+        /// The value of the plan.
         got: u64,
         /// The least that is possible.
         least: u64,
@@ -215,9 +215,9 @@ pub enum PlanError {
     /// Bursts without what makes one.
     #[error("arrival in bursts needs {missing}: give it, such as {example}")]
     BurstsWithout {
-        /// What is missing.
+        /// The missing key.
         missing: &'static str,
-        /// What it might be.
+        /// An example of it.
         example: &'static str,
     },
     /// `burst_bytes` out of range.
@@ -252,7 +252,7 @@ pub enum PlanError {
          interval_ns"
     )]
     Duration {
-        /// How long it would take.
+        /// The length of the run that was asked for.
         got: Span,
     },
     /// The file is too big to be a plan.

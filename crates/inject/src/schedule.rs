@@ -21,7 +21,7 @@ pub enum ScheduleError {
          parts, for example with editcap -c", MAX_BYTES >> 20
     )]
     TooMuch,
-    /// It takes too long.
+    /// The run would be too long.
     #[error("it takes longer than {MAX_DURATION}; cut it into parts, or replay it with a --speed")]
     TooLong,
     /// A factor that makes no sense.
@@ -29,7 +29,7 @@ pub enum ScheduleError {
     Speed(String),
 }
 
-/// One arrival.
+/// A frame of a schedule and its deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arriving {
     /// Time since the first arrival.

@@ -6,7 +6,7 @@ use warikomi_process::Program;
 /// Why one driver followed another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It was asked for.
+    /// A user asked for it.
     Planned,
     /// The running driver died, hung, or left work lying.
     Recovery,
@@ -25,7 +25,7 @@ impl Kind {
 /// One replacement, from the order to the first pass of the new driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replacement {
-    /// Why.
+    /// Why the driver was replaced.
     pub kind: Kind,
     /// The generation that was replaced.
     pub from: u32,
@@ -53,7 +53,7 @@ impl Replacement {
         self.served.since(self.begun)
     }
 
-    /// How long nobody served the device.
+    /// How long no driver served the device.
     pub fn outage(&self) -> Span {
         self.served.since(self.order_seen.unwrap_or(self.begun))
     }
@@ -62,29 +62,29 @@ impl Replacement {
 /// What has happened in a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A new driver runs.
+    /// A new driver serves the device.
     Replaced(Replacement),
     /// A planned replacement was called off, and the old driver goes on.
     RolledBack {
-        /// The generation that goes on.
+        /// The generation that keeps the device.
         kept: u32,
-        /// The generation that was refused, and why.
+        /// The generation that was refused.
         refused: u32,
-        /// Why.
+        /// Why it was refused.
         why: String,
     },
     /// The driver died, hung, or left work lying; another is on its way after this delay.
     Failed {
         /// The generation.
         generation: u32,
-        /// What was seen.
+        /// The failure that was seen.
         why: String,
         /// When the next one is started.
         next_after: Span,
     },
-    /// Too many failures in a row: nothing is started any more until somebody asks for it.
+    /// Too many failures in a row: nothing is started any more until a user asks for it.
     GivenUp {
-        /// What was seen last.
+        /// The last failure.
         why: String,
     },
 }
@@ -92,7 +92,7 @@ pub enum Event {
 /// Why a replacement cannot be begun.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// One is going on.
+    /// Another replacement has not ended yet.
     #[error("a replacement is going on; ask again when it has ended")]
     Busy,
     /// There is nothing to go back to.
@@ -120,9 +120,9 @@ pub struct Status {
     pub service: Service,
     /// The generation that is served, its program, and its process.
     pub generation: u32,
-    /// What runs it.
+    /// The program of the driver that serves the device.
     pub program: Program,
-    /// Its process.
+    /// Process id of that driver.
     pub process_id: u32,
     /// Since when it runs.
     pub since: Time,

@@ -31,7 +31,7 @@ pub(crate) struct Attempt {
 
 /// One driver that has to go before another can begin.
 #[derive(Clone, Debug)]
-pub(crate) struct Burial {
+pub(crate) struct Cleanup {
     pub(crate) generation: u32,
     pub(crate) why: String,
     /// When it was seen that it has to go.
@@ -53,7 +53,7 @@ pub(crate) struct Restart {
     pub(crate) gone: Time,
 }
 
-/// Where a supervisor is.
+/// The state of a supervisor.
 #[derive(Clone, Debug)]
 pub(crate) enum Phase {
     /// A driver serves the device.
@@ -63,7 +63,7 @@ pub(crate) enum Phase {
     /// The new driver is warm, and rehearses.
     Rehearsing(Attempt),
     /// The old driver is told to be awake.
-    Rousing(Attempt),
+    Waking(Attempt),
     /// The old driver has been ordered to hand over.
     HandingOver(Attempt),
     /// The order has been taken back. The old driver may have seen it before; it has not once it has told
@@ -78,9 +78,9 @@ pub(crate) enum Phase {
     /// The new driver is no good: once its process is gone, the baton goes back.
     TakingBack { attempt: Attempt, why: String },
     /// The driver is no good: once its process is gone, another one takes over.
-    Burying(Burial),
+    CleaningUp(Cleanup),
     /// The next driver is started when its time has come.
     Waiting(Restart),
-    /// Nothing is started any more until somebody asks for it.
+    /// Nothing is started any more until a user asks for it.
     GivenUp(String),
 }

@@ -4,7 +4,7 @@ use warikomi_clock::{Span, Time};
 use warikomi_pci::attach::layout::times;
 use warikomi_process::{How, ProcessTarget, Program, Seat};
 
-use crate::phase::{Attempt, Burial, Driver, Phase, Restart};
+use crate::phase::{Attempt, Cleanup, Driver, Phase, Restart};
 use crate::supervisor::{Supervisor, Turn, why_over};
 use crate::{Event, Kind, Replacement};
 
@@ -21,9 +21,9 @@ impl Supervisor {
         target: &mut ProcessTarget,
     ) -> Turn {
         if attempt.from_lives
-            && let Some(burial) = self.look_at_current(now, target)
+            && let Some(cleanup) = self.look_at_current(now, target)
         {
-            return (Phase::Burying(Burial { candidate: Some(attempt.to), ..burial }), None);
+            return (Phase::CleaningUp(Cleanup { candidate: Some(attempt.to), ..cleanup }), None);
         }
         let seat = target.seat(attempt.to.generation);
         if let Some(why) = self.no_good(seat.as_ref(), &attempt, now, "was not warm") {
@@ -61,11 +61,11 @@ impl Supervisor {
             return (Phase::Rehearsing(attempt), None);
         }
         target.alert(self.current.generation, to);
-        (Phase::Rousing(Attempt { until: now + ROUSED_WITHIN, ..attempt }), None)
+        (Phase::Waking(Attempt { until: now + ROUSED_WITHIN, ..attempt }), None)
     }
 
     /// The order goes out to a driver that is awake, if it wakes up soon enough.
-    pub(crate) fn rousing(
+    pub(crate) fn waking(
         &mut self,
         attempt: Attempt,
         now: Time,
@@ -73,7 +73,7 @@ impl Supervisor {
     ) -> Turn {
         let sleeps = target.seat(self.current.generation).is_some_and(|seat| seat.sleeps);
         if sleeps && now < attempt.until {
-            return (Phase::Rousing(attempt), None);
+            return (Phase::Waking(attempt), None);
         }
         target.order_hand_over(attempt.to.generation);
         let until = now + self.policy.hand_over_within;
@@ -104,7 +104,7 @@ impl Supervisor {
         now: Time,
         target: &mut ProcessTarget,
     ) -> Turn {
-        self.dismiss(attempt.to.generation, now, target);
+        self.order_to_end(attempt.to.generation, now, target);
         if attempt.from_lives {
             return self.rolled_back(attempt, why);
         }
@@ -144,8 +144,8 @@ impl Supervisor {
         now: Time,
         target: &mut ProcessTarget,
     ) -> Turn {
-        if let Some(burial) = self.look_at_current(now, target) {
-            return (Phase::Burying(Burial { candidate: Some(attempt.to), ..burial }), None);
+        if let Some(cleanup) = self.look_at_current(now, target) {
+            return (Phase::CleaningUp(Cleanup { candidate: Some(attempt.to), ..cleanup }), None);
         }
         let seat = target.seat(attempt.to.generation);
         let why = match self.no_good(seat.as_ref(), &attempt, now, "was not handed the device") {
@@ -165,8 +165,8 @@ impl Supervisor {
         now: Time,
         target: &mut ProcessTarget,
     ) -> Turn {
-        if let Some(burial) = self.look_at_current(now, target) {
-            return (Phase::Burying(Burial { candidate: Some(attempt.to), ..burial }), None);
+        if let Some(cleanup) = self.look_at_current(now, target) {
+            return (Phase::CleaningUp(Cleanup { candidate: Some(attempt.to), ..cleanup }), None);
         }
         let seen = target.seat(self.current.generation).map_or(0, |seat| seat.heartbeat);
         let beats = beats + u32::from(seen != heartbeat);
@@ -179,7 +179,7 @@ impl Supervisor {
         if beats < 2 {
             return (Phase::Withdrawing { attempt, why, heartbeat: seen, beats }, None);
         }
-        self.dismiss(attempt.to.generation, now, target);
+        self.order_to_end(attempt.to.generation, now, target);
         self.rolled_back(attempt, why)
     }
 
@@ -244,28 +244,28 @@ impl Supervisor {
         }
         if target.baton().owner == attempt.to.generation {
             // It had accepted after all.
-            let burial = self.burial_of_newcomer(&attempt, why, now);
-            return (Phase::Burying(burial), None);
+            let cleanup = self.cleanup_of_candidate(&attempt, why, now);
+            return (Phase::CleaningUp(cleanup), None);
         }
         let old = self.current.generation;
         if attempt.from_lives && target.seat(old).is_some_and(|seat| !seat.is_over()) {
             target.serve_seat(old);
             target.order_hand_over(0);
             target.give_baton(old, How::HandedOver);
-            self.goes_on(now);
+            self.restart_watch(now);
             return self.rolled_back(attempt, why);
         }
         if attempt.from_lives {
             // Both are gone: the old one had left everything in order.
-            self.dismiss(old, now, target);
+            self.order_to_end(old, now, target);
             return self.next_attempt(&attempt, attempt.how, why, now, target);
         }
         self.next_attempt(&attempt, How::Start, why, now, target)
     }
 
     /// A new driver that had the device, and was no good.
-    fn burial_of_newcomer(&mut self, attempt: &Attempt, why: String, begun: Time) -> Burial {
-        Burial {
+    fn cleanup_of_candidate(&mut self, attempt: &Attempt, why: String, begun: Time) -> Cleanup {
+        Cleanup {
             generation: attempt.to.generation,
             why,
             begun,
@@ -293,9 +293,9 @@ impl Supervisor {
             None => (Phase::Settling(attempt), None),
             Some(why) => {
                 if attempt.from_lives {
-                    self.dismiss(self.current.generation, now, target);
+                    self.order_to_end(self.current.generation, now, target);
                 }
-                (Phase::Burying(self.burial_of_newcomer(&attempt, why, now)), None)
+                (Phase::CleaningUp(self.cleanup_of_candidate(&attempt, why, now)), None)
             }
         }
     }

@@ -25,7 +25,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// What is usual for a way.
+    /// The default policy of a way.
     pub fn of(way: Way) -> Policy {
         Policy {
             way,
@@ -96,7 +96,7 @@ impl Backoff {
     }
 
     /// Somebody wants it to be tried anew.
-    pub fn forgive(&mut self) {
+    pub fn reset(&mut self) {
         (self.failures, self.running) = (0, None);
     }
 
@@ -124,7 +124,7 @@ mod tests {
         let expected = [0, 10, 20, 40, 80, 160, 320, 640, 1_280, 2_560, 5_000, 5_000, 5_000];
         assert_eq!(delays, expected);
         assert_eq!(backoff.failed(ms(1_000_000)), None, "it stays given up");
-        backoff.forgive();
+        backoff.reset();
         assert_eq!(backoff.failed(ms(0)), Some(Span::ZERO));
     }
 

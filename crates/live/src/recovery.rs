@@ -4,33 +4,33 @@ use warikomi_clock::Time;
 use warikomi_process::{Baton, How, ProcessTarget, Way};
 
 use crate::Kind;
-use crate::phase::{Attempt, Burial, Driver, Phase, Restart};
+use crate::phase::{Attempt, Cleanup, Driver, Phase, Restart};
 use crate::supervisor::{Supervisor, Turn};
 
 impl Supervisor {
-    pub(crate) fn burying(
+    pub(crate) fn cleaning_up(
         &mut self,
-        burial: Burial,
+        cleanup: Cleanup,
         now: Time,
         target: &mut ProcessTarget,
     ) -> Turn {
-        if !target.end_seat(burial.generation) {
-            return (Phase::Burying(burial), None);
+        if !target.end_seat(cleanup.generation) {
+            return (Phase::CleaningUp(cleanup), None);
         }
-        let how = self.how_to_go_on(&burial, target.baton());
+        let how = self.next_ownership(&cleanup, target.baton());
         let program = self.next_program();
-        let candidate = burial.candidate.or_else(|| self.take_spare(&program));
-        let restart = Restart { at: now, program, candidate, how, begun: burial.begun, gone: now };
-        self.restart(restart, burial.why, burial.generation, target)
+        let candidate = cleanup.candidate.or_else(|| self.take_spare(&program));
+        let restart = Restart { at: now, program, candidate, how, begun: cleanup.begun, gone: now };
+        self.restart(restart, cleanup.why, cleanup.generation, target)
     }
 
     /// How the next driver comes by the baton.
-    fn how_to_go_on(&self, burial: &Burial, baton: Baton) -> How {
-        let handed_on = baton.generation != burial.generation && baton.owner == burial.generation;
+    fn next_ownership(&self, cleanup: &Cleanup, baton: Baton) -> How {
+        let handed_on = baton.generation != cleanup.generation && baton.owner == cleanup.generation;
         match self.policy.way {
             // It had left everything in order for somebody who has not accepted it.
             Way::DataStore | Way::SharedState if handed_on => baton.how,
-            Way::SharedState if !burial.had_just_taken_over => How::Died,
+            Way::SharedState if !cleanup.had_just_taken_over => How::Died,
             _ => How::Start,
         }
     }

@@ -4,7 +4,7 @@ use warikomi_clock::{Span, Time};
 use warikomi_process::{How, ProcessTarget, Program, Seat, Way};
 use warikomi_target::{Target, TargetError};
 
-use crate::phase::{Attempt, Burial, Driver, Phase, Restart};
+use crate::phase::{Attempt, Cleanup, Driver, Phase, Restart};
 use crate::{Backoff, Event, Kind, Policy, Refused, Service, Status, Verdict, Watch};
 
 /// How often a driver is looked at that does its work: each look takes two system calls, and cache lines
@@ -22,7 +22,7 @@ pub(crate) type Turn = (Phase, Option<Event>);
 
 /// A driver that has been told to end.
 #[derive(Debug)]
-struct Leaver {
+struct EndingDriver {
     generation: u32,
     until: Time,
 }
@@ -45,7 +45,7 @@ pub struct Supervisor {
     spare_backoff: Backoff,
     watch: Watch,
     next_look: Time,
-    leavers: Vec<Leaver>,
+    leavers: Vec<EndingDriver>,
     pub(crate) backoff: Backoff,
     planned: u64,
     recovered: u64,
@@ -83,7 +83,7 @@ impl Supervisor {
     /// happens; to be called beside each poll of the target.
     pub fn step(&mut self, target: &mut ProcessTarget) -> Result<Option<Event>, TargetError> {
         let now = target.clock().now();
-        // From here to the turn of the port nobody serves the device: this does not wait for a look.
+        // From here to the turn of the port no driver serves the device: this does not wait for a look.
         if let Phase::HandingOver(attempt) = &self.phase
             && target.baton().generation == attempt.to.generation
         {
@@ -94,7 +94,7 @@ impl Supervisor {
         if now < self.next_look {
             return Ok(None);
         }
-        self.see_off(now, target);
+        self.remove_ended_seats(now, target);
         let phase = std::mem::replace(&mut self.phase, Phase::Running);
         let before = std::mem::discriminant(&phase);
         let (phase, event) = self.turn(phase, now, target);
@@ -112,7 +112,7 @@ impl Supervisor {
             Phase::Running => self.running(now, target),
             Phase::Warming(attempt) => self.warming(attempt, now, target),
             Phase::Rehearsing(attempt) => self.rehearsing(attempt, now, target),
-            Phase::Rousing(attempt) => self.rousing(attempt, now, target),
+            Phase::Waking(attempt) => self.waking(attempt, now, target),
             Phase::HandingOver(attempt) => self.handing_over(attempt, now, target),
             Phase::Withdrawing { attempt, why, heartbeat, beats } => {
                 self.withdrawing(attempt, why, (heartbeat, beats), now, target)
@@ -123,7 +123,7 @@ impl Supervisor {
             Phase::Accepting(attempt) => self.accepting(attempt, now, target),
             Phase::Settling(attempt) => self.settling(attempt, now, target),
             Phase::TakingBack { attempt, why } => self.taking_back(attempt, why, now, target),
-            Phase::Burying(burial) => self.burying(burial, now, target),
+            Phase::CleaningUp(cleanup) => self.cleaning_up(cleanup, now, target),
             Phase::Waiting(restart) => self.waiting(restart, now, target),
             Phase::GivenUp(why) => (Phase::GivenUp(why), None),
         }
@@ -153,12 +153,12 @@ impl Supervisor {
                 Attempt { kind, to, from_lives: true, how, begun: now, gone: None, until }
             }
             Phase::Waiting(_) | Phase::GivenUp(_) => {
-                self.backoff.forgive();
+                self.backoff.reset();
                 let mut how = How::Start;
                 if let Phase::Waiting(Restart { candidate, how: found, .. }) = &mut self.phase {
                     how = *found;
                     if let Some(candidate) = candidate.take() {
-                        self.dismiss(candidate.generation, now, target);
+                        self.order_to_end(candidate.generation, now, target);
                     }
                 }
                 let to = self.take_or_prepare(program, target)?;
@@ -198,14 +198,14 @@ impl Supervisor {
             Phase::Running => Service::Running,
             Phase::Warming(attempt)
             | Phase::Rehearsing(attempt)
-            | Phase::Rousing(attempt)
+            | Phase::Waking(attempt)
             | Phase::HandingOver(attempt)
             | Phase::Accepting(attempt)
             | Phase::Settling(attempt)
             | Phase::Withdrawing { attempt, .. }
             | Phase::TakingBack { attempt, .. } => Service::Replacing(attempt.to.generation),
             Phase::Stopping { .. } => Service::Replacing(target.next_generation()),
-            Phase::Burying(burial) => Service::Waiting(burial.begun),
+            Phase::CleaningUp(cleanup) => Service::Waiting(cleanup.begun),
             Phase::Waiting(restart) => Service::Waiting(restart.at),
             Phase::GivenUp(why) => Service::GivenUp(why.clone()),
         };
@@ -226,8 +226,8 @@ impl Supervisor {
     }
 
     fn running(&mut self, now: Time, target: &mut ProcessTarget) -> Turn {
-        if let Some(burial) = self.look_at_current(now, target) {
-            return (Phase::Burying(burial), None);
+        if let Some(cleanup) = self.look_at_current(now, target) {
+            return (Phase::CleaningUp(cleanup), None);
         }
         if self.on_trial && self.backoff.has_succeeded(now) {
             self.on_trial = false;
@@ -241,7 +241,7 @@ impl Supervisor {
         &mut self,
         now: Time,
         target: &mut ProcessTarget,
-    ) -> Option<Burial> {
+    ) -> Option<Cleanup> {
         let generation = self.current.generation;
         let work_waits = target.work_waits();
         let why = match target.seat(generation) {
@@ -258,7 +258,7 @@ impl Supervisor {
             },
         };
         let had_just_taken_over = false;
-        Some(Burial { generation, why, begun: now, candidate: None, had_just_taken_over })
+        Some(Cleanup { generation, why, begun: now, candidate: None, had_just_taken_over })
     }
 
     fn keep_spare(&mut self, now: Time, target: &mut ProcessTarget) {
@@ -298,7 +298,7 @@ impl Supervisor {
 
     pub(crate) fn drop_spare(&mut self, now: Time, target: &mut ProcessTarget) {
         if let Some(spare) = self.spare.take() {
-            self.dismiss(spare.generation, now, target);
+            self.order_to_end(spare.generation, now, target);
         }
     }
 
@@ -319,13 +319,13 @@ impl Supervisor {
     }
 
     /// Tells a driver to end, which does not have the device.
-    pub(crate) fn dismiss(&mut self, generation: u32, now: Time, target: &mut ProcessTarget) {
+    pub(crate) fn order_to_end(&mut self, generation: u32, now: Time, target: &mut ProcessTarget) {
         target.order_stop(generation);
-        self.leavers.push(Leaver { generation, until: now + LEAVE_WITHIN });
+        self.leavers.push(EndingDriver { generation, until: now + LEAVE_WITHIN });
     }
 
     /// Takes the seats of those away that were told to end and have, or will not.
-    fn see_off(&mut self, now: Time, target: &mut ProcessTarget) {
+    fn remove_ended_seats(&mut self, now: Time, target: &mut ProcessTarget) {
         self.leavers.retain(|leaver| {
             let seat = target.seat(leaver.generation);
             let has_ended = seat.is_none_or(|seat| seat.ended.is_some());
@@ -337,7 +337,7 @@ impl Supervisor {
     pub(crate) fn has_begun(&mut self, attempt: &Attempt, now: Time, target: &mut ProcessTarget) {
         let old = std::mem::replace(&mut self.current, attempt.to.clone());
         if attempt.from_lives {
-            self.dismiss(old.generation, now, target);
+            self.order_to_end(old.generation, now, target);
         }
         match attempt.kind {
             Kind::Planned => self.planned += 1,
@@ -350,14 +350,14 @@ impl Supervisor {
             self.before = self.on_trial.then_some(old.program);
             self.drop_spare(now, target);
         }
-        self.spare_backoff.forgive();
+        self.spare_backoff.reset();
         self.spare_due = now + SPARE_AFTER;
         self.backoff.started(now);
-        self.goes_on(now);
+        self.restart_watch(now);
     }
 
     /// The watch begins anew.
-    pub(crate) fn goes_on(&mut self, now: Time) {
+    pub(crate) fn restart_watch(&mut self, now: Time) {
         self.since = now;
         self.watch = Watch::new(self.policy.silent_for, self.policy.stuck_for);
     }
@@ -380,7 +380,7 @@ impl Supervisor {
         let Some(next_after) = self.backoff.failed(now) else {
             let candidate = restart.candidate.or_else(|| self.spare.take());
             if let Some(candidate) = candidate {
-                self.dismiss(candidate.generation, now, target);
+                self.order_to_end(candidate.generation, now, target);
             }
             return (Phase::GivenUp(why.clone()), Some(Event::GivenUp { why }));
         };

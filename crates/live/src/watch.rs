@@ -3,7 +3,7 @@
 use warikomi_clock::{Span, Time};
 use warikomi_process::Seat;
 
-/// What is found.
+/// What a look at a driver found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Nothing is wrong.

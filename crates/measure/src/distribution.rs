@@ -15,7 +15,7 @@ const DIGITS: u8 = 4;
 /// A summary of spans, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
-    /// How many there were.
+    /// Number of samples.
     pub count: u64,
     /// The shortest, in nanoseconds.
     pub min: f64,
@@ -71,7 +71,7 @@ impl Default for Samples {
 }
 
 impl Samples {
-    /// None yet.
+    /// A collection without samples.
     pub fn new() -> Samples {
         let histogram = Histogram::new_with_bounds(FINEST_PS, LONGEST_PS, DIGITS)
             .expect("constant bounds that the crate's documentation allows");
@@ -87,7 +87,7 @@ impl Samples {
         self.sum_ps += u128::from(span.as_ps());
     }
 
-    /// How many there are.
+    /// Number of samples.
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }

@@ -19,7 +19,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// In words.
+    /// The verdict in words, for a table.
     pub fn words(self) -> &'static str {
         match self {
             Verdict::NotInjected => "not injected",
@@ -31,17 +31,17 @@ impl Verdict {
     }
 }
 
-/// One fault of a plan.
+/// What became of one fault of a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FaultFinding {
     /// The fault, as the plan has it.
     pub fault: String,
-    /// How often it struck.
+    /// How often it was injected.
     pub injected: u64,
-    /// When first, in nanoseconds since the first deadline.
+    /// Time of the first, in nanoseconds since the first deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_ns: Option<f64>,
-    /// When last.
+    /// Time of the last, in nanoseconds since the first deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_ns: Option<f64>,
     /// Packets of the plan that were injected after the last time; absent where times are not kept.
@@ -83,7 +83,7 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// What the driver did.
+    /// What the driver did, by this evidence.
     pub fn verdict(&self) -> Verdict {
         if self.tainted || self.kernel_died || self.alarm().is_some() {
             Verdict::Oopsed

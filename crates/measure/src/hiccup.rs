@@ -21,7 +21,7 @@ pub struct Hiccup {
 pub struct HiccupSummary {
     /// Passes further apart than this count, in nanoseconds.
     pub threshold_ns: f64,
-    /// How often it happened.
+    /// Number of hiccups.
     pub count: u64,
     /// Time lost in all, in nanoseconds.
     pub total_ns: f64,
@@ -92,7 +92,7 @@ impl Hiccups {
     /// The loop has been away on purpose, or did something that takes long: what lies between the
     /// last pass and `now` is no hiccup.
     #[inline]
-    pub fn excuse(&mut self, now: Time) {
+    pub fn exclude_until(&mut self, now: Time) {
         self.last = Some(now);
     }
 
@@ -168,7 +168,7 @@ mod tests {
     fn what_was_on_purpose_does_not() {
         let mut hiccups = Hiccups::default();
         hiccups.pass(at(0));
-        hiccups.excuse(at(1_000_000));
+        hiccups.exclude_until(at(1_000_000));
         assert!(!hiccups.pass(at(1_000_100)));
     }
 

@@ -120,7 +120,7 @@ pub fn governor_of(core: u32) -> Option<String> {
 /// What a core did since the system started, in clock ticks (`/proc/stat`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTimes {
-    /// All of its time.
+    /// All of the processor's time, in clock ticks.
     pub total: u64,
     /// Of this, what the host gave to others.
     pub stolen: u64,

@@ -44,7 +44,7 @@ pub struct Breakdown {
 pub struct IntervalAccuracy {
     /// The interval that was asked for.
     pub requested_us: f64,
-    /// How many.
+    /// Number of intervals.
     pub count: u64,
     /// Share (0 to 1) of intervals that were exact.
     pub exact_share: f64,
@@ -171,7 +171,7 @@ impl AdaptiveTransmit {
 /// Replacing the driver of a NIC while it sends.
 #[derive(Debug, Deserialize)]
 pub struct DriverReplacement {
-    /// What was done.
+    /// The workload.
     pub workload: String,
     minix3: ReplacingSystem,
     ant: ReplacingSystem,
@@ -190,7 +190,7 @@ pub struct ReplacingSystem {
     pub swap_ms_busy: [f64; 3],
     /// How long a send took, without a replacement.
     pub send_ms_without: [f64; 3],
-    /// The same, with one.
+    /// The same with a replacement.
     pub send_ms_with: [f64; 3],
 }
 

@@ -18,7 +18,7 @@ const OLDEST_SCHEMA: u32 = 1;
 /// The longest result that is read, in bytes.
 const MAX_RESULT_BYTES: usize = 64 * 1024 * 1024;
 
-/// Where time came from.
+/// The clock of a run: real or virtual.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TimeBase {
@@ -28,7 +28,7 @@ pub enum TimeBase {
     Virtual,
 }
 
-/// What was tested.
+/// The target, driver and model of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TargetInfo {
     /// `kernel`, `process` or `vm`.
@@ -119,7 +119,7 @@ pub struct VectorInterrupts {
     pub raised: u64,
     /// Of these: times that the driver came to read its status before it rose again.
     pub handled: u64,
-    /// Of these: the others.
+    /// Of these: times that it rose again before the driver read its status.
     pub unhandled: u64,
 }
 
@@ -140,8 +140,9 @@ pub struct Hiccupping {
 pub struct Warning {
     /// What is wrong.
     pub what: String,
-    /// What to do about it.
-    pub mend: String,
+    /// What to do about it. Older results call it `mend`.
+    #[serde(alias = "mend")]
+    pub hint: String,
 }
 
 /// The result of an experiment.
@@ -154,11 +155,11 @@ pub struct RunResult {
     /// The version of Warikomi that wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Where time came from.
+    /// The clock of the run.
     pub time_base: TimeBase,
-    /// Where it ran.
+    /// The machine that it ran on.
     pub machine: Machine,
-    /// What was tested.
+    /// The target, driver and model that were tested.
     pub target: TargetInfo,
     /// The plan, by the names that its file has.
     #[serde(default)]
@@ -250,7 +251,7 @@ pub enum ReadError {
     #[error("this result is damaged: {0}; run the experiment again from its plan.toml")]
     Damaged(serde_json::Error),
     /// Figures that contradict each other.
-    #[error("the ledger of this result does not add up; somebody or something has changed it")]
+    #[error("the ledger of this result does not add up: the file was changed or damaged")]
     DoesNotAddUp,
     /// A layout that nothing here wrote.
     #[error("this result is damaged: {0}; run the experiment again from its plan.toml")]
@@ -423,11 +424,14 @@ mod tests {
     fn the_form_before_this_is_read() {
         let mut old = example();
         old.schema = OLDEST_SCHEMA;
-        let text = old.to_json().replace(
+        old.warnings = vec![Warning { what: "slow".into(), hint: "wait".into() }];
+        let text = old.to_json().replace("\"hint\":", "\"mend\":").replace(
             "\"plan\": {}",
             "\"interrupts\": {\"raised\": 7, \"handled\": 7, \"resignalled\": 0}",
         );
+        assert!(text.contains("\"mend\": \"wait\""), "{text}");
         let read = RunResult::from_json(&text).unwrap();
+        assert_eq!(read.warnings, old.warnings);
         let interrupts = Interrupts { raised: 7, handled: 7, ..Interrupts::default() };
         assert_eq!((read.schema, read.queues, read.interrupts), (1, None, Some(interrupts)));
     }

@@ -25,7 +25,7 @@ pub enum WriteError {
         path.display()
     )]
     NoSpace {
-        /// What was being written.
+        /// The file that was being written.
         path: PathBuf,
     },
     /// We may not write there.
@@ -34,7 +34,7 @@ pub enum WriteError {
         path.display()
     )]
     NotAllowed {
-        /// What was being written.
+        /// The file that was being written.
         path: PathBuf,
     },
     /// The file is there already.
@@ -49,9 +49,9 @@ pub enum WriteError {
     /// Anything else.
     #[error("{} could not be written: {source}", path.display())]
     Io {
-        /// What was being written.
+        /// The file that was being written.
         path: PathBuf,
-        /// Why not.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -123,7 +123,7 @@ impl RunDirectory {
         opened().map_err(|error| WriteError::new(&path, error))
     }
 
-    /// Where it is.
+    /// Path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -44,8 +44,8 @@ pub fn warnings(result: &RunResult, thresholds: &Thresholds) -> Vec<Warning> {
     checks.filter_map(|check| check(result, thresholds)).collect()
 }
 
-fn warning(what: String, mend: &str) -> Option<Warning> {
-    Some(Warning { what, mend: mend.to_owned() })
+fn warning(what: String, hint: &str) -> Option<Warning> {
+    Some(Warning { what, hint: hint.to_owned() })
 }
 
 fn percent(part: u64, whole: u64) -> String {

@@ -11,7 +11,7 @@ use crate::{Frame, NicContext};
 pub struct ModelInfo {
     /// The name on the command line.
     pub name: &'static str,
-    /// One line about it.
+    /// One line about the model, for a list.
     pub summary: &'static str,
     /// Linux drivers that bind to it.
     pub linux_drivers: &'static [&'static str],
@@ -234,7 +234,7 @@ pub trait NicModel: Send + 'static {
     fn frame_rx(&mut self, cx: &mut NicContext<'_>, frame: Frame<'_>) -> Reception;
 
     /// A frame arrives that was damaged on the way. The models do not check frame check sequences,
-    /// which would cost them more than the rest of the reception, so whoever damages a frame says
+    /// which would cost them more than the rest of the reception, so the caller that damages a frame says
     /// so here. Hardware drops such a frame unless it is told otherwise.
     fn frame_rx_faulty(
         &mut self,

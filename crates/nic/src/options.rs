@@ -38,14 +38,14 @@ pub enum NicError {
     /// A bus that is not possible.
     #[error(transparent)]
     Bus(#[from] ParseBusError),
-    /// A value out of range.
+    /// A value is out of range.
     #[error("{what} of {got} {unit} is not possible for the NIC: from {least} to {most}")]
     Range {
-        /// Which value.
+        /// Name of the value.
         what: &'static str,
-        /// What it is.
+        /// The value that was given.
         got: u64,
-        /// Its unit.
+        /// Unit of the value.
         unit: &'static str,
         /// The least that is possible.
         least: u64,

@@ -6,7 +6,7 @@ use warikomi_pci::Vector;
 /// One rise of an interrupt's level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InterruptRecord {
-    /// Which interrupt.
+    /// The vector of the interrupt.
     pub vector: Vector,
     /// When the level rose.
     pub raised: Time,
@@ -24,7 +24,7 @@ pub struct Probe {
     /// The first interrupt that is not in the log was raised then.
     first_unlogged: Option<Time>,
     /// Handlers tell of themselves ([`Probe::handled`]): what reads the status does not count.
-    told: bool,
+    reported: bool,
 }
 
 /// What is known of one vector.
@@ -38,7 +38,7 @@ struct VectorLog {
     first: Option<Time>,
     /// Where in the log its newest record is, if that is in the log.
     newest: Option<usize>,
-    /// The record of the interrupt of which a handler has told last.
+    /// The record of the interrupt of which a handler has reported last.
     at: Option<usize>,
 }
 
@@ -47,7 +47,7 @@ impl Probe {
     pub fn restart(&mut self, capacity: usize) {
         let records = Vec::with_capacity(capacity);
         let vectors = vec![VectorLog::default(); self.vectors.len()];
-        *self = Probe { records, capacity, vectors, told: self.told, ..Probe::default() };
+        *self = Probe { records, capacity, vectors, reported: self.reported, ..Probe::default() };
     }
 
     /// The first interrupts since the restart, in order.
@@ -83,10 +83,10 @@ impl Probe {
     /// From now on handlers tell of themselves by [`handled`](Self::handled), one by one, and a read
     /// of the interrupt status says nothing.
     pub fn handlers_tell(&mut self) {
-        self.told = true;
+        self.reported = true;
     }
 
-    /// At `at`, a handler took up the interrupt whose message went out at `sent`. To be told in the
+    /// At `at`, a handler took up the interrupt whose message went out at `sent`. To be reported in the
     /// order of the vector's messages. A message for which no level had risen counts for nothing.
     pub fn handled(&mut self, vector: Vector, sent: Time, at: Time) {
         let Some(log) = self.vectors.get_mut(usize::from(vector.0)) else { return };
@@ -136,7 +136,7 @@ impl Probe {
     #[inline]
     pub(crate) fn status_read(&mut self, vector: Vector, now: Time) {
         let Some(log) = self.vectors.get_mut(usize::from(vector.0)) else { return };
-        if self.told || !std::mem::take(&mut log.waiting) {
+        if self.reported || !std::mem::take(&mut log.waiting) {
             return;
         }
         log.handled += 1;

@@ -21,7 +21,7 @@ pub enum Access {
     SelfClearing,
 }
 
-/// What a register is for, as far as whoever watches a driver must know it.
+/// What a register is for, as far as an observer of the driver must know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Interrupt status. A driver's first read of it after an interrupt is taken as the moment at
@@ -36,12 +36,12 @@ pub enum Role {
     Other,
 }
 
-/// One row.
+/// A register: a row of a model's table.
 #[derive(Clone, Copy, Debug)]
 pub struct Register {
     /// The BAR that it is in.
     pub bar: u8,
-    /// What it is for.
+    /// What the register is for.
     pub role: Role,
     /// The datasheet's name.
     pub name: &'static str,
@@ -51,7 +51,7 @@ pub struct Register {
     pub width: u16,
     /// Value at power-on.
     pub reset: u64,
-    /// What an access does.
+    /// What reading and writing do.
     pub access: Access,
     /// Where it is described: document and section.
     pub source: &'static str,

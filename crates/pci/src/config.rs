@@ -41,9 +41,9 @@ pub struct Identity {
 pub struct Bar {
     /// Its number, 0 to 5; a 64-bit one takes the next as well.
     pub index: u8,
-    /// What it decodes.
+    /// Kind of the BAR.
     pub kind: BarKind,
-    /// How many bytes of that.
+    /// Size in bytes, a power of two.
     pub bytes: u64,
 }
 

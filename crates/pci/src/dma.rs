@@ -1,6 +1,6 @@
 //! The memory that a function may reach.
 //!
-//! Everything in it was written by somebody else and may change while we look, so nothing here
+//! Everything in it was written by another process and may change while we look, so nothing here
 //! hands out a reference: bytes are copied out, then judged. `vm-memory` does the bounds checks
 //! and the volatile access. A target's memory is mapped once, for all queues and all DMA; windows of it can be
 //! mapped and unmapped, and what is not mapped is outside.
@@ -28,7 +28,7 @@ pub enum DmaError {
     NotShared {
         /// First address of the transfer.
         address: u64,
-        /// Its length in bytes.
+        /// Length of the transfer in bytes.
         len: usize,
     },
     /// A word that must be read or written in one piece is not aligned to its size.
@@ -169,7 +169,7 @@ impl SharedMemory {
         &self.regions
     }
 
-    /// Bytes shared in all.
+    /// Total bytes of shared memory.
     pub fn len(&self) -> u64 {
         self.regions.iter().map(GuestMemoryRegion::len).sum()
     }

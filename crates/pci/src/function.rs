@@ -8,7 +8,7 @@ pub struct Host<'a> {
     pub now: Time,
     /// The memory that the target shares.
     pub memory: &'a dyn DmaMemory,
-    /// Where interrupts go.
+    /// Takes the function's interrupts.
     pub interrupts: &'a mut dyn IntrLine,
 }
 
@@ -21,7 +21,7 @@ pub trait PciFunction {
     /// Its base address registers.
     fn bars(&self) -> &[Bar];
 
-    /// How it can interrupt.
+    /// How the function can interrupt.
     fn vectors(&self) -> Vectors;
 
     /// The message that the driver's system has asked for as this interrupt; `None` if it has asked for

@@ -1,4 +1,4 @@
-//! The seam between a NIC and whoever drives it.
+//! The seam between a NIC and what drives it.
 //!
 //! A target sees a [`PciFunction`]: configuration space and BARs that answer every access. A
 //! function sees a [`Host`]: the time, the memory that it may reach by DMA, and a line for its

@@ -42,7 +42,7 @@ use warikomi_target::{
     TargetError, wait,
 };
 
-use self::parts::{Parts, Trouble};
+use self::parts::{PartFailure, Parts};
 use self::port::Port;
 use self::region::{DeviceMemory, WindowOptions};
 use self::report::Report;
@@ -79,7 +79,7 @@ pub struct ProcessOptions {
     pub driver: Program,
     /// Memory for its rings and, if there is no packet memory, its buffers.
     pub dma_bytes: u64,
-    /// How it shall receive.
+    /// Orders for the driver, such as its receive strategy.
     pub orders: Orders,
     /// What stands above it; nothing if `None`: it counts frames, and gives their buffers back.
     pub above: Option<Above>,
@@ -213,21 +213,21 @@ impl ProcessTarget {
         if !self.live {
             self.look_at_driver()?;
         }
-        let Some(trouble) = self.parts.trouble_above() else { return Ok(()) };
-        Err(self.explain(trouble))
+        let Some(failure) = self.parts.failure_above() else { return Ok(()) };
+        Err(self.explain(failure))
     }
 
     fn look_at_driver(&mut self) -> Result<(), TargetError> {
         if self.report.state() == state::FAILED {
             return Err(self.driver_failed());
         }
-        let Some(trouble) = self.trouble_of_driver() else { return Ok(()) };
-        Err(self.explain(trouble))
+        let Some(failure) = self.driver_failure() else { return Ok(()) };
+        Err(self.explain(failure))
     }
 
-    fn trouble_of_driver(&mut self) -> Option<Trouble> {
+    fn driver_failure(&mut self) -> Option<PartFailure> {
         let seat = self.seats.served_seat()?;
-        self.parts.trouble_of(&mut seat.part)
+        self.parts.failure_of(&mut seat.part)
     }
 
     /// A driver also fails for want of a part above it that was killed, and may see that before we do.
@@ -246,15 +246,15 @@ impl ProcessTarget {
 
     /// A process closes its socket a moment before it is seen to have ended, and its status says more;
     /// and what ends for want of another may be seen to have ended before that other.
-    fn explain(&mut self, trouble: Trouble) -> TargetError {
+    fn explain(&mut self, failure: PartFailure) -> TargetError {
         let cause = self.wait_for_cause();
-        let cause = cause.or_else(|| self.trouble_of_driver().filter(|_| !self.live));
-        let cause = cause.or_else(|| self.parts.trouble_above());
-        self.error(cause.unwrap_or(trouble))
+        let cause = cause.or_else(|| self.driver_failure().filter(|_| !self.live));
+        let cause = cause.or_else(|| self.parts.failure_above());
+        self.error(cause.unwrap_or(failure))
     }
 
     /// Looks for the cause for as long as the kernel may take to end a process.
-    fn wait_for_cause(&mut self) -> Option<Trouble> {
+    fn wait_for_cause(&mut self) -> Option<PartFailure> {
         const LAST_WORDS: Duration = Duration::from_millis(300);
         let deadline = Instant::now() + LAST_WORDS;
         loop {
@@ -267,15 +267,15 @@ impl ProcessTarget {
         }
     }
 
-    fn error(&mut self, trouble: Trouble) -> TargetError {
+    fn error(&mut self, failure: PartFailure) -> TargetError {
         self.console.drain();
         let console = self.console();
-        match trouble {
-            Trouble::Ended(parts::DRIVER, _) if self.report.state() == state::FAILED => {
+        match failure {
+            PartFailure::Ended(parts::DRIVER, _) if self.report.state() == state::FAILED => {
                 TargetError::DriverFailed { message: self.report.last_words(), console }
             }
-            Trouble::Ended(part, status) => TargetError::PartEnded { part, status, console },
-            Trouble::HungUp(part) => TargetError::PartHungUp { part, console },
+            PartFailure::Ended(part, status) => TargetError::PartEnded { part, status, console },
+            PartFailure::HungUp(part) => TargetError::PartHungUp { part, console },
         }
     }
 
@@ -339,7 +339,7 @@ fn data_store(live: Option<Way>, program: Option<Program>) -> Result<Option<Stor
     Ok(Some(Store::new(program.map_err(TargetError::system("cannot start the data store"))?)))
 }
 
-/// The words of packet memory, and the channel between the driver and whoever is above it.
+/// The words of packet memory, and the channel between the driver and the layer above it.
 fn driver_channel(memory: &PacketMemory) -> Option<(SharedWords, ChannelPlace)> {
     let place = memory.channel(memory.shape().channels.checked_sub(1)?)?;
     Some((memory.words().clone(), place))

@@ -57,7 +57,7 @@ pub(super) struct MessageLine {
     sent: u64,
     /// Counter values at which the last messages went out; number `n` is at `n` modulo their number.
     sent_at: Box<[u64]>,
-    /// Their vectors.
+    /// Vectors of the messages that were sent.
     vectors: Box<[Vector]>,
     /// Whether the data of a message is its vector: there is more than one.
     tells_vectors: bool,
@@ -104,13 +104,13 @@ impl MessageLine {
 
     /// Messages whose handlers have not told yet, and are still listened to.
     #[inline]
-    pub(super) fn unheard(&self) -> u64 {
+    pub(super) fn unreported_handlers(&self) -> u64 {
         self.end.sent - self.end.stamps_taken.max(self.end.earlier)
     }
 
     /// Messages whose handlers have told, or have told too late to be heard.
     pub(super) fn handled_count(&self) -> u64 {
-        self.sent - self.unheard()
+        self.sent - self.unreported_handlers()
     }
 
     /// Whether there are messages that the driver, as far as it says, has not taken up.
@@ -139,13 +139,13 @@ impl MessageLine {
     pub(super) fn take_stamps(&mut self, probe: &mut Probe, limit: u64) -> u64 {
         let stamped = self.end.words[bells::STAMPED].load(Acquire);
         let waiting = stamped.wrapping_sub(self.end.stamps_taken);
-        let untold = self.end.sent - self.end.stamps_taken;
-        if waiting > untold {
+        let unreported = self.end.sent - self.end.stamps_taken;
+        if waiting > unreported {
             // It claims to have handled what was never sent.
             return 1;
         }
         // Of what has been written over, and of what is just being, nothing is known.
-        let lost = untold.saturating_sub(layout::STAMPS_CAPACITY as u64).min(waiting);
+        let lost = unreported.saturating_sub(layout::STAMPS_CAPACITY as u64).min(waiting);
         self.end.stamps_taken += lost;
         let now = read_tsc();
         let mut bad = lost;

@@ -12,15 +12,15 @@ use warikomi_target::TargetError;
 
 use super::ProcessTarget;
 use super::orders::FIRST_GENERATION;
+use super::parts::PartFailure;
 use super::parts::Program;
-use super::parts::Trouble;
 use super::store::Store;
 use super::way::{Baton, How};
 
 /// What can be said of a driver process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seat {
-    /// Its generation.
+    /// Generation of the driver.
     pub generation: u32,
     /// Its process, once that has been started.
     pub process_id: Option<u32>,
@@ -80,11 +80,11 @@ impl ProcessTarget {
     pub fn seat(&mut self, generation: u32) -> Option<Seat> {
         let clock = self.clock;
         let seat = self.seats.get(generation)?;
-        let ended = match self.parts.trouble_of(&mut seat.part) {
+        let ended = match self.parts.failure_of(&mut seat.part) {
             None => None,
-            Some(Trouble::Ended(_, status)) => Some(status),
+            Some(PartFailure::Ended(_, status)) => Some(status),
             // A process closes its socket a moment before it is seen to have ended, and its status says more.
-            Some(Trouble::HungUp(_)) => {
+            Some(PartFailure::HungUp(_)) => {
                 let now = clock.now();
                 let since = *seat.hung_up.get_or_insert(now);
                 (now.since(since) > EXIT_FOLLOWS_WITHIN).then(|| "it closed its socket".to_owned())

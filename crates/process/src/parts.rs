@@ -26,7 +26,7 @@ const MESSAGES_PER_LOOK: usize = 16;
 pub struct Program {
     /// The executable.
     pub path: PathBuf,
-    /// Its arguments.
+    /// Arguments of the program.
     pub arguments: Vec<OsString>,
     /// Environment variables beside our own.
     pub environment: Vec<(OsString, OsString)>,
@@ -44,7 +44,7 @@ pub(super) struct Running {
 /// The name of a driver, whichever it is.
 pub(super) const DRIVER: &str = "driver";
 
-/// A process on its way.
+/// A process that is starting or running.
 enum Process {
     /// A thread is starting it.
     Starting(Launch),
@@ -88,7 +88,7 @@ pub(super) struct Parts {
 
 /// What is wrong with a part.
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(super) enum PartFailure {
     /// It ended, with this status.
     Ended(&'static str, String),
     /// It closed its socket, but lives.
@@ -167,29 +167,29 @@ impl Parts {
     }
 
     /// What is wrong with a part, if anything is.
-    pub(super) fn trouble_of(&mut self, part: &mut Running) -> Option<Trouble> {
+    pub(super) fn failure_of(&mut self, part: &mut Running) -> Option<PartFailure> {
         if let Some(status) = self.end_of(part) {
-            return Some(Trouble::Ended(part.name, status));
+            return Some(PartFailure::Ended(part.name, status));
         }
-        (part.id().is_some() && is_closed(&part.socket)).then_some(Trouble::HungUp(part.name))
+        (part.id().is_some() && is_closed(&part.socket)).then_some(PartFailure::HungUp(part.name))
     }
 
     /// What is wrong with anything above the driver.
-    pub(super) fn trouble_above(&mut self) -> Option<Trouble> {
+    pub(super) fn failure_above(&mut self) -> Option<PartFailure> {
         let mut above = std::mem::take(&mut self.above);
-        let trouble = above.iter_mut().find_map(|part| self.trouble_of(part));
+        let failure = above.iter_mut().find_map(|part| self.failure_of(part));
         self.above = above;
-        trouble
+        failure
     }
 
-    /// The part that a signal has ended: the cause of all trouble. Any other may have ended for want of
+    /// The part that a signal has ended: the cause of every other failure. Any other may have ended for want of
     /// another, unless it is the only one.
-    pub(super) fn cause(&mut self, driver: Option<&Running>) -> Option<Trouble> {
+    pub(super) fn cause(&mut self, driver: Option<&Running>) -> Option<PartFailure> {
         let alone = self.above.is_empty();
         driver.into_iter().chain(&self.above).find_map(|part| {
             let status = self.group.exit_status(part.id()?)?;
             let certain = alone || status.signal().is_some();
-            certain.then(|| Trouble::Ended(part.name, status.to_string()))
+            certain.then(|| PartFailure::Ended(part.name, status.to_string()))
         })
     }
 

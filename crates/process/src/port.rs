@@ -138,7 +138,7 @@ impl Port {
     /// Takes some times of handlers up, if many wait.
     #[inline]
     pub(super) fn take_some_stamps(&mut self, nic: &mut dyn Nic) {
-        if self.line.unheard() >= STAMPS_LEFT_WAITING {
+        if self.line.unreported_handlers() >= STAMPS_LEFT_WAITING {
             self.take_stamps(nic, STAMPS_PER_PASS);
         }
     }

@@ -81,7 +81,7 @@ pub(super) struct WindowOptions {
 pub(super) struct Window {
     /// To be handed over.
     pub(super) file: File,
-    /// All of it.
+    /// All words of the window.
     pub(super) words: SharedWords,
 }
 

@@ -36,11 +36,11 @@ impl DriverSeat {
         device: &DeviceMemory,
         options: &WindowOptions,
         given: &Orders,
-    ) -> io::Result<Handout> {
+    ) -> io::Result<StartFiles> {
         let window = Window::new(device, options)?;
         give(&window.words, given);
         let (sleeps_on, wakeup) = pipe2(OFlag::O_NONBLOCK | OFlag::O_CLOEXEC)?;
-        Ok(Handout {
+        Ok(StartFiles {
             generation: options.generation,
             window,
             sleeps_on,
@@ -53,7 +53,7 @@ impl DriverSeat {
         give(&self.words, given);
     }
 
-    /// Writes an order down. Whoever calls rings.
+    /// Writes an order down. The caller rings.
     pub(super) fn write_order(&self, at: usize, value: u64) {
         self.words[at].store(value, Release);
     }
@@ -97,7 +97,7 @@ impl DriverSeat {
 }
 
 /// What a driver is handed, before its process is started.
-pub(super) struct Handout {
+pub(super) struct StartFiles {
     generation: u32,
     window: Window,
     sleeps_on: OwnedFd,
@@ -106,7 +106,7 @@ pub(super) struct Handout {
     pub(super) further: Vec<OwnedFd>,
 }
 
-impl Handout {
+impl StartFiles {
     /// The files of the driver's message, in order.
     pub(super) fn files<'a>(&'a self, device: &'a DeviceMemory) -> Vec<BorrowedFd<'a>> {
         let own = [self.window.file.as_fd(), self.sleeps_on.as_fd()];

@@ -16,7 +16,7 @@ use super::parts::{DRIVER, Parts, Running};
 use super::port::{Port, WindowEnd};
 use super::region::{DeviceMemory, WindowOptions};
 use super::report::Report;
-use super::seat::{DriverSeat, Handout};
+use super::seat::{DriverSeat, StartFiles};
 use super::way::{Baton, How};
 
 /// The drivers of a device: one is served; others are warm, or on their way out.
@@ -30,7 +30,7 @@ pub(super) struct Seats {
     orders: Orders,
     /// Kept only where another driver may have to be invited.
     invitation: Option<DriverInvitation>,
-    /// The words of packet memory, and the channel between the driver and whoever is above.
+    /// The words of packet memory, and the channel between the driver and the layer above.
     channel: Option<(SharedWords, ChannelPlace)>,
     fenced_accesses: u64,
 }
@@ -43,12 +43,12 @@ pub(super) struct SeatsOptions {
     pub(super) orders: Orders,
     /// What each is invited with.
     pub(super) invitation: Option<DriverInvitation>,
-    /// The words of packet memory, and the channel between the driver and whoever is above.
+    /// The words of packet memory, and the channel between the driver and the layer above.
     pub(super) channel: Option<(SharedWords, ChannelPlace)>,
 }
 
 impl Seats {
-    /// None yet.
+    /// Seats without drivers.
     pub(super) fn new(device: DeviceMemory, options: SeatsOptions) -> Seats {
         let SeatsOptions { window, orders, invitation, channel } = options;
         Seats {
@@ -65,7 +65,7 @@ impl Seats {
     }
 
     /// What the next driver is to be handed; `store` is its end of a socket to the store.
-    pub(super) fn prepare(&mut self, store: Option<OwnedFd>) -> Result<Handout, TargetError> {
+    pub(super) fn prepare(&mut self, store: Option<OwnedFd>) -> Result<StartFiles, TargetError> {
         let cannot = TargetError::system("cannot make the window that the driver shares");
         self.latest += 1;
         self.options.generation = self.latest;
@@ -84,7 +84,7 @@ impl Seats {
         &mut self,
         parts: &mut Parts,
         program: &Program,
-        handout: Handout,
+        handout: StartFiles,
     ) -> Result<u32, TargetError> {
         let files = handout.files(&self.device);
         let part = parts.begin(DRIVER, program, layout::HELLO, &files)?;
@@ -96,7 +96,7 @@ impl Seats {
 
     /// Takes the first driver in, which has been started and is served; our end of its window, and its
     /// report.
-    pub(super) fn add_first(&mut self, handout: Handout, part: Running) -> (WindowEnd, Report) {
+    pub(super) fn add_first(&mut self, handout: StartFiles, part: Running) -> (WindowEnd, Report) {
         let (seat, end) = handout.seat(part);
         let report = seat.report.clone();
         self.list.push(seat);

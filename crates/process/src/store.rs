@@ -46,7 +46,7 @@ impl Store {
     pub(super) fn look(&mut self, parts: &mut Parts, seats: &Seats) {
         self.clients.retain(|(generation, _)| seats.has(*generation));
         if let Some(part) = &mut self.part {
-            if !self.is_stuck && parts.trouble_of(part).is_none() {
+            if !self.is_stuck && parts.failure_of(part).is_none() {
                 return;
             }
             if parts.end_of(part).is_none() {

@@ -38,10 +38,10 @@ impl FromStr for Way {
 }
 
 impl Way {
-    /// All ways.
+    /// All ways to replace a driver.
     pub const ALL: [Way; 3] = [Way::Reload, Way::DataStore, Way::SharedState];
 
-    /// As people call it.
+    /// Name of the way, as in flags and results.
     pub fn name(self) -> &'static str {
         match self {
             Way::Reload => "reload",
@@ -90,12 +90,12 @@ impl How {
     }
 }
 
-/// Whose the device is.
+/// The owner of the device, and how it got it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Baton {
     /// The generation that has it, or is to take it.
     pub generation: u32,
-    /// How.
+    /// How the owner got the device.
     pub how: How,
     /// The generation that has accepted it last.
     pub owner: u32,

@@ -50,7 +50,7 @@ pub enum DriverOrigin {
     BuiltIn,
 }
 
-/// A driver is there.
+/// The answer to a request to load a driver.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DriverLoaded {
     /// How it came to be there.
@@ -66,9 +66,9 @@ pub struct DriverLoaded {
 pub struct Interface {
     /// Name of the interface.
     pub interface: String,
-    /// Its hardware address.
+    /// MAC address of the interface.
     pub mac: String,
-    /// Its driver.
+    /// Driver of the interface.
     pub driver: String,
     /// Address of its PCI function.
     pub pci_address: String,
@@ -103,7 +103,7 @@ pub struct Settings {
 /// What [`crate::commands::Configure`] found and left.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Configured {
-    /// In force before.
+    /// Settings before the request.
     pub before: Settings,
     /// In force now, read back from the kernel.
     pub after: Settings,
@@ -114,7 +114,7 @@ pub struct Configured {
 pub struct LinkState {
     /// The interface is up (`IFF_UP`).
     pub up: bool,
-    /// There is a carrier.
+    /// Whether there is a carrier.
     pub carrier: bool,
     /// Speed in megabits a second, where it is known.
     pub speed_mbps: Option<u32>,
@@ -124,7 +124,7 @@ pub struct LinkState {
     pub carrier_changes: u64,
 }
 
-/// A link came up.
+/// The answer to a wait for the link.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LinkIsUp {
     /// From the request to the carrier, in milliseconds; the carrier is looked at every 2 ms.
@@ -136,11 +136,11 @@ pub struct LinkIsUp {
 /// A VLAN interface was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VlanAdded {
-    /// Its name.
+    /// Name of the interface.
     pub interface: String,
 }
 
-/// A reception runs.
+/// The answer to a request to receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceiveStarted {
     /// The receive buffer that the kernel granted, in bytes.
@@ -174,7 +174,7 @@ pub struct WorkDone(pub u64, pub u64);
 ///
 /// As JSON an array of two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SendTook(
+pub struct SendTime(
     /// Time stamp counter when it began.
     pub u64,
     /// Its length in nanoseconds.
@@ -191,7 +191,7 @@ pub struct WorkTotals {
     /// Bytes that the stack has taken.
     pub sent_bytes: u64,
     /// Each send, of the first 8,000; only of work that is over.
-    pub send_times: Vec<SendTook>,
+    pub send_times: Vec<SendTime>,
     /// Datagrams handed over.
     pub datagrams: u64,
     /// Datagrams that could not be sent.
@@ -202,7 +202,7 @@ pub struct WorkTotals {
     pub failure: Option<String>,
 }
 
-/// What a compute job did.
+/// Totals of a compute job.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ComputeTotals {
     /// Units of work.
@@ -233,7 +233,7 @@ pub struct InterruptsSuspended {
 pub struct ReceiveTotals {
     /// Datagrams received.
     pub datagrams: u64,
-    /// Their payload, in bytes.
+    /// Bytes of payload in these.
     pub bytes: u64,
     /// Sequence numbers of this run, each counted once.
     pub delivered: u64,
@@ -344,7 +344,7 @@ pub struct Counters {
     pub protocol: BTreeMap<String, u64>,
 }
 
-/// What was sent.
+/// Totals of datagrams that were sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transmitted {
     /// Datagrams that the kernel took.
@@ -402,7 +402,7 @@ pub struct Sent {
     pub pools_full: bool,
 }
 
-/// What was sent over TCP.
+/// Totals of bytes that were sent over TCP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TransmittedTcp {
     /// How much the kernel took, in bytes.
@@ -425,7 +425,7 @@ pub struct Generated {
     pub timed_out: bool,
 }
 
-/// What came of pinging.
+/// Results of ICMP echo requests.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Pinged {
     /// Echo requests sent.
@@ -442,11 +442,11 @@ pub struct Pinged {
     pub rtt_max_us: Option<f64>,
 }
 
-/// What a file said.
+/// Contents of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileText {
     /// Its text; bytes that are no UTF-8 are replaced.
     pub text: String,
-    /// There was more.
+    /// Whether the file was longer.
     pub truncated: bool,
 }

@@ -170,7 +170,7 @@ command! {
     /// kernel or driver does not have is an error that names it. Everything optional: with
     /// nothing set it only reports.
     Configure {
-        /// Which interface.
+        /// Name of the interface, or `None` for the default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         interface: Option<String>,
         /// Largest packet, in bytes, without the Ethernet header.
@@ -229,7 +229,7 @@ impl Configure {
 command! {
     /// Gives an interface its address, brings it up and waits for the carrier.
     LinkUp {
-        /// Which interface.
+        /// Name of the interface, or `None` for the default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         interface: Option<String>,
         /// IPv4 address and prefix length, as `10.9.0.1/24`; none leaves the address as it is.
@@ -243,7 +243,7 @@ command! {
 command! {
     /// Takes an interface down.
     LinkDown {
-        /// Which interface.
+        /// Name of the interface, or `None` for the default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         interface: Option<String>,
     }
@@ -252,7 +252,7 @@ command! {
 command! {
     /// Tells the state of the link.
     LinkState {
-        /// Which interface.
+        /// Name of the interface, or `None` for the default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         interface: Option<String>,
     }
@@ -261,7 +261,7 @@ command! {
 command! {
     /// Restarts the link's autonegotiation (`ethtool -r`). Does not wait for the link.
     Renegotiate {
-        /// Which interface.
+        /// Name of the interface, or `None` for the default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         interface: Option<String>,
     }
@@ -270,12 +270,12 @@ command! {
 command! {
     /// Makes a permanent neighbour entry, so that answers need no ARP.
     Neighbour {
-        /// Which interface.
+        /// Name of the interface, or `None` for the default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         interface: Option<String>,
         /// IPv4 address of the peer.
         ip: String,
-        /// Its hardware address.
+        /// MAC address of the neighbour.
         mac: String,
     }
 }
@@ -283,7 +283,7 @@ command! {
 command! {
     /// Joins a multicast group; stays in it until the guest stops.
     JoinMulticast {
-        /// Which interface.
+        /// Name of the interface, or `None` for the default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         interface: Option<String>,
         /// An IPv4 group (`239.1.2.3`) or a hardware address (`01:00:5e:01:02:03`).
@@ -441,7 +441,7 @@ command! {
     /// busy polling keeps asking (`irq-suspend-timeout` of netdev's generic netlink; Linux 6.13). A
     /// kernel without it refuses, and the error has the kernel's own words.
     SuspendInterrupts {
-        /// Which interface.
+        /// Name of the interface, or `None` for the default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         interface: Option<String>,
         /// How long at most, in nanoseconds; 0 for never.
@@ -452,7 +452,7 @@ command! {
 command! {
     /// Everything that the kernel counts about an interface.
     Counters {
-        /// Which interface.
+        /// Name of the interface, or `None` for the default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         interface: Option<String>,
     }
@@ -498,7 +498,7 @@ command! {
     Ping {
         /// IPv4 address.
         address: String,
-        /// How many.
+        /// Number of echo requests.
         count: u32,
         /// Time between two requests, in milliseconds; a reply that comes sooner is not waited
         /// out where this is 0.

@@ -34,7 +34,7 @@ pub enum ProtocolError {
 pub struct Envelope {
     /// Chosen by the support side; not 0 ([`crate::NO_REQUEST_ID`]).
     pub id: u64,
-    /// What is asked for.
+    /// The request.
     #[serde(flatten)]
     pub request: Request,
 }
@@ -66,7 +66,7 @@ pub enum Outcome {
 pub struct Response {
     /// The request's id; 0 for something that was not a request.
     pub id: u64,
-    /// How it ended.
+    /// Outcome of the request.
     #[serde(flatten)]
     pub outcome: Outcome,
 }
@@ -128,9 +128,9 @@ impl Event {
 /// Any line from the agent.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FromGuest {
-    /// Something unasked.
+    /// An event that answers no request.
     Event(Event),
-    /// An answer.
+    /// The answer to a request.
     Response(Response),
 }
 

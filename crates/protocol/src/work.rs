@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use crate::answers::{SendTook, WorkTotals};
+use crate::answers::{SendTime, WorkTotals};
 use crate::commands::{WorkDatagrams, WorkStart};
 use crate::payload::{HEAD_BYTES, Head, MOST_BYTES, filler};
 
@@ -89,7 +89,7 @@ pub fn note_send(totals: &mut WorkTotals, tsc: u64, took_ns: u64, bytes: u32) {
     totals.sends += 1;
     totals.sent_bytes += u64::from(bytes);
     if totals.send_times.len() < MOST_SEND_TIMES {
-        totals.send_times.push(SendTook(tsc, took_ns));
+        totals.send_times.push(SendTime(tsc, took_ns));
     }
 }
 

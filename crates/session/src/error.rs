@@ -18,10 +18,10 @@ pub enum SessionError {
     /// The target failed.
     #[error(transparent)]
     Target(#[from] TargetError),
-    /// No clock.
+    /// The clock cannot be used.
     #[error(transparent)]
     Clock(#[from] TscUnusable),
-    /// No such NIC.
+    /// The NIC cannot be made.
     #[error(transparent)]
     Nic(#[from] NicError),
     /// The driver cannot drive that NIC.

@@ -37,7 +37,7 @@ impl GuestSettings {
     }
 }
 
-/// What to bring up.
+/// What a session on a kernel target brings up.
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
     /// The kernel, an executable built with `ARCH=um`.
@@ -50,7 +50,7 @@ pub struct SessionOptions {
     pub driver_parameters: Vec<String>,
     /// The NIC.
     pub nic: NicOptions,
-    /// What makes it.
+    /// Makes the card.
     pub make_nic: MakeNic,
     /// The guest's memory in MB.
     pub memory_mb: u64,
@@ -67,13 +67,13 @@ pub struct SessionOptions {
 pub struct ProcessSessionOptions {
     /// What the result calls the driver.
     pub driver: String,
-    /// What runs it.
+    /// Program of the driver.
     pub program: Program,
     /// The NIC.
     pub nic: NicOptions,
-    /// What makes it.
+    /// Makes the card.
     pub make_nic: MakeNic,
-    /// How it shall receive.
+    /// Orders for the driver, such as its receive strategy.
     pub orders: Orders,
     /// What the result says about that.
     pub settings: Map<String, Value>,
@@ -93,11 +93,13 @@ pub struct OwnParts {
 
 impl OwnParts {
     /// The running command itself, as `warikomi part NAME`, even if its file has been replaced meanwhile.
-    pub const OURSELVES: OwnParts =
-        OwnParts { driver: |name| ourselves(&["driver", name]), above: |name| ourselves(&[name]) };
+    pub const OURSELVES: OwnParts = OwnParts {
+        driver: |name| own_executable(&["driver", name]),
+        above: |name| own_executable(&[name]),
+    };
 }
 
-fn ourselves(part: &[&str]) -> Program {
+fn own_executable(part: &[&str]) -> Program {
     let arguments = ["part"].iter().chain(part);
     Program {
         path: "/proc/self/exe".into(),
@@ -109,7 +111,7 @@ fn ourselves(part: &[&str]) -> Program {
 /// What packets go through above a driver process.
 #[derive(Clone, Copy, Debug)]
 pub struct PacketPath {
-    /// Its parts.
+    /// Which processes make up the path.
     pub topology: Topology,
     /// How stack and application wait for packets.
     pub waiting: Waiting,

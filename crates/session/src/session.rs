@@ -30,7 +30,7 @@ pub struct Session<T: Target + ?Sized = dyn Target> {
     pub target: Box<T>,
     /// What it is, for the result; the settings are those in force.
     pub info: TargetInfo,
-    /// Where it runs.
+    /// The machine that it runs on.
     pub machine: Machine,
     cores: Cores,
     _pinned: Pinned,

@@ -15,7 +15,7 @@ pub trait Wakeup {
     fn wake(&self);
 }
 
-/// Why a sleeper went on.
+/// Why a sleep ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {
     /// There is something to do, or there may be.
@@ -64,7 +64,7 @@ impl<W: Words, K: Wakeup> Bell<W, K> {
 
     /// Wakes whatever the word says: for a successor, whose predecessor may have taken the word back and
     /// ended before it woke anybody.
-    pub fn ring_anyway(&mut self) {
+    pub fn ring_unconditionally(&mut self) {
         self.wakeup.wake();
         self.wakeups += 1;
     }
@@ -137,7 +137,7 @@ impl<W: Words> Tally<W> {
         Tally { words, at, seen }
     }
 
-    /// Counts one event. Everything before it is seen by whoever sees the count.
+    /// Counts one event. Everything before it is seen by a reader of the count.
     #[inline]
     pub fn add(&mut self) {
         self.seen = self.seen.wrapping_add(1);

@@ -2,7 +2,7 @@
 //!
 //! Everything is made of 64-bit words ([`Words`]), so that the model checker of the tests runs the
 //! very code that runs between processes: rings of entries ([`Producer`], [`Consumer`]), bells that
-//! wake a sleeper and cost nothing while nobody sleeps ([`Bell`], [`Sleeper`]), a counter of
+//! wake a sleeper and cost nothing while no process sleeps ([`Bell`], [`Sleeper`]), a counter of
 //! events ([`Tally`]), and events that have numbers ([`MessageSender`], [`MessageReceiver`]). Neither side
 //! trusts what the other has written: a count that makes no sense is [`Corrupt`].
 //!

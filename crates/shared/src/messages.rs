@@ -33,7 +33,7 @@ impl<W: Words + Clone> MessageSender<W> {
         MessageSender { tally: Tally::new(words.clone(), place.count), words, place }
     }
 
-    /// Sends one. Everything before it is seen by whoever takes it.
+    /// Sends one. Everything before it is seen by its receiver.
     #[inline]
     pub fn send(&mut self, number: u16) {
         // Behind the count of those before it: whoever reads this in the place of an older message sees,

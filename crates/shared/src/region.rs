@@ -58,7 +58,7 @@ impl SharedWords {
         let _ = futex::wait(self.lower_half(at), futex::Flags::empty(), value, Some(&timeout));
     }
 
-    /// Wakes whoever sleeps on word `at`, after it was changed.
+    /// Wakes the process that sleeps on word `at`, after it was changed.
     pub fn wake(&self, at: usize) {
         let _ = futex::wake(self.lower_half(at), futex::Flags::empty(), i32::MAX as u32);
     }

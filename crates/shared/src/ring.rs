@@ -63,13 +63,13 @@ impl<W: Words> Producer<W> {
         let place = place.checked_in(&words);
         let head = words.load(place.head, Relaxed);
         let mut producer = Producer { words, place, head, published: head, tail: head };
-        producer.tail = producer.believed_tail();
+        producer.tail = producer.checked_tail();
         producer
     }
 
     /// What the consumer says that it has taken. While that makes no sense, it has taken nothing of a full
     /// ring.
-    fn believed_tail(&self) -> u64 {
+    fn checked_tail(&self) -> u64 {
         let tail = self.words.load(self.place.tail, Acquire);
         let capacity = self.place.capacity as u64;
         if self.head.wrapping_sub(tail) <= capacity {
@@ -121,7 +121,7 @@ impl<W: Words> Producer<W> {
         self.place.capacity
     }
 
-    /// The count that the consumer sees: of the entry to be published next, by whoever was the producer
+    /// The count that the consumer sees: of the entry to be published next, by the last producer
     /// last.
     pub fn shown(&self) -> u64 {
         self.words.load(self.place.head, Acquire)
@@ -148,7 +148,7 @@ impl<W: Words> Producer<W> {
     pub fn resume(&mut self) {
         self.head = self.shown();
         self.published = self.head;
-        self.tail = self.believed_tail();
+        self.tail = self.checked_tail();
     }
 
     /// Entries pushed that the consumer has not taken, as far as can be believed.
@@ -214,7 +214,7 @@ impl<W: Words> Consumer<W> {
         Ok(waiting)
     }
 
-    /// The count that the producer sees: all before it were taken, by whoever was the consumer last.
+    /// The count that the producer sees: all before it were taken, by the last consumer.
     pub fn taken(&self) -> u64 {
         self.words.load(self.place.tail, Acquire)
     }
@@ -224,12 +224,12 @@ impl<W: Words> Consumer<W> {
         self.tail
     }
 
-    /// Entries that were taken, by whoever was the consumer last, since there were `answered`.
+    /// Entries that were taken, by the last consumer, since there were `answered`.
     pub fn taken_since(&self, answered: u64) -> Result<u64, Corrupt> {
         self.plausible(self.taken().wrapping_sub(answered))
     }
 
-    /// Entries from count `at` on that wait for whoever takes the entry `at` next.
+    /// Entries from count `at` on that wait for the consumer that takes the entry `at` next.
     pub fn waiting_from(&self, at: u64) -> Result<usize, Corrupt> {
         let head = self.words.load(self.place.head, Acquire);
         Ok(self.plausible(head.wrapping_sub(at))? as usize)

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 /// The places of a protocol in them are constants or were checked against [`len`](Words::len) when
 /// the protocol's ends were made; a number beyond the last word is a bug of ours and panics.
 pub trait Words {
-    /// How many there are.
+    /// Number of words.
     fn len(&self) -> usize;
 
     /// Whether there are none.

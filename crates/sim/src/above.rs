@@ -1,4 +1,4 @@
-//! What a driver in virtual time sees of its device and of whoever is above, during one step.
+//! What a driver in virtual time sees of its device and of the layer above, during one step.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -112,7 +112,7 @@ pub(super) struct Moved {
     pub(super) forgotten: bool,
 }
 
-/// Whoever is above: a channel, or the application in the same process. Tells what passes.
+/// The layer above: a channel, or the application in the same process. Tells what passes.
 pub(super) struct Above<'a, 'o> {
     pub(super) channel: Option<(&'a mut Channel, &'a mut Session)>,
     pub(super) pool: &'a mut Pool,

@@ -136,7 +136,7 @@ fn per_packet(fixed_ns: u64, ps_per_byte: u64, bytes: usize) -> Span {
 
 /// How the processes of the target's one core share it.
 ///
-/// Fair by the time used: when a time slice ends, whoever has used the least goes on. Who wakes up
+/// Fair by the time used: when a time slice ends, the task that has used the least goes on. Who wakes up
 /// counts as having used at least what the least of the others has, less a credit, and takes the core
 /// at once if that is less than what the running process has used, by more than a granularity. So one
 /// that mostly sleeps runs as soon as it wakes, and one that takes its full share waits for the end of

@@ -20,20 +20,20 @@ pub struct CostsFile {
 /// Why there are no costs.
 #[derive(Debug, thiserror::Error)]
 pub enum CostsFileError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read the costs in {}: {error}; costs with a name: {}", path.display(), names())]
     Read {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         error: std::io::Error,
     },
-    /// It is something else.
+    /// The file is not a file of costs.
     #[error("{} is no file of costs, as 'warikomi calibrate' prints one: {error}", path.display())]
     Content {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// The parser's error.
         error: Box<toml::de::Error>,
     },
 }

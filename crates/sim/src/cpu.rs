@@ -11,7 +11,7 @@ pub(super) type TaskId = usize;
 enum State {
     /// It wants the core, or has it.
     Runnable,
-    /// It waits to be woken.
+    /// The task waits to be woken.
     Sleeping,
     /// There is no such process at present, or it is held.
     Away,
@@ -175,7 +175,7 @@ impl Cpu {
         self.switches
     }
 
-    /// Who runs.
+    /// The task that runs.
     #[cfg(test)]
     pub(super) fn running(&self) -> Option<TaskId> {
         self.running
@@ -206,7 +206,7 @@ impl Cpu {
         (0..self.tasks.len()).filter(|&task| self.tasks[task].state == State::Runnable)
     }
 
-    /// Gives the core to whoever has used the least; of equals, to the first.
+    /// Gives the core to the task that has used the least; of equals, to the first.
     fn dispatch(&mut self, now: Time) {
         if let Some(task) = self.runnable().min_by_key(|&task| self.tasks[task].used) {
             self.run(now, task);

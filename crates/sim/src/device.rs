@@ -122,7 +122,7 @@ impl Device {
     }
 
     /// Whether a fault that has begun goes on.
-    pub(super) fn fault_goes_on(&mut self) -> bool {
+    pub(super) fn fault_is_active(&mut self) -> bool {
         Faulty::of(&mut *self.nic).is_some_and(|faulty| faulty.is_busy())
     }
 

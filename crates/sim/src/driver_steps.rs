@@ -72,7 +72,7 @@ impl World<'_> {
     ) -> (R, Span, Moved, bool) {
         let costs = &self.options.costs;
         let process = &mut self.drivers[at];
-        let ground = &mut self.ground;
+        let dma_layout = &mut self.dma_layout;
         let sleep = costs.sleep_ns + 2 * costs.context_switch_ns + costs.handler_ns;
         let passed_on = Cell::new(false);
         let mut device = Attached {
@@ -85,18 +85,18 @@ impl World<'_> {
             passed_on: &passed_on,
         };
         let mut upper = Above {
-            channel: process.channel.as_mut().zip(ground.session.as_mut()),
+            channel: process.channel.as_mut().zip(dma_layout.session.as_mut()),
             pool: &mut self.pool,
-            outgoing: ground.outgoing.as_mut(),
+            outgoing: dma_layout.outgoing.as_mut(),
             given: &mut self.given,
-            memory: &ground.memory,
+            memory: &dma_layout.memory,
             recorder: &mut self.recorder,
             moved: Moved::default(),
             channel_bug: self.pair.channel_bug,
         };
         let mut parts = Parts {
             device: &mut device,
-            memory: &ground.memory,
+            memory: &dma_layout.memory,
             driver: &mut *process.driver,
             upper: &mut upper,
         };
@@ -159,7 +159,7 @@ impl World<'_> {
         (looks, process.window.interrupts_taken())
     }
 
-    /// What happened in a step.
+    /// Reports what happened in a step.
     fn tell(&mut self, at: usize, was_driving: bool, handled: u64, moved: Moved) {
         self.counts.handled += handled;
         (0..handled).for_each(|_| self.recorder.emit(&Event::Handled));
@@ -235,14 +235,17 @@ impl World<'_> {
 
     /// It sleeps, unless somebody has called.
     fn go_to_sleep(&mut self, at: usize, longest: Span) {
-        let provider =
-            self.ground.session.as_ref().is_some_and(|session| session.for_provider.is_called());
-        let gone = self.ground.session.as_ref().is_some_and(|session| session.gone);
+        let provider = self
+            .dma_layout
+            .session
+            .as_ref()
+            .is_some_and(|session| session.for_provider.is_called());
+        let gone = self.dma_layout.session.as_ref().is_some_and(|session| session.gone);
         let process = &mut self.drivers[at];
         let called = process.call.clear() || provider || gone;
         if called || longest == Span::ZERO {
             let how = if called { Woken::Called } else { Woken::TimedOut };
-            return self.rouse(at, how);
+            return self.wake_driver(at, how);
         }
         process.state = State::Asleep;
         process.sleeps += 1;
@@ -254,7 +257,7 @@ impl World<'_> {
         self.queue.schedule(self.now + longest, QueuedEvent::SleepOver(number));
     }
 
-    fn rouse(&mut self, at: usize, how: Woken) {
+    fn wake_driver(&mut self, at: usize, how: Woken) {
         let process = &mut self.drivers[at];
         if let Some(driving) = &mut process.driving {
             driving.woke(Ok(how));
@@ -266,7 +269,7 @@ impl World<'_> {
     /// It was asleep, and runs again.
     fn wake_up(&mut self, at: usize) {
         let timeout = self.options.sleep_timeout.is_some();
-        let session = self.ground.session.as_ref();
+        let session = self.dma_layout.session.as_ref();
         let above = session.is_some_and(|session| session.for_provider.is_called() || session.gone);
         let process = &mut self.drivers[at];
         // One that survives lost interrupts takes the end of the time for a call.
@@ -288,7 +291,7 @@ impl World<'_> {
     /// Somebody has called a driver's process.
     pub(super) fn driver_called(&mut self, at: usize) {
         let process = &self.drivers[at];
-        let session = self.ground.session.as_ref();
+        let session = self.dma_layout.session.as_ref();
         let above = session.is_some_and(|session| session.for_provider.is_called() || session.gone);
         if process.state == State::Asleep && (process.call.is_called() || above) {
             self.cpu.wake(self.now, process.id);
@@ -310,7 +313,7 @@ impl World<'_> {
         self.queue.schedule(self.now + heartbeat, over);
     }
 
-    /// Whoever waits for the baton is woken, by something `after` from now.
+    /// The driver that waits for the baton is woken, by something `after` from now.
     pub(super) fn wake_waiting(&mut self, after: Span) {
         let runs = self.now + after + Span::from_ns(self.options.costs.wake_up_ns);
         for process in self.drivers.iter().filter(|process| !process.over) {
@@ -347,7 +350,7 @@ impl World<'_> {
                 self.queue.schedule(self.now + wake_up, QueuedEvent::Wake(process.id));
             }
         }
-        let Some(session) = &self.ground.session else { return spent };
+        let Some(session) = &self.dma_layout.session else { return spent };
         let rings = session.for_provider.take_rings();
         if rings > 0 {
             spent = spent + bell * u64::from(rings);
@@ -377,7 +380,7 @@ impl World<'_> {
     }
 
     /// It goes on, unless it has died meanwhile.
-    pub(super) fn go_on(&mut self, task: TaskId) {
+    pub(super) fn resume_task(&mut self, task: TaskId) {
         self.away -= 1;
         if let Some(at) = self.process_of(task)
             && std::mem::take(&mut self.drivers[at].held)

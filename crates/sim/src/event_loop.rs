@@ -12,7 +12,7 @@ use super::cpu::Due;
 use super::stage::Stage;
 use super::trace::{Event, Part};
 use super::world::{QueuedEvent, World};
-use super::{Moment, Outcome, VirtualError};
+use super::{Outcome, Trigger, VirtualError};
 
 /// A part that dies more often than this has a device that does not recover.
 const MOST_RESTARTS: u32 = 1_000;
@@ -20,16 +20,16 @@ const MOST_RESTARTS: u32 = 1_000;
 impl World<'_> {
     /// Everybody is started, and what is to go wrong is planned.
     fn begin(&mut self) -> Result<(), VirtualError> {
-        let trouble = &self.options.trouble;
+        let disturbances = &self.options.disturbances;
         let start = Time::ZERO + START;
         if self.faults_on {
             self.device.faults(Some(start));
-            self.queue.schedule(start + trouble.until, QueuedEvent::FaultsStop);
+            self.queue.schedule(start + disturbances.until, QueuedEvent::FaultsStop);
         }
-        for (at, held) in &trouble.stalls {
+        for (at, held) in &disturbances.stalls {
             self.queue.schedule(start + *at, QueuedEvent::Stall(*held));
         }
-        for (number, (at, _)) in trouble.orders.iter().enumerate() {
+        for (number, (at, _)) in disturbances.orders.iter().enumerate() {
             self.queue.schedule(start + *at, QueuedEvent::Order(number));
         }
         self.post_free_buffers();
@@ -102,9 +102,9 @@ impl World<'_> {
                 self.device.faults(None);
             }
             QueuedEvent::Stall(held) => self.stall(held),
-            QueuedEvent::GoOn(task) => self.go_on(task),
+            QueuedEvent::GoOn(task) => self.resume_task(task),
             QueuedEvent::Restart(part) => self.restart(part)?,
-            QueuedEvent::Order(number) => self.order(self.options.trouble.orders[number].1)?,
+            QueuedEvent::Order(number) => self.order(self.options.disturbances.orders[number].1)?,
             QueuedEvent::Bed => self.look_at_replacement(),
         }
         Ok(())
@@ -131,16 +131,16 @@ impl World<'_> {
     /// Whether there is no point in going on to `next`.
     fn is_over(&mut self, next: Time) -> bool {
         let Some(calm) = self.calm else {
-            if self.is_calm() {
+            if self.is_quiet() {
                 self.calm = Some(self.now);
                 self.recorder.emit(&Event::Calm);
             }
             return false;
         };
-        next > calm + self.options.trouble.bound || self.is_settled()
+        next > calm + self.options.disturbances.bound || self.is_settled()
     }
 
-    fn is_calm(&mut self) -> bool {
+    fn is_quiet(&mut self) -> bool {
         self.injector.done()
             && !self.faults_on
             && self.away == 0
@@ -148,19 +148,19 @@ impl World<'_> {
             && self.orders_left == 0
             && self.bed.is_idle()
             && self.is_served()
-            && !self.device.fault_goes_on()
+            && !self.device.fault_is_active()
     }
 
     fn is_settled(&mut self) -> bool {
-        let session = self.ground.session.as_mut();
+        let session = self.dma_layout.session.as_mut();
         if session.is_some_and(|session| session.user.ready().unwrap_or(false)) {
             return false;
         }
         self.in_nic == 0
             && self.given.is_empty()
             && self.stages.iter().all(Stage::is_settled)
-            && self.ground.session.as_ref().is_none_or(|session| session.rising == 0)
-            && self.ground.outgoing.as_ref().is_none_or(|it| it.outstanding().next().is_none())
+            && self.dma_layout.session.as_ref().is_none_or(|session| session.rising == 0)
+            && self.dma_layout.outgoing.as_ref().is_none_or(|it| it.outstanding().next().is_none())
             && self.is_served()
     }
 
@@ -170,10 +170,10 @@ impl World<'_> {
     }
 
     fn kill_if_it_is_time(&mut self) {
-        let due = |moment: &Moment| match *moment {
-            Moment::Event(number) => self.recorder.digest.events() >= number,
-            Moment::After(span) => self.now >= Time::ZERO + START + span,
-            Moment::HandOver(steps) => self.bed.made_step(steps).is_some(),
+        let due = |moment: &Trigger| match *moment {
+            Trigger::Event(number) => self.recorder.digest.events() >= number,
+            Trigger::After(span) => self.now >= Time::ZERO + START + span,
+            Trigger::HandOver(steps) => self.bed.made_step(steps).is_some(),
         };
         // A moment that never comes must not hold the end up.
         let over = self.injector.done()
@@ -185,7 +185,7 @@ impl World<'_> {
             && let Some((moment, part)) = self.kills.pop_front()
         {
             let by = match moment {
-                Moment::HandOver(steps) => self.bed.made_step(steps),
+                Trigger::HandOver(steps) => self.bed.made_step(steps),
                 _ => None,
             };
             match by.map(|generation| self.alive(generation)) {
@@ -233,7 +233,7 @@ impl World<'_> {
             && !self.is_settled()
         {
             // Nothing more has happened, and the time for it is over.
-            self.now = self.now.max(calm + self.options.trouble.bound);
+            self.now = self.now.max(calm + self.options.disturbances.bound);
             self.recorder.now = self.now;
         }
         self.recorder.emit(&Event::Stopping);

@@ -13,16 +13,16 @@ use warikomi_wire::wire_time;
 
 use super::checkers::{Checkers, Violation};
 use super::{
-    CostModel, Moment, Options, Order, Outcome, Pair, Part, SchedulerModel, Sends, Topology,
-    Traffic, Trouble, VirtualError, Way, run_observed,
+    CostModel, Disturbances, Options, Order, Outcome, Pair, Part, SchedulerModel, Sends, Topology,
+    Traffic, Trigger, VirtualError, Way, run_observed,
 };
 
-/// What to try.
+/// Histories to try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Histories {
     /// Of the first history; the next have the numbers behind it.
     pub seed: Seed,
-    /// How many.
+    /// Number of histories.
     pub count: u64,
     /// Whether faults strike, and parts stall and die.
     pub faults: bool,
@@ -56,11 +56,11 @@ pub enum HistoryError {
     /// One could not be run to its end.
     #[error("history {seed} came to no end: {why}; to repeat it: {}", command(*.seed, *.faults))]
     Run {
-        /// Its seed.
+        /// Seed of the history.
         seed: u64,
         /// Whether there were faults.
         faults: bool,
-        /// Why.
+        /// Why it could not be run.
         why: VirtualError,
     },
 }
@@ -68,7 +68,7 @@ pub enum HistoryError {
 /// A history that is wrong.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
-    /// Its seed.
+    /// Seed of the history.
     pub seed: u64,
     /// Whether there were faults.
     pub faults: bool,
@@ -169,7 +169,7 @@ impl Dice {
     }
 }
 
-/// What the seed decides.
+/// The options of the history with this seed.
 pub fn options(seed: Seed, faults: bool) -> Options {
     let mut dice = Dice(seed.generator());
     let traffic = traffic(&mut dice);
@@ -196,13 +196,13 @@ pub fn options(seed: Seed, faults: bool) -> Options {
         way: dice.of(&[Way::Reload, Way::DataStore, Way::SharedState]),
         sends: sends(&mut dice),
         seed,
-        trouble: Trouble::default(),
+        disturbances: Disturbances::default(),
         traffic,
     };
     if faults {
-        trouble(&mut dice, &mut options);
+        disturbances(&mut dice, &mut options);
     }
-    options.trouble.orders = orders(&mut dice, &options.traffic);
+    options.disturbances.orders = orders(&mut dice, &options.traffic);
     options
 }
 
@@ -266,7 +266,7 @@ fn strategy(dice: &mut Dice) -> Strategy {
 /// The longest sleep of a driver whose interrupts may get lost.
 const LONGEST_SLEEP: Span = Span::from_ms(5);
 
-fn trouble(dice: &mut Dice, options: &mut Options) {
+fn disturbances(dice: &mut Dice, options: &mut Options) {
     let traffic = &options.traffic;
     let duration = (traffic.burst_time() + traffic.mean_gap()) * traffic.bursts;
     let moment = |dice: &mut Dice| Span::from_ps(dice.number(0, duration.as_ps().max(1)));
@@ -275,15 +275,15 @@ fn trouble(dice: &mut Dice, options: &mut Options) {
         (0..dice.number(0, 3)).map(|_| fault(dice, until.as_ps().max(1))).collect();
     let events = traffic.bursts * traffic.frames_per_burst() * 7;
     let parts = [Part::Driver, Part::First, Part::Second];
-    let mut kills: Vec<(Moment, Part)> = (0..dice.number(0, 2))
-        .map(|_| (Moment::Event(dice.number(1, events)), dice.of(&parts)))
+    let mut kills: Vec<(Trigger, Part)> = (0..dice.number(0, 2))
+        .map(|_| (Trigger::Event(dice.number(1, events)), dice.of(&parts)))
         .collect();
     kills.sort_by_key(|(moment, _)| match moment {
-        Moment::Event(number) | Moment::HandOver(number) => *number,
-        Moment::After(span) => span.as_ps(),
+        Trigger::Event(number) | Trigger::HandOver(number) => *number,
+        Trigger::After(span) => span.as_ps(),
     });
     if dice.one_in(4) {
-        kills.insert(0, (Moment::HandOver(dice.number(1, 16)), Part::Driver));
+        kills.insert(0, (Trigger::HandOver(dice.number(1, 16)), Part::Driver));
     }
     let stalls = (0..dice.number(0, 2))
         .map(|_| (moment(dice), Span::from_ns(dice.magnitude(100, 3_000_000))));
@@ -291,13 +291,13 @@ fn trouble(dice: &mut Dice, options: &mut Options) {
     let lossy = |fault: &Fault| matches!(fault.kind, FaultKind::InterruptDropped);
     // Without this a lost wake-up shows, and is always wrong.
     options.sleep_timeout = faults.iter().any(lossy).then_some(LONGEST_SLEEP);
-    options.trouble = Trouble {
+    options.disturbances = Disturbances {
         faults,
         until,
         kills,
         restart: Span::from_us(dice.magnitude(10, 2_000)),
         stalls,
-        ..Trouble::default()
+        ..Disturbances::default()
     };
 }
 

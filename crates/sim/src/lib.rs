@@ -45,23 +45,23 @@ mod world;
 
 pub use costs::{CostModel, SchedulerModel};
 pub use costs_file::{CostsFile, CostsFileError};
-pub use options::{Moment, Options, Order, Sends, Topology, Trouble, Way};
+pub use options::{Disturbances, Options, Order, Sends, Topology, Trigger, Way};
 pub use outcome::{Counts, Outcome, VirtualError};
 pub use pair::Pair;
 pub use trace::{Event, Observer, Part};
 pub use traffic::{Bursts, Traffic};
 
-/// Nobody who wants to know.
-struct Nobody;
+/// Ignores all events.
+struct NoObserver;
 
-impl Observer for Nobody {
+impl Observer for NoObserver {
     fn event(&mut self, _: warikomi_clock::Time, _: &Event) {}
 }
 
 /// Runs with the card and the driver of that name.
 pub fn run(options: &Options, name: &str) -> Result<Outcome, VirtualError> {
     let pair = Pair::by_name(name).ok_or_else(|| VirtualError::Driver(name.to_owned()))?;
-    run_observed(options, &pair, &mut Nobody)
+    run_observed(options, &pair, &mut NoObserver)
 }
 
 /// Runs with this card and drivers for it, and tells `observer` of every event.

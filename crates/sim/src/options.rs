@@ -26,7 +26,7 @@ pub enum Topology {
 
 /// When something is to happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moment {
+pub enum Trigger {
     /// Behind the event with this number.
     Event(u64),
     /// This long after the first burst began.
@@ -71,15 +71,15 @@ pub struct Sends {
     pub every: u64,
 }
 
-/// What goes wrong.
+/// Faults, kills, orders and stalls of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trouble {
+pub struct Disturbances {
     /// Faults of the device and of its interrupts.
     pub faults: Vec<Fault>,
     /// They strike this long, from the first burst on.
     pub until: Span,
     /// Parts that die, in this order.
-    pub kills: Vec<(Moment, Part)>,
+    pub kills: Vec<(Trigger, Part)>,
     /// A part that died is started again after this time.
     pub restart: Span,
     /// What is ordered, and when, from the first burst on.
@@ -90,9 +90,9 @@ pub struct Trouble {
     pub bound: Span,
 }
 
-impl Default for Trouble {
+impl Default for Disturbances {
     fn default() -> Self {
-        Trouble {
+        Disturbances {
             faults: Vec::new(),
             until: Span::ZERO,
             kills: Vec::new(),
@@ -104,10 +104,10 @@ impl Default for Trouble {
     }
 }
 
-/// A run in virtual time.
+/// Options of a run in virtual time.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What arrives.
+    /// Frames that arrive.
     pub traffic: Traffic,
     /// How the driver receives.
     pub strategy: Strategy,
@@ -119,9 +119,9 @@ pub struct Options {
     pub buffer_bytes: u32,
     /// Whether a job that computes all the time competes for the core.
     pub compute: bool,
-    /// What everything takes.
+    /// Costs of what the processes do.
     pub costs: CostModel,
-    /// Who runs when.
+    /// The scheduler.
     pub scheduler: SchedulerModel,
     /// The driver wakes up by itself after this time, so that it survives a lost interrupt.
     pub sleep_timeout: Option<Span>,
@@ -134,8 +134,8 @@ pub struct Options {
     pub way: Way,
     /// What the application sends, if anything.
     pub sends: Option<Sends>,
-    /// What goes wrong.
-    pub trouble: Trouble,
+    /// Faults, kills, orders and stalls.
+    pub disturbances: Disturbances,
 }
 
 /// The most memory that receive buffers may take.

@@ -62,7 +62,7 @@ impl Counts {
     }
 }
 
-/// What came of a run.
+/// Outcome of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// BLAKE3 of all events, in hexadecimal digits.
@@ -76,7 +76,7 @@ pub struct Outcome {
     pub cpu_share: f64,
     /// Switches between processes.
     pub switches: u64,
-    /// What is counted.
+    /// Counts of the run.
     pub counts: Counts,
     /// From the time at which the last frame of a burst is in memory until the application has it.
     pub delays: Samples,
@@ -95,17 +95,17 @@ pub enum VirtualError {
     /// The traffic makes no sense.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// No memory.
+    /// The system gave no memory.
     #[error("cannot get memory for the receive buffers: {0}")]
     Memory(#[from] std::io::Error),
     /// Something is out of range.
     #[error("{what} = {got} is not possible: choose {range}")]
     Range {
-        /// What.
+        /// Name of the value.
         what: &'static str,
-        /// What was asked for.
+        /// The value that was asked for.
         got: String,
-        /// What is possible.
+        /// The values that are possible.
         range: &'static str,
     },
     /// There is no such driver.

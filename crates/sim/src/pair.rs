@@ -60,7 +60,7 @@ impl Pair {
         (self.card)(wire)
     }
 
-    /// A driver.
+    /// A new driver for the card.
     pub(crate) fn driver(&self) -> Box<dyn NicDriver> {
         (self.driver)()
     }

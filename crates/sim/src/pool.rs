@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use warikomi_driver::Buffer;
 
-/// Where a buffer is.
+/// The owner of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Free,
@@ -24,7 +24,7 @@ pub(super) struct Packet {
     pub(super) bytes: u32,
 }
 
-/// All buffers.
+/// All buffers of a run, and the owner of each.
 pub(super) struct Pool {
     base: u64,
     stride: u32,

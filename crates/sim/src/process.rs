@@ -13,7 +13,7 @@ use super::above::Channel;
 use super::cpu::TaskId;
 use super::session::Ring;
 
-/// What the process is at.
+/// What the process does at present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Start,
@@ -26,7 +26,7 @@ pub(super) enum State {
     AwaitsBaton,
 }
 
-/// A driver's process.
+/// A driver's process in virtual time.
 pub(super) struct Process {
     pub(super) id: TaskId,
     pub(super) generation: u32,

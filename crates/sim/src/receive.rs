@@ -7,7 +7,8 @@ use warikomi_driver::strategy::Strategy;
 use warikomi_measure::Delay;
 
 use super::{
-    CostModel, Options, Outcome, SchedulerModel, Topology, Traffic, Trouble, VirtualError, Way, run,
+    CostModel, Disturbances, Options, Outcome, SchedulerModel, Topology, Traffic, VirtualError,
+    Way, run,
 };
 
 /// What to try: every strategy with every buffer and every burst.
@@ -33,9 +34,9 @@ pub struct ReceiveOptions {
     pub topology: Topology,
     /// Whether a job that computes competes for the core.
     pub compute: bool,
-    /// What everything takes.
+    /// Costs of what the processes do.
     pub costs: CostModel,
-    /// Who runs when.
+    /// The scheduler.
     pub scheduler: SchedulerModel,
     /// The driver, by its name.
     pub driver: String,
@@ -189,7 +190,7 @@ fn one(
         way: Way::default(),
         sends: None,
         seed: options.seed,
-        trouble: Trouble { bound: Span::from_ms(2_000), ..Trouble::default() },
+        disturbances: Disturbances { bound: Span::from_ms(2_000), ..Disturbances::default() },
     };
     run(&run_options, &options.driver)
 }

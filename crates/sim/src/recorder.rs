@@ -1,4 +1,4 @@
-//! Tells whoever looks on what happens, and adds it to the digest.
+//! Tells an observer what happens, and adds it to the digest.
 
 use warikomi_clock::Time;
 

@@ -167,7 +167,7 @@ impl Outgoing {
     }
 }
 
-/// A channel and whoever is above it.
+/// A channel and the layer above it.
 pub(super) struct Session {
     pub(super) packets: PacketMemory,
     pub(super) place: ChannelPlace,
@@ -182,7 +182,7 @@ pub(super) struct Session {
 }
 
 /// Everything that is to be reached by DMA.
-pub(super) struct Ground {
+pub(super) struct DmaLayout {
     pub(super) memory: SharedMemory,
     pub(super) session: Option<Session>,
     /// Bus address of the first buffer, and from each to the next, without a session.
@@ -190,14 +190,14 @@ pub(super) struct Ground {
     pub(super) outgoing: Option<Outgoing>,
 }
 
-impl Ground {
+impl DmaLayout {
     /// Memory for rings and buffers: with a channel in front of the driver, or without.
     pub(super) fn new(
         options: &Options,
         rings: u64,
         split: bool,
         station: [u8; 6],
-    ) -> Result<Ground, VirtualError> {
+    ) -> Result<DmaLayout, VirtualError> {
         let sends = options.sends.map_or(0, |sends| sends.buffers);
         let all = options.buffers as u32 + sends;
         let longest = options.sends.map_or(0, |sends| sends.frame_bytes as u32);
@@ -209,7 +209,12 @@ impl Ground {
             )?;
             let address = |number: u32| RINGS + rings + u64::from(number) * u64::from(each);
             let outgoing = outgoing(options, station, address)?;
-            return Ok(Ground { memory, session: None, buffers: (RINGS + rings, each), outgoing });
+            return Ok(DmaLayout {
+                memory,
+                session: None,
+                buffers: (RINGS + rings, each),
+                outgoing,
+            });
         }
         let shape = Shape {
             channels: 1,
@@ -234,7 +239,7 @@ impl Ground {
         let outgoing = outgoing(options, station, address)?;
         let session = Session::new(packets)?;
         let memory = SharedMemory::new(memory);
-        Ok(Ground { memory, session: Some(session), buffers: (0, 0), outgoing })
+        Ok(DmaLayout { memory, session: Some(session), buffers: (0, 0), outgoing })
     }
 }
 

@@ -28,7 +28,7 @@ impl World<'_> {
 
     /// What has come through the channel, and buffers that were sent.
     fn collect(&mut self) {
-        let Some(session) = &mut self.ground.session else { return };
+        let Some(session) = &mut self.dma_layout.session else { return };
         // A neighbour that writes nonsense would be the driver's end: what it leaves out is missed below.
         while let Ok(Some(slice)) = session.user.completion() {
             let token = slice.token;
@@ -45,7 +45,7 @@ impl World<'_> {
             self.stages[0].queue.push_back(Packet { buffer, bytes });
         }
         while let Ok(Some(slice)) = session.user.sent() {
-            let outgoing = self.ground.outgoing.as_mut();
+            let outgoing = self.dma_layout.outgoing.as_mut();
             let sequence = outgoing.and_then(|outgoing| outgoing.back(slice.token));
             let sent = !slice.has(flags::FAILED);
             self.recorder.emit(&Event::SentBack { sequence, sent });
@@ -55,7 +55,7 @@ impl World<'_> {
 
     /// Posts every buffer: when the channel is new.
     pub(super) fn post_free_buffers(&mut self) {
-        let Some(session) = &mut self.ground.session else { return };
+        let Some(session) = &mut self.dma_layout.session else { return };
         (0..self.options.buffers as u32).for_each(|token| {
             session.user.post(token);
         });
@@ -64,10 +64,12 @@ impl World<'_> {
 
     /// The application sends a frame, if there is a buffer for it.
     pub(super) fn send(&mut self) {
-        let Some(outgoing) = &mut self.ground.outgoing else { return };
-        let Some((token, sequence, bytes)) = outgoing.begin(&self.ground.memory) else { return };
+        let Some(outgoing) = &mut self.dma_layout.outgoing else { return };
+        let Some((token, sequence, bytes)) = outgoing.begin(&self.dma_layout.memory) else {
+            return;
+        };
         self.recorder.emit(&Event::Sent { sequence });
-        match &mut self.ground.session {
+        match &mut self.dma_layout.session {
             Some(session) => {
                 session.send(token, bytes);
             }
@@ -80,7 +82,7 @@ impl World<'_> {
         if at > 0 {
             return true;
         }
-        let Some(session) = &mut self.ground.session else { return true };
+        let Some(session) = &mut self.dma_layout.session else { return true };
         !session.user.prepare_to_sleep().unwrap_or(false)
     }
 
@@ -128,12 +130,12 @@ impl World<'_> {
 
     /// Whether the first process behind the driver has been called.
     fn is_called(&self) -> bool {
-        self.ground.session.as_ref().is_some_and(|session| session.for_user.is_called())
+        self.dma_layout.session.as_ref().is_some_and(|session| session.for_user.is_called())
     }
 
     /// That process does not sleep, or no more.
     fn awake_above(&mut self, at: usize) {
-        if let (0, Some(session)) = (at, &mut self.ground.session) {
+        if let (0, Some(session)) = (at, &mut self.dma_layout.session) {
             session.for_user.clear();
             session.user.awake();
         }
@@ -153,7 +155,7 @@ impl World<'_> {
             return self.give(at + 1, [packet]);
         }
         let sequence =
-            sequence_at(&self.ground.memory, packet.buffer.address, packet.bytes, RUN_ID);
+            sequence_at(&self.dma_layout.memory, packet.buffer.address, packet.bytes, RUN_ID);
         let token = packet.buffer.token;
         self.recorder.emit(&Event::Delivered { token, sequence });
         self.counts.delivered += 1;
@@ -164,7 +166,7 @@ impl World<'_> {
             self.delays.record(self.now.since(*arrived));
         }
         self.free(token);
-        if self.ground.outgoing.as_ref().is_some_and(|it| it.is_due(self.counts.delivered)) {
+        if self.dma_layout.outgoing.as_ref().is_some_and(|it| it.is_due(self.counts.delivered)) {
             self.send();
         }
         self.pass_rings(Span::ZERO)
@@ -174,7 +176,7 @@ impl World<'_> {
     pub(super) fn free(&mut self, token: u32) {
         self.recorder.emit(&Event::BufferFreed { token });
         self.pool.release(token);
-        if let Some(session) = &mut self.ground.session {
+        if let Some(session) = &mut self.dma_layout.session {
             session.user.post(token);
             session.user.flush();
         }
@@ -196,7 +198,7 @@ impl World<'_> {
         if at == 0 {
             // The driver's neighbour is gone, and with it everybody's packets.
             self.collect();
-            if let Some(session) = &mut self.ground.session {
+            if let Some(session) = &mut self.dma_layout.session {
                 session.gone = true;
             }
             for process in &self.drivers {

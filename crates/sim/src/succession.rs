@@ -37,7 +37,7 @@ impl World<'_> {
     pub(super) fn spawn(&mut self) -> Result<usize, VirtualError> {
         self.bed.generations += 1;
         let generation = self.bed.generations;
-        let (lineage, channel) = match &self.ground.session {
+        let (lineage, channel) = match &self.dma_layout.session {
             Some(session) => (Some(self.bed.lineage(generation)), Some(session.upper()?)),
             None => (None, None),
         };
@@ -61,7 +61,7 @@ impl World<'_> {
         self.wake_waiting(Span::ZERO);
     }
 
-    /// Something is ordered.
+    /// Carries an order out.
     pub(super) fn order(&mut self, order: Order) -> Result<(), VirtualError> {
         self.orders_left -= 1;
         let Some(at) = self.current().filter(|&at| self.drivers[at].is_ready()) else {
@@ -144,9 +144,9 @@ impl World<'_> {
         }
     }
 
-    /// A driver's process has given up: the device is at fault, or there is nobody above any more.
+    /// A driver's process has given up: the device is at fault, or there is no layer above any more.
     pub(super) fn driver_fails(&mut self, at: usize, error: &RunError) {
-        let gone = self.ground.session.as_ref().is_some_and(|session| session.gone);
+        let gone = self.dma_layout.session.as_ref().is_some_and(|session| session.gone);
         if !(gone && matches!(error, RunError::Upper(_))) {
             self.counts.failures += 1;
             self.recorder.emit(&Event::DriverFailed);
@@ -197,7 +197,7 @@ impl World<'_> {
     /// The next driver gets the device: one that waits for it, or a new one.
     pub(super) fn next_driver(&mut self) -> Result<(), VirtualError> {
         // Whoever is started together with the application's process comes with that.
-        let above = self.ground.session.as_ref().is_some_and(|session| session.gone);
+        let above = self.dma_layout.session.as_ref().is_some_and(|session| session.gone);
         if above || self.current().is_some() {
             return Ok(());
         }
@@ -232,7 +232,7 @@ impl World<'_> {
 
     /// Frames of an application that is dead are nobody's.
     pub(super) fn lose_outgoing(&mut self) {
-        let Some(outgoing) = &mut self.ground.outgoing else { return };
+        let Some(outgoing) = &mut self.dma_layout.outgoing else { return };
         for sequence in outgoing.outstanding() {
             self.recorder.emit(&Event::SentBack { sequence: Some(sequence), sent: false });
         }
@@ -251,7 +251,7 @@ impl World<'_> {
         }
         self.card_resets();
         self.bed.renew();
-        if let Some(session) = &mut self.ground.session {
+        if let Some(session) = &mut self.dma_layout.session {
             session.renew();
         }
         self.post_free_buffers();

@@ -29,7 +29,7 @@ pub(super) fn options() -> Options {
         way: Way::default(),
         sends: None,
         seed: Seed(1),
-        trouble: Trouble::default(),
+        disturbances: Disturbances::default(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What happens, as it is told to whoever judges it, and one number for all of it.
+//! What happens, as it is told to the checkers, and one number for all of it.
 //!
 //! A history is its events in order. Each goes into a digest (BLAKE3 over a fixed encoding), so two
 //! histories are the same, byte for byte, if their digests are; and to the checkers, who know nothing
@@ -19,12 +19,12 @@ pub enum Part {
     Second = 2,
 }
 
-/// Something that happened.
+/// An event of a run in virtual time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A frame came to the NIC.
     Arrived {
-        /// Its number.
+        /// Sequence number of the packet.
         sequence: u64,
         /// What the NIC did with it.
         outcome: RxOutcome,
@@ -33,7 +33,7 @@ pub enum Event {
     },
     /// The driver took a buffer for its ring.
     BufferPosted {
-        /// Which.
+        /// Token of the buffer.
         token: u32,
     },
     /// The driver gave a buffer with a frame up.
@@ -42,12 +42,12 @@ pub enum Event {
         token: u32,
         /// The number that is in the frame; `None` of one that is none of ours.
         sequence: Option<u64>,
-        /// Its length in bytes.
+        /// Length of the frame in bytes.
         bytes: u32,
     },
     /// The driver gave a buffer back without a frame.
     BufferReturned {
-        /// Which.
+        /// Token of the buffer.
         token: u32,
     },
     /// The application has a packet, and will use the buffer no more.
@@ -59,7 +59,7 @@ pub enum Event {
     },
     /// A buffer is free again.
     BufferFreed {
-        /// Which.
+        /// Token of the buffer.
         token: u32,
     },
     /// The NIC sent an interrupt.
@@ -92,12 +92,12 @@ pub enum Event {
     Quiescing,
     /// The driver of this generation takes the device.
     Took {
-        /// Which.
+        /// Generation of the driver.
         generation: u32,
     },
     /// The driver of this generation has given the device away, or has stopped it.
     Left {
-        /// Which.
+        /// Generation of the driver.
         generation: u32,
     },
     /// The application handed a frame over to be sent.
@@ -114,7 +114,7 @@ pub enum Event {
     SentBack {
         /// The frame's number; `None` of a buffer that was not handed over.
         sequence: Option<u64>,
-        /// As sent, not as one that could not be or whose fate nobody knows.
+        /// As sent, not as one that could not be or whose fate is unknown.
         sent: bool,
     },
     /// The history is over.
@@ -162,7 +162,7 @@ impl Event {
 
 /// Somebody who is told of every event.
 pub trait Observer {
-    /// Something happened.
+    /// Takes an event.
     fn event(&mut self, at: Time, event: &Event);
 }
 
@@ -175,7 +175,7 @@ const BATCH_EVENTS: usize = 512;
 pub(super) struct Digest {
     hasher: blake3::Hasher,
     waiting: Box<[u8; BATCH_EVENTS * EVENT_BYTES]>,
-    /// Bytes of these that wait.
+    /// Bytes that wait to be hashed.
     used: usize,
     events: u64,
 }

@@ -12,10 +12,10 @@ use super::cpu::{Cpu, TaskId};
 use super::device::Device;
 use super::pool::{Packet, Pool};
 use super::process::Process;
-use super::session::{Ground, Tap};
+use super::session::{DmaLayout, Tap};
 use super::stage::Stage;
 use super::trace::{Digest, Event, Observer, Part};
-use super::{Counts, Moment, Options, Pair, Topology, VirtualError};
+use super::{Counts, Options, Pair, Topology, Trigger, VirtualError};
 use crate::recorder::Recorder;
 
 const PAGE_BYTES: u64 = 4096;
@@ -35,7 +35,7 @@ pub(super) enum QueuedEvent {
     FaultsStop,
     /// A part is held.
     Stall(Span),
-    /// It goes on.
+    /// A part that was held continues.
     GoOn(TaskId),
     /// A part is started again.
     Restart(Part),
@@ -54,7 +54,7 @@ pub(super) struct World<'o> {
     pub(super) cpu: Cpu,
     pub(super) device: Device,
     pub(super) tap: Tap,
-    pub(super) ground: Ground,
+    pub(super) dma_layout: DmaLayout,
     pub(super) ring_bytes: u64,
     pub(super) pool: Pool,
     /// Drivers' processes, living and dead.
@@ -74,7 +74,7 @@ pub(super) struct World<'o> {
     /// When each frame arrived.
     pub(super) arrived: Vec<Time>,
     pub(super) delays: Samples,
-    pub(super) kills: VecDeque<(Moment, Part)>,
+    pub(super) kills: VecDeque<(Trigger, Part)>,
     /// Orders that have not been given.
     pub(super) orders_left: usize,
     /// Parts that are not running at present.
@@ -92,15 +92,16 @@ impl<'o> World<'o> {
         observer: &'o mut dyn Observer,
     ) -> Result<World<'o>, VirtualError> {
         let rings = (pair.driver().info().ring_bytes as u64).next_multiple_of(PAGE_BYTES);
-        let trouble = &options.trouble;
+        let disturbances = &options.disturbances;
         let tap = Tap::default();
         let nic = pair.card(Box::new(tap.clone()));
         let station = nic.mac_address();
         let mut cpu = Cpu::new(&options.scheduler, options.costs.context_switch_ns);
         let stages = Stage::chain(options.topology, &mut cpu);
         let split = options.topology != Topology::Direct;
-        let ground = Ground::new(options, rings, split, station)?;
-        let device = Device::with_faults(nic, ground.memory.clone(), &trouble.faults, options.seed);
+        let dma_layout = DmaLayout::new(options, rings, split, station)?;
+        let device =
+            Device::with_faults(nic, dma_layout.memory.clone(), &disturbances.faults, options.seed);
         let compute = options.compute.then(|| cpu.add());
         let arrivals = Arrivals::new(options, station)?;
         let count = arrivals.count();
@@ -112,7 +113,7 @@ impl<'o> World<'o> {
             now: Time::ZERO,
             queue: EventQueue::new(),
             cpu,
-            pool: Pool::new(ground.buffers, options.buffers, bytes),
+            pool: Pool::new(dma_layout.buffers, options.buffers, bytes),
             drivers: Vec::new(),
             bed: Bed::new(options.way, options.strategy.to_orders()),
             given: VecDeque::new(),
@@ -125,15 +126,15 @@ impl<'o> World<'o> {
             in_nic: 0,
             arrived: Vec::with_capacity(count as usize),
             delays: Samples::new(),
-            kills: trouble.kills.iter().copied().collect(),
-            orders_left: trouble.orders.len(),
+            kills: disturbances.kills.iter().copied().collect(),
+            orders_left: disturbances.orders.len(),
             away: 0,
-            faults_on: !trouble.faults.is_empty(),
+            faults_on: !disturbances.faults.is_empty(),
             calm: None,
             ending: false,
             device,
             tap,
-            ground,
+            dma_layout,
             ring_bytes: rings,
         })
     }
@@ -144,8 +145,8 @@ impl<'o> World<'o> {
             return Time::ZERO;
         }
         let killed = match self.kills.front() {
-            Some((Moment::After(span), _)) => Time::ZERO + START + *span,
-            Some((Moment::Event(_) | Moment::HandOver(_), _)) | None => Time::NEVER,
+            Some((Trigger::After(span), _)) => Time::ZERO + START + *span,
+            Some((Trigger::Event(_) | Trigger::HandOver(_), _)) | None => Time::NEVER,
         };
         let others = self.queue.next_due().min(self.device.next_due()).min(killed);
         let until = others.min(self.injector.next_due()).min(self.cpu.slice_end());
@@ -162,14 +163,14 @@ impl<'o> World<'o> {
             let seen = self.now + Span::from_ns(self.options.costs.interrupt_ns);
             self.queue.schedule(seen, QueuedEvent::Interrupt(vector));
         }
-        if self.ground.outgoing.is_some() {
+        if self.dma_layout.outgoing.is_some() {
             self.look_at_wire();
         }
     }
 
     fn look_at_wire(&mut self) {
         while let Some(frame) = self.tap.take() {
-            let outgoing = self.ground.outgoing.as_mut();
+            let outgoing = self.dma_layout.outgoing.as_mut();
             let sequence = outgoing.and_then(|outgoing| outgoing.number_of(&frame));
             self.recorder.emit(&Event::OnWire { sequence });
         }
@@ -185,7 +186,7 @@ impl<'o> World<'o> {
     pub(super) fn restart_later(&mut self, part: Part) {
         self.away += 1;
         self.counts.restarts += 1;
-        let restart = self.now + self.options.trouble.restart;
+        let restart = self.now + self.options.disturbances.restart;
         self.queue.schedule(restart, QueuedEvent::Restart(part));
     }
 

@@ -1,4 +1,4 @@
-//! Everything that the processes of a packet path need, prepared by whoever starts them.
+//! Everything that the processes of a packet path need, prepared by the process that starts them.
 //!
 //! Files that come with each part's [`Invitation`](crate::Invitation), in order:
 //!
@@ -48,7 +48,7 @@ pub enum Topology {
 /// How a packet path shall be.
 #[derive(Clone, Debug)]
 pub struct ChainOptions {
-    /// Its parts.
+    /// Which processes there are.
     pub topology: Topology,
     /// Buffers of the application.
     pub application_buffers: u32,

@@ -31,10 +31,10 @@ use crate::entry::{NO_TOKEN, Slice, flags};
 
 use self::lost::Lost;
 
-/// Where a channel is.
+/// Place of a channel in packet memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChannelPlace {
-    /// Its first word.
+    /// Index of its first word.
     pub first_word: usize,
     /// Entries that each of its rings holds.
     pub capacity: usize,
@@ -83,7 +83,7 @@ impl ChannelPlace {
     }
 }
 
-/// What an end counts.
+/// Entries that an end refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Refusals {
     /// Entries of the other end that named no buffer of this channel.
@@ -95,7 +95,7 @@ pub struct Refusals {
 }
 
 impl Refusals {
-    /// All together.
+    /// The sum of all refusals.
     pub fn total(&self) -> u64 {
         self.unknown + self.not_theirs + self.outside
     }
@@ -287,7 +287,7 @@ impl<W: Words, K: Wakeup> UserEnd<W, K> {
         self.words.store(self.sleeping, 0, Relaxed);
     }
 
-    /// Who has which buffer.
+    /// The owner of each buffer.
     pub fn custody(&self) -> &Custody {
         &self.tables.custody
     }
@@ -459,7 +459,7 @@ impl<W: Words, K: Wakeup> ProviderEnd<W, K> {
         self.words.store(self.hungry, 0, Relaxed);
     }
 
-    /// Who has which buffer.
+    /// The owner of each buffer.
     pub fn custody(&self) -> &Custody {
         &self.tables.custody
     }

@@ -1,4 +1,4 @@
-//! Who has which buffer. Each end of a channel keeps its own table, so that nothing that the other
+//! The owner of each buffer. Each end of a channel keeps its own table, so that nothing that the other
 //! end says can make a buffer be in two places.
 
 use std::ops::Range;

@@ -29,13 +29,13 @@ pub const HEADER_BYTES: usize = ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES;
 /// A UDP datagram in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagram {
-    /// Who sent it.
+    /// Address of the sender.
     pub source: Ipv4Addr,
     /// The Ethernet address that it came from.
     pub source_mac: [u8; 6],
     /// The port that it came from.
     pub source_port: u16,
-    /// Whom it is for.
+    /// Address of the receiver.
     pub destination: Ipv4Addr,
     /// The port that it is for.
     pub destination_port: u16,
@@ -45,7 +45,7 @@ pub struct Datagram {
     pub payload_bytes: u16,
 }
 
-/// What a frame is.
+/// Contents of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// A UDP datagram.
@@ -176,7 +176,7 @@ fn udp_checksum_holds(
     sum == 0xffff
 }
 
-/// Who we are.
+/// Addresses of this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Station {
     /// Our Ethernet address.

@@ -30,7 +30,7 @@ pub struct Slice {
     pub token: u32,
     /// Where the bytes begin in it.
     pub offset: u16,
-    /// How many there are.
+    /// Length in bytes.
     pub length: u16,
     /// See [`flags`].
     pub flags: u8,
@@ -101,7 +101,7 @@ impl Destination {
             | u64::from(self.source_port) << 48
     }
 
-    /// What such a word says.
+    /// The destination that a word encodes.
     pub fn from_word(word: u64) -> Destination {
         Destination {
             address: std::net::Ipv4Addr::from_bits(word as u32),

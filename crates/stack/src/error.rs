@@ -5,7 +5,7 @@ use crate::memory::MemoryError;
 /// Why a part of the packet path cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum StackError {
-    /// A neighbour has ended.
+    /// The process of this name has ended.
     #[error("{0} is gone: its process has ended, which its own output explains")]
     Gone(&'static str),
     /// A neighbour has written nonsense.

@@ -35,10 +35,10 @@ pub enum Waiting {
     Poll,
 }
 
-/// What a part shall do.
+/// Settings of a part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
-    /// Which part it is.
+    /// Name of the part.
     pub part: String,
     /// Who we are on the network.
     pub station: Station,
@@ -57,7 +57,7 @@ pub struct Settings {
 /// A message that has been received.
 #[derive(Debug)]
 pub struct Invitation {
-    /// What the part shall do.
+    /// Settings of the part.
     pub settings: Settings,
     files: VecDeque<OwnedFd>,
     support: Option<OwnedFd>,

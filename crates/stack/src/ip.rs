@@ -34,7 +34,7 @@ pub enum Connection {
     None,
     /// What is sent waits until it is open.
     Opening,
-    /// Bytes can be sent.
+    /// The connection is open.
     Open,
     /// Our half is closed, and the end not acknowledged yet.
     Ending,

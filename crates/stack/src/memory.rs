@@ -66,7 +66,7 @@ pub mod header {
     pub const RING_CAPACITY: usize = 5;
     /// Buffers in all.
     pub const BUFFERS: usize = 6;
-    /// Bytes of each.
+    /// Bytes of each buffer.
     pub const BUFFER_BYTES: usize = 7;
     /// Those of the application, numbered from 0.
     pub const APPLICATION_BUFFERS: usize = 8;
@@ -241,7 +241,7 @@ impl PacketMemory {
         Ok(PacketMemory { words, buffers: Arc::new(buffers), shape })
     }
 
-    /// What it consists of.
+    /// Numbers and sizes of its buffers.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }

@@ -29,7 +29,7 @@ pub struct ChannelUpper<W = SharedWords, K = Event> {
 
 impl ChannelUpper {
     /// The driver's side of the last channel of `memory`, if there is one; `user` is the event that
-    /// wakes whoever is above, `watch` what a sleeping driver waits for besides the interrupt.
+    /// wakes the layer above, `watch` what a sleeping driver waits for besides the interrupt.
     pub fn new(
         memory: PacketMemory,
         user: Event,
@@ -68,7 +68,7 @@ impl<W: Words, K: Wakeup> ChannelUpper<W, K> {
         &self.end
     }
 
-    /// Whether whoever is above is still there, and makes sense.
+    /// Whether the layer above is still there, and makes sense.
     pub fn neighbour(&self) -> Result<(), crate::StackError> {
         match self.corrupt {
             Some(corrupt) => Err(corrupt.into()),
@@ -92,7 +92,7 @@ impl<W: Words, K: Wakeup> ChannelUpper<W, K> {
         self.end.custody().sending()
     }
 
-    fn believe<T>(&mut self, outcome: Result<Option<T>, Corrupt>) -> Option<T> {
+    fn note_corrupt<T>(&mut self, outcome: Result<Option<T>, Corrupt>) -> Option<T> {
         outcome.unwrap_or_else(|corrupt| {
             self.corrupt = Some(corrupt);
             None
@@ -108,7 +108,7 @@ impl<W: Words, K: Wakeup> RxSink for ChannelUpper<W, K> {
     #[inline]
     fn buffer(&mut self) -> Option<Buffer> {
         let posted = self.end.posted();
-        let token = self.believe(posted)?;
+        let token = self.note_corrupt(posted)?;
         self.memory.buffer(token)
     }
 
@@ -142,7 +142,7 @@ impl<W: Words, K: Wakeup> Upper for ChannelUpper<W, K> {
     #[inline]
     fn next_transmit(&mut self) -> Option<Transmit> {
         let next = self.end.transmit();
-        let slice = self.believe(next)?;
+        let slice = self.note_corrupt(next)?;
         let (offset, length) = (u32::from(slice.offset), u32::from(slice.length));
         match self.memory.bus_address(slice.token, offset, length) {
             Some(address) => Transmit::new(&[(address, length)], slice.token),
@@ -162,7 +162,7 @@ impl<W: Words, K: Wakeup> Upper for ChannelUpper<W, K> {
 
     fn prepare_to_sleep(&mut self) -> bool {
         let ready = self.end.prepare_to_sleep();
-        self.believe(ready.map(Some)).unwrap_or(false)
+        self.note_corrupt(ready.map(Some)).unwrap_or(false)
     }
 
     fn awake(&mut self) {
@@ -207,6 +207,6 @@ impl<W: Words, K: Wakeup> Upper for ChannelUpper<W, K> {
 
     fn forget(&mut self) -> Forgotten {
         let forgotten = self.end.forget().map(Some);
-        self.believe(forgotten).unwrap_or_default()
+        self.note_corrupt(forgotten).unwrap_or_default()
     }
 }

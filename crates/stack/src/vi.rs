@@ -110,7 +110,7 @@ impl Vi {
         self.memory.shape().application_buffers
     }
 
-    /// Bytes of each.
+    /// Bytes of each buffer.
     pub fn buffer_bytes(&self) -> u32 {
         self.memory.shape().buffer_bytes
     }

@@ -17,7 +17,7 @@ use crate::StackError;
 pub struct Event(Arc<OwnedFd>);
 
 impl Event {
-    /// A new one.
+    /// Makes a new event.
     pub fn create() -> io::Result<Event> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         Ok(eventfd(0, flags).map(Event::from)?)

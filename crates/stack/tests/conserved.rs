@@ -21,17 +21,17 @@ const STACK: u32 = 3;
 
 /// Nobody sleeps here.
 #[derive(Clone)]
-struct Nobody;
+struct NoWakeup;
 
-impl Wakeup for Nobody {
+impl Wakeup for NoWakeup {
     fn wake(&self) {}
 }
 
 struct Chain {
     memory: PacketMemory,
-    user: UserEnd<SharedWords, Nobody>,
-    path: Path<Nobody>,
-    driver: ProviderEnd<SharedWords, Nobody>,
+    user: UserEnd<SharedWords, NoWakeup>,
+    path: Path<NoWakeup>,
+    driver: ProviderEnd<SharedWords, NoWakeup>,
     orders: OrdersWords<SharedWords>,
     now: Time,
 }
@@ -48,11 +48,12 @@ impl Chain {
         .unwrap();
         let station = Station { mac: [2, 0, 0, 0, 0, 1], address: GUEST, prefix_bits: 24 };
         let hosts = Hosts::new(vec![(NETWORK, [2, 0, 0, 0, 0, 2])]);
-        let path = Path::new(memory.clone(), station, hosts, Some(80), Nobody, &Nobody).unwrap();
+        let path =
+            Path::new(memory.clone(), station, hosts, Some(80), NoWakeup, &NoWakeup).unwrap();
         let (above, below) = (memory.channel(0).unwrap(), memory.channel(1).unwrap());
         let words = memory.words();
-        let user = UserEnd::new(words, above, memory.application_tokens(), 2_048, &Nobody);
-        let driver = ProviderEnd::new(words, below, 0..APPLICATION + STACK, 2_048, Nobody);
+        let user = UserEnd::new(words, above, memory.application_tokens(), 2_048, &NoWakeup);
+        let driver = ProviderEnd::new(words, below, 0..APPLICATION + STACK, 2_048, NoWakeup);
         let orders = OrdersWords::new(words.clone(), above);
         Chain { user, path, driver, orders, now: Time::ZERO, memory }
     }

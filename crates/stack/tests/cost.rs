@@ -19,9 +19,9 @@ const BUFFERS: u32 = 512;
 const PACKETS: u64 = 4_000_000;
 
 #[derive(Clone)]
-struct Nobody;
+struct NoWakeup;
 
-impl Wakeup for Nobody {
+impl Wakeup for NoWakeup {
     fn wake(&self) {}
 }
 
@@ -41,9 +41,9 @@ fn a_packet_through_driver_end_stack_and_application_end() {
     let words = memory.words().clone();
     let station = Station { mac: [2; 6], address: GUEST, prefix_bits: 24 };
     let mut path =
-        Path::new(memory.clone(), station, Hosts::default(), None, Nobody, &Nobody).unwrap();
-    let mut user = UserEnd::new(&words, above, memory.application_tokens(), 2_048, &Nobody);
-    let mut driver = ProviderEnd::new(&words, below, 0..BUFFERS + 16, 2_048, Nobody);
+        Path::new(memory.clone(), station, Hosts::default(), None, NoWakeup, &NoWakeup).unwrap();
+    let mut user = UserEnd::new(&words, above, memory.application_tokens(), 2_048, &NoWakeup);
+    let mut driver = ProviderEnd::new(&words, below, 0..BUFFERS + 16, 2_048, NoWakeup);
     OrdersWords::new(words, above).give(SocketOrders { port: 5_001, buffer_bytes: 1 << 24 });
     let mut frame = Vec::new();
     PacketBuilder::ethernet2([4; 6], [2; 6])

@@ -16,13 +16,13 @@ const BUFFERS: u32 = 12;
 const BUFFER_BYTES: u32 = 2_048;
 
 #[derive(Clone)]
-struct Nobody;
+struct NoWakeup;
 
-impl Wakeup for Nobody {
+impl Wakeup for NoWakeup {
     fn wake(&self) {}
 }
 
-type Provider = ProviderEnd<SharedWords, Nobody>;
+type Provider = ProviderEnd<SharedWords, NoWakeup>;
 
 fn memory() -> PacketMemory {
     let shape = Shape {
@@ -37,7 +37,7 @@ fn memory() -> PacketMemory {
 
 fn provider(memory: &PacketMemory) -> Provider {
     let place = memory.channel(0).unwrap();
-    ProviderEnd::new(memory.words(), place, 0..BUFFERS, BUFFER_BYTES, Nobody)
+    ProviderEnd::new(memory.words(), place, 0..BUFFERS, BUFFER_BYTES, NoWakeup)
 }
 
 /// One direction, as it must be: tokens in the order in which each side has had them.
@@ -77,7 +77,7 @@ impl Truth {
 
 struct World {
     memory: PacketMemory,
-    user: UserEnd<SharedWords, Nobody>,
+    user: UserEnd<SharedWords, NoWakeup>,
     provider: Provider,
     posts: Truth,
     frames: Truth,
@@ -119,7 +119,7 @@ impl World {
     fn new() -> World {
         let memory = memory();
         let place = memory.channel(0).unwrap();
-        let user = UserEnd::new(memory.words(), place, 0..BUFFERS, BUFFER_BYTES, &Nobody);
+        let user = UserEnd::new(memory.words(), place, 0..BUFFERS, BUFFER_BYTES, &NoWakeup);
         let provider = provider(&memory);
         World { user, provider, posts: Truth::default(), frames: Truth::default(), memory }
     }
@@ -222,7 +222,7 @@ impl World {
 /// A channel below which providers with several queues follow one another.
 struct ManyQueues {
     memory: PacketMemory,
-    user: UserEnd<SharedWords, Nobody>,
+    user: UserEnd<SharedWords, NoWakeup>,
     provider: Provider,
     /// Of buffers to be received into, and to be sent.
     ways: [Queues; 2],

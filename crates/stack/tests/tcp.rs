@@ -10,16 +10,16 @@ use warikomi_stack::{
 use warikomi_wire::{Responder, Wire};
 
 #[derive(Clone)]
-struct Nobody;
+struct NoWakeup;
 
-impl Wakeup for Nobody {
+impl Wakeup for NoWakeup {
     fn wake(&self) {}
 }
 
 /// Everything that is on the cable, in both directions.
 fn cable(
     memory: &PacketMemory,
-    driver: &mut ProviderEnd<SharedWords, Nobody>,
+    driver: &mut ProviderEnd<SharedWords, NoWakeup>,
     host: &mut Responder,
     now: Time,
 ) {
@@ -62,9 +62,9 @@ fn a_stream_of_the_application_reaches_the_other_host() {
     let (above, below) = (memory.channel(0).unwrap(), memory.channel(1).unwrap());
     let words = memory.words();
     let mut path =
-        Path::new(memory.clone(), station, Hosts::default(), None, Nobody, &Nobody).unwrap();
-    let mut user = UserEnd::new(words, above, memory.application_tokens(), 2_048, &Nobody);
-    let mut driver = ProviderEnd::new(words, below, 0..BUFFERS + 64, 2_048, Nobody);
+        Path::new(memory.clone(), station, Hosts::default(), None, NoWakeup, &NoWakeup).unwrap();
+    let mut user = UserEnd::new(words, above, memory.application_tokens(), 2_048, &NoWakeup);
+    let mut driver = ProviderEnd::new(words, below, 0..BUFFERS + 64, 2_048, NoWakeup);
     let mut host = Responder::default();
     let responses = host.responses();
 

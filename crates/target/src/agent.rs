@@ -34,8 +34,8 @@ pub trait Agent {
     }
 
     /// Marks of harm that the driver's system has noticed since it started, as bits of its own; 0 if
-    /// there are none, or nobody who would notice.
-    fn harm(&mut self) -> Result<u64, TargetError> {
+    /// there are none, or no system that would notice.
+    fn fault_marks(&mut self) -> Result<u64, TargetError> {
         Ok(0)
     }
 }

@@ -8,7 +8,7 @@ use nix::unistd::Pid;
 pub struct Cores {
     /// Where the support side spins.
     pub support: usize,
-    /// Where the target runs.
+    /// Core of the target.
     pub target: usize,
 }
 

@@ -69,7 +69,7 @@ pub enum TargetError {
     CannotStart {
         /// The kernel.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: std::io::Error,
     },
 
@@ -81,9 +81,9 @@ pub enum TargetError {
     NoSpace {
         /// The directory.
         dir: PathBuf,
-        /// What is needed, in MB.
+        /// Memory that is needed, in MB.
         need_mb: u64,
-        /// What is free, in MB.
+        /// Memory that is free, in MB.
         have_mb: u64,
     },
 
@@ -100,18 +100,18 @@ pub enum TargetError {
          CONFIG_VIRTIO_UML=y and CONFIG_UML_PCI_OVER_VIRTIO_DEVICE_ID=1234{console}", seconds(*.within)
     )]
     NotConnected {
-        /// How long we waited.
+        /// Time waited before giving up.
         within: Duration,
-        /// Its console.
+        /// Last lines of the guest's console.
         console: ConsoleTail,
     },
 
     /// It came, but did not set up its device queues.
     #[error("the kernel did not set up its PCI device within {}{console}", seconds(*.within))]
     NotAttached {
-        /// How long we waited.
+        /// Time waited before giving up.
         within: Duration,
-        /// Its console.
+        /// Last lines of the guest's console.
         console: ConsoleTail,
     },
 
@@ -120,7 +120,7 @@ pub enum TargetError {
     Protocol {
         /// What was wrong.
         error: String,
-        /// Its console.
+        /// Last lines of the guest's console.
         console: ConsoleTail,
     },
 
@@ -130,9 +130,9 @@ pub enum TargetError {
          `warikomi kernel build` made?{console}", seconds(*.within)
     )]
     NotReady {
-        /// How long we waited.
+        /// Time waited before giving up.
         within: Duration,
-        /// Its console.
+        /// Last lines of the guest's console.
         console: ConsoleTail,
     },
 
@@ -141,34 +141,34 @@ pub enum TargetError {
     Panicked {
         /// The kernel's own message.
         message: String,
-        /// Its console.
+        /// Last lines of the guest's console.
         console: ConsoleTail,
     },
 
     /// The kernel process ended.
     #[error("the guest kernel ended ({status}) while it was needed{console}")]
     Exited {
-        /// Its exit status.
+        /// Exit status of the process.
         status: String,
-        /// Its console.
+        /// Last lines of the guest's console.
         console: ConsoleTail,
     },
 
     /// The kernel closed the connection to its NIC.
     #[error("the guest kernel closed the connection to its NIC{console}")]
     ConnectionLost {
-        /// Its console.
+        /// Last lines of the guest's console.
         console: ConsoleTail,
     },
 
     /// The agent does not answer any more.
     #[error("the target stopped answering: no reply to '{command}' within {}{console}", seconds(*.within))]
     Silent {
-        /// What was asked.
+        /// The request.
         command: String,
-        /// How long we waited.
+        /// Time waited before giving up.
         within: Duration,
-        /// Its console.
+        /// Last lines of the guest's console.
         console: ConsoleTail,
     },
 
@@ -180,18 +180,18 @@ pub enum TargetError {
     Hung {
         /// Frames on its ring.
         frames: u64,
-        /// How long we waited.
+        /// Time waited before giving up.
         within: Duration,
     },
 
     /// The agent answered with an error.
     #[error("the target could not carry out '{command}': {message}{console}")]
     Refused {
-        /// What was asked.
+        /// The request.
         command: String,
         /// The agent's reason.
         message: String,
-        /// Its console.
+        /// Last lines of the guest's console.
         console: ConsoleTail,
     },
 
@@ -202,7 +202,7 @@ pub enum TargetError {
         driver: String,
         /// The agent's finding.
         message: String,
-        /// Its console.
+        /// Last lines of the guest's console.
         console: ConsoleTail,
     },
 
@@ -211,7 +211,7 @@ pub enum TargetError {
     NoLink {
         /// The agent's finding.
         message: String,
-        /// Its console.
+        /// Last lines of the guest's console.
         console: ConsoleTail,
     },
 
@@ -224,7 +224,7 @@ pub enum TargetError {
         part: &'static str,
         /// The program.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: std::io::Error,
     },
 
@@ -233,9 +233,9 @@ pub enum TargetError {
     PartEnded {
         /// `driver`, `stack` or `application`.
         part: &'static str,
-        /// Its exit status.
+        /// Exit status of the process.
         status: String,
-        /// What it has printed.
+        /// Last lines that the processes printed.
         console: ConsoleTail,
     },
 
@@ -247,16 +247,16 @@ pub enum TargetError {
     PartHungUp {
         /// `driver`, `stack` or `application`.
         part: &'static str,
-        /// What it has printed.
+        /// Last lines that the processes printed.
         console: ConsoleTail,
     },
 
     /// The driver gave up, and said why.
     #[error("the driver failed: {message}{console}")]
     DriverFailed {
-        /// Its last words.
+        /// The driver's own message.
         message: String,
-        /// What it has printed.
+        /// Last lines that the processes printed.
         console: ConsoleTail,
     },
 
@@ -266,9 +266,9 @@ pub enum TargetError {
          receives{console}", seconds(*.within)
     )]
     DriverNotReady {
-        /// How long we waited.
+        /// Time waited before giving up.
         within: Duration,
-        /// What it has printed.
+        /// Last lines that the processes printed.
         console: ConsoleTail,
     },
 
@@ -278,9 +278,9 @@ pub enum TargetError {
          that it sleeps; see whether it hangs{console}", seconds(*.within)
     )]
     NoCounts {
-        /// How long we waited.
+        /// Time waited before giving up.
         within: Duration,
-        /// What it has printed.
+        /// Last lines that the processes printed.
         console: ConsoleTail,
     },
 
@@ -289,16 +289,16 @@ pub enum TargetError {
     NoCard {
         /// The card.
         card: CardId,
-        /// How many there are.
+        /// Number of cards.
         cards: usize,
     },
 
     /// Something that the operating system refused.
     #[error("{what}: {error}")]
     System {
-        /// What we were doing.
+        /// What was being done.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         error: std::io::Error,
     },
 }

@@ -45,7 +45,7 @@ pub struct Bench<N: Nic + ?Sized = dyn Nic> {
     pub nic: Box<N>,
     /// The memory that it reaches.
     pub memory: SharedMemory,
-    /// Where its interrupts go.
+    /// Takes the card's interrupts.
     pub line: Line,
     /// The time of the next call.
     pub now: Time,
@@ -64,7 +64,7 @@ impl<N: Nic + ?Sized> Bench<N> {
         Bench::cabled_to(JudgingWire::keeping(), make)
     }
 
-    /// The same with this wire.
+    /// The card that `make` makes, cabled to `wire`.
     pub fn cabled_to(wire: JudgingWire, make: impl FnOnce(Box<dyn Wire>) -> Box<N>) -> Bench<N> {
         Bench::with_wire(make(Box::new(wire.clone())), wire)
     }
@@ -265,14 +265,14 @@ impl<N: Nic + ?Sized> Bench<N> {
         self.nic.counters().interrupts
     }
 
-    /// Bytes in memory.
+    /// Bytes of memory at a bus address.
     pub fn bytes(&self, address: u64, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
         self.memory.read(address, &mut bytes).expect("an address in memory");
         bytes
     }
 
-    /// A word in memory.
+    /// The 32-bit word of memory at a bus address.
     pub fn word(&self, address: u64) -> u32 {
         self.memory.load_u32(address).expect("an address in memory")
     }

@@ -37,7 +37,7 @@ impl Card {
     }
 
     /// Writes something to every register, from the last to the first.
-    fn disturb(&mut self, pattern: u64) {
+    fn write_all_registers(&mut self, pattern: u64) {
         for row in self.info.registers.iter().rev() {
             for at in (row.offset..row.offset + row.width).step_by(4) {
                 let value = pattern.rotate_left(u32::from(at));
@@ -69,7 +69,7 @@ pub fn the_table_has_neither_gap_nor_overlap(subject: &Subject) {
 pub fn every_read_has_a_value_of_its_width(subject: &Subject) {
     let mut card = Card::new(subject, MEMORY_AND_MASTER);
     for pattern in PATTERNS {
-        card.disturb(pattern);
+        card.write_all_registers(pattern);
         for bar in 0..=u8::MAX {
             for offset in (0..card.bar_bytes(bar) + 16).chain([u64::MAX - 4, u64::MAX]) {
                 for width in WIDTHS {
@@ -85,7 +85,7 @@ pub fn every_read_has_a_value_of_its_width(subject: &Subject) {
 pub fn power_on_restores_every_register(subject: &Subject) {
     let mut card = Card::new(subject, MEMORY_AND_MASTER);
     for pattern in PATTERNS {
-        card.disturb(pattern);
+        card.write_all_registers(pattern);
         card.bench.host(|nic, host| nic.power_on(host));
         card.bench = card.bench.commanded(MEMORY_AND_MASTER);
         for row in card.info.registers {
@@ -114,7 +114,7 @@ pub fn without_bus_mastering_memory_stays_as_it_is(subject: &Subject) {
     let mut card = Card::new(subject, 0x0402);
     card.bench.put_bytes(0, &vec![0xa5; MEMORY]);
     for pattern in PATTERNS {
-        card.disturb(pattern);
+        card.write_all_registers(pattern);
         card.bench.receive(&[0xff; 60]);
     }
     assert!(card.bench.bytes(0, MEMORY).iter().all(|byte| *byte == 0xa5));
@@ -138,7 +138,7 @@ pub fn a_nic_that_is_off_receives_nothing(subject: &Subject) {
 pub fn the_intx_wire_goes_up_and_down_in_turn(subject: &Subject) {
     let mut card = Card::new(subject, 0x0006);
     for pattern in PATTERNS.iter().cycle().take(40) {
-        card.disturb(*pattern);
+        card.write_all_registers(*pattern);
     }
     let level = |interrupt| match interrupt {
         Interrupt::Intx(level) => level,

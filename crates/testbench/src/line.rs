@@ -7,7 +7,7 @@ use warikomi_pci::{Interrupt, IntrLine};
 /// An interrupt, and how it was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signal {
-    /// What was sent.
+    /// The interrupt that was sent.
     pub interrupt: Interrupt,
     /// It may come at any moment of the driver's work ([`IntrLine::signal_any_time`]).
     pub any_time: bool,

@@ -6,7 +6,7 @@ use warikomi_pci::{Mmio, MmioError, Width};
 pub struct LyingRegisters {
     /// Vendor and device number, so that a driver takes it for its own.
     pub id: u64,
-    /// It answers no more.
+    /// The device does not answer any more.
     pub gone: bool,
     answers: Vec<u64>,
     next: usize,
@@ -52,7 +52,7 @@ pub struct LyingRegister<'a> {
     pub device: &'a mut dyn Mmio,
     /// The register.
     pub offset: u64,
-    /// What it reads as.
+    /// The value that a read returns.
     pub value: u64,
 }
 

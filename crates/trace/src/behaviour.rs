@@ -24,7 +24,7 @@ use warikomi_nic::Reception;
 use warikomi_pci::Vector;
 
 use crate::register::register_name;
-use crate::{Access, Event, Frames, Happening, Reader, TraceError};
+use crate::{Access, Event, EventKind, Frames, Reader, TraceError};
 
 /// Accesses that are shown before a difference.
 const SHOWN_BEFORE: usize = 6;
@@ -105,12 +105,12 @@ impl Behaviour {
     }
 
     /// Takes the next event of the recording.
-    pub fn learn(&mut self, event: Event) {
+    pub fn record(&mut self, event: Event) {
         match event.what {
-            Happening::Arrived { frame, .. } => {
+            EventKind::Arrived { frame, .. } => {
                 self.arrivals.push(fingerprint(self.frames.bytes(&frame)));
             }
-            Happening::Placed(reception) => self.outcomes.push(reception),
+            EventKind::Placed(reception) => self.outcomes.push(reception),
             other => {
                 let Some(act) = act(&other) else { return };
                 if let Some(last) = self.last.replace(act)
@@ -130,7 +130,7 @@ impl Behaviour {
         let mut before = VecDeque::with_capacity(SHOWN_BEFORE + 1);
         while let Some(event) = replay.next_event()? {
             let different = match &event.what {
-                Happening::Arrived { frame, .. } => {
+                EventKind::Arrived { frame, .. } => {
                     let seen = fingerprint(frames.bytes(frame));
                     let was = self.arrivals.get(found.arrivals as usize);
                     found.arrivals += 1;
@@ -139,7 +139,7 @@ impl Behaviour {
                         "this packet is not the recording's (a bug in Warikomi)".to_owned()
                     })
                 }
-                Happening::Placed(reception) => {
+                EventKind::Placed(reception) => {
                     let was = self.outcomes.get(placed);
                     placed += 1;
                     was.filter(|was| *was != reception).map(|was| {
@@ -204,17 +204,17 @@ impl Behaviour {
     }
 
     /// What is shown among the things that came before a difference.
-    fn shown(&self, what: &Happening) -> Option<String> {
+    fn shown(&self, what: &EventKind) -> Option<String> {
         match what {
-            Happening::Read(access, value) => {
+            EventKind::Read(access, value) => {
                 Some(format!("read {} = {value:#x}", register_name(&self.model, *access)))
             }
-            Happening::Write(access, value) => {
+            EventKind::Write(access, value) => {
                 Some(format!("write {} = {value:#x}", register_name(&self.model, *access)))
             }
-            Happening::Interrupt(_, None | Some(Vector(0))) => Some("interrupt".to_owned()),
-            Happening::Interrupt(_, Some(vector)) => Some(format!("interrupt {}", vector.0)),
-            Happening::Arrived { .. } => Some("packet".to_owned()),
+            EventKind::Interrupt(_, None | Some(Vector(0))) => Some("interrupt".to_owned()),
+            EventKind::Interrupt(_, Some(vector)) => Some(format!("interrupt {}", vector.0)),
+            EventKind::Arrived { .. } => Some("packet".to_owned()),
             _ => None,
         }
     }
@@ -230,10 +230,10 @@ fn different_outcome(was: Reception, is: Reception) -> String {
     )
 }
 
-fn act(what: &Happening) -> Option<Act> {
+fn act(what: &EventKind) -> Option<Act> {
     match what {
-        Happening::Read(access, _) => Some(Act { access: *access, wrote: None }),
-        Happening::Write(access, value) => Some(Act { access: *access, wrote: Some(*value) }),
+        EventKind::Read(access, _) => Some(Act { access: *access, wrote: None }),
+        EventKind::Write(access, value) => Some(Act { access: *access, wrote: Some(*value) }),
         _ => None,
     }
 }

@@ -43,7 +43,7 @@ pub enum CaptureError {
     Damaged {
         /// Where it begins.
         offset: u64,
-        /// What is wrong.
+        /// What is wrong with it.
         what: String,
     },
     /// Not Ethernet.
@@ -88,7 +88,7 @@ pub struct CaptureCounts {
 pub struct Capture {
     /// When each frame arrives.
     pub schedule: Schedule,
-    /// What was done to them.
+    /// Counts of frames that could not be taken as they are.
     pub counts: CaptureCounts,
 }
 

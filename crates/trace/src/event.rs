@@ -9,8 +9,8 @@ use warikomi_pci::{Interrupt, MsiMessage, Vector, Width};
 pub struct Event {
     /// The time of the call in which it happened.
     pub at: Time,
-    /// What.
-    pub what: Happening,
+    /// The event.
+    pub what: EventKind,
 }
 
 /// A register or configuration access by the driver.
@@ -35,7 +35,7 @@ pub enum FrameBytes {
 
 /// What can happen at a device's edge.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Happening {
+pub enum EventKind {
     /// The driver read this.
     Read(Access, u64),
     /// The driver wrote this.
@@ -46,35 +46,35 @@ pub enum Happening {
     DmaRead {
         /// Bus address.
         address: u64,
-        /// Bytes.
+        /// Length in bytes.
         len: u64,
     },
     /// The device copied to memory.
     DmaWrite {
         /// Bus address.
         address: u64,
-        /// Bytes.
+        /// Length in bytes.
         len: u64,
     },
     /// The device read a word, such as a descriptor's ownership.
     DmaLoad {
         /// Bus address.
         address: u64,
-        /// What it found.
+        /// The value that was read.
         value: u32,
     },
     /// The device wrote a word.
     DmaStore {
         /// Bus address.
         address: u64,
-        /// What it wrote.
+        /// The value that was written.
         value: u32,
     },
     /// The device tried to reach memory that it cannot reach.
     DmaFailed {
         /// Bus address.
         address: u64,
-        /// Bytes.
+        /// Length in bytes.
         len: u64,
     },
     /// A frame arrived at the NIC.
@@ -229,41 +229,41 @@ pub(super) fn message_number(data: u32, vector: Option<Vector>) -> u64 {
     vector.map_or(NO_VECTOR, |vector| vector.0.into()) << 32 | u64::from(data)
 }
 
-fn message(address: u64, number: u64) -> Option<Happening> {
+fn message(address: u64, number: u64) -> Option<EventKind> {
     let vector = u16::try_from(number >> 32).ok()?;
     let vector = (u64::from(vector) != NO_VECTOR).then_some(Vector(vector));
     let message = MsiMessage { address, data: number as u32 };
-    Some(Happening::Interrupt(Interrupt::Msi(message), vector))
+    Some(EventKind::Interrupt(Interrupt::Msi(message), vector))
 }
 
 /// An event from its numbers; `None` if they make no sense. `whole` is the frame behind an event of
 /// that kind.
-pub(super) fn happening(kind: Kind, a: u64, b: u64, whole: Option<Vec<u8>>) -> Option<Happening> {
+pub(super) fn event_kind(kind: Kind, a: u64, b: u64, whole: Option<Vec<u8>>) -> Option<EventKind> {
     let word = u32::try_from(b).ok();
-    let without_b = |happening: Happening| (b == 0).then_some(happening);
+    let without_b = |event_kind: EventKind| (b == 0).then_some(event_kind);
     match kind {
-        Kind::Read => Some(Happening::Read(Access::from_number(a)?, b)),
-        Kind::Write => Some(Happening::Write(Access::from_number(a)?, b)),
+        Kind::Read => Some(EventKind::Read(Access::from_number(a)?, b)),
+        Kind::Write => Some(EventKind::Write(Access::from_number(a)?, b)),
         Kind::Message => message(a, b),
-        Kind::Wire if a <= 1 => without_b(Happening::Interrupt(Interrupt::Intx(a == 1), None)),
-        Kind::DmaRead => Some(Happening::DmaRead { address: a, len: b }),
-        Kind::DmaWrite => Some(Happening::DmaWrite { address: a, len: b }),
-        Kind::DmaLoad => Some(Happening::DmaLoad { address: a, value: word? }),
-        Kind::DmaStore => Some(Happening::DmaStore { address: a, value: word? }),
-        Kind::DmaFailed => Some(Happening::DmaFailed { address: a, len: b }),
-        Kind::Whole => Some(Happening::Arrived { frame: FrameBytes::Whole(whole?), fcs: word? }),
-        Kind::Numbered => Some(Happening::Arrived { frame: FrameBytes::Numbered(a), fcs: word? }),
-        Kind::Damaged => Some(Happening::Damaged(fault(a, b)?)),
+        Kind::Wire if a <= 1 => without_b(EventKind::Interrupt(Interrupt::Intx(a == 1), None)),
+        Kind::DmaRead => Some(EventKind::DmaRead { address: a, len: b }),
+        Kind::DmaWrite => Some(EventKind::DmaWrite { address: a, len: b }),
+        Kind::DmaLoad => Some(EventKind::DmaLoad { address: a, value: word? }),
+        Kind::DmaStore => Some(EventKind::DmaStore { address: a, value: word? }),
+        Kind::DmaFailed => Some(EventKind::DmaFailed { address: a, len: b }),
+        Kind::Whole => Some(EventKind::Arrived { frame: FrameBytes::Whole(whole?), fcs: word? }),
+        Kind::Numbered => Some(EventKind::Arrived { frame: FrameBytes::Numbered(a), fcs: word? }),
+        Kind::Damaged => Some(EventKind::Damaged(fault(a, b)?)),
         Kind::Placed => {
             let outcome = *OUTCOMES.get(usize::try_from(a).ok()?)?;
-            Some(Happening::Placed(Reception { queue: u16::try_from(b).ok()?, outcome }))
+            Some(EventKind::Placed(Reception { queue: u16::try_from(b).ok()?, outcome }))
         }
         Kind::Link => {
             let mbps = u32::try_from(a).ok()?;
             let link = if mbps == 0 { Link::Down } else { Link::Up { mbps } };
-            without_b(Happening::Link(link))
+            without_b(EventKind::Link(link))
         }
-        Kind::PowerOn => (a == 0 && b == 0).then_some(Happening::PowerOn),
+        Kind::PowerOn => (a == 0 && b == 0).then_some(EventKind::PowerOn),
         Kind::Wire => None,
     }
 }

@@ -9,7 +9,7 @@ use warikomi_wire::WireKind;
 use super::tape::Tape;
 use super::{BLOCK_MARK, END_MARK, MAGIC, VERSION};
 
-/// Where a trace comes from.
+/// Header of a trace: what was recorded, and with what.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     /// The version of Warikomi that wrote it.

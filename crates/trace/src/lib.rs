@@ -38,7 +38,7 @@ mod register;
 mod tape;
 
 pub use behaviour::{Behaviour, Comparison, Difference};
-pub use event::{Access, Event, FrameBytes, Happening};
+pub use event::{Access, Event, EventKind, FrameBytes};
 pub use file::Header;
 pub use reader::{Frames, Reader, Summary, TraceError};
 pub use recorded::Recorded;

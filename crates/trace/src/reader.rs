@@ -46,7 +46,7 @@ pub enum TraceError {
     Damaged {
         /// The first byte that cannot be trusted.
         offset: u64,
-        /// What is wrong there.
+        /// What is wrong at that place.
         what: &'static str,
     },
     /// The file could not be read.
@@ -150,7 +150,7 @@ impl<R: Read> Reader<R> {
                 return Ok(None);
             }
             if self.at < self.block.len() {
-                return Err(self.senseless("there are bytes behind the block's last event"));
+                return Err(self.malformed("there are bytes behind the block's last event"));
             }
             self.next_block()?;
         }
@@ -189,7 +189,7 @@ impl<R: Read> Reader<R> {
             |at| u64::from(word(&self.block, at)) | u64::from(word(&self.block, at + 4)) << 32;
         let summary = Summary { events: number(0), dropped: number(8) };
         if summary.events != self.events || self.left != 0 {
-            return Err(self.senseless("the number of events is another"));
+            return Err(self.malformed("the number of events is another"));
         }
         if fill(&mut self.from, &mut [0])? != 0 {
             let what = "there are bytes behind the end";
@@ -204,7 +204,7 @@ impl<R: Read> Reader<R> {
         let event = self.try_decode();
         event.ok_or_else(|| {
             self.at = begin;
-            self.senseless("this is no event")
+            self.malformed("this is no event")
         })
     }
 
@@ -234,7 +234,7 @@ impl<R: Read> Reader<R> {
             }
             _ => None,
         };
-        let what = event::happening(kind, a, b, whole)?;
+        let what = event::event_kind(kind, a, b, whole)?;
         Some(Event { at: Time::from_ps(self.last_time), what })
     }
 
@@ -252,7 +252,7 @@ impl<R: Read> Reader<R> {
         Some(bytes)
     }
 
-    fn senseless(&self, what: &'static str) -> TraceError {
+    fn malformed(&self, what: &'static str) -> TraceError {
         TraceError::Damaged { offset: self.block_offset + self.at as u64, what }
     }
 }

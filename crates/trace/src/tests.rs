@@ -51,7 +51,7 @@ fn offset(error: &TraceError) -> u64 {
 }
 
 /// One event of each kind that has only numbers, from any numbers.
-fn plain() -> impl Strategy<Value = (Kind, u64, u64, Happening)> {
+fn plain() -> impl Strategy<Value = (Kind, u64, u64, EventKind)> {
     let access = (prop::option::of(0u8..7), any::<u32>(), 0u8..4)
         .prop_map(|(bar, offset, log)| Access { bar, offset, width_bytes: 1 << log });
     let dma = prop::sample::select(vec![Kind::DmaRead, Kind::DmaWrite, Kind::DmaFailed]);
@@ -61,44 +61,44 @@ fn plain() -> impl Strategy<Value = (Kind, u64, u64, Happening)> {
         (access, any::<u64>(), any::<bool>()).prop_map(|(access, value, write)| {
             let number = access.to_number();
             if write {
-                (Kind::Write, number, value, Happening::Write(access, value))
+                (Kind::Write, number, value, EventKind::Write(access, value))
             } else {
-                (Kind::Read, number, value, Happening::Read(access, value))
+                (Kind::Read, number, value, EventKind::Read(access, value))
             }
         }),
         (dma, any::<u64>(), any::<u64>()).prop_map(|(kind, address, len)| {
             let what = match kind {
-                Kind::DmaRead => Happening::DmaRead { address, len },
-                Kind::DmaWrite => Happening::DmaWrite { address, len },
-                _ => Happening::DmaFailed { address, len },
+                Kind::DmaRead => EventKind::DmaRead { address, len },
+                Kind::DmaWrite => EventKind::DmaWrite { address, len },
+                _ => EventKind::DmaFailed { address, len },
             };
             (kind, address, len, what)
         }),
         (word, any::<u64>(), any::<u32>()).prop_map(|(kind, address, value)| {
             let what = match kind {
-                Kind::DmaLoad => Happening::DmaLoad { address, value },
-                _ => Happening::DmaStore { address, value },
+                Kind::DmaLoad => EventKind::DmaLoad { address, value },
+                _ => EventKind::DmaStore { address, value },
             };
             (kind, address, value.into(), what)
         }),
         (any::<u64>(), any::<u32>(), vector).prop_map(|(address, data, vector)| {
             let message = Interrupt::Msi(MsiMessage { address, data });
-            let what = Happening::Interrupt(message, vector);
+            let what = EventKind::Interrupt(message, vector);
             (Kind::Message, address, message_number(data, vector), what)
         }),
         any::<bool>().prop_map(|level| {
-            (Kind::Wire, level.into(), 0, Happening::Interrupt(Interrupt::Intx(level), None))
+            (Kind::Wire, level.into(), 0, EventKind::Interrupt(Interrupt::Intx(level), None))
         }),
-        Just((Kind::PowerOn, 0, 0, Happening::PowerOn)),
-        Just((Kind::Link, 0, 0, Happening::Link(Link::Down))),
-        (1u32..).prop_map(|mbps| (Kind::Link, mbps.into(), 0, Happening::Link(Link::Up { mbps }))),
-        Just((Kind::Damaged, 1, 0, Happening::Damaged(RxFault::Alignment))),
-        Just((Kind::Damaged, 6, 99, Happening::Damaged(RxFault::Length(99)))),
+        Just((Kind::PowerOn, 0, 0, EventKind::PowerOn)),
+        Just((Kind::Link, 0, 0, EventKind::Link(Link::Down))),
+        (1u32..).prop_map(|mbps| (Kind::Link, mbps.into(), 0, EventKind::Link(Link::Up { mbps }))),
+        Just((Kind::Damaged, 1, 0, EventKind::Damaged(RxFault::Alignment))),
+        Just((Kind::Damaged, 6, 99, EventKind::Damaged(RxFault::Length(99)))),
         Just((
             Kind::Placed,
             RxOutcome::Filtered.number(),
             3,
-            Happening::Placed(Reception { queue: 3, outcome: RxOutcome::Filtered })
+            EventKind::Placed(Reception { queue: 3, outcome: RxOutcome::Filtered })
         )),
     ]
 }
@@ -136,7 +136,7 @@ proptest! {
         }
         let mut frames = Frames::default();
         let got: Vec<_> = read(&file(&tape)).unwrap().0.into_iter().map(|event| match event.what {
-            Happening::Arrived { frame, fcs } => (frames.bytes(&frame).to_vec(), fcs),
+            EventKind::Arrived { frame, fcs } => (frames.bytes(&frame).to_vec(), fcs),
             other => panic!("{other:?}"),
         }).collect();
         prop_assert_eq!(got, wanted);
@@ -259,7 +259,7 @@ fn the_form_before_this_is_read_and_no_other() {
     let now = file(&packets(10));
     let read_now = read(&now).unwrap();
     let message = Interrupt::Msi(MsiMessage { address: 0xfee0_0000, data: 1 });
-    let first = Happening::Interrupt(message, Some(Vector(0)));
+    let first = EventKind::Interrupt(message, Some(Vector(0)));
     assert!(read_now.0.iter().any(|event| event.what == first));
     assert_eq!(read(&of_version(&now, OLDEST_VERSION)).unwrap(), read_now);
     for version in [OLDEST_VERSION - 1, VERSION + 1, u32::MAX] {
@@ -301,14 +301,14 @@ fn a_recorder_changes_nothing_and_can_be_taken_away() {
     assert_eq!(
         got,
         [
-            Happening::Write(config, 2),
-            Happening::Write(command, 0x10),
-            Happening::Read(command, value),
-            Happening::Arrived {
+            EventKind::Write(config, 2),
+            EventKind::Write(command, 0x10),
+            EventKind::Read(command, value),
+            EventKind::Arrived {
                 frame: FrameBytes::Whole(frame.to_vec()),
                 fcs: warikomi_nic::fcs(&frame)
             },
-            Happening::Placed(Reception::first(RxOutcome::NotReceiving)),
+            EventKind::Placed(Reception::first(RxOutcome::NotReceiving)),
         ]
     );
 }

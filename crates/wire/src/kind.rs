@@ -28,7 +28,7 @@ pub enum WireKind {
 /// Why a text names no wire.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseWireError {
-    /// None of the names.
+    /// No wire has this name.
     #[error("there is no wire '{0}'; choose sink, loopback, responder, or pcap:FILE[+WIRE]")]
     Unknown(String),
     /// `pcap` without a file.

@@ -39,7 +39,7 @@ pub trait Wire: Send {
     /// A frame that has arrived by `now`, without check sequence.
     fn receive(&mut self, now: Time) -> Option<Vec<u8>>;
 
-    /// What has passed so far.
+    /// Frames and bytes so far.
     fn counters(&self) -> WireCounters;
 
     /// Brings to its end what the wire does elsewhere, such as writing a file. An error says that
@@ -54,11 +54,11 @@ pub trait Wire: Send {
 pub struct WireCounters {
     /// Frames that the NIC sent.
     pub tx_frames: u64,
-    /// Their bytes.
+    /// Bytes of the transmitted frames.
     pub tx_bytes: u64,
     /// Frames for the NIC.
     pub rx_frames: u64,
-    /// Their bytes.
+    /// Bytes of the received frames.
     pub rx_bytes: u64,
     /// Frames that the wire had to drop, because a queue of its own was full.
     pub dropped: u64,

@@ -45,12 +45,12 @@ pub(super) fn set_up() -> Vec<String> {
 fn mount_one(kind: &str, target: &str) -> error::Result<()> {
     // The directories are in the initramfs; an older image may lack one.
     if !Path::new(target).is_dir() {
-        std::fs::create_dir_all(target).doing(|| format!("make {target}"))?;
+        std::fs::create_dir_all(target).context(|| format!("make {target}"))?;
     }
     match mount(Some(kind), target, Some(kind), MsFlags::empty(), None::<&str>) {
         // The kernel may have mounted devtmpfs itself.
         Err(nix::errno::Errno::EBUSY) => Ok(()),
-        result => result.doing(|| format!("mount {kind} at {target}")),
+        result => result.context(|| format!("mount {kind} at {target}")),
     }
 }
 

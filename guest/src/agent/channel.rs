@@ -23,12 +23,12 @@ impl Channel {
             .read(true)
             .write(true)
             .open(&path)
-            .doing(|| format!("open {path}, the line to the support side (ssl0=fd:N)"))?;
+            .context(|| format!("open {path}, the line to the support side (ssl0=fd:N)"))?;
         let mut settings =
-            termios::tcgetattr(&tty).doing(|| format!("read the settings of {path}"))?;
+            termios::tcgetattr(&tty).context(|| format!("read the settings of {path}"))?;
         termios::cfmakeraw(&mut settings);
         termios::tcsetattr(&tty, SetArg::TCSANOW, &settings)
-            .doing(|| format!("make {path} raw"))?;
+            .context(|| format!("make {path} raw"))?;
         Ok(Self { tty, splitter: Splitter::default() })
     }
 
@@ -45,14 +45,14 @@ impl Channel {
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 // A hangup: the other end of the socket was closed.
                 Err(error) if error.raw_os_error() == Some(libc::EIO) => return Ok(None),
-                Err(error) => return Err(error).doing(|| "read the line".to_owned()),
+                Err(error) => return Err(error).context(|| "read the line".to_owned()),
             }
         }
     }
 
     /// Sends a line whole.
     pub(super) fn send(&mut self, line: &str) -> Result<()> {
-        self.tty.write_all(line.as_bytes()).doing(|| "write the line".to_owned())
+        self.tty.write_all(line.as_bytes()).context(|| "write the line".to_owned())
     }
 }
 

@@ -86,7 +86,7 @@ impl Computer {
                 let shared = Arc::clone(&shared);
                 move || compute(&shared, every, most)
             })
-            .doing(|| "start the computing thread".to_owned())?;
+            .context(|| "start the computing thread".to_owned())?;
         self.job = Some(Job { shared, thread: Some(thread) });
         Ok(Done {})
     }
@@ -151,7 +151,7 @@ fn compute(shared: &Shared, sample_every: u64, most_samples: usize) {
     }
 }
 
-/// One unit of work.
+/// A unit of work: a fixed number of steps.
 fn unit(mut state: u64) -> u64 {
     for _ in 0..STEPS {
         // xorshift64: each step needs the one before it.

@@ -28,7 +28,7 @@ pub(super) fn counters(interface: &Interface) -> Result<Counters> {
 fn statistics(interface: &Interface) -> Result<BTreeMap<String, u64>> {
     let directory = interface.sysfs("statistics");
     let entries =
-        std::fs::read_dir(&directory).doing(|| format!("list {}", directory.display()))?;
+        std::fs::read_dir(&directory).context(|| format!("list {}", directory.display()))?;
     let mut values = BTreeMap::new();
     for entry in entries.flatten() {
         let value = error::read(entry.path())?.trim().parse().unwrap_or(0);

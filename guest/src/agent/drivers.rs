@@ -65,7 +65,7 @@ pub(super) fn unload(command: &UnloadDriver) -> Result<Done> {
     }
     let c_name = c_string(&name)?;
     delete_module(&c_name, DeleteModuleFlags::O_NONBLOCK)
-        .doing(|| format!("remove the module {name}"))?;
+        .context(|| format!("remove the module {name}"))?;
     Ok(Done {})
 }
 
@@ -74,9 +74,9 @@ fn present(origin: DriverOrigin) -> DriverLoaded {
 }
 
 fn insert(path: &Path, params: &str) -> Result<()> {
-    let file = File::open(path).doing(|| format!("open the module {}", path.display()))?;
+    let file = File::open(path).context(|| format!("open the module {}", path.display()))?;
     let params_c = c_string(params)?;
-    finit_module(&file, &params_c, ModuleInitFlags::empty()).doing(|| {
+    finit_module(&file, &params_c, ModuleInitFlags::empty()).context(|| {
         format!("load the module {} with parameters {params:?} (see the console)", path.display())
     })
 }

@@ -24,11 +24,11 @@ pub(super) type Result<T> = std::result::Result<T, AgentError>;
 /// Adds what was being done to a system error.
 pub(super) trait Context<T> {
     /// `cannot {what}: {system's words}`.
-    fn doing(self, what: impl FnOnce() -> String) -> Result<T>;
+    fn context(self, what: impl FnOnce() -> String) -> Result<T>;
 }
 
 impl<T, E: Into<io::Error>> Context<T> for std::result::Result<T, E> {
-    fn doing(self, what: impl FnOnce() -> String) -> Result<T> {
+    fn context(self, what: impl FnOnce() -> String) -> Result<T> {
         self.map_err(|source| AgentError::System { what: what(), source: source.into() })
     }
 }

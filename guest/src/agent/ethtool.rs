@@ -69,7 +69,7 @@ impl<'a> Ethtool<'a> {
     }
 
     fn call(&self, what: &str, data: &mut [u32]) -> Result<()> {
-        self.try_call(data).doing(|| format!("{what} of {}", self.interface.name))
+        self.try_call(data).context(|| format!("{what} of {}", self.interface.name))
     }
 
     fn try_call(&self, data: &mut [u32]) -> io::Result<()> {
@@ -98,7 +98,7 @@ impl<'a> Ethtool<'a> {
             Ok(()) => Ok(Some(words)),
             Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(None),
             Err(error) => {
-                Err(error).doing(|| format!("read the coalescing of {}", self.interface.name))
+                Err(error).context(|| format!("read the coalescing of {}", self.interface.name))
             }
         }
     }

@@ -158,13 +158,13 @@ impl Memberships {
     fn join_group(&mut self, interface: &Interface, group: Ipv4Addr) -> Result<()> {
         use nix::sys::socket::{IpMembershipRequest, setsockopt, sockopt};
         let what = || format!("join {group} on {}", interface.name);
-        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).doing(what)?;
+        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).context(what)?;
         // The interface is chosen by its address, which it therefore must have.
         let local = address_of(&interface.name).ok_or_else(|| {
             AgentError::Other(format!("cannot {}: it has no address yet (link_up)", what()))
         })?;
         let request = IpMembershipRequest::new(group, Some(local));
-        setsockopt(&socket, sockopt::IpAddMembership, &request).doing(what)?;
+        setsockopt(&socket, sockopt::IpAddMembership, &request).context(what)?;
         self.sockets.push(socket);
         Ok(())
     }

@@ -87,14 +87,14 @@ impl Netdev {
             SockFlag::SOCK_CLOEXEC,
             SockProtocol::NetlinkGeneric,
         );
-        let socket = opened.doing(|| "open a generic netlink socket".to_owned())?;
+        let socket = opened.context(|| "open a generic netlink socket".to_owned())?;
         setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::seconds(PATIENCE_S))
-            .doing(|| "set the netlink socket's timeout".to_owned())?;
+            .context(|| "set the netlink socket's timeout".to_owned())?;
         let mut netdev = Netdev { socket, family: GENL_ID_CTRL, sequence: 0 };
         let name = attribute(CTRL_ATTR_FAMILY_NAME, b"netdev\0");
         let answers = netdev
             .ask(CTRL_CMD_GETFAMILY, NLM_F_ACK, &name)
-            .doing(|| "find netdev's generic netlink".to_owned())?;
+            .context(|| "find netdev's generic netlink".to_owned())?;
         let id = answers.iter().find_map(|answer| {
             attributes(answer).find(|(kind, _)| *kind == CTRL_ATTR_FAMILY_ID)?.1.try_into().ok()
         });
@@ -108,7 +108,7 @@ impl Netdev {
         let wanted = attribute(NETDEV_A_NAPI_IFINDEX, &interface.to_ne_bytes());
         let answers = self
             .ask(NETDEV_CMD_NAPI_GET, NLM_F_DUMP, &wanted)
-            .doing(|| "list the receive contexts (netdev's napi-get)".to_owned())?;
+            .context(|| "list the receive contexts (netdev's napi-get)".to_owned())?;
         let id = |answer: &Vec<u8>| {
             let id = attributes(answer).find(|(kind, _)| *kind == NETDEV_A_NAPI_ID)?.1;
             id.try_into().ok().map(u32::from_ne_bytes)
@@ -119,9 +119,9 @@ impl Netdev {
     fn set_suspend_timeout(&mut self, napi_id: u32, timeout_ns: u64) -> Result<()> {
         let mut wanted = attribute(NETDEV_A_NAPI_ID, &napi_id.to_ne_bytes());
         wanted.extend(attribute(NETDEV_A_NAPI_IRQ_SUSPEND_TIMEOUT, &timeout_ns.to_ne_bytes()));
-        self.ask(NETDEV_CMD_NAPI_SET, NLM_F_ACK, &wanted)
-            .map(|_| ())
-            .doing(|| "suspend interrupts (netdev's napi-set with irq-suspend-timeout)".to_owned())
+        self.ask(NETDEV_CMD_NAPI_SET, NLM_F_ACK, &wanted).map(|_| ()).context(|| {
+            "suspend interrupts (netdev's napi-set with irq-suspend-timeout)".to_owned()
+        })
     }
 
     /// Sends a request, and collects the attributes of the answers up to the last.

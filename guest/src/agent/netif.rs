@@ -29,7 +29,7 @@ impl Interface {
             )));
         }
         let control = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)
-            .doing(|| "open a control socket".to_owned())?;
+            .context(|| "open a control socket".to_owned())?;
         Ok(Self { name: name.to_owned(), control })
     }
 
@@ -53,15 +53,15 @@ impl Interface {
 
     pub(super) fn set_mac(&self, mac: Mac) -> Result<()> {
         let what = || format!("give {} the address {mac:02x?}", self.name);
-        let mut request = sys::empty_ifreq(&self.name).doing(what)?;
+        let mut request = sys::empty_ifreq(&self.name).context(what)?;
         request.ifr_ifru.ifru_hwaddr = hardware_address(mac);
-        sys::interface_ioctl(self.control(), libc::SIOCSIFHWADDR, &mut request).doing(what)
+        sys::interface_ioctl(self.control(), libc::SIOCSIFHWADDR, &mut request).context(what)
     }
 
     pub(super) fn flags(&self) -> Result<i32> {
         let what = || format!("read the flags of {}", self.name);
-        let mut request = sys::empty_ifreq(&self.name).doing(what)?;
-        sys::interface_ioctl(self.control(), libc::SIOCGIFFLAGS, &mut request).doing(what)?;
+        let mut request = sys::empty_ifreq(&self.name).context(what)?;
+        sys::interface_ioctl(self.control(), libc::SIOCGIFFLAGS, &mut request).context(what)?;
         Ok(sys::flags_of(&request))
     }
 
@@ -73,10 +73,10 @@ impl Interface {
             return Ok(());
         }
         let what = || format!("change the flags of {} from {before:#x} to {after:#x}", self.name);
-        let mut request = sys::empty_ifreq(&self.name).doing(what)?;
+        let mut request = sys::empty_ifreq(&self.name).context(what)?;
         // The kernel takes the low 16 bits.
         request.ifr_ifru.ifru_flags = after as libc::c_short;
-        sys::interface_ioctl(self.control(), libc::SIOCSIFFLAGS, &mut request).doing(what)
+        sys::interface_ioctl(self.control(), libc::SIOCSIFFLAGS, &mut request).context(what)
     }
 
     pub(super) fn set_up(&self, on: bool) -> Result<()> {
@@ -92,9 +92,9 @@ impl Interface {
         for (number, address) in
             [(libc::SIOCSIFADDR, cidr.address), (libc::SIOCSIFNETMASK, cidr.netmask())]
         {
-            let mut request = sys::empty_ifreq(&self.name).doing(what)?;
+            let mut request = sys::empty_ifreq(&self.name).context(what)?;
             request.ifr_ifru.ifru_addr = internet_address(address);
-            sys::interface_ioctl(self.control(), number, &mut request).doing(what)?;
+            sys::interface_ioctl(self.control(), number, &mut request).context(what)?;
         }
         Ok(())
     }
@@ -102,7 +102,7 @@ impl Interface {
     /// A permanent neighbour entry.
     pub(super) fn set_neighbour(&self, ip: Ipv4Addr, mac: Mac) -> Result<()> {
         let what = || format!("make {ip} a neighbour on {}", self.name);
-        let name = sys::empty_ifreq(&self.name).doing(what)?.ifr_name;
+        let name = sys::empty_ifreq(&self.name).context(what)?.ifr_name;
         let mut request = libc::arpreq {
             arp_pa: internet_address(ip),
             arp_ha: hardware_address(mac),
@@ -110,18 +110,18 @@ impl Interface {
             arp_netmask: internet_address(Ipv4Addr::UNSPECIFIED),
             arp_dev: name,
         };
-        sys::arp_ioctl(self.control(), &mut request).doing(what)
+        sys::arp_ioctl(self.control(), &mut request).context(what)
     }
 
     /// Adds a hardware address to the multicast filter.
     pub(super) fn add_multicast(&self, mac: Mac) -> Result<()> {
         let what = || format!("add {mac:02x?} to the multicast filter of {}", self.name);
-        let mut request = sys::empty_ifreq(&self.name).doing(what)?;
+        let mut request = sys::empty_ifreq(&self.name).context(what)?;
         let mut address = hardware_address(mac);
         // SIOCADDMULTI wants no address family.
         address.sa_family = libc::AF_UNSPEC as libc::sa_family_t;
         request.ifr_ifru.ifru_hwaddr = address;
-        sys::interface_ioctl(self.control(), libc::SIOCADDMULTI, &mut request).doing(what)
+        sys::interface_ioctl(self.control(), libc::SIOCADDMULTI, &mut request).context(what)
     }
 
     /// Makes a VLAN interface on top; its name.
@@ -139,7 +139,7 @@ impl Interface {
             vlan_qos: 0,
         };
         sys::vlan_ioctl(self.control(), &mut request)
-            .doing(|| format!("make VLAN {id} on {}", self.name))?;
+            .context(|| format!("make VLAN {id} on {}", self.name))?;
         Ok(self.vlan_name(id))
     }
 

@@ -14,11 +14,11 @@ pub(super) fn devices() -> Result<Vec<PciDevice>> {
     let entries = match fs::read_dir(DEVICES) {
         // No PCI bus was registered: there is no device.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        result => result.doing(|| format!("list {DEVICES}"))?,
+        result => result.context(|| format!("list {DEVICES}"))?,
     };
     let mut devices = Vec::new();
     for entry in entries {
-        devices.push(device(&entry.doing(|| format!("list {DEVICES}"))?.path())?);
+        devices.push(device(&entry.context(|| format!("list {DEVICES}"))?.path())?);
     }
     devices.sort_by(|a, b| a.address.cmp(&b.address));
     Ok(devices)

@@ -54,7 +54,7 @@ pub(super) fn ping(command: &Ping) -> Result<Pinged> {
         let packet = request(sequence as u16, command.payload_bytes as usize);
         let sent = Instant::now();
         sendto(socket.as_raw_fd(), &packet, &to, MsgFlags::empty())
-            .doing(|| format!("send an echo request to {address}"))?;
+            .context(|| format!("send an echo request to {address}"))?;
         match await_reply(&socket, &packet, sent, timeout)? {
             Reply::Good(rtt) => rtts.push(rtt.as_secs_f64() * 1e6),
             Reply::Corrupted => corrupted += 1,
@@ -75,7 +75,7 @@ pub(super) fn ping(command: &Ping) -> Result<Pinged> {
 
 fn open() -> Result<OwnedFd> {
     socket(AddressFamily::Inet, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::Icmp)
-        .doing(|| "open an ICMP socket".to_owned())
+        .context(|| "open an ICMP socket".to_owned())
 }
 
 /// Waits for the reply to `packet`; skips whatever else comes.
@@ -88,7 +88,7 @@ fn await_reply(socket: &OwnedFd, packet: &[u8], sent: Instant, timeout: Duration
         // Zero would mean to wait for ever.
         let left = TimeVal::microseconds(left.as_micros().max(1) as i64);
         setsockopt(socket, sockopt::ReceiveTimeout, &left)
-            .doing(|| "set the socket's timeout".to_owned())?;
+            .context(|| "set the socket's timeout".to_owned())?;
         match recv(socket.as_raw_fd(), &mut buffer, MsgFlags::empty()) {
             Ok(count) => match matches(&buffer[..count], packet) {
                 Some(true) => return Ok(Reply::Good(sent.elapsed())),
@@ -96,7 +96,7 @@ fn await_reply(socket: &OwnedFd, packet: &[u8], sent: Instant, timeout: Duration
                 None => {}
             },
             Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EINTR) => {}
-            Err(error) => return Err(error).doing(|| "receive an echo reply".to_owned()),
+            Err(error) => return Err(error).context(|| "receive an echo reply".to_owned()),
         }
     }
 }

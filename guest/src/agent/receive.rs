@@ -83,7 +83,7 @@ impl Receiver {
         self.reception = None;
         let socket = open(command)?;
         let granted =
-            getsockopt(&socket, sockopt::RcvBuf).doing(|| "read the buffer's size".to_owned())?;
+            getsockopt(&socket, sockopt::RcvBuf).context(|| "read the buffer's size".to_owned())?;
         let batch = sys::Batch::new(command.batch as usize, command.max_datagram_bytes as usize);
         let (waiter, polls_by) = Waiter::new(&socket, command.wait)?;
         let equal = command.equal_priority;
@@ -99,7 +99,7 @@ impl Receiver {
                 let shared = Arc::clone(&shared);
                 move || receive(&shared, batch, &waiter, equal)
             })
-            .doing(|| "start the receiving thread".to_owned())?;
+            .context(|| "start the receiving thread".to_owned())?;
         self.reception = Some(Reception { shared, thread: Some(thread) });
         Ok(ReceiveStarted {
             buffer_bytes: granted as u64,
@@ -166,12 +166,12 @@ fn check(command: &commands::ReceiveStart) -> Result<()> {
 fn open(command: &commands::ReceiveStart) -> Result<UdpSocket> {
     let port = command.port;
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port))
-        .doing(|| format!("receive on UDP port {port}"))?;
+        .context(|| format!("receive on UDP port {port}"))?;
     setsockopt(&socket, sockopt::RcvBufForce, &(command.buffer_bytes as usize))
-        .doing(|| format!("make a receive buffer of {} bytes", command.buffer_bytes))?;
+        .context(|| format!("make a receive buffer of {} bytes", command.buffer_bytes))?;
     socket
         .set_read_timeout(Some(Duration::from_millis(LOOK_UP_MS.into())))
-        .doing(|| "set the socket's timeout".to_owned())?;
+        .context(|| "set the socket's timeout".to_owned())?;
     Ok(socket)
 }
 
@@ -183,7 +183,7 @@ fn open(command: &commands::ReceiveStart) -> Result<UdpSocket> {
 /// us be modest is no reason to give up.
 fn receive(shared: &Shared, mut batch: sys::Batch, waiter: &Waiter, equal_priority: bool) {
     if !equal_priority {
-        let _ = sys::yield_to_all();
+        let _ = sys::run_last();
     }
     loop {
         let stopping = shared.stop.load(Ordering::Acquire);

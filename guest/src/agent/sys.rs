@@ -178,7 +178,7 @@ unsafe impl Send for Batch {}
 
 /// One datagram of a batch.
 pub(super) struct Datagram<'a> {
-    /// What was copied of it.
+    /// The bytes that were copied.
     pub(super) bytes: &'a [u8],
     /// Its full length, in bytes.
     pub(super) length: usize,
@@ -241,7 +241,7 @@ impl Batch {
 }
 
 /// Makes this thread the last to run when others want to.
-pub(super) fn yield_to_all() -> io::Result<()> {
+pub(super) fn run_last() -> io::Result<()> {
     const LAST: libc::c_int = 19;
     const THIS_THREAD: libc::id_t = 0;
     // SAFETY: it takes numbers only.

@@ -54,17 +54,17 @@ pub(super) fn udp(command: &Transmit, default_interface: Option<&str>) -> Result
 
 fn open(command: &Transmit, default_interface: Option<&str>) -> Result<UdpSocket> {
     let destination = netif::parse_destination(&command.destination)?;
-    let socket =
-        UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).doing(|| "open a sending socket".to_owned())?;
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))
+        .context(|| "open a sending socket".to_owned())?;
     if let Some(id) = command.vlan {
         let below = Interface::named(default_interface.ok_or(AgentError::NoInterface)?)?;
         let vlan = Interface::named(&below.vlan_name(id))?;
         setsockopt(&socket, sockopt::BindToDevice, &vlan.name.clone().into())
-            .doing(|| format!("send on {}", vlan.name))?;
+            .context(|| format!("send on {}", vlan.name))?;
     }
     let timeout = Duration::from_millis(command.timeout_ms.max(1));
-    socket.set_write_timeout(Some(timeout)).doing(|| "set the socket's timeout".to_owned())?;
-    socket.connect(destination).doing(|| format!("send to {destination}"))?;
+    socket.set_write_timeout(Some(timeout)).context(|| "set the socket's timeout".to_owned())?;
+    socket.connect(destination).context(|| format!("send to {destination}"))?;
     Ok(socket)
 }
 
@@ -77,7 +77,7 @@ struct Sender {
 }
 
 impl Sender {
-    /// As fast as it goes.
+    /// Sends as fast as possible.
     fn send_all(&mut self, count: u64) -> Result<()> {
         let mut next = 0;
         while next < count && !self.totals.timed_out {
@@ -134,8 +134,9 @@ impl Sender {
             }
             // What the next datagram will meet as well: no sense in going on.
             Err(error @ (Errno::EMSGSIZE | Errno::EBADF | Errno::EINVAL | Errno::EPERM)) => {
-                Err(error)
-                    .doing(|| format!("send {} bytes in a datagram", self.fill.len() + HEAD_BYTES))
+                Err(error).context(|| {
+                    format!("send {} bytes in a datagram", self.fill.len() + HEAD_BYTES)
+                })
             }
             // The first of the batch was refused; it is done with.
             Err(error) => {
@@ -158,8 +159,8 @@ pub(super) fn tcp(command: &TransmitTcp) -> Result<TransmittedTcp> {
     }
     let timeout = Duration::from_millis(command.timeout_ms.max(1));
     let mut stream = TcpStream::connect_timeout(&SocketAddr::V4(destination), timeout)
-        .doing(|| format!("connect to {destination}"))?;
-    stream.set_write_timeout(Some(timeout)).doing(|| "set the socket's timeout".to_owned())?;
+        .context(|| format!("connect to {destination}"))?;
+    stream.set_write_timeout(Some(timeout)).context(|| "set the socket's timeout".to_owned())?;
     let zeros = vec![0; command.write_bytes as usize];
     let started = Instant::now();
     let mut sent_bytes = 0;
@@ -167,7 +168,7 @@ pub(super) fn tcp(command: &TransmitTcp) -> Result<TransmittedTcp> {
         let left = usize::try_from(command.count_bytes - sent_bytes).unwrap_or(usize::MAX);
         let written = stream
             .write(&zeros[..left.min(zeros.len())])
-            .doing(|| format!("send to {destination} (after {sent_bytes} bytes)"))?;
+            .context(|| format!("send to {destination} (after {sent_bytes} bytes)"))?;
         if written == 0 {
             break;
         }

@@ -52,10 +52,10 @@ impl Waiter {
             return Ok((waiter, polls.then_some(PollsBy::Socket)));
         }
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)
-            .doing(|| "make an epoll instance".to_owned())?;
+            .context(|| "make an epoll instance".to_owned())?;
         epoll
             .add(socket, EpollEvent::new(EpollFlags::EPOLLIN, 0))
-            .doing(|| "watch the socket".to_owned())?;
+            .context(|| "watch the socket".to_owned())?;
         let (sysctl, by) = if polls { poll_by_epoll(&epoll, wait)? } else { (None, None) };
         Ok((Waiter { epoll: Some(epoll), _sysctl: sysctl }, by))
     }
@@ -74,7 +74,7 @@ impl Waiter {
 fn poll_by_socket(fd: BorrowedFd<'_>, wait: Wait) -> Result<()> {
     let set = |option, name: &str, value: u32| {
         sys::set_socket_option(fd, option, value.cast_signed())
-            .doing(|| format!("set {name} of the socket to {value}"))
+            .context(|| format!("set {name} of the socket to {value}"))
     };
     set(SO_BUSY_POLL, "SO_BUSY_POLL", wait.busy_poll_us)?;
     if wait.prefer_busy_poll {

@@ -72,8 +72,8 @@ impl Worker {
         let computing = Computing::calibrate(|| nanoseconds(begun.elapsed()));
         let timeout = Duration::from_millis(command.timeout_ms.max(1));
         let stream = connect(&command.destination, timeout)?;
-        let writer = stream.try_clone().doing(|| "share the connection".to_owned())?;
-        let beside = command.datagrams.as_ref().map(Beside::open).transpose()?;
+        let writer = stream.try_clone().context(|| "share the connection".to_owned())?;
+        let beside = command.datagrams.as_ref().map(SideDatagrams::open).transpose()?;
         let totals = Mutex::new(WorkTotals::default());
         let shared = Arc::new(Shared { stop: AtomicBool::new(false), totals, stream });
         let mut threads = Vec::new();
@@ -123,16 +123,16 @@ fn none_started() -> AgentError {
 
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
     let builder = std::thread::Builder::new().name(name.to_owned());
-    builder.spawn(run).doing(|| format!("start the thread {name}"))
+    builder.spawn(run).context(|| format!("start the thread {name}"))
 }
 
 fn connect(destination: &str, timeout: Duration) -> Result<TcpStream> {
     let destination = netif::parse_destination(destination)?;
     let stream = TcpStream::connect_timeout(&SocketAddr::V4(destination), timeout)
-        .doing(|| format!("connect to {destination}"))?;
-    stream.set_write_timeout(Some(timeout)).doing(|| "set the socket's timeout".to_owned())?;
+        .context(|| format!("connect to {destination}"))?;
+    stream.set_write_timeout(Some(timeout)).context(|| "set the socket's timeout".to_owned())?;
     // A send is a segment: none waits for the acknowledgement of another.
-    stream.set_nodelay(true).doing(|| "have segments sent at once".to_owned())?;
+    stream.set_nodelay(true).context(|| "have segments sent at once".to_owned())?;
     Ok(stream)
 }
 
@@ -149,7 +149,7 @@ fn send(
     while (command.sends == 0 || done < command.sends) && !shared.stopped() {
         work::stream_bytes(given, &mut bytes);
         let (tsc, begun) = (sys::rdtsc(), Instant::now());
-        stream.write_all(&bytes).doing(|| format!("send over TCP after {given} bytes"))?;
+        stream.write_all(&bytes).context(|| format!("send over TCP after {given} bytes"))?;
         let took_ns = nanoseconds(begun.elapsed());
         work::note_send(&mut shared.note(), tsc, took_ns, command.send_bytes);
         given += u64::from(command.send_bytes);
@@ -169,22 +169,22 @@ fn compute(us: u64, computing: Computing, shared: &Shared) {
 }
 
 /// Datagrams beside it.
-struct Beside {
+struct SideDatagrams {
     command: WorkDatagrams,
     socket: UdpSocket,
     destination: SocketAddrV4,
 }
 
-impl Beside {
-    fn open(command: &WorkDatagrams) -> Result<Beside> {
+impl SideDatagrams {
+    fn open(command: &WorkDatagrams) -> Result<SideDatagrams> {
         let destination = netif::parse_destination(&command.destination)?;
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))
-            .doing(|| "open a sending socket".to_owned())?;
+            .context(|| "open a sending socket".to_owned())?;
         // So that a full send buffer keeps nobody from being stopped.
         socket
             .set_write_timeout(Some(LONGEST_SLEEP))
-            .doing(|| "set the socket's timeout".to_owned())?;
-        Ok(Beside { command: command.clone(), socket, destination })
+            .context(|| "set the socket's timeout".to_owned())?;
+        Ok(SideDatagrams { command: command.clone(), socket, destination })
     }
 
     /// Sends until it is told to stop, or the connection's work is over.
@@ -239,7 +239,7 @@ mod tests {
     }
 
     /// Reads a connection to its end.
-    fn swallow() -> (SocketAddr, JoinHandle<Vec<u8>>) {
+    fn read_to_end() -> (SocketAddr, JoinHandle<Vec<u8>>) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
         let reader = std::thread::spawn(move || {
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn what_is_sent_arrives_and_every_send_is_noted() {
-        let (address, reader) = swallow();
+        let (address, reader) = read_to_end();
         let receiver = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let datagrams = WorkDatagrams {
             destination: receiver.local_addr().unwrap().to_string(),
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn work_without_an_end_is_stopped() {
-        let (address, reader) = swallow();
+        let (address, reader) = read_to_end();
         let mut worker = Worker::default();
         assert!(worker.status().is_err() && worker.stop().is_err());
         worker.start(&command(address, 0)).unwrap();

@@ -15,9 +15,9 @@ const STATISTICS: &str = "testpmd> show port stats 0\r
   Tx-pps:            0          Tx-bps:            0\r
 ";
 
-fn course(size_bytes: usize) -> Course {
+fn setup(size_bytes: usize) -> Setup {
     let cores = Cores::choose(&[]).unwrap();
-    Course {
+    Setup {
         size_bytes,
         cores,
         warm_up: Duration::from_millis(20),
@@ -60,7 +60,7 @@ fn who_connects_comes_second() {
 fn one_that_ends_at_once_is_told_with_its_last_words() {
     let dir = tempfile::tempdir().unwrap();
     let program = script(dir.path(), "echo no such device; exit 1");
-    let failure = Pair::start(Link::Memif, &program, &course(64)).err().unwrap();
+    let failure = Pair::start(Link::Memif, &program, &setup(64)).err().unwrap();
     let text = failure.to_string();
     assert!(text.contains("has ended") && text.contains("no such device"), "{text}");
 }
@@ -75,9 +75,9 @@ fn nothing_is_left_of_one_that_does_not_end_by_itself() {
         children.display()
     );
     let program = script(dir.path(), &text);
-    let course = course(64);
-    let mut command = command(&program, Side::Sender, "none", dir.path(), &course);
-    let mut testpmd = Testpmd::start(&mut command, Side::Sender, &course).unwrap();
+    let setup = setup(64);
+    let mut command = command(&program, Side::Sender, "none", dir.path(), &setup);
+    let mut testpmd = Testpmd::start(&mut command, Side::Sender, &setup).unwrap();
     testpmd.wait_for("started", START_TIMEOUT).unwrap();
     let own = testpmd.child.id();
     drop(testpmd);
@@ -101,9 +101,9 @@ fn lives(process: u32) -> bool {
 fn ctrl_c_ends_the_waiting() {
     let dir = tempfile::tempdir().unwrap();
     let program = script(dir.path(), "sleep 1000");
-    let course = course(64);
-    course.interrupted.set();
-    assert!(matches!(Pair::start(Link::Memif, &program, &course), Err(Failure::Interrupted)));
+    let setup = setup(64);
+    setup.interrupted.set();
+    assert!(matches!(Pair::start(Link::Memif, &program, &setup), Err(Failure::Interrupted)));
 }
 
 /// With the real one, where it is installed: packets of every length come through on every link.
@@ -115,7 +115,7 @@ fn packets_come_through() {
     };
     for link in Link::ALL {
         for size_bytes in [64, 16_000] {
-            let mut pair = Pair::start(link, &program, &course(size_bytes)).unwrap();
+            let mut pair = Pair::start(link, &program, &setup(size_bytes)).unwrap();
             for round in 0..2 {
                 let sample = pair.measure().unwrap();
                 assert!(sample.packets_per_second > 0.0, "{link:?} {size_bytes} {round}");

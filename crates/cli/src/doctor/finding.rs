@@ -28,7 +28,7 @@ pub(crate) struct Finding {
     pub(super) means: String,
     /// What to do about it; empty if nothing needs to be done.
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub(super) mend: String,
+    pub(super) hint: String,
 }
 
 impl Finding {
@@ -38,7 +38,7 @@ impl Finding {
             severity: Severity::Good,
             found: found.into(),
             means: String::new(),
-            mend: String::new(),
+            hint: String::new(),
         }
     }
 
@@ -47,14 +47,14 @@ impl Finding {
         severity: Severity,
         found: impl Into<String>,
         means: &str,
-        mend: impl Into<String>,
+        hint: impl Into<String>,
     ) -> Finding {
         Finding {
             subject,
             severity,
             found: found.into(),
             means: means.to_owned(),
-            mend: mend.into(),
+            hint: hint.into(),
         }
     }
 }

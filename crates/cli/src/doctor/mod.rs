@@ -1,7 +1,7 @@
 //! `warikomi doctor`: is this machine fit for measuring, and if not, what to do?
 //!
 //! Each check is a function that returns one [`Finding`]; the order is the order in which a user
-//! should mend things.
+//! should repair things.
 
 mod checks;
 mod finding;
@@ -16,7 +16,7 @@ use finding::{Finding, Severity};
 use crate::output;
 
 /// Looks at the cores and what else runs on them, stolen time, the clock, memory, permissions,
-/// kernels and packages; says what each finding means and how to mend it. Ends with an error if
+/// kernels and packages; says what each finding means and how to repair it. Ends with an error if
 /// something prevents experiments.
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -66,7 +66,7 @@ fn print(finding: &Finding, colour: bool) {
     if !finding.means.is_empty() {
         println!("          means: {}", finding.means);
     }
-    if !finding.mend.is_empty() {
-        println!("          mend:  {}", finding.mend);
+    if !finding.hint.is_empty() {
+        println!("          hint:  {}", finding.hint);
     }
 }

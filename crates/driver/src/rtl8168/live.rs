@@ -18,7 +18,7 @@ impl Rtl8168 {
         self.state.as_ref().map(|state| &state.0).ok_or_else(none)
     }
 
-    /// Nobody can go on from here, until the device is set up again.
+    /// No driver can continue from here, until the device is set up again.
     pub(super) fn forget_state(&self) {
         if let Some((area, _)) = &self.state {
             area.forget();
@@ -80,7 +80,7 @@ impl Rtl8168 {
         Ok(())
     }
 
-    /// What is on the rings.
+    /// The buffers that are on the rings.
     pub(super) fn held(&self) -> Held {
         Held {
             posted: self.rx.tokens(),

@@ -364,7 +364,7 @@ impl NicDriver for Rtl8168 {
         sent: &mut dyn FnMut(u32),
     ) -> Result<(), DriverError> {
         self.forget_state();
-        // Whoever looks at the ring sees all that was taken, before it goes away.
+        // A reader of the ring sees all that was taken, before it goes away.
         let emptied = self.rx.empty_shown(hw.memory);
         let stopped = self.stop(hw.mmio);
         let cut_off = cut_off(hw.mmio);

@@ -44,7 +44,7 @@ pub(super) struct Receiver {
 
 impl Receiver {
     /// An empty ring of so many descriptors at `ring`, none of them the device's. `given` buffers have
-    /// been given to whoever is above before.
+    /// been given to the layer above before.
     pub(super) fn set_up(
         &mut self,
         memory: &dyn DmaMemory,
@@ -162,7 +162,7 @@ impl Receiver {
             return Err(DriverError::Invalid(format!("the receive buffer {buffer:?} is empty")));
         }
         if let Some(slots) = &self.slots {
-            // Empty first: whoever finds the new slot must not take the last frame for the new buffer's.
+            // Empty first: a successor that finds the new slot must not take the last frame as its own.
             memory.store_u32(self.at(index), self.end_mark(index))?;
             slots.set(index, self.given.wrapping_add(self.posted as u64), buffer.token)?;
         }
@@ -210,7 +210,7 @@ impl Receiver {
         Ok(taken)
     }
 
-    /// Empties a descriptor, so that whoever looks at the ring sees how far we are even while there is no
+    /// Empties a descriptor, so that a reader of the ring sees how far we are even while there is no
     /// new buffer for it.
     #[inline]
     fn empty(&self, memory: &dyn DmaMemory, index: usize) -> Result<(), DriverError> {

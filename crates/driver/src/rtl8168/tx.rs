@@ -1,7 +1,7 @@
 //! The transmit ring.
 //!
 //! A driver that can be replaced notes each frame in a slot; its frames have one piece each, so that
-//! descriptor and frame are the same thing for whoever comes next.
+//! descriptor and frame are the same thing for a successor.
 
 use warikomi_pci::DmaMemory;
 
@@ -133,7 +133,7 @@ impl Transmitter {
         frame: TxFrame<'_>,
     ) -> Result<bool, DriverError> {
         if let Err(error) = check(frame, self.slots.is_some()) {
-            // With nothing before it, whoever is above gets it back at once; it counts like any other.
+            // With nothing before it, the layer above gets it back at once; it counts like any other.
             self.given = self.given.wrapping_add(u64::from(self.used == 0));
             return Err(error);
         }
@@ -142,7 +142,7 @@ impl Transmitter {
             return Ok(false);
         }
         if let Some(slots) = &self.slots {
-            // Empty first: whoever finds the new slot must not take the frame before for this one.
+            // Empty first: a successor that finds the new slot must not take the frame before for this one.
             memory.store_u32(self.at(self.head), 0)?;
             slots.set(self.head, self.given.wrapping_add(self.used as u64), frame.token)?;
         }

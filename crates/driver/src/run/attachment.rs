@@ -39,7 +39,7 @@ pub trait Attachment {
     /// device over does not wait for page tables.
     fn warm(&self, ring_bytes: usize);
 
-    /// Wakes whoever waits for the baton.
+    /// Wakes the driver that waits for the baton.
     fn wake_successor(&self);
 
     /// Whether the support side is still there.

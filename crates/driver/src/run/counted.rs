@@ -2,7 +2,7 @@
 
 use crate::{Buffer, Received, RxSink, Upper};
 
-/// What went up.
+/// Frames that went to the layer above.
 #[derive(Default)]
 pub(super) struct Up {
     pub(super) packets: u64,
@@ -10,7 +10,7 @@ pub(super) struct Up {
 }
 
 impl Up {
-    /// Whoever is above, and what goes there is counted.
+    /// The layer above, and what goes there is counted.
     #[inline]
     pub(super) fn counted<'a, U>(&'a mut self, upper: &'a mut U) -> Counted<'a, U> {
         Counted { upper, up: self }

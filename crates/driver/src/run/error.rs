@@ -11,7 +11,7 @@ pub enum RunError {
     /// No driver of that name.
     #[error("there is no driver called '{0}'")]
     UnknownDriver(String),
-    /// No device to drive.
+    /// The process cannot attach to its device.
     #[error(transparent)]
     Attach(#[from] AttachError),
     /// The driver gave up.
@@ -35,14 +35,14 @@ pub enum RunError {
          of it is left; the device has to be reset"
     )]
     NothingLeft {
-        /// Whose the device is.
+        /// Generation of the driver that owns the device.
         generation: u32,
-        /// How it came by it.
+        /// How that driver got the device.
         how: How,
         /// How this device's drivers follow one another.
         way: u64,
     },
-    /// Whoever the frames are for cannot go on.
+    /// The layer that the frames are for cannot go on.
     #[error("{0}")]
     Upper(String),
     /// Nonsense in the orders page.
@@ -51,9 +51,9 @@ pub enum RunError {
     /// The region is too small.
     #[error("the rings take {needed} bytes of DMA memory, and there are {bytes}")]
     NoRoom {
-        /// Bytes of the rings.
+        /// Bytes that the rings need.
         needed: usize,
-        /// Bytes of DMA memory.
+        /// Bytes of DMA memory that there are.
         bytes: u64,
     },
 }

@@ -19,7 +19,7 @@ const IDLE: Span = Span::from_us(200);
 const LOOK_EVERY: Span = Span::from_ms(50);
 
 impl DriverLoop {
-    /// Whether whoever is above can go on.
+    /// Whether the layer above can go on.
     pub(super) fn look_above<A, U: Upper>(
         &mut self,
         on: &mut Parts<'_, A, U>,

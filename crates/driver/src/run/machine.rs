@@ -13,7 +13,7 @@ use crate::state::Held;
 use crate::strategy::Receiver;
 use crate::{NicDriver, Transmit};
 
-/// What a step works on.
+/// What a step works on: driver, device and the layer above.
 pub struct Parts<'a, A, U> {
     /// The device, with the driver's window.
     pub device: &'a mut A,
@@ -21,7 +21,7 @@ pub struct Parts<'a, A, U> {
     pub memory: &'a dyn DmaMemory,
     /// The driver.
     pub driver: &'a mut dyn NicDriver,
-    /// Whoever the frames are for.
+    /// The layer that the frames are for.
     pub upper: &'a mut U,
 }
 
@@ -51,7 +51,7 @@ macro_rules! hardware {
 
 pub(super) use hardware;
 
-/// What comes after a step.
+/// What the caller must do after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The next step.
@@ -67,7 +67,7 @@ pub enum Step {
     /// The driver waits while the baton is this generation's, or until it is woken; for
     /// [`HEARTBEAT`](super::HEARTBEAT) at most. Then comes the next step.
     AwaitBaton {
-        /// Who has the device.
+        /// Generation of the baton while the driver waits.
         generation: u32,
     },
     /// There is no next step.
@@ -79,9 +79,9 @@ pub enum Step {
 
 /// What the machine does next.
 pub(super) enum Phase {
-    /// It waits for its turn.
+    /// It waits for the baton.
     Waiting,
-    /// It takes the device.
+    /// It sets the device up, or takes it over.
     Opening(Opening),
     /// It has found what a predecessor left, and accepts it.
     Accepting(Held),
@@ -101,7 +101,7 @@ pub(super) enum Phase {
     Arm {
         budget: usize,
     },
-    /// It looks once more.
+    /// It has armed its interrupt and looks at the rings once more.
     LastLook {
         budget: usize,
     },
@@ -147,7 +147,7 @@ pub struct DriverLoop {
     pub(super) awake_until: Time,
 }
 
-/// What is counted besides.
+/// Counts of the loop since it began, beside those of received packets.
 #[derive(Default)]
 pub(super) struct Counts {
     /// Of drivers before this one.

@@ -84,7 +84,7 @@ impl DriverLoop {
                     self.waiting = Some(frame);
                     break;
                 }
-                // Whoever is above has made no frame; that ends nothing but the frame. It goes back behind
+                // The layer above has made no frame; that ends nothing but the frame. It goes back behind
                 // those before it.
                 Err(DriverError::Invalid(_)) if self.unsent > 0 => {
                     self.waiting = Some(frame);

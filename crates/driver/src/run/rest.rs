@@ -66,7 +66,7 @@ impl DriverLoop {
     }
 
     fn sleep<A: Attachment, U>(&mut self, on: &Parts<'_, A, U>, now: Time) -> Step {
-        let longest = if self.is_alerted(on, now) {
+        let longest = if self.is_handover_imminent(on, now) {
             Span::ZERO
         } else {
             Span::from_us(HEARTBEAT.as_micros() as u64)
@@ -125,7 +125,7 @@ impl DriverLoop {
     }
 
     /// Whether the device is about to be handed over, so that a sleep would cost a wake-up.
-    fn is_alerted<A: Attachment, U>(&mut self, on: &Parts<'_, A, U>, now: Time) -> bool {
+    fn is_handover_imminent<A: Attachment, U>(&mut self, on: &Parts<'_, A, U>, now: Time) -> bool {
         let order = on.order(orders::ALERT);
         if order != self.alert {
             (self.alert, self.awake_until) = (order, now + AWAKE_FOR);

@@ -87,13 +87,13 @@ impl DriverLoop {
             }
             Phase::Pass { first: false } => self.pass(on, now),
             Phase::Look { handled } => self.look_at_all(on, now, handled),
-            _ => self.seldom(on, now),
+            _ => self.other_step(on, now),
         }
     }
 
     /// The steps that are not part of a pass.
     #[cold]
-    fn seldom<A: Attachment, U: Upper>(
+    fn other_step<A: Attachment, U: Upper>(
         &mut self,
         on: &mut Parts<'_, A, U>,
         now: Time,
@@ -129,11 +129,11 @@ impl DriverLoop {
                 if let Some(sleep) = self.sleep_on(on, now)? {
                     return Ok(sleep);
                 }
-                self.go_on(on, now)?;
+                self.continue_after_sleep(on, now)?;
             }
             Phase::Awake => {
                 self.phase = Phase::Awake;
-                self.go_on(on, now)?;
+                self.continue_after_sleep(on, now)?;
             }
             Phase::Giving(to) => self.give(on, to),
             Phase::Stopping => {
@@ -151,7 +151,7 @@ impl DriverLoop {
         Ok(Step::Again)
     }
 
-    fn go_on<A: Attachment, U: Upper>(
+    fn continue_after_sleep<A: Attachment, U: Upper>(
         &mut self,
         on: &mut Parts<'_, A, U>,
         now: Time,
@@ -161,7 +161,7 @@ impl DriverLoop {
         Ok(())
     }
 
-    /// After an error: whatever happened, the device is stopped, unless somebody goes on where this driver
+    /// After an error: whatever happened, the device is stopped, unless a successor continues where this driver
     /// failed.
     #[cold]
     fn give_up<A: Attachment, U: Upper>(

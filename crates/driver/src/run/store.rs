@@ -55,14 +55,14 @@ impl Snapshot {
     }
 }
 
-/// A message.
+/// A message between a driver and the data store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
     /// Driver to store: keep this under the key, instead of what was there.
     Put {
         /// The key.
         key: u64,
-        /// What to keep.
+        /// The snapshot to keep.
         snapshot: Snapshot,
         /// It belongs to a replacement, and comes before what does not.
         urgent: bool,
@@ -85,7 +85,7 @@ pub enum Message {
     Found {
         /// The key.
         key: u64,
-        /// What is kept.
+        /// The snapshot that the store holds.
         snapshot: Snapshot,
     },
     /// Store to driver: nothing is there.
@@ -101,16 +101,16 @@ pub enum StoreError {
     /// The socket does not work.
     #[error("the data store cannot be reached: {0}")]
     Socket(#[from] io::Error),
-    /// It closed the socket.
+    /// The store closed the socket.
     #[error("the data store is gone: it has closed its socket")]
     Gone,
     /// A message makes no sense.
     #[error("a message of the data store makes no sense: {0}")]
     Nonsense(String),
-    /// It does not answer.
+    /// The store did not answer within this time.
     #[error("the data store has not answered within {0:?}")]
     Silent(Duration),
-    /// It has nothing.
+    /// The store holds nothing under this key.
     #[error(
         "the data store has nothing under the key {0:#x}: it was started anew, or never had it"
     )]
@@ -126,7 +126,7 @@ impl Message {
         matches!(self, Message::Put { urgent: true, .. } | Message::Get { urgent: true, .. })
     }
 
-    /// As it is sent.
+    /// The message as it is sent.
     pub fn to_bytes(&self) -> Vec<u8> {
         let flag = if self.is_urgent() { URGENT } else { 0 };
         let none = (0, 0, &[][..]);
@@ -150,7 +150,7 @@ impl Message {
         head.iter().chain(words).flat_map(|word| word.to_ne_bytes()).collect()
     }
 
-    /// What a message says.
+    /// Reads a message; refuses one that is malformed.
     pub fn from_bytes(bytes: &[u8]) -> Result<Message, StoreError> {
         let nonsense = |what: String| StoreError::Nonsense(what);
         let (chunks, rest) = bytes.as_chunks::<8>();

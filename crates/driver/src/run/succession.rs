@@ -17,7 +17,7 @@ use crate::state::{
 };
 use crate::{DriverError, DriverInfo, NicDriver};
 
-/// How a turn begins.
+/// How a driver gets its device.
 pub(super) enum Opening {
     /// With a reset of the device.
     Start,
@@ -27,7 +27,7 @@ pub(super) enum Opening {
     GoOn,
 }
 
-/// What a wait has come to.
+/// How a wait for the baton ended.
 pub(super) enum Waited {
     /// The device is ours.
     Turn(Opening),

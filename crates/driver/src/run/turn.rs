@@ -13,9 +13,9 @@ use crate::strategy::Receiver;
 use crate::{Buffer, Hardware, Received, RxSink, Upper};
 
 /// Whoever takes buffers that go back in another way.
-struct Nobody;
+struct DiscardSink;
 
-impl RxSink for Nobody {
+impl RxSink for DiscardSink {
     fn buffer(&mut self) -> Option<Buffer> {
         None
     }
@@ -61,7 +61,7 @@ impl DriverLoop {
         }
     }
 
-    /// Resets the device. What predecessors had goes back to whoever is above.
+    /// Resets the device. What predecessors had goes back to the layer above.
     pub(super) fn start<A: Attachment, U: Upper>(
         &mut self,
         on: &mut Parts<'_, A, U>,
@@ -72,7 +72,7 @@ impl DriverLoop {
             if driven {
                 // A device that still runs would write to buffers that go back. One that does not answer is
                 // found out below. All buffers go back below, also those that a rehearsal has found.
-                let _ = on.driver.quiesce(hardware!(on), &mut Nobody, &mut |_| ());
+                let _ = on.driver.quiesce(hardware!(on), &mut DiscardSink, &mut |_| ());
             }
             let forgotten = on.upper.forget();
             on.upper.flush();
@@ -114,7 +114,7 @@ impl DriverLoop {
         on.upper.resume(held)?;
         (self.waiting, self.unsent) = (None, held.sending.len() as u64);
         if let Some(counted) = succession.counted() {
-            self.carry_on(on, counted);
+            self.adopt_counters(on, counted);
         }
         Ok(())
     }
@@ -202,7 +202,7 @@ impl DriverLoop {
         }
     }
 
-    fn carry_on<A, U>(&mut self, on: &Parts<'_, A, U>, counted: Counters) {
+    fn adopt_counters<A, U>(&mut self, on: &Parts<'_, A, U>, counted: Counters) {
         (self.received.packets, self.received.bytes) = (counted.rx_packets, counted.rx_bytes);
         let counts = &mut self.counts;
         counts.rx_errors_before = counted.rx_errors.wrapping_sub(on.driver.rx_errors());

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use warikomi_pci::attach::area::{BATON, OWNER, how};
 use warikomi_shared::Words;
 
-use super::error::{StateError, nonsense};
+use super::error::{StateError, invalid};
 
 /// How a driver comes by a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,16 +14,16 @@ pub enum How {
     HandedOver,
     /// Its predecessor ended at some instruction.
     Died,
-    /// By a reset.
+    /// The device is reset and set up.
     Start,
 }
 
-/// Who has the baton.
+/// The owner of the baton, and how it got it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// The generation that the device belongs to.
     pub generation: u32,
-    /// How it came by it.
+    /// How the owner got the baton.
     pub how: How,
 }
 
@@ -48,7 +48,7 @@ impl<W: Words> Baton<W> {
             how::HANDED_OVER => How::HandedOver,
             how::DIED => How::Died,
             how::START => How::Start,
-            other => return nonsense(format!("nobody comes by a baton in the way {other}")),
+            other => return invalid(format!("there is no way {other} to get the baton")),
         };
         Ok(Turn { generation: word as u32, how })
     }

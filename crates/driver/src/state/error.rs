@@ -8,17 +8,17 @@ pub enum StateError {
     /// Nobody has set it up, or it has a version that this driver does not know.
     #[error("{0}")]
     Unreadable(String),
-    /// A checksum is wrong.
+    /// A part's checksum does not match its words.
     #[error(
-        "the {what} of the state area was written by halves or by somebody else: its checksum is \
+        "the {what} of the state area was only half written, or written by another process: its checksum is \
          {found:#018x}, and should be {expected:#018x}"
     )]
     Checksum {
-        /// Which part.
+        /// The part of the state area.
         what: &'static str,
-        /// What the words have.
+        /// The checksum of its words.
         found: u64,
-        /// What is written there.
+        /// The checksum that is stored.
         expected: u64,
     },
     /// It contradicts itself, or the rings.
@@ -34,7 +34,7 @@ impl StateError {
     }
 }
 
-pub(super) fn nonsense<T>(what: String) -> Result<T, StateError> {
+pub(super) fn invalid<T>(what: String) -> Result<T, StateError> {
     Err(StateError::Nonsense(what))
 }
 

@@ -18,7 +18,7 @@ impl LocalWords {
         LocalWords::of(area::WORDS)
     }
 
-    /// So many zeros.
+    /// Memory of `words` words, all 0.
     pub fn of(words: usize) -> LocalWords {
         LocalWords(vec![Cell::new(0); words].into())
     }

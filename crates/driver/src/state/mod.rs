@@ -19,7 +19,7 @@ mod words;
 
 pub use self::baton::{Baton, How, Turn};
 pub use self::error::StateError;
-use self::error::nonsense;
+use self::error::invalid;
 pub use self::local::LocalWords;
 pub use self::record::{Counters, Progress, Record};
 pub use self::settings::Settings;
@@ -36,7 +36,7 @@ pub enum Predecessor {
     Died,
 }
 
-/// What whoever is above has been shown: of each count, that of the next.
+/// What the layer above has been shown: of each count, that of the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shown {
     /// Frames and returned buffers given up.
@@ -52,14 +52,14 @@ pub struct Held {
     pub posted: Vec<u32>,
     /// Frames that are on the transmit ring, sent or not, in order.
     pub sending: Vec<u32>,
-    /// Count of the next buffer to be posted: all before it were taken from whoever is above.
+    /// Count of the next buffer to be posted: all before it were taken from the layer above.
     pub posts_taken: u64,
     /// Count of the next frame to be sent.
     pub transmits_taken: u64,
 }
 
 impl StateArea {
-    /// What a predecessor's rings have in use, receive and transmit, when whoever is above has been shown
+    /// What a predecessor's rings have in use, receive and transmit, when the layer above has been shown
     /// so much. Nothing is stored.
     pub fn in_use(
         &self,
@@ -74,7 +74,7 @@ impl StateArea {
                 let (record, both) = self.read_record(&rx, &tx)?;
                 let noted = Shown { given: record.rx.given, sent: record.tx.given };
                 if noted != shown {
-                    return nonsense(format!(
+                    return invalid(format!(
                         "its record is of another time: it says {noted:?}, but there was {shown:?}"
                     ));
                 }
@@ -92,7 +92,7 @@ fn distinct(in_use: &[InUse; 2]) -> Result<(), StateError> {
     let most = tokens().max().unwrap_or(0) as usize;
     let mut seen = vec![false; most + 1];
     match tokens().find(|token| std::mem::replace(&mut seen[*token as usize], true)) {
-        Some(token) => nonsense(format!("the buffer {token} is on the rings twice")),
+        Some(token) => invalid(format!("the buffer {token} is on the rings twice")),
         None => Ok(()),
     }
 }

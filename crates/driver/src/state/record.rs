@@ -4,11 +4,11 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use warikomi_pci::attach::area::{self, counters, record};
 
-use super::error::{StateError, nonsense, verify};
+use super::error::{StateError, invalid, verify};
 use super::words::StateArea;
 use super::{InUse, Slots};
 
-/// How far one ring is.
+/// Position of a driver on one ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Count of the first buffer or frame that is on the ring: all before it have been shown.
@@ -35,13 +35,13 @@ pub struct Record {
 pub struct Counters {
     /// Frames received.
     pub rx_packets: u64,
-    /// Their bytes.
+    /// Bytes of the received frames.
     pub rx_bytes: u64,
     /// Frames refused for an error.
     pub rx_errors: u64,
     /// Frames transmitted.
     pub tx_packets: u64,
-    /// Their bytes.
+    /// Bytes of the transmitted frames.
     pub tx_bytes: u64,
     /// Frames that could not be transmitted.
     pub tx_errors: u64,
@@ -79,7 +79,7 @@ impl Counters {
 const WITH_COUNTERS: u64 = 2;
 
 impl StateArea {
-    /// Writes what has been counted so far, for whoever comes next; now and then, and before
+    /// Writes what has been counted so far, for a successor; now and then, and before
     /// [`write_record`](Self::write_record), but not between that and the end. A driver of version 1
     /// writes none.
     pub fn set_counters(&self, counted: &Counters) {
@@ -133,7 +133,7 @@ impl StateArea {
             let [given, taken, index] = [given, given + 1, given + 2].map(|at| self.word(at));
             let count = taken.wrapping_sub(given);
             if count > slots.len() as u64 || index >= slots.len() as u64 {
-                return nonsense(format!(
+                return invalid(format!(
                     "the record has {count} descriptors in use from {index} on, of {}",
                     slots.len()
                 ));

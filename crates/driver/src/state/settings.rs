@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use warikomi_pci::attach::area::{self, header};
 
-use super::error::{StateError, nonsense, verify};
+use super::error::{StateError, invalid, verify};
 use super::words::StateArea;
 
 /// What the settings of a state area say.
@@ -71,15 +71,15 @@ impl StateArea {
         self.check_version(words[header::VERSION], words[header::READABLE_FROM])?;
         if words[header::BYTES] != area::BYTES {
             let bytes = words[header::BYTES];
-            return nonsense(format!("it has {bytes} bytes, and should have {}", area::BYTES));
+            return invalid(format!("it has {bytes} bytes, and should have {}", area::BYTES));
         }
         let slots = |at: usize| match words[at] {
             count @ 1..=MOST_SLOTS => Ok(count as usize),
-            count => nonsense(format!("a ring of {count} slots, where 1 to {MOST_SLOTS} can be")),
+            count => invalid(format!("a ring of {count} slots, where 1 to {MOST_SLOTS} can be")),
         };
         let device = u32::try_from(words[header::DEVICE]);
         let (Ok(device), 0) = (device, words[header::MAC_ADDRESS] >> 48) else {
-            return nonsense("the device's numbers or its address are too long".to_owned());
+            return invalid("the device's numbers or its address are too long".to_owned());
         };
         let [a, b, c, d, e, f, ..] = words[header::MAC_ADDRESS].to_le_bytes();
         Ok(Settings {
@@ -94,9 +94,7 @@ impl StateArea {
     fn check_version(&self, version: u64, readable_from: u64) -> Result<(), StateError> {
         let known = self.version;
         if version < area::OLDEST_VERSION || readable_from > version {
-            return nonsense(format!(
-                "version {version}, readable from version {readable_from} on"
-            ));
+            return invalid(format!("version {version}, readable from version {readable_from} on"));
         }
         if readable_from > known {
             return Err(StateError::Unreadable(format!(

@@ -4,10 +4,10 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use warikomi_pci::attach::area::{MOST_SLOTS, PRESENT, RX_SLOTS, TOKEN_MASK, TX_SLOTS};
 
-use super::error::{StateError, nonsense};
+use super::error::{StateError, invalid};
 use super::words::{StateArea, StateWords};
 
-/// What a slot says.
+/// The buffer that a descriptor stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
     /// The count of the buffer or frame, modulo 2^32.
@@ -30,7 +30,7 @@ impl Slot {
             return Ok(None);
         }
         if word as u32 & !TOKEN_MASK as u32 != PRESENT as u32 {
-            return nonsense(format!("{word:#018x} is no slot"));
+            return invalid(format!("{word:#018x} is no slot"));
         }
         Ok(Some(Slot { count: (word >> 32) as u32, token: (word & TOKEN_MASK) as u32 }))
     }
@@ -51,7 +51,7 @@ pub struct InUse {
     pub first: u64,
     /// Index of its descriptor, or of that where it would be.
     pub index: usize,
-    /// Their tokens, in order.
+    /// Tokens of these buffers, in the ring's order.
     pub tokens: Vec<u32>,
 }
 
@@ -84,7 +84,7 @@ impl Slots {
     pub fn set(&self, index: usize, count: u64, token: u32) -> Result<(), StateError> {
         debug_assert!(index < self.len);
         let Some(word) = (Slot { count: count as u32, token }).to_word() else {
-            return nonsense(format!("the token {token} has more than 24 bits"));
+            return invalid(format!("the token {token} has more than 24 bits"));
         };
         self.words.store(self.first + index, word, Release);
         Ok(())
@@ -100,7 +100,7 @@ impl Slots {
     }
 
     /// The words of `count` slots from `index` on, round the ring. Two ranges rather than a division for each:
-    /// a whole ring is read while nobody serves the device.
+    /// a whole ring is read while no driver serves the device.
     pub(super) fn words_from(&self, index: usize, count: usize) -> impl Iterator<Item = u64> + '_ {
         let before_end = count.min(self.len.saturating_sub(index));
         let places = (index..index + before_end).chain(0..count - before_end);
@@ -136,7 +136,7 @@ impl Slots {
             .collect();
         let later = places().filter(|place| place.1 >= 0).count();
         if later != tokens.len() {
-            return nonsense(format!(
+            return invalid(format!(
                 "{later} slots are of counts from {first} on, but only {} of them follow one another",
                 tokens.len()
             ));
@@ -149,7 +149,7 @@ impl Slots {
     pub(super) fn named(first: u64, index: usize, words: &[u64]) -> Result<InUse, StateError> {
         let token = |(number, word): (usize, &u64)| match Slot::from_word(*word)? {
             Some(slot) if slot.count == first.wrapping_add(number as u64) as u32 => Ok(slot.token),
-            other => nonsense(format!(
+            other => invalid(format!(
                 "the record has descriptor {number} from {index} on in use, but its slot says {other:?}"
             )),
         };

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use warikomi_pci::attach::area::{MOST_SLOTS, RX_SLOTS, TX_SLOTS, header, record};
 
-use super::error::{StateError, nonsense};
+use super::error::{StateError, invalid};
 use super::words::StateArea;
 
 /// The words that a copy has, in order: header and settings, record, slots.
@@ -31,7 +31,7 @@ impl StateArea {
     pub fn restore(&self, snapshot: &[u64]) -> Result<(), StateError> {
         if snapshot.len() != SNAPSHOT_WORDS {
             let words = snapshot.len();
-            return nonsense(format!(
+            return invalid(format!(
                 "its copy has {words} words, and should have {SNAPSHOT_WORDS}"
             ));
         }

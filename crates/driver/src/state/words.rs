@@ -11,7 +11,7 @@ use super::error::StateError;
 /// The words of a state area: shared with the next driver, or the driver's own.
 pub type StateWords = Rc<dyn Words>;
 
-/// A state area.
+/// The state area, through which a driver is replaced while it runs.
 #[derive(Clone)]
 pub struct StateArea {
     pub(super) words: StateWords,

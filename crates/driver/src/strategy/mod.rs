@@ -15,7 +15,7 @@ use warikomi_pci::attach::layout::strategy as codes;
 pub use receiver::{Next, Receiver};
 pub use text::ParseStrategyError;
 
-/// How to receive.
+/// A strategy to receive: when to look at the ring, and when to sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "lowercase")]
 pub enum Strategy {
@@ -54,12 +54,12 @@ impl CpuBudget {
         CpuBudget(ppm.min(1_000_000))
     }
 
-    /// In millionths.
+    /// The budget in millionths of a processor.
     pub fn ppm(self) -> u32 {
         self.0
     }
 
-    /// As a part of 1.
+    /// The budget as a share of a processor, 0 to 1.
     pub fn share(self) -> f64 {
         f64::from(self.0) / 1e6
     }
@@ -87,7 +87,7 @@ impl Strategy {
         Strategy::Awake,
     ];
 
-    /// Its name alone.
+    /// The strategy's name without its parameters.
     pub fn name(self) -> &'static str {
         match self {
             Strategy::Interrupt => "interrupt",

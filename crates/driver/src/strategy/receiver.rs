@@ -5,12 +5,12 @@ use warikomi_clock::{Span, Time};
 use super::auto::Estimator;
 use super::{DEFAULT_BUDGET, Strategy};
 
-/// What to do now.
+/// What the driver's loop must do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Look at the ring, and take so many packets at most.
     Poll {
-        /// So many.
+        /// The most packets to take.
         budget: usize,
     },
     /// Let others run, and then look.

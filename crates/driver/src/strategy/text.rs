@@ -10,7 +10,7 @@ use super::{CpuBudget, Strategy};
 /// Why a text is no strategy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseStrategyError {
-    /// No such name.
+    /// No strategy has this name.
     #[error(
         "'{0}' is no receive strategy; there are interrupt, poll, napi, hybrid, auto and awake"
     )]
@@ -23,7 +23,7 @@ pub enum ParseStrategyError {
         /// The parameter.
         parameter: &'static str,
     },
-    /// A budget that is none.
+    /// The budget is out of range or no number.
     #[error("'{0}' is no budget; write a number of packets from 1 to 65536, such as 64")]
     Budget(String),
     /// A poll time that is none.

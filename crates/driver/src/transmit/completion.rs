@@ -54,7 +54,7 @@ pub enum Completion {
 /// Why a text is no completion strategy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseCompletionError {
-    /// No such name.
+    /// No completion strategy has this name.
     #[error(
         "'{0}' is no completion strategy; there are interrupt, interrupt-free and adaptive (adaptive:25%,50%)"
     )]
@@ -131,7 +131,7 @@ impl Completer {
         Completer { completion, interrupts, short_of_room: false }
     }
 
-    /// Whether interrupts are on.
+    /// Whether interrupts of completed transfers are on.
     #[inline]
     pub fn interrupts(&self) -> bool {
         self.interrupts

@@ -1,8 +1,8 @@
 //! Transmitting: when completed transfers are noticed ([`Completion`]), and what is copied together
 //! before it is handed over ([`Bounce`]).
 //!
-//! The very same code runs in real and in virtual time. What tells the time, and is told what was
-//! done, is a [`Course`].
+//! The same code runs in real and in virtual time. What tells the time, and is told what was
+//! done, is a [`CostClock`].
 
 mod bounce;
 mod completion;
@@ -24,22 +24,22 @@ pub enum Work {
     Headers,
     /// Bytes are copied by the processor.
     Copy {
-        /// How many.
+        /// Bytes to copy.
         bytes: usize,
     },
     /// Buffers (small mbufs, clusters, contiguous ones) are taken from their pools.
     Take {
-        /// How many.
+        /// Number of buffers.
         buffers: usize,
     },
     /// Buffers go back to their pools.
     Free {
-        /// How many.
+        /// Number of buffers.
         buffers: usize,
     },
     /// The driver looks at a packet's pieces and describes them to the device.
     Describe {
-        /// How many pieces.
+        /// Number of pieces.
         pieces: usize,
     },
     /// The driver looks at what the device has sent.
@@ -53,11 +53,11 @@ pub enum Work {
     Switch,
 }
 
-/// The course of time for whoever transmits.
-pub trait Course {
+/// The clock of a sender. In virtual time, work that is charged to it moves it on.
+pub trait CostClock {
     /// The time.
     fn now(&mut self) -> Time;
 
-    /// This was done.
+    /// Charges the cost of `work` that was done.
     fn spend(&mut self, work: Work);
 }

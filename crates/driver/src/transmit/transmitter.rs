@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use warikomi_clock::{Span, Time};
 
 use super::bounce::{Amount, Areas, Auto, Choice, needed_bytes};
-use super::{Bounce, Completer, Completion, Course, Work};
+use super::{Bounce, Completer, Completion, CostClock, Work};
 use crate::{DriverError, Hardware, NicDriver, TxFrame};
 
 /// A packet to send: its pieces in order, the first one with the headers.
@@ -56,7 +56,7 @@ const LEAST_PIECES: usize = 2;
 
 /// A packet that the device has.
 #[derive(Clone, Copy, Debug)]
-struct Flight {
+struct InFlight {
     token: u32,
     at: Time,
     /// Pieces and bytes that the device transfers.
@@ -74,7 +74,7 @@ pub struct Transmitter {
     /// From the first packet of several pieces on.
     auto: Option<Auto>,
     /// In the order in which they were handed over, which is that in which they come back.
-    flights: VecDeque<Flight>,
+    flights: VecDeque<InFlight>,
     /// The pieces of the packet at hand, behind the bounce buffer.
     pieces: Vec<(u64, u32)>,
     /// Packets handed over since the device was last asked.
@@ -123,15 +123,15 @@ impl Transmitter {
         &mut self,
         driver: &mut dyn NicDriver,
         hw: &mut Hardware<'_>,
-        course: &mut impl Course,
+        clock: &mut impl CostClock,
         packet: Packet<'_>,
         sent: &mut dyn FnMut(u32, Span),
     ) -> Result<bool, DriverError> {
         if self.asks_first(driver, packet) {
-            self.reclaim(driver, hw, course, sent)?;
+            self.reclaim(driver, hw, clock, sent)?;
         }
         if self.lacks_auto(packet) {
-            self.begin_auto(hw, course)?;
+            self.begin_auto(hw, clock)?;
         }
         let choice = self.choose(packet);
         let pieces = match self.options.bounce {
@@ -141,32 +141,32 @@ impl Transmitter {
         // Before anything is copied: an area may still be the device's if it has no room.
         if pieces > driver.tx_room() {
             if let Some(auto) = &mut self.auto {
-                auto.waits(course.now());
+                auto.waits(clock.now());
             }
             return Ok(false);
         }
-        let at = course.now();
+        let at = clock.now();
         let measures = self.auto.as_ref().is_some_and(Auto::measures);
         let bounced = self.bounce(hw, packet, choice.copied)?;
         if bounced > 0 {
-            course.spend(Work::Copy { bytes: bounced as usize });
+            clock.spend(Work::Copy { bytes: bounced as usize });
         }
-        let copied_at = if measures { course.now() } else { at };
+        let copied_at = if measures { clock.now() } else { at };
         let pieces = if bounced > 0 { &self.pieces[..] } else { packet.pieces };
-        course.spend(Work::Describe { pieces: pieces.len() });
+        clock.spend(Work::Describe { pieces: pieces.len() });
         if !driver.transmit(hw, TxFrame { pieces, token: packet.token })? {
             return Ok(false);
         }
         driver.kick(hw)?;
         let count = pieces.len();
         if let (Some(auto), Some(areas)) = (&mut self.auto, &self.areas) {
-            auto.goes_on(at);
+            auto.resume(at);
             if measures {
-                let describing = course.now().since(copied_at);
+                let describing = clock.now().since(copied_at);
                 auto.measured(choice, bounced, copied_at.since(at), count, describing);
             }
             auto.handed(choice, packet.pieces, at, self.flights.len());
-            auto.keep_in_practice(areas, hw.memory, course)?;
+            auto.refresh_estimate(areas, hw.memory, clock)?;
         }
         self.unasked += 1;
         self.counts.packets += 1;
@@ -174,7 +174,7 @@ impl Transmitter {
         self.counts.bounced_packets += u64::from(bounced > 0);
         self.counts.bounced_bytes += u64::from(bounced);
         let (token, bytes) = (packet.token, choice.bytes);
-        self.flights.push_back(Flight { token, at, pieces: count as u32, bytes });
+        self.flights.push_back(InFlight { token, at, pieces: count as u32, bytes });
         Ok(true)
     }
 
@@ -204,10 +204,10 @@ impl Transmitter {
     fn begin_auto(
         &mut self,
         hw: &Hardware<'_>,
-        course: &mut impl Course,
+        clock: &mut impl CostClock,
     ) -> Result<(), DriverError> {
         if let Some(areas) = &self.areas {
-            self.auto = Some(Auto::new(areas, hw.memory, course)?);
+            self.auto = Some(Auto::new(areas, hw.memory, clock)?);
         }
         Ok(())
     }
@@ -254,11 +254,11 @@ impl Transmitter {
         &mut self,
         driver: &mut dyn NicDriver,
         hw: &mut Hardware<'_>,
-        course: &mut impl Course,
+        clock: &mut impl CostClock,
         sent: &mut dyn FnMut(u32, Span),
     ) -> Result<(), DriverError> {
         if let Some(auto) = &mut self.auto {
-            auto.goes_on(course.now());
+            auto.resume(clock.now());
         }
         // First of all, so that what is completed during the handler interrupts again.
         if std::mem::take(&mut self.armed) {
@@ -266,8 +266,8 @@ impl Transmitter {
         } else {
             driver.acknowledge(hw, VECTOR)?;
         }
-        course.spend(Work::Interrupt);
-        self.reclaim(driver, hw, course, sent)?;
+        clock.spend(Work::Interrupt);
+        self.reclaim(driver, hw, clock, sent)?;
         Ok(())
     }
 
@@ -277,7 +277,7 @@ impl Transmitter {
         &mut self,
         driver: &mut dyn NicDriver,
         hw: &mut Hardware<'_>,
-        _course: &mut impl Course,
+        _clock: &mut impl CostClock,
         free_bytes: u64,
         all_bytes: u64,
     ) -> Result<(), DriverError> {
@@ -296,16 +296,16 @@ impl Transmitter {
         &mut self,
         driver: &mut dyn NicDriver,
         hw: &mut Hardware<'_>,
-        course: &mut impl Course,
+        clock: &mut impl CostClock,
         sent: &mut dyn FnMut(u32, Span),
     ) -> Result<usize, DriverError> {
         driver.arm(hw)?;
-        let found = self.reclaim(driver, hw, course, sent)?;
+        let found = self.reclaim(driver, hw, clock, sent)?;
         self.armed = found == 0;
         if found > 0 {
             driver.disarm(hw)?;
         } else if let Some(auto) = &mut self.auto {
-            auto.waits(course.now());
+            auto.waits(clock.now());
         }
         Ok(found)
     }
@@ -316,7 +316,7 @@ impl Transmitter {
         &mut self,
         driver: &mut dyn NicDriver,
         hw: &mut Hardware<'_>,
-        course: &mut impl Course,
+        clock: &mut impl CostClock,
         sent: &mut dyn FnMut(u32, Span),
     ) -> Result<usize, DriverError> {
         if self.flights.is_empty() {
@@ -327,7 +327,7 @@ impl Transmitter {
         let (mut last, mut amount, mut astray) = (None, Amount::default(), None);
         self.unasked = 0;
         let packets = driver.reclaim(hw, &mut |token| {
-            let now = last.unwrap_or_else(|| course.now());
+            let now = last.unwrap_or_else(|| clock.now());
             match flights.pop_front() {
                 Some(flight) if flight.token == token => {
                     last = Some(now);
@@ -337,7 +337,7 @@ impl Transmitter {
                 other => astray = Some((token, other.map(|flight| flight.token))),
             }
         })?;
-        course.spend(Work::Reclaim { packets });
+        clock.spend(Work::Reclaim { packets });
         if let (Some(auto), Some(now)) = (&mut self.auto, last) {
             auto.completed(now, packets, self.flights.len(), amount);
         }
@@ -365,12 +365,12 @@ impl Transmitter {
         self.flights.front().map(|flight| flight.at)
     }
 
-    /// What it has done.
+    /// Counts since the start.
     pub fn counts(&self) -> TransmitterCounts {
         self.counts
     }
 
-    /// What it was made with.
+    /// The options that it was made with.
     pub fn options(&self) -> &TransmitterOptions {
         &self.options
     }

@@ -34,7 +34,7 @@ enum Death {
     Serving,
     /// Its record is written, the baton is not given.
     Recorded,
-    /// The baton is given; whoever sleeps on it was not woken.
+    /// The baton is given; the process that sleeps on it was not woken.
     Given,
     /// It has got the baton, and has not accepted it.
     Called,
@@ -152,7 +152,7 @@ fn candidate(world: &World, generation: u32, death: Death) {
     world.serve(generation);
 }
 
-/// The support side: whoever has the baton and is dead loses it.
+/// The support side: the owner of the baton and is dead loses it.
 fn supervise(world: &World) {
     let stuck = || world.is_dead(world.turn().generation);
     loop {

@@ -245,7 +245,7 @@ impl Attachment for Attached {
     }
 }
 
-/// Whoever is above only counts.
+/// The layer above only counts.
 #[derive(Default)]
 struct Counting {
     packets: u64,

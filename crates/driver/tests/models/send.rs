@@ -11,7 +11,7 @@ use loom::sync::{Condvar, Mutex, MutexGuard};
 use loom::thread;
 use warikomi_clock::{Span, Time};
 use warikomi_driver::transmit::{
-    Bounce, Completion, Course, Packet, Thresholds, Transmitter, TransmitterOptions, Work,
+    Bounce, Completion, CostClock, Packet, Thresholds, Transmitter, TransmitterOptions, Work,
 };
 use warikomi_driver::{DriverError, DriverInfo, Hardware, TxFrame};
 use warikomi_pci::SharedMemory;
@@ -235,7 +235,7 @@ static NO_MEMORY: LazyLock<SharedMemory> =
 /// Time stands still: nothing here depends on it.
 struct Still;
 
-impl Course for Still {
+impl CostClock for Still {
     fn now(&mut self) -> Time {
         Time::ZERO
     }

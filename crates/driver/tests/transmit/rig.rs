@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use warikomi_clock::{Span, Time};
 use warikomi_driver::transmit::{
-    Bounce, Completion, Course, Packet, Transmitter, TransmitterOptions, Work,
+    Bounce, Completion, CostClock, Packet, Transmitter, TransmitterOptions, Work,
 };
 use warikomi_driver::{DriverError, DriverInfo, Hardware, TxFrame};
 use warikomi_pci::{DmaMemory, SharedMemory};
@@ -78,7 +78,7 @@ impl World {
     }
 }
 
-impl Course for World {
+impl CostClock for World {
     fn now(&mut self) -> Time {
         self.now.get()
     }
@@ -304,10 +304,10 @@ impl Rig {
             back.push(token);
             *used -= lengths[token as usize];
         };
-        let mut course = self.world.clone();
-        let done = call(&mut self.transmitter, &mut self.device, &mut hw, &mut course, &mut sent)?;
+        let mut clock = self.world.clone();
+        let done = call(&mut self.transmitter, &mut self.device, &mut hw, &mut clock, &mut sent)?;
         let free = self.all_bytes - self.used_bytes;
-        self.transmitter.room(&mut self.device, &mut hw, &mut course, free, self.all_bytes)?;
+        self.transmitter.room(&mut self.device, &mut hw, &mut clock, free, self.all_bytes)?;
         Ok(done)
     }
 
@@ -318,8 +318,8 @@ impl Rig {
             return Ok(false);
         }
         self.device.interrupts -= 1;
-        self.with(|transmitter, device, hw, course, sent| {
-            transmitter.interrupted(device, hw, course, sent)
+        self.with(|transmitter, device, hw, clock, sent| {
+            transmitter.interrupted(device, hw, clock, sent)
         })?;
         Ok(true)
     }
@@ -337,8 +337,8 @@ impl Rig {
         self.used_bytes += bytes;
         loop {
             let packet = Packet { pieces: &places, token };
-            let handed = self.with(|transmitter, device, hw, course, sent| {
-                transmitter.send(device, hw, course, packet, sent)
+            let handed = self.with(|transmitter, device, hw, clock, sent| {
+                transmitter.send(device, hw, clock, packet, sent)
             });
             if handed.unwrap() {
                 return Ok(());
@@ -357,8 +357,8 @@ impl Rig {
         if !self.transmitter.will_be_interrupted() {
             return Err(DeadLocked);
         }
-        let found = self.with(|transmitter, device, hw, course, sent| {
-            transmitter.last_look(device, hw, course, sent)
+        let found = self.with(|transmitter, device, hw, clock, sent| {
+            transmitter.last_look(device, hw, clock, sent)
         });
         if found.unwrap() > 0 {
             return Ok(());
@@ -399,8 +399,8 @@ impl Rig {
     pub(crate) fn drain(&mut self) {
         while self.transmitter.in_flight() > 0 {
             self.world.pass(Span::from_us(1));
-            self.with(|transmitter, device, hw, course, sent| {
-                transmitter.reclaim(device, hw, course, sent)
+            self.with(|transmitter, device, hw, clock, sent| {
+                transmitter.reclaim(device, hw, clock, sent)
             })
             .unwrap();
         }

@@ -13,7 +13,7 @@ use warikomi_pci::{
 };
 use warikomi_wire::Wire;
 
-use super::{FaultKind, FaultSchedule, Occasion};
+use super::{FaultKind, FaultSchedule, FaultTrigger};
 
 /// What a read gives when nothing answers.
 const ALL_ONES: u64 = u64::MAX;
@@ -120,7 +120,7 @@ impl Faulty {
     }
 
     /// Goes on with what has begun.
-    fn go_on(&mut self, host: &mut Host<'_>) {
+    fn continue_faults(&mut self, host: &mut Host<'_>) {
         while self.delayed.front().is_some_and(|(due, _)| *due <= host.now) {
             if let Some((_, interrupt)) = self.delayed.pop_front() {
                 host.interrupts.signal_any_time(interrupt);
@@ -142,7 +142,7 @@ impl Faulty {
     }
 
     /// A frame on which a fault strikes. The fault counts if it made a difference.
-    fn receive_struck(
+    fn receive_with_frame_fault(
         &mut self,
         host: &mut Host<'_>,
         frame: Frame<'_>,
@@ -158,20 +158,20 @@ impl Faulty {
                     Host { now: host.now, memory: &Unreachable, interrupts: &mut *host.interrupts };
                 let reception = self.with(&mut unreachable, |nic, host| nic.receive(host, frame));
                 if reception == RxOutcome::DmaError {
-                    self.schedule.struck(place, host.now);
+                    self.schedule.record_strike(place, host.now);
                 }
                 return reception;
             }
             other => {
                 if self.begin(host, other) {
-                    self.schedule.struck(place, host.now);
+                    self.schedule.record_strike(place, host.now);
                 }
                 return self.receive_sound(host, frame);
             }
         };
         let reception = self.with(host, |nic, host| nic.receive_faulty(host, frame, rx_fault));
         if reception.outcome.is_on_ring() || reception == RxOutcome::NotCompleted {
-            self.schedule.struck(place, host.now);
+            self.schedule.record_strike(place, host.now);
         }
         reception
     }
@@ -224,12 +224,12 @@ impl PciFunction for Faulty {
         if self.gone {
             return;
         }
-        if let Some((place, kind)) = self.schedule.strikes(Occasion::Time, host.now)
+        if let Some((place, kind)) = self.schedule.strikes(FaultTrigger::Time, host.now)
             && self.begin(host, kind)
         {
-            self.schedule.struck(place, host.now);
+            self.schedule.record_strike(place, host.now);
         }
-        self.go_on(host);
+        self.continue_faults(host);
         if !self.gone {
             self.with(host, |nic, host| nic.poll(host));
         }
@@ -245,9 +245,9 @@ impl Nic for Faulty {
         if self.gone {
             return Reception::first(RxOutcome::NotReceiving);
         }
-        match self.schedule.strikes(Occasion::Frame, host.now) {
+        match self.schedule.strikes(FaultTrigger::Frame, host.now) {
             None => self.receive_sound(host, frame),
-            Some(struck) => self.receive_struck(host, frame, struck),
+            Some(struck) => self.receive_with_frame_fault(host, frame, struck),
         }
     }
 
@@ -325,11 +325,11 @@ struct FaultyLine<'a> {
 impl IntrLine for FaultyLine<'_> {
     fn signal(&mut self, interrupt: Interrupt) {
         let struck = match interrupt {
-            Interrupt::Msi(_) => self.schedule.strikes(Occasion::Interrupt, self.now),
+            Interrupt::Msi(_) => self.schedule.strikes(FaultTrigger::Interrupt, self.now),
             Interrupt::Intx(_) => None,
         };
         let Some((place, kind)) = struck else { return self.line.signal(interrupt) };
-        self.schedule.struck(place, self.now);
+        self.schedule.record_strike(place, self.now);
         match kind {
             FaultKind::InterruptDropped => {}
             FaultKind::InterruptDelayed { by } => {

@@ -18,7 +18,7 @@ use warikomi_clock::Span;
 use warikomi_nic::RxError;
 
 pub use faulty::Faulty;
-pub use schedule::{FaultCount, FaultSchedule, Occasion};
+pub use schedule::{FaultCount, FaultSchedule, FaultTrigger};
 pub use text::{FAULT_FORMS, FaultForm, ParseFaultError};
 
 /// The most faults that one plan may have.
@@ -36,7 +36,7 @@ pub const MAX_STORM: u32 = 1_000_000;
 /// The highest vector that a NIC can have: MSI-X has 2,048 (PCI 3.0, 6.8.2.3).
 const MAX_VECTOR: u16 = 2_047;
 
-/// What goes wrong.
+/// The kinds of faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
     /// An interrupt never reaches the target. The NIC does not repeat it: a message is sent when the
@@ -44,7 +44,7 @@ pub enum FaultKind {
     InterruptDropped,
     /// An interrupt reaches the target later.
     InterruptDelayed {
-        /// By how much.
+        /// The delay.
         by: Span,
     },
     /// An interrupt reaches the target twice.
@@ -58,7 +58,7 @@ pub enum FaultKind {
     InterruptStorm {
         /// On which of the NIC's vectors.
         vector: u16,
-        /// How many.
+        /// Number of interrupts.
         count: u32,
         /// The time between two.
         every: Span,
@@ -67,7 +67,7 @@ pub enum FaultKind {
     DescriptorNeverCompleted,
     /// A frame is in memory, and its descriptor the driver's only later.
     DescriptorCompletedLate {
-        /// By how much.
+        /// The delay.
         by: Span,
     },
     /// A descriptor says that its frame has this error.
@@ -131,9 +131,9 @@ impl Probability {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Fault {
-    /// What goes wrong.
+    /// The kind of fault.
     pub kind: FaultKind,
-    /// When.
+    /// When it strikes.
     pub when: When,
 }
 

@@ -6,7 +6,7 @@ use super::{Fault, FaultKind, When};
 
 /// Something at which a fault may strike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Occasion {
+pub enum FaultTrigger {
     /// The NIC sends an interrupt.
     Interrupt,
     /// A frame of the plan arrives.
@@ -18,11 +18,11 @@ pub enum Occasion {
 /// How often a fault has struck.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultCount {
-    /// How often.
+    /// How often the fault was injected.
     pub injected: u64,
-    /// When first.
+    /// Time of the first.
     pub first: Option<Time>,
-    /// When last.
+    /// Time of the last.
     pub last: Option<Time>,
 }
 
@@ -38,7 +38,7 @@ pub struct FaultSchedule {
 #[derive(Clone, Debug)]
 struct Entry {
     fault: Fault,
-    occasion: Occasion,
+    occasion: FaultTrigger,
     chance: Option<Chance>,
     count: FaultCount,
 }
@@ -59,7 +59,7 @@ impl FaultSchedule {
         // Stream 0 of the seed is the arrivals'.
         let entry = |(stream, fault): (u64, &Fault)| Entry {
             fault: *fault,
-            occasion: occasion(fault),
+            occasion: trigger(fault),
             chance: match fault.when {
                 When::Probability(p) => Some(Chance::new(seed, stream, p.billionths())),
                 When::At(_) => None,
@@ -74,14 +74,14 @@ impl FaultSchedule {
         self.start = Some(at);
     }
 
-    /// No more faults strike.
+    /// Ends the schedule: no more faults strike.
     pub fn stop(&mut self) {
         self.start = None;
     }
 
     /// Which fault strikes on this occasion: the first in the plan's order, with its place there. It
-    /// has not done so before [`struck`](Self::struck) is called.
-    pub fn strikes(&mut self, occasion: Occasion, now: Time) -> Option<(usize, FaultKind)> {
+    /// has not done so before [`record_strike`](Self::record_strike) is called.
+    pub fn strikes(&mut self, occasion: FaultTrigger, now: Time) -> Option<(usize, FaultKind)> {
         let start = self.start?;
         let mut found = None;
         for (place, entry) in self.entries.iter_mut().enumerate() {
@@ -94,7 +94,7 @@ impl FaultSchedule {
     }
 
     /// The fault at this place has struck.
-    pub fn struck(&mut self, place: usize, now: Time) {
+    pub fn record_strike(&mut self, place: usize, now: Time) {
         let Some(entry) = self.entries.get_mut(place) else { return };
         entry.count.injected += 1;
         entry.count.first.get_or_insert(now);
@@ -104,7 +104,7 @@ impl FaultSchedule {
     /// When the next fault that waits for nothing but a time is due; [`Time::NEVER`] if there is none.
     pub fn next_due(&self) -> Time {
         let Some(start) = self.start else { return Time::NEVER };
-        let waiting = self.entries.iter().filter(|entry| entry.occasion == Occasion::Time);
+        let waiting = self.entries.iter().filter(|entry| entry.occasion == FaultTrigger::Time);
         let due = waiting.filter(|entry| entry.count.injected == 0).filter_map(|entry| match entry
             .fault
             .when
@@ -122,21 +122,21 @@ impl FaultSchedule {
 }
 
 /// What a fault waits for. What begins by itself begins at its time, or else with a frame.
-fn occasion(fault: &Fault) -> Occasion {
+fn trigger(fault: &Fault) -> FaultTrigger {
     match (fault.kind, fault.when) {
         (
             FaultKind::InterruptDropped
             | FaultKind::InterruptDelayed { .. }
             | FaultKind::InterruptDuplicated,
             _,
-        ) => Occasion::Interrupt,
+        ) => FaultTrigger::Interrupt,
         (
             FaultKind::InterruptSpurious { .. }
             | FaultKind::InterruptStorm { .. }
             | FaultKind::LinkFlap { .. }
             | FaultKind::DeviceGone,
             When::At(_),
-        ) => Occasion::Time,
-        _ => Occasion::Frame,
+        ) => FaultTrigger::Time,
+        _ => FaultTrigger::Frame,
     }
 }

@@ -107,13 +107,13 @@ fn refuses_what_is_no_fault_and_says_what_is() {
 /// What strikes at each of so many frames, one every microsecond.
 fn history(faults: &[Fault], seed: u64, frames: u64) -> Vec<Option<(usize, FaultKind)>> {
     let mut schedule = FaultSchedule::new(faults, Seed(seed));
-    assert_eq!(schedule.strikes(Occasion::Frame, Time::ZERO), None, "not before the start");
+    assert_eq!(schedule.strikes(FaultTrigger::Frame, Time::ZERO), None, "not before the start");
     schedule.start(Time::ZERO);
     let frame = |k| {
         let now = Time::ZERO + Span::from_us(k);
-        let struck = schedule.strikes(Occasion::Frame, now);
+        let struck = schedule.strikes(FaultTrigger::Frame, now);
         if let Some((place, _)) = struck {
-            schedule.struck(place, now);
+            schedule.record_strike(place, now);
         }
         struck
     };
@@ -129,12 +129,12 @@ fn a_time_strikes_once_and_on_the_first_occasion_that_took() {
     let mut schedule = FaultSchedule::new(&faults, Seed(1));
     schedule.start(Time::ZERO);
     let later = Time::ZERO + Span::from_us(11);
-    assert!(schedule.strikes(Occasion::Interrupt, later).is_none());
+    assert!(schedule.strikes(FaultTrigger::Interrupt, later).is_none());
     for _ in 0..2 {
-        assert!(schedule.strikes(Occasion::Frame, later).is_some(), "until it has struck");
+        assert!(schedule.strikes(FaultTrigger::Frame, later).is_some(), "until it has struck");
     }
-    schedule.struck(0, later);
-    assert!(schedule.strikes(Occasion::Frame, later).is_none());
+    schedule.record_strike(0, later);
+    assert!(schedule.strikes(FaultTrigger::Frame, later).is_none());
     assert_eq!(schedule.counts().next().unwrap().1.first, Some(later));
 }
 

@@ -13,11 +13,11 @@ use super::{
 /// One kind of fault, for help and messages.
 #[derive(Clone, Copy, Debug)]
 pub struct FaultForm {
-    /// Its name.
+    /// Name of the fault.
     pub name: &'static str,
     /// The keys that it takes besides `at` and `probability`, with their defaults.
     pub keys: &'static str,
-    /// What happens.
+    /// What the fault does, in one line.
     pub summary: &'static str,
 }
 
@@ -50,7 +50,7 @@ pub const FAULT_FORMS: &[FaultForm] = &[
 /// Why a text is not a fault. Each says what is possible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseFaultError {
-    /// No such kind.
+    /// No fault has this name.
     #[error("there is no fault '{0}'; there are: {names}", names = names())]
     Kind(String),
     /// Something that is no `key=value`.
@@ -64,7 +64,7 @@ pub enum ParseFaultError {
         /// The key.
         key: String,
     },
-    /// A key twice.
+    /// A key is given twice.
     #[error("'{0}' is given twice")]
     Twice(String),
     /// Neither time nor probability, or both.
@@ -73,14 +73,14 @@ pub enum ParseFaultError {
          probability (probability=0.01)"
     )]
     When(&'static str),
-    /// A value out of range.
+    /// A value is out of range.
     #[error("{key}={value} is not possible: {wanted}")]
     Value {
         /// The key.
         key: &'static str,
-        /// What was given.
+        /// The value that was given.
         value: String,
-        /// What is possible.
+        /// The values that are possible.
         wanted: String,
     },
 }
@@ -284,7 +284,7 @@ fn exact(span: Span) -> String {
 }
 
 impl fmt::Display for Fault {
-    /// As it is read.
+    /// The fault in the form that is parsed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:", self.kind.name())?;
         match self.when {

@@ -263,7 +263,7 @@ fn charts(requested: Option<f64>, figures: &Object) -> Vec<Chart> {
     let y = Axis::new("interval_ns", "interval", Unit::Ns, Scale::Linear);
     let mut course = Chart::new("intervals", "Intervals over time", x, y)
         .from(intervals())
-        .kind(Kind::Course)
+        .kind(Kind::OverTime)
         .series(&["in_hiccup"])
         .split(&["place"])
         .curve(Curve::new("interval_ns", ""));

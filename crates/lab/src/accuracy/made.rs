@@ -180,7 +180,7 @@ fn describe_smallest(result: &mut RunResult, smallest: &Smallest) {
                 smallest.longest,
                 100.0 * KEPT_SHARE
             ),
-            mend: "give the support side a quieter core (see warikomi doctor), and repeat".into(),
+            hint: "give the support side a quieter core (see warikomi doctor), and repeat".into(),
         });
     }
 }

@@ -10,7 +10,7 @@ const CONTRADICTION_SHARE: f64 = 0.25;
 /// What is to be said against the rows.
 pub(super) fn remarks(rows: &[Row], fitted: bool, application: bool) -> Vec<Warning> {
     let mut warnings = Vec::new();
-    let mut say = |what: String, mend: &str| warnings.push(Warning { what, mend: mend.to_owned() });
+    let mut say = |what: String, hint: &str| warnings.push(Warning { what, hint: hint.to_owned() });
     let lengths = |which: fn(&Row) -> bool| {
         let lengths: Vec<_> =
             rows.iter().filter(|row| which(row)).map(|row| row.size_bytes.to_string()).collect();
@@ -84,7 +84,7 @@ fn contradicts(row: &Row) -> bool {
 pub(super) fn not_sampled(why: &str) -> Warning {
     Warning {
         what: format!("the target's functions were not sampled: {why}"),
-        mend:
+        hint:
             "install perf (linux-perf), and allow it (kernel.perf_event_paranoid at 2 or lower, or \
                run as root), or leave sampling out (--no-sampling)"
                 .to_owned(),

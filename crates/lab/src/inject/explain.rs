@@ -206,7 +206,7 @@ mod tests {
             let mut injected = due;
             if let Some((from, until)) = support_away.filter(|_| away(support_away)) {
                 if hiccups.count() == 0 {
-                    hiccups.excuse(at(from));
+                    hiccups.exclude_until(at(from));
                     hiccups.pass(at(until));
                 }
                 injected = until;
@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn a_hiccup_at_another_time_explains_nothing() {
         let mut elsewhere = run(Some((ms(100), ms(130))), None);
-        elsewhere.1.excuse(Time::ZERO + ms(1_400));
+        elsewhere.1.exclude_until(Time::ZERO + ms(1_400));
         elsewhere.1.pass(Time::ZERO + ms(1_450));
         assert!(matches!(explained(elsewhere, Span::ZERO), Err(Unexplained::TooShort(_))));
     }

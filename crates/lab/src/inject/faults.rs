@@ -163,7 +163,7 @@ impl FaultWatch {
 
 /// Marks of harm that the driver's system has noticed; 0 for a system that notices none.
 fn harm(target: &mut dyn Target) -> Result<u64, TargetError> {
-    target.agent().map_or(Ok(0), |agent| agent.harm())
+    target.agent().map_or(Ok(0), |agent| agent.fault_marks())
 }
 
 /// What a failure of the guest is as evidence: a sentence, and whether its kernel is dead. Failures

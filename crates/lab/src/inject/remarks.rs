@@ -6,8 +6,8 @@ use warikomi_measure::{FaultReport, Warning};
 use warikomi_protocol::answers::ReceiveTotals;
 use warikomi_target::TargetCounters;
 
-fn warning(what: String, mend: &str) -> Warning {
-    Warning { what, mend: mend.to_owned() }
+fn warning(what: String, hint: &str) -> Warning {
+    Warning { what, hint: hint.to_owned() }
 }
 
 /// About the application that received.
@@ -79,9 +79,9 @@ pub(super) fn unanswered(report: &FaultReport) -> Option<Warning> {
 /// About the way of interrupts and accesses: during the run, and since the target's start.
 pub(super) fn target(counters: &TargetCounters, so_far: &TargetCounters) -> Vec<Warning> {
     let mut warnings = Vec::new();
-    let mut say = |count: u64, what: &str, mend: &str| {
+    let mut say = |count: u64, what: &str, hint: &str| {
         if count > 0 {
-            warnings.push(warning(format!("{count} {what}"), mend));
+            warnings.push(warning(format!("{count} {what}"), hint));
         }
     };
     say(

@@ -85,7 +85,7 @@ pub(super) fn spin(
             progress(Progress { done: injector.injected(), all: total, at_work: "packets" });
             kept_house = clock.now();
             if room {
-                records.hiccups.excuse(kept_house);
+                records.hiccups.exclude_until(kept_house);
             }
         }
     }

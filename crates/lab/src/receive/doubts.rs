@@ -50,7 +50,7 @@ impl Doubts {
                     "{} of {} packets went out later than the line would have brought them",
                     self.missed_deadlines, self.packets
                 ),
-                mend: "repeat when nothing else runs on these cores".to_owned(),
+                hint: "repeat when nothing else runs on these cores".to_owned(),
             });
         }
         if self.drifted > 0 {
@@ -61,7 +61,7 @@ impl Doubts {
                     self.drifted,
                     100.0 * Self::DRIFT_SHARE
                 ),
-                mend:
+                hint:
                     "repeat when nothing else runs on these cores, or give a longer --calibration"
                         .to_owned(),
             });

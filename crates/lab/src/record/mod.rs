@@ -96,7 +96,7 @@ pub(crate) fn describe(injected: &mut Injected, tape: &Tape) {
             tape.events(),
             tape.dropped()
         );
-        warnings.push(Warning { what, mend: "record fewer packets in one run".into() });
+        warnings.push(Warning { what, hint: "record fewer packets in one run".into() });
     }
 }
 

@@ -129,7 +129,7 @@ fn warnings(tally: &Tally, failures: &[String]) -> Vec<Warning> {
     let (name, times) = (tally.name(), failures.len());
     let failed = failures.first().map(|first| Warning {
         what: format!("{name}: {times} times a driver failed or did not take over; {first}"),
-        mend: "look at what the driver printed".to_owned(),
+        hint: "look at what the driver printed".to_owned(),
     });
     let frames = tally.no_descriptor_without;
     let too_much = (frames > 0).then(|| Warning {
@@ -137,7 +137,7 @@ fn warnings(tally: &Tally, failures: &[String]) -> Vec<Warning> {
             "{name}: {frames} frames found no descriptor in runs without a replacement, so the traffic \
              itself is too much"
         ),
-        mend: "give a longer --interval, or more --ring-buffers".to_owned(),
+        hint: "give a longer --interval, or more --ring-buffers".to_owned(),
     });
     failed.into_iter().chain(too_much).collect()
 }

@@ -242,7 +242,7 @@ impl<'a> Bench<'a> {
     fn sent(&self, totals: &WorkTotals, before: (workload::Seen, u64), outcome: &mut Outcome) {
         let clock = self.session.target.clock();
         let took =
-            |send: &warikomi_protocol::answers::SendTook| (clock.at(send.0), Span::from_ns(send.1));
+            |send: &warikomi_protocol::answers::SendTime| (clock.at(send.0), Span::from_ns(send.1));
         let seen = self.wire.lock().seen();
         outcome.sends = totals.send_times.iter().map(took).collect();
         outcome.datagrams = (totals.datagrams, seen.datagrams);

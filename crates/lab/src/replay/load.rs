@@ -8,7 +8,7 @@ use warikomi_clock::{Span, Time};
 use warikomi_inject::{Schedule, ScheduleError};
 use warikomi_measure::Warning;
 use warikomi_trace::capture::{self, CaptureCounts, CaptureError};
-use warikomi_trace::{Behaviour, FrameBytes, Frames, Happening, Header, Reader};
+use warikomi_trace::{Behaviour, EventKind, FrameBytes, Frames, Header, Reader};
 
 use crate::Error;
 
@@ -83,11 +83,11 @@ fn from_capture(file: File) -> Result<Loaded, Error> {
 
 fn remarks(counts: &CaptureCounts) -> Vec<Warning> {
     let mut remarks = Vec::new();
-    let mut say = |count: u64, what: &str, mend: &str| {
+    let mut say = |count: u64, what: &str, hint: &str| {
         if count > 0 {
             remarks.push(Warning {
                 what: format!("{count} of {} frames {what}", counts.frames),
-                mend: mend.to_owned(),
+                hint: hint.to_owned(),
             });
         }
     };
@@ -120,10 +120,10 @@ fn from_trace(file: File) -> Result<Loaded, Error> {
     let mut behaviour = Behaviour::new(&header.model);
     let mut arrivals = Arrivals::default();
     while let Some(event) = reader.next_event()? {
-        if let Happening::Arrived { frame, fcs } = &event.what {
+        if let EventKind::Arrived { frame, fcs } = &event.what {
             arrivals.add(event.at, frame, *fcs).map_err(CaptureError::from)?;
         }
-        behaviour.learn(event);
+        behaviour.record(event);
     }
     let bursts = header.plan.as_ref().map_or(1, |plan| plan.packets_per_interrupt);
     let mut remarks = Vec::new();
@@ -133,7 +133,7 @@ fn from_trace(file: File) -> Result<Loaded, Error> {
             what: format!(
                 "the trace was full before its run was over: {dropped} events are missing"
             ),
-            mend: "take this as a replay of the part that it has".into(),
+            hint: "take this as a replay of the part that it has".into(),
         });
     }
     let origin = Origin::Trace { header: Box::new(header), behaviour: Box::new(behaviour) };

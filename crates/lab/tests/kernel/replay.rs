@@ -15,7 +15,7 @@ use warikomi_lab::replay::{Origin, ReplayOptions, Replayed, load, replay};
 use warikomi_measure::Fate;
 use warikomi_session::Session;
 use warikomi_trace::export::{Format, export};
-use warikomi_trace::{Frames, Happening, Reader};
+use warikomi_trace::{EventKind, Frames, Reader};
 use warikomi_wire::WireKind;
 
 use crate::bring::{plan, session};
@@ -52,7 +52,7 @@ fn arrivals(trace: &[u8]) -> Vec<(u64, Vec<u8>, u32)> {
     let (mut frames, mut first, mut found) = (Frames::default(), None, Vec::new());
     for event in Reader::new(trace).unwrap() {
         let event = event.unwrap();
-        if let Happening::Arrived { frame, fcs } = event.what {
+        if let EventKind::Arrived { frame, fcs } = event.what {
             let first = *first.get_or_insert(event.at);
             found.push((event.at.since(first).as_ps(), frames.bytes(&frame).to_vec(), fcs));
         }

@@ -13,7 +13,7 @@ use warikomi_pci::{Interrupt, Vector};
 use warikomi_session::ProcessSessionOptions;
 use warikomi_testbench::cards::duo;
 use warikomi_trace::export::{Format, export};
-use warikomi_trace::{Happening, Reader};
+use warikomi_trace::{EventKind, Reader};
 use warikomi_wire::WireKind;
 
 use crate::{injected, options, plan, program, started};
@@ -65,8 +65,8 @@ fn queues_and_vectors_are_in_a_trace_that_can_be_exported() {
     let (mut queues, mut vectors) = (BTreeSet::new(), BTreeSet::new());
     for event in Reader::new(&trace[..]).unwrap() {
         match event.unwrap().what {
-            Happening::Placed(reception) => drop(queues.insert(reception.queue)),
-            Happening::Interrupt(Interrupt::Msi(_), vector) => drop(vectors.insert(vector)),
+            EventKind::Placed(reception) => drop(queues.insert(reception.queue)),
+            EventKind::Interrupt(Interrupt::Msi(_), vector) => drop(vectors.insert(vector)),
             _ => {}
         }
     }

@@ -80,7 +80,7 @@ pub(crate) fn result(experiment: &str) -> RunResult {
     result.target.kernel = Some("6.12.0".to_owned());
     result.warnings.push(Warning {
         what: "these figures are made up".to_owned(),
-        mend: "run the experiment".to_owned(),
+        hint: "run the experiment".to_owned(),
     });
     result
 }

@@ -28,10 +28,10 @@ pub enum AskError {
         /// What came of connecting to it.
         error: io::Error,
     },
-    /// It said no.
+    /// The service refused, with this reason.
     #[error("{0}")]
     Refused(String),
-    /// It does not answer.
+    /// The service does not answer.
     #[error("the service has not answered within {} s", PATIENCE.as_secs())]
     Silent,
     /// It ended before it answered.

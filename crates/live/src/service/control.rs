@@ -19,7 +19,7 @@ use warikomi_clock::{Span, Time};
 
 use super::request::{Answer, MOST_REQUEST_BYTES, Request};
 
-/// Clients at a time; one more is told so.
+/// Clients at a time; one more is refused with a message.
 const MOST_CLIENTS: usize = 16;
 /// Clients accepted in one look.
 const MOST_ACCEPTED: usize = 4;
@@ -42,7 +42,7 @@ pub enum ControlError {
         /// The socket.
         path: String,
     },
-    /// Something else is there.
+    /// The path exists and is no socket.
     #[error("{path} is there and is no socket; remove it, or give another --control")]
     NoSocket {
         /// The file.
@@ -53,7 +53,7 @@ pub enum ControlError {
     Cannot {
         /// The socket.
         path: String,
-        /// Why not.
+        /// The system's error.
         error: io::Error,
     },
 }
@@ -171,9 +171,9 @@ struct Client {
     output: Vec<u8>,
     /// It has asked, and waits for the answer; what it asks next is looked at afterwards.
     waits: bool,
-    /// It will send no more.
+    /// The client has closed its end for sending.
     ended: bool,
-    /// It is beyond help.
+    /// The connection failed and will be dropped.
     broken: bool,
     heard: Time,
 }

@@ -32,7 +32,7 @@ const HOUSEKEEPING_EVERY: Span = Span::from_ms(1);
 /// ... but during a replacement only after this one.
 const HOUSEKEEPING_AT_LAST: Span = Span::from_ms(50);
 
-/// What to run.
+/// What the service runs.
 pub struct Options {
     /// The target with its first driver. The programs above it are a stack and an echo service, whose port
     /// is opened.
@@ -142,7 +142,7 @@ pub fn serve(
     }
 }
 
-/// A service that runs.
+/// State of a running service.
 struct Running<'a> {
     options: &'a Options,
     supervisor: Supervisor,
@@ -155,7 +155,7 @@ struct Running<'a> {
     /// Whose replacement is going on.
     waiting: Option<ClientId>,
     last: Option<Replacement>,
-    /// Somebody has asked to stop.
+    /// A user has asked to stop.
     stopping: bool,
     say: &'a mut dyn FnMut(&str),
     began: Time,

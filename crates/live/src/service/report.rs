@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use warikomi_clock::{Span, Time};
 use warikomi_wire::{Echoes, WireCounters};
 
-/// One replacement.
+/// A replacement, as the service reports it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReplacementReport {
     /// `planned` or `recovery`.
@@ -18,7 +18,7 @@ pub struct ReplacementReport {
     pub reset: bool,
     /// From the order (of a recovery: from the failure's being seen) to the first pass, in microseconds.
     pub swap_us: f64,
-    /// How long nobody served the device, in microseconds.
+    /// How long no driver served the device, in microseconds.
     pub outage_us: f64,
 }
 
@@ -42,9 +42,9 @@ pub struct EchoReport {
     pub tcp_connections: u64,
     /// Connections that ended; the client ends none.
     pub tcp_lost: u64,
-    /// Bytes sent over them.
+    /// Bytes sent over TCP.
     pub tcp_sent_bytes: u64,
-    /// Bytes that came back.
+    /// Bytes that the echo service sent back.
     pub tcp_back_bytes: u64,
     /// Of these, bytes that are not those that were sent in their place.
     pub tcp_wrong_bytes: u64,
@@ -80,7 +80,7 @@ impl EchoReport {
     }
 }
 
-/// How it goes.
+/// The state of the service, as `warikomi live status` prints it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StatusReport {
     /// `running`, `replacing`, `waiting` (for the next start) or `given-up`.
@@ -92,9 +92,9 @@ pub struct StatusReport {
     pub way: String,
     /// The generation that is served.
     pub generation: u32,
-    /// Its driver.
+    /// Name of the driver.
     pub driver: String,
-    /// Its process.
+    /// Process id of the driver.
     pub process_id: u32,
     /// Since when it runs, in seconds.
     pub running_for_s: f64,

@@ -17,7 +17,7 @@ use serde_json::Value;
 /// The longest line of a request, in bytes, without its end.
 pub const MOST_REQUEST_BYTES: usize = 8_192;
 
-/// What is asked for.
+/// A request to the service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "cmd", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
@@ -53,16 +53,16 @@ impl Request {
     }
 }
 
-/// What is answered.
+/// The service's answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Answer {
-    /// It was done.
+    /// Whether the request was carried out.
     pub ok: bool,
     /// What came of it, if anything can be said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Value>,
-    /// Why it was not done.
+    /// Why it was not carried out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -77,7 +77,7 @@ impl Answer {
         }
     }
 
-    /// It was not done.
+    /// The answer to a request that was not carried out.
     pub fn refused(error: impl ToString) -> Answer {
         Answer { ok: false, result: None, error: Some(error.to_string()) }
     }

@@ -14,7 +14,7 @@ pub enum Kind {
     /// A line with a marker at each point.
     #[default]
     Lines,
-    /// A line alone.
+    /// A line without markers.
     Plain,
     /// Markers alone.
     Points,
@@ -24,7 +24,8 @@ pub enum Kind {
     /// The share of values that are no greater. Likewise of the curve's key.
     Cumulative,
     /// Very many points over time, thinned so that no peak is lost.
-    Course,
+    #[serde(rename = "course")]
+    OverTime,
     /// Events over time, a line for each kind of event. The ordinate's `order` says which are shown, from
     /// below, and `background` which of them are no steps.
     Timeline,
@@ -39,7 +40,7 @@ pub enum Scale {
     /// Evenly, and from 0 on.
     #[default]
     Zero,
-    /// By their logarithm.
+    /// Logarithmic.
     Log,
 }
 
@@ -56,7 +57,7 @@ pub enum Several {
     Greatest,
 }
 
-/// An axis.
+/// An axis of a chart, as data.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Axis {
@@ -67,7 +68,7 @@ pub struct Axis {
     pub title: String,
     /// What its figures count, as the columns have them.
     pub unit: Unit,
-    /// How it is spread.
+    /// Scale of the axis.
     pub scale: Scale,
     /// Its places are named, not measured.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -124,7 +125,7 @@ impl Only {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Curve {
-    /// Its column.
+    /// Key of the column.
     pub key: String,
     /// What the legend calls it. Without a name there is one for each series, called as the series is; with
     /// `{}` in it there is one for each series too, whose name stands there; else there is one of all rows.
@@ -175,7 +176,7 @@ impl Curve {
 /// A place on the abscissa that is marked over the whole height.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Mark {
-    /// What is there.
+    /// Label of the mark.
     pub name: String,
     /// Where, in the unit of the abscissa.
     pub at: f64,
@@ -187,7 +188,7 @@ pub struct Mark {
 pub struct PointSeries {
     /// What the legend calls it.
     pub name: String,
-    /// How it is drawn.
+    /// Kind of drawing.
     pub kind: Kind,
     /// It was published, not measured here.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -202,7 +203,7 @@ pub struct PointSeries {
     pub of: String,
 }
 
-/// A chart.
+/// A chart of a result, as data.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Chart {
@@ -210,9 +211,9 @@ pub struct Chart {
     pub name: String,
     /// What it shows, as a person would say it.
     pub title: String,
-    /// Where its rows are.
+    /// Source of the rows.
     pub source: Source,
-    /// How it is drawn.
+    /// Kind of drawing.
     pub kind: Kind,
     /// The abscissa.
     pub x: Axis,
@@ -274,7 +275,7 @@ impl Chart {
         Chart { series: keys.iter().map(|&key| key.to_owned()).collect(), ..self }
     }
 
-    /// The same, of other rows.
+    /// The chart, of the rows of `source`.
     pub fn from(self, source: Source) -> Chart {
         Chart { source, ..self }
     }
@@ -289,13 +290,13 @@ impl Chart {
         Chart { split: keys.iter().map(|&key| key.to_owned()).collect(), ..self }
     }
 
-    /// The same with a curve.
+    /// The chart with this curve added.
     pub fn curve(mut self, curve: Curve) -> Chart {
         self.curves.push(curve);
         self
     }
 
-    /// The same with a note.
+    /// The chart with this note added.
     pub fn note(mut self, note: impl Into<String>) -> Chart {
         self.notes.push(note.into());
         self

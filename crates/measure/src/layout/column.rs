@@ -23,7 +23,7 @@ pub enum Better {
 pub struct Instead {
     /// The column that says that it is not there: with anything but `false`.
     pub key: String,
-    /// What the cell says.
+    /// The text of the cell.
     pub says: String,
 }
 
@@ -33,12 +33,12 @@ pub struct Instead {
 pub struct Column {
     /// Its key in a row. A path such as `delay_us.p50` reaches into an object.
     pub key: String,
-    /// What heads it.
+    /// Title of the column.
     pub title: String,
     /// The same for a terminal, in few letters; the title if empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub head: String,
-    /// What its figures count.
+    /// Unit of its values.
     pub unit: Unit,
     /// Which way its figures are better; absent if neither is.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,12 +92,12 @@ impl Column {
         Column { head: head.to_owned(), ..self }
     }
 
-    /// The same in this unit.
+    /// The column with this unit.
     pub fn unit(self, unit: Unit) -> Column {
         Column { unit, ..self }
     }
 
-    /// The same, better this way.
+    /// The column with the direction in which its values are better.
     pub fn better(self, better: Better) -> Column {
         Column { better: Some(better), ..self }
     }
@@ -112,7 +112,7 @@ impl Column {
         Column { wide: true, ..self }
     }
 
-    /// The same, alarming above 0.
+    /// The column, marked as alarming above 0.
     pub fn alarm(self) -> Column {
         Column { alarm: true, better: Some(Better::Less), ..self }
     }
@@ -143,7 +143,7 @@ impl Column {
         self.value(row)?.as_f64()
     }
 
-    /// What a cell says.
+    /// The text of the column's cell in `row`.
     pub fn cell(&self, row: &Object) -> String {
         let Some(value) = self.value(row) else {
             let instead = self.instead.as_ref().filter(|instead| {

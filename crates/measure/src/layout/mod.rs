@@ -53,11 +53,11 @@ pub struct Layout {
 /// One of the figures that matter most.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Headline {
-    /// What it is.
+    /// What the figure measures.
     pub title: String,
-    /// Its value.
+    /// The measured value, in `unit`.
     pub value: f64,
-    /// Its unit.
+    /// Unit of `value` and `published`.
     pub unit: Unit,
     /// What was published for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -71,7 +71,7 @@ pub struct Headline {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct View {
-    /// What heads it.
+    /// Title of the table.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub title: String,
     /// The keys of its columns, in order; all columns if empty.
@@ -100,9 +100,9 @@ pub struct View {
 pub struct Table {
     /// A name for files: letters, digits and dashes.
     pub name: String,
-    /// What heads it.
+    /// Title of the table.
     pub title: String,
-    /// Where its rows are.
+    /// Source of the rows.
     pub source: Source,
     /// Its columns; none may be left out, because its rows may have none of some.
     pub columns: Vec<Column>,
@@ -117,9 +117,9 @@ pub struct Table {
 /// Something that a reader must be told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remark {
-    /// What it is: `advice`.
+    /// The remark's kind, such as `advice`.
     pub lead: String,
-    /// What is said.
+    /// The remark itself.
     pub text: String,
 }
 
@@ -150,7 +150,7 @@ impl Layout {
         known.cloned().unwrap_or_else(|| Column::of(key))
     }
 
-    /// What a single figure is.
+    /// The column of a single figure.
     pub fn figure(&self, key: &str) -> Column {
         let known = self.figure_columns.iter().find(|column| column.key == key);
         known.cloned().unwrap_or_else(|| Column::of(key))
@@ -175,7 +175,7 @@ impl Table {
         Table { source, ..Table::here(name, title, columns, Vec::new()) }
     }
 
-    /// The same with a note.
+    /// The table with this note added.
     pub fn note(mut self, note: impl Into<String>) -> Table {
         self.notes.push(note.into());
         self

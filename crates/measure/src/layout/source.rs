@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 /// A row of a table: an object.
 pub type Object = Map<String, Value>;
 
-/// Where rows are.
+/// Where the rows of a table or chart come from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {

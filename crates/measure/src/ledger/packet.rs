@@ -14,7 +14,7 @@ pub enum Outcome {
     NotReceiving,
     /// Descriptor or buffer could not be reached.
     DmaError,
-    /// It is on the ring.
+    /// The frame was placed on the ring.
     OnRing,
     /// It is on the ring, with an error mark for which the driver refuses it.
     OnRingDamaged,
@@ -29,9 +29,9 @@ pub struct Packet {
     pub sequence: u64,
     /// When it was to be injected.
     pub planned: Time,
-    /// When it was.
+    /// When it was injected.
     pub injected: Time,
-    /// How long that took.
+    /// How long the injection took.
     pub took: Span,
     /// The receive queue that it was for.
     pub queue: u16,
@@ -45,9 +45,9 @@ pub struct Packet {
 pub struct Delivery {
     /// The first sequence number.
     pub first: u64,
-    /// How many.
+    /// Number of packets.
     pub count: u64,
-    /// When.
+    /// When they were delivered.
     pub at: Time,
 }
 
@@ -84,13 +84,13 @@ pub enum Fate {
 pub struct Row {
     /// Sequence number.
     pub sequence: u64,
-    /// How far it came.
+    /// What became of the packet.
     pub fate: Fate,
     /// The receive queue that it was for.
     pub queue: Option<u16>,
     /// When it was to be injected.
     pub planned: Option<Time>,
-    /// When it was.
+    /// When it was injected.
     pub injected: Option<Time>,
     /// How long the injection took.
     pub took: Option<Span>,

@@ -52,7 +52,7 @@ pub struct Totals {
     pub lost_in_stack: u64,
     /// Facts that contradict these columns. Anything but 0 is a bug in Warikomi.
     pub unaccounted: u64,
-    /// Which facts these are.
+    /// Facts that contradict each other, by kind.
     #[serde(default, skip_serializing_if = "Contradictions::are_none")]
     pub contradictions: Contradictions,
 }
@@ -90,7 +90,7 @@ pub struct Contradictions {
      report it with the run's directory: {kinds}"
 )]
 pub struct Unaccounted {
-    /// How many facts.
+    /// Number of facts.
     pub count: u64,
     /// Of which kinds, and how many of each.
     pub kinds: String,
@@ -113,7 +113,7 @@ impl Contradictions {
         ]
     }
 
-    /// All of them.
+    /// The sum of all contradictions.
     pub fn sum(&self) -> u64 {
         self.by_kind().iter().fold(0, |sum, (_, count)| sum.saturating_add(*count))
     }

@@ -41,7 +41,7 @@ fn said(spoil: impl FnOnce(&mut RunResult)) -> Vec<String> {
     let mut result = good();
     spoil(&mut result);
     let said = warnings(&result, &Thresholds::default());
-    assert!(said.iter().all(|warning| !warning.mend.is_empty()), "each says what to do");
+    assert!(said.iter().all(|warning| !warning.hint.is_empty()), "each says what to do");
     said.into_iter().map(|warning| warning.what).collect()
 }
 
@@ -126,7 +126,7 @@ fn a_result_without_intervals_at_the_handler_says_so_unless_the_driver_was_to_po
         let mut result = good();
         spoil(&mut result, "poll", raised, 0);
         assert_eq!(warnings(&result, &Thresholds::default()), []);
-        no_handler(&result).unwrap().mend
+        no_handler(&result).unwrap().hint
     };
     assert!(hint(1).contains("masked") && hint(2).contains("read the interrupt status"));
     let seen = said(|result| {

@@ -4,12 +4,12 @@ use warikomi_clock::Span;
 
 use super::Bus;
 
-/// A bus that has a name.
+/// A bus with known figures and a name.
 #[derive(Clone, Copy, Debug)]
 pub struct Preset {
     /// Such as `pci-64-66` or `pcie3-x8`.
     pub name: &'static str,
-    /// What its transfers take.
+    /// The bus's figures.
     pub bus: Bus,
 }
 

@@ -10,7 +10,7 @@ use super::{Bus, PRESETS, Preset};
 /// Why a text is no bus, or a bus is not possible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseBusError {
-    /// No such name.
+    /// No preset has this name.
     #[error("there is no bus '{name}'; there are: {}", names())]
     Unknown {
         /// The name.
@@ -22,22 +22,22 @@ pub enum ParseBusError {
          burst=512, wait=60ns or mapping=200ns, with commas between them"
     )]
     Malformed(String),
-    /// A time that is no time.
+    /// A part's time cannot be read.
     #[error("{key}: {error}")]
     Span {
-        /// Which part.
+        /// Name of the part.
         key: &'static str,
-        /// What is wrong with it.
+        /// Why it cannot be read.
         error: ParseSpanError,
     },
-    /// A value out of range.
+    /// A value is out of range.
     #[error("{key}={got} is not possible for a bus: {range}")]
     Range {
-        /// Which part.
+        /// Name of the part.
         key: &'static str,
-        /// Its value.
+        /// The value that was given.
         got: String,
-        /// What is possible.
+        /// The values that are possible.
         range: &'static str,
     },
 }

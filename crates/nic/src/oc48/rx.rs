@@ -1,6 +1,6 @@
 //! What becomes of a frame from the wire.
 //!
-//! The check sequence is not stored, and not recomputed: whoever damages a frame says so
+//! The check sequence is not stored, and not recomputed: the caller that damages a frame says so
 //! ([`RxFault`]). A frame is in memory, and its completion written, when the call that it arrives in
 //! returns.
 

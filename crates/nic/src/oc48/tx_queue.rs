@@ -41,7 +41,7 @@ impl TxFormat for Fifo {
 /// The packet whose pieces are being transferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Packet {
-    /// There is none.
+    /// The queue holds no packet.
     None,
     /// So many of its bytes are in the buffer so far.
     Good(usize),

@@ -16,7 +16,7 @@ use warikomi_wire::bytes_time;
 /// A line that the card's memory is emptied into.
 #[derive(Clone, Copy, Debug)]
 pub struct Line {
-    /// What it carries.
+    /// Rate of the line in bits per second.
     pub bits_per_second: u64,
     /// How long a frame of so many bytes occupies a line of so many bits a second.
     pub frame_time: fn(usize, u64) -> Span,

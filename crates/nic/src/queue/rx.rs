@@ -17,11 +17,11 @@ use crate::{NicContext, RxCounters, RxFault};
 /// A descriptor that belongs to the card, as it was read.
 #[derive(Clone, Copy, Debug)]
 pub struct RxDescriptor<P, W> {
-    /// Which one it is.
+    /// Place of the descriptor on its ring.
     pub place: P,
     /// The one behind it.
     pub next: P,
-    /// Where the frame goes.
+    /// Bus address of the buffer.
     pub buffer: u64,
     /// Bytes that have room there.
     pub bytes: usize,
@@ -34,7 +34,7 @@ pub struct RxDescriptor<P, W> {
 pub struct Completion {
     /// The frame begins in this descriptor.
     pub first: bool,
-    /// It ends here.
+    /// Whether the frame ends in this descriptor.
     pub last: bool,
     /// Bytes of it in this descriptor's buffer.
     pub bytes: usize,
@@ -88,7 +88,7 @@ pub trait RxFormat {
 /// What became of a frame at its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// It is with the driver.
+    /// The descriptor was completed: the driver owns it.
     Completed,
     /// There were too few descriptors.
     NoDescriptor,
@@ -106,7 +106,7 @@ struct LateFrame<F: RxFormat> {
     status: F::Status,
 }
 
-/// A receive queue.
+/// A receive queue of a card: its ring and the frames on it.
 #[derive(Debug)]
 pub struct RxQueue<F: RxFormat> {
     /// Where the descriptors are, and what they look like.
@@ -154,7 +154,7 @@ impl<F: RxFormat> RxQueue<F> {
         self.halted = true;
     }
 
-    /// Whether it is halted.
+    /// Whether the queue is halted after an error.
     #[inline]
     pub fn is_halted(&self) -> bool {
         self.halted

@@ -22,13 +22,13 @@ use crate::NicContext;
 /// A descriptor that belongs to the card, as it was read.
 #[derive(Clone, Copy, Debug)]
 pub struct TxDescriptor<P, W> {
-    /// Which one it is.
+    /// Place of the descriptor on its ring.
     pub place: P,
     /// The one behind it.
     pub next: P,
     /// Where its piece of a frame is.
     pub buffer: u64,
-    /// Bytes of that piece.
+    /// Length of that piece in bytes.
     pub bytes: usize,
     /// A frame begins with it.
     pub first: bool,
@@ -76,7 +76,7 @@ pub trait TxFormat {
     }
 }
 
-/// A transmit queue.
+/// A transmit queue of a card.
 #[derive(Debug)]
 pub struct TxQueue<F: TxFormat> {
     /// Where the descriptors are, and what they look like.
@@ -146,7 +146,7 @@ impl<F: TxFormat> TxQueue<F> {
 /// ([`TxFormat::WHOLE_FRAMES`]).
 #[derive(Debug)]
 pub struct Outgoing<'a, F: TxFormat> {
-    /// Their queue.
+    /// The queue of these descriptors.
     pub queue: u16,
     /// When their transfers were completed.
     pub at: Time,
@@ -323,7 +323,7 @@ impl<F: TxFormat> TxEngine<F> {
         self.stop();
     }
 
-    /// Whether anything is sent.
+    /// Whether the engine is on and not halted after an error.
     #[inline]
     pub fn is_open(&self) -> bool {
         self.enabled && !self.halted

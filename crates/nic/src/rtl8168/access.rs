@@ -148,7 +148,7 @@ impl Rtl8168 {
                 self.file.set(data, read.into());
                 answer
             }
-            regs::OCPAR | regs::GPHY_OCP | regs::EFUSEAR => indirect::hollow(value),
+            regs::OCPAR | regs::GPHY_OCP | regs::EFUSEAR => indirect::unconnected_window(value),
             _ => return,
         };
         self.file.set(row, answer.into());

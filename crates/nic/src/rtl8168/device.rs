@@ -48,7 +48,7 @@ pub struct Rtl8168 {
     /// What is behind CSIAR and ERIAR.
     pub(super) csi: Words,
     pub(super) eri: Words,
-    /// When TCTR was 0.
+    /// Time at which the timer count (TCTR) was 0.
     pub(super) timer_zero: Time,
     pub(super) timer: Alarm,
 }

@@ -51,7 +51,7 @@ impl Words {
 }
 
 /// What a window with nothing behind it reads as after `command`: it shakes hands, and gives 0.
-pub(super) fn hollow(command: u32) -> u32 {
+pub(super) fn unconnected_window(command: u32) -> u32 {
     if command & FLAG != 0 { command & !FLAG } else { FLAG | command & 0x7fff_0000 }
 }
 

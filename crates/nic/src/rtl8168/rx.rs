@@ -3,7 +3,7 @@
 //! The chip's receive FIFO is not modelled: a frame that finds no descriptor is missed at once,
 //! counted in RxMissed and reported as RDU (RxOverflow); RxFIFOOver is therefore never reported.
 //! The check sequence is not recomputed, which would cost more than the rest of the reception:
-//! whoever damages a frame says so ([`RxFault`]).
+//! the caller that damages a frame says so ([`RxFault`]).
 
 use warikomi_pci::DmaError;
 use warikomi_wire::HEADER_BYTES;
@@ -24,7 +24,7 @@ const BAD_CRC: u32 = 1 << 19;
 const TAG_AVAILABLE: u32 = 1 << 16;
 
 impl Rtl8168 {
-    /// A frame from the wire.
+    /// Receives a frame from the wire.
     #[inline]
     pub(super) fn receive(
         &mut self,

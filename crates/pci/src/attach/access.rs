@@ -2,16 +2,16 @@ use warikomi_shared::Entry;
 
 use crate::{Host, PciFunction, Width};
 
-/// Where an access goes.
+/// The address space of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Space {
     /// Configuration space.
     Config,
-    /// A BAR.
+    /// Memory or I/O behind the BAR with this number.
     Bar(u8),
 }
 
-/// What an access does.
+/// The kind of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Reads; the answer carries this number.
@@ -27,13 +27,13 @@ pub enum Operation {
 /// offset. Second word: the number of a read, the value of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// Where to.
+    /// Address space of the access.
     pub space: Space,
     /// Offset in bytes.
     pub offset: u32,
-    /// Bytes moved.
+    /// Width of the access.
     pub width: Width,
-    /// What is done.
+    /// Read, or write with its value.
     pub operation: Operation,
 }
 
@@ -94,7 +94,7 @@ impl Access {
         }
     }
 
-    /// What an entry says.
+    /// Reads an entry; refuses one that is malformed.
     #[inline]
     pub fn from_entry(entry: Entry) -> Result<Access, BadAccess> {
         let [word, value] = entry;

@@ -4,10 +4,10 @@
 //! | words | written by | what |
 //! |---|---|---|
 //! | 0 to 15 | the driver that set the device up | header and settings, under a checksum |
-//! | 32 | whoever has the baton; the support side, once that process is dead | the baton |
+//! | 32 | the owner of the baton; the support side, once that process is dead | the baton |
 //! | 48 | the driver that took the baton | its generation |
 //! | 64 to 127 | the driver that hands over, right before the baton | record, under a checksum |
-//! | 128 | a driver with nobody above | frames that it has counted |
+//! | 128 | a driver with no layer above | frames that it has counted |
 //! | 512 to 1535 | the driver | receive slots |
 //! | 1536 to 2559 | the driver | transmit slots |
 //!
@@ -22,7 +22,7 @@ pub const VERSION: u64 = 2;
 pub const OLDEST_VERSION: u64 = 1;
 /// Words of the area.
 pub const WORDS: usize = 4_096;
-/// Its bytes.
+/// Bytes of the state area.
 pub const BYTES: u64 = 0x8000;
 
 /// Header and settings.
@@ -61,7 +61,7 @@ pub mod how {
     pub const HANDED_OVER: u64 = 0;
     /// The predecessor is dead, at whatever instruction: its slots are there, its record is not.
     pub const DIED: u64 = 1;
-    /// The device is to be reset, and what a predecessor held goes back to whoever is above.
+    /// The device is to be reset, and what a predecessor held goes back to the layer above.
     pub const START: u64 = 2;
 }
 
@@ -75,7 +75,7 @@ pub mod record {
     pub const CHECKSUM: usize = 64;
     /// The generation that wrote it.
     pub const GENERATION: usize = 65;
-    /// Frames given to whoever is above, returned buffers included: the count of the next receive slot.
+    /// Frames given to the layer above, returned buffers included: the count of the next receive slot.
     pub const RX_GIVEN: usize = 66;
     /// Buffers that were put on the ring: the count of the next buffer.
     pub const RX_POSTED: usize = 67;
@@ -99,21 +99,21 @@ pub mod record {
 pub mod counters {
     /// Frames received.
     pub const RX_PACKETS: usize = 0;
-    /// Their bytes.
+    /// Bytes of the received frames.
     pub const RX_BYTES: usize = 1;
     /// Frames refused for an error.
     pub const RX_ERRORS: usize = 2;
     /// Frames transmitted.
     pub const TX_PACKETS: usize = 3;
-    /// Their bytes.
+    /// Bytes of the transmitted frames.
     pub const TX_BYTES: usize = 4;
     /// Frames that could not be transmitted.
     pub const TX_ERRORS: usize = 5;
-    /// How many.
+    /// Number of these counts.
     pub const COUNT: usize = 6;
 }
 
-/// Frames that a driver with nobody above has counted: it stands for the channel's count.
+/// Frames that a driver with no layer above has counted: it stands for the channel's count.
 pub const ALONE_GIVEN: usize = 128;
 
 /// First receive slot. Slot *i* is that of descriptor *i*: the count of the buffer in bits 32 to 63
@@ -126,7 +126,7 @@ pub const TX_SLOTS: usize = 1_536;
 pub const MOST_SLOTS: usize = 1_024;
 /// In every slot that holds something.
 pub const PRESENT: u64 = 0x8000_0000;
-/// A slot's token.
+/// Bits of a slot with the buffer's token.
 pub const TOKEN_MASK: u64 = 0xff_ffff;
 
 /// What a checksum begins with: the offset basis of FNV-1a.

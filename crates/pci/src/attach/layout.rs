@@ -122,7 +122,7 @@ pub mod strategy {
     pub const AWAKE: u64 = 5;
 }
 
-/// What the driver tells.
+/// Words that the driver writes for the support side.
 pub mod report {
     /// See [`state`](super::state).
     pub const STATE: usize = 1536;
@@ -134,11 +134,11 @@ pub mod report {
     pub const RX_BYTES: usize = 1539;
     /// Frames refused for an error that their descriptor told.
     pub const RX_ERRORS: usize = 1540;
-    /// Frames taken from the ring that nobody above had room for.
+    /// Frames taken from the ring that no layer above had room for.
     pub const RX_DROPPED: usize = 1541;
     /// Frames transmitted.
     pub const TX_PACKETS: usize = 1542;
-    /// Their bytes.
+    /// Bytes of the transmitted frames.
     pub const TX_BYTES: usize = 1543;
     /// Frames that could not be transmitted.
     pub const TX_ERRORS: usize = 1544;
@@ -164,7 +164,7 @@ pub mod report {
     pub const TIMES: usize = 1554;
     /// Receive buffers that went back when the device was reset: a frame may have been in each.
     pub const FORGOTTEN_BUFFERS: usize = 1560;
-    /// Frames to be sent that went back when the device was reset: nobody knows whether each was.
+    /// Frames to be sent that went back when the device was reset: it is unknown whether each was sent.
     pub const FORGOTTEN_FRAMES: usize = 1561;
     /// Not 0 while the driver is asleep. Unlike [`bells::SLEEPING`](super::bells::SLEEPING), which says so
     /// before the last look at the ring, it says that everything counted is in this report.
@@ -187,7 +187,7 @@ pub mod times {
     pub const ACCEPTED: usize = 3;
     /// The first pass has served the device.
     pub const SERVED: usize = 4;
-    /// How many.
+    /// Number of these times.
     pub const COUNT: usize = 5;
 }
 
@@ -208,7 +208,7 @@ pub mod state {
     pub const WARM: u64 = 4;
     /// The device is another driver's now.
     pub const HANDED_OVER: u64 = 5;
-    /// As warm, and rehearsed.
+    /// As warm, and it has rehearsed the takeover.
     pub const ALERT: u64 = 6;
 }
 

@@ -1,4 +1,4 @@
-//! From a device's interrupt levels to what the target is told.
+//! From a device's interrupt levels to the messages that reach the target.
 
 use crate::vector::{MsiMessage, Vector};
 use crate::{ConfigSpace, MsiState, MsixLayout, MsixState, Vectors, Width};
@@ -56,7 +56,7 @@ pub struct InterruptState {
 struct VectorState {
     level: bool,
     /// A message has gone out for this level.
-    told: bool,
+    reported: bool,
     raised: u64,
 }
 
@@ -104,7 +104,7 @@ impl InterruptState {
         }
         state.level = level;
         if level {
-            (state.told, state.raised) = (false, state.raised + 1);
+            (state.reported, state.raised) = (false, state.raised + 1);
             (self.raised, self.high) = (self.raised + 1, self.high + 1);
             self.deliver(vector, line);
         } else {
@@ -119,7 +119,7 @@ impl InterruptState {
     pub fn configure(&mut self, config: &ConfigSpace, line: &mut dyn IntrLine) {
         self.way = Way::of(config);
         if matches!(self.way, Way::Wire { .. } | Way::Closed) {
-            self.vectors.iter_mut().for_each(|state| state.told = false);
+            self.vectors.iter_mut().for_each(|state| state.reported = false);
         }
         self.deliver_all(line);
         self.drive_wire(line);
@@ -148,10 +148,10 @@ impl InterruptState {
     fn deliver(&mut self, vector: Vector, line: &mut dyn IntrLine) {
         let state = self.vectors[usize::from(vector.0)];
         if state.level
-            && !state.told
+            && !state.reported
             && let Some(message) = self.message(vector)
         {
-            self.vectors[usize::from(vector.0)].told = true;
+            self.vectors[usize::from(vector.0)].reported = true;
             line.signal(Interrupt::Msi(message));
         }
     }
@@ -173,7 +173,7 @@ impl InterruptState {
     fn is_pending(&self, vector: Vector) -> bool {
         let state = self.vectors.get(usize::from(vector.0));
         matches!(self.way, Way::Msi(_) | Way::Msix(_))
-            && state.is_some_and(|state| state.level && !state.told)
+            && state.is_some_and(|state| state.level && !state.reported)
     }
 
     /// The pending bits of the first vectors.

@@ -1,4 +1,4 @@
-//! Requests of the support side, answered by whoever holds the socket: the same protocol as the agent
+//! Requests of the support side, answered by the process that holds the socket: the same protocol as the agent
 //! in a kernel target speaks.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -20,7 +20,7 @@ use super::line::{ControlLine, alive, json};
 /// Bytes of a datagram that are looked at where it lies; its head must be among them.
 pub(super) const LOOKED_AT_BYTES: usize = 128;
 
-/// What is below the agent.
+/// The network that the agent uses.
 pub(super) trait Port {
     /// Takes datagrams for this UDP port from now on (0: none), and lets so many bytes wait; how many
     /// there is room for.

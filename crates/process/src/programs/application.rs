@@ -52,7 +52,7 @@ struct Application {
 impl Application {
     /// Goes on with the work, receives once, as it was told to wait, and answers what was asked.
     fn step(&mut self) -> Result<(), StackError> {
-        let first = match self.port.go_on()? {
+        let first = match self.port.continue_work()? {
             None => self.receive()?,
             Some(idle) => self.receive_beside(idle)?,
         };

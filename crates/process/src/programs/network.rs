@@ -23,7 +23,7 @@ pub(super) enum Purpose {
     Stream,
     /// The end of that connection.
     End,
-    /// A datagram beside it.
+    /// A datagram of the work beside the connection.
     Beside,
 }
 

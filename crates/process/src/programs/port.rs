@@ -29,7 +29,7 @@ impl ViPort {
 
     /// Goes on with the work, if there is some: how long nothing is to be done for it, unless something
     /// comes; `None` if it has nothing to do at all.
-    pub(super) fn go_on(&mut self) -> Result<Option<Span>, StackError> {
+    pub(super) fn continue_work(&mut self) -> Result<Option<Span>, StackError> {
         self.network.collect()?;
         let Some(mut work) = self.work.take() else { return Ok(None) };
         let idle = work.step(&mut self.network);

@@ -76,7 +76,7 @@ fn failed(error: impl Into<RunError>) -> StackError {
     StackError::Driver(error.into().to_string())
 }
 
-/// How sending has ended.
+/// Why the sender stopped.
 enum Ended {
     /// There is an answer, or a reason why there is none.
     Answer(Result<Value, String>),

@@ -44,7 +44,7 @@ impl Store {
     fn run(mut self) -> Result<(), StackError> {
         loop {
             let (support, clients) = self.wait()?;
-            if support && !self.admit()? {
+            if support && !self.accept_client()? {
                 return Ok(());
             }
             self.serve(&clients);
@@ -65,7 +65,7 @@ impl Store {
     }
 
     /// Takes a client's socket; `false` if the support side is gone.
-    fn admit(&mut self) -> Result<bool, StackError> {
+    fn accept_client(&mut self) -> Result<bool, StackError> {
         let (message, files) = warikomi_shared::receive(&self.support)?;
         if message == CLIENT && self.clients.len() < MOST_CLIENTS {
             self.clients.extend(files);

@@ -35,7 +35,7 @@ pub(super) struct Work {
     given_bytes: u64,
     /// What had come back of the stream before this work.
     before: Returned,
-    beside: Option<Beside>,
+    beside: Option<SideDatagrams>,
     totals: WorkTotals,
 }
 
@@ -66,7 +66,8 @@ impl Work {
             );
         }
         let clock = *network.vi.clock();
-        let beside = command.datagrams.as_ref().map(|it| Beside::new(it, network)).transpose()?;
+        let beside =
+            command.datagrams.as_ref().map(|it| SideDatagrams::new(it, network)).transpose()?;
         let mut work = Work {
             to: Some(destination(&command.destination)?),
             computing: Computing::calibrate(|| clock.now().since(Time::ZERO).as_ps() / 1_000),
@@ -183,7 +184,7 @@ impl Work {
 }
 
 /// Datagrams beside it.
-struct Beside {
+struct SideDatagrams {
     command: WorkDatagrams,
     to: Destination,
     payload: Vec<u8>,
@@ -193,9 +194,9 @@ struct Beside {
     before: Returned,
 }
 
-impl Beside {
-    fn new(command: &WorkDatagrams, network: &Network) -> Result<Beside, String> {
-        Ok(Beside {
+impl SideDatagrams {
+    fn new(command: &WorkDatagrams, network: &Network) -> Result<SideDatagrams, String> {
+        Ok(SideDatagrams {
             to: destination(&command.destination)?,
             payload: work::payload(command),
             interval: Span::from_us(command.interval_us),

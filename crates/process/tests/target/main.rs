@@ -3,11 +3,11 @@
 //! A driver here is this very test binary, run again to be one test, [`drivers::part`].
 
 mod drivers;
+mod failure;
 mod leaks;
 mod scribble;
 mod seats;
 mod speed;
-mod trouble;
 
 use std::time::Duration;
 

@@ -7,7 +7,7 @@ command! {
     /// from 0; byte i of the payload behind it is i modulo 251. The agent answers nothing else
     /// meanwhile.
     Transmit {
-        /// How many.
+        /// Number of datagrams.
         count: u64,
         /// Payload of each, in bytes, 16 to 65,507.
         payload_bytes: u32,
@@ -32,7 +32,7 @@ command! {
 command! {
     /// Connects over TCP and sends zeros: the way to make a driver segment (TSO).
     TransmitTcp {
-        /// How many, in bytes.
+        /// Bytes to send.
         count_bytes: u64,
         /// Bytes handed over in one system call, 1 to 1,048,576.
         #[serde(default = "default_write_bytes")]
@@ -52,7 +52,7 @@ command! {
     /// zeros. The sequence number is that of the frame for which the packet was made: a packet that is
     /// handed over several times keeps it. The agent answers nothing else meanwhile.
     Pktgen {
-        /// Which interface.
+        /// Name of the interface, or `None` for the default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         interface: Option<String>,
         /// How many frames, 1 to 9,999,999,999; the last burst is sent whole.
@@ -118,7 +118,7 @@ command! {
 }
 
 command! {
-    /// How far the work is.
+    /// Asks how far the work is.
     WorkStatus {}
 }
 

@@ -20,10 +20,10 @@ pub(super) struct Key {
     pub(super) figure: String,
 }
 
-/// A figure of a run.
+/// A figure of a run, for comparison.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Figure {
-    /// What it is.
+    /// Column that describes the figure.
     pub(super) column: Column,
     /// From the result, if it is there.
     pub(super) value: Option<f64>,

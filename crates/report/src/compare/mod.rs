@@ -47,10 +47,10 @@ pub enum Verdict {
 pub struct Compared {
     /// Its name, with its unit.
     pub figure: String,
-    /// Its name for people.
+    /// Title of the figure.
     #[serde(skip)]
     pub title: String,
-    /// What it counts.
+    /// Unit of the figure.
     #[serde(skip)]
     pub unit: Unit,
     /// The frame length that it belongs to, in bytes.
@@ -71,7 +71,7 @@ pub struct Compared {
     pub repeats_b: usize,
     /// The probability of a difference like this by chance; absent without repetitions.
     pub p: Option<f64>,
-    /// What follows.
+    /// Whether the difference is significant.
     pub verdict: Verdict,
 }
 
@@ -82,7 +82,7 @@ pub struct Comparison {
     pub a: String,
     /// The second run's directory.
     pub b: String,
-    /// Which experiment.
+    /// Name of the experiment.
     pub experiment: String,
     /// The test, in words.
     pub test: String,

@@ -174,7 +174,7 @@ fn warnings(warnings: &[Warning]) -> Markup {
         @for warning in warnings {
             div.warning role="note" {
                 p { strong { "Warning: " } (warning.what) }
-                p { "What to do: " (warning.mend) }
+                p { "What to do: " (warning.hint) }
             }
         }
     }

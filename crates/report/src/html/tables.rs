@@ -9,12 +9,12 @@ use crate::figures::single_figures;
 /// The most rows that are shown; nothing here makes nearly so many.
 const MAX_ROWS: usize = 2_000;
 
-/// A figure.
+/// A cell of a table.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cell {
-    /// For people.
+    /// The value as it is shown.
     pub(super) shown: String,
-    /// In full.
+    /// The value with all its digits.
     pub(super) raw: String,
     /// How much of its column it is, of 100, if it has a bar.
     pub(super) bar: Option<u32>,
@@ -41,12 +41,12 @@ impl Cell {
     }
 }
 
-/// A table.
+/// A table of the page.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Table {
-    /// For the name of a file.
+    /// Name of the table's CSV file.
     pub(super) name: String,
-    /// For people.
+    /// Title of the table.
     pub(super) title: String,
     pub(super) header: Vec<Cell>,
     pub(super) rows: Vec<Vec<Cell>>,

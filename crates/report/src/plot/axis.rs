@@ -4,16 +4,16 @@ use warikomi_measure::layout::{self, Scale, Unit, rate, time};
 
 use super::name::clean;
 
-/// An axis.
+/// An axis of a plot.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// What it shows.
+    /// Label of the axis.
     pub label: String,
     /// The column's name in the numbers behind the plot, with its unit.
     pub column: String,
     /// What it counts. Microseconds are nanoseconds here.
     pub unit: Unit,
-    /// How it is spread.
+    /// Scale of the axis.
     pub scale: Scale,
     /// Names of the places 0, 1 and so on, where these are no numbers.
     pub names: Vec<String>,
@@ -56,7 +56,7 @@ impl Axis {
     }
 
     /// A value as a reader who asks for it gets it.
-    pub(super) fn said(&self, value: f64) -> String {
+    pub(super) fn exact_text(&self, value: f64) -> String {
         if self.names.is_empty() { self.unit.show(value) } else { self.tick(value) }
     }
 

@@ -8,7 +8,7 @@ use super::name::clean;
 pub enum Shape {
     /// A line with a marker at each point.
     Line,
-    /// A line alone.
+    /// A line without markers.
     Plain,
     /// Markers alone.
     Points,
@@ -25,7 +25,7 @@ pub enum Shape {
 pub struct Series {
     /// What the legend calls it.
     pub name: String,
-    /// How it is drawn.
+    /// Shape of the curve.
     pub shape: Shape,
     /// Which colour: 0 to [`MAX_SERIES`](super::MAX_SERIES) - 1.
     pub colour: usize,
@@ -57,7 +57,7 @@ impl Series {
 /// A place on the abscissa that is marked over the whole height.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mark {
-    /// What is there.
+    /// Label of the mark.
     pub name: String,
     /// Where, in the unit of the abscissa.
     pub at: f64,
@@ -76,9 +76,9 @@ pub struct Chart {
     pub x: Axis,
     /// The ordinate.
     pub y: Axis,
-    /// What is drawn.
+    /// Series of the chart.
     pub series: Vec<Series>,
-    /// What is marked.
+    /// Marks on the abscissa.
     pub marks: Vec<Mark>,
     /// What all marks are, for the legend.
     pub marks_are: Option<String>,

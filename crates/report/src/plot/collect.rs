@@ -40,7 +40,7 @@ impl Gathered {
         match kind {
             Kind::Distribution => Gathered::Bins(LogBins::default()),
             Kind::Cumulative => Gathered::Values(Vec::new()),
-            Kind::Course => Gathered::Thinned(Box::default()),
+            Kind::OverTime => Gathered::Thinned(Box::default()),
             _ => Gathered::Points { all: Points::new(), aside: Points::new() },
         }
     }
@@ -112,7 +112,7 @@ impl<'a> Collector<'a> {
         let Some(value) = Column::of(&curve.key).number(row) else { return };
         let value = value * unit.base();
         let Some(x) = (if counted { Some(value) } else { self.abscissa(row) }) else { return };
-        if self.points == MAX_POINTS && !matches!(kind, Kind::Distribution | Kind::Course) {
+        if self.points == MAX_POINTS && !matches!(kind, Kind::Distribution | Kind::OverTime) {
             self.left_out += 1;
             return;
         }
@@ -359,7 +359,7 @@ fn shape(kind: Kind) -> Shape {
     match kind {
         Kind::Lines => Shape::Line,
         Kind::Plain | Kind::Cumulative => Shape::Plain,
-        Kind::Points | Kind::Course | Kind::Timeline => Shape::Points,
+        Kind::Points | Kind::OverTime | Kind::Timeline => Shape::Points,
         Kind::Distribution => Shape::Steps(LogBins::ratio()),
     }
 }

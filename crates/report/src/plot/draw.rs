@@ -179,7 +179,7 @@ fn series(out: &mut String, chart: &Chart, frame: &Frame, series: &Series) {
         _ => 1,
     };
     for (at, &(x, y)) in series.points.iter().enumerate().step_by(every) {
-        let said = format!("{}: {}, {}", series.name, chart.x.said(x), chart.y.said(y));
+        let said = format!("{}: {}, {}", series.name, chart.x.exact_text(x), chart.y.exact_text(y));
         let title = format!("<title>{}</title>", escaped(&said));
         match series.shape {
             Shape::Bars => bar(out, frame, series.colour, (x, y), &title),

@@ -29,8 +29,8 @@ pub(super) fn charts(run: &Run, watch: Watch<'_>) -> Result<Vec<Chart>, ReadErro
 
 #[derive(Default)]
 struct Seen {
-    injected: Course,
-    delivered: Course,
+    injected: IntervalsOverTime,
+    delivered: IntervalsOverTime,
     to_driver: LogBins,
     to_application: LogBins,
     fates: BTreeMap<Fate, u64>,
@@ -121,12 +121,12 @@ fn fate_name(fate: Fate) -> &'static str {
 
 /// Intervals between events, one after another.
 #[derive(Default)]
-struct Course {
+struct IntervalsOverTime {
     last: Option<f64>,
     intervals: Thinned,
 }
 
-impl Course {
+impl IntervalsOverTime {
     /// An event; one whose time is not known has no interval to either side.
     fn at(&mut self, at_ns: Option<f64>) {
         if let (Some(last), Some(at)) = (self.last, at_ns) {

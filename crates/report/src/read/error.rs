@@ -17,7 +17,7 @@ pub enum ReadError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The system's error.
         source: io::Error,
     },
     /// A file is longer than any of its kind.
@@ -33,17 +33,17 @@ pub enum ReadError {
     Result {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Why it cannot be read.
         source: warikomi_measure::ReadError,
     },
     /// A table is damaged.
-    #[error("{}, line {line}: {what}; run the experiment again, or mend the line", path.display())]
+    #[error("{}, line {line}: {what}; run the experiment again, or correct the line", path.display())]
     Table {
         /// The file.
         path: PathBuf,
         /// The line, from 1; the header is line 1.
         line: u64,
-        /// What is wrong.
+        /// What is wrong with the line.
         what: String,
     },
     /// The user stopped us.

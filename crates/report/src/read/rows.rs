@@ -94,7 +94,7 @@ fn flag(field: &str) -> Result<Value, String> {
     }
 }
 
-/// Whatever it is.
+/// Reads a field as a number if it is one, else as text.
 fn any(field: &str) -> Result<Value, String> {
     let number = || field.parse::<f64>().ok().filter(|number| number.is_finite());
     // A whole number stays one, so that names do not end in `.0`.

@@ -14,10 +14,10 @@ const MAX_TEXT_BYTES: u64 = 64 * 1024 * 1024;
 /// The most lines of `repeats.csv` that are kept.
 const MAX_REPEATS: usize = 100_000;
 
-/// A finished run.
+/// A finished run, read from its directory.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// Its directory.
+    /// Directory of the run.
     pub path: PathBuf,
     /// What it is called: the last part of its path.
     pub name: String,

@@ -21,7 +21,7 @@ pub type Watch<'a> = &'a mut dyn FnMut(u64) -> bool;
 /// A line of `samples.csv`: a packet. Times in nanoseconds since the first deadline.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct Sample {
-    /// How far it came.
+    /// What became of the packet.
     pub fate: Fate,
     /// When it was injected.
     #[serde(deserialize_with = "known")]

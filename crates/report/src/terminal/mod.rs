@@ -40,7 +40,7 @@ pub fn page(result: &RunResult, style: Style) -> String {
         page.blank();
         page.paragraph(&format!("{}: ", remark.lead), &remark.text);
     }
-    page.finish_with_doubts(result)
+    page.finish_with_warnings(result)
 }
 
 fn views(page: &mut Page, result: &RunResult, layout: &Layout) {

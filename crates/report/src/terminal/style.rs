@@ -1,6 +1,6 @@
 //! How a terminal is drawn on.
 
-/// How to draw.
+/// Width and colours of the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
     /// Whether to use colour. Nothing is said by colour alone.

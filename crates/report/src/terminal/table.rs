@@ -42,14 +42,14 @@ impl Page {
 
     /// Ends the page: of a result with rows with the time that the host took, and with what is to be said
     /// against the figures.
-    pub(super) fn finish_with_doubts(mut self, result: &RunResult) -> String {
+    pub(super) fn finish_with_warnings(mut self, result: &RunResult) -> String {
         if let Some(stolen) = result.machine.stolen_percent.filter(|_| result.rows.is_some()) {
             self.blank();
             self.paragraph("time stolen by the host: ", &percent(stolen / 100.0));
         }
         for warning in &result.warnings {
             self.blank();
-            self.warning(&warning.what, &warning.mend);
+            self.warning(&warning.what, &warning.hint);
         }
         self.finish()
     }
@@ -78,7 +78,7 @@ impl Page {
     }
 
     /// Something to heed, and what to do about it.
-    pub(super) fn warning(&mut self, what: &str, mend: &str) {
+    pub(super) fn warning(&mut self, what: &str, hint: &str) {
         let start = self.text.len();
         self.paragraph("warning: ", what);
         if self.style.colour {
@@ -86,7 +86,7 @@ impl Page {
             self.text.insert_str(end, PLAIN);
             self.text.insert_str(start, YELLOW);
         }
-        self.paragraph("   mend: ", mend);
+        self.paragraph("   hint: ", hint);
     }
 
     /// A table: its header, and rows of which the ones marked `true` are alarming.
@@ -173,7 +173,7 @@ mod tests {
             let mut page = Page::new(Style { colour, width: 80 });
             page.heading("head");
             page.table(&["a", "b"], &[(true, vec!["c".into(), "1".into()])]);
-            page.warning("what", "mend");
+            page.warning("what", "hint");
             page.finish()
         };
         assert!(!draw(false).contains('\x1b'));

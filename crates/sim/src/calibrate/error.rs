@@ -9,7 +9,7 @@ use crate::transmit::TransmitError;
 /// Why it could not be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum CalibrateError {
-    /// No clock.
+    /// The clock cannot be used.
     #[error(transparent)]
     Clock(#[from] TscUnusable),
     /// Memory, threads or sockets.
@@ -18,7 +18,7 @@ pub enum CalibrateError {
     /// The driver did not like the model.
     #[error("the driver failed while it was measured: {0}")]
     Driver(#[from] DriverError),
-    /// No frame.
+    /// The frame to measure with cannot be made.
     #[error(transparent)]
     Plan(#[from] PlanError),
     /// The sender did not come about.

@@ -1,7 +1,7 @@
 //! Measures on this machine what virtual time charges: about a second, and nothing else should run
 //! meanwhile. What it cannot measure keeps its declared value, and is named.
 //!
-//! Each figure is the least of several rounds of a loop, so that somebody else's time slice is in none
+//! Each figure is the least of several rounds of a loop, so that another's time slice is in none
 //! of them. The driver's costs are those of the real driver against the real model.
 
 mod error;
@@ -29,7 +29,7 @@ use super::transmit::SendCosts;
 use super::{CostModel, Pair};
 use crate::recorder::RINGS;
 
-/// What was measured.
+/// Costs of receiving and sending, measured on this machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
     /// The costs of receiving, measured ones in the place of declared ones.

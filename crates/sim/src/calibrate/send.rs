@@ -5,7 +5,7 @@
 //! their buffers and pieces.
 
 use warikomi_clock::{Span, Time, TscClock};
-use warikomi_driver::transmit::{Bounce, Completion, Course, Work};
+use warikomi_driver::transmit::{Bounce, Completion, CostClock, Work};
 use warikomi_driver::{DriverError, Hardware, NicDriver, OwnPool, TxFrame};
 use warikomi_inject::{GUEST_IP, NETWORK_IP, NETWORK_MAC, UDP_PORT};
 use warikomi_nic::NicOptions;
@@ -77,9 +77,9 @@ impl Mmio for Absorbing {
 }
 
 /// Real time.
-struct RealCourse<'c>(&'c TscClock);
+struct RealCostClock<'c>(&'c TscClock);
 
-impl Course for RealCourse<'_> {
+impl CostClock for RealCostClock<'_> {
     fn now(&mut self) -> Time {
         self.0.now()
     }
@@ -142,15 +142,16 @@ fn message(clock: &TscClock, buffers: BufferKind, size_bytes: u32) -> Result<f64
     let (driver, room) = (&mut *bench.driver, bench.room);
     let mut absorbing = Absorbing::new(size_bytes);
     let mut hw = Hardware { mmio: &mut absorbing, memory: &bench.memory };
-    let mut course = RealCourse(clock);
+    let mut cost_clock = RealCostClock(clock);
     let mut sender =
         Sender::new(&plan, station, to, room, driver, &mut hw).map_err(TransmitError::from)?;
     let mut failed = Ok(());
-    let ns = least_ns(clock, MESSAGES, || match sender.step(driver, &mut hw, &mut course, false) {
-        Ok(Step::Again) => {}
-        Ok(step) => failed = Err(DriverError::Invalid(format!("the sender is at {step:?}"))),
-        Err(error) => failed = Err(error),
-    });
+    let ns =
+        least_ns(clock, MESSAGES, || match sender.step(driver, &mut hw, &mut cost_clock, false) {
+            Ok(Step::Again) => {}
+            Ok(step) => failed = Err(DriverError::Invalid(format!("the sender is at {step:?}"))),
+            Err(error) => failed = Err(error),
+        });
     failed?;
     Ok(ns)
 }

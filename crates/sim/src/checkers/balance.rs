@@ -12,7 +12,7 @@ pub struct Balance {
 }
 
 impl Balance {
-    /// For so many buffers.
+    /// A checker for this number of buffers.
     pub fn new(buffers: usize) -> Balance {
         Balance { buffers: buffers as u64, out: 0, back: 0, quiesced: false }
     }

@@ -11,9 +11,9 @@ use crate::trace::Event;
 pub struct Violation {
     /// The checker that found it.
     pub checker: &'static str,
-    /// When, in virtual time.
+    /// Virtual time of the violation.
     pub at: Time,
-    /// What.
+    /// What is wrong, in words.
     pub what: String,
 }
 
@@ -23,9 +23,9 @@ impl fmt::Display for Violation {
     }
 }
 
-/// One judge.
+/// A checker of a history.
 pub trait Checker {
-    /// Its name.
+    /// Name of the checker.
     fn name(&self) -> &'static str;
 
     /// What is wrong with this event, if anything is.

@@ -31,8 +31,8 @@ pub struct Checkers {
 impl Checkers {
     /// All checkers, for a history with these options.
     pub fn new(options: &Options) -> Checkers {
-        let (buffers, bound) = (options.buffers, options.trouble.bound);
-        let may_fail = !options.trouble.faults.is_empty();
+        let (buffers, bound) = (options.buffers, options.disturbances.bound);
+        let may_fail = !options.disturbances.faults.is_empty();
         Checkers {
             checkers: vec![
                 Box::new(Ledger::default()),
@@ -47,7 +47,7 @@ impl Checkers {
         }
     }
 
-    /// What they have found.
+    /// The violations that were found.
     pub fn into_violations(self) -> Vec<Violation> {
         self.violations
     }

@@ -11,7 +11,7 @@ pub struct Ownership {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
-    Nobody,
+    Free,
     Driver,
     /// The driver has given it back, without a frame.
     Returned,
@@ -23,7 +23,7 @@ enum Owner {
 impl Ownership {
     /// For so many buffers, all free.
     pub fn new(buffers: usize) -> Ownership {
-        Ownership { owners: vec![Owner::Nobody; buffers] }
+        Ownership { owners: vec![Owner::Free; buffers] }
     }
 
     fn passes(&mut self, token: u32, from: &[Owner], to: Owner) -> Result<(), String> {
@@ -45,15 +45,15 @@ impl Checker for Ownership {
     }
 
     fn check(&mut self, _: Time, event: &Event) -> Result<(), String> {
-        use Owner::{Above, Done, Driver, Nobody, Returned};
+        use Owner::{Above, Done, Driver, Free, Returned};
         match *event {
-            Event::BufferPosted { token } => self.passes(token, &[Nobody, Returned], Driver),
+            Event::BufferPosted { token } => self.passes(token, &[Free, Returned], Driver),
             Event::FrameReceived { token, .. } => self.passes(token, &[Driver], Above),
             Event::BufferReturned { token } => self.passes(token, &[Driver], Returned),
             Event::Delivered { token, .. } => self.passes(token, &[Above], Done),
             // Also from the ring and from above, when a part has died.
             Event::BufferFreed { token } => {
-                self.passes(token, &[Done, Driver, Above, Returned], Nobody)
+                self.passes(token, &[Done, Driver, Above, Returned], Free)
             }
             _ => Ok(()),
         }

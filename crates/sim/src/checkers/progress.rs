@@ -38,7 +38,9 @@ impl Checker for Progress {
                     && at > calm + self.bound
                 {
                     let late = at.since(calm);
-                    return Err(format!("packet {sequence} came {late} after the last trouble"));
+                    return Err(format!(
+                        "packet {sequence} came {late} after the last disturbance"
+                    ));
                 }
             }
             // What a part had is lost with it. Whether all else is delivered the ledger asks.
@@ -51,7 +53,7 @@ impl Checker for Progress {
                 let waited = self.calm.map_or(Span::ZERO, |calm| at.since(calm));
                 if let (Some(first), true) = (self.pending.first(), waited >= self.bound) {
                     return Err(format!(
-                        "packet {first} and {} more wait on, {waited} after the last trouble",
+                        "packet {first} and {} more wait on, {waited} after the last disturbance",
                         self.pending.len() - 1
                     ));
                 }

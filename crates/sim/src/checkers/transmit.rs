@@ -22,7 +22,7 @@ pub struct Transmit {
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     on_wire: bool,
-    /// It may come back as sent all the same: its driver was told to stop, or nobody knows.
+    /// It may come back as sent all the same: its driver was told to stop, or it is unknown.
     uncertain: bool,
 }
 
@@ -64,7 +64,7 @@ impl Transmit {
         let waited = self.calm.map_or(Span::ZERO, |calm| at.since(calm));
         match self.outstanding.first_key_value() {
             Some((first, _)) if waited >= self.bound => Err(format!(
-                "frame {first} and {} more do not come back, {waited} after the last trouble",
+                "frame {first} and {} more do not come back, {waited} after the last disturbance",
                 self.outstanding.len() - 1
             )),
             _ => Ok(()),

@@ -1,11 +1,11 @@
-//! The device and the one clock of whoever drives it: register accesses and work make time pass, and what
+//! The device and the one clock of what drives it: register accesses and work make time pass, and what
 //! the device does by then is done.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
 use warikomi_clock::{Span, Time};
-use warikomi_driver::transmit::{Course, Work};
+use warikomi_driver::transmit::{CostClock, Work};
 use warikomi_nic::Nic;
 use warikomi_pci::{Mmio, MmioError, SharedMemory, Width};
 use warikomi_stack::buffers::BufferKind;
@@ -17,7 +17,7 @@ use crate::trace::Digest;
 /// What goes into the digest of a history, with two numbers each.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
-pub(super) enum Happened {
+pub(super) enum DigestEntry {
     /// A register was read: its offset, the value.
     Read = 0,
     /// A register write set out: its offset, the value.
@@ -25,10 +25,10 @@ pub(super) enum Happened {
     /// The device sent an interrupt.
     Interrupt = 2,
     /// The sender was told of interrupts.
-    Told = 3,
-    /// It sleeps.
+    Notified = 3,
+    /// The sender sleeps.
     Slept = 4,
-    /// It is awake.
+    /// The sender is awake.
     Woke = 5,
     /// Frames are on the wire: how many so far, their bytes.
     Sent = 6,
@@ -77,12 +77,12 @@ impl Machine {
     /// Lets the device do nothing by itself before `until`.
     pub(super) fn hold_device(&mut self, until: Time) {
         self.device_held = self.device_held.max(until);
-        self.happened(Happened::Held, until.as_ps(), 1);
+        self.note(DigestEntry::Held, until.as_ps(), 1);
     }
 
     /// Something keeps the sender's core until `until`.
     pub(super) fn hold_sender(&mut self, until: Time) {
-        self.happened(Happened::Held, until.as_ps(), 0);
+        self.note(DigestEntry::Held, until.as_ps(), 0);
         self.advance(until);
     }
 
@@ -95,7 +95,7 @@ impl Machine {
             seen = true;
         }
         if seen {
-            self.happened(Happened::Told, 0, 0);
+            self.note(DigestEntry::Notified, 0, 0);
         }
         seen
     }
@@ -119,10 +119,10 @@ impl Machine {
 
     /// Sleeps until an interrupt can be seen; `false` if none ever will.
     pub(super) fn sleep(&mut self) -> bool {
-        self.happened(Happened::Slept, 0, 0);
+        self.note(DigestEntry::Slept, 0, 0);
         let woken = self.wait(Time::NEVER);
         self.pass(Span::from_ns(self.costs.wake_up_ns));
-        self.happened(Happened::Woke, 0, 0);
+        self.note(DigestEntry::Woke, 0, 0);
         woken
     }
 
@@ -155,25 +155,25 @@ impl Machine {
         let latency = Span::from_ns(self.costs.interrupt_ns);
         while self.device.take_interrupt().is_some() {
             self.coming.push_back(self.now + latency);
-            self.happened(Happened::Interrupt, 0, 0);
+            self.note(DigestEntry::Interrupt, 0, 0);
         }
         let counters = self.device.wire_counters();
         if counters.tx_frames != self.frames {
             self.frames = counters.tx_frames;
-            self.happened(Happened::Sent, counters.tx_frames, counters.tx_bytes);
+            self.note(DigestEntry::Sent, counters.tx_frames, counters.tx_bytes);
         }
     }
 
     #[inline]
-    fn happened(&mut self, what: Happened, first: u64, second: u64) {
+    fn note(&mut self, what: DigestEntry, first: u64, second: u64) {
         self.digest.add(self.now, (what as u8, first, second));
     }
 }
 
-/// The course of virtual time.
-pub(super) struct VirtualCourse<'m>(pub(super) &'m RefCell<Machine>);
+/// The clock of a run in virtual time.
+pub(super) struct VirtualCostClock<'m>(pub(super) &'m RefCell<Machine>);
 
-impl Course for VirtualCourse<'_> {
+impl CostClock for VirtualCostClock<'_> {
     #[inline]
     fn now(&mut self) -> Time {
         self.0.borrow().now
@@ -201,7 +201,7 @@ impl Mmio for Registers<'_> {
         machine.pass(takes);
         let now = machine.now;
         let value = machine.device.read(now, (bar, offset), width);
-        machine.happened(Happened::Read, offset, value);
+        machine.note(DigestEntry::Read, offset, value);
         machine.look_at_device();
         Ok(value)
     }
@@ -216,7 +216,7 @@ impl Mmio for Registers<'_> {
         let mut machine = self.0.borrow_mut();
         let takes = Span::from_ns(machine.costs.register_write_ns);
         machine.pass(takes);
-        machine.happened(Happened::Write, offset, value);
+        machine.note(DigestEntry::Write, offset, value);
         let takes_effect = machine.now + Span::from_ns(machine.costs.register_posted_ns);
         machine.device.post(takes_effect, (bar, offset), width, value);
         Ok(())

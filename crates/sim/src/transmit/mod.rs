@@ -22,7 +22,7 @@ use warikomi_stack::Station;
 use warikomi_stack::send::{PlanError, SendPlan, Sender, SenderError, Step};
 
 pub use costs::{PRESETS, SIZES_BYTES, SendCosts};
-use machine::{Machine, Registers, VirtualCourse};
+use machine::{Machine, Registers, VirtualCostClock};
 use warikomi_wire::peer::numbered::{Look, Numbered, Seen};
 
 use crate::recorder::RINGS;
@@ -38,13 +38,13 @@ const NETWORK_PREFIX_BITS: u8 = 24;
 pub struct Stall {
     /// From when on, in virtual time since the device was set up.
     pub at: Span,
-    /// For how long.
+    /// How long the sender is held.
     pub held: Span,
     /// The device; otherwise the sender.
     pub device: bool,
 }
 
-/// A run in virtual time.
+/// Options of a sender's run in virtual time.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// What is sent, and how.
@@ -53,16 +53,16 @@ pub struct Options {
     pub nic: NicOptions,
     /// The driver's name.
     pub driver: String,
-    /// What everything takes.
+    /// Costs of the sender's work.
     pub costs: SendCosts,
     /// What stands still when, in order of time.
     pub stalls: Vec<Stall>,
 }
 
-/// What came of a run.
+/// Outcome of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// What the sender says.
+    /// The sender's account.
     pub sent: Sent,
     /// What was seen on the wire, the warm-up included.
     pub seen: Seen,
@@ -87,12 +87,12 @@ pub enum TransmitError {
     /// There is no such driver.
     #[error("there is no driver called {0}")]
     NoDriver(String),
-    /// No memory.
+    /// The system gave no memory.
     #[error("cannot get {bytes} bytes of memory for buffers: {error}")]
     Memory {
-        /// How much.
+        /// Bytes that were asked for.
         bytes: u64,
-        /// Why.
+        /// The system's error.
         error: std::io::Error,
     },
     /// The driver gave up.
@@ -176,7 +176,7 @@ struct Running<'m> {
 impl Running<'_> {
     fn run(&mut self, options: &Options, layout: &Layout) -> Result<Sent, TransmitError> {
         let mut registers = Registers(self.machine);
-        let mut course = VirtualCourse(self.machine);
+        let mut clock = VirtualCostClock(self.machine);
         let mut hw = Hardware { mmio: &mut registers, memory: &self.memory };
         let (rx, rx_bytes) = layout.rx;
         let mut pool = OwnPool::new(rx, rx_bytes, RX_BUFFERS, RX_BUFFER_BYTES)
@@ -192,9 +192,9 @@ impl Running<'_> {
         let mut sender = Sender::new(plan, station, to, layout.buffers, self.driver, &mut hw)?;
         let mut stalls = Stalls::new(self.machine.borrow().now(), &options.stalls);
         loop {
-            stalls.strike(&mut self.machine.borrow_mut());
+            stalls.begin_stalls(&mut self.machine.borrow_mut());
             let interrupted = self.machine.borrow_mut().take_interrupt();
-            let step = sender.step(self.driver, &mut hw, &mut course, interrupted)?;
+            let step = sender.step(self.driver, &mut hw, &mut clock, interrupted)?;
             let mut machine = self.machine.borrow_mut();
             let goes_on = match step {
                 Step::Again => true,
@@ -221,7 +221,7 @@ impl<'o> Stalls<'o> {
     }
 
     /// Those whose time has come begin.
-    fn strike(&mut self, machine: &mut Machine) {
+    fn begin_stalls(&mut self, machine: &mut Machine) {
         while let Some(Stall { at, held, device }) = self.rest.as_slice().first().copied() {
             if self.start + at > machine.now() {
                 return;

@@ -1,6 +1,6 @@
 //! Contiguous buffers, one for each packet, from classes of sizes as `kmalloc` has them in Linux.
 
-use warikomi_driver::transmit::{Course, Work};
+use warikomi_driver::transmit::{CostClock, Work};
 use warikomi_pci::{DmaError, DmaMemory};
 
 use super::demand::{Demand, SendBuffers};
@@ -10,7 +10,7 @@ use crate::entry::HEADROOM_BYTES;
 
 /// Classes are powers of two, in bytes, from this on.
 const LEAST_CLASS_BYTES: u32 = 128;
-/// And up to this.
+/// Bytes of the largest class.
 const MOST_CLASS_BYTES: u32 = 131_072;
 
 /// The class of a message's buffer, in bytes: headroom and message.
@@ -37,7 +37,7 @@ struct Buffer {
     piece: [(u64, u32); 1],
 }
 
-/// A pool of each class.
+/// Contiguous buffers: a pool for each size class.
 #[derive(Debug)]
 pub struct ContiguousBuffers {
     classes: Vec<(u32, Pool)>,
@@ -72,9 +72,9 @@ impl ContiguousBuffers {
 
 impl SendBuffers for ContiguousBuffers {
     #[inline]
-    fn fill<C: Course>(
+    fn fill<C: CostClock>(
         &mut self,
-        course: &mut C,
+        clock: &mut C,
         memory: &dyn DmaMemory,
         headers: &[u8; HEADER_BYTES],
         message: &[u8],
@@ -86,17 +86,17 @@ impl SendBuffers for ContiguousBuffers {
         }
         let Some(address) = self.pool(class).and_then(Pool::take) else { return Ok(None) };
         let Some((token, buffer)) = self.packets.add() else { return Ok(None) };
-        course.spend(Work::Take { buffers: 1 });
+        clock.spend(Work::Take { buffers: 1 });
         let at = address + u64::from(HEADROOM_BYTES) - HEADER_BYTES as u64;
         let bytes = HEADER_BYTES + message.len();
         *buffer = Buffer { class, address, piece: [(at, bytes as u32)] };
         match memory.write_pieces(at, &[headers, message]) {
             Ok(()) => {
-                course.spend(Work::Copy { bytes: message.len() });
+                clock.spend(Work::Copy { bytes: message.len() });
                 Ok(Some(token))
             }
             Err(error) => {
-                self.free(course, token);
+                self.free(clock, token);
                 Err(error)
             }
         }
@@ -108,11 +108,11 @@ impl SendBuffers for ContiguousBuffers {
     }
 
     #[inline]
-    fn free<C: Course>(&mut self, course: &mut C, token: u32) -> bool {
+    fn free<C: CostClock>(&mut self, clock: &mut C, token: u32) -> bool {
         let Some(&mut Buffer { class, address, .. }) = self.packets.remove(token) else {
             return false;
         };
-        course.spend(Work::Free { buffers: 1 });
+        clock.spend(Work::Free { buffers: 1 });
         if let Some(pool) = self.pool(class) {
             pool.give_back(address);
         }

@@ -1,6 +1,6 @@
 //! What all send buffers do, and what is asked of them.
 
-use warikomi_driver::transmit::Course;
+use warikomi_driver::transmit::CostClock;
 use warikomi_pci::{DmaError, DmaMemory};
 
 use crate::datagram::HEADER_BYTES;
@@ -38,9 +38,9 @@ impl Demand<'_> {
 pub trait SendBuffers {
     /// Copies headers and message into buffers of `memory`; the packet's token, or `None`, and nothing
     /// taken, if there are not enough.
-    fn fill<C: Course>(
+    fn fill<C: CostClock>(
         &mut self,
-        course: &mut C,
+        clock: &mut C,
         memory: &dyn DmaMemory,
         headers: &[u8; HEADER_BYTES],
         message: &[u8],
@@ -51,7 +51,7 @@ pub trait SendBuffers {
     fn pieces(&self, token: u32) -> &[(u64, u32)];
 
     /// The packet's buffers go back; `false`, which is counted, if there is no such packet.
-    fn free<C: Course>(&mut self, course: &mut C, token: u32) -> bool;
+    fn free<C: CostClock>(&mut self, clock: &mut C, token: u32) -> bool;
 
     /// Tokens that were freed without being a packet's.
     fn refused(&self) -> u64;

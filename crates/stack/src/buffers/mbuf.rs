@@ -5,7 +5,7 @@
 //! is shorter than [`MINCLSIZE`] into a small mbuf. A cluster is held by a small mbuf of its own, whose
 //! data area is not used then. In front of a cluster there is no room: headers get an mbuf of their own.
 
-use warikomi_driver::transmit::{Course, Work};
+use warikomi_driver::transmit::{CostClock, Work};
 use warikomi_pci::{DmaError, DmaMemory};
 
 use super::demand::{Demand, SendBuffers};
@@ -157,9 +157,9 @@ impl Chain {
 
 impl SendBuffers for MbufBuffers {
     #[inline]
-    fn fill<C: Course>(
+    fn fill<C: CostClock>(
         &mut self,
-        course: &mut C,
+        clock: &mut C,
         memory: &dyn DmaMemory,
         headers: &[u8; HEADER_BYTES],
         message: &[u8],
@@ -172,14 +172,14 @@ impl SendBuffers for MbufBuffers {
         let Some((token, chain)) = self.packets.add() else { return Ok(None) };
         chain.mbufs.extend((0..mbufs).filter_map(|_| self.mbufs.take()));
         chain.clusters.extend((0..layout.clusters).filter_map(|_| self.clusters.take()));
-        course.spend(Work::Take { buffers: mbufs + layout.clusters });
+        clock.spend(Work::Take { buffers: mbufs + layout.clusters });
         match chain.copy(memory, (layout, self.cluster_bytes), headers, message) {
             Ok(()) => {
-                course.spend(Work::Copy { bytes: message.len() });
+                clock.spend(Work::Copy { bytes: message.len() });
                 Ok(Some(token))
             }
             Err(error) => {
-                self.free(course, token);
+                self.free(clock, token);
                 Err(error)
             }
         }
@@ -191,9 +191,9 @@ impl SendBuffers for MbufBuffers {
     }
 
     #[inline]
-    fn free<C: Course>(&mut self, course: &mut C, token: u32) -> bool {
+    fn free<C: CostClock>(&mut self, clock: &mut C, token: u32) -> bool {
         let Some(chain) = self.packets.remove(token) else { return false };
-        course.spend(Work::Free { buffers: chain.mbufs.len() + chain.clusters.len() });
+        clock.spend(Work::Free { buffers: chain.mbufs.len() + chain.clusters.len() });
         chain.mbufs.drain(..).for_each(|mbuf| self.mbufs.give_back(mbuf));
         chain.clusters.drain(..).for_each(|cluster| self.clusters.give_back(cluster));
         true

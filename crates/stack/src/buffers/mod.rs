@@ -8,7 +8,7 @@ mod pool;
 use std::fmt;
 use std::str::FromStr;
 
-use warikomi_driver::transmit::Course;
+use warikomi_driver::transmit::CostClock;
 use warikomi_pci::{DmaError, DmaMemory};
 
 use crate::datagram::HEADER_BYTES;
@@ -20,7 +20,7 @@ pub use mbuf::{HEADERS_FIT_BYTES, MCLBYTES, MHLEN, MINCLSIZE, MSIZE, MbufBuffers
 /// Bytes of a cluster: a power of two in this range.
 pub const CLUSTER_BYTES: std::ops::RangeInclusive<u32> = 512..=65_536;
 
-/// Which buffers.
+/// Kinds of send buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BufferKind {
     /// BSD: chains of small mbufs and of clusters of so many bytes (2,048 or 4,096).
@@ -109,14 +109,14 @@ macro_rules! either {
 
 impl SendBuffers for Buffers {
     #[inline]
-    fn fill<C: Course>(
+    fn fill<C: CostClock>(
         &mut self,
-        course: &mut C,
+        clock: &mut C,
         memory: &dyn DmaMemory,
         headers: &[u8; HEADER_BYTES],
         message: &[u8],
     ) -> Result<Option<u32>, DmaError> {
-        either!(self, buffers => buffers.fill(course, memory, headers, message))
+        either!(self, buffers => buffers.fill(clock, memory, headers, message))
     }
 
     #[inline]
@@ -125,8 +125,8 @@ impl SendBuffers for Buffers {
     }
 
     #[inline]
-    fn free<C: Course>(&mut self, course: &mut C, token: u32) -> bool {
-        either!(self, buffers => buffers.free(course, token))
+    fn free<C: CostClock>(&mut self, clock: &mut C, token: u32) -> bool {
+        either!(self, buffers => buffers.free(clock, token))
     }
 
     fn refused(&self) -> u64 {

@@ -18,7 +18,7 @@ struct Spent {
     copied: usize,
 }
 
-impl Course for Spent {
+impl CostClock for Spent {
     fn now(&mut self) -> Time {
         Time::ZERO
     }

@@ -29,16 +29,16 @@ impl<W: Words, K: Wakeup> ProviderEnd<W, K> {
             let outstanding = taken.wrapping_sub(from);
             if outstanding != tokens.len() as u64 {
                 let found = tokens.len();
-                return Err(nonsense(format!("{found} {what} held, {outstanding} not given back")));
+                return Err(invalid(format!("{found} {what} held, {outstanding} not given back")));
             }
-            ring.waiting_from(from).and(ring.waiting_from(taken)).map_err(nonsense)?;
+            ring.waiting_from(from).and(ring.waiting_from(taken)).map_err(invalid)?;
         }
         let custody = self.custody_of(held)?;
         self.completions.resume();
         self.sent.resume();
-        self.posts.resume(held.posts_taken).map_err(nonsense)?;
-        self.transmits.resume(held.transmits_taken).map_err(nonsense)?;
-        self.go_on(custody);
+        self.posts.resume(held.posts_taken).map_err(invalid)?;
+        self.transmits.resume(held.transmits_taken).map_err(invalid)?;
+        self.adopt(custody);
         Ok(())
     }
 
@@ -50,7 +50,7 @@ impl<W: Words, K: Wakeup> ProviderEnd<W, K> {
     /// Wakes the user, whatever it is thought to be doing: a provider that died may have shown something and
     /// not rung any more. Once after [`resume`](Self::resume) or [`forget`](Self::forget).
     pub fn wake_user(&mut self) {
-        self.bell.ring_anyway();
+        self.bell.ring_unconditionally();
     }
 
     /// Gives everything back that other providers have taken and not given back, in whatever order they gave
@@ -63,7 +63,7 @@ impl<W: Words, K: Wakeup> ProviderEnd<W, K> {
         let frames = give_back(&mut self.transmits, &mut self.sent, flags::FAILED)?;
         self.completions.publish();
         self.sent.publish();
-        self.go_on(self.tables.custody.emptied());
+        self.adopt(self.tables.custody.emptied());
         Ok(Forgotten { buffers, frames })
     }
 
@@ -73,14 +73,14 @@ impl<W: Words, K: Wakeup> ProviderEnd<W, K> {
         for (tokens, place) in [(&held.posted, Place::Posted), (&held.sending, Place::Sending)] {
             for &token in tokens {
                 if !custody.shift(token, Place::User, place) {
-                    return Err(nonsense(format!("the buffer {token} is none, or held twice")));
+                    return Err(invalid(format!("the buffer {token} is none, or held twice")));
                 }
             }
         }
         Ok(custody)
     }
 
-    fn go_on(&mut self, custody: Custody) {
+    fn adopt(&mut self, custody: Custody) {
         self.tables.custody = custody;
         self.unpublished = false;
         self.starved = true;
@@ -111,6 +111,6 @@ fn give_back<W: Words>(
     Ok(count)
 }
 
-fn nonsense(what: impl ToString) -> StateError {
+fn invalid(what: impl ToString) -> StateError {
     StateError::Nonsense(what.to_string())
 }

@@ -13,7 +13,7 @@ pub(super) struct Outgoing {
 
 /// What becomes of the buffer that is to be sent from next.
 pub(super) enum Turn {
-    /// Its turn is not over.
+    /// It waits, and its turn is not over.
     Waits,
     Done,
     Failed,

@@ -21,7 +21,7 @@ struct Totals {
     asked: u64,
 }
 
-/// What a sender counts.
+/// Counts and times of a sender.
 pub(super) struct Account {
     planned: u64,
     warmup: u64,
@@ -85,7 +85,7 @@ impl Account {
         self.resting = Some(now);
     }
 
-    /// An interrupt was taken.
+    /// Counts an interrupt that was taken.
     #[inline]
     pub(super) fn interrupted(&mut self) {
         self.now.interrupts += 1;
@@ -141,7 +141,7 @@ impl Account {
         self.now = Totals { at: now, switches, asked, ..self.now };
     }
 
-    /// It is over.
+    /// Ends the account.
     pub(super) fn end(
         &mut self,
         now: Time,

@@ -11,7 +11,7 @@ mod sender;
 mod socket;
 
 use warikomi_clock::{Time, TscClock};
-use warikomi_driver::transmit::{Course, Work};
+use warikomi_driver::transmit::{CostClock, Work};
 
 pub use plan::{LEAST_MESSAGE_BYTES, MOST_MESSAGE_BYTES, PlanError, SendPlan};
 pub use sender::{Sender, SenderError, Step};
@@ -21,7 +21,7 @@ pub use socket::SendSocket;
 #[derive(Clone, Copy, Debug)]
 pub struct RealTime(pub TscClock);
 
-impl Course for RealTime {
+impl CostClock for RealTime {
     #[inline]
     fn now(&mut self) -> Time {
         self.0.now()

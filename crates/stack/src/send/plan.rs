@@ -60,11 +60,11 @@ pub struct SendPlan {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} = {got} is not possible: {range}")]
 pub struct PlanError {
-    /// Which value.
+    /// Name of the value.
     pub what: &'static str,
-    /// What it is.
+    /// The value that was given.
     pub got: String,
-    /// What is possible.
+    /// The values that are possible.
     pub range: String,
 }
 

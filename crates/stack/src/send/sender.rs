@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use warikomi_clock::{Span, Time};
-use warikomi_driver::transmit::{Course, Packet, Transmitter, TransmitterOptions, Work};
+use warikomi_driver::transmit::{CostClock, Packet, Transmitter, TransmitterOptions, Work};
 use warikomi_driver::{DriverError, Hardware, NicDriver};
 use warikomi_protocol::answers::Sent;
 
@@ -20,7 +20,7 @@ const PAGE_BYTES: u64 = 4_096;
 /// How often a sender without interrupts looks at the end whether the last packets are sent.
 const LOOK_EVERY: Span = Span::from_us(10);
 
-/// What comes next.
+/// What the caller must do after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The next step, at once.
@@ -70,7 +70,7 @@ pub struct Sender {
     station: Station,
     to: Destination,
     to_mac: [u8; 6],
-    /// By token.
+    /// Records of messages on their way, by token.
     records: Vec<Record>,
     /// The packet for which the device had no room.
     waiting: Option<u32>,
@@ -133,36 +133,36 @@ impl Sender {
 
     /// Does the next thing: takes the interrupt, if one has come, and sends at most one message.
     ///
-    /// What it does is charged to `course`, a change of context each time that it falls asleep
+    /// What it does is charged to `clock`, a change of context each time that it falls asleep
     /// ([`Step::Interrupt`]) and wakes up among it. The time from such a step, or [`Step::Until`], to the
     /// next is that in which it is not busy.
-    pub fn step<C: Course>(
+    pub fn step<C: CostClock>(
         &mut self,
         driver: &mut dyn NicDriver,
         hw: &mut Hardware<'_>,
-        course: &mut C,
+        clock: &mut C,
         interrupted: bool,
     ) -> Result<Step, DriverError> {
-        self.account.step(|| course.now());
+        self.account.step(|| clock.now());
         if std::mem::take(&mut self.slept) {
-            course.spend(Work::Switch);
+            clock.spend(Work::Switch);
         }
         if self.account.is_to_begin() {
-            self.account.begin(course.now(), self.transmitter.counts());
+            self.account.begin(clock.now(), self.transmitter.counts());
         }
         if interrupted {
             self.account.interrupted();
             let done = &mut self.done;
             let sent = &mut |token, wait| done.push((token, wait));
-            self.transmitter.interrupted(driver, hw, course, sent)?;
-            self.take_back(driver, hw, course)?;
+            self.transmitter.interrupted(driver, hw, clock, sent)?;
+            self.take_back(driver, hw, clock)?;
         }
-        let step = self.advance(driver, hw, course)?;
+        let step = self.advance(driver, hw, clock)?;
         match step {
             Step::Again => {}
-            Step::Until(_) | Step::Interrupt => self.account.rests(course.now()),
+            Step::Until(_) | Step::Interrupt => self.account.rests(clock.now()),
             Step::DeadLocked | Step::Finished => self.account.end(
-                course.now(),
+                clock.now(),
                 self.transmitter.counts(),
                 step == Step::DeadLocked,
                 self.buffers.is_full() && self.buffers.refused() == 0,
@@ -192,51 +192,51 @@ impl Sender {
     }
 
     #[inline]
-    fn advance<C: Course>(
+    fn advance<C: CostClock>(
         &mut self,
         driver: &mut dyn NicDriver,
         hw: &mut Hardware<'_>,
-        course: &mut C,
+        clock: &mut C,
     ) -> Result<Step, DriverError> {
         if let Some(token) = self.waiting {
-            return self.hand_over(driver, hw, course, token);
+            return self.hand_over(driver, hw, clock, token);
         }
         if self.application.is_done() {
-            return self.finish(driver, hw, course);
+            return self.finish(driver, hw, clock);
         }
         if self.application.has_pace() {
-            let now = course.now();
+            let now = clock.now();
             let due = self.application.due(now);
             if now < due {
                 return Ok(Step::Until(due));
             }
         }
         if !std::mem::replace(&mut self.called, true) {
-            course.spend(Work::SystemCall);
+            clock.spend(Work::SystemCall);
         }
-        match self.fill(hw, course)? {
-            Some(token) => self.hand_over(driver, hw, course, token),
-            None => self.no_room(driver, hw, course),
+        match self.fill(hw, clock)? {
+            Some(token) => self.hand_over(driver, hw, clock, token),
+            None => self.no_room(driver, hw, clock),
         }
     }
 
     /// The next message in buffers, if the socket has room for it.
     #[inline]
-    fn fill<C: Course>(
+    fn fill<C: CostClock>(
         &mut self,
         hw: &mut Hardware<'_>,
-        course: &mut C,
+        clock: &mut C,
     ) -> Result<Option<u32>, DriverError> {
         let bytes = self.application.length();
         if !self.socket.take(bytes) {
             return Ok(None);
         }
-        course.spend(Work::Headers);
+        clock.spend(Work::Headers);
         let too_long = || DriverError::Invalid(format!("{bytes} bytes are no UDP datagram"));
         let length = u16::try_from(bytes).map_err(|_| too_long())?;
         let headers = headers(&self.station, self.to, self.to_mac, length).ok_or_else(too_long)?;
         let message = self.application.message();
-        let Some(token) = self.buffers.fill(course, hw.memory, &headers, message)? else {
+        let Some(token) = self.buffers.fill(clock, hw.memory, &headers, message)? else {
             self.socket.give_back(bytes);
             return Ok(None);
         };
@@ -250,20 +250,20 @@ impl Sender {
 
     /// Hands a packet to the device, or keeps it until the device has room.
     #[inline]
-    fn hand_over<C: Course>(
+    fn hand_over<C: CostClock>(
         &mut self,
         driver: &mut dyn NicDriver,
         hw: &mut Hardware<'_>,
-        course: &mut C,
+        clock: &mut C,
         token: u32,
     ) -> Result<Step, DriverError> {
         let packet = Packet { pieces: self.buffers.pieces(token), token };
         let done = &mut self.done;
         let sent = &mut |token, wait| done.push((token, wait));
-        let handed = match self.transmitter.send(driver, hw, course, packet, sent) {
+        let handed = match self.transmitter.send(driver, hw, clock, packet, sent) {
             // What the driver does not take ends nothing but the packet.
             Err(DriverError::Invalid(_)) => {
-                if let Some(record) = self.release(course, token) {
+                if let Some(record) = self.release(clock, token) {
                     self.account.fate(record.measured, Fate::Refused);
                 }
                 true
@@ -277,39 +277,39 @@ impl Sender {
         };
         self.waiting = (!handed).then_some(token);
         let moved = handed || !self.done.is_empty();
-        self.take_back(driver, hw, course)?;
+        self.take_back(driver, hw, clock)?;
         if moved || !self.transmitter.will_be_interrupted() {
             return Ok(Step::Again);
         }
-        self.rest(driver, hw, course)
+        self.rest(driver, hw, clock)
     }
 
     /// Gives back what the device is done with, and tells the transmitter how much room there is.
     #[inline]
-    fn take_back<C: Course>(
+    fn take_back<C: CostClock>(
         &mut self,
         driver: &mut dyn NicDriver,
         hw: &mut Hardware<'_>,
-        course: &mut C,
+        clock: &mut C,
     ) -> Result<(), DriverError> {
         let mut done = std::mem::take(&mut self.done);
         for (token, wait) in done.drain(..) {
-            if let Some(Record { bytes, measured }) = self.release(course, token) {
+            if let Some(Record { bytes, measured }) = self.release(clock, token) {
                 self.account.fate(measured, Fate::Sent { bytes, wait });
             }
         }
         self.done = done;
         if self.account.is_to_begin() {
-            self.account.begin(course.now(), self.transmitter.counts());
+            self.account.begin(clock.now(), self.transmitter.counts());
         }
         let (free, all) = (self.socket.free_bytes(), self.socket.all_bytes());
-        self.transmitter.room(driver, hw, course, free, all)
+        self.transmitter.room(driver, hw, clock, free, all)
     }
 
     /// A packet's buffers and its room go back, if there is such a packet.
     #[inline]
-    fn release<C: Course>(&mut self, course: &mut C, token: u32) -> Option<Record> {
-        if !self.buffers.free(course, token) {
+    fn release<C: CostClock>(&mut self, clock: &mut C, token: u32) -> Option<Record> {
+        if !self.buffers.free(clock, token) {
             return None;
         }
         let record = self.records[token as usize];
@@ -318,17 +318,17 @@ impl Sender {
     }
 
     /// The socket has no room for the next message.
-    fn no_room<C: Course>(
+    fn no_room<C: CostClock>(
         &mut self,
         driver: &mut dyn NicDriver,
         hw: &mut Hardware<'_>,
-        course: &mut C,
+        clock: &mut C,
     ) -> Result<Step, DriverError> {
         if !self.transmitter.will_be_interrupted() {
             return Ok(Step::DeadLocked);
         }
         if !self.application.has_pace() {
-            return self.rest(driver, hw, course);
+            return self.rest(driver, hw, clock);
         }
         let measured = self.account.measures(self.application.tried());
         self.account.fate(measured, Fate::Dropped);
@@ -338,42 +338,42 @@ impl Sender {
     }
 
     /// Everything is handed over: waits until the device is done with it.
-    fn finish<C: Course>(
+    fn finish<C: CostClock>(
         &mut self,
         driver: &mut dyn NicDriver,
         hw: &mut Hardware<'_>,
-        course: &mut C,
+        clock: &mut C,
     ) -> Result<Step, DriverError> {
         if self.transmitter.in_flight() == 0 {
             return Ok(Step::Finished);
         }
         if self.transmitter.will_be_interrupted() {
-            return self.rest(driver, hw, course);
+            return self.rest(driver, hw, clock);
         }
         let done = &mut self.done;
         let sent = &mut |token, wait| done.push((token, wait));
-        let found = self.transmitter.reclaim(driver, hw, course, sent)?;
-        self.take_back(driver, hw, course)?;
-        Ok(if found > 0 { Step::Again } else { Step::Until(course.now() + LOOK_EVERY) })
+        let found = self.transmitter.reclaim(driver, hw, clock, sent)?;
+        self.take_back(driver, hw, clock)?;
+        Ok(if found > 0 { Step::Again } else { Step::Until(clock.now() + LOOK_EVERY) })
     }
 
     /// Asks the device once more, with its interrupt armed, and sleeps if it is done with nothing.
-    fn rest<C: Course>(
+    fn rest<C: CostClock>(
         &mut self,
         driver: &mut dyn NicDriver,
         hw: &mut Hardware<'_>,
-        course: &mut C,
+        clock: &mut C,
     ) -> Result<Step, DriverError> {
         let done = &mut self.done;
         let sent = &mut |token, wait| done.push((token, wait));
-        let found = self.transmitter.last_look(driver, hw, course, sent)?;
-        self.take_back(driver, hw, course)?;
+        let found = self.transmitter.last_look(driver, hw, clock, sent)?;
+        self.take_back(driver, hw, clock)?;
         if found > 0 {
             return Ok(Step::Again);
         }
         self.account.sleeps();
         self.slept = true;
-        course.spend(Work::Switch);
+        clock.spend(Work::Switch);
         Ok(Step::Interrupt)
     }
 }

@@ -1,5 +1,5 @@
 //! A driver that is killed at every single store, one after the other, and at every pair of stores: what
-//! the card has accepted reaches whoever is above exactly once and in order, what was handed over is on
+//! the card has accepted reaches the layer above exactly once and in order, what was handed over is on
 //! the wire exactly once and in order, and no buffer is lost.
 //!
 //! Everything is in one thread and in virtual time, and follows from a seed. Card, driver with its loop, channel

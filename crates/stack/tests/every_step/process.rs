@@ -29,7 +29,7 @@ const LOOKS_BETWEEN_INTERRUPTS: u64 = 4;
 /// From one step to the next.
 const STEP: Span = Span::from_us(1);
 
-/// The device as this process sees it. Nobody but the process reads its window.
+/// The device as this process sees it. Only the process reads its window.
 struct Attached {
     registers: Mortal<Registers>,
     window: Window<LocalWords>,

@@ -1,4 +1,4 @@
-//! Whoever is above the driver: sends numbered frames, and holds what comes against what the card has
+//! The layer above the driver: sends numbered frames, and holds what comes against what the card has
 //! accepted.
 
 use std::collections::VecDeque;

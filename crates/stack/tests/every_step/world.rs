@@ -23,7 +23,7 @@ use crate::user::User;
 /// What happens in a run, apart from kills.
 #[derive(Clone, Debug)]
 pub(crate) struct Scenario {
-    /// From which follows what the card and whoever is above do, and when.
+    /// From which follows what the card and the layer above do, and when.
     pub(crate) seed: u64,
     /// Looks of drivers at the rings before everything comes to rest.
     pub(crate) passes: u64,
@@ -33,7 +33,7 @@ pub(crate) struct Scenario {
     pub(crate) frames: u64,
     /// Receive descriptors.
     pub(crate) descriptors: usize,
-    /// Buffers of whoever is above.
+    /// Buffers of the layer above.
     pub(crate) buffers: u32,
     /// Transfers take their time, by this bus.
     pub(crate) bus: Option<&'static str>,
@@ -55,7 +55,7 @@ pub(crate) struct World {
     pub(crate) user: RefCell<User>,
     chances: RefCell<ChaCha8Rng>,
     next_arrival: Cell<u64>,
-    /// Frames arrive, and whoever is above hands frames over.
+    /// Frames arrive, and the layer above hands frames over.
     busy: Cell<bool>,
     /// The cable is pulled, but for the card's own view of it.
     deaf: Cell<bool>,

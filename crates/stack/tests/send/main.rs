@@ -10,7 +10,7 @@ use warikomi_stack::Station;
 use warikomi_stack::buffers::BufferKind;
 use warikomi_stack::send::{SendPlan, Step};
 
-use world::{Ended, Random, Trouble, run};
+use world::{Disturbances, Ended, Random, run};
 
 const STATION: Station =
     Station { mac: [2, 0, 0, 0, 0, 1], address: Ipv4Addr::new(10, 9, 0, 1), prefix_bits: 24 };
@@ -75,7 +75,7 @@ fn every_message_arrives_whole_and_in_order_with_all_buffers_completions_and_bou
                     let plan = SendPlan { warmup: 9, ..plan(&sizes, 180) };
                     let plan = SendPlan { buffers, completion, bounce, ..plan };
                     let case = format!("{model}, {buffers}, {completion}, {bounce}");
-                    let ended = run(model, &plan, Trouble::NONE, 1);
+                    let ended = run(model, &plan, Disturbances::NONE, 1);
                     assert_all_sent(&plan, &ended, &case);
                     let bytes: u64 = sizes.iter().map(|&size| u64::from(size)).sum();
                     assert_eq!(ended.sent.sent_bytes, 20 * bytes, "{case}");
@@ -89,8 +89,8 @@ fn every_message_arrives_whole_and_in_order_with_all_buffers_completions_and_bou
 
 /// What a device does that answers late: with a send buffer that is full before it, interrupt-free has
 /// nobody who would free anything.
-fn slow() -> Trouble {
-    Trouble { posted_ns: 0, stall_in: 1, stall_ns: 50_000 }
+fn slow() -> Disturbances {
+    Disturbances { posted_ns: 0, stall_in: 1, stall_ns: 50_000 }
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn adaptive_never_locks_up_however_its_thresholds_and_the_messages_lie() {
 fn a_pace_is_kept_and_a_full_socket_drops() {
     for model in models() {
         let paced = SendPlan { interval_ps: 50_000_000, ..plan(&[64], 100) };
-        let ended = run(model, &paced, Trouble::NONE, 4);
+        let ended = run(model, &paced, Disturbances::NONE, 4);
         assert_all_sent(&paced, &ended, model);
         let sent = ended.sent;
         assert!(sent.took_ns >= 99 * 50_000, "{model}: {sent:?}");
@@ -154,7 +154,7 @@ fn a_pace_is_kept_and_a_full_socket_drops() {
 fn the_warm_up_is_sent_but_not_counted() {
     for model in models() {
         let plan = SendPlan { warmup: 300, ..plan(&[64], 100) };
-        let ended = run(model, &plan, Trouble::NONE, 5);
+        let ended = run(model, &plan, Disturbances::NONE, 5);
         assert_all_sent(&plan, &ended, model);
         let Ended { sent, seen, .. } = ended;
         assert_eq!((seen.messages, sent.planned, sent.sent), (400, 100, 100), "{model}");
@@ -162,8 +162,8 @@ fn the_warm_up_is_sent_but_not_counted() {
     }
 }
 
-/// Any plan, for a device with trouble.
-fn any(random: &mut Random, count: u64) -> (SendPlan, Trouble) {
+/// Any plan, for a device with disturbances.
+fn any(random: &mut Random, count: u64) -> (SendPlan, Disturbances) {
     const SIZES: [u32; 11] = [16, 64, 168, 169, 212, 213, 1_472, 2_048, 4_096, 9_000, 16_000];
     let mut sizes: Vec<u32> = SIZES.to_vec();
     sizes.retain(|_| random.below(2) == 0);
@@ -188,12 +188,12 @@ fn any(random: &mut Random, count: u64) -> (SendPlan, Trouble) {
         send_buffer_bytes: largest + random.below(more),
         ..plan(&sizes, count)
     };
-    let trouble = Trouble {
+    let disturbances = Disturbances {
         posted_ns: random.below(5_000),
         stall_in: random.below(200),
         stall_ns: 1 + random.below(100_000),
     };
-    (plan, trouble)
+    (plan, disturbances)
 }
 
 /// Random plans, until so many messages were sent.
@@ -205,11 +205,11 @@ fn stress(messages: u64, each: u64) {
     let models: Vec<_> = models().collect();
     let mut left = messages;
     while left > 0 {
-        let (plan, trouble) = any(&mut random, each.min(left));
+        let (plan, disturbances) = any(&mut random, each.min(left));
         let model = models[random.below(models.len() as u64) as usize];
         let seed = random.below(u64::MAX);
-        let case = format!("{SEED}={first}: {model}, {plan:?}, {trouble:?}, seed {seed}");
-        let ended = run(model, &plan, trouble, seed);
+        let case = format!("{SEED}={first}: {model}, {plan:?}, {disturbances:?}, seed {seed}");
+        let ended = run(model, &plan, disturbances, seed);
         // A dead-lock of interrupt-free is none of a driver's faults; what went out must be right.
         if plan.completion == Completion::InterruptFree && ended.step == Step::DeadLocked {
             assert_eq!(ended.seen.wrong, None, "{case}");
@@ -234,7 +234,7 @@ fn a_device_that_is_full_all_the_time_gets_what_was_sent() {
         for bounce in bounces() {
             let plan = SendPlan { bounce, buffers: BUFFERS[0], ..plan(&[1_024], 10_000) };
             let plan = SendPlan { completion: "adaptive".parse().unwrap(), ..plan };
-            let ended = run(model, &plan, Trouble::NONE, 6);
+            let ended = run(model, &plan, Disturbances::NONE, 6);
             assert_all_sent(&plan, &ended, &format!("{model}, {bounce}"));
         }
     }

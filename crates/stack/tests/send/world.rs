@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use warikomi_clock::{Span, Time};
-use warikomi_driver::transmit::{Course, Work};
+use warikomi_driver::transmit::{CostClock, Work};
 use warikomi_driver::{Hardware, NicDriver, OwnPool};
 use warikomi_nic::{NicOptions, build};
 use warikomi_pci::{Mmio, MmioError, SharedMemory, Width};
@@ -47,7 +47,7 @@ impl Clock {
     }
 }
 
-impl Course for Clock {
+impl CostClock for Clock {
     fn now(&mut self) -> Time {
         self.0.get()
     }
@@ -63,7 +63,7 @@ impl Course for Clock {
 
 /// How badly the device behaves.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Trouble {
+pub(crate) struct Disturbances {
     /// The longest time, in nanoseconds, after which a register write takes effect.
     pub(crate) posted_ns: u64,
     /// Once in so many steps the device stands still; 0 for never.
@@ -72,8 +72,8 @@ pub(crate) struct Trouble {
     pub(crate) stall_ns: u64,
 }
 
-impl Trouble {
-    pub(crate) const NONE: Trouble = Trouble { posted_ns: 0, stall_in: 0, stall_ns: 0 };
+impl Disturbances {
+    pub(crate) const NONE: Disturbances = Disturbances { posted_ns: 0, stall_in: 0, stall_ns: 0 };
 }
 
 /// A write on its way: when it takes effect, and what it writes.
@@ -84,7 +84,7 @@ struct Device {
     clock: Clock,
     posted: VecDeque<Posted>,
     random: Random,
-    trouble: Trouble,
+    disturbances: Disturbances,
     stalled_until: Time,
 }
 
@@ -109,8 +109,8 @@ impl Device {
 
     fn advance(&mut self) {
         let now = self.clock.now();
-        if self.trouble.stall_in > 0 && self.random.below(self.trouble.stall_in) == 0 {
-            self.stalled_until = now + Span::from_ns(self.random.below(self.trouble.stall_ns));
+        if self.disturbances.stall_in > 0 && self.random.below(self.disturbances.stall_in) == 0 {
+            self.stalled_until = now + Span::from_ns(self.random.below(self.disturbances.stall_ns));
         }
         if now >= self.stalled_until {
             self.serve(now);
@@ -156,7 +156,7 @@ impl Mmio for Device {
         width: Width,
         value: u64,
     ) -> Result<(), MmioError> {
-        let delay = Span::from_ns(self.random.below(self.trouble.posted_ns + 1));
+        let delay = Span::from_ns(self.random.below(self.disturbances.posted_ns + 1));
         let last = self.posted.back().map_or(Time::ZERO, |posted| posted.0);
         self.posted.push_back(((self.clock.now() + delay).max(last), offset, width, value));
         Ok(())
@@ -220,7 +220,7 @@ pub(crate) struct Ended {
 }
 
 /// Sends by `plan` with this model and its driver.
-pub(crate) fn run(model: &str, plan: &SendPlan, trouble: Trouble, seed: u64) -> Ended {
+pub(crate) fn run(model: &str, plan: &SendPlan, disturbances: Disturbances, seed: u64) -> Ended {
     let expected = plan.clone();
     let wire = JudgingWire::judging(move |number, frame| judge(&expected, number, frame));
     let mut driver = warikomi_driver::by_name(model).unwrap();
@@ -238,7 +238,7 @@ pub(crate) fn run(model: &str, plan: &SendPlan, trouble: Trouble, seed: u64) -> 
         clock: clock.clone(),
         posted: VecDeque::new(),
         random: Random(seed | 1),
-        trouble,
+        disturbances,
         stalled_until: Time::ZERO,
     };
     let mut pool =

@@ -40,7 +40,7 @@ struct Place {
     program_counter: u64,
 }
 
-/// What came of an attempt.
+/// Why a guest is not stopped at a safe place yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Attempt {
     /// The guest has been told to stop, and has not stopped yet. It takes some microseconds; if its

@@ -413,7 +413,7 @@ impl Agent for KernelTarget {
         self.request(write.into(), Duration::ZERO).map(|_| ())
     }
 
-    fn harm(&mut self) -> Result<u64, TargetError> {
+    fn fault_marks(&mut self) -> Result<u64, TargetError> {
         let target: &mut dyn Target = self;
         let file = ReadFile { path: "/proc/sys/kernel/tainted".into() };
         let tainted: u64 = target.ask(file, Duration::ZERO)?.text.trim().parse().unwrap_or(0);

@@ -19,7 +19,7 @@ pub(super) struct Unserved {
 }
 
 impl Unserved {
-    /// Of this queue.
+    /// The unserved buffers of this queue.
     pub(super) fn new(memory: &SharedMemory, queue: &Queue) -> Rc<Unserved> {
         // Behind the flags (Virtio 1.2, 2.7.6).
         let made = GuestAddress(queue.avail_ring()).unchecked_add(2);

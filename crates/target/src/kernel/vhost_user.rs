@@ -32,7 +32,7 @@ const VRING_INDEX_MASK: u64 = 0xff;
 pub(super) struct Region {
     /// Where it is for the device.
     pub(super) bus: u64,
-    /// Its length in bytes.
+    /// Length of the region in bytes.
     pub(super) len: u64,
     /// Where it is for the kernel itself, which names its rings this way.
     pub(super) user: u64,
@@ -40,7 +40,7 @@ pub(super) struct Region {
     pub(super) file_offset: u64,
 }
 
-/// What the kernel asks.
+/// Requests of the guest's kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Request {
     GetFeatures,

@@ -5,7 +5,7 @@ use warikomi_pci::Width;
 
 /// First address of the memory of a history.
 pub const BASE: u64 = 0x1000;
-/// Its bytes.
+/// Bytes of memory of a bench.
 pub const MEMORY: usize = 0x2_0000;
 /// Where an orderly driver has its receive ring.
 pub const RX_RING: u64 = BASE;
@@ -21,7 +21,7 @@ pub struct TxRequest {
     pub opts: [u32; 2],
     /// How many pieces it has.
     pub pieces: u64,
-    /// Bytes of each.
+    /// Bytes of each piece.
     pub bytes: u32,
 }
 
@@ -30,56 +30,56 @@ pub struct TxRequest {
 pub enum Step {
     /// The driver reads a register.
     Read {
-        /// In which BAR.
+        /// Number of the BAR.
         bar: u8,
-        /// Where.
+        /// Offset of the register.
         offset: u64,
-        /// How many bytes.
+        /// Width of the access.
         width: Width,
     },
     /// The driver writes a register.
     Write {
-        /// In which BAR.
+        /// Number of the BAR.
         bar: u8,
-        /// Where.
+        /// Offset of the register.
         offset: u64,
-        /// How many bytes.
+        /// Width of the access.
         width: Width,
-        /// What.
+        /// The value to write.
         value: u64,
     },
     /// The driver writes to configuration space.
     Config {
-        /// Where.
+        /// Offset of the register.
         offset: u16,
-        /// How many bytes.
+        /// Width of the access.
         width: Width,
-        /// What.
+        /// The value to write.
         value: u64,
     },
     /// The driver writes a word to memory.
     Memory {
-        /// Where.
+        /// Bus address.
         address: u64,
-        /// What.
+        /// The word to write.
         word: u32,
     },
     /// A descriptor ring's worth of the same descriptor, whose last has an end mark (bit 30) if wanted.
     Ring {
-        /// Where the first is.
+        /// Bus address of the first descriptor.
         address: u64,
-        /// What is in each.
+        /// Words of each descriptor.
         words: [u32; 4],
-        /// How many.
+        /// Number of descriptors.
         length: u64,
         /// Whether the last is marked.
         end: bool,
     },
     /// A driver that knows what it does opens the card: with this many receive buffers of this size.
     Open {
-        /// How many.
+        /// Number of receive buffers.
         length: u64,
-        /// Bytes of each.
+        /// Bytes of each receive buffer.
         size: u32,
     },
     /// It gives every receive descriptor back.
@@ -88,14 +88,14 @@ pub enum Step {
     Transmit(TxRequest),
     /// A frame arrives.
     Frame {
-        /// Its bytes.
+        /// Bytes of the frame.
         bytes: Vec<u8>,
-        /// What is wrong with it.
+        /// The fault of the frame, if it has one.
         fault: Option<RxFault>,
     },
     /// Time passes.
     Wait {
-        /// So many microseconds.
+        /// Microseconds to wait.
         us: u64,
     },
     /// Time goes on to what is due next.

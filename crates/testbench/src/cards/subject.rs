@@ -12,7 +12,7 @@ use crate::bench::Bench;
 pub struct Subject {
     /// The card.
     pub card: &'static dyn TestCard,
-    /// What is set about it.
+    /// Options of the card.
     pub options: NicOptions,
 }
 

@@ -8,7 +8,7 @@ use warikomi_driver::{
 
 /// What such a driver has. Without a word it receives nothing and sends nothing.
 pub trait PartialDriver {
-    /// Its description.
+    /// Description of the driver.
     fn info(&self) -> &'static DriverInfo;
 
     /// The device's causes are acknowledged.

@@ -15,7 +15,7 @@ pub struct Rig {
     pub bench: Bench,
     /// The driver.
     pub driver: Box<dyn NicDriver>,
-    /// Where its frames go.
+    /// Takes the frames that the driver received.
     pub sink: WatchedSink,
     /// The memory that both reach.
     pub memory: SharedMemory,

@@ -18,7 +18,7 @@ pub struct WatchedSink {
     pub returned: usize,
     /// Keep what comes back, as an application does that is slow.
     pub hold: bool,
-    /// What was kept.
+    /// Buffers that were kept.
     pub held: Vec<Buffer>,
 }
 

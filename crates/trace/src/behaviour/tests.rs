@@ -33,7 +33,7 @@ fn trace(run: &[Do]) -> Vec<u8> {
 fn learned(run: &[Do]) -> Behaviour {
     let mut behaviour = Behaviour::new("rtl8168");
     for event in Reader::new(&trace(run)[..]).unwrap() {
-        behaviour.learn(event.unwrap());
+        behaviour.record(event.unwrap());
     }
     behaviour
 }

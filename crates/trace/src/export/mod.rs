@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 pub use self::error::ExportError;
 use crate::Reader;
 
-/// What a trace can become.
+/// Formats to which a trace can be exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// The frames, with nanoseconds, for Wireshark and tshark.

@@ -14,7 +14,7 @@ use warikomi_clock::Span;
 use warikomi_nic::{Reception, RxOutcome};
 
 use super::error::ExportError;
-use crate::{Frames, Happening, Reader};
+use crate::{EventKind, Frames, Reader};
 
 /// Times in units of 10^-9 s (pcapng, 4.2, if_tsresol).
 const NANOSECONDS: u8 = 9;
@@ -43,11 +43,11 @@ pub(super) fn write<R: Read>(mut trace: Reader<R>, to: &mut dyn Write) -> Result
     let mut written = 0;
     while let Some(event) = trace.next_event()? {
         match event.what {
-            Happening::Arrived { frame, .. } => {
+            EventKind::Arrived { frame, .. } => {
                 let at = Duration::from_nanos(event.at.as_ps() / Span::from_ns(1).as_ps());
                 waiting = Some((at, frames.bytes(&frame).to_vec()));
             }
-            Happening::Placed(Reception { queue, outcome }) => {
+            EventKind::Placed(Reception { queue, outcome }) => {
                 let Some((timestamp, data)) = waiting.take() else { continue };
                 let mut options = vec![EnhancedPacketOption::Flags(INBOUND)];
                 let comment = comment(queue, several, outcome);

@@ -16,7 +16,7 @@ use warikomi_pci::{Interrupt, Vector};
 
 use super::error::ExportError;
 use crate::register::register_name;
-use crate::{Access, Event, FrameBytes, Happening, Header, Reader};
+use crate::{Access, Event, EventKind, FrameBytes, Header, Reader};
 
 const TRACKS: [&str; 4] = ["packets", "interrupts", "registers", "DMA"];
 
@@ -35,7 +35,7 @@ enum Track {
 }
 
 impl Track {
-    /// Its number in the file.
+    /// Number of the track in the file.
     fn number(self) -> usize {
         let index = match self {
             Track::Packets => 0,
@@ -136,7 +136,7 @@ impl<'a> Timeline<'a> {
     pub(super) fn event(&mut self, event: &Event) -> io::Result<()> {
         let at = event.at;
         match &event.what {
-            Happening::Read(access, value) => {
+            EventKind::Read(access, value) => {
                 if let Role::Status(vector) = self.role(*access)
                     && let Some(sent) = self.vector(vector)?.sent.take()
                 {
@@ -145,7 +145,7 @@ impl<'a> Timeline<'a> {
                 }
                 self.access("read", *access, at, *value)
             }
-            Happening::Write(access, value) => {
+            EventKind::Write(access, value) => {
                 self.access("write", *access, at, *value)?;
                 if let Role::Mask(vector) = self.role(*access)
                     && let Some(looked) = self.vector(vector)?.looked.take_if(|_| *value != 0)
@@ -154,19 +154,19 @@ impl<'a> Timeline<'a> {
                 }
                 Ok(())
             }
-            Happening::Interrupt(interrupt, vector) => self.interrupt(*interrupt, *vector, at),
-            Happening::DmaRead { address, len } => self.dma("read", *address, *len, at),
-            Happening::DmaWrite { address, len } => self.dma("write", *address, *len, at),
-            Happening::DmaFailed { address, len } => self.dma("failed", *address, *len, at),
-            Happening::DmaLoad { address, value } => self.word("load", *address, *value, at),
-            Happening::DmaStore { address, value } => self.word("store", *address, *value, at),
-            Happening::Arrived { frame, .. } => {
+            EventKind::Interrupt(interrupt, vector) => self.interrupt(*interrupt, *vector, at),
+            EventKind::DmaRead { address, len } => self.dma("read", *address, *len, at),
+            EventKind::DmaWrite { address, len } => self.dma("write", *address, *len, at),
+            EventKind::DmaFailed { address, len } => self.dma("failed", *address, *len, at),
+            EventKind::DmaLoad { address, value } => self.word("load", *address, *value, at),
+            EventKind::DmaStore { address, value } => self.word("store", *address, *value, at),
+            EventKind::Arrived { frame, .. } => {
                 if let FrameBytes::Whole(bytes) = frame {
                     self.frame_bytes = bytes.len();
                 }
                 Ok(())
             }
-            Happening::Placed(Reception { queue, outcome }) => {
+            EventKind::Placed(Reception { queue, outcome }) => {
                 let about = json!({
                     "packet": self.packet, "size_bytes": self.frame_bytes, "queue": queue,
                     "outcome": outcome.to_string(),
@@ -174,15 +174,15 @@ impl<'a> Timeline<'a> {
                 self.packet += 1;
                 self.instant("packet", Track::Packets, at, about)
             }
-            Happening::Damaged(fault) => {
+            EventKind::Damaged(fault) => {
                 let about = json!({"fault": format!("{fault:?}")});
                 self.instant("damaged", Track::Packets, at, about)
             }
-            Happening::Link(link) => {
+            EventKind::Link(link) => {
                 let about = json!({"link": format!("{link:?}")});
                 self.instant("link", Track::Packets, at, about)
             }
-            Happening::PowerOn => self.instant("power on", Track::Registers, at, json!({})),
+            EventKind::PowerOn => self.instant("power on", Track::Registers, at, json!({})),
         }
     }
 

@@ -6,7 +6,7 @@ use warikomi_pci::{Interrupt, MsiMessage, Vector, Width};
 
 use super::*;
 use crate::testing::trace_of;
-use crate::{Access, Event, Happening, Header};
+use crate::{Access, Event, EventKind, Header};
 
 /// A frame that finds the receiver off, and a read of the interrupt status a microsecond later.
 fn trace() -> Vec<u8> {
@@ -68,16 +68,16 @@ fn two_vectors_are_on_tracks_of_their_own() {
     let access = |offset| Access { bar: Some(0), offset, width_bytes: 4 };
     let message = |vector: u16| {
         let message = MsiMessage { address: 0xfee0_0000, data: 0x41 + u32::from(vector) };
-        Happening::Interrupt(Interrupt::Msi(message), Some(Vector(vector)))
+        EventKind::Interrupt(Interrupt::Msi(message), Some(Vector(vector)))
     };
     let events = [
         (0, message(0)),
         (1, message(1)),
-        (3, Happening::Read(access(0x10), 1)),
-        (5, Happening::Write(access(0x14), 1)),
-        (6, Happening::Read(access(0x00), 1)),
-        (10, Happening::Write(access(0x04), 1)),
-        (11, Happening::Placed(Reception { queue: 1, outcome: RxOutcome::OnRing })),
+        (3, EventKind::Read(access(0x10), 1)),
+        (5, EventKind::Write(access(0x14), 1)),
+        (6, EventKind::Read(access(0x00), 1)),
+        (10, EventKind::Write(access(0x04), 1)),
+        (11, EventKind::Placed(Reception { queue: 1, outcome: RxOutcome::OnRing })),
     ];
     let mut json = Vec::new();
     let header = Reader::new(&trace()[..]).unwrap().header().clone();

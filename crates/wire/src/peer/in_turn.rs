@@ -19,21 +19,21 @@ const PKTGEN_MAGIC: u32 = 0xbe9b_e955;
 pub enum Expected {
     /// Frames of the packet generator.
     Pktgen {
-        /// Bytes of each.
+        /// Payload bytes of each datagram.
         payload_bytes: u32,
     },
     /// Datagrams with our head, in fragments or whole.
     Udp {
-        /// Which run they are of.
+        /// Run id in the payloads.
         run_id: u32,
         /// Bytes of each, head included.
         payload_bytes: u32,
     },
-    /// A connection.
+    /// Segments of a TCP connection.
     Tcp,
 }
 
-/// What came.
+/// Frames that came since [`InTurn::begin`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// Frames of it.
@@ -42,7 +42,7 @@ pub struct Seen {
     pub messages: u64,
     /// When the first frame came.
     pub began: Option<Time>,
-    /// When the last one did.
+    /// When the last frame came.
     pub ended: Option<Time>,
     /// What was wrong first, if anything was: lost, doubled, out of order, or changed.
     pub wrong: Option<String>,
@@ -85,7 +85,7 @@ impl InTurn {
         *self = InTurn { expected, on_frame, ..InTurn::default() };
     }
 
-    /// What has come since.
+    /// Frames that came since.
     pub fn seen(&self) -> &Seen {
         &self.seen
     }

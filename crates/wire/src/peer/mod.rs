@@ -23,7 +23,7 @@ use crate::{Wire, WireCounters};
 /// What becomes of a frame that was judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It ends here.
+    /// The judge keeps the frame.
     Kept,
     /// The wire within gets it.
     Passed,
@@ -78,14 +78,14 @@ impl<J: Judge, W: Wire> Wire for JudgingPeer<J, W> {
     }
 }
 
-/// A handle on a judge, for whoever cannot get at the wire.
+/// A handle on a judge, for callers that have no access to the wire.
 #[derive(Debug)]
 pub struct Judged<J>(Arc<Mutex<J>>);
 
 impl<J> Judged<J> {
     /// The judge; no frame passes meanwhile.
     pub fn lock(&self) -> MutexGuard<'_, J> {
-        // A judge only counts: whoever panicked has left sound numbers.
+        // A judge only counts: after a panic its numbers are still sound.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -94,7 +94,7 @@ impl Numbered {
         self.seen
     }
 
-    /// How much is judged.
+    /// How much of a frame is judged.
     pub(super) fn look(&self) -> Look {
         self.look
     }

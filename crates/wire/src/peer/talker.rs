@@ -48,7 +48,7 @@ impl Talk {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // It is only counted: whoever panicked has left sound numbers.
+        // It is only counted: after a panic its numbers are still sound.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -12,7 +12,7 @@ use super::{Fate, Judge};
 /// Times of frames that are kept: at a million frames in a second those of the last 4 ms.
 const TIMES_KEPT: usize = 4_096;
 
-/// What came.
+/// Datagrams and segments that came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// The numbered datagrams.
@@ -40,7 +40,7 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// What has come so far.
+    /// Datagrams and segments so far.
     pub fn seen(&self) -> Seen {
         let Segments { count, again, .. } = self.segments;
         Seen {

@@ -25,7 +25,7 @@ pub struct EchoPlan {
     pub block_bytes: usize,
 }
 
-/// What a client of an echo service has seen, for whoever cannot get at the client itself. It begins when it
+/// What a client of an echo service has seen, for callers that have no access to the client itself. It begins when it
 /// is told to.
 #[derive(Debug, Default)]
 pub struct Echoes {
@@ -64,7 +64,7 @@ counts! {
     tcp_lost,
     /// Bytes given to connections.
     tcp_sent_bytes,
-    /// Bytes that came back.
+    /// Bytes that the echo service sent back.
     tcp_back_bytes,
     /// Of these, bytes that are not those that were sent in their place.
     tcp_wrong_bytes,
@@ -160,7 +160,7 @@ impl EchoClient {
         Arc::clone(&self.seen)
     }
 
-    /// When it wants to send.
+    /// Time of the next frame to send.
     pub(super) fn due(&self) -> Time {
         self.due
     }

@@ -50,9 +50,9 @@ impl Responder {
     pub const ADDRESS: Ipv4Addr = NETWORK_IP;
     /// The host's Ethernet address.
     pub const MAC: [u8; 6] = NETWORK_MAC;
-    /// Where TCP is swallowed.
+    /// TCP port that reads and discards everything.
     pub const TCP_PORT: u16 = stack::TCP_PORT;
-    /// Where UDP is counted.
+    /// UDP port that counts datagrams.
     pub const UDP_PORT: u16 = stack::UDP_PORT;
     /// How long an answer takes.
     pub const DELAY: Span = Span::from_us(1);

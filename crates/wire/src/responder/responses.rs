@@ -1,6 +1,6 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a [`Responder`] has seen, for whoever cannot get at the responder itself.
+/// What a [`Responder`] has seen, for callers that have no access to the responder itself.
 #[derive(Debug, Default)]
 pub struct Responses {
     pub(super) tcp_bytes: AtomicU64,
@@ -28,7 +28,7 @@ impl Responses {
         self.udp_datagrams.load(Ordering::Relaxed)
     }
 
-    /// Their payload bytes.
+    /// Bytes of payload in these datagrams.
     pub fn udp_bytes(&self) -> u64 {
         self.udp_bytes.load(Ordering::Relaxed)
     }

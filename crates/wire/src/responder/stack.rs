@@ -14,9 +14,9 @@ use super::responses::{Responses, add};
 use super::stream;
 use crate::{MAX_FRAME_BYTES, NETWORK_MAC};
 
-/// Where TCP is swallowed.
+/// TCP port that reads and discards everything.
 pub(super) const TCP_PORT: u16 = 5_001;
-/// Where UDP is counted.
+/// UDP port that counts datagrams.
 pub(super) const UDP_PORT: u16 = 5_002;
 
 fn instant(now: Time) -> Instant {

@@ -12,7 +12,7 @@ use super::areas::Areas;
 use super::choose::{Costs, Shapes};
 use super::estimate::Amount;
 use crate::DriverError;
-use crate::transmit::{Course, Work};
+use crate::transmit::{CostClock, Work};
 
 /// Packets of a window.
 const WINDOW: u64 = 256;
@@ -65,7 +65,7 @@ struct Window {
 
 /// Where the device has worked without a pause: its time and what it has done.
 #[derive(Clone, Copy, Debug, Default)]
-struct Stretch {
+struct BusyPeriod {
     /// When the last packets were seen to be completed, and how many were left then.
     seen: Option<(Time, usize)>,
     took: Span,
@@ -115,7 +115,7 @@ pub(crate) struct Auto {
     pace: f64,
     /// What work was counted by when that was measured.
     measure: Costs,
-    stretch: Stretch,
+    busy_period: BusyPeriod,
     waiting_since: Option<Time>,
     device_bound: bool,
     /// Packets since others went the other way.
@@ -129,7 +129,7 @@ impl Auto {
     pub(crate) fn new(
         areas: &Areas,
         memory: &dyn DmaMemory,
-        course: &mut impl Course,
+        clock: &mut impl CostClock,
     ) -> Result<Auto, DriverError> {
         let costs = Costs::new();
         let mut auto = Auto {
@@ -144,7 +144,7 @@ impl Auto {
             window: Window::new(Way::Direct, 0, FIRST_WINDOW),
             pace: 0.0,
             measure: costs,
-            stretch: Stretch::default(),
+            busy_period: BusyPeriod::default(),
             waiting_since: None,
             device_bound: false,
             contrast: 0,
@@ -152,20 +152,20 @@ impl Auto {
         };
         for bytes in [64, 512, 4_096, 16_384, 65_536].repeat(4) {
             auto.trial_bytes = bytes;
-            auto.try_copy(areas, memory, course)?;
+            auto.try_copy(areas, memory, clock)?;
         }
         Ok(auto)
     }
 
     /// Copies something for the sake of the estimate, if nothing was copied for long.
     #[inline]
-    pub(crate) fn keep_in_practice(
+    pub(crate) fn refresh_estimate(
         &mut self,
         areas: &Areas,
         memory: &dyn DmaMemory,
-        course: &mut impl Course,
+        clock: &mut impl CostClock,
     ) -> Result<(), DriverError> {
-        if self.trial_bytes > 0 { self.try_copy(areas, memory, course) } else { Ok(()) }
+        if self.trial_bytes > 0 { self.try_copy(areas, memory, clock) } else { Ok(()) }
     }
 
     #[cold]
@@ -173,12 +173,12 @@ impl Auto {
         &mut self,
         areas: &Areas,
         memory: &dyn DmaMemory,
-        course: &mut impl Course,
+        clock: &mut impl CostClock,
     ) -> Result<(), DriverError> {
-        let begun = course.now();
+        let begun = clock.now();
         let bytes = areas.try_copy(memory, std::mem::take(&mut self.trial_bytes))?;
-        course.spend(Work::Copy { bytes: bytes as usize });
-        self.costs.copy.observe(Amount { pieces: 1, bytes }, course.now().since(begun));
+        clock.spend(Work::Copy { bytes: bytes as usize });
+        self.costs.copy.observe(Amount { pieces: 1, bytes }, clock.now().since(begun));
         Ok(())
     }
 
@@ -269,7 +269,7 @@ impl Auto {
 
     /// The sender goes on.
     #[inline]
-    pub(crate) fn goes_on(&mut self, now: Time) {
+    pub(crate) fn resume(&mut self, now: Time) {
         if let Some(since) = self.waiting_since.take() {
             self.window.waited = self.window.waited + now.since(since);
         }
@@ -278,20 +278,20 @@ impl Auto {
     /// The device has completed so many packets, and so many are left.
     #[inline]
     pub(crate) fn completed(&mut self, now: Time, packets: usize, left: usize, amount: Amount) {
-        let stretch = &mut self.stretch;
-        match stretch.seen.replace((now, left)) {
+        let busy_period = &mut self.busy_period;
+        match busy_period.seen.replace((now, left)) {
             // Of those that it had then, some are left: it has not paused.
             Some((seen, had)) if packets < had => {
-                stretch.took = stretch.took + now.since(seen);
-                stretch.packets += packets;
-                stretch.amount.add(amount.pieces, amount.bytes);
+                busy_period.took = busy_period.took + now.since(seen);
+                busy_period.packets += packets;
+                busy_period.amount.add(amount.pieces, amount.bytes);
             }
-            _ => *stretch = Stretch { seen: stretch.seen, ..Stretch::default() },
+            _ => *busy_period = BusyPeriod { seen: busy_period.seen, ..BusyPeriod::default() },
         }
-        if stretch.packets >= STRETCH {
-            let Stretch { seen, amount, took, .. } = *stretch;
+        if busy_period.packets >= STRETCH {
+            let BusyPeriod { seen, amount, took, .. } = *busy_period;
             self.costs.device.observe(amount, took);
-            self.stretch = Stretch { seen, ..Stretch::default() };
+            self.busy_period = BusyPeriod { seen, ..BusyPeriod::default() };
         }
     }
 
@@ -318,7 +318,7 @@ impl Auto {
             self.patience = FEWEST_WINDOWS;
             self.next_comparison = self.next_comparison.min(self.windows + FEWEST_WINDOWS);
         }
-        let gains = chosen.copies && self.costs.device.is_told_apart();
+        let gains = chosen.copies && self.costs.device.is_resolved();
         let waits = way == Way::Bounced || self.device_bound;
         let due = self.windows >= self.next_comparison;
         let try_other = due && !self.comparing && gains && waits;

@@ -85,14 +85,14 @@ struct Load {
 /// What has become of a choice.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Chosen {
-    /// Something is to be copied.
+    /// Whether any shape of packet is to be copied.
     pub(crate) copies: bool,
     /// It is another choice than the last.
     pub(crate) changed: bool,
 }
 
 impl Load {
-    fn priced(self, price: f64) -> f64 {
+    fn at_price(self, price: f64) -> f64 {
         price * self.processor + (1.0 - price) * self.device
     }
 }
@@ -118,9 +118,9 @@ impl Shape {
 
     /// What is cheapest by this rule; of what costs the same, the least copying.
     fn cheapest(&self, costs: &Costs, rule: Rule) -> usize {
-        let (mut best, mut least) = (0, self.load(costs, 0).priced(rule.price));
+        let (mut best, mut least) = (0, self.load(costs, 0).at_price(rule.price));
         for copied in self.candidates().filter(|copied| *copied <= rule.most) {
-            let cost = self.load(costs, copied).priced(rule.price);
+            let cost = self.load(costs, copied).at_price(rule.price);
             if cost < least * NOTICEABLE {
                 (best, least) = (copied, cost);
             }
@@ -135,7 +135,7 @@ impl Shape {
         partly.filter(move |copied| *copied < pieces).chain((pieces > 1).then_some(pieces))
     }
 
-    fn look_what_is_affordable(&mut self, costs: &Costs) {
+    fn find_affordable(&mut self, costs: &Costs) {
         let enough = self.load(costs, 0).device / 2.0;
         let affordable = |copied: &usize| self.load(costs, *copied).processor <= enough;
         self.affordable = self.candidates().filter(affordable).last().unwrap_or(0);
@@ -260,7 +260,7 @@ impl Shapes {
         let keep = before < worth && least > before * STAYS;
         let mut chosen = Chosen::default();
         for shape in self.shapes.iter_mut().filter(|shape| shape.packets > 0) {
-            shape.look_what_is_affordable(costs);
+            shape.find_affordable(costs);
             let copied = match best {
                 _ if keep => shape.copied,
                 Some(rule) => shape.cheapest(costs, rule),
@@ -273,7 +273,7 @@ impl Shapes {
         chosen
     }
 
-    /// A new window begins.
+    /// Begins a new window of observation.
     pub(crate) fn begin(&mut self) {
         self.shapes.iter_mut().for_each(|shape| shape.packets = 0);
         self.amount = Amount::default();

@@ -37,7 +37,7 @@ pub(crate) struct Cost {
     squares: [f64; 2],
     product: f64,
     sums: [f64; 2],
-    told_apart: bool,
+    resolved: bool,
 }
 
 impl Cost {
@@ -50,7 +50,7 @@ impl Cost {
             squares: [0.0; 2],
             product: 0.0,
             sums: [0.0; 2],
-            told_apart: false,
+            resolved: false,
         }
     }
 
@@ -61,11 +61,11 @@ impl Cost {
     }
 
     /// Whether observations have ever told what a piece takes from what a byte takes.
-    pub(crate) fn is_told_apart(&self) -> bool {
-        self.told_apart
+    pub(crate) fn is_resolved(&self) -> bool {
+        self.resolved
     }
 
-    /// So much took so long.
+    /// Takes an observation: `amount` took the device this time.
     pub(crate) fn observe(&mut self, amount: Amount, took: Span) {
         let took_ps = took.as_ps() as f64;
         if took_ps <= 0.0 || amount == Amount::default() {
@@ -93,7 +93,7 @@ impl Cost {
         let scale = self.squares.map(|square| square.sqrt().max(1e-100));
         let before = [self.piece_ps * scale[0], self.unit_ps * scale[1]];
         let between = self.product / (scale[0] * scale[1]);
-        self.told_apart |= between * between < 1.0 - UNLIKE;
+        self.resolved |= between * between < 1.0 - UNLIKE;
         let right = [0, 1].map(|part| self.sums[part] / scale[part] + INERTIA * before[part]);
         let there = self.squares.map(|square| f64::from(u8::from(square > 0.0)) + INERTIA);
         let determinant = there[0] * there[1] - between * between;
@@ -143,7 +143,7 @@ mod tests {
                 let seen = cost.of(pieces as f64, bytes as f64);
                 prop_assert!(close(seen, expected), "{seen} {expected}");
             }
-            prop_assert!(cost.is_told_apart());
+            prop_assert!(cost.is_resolved());
         }
 
         #[test]
@@ -156,7 +156,7 @@ mod tests {
             }
             let expected = (pieces * piece_ns * 1_000 + bytes * byte_ps) as f64;
             prop_assert!(close(cost.of(pieces as f64, bytes as f64), expected));
-            prop_assert!(!cost.is_told_apart());
+            prop_assert!(!cost.is_resolved());
         }
 
         #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use warikomi_clock::{Span, Time, TscClock, read_tsc};
 use warikomi_inject::{Addresses, FrameTemplate, NETWORK_IP, UDP_PORT};
-use warikomi_protocol::answers::{ReceiveTotals, SendTook, WorkTotals};
+use warikomi_protocol::answers::{ReceiveTotals, SendTime, WorkTotals};
 use warikomi_protocol::commands::{
     ReceiveRuns, ReceiveStart, ReceiveStop, UnloadDriver, WorkDatagrams, WorkStart, WorkStop,
 };
@@ -133,9 +133,9 @@ impl Trial {
         work: &WorkTotals,
         seen: &Seen,
         load: Load,
-        when: impl Fn(&SendTook) -> When,
+        when: impl Fn(&SendTime) -> When,
     ) {
-        let sent = |send: &SendTook| Sent { took: Span::from_ns(send.1), when: when(send) };
+        let sent = |send: &SendTime| Sent { took: Span::from_ns(send.1), when: when(send) };
         self.sends = work.send_times.iter().map(sent).collect();
         self.retransmitted += work.retransmitted.unwrap_or(0);
         self.connection_lost = work.failure.is_some();
@@ -162,7 +162,7 @@ impl Trial {
 }
 
 /// When a send was, if the replacement was from `begun` to `served`.
-fn when(clock: &TscClock, send: &SendTook, begun: Time, served: Time) -> When {
+fn when(clock: &TscClock, send: &SendTime, begun: Time, served: Time) -> When {
     let start = clock.at(send.0);
     match () {
         () if start + Span::from_ns(send.1) < begun => When::Before,
@@ -329,7 +329,7 @@ mod tests {
             (200, 9, When::During),
             (201, 9, When::After),
         ] {
-            let send = SendTook(start, took);
+            let send = SendTime(start, took);
             assert_eq!(when(&clock, &send, at(100), at(200)), expected, "{send:?}");
         }
     }
