@@ -1,12 +1,12 @@
 //! `warikomi transmit` as a user meets it: in virtual time one seed is one result, rows have all that was asked
 //! for, and what cannot be is refused with what can.
 
+mod common;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use common::stopped_after;
 use serde_json::Value;
 
 fn run(arguments: &[&str]) -> Output {
@@ -92,40 +92,13 @@ fn one_seed_is_one_result_in_virtual_time_and_it_has_the_published_shape() {
     }
 }
 
-/// The directory of the only run, once it has this many steps.
-fn wait_for_steps(runs: &Path, count: usize) -> PathBuf {
-    let begun = Instant::now();
-    loop {
-        assert!(begun.elapsed() < Duration::from_secs(60), "no steps after a minute");
-        let run = std::fs::read_dir(runs).ok().and_then(|mut runs| runs.next()?.ok());
-        if let Some(run) = run.map(|entry| entry.path()) {
-            let steps = std::fs::read_to_string(run.join("steps.jsonl")).unwrap_or_default();
-            if steps.lines().count() >= count {
-                return run;
-            }
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
 #[test]
 fn a_run_that_was_stopped_goes_on_and_is_as_one_that_was_not() {
     let asked = ["--virtual", "--systems", "mbuf-2k", "--sizes", "64,1472", "--duration", "200ms"];
     let (stopped, whole) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let runs = ["--runs", stopped.path().to_str().unwrap()];
-    let mut command = Command::new(env!("CARGO_BIN_EXE_warikomi"));
-    command.args([&["transmit"][..], &asked, &runs].concat());
-    let child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     // A pilot, and the first run that is measured.
-    let run_directory = wait_for_steps(stopped.path(), 2);
-    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
-    let ended = child.wait_with_output().unwrap();
-    let message = String::from_utf8_lossy(&ended.stderr);
-    assert_eq!(ended.status.code(), Some(130), "{message}");
+    let run_directory = stopped_after(2, &[&["transmit"][..], &asked].concat(), stopped.path());
     let directory = run_directory.to_str().unwrap();
-    let how = format!("go on with: warikomi transmit --resume {directory}");
-    assert!(message.contains(&how), "{message}");
-
     let resumed = run(&["transmit", "--json", "--resume", directory]);
     let message = String::from_utf8_lossy(&resumed.stderr);
     assert!(resumed.status.success() && message.contains("going on after"), "{message}");

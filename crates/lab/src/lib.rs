@@ -21,7 +21,6 @@ use warikomi_measure::RunResult;
 pub use error::Error;
 pub use experiment::{Conclusion, Entry, Experiment, Ready};
 pub use journal::NewRun;
-pub use values::ReceiverName;
 pub use watch::{Progress, Watch};
 
 /// Every experiment: a line each.

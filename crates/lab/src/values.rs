@@ -40,7 +40,7 @@ pub(crate) fn span_within(text: &str, range: RangeInclusive<Span>) -> Result<Spa
 
 /// How far packets are meant to go.
 #[derive(Clone, Copy, ValueEnum)]
-pub enum ReceiverName {
+pub(crate) enum ReceiverName {
     /// To an application
     Application,
     /// To the driver only

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// Begins an experiment and stops it as Ctrl-C does, when so many of its steps have been made. Returns the
+/// Begins an experiment and stops it as Ctrl-C does, after this number of steps. Returns the
 /// directory of its run.
 pub(crate) fn stopped_after(steps: usize, arguments: &[&str], runs: &Path) -> PathBuf {
     let mut command = Command::new(env!("CARGO_BIN_EXE_warikomi"));
@@ -25,7 +25,7 @@ pub(crate) fn stopped_after(steps: usize, arguments: &[&str], runs: &Path) -> Pa
     run
 }
 
-/// The directory of the only run, once it has made so many steps.
+/// The directory of the only run, once it has made this number of steps.
 fn wait_for_steps(runs: &Path, count: usize) -> PathBuf {
     let begun = Instant::now();
     loop {

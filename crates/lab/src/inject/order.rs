@@ -23,7 +23,7 @@ impl Default for Application {
 }
 
 impl Application {
-    /// One with a receive buffer of so many bytes.
+    /// With a socket receive buffer of this size.
     pub fn with_buffer(socket_buffer_bytes: u32) -> Application {
         Application { socket_buffer_bytes, ..Application::default() }
     }

@@ -85,8 +85,7 @@ impl Experiment for Sweep {
         let mut prepared = self.target.prepare()?;
         prepared.defer_nothing();
         let mut session = watch.start(&prepared, &WireKind::Sink)?;
-        let application =
-            Application { socket_buffer_bytes: self.socket_buffer, ..Application::default() };
+        let application = Application::with_buffer(self.socket_buffer);
         let swept = made::sweep(&mut session, &plan, application, watch)?;
         session.stop()?;
         Ok(Conclusion::new(swept.result)
