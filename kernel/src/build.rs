@@ -185,6 +185,12 @@ struct Make<'a> {
     build: &'a Build<'a>,
 }
 
+/// The flag by which a make that called us shares its job slots (GNU make manual, 13.1 "POSIX Jobserver
+/// Interaction").
+fn jobserver(makeflags: &str) -> Option<&str> {
+    makeflags.split_whitespace().find(|flag| flag.starts_with("--jobserver-auth="))
+}
+
 impl Make<'_> {
     fn command(&self) -> Command {
         let mut make = Command::new(tools::find("make").unwrap_or_else(|| PathBuf::from("make")));
@@ -225,10 +231,16 @@ impl Make<'_> {
     }
 
     fn compile(&self, runner: &mut Runner<'_>, counter: &mut Counter<'_>) -> Result<()> {
-        let processors = || std::thread::available_parallelism().map_or(1, usize::from);
-        let jobs = self.build.options.jobs.unwrap_or_else(processors).max(1);
         let mut make = self.command();
-        make.arg(format!("--jobs={jobs}")).args(["linux", "modules"]);
+        let callers = std::env::var("MAKEFLAGS").ok();
+        match (self.build.options.jobs, callers.as_deref().and_then(jobserver)) {
+            (None, Some(jobserver)) => make.env("MAKEFLAGS", format!("-j {jobserver}")),
+            (jobs, _) => {
+                let processors = || std::thread::available_parallelism().map_or(1, usize::from);
+                make.arg(format!("--jobs={}", jobs.unwrap_or_else(processors).max(1)))
+            }
+        };
+        make.args(["linux", "modules"]);
         runner.run("make linux modules", make, |line| counter.line(line))
     }
 
