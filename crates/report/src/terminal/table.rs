@@ -1,6 +1,8 @@
 //! What all tables have in common.
 
-use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
+use comfy_table::{
+    Cell, CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle, Width,
+};
 use warikomi_measure::RunResult;
 use warikomi_measure::layout::percent;
 
@@ -98,6 +100,7 @@ impl Page {
         for (_, row) in rows {
             table.add_row(row.iter().enumerate().map(aligned));
         }
+        self.keep_words_whole(&mut table, header, rows);
         let lines: Vec<String> = table.lines().collect();
         // A row that had to be broken takes several lines; then none is coloured, not the wrong
         // one.
@@ -109,6 +112,30 @@ impl Page {
                 Some((true, _)) if one_line_each => self.coloured(RED, line.trim_end()),
                 _ => self.line(line.trim_end()),
             }
+        }
+    }
+
+    /// A header may be broken between its words, a figure nowhere. Where that is too wide, columns move
+    /// together.
+    fn keep_words_whole(
+        &self,
+        table: &mut Table,
+        header: &[&str],
+        rows: &[(bool, Vec<String>)],
+    ) {
+        let length = |text: &str| text.chars().count();
+        let least = |column: usize| {
+            let words = header.get(column).into_iter().flat_map(|title| title.split(' '));
+            let cells = rows.iter().filter_map(|(_, row)| row.get(column)).map(String::as_str);
+            words.chain(cells).map(length).max().unwrap_or(0)
+        };
+        let content: usize = (0..header.len()).map(least).sum();
+        let apart = content + 2 * header.len() <= usize::from(self.style.width);
+        let padding = if apart { (1, 1) } else { (0, 1) };
+        for (at, column) in table.column_iter_mut().enumerate() {
+            let width = least(at) + usize::from(padding.0 + padding.1);
+            let width = Width::Fixed(u16::try_from(width).unwrap_or(u16::MAX));
+            column.set_padding(padding).set_constraint(ColumnConstraint::LowerBoundary(width));
         }
     }
 
@@ -165,6 +192,21 @@ mod tests {
                 prop_assert!(line.chars().count() <= width || !line.contains(' '));
             }
         }
+    }
+
+    #[test]
+    fn a_table_that_is_too_wide_moves_together_and_breaks_no_figure() {
+        let mut page = Page::new(Style { colour: false, width: 80 });
+        let header = ["way", "load", "kind", "count", "min", "mean", "p99", "max", "outage max"];
+        let row = ["shared-state", "busy", "planned", "5", "68.73 µs", "83.79 µs", "99.55 µs"];
+        let row: Vec<String> =
+            row.into_iter().chain(["99.55 µs", "95.24 µs"]).map(String::from).collect();
+        page.table(&header, &[(false, row.clone())]);
+        let text = page.finish();
+        for cell in &row {
+            assert!(text.contains(cell.as_str()), "{cell}:\n{text}");
+        }
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     }
 
     #[test]
