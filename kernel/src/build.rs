@@ -279,3 +279,17 @@ impl Make<'_> {
         Ok(release)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::jobserver;
+
+    #[test]
+    fn a_make_that_shares_its_slots_is_joined_and_any_other_is_not() {
+        let shared = "-j2 --jobserver-auth=3,4 --no-print-directory";
+        assert_eq!(jobserver(shared), Some("--jobserver-auth=3,4"));
+        let named = " -j --jobserver-auth=fifo:/tmp/GMfifo1";
+        assert_eq!(jobserver(named), Some("--jobserver-auth=fifo:/tmp/GMfifo1"));
+        assert_eq!((jobserver("-k"), jobserver("")), (None, None));
+    }
+}

@@ -117,22 +117,21 @@ impl Page {
 
     /// A header may be broken between its words, a figure nowhere. Where that is too wide, columns move
     /// together.
-    fn keep_words_whole(
-        &self,
-        table: &mut Table,
-        header: &[&str],
-        rows: &[(bool, Vec<String>)],
-    ) {
+    fn keep_words_whole(&self, table: &mut Table, header: &[&str], rows: &[(bool, Vec<String>)]) {
         let length = |text: &str| text.chars().count();
         let least = |column: usize| {
             let words = header.get(column).into_iter().flat_map(|title| title.split(' '));
             let cells = rows.iter().filter_map(|(_, row)| row.get(column)).map(String::as_str);
             words.chain(cells).map(length).max().unwrap_or(0)
         };
-        let content: usize = (0..header.len()).map(least).sum();
-        let apart = content + 2 * header.len() <= usize::from(self.style.width);
-        let padding = if apart { (1, 1) } else { (0, 1) };
+        let columns = header.len();
+        let content: usize = (0..columns).map(least).sum();
+        let apart = content + 2 * columns <= usize::from(self.style.width);
         for (at, column) in table.column_iter_mut().enumerate() {
+            let padding = match apart {
+                true => (1, 1),
+                false => (0, u16::from(at + 1 < columns)),
+            };
             let width = least(at) + usize::from(padding.0 + padding.1);
             let width = Width::Fixed(u16::try_from(width).unwrap_or(u16::MAX));
             column.set_padding(padding).set_constraint(ColumnConstraint::LowerBoundary(width));
