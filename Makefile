@@ -12,10 +12,9 @@ help:
 	@echo 'make bench   the figures of docs/benchmarks.md (leave the machine alone meanwhile)'
 	@echo 'make lint    formatting and clippy'
 
-# The kernel and the command at once: neither needs the other. They share one pool of jobs (the "+" of their
-# recipes), or twice as many compilers as cores would slow each other down.
+# The kernel and the command at once: neither needs the other.
 demo:
-	@$(MAKE) --no-print-directory --jobs=$$(nproc) kernel build
+	@$(MAKE) --no-print-directory --jobs=2 kernel build
 	$(WARIKOMI) inject --driver r8169 --size 1500 --interval 38us --count 1000
 
 test: setup-test build
@@ -36,10 +35,10 @@ setup-test:
 
 # What makes kernels, alone: a tenth of all there is to compile.
 maker: setup
-	+@$(STEP) 'what makes the kernel' $(CARGO) build --release --locked --bin make-kernel
+	@$(STEP) 'what makes the kernel' $(CARGO) build --release --locked --bin make-kernel
 
 build: maker
-	+@$(STEP) 'the command' $(CARGO) build --release --locked --bin warikomi
+	@$(STEP) 'the command' $(CARGO) build --release --locked --bin warikomi
 
 kernel: maker
-	+@$(STEP) 'the kernel' target/release/make-kernel
+	@$(STEP) 'the kernel' target/release/make-kernel

@@ -53,7 +53,7 @@ fn build(guest: &Path, workspace: &Path, target_dir: &Path) -> PathBuf {
         .env("CARGO_ENCODED_RUSTFLAGS", "-Ctarget-feature=+crt-static")
         .env("CARGO_PROFILE_RELEASE_STRIP", "true")
         .env("CARGO_PROFILE_RELEASE_DEBUG", "false")
-        // What the agent sends and receives by is its own code; libraries are for a build that is short.
+        // The agent's loops are its own code; not optimising its libraries makes the build shorter.
         .args(["--config", "profile.release.package.'*'.opt-level=0"]);
     if workspace.join("Cargo.lock").exists() {
         cargo.arg("--locked");

@@ -185,12 +185,6 @@ struct Make<'a> {
     build: &'a Build<'a>,
 }
 
-/// The flag by which a make that called us shares its job slots (GNU make manual, 13.1 "POSIX Jobserver
-/// Interaction").
-fn jobserver(makeflags: &str) -> Option<&str> {
-    makeflags.split_whitespace().find(|flag| flag.starts_with("--jobserver-auth="))
-}
-
 impl Make<'_> {
     fn command(&self) -> Command {
         let mut make = Command::new(tools::find("make").unwrap_or_else(|| PathBuf::from("make")));
@@ -231,16 +225,10 @@ impl Make<'_> {
     }
 
     fn compile(&self, runner: &mut Runner<'_>, counter: &mut Counter<'_>) -> Result<()> {
+        let processors = || std::thread::available_parallelism().map_or(1, usize::from);
+        let jobs = self.build.options.jobs.unwrap_or_else(processors).max(1);
         let mut make = self.command();
-        let callers = std::env::var("MAKEFLAGS").ok();
-        match (self.build.options.jobs, callers.as_deref().and_then(jobserver)) {
-            (None, Some(jobserver)) => make.env("MAKEFLAGS", format!("-j {jobserver}")),
-            (jobs, _) => {
-                let processors = || std::thread::available_parallelism().map_or(1, usize::from);
-                make.arg(format!("--jobs={}", jobs.unwrap_or_else(processors).max(1)))
-            }
-        };
-        make.args(["linux", "modules"]);
+        make.arg(format!("--jobs={jobs}")).args(["linux", "modules"]);
         runner.run("make linux modules", make, |line| counter.line(line))
     }
 
@@ -277,19 +265,5 @@ impl Make<'_> {
             fs::copy(&from, image.join(to)).at("copy", &from)?;
         }
         Ok(release)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::jobserver;
-
-    #[test]
-    fn a_make_that_shares_its_slots_is_joined_and_any_other_is_not() {
-        let shared = "-j2 --jobserver-auth=3,4 --no-print-directory";
-        assert_eq!(jobserver(shared), Some("--jobserver-auth=3,4"));
-        let named = " -j --jobserver-auth=fifo:/tmp/GMfifo1";
-        assert_eq!(jobserver(named), Some("--jobserver-auth=fifo:/tmp/GMfifo1"));
-        assert_eq!((jobserver("-k"), jobserver("")), (None, None));
     }
 }

@@ -50,7 +50,7 @@ pub struct Explained {
     pub support: Span,
     /// The longest of its hiccups then: since the first deadline, and how long.
     pub longest: Option<(Span, Span)>,
-    /// Of that, time between an interrupt and its handler.
+    /// Of the missing time, what went by between an interrupt and its handler.
     pub woken_late: Span,
     /// Time for which the target was kept from running during the whole run.
     pub target: Span,
