@@ -4,13 +4,14 @@ CARGO ?= cargo
 WARIKOMI = target/release/warikomi
 STEP = scripts/step
 
-.PHONY: help demo test bench lint setup setup-test maker build kernel
+.PHONY: help demo test test-long bench lint setup setup-test maker build kernel
 
 help:
-	@echo 'make demo    set everything up, boot a kernel, inject 1,000 packets at 38 us'
-	@echo 'make test    set everything up, run every test'
-	@echo 'make bench   the figures of docs/benchmarks.md (leave the machine alone meanwhile)'
-	@echo 'make lint    formatting and clippy'
+	@echo 'make demo       set everything up, boot a kernel, inject 1,000 packets at 38 us'
+	@echo 'make test       set everything up, run every test'
+	@echo 'make test-long  after make test: the newest kernel, ten minutes of stress on each'
+	@echo 'make bench      the figures of docs/benchmarks.md (leave the machine alone meanwhile)'
+	@echo 'make lint       formatting and clippy'
 
 # The kernel and the command at once: neither needs the other.
 demo:
@@ -19,6 +20,9 @@ demo:
 
 test: setup-test build
 	@scripts/test
+
+test-long: setup-test build
+	@scripts/test-long
 
 bench: kernel build
 	$(WARIKOMI) bench

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use crate::bridge;
 use crate::cache::Cache;
 use crate::config::{DriverMode, Fragment, drivers_of, fnv1a};
-use crate::error::{FileContext, Result};
+use crate::error::{FileContext, KernelError, Result};
 use crate::image::{self, Image, ImageInfo};
 use crate::make::{Cancel, Counter, Progress, Runner};
 use crate::source::{Found, Source, kernel_version};
@@ -138,8 +139,9 @@ impl Build<'_> {
         let make = Make { tree: &tree, objects: &objects, build: self };
         make.configure(&mut runner, &mut counter, staging.path())?;
         make.compile(&mut runner, &mut counter)?;
+        let bridge = make.compile_bridge(&mut runner, &mut counter, staging.path())?;
         let image = staging.path().join("image");
-        let release = make.install(&mut runner, &mut counter, &image)?;
+        let release = make.install(&mut runner, &mut counter, &image, bridge.as_deref())?;
         counter.phase("writing the initramfs");
         image::write_initramfs(&image, &release)?;
         let config = fs::read_to_string(image.join("config")).at("read", image.join("config"))?;
@@ -150,6 +152,7 @@ impl Build<'_> {
             config_hash: self.key.hash.clone(),
             driver_mode: self.options.drivers,
             drivers: drivers_of(&config),
+            bridge: bridge.is_some(),
             build_seconds: started.elapsed().as_secs_f64(),
             steps: counter.done(),
             built_at_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs()),
@@ -232,12 +235,33 @@ impl Make<'_> {
         runner.run("make linux modules", make, |line| counter.line(line))
     }
 
+    /// The modules of the guest's PCI bridge, and where they were compiled; `None` for a kernel that they do
+    /// not compile for, which goes on with virt-pci.
+    fn compile_bridge(
+        &self,
+        runner: &mut Runner<'_>,
+        counter: &mut Counter<'_>,
+        staging: &Path,
+    ) -> Result<Option<PathBuf>> {
+        counter.phase("compiling the PCI bridge");
+        let directory = staging.join("bridge");
+        bridge::write_sources(&directory)?;
+        let mut make = self.command();
+        make.arg(format!("M={}", directory.display())).arg("modules");
+        match runner.run("make the PCI bridge", make, |_| {}) {
+            Ok(()) => Ok(Some(directory)),
+            Err(KernelError::Step { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Fills the image's directory; gives the kernel's release.
     fn install(
         &self,
         runner: &mut Runner<'_>,
         counter: &mut Counter<'_>,
         image: &Path,
+        bridge: Option<&Path>,
     ) -> Result<String> {
         counter.phase("installing");
         let release_file = self.objects.join("include/config/kernel.release");
@@ -245,13 +269,10 @@ impl Make<'_> {
         let release = release.trim().to_owned();
         let root = image.join("root");
         fs::create_dir_all(&root).at("make the directory", &root)?;
-        let depmod = tools::find("depmod").unwrap_or_else(|| PathBuf::from("depmod"));
-        let mut make = self.command();
-        make.arg(format!("INSTALL_MOD_PATH={}", root.display()))
-            .arg("INSTALL_MOD_STRIP=1")
-            .arg(format!("DEPMOD={}", depmod.display()))
-            .arg("modules_install");
-        runner.run("make modules_install", make, |_| {})?;
+        self.install_modules(runner, &root, None)?;
+        if bridge.is_some() {
+            self.install_modules(runner, &root, bridge)?;
+        }
         let installed = root.join("lib/modules");
         let modules = image.join("modules");
         fs::rename(&installed, &modules).at("rename", &installed)?;
@@ -265,5 +286,26 @@ impl Make<'_> {
             fs::copy(&from, image.join(to)).at("copy", &from)?;
         }
         Ok(release)
+    }
+
+    /// Installs the kernel's own modules, or those of a directory outside of its tree, and describes all that
+    /// are there then.
+    fn install_modules(
+        &self,
+        runner: &mut Runner<'_>,
+        root: &Path,
+        outside: Option<&Path>,
+    ) -> Result<()> {
+        let depmod = tools::find("depmod").unwrap_or_else(|| PathBuf::from("depmod"));
+        let mut make = self.command();
+        make.arg(format!("INSTALL_MOD_PATH={}", root.display()))
+            .arg("INSTALL_MOD_STRIP=1")
+            .arg(format!("DEPMOD={}", depmod.display()));
+        if let Some(directory) = outside {
+            make.arg(format!("M={}", directory.display()))
+                .arg(format!("INSTALL_MOD_DIR={}", bridge::PLACE));
+        }
+        make.arg("modules_install");
+        runner.run("make modules_install", make, |_| {})
     }
 }

@@ -49,7 +49,7 @@ impl Cache {
         Ok(Self { root })
     }
 
-    /// Every image, newest version first. One that cannot be read is left out: a build replaces it.
+    /// Every image, newest version first, and of one version the one made last. One that cannot be read is left out: a build replaces it.
     pub fn images(&self) -> Result<Vec<Image>> {
         let kernels = self.kernels();
         let mut images = Vec::new();
@@ -67,7 +67,7 @@ impl Cache {
                 .split(|c: char| !c.is_ascii_digit())
                 .map(|part| part.parse().unwrap_or(0))
                 .collect();
-            (std::cmp::Reverse(numbers), image.info().config_hash.clone())
+            std::cmp::Reverse((numbers, image.info().built_at_s))
         });
         Ok(images)
     }
@@ -190,9 +190,10 @@ mod tests {
             config_hash: "0".to_owned(),
             driver_mode,
             drivers: BTreeMap::new(),
+            bridge: true,
             build_seconds: 1.0,
             steps: 1,
-            built_at_s: 0,
+            built_at_s: 1,
             agent_hash: String::new(),
         }
     }
@@ -219,6 +220,9 @@ mod tests {
         assert_eq!(found(Some("6.12"), None), "6.12.3");
         assert_eq!(found(None, Some(DriverMode::BuiltIn)), "6.12.3");
         assert!(cache.find(Some("6"), Some(DriverMode::Module)).is_ok());
+        let later = ImageInfo { built_at_s: 2, ..info("6.9.1", DriverMode::Module) };
+        publish(&cache, "0", &later);
+        assert_eq!(cache.find(None, None).unwrap().info().built_at_s, 2, "made last");
         let image = cache.find(Some("6.1"), None).unwrap();
         assert!(image.initramfs().is_file());
         assert_eq!(image.info().agent_hash, crate::image::agent_hash());

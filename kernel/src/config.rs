@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::bridge;
 use crate::error::{KernelError, Result};
 
 const BASE: &str = include_str!("../config/base.config");
@@ -65,7 +66,8 @@ impl Fragment {
 
     /// Sixteen hexadecimal digits that stand for everything in the recipe but the sources.
     pub(crate) fn hash(&self) -> String {
-        let recipe = format!("{RECIPE}\n{}", self.text());
+        let bridge: String = bridge::sources().collect();
+        let recipe = format!("{RECIPE}\n{}\n{bridge}", self.text());
         format!("{:016x}", fnv1a(recipe.as_bytes()))
     }
 
@@ -180,6 +182,8 @@ mod tests {
         for (_, symbol) in NIC_DRIVERS {
             assert!(DRIVERS.contains(&format!("{symbol}=m\n")), "{symbol}");
         }
+        let asked_for = drivers_of(DRIVERS);
+        assert_eq!(asked_for.len(), NIC_DRIVERS.len(), "uio and pktgen drive no NIC");
     }
 
     #[test]

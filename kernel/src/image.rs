@@ -28,6 +28,9 @@ pub struct ImageInfo {
     pub driver_mode: DriverMode,
     /// The NIC drivers that it has.
     pub drivers: BTreeMap<String, DriverPlace>,
+    /// Whether our PCI bridge compiled for it; without it cards are attached by virt-pci.
+    #[serde(default)]
+    pub bridge: bool,
     /// How long the build took, in seconds.
     pub build_seconds: f64,
     /// Objects that it made.

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::bridge;
 use crate::config::{DriverPlace, drivers_of, settings};
 use crate::error::{FileContext, KernelError, Result};
 use crate::make::Group;
@@ -33,6 +34,8 @@ pub struct KernelInfo {
     /// Where its modules are: a directory with `modules.dep` in it, or a build tree with
     /// `modules.order`. `None` if neither is beside the binary.
     pub modules: Option<PathBuf>,
+    /// Whether they have our PCI bridge.
+    pub has_bridge: bool,
     /// Configuration symbols that a target needs and this kernel lacks.
     pub lacks: Vec<&'static str>,
 }
@@ -75,11 +78,13 @@ pub fn inspect(path: &Path) -> Result<KernelInfo> {
     let value = |symbol: &str| settings.get(symbol).copied().flatten();
     let pci = value("CONFIG_UML_PCI_OVER_VIRTIO") == Some("y");
     let id = value("CONFIG_UML_PCI_OVER_VIRTIO_DEVICE_ID").and_then(|id| id.parse().ok());
+    let modules = modules_beside(path, &release);
     Ok(KernelInfo {
         path: path.clone(),
         pci_device_id: id.filter(|_| pci),
         drivers: drivers_of(&config),
-        modules: modules_beside(path, &release),
+        has_bridge: modules.as_deref().is_some_and(bridge::is_among),
+        modules,
         lacks: NEEDED.into_iter().filter(|symbol| value(symbol) != Some("y")).collect(),
         release,
     })

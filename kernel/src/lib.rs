@@ -21,6 +21,7 @@
 //! asked of them), `make` (running it), `initramfs`, `image` (what is kept, published with one
 //! rename).
 
+mod bridge;
 mod build;
 mod cache;
 mod config;

@@ -49,6 +49,29 @@ fn tree_built_in_place(into: &Path) -> PathBuf {
     tree
 }
 
+/// What the kernel's own check finds wrong with our modules: nothing, but what a module for several kernels and
+/// a poller cannot do without.
+fn assert_our_modules_have_the_style_of(tree: &Path) {
+    let bridge = Path::new(env!("CARGO_MANIFEST_DIR")).join("bridge");
+    let sources = [
+        "access.c",
+        "bridge.h",
+        "interrupts.c",
+        "main.c",
+        "warikomi_bridge.h",
+        "warikomi_vectors.c",
+    ];
+    let output = Command::new("perl")
+        .arg(tree.join("scripts/checkpatch.pl"))
+        .args(["--no-tree", "--no-signoff", "--terse"])
+        .args(["--ignore", "LINUX_VERSION_CODE,CONSTANT_COMPARISON,YIELD"])
+        .arg("--file")
+        .args(sources.map(|source| bridge.join(source)))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
 #[test]
 #[ignore = "builds a kernel: minutes"]
 fn a_tree_that_was_built_in_place_serves_and_stays_as_it_was() {
@@ -60,6 +83,8 @@ fn a_tree_that_was_built_in_place_serves_and_stays_as_it_was() {
     let first = build(&cache, &options, &Cancel::new(), &mut |_| {}).unwrap();
     assert!(tree_state(&tree) == before, "the build changed the developer's tree");
     assert_eq!(first.info().drivers["r8169"], DriverPlace::Module);
+    assert!(first.info().bridge);
+    assert_our_modules_have_the_style_of(&tree);
 
     // One file changes: little is compiled, and the image is new.
     let driver = tree.join("drivers/net/ethernet/realtek/r8169_main.c");
@@ -70,6 +95,15 @@ fn a_tree_that_was_built_in_place_serves_and_stays_as_it_was() {
     assert!(few < all / 10, "{few} steps of {all} were done again");
     assert_eq!(second.directory(), first.directory());
     inspect(&second.kernel()).unwrap().check().unwrap();
+
+    // A kernel that our module does not compile for serves without it.
+    let header = tree.join("include/linux/logic_iomem.h");
+    let text = fs::read_to_string(&header).unwrap();
+    fs::write(&header, format!("#ifdef MODULE\n#error \"not for modules\"\n#endif\n{text}"))
+        .unwrap();
+    let third = build(&cache, &options, &Cancel::new(), &mut |_| {}).unwrap();
+    assert!(!third.info().bridge);
+    inspect(&third.kernel()).unwrap().check().unwrap();
 }
 
 #[test]

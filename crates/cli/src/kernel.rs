@@ -69,7 +69,7 @@ fn build_kernel(arguments: &BuildArguments, interrupted: &Interrupted) -> Result
     println!(
         "Linux {} is ready ({}): {}",
         image.info().release,
-        drivers_of(&image),
+        described(&image),
         image.kernel().display()
     );
     Ok(())
@@ -101,7 +101,7 @@ fn list(arguments: &ListArguments) -> Result<()> {
         println!(
             "Linux {}  {}  {:.1} MB  built {} in {}",
             info.release,
-            drivers_of(image),
+            described(image),
             image.size_bytes() as f64 / 1e6,
             utc_stamp(info.built_at_s),
             spoken(Duration::from_secs_f64(info.build_seconds.max(0.0))),
@@ -112,11 +112,12 @@ fn list(arguments: &ListArguments) -> Result<()> {
     Ok(())
 }
 
-fn drivers_of(image: &Image) -> String {
+fn described(image: &Image) -> String {
     let names: Vec<_> = image.info().drivers.keys().map(String::as_str).collect();
     let place = match image.info().driver_mode {
         DriverMode::BuiltIn => "built in",
         DriverMode::Module => "as modules",
     };
-    format!("{} {place}", names.join(", "))
+    let bridge = if image.info().bridge { "PCI bridge" } else { "no PCI bridge: virt-pci" };
+    format!("{} {place}; {bridge}", names.join(", "))
 }

@@ -46,7 +46,7 @@ fn accuracy_keeps_every_interval_behind_its_figures() {
     assert_eq!(result["ledger"]["unaccounted"], 0);
     assert_eq!(result["figures"]["requested_ns"], 200_000.0);
     assert_eq!(result["figures"]["published_exact_share"], 0.996);
-    let header = "place,index,at_ns,interval_ns,error_ns,in_hiccup";
+    let header = "place,index,at_ns,interval_ns,error_ns,in_hiccup,not_running";
     let intervals = table(&directory, "intervals.csv", header);
     for row in result["rows"].as_array().unwrap() {
         let of_place: Vec<_> = intervals.iter().filter(|line| row["place"] == line[0]).collect();

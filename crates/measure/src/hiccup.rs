@@ -16,6 +16,28 @@ pub struct Hiccup {
     pub until: Time,
 }
 
+/// What a pass had to do, which decides how long it may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meanwhile {
+    /// Nothing.
+    Idle,
+    /// Register accesses, or a frame to inject.
+    Worked,
+    /// To signal a target that sleeps.
+    Signalled,
+}
+
+impl Meanwhile {
+    /// What takes longest counts.
+    pub fn of(signalled: bool, worked: bool) -> Meanwhile {
+        match (signalled, worked) {
+            (true, _) => Meanwhile::Signalled,
+            (false, true) => Meanwhile::Worked,
+            (false, false) => Meanwhile::Idle,
+        }
+    }
+}
+
 /// Hiccups of one loop, in figures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HiccupSummary {
@@ -53,9 +75,12 @@ impl Hiccups {
     /// What no pass takes by itself, unless it injects frames of many kilobytes.
     pub const DEFAULT_THRESHOLD: Span = Span::from_us(2);
 
-    /// What no pass takes that had work to do: signalling a sleeping target on another core of a
-    /// virtual machine takes 5 µs and more.
-    pub const WORKING_THRESHOLD: Span = Span::from_us(20);
+    /// What no pass takes that carried register accesses out, or injected.
+    pub const WORKING_THRESHOLD: Span = Span::from_us(5);
+
+    /// What no pass takes that signalled a sleeping target: to a process on another core of a virtual machine
+    /// that is 5 µs and more.
+    pub const SIGNALLING_THRESHOLD: Span = Span::from_us(20);
 
     /// How many hiccups are kept with their times: the first so many, 1 MB of them.
     pub const KEPT: usize = 65_536;
@@ -72,11 +97,15 @@ impl Hiccups {
         self.pass_within(now, self.threshold)
     }
 
-    /// The same after a pass that had work to do, and may have taken up to
-    /// [`Hiccups::WORKING_THRESHOLD`].
+    /// The same after a pass that had this to do.
     #[inline]
-    pub fn pass_after_work(&mut self, now: Time) -> bool {
-        self.pass_within(now, self.threshold.max(Self::WORKING_THRESHOLD))
+    pub fn pass_after(&mut self, now: Time, meanwhile: Meanwhile) -> bool {
+        let threshold = match meanwhile {
+            Meanwhile::Idle => Span::ZERO,
+            Meanwhile::Worked => Self::WORKING_THRESHOLD,
+            Meanwhile::Signalled => Self::SIGNALLING_THRESHOLD,
+        };
+        self.pass_within(now, self.threshold.max(threshold))
     }
 
     #[inline]
@@ -87,6 +116,11 @@ impl Hiccups {
         }
         self.note(Hiccup { from: last, until: now });
         true
+    }
+
+    /// Takes a hiccup that was noticed elsewhere; to be told in order.
+    pub fn seen(&mut self, from: Time, until: Time) {
+        self.note(Hiccup { from, until });
     }
 
     /// The loop has been away on purpose, or did something that takes long: what lies between the
@@ -159,9 +193,11 @@ mod tests {
     fn work_may_take_longer_but_not_for_ever() {
         let mut hiccups = Hiccups::default();
         hiccups.pass(at(0));
-        assert!(!hiccups.pass_after_work(at(20_000)));
-        assert!(hiccups.pass_after_work(at(40_001)));
-        assert!(hiccups.pass(at(42_002)), "an idle pass is judged as before");
+        assert!(!hiccups.pass_after(at(5_000), Meanwhile::Worked));
+        assert!(hiccups.pass_after(at(10_001), Meanwhile::Worked));
+        assert!(!hiccups.pass_after(at(30_001), Meanwhile::of(true, true)));
+        assert!(hiccups.pass_after(at(50_002), Meanwhile::of(true, false)));
+        assert!(hiccups.pass(at(52_003)), "an idle pass is judged as before");
     }
 
     #[test]

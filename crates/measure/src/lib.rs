@@ -25,7 +25,7 @@ pub use count::CountOverTime;
 pub use cpu_time::CpuTime;
 pub use distribution::{Delay, Distribution, Samples};
 pub use fault::{Evidence, FaultFinding, FaultReport, Verdict};
-pub use hiccup::{Hiccup, HiccupSummary, Hiccups};
+pub use hiccup::{Hiccup, HiccupSummary, Hiccups, Meanwhile};
 pub use intervals::{IntervalRecorder, IntervalStats};
 pub use layout::Layout;
 pub use ledger::{

@@ -51,6 +51,15 @@ pub struct Machine {
     /// Real-time priority of the support side's thread, 1 to 99; absent if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rt_priority: Option<u32>,
+    /// The same of the target's first process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target_rt_priority: Option<u32>,
+    /// Why neither has it, where it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_realtime: Option<String>,
+    /// Whether the support side's memory is locked: no page of it can be taken away.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub memory_locked: bool,
     /// Huge pages set aside, in all sizes' default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub huge_pages: Option<u64>,

@@ -202,6 +202,7 @@ impl<M: NicModel + 'static> PciFunction for NicFunction<M> {
         if std::mem::take(&mut self.master_abort) {
             self.config.set_status(STATUS_MASTER_ABORT);
         }
+        self.config.set_interrupt_status(self.interrupts.wants_wire());
         self.config.set_msi_pending(self.interrupts.pending());
         self.config.read(offset, width)
     }

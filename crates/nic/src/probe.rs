@@ -80,6 +80,12 @@ impl Probe {
         self.vectors.iter().map(|log| (log.raised, log.handled))
     }
 
+    /// Whether an interrupt was raised whose status has not been read since.
+    #[inline]
+    pub fn is_waiting(&self) -> bool {
+        !self.reported && self.vectors.iter().any(|log| log.waiting)
+    }
+
     /// From now on handlers tell of themselves by [`handled`](Self::handled), one by one, and a read
     /// of the interrupt status says nothing.
     pub fn handlers_tell(&mut self) {

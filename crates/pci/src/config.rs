@@ -10,6 +10,8 @@ use crate::vector::{MsiMessage, Vector};
 const SIZE: usize = 256;
 const COMMAND: usize = 0x04;
 const STATUS: usize = 0x06;
+/// In the lower byte of the status register.
+const STATUS_INTERRUPT: u8 = 0x08;
 const CACHE_LINE_SIZE: usize = 0x0c;
 const LATENCY_TIMER: usize = 0x0d;
 const BAR0: usize = 0x10;
@@ -315,6 +317,13 @@ impl ConfigSpace {
         }
     }
 
+    /// Sets the status register's interrupt bit: that the function wants its INTx# asserted, whether or not the
+    /// command register lets it (section 6.2.3). A handler that shares the wire asks for it.
+    pub fn set_interrupt_status(&mut self, pending: bool) {
+        let others = self.bytes[STATUS] & !STATUS_INTERRUPT;
+        self.bytes[STATUS] = others | if pending { STATUS_INTERRUPT } else { 0 };
+    }
+
     /// The command register.
     pub fn command(&self) -> Command {
         let low = self.bytes[COMMAND];
@@ -480,6 +489,18 @@ mod tests {
         config.set_status(0x2000);
         assert_eq!(config.read(0x06, Width::B2), 0x2010);
         config.write(0x06, Width::B2, 0x2000);
+        assert_eq!(config.read(0x06, Width::B2), 0x0010);
+    }
+
+    #[test]
+    fn the_interrupt_bit_is_read_only_and_leaves_the_others_alone() {
+        let mut config = space();
+        config.set_interrupt_status(true);
+        assert_eq!(config.read(0x06, Width::B2), 0x0018);
+        config.write(0x06, Width::B2, 0xffff);
+        assert_eq!(config.read(0x06, Width::B2), 0x0018);
+        config.set_interrupt_status(false);
+        config.write(0x06, Width::B2, 0xffff);
         assert_eq!(config.read(0x06, Width::B2), 0x0010);
     }
 

@@ -110,6 +110,8 @@ pub struct ProcessTarget {
     /// The end of a driver is not the target's.
     live: bool,
     stopped: bool,
+    /// Interrupts sent up to the last pass: each may have woken a driver.
+    sent_seen: u64,
 }
 
 impl ProcessTarget {
@@ -186,6 +188,7 @@ impl ProcessTarget {
             shared_core,
             live: live.is_some(),
             stopped: false,
+            sent_seen: 0,
         })
     }
 
@@ -350,11 +353,12 @@ impl Target for ProcessTarget {
     fn poll(&mut self) -> Result<Pass, TargetError> {
         let now = self.clock.now();
         let sent = self.port.line.sent();
+        let signalled = std::mem::replace(&mut self.sent_seen, sent) != sent;
         let served = self.port.serve(&mut *self.nic);
         let interrupts: &mut dyn IntrLine = &mut self.port.line;
         self.nic.poll(&mut Host { now, memory: &self.port.memory, interrupts });
         self.port.take_some_stamps(&mut *self.nic);
-        Ok(Pass { at: now, worked: served > 0 || self.port.line.sent() != sent })
+        Ok(Pass { at: now, worked: served > 0, signalled })
     }
 
     fn housekeep(&mut self) -> Result<(), TargetError> {

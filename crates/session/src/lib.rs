@@ -9,6 +9,7 @@ mod session;
 pub use error::SessionError;
 pub use flags::{Prepared, TargetArguments, Usual};
 pub use options::{
-    GuestSettings, OwnParts, PATH_BUFFER_BYTES, PacketPath, ProcessSessionOptions, SessionOptions,
+    GuestSettings, Interrupts, OwnParts, PATH_BUFFER_BYTES, PacketPath, ProcessSessionOptions,
+    SessionOptions,
 };
 pub use session::{CoreWatch, Session, bring_up};

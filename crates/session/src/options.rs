@@ -2,12 +2,14 @@
 
 use std::path::PathBuf;
 
+use clap::ValueEnum;
 use serde_json::{Map, Value};
 use warikomi_clock::TscClock;
 use warikomi_inject::{GUEST_IP, NETWORK_IP, NETWORK_MAC};
 use warikomi_nic::{MakeNic, NicOptions};
 use warikomi_process::{Above, Orders, Program};
 use warikomi_stack::{Chain, ChainOptions, StackError, Station, Topology, Waiting};
+use warikomi_target::kernel::Attachment;
 
 /// Length of the guest's network prefix in bits.
 pub(crate) const PREFIX_BITS: u8 = 24;
@@ -58,8 +60,32 @@ pub struct SessionOptions {
     pub socket: Option<PathBuf>,
     /// More for the kernel's command line.
     pub kernel_arguments: Vec<String>,
+    /// Whether the card is attached by our PCI bridge, which the initramfs must hold, or by virt-pci.
+    pub bridge: bool,
+    /// How interrupts reach the guest; as the experiment likes it, if that is not said.
+    pub interrupts: Option<Interrupts>,
     /// The guest's network settings.
     pub settings: GuestSettings,
+    /// Whether both sides shall have real-time priority if they may: the guest if it polls.
+    pub realtime: bool,
+}
+
+/// How interrupts reach a guest that has nothing else to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Interrupts {
+    /// The guest looks for them, which takes its whole core
+    Polled,
+    /// A signal wakes it
+    Signalled,
+}
+
+impl SessionOptions {
+    /// How the card is attached, if both sides share a core or do not: a guest that polled would keep ours
+    /// from running.
+    pub(crate) fn attachment(&self, shared_core: bool) -> Attachment {
+        let polling = !shared_core && self.interrupts != Some(Interrupts::Signalled);
+        if self.bridge { Attachment::Bridge { polling } } else { Attachment::VirtPci }
+    }
 }
 
 /// A driver process to bring up.

@@ -12,7 +12,8 @@ use warikomi_protocol::commands::{
     Configure, LinkState, LinkUp, LoadDriver, Neighbour, WaitInterface,
 };
 use warikomi_target::cores::{Cores, Pinned};
-use warikomi_target::kernel::{KernelTarget, LaunchOptions};
+use warikomi_target::kernel::{Attachment, KernelTarget, LaunchOptions};
+use warikomi_target::realtime::{PRIORITY, Realtime};
 use warikomi_target::{Interrupted, Target, TargetError};
 use warikomi_wire::Wire;
 
@@ -34,6 +35,7 @@ pub struct Session<T: Target + ?Sized = dyn Target> {
     pub machine: Machine,
     cores: Cores,
     _pinned: Pinned,
+    _realtime: Option<Realtime>,
 }
 
 impl Session {
@@ -54,6 +56,7 @@ impl Session {
             });
         }
         let place = Place::choose()?;
+        let attachment = options.attachment(place.cores.shared());
         let launch = LaunchOptions {
             kernel: options.kernel.clone(),
             initramfs: options.initramfs.clone(),
@@ -61,13 +64,20 @@ impl Session {
             core: Some(place.cores.target),
             socket: options.socket.clone(),
             extra_arguments: options.kernel_arguments.clone(),
+            attachment,
             shared_core: place.cores.shared(),
         };
         status("starting the kernel");
         let (mut target, ready) =
             KernelTarget::start(&launch, nic, place.clock, interrupted.clone())?;
         status("bringing the driver up");
-        let settings = bring_up(&mut target, options)?;
+        let mut settings = bring_up(&mut target, options)?;
+        let attached = match attachment {
+            Attachment::VirtPci => "virt-pci",
+            Attachment::Bridge { polling: true } => "bridge, interrupts polled",
+            Attachment::Bridge { polling: false } => "bridge, interrupts signalled",
+        };
+        settings.insert("attachment".into(), attached.into());
         let info = TargetInfo {
             kind: "kernel".into(),
             driver: options.driver.clone(),
@@ -75,6 +85,8 @@ impl Session {
             kernel: Some(ready.kernel_release),
             settings,
         };
+        let polls = attachment == Attachment::Bridge { polling: true };
+        let place = place.in_real_time(options.realtime, polls.then(|| target.process_id()));
         Ok(place.session(Box::new(target), info))
     }
 
@@ -144,8 +156,8 @@ impl Session<ProcessTarget> {
 impl<T: Target + ?Sized> Session<T> {
     /// The same, with what `wrap` makes of its target.
     pub fn with<U: Target + ?Sized>(self, wrap: impl FnOnce(Box<T>) -> Box<U>) -> Session<U> {
-        let Session { target, info, machine, cores, _pinned } = self;
-        Session { target: wrap(target), info, machine, cores, _pinned }
+        let Session { target, info, machine, cores, _pinned, _realtime } = self;
+        Session { target: wrap(target), info, machine, cores, _pinned, _realtime }
     }
 
     /// Whether the driver is a Linux driver in its kernel, which counts what it likes.
@@ -197,6 +209,7 @@ struct Place {
     machine: Machine,
     cores: Cores,
     pinned: Pinned,
+    realtime: Option<Realtime>,
 }
 
 impl Place {
@@ -205,11 +218,35 @@ impl Place {
         let machine = Machine::read();
         let cores = Cores::choose(&machine.isolated_cores).map_err(SessionError::Cores)?;
         let pinned = Pinned::to(cores.support).map_err(SessionError::Cores)?;
-        Ok(Place { clock, machine, cores, pinned })
+        Ok(Place { clock, machine, cores, pinned, realtime: None })
+    }
+
+    /// With real-time priority, if it is wanted and permitted; also for this process of the target's. Not on a
+    /// core that both sides share: the one would keep the other from running.
+    fn in_real_time(self, wanted: bool, process_id: Option<u32>) -> Place {
+        if !wanted || self.cores.shared() {
+            return self;
+        }
+        match Realtime::take(process_id) {
+            Ok(realtime) => Place {
+                machine: Machine {
+                    rt_priority: Some(PRIORITY),
+                    target_rt_priority: process_id.map(|_| PRIORITY),
+                    memory_locked: realtime.is_memory_locked(),
+                    ..self.machine
+                },
+                realtime: Some(realtime),
+                ..self
+            },
+            Err(why) => {
+                let no_realtime = Some(why.to_string());
+                Place { machine: Machine { no_realtime, ..self.machine }, ..self }
+            }
+        }
     }
 
     fn session<T: Target + ?Sized>(self, target: Box<T>, info: TargetInfo) -> Session<T> {
-        let Place { clock, machine, cores, pinned } = self;
+        let Place { clock, machine, cores, pinned, realtime } = self;
         let machine = Machine {
             support_cores: vec![cores.support as u32],
             target_cores: vec![cores.target as u32],
@@ -217,7 +254,7 @@ impl Place {
             tsc_hz: Some(clock.ticks_per_second()),
             ..machine
         };
-        Session { target, info, machine, cores, _pinned: pinned }
+        Session { target, info, machine, cores, _pinned: pinned, _realtime: realtime }
     }
 }
 

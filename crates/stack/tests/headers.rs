@@ -1,5 +1,5 @@
-//! The headers for C and C++: `include/warikomi_layout.h` has every constant that the Rust definitions have,
-//! and all headers are valid in both languages.
+//! The headers for C and C++: `include/warikomi_layout.h` and `kernel/bridge/warikomi_bridge.h` have every
+//! constant that the Rust definitions have, and all headers are valid in both languages.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +11,32 @@ use cbindgen::{Builder, Config, DocumentationStyle, ExportConfig, Language};
 use quote::{ToTokens, quote};
 use syn::{Attribute, Expr, Item, ItemConst, Lit, Meta, Visibility};
 
-const LAYOUT: &str = "warikomi_layout.h";
+/// A header that is made from Rust.
+struct Header {
+    /// Below the workspace's root.
+    path: &'static str,
+    license: &'static str,
+    guard: &'static str,
+    sources: &'static [Source],
+}
+
+const HEADERS: [Header; 2] = [
+    Header {
+        path: "include/warikomi_layout.h",
+        license: "Apache-2.0 OR MIT",
+        guard: "WARIKOMI_LAYOUT_H",
+        sources: SOURCES,
+    },
+    Header {
+        path: "kernel/bridge/warikomi_bridge.h",
+        license: "GPL-2.0 OR MIT",
+        guard: "WARIKOMI_BRIDGE_H",
+        sources: &[
+            Source { path: "pci/src/attach/bridge.rs", prefix: "WB_", modules: &[] },
+            Source { path: "pci/src/attach/access.rs", prefix: "WB_ACCESS_", modules: &[] },
+        ],
+    },
+];
 const UPDATE: &str = "UPDATE_HEADERS=1 cargo test -p warikomi-stack --test headers layout";
 
 /// A Rust file with constants that other processes must know: all that are visible outside it or its modules.
@@ -162,16 +187,17 @@ fn without_links(text: &str) -> String {
     plain + rest
 }
 
-fn layout() -> String {
+fn made(header: &Header) -> String {
+    let Header { license, guard, .. } = header;
     let mut text = format!(
-        "/* SPDX-License-Identifier: Apache-2.0 OR MIT\n *\n \
+        "/* SPDX-License-Identifier: {license}\n *\n \
          * What lies where in the memory that processes share, and what the numbers there mean. Places are\n \
          * numbers of 64-bit words unless they say bytes.\n *\n \
          * Made from the Rust definitions; do not edit it, but write it anew:\n \
          *     {UPDATE}\n */\n\
-         #ifndef WARIKOMI_LAYOUT_H\n#define WARIKOMI_LAYOUT_H\n"
+         #ifndef {guard}\n#define {guard}\n"
     );
-    for source in SOURCES {
+    for source in header.sources {
         let path = source.path;
         let rust = fs::read_to_string(root().join("crates").join(path))
             .unwrap_or_else(|error| panic!("crates/{path}: {error}"));
@@ -179,7 +205,7 @@ fn layout() -> String {
         assert!(sections.contains("#define "), "crates/{path} has no constants for C");
         text += &format!("\n/* ==== crates/{path} ==== */\n\n{sections}");
     }
-    text + "\n#endif /* WARIKOMI_LAYOUT_H */\n"
+    text + &format!("\n#endif /* {guard} */\n")
 }
 
 fn defined(header: &str) -> Vec<&str> {
@@ -192,8 +218,14 @@ fn defined(header: &str) -> Vec<&str> {
 
 #[test]
 fn the_layout_is_current() {
-    let made = layout();
-    let path = root().join("include").join(LAYOUT);
+    for header in &HEADERS {
+        is_current(header);
+    }
+}
+
+fn is_current(header: &Header) {
+    let made = made(header);
+    let path = root().join(header.path);
     if std::env::var_os("UPDATE_HEADERS").is_some() {
         fs::write(&path, &made).unwrap();
     }
@@ -201,7 +233,8 @@ fn the_layout_is_current() {
     let differs = kept.lines().zip(made.lines()).position(|(kept, made)| kept != made);
     assert!(
         kept == made,
-        "include/{LAYOUT} is not what the Rust definitions say (from line {}): {UPDATE}",
+        "{} is not what the Rust definitions say (from line {}): {UPDATE}",
+        header.path,
         differs.unwrap_or(kept.lines().count().min(made.lines().count())) + 1
     );
     let names = defined(&made);
@@ -273,7 +306,7 @@ fn each_header_and_all_together_are_c11_and_cxx17() {
     let files = fs::read_dir(root().join("include")).unwrap();
     let mut sources: Vec<String> =
         files.map(|file| include(file.unwrap().file_name().to_str().unwrap())).collect();
-    assert!(sources.contains(&include(LAYOUT)) && sources.len() > 1, "{sources:?}");
+    assert!(sources.contains(&include("warikomi_layout.h")) && sources.len() > 1, "{sources:?}");
     sources.sort();
     sources.push(sources.concat());
     for source in sources {

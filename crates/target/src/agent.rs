@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -54,6 +55,12 @@ pub struct AgentLine {
     next_request: u64,
 }
 
+impl AsFd for AgentLine {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
 impl AgentLine {
     /// Over this socket.
     pub fn new(stream: UnixStream) -> std::io::Result<Self> {
@@ -78,6 +85,11 @@ impl AgentLine {
     /// Queues a line to send.
     pub fn send(&mut self, line: &str) {
         self.outgoing.extend(line.as_bytes());
+    }
+
+    /// Whether something is queued.
+    pub fn has_to_send(&self) -> bool {
+        !self.outgoing.is_empty()
     }
 
     /// Moves bytes in both directions.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
@@ -26,6 +26,12 @@ pub struct Console {
     lines: VecDeque<String>,
     partial: Vec<u8>,
     panic: Option<String>,
+}
+
+impl AsFd for Console {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pipe.as_fd()
+    }
 }
 
 impl Console {

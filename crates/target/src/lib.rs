@@ -10,6 +10,7 @@ pub mod group;
 mod interrupted;
 pub mod kernel;
 mod pass;
+pub mod realtime;
 pub mod request;
 
 pub use agent::Agent;
@@ -22,7 +23,7 @@ pub use request::ANSWER_TIMEOUT;
 
 use std::time::Duration;
 
-use warikomi_clock::TscClock;
+use warikomi_clock::{Time, TscClock};
 use warikomi_nic::{InterruptRecord, Nic};
 use warikomi_pci::{Host, SharedMemory};
 
@@ -86,6 +87,13 @@ pub trait Target {
     fn handlers(&mut self, card: CardId) -> Option<&mut dyn Handlers> {
         let _ = card;
         None
+    }
+
+    /// Hands over when the target was not running since this was last asked, in order: the last time at which it
+    /// was seen to run before, and the first behind. Returns whether it watches itself at all.
+    fn take_hiccups(&mut self, each: &mut dyn FnMut(Time, Time)) -> bool {
+        let _ = each;
+        false
     }
 
     /// Serves the driver for this long.

@@ -7,4 +7,13 @@ pub struct Pass {
     pub at: Time,
     /// Whether there was anything to do.
     pub worked: bool,
+    /// Whether the target has been signalled since the last pass began: a system call of microseconds.
+    pub signalled: bool,
+}
+
+impl Pass {
+    /// Of a pass that had nothing to do.
+    pub fn idle(at: Time) -> Pass {
+        Pass { at, worked: false, signalled: false }
+    }
 }

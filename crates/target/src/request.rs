@@ -96,7 +96,7 @@ mod tests {
 
     impl Target for Bare {
         fn poll(&mut self) -> Result<Pass, TargetError> {
-            Ok(Pass { at: self.clock().now(), worked: false })
+            Ok(Pass::idle(self.clock().now()))
         }
 
         fn housekeep(&mut self) -> Result<(), TargetError> {

@@ -8,7 +8,7 @@ use nix::sys::reboot::{RebootMode, reboot};
 use warikomi_protocol::Ready;
 
 use super::error::{self, Context};
-use super::{netif, pci};
+use super::{bridge, netif, pci};
 
 /// Every setting raised at the start: what it is, where, and to what. A queue of the kernel's own
 /// must not be what loses a datagram when the driver is under test.
@@ -37,6 +37,9 @@ pub(super) fn set_up() -> Vec<String> {
         }
     }
     if let Err(error) = netif::Interface::named("lo").and_then(|lo| lo.set_up(true)) {
+        warnings.push(error.to_string());
+    }
+    if let Err(error) = bridge::load(&kernel_release()) {
         warnings.push(error.to_string());
     }
     warnings

@@ -2,6 +2,7 @@
 //! [`dispatch`] hands each to the module that knows.
 
 mod boot;
+mod bridge;
 mod channel;
 mod compute;
 mod configure;

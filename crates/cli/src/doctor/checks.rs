@@ -5,7 +5,7 @@ use std::path::Path;
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::statvfs::{FsFlags, statvfs};
 use warikomi_clock::TscClock;
-use warikomi_kernel::{Cache, check_tools};
+use warikomi_kernel::{Cache, Image, check_tools};
 use warikomi_measure::{Machine, governor_of};
 use warikomi_target::cores::{Cores, allowed_cores};
 
@@ -58,8 +58,11 @@ pub(super) fn kernels() -> Finding {
         Err(error) => none(error.to_string()),
         Ok(images) if images.is_empty() => none("none is built".to_owned()),
         Ok(images) => {
-            let releases: Vec<_> =
-                images.iter().map(|image| format!("Linux {}", image.info().release)).collect();
+            let described = |image: &Image| {
+                let without = if image.info().bridge { "" } else { " (without our PCI bridge)" };
+                format!("Linux {}{without}", image.info().release)
+            };
+            let releases: Vec<_> = images.iter().map(described).collect();
             Finding::good("kernels", releases.join(", "))
         }
     }

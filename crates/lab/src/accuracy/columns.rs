@@ -7,6 +7,7 @@ use warikomi_measure::layout::{
 };
 use warikomi_measure::{RunResult, published};
 
+use super::cycle;
 use crate::cells::{number, object, text};
 
 /// Describes the result.
@@ -26,6 +27,10 @@ pub(super) fn describe(result: &mut RunResult) {
     };
     layout.tables.push(errors_table(rows));
     layout.tables.extend(alone_table(figures));
+    if figures.contains_key("cycle") {
+        layout.tables.push(cycle::table());
+        layout.charts.push(cycle::chart());
+    }
     layout.tables.push(rest_table(result));
     result.layout = layout;
 }
@@ -41,6 +46,8 @@ fn columns() -> Vec<Column> {
         Column::figure("worst_error_ns", "worst"),
         Column::figure("worst_error_share", "worst error"),
         Column::figure("drift_ns", "drift"),
+        share("excused_share", "excused"),
+        share("not_excused_share", "not excused"),
         Column::parameter("quiet_count", "count").unit(Unit::Count),
         share("quiet_exact_share", "exact"),
         share("quiet_within_1_share", "in 1%"),
@@ -91,8 +98,10 @@ fn views(rows: &[Object], resolution: Option<f64>) -> Vec<View> {
             "quiet_within_1_share",
             "quiet_within_6_25_share",
             "quiet_worst_error_ns",
+            "not_excused_share",
         ];
-        views.push(view("quiet", &figures, vec![note]));
+        let missed = "not excused: off by more than 1% without a hiccup, of all";
+        views.push(view("quiet", &figures, vec![note, missed.to_owned()]));
     }
     views
 }
@@ -122,11 +131,13 @@ fn published_table(rows: &[Object], figures: &Object) -> Table {
     for (name, found, published) in [
         ("smallest interval", "smallest_interval_ns", "published_smallest_interval_ns"),
         ("smallest pace", "smallest_paced_interval_ns", ""),
+        ("smallest at the handler", "smallest_handler_interval_ns", ""),
     ] {
         let Some(ns) = number(figures, found) else { continue };
         let mut line =
             object([("figure", name.into()), ("published_ns", number(figures, published).into())]);
-        line.insert(key(first, "ns"), ns.into());
+        let place = if found == "smallest_handler_interval_ns" { "handler" } else { first };
+        line.insert(key(place, "ns"), ns.into());
         lines.push(line);
     }
     let mut table = Table::here("published", "", columns, lines);
@@ -137,7 +148,7 @@ fn published_table(rows: &[Object], figures: &Object) -> Table {
         table = table.note(format!(
             "smallest interval: the shortest of which {0} are within 6.25%; smallest pace: the shortest at which \
              {0} of the packets go out before the next is due; both at the injection, whether or not the driver \
-             keeps up",
+             keeps up; intervals in hiccups are left out",
             percent(share)
         ));
     }
@@ -228,8 +239,16 @@ fn rest_table(result: &RunResult) -> Table {
     say("interrupts raised", interrupts.map(|all| all.raised as f64), count);
     say("interrupts handled", interrupts.map(|all| all.handled as f64), count);
     say("interrupts signalled again", interrupts.map(|all| all.resignalled as f64), count);
+    for (percentile, name) in [("median", "p50"), ("99th percentile", "p99")] {
+        let quiet = number(&result.figures, &format!("quiet_handler_lag_{name}_ns"));
+        say(&format!("from raise to handler, {percentile}, quiet"), quiet, Unit::Ns);
+    }
     say("hiccups of the support side", hiccups.map(|all| all.count as f64), count);
     say("longest of these", hiccups.map(|all| all.longest_ns), Unit::Ns);
+    say("runs done again", number(&result.figures, "retried_runs"), count);
+    let of_target = result.hiccups.as_ref().and_then(|hiccups| hiccups.target.as_ref());
+    say("hiccups of the target", of_target.map(|all| all.count as f64), count);
+    say("longest of these", of_target.map(|all| all.longest_ns), Unit::Ns);
     say("support side waited for its core", machine.support_waited_us, Unit::Us);
     say("target waited for its core", machine.target_waited_us, Unit::Us);
     say("tick of the clock", number(&result.figures, "clock_tick_ns"), Unit::Ns);

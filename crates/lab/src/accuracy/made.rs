@@ -7,8 +7,10 @@ use warikomi_inject::{Plan, Receiver};
 use warikomi_measure::{Repeat, RunResult, Warning, as_object, no_handler, published};
 use warikomi_session::Session;
 
+use super::cycle::{self, CycleStep};
+use super::lag::Lag;
 use super::resolution::{self, Resolution};
-use super::series::{PlaceFigures, Series};
+use super::series::{MOST_EXCUSED, MOST_RETRIES, PlaceFigures, Series, is_disturbed};
 use super::smallest::{self, KEPT_SHARE, Smallest, Tried};
 use super::{alone, errors};
 use crate::error::Error;
@@ -24,6 +26,10 @@ pub struct AccuracyOptions {
     pub repeat: u32,
     /// Whether to look for the smallest interval, too.
     pub smallest: bool,
+    /// Whether to take the cycle of an interrupt apart, too.
+    pub cycle: bool,
+    /// Whether what is disturbed is done again, up to [`MOST_RETRIES`] times.
+    pub retry_disturbed: bool,
 }
 
 /// What came of it.
@@ -41,6 +47,8 @@ pub struct Measured {
     pub tried: Vec<Tried>,
     /// The shares of each repetition.
     pub repeats: Vec<Repeat>,
+    /// The steps of each interrupt's cycle; empty if that was left out.
+    pub cycle: Vec<CycleStep>,
 }
 
 /// Carries it out on a session. A step is a repetition, or an interval that is tried.
@@ -58,24 +66,39 @@ pub fn accuracy(
     let made = watch.each(
         &repetitions,
         |_| "measuring".to_owned(),
-        |_, watch| Repetition::make(session, &plan, watch),
+        |_, watch| Repetition::make(session, &plan, options.retry_disturbed, watch),
     )?;
     let runs = made.into_iter().map(|made| Run::of(made, resolution.pass)).collect::<Vec<_>>();
     let repeats = repeats(&runs);
-    let Run { made: Repetition { result, series, start }, places } = middle(runs);
+    let retried: u32 = runs.iter().map(|run| run.made.retried).sum();
+    let Run { made: Repetition { result, series, start, lag, .. }, places } = middle(runs);
     let (tried, smallest) = match options.smallest {
-        true => smallest::search(session, &plan, watch)?,
+        true => smallest::search(session, &plan, options.retry_disturbed, watch)?,
         false => Default::default(),
     };
+    let cycle = match options.cycle {
+        true => {
+            watch.step("an interrupt's cycle", |watch| cycle::measure(session, &plan, watch))?
+        }
+        false => Vec::new(),
+    };
     let mut result = describe(result, &places, &resolution);
+    if options.retry_disturbed {
+        let of_tried: u32 = tried.iter().map(|tried| tried.retried).sum();
+        result.figures.insert("retried_runs".into(), (retried + of_tried).into());
+    }
+    if options.cycle {
+        result.figures.insert("cycle".into(), json!(cycle::rows(&cycle)));
+    }
     result.figures.insert("repeats".into(), repetitions.len().into());
     result.figures.extend(alone);
+    result.figures.extend(lag.figures());
     let errors = errors::table(&series, plan.spacing(), resolution.pass);
     result.figures.insert("errors".into(), json!(errors));
     if options.smallest {
         describe_smallest(&mut result, &smallest);
     }
-    Ok(Measured { result, plan, series, start, tried, repeats })
+    Ok(Measured { result, plan, series, start, tried, repeats, cycle })
 }
 
 /// One repetition.
@@ -84,17 +107,37 @@ struct Repetition {
     result: RunResult,
     series: Vec<Series>,
     start: Time,
+    lag: Lag,
+    /// How often it was done again because it was disturbed.
+    retried: u32,
 }
 
 impl Repetition {
-    fn make(session: &mut Session, plan: &Plan, watch: &mut Watch) -> Result<Repetition, Error> {
+    fn make(
+        session: &mut Session,
+        plan: &Plan,
+        retry: bool,
+        watch: &mut Watch,
+    ) -> Result<Repetition, Error> {
+        let mut retried = 0;
+        loop {
+            let made = Repetition::once(session, plan, watch)?;
+            if !retry || retried == MOST_RETRIES || !is_disturbed(&made.series) {
+                return Ok(Repetition { retried, ..made });
+            }
+            retried += 1;
+        }
+    }
+
+    fn once(session: &mut Session, plan: &Plan, watch: &mut Watch) -> Result<Repetition, Error> {
         let run_id = read_tsc() as u32;
         let run = inject(session, plan, Application::default(), run_id, &mut |at| {
             watch.progress(at.done, at.all, "measuring");
         })?;
         run.check()?;
         let series = Series::of(&run, plan.spacing()).to_vec();
-        Ok(Repetition { result: run.result, series, start: run.start })
+        let lag = Lag::of(&run, plan.spacing());
+        Ok(Repetition { result: run.result, series, start: run.start, lag, retried: 0 })
     }
 }
 
@@ -159,6 +202,16 @@ fn describe(run: RunResult, places: &[PlaceFigures], resolution: &Resolution) ->
         ("published_smallest_interval_ns", Some(published.smallest_interval_us * 1e3)),
     ];
     result.figures.extend(figures.map(|(name, value)| (name.to_owned(), value.into())));
+    let excused = places.iter().map(|place| place.excused_share).fold(0.0, f64::max);
+    if excused > MOST_EXCUSED {
+        result.warnings.push(Warning {
+            what: format!(
+                "{:.1}% of the intervals fall into hiccups: this run shows nothing",
+                100.0 * excused
+            ),
+            hint: "leave the machine alone meanwhile, or give --retry-disturbed".into(),
+        });
+    }
     // Here the handler is asked about, also of a driver that polls.
     let missing = no_handler(&result).filter(|warning| !result.warnings.contains(warning));
     result.warnings.extend(missing);
@@ -169,6 +222,7 @@ fn describe_smallest(result: &mut RunResult, smallest: &Smallest) {
     let figures = [
         ("smallest_interval_ns", smallest.kept_ns),
         ("smallest_paced_interval_ns", smallest.paced_ns),
+        ("smallest_handler_interval_ns", smallest.handler_ns),
         ("smallest_kept_limit_share", Some(KEPT_SHARE)),
     ];
     let known = figures.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));

@@ -8,21 +8,24 @@
 //! A driver in a process of its own tells the time of each handler by itself; there, interrupts without
 //! packets are looked at, too ([`alone`]).
 //!
-//! Intervals that fall into a hiccup of the loop that injects are marked, and figures are given with
-//! and without them. The target cannot be watched like that: it has one core, and a process that
-//! spun on it would delay the very interrupts that are looked at. For its side there is the time
-//! that it waited for its core, and the time that the host stole, over the whole run.
+//! Intervals that fall into a hiccup are marked, and figures are given with and without them: of the loop that
+//! injects, and of a guest that polls, which watches itself while it looks for interrupts. Any other target has one
+//! core, and what spun on it to watch would delay the very interrupts that are looked at. For those there is
+//! the time that the target waited for its core, and the time that the host stole, over the whole run.
 
 mod alone;
 mod columns;
+mod cycle;
 mod errors;
 mod flags;
+mod lag;
 mod made;
 mod resolution;
 mod series;
 mod smallest;
 
+pub use cycle::CycleStep;
 pub use flags::Accuracy;
 pub use made::{AccuracyOptions, Measured, accuracy};
-pub use series::{Interval, Place, PlaceFigures, Series};
+pub use series::{Interval, NotRunning, Place, PlaceFigures, Series};
 pub use smallest::{KEPT_SHARE, Tried};

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use warikomi_clock::{Span, Time};
 use warikomi_measure::Hiccups;
+use warikomi_nic::InterruptRecord;
 
 use crate::inject::Injected;
 
@@ -29,15 +30,41 @@ impl Place {
     }
 }
 
-/// One interval, marked if the loop that injects was not running for part of it.
+/// Which sides were not running for part of an interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NotRunning {
+    /// The loop that injects.
+    pub support: bool,
+    /// The target; never, of one that does not watch itself.
+    pub target: bool,
+}
+
+impl NotRunning {
+    /// Whether it falls into a hiccup of either side.
+    pub fn any(self) -> bool {
+        self.support || self.target
+    }
+
+    /// Its name in results.
+    pub fn name(self) -> &'static str {
+        match (self.support, self.target) {
+            (false, false) => "",
+            (true, false) => "support",
+            (false, true) => "target",
+            (true, true) => "both",
+        }
+    }
+}
+
+/// One interval, marked with who was not running for part of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
     /// When it ended.
     pub until: Time,
     /// How long it was.
     pub length: Span,
-    /// Whether it falls into a hiccup.
-    pub in_hiccup: bool,
+    /// Into whose hiccup it falls.
+    pub not_running: NotRunning,
 }
 
 /// The intervals at one place.
@@ -76,6 +103,10 @@ pub struct PlaceFigures {
     /// Drift over the run in nanoseconds; see [`Series::drift_ns`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drift_ns: Option<f64>,
+    /// Share off by more than 1% though both sides were running, as far as they know.
+    pub not_excused_share: f64,
+    /// Share that falls into a hiccup.
+    pub excused_share: f64,
     /// Intervals in no hiccup.
     pub quiet_count: u64,
     /// `exact_share` of these.
@@ -101,8 +132,9 @@ struct Kept {
     /// When the first interval began.
     from: Time,
     lengths: Vec<Span>,
-    /// Which intervals fall into a hiccup, from 0.
-    in_hiccup: Vec<usize>,
+    /// Which intervals fall into a hiccup of the support side, from 0; and of the target.
+    support_hiccups: Vec<usize>,
+    target_hiccups: Vec<usize>,
     drift_ns: Option<f64>,
 }
 
@@ -112,13 +144,17 @@ impl From<Series> for Kept {
         let from = intervals.first().map_or(Time::ZERO, |first| {
             Time::from_ps(first.until.as_ps().saturating_sub(first.length.as_ps()))
         });
-        let marked = intervals.iter().enumerate().filter(|(_, interval)| interval.in_hiccup);
+        let marked = |side: fn(NotRunning) -> bool| {
+            let all = intervals.iter().enumerate();
+            all.filter(|(_, interval)| side(interval.not_running)).map(|(at, _)| at).collect()
+        };
         Kept {
             place: series.place,
             requested: series.requested,
             from,
             lengths: intervals.iter().map(|interval| interval.length).collect(),
-            in_hiccup: marked.map(|(at, _)| at).collect(),
+            support_hiccups: marked(|side| side.support),
+            target_hiccups: marked(|side| side.target),
             drift_ns: series.drift_ns,
         }
     }
@@ -129,14 +165,18 @@ impl From<Kept> for Series {
         let mut until = kept.from;
         let interval = |length: &Span| {
             until = Time::from_ps(until.as_ps().saturating_add(length.as_ps()));
-            Interval { until, length: *length, in_hiccup: false }
+            Interval { until, length: *length, not_running: NotRunning::default() }
         };
         let mut intervals: Vec<_> = kept.lengths.iter().map(interval).collect();
-        for at in kept.in_hiccup {
-            if let Some(interval) = intervals.get_mut(at) {
-                interval.in_hiccup = true;
+        let mut mark = |marked: Vec<usize>, side: fn(&mut NotRunning) -> &mut bool| {
+            for at in marked {
+                if let Some(interval) = intervals.get_mut(at) {
+                    *side(&mut interval.not_running) = true;
+                }
             }
-        }
+        };
+        mark(kept.support_hiccups, |side| &mut side.support);
+        mark(kept.target_hiccups, |side| &mut side.target);
         let Kept { place, requested, drift_ns, .. } = kept;
         Series { place, requested, intervals, drift_ns }
     }
@@ -151,7 +191,7 @@ impl Series {
         let known = |row: warikomi_measure::Row| Some((row.injected?, row.planned?));
         let injected: Vec<Event> = run.ledger.rows().filter_map(known).collect();
         let (mut raised, mut handled) = (Vec::new(), Vec::new());
-        for record in &run.interrupts {
+        for record in of_packets(run, requested) {
             // An interrupt is that of the latest packet before it.
             let packets = injected.partition_point(|(at, _)| *at <= record.raised);
             let Some((_, due)) = packets.checked_sub(1).and_then(|last| injected.get(last)) else {
@@ -164,15 +204,32 @@ impl Series {
         }
         // Vectors are handled in any order.
         handled.sort_by_key(|(at, _)| *at);
-        [(Place::Injected, injected), (Place::Raised, raised), (Place::Handler, handled)]
-            .map(|(place, events)| Series::new(place, requested, &events, &run.hiccups))
+        let target = run.target_hiccups.as_ref();
+        // What the target does is no matter to the injection.
+        let places = [
+            (Place::Injected, injected, None),
+            (Place::Raised, raised, target),
+            (Place::Handler, handled, target),
+        ];
+        places.map(|(place, events, target)| {
+            Series::new(place, requested, &events, &run.hiccups, target)
+        })
     }
 
-    fn new(place: Place, requested: Span, events: &[Event], hiccups: &Hiccups) -> Series {
+    fn new(
+        place: Place,
+        requested: Span,
+        events: &[Event],
+        support: &Hiccups,
+        target: Option<&Hiccups>,
+    ) -> Series {
         let interval = |pair: &[Event]| {
             let (from, until) = (pair[0].0, pair[1].0);
-            let in_hiccup = hiccups.touch(from, until);
-            Interval { until, length: until.since(from), in_hiccup }
+            let not_running = NotRunning {
+                support: support.touch(from, until),
+                target: target.is_some_and(|hiccups| hiccups.touch(from, until)),
+            };
+            Interval { until, length: until.since(from), not_running }
         };
         let intervals = events.windows(2).map(interval).collect();
         Series { place, requested, intervals, drift_ns: drift_ns(events) }
@@ -191,7 +248,9 @@ impl Series {
     /// The figures; `None` without an interval. `resolution` is what counts as exact.
     pub fn figures(&self, resolution: Span) -> Option<PlaceFigures> {
         let all = self.judged(resolution, |_| true)?;
-        let quiet = self.judged(resolution, |interval| !interval.in_hiccup);
+        let quiet = self.judged(resolution, |interval| !interval.not_running.any());
+        let quiet_misses = quiet.as_ref().map_or(0, |quiet| quiet.count - quiet.within_1);
+        let quiet_count = quiet.as_ref().map_or(0, |quiet| quiet.count);
         Some(PlaceFigures {
             place: self.place,
             count: all.count,
@@ -201,7 +260,9 @@ impl Series {
             worst_error_ns: all.worst.as_ns(),
             worst_error_share: all.worst.as_ps() as f64 / self.requested.as_ps() as f64,
             drift_ns: self.drift_ns,
-            quiet_count: quiet.as_ref().map_or(0, |quiet| quiet.count),
+            not_excused_share: all.share(quiet_misses),
+            excused_share: all.share(all.count - quiet_count),
+            quiet_count,
             quiet_exact_share: quiet.as_ref().map(|quiet| quiet.share(quiet.exact)),
             quiet_within_1_share: quiet.as_ref().map(|quiet| quiet.share(quiet.within_1)),
             quiet_within_6_25_share: quiet.as_ref().map(|quiet| quiet.share(quiet.within_6_25)),
@@ -239,6 +300,30 @@ impl Judged {
     }
 }
 
+/// The interrupts of the run's packets; behind the last one others may follow, such as those of what the guest
+/// sends.
+pub(super) fn of_packets(
+    run: &Injected,
+    requested: Span,
+) -> impl Iterator<Item = &InterruptRecord> {
+    let last = run.ledger.rows().filter_map(|row| row.injected).max().unwrap_or(Time::ZERO);
+    run.interrupts.iter().take_while(move |record| record.raised <= last + requested)
+}
+
+/// A run of which more intervals than these fall into hiccups shows nothing.
+pub(super) const MOST_EXCUSED: f64 = 0.1;
+
+/// How often such a run is done again at most.
+pub(super) const MOST_RETRIES: u32 = 10;
+
+/// Whether a run was disturbed too much to show anything.
+pub(super) fn is_disturbed(series: &[Series]) -> bool {
+    series
+        .iter()
+        .filter_map(|series| series.figures(Span::ZERO))
+        .any(|figures| figures.excused_share > MOST_EXCUSED)
+}
+
 /// The median lateness of the last tenth less that of the first: single delays at either end do not
 /// count as drift.
 fn drift_ns(events: &[Event]) -> Option<f64> {
@@ -270,7 +355,7 @@ mod tests {
     fn series(times_ns: &[u64], hiccups: &Hiccups) -> Series {
         let events: Vec<Event> =
             times_ns.iter().zip(0..).map(|(&ns, k)| (at(ns), at(k * 1_000))).collect();
-        Series::new(Place::Injected, REQUESTED, &events, hiccups)
+        Series::new(Place::Injected, REQUESTED, &events, hiccups, None)
     }
 
     #[test]
@@ -293,7 +378,8 @@ mod tests {
             hiccups.pass(pass);
         }
         let series = series(&[0, 1_000, 4_000, 5_000], &hiccups);
-        let marked: Vec<bool> = series.intervals.iter().map(|each| each.in_hiccup).collect();
+        let marked: Vec<bool> =
+            series.intervals.iter().map(|each| each.not_running.any()).collect();
         assert_eq!(marked, [false, true, false]);
         let kept = serde_json::to_string(&series).unwrap();
         assert_eq!(serde_json::from_str::<Series>(&kept).unwrap(), series);

@@ -1,7 +1,8 @@
 //! The smallest interval that can be kept.
 //!
-//! Two answers, because the question has two meanings. An interval is *kept* if at least
-//! [`KEPT_SHARE`] of the intervals between injections are within 6.25% of it. A *pace* is kept if at
+//! Three answers, because the question has three meanings. An interval is *kept* if at least
+//! [`KEPT_SHARE`] of the intervals between injections are within 6.25% of it; it is kept *at the handler* if as
+//! many of those between the handler's first looks are. Intervals that fall into a hiccup are left out of both. A *pace* is kept if at
 //! least as many packets go out before the next one is due: single intervals may then differ, but
 //! errors do not add up. Whether the driver takes the packets is another matter (the share that
 //! found a descriptor is kept, too): this is about what can be injected.
@@ -11,9 +12,14 @@ use warikomi_clock::{Span, read_tsc};
 use warikomi_inject::{Plan, Warmup};
 use warikomi_session::Session;
 
+use super::series::{MOST_RETRIES, Series, is_disturbed};
 use crate::error::Error;
 use crate::inject::{Application, inject};
 use crate::watch::Watch;
+
+/// Places of the series of a run.
+const INJECTED: usize = 0;
+const HANDLER: usize = 2;
 
 /// The share of intervals that must be within 6.25%, or of packets that must be in time.
 pub const KEPT_SHARE: f64 = 0.99;
@@ -38,12 +44,18 @@ const PRECISION: f64 = 0.02;
 pub struct Tried {
     /// The interval.
     pub interval_ns: f64,
-    /// Intervals between injections that were within 6.25% of it.
+    /// Intervals between injections that were within 6.25% of it, of those that fall into no hiccup.
     pub kept_share: f64,
     /// Packets that went out before the next was due.
     pub paced_share: f64,
     /// Packets that found a descriptor.
     pub on_ring_share: f64,
+    /// Intervals at the driver's handler that were, likewise; 0 without any.
+    pub handler_kept_share: f64,
+    /// Intervals at the handler that fall into a hiccup.
+    pub excused_share: f64,
+    /// Cycles that were done again because they were disturbed.
+    pub retried: u32,
 }
 
 /// What was found.
@@ -53,6 +65,8 @@ pub(super) struct Smallest {
     pub(super) kept_ns: Option<f64>,
     /// The smallest interval at which the pace was kept.
     pub(super) paced_ns: Option<f64>,
+    /// The smallest interval that was kept at the handler, hiccups aside.
+    pub(super) handler_ns: Option<f64>,
     /// The longest that was looked at.
     pub(super) longest: Span,
 }
@@ -60,6 +74,7 @@ pub(super) struct Smallest {
 pub(super) fn search(
     session: &mut Session,
     plan: &Plan,
+    retry: bool,
     watch: &mut Watch,
 ) -> Result<(Vec<Tried>, Smallest), Error> {
     let longest = plan.spacing().max(LONGEST).min(LONGEST_OF_ALL);
@@ -70,22 +85,23 @@ pub(super) fn search(
         }
         let done = tried.len() as u64;
         watch.progress(done, most_attempts(longest), "looking for the smallest interval");
-        let new =
-            watch.step(&format!("{interval_ns} ns"), |_| cycles(session, plan, interval_ns))?;
+        let new = watch
+            .step(&format!("{interval_ns} ns"), |_| cycles(session, plan, retry, interval_ns))?;
         tried.push(new);
         Ok::<Tried, Error>(new)
     };
     let limit = (SHORTEST.as_ns(), longest.as_ns());
     let kept_ns = bisect(limit, |ns| attempt(ns).map(|at| at.kept_share >= KEPT_SHARE))?;
     let paced_ns = bisect(limit, |ns| attempt(ns).map(|at| at.paced_share >= KEPT_SHARE))?;
+    let handler_ns = bisect(limit, |ns| attempt(ns).map(|at| at.handler_kept_share >= KEPT_SHARE))?;
     tried.sort_by(|a, b| a.interval_ns.total_cmp(&b.interval_ns));
-    Ok((tried, Smallest { kept_ns, paced_ns, longest }))
+    Ok((tried, Smallest { kept_ns, paced_ns, handler_ns, longest }))
 }
 
 fn most_attempts(longest: Span) -> u64 {
     let strides = (longest.as_ns() / SHORTEST.as_ns()).log(STRIDE).ceil();
     let halvings = (STRIDE.ln() / PRECISION.ln_1p()).log2().ceil();
-    (strides + 2.0 * halvings) as u64 + 1
+    (strides + 3.0 * halvings) as u64 + 1
 }
 
 /// The smallest interval in nanoseconds at which `holds`, known to [`PRECISION`]: from the shortest
@@ -113,35 +129,59 @@ fn bisect<E>(
     Ok(Some(found))
 }
 
-fn cycles(session: &mut Session, plan: &Plan, interval_ns: f64) -> Result<Tried, Error> {
+fn cycles(
+    session: &mut Session,
+    plan: &Plan,
+    retry: bool,
+    interval_ns: f64,
+) -> Result<Tried, Error> {
     let interval = Span::from_ps((interval_ns * 1e3).round() as u64);
     let warmup = Warmup { count: 200, ..plan.warmup };
     let plan = Plan { interval, count: CYCLE_PACKETS, line_rate_bps: None, warmup, ..plan.clone() };
-    let mut shares = [const { Vec::new() }; 3];
-    for _ in 0..CYCLES {
+    let mut shares = [const { Vec::new() }; 5];
+    let (mut done, mut retried) = (0, 0);
+    while done < CYCLES {
         let run = inject(session, &plan, Application::default(), read_tsc() as u32, &mut |_| ())?;
         run.check()?;
         let totals = run.ledger.totals();
-        let injected = run.result.intervals.as_ref().and_then(|all| all.injected.as_ref());
+        let series = Series::of(&run, interval);
+        if retry && retried < MOST_RETRIES && is_disturbed(&series) {
+            retried += 1;
+            continue;
+        }
+        done += 1;
+        let series = series.map(|series| series.figures(Span::ZERO));
+        let kept = |place: usize| series[place].and_then(|figures| figures.quiet_within_6_25_share);
         let paced = run.ledger.rows().filter(|row| match (row.injected, row.planned) {
             (Some(at), Some(due)) => at.since(due) < interval,
             _ => false,
         });
         let share = |packets: u64| packets as f64 / totals.planned as f64;
         let found = [
-            injected.and_then(|stats| stats.within_6_25_percent).unwrap_or(0.0),
+            kept(INJECTED).unwrap_or(0.0),
             share(paced.count() as u64),
             share(totals.on_ring()),
+            kept(HANDLER).unwrap_or(0.0),
+            series[HANDLER].map_or(0.0, |figures| figures.excused_share),
         ];
         for (into, value) in shares.iter_mut().zip(found) {
             into.push(value);
         }
     }
-    let [kept_share, paced_share, on_ring_share] = shares.map(|mut of_cycles| {
-        of_cycles.sort_by(f64::total_cmp);
-        of_cycles[CYCLES / 2]
-    });
-    Ok(Tried { interval_ns, kept_share, paced_share, on_ring_share })
+    let [kept_share, paced_share, on_ring_share, handler_kept_share, excused_share] =
+        shares.map(|mut of_cycles| {
+            of_cycles.sort_by(f64::total_cmp);
+            of_cycles[CYCLES / 2]
+        });
+    Ok(Tried {
+        interval_ns,
+        kept_share,
+        paced_share,
+        on_ring_share,
+        handler_kept_share,
+        excused_share,
+        retried,
+    })
 }
 
 #[cfg(test)]

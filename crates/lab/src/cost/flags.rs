@@ -64,7 +64,8 @@ impl Experiment for Cost {
         "Measure what a packet costs to send and to receive, by frame length";
 
     fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
-        let prepared = self.target.prepare()?;
+        let mut prepared = self.target.prepare()?;
+        prepared.let_sleep();
         let mut session = watch.start(&prepared, &WireKind::Sink)?;
         let found = made::cost(&mut session, &self.options(), watch)?;
         session.stop()?;

@@ -7,6 +7,7 @@ use warikomi_measure::{
 };
 use warikomi_nic::{InterruptRecord, Nic, RxCounters, RxOutcome};
 use warikomi_pci::Host;
+use warikomi_target::Target;
 
 /// Interrupts whose times are kept: 16 bytes each.
 const MAX_INTERRUPTS_KEPT: u64 = 1_000_000;
@@ -40,6 +41,8 @@ pub(super) struct Records {
     pub(super) raised: IntervalRecorder,
     pub(super) handler: IntervalRecorder,
     pub(super) hiccups: Hiccups,
+    /// Those of the target, if it watches itself.
+    pub(super) target_hiccups: Option<Hiccups>,
     pub(super) planned: u64,
     requested: Option<Span>,
     packets_per_interrupt: u32,
@@ -74,6 +77,7 @@ impl Records {
             raised: IntervalRecorder::new(requested),
             handler: IntervalRecorder::new(requested),
             hiccups: Hiccups::new(hiccup_threshold(plan)),
+            target_hiccups: None,
             planned: plan.count,
             requested,
             packets_per_interrupt: plan.packets_per_interrupt,
@@ -120,6 +124,14 @@ impl Records {
         (on_ring + queue.before).saturating_sub(accepted + abandoned)
     }
 
+    /// Takes the target's hiccups since this was last called.
+    pub(super) fn take_hiccups(&mut self, target: &mut dyn Target) {
+        let hiccups = self.target_hiccups.get_or_insert_default();
+        if !target.take_hiccups(&mut |from, until| hiccups.seen(from, until)) {
+            self.target_hiccups = None;
+        }
+    }
+
     /// Intervals between injections.
     pub(super) fn injected_intervals(&self) -> Option<IntervalStats> {
         match &self.live {
@@ -143,11 +155,15 @@ impl Records {
     /// Turns the NIC's log of interrupts into intervals, whichever vectors they are of. Those of several
     /// may be handled in another order than they are raised in.
     pub(super) fn interrupts(&mut self, log: &[InterruptRecord]) {
-        let hiccups = &self.hiccups;
+        let touched = |from, until| {
+            let of_target = self.target_hiccups.as_ref();
+            self.hiccups.touch(from, until)
+                || of_target.is_some_and(|hiccups| hiccups.touch(from, until))
+        };
         let note = |times: &mut dyn Iterator<Item = Time>, intervals: &mut IntervalRecorder| {
             let mut last = None;
             for at in times {
-                let in_hiccup = last.replace(at).is_some_and(|last| hiccups.touch(last, at));
+                let in_hiccup = last.replace(at).is_some_and(|last| touched(last, at));
                 intervals.seen(at, in_hiccup);
             }
         };

@@ -63,6 +63,7 @@ impl Finished {
         let target = &mut *session.target;
         let (nic, mut host) = target.card(CardId::FIRST)?;
         self.records.look(nic, &mut host, usize::MAX);
+        self.records.take_hiccups(target);
         (self.counted, self.interrupts) = take_interrupts(target, &mut self.records)?;
         self.sent = target.counters().since(&before.sent);
         self.machine = session.machine_since(&before.cores);
@@ -100,8 +101,7 @@ pub(super) fn carry_out<S: Source>(
     let sent = session.target.counters();
     let before = Before { counts, sent, cores: session.watch_cores() };
     let target = &mut *session.target;
-    let records = Records::new(plan, &before.counts.nic);
-    target.card(CardId::FIRST)?.0.probe().restart(Records::interrupts_to_keep(plan));
+    let records = begin(target, plan, &before.counts.nic)?;
     let start = target.clock().now() + LEAD;
     let injector = Injector::of(source(&addresses, start)?);
     if let Some(watch) = &watch {
@@ -138,6 +138,18 @@ pub(super) fn carry_out<S: Source>(
         }
     }
     Ok(finished)
+}
+
+/// Records of a run that begins now.
+fn begin(
+    target: &mut dyn Target,
+    plan: &Plan,
+    base: &[RxCounters],
+) -> Result<Records, TargetError> {
+    target.card(CardId::FIRST)?.0.probe().restart(Records::interrupts_to_keep(plan));
+    // Those before the run are of no interest.
+    target.take_hiccups(&mut |_, _| ());
+    Ok(Records::new(plan, base))
 }
 
 /// What was counted before the run.

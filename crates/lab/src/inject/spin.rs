@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use warikomi_clock::{Span, Time};
 use warikomi_inject::{Injector, Source, Step};
+use warikomi_measure::Meanwhile;
 use warikomi_nic::RxCounters;
 use warikomi_target::{CardId, Target, TargetError};
 
@@ -17,8 +18,12 @@ const HOUSEKEEPING_EVERY: Span = Span::from_ms(1);
 /// ... and at the latest after this, due or not: a guest that has panicked must be noticed.
 const HOUSEKEEPING_AT_LAST: Span = Span::from_ms(50);
 
+/// How far the run has come is told no more often than anyone can see: it may draw on a terminal.
+const TELL_EVERY: Span = Span::from_ms(50);
+
 /// Looking whether the driver has given descriptors back costs the driver cache misses and us
-/// 100 ns or so; it is done when nothing is due for this long.
+/// 100 ns or so; it is done when nothing is due for this long, and no handler is awaited, whose first look
+/// would come upon us while we are busy.
 const ROOM_FOR_PROGRESS: Span = Span::from_us(3);
 /// Descriptors looked at in one go.
 const PROGRESS_LIMIT: usize = 64;
@@ -52,19 +57,23 @@ pub(super) fn spin(
     let clock = target.clock();
     let total = records.planned;
     let mut kept_house = clock.now();
+    let mut told = kept_house;
     let mut worked = false;
     let mut life = Life::default();
     loop {
         let pass = target.poll()?;
         let now = pass.at;
         let hiccups = &mut records.hiccups;
-        let _ = if worked { hiccups.pass_after_work(now) } else { hiccups.pass(now) };
+        hiccups.pass_after(now, Meanwhile::of(pass.signalled, worked));
         worked = pass.worked;
         let (nic, mut host) = target.card(CardId::FIRST)?;
         match injector.step(&mut host, nic, || clock.now(), records) {
             Step::Done => return Ok(()),
             Step::Injected { .. } => worked = true,
-            Step::Idle if injector.next_due().since(now) > ROOM_FOR_PROGRESS => {
+            Step::Idle
+                if injector.next_due().since(now) > ROOM_FOR_PROGRESS
+                    && !nic.probe().is_waiting() =>
+            {
                 records.look(nic, &mut host, PROGRESS_LIMIT);
             }
             Step::Idle if target.shares_a_core() => std::thread::yield_now(),
@@ -82,8 +91,13 @@ pub(super) fn spin(
                 alive?;
             }
             target.housekeep()?;
-            progress(Progress { done: injector.injected(), all: total, at_work: "packets" });
+            records.take_hiccups(target);
             kept_house = clock.now();
+            if kept_house.since(told) > TELL_EVERY {
+                progress(Progress { done: injector.injected(), all: total, at_work: "packets" });
+                kept_house = clock.now();
+                told = kept_house;
+            }
             if room {
                 records.hiccups.exclude_until(kept_house);
             }

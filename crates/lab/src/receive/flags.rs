@@ -262,7 +262,8 @@ impl Receive {
         self.target.refuse_ways()?;
         let receiver = self.target.receiver_as(Usual::Receiving);
         let options = process::Options { receiver, ..self.in_process()? };
-        let prepared = self.target.prepare_as(Usual::Receiving)?;
+        let mut prepared = self.target.prepare_as(Usual::Receiving)?;
+        prepared.let_sleep();
         let mut bring_up = |orders: &Orders, watch: &mut Watch| {
             watch.start(&prepared.with_orders(orders), &WireKind::Sink)
         };
@@ -282,7 +283,8 @@ impl Receive {
     fn run_in_kernel(&self, watch: &mut Watch) -> Result<Received, Error> {
         // What cannot be is refused before a kernel is started for it.
         self.in_kernel(None)?;
-        let prepared = self.target.prepare()?;
+        let mut prepared = self.target.prepare()?;
+        prepared.let_sleep();
         let mut session = watch.start(&prepared, &WireKind::Sink)?;
         let mtu = session.info.settings.get("mtu_bytes").and_then(serde_json::Value::as_u64);
         let options = self.in_kernel(mtu.map(|mtu| mtu as usize))?;

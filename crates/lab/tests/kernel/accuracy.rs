@@ -9,7 +9,7 @@ use crate::bring::{plan, session};
 
 fn measured(plan: Plan, repeat: u32, smallest: bool) -> Measured {
     let mut session = session("sink");
-    let options = AccuracyOptions { plan, repeat, smallest };
+    let options = AccuracyOptions { plan, repeat, smallest, cycle: true, retry_disturbed: false };
     let found = accuracy(&mut session, &options, &mut Watch::unobserved()).unwrap();
     session.stop().unwrap();
     found
@@ -41,7 +41,7 @@ fn every_figure_is_that_of_the_intervals_behind_it() {
         assert_eq!(figure("within_1_share"), within(1_000.0) / count);
         assert_eq!(figure("within_6_25_share"), within(6_250.0) / count);
         assert_eq!(figure("worst_error_ns"), errors.iter().copied().fold(0.0, f64::max));
-        let quiet = series.intervals.iter().filter(|each| !each.in_hiccup).count();
+        let quiet = series.intervals.iter().filter(|each| !each.not_running.any()).count();
         assert_eq!(figure("quiet_count"), quiet as f64);
     }
     // Four figures at three places in three repetitions, and the one that is shown is among them.

@@ -7,9 +7,9 @@ use warikomi_clock::{Span, TscClock};
 use warikomi_inject::Plan;
 use warikomi_kernel::{Cache, DriverMode, Image};
 use warikomi_lab::{NewRun, Progress, Watch};
-use warikomi_nic::NicOptions;
-use warikomi_session::{GuestSettings, Session, SessionError, SessionOptions};
-use warikomi_target::kernel::{KernelTarget, LaunchOptions};
+use warikomi_nic::{Nic, NicOptions};
+use warikomi_session::{GuestSettings, Interrupts, Session, SessionError, SessionOptions};
+use warikomi_target::kernel::{Attachment, KernelTarget, LaunchOptions};
 use warikomi_target::{Interrupted, Target};
 use warikomi_wire::{Wire, WireKind};
 
@@ -44,6 +44,12 @@ pub(crate) fn watch(runs: &Path, show: impl FnMut(Progress<'_>) + 'static) -> Wa
     Watch::of_new_run(Interrupted::default(), Box::new(show), run)
 }
 
+/// How cards are attached: by the image's bridge if it has one, unless `WARIKOMI_TEST_ATTACHMENT` says
+/// `virt-pci`; with interrupts polled, unless it says `signalled`.
+fn attachment() -> String {
+    std::env::var("WARIKOMI_TEST_ATTACHMENT").unwrap_or_default()
+}
+
 pub(crate) fn options() -> SessionOptions {
     let image = image();
     SessionOptions {
@@ -56,11 +62,14 @@ pub(crate) fn options() -> SessionOptions {
         memory_mb: 256,
         socket: None,
         kernel_arguments: vec![],
+        bridge: image.info().bridge && attachment() != "virt-pci",
+        interrupts: (attachment() == "signalled").then_some(Interrupts::Signalled),
         settings: GuestSettings {
             napi_defer_hard_irqs: Some(0),
             gro_flush_timeout_ns: Some(0),
             ..GuestSettings::default()
         },
+        realtime: true,
     }
 }
 
@@ -80,8 +89,24 @@ pub(crate) fn session_with(wire: Box<dyn Wire>) -> Session {
         .unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// The same, of a guest that sleeps while it has nothing to do: where its processor is accounted for.
+pub(crate) fn sleeping_session_with(wire: Box<dyn Wire>) -> Session {
+    let options = SessionOptions { interrupts: Some(Interrupts::Signalled), ..options() };
+    Session::start(&options, wire, &Interrupted::default(), &mut |_| ())
+        .unwrap_or_else(|error| panic!("{error}"))
+}
+
 /// A kernel whose agent has reported, without a driver.
 pub(crate) fn bare_kernel() -> Box<dyn Target> {
+    let nic = |wire| warikomi_nic::build(&NicOptions::of("rtl8168"), wire).unwrap();
+    kernel_with(Attachment::VirtPci, nic)
+}
+
+/// The same, with this card.
+pub(crate) fn kernel_with(
+    attachment: Attachment,
+    nic: impl FnOnce(Box<dyn Wire>) -> Box<dyn Nic>,
+) -> Box<dyn Target> {
     let options = options();
     let launch = LaunchOptions {
         kernel: options.kernel,
@@ -90,12 +115,13 @@ pub(crate) fn bare_kernel() -> Box<dyn Target> {
         core: None,
         socket: None,
         extra_arguments: vec![],
+        attachment,
         shared_core: true,
     };
     let wire = "sink".parse::<WireKind>().unwrap().build().unwrap();
-    let nic = warikomi_nic::build(&NicOptions::of("rtl8168"), wire).unwrap();
     let clock = TscClock::calibrate().unwrap();
-    let (target, _) = KernelTarget::start(&launch, nic, clock, Interrupted::default()).unwrap();
+    let (target, _) =
+        KernelTarget::start(&launch, nic(wire), clock, Interrupted::default()).unwrap();
     Box::new(target)
 }
 

@@ -94,8 +94,12 @@ fn the_module_can_be_reloaded_again_and_again() {
 #[test]
 fn a_driver_that_is_built_in_works_as_well() {
     let image = image_with_drivers_built_in();
-    let options =
-        SessionOptions { kernel: image.kernel(), initramfs: image.initramfs(), ..options() };
+    let options = SessionOptions {
+        kernel: image.kernel(),
+        initramfs: image.initramfs(),
+        bridge: image.info().bridge,
+        ..options()
+    };
     let mut session = try_session(&options, "sink").unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(session.info.settings["driver_is"], "built_in");
     let run = injected(&mut session, &plan(500, Span::from_us(100), 200));

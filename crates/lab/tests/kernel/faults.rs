@@ -7,7 +7,7 @@ use warikomi_lab::inject::Injected;
 use warikomi_measure::{Evidence, FaultFinding, Totals, Verdict};
 use warikomi_session::Session;
 
-use crate::bring::{plan, session};
+use crate::bring::{at_least, plan, session};
 use crate::perfect::injected;
 
 /// What came of one run with faults.
@@ -170,8 +170,14 @@ fn a_length_shorter_than_a_check_sequence_kills_the_kernel() {
     let Outcome { findings, evidence, totals } = &outcome;
     assert_eq!((findings[0].injected, findings[0].verdict), (1, Verdict::Oopsed));
     assert!(evidence.kernel_died && evidence.ended.is_some(), "{evidence:?}");
-    assert!(evidence.alarm().unwrap().contains("Kernel panic"), "{evidence:?}");
-    assert!(evidence.console.iter().any(|line| line.contains("rtl8169_poll")), "{evidence:?}");
+    if at_least(7, 0) {
+        // Too much of the kernel is written over for it to say why; it dies of a second fault.
+        assert!(evidence.ended.as_deref().unwrap().contains("SIGSEGV"), "{evidence:?}");
+        assert!(evidence.console.iter().any(|line| line.contains("Modules linked in")));
+    } else {
+        assert!(evidence.alarm().unwrap().contains("Kernel panic"), "{evidence:?}");
+        assert!(evidence.console.iter().any(|line| line.contains("rtl8169_poll")), "{evidence:?}");
+    }
     assert!(totals.not_injected > 0 && totals.adds_up(), "{totals:?}");
     session.stop().unwrap();
 }

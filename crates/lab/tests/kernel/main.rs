@@ -16,6 +16,8 @@ mod replace;
 mod replay;
 mod send;
 mod strategies;
+mod stress;
 mod sweep;
 mod transmit;
 mod trouble;
+mod vectors;

@@ -66,6 +66,23 @@ fn the_driver_uses_a_message_interrupt() {
 }
 
 #[test]
+fn a_driver_that_may_have_no_message_gets_its_interrupts_by_the_pin() {
+    let mut options = options();
+    if !options.bridge {
+        // virt-pci has no INTx: `trouble::a_driver_that_cannot_have_its_interrupt_is_an_error`.
+        return;
+    }
+    options.kernel_arguments = vec!["pci=nomsi".into()];
+    let mut session = try_session(&options, "sink").unwrap_or_else(|error| panic!("{error}"));
+    let counters = session.target.ask(Counters { interface: None }, Duration::ZERO).unwrap();
+    assert_eq!(counters.interrupt_kind, InterruptKind::Intx);
+    let run = injected(&mut session, &plan(500, Span::from_us(100), 2_000));
+    assert_eq!(run.ledger.totals().delivered, 2_000);
+    assert_eq!(session.target.counters().intx_undeliverable, 0);
+    session.stop().unwrap();
+}
+
+#[test]
 fn several_packets_per_interrupt_raise_fewer_interrupts() {
     let mut session = session("sink");
     let mut each = plan(256, Span::from_us(200), 2_000);

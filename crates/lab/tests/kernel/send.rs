@@ -11,7 +11,7 @@ use warikomi_protocol::commands::Pktgen;
 use warikomi_session::Session;
 use warikomi_target::CardId;
 
-use crate::bring::{session, session_with, wait_until};
+use crate::bring::{session, session_with, sleeping_session_with, wait_until};
 
 fn pktgen(burst: u32, payload_bytes: u32) -> Pktgen {
     Pktgen {
@@ -90,7 +90,7 @@ fn options(sender: Sender) -> Options {
 
 fn compared(options: &Options) -> Vec<Row> {
     let (host, judge) = Judge::with_host();
-    let mut session = session_with(Box::new(host));
+    let mut session = sleeping_session_with(Box::new(host));
     let compared = transmit(&mut session, &judge, options, &mut Watch::unobserved());
     let compared = compared.unwrap_or_else(|error| panic!("{error}"));
     let console = session.target.console().to_string();

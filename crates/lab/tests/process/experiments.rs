@@ -16,7 +16,8 @@ use crate::{plan, session};
 fn accuracy_looks_at_interrupts_alone_too() {
     let mut session = session(Strategy::Poll);
     let plan = plan(1_500, Span::from_us(100), 500);
-    let options = AccuracyOptions { plan, repeat: 1, smallest: false };
+    let options =
+        AccuracyOptions { plan, repeat: 1, smallest: false, cycle: false, retry_disturbed: false };
     let found = accuracy(&mut session, &options, &mut Watch::unobserved()).unwrap();
     session.stop().unwrap();
     let missing = |warning: &&Warning| warning.what.contains("no intervals at the handler");
@@ -36,7 +37,8 @@ fn accuracy_looks_at_interrupts_alone_too() {
 fn accuracy_has_all_three_places_of_a_driver_that_stays_awake() {
     let mut session = session(Strategy::Awake);
     let plan = plan(1_500, Span::from_us(200), 500);
-    let options = AccuracyOptions { plan, repeat: 1, smallest: false };
+    let options =
+        AccuracyOptions { plan, repeat: 1, smallest: false, cycle: false, retry_disturbed: false };
     let found = accuracy(&mut session, &options, &mut Watch::unobserved()).unwrap();
     session.stop().unwrap();
     let rows = found.result.rows.unwrap();

@@ -6,6 +6,7 @@
 
 mod access;
 pub mod area;
+pub mod bridge;
 pub mod layout;
 
 pub use access::{Access, BadAccess, Operation, Space};

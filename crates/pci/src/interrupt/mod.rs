@@ -162,7 +162,7 @@ impl InterruptState {
 
     #[inline]
     fn drive_wire(&mut self, line: &mut dyn IntrLine) {
-        let wire = self.high > 0 && matches!(self.way, Way::Wire { disabled: false });
+        let wire = self.wants_wire() && matches!(self.way, Way::Wire { disabled: false });
         if wire != self.wire {
             self.wire = wire;
             line.signal(Interrupt::Intx(wire));
@@ -174,6 +174,12 @@ impl InterruptState {
         let state = self.vectors.get(usize::from(vector.0));
         matches!(self.way, Way::Msi(_) | Way::Msix(_))
             && state.is_some_and(|state| state.level && !state.reported)
+    }
+
+    /// Whether the function wants its INTx# asserted, even if the command register forbids it; never while
+    /// messages are on.
+    pub fn wants_wire(&self) -> bool {
+        self.high > 0 && matches!(self.way, Way::Wire { .. })
     }
 
     /// The pending bits of the first vectors.

@@ -107,6 +107,21 @@ fn the_wire_follows_the_level_and_the_disable_bit() {
 }
 
 #[test]
+fn the_wire_is_wanted_while_a_level_is_high_and_messages_are_off() {
+    let mut bench = Bench::new();
+    assert!(!bench.state.wants_wire());
+    bench.set(1, true);
+    assert!(bench.state.wants_wire());
+    bench.write(COMMAND, MASTER | INTX_DISABLED);
+    assert!(bench.state.wants_wire(), "disabling does not change what the function wants");
+    bench.msi(1);
+    assert!(!bench.state.wants_wire(), "it has sent a message instead");
+    bench.msi(0);
+    bench.set(1, false);
+    assert!(!bench.state.wants_wire());
+}
+
+#[test]
 fn a_level_that_was_pending_goes_out_when_msi_is_enabled() {
     let mut bench = Bench::new();
     bench.write(COMMAND, MASTER | INTX_DISABLED);

@@ -230,6 +230,15 @@ fn figures(result: &RunResult) -> Table {
     table
 }
 
+/// Which sides have real-time priority, or why none has.
+fn realtime(machine: &Machine) -> Option<String> {
+    match (machine.rt_priority, machine.target_rt_priority, &machine.no_realtime) {
+        (Some(ours), None, _) => Some(format!("{ours} (support side)")),
+        (Some(ours), Some(theirs), _) => Some(format!("{ours} (support side), {theirs} (target)")),
+        (None, _, why) => why.as_ref().map(|why| format!("none: {why}")),
+    }
+}
+
 /// What is known of the machine, a line each.
 pub(super) fn machine(machine: &Machine) -> Vec<(&'static str, String)> {
     let cores = |cores: &[u32]| {
@@ -245,7 +254,8 @@ pub(super) fn machine(machine: &Machine) -> Vec<(&'static str, String)> {
         ("target's cores", cores(&machine.target_cores)),
         ("isolated cores", cores(&machine.isolated_cores)),
         ("frequency governor", machine.governor.clone()),
-        ("real-time priority", machine.rt_priority.map(|priority| priority.to_string())),
+        ("real-time priority", realtime(machine)),
+        ("locked memory", machine.memory_locked.then(|| "yes".to_owned())),
         ("huge pages", machine.huge_pages.map(count)),
         ("time stamp counter", machine.tsc_hz.map(|hz| format!("{:.3} MHz", hz / 1e6))),
         ("time stolen by the host", machine.stolen_percent.map(|stolen| percent(stolen / 100.0))),

@@ -11,7 +11,7 @@ use warikomi_nic::NicOptions;
 
 use super::check::given;
 use crate::error::SessionError;
-use crate::options::{GuestSettings, SessionOptions};
+use crate::options::{GuestSettings, Interrupts, SessionOptions};
 
 /// The least memory that a kernel with its rings and socket buffers is at ease in.
 const MIN_MEMORY_MB: u64 = 64;
@@ -35,6 +35,13 @@ pub(super) struct KernelArguments {
     /// More for the kernel's command line; may be repeated
     #[arg(long = "kernel-argument", value_name = "ARGUMENT")]
     kernel_arguments: Vec<String>,
+    /// How interrupts reach a guest that has nothing else to do [default: polled; signalled where the
+    /// processor is accounted for: receive, transmit, cost]
+    #[arg(long, value_name = "HOW", value_enum)]
+    interrupts: Option<Interrupts>,
+    /// No real-time priority: else the support side has it, and a guest that polls, where that is permitted
+    #[arg(long)]
+    no_realtime: bool,
     /// The guest's memory in MB [default: 256]
     #[arg(long, value_name = "MB",
         value_parser = clap::value_parser!(u64).range(MIN_MEMORY_MB..=MAX_MEMORY_MB))]
@@ -65,6 +72,8 @@ impl KernelArguments {
             ("--kernel-version", self.kernel_version.is_some()),
             ("--driver-parameter", !self.driver_parameters.is_empty()),
             ("--kernel-argument", !self.kernel_arguments.is_empty()),
+            ("--interrupts", self.interrupts.is_some()),
+            ("--no-realtime", self.no_realtime),
             ("--memory", self.memory.is_some()),
             ("--socket", self.socket.is_some()),
             ("--mtu", self.mtu.is_some()),
@@ -82,13 +91,14 @@ impl KernelArguments {
     ) -> Result<(SessionOptions, Option<TempDir>), SessionError> {
         let driver = driver.unwrap_or(LINUX_DRIVER);
         let model = model.map_or_else(|| model_of(driver), Ok)?;
-        let (kernel, initramfs, files) = match &self.kernel {
+        let (kernel, initramfs, has_bridge, files) = match &self.kernel {
             Some(path) => own_kernel(path, driver)?,
             None => {
                 let image = Cache::of_this_user()?.find(self.kernel_version.as_deref(), None)?;
-                (image.kernel(), image.initramfs(), None)
+                (image.kernel(), image.initramfs(), image.info().bridge, None)
             }
         };
+        self.refuse_without_bridge(has_bridge)?;
         let settings = GuestSettings {
             mtu: self.mtu,
             gro: self.gro,
@@ -106,9 +116,23 @@ impl KernelArguments {
             memory_mb: self.memory.unwrap_or(DEFAULT_MEMORY_MB),
             socket: self.socket.clone(),
             kernel_arguments: self.kernel_arguments.clone(),
+            bridge: has_bridge,
+            interrupts: self.interrupts,
             settings,
+            realtime: !self.no_realtime,
         };
         Ok((options, files))
+    }
+
+    /// Refuses what only our bridge can do, for a kernel that has none.
+    fn refuse_without_bridge(&self, has_bridge: bool) -> Result<(), SessionError> {
+        if has_bridge || self.interrupts.is_none() {
+            return Ok(());
+        }
+        Err(SessionError::impossible(
+            "--interrupts needs our PCI bridge in the kernel, and this one has none; `warikomi kernel build` \
+             makes kernels that have it",
+        ))
     }
 }
 
@@ -130,7 +154,7 @@ fn model_of(driver: &str) -> Result<&'static str, SessionError> {
 fn own_kernel(
     path: &Path,
     driver: &str,
-) -> Result<(PathBuf, PathBuf, Option<TempDir>), SessionError> {
+) -> Result<(PathBuf, PathBuf, bool, Option<TempDir>), SessionError> {
     let kernel = inspect(path)?;
     kernel.check()?;
     if !kernel.drivers.contains_key(driver) {
@@ -147,7 +171,7 @@ fn own_kernel(
     })?;
     let initramfs = files.path().join("initramfs");
     initramfs_for(&kernel, &initramfs)?;
-    Ok((kernel.path, initramfs, Some(files)))
+    Ok((kernel.path, initramfs, kernel.has_bridge, Some(files)))
 }
 
 fn described((name, place): (&String, &DriverPlace)) -> String {

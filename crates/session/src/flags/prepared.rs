@@ -11,7 +11,7 @@ use warikomi_wire::Wire;
 
 use super::process::dma_bytes;
 use crate::error::SessionError;
-use crate::options::{ProcessSessionOptions, SessionOptions};
+use crate::options::{Interrupts, ProcessSessionOptions, SessionOptions};
 use crate::session::Session;
 
 /// A target to be started, and the files that it needs while it is used.
@@ -51,6 +51,14 @@ impl Prepared {
     pub fn defer_nothing(&mut self) {
         if let Options::Kernel(options) = &mut self.options {
             options.settings.defer_nothing();
+        }
+    }
+
+    /// Lets a kernel sleep while it has nothing to do unless something else is asked for: for an experiment that
+    /// accounts for the processor.
+    pub fn let_sleep(&mut self) {
+        if let Options::Kernel(options) = &mut self.options {
+            options.interrupts.get_or_insert(Interrupts::Signalled);
         }
     }
 

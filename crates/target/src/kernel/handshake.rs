@@ -4,21 +4,30 @@
 //! turns them into a live port once everything is there and fits together.
 
 use std::fs::File;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use nix::fcntl::{FallocateFlags, FcntlArg, OFlag, fallocate, fcntl};
-use virtio_queue::{Queue, QueueT};
+use virtio_queue::{Queue, QueueOwnedT, QueueT};
 use vm_memory::mmap::MmapRegionBuilder;
-use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap, GuestRegionMmap};
+use vm_memory::{
+    Address, FileOffset, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion,
+    GuestRegionMmap,
+};
+use warikomi_clock::TscClock;
 use warikomi_pci::SharedMemory;
+use warikomi_pci::attach::bridge;
+use warikomi_shared::SharedWords;
 
+use super::bridge::BridgePort;
 use super::commands::CommandQueue;
 use super::halt::Halt;
 use super::interrupts::InterruptQueue;
-use super::port::Port;
+use super::options::Attachment;
+use super::port::{Port, VirtPciPort};
 use super::vhost_user::{Message, Region, Request, VhostUserError};
 
 type Result<T> = std::result::Result<T, VhostUserError>;
@@ -64,9 +73,10 @@ pub(super) struct Negotiation {
     vrings: [Vring; QUEUES],
     memory: Option<SharedMemory>,
     regions: Vec<Region>,
-    /// Held open: the guest would see its channel break.
+    /// For requests of ours; the guest would see its channel break if it were closed.
     requests: Option<File>,
     changed: bool,
+    attachment: Attachment,
 }
 
 /// The connection, from our end.
@@ -78,12 +88,19 @@ pub(super) struct Connection {
 /// A half-sent message must not stop us for longer than this.
 const MESSAGE_TIMEOUT: Duration = Duration::from_millis(200);
 
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
 impl Connection {
-    pub(super) fn new(stream: UnixStream) -> std::io::Result<Self> {
+    pub(super) fn new(stream: UnixStream, attachment: Attachment) -> std::io::Result<Self> {
         stream.set_nonblocking(false)?;
         stream.set_read_timeout(Some(MESSAGE_TIMEOUT))?;
         stream.set_write_timeout(Some(MESSAGE_TIMEOUT))?;
-        Ok(Connection { stream, negotiation: Negotiation::default() })
+        let negotiation = Negotiation { attachment, ..Negotiation::default() };
+        Ok(Connection { stream, negotiation })
     }
 
     /// Answers the requests that have arrived.
@@ -100,9 +117,13 @@ impl Connection {
         std::mem::take(&mut self.negotiation.changed)
     }
 
-    /// A live port, if all that they need has been told; an error if it does not fit together.
-    pub(super) fn port(&self, halt: &Rc<Halt>) -> Result<Option<Port>> {
-        self.negotiation.port(halt)
+    /// A live port, if all that it needs has been told; an error if it does not fit together.
+    pub(super) fn port(
+        &mut self,
+        halt: &Rc<Halt>,
+        clock: &TscClock,
+    ) -> Result<Option<Box<dyn Port>>> {
+        self.negotiation.port(halt, clock)
     }
 }
 
@@ -163,7 +184,11 @@ impl Negotiation {
                 self.vring(index)?.call = call;
             }
             Request::SetVringEnable { index, enable } => self.vring(index)?.enabled = enable,
-            Request::SetBackendRequestFd => self.requests = file(files),
+            Request::SetBackendRequestFd => {
+                let requests = file(files);
+                requests.as_ref().map(never_block).transpose()?;
+                self.requests = requests;
+            }
             // What the kernel acknowledges is a part of what we offered, and an error descriptor
             // is of no use to us.
             Request::SetOwner
@@ -204,7 +229,16 @@ impl Negotiation {
         Ok(())
     }
 
-    fn port(&self, halt: &Rc<Halt>) -> Result<Option<Port>> {
+    fn port(&mut self, halt: &Rc<Halt>, clock: &TscClock) -> Result<Option<Box<dyn Port>>> {
+        match self.attachment {
+            Attachment::VirtPci => Ok(self.virt_pci(halt)?.map(|port| Box::new(port) as _)),
+            Attachment::Bridge { polling } => {
+                Ok(self.bridge(clock, polling)?.map(|port| Box::new(port) as _))
+            }
+        }
+    }
+
+    fn virt_pci(&self, halt: &Rc<Halt>) -> Result<Option<VirtPciPort>> {
         let Some(memory) = &self.memory else { return Ok(None) };
         let [commands, interrupts] = &self.vrings;
         let (true, true) = (commands.enabled, interrupts.enabled) else { return Ok(None) };
@@ -217,7 +251,30 @@ impl Negotiation {
         let interrupts = self.queue(interrupts, memory)?;
         let interrupts =
             InterruptQueue::new(interrupts, call.try_clone()?, memory.clone(), commands.unserved());
-        Ok(Some(Port::new(memory.clone(), commands, interrupts, Rc::clone(halt))))
+        Ok(Some(VirtPciPort::new(memory.clone(), commands, interrupts, Rc::clone(halt))))
+    }
+
+    /// The bridge's window is the only buffer of its only queue, which comes a little behind the queue.
+    fn bridge(&mut self, clock: &TscClock, polling: bool) -> Result<Option<BridgePort>> {
+        let (Some(memory), [ring, _], Some(requests)) =
+            (&self.memory, &self.vrings, &self.requests)
+        else {
+            return Ok(None);
+        };
+        if !ring.enabled {
+            return Ok(None);
+        }
+        let mut queue = self.queue(ring, memory)?;
+        let regions = memory.regions();
+        let buffer = queue.iter(regions).ok().and_then(|mut chains| chains.next()?.next());
+        let Some(buffer) = buffer else {
+            self.changed = true;
+            return Ok(None);
+        };
+        let words = window(regions, buffer.addr(), buffer.len(), buffer.is_write_only())
+            .ok_or(VhostUserError::Invalid("this kernel's PCI bridge is of another version of warikomi; make it again: warikomi kernel build"))?;
+        let requests = requests.try_clone()?;
+        Ok(Some(BridgePort::new(memory.clone(), words, requests, clock, polling)))
     }
 
     fn queue(&self, ring: &Vring, memory: &SharedMemory) -> Result<Queue> {
@@ -245,6 +302,29 @@ impl Negotiation {
             .map(GuestAddress)
             .ok_or(VhostUserError::Invalid("a queue outside the shared memory"))
     }
+}
+
+/// The window that a bridge has handed over, if that is what it is.
+fn window(
+    regions: &GuestMemoryMmap,
+    address: GuestAddress,
+    len: u32,
+    writable: bool,
+) -> Option<SharedWords> {
+    let region = regions.find_region(address)?;
+    let within = address.unchecked_offset_from(region.start_addr());
+    let fits = within.checked_add(bridge::WINDOW_BYTES as u64)? <= region.len();
+    if !writable || !fits || (len as usize) < bridge::WINDOW_BYTES {
+        return None;
+    }
+    let file = region.file_offset()?;
+    let offset = file.start().checked_add(within)?;
+    let words =
+        SharedWords::map(file.file().try_clone().ok()?, offset, bridge::WINDOW_BYTES).ok()?;
+    let word = |at: usize| words[at].load(Ordering::Acquire);
+    let current = word(bridge::header::MAGIC) == bridge::MAGIC
+        && word(bridge::header::VERSION) == bridge::VERSION;
+    current.then_some(words)
 }
 
 fn small(value: u32) -> Result<u16> {
@@ -290,7 +370,7 @@ mod tests {
     fn connected() -> (Connection, UnixStream) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         theirs.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-        (Connection::new(ours).unwrap(), theirs)
+        (Connection::new(ours, Attachment::VirtPci).unwrap(), theirs)
     }
 
     fn send(kernel: &mut UnixStream, code: u32, flags: u32, body: &[u8]) {
@@ -359,7 +439,7 @@ mod tests {
                     break;
                 }
                 let halt = Rc::new(Halt::new(std::process::id(), None).unwrap());
-                prop_assert!(!matches!(connection.port(&halt), Ok(Some(_))), "no memory was shared");
+                prop_assert!(!matches!(connection.port(&halt, &TscClock::with_frequency(0, 1e9)), Ok(Some(_))), "no memory was shared");
             }
         }
     }

@@ -1,9 +1,15 @@
 //! A real Linux kernel as an ordinary process (User Mode Linux), with our NIC on its PCI bus.
 //!
-//! The kernel finds the NIC through `CONFIG_UML_PCI_OVER_VIRTIO`: it connects to our socket, speaks
-//! vhost-user ([`handshake`]), shares all its memory and sets up two queues: register accesses
-//! ([`commands`]) and interrupts ([`interrupts`]). From then on no system call is needed for an
-//! access; an interrupt costs one write to a pipe.
+//! The kernel connects to our socket, speaks vhost-user ([`handshake`]) and shares all its memory. Then a card
+//! is attached in one of two ways, each a [`Port`](port::Port):
+//!
+//! - by a PCI bridge of ours, a module in the guest ([`bridge`]): a ring for register accesses and one for
+//!   interrupts. An access needs no system call, an interrupt none while the guest is idle and polls;
+//! - by the kernel's own virt-pci, `CONFIG_UML_PCI_OVER_VIRTIO`: a queue for register accesses ([`commands`])
+//!   and one for interrupts ([`interrupts`]). An interrupt costs one write to a pipe.
+//!
+//! With the bridge traps 2, 3, 5, 8, 14, 16 and 17 do not exist: a read waits for ten seconds, INTx is a level
+//! in memory, 1,024 messages are kept, `memset_io` is writes, and an access is safe at any moment.
 //!
 //! # The traps of User Mode Linux
 //!
@@ -76,11 +82,13 @@
 //!     `a_tcp_stream_arrives_whole_with_and_without_segmentation_offload`; `kernel/device.rs`:
 //!     `the_driver_can_take_the_interface_down_and_up_and_renegotiate`.
 
+mod bridge;
 mod commands;
 mod halt;
 mod handshake;
 mod interrupts;
 mod message;
+mod news;
 mod options;
 mod port;
 mod process;
@@ -96,7 +104,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use warikomi_clock::TscClock;
+use warikomi_clock::{Time, TscClock};
 use warikomi_nic::Nic;
 use warikomi_pci::{Host, IntrLine, SharedMemory};
 use warikomi_protocol::commands::{ReadFile, WriteFile};
@@ -104,7 +112,8 @@ use warikomi_protocol::{Ready, Request};
 
 use self::halt::Halt;
 use self::handshake::Connection;
-pub use self::options::LaunchOptions;
+use self::news::News;
+pub use self::options::{Attachment, LaunchOptions};
 use self::port::Port;
 use self::process::{Channels, Process};
 use self::symbols::KernelMap;
@@ -120,7 +129,7 @@ use crate::{
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// From there to a device that can be used.
-pub const ATTACH_TIMEOUT: Duration = Duration::from_secs(5);
+pub const ATTACH_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// From there to the agent's first report.
 pub const READY_TIMEOUT: Duration = Duration::from_secs(20);
@@ -132,16 +141,20 @@ const CONSOLE_LEVEL: &str = "7";
 /// Documentation/admin-guide/tainted-kernels.rst).
 const TAINTED: u64 = 1 << 7 | 1 << 9;
 
+/// What failed when something cannot be listened to.
+const LISTEN: &str = "cannot listen to the guest";
+
 /// A running kernel with a NIC.
 pub struct KernelTarget {
     nic: Slot,
     clock: TscClock,
     interrupted: Interrupted,
     process: Process,
+    news: News,
     halt: Rc<Halt>,
     listener: UnixListener,
     connection: Option<Connection>,
-    port: Option<Port>,
+    port: Option<Box<dyn Port>>,
     /// Takes interrupts while no kernel is attached.
     nowhere: Nowhere,
     nothing: SharedMemory,
@@ -149,6 +162,11 @@ pub struct KernelTarget {
     console: Console,
     counters: TargetCounters,
     shared_core: bool,
+    attachment: Attachment,
+    /// The end of the latest hiccup of the guest.
+    last_hiccup: Time,
+    /// Signals up to the last pass.
+    signals_seen: u64,
 }
 
 /// Interrupts of a NIC in a slot that nobody looks at.
@@ -170,11 +188,18 @@ impl KernelTarget {
         let map = KernelMap::read(&options.kernel);
         let halt = Halt::new(process.id(), map)
             .map_err(TargetError::system("cannot see where the kernel's process is (/proc)"))?;
+        let news = News::of_process(process.id())
+            .map_err(TargetError::system("cannot watch the kernel's process"))?;
+        let agent =
+            AgentLine::new(agent).map_err(TargetError::system("cannot set up the agent's line"))?;
+        let console = Console::new(console);
+        news.add(&agent).and_then(|()| news.add(&console)).map_err(TargetError::system(LISTEN))?;
         let mut target = KernelTarget {
             nic: Slot::new(nic),
             clock,
             interrupted,
             process,
+            news,
             halt: Rc::new(halt),
             listener,
             connection: None,
@@ -182,11 +207,13 @@ impl KernelTarget {
             nowhere: Nowhere,
             nothing: SharedMemory::anonymous(0, 4096)
                 .map_err(TargetError::system("cannot map memory"))?,
-            agent: AgentLine::new(agent)
-                .map_err(TargetError::system("cannot set up the agent's line"))?,
-            console: Console::new(console),
+            agent,
+            console,
             counters: TargetCounters::default(),
             shared_core: options.shared_core,
+            attachment: options.attachment,
+            last_hiccup: Time::ZERO,
+            signals_seen: 0,
         };
         target.attach()?;
         let ready = target.wait_ready()?;
@@ -208,8 +235,9 @@ impl KernelTarget {
         loop {
             match self.listener.accept() {
                 Ok((stream, _)) => {
-                    let connection = Connection::new(stream)
+                    let connection = Connection::new(stream, self.attachment)
                         .map_err(TargetError::system("cannot set up the NIC's connection"))?;
+                    self.news.add(&connection).map_err(TargetError::system(LISTEN))?;
                     self.connection = Some(connection);
                     return Ok(());
                 }
@@ -238,7 +266,7 @@ impl KernelTarget {
         let Some(connection) = &mut self.connection else { return Ok(()) };
         let served = connection.serve();
         let port = match served {
-            Ok(()) if connection.take_changed() => connection.port(&self.halt),
+            Ok(()) if connection.take_changed() => connection.port(&self.halt, &self.clock),
             Ok(()) => return Ok(()),
             Err(error) => Err(error),
         };
@@ -309,25 +337,29 @@ impl Target for KernelTarget {
     #[inline]
     fn poll(&mut self) -> Result<Pass, TargetError> {
         let now = self.clock.now();
-        let Some(port) = &mut self.port else { return Ok(Pass { at: now, worked: false }) };
-        let signals = port.interrupts.signals();
+        let Some(port) = &mut self.port else { return Ok(Pass::idle(now)) };
+        let signals = port.signals();
+        let signalled = std::mem::replace(&mut self.signals_seen, signals) != signals;
         let served = port.poll(&mut *self.nic, &self.clock, now);
         self.counters.accesses += served.accesses;
         self.counters.malformed += served.malformed;
         self.counters.disguised_fills += served.disguised;
-        let interrupts: &mut dyn IntrLine = &mut port.interrupts;
-        self.nic.poll(&mut Host { now, memory: &port.memory, interrupts });
-        let worked = served.accesses > 0 || port.interrupts.signals() != signals;
-        Ok(Pass { at: now, worked })
+        self.nic.poll(&mut port.host(now));
+        Ok(Pass { at: now, worked: served.accesses > 0, signalled })
     }
 
     fn housekeep(&mut self) -> Result<(), TargetError> {
         if self.interrupted.is_set() {
             return Err(TargetError::Interrupted);
         }
-        self.look_at_guest()?;
-        self.serve_connection()?;
-        self.agent.pump();
+        // A queue that is not complete yet says nothing when it becomes so.
+        if self.port.is_none() || self.news.is_any() {
+            self.look_at_guest()?;
+            self.serve_connection()?;
+            self.agent.pump();
+        } else if self.agent.has_to_send() {
+            self.agent.pump();
+        }
         Ok(())
     }
 
@@ -340,11 +372,7 @@ impl Target for KernelTarget {
         card.among(self.cards())?;
         let now = self.clock.now();
         let host = match &mut self.port {
-            Some(port) => {
-                port.interrupts.set_now(now);
-                let interrupts: &mut dyn IntrLine = &mut port.interrupts;
-                Host { now, memory: &port.memory, interrupts }
-            }
+            Some(port) => port.host(now),
             None => Host { now, memory: &self.nothing, interrupts: &mut self.nowhere },
         };
         Ok((&mut *self.nic, host))
@@ -357,7 +385,7 @@ impl Target for KernelTarget {
 
     fn memory(&self, card: CardId) -> Option<&SharedMemory> {
         card.among(self.cards()).ok()?;
-        self.port.as_ref().map(|port| &port.memory)
+        self.port.as_ref().map(|port| port.memory())
     }
 
     fn clock(&self) -> TscClock {
@@ -378,7 +406,21 @@ impl Target for KernelTarget {
 
     fn counters(&self) -> TargetCounters {
         let Some(port) = &self.port else { return self.counters };
-        self.counters.with(&port.interrupts.counters())
+        self.counters.with(&port.counters())
+    }
+
+    fn take_hiccups(&mut self, each: &mut dyn FnMut(Time, Time)) -> bool {
+        let KernelTarget { port: Some(port), clock, last_hiccup, .. } = self else { return false };
+        let now = clock.now();
+        port.take_hiccups(&mut |from, until| {
+            // In order, and not of the future, whatever a guest has written.
+            let (from, until) = (clock.at(from).max(*last_hiccup), clock.at(until).min(now));
+            if from < until {
+                *last_hiccup = until;
+                each(from, until);
+            }
+        });
+        self.attachment == Attachment::Bridge { polling: true }
     }
 
     fn stop(&mut self) -> Result<(), TargetError> {
@@ -403,7 +445,7 @@ impl Agent for KernelTarget {
 
     fn set_polled(&mut self, polled: bool) {
         if let Some(port) = &mut self.port {
-            port.interrupts.set_polled(polled);
+            port.set_polled(polled);
         }
     }
 

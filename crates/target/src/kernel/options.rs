@@ -17,6 +17,21 @@ pub struct LaunchOptions {
     pub socket: Option<PathBuf>,
     /// More for the kernel's command line.
     pub extra_arguments: Vec<String>,
+    /// How the card is attached.
+    pub attachment: Attachment,
     /// Yield instead of spin while waiting: for both sides on one core.
     pub shared_core: bool,
+}
+
+/// How a card is attached to a kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Attachment {
+    /// Through the kernel's own virt-pci.
+    #[default]
+    VirtPci,
+    /// Through our bridge, a module that the initramfs holds.
+    Bridge {
+        /// The guest polls for interrupts while it has nothing else to do.
+        polling: bool,
+    },
 }

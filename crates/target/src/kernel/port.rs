@@ -39,48 +39,63 @@ use std::rc::Rc;
 
 use warikomi_clock::{Span, Time, TscClock};
 use warikomi_nic::Nic;
-use warikomi_pci::SharedMemory;
+use warikomi_pci::{Host, SharedMemory};
 
 use super::commands::{CommandQueue, Served};
 use super::halt::Halt;
 use super::interrupts::InterruptQueue;
+use crate::TargetCounters;
 
 /// How long a guest that was stopped in vain may run before it is stopped again: long enough to get
 /// through the access.
 const RUNS_BETWEEN_STOPS: Span = Span::from_us(10);
 
-/// Both queues of the device.
-pub(super) struct Port {
-    pub(super) memory: SharedMemory,
-    pub(super) interrupts: InterruptQueue,
+/// A card's attachment to a guest.
+pub(super) trait Port {
+    /// Serves accesses, and sends interrupts.
+    fn poll(&mut self, nic: &mut dyn Nic, clock: &TscClock, now: Time) -> Served;
+
+    /// What the card may use during a call at `now`.
+    fn host(&mut self, now: Time) -> Host<'_>;
+
+    /// The guest's memory.
+    fn memory(&self) -> &SharedMemory;
+
+    /// How often the guest was signalled: system calls of some microseconds.
+    fn signals(&self) -> u64;
+
+    /// Counts of the interrupts.
+    fn counters(&self) -> TargetCounters;
+
+    /// Hands over when the guest's poller was not running since this was last asked: the last values of the
+    /// time stamp counter before, and the first behind. What the guest says is to be doubted.
+    fn take_hiccups(&mut self, each: &mut dyn FnMut(u64, u64)) {
+        let _ = each;
+    }
+
+    /// An application polls the device from now on, or has stopped.
+    fn set_polled(&mut self, polled: bool) {
+        let _ = polled;
+    }
+}
+
+/// Both queues of virt-pci's device.
+pub(super) struct VirtPciPort {
+    memory: SharedMemory,
+    interrupts: InterruptQueue,
     commands: CommandQueue,
     halt: Rc<Halt>,
     stopped_at: Time,
 }
 
-impl Port {
+impl VirtPciPort {
     pub(super) fn new(
         memory: SharedMemory,
         commands: CommandQueue,
         interrupts: InterruptQueue,
         halt: Rc<Halt>,
-    ) -> Port {
-        Port { memory, interrupts, commands, halt, stopped_at: Time::ZERO }
-    }
-
-    /// Serves accesses, and sends interrupts.
-    #[inline]
-    pub(super) fn poll(&mut self, nic: &mut dyn Nic, clock: &TscClock, now: Time) -> Served {
-        self.interrupts.set_now(now);
-        let served = self.commands.serve(nic, &self.memory, &mut self.interrupts, clock);
-        self.interrupts.poll(now);
-        if self.halt.is_stopping()
-            || self.interrupts.wants_a_safe_moment()
-            || self.commands.wants_a_call()
-        {
-            self.signal_safely(clock, now);
-        }
-        served
+    ) -> VirtPciPort {
+        VirtPciPort { memory, interrupts, commands, halt, stopped_at: Time::ZERO }
     }
 
     #[cold]
@@ -88,7 +103,7 @@ impl Port {
         if !self.halt.is_stopping() && now.since(self.stopped_at) < RUNS_BETWEEN_STOPS {
             return;
         }
-        let Port { interrupts, commands, .. } = self;
+        let VirtPciPort { interrupts, commands, .. } = self;
         // A process that cannot be stopped has ended, which the target finds out by itself.
         let _ = self.halt.attempt(|| {
             interrupts.set_now(clock.now());
@@ -102,7 +117,46 @@ impl Port {
     }
 }
 
-impl Drop for Port {
+impl Port for VirtPciPort {
+    #[inline]
+    fn poll(&mut self, nic: &mut dyn Nic, clock: &TscClock, now: Time) -> Served {
+        self.interrupts.set_now(now);
+        let served = self.commands.serve(nic, &self.memory, &mut self.interrupts, clock);
+        self.interrupts.poll(now);
+        if self.halt.is_stopping()
+            || self.interrupts.wants_a_safe_moment()
+            || self.commands.wants_a_call()
+        {
+            self.signal_safely(clock, now);
+        }
+        served
+    }
+
+    #[inline]
+    fn host(&mut self, now: Time) -> Host<'_> {
+        self.interrupts.set_now(now);
+        Host { now, memory: &self.memory, interrupts: &mut self.interrupts }
+    }
+
+    fn memory(&self) -> &SharedMemory {
+        &self.memory
+    }
+
+    #[inline]
+    fn signals(&self) -> u64 {
+        self.interrupts.signals()
+    }
+
+    fn counters(&self) -> TargetCounters {
+        self.interrupts.counters()
+    }
+
+    fn set_polled(&mut self, polled: bool) {
+        self.interrupts.set_polled(polled);
+    }
+}
+
+impl Drop for VirtPciPort {
     /// A guest must not stay stopped when its device goes.
     fn drop(&mut self) {
         let _ = self.halt.let_go();
@@ -125,7 +179,7 @@ mod tests {
         commands: GuestQueue,
         signals: Signals,
         calls: Signals,
-        port: Port,
+        port: VirtPciPort,
         nic: Box<dyn Nic>,
         clock: TscClock,
     }
@@ -152,7 +206,7 @@ mod tests {
                 interrupts.memory.clone(),
                 command_queue.unserved(),
             );
-            let port = Port::new(memory, command_queue, interrupt_queue, halt);
+            let port = VirtPciPort::new(memory, command_queue, interrupt_queue, halt);
             let nic = card("rtl8168");
             // Its shell has to get to where it stays.
             std::thread::sleep(std::time::Duration::from_millis(50));

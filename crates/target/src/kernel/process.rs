@@ -14,7 +14,9 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::options::LaunchOptions;
+use warikomi_pci::attach::bridge;
+
+use super::options::{Attachment, LaunchOptions};
 use crate::TargetError;
 use crate::console::console_pipe;
 use crate::group::{Group, Guard};
@@ -32,6 +34,9 @@ const SLACK_MB: u64 = 16;
 /// sees no reason for its interrupt and the device is never heard of again. A kernel that can be told
 /// no other time (6.1) ignores this.
 const READ_PATIENCE: Duration = Duration::from_secs(10);
+
+/// The virtio device that is virt-pci's (CONFIG_UML_PCI_OVER_VIRTIO_DEVICE_ID).
+const VIRT_PCI_DEVICE: u32 = 1234;
 
 /// The running kernel.
 pub(super) struct Process {
@@ -106,11 +111,15 @@ impl Drop for Process {
 }
 
 fn kernel_command(options: &LaunchOptions, dir: &Path, socket: &Path) -> Command {
+    let device = match options.attachment {
+        Attachment::VirtPci => VIRT_PCI_DEVICE,
+        Attachment::Bridge { .. } => bridge::VIRTIO_DEVICE,
+    };
     let mut command = Command::new(&options.kernel);
     command
         .arg(format!("mem={}M", options.memory_mb))
         .arg(format!("initrd={}", options.initramfs.display()))
-        .arg(format!("virtio_uml.device={}:1234", socket.display()))
+        .arg(format!("virtio_uml.device={}:{device}", socket.display()))
         .arg(format!("virt_pci.max_delay_us={}", READ_PATIENCE.as_micros()))
         .arg(format!("uml_dir={}", dir.display()))
         .args(["umid=target", "rdinit=/init", "root=/dev/ram0"])
@@ -190,6 +199,7 @@ mod tests {
             core: None,
             socket: None,
             extra_arguments: vec!["virt_pci.max_delay_us=1".into()],
+            attachment: Attachment::default(),
             shared_core: false,
         };
         let command = kernel_command(&options, Path::new("/"), Path::new("/nic"));

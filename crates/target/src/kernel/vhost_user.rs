@@ -23,6 +23,10 @@ const VERSION_MASK: u32 = 3;
 const FLAG_REPLY: u32 = 1 << 2;
 const FLAG_NEED_REPLY: u32 = 1 << 3;
 
+/// A request of ours that the driver of the device hears: VHOST_USER_BACKEND_CONFIG_CHANGE_MSG (2), version 1,
+/// without a body.
+pub(super) const CONFIGURATION_CHANGED: [u8; HEADER_BYTES] = [2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0];
+
 /// In a message with a vring's file: there is none.
 const NO_FILE: u64 = 1 << 8;
 const VRING_INDEX_MASK: u64 = 0xff;

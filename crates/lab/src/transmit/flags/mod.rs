@@ -127,6 +127,7 @@ impl Transmit {
         let options = self.in_kernel()?;
         let mut prepared = self.target.prepare()?;
         prepared.defer_nothing();
+        prepared.let_sleep();
         prepared.attach_by(self.card.bus, self.card.line_rate_bps());
         let (host, judge) = guest::Judge::with_host();
         let mut session = watch.start_on(&prepared, Box::new(host))?;

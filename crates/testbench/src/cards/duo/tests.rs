@@ -1,7 +1,7 @@
 use warikomi_clock::Span;
 use warikomi_driver::Hardware;
 use warikomi_nic::RxOutcome;
-use warikomi_pci::{Interrupt, Vector};
+use warikomi_pci::{Interrupt, Vector, Width};
 
 use super::regs;
 use crate::bench::Bench;
@@ -127,4 +127,20 @@ fn both_transmit_queues_are_emptied_by_doorbells_in_the_other_bar() {
         assert_eq!(bench.word(0x1000 * (u64::from(queue) + 1)), 0, "given back");
     }
     assert_eq!(bench.nic.counters().doorbells, 2);
+}
+
+#[test]
+fn the_status_register_says_that_intx_is_wanted() {
+    const DISABLE: u64 = 0x400;
+    let wanted = |bench: &mut Bench| bench.config_read(6, Width::B2) & 8 != 0;
+    let mut bench = Subject::of(DUO).bench();
+    bench.config(4, Width::B2, 2);
+    bench.write(regs::mask(0), Width::B4, regs::LINK_CHANGED.into());
+    assert!(!wanted(&mut bench));
+    bench.plug(warikomi_nic::Link::Down);
+    assert!(wanted(&mut bench));
+    bench.config(4, Width::B2, 2 | DISABLE);
+    assert!(wanted(&mut bench), "a driver that has disabled it can still ask");
+    bench.write(regs::status(0), Width::B4, regs::LINK_CHANGED.into());
+    assert!(!wanted(&mut bench));
 }

@@ -1,0 +1,475 @@
+//! The attachment through a PCI bridge of our own in the guest (`kernel/bridge`).
+//!
+//! Register accesses come through a ring in the guest's memory, and are safe at any moment: the bridge locks
+//! it, and a handler waits until an access under way has ended. Interrupts are numbers in another ring. A
+//! guest that has nothing else to do looks at it by itself; any other says that it wants to be signalled, by
+//! the one request that a vhost-user device has for its driver: that its configuration has changed.
+
+use std::fs::File;
+use std::io::Write;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::time::Duration;
+
+use warikomi_clock::{Span, Time, TscClock};
+use warikomi_nic::Nic;
+use warikomi_pci::attach::bridge as layout;
+use warikomi_pci::attach::{Access, Space};
+use warikomi_pci::{Host, Interrupt, IntrLine, SharedMemory};
+use warikomi_shared::{Bell, Consumer, Entry, MessageSender, SharedWords, Wakeup};
+
+use super::commands::Served;
+use super::port::Port;
+use super::vhost_user::CONFIGURATION_CHANGED;
+use crate::TargetCounters;
+
+/// Accesses served in one pass: many, because the guest spins for some of them, but bounded, so that a guest
+/// cannot keep the injector waiting.
+const ACCESSES_PER_PASS: usize = 64;
+
+/// How long the guest waits for the answer to an access before it gives the card up: longer than a busy
+/// machine may take our core for.
+const ACCESS_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a guest that was signalled may leave its interrupts alone until it is signalled again: on 6.1 it
+/// can miss a signal that comes as it falls asleep. A guest that runs takes less.
+const RESIGNAL_AFTER: Span = Span::from_us(60);
+const RESIGNAL_AT_MOST_AFTER: Span = Span::from_ms(4);
+
+/// The line for requests of ours to the guest's virtio driver.
+struct Requests(File);
+
+impl Wakeup for Requests {
+    fn wake(&self) {
+        // The line does not block, and while it is full a signal is on its way already.
+        let _ = (&self.0).write(&CONFIGURATION_CHANGED);
+    }
+}
+
+/// How long the poller of a guest may take from one look to the next: what is longer, it notes.
+const LOOK: Duration = Duration::from_micros(2);
+/// The same if it took interrupts, with all that a driver and the network stack do then.
+const WORK: Duration = Duration::from_micros(20);
+
+/// A guest's window, and what is behind it.
+pub(super) struct BridgePort {
+    memory: SharedMemory,
+    words: SharedWords,
+    requests: Consumer<SharedWords>,
+    line: BridgeLine,
+    corrupt: u64,
+    /// The guest's hiccups that have been taken.
+    hiccups_taken: u64,
+}
+
+/// The interrupts to the guest.
+struct BridgeLine {
+    words: SharedWords,
+    messages: MessageSender<SharedWords>,
+    bell: Bell<SharedWords, Requests>,
+    messages_sent: u64,
+    pin: bool,
+    /// How often the pin was asserted.
+    pins: u64,
+    resignalled: u64,
+    now: Time,
+    rung_at: Time,
+    patience: Span,
+}
+
+impl BridgePort {
+    /// Behind the window of `words`, whose header has been looked at.
+    pub(super) fn new(
+        memory: SharedMemory,
+        words: SharedWords,
+        requests: File,
+        clock: &TscClock,
+        polling: bool,
+    ) -> BridgePort {
+        for (word, span) in [
+            (layout::header::PATIENCE_TICKS, ACCESS_PATIENCE),
+            (layout::header::LOOK_TICKS, LOOK),
+            (layout::header::WORK_TICKS, WORK),
+        ] {
+            let ticks = span.as_secs_f64() * clock.ticks_per_second();
+            words[word].store(ticks as u64, Release);
+        }
+        words[layout::header::POLLING].store(polling.into(), Release);
+        let mut bell = Bell::new(words.clone(), layout::SLEEPING, Requests(requests));
+        // It may have looked whether it shall poll before we said so.
+        bell.ring_unconditionally();
+        let line = BridgeLine {
+            messages: MessageSender::new(words.clone(), layout::MESSAGE_RING),
+            bell,
+            words: words.clone(),
+            messages_sent: words[layout::INTERRUPTS].load(Acquire),
+            pin: false,
+            pins: 0,
+            resignalled: 0,
+            now: Time::ZERO,
+            rung_at: Time::ZERO,
+            patience: RESIGNAL_AFTER,
+        };
+        let requests = Consumer::new(words.clone(), layout::REQUESTS);
+        let hiccups_taken = words[layout::HICCUPS].load(Acquire);
+        BridgePort { memory, words, requests, line, corrupt: 0, hiccups_taken }
+    }
+
+    #[inline]
+    fn execute(&mut self, entry: Entry, nic: &mut dyn Nic, now: Time) -> bool {
+        let access = Access::from_entry(entry).ok().filter(|access| {
+            // Configuration space ends long before.
+            access.space != Space::Config || u16::try_from(access.offset).is_ok()
+        });
+        let Some(access) = access else { return false };
+        let mut host = Host { now, memory: &self.memory, interrupts: &mut self.line };
+        if let Some((number, value)) = access.carry_out(nic, &mut host) {
+            self.words[layout::ANSWER].store(value, Relaxed);
+            self.words[layout::ANSWERED].store(number, Release);
+        }
+        true
+    }
+}
+
+impl Port for BridgePort {
+    #[inline]
+    fn poll(&mut self, nic: &mut dyn Nic, clock: &TscClock, now: Time) -> Served {
+        let mut served = Served::default();
+        self.line.now = now;
+        for _ in 0..ACCESSES_PER_PASS {
+            let entry = match self.requests.pop() {
+                Ok(None) => break,
+                Ok(Some(entry)) => entry,
+                Err(_) => {
+                    self.requests.resynchronise();
+                    self.corrupt += 1;
+                    break;
+                }
+            };
+            let now = clock.now();
+            self.line.now = now;
+            let made_sense = self.execute(entry, nic, now);
+            served.accesses += u64::from(made_sense);
+            served.malformed += u64::from(!made_sense);
+            // After each: a level holds for a guest whose accesses have all been carried out.
+            self.requests.release();
+        }
+        self.line.ring_again_if_overlooked();
+        served
+    }
+
+    #[inline]
+    fn host(&mut self, now: Time) -> Host<'_> {
+        self.line.now = now;
+        Host { now, memory: &self.memory, interrupts: &mut self.line }
+    }
+
+    fn memory(&self) -> &SharedMemory {
+        &self.memory
+    }
+
+    #[inline]
+    fn signals(&self) -> u64 {
+        self.line.bell.wakeups()
+    }
+
+    fn take_hiccups(&mut self, each: &mut dyn FnMut(u64, u64)) {
+        let count = self.words[layout::HICCUPS].load(Acquire);
+        let kept = layout::HICCUPS_CAPACITY as u64;
+        // Of a count that makes no sense no more is read than there can be.
+        let first = self.hiccups_taken.max(count.saturating_sub(kept));
+        for number in first..count {
+            let at = layout::HICCUP_TIMES + (number % kept) as usize * 2;
+            each(self.words[at].load(Relaxed), self.words[at + 1].load(Relaxed));
+        }
+        self.hiccups_taken = count;
+    }
+
+    fn counters(&self) -> TargetCounters {
+        TargetCounters {
+            interrupts_sent: self.line.messages_sent + self.line.pins,
+            resignalled: self.line.resignalled,
+            corrupt_rings: self.corrupt,
+            ..TargetCounters::default()
+        }
+    }
+}
+
+impl BridgeLine {
+    #[inline]
+    fn ring(&mut self) {
+        if self.bell.ring() {
+            self.rung_at = self.now;
+            self.patience = RESIGNAL_AFTER;
+        }
+    }
+
+    /// Whether the guest has interrupts to take.
+    #[inline]
+    fn is_pending(&self) -> bool {
+        self.pin || self.words[layout::TAKEN].load(Acquire) != self.messages_sent
+    }
+
+    #[inline]
+    fn ring_again_if_overlooked(&mut self) {
+        if self.rung_at != Time::ZERO && self.now.since(self.rung_at) > self.patience {
+            self.ring_again();
+        }
+    }
+
+    #[cold]
+    fn ring_again(&mut self) {
+        if !self.is_pending() {
+            self.rung_at = Time::ZERO;
+            return;
+        }
+        self.resignalled += 1;
+        self.bell.ring_unconditionally();
+        self.rung_at = self.now;
+        self.patience = (self.patience * 2).min(RESIGNAL_AT_MOST_AFTER);
+    }
+}
+
+impl IntrLine for BridgeLine {
+    #[inline]
+    fn signal(&mut self, interrupt: Interrupt) {
+        match interrupt {
+            Interrupt::Msi(message) => {
+                // The guest's bridge gives each vector its number as data.
+                let number = message.data as u16;
+                let latest = self.messages_sent << 16 | u64::from(number);
+                self.words[layout::LATEST].store(latest, Relaxed);
+                self.messages.send(number);
+                self.messages_sent += 1;
+            }
+            Interrupt::Intx(level) => {
+                self.pin = level;
+                self.words[layout::PIN_LEVEL].store(level.into(), Release);
+                if !level {
+                    return;
+                }
+                self.pins += 1;
+            }
+        }
+        self.ring();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+
+    use proptest::prelude::*;
+    use warikomi_pci::attach::Operation;
+    use warikomi_pci::{MsiMessage, Width};
+    use warikomi_shared::{MessageReceiver, Producer, create_region};
+
+    /// A guest by hand, and a port behind its window.
+    struct Bench {
+        words: SharedWords,
+        guest: Producer<SharedWords>,
+        messages: MessageReceiver<SharedWords>,
+        signals: UnixStream,
+        port: BridgePort,
+        nic: Box<dyn Nic>,
+        clock: TscClock,
+    }
+
+    impl Bench {
+        fn new() -> Bench {
+            let file = create_region("window", layout::WINDOW_BYTES as u64).unwrap();
+            let words = SharedWords::map(file, 0, layout::WINDOW_BYTES).unwrap();
+            words[layout::SLEEPING].store(1, Release);
+            let (ours, signals) = UnixStream::pair().unwrap();
+            ours.set_nonblocking(true).unwrap();
+            signals.set_nonblocking(true).unwrap();
+            let ours = File::from(std::os::fd::OwnedFd::from(ours));
+            let memory = SharedMemory::anonymous(0, 0x1000).unwrap();
+            let clock = TscClock::with_frequency(0, 1e9);
+            let mut bench = Bench {
+                guest: Producer::new(words.clone(), layout::REQUESTS),
+                messages: MessageReceiver::new(words.clone(), layout::MESSAGE_RING),
+                port: BridgePort::new(memory, words.clone(), ours, &clock, true),
+                nic: warikomi_testbench::card("rtl8168"),
+                words,
+                signals,
+                clock,
+            };
+            assert_eq!(bench.signals_since(), 1, "a new guest is told to look at the header");
+            bench
+        }
+
+        fn ask(&mut self, space: Space, offset: u32, width: Width, operation: Operation) {
+            let access = Access { space, offset, width, operation };
+            assert!(self.guest.push(access.to_entry()));
+            self.guest.publish();
+        }
+
+        fn poll(&mut self, us: u64) -> Served {
+            self.port.poll(&mut *self.nic, &self.clock, at(us))
+        }
+
+        fn signal(&mut self, us: u64, interrupt: Interrupt) {
+            self.port.host(at(us)).interrupts.signal(interrupt);
+        }
+
+        /// Whole signals that have come since this was last asked.
+        fn signals_since(&mut self) -> usize {
+            let mut bytes = [0; 4096];
+            let read = self.signals.read(&mut bytes).unwrap_or(0);
+            assert!(bytes[..read].chunks(12).all(|signal| signal == CONFIGURATION_CHANGED));
+            read / 12
+        }
+    }
+
+    fn at(us: u64) -> Time {
+        Time::ZERO + Span::from_us(us)
+    }
+
+    fn message(vector: u32) -> Interrupt {
+        Interrupt::Msi(MsiMessage { address: 0xa0000, data: vector })
+    }
+
+    #[test]
+    fn a_read_is_answered_behind_the_writes_before_it() {
+        let mut bench = Bench::new();
+        bench.ask(Space::Config, 4, Width::B2, Operation::Write(6));
+        bench.ask(Space::Bar(2), 8, Width::B4, Operation::Write(0x1234_5678));
+        bench.ask(Space::Bar(2), 8, Width::B4, Operation::Read(1));
+        assert_eq!(bench.poll(1).accesses, 3);
+        assert_eq!(bench.words[layout::ANSWERED].load(Acquire), 1);
+        assert_eq!(bench.words[layout::ANSWER].load(Relaxed), 0x1234_5678);
+        assert_eq!(bench.guest.waiting(), 0);
+    }
+
+    #[test]
+    fn one_pass_serves_a_bounded_amount() {
+        let mut bench = Bench::new();
+        for number in 1..=2 * ACCESSES_PER_PASS as u64 + 1 {
+            bench.ask(Space::Config, 0, Width::B4, Operation::Read(number));
+        }
+        let served = [1, 2, 3, 4].map(|us| bench.poll(us).accesses as usize);
+        assert_eq!(served, [ACCESSES_PER_PASS, ACCESSES_PER_PASS, 1, 0]);
+    }
+
+    #[test]
+    fn a_guest_that_looks_by_itself_is_not_signalled_and_one_that_sleeps_is_once() {
+        let mut bench = Bench::new();
+        bench.words[layout::SLEEPING].store(0, Release);
+        bench.signal(1, message(3));
+        assert_eq!((bench.messages.take(), bench.signals_since()), (Some(3), 0));
+        bench.words[layout::SLEEPING].store(1, Release);
+        (4..7).for_each(|vector| bench.signal(2, message(vector)));
+        let taken: Vec<_> = std::iter::from_fn(|| bench.messages.take()).collect();
+        assert_eq!((taken, bench.signals_since()), (vec![4, 5, 6], 1));
+        assert_eq!(bench.port.counters().interrupts_sent, 4);
+    }
+
+    #[test]
+    fn an_interrupt_that_is_overlooked_is_signalled_again_ever_more_rarely() {
+        let mut bench = Bench::new();
+        bench.signal(100, message(0));
+        assert_eq!(bench.signals_since(), 1);
+        bench.poll(159);
+        assert_eq!(bench.signals_since(), 0, "a guest that runs takes so long");
+        (161..281).for_each(|us| _ = bench.poll(us));
+        assert_eq!(bench.signals_since(), 1, "after 60 µs, and not for 120 more");
+        bench.words[layout::TAKEN].store(1, Release);
+        (282..5_000).for_each(|us| _ = bench.poll(us));
+        assert_eq!((bench.signals_since(), bench.port.counters().resignalled), (0, 1));
+    }
+
+    #[test]
+    fn the_latest_message_stands_beside_the_count() {
+        let mut bench = Bench::new();
+        for (sent, vector) in [(1, 7), (2, 0), (3, 0x1_0009)] {
+            bench.signal(1, message(vector));
+            assert_eq!(bench.words[layout::INTERRUPTS].load(Acquire), sent);
+            let latest = bench.words[layout::LATEST].load(Acquire);
+            assert_eq!(latest, (sent - 1) << 16 | u64::from(vector & 0xffff));
+        }
+    }
+
+    #[test]
+    fn hiccups_are_taken_once_each_and_of_too_many_the_last_ones() {
+        let mut bench = Bench::new();
+        let say = |bench: &mut Bench, number: u64| {
+            let at = layout::HICCUP_TIMES + (number as usize % layout::HICCUPS_CAPACITY) * 2;
+            bench.words[at].store(number * 10, Relaxed);
+            bench.words[at + 1].store(number * 10 + 5, Relaxed);
+            bench.words[layout::HICCUPS].store(number + 1, Release);
+        };
+        let taken = |bench: &mut Bench| {
+            let mut taken = Vec::new();
+            bench.port.take_hiccups(&mut |from, until| taken.push((from, until)));
+            taken
+        };
+        (0..2).for_each(|number| say(&mut bench, number));
+        assert_eq!(taken(&mut bench), [(0, 5), (10, 15)]);
+        assert_eq!(taken(&mut bench), []);
+        (2..1_000).for_each(|number| say(&mut bench, number));
+        let last = taken(&mut bench);
+        assert_eq!((last.len(), last[0]), (layout::HICCUPS_CAPACITY, (7_440, 7_445)));
+        bench.words[layout::HICCUPS].store(3, Release);
+        assert_eq!(taken(&mut bench), [], "a count that went back");
+        bench.words[layout::HICCUPS].store(u64::MAX, Release);
+        assert!(taken(&mut bench).len() <= layout::HICCUPS_CAPACITY);
+    }
+
+    #[test]
+    fn the_pin_is_a_level() {
+        let mut bench = Bench::new();
+        bench.signal(1, Interrupt::Intx(true));
+        assert_eq!((bench.words[layout::PIN_LEVEL].load(Acquire), bench.signals_since()), (1, 1));
+        bench.signal(2, Interrupt::Intx(false));
+        assert_eq!((bench.words[layout::PIN_LEVEL].load(Acquire), bench.signals_since()), (0, 0));
+        let counters = bench.port.counters();
+        assert_eq!((counters.interrupts_sent, counters.intx_undeliverable), (1, 0));
+    }
+
+    #[test]
+    fn a_full_line_does_not_stop_us() {
+        let mut bench = Bench::new();
+        for us in 0..100_000 {
+            bench.words[layout::SLEEPING].store(1, Release);
+            bench.signal(us, message(0));
+        }
+        assert_eq!(bench.port.counters().interrupts_sent, 100_000);
+    }
+
+    #[test]
+    fn a_wild_count_is_skipped_and_the_ring_works_on() {
+        let mut bench = Bench::new();
+        for head in [513, u64::MAX, 1 << 63] {
+            let before = bench.words[layout::REQUESTS_TAIL].load(Relaxed);
+            bench.words[layout::REQUESTS_HEAD].store(before.wrapping_add(head), Release);
+            assert_eq!(bench.poll(1).accesses, 0);
+        }
+        assert_eq!(bench.port.counters().corrupt_rings, 3);
+        bench.guest = Producer::new(bench.words.clone(), layout::REQUESTS);
+        bench.ask(Space::Config, 0, Width::B4, Operation::Read(7));
+        bench.poll(2);
+        assert_eq!(bench.words[layout::ANSWER].load(Relaxed), 0x8168_10ec);
+    }
+
+    proptest! {
+        /// A guest that writes anything anywhere costs a bounded amount of work, and no panic.
+        #[test]
+        fn whatever_is_written_is_survived(
+            writes in prop::collection::vec(
+                (0usize..layout::WINDOW_BYTES / 8, any::<u64>(), 0u8..4), 0..300),
+        ) {
+            let mut bench = Bench::new();
+            for (us, (at, value, then)) in (0..).zip(writes) {
+                bench.words[at].store(value, Release);
+                match then {
+                    0 => drop(bench.poll(us)),
+                    1 => bench.signal(us, message(value as u32)),
+                    2 => bench.signal(us, Interrupt::Intx(value & 1 == 0)),
+                    _ => {}
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Register and configuration accesses: entries of a ring, which the other side polls. */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/logic_iomem.h>
+
+#include "bridge.h"
+
+/* Waits until a word has this value; the other side may have lost its processor for long. */
+static bool wait_for(unsigned int word, u64 value)
+{
+	u64 begun = ticks();
+
+	while (load(word) != value) {
+		if (unlikely(ticks() - begun > load(WB_HEADER_PATIENCE_TICKS))) {
+			pr_err("the card has stopped answering\n");
+			bridge.dead = true;
+			return false;
+		}
+		cpu_relax();
+	}
+	return true;
+}
+
+static bool post(u64 kind, u64 space, u32 offset, int size, u64 value)
+{
+	u64 *entry;
+
+	if (bridge.dead)
+		return false;
+	/* The other side's word is looked at once a ring: it would be fetched from its core. */
+	if (bridge.posted - bridge.carried_out >= WB_REQUESTS_CAPACITY) {
+		if (!wait_for(WB_REQUESTS_TAIL, bridge.posted))
+			return false;
+		bridge.carried_out = bridge.posted;
+	}
+	entry = &bridge.window[WB_REQUESTS_ENTRIES + bridge.posted % WB_REQUESTS_CAPACITY * 2];
+	WRITE_ONCE(entry[0], kind | space << 8 | (u64)size << 16 | (u64)offset << 32);
+	WRITE_ONCE(entry[1], value);
+	store(WB_REQUESTS_HEAD, ++bridge.posted);
+	return true;
+}
+
+static void write_card(u64 space, u32 offset, int size, u64 value)
+{
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&bridge.access_lock, flags);
+	post(WB_ACCESS_WRITE, space, offset, size, value);
+	raw_spin_unlock_irqrestore(&bridge.access_lock, flags);
+	take_interrupts_soon();
+}
+
+static u64 read_card(u64 space, u32 offset, int size)
+{
+	unsigned long flags;
+	u64 value = ~0ULL;
+
+	raw_spin_lock_irqsave(&bridge.access_lock, flags);
+	if (post(WB_ACCESS_READ, space, offset, size, ++bridge.reads) &&
+	    wait_for(WB_ANSWERED, bridge.reads))
+		value = READ_ONCE(bridge.window[WB_ANSWER]);
+	raw_spin_unlock_irqrestore(&bridge.access_lock, flags);
+	take_interrupts_soon();
+	return value;
+}
+
+static unsigned long bar_read(void *bar, unsigned int offset, int size)
+{
+	return read_card(*(u8 *)bar, offset, size);
+}
+
+static void bar_write(void *bar, unsigned int offset, int size, unsigned long value)
+{
+	write_card(*(u8 *)bar, offset, size, value);
+}
+
+/* The largest naturally aligned piece, as a bridge would split an access. */
+static int piece(unsigned int offset, int left)
+{
+	int size = 8;
+
+	while (size > left || offset % size)
+		size /= 2;
+	return size;
+}
+
+static void bar_set(void *bar, unsigned int offset, u8 value, int left)
+{
+	int size;
+
+	for (; left > 0; offset += size, left -= size) {
+		size = piece(offset, left);
+		bar_write(bar, offset, size, value * 0x0101010101010101ULL);
+	}
+}
+
+static void bar_copy_from(void *bar, void *buffer, unsigned int offset, int left)
+{
+	unsigned long value;
+	int size;
+
+	for (; left > 0; offset += size, buffer += size, left -= size) {
+		size = piece(offset, left);
+		value = bar_read(bar, offset, size);
+		memcpy(buffer, &value, size);
+	}
+}
+
+static void bar_copy_to(void *bar, unsigned int offset, const void *buffer, int left)
+{
+	unsigned long value;
+	int size;
+
+	for (; left > 0; offset += size, buffer += size, left -= size) {
+		size = piece(offset, left);
+		value = 0;
+		memcpy(&value, buffer, size);
+		bar_write(bar, offset, size, value);
+	}
+}
+
+static const struct logic_iomem_ops bar_ops = {
+	.read = bar_read,
+	.write = bar_write,
+	.set = bar_set,
+	.copy_from = bar_copy_from,
+	.copy_to = bar_copy_to,
+};
+
+/* virt-pci has what lies above, and from 6.12 on 0x10000000 to 0x1fffffff. */
+struct resource bridge_memory = {
+	.name = "warikomi PCI memory",
+	.start = 0xe0000000,
+	.end = 0xefefffff,
+	.flags = IORESOURCE_MEM,
+};
+
+static long map_bar(unsigned long offset, size_t size, const struct logic_iomem_ops **ops,
+		    void **bar)
+{
+	struct pci_dev *pdev = pci_get_domain_bus_and_slot(0, BUS_NUMBER, 0);
+	resource_size_t at = bridge_memory.start + offset;
+	long found = -ENOENT;
+	int i;
+
+	if (!pdev)
+		return found;
+	for (i = 0; i < PCI_STD_NUM_BARS; i++) {
+		struct resource *r = &pdev->resource[i];
+
+		if (resource_type(r) != IORESOURCE_MEM || at < r->start || at + size - 1 > r->end)
+			continue;
+		*ops = &bar_ops;
+		*bar = &bridge.bar_numbers[i];
+		found = at - r->start;
+		break;
+	}
+	pci_dev_put(pdev);
+	return found;
+}
+
+static const struct logic_iomem_region_ops memory_ops = {
+	.map = map_bar,
+};
+
+static int config_read(struct pci_bus *bus, unsigned int devfn, int where, int size, u32 *value)
+{
+	if (devfn) {
+		*value = ~0;
+		return PCIBIOS_DEVICE_NOT_FOUND;
+	}
+	*value = read_card(WB_ACCESS_CONFIG, where, size);
+	return PCIBIOS_SUCCESSFUL;
+}
+
+static int config_write(struct pci_bus *bus, unsigned int devfn, int where, int size, u32 value)
+{
+	if (devfn)
+		return PCIBIOS_DEVICE_NOT_FOUND;
+	write_card(WB_ACCESS_CONFIG, where, size, value);
+	return PCIBIOS_SUCCESSFUL;
+}
+
+struct pci_ops bridge_config_ops = {
+	.read = config_read,
+	.write = config_write,
+};
+
+int make_accesses(void)
+{
+	int i;
+
+	for (i = 0; i < PCI_STD_NUM_BARS; i++)
+		bridge.bar_numbers[i] = i;
+	raw_spin_lock_init(&bridge.access_lock);
+	return logic_iomem_add_region(&bridge_memory, &memory_ops);
+}

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Interrupts: INTx, which is a level in the window, and messages, which are numbers in a ring. This
+ * side polls for them while the kernel has nothing else to do; otherwise it is signalled.
+ */
+#include <linux/hardirq.h>
+#include <linux/irq.h>
+#include <linux/kthread.h>
+#include <linux/msi.h>
+#include <linux/sched.h>
+#include <linux/sched/stat.h>
+#include <linux/version.h>
+#include <uapi/linux/sched/types.h>
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 15, 0)
+#include <linux/irqchip/irq-msi-lib.h>
+#endif
+
+#include "bridge.h"
+
+/* How often a level is handled before it is looked at anew. */
+#define PIN_ROUNDS 8
+
+static void pin_mask(struct irq_data *data)
+{
+	WRITE_ONCE(bridge.pin_masked, true);
+}
+
+static void pin_unmask(struct irq_data *data)
+{
+	WRITE_ONCE(bridge.pin_masked, false);
+	/* By a handler's thread: the other side does not signal a level that it has signalled. */
+	if (!in_hardirq() && READ_ONCE(bridge.window[WB_PIN_LEVEL]))
+		schedule_work(&bridge.retrigger);
+}
+
+static struct irq_chip pin_chip = {
+	.name = "warikomi INTx",
+	.irq_mask = pin_mask,
+	.irq_unmask = pin_unmask,
+};
+
+static int pin_map(struct irq_domain *domain, unsigned int virq, irq_hw_number_t number)
+{
+	irq_set_chip_and_handler(virq, &pin_chip, handle_level_irq);
+	irq_set_status_flags(virq, IRQ_LEVEL);
+	return 0;
+}
+
+static const struct irq_domain_ops pin_ops = {
+	.map = pin_map,
+};
+
+static void compose(struct irq_data *data, struct msi_msg *message)
+{
+	message->address_hi = 0;
+	message->address_lo = 0xa0000;
+	message->data = data->hwirq;
+}
+
+/* A message has no level: nothing is to be acknowledged. */
+static void acknowledge(struct irq_data *data)
+{
+}
+
+static void take_retriggered(struct work_struct *work)
+{
+	take_interrupts_soon();
+}
+
+/* It came while it was disabled. The other side knows of nothing that it should signal. */
+static int retrigger(struct irq_data *data)
+{
+	set_bit(data->hwirq, &bridge.retriggered);
+	schedule_work(&bridge.retrigger);
+	return 1;
+}
+
+static struct irq_chip message_chip = {
+	.name = "warikomi MSI",
+	.irq_compose_msi_msg = compose,
+	.irq_ack = acknowledge,
+	.irq_retrigger = retrigger,
+};
+
+static int vectors_alloc(struct irq_domain *domain, unsigned int virq, unsigned int count,
+			 void *arg)
+{
+	int first, i;
+
+	mutex_lock(&bridge.vectors_lock);
+	first = bitmap_find_free_region(bridge.vectors, VECTORS, get_count_order(count));
+	mutex_unlock(&bridge.vectors_lock);
+	if (first < 0)
+		return -ENOSPC;
+	for (i = 0; i < count; i++)
+		irq_domain_set_info(domain, virq + i, first + i, &message_chip, NULL,
+				    handle_edge_irq, NULL, NULL);
+	return 0;
+}
+
+static void vectors_free(struct irq_domain *domain, unsigned int virq, unsigned int count)
+{
+	struct irq_data *data = irq_domain_get_irq_data(domain, virq);
+
+	mutex_lock(&bridge.vectors_lock);
+	bitmap_release_region(bridge.vectors, data->hwirq, get_count_order(count));
+	mutex_unlock(&bridge.vectors_lock);
+}
+
+static const struct irq_domain_ops vectors_ops = {
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 15, 0)
+	.select = msi_lib_irq_domain_select,
+#endif
+	.alloc = vectors_alloc,
+	.free = vectors_free,
+};
+
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 15, 0)
+static const struct msi_parent_ops parent_ops = {
+	.required_flags = MSI_FLAG_USE_DEF_DOM_OPS | MSI_FLAG_USE_DEF_CHIP_OPS |
+			  MSI_FLAG_NO_AFFINITY,
+	.supported_flags = MSI_GENERIC_FLAGS_MASK | MSI_FLAG_PCI_MSIX | MSI_FLAG_MULTI_PCI_MSI,
+	.chip_flags = MSI_CHIP_FLAG_SET_ACK,
+	.bus_select_token = DOMAIN_BUS_NEXUS,
+	.bus_select_mask = MATCH_PCI_MSI,
+	.prefix = "warikomi-",
+	.init_dev_msi_info = msi_lib_init_dev_msi_info,
+};
+
+static int make_message_domains(struct fwnode_handle *fwnode)
+{
+	struct irq_domain_info info = { .fwnode = fwnode, .ops = &vectors_ops, .size = VECTORS };
+
+	bridge.msi_inner = msi_create_parent_irq_domain(&info, &parent_ops);
+	bridge.msi = bridge.msi_inner;
+	return bridge.msi ? 0 : -ENOMEM;
+}
+#else
+static struct irq_chip pci_message_chip = {
+	.name = "warikomi PCI-MSI",
+	.irq_mask = pci_msi_mask_irq,
+	.irq_unmask = pci_msi_unmask_irq,
+	.irq_ack = irq_chip_ack_parent,
+	.irq_retrigger = irq_chip_retrigger_hierarchy,
+};
+
+static struct msi_domain_info pci_message_info = {
+	.flags = MSI_FLAG_USE_DEF_DOM_OPS | MSI_FLAG_USE_DEF_CHIP_OPS | MSI_FLAG_PCI_MSIX |
+		 MSI_FLAG_MULTI_PCI_MSI,
+	.chip = &pci_message_chip,
+};
+
+static int make_message_domains(struct fwnode_handle *fwnode)
+{
+	bridge.msi_inner = irq_domain_create_linear(fwnode, VECTORS, &vectors_ops, NULL);
+	if (!bridge.msi_inner)
+		return -ENOMEM;
+	bridge.msi = pci_msi_create_irq_domain(fwnode, &pci_message_info, bridge.msi_inner);
+	return bridge.msi ? 0 : -ENOMEM;
+}
+#endif
+
+int make_interrupts(void)
+{
+	struct fwnode_handle *fwnode = irq_domain_alloc_named_fwnode("warikomi-pci");
+	int err;
+
+	mutex_init(&bridge.vectors_lock);
+	INIT_WORK(&bridge.retrigger, take_retriggered);
+	bridge.pin_masked = true;
+	if (!fwnode)
+		return -ENOMEM;
+	err = make_message_domains(fwnode);
+	if (err)
+		return err;
+	bridge.pin = irq_domain_create_linear(NULL, 1, &pin_ops, NULL);
+	if (!bridge.pin)
+		return -ENOMEM;
+	bridge.pin_irq = irq_create_mapping(bridge.pin, 0);
+	return bridge.pin_irq ? 0 : -ENOMEM;
+}
+
+/* ---- taking them ---- */
+
+static bool pin_is_asserted(void)
+{
+	/* The level holds for what the card has seen: writes that are under way may change it. */
+	return READ_ONCE(bridge.window[WB_PIN_LEVEL]) && !READ_ONCE(bridge.pin_masked) &&
+	       load(WB_REQUESTS_TAIL) == bridge.posted;
+}
+
+static bool is_pending(void)
+{
+	return bridge.taken != load(WB_INTERRUPTS) || READ_ONCE(bridge.retriggered) ||
+	       pin_is_asserted();
+}
+
+/* The vector of the first message that has not been taken, when this number was sent. */
+static unsigned int next_vector(u64 sent)
+{
+	u64 latest = READ_ONCE(bridge.window[WB_LATEST]);
+
+	if (latest >> 16 == (bridge.taken & GENMASK_ULL(47, 0)))
+		return latest & 0xffff;
+	/* Of those that were written over, each vector has its turn. */
+	if (sent - bridge.taken >= WB_MESSAGES_CAPACITY)
+		return bridge.taken % VECTORS;
+	return READ_ONCE(bridge.window[WB_MESSAGES + bridge.taken % WB_MESSAGES_CAPACITY]);
+}
+
+/* In hard interrupt context. */
+static void take_interrupts(void)
+{
+	unsigned int vector, round;
+	u64 sent;
+
+	while ((sent = load(WB_INTERRUPTS)) != bridge.taken) {
+		vector = next_vector(sent);
+		bridge.taken++;
+		generic_handle_domain_irq(bridge.msi_inner, vector);
+	}
+	for (vector = 0; READ_ONCE(bridge.retriggered) && vector < VECTORS; vector++)
+		if (test_and_clear_bit(vector, &bridge.retriggered))
+			generic_handle_domain_irq(bridge.msi_inner, vector);
+	/* A level that no handler takes shall not keep the kernel from all else. */
+	for (round = 0; round < PIN_ROUNDS && pin_is_asserted(); round++)
+		generic_handle_domain_irq(bridge.pin, 0);
+	store(WB_TAKEN, bridge.taken);
+}
+
+/* As if the interrupt came now: handlers in hard interrupt context, then softirqs. */
+static void be_interrupted(void)
+{
+	unsigned long flags;
+
+	local_bh_disable();
+	local_irq_save(flags);
+	__irq_enter();
+	take_interrupts();
+	__irq_exit();
+	local_irq_restore(flags);
+	local_bh_enable();
+}
+
+/* Behind an access: what the access has caused, or came meanwhile, needs no signal. */
+void take_interrupts_soon(void)
+{
+	if (is_pending() && !irqs_disabled() && !in_hardirq())
+		be_interrupted();
+}
+
+/* From here on the other side signals. */
+static void want_signals(void)
+{
+	store(WB_SLEEPING, 1);
+	/* The word before the look at the rings that follows: the other side fills, then looks. */
+	smp_mb();
+}
+
+/* Notes that this side was not running, if it took longer than it may. */
+static void watch(u64 from, u64 until, u64 most)
+{
+	u64 *entry = &bridge.window[WB_HICCUP_TIMES + bridge.hiccups % WB_HICCUPS_CAPACITY * 2];
+
+	if (likely(until - from <= most))
+		return;
+	WRITE_ONCE(entry[0], from);
+	WRITE_ONCE(entry[1], until);
+	store(WB_HICCUPS, ++bridge.hiccups);
+}
+
+/* RCU is one of those who want it: at a tick it asks for a task to be scheduled. */
+static void poll_until_wanted_elsewhere(void)
+{
+	u64 look_ticks = load(WB_HEADER_LOOK_TICKS), work_ticks = load(WB_HEADER_WORK_TICKS);
+	unsigned long tick = jiffies;
+	u64 last = ticks();
+
+	preempt_disable();
+	store(WB_SLEEPING, 0);
+	while (!need_resched()) {
+		bool works = is_pending();
+		unsigned long before, after;
+		u64 now;
+
+		if (works)
+			be_interrupted();
+		before = jiffies;
+		now = ticks();
+		after = jiffies;
+		/* What its own tick takes is this side's own. */
+		if (after == tick)
+			watch(last, now, works ? work_ticks : look_ticks);
+		last = now;
+		tick = before;
+		cpu_relax();
+	}
+	want_signals();
+	if (is_pending())
+		be_interrupted();
+	preempt_enable();
+}
+
+/* Of policy SCHED_IDLE: runs when nothing else does. */
+static int poll_interrupts(void *unused)
+{
+	while (!kthread_should_stop()) {
+		if (!load(WB_HEADER_POLLING)) {
+			set_current_state(TASK_INTERRUPTIBLE);
+			if (!load(WB_HEADER_POLLING) && !kthread_should_stop())
+				schedule();
+			__set_current_state(TASK_RUNNING);
+			continue;
+		}
+		/* Fairness alone has chosen us: the others shall have it. */
+		if (!single_task_running()) {
+			yield();
+			continue;
+		}
+		poll_until_wanted_elsewhere();
+		schedule();
+	}
+	return 0;
+}
+
+/* In a hard interrupt. */
+void signalled(struct virtio_device *vdev)
+{
+	want_signals();
+	take_interrupts();
+	if (!bridge.poller)
+		return;
+	/* Maybe it shall begin to poll, or end. */
+	if (load(WB_HEADER_POLLING))
+		wake_up_process(bridge.poller);
+	else if (current == bridge.poller)
+		set_tsk_need_resched(current);
+}
+
+int start_poller(void)
+{
+	const struct sched_attr idle = { .size = sizeof(idle), .sched_policy = SCHED_IDLE };
+	struct task_struct *poller = kthread_create(poll_interrupts, NULL, "warikomi");
+
+	if (IS_ERR(poller))
+		return PTR_ERR(poller);
+	sched_setattr_nocheck(poller, &idle);
+	bridge.poller = poller;
+	wake_up_process(poller);
+	return 0;
+}
+
+void stop_poller(void)
+{
+	if (bridge.poller)
+		kthread_stop(bridge.poller);
+	bridge.poller = NULL;
+}
