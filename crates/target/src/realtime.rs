@@ -59,7 +59,9 @@ impl Realtime {
             // One that has ended needs none.
             let _ = set_scheduler(id, libc::SCHED_FIFO, PRIORITY);
         }
-        let memory_locked = mlockall(MlockAllFlags::MCL_CURRENT).is_ok();
+        // As it is touched: all of the program and of every stack would be half as much again.
+        let on_fault = MlockAllFlags::from_bits_retain(libc::MCL_ONFAULT);
+        let memory_locked = mlockall(MlockAllFlags::MCL_CURRENT | on_fault).is_ok();
         Ok(Realtime { lowered_again, memory_locked })
     }
 

@@ -38,7 +38,7 @@ pub(super) struct KernelArguments {
     /// How interrupts reach a guest that has nothing else to do [default: polled; signalled where the
     /// processor is accounted for: receive, transmit, cost]
     #[arg(long, value_name = "HOW", value_enum)]
-    interrupts: Option<Interrupts>,
+    interrupt_delivery: Option<Interrupts>,
     /// No real-time priority: else the support side has it, and a guest that polls, where that is permitted
     #[arg(long)]
     no_realtime: bool,
@@ -72,7 +72,7 @@ impl KernelArguments {
             ("--kernel-version", self.kernel_version.is_some()),
             ("--driver-parameter", !self.driver_parameters.is_empty()),
             ("--kernel-argument", !self.kernel_arguments.is_empty()),
-            ("--interrupts", self.interrupts.is_some()),
+            ("--interrupt-delivery", self.interrupt_delivery.is_some()),
             ("--no-realtime", self.no_realtime),
             ("--memory", self.memory.is_some()),
             ("--socket", self.socket.is_some()),
@@ -117,7 +117,7 @@ impl KernelArguments {
             socket: self.socket.clone(),
             kernel_arguments: self.kernel_arguments.clone(),
             bridge: has_bridge,
-            interrupts: self.interrupts,
+            interrupts: self.interrupt_delivery,
             settings,
             realtime: !self.no_realtime,
         };
@@ -126,11 +126,11 @@ impl KernelArguments {
 
     /// Refuses what only our bridge can do, for a kernel that has none.
     fn refuse_without_bridge(&self, has_bridge: bool) -> Result<(), SessionError> {
-        if has_bridge || self.interrupts.is_none() {
+        if has_bridge || self.interrupt_delivery.is_none() {
             return Ok(());
         }
         Err(SessionError::impossible(
-            "--interrupts needs our PCI bridge in the kernel, and this one has none; `warikomi kernel build` \
+            "--interrupt-delivery needs our PCI bridge in the kernel, and this one has none; `warikomi kernel build` \
              makes kernels that have it",
         ))
     }
