@@ -49,7 +49,8 @@ impl Cache {
         Ok(Self { root })
     }
 
-    /// Every image, newest version first, and of one version the one made last. One that cannot be read is left out: a build replaces it.
+    /// Every image, newest version first, and of one version the one made last. One that cannot be read
+    /// is left out: a build replaces it.
     pub fn images(&self) -> Result<Vec<Image>> {
         let kernels = self.kernels();
         let mut images = Vec::new();

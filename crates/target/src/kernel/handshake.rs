@@ -271,8 +271,12 @@ impl Negotiation {
             self.changed = true;
             return Ok(None);
         };
-        let words = window(regions, buffer.addr(), buffer.len(), buffer.is_write_only())
-            .ok_or(VhostUserError::Invalid("this kernel's PCI bridge is of another version of warikomi; make it again: warikomi kernel build"))?;
+        let words = window(regions, buffer.addr(), buffer.len(), buffer.is_write_only()).ok_or(
+            VhostUserError::Invalid(
+                "this kernel's PCI bridge is of another version of warikomi; make it again: \
+                 warikomi kernel build",
+            ),
+        )?;
         let requests = requests.try_clone()?;
         Ok(Some(BridgePort::new(memory.clone(), words, requests, clock, polling)))
     }
