@@ -170,6 +170,69 @@ impl Hiccups {
     }
 }
 
+/// Which sides were not running for part of a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NotRunning {
+    /// The loop that injects.
+    pub support: bool,
+    /// The target; never, of one that does not watch itself.
+    pub target: bool,
+}
+
+impl NotRunning {
+    /// Whether it falls into a hiccup of either side.
+    pub fn any(self) -> bool {
+        self.support || self.target
+    }
+
+    /// Its name in results.
+    pub fn name(self) -> &'static str {
+        match (self.support, self.target) {
+            (false, false) => "",
+            (true, false) => "support",
+            (false, true) => "target",
+            (true, true) => "both",
+        }
+    }
+}
+
+/// Hiccups of the loops on either side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Hiccupping {
+    /// Of the loop that plays the NIC.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub support: Option<HiccupSummary>,
+    /// Of the application in the target, if it spins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<HiccupSummary>,
+}
+
+/// The hiccups of both sides of a run.
+#[derive(Clone, Debug)]
+pub struct BothHiccups {
+    /// Of the loop that injects.
+    pub support: Hiccups,
+    /// Of the target, if it watches itself.
+    pub target: Option<Hiccups>,
+}
+
+impl BothHiccups {
+    /// Which sides were not running for part of the time from `from` to `until`.
+    pub fn not_running(&self, from: Time, until: Time) -> NotRunning {
+        NotRunning {
+            support: self.support.touch(from, until),
+            target: self.target.as_ref().is_some_and(|hiccups| hiccups.touch(from, until)),
+        }
+    }
+
+    /// The figures.
+    pub fn summary(&self) -> Hiccupping {
+        let target = self.target.as_ref().map(Hiccups::summary);
+        Hiccupping { support: Some(self.support.summary()), target }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

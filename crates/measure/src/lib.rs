@@ -25,7 +25,7 @@ pub use count::CountOverTime;
 pub use cpu_time::CpuTime;
 pub use distribution::{Delay, Distribution, Samples};
 pub use fault::{Evidence, FaultFinding, FaultReport, Verdict};
-pub use hiccup::{Hiccup, HiccupSummary, Hiccups, Meanwhile};
+pub use hiccup::{BothHiccups, Hiccup, HiccupSummary, Hiccupping, Hiccups, Meanwhile, NotRunning};
 pub use intervals::{IntervalRecorder, IntervalStats};
 pub use layout::Layout;
 pub use ledger::{
@@ -33,8 +33,8 @@ pub use ledger::{
 };
 pub use machine::{CpuTimes, Machine, core_wait_ns, governor_of, parse};
 pub use result::{
-    Hiccupping, Interrupts, Intervals, Pacing, ReadError, Repeat, RunResult, SCHEMA, Success,
-    TargetInfo, TimeBase, VectorInterrupts, Warning,
+    Interrupts, Intervals, Pacing, ReadError, Repeat, RunResult, SCHEMA, Success, TargetInfo,
+    TimeBase, VectorInterrupts, Warning,
 };
 pub use run_directory::{RunDirectory, WriteError, utc_stamp};
 pub use table::{as_object, ms, table, texts, us};

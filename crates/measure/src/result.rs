@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::layout::{Layout, OutOfBounds};
-use crate::{Distribution, FaultReport, HiccupSummary, IntervalStats, Machine, Totals};
+use crate::{Distribution, FaultReport, Hiccupping, IntervalStats, Machine, Totals};
 
 /// The version of the form; `docs/result.md` lists what each changed.
 pub const SCHEMA: u32 = 3;
@@ -121,18 +121,6 @@ pub struct VectorInterrupts {
     pub handled: u64,
     /// Of these: times that it rose again before the driver read its status.
     pub unhandled: u64,
-}
-
-/// Hiccups of the loops on either side.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Hiccupping {
-    /// Of the loop that plays the NIC.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub support: Option<HiccupSummary>,
-    /// Of the application in the target, if it spins.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub target: Option<HiccupSummary>,
 }
 
 /// Something about a measurement that makes it worth less than it could be.

@@ -4,12 +4,11 @@
 //! decoded, counts are bounded, and what makes no sense is counted and skipped.
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use warikomi_clock::TscClock;
 use warikomi_nic::Nic;
-use warikomi_pci::attach::layout::{self, bells};
-use warikomi_pci::attach::{Access, Space};
+use warikomi_pci::attach::layout;
+
 use warikomi_pci::{Host, IntrLine, SharedMemory};
 use warikomi_shared::{Consumer, Entry, SharedWords};
 use warikomi_target::TargetCounters;
@@ -118,21 +117,11 @@ impl Port {
 
     #[inline]
     fn execute(&mut self, entry: Entry, nic: &mut dyn Nic) {
-        let access = Access::from_entry(entry).ok().filter(|access| {
-            // Configuration space ends long before.
-            access.space != Space::Config || u16::try_from(access.offset).is_ok()
-        });
-        let Some(access) = access else {
-            self.counters.malformed += 1;
-            return;
-        };
-        self.counters.accesses += 1;
         let interrupts: &mut dyn IntrLine = &mut self.line;
         let mut host = Host { now: self.clock.now(), memory: &self.memory, interrupts };
-        if let Some((number, value)) = access.carry_out(nic, &mut host) {
-            self.accesses.words[bells::ANSWER].store(value, Relaxed);
-            self.accesses.words[bells::ANSWERED].store(number, Release);
-        }
+        let made_sense = layout::ANSWERS.execute(entry, nic, &mut host, &self.accesses.words);
+        self.counters.accesses += u64::from(made_sense);
+        self.counters.malformed += u64::from(!made_sense);
     }
 
     /// Takes some times of handlers up, if many wait.
@@ -164,9 +153,10 @@ mod tests {
     use super::*;
     use crate::region::for_tests;
     use proptest::prelude::*;
-    use std::sync::atomic::Ordering::Acquire;
+    use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
     use warikomi_clock::{Time, read_tsc};
-    use warikomi_pci::attach::Operation;
+    use warikomi_pci::attach::layout::bells;
+    use warikomi_pci::attach::{Access, Operation, Space};
     use warikomi_pci::{Interrupt, MsiMessage, Width};
     use warikomi_shared::{Producer, Tally, Words};
 

@@ -33,6 +33,12 @@ impl<W: Words + Clone> MessageSender<W> {
         MessageSender { tally: Tally::new(words.clone(), place.count), words, place }
     }
 
+    /// Messages sent so far.
+    #[inline]
+    pub fn sent(&self) -> u64 {
+        self.tally.seen()
+    }
+
     /// Sends one. Everything before it is seen by its receiver.
     #[inline]
     pub fn send(&mut self, number: u16) {

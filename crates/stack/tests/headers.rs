@@ -129,8 +129,8 @@ fn section(items: &[Item], prefix: &str) -> String {
         let Item::Const(constant) = item else { continue };
         // A place is put together from constants that stand beside it.
         let kind = constant.ty.to_token_stream().to_string();
-        let ring = ["RingPlace", "MessagePlace"].contains(&kind.as_str());
-        if ring || !is_visible(&constant.vis) {
+        let place = ["AnswerPlace", "MessagePlace", "RingPlace"].contains(&kind.as_str());
+        if place || !is_visible(&constant.vis) {
             continue;
         }
         let name = &constant.ident;

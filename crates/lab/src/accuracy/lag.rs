@@ -23,11 +23,8 @@ impl Lag {
         let (mut all, mut quiet) = (Samples::new(), Samples::new());
         for record in of_packets(run, requested).filter(|record| record.handled != Time::NEVER) {
             let (from, until) = (record.raised, record.handled);
-            let of_target = run.target_hiccups.as_ref();
-            let touched = run.hiccups.touch(from, until)
-                || of_target.is_some_and(|hiccups| hiccups.touch(from, until));
             all.record(until.since(from));
-            if !touched {
+            if !run.hiccups.not_running(from, until).any() {
                 quiet.record(until.since(from));
             }
         }

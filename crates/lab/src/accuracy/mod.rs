@@ -27,5 +27,5 @@ mod smallest;
 pub use cycle::CycleStep;
 pub use flags::Accuracy;
 pub use made::{AccuracyOptions, Measured, accuracy};
-pub use series::{Interval, NotRunning, Place, PlaceFigures, Series};
+pub use series::{Interval, Place, PlaceFigures, Series};
 pub use smallest::{KEPT_SHARE, Tried};

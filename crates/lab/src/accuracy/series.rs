@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use warikomi_clock::{Span, Time};
-use warikomi_measure::Hiccups;
+use warikomi_measure::{BothHiccups, NotRunning};
 use warikomi_nic::InterruptRecord;
 
 use crate::inject::Injected;
@@ -26,32 +26,6 @@ impl Place {
             Place::Injected => "injected",
             Place::Raised => "raised",
             Place::Handler => "handler",
-        }
-    }
-}
-
-/// Which sides were not running for part of an interval.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct NotRunning {
-    /// The loop that injects.
-    pub support: bool,
-    /// The target; never, of one that does not watch itself.
-    pub target: bool,
-}
-
-impl NotRunning {
-    /// Whether it falls into a hiccup of either side.
-    pub fn any(self) -> bool {
-        self.support || self.target
-    }
-
-    /// Its name in results.
-    pub fn name(self) -> &'static str {
-        match (self.support, self.target) {
-            (false, false) => "",
-            (true, false) => "support",
-            (false, true) => "target",
-            (true, true) => "both",
         }
     }
 }
@@ -204,31 +178,18 @@ impl Series {
         }
         // Vectors are handled in any order.
         handled.sort_by_key(|(at, _)| *at);
-        let target = run.target_hiccups.as_ref();
-        // What the target does is no matter to the injection.
-        let places = [
-            (Place::Injected, injected, None),
-            (Place::Raised, raised, target),
-            (Place::Handler, handled, target),
-        ];
-        places.map(|(place, events, target)| {
-            Series::new(place, requested, &events, &run.hiccups, target)
-        })
+        let places =
+            [(Place::Injected, injected), (Place::Raised, raised), (Place::Handler, handled)];
+        places.map(|(place, events)| Series::new(place, requested, &events, &run.hiccups))
     }
 
-    fn new(
-        place: Place,
-        requested: Span,
-        events: &[Event],
-        support: &Hiccups,
-        target: Option<&Hiccups>,
-    ) -> Series {
+    fn new(place: Place, requested: Span, events: &[Event], hiccups: &BothHiccups) -> Series {
         let interval = |pair: &[Event]| {
             let (from, until) = (pair[0].0, pair[1].0);
-            let not_running = NotRunning {
-                support: support.touch(from, until),
-                target: target.is_some_and(|hiccups| hiccups.touch(from, until)),
-            };
+            let touched = hiccups.not_running(from, until);
+            // What the target does is no matter to the injection.
+            let target = touched.target && place != Place::Injected;
+            let not_running = NotRunning { target, ..touched };
             Interval { until, length: until.since(from), not_running }
         };
         let intervals = events.windows(2).map(interval).collect();
@@ -345,6 +306,7 @@ fn drift_ns(events: &[Event]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use warikomi_measure::Hiccups;
 
     const REQUESTED: Span = Span::from_ns(1_000);
 
@@ -355,7 +317,8 @@ mod tests {
     fn series(times_ns: &[u64], hiccups: &Hiccups) -> Series {
         let events: Vec<Event> =
             times_ns.iter().zip(0..).map(|(&ns, k)| (at(ns), at(k * 1_000))).collect();
-        Series::new(Place::Injected, REQUESTED, &events, hiccups, None)
+        let hiccups = BothHiccups { support: hiccups.clone(), target: None };
+        Series::new(Place::Injected, REQUESTED, &events, &hiccups)
     }
 
     #[test]

@@ -95,7 +95,7 @@ impl Injected {
             return Err(Unexplained::NoTimes);
         }
         let own = self.result.figures.get("driver_hiccup_ns").and_then(|ns| ns.as_u64());
-        let hiccups = &self.hiccups;
+        let hiccups = &self.hiccups.support;
         let target = target_pause(&self.result.machine, Span::from_ns(own.unwrap_or(0)), hiccups);
         explain(&self.ledger, hiccups, &self.interrupts, self.start, target)
     }

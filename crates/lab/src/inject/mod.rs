@@ -49,8 +49,8 @@ use serde_json::Value;
 use warikomi_clock::Time;
 use warikomi_inject::{Addresses, Plan, PlanError, Planned, Source};
 use warikomi_measure::{
-    Hiccupping, Hiccups, Interrupts, Intervals, Ledger, Pacing, RunResult, Success, Thresholds,
-    TimeBase, Unaccounted, warnings,
+    BothHiccups, Interrupts, Intervals, Ledger, Pacing, RunResult, Success, Thresholds, TimeBase,
+    Unaccounted, warnings,
 };
 use warikomi_nic::InterruptRecord;
 use warikomi_protocol::answers::ReceiveTotals;
@@ -75,10 +75,8 @@ pub struct Injected {
     pub start: Time,
     /// The first interrupts, up to a million, in order.
     pub interrupts: Vec<InterruptRecord>,
-    /// When the loop that injects was not running.
-    pub hiccups: Hiccups,
-    /// When the target was not running, if it watches itself.
-    pub target_hiccups: Option<Hiccups>,
+    /// When either side was not running.
+    pub hiccups: BothHiccups,
     /// What the application in the target counted, if packets were meant for one.
     pub received: ReceiveTotals,
 }
@@ -137,8 +135,8 @@ pub(crate) fn inject_from<S: Source>(
     let finished = run::carry_out(session, order, source, progress)?;
     let result = describe(session, order.plan, &finished);
     let run::Finished { records, start, interrupts, received, .. } = finished;
-    let Records { ledger, hiccups, target_hiccups, .. } = records;
-    Ok(Injected { result, ledger, start, interrupts, hiccups, target_hiccups, received })
+    let Records { ledger, hiccups, .. } = records;
+    Ok(Injected { result, ledger, start, interrupts, hiccups, received })
 }
 
 fn describe(session: &Session, plan: &Plan, finished: &run::Finished) -> RunResult {
@@ -160,10 +158,7 @@ fn describe(session: &Session, plan: &Plan, finished: &run::Finished) -> RunResu
     });
     result.inject_ns = records.inject_times();
     result.interrupts = Some(Interrupts { resignalled: sent.resignalled, ..counted.clone() });
-    result.hiccups = Some(Hiccupping {
-        support: Some(records.hiccups.summary()),
-        target: records.target_hiccups.as_ref().map(Hiccups::summary),
-    });
+    result.hiccups = Some(records.hiccups.summary());
     result.figures.extend(finished.driver.clone());
     result.faults = finished.faults.clone();
     let cut_short = result.faults.as_ref().is_some_and(|report| report.evidence.ended.is_some());

@@ -3,7 +3,8 @@
 use warikomi_clock::{Span, Time};
 use warikomi_inject::{Injection, Plan, Receiver, Recorder};
 use warikomi_measure::{
-    Distribution, Hiccups, IntervalRecorder, IntervalStats, Ledger, Outcome, Packet, Samples,
+    BothHiccups, Distribution, Hiccups, IntervalRecorder, IntervalStats, Ledger, Outcome, Packet,
+    Samples,
 };
 use warikomi_nic::{InterruptRecord, Nic, RxCounters, RxOutcome};
 use warikomi_pci::Host;
@@ -40,9 +41,7 @@ pub(super) struct Records {
     live: Option<Live>,
     pub(super) raised: IntervalRecorder,
     pub(super) handler: IntervalRecorder,
-    pub(super) hiccups: Hiccups,
-    /// Those of the target, if it watches itself.
-    pub(super) target_hiccups: Option<Hiccups>,
+    pub(super) hiccups: BothHiccups,
     pub(super) planned: u64,
     requested: Option<Span>,
     packets_per_interrupt: u32,
@@ -76,8 +75,7 @@ impl Records {
             live,
             raised: IntervalRecorder::new(requested),
             handler: IntervalRecorder::new(requested),
-            hiccups: Hiccups::new(hiccup_threshold(plan)),
-            target_hiccups: None,
+            hiccups: BothHiccups { support: Hiccups::new(hiccup_threshold(plan)), target: None },
             planned: plan.count,
             requested,
             packets_per_interrupt: plan.packets_per_interrupt,
@@ -126,9 +124,9 @@ impl Records {
 
     /// Takes the target's hiccups since this was last called.
     pub(super) fn take_hiccups(&mut self, target: &mut dyn Target) {
-        let hiccups = self.target_hiccups.get_or_insert_default();
+        let hiccups = self.hiccups.target.get_or_insert_default();
         if !target.take_hiccups(&mut |from, until| hiccups.seen(from, until)) {
-            self.target_hiccups = None;
+            self.hiccups.target = None;
         }
     }
 
@@ -139,7 +137,7 @@ impl Records {
             None => self.ledger.injected_intervals(
                 self.requested,
                 self.packets_per_interrupt,
-                &self.hiccups,
+                &self.hiccups.support,
             ),
         }
     }
@@ -155,15 +153,12 @@ impl Records {
     /// Turns the NIC's log of interrupts into intervals, whichever vectors they are of. Those of several
     /// may be handled in another order than they are raised in.
     pub(super) fn interrupts(&mut self, log: &[InterruptRecord]) {
-        let touched = |from, until| {
-            let of_target = self.target_hiccups.as_ref();
-            self.hiccups.touch(from, until)
-                || of_target.is_some_and(|hiccups| hiccups.touch(from, until))
-        };
+        let hiccups = &self.hiccups;
         let note = |times: &mut dyn Iterator<Item = Time>, intervals: &mut IntervalRecorder| {
             let mut last = None;
             for at in times {
-                let in_hiccup = last.replace(at).is_some_and(|last| touched(last, at));
+                let in_hiccup =
+                    last.replace(at).is_some_and(|last| hiccups.not_running(last, at).any());
                 intervals.seen(at, in_hiccup);
             }
         };
@@ -193,7 +188,7 @@ impl Recorder for Records {
         let Some(live) = &mut self.live else { return };
         live.inject_time.record(took);
         if injection.first_of_burst {
-            let hiccups = self.hiccups.count();
+            let hiccups = self.hiccups.support.count();
             let in_hiccup = std::mem::replace(&mut live.hiccups_at_last, hiccups) != hiccups;
             live.injected.seen(injection.started, in_hiccup);
         }

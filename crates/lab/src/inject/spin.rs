@@ -63,8 +63,7 @@ pub(super) fn spin(
     loop {
         let pass = target.poll()?;
         let now = pass.at;
-        let hiccups = &mut records.hiccups;
-        hiccups.pass_after(now, Meanwhile::of(pass.signalled, worked));
+        records.hiccups.support.pass_after(now, Meanwhile::of(pass.signalled, worked));
         worked = pass.worked;
         let (nic, mut host) = target.card(CardId::FIRST)?;
         match injector.step(&mut host, nic, || clock.now(), records) {
@@ -99,7 +98,7 @@ pub(super) fn spin(
                 told = kept_house;
             }
             if room {
-                records.hiccups.exclude_until(kept_house);
+                records.hiccups.support.exclude_until(kept_house);
             }
         }
     }

@@ -1,4 +1,6 @@
-use warikomi_shared::Entry;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+
+use warikomi_shared::{Entry, SharedWords};
 
 use crate::{Host, PciFunction, Width};
 
@@ -115,6 +117,38 @@ impl Access {
             return Err(bad);
         }
         Ok(Access { space, offset: (word >> 32) as u32, width, operation })
+    }
+}
+
+/// The words of a window in which reads are answered.
+#[derive(Clone, Copy, Debug)]
+pub struct AnswerPlace {
+    /// The number of the read that was answered last.
+    pub number: usize,
+    /// Its value, written first.
+    pub value: usize,
+}
+
+impl AnswerPlace {
+    /// Carries an entry out, and answers it if it is a read; `false` if it makes no sense.
+    #[inline]
+    pub fn execute<F: PciFunction + ?Sized>(
+        self,
+        entry: Entry,
+        function: &mut F,
+        host: &mut Host<'_>,
+        words: &SharedWords,
+    ) -> bool {
+        let access = Access::from_entry(entry).ok().filter(|access| {
+            // Configuration space ends long before.
+            access.space != Space::Config || u16::try_from(access.offset).is_ok()
+        });
+        let Some(access) = access else { return false };
+        if let Some((number, value)) = access.carry_out(function, host) {
+            words[self.value].store(value, Relaxed);
+            words[self.number].store(number, Release);
+        }
+        true
     }
 }
 

@@ -16,6 +16,8 @@
 
 use warikomi_shared::{MessagePlace, RingPlace};
 
+use super::AnswerPlace;
+
 /// First word of a window: "WKBRIDGE", little-endian.
 pub const MAGIC: u64 = 0x4547_4449_5242_4b57;
 /// Version of this layout.
@@ -51,6 +53,8 @@ pub const REQUESTS_TAIL: usize = 80;
 pub const ANSWERED: usize = 96;
 /// Its value, written first.
 pub const ANSWER: usize = 97;
+/// Where reads are answered.
+pub const ANSWERS: AnswerPlace = AnswerPlace { number: ANSWERED, value: ANSWER };
 /// Message-signalled interrupts sent.
 pub const INTERRUPTS: usize = 112;
 /// The latest of them: its number `n` (from 0) times 65,536, and the low 16 bits of its data. Beside the count, so

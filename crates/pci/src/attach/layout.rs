@@ -20,6 +20,8 @@
 
 use warikomi_shared::{MessagePlace, RingPlace};
 
+use super::AnswerPlace;
+
 /// First word of a window: "WARIKOMI", little-endian.
 pub const MAGIC: u64 = 0x494d_4f4b_4952_4157;
 /// Version of this layout.
@@ -212,6 +214,8 @@ pub mod state {
     pub const ALERT: u64 = 6;
 }
 
+/// Where reads are answered.
+pub const ANSWERS: AnswerPlace = AnswerPlace { number: bells::ANSWERED, value: bells::ANSWER };
 /// First entry of the ring of register accesses, of two words each.
 pub const REQUESTS_ENTRIES: usize = 2048;
 /// Entries that the ring holds.

@@ -9,4 +9,4 @@ pub mod area;
 pub mod bridge;
 pub mod layout;
 
-pub use access::{Access, BadAccess, Operation, Space};
+pub use access::{Access, AnswerPlace, BadAccess, Operation, Space};

@@ -13,9 +13,8 @@ use std::time::Duration;
 use warikomi_clock::{Span, Time, TscClock};
 use warikomi_nic::Nic;
 use warikomi_pci::attach::bridge as layout;
-use warikomi_pci::attach::{Access, Space};
 use warikomi_pci::{Host, Interrupt, IntrLine, SharedMemory};
-use warikomi_shared::{Bell, Consumer, Entry, MessageSender, SharedWords, Wakeup};
+use warikomi_shared::{Bell, Consumer, MessageSender, SharedWords, Wakeup};
 
 use super::commands::Served;
 use super::port::Port;
@@ -66,7 +65,6 @@ struct BridgeLine {
     words: SharedWords,
     messages: MessageSender<SharedWords>,
     bell: Bell<SharedWords, Requests>,
-    messages_sent: u64,
     pin: bool,
     /// How often the pin was asserted.
     pins: u64,
@@ -101,7 +99,6 @@ impl BridgePort {
             messages: MessageSender::new(words.clone(), layout::MESSAGE_RING),
             bell,
             words: words.clone(),
-            messages_sent: words[layout::INTERRUPTS].load(Acquire),
             pin: false,
             pins: 0,
             resignalled: 0,
@@ -112,21 +109,6 @@ impl BridgePort {
         let requests = Consumer::new(words.clone(), layout::REQUESTS);
         let hiccups_taken = words[layout::HICCUPS].load(Acquire);
         BridgePort { memory, words, requests, line, corrupt: 0, hiccups_taken }
-    }
-
-    #[inline]
-    fn execute(&mut self, entry: Entry, nic: &mut dyn Nic, now: Time) -> bool {
-        let access = Access::from_entry(entry).ok().filter(|access| {
-            // Configuration space ends long before.
-            access.space != Space::Config || u16::try_from(access.offset).is_ok()
-        });
-        let Some(access) = access else { return false };
-        let mut host = Host { now, memory: &self.memory, interrupts: &mut self.line };
-        if let Some((number, value)) = access.carry_out(nic, &mut host) {
-            self.words[layout::ANSWER].store(value, Relaxed);
-            self.words[layout::ANSWERED].store(number, Release);
-        }
-        true
     }
 }
 
@@ -147,7 +129,9 @@ impl Port for BridgePort {
             };
             let now = clock.now();
             self.line.now = now;
-            let made_sense = self.execute(entry, nic, now);
+            let BridgePort { memory, words, line, .. } = self;
+            let mut host = Host { now, memory, interrupts: line };
+            let made_sense = layout::ANSWERS.execute(entry, nic, &mut host, words);
             served.accesses += u64::from(made_sense);
             served.malformed += u64::from(!made_sense);
             // After each: a level holds for a guest whose accesses have all been carried out.
@@ -186,7 +170,7 @@ impl Port for BridgePort {
 
     fn counters(&self) -> TargetCounters {
         TargetCounters {
-            interrupts_sent: self.line.messages_sent + self.line.pins,
+            interrupts_sent: self.line.messages.sent() + self.line.pins,
             resignalled: self.line.resignalled,
             corrupt_rings: self.corrupt,
             ..TargetCounters::default()
@@ -206,7 +190,7 @@ impl BridgeLine {
     /// Whether the guest has interrupts to take.
     #[inline]
     fn is_pending(&self) -> bool {
-        self.pin || self.words[layout::TAKEN].load(Acquire) != self.messages_sent
+        self.pin || self.words[layout::TAKEN].load(Acquire) != self.messages.sent()
     }
 
     #[inline]
@@ -236,10 +220,9 @@ impl IntrLine for BridgeLine {
             Interrupt::Msi(message) => {
                 // The guest's bridge gives each vector its number as data.
                 let number = message.data as u16;
-                let latest = self.messages_sent << 16 | u64::from(number);
+                let latest = self.messages.sent() << 16 | u64::from(number);
                 self.words[layout::LATEST].store(latest, Relaxed);
                 self.messages.send(number);
-                self.messages_sent += 1;
             }
             Interrupt::Intx(level) => {
                 self.pin = level;
@@ -261,7 +244,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     use proptest::prelude::*;
-    use warikomi_pci::attach::Operation;
+    use warikomi_pci::attach::{Access, Operation, Space};
     use warikomi_pci::{MsiMessage, Width};
     use warikomi_shared::{MessageReceiver, Producer, create_region};
 
