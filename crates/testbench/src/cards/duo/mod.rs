@@ -31,7 +31,7 @@ mod regs;
 use proptest::prelude::*;
 use proptest::strategy::BoxedStrategy;
 use warikomi_driver::NicDriver;
-use warikomi_nic::{Link, Nic, NicError, NicFunction, NicOptions};
+use warikomi_nic::{Frame, Link, Nic, NicError, NicFunction, NicOptions};
 use warikomi_pci::{DmaMemory, SharedMemory, Width};
 use warikomi_wire::Wire;
 
@@ -159,6 +159,29 @@ impl TestCard for DuoCard {
         steps.push(Step::write(2, 0x00, Width::B4, 1));
         steps
     }
+}
+
+/// A UDP datagram from this port; its checksum is left out.
+pub fn datagram(port: u16) -> Vec<u8> {
+    let mut frame = vec![0; 60];
+    frame[..6].fill(0xff);
+    frame[12] = 8;
+    let header = [0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+    frame[14..34].copy_from_slice(&header);
+    frame[34..36].copy_from_slice(&port.to_be_bytes());
+    frame[36..42].copy_from_slice(&[0, 9, 0, 26, 0, 0]);
+    frame
+}
+
+/// A port whose datagrams go to this queue; `receive` gives a frame to the card, and says to which it went.
+///
+/// # Panics
+///
+/// If all go to others.
+pub fn port_of(queue: u16, mut receive: impl FnMut(Frame<'_>) -> u16) -> u16 {
+    (1..100)
+        .find(|&port| receive(Frame::new(&datagram(port))) == queue)
+        .expect("flows are spread over both queues")
 }
 
 #[cfg(test)]

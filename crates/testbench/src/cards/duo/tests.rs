@@ -3,32 +3,14 @@ use warikomi_driver::Hardware;
 use warikomi_nic::RxOutcome;
 use warikomi_pci::{Interrupt, Vector, Width};
 
-use super::regs;
+use super::{datagram, regs};
 use crate::bench::Bench;
 use crate::cards::{DUO, Subject};
 use crate::drivers::Rig;
 
-/// A UDP datagram of this flow; its checksum is left out.
-fn datagram(port: u16) -> Vec<u8> {
-    let mut frame = vec![0; 60];
-    frame[..6].fill(0xff);
-    frame[12] = 8;
-    let header = [0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
-    frame[14..34].copy_from_slice(&header);
-    frame[34..36].copy_from_slice(&port.to_be_bytes());
-    frame[36..42].copy_from_slice(&[0, 9, 0, 26, 0, 0]);
-    frame
-}
-
 /// A port whose datagrams go to this queue.
 fn port_of(bench: &mut Bench, queue: u16) -> u16 {
-    (1..100)
-        .find(|&port| {
-            let frame = datagram(port);
-            bench.host(|nic, host| nic.receive(host, warikomi_nic::Frame::new(&frame)).queue)
-                == queue
-        })
-        .expect("flows are spread over both queues")
+    super::port_of(queue, |frame| bench.host(|nic, host| nic.receive(host, frame).queue))
 }
 
 fn vectors(bench: &mut Bench) -> Vec<u32> {
