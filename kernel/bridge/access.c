@@ -24,6 +24,8 @@ static bool wait_for(unsigned int word, u64 value)
 
 static bool post(u64 kind, u64 space, u32 offset, int size, u64 value)
 {
+	u64 *latest = &bridge.window[WB_REQUESTS_LATEST];
+	u64 access = kind | space << 8 | (u64)size << 16 | (u64)offset << 32;
 	u64 *entry;
 
 	if (bridge.dead)
@@ -35,8 +37,13 @@ static bool post(u64 kind, u64 space, u32 offset, int size, u64 value)
 		bridge.carried_out = bridge.posted;
 	}
 	entry = &bridge.window[WB_REQUESTS_ENTRIES + bridge.posted % WB_REQUESTS_CAPACITY * 2];
-	WRITE_ONCE(entry[0], kind | space << 8 | (u64)size << 16 | (u64)offset << 32);
+	WRITE_ONCE(entry[0], access);
 	WRITE_ONCE(entry[1], value);
+	/* The number before the entry: the other side reads both the other way round. */
+	WRITE_ONCE(latest[0], bridge.posted);
+	virt_wmb();
+	WRITE_ONCE(latest[1], access);
+	WRITE_ONCE(latest[2], value);
 	store(WB_REQUESTS_HEAD, ++bridge.posted);
 	return true;
 }

@@ -36,6 +36,7 @@ struct bridge {
 	u64 reads;			/* reads among them */
 	u64 taken;			/* interrupts taken from their ring */
 	u64 hiccups;			/* times that the poller was not running */
+	u64 attention;			/* what WB_SLEEPING says, unless it was woken */
 	bool dead;			/* a read was not answered */
 	struct task_struct *poller;
 	u8 bar_numbers[PCI_STD_NUM_BARS];
@@ -45,18 +46,20 @@ struct bridge {
 /* A kernel has one: a region of logic_iomem cannot be taken back. */
 extern struct bridge bridge;
 
-/* Everything that the other side did before it wrote the word is seen behind this. */
+/*
+ * The other side has a processor of its own even if this kernel knows of one only: virt_, not smp_.
+ *
+ * Everything that the other side did before it wrote the word is seen behind this.
+ */
 static inline u64 load(unsigned int word)
 {
-	/* pairs with the other side's release */
-	return smp_load_acquire(&bridge.window[word]);
+	return virt_load_acquire(&bridge.window[word]);
 }
 
 /* Everything that was done before this is seen by a reader of the word. */
 static inline void store(unsigned int word, u64 value)
 {
-	/* pairs with the other side's acquire */
-	smp_store_release(&bridge.window[word], value);
+	virt_store_release(&bridge.window[word], value);
 }
 
 static inline u64 ticks(void)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Interrupts: INTx, which is a level in the window, and messages, which are numbers in a ring. This
- * side polls for them while the kernel has nothing else to do; otherwise it is signalled.
+ * side polls for them while the kernel has nothing else to do, and looks behind each access; otherwise it
+ * is signalled.
  */
 #include <linux/hardirq.h>
 #include <linux/irq.h>
@@ -242,19 +243,30 @@ static void be_interrupted(void)
 	local_bh_enable();
 }
 
+/* Says whether this side looks at the rings by itself. */
+static void say(u64 attention)
+{
+	WRITE_ONCE(bridge.attention, attention);
+	store(WB_SLEEPING, attention);
+	/* The word before the look at the rings that follows: the other side fills, then looks. */
+	virt_mb();
+}
+
+/* Once there is nothing else to do, the poller goes to sleep anew. */
+static void be_busy(void)
+{
+	say(WB_BUSY);
+	if (bridge.poller)
+		wake_up_process(bridge.poller);
+}
+
 /* Behind an access: what the access has caused, or came meanwhile, needs no signal. */
 void take_interrupts_soon(void)
 {
+	if (unlikely(READ_ONCE(bridge.attention) == WB_SLEEPS))
+		be_busy();
 	if (is_pending() && !irqs_disabled() && !in_hardirq())
 		be_interrupted();
-}
-
-/* From here on the other side signals. */
-static void want_signals(void)
-{
-	store(WB_SLEEPING, 1);
-	/* The word before the look at the rings that follows: the other side fills, then looks. */
-	smp_mb();
 }
 
 /* Notes that this side was not running, if it took longer than it may. */
@@ -277,7 +289,7 @@ static void poll_until_wanted_elsewhere(void)
 	u64 last = ticks();
 
 	preempt_disable();
-	store(WB_SLEEPING, 0);
+	say(WB_LOOKS);
 	while (!need_resched()) {
 		bool works = is_pending();
 		unsigned long before, after;
@@ -295,30 +307,38 @@ static void poll_until_wanted_elsewhere(void)
 		tick = before;
 		cpu_relax();
 	}
-	want_signals();
+	say(WB_BUSY);
 	if (is_pending())
 		be_interrupted();
 	preempt_enable();
 }
 
+/* So that the processor sleeps as well. */
+static void sleep_until_busy(void)
+{
+	set_current_state(TASK_INTERRUPTIBLE);
+	say(WB_SLEEPS);
+	if (!is_pending() && !kthread_should_stop())
+		schedule();
+	__set_current_state(TASK_RUNNING);
+	if (READ_ONCE(bridge.attention) == WB_SLEEPS)
+		say(WB_BUSY);
+	take_interrupts_soon();
+}
+
 /* Of policy SCHED_IDLE: runs when nothing else does. */
-static int poll_interrupts(void *unused)
+static int attend(void *unused)
 {
 	while (!kthread_should_stop()) {
-		if (!load(WB_HEADER_POLLING)) {
-			set_current_state(TASK_INTERRUPTIBLE);
-			if (!load(WB_HEADER_POLLING) && !kthread_should_stop())
-				schedule();
-			__set_current_state(TASK_RUNNING);
-			continue;
-		}
 		/* Fairness alone has chosen us: the others shall have it. */
 		if (!single_task_running()) {
 			yield();
-			continue;
+		} else if (load(WB_HEADER_POLLING)) {
+			poll_until_wanted_elsewhere();
+			schedule();
+		} else {
+			sleep_until_busy();
 		}
-		poll_until_wanted_elsewhere();
-		schedule();
 	}
 	return 0;
 }
@@ -326,21 +346,16 @@ static int poll_interrupts(void *unused)
 /* In a hard interrupt. */
 void signalled(struct virtio_device *vdev)
 {
-	want_signals();
+	/* The other side takes a sleep back when it signals. */
+	if (READ_ONCE(bridge.attention) != WB_LOOKS)
+		be_busy();
 	take_interrupts();
-	if (!bridge.poller)
-		return;
-	/* Maybe it shall begin to poll, or end. */
-	if (load(WB_HEADER_POLLING))
-		wake_up_process(bridge.poller);
-	else if (current == bridge.poller)
-		set_tsk_need_resched(current);
 }
 
 int start_poller(void)
 {
 	const struct sched_attr idle = { .size = sizeof(idle), .sched_policy = SCHED_IDLE };
-	struct task_struct *poller = kthread_create(poll_interrupts, NULL, "warikomi");
+	struct task_struct *poller = kthread_create(attend, NULL, "warikomi");
 
 	if (IS_ERR(poller))
 		return PTR_ERR(poller);

@@ -78,7 +78,8 @@ static void hand_over_window(void)
 	window[WB_HEADER_VERSION] = WB_VERSION;
 	/* Until the other side says how long an access may take. */
 	window[WB_HEADER_PATIENCE_TICKS] = ~0ULL;
-	window[WB_SLEEPING] = 1;
+	bridge.attention = WB_SLEEPS;
+	window[WB_SLEEPING] = WB_SLEEPS;
 }
 
 static void nothing_comes_back(struct virtqueue *queue)

@@ -14,13 +14,17 @@
 // First word of a window: "WKBRIDGE", little-endian.
 #define WB_MAGIC 4992033793666861911
 // Version of this layout.
-#define WB_VERSION 2
+#define WB_VERSION 3
 // The virtio device that a window is handed over through; virt-pci has 1234.
 #define WB_VIRTIO_DEVICE 1235
 // Bytes of a window.
 #define WB_WINDOW_BYTES 32768
 // Accesses that the guest has put into the register ring.
 #define WB_REQUESTS_HEAD 64
+// The number (from 0) of the access that was put in last, and beside it its entry a second time: a support side
+// that has kept up finds it in the cache line of the count. The number is written before the entry, the entry
+// before the count.
+#define WB_REQUESTS_LATEST 65
 // Accesses that the support side has carried out.
 #define WB_REQUESTS_TAIL 80
 // Number of the read that was answered last; reads are numbered from 1.
@@ -35,8 +39,16 @@
 #define WB_LATEST 113
 // The level of INTA#; it holds when all accesses have been carried out.
 #define WB_PIN_LEVEL 128
-// Not 0 while the guest does not look at the interrupts by itself and wants to be signalled.
+// Whether the guest looks at the interrupts by itself: 0, all the time; 1, it sleeps, so signal it; 2, it does
+// something else, and looks behind its next access and before it sleeps or polls, so signal it if that takes
+// too long.
 #define WB_SLEEPING 144
+// See `SLEEPING`.
+#define WB_LOOKS 0
+// See `SLEEPING`.
+#define WB_SLEEPS 1
+// See `SLEEPING`.
+#define WB_BUSY 2
 // Message-signalled interrupts that the guest has taken.
 #define WB_TAKEN 160
 // Times that the guest's poller was not running.

@@ -4,6 +4,9 @@
 //! sleeps; whoever has something for it publishes that, and only then looks at the word. A full fence
 //! on each side between the two steps makes sure that at least one of them sees the other. While
 //! nobody sleeps, ringing costs a fence and a look at a word that stays in the cache.
+//!
+//! A sleeper that is awake and does something else says that, too: it looks before it sleeps, and may have
+//! looked long before that. Waking it is dear to both sides, so whoever rings decides how long to wait.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -24,6 +27,24 @@ pub enum Woken {
     TimedOut,
 }
 
+/// The sleeper's word: it looks all the time.
+pub const LOOKS: u64 = 0;
+/// It sleeps, or is about to.
+pub const SLEEPS: u64 = 1;
+/// It does something else, and will look behind it.
+pub const BUSY: u64 = 2;
+
+/// What came of ringing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rung {
+    /// Nothing is needed.
+    Looks,
+    /// It will look, but may take long.
+    Busy,
+    /// It was woken.
+    Woken,
+}
+
 /// The end that rings.
 #[derive(Debug)]
 pub struct Bell<W, K> {
@@ -40,26 +61,27 @@ impl<W: Words, K: Wakeup> Bell<W, K> {
         Bell { words, sleeping, wakeup, wakeups: 0 }
     }
 
-    /// To be called after what the sleeper shall see has been published. Returns whether somebody was
-    /// woken.
+    /// To be called after what the sleeper shall see has been published.
     #[inline]
-    pub fn ring(&mut self) -> bool {
+    pub fn ring(&mut self) -> Rung {
         self.words.fence();
-        if self.words.load(self.sleeping, Relaxed) == 0 {
-            return false;
+        match self.words.load(self.sleeping, Relaxed) {
+            LOOKS => Rung::Looks,
+            BUSY => Rung::Busy,
+            _ => self.wake(),
         }
-        self.wake()
     }
 
     #[cold]
-    fn wake(&mut self) -> bool {
+    fn wake(&mut self) -> Rung {
         // Swapped, so that a sleep is ended once however often it is rung for.
-        if self.words.swap(self.sleeping, 0, AcqRel) == 0 {
-            return false;
+        if self.words.swap(self.sleeping, LOOKS, AcqRel) == LOOKS {
+            return Rung::Looks;
         }
+        // Also if it is busy by now: it has to say so again, since that was overwritten.
         self.wakeup.wake();
         self.wakeups += 1;
-        true
+        Rung::Woken
     }
 
     /// Wakes whatever the word says: for a successor, whose predecessor may have taken the word back and
@@ -111,14 +133,14 @@ impl<W: Words> Sleeper<W> {
     /// here on whoever rings will wake us, so what is to be done is looked for once more, and then slept.
     #[inline]
     pub fn announce(&self) {
-        self.words.store(self.sleeping, 1, Relaxed);
+        self.words.store(self.sleeping, SLEEPS, Relaxed);
         self.words.fence();
     }
 
     /// The last part: awake again, or not asleep at all.
     #[inline]
     pub fn retract(&self) {
-        self.words.store(self.sleeping, 0, Relaxed);
+        self.words.store(self.sleeping, LOOKS, Relaxed);
     }
 }
 

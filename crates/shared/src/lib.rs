@@ -24,7 +24,7 @@ mod region;
 mod ring;
 mod words;
 
-pub use bell::{Bell, Sleeper, Tally, Wakeup, Woken};
+pub use bell::{BUSY, Bell, LOOKS, Rung, SLEEPS, Sleeper, Tally, Wakeup, Woken};
 pub use handover::{MOST_FILES, MOST_MESSAGE_BYTES, inherited, receive, send};
 pub use messages::{MessagePlace, MessageReceiver, MessageSender};
 pub use region::{SharedWords, create_region};

@@ -21,13 +21,19 @@ pub struct RingPlace {
     pub entries: usize,
     /// Entries that the ring holds, a power of two.
     pub capacity: usize,
+    /// The first of three words in the cache line of `head`, in which the latest entry stands a second time: its
+    /// count, and the entry. A consumer that has kept up then moves one cache line for each entry instead of
+    /// two.
+    pub latest: Option<usize>,
 }
 
 impl RingPlace {
     fn checked_in(self, words: &impl Words) -> RingPlace {
         let end = self.entries + self.capacity * WORDS_PER_ENTRY;
         assert!(self.capacity.is_power_of_two(), "capacity {} is no power of two", self.capacity);
-        assert!(end.max(self.head + 1).max(self.tail + 1) <= words.len(), "{self:?} is outside");
+        let last =
+            end.max(self.head + 1).max(self.tail + 1).max(self.latest.map_or(0, |at| at + 3));
+        assert!(last <= words.len(), "{self:?} is outside");
         self
     }
 
@@ -97,8 +103,23 @@ impl<W: Words> Producer<W> {
     #[inline]
     pub fn publish(&mut self) {
         if self.published != self.head {
+            self.show_latest();
             self.words.store(self.place.head, self.head, Release);
             self.published = self.head;
+        }
+    }
+
+    /// The count is changed before the entry, and each word after the one before it: a reader who finds the same
+    /// count behind the entry has read all of one entry.
+    #[inline]
+    fn show_latest(&self) {
+        let Some(latest) = self.place.latest else { return };
+        let count = self.head.wrapping_sub(1);
+        let at = self.place.entry(count);
+        self.words.store(latest, count, Relaxed);
+        for word in 0..WORDS_PER_ENTRY {
+            let value = self.words.load(at + word, Relaxed);
+            self.words.store(latest + 1 + word, value, Release);
         }
     }
 
@@ -183,12 +204,25 @@ impl<W: Words> Consumer<W> {
     /// [`release`](Self::release).
     #[inline]
     pub fn pop(&mut self) -> Result<Option<Entry>, Corrupt> {
-        if self.head == self.tail && self.look()? == 0 {
-            return Ok(None);
+        let mut latest = None;
+        if self.head == self.tail {
+            match self.look()? {
+                0 => return Ok(None),
+                1 => latest = self.latest(self.tail),
+                _ => {}
+            }
         }
-        let entry = self.entry(self.tail);
+        let entry = latest.unwrap_or_else(|| self.entry(self.tail));
         self.tail = self.tail.wrapping_add(1);
         Ok(Some(entry))
+    }
+
+    /// The entry of this count, if it was the latest until it had been read.
+    #[inline]
+    fn latest(&self, count: u64) -> Option<Entry> {
+        let latest = self.place.latest?;
+        let entry = [self.words.load(latest + 1, Acquire), self.words.load(latest + 2, Acquire)];
+        (self.words.load(latest, Relaxed) == count).then_some(entry)
     }
 
     #[inline]
@@ -265,7 +299,11 @@ mod tests {
     use crate::{SharedWords, create_region};
     use proptest::prelude::*;
 
-    const PLACE: RingPlace = RingPlace { head: 0, tail: 16, entries: 32, capacity: 8 };
+    const PLACE: RingPlace =
+        RingPlace { head: 0, tail: 16, entries: 32, capacity: 8, latest: None };
+
+    /// The same, with the latest entry beside the count.
+    const BESIDE: RingPlace = RingPlace { latest: Some(1), ..PLACE };
 
     fn words() -> SharedWords {
         SharedWords::map(create_region("test", 4_096).unwrap(), 0, 4_096).unwrap()
@@ -273,9 +311,13 @@ mod tests {
 
     #[test]
     fn entries_come_out_in_order_and_a_full_ring_takes_no_more() {
+        [PLACE, BESIDE].into_iter().for_each(in_order);
+    }
+
+    fn in_order(place: RingPlace) {
         let words = words();
         let (mut producer, mut consumer) =
-            (Producer::new(words.clone(), PLACE), Consumer::new(words, PLACE));
+            (Producer::new(words.clone(), place), Consumer::new(words, place));
         for round in 0..5 {
             for n in 0..8 {
                 assert!(producer.push([round, n]));
@@ -291,6 +333,26 @@ mod tests {
             consumer.release();
             assert_eq!(producer.room(), 8);
         }
+    }
+
+    #[test]
+    fn the_latest_entry_stands_beside_the_count_and_another_than_the_next_is_not_taken() {
+        let words = words();
+        let mut producer = Producer::new(words.clone(), BESIDE);
+        let mut consumer = Consumer::new(words.clone(), BESIDE);
+        assert!(producer.push([1, 2]) && producer.push([3, 4]));
+        producer.publish();
+        assert_eq!([1, 2, 3].map(|at| words.load(at, Relaxed)), [1, 3, 4]);
+        assert_eq!(
+            [(); 3].map(|()| consumer.pop()),
+            [Ok(Some([1, 2])), Ok(Some([3, 4])), Ok(None)]
+        );
+        // As if the next one were just being written.
+        assert!(producer.push([5, 6]));
+        producer.publish();
+        words.store(1, 3, Relaxed);
+        words.store(2, 7, Relaxed);
+        assert_eq!(consumer.pop(), Ok(Some([5, 6])), "from its place in the ring");
     }
 
     #[test]
@@ -315,8 +377,9 @@ mod tests {
         fn nonsense_from_the_other_side_is_survived(writes in prop::collection::vec((0u64..24, any::<u64>(), any::<bool>()), 1..60)) {
             let words = words();
             let (mut producer, mut consumer) =
-                (Producer::new(words.clone(), PLACE), Consumer::new(words.clone(), PLACE));
+                (Producer::new(words.clone(), BESIDE), Consumer::new(words.clone(), BESIDE));
             for (value, wild, choose) in writes {
+                words.store(value as usize % 4, wild, Release);
                 words.store(0, if choose { value } else { wild }, Release);
                 let mut taken = 0;
                 loop {

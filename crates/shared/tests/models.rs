@@ -9,18 +9,22 @@ mod event;
 #[path = "model/words.rs"]
 mod words;
 
+use std::sync::atomic::Ordering;
+
 use loom::thread;
 use warikomi_shared::{
-    Bell, Consumer, MessagePlace, MessageReceiver, MessageSender, Producer, RingPlace, Sleeper,
-    Tally,
+    BUSY, Bell, Consumer, MessagePlace, MessageReceiver, MessageSender, Producer, RingPlace,
+    SLEEPS, Sleeper, Tally, Words,
 };
 
 use event::ModelEvent;
 use words::ModelWords;
 
-const RING: RingPlace = RingPlace { head: 0, tail: 1, entries: 2, capacity: 2 };
-const WORDS: usize = 7;
+const RING: RingPlace = RingPlace { head: 0, tail: 1, entries: 2, capacity: 2, latest: None };
 const SLEEPING: usize = 6;
+/// With the latest entry beside the count.
+const BESIDE: RingPlace = RingPlace { latest: Some(7), ..RING };
+const WORDS: usize = 10;
 
 /// Preemptions in one interleaving: two are enough for every known bug of this kind, three take
 /// seconds.
@@ -34,10 +38,19 @@ fn explore(model: impl Fn() + Sync + Send + 'static) {
 
 #[test]
 fn a_ring_passes_every_entry_once_and_in_order() {
-    explore(|| {
+    passes_every_entry(RING);
+}
+
+#[test]
+fn a_ring_with_its_latest_entry_beside_the_count_does_so_too() {
+    passes_every_entry(BESIDE);
+}
+
+fn passes_every_entry(place: RingPlace) {
+    explore(move || {
         let words = ModelWords::new(WORDS);
-        let mut producer = Producer::new(words.clone(), RING);
-        let mut consumer = Consumer::new(words, RING);
+        let mut producer = Producer::new(words.clone(), place);
+        let mut consumer = Consumer::new(words, place);
         let other = thread::spawn(move || {
             let mut pushed = 0;
             for _ in 0..4 {
@@ -105,6 +118,35 @@ fn no_entry_is_missed_between_the_last_look_and_the_sleep() {
 #[should_panic(expected = "deadlock")]
 fn without_the_last_look_one_is_missed() {
     explore(|| sleeping_consumer(false));
+}
+
+/// As the kernel's bridge does it: busy until it sleeps. Who rings never insists.
+#[test]
+fn a_busy_sleeper_misses_nothing_that_was_not_rung_for() {
+    explore(|| {
+        let words = ModelWords::new(2);
+        let event = ModelEvent::new();
+        let mut raised = Tally::new(words.clone(), 0);
+        let mut seen = Tally::new(words.clone(), 0);
+        let mut bell = Bell::new(words.clone(), 1, event.clone());
+        let other = thread::spawn(move || {
+            for _ in 0..2 {
+                raised.add();
+                bell.ring();
+            }
+        });
+        let mut handled = 0;
+        while handled < 2 {
+            words.store(1, BUSY, Ordering::Relaxed);
+            handled += seen.take_all();
+            words.store(1, SLEEPS, Ordering::Relaxed);
+            words.fence();
+            if handled < 2 && !seen.pending() {
+                event.wait();
+            }
+        }
+        other.join().unwrap();
+    });
 }
 
 #[test]

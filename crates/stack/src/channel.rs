@@ -79,6 +79,7 @@ impl ChannelPlace {
             tail: self.first_word + head + words::TAIL,
             entries: self.first_word + words::ENTRIES + number * 2 * self.capacity,
             capacity: self.capacity,
+            latest: None,
         }
     }
 }

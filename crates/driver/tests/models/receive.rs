@@ -32,7 +32,7 @@ struct Waits {
     answered: ModelEvent,
 }
 
-const REQUESTS: RingPlace = RingPlace { head: 0, tail: 1, entries: 2, capacity: 8 };
+const REQUESTS: RingPlace = RingPlace { head: 0, tail: 1, entries: 2, capacity: 8, latest: None };
 const ANSWERED: usize = 18;
 const ANSWER: usize = 19;
 const INTERRUPTS: usize = 20;

@@ -21,7 +21,7 @@ use super::AnswerPlace;
 /// First word of a window: "WKBRIDGE", little-endian.
 pub const MAGIC: u64 = 0x4547_4449_5242_4b57;
 /// Version of this layout.
-pub const VERSION: u64 = 2;
+pub const VERSION: u64 = 3;
 /// The virtio device that a window is handed over through; virt-pci has 1234.
 pub const VIRTIO_DEVICE: u32 = 1235;
 /// Bytes of a window.
@@ -47,6 +47,10 @@ pub mod header {
 
 /// Accesses that the guest has put into the register ring.
 pub const REQUESTS_HEAD: usize = 64;
+/// The number (from 0) of the access that was put in last, and beside it its entry a second time: a support side
+/// that has kept up finds it in the cache line of the count. The number is written before the entry, the entry
+/// before the count.
+pub const REQUESTS_LATEST: usize = 65;
 /// Accesses that the support side has carried out.
 pub const REQUESTS_TAIL: usize = 80;
 /// Number of the read that was answered last; reads are numbered from 1.
@@ -63,8 +67,16 @@ pub const INTERRUPTS: usize = 112;
 pub const LATEST: usize = 113;
 /// The level of INTA#; it holds when all accesses have been carried out.
 pub const PIN_LEVEL: usize = 128;
-/// Not 0 while the guest does not look at the interrupts by itself and wants to be signalled.
+/// Whether the guest looks at the interrupts by itself: 0, all the time; 1, it sleeps, so signal it; 2, it does
+/// something else, and looks behind its next access and before it sleeps or polls, so signal it if that takes
+/// too long.
 pub const SLEEPING: usize = 144;
+/// See [`SLEEPING`].
+pub const LOOKS: u64 = 0;
+/// See [`SLEEPING`].
+pub const SLEEPS: u64 = 1;
+/// See [`SLEEPING`].
+pub const BUSY: u64 = 2;
 /// Message-signalled interrupts that the guest has taken.
 pub const TAKEN: usize = 160;
 /// Times that the guest's poller was not running.
@@ -80,6 +92,7 @@ pub const REQUESTS: RingPlace = RingPlace {
     tail: REQUESTS_TAIL,
     entries: REQUESTS_ENTRIES,
     capacity: REQUESTS_CAPACITY,
+    latest: Some(REQUESTS_LATEST),
 };
 
 /// First word of the messages: the data of number `n` (from 0), its low 16 bits, is at
@@ -97,6 +110,10 @@ pub const HICCUP_TIMES: usize = 2560;
 /// Times kept.
 pub const HICCUPS_CAPACITY: usize = 256;
 
+const _: () = {
+    assert!(LOOKS == warikomi_shared::LOOKS);
+    assert!(SLEEPS == warikomi_shared::SLEEPS && BUSY == warikomi_shared::BUSY);
+};
 const _: () = assert!(MAGIC == u64::from_le_bytes(*b"WKBRIDGE"));
 const _: () = assert!(REQUESTS.entries + 2 * REQUESTS.capacity <= MESSAGES);
 const _: () = assert!(MESSAGES + MESSAGES_CAPACITY <= HICCUP_TIMES);

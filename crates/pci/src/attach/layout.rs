@@ -226,6 +226,7 @@ pub const REQUESTS: RingPlace = RingPlace {
     tail: bells::REQUESTS_TAIL,
     entries: REQUESTS_ENTRIES,
     capacity: REQUESTS_CAPACITY,
+    latest: None,
 };
 /// A register access that is not served within this time means that the device is gone.
 pub const ACCESS_TIMEOUT_NS: u64 = 2_000_000_000;

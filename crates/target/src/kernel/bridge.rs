@@ -2,11 +2,14 @@
 //!
 //! Register accesses come through a ring in the guest's memory, and are safe at any moment: the bridge locks
 //! it, and a handler waits until an access under way has ended. Interrupts are numbers in another ring. A
-//! guest that has nothing else to do looks at it by itself; any other says that it wants to be signalled, by
-//! the one request that a vhost-user device has for its driver: that its configuration has changed.
+//! guest that has nothing else to do looks at it by itself, or sleeps until it is signalled, by the one request
+//! that a vhost-user device has for its driver: that its configuration has changed. A guest that does something
+//! else looks behind each access, and is signalled if it makes none for a while.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::Write;
+use std::rc::Rc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
 
@@ -14,7 +17,7 @@ use warikomi_clock::{Span, Time, TscClock};
 use warikomi_nic::Nic;
 use warikomi_pci::attach::bridge as layout;
 use warikomi_pci::{Host, Interrupt, IntrLine, SharedMemory};
-use warikomi_shared::{Bell, Consumer, MessageSender, SharedWords, Wakeup};
+use warikomi_shared::{Bell, Consumer, MessageSender, Rung, SharedWords, Wakeup};
 
 use super::commands::Served;
 use super::port::Port;
@@ -29,18 +32,35 @@ const ACCESSES_PER_PASS: usize = 64;
 /// machine may take our core for.
 const ACCESS_PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long a guest that does something else may leave its interrupts alone until it is signalled: about what
+/// a signal costs both sides, so that at worst twice the least is paid. That differs by machine; sending takes
+/// about a fourth of it, and is timed.
+const SENDS_OF_PATIENCE: u64 = 4;
+const BUSY_PATIENCE_AT_MOST: Span = Span::from_us(50);
+/// One in so many is the weight of the last send in what a send takes.
+const SENDS_KEPT: u64 = 8;
+
 /// How long a guest that was signalled may leave its interrupts alone until it is signalled again: on 6.1 it
 /// can miss a signal that comes as it falls asleep. A guest that runs takes less.
 const RESIGNAL_AFTER: Span = Span::from_us(60);
 const RESIGNAL_AT_MOST_AFTER: Span = Span::from_ms(4);
 
 /// The line for requests of ours to the guest's virtio driver.
-struct Requests(File);
+struct Requests {
+    line: File,
+    clock: TscClock,
+    /// How patient to be with a busy guest.
+    busy_patience: Rc<Cell<Span>>,
+}
 
 impl Wakeup for Requests {
     fn wake(&self) {
+        let begun = self.clock.now();
         // The line does not block, and while it is full a signal is on its way already.
-        let _ = (&self.0).write(&CONFIGURATION_CHANGED);
+        let _ = (&self.line).write(&CONFIGURATION_CHANGED);
+        let now = self.clock.now().since(begun) * SENDS_OF_PATIENCE;
+        let patience = (self.busy_patience.get() * (SENDS_KEPT - 1) + now) / SENDS_KEPT;
+        self.busy_patience.set(patience.min(BUSY_PATIENCE_AT_MOST));
     }
 }
 
@@ -70,8 +90,12 @@ struct BridgeLine {
     pins: u64,
     resignalled: u64,
     now: Time,
-    rung_at: Time,
+    /// Since when the guest owes us a look, until it is known to have looked.
+    waiting_since: Option<Time>,
+    /// Whether it was signalled since.
+    signalled: bool,
     patience: Span,
+    busy_patience: Rc<Cell<Span>>,
 }
 
 impl BridgePort {
@@ -92,7 +116,10 @@ impl BridgePort {
             words[word].store(ticks as u64, Release);
         }
         words[layout::header::POLLING].store(polling.into(), Release);
-        let mut bell = Bell::new(words.clone(), layout::SLEEPING, Requests(requests));
+        let busy_patience = Rc::new(Cell::new(BUSY_PATIENCE_AT_MOST));
+        let signals =
+            Requests { line: requests, clock: *clock, busy_patience: Rc::clone(&busy_patience) };
+        let mut bell = Bell::new(words.clone(), layout::SLEEPING, signals);
         // It may have looked whether it shall poll before we said so.
         bell.ring_unconditionally();
         let line = BridgeLine {
@@ -103,8 +130,10 @@ impl BridgePort {
             pins: 0,
             resignalled: 0,
             now: Time::ZERO,
-            rung_at: Time::ZERO,
+            waiting_since: None,
+            signalled: false,
             patience: RESIGNAL_AFTER,
+            busy_patience,
         };
         let requests = Consumer::new(words.clone(), layout::REQUESTS);
         let hiccups_taken = words[layout::HICCUPS].load(Acquire);
@@ -137,7 +166,7 @@ impl Port for BridgePort {
             // After each: a level holds for a guest whose accesses have all been carried out.
             self.requests.release();
         }
-        self.line.ring_again_if_overlooked();
+        self.line.signal_if_overlooked();
         served
     }
 
@@ -179,11 +208,25 @@ impl Port for BridgePort {
 }
 
 impl BridgeLine {
+    /// For an interrupt behind this number of messages.
     #[inline]
-    fn ring(&mut self) {
-        if self.bell.ring() {
-            self.rung_at = self.now;
-            self.patience = RESIGNAL_AFTER;
+    fn ring(&mut self, before: u64) {
+        match self.bell.ring() {
+            Rung::Looks => {}
+            Rung::Busy => self.be_patient(before),
+            Rung::Woken => self.wait(true, RESIGNAL_AFTER),
+        }
+    }
+
+    fn wait(&mut self, signalled: bool, patience: Span) {
+        self.waiting_since = Some(self.now);
+        (self.signalled, self.patience) = (signalled, patience);
+    }
+
+    /// Waits for what was just sent, unless something before it is still waited for.
+    fn be_patient(&mut self, before: u64) {
+        if self.waiting_since.is_none() || self.words[layout::TAKEN].load(Acquire) == before {
+            self.wait(false, self.busy_patience.get());
         }
     }
 
@@ -194,33 +237,37 @@ impl BridgeLine {
     }
 
     #[inline]
-    fn ring_again_if_overlooked(&mut self) {
-        if self.rung_at != Time::ZERO && self.now.since(self.rung_at) > self.patience {
-            self.ring_again();
+    fn signal_if_overlooked(&mut self) {
+        if self.waiting_since.is_some_and(|since| self.now.since(since) > self.patience) {
+            self.signal_again();
         }
     }
 
     #[cold]
-    fn ring_again(&mut self) {
+    fn signal_again(&mut self) {
         if !self.is_pending() {
-            self.rung_at = Time::ZERO;
+            self.waiting_since = None;
             return;
         }
-        self.resignalled += 1;
         self.bell.ring_unconditionally();
-        self.rung_at = self.now;
-        self.patience = (self.patience * 2).min(RESIGNAL_AT_MOST_AFTER);
+        if self.signalled {
+            self.resignalled += 1;
+            self.wait(true, (self.patience * 2).min(RESIGNAL_AT_MOST_AFTER));
+        } else {
+            self.wait(true, RESIGNAL_AFTER);
+        }
     }
 }
 
 impl IntrLine for BridgeLine {
     #[inline]
     fn signal(&mut self, interrupt: Interrupt) {
+        let before = self.messages.sent();
         match interrupt {
             Interrupt::Msi(message) => {
                 // The guest's bridge gives each vector its number as data.
                 let number = message.data as u16;
-                let latest = self.messages.sent() << 16 | u64::from(number);
+                let latest = before << 16 | u64::from(number);
                 self.words[layout::LATEST].store(latest, Relaxed);
                 self.messages.send(number);
             }
@@ -233,7 +280,7 @@ impl IntrLine for BridgeLine {
                 self.pins += 1;
             }
         }
-        self.ring();
+        self.ring(before);
     }
 }
 
@@ -280,6 +327,14 @@ mod tests {
                 clock,
             };
             assert_eq!(bench.signals_since(), 1, "a new guest is told to look at the header");
+            bench
+        }
+
+        /// A guest that does something else, and has 10 µs to look by itself.
+        fn busy() -> Bench {
+            let bench = Bench::new();
+            bench.words[layout::SLEEPING].store(layout::BUSY, Release);
+            bench.port.line.busy_patience.set(Span::from_us(10));
             bench
         }
 
@@ -347,6 +402,49 @@ mod tests {
         let taken: Vec<_> = std::iter::from_fn(|| bench.messages.take()).collect();
         assert_eq!((taken, bench.signals_since()), (vec![4, 5, 6], 1));
         assert_eq!(bench.port.counters().interrupts_sent, 4);
+    }
+
+    #[test]
+    fn a_guest_that_is_busy_is_signalled_if_it_does_not_look_in_time() {
+        let mut bench = Bench::busy();
+        bench.signal(100, message(3));
+        bench.poll(110);
+        assert_eq!(bench.signals_since(), 0, "it has its time");
+        bench.words[layout::TAKEN].store(1, Release);
+        bench.poll(111);
+        assert_eq!(bench.signals_since(), 0, "it has looked");
+        bench.signal(112, message(3));
+        bench.signal(113, Interrupt::Intx(true));
+        (113..124).for_each(|us| _ = bench.poll(us));
+        assert_eq!(bench.signals_since(), 1, "10 µs behind the first");
+        (124..184).for_each(|us| _ = bench.poll(us));
+        assert_eq!((bench.signals_since(), bench.port.counters().resignalled), (0, 0));
+        bench.poll(184);
+        assert_eq!((bench.signals_since(), bench.port.counters().resignalled), (1, 1));
+    }
+
+    #[test]
+    fn the_patience_with_a_busy_guest_is_of_the_order_of_a_signal() {
+        let mut bench = Bench::new();
+        let patience = |bench: &Bench| bench.port.line.busy_patience.get();
+        for us in 0..1_000 {
+            assert!(patience(&bench) <= BUSY_PATIENCE_AT_MOST);
+            bench.words[layout::SLEEPING].store(layout::SLEEPS, Release);
+            bench.signal(us, message(0));
+        }
+        assert!(patience(&bench) > Span::ZERO);
+    }
+
+    #[test]
+    fn a_busy_guest_has_its_time_for_each_interrupt_anew() {
+        let mut bench = Bench::busy();
+        bench.signal(100, message(3));
+        bench.words[layout::TAKEN].store(1, Release);
+        bench.signal(109, message(3));
+        bench.poll(119);
+        assert_eq!(bench.signals_since(), 0);
+        bench.poll(120);
+        assert_eq!(bench.signals_since(), 1);
     }
 
     #[test]
