@@ -182,13 +182,21 @@ fn interrupts_are_taken_one_by_one_and_none_is_slept_through() {
 
 #[test]
 fn a_message_has_its_own_number_or_is_known_to_be_gone() {
-    const PLACE: MessagePlace = MessagePlace { count: 0, numbers: 1, capacity: 2 };
+    messages(MessagePlace { count: 0, numbers: 1, capacity: 2, latest: None });
+}
+
+#[test]
+fn so_it_has_with_the_latest_number_beside_the_count() {
+    messages(MessagePlace { count: 0, numbers: 1, capacity: 2, latest: Some(3) });
+}
+
+fn messages(place: MessagePlace) {
     // A number that says which message it was, and is none that goes round.
     const FIRST: u16 = 10;
-    explore(|| {
-        let words = ModelWords::new(3);
-        let mut sender = MessageSender::new(words.clone(), PLACE);
-        let mut receiver = MessageReceiver::new(words, PLACE);
+    explore(move || {
+        let words = ModelWords::new(4);
+        let mut sender = MessageSender::new(words.clone(), place);
+        let mut receiver = MessageReceiver::new(words, place);
         let other = thread::spawn(move || (0..3).for_each(|message| sender.send(FIRST + message)));
         let mut taken = 0;
         let mut take = |receiver: &mut MessageReceiver<_>| {

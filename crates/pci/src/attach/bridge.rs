@@ -101,8 +101,12 @@ pub const MESSAGES: usize = 1536;
 /// Messages kept; of older ones only the count is left.
 pub const MESSAGES_CAPACITY: usize = 1024;
 /// The message-signalled interrupts, from the support side to the guest.
-pub const MESSAGE_RING: MessagePlace =
-    MessagePlace { count: INTERRUPTS, numbers: MESSAGES, capacity: MESSAGES_CAPACITY };
+pub const MESSAGE_RING: MessagePlace = MessagePlace {
+    count: INTERRUPTS,
+    numbers: MESSAGES,
+    capacity: MESSAGES_CAPACITY,
+    latest: Some(LATEST),
+};
 
 /// First of the times that the guest's poller was not running: number `n` (from 0) is at
 /// `HICCUP_TIMES + n % HICCUPS_CAPACITY * 2`, time stamp counter of the last look before it and of the first behind.

@@ -244,8 +244,12 @@ pub const MESSAGES: usize = 11264;
 /// Messages kept; of older ones only the count is left.
 pub const MESSAGES_CAPACITY: usize = 1024;
 /// The message-signalled interrupts, from the support side to the driver.
-pub const INTERRUPTS: MessagePlace =
-    MessagePlace { count: bells::INTERRUPTS, numbers: MESSAGES, capacity: MESSAGES_CAPACITY };
+pub const INTERRUPTS: MessagePlace = MessagePlace {
+    count: bells::INTERRUPTS,
+    numbers: MESSAGES,
+    capacity: MESSAGES_CAPACITY,
+    latest: None,
+};
 
 /// Bytes of a window.
 pub const WINDOW_BYTES: u64 = 0x2_0000;

@@ -266,10 +266,7 @@ impl IntrLine for BridgeLine {
         match interrupt {
             Interrupt::Msi(message) => {
                 // The guest's bridge gives each vector its number as data.
-                let number = message.data as u16;
-                let latest = before << 16 | u64::from(number);
-                self.words[layout::LATEST].store(latest, Relaxed);
-                self.messages.send(number);
+                self.messages.send(message.data as u16);
             }
             Interrupt::Intx(level) => {
                 self.pin = level;
