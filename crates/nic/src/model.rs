@@ -268,4 +268,8 @@ pub trait NicModel: Send + 'static {
     /// Free descriptors of a receive queue in a row from the next one on, looking at no more than
     /// `limit`.
     fn rx_free(&mut self, cx: &mut NicContext<'_>, queue: u16, limit: usize) -> usize;
+
+    /// Looks at where the next frame of a receive queue will go, so that it is in the cache when the frame
+    /// comes. Changes nothing.
+    fn rx_look_ahead(&self, cx: &NicContext<'_>, queue: u16);
 }

@@ -45,7 +45,11 @@ struct VectorLog {
 impl Probe {
     /// Forgets everything and makes room for `capacity` records.
     pub fn restart(&mut self, capacity: usize) {
-        let records = Vec::with_capacity(capacity);
+        // Touched: the first use of a page takes a microsecond, and would come right behind an interrupt.
+        let record =
+            InterruptRecord { vector: Vector(u16::MAX), raised: Time::NEVER, handled: Time::NEVER };
+        let mut records = vec![record; capacity];
+        records.clear();
         let vectors = vec![VectorLog::default(); self.vectors.len()];
         *self = Probe { records, capacity, vectors, reported: self.reported, ..Probe::default() };
     }

@@ -276,6 +276,10 @@ impl Nic for Faulty {
         self.nic.rx_queue_free(host, queue, limit)
     }
 
+    fn look_ahead(&mut self, host: &mut Host<'_>) {
+        self.nic.look_ahead(host);
+    }
+
     fn receiving(&self) -> bool {
         !self.gone && self.nic.receiving()
     }

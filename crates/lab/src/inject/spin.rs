@@ -25,6 +25,9 @@ const TELL_EVERY: Span = Span::from_ms(50);
 /// 100 ns or so; it is done when nothing is due for this long, and no handler is awaited, whose first look
 /// would come upon us while we are busy.
 const ROOM_FOR_PROGRESS: Span = Span::from_us(3);
+/// Where the next frame goes is looked at when it is due in less than this: by now the driver has left that
+/// memory alone, and what is in the cache then will still be.
+const LOOKED_AHEAD: Span = Span::from_us(1);
 /// Descriptors looked at in one go.
 const PROGRESS_LIMIT: usize = 64;
 
@@ -60,6 +63,7 @@ pub(super) fn spin(
     let mut told = kept_house;
     let mut worked = false;
     let mut life = Life::default();
+    let mut looked_ahead_for = Time::NEVER;
     loop {
         let pass = target.poll()?;
         let now = pass.at;
@@ -74,6 +78,14 @@ pub(super) fn spin(
                     && !nic.probe().is_waiting() =>
             {
                 records.look(nic, &mut host, PROGRESS_LIMIT);
+            }
+            Step::Idle
+                if injector.next_due().since(now) < LOOKED_AHEAD
+                    && injector.next_due() != looked_ahead_for
+                    && !nic.probe().is_waiting() =>
+            {
+                looked_ahead_for = injector.next_due();
+                nic.look_ahead(&mut host);
             }
             Step::Idle if target.shares_a_core() => std::thread::yield_now(),
             Step::Idle => {}

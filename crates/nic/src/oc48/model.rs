@@ -129,4 +129,8 @@ impl NicModel for Oc48 {
     fn rx_free(&mut self, cx: &mut NicContext<'_>, _queue: u16, limit: usize) -> usize {
         self.rx.queue.free(cx, limit)
     }
+
+    fn rx_look_ahead(&self, cx: &NicContext<'_>, _queue: u16) {
+        self.rx.queue.look_ahead(cx);
+    }
 }

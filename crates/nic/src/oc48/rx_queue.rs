@@ -70,6 +70,10 @@ impl RxFormat for Buffers {
         self.fifo.get(place).map(|_| place + 1)
     }
 
+    fn buffer(&self, _cx: &NicContext<'_>, place: u64) -> Option<u64> {
+        self.fifo.get(place).map(|buffer| buffer.address)
+    }
+
     #[inline]
     fn is_reused(earlier: u64, place: u64) -> bool {
         earlier + ENTRIES <= place

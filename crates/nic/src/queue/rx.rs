@@ -80,6 +80,9 @@ pub trait RxFormat {
     /// The place behind a descriptor that belongs to the card, by such a look; `None` if it does not.
     fn behind_free(&self, cx: &NicContext<'_>, place: Self::Place) -> Option<Self::Place>;
 
+    /// Bus address of the buffer of a descriptor that belongs to the card, by such a look.
+    fn buffer(&self, cx: &NicContext<'_>, place: Self::Place) -> Option<u64>;
+
     /// Whether the driver must have taken the frame at `earlier`, because the card has been given
     /// `place`.
     fn is_reused(earlier: Self::Place, place: Self::Place) -> bool;
@@ -233,6 +236,15 @@ impl<F: RxFormat> RxQueue<F> {
             }
         }
         limit
+    }
+
+    /// Looks at the next descriptor and its buffer, so that both are in the cache when a frame comes.
+    pub fn look_ahead(&self, cx: &NicContext<'_>) {
+        const WORD: u64 = 4;
+        if let Some(address) = self.format.buffer(cx, self.head) {
+            // Black box: a look is all that is wanted.
+            std::hint::black_box(cx.peek_u32(address & !(WORD - 1)));
+        }
     }
 
     #[inline]

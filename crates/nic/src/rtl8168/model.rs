@@ -111,6 +111,10 @@ impl NicModel for Rtl8168 {
     fn rx_free(&mut self, cx: &mut NicContext<'_>, _queue: u16, limit: usize) -> usize {
         self.rx.queue.free(cx, limit)
     }
+
+    fn rx_look_ahead(&self, cx: &NicContext<'_>, _queue: u16) {
+        self.rx.queue.look_ahead(cx);
+    }
 }
 
 /// Power management (PCI Bus Power Management Interface 1.2, section 3.2): present and without

@@ -75,6 +75,13 @@ impl RxFormat for RxRing {
         (opts1 & OWN != 0).then(|| following(place, opts1))
     }
 
+    fn buffer(&self, cx: &NicContext<'_>, place: u16) -> Option<u64> {
+        let at = descriptor(self.base, place);
+        let word = |number: u64| cx.peek_u32(at.wrapping_add(4 * number));
+        let own = word(0)? & OWN != 0;
+        own.then_some(u64::from(word(3)?) << 32 | u64::from(word(2)?))
+    }
+
     #[inline]
     fn is_reused(earlier: u16, place: u16) -> bool {
         earlier == place

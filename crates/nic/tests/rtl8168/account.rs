@@ -102,6 +102,21 @@ fn free_descriptors_are_counted_from_the_next_one_on() {
 }
 
 #[test]
+fn a_look_ahead_changes_nothing_wherever_the_buffer_is_said_to_be() {
+    let mut lab = Lab::open();
+    for (low, high) in [(0x10_0000, 0), (0x10_0003, 0), (u32::MAX, u32::MAX), (0, 1)] {
+        lab.put(RX_RING, &[OWN | 2_000, 0, low, high]);
+        let before = lab.nic.counters();
+        lab.host(|nic, host| nic.look_ahead(host));
+        assert_eq!(lab.nic.counters(), before);
+    }
+    lab.put(RX_RING, &[OWN | 2_000, 0, 0x10_0000, 0]);
+    inject(&mut lab, 256);
+    lab.host(|nic, host| nic.look_ahead(host));
+    assert_eq!(lab.progress(), counts(256, 0, 0));
+}
+
+#[test]
 fn a_ring_without_an_end_wraps_at_the_bound() {
     let mut lab = Lab::open();
     for i in 0..1_100 {

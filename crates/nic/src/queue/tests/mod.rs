@@ -207,6 +207,10 @@ impl<const MANY: bool> RxFormat for Ring<MANY> {
         RxFormat::is_taken(self, cx, place).then(|| next(place))
     }
 
+    fn buffer(&self, cx: &NicContext<'_>, place: u16) -> Option<u64> {
+        RxFormat::is_taken(self, cx, place).then(|| cx.peek_u32(self.at(place) + 4))?.map(u64::from)
+    }
+
     fn is_reused(earlier: u16, place: u16) -> bool {
         earlier == place
     }

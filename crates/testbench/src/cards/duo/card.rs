@@ -123,6 +123,12 @@ impl RxFormat for Ring {
         (word & regs::OWN != 0).then_some(Ring::following(place))
     }
 
+    fn buffer(&self, cx: &NicContext<'_>, place: u16) -> Option<u64> {
+        let word = |number: u64| cx.peek_u32(self.descriptor(place).wrapping_add(4 * number));
+        let own = word(0)? & regs::OWN != 0;
+        own.then_some(u64::from(word(3)?) << 32 | u64::from(word(2)?))
+    }
+
     fn is_reused(earlier: u16, place: u16) -> bool {
         earlier == place
     }
@@ -529,5 +535,9 @@ impl NicModel for Duo {
 
     fn rx_free(&mut self, cx: &mut NicContext<'_>, queue: u16, limit: usize) -> usize {
         self.rx[usize::from(queue)].free(cx, limit)
+    }
+
+    fn rx_look_ahead(&self, cx: &NicContext<'_>, queue: u16) {
+        self.rx[usize::from(queue)].look_ahead(cx);
     }
 }
