@@ -17,6 +17,8 @@
 #define WB_VERSION 2
 // The virtio device that a window is handed over through; virt-pci has 1234.
 #define WB_VIRTIO_DEVICE 1235
+// Cards that a bridge takes, each with a window of its own.
+#define WB_CARDS 4
 // Bytes of a window.
 #define WB_WINDOW_BYTES 32768
 // Accesses that the guest has put into the register ring.

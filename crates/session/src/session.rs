@@ -69,7 +69,7 @@ impl Session {
         };
         status("starting the kernel");
         let (mut target, ready) =
-            KernelTarget::start(&launch, nic, place.clock, interrupted.clone())?;
+            KernelTarget::start(&launch, vec![nic], place.clock, interrupted.clone())?;
         status("bringing the driver up");
         let mut settings = bring_up(&mut target, options)?;
         let attached = match attachment {

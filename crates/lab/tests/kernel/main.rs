@@ -6,6 +6,7 @@
 
 mod accuracy;
 mod bring;
+mod cards;
 mod cost;
 mod device;
 mod faults;

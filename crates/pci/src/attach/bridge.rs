@@ -24,6 +24,8 @@ pub const MAGIC: u64 = 0x4547_4449_5242_4b57;
 pub const VERSION: u64 = 2;
 /// The virtio device that a window is handed over through; virt-pci has 1234.
 pub const VIRTIO_DEVICE: u32 = 1235;
+/// Cards that a bridge takes, each with a window of its own.
+pub const CARDS: usize = 4;
 /// Bytes of a window.
 pub const WINDOW_BYTES: usize = 0x8000;
 
