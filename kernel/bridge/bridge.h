@@ -41,6 +41,7 @@ struct card {
 	unsigned int number;
 	unsigned int pin_irq;
 	struct bar bars[PCI_STD_NUM_BARS];
+	u64 plugs;			/* times it was pulled out or plugged in that have been seen to */
 	struct virtio_device *vdev;	/* none: free for the next one */
 	struct virtqueue *queue;
 	struct pci_host_bridge *host;
@@ -60,7 +61,7 @@ struct bridge {
 	struct task_struct *poller;
 	struct mutex vectors_lock;	/* the bitmap */
 	DECLARE_BITMAP(vectors, VECTORS);
-	struct work_struct bring_up;
+	struct work_struct see_to_buses;
 	struct card cards[WB_CARDS];	/* of the first one the poller has its orders */
 };
 

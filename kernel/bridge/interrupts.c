@@ -369,8 +369,12 @@ static int poll_interrupts(void *unused)
 /* In a hard interrupt. */
 void signalled(struct virtio_device *vdev)
 {
+	const struct card *card = vdev->priv;
+
 	want_signals();
 	take_interrupts();
+	if (load(card, WB_HEADER_PLUGS) != card->plugs)
+		schedule_work(&bridge.see_to_buses);
 	if (!bridge.poller)
 		return;
 	/* Maybe it shall begin to poll, or end. */

@@ -51,15 +51,46 @@ static int add_bus(struct card *card)
 	return 0;
 }
 
+static void remove_device(struct pci_bus *bus)
+{
+	struct pci_dev *pdev = pci_get_slot(bus, 0);
+
+	if (!pdev)
+		return;
+	/* Drivers ask by pci_channel_offline() whether there is anything to talk to. */
+	pdev->error_state = pci_channel_io_perm_failure;
+	pci_stop_and_remove_bus_device_locked(pdev);
+	pci_dev_put(pdev);
+}
+
+/* What has been pulled out is removed, also if it is back already: it is not what it was. */
+static void see_to_slot(struct card *card)
+{
+	u64 plugs = load(card, WB_HEADER_PLUGS);
+
+	if (plugs == card->plugs)
+		return;
+	card->plugs = plugs;
+	remove_device(card->host->bus);
+	if (plugs % 2)
+		return;
+	pci_lock_rescan_remove();
+	pci_rescan_bus(card->host->bus);
+	pci_unlock_rescan_remove();
+}
+
 /* One for all cards, and so never beside itself: until 6.12 a scan takes no lock. */
-static void bring_up(struct work_struct *work)
+static void see_to_buses(struct work_struct *work)
 {
 	struct card *card;
 	int err = 0;
 
-	for (card = bridge.cards; card < bridge.end && !err; card++)
+	for (card = bridge.cards; card < bridge.end && !err; card++) {
 		if (card->vdev && !card->host)
 			err = add_bus(card);
+		if (card->host)
+			see_to_slot(card);
+	}
 	if (!err && !bridge.poller)
 		err = start_poller();
 	if (err)
@@ -78,6 +109,7 @@ static int make_window(struct card *card)
 	card->carried_out = 0;
 	card->reads = 0;
 	card->taken = 0;
+	card->plugs = 0;
 	if (card == bridge.cards)
 		bridge.hiccups = 0;
 	card->window[WB_HEADER_MAGIC] = WB_MAGIC;
@@ -127,7 +159,7 @@ static int bridge_probe(struct virtio_device *vdev)
 	if (bridge.end <= card)
 		bridge.end = card + 1;
 	/* Signals are held back until this returns. */
-	schedule_work(&bridge.bring_up);
+	schedule_work(&bridge.see_to_buses);
 	return 0;
 }
 
@@ -135,7 +167,7 @@ static void bridge_remove(struct virtio_device *vdev)
 {
 	struct card *card = vdev->priv;
 
-	flush_work(&bridge.bring_up);
+	flush_work(&bridge.see_to_buses);
 	if (card == bridge.cards)
 		stop_poller();
 	if (card->host) {
@@ -180,7 +212,7 @@ static int __init bridge_init(void)
 	/* The poller would run beside the handlers that it calls. */
 	if (num_possible_cpus() > 1)
 		return -EOPNOTSUPP;
-	INIT_WORK(&bridge.bring_up, bring_up);
+	INIT_WORK(&bridge.see_to_buses, see_to_buses);
 	for (i = 0; i < WB_CARDS; i++)
 		number_card(&bridge.cards[i], i);
 	err = make_interrupts();

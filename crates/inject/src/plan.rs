@@ -206,6 +206,12 @@ pub enum PlanError {
         /// Vectors of the NIC.
         vectors: u16,
     },
+    /// A fault that pulls the card out of a slot that does not tell of it.
+    #[error(
+        "the fault {0} needs a target that can be told of it: a Linux kernel to which our PCI bridge \
+         attaches the card"
+    )]
+    Hotplug(&'static str),
     /// A random arrival without a mean.
     #[error(
         "a random arrival with interval_ns = 0 has no mean: give the mean interval, or choose \
@@ -329,6 +335,14 @@ impl Plan {
         match self.faults.iter().filter_map(named).find(|(_, vector)| *vector >= vectors) {
             Some((fault, vector)) => Err(PlanError::Vector { fault, vector, vectors }),
             None => Ok(()),
+        }
+    }
+
+    /// Checks the faults against whether the target has hotplug.
+    pub fn validate_hotplug(&self, has_hotplug: bool) -> Result<(), PlanError> {
+        match self.faults.iter().find(|fault| fault.kind.needs_hotplug()) {
+            Some(fault) if !has_hotplug => Err(PlanError::Hotplug(fault.kind.name())),
+            _ => Ok(()),
         }
     }
 
@@ -576,6 +590,15 @@ mod tests {
             refused(2).contains("interrupt-storm is of vector 2, and this NIC has vectors 0 to 1")
         );
         assert!(refused(1).contains("has vector 0 only"));
+    }
+
+    #[test]
+    fn a_card_can_be_pulled_out_only_where_the_target_is_told() {
+        let plan = Plan::from_toml("faults = ['device-unplugged:at=1ms']").unwrap();
+        assert_eq!(plan.validate_hotplug(true), Ok(()));
+        assert_eq!(Plan::default().validate_hotplug(false), Ok(()));
+        let refused = plan.validate_hotplug(false).unwrap_err().to_string();
+        assert!(refused.contains("device-unplugged needs a target that"), "{refused}");
     }
 
     #[test]

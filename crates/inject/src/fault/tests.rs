@@ -29,6 +29,7 @@ fn kinds() -> impl Strategy<Value = FaultKind> {
         spans().prop_map(|down_for| FaultKind::LinkFlap { down_for }),
         Just(FaultKind::DmaError),
         Just(FaultKind::DeviceGone),
+        spans().prop_map(|out_for| FaultKind::DeviceUnplugged { out_for }),
     ]
 }
 

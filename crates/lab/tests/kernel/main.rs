@@ -10,6 +10,7 @@ mod cards;
 mod cost;
 mod device;
 mod faults;
+mod hotplug;
 #[path = "../common/perfect.rs"]
 mod perfect;
 mod receive;
