@@ -144,8 +144,11 @@ fn each_card_has_a_bus_a_driver_and_interrupts_of_its_own() {
         let after = [card, other].map(|card| bench.seen(card));
         assert_eq!(after[0].0, before[0].0 + 100, "frames");
         let interrupts = after[0].1 - before[0].1;
-        assert!(interrupts > 0, "no interrupt for 100 frames");
-        assert_eq!(after[1], before[1], "the other one has heard nothing");
+        assert!(interrupts > 10, "{interrupts} interrupts for 100 frames");
+        assert_eq!(after[1].0, before[1].0, "frames of the other one");
+        // What it sends by itself may interrupt, too.
+        let others = after[1].1 - before[1].1;
+        assert!(others < 5, "{others} interrupts of the other one");
     }
     assert_eq!(bench.read(counts), of_the_duo);
     // Frames of several flows, for which the test card has no descriptors: each vector tells of it.

@@ -137,3 +137,46 @@ impl AttachedCard {
         self.counters = self.counters();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+
+    use warikomi_testbench::card;
+
+    use super::*;
+    use crate::kernel::Attachment;
+
+    /// GET_FEATURES, version 1, without a body.
+    const QUESTION: [u8; 12] = [1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0];
+    const ANSWER_BYTES: usize = 20;
+
+    #[test]
+    fn each_card_is_served_on_its_own_connection_and_loses_no_other() {
+        let halt = Rc::new(Halt::new(std::process::id(), None).unwrap());
+        let clock = TscClock::with_frequency(0, 1e9);
+        let attached = |_| {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            theirs.set_nonblocking(true).unwrap();
+            let mut card = AttachedCard::new(card("rtl8168")).unwrap();
+            let bridge = Attachment::Bridge { polling: true };
+            card.connect(Connection::new(ours, bridge).unwrap());
+            (card, theirs)
+        };
+        let [(mut first, first_end), (mut second, mut second_end)] = [0, 1].map(attached);
+        second_end.write_all(&QUESTION).unwrap();
+        for card in [&mut first, &mut second] {
+            card.serve_connection(&halt, &clock).unwrap();
+        }
+        let answer = |mut end: &UnixStream| end.read(&mut [0; 64]).unwrap_or(0);
+        assert_eq!([answer(&first_end), answer(&second_end)], [0, ANSWER_BYTES]);
+
+        drop(first_end);
+        assert!(first.serve_connection(&halt, &clock).is_err());
+        assert!(first.serve_connection(&halt, &clock).is_ok(), "an error is told once");
+        second_end.write_all(&QUESTION).unwrap();
+        second.serve_connection(&halt, &clock).unwrap();
+        assert_eq!(answer(&second_end), ANSWER_BYTES);
+    }
+}
