@@ -28,7 +28,7 @@ pub(super) struct AttachedCard {
     signals_seen: u64,
 }
 
-/// Interrupts of a NIC in a slot that nobody looks at.
+/// Takes the interrupts of a card that is not attached.
 struct Nowhere;
 
 impl IntrLine for Nowhere {

@@ -41,7 +41,7 @@ pub enum Attachment {
 }
 
 impl Attachment {
-    /// An error unless so many cards can be attached to one kernel.
+    /// An error unless this number of cards can be attached to one kernel.
     pub(super) fn check_room(self, cards: usize) -> Result<(), TargetError> {
         let most = match self {
             Attachment::VirtPci => 1,

@@ -53,7 +53,7 @@ pub(super) struct Channels {
 }
 
 impl Process {
-    /// Starts a kernel that has so many cards.
+    /// Starts a kernel that has this number of cards.
     pub(super) fn start(
         options: &LaunchOptions,
         cards: usize,
