@@ -7,14 +7,14 @@
 #include "bridge.h"
 
 /* Waits until a word has this value; the other side may have lost its processor for long. */
-static bool wait_for(unsigned int word, u64 value)
+static bool wait_for(struct card *card, unsigned int word, u64 value)
 {
 	u64 begun = ticks();
 
-	while (load(word) != value) {
-		if (unlikely(ticks() - begun > load(WB_HEADER_PATIENCE_TICKS))) {
-			pr_err("the card has stopped answering\n");
-			bridge.dead = true;
+	while (load(card, word) != value) {
+		if (unlikely(ticks() - begun > load(card, WB_HEADER_PATIENCE_TICKS))) {
+			pr_err("card %u has stopped answering\n", card->number);
+			card->dead = true;
 			return false;
 		}
 		cpu_relax();
@@ -22,64 +22,68 @@ static bool wait_for(unsigned int word, u64 value)
 	return true;
 }
 
-static bool post(u64 kind, u64 space, u32 offset, int size, u64 value)
+static bool post(struct card *card, u64 kind, u64 space, u32 offset, int size, u64 value)
 {
-	u64 *latest = &bridge.window[WB_REQUESTS_LATEST];
+	u64 *latest = &card->window[WB_REQUESTS_LATEST];
 	u64 access = kind | space << 8 | (u64)size << 16 | (u64)offset << 32;
 	u64 *entry;
 
-	if (bridge.dead)
+	if (card->dead)
 		return false;
 	/* The other side's word is looked at once a ring: it would be fetched from its core. */
-	if (bridge.posted - bridge.carried_out >= WB_REQUESTS_CAPACITY) {
-		if (!wait_for(WB_REQUESTS_TAIL, bridge.posted))
+	if (card->posted - card->carried_out >= WB_REQUESTS_CAPACITY) {
+		if (!wait_for(card, WB_REQUESTS_TAIL, card->posted))
 			return false;
-		bridge.carried_out = bridge.posted;
+		card->carried_out = card->posted;
 	}
-	entry = &bridge.window[WB_REQUESTS_ENTRIES + bridge.posted % WB_REQUESTS_CAPACITY * 2];
+	entry = &card->window[WB_REQUESTS_ENTRIES + card->posted % WB_REQUESTS_CAPACITY * 2];
 	WRITE_ONCE(entry[0], access);
 	WRITE_ONCE(entry[1], value);
 	/* The number before the entry: the other side reads both the other way round. */
-	WRITE_ONCE(latest[0], bridge.posted);
+	WRITE_ONCE(latest[0], card->posted);
 	virt_wmb();
 	WRITE_ONCE(latest[1], access);
 	WRITE_ONCE(latest[2], value);
-	store(WB_REQUESTS_HEAD, ++bridge.posted);
+	store(card, WB_REQUESTS_HEAD, ++card->posted);
 	return true;
 }
 
-static void write_card(u64 space, u32 offset, int size, u64 value)
+static void write_card(struct card *card, u64 space, u32 offset, int size, u64 value)
 {
 	unsigned long flags;
 
-	raw_spin_lock_irqsave(&bridge.access_lock, flags);
-	post(WB_ACCESS_WRITE, space, offset, size, value);
-	raw_spin_unlock_irqrestore(&bridge.access_lock, flags);
+	raw_spin_lock_irqsave(&card->access_lock, flags);
+	post(card, WB_ACCESS_WRITE, space, offset, size, value);
+	raw_spin_unlock_irqrestore(&card->access_lock, flags);
 	take_interrupts_soon();
 }
 
-static u64 read_card(u64 space, u32 offset, int size)
+static u64 read_card(struct card *card, u64 space, u32 offset, int size)
 {
 	unsigned long flags;
 	u64 value = ~0ULL;
 
-	raw_spin_lock_irqsave(&bridge.access_lock, flags);
-	if (post(WB_ACCESS_READ, space, offset, size, ++bridge.reads) &&
-	    wait_for(WB_ANSWERED, bridge.reads))
-		value = READ_ONCE(bridge.window[WB_ANSWER]);
-	raw_spin_unlock_irqrestore(&bridge.access_lock, flags);
+	raw_spin_lock_irqsave(&card->access_lock, flags);
+	if (post(card, WB_ACCESS_READ, space, offset, size, ++card->reads) &&
+	    wait_for(card, WB_ANSWERED, card->reads))
+		value = READ_ONCE(card->window[WB_ANSWER]);
+	raw_spin_unlock_irqrestore(&card->access_lock, flags);
 	take_interrupts_soon();
 	return value;
 }
 
-static unsigned long bar_read(void *bar, unsigned int offset, int size)
+static unsigned long bar_read(void *priv, unsigned int offset, int size)
 {
-	return read_card(*(u8 *)bar, offset, size);
+	const struct bar *bar = priv;
+
+	return read_card(bar->card, bar->number, offset, size);
 }
 
-static void bar_write(void *bar, unsigned int offset, int size, unsigned long value)
+static void bar_write(void *priv, unsigned int offset, int size, unsigned long value)
 {
-	write_card(*(u8 *)bar, offset, size, value);
+	const struct bar *bar = priv;
+
+	write_card(bar->card, bar->number, offset, size, value);
 }
 
 /* The largest naturally aligned piece, as a bridge would split an access. */
@@ -136,17 +140,18 @@ static const struct logic_iomem_ops bar_ops = {
 };
 
 /* virt-pci has what lies above, and from 6.12 on 0x10000000 to 0x1fffffff. */
-struct resource bridge_memory = {
+static struct resource bridge_memory = {
 	.name = "warikomi PCI memory",
 	.start = 0xe0000000,
-	.end = 0xefefffff,
+	.end = 0xe0000000 + WB_CARDS * CARD_MEMORY_BYTES - 1,
 	.flags = IORESOURCE_MEM,
 };
 
 static long map_bar(unsigned long offset, size_t size, const struct logic_iomem_ops **ops,
 		    void **bar)
 {
-	struct pci_dev *pdev = pci_get_domain_bus_and_slot(0, BUS_NUMBER, 0);
+	struct card *card = &bridge.cards[offset / CARD_MEMORY_BYTES];
+	struct pci_dev *pdev = pci_get_domain_bus_and_slot(0, card->bus_numbers.start, 0);
 	resource_size_t at = bridge_memory.start + offset;
 	long found = -ENOENT;
 	int i;
@@ -159,7 +164,7 @@ static long map_bar(unsigned long offset, size_t size, const struct logic_iomem_
 		if (resource_type(r) != IORESOURCE_MEM || at < r->start || at + size - 1 > r->end)
 			continue;
 		*ops = &bar_ops;
-		*bar = &bridge.bar_numbers[i];
+		*bar = &card->bars[i];
 		found = at - r->start;
 		break;
 	}
@@ -177,7 +182,7 @@ static int config_read(struct pci_bus *bus, unsigned int devfn, int where, int s
 		*value = ~0;
 		return PCIBIOS_DEVICE_NOT_FOUND;
 	}
-	*value = read_card(WB_ACCESS_CONFIG, where, size);
+	*value = read_card(bus->sysdata, WB_ACCESS_CONFIG, where, size);
 	return PCIBIOS_SUCCESSFUL;
 }
 
@@ -185,7 +190,7 @@ static int config_write(struct pci_bus *bus, unsigned int devfn, int where, int 
 {
 	if (devfn)
 		return PCIBIOS_DEVICE_NOT_FOUND;
-	write_card(WB_ACCESS_CONFIG, where, size, value);
+	write_card(bus->sysdata, WB_ACCESS_CONFIG, where, size, value);
 	return PCIBIOS_SUCCESSFUL;
 }
 
@@ -194,12 +199,26 @@ struct pci_ops bridge_config_ops = {
 	.write = config_write,
 };
 
-int make_accesses(void)
+static int make_card(struct card *card)
 {
 	int i;
 
 	for (i = 0; i < PCI_STD_NUM_BARS; i++)
-		bridge.bar_numbers[i] = i;
-	raw_spin_lock_init(&bridge.access_lock);
-	return logic_iomem_add_region(&bridge_memory, &memory_ops);
+		card->bars[i] = (struct bar){ .card = card, .number = i };
+	raw_spin_lock_init(&card->access_lock);
+	card->memory.name = "warikomi PCI card";
+	card->memory.start = bridge_memory.start + card->number * CARD_MEMORY_BYTES;
+	card->memory.end = card->memory.start + CARD_MEMORY_BYTES - 1;
+	card->memory.flags = IORESOURCE_MEM;
+	return request_resource(&bridge_memory, &card->memory);
+}
+
+int make_accesses(void)
+{
+	int err = logic_iomem_add_region(&bridge_memory, &memory_ops);
+	int i;
+
+	for (i = 0; i < WB_CARDS && !err; i++)
+		err = make_card(&bridge.cards[i]);
+	return err;
 }

@@ -6,44 +6,67 @@
 #include <linux/irqdomain.h>
 #include <linux/mutex.h>
 #include <linux/pci.h>
+#include <linux/sizes.h>
 #include <linux/spinlock.h>
 #include <linux/virtio.h>
 #include <linux/workqueue.h>
 
 #include "warikomi_bridge.h"
 
-/* virt-pci has bus 0. */
-#define BUS_NUMBER 1
-#define VECTORS 32
+/* Each card is alone on a bus, from this one on; virt-pci has bus 0. */
+#define FIRST_BUS 1
+/* Of the address space, for a card's BARs. */
+#define CARD_MEMORY_BYTES (60 * SZ_1M)
+/* The bits of bridge.retriggered. */
+#define VECTORS BITS_PER_LONG
 
-struct bridge {
-	struct virtio_device *vdev;
-	struct virtqueue *queue;
+struct card;
+
+/* What an access to a BAR is told. */
+struct bar {
+	struct card *card;
+	u8 number;
+};
+
+/* What every card has of its own. */
+struct card {
 	u64 *window;
-	struct pci_host_bridge *host;
-	struct irq_domain *msi_inner;
-	struct irq_domain *msi;
-	struct irq_domain *pin;
-	unsigned int pin_irq;
-	bool pin_masked;
-	DECLARE_BITMAP(vectors, VECTORS);
-	struct mutex vectors_lock;	/* the bitmap */
-	unsigned long retriggered;	/* vectors whose handlers shall run once more */
-	struct work_struct retrigger;	/* runs them, where nothing else will */
-	raw_spinlock_t access_lock;	/* the ring of accesses, and the answer */
+	u64 taken;			/* interrupts taken from their ring */
 	u64 posted;			/* accesses put into the ring */
 	u64 carried_out;		/* accesses known to have been carried out */
 	u64 reads;			/* reads among them */
-	u64 taken;			/* interrupts taken from their ring */
-	u64 hiccups;			/* times that the poller was not running */
-	u64 attention;			/* what WB_SLEEPING says, unless it was woken */
+	raw_spinlock_t access_lock;	/* the ring of accesses, and the answer */
 	bool dead;			/* a read was not answered */
-	struct task_struct *poller;
-	u8 bar_numbers[PCI_STD_NUM_BARS];
-	struct work_struct bring_up;
+	bool pin_masked;
+	unsigned int number;
+	unsigned int pin_irq;
+	struct bar bars[PCI_STD_NUM_BARS];
+	u64 plugs;			/* times it was pulled out or plugged in that have been seen to */
+	struct virtio_device *vdev;	/* none: free for the next one */
+	struct virtqueue *queue;
+	struct pci_host_bridge *host;
+	struct resource memory;
+	struct resource bus_numbers;
 };
 
-/* A kernel has one: a region of logic_iomem cannot be taken back. */
+/* What a kernel has once. */
+struct bridge {
+	struct irq_domain *msi_inner;
+	struct irq_domain *msi;
+	struct irq_domain *pin;
+	struct card *end;		/* behind the last card that there was */
+	u64 attention;			/* what every WB_SLEEPING says, unless it was woken */
+	unsigned long retriggered;	/* vectors whose handlers shall run once more */
+	struct work_struct retrigger;	/* runs them, where nothing else will */
+	u64 hiccups;			/* times that the poller was not running */
+	struct task_struct *poller;
+	struct mutex vectors_lock;	/* the bitmap */
+	DECLARE_BITMAP(vectors, VECTORS);
+	struct work_struct see_to_buses;
+	struct card cards[WB_CARDS];	/* of the first one the poller has its orders */
+};
+
+/* The cards are not allocated: a region of logic_iomem cannot be taken back. */
 extern struct bridge bridge;
 
 /*
@@ -51,15 +74,15 @@ extern struct bridge bridge;
  *
  * Everything that the other side did before it wrote the word is seen behind this.
  */
-static inline u64 load(unsigned int word)
+static inline u64 load(const struct card *card, unsigned int word)
 {
-	return virt_load_acquire(&bridge.window[word]);
+	return virt_load_acquire(&card->window[word]);
 }
 
 /* Everything that was done before this is seen by a reader of the word. */
-static inline void store(unsigned int word, u64 value)
+static inline void store(const struct card *card, unsigned int word, u64 value)
 {
-	virt_store_release(&bridge.window[word], value);
+	virt_store_release(&card->window[word], value);
 }
 
 static inline u64 ticks(void)
@@ -71,7 +94,6 @@ static inline u64 ticks(void)
 }
 
 /* access.c */
-extern struct resource bridge_memory;
 extern struct pci_ops bridge_config_ops;
 int make_accesses(void);
 

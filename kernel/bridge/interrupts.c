@@ -23,14 +23,18 @@
 
 static void pin_mask(struct irq_data *data)
 {
-	WRITE_ONCE(bridge.pin_masked, true);
+	struct card *card = irq_data_get_irq_chip_data(data);
+
+	WRITE_ONCE(card->pin_masked, true);
 }
 
 static void pin_unmask(struct irq_data *data)
 {
-	WRITE_ONCE(bridge.pin_masked, false);
+	struct card *card = irq_data_get_irq_chip_data(data);
+
+	WRITE_ONCE(card->pin_masked, false);
 	/* By a handler's thread: the other side does not signal a level that it has signalled. */
-	if (!in_hardirq() && READ_ONCE(bridge.window[WB_PIN_LEVEL]))
+	if (!in_hardirq() && READ_ONCE(card->window[WB_PIN_LEVEL]))
 		schedule_work(&bridge.retrigger);
 }
 
@@ -43,6 +47,7 @@ static struct irq_chip pin_chip = {
 static int pin_map(struct irq_domain *domain, unsigned int virq, irq_hw_number_t number)
 {
 	irq_set_chip_and_handler(virq, &pin_chip, handle_level_irq);
+	irq_set_chip_data(virq, &bridge.cards[number]);
 	irq_set_status_flags(virq, IRQ_LEVEL);
 	return 0;
 }
@@ -161,72 +166,103 @@ static int make_message_domains(struct fwnode_handle *fwnode)
 }
 #endif
 
+static int make_pin(struct card *card)
+{
+	card->pin_masked = true;
+	card->pin_irq = irq_create_mapping(bridge.pin, card->number);
+	return card->pin_irq ? 0 : -ENOMEM;
+}
+
 int make_interrupts(void)
 {
 	struct fwnode_handle *fwnode = irq_domain_alloc_named_fwnode("warikomi-pci");
-	int err;
+	int err, i;
 
 	mutex_init(&bridge.vectors_lock);
 	INIT_WORK(&bridge.retrigger, take_retriggered);
-	bridge.pin_masked = true;
 	if (!fwnode)
 		return -ENOMEM;
 	err = make_message_domains(fwnode);
 	if (err)
 		return err;
-	bridge.pin = irq_domain_create_linear(NULL, 1, &pin_ops, NULL);
+	bridge.pin = irq_domain_create_linear(NULL, WB_CARDS, &pin_ops, NULL);
 	if (!bridge.pin)
 		return -ENOMEM;
-	bridge.pin_irq = irq_create_mapping(bridge.pin, 0);
-	return bridge.pin_irq ? 0 : -ENOMEM;
+	for (i = 0; i < WB_CARDS && !err; i++)
+		err = make_pin(&bridge.cards[i]);
+	return err;
 }
 
 /* ---- taking them ---- */
 
-static bool pin_is_asserted(void)
+static bool pin_is_asserted(struct card *card)
 {
-	/* The level holds for what the card has seen: writes that are under way may change it. */
-	return READ_ONCE(bridge.window[WB_PIN_LEVEL]) && !READ_ONCE(bridge.pin_masked) &&
-	       load(WB_REQUESTS_TAIL) == bridge.posted;
+	if (!READ_ONCE(card->window[WB_PIN_LEVEL]) || READ_ONCE(card->pin_masked))
+		return false;
+	/* The level holds for what the card has seen: writes that were under way may change it. */
+	return load(card, WB_REQUESTS_TAIL) == card->posted &&
+	       READ_ONCE(card->window[WB_PIN_LEVEL]);
 }
 
 static bool is_pending(void)
 {
-	return bridge.taken != load(WB_INTERRUPTS) || READ_ONCE(bridge.retriggered) ||
-	       pin_is_asserted();
+	struct card *card;
+
+	for (card = bridge.cards; card < bridge.end; card++)
+		if (card->taken != load(card, WB_INTERRUPTS) || pin_is_asserted(card))
+			return true;
+	return READ_ONCE(bridge.retriggered);
 }
 
 /* The vector of the first message that has not been taken, when this number was sent. */
-static unsigned int next_vector(u64 sent)
+static unsigned int next_vector(struct card *card, u64 sent)
 {
-	u64 latest = READ_ONCE(bridge.window[WB_LATEST]);
+	u64 latest = READ_ONCE(card->window[WB_LATEST]);
 
-	if (latest >> 16 == (bridge.taken & GENMASK_ULL(47, 0)))
+	if (latest >> 16 == (card->taken & GENMASK_ULL(47, 0)))
 		return latest & 0xffff;
 	/* Of those that were written over, each vector has its turn. */
-	if (sent - bridge.taken >= WB_MESSAGES_CAPACITY)
-		return bridge.taken % VECTORS;
-	return READ_ONCE(bridge.window[WB_MESSAGES + bridge.taken % WB_MESSAGES_CAPACITY]);
+	if (sent - card->taken >= WB_MESSAGES_CAPACITY)
+		return card->taken % VECTORS;
+	return READ_ONCE(card->window[WB_MESSAGES + card->taken % WB_MESSAGES_CAPACITY]);
+}
+
+static void take_messages(struct card *card)
+{
+	unsigned int vector;
+	u64 sent;
+
+	while ((sent = load(card, WB_INTERRUPTS)) != card->taken) {
+		vector = next_vector(card, sent);
+		card->taken++;
+		generic_handle_domain_irq(bridge.msi_inner, vector);
+	}
+}
+
+static void take_pin(struct card *card)
+{
+	int round;
+
+	/* A level that no handler takes shall not keep the kernel from all else. */
+	for (round = 0; round < PIN_ROUNDS && pin_is_asserted(card); round++)
+		generic_handle_domain_irq(bridge.pin, card->number);
 }
 
 /* In hard interrupt context. */
 static void take_interrupts(void)
 {
-	unsigned int vector, round;
-	u64 sent;
+	unsigned int vector;
+	struct card *card;
 
-	while ((sent = load(WB_INTERRUPTS)) != bridge.taken) {
-		vector = next_vector(sent);
-		bridge.taken++;
-		generic_handle_domain_irq(bridge.msi_inner, vector);
-	}
+	for (card = bridge.cards; card < bridge.end; card++)
+		take_messages(card);
 	for (vector = 0; READ_ONCE(bridge.retriggered) && vector < VECTORS; vector++)
 		if (test_and_clear_bit(vector, &bridge.retriggered))
 			generic_handle_domain_irq(bridge.msi_inner, vector);
-	/* A level that no handler takes shall not keep the kernel from all else. */
-	for (round = 0; round < PIN_ROUNDS && pin_is_asserted(); round++)
-		generic_handle_domain_irq(bridge.pin, 0);
-	store(WB_TAKEN, bridge.taken);
+	for (card = bridge.cards; card < bridge.end; card++) {
+		take_pin(card);
+		store(card, WB_TAKEN, card->taken);
+	}
 }
 
 /* As if the interrupt came now: handlers in hard interrupt context, then softirqs. */
@@ -246,8 +282,11 @@ static void be_interrupted(void)
 /* Says whether this side looks at the rings by itself. */
 static void say(u64 attention)
 {
+	struct card *card;
+
 	WRITE_ONCE(bridge.attention, attention);
-	store(WB_SLEEPING, attention);
+	for (card = bridge.cards; card < bridge.end; card++)
+		store(card, WB_SLEEPING, attention);
 	/* The word before the look at the rings that follows: the other side fills, then looks. */
 	virt_mb();
 }
@@ -272,19 +311,21 @@ void take_interrupts_soon(void)
 /* Notes that this side was not running, if it took longer than it may. */
 static void watch(u64 from, u64 until, u64 most)
 {
-	u64 *entry = &bridge.window[WB_HICCUP_TIMES + bridge.hiccups % WB_HICCUPS_CAPACITY * 2];
+	u64 place = WB_HICCUP_TIMES + bridge.hiccups % WB_HICCUPS_CAPACITY * 2;
+	u64 *entry = &bridge.cards->window[place];
 
 	if (likely(until - from <= most))
 		return;
 	WRITE_ONCE(entry[0], from);
 	WRITE_ONCE(entry[1], until);
-	store(WB_HICCUPS, ++bridge.hiccups);
+	store(bridge.cards, WB_HICCUPS, ++bridge.hiccups);
 }
 
 /* RCU is one of those who want it: at a tick it asks for a task to be scheduled. */
 static void poll_until_wanted_elsewhere(void)
 {
-	u64 look_ticks = load(WB_HEADER_LOOK_TICKS), work_ticks = load(WB_HEADER_WORK_TICKS);
+	u64 look_ticks = load(bridge.cards, WB_HEADER_LOOK_TICKS);
+	u64 work_ticks = load(bridge.cards, WB_HEADER_WORK_TICKS);
 	unsigned long tick = jiffies;
 	u64 last = ticks();
 
@@ -333,7 +374,7 @@ static int attend(void *unused)
 		/* Fairness alone has chosen us: the others shall have it. */
 		if (!single_task_running()) {
 			yield();
-		} else if (load(WB_HEADER_POLLING)) {
+		} else if (load(bridge.cards, WB_HEADER_POLLING)) {
 			poll_until_wanted_elsewhere();
 			schedule();
 		} else {
@@ -346,10 +387,14 @@ static int attend(void *unused)
 /* In a hard interrupt. */
 void signalled(struct virtio_device *vdev)
 {
+	const struct card *card = vdev->priv;
+
 	/* The other side takes a sleep back when it signals. */
 	if (READ_ONCE(bridge.attention) != WB_LOOKS)
 		be_busy();
 	take_interrupts();
+	if (load(card, WB_HEADER_PLUGS) != card->plugs)
+		schedule_work(&bridge.see_to_buses);
 }
 
 int start_poller(void)

@@ -2,10 +2,11 @@
 /*
  * A PCI host bridge for User Mode Linux.
  *
- * The card behind it is played by another process, which shares this kernel's memory. Register
- * accesses are entries of a ring that the other side polls. Interrupts are numbers in a ring that
- * this side polls while the kernel has nothing else to do; otherwise it is signalled. What lies
- * where in the window that both share is in warikomi_bridge.h.
+ * The cards behind it are played by another process, which shares this kernel's memory. Each is
+ * alone on a bus, and has a virtio device that hands its window over. Register accesses are entries
+ * of a ring that the other side polls. Interrupts are numbers in a ring that this side polls while
+ * the kernel has nothing else to do; otherwise it is signalled. What lies where in the window that
+ * both share is in warikomi_bridge.h.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -17,69 +18,117 @@
 
 #define WINDOW_ORDER get_order(WB_WINDOW_BYTES)
 
-struct bridge bridge;
-
-static struct resource bus_numbers = {
-	.name = "warikomi PCI buses",
-	.start = BUS_NUMBER,
-	.end = BUS_NUMBER,
-	.flags = IORESOURCE_BUS,
-};
+struct bridge bridge = { .end = bridge.cards };
 
 static int map_pin(const struct pci_dev *dev, u8 slot, u8 pin)
 {
-	return bridge.pin_irq;
+	const struct card *card = dev->sysdata;
+
+	return card->pin_irq;
 }
 
-static int add_bus(void)
+static int add_bus(struct card *card)
 {
 	struct pci_host_bridge *host = pci_alloc_host_bridge(0);
 	int err;
 
 	if (!host)
 		return -ENOMEM;
-	pci_add_resource(&host->windows, &bridge_memory);
-	pci_add_resource(&host->windows, &bus_numbers);
+	pci_add_resource(&host->windows, &card->memory);
+	pci_add_resource(&host->windows, &card->bus_numbers);
 	host->ops = &bridge_config_ops;
-	host->busnr = BUS_NUMBER;
+	host->busnr = card->bus_numbers.start;
 	host->map_irq = map_pin;
-	host->dev.parent = &bridge.vdev->dev;
+	host->sysdata = card;
+	host->dev.parent = &card->vdev->dev;
 	dev_set_msi_domain(&host->dev, bridge.msi);
 	err = pci_host_probe(host);
 	if (err) {
 		pci_free_host_bridge(host);
 		return err;
 	}
-	bridge.host = host;
+	card->host = host;
 	return 0;
 }
 
-static void bring_up(struct work_struct *work)
+static void remove_device(struct pci_bus *bus)
 {
-	int err = add_bus();
+	struct pci_dev *pdev = pci_get_slot(bus, 0);
 
-	if (!err)
-		err = start_poller();
-	if (err)
-		pr_err("cannot bring the bus up: %d\n", err);
+	if (!pdev)
+		return;
+	/* Drivers ask by pci_channel_offline() whether there is anything to talk to. */
+	pdev->error_state = pci_channel_io_perm_failure;
+	pci_stop_and_remove_bus_device_locked(pdev);
+	pci_dev_put(pdev);
 }
 
-static void hand_over_window(void)
+/* What has been pulled out is removed, also if it is back already: it is not what it was. */
+static void see_to_slot(struct card *card)
 {
-	u64 *window = bridge.window;
+	u64 plugs = load(card, WB_HEADER_PLUGS);
 
-	memset(window, 0, WB_WINDOW_BYTES);
-	bridge.posted = 0;
-	bridge.carried_out = 0;
-	bridge.reads = 0;
-	bridge.taken = 0;
-	bridge.hiccups = 0;
-	window[WB_HEADER_MAGIC] = WB_MAGIC;
-	window[WB_HEADER_VERSION] = WB_VERSION;
+	if (plugs == card->plugs)
+		return;
+	card->plugs = plugs;
+	remove_device(card->host->bus);
+	if (plugs % 2)
+		return;
+	pci_lock_rescan_remove();
+	pci_rescan_bus(card->host->bus);
+	pci_unlock_rescan_remove();
+}
+
+/* One for all cards, and so never beside itself: until 6.12 a scan takes no lock. */
+static void see_to_buses(struct work_struct *work)
+{
+	struct card *card;
+	int err = 0;
+
+	for (card = bridge.cards; card < bridge.end && !err; card++) {
+		if (card->vdev && !card->host)
+			err = add_bus(card);
+		if (card->host)
+			see_to_slot(card);
+	}
+	if (!err && !bridge.poller)
+		err = start_poller();
+	if (err)
+		pr_err("cannot bring the buses up: %d\n", err);
+}
+
+static int make_window(struct card *card)
+{
+	/* Linear: a module's own data has no address that a card could use. */
+	if (!card->window)
+		card->window = (u64 *)__get_free_pages(GFP_KERNEL, WINDOW_ORDER);
+	if (!card->window)
+		return -ENOMEM;
+	memset(card->window, 0, WB_WINDOW_BYTES);
+	card->posted = 0;
+	card->carried_out = 0;
+	card->reads = 0;
+	card->taken = 0;
+	card->plugs = 0;
+	if (card == bridge.cards)
+		bridge.hiccups = 0;
+	card->window[WB_HEADER_MAGIC] = WB_MAGIC;
+	card->window[WB_HEADER_VERSION] = WB_VERSION;
 	/* Until the other side says how long an access may take. */
-	window[WB_HEADER_PATIENCE_TICKS] = ~0ULL;
+	card->window[WB_HEADER_PATIENCE_TICKS] = ~0ULL;
+	card->window[WB_SLEEPING] = WB_SLEEPS;
 	bridge.attention = WB_SLEEPS;
-	window[WB_SLEEPING] = WB_SLEEPS;
+	return 0;
+}
+
+static struct card *free_card(void)
+{
+	struct card *card;
+
+	for (card = bridge.cards; card < bridge.cards + WB_CARDS; card++)
+		if (!card->vdev)
+			return card;
+	return NULL;
 }
 
 static void nothing_comes_back(struct virtqueue *queue)
@@ -88,37 +137,49 @@ static void nothing_comes_back(struct virtqueue *queue)
 
 static int bridge_probe(struct virtio_device *vdev)
 {
+	struct card *card = free_card();
 	struct scatterlist buffer;
 	int err;
 
-	bridge.vdev = vdev;
-	bridge.queue = virtio_find_single_vq(vdev, nothing_comes_back, "window");
-	if (IS_ERR(bridge.queue))
-		return PTR_ERR(bridge.queue);
-	virtio_device_ready(vdev);
-	hand_over_window();
-	sg_init_one(&buffer, bridge.window, WB_WINDOW_BYTES);
-	err = virtqueue_add_inbuf(bridge.queue, &buffer, 1, bridge.window, GFP_KERNEL);
+	if (!card)
+		return -ENOSPC;
+	err = make_window(card);
 	if (err)
 		return err;
-	virtqueue_kick(bridge.queue);
+	card->queue = virtio_find_single_vq(vdev, nothing_comes_back, "window");
+	if (IS_ERR(card->queue))
+		return PTR_ERR(card->queue);
+	virtio_device_ready(vdev);
+	sg_init_one(&buffer, card->window, WB_WINDOW_BYTES);
+	err = virtqueue_add_inbuf(card->queue, &buffer, 1, card->window, GFP_KERNEL);
+	if (err)
+		return err;
+	virtqueue_kick(card->queue);
+	vdev->priv = card;
+	card->vdev = vdev;
+	if (bridge.end <= card)
+		bridge.end = card + 1;
 	/* Signals are held back until this returns. */
-	schedule_work(&bridge.bring_up);
+	schedule_work(&bridge.see_to_buses);
 	return 0;
 }
 
 static void bridge_remove(struct virtio_device *vdev)
 {
-	flush_work(&bridge.bring_up);
-	stop_poller();
-	if (bridge.host) {
+	struct card *card = vdev->priv;
+
+	flush_work(&bridge.see_to_buses);
+	if (card == bridge.cards)
+		stop_poller();
+	if (card->host) {
 		pci_lock_rescan_remove();
-		pci_stop_root_bus(bridge.host->bus);
-		pci_remove_root_bus(bridge.host->bus);
+		pci_stop_root_bus(card->host->bus);
+		pci_remove_root_bus(card->host->bus);
 		pci_unlock_rescan_remove();
-		pci_free_host_bridge(bridge.host);
+		pci_free_host_bridge(card->host);
 	}
-	bridge.host = NULL;
+	card->host = NULL;
+	card->vdev = NULL;
 	cancel_work_sync(&bridge.retrigger);
 	virtio_reset_device(vdev);
 	vdev->config->del_vqs(vdev);
@@ -135,18 +196,26 @@ static struct virtio_driver bridge_driver = {
 	.config_changed = signalled,
 };
 
+static void number_card(struct card *card, unsigned int number)
+{
+	card->number = number;
+	card->bus_numbers.name = "warikomi PCI buses";
+	card->bus_numbers.start = FIRST_BUS + number;
+	card->bus_numbers.end = FIRST_BUS + number;
+	card->bus_numbers.flags = IORESOURCE_BUS;
+}
+
 static int __init bridge_init(void)
 {
+	unsigned int i;
 	int err;
 
 	/* The poller would run beside the handlers that it calls. */
 	if (num_possible_cpus() > 1)
 		return -EOPNOTSUPP;
-	INIT_WORK(&bridge.bring_up, bring_up);
-	/* Linear: a module's own data has no address that a card could use. */
-	bridge.window = (u64 *)__get_free_pages(GFP_KERNEL | __GFP_ZERO, WINDOW_ORDER);
-	if (!bridge.window)
-		return -ENOMEM;
+	INIT_WORK(&bridge.see_to_buses, see_to_buses);
+	for (i = 0; i < WB_CARDS; i++)
+		number_card(&bridge.cards[i], i);
 	err = make_interrupts();
 	if (!err)
 		err = make_accesses();

@@ -17,6 +17,8 @@
 #define WB_VERSION 3
 // The virtio device that a window is handed over through; virt-pci has 1234.
 #define WB_VIRTIO_DEVICE 1235
+// Cards that a bridge takes, each with a window of its own.
+#define WB_CARDS 4
 // Bytes of a window.
 #define WB_WINDOW_BYTES 32768
 // Accesses that the guest has put into the register ring.
@@ -85,6 +87,8 @@
 #define WB_HEADER_LOOK_TICKS 10
 // Ticks that taking interrupts may take, with all that drivers and the network stack do then; likewise.
 #define WB_HEADER_WORK_TICKS 11
+// How often the card was pulled out or plugged in: odd while it is out. From the support side.
+#define WB_HEADER_PLUGS 12
 
 /* ==== crates/pci/src/attach/access.rs ==== */
 

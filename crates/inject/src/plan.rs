@@ -206,6 +206,9 @@ pub enum PlanError {
         /// Vectors of the NIC.
         vectors: u16,
     },
+    /// A fault that pulls the card out of a slot that does not tell of it.
+    #[error("the fault {0} needs a Linux kernel to which our PCI bridge attaches the card")]
+    Hotplug(&'static str),
     /// A random arrival without a mean.
     #[error(
         "a random arrival with interval_ns = 0 has no mean: give the mean interval, or choose \
@@ -329,6 +332,14 @@ impl Plan {
         match self.faults.iter().filter_map(named).find(|(_, vector)| *vector >= vectors) {
             Some((fault, vector)) => Err(PlanError::Vector { fault, vector, vectors }),
             None => Ok(()),
+        }
+    }
+
+    /// Checks the faults against whether the target has hotplug.
+    pub fn validate_hotplug(&self, has_hotplug: bool) -> Result<(), PlanError> {
+        match self.faults.iter().find(|fault| fault.kind.needs_hotplug()) {
+            Some(fault) if !has_hotplug => Err(PlanError::Hotplug(fault.kind.name())),
+            _ => Ok(()),
         }
     }
 

@@ -12,4 +12,4 @@ pub use options::{
     GuestSettings, Interrupts, OwnParts, PATH_BUFFER_BYTES, PacketPath, ProcessSessionOptions,
     SessionOptions,
 };
-pub use session::{CoreWatch, Session, bring_up};
+pub use session::{CoreWatch, Session, bring_up, bring_up_again};

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use warikomi_clock::TscClock;
 use warikomi_inject::{GUEST_IP, NETWORK_IP, NETWORK_MAC};
 use warikomi_measure::{CpuTimes, Machine, TargetInfo, core_wait_ns, governor_of};
+use warikomi_pci::Width;
 use warikomi_process::{ProcessOptions, ProcessTarget, Way};
 use warikomi_protocol::answers::{Configured, DriverOrigin, Settings};
 use warikomi_protocol::commands::{
@@ -14,7 +15,7 @@ use warikomi_protocol::commands::{
 use warikomi_target::cores::{Cores, Pinned};
 use warikomi_target::kernel::{Attachment, KernelTarget, LaunchOptions};
 use warikomi_target::realtime::{PRIORITY, Realtime};
-use warikomi_target::{Interrupted, Target, TargetError};
+use warikomi_target::{CardId, Interrupted, Target, TargetError, wait};
 use warikomi_wire::Wire;
 
 use crate::error::SessionError;
@@ -22,6 +23,10 @@ use crate::options::{GuestSettings, PREFIX_BITS, ProcessSessionOptions, SessionO
 
 /// How long a driver may take to bind once it is loaded.
 const BIND_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Where a card's command register is, and its bit that lets it answer for its registers (PCI 3.0, 6.2.2).
+const COMMAND: u16 = 4;
+const MEMORY_SPACE: u64 = 2;
 
 /// How long the link may take to come up.
 const LINK_TIMEOUT: Duration = Duration::from_secs(5);
@@ -69,7 +74,7 @@ impl Session {
         };
         status("starting the kernel");
         let (mut target, ready) =
-            KernelTarget::start(&launch, nic, place.clock, interrupted.clone())?;
+            KernelTarget::start(&launch, vec![nic], place.clock, interrupted.clone())?;
         status("bringing the driver up");
         let mut settings = bring_up(&mut target, options)?;
         let attached = match attachment {
@@ -280,6 +285,23 @@ pub fn bring_up(
     Ok(settings)
 }
 
+/// Brings the interface of a card up that was plugged in again, as a hotplug daemon would. Settings are those
+/// that the driver begins with.
+pub fn bring_up_again(target: &mut dyn Target, driver: &str) -> Result<(), TargetError> {
+    // The driver begins with enabling it; the interface that there was before is gone then.
+    wait::until(target, BIND_TIMEOUT, |target| {
+        let (nic, _) = target.card(CardId::FIRST).ok()?;
+        (nic.config_read(COMMAND, Width::B2) & MEMORY_SPACE != 0).then_some(())
+    })?
+    .ok_or_else(|| TargetError::NotBound {
+        driver: driver.into(),
+        message: format!("it has not enabled the new card within {} s", BIND_TIMEOUT.as_secs()),
+        console: target.console(),
+    })?;
+    wait_interface(target, driver)?;
+    link_up(target)
+}
+
 /// Waits until the driver says that the link is up.
 fn wait_link(target: &mut dyn Target) -> Result<(), TargetError> {
     const LOOK: Duration = Duration::from_millis(5);
@@ -298,21 +320,26 @@ fn core_numbers(cores: Cores) -> [u32; 2] {
 }
 
 fn bind(target: &mut dyn Target, options: &SessionOptions) -> Result<DriverOrigin, TargetError> {
-    let not_bound = |error| match error {
-        TargetError::Refused { message, console, .. } => {
-            TargetError::NotBound { driver: options.driver.clone(), message, console }
-        }
-        other => other,
-    };
     let load =
         LoadDriver { name: options.driver.clone(), params: options.driver_parameters.clone() };
-    let loaded = target.ask(load, BIND_TIMEOUT).map_err(not_bound)?;
-    let wait = WaitInterface {
-        driver: options.driver.clone(),
-        timeout_ms: BIND_TIMEOUT.as_millis() as u64,
-    };
-    target.ask(wait, BIND_TIMEOUT).map_err(not_bound)?;
+    let loaded =
+        target.ask(load, BIND_TIMEOUT).map_err(|error| not_bound(error, &options.driver))?;
+    wait_interface(target, &options.driver)?;
     Ok(loaded.origin)
+}
+
+fn wait_interface(target: &mut dyn Target, driver: &str) -> Result<(), TargetError> {
+    let wait = WaitInterface { driver: driver.into(), timeout_ms: BIND_TIMEOUT.as_millis() as u64 };
+    target.ask(wait, BIND_TIMEOUT).map(|_| ()).map_err(|error| not_bound(error, driver))
+}
+
+fn not_bound(error: TargetError, driver: &str) -> TargetError {
+    match error {
+        TargetError::Refused { message, console, .. } => {
+            TargetError::NotBound { driver: driver.into(), message, console }
+        }
+        other => other,
+    }
 }
 
 fn configure(target: &mut dyn Target, settings: &GuestSettings) -> Result<Configured, TargetError> {

@@ -14,6 +14,7 @@
 //! | `NoLink` | no carrier | 5 s |
 //! | `DriverNotReady` | a driver process has not reported that its device receives | 10 s |
 //! | `NoCounts` | a driver process does not bring its report up to date | 5 s |
+//! | `NoRoom` | more cards than can be attached in this way | before the start |
 //! | `NoCard` | a card was named that the target does not have | at once |
 //! | `Refused` | the agent could not carry out a request, or there is none | when it says so |
 //! | `Silent` | no answer to a request | 5 s and what the command itself may take |
@@ -34,6 +35,8 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
+
+use warikomi_pci::attach::bridge;
 
 use crate::card_id::CardId;
 
@@ -289,6 +292,17 @@ pub enum TargetError {
     NoCard {
         /// The card.
         card: CardId,
+        /// Number of cards.
+        cards: usize,
+    },
+
+    /// Cards that cannot be attached in this way.
+    #[error(
+        "a kernel cannot have {cards} cards attached in this way: virt-pci takes one, our PCI bridge \
+         up to {}",
+        bridge::CARDS
+    )]
+    NoRoom {
         /// Number of cards.
         cards: usize,
     },

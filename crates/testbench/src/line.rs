@@ -21,6 +21,7 @@ pub struct Line {
     by_data: BTreeMap<u32, u64>,
     level: bool,
     work_ahead: u64,
+    presence: Vec<bool>,
     messages_only: bool,
 }
 
@@ -65,6 +66,11 @@ impl Line {
         self.work_ahead
     }
 
+    /// Whether the card was plugged in, each time that the target was told of it.
+    pub fn presence(&self) -> &[bool] {
+        &self.presence
+    }
+
     fn keep(&mut self, interrupt: Interrupt, any_time: bool) {
         match interrupt {
             Interrupt::Msi(message) => {
@@ -91,6 +97,14 @@ impl IntrLine for Line {
 
     fn work_ahead(&mut self) {
         self.work_ahead += 1;
+    }
+
+    fn has_hotplug(&self) -> bool {
+        true
+    }
+
+    fn set_present(&mut self, present: bool) {
+        self.presence.push(present);
     }
 }
 

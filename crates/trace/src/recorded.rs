@@ -163,6 +163,14 @@ impl IntrLine for WatchedLine<'_> {
     fn work_ahead(&mut self) {
         self.line.work_ahead();
     }
+
+    fn has_hotplug(&self) -> bool {
+        self.line.has_hotplug()
+    }
+
+    fn set_present(&mut self, present: bool) {
+        self.line.set_present(present);
+    }
 }
 
 impl PciFunction for Recorded {

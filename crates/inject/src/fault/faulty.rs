@@ -31,6 +31,10 @@ pub struct Faulty {
     /// When the cable is plugged in again.
     link_back: Option<Time>,
     gone: bool,
+    /// When the card is plugged in again.
+    plugged_in: Option<Time>,
+    /// How often it was.
+    replugs: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -51,6 +55,8 @@ impl Faulty {
             storms: Vec::new(),
             link_back: None,
             gone: false,
+            plugged_in: None,
+            replugs: 0,
         }
     }
 
@@ -64,10 +70,16 @@ impl Faulty {
         &mut self.schedule
     }
 
-    /// Whether something that has begun is not over: an interrupt held back, a storm, a cable that
-    /// is out.
+    /// Whether something that has begun is not over: an interrupt held back, a storm, a cable or a card
+    /// that is out.
     pub fn is_busy(&self) -> bool {
-        !self.delayed.is_empty() || !self.storms.is_empty() || self.link_back.is_some()
+        let is_out = self.link_back.is_some() || self.plugged_in.is_some();
+        is_out || !self.delayed.is_empty() || !self.storms.is_empty()
+    }
+
+    /// How often the card was pulled out and plugged in again.
+    pub fn replugs(&self) -> u64 {
+        self.replugs
     }
 
     /// Whether the device has vanished.
@@ -105,9 +117,30 @@ impl Faulty {
                 self.delayed.clear();
                 self.storms.clear();
             }
+            FaultKind::DeviceUnplugged { out_for } => {
+                if self.gone || !host.interrupts.has_hotplug() {
+                    return false;
+                }
+                // Without power it asserts no interrupt and does nothing that it had in hand.
+                self.power_on(host);
+                self.gone = true;
+                self.plugged_in = Some(host.now + out_for);
+                host.interrupts.set_present(false);
+            }
             _ => return false,
         }
         true
+    }
+
+    /// Plugs the card in again when it is time.
+    fn continue_absence(&mut self, host: &mut Host<'_>) {
+        if self.plugged_in.is_some_and(|due| due <= host.now) {
+            self.plugged_in = None;
+            self.gone = false;
+            self.replugs += 1;
+            self.power_on(host);
+            host.interrupts.set_present(true);
+        }
     }
 
     /// Sends an interrupt without a reason; `false` while the driver has not asked for messages.
@@ -222,7 +255,7 @@ impl PciFunction for Faulty {
 
     fn poll(&mut self, host: &mut Host<'_>) {
         if self.gone {
-            return;
+            return self.continue_absence(host);
         }
         if let Some((place, kind)) = self.schedule.strikes(FaultTrigger::Time, host.now)
             && self.begin(host, kind)
@@ -308,7 +341,7 @@ impl Nic for Faulty {
 
     fn next_due(&self) -> Time {
         if self.gone {
-            return Time::NEVER;
+            return self.plugged_in.unwrap_or(Time::NEVER);
         }
         let delayed = self.delayed.front().map_or(Time::NEVER, |(due, _)| *due);
         let storms = self.storms.iter().map(|storm| storm.next).min().unwrap_or(Time::NEVER);
@@ -354,6 +387,14 @@ impl IntrLine for FaultyLine<'_> {
 
     fn work_ahead(&mut self) {
         self.line.work_ahead();
+    }
+
+    fn has_hotplug(&self) -> bool {
+        self.line.has_hotplug()
+    }
+
+    fn set_present(&mut self, present: bool) {
+        self.line.set_present(present);
     }
 }
 

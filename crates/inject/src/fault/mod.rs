@@ -86,9 +86,20 @@ pub enum FaultKind {
     DmaError,
     /// The device is there no more: reads give all ones, and nothing else happens.
     DeviceGone,
+    /// The same, and the target is told that the card was pulled out; later a card that has just been powered
+    /// on is plugged in.
+    DeviceUnplugged {
+        /// How long the slot is empty.
+        out_for: Span,
+    },
 }
 
 impl FaultKind {
+    /// Whether the target must have a slot that cards can be pulled out of while it runs.
+    pub fn needs_hotplug(self) -> bool {
+        matches!(self, FaultKind::DeviceUnplugged { .. })
+    }
+
     /// The vector that the fault names; `None` for faults that have none.
     pub fn vector(self) -> Option<u16> {
         match self {

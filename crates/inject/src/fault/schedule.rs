@@ -134,7 +134,8 @@ fn trigger(fault: &Fault) -> FaultTrigger {
             FaultKind::InterruptSpurious { .. }
             | FaultKind::InterruptStorm { .. }
             | FaultKind::LinkFlap { .. }
-            | FaultKind::DeviceGone,
+            | FaultKind::DeviceGone
+            | FaultKind::DeviceUnplugged { .. },
             When::At(_),
         ) => FaultTrigger::Time,
         _ => FaultTrigger::Frame,

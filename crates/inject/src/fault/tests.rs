@@ -2,6 +2,7 @@ use proptest::prelude::*;
 use warikomi_clock::{Seed, Time};
 
 use super::*;
+use crate::Plan;
 
 fn spans() -> impl Strategy<Value = Span> {
     prop_oneof![
@@ -29,6 +30,7 @@ fn kinds() -> impl Strategy<Value = FaultKind> {
         spans().prop_map(|down_for| FaultKind::LinkFlap { down_for }),
         Just(FaultKind::DmaError),
         Just(FaultKind::DeviceGone),
+        spans().prop_map(|out_for| FaultKind::DeviceUnplugged { out_for }),
     ]
 }
 
@@ -57,6 +59,15 @@ fn every_form_is_a_fault_with_its_defaults() {
         assert_eq!(short.kind.name(), form.name);
         assert_eq!(short.when, When::At(Span::from_ms(5)));
     }
+}
+
+#[test]
+fn a_card_can_be_pulled_out_only_where_the_target_is_told() {
+    let plan = Plan { faults: vec![parsed("device-unplugged:at=1ms")], ..Plan::default() };
+    assert_eq!(plan.validate_hotplug(true), Ok(()));
+    assert_eq!(Plan::default().validate_hotplug(false), Ok(()));
+    let refused = plan.validate_hotplug(false).unwrap_err().to_string();
+    assert!(refused.contains("device-unplugged needs a Linux kernel to which our PCI bridge"));
 }
 
 #[test]

@@ -45,6 +45,7 @@ pub const FAULT_FORMS: &[FaultForm] = &[
     form("link-flap", "for=2ms", "the cable is pulled and plugged in again"),
     form("dma-error", "", "the target's memory does not answer while a frame is written"),
     form("device-gone", "", "the device vanishes: every read gives all ones"),
+    form("device-unplugged", "for=20ms", "the card is pulled out, and later plugged in again"),
 ];
 
 /// Why a text is not a fault. Each says what is possible.
@@ -243,6 +244,9 @@ impl FromStr for Fault {
                 FaultKind::LinkFlap { down_for: values.span("for", Span::from_ms(2), LENGTHS)? }
             }
             "dma-error" => FaultKind::DmaError,
+            "device-unplugged" => FaultKind::DeviceUnplugged {
+                out_for: values.span("for", Span::from_ms(20), LENGTHS)?,
+            },
             _ => FaultKind::DeviceGone,
         };
         values.finish()?;
@@ -268,6 +272,7 @@ impl FaultKind {
             FaultKind::LinkFlap { .. } => "link-flap",
             FaultKind::DmaError => "dma-error",
             FaultKind::DeviceGone => "device-gone",
+            FaultKind::DeviceUnplugged { .. } => "device-unplugged",
         }
     }
 }
@@ -299,7 +304,8 @@ impl fmt::Display for Fault {
                 write!(f, ",count={count},every={}", exact(every))
             }
             FaultKind::DescriptorLength { bytes } => write!(f, ",bytes={bytes}"),
-            FaultKind::LinkFlap { down_for } => write!(f, ",for={}", exact(down_for)),
+            FaultKind::LinkFlap { down_for: span }
+            | FaultKind::DeviceUnplugged { out_for: span } => write!(f, ",for={}", exact(span)),
             _ => Ok(()),
         }?;
         match self.kind.vector() {

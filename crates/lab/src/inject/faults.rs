@@ -12,7 +12,7 @@ use warikomi_inject::{
 };
 use warikomi_measure::{Evidence, Fate, FaultFinding, FaultReport, Ledger, Verdict};
 use warikomi_protocol::commands::LinkState;
-use warikomi_session::Session;
+use warikomi_session::{Session, bring_up_again};
 use warikomi_target::{CardId, ConsoleTail, Target, TargetError};
 
 use super::records::Records;
@@ -38,6 +38,8 @@ const CONSOLE_LINES: usize = 40;
 pub(super) struct FaultWatch {
     console: ConsoleTail,
     harm: u64,
+    /// How often the card had been plugged in anew before.
+    replugs: u64,
 }
 
 impl FaultWatch {
@@ -61,7 +63,13 @@ impl FaultWatch {
             agent.print_all()?;
         }
         let harm = harm(target)?;
-        Ok(Some(FaultWatch { console: target.console(), harm }))
+        let replugs = replugs(target);
+        Ok(Some(FaultWatch { console: target.console(), harm, replugs }))
+    }
+
+    /// Whether the driver has found the card anew since.
+    pub(super) fn is_anew(&self, target: &mut dyn Target) -> bool {
+        replugs(target) > self.replugs
     }
 
     /// From now on faults strike; `at` is the first deadline.
@@ -72,8 +80,14 @@ impl FaultWatch {
         Ok(())
     }
 
-    /// No more faults strike. Waits until those that have begun are over.
-    pub(super) fn end(&self, target: &mut dyn Target) -> Result<(), TargetError> {
+    /// No more faults strike. Waits until those that have begun are over, and brings up the interface of a card
+    /// that was plugged in again.
+    pub(super) fn end(&self, target: &mut dyn Target, driver: &str) -> Result<(), TargetError> {
+        self.wait_until_over(target)?;
+        if self.is_anew(target) { bring_up_again(target, driver) } else { Ok(()) }
+    }
+
+    fn wait_until_over(&self, target: &mut dyn Target) -> Result<(), TargetError> {
         let begun = target.clock().now();
         loop {
             let (nic, host) = target.card(CardId::FIRST)?;
@@ -159,6 +173,12 @@ impl FaultWatch {
         target.serve_for(Duration::from_millis(10))?;
         Ok(())
     }
+}
+
+/// How often the card has been plugged in anew.
+fn replugs(target: &mut dyn Target) -> u64 {
+    let card = target.card(CardId::FIRST).ok();
+    card.and_then(|(nic, _)| Faulty::of(nic)).map_or(0, |faulty| faulty.replugs())
 }
 
 /// Marks of harm that the driver's system has noticed; 0 for a system that notices none.

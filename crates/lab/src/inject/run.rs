@@ -84,8 +84,9 @@ pub(super) fn carry_out<S: Source>(
     if plan.receiver == Receiver::Application && !target.has_application() {
         return Err(Error::NoApplication);
     }
-    let (nic, _) = target.card(CardId::FIRST)?;
+    let (nic, host) = target.card(CardId::FIRST)?;
     plan.validate_vectors(nic.vectors().count())?;
+    plan.validate_hotplug(host.interrupts.has_hotplug())?;
     let addresses = Addresses::to_guest(nic.mac_address());
     let watch = FaultWatch::prepare(target, plan)?;
     if plan.receiver == Receiver::Application {
@@ -178,8 +179,9 @@ fn conduct(
     if let Some(watch) = watch {
         // It looks at the NIC beneath.
         stop_recording(target)?;
-        watch.end(target)?;
+        watch.end(target, &session.info.driver)?;
     }
+    let target = &mut *session.target;
     let end = drain(target, records)?;
     stop_recording(target)?;
     finished.elapsed = end.since(finished.start);
@@ -195,6 +197,10 @@ fn conduct(
     records.take(&nic, clock.now());
     let driver_before = &before.counts.driver;
     finished.driver = driver.figures_since(driver_before, clock);
+    if watch.is_some_and(|watch| watch.is_anew(&mut *session.target)) {
+        // The driver's own counts are those of another interface.
+        return Ok(());
+    }
     if !(at_rest && before.counts.at_rest) {
         finished.doubts.push(remarks::never_at_rest());
         return Ok(());

@@ -10,7 +10,7 @@ use warikomi_lab::{NewRun, Progress, Watch};
 use warikomi_nic::{Nic, NicOptions};
 use warikomi_session::{GuestSettings, Interrupts, Session, SessionError, SessionOptions};
 use warikomi_target::kernel::{Attachment, KernelTarget, LaunchOptions};
-use warikomi_target::{Interrupted, Target};
+use warikomi_target::{Interrupted, Target, TargetError};
 use warikomi_wire::{Wire, WireKind};
 
 /// The kernel to test with, drivers as modules.
@@ -107,6 +107,15 @@ pub(crate) fn kernel_with(
     attachment: Attachment,
     nic: impl FnOnce(Box<dyn Wire>) -> Box<dyn Nic>,
 ) -> Box<dyn Target> {
+    let wire = "sink".parse::<WireKind>().unwrap().build().unwrap();
+    try_kernel(attachment, vec![nic(wire)]).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The same, with these cards.
+pub(crate) fn try_kernel(
+    attachment: Attachment,
+    nics: Vec<Box<dyn Nic>>,
+) -> Result<Box<dyn Target>, TargetError> {
     let options = options();
     let launch = LaunchOptions {
         kernel: options.kernel,
@@ -118,11 +127,18 @@ pub(crate) fn kernel_with(
         attachment,
         shared_core: true,
     };
-    let wire = "sink".parse::<WireKind>().unwrap().build().unwrap();
     let clock = TscClock::calibrate().unwrap();
-    let (target, _) =
-        KernelTarget::start(&launch, nic(wire), clock, Interrupted::default()).unwrap();
-    Box::new(target)
+    let (target, _) = KernelTarget::start(&launch, nics, clock, Interrupted::default())?;
+    Ok(Box::new(target))
+}
+
+/// As the bridge attaches cards, for what virt-pci cannot do, whichever is asked for.
+pub(crate) fn by_the_bridge() -> Attachment {
+    assert!(
+        image().info().bridge,
+        "the bridge does not compile for this kernel: see its build.log"
+    );
+    Attachment::Bridge { polling: options().interrupts.is_none() }
 }
 
 /// A plan of `count` packets of `size` bytes, one every `interval`.

@@ -6,9 +6,11 @@
 
 mod accuracy;
 mod bring;
+mod cards;
 mod cost;
 mod device;
 mod faults;
+mod hotplug;
 #[path = "../common/perfect.rs"]
 mod perfect;
 mod receive;

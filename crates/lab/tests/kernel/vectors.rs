@@ -13,7 +13,7 @@ use warikomi_target::kernel::Attachment;
 use warikomi_target::{CardId, Target, wait};
 use warikomi_testbench::cards::duo;
 
-use crate::bring::{image, kernel_with, options};
+use crate::bring::{by_the_bridge, kernel_with, options};
 
 const INTR_STATUS0: u64 = 0x20;
 const INTR_MASK0: u64 = 0x24;
@@ -102,15 +102,6 @@ impl Bench {
         assert_eq!((counters.malformed, counters.corrupt_rings), (0, 0), "{counters:?}");
         self.target.stop().unwrap();
     }
-}
-
-/// As the bridge attaches a card, for what virt-pci cannot do, whichever is asked for.
-fn by_the_bridge() -> Attachment {
-    assert!(
-        image().info().bridge,
-        "the bridge does not compile for this kernel: see its build.log"
-    );
-    Attachment::Bridge { polling: options().interrupts.is_none() }
 }
 
 fn as_asked_for() -> Attachment {
@@ -294,9 +285,9 @@ fn a_vector_that_comes_although_it_is_disabled_is_masked_then_and_handled_once_w
 
 #[test]
 fn vectors_are_given_back_when_the_driver_goes() {
-    // The bridge has 32 of them.
+    // The bridge has 64 of them.
     let mut vectors = Vectors::start(as_asked_for(), &[]);
-    for _ in 0..20 {
+    for _ in 0..40 {
         let unload = UnloadDriver { name: "warikomi_vectors".into() };
         vectors.bench.target.ask(unload, Duration::from_secs(5)).unwrap();
         vectors.bench.load_vectors(&[]);

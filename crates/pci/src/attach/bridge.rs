@@ -24,6 +24,8 @@ pub const MAGIC: u64 = 0x4547_4449_5242_4b57;
 pub const VERSION: u64 = 3;
 /// The virtio device that a window is handed over through; virt-pci has 1234.
 pub const VIRTIO_DEVICE: u32 = 1235;
+/// Cards that a bridge takes, each with a window of its own.
+pub const CARDS: usize = 4;
 /// Bytes of a window.
 pub const WINDOW_BYTES: usize = 0x8000;
 
@@ -43,6 +45,8 @@ pub mod header {
     pub const LOOK_TICKS: usize = 10;
     /// Ticks that taking interrupts may take, with all that drivers and the network stack do then; likewise.
     pub const WORK_TICKS: usize = 11;
+    /// How often the card was pulled out or plugged in: odd while it is out. From the support side.
+    pub const PLUGS: usize = 12;
 }
 
 /// Accesses that the guest has put into the register ring.

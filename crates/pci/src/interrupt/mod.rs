@@ -28,6 +28,17 @@ pub trait IntrLine {
     /// PHY about it from a thread. A target that cannot be interrupted everywhere is careful from now
     /// on, not only from the first access of that work.
     fn work_ahead(&mut self) {}
+
+    /// Whether the target can be told that the card was pulled out or plugged in.
+    fn has_hotplug(&self) -> bool {
+        false
+    }
+
+    /// The card is in its slot from now on, or no longer. Only for a line that [has
+    /// hotplug](Self::has_hotplug).
+    fn set_present(&mut self, present: bool) {
+        let _ = present;
+    }
 }
 
 /// The levels of a function's interrupts, one a vector, and how they reach the target: as messages of

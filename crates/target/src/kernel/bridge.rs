@@ -86,6 +86,8 @@ struct BridgeLine {
     messages: MessageSender<SharedWords>,
     bell: Bell<SharedWords, Requests>,
     pin: bool,
+    /// How often the card was pulled out or plugged in.
+    plugs: u64,
     /// How often the pin was asserted.
     pins: u64,
     resignalled: u64,
@@ -127,6 +129,7 @@ impl BridgePort {
             bell,
             words: words.clone(),
             pin: false,
+            plugs: 0,
             pins: 0,
             resignalled: 0,
             now: Time::ZERO,
@@ -278,6 +281,22 @@ impl IntrLine for BridgeLine {
             }
         }
         self.ring(before);
+    }
+
+    fn has_hotplug(&self) -> bool {
+        true
+    }
+
+    fn set_present(&mut self, present: bool) {
+        let is_in = self.plugs.is_multiple_of(2);
+        if present == is_in {
+            return;
+        }
+        // A count, because a guest that is slow must not take two changes for none.
+        self.plugs += 1;
+        self.words[layout::header::PLUGS].store(self.plugs, Release);
+        // A guest that polls does not look at it.
+        self.bell.ring_unconditionally();
     }
 }
 
@@ -504,6 +523,18 @@ mod tests {
         assert_eq!((bench.words[layout::PIN_LEVEL].load(Acquire), bench.signals_since()), (0, 0));
         let counters = bench.port.counters();
         assert_eq!((counters.interrupts_sent, counters.intx_undeliverable), (1, 0));
+    }
+
+    #[test]
+    fn a_guest_is_told_of_each_change_of_its_slot_whether_or_not_it_sleeps() {
+        let mut bench = Bench::new();
+        bench.words[layout::SLEEPING].store(0, Release);
+        for (present, plugs, signals) in [(true, 0, 0), (false, 1, 1), (false, 1, 0), (true, 2, 1)]
+        {
+            bench.port.host(at(1)).interrupts.set_present(present);
+            assert_eq!(bench.words[layout::header::PLUGS].load(Acquire), plugs);
+            assert_eq!(bench.signals_since(), signals);
+        }
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! A real Linux kernel as an ordinary process (User Mode Linux), with our NIC on its PCI bus.
+//! A real Linux kernel as an ordinary process (User Mode Linux), with our NICs on its PCI buses.
 //!
-//! The kernel connects to our socket, speaks vhost-user ([`handshake`]) and shares all its memory. Then a card
-//! is attached in one of two ways, each a [`Port`](port::Port):
+//! The kernel connects to our socket once for each card ([`attached`]), speaks vhost-user ([`handshake`]) and
+//! shares all its memory. Then a card is attached in one of two ways, each a [`Port`](port::Port):
 //!
 //! - by a PCI bridge of ours, a module in the guest ([`bridge`]): a ring for register accesses and one for
-//!   interrupts. An access needs no system call, an interrupt none while the guest is idle and polls;
+//!   interrupts. It takes several cards, each on a bus of its own. An access needs no system call, an interrupt none while the guest is idle and polls;
 //! - by the kernel's own virt-pci, `CONFIG_UML_PCI_OVER_VIRTIO`: a queue for register accesses ([`commands`])
 //!   and one for interrupts ([`interrupts`]). An interrupt costs one write to a pipe.
 //!
@@ -82,6 +82,7 @@
 //!     `a_tcp_stream_arrives_whole_with_and_without_segmentation_offload`; `kernel/device.rs`:
 //!     `the_driver_can_take_the_interface_down_and_up_and_renegotiate`.
 
+mod attached;
 mod bridge;
 mod commands;
 mod halt;
@@ -106,15 +107,15 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use warikomi_clock::{Time, TscClock};
 use warikomi_nic::Nic;
-use warikomi_pci::{Host, IntrLine, SharedMemory};
+use warikomi_pci::{Host, SharedMemory};
 use warikomi_protocol::commands::{ReadFile, WriteFile};
 use warikomi_protocol::{Ready, Request};
 
+use self::attached::AttachedCard;
 use self::halt::Halt;
 use self::handshake::Connection;
 use self::news::News;
 pub use self::options::{Attachment, LaunchOptions};
-use self::port::Port;
 use self::process::{Channels, Process};
 use self::symbols::KernelMap;
 use self::vhost_user::VhostUserError;
@@ -144,47 +145,33 @@ const TAINTED: u64 = 1 << 7 | 1 << 9;
 /// What failed when something cannot be listened to.
 const LISTEN: &str = "cannot listen to the guest";
 
-/// A running kernel with a NIC.
+/// A running kernel with its NICs.
 pub struct KernelTarget {
-    nic: Slot,
+    cards: Vec<AttachedCard>,
     clock: TscClock,
     interrupted: Interrupted,
     process: Process,
     news: News,
     halt: Rc<Halt>,
     listener: UnixListener,
-    connection: Option<Connection>,
-    port: Option<Box<dyn Port>>,
-    /// Takes interrupts while no kernel is attached.
-    nowhere: Nowhere,
-    nothing: SharedMemory,
     agent: AgentLine,
     console: Console,
-    counters: TargetCounters,
     shared_core: bool,
     attachment: Attachment,
     /// The end of the latest hiccup of the guest.
     last_hiccup: Time,
-    /// Signals up to the last pass.
-    signals_seen: u64,
-}
-
-/// Interrupts of a NIC in a slot that nobody looks at.
-struct Nowhere;
-
-impl IntrLine for Nowhere {
-    fn signal(&mut self, _: warikomi_pci::Interrupt) {}
 }
 
 impl KernelTarget {
-    /// Starts a kernel and attaches `nic` to it; returns when its agent has reported.
+    /// Starts a kernel and attaches these cards to it; returns when its agent has reported.
     pub fn start(
         options: &LaunchOptions,
-        nic: Box<dyn Nic>,
+        nics: Vec<Box<dyn Nic>>,
         clock: TscClock,
         interrupted: Interrupted,
     ) -> Result<(KernelTarget, Ready), TargetError> {
-        let (process, Channels { listener, agent, console }) = Process::start(options)?;
+        options.attachment.check_room(nics.len())?;
+        let (process, Channels { listener, agent, console }) = Process::start(options, nics.len())?;
         let map = KernelMap::read(&options.kernel);
         let halt = Halt::new(process.id(), map)
             .map_err(TargetError::system("cannot see where the kernel's process is (/proc)"))?;
@@ -194,26 +181,20 @@ impl KernelTarget {
             AgentLine::new(agent).map_err(TargetError::system("cannot set up the agent's line"))?;
         let console = Console::new(console);
         news.add(&agent).and_then(|()| news.add(&console)).map_err(TargetError::system(LISTEN))?;
+        let cards = nics.into_iter().map(AttachedCard::new).collect::<Result<_, _>>();
         let mut target = KernelTarget {
-            nic: Slot::new(nic),
+            cards: cards.map_err(TargetError::system("cannot map memory"))?,
             clock,
             interrupted,
             process,
             news,
             halt: Rc::new(halt),
             listener,
-            connection: None,
-            port: None,
-            nowhere: Nowhere,
-            nothing: SharedMemory::anonymous(0, 4096)
-                .map_err(TargetError::system("cannot map memory"))?,
             agent,
             console,
-            counters: TargetCounters::default(),
             shared_core: options.shared_core,
             attachment: options.attachment,
             last_hiccup: Time::ZERO,
-            signals_seen: 0,
         };
         target.attach()?;
         let ready = target.wait_ready()?;
@@ -221,38 +202,38 @@ impl KernelTarget {
     }
 
     fn attach(&mut self) -> Result<(), TargetError> {
-        self.accept()?;
+        for card in 0..self.cards.len() {
+            let connection = self.accept()?;
+            self.news.add(&connection).map_err(TargetError::system(LISTEN))?;
+            self.cards[card].connect(connection);
+        }
         let attached =
-            wait::until(self, ATTACH_TIMEOUT, |target| target.port.as_ref().map(|_| ()))?;
+            wait::until(self, ATTACH_TIMEOUT, |target| target.is_attached().then_some(()))?;
         attached.ok_or_else(|| TargetError::NotAttached {
             within: ATTACH_TIMEOUT,
             console: self.console(),
         })
     }
 
-    fn accept(&mut self) -> Result<(), TargetError> {
-        let deadline = Instant::now() + CONNECT_TIMEOUT;
-        loop {
-            match self.listener.accept() {
-                Ok((stream, _)) => {
-                    let connection = Connection::new(stream, self.attachment)
-                        .map_err(TargetError::system("cannot set up the NIC's connection"))?;
-                    self.news.add(&connection).map_err(TargetError::system(LISTEN))?;
-                    self.connection = Some(connection);
-                    return Ok(());
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                Err(error) => {
-                    return Err(TargetError::System { what: "cannot accept the kernel", error });
-                }
-            }
-            self.housekeep()?;
-            if Instant::now() >= deadline {
-                let console = self.console();
-                return Err(TargetError::NotConnected { within: CONNECT_TIMEOUT, console });
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
+    /// The connection for the next card; those before are served meanwhile.
+    fn accept(&mut self) -> Result<Connection, TargetError> {
+        let accepted = wait::until(self, CONNECT_TIMEOUT, |target| {
+            let accepted = target.listener.accept();
+            let waits = matches!(&accepted, Err(e) if e.kind() == ErrorKind::WouldBlock);
+            (!waits).then_some(accepted)
+        })?;
+        let (stream, _) = accepted
+            .ok_or_else(|| TargetError::NotConnected {
+                within: CONNECT_TIMEOUT,
+                console: self.console(),
+            })?
+            .map_err(TargetError::system("cannot accept the kernel"))?;
+        Connection::new(stream, self.attachment)
+            .map_err(TargetError::system("cannot set up the NIC's connection"))
+    }
+
+    fn is_attached(&self) -> bool {
+        self.cards.iter().all(|card| card.port().is_some())
     }
 
     fn wait_ready(&mut self) -> Result<Ready, TargetError> {
@@ -261,30 +242,10 @@ impl KernelTarget {
             .ok_or_else(|| TargetError::NotReady { within: READY_TIMEOUT, console: self.console() })
     }
 
-    /// Answers vhost-user requests, and takes new queues into use.
-    fn serve_connection(&mut self) -> Result<(), TargetError> {
-        let Some(connection) = &mut self.connection else { return Ok(()) };
-        let served = connection.serve();
-        let port = match served {
-            Ok(()) if connection.take_changed() => connection.port(&self.halt, &self.clock),
-            Ok(()) => return Ok(()),
-            Err(error) => Err(error),
-        };
-        match port {
-            Ok(port) => {
-                if port.is_some() && self.port.is_none() {
-                    self.power_on();
-                }
-                self.keep_counters();
-                self.port = port;
-                Ok(())
-            }
-            Err(error) => {
-                self.connection = None;
-                self.port = None;
-                Err(self.explain(error))
-            }
-        }
+    fn serve_connections(&mut self) -> Result<(), TargetError> {
+        let KernelTarget { cards, halt, clock, .. } = self;
+        let served = cards.iter_mut().try_for_each(|card| card.serve_connection(halt, clock));
+        served.map_err(|error| self.explain(error))
     }
 
     /// A broken connection is usually the kernel's end; its console and status say more.
@@ -320,32 +281,16 @@ impl KernelTarget {
         }
         Ok(())
     }
-
-    fn power_on(&mut self) {
-        let mut host =
-            Host { now: self.clock.now(), memory: &self.nothing, interrupts: &mut self.nowhere };
-        self.nic.power_on(&mut host);
-    }
-
-    /// The queues' counters would go with the queues.
-    fn keep_counters(&mut self) {
-        self.counters = self.counters();
-    }
 }
 
 impl Target for KernelTarget {
     #[inline]
     fn poll(&mut self) -> Result<Pass, TargetError> {
-        let now = self.clock.now();
-        let Some(port) = &mut self.port else { return Ok(Pass::idle(now)) };
-        let signals = port.signals();
-        let signalled = std::mem::replace(&mut self.signals_seen, signals) != signals;
-        let served = port.poll(&mut *self.nic, &self.clock, now);
-        self.counters.accesses += served.accesses;
-        self.counters.malformed += served.malformed;
-        self.counters.disguised_fills += served.disguised;
-        self.nic.poll(&mut port.host(now));
-        Ok(Pass { at: now, worked: served.accesses > 0, signalled })
+        let mut pass = Pass::idle(self.clock.now());
+        for card in &mut self.cards {
+            card.poll(&self.clock, &mut pass);
+        }
+        Ok(pass)
     }
 
     fn housekeep(&mut self) -> Result<(), TargetError> {
@@ -353,9 +298,9 @@ impl Target for KernelTarget {
             return Err(TargetError::Interrupted);
         }
         // A queue that is not complete yet says nothing when it becomes so.
-        if self.port.is_none() || self.news.is_any() {
+        if !self.is_attached() || self.news.is_any() {
             self.look_at_guest()?;
-            self.serve_connection()?;
+            self.serve_connections()?;
             self.agent.pump();
         } else if self.agent.has_to_send() {
             self.agent.pump();
@@ -364,28 +309,23 @@ impl Target for KernelTarget {
     }
 
     fn cards(&self) -> usize {
-        1
+        self.cards.len()
     }
 
     #[inline]
     fn card(&mut self, card: CardId) -> Result<(&mut dyn Nic, Host<'_>), TargetError> {
-        card.among(self.cards())?;
-        let now = self.clock.now();
-        let host = match &mut self.port {
-            Some(port) => port.host(now),
-            None => Host { now, memory: &self.nothing, interrupts: &mut self.nowhere },
-        };
-        Ok((&mut *self.nic, host))
+        let index = card.among(self.cards())?;
+        Ok(self.cards[index].parts(&self.clock))
     }
 
     fn slot(&mut self, card: CardId) -> Result<&mut Slot, TargetError> {
-        card.among(self.cards())?;
-        Ok(&mut self.nic)
+        let index = card.among(self.cards())?;
+        Ok(self.cards[index].slot())
     }
 
     fn memory(&self, card: CardId) -> Option<&SharedMemory> {
-        card.among(self.cards()).ok()?;
-        self.port.as_ref().map(|port| port.memory())
+        let index = card.among(self.cards()).ok()?;
+        self.cards[index].port().map(|port| port.memory())
     }
 
     fn clock(&self) -> TscClock {
@@ -405,12 +345,14 @@ impl Target for KernelTarget {
     }
 
     fn counters(&self) -> TargetCounters {
-        let Some(port) = &self.port else { return self.counters };
-        self.counters.with(&port.counters())
+        let counters = self.cards.iter().map(AttachedCard::counters);
+        counters.fold(TargetCounters::default(), |sum, counters| sum.with(&counters))
     }
 
     fn take_hiccups(&mut self, each: &mut dyn FnMut(Time, Time)) -> bool {
-        let KernelTarget { port: Some(port), clock, last_hiccup, .. } = self else { return false };
+        let KernelTarget { cards, clock, last_hiccup, .. } = self;
+        // The guest has one poller, which tells by the first card.
+        let Some(port) = cards.first_mut().and_then(AttachedCard::port_mut) else { return false };
         let now = clock.now();
         port.take_hiccups(&mut |from, until| {
             // In order, and not of the future, whatever a guest has written.
@@ -424,11 +366,10 @@ impl Target for KernelTarget {
     }
 
     fn stop(&mut self) -> Result<(), TargetError> {
-        self.keep_counters();
-        self.port = None;
-        self.connection = None;
+        self.cards.iter_mut().for_each(AttachedCard::detach);
         self.process.stop()
     }
+
     fn agent(&mut self) -> Option<&mut dyn Agent> {
         Some(self)
     }
@@ -444,7 +385,7 @@ impl Agent for KernelTarget {
     }
 
     fn set_polled(&mut self, polled: bool) {
-        if let Some(port) = &mut self.port {
+        for port in self.cards.iter_mut().filter_map(AttachedCard::port_mut) {
             port.set_polled(polled);
         }
     }

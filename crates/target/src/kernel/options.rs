@@ -2,6 +2,10 @@
 
 use std::path::PathBuf;
 
+use warikomi_pci::attach::bridge;
+
+use crate::TargetError;
+
 /// What a kernel target is started with.
 #[derive(Clone, Debug)]
 pub struct LaunchOptions {
@@ -17,16 +21,16 @@ pub struct LaunchOptions {
     pub socket: Option<PathBuf>,
     /// More for the kernel's command line.
     pub extra_arguments: Vec<String>,
-    /// How the card is attached.
+    /// How cards are attached.
     pub attachment: Attachment,
     /// Yield instead of spin while waiting: for both sides on one core.
     pub shared_core: bool,
 }
 
-/// How a card is attached to a kernel.
+/// How cards are attached to a kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Attachment {
-    /// Through the kernel's own virt-pci.
+    /// Through the kernel's own virt-pci, which takes one card.
     #[default]
     VirtPci,
     /// Through our bridge, a module that the initramfs holds.
@@ -34,4 +38,31 @@ pub enum Attachment {
         /// The guest polls for interrupts while it has nothing else to do.
         polling: bool,
     },
+}
+
+impl Attachment {
+    /// An error unless this number of cards can be attached to one kernel.
+    pub(super) fn check_room(self, cards: usize) -> Result<(), TargetError> {
+        let most = match self {
+            Attachment::VirtPci => 1,
+            Attachment::Bridge { .. } => bridge::CARDS,
+        };
+        if (1..=most).contains(&cards) { Ok(()) } else { Err(TargetError::NoRoom { cards }) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_cards_need_the_bridge_and_it_has_room_for_four() {
+        let bridge = Attachment::Bridge { polling: true };
+        assert!((1..=4).all(|cards| bridge.check_room(cards).is_ok()));
+        assert!(Attachment::VirtPci.check_room(1).is_ok());
+        for (attachment, cards) in [(bridge, 0), (bridge, 5), (Attachment::VirtPci, 2)] {
+            let error = attachment.check_room(cards).unwrap_err().to_string();
+            assert!(error.contains("virt-pci takes one, our PCI bridge up to 4"), "{error}");
+        }
+    }
 }

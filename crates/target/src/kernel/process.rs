@@ -53,8 +53,11 @@ pub(super) struct Channels {
 }
 
 impl Process {
-    /// Starts the kernel.
-    pub(super) fn start(options: &LaunchOptions) -> Result<(Process, Channels), TargetError> {
+    /// Starts a kernel that has this number of cards.
+    pub(super) fn start(
+        options: &LaunchOptions,
+        cards: usize,
+    ) -> Result<(Process, Channels), TargetError> {
         check_space(Path::new(MEMORY_DIR), options.memory_mb)?;
         let dir = tempfile::Builder::new()
             .prefix("warikomi-")
@@ -72,7 +75,7 @@ impl Process {
         let (ours, theirs) =
             UnixStream::pair().map_err(TargetError::system("cannot make a socket pair"))?;
         let (console, console_end) = console_pipe()?;
-        let mut command = kernel_command(options, dir.path(), &path);
+        let mut command = kernel_command(options, cards, dir.path(), &path);
         command
             .stdin(OwnedFd::from(theirs))
             .stdout(console_end.try_clone().map_err(TargetError::system("cannot share a pipe"))?)
@@ -110,7 +113,7 @@ impl Drop for Process {
     }
 }
 
-fn kernel_command(options: &LaunchOptions, dir: &Path, socket: &Path) -> Command {
+fn kernel_command(options: &LaunchOptions, cards: usize, dir: &Path, socket: &Path) -> Command {
     let device = match options.attachment {
         Attachment::VirtPci => VIRT_PCI_DEVICE,
         Attachment::Bridge { .. } => bridge::VIRTIO_DEVICE,
@@ -119,7 +122,7 @@ fn kernel_command(options: &LaunchOptions, dir: &Path, socket: &Path) -> Command
     command
         .arg(format!("mem={}M", options.memory_mb))
         .arg(format!("initrd={}", options.initramfs.display()))
-        .arg(format!("virtio_uml.device={}:{device}", socket.display()))
+        .args(vec![format!("virtio_uml.device={}:{device}", socket.display()); cards])
         .arg(format!("virt_pci.max_delay_us={}", READ_PATIENCE.as_micros()))
         .arg(format!("uml_dir={}", dir.display()))
         .args(["umid=target", "rdinit=/init", "root=/dev/ram0"])
@@ -190,23 +193,34 @@ mod tests {
         assert!(!path.exists());
     }
 
-    #[test]
-    fn a_kernel_waits_longer_than_a_core_may_be_taken_and_may_be_told_otherwise() {
+    fn arguments(attachment: Attachment, cards: usize, extra: &str) -> Vec<String> {
         let options = LaunchOptions {
             kernel: "linux".into(),
             initramfs: "initramfs".into(),
             memory_mb: 64,
             core: None,
             socket: None,
-            extra_arguments: vec!["virt_pci.max_delay_us=1".into()],
-            attachment: Attachment::default(),
+            extra_arguments: vec![extra.into()],
+            attachment,
             shared_core: false,
         };
-        let command = kernel_command(&options, Path::new("/"), Path::new("/nic"));
-        let given: Vec<_> = command.get_args().filter_map(|argument| argument.to_str()).collect();
-        let of = |text| given.iter().position(|argument| *argument == text);
+        let command = kernel_command(&options, cards, Path::new("/"), Path::new("/nic"));
+        command.get_args().map(|argument| argument.to_str().unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn a_kernel_waits_longer_than_a_core_may_be_taken_and_may_be_told_otherwise() {
+        let given = arguments(Attachment::VirtPci, 1, "virt_pci.max_delay_us=1");
+        let of = |text| given.iter().position(|argument| argument == text);
         let (ours, theirs) = (of("virt_pci.max_delay_us=10000000"), of("virt_pci.max_delay_us=1"));
         assert!(ours.is_some() && ours < theirs, "the last one counts: {given:?}");
+    }
+
+    #[test]
+    fn a_kernel_is_given_a_device_for_each_card_on_the_same_socket() {
+        let given = arguments(Attachment::Bridge { polling: true }, 3, "quiet");
+        let of = |text: &str| given.iter().filter(|argument| *argument == text).count();
+        assert_eq!(of("virtio_uml.device=/nic:1235"), 3, "{given:?}");
     }
 
     #[test]

@@ -118,6 +118,24 @@ fn a_device_that_is_gone_reads_as_ones_and_does_nothing() {
 }
 
 #[test]
+fn a_card_that_was_pulled_out_comes_back_as_it_is_when_powered_on() {
+    let mut bench = faulty(&["device-unplugged:at=3us,for=20us"]);
+    raise(&mut bench);
+    wait(&mut bench, 5);
+    assert!(bench.nic.is_gone() && bench.nic.is_busy());
+    assert_eq!(bench.nic.config_read(0, Width::B4), 0xffff_ffff);
+    assert_eq!(receive(&mut bench), RxOutcome::NotReceiving);
+    assert_eq!((bench.line.presence(), bench.nic.replugs()), (&[false][..], 0));
+    assert_eq!(bench.nic.next_due(), Time::from_ps(1_000_000) + Span::from_us(23));
+    wait(&mut bench, 20);
+    assert!(!bench.nic.is_gone() && !bench.nic.is_busy());
+    assert_eq!((bench.line.presence(), bench.nic.replugs()), (&[false, true][..], 1));
+    assert_eq!(bench.nic.config_read(0, Width::B4), 0x8168_10ec);
+    assert_eq!(bench.nic.config_read(4, Width::B2) & 7, 0, "nothing is enabled");
+    assert!(!bench.nic.receiving());
+}
+
+#[test]
 fn a_fault_that_finds_no_frame_to_hit_waits_for_one() {
     let mut bench = faulty(&["dma-error:at=0", "descriptor-crc:at=0"]);
     assert_eq!(receive(&mut bench), RxOutcome::NotReceiving);
