@@ -185,8 +185,9 @@ impl Series {
 
     fn new(place: Place, requested: Span, events: &[Event], hiccups: &BothHiccups) -> Series {
         let interval = |pair: &[Event]| {
-            let (from, until) = (pair[0].0, pair[1].0);
-            let touched = hiccups.not_running(from, until);
+            let ((from, due), (until, _)) = (pair[0], pair[1]);
+            // A hiccup that made its beginning late has made it short.
+            let touched = hiccups.not_running(from.min(due), until);
             // What the target does is no matter to the injection.
             let target = touched.target && place != Place::Injected;
             let not_running = NotRunning { target, ..touched };
@@ -350,6 +351,20 @@ mod tests {
         assert_eq!((figures.count, figures.quiet_count), (3, 2));
         assert_eq!((figures.worst_error_ns, figures.quiet_worst_error_ns), (2_000.0, Some(0.0)));
         assert_eq!(figures.quiet_exact_share, Some(1.0));
+    }
+
+    #[test]
+    fn an_interval_whose_beginning_a_hiccup_made_late_is_marked_as_well() {
+        let mut hiccups = Hiccups::default();
+        for pass in [at(900), at(3_900)] {
+            hiccups.pass(pass);
+        }
+        let hiccups = BothHiccups { support: hiccups, target: None };
+        let events = [(0, 0), (3_950, 1_000), (4_000, 4_000), (5_000, 5_000)];
+        let events = events.map(|(seen, due)| (at(seen), at(due)));
+        let series = Series::new(Place::Injected, REQUESTED, &events, &hiccups);
+        let marked: Vec<_> = series.intervals.iter().map(|each| each.not_running.any()).collect();
+        assert_eq!(marked, [true, true, false]);
     }
 
     #[test]
