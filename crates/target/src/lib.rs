@@ -43,6 +43,11 @@ pub trait Target {
     /// soon.
     fn housekeep(&mut self) -> Result<(), TargetError>;
 
+    /// Something is due at `due`: what can wait and takes a system call does not run into it.
+    fn keep_clear_of(&mut self, due: Time) {
+        let _ = due;
+    }
+
     /// How many cards there are.
     fn cards(&self) -> usize;
 

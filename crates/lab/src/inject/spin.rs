@@ -63,8 +63,12 @@ pub(super) fn spin(
     let mut told = kept_house;
     let mut worked = false;
     let mut life = Life::default();
-    let mut looked_ahead_for = Time::NEVER;
+    let (mut looked_ahead_for, mut clear_of) = (Time::NEVER, Time::ZERO);
     loop {
+        if injector.next_due() != clear_of {
+            clear_of = injector.next_due();
+            target.keep_clear_of(clear_of);
+        }
         let pass = target.poll()?;
         let now = pass.at;
         records.hiccups.support.pass_after(now, Meanwhile::of(pass.signalled, worked));

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use warikomi_clock::TscClock;
+use warikomi_clock::{Time, TscClock};
 use warikomi_live::Supervisor;
 use warikomi_nic::Nic;
 use warikomi_pci::{Host, SharedMemory};
@@ -42,6 +42,10 @@ impl Target for Supervised {
         }
         replacer.step(pass.at, &mut self.target, &mut self.supervisor)?;
         Ok(pass)
+    }
+
+    fn keep_clear_of(&mut self, due: Time) {
+        self.target.keep_clear_of(due);
     }
 
     fn housekeep(&mut self) -> Result<(), TargetError> {

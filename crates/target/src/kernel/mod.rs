@@ -293,6 +293,11 @@ impl Target for KernelTarget {
         Ok(pass)
     }
 
+    fn keep_clear_of(&mut self, due: Time) {
+        let ports = self.cards.iter_mut().filter_map(AttachedCard::port_mut);
+        ports.for_each(|port| port.keep_clear_of(due));
+    }
+
     fn housekeep(&mut self) -> Result<(), TargetError> {
         if self.interrupted.is_set() {
             return Err(TargetError::Interrupted);

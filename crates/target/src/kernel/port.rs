@@ -64,6 +64,11 @@ pub(super) trait Port {
     /// How often the guest was signalled: system calls of some microseconds.
     fn signals(&self) -> u64;
 
+    /// See [`Target::keep_clear_of`](crate::Target::keep_clear_of).
+    fn keep_clear_of(&mut self, due: Time) {
+        let _ = due;
+    }
+
     /// Counts of the interrupts.
     fn counters(&self) -> TargetCounters;
 

@@ -1,0 +1,313 @@
+use super::*;
+use std::io::Read;
+use std::os::unix::net::UnixStream;
+
+use proptest::prelude::*;
+use warikomi_pci::attach::{Access, Operation, Space};
+use warikomi_pci::{MsiMessage, Width};
+use warikomi_shared::{MessageReceiver, Producer, create_region};
+
+/// A guest by hand, and a port behind its window.
+struct Bench {
+    words: SharedWords,
+    guest: Producer<SharedWords>,
+    messages: MessageReceiver<SharedWords>,
+    signals: UnixStream,
+    port: BridgePort,
+    nic: Box<dyn Nic>,
+    clock: TscClock,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let file = create_region("window", layout::WINDOW_BYTES as u64).unwrap();
+        let words = SharedWords::map(file, 0, layout::WINDOW_BYTES).unwrap();
+        words[layout::SLEEPING].store(1, Release);
+        let (ours, signals) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        signals.set_nonblocking(true).unwrap();
+        let ours = File::from(std::os::fd::OwnedFd::from(ours));
+        let memory = SharedMemory::anonymous(0, 0x1000).unwrap();
+        let clock = TscClock::with_frequency(0, 1e9);
+        let mut bench = Bench {
+            guest: Producer::new(words.clone(), layout::REQUESTS),
+            messages: MessageReceiver::new(words.clone(), layout::MESSAGE_RING),
+            port: BridgePort::new(memory, words.clone(), ours, &clock, true),
+            nic: warikomi_testbench::card("rtl8168"),
+            words,
+            signals,
+            clock,
+        };
+        assert_eq!(bench.signals_since(), 1, "a new guest is told to look at the header");
+        bench
+    }
+
+    /// A guest that sleeps when it is idle, does something else now, and has 10 µs to look by itself.
+    fn busy() -> Bench {
+        let mut bench = Bench::new();
+        bench.port.line.at_once = false;
+        bench.words[layout::SLEEPING].store(layout::BUSY, Release);
+        bench.port.line.busy_patience.set(Span::from_us(10));
+        bench
+    }
+
+    fn ask(&mut self, space: Space, offset: u32, width: Width, operation: Operation) {
+        let access = Access { space, offset, width, operation };
+        assert!(self.guest.push(access.to_entry()));
+        self.guest.publish();
+    }
+
+    fn poll(&mut self, us: u64) -> Served {
+        self.port.poll(&mut *self.nic, &self.clock, at(us))
+    }
+
+    fn signal(&mut self, us: u64, interrupt: Interrupt) {
+        self.port.host(at(us)).interrupts.signal(interrupt);
+    }
+
+    /// Whole signals that have come since this was last asked.
+    fn signals_since(&mut self) -> usize {
+        let mut bytes = [0; 4096];
+        let read = self.signals.read(&mut bytes).unwrap_or(0);
+        assert!(bytes[..read].chunks(12).all(|signal| signal == CONFIGURATION_CHANGED));
+        read / 12
+    }
+}
+
+fn at(us: u64) -> Time {
+    Time::ZERO + Span::from_us(us)
+}
+
+fn message(vector: u32) -> Interrupt {
+    Interrupt::Msi(MsiMessage { address: 0xa0000, data: vector })
+}
+
+#[test]
+fn a_read_is_answered_behind_the_writes_before_it() {
+    let mut bench = Bench::new();
+    bench.ask(Space::Config, 4, Width::B2, Operation::Write(6));
+    bench.ask(Space::Bar(2), 8, Width::B4, Operation::Write(0x1234_5678));
+    bench.ask(Space::Bar(2), 8, Width::B4, Operation::Read(1));
+    assert_eq!(bench.poll(1).accesses, 3);
+    assert_eq!(bench.words[layout::ANSWERED].load(Acquire), 1);
+    assert_eq!(bench.words[layout::ANSWER].load(Relaxed), 0x1234_5678);
+    assert_eq!(bench.guest.waiting(), 0);
+}
+
+#[test]
+fn one_pass_serves_a_bounded_amount() {
+    let mut bench = Bench::new();
+    for number in 1..=2 * ACCESSES_PER_PASS as u64 + 1 {
+        bench.ask(Space::Config, 0, Width::B4, Operation::Read(number));
+    }
+    let served = [1, 2, 3, 4].map(|us| bench.poll(us).accesses as usize);
+    assert_eq!(served, [ACCESSES_PER_PASS, ACCESSES_PER_PASS, 1, 0]);
+}
+
+#[test]
+fn a_guest_that_looks_by_itself_is_not_signalled_and_one_that_sleeps_is_once() {
+    let mut bench = Bench::new();
+    bench.words[layout::SLEEPING].store(0, Release);
+    bench.signal(1, message(3));
+    assert_eq!((bench.messages.take(), bench.signals_since()), (Some(3), 0));
+    bench.words[layout::SLEEPING].store(1, Release);
+    (4..7).for_each(|vector| bench.signal(2, message(vector)));
+    let taken: Vec<_> = std::iter::from_fn(|| bench.messages.take()).collect();
+    assert_eq!((taken, bench.signals_since()), (vec![4, 5, 6], 1));
+    assert_eq!(bench.port.counters().interrupts_sent, 4);
+}
+
+#[test]
+fn a_guest_that_is_busy_is_signalled_if_it_does_not_look_in_time() {
+    let mut bench = Bench::busy();
+    bench.signal(100, message(3));
+    bench.poll(110);
+    assert_eq!(bench.signals_since(), 0, "it has its time");
+    bench.words[layout::TAKEN].store(1, Release);
+    bench.poll(111);
+    assert_eq!(bench.signals_since(), 0, "it has looked");
+    bench.signal(112, message(3));
+    bench.signal(113, Interrupt::Intx(true));
+    (113..124).for_each(|us| _ = bench.poll(us));
+    assert_eq!(bench.signals_since(), 1, "10 µs behind the first");
+    (124..184).for_each(|us| _ = bench.poll(us));
+    assert_eq!((bench.signals_since(), bench.port.counters().resignalled), (0, 0));
+    bench.poll(184);
+    assert_eq!((bench.signals_since(), bench.port.counters().resignalled), (1, 1));
+}
+
+#[test]
+fn a_signal_that_can_wait_does_not_run_into_what_is_due() {
+    let mut bench = Bench::busy();
+    bench.signal(100, message(3));
+    bench.port.keep_clear_of(at(114));
+    bench.poll(111);
+    assert_eq!(bench.signals_since(), 0, "3 µs are less than two sends, of 10 / 4 µs each");
+    bench.poll(114);
+    assert_eq!(bench.signals_since(), 1);
+    let mut bench = Bench::busy();
+    bench.signal(100, message(3));
+    (101..120).for_each(|us| {
+        bench.port.keep_clear_of(at(us + 2));
+        bench.poll(us);
+    });
+    assert_eq!(bench.signals_since(), 0);
+    bench.port.keep_clear_of(at(123));
+    bench.poll(121);
+    assert_eq!(bench.signals_since(), 1, "it does not wait for ever");
+}
+
+#[test]
+fn the_patience_with_a_busy_guest_is_of_the_order_of_a_signal() {
+    let mut bench = Bench::new();
+    let patience = |bench: &Bench| bench.port.line.busy_patience.get();
+    for us in 0..1_000 {
+        assert!(patience(&bench) <= BUSY_PATIENCE_AT_MOST);
+        bench.words[layout::SLEEPING].store(layout::SLEEPS, Release);
+        bench.signal(us, message(0));
+    }
+    assert!(patience(&bench) > Span::ZERO);
+}
+
+#[test]
+fn a_busy_guest_that_polls_when_it_is_idle_is_signalled_at_once_and_once() {
+    let mut bench = Bench::new();
+    bench.words[layout::SLEEPING].store(layout::BUSY, Release);
+    bench.signal(100, message(3));
+    assert_eq!(bench.signals_since(), 1);
+    bench.signal(101, message(3));
+    assert_eq!(bench.signals_since(), 0, "it is on its way to look");
+    bench.words[layout::TAKEN].store(2, Release);
+    bench.signal(110, message(3));
+    assert_eq!(bench.signals_since(), 1);
+}
+
+#[test]
+fn a_busy_guest_has_its_time_for_each_interrupt_anew() {
+    let mut bench = Bench::busy();
+    bench.signal(100, message(3));
+    bench.words[layout::TAKEN].store(1, Release);
+    bench.signal(109, message(3));
+    bench.poll(119);
+    assert_eq!(bench.signals_since(), 0);
+    bench.poll(120);
+    assert_eq!(bench.signals_since(), 1);
+}
+
+#[test]
+fn an_interrupt_that_is_overlooked_is_signalled_again_ever_more_rarely() {
+    let mut bench = Bench::new();
+    bench.signal(100, message(0));
+    assert_eq!(bench.signals_since(), 1);
+    bench.poll(159);
+    assert_eq!(bench.signals_since(), 0, "a guest that runs takes so long");
+    (161..281).for_each(|us| _ = bench.poll(us));
+    assert_eq!(bench.signals_since(), 1, "after 60 µs, and not for 120 more");
+    bench.words[layout::TAKEN].store(1, Release);
+    (282..5_000).for_each(|us| _ = bench.poll(us));
+    assert_eq!((bench.signals_since(), bench.port.counters().resignalled), (0, 1));
+}
+
+#[test]
+fn the_latest_message_stands_beside_the_count() {
+    let mut bench = Bench::new();
+    for (sent, vector) in [(1, 7), (2, 0), (3, 0x1_0009)] {
+        bench.signal(1, message(vector));
+        assert_eq!(bench.words[layout::INTERRUPTS].load(Acquire), sent);
+        let latest = bench.words[layout::LATEST].load(Acquire);
+        assert_eq!(latest, (sent - 1) << 16 | u64::from(vector & 0xffff));
+    }
+}
+
+#[test]
+fn hiccups_are_taken_once_each_and_of_too_many_the_last_ones() {
+    let mut bench = Bench::new();
+    let say = |bench: &mut Bench, number: u64| {
+        let at = layout::HICCUP_TIMES + (number as usize % layout::HICCUPS_CAPACITY) * 2;
+        bench.words[at].store(number * 10, Relaxed);
+        bench.words[at + 1].store(number * 10 + 5, Relaxed);
+        bench.words[layout::HICCUPS].store(number + 1, Release);
+    };
+    let taken = |bench: &mut Bench| {
+        let mut taken = Vec::new();
+        bench.port.take_hiccups(&mut |from, until| taken.push((from, until)));
+        taken
+    };
+    (0..2).for_each(|number| say(&mut bench, number));
+    assert_eq!(taken(&mut bench), [(0, 5), (10, 15)]);
+    assert_eq!(taken(&mut bench), []);
+    (2..1_000).for_each(|number| say(&mut bench, number));
+    let last = taken(&mut bench);
+    assert_eq!((last.len(), last[0]), (layout::HICCUPS_CAPACITY, (7_440, 7_445)));
+    bench.words[layout::HICCUPS].store(3, Release);
+    assert_eq!(taken(&mut bench), [], "a count that went back");
+    bench.words[layout::HICCUPS].store(u64::MAX, Release);
+    assert!(taken(&mut bench).len() <= layout::HICCUPS_CAPACITY);
+}
+
+#[test]
+fn the_pin_is_a_level() {
+    let mut bench = Bench::new();
+    bench.signal(1, Interrupt::Intx(true));
+    assert_eq!((bench.words[layout::PIN_LEVEL].load(Acquire), bench.signals_since()), (1, 1));
+    bench.signal(2, Interrupt::Intx(false));
+    assert_eq!((bench.words[layout::PIN_LEVEL].load(Acquire), bench.signals_since()), (0, 0));
+    let counters = bench.port.counters();
+    assert_eq!((counters.interrupts_sent, counters.intx_undeliverable), (1, 0));
+}
+
+#[test]
+fn a_guest_is_told_of_each_change_of_its_slot_whether_or_not_it_sleeps() {
+    let mut bench = Bench::new();
+    bench.words[layout::SLEEPING].store(0, Release);
+    for (present, plugs, signals) in [(true, 0, 0), (false, 1, 1), (false, 1, 0), (true, 2, 1)] {
+        bench.port.host(at(1)).interrupts.set_present(present);
+        assert_eq!(bench.words[layout::header::PLUGS].load(Acquire), plugs);
+        assert_eq!(bench.signals_since(), signals);
+    }
+}
+
+#[test]
+fn a_full_line_does_not_stop_us() {
+    let mut bench = Bench::new();
+    for us in 0..100_000 {
+        bench.words[layout::SLEEPING].store(1, Release);
+        bench.signal(us, message(0));
+    }
+    assert_eq!(bench.port.counters().interrupts_sent, 100_000);
+}
+
+#[test]
+fn a_wild_count_is_skipped_and_the_ring_works_on() {
+    let mut bench = Bench::new();
+    for head in [513, u64::MAX, 1 << 63] {
+        let before = bench.words[layout::REQUESTS_TAIL].load(Relaxed);
+        bench.words[layout::REQUESTS_HEAD].store(before.wrapping_add(head), Release);
+        assert_eq!(bench.poll(1).accesses, 0);
+    }
+    assert_eq!(bench.port.counters().corrupt_rings, 3);
+    bench.guest = Producer::new(bench.words.clone(), layout::REQUESTS);
+    bench.ask(Space::Config, 0, Width::B4, Operation::Read(7));
+    bench.poll(2);
+    assert_eq!(bench.words[layout::ANSWER].load(Relaxed), 0x8168_10ec);
+}
+
+proptest! {
+    /// A guest that writes anything anywhere costs a bounded amount of work, and no panic.
+    #[test]
+    fn whatever_is_written_is_survived(
+        writes in prop::collection::vec(
+            (0usize..layout::WINDOW_BYTES / 8, any::<u64>(), 0u8..4), 0..300),
+    ) {
+        let mut bench = Bench::new();
+        for (us, (at, value, then)) in (0..).zip(writes) {
+            bench.words[at].store(value, Release);
+            match then {
+                0 => drop(bench.poll(us)),
+                1 => bench.signal(us, message(value as u32)),
+                2 => bench.signal(us, Interrupt::Intx(value & 1 == 0)),
+                _ => {}
+            }
+        }
+    }
+}
