@@ -6,7 +6,7 @@
 //! nobody sleeps, ringing costs a fence and a look at a word that stays in the cache.
 //!
 //! A sleeper that is awake and does something else says that, too: it looks before it sleeps, and may have
-//! looked long before that. Waking it is dear to both sides, so whoever rings decides how long to wait.
+//! looked long before that. Waking it is dear to both sides, so the one that rings decides how long to wait.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 

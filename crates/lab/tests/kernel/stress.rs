@@ -18,6 +18,8 @@ use crate::bring::{session_with, wait_until};
 
 const TRANSFER_BYTES: u64 = 400_000_000;
 const MEAN_GAP_US: u64 = 60;
+/// How long a storm of interrupts is.
+const STORM_S: usize = 20;
 
 /// A wire at whose other end a station answers, and frames come at random besides.
 struct Noise {
@@ -55,9 +57,12 @@ impl Wire for Noise {
 /// Interrupts without a reason, every 37 us, and the link down for 3 ms every 700 ms.
 fn disturb(session: &mut Session, seconds: u64) {
     let flaps = (1..seconds * 10 / 7).map(|n| format!("link-flap:at={}ms,for=3ms", n * 700));
-    let storm = format!("interrupt-storm:at=1ms,count={},every=37us", seconds * 1_000_000 / 37);
-    let faults: Vec<_> =
-        flaps.chain([storm]).map(|fault| fault.parse().expect("a fault")).collect();
+    // One storm has a million interrupts at most.
+    let storms = (0..seconds).step_by(STORM_S).map(|from| {
+        let count = (seconds - from).min(STORM_S as u64) * 1_000_000 / 37;
+        format!("interrupt-storm:at={}ms,count={count},every=37us", from * 1_000 + 1)
+    });
+    let faults: Vec<_> = flaps.chain(storms).map(|fault| fault.parse().expect("a fault")).collect();
     let mut schedule = FaultSchedule::new(&faults, Default::default());
     schedule.start(session.target.clock().now());
     let slot = session.target.slot(CardId::FIRST).unwrap();
