@@ -39,8 +39,8 @@ static bool post(struct card *card, u64 kind, u64 space, u32 offset, int size, u
 	entry = &card->window[WB_REQUESTS_ENTRIES + card->posted % WB_REQUESTS_CAPACITY * 2];
 	WRITE_ONCE(entry[0], access);
 	WRITE_ONCE(entry[1], value);
-	/* The number before the entry: the other side reads both the other way round. */
 	WRITE_ONCE(latest[0], card->posted);
+	/* The number before the entry: the other side reads both the other way round. */
 	virt_wmb();
 	WRITE_ONCE(latest[1], access);
 	WRITE_ONCE(latest[2], value);

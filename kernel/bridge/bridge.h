@@ -76,12 +76,14 @@ extern struct bridge bridge;
  */
 static inline u64 load(const struct card *card, unsigned int word)
 {
+	/* pairs with the other side's release */
 	return virt_load_acquire(&card->window[word]);
 }
 
 /* Everything that was done before this is seen by a reader of the word. */
 static inline void store(const struct card *card, unsigned int word, u64 value)
 {
+	/* pairs with the other side's acquire */
 	virt_store_release(&card->window[word], value);
 }
 
