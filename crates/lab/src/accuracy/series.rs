@@ -341,7 +341,10 @@ mod tests {
         for pass in [at(1_000), at(4_000)] {
             hiccups.pass(pass);
         }
-        let series = series(&[0, 1_000, 4_000, 5_000], &hiccups);
+        let hiccups = BothHiccups { support: hiccups, target: None };
+        // As if nothing had been due meanwhile.
+        let events = [0, 1_000, 4_000, 5_000].map(|ns| (at(ns), at(ns)));
+        let series = Series::new(Place::Injected, REQUESTED, &events, &hiccups);
         let marked: Vec<bool> =
             series.intervals.iter().map(|each| each.not_running.any()).collect();
         assert_eq!(marked, [false, true, false]);

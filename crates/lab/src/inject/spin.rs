@@ -65,9 +65,10 @@ pub(super) fn spin(
     let mut life = Life::default();
     let (mut looked_ahead_for, mut clear_of) = (Time::NEVER, Time::ZERO);
     loop {
-        if injector.next_due() != clear_of {
-            clear_of = injector.next_due();
-            target.keep_clear_of(clear_of);
+        let due = injector.next_due();
+        if due != clear_of {
+            clear_of = due;
+            target.keep_clear_of(due);
         }
         let pass = target.poll()?;
         let now = pass.at;
@@ -77,18 +78,15 @@ pub(super) fn spin(
         match injector.step(&mut host, nic, || clock.now(), records) {
             Step::Done => return Ok(()),
             Step::Injected { .. } => worked = true,
-            Step::Idle
-                if injector.next_due().since(now) > ROOM_FOR_PROGRESS
-                    && !nic.probe().is_waiting() =>
-            {
+            Step::Idle if due.since(now) > ROOM_FOR_PROGRESS && !nic.probe().is_waiting() => {
                 records.look(nic, &mut host, PROGRESS_LIMIT);
             }
             Step::Idle
-                if injector.next_due().since(now) < LOOKED_AHEAD
-                    && injector.next_due() != looked_ahead_for
+                if due.since(now) < LOOKED_AHEAD
+                    && due != looked_ahead_for
                     && !nic.probe().is_waiting() =>
             {
-                looked_ahead_for = injector.next_due();
+                looked_ahead_for = due;
                 nic.look_ahead(&mut host);
             }
             Step::Idle if target.shares_a_core() => std::thread::yield_now(),
