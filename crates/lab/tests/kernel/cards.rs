@@ -176,17 +176,20 @@ fn the_guest_routes_from_one_card_to_the_other() {
     for wire in &bench.wires {
         wire.sent();
     }
-    bench.inject(here, address(there, 2), 200);
     let forwarded = |wire: &JudgingWire| {
         wire.sent().into_iter().filter(|frame| frame.len() == FRAME_BYTES).collect::<Vec<_>>()
     };
     let mut came = Vec::new();
-    let _ = wait::until(&mut *bench.target, WITHIN, |_| {
-        came.extend(forwarded(&bench.wires[1]));
-        (came.len() >= 200).then_some(())
-    })
-    .unwrap();
-    assert_eq!(came.len(), 200);
+    // No more at a time than rings and queues hold, if the guest has no processor for a while.
+    for sent in [50, 100, 150, 200] {
+        bench.inject(here, address(there, 2), 50);
+        let _ = wait::until(&mut *bench.target, WITHIN, |_| {
+            came.extend(forwarded(&bench.wires[1]));
+            (came.len() >= sent).then_some(())
+        })
+        .unwrap();
+        assert_eq!(came.len(), sent);
+    }
     assert!(came.iter().all(|frame| frame[..6] == mac && frame[22] == 63), "one hop");
     assert_eq!(forwarded(&bench.wires[0]), [[0; 0]; 0], "nothing goes back");
     bench.stop();
