@@ -120,21 +120,26 @@ fn without_the_last_look_one_is_missed() {
     explore(|| sleeping_consumer(false));
 }
 
+/// Two interrupts, counted in word 0, for the sleeper of word 1.
+fn raise_twice(words: &ModelWords, event: &ModelEvent) -> thread::JoinHandle<()> {
+    let mut raised = Tally::new(words.clone(), 0);
+    let mut bell = Bell::new(words.clone(), 1, event.clone());
+    thread::spawn(move || {
+        for _ in 0..2 {
+            raised.add();
+            bell.ring();
+        }
+    })
+}
+
 /// As the kernel's bridge does it: busy until it sleeps. Who rings never insists.
 #[test]
 fn a_busy_sleeper_misses_nothing_that_was_not_rung_for() {
     explore(|| {
         let words = ModelWords::new(2);
         let event = ModelEvent::new();
-        let mut raised = Tally::new(words.clone(), 0);
         let mut seen = Tally::new(words.clone(), 0);
-        let mut bell = Bell::new(words.clone(), 1, event.clone());
-        let other = thread::spawn(move || {
-            for _ in 0..2 {
-                raised.add();
-                bell.ring();
-            }
-        });
+        let other = raise_twice(&words, &event);
         let mut handled = 0;
         while handled < 2 {
             words.store(1, BUSY, Ordering::Relaxed);
@@ -154,16 +159,9 @@ fn interrupts_are_taken_one_by_one_and_none_is_slept_through() {
     explore(|| {
         let words = ModelWords::new(2);
         let event = ModelEvent::new();
-        let mut raised = Tally::new(words.clone(), 0);
         let mut seen = Tally::new(words.clone(), 0);
-        let mut bell = Bell::new(words.clone(), 1, event.clone());
+        let other = raise_twice(&words, &event);
         let mut sleeper = Sleeper::new(words, 1);
-        let other = thread::spawn(move || {
-            for _ in 0..2 {
-                raised.add();
-                bell.ring();
-            }
-        });
         let mut handled = 0;
         while handled < 2 {
             while seen.take() {

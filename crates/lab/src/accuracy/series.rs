@@ -322,6 +322,20 @@ mod tests {
         Series::new(Place::Injected, REQUESTED, &events, &hiccups)
     }
 
+    /// Injections, while our side stood still once, between these times in nanoseconds.
+    fn with_a_hiccup(from_ns: u64, until_ns: u64, events: &[Event]) -> Series {
+        let mut support = Hiccups::default();
+        for pass in [from_ns, until_ns] {
+            support.pass(at(pass));
+        }
+        let hiccups = BothHiccups { support, target: None };
+        Series::new(Place::Injected, REQUESTED, events, &hiccups)
+    }
+
+    fn marked(series: &Series) -> Vec<bool> {
+        series.intervals.iter().map(|each| each.not_running.any()).collect()
+    }
+
     #[test]
     fn every_limit_includes_its_edge_and_the_worst_error_is_of_either_side() {
         // Off by 0, +10 (1%), +62, +63 and -400 ns.
@@ -337,17 +351,10 @@ mod tests {
 
     #[test]
     fn an_interval_in_a_hiccup_is_marked_and_stays_in_the_figures_with_all() {
-        let mut hiccups = Hiccups::default();
-        for pass in [at(1_000), at(4_000)] {
-            hiccups.pass(pass);
-        }
-        let hiccups = BothHiccups { support: hiccups, target: None };
         // As if nothing had been due meanwhile.
         let events = [0, 1_000, 4_000, 5_000].map(|ns| (at(ns), at(ns)));
-        let series = Series::new(Place::Injected, REQUESTED, &events, &hiccups);
-        let marked: Vec<bool> =
-            series.intervals.iter().map(|each| each.not_running.any()).collect();
-        assert_eq!(marked, [false, true, false]);
+        let series = with_a_hiccup(1_000, 4_000, &events);
+        assert_eq!(marked(&series), [false, true, false]);
         let kept = serde_json::to_string(&series).unwrap();
         assert_eq!(serde_json::from_str::<Series>(&kept).unwrap(), series);
         let figures = series.figures(Span::ZERO).unwrap();
@@ -358,16 +365,9 @@ mod tests {
 
     #[test]
     fn an_interval_whose_beginning_a_hiccup_made_late_is_marked_as_well() {
-        let mut hiccups = Hiccups::default();
-        for pass in [at(900), at(3_900)] {
-            hiccups.pass(pass);
-        }
-        let hiccups = BothHiccups { support: hiccups, target: None };
         let events = [(0, 0), (3_950, 1_000), (4_000, 4_000), (5_000, 5_000)];
         let events = events.map(|(seen, due)| (at(seen), at(due)));
-        let series = Series::new(Place::Injected, REQUESTED, &events, &hiccups);
-        let marked: Vec<_> = series.intervals.iter().map(|each| each.not_running.any()).collect();
-        assert_eq!(marked, [true, true, false]);
+        assert_eq!(marked(&with_a_hiccup(900, 3_900, &events)), [true, true, false]);
     }
 
     #[test]

@@ -63,11 +63,11 @@ pub(super) fn spin(
     let mut told = kept_house;
     let mut worked = false;
     let mut life = Life::default();
-    let (mut looked_ahead_for, mut clear_of) = (Time::NEVER, Time::ZERO);
+    let (mut next, mut looked_ahead) = (Time::ZERO, false);
     loop {
         let due = injector.next_due();
-        if due != clear_of {
-            clear_of = due;
+        if due != next {
+            (next, looked_ahead) = (due, false);
             target.keep_clear_of(due);
         }
         let pass = target.poll()?;
@@ -82,11 +82,9 @@ pub(super) fn spin(
                 records.look(nic, &mut host, PROGRESS_LIMIT);
             }
             Step::Idle
-                if due.since(now) < LOOKED_AHEAD
-                    && due != looked_ahead_for
-                    && !nic.probe().is_waiting() =>
+                if !looked_ahead && due.since(now) < LOOKED_AHEAD && !nic.probe().is_waiting() =>
             {
-                looked_ahead_for = due;
+                looked_ahead = true;
                 nic.look_ahead(&mut host);
             }
             Step::Idle if target.shares_a_core() => std::thread::yield_now(),

@@ -4,7 +4,8 @@
 //! it, and a handler waits until an access under way has ended. Interrupts are numbers in another ring. A
 //! guest that has nothing else to do looks at it by itself, or sleeps until it is signalled, by the one request
 //! that a vhost-user device has for its driver: that its configuration has changed. A guest that does something
-//! else looks behind each access, and is signalled if it makes none for a while.
+//! else looks behind each access, and is signalled: at once if it polls when it is idle, otherwise if it makes
+//! none for a while.
 
 use std::cell::Cell;
 use std::fs::File;
