@@ -34,8 +34,10 @@ lint:
 setup:
 	@$(STEP) 'packages of the distribution' scripts/setup run
 
+# Without Slurm one test is skipped.
 setup-test:
 	@scripts/setup test
+	@scripts/setup slurm || true
 
 # What makes kernels, alone: a tenth of all there is to compile.
 maker: setup

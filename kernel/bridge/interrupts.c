@@ -349,8 +349,7 @@ static void poll_until_wanted_elsewhere(void)
 		cpu_relax();
 	}
 	say(WB_BUSY);
-	if (is_pending())
-		be_interrupted();
+	take_interrupts_soon();
 	preempt_enable();
 }
 
@@ -362,8 +361,6 @@ static void sleep_until_busy(void)
 	if (!is_pending() && !kthread_should_stop())
 		schedule();
 	__set_current_state(TASK_RUNNING);
-	if (READ_ONCE(bridge.attention) == WB_SLEEPS)
-		say(WB_BUSY);
 	take_interrupts_soon();
 }
 

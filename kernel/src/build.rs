@@ -11,6 +11,7 @@ use crate::config::{DriverMode, Fragment, drivers_of, fnv1a};
 use crate::error::{FileContext, KernelError, Result};
 use crate::image::{self, Image, ImageInfo};
 use crate::make::{Cancel, Counter, Progress, Runner};
+use crate::own::{OwnModules, modules_of};
 use crate::source::{Found, Source, kernel_version};
 use crate::tools;
 
@@ -45,6 +46,10 @@ pub struct BuildOptions {
     pub source: Source,
     /// With the NIC drivers where.
     pub drivers: DriverMode,
+    /// A kernel that finds its own mistakes (locks, memory), with debug information.
+    pub debug: bool,
+    /// Directories of modules to compile with it, each with a Kbuild or Makefile; they stay as they are.
+    pub modules: Vec<PathBuf>,
     /// Compilers at a time; as many as there are processors, where it is not said.
     pub jobs: Option<usize>,
     /// Builds even if the image is there already.
@@ -66,8 +71,9 @@ pub fn build(
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Image> {
     let found = Found::look_up(&options.source)?;
-    let fragment = Fragment::new(options.drivers);
-    let key = Key::new(&found, &fragment)?;
+    let fragment = Fragment::new(options.drivers, options.debug);
+    let own = OwnModules::look_up(&options.modules)?;
+    let key = Key::new(&found, &fragment, &own)?;
     let known = cache.images()?.into_iter().find(|image| key.is_of(image.info()));
     if let (Found::Archive { .. }, Some(image), false) = (&found, &known, options.force) {
         return image.clone().with_current_agent();
@@ -84,9 +90,16 @@ pub fn build(
         return image.with_current_agent();
     }
     let log = cache.log(&key.name());
-    let build = Build { cache, options, found: &found, fragment: &fragment, key: &key, log: &log };
+    let (found, fragment, key, own) = (&found, &fragment, &key, &own);
+    let build = Build { cache, options, found, fragment, key, log: &log, own };
     let runner = Runner::new(&log, cancel)?;
     build.run(runner, counter)
+}
+
+/// Where the sources of a kernel stand: a package's are unpacked into the cache.
+pub fn source_tree(cache: &Cache, source: &Source, cancel: &Cancel) -> Result<PathBuf> {
+    let log = cache.log("sources");
+    Found::look_up(source)?.prepare(cache, &mut Runner::new(&log, cancel)?)
 }
 
 /// What an image is kept under, as far as it is known before the sources are.
@@ -96,9 +109,9 @@ struct Key {
 }
 
 impl Key {
-    fn new(found: &Found, fragment: &Fragment) -> Result<Self> {
+    fn new(found: &Found, fragment: &Fragment, own: &OwnModules) -> Result<Self> {
         // Two trees of one version are two kernels; two states of a package as well.
-        let text = format!("{:016x} {}", found.identity()?, fragment.hash());
+        let text = format!("{:016x} {}{}", found.identity()?, fragment.hash(), own.hash());
         Ok(Self {
             hash: format!("{:012x}", fnv1a(text.as_bytes()) >> 16),
             source: found.description(),
@@ -121,6 +134,7 @@ struct Build<'a> {
     fragment: &'a Fragment,
     key: &'a Key,
     log: &'a Path,
+    own: &'a OwnModules,
 }
 
 impl Build<'_> {
@@ -140,8 +154,10 @@ impl Build<'_> {
         make.configure(&mut runner, &mut counter, staging.path())?;
         make.compile(&mut runner, &mut counter)?;
         let bridge = make.compile_bridge(&mut runner, &mut counter, staging.path())?;
+        let own = make.compile_own(&mut runner, &mut counter, staging.path())?;
         let image = staging.path().join("image");
-        let release = make.install(&mut runner, &mut counter, &image, bridge.as_deref())?;
+        let outside: Vec<&Path> = bridge.iter().chain(&own).map(PathBuf::as_path).collect();
+        let release = make.install(&mut runner, &mut counter, &image, &outside)?;
         counter.phase("writing the initramfs");
         image::write_initramfs(&image, &release)?;
         let config = fs::read_to_string(image.join("config")).at("read", image.join("config"))?;
@@ -151,6 +167,8 @@ impl Build<'_> {
             source: self.key.source.clone(),
             config_hash: self.key.hash.clone(),
             driver_mode: self.options.drivers,
+            debug: self.options.debug,
+            own_modules: modules_of(&own)?,
             drivers: drivers_of(&config),
             bridge: bridge.is_some(),
             build_seconds: started.elapsed().as_secs_f64(),
@@ -255,13 +273,33 @@ impl Make<'_> {
         }
     }
 
+    /// The user's own modules, each directory compiled as a copy of it.
+    fn compile_own(
+        &self,
+        runner: &mut Runner<'_>,
+        counter: &mut Counter<'_>,
+        staging: &Path,
+    ) -> Result<Vec<PathBuf>> {
+        let mut compiled = Vec::new();
+        for number in 0..self.build.own.directories() {
+            counter.phase("compiling your modules");
+            let directory = staging.join(format!("module-{number}"));
+            self.build.own.copy(number, &directory)?;
+            let mut make = self.command();
+            make.arg(format!("M={}", directory.display())).arg("modules");
+            runner.run("make your modules", make, |_| {})?;
+            compiled.push(directory);
+        }
+        Ok(compiled)
+    }
+
     /// Fills the image's directory; gives the kernel's release.
     fn install(
         &self,
         runner: &mut Runner<'_>,
         counter: &mut Counter<'_>,
         image: &Path,
-        bridge: Option<&Path>,
+        outside: &[&Path],
     ) -> Result<String> {
         counter.phase("installing");
         let release_file = self.objects.join("include/config/kernel.release");
@@ -270,8 +308,8 @@ impl Make<'_> {
         let root = image.join("root");
         fs::create_dir_all(&root).at("make the directory", &root)?;
         self.install_modules(runner, &root, None)?;
-        if bridge.is_some() {
-            self.install_modules(runner, &root, bridge)?;
+        for directory in outside {
+            self.install_modules(runner, &root, Some(directory))?;
         }
         let installed = root.join("lib/modules");
         let modules = image.join("modules");
@@ -299,8 +337,10 @@ impl Make<'_> {
         let depmod = tools::find("depmod").unwrap_or_else(|| PathBuf::from("depmod"));
         let mut make = self.command();
         make.arg(format!("INSTALL_MOD_PATH={}", root.display()))
-            .arg("INSTALL_MOD_STRIP=1")
             .arg(format!("DEPMOD={}", depmod.display()));
+        if !self.build.options.debug {
+            make.arg("INSTALL_MOD_STRIP=1");
+        }
         if let Some(directory) = outside {
             make.arg(format!("M={}", directory.display()))
                 .arg(format!("INSTALL_MOD_DIR={}", bridge::PLACE));

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use crate::config::DriverMode;
 use crate::error::{FileContext, KernelError, Result};
-use crate::image::Image;
+use crate::image::{Image, ImageInfo};
 use crate::make::Cancel;
 
 /// The user's cache of kernels.
@@ -73,33 +73,38 @@ impl Cache {
         Ok(images)
     }
 
-    /// The image to run: the newest whose version starts with `version` (`6.1` means 6.1.x) and
-    /// whose drivers are where they are wanted, with the agent of this library in its initramfs.
-    /// Where neither is said, images with modules come first.
-    pub fn find(&self, version: Option<&str>, drivers: Option<DriverMode>) -> Result<Image> {
+    /// The image to run: the newest that fits, with the agent of this library in its initramfs.
+    pub fn find(&self, wanted: &Wanted<'_>) -> Result<Image> {
         let images = self.images()?;
-        let fits = |image: &&Image, drivers: DriverMode| {
-            image.info().driver_mode == drivers
-                && version.is_none_or(|wanted| is_version(&image.info().version, wanted))
-        };
-        let modes = match drivers {
+        let modes = match wanted.drivers {
             Some(mode) => vec![mode],
             None => vec![DriverMode::Module, DriverMode::BuiltIn],
         };
-        let found =
-            modes.iter().find_map(|&mode| images.iter().find(|image| fits(image, mode)).cloned());
-        match found {
-            Some(image) => image.with_current_agent(),
-            None => Err(self.no_image(version, drivers)),
+        let of_mode = |mode: &DriverMode| {
+            images
+                .iter()
+                .find(|image| image.info().driver_mode == *mode && wanted.fits(image.info()))
+        };
+        match modes.iter().find_map(of_mode) {
+            Some(image) => image.clone().with_current_agent(),
+            None => Err(self.no_image(wanted)),
         }
     }
 
-    fn no_image(&self, version: Option<&str>, drivers: Option<DriverMode>) -> KernelError {
-        let mut what = version.map_or(String::new(), |version| format!(" of {version}"));
+    fn no_image(&self, wanted: &Wanted<'_>) -> KernelError {
+        let mut what = wanted.version.map_or(String::new(), |version| format!(" of {version}"));
         let mut flags = String::new();
-        if drivers == Some(DriverMode::BuiltIn) {
+        if wanted.drivers == Some(DriverMode::BuiltIn) {
             what.push_str(" with built-in drivers");
             flags.push_str(" --builtin");
+        }
+        if wanted.debug {
+            what.push_str(" with debug information");
+            flags.push_str(" --debug");
+        }
+        if let Some(module) = wanted.own_module {
+            what.push_str(&format!(" with a module '{module}' of your own"));
+            flags.push_str(" --module DIR");
         }
         KernelError::NoImage { what, flags, cache: self.kernels() }
     }
@@ -171,6 +176,31 @@ impl Cache {
     }
 }
 
+/// Which kernel is wanted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted<'a> {
+    /// What its version starts with (`6.1` means 6.1.x); any where it is not said.
+    pub version: Option<&'a str>,
+    /// Where its drivers are; where it is not said, images with modules come first.
+    pub drivers: Option<DriverMode>,
+    /// One that finds its own mistakes, and has debug information.
+    pub debug: bool,
+    /// A module that was given to the build. Images with such modules are used for these alone.
+    pub own_module: Option<&'a str>,
+}
+
+impl Wanted<'_> {
+    fn fits(&self, info: &ImageInfo) -> bool {
+        let has_module = match self.own_module {
+            None => info.own_modules.is_empty(),
+            Some(wanted) => info.own_modules.iter().any(|module| module == wanted),
+        };
+        has_module
+            && info.debug == self.debug
+            && self.version.is_none_or(|wanted| is_version(&info.version, wanted))
+    }
+}
+
 /// `6.1` fits 6.1 and 6.1.192, not 6.12.
 fn is_version(version: &str, wanted: &str) -> bool {
     version.strip_prefix(wanted).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
@@ -190,6 +220,8 @@ mod tests {
             source: "test".to_owned(),
             config_hash: "0".to_owned(),
             driver_mode,
+            debug: false,
+            own_modules: Vec::new(),
             drivers: BTreeMap::new(),
             bridge: true,
             build_seconds: 1.0,
@@ -197,6 +229,10 @@ mod tests {
             built_at_s: 1,
             agent_hash: String::new(),
         }
+    }
+
+    fn of(version: &str) -> Wanted<'_> {
+        Wanted { version: Some(version), ..Wanted::default() }
     }
 
     fn publish(cache: &Cache, key: &str, info: &ImageInfo) -> Image {
@@ -210,23 +246,49 @@ mod tests {
     fn the_image_that_is_asked_for_is_found_and_gets_the_current_agent() {
         let directory = tempfile::tempdir().unwrap();
         let cache = Cache::at(directory.path()).unwrap();
-        let error = cache.find(Some("6.1"), None).unwrap_err().to_string();
+        let error = cache.find(&of("6.1")).unwrap_err().to_string();
         assert!(error.contains("of 6.1") && error.contains("warikomi kernel build"), "{error}");
         publish(&cache, "a", &info("6.1.192", DriverMode::Module));
         publish(&cache, "b", &info("6.12.3", DriverMode::BuiltIn));
         publish(&cache, "c", &info("6.9.1", DriverMode::Module));
-        let found = |version, drivers| cache.find(version, drivers).unwrap().info().version.clone();
+        let found = |version, drivers| {
+            cache
+                .find(&Wanted { version, drivers, ..Wanted::default() })
+                .unwrap()
+                .info()
+                .version
+                .clone()
+        };
         assert_eq!(found(None, None), "6.9.1");
         assert_eq!(found(Some("6.1"), None), "6.1.192");
         assert_eq!(found(Some("6.12"), None), "6.12.3");
         assert_eq!(found(None, Some(DriverMode::BuiltIn)), "6.12.3");
-        assert!(cache.find(Some("6"), Some(DriverMode::Module)).is_ok());
+        assert!(cache.find(&Wanted { drivers: Some(DriverMode::Module), ..of("6") }).is_ok());
         let later = ImageInfo { built_at_s: 2, ..info("6.9.1", DriverMode::Module) };
         publish(&cache, "0", &later);
-        assert_eq!(cache.find(None, None).unwrap().info().built_at_s, 2, "made last");
-        let image = cache.find(Some("6.1"), None).unwrap();
+        assert_eq!(cache.find(&Wanted::default()).unwrap().info().built_at_s, 2, "made last");
+        let image = cache.find(&of("6.1")).unwrap();
         assert!(image.initramfs().is_file());
         assert_eq!(image.info().agent_hash, crate::image::agent_hash());
+    }
+
+    #[test]
+    fn debug_kernels_and_those_with_modules_of_ones_own_are_used_when_they_are_asked_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = Cache::at(directory.path()).unwrap();
+        let plain = info("6.1.1", DriverMode::Module);
+        publish(&cache, "a", &ImageInfo { debug: true, ..plain.clone() });
+        let error = cache.find(&Wanted::default()).unwrap_err().to_string();
+        assert!(!error.contains("--debug"), "{error}");
+        let debug = Wanted { debug: true, ..Wanted::default() };
+        assert!(cache.find(&debug).unwrap().info().debug);
+
+        publish(&cache, "b", &ImageInfo { own_modules: vec!["mine".into()], ..plain });
+        assert!(cache.find(&Wanted::default()).is_err());
+        let own_module = Some("mine");
+        assert!(cache.find(&Wanted { own_module, ..Wanted::default() }).is_ok());
+        let error = cache.find(&Wanted { own_module, ..debug }).unwrap_err().to_string();
+        assert!(error.contains("--debug --module DIR"), "{error}");
     }
 
     #[test]

@@ -10,6 +10,8 @@ use crate::error::{KernelError, Result};
 const BASE: &str = include_str!("../config/base.config");
 const PREFER: &str = include_str!("../config/prefer.config");
 const DRIVERS: &str = include_str!("../config/drivers.config");
+const DEBUG: &str = include_str!("../config/debug.config");
+const PREFER_DEBUG: &str = include_str!("../config/prefer-debug.config");
 
 /// Changes whenever the same fragments would lead to another image.
 const RECIPE: u32 = 1;
@@ -48,20 +50,26 @@ type Setting<'a> = (&'a str, Option<&'a str>);
 /// The configuration that a build asks for.
 pub(crate) struct Fragment {
     demanded: String,
+    preferred: String,
 }
 
 impl Fragment {
-    pub(crate) fn new(drivers: DriverMode) -> Self {
+    pub(crate) fn new(drivers: DriverMode, debug: bool) -> Self {
         let drivers = match drivers {
             DriverMode::Module => DRIVERS.to_owned(),
             DriverMode::BuiltIn => DRIVERS.replace("=m\n", "=y\n"),
         };
-        Self { demanded: format!("{BASE}\n{drivers}") }
+        let (demanded, preferred) = (format!("{BASE}\n{drivers}"), PREFER.to_owned());
+        if debug {
+            let demanded = format!("{demanded}\n{DEBUG}");
+            return Self { demanded, preferred: format!("{preferred}\n{PREFER_DEBUG}") };
+        }
+        Self { demanded, preferred }
     }
 
     /// For `KCONFIG_ALLCONFIG`.
     pub(crate) fn text(&self) -> String {
-        format!("{}\n{PREFER}", self.demanded)
+        format!("{}\n{}", self.demanded, self.preferred)
     }
 
     /// Sixteen hexadecimal digits that stand for everything in the recipe but the sources.
@@ -140,15 +148,16 @@ mod tests {
 
     #[test]
     fn a_configuration_that_grants_everything_passes() {
-        for drivers in [DriverMode::Module, DriverMode::BuiltIn] {
-            let fragment = Fragment::new(drivers);
+        let modes = [DriverMode::Module, DriverMode::BuiltIn];
+        for (drivers, debug) in modes.iter().flat_map(|&mode| [(mode, false), (mode, true)]) {
+            let fragment = Fragment::new(drivers, debug);
             fragment.check(&fragment.text()).unwrap();
         }
     }
 
     #[test]
     fn what_is_refused_is_named_with_its_meaning() {
-        let fragment = Fragment::new(DriverMode::Module);
+        let fragment = Fragment::new(DriverMode::Module, false);
         let config = fragment
             .text()
             .replace("CONFIG_UML_PCI_OVER_VIRTIO=y\n", "")
@@ -163,16 +172,16 @@ mod tests {
 
     #[test]
     fn what_is_only_preferred_may_be_refused() {
-        let fragment = Fragment::new(DriverMode::Module);
+        let fragment = Fragment::new(DriverMode::Module, false);
         let config = fragment.text().replace("CONFIG_CRC32=y", "CONFIG_CRC32=m");
         fragment.check(&config).unwrap();
     }
 
     #[test]
     fn a_configuration_has_one_hash_and_another_has_another() {
-        let module = Fragment::new(DriverMode::Module).hash();
-        assert_eq!(module, Fragment::new(DriverMode::Module).hash());
-        assert_ne!(module, Fragment::new(DriverMode::BuiltIn).hash());
+        let module = Fragment::new(DriverMode::Module, false).hash();
+        assert_eq!(module, Fragment::new(DriverMode::Module, false).hash());
+        assert_ne!(module, Fragment::new(DriverMode::BuiltIn, false).hash());
         assert_eq!(module.len(), 16);
         assert_eq!(fnv1a(b"a"), 0xaf63_dc4c_8601_ec8c);
     }

@@ -72,6 +72,12 @@ pub enum KernelError {
         /// The last lines.
         tail: String,
     },
+    /// Not a directory of a module's sources.
+    #[error("{} has no modules to build: it needs a Kbuild or Makefile beside its C files", path.display())]
+    NoModule {
+        /// The directory.
+        path: PathBuf,
+    },
     /// The build was cancelled; nothing is left running, nothing half-built is left.
     #[error("the kernel build was cancelled")]
     Cancelled,

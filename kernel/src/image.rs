@@ -26,6 +26,12 @@ pub struct ImageInfo {
     pub config_hash: String,
     /// How drivers were asked for.
     pub driver_mode: DriverMode,
+    /// Whether it finds its own mistakes, and has debug information.
+    #[serde(default)]
+    pub debug: bool,
+    /// Modules of directories that were given to the build, by name.
+    #[serde(default)]
+    pub own_modules: Vec<String>,
     /// The NIC drivers that it has.
     pub drivers: BTreeMap<String, DriverPlace>,
     /// Whether our PCI bridge compiled for it; without it cards are attached by virt-pci.

@@ -30,12 +30,13 @@ mod image;
 mod initramfs;
 mod inspect;
 mod make;
+mod own;
 mod shadow;
 mod source;
 mod tools;
 
-pub use build::{BuildOptions, build};
-pub use cache::Cache;
+pub use build::{BuildOptions, build, source_tree};
+pub use cache::{Cache, Wanted};
 pub use config::{DriverMode, DriverPlace};
 pub use error::{KernelError, MissingTools, Result};
 pub use image::{Image, ImageInfo};

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
-use warikomi_kernel::{Cache, DriverMode, Image, inspect};
+use warikomi_kernel::{Cache, DriverMode, Image, Wanted, inspect};
 use warikomi_protocol::answers::{DriverOrigin, Run};
 use warikomi_protocol::commands::*;
 use warikomi_protocol::{Command as AgentCommand, Envelope, Event, FromGuest, Ready, Response};
@@ -114,7 +114,9 @@ impl Drop for Guest {
 fn image() -> Image {
     // The message says what to run.
     let cache = Cache::of_this_user().unwrap();
-    cache.find(None, Some(DriverMode::Module)).unwrap_or_else(|error| panic!("{error}"))
+    cache
+        .find(&Wanted { drivers: Some(DriverMode::Module), ..Wanted::default() })
+        .unwrap_or_else(|error| panic!("{error}"))
 }
 
 #[test]

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
+use warikomi_measure::MadeShard;
 use warikomi_report::compare::{Comparison, Limits, compare};
 use warikomi_report::read::Run;
 use warikomi_report::terminal;
@@ -99,6 +100,9 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 fn compared(arguments: &Arguments) -> Result<Comparison> {
     let load = |path| -> Result<Run> {
         let mut run = Run::load(path)?;
+        if let Some(MadeShard { shard, .. }) = &run.result.shard {
+            bail!("{} is shard {shard} alone; merge the shards first", run.path.display());
+        }
         // As it is described today, whichever version wrote it: so both have the same columns.
         warikomi_lab::describe(&mut run.result);
         Ok(run)

@@ -35,6 +35,13 @@ pub(crate) struct BuildArguments {
     /// NIC drivers in the kernel itself, not as modules
     #[arg(long)]
     builtin: bool,
+    /// A kernel that finds its own mistakes (lock order, use of freed memory) and has debug information, as
+    /// `at` and `explore` want it; several times slower
+    #[arg(long)]
+    debug: bool,
+    /// A directory of modules to build with it, such as a driver under development; may be repeated
+    #[arg(long = "module", value_name = "DIR")]
+    modules: Vec<PathBuf>,
     /// Compilers at a time [default: as many as there are cores]
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
@@ -64,7 +71,14 @@ fn build_kernel(arguments: &BuildArguments, interrupted: &Interrupted) -> Result
         None => Source::Distribution { version: arguments.version.clone() },
     };
     let drivers = if arguments.builtin { DriverMode::BuiltIn } else { DriverMode::Module };
-    let options = BuildOptions { source, drivers, jobs: arguments.jobs, force: arguments.force };
+    let options = BuildOptions {
+        source,
+        drivers,
+        debug: arguments.debug,
+        modules: arguments.modules.clone(),
+        jobs: arguments.jobs,
+        force: arguments.force,
+    };
     let image = build_with_bar(&options, interrupted)?;
     println!(
         "Linux {} is ready ({}): {}",
@@ -118,6 +132,13 @@ fn described(image: &Image) -> String {
         DriverMode::BuiltIn => "built in",
         DriverMode::Module => "as modules",
     };
-    let bridge = if image.info().bridge { "PCI bridge" } else { "no PCI bridge: virt-pci" };
-    format!("{} {place}; {bridge}", names.join(", "))
+    let mut what = format!("{} {place}", names.join(", "));
+    if !image.info().own_modules.is_empty() {
+        what.push_str(&format!("; your {}", image.info().own_modules.join(", ")));
+    }
+    what.push_str(if image.info().bridge { "; PCI bridge" } else { "; no PCI bridge: virt-pci" });
+    if image.info().debug {
+        what.push_str("; debug");
+    }
+    what
 }

@@ -1,14 +1,15 @@
 //! The `warikomi` command: flags and wiring, nothing else.
 
 mod bench;
+mod calibrate;
 mod compare;
 mod doctor;
 mod experiment;
 mod export;
-mod histories;
 mod invocation;
 mod kernel;
 mod live;
+mod merge;
 mod output;
 mod part;
 mod plan;
@@ -69,10 +70,9 @@ enum Command {
     /// Be a part of a process target; what starts these targets calls it
     #[command(subcommand, hide = true)]
     Part(part::Part),
-    /// Try random histories in virtual time, with checkers that judge each
-    Histories(histories::Arguments),
     /// Measure what virtual time charges on this machine
-    Calibrate(histories::CalibrateArguments),
+    Calibrate(calibrate::Arguments),
+    Merge(merge::Arguments),
     Report(report::Arguments),
     Compare(compare::Arguments),
     /// Print a script with which a shell completes what is typed
@@ -120,8 +120,8 @@ fn run(experiments: &'static [Entry], given: &[OsString]) -> Result<ExitCode> {
         Command::Bench(arguments) => bench::run(&arguments, &invocation.interrupted),
         Command::Part(part) => Ok(part::run(&part)),
         Command::Run(_) => unreachable!("the plan's own command is carried out"),
-        Command::Histories(arguments) => histories::run(&arguments),
-        Command::Calibrate(arguments) => histories::run_calibrate(&arguments),
+        Command::Calibrate(arguments) => calibrate::run(&arguments),
+        Command::Merge(arguments) => merge::run(&arguments, experiments, &command, invocation),
         Command::Report(arguments) => report::run(&arguments, &invocation.interrupted),
         Command::Compare(arguments) => Ok(compare::run(&arguments)),
         Command::Completions(arguments) => shell::completions(&arguments, command),

@@ -14,6 +14,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
+use warikomi_measure::Shard;
 
 /// Flags that say what is done with a run, and not what it is.
 const NOT_PLANNED: &[&str] = &["help", "version", "runs", "json", "resume"];
@@ -74,6 +75,35 @@ impl PlanFile {
             "this is no plan; it has experiment = \"NAME\" and a table [flags] with the flags of that \
              experiment, as in count = 1000",
         )
+    }
+
+    /// The shard that it asks for; the plan is of the whole run afterwards.
+    pub(crate) fn take_shard(&mut self) -> Result<Option<Shard>> {
+        match self.flags.remove("shard") {
+            Some(Value::String(text)) => Ok(Some(text.parse()?)),
+            Some(_) => bail!("its shard is no text such as 2/4"),
+            None => Ok(None),
+        }
+    }
+
+    /// The first thing in which it differs from another plan.
+    pub(crate) fn difference(&self, other: &PlanFile) -> Option<String> {
+        let differs = |what: &str, own: &str, other: &str| {
+            (own != other).then(|| format!("{what} is {own}, not {other}"))
+        };
+        let flag = |plan: &PlanFile, name: &str| {
+            plan.flags.get(name).map_or("not given".to_owned(), Value::to_string)
+        };
+        let of_flag =
+            |name: &String| differs(&format!("--{name}"), &flag(self, name), &flag(other, name));
+        let mut names = self.flags.keys().chain(other.flags.keys());
+        differs("the experiment", &self.experiment, &other.experiment)
+            .or_else(|| names.find_map(of_flag))
+    }
+
+    /// The version of Warikomi that wrote it.
+    pub(crate) fn version(&self) -> Option<&str> {
+        self.warikomi.as_deref()
     }
 
     /// The subcommand that it is for.
@@ -273,6 +303,7 @@ mod tests {
         &["replace", "--target", "kernel"],
         &["record", "--export", "pcapng", "--count", "12"],
         &["replay", "--speed", "2", "a trace.wkt"],
+        &["histories", "--faults", "--shard", "2/3"],
     ];
 
     #[test]

@@ -142,3 +142,21 @@ fn a_part_that_nobody_started_says_so() {
         assert!(!message.contains("panicked"), "{part:?}: {message}");
     }
 }
+
+#[test]
+fn a_strict_card_says_that_a_driver_is_in_order_and_other_experiments_refuse_the_flag() {
+    for strict in ["--strict", "--strict=warn", "--strict=fail"] {
+        let runs = tempfile::tempdir().unwrap();
+        let asked = ["inject", "--target", "process", "--count", "300", strict];
+        let (result, directory) = measured(&asked, runs.path());
+        assert_eq!(result["figures"]["strict_steps"], 0, "{result}");
+        let plan = std::fs::read_to_string(directory.join("plan.toml")).unwrap();
+        let kept = if strict.ends_with("fail") { "strict = \"fail\"" } else { "strict = \"warn\"" };
+        assert!(plan.contains(kept), "{plan}");
+    }
+    for experiment in ["record", "sweep"] {
+        let output = run(&[experiment, "--target", "process", "--strict"]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains("--strict"), "{said}");
+    }
+}

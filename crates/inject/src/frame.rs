@@ -48,7 +48,7 @@ const VARYING: [usize; SEQUENCE_BYTES + 2] = {
 const ETHER_TYPE_OFFSET: usize = 12;
 const LOCAL_EXPERIMENTAL: u16 = 0x88b5;
 /// As many hops as most systems start from; nothing on the way counts them.
-const TIME_TO_LIVE: u8 = 64;
+pub(crate) const TIME_TO_LIVE: u8 = 64;
 
 const _: () = assert!(PAYLOAD_OFFSET + HEADER_BYTES <= MIN_FRAME_BYTES);
 

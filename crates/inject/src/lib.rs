@@ -7,6 +7,7 @@
 //! argument, and what happened goes to a [`Recorder`].
 
 mod burst;
+mod echo;
 mod fault;
 mod frame;
 mod injector;
@@ -17,6 +18,7 @@ mod source;
 mod units;
 
 pub use burst::{Burst, MAX_BURST_BYTES};
+pub use echo::echo_request;
 pub use fault::{
     FAULT_FORMS, Fault, FaultCount, FaultForm, FaultKind, FaultSchedule, FaultTrigger, Faulty,
     MAX_FAULT_LENGTH, MAX_FAULT_TIME, MAX_FAULTS, MAX_STORM, ParseFaultError, Probability, When,

@@ -3,8 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
-use warikomi_measure::{Unaccounted, WriteError};
+use warikomi_measure::{MadeShard, Unaccounted, WriteError};
 use warikomi_session::SessionError;
+use warikomi_sim::history::HistoryError;
 use warikomi_sim::transmit::TransmitError as VirtualTransmitError;
 use warikomi_sim::{CostsFileError, VirtualError};
 use warikomi_target::TargetError;
@@ -36,6 +37,9 @@ pub enum Error {
     /// Nothing could be sent in virtual time.
     #[error(transparent)]
     VirtualTransmit(#[from] VirtualTransmitError),
+    /// A random history is wrong, or came to no end.
+    #[error(transparent)]
+    History(#[from] HistoryError),
     /// There is no such wire.
     #[error("cannot set up the wire: {0}")]
     NoWire(io::Error),
@@ -52,6 +56,23 @@ pub enum Error {
         /// The packets that were injected.
         packets: u64,
     },
+    /// The target's process cannot be traced.
+    #[error(transparent)]
+    Traced(#[from] warikomi_debugger::TraceeError),
+    /// The code of kernel or driver cannot be read.
+    #[error(transparent)]
+    Code(#[from] warikomi_debugger::CodeError),
+    /// A place is none of the driver's.
+    #[error(transparent)]
+    Place(#[from] warikomi_debugger::PlaceError),
+    /// Something is wrong at places that were explored.
+    #[error(
+        "something is wrong at {places} places; the table of findings has each, with the command that repeats it"
+    )]
+    Found {
+        /// How many.
+        places: usize,
+    },
     /// The target has no application.
     #[error(
         "packets are meant for an application, and this target has none above its driver; give \
@@ -61,6 +82,15 @@ pub enum Error {
     /// The ledger does not add up.
     #[error(transparent)]
     Unaccounted(#[from] Unaccounted),
+    /// The driver took steps that it must not take, and that was to fail the run.
+    #[error(
+        "the driver took {steps} steps that it must not take; the table of the result says which, and \
+         docs/strict.md what each kind means"
+    )]
+    NotStrict {
+        /// How many.
+        steps: u64,
+    },
     /// The compute job did not run when it was alone.
     #[error(
         "the compute job in the target did no work while nothing was received: something else takes \
@@ -152,6 +182,34 @@ pub enum Error {
          or another version of Warikomi wrote them; begin anew"
     )]
     OtherRun,
+    /// The cases of a shard are made, so its run ends: what follows needs those of all shards.
+    #[error("{} of {} cases are made, those of shard {}", .0.cases, .0.of_cases, .0.shard)]
+    ShardMade(Box<MadeShard>),
+    /// Shards do not make one run.
+    #[error("{} cannot be merged: {what}", path.display())]
+    NoMerge {
+        /// The directory of a shard.
+        path: PathBuf,
+        /// Why not.
+        what: String,
+    },
+    /// Shards are missing.
+    #[error("missing: {missing} of {of}; name the directories of all shards")]
+    MissingShards {
+        /// The missing ones, such as `shards 1, 3`.
+        missing: String,
+        /// Number of shards.
+        of: u32,
+    },
+    /// The shards lack a step.
+    #[error(
+        "no shard has made the step '{step}' that their plan asks for: their files were changed, or \
+         another version of Warikomi wrote them; make the shards anew"
+    )]
+    NotInShards {
+        /// The step.
+        step: String,
+    },
 }
 
 impl Error {

@@ -20,6 +20,11 @@ pub trait Experiment: Args + 'static {
     const NAME: &'static str;
     /// What it is for, in a line of the command's help.
     const ABOUT: &'static str;
+    /// Whether its cases can be made apart, on several machines (`--shard`). They can if all of them are made
+    /// by one call of [`Watch::each`] or [`Watch::each_of_steps`] with no step behind it. A step before it is
+    /// made by every shard, and must come out the same in each. All cases are made on one target with the same
+    /// settings, which is started on demand ([`OnDemand`](crate::OnDemand)), because merging starts none.
+    const SHARDS: bool = false;
 
     /// Carries it out. What cannot be is refused before a target is started for it. Steps that
     /// [`Watch::each`] or [`Watch::step`] has made are kept, and not made again when a run goes on.
@@ -100,12 +105,20 @@ pub struct Entry {
     pub read: fn(&ArgMatches) -> Result<Ready, clap::Error>,
     /// See [`Experiment::describe`].
     pub describe: fn(&mut RunResult),
+    /// See [`Experiment::SHARDS`].
+    pub shards: bool,
 }
 
 impl Entry {
     /// The line of the list.
     pub const fn of<E: Experiment>() -> Entry {
-        Entry { name: E::NAME, command: command::<E>, read: read::<E>, describe: E::describe }
+        Entry {
+            name: E::NAME,
+            command: command::<E>,
+            read: read::<E>,
+            describe: E::describe,
+            shards: E::SHARDS,
+        }
     }
 }
 

@@ -1,23 +1,24 @@
 //! The steps of a run that have been made: a line of `steps.jsonl` for each, written when it is done, so that
-//! a run that was stopped goes on where it was. The file goes when the run has ended.
+//! a run that was stopped goes on where it was. The file goes when the run has ended; that of a shard stays,
+//! because the other shards' steps are joined with it.
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use warikomi_measure::{Machine, RunDirectory, TargetInfo};
+use warikomi_measure::{Machine, RunDirectory, TargetInfo, TimeBase};
 
 use crate::error::Error;
 
 /// The file of steps.
-const STEPS: &str = "steps.jsonl";
+pub(crate) const STEPS: &str = "steps.jsonl";
 
 /// The longest file of steps that is read, in bytes: some million of them.
-const MAX_STEPS_BYTES: u64 = 256 << 20;
+pub(crate) const MAX_STEPS_BYTES: u64 = 256 << 20;
 
 /// A run that is to be kept.
 #[derive(Clone, Debug)]
@@ -36,28 +37,41 @@ pub struct NewRun {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Seen {
     pub(crate) target: TargetInfo,
-    pub(crate) machine: Machine,
+    /// Nothing where it was not watched for long enough, and in virtual time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) machine: Option<Machine>,
+    #[serde(default)]
+    pub(crate) time_base: TimeBase,
 }
 
 impl Seen {
     /// The later target, and both machines as one.
     pub(crate) fn and(self, later: Seen) -> Seen {
-        Seen { target: later.target, machine: self.machine.watched_again(later.machine) }
+        let machine = match (self.machine, later.machine) {
+            (Some(before), Some(later)) => Some(before.watched_again(later)),
+            (before, later) => later.or(before),
+        };
+        Seen { machine, ..later }
     }
 }
 
 /// A line of the file.
 #[derive(Serialize, Deserialize)]
-struct Step<R> {
-    step: String,
-    made: R,
-    seen: Option<Seen>,
+pub(crate) struct Step<R> {
+    pub(crate) step: String,
+    /// The case that it belongs to, from 0; nothing for a step beside the cases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) case: Option<u64>,
+    pub(crate) made: R,
+    pub(crate) seen: Option<Seen>,
 }
 
 /// Steps that have been made.
 pub(crate) struct Journal {
     place: Place,
     earlier: VecDeque<Step<Value>>,
+    /// Whether all steps have been made, so that none may be made now.
+    complete: bool,
 }
 
 enum Place {
@@ -70,31 +84,37 @@ enum Place {
 
 impl Journal {
     pub(crate) fn of_nothing() -> Journal {
-        Journal { place: Place::Nowhere, earlier: VecDeque::new() }
+        Journal { place: Place::Nowhere, earlier: VecDeque::new(), complete: false }
     }
 
     pub(crate) fn begin(run: NewRun) -> Journal {
-        Journal { place: Place::ToBe(run), earlier: VecDeque::new() }
+        Journal { place: Place::ToBe(run), earlier: VecDeque::new(), complete: false }
+    }
+
+    /// Of a run whose steps were all made by its shards.
+    pub(crate) fn of_shards(run: NewRun, steps: Vec<Step<Value>>) -> Journal {
+        Journal { place: Place::ToBe(run), earlier: steps.into(), complete: true }
     }
 
     /// Of a run that was stopped.
     pub(crate) fn resume(path: &Path) -> Result<Journal, Error> {
         let directory = RunDirectory::reopen(path).map_err(Error::NoResume)?;
         let steps = path.join(STEPS);
-        let unreadable = |source| Error::Steps { path: steps.clone(), source };
-        let bytes = std::fs::metadata(&steps).map_err(unreadable)?.len();
-        if bytes > MAX_STEPS_BYTES {
-            let too_long = format!("{bytes} bytes are too many for a file of steps");
-            return Err(unreadable(io::Error::other(too_long)));
-        }
-        let text = std::fs::read(&steps).map_err(unreadable)?;
+        let text = contents(&steps, MAX_STEPS_BYTES);
+        let text = text.map_err(|source| Error::Steps { path: steps, source })?;
         let (earlier, whole) = read(&text)?;
         let file = directory.append(STEPS, whole as u64)?;
-        Ok(Journal { place: Place::In(directory, file), earlier: earlier.into() })
+        let place = Place::In(directory, file);
+        Ok(Journal { place, earlier: earlier.into(), complete: false })
     }
 
     pub(crate) fn earlier_steps(&self) -> usize {
         self.earlier.len()
+    }
+
+    /// Whether all steps have been made, so that none may be made now.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.complete
     }
 
     pub(crate) fn directory(&self) -> Option<&RunDirectory> {
@@ -109,7 +129,10 @@ impl Journal {
         &mut self,
         name: &str,
     ) -> Result<Option<(R, Option<Seen>)>, Error> {
-        let Some(Step { step, made, seen }) = self.earlier.pop_front() else { return Ok(None) };
+        let Some(Step { step, made, seen, .. }) = self.earlier.pop_front() else {
+            let missing = || Error::NotInShards { step: name.to_owned() };
+            return if self.complete { Err(missing()) } else { Ok(None) };
+        };
         if step != name {
             return Err(Error::OtherRun);
         }
@@ -121,13 +144,14 @@ impl Journal {
     pub(crate) fn keep(
         &mut self,
         name: &str,
+        case: Option<u64>,
         made: &impl Serialize,
         seen: Option<&Seen>,
     ) -> Result<(), Error> {
         if matches!(self.place, Place::Nowhere) {
             return Ok(());
         }
-        let step = Step { step: name.to_owned(), made, seen: seen.cloned() };
+        let step = Step { step: name.to_owned(), case, made, seen: seen.cloned() };
         let mut line = serde_json::to_string(&step).map_err(io::Error::from)?;
         line.push('\n');
         self.make()?;
@@ -147,12 +171,14 @@ impl Journal {
         Ok(())
     }
 
-    /// The directory, without the steps.
-    pub(crate) fn end(mut self) -> Result<RunDirectory, Error> {
+    /// The directory; the steps stay in it only if they are still needed.
+    pub(crate) fn end(mut self, keep_steps: bool) -> Result<RunDirectory, Error> {
         self.make()?;
         match self.place {
             Place::In(directory, _) => {
-                std::fs::remove_file(directory.path().join(STEPS))?;
+                if !keep_steps {
+                    std::fs::remove_file(directory.path().join(STEPS))?;
+                }
                 Ok(directory)
             }
             Place::Nowhere | Place::ToBe(_) => Err(Error::impossible("this run is not kept")),
@@ -160,9 +186,19 @@ impl Journal {
     }
 }
 
+/// What is in a file that may have this number of bytes.
+pub(crate) fn contents(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    File::open(path)?.take(most_bytes.saturating_add(1)).read_to_end(&mut text)?;
+    if text.len() as u64 > most_bytes {
+        return Err(io::Error::other("it is too long for a file of steps"));
+    }
+    Ok(text)
+}
+
 /// The whole lines of a file, and how many bytes they are. Half a line at the end is of a step that was not
 /// completely written.
-fn read(text: &[u8]) -> Result<(Vec<Step<Value>>, usize), Error> {
+pub(crate) fn read(text: &[u8]) -> Result<(Vec<Step<Value>>, usize), Error> {
     let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
     let lines = text[..whole].split_inclusive(|byte| *byte == b'\n').zip(1..);
     let steps = lines.map(|(line, number)| {
@@ -214,7 +250,7 @@ mod tests {
             };
             let mut journal = Journal::begin(run);
             for name in &names {
-                journal.keep(name, &made, None).unwrap();
+                journal.keep(name, None, &made, None).unwrap();
             }
             let mut again = Journal::resume(journal.directory().unwrap().path()).unwrap();
             for name in &names {

@@ -5,13 +5,14 @@ use std::path::Path;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use warikomi_measure::{Machine, RunDirectory, TargetInfo};
+use warikomi_measure::{Machine, MadeShard, RunDirectory, RunResult, Shard, TargetInfo, TimeBase};
 use warikomi_session::{CoreWatch, OwnParts, Prepared, Session};
-use warikomi_target::{Interrupted, Target};
+use warikomi_target::{Interrupted, Target, TargetError};
 use warikomi_wire::{Wire, WireKind};
 
 use crate::error::Error;
 use crate::journal::{Journal, NewRun, Seen};
+use crate::shards::{self, ShardDirectory};
 
 /// How far something has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,12 +37,25 @@ pub struct Watch {
     show: Show,
     journal: Journal,
     seen: Option<Seen>,
-    /// The step of [`each`](Self::each) that is being made, and how many there are.
-    part: Option<(u64, u64)>,
+    part: Option<Part>,
+    /// The shard that is to be made; nothing for a whole run.
+    shard: Option<Shard>,
+    /// The shards that made the steps of this run; none if it makes them itself.
+    shards: Vec<MadeShard>,
 }
 
-/// Parts of a step that a bar can show.
-const PARTS_OF_A_STEP: u64 = 1_000;
+/// The case that is being made.
+#[derive(Clone, Copy)]
+struct Part {
+    /// Its number among all cases, from 0.
+    case: u64,
+    /// Cases that are made here, and how many will be.
+    done: u64,
+    all: u64,
+}
+
+/// Parts of a case that a bar can show.
+const PARTS_OF_A_CASE: u64 = 1_000;
 
 impl Watch {
     /// For an experiment of which nothing is kept and nothing is shown.
@@ -63,18 +77,38 @@ impl Watch {
         Ok(Watch::new(interrupted, show, Journal::resume(directory)?))
     }
 
-    fn new(interrupted: Interrupted, show: Show, journal: Journal) -> Watch {
-        Watch { interrupted, parts: OwnParts::OURSELVES, show, journal, seen: None, part: None }
+    /// For a run whose steps were all made by its shards: each is given back, and none is made.
+    pub fn of_merged_run(
+        interrupted: Interrupted,
+        show: Show,
+        run: NewRun,
+        shards: Vec<ShardDirectory>,
+    ) -> Result<Watch, Error> {
+        let (steps, shards) = shards::join(shards)?;
+        let watch = Watch::new(interrupted, show, Journal::of_shards(run, steps));
+        Ok(Watch { shards, ..watch })
     }
 
-    /// Says how far it has come; within [`each`](Self::each), how far its step has.
+    fn new(interrupted: Interrupted, show: Show, journal: Journal) -> Watch {
+        let parts = OwnParts::OURSELVES;
+        let (seen, part, shard, shards) = (None, None, None, Vec::new());
+        Watch { interrupted, parts, show, journal, seen, part, shard, shards }
+    }
+
+    /// Makes the cases of this shard alone, if one is named. The run then ends with [`Error::ShardMade`].
+    #[must_use]
+    pub fn with_shard(self, shard: Option<Shard>) -> Watch {
+        Watch { shard, ..self }
+    }
+
+    /// Says how far it has come; within [`each`](Self::each), how far its case has.
     pub fn progress(&mut self, done: u64, all: u64, at_work: &str) {
         let (done, all) = match self.part {
             None => (done, all),
-            Some((number, steps)) => {
-                let of_step =
-                    (done.min(all) as f64 / all.max(1) as f64 * PARTS_OF_A_STEP as f64) as u64;
-                (number * PARTS_OF_A_STEP + of_step, steps * PARTS_OF_A_STEP)
+            Some(part) => {
+                let of_case =
+                    (done.min(all) as f64 / all.max(1) as f64 * PARTS_OF_A_CASE as f64) as u64;
+                (part.done * PARTS_OF_A_CASE + of_case, part.all * PARTS_OF_A_CASE)
             }
         };
         (self.show)(Progress { done, all, at_work });
@@ -97,27 +131,75 @@ impl Watch {
 
     /// Brings a target up whose NIC is cabled to this wire.
     pub fn start_on(&mut self, prepared: &Prepared, wire: Box<dyn Wire>) -> Result<Session, Error> {
+        if self.journal.is_complete() {
+            return Err(Error::impossible(
+                "merging starts no target, and this experiment wants one although all of its steps are made",
+            ));
+        }
         let interrupted = self.interrupted.clone();
         Ok(prepared.start(wire, &interrupted, &mut |what| self.waiting(what))?)
     }
 
-    /// One step for each case, in order; `name` is what the bar shows of a case.
+    /// One step for each case, in order; `name` is what the bar shows of a case. A shard makes those of its
+    /// cases, and does not go on behind them.
     pub fn each<C, R: Serialize + DeserializeOwned>(
         &mut self,
         cases: &[C],
         name: impl Fn(&C) -> String,
         mut make: impl FnMut(&C, &mut Watch) -> Result<R, Error>,
     ) -> Result<Vec<R>, Error> {
-        let mut made = Vec::new();
-        for (case, number) in cases.iter().zip(0..) {
+        self.in_order(cases, |case, number, watch| {
             let name = name(case);
-            self.part = Some((number, cases.len() as u64));
-            self.progress(0, 1, &name);
-            let step = self.step(&format!("{number} {name}"), |watch| make(case, watch));
-            self.part = None;
-            made.push(step?);
+            watch.progress(0, 1, &name);
+            watch.step(&format!("{number} {name}"), |watch| make(case, watch))
+        })
+    }
+
+    /// The same for cases that consist of steps, one or more each. The steps of one case must not depend on
+    /// those of another, and what `make` returns must follow from them alone.
+    pub fn each_of_steps<C, R>(
+        &mut self,
+        cases: &[C],
+        mut make: impl FnMut(&C, &mut Watch) -> Result<R, Error>,
+    ) -> Result<Vec<R>, Error> {
+        self.in_order(cases, |case, _, watch| make(case, watch))
+    }
+
+    /// Makes the cases, or those of the shard; a case has its number among all.
+    fn in_order<C, R>(
+        &mut self,
+        cases: &[C],
+        mut make: impl FnMut(&C, u64, &mut Watch) -> Result<R, Error>,
+    ) -> Result<Vec<R>, Error> {
+        let of_cases = cases.len() as u64;
+        if let Some(shard) = self.shard.filter(|shard| u64::from(shard.of()) > of_cases) {
+            return Err(Error::impossible(format!(
+                "there is no shard {shard} of {of_cases} cases: choose as many shards at most"
+            )));
         }
-        Ok(made)
+        let own = |number: &u64| self.shard.is_none_or(|shard| shard.has(*number));
+        let own: Vec<(u64, &C)> = (0..).zip(cases).filter(|(number, _)| own(number)).collect();
+        let mut made = Vec::new();
+        for (done, (case, parameters)) in (0..).zip(&own) {
+            self.part = Some(Part { case: *case, done, all: own.len() as u64 });
+            let one = make(parameters, *case, self);
+            self.part = None;
+            made.push(one?);
+        }
+        match self.shard {
+            None => Ok(made),
+            Some(_) if self.interrupted.is_set() => Err(TargetError::Interrupted.into()),
+            Some(shard) => {
+                let (cases, machine) = (own.len() as u64, self.machine());
+                Err(Error::ShardMade(Box::new(MadeShard { shard, cases, of_cases, machine })))
+            }
+        }
+    }
+
+    /// The machine of the steps so far; this one, unwatched, in virtual time.
+    fn machine(&self) -> Machine {
+        let seen = self.seen.as_ref().and_then(|seen| seen.machine.clone());
+        seen.unwrap_or_else(Machine::read)
     }
 
     /// Makes a step and keeps what came of it, unless the user has stopped it meanwhile; of a run that goes on,
@@ -137,7 +219,8 @@ impl Watch {
         let made = made?;
         // What the user has stopped may be cut short.
         if !self.interrupted.is_set() {
-            self.journal.keep(name, &made, seen.as_ref())?;
+            let case = self.part.map(|part| part.case);
+            self.journal.keep(name, case, &made, seen.as_ref())?;
         }
         self.add(seen);
         Ok(made)
@@ -145,8 +228,13 @@ impl Watch {
 
     /// Takes note of a target, and of what others have taken from its cores since then.
     pub fn saw<T: Target + ?Sized>(&mut self, session: &Session<T>, since: &CoreWatch) {
-        let (target, machine) = (session.info.clone(), session.machine_since(since));
-        self.add(Some(Seen { target, machine }));
+        let (target, machine) = (session.info.clone(), Some(session.machine_since(since)));
+        self.add(Some(Seen { target, machine, time_base: TimeBase::Real }));
+    }
+
+    /// Takes note of a target alone: under virtual time, or before its cores have been watched for long enough.
+    pub fn saw_target(&mut self, target: &TargetInfo, time_base: TimeBase) {
+        self.add(Some(Seen { target: target.clone(), machine: None, time_base }));
     }
 
     fn add(&mut self, later: Option<Seen>) {
@@ -158,8 +246,24 @@ impl Watch {
 
     /// The last target that was seen, and all machines as one.
     pub fn seen(&self) -> (TargetInfo, Machine) {
-        let Seen { target, machine } = self.seen.clone().unwrap_or_default();
-        (target, machine)
+        let Seen { target, machine, .. } = self.seen.clone().unwrap_or_default();
+        (target, machine.unwrap_or_default())
+    }
+
+    /// The clock of the last target that was seen.
+    pub fn time_base(&self) -> TimeBase {
+        self.seen.as_ref().map_or_else(TimeBase::default, |seen| seen.time_base)
+    }
+
+    /// Notes in the result of a merged run which shards it is of. It is an error if a step of theirs is left.
+    pub fn note_shards(&self, result: &mut RunResult) -> Result<(), Error> {
+        if self.journal.is_complete() {
+            if self.journal.earlier_steps() > 0 {
+                return Err(Error::OtherRun);
+            }
+            shards::note(&self.shards, result);
+        }
+        Ok(())
     }
 
     /// How many steps an earlier run of this directory has made that have not been asked for yet.
@@ -172,9 +276,9 @@ impl Watch {
         self.journal.directory()
     }
 
-    /// Ends it; the directory of the run is made now if nothing was kept before.
+    /// Ends it; the directory of the run is made now if nothing was kept before. A shard's steps stay in it.
     pub fn end(self) -> Result<RunDirectory, Error> {
-        self.journal.end()
+        self.journal.end(self.shard.is_some())
     }
 }
 
@@ -252,7 +356,7 @@ mod tests {
         let runs = tempfile::tempdir().unwrap();
         let mut watch = begin(runs.path());
         let see = |ms: f64, watch: &mut Watch| {
-            watch.add(Some(Seen { target: TargetInfo::default(), machine: watched(ms) }));
+            watch.add(Some(Seen { machine: Some(watched(ms)), ..Seen::default() }));
             Ok(())
         };
         watch.step("a", |watch| see(2.0, watch)).unwrap();

@@ -18,6 +18,7 @@ mod machine;
 pub mod published;
 mod result;
 mod run_directory;
+mod shard;
 mod table;
 mod warnings;
 
@@ -37,5 +38,6 @@ pub use result::{
     TimeBase, VectorInterrupts, Warning,
 };
 pub use run_directory::{RunDirectory, WriteError, utc_stamp};
+pub use shard::{MadeShard, ParseShardError, Shard};
 pub use table::{as_object, ms, table, texts, us};
 pub use warnings::{Thresholds, no_handler, warnings};

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::layout::{Layout, OutOfBounds};
-use crate::{Distribution, FaultReport, Hiccupping, IntervalStats, Machine, Totals};
+use crate::{Distribution, FaultReport, Hiccupping, IntervalStats, Machine, MadeShard, Totals};
 
 /// The version of the form; `docs/result.md` lists what each changed.
 pub const SCHEMA: u32 = 3;
@@ -19,10 +19,11 @@ const OLDEST_SCHEMA: u32 = 1;
 const MAX_RESULT_BYTES: usize = 64 * 1024 * 1024;
 
 /// The clock of a run: real or virtual.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TimeBase {
     /// The processor's time stamp counter.
+    #[default]
     Real,
     /// A calendar: every cost is declared.
     Virtual,
@@ -149,6 +150,13 @@ pub struct RunResult {
     pub machine: Machine,
     /// The target, driver and model that were tested.
     pub target: TargetInfo,
+    /// The shard that this is, of a run whose other shards are elsewhere. Its steps are kept beside it, and
+    /// nothing is concluded from them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<MadeShard>,
+    /// The shards that the run was merged from, in order; empty if it was made as a whole.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shards: Vec<MadeShard>,
     /// The plan, by the names that its file has.
     #[serde(default)]
     pub plan: Map<String, Value>,
@@ -263,6 +271,8 @@ impl RunResult {
             time_base,
             machine,
             target: TargetInfo::default(),
+            shard: None,
+            shards: Vec::new(),
             plan: Map::new(),
             ledger: None,
             queues: None,

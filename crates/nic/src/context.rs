@@ -2,6 +2,7 @@ use warikomi_clock::{EventQueue, Span, Time};
 use warikomi_pci::{DmaError, Host, InterruptState, Vector};
 
 use crate::probe::Probe;
+use crate::strict::{FindingKind, Place, Strict};
 use warikomi_wire::Wire;
 
 /// Everything that a model can do to the world, for the length of one call.
@@ -75,6 +76,43 @@ impl<'a> NicContext<'a> {
         self.memory.load_u32(address).ok()
     }
 
+    /// The same with the four words of a descriptor, the first one first (acquire).
+    #[inline]
+    pub fn peek_descriptor(&self, address: u64) -> Option<[u32; 4]> {
+        self.memory.load_descriptor(address).ok()
+    }
+
+    /// What a strict device knows; `None` if the card is not to be strict.
+    #[inline]
+    pub(crate) fn strict(&mut self) -> Option<&mut Strict> {
+        self.own.strict.as_deref_mut()
+    }
+
+    /// Whether the card is to name the steps that a driver must not take.
+    #[inline]
+    pub fn is_strict(&self) -> bool {
+        self.own.strict.is_some()
+    }
+
+    /// Notes a step that a driver must not take, if the card is to be strict. `source` is the document and
+    /// section that says so, or a Linux symbol.
+    pub fn note(
+        &mut self,
+        which: (FindingKind, Place),
+        source: &'static str,
+        what: impl FnOnce() -> String,
+    ) {
+        let now = self.now;
+        if let Some(strict) = self.strict() {
+            strict.note(now, which, source, what);
+        }
+    }
+
+    /// Transmit descriptors that the card has carried out so far.
+    pub(crate) fn tx_descriptors(&self) -> u64 {
+        *self.own.tx_descriptors
+    }
+
     /// Asserts an interrupt; nothing if it is asserted already.
     #[inline]
     pub fn raise(&mut self, vector: Vector) {
@@ -92,6 +130,9 @@ impl<'a> NicContext<'a> {
     pub fn set_level(&mut self, vector: Vector, level: bool) {
         if self.own.interrupts.set_level(vector, level, &mut *self.line) {
             self.own.probe.raised(vector, self.now);
+            if let Some(strict) = &mut self.own.strict {
+                strict.raised(self.now, vector);
+            }
         }
     }
 
@@ -143,6 +184,7 @@ impl<'a> NicContext<'a> {
     fn failed(&mut self, error: DmaError) -> DmaError {
         *self.own.dma_errors += 1;
         *self.own.master_abort |= matches!(error, DmaError::NotShared { .. });
+        self.note((FindingKind::Dma, Place::Memory), DMA, || error.to_string());
         error
     }
 
@@ -161,4 +203,8 @@ pub(crate) struct ContextParts<'a> {
     pub(crate) dma_errors: &'a mut u64,
     pub(crate) tx_descriptors: &'a mut u64,
     pub(crate) master_abort: &'a mut bool,
+    pub(crate) strict: Option<&'a mut Strict>,
 }
+
+/// What says where a function may transfer, and when.
+const DMA: &str = "PCI 3.0, 6.2.2 (bus master) and 3.3.3.1 (master abort)";

@@ -11,6 +11,7 @@ use warikomi_pci::{
 
 use crate::context::ContextParts;
 use crate::register::Role;
+use crate::strict::{Findings, Strict, check_read, check_write, nothing_there};
 use crate::{
     Frame, Link, ModelInfo, NicContext, NicModel, Probe, Reception, ResetKind, RxCounters, RxFault,
 };
@@ -93,6 +94,11 @@ pub trait Nic: PciFunction + Any {
     /// Power-on reset: the target is starting again.
     fn power_on(&mut self, host: &mut Host<'_>);
 
+    /// The steps of the driver that it must not take; `None` if the card is not strict.
+    fn findings(&self) -> Option<&Findings> {
+        None
+    }
+
     /// The wire.
     fn wire(&mut self) -> &mut dyn Wire;
 
@@ -117,6 +123,8 @@ pub struct NicFunction<M> {
     counters: FunctionCounters,
     /// A DMA transfer was answered by nobody since the status register was last brought up to date.
     master_abort: bool,
+    /// What names the steps that a driver must not take, if that is wanted.
+    strict: Option<Box<Strict>>,
 }
 
 /// Received master abort, in the status register (PCI 3.0, 6.2.3).
@@ -144,7 +152,14 @@ impl<M: NicModel> NicFunction<M> {
             probe: Probe::default(),
             counters: FunctionCounters::default(),
             master_abort: false,
+            strict: None,
         }
+    }
+
+    /// The function, which names the steps that a driver must not take if `strict` is set.
+    pub fn strict(mut self, strict: bool) -> Self {
+        self.strict = strict.then(|| Box::new(Strict::new(self.info.registers)));
+        self
     }
 
     #[inline]
@@ -162,6 +177,7 @@ impl<M: NicModel> NicFunction<M> {
             dma_errors: &mut self.counters.dma_errors,
             tx_descriptors: &mut self.counters.tx_descriptors,
             master_abort: &mut self.master_abort,
+            strict: self.strict.as_deref_mut(),
         };
         call(&mut self.model, &mut NicContext::new(host, parts))
     }
@@ -179,6 +195,47 @@ impl<M: NicModel> NicFunction<M> {
         };
         self.counters.stray += u64::from(!decoded);
         decoded
+    }
+
+    /// An access that nothing answers.
+    #[cold]
+    fn stray(&mut self, host: &mut Host<'_>, at: (u8, u64, Width)) {
+        let decoding = self.command.memory;
+        self.with_model(host, |_, cx| nothing_there(cx, at, decoding));
+    }
+
+    /// Strict: what stands against a read of registers that gave `value`.
+    #[cold]
+    fn judge_read(&mut self, host: &mut Host<'_>, at: (u8, u64, Width), value: u64) {
+        let registers = self.info.registers;
+        self.with_model(host, |_, cx| check_read(cx, registers, at, value));
+    }
+
+    /// Strict: what stands against a write to registers, and against the descriptors at this moment.
+    #[cold]
+    fn judge_write(&mut self, host: &mut Host<'_>, at: (u8, u64, Width), value: u64) {
+        let registers = self.info.registers;
+        self.with_model(host, |model, cx| {
+            model.inspect(cx);
+            check_write(cx, registers, at, value, |cx, row| {
+                let width = Width::from_bytes(row.width.into());
+                width.map_or(0, |width| model.reg_read(cx, row.bar, row.offset.into(), width))
+            });
+        });
+    }
+
+    /// Strict: what stands against the descriptors before a frame comes or a timer is run.
+    #[cold]
+    fn inspect(&mut self, host: &mut Host<'_>) {
+        self.with_model(host, |model, cx| model.inspect(cx));
+    }
+
+    /// Strict: time passes.
+    #[cold]
+    fn judge_time(&mut self, now: Time) {
+        if let Some(strict) = &mut self.strict {
+            strict.pass(now, |vector| self.interrupts.is_high(vector));
+        }
     }
 }
 
@@ -219,6 +276,7 @@ impl<M: NicModel + 'static> PciFunction for NicFunction<M> {
     #[inline]
     fn bar_read(&mut self, host: &mut Host<'_>, bar: u8, offset: u64, width: Width) -> u64 {
         if !self.decodes(bar, offset, width) {
+            self.stray(host, (bar, offset, width));
             return ALL_ONES & width.mask();
         }
         self.counters.reads += 1;
@@ -230,18 +288,26 @@ impl<M: NicModel + 'static> PciFunction for NicFunction<M> {
                 self.probe.status_read(vector, host.now);
             }
         }
-        self.with_model(host, |model, cx| model.reg_read(cx, bar, offset, width)) & width.mask()
+        let value = self.with_model(host, |model, cx| model.reg_read(cx, bar, offset, width));
+        let value = value & width.mask();
+        if self.strict.is_some() {
+            self.judge_read(host, (bar, offset, width), value);
+        }
+        value
     }
 
     #[inline]
     fn bar_write(&mut self, host: &mut Host<'_>, bar: u8, offset: u64, width: Width, value: u64) {
         if !self.decodes(bar, offset, width) {
-            return;
+            return self.stray(host, (bar, offset, width));
         }
         self.counters.writes += 1;
         let value = value & width.mask();
         if self.interrupts.msix_write((bar, offset), width, value, &mut *host.interrupts) {
             return;
+        }
+        if self.strict.is_some() {
+            self.judge_write(host, (bar, offset, width), value);
         }
         let mut roles = self.info.roles(bar, offset, width);
         let rings = roles.any(|role| matches!(role, Role::Doorbell(_)));
@@ -251,7 +317,13 @@ impl<M: NicModel + 'static> PciFunction for NicFunction<M> {
 
     #[inline]
     fn poll(&mut self, host: &mut Host<'_>) {
+        if self.strict.is_some() {
+            self.judge_time(host.now);
+        }
         while let Some(tag) = self.timers.pop_due(host.now) {
+            if self.strict.is_some() {
+                self.inspect(host);
+            }
             self.with_model(host, |model, cx| model.timer(cx, tag));
         }
         if self.wire.next_arrival() > host.now {
@@ -271,6 +343,9 @@ impl<M: NicModel + 'static> Nic for NicFunction<M> {
 
     #[inline]
     fn receive(&mut self, host: &mut Host<'_>, frame: Frame<'_>) -> Reception {
+        if self.strict.is_some() {
+            self.inspect(host);
+        }
         self.with_model(host, |model, cx| model.frame_rx(cx, frame))
     }
 
@@ -280,6 +355,9 @@ impl<M: NicModel + 'static> Nic for NicFunction<M> {
         frame: Frame<'_>,
         fault: RxFault,
     ) -> Reception {
+        if self.strict.is_some() {
+            self.inspect(host);
+        }
         self.with_model(host, |model, cx| model.frame_rx_faulty(cx, frame, fault))
     }
 
@@ -315,6 +393,10 @@ impl<M: NicModel + 'static> Nic for NicFunction<M> {
 
     fn counters(&self) -> FunctionCounters {
         FunctionCounters { interrupts: self.interrupts.raised(), ..self.counters }
+    }
+
+    fn findings(&self) -> Option<&Findings> {
+        self.strict.as_deref().map(Strict::findings)
     }
 
     fn power_on(&mut self, host: &mut Host<'_>) {

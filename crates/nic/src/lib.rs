@@ -16,6 +16,7 @@ mod probe;
 pub mod queue;
 pub mod register;
 pub mod rtl8168;
+pub mod strict;
 
 pub use checksum::checksums_good;
 pub use context::NicContext;

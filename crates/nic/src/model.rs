@@ -269,6 +269,10 @@ pub trait NicModel: Send + 'static {
     /// `limit`.
     fn rx_free(&mut self, cx: &mut NicContext<'_>, queue: u16, limit: usize) -> usize;
 
+    /// Looks at the descriptors that are the card's, for a card that is strict: each queue has an `inspect` for
+    /// it. Called before each register write, frame and timer then; changes nothing that a driver sees.
+    fn inspect(&mut self, _cx: &mut NicContext<'_>) {}
+
     /// Looks at where the next frame of a receive queue will go, so that it is in the cache when the frame
     /// comes. Changes nothing.
     fn rx_look_ahead(&self, cx: &NicContext<'_>, queue: u16);

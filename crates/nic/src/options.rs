@@ -17,12 +17,20 @@ pub struct NicOptions {
     pub line_rate_bps: Option<u64>,
     /// The longest IP packet in bytes; `None` for what the model has.
     pub mtu: Option<u32>,
+    /// Whether it names the steps that a driver must not take ([`crate::strict`]).
+    pub strict: bool,
 }
 
 impl NicOptions {
     /// The model as it is.
     pub fn of(model: &str) -> NicOptions {
-        NicOptions { model: model.to_owned(), bus: None, line_rate_bps: None, mtu: None }
+        NicOptions {
+            model: model.to_owned(),
+            bus: None,
+            line_rate_bps: None,
+            mtu: None,
+            strict: false,
+        }
     }
 }
 
@@ -67,7 +75,7 @@ pub type MakeNic = fn(&NicOptions, Box<dyn Wire>) -> Result<Box<dyn Nic>, NicErr
 
 /// Makes the NIC, cabled to `wire`.
 pub fn build(options: &NicOptions, wire: Box<dyn Wire>) -> Result<Box<dyn Nic>, NicError> {
-    let NicOptions { model, bus, line_rate_bps, mtu } = options;
+    let NicOptions { model, bus, line_rate_bps, mtu, strict } = options;
     let info = MODELS.iter().find(|info| info.name == model);
     let info = info.ok_or_else(|| NicError::UnknownModel { name: model.clone() })?;
     if let Some(bus) = bus {
@@ -84,10 +92,10 @@ pub fn build(options: &NicOptions, wire: Box<dyn Wire>) -> Result<Box<dyn Nic>, 
         let bus = bus.or(Preset::named(oc48::USUAL_BUS).map(|preset| preset.bus));
         let line_bps = line_rate_bps.unwrap_or(oc48::LINE_BPS);
         let chip = oc48::Oc48::new(bus, line_bps, mtu.unwrap_or(oc48::MTU));
-        return Ok(Box::new(NicFunction::new(chip, wire)));
+        return Ok(Box::new(NicFunction::new(chip, wire).strict(*strict)));
     }
     let chip = rtl8168::Rtl8168::with(*bus, *line_rate_bps, *mtu);
-    Ok(Box::new(NicFunction::new(chip, wire)))
+    Ok(Box::new(NicFunction::new(chip, wire).strict(*strict)))
 }
 
 fn within(

@@ -53,14 +53,44 @@ pub struct Register {
     pub reset: u64,
     /// What reading and writing do.
     pub access: Access,
+    /// Bits that a driver must leave as they are, or write as 0.
+    pub reserved: u64,
+    /// It may be accessed together with its neighbours, by an aligned access that takes in all of each.
+    pub joined: bool,
+    /// It is a row of bytes, each of which can be read by itself.
+    pub bytes: bool,
     /// Where it is described: document and section.
     pub source: &'static str,
 }
 
 impl Register {
+    /// A register at an offset into a BAR that is for nothing special, holds 0 at power-on and has no reserved
+    /// bits, and is accessed by itself.
+    pub const fn new(
+        name: &'static str,
+        (bar, offset): (u8, u16),
+        width: u16,
+        access: Access,
+        source: &'static str,
+    ) -> Register {
+        let (role, reset, reserved) = (Role::Other, 0, 0);
+        let (joined, bytes) = (false, false);
+        Register { bar, role, name, offset, width, reset, access, reserved, joined, bytes, source }
+    }
+
     /// The register with this role.
     pub const fn with_role(self, role: Role) -> Register {
         Register { role, ..self }
+    }
+
+    /// The register as a row of bytes.
+    pub const fn as_bytes(self) -> Register {
+        Register { bytes: true, ..self }
+    }
+
+    /// The register with these bits reserved.
+    pub const fn with_reserved(self, reserved: u64) -> Register {
+        Register { reserved, ..self }
     }
 
     /// Whether an access of `width` bytes at `offset` begins with this register or before it and takes

@@ -3,6 +3,7 @@
 #![allow(missing_docs)]
 
 use warikomi_nic::MODELS;
+use warikomi_nic::strict::FindingKind;
 use warikomi_testbench::{DUO, OC48, RTL8168, Subject, card_conformance, card_histories};
 
 card_conformance!(
@@ -17,6 +18,15 @@ card_conformance!(
 // is kept there, so `cargo test -p warikomi-nic --test conformance` repeats it. `PROPTEST_CASES` sets the
 // number of histories.
 card_histories!(rtl8168: RTL8168, oc48: OC48, duo: DUO);
+
+#[test]
+fn every_kind_of_finding_has_a_driver_that_is_found() {
+    // What every card is tested for by its table of registers.
+    let of_accesses = [FindingKind::Width, FindingKind::NoRegister, FindingKind::Direction];
+    let of_cards = [RTL8168, OC48, DUO].into_iter().flat_map(|card| card.missteps());
+    let found: Vec<_> = of_cards.map(|(kind, _)| kind).chain(of_accesses).collect();
+    assert!(FindingKind::ALL.iter().all(|kind| found.contains(kind)), "{found:?}");
+}
 
 #[test]
 fn every_model_is_tested() {

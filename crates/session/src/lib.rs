@@ -7,9 +7,9 @@ mod options;
 mod session;
 
 pub use error::SessionError;
-pub use flags::{Prepared, TargetArguments, Usual};
+pub use flags::{Prepared, StrictArguments, Strictness, TargetArguments, Usual};
 pub use options::{
     GuestSettings, Interrupts, OwnParts, PATH_BUFFER_BYTES, PacketPath, ProcessSessionOptions,
     SessionOptions,
 };
-pub use session::{CoreWatch, Session, bring_up, bring_up_again};
+pub use session::{CoreWatch, Session, bring_up, bring_up_again, link_up};

@@ -46,8 +46,12 @@ pub struct SessionOptions {
     pub kernel: PathBuf,
     /// The initramfs with the agent.
     pub initramfs: PathBuf,
+    /// Its modules, a directory with a `modules.dep`, where there is one.
+    pub modules: Option<PathBuf>,
     /// The driver, as its kernel calls it.
     pub driver: String,
+    /// Whether it is a module of the user's own, which may drive any model.
+    pub is_own_driver: bool,
     /// Module parameters for it, each as `name=value`.
     pub driver_parameters: Vec<String>,
     /// The NIC.

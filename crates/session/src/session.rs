@@ -53,7 +53,8 @@ impl Session {
     ) -> Result<Session, SessionError> {
         let nic = (options.make_nic)(&options.nic, wire)?;
         let model = nic.info();
-        if !model.linux_drivers.contains(&options.driver.as_str()) {
+        let drives = model.linux_drivers.contains(&options.driver.as_str());
+        if !drives && !options.is_own_driver {
             return Err(SessionError::WrongDriver {
                 driver: options.driver.clone(),
                 model: model.name,
@@ -354,7 +355,8 @@ fn configure(target: &mut dyn Target, settings: &GuestSettings) -> Result<Config
     target.ask(wanted, Duration::ZERO)
 }
 
-fn link_up(target: &mut dyn Target) -> Result<(), TargetError> {
+/// Gives the interface its address, brings it up and waits for the carrier.
+pub fn link_up(target: &mut dyn Target) -> Result<(), TargetError> {
     let up = LinkUp {
         interface: None,
         address_cidr: Some(format!("{GUEST_IP}/{PREFIX_BITS}")),

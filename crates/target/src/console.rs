@@ -26,6 +26,7 @@ pub struct Console {
     lines: VecDeque<String>,
     partial: Vec<u8>,
     panic: Option<String>,
+    printed: u64,
 }
 
 impl AsFd for Console {
@@ -37,7 +38,7 @@ impl AsFd for Console {
 impl Console {
     /// Of what is printed into this pipe.
     pub fn new(pipe: File) -> Self {
-        Console { pipe, lines: VecDeque::new(), partial: Vec::new(), panic: None }
+        Console { pipe, lines: VecDeque::new(), partial: Vec::new(), panic: None, printed: 0 }
     }
 
     /// Takes what has been printed since the last look.
@@ -80,6 +81,12 @@ impl Console {
             self.lines.pop_front();
         }
         self.lines.push_back(line);
+        self.printed += 1;
+    }
+
+    /// How many lines were printed, also those that are not kept any longer.
+    pub fn printed(&self) -> u64 {
+        self.printed
     }
 
     /// The kernel's panic message, if it has printed one.

@@ -48,6 +48,13 @@ pub trait Target {
         let _ = due;
     }
 
+    /// From now on `hook` is called at the end of each pass, or none. Returns whether this target has passes that
+    /// can be watched.
+    fn set_hook(&mut self, hook: Option<Box<dyn PassHook>>) -> bool {
+        let _ = hook;
+        false
+    }
+
     /// How many cards there are.
     fn cards(&self) -> usize;
 
@@ -65,6 +72,11 @@ pub trait Target {
 
     /// What the target has written to its console lately.
     fn console(&self) -> ConsoleTail;
+
+    /// How many lines it has written there since it started.
+    fn printed_lines(&self) -> u64 {
+        0
+    }
 
     /// Counts since the start.
     fn counters(&self) -> TargetCounters;
@@ -105,6 +117,12 @@ pub trait Target {
     fn serve_for(&mut self, span: Duration) -> Result<(), TargetError> {
         wait::until(self, span, |_| None::<()>).map(|_| ())
     }
+}
+
+/// What is done at each pass besides serving the driver.
+pub trait PassHook {
+    /// Looks at the target. Nothing here may [poll](Target::poll) it.
+    fn pass(&mut self, target: &mut dyn Target) -> Result<(), TargetError>;
 }
 
 /// Handlers of message-signalled interrupts, whoever sends these, that tell when they begin.

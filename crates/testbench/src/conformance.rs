@@ -190,6 +190,22 @@ macro_rules! card_conformance {
                 a_change_of_the_link_announces_work,
                 identification_does_not_change,
             );
+            mod strict {
+                use super::*;
+                use $crate::strict as suite;
+                $crate::suite!($subject =>
+                    a_card_that_is_not_strict_finds_nothing,
+                    a_register_may_be_accessed_in_its_own_width,
+                    an_access_of_a_part_of_a_register_is_found,
+                    an_access_across_registers_is_found_unless_it_takes_in_all_of_each,
+                    an_access_that_is_not_aligned_is_found,
+                    an_access_of_no_register_is_found,
+                    a_write_of_what_can_only_be_read_is_found_and_the_other_way_round,
+                    a_reserved_bit_is_found_unless_it_stands_already,
+                    an_orderly_opening_has_no_finding,
+                    each_misstep_is_found,
+                );
+            }
         })+
     };
 }

@@ -23,6 +23,7 @@ mod message;
 mod mmio;
 mod property;
 mod registers;
+pub mod strict;
 mod wire;
 
 pub use bench::{Bench, MEMORY, MEMORY_AND_MASTER, MESSAGE, card};

@@ -5,6 +5,7 @@ use std::any::Any;
 use std::rc::Rc;
 
 use warikomi_clock::Time;
+use warikomi_nic::strict::Findings;
 use warikomi_nic::{
     Frame, FunctionCounters, Link, ModelInfo, Nic, Probe, Reception, RxCounters, RxFault,
 };
@@ -164,6 +165,10 @@ impl IntrLine for WatchedLine<'_> {
         self.line.work_ahead();
     }
 
+    fn interrupt_now(&mut self) {
+        self.line.interrupt_now();
+    }
+
     fn has_hotplug(&self) -> bool {
         self.line.has_hotplug()
     }
@@ -283,6 +288,10 @@ impl Nic for Recorded {
 
     fn counters(&self) -> FunctionCounters {
         self.nic.counters()
+    }
+
+    fn findings(&self) -> Option<&Findings> {
+        self.nic.findings()
     }
 
     fn power_on(&mut self, host: &mut Host<'_>) {

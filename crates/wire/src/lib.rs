@@ -11,6 +11,7 @@ mod pcap;
 pub mod peer;
 mod queue;
 mod rate;
+mod replies;
 mod responder;
 mod sink;
 
@@ -24,6 +25,7 @@ pub use loopback::Loopback;
 pub use network::{GUEST_IP, NETWORK_IP, NETWORK_MAC, PAYLOAD_OFFSET, UDP_HEADER_BYTES, UDP_PORT};
 pub use pcap::PcapWriter;
 pub use rate::{bytes_time, wire_time};
+pub use replies::{ECHO_NUMBER_BYTES, EchoReplies, EchoReply, EchoWatch};
 pub use responder::{EchoPlan, Echoes, Responder, Responses};
 pub use sink::CountedSink;
 

@@ -22,7 +22,7 @@ const LAYERS: &[&[&str]] = &[
     &["stack"],
     &["nic", "wire", "driver", "guest"],
     &["pci"],
-    &["clock", "shared", "protocol"],
+    &["clock", "shared", "debugger", "protocol"],
 ];
 
 /// What shows results may know what results are, a trace the plan that it records, and a card what it is cabled

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::collections::VecDeque;
 
 use warikomi_clock::{Span, Time};
+use warikomi_nic::strict::Findings;
 use warikomi_nic::{
     Frame, FunctionCounters, Link, ModelInfo, Nic, Probe, Reception, RxCounters, RxFault, RxOutcome,
 };
@@ -329,6 +330,10 @@ impl Nic for Faulty {
         self.nic.counters()
     }
 
+    fn findings(&self) -> Option<&Findings> {
+        self.nic.findings()
+    }
+
     fn power_on(&mut self, host: &mut Host<'_>) {
         self.delayed.clear();
         self.storms.clear();
@@ -387,6 +392,10 @@ impl IntrLine for FaultyLine<'_> {
 
     fn work_ahead(&mut self) {
         self.line.work_ahead();
+    }
+
+    fn interrupt_now(&mut self) {
+        self.line.interrupt_now();
     }
 
     fn has_hotplug(&self) -> bool {

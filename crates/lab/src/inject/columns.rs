@@ -3,6 +3,8 @@
 use warikomi_measure::RunResult;
 use warikomi_measure::layout::{Headline, Layout, Unit, count, time};
 
+use super::strict;
+
 /// Describes the result.
 pub(crate) fn describe(result: &mut RunResult) {
     let figure = |title: &str, value: f64, unit: Unit, of: String| Headline {
@@ -32,5 +34,7 @@ pub(crate) fn describe(result: &mut RunResult) {
     } else if let Some(bps) = result.throughput_bps {
         headline.push(figure("accepted by the driver", bps, Unit::Bps, String::new()));
     }
-    result.layout = Layout { headline, ..Layout::default() };
+    let mut layout = Layout { headline, ..Layout::default() };
+    strict::describe(result, &mut layout);
+    result.layout = layout;
 }

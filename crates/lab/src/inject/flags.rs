@@ -6,7 +6,7 @@ use warikomi_inject::{
     Arrival, FAULT_FORMS, Fault, FrameBytes, LineRate, MAX_FLOWS, Plan, Receiver,
 };
 use warikomi_measure::RunResult;
-use warikomi_session::{Session, TargetArguments};
+use warikomi_session::{Session, StrictArguments, TargetArguments};
 use warikomi_wire::WireKind;
 
 use super::order::Application;
@@ -25,6 +25,8 @@ use crate::watch::{Progress, Watch};
 pub struct Inject {
     #[command(flatten)]
     target: TargetArguments,
+    #[command(flatten)]
+    pub(crate) strict: StrictArguments,
     #[command(flatten)]
     plan: PlanArguments,
     /// The socket's receive buffer of the application in the guest, in bytes
@@ -138,7 +140,8 @@ impl Experiment for Inject {
     fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
         self.carry_out(watch, |session, order, show| {
             let Ordered { plan, application, run_id } = order;
-            Ok(inject(session, plan, application, run_id, show)?.conclude())
+            let injected = inject(session, plan, application, run_id, show)?;
+            Ok(injected.conclude_as(self.strict.strict))
         })
     }
 
@@ -169,6 +172,9 @@ impl Inject {
         let mut prepared = self.target.prepare()?;
         if plan.spacing() > Span::ZERO {
             prepared.defer_nothing();
+        }
+        if self.strict.strict.is_some() {
+            prepared.make_strict();
         }
         let mut session = watch.start(&prepared, &self.wire)?;
         let order = Ordered {

@@ -43,6 +43,7 @@ mod records;
 mod remarks;
 mod run;
 mod spin;
+mod strict;
 
 use records::Records;
 use serde_json::Value;
@@ -54,7 +55,7 @@ use warikomi_measure::{
 };
 use warikomi_nic::InterruptRecord;
 use warikomi_protocol::answers::ReceiveTotals;
-use warikomi_session::Session;
+use warikomi_session::{Session, Strictness};
 
 use crate::error::Error;
 use crate::experiment::Conclusion;
@@ -84,7 +85,15 @@ pub struct Injected {
 impl Injected {
     /// With the samples; failed if not every packet is accounted for.
     pub(crate) fn conclude(self) -> Conclusion {
-        let failed = self.check().err().map(Error::from);
+        self.conclude_as(None)
+    }
+
+    /// The same of a card that is strict, if it is.
+    pub(crate) fn conclude_as(self, strictness: Option<Strictness>) -> Conclusion {
+        let steps = strict::steps(&self.result);
+        let fails = strictness == Some(Strictness::Fail) && steps > 0;
+        let not_strict = fails.then_some(Error::NotStrict { steps });
+        let failed = self.check().err().map(Error::from).or(not_strict);
         let Injected { result, ledger, start, .. } = self;
         let mut conclusion = Conclusion::new(result);
         conclusion.failed = failed;
@@ -175,6 +184,9 @@ fn describe(session: &Session, plan: &Plan, finished: &run::Finished) -> RunResu
     result.warnings.extend(remarks::application(&finished.received));
     result.warnings.extend(remarks::target(sent, &session.target.counters()));
     result.warnings.extend(result.faults.as_ref().and_then(remarks::unanswered));
+    if let Some(findings) = &finished.findings {
+        strict::add(&mut result, findings, finished.start);
+    }
     result
 }
 

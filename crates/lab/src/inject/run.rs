@@ -10,6 +10,7 @@ use warikomi_inject::{
     UDP_PORT,
 };
 use warikomi_measure::{Delivery, FaultReport, Interrupts, Machine, VectorInterrupts, Warning};
+use warikomi_nic::strict::Findings;
 use warikomi_nic::{InterruptRecord, RxCounters};
 use warikomi_protocol::answers::ReceiveTotals;
 use warikomi_protocol::commands::{ReceiveRuns, ReceiveStart, ReceiveStatus, ReceiveStop};
@@ -53,11 +54,33 @@ pub(super) struct Finished {
     pub(super) driver: Map<String, Value>,
     /// What came of the plan's faults, if it has any.
     pub(super) faults: Option<FaultReport>,
+    /// The steps of the driver that it must not take, if the card is strict.
+    pub(super) findings: Option<Findings>,
     /// What was waited for in vain.
     pub(super) doubts: Vec<Warning>,
 }
 
 impl Finished {
+    /// Of a run that begins at `start`; with how much slack its deadlines are kept.
+    fn begun(records: Records, (start, slack): (Time, Span), machine: Machine) -> Finished {
+        Finished {
+            records,
+            start,
+            elapsed: Span::ZERO,
+            lateness: Lateness::default(),
+            slack,
+            counted: Interrupts::default(),
+            interrupts: Vec::new(),
+            sent: TargetCounters::default(),
+            machine,
+            received: ReceiveTotals::default(),
+            driver: Map::new(),
+            faults: None,
+            findings: None,
+            doubts: Vec::new(),
+        }
+    }
+
     /// Takes what our side knows, whatever has become of the guest.
     fn take_partial(&mut self, session: &mut Session, before: &Before) -> Result<(), TargetError> {
         let target = &mut *session.target;
@@ -111,21 +134,8 @@ pub(super) fn carry_out<S: Source>(
     if let Some(tape) = tape {
         target.slot(CardId::FIRST)?.change(|nic| Recorded::around(nic, Rc::clone(tape)));
     }
-    let mut finished = Finished {
-        records,
-        start,
-        elapsed: Span::ZERO,
-        lateness: Lateness::default(),
-        slack: injector.slack(),
-        counted: Interrupts::default(),
-        interrupts: Vec::new(),
-        sent: TargetCounters::default(),
-        machine: session.machine.clone(),
-        received: ReceiveTotals::default(),
-        driver: Map::new(),
-        faults: None,
-        doubts: Vec::new(),
-    };
+    let slack = injector.slack();
+    let mut finished = Finished::begun(records, (start, slack), session.machine.clone());
     let ended = conduct(session, plan, injector, watch.as_ref(), &mut finished, &before, progress);
     stop_recording(&mut *session.target)?;
     match watch {
@@ -138,6 +148,7 @@ pub(super) fn carry_out<S: Source>(
             finished.faults = Some(report);
         }
     }
+    finished.findings = session.target.card(CardId::FIRST)?.0.findings().cloned();
     Ok(finished)
 }
 

@@ -36,6 +36,12 @@ impl Experiment for Record {
     const ABOUT: &'static str = "Inject, and record all that happens at the device's edge";
 
     fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
+        if self.inject.strict.strict.is_some() {
+            return Err(Error::impossible(
+                "--strict is for inject: a strict card looks at all of its descriptors, and a trace would be \
+                 full of that",
+            ));
+        }
         self.inject.carry_out(watch, |session, order, show| {
             let Ordered { plan, application, run_id } = order;
             let recording = record(session, plan, application, run_id, &self.inject.wire, show)?;

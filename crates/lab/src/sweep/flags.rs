@@ -11,6 +11,7 @@ use super::{columns, made};
 use crate::error::Error;
 use crate::experiment::{Conclusion, Experiment};
 use crate::inject::Application;
+use crate::on_demand::OnDemand;
 use crate::values::ReceiverName;
 use crate::watch::Watch;
 
@@ -79,15 +80,19 @@ impl Experiment for Sweep {
     const NAME: &'static str = "sweep";
     const ABOUT: &'static str =
         "Success against interval for frames of several lengths, and the shortest without loss";
+    /// Lengths are independent: each is searched by itself.
+    const SHARDS: bool = true;
 
     fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
         let plan = self.plan.plan(self.target.receiver())?;
-        let mut prepared = self.target.prepare()?;
-        prepared.defer_nothing();
-        let mut session = watch.start(&prepared, &WireKind::Sink)?;
+        let mut target = OnDemand::new(|watch| {
+            let mut prepared = self.target.prepare()?;
+            prepared.defer_nothing();
+            watch.start(&prepared, &WireKind::Sink)
+        });
         let application = Application::with_buffer(self.socket_buffer);
-        let swept = made::sweep(&mut session, &plan, application, watch)?;
-        session.stop()?;
+        let swept = made::sweep(&mut target, &plan, application, watch)?;
+        target.stop()?;
         Ok(Conclusion::new(swept.result)
             .with_table("cycles", swept.cycles)
             .with_table("repeats", swept.repeats))

@@ -11,6 +11,7 @@ use super::plan::{SATURATING_CYCLES, SweepPlan};
 use super::search;
 use crate::error::Error;
 use crate::inject::{Application, inject};
+use crate::on_demand::OnDemand;
 use crate::watch::Watch;
 
 /// How often a cycle that lost something while others had a core is made, at most.
@@ -26,27 +27,28 @@ pub struct Swept {
     pub repeats: Vec<Repeat>,
 }
 
-/// Carries `plan` out on a session; each cycle is a step.
+/// Carries `plan` out on a target. A case is a length, and each of its cycles is a step.
 pub fn sweep(
-    session: &mut Session,
+    target: &mut OnDemand<'_>,
     plan: &SweepPlan,
     application: Application,
     watch: &mut Watch,
 ) -> Result<Swept, Error> {
     plan.validate()?;
-    let bench = Bench { plan, since: session.watch_cores(), session, application };
-    // A guess for the first length; after it, what the lengths so far have taken.
-    let mut live =
-        Live { bench, watch, cycles: Vec::new(), per_length: search::expected_cycles(plan) };
-    let mut found = Vec::new();
-    for (&size_bytes, lengths_done) in plan.sizes_bytes.iter().zip(1..) {
-        found.push((size_bytes, search::sweep_size(plan, size_bytes, &mut live)?));
-        live.per_length = live.cycles.len() as u64 / lengths_done;
-    }
-    let Live { bench, watch, cycles, .. } = live;
-    let (_, machine) = watch.seen();
+    let mut bench = Bench { plan, target, application, since: None };
+    let mut cycles: Vec<Cycle> = Vec::new();
+    // A guess for the first length; after it, what the length before has taken.
+    let mut expected = search::expected_cycles(plan);
+    let found = watch.each_of_steps(&plan.sizes_bytes, |&size_bytes, watch| {
+        let mut live = Live { bench: &mut bench, watch, cycles: Vec::new(), expected };
+        let found = search::sweep_size(plan, size_bytes, &mut live)?;
+        expected = live.cycles.len() as u64;
+        cycles.append(&mut live.cycles);
+        Ok((size_bytes, found))
+    })?;
+    let (target, machine) = watch.seen();
     let mut result = RunResult::new("sweep", TimeBase::Real, machine);
-    result.target = bench.session.info.clone();
+    result.target = target;
     result.plan = as_object(plan);
     result.rows = Some(found.iter().map(|(size, found)| row(*size, found)).collect());
     result.warnings = warnings(&result, &Thresholds::default());
@@ -54,22 +56,21 @@ pub fn sweep(
     Ok(Swept { result, cycles, repeats })
 }
 
-/// Makes cycles as they are asked for, and keeps each.
-struct Live<'a> {
-    bench: Bench<'a>,
+/// Makes the cycles of a length as they are asked for, and keeps each.
+struct Live<'a, 'b, 'c> {
+    bench: &'a mut Bench<'b, 'c>,
     watch: &'a mut Watch,
     cycles: Vec<Cycle>,
-    /// Cycles that a length takes, roughly.
-    per_length: u64,
+    /// Cycles that the length takes, roughly.
+    expected: u64,
 }
 
-impl Cycles for Live<'_> {
+impl Cycles for Live<'_, '_, '_> {
     fn run(&mut self, request: Request) -> Result<Cycle, Error> {
-        let Live { bench, watch, cycles, per_length } = self;
+        let Live { bench, watch, cycles, expected } = self;
         for attempt in 1..=MAX_ATTEMPTS {
             let done = cycles.len() as u64;
-            let lengths = bench.plan.sizes_bytes.len() as u64;
-            watch.progress(done, (*per_length * lengths).max(done + 1), &request.to_string());
+            watch.progress(done, (*expected).max(done + 1), &request.to_string());
             let name = format!("{request}, attempt {attempt}");
             let cycle: Cycle = watch.step(&name, |watch| bench.make(&request, attempt, watch))?;
             cycles.push(cycle.clone());
@@ -82,21 +83,23 @@ impl Cycles for Live<'_> {
 }
 
 /// What cycles are made on.
-struct Bench<'a> {
+struct Bench<'a, 'b> {
     plan: &'a SweepPlan,
-    session: &'a mut Session,
+    target: &'a mut OnDemand<'b>,
     application: Application,
-    /// Since when the cores have been watched.
-    since: CoreWatch,
+    /// Since when the target's cores have been watched.
+    since: Option<CoreWatch>,
 }
 
-impl Bench<'_> {
+impl Bench<'_, '_> {
     fn make(&mut self, request: &Request, attempt: u32, watch: &mut Watch) -> Result<Cycle, Error> {
         let plan = self.cycle_plan(request);
         let run_id = read_tsc() as u32;
-        let injected = inject(self.session, &plan, self.application, run_id, &mut |_| ())?;
+        let session = self.target.running(watch)?;
+        let since = self.since.take().unwrap_or_else(|| session.watch_cores());
+        let injected = inject(session, &plan, self.application, run_id, &mut |_| ())?;
         injected.check()?;
-        self.note_machine(watch);
+        self.since = note_machine(session, since, watch);
         let totals = injected.ledger.totals();
         let success = injected.result.success.unwrap_or_default();
         let mut cycle = Cycle {
@@ -134,14 +137,16 @@ impl Bench<'_> {
             Phase::Coarse | Phase::Driver | Phase::EndToEnd => plan,
         }
     }
+}
 
-    /// Takes note of the cores, over as many cycles as it takes to know what was stolen: a cycle may be
-    /// shorter than the tick by which the system counts.
-    fn note_machine(&mut self, watch: &mut Watch) {
-        let known = self.session.machine_since(&self.since).stolen_percent.is_some();
-        if known || CpuTimes::read(&[]).is_none() {
-            watch.saw(self.session, &self.since);
-            self.since = self.session.watch_cores();
-        }
+/// Takes note of the target, and of its cores over as many cycles as it takes to know what was stolen: a cycle
+/// may be shorter than the tick by which the system counts. Returns since when they are watched for the next.
+fn note_machine(session: &Session, since: CoreWatch, watch: &mut Watch) -> Option<CoreWatch> {
+    let known = session.machine_since(&since).stolen_percent.is_some();
+    if known || CpuTimes::read(&[]).is_none() {
+        watch.saw(session, &since);
+        return None;
     }
+    watch.saw_target(&session.info, TimeBase::Real);
+    Some(since)
 }

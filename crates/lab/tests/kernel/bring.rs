@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use warikomi_clock::{Span, TscClock};
 use warikomi_inject::Plan;
-use warikomi_kernel::{Cache, DriverMode, Image};
+use warikomi_kernel::{Cache, DriverMode, Image, Wanted};
 use warikomi_lab::{NewRun, Progress, Watch};
 use warikomi_nic::{Nic, NicOptions};
 use warikomi_session::{GuestSettings, Interrupts, Session, SessionError, SessionOptions};
@@ -17,15 +17,18 @@ use warikomi_wire::{Wire, WireKind};
 pub(crate) fn image() -> Image {
     let version = std::env::var("WARIKOMI_TEST_KERNEL").ok();
     let cache = Cache::of_this_user().expect("a cache");
+    let drivers = Some(DriverMode::Module);
     cache
-        .find(version.as_deref(), Some(DriverMode::Module))
+        .find(&Wanted { version: version.as_deref(), drivers, ..Wanted::default() })
         .expect("a kernel to test with; make it with: warikomi kernel build")
 }
 
 /// The newest kernel with its drivers built in.
 pub(crate) fn image_with_drivers_built_in() -> Image {
     Cache::of_this_user()
-        .and_then(|cache| cache.find(None, Some(DriverMode::BuiltIn)))
+        .and_then(|cache| {
+            cache.find(&Wanted { drivers: Some(DriverMode::BuiltIn), ..Wanted::default() })
+        })
         .expect("a kernel to test with; make it with: warikomi kernel build --builtin")
 }
 
@@ -55,7 +58,9 @@ pub(crate) fn options() -> SessionOptions {
     SessionOptions {
         kernel: image.kernel(),
         initramfs: image.initramfs(),
+        modules: Some(image.modules()),
         driver: "r8169".into(),
+        is_own_driver: false,
         driver_parameters: vec![],
         nic: NicOptions::of("rtl8168"),
         make_nic: warikomi_nic::build,

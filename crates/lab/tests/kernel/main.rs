@@ -19,6 +19,7 @@ mod replay;
 mod send;
 mod strategies;
 mod stress;
+mod strict;
 mod sweep;
 mod transmit;
 mod trouble;

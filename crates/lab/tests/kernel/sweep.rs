@@ -7,7 +7,7 @@ use std::rc::Rc;
 use warikomi_inject::Receiver;
 use warikomi_lab::inject::Application;
 use warikomi_lab::sweep::{Cycle, Phase, SweepPlan, Swept, sweep};
-use warikomi_lab::{Error, Progress, Watch};
+use warikomi_lab::{Error, OnDemand, Progress, Watch};
 use warikomi_target::Interrupted;
 
 use crate::bring::{session, watch};
@@ -25,7 +25,7 @@ fn plan() -> SweepPlan {
 /// A sweep that is kept.
 struct Run {
     watch: Watch,
-    /// How many cycles were said to be done, each time.
+    /// How much was said to be done, each time.
     told: Rc<RefCell<Vec<u64>>>,
 }
 
@@ -48,10 +48,10 @@ impl Run {
     }
 
     fn sweep(&mut self, plan: &SweepPlan) -> Result<Swept, Error> {
-        let mut session = session("sink");
+        let mut target = OnDemand::new(|_| Ok(session("sink")));
         let application = Application { socket_buffer_bytes: 106_496, ..Application::default() };
-        let swept = sweep(&mut session, plan, application, &mut self.watch);
-        session.stop().unwrap();
+        let swept = sweep(&mut target, plan, application, &mut self.watch);
+        target.stop().unwrap();
         swept
     }
 
@@ -82,8 +82,8 @@ fn the_figures_follow_from_the_cycles_and_the_cycles_are_kept() {
     let swept = run.sweep(&plan()).unwrap();
     let kept = &swept.cycles;
     assert_eq!(*kept, run.steps());
-    // Before each cycle it is said how many have been made.
-    assert_eq!(*run.told.borrow(), (0..kept.len() as u64).collect::<Vec<_>>());
+    // Before each cycle it is said how much has been made.
+    assert!(run.told.borrow().is_sorted() && run.told.borrow().len() == kept.len());
     assert!(kept.iter().all(|cycle| cycle.unaccounted == 0 && cycle.delivered.is_some()));
 
     let row = &swept.result.rows.as_ref().unwrap()[0];

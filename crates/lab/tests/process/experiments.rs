@@ -3,11 +3,11 @@
 use warikomi_clock::Span;
 use warikomi_driver::strategy::Strategy;
 use warikomi_inject::Receiver;
-use warikomi_lab::Watch;
 use warikomi_lab::accuracy::{AccuracyOptions, accuracy};
 use warikomi_lab::cost::{CostOptions, cost};
 use warikomi_lab::inject::Application;
 use warikomi_lab::sweep::{SweepPlan, sweep};
+use warikomi_lab::{OnDemand, Watch};
 use warikomi_measure::Warning;
 
 use crate::{plan, session};
@@ -50,7 +50,7 @@ fn accuracy_has_all_three_places_of_a_driver_that_stays_awake() {
 
 #[test]
 fn a_sweep_runs() {
-    let mut session = session(Strategy::Poll);
+    let mut target = OnDemand::new(|_| Ok(session(Strategy::Poll)));
     let plan = SweepPlan {
         sizes_bytes: vec![1_500],
         count: 200,
@@ -59,8 +59,8 @@ fn a_sweep_runs() {
         ..SweepPlan::default()
     };
     let application = Application::default();
-    let swept = sweep(&mut session, &plan, application, &mut Watch::unobserved()).unwrap();
-    session.stop().unwrap();
+    let swept = sweep(&mut target, &plan, application, &mut Watch::unobserved()).unwrap();
+    target.stop().unwrap();
     assert!(swept.cycles.len() > 2);
     assert_eq!(swept.result.rows.unwrap().len(), 1);
 }

@@ -14,6 +14,7 @@ mod receive;
 mod replace;
 mod send;
 mod strategies;
+mod strict;
 mod transmit;
 
 use serde_json::Map;

@@ -28,8 +28,18 @@ fn number() -> impl Strategy<Value = String> {
     ]
 }
 
-const EXPERIMENTS: [&str; 9] =
-    ["accuracy", "bench", "cost", "inject", "receive", "replace", "sweep", "transmit", "unknown"];
+const EXPERIMENTS: [&str; 10] = [
+    "accuracy",
+    "bench",
+    "cost",
+    "histories",
+    "inject",
+    "receive",
+    "replace",
+    "sweep",
+    "transmit",
+    "unknown",
+];
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]

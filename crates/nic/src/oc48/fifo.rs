@@ -3,6 +3,7 @@
 use warikomi_clock::Time;
 
 use super::regs;
+use crate::strict::Look;
 
 /// A descriptor, as the driver has pushed it.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +56,18 @@ impl Fifo {
             self.pushed += 1;
         }
         room
+    }
+
+    /// The same for a strict card, which cannot see it change: it is on the card.
+    pub(super) fn look(&self, number: u64) -> Option<Look<u64>> {
+        self.get(number).map(|pushed| Look {
+            next: number + 1,
+            buffer: pushed.address,
+            bytes: pushed.bytes(),
+            first: pushed.has(regs::FIRST),
+            last: pushed.has(regs::LAST),
+            words: [pushed.command, 0, pushed.address as u32, (pushed.address >> 32) as u32],
+        })
     }
 
     /// The descriptor with this number, if it has been pushed.

@@ -70,7 +70,7 @@ use Access::{ReadOnly as RO, ReadWrite as RW, Write1Clear as W1C, WriteOnly as W
 
 const fn row(name: &'static str, offset: u16, width: u16, access: Access, reset: u64) -> Register {
     let source = "docs/oc48.md, section 2";
-    Register { bar: BAR, role: Role::Other, name, offset, width, reset, access, source }
+    Register { reset, ..Register::new(name, (BAR, offset), width, access, source) }
 }
 
 const fn reserved(offset: u16, width: u16) -> Register {
@@ -80,27 +80,31 @@ const fn reserved(offset: u16, width: u16) -> Register {
 /// Every byte up to the last register, once.
 pub const REGISTERS: &[Register] = &[
     row("ID", ID, 4, RO, ID_VALUE as u64),
-    row("CONTROL", CONTROL, 4, RW, 0),
+    row("CONTROL", CONTROL, 4, RW, 0).with_reserved(!7 & 0xffff_ffff),
     row("LINK", LINK, 4, RO, 1),
     row("LINE_MBPS", LINE_MBPS, 4, RO, line::LINE_BPS / 1_000_000),
     row("INTR_STATUS", INTR_STATUS, 4, W1C, 0).with_role(Role::Status(VECTOR)),
-    row("INTR_MASK", INTR_MASK, 4, RW, 0).with_role(Role::Mask(VECTOR)),
+    row("INTR_MASK", INTR_MASK, 4, RW, 0)
+        .with_reserved(!INTR_ALL as u64)
+        .with_role(Role::Mask(VECTOR)),
     row("MTU", MTU, 4, RO, line::MTU as u64),
     reserved(0x1c, 4),
     row("MAC", MAC, 8, RO, STATION),
     reserved(0x28, 8),
     row("TX_ADDRESS", TX_ADDRESS, 8, WO, 0),
-    row("TX_PUSH", TX_PUSH, 4, WO, 0).with_role(Role::Doorbell(0)),
+    row("TX_PUSH", TX_PUSH, 4, WO, 0)
+        .with_reserved(!(FIRST | LAST | LENGTH) as u64)
+        .with_role(Role::Doorbell(0)),
     row("TX_SIZE", TX_SIZE, 4, RO, FIFO as u64),
     row("TX_REMAINING", TX_REMAINING, 4, RO, 0),
     reserved(0x44, 4),
     reserved(0x48, 8),
     row("RX_ADDRESS", RX_ADDRESS, 8, WO, 0),
-    row("RX_PUSH", RX_PUSH, 4, WO, 0),
+    row("RX_PUSH", RX_PUSH, 4, WO, 0).with_reserved(!LENGTH as u64),
     row("RX_SIZE", RX_SIZE, 4, RO, FIFO as u64),
     row("RX_REMAINING", RX_REMAINING, 4, RO, 0),
     reserved(0x64, 4),
-    row("RX_RING", RX_RING, 8, RW, 0),
+    row("RX_RING", RX_RING, 8, RW, 0).with_reserved(RING_ALIGNMENT - 1),
 ];
 
 /// Words of 4 bytes that the registers take up.

@@ -6,6 +6,7 @@ use super::fifo::Fifo;
 use super::{regs, timers};
 use crate::NicContext;
 use crate::queue::{Completion, Found, RxDescriptor, RxFormat, RxQueue};
+use crate::strict::{FindingKind, Look, Place};
 
 // An entry of the completion ring.
 const DONE: u32 = 1 << 31;
@@ -36,6 +37,7 @@ impl RxFormat for Buffers {
     /// The entry without DONE and length.
     type Status = u32;
 
+    const SOURCE: &'static str = "docs/oc48.md, section 5";
     const DESCRIPTORS: usize = regs::FIFO;
     const CHAINS: bool = false;
 
@@ -72,6 +74,14 @@ impl RxFormat for Buffers {
 
     fn buffer(&self, _cx: &NicContext<'_>, place: u64) -> Option<u64> {
         self.fifo.get(place).map(|buffer| buffer.address)
+    }
+
+    fn look(&self, _cx: &NicContext<'_>, place: u64) -> Option<Look<u64>> {
+        self.fifo.look(place).map(|look| Look { first: true, last: true, ..look })
+    }
+
+    fn is_set(&self) -> bool {
+        self.ring != 0
     }
 
     #[inline]
@@ -114,9 +124,12 @@ impl Receiver {
     }
 
     /// RX_PUSH. One for which there is no room is lost.
-    pub(super) fn push(&mut self, cx: &NicContext<'_>, command: u32) {
+    pub(super) fn push(&mut self, cx: &mut NicContext<'_>, command: u32) {
         let head = self.queue.head();
-        self.queue.format.fifo.push(head, command, cx.now());
+        if !self.queue.format.fifo.push(head, command, cx.now()) {
+            let which = (FindingKind::FifoFull, Place::RxQueue(0));
+            cx.note(which, Buffers::SOURCE, || "a buffer was pushed, and there was no room".into());
+        }
     }
 
     /// Whether frames for this address are taken: the station's own, broadcast and multicast.

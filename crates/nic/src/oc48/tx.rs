@@ -4,9 +4,12 @@
 //! before.
 
 use super::device::Oc48;
+use super::fifo::Fifo;
 use super::regs;
 use super::tx_queue::{Packet, Transmitter};
 use crate::NicContext;
+use crate::queue::TxFormat;
+use crate::strict::{FindingKind, Place};
 
 impl Oc48 {
     /// TX_PUSH: the driver pushes a descriptor. One for which there is no room is lost.
@@ -16,6 +19,10 @@ impl Oc48 {
         if self.tx.fifo_mut().push(head, command, cx.now()) {
             self.tx.engine.doorbell(cx, 0);
         } else {
+            let which = (FindingKind::FifoFull, Place::TxQueue(0));
+            cx.note(which, Fifo::SOURCE, || {
+                "a descriptor was pushed, and there was no room".into()
+            });
             self.intr.report(cx, regs::TX_OVERRUN);
         }
     }

@@ -9,6 +9,7 @@ use crate::NicContext;
 use crate::queue::{
     Arbitration, Engine, Found, Outgoing, TxDescriptor, TxEngine, TxFormat, TxLimits,
 };
+use crate::strict::Look;
 
 /// Transfers completed in one go.
 const LIMITS: TxLimits =
@@ -18,6 +19,7 @@ impl TxFormat for Fifo {
     type Place = u64;
     type Words = ();
 
+    const SOURCE: &'static str = "docs/oc48.md, section 4";
     const DESCRIPTORS: usize = regs::FIFO;
     const IN_MEMORY: bool = false;
     const WHOLE_FRAMES: bool = false;
@@ -35,6 +37,14 @@ impl TxFormat for Fifo {
             since: piece.at,
             words: (),
         }))
+    }
+
+    fn look(&self, _cx: &NicContext<'_>, place: u64) -> Option<Look<u64>> {
+        Fifo::look(self, place)
+    }
+
+    fn is_set(&self) -> bool {
+        true
     }
 }
 

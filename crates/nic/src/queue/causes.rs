@@ -42,6 +42,9 @@ impl<const MODERATED: usize> Causes<MODERATED> {
         (self.status, self.mask, self.asked_for) = (0, 0, false);
         self.moderated.iter_mut().for_each(|(_, held)| *held = Moderation::off());
         self.alarm.cancel();
+        if let Some(strict) = cx.strict() {
+            strict.forget_vector(self.vector);
+        }
         self.update(cx);
     }
 
@@ -62,13 +65,21 @@ impl<const MODERATED: usize> Causes<MODERATED> {
 
     /// The driver writes the mask.
     pub fn set_mask(&mut self, cx: &mut NicContext<'_>, mask: u32) {
+        let (now, before) = (cx.now(), self.mask);
         self.mask = mask & self.all;
+        if let Some(strict) = cx.strict() {
+            strict.masked(now, self.vector, (before, self.mask), self.status);
+        }
         self.asked_for |= self.mask != 0;
         self.update(cx);
     }
 
     /// The driver clears status bits.
     pub fn acknowledge(&mut self, cx: &mut NicContext<'_>, bits: u32) {
+        let now = cx.now();
+        if let Some(strict) = cx.strict() {
+            strict.acknowledged(now, self.vector, bits, (self.status, self.all));
+        }
         self.status &= !bits;
         self.update(cx);
     }

@@ -16,6 +16,7 @@
 //! engine needs a tag of its own.
 
 mod alarm;
+mod bell;
 mod causes;
 mod engine;
 mod late;

@@ -12,6 +12,7 @@ use warikomi_pci::DmaError;
 
 use super::Found;
 use super::late::Late;
+use crate::strict::{FindingKind, Look, Misuse, Place, Queue, Watch};
 use crate::{NicContext, RxCounters, RxFault};
 
 /// A descriptor that belongs to the card, as it was read.
@@ -52,6 +53,8 @@ pub trait RxFormat {
     /// What the card says of a frame besides its length, in the descriptors that hold it.
     type Status: Copy + Debug;
 
+    /// What says what descriptors look like: document and section, or Linux symbol.
+    const SOURCE: &'static str;
     /// Descriptors that a queue has at most; frames that are with the driver are no more.
     const DESCRIPTORS: usize;
     /// Whether a frame may go into several descriptors. Otherwise what has no room is cut off.
@@ -82,6 +85,18 @@ pub trait RxFormat {
 
     /// Bus address of the buffer of a descriptor that belongs to the card, by such a look.
     fn buffer(&self, cx: &NicContext<'_>, place: Self::Place) -> Option<u64>;
+
+    /// A descriptor that belongs to the card, with all that a strict card compares, by such a look.
+    fn look(&self, cx: &NicContext<'_>, place: Self::Place) -> Option<Look<Self::Place>>;
+
+    /// What a driver must not have written into a descriptor that it gives to the card, besides what every
+    /// card refuses. `before` are the words of the descriptor before it, if both are of one frame.
+    fn misuse(_look: &Look<Self::Place>, _before: Option<[u32; 4]>) -> Option<Misuse> {
+        None
+    }
+
+    /// Whether the driver has said where the ring is. A ring at bus address 0 counts as none.
+    fn is_set(&self) -> bool;
 
     /// Whether the driver must have taken the frame at `earlier`, because the card has been given
     /// `place`.
@@ -122,6 +137,7 @@ pub struct RxQueue<F: RxFormat> {
     /// Frames in memory whose descriptors are still the card's, because of a fault.
     late: Late<LateFrame<F>>,
     counters: RxCounters,
+    watch: Watch<F::Place>,
 }
 
 impl<F: RxFormat> RxQueue<F> {
@@ -135,6 +151,7 @@ impl<F: RxFormat> RxQueue<F> {
             outstanding: VecDeque::with_capacity(F::DESCRIPTORS),
             late: Late::new(tag),
             counters: RxCounters::default(),
+            watch: Watch::default(),
         }
     }
 
@@ -188,6 +205,7 @@ impl<F: RxFormat> RxQueue<F> {
         self.counters.abandoned += self.outstanding.len() as u64;
         self.outstanding.clear();
         self.late.clear();
+        self.watch.forget();
     }
 
     /// The descriptor that the next frame goes into.
@@ -245,6 +263,36 @@ impl<F: RxFormat> RxQueue<F> {
             // Black box: a look is all that is wanted.
             std::hint::black_box(cx.peek_u32(address & !(WORD - 1)));
         }
+    }
+
+    /// Notes what the driver has done to descriptors and buffers that are the card's, of queue number `queue`;
+    /// for [`NicModel::inspect`](crate::NicModel::inspect).
+    pub fn inspect(&mut self, cx: &mut NicContext<'_>, queue: u16) {
+        let place = Place::RxQueue(queue);
+        if !self.is_open() {
+            return self.watch.forget();
+        }
+        if !self.format.is_set() {
+            let which = (FindingKind::RingNotSet, place);
+            return cx.note(which, F::SOURCE, || "switched on without a ring".to_owned());
+        }
+        let mut watch = std::mem::take(&mut self.watch);
+        let look = |cx: &NicContext<'_>, place| {
+            self.format.look(cx, place).filter(|_| !self.is_late(place))
+        };
+        let queue = Queue {
+            place,
+            head: self.head,
+            completed: self.counters.on_ring,
+            most: F::DESCRIPTORS,
+            source: F::SOURCE,
+            look: &look,
+            misuse: F::misuse,
+            exclusive: true,
+            active: true,
+        };
+        watch.inspect(cx, &queue);
+        self.watch = watch;
     }
 
     #[inline]

@@ -16,8 +16,10 @@ use std::fmt::Debug;
 use warikomi_clock::{Span, Time};
 use warikomi_pci::DmaError;
 
+use super::bell::Bell;
 use super::{Alarm, Engine, Found};
 use crate::NicContext;
+use crate::strict::{FindingKind, Look, Misuse, Place, Queue, Watch};
 
 /// A descriptor that belongs to the card, as it was read.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +50,8 @@ pub trait TxFormat {
     /// What [`TxDescriptor::words`] holds.
     type Words: Copy + Debug;
 
+    /// What says what descriptors look like: document and section, or Linux symbol.
+    const SOURCE: &'static str;
     /// Descriptors that a queue has at most.
     const DESCRIPTORS: usize;
     /// Whether descriptors are in the target's memory, from where the engine fetches them; otherwise
@@ -65,6 +69,19 @@ pub trait TxFormat {
         cx: &mut NicContext<'_>,
         place: Self::Place,
     ) -> Found<TxDescriptor<Self::Place, Self::Words>>;
+
+    /// A descriptor that belongs to the card, with all that a strict card compares, by a look that costs the
+    /// card nothing ([`NicContext::peek_descriptor`]).
+    fn look(&self, cx: &NicContext<'_>, place: Self::Place) -> Option<Look<Self::Place>>;
+
+    /// What a driver must not have written into a descriptor that it gives to the card, besides what every
+    /// card refuses. `before` are the words of the descriptor before it, if both are of one frame.
+    fn misuse(_look: &Look<Self::Place>, _before: Option<[u32; 4]>) -> Option<Misuse> {
+        None
+    }
+
+    /// Whether the driver has said where the ring is. A ring at bus address 0 counts as none.
+    fn is_set(&self) -> bool;
 
     /// Gives a descriptor back to the driver. Of a FIFO on the card it is gone as it is.
     fn give_back(
@@ -87,12 +104,15 @@ pub struct TxQueue<F: TxFormat> {
     /// What the engine has found at its head, and whether it makes a frame.
     chain: Vec<TxDescriptor<F::Place, F::Words>>,
     usable: bool,
+    watch: Watch<F::Place>,
+    bell: Bell,
 }
 
 impl<F: TxFormat> TxQueue<F> {
     fn new(format: F) -> Self {
         let (head, chain) = (F::Place::default(), Vec::new());
-        TxQueue { format, head, pending: false, chain, usable: false }
+        let (watch, pending, usable) = (Watch::default(), false, false);
+        TxQueue { format, head, pending, chain, usable, watch, bell: Bell::default() }
     }
 
     /// The descriptor that the engine looks at next.
@@ -103,6 +123,25 @@ impl<F: TxFormat> TxQueue<F> {
 
     fn restart(&mut self) {
         (self.head, self.pending) = (F::Place::default(), false);
+        (self.watch, self.bell) = (Watch::default(), Bell::default());
+    }
+
+    /// Notes what the driver has done to descriptors that are the card's.
+    fn inspect(&mut self, cx: &mut NicContext<'_>, place: Place, active: bool) {
+        let mut watch = std::mem::take(&mut self.watch);
+        let queue = Queue {
+            place,
+            head: self.head,
+            completed: cx.tx_descriptors(),
+            most: F::DESCRIPTORS,
+            source: F::SOURCE,
+            look: &|cx, place| self.format.look(cx, place),
+            misuse: F::misuse,
+            exclusive: false,
+            active: active && self.pending,
+        };
+        watch.inspect(cx, &queue);
+        self.watch = watch;
     }
 
     /// Reads what is at the head. Whether there is something: descriptors up to the last of a frame, or
@@ -356,6 +395,47 @@ impl<F: TxFormat> TxEngine<F> {
     pub fn stop(&mut self) {
         self.state = State::Idle;
         self.alarm.cancel();
+    }
+
+    /// Notes what the driver has done to descriptors that are the card's, of every queue; for
+    /// [`NicModel::inspect`](crate::NicModel::inspect).
+    pub fn inspect(&mut self, cx: &mut NicContext<'_>) {
+        let (open, active) = (self.is_open(), !matches!(self.state, State::Idle));
+        if open && !self.queues.iter().any(|queue| queue.format.is_set()) {
+            let which = (FindingKind::RingNotSet, Place::TxQueue(0));
+            cx.note(which, F::SOURCE, || "switched on without a ring".to_owned());
+        }
+        for (index, queue) in (0..).zip(&mut self.queues) {
+            if open && queue.format.is_set() {
+                queue.inspect(cx, Place::TxQueue(index), active);
+            } else {
+                queue.watch.forget();
+            }
+        }
+    }
+
+    /// A doorbell of this queue is about to ring: notes if it rings for nothing.
+    #[inline]
+    pub fn check_doorbell(&mut self, cx: &mut NicContext<'_>, queue: u16) {
+        if cx.is_strict() && !self.halted {
+            self.judge_doorbell(cx, queue);
+        }
+    }
+
+    #[cold]
+    fn judge_doorbell(&mut self, cx: &mut NicContext<'_>, number: u16) {
+        let enabled = self.enabled;
+        let queue = &mut self.queues[usize::from(number)];
+        let done = cx.tx_descriptors();
+        let owned = queue.format.look(cx, queue.head).is_some();
+        let expected = queue.bell.ring(cx.now(), done, owned);
+        let (kind, what) = match () {
+            () if !queue.format.is_set() => (FindingKind::RingNotSet, "rung without a ring"),
+            () if !enabled => (FindingKind::EmptyDoorbell, "rung while the transmitter is off"),
+            () if expected => return,
+            () => (FindingKind::EmptyDoorbell, "rung, and no descriptor is the card's"),
+        };
+        cx.note((kind, Place::TxQueue(number)), F::SOURCE, || what.to_owned());
     }
 
     /// A doorbell: there may be something on this queue. Whether [`run`](Self::run) is to be called at

@@ -112,6 +112,11 @@ impl NicModel for Rtl8168 {
         self.rx.queue.free(cx, limit)
     }
 
+    fn inspect(&mut self, cx: &mut NicContext<'_>) {
+        self.rx.queue.inspect(cx, 0);
+        self.tx.engine.inspect(cx);
+    }
+
     fn rx_look_ahead(&self, cx: &NicContext<'_>, _queue: u16) {
         self.rx.queue.look_ahead(cx);
     }

@@ -6,6 +6,7 @@
 //! the second.
 
 use crate::checksum::{self, ETHER_TYPE, Network, TCP, UDP, VLAN_TYPE};
+use crate::strict::{FindingKind, Misuse};
 
 // First word.
 const GIANT_SEND_V4: u32 = 1 << 26;
@@ -86,6 +87,66 @@ impl Request {
         };
         Request { tag, work }
     }
+}
+
+/// Bits that no request has: between the length and the offset, and the one in which earlier chips had
+/// another request (TD_LSO).
+const RESERVED_1: u32 = 3 << 16 | 1 << 27;
+/// The requests of the first word: its upper bits without whose it is, end of the ring, begin and end of the
+/// frame.
+const REQUESTS_1: u32 = 0x0fff_0000;
+/// The bit between the tag and the request for it.
+const RESERVED_2: u32 = 1 << 16;
+/// Where an IP header can end at the earliest: a frame's header, and 20 bytes.
+const LEAST_OFFSET: u32 = 34;
+
+/// What a driver must not write into the first two words of a descriptor. `before` are those of the one before
+/// it in its frame, whose requests are the same.
+pub(super) fn misuse([opts1, opts2]: [u32; 2], before: Option<[u32; 2]>) -> Option<Misuse> {
+    const BITS: &str = "Linux 6.1 r8169_main.c, enum rtl_tx_desc_bit_1";
+    const REQUESTS: &str = "Linux 6.1 r8169_main.c, rtl8169_tso_csum_v2";
+    let giant = opts1 & (GIANT_SEND_V4 | GIANT_SEND_V6);
+    let both = |word: u32, bits: u32| word & bits == bits;
+    let any = |bits: u32| opts2 & bits != 0;
+    let kind = FindingKind::OffloadFlags;
+    let what = match () {
+        () if opts1 & RESERVED_1 != 0 || opts2 & RESERVED_2 != 0 => {
+            let (kind, what) = (FindingKind::ReservedBits, "has reserved bits set");
+            return Some(Misuse { kind, what, source: BITS });
+        }
+        () if before.is_some_and(|[a, b]| (a ^ opts1) & REQUESTS_1 != 0 || b != opts2) => {
+            let what = "has other requests than the one before it in its frame";
+            return Some(Misuse { kind, what, source: "RTL8169 Rev. 1.21, section 9.1, page 50" });
+        }
+        () if before.is_some() => return None,
+        () if both(opts1, GIANT_SEND_V4 | GIANT_SEND_V6) => {
+            "is to be segmented as IPv4 and as IPv6"
+        }
+        () if giant != 0 && opts2 >> FIELD_SHIFT & MSS_MAX == 0 => {
+            "is to be cut into segments of 0 bytes"
+        }
+        () if giant != 0 && opts1 >> GIANT_OFFSET_SHIFT & GIANT_OFFSET_MAX < LEAST_OFFSET => {
+            "is to be segmented, and its TCP header would begin within the IP header"
+        }
+        () if giant != 0 && any(CHECKSUM_IPV4 | CHECKSUM_TCP | CHECKSUM_UDP) => {
+            "is to be segmented and to get checksums, which segments get in any case"
+        }
+        () if giant != 0 => return None,
+        () if both(opts2, CHECKSUM_TCP | CHECKSUM_UDP) => "is to get checksums of TCP and of UDP",
+        () if both(opts2, CHECKSUM_IPV4 | CHECKSUM_IPV6) => {
+            "is to get checksums as IPv4 and as IPv6"
+        }
+        () if any(CHECKSUM_TCP | CHECKSUM_UDP) && !any(CHECKSUM_IPV4 | CHECKSUM_IPV6) => {
+            "is to get a checksum of TCP or UDP, neither as IPv4 nor as IPv6"
+        }
+        () if any(CHECKSUM_TCP | CHECKSUM_UDP)
+            && opts2 >> FIELD_SHIFT & OFFSET_MAX < LEAST_OFFSET =>
+        {
+            "is to get a checksum, and its TCP or UDP header would begin within the IP header"
+        }
+        () => return None,
+    };
+    Some(Misuse { kind, what, source: REQUESTS })
 }
 
 /// Fills in the checksums of a frame. A frame that is not what the descriptor says is left alone,

@@ -122,11 +122,20 @@ pub(super) const COUNTER_RESET: u32 = 1;
 pub(super) const FLAG: u32 = 0x8000_0000;
 
 const REGISTERS_ENUM: &str = "Linux 6.1 r8169_main.c, enum rtl_registers";
+const CONTENT: &str = "Linux 6.1 r8169_main.c, enum rtl_register_content";
+const ADDRESS: &str = "Linux 6.1 r8169_main.c, rtl_read_mac_from_reg and rtl_rar_set";
+const RINGS: &str =
+    "Linux 6.1 r8169_main.c, enum rtl_registers; RTL8169 Rev. 1.21, section 9.1, page 50";
 const REGISTERS_8168_8101: &str = "Linux 6.1 r8169_main.c, enum rtl8168_8101_registers";
 const REGISTERS_8168: &str = "Linux 6.1 r8169_main.c, enum rtl8168_registers";
 const TALLY: &str = "Linux 6.1 r8169_main.c, enum rtl_registers and rtl8169_do_counters";
 const FAMILY: &str = "common to the RTL8139 and RTL8169 families; not used by Linux 6.1 r8169";
 const RESERVED: &str = "not named by Linux 6.1 r8169_main.c";
+
+/// Rings begin at multiples of 256 (RTL8169 Rev. 1.21, section 9.1, page 50), and the counters are dumped to multiples of 64 bytes: of the lower bits of
+/// the counters' address two are commands.
+const RING_RESERVED: u64 = 0xff;
+const COUNTER_RESERVED: u64 = 0x3f & !(COUNTER_DUMP | COUNTER_RESET) as u64;
 
 const fn row(
     name: &'static str,
@@ -135,7 +144,7 @@ const fn row(
     access: Access,
     source: &'static str,
 ) -> Register {
-    Register { bar: BAR, role: Role::Other, name, offset, width, reset: 0, access, source }
+    Register { joined: true, ..Register::new(name, (BAR, offset), width, access, source) }
 }
 
 const fn reset_to(value: u64, row: Register) -> Register {
@@ -143,41 +152,41 @@ const fn reset_to(value: u64, row: Register) -> Register {
 }
 
 const fn reserved(offset: u16, width: u16) -> Register {
-    row("reserved", offset, width, Access::ReadWrite, RESERVED)
+    row("reserved", offset, width, Access::ReadWrite, RESERVED).with_reserved(u64::MAX)
 }
 
 use Access::{ReadOnly as RO, ReadWrite as RW, SelfClearing as SC, Write1Clear as W1C};
 
 /// Every byte of the register window, once.
 ///
-/// Reserved rows keep what is written, as the driver expects of the undocumented ones that it
+/// The chip goes by byte enables, so an access may take in several registers. Reserved rows keep what is written, as the driver expects of the undocumented ones that it
 /// patches. Addresses are as at power-on: 02:57:4b:00:00:01.
 pub const REGISTERS: &[Register] = &[
-    reset_to(0x004b_5702, row("MAC0", MAC0, 4, RW, REGISTERS_ENUM)),
-    reset_to(0x0100, row("MAC4", MAC4, 2, RW, REGISTERS_ENUM)),
+    reset_to(0x004b_5702, row("MAC0", MAC0, 4, RW, ADDRESS).as_bytes()),
+    reset_to(0x0100, row("MAC4", MAC4, 2, RW, ADDRESS).as_bytes()),
     reserved(0x06, 2),
     row("MAR0", MAR0, 8, RW, REGISTERS_ENUM),
-    row("CounterAddrLow", COUNTER_LOW, 4, SC, TALLY),
+    row("CounterAddrLow", COUNTER_LOW, 4, SC, TALLY).with_reserved(COUNTER_RESERVED),
     row("CounterAddrHigh", COUNTER_HIGH, 4, RW, TALLY),
     reserved(0x18, 2),
     row("LED_FREQ", 0x1a, 1, RW, REGISTERS_8168),
     row("EEE_LED", 0x1b, 1, RW, REGISTERS_8168),
     reserved(0x1c, 4),
-    row("TxDescStartAddrLow", TX_DESC_LOW, 4, RW, REGISTERS_ENUM),
+    row("TxDescStartAddrLow", TX_DESC_LOW, 4, RW, RINGS).with_reserved(RING_RESERVED),
     row("TxDescStartAddrHigh", TX_DESC_HIGH, 4, RW, REGISTERS_ENUM),
-    row("TxHDescStartAddrLow", TX_HIGH_DESC_LOW, 4, RW, REGISTERS_ENUM),
+    row("TxHDescStartAddrLow", TX_HIGH_DESC_LOW, 4, RW, RINGS).with_reserved(RING_RESERVED),
     row("TxHDescStartAddrHigh", TX_HIGH_DESC_HIGH, 4, RW, REGISTERS_ENUM),
     row("FLASH", 0x30, 4, RW, REGISTERS_ENUM),
     row("ERBCR", 0x34, 2, RO, FAMILY),
     row("ERSR", 0x36, 1, RO, REGISTERS_ENUM),
-    row("ChipCmd", CHIP_CMD, 1, SC, "Linux 6.1 r8169_main.c, enum rtl_register_content"),
-    row("TxPoll", TX_POLL, 1, SC, "Linux 6.1 r8169_main.c, enum rtl_register_content")
-        .with_role(Role::Doorbell(0)),
+    row("ChipCmd", CHIP_CMD, 1, SC, CONTENT).with_reserved(0x62),
+    row("TxPoll", TX_POLL, 1, SC, CONTENT).with_reserved(0x3e).with_role(Role::Doorbell(0)),
     reserved(0x39, 3),
-    row("IntrMask", INTR_MASK, 2, RW, "Linux 6.1 r8169_main.c, enum rtl_register_content")
+    row("IntrMask", INTR_MASK, 2, RW, CONTENT)
+        .with_reserved(0xffff & !(INTR_ALL as u64))
         .with_role(Role::Mask(VECTOR)),
-    row("IntrStatus", INTR_STATUS, 2, W1C, "Linux 6.1 r8169_main.c, enum rtl_register_content")
-        .with_role(Role::Status(VECTOR)),
+    // A 1 in a bit that does not exist clears nothing: drivers write all ones.
+    row("IntrStatus", INTR_STATUS, 2, W1C, CONTENT).with_role(Role::Status(VECTOR)),
     reset_to(TX_CONFIG_VERSION as u64, row("TxConfig", TX_CONFIG, 4, RW, REGISTERS_ENUM)),
     row("RxConfig", RX_CONFIG, 4, RW, REGISTERS_ENUM),
     row("TCTR", TIMER_COUNT, 4, RW, FAMILY),
@@ -198,10 +207,7 @@ pub const REGISTERS: &[Register] = &[
     row("CSIDR", CSIDR, 4, RW, REGISTERS_8168_8101),
     row("CSIAR", CSIAR, 4, SC, REGISTERS_8168_8101),
     // 1,000 Mbit/s, link, full duplex: the cable is in.
-    reset_to(
-        0x13,
-        row("PHYstatus", PHY_STATUS, 1, RO, "Linux 6.1 r8169_main.c, enum rtl_register_content"),
-    ),
+    reset_to(0x13, row("PHYstatus", PHY_STATUS, 1, RO, CONTENT)),
     reserved(0x6d, 2),
     row("PMCH", 0x6f, 1, RW, REGISTERS_8168_8101),
     row("ERIDR", ERIDR, 4, RW, REGISTERS_8168),
@@ -232,9 +238,9 @@ pub const REGISTERS: &[Register] = &[
     reserved(0xd4, 6),
     reset_to(0x3fff, row("RxMaxSize", RX_MAX_SIZE, 2, RW, REGISTERS_ENUM)),
     row("EFUSEAR", EFUSEAR, 4, SC, REGISTERS_8168_8101),
-    row("CPlusCmd", CPLUS_CMD, 2, RW, "Linux 6.1 r8169_main.c, enum rtl_register_content"),
+    row("CPlusCmd", CPLUS_CMD, 2, RW, CONTENT),
     row("IntrMitigate", INTR_MITIGATE, 2, RW, "Linux 6.1 r8169_main.c, RTL_COALESCE_TX_USECS"),
-    row("RxDescAddrLow", RX_DESC_LOW, 4, RW, REGISTERS_ENUM),
+    row("RxDescAddrLow", RX_DESC_LOW, 4, RW, RINGS).with_reserved(RING_RESERVED),
     row("RxDescAddrHigh", RX_DESC_HIGH, 4, RW, REGISTERS_ENUM),
     reset_to(0x3f, row("MaxTxPacketSize", MAX_TX_PACKET_SIZE, 1, RW, REGISTERS_ENUM)),
     reserved(0xed, 3),

@@ -7,6 +7,7 @@ use super::ring::{FIRST, LAST, OWN, RING_ALIGNMENT, RING_END, RING_LIMIT, descri
 use super::{regs, timers};
 use crate::NicContext;
 use crate::queue::{Completion, Found, RxDescriptor, RxFormat, RxQueue};
+use crate::strict::{FindingKind, Look, Misuse};
 
 /// Size of a buffer, and length of a frame (RTL8169 Rev. 1.21, pages 55 to 57).
 pub(super) const LENGTH: u32 = 0x3fff;
@@ -26,6 +27,7 @@ impl RxFormat for RxRing {
     /// What goes there, but for the length and the marks.
     type Status = [u32; 2];
 
+    const SOURCE: &'static str = "RTL8169 Rev. 1.21, section 9.1, pages 50 and 55 to 57";
     const DESCRIPTORS: usize = RING_LIMIT as usize;
     const CHAINS: bool = true;
 
@@ -80,6 +82,30 @@ impl RxFormat for RxRing {
         let word = |number: u64| cx.peek_u32(at.wrapping_add(4 * number));
         let own = word(0)? & OWN != 0;
         own.then_some(u64::from(word(3)?) << 32 | u64::from(word(2)?))
+    }
+
+    fn look(&self, cx: &NicContext<'_>, place: u16) -> Option<Look<u16>> {
+        let words = cx.peek_descriptor(descriptor(self.base, place))?;
+        let [opts1, _, low, high] = words;
+        (opts1 & OWN != 0).then(|| Look {
+            next: following(place, opts1),
+            buffer: u64::from(high) << 32 | u64::from(low),
+            bytes: (opts1 & LENGTH) as usize,
+            first: true,
+            last: true,
+            words,
+        })
+    }
+
+    fn misuse(look: &Look<u16>, _before: Option<[u32; 4]>) -> Option<Misuse> {
+        let reserved = look.words[0] & !(OWN | RING_END | LENGTH) != 0;
+        let (kind, source) = (FindingKind::ReservedBits, Self::SOURCE);
+        let what = "has bits of the first word set that are the card's";
+        reserved.then_some(Misuse { kind, what, source })
+    }
+
+    fn is_set(&self) -> bool {
+        self.base != 0
     }
 
     #[inline]

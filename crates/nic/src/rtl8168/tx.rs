@@ -91,6 +91,7 @@ impl Sender<'_, '_> {
 impl Rtl8168 {
     /// Handles a write to the doorbell.
     pub(super) fn transmit(&mut self, cx: &mut NicContext<'_>, queue: u16) {
+        self.tx.engine.check_doorbell(cx, queue);
         if self.tx.engine.is_open() && self.tx.engine.doorbell(cx, queue) {
             self.run_transmit(cx);
         }

@@ -4,9 +4,10 @@ use warikomi_clock::{Span, Time};
 use warikomi_pci::DmaError;
 
 use super::ring::{FIRST, LAST, OWN, RING_ALIGNMENT, RING_LIMIT, descriptor, following};
-use super::timers;
+use super::{offload, timers};
 use crate::NicContext;
 use crate::queue::{Arbitration, Engine, Found, TxDescriptor, TxEngine, TxFormat, TxLimits};
+use crate::strict::{Look, Misuse};
 
 /// Frame length in a transmit descriptor (RTL8169 Rev. 1.21, page 51).
 const LENGTH: u32 = 0xffff;
@@ -41,6 +42,7 @@ impl TxFormat for TxRing {
     /// The first two words.
     type Words = [u32; 2];
 
+    const SOURCE: &'static str = "RTL8169 Rev. 1.21, section 9.1, pages 50 to 54";
     const DESCRIPTORS: usize = RING_LIMIT as usize;
     const IN_MEMORY: bool = true;
     const WHOLE_FRAMES: bool = true;
@@ -59,6 +61,28 @@ impl TxFormat for TxRing {
             since: Time::ZERO,
             words: [opts1, opts2],
         }))
+    }
+
+    fn look(&self, cx: &NicContext<'_>, place: u16) -> Option<Look<u16>> {
+        let words = cx.peek_descriptor(descriptor(self.base, place))?;
+        let [opts1, _, low, high] = words;
+        (opts1 & OWN != 0).then(|| Look {
+            next: following(place, opts1),
+            buffer: u64::from(high) << 32 | u64::from(low),
+            bytes: (opts1 & LENGTH) as usize,
+            first: opts1 & FIRST != 0,
+            last: opts1 & LAST != 0,
+            words,
+        })
+    }
+
+    fn misuse(look: &Look<u16>, before: Option<[u32; 4]>) -> Option<Misuse> {
+        let requests = |[opts1, opts2, ..]: [u32; 4]| [opts1, opts2];
+        offload::misuse(requests(look.words), before.filter(|_| !look.first).map(requests))
+    }
+
+    fn is_set(&self) -> bool {
+        self.base != 0
     }
 
     #[inline]

@@ -29,6 +29,9 @@ pub trait IntrLine {
     /// on, not only from the first access of that work.
     fn work_ahead(&mut self) {}
 
+    /// What has been signalled shall interrupt the target now, also where the target would look for it by itself.
+    fn interrupt_now(&mut self) {}
+
     /// Whether the target can be told that the card was pulled out or plugged in.
     fn has_hotplug(&self) -> bool {
         false
@@ -123,6 +126,11 @@ impl InterruptState {
         }
         self.drive_wire(line);
         level
+    }
+
+    /// Whether a vector's level is high.
+    pub fn is_high(&self, vector: Vector) -> bool {
+        self.vectors.get(usize::from(vector.0)).is_some_and(|state| state.level)
     }
 
     /// To be called when the configuration has changed: a pending level becomes a message or moves

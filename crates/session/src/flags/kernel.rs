@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::BoolishValueParser;
 use tempfile::TempDir;
 use warikomi_clock::Span;
-use warikomi_kernel::{Cache, DriverPlace, initramfs_for, inspect};
+use warikomi_kernel::{Cache, DriverPlace, Wanted, initramfs_for, inspect};
 use warikomi_nic::NicOptions;
 
 use super::check::given;
@@ -25,10 +25,10 @@ const LINUX_DRIVER: &str = "r8169";
 pub(super) struct KernelArguments {
     /// A kernel binary, built with ARCH=um [default: the newest that `warikomi kernel build` made]
     #[arg(long, value_name = "PATH", conflicts_with = "kernel_version")]
-    kernel: Option<PathBuf>,
+    pub(super) kernel: Option<PathBuf>,
     /// The kernel that `warikomi kernel build` made from this version, such as 6.1
     #[arg(long, value_name = "VERSION")]
-    kernel_version: Option<String>,
+    pub(super) kernel_version: Option<String>,
     /// A module parameter for the driver, as name=value; may be repeated
     #[arg(long = "driver-parameter", value_name = "NAME=VALUE")]
     driver_parameters: Vec<String>,
@@ -88,17 +88,28 @@ impl KernelArguments {
         &self,
         driver: Option<&str>,
         model: Option<&str>,
+        debug: bool,
     ) -> Result<(SessionOptions, Option<TempDir>), SessionError> {
         let driver = driver.unwrap_or(LINUX_DRIVER);
+        // A module of the user's own has any name, and then the model must be named.
+        let own_module = (model.is_some() && !is_known(driver)).then_some(driver);
         let model = model.map_or_else(|| model_of(driver), Ok)?;
-        let (kernel, initramfs, has_bridge, files) = match &self.kernel {
+        let found = match &self.kernel {
             Some(path) => own_kernel(path, driver)?,
             None => {
-                let image = Cache::of_this_user()?.find(self.kernel_version.as_deref(), None)?;
-                (image.kernel(), image.initramfs(), image.info().bridge, None)
+                let version = self.kernel_version.as_deref();
+                let wanted = Wanted { version, debug, own_module, ..Wanted::default() };
+                let image = Cache::of_this_user()?.find(&wanted)?;
+                FoundKernel {
+                    kernel: image.kernel(),
+                    initramfs: image.initramfs(),
+                    modules: Some(image.modules()),
+                    bridge: image.info().bridge,
+                    files: None,
+                }
             }
         };
-        self.refuse_without_bridge(has_bridge)?;
+        self.refuse_without_bridge(found.bridge)?;
         let settings = GuestSettings {
             mtu: self.mtu,
             gro: self.gro,
@@ -107,21 +118,23 @@ impl KernelArguments {
             coalesce: None,
         };
         let options = SessionOptions {
-            kernel,
-            initramfs,
+            kernel: found.kernel,
+            initramfs: found.initramfs,
+            modules: found.modules,
             driver: driver.to_owned(),
+            is_own_driver: own_module.is_some(),
             driver_parameters: self.driver_parameters.clone(),
             nic: NicOptions::of(model),
             make_nic: warikomi_nic::build,
             memory_mb: self.memory.unwrap_or(DEFAULT_MEMORY_MB),
             socket: self.socket.clone(),
             kernel_arguments: self.kernel_arguments.clone(),
-            bridge: has_bridge,
+            bridge: found.bridge,
             interrupts: self.interrupt_delivery,
             settings,
             realtime: !self.no_realtime,
         };
-        Ok((options, files))
+        Ok((options, found.files))
     }
 
     /// Refuses what only our bridge can do, for a kernel that has none.
@@ -134,6 +147,21 @@ impl KernelArguments {
              makes kernels that have it",
         ))
     }
+}
+
+/// A kernel, and what belongs to it.
+struct FoundKernel {
+    kernel: PathBuf,
+    initramfs: PathBuf,
+    modules: Option<PathBuf>,
+    bridge: bool,
+    /// The directory of files that were made for it.
+    files: Option<TempDir>,
+}
+
+/// Whether a model names this driver.
+fn is_known(driver: &str) -> bool {
+    warikomi_nic::MODELS.iter().any(|model| model.linux_drivers.contains(&driver))
 }
 
 /// The NIC model that a Linux driver drives.
@@ -151,10 +179,7 @@ fn model_of(driver: &str) -> Result<&'static str, SessionError> {
 }
 
 /// A kernel of the user's own: it must be fit, and needs an initramfs with our agent.
-fn own_kernel(
-    path: &Path,
-    driver: &str,
-) -> Result<(PathBuf, PathBuf, bool, Option<TempDir>), SessionError> {
+fn own_kernel(path: &Path, driver: &str) -> Result<FoundKernel, SessionError> {
     let kernel = inspect(path)?;
     kernel.check()?;
     if !kernel.drivers.contains_key(driver) {
@@ -171,7 +196,13 @@ fn own_kernel(
     })?;
     let initramfs = files.path().join("initramfs");
     initramfs_for(&kernel, &initramfs)?;
-    Ok((kernel.path, initramfs, kernel.has_bridge, Some(files)))
+    Ok(FoundKernel {
+        kernel: kernel.path,
+        initramfs,
+        modules: kernel.modules,
+        bridge: kernel.has_bridge,
+        files: Some(files),
+    })
 }
 
 fn described((name, place): (&String, &DriverPlace)) -> String {

@@ -4,6 +4,7 @@ mod check;
 mod kernel;
 mod prepared;
 mod process;
+mod strict;
 
 use std::sync::Arc;
 
@@ -22,6 +23,7 @@ use crate::options::ProcessSessionOptions;
 pub use check::{given, refuse};
 pub use prepared::Prepared;
 pub use process::program;
+pub use strict::{StrictArguments, Strictness};
 
 /// The driver, and the model, of experiments that send.
 const SENDER: &str = "oc48";
@@ -83,11 +85,23 @@ impl TargetArguments {
 
     /// The same for an experiment that is about something else.
     pub fn prepare_as(&self, usual: Usual) -> Result<Prepared, SessionError> {
+        self.prepare_with(usual, false)
+    }
+
+    /// The same, in a kernel that finds its own mistakes and has debug information.
+    pub fn prepare_to_debug(&self) -> Result<Prepared, SessionError> {
+        let mut prepared = self.prepare_with(Usual::Packets, true)?;
+        prepared.let_be_stopped();
+        prepared.defer_nothing();
+        Ok(prepared)
+    }
+
+    fn prepare_with(&self, usual: Usual, debug: bool) -> Result<Prepared, SessionError> {
         let model = self.model.as_deref();
         match self.kind() {
             TargetKind::Kernel => {
                 refuse(&self.process.given(), "process")?;
-                let (options, files) = self.kernel.options(self.driver.as_deref(), model)?;
+                let (options, files) = self.kernel.options(self.driver.as_deref(), model, debug)?;
                 Ok(Prepared { options: Options::Kernel(options), files: files.map(Arc::new) })
             }
             TargetKind::Process => {
@@ -126,6 +140,19 @@ impl TargetArguments {
         let model = self.model.as_deref().or(self.driver.as_deref()).unwrap_or(SENDER);
         let nic = NicOptions { mtu: self.kernel.mtu, ..NicOptions::of(model) };
         Ok((self.driver.as_deref().unwrap_or(model), nic))
+    }
+
+    /// The flags that say which driver runs in which kernel, as they are written behind a command.
+    pub fn as_written(&self) -> String {
+        let kernel = self.kernel.kernel.as_ref().map(|path| path.display().to_string());
+        let flags = [
+            ("driver", self.driver.clone()),
+            ("model", self.model.clone()),
+            ("kernel", kernel),
+            ("kernel-version", self.kernel.kernel_version.clone()),
+        ];
+        let given = flags.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        given.fold(String::new(), |all, (name, value)| format!("{all} --{name} {value}"))
     }
 
     fn kind(&self) -> TargetKind {

@@ -62,10 +62,28 @@ impl Prepared {
         }
     }
 
+    /// Leaves a kernel at a priority at which it may stand still, and lets it poll unless something else is asked
+    /// for: soft interrupts then run outside of User Mode Linux' own handler, in which a second interrupt of the
+    /// same device would wait (arch/um/kernel/irq.c, `sigio_reg_handler`).
+    pub fn let_be_stopped(&mut self) {
+        if let Options::Kernel(options) = &mut self.options {
+            options.interrupts.get_or_insert(Interrupts::Polled);
+            options.realtime = false;
+        }
+    }
+
     /// Attaches a kernel's NIC by this bus, and to this line, rather than by ones that take no time.
     pub fn attach_by(&mut self, bus: Option<Bus>, line_rate_bps: Option<u64>) {
         if let Options::Kernel(options) = &mut self.options {
             options.nic = NicOptions { bus, line_rate_bps, ..options.nic.clone() };
+        }
+    }
+
+    /// Has the NIC name the steps that a driver must not take.
+    pub fn make_strict(&mut self) {
+        match &mut self.options {
+            Options::Kernel(options) => options.nic.strict = true,
+            Options::Process(options) => options.nic.strict = true,
         }
     }
 

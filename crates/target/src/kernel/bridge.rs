@@ -311,6 +311,11 @@ impl IntrLine for BridgeLine {
         self.ring(before);
     }
 
+    fn interrupt_now(&mut self) {
+        self.bell.ring_unconditionally();
+        self.wait(true, RESIGNAL_AFTER);
+    }
+
     fn has_hotplug(&self) -> bool {
         true
     }

@@ -123,7 +123,8 @@ use crate::agent::AgentLine;
 use crate::console::Console;
 use crate::request::over_line;
 use crate::{
-    Agent, CardId, ConsoleTail, Interrupted, Pass, Slot, Target, TargetCounters, TargetError, wait,
+    Agent, CardId, ConsoleTail, Interrupted, Pass, PassHook, Slot, Target, TargetCounters,
+    TargetError, wait,
 };
 
 /// How long the kernel may take from its start to its connection to the NIC.
@@ -160,6 +161,7 @@ pub struct KernelTarget {
     attachment: Attachment,
     /// The end of the latest hiccup of the guest.
     last_hiccup: Time,
+    hook: Option<Box<dyn PassHook>>,
 }
 
 impl KernelTarget {
@@ -195,6 +197,7 @@ impl KernelTarget {
             shared_core: options.shared_core,
             attachment: options.attachment,
             last_hiccup: Time::ZERO,
+            hook: None,
         };
         target.attach()?;
         let ready = target.wait_ready()?;
@@ -290,7 +293,17 @@ impl Target for KernelTarget {
         for card in &mut self.cards {
             card.poll(&self.clock, &mut pass);
         }
+        if let Some(mut hook) = self.hook.take() {
+            let passed = hook.pass(self);
+            self.hook = Some(hook);
+            passed?;
+        }
         Ok(pass)
+    }
+
+    fn set_hook(&mut self, hook: Option<Box<dyn PassHook>>) -> bool {
+        self.hook = hook;
+        true
     }
 
     fn keep_clear_of(&mut self, due: Time) {
@@ -339,6 +352,10 @@ impl Target for KernelTarget {
 
     fn console(&self) -> ConsoleTail {
         self.console.tail()
+    }
+
+    fn printed_lines(&self) -> u64 {
+        self.console.printed()
     }
 
     fn shares_a_core(&self) -> bool {

@@ -1,6 +1,7 @@
 //! The cards that suites know.
 
 pub mod duo;
+mod misstep;
 mod oc48;
 mod rtl8168;
 pub mod step;

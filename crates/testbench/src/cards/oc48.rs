@@ -1,8 +1,10 @@
 use proptest::prelude::*;
 use proptest::strategy::BoxedStrategy;
 use warikomi_nic::Link;
+use warikomi_nic::strict::FindingKind;
 use warikomi_pci::{DmaMemory, SharedMemory, Width};
 
+use super::misstep::{Handler, opened};
 use super::step::{BUFFER, RX_RING, Step, TxRequest};
 use super::test_card::{TestCard, Write};
 
@@ -16,6 +18,9 @@ const COMPLETIONS: usize = 256;
 const BAR: u8 = 0;
 
 pub(super) struct Oc48;
+
+const HANDLER: Handler =
+    Handler { bar: BAR, status: 0x10, mask: 0x14, width: Width::B4, received: 2, all: 0x3f };
 
 fn push_buffer(size: u32) -> [Step; 2] {
     [Step::write(BAR, 0x50, Width::B8, BUFFER), Step::write(BAR, 0x58, Width::B4, size.into())]
@@ -82,6 +87,34 @@ impl TestCard for Oc48 {
             [Step::Memory { address, word: 0 }, buffer, push]
         };
         completions().filter(is_done).flat_map(give_back).collect()
+    }
+
+    fn missteps(&self) -> Vec<(FindingKind, Vec<Step>)> {
+        let transmit = |address, marks: u32| {
+            vec![
+                opened(1),
+                Step::write(BAR, 0x30, Width::B8, address),
+                Step::write(BAR, 0x38, Width::B4, (marks | 200).into()),
+                HANDLER.look(),
+                Step::Next,
+            ]
+        };
+        let memory_and_master = Step::Config { offset: 4, width: Width::B2, value: 0x0406 };
+        let control = |value| Step::write(BAR, CONTROL, Width::B4, value);
+        let one_byte_at = |place| {
+            let address = Step::write(BAR, 0x50, Width::B8, BUFFER + 0x1000 + place);
+            [address, Step::write(BAR, 0x58, Width::B4, 1)]
+        };
+        let pushes = (0..256).flat_map(one_byte_at);
+        let mut all = HANDLER.missteps();
+        all.extend([
+            HANDLER.given_twice(),
+            (FindingKind::RingNotSet, vec![memory_and_master, control(4), control(0)]),
+            (FindingKind::Descriptor, transmit(BUFFER, LAST)),
+            (FindingKind::Dma, transmit(0xff_0000_0000, FIRST | LAST)),
+            (FindingKind::FifoFull, [opened(1)].into_iter().chain(pushes).collect()),
+        ]);
+        all
     }
 
     /// Of the requests of other chips one has a meaning: a packet that lacks a mark.

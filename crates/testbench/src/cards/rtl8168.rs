@@ -1,8 +1,10 @@
 use proptest::prelude::*;
 use proptest::strategy::BoxedStrategy;
 use warikomi_nic::Link;
+use warikomi_nic::strict::FindingKind;
 use warikomi_pci::{DmaMemory, SharedMemory, Width};
 
+use super::misstep::{Handler, opened};
 use super::step::{BUFFER, RX_RING, Step, TX_RING, TxRequest};
 use super::test_card::{TestCard, Write};
 
@@ -16,6 +18,18 @@ const DESCRIPTORS: u64 = 1_024;
 const BAR: u8 = 2;
 
 pub(super) struct Rtl8168;
+
+const HANDLER: Handler =
+    Handler { bar: BAR, status: 0x3e, mask: 0x3c, width: Width::B2, received: 1, all: 0x3f };
+
+/// Puts a descriptor at the head of the transmit ring, and rings.
+fn transmitted(words: [u32; 4]) -> Vec<Step> {
+    vec![
+        opened(1),
+        Step::Ring { address: TX_RING, words, length: 1, end: false },
+        Step::write(BAR, 0x38, Width::B1, 0x40),
+    ]
+}
 
 impl TestCard for Rtl8168 {
     fn name(&self) -> &'static str {
@@ -76,7 +90,8 @@ impl TestCard for Rtl8168 {
             (0xe0, Width::B2, 0x2060),
             (0xda, Width::B2, 0x4000),
             (0x20, Width::B8, TX_RING),
-            (0xe4, Width::B8, RX_RING),
+            (0xe8, Width::B4, 0),
+            (0xe4, Width::B4, RX_RING),
             (0x37, Width::B1, 0x0c),
             (0x44, Width::B4, 0xc70f),
             (0x3c, Width::B2, 0x003f),
@@ -95,6 +110,26 @@ impl TestCard for Rtl8168 {
             }
         }
         steps
+    }
+
+    fn missteps(&self) -> Vec<(FindingKind, Vec<Step>)> {
+        let whole = OWN | FIRST | LAST | 200;
+        let tcp_and_udp = 0xe000_0000 | 34 << 18;
+        let memory_and_master = Step::Config { offset: 4, width: Width::B2, value: 0x0406 };
+        let switched = |value| Step::write(BAR, 0x37, Width::B1, value);
+        let ring = Step::write(BAR, 0x38, Width::B1, 0x40);
+        let mut all = HANDLER.missteps();
+        all.extend([
+            HANDLER.given_twice(),
+            HANDLER.changed(),
+            (FindingKind::RingNotSet, vec![memory_and_master, switched(0x0c), switched(0)]),
+            (FindingKind::Descriptor, transmitted([OWN | LAST | 200, 0, BUFFER as u32, 0])),
+            (FindingKind::OffloadFlags, transmitted([whole, tcp_and_udp, BUFFER as u32, 0])),
+            (FindingKind::ReservedBits, transmitted([whole | 1 << 27, 0, BUFFER as u32, 0])),
+            (FindingKind::Dma, transmitted([whole, 0, 0, 0xff])),
+            (FindingKind::EmptyDoorbell, vec![opened(1), ring]),
+        ]);
+        all
     }
 
     fn transmit(

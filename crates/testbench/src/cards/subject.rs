@@ -39,6 +39,12 @@ impl Subject {
         Subject { card, options }
     }
 
+    /// The same, naming the steps that a driver must not take.
+    pub fn strict(self) -> Subject {
+        let options = NicOptions { strict: true, ..self.options };
+        Subject { options, ..self }
+    }
+
     /// Whether its transfers take time.
     pub fn is_paced(&self) -> bool {
         let NicOptions { bus, line_rate_bps, .. } = &self.options;

@@ -2,6 +2,7 @@
 
 use proptest::strategy::BoxedStrategy;
 use warikomi_driver::NicDriver;
+use warikomi_nic::strict::FindingKind;
 use warikomi_nic::{Nic, NicOptions, build};
 use warikomi_pci::{SharedMemory, Width};
 use warikomi_wire::Wire;
@@ -52,6 +53,10 @@ pub trait TestCard: Sync {
 
     /// Gives every receive descriptor back that the card has used.
     fn give_back(&self, memory: &SharedMemory) -> Vec<Step>;
+
+    /// For each kind of finding that this card can have, besides those of accesses, a driver that takes such a
+    /// step, from power-on.
+    fn missteps(&self) -> Vec<(FindingKind, Vec<Step>)>;
 
     /// Transmits a frame. `next` is this driver's own, 0 when the card was opened.
     fn transmit(&self, memory: &SharedMemory, next: &mut u64, request: TxRequest) -> Vec<Step>;

@@ -5,6 +5,7 @@ mod partial;
 mod receive;
 mod rig;
 mod sink;
+mod strict;
 mod transmit;
 
 pub use hostile::*;
@@ -12,6 +13,7 @@ pub use partial::{Partial, PartialDriver};
 pub use receive::*;
 pub use rig::Rig;
 pub use sink::WatchedSink;
+pub use strict::*;
 pub use transmit::*;
 
 /// Tests the driver of each [`Subject`](crate::Subject), a line for each:
@@ -41,6 +43,7 @@ macro_rules! driver_conformance {
                 an_armed_device_tells_a_sleeper_that_its_frame_is_gone,
                 while_transmissions_interrupt_neither_handler_nor_disarming_masks_them,
                 quiesce_gives_back_what_was_not_sent,
+                a_strict_card_has_nothing_against_it,
             );
             $crate::suite!(@kept KEPT, $subject =>
                 any_mixture_of_frames_polls_and_buffers_comes_out_in_order,

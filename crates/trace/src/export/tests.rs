@@ -45,7 +45,7 @@ fn a_capture_has_the_frame_and_says_why_it_was_not_taken() {
 
 const fn register(offset: u16, role: Role) -> Register {
     let (access, source) = (RegisterAccess::ReadWrite, "made up");
-    Register { bar: 0, role, name: "R", offset, width: 4, reset: 0, access, source }
+    Register::new("R", (0, offset), 4, access, source).with_role(role)
 }
 
 static TWO_VECTORS: ModelInfo = ModelInfo {

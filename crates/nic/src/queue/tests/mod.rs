@@ -3,6 +3,7 @@
 mod moderation;
 mod receive;
 mod steering;
+mod strict;
 mod transmit;
 
 use std::sync::{Arc, Mutex};
@@ -14,6 +15,7 @@ use warikomi_pci::{
 
 use super::{Completion, Found, RxDescriptor, RxFormat, TxDescriptor, TxFormat};
 use crate::context::ContextParts;
+use crate::strict::{Look, Strict};
 use crate::{NicContext, Probe};
 use warikomi_wire::{Wire, WireCounters};
 
@@ -67,6 +69,7 @@ struct Bench {
     dma_errors: u64,
     tx_descriptors: u64,
     master_abort: bool,
+    strict: Option<Strict>,
 }
 
 impl Bench {
@@ -91,6 +94,7 @@ impl Bench {
             dma_errors: 0,
             tx_descriptors: 0,
             master_abort: false,
+            strict: None,
         }
     }
 
@@ -104,6 +108,7 @@ impl Bench {
             dma_errors: &mut self.dma_errors,
             tx_descriptors: &mut self.tx_descriptors,
             master_abort: &mut self.master_abort,
+            strict: self.strict.as_mut(),
         };
         let (now, memory) = (self.now, &self.memory);
         call(&mut NicContext { now, memory, line: &mut Ignored, own })
@@ -165,6 +170,20 @@ impl<const MANY: bool> Ring<MANY> {
     }
 }
 
+impl<const MANY: bool> Ring<MANY> {
+    fn look(&self, cx: &NicContext<'_>, place: u16) -> Option<Look<u16>> {
+        let [opts, buffer] = [0, 4].map(|word| cx.peek_u32(self.at(place) + word).unwrap_or(0));
+        (opts & OWN != 0).then(|| Look {
+            next: next(place),
+            buffer: buffer.into(),
+            bytes: (opts & LENGTH) as usize,
+            first: opts & FIRST != 0,
+            last: opts & LAST != 0,
+            words: [opts, buffer, 0, 0],
+        })
+    }
+}
+
 fn next(place: u16) -> u16 {
     (place + 1) % RING
 }
@@ -174,6 +193,7 @@ impl<const MANY: bool> RxFormat for Ring<MANY> {
     type Words = ();
     type Status = u32;
 
+    const SOURCE: &'static str = "these tests";
     const DESCRIPTORS: usize = RING as usize;
     const CHAINS: bool = MANY;
 
@@ -211,6 +231,14 @@ impl<const MANY: bool> RxFormat for Ring<MANY> {
         RxFormat::is_taken(self, cx, place).then(|| cx.peek_u32(self.at(place) + 4))?.map(u64::from)
     }
 
+    fn look(&self, cx: &NicContext<'_>, place: u16) -> Option<Look<u16>> {
+        Ring::look(self, cx, place).map(|look| Look { first: true, last: true, ..look })
+    }
+
+    fn is_set(&self) -> bool {
+        true
+    }
+
     fn is_reused(earlier: u16, place: u16) -> bool {
         earlier == place
     }
@@ -220,6 +248,7 @@ impl<const MANY: bool> TxFormat for Ring<MANY> {
     type Place = u16;
     type Words = ();
 
+    const SOURCE: &'static str = "these tests";
     const DESCRIPTORS: usize = RING as usize;
     const IN_MEMORY: bool = true;
     const WHOLE_FRAMES: bool = MANY;
@@ -236,6 +265,14 @@ impl<const MANY: bool> TxFormat for Ring<MANY> {
             since: Time::ZERO,
             words: (),
         }))
+    }
+
+    fn look(&self, cx: &NicContext<'_>, place: u16) -> Option<Look<u16>> {
+        Ring::look(self, cx, place)
+    }
+
+    fn is_set(&self) -> bool {
+        true
     }
 
     fn give_back(

@@ -5,6 +5,7 @@ use warikomi_nic::queue::{
     Arbitration, Causes, Completion, Engine, Line, Placement, RxDescriptor, RxFormat, RxQueue,
     Steering, TxDescriptor, TxEngine, TxFormat, TxLimits,
 };
+use warikomi_nic::strict::Look;
 use warikomi_nic::{
     Frame, Link, ModelInfo, NicContext, NicModel, NicOptions, Reception, ResetKind, RxCounters,
     RxFault, RxOutcome, checksums_good,
@@ -29,6 +30,9 @@ pub static INFO: ModelInfo = ModelInfo {
     max_frame_bytes: MAX_FRAME_BYTES,
     registers: regs::REGISTERS,
 };
+
+/// What says what descriptors look like.
+const SOURCE: &str = "documentation of warikomi_testbench::cards::duo, Descriptors";
 
 const TIMER_TX: u32 = 0;
 /// Of the first vector; the other's follows.
@@ -73,6 +77,19 @@ impl Ring {
         let address = u64::from(high) << 32 | u64::from(low);
         Ok((word & regs::OWN != 0).then_some((word, address)))
     }
+
+    fn look(self, cx: &NicContext<'_>, index: u16) -> Option<Look<u16>> {
+        let words = cx.peek_descriptor(self.descriptor(index))?;
+        let [word, _, low, high] = words;
+        (word & regs::OWN != 0).then(|| Look {
+            next: Ring::following(index),
+            buffer: u64::from(high) << 32 | u64::from(low),
+            bytes: (word & regs::LENGTH) as usize,
+            first: word & regs::FIRST != 0,
+            last: word & regs::LAST != 0,
+            words,
+        })
+    }
 }
 
 impl RxFormat for Ring {
@@ -81,6 +98,7 @@ impl RxFormat for Ring {
     /// Bits of the first word.
     type Status = u32;
 
+    const SOURCE: &'static str = SOURCE;
     const DESCRIPTORS: usize = regs::RING as usize;
     const CHAINS: bool = true;
 
@@ -129,6 +147,14 @@ impl RxFormat for Ring {
         own.then_some(u64::from(word(3)?) << 32 | u64::from(word(2)?))
     }
 
+    fn look(&self, cx: &NicContext<'_>, place: u16) -> Option<Look<u16>> {
+        Ring::look(*self, cx, place).map(|look| Look { first: true, last: true, ..look })
+    }
+
+    fn is_set(&self) -> bool {
+        self.base != 0
+    }
+
     fn is_reused(earlier: u16, place: u16) -> bool {
         earlier == place
     }
@@ -138,6 +164,7 @@ impl TxFormat for Ring {
     type Place = u16;
     type Words = ();
 
+    const SOURCE: &'static str = SOURCE;
     const DESCRIPTORS: usize = regs::RING as usize;
     const IN_MEMORY: bool = true;
     const WHOLE_FRAMES: bool = true;
@@ -159,6 +186,14 @@ impl TxFormat for Ring {
             since: Time::ZERO,
             words: (),
         }))
+    }
+
+    fn look(&self, cx: &NicContext<'_>, place: u16) -> Option<Look<u16>> {
+        Ring::look(*self, cx, place)
+    }
+
+    fn is_set(&self) -> bool {
+        self.base != 0
     }
 
     fn give_back(
@@ -416,6 +451,7 @@ impl Duo {
     }
 
     fn doorbell(&mut self, cx: &mut NicContext<'_>, queue: u16) {
+        self.tx.check_doorbell(cx, queue);
         if self.tx.is_open() && self.tx.doorbell(cx, queue) {
             self.transmit(cx);
         }
@@ -535,6 +571,13 @@ impl NicModel for Duo {
 
     fn rx_free(&mut self, cx: &mut NicContext<'_>, queue: u16, limit: usize) -> usize {
         self.rx[usize::from(queue)].free(cx, limit)
+    }
+
+    fn inspect(&mut self, cx: &mut NicContext<'_>) {
+        for (number, queue) in (0..).zip(&mut self.rx) {
+            queue.inspect(cx, number);
+        }
+        self.tx.inspect(cx);
     }
 
     fn rx_look_ahead(&self, cx: &NicContext<'_>, queue: u16) {

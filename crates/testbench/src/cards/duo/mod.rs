@@ -31,6 +31,7 @@ mod regs;
 use proptest::prelude::*;
 use proptest::strategy::BoxedStrategy;
 use warikomi_driver::NicDriver;
+use warikomi_nic::strict::FindingKind;
 use warikomi_nic::{Frame, Link, Nic, NicError, NicFunction, NicOptions};
 use warikomi_pci::{DmaMemory, SharedMemory, Width};
 use warikomi_wire::Wire;
@@ -38,16 +39,20 @@ use warikomi_wire::Wire;
 pub use self::card::{Duo, INFO};
 pub use self::driver::DuoDriver;
 use self::driver::LINK_MBPS;
+use super::misstep::{Handler, opened};
 use super::step::{BUFFER, RX_RING, Step, TX_RING, TxRequest};
 use super::test_card::{TestCard, Write};
 
 /// Makes the card of its options, for sessions with a target.
 pub fn make(options: &NicOptions, wire: Box<dyn Wire>) -> Result<Box<dyn Nic>, NicError> {
-    Ok(Box::new(NicFunction::new(Duo::new(options), wire)))
+    Ok(Box::new(NicFunction::new(Duo::new(options), wire).strict(options.strict)))
 }
 
 /// The card for suites, and how it is driven.
 pub(super) struct DuoCard;
+
+const HANDLER: Handler =
+    Handler { bar: 0, status: 0x20, mask: 0x24, width: Width::B4, received: 1, all: 0x3f };
 
 fn rings(base: u64) -> impl Iterator<Item = u64> {
     (base..).step_by(16).take(256)
@@ -136,6 +141,27 @@ impl TestCard for DuoCard {
         let give_back = |address| Step::Memory { address, word: 1 << 31 | 2_000 };
         let all = rings(RX_RING).chain(rings(SECOND_RX_RING));
         all.filter(used).map(give_back).collect()
+    }
+
+    fn missteps(&self) -> Vec<(FindingKind, Vec<Step>)> {
+        let ring = Step::write(2, 0, Width::B4, 1);
+        let transmit = |words| {
+            let descriptor = Step::Ring { address: TX_RING, words, length: 1, end: false };
+            vec![opened(1), descriptor, ring.clone()]
+        };
+        let memory_and_master = Step::Config { offset: 4, width: Width::B2, value: 0x0406 };
+        let control = |value| Step::write(0, 0x04, Width::B4, value);
+        let (own, first, last) = (1 << 31, 1 << 30, 1 << 29);
+        let mut all = HANDLER.missteps();
+        all.extend([
+            HANDLER.given_twice(),
+            HANDLER.changed(),
+            (FindingKind::RingNotSet, vec![memory_and_master, control(6), control(0)]),
+            (FindingKind::Descriptor, transmit([own | last | 200, 0, BUFFER as u32, 0])),
+            (FindingKind::Dma, transmit([own | first | last | 200, 0, 0, 0xff])),
+            (FindingKind::EmptyDoorbell, vec![opened(1), ring.clone()]),
+        ]);
+        all
     }
 
     /// Of the requests of other chips one has a meaning: a frame that lacks its first mark.

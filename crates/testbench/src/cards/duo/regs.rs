@@ -93,8 +93,7 @@ use Access::{ReadOnly as RO, ReadWrite as RW, Write1Clear as W1C, WriteOnly as W
 
 const fn row(name: &'static str, offset: u64, width: u16, access: Access, reset: u64) -> Register {
     let source = "documentation of warikomi_testbench::cards::duo";
-    let offset = offset as u16;
-    Register { bar: BAR, role: Role::Other, name, offset, width, reset, access, source }
+    Register { reset, ..Register::new(name, (BAR, offset as u16), width, access, source) }
 }
 
 const fn status_row(name: &'static str, vector: u16) -> Register {
@@ -102,7 +101,13 @@ const fn status_row(name: &'static str, vector: u16) -> Register {
 }
 
 const fn mask_row(name: &'static str, vector: u16) -> Register {
-    row(name, mask(vector), 4, RW, 0).with_role(Role::Mask(Vector(vector)))
+    row(name, mask(vector), 4, RW, 0)
+        .with_reserved(!INTR_ALL as u64)
+        .with_role(Role::Mask(Vector(vector)))
+}
+
+const fn ring_row(name: &'static str, offset: u64) -> Register {
+    row(name, offset, 8, RW, 0).with_reserved(RING_ALIGNMENT - 1)
 }
 
 const fn doorbell_row(name: &'static str, queue: u16) -> Register {
@@ -113,7 +118,7 @@ const fn doorbell_row(name: &'static str, queue: u16) -> Register {
 /// Every byte up to the last register of each BAR, once.
 pub(super) const REGISTERS: &[Register] = &[
     row("ID", ID, 4, RO, ID_VALUE as u64),
-    row("CONTROL", CONTROL, 4, RW, 0),
+    row("CONTROL", CONTROL, 4, RW, 0).with_reserved(!0xf & 0xffff_ffff),
     row("LINK", LINK, 4, RO, 1),
     row("QUEUES", QUEUE_COUNT, 4, RO, QUEUES as u64),
     row("MAC", MAC, 8, RO, STATION),
@@ -126,10 +131,10 @@ pub(super) const REGISTERS: &[Register] = &[
     mask_row("INTR_MASK1", 1),
     row("HOLD_NS1", hold_ns(1), 4, RW, 0),
     row("reserved", 0x3c, 4, RO, 0),
-    row("RX_RING0", rx_ring(0), 8, RW, 0),
-    row("TX_RING0", tx_ring(0), 8, RW, 0),
-    row("RX_RING1", rx_ring(1), 8, RW, 0),
-    row("TX_RING1", tx_ring(1), 8, RW, 0),
+    ring_row("RX_RING0", rx_ring(0)),
+    ring_row("TX_RING0", tx_ring(0)),
+    ring_row("RX_RING1", rx_ring(1)),
+    ring_row("TX_RING1", tx_ring(1)),
     doorbell_row("DOORBELL0", 0),
     doorbell_row("DOORBELL1", 1),
 ];

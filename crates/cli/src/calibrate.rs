@@ -1,0 +1,44 @@
+//! `warikomi calibrate`.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use warikomi_sim::calibrate::calibrate;
+
+/// Measures what virtual time charges for copying, registers, sleeping and waking on this machine, and
+/// prints it as TOML. It takes about a second; leave the machine alone meanwhile.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let calibration = calibrate()?;
+    if arguments.json {
+        println!("{:#}", serde_json::to_value(&calibration)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    println!("# Measured on this machine, but for what is marked.");
+    let sections = [
+        ("costs", "receiving", serde_json::to_value(calibration.costs)?),
+        (
+            "send",
+            "sending; without a system call, because all of it is one process",
+            serde_json::to_value(calibration.send)?,
+        ),
+    ];
+    for (section, about, costs) in sections {
+        println!("\n# {about}\n[{section}]");
+        for (name, value) in costs.as_object().into_iter().flatten() {
+            let declared = calibration.declared.contains(name);
+            println!(
+                "{name} = {value}{}",
+                if declared { "  # declared, not measured" } else { "" }
+            );
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,19 @@
+//! A running program stopped at places in its code.
+//!
+//! Nothing of the program is changed but for the byte of a breakpoint while it stands: a [`Tracee`] is a process
+//! that we trace (ptrace), [`Code`] says where in a program or a kernel's module a function, a line, an
+//! instruction is, and [`call_stack`] who called what.
+
+mod code;
+mod elf;
+mod function;
+mod lines;
+mod place;
+mod stack;
+mod tracee;
+
+pub use code::{Code, Location, Program};
+pub use function::{CodeError, Function};
+pub use place::{ParsePlaceError, Place, PlaceError};
+pub use stack::{Frame, call_stack};
+pub use tracee::{Registers, Stop, Tracee, TraceeError};

@@ -1,0 +1,309 @@
+//! A process that we trace.
+//!
+//! The thread that seizes it is the one that must make every call here. The process ends with us
+//! (`PTRACE_O_EXITKILL`). Signals that others send it stop it for a moment, and are passed on by
+//! [`Tracee::poll`]: nothing happens to it that would not have happened otherwise.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::sys::ptrace;
+use nix::sys::signal::Signal;
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::unistd::Pid;
+
+/// The instruction of a breakpoint, `int3`.
+const BREAKPOINT: u8 = 0xcc;
+
+/// How long a process may take to stop when it is told to: it may be in a system call that cannot be interrupted.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Why a process cannot be traced.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceeError {
+    /// Something else traces it, or the system forbids it.
+    #[error("cannot trace process {pid} ({error}); is a debugger attached to it?")]
+    Seize {
+        /// The process.
+        pid: u32,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// A call failed that works as long as the process lives.
+    #[error("the traced process is gone ({0})")]
+    Gone(io::Error),
+    /// Its memory cannot be read or written there.
+    #[error("cannot access the traced process's memory at {address:#x}: {error}")]
+    Memory {
+        /// Where.
+        address: u64,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// It did not stop.
+    #[error("the traced process has not stopped within {} s; it is {state}", STOP_TIMEOUT.as_secs())]
+    NotStopped {
+        /// What the system says of it.
+        state: String,
+    },
+}
+
+/// The registers that say where a process is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Registers {
+    /// The next instruction.
+    pub pc: u64,
+    /// Stack pointer.
+    pub sp: u64,
+    /// Frame pointer.
+    pub fp: u64,
+}
+
+/// Why a process has stopped. It stays so until it is [resumed](Tracee::resume).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// It is about to execute the instruction at the breakpoint of this address.
+    Breakpoint(u64),
+    /// It is about to be interrupted by this signal, which it gets when it is resumed.
+    Signal(Signal),
+    /// It was told to.
+    Interrupted,
+    /// It has ended.
+    Ended,
+}
+
+/// What has become of a process that ran.
+enum Change {
+    Signal(Signal),
+    Event,
+    End,
+}
+
+/// A process that we trace.
+#[derive(Debug)]
+pub struct Tracee {
+    pid: Pid,
+    memory: File,
+    /// What stands in the program where breakpoints are.
+    breakpoints: BTreeMap<u64, u8>,
+    /// Why it stands still, if it does.
+    stopped: Option<Stop>,
+}
+
+impl Tracee {
+    /// Takes hold of a process. It goes on.
+    pub fn seize(pid: u32) -> Result<Tracee, TraceeError> {
+        let of = |error: io::Error| TraceeError::Seize { pid, error };
+        let id = Pid::from_raw(pid as i32);
+        let memory = File::options().read(true).write(true).open(format!("/proc/{pid}/mem"));
+        let memory = memory.map_err(of)?;
+        ptrace::seize(id, ptrace::Options::PTRACE_O_EXITKILL).map_err(|e| of(e.into()))?;
+        Ok(Tracee { pid: id, memory, breakpoints: BTreeMap::new(), stopped: None })
+    }
+
+    /// Whether it stands still.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.is_some()
+    }
+
+    /// Why it has stopped, if it has. Signals are passed on meanwhile.
+    pub fn poll(&mut self) -> Result<Option<Stop>, TraceeError> {
+        let stood = self.stopped.is_some();
+        match self.look()? {
+            Some(Stop::Signal(_)) if !stood => {
+                self.resume()?;
+                Ok(None)
+            }
+            stopped => Ok(stopped),
+        }
+    }
+
+    /// Why it has stopped, if it has, whatever it is.
+    fn look(&mut self) -> Result<Option<Stop>, TraceeError> {
+        if self.stopped.is_none() {
+            self.stopped = match self.state() {
+                Ok(None) => None,
+                Ok(Some(Change::Signal(Signal::SIGTRAP))) => self.trapped()?,
+                Ok(Some(Change::Signal(signal))) => Some(Stop::Signal(signal)),
+                Ok(Some(Change::Event)) => Some(Stop::Interrupted),
+                Ok(Some(Change::End)) | Err(Errno::ECHILD) => Some(Stop::Ended),
+                Err(error) => return Err(gone(error)),
+            };
+        }
+        Ok(self.stopped)
+    }
+
+    /// It was stopped by a trap: at one of our breakpoints, or by an instruction of its own.
+    fn trapped(&mut self) -> Result<Option<Stop>, TraceeError> {
+        let mut registers = ptrace::getregs(self.pid).map_err(gone)?;
+        let address = registers.rip.wrapping_sub(1);
+        if !self.breakpoints.contains_key(&address) {
+            return Ok(Some(Stop::Signal(Signal::SIGTRAP)));
+        }
+        registers.rip = address;
+        ptrace::setregs(self.pid, registers).map_err(gone)?;
+        Ok(Some(Stop::Breakpoint(address)))
+    }
+
+    /// Lets it go on. At a breakpoint that still stands it first executes what is beneath.
+    pub fn resume(&mut self) -> Result<(), TraceeError> {
+        let Some(stop) = self.stopped else { return Ok(()) };
+        let signal = match stop {
+            Stop::Signal(signal) => Some(signal),
+            Stop::Breakpoint(address) => self.step_over(address)?,
+            Stop::Interrupted | Stop::Ended => None,
+        };
+        self.stopped = None;
+        match ptrace::cont(self.pid, signal) {
+            // Killed meanwhile: the next look says so.
+            Ok(()) | Err(Errno::ESRCH) => Ok(()),
+            Err(error) => Err(gone(error)),
+        }
+    }
+
+    /// Executes the one instruction beneath a breakpoint. A signal that comes first is returned: it is taken
+    /// before the instruction, and the breakpoint met again behind it.
+    fn step_over(&mut self, address: u64) -> Result<Option<Signal>, TraceeError> {
+        let Some(&byte) = self.breakpoints.get(&address) else { return Ok(None) };
+        self.write(address, &[byte])?;
+        ptrace::step(self.pid, None).map_err(gone)?;
+        let stepped = self.wait_for_stop()?;
+        self.write(address, &[BREAKPOINT])?;
+        match stepped {
+            Change::Signal(signal) if signal != Signal::SIGTRAP => Ok(Some(signal)),
+            _ => Ok(None),
+        }
+    }
+
+    fn wait_for_stop(&self) -> Result<Change, TraceeError> {
+        let deadline = Instant::now() + STOP_TIMEOUT;
+        loop {
+            match self.state().map_err(gone)? {
+                Some(change) => return Ok(change),
+                None if Instant::now() > deadline => return Err(self.not_stopped()),
+                None => std::hint::spin_loop(),
+            }
+        }
+    }
+
+    /// What has changed since it was last resumed. Its end stays to be waited for by what started it.
+    fn state(&self) -> Result<Option<Change>, Errno> {
+        let flags = WaitPidFlag::WEXITED
+            | WaitPidFlag::WSTOPPED
+            | WaitPidFlag::WNOHANG
+            | WaitPidFlag::WNOWAIT;
+        Ok(match waitid(Id::Pid(self.pid), flags)? {
+            // waitid(2) tells both kinds of stops in the same way; only one has an event.
+            WaitStatus::Stopped(_, signal) | WaitStatus::PtraceEvent(_, signal, 0) => {
+                Some(Change::Signal(signal))
+            }
+            WaitStatus::PtraceEvent(..) => Some(Change::Event),
+            WaitStatus::Exited(..) | WaitStatus::Signaled(..) => Some(Change::End),
+            _ => None,
+        })
+    }
+
+    /// Stops it wherever it is, and waits until it stands.
+    pub fn interrupt(&mut self) -> Result<Stop, TraceeError> {
+        let deadline = Instant::now() + STOP_TIMEOUT;
+        if let Some(stop) = self.look()? {
+            return Ok(stop);
+        }
+        ptrace::interrupt(self.pid).map_err(gone)?;
+        loop {
+            // Whatever comes first is as good: a stop for a signal takes back the one that was asked for (Linux,
+            // kernel/signal.c, `ptrace_stop`), so it would be waited for in vain behind it.
+            match self.look()? {
+                Some(stop) => return Ok(stop),
+                None if Instant::now() > deadline => return Err(self.not_stopped()),
+                None => std::hint::spin_loop(),
+            }
+        }
+    }
+
+    fn not_stopped(&self) -> TraceeError {
+        let of = |name: &str| {
+            let text = std::fs::read_to_string(format!("/proc/{}/{name}", self.pid));
+            text.unwrap_or_default()
+        };
+        let status = of("status");
+        let state = status.lines().find_map(|line| line.strip_prefix("State:"));
+        let state = state.unwrap_or("gone").trim();
+        TraceeError::NotStopped { state: format!("{state} (system call {})", of("syscall").trim()) }
+    }
+
+    /// Where it stands. It must be stopped.
+    pub fn registers(&self) -> Result<Registers, TraceeError> {
+        let registers = ptrace::getregs(self.pid).map_err(gone)?;
+        Ok(Registers { pc: registers.rip, sp: registers.rsp, fp: registers.rbp })
+    }
+
+    /// Puts a breakpoint there. It must be stopped, or not come by meanwhile.
+    pub fn set_breakpoint(&mut self, address: u64) -> Result<(), TraceeError> {
+        if self.breakpoints.contains_key(&address) {
+            return Ok(());
+        }
+        let mut byte = [0];
+        self.read(address, &mut byte)?;
+        self.write(address, &[BREAKPOINT])?;
+        self.breakpoints.insert(address, byte[0]);
+        Ok(())
+    }
+
+    /// Takes the breakpoint away again, if there is one.
+    pub fn clear_breakpoint(&mut self, address: u64) -> Result<(), TraceeError> {
+        match self.breakpoints.remove(&address) {
+            Some(byte) => self.write(address, &[byte]),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes all breakpoints away.
+    pub fn clear_breakpoints(&mut self) -> Result<(), TraceeError> {
+        while let Some((&address, _)) = self.breakpoints.first_key_value() {
+            self.clear_breakpoint(address)?;
+        }
+        Ok(())
+    }
+
+    /// Reads its memory, breakpoints included.
+    pub fn read(&self, address: u64, bytes: &mut [u8]) -> Result<(), TraceeError> {
+        let read = self.memory.read_exact_at(bytes, address);
+        read.map_err(|error| TraceeError::Memory { address, error })
+    }
+
+    /// Reads a word of its memory; `None` where there is none.
+    pub fn word(&self, address: u64) -> Option<u64> {
+        let mut bytes = [0; 8];
+        self.read(address, &mut bytes).ok()?;
+        Some(u64::from_le_bytes(bytes))
+    }
+
+    fn write(&self, address: u64, bytes: &[u8]) -> Result<(), TraceeError> {
+        let written = self.memory.write_all_at(bytes, address);
+        written.map_err(|error| TraceeError::Memory { address, error })
+    }
+}
+
+impl Drop for Tracee {
+    /// It goes on as if we had never been there.
+    fn drop(&mut self) {
+        // It may have ended, and then nothing of this is needed.
+        if let Ok(stop) = self.interrupt() {
+            let _ = self.clear_breakpoints();
+            let signal = match stop {
+                Stop::Signal(signal) => Some(signal),
+                _ => None,
+            };
+            let _ = ptrace::detach(self.pid, signal);
+        }
+    }
+}
+
+fn gone(error: Errno) -> TraceeError {
+    TraceeError::Gone(error.into())
+}

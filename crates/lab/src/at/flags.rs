@@ -1,0 +1,88 @@
+//! `warikomi at`.
+
+use clap::Args;
+use warikomi_measure::{RunResult, TimeBase};
+use warikomi_session::TargetArguments;
+
+use super::columns;
+use super::place::{StrikePlace, resolve};
+use crate::error::Error;
+use crate::experiment::{Conclusion, Experiment};
+use crate::strike::{Attempt, OPERATIONS, Operation, Scene, Striking};
+use crate::watch::Watch;
+
+/// Stops the unmodified driver in a real kernel when it reaches a place, delivers a packet with its interrupt
+/// there, lets it go on, and says what came of it: whether each packet was answered, what the kernel reports, and
+/// where the handler ran, with the stacks at both. Where the kernel has interrupts off, the interrupt waits, as on
+/// hardware.
+///
+/// Lines and stacks need a kernel with debug information: `warikomi kernel build --debug`.
+///
+/// Examples: warikomi at rtl_rx+0x1c, warikomi at r8169_main.c:4542, warikomi at 'read IntrStatus',
+/// warikomi at rtl8169_close --operation 'ip link set eth0 down'
+#[derive(Args)]
+pub struct At {
+    /// A function (rtl_rx), a function and an offset in bytes (rtl_rx+0x1c), a line (r8169_main.c:4542), or a
+    /// register access (read IntrStatus, write 0x3c, or any access, with --nth)
+    #[arg(value_name = "PLACE")]
+    place: StrikePlace,
+    #[command(flatten)]
+    target: TargetArguments,
+    /// Strike when the place is reached for the Nth time
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    nth: u64,
+    /// What strikes
+    #[arg(long, value_enum, default_value_t = Striking::Packet)]
+    deliver: Striking,
+    /// What the driver is made to do
+    #[arg(long, value_name = "OPERATION", default_value = "ping", long_help = operation_help())]
+    operation: Operation,
+    /// Times that it is tried
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    count: u64,
+}
+
+/// Every operation, for help.
+pub(crate) fn operation_help() -> String {
+    let mut help = "What the driver is made to do; one of:\n".to_owned();
+    for (_, text, what) in OPERATIONS {
+        help.push_str(&format!("\n- {text}: {what}"));
+    }
+    help
+}
+
+impl Experiment for At {
+    const NAME: &'static str = "at";
+    const ABOUT: &'static str = "Deliver an interrupt when the driver reaches a place in its code";
+
+    fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
+        let prepared = self.target.prepare_to_debug()?;
+        let mut scene = Scene::start(watch, &prepared)?;
+        let cores = scene.session.watch_cores();
+        let places = resolve(&mut scene, &self.place)?;
+        let Some(place) = places.first().cloned() else {
+            return Err(Error::impossible("no code was made from this place"));
+        };
+        let attempt =
+            Attempt { place, nth: self.nth, operation: self.operation, striking: self.deliver };
+        let mut trials = Vec::new();
+        for number in 0..self.count {
+            watch.progress(number, self.count, &self.place.to_string());
+            let trial = scene.attempt(&attempt)?;
+            let spoilt = trial.verdict.spoils_the_target();
+            trials.push(trial);
+            if spoilt && number + 1 < self.count {
+                scene = Scene::start(watch, &prepared)?;
+            }
+        }
+        let machine = scene.session.machine_since(&cores);
+        let mut result = RunResult::new(Self::NAME, TimeBase::Real, machine);
+        result.target = scene.session.info.clone();
+        columns::fill(&mut result, &trials);
+        Ok(Conclusion::new(result))
+    }
+
+    fn describe(result: &mut RunResult) {
+        columns::describe(result);
+    }
+}

@@ -1,0 +1,8 @@
+//! An interrupt at one place in the driver, and what comes of it.
+
+mod columns;
+mod flags;
+mod place;
+
+pub use flags::At;
+pub(crate) use flags::operation_help;

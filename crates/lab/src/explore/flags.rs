@@ -1,0 +1,114 @@
+//! `warikomi explore`.
+
+use clap::Args;
+use warikomi_measure::{RunResult, TimeBase};
+use warikomi_session::TargetArguments;
+
+use super::columns;
+use super::places::{Instruction, instructions};
+use super::row::Explored;
+use super::stage::{Case, Plan, Stage};
+use crate::at::operation_help;
+use crate::error::Error;
+use crate::experiment::{Conclusion, Experiment};
+use crate::strike::{OPERATIONS, Operation, Striking};
+use crate::watch::Watch;
+
+/// Delivers an interrupt at every instruction of functions of the unmodified driver, in turn, and gives a verdict
+/// for each: every packet accounted for; or lost, stuck, doubled, late, a warning or a report of the kernel, an
+/// oops, a hang; with the command that repeats it.
+///
+/// Locks, memory, lines and stacks are known in a kernel made by `warikomi kernel build --debug`.
+///
+/// Examples: warikomi explore --function rtl8169_poll --function rtl_rx,
+/// warikomi explore --accesses --operation 'ip link set eth0 down'
+#[derive(Args)]
+pub struct Explore {
+    #[command(flatten)]
+    target: TargetArguments,
+    /// A function of the driver, also one that is inlined; may be repeated [default: all of them]
+    #[arg(long = "function", value_name = "NAME", conflicts_with = "accesses")]
+    functions: Vec<String>,
+    /// Not instructions, but each register access of the operations, in turn
+    #[arg(long)]
+    accesses: bool,
+    /// What the driver is made to do; may be repeated [default: all of them]
+    #[arg(long = "operation", value_name = "OPERATION", long_help = operation_help())]
+    operations: Vec<Operation>,
+    /// What strikes
+    #[arg(long, value_enum, default_value_t = Striking::Packet)]
+    deliver: Striking,
+    /// Try no more places once something is wrong at this number of them
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    stop_after: Option<u64>,
+}
+
+impl Experiment for Explore {
+    const NAME: &'static str = "explore";
+    const SHARDS: bool = true;
+    const ABOUT: &'static str = "Deliver an interrupt at every instruction of the driver, in turn";
+
+    fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
+        let prepared = self.target.prepare_to_debug()?;
+        let all = || OPERATIONS.iter().map(|(operation, _, _)| *operation).collect();
+        let operations = if self.operations.is_empty() { all() } else { self.operations.clone() };
+        let flags = self.target.as_written();
+        let (striking, stop_after) = (self.deliver, self.stop_after);
+        let plan = Plan { striking, operations, stop_after, flags };
+        let mut stage = Stage::new(&prepared, plan);
+        let (cases, places) = match self.accesses {
+            true => (accesses(&mut stage, watch)?, Vec::new()),
+            false => self.instructions(&mut stage, watch)?,
+        };
+        let name = |case: &Case| match case {
+            Case::Instruction(instruction) => instruction.to_string(),
+            Case::Access(nth, operation) => format!("access {nth} of {operation}"),
+        };
+        let made = watch.each(&cases, name, |case, watch| {
+            stage.look_around(&places, watch)?;
+            stage.explore(case, watch)
+        });
+        stage.end_scene(watch);
+        let explored: Vec<Explored> = made?;
+        let (info, machine) = watch.seen();
+        let mut result = RunResult::new(Self::NAME, TimeBase::Real, machine);
+        result.target = info;
+        let rows = explored.iter().map(|place| place.row.clone()).collect::<Vec<_>>();
+        let bad = rows.iter().filter(|row| row.verdict.is_bad()).count();
+        columns::fill(&mut result, explored);
+        let mut conclusion = Conclusion::new(result).with_table("places", rows);
+        conclusion.failed = (bad > 0).then_some(Error::Found { places: bad });
+        Ok(conclusion)
+    }
+
+    fn describe(result: &mut RunResult) {
+        columns::describe(result);
+    }
+}
+
+impl Explore {
+    /// The instructions, as cases and as places.
+    fn instructions(
+        &self,
+        stage: &mut Stage<'_>,
+        watch: &mut Watch,
+    ) -> Result<(Vec<Case>, Vec<Instruction>), Error> {
+        let places: Vec<Instruction> = watch.step("places", |watch| {
+            let program = stage.scene(watch)?.program.clone();
+            instructions(&program, &self.functions)
+        })?;
+        Ok((places.iter().cloned().map(Case::Instruction).collect(), places))
+    }
+}
+
+/// Each register access of each operation.
+fn accesses(stage: &mut Stage<'_>, watch: &mut Watch) -> Result<Vec<Case>, Error> {
+    let mut cases = Vec::new();
+    for operation in stage.operations() {
+        let count: u64 = watch.step(&format!("accesses of {operation}"), |watch| {
+            stage.scene(watch)?.count_accesses(operation)
+        })?;
+        cases.extend((1..=count).map(|nth| Case::Access(nth, operation)));
+    }
+    Ok(cases)
+}

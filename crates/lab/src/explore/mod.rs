@@ -1,0 +1,16 @@
+//! An interrupt at every instruction, in turn, and what comes of each.
+//!
+//! The places are the instructions of functions, or the register accesses of an operation. First all of them are
+//! looked for at once (`coverage`): of what no operation reaches nothing can be said but that. Then each place that
+//! was reached is struck in a trial of its own, in a target that goes on from one to the next; a target that a trial
+//! has spoilt is replaced. What looks wrong is tried again, because a machine that stops us for long looks like a
+//! driver that is late.
+
+mod columns;
+mod coverage;
+mod flags;
+mod places;
+mod row;
+mod stage;
+
+pub use flags::Explore;

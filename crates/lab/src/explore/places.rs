@@ -1,0 +1,67 @@
+//! The places that are explored.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use warikomi_debugger::Program;
+
+use crate::error::Error;
+
+/// An instruction, as it is called in every target of the same kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(super) struct Instruction {
+    /// The symbol whose code it is in.
+    pub(super) symbol: String,
+    /// Bytes from its beginning.
+    pub(super) offset: u64,
+    /// The function of which it is explored.
+    pub(super) function: String,
+    /// File and line, where there is debug information.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) line: Option<(String, u32)>,
+}
+
+impl fmt::Display for Instruction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}+{:#x}", self.symbol, self.offset)
+    }
+}
+
+/// The instructions of these functions, also where they are inlined; of none, of the driver's every function.
+pub(super) fn instructions(
+    program: &Program,
+    functions: &[String],
+) -> Result<Vec<Instruction>, Error> {
+    // An instruction of an inlined function that is asked for is that function's.
+    let mut addresses: BTreeMap<u64, &str> = BTreeMap::new();
+    for function in functions {
+        let inside = program.instructions_of(function)?;
+        addresses.extend(inside.into_iter().map(|address| (address, function.as_str())));
+    }
+    if functions.is_empty()
+        && let Some(driver) = program.parts.first()
+    {
+        for function in driver.functions() {
+            let inside = driver.instructions(function);
+            addresses.extend(inside.into_iter().map(|address| (address, function.source_name())));
+        }
+    }
+    let named = |(address, function): (u64, &str)| {
+        let location = program.locate(address);
+        let function = function.to_owned();
+        let line = location
+            .line
+            .map(|(file, line)| (file.rsplit('/').next().unwrap_or_default().to_owned(), line));
+        let (symbol, offset) = location.function?;
+        Some(Instruction { symbol, offset, function, line })
+    };
+    Ok(addresses.into_iter().filter_map(named).collect())
+}
+
+/// Where an instruction is in this target.
+pub(super) fn address_of(program: &Program, instruction: &Instruction) -> Option<u64> {
+    let functions = program.parts.iter().flat_map(|code| code.functions());
+    let mut of_name = functions.filter(|function| function.name == instruction.symbol);
+    of_name.next().map(|function| function.address.wrapping_add(instruction.offset))
+}

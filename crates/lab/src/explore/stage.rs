@@ -1,0 +1,205 @@
+//! Trials one behind the other, each in a target that works.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use warikomi_session::{CoreWatch, Prepared};
+
+use super::coverage::coverage;
+use super::places::{Instruction, address_of};
+use super::row::{Explored, PlaceRow, command};
+use crate::error::Error;
+use crate::strike::{Attempt, Operation, Scene, Striking, Trial, Verdict, Where};
+use crate::watch::Watch;
+
+/// How often a place is tried that an operation reached before and does not now.
+const TRIES_TO_REACH: u32 = 4;
+
+/// How often a place is tried at which something looks wrong.
+const TRIES_TO_CONFIRM: u32 = 3;
+
+/// What the machine may have caused must be seen so often.
+const CONFIRMED: u32 = 2;
+
+/// One place to strike at.
+#[derive(Clone, Debug)]
+pub(super) enum Case {
+    /// An instruction.
+    Instruction(Instruction),
+    /// One register access of an operation, counted from 1.
+    Access(u64, Operation),
+}
+
+/// What the trials have in common.
+pub(super) struct Plan {
+    pub(super) striking: Striking,
+    /// What the driver is made to do, each in turn until a place is reached.
+    pub(super) operations: Vec<Operation>,
+    /// Tries no more once something is wrong at this number of places.
+    pub(super) stop_after: Option<u64>,
+    /// Flags that say which driver, for commands.
+    pub(super) flags: String,
+}
+
+/// Targets, one at a time.
+pub(super) struct Stage<'a> {
+    prepared: &'a Prepared,
+    plan: Plan,
+    scene: Option<(Scene, CoreWatch)>,
+    /// The operation that reaches a place, once that was looked for.
+    reached: Option<BTreeMap<Instruction, Operation>>,
+    /// Places at which something is wrong.
+    found: u64,
+}
+
+impl<'a> Stage<'a> {
+    pub(super) fn new(prepared: &'a Prepared, plan: Plan) -> Stage<'a> {
+        Stage { prepared, plan, scene: None, reached: None, found: 0 }
+    }
+
+    /// Looks which of these places are reached, unless that is known. It differs a little from one time to the
+    /// next, so it belongs to no step that shards have in common.
+    pub(super) fn look_around(
+        &mut self,
+        places: &[Instruction],
+        watch: &mut Watch,
+    ) -> Result<(), Error> {
+        if self.reached.is_some() {
+            return Ok(());
+        }
+        watch.waiting("looking which places are reached");
+        let (mut left, mut all) = (places.iter().cloned().collect(), BTreeMap::new());
+        for operation in self.operations() {
+            let reached = coverage(self.scene(watch)?, &mut left, operation);
+            // What one operation has left shall not be what the next one finds.
+            self.end_scene(watch);
+            all.extend(reached?.into_iter().map(|place| (place, operation)));
+        }
+        self.reached = Some(all);
+        Ok(())
+    }
+
+    pub(super) fn operations(&self) -> Vec<Operation> {
+        self.plan.operations.clone()
+    }
+
+    /// The target, brought up if there is none.
+    pub(super) fn scene(&mut self, watch: &mut Watch) -> Result<&mut Scene, Error> {
+        if self.scene.is_none() {
+            let scene = Scene::start(watch, self.prepared)?;
+            let cores = scene.session.watch_cores();
+            self.scene = Some((scene, cores));
+        }
+        match &mut self.scene {
+            Some((scene, _)) => Ok(scene),
+            None => unreachable!("it has just been made"),
+        }
+    }
+
+    /// Ends the target, and notes what others have taken from its cores.
+    pub(super) fn end_scene(&mut self, watch: &mut Watch) {
+        if let Some((scene, cores)) = self.scene.take() {
+            watch.saw(&scene.session, &cores);
+        }
+    }
+
+    /// Strikes at a place as often as it takes to be sure.
+    pub(super) fn explore(&mut self, case: &Case, watch: &mut Watch) -> Result<Explored, Error> {
+        let begun = Instant::now();
+        let (instruction, operation, nth) = match case {
+            Case::Instruction(instruction) => {
+                let reached = self.reached.as_ref().and_then(|reached| reached.get(instruction));
+                let Some(&operation) = reached else {
+                    return Ok(Explored::without_trial(instruction, Verdict::NotReached));
+                };
+                (Some(instruction), operation, 1)
+            }
+            Case::Access(nth, operation) => (None, *operation, *nth),
+        };
+        if self.plan.stop_after.is_some_and(|most| self.found >= most) {
+            let unknown = Instruction::default();
+            let instruction = instruction.unwrap_or(&unknown);
+            return Ok(Explored::without_trial(instruction, Verdict::NotTried));
+        }
+        let (mut bad, mut tries, mut kept): (u32, u32, Option<Trial>) = (0, 0, None);
+        loop {
+            let trial = self.attempt(instruction, operation, nth, watch)?;
+            tries += 1;
+            bad += u32::from(trial.verdict.is_bad());
+            let not_reached = trial.verdict == Verdict::NotReached;
+            if kept.as_ref().is_none_or(|kept| trial.verdict > kept.verdict) {
+                kept = Some(trial);
+            }
+            let enough = match bad {
+                0 if not_reached => TRIES_TO_REACH,
+                0 => 1,
+                _ => TRIES_TO_CONFIRM,
+            };
+            if tries >= enough {
+                break;
+            }
+        }
+        let Some(trial) = kept else { unreachable!("it was tried") };
+        let explored = self.judged(instruction, operation, nth, (tries, bad), trial);
+        self.found += u64::from(explored.row.verdict.is_bad());
+        Ok(Explored { seconds: begun.elapsed().as_secs_f64(), ..explored })
+    }
+
+    fn attempt(
+        &mut self,
+        instruction: Option<&Instruction>,
+        operation: Operation,
+        nth: u64,
+        watch: &mut Watch,
+    ) -> Result<Trial, Error> {
+        let striking = self.plan.striking;
+        let scene = self.scene(watch)?;
+        let place = match instruction {
+            Some(instruction) => match address_of(&scene.program, instruction) {
+                Some(address) => Where::Code(address),
+                None => return Err(Error::OtherRun),
+            },
+            None => Where::AnyAccess,
+        };
+        let trial = scene.attempt(&Attempt { place, nth, operation, striking })?;
+        if trial.verdict.spoils_the_target() {
+            self.end_scene(watch);
+        }
+        Ok(trial)
+    }
+
+    fn judged(
+        &self,
+        instruction: Option<&Instruction>,
+        operation: Operation,
+        nth: u64,
+        (tries, bad): (u32, u32),
+        trial: Trial,
+    ) -> Explored {
+        // A machine that stops us for long makes a packet late, and may make it look stuck.
+        let may_be_the_machine = trial.verdict.is_bad() && trial.verdict <= Verdict::Stuck;
+        let excused = may_be_the_machine && trial.verdict != Verdict::Doubled && bad < CONFIRMED;
+        let verdict = if excused { Verdict::Accounted } else { trial.verdict };
+        let place = match (instruction, &trial.access) {
+            (Some(instruction), _) => instruction.to_string(),
+            (None, Some(access)) => access.clone(),
+            (None, None) => "any access".to_owned(),
+        };
+        let written = match instruction {
+            Some(_) => place.as_str(),
+            None => "any access",
+        };
+        let Plan { striking, flags, .. } = &self.plan;
+        let command = command(written, nth, operation, *striking, flags);
+        let row = PlaceRow {
+            tries,
+            confirmed: if verdict.is_bad() { bad } else { tries },
+            deferred: trial.deferred,
+            handler: trial.handler.clone().unwrap_or_default(),
+            evidence: if verdict.is_bad() { trial.evidence.clone() } else { String::new() },
+            command,
+            ..PlaceRow::new(place, instruction, Some(operation), verdict)
+        };
+        Explored { row, trial: verdict.is_bad().then_some(trial), seconds: 0.0 }
+    }
+}

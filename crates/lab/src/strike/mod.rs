@@ -1,0 +1,16 @@
+//! An interrupt struck at a place in a driver that runs in a kernel: what `at` and `explore` share.
+
+mod operation;
+mod scene;
+mod striker;
+mod trial;
+mod verdict;
+mod watched;
+
+pub(crate) use scene::Scene;
+pub(crate) use striker::Where;
+pub(crate) use trial::Attempt;
+
+pub use operation::{OPERATIONS, Operation};
+pub use trial::{Striking, Trial};
+pub use verdict::Verdict;

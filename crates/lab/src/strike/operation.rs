@@ -1,0 +1,188 @@
+//! What the driver's system is doing while an interrupt strikes.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use warikomi_clock::Span;
+use warikomi_nic::{Frame, Link, RxFault};
+use warikomi_protocol::commands::{Configure, LinkDown, Renegotiate, TransmitTcp};
+use warikomi_session::link_up;
+use warikomi_target::CardId;
+use warikomi_wire::Responder;
+
+use super::scene::Scene;
+use crate::error::Error;
+
+/// The lengths of the requests of a ping, in bytes: in the header's cache line, and beyond what is copied.
+const PING_BYTES: [usize; 2] = [64, 1_400];
+
+/// The partner at the other end of a cable that is plugged in again.
+const PARTNER: Link = Link::Up { mbps: 1_000 };
+
+/// Length of a stream, in bytes: more than one segment, less than the socket's buffer.
+const STREAM_BYTES: u64 = 32 * 1_024;
+
+/// How long the cable is out.
+const CABLE_OUT: Span = Span::from_ms(5);
+
+/// What goes on in the driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Operation {
+    /// Echo requests come, short and long, and the kernel answers them through the driver.
+    Ping,
+    /// Frames with errors come between requests.
+    BadFrames,
+    /// The interface is taken down, and up again when it has struck.
+    Down,
+    /// The interface, which was down, is taken up.
+    Up,
+    /// Autonegotiation is restarted.
+    Renegotiate,
+    /// The largest packet changes, and back.
+    Mtu,
+    /// The cable is pulled and plugged in again.
+    Cable,
+    /// A stream goes out by TCP, segmented by the card.
+    Stream,
+}
+
+/// Every operation, as it is written, and what it is for.
+pub const OPERATIONS: [(Operation, &str, &str); 8] = [
+    (Operation::Ping, "ping", "echo requests that the kernel answers"),
+    (Operation::BadFrames, "bad frames", "frames with errors between echo requests"),
+    (Operation::Down, "ip link set eth0 down", "the interface down, and up again behind it"),
+    (Operation::Up, "ip link set eth0 up", "the interface up, which was taken down before"),
+    (Operation::Mtu, "ip link set eth0 mtu 1400", "another MTU, and the old one behind it"),
+    (Operation::Renegotiate, "ethtool -r eth0", "autonegotiation anew"),
+    (Operation::Stream, "stream", "a stream over TCP that the card segments"),
+    (Operation::Cable, "cable", "the cable pulled and plugged in again"),
+];
+
+/// The MTU for a while.
+const OTHER_MTU: u32 = 1_400;
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = OPERATIONS.iter().find(|(operation, _, _)| operation == self);
+        f.write_str(known.map_or("", |(_, text, _)| text))
+    }
+}
+
+impl FromStr for Operation {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Operation, String> {
+        let known = OPERATIONS.iter().find(|(_, known, _)| *known == text.trim());
+        known.map(|(operation, _, _)| *operation).ok_or_else(|| {
+            let all: Vec<_> = OPERATIONS.iter().map(|(_, text, _)| format!("'{text}'")).collect();
+            format!("there is no operation '{text}'; there are {}", all.join(", "))
+        })
+    }
+}
+
+impl Operation {
+    /// Whether packets may be lost meanwhile because the interface or the cable is out.
+    pub(super) fn may_lose(self) -> bool {
+        !matches!(self, Operation::Ping | Operation::BadFrames | Operation::Stream)
+    }
+
+    /// Puts the driver into the state in which the operation begins.
+    pub(super) fn prepare(self, scene: &mut Scene) -> Result<(), Error> {
+        match self {
+            Operation::Up => {
+                scene.session.target.ask(LinkDown { interface: None }, Duration::ZERO)?;
+                Ok(())
+            }
+            Operation::Stream => offload(scene),
+            _ => Ok(()),
+        }
+    }
+
+    /// Carries it out; of a ping, sends the requests.
+    pub(super) fn perform(self, scene: &mut Scene) -> Result<(), Error> {
+        match self {
+            Operation::Ping => ping(scene),
+            Operation::BadFrames => {
+                for fault in [RxFault::Crc, RxFault::Length(70), RxFault::Alignment] {
+                    bad_frame(scene, fault)?;
+                }
+                ping(scene)
+            }
+            Operation::Down => {
+                scene.session.target.ask(LinkDown { interface: None }, Duration::ZERO)?;
+                Ok(())
+            }
+            Operation::Up => up(scene),
+            Operation::Renegotiate => {
+                scene.session.target.ask(Renegotiate { interface: None }, Duration::ZERO)?;
+                Ok(())
+            }
+            Operation::Mtu => mtu(scene, OTHER_MTU),
+            Operation::Cable => {
+                set_link(scene, Link::Down)?;
+                scene.serve_until(CABLE_OUT, |_| false)?;
+                set_link(scene, PARTNER)
+            }
+            Operation::Stream => stream(scene),
+        }
+    }
+
+    /// Puts everything back to where it was.
+    pub(super) fn restore(self, scene: &mut Scene) -> Result<(), Error> {
+        match self {
+            Operation::Ping | Operation::BadFrames | Operation::Stream => Ok(()),
+            Operation::Mtu => mtu(scene, scene.mtu),
+            // Waits for the carrier.
+            _ => up(scene),
+        }
+    }
+}
+
+fn ping(scene: &mut Scene) -> Result<(), Error> {
+    PING_BYTES.iter().try_for_each(|&bytes| scene.ping(bytes).map(drop))
+}
+
+/// A frame that the driver, or the card, must drop.
+fn bad_frame(scene: &mut Scene, fault: RxFault) -> Result<(), Error> {
+    let (_, frame) = scene.next_request(PING_BYTES[0])?;
+    let (nic, mut host) = scene.session.target.card(CardId::FIRST)?;
+    nic.receive_faulty(&mut host, Frame::new(&frame), fault);
+    Ok(())
+}
+
+/// Sends a stream that the card segments.
+fn stream(scene: &mut Scene) -> Result<(), Error> {
+    let stream = TransmitTcp {
+        count_bytes: STREAM_BYTES,
+        write_bytes: STREAM_BYTES as u32,
+        destination: format!("{}:{}", Responder::ADDRESS, Responder::TCP_PORT),
+        timeout_ms: 1_000,
+    };
+    scene.session.target.ask(stream, Duration::from_secs(1))?;
+    Ok(())
+}
+
+fn offload(scene: &mut Scene) -> Result<(), Error> {
+    let offloads = ["sg", "tx", "tso"].map(|name| (name.to_owned(), true)).into();
+    let change = Configure { offloads, ..Configure::report_only() };
+    scene.session.target.ask(change, Duration::ZERO)?;
+    Ok(())
+}
+
+fn set_link(scene: &mut Scene, link: Link) -> Result<(), Error> {
+    let (nic, mut host) = scene.session.target.card(CardId::FIRST)?;
+    nic.set_link(&mut host, link);
+    Ok(())
+}
+
+fn up(scene: &mut Scene) -> Result<(), Error> {
+    Ok(link_up(&mut *scene.session.target)?)
+}
+
+fn mtu(scene: &mut Scene, bytes: u32) -> Result<(), Error> {
+    let change = Configure { mtu: Some(bytes), ..Configure::report_only() };
+    scene.session.target.ask(change, Duration::ZERO)?;
+    Ok(())
+}

@@ -1,0 +1,331 @@
+//! A driver in a kernel that can be stopped anywhere, with traffic through it of which every packet is known.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Duration;
+
+use warikomi_clock::{Span, Time};
+use warikomi_debugger::{Code, Program, Tracee};
+use warikomi_inject::{Addresses, echo_request};
+use warikomi_measure::core_wait_ns;
+use warikomi_nic::register::Register;
+use warikomi_nic::{Frame, RxOutcome};
+use warikomi_protocol::commands::ReadFile;
+use warikomi_session::{Prepared, Session};
+use warikomi_target::{CardId, Target, TargetError};
+use warikomi_wire::{EchoReplies, EchoReply, EchoWatch, WireKind};
+
+use super::striker::{Strike, Striker, StrikerHook, Struck};
+use super::watched::{AccessWatch, RegisterAccess, Watched};
+use crate::error::Error;
+use crate::watch::Watch;
+
+/// Housekeeping while the driver is served.
+const HOUSEKEEPING_EVERY: Span = Span::from_ms(1);
+
+/// The MTU of Ethernet (IEEE 802.3), in bytes.
+const DEFAULT_MTU: u32 = 1_500;
+
+/// A driver that makes no access for so long has nothing in hand. Longer than any of its register accesses
+/// is behind the one before.
+const QUIET: Span = Span::from_us(60);
+
+/// One echo request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ping {
+    pub(crate) sent: Time,
+    /// When the first reply came.
+    pub(crate) replied: Option<Time>,
+    pub(crate) replies: u32,
+    /// What became of it at the card.
+    pub(crate) outcome: RxOutcome,
+}
+
+/// The module of our PCI bridge.
+const BRIDGE: &str = "warikomi_bridge";
+
+/// For how many nanoseconds each side has waited for a core.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waits([u64; 2]);
+
+impl Waits {
+    /// The longer of what they have waited since then. They wait at the same time, and for each other, so not the sum.
+    pub(super) fn since(self, before: Waits) -> Span {
+        let waits = self.0.iter().zip(before.0).map(|(now, then)| now.saturating_sub(then));
+        Span::from_ns(waits.max().unwrap_or(0))
+    }
+}
+
+/// A target whose driver can be stopped.
+pub(crate) struct Scene {
+    pub(crate) session: Session,
+    pub(crate) program: Rc<Program>,
+    striker: Rc<RefCell<Striker>>,
+    replies: EchoReplies,
+    addresses: Addresses,
+    next_number: u64,
+    /// Requests that are accounted for, by number.
+    pings: BTreeMap<u64, Ping>,
+    /// Replies to a request that has struck already, and of which that is not known yet.
+    early: Vec<EchoReply>,
+    /// Lines of the console that have been read.
+    read_lines: u64,
+    /// The interface's largest packet, in bytes.
+    pub(super) mtu: u32,
+}
+
+impl Scene {
+    /// Brings a target up and takes hold of it.
+    pub(crate) fn start(watch: &mut Watch, prepared: &Prepared) -> Result<Scene, Error> {
+        let options = prepared.kernel().ok_or_else(|| {
+            Error::impossible(
+                "places in code are those of a driver in a kernel; leave --target process out",
+            )
+        })?;
+        if !options.bridge {
+            return Err(Error::impossible(
+                "this needs our PCI bridge in the kernel, and this one has none; `warikomi kernel build` makes \
+                 kernels that have it",
+            ));
+        }
+        let (kernel, modules) = (options.kernel.clone(), options.modules.clone());
+        let responder = WireKind::Responder.build().map_err(Error::NoWire)?;
+        let (wire, replies) = EchoWatch::around(responder);
+        let mut session = watch.start_on(prepared, Box::new(wire))?;
+        let target = &mut *session.target;
+        let (nic, _) = target.card(CardId::FIRST)?;
+        let addresses = Addresses::to_guest(nic.mac_address());
+        let driver = session.info.driver.clone();
+        let program = Rc::new(program(target, &kernel, modules.as_deref(), &driver)?);
+        if let Some(agent) = target.agent() {
+            agent.print_all()?;
+        }
+        let tracee = Tracee::seize(target.process_id())?;
+        let striker = Rc::new(RefCell::new(Striker::new(tracee)));
+        let watch: Rc<RefCell<dyn AccessWatch>> = striker.clone();
+        target.slot(CardId::FIRST)?.change(|nic| Watched::around(nic, watch));
+        target.set_hook(Some(Box::new(StrikerHook(Rc::clone(&striker)))));
+        let read_lines = target.printed_lines();
+        let mtu = session.info.settings.get("mtu_bytes").and_then(serde_json::Value::as_u64);
+        let mtu = mtu.and_then(|mtu| u32::try_from(mtu).ok()).unwrap_or(DEFAULT_MTU);
+        Ok(Scene {
+            session,
+            program,
+            striker,
+            replies,
+            addresses,
+            next_number: 0,
+            pings: BTreeMap::new(),
+            early: Vec::new(),
+            read_lines,
+            mtu,
+        })
+    }
+
+    /// The frame of the next echo request, which is accounted for as soon as it is [sent](Self::sent).
+    pub(crate) fn next_request(&mut self, size_bytes: usize) -> Result<(u64, Vec<u8>), Error> {
+        self.next_number += 1;
+        Ok((self.next_number, echo_request(&self.addresses, self.next_number, size_bytes)?))
+    }
+
+    /// Sends an echo request to the driver.
+    pub(crate) fn ping(&mut self, size_bytes: usize) -> Result<u64, Error> {
+        let (number, frame) = self.next_request(size_bytes)?;
+        let (nic, mut host) = self.session.target.card(CardId::FIRST)?;
+        let sent = host.now;
+        let outcome = nic.receive(&mut host, Frame::new(&frame)).outcome;
+        self.sent(number, sent, outcome);
+        Ok(number)
+    }
+
+    /// A request has gone to the card.
+    pub(crate) fn sent(&mut self, number: u64, sent: Time, outcome: RxOutcome) {
+        let replies = self.early.iter().filter(|reply| reply.number == number);
+        let (replied, replies) =
+            (replies.clone().map(|reply| reply.at).min(), replies.count() as u32);
+        self.early.retain(|reply| reply.number != number);
+        self.pings.insert(number, Ping { sent, replied, replies, outcome });
+    }
+
+    /// Forgets all requests; replies to them that come later count for nothing.
+    pub(crate) fn forget_pings(&mut self) {
+        self.pings.clear();
+        self.early.clear();
+    }
+
+    /// All requests that are accounted for.
+    pub(super) fn pings(&self) -> impl Iterator<Item = Ping> + '_ {
+        self.pings.values().copied()
+    }
+
+    /// The numbers of requests that are on the ring and were not answered.
+    pub(super) fn unanswered(&self) -> Vec<u64> {
+        let open = self.pings.iter().filter(|(_, ping)| ping.replies == 0);
+        open.map(|(number, _)| *number).collect()
+    }
+
+    /// Whether every request was answered.
+    pub(crate) fn is_all_answered(&self) -> bool {
+        self.pings.values().all(|ping| ping.replies > 0)
+    }
+
+    /// Strikes once the place is reached.
+    pub(crate) fn arm(&mut self, strike: Strike) -> Result<(), Error> {
+        Ok(self.striker.borrow_mut().arm(strike)?)
+    }
+
+    pub(crate) fn disarm(&mut self) -> Result<(), Error> {
+        Ok(self.striker.borrow_mut().disarm()?)
+    }
+
+    /// What came of the last strike.
+    pub(crate) fn struck(&self) -> Struck {
+        self.striker.borrow().struck().clone()
+    }
+
+    /// Whether it has struck.
+    pub(crate) fn has_struck(&self) -> bool {
+        self.striker.borrow().struck().at.is_some()
+    }
+
+    /// Notes from now on which of these places are reached for the first time.
+    pub(crate) fn seek(&mut self, places: &[u64]) -> Result<(), Error> {
+        Ok(self.striker.borrow_mut().seek(places)?)
+    }
+
+    /// The places that were reached since the last time.
+    pub(crate) fn take_reached(&mut self) -> Vec<u64> {
+        self.striker.borrow_mut().take_reached()
+    }
+
+    /// Name of the register that an access is of, or its offset.
+    pub(crate) fn register_at(&mut self, access: RegisterAccess) -> Result<String, Error> {
+        let (nic, _) = self.session.target.card(CardId::FIRST)?;
+        let mut registers = nic.info().registers.iter();
+        let is_it = |register: &&Register| {
+            register.bar == access.bar && u64::from(register.offset) == access.offset
+        };
+        let name = registers.find(is_it).map(|register| register.name.to_owned());
+        let word = if access.written.is_some() { "write" } else { "read" };
+        Ok(format!("{word} {}", name.unwrap_or_else(|| format!("{:#x}", access.offset))))
+    }
+
+    /// Serves the driver until `done`, or no longer than `within`; whether it was done. Time for which other work of
+    /// the machine kept either side from running does not count.
+    pub(crate) fn serve_until(
+        &mut self,
+        within: Span,
+        mut done: impl FnMut(&Scene) -> bool,
+    ) -> Result<bool, TargetError> {
+        let begun = self.session.target.clock().now();
+        let (mut kept_house, mut deadline) = (begun, begun + within);
+        let before = self.waits();
+        loop {
+            let now = self.session.target.poll()?.at;
+            self.take_replies();
+            if done(self) {
+                return Ok(true);
+            }
+            if now.since(kept_house) > HOUSEKEEPING_EVERY {
+                self.session.target.housekeep()?;
+                kept_house = self.session.target.clock().now();
+            }
+            if now > deadline {
+                deadline = begun + within + self.waits().since(before);
+                if now > deadline {
+                    return Ok(false);
+                }
+            }
+            if self.session.target.shares_a_core() {
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    /// For how many nanoseconds each side was ready to run and did not, since it started.
+    pub(super) fn waits(&self) -> Waits {
+        let of = |process| core_wait_ns(process).unwrap_or(0);
+        Waits([of(None), of(Some(self.session.target.process_id()))])
+    }
+
+    /// Serves the driver until it has nothing in hand, or no longer than `within`.
+    pub(crate) fn settle(&mut self, within: Span) -> Result<bool, TargetError> {
+        let (mut seen, mut since) = (u64::MAX, Time::ZERO);
+        self.serve_until(within, |scene| {
+            let (target, now) = (&scene.session.target, scene.session.target.clock().now());
+            let accesses = target.counters().accesses;
+            if std::mem::replace(&mut seen, accesses) != accesses {
+                since = now;
+            }
+            now.since(since) > QUIET
+        })
+    }
+
+    fn take_replies(&mut self) {
+        for reply in self.replies.take() {
+            match self.pings.get_mut(&reply.number) {
+                Some(ping) => {
+                    ping.replies += 1;
+                    ping.replied.get_or_insert(reply.at);
+                }
+                None => self.early.push(reply),
+            }
+        }
+    }
+
+    /// Lines that the kernel has printed since this was last asked.
+    pub(crate) fn take_printed(&mut self) -> Vec<String> {
+        let target = &self.session.target;
+        let printed = target.printed_lines();
+        let new = printed.saturating_sub(std::mem::replace(&mut self.read_lines, printed));
+        if new == 0 {
+            return Vec::new();
+        }
+        let mut lines = target.console().0;
+        let known = lines.len().saturating_sub(usize::try_from(new).unwrap_or(usize::MAX));
+        lines.split_off(known)
+    }
+}
+
+/// The code of the kernel, and of the driver if it is a module; the driver's first.
+fn program(
+    target: &mut dyn Target,
+    kernel: &Path,
+    modules: Option<&Path>,
+    driver: &str,
+) -> Result<Program, Error> {
+    let mut parts = Vec::new();
+    if let Some(path) = modules.and_then(|modules| module_file(modules, driver)) {
+        let loaded = |section: &str| section_address(target, driver, section);
+        parts.push(Code::of_module(driver, &path, loaded)?);
+    }
+    if let Some(path) = modules.and_then(|modules| module_file(modules, BRIDGE)) {
+        let loaded = |section: &str| section_address(target, BRIDGE, section);
+        parts.push(Code::of_module(BRIDGE, &path, loaded)?);
+    }
+    parts.push(Code::of_program("kernel", kernel)?);
+    Ok(Program { parts })
+}
+
+/// Where the guest's kernel has put a section of a module.
+fn section_address(target: &mut dyn Target, driver: &str, section: &str) -> Option<u64> {
+    // The name is that of a file there; what is in a module's file may be anything.
+    if section.contains('/') || !section.starts_with('.') {
+        return None;
+    }
+    let path = format!("/sys/module/{driver}/sections/{section}");
+    let text = target.ask(ReadFile { path }, Duration::ZERO).ok()?.text;
+    u64::from_str_radix(text.trim().strip_prefix("0x")?, 16).ok()
+}
+
+/// The file of a module: of those that are installed, or of those that a build tree lists.
+fn module_file(modules: &Path, driver: &str) -> Option<PathBuf> {
+    let list = |name| std::fs::read_to_string(modules.join(name)).ok();
+    let list = list("modules.dep").or_else(|| list("modules.order"))?;
+    let paths = list.lines().filter_map(|line| line.split(':').next());
+    let mut paths = paths.map(|path| Path::new(path).with_extension("ko"));
+    let is_it = |path: &PathBuf| path.file_stem().is_some_and(|stem| stem == driver);
+    paths.find(is_it).map(|path| modules.join(path))
+}

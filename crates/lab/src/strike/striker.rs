@@ -1,0 +1,253 @@
+//! What stops the driver at a place and strikes there.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use warikomi_clock::Time;
+use warikomi_debugger::{Frame as StackFrame, Stop, Tracee, TraceeError, call_stack};
+use warikomi_nic::register::Role;
+use warikomi_nic::{Frame, Nic, RxOutcome};
+use warikomi_pci::{Host, Interrupt, Vector};
+use warikomi_target::{CardId, PassHook, Target, TargetError};
+
+use super::watched::{AccessWatch, RegisterAccess};
+
+/// What strikes at a place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    /// A frame, with its interrupt.
+    Packet(Vec<u8>),
+    /// An interrupt without a reason.
+    Interrupt,
+}
+
+/// Where to strike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Where {
+    /// Before the instruction at this address.
+    Code(u64),
+    /// At an access of a register: before a read is answered, or a write carried out.
+    Register { bar: u8, offset: u64, write: bool },
+    /// At any register access.
+    AnyAccess,
+}
+
+/// One strike that is to be made.
+#[derive(Clone, Debug)]
+pub(crate) struct Strike {
+    pub(crate) place: Where,
+    /// It strikes when the place is reached this time, counted from 1.
+    pub(crate) nth: u64,
+    pub(crate) delivery: Delivery,
+}
+
+/// What came of a strike so far.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Struck {
+    /// How often the place was reached.
+    pub(crate) hits: u64,
+    /// When it struck.
+    pub(crate) at: Option<Time>,
+    /// The stack there, innermost first.
+    pub(crate) stack: Vec<StackFrame>,
+    /// The register access, if it struck at one.
+    pub(crate) access: Option<RegisterAccess>,
+    /// What became of the frame at the card.
+    pub(crate) outcome: Option<RxOutcome>,
+    /// The stack of the handler as it first read the status behind the strike.
+    pub(crate) handler: Vec<StackFrame>,
+}
+
+/// Stops the driver at places, as a hook of a target and a watch of its card.
+pub(crate) struct Striker {
+    tracee: Tracee,
+    armed: Option<Strike>,
+    /// Whether the handler's first look is awaited.
+    awaits_handler: bool,
+    struck: Struck,
+    /// Places of which only is asked whether they are reached, and those that were.
+    sought: BTreeSet<u64>,
+    reached: Vec<u64>,
+    /// Whether the card was served since the target stopped at a breakpoint.
+    served: bool,
+    error: Option<TraceeError>,
+}
+
+impl Striker {
+    pub(super) fn new(tracee: Tracee) -> Striker {
+        Striker {
+            tracee,
+            armed: None,
+            awaits_handler: false,
+            struck: Struck::default(),
+            sought: BTreeSet::new(),
+            reached: Vec::new(),
+            served: false,
+            error: None,
+        }
+    }
+
+    /// Makes ready to strike; what an earlier strike has left is taken away.
+    pub(crate) fn arm(&mut self, strike: Strike) -> Result<(), TargetError> {
+        self.disarm()?;
+        self.struck = Struck::default();
+        if let Where::Code(address) = strike.place {
+            self.stopped(|tracee| tracee.set_breakpoint(address))?;
+        }
+        self.armed = Some(strike);
+        Ok(())
+    }
+
+    /// Strikes no more.
+    pub(crate) fn disarm(&mut self) -> Result<(), TargetError> {
+        self.awaits_handler = false;
+        if let Some(Strike { place: Where::Code(address), .. }) = self.armed.take() {
+            self.stopped(|tracee| tracee.clear_breakpoint(address))?;
+        }
+        Ok(())
+    }
+
+    /// What came of the last strike.
+    pub(crate) fn struck(&self) -> &Struck {
+        &self.struck
+    }
+
+    /// Notes from now on which of these places are reached for the first time.
+    pub(crate) fn seek(&mut self, places: &[u64]) -> Result<(), TargetError> {
+        self.stopped(|tracee| {
+            tracee.clear_breakpoints()?;
+            places.iter().try_for_each(|&address| tracee.set_breakpoint(address))
+        })?;
+        self.sought = places.iter().copied().collect();
+        self.reached.clear();
+        Ok(())
+    }
+
+    /// The places that were reached since the last time.
+    pub(crate) fn take_reached(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.reached)
+    }
+
+    /// Does something while the target stands still.
+    fn stopped(
+        &mut self,
+        act: impl FnOnce(&mut Tracee) -> Result<(), TraceeError>,
+    ) -> Result<(), TargetError> {
+        let stood = self.tracee.is_stopped();
+        let done = self.tracee.interrupt().and_then(|_| act(&mut self.tracee));
+        let resumed = if stood { Ok(()) } else { self.tracee.resume() };
+        done.and(resumed).map_err(traced)
+    }
+
+    fn hit(&mut self, address: u64, target: &mut dyn Target) -> Result<(), TargetError> {
+        if self.sought.remove(&address) {
+            self.reached.push(address);
+            self.tracee.clear_breakpoint(address).map_err(traced)?;
+        } else if self.is_due(|place| *place == Where::Code(address)) {
+            self.tracee.clear_breakpoint(address).map_err(traced)?;
+            let (nic, mut host) = target.card(CardId::FIRST)?;
+            self.strike(nic, &mut host).map_err(traced)?;
+        }
+        self.tracee.resume().map_err(traced)
+    }
+
+    /// Counts that a place was reached; whether it is time to strike there.
+    fn is_due(&mut self, is_it: impl FnOnce(&Where) -> bool) -> bool {
+        let Some(strike) = self.armed.as_ref().filter(|strike| is_it(&strike.place)) else {
+            return false;
+        };
+        self.struck.hits += 1;
+        self.struck.hits == strike.nth
+    }
+
+    /// The target stands still at the place.
+    fn strike(&mut self, nic: &mut dyn Nic, host: &mut Host<'_>) -> Result<(), TraceeError> {
+        let Some(strike) = self.armed.take() else { return Ok(()) };
+        self.struck.stack = call_stack(&self.tracee, self.tracee.registers()?);
+        self.struck.at = Some(host.now);
+        match &strike.delivery {
+            Delivery::Packet(bytes) => {
+                self.struck.outcome = Some(nic.receive(host, Frame::new(bytes)).outcome);
+            }
+            Delivery::Interrupt => {
+                if let Some(message) = nic.message(Vector(0)) {
+                    host.interrupts.signal(Interrupt::Msi(message));
+                }
+            }
+        }
+        self.awaits_handler = true;
+        host.interrupts.interrupt_now();
+        Ok(())
+    }
+
+    /// The driver waits for an access to be answered.
+    fn at_access(
+        &mut self,
+        nic: &mut dyn Nic,
+        host: &mut Host<'_>,
+        access: RegisterAccess,
+    ) -> Result<(), TraceeError> {
+        let RegisterAccess { bar, offset, width, written } = access;
+        let is_status = || {
+            let mut roles = nic.info().roles(bar, offset, width);
+            roles.any(|role| matches!(role, Role::Status(_)))
+        };
+        if self.awaits_handler && written.is_none() && is_status() {
+            self.awaits_handler = false;
+            self.tracee.interrupt()?;
+            self.struck.handler = call_stack(&self.tracee, self.tracee.registers()?);
+            self.tracee.resume()?;
+        }
+        let at = Where::Register { bar, offset, write: written.is_some() };
+        if self.is_due(|place| *place == at || *place == Where::AnyAccess) {
+            self.tracee.interrupt()?;
+            self.strike(nic, host)?;
+            self.struck.access = Some(access);
+            self.tracee.resume()?;
+        }
+        Ok(())
+    }
+}
+
+impl AccessWatch for Striker {
+    fn access(&mut self, nic: &mut dyn Nic, host: &mut Host<'_>, access: RegisterAccess) {
+        if (self.armed.is_some() || self.awaits_handler)
+            && let Err(error) = self.at_access(nic, host, access)
+        {
+            // Told at the next pass: an access is answered whatever happens.
+            self.error.get_or_insert(error);
+        }
+    }
+}
+
+/// The striker as a target's hook.
+pub(super) struct StrikerHook(pub(super) Rc<RefCell<Striker>>);
+
+impl PassHook for StrikerHook {
+    fn pass(&mut self, target: &mut dyn Target) -> Result<(), TargetError> {
+        let mut striker = self.0.borrow_mut();
+        if let Some(error) = striker.error.take() {
+            return Err(traced(error));
+        }
+        match striker.tracee.poll().map_err(traced)? {
+            // What it had written to the card before is carried out first: in the pass that follows.
+            Some(Stop::Breakpoint(_)) if !std::mem::replace(&mut striker.served, true) => Ok(()),
+            Some(Stop::Breakpoint(address)) => {
+                striker.served = false;
+                striker.hit(address, target)
+            }
+            // It was stopped for what is over by now.
+            Some(Stop::Interrupted | Stop::Signal(_)) => striker.tracee.resume().map_err(traced),
+            // Who started it says how it ended.
+            Some(Stop::Ended) | None => Ok(()),
+        }
+    }
+}
+
+fn traced(error: TraceeError) -> TargetError {
+    TargetError::System {
+        what: "cannot trace the kernel's process",
+        error: std::io::Error::other(error),
+    }
+}

@@ -1,0 +1,331 @@
+//! One interrupt at one place, and what comes of it.
+
+use serde::{Deserialize, Serialize};
+use warikomi_clock::Span;
+use warikomi_debugger::{Frame as StackFrame, Location, Program};
+use warikomi_nic::RxOutcome;
+use warikomi_target::TargetError;
+
+use super::operation::Operation;
+use super::scene::Scene;
+use super::striker::{Delivery, Strike, Struck, Where};
+use super::verdict::{Verdict, report_in};
+use crate::error::Error;
+
+/// An answer that takes longer is late: a tick of the kernel may have brought it.
+const LATE: Span = Span::from_ms(8);
+
+/// What is not answered within this time waits for something else.
+const PATIENCE: Span = Span::from_ms(60);
+
+/// How long the driver may take to answer one more request, and to come to rest.
+const RECOVERY: Span = Span::from_ms(500);
+
+/// How long it is waited for the end of what a ping sets off in the driver.
+const SETTLING: Span = Span::from_ms(20);
+
+/// Lengths in bytes of the request that strikes, and of the one that shows whether the driver still works.
+const STRIKING_BYTES: usize = 98;
+
+/// What strikes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Striking {
+    /// A packet with its interrupt
+    #[default]
+    Packet,
+    /// An interrupt without a reason
+    Interrupt,
+}
+
+/// What came of one strike.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// What it comes to.
+    pub verdict: Verdict,
+    /// What shows it; empty where nothing is wrong.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub evidence: String,
+    /// How often the place was reached, the strike included.
+    pub hits: u64,
+    /// The place at which it struck; of a register access, the driver's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
+    /// The stack at the place, innermost first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stack: Vec<String>,
+    /// The register access, if it struck at one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access: Option<String>,
+    /// Where the handler ran: what it interrupted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handler: Option<String>,
+    /// Whether that was elsewhere than at the place, because interrupts were off there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub deferred: bool,
+    /// The stack of the handler.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub handler_stack: Vec<String>,
+    /// What the kernel has printed meanwhile.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub printed: Vec<String>,
+}
+
+impl Trial {
+    fn of(verdict: Verdict, evidence: impl Into<String>) -> Trial {
+        Trial {
+            verdict,
+            evidence: evidence.into(),
+            hits: 0,
+            place: None,
+            stack: Vec::new(),
+            access: None,
+            handler: None,
+            deferred: false,
+            handler_stack: Vec::new(),
+            printed: Vec::new(),
+        }
+    }
+}
+
+/// What shall be tried.
+#[derive(Clone, Debug)]
+pub(crate) struct Attempt {
+    pub(crate) place: Where,
+    /// When the place is reached for this time, counted from 1.
+    pub(crate) nth: u64,
+    pub(crate) operation: Operation,
+    pub(crate) striking: Striking,
+}
+
+impl Scene {
+    /// Strikes at a place. An error is the user's Ctrl-C, or a fault of ours; what becomes of the target is a
+    /// verdict, and a target that a verdict [spoils](Verdict::spoils_the_target) is not to be used again.
+    pub(crate) fn attempt(&mut self, attempt: &Attempt) -> Result<Trial, Error> {
+        self.take_printed();
+        self.forget_pings();
+        let made = self.strike(attempt);
+        let struck = self.struck();
+        let mut trial = match made {
+            Ok(trial) => trial,
+            Err(Error::Target(error)) => verdict_of(error)?,
+            Err(other) => return Err(other),
+        };
+        trial.printed = self.take_printed();
+        if let Some((verdict, line)) = report_in(&trial.printed)
+            && verdict >= trial.verdict
+        {
+            (trial.verdict, trial.evidence) = (verdict, line.to_owned());
+        }
+        trial.access = struck.access.map(|access| self.register_at(access)).transpose()?;
+        tell(&mut trial, &struck, &self.program);
+        Ok(trial)
+    }
+
+    /// Carries an operation out without a strike.
+    pub(crate) fn run(&mut self, operation: Operation) -> Result<(), Error> {
+        self.forget_pings();
+        operation.prepare(self)?;
+        operation.perform(self)?;
+        self.serve_until(PATIENCE, Scene::is_all_answered)?;
+        self.settle(SETTLING)?;
+        operation.restore(self)
+    }
+
+    /// How many register accesses an operation makes.
+    pub(crate) fn count_accesses(&mut self, operation: Operation) -> Result<u64, Error> {
+        let delivery = Delivery::Interrupt;
+        self.forget_pings();
+        operation.prepare(self)?;
+        self.arm(Strike { place: Where::AnyAccess, nth: u64::MAX, delivery })?;
+        operation.perform(self)?;
+        self.serve_until(PATIENCE, Scene::is_all_answered)?;
+        self.settle(SETTLING)?;
+        self.disarm()?;
+        let count = self.struck().hits;
+        operation.restore(self)?;
+        Ok(count)
+    }
+
+    fn strike(&mut self, attempt: &Attempt) -> Result<Trial, Error> {
+        let Attempt { place, nth, operation, striking } = attempt;
+        let (number, frame) = self.next_request(STRIKING_BYTES)?;
+        let delivery = match striking {
+            Striking::Packet => Delivery::Packet(frame),
+            Striking::Interrupt => Delivery::Interrupt,
+        };
+        let before = self.waits();
+        operation.prepare(self)?;
+        self.arm(Strike { place: place.clone(), nth: *nth, delivery })?;
+        operation.perform(self)?;
+        if !operation.may_lose() {
+            self.come_to_rest(number)?;
+        }
+        let struck = self.struck();
+        self.disarm()?;
+        let not_running = self.waits().since(before);
+        let judged = match operation.may_lose() {
+            true => Trial::of(Verdict::Accounted, ""),
+            false => self.judge(not_running)?,
+        };
+        operation.restore(self)?;
+        if struck.at.is_none() {
+            return Ok(Trial::of(Verdict::NotReached, ""));
+        }
+        if !operation.may_lose() {
+            return Ok(judged);
+        }
+        // What counts is that the driver works again.
+        self.forget_pings();
+        self.ping(STRIKING_BYTES)?;
+        match self.serve_until(RECOVERY, Scene::is_all_answered)? {
+            true => Ok(judged),
+            false => Ok(Trial::of(Verdict::Hung, "no packet comes through any longer")),
+        }
+    }
+
+    /// Serves the driver until all that was sent is answered and nothing is in hand. The request that strikes is
+    /// among them as soon as it has.
+    fn come_to_rest(&mut self, number: u64) -> Result<(), Error> {
+        let mut is_sent = false;
+        for _ in 0..2 {
+            self.serve_until(PATIENCE, |scene| {
+                scene.is_all_answered() || (!is_sent && scene.has_struck())
+            })?;
+            let struck = self.struck();
+            if let (Some(at), Some(outcome), false) = (struck.at, struck.outcome, is_sent) {
+                is_sent = true;
+                if outcome.is_on_ring() {
+                    self.sent(number, at, outcome);
+                }
+            }
+            self.serve_until(PATIENCE, Scene::is_all_answered)?;
+            // What is behind the answers (completed descriptors) may be the place.
+            self.settle(SETTLING)?;
+        }
+        Ok(())
+    }
+
+    /// Of what was answered, and when; for so long something was not running.
+    fn judge(&mut self, not_running: Span) -> Result<Trial, Error> {
+        let missing = self.unanswered();
+        if missing.is_empty() {
+            return Ok(self.judge_answers(not_running));
+        }
+        let kick = self.ping(STRIKING_BYTES)?;
+        self.serve_until(RECOVERY, Scene::is_all_answered)?;
+        let still = self.unanswered();
+        let count = |of: &[u64]| match of.len() {
+            1 => "one packet".to_owned(),
+            many => format!("{many} packets"),
+        };
+        if still.contains(&kick) {
+            let evidence = format!("{} unanswered, and one more as well", count(&missing));
+            return Ok(Trial::of(Verdict::Hung, evidence));
+        }
+        match still.is_empty() {
+            true => {
+                let evidence = format!("{} answered only when another came", count(&missing));
+                Ok(Trial::of(Verdict::Stuck, evidence))
+            }
+            false => {
+                let evidence = format!("{} never answered", count(&still));
+                Ok(Trial::of(Verdict::Lost, evidence))
+            }
+        }
+    }
+
+    fn judge_answers(&self, not_running: Span) -> Trial {
+        let pings = || self.pings().filter(|ping| ping.outcome == RxOutcome::OnRing);
+        if let Some(ping) = pings().find(|ping| ping.replies > 1) {
+            return Trial::of(Verdict::Doubled, format!("{} answers to one packet", ping.replies));
+        }
+        let waited = |ping: &super::scene::Ping| ping.replied.map(|at| at.since(ping.sent));
+        match pings().filter_map(|ping| waited(&ping)).max() {
+            Some(longest) if longest > LATE + not_running => {
+                Trial::of(Verdict::Late, format!("an answer took {longest}"))
+            }
+            _ => Trial::of(Verdict::Accounted, ""),
+        }
+    }
+}
+
+/// How the target failed, as a verdict; the user's Ctrl-C stays an error.
+fn verdict_of(error: TargetError) -> Result<Trial, Error> {
+    let verdict = match &error {
+        TargetError::Panicked { .. }
+        | TargetError::Exited { .. }
+        | TargetError::ConnectionLost { .. } => Verdict::Oops,
+        TargetError::Silent { .. } | TargetError::NoLink { .. } | TargetError::Refused { .. } => {
+            Verdict::Hung
+        }
+        _ => return Err(error.into()),
+    };
+    // The lines behind the first are those of the console, which are read anyway.
+    let text = error.to_string();
+    Ok(Trial::of(verdict, text.lines().next().unwrap_or_default()))
+}
+
+/// Fills in where it struck and where the handler ran.
+fn tell(trial: &mut Trial, struck: &Struck, program: &Program) {
+    trial.hits = struck.hits;
+    let texts = |frames: &[StackFrame]| -> Vec<String> {
+        frames.iter().map(|frame| located(program, frame).to_string()).collect()
+    };
+    trial.place = place(program, struck);
+    trial.stack = texts(&struck.stack);
+    trial.handler_stack = texts(&struck.handler);
+    let Some(interrupted) = interrupted(program, &struck.handler) else { return };
+    trial.deferred = struck.stack.first().is_some_and(|place| place.pc != interrupted.pc);
+    trial.handler = Some(located(program, &interrupted).to_string());
+}
+
+/// The innermost frame, or where an access was made the innermost of the driver.
+fn place(program: &Program, struck: &Struck) -> Option<String> {
+    let driver = program.parts.first();
+    let of_driver = |frame: &&StackFrame| driver.is_some_and(|code| code.contains(frame.at()));
+    let made = struck.access.and_then(|_| struck.stack.iter().find(of_driver));
+    made.or(struck.stack.first()).map(|frame| located(program, frame).to_string())
+}
+
+fn located(program: &Program, frame: &StackFrame) -> Location {
+    let mut location = program.locate(frame.at());
+    // Of a call, the address to return to is what people know from stacks.
+    if let Some((_, offset)) = &mut location.function {
+        *offset += frame.pc - frame.at();
+    }
+    location
+}
+
+/// What takes interrupts up in User Mode Linux, and in our bridge: the handler of signals, the end of a time in
+/// which they are off, and the look behind a register access.
+const ENTRIES: [&str; 4] =
+    ["hard_handler", "unblock_signals", "unblock_signals_trace", "be_interrupted"];
+
+/// What stands between these and the code that has let interrupts in.
+const BETWEEN: [&str; 6] = [
+    "um_set_signals",
+    "um_set_signals_trace",
+    "arch_local_irq_restore",
+    "arch_local_irq_enable",
+    "trace_hardirqs_on",
+    "take_interrupts_soon",
+];
+
+/// What a handler has interrupted: the first frame behind that by which it was entered.
+fn interrupted(program: &Program, handler: &[StackFrame]) -> Option<StackFrame> {
+    let name = |frame: &StackFrame| {
+        let function = program.locate(frame.at()).function;
+        function.map(|(name, _)| name.split('.').next().unwrap_or_default().to_owned())
+    };
+    let entered = handler
+        .iter()
+        .position(|frame| name(frame).is_some_and(|name| ENTRIES.contains(&name.as_str())))?;
+    let behind = &handler[entered + 1..];
+    let is_code = |frame: &&StackFrame| {
+        name(frame).is_none_or(|name| {
+            !BETWEEN.contains(&name.as_str()) && !ENTRIES.contains(&name.as_str())
+        })
+    };
+    behind.iter().find(is_code).copied()
+}

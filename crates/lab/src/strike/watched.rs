@@ -1,0 +1,147 @@
+//! A NIC around a NIC that tells of each register access before it is carried out.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use warikomi_clock::Time;
+use warikomi_nic::strict::Findings;
+use warikomi_nic::{
+    Frame, FunctionCounters, Link, ModelInfo, Nic, Probe, Reception, RxCounters, RxFault,
+};
+use warikomi_pci::{Bar, Host, MsiMessage, PciFunction, Vector, Vectors, Width};
+use warikomi_wire::Wire;
+
+/// A register access that the driver waits for, or has just made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RegisterAccess {
+    pub(crate) bar: u8,
+    pub(crate) offset: u64,
+    pub(crate) width: Width,
+    /// What is written; `None` for a read.
+    pub(crate) written: Option<u64>,
+}
+
+/// Who is told of accesses. The NIC beneath may be given frames meanwhile.
+pub(super) trait AccessWatch {
+    fn access(&mut self, nic: &mut dyn Nic, host: &mut Host<'_>, access: RegisterAccess);
+}
+
+/// A NIC whose register accesses are watched.
+pub(super) struct Watched {
+    nic: Box<dyn Nic>,
+    watch: Rc<RefCell<dyn AccessWatch>>,
+}
+
+impl Watched {
+    /// Puts the watch around a NIC.
+    pub(super) fn around(nic: Box<dyn Nic>, watch: Rc<RefCell<dyn AccessWatch>>) -> Box<dyn Nic> {
+        Box::new(Watched { nic, watch })
+    }
+
+    fn tell(&mut self, host: &mut Host<'_>, access: RegisterAccess) {
+        self.watch.borrow_mut().access(&mut *self.nic, host, access);
+    }
+}
+
+impl PciFunction for Watched {
+    fn bars(&self) -> &[Bar] {
+        self.nic.bars()
+    }
+
+    fn vectors(&self) -> Vectors {
+        self.nic.vectors()
+    }
+
+    fn message(&self, vector: Vector) -> Option<MsiMessage> {
+        self.nic.message(vector)
+    }
+
+    fn config_read(&mut self, offset: u16, width: Width) -> u64 {
+        self.nic.config_read(offset, width)
+    }
+
+    fn config_write(&mut self, host: &mut Host<'_>, offset: u16, width: Width, value: u64) {
+        self.nic.config_write(host, offset, width, value);
+    }
+
+    fn bar_read(&mut self, host: &mut Host<'_>, bar: u8, offset: u64, width: Width) -> u64 {
+        self.tell(host, RegisterAccess { bar, offset, width, written: None });
+        self.nic.bar_read(host, bar, offset, width)
+    }
+
+    fn bar_write(&mut self, host: &mut Host<'_>, bar: u8, offset: u64, width: Width, value: u64) {
+        self.tell(host, RegisterAccess { bar, offset, width, written: Some(value) });
+        self.nic.bar_write(host, bar, offset, width, value);
+    }
+
+    fn poll(&mut self, host: &mut Host<'_>) {
+        self.nic.poll(host);
+    }
+}
+
+impl Nic for Watched {
+    fn info(&self) -> &'static ModelInfo {
+        self.nic.info()
+    }
+
+    fn receive(&mut self, host: &mut Host<'_>, frame: Frame<'_>) -> Reception {
+        self.nic.receive(host, frame)
+    }
+
+    fn receive_faulty(
+        &mut self,
+        host: &mut Host<'_>,
+        frame: Frame<'_>,
+        fault: RxFault,
+    ) -> Reception {
+        self.nic.receive_faulty(host, frame, fault)
+    }
+
+    fn set_link(&mut self, host: &mut Host<'_>, link: Link) {
+        self.nic.set_link(host, link);
+    }
+
+    fn rx_queue_progress(&mut self, host: &mut Host<'_>, queue: u16, limit: usize) -> RxCounters {
+        self.nic.rx_queue_progress(host, queue, limit)
+    }
+
+    fn rx_queue_free(&mut self, host: &mut Host<'_>, queue: u16, limit: usize) -> usize {
+        self.nic.rx_queue_free(host, queue, limit)
+    }
+
+    fn look_ahead(&mut self, host: &mut Host<'_>) {
+        self.nic.look_ahead(host);
+    }
+
+    fn receiving(&self) -> bool {
+        self.nic.receiving()
+    }
+
+    fn mac_address(&self) -> [u8; 6] {
+        self.nic.mac_address()
+    }
+
+    fn probe(&mut self) -> &mut Probe {
+        self.nic.probe()
+    }
+
+    fn counters(&self) -> FunctionCounters {
+        self.nic.counters()
+    }
+
+    fn findings(&self) -> Option<&Findings> {
+        self.nic.findings()
+    }
+
+    fn power_on(&mut self, host: &mut Host<'_>) {
+        self.nic.power_on(host);
+    }
+
+    fn wire(&mut self) -> &mut dyn Wire {
+        self.nic.wire()
+    }
+
+    fn next_due(&self) -> Time {
+        self.nic.next_due()
+    }
+}

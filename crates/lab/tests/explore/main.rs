@@ -1,0 +1,163 @@
+//! An interrupt at places in the driver of a real kernel, and at every one of them.
+//!
+//! The kernel is one that finds its own mistakes; the first test builds it, if it is not there. The tests need both
+//! cores, so they run one at a time (`--test-threads=1`).
+
+mod planted;
+
+use clap::{Command, FromArgMatches};
+use serde_json::Value;
+use warikomi_lab::at::At;
+use warikomi_lab::explore::Explore;
+use warikomi_lab::{Conclusion, Error, Experiment, Watch};
+use warikomi_measure::layout::Object;
+
+use planted::{BUGS, image};
+
+fn run<E: Experiment + FromArgMatches>(flags: &[&str]) -> Result<Conclusion, Error> {
+    let command = E::augment_args(Command::new(E::NAME).no_binary_name(true));
+    let matches = command.try_get_matches_from(flags).unwrap_or_else(|error| panic!("{error}"));
+    E::from_arg_matches(&matches).unwrap().run(&mut Watch::unobserved())
+}
+
+/// The same on the unmodified driver of the image that has the others beside it.
+fn run_unmodified<E: Experiment + FromArgMatches>(flags: &[&str]) -> Result<Conclusion, Error> {
+    let kernel = image().kernel();
+    run::<E>(&[flags, &["--kernel", kernel.to_str().unwrap()]].concat())
+}
+
+fn rows(conclusion: &Conclusion) -> &[Object] {
+    conclusion.result.rows.as_deref().unwrap()
+}
+
+fn text<'a>(row: &'a Object, key: &str) -> &'a str {
+    row.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn frames(conclusion: &Conclusion, key: &str) -> Vec<String> {
+    let of = conclusion.result.figures.get(key).and_then(Value::as_array);
+    of.into_iter().flatten().map(|frame| frame["frame"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn an_interrupt_strikes_at_the_very_instruction_where_they_are_on() {
+    let flags = ["rtl8169_close", "--operation", "ip link set eth0 down"];
+    let conclusion = run_unmodified::<At>(&flags).unwrap();
+    let row = &rows(&conclusion)[0];
+    assert_eq!(text(row, "verdict"), "accounted");
+    assert!(text(row, "place").starts_with("rtl8169_close+0x0 at r8169_main.c:"), "{row:?}");
+    assert_eq!(text(row, "handler"), text(row, "place"));
+    assert_eq!(row["deferred"], false);
+    let stack = frames(&conclusion, "stack");
+    let has = |stack: &[String], name: &str| stack.iter().any(|frame| frame.contains(name));
+    assert!(has(&stack, "__dev_close_many") && has(&stack, "handle_syscall"), "{stack:?}");
+    let handler = frames(&conclusion, "handler_stack");
+    assert!(
+        has(&handler, "rtl8169_interrupt") && has(&handler, "rtl8169_close+0x0"),
+        "{handler:?}"
+    );
+}
+
+#[test]
+fn an_interrupt_waits_where_they_are_off() {
+    let conclusion = run_unmodified::<At>(&["rtl8169_interrupt"]).unwrap();
+    let row = &rows(&conclusion)[0];
+    assert_eq!(text(row, "verdict"), "accounted");
+    assert!(text(row, "place").starts_with("rtl8169_interrupt+0x0"), "{row:?}");
+    assert_eq!(row["deferred"], true, "{row:?}");
+    assert!(!text(row, "handler").contains("rtl8169_interrupt"), "{row:?}");
+}
+
+#[test]
+fn a_register_access_is_a_place_too() {
+    let conclusion = run_unmodified::<At>(&["read IntrStatus"]).unwrap();
+    let row = &rows(&conclusion)[0];
+    assert_eq!(text(row, "verdict"), "accounted");
+    assert!(text(row, "place").contains("rtl8169_interrupt"), "{row:?}");
+}
+
+#[test]
+fn places_that_are_none_are_refused_with_what_is_near() {
+    let error = |place: &str| run_unmodified::<At>(&[place]).err().unwrap().to_string();
+    for (place, says) in [
+        ("rtl8169_pol", "rtl8169_poll"),
+        ("rtl_rx", "is inlined"),
+        ("rtl8169_poll+2", "the nearest are at"),
+        ("rtl8169_poll+0x100000", "its last instruction is"),
+        ("r8169_main.c:1", "the nearest: r8169_main.c:"),
+        ("nothing.c:1", "nothing.c"),
+        ("read Nothing", "IntrStatus"),
+    ] {
+        let error = error(place);
+        assert!(error.contains(says), "{place}: {error}");
+    }
+}
+
+#[test]
+fn a_place_that_this_traffic_does_not_reach_is_said_to_be_so() {
+    let conclusion = run_unmodified::<At>(&["rtl8169_close"]).unwrap();
+    assert_eq!(text(&rows(&conclusion)[0], "verdict"), "not reached");
+}
+
+/// At each instruction of the packet path and of closing, with every packet accounted for.
+#[test]
+fn the_unmodified_driver_loses_nothing_wherever_an_interrupt_strikes() {
+    let mut flags = vec!["--operation", "ping", "--operation", "ip link set eth0 down"];
+    for function in ["rtl8169_interrupt", "rtl8169_poll", "rtl_rx", "rtl_tx", "rtl8169_close"] {
+        flags.extend(["--function", function]);
+    }
+    let conclusion = run_unmodified::<Explore>(&flags).unwrap();
+    let findings = conclusion.result.figures.get("findings");
+    assert!(conclusion.failed.is_none(), "{findings:#?}");
+    let all = rows(&conclusion).last().unwrap();
+    let count = |key: &str| all[key].as_u64().unwrap();
+    assert!(count("places") > 500 && count("reached") > count("places") / 3, "{all:?}");
+    assert!(count("at_once") > 30 && count("handler_places") > 30, "{all:?}");
+    assert_eq!(count("bad"), 0, "{all:?}");
+}
+
+#[test]
+fn each_register_access_of_an_operation_is_struck_in_turn() {
+    let conclusion = run_unmodified::<Explore>(&["--accesses", "--operation", "ping"]).unwrap();
+    assert!(conclusion.failed.is_none(), "{:#?}", conclusion.result.figures);
+    let row = &rows(&conclusion)[0];
+    assert!(row["places"].as_u64().unwrap() >= 8, "{row:?}");
+    // How many accesses a ping takes differs a little.
+    assert!(2 * row["reached"].as_u64().unwrap() > row["places"].as_u64().unwrap(), "{row:?}");
+}
+
+/// Without a hint: all instructions of the functions that the traffic goes through.
+#[test]
+fn planted_bugs_are_found_with_the_place_named() {
+    for bug in BUGS {
+        let mut flags = vec![
+            "--driver",
+            bug.name,
+            "--model",
+            "rtl8168",
+            "--operation",
+            bug.operation,
+            "--stop-after",
+            "3",
+        ];
+        for function in ["rtl8169_interrupt", "rtl8169_poll", "rtl8169_start_xmit", "rtl8169_close"]
+        {
+            flags.extend(["--function", function]);
+        }
+        image();
+        let conclusion =
+            run::<Explore>(&flags).unwrap_or_else(|error| panic!("{}: {error}", bug.name));
+        let findings = conclusion.result.figures.get("findings").and_then(Value::as_array);
+        let findings = findings.map(Vec::as_slice).unwrap_or_default();
+        let is_it = |finding: &&Value| {
+            let verdict = finding["verdict"].as_str().unwrap();
+            let place = finding["place"].as_str().unwrap();
+            bug.verdicts.iter().any(|wanted| wanted.to_string() == verdict)
+                && place.starts_with(bug.function)
+        };
+        let found = findings.iter().find(is_it);
+        let found = found.unwrap_or_else(|| panic!("{}: {findings:#?}", bug.name));
+        let again = found["command"].as_str().unwrap();
+        assert!(again.contains(bug.name) && again.starts_with("warikomi at"), "{again}");
+    }
+}

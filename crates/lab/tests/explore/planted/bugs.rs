@@ -1,0 +1,141 @@
+//! The bugs: what is changed in the driver, and what must be found.
+
+use warikomi_lab::strike::Verdict;
+
+/// The Linux of whose driver the copies are made.
+pub(super) const DRIVER_VERSION: &str = "6.1";
+
+/// A bug.
+pub(crate) struct Bug {
+    /// The module's name.
+    pub(crate) name: &'static str,
+    /// Text of the driver, and what it is replaced by.
+    pub(super) changes: &'static [(&'static str, &'static str)],
+    /// What the traffic must be.
+    pub(crate) operation: &'static str,
+    /// Verdicts of which at least one must be found.
+    pub(crate) verdicts: &'static [Verdict],
+    /// What the place that is named must begin with: the kernel's own checks report some bugs wherever it strikes.
+    pub(crate) function: &'static str,
+}
+
+const END_OF_POLL: &str = "	if (work_done < budget && napi_complete_done(napi, work_done))
+		rtl_irq_enable(tp);
+";
+
+/// Every bug.
+pub(crate) const BUGS: &[Bug] = &[
+    // What comes between the last look at the rings and the acknowledgement has no interrupt.
+    Bug {
+        name: "r8169_ack_late",
+        changes: &[
+            ("out:\n\trtl_ack_events(tp, status);\n", "out:\n"),
+            (
+                END_OF_POLL,
+                "	if (work_done < budget && napi_complete_done(napi, work_done)) {
+		rtl_ack_events(tp, 0xffff);
+		rtl_irq_enable(tp);
+	}
+",
+            ),
+        ],
+        operation: "ping",
+        verdicts: &[Verdict::Stuck, Verdict::Hung],
+        // Wherever the second of two packets comes while the first is in hand.
+        function: "rtl8169_",
+    },
+    // A packet that comes before the card is quiet is read from a buffer that was given back.
+    Bug {
+        name: "r8169_free_early",
+        changes: &[(
+            "	netif_stop_queue(dev);\n	rtl8169_down(tp);\n	rtl8169_rx_clear(tp);\n",
+            "	netif_stop_queue(dev);
+	for (int i = 0; i < NUM_RX_DESC; i++) {
+		__free_pages(tp->Rx_databuff[i], get_order(R8169_RX_BUF_SIZE));
+		tp->Rx_databuff[i] = NULL;
+	}
+	rtl8169_down(tp);
+	rtl8169_rx_clear(tp);
+",
+        )],
+        operation: "ip link set eth0 down",
+        verdicts: &[Verdict::Oops, Verdict::MemoryReport, Verdict::Warned],
+        function: "rtl8169_",
+    },
+    // The shape of "r8169: prevent potential deadlock in rtl8169_close": the work takes the lock that is held. The
+    // work is scheduled when the link goes, which this driver does for later chips.
+    Bug {
+        name: "r8169_cancel_sync",
+        changes: &[
+            (
+                "	cancel_work(&tp->wk.work);\n\n	free_irq",
+                "	cancel_work_sync(&tp->wk.work);\n\n	free_irq",
+            ),
+            (
+                "		if (rtl_is_8125(tp))
+			rtl_schedule_task(tp, RTL_FLAG_TASK_RESET_NO_QUEUE_WAKE);
+",
+                "		rtl_schedule_task(tp, RTL_FLAG_TASK_RESET_NO_QUEUE_WAKE);
+",
+            ),
+        ],
+        operation: "ip link set eth0 down",
+        verdicts: &[Verdict::LockReport, Verdict::Hung],
+        function: "rtl8169_",
+    },
+    // A lock that the handler takes, too, without interrupts off.
+    Bug {
+        name: "r8169_lock_open",
+        changes: &[
+            (
+                "	if (status & LinkChg)\n		phy_mac_interrupt(tp->phydev);\n",
+                "	spin_lock(&tp->config25_lock);
+	spin_unlock(&tp->config25_lock);
+	if (status & LinkChg)
+		phy_mac_interrupt(tp->phydev);
+",
+            ),
+            (
+                "	if (door_bell)
+		rtl8169_doorbell(tp);
+",
+                "	spin_lock(&tp->config25_lock);
+	if (door_bell)
+		rtl8169_doorbell(tp);
+	spin_unlock(&tp->config25_lock);
+",
+            ),
+        ],
+        operation: "ping",
+        verdicts: &[Verdict::LockReport],
+        function: "rtl8169_",
+    },
+    // The word that a poll is under way is taken back only when the mask is open again: an interrupt in between is
+    // taken for one that the poll sees to.
+    Bug {
+        name: "r8169_flag_late",
+        changes: &[
+            ("	u32 irq_mask;\n	int irq;\n", "	u32 irq_mask;\n	bool polls;\n	int irq;\n"),
+            (
+                "	rtl_irq_disable(tp);\n	napi_schedule(&tp->napi);\nout:\n",
+                "	if (tp->polls)
+		goto out;
+	rtl_irq_disable(tp);
+	napi_schedule(&tp->napi);
+out:
+",
+            ),
+            (
+                END_OF_POLL,
+                "	tp->polls = true;
+	if (work_done < budget && napi_complete_done(napi, work_done))
+		rtl_irq_enable(tp);
+	tp->polls = false;
+",
+            ),
+        ],
+        operation: "ping",
+        verdicts: &[Verdict::Stuck],
+        function: "rtl8169_poll",
+    },
+];

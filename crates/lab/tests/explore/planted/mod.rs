@@ -1,0 +1,64 @@
+//! Copies of r8169 with a bug each, compiled with a kernel that finds its own mistakes.
+//!
+//! The copies are made of the kernel's own sources when the tests run; the driver itself stays as it is.
+
+mod bugs;
+
+use std::fs;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use warikomi_kernel::{BuildOptions, Cache, Cancel, Image, Source, build, source_tree};
+
+pub(crate) use bugs::BUGS;
+use bugs::{Bug, DRIVER_VERSION};
+
+/// The kernel with all of them, built if it is not there.
+pub(crate) fn image() -> &'static Image {
+    static IMAGE: OnceLock<Image> = OnceLock::new();
+    IMAGE.get_or_init(|| {
+        let cache = Cache::of_this_user().unwrap();
+        let source = Source::Distribution { version: Some(DRIVER_VERSION.into()) };
+        let tree = source_tree(&cache, &source, &Cancel::new());
+        let tree = tree.unwrap_or_else(|error| panic!("{error}"));
+        let directory = tempfile::tempdir().unwrap();
+        write_modules(&tree.join("drivers/net/ethernet/realtek"), directory.path());
+        let options = BuildOptions {
+            source,
+            debug: true,
+            modules: vec![directory.path().to_owned()],
+            ..BuildOptions::default()
+        };
+        build(&cache, &options, &Cancel::new(), &mut |_| ())
+            .unwrap_or_else(|error| panic!("{error}"))
+    })
+}
+
+/// One directory: the files that the modules have in common, and a main file of each.
+fn write_modules(driver: &Path, into: &Path) {
+    for name in ["r8169.h", "r8169_firmware.c", "r8169_firmware.h", "r8169_phy_config.c"] {
+        fs::copy(driver.join(name), into.join(name)).unwrap();
+    }
+    let main = fs::read_to_string(driver.join("r8169_main.c")).unwrap();
+    let mut rules = String::new();
+    for bug in BUGS {
+        fs::write(into.join(format!("{}_main.c", bug.name)), planted(&main, bug)).unwrap();
+        rules.push_str(&format!(
+            "obj-m += {0}.o\n{0}-y := {0}_main.o r8169_firmware.o r8169_phy_config.o\n",
+            bug.name
+        ));
+    }
+    fs::write(into.join("Kbuild"), rules).unwrap();
+}
+
+fn planted(main: &str, bug: &Bug) -> String {
+    bug.changes.iter().fold(main.to_owned(), |text, (from, to)| {
+        assert_eq!(
+            text.matches(from).count(),
+            1,
+            "{}: the driver has changed at: {from}",
+            bug.name
+        );
+        text.replace(from, to)
+    })
+}

@@ -1,0 +1,256 @@
+//! What a strict card sees of its descriptors.
+
+use super::super::{Arbitration, Engine, Placement, RxQueue, TxEngine, TxLimits};
+use super::*;
+use crate::strict::FindingKind;
+
+const TAG: u32 = 3;
+const BUFFER_BYTES: u32 = 64;
+
+impl Bench {
+    fn strict() -> Bench {
+        Bench { strict: Some(Strict::new(crate::oc48::INFO.registers)), ..Bench::new() }
+    }
+
+    /// What was found so far: kinds, and how often.
+    fn found(&self) -> Vec<(FindingKind, u64)> {
+        let findings = self.strict.as_ref().expect("a strict card").findings();
+        findings.list().iter().map(|finding| (finding.kind, finding.count)).collect()
+    }
+}
+
+struct Receiving {
+    bench: Bench,
+    queue: RxQueue<Ring<true>>,
+}
+
+impl Receiving {
+    /// A queue that is on, and all of its descriptors the card's.
+    fn open() -> Receiving {
+        let (bench, queue) = (Bench::strict(), RxQueue::new(Ring { base: 0 }, TAG));
+        let mut card = Receiving { bench, queue };
+        (0..RING).for_each(|place| card.give(place, place));
+        card.bench.with(|cx| card.queue.enable(cx, true));
+        card
+    }
+
+    /// The driver gives a descriptor to the card, with the buffer of that number.
+    fn give(&self, place: u16, buffer: u16) {
+        let buffer = BUFFERS + 0x100 * u32::from(buffer);
+        self.bench.put(8 * u32::from(place), &[OWN | BUFFER_BYTES, buffer]);
+    }
+
+    fn inspect(&mut self) -> Vec<(FindingKind, u64)> {
+        self.bench.with(|cx| self.queue.inspect(cx, 0));
+        self.bench.found()
+    }
+
+    fn receive(&mut self, bytes: usize) -> Placement {
+        self.inspect();
+        self.bench.with(|cx| self.queue.place(cx, &[&vec![1; bytes]], 0)).unwrap()
+    }
+}
+
+#[test]
+fn a_driver_that_gives_back_what_it_has_taken_is_in_order() {
+    let mut card = Receiving::open();
+    for lap in 0..5 {
+        for place in 0..RING {
+            assert_eq!(card.receive(50), Placement::Completed, "lap {lap}");
+            card.give(place, place);
+        }
+        // All at once, in one frame and in several.
+        assert_eq!(card.receive(200), Placement::Completed);
+        (0..RING).for_each(|place| card.give(place, (place + lap) % RING));
+        (0..RING).for_each(|_| assert_eq!(card.receive(64), Placement::Completed));
+        (0..RING).for_each(|place| card.give(place, place));
+    }
+    assert_eq!(card.inspect(), []);
+}
+
+#[test]
+fn a_descriptor_is_not_changed_while_it_is_the_card_s() {
+    let mut card = Receiving::open();
+    assert_eq!(card.inspect(), []);
+    card.give(2, 9);
+    assert_eq!(card.inspect(), [(FindingKind::DescriptorChanged, 1)]);
+    assert_eq!(card.inspect(), [(FindingKind::DescriptorChanged, 1)], "once");
+    card.bench.put(8, &[0]);
+    assert_eq!(card.inspect(), [(FindingKind::DescriptorChanged, 2)], "taken back");
+    card.give(1, 1);
+    assert_eq!(card.inspect(), [(FindingKind::DescriptorChanged, 2)], "and given again");
+}
+
+#[test]
+fn a_queue_that_is_off_is_the_driver_s() {
+    let mut card = Receiving::open();
+    card.inspect();
+    card.bench.with(|cx| card.queue.enable(cx, false));
+    card.give(0, 5);
+    assert_eq!(card.inspect(), []);
+    card.bench.with(|cx| card.queue.enable(cx, true));
+    assert_eq!(card.inspect(), []);
+}
+
+#[test]
+fn a_buffer_is_in_one_descriptor() {
+    let mut card = Receiving::open();
+    card.receive(50);
+    card.give(0, 2);
+    assert_eq!(card.inspect(), [(FindingKind::GivenTwice, 1)]);
+    // They are used, and given again as they should have been.
+    (0..RING).for_each(|_| assert_eq!(card.receive(50), Placement::Completed));
+    (1..RING).chain([0]).for_each(|place| card.give(place, place));
+    assert_eq!(card.inspect(), [(FindingKind::GivenTwice, 1)]);
+}
+
+#[test]
+fn a_buffer_that_reaches_into_another_is_given_twice() {
+    let mut card = Receiving::open();
+    card.bench.put(8, &[OWN | BUFFER_BYTES, BUFFERS + 0x200 - 1]);
+    assert_eq!(card.inspect(), [(FindingKind::GivenTwice, 1)]);
+}
+
+#[test]
+fn a_descriptor_without_bytes_is_none() {
+    let mut card = Receiving::open();
+    card.bench.put(8, &[OWN]);
+    assert_eq!(card.inspect(), [(FindingKind::Descriptor, 1)]);
+}
+
+struct Transmitting<const MANY: bool> {
+    bench: Bench,
+    engine: TxEngine<Ring<MANY>>,
+}
+
+type Whole = Transmitting<true>;
+
+impl<const MANY: bool> Transmitting<MANY> {
+    fn open(slow: bool) -> Self {
+        let limits = TxLimits { chains: 9, descriptors: 99, frames: 9, pause: Span::from_us(1) };
+        let engine = slow.then(|| Engine::new(Some("pci-64-66".parse().unwrap()), None, 2_000));
+        let ring = [Ring { base: 0 }];
+        let mut engine = TxEngine::new(ring, Arbitration::Strict, engine, limits, TAG);
+        engine.enable(true);
+        Transmitting { bench: Bench::strict(), engine }
+    }
+
+    fn put(&self, place: u16, marks: u32, bytes: u32) {
+        self.bench.put(8 * u32::from(place), &[OWN | marks | bytes, BUFFERS]);
+    }
+
+    /// The driver writes the doorbell: what comes before, and what comes of it.
+    fn ring(&mut self) -> Vec<(FindingKind, u64)> {
+        let Transmitting { bench, engine } = self;
+        bench.with(|cx| {
+            engine.inspect(cx);
+            engine.check_doorbell(cx, 0);
+            if engine.doorbell(cx, 0) {
+                engine.run(cx, |_, _| Ok(1)).ended.unwrap();
+            }
+        });
+        self.bench.found()
+    }
+
+    fn timer(&mut self) -> Vec<(FindingKind, u64)> {
+        self.bench.next_timer();
+        let Transmitting { bench, engine } = self;
+        bench.with(|cx| {
+            engine.inspect(cx);
+            if engine.timer(cx) {
+                engine.run(cx, |_, _| Ok(1)).ended.unwrap();
+            }
+        });
+        self.bench.found()
+    }
+}
+
+#[test]
+fn a_driver_that_transmits_is_in_order_also_once_round_and_with_one_buffer() {
+    for slow in [false, true] {
+        let mut card = Whole::open(slow);
+        for lap in 0..4 {
+            card.put(1, 0, 100);
+            card.put(2, LAST, 100);
+            card.put(3, FIRST | LAST, 100);
+            card.put(0, FIRST, 100 + lap);
+            assert_eq!(card.ring(), [], "lap {lap}");
+            while card.bench.next_due() != Time::NEVER {
+                assert_eq!(card.timer(), [], "lap {lap}");
+            }
+            assert_eq!(card.bench.tx_descriptors, 4 * u64::from(lap + 1));
+        }
+    }
+}
+
+#[test]
+fn a_doorbell_needs_something_to_transmit() {
+    let mut card = Whole::open(false);
+    card.put(0, FIRST | LAST, 100);
+    assert_eq!(card.ring(), []);
+    assert_eq!(card.ring(), [(FindingKind::EmptyDoorbell, 1)]);
+}
+
+/// Writes are posted: by the time of the first doorbell the driver may have handed two frames over.
+#[test]
+fn each_frame_may_have_a_doorbell_of_its_own() {
+    for slow in [false, true] {
+        let mut card = Whole::open(slow);
+        card.put(0, FIRST | LAST, 100);
+        card.put(1, FIRST | LAST, 100);
+        assert_eq!(card.ring(), []);
+        while card.bench.next_due() != Time::NEVER {
+            card.timer();
+        }
+        assert_eq!(card.ring(), [], "the second frame's");
+        assert_eq!(card.ring(), [(FindingKind::EmptyDoorbell, 1)]);
+    }
+}
+
+#[test]
+fn a_doorbell_while_a_transfer_is_under_way_is_in_order() {
+    let mut card = Whole::open(true);
+    card.put(0, FIRST | LAST, 100);
+    assert_eq!((card.ring(), card.ring()), (vec![], vec![]));
+}
+
+/// As of a FIFO: the card may have used the first piece before the driver hands the second over.
+#[test]
+fn a_frame_goes_on_where_the_card_has_used_what_came_before() {
+    let mut card = Transmitting::<false>::open(false);
+    card.put(0, FIRST, 100);
+    assert_eq!(card.ring(), []);
+    card.put(1, LAST, 100);
+    assert_eq!(card.ring(), []);
+    card.put(2, LAST, 100);
+    assert_eq!(card.ring(), [(FindingKind::Descriptor, 1)]);
+}
+
+#[test]
+fn a_transmitter_that_is_off_needs_no_doorbell() {
+    let mut card = Whole::open(false);
+    card.engine.enable(false);
+    card.put(0, FIRST | LAST, 100);
+    assert_eq!(card.ring(), [(FindingKind::EmptyDoorbell, 1)]);
+}
+
+#[test]
+fn a_descriptor_stays_as_it_is_while_its_transfer_is_under_way() {
+    let mut card = Whole::open(true);
+    card.put(0, FIRST | LAST, 100);
+    card.ring();
+    card.put(0, FIRST | LAST, 200);
+    assert_eq!(card.timer(), [(FindingKind::DescriptorChanged, 1)]);
+}
+
+#[test]
+fn a_frame_begins_and_ends() {
+    let mut card = Whole::open(false);
+    card.put(0, LAST, 100);
+    assert_eq!(card.ring(), [(FindingKind::Descriptor, 1)]);
+    card.put(1, FIRST, 100);
+    card.put(2, FIRST | LAST, 100);
+    assert_eq!(card.ring(), [(FindingKind::Descriptor, 2)]);
+    card.put(3, FIRST | LAST, 0);
+    assert_eq!(card.ring(), [(FindingKind::Descriptor, 3)]);
+}

@@ -1,0 +1,213 @@
+//! Descriptors and buffers that are the card's, as they were when the card first saw them.
+//!
+//! The card's are those in a row from the head of a queue on: behind one that is the driver's it does not
+//! look, so a driver may hand over the later descriptors of a frame first. Each is kept as it was seen first.
+//! When the card has used it, it goes; until then its words stay the same, and its buffer is given in no other
+//! descriptor of the queue.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Debug;
+
+use super::{FindingKind, Place};
+use crate::NicContext;
+
+/// A descriptor that belongs to the card, by a look that costs the card nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Look<P> {
+    /// The place behind it.
+    pub next: P,
+    /// Bus address of what it names.
+    pub buffer: u64,
+    /// Bytes there.
+    pub bytes: usize,
+    /// A frame begins with it; true of one to receive into.
+    pub first: bool,
+    /// A frame ends with it; true of one to receive into.
+    pub last: bool,
+    /// Its words in memory.
+    pub words: [u32; 4],
+}
+
+/// Something that a driver must not write into a descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Misuse {
+    /// What kind of step it is.
+    pub kind: FindingKind,
+    /// What is wrong, as the end of a sentence that begins with the descriptor.
+    pub what: &'static str,
+    /// What says so: document and section, or Linux symbol.
+    pub source: &'static str,
+}
+
+/// Descriptors that are compared in one look, besides the first; all of them in turn.
+const COMPARED: usize = 32;
+
+/// The descriptors of a queue that are the card's.
+#[derive(Debug)]
+pub(crate) struct Watch<P> {
+    owned: VecDeque<(P, Look<P>)>,
+    /// End of each buffer by its begin, and the place that names it: of a receive queue.
+    buffers: BTreeMap<u64, (u64, P)>,
+    /// What the queue had completed when it was looked at last.
+    completed: u64,
+    /// Where comparing goes on.
+    turn: usize,
+    /// The words of the last descriptor seen, if its frame goes on.
+    unfinished: Option<[u32; 4]>,
+}
+
+impl<P> Default for Watch<P> {
+    fn default() -> Self {
+        let (owned, buffers) = (VecDeque::new(), BTreeMap::new());
+        Watch { owned, buffers, completed: 0, turn: 0, unfinished: None }
+    }
+}
+
+/// A queue, for a look at its descriptors.
+pub(crate) struct Queue<'a, P> {
+    pub(crate) place: Place,
+    pub(crate) head: P,
+    /// Counts what the card has completed: it changes with each descriptor that is used.
+    pub(crate) completed: u64,
+    /// Descriptors that it has at most.
+    pub(crate) most: usize,
+    /// What says what its descriptors look like.
+    pub(crate) source: &'static str,
+    /// The descriptor at a place, if it is the card's.
+    pub(crate) look: &'a dyn Fn(&NicContext<'_>, P) -> Option<Look<P>>,
+    /// What is wrong with one.
+    pub(crate) misuse: fn(&Look<P>, Option<[u32; 4]>) -> Option<Misuse>,
+    /// Buffers are the card's alone: it writes to them.
+    pub(crate) exclusive: bool,
+    /// The card may be using its descriptors at this moment.
+    pub(crate) active: bool,
+}
+
+impl<P: Copy + PartialEq + Debug> Watch<P> {
+    /// The ring goes away, or is switched off: the driver may do with it as it likes.
+    pub(crate) fn forget(&mut self) {
+        *self = Watch { completed: self.completed, ..Watch::default() };
+    }
+
+    /// Looks at the queue, and notes what the driver has done to what is the card's.
+    pub(crate) fn inspect(&mut self, cx: &mut NicContext<'_>, queue: &Queue<'_, P>) {
+        self.follow(queue);
+        self.compare(cx, queue);
+        self.extend(cx, queue);
+    }
+
+    /// Lets go what the card has used since.
+    fn follow(&mut self, queue: &Queue<'_, P>) {
+        let used = std::mem::replace(&mut self.completed, queue.completed) != queue.completed;
+        let before = self.owned.len();
+        while self.owned.front().is_some_and(|(place, _)| *place != queue.head) {
+            self.let_first_go();
+        }
+        // Once round, or more, and so all of them.
+        if used && before == self.owned.len() {
+            self.owned.clear();
+            self.buffers.clear();
+        }
+    }
+
+    fn let_first_go(&mut self) {
+        let Some((place, look)) = self.owned.pop_front() else { return };
+        self.release((place, look));
+    }
+
+    fn release(&mut self, (place, look): (P, Look<P>)) {
+        if self.buffers.get(&look.buffer).is_some_and(|(_, by)| *by == place) {
+            self.buffers.remove(&look.buffer);
+        }
+    }
+
+    /// Compares the first descriptor, and some of the others, with what they were.
+    fn compare(&mut self, cx: &mut NicContext<'_>, queue: &Queue<'_, P>) {
+        let len = self.owned.len();
+        let others = (self.turn..).take(COMPARED.min(len)).map(|index| index % len);
+        self.turn = if len > 0 { (self.turn + COMPARED) % len } else { 0 };
+        for index in std::iter::once(0).chain(others) {
+            let Some(&(place, before)) = self.owned.get(index) else { return };
+            let now = (queue.look)(cx, place);
+            if now.is_some_and(|now| now.words == before.words) {
+                continue;
+            }
+            let which = (FindingKind::DescriptorChanged, queue.place);
+            let Some(now) = now else {
+                if queue.active {
+                    cx.note(which, queue.source, || {
+                        format!("descriptor {place:?} taken back: it was {:08x?}", before.words)
+                    });
+                }
+                self.owned.split_off(index).into_iter().for_each(|entry| self.release(entry));
+                return;
+            };
+            cx.note(which, queue.source, || {
+                format!("descriptor {place:?} from {:08x?} to {:08x?}", before.words, now.words)
+            });
+            self.owned[index].1.words = now.words;
+        }
+    }
+
+    /// Takes up what has been handed over since.
+    fn extend(&mut self, cx: &mut NicContext<'_>, queue: &Queue<'_, P>) {
+        let mut next = self.owned.back().map_or(queue.head, |(_, look)| look.next);
+        while self.owned.len() < queue.most && (self.owned.is_empty() || next != queue.head) {
+            let Some(look) = (queue.look)(cx, next) else { return };
+            self.judge(cx, queue, (next, &look));
+            self.owned.push_back((next, look));
+            next = look.next;
+        }
+    }
+
+    /// Notes what is wrong with a descriptor that has just been handed over.
+    fn judge(
+        &mut self,
+        cx: &mut NicContext<'_>,
+        queue: &Queue<'_, P>,
+        (place, look): (P, &Look<P>),
+    ) {
+        let before = std::mem::replace(&mut self.unfinished, (!look.last).then_some(look.words));
+        let began = before.is_some();
+        let wrong = match () {
+            () if look.bytes == 0 => Some("names no bytes"),
+            () if !queue.exclusive && began && look.first => Some("begins a frame within another"),
+            () if !began && !look.first => Some("goes on with a frame that has not begun"),
+            () => None,
+        };
+        let (kind, source) = (FindingKind::Descriptor, queue.source);
+        let misuse = wrong.map(|what| Misuse { kind, what, source });
+        for Misuse { kind, what, source } in misuse.into_iter().chain((queue.misuse)(look, before))
+        {
+            cx.note((kind, queue.place), source, || {
+                format!("descriptor {place:?} {what}: {:08x?}", look.words)
+            });
+        }
+        if queue.exclusive {
+            self.take_buffer(cx, queue, (place, look));
+        }
+    }
+
+    fn take_buffer(
+        &mut self,
+        cx: &mut NicContext<'_>,
+        queue: &Queue<'_, P>,
+        (place, look): (P, &Look<P>),
+    ) {
+        let (begin, end) = (look.buffer, look.buffer.saturating_add(look.bytes as u64));
+        if begin == end {
+            return;
+        }
+        let other = self.buffers.range(..end).next_back().filter(|(_, (ends, _))| *ends > begin);
+        match other {
+            None => drop(self.buffers.insert(begin, (end, place))),
+            Some((_, &(_, earlier))) => {
+                cx.note((FindingKind::GivenTwice, queue.place), queue.source, || {
+                    format!(
+                        "the buffer at {begin:#x} of descriptor {place:?} is in {earlier:?} too"
+                    )
+                });
+            }
+        }
+    }
+}

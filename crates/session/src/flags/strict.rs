@@ -1,0 +1,23 @@
+//! The flag that makes the card strict; of experiments that show what it finds.
+
+use clap::{Args, ValueEnum};
+
+/// What follows from a step that the driver must not take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Strictness {
+    /// The result lists it, with a warning
+    Warn,
+    /// The run fails, too
+    Fail,
+}
+
+/// Whether the card names the steps that a driver must not take.
+#[derive(Args)]
+#[command(next_help_heading = "Driver and target")]
+pub struct StrictArguments {
+    /// A strict card: it names the steps that a driver must not take, such as a ring that is switched on before
+    /// its address is given; alone the flag means warn
+    #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true,
+        default_missing_value = "warn")]
+    pub strict: Option<Strictness>,
+}
