@@ -2,6 +2,7 @@
 /* Register and configuration accesses: entries of a ring, which the other side polls. */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/delay.h>
 #include <linux/logic_iomem.h>
 
 #include "bridge.h"
@@ -48,27 +49,48 @@ static bool post(struct card *card, u64 kind, u64 space, u32 offset, int size, u
 	return true;
 }
 
+/* In step with the other side an access has a time, and takes some. */
+static u64 carried_out_in_step(struct card *card)
+{
+	if (!load(card, WB_HEADER_IN_STEP) || !wait_for(card, WB_REQUESTS_TAIL, card->posted))
+		return 0;
+	return READ_ONCE(card->window[WB_DELAY_NS]);
+}
+
+/* In virtual time others may have their turn meanwhile; in real time there is no delay. */
+static void let_pass(u64 delay_ns)
+{
+	if (delay_ns)
+		ndelay(delay_ns);
+	take_interrupts_soon();
+}
+
 static void write_card(struct card *card, u64 space, u32 offset, int size, u64 value)
 {
+	u64 delay_ns = 0;
 	unsigned long flags;
 
 	raw_spin_lock_irqsave(&card->access_lock, flags);
-	post(card, WB_ACCESS_WRITE, space, offset, size, value);
+	if (post(card, WB_ACCESS_WRITE, space, offset, size, value))
+		delay_ns = carried_out_in_step(card);
 	raw_spin_unlock_irqrestore(&card->access_lock, flags);
-	take_interrupts_soon();
+	let_pass(delay_ns);
 }
 
 static u64 read_card(struct card *card, u64 space, u32 offset, int size)
 {
 	unsigned long flags;
 	u64 value = ~0ULL;
+	u64 delay_ns = 0;
 
 	raw_spin_lock_irqsave(&card->access_lock, flags);
 	if (post(card, WB_ACCESS_READ, space, offset, size, ++card->reads) &&
-	    wait_for(card, WB_ANSWERED, card->reads))
+	    wait_for(card, WB_ANSWERED, card->reads)) {
 		value = READ_ONCE(card->window[WB_ANSWER]);
+		delay_ns = carried_out_in_step(card);
+	}
 	raw_spin_unlock_irqrestore(&card->access_lock, flags);
-	take_interrupts_soon();
+	let_pass(delay_ns);
 	return value;
 }
 

@@ -42,6 +42,7 @@ struct card {
 	unsigned int pin_irq;
 	struct bar bars[PCI_STD_NUM_BARS];
 	u64 plugs;			/* times it was pulled out or plugged in that have been seen to */
+	u64 listens;			/* times it was asked to listen, likewise */
 	struct virtio_device *vdev;	/* none: free for the next one */
 	struct virtqueue *queue;
 	struct pci_host_bridge *host;
@@ -63,6 +64,7 @@ struct bridge {
 	struct mutex vectors_lock;	/* the bitmap */
 	DECLARE_BITMAP(vectors, VECTORS);
 	struct work_struct see_to_buses;
+	struct work_struct listen;
 	struct card cards[WB_CARDS];	/* of the first one the poller has its orders */
 };
 

@@ -384,7 +384,8 @@ static int attend(void *unused)
 /* In a hard interrupt. */
 void signalled(struct virtio_device *vdev)
 {
-	const struct card *card = vdev->priv;
+	struct card *card = vdev->priv;
+	u64 listens = load(card, WB_HEADER_LISTENS);
 
 	/* The other side takes a sleep back when it signals. */
 	if (READ_ONCE(bridge.attention) != WB_LOOKS)
@@ -392,6 +393,9 @@ void signalled(struct virtio_device *vdev)
 	take_interrupts();
 	if (load(card, WB_HEADER_PLUGS) != card->plugs)
 		schedule_work(&bridge.see_to_buses);
+	if (listens != card->listens)
+		schedule_work(&bridge.listen);
+	card->listens = listens;
 }
 
 int start_poller(void)

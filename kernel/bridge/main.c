@@ -12,6 +12,7 @@
 
 #include <linux/irq.h>
 #include <linux/module.h>
+#include <linux/time-internal.h>
 #include <linux/virtio_config.h>
 
 #include "bridge.h"
@@ -97,6 +98,15 @@ static void see_to_buses(struct work_struct *work)
 		pr_err("cannot bring the buses up: %d\n", err);
 }
 
+/*
+ * In virtual time a kernel that waits forgets what else than an interrupt comes in (epoll tells it once, and it looks
+ * for events of virtual time only). While it tells its time it keeps that for later, and interrupts are on here.
+ */
+static void listen(struct work_struct *work)
+{
+	time_travel_propagate_time();
+}
+
 static int make_window(struct card *card)
 {
 	/* Linear: a module's own data has no address that a card could use. */
@@ -110,6 +120,7 @@ static int make_window(struct card *card)
 	card->reads = 0;
 	card->taken = 0;
 	card->plugs = 0;
+	card->listens = 0;
 	if (card == bridge.cards)
 		bridge.hiccups = 0;
 	card->window[WB_HEADER_MAGIC] = WB_MAGIC;
@@ -169,6 +180,7 @@ static void bridge_remove(struct virtio_device *vdev)
 	struct card *card = vdev->priv;
 
 	flush_work(&bridge.see_to_buses);
+	flush_work(&bridge.listen);
 	if (card == bridge.cards)
 		stop_poller();
 	if (card->host) {
@@ -214,6 +226,7 @@ static int __init bridge_init(void)
 	if (num_possible_cpus() > 1)
 		return -EOPNOTSUPP;
 	INIT_WORK(&bridge.see_to_buses, see_to_buses);
+	INIT_WORK(&bridge.listen, listen);
 	for (i = 0; i < WB_CARDS; i++)
 		number_card(&bridge.cards[i], i);
 	err = make_interrupts();

@@ -14,7 +14,7 @@
 // First word of a window: "WKBRIDGE", little-endian.
 #define WB_MAGIC 4992033793666861911
 // Version of this layout.
-#define WB_VERSION 3
+#define WB_VERSION 4
 // The virtio device that a window is handed over through; virt-pci has 1234.
 #define WB_VIRTIO_DEVICE 1235
 // Cards that a bridge takes, each with a window of its own.
@@ -33,6 +33,9 @@
 #define WB_ANSWERED 96
 // Its value, written first.
 #define WB_ANSWER 97
+// How long the access takes that was carried out last, in nanoseconds of a guest's virtual time. Written before it
+// is known to have been carried out.
+#define WB_DELAY_NS 98
 // Message-signalled interrupts sent.
 #define WB_INTERRUPTS 112
 // The latest of them: its number `n` (from 0) times 65,536, and the low 16 bits of its data. Beside the count, so
@@ -89,6 +92,12 @@
 #define WB_HEADER_WORK_TICKS 11
 // How often the card was pulled out or plugged in: odd while it is out. From the support side.
 #define WB_HEADER_PLUGS 12
+// Not 0: the guest waits until a write has been carried out, as it does for the answer to a read, and then
+// lets `DELAY_NS` pass. From the support side.
+#define WB_HEADER_IN_STEP 13
+// How often the guest was asked to listen: it tells the calendar its time, which answers when what the guest shall
+// hear has been said. From the support side.
+#define WB_HEADER_LISTENS 14
 
 /* ==== crates/pci/src/attach/access.rs ==== */
 

@@ -7,7 +7,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::bridge;
 use crate::cache::Cache;
-use crate::config::{DriverMode, Fragment, drivers_of, fnv1a};
+use crate::config::{DriverMode, Fragment, SEEDED, drivers_of, fnv1a};
 use crate::error::{FileContext, KernelError, Result};
 use crate::image::{self, Image, ImageInfo};
 use crate::make::{Cancel, Counter, Progress, Runner};
@@ -48,6 +48,8 @@ pub struct BuildOptions {
     pub drivers: DriverMode,
     /// A kernel that finds its own mistakes (locks, memory), with debug information.
     pub debug: bool,
+    /// A kernel whose time can be virtual.
+    pub virtual_time: bool,
     /// Directories of modules to compile with it, each with a Kbuild or Makefile; they stay as they are.
     pub modules: Vec<PathBuf>,
     /// Compilers at a time; as many as there are processors, where it is not said.
@@ -71,7 +73,7 @@ pub fn build(
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Image> {
     let found = Found::look_up(&options.source)?;
-    let fragment = Fragment::new(options.drivers, options.debug);
+    let fragment = Fragment::new(options.drivers, options.debug, options.virtual_time);
     let own = OwnModules::look_up(&options.modules)?;
     let key = Key::new(&found, &fragment, &own)?;
     let known = cache.images()?.into_iter().find(|image| key.is_of(image.info()));
@@ -156,6 +158,10 @@ impl Build<'_> {
         let bridge = make.compile_bridge(&mut runner, &mut counter, staging.path())?;
         let own = make.compile_own(&mut runner, &mut counter, staging.path())?;
         let image = staging.path().join("image");
+        if self.options.virtual_time {
+            fs::create_dir_all(&image).at("make the directory", &image)?;
+            compile_seeded(&mut runner, &image)?;
+        }
         let outside: Vec<&Path> = bridge.iter().chain(&own).map(PathBuf::as_path).collect();
         let release = make.install(&mut runner, &mut counter, &image, &outside)?;
         counter.phase("writing the initramfs");
@@ -168,6 +174,7 @@ impl Build<'_> {
             config_hash: self.key.hash.clone(),
             driver_mode: self.options.drivers,
             debug: self.options.debug,
+            virtual_time: self.options.virtual_time,
             own_modules: modules_of(&own)?,
             drivers: drivers_of(&config),
             bridge: bridge.is_some(),
@@ -197,6 +204,16 @@ impl Build<'_> {
         }
         Ok(())
     }
+}
+
+/// The library that answers a kernel in virtual time when it asks for randomness.
+fn compile_seeded(runner: &mut Runner<'_>, image: &Path) -> Result<()> {
+    let source = image.join("seeded.c");
+    fs::write(&source, SEEDED).at("write", &source)?;
+    let mut compile = Command::new(tools::find("gcc").unwrap_or_else(|| PathBuf::from("gcc")));
+    compile.args(["-O2", "-shared", "-fPIC", "-o"]).arg(image.join(image::SEEDED)).arg(&source);
+    runner.run("gcc seeded.c", compile, |_| {})?;
+    fs::remove_file(&source).at("remove", &source)
 }
 
 /// One tree, one directory of objects.

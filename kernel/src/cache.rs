@@ -102,6 +102,10 @@ impl Cache {
             what.push_str(" with debug information");
             flags.push_str(" --debug");
         }
+        if wanted.virtual_time {
+            what.push_str(" with virtual time");
+            flags.push_str(" --virtual");
+        }
         if let Some(module) = wanted.own_module {
             what.push_str(&format!(" with a module '{module}' of your own"));
             flags.push_str(" --module DIR");
@@ -185,6 +189,8 @@ pub struct Wanted<'a> {
     pub drivers: Option<DriverMode>,
     /// One that finds its own mistakes, and has debug information.
     pub debug: bool,
+    /// One whose time can be virtual.
+    pub virtual_time: bool,
     /// A module that was given to the build. Images with such modules are used for these alone.
     pub own_module: Option<&'a str>,
 }
@@ -197,6 +203,7 @@ impl Wanted<'_> {
         };
         has_module
             && info.debug == self.debug
+            && info.virtual_time == self.virtual_time
             && self.version.is_none_or(|wanted| is_version(&info.version, wanted))
     }
 }
@@ -221,6 +228,7 @@ mod tests {
             config_hash: "0".to_owned(),
             driver_mode,
             debug: false,
+            virtual_time: false,
             own_modules: Vec::new(),
             drivers: BTreeMap::new(),
             bridge: true,
@@ -282,6 +290,13 @@ mod tests {
         assert!(!error.contains("--debug"), "{error}");
         let debug = Wanted { debug: true, ..Wanted::default() };
         assert!(cache.find(&debug).unwrap().info().debug);
+
+        let virtual_time = Wanted { virtual_time: true, ..debug };
+        let error = cache.find(&virtual_time).unwrap_err().to_string();
+        assert!(error.contains("--debug --virtual"), "{error}");
+        publish(&cache, "c", &ImageInfo { debug: true, virtual_time: true, ..plain.clone() });
+        assert!(cache.find(&virtual_time).unwrap().info().virtual_time);
+        assert!(!cache.find(&debug).unwrap().info().virtual_time);
 
         publish(&cache, "b", &ImageInfo { own_modules: vec!["mine".into()], ..plain });
         assert!(cache.find(&Wanted::default()).is_err());

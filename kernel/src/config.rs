@@ -12,6 +12,9 @@ const PREFER: &str = include_str!("../config/prefer.config");
 const DRIVERS: &str = include_str!("../config/drivers.config");
 const DEBUG: &str = include_str!("../config/debug.config");
 const PREFER_DEBUG: &str = include_str!("../config/prefer-debug.config");
+/// What answers a kernel in virtual time when it asks for randomness.
+pub(crate) const SEEDED: &str = include_str!("../seeded/seeded.c");
+const VIRTUAL: &str = include_str!("../config/virtual.config");
 
 /// Changes whenever the same fragments would lead to another image.
 const RECIPE: u32 = 1;
@@ -21,7 +24,7 @@ pub(crate) const NIC_DRIVERS: [(&str, &str); 3] =
     [("r8169", "CONFIG_R8169"), ("8139cp", "CONFIG_8139CP"), ("8139too", "CONFIG_8139TOO")];
 
 /// What an unlucky user should read beside the symbol's name.
-const MEANINGS: [(&str, &str); 9] = [
+const MEANINGS: [(&str, &str); 10] = [
     ("CONFIG_UML_PCI_OVER_VIRTIO", "PCI over virtio, without which there is no NIC"),
     ("CONFIG_UML_PCI_OVER_VIRTIO_DEVICE_ID", "the virtio device that carries PCI"),
     ("CONFIG_VIRTIO_UML", "virtio devices on a socket, without which there is no NIC"),
@@ -31,6 +34,7 @@ const MEANINGS: [(&str, &str); 9] = [
     ("CONFIG_SSL", "the serial line to the guest agent"),
     ("CONFIG_R8169", "the r8169 driver"),
     ("CONFIG_INET", "IPv4"),
+    ("CONFIG_UML_TIME_TRAVEL_SUPPORT", "virtual time, which SMP excludes"),
 ];
 
 /// Whether the NIC drivers are modules, which can be reloaded, or part of the kernel.
@@ -51,20 +55,27 @@ type Setting<'a> = (&'a str, Option<&'a str>);
 pub(crate) struct Fragment {
     demanded: String,
     preferred: String,
+    /// What else is compiled for it.
+    besides: &'static str,
 }
 
 impl Fragment {
-    pub(crate) fn new(drivers: DriverMode, debug: bool) -> Self {
+    /// With debug information and checks, and with time that can be virtual, or without.
+    pub(crate) fn new(drivers: DriverMode, debug: bool, virtual_time: bool) -> Self {
         let drivers = match drivers {
             DriverMode::Module => DRIVERS.to_owned(),
             DriverMode::BuiltIn => DRIVERS.replace("=m\n", "=y\n"),
         };
-        let (demanded, preferred) = (format!("{BASE}\n{drivers}"), PREFER.to_owned());
+        let (mut demanded, mut preferred) = (vec![BASE, &drivers], vec![PREFER]);
         if debug {
-            let demanded = format!("{demanded}\n{DEBUG}");
-            return Self { demanded, preferred: format!("{preferred}\n{PREFER_DEBUG}") };
+            demanded.push(DEBUG);
+            preferred.push(PREFER_DEBUG);
         }
-        Self { demanded, preferred }
+        if virtual_time {
+            demanded.push(VIRTUAL);
+        }
+        let besides = if virtual_time { SEEDED } else { "" };
+        Self { demanded: demanded.join("\n"), preferred: preferred.join("\n"), besides }
     }
 
     /// For `KCONFIG_ALLCONFIG`.
@@ -75,7 +86,7 @@ impl Fragment {
     /// Sixteen hexadecimal digits that stand for everything in the recipe but the sources.
     pub(crate) fn hash(&self) -> String {
         let bridge: String = bridge::sources().collect();
-        let recipe = format!("{RECIPE}\n{}\n{bridge}", self.text());
+        let recipe = format!("{RECIPE}\n{}\n{bridge}{}", self.text(), self.besides);
         format!("{:016x}", fnv1a(recipe.as_bytes()))
     }
 
@@ -149,15 +160,15 @@ mod tests {
     #[test]
     fn a_configuration_that_grants_everything_passes() {
         let modes = [DriverMode::Module, DriverMode::BuiltIn];
-        for (drivers, debug) in modes.iter().flat_map(|&mode| [(mode, false), (mode, true)]) {
-            let fragment = Fragment::new(drivers, debug);
+        for (drivers, extra) in modes.iter().flat_map(|&mode| [(mode, false), (mode, true)]) {
+            let fragment = Fragment::new(drivers, extra, extra);
             fragment.check(&fragment.text()).unwrap();
         }
     }
 
     #[test]
     fn what_is_refused_is_named_with_its_meaning() {
-        let fragment = Fragment::new(DriverMode::Module, false);
+        let fragment = Fragment::new(DriverMode::Module, false, false);
         let config = fragment
             .text()
             .replace("CONFIG_UML_PCI_OVER_VIRTIO=y\n", "")
@@ -172,16 +183,16 @@ mod tests {
 
     #[test]
     fn what_is_only_preferred_may_be_refused() {
-        let fragment = Fragment::new(DriverMode::Module, false);
+        let fragment = Fragment::new(DriverMode::Module, false, false);
         let config = fragment.text().replace("CONFIG_CRC32=y", "CONFIG_CRC32=m");
         fragment.check(&config).unwrap();
     }
 
     #[test]
     fn a_configuration_has_one_hash_and_another_has_another() {
-        let module = Fragment::new(DriverMode::Module, false).hash();
-        assert_eq!(module, Fragment::new(DriverMode::Module, false).hash());
-        assert_ne!(module, Fragment::new(DriverMode::BuiltIn, false).hash());
+        let module = Fragment::new(DriverMode::Module, false, false).hash();
+        assert_eq!(module, Fragment::new(DriverMode::Module, false, false).hash());
+        assert_ne!(module, Fragment::new(DriverMode::BuiltIn, false, false).hash());
         assert_eq!(module.len(), 16);
         assert_eq!(fnv1a(b"a"), 0xaf63_dc4c_8601_ec8c);
     }

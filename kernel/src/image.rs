@@ -12,6 +12,7 @@ use crate::error::{FileContext, KernelError, Result};
 use crate::initramfs;
 
 const INFO: &str = "image.json";
+pub(crate) const SEEDED: &str = "seeded.so";
 
 /// What `image.json` says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,6 +30,9 @@ pub struct ImageInfo {
     /// Whether it finds its own mistakes, and has debug information.
     #[serde(default)]
     pub debug: bool,
+    /// Whether its time can be virtual.
+    #[serde(default)]
+    pub virtual_time: bool,
     /// Modules of directories that were given to the build, by name.
     #[serde(default)]
     pub own_modules: Vec<String>,
@@ -95,6 +99,11 @@ impl Image {
     /// The installed modules, a directory with `modules.dep` in it. They are in the initramfs too.
     pub fn modules(&self) -> PathBuf {
         self.directory.join("modules").join(&self.info.release)
+    }
+
+    /// The library that answers it, in virtual time, when it asks for randomness.
+    pub fn seeded(&self) -> Option<PathBuf> {
+        self.info.virtual_time.then(|| self.directory.join(SEEDED))
     }
 
     /// The configuration.

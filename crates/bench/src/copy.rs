@@ -9,7 +9,7 @@
 use std::cell::RefCell;
 
 use vm_memory::{Bytes, GuestAddress};
-use warikomi_clock::{Span, Time, TscClock, read_tsc};
+use warikomi_clock::{Clock, Span, Time, read_tsc};
 use warikomi_inject::{Addresses, FrameTemplate};
 use warikomi_lab::Error;
 use warikomi_nic::RxOutcome;
@@ -96,7 +96,7 @@ fn wait(target: &mut dyn Target, due: &mut Time, interval: Span) -> Result<(), E
     Ok(())
 }
 
-fn timed_copy(target: &mut dyn Target, address: u64, bytes: &[u8], clock: &TscClock) -> f64 {
+fn timed_copy(target: &mut dyn Target, address: u64, bytes: &[u8], clock: &Clock) -> f64 {
     let Some(memory) = target.memory(CardId::FIRST) else { return f64::NAN };
     let started = read_tsc();
     let copied = memory.regions().write_slice(bytes, GuestAddress(address));
@@ -105,7 +105,7 @@ fn timed_copy(target: &mut dyn Target, address: u64, bytes: &[u8], clock: &TscCl
 }
 
 /// What two readings of the clock with nothing in between are apart.
-fn reading_the_clock(clock: &TscClock) -> f64 {
+fn reading_the_clock(clock: &Clock) -> f64 {
     let mut gaps: Vec<f64> = (0..1_000)
         .map(|_| {
             let started = read_tsc();

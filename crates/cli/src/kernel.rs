@@ -39,6 +39,9 @@ pub(crate) struct BuildArguments {
     /// `at` and `explore` want it; several times slower
     #[arg(long)]
     debug: bool,
+    /// A kernel whose time can be virtual, as --virtual wants it: it asks a calendar of Warikomi's for its time
+    #[arg(long = "virtual")]
+    virtual_time: bool,
     /// A directory of modules to build with it, such as a driver under development; may be repeated
     #[arg(long = "module", value_name = "DIR")]
     modules: Vec<PathBuf>,
@@ -75,6 +78,7 @@ fn build_kernel(arguments: &BuildArguments, interrupted: &Interrupted) -> Result
         source,
         drivers,
         debug: arguments.debug,
+        virtual_time: arguments.virtual_time,
         modules: arguments.modules.clone(),
         jobs: arguments.jobs,
         force: arguments.force,
@@ -139,6 +143,9 @@ fn described(image: &Image) -> String {
     what.push_str(if image.info().bridge { "; PCI bridge" } else { "; no PCI bridge: virt-pci" });
     if image.info().debug {
         what.push_str("; debug");
+    }
+    if image.info().virtual_time {
+        what.push_str("; virtual time");
     }
     what
 }

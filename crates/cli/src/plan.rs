@@ -304,6 +304,8 @@ mod tests {
         &["record", "--export", "pcapng", "--count", "12"],
         &["replay", "--speed", "2", "a trace.wkt"],
         &["histories", "--faults", "--shard", "2/3"],
+        &["at", "rtl8169_poll+0x10", "--nth", "3", "--deliver", "interrupt"],
+        &["explore", "--function", "rtl8169_close", "--stop-after", "7"],
     ];
 
     #[test]

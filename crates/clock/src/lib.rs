@@ -3,11 +3,13 @@
 //! No other crate reads a clock: an instant is an argument, so the same code runs against the
 //! processor's time stamp counter and against a test's invented times.
 
+mod clock;
 mod events;
 mod random;
 mod time;
 mod tsc;
 
+pub use clock::{Clock, VirtualClock};
 pub use events::EventQueue;
 pub use random::{Arrivals, Chance, Seed};
 pub use time::{ParseSpanError, Span, Time};

@@ -125,6 +125,12 @@ impl Add for Span {
     }
 }
 
+impl AddAssign for Span {
+    fn add_assign(&mut self, other: Span) {
+        *self = *self + other;
+    }
+}
+
 impl Mul<u64> for Span {
     type Output = Span;
     fn mul(self, factor: u64) -> Span {

@@ -229,7 +229,9 @@ impl Watch {
     /// Takes note of a target, and of what others have taken from its cores since then.
     pub fn saw<T: Target + ?Sized>(&mut self, session: &Session<T>, since: &CoreWatch) {
         let (target, machine) = (session.info.clone(), Some(session.machine_since(since)));
-        self.add(Some(Seen { target, machine, time_base: TimeBase::Real }));
+        let virtual_time = session.target.clock().is_virtual();
+        let time_base = if virtual_time { TimeBase::Virtual } else { TimeBase::Real };
+        self.add(Some(Seen { target, machine, time_base }));
     }
 
     /// Takes note of a target alone: under virtual time, or before its cores have been watched for long enough.

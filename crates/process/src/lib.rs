@@ -27,7 +27,7 @@ mod way;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use warikomi_clock::TscClock;
+use warikomi_clock::{Clock, TscClock};
 use warikomi_nic::{InterruptRecord, Nic};
 use warikomi_pci::attach::layout::{self, state};
 use warikomi_pci::{Host, IntrLine, SharedMemory};
@@ -397,8 +397,8 @@ impl Target for ProcessTarget {
         Some(&self.port.memory)
     }
 
-    fn clock(&self) -> TscClock {
-        self.clock
+    fn clock(&self) -> Clock {
+        self.clock.into()
     }
 
     fn console(&self) -> ConsoleTail {

@@ -9,7 +9,7 @@ use warikomi_inject::{GUEST_IP, NETWORK_IP, NETWORK_MAC};
 use warikomi_nic::{MakeNic, NicOptions};
 use warikomi_process::{Above, Orders, Program};
 use warikomi_stack::{Chain, ChainOptions, StackError, Station, Topology, Waiting};
-use warikomi_target::kernel::Attachment;
+use warikomi_target::kernel::{Attachment, GuestCosts};
 
 /// Length of the guest's network prefix in bits.
 pub(crate) const PREFIX_BITS: u8 = 24;
@@ -72,6 +72,19 @@ pub struct SessionOptions {
     pub settings: GuestSettings,
     /// Whether both sides shall have real-time priority if they may: the guest if it polls.
     pub realtime: bool,
+    /// Whether the guest's time is virtual; that needs the bridge.
+    pub virtual_time: Option<VirtualTime>,
+}
+
+/// A guest in virtual time.
+#[derive(Clone, Debug)]
+pub struct VirtualTime {
+    /// What its work takes.
+    pub costs: GuestCosts,
+    /// What is random in it follows from this.
+    pub seed: u64,
+    /// The library that answers it when it asks for randomness; without it two runs differ in what is random.
+    pub seeded: Option<PathBuf>,
 }
 
 /// How interrupts reach a guest that has nothing else to do.
@@ -87,6 +100,9 @@ impl SessionOptions {
     /// How the card is attached, if both sides share a core or do not: a guest that polled would keep ours
     /// from running.
     pub(crate) fn attachment(&self, shared_core: bool) -> Attachment {
+        if let Some(VirtualTime { costs, .. }) = &self.virtual_time {
+            return Attachment::InStep(*costs);
+        }
         let polling = !shared_core && self.interrupts != Some(Interrupts::Signalled);
         if self.bridge { Attachment::Bridge { polling } } else { Attachment::VirtPci }
     }

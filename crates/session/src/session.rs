@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
-use warikomi_clock::TscClock;
+use warikomi_clock::{Clock, TscClock, VirtualClock};
 use warikomi_inject::{GUEST_IP, NETWORK_IP, NETWORK_MAC};
 use warikomi_measure::{CpuTimes, Machine, TargetInfo, core_wait_ns, governor_of};
 use warikomi_pci::Width;
@@ -72,18 +72,36 @@ impl Session {
             extra_arguments: options.kernel_arguments.clone(),
             attachment,
             shared_core: place.cores.shared(),
+            randomness: options
+                .virtual_time
+                .as_ref()
+                .and_then(|time| time.seeded.clone().map(|library| (library, time.seed))),
+        };
+        let clock = match options.virtual_time {
+            Some(_) => Clock::Virtual(VirtualClock::at_zero()),
+            None => place.clock.into(),
         };
         status("starting the kernel");
         let (mut target, ready) =
-            KernelTarget::start(&launch, vec![nic], place.clock, interrupted.clone())?;
+            KernelTarget::start(&launch, vec![nic], clock, interrupted.clone())?;
         status("bringing the driver up");
         let mut settings = bring_up(&mut target, options)?;
         let attached = match attachment {
             Attachment::VirtPci => "virt-pci",
             Attachment::Bridge { polling: true } => "bridge, interrupts polled",
             Attachment::Bridge { polling: false } => "bridge, interrupts signalled",
+            Attachment::InStep(_) => "bridge, in virtual time",
         };
         settings.insert("attachment".into(), attached.into());
+        if let Attachment::InStep(costs) = attachment {
+            for (name, cost) in [
+                ("access_cost_ns", costs.access),
+                ("interrupt_cost_ns", costs.interrupt),
+                ("frame_cost_ns", costs.frame),
+            ] {
+                settings.insert(name.into(), cost.as_ns().into());
+            }
+        }
         let info = TargetInfo {
             kind: "kernel".into(),
             driver: options.driver.clone(),

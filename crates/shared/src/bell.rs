@@ -91,6 +91,11 @@ impl<W: Words, K: Wakeup> Bell<W, K> {
         self.wakeups += 1;
     }
 
+    /// What wakes.
+    pub fn wakeup(&self) -> &K {
+        &self.wakeup
+    }
+
     /// How often somebody was woken: a system call each.
     pub fn wakeups(&self) -> u64 {
         self.wakeups

@@ -94,6 +94,12 @@ impl AgentLine {
 
     /// Moves bytes in both directions.
     pub fn pump(&mut self) {
+        self.speak();
+        self.listen();
+    }
+
+    /// Says what is queued, as far as there is room.
+    pub(crate) fn speak(&mut self) {
         while !self.outgoing.is_empty() {
             let (chunk, _) = self.outgoing.as_slices();
             match self.stream.write(chunk) {
@@ -103,6 +109,10 @@ impl AgentLine {
                 Err(_) => break,
             }
         }
+    }
+
+    /// Takes what has come.
+    pub(crate) fn listen(&mut self) {
         let mut buffer = [0; 16 * 1024];
         loop {
             match self.stream.read(&mut buffer) {

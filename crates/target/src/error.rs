@@ -10,6 +10,7 @@
 //! | `NotConnected` | no connection to the NIC's socket | 10 s |
 //! | `NotAttached` | connected, queues not set up | 5 s |
 //! | `NotReady` | attached, no report of the agent | 20 s |
+//! | `Endless` | in virtual time, a guest that runs on and neither waits nor makes an access | 20 s |
 //! | `NotBound` | loading refused, or no interface appeared | 5 s in the guest |
 //! | `NoLink` | no carrier | 5 s |
 //! | `DriverNotReady` | a driver process has not reported that its device receives | 10 s |
@@ -104,6 +105,18 @@ pub enum TargetError {
     )]
     NotConnected {
         /// Time waited before giving up.
+        within: Duration,
+        /// Last lines of the guest's console.
+        console: ConsoleTail,
+    },
+
+    /// In virtual time it neither waits nor makes an access.
+    #[error(
+        "the guest has been running for {} at one moment of virtual time; a loop that only looks at something \
+         takes no time there, and never ends{console}", seconds(*.within)
+    )]
+    Endless {
+        /// Time that it was given.
         within: Duration,
         /// Last lines of the guest's console.
         console: ConsoleTail,

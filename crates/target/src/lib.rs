@@ -23,7 +23,7 @@ pub use request::ANSWER_TIMEOUT;
 
 use std::time::Duration;
 
-use warikomi_clock::{Time, TscClock};
+use warikomi_clock::{Clock, Time};
 use warikomi_nic::{InterruptRecord, Nic};
 use warikomi_pci::{Host, SharedMemory};
 
@@ -43,7 +43,8 @@ pub trait Target {
     /// soon.
     fn housekeep(&mut self) -> Result<(), TargetError>;
 
-    /// Something is due at `due`: what can wait and takes a system call does not run into it.
+    /// Something is due at `due`: what can wait and takes a system call does not run into it, and virtual time
+    /// does not go beyond it.
     fn keep_clear_of(&mut self, due: Time) {
         let _ = due;
     }
@@ -68,7 +69,7 @@ pub trait Target {
     fn memory(&self, card: CardId) -> Option<&SharedMemory>;
 
     /// The clock that times are taken from.
-    fn clock(&self) -> TscClock;
+    fn clock(&self) -> Clock;
 
     /// What the target has written to its console lately.
     fn console(&self) -> ConsoleTail;
@@ -199,7 +200,33 @@ impl TargetCounters {
 pub mod wait {
     use std::time::{Duration, Instant};
 
+    use warikomi_clock::{Span, Time};
+
     use crate::{Target, TargetError};
+
+    /// When a wait is over, by the clock of the target.
+    enum Deadline {
+        Real(Instant),
+        Virtual(Time),
+    }
+
+    impl Deadline {
+        fn in_time_of<T: Target + ?Sized>(target: &T, within: Duration) -> Deadline {
+            let clock = target.clock();
+            if clock.is_virtual() {
+                let within = u64::try_from(within.as_nanos()).unwrap_or(u64::MAX / 1_000);
+                return Deadline::Virtual(clock.now() + Span::from_ns(within));
+            }
+            Deadline::Real(Instant::now() + within)
+        }
+
+        fn has_come<T: Target + ?Sized>(&self, target: &T) -> bool {
+            match *self {
+                Deadline::Real(at) => Instant::now() >= at,
+                Deadline::Virtual(at) => target.clock().now() >= at,
+            }
+        }
+    }
 
     /// Polls `target` until `done` gives something; `None` when time is up.
     pub fn until<T: Target + ?Sized, R>(
@@ -211,16 +238,21 @@ pub mod wait {
         const MOST_PASSES: u32 = 16_384;
         // What takes long is looked at less and less often: while we look at processes, the driver waits.
         let mut passes = FIRST_PASSES;
-        let deadline = Instant::now() + within;
+        let deadline = Deadline::in_time_of(target, within);
+        target.keep_clear_of(Time::NEVER);
         loop {
             target.housekeep()?;
             if let Some(found) = done(target) {
                 return Ok(Some(found));
             }
-            if Instant::now() >= deadline {
+            if deadline.has_come(target) {
                 return Ok(None);
             }
             for _ in 0..passes {
+                if let Deadline::Virtual(_) = deadline {
+                    target.poll()?;
+                    break;
+                }
                 target.poll()?;
                 if target.shares_a_core() {
                     std::thread::yield_now();

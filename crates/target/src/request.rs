@@ -86,7 +86,7 @@ fn command_name(request: &Request) -> String {
 mod tests {
     use super::*;
     use crate::{CardId, ConsoleTail, Pass, Slot, TargetCounters};
-    use warikomi_clock::TscClock;
+    use warikomi_clock::{Clock, TscClock};
     use warikomi_nic::Nic;
     use warikomi_pci::{Host, SharedMemory};
     use warikomi_protocol::commands::LinkState;
@@ -119,8 +119,8 @@ mod tests {
             None
         }
 
-        fn clock(&self) -> TscClock {
-            TscClock::with_frequency(0, 1e9)
+        fn clock(&self) -> Clock {
+            Clock::Real(TscClock::with_frequency(0, 1e9))
         }
 
         fn console(&self) -> ConsoleTail {

@@ -134,7 +134,7 @@ fn compute(shared: &Shared, sample_every: u64, most_samples: usize) {
     let mut state = 0x9e37_79b9_7f4a_7c15;
     let (mut units, mut noted) = (0, 0);
     while !shared.stop.load(Ordering::Acquire) {
-        let tsc = sys::rdtsc();
+        let tsc = sys::counter();
         if tsc.wrapping_sub(noted) >= sample_every {
             noted = tsc;
             let mut samples = shared.samples();

@@ -21,7 +21,7 @@ pub(super) fn counters(interface: &Interface) -> Result<Counters> {
         softnet_dropped: softnet[1],
         softnet_squeezed: softnet[2],
         protocol: protocol(&error::read("/proc/net/snmp")?),
-        tsc: sys::rdtsc(),
+        tsc: sys::counter(),
     })
 }
 

@@ -87,7 +87,7 @@ impl Agent {
     fn execute(&mut self, request: &Request) -> Result<Value> {
         match request {
             Request::PingAgent(c) => {
-                done(c, Alive { tsc: sys::rdtsc(), uptime_ms: boot::uptime_ms() })
+                done(c, Alive { tsc: sys::counter(), uptime_ms: boot::uptime_ms() })
             }
             Request::LoadDriver(c) => done(c, drivers::load(c)?),
             Request::UnloadDriver(c) => done(c, drivers::unload(c)?),

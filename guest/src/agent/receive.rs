@@ -104,7 +104,7 @@ impl Receiver {
         Ok(ReceiveStarted {
             buffer_bytes: granted as u64,
             max_runs: command.max_runs.min(MOST_RUNS),
-            tsc: sys::rdtsc(),
+            tsc: sys::counter(),
             polls_by,
         })
     }
@@ -211,7 +211,7 @@ fn receive(shared: &Shared, mut batch: sys::Batch, waiter: &Waiter, equal_priori
 }
 
 fn take(shared: &Shared, batch: &sys::Batch, count: usize) {
-    let tsc = sys::rdtsc();
+    let tsc = sys::counter();
     let mut record = shared.record();
     record.begin_batch(count, batch.capacity(), tsc);
     for datagram in batch.datagrams(count) {

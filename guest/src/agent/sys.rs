@@ -5,10 +5,32 @@
 use std::ffi::c_void;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::LazyLock;
+
+use nix::time::{ClockId, clock_gettime};
+
+/// The parameter of a kernel whose time is virtual.
+const VIRTUAL_CLOCK: &str = "warikomi.clock=virtual";
+
+static TIME_IS_VIRTUAL: LazyLock<bool> = LazyLock::new(|| {
+    let parameters = super::error::read("/proc/cmdline").unwrap_or_default();
+    parameters.split_whitespace().any(|word| word == VIRTUAL_CLOCK)
+});
+
+/// The counter that both sides share: nanoseconds where time is virtual, else the processor's.
+#[inline]
+pub(super) fn counter() -> u64 {
+    if *TIME_IS_VIRTUAL { monotonic_ns() } else { rdtsc() }
+}
+
+fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC);
+    now.map_or(0, |now| now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64)
+}
 
 /// Reads the time-stamp counter. A User Mode Linux process reads the host's.
 #[inline]
-pub(super) fn rdtsc() -> u64 {
+fn rdtsc() -> u64 {
     // SAFETY: the instruction has no operands and no effect but its result; every x86-64 has it.
     unsafe { core::arch::x86_64::_rdtsc() }
 }

@@ -148,7 +148,7 @@ fn send(
     let mut done = 0;
     while (command.sends == 0 || done < command.sends) && !shared.stopped() {
         work::stream_bytes(given, &mut bytes);
-        let (tsc, begun) = (sys::rdtsc(), Instant::now());
+        let (tsc, begun) = (sys::counter(), Instant::now());
         stream.write_all(&bytes).context(|| format!("send over TCP after {given} bytes"))?;
         let took_ns = nanoseconds(begun.elapsed());
         work::note_send(&mut shared.note(), tsc, took_ns, command.send_bytes);

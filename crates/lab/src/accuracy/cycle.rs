@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use warikomi_clock::{Span, Time, read_tsc};
+use warikomi_clock::{Span, Time};
 use warikomi_inject::Plan;
 use warikomi_measure::Samples;
 use warikomi_measure::as_object;
@@ -20,7 +20,7 @@ use warikomi_trace::{Access, EventKind, Reader};
 use warikomi_wire::WireKind;
 
 use crate::error::Error;
-use crate::inject::Application;
+use crate::inject::{Application, run_id};
 use crate::record::record;
 use crate::watch::Watch;
 
@@ -57,7 +57,7 @@ pub(super) fn measure(
     watch: &mut Watch,
 ) -> Result<Vec<CycleStep>, Error> {
     let plan = Plan { count: plan.count.min(CYCLES), ..plan.clone() };
-    let run_id = read_tsc() as u32;
+    let run_id = run_id(&*session.target);
     let recording =
         record(session, &plan, Application::default(), run_id, &WireKind::Sink, &mut |at| {
             watch.progress(at.done, at.all, "recording cycles");

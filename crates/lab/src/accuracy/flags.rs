@@ -5,7 +5,7 @@ use serde::Serialize;
 use warikomi_clock::{Span, Time};
 use warikomi_inject::{FrameBytes, Plan};
 use warikomi_measure::{Ledger, RunResult};
-use warikomi_session::{TargetArguments, Usual};
+use warikomi_session::{TargetArguments, Usual, VirtualArguments};
 use warikomi_wire::WireKind;
 
 use super::columns;
@@ -41,6 +41,8 @@ use crate::watch::Watch;
 pub struct Accuracy {
     #[command(flatten)]
     target: TargetArguments,
+    #[command(flatten)]
+    time: VirtualArguments,
     /// The interval to ask for
     #[arg(long, value_name = "TIME", default_value = "38us", allow_hyphen_values = true)]
     interval: Span,
@@ -101,7 +103,7 @@ impl Experiment for Accuracy {
 
     fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
         let options = self.options()?;
-        let mut prepared = self.target.prepare_as(Usual::Handlers)?;
+        let mut prepared = self.target.prepare_at(Usual::Handlers, &self.time, 1)?;
         prepared.defer_nothing();
         let mut session = watch.start(&prepared, &WireKind::Sink)?;
         let found = made::accuracy(&mut session, &options, watch)?;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use warikomi_clock::{Span, Time, read_tsc};
+use warikomi_clock::{Span, Time};
 use warikomi_inject::{Plan, Receiver};
 use warikomi_measure::{Repeat, RunResult, Warning, as_object, no_handler, published};
 use warikomi_session::Session;
@@ -14,7 +14,7 @@ use super::series::{MOST_EXCUSED, MOST_RETRIES, PlaceFigures, Series, is_disturb
 use super::smallest::{self, KEPT_SHARE, Smallest, Tried};
 use super::{alone, errors};
 use crate::error::Error;
-use crate::inject::{Application, inject};
+use crate::inject::{Application, inject, run_id};
 use crate::watch::Watch;
 
 /// What to measure.
@@ -130,7 +130,7 @@ impl Repetition {
     }
 
     fn once(session: &mut Session, plan: &Plan, watch: &mut Watch) -> Result<Repetition, Error> {
-        let run_id = read_tsc() as u32;
+        let run_id = run_id(&*session.target);
         let run = inject(session, plan, Application::default(), run_id, &mut |at| {
             watch.progress(at.done, at.all, "measuring");
         })?;

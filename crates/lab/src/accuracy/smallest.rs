@@ -8,13 +8,13 @@
 //! found a descriptor is kept, too): this is about what can be injected.
 
 use serde::{Deserialize, Serialize};
-use warikomi_clock::{Span, read_tsc};
+use warikomi_clock::Span;
 use warikomi_inject::{Plan, Warmup};
 use warikomi_session::Session;
 
 use super::series::{MOST_RETRIES, Series, is_disturbed};
 use crate::error::Error;
-use crate::inject::{Application, inject};
+use crate::inject::{Application, inject, run_id};
 use crate::watch::Watch;
 
 /// Places of the series of a run.
@@ -141,7 +141,7 @@ fn cycles(
     let mut shares = [const { Vec::new() }; 5];
     let (mut done, mut retried) = (0, 0);
     while done < CYCLES {
-        let run = inject(session, &plan, Application::default(), read_tsc() as u32, &mut |_| ())?;
+        let run = inject(session, &plan, Application::default(), run_id(&*session.target), &mut |_| ())?;
         run.check()?;
         let totals = run.ledger.totals();
         let series = Series::of(&run, interval);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use warikomi_clock::TscClock;
+use warikomi_clock::Clock;
 use warikomi_protocol::answers;
 use warikomi_protocol::commands::Counters;
 use warikomi_target::TargetError;
@@ -56,11 +56,7 @@ impl DriverCounts {
     }
 
     /// What a driver of ours has done since `before`, as figures of a result.
-    pub(super) fn figures_since(
-        &self,
-        before: &DriverCounts,
-        clock: TscClock,
-    ) -> Map<String, Value> {
+    pub(super) fn figures_since(&self, before: &DriverCounts, clock: Clock) -> Map<String, Value> {
         let mut figures = Map::new();
         if !self.ours {
             return figures;
@@ -109,7 +105,7 @@ mod tests {
 
     #[test]
     fn figures_are_of_the_run_alone() {
-        let clock = TscClock::with_frequency(0, 1e9);
+        let clock = Clock::Real(TscClock::with_frequency(0, 1e9));
         let before = counts(1_000, &[("sleeps", 5), ("slept_ns", 100)], true);
         let after = counts(2_000, &[("sleeps", 8), ("slept_ns", 350), ("poll_ns", 7)], true);
         let figures = after.figures_since(&before, clock);

@@ -1,16 +1,16 @@
 //! `warikomi inject`.
 
 use clap::{Args, ValueEnum};
-use warikomi_clock::{Seed, Span, read_tsc};
+use warikomi_clock::{Seed, Span};
 use warikomi_inject::{
     Arrival, FAULT_FORMS, Fault, FrameBytes, LineRate, MAX_FLOWS, Plan, Receiver,
 };
 use warikomi_measure::RunResult;
-use warikomi_session::{Session, StrictArguments, TargetArguments};
+use warikomi_session::{Session, StrictArguments, TargetArguments, Usual, VirtualArguments};
 use warikomi_wire::WireKind;
 
 use super::order::Application;
-use super::{columns, inject};
+use super::{columns, inject, run_id};
 use crate::error::Error;
 use crate::experiment::{Conclusion, Experiment};
 use crate::values::ReceiverName;
@@ -27,6 +27,8 @@ pub struct Inject {
     target: TargetArguments,
     #[command(flatten)]
     pub(crate) strict: StrictArguments,
+    #[command(flatten)]
+    time: VirtualArguments,
     #[command(flatten)]
     plan: PlanArguments,
     /// The socket's receive buffer of the application in the guest, in bytes
@@ -169,7 +171,8 @@ impl Inject {
         ) -> Result<Conclusion, Error>,
     ) -> Result<Conclusion, Error> {
         let plan = self.plan.plan(self.target.receiver())?;
-        let mut prepared = self.target.prepare()?;
+        let seed = self.plan.seed;
+        let mut prepared = self.target.prepare_at(Usual::Packets, &self.time, seed)?;
         if plan.spacing() > Span::ZERO {
             prepared.defer_nothing();
         }
@@ -180,8 +183,7 @@ impl Inject {
         let order = Ordered {
             plan: &plan,
             application: Application::with_buffer(self.socket_buffer),
-            // Different in every run, so that a packet of an earlier one is not taken for one of this.
-            run_id: read_tsc() as u32,
+            run_id: run_id(&*session.target),
         };
         let conclusion = injection(&mut session, order, &mut |progress| watch.tell(progress))?;
         session.stop()?;

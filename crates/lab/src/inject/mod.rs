@@ -35,6 +35,7 @@
 
 mod columns;
 mod counts;
+mod digest;
 mod explain;
 mod faults;
 mod flags;
@@ -47,7 +48,7 @@ mod strict;
 
 use records::Records;
 use serde_json::Value;
-use warikomi_clock::Time;
+use warikomi_clock::{Clock, Time, read_tsc};
 use warikomi_inject::{Addresses, Plan, PlanError, Planned, Source};
 use warikomi_measure::{
     BothHiccups, Interrupts, Intervals, Ledger, Pacing, RunResult, Success, Thresholds, TimeBase,
@@ -56,6 +57,7 @@ use warikomi_measure::{
 use warikomi_nic::InterruptRecord;
 use warikomi_protocol::answers::ReceiveTotals;
 use warikomi_session::{Session, Strictness};
+use warikomi_target::Target;
 
 use crate::error::Error;
 use crate::experiment::Conclusion;
@@ -151,7 +153,7 @@ pub(crate) fn inject_from<S: Source>(
 fn describe(session: &Session, plan: &Plan, finished: &run::Finished) -> RunResult {
     let run::Finished { records, lateness, slack, sent, counted, elapsed, .. } = finished;
     let totals = records.ledger.totals();
-    let mut result = RunResult::new("inject", TimeBase::Real, finished.machine.clone());
+    let mut result = RunResult::new("inject", time_base(session), finished.machine.clone());
     result.target = session.info.clone();
     if let Ok(Value::Object(plan)) = serde_json::to_value(plan) {
         result.plan = plan;
@@ -167,7 +169,12 @@ fn describe(session: &Session, plan: &Plan, finished: &run::Finished) -> RunResu
     });
     result.inject_ns = records.inject_times();
     result.interrupts = Some(Interrupts { resignalled: sent.resignalled, ..counted.clone() });
-    result.hiccups = Some(records.hiccups.summary());
+    if result.time_base == TimeBase::Real {
+        result.hiccups = Some(records.hiccups.summary());
+    } else {
+        let digest = digest::digest(&records.ledger, &finished.interrupts, sent);
+        result.figures.insert("digest".into(), digest.into());
+    }
     result.figures.extend(finished.driver.clone());
     result.faults = finished.faults.clone();
     let cut_short = result.faults.as_ref().is_some_and(|report| report.evidence.ended.is_some());
@@ -188,6 +195,20 @@ fn describe(session: &Session, plan: &Plan, finished: &run::Finished) -> RunResu
         strict::add(&mut result, findings, finished.start);
     }
     result
+}
+
+/// Different in every run, so that a packet of an earlier one is not taken for one of this. In virtual time a run is
+/// known by when it began, because the number is in its packets, and two histories shall be the same.
+pub(crate) fn run_id(target: &dyn Target) -> u32 {
+    match target.clock() {
+        Clock::Virtual(clock) => (clock.now().as_ps() / 1_000) as u32,
+        Clock::Real(_) => read_tsc() as u32,
+    }
+}
+
+/// Whether the time of a session is virtual.
+pub(crate) fn time_base(session: &Session) -> TimeBase {
+    if session.target.clock().is_virtual() { TimeBase::Virtual } else { TimeBase::Real }
 }
 
 fn intervals(plan: &Plan, records: &Records) -> Intervals {

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use warikomi_clock::{Time, TscClock};
+use warikomi_clock::{Clock, Time};
 use warikomi_live::Supervisor;
 use warikomi_nic::Nic;
 use warikomi_pci::{Host, SharedMemory};
@@ -73,7 +73,7 @@ impl Target for Supervised {
         self.target.memory(card)
     }
 
-    fn clock(&self) -> TscClock {
+    fn clock(&self) -> Clock {
         self.target.clock()
     }
 

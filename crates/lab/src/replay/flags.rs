@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use warikomi_clock::{Span, read_tsc};
+use warikomi_clock::Span;
 use warikomi_measure::RunResult;
-use warikomi_session::TargetArguments;
+use warikomi_session::{TargetArguments, Usual, VirtualArguments};
 use warikomi_wire::WireKind;
 
 use super::columns;
@@ -13,7 +13,7 @@ use super::load::{Origin, Replayable, load};
 use super::{ReplayOptions, Replayed, replay};
 use crate::error::Error;
 use crate::experiment::{Conclusion, Experiment};
-use crate::inject::Application;
+use crate::inject::{Application, run_id};
 use crate::record::TRACE;
 use crate::watch::{Progress, Watch};
 
@@ -49,6 +49,8 @@ pub struct Replay {
     wire: Option<WireKind>,
     #[command(flatten)]
     target: TargetArguments,
+    #[command(flatten)]
+    time: VirtualArguments,
 }
 
 impl Experiment for Replay {
@@ -65,7 +67,7 @@ impl Experiment for Replay {
             ));
         }
         let kind = self.wire(&replayable);
-        let mut prepared = self.target.prepare()?;
+        let mut prepared = self.target.prepare_at(Usual::Packets, &self.time, 1)?;
         if !was_as_fast_as_possible(&replayable) {
             prepared.defer_nothing();
         }
@@ -74,7 +76,7 @@ impl Experiment for Replay {
             keep_addresses: self.keep_addresses,
             application: Application::with_buffer(self.socket_buffer),
         };
-        let run_id = read_tsc() as u32;
+        let run_id = run_id(&*session.target);
         let show = &mut |progress: Progress<'_>| watch.tell(progress);
         let replayed = replay(&mut session, replayable, options, &kind, run_id, show)?;
         session.stop()?;

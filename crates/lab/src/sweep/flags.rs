@@ -3,7 +3,7 @@
 use clap::Args;
 use warikomi_inject::{FrameBytes, LineRate, Receiver};
 use warikomi_measure::RunResult;
-use warikomi_session::TargetArguments;
+use warikomi_session::{TargetArguments, Usual, VirtualArguments};
 use warikomi_wire::WireKind;
 
 use super::plan::SweepPlan;
@@ -26,6 +26,8 @@ use crate::watch::Watch;
 pub struct Sweep {
     #[command(flatten)]
     target: TargetArguments,
+    #[command(flatten)]
+    time: VirtualArguments,
     #[command(flatten)]
     plan: PlanArguments,
     /// The socket's receive buffer of the application in the guest, in bytes [default: what Linux
@@ -86,7 +88,7 @@ impl Experiment for Sweep {
     fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
         let plan = self.plan.plan(self.target.receiver())?;
         let mut target = OnDemand::new(|watch| {
-            let mut prepared = self.target.prepare()?;
+            let mut prepared = self.target.prepare_at(Usual::Packets, &self.time, 1)?;
             prepared.defer_nothing();
             watch.start(&prepared, &WireKind::Sink)
         });

@@ -1,8 +1,8 @@
 //! A sweep as it is carried out on a session.
 
-use warikomi_clock::{Span, read_tsc};
+use warikomi_clock::Span;
 use warikomi_inject::{MAX_COUNT, Plan};
-use warikomi_measure::{CpuTimes, Repeat, RunResult, Thresholds, TimeBase, as_object, warnings};
+use warikomi_measure::{CpuTimes, Repeat, RunResult, Thresholds, as_object, warnings};
 use warikomi_session::{CoreWatch, Session};
 
 use super::cycle::{Cycle, Cycles, Phase, Request};
@@ -10,7 +10,7 @@ use super::found::{repeats, row};
 use super::plan::{SATURATING_CYCLES, SweepPlan};
 use super::search;
 use crate::error::Error;
-use crate::inject::{Application, inject};
+use crate::inject::{Application, inject, run_id, time_base};
 use crate::on_demand::OnDemand;
 use crate::watch::Watch;
 
@@ -47,7 +47,7 @@ pub fn sweep(
         Ok((size_bytes, found))
     })?;
     let (target, machine) = watch.seen();
-    let mut result = RunResult::new("sweep", TimeBase::Real, machine);
+    let mut result = RunResult::new("sweep", watch.time_base(), machine);
     result.target = target;
     result.plan = as_object(plan);
     result.rows = Some(found.iter().map(|(size, found)| row(*size, found)).collect());
@@ -94,8 +94,8 @@ struct Bench<'a, 'b> {
 impl Bench<'_, '_> {
     fn make(&mut self, request: &Request, attempt: u32, watch: &mut Watch) -> Result<Cycle, Error> {
         let plan = self.cycle_plan(request);
-        let run_id = read_tsc() as u32;
         let session = self.target.running(watch)?;
+        let run_id = run_id(&*session.target);
         let since = self.since.take().unwrap_or_else(|| session.watch_cores());
         let injected = inject(session, &plan, self.application, run_id, &mut |_| ())?;
         injected.check()?;
@@ -147,6 +147,6 @@ fn note_machine(session: &Session, since: CoreWatch, watch: &mut Watch) -> Optio
         watch.saw(session, &since);
         return None;
     }
-    watch.saw_target(&session.info, TimeBase::Real);
+    watch.saw_target(&session.info, time_base(session));
     Some(since)
 }

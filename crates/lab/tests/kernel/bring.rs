@@ -75,6 +75,7 @@ pub(crate) fn options() -> SessionOptions {
             ..GuestSettings::default()
         },
         realtime: true,
+        virtual_time: None,
     }
 }
 
@@ -131,9 +132,10 @@ pub(crate) fn try_kernel(
         extra_arguments: vec![],
         attachment,
         shared_core: true,
+        randomness: None,
     };
     let clock = TscClock::calibrate().unwrap();
-    let (target, _) = KernelTarget::start(&launch, nics, clock, Interrupted::default())?;
+    let (target, _) = KernelTarget::start(&launch, nics, clock.into(), Interrupted::default())?;
     Ok(Box::new(target))
 }
 

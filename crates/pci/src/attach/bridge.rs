@@ -21,7 +21,7 @@ use super::AnswerPlace;
 /// First word of a window: "WKBRIDGE", little-endian.
 pub const MAGIC: u64 = 0x4547_4449_5242_4b57;
 /// Version of this layout.
-pub const VERSION: u64 = 3;
+pub const VERSION: u64 = 4;
 /// The virtio device that a window is handed over through; virt-pci has 1234.
 pub const VIRTIO_DEVICE: u32 = 1235;
 /// Cards that a bridge takes, each with a window of its own.
@@ -47,6 +47,12 @@ pub mod header {
     pub const WORK_TICKS: usize = 11;
     /// How often the card was pulled out or plugged in: odd while it is out. From the support side.
     pub const PLUGS: usize = 12;
+    /// Not 0: the guest waits until a write has been carried out, as it does for the answer to a read, and then
+    /// lets [`DELAY_NS`](super::DELAY_NS) pass. From the support side.
+    pub const IN_STEP: usize = 13;
+    /// How often the guest was asked to listen: it tells the calendar its time, which answers when what the guest shall
+    /// hear has been said. From the support side.
+    pub const LISTENS: usize = 14;
 }
 
 /// Accesses that the guest has put into the register ring.
@@ -61,6 +67,9 @@ pub const REQUESTS_TAIL: usize = 80;
 pub const ANSWERED: usize = 96;
 /// Its value, written first.
 pub const ANSWER: usize = 97;
+/// How long the access takes that was carried out last, in nanoseconds of a guest's virtual time. Written before it
+/// is known to have been carried out.
+pub const DELAY_NS: usize = 98;
 /// Where reads are answered.
 pub const ANSWERS: AnswerPlace = AnswerPlace { number: ANSWERED, value: ANSWER };
 /// Message-signalled interrupts sent.

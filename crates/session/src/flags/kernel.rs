@@ -8,10 +8,11 @@ use tempfile::TempDir;
 use warikomi_clock::Span;
 use warikomi_kernel::{Cache, DriverPlace, Wanted, initramfs_for, inspect};
 use warikomi_nic::NicOptions;
+use warikomi_target::kernel::GuestCosts;
 
 use super::check::given;
 use crate::error::SessionError;
-use crate::options::{GuestSettings, Interrupts, SessionOptions};
+use crate::options::{GuestSettings, Interrupts, SessionOptions, VirtualTime};
 
 /// The least memory that a kernel with its rings and socket buffers is at ease in.
 const MIN_MEMORY_MB: u64 = 64;
@@ -88,9 +89,11 @@ impl KernelArguments {
         &self,
         driver: Option<&str>,
         model: Option<&str>,
-        debug: bool,
+        kind: Kind,
     ) -> Result<(SessionOptions, Option<TempDir>), SessionError> {
         let driver = driver.unwrap_or(LINUX_DRIVER);
+        let Kind { debug, costs, seed } = kind;
+        self.refuse_what_is_real(costs.is_some())?;
         // A module of the user's own has any name, and then the model must be named.
         let own_module = (model.is_some() && !is_known(driver)).then_some(driver);
         let model = model.map_or_else(|| model_of(driver), Ok)?;
@@ -98,18 +101,25 @@ impl KernelArguments {
             Some(path) => own_kernel(path, driver)?,
             None => {
                 let version = self.kernel_version.as_deref();
-                let wanted = Wanted { version, debug, own_module, ..Wanted::default() };
-                let image = Cache::of_this_user()?.find(&wanted)?;
+                let virtual_time = costs.is_some();
+                let wanted =
+                    Wanted { version, debug, virtual_time, own_module, ..Wanted::default() };
+                let found = Cache::of_this_user()?.find(&wanted);
+                let image = match found {
+                    Err(error) if own_module.is_some() => return Err(no_module(&error, model)),
+                    found => found?,
+                };
                 FoundKernel {
                     kernel: image.kernel(),
                     initramfs: image.initramfs(),
                     modules: Some(image.modules()),
                     bridge: image.info().bridge,
+                    seeded: image.seeded(),
                     files: None,
                 }
             }
         };
-        self.refuse_without_bridge(found.bridge)?;
+        self.refuse_without_bridge(found.bridge, costs.is_some())?;
         let settings = GuestSettings {
             mtu: self.mtu,
             gro: self.gro,
@@ -132,21 +142,50 @@ impl KernelArguments {
             bridge: found.bridge,
             interrupts: self.interrupt_delivery,
             settings,
-            realtime: !self.no_realtime,
+            realtime: !self.no_realtime && costs.is_none(),
+            virtual_time: costs.map(|costs| VirtualTime { costs, seed, seeded: found.seeded }),
         };
         Ok((options, found.files))
     }
 
     /// Refuses what only our bridge can do, for a kernel that has none.
-    fn refuse_without_bridge(&self, has_bridge: bool) -> Result<(), SessionError> {
-        if has_bridge || self.interrupt_delivery.is_none() {
-            return Ok(());
-        }
-        Err(SessionError::impossible(
-            "--interrupt-delivery needs our PCI bridge in the kernel, and this one has none; `warikomi kernel build` \
-             makes kernels that have it",
-        ))
+    fn refuse_without_bridge(&self, has: bool, virtual_time: bool) -> Result<(), SessionError> {
+        let flag = match () {
+            () if has => return Ok(()),
+            () if self.interrupt_delivery.is_some() => "--interrupt-delivery",
+            () if virtual_time => "--virtual",
+            () => return Ok(()),
+        };
+        Err(SessionError::impossible(format!(
+            "{flag} needs our PCI bridge in the kernel, and this one has none; `warikomi kernel build` makes \
+             kernels that have it"
+        )))
     }
+
+    /// Refuses what is about real time, in virtual time.
+    fn refuse_what_is_real(&self, virtual_time: bool) -> Result<(), SessionError> {
+        let real = [
+            ("--interrupt-delivery", self.interrupt_delivery.is_some()),
+            ("--no-realtime", self.no_realtime),
+        ];
+        match real.iter().find(|(_, given)| *given && virtual_time) {
+            None => Ok(()),
+            Some((flag, _)) => Err(SessionError::impossible(format!(
+                "{flag} is about real time, and with --virtual there is none; leave one of them out"
+            ))),
+        }
+    }
+}
+
+/// What kind of kernel an experiment wants.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Kind {
+    /// One that finds its own mistakes.
+    pub(super) debug: bool,
+    /// One whose time is virtual, in which work costs this.
+    pub(super) costs: Option<GuestCosts>,
+    /// What is random in such a kernel follows from it.
+    pub(super) seed: u64,
 }
 
 /// A kernel, and what belongs to it.
@@ -155,6 +194,8 @@ struct FoundKernel {
     initramfs: PathBuf,
     modules: Option<PathBuf>,
     bridge: bool,
+    /// What answers it for randomness, in virtual time.
+    seeded: Option<PathBuf>,
     /// The directory of files that were made for it.
     files: Option<TempDir>,
 }
@@ -176,6 +217,17 @@ fn model_of(driver: &str) -> Result<&'static str, SessionError> {
             known().collect::<Vec<_>>().join(", ")
         ))),
     }
+}
+
+/// A driver that no model names is a module of the user's own, or a mistake.
+fn no_module(error: &dyn std::error::Error, model: &str) -> SessionError {
+    let info = warikomi_nic::MODELS.iter().find(|info| info.name == model);
+    let drivers = info.map_or(&[][..], |info| info.linux_drivers);
+    let known: Vec<_> = drivers.iter().map(|driver| format!("--driver {driver}")).collect();
+    SessionError::impossible(format!(
+        "{error}; for the model {model} there is: {}",
+        known.join(", ")
+    ))
 }
 
 /// A kernel of the user's own: it must be fit, and needs an initramfs with our agent.
@@ -201,6 +253,7 @@ fn own_kernel(path: &Path, driver: &str) -> Result<FoundKernel, SessionError> {
         initramfs,
         modules: kernel.modules,
         bridge: kernel.has_bridge,
+        seeded: Some(path.with_file_name("seeded.so")).filter(|library| library.is_file()),
         files: Some(files),
     })
 }

@@ -5,6 +5,7 @@ mod kernel;
 mod prepared;
 mod process;
 mod strict;
+mod virtual_time;
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use warikomi_driver::strategy::{CpuBudget, DEFAULT_BUDGET, Strategy};
 use warikomi_inject::Receiver;
 use warikomi_nic::NicOptions;
 
-use self::kernel::KernelArguments;
+use self::kernel::{KernelArguments, Kind};
 use self::prepared::Options;
 use self::process::{PathName, ProcessArguments};
 use crate::error::SessionError;
@@ -24,6 +25,7 @@ pub use check::{given, refuse};
 pub use prepared::Prepared;
 pub use process::program;
 pub use strict::{StrictArguments, Strictness};
+pub use virtual_time::VirtualArguments;
 
 /// The driver, and the model, of experiments that send.
 const SENDER: &str = "oc48";
@@ -85,23 +87,41 @@ impl TargetArguments {
 
     /// The same for an experiment that is about something else.
     pub fn prepare_as(&self, usual: Usual) -> Result<Prepared, SessionError> {
-        self.prepare_with(usual, false)
+        self.prepare_with(usual, Kind::default())
+    }
+
+    /// The same, in virtual time if that is asked for; everything random in the kernel then follows from `seed`.
+    pub fn prepare_at(
+        &self,
+        usual: Usual,
+        time: &VirtualArguments,
+        seed: u64,
+    ) -> Result<Prepared, SessionError> {
+        let costs = time.costs();
+        if costs.is_some() && self.is_process() {
+            return Err(SessionError::impossible(
+                "--virtual is for --target kernel here; a driver process in virtual time: warikomi receive, \
+                 transmit and histories",
+            ));
+        }
+        self.prepare_with(usual, Kind { costs, seed, ..Kind::default() })
     }
 
     /// The same, in a kernel that finds its own mistakes and has debug information.
     pub fn prepare_to_debug(&self) -> Result<Prepared, SessionError> {
-        let mut prepared = self.prepare_with(Usual::Packets, true)?;
+        let kind = Kind { debug: true, ..Kind::default() };
+        let mut prepared = self.prepare_with(Usual::Packets, kind)?;
         prepared.let_be_stopped();
         prepared.defer_nothing();
         Ok(prepared)
     }
 
-    fn prepare_with(&self, usual: Usual, debug: bool) -> Result<Prepared, SessionError> {
+    fn prepare_with(&self, usual: Usual, kind: Kind) -> Result<Prepared, SessionError> {
         let model = self.model.as_deref();
         match self.kind() {
             TargetKind::Kernel => {
                 refuse(&self.process.given(), "process")?;
-                let (options, files) = self.kernel.options(self.driver.as_deref(), model, debug)?;
+                let (options, files) = self.kernel.options(self.driver.as_deref(), model, kind)?;
                 Ok(Prepared { options: Options::Kernel(options), files: files.map(Arc::new) })
             }
             TargetKind::Process => {

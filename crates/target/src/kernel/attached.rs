@@ -4,7 +4,7 @@
 
 use std::rc::Rc;
 
-use warikomi_clock::TscClock;
+use warikomi_clock::{Clock, Time};
 use warikomi_nic::Nic;
 use warikomi_pci::{Host, IntrLine, SharedMemory};
 
@@ -58,7 +58,7 @@ impl AttachedCard {
     pub(super) fn serve_connection(
         &mut self,
         halt: &Rc<Halt>,
-        clock: &TscClock,
+        clock: &Clock,
     ) -> Result<(), VhostUserError> {
         let Some(connection) = &mut self.connection else { return Ok(()) };
         let port = match connection.serve() {
@@ -82,9 +82,29 @@ impl AttachedCard {
         self.connection = None;
     }
 
+    /// Serves what the driver has done, lets the card do what is due, and adds that to what the pass found.
+    #[inline]
+    pub(super) fn poll(&mut self, clock: &Clock, pass: &mut Pass) {
+        self.serve(clock, pass);
+        self.advance(pass.at);
+    }
+
+    /// Lets the card do what is due.
+    #[inline]
+    pub(super) fn advance(&mut self, now: Time) {
+        if let Some(port) = &mut self.port {
+            self.nic.poll(&mut port.host(now));
+        }
+    }
+
+    /// When the card does something by itself.
+    pub(super) fn next_due(&self) -> Time {
+        if self.port.is_some() { self.nic.next_due() } else { Time::NEVER }
+    }
+
     /// Serves what the driver has done, and adds that to what the pass found.
     #[inline]
-    pub(super) fn poll(&mut self, clock: &TscClock, pass: &mut Pass) {
+    pub(super) fn serve(&mut self, clock: &Clock, pass: &mut Pass) {
         let Some(port) = &mut self.port else { return };
         let signals = port.signals();
         pass.signalled |= std::mem::replace(&mut self.signals_seen, signals) != signals;
@@ -92,13 +112,12 @@ impl AttachedCard {
         self.counters.accesses += served.accesses;
         self.counters.malformed += served.malformed;
         self.counters.disguised_fills += served.disguised;
-        self.nic.poll(&mut port.host(pass.at));
         pass.worked |= served.accesses > 0;
     }
 
     /// The card, and what it may use now.
     #[inline]
-    pub(super) fn parts(&mut self, clock: &TscClock) -> (&mut dyn Nic, Host<'_>) {
+    pub(super) fn parts(&mut self, clock: &Clock) -> (&mut dyn Nic, Host<'_>) {
         let now = clock.now();
         let host = match &mut self.port {
             Some(port) => port.host(now),
@@ -126,7 +145,7 @@ impl AttachedCard {
         }
     }
 
-    fn power_on(&mut self, clock: &TscClock) {
+    fn power_on(&mut self, clock: &Clock) {
         let mut host =
             Host { now: clock.now(), memory: &self.nothing, interrupts: &mut self.nowhere };
         self.nic.power_on(&mut host);
@@ -147,6 +166,7 @@ mod tests {
 
     use super::*;
     use crate::kernel::Attachment;
+    use warikomi_clock::TscClock;
 
     /// GET_FEATURES, version 1, without a body.
     const QUESTION: [u8; 12] = [1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0];
@@ -155,7 +175,7 @@ mod tests {
     #[test]
     fn each_card_is_served_on_its_own_connection_and_loses_no_other() {
         let halt = Rc::new(Halt::new(std::process::id(), None).unwrap());
-        let clock = TscClock::with_frequency(0, 1e9);
+        let clock = Clock::Real(TscClock::with_frequency(0, 1e9));
         let attached = |_| {
             let (ours, theirs) = UnixStream::pair().unwrap();
             theirs.set_nonblocking(true).unwrap();

@@ -9,20 +9,23 @@
 
 use std::cell::Cell;
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, ErrorKind, Read, Write};
 use std::rc::Rc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use warikomi_clock::{Span, Time, TscClock};
+use warikomi_clock::{Clock, Span, Time};
 use warikomi_nic::Nic;
 use warikomi_pci::attach::bridge as layout;
 use warikomi_pci::{Host, Interrupt, IntrLine, SharedMemory};
 use warikomi_shared::{Bell, Consumer, MessageSender, Rung, SharedWords, Wakeup};
 
+use super::calendar::Calendar;
+use super::charge::Charge;
 use super::commands::Served;
+use super::options::Attachment;
 use super::port::Port;
-use super::vhost_user::CONFIGURATION_CHANGED;
+use super::vhost_user::{ANSWER_BYTES, CONFIGURATION_CHANGED, CONFIGURATION_CHANGED_SAY_SO};
 use crate::TargetCounters;
 
 /// Accesses served in one pass: many, because the guest spins for some of them, but bounded, so that a guest
@@ -52,7 +55,7 @@ const RESIGNAL_AT_MOST_AFTER: Span = Span::from_ms(4);
 /// The line for requests of ours to the guest's virtio driver.
 struct Requests {
     line: File,
-    clock: TscClock,
+    clock: Clock,
     /// How patient to be with a busy guest.
     busy_patience: Rc<Cell<Span>>,
 }
@@ -82,6 +85,9 @@ pub(super) struct BridgePort {
     corrupt: u64,
     /// The guest's hiccups that have been taken.
     hiccups_taken: u64,
+    /// What accesses take, in virtual time.
+    charge: Option<Charge>,
+    listens: u64,
 }
 
 /// The interrupts to the guest.
@@ -106,6 +112,10 @@ struct BridgeLine {
     busy_patience: Rc<Cell<Span>>,
     /// When something else is due.
     clear_of: Time,
+    /// The guest's time is virtual, so it is told of interrupts only when it waits.
+    in_step: bool,
+    /// Interrupts were sent since it was told last.
+    owes: bool,
 }
 
 impl BridgePort {
@@ -114,9 +124,14 @@ impl BridgePort {
         memory: SharedMemory,
         words: SharedWords,
         requests: File,
-        clock: &TscClock,
-        polling: bool,
+        clock: &Clock,
+        attachment: Attachment,
     ) -> BridgePort {
+        let polling = attachment == Attachment::Bridge { polling: true };
+        let charge = match attachment {
+            Attachment::InStep(costs) => Some(Charge::new(costs)),
+            _ => None,
+        };
         for (word, span) in [
             (layout::header::PATIENCE_TICKS, ACCESS_PATIENCE),
             (layout::header::LOOK_TICKS, LOOK),
@@ -125,13 +140,20 @@ impl BridgePort {
             let ticks = span.as_secs_f64() * clock.ticks_per_second();
             words[word].store(ticks as u64, Release);
         }
+        if charge.is_some() {
+            // How long we take is no matter: a debugger may hold us.
+            words[layout::header::PATIENCE_TICKS].store(u64::MAX, Release);
+            words[layout::header::IN_STEP].store(1, Release);
+        }
         words[layout::header::POLLING].store(polling.into(), Release);
         let busy_patience = Rc::new(Cell::new(BUSY_PATIENCE_AT_MOST));
         let signals =
             Requests { line: requests, clock: *clock, busy_patience: Rc::clone(&busy_patience) };
         let mut bell = Bell::new(words.clone(), layout::SLEEPING, signals);
-        // It may have looked whether it shall poll before we said so.
-        bell.ring_unconditionally();
+        // It may have looked whether it shall poll before we said so. In virtual time it never does.
+        if charge.is_none() {
+            bell.ring_unconditionally();
+        }
         let line = BridgeLine {
             messages: MessageSender::new(words.clone(), layout::MESSAGE_RING),
             bell,
@@ -147,16 +169,18 @@ impl BridgePort {
             at_once: polling,
             busy_patience,
             clear_of: Time::ZERO,
+            in_step: charge.is_some(),
+            owes: false,
         };
         let requests = Consumer::new(words.clone(), layout::REQUESTS);
         let hiccups_taken = words[layout::HICCUPS].load(Acquire);
-        BridgePort { memory, words, requests, line, corrupt: 0, hiccups_taken }
+        BridgePort { memory, words, requests, line, corrupt: 0, hiccups_taken, charge, listens: 0 }
     }
 }
 
 impl Port for BridgePort {
     #[inline]
-    fn poll(&mut self, nic: &mut dyn Nic, clock: &TscClock, now: Time) -> Served {
+    fn poll(&mut self, nic: &mut dyn Nic, clock: &Clock, now: Time) -> Served {
         let mut served = Served::default();
         self.line.now = now;
         for _ in 0..ACCESSES_PER_PASS {
@@ -176,6 +200,12 @@ impl Port for BridgePort {
             let made_sense = layout::ANSWERS.execute(entry, nic, &mut host, words);
             served.accesses += u64::from(made_sense);
             served.malformed += u64::from(!made_sense);
+            if let Some(charge) = &mut self.charge {
+                let taken = self.words[layout::TAKEN].load(Acquire);
+                let delay =
+                    charge.for_access(now, taken, nic, &mut self.line.host(now, &self.memory));
+                self.words[layout::DELAY_NS].store(delay, Release);
+            }
             // After each: a level holds for a guest whose accesses have all been carried out.
             self.requests.release();
         }
@@ -214,6 +244,37 @@ impl Port for BridgePort {
         self.hiccups_taken = count;
     }
 
+    fn ask_to_listen(&mut self) {
+        self.listens += 1;
+        self.words[layout::header::LISTENS].store(self.listens, Release);
+    }
+
+    fn owes_interrupts(&mut self) -> bool {
+        std::mem::take(&mut self.line.owes) && self.line.is_pending()
+    }
+
+    fn interrupt_in_step(&mut self, calendar: &mut Calendar) -> io::Result<()> {
+        let mut line = &self.line.bell.wakeup().line;
+        line.write_all(&CONFIGURATION_CHANGED_SAY_SO)?;
+        let (mut answer, mut read) = ([0; ANSWER_BYTES], 0);
+        let deadline = Instant::now() + ACCESS_PATIENCE;
+        while read < ANSWER_BYTES {
+            match line.read(&mut answer[read..]) {
+                Ok(0) => return Ok(()),
+                Ok(count) => read += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+            calendar.serve()?;
+            if Instant::now() > deadline {
+                let what = "the guest does not acknowledge an interrupt";
+                return Err(io::Error::new(ErrorKind::TimedOut, what));
+            }
+        }
+        Ok(())
+    }
+
     fn counters(&self) -> TargetCounters {
         TargetCounters {
             interrupts_sent: self.line.messages.sent() + self.line.pins,
@@ -225,9 +286,17 @@ impl Port for BridgePort {
 }
 
 impl BridgeLine {
+    fn host<'a>(&'a mut self, now: Time, memory: &'a SharedMemory) -> Host<'a> {
+        Host { now, memory, interrupts: self }
+    }
+
     /// For an interrupt behind this number of messages.
     #[inline]
     fn ring(&mut self, before: u64) {
+        if self.in_step {
+            self.owes = true;
+            return;
+        }
         match self.bell.ring() {
             Rung::Looks => {}
             Rung::Busy => self.ring_busy(before),

@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use virtio_queue::{DescriptorChain, Queue, QueueOwnedT, QueueT};
 use vm_memory::{Bytes, GuestMemoryMmap};
-use warikomi_clock::{Time, TscClock};
+use warikomi_clock::{Clock, Time};
 use warikomi_nic::Nic;
 use warikomi_nic::register::Role;
 use warikomi_pci::{Host, SharedMemory, Width};
@@ -94,7 +94,7 @@ impl CommandQueue {
         nic: &mut dyn Nic,
         memory: &SharedMemory,
         interrupts: &mut InterruptQueue,
-        clock: &TscClock,
+        clock: &Clock,
     ) -> Served {
         let mut served = Served::default();
         for _ in 0..ACCESSES_PER_PASS {
@@ -253,6 +253,7 @@ mod tests {
     use super::*;
     use crate::kernel::testing::{GuestQueue, Signals};
     use proptest::prelude::*;
+    use warikomi_clock::TscClock;
     use warikomi_testbench::card;
 
     struct Bench {
@@ -278,7 +279,7 @@ mod tests {
         }
 
         fn serve(&mut self) -> Served {
-            let clock = TscClock::with_frequency(0, 1e9);
+            let clock = Clock::Real(TscClock::with_frequency(0, 1e9));
             self.queue.serve(&mut *self.nic, &self.guest.memory, &mut self.interrupts, &clock)
         }
 

@@ -17,7 +17,7 @@ use vm_memory::{
     Address, FileOffset, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion,
     GuestRegionMmap,
 };
-use warikomi_clock::TscClock;
+use warikomi_clock::Clock;
 use warikomi_pci::SharedMemory;
 use warikomi_pci::attach::bridge;
 use warikomi_shared::SharedWords;
@@ -118,11 +118,7 @@ impl Connection {
     }
 
     /// A live port, if all that it needs has been told; an error if it does not fit together.
-    pub(super) fn port(
-        &mut self,
-        halt: &Rc<Halt>,
-        clock: &TscClock,
-    ) -> Result<Option<Box<dyn Port>>> {
+    pub(super) fn port(&mut self, halt: &Rc<Halt>, clock: &Clock) -> Result<Option<Box<dyn Port>>> {
         self.negotiation.port(halt, clock)
     }
 }
@@ -229,11 +225,11 @@ impl Negotiation {
         Ok(())
     }
 
-    fn port(&mut self, halt: &Rc<Halt>, clock: &TscClock) -> Result<Option<Box<dyn Port>>> {
+    fn port(&mut self, halt: &Rc<Halt>, clock: &Clock) -> Result<Option<Box<dyn Port>>> {
         match self.attachment {
             Attachment::VirtPci => Ok(self.virt_pci(halt)?.map(|port| Box::new(port) as _)),
-            Attachment::Bridge { polling } => {
-                Ok(self.bridge(clock, polling)?.map(|port| Box::new(port) as _))
+            Attachment::Bridge { .. } | Attachment::InStep(_) => {
+                Ok(self.bridge(clock)?.map(|port| Box::new(port) as _))
             }
         }
     }
@@ -255,7 +251,7 @@ impl Negotiation {
     }
 
     /// The bridge's window is the only buffer of its only queue, which comes a little behind the queue.
-    fn bridge(&mut self, clock: &TscClock, polling: bool) -> Result<Option<BridgePort>> {
+    fn bridge(&mut self, clock: &Clock) -> Result<Option<BridgePort>> {
         let (Some(memory), [ring, _], Some(requests)) =
             (&self.memory, &self.vrings, &self.requests)
         else {
@@ -278,7 +274,7 @@ impl Negotiation {
             ),
         )?;
         let requests = requests.try_clone()?;
-        Ok(Some(BridgePort::new(memory.clone(), words, requests, clock, polling)))
+        Ok(Some(BridgePort::new(memory.clone(), words, requests, clock, self.attachment)))
     }
 
     fn queue(&self, ring: &Vring, memory: &SharedMemory) -> Result<Queue> {
@@ -370,6 +366,7 @@ mod tests {
 
     use super::*;
     use proptest::prelude::*;
+    use warikomi_clock::TscClock;
 
     fn connected() -> (Connection, UnixStream) {
         let (ours, theirs) = UnixStream::pair().unwrap();
@@ -443,7 +440,7 @@ mod tests {
                     break;
                 }
                 let halt = Rc::new(Halt::new(std::process::id(), None).unwrap());
-                prop_assert!(!matches!(connection.port(&halt, &TscClock::with_frequency(0, 1e9)), Ok(Some(_))), "no memory was shared");
+                prop_assert!(!matches!(connection.port(&halt, &Clock::Real(TscClock::with_frequency(0, 1e9))), Ok(Some(_))), "no memory was shared");
             }
         }
     }

@@ -84,9 +84,12 @@
 
 mod attached;
 mod bridge;
+mod calendar;
+mod charge;
 mod commands;
 mod halt;
 mod handshake;
+mod in_step;
 mod interrupts;
 mod message;
 mod news;
@@ -105,17 +108,18 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use warikomi_clock::{Time, TscClock};
+use warikomi_clock::{Clock, Time};
 use warikomi_nic::Nic;
 use warikomi_pci::{Host, SharedMemory};
-use warikomi_protocol::commands::{ReadFile, WriteFile};
+use warikomi_protocol::commands::{PingAgent, ReadFile, WriteFile};
 use warikomi_protocol::{Ready, Request};
 
 use self::attached::AttachedCard;
+use self::calendar::Calendar;
 use self::halt::Halt;
 use self::handshake::Connection;
 use self::news::News;
-pub use self::options::{Attachment, LaunchOptions};
+pub use self::options::{Attachment, GuestCosts, LaunchOptions};
 use self::process::{Channels, Process};
 use self::symbols::KernelMap;
 use self::vhost_user::VhostUserError;
@@ -149,7 +153,7 @@ const LISTEN: &str = "cannot listen to the guest";
 /// A running kernel with its NICs.
 pub struct KernelTarget {
     cards: Vec<AttachedCard>,
-    clock: TscClock,
+    clock: Clock,
     interrupted: Interrupted,
     process: Process,
     news: News,
@@ -162,6 +166,12 @@ pub struct KernelTarget {
     /// The end of the latest hiccup of the guest.
     last_hiccup: Time,
     hook: Option<Box<dyn PassHook>>,
+    /// In virtual time.
+    calendar: Option<Calendar>,
+    /// Whether the guest was asked to listen, and has not yet.
+    asked_to_listen: bool,
+    /// When something outside of the target is due: virtual time does not go beyond.
+    due: Time,
 }
 
 impl KernelTarget {
@@ -169,11 +179,12 @@ impl KernelTarget {
     pub fn start(
         options: &LaunchOptions,
         nics: Vec<Box<dyn Nic>>,
-        clock: TscClock,
+        clock: Clock,
         interrupted: Interrupted,
     ) -> Result<(KernelTarget, Ready), TargetError> {
         options.attachment.check_room(nics.len())?;
-        let (process, Channels { listener, agent, console }) = Process::start(options, nics.len())?;
+        let (process, channels) = Process::start(options, nics.len(), &clock)?;
+        let Channels { listener, agent, console, calendar } = channels;
         let map = KernelMap::read(&options.kernel);
         let halt = Halt::new(process.id(), map)
             .map_err(TargetError::system("cannot see where the kernel's process is (/proc)"))?;
@@ -198,9 +209,16 @@ impl KernelTarget {
             attachment: options.attachment,
             last_hiccup: Time::ZERO,
             hook: None,
+            calendar,
+            asked_to_listen: false,
+            due: Time::NEVER,
         };
         target.attach()?;
         let ready = target.wait_ready()?;
+        if let Clock::Virtual(clock) = clock {
+            let target: &mut dyn Target = &mut target;
+            clock.set_counter(target.ask(PingAgent {}, Duration::ZERO)?.tsc);
+        }
         Ok((target, ready))
     }
 
@@ -268,6 +286,14 @@ impl KernelTarget {
         }
     }
 
+    #[inline]
+    fn call_hook(&mut self) -> Result<(), TargetError> {
+        let Some(mut hook) = self.hook.take() else { return Ok(()) };
+        let passed = hook.pass(self);
+        self.hook = Some(hook);
+        passed
+    }
+
     fn look_at_guest(&mut self) -> Result<(), TargetError> {
         self.console.drain();
         if let Some(message) = self.console.panic() {
@@ -289,15 +315,14 @@ impl KernelTarget {
 impl Target for KernelTarget {
     #[inline]
     fn poll(&mut self) -> Result<Pass, TargetError> {
+        if self.calendar.is_some() {
+            return self.step();
+        }
         let mut pass = Pass::idle(self.clock.now());
         for card in &mut self.cards {
             card.poll(&self.clock, &mut pass);
         }
-        if let Some(mut hook) = self.hook.take() {
-            let passed = hook.pass(self);
-            self.hook = Some(hook);
-            passed?;
-        }
+        self.call_hook()?;
         Ok(pass)
     }
 
@@ -307,6 +332,7 @@ impl Target for KernelTarget {
     }
 
     fn keep_clear_of(&mut self, due: Time) {
+        self.due = due;
         let ports = self.cards.iter_mut().filter_map(AttachedCard::port_mut);
         ports.for_each(|port| port.keep_clear_of(due));
     }
@@ -319,9 +345,11 @@ impl Target for KernelTarget {
         if !self.is_attached() || self.news.is_any() {
             self.look_at_guest()?;
             self.serve_connections()?;
-            self.agent.pump();
-        } else if self.agent.has_to_send() {
-            self.agent.pump();
+            self.agent.listen();
+        }
+        // In virtual time a guest has its times to be spoken to.
+        if self.calendar.is_none() && self.agent.has_to_send() {
+            self.agent.speak();
         }
         Ok(())
     }
@@ -346,7 +374,7 @@ impl Target for KernelTarget {
         self.cards[index].port().map(|port| port.memory())
     }
 
-    fn clock(&self) -> TscClock {
+    fn clock(&self) -> Clock {
         self.clock
     }
 

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use warikomi_clock::Span;
 use warikomi_pci::attach::bridge;
 
 use crate::TargetError;
@@ -25,6 +26,21 @@ pub struct LaunchOptions {
     pub attachment: Attachment,
     /// Yield instead of spin while waiting: for both sides on one core.
     pub shared_core: bool,
+    /// A library that answers the guest's kernel when it asks for randomness, and the seed from which its answers
+    /// follow; else the system answers.
+    pub randomness: Option<(PathBuf, u64)>,
+}
+
+/// What work of a guest takes in virtual time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GuestCosts {
+    /// An access to a register or to configuration space.
+    pub access: Span,
+    /// An interrupt, until its handler makes its first access.
+    pub interrupt: Span,
+    /// A frame that the driver has taken from its ring, with all that is done with it. Charged at the driver's next
+    /// access.
+    pub frame: Span,
 }
 
 /// How cards are attached to a kernel.
@@ -38,6 +54,8 @@ pub enum Attachment {
         /// The guest polls for interrupts while it has nothing else to do.
         polling: bool,
     },
+    /// Through our bridge, in virtual time: what the guest does takes what is declared here, and no more.
+    InStep(GuestCosts),
 }
 
 impl Attachment {
@@ -45,7 +63,7 @@ impl Attachment {
     pub(super) fn check_room(self, cards: usize) -> Result<(), TargetError> {
         let most = match self {
             Attachment::VirtPci => 1,
-            Attachment::Bridge { .. } => bridge::CARDS,
+            Attachment::Bridge { .. } | Attachment::InStep(_) => bridge::CARDS,
         };
         if (1..=most).contains(&cards) { Ok(()) } else { Err(TargetError::NoRoom { cards }) }
     }

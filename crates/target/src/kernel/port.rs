@@ -37,10 +37,11 @@
 
 use std::rc::Rc;
 
-use warikomi_clock::{Span, Time, TscClock};
+use warikomi_clock::{Clock, Span, Time};
 use warikomi_nic::Nic;
 use warikomi_pci::{Host, SharedMemory};
 
+use super::calendar::Calendar;
 use super::commands::{CommandQueue, Served};
 use super::halt::Halt;
 use super::interrupts::InterruptQueue;
@@ -53,7 +54,7 @@ const RUNS_BETWEEN_STOPS: Span = Span::from_us(10);
 /// A card's attachment to a guest.
 pub(super) trait Port {
     /// Serves accesses, and sends interrupts.
-    fn poll(&mut self, nic: &mut dyn Nic, clock: &TscClock, now: Time) -> Served;
+    fn poll(&mut self, nic: &mut dyn Nic, clock: &Clock, now: Time) -> Served;
 
     /// What the card may use during a call at `now`.
     fn host(&mut self, now: Time) -> Host<'_>;
@@ -76,6 +77,21 @@ pub(super) trait Port {
     /// time stamp counter before, and the first behind. What the guest says is to be doubted.
     fn take_hiccups(&mut self, each: &mut dyn FnMut(u64, u64)) {
         let _ = each;
+    }
+
+    /// In virtual time: the guest shall listen to what else comes, when it is interrupted next.
+    fn ask_to_listen(&mut self) {}
+
+    /// In virtual time: whether interrupts wait for [`interrupt_in_step`](Port::interrupt_in_step).
+    fn owes_interrupts(&mut self) -> bool {
+        false
+    }
+
+    /// Tells a guest that waits for its time that it has interrupts, and waits until it has heard; `calendar` is
+    /// served meanwhile, because the guest asks what time it is.
+    fn interrupt_in_step(&mut self, calendar: &mut Calendar) -> std::io::Result<()> {
+        let _ = calendar;
+        Ok(())
     }
 
     /// An application polls the device from now on, or has stopped.
@@ -104,7 +120,7 @@ impl VirtPciPort {
     }
 
     #[cold]
-    fn signal_safely(&mut self, clock: &TscClock, now: Time) {
+    fn signal_safely(&mut self, clock: &Clock, now: Time) {
         if !self.halt.is_stopping() && now.since(self.stopped_at) < RUNS_BETWEEN_STOPS {
             return;
         }
@@ -124,7 +140,7 @@ impl VirtPciPort {
 
 impl Port for VirtPciPort {
     #[inline]
-    fn poll(&mut self, nic: &mut dyn Nic, clock: &TscClock, now: Time) -> Served {
+    fn poll(&mut self, nic: &mut dyn Nic, clock: &Clock, now: Time) -> Served {
         self.interrupts.set_now(now);
         let served = self.commands.serve(nic, &self.memory, &mut self.interrupts, clock);
         self.interrupts.poll(now);
@@ -172,6 +188,7 @@ impl Drop for VirtPciPort {
 mod tests {
     use super::*;
     use std::process::{Child, Command, Stdio};
+    use warikomi_clock::TscClock;
 
     use crate::kernel::symbols::KernelMap;
     use crate::kernel::testing::{GuestQueue, Signals};
@@ -186,7 +203,7 @@ mod tests {
         calls: Signals,
         port: VirtPciPort,
         nic: Box<dyn Nic>,
-        clock: TscClock,
+        clock: Clock,
     }
 
     const WRITE: [u8; 20] = [2, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -222,7 +239,7 @@ mod tests {
                 calls,
                 port,
                 nic,
-                clock: TscClock::calibrate().unwrap(),
+                clock: Clock::Real(TscClock::calibrate().unwrap()),
             }
         }
 

@@ -13,9 +13,11 @@ use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 use tempfile::TempDir;
+use warikomi_clock::Clock;
 
 use warikomi_pci::attach::bridge;
 
+use super::calendar::Calendar;
 use super::options::{Attachment, LaunchOptions};
 use crate::TargetError;
 use crate::console::console_pipe;
@@ -38,6 +40,13 @@ const READ_PATIENCE: Duration = Duration::from_secs(10);
 /// The virtio device that is virt-pci's (CONFIG_UML_PCI_OVER_VIRTIO_DEVICE_ID).
 const VIRT_PCI_DEVICE: u32 = 1234;
 
+/// The socket of its calendar, in its directory.
+const CALENDAR: &str = "time";
+/// Tells the agent that the counter it reads is that of virtual time.
+const VIRTUAL_CLOCK_ARGUMENT: &str = "warikomi.clock=virtual";
+/// Where the library that answers for randomness finds its seed.
+const SEED_VARIABLE: &str = "WARIKOMI_SEED";
+
 /// The running kernel.
 pub(super) struct Process {
     group: Group,
@@ -50,6 +59,8 @@ pub(super) struct Channels {
     pub(super) listener: UnixListener,
     pub(super) agent: UnixStream,
     pub(super) console: File,
+    /// In virtual time, where the kernel asks for its time.
+    pub(super) calendar: Option<Calendar>,
 }
 
 impl Process {
@@ -57,6 +68,7 @@ impl Process {
     pub(super) fn start(
         options: &LaunchOptions,
         cards: usize,
+        clock: &Clock,
     ) -> Result<(Process, Channels), TargetError> {
         check_space(Path::new(MEMORY_DIR), options.memory_mb)?;
         let dir = tempfile::Builder::new()
@@ -70,6 +82,13 @@ impl Process {
             None => dir.path().join("nic"),
         };
         let (listener, socket) = listen(&path)?;
+        let calendar = match clock {
+            Clock::Virtual(clock) => Some(Calendar::at(&dir.path().join(CALENDAR), *clock)),
+            Clock::Real(_) => None,
+        };
+        let calendar = calendar
+            .transpose()
+            .map_err(TargetError::system("cannot make the calendar's socket"))?;
 
         let guard = Guard::start(dir.path(), &path)?;
         let (ours, theirs) =
@@ -83,7 +102,7 @@ impl Process {
         let group = Group::start(guard, &mut command, options.core)
             .map_err(|error| TargetError::CannotStart { path: options.kernel.clone(), error })?;
         let process = Process { group, dir: Some(dir), _socket: socket };
-        Ok((process, Channels { listener, agent: ours, console }))
+        Ok((process, Channels { listener, agent: ours, console, calendar }))
     }
 
     /// The exit status, once the kernel has ended.
@@ -116,7 +135,7 @@ impl Drop for Process {
 fn kernel_command(options: &LaunchOptions, cards: usize, dir: &Path, socket: &Path) -> Command {
     let device = match options.attachment {
         Attachment::VirtPci => VIRT_PCI_DEVICE,
-        Attachment::Bridge { .. } => bridge::VIRTIO_DEVICE,
+        Attachment::Bridge { .. } | Attachment::InStep(_) => bridge::VIRTIO_DEVICE,
     };
     let mut command = Command::new(&options.kernel);
     command
@@ -130,11 +149,19 @@ fn kernel_command(options: &LaunchOptions, cards: usize, dir: &Path, socket: &Pa
         // through standard output. Nothing else may start a terminal.
         .args(["ssl0=fd:0", "ssl=null", "con0=null,fd:1", "con=null"])
         .args(["console=tty0", "loglevel=4", "panic=-1"])
-        .args(&options.extra_arguments)
         .env_clear()
         .env("TMPDIR", dir)
         .env("HOME", dir)
         .current_dir(dir);
+    if let Attachment::InStep(_) = options.attachment {
+        command
+            .arg(format!("time-travel=ext:{}", dir.join(CALENDAR).display()))
+            .arg(VIRTUAL_CLOCK_ARGUMENT);
+    }
+    if let Some((library, seed)) = &options.randomness {
+        command.env("LD_PRELOAD", library).env(SEED_VARIABLE, seed.to_string());
+    }
+    command.args(&options.extra_arguments);
     command
 }
 
@@ -203,6 +230,7 @@ mod tests {
             extra_arguments: vec![extra.into()],
             attachment,
             shared_core: false,
+            randomness: None,
         };
         let command = kernel_command(&options, cards, Path::new("/"), Path::new("/nic"));
         command.get_args().map(|argument| argument.to_str().unwrap().to_owned()).collect()

@@ -27,6 +27,12 @@ const FLAG_NEED_REPLY: u32 = 1 << 3;
 /// without a body.
 pub(super) const CONFIGURATION_CHANGED: [u8; HEADER_BYTES] = [2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0];
 
+/// The same, to be answered.
+pub(super) const CONFIGURATION_CHANGED_SAY_SO: [u8; HEADER_BYTES] =
+    [2, 0, 0, 0, (VERSION | FLAG_NEED_REPLY) as u8, 0, 0, 0, 0, 0, 0, 0];
+/// Bytes of the answer: a header, and a number.
+pub(super) const ANSWER_BYTES: usize = HEADER_BYTES + 8;
+
 /// In a message with a vring's file: there is none.
 const NO_FILE: u64 = 1 << 8;
 const VRING_INDEX_MASK: u64 = 0xff;

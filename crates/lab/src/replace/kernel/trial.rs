@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use warikomi_clock::{Span, Time, TscClock, read_tsc};
+use warikomi_clock::{Clock, Span, Time, read_tsc};
 use warikomi_inject::{Addresses, FrameTemplate, NETWORK_IP, UDP_PORT};
 use warikomi_protocol::answers::{ReceiveTotals, SendTime, WorkTotals};
 use warikomi_protocol::commands::{
@@ -162,7 +162,7 @@ impl Trial {
 }
 
 /// When a send was, if the replacement was from `begun` to `served`.
-fn when(clock: &TscClock, send: &SendTime, begun: Time, served: Time) -> When {
+fn when(clock: &Clock, send: &SendTime, begun: Time, served: Time) -> When {
     let start = clock.at(send.0);
     match () {
         () if start + Span::from_ns(send.1) < begun => When::Before,
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn a_send_is_during_a_replacement_if_they_overlap() {
-        let clock = TscClock::with_frequency(0, 1e9);
+        let clock = Clock::Real(TscClock::with_frequency(0, 1e9));
         let at = |ns: u64| Time::ZERO + Span::from_ns(ns);
         for (start, took, expected) in [
             (0, 99, When::Before),

@@ -3,6 +3,7 @@ use std::io::Read;
 use std::os::unix::net::UnixStream;
 
 use proptest::prelude::*;
+use warikomi_clock::TscClock;
 use warikomi_pci::attach::{Access, Operation, Space};
 use warikomi_pci::{MsiMessage, Width};
 use warikomi_shared::{MessageReceiver, Producer, create_region};
@@ -15,7 +16,7 @@ struct Bench {
     signals: UnixStream,
     port: BridgePort,
     nic: Box<dyn Nic>,
-    clock: TscClock,
+    clock: Clock,
 }
 
 impl Bench {
@@ -28,11 +29,17 @@ impl Bench {
         signals.set_nonblocking(true).unwrap();
         let ours = File::from(std::os::fd::OwnedFd::from(ours));
         let memory = SharedMemory::anonymous(0, 0x1000).unwrap();
-        let clock = TscClock::with_frequency(0, 1e9);
+        let clock = Clock::Real(TscClock::with_frequency(0, 1e9));
         let mut bench = Bench {
             guest: Producer::new(words.clone(), layout::REQUESTS),
             messages: MessageReceiver::new(words.clone(), layout::MESSAGE_RING),
-            port: BridgePort::new(memory, words.clone(), ours, &clock, true),
+            port: BridgePort::new(
+                memory,
+                words.clone(),
+                ours,
+                &clock,
+                Attachment::Bridge { polling: true },
+            ),
             nic: warikomi_testbench::card("rtl8168"),
             words,
             signals,

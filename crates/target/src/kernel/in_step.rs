@@ -1,0 +1,132 @@
+//! A guest in virtual time: it and its cards take turns, and no one looks at a clock.
+//!
+//! The guest runs at one moment of virtual time until it waits ([`calendar`](super::calendar)). Its accesses are served
+//! meanwhile, each before the guest goes on, and nothing else happens. While it waits, the time is that of whatever is
+//! due next: a card's timer, what the experiment does ([`Target::keep_clear_of`](crate::Target::keep_clear_of)), the
+//! guest's own next event. Interrupts reach the guest while it waits only, requests to the agent while it listens. So what happens,
+//! and in which order, follows from what the guest does and from what is due; how fast either side is does not matter.
+
+use std::time::{Duration, Instant};
+
+use warikomi_clock::{Span, Time};
+
+use super::KernelTarget;
+use super::attached::AttachedCard;
+use super::calendar::Calendar;
+use crate::{Pass, TargetError};
+
+/// A guest that runs so long without waiting, and without an access, has lost its way.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// System calls that look after the guest come once in this many looks at its accesses.
+const LOOKS_TO_A_ROUND: u32 = 512;
+/// What a card has due now and cannot do is tried again after this time.
+const RETRY: Span = Span::from_us(1);
+/// With nothing due at all, time goes on by this.
+const NOTHING_DUE: Span = Span::from_ms(1);
+
+/// What hearing a request takes: time is told in whole nanoseconds.
+const TO_LISTEN: Span = Span::from_ns(1);
+
+const CALENDAR: &str = "the kernel's calendar";
+
+impl KernelTarget {
+    /// Goes on to what is due next, and lets the guest do what it has to do then.
+    pub(super) fn step(&mut self) -> Result<Pass, TargetError> {
+        let mut pass = Pass::idle(self.clock.now());
+        if self.calendar.as_ref().is_some_and(Calendar::is_waiting) {
+            self.go_on().map_err(TargetError::system(CALENDAR))?;
+        }
+        self.run_until_it_waits(&mut pass)?;
+        pass.at = self.clock.now();
+        for card in &mut self.cards {
+            card.advance(pass.at);
+        }
+        Ok(pass)
+    }
+
+    /// The guest waits: it is interrupted, or time goes on.
+    fn go_on(&mut self) -> std::io::Result<()> {
+        let KernelTarget { cards, calendar: Some(calendar), agent, due, asked_to_listen, .. } = self
+        else {
+            return Ok(());
+        };
+        let now = calendar.clock().now();
+        let mut ports = cards.iter_mut().filter_map(AttachedCard::port_mut);
+        let has_to_hear = agent.has_to_send() && !*asked_to_listen;
+        if let (true, Some(port)) = (has_to_hear, ports.next()) {
+            *asked_to_listen = true;
+            // It tells its time once at each time.
+            calendar.clock().advance_to(now + TO_LISTEN);
+            port.ask_to_listen();
+            port.interrupt_in_step(calendar)?;
+            return calendar.run();
+        }
+        let mut ports = cards.iter_mut().filter_map(AttachedCard::port_mut);
+        if let Some(port) = ports.find_map(|port| port.owes_interrupts().then_some(port)) {
+            port.interrupt_in_step(calendar)?;
+            return calendar.run();
+        }
+        let of_cards = cards.iter().map(AttachedCard::next_due).min().unwrap_or(Time::NEVER);
+        let of_cards = if of_cards > now { of_cards } else { now + RETRY };
+        let (others, of_guest) = (of_cards.min(*due), calendar.next_run());
+        let next = others.min(of_guest);
+        calendar.clock().advance_to(if next == Time::NEVER { now + NOTHING_DUE } else { next });
+        if of_guest < others { calendar.run() } else { Ok(()) }
+    }
+
+    fn run_until_it_waits(&mut self, pass: &mut Pass) -> Result<(), TargetError> {
+        let (mut since, mut looks, mut accesses) = (Instant::now(), 0, 0);
+        loop {
+            for card in &mut self.cards {
+                card.serve(&self.clock, pass);
+            }
+            self.call_hook()?;
+            if let Some(calendar) = &mut self.calendar {
+                calendar.serve().map_err(TargetError::system(CALENDAR))?;
+                if calendar.is_listening() {
+                    self.agent.speak();
+                    self.asked_to_listen = false;
+                    calendar.said().map_err(TargetError::system(CALENDAR))?;
+                }
+                if calendar.is_waiting() {
+                    return Ok(());
+                }
+            }
+            looks += 1;
+            if looks % LOOKS_TO_A_ROUND == 0 {
+                self.look_after_guest()?;
+                if !self.is_attached() {
+                    // It waits for an answer that only the caller can give.
+                    return Ok(());
+                }
+                let now = self.counted_accesses();
+                if std::mem::replace(&mut accesses, now) != now {
+                    since = Instant::now();
+                } else if since.elapsed() > PATIENCE {
+                    let console = self.console.tail();
+                    return Err(TargetError::Endless { within: PATIENCE, console });
+                }
+            }
+            if self.shared_core {
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    /// What cannot wait until the guest waits: it may need it to go on.
+    fn look_after_guest(&mut self) -> Result<(), TargetError> {
+        if self.interrupted.is_set() {
+            return Err(TargetError::Interrupted);
+        }
+        if !self.is_attached() || self.news.is_any() {
+            self.look_at_guest()?;
+            self.serve_connections()?;
+            self.agent.listen();
+        }
+        Ok(())
+    }
+
+    fn counted_accesses(&self) -> u64 {
+        self.cards.iter().map(|card| card.counters().accesses).sum()
+    }
+}
