@@ -18,7 +18,7 @@ static bool wait_for(struct card *card, unsigned int word, u64 value)
 			card->dead = true;
 			return false;
 		}
-		cpu_relax();
+		relax();
 	}
 	return true;
 }

@@ -97,6 +97,12 @@ static inline u64 ticks(void)
 	return (u64)high << 32 | low;
 }
 
+/* In virtual time cpu_relax() lets a nanosecond pass; how often we look shall not be seen. */
+static inline void relax(void)
+{
+	asm volatile("pause");
+}
+
 /* access.c */
 extern struct pci_ops bridge_config_ops;
 int make_accesses(void);

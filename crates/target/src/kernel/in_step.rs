@@ -17,6 +17,8 @@ use crate::{Pass, TargetError};
 
 /// A guest that runs so long without waiting, and without an access, has lost its way.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// One that runs for so long may have panicked.
+const ALARMING: Duration = Duration::from_secs(2);
 /// System calls that look after the guest come once in this many looks at its accesses.
 const LOOKS_TO_A_ROUND: u32 = 512;
 /// What a card has due now and cannot do is tried again after this time.
@@ -94,7 +96,7 @@ impl KernelTarget {
             }
             looks += 1;
             if looks % LOOKS_TO_A_ROUND == 0 {
-                self.look_after_guest()?;
+                self.look_after_guest(since.elapsed() > ALARMING)?;
                 if !self.is_attached() {
                     // It waits for an answer that only the caller can give.
                     return Ok(());
@@ -113,17 +115,16 @@ impl KernelTarget {
         }
     }
 
-    /// What cannot wait until the guest waits: it may need it to go on.
-    fn look_after_guest(&mut self) -> Result<(), TargetError> {
+    /// What cannot wait until the guest waits: it may need it to go on. What it has printed or said is not taken from
+    /// its lines: that makes room there, of which it would hear in the middle of whatever it does.
+    fn look_after_guest(&mut self, alarmed: bool) -> Result<(), TargetError> {
         if self.interrupted.is_set() {
             return Err(TargetError::Interrupted);
         }
-        if !self.is_attached() || self.news.is_any() {
+        if alarmed || !self.is_attached() {
             self.look_at_guest()?;
-            self.serve_connections()?;
-            self.agent.listen();
         }
-        Ok(())
+        self.serve_connections()
     }
 
     fn counted_accesses(&self) -> u64 {
