@@ -141,7 +141,8 @@ fn cycles(
     let mut shares = [const { Vec::new() }; 5];
     let (mut done, mut retried) = (0, 0);
     while done < CYCLES {
-        let run = inject(session, &plan, Application::default(), run_id(&*session.target), &mut |_| ())?;
+        let run =
+            inject(session, &plan, Application::default(), run_id(&*session.target), &mut |_| ())?;
         run.check()?;
         let totals = run.ledger.totals();
         let series = Series::of(&run, interval);

@@ -57,7 +57,7 @@ fn where_work_costs_nothing_every_interval_at_the_handler_is_the_one_asked_for()
     assert_eq!((ledger.accepted, ledger.delivered), (1_000, 1_000));
     let intervals = conclusion.result.intervals.as_ref().unwrap();
     for place in [&intervals.injected, &intervals.raised, &intervals.handler] {
-        let interval = &place.as_ref().unwrap().interval_ns;
+        let interval = &place.as_ref().unwrap().all;
         assert_eq!((interval.count, interval.min, interval.max), (999, 38_000.0, 38_000.0));
     }
 }
@@ -65,7 +65,18 @@ fn where_work_costs_nothing_every_interval_at_the_handler_is_the_one_asked_for()
 #[test]
 fn one_seed_is_one_history_and_another_is_another() {
     let flags = |seed| {
-        ["--arrival", "poisson", "--interval", "20us", "--count", "500", "--wire", "responder", "--seed", seed]
+        [
+            "--arrival",
+            "poisson",
+            "--interval",
+            "20us",
+            "--count",
+            "500",
+            "--wire",
+            "responder",
+            "--seed",
+            seed,
+        ]
     };
     let [first, again, other] = ["7", "7", "8"].map(|seed| inject(&flags(seed)));
     assert_eq!(digest(&first), digest(&again));
@@ -90,7 +101,7 @@ fn declared_costs_are_what_an_interval_that_is_too_short_runs_into() {
 fn accuracy_finds_no_error() {
     let conclusion = try_run::<Accuracy>(&["--count", "200", "--no-smallest"]).unwrap();
     let handler = conclusion.result.intervals.as_ref().unwrap().handler.as_ref().unwrap();
-    assert_eq!((handler.interval_ns.min, handler.interval_ns.max), (38_000.0, 38_000.0));
+    assert_eq!((handler.all.min, handler.all.max), (38_000.0, 38_000.0));
 }
 
 #[test]

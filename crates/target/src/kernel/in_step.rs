@@ -48,7 +48,8 @@ impl KernelTarget {
 
     /// The guest waits: it is interrupted, or time goes on.
     fn go_on(&mut self) -> std::io::Result<()> {
-        let KernelTarget { cards, calendar: Some(calendar), agent, due, asked_to_listen, .. } = self
+        let KernelTarget { cards, calendar: Some(calendar), agent, due, asked_to_listen, .. } =
+            self
         else {
             return Ok(());
         };

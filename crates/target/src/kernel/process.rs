@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
+use nix::sys::personality::{self, Persona};
 use tempfile::TempDir;
 use warikomi_clock::Clock;
 
@@ -99,6 +100,9 @@ impl Process {
             .stdin(OwnedFd::from(theirs))
             .stdout(console_end.try_clone().map_err(TargetError::system("cannot share a pipe"))?)
             .stderr(console_end);
+        let in_step = matches!(options.attachment, Attachment::InStep(_));
+        let fixed = in_step.then(FixedAddresses::for_children).transpose();
+        let _fixed = fixed.map_err(TargetError::errno("cannot fix addresses (personality)"))?;
         let group = Group::start(guard, &mut command, options.core)
             .map_err(|error| TargetError::CannotStart { path: options.kernel.clone(), error })?;
         let process = Process { group, dir: Some(dir), _socket: socket };
@@ -129,6 +133,27 @@ impl Drop for Process {
     fn drop(&mut self) {
         // Nobody is left to tell what went wrong.
         let _ = self.stop();
+    }
+}
+
+/// Programs started meanwhile by this thread have their memory at the same addresses each time: a kernel's physical
+/// memory begins where its program's ends, and cards see its addresses.
+struct FixedAddresses {
+    before: Persona,
+}
+
+impl FixedAddresses {
+    fn for_children() -> nix::Result<FixedAddresses> {
+        let before = personality::get()?;
+        personality::set(before | Persona::ADDR_NO_RANDOMIZE)?;
+        Ok(FixedAddresses { before })
+    }
+}
+
+impl Drop for FixedAddresses {
+    fn drop(&mut self) {
+        // What was in force can be again.
+        let _ = personality::set(self.before);
     }
 }
 
