@@ -1,12 +1,16 @@
 //! `warikomi explore`.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use warikomi_measure::{RunResult, TimeBase};
 use warikomi_session::TargetArguments;
 
 use super::columns;
+use super::lines;
 use super::places::{Instruction, instructions};
 use super::row::Explored;
+use super::sources::Sources;
 use super::stage::{Case, Plan, Stage};
 use crate::at::operation_help;
 use crate::error::Error;
@@ -41,6 +45,9 @@ pub struct Explore {
     /// Try no more places once something is wrong at this number of them
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     stop_after: Option<u64>,
+    /// Where the driver's source is, for the text of its lines in the report [default: where the driver was made]
+    #[arg(long, value_name = "DIR", conflicts_with = "accesses")]
+    source: Option<PathBuf>,
 }
 
 impl Experiment for Explore {
@@ -75,7 +82,9 @@ impl Experiment for Explore {
         result.target = info;
         let rows = explored.iter().map(|place| place.row.clone()).collect::<Vec<_>>();
         let bad = rows.iter().filter(|row| row.verdict.is_bad()).count();
-        columns::fill(&mut result, explored);
+        let sources = Sources::of(&prepared, self.source.as_deref());
+        let lines = lines::rows(&places, &explored, &sources);
+        columns::fill(&mut result, explored, lines);
         let mut conclusion = Conclusion::new(result).with_table("places", rows);
         conclusion.failed = (bad > 0).then_some(Error::Found { places: bad });
         Ok(conclusion)

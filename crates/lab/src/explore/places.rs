@@ -17,7 +17,8 @@ pub(super) struct Instruction {
     pub(super) offset: u64,
     /// The function of which it is explored.
     pub(super) function: String,
-    /// File and line, where there is debug information.
+    /// File, with the directory that it is in, and line, where there is debug information. No more of its path: a
+    /// shard may have been made where it is another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) line: Option<(String, u32)>,
 }
@@ -50,13 +51,16 @@ pub(super) fn instructions(
     let named = |(address, function): (u64, &str)| {
         let location = program.locate(address);
         let function = function.to_owned();
-        let line = location
-            .line
-            .map(|(file, line)| (file.rsplit('/').next().unwrap_or_default().to_owned(), line));
+        let line = location.line.map(|(file, line)| (end_of(&file).to_owned(), line));
         let (symbol, offset) = location.function?;
         Some(Instruction { symbol, offset, function, line })
     };
     Ok(addresses.into_iter().filter_map(named).collect())
+}
+
+/// A file's name and the directory that it is in.
+fn end_of(path: &str) -> &str {
+    path.rmatch_indices('/').nth(1).map_or(path, |(at, _)| &path[at + 1..])
 }
 
 /// Where an instruction is in this target.

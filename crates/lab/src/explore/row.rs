@@ -57,7 +57,8 @@ impl PlaceRow {
         operation: Option<Operation>,
         verdict: Verdict,
     ) -> PlaceRow {
-        let (file, line) = instruction.and_then(|known| known.line.clone()).unwrap_or_default();
+        let (path, line) = instruction.and_then(|known| known.line.clone()).unwrap_or_default();
+        let file = path.rsplit('/').next().unwrap_or_default().to_owned();
         PlaceRow {
             place,
             function: instruction.map_or(String::new(), |known| known.function.clone()),

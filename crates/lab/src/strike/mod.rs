@@ -1,5 +1,6 @@
 //! An interrupt struck at a place in a driver that runs in a kernel: what `at` and `explore` share.
 
+mod code;
 mod operation;
 mod scene;
 mod striker;
@@ -7,6 +8,7 @@ mod trial;
 mod verdict;
 mod watched;
 
+pub(crate) use code::driver_code;
 pub(crate) use scene::Scene;
 pub(crate) use striker::Where;
 pub(crate) use trial::Attempt;

@@ -2,21 +2,19 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::time::Duration;
 
 use warikomi_clock::{Span, Time};
-use warikomi_debugger::{Code, Program, Tracee};
+use warikomi_debugger::{Program, Tracee};
 use warikomi_inject::{Addresses, echo_request};
 use warikomi_measure::core_wait_ns;
 use warikomi_nic::register::Register;
 use warikomi_nic::{Frame, RxOutcome};
-use warikomi_protocol::commands::ReadFile;
 use warikomi_session::{Prepared, Session};
-use warikomi_target::{CardId, Target, TargetError};
+use warikomi_target::{CardId, TargetError};
 use warikomi_wire::{EchoReplies, EchoReply, EchoWatch, WireKind};
 
+use super::code::program;
 use super::striker::{Strike, Striker, StrikerHook, Struck};
 use super::watched::{AccessWatch, RegisterAccess, Watched};
 use crate::error::Error;
@@ -42,9 +40,6 @@ pub(crate) struct Ping {
     /// What became of it at the card.
     pub(crate) outcome: RxOutcome,
 }
-
-/// The module of our PCI bridge.
-const BRIDGE: &str = "warikomi_bridge";
 
 /// For how many nanoseconds each side has waited for a core.
 #[derive(Clone, Copy, Debug)]
@@ -287,45 +282,4 @@ impl Scene {
         let known = lines.len().saturating_sub(usize::try_from(new).unwrap_or(usize::MAX));
         lines.split_off(known)
     }
-}
-
-/// The code of the kernel, and of the driver if it is a module; the driver's first.
-fn program(
-    target: &mut dyn Target,
-    kernel: &Path,
-    modules: Option<&Path>,
-    driver: &str,
-) -> Result<Program, Error> {
-    let mut parts = Vec::new();
-    if let Some(path) = modules.and_then(|modules| module_file(modules, driver)) {
-        let loaded = |section: &str| section_address(target, driver, section);
-        parts.push(Code::of_module(driver, &path, loaded)?);
-    }
-    if let Some(path) = modules.and_then(|modules| module_file(modules, BRIDGE)) {
-        let loaded = |section: &str| section_address(target, BRIDGE, section);
-        parts.push(Code::of_module(BRIDGE, &path, loaded)?);
-    }
-    parts.push(Code::of_program("kernel", kernel)?);
-    Ok(Program { parts })
-}
-
-/// Where the guest's kernel has put a section of a module.
-fn section_address(target: &mut dyn Target, driver: &str, section: &str) -> Option<u64> {
-    // The name is that of a file there; what is in a module's file may be anything.
-    if section.contains('/') || !section.starts_with('.') {
-        return None;
-    }
-    let path = format!("/sys/module/{driver}/sections/{section}");
-    let text = target.ask(ReadFile { path }, Duration::ZERO).ok()?.text;
-    u64::from_str_radix(text.trim().strip_prefix("0x")?, 16).ok()
-}
-
-/// The file of a module: of those that are installed, or of those that a build tree lists.
-fn module_file(modules: &Path, driver: &str) -> Option<PathBuf> {
-    let list = |name| std::fs::read_to_string(modules.join(name)).ok();
-    let list = list("modules.dep").or_else(|| list("modules.order"))?;
-    let paths = list.lines().filter_map(|line| line.split(':').next());
-    let mut paths = paths.map(|path| Path::new(path).with_extension("ko"));
-    let is_it = |path: &PathBuf| path.file_stem().is_some_and(|stem| stem == driver);
-    paths.find(is_it).map(|path| modules.join(path))
 }

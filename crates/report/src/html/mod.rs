@@ -2,6 +2,7 @@
 //! machines and the warnings. Nothing in it comes from a network. It runs one script, ours, which its content
 //! security policy names by its hash; without the script the page is complete.
 
+mod maps;
 mod tables;
 
 use base64::Engine;
@@ -13,6 +14,7 @@ use warikomi_measure::{RunResult, TimeBase, Warning};
 
 use crate::plot::Chart;
 use crate::read::Run;
+use maps::map_markup;
 use tables::{Cell, Table, machine, tables};
 
 /// A run and its charts.
@@ -91,6 +93,7 @@ fn section(number: usize, section: &Section) -> Markup {
                 }
                 div.charts { @for chart in charts { (figure(run, chart)) } }
             }
+            @for map in &result.layout.maps { (map_markup(run, map)) }
             @for table in tables(result) { (table_markup(run, &table)) }
             h3 { "Machine" }
             (words(&machine(&result.machine)))
