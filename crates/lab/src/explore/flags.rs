@@ -8,7 +8,7 @@ use warikomi_session::TargetArguments;
 
 use super::columns;
 use super::lines;
-use super::places::{Instruction, instructions};
+use super::places::{Instruction, instructions, marked};
 use super::row::Explored;
 use super::sources::Sources;
 use super::stage::{Case, Plan, Stage};
@@ -33,6 +33,9 @@ pub struct Explore {
     /// A function of the driver, also one that is inlined; may be repeated [default: all of them]
     #[arg(long = "function", value_name = "NAME", conflicts_with = "accesses")]
     functions: Vec<String>,
+    /// Only the places to which the driver's source gives names (include/warikomi_here.h)
+    #[arg(long, conflicts_with_all = ["functions", "accesses"])]
+    here: bool,
     /// Not instructions, but each register access of the operations, in turn
     #[arg(long)]
     accesses: bool,
@@ -104,7 +107,7 @@ impl Explore {
     ) -> Result<(Vec<Case>, Vec<Instruction>), Error> {
         let places: Vec<Instruction> = watch.step("places", |watch| {
             let program = stage.scene(watch)?.program.clone();
-            instructions(&program, &self.functions)
+            if self.here { marked(&program) } else { instructions(&program, &self.functions) }
         })?;
         Ok((places.iter().cloned().map(Case::Instruction).collect(), places))
     }

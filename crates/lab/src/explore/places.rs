@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use warikomi_debugger::Program;
+use warikomi_debugger::{Mark, Program};
 
 use crate::error::Error;
 
@@ -48,14 +48,23 @@ pub(super) fn instructions(
             addresses.extend(inside.into_iter().map(|address| (address, function.source_name())));
         }
     }
-    let named = |(address, function): (u64, &str)| {
-        let location = program.locate(address);
-        let function = function.to_owned();
-        let line = location.line.map(|(file, line)| (end_of(&file).to_owned(), line));
-        let (symbol, offset) = location.function?;
-        Some(Instruction { symbol, offset, function, line })
-    };
-    Ok(addresses.into_iter().filter_map(named).collect())
+    let all = addresses.into_iter();
+    Ok(all.filter_map(|(address, function)| instruction(program, address, function)).collect())
+}
+
+/// The places to which the driver's source gives names; each name counts as a function.
+pub(super) fn marked(program: &Program) -> Result<Vec<Instruction>, Error> {
+    let marks = program.marks()?.into_iter();
+    let named = |mark: Mark| instruction(program, mark.address, &format!("here:{}", mark.name));
+    Ok(marks.filter_map(named).collect())
+}
+
+fn instruction(program: &Program, address: u64, function: &str) -> Option<Instruction> {
+    let location = program.locate(address);
+    let function = function.to_owned();
+    let line = location.line.map(|(file, line)| (end_of(&file).to_owned(), line));
+    let (symbol, offset) = location.function?;
+    Some(Instruction { symbol, offset, function, line })
 }
 
 /// A file's name and the directory that it is in.

@@ -156,12 +156,13 @@ impl<'a> Stage<'a> {
         let scene = self.scene(watch)?;
         let place = match instruction {
             Some(instruction) => match address_of(&scene.program, instruction) {
-                Some(address) => Where::Code(address),
+                Some(address) => Where::Code(vec![address]),
                 None => return Err(Error::OtherRun),
             },
             None => Where::AnyAccess,
         };
-        let trial = scene.attempt(&Attempt { place, nth, operation, striking })?;
+        let trial =
+            scene.attempt(&Attempt { place, nth, conditions: Vec::new(), operation, striking })?;
         if trial.verdict.spoils_the_target() {
             self.end_scene(watch);
         }

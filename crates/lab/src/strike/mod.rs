@@ -1,7 +1,10 @@
 //! An interrupt struck at a place in a driver that runs in a kernel: what `at` and `explore` share.
 
 mod code;
+mod condition;
+mod napi;
 mod operation;
+mod registers;
 mod scene;
 mod striker;
 mod trial;
@@ -9,6 +12,8 @@ mod verdict;
 mod watched;
 
 pub(crate) use code::driver_code;
+pub(crate) use condition::{Condition, FORMS, checks};
+pub(crate) use registers::register_named;
 pub(crate) use scene::Scene;
 pub(crate) use striker::Where;
 pub(crate) use trial::Attempt;

@@ -15,6 +15,7 @@ use warikomi_target::{CardId, TargetError};
 use warikomi_wire::{EchoReplies, EchoReply, EchoWatch, WireKind};
 
 use super::code::program;
+use super::condition::Check;
 use super::striker::{Strike, Striker, StrikerHook, Struck};
 use super::watched::{AccessWatch, RegisterAccess, Watched};
 use crate::error::Error;
@@ -169,6 +170,24 @@ impl Scene {
     /// Strikes once the place is reached.
     pub(crate) fn arm(&mut self, strike: Strike) -> Result<(), Error> {
         Ok(self.striker.borrow_mut().arm(strike)?)
+    }
+
+    /// The kernel's network device, if one of these conditions is about it.
+    pub(super) fn device(&mut self, conditions: &[Check]) -> Result<Option<u64>, Error> {
+        let layout = conditions.iter().find_map(|check| match check {
+            Check::Napi { layout, .. } => Some(layout),
+            _ => None,
+        });
+        let Some(layout) = layout else { return Ok(None) };
+        let (nic, _) = self.session.target.card(CardId::FIRST)?;
+        let mac = nic.mac_address();
+        let striker = self.striker.borrow();
+        let device = layout.device(&|address| striker.word(address), &self.program, mac);
+        device.map(Some).ok_or_else(|| {
+            Error::impossible(
+                "what NAPI does cannot be told: the kernel's list of network devices has none with the card's address",
+            )
+        })
     }
 
     pub(crate) fn disarm(&mut self) -> Result<(), Error> {

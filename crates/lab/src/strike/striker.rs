@@ -11,6 +11,7 @@ use warikomi_nic::{Frame, Nic, RxOutcome};
 use warikomi_pci::{Host, Interrupt, Vector};
 use warikomi_target::{CardId, PassHook, Target, TargetError};
 
+use super::condition::Check;
 use super::watched::{AccessWatch, RegisterAccess};
 
 /// What strikes at a place.
@@ -25,8 +26,8 @@ pub(crate) enum Delivery {
 /// Where to strike.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Where {
-    /// Before the instruction at this address.
-    Code(u64),
+    /// Before the instruction at one of these addresses.
+    Code(Vec<u64>),
     /// At an access of a register: before a read is answered, or a write carried out.
     Register { bar: u8, offset: u64, write: bool },
     /// At any register access.
@@ -37,6 +38,10 @@ pub(crate) enum Where {
 #[derive(Clone, Debug)]
 pub(crate) struct Strike {
     pub(crate) place: Where,
+    /// What must hold; else it counts for nothing that the place is reached.
+    pub(crate) conditions: Vec<Check>,
+    /// The kernel's network device, where a condition is about it.
+    pub(crate) device: Option<u64>,
     /// It strikes when the place is reached this time, counted from 1.
     pub(crate) nth: u64,
     pub(crate) delivery: Delivery,
@@ -45,8 +50,10 @@ pub(crate) struct Strike {
 /// What came of a strike so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Struck {
-    /// How often the place was reached.
+    /// How often the place was reached, and the conditions held.
     pub(crate) hits: u64,
+    /// How often it was reached, and they did not hold.
+    pub(crate) misses: u64,
     /// When it struck.
     pub(crate) at: Option<Time>,
     /// The stack there, innermost first.
@@ -92,8 +99,8 @@ impl Striker {
     pub(crate) fn arm(&mut self, strike: Strike) -> Result<(), TargetError> {
         self.disarm()?;
         self.struck = Struck::default();
-        if let Where::Code(address) = strike.place {
-            self.stopped(|tracee| tracee.set_breakpoint(address))?;
+        if let Where::Code(addresses) = &strike.place {
+            self.stopped(|tracee| addresses.iter().try_for_each(|&at| tracee.set_breakpoint(at)))?;
         }
         self.armed = Some(strike);
         Ok(())
@@ -102,10 +109,15 @@ impl Striker {
     /// Strikes no more.
     pub(crate) fn disarm(&mut self) -> Result<(), TargetError> {
         self.awaits_handler = false;
-        if let Some(Strike { place: Where::Code(address), .. }) = self.armed.take() {
-            self.stopped(|tracee| tracee.clear_breakpoint(address))?;
+        if let Some(Strike { place: Where::Code(addresses), .. }) = self.armed.take() {
+            self.stopped(|tracee| clear(tracee, &addresses))?;
         }
         Ok(())
+    }
+
+    /// A word of the target's memory.
+    pub(super) fn word(&self, address: u64) -> Option<u64> {
+        self.tracee.word(address)
     }
 
     /// What came of the last strike.
@@ -144,19 +156,31 @@ impl Striker {
         if self.sought.remove(&address) {
             self.reached.push(address);
             self.tracee.clear_breakpoint(address).map_err(traced)?;
-        } else if self.is_due(|place| *place == Where::Code(address)) {
-            self.tracee.clear_breakpoint(address).map_err(traced)?;
+        } else {
             let (nic, mut host) = target.card(CardId::FIRST)?;
-            self.strike(nic, &mut host).map_err(traced)?;
+            let is_it = |place: &Where| matches!(place, Where::Code(all) if all.contains(&address));
+            if self.is_due(nic, &mut host, is_it) {
+                self.strike(nic, &mut host).map_err(traced)?;
+            }
         }
         self.tracee.resume().map_err(traced)
     }
 
     /// Counts that a place was reached; whether it is time to strike there.
-    fn is_due(&mut self, is_it: impl FnOnce(&Where) -> bool) -> bool {
+    fn is_due(
+        &mut self,
+        nic: &mut dyn Nic,
+        host: &mut Host<'_>,
+        is_it: impl FnOnce(&Where) -> bool,
+    ) -> bool {
         let Some(strike) = self.armed.as_ref().filter(|strike| is_it(&strike.place)) else {
             return false;
         };
+        let mut conditions = strike.conditions.iter();
+        if !conditions.all(|one| one.holds(nic, host, &self.tracee, strike.device)) {
+            self.struck.misses += 1;
+            return false;
+        }
         self.struck.hits += 1;
         self.struck.hits == strike.nth
     }
@@ -164,6 +188,9 @@ impl Striker {
     /// The target stands still at the place.
     fn strike(&mut self, nic: &mut dyn Nic, host: &mut Host<'_>) -> Result<(), TraceeError> {
         let Some(strike) = self.armed.take() else { return Ok(()) };
+        if let Where::Code(addresses) = &strike.place {
+            clear(&mut self.tracee, addresses)?;
+        }
         self.struck.stack = call_stack(&self.tracee, self.tracee.registers()?);
         self.struck.at = Some(host.now);
         match &strike.delivery {
@@ -200,7 +227,7 @@ impl Striker {
             self.tracee.resume()?;
         }
         let at = Where::Register { bar, offset, write: written.is_some() };
-        if self.is_due(|place| *place == at || *place == Where::AnyAccess) {
+        if self.is_due(nic, host, |place| *place == at || *place == Where::AnyAccess) {
             self.tracee.interrupt()?;
             self.strike(nic, host)?;
             self.struck.access = Some(access);
@@ -243,6 +270,10 @@ impl PassHook for StrikerHook {
             Some(Stop::Ended) | None => Ok(()),
         }
     }
+}
+
+fn clear(tracee: &mut Tracee, addresses: &[u64]) -> Result<(), TraceeError> {
+    addresses.iter().try_for_each(|&address| tracee.clear_breakpoint(address))
 }
 
 fn traced(error: TraceeError) -> TargetError {

@@ -6,6 +6,7 @@ use warikomi_debugger::{Frame as StackFrame, Location, Program};
 use warikomi_nic::RxOutcome;
 use warikomi_target::TargetError;
 
+use super::condition::Check;
 use super::operation::Operation;
 use super::scene::Scene;
 use super::striker::{Delivery, Strike, Struck, Where};
@@ -94,6 +95,8 @@ pub(crate) struct Attempt {
     pub(crate) place: Where,
     /// When the place is reached for this time, counted from 1.
     pub(crate) nth: u64,
+    /// What must hold.
+    pub(crate) conditions: Vec<Check>,
     pub(crate) operation: Operation,
     pub(crate) striking: Striking,
 }
@@ -137,7 +140,9 @@ impl Scene {
         let delivery = Delivery::Interrupt;
         self.forget_pings();
         operation.prepare(self)?;
-        self.arm(Strike { place: Where::AnyAccess, nth: u64::MAX, delivery })?;
+        let (conditions, device) = (Vec::new(), None);
+        let place = Where::AnyAccess;
+        self.arm(Strike { place, conditions, device, nth: u64::MAX, delivery })?;
         operation.perform(self)?;
         self.serve_until(PATIENCE, Scene::is_all_answered)?;
         self.settle(SETTLING)?;
@@ -148,15 +153,17 @@ impl Scene {
     }
 
     fn strike(&mut self, attempt: &Attempt) -> Result<Trial, Error> {
-        let Attempt { place, nth, operation, striking } = attempt;
+        let Attempt { place, nth, conditions, operation, striking } = attempt;
         let (number, frame) = self.next_request(STRIKING_BYTES)?;
         let delivery = match striking {
             Striking::Packet => Delivery::Packet(frame),
             Striking::Interrupt => Delivery::Interrupt,
         };
         let before = self.waits();
+        let (place, conditions) = (place.clone(), conditions.clone());
+        let device = self.device(&conditions)?;
         operation.prepare(self)?;
-        self.arm(Strike { place: place.clone(), nth: *nth, delivery })?;
+        self.arm(Strike { place, conditions, device, nth: *nth, delivery })?;
         operation.perform(self)?;
         if !operation.may_lose() {
             self.come_to_rest(number)?;
@@ -170,7 +177,7 @@ impl Scene {
         };
         operation.restore(self)?;
         if struck.at.is_none() {
-            return Ok(Trial::of(Verdict::NotReached, ""));
+            return Ok(Trial::of(Verdict::NotReached, how_it_was_missed(&struck, *nth)));
         }
         if !operation.may_lose() {
             return Ok(judged);
@@ -247,6 +254,21 @@ impl Scene {
             }
             _ => Trial::of(Verdict::Accounted, ""),
         }
+    }
+}
+
+/// Why there was no strike at a place that was reached.
+fn how_it_was_missed(struck: &Struck, nth: u64) -> String {
+    let times = |count: u64| if count == 1 { "once".to_owned() } else { format!("{count} times") };
+    match (struck.hits, struck.misses) {
+        (0, 0) => String::new(),
+        (0, missed) => format!("reached {}, and the conditions never held", times(missed)),
+        (hits, 0) => format!("reached {}, not {nth} times", times(hits)),
+        (hits, missed) => format!(
+            "reached {}, and the conditions held {}, not {nth} times",
+            times(hits + missed),
+            times(hits)
+        ),
     }
 }
 

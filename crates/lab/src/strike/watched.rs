@@ -121,6 +121,10 @@ impl Nic for Watched {
         self.nic.mac_address()
     }
 
+    fn register(&mut self, host: &mut Host<'_>, bar: u8, offset: u64) -> Option<u64> {
+        self.nic.register(host, bar, offset)
+    }
+
     fn probe(&mut self) -> &mut Probe {
         self.nic.probe()
     }
