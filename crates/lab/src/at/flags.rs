@@ -8,11 +8,13 @@ use super::columns;
 use super::place::{StrikePlace, resolve};
 use crate::error::Error;
 use crate::experiment::{Conclusion, Experiment};
-use crate::strike::{Attempt, Condition, FORMS, OPERATIONS, Operation, Scene, Striking, checks};
+use crate::strike::{
+    Attempt, Condition, FORMS, OPERATIONS, Operation, Scene, Striking, checks, striking_help,
+};
 use crate::watch::Watch;
 
 /// Stops the unmodified driver in a real kernel when it reaches a place, delivers a packet with its interrupt
-/// there, lets it go on, and says what came of it: whether each packet was answered, what the kernel reports, and
+/// there (or what --deliver says), lets it go on, and says what came of it: whether each packet was answered, what the kernel reports, and
 /// where the handler ran, with the stacks at both. Where the kernel has interrupts off, the interrupt waits, as on
 /// hardware.
 ///
@@ -36,7 +38,7 @@ pub struct At {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     nth: u64,
     /// What strikes
-    #[arg(long, value_enum, default_value_t = Striking::Packet)]
+    #[arg(long, value_name = "WHAT", default_value_t = Striking::Packet, long_help = striking_help())]
     deliver: Striking,
     /// What the driver is made to do
     #[arg(long, value_name = "OPERATION", default_value = "ping", long_help = operation_help())]
@@ -69,6 +71,7 @@ impl Experiment for At {
     const ABOUT: &'static str = "Deliver an interrupt when the driver reaches a place in its code";
 
     fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
+        self.deliver.check(self.operation)?;
         let prepared = self.target.prepare_to_debug()?;
         let conditions = checks(&self.conditions, &prepared)?;
         let mut scene = Scene::start(watch, &prepared)?;
@@ -78,7 +81,7 @@ impl Experiment for At {
             nth: self.nth,
             conditions,
             operation: self.operation,
-            striking: self.deliver,
+            striking: self.deliver.clone(),
         };
         let mut trials = Vec::new();
         for number in 0..self.count {

@@ -15,7 +15,7 @@ use super::stage::{Case, Plan, Stage};
 use crate::at::operation_help;
 use crate::error::Error;
 use crate::experiment::{Conclusion, Experiment};
-use crate::strike::{OPERATIONS, Operation, Striking};
+use crate::strike::{OPERATIONS, Operation, Striking, striking_help};
 use crate::watch::Watch;
 
 /// Delivers an interrupt at every instruction of functions of the unmodified driver, in turn, and gives a verdict
@@ -43,7 +43,7 @@ pub struct Explore {
     #[arg(long = "operation", value_name = "OPERATION", long_help = operation_help())]
     operations: Vec<Operation>,
     /// What strikes
-    #[arg(long, value_enum, default_value_t = Striking::Packet)]
+    #[arg(long, value_name = "WHAT", default_value_t = Striking::Packet, long_help = striking_help())]
     deliver: Striking,
     /// Try no more places once something is wrong at this number of them
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -59,11 +59,15 @@ impl Experiment for Explore {
     const ABOUT: &'static str = "Deliver an interrupt at every instruction of the driver, in turn";
 
     fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
+        let striking = self.deliver.clone();
+        self.operations.iter().try_for_each(|operation| striking.check(*operation))?;
         let prepared = self.target.prepare_to_debug()?;
-        let all = || OPERATIONS.iter().map(|(operation, _, _)| *operation).collect();
-        let operations = if self.operations.is_empty() { all() } else { self.operations.clone() };
-        let flags = self.target.as_written();
-        let (striking, stop_after) = (self.deliver, self.stop_after);
+        let all = || OPERATIONS.iter().map(|(operation, _, _)| *operation);
+        let operations = match self.operations.is_empty() {
+            true => all().filter(|operation| striking.check(*operation).is_ok()).collect(),
+            false => self.operations.clone(),
+        };
+        let (flags, stop_after) = (self.target.as_written(), self.stop_after);
         let plan = Plan { striking, operations, stop_after, flags };
         let mut stage = Stage::new(&prepared, plan);
         let (cases, places) = match self.accesses {

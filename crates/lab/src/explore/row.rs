@@ -81,7 +81,7 @@ pub(super) fn command(
     place: &str,
     nth: u64,
     operation: Operation,
-    striking: Striking,
+    striking: &Striking,
     target: &str,
 ) -> String {
     let mut command = format!("warikomi at '{place}'");
@@ -91,8 +91,8 @@ pub(super) fn command(
     if nth != 1 {
         command.push_str(&format!(" --nth {nth}"));
     }
-    if striking == Striking::Interrupt {
-        command.push_str(" --deliver interrupt");
+    if *striking != Striking::Packet {
+        command.push_str(&format!(" --deliver '{striking}'"));
     }
     command + target
 }

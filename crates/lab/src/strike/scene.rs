@@ -9,7 +9,7 @@ use warikomi_debugger::{Program, Tracee};
 use warikomi_inject::{Addresses, echo_request};
 use warikomi_measure::core_wait_ns;
 use warikomi_nic::register::Register;
-use warikomi_nic::{Frame, RxOutcome};
+use warikomi_nic::{Frame, Link, RxOutcome};
 use warikomi_session::{Prepared, Session};
 use warikomi_target::{CardId, TargetError};
 use warikomi_wire::{EchoReplies, EchoReply, EchoWatch, WireKind};
@@ -188,6 +188,46 @@ impl Scene {
                 "what NAPI does cannot be told: the kernel's list of network devices has none with the card's address",
             )
         })
+    }
+
+    /// Pulls the cable, or plugs it in.
+    pub(super) fn set_link(&mut self, link: Link) -> Result<(), Error> {
+        let (nic, mut host) = self.session.target.card(CardId::FIRST)?;
+        nic.set_link(&mut host, link);
+        Ok(())
+    }
+
+    /// Lets no more go wrong, once what lasts is over, or `within` is up. Whether anything went wrong.
+    pub(super) fn end_fault(&mut self, within: Span) -> Result<bool, Error> {
+        const LOOK_EVERY: Span = Span::from_ms(1);
+        let deadline = self.session.target.clock().now() + within;
+        loop {
+            let (nic, host) = self.session.target.card(CardId::FIRST)?;
+            let now = host.now;
+            let Some(faults) = Watched::faults(nic) else { return Ok(false) };
+            if !faults.is_busy() || now > deadline {
+                faults.schedule().stop();
+                return Ok(faults.schedule().counts().any(|(_, count)| count.injected > 0));
+            }
+            self.serve_until(LOOK_EVERY, |_| false)?;
+        }
+    }
+
+    /// Waits until a call that was made runnable has ended; whether it has.
+    pub(super) fn end_call(&mut self, within: Span) -> Result<bool, Error> {
+        const LOOK_EVERY: Span = Span::from_ms(1);
+        let deadline = self.session.target.clock().now() + within;
+        let Some(posted) = self.struck().posted else { return Ok(true) };
+        loop {
+            let agent = self.session.target.agent();
+            if agent.is_some_and(|agent| agent.answer(posted).is_some()) {
+                return Ok(true);
+            }
+            if self.session.target.clock().now() > deadline {
+                return Ok(false);
+            }
+            self.serve_until(LOOK_EVERY, |_| false)?;
+        }
     }
 
     pub(crate) fn disarm(&mut self) -> Result<(), Error> {

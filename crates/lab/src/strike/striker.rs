@@ -4,23 +4,31 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use warikomi_clock::Time;
+use warikomi_clock::{Seed, Span, Time};
 use warikomi_debugger::{Frame as StackFrame, Stop, Tracee, TraceeError, call_stack};
+use warikomi_inject::{Fault, FaultKind, FaultSchedule, When};
 use warikomi_nic::register::Role;
-use warikomi_nic::{Frame, Nic, RxOutcome};
-use warikomi_pci::{Host, Interrupt, Vector};
+use warikomi_nic::{Frame, Link, Nic, RxOutcome};
+use warikomi_pci::{Host, Interrupt, PciFunction, Vector};
+use warikomi_protocol::Request;
 use warikomi_target::{CardId, PassHook, Target, TargetError};
 
 use super::condition::Check;
-use super::watched::{AccessWatch, RegisterAccess};
+use super::watched::{AccessWatch, RegisterAccess, Watched};
 
 /// What strikes at a place.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Delivery {
     /// A frame, with its interrupt.
     Packet(Vec<u8>),
     /// An interrupt without a reason.
     Interrupt,
+    /// The cable is pulled, or plugged in.
+    Link(Link),
+    /// A frame, and what goes wrong with it or when it comes.
+    Fault(FaultKind, Vec<u8>),
+    /// A request of the guest's agent, which makes a call that begins at this address.
+    Call(Request, u64),
 }
 
 /// Where to strike.
@@ -62,7 +70,9 @@ pub(crate) struct Struck {
     pub(crate) access: Option<RegisterAccess>,
     /// What became of the frame at the card.
     pub(crate) outcome: Option<RxOutcome>,
-    /// The stack of the handler as it first read the status behind the strike.
+    /// The request that was posted to the agent.
+    pub(crate) posted: Option<u64>,
+    /// The stack of the handler as it first read the status behind the strike; of a call, as it began.
     pub(crate) handler: Vec<StackFrame>,
 }
 
@@ -72,6 +82,10 @@ pub(crate) struct Striker {
     armed: Option<Strike>,
     /// Whether the handler's first look is awaited.
     awaits_handler: bool,
+    /// A request that is to be posted while the target stands still.
+    to_post: Option<Request>,
+    /// Where a call begins that is awaited.
+    awaits_call: Option<u64>,
     struck: Struck,
     /// Places of which only is asked whether they are reached, and those that were.
     sought: BTreeSet<u64>,
@@ -87,6 +101,8 @@ impl Striker {
             tracee,
             armed: None,
             awaits_handler: false,
+            to_post: None,
+            awaits_call: None,
             struck: Struck::default(),
             sought: BTreeSet::new(),
             reached: Vec::new(),
@@ -109,6 +125,10 @@ impl Striker {
     /// Strikes no more.
     pub(crate) fn disarm(&mut self) -> Result<(), TargetError> {
         self.awaits_handler = false;
+        self.to_post = None;
+        if let Some(address) = self.awaits_call.take() {
+            self.stopped(|tracee| tracee.clear_breakpoint(address))?;
+        }
         if let Some(Strike { place: Where::Code(addresses), .. }) = self.armed.take() {
             self.stopped(|tracee| clear(tracee, &addresses))?;
         }
@@ -156,14 +176,31 @@ impl Striker {
         if self.sought.remove(&address) {
             self.reached.push(address);
             self.tracee.clear_breakpoint(address).map_err(traced)?;
+        } else if self.awaits_call == Some(address) {
+            self.awaits_call = None;
+            self.tracee.clear_breakpoint(address).map_err(traced)?;
+            self.struck.handler = self.stack().map_err(traced)?;
         } else {
             let (nic, mut host) = target.card(CardId::FIRST)?;
             let is_it = |place: &Where| matches!(place, Where::Code(all) if all.contains(&address));
             if self.is_due(nic, &mut host, is_it) {
                 self.strike(nic, &mut host).map_err(traced)?;
             }
+            self.post(target)?;
         }
         self.tracee.resume().map_err(traced)
+    }
+
+    /// Posts what is to be posted. The target stands still: its interrupt for the line comes here, if it lets it in.
+    fn post(&mut self, target: &mut dyn Target) -> Result<(), TargetError> {
+        if let (Some(request), Some(agent)) = (self.to_post.take(), target.agent()) {
+            self.struck.posted = agent.post(request);
+        }
+        Ok(())
+    }
+
+    fn stack(&self) -> Result<Vec<StackFrame>, TraceeError> {
+        Ok(call_stack(&self.tracee, self.tracee.registers()?))
     }
 
     /// Counts that a place was reached; whether it is time to strike there.
@@ -191,11 +228,27 @@ impl Striker {
         if let Where::Code(addresses) = &strike.place {
             clear(&mut self.tracee, addresses)?;
         }
-        self.struck.stack = call_stack(&self.tracee, self.tracee.registers()?);
+        self.struck.stack = self.stack()?;
         self.struck.at = Some(host.now);
-        match &strike.delivery {
+        match strike.delivery {
             Delivery::Packet(bytes) => {
-                self.struck.outcome = Some(nic.receive(host, Frame::new(bytes)).outcome);
+                self.struck.outcome = Some(nic.receive(host, Frame::new(&bytes)).outcome);
+            }
+            Delivery::Link(link) => nic.set_link(host, link),
+            Delivery::Fault(kind, bytes) => {
+                if let Some(faults) = Watched::faults(nic) {
+                    let fault = Fault { kind, when: When::At(Span::ZERO) };
+                    *faults.schedule() = FaultSchedule::new(&[fault], Seed::default());
+                    faults.schedule().start(host.now);
+                    // What waits for nothing but the time begins now.
+                    faults.poll(host);
+                }
+                self.struck.outcome = Some(nic.receive(host, Frame::new(&bytes)).outcome);
+            }
+            Delivery::Call(request, begins_at) => {
+                self.tracee.set_breakpoint(begins_at)?;
+                (self.to_post, self.awaits_call) = (Some(request), Some(begins_at));
+                return Ok(());
             }
             Delivery::Interrupt => {
                 if let Some(message) = nic.message(Vector(0)) {
@@ -223,7 +276,7 @@ impl Striker {
         if self.awaits_handler && written.is_none() && is_status() {
             self.awaits_handler = false;
             self.tracee.interrupt()?;
-            self.struck.handler = call_stack(&self.tracee, self.tracee.registers()?);
+            self.struck.handler = self.stack()?;
             self.tracee.resume()?;
         }
         let at = Where::Register { bar, offset, write: written.is_some() };
@@ -231,7 +284,10 @@ impl Striker {
             self.tracee.interrupt()?;
             self.strike(nic, host)?;
             self.struck.access = Some(access);
-            self.tracee.resume()?;
+            // It stands until a request is posted, at the end of this pass.
+            if self.to_post.is_none() {
+                self.tracee.resume()?;
+            }
         }
         Ok(())
     }
@@ -257,6 +313,7 @@ impl PassHook for StrikerHook {
         if let Some(error) = striker.error.take() {
             return Err(traced(error));
         }
+        striker.post(target)?;
         match striker.tracee.poll().map_err(traced)? {
             // What it had written to the card before is carried out first: in the pass that follows.
             Some(Stop::Breakpoint(_)) if !std::mem::replace(&mut striker.served, true) => Ok(()),

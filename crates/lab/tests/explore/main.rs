@@ -130,6 +130,56 @@ fn conditions_that_cannot_be_are_refused_with_what_there_is() {
 }
 
 #[test]
+fn what_strikes_may_be_the_cable_a_fault_or_a_call() {
+    let struck = |flags: &[&str]| {
+        let conclusion = run_unmodified::<At>(flags).unwrap();
+        let row = rows(&conclusion)[0].clone();
+        (row, frames(&conclusion, "handler_stack"))
+    };
+    let down = ["rtl8169_close", "--operation", "ip link set eth0 down", "--deliver", "link-down"];
+    let (row, handler) = struck(&down);
+    assert_eq!(text(&row, "verdict"), "accounted");
+    assert!(handler.iter().any(|frame| frame.contains("rtl8169_close+0x0")), "{handler:?}");
+    let up = ["rtl_open", "--operation", "ip link set eth0 up", "--deliver", "link-up"];
+    assert_eq!(text(&struck(&up).0, "verdict"), "accounted");
+
+    // Of what becomes of the driver with these, crates/lab/tests/kernel/faults.rs knows as well.
+    for (fault, verdict) in [
+        ("fault:dma-error", "hung"),
+        ("fault:interrupt-dropped", "hung"),
+        ("fault:interrupt-duplicated", "accounted"),
+        ("fault:descriptor-crc", "accounted"),
+        ("fault:link-flap", "accounted"),
+    ] {
+        for place in ["rtl8169_poll", "read IntrStatus"] {
+            let (row, _) = struck(&[place, "--deliver", fault]);
+            assert_eq!(text(&row, "verdict"), verdict, "{fault} at {place}: {row:?}");
+        }
+    }
+    for (place, call) in
+        [("rtl8169_poll", "ip link set eth0 down"), ("read IntrStatus", "ethtool -r eth0")]
+    {
+        let (row, handler) = struck(&[place, "--deliver", &format!("configure:{call}")]);
+        assert_eq!(text(&row, "verdict"), "accounted", "{row:?}");
+        assert_eq!(row["deferred"], true);
+        assert!(text(&row, "handler").starts_with("dev_ioctl+0x0"), "{row:?}");
+        assert!(handler.iter().any(|frame| frame.contains("handle_syscall")), "{handler:?}");
+    }
+}
+
+#[test]
+fn what_cannot_meet_an_operation_is_refused() {
+    for (striking, operation, says) in [
+        ("link-up", "ping", "while the cable is out"),
+        ("configure:ip link set eth0 down", "ip link set eth0 up", "one call at a time"),
+    ] {
+        let flags = ["rtl8169_poll", "--deliver", striking, "--operation", operation];
+        let error = run_unmodified::<At>(&flags).err().unwrap().to_string();
+        assert!(error.contains(says), "{striking}: {error}");
+    }
+}
+
+#[test]
 fn places_that_the_source_names_are_struck_by_name_and_all_of_them() {
     image();
     let driver = ["--driver", MARKED, "--model", "rtl8168"];
