@@ -203,7 +203,9 @@ impl Scene {
                 match (call.request(), begins_at) {
                     (Some(request), Some(begins_at)) => Delivery::Call(request, begins_at),
                     _ => {
-                        return Err(Error::impossible("the guest cannot be told to make this call"));
+                        return Err(Error::impossible(
+                            "the guest cannot be told to make this call",
+                        ));
                     }
                 }
             }

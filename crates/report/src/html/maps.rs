@@ -3,8 +3,8 @@
 use maud::{Markup, html};
 use warikomi_measure::layout::{Class, Map, Object};
 
+use super::parts::{cell_markup, download};
 use super::tables::{Cell, Table};
-use super::{cell_markup, download};
 use crate::read::{Run, rows};
 
 /// The most lines of a map that are shown.
