@@ -11,7 +11,7 @@ use super::source::{Object, Source};
 pub enum Class {
     /// Something is wrong there.
     Bad,
-    /// Nothing is wrong there, as far as it was looked at.
+    /// It was looked at, and nothing was found to be wrong.
     Good,
     /// It was not looked at.
     Unknown,
