@@ -394,12 +394,14 @@ impl<M: NicModel + 'static> Nic for NicFunction<M> {
     fn register(&mut self, host: &mut Host<'_>, bar: u8, offset: u64) -> Option<u64> {
         let is_it = |row: &&Register| row.bar == bar && u64::from(row.offset) == offset;
         let row = self.info.registers.iter().find(is_it)?;
-        let width = Width::from_bytes(row.width.into())?;
         if matches!(row.access, Access::WriteOnly | Access::ReadClear) {
             return None;
         }
+        // Of a width that no access has, the next one.
+        let bytes = usize::from(row.width);
+        let width = Width::from_bytes(bytes.next_power_of_two())?;
         let value = self.with_model(host, |model, cx| model.reg_read(cx, bar, offset, width));
-        Some(value & width.mask())
+        Some(value & (u64::MAX >> (64 - 8 * bytes)))
     }
 
     fn probe(&mut self) -> &mut Probe {
