@@ -16,7 +16,8 @@ pub(crate) struct CompletionsArguments {
     shell: Shell,
 }
 
-/// Writes warikomi.1 and a page for each subcommand. To read them: man -l DIR/warikomi.1
+/// Writes warikomi.1, a page for each subcommand, and warikomi_here.3, of the macro that names places in drivers. To
+/// read them: man -l DIR/warikomi.1
 #[derive(Args)]
 pub(crate) struct ManArguments {
     /// Where to; made if it is not there
@@ -40,6 +41,8 @@ pub(crate) fn man(arguments: &ManArguments, command: clap::Command) -> Result<Ex
     let name = command.get_name().to_owned();
     clap_mangen::generate_to(command, dir)
         .with_context(|| format!("cannot write to {}", dir.display()))?;
+    let (here, text) = (dir.join("warikomi_here.3"), include_str!("../../../docs/warikomi_here.3"));
+    std::fs::write(&here, text).with_context(|| format!("cannot write {}", here.display()))?;
     println!("{}", dir.join(format!("{name}.1")).display());
     Ok(ExitCode::SUCCESS)
 }

@@ -269,6 +269,7 @@ fn there_is_a_page_of_the_manual_for_each_subcommand() {
     }
     assert!(page("warikomi-inject.1").contains("interval"));
     assert!(page("warikomi-kernel-build.1").contains("source"));
+    assert!(page("warikomi_here.3").contains("warikomi at here:"));
     // What only the command itself starts is not for users.
     let hidden = std::fs::read_dir(&dir).unwrap().flatten();
     let hidden = hidden.filter(|entry| entry.file_name().to_string_lossy().contains("part"));

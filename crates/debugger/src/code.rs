@@ -1,11 +1,12 @@
 //! Where in a program or a module something is.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
 use iced_x86::{Decoder, DecoderOptions};
 
-use crate::elf::{Elf, Reader, Text};
+use crate::elf::{Elf, Mark, Reader, Text};
 use crate::function::{CodeError, Function, source_name};
 
 /// A place in the code, as people read it.
@@ -58,6 +59,9 @@ pub struct Code {
     pub name: String,
     texts: Vec<Text>,
     functions: Vec<Function>,
+    marks: Vec<Mark>,
+    variables: BTreeMap<String, u64>,
+    types: gimli::Dwarf<Reader>,
     debug: Option<addr2line::Context<Reader>>,
 }
 
@@ -81,9 +85,26 @@ impl Code {
         path: &Path,
         loaded: &mut dyn FnMut(&str) -> Option<u64>,
     ) -> Result<Code, CodeError> {
-        let Elf { texts, functions, debug, has_debug } = Elf::read(path, loaded)?;
-        let debug = has_debug.then(|| addr2line::Context::from_dwarf(debug)).transpose()?;
-        Ok(Code { name: name.to_owned(), texts, functions, debug })
+        let Elf { texts, functions, marks, variables, debug, has_debug } = Elf::read(path, loaded)?;
+        // The same bytes: a reader shares them.
+        let types = debug.borrow(Reader::clone);
+        let lines = || addr2line::Context::from_dwarf(debug.borrow(Reader::clone));
+        let debug = has_debug.then(lines).transpose()?;
+        Ok(Code { name: name.to_owned(), texts, functions, marks, variables, types, debug })
+    }
+
+    pub(crate) fn types(&self) -> &gimli::Dwarf<Reader> {
+        &self.types
+    }
+
+    /// Every place to which its source gives a name, in the order of addresses.
+    pub fn marks(&self) -> &[Mark] {
+        &self.marks
+    }
+
+    /// Where a variable is; `None` if there is none of this name, or more than one.
+    pub fn variable(&self, name: &str) -> Option<u64> {
+        self.variables.get(name).copied()
     }
 
     /// Whether lines and inlined functions are known.
@@ -109,10 +130,7 @@ impl Code {
     }
 
     fn text_at(&self, address: u64) -> Option<&Text> {
-        let is_in = |text: &&Text| {
-            address.checked_sub(text.address).is_some_and(|offset| offset < text.bytes.len() as u64)
-        };
-        self.texts.iter().find(is_in)
+        self.texts.iter().find(|text| text.contains(address))
     }
 
     /// The addresses of a function's instructions, in order.

@@ -11,8 +11,10 @@ mod lines;
 mod place;
 mod stack;
 mod tracee;
+mod types;
 
 pub use code::{Code, Location, Program};
+pub use elf::Mark;
 pub use function::{CodeError, Function};
 pub use place::{ParsePlaceError, Place, PlaceError};
 pub use stack::{Frame, call_stack};

@@ -1,5 +1,7 @@
 //! Which instructions a source line was made into.
 
+use std::collections::BTreeSet;
+
 use crate::code::Code;
 
 /// Instructions of one line that follow each other.
@@ -10,6 +12,16 @@ pub(crate) struct LineRun {
 }
 
 impl Code {
+    /// The source files that its code was made from, as the debug information names them.
+    pub fn files(&self) -> BTreeSet<String> {
+        let mut files = BTreeSet::new();
+        for function in self.functions() {
+            let instructions = self.instructions(function);
+            files.extend(instructions.into_iter().filter_map(|at| Some(self.line_at(at)?.0)));
+        }
+        files
+    }
+
     /// The lines of a file that have code, in the order of addresses. A file is known by its name, with as much
     /// of its directory as is given.
     pub(crate) fn lines_of(&self, file: &str) -> Vec<LineRun> {

@@ -1,11 +1,13 @@
 //! Places as people write them, and what they are in a program.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
 use strsim::levenshtein;
 
 use crate::code::{Code, Program};
+use crate::elf::Mark;
 use crate::function::Function;
 
 /// A place in code.
@@ -25,14 +27,23 @@ pub enum Place {
         /// The line, from 1.
         line: u32,
     },
+    /// What the source has given this name: `here:acknowledged`.
+    Mark {
+        /// The name, an identifier of C.
+        name: String,
+    },
 }
+
+/// What stands before the name that the source has given a place.
+const MARK: &str = "here:";
 
 /// Why a text is no place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParsePlaceError {
     /// Nothing is written.
     #[error(
-        "a place is a function (rtl_rx), a function and an offset (rtl_rx+0x1c), or a line (r8169_main.c:4542)"
+        "a place is a function (rtl_rx), a function and an offset (rtl_rx+0x1c), a line (r8169_main.c:4542), or a name that \
+         the source gives (here:NAME)"
     )]
     Empty,
     /// The number is none.
@@ -47,6 +58,13 @@ impl FromStr for Place {
     type Err = ParsePlaceError;
 
     fn from_str(text: &str) -> Result<Place, ParsePlaceError> {
+        let is_name = |name: &str| {
+            let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+            begins && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        };
+        if let Some(name) = text.strip_prefix(MARK).filter(|name| is_name(name)) {
+            return Ok(Place::Mark { name: name.into() });
+        }
         if let Some((file, line)) = text.rsplit_once(':') {
             let number = line.parse().ok().filter(|&line| line > 0);
             let line = number.ok_or_else(|| ParsePlaceError::Line(line.into()))?;
@@ -78,6 +96,7 @@ impl fmt::Display for Place {
             Place::Function { name, offset: 0 } => f.write_str(name),
             Place::Function { name, offset } => write!(f, "{name}+{offset:#x}"),
             Place::Line { file, line } => write!(f, "{file}:{line}"),
+            Place::Mark { name } => write!(f, "{MARK}{name}"),
         }
     }
 }
@@ -125,6 +144,19 @@ pub enum PlaceError {
         /// The instructions before and behind.
         nearest: Vec<String>,
     },
+    /// No place has the name.
+    #[error("the source gives no place the name '{name}'; it gives: {}", there.join(", "))]
+    NoMark {
+        /// The name.
+        name: String,
+        /// The names that there are.
+        there: Vec<String>,
+    },
+    /// No place has a name.
+    #[error(
+        "the driver's source gives no place a name; warikomi_here(NAME) of include/warikomi_here.h does"
+    )]
+    NoMarks,
     /// Lines are not known.
     #[error(
         "{0} has no debug information, so lines and inlined functions are not known; `warikomi kernel build --debug` makes a kernel that has it"
@@ -158,12 +190,30 @@ fn offered(names: &[String]) -> String {
 const MOST_OFFERED: usize = 5;
 
 impl Program {
-    /// The addresses of a place: one, or for a line that was copied to several, each.
+    /// The addresses of a place: one, or of a line or a name that was copied to several, each.
     pub fn resolve(&self, place: &Place) -> Result<Vec<u64>, PlaceError> {
         match place {
             Place::Function { name, offset } => self.resolve_function(name, *offset),
             Place::Line { file, line } => self.resolve_line(file, *line),
+            Place::Mark { name } => {
+                let of_name = self.marks()?.into_iter().filter(|mark| mark.name == *name);
+                let addresses: Vec<u64> = of_name.map(|mark| mark.address).collect();
+                if addresses.is_empty() { Err(self.no_mark(name)) } else { Ok(addresses) }
+            }
         }
+    }
+
+    /// Every place to which its source gives a name; an error if there is none.
+    pub fn marks(&self) -> Result<Vec<Mark>, PlaceError> {
+        let marks: Vec<Mark> = self.parts.iter().flat_map(Code::marks).cloned().collect();
+        if marks.is_empty() { Err(PlaceError::NoMarks) } else { Ok(marks) }
+    }
+
+    fn no_mark(&self, name: &str) -> PlaceError {
+        let names: BTreeSet<&str> =
+            self.parts.iter().flat_map(Code::marks).map(|mark| mark.name.as_str()).collect();
+        let there = names.into_iter().map(str::to_owned).collect();
+        PlaceError::NoMark { name: name.into(), there }
     }
 
     /// The addresses of all instructions that a function of the source was made into, also where it is inlined.
@@ -291,7 +341,7 @@ mod tests {
 
     #[test]
     fn places_are_written_as_they_are_read() {
-        for text in ["rtl_rx", "rtl_rx.cold+0x1c", "r8169_main.c:4542", "a/b.c:1"] {
+        for text in ["rtl_rx", "rtl_rx.cold+0x1c", "r8169_main.c:4542", "a/b.c:1", "here:acked_2"] {
             assert_eq!(text.parse::<Place>().unwrap().to_string(), text);
         }
         assert_eq!("f+28".parse(), "f+0x1c".parse::<Place>());
@@ -301,6 +351,7 @@ mod tests {
             ("f.c:0", "no line"),
             ("f.c:x", "no line"),
             (":3", "a place is"),
+            ("here:a b", "no line"),
         ] {
             let error = text.parse::<Place>().unwrap_err().to_string();
             assert!(error.contains(wanted), "{text}: {error}");

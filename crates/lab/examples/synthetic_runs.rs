@@ -19,4 +19,5 @@ fn main() {
     fixtures::transmit(runs);
     fixtures::kernel_transmit(runs);
     fixtures::replace(runs);
+    fixtures::explore(runs);
 }

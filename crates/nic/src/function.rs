@@ -10,7 +10,7 @@ use warikomi_pci::{
 };
 
 use crate::context::ContextParts;
-use crate::register::Role;
+use crate::register::{Access, Register, Role};
 use crate::strict::{Findings, Strict, check_read, check_write, nothing_there};
 use crate::{
     Frame, Link, ModelInfo, NicContext, NicModel, Probe, Reception, ResetKind, RxCounters, RxFault,
@@ -84,6 +84,10 @@ pub trait Nic: PciFunction + Any {
 
     /// The address that the receive filter takes for its own.
     fn mac_address(&self) -> [u8; 6];
+
+    /// What the register that begins at this place of a BAR holds, read by no driver: nothing is counted, noted or
+    /// judged. `None` of one that is not there, or whose read is more than that.
+    fn register(&mut self, host: &mut Host<'_>, bar: u8, offset: u64) -> Option<u64>;
 
     /// The interrupt log.
     fn probe(&mut self) -> &mut Probe;
@@ -385,6 +389,19 @@ impl<M: NicModel + 'static> Nic for NicFunction<M> {
 
     fn mac_address(&self) -> [u8; 6] {
         self.model.mac_address()
+    }
+
+    fn register(&mut self, host: &mut Host<'_>, bar: u8, offset: u64) -> Option<u64> {
+        let is_it = |row: &&Register| row.bar == bar && u64::from(row.offset) == offset;
+        let row = self.info.registers.iter().find(is_it)?;
+        if matches!(row.access, Access::WriteOnly | Access::ReadClear) {
+            return None;
+        }
+        // Of a width that no access has, the next one.
+        let bytes = usize::from(row.width);
+        let width = Width::from_bytes(bytes.next_power_of_two())?;
+        let value = self.with_model(host, |model, cx| model.reg_read(cx, bar, offset, width));
+        Some(value & (u64::MAX >> (64 - 8 * bytes)))
     }
 
     fn probe(&mut self) -> &mut Probe {

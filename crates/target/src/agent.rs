@@ -8,7 +8,9 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use serde_json::Value;
-use warikomi_protocol::{Event, FromGuest, MAX_RESPONSE_BYTES, Ready, Request, Response};
+use warikomi_protocol::{
+    Envelope, Event, FromGuest, MAX_RESPONSE_BYTES, Outcome, Ready, Request, Response,
+};
 
 use crate::TargetError;
 
@@ -18,6 +20,19 @@ pub trait Agent {
     /// meanwhile; `allowance` is how long the command itself may take. `ask` of `dyn Target` knows
     /// the types of the answers.
     fn request(&mut self, request: Request, allowance: Duration) -> Result<Value, TargetError>;
+
+    /// Sends a request and waits for nothing: [`answer`](Agent::answer) gives its answer by this number. `None` if
+    /// requests cannot be taken in this way.
+    fn post(&mut self, request: Request) -> Option<u64> {
+        let _ = request;
+        None
+    }
+
+    /// The answer to a request that was posted, once it has come: what came of it, or why nothing did.
+    fn answer(&mut self, request: u64) -> Option<Result<Value, String>> {
+        let _ = request;
+        None
+    }
 
     /// Whether there is an application above the driver that receives and answers requests.
     fn has_application(&self) -> bool;
@@ -87,6 +102,14 @@ impl AgentLine {
         self.outgoing.extend(line.as_bytes());
     }
 
+    /// Sends a request at once; its number.
+    pub fn post(&mut self, request: Request) -> u64 {
+        let id = self.next_id();
+        self.send(&Envelope::new(id, request).to_line());
+        self.pump();
+        id
+    }
+
     /// Whether something is queued.
     pub fn has_to_send(&self) -> bool {
         !self.outgoing.is_empty()
@@ -152,6 +175,14 @@ impl AgentLine {
     /// The agent's first report, once it has come.
     pub fn ready(&self) -> Option<&Ready> {
         self.ready.as_ref()
+    }
+
+    /// The same as plain values: what came of it, or why nothing did.
+    pub fn outcome(&mut self, id: u64) -> Option<Result<Value, String>> {
+        Some(match self.answer(id)?.outcome {
+            Outcome::Ok(value) => Ok(value),
+            Outcome::Error(message) => Err(message),
+        })
     }
 
     /// The answer to request `id`, once it has come. Answers to other requests, given up long ago,

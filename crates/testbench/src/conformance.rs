@@ -81,6 +81,26 @@ pub fn every_read_has_a_value_of_its_width(subject: &Subject) {
     }
 }
 
+/// Who looks at a register sees what a driver would read, and leaves no trace.
+pub fn a_look_at_a_register_is_no_access(subject: &Subject) {
+    let mut card = Card::new(subject, MEMORY_AND_MASTER);
+    for pattern in PATTERNS {
+        card.write_all_registers(pattern);
+        for row in card.info.registers {
+            let before = card.bench.nic.counters();
+            let (bar, offset) = (row.bar, u64::from(row.offset));
+            let seen = card.bench.host(|nic, host| nic.register(host, bar, offset));
+            assert_eq!(card.bench.nic.counters(), before, "{}", row.name);
+            let readable = !matches!(row.access, Access::WriteOnly | Access::ReadClear);
+            let read = card.read_register(row);
+            assert_eq!(seen, readable.then_some(read), "{}", row.name);
+        }
+        let beyond =
+            card.bench.host(|nic, host| nic.register(host, card.info.register_bar, 1 << 20));
+        assert_eq!(beyond, None);
+    }
+}
+
 /// Whatever was written, registers are as the table says after power was off.
 pub fn power_on_restores_every_register(subject: &Subject) {
     let mut card = Card::new(subject, MEMORY_AND_MASTER);
@@ -182,6 +202,7 @@ macro_rules! card_conformance {
             $crate::suite!($subject =>
                 the_table_has_neither_gap_nor_overlap,
                 every_read_has_a_value_of_its_width,
+                a_look_at_a_register_is_no_access,
                 power_on_restores_every_register,
                 read_only_registers_cannot_be_written,
                 without_bus_mastering_memory_stays_as_it_is,

@@ -322,6 +322,10 @@ impl Nic for Faulty {
         self.nic.mac_address()
     }
 
+    fn register(&mut self, host: &mut Host<'_>, bar: u8, offset: u64) -> Option<u64> {
+        self.nic.register(host, bar, offset)
+    }
+
     fn probe(&mut self) -> &mut Probe {
         self.nic.probe()
     }

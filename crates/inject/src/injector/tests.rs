@@ -74,6 +74,9 @@ impl Nic for Sink {
     fn mac_address(&self) -> [u8; 6] {
         [0; 6]
     }
+    fn register(&mut self, _: &mut Host<'_>, _: u8, _: u64) -> Option<u64> {
+        None
+    }
     fn probe(&mut self) -> &mut Probe {
         &mut self.probe
     }

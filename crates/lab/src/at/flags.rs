@@ -8,31 +8,37 @@ use super::columns;
 use super::place::{StrikePlace, resolve};
 use crate::error::Error;
 use crate::experiment::{Conclusion, Experiment};
-use crate::strike::{Attempt, OPERATIONS, Operation, Scene, Striking};
+use crate::strike::{
+    Attempt, Condition, FORMS, OPERATIONS, Operation, Scene, Striking, checks, striking_help,
+};
 use crate::watch::Watch;
 
 /// Stops the unmodified driver in a real kernel when it reaches a place, delivers a packet with its interrupt
-/// there, lets it go on, and says what came of it: whether each packet was answered, what the kernel reports, and
+/// there (or what --deliver says), lets it go on, and says what came of it: whether each packet was answered, what the kernel reports, and
 /// where the handler ran, with the stacks at both. Where the kernel has interrupts off, the interrupt waits, as on
 /// hardware.
 ///
 /// Lines and stacks need a kernel with debug information: `warikomi kernel build --debug`.
 ///
 /// Examples: warikomi at rtl_rx+0x1c, warikomi at r8169_main.c:4542, warikomi at 'read IntrStatus',
-/// warikomi at rtl8169_close --operation 'ip link set eth0 down'
+/// warikomi at rtl8169_close --operation 'ip link set eth0 down', warikomi at rtl8169_poll --if mask=open
 #[derive(Args)]
 pub struct At {
-    /// A function (rtl_rx), a function and an offset in bytes (rtl_rx+0x1c), a line (r8169_main.c:4542), or a
-    /// register access (read IntrStatus, write 0x3c, or any access, with --nth)
+    /// A function (rtl_rx), a function and an offset in bytes (rtl_rx+0x1c), a line (r8169_main.c:4542), a name that
+    /// the driver's source gives (here:NAME, by include/warikomi_here.h), or a register access (read IntrStatus,
+    /// write 0x3c, or any access, with --nth)
     #[arg(value_name = "PLACE")]
     place: StrikePlace,
     #[command(flatten)]
     target: TargetArguments,
+    /// Only where this holds; of several, all of them. --nth counts the times that it does
+    #[arg(long = "if", value_name = "CONDITION", long_help = condition_help())]
+    conditions: Vec<Condition>,
     /// Strike when the place is reached for the Nth time
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     nth: u64,
     /// What strikes
-    #[arg(long, value_enum, default_value_t = Striking::Packet)]
+    #[arg(long, value_name = "WHAT", default_value_t = Striking::Packet, long_help = striking_help())]
     deliver: Striking,
     /// What the driver is made to do
     #[arg(long, value_name = "OPERATION", default_value = "ping", long_help = operation_help())]
@@ -40,6 +46,15 @@ pub struct At {
     /// Times that it is tried
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     count: u64,
+}
+
+/// Every condition, for help.
+fn condition_help() -> String {
+    format!(
+        "Only where this holds; of several, all of them. --nth counts the times that it does. There are: {FORMS}.\n\n\
+         Registers are read from the model, not by an access. What NAPI does is read from the guest's memory: \
+         scheduled from when a poll was asked for until it has completed, disabled while the driver has it so."
+    )
 }
 
 /// Every operation, for help.
@@ -56,15 +71,18 @@ impl Experiment for At {
     const ABOUT: &'static str = "Deliver an interrupt when the driver reaches a place in its code";
 
     fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
+        self.deliver.check(self.operation)?;
         let prepared = self.target.prepare_to_debug()?;
+        let conditions = checks(&self.conditions, &prepared)?;
         let mut scene = Scene::start(watch, &prepared)?;
         let cores = scene.session.watch_cores();
-        let places = resolve(&mut scene, &self.place)?;
-        let Some(place) = places.first().cloned() else {
-            return Err(Error::impossible("no code was made from this place"));
+        let attempt = Attempt {
+            place: resolve(&mut scene, &self.place)?,
+            nth: self.nth,
+            conditions,
+            operation: self.operation,
+            striking: self.deliver.clone(),
         };
-        let attempt =
-            Attempt { place, nth: self.nth, operation: self.operation, striking: self.deliver };
         let mut trials = Vec::new();
         for number in 0..self.count {
             watch.progress(number, self.count, &self.place.to_string());

@@ -4,10 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use warikomi_debugger::{ParsePlaceError, Place};
-use warikomi_nic::ModelInfo;
 
 use crate::error::Error;
-use crate::strike::{Scene, Where};
+use crate::strike::{Scene, Where, register_named};
 
 /// How a place is written that is each register access; with `--nth` it is one.
 const ANY_ACCESS: &str = "any access";
@@ -53,37 +52,24 @@ impl fmt::Display for StrikePlace {
     }
 }
 
-/// Where a place is in this target: code that was copied is at several addresses.
-pub(crate) fn resolve(scene: &mut Scene, place: &StrikePlace) -> Result<Vec<Where>, Error> {
+/// Where a place is in this target.
+pub(crate) fn resolve(scene: &mut Scene, place: &StrikePlace) -> Result<Where, Error> {
     match place {
         StrikePlace::Code(place) => {
-            let addresses = scene.program.resolve(place)?;
-            Ok(addresses.into_iter().map(Where::Code).collect())
+            let mut addresses = scene.program.resolve(place)?;
+            // Of a line that begins several times, the first; a name stands for each place that has it.
+            if matches!(place, Place::Line { .. }) {
+                addresses.truncate(1);
+            }
+            Ok(Where::Code(addresses))
         }
-        StrikePlace::AnyAccess => Ok(vec![Where::AnyAccess]),
+        StrikePlace::AnyAccess => Ok(Where::AnyAccess),
         StrikePlace::Register { write, register } => {
             let (nic, _) = scene.session.target.card(warikomi_target::CardId::FIRST)?;
             let (bar, offset) = register_named(nic.info(), register)?;
-            Ok(vec![Where::Register { bar, offset, write: *write }])
+            Ok(Where::Register { bar, offset, write: *write })
         }
     }
-}
-
-fn register_named(model: &ModelInfo, name: &str) -> Result<(u8, u64), Error> {
-    let digits = name.strip_prefix("0x").map(|digits| u64::from_str_radix(digits, 16));
-    if let Some(Ok(offset)) = digits {
-        return Ok((model.register_bar, offset));
-    }
-    let mut registers = model.registers.iter();
-    let found = registers.find(|register| register.name.eq_ignore_ascii_case(name));
-    found.map(|register| (register.bar, register.offset.into())).ok_or_else(|| {
-        let names: Vec<_> = model.registers.iter().map(|register| register.name).collect();
-        Error::Impossible(format!(
-            "{} has no register '{name}'; give an offset such as 0x3e, or one of: {}",
-            model.name,
-            names.join(", ")
-        ))
-    })
 }
 
 #[cfg(test)]
@@ -96,6 +82,7 @@ mod tests {
             "rtl_rx",
             "rtl_rx+0x1c",
             "r8169_main.c:4542",
+            "here:acknowledged",
             "read IntrStatus",
             "write 0x3e",
             "any access",
@@ -105,16 +92,5 @@ mod tests {
         for text in ["", "rtl rx", "a.c:0", "rtl_rx+x"] {
             assert!(text.parse::<StrikePlace>().is_err(), "{text}");
         }
-    }
-
-    #[test]
-    fn a_register_is_found_by_name_and_by_offset() {
-        let model = warikomi_nic::MODELS[0];
-        let known = &model.registers[3];
-        let place = (known.bar, u64::from(known.offset));
-        assert_eq!(register_named(model, known.name).unwrap(), place);
-        assert_eq!(register_named(model, "0x3e").unwrap(), (model.register_bar, 0x3e));
-        let error = register_named(model, "Nothing").unwrap_err().to_string();
-        assert!(error.contains(known.name), "{error}");
     }
 }

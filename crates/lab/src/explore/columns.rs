@@ -1,64 +1,42 @@
 //! What an exploration shows: a row for each function, and what was found.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use warikomi_measure::RunResult;
-use warikomi_measure::layout::{Column, Layout, Table};
+use warikomi_measure::layout::{Column, Layout, Object, Table};
 
+use super::counted::Counted;
+use super::lines;
 use super::row::{Explored, PlaceRow};
 use crate::cells::{list, object};
-use crate::strike::{Trial, Verdict};
+use crate::strike::Trial;
 
 /// Findings of which the whole is kept; all of them are in places.csv.
 const KEPT_FINDINGS: usize = 500;
 
-/// What is counted of one function.
-#[derive(Default)]
-struct OfFunction<'a> {
-    places: u64,
-    reached: u64,
-    /// Struck at the place itself, not later.
-    at_once: u64,
-    bad: u64,
-    handlers: BTreeSet<&'a str>,
-    worst: Option<Verdict>,
-}
+/// Where in the figures the lines of the map are.
+const LINES: &str = "lines";
 
-impl<'a> OfFunction<'a> {
-    fn add(&mut self, row: &'a PlaceRow) {
-        self.places += 1;
-        if row.verdict <= Verdict::NotReached {
-            return;
-        }
-        self.reached += 1;
-        self.at_once += u64::from(!row.deferred && !row.handler.is_empty());
-        self.bad += u64::from(row.verdict.is_bad());
-        if !row.handler.is_empty() {
-            self.handlers.insert(&row.handler);
-        }
-        self.worst = self.worst.max(Some(row.verdict));
-    }
-
-    fn row(&self, function: &str) -> serde_json::Map<String, Value> {
-        let share = |part: u64, of: u64| (of > 0).then(|| part as f64 / of as f64);
-        object([
-            ("function", function.into()),
-            ("places", self.places.into()),
-            ("reached", self.reached.into()),
-            ("reached_share", share(self.reached, self.places).into()),
-            ("at_once", self.at_once.into()),
-            ("handler_places", self.handlers.len().into()),
-            ("bad", self.bad.into()),
-            ("worst", self.worst.map_or(Value::Null, |worst| worst.to_string().into())),
-        ])
-    }
+/// The row of a function, or of all.
+fn row(function: &str, counted: &Counted<'_>) -> Object {
+    let share = |part: u64, of: u64| (of > 0).then(|| part as f64 / of as f64);
+    object([
+        ("function", function.into()),
+        ("places", counted.places.into()),
+        ("reached", counted.reached.into()),
+        ("reached_share", share(counted.reached, counted.places).into()),
+        ("at_once", counted.at_once.into()),
+        ("handler_places", counted.handlers.len().into()),
+        ("bad", counted.bad.into()),
+        ("worst", counted.worst().into()),
+    ])
 }
 
 /// Puts what was explored into the result.
-pub(super) fn fill(result: &mut RunResult, explored: Vec<Explored>) {
-    let mut functions: BTreeMap<&str, OfFunction<'_>> = BTreeMap::new();
-    let mut all = OfFunction::default();
+pub(super) fn fill(result: &mut RunResult, explored: Vec<Explored>, lines: Vec<Object>) {
+    let mut functions: BTreeMap<&str, Counted<'_>> = BTreeMap::new();
+    let mut all = Counted::default();
     for place in &explored {
         let name = match place.row.function.as_str() {
             "" => &place.row.operation,
@@ -67,7 +45,7 @@ pub(super) fn fill(result: &mut RunResult, explored: Vec<Explored>) {
         functions.entry(name).or_default().add(&place.row);
         all.add(&place.row);
     }
-    let total = all.row("all");
+    let total = row("all", &all);
     let struck: Vec<&Explored> = explored.iter().filter(|place| place.row.tries > 0).collect();
     let trials: u32 = struck.iter().map(|place| place.row.tries).sum();
     let seconds: f64 = struck.iter().map(|place| place.seconds).sum();
@@ -76,7 +54,7 @@ pub(super) fn fill(result: &mut RunResult, explored: Vec<Explored>) {
         let per_second = f64::from(trials) / seconds;
         result.figures.insert("trials_per_second".to_owned(), per_second.into());
     }
-    let rows = functions.iter().map(|(name, counted)| counted.row(name));
+    let rows = functions.iter().map(|(name, counted)| row(name, counted));
     result.rows = Some(rows.chain((functions.len() > 1).then_some(total.clone())).collect());
     for key in ["places", "reached", "reached_share", "handler_places", "bad"] {
         if let Some(value) = total.get(key) {
@@ -88,8 +66,11 @@ pub(super) fn fill(result: &mut RunResult, explored: Vec<Explored>) {
         .filter_map(|place| Some(finding(&place.row, place.trial.as_ref()?)))
         .take(KEPT_FINDINGS)
         .collect();
-    if !findings.is_empty() {
-        result.figures.insert("findings".to_owned(), findings.into());
+    let lines: Vec<Value> = lines.into_iter().map(Value::Object).collect();
+    for (key, list) in [("findings", findings), (LINES, lines)] {
+        if !list.is_empty() {
+            result.figures.insert(key.to_owned(), list.into());
+        }
     }
 }
 
@@ -138,6 +119,9 @@ pub(super) fn describe(result: &mut RunResult) {
         ];
         let columns = columns.map(|(key, title)| Column::figure(key, title)).into();
         layout.tables.push(Table::of_figures("findings", "What is wrong", "findings", columns));
+    }
+    if list(&result.figures, LINES).next().is_some() {
+        layout.maps.push(lines::map(LINES));
     }
     result.layout = layout;
 }

@@ -1,17 +1,21 @@
 //! `warikomi explore`.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use warikomi_measure::{RunResult, TimeBase};
 use warikomi_session::TargetArguments;
 
 use super::columns;
-use super::places::{Instruction, instructions};
+use super::lines;
+use super::places::{Instruction, instructions, marked};
 use super::row::Explored;
+use super::sources::Sources;
 use super::stage::{Case, Plan, Stage};
 use crate::at::operation_help;
 use crate::error::Error;
 use crate::experiment::{Conclusion, Experiment};
-use crate::strike::{OPERATIONS, Operation, Striking};
+use crate::strike::{OPERATIONS, Operation, Striking, striking_help};
 use crate::watch::Watch;
 
 /// Delivers an interrupt at every instruction of functions of the unmodified driver, in turn, and gives a verdict
@@ -29,6 +33,9 @@ pub struct Explore {
     /// A function of the driver, also one that is inlined; may be repeated [default: all of them]
     #[arg(long = "function", value_name = "NAME", conflicts_with = "accesses")]
     functions: Vec<String>,
+    /// Only the places to which the driver's source gives names (include/warikomi_here.h)
+    #[arg(long, conflicts_with_all = ["functions", "accesses"])]
+    here: bool,
     /// Not instructions, but each register access of the operations, in turn
     #[arg(long)]
     accesses: bool,
@@ -36,11 +43,14 @@ pub struct Explore {
     #[arg(long = "operation", value_name = "OPERATION", long_help = operation_help())]
     operations: Vec<Operation>,
     /// What strikes
-    #[arg(long, value_enum, default_value_t = Striking::Packet)]
+    #[arg(long, value_name = "WHAT", default_value_t = Striking::Packet, long_help = striking_help())]
     deliver: Striking,
     /// Try no more places once something is wrong at this number of them
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     stop_after: Option<u64>,
+    /// Where the driver's source is, for the text of its lines in the report [default: where the driver was made]
+    #[arg(long, value_name = "DIR", conflicts_with = "accesses")]
+    source: Option<PathBuf>,
 }
 
 impl Experiment for Explore {
@@ -49,11 +59,15 @@ impl Experiment for Explore {
     const ABOUT: &'static str = "Deliver an interrupt at every instruction of the driver, in turn";
 
     fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
+        let striking = self.deliver.clone();
+        self.operations.iter().try_for_each(|operation| striking.check(*operation))?;
         let prepared = self.target.prepare_to_debug()?;
-        let all = || OPERATIONS.iter().map(|(operation, _, _)| *operation).collect();
-        let operations = if self.operations.is_empty() { all() } else { self.operations.clone() };
-        let flags = self.target.as_written();
-        let (striking, stop_after) = (self.deliver, self.stop_after);
+        let all = || OPERATIONS.iter().map(|(operation, _, _)| *operation);
+        let operations = match self.operations.is_empty() {
+            true => all().filter(|operation| striking.check(*operation).is_ok()).collect(),
+            false => self.operations.clone(),
+        };
+        let (flags, stop_after) = (self.target.as_written(), self.stop_after);
         let plan = Plan { striking, operations, stop_after, flags };
         let mut stage = Stage::new(&prepared, plan);
         let (cases, places) = match self.accesses {
@@ -75,7 +89,9 @@ impl Experiment for Explore {
         result.target = info;
         let rows = explored.iter().map(|place| place.row.clone()).collect::<Vec<_>>();
         let bad = rows.iter().filter(|row| row.verdict.is_bad()).count();
-        columns::fill(&mut result, explored);
+        let sources = Sources::of(&prepared, self.source.as_deref());
+        let lines = lines::rows(&places, &explored, &sources);
+        columns::fill(&mut result, explored, lines);
         let mut conclusion = Conclusion::new(result).with_table("places", rows);
         conclusion.failed = (bad > 0).then_some(Error::Found { places: bad });
         Ok(conclusion)
@@ -95,7 +111,7 @@ impl Explore {
     ) -> Result<(Vec<Case>, Vec<Instruction>), Error> {
         let places: Vec<Instruction> = watch.step("places", |watch| {
             let program = stage.scene(watch)?.program.clone();
-            instructions(&program, &self.functions)
+            if self.here { marked(&program) } else { instructions(&program, &self.functions) }
         })?;
         Ok((places.iter().cloned().map(Case::Instruction).collect(), places))
     }

@@ -7,10 +7,13 @@
 //! driver that is late.
 
 mod columns;
+mod counted;
 mod coverage;
 mod flags;
+mod lines;
 mod places;
 mod row;
+mod sources;
 mod stage;
 
 pub use flags::Explore;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use warikomi_debugger::Program;
+use warikomi_debugger::{Mark, Program};
 
 use crate::error::Error;
 
@@ -17,7 +17,8 @@ pub(super) struct Instruction {
     pub(super) offset: u64,
     /// The function of which it is explored.
     pub(super) function: String,
-    /// File and line, where there is debug information.
+    /// File, with the directory that it is in, and line, where there is debug information. No more of its path: a
+    /// shard may have been made where it is another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) line: Option<(String, u32)>,
 }
@@ -47,16 +48,28 @@ pub(super) fn instructions(
             addresses.extend(inside.into_iter().map(|address| (address, function.source_name())));
         }
     }
-    let named = |(address, function): (u64, &str)| {
-        let location = program.locate(address);
-        let function = function.to_owned();
-        let line = location
-            .line
-            .map(|(file, line)| (file.rsplit('/').next().unwrap_or_default().to_owned(), line));
-        let (symbol, offset) = location.function?;
-        Some(Instruction { symbol, offset, function, line })
-    };
-    Ok(addresses.into_iter().filter_map(named).collect())
+    let all = addresses.into_iter();
+    Ok(all.filter_map(|(address, function)| instruction(program, address, function)).collect())
+}
+
+/// The places to which the driver's source gives names; each name counts as a function.
+pub(super) fn marked(program: &Program) -> Result<Vec<Instruction>, Error> {
+    let marks = program.marks()?.into_iter();
+    let named = |mark: Mark| instruction(program, mark.address, &format!("here:{}", mark.name));
+    Ok(marks.filter_map(named).collect())
+}
+
+fn instruction(program: &Program, address: u64, function: &str) -> Option<Instruction> {
+    let location = program.locate(address);
+    let function = function.to_owned();
+    let line = location.line.map(|(file, line)| (end_of(&file).to_owned(), line));
+    let (symbol, offset) = location.function?;
+    Some(Instruction { symbol, offset, function, line })
+}
+
+/// A file's name and the directory that it is in.
+fn end_of(path: &str) -> &str {
+    path.rmatch_indices('/').nth(1).map_or(path, |(at, _)| &path[at + 1..])
 }
 
 /// Where an instruction is in this target.

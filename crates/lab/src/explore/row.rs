@@ -57,7 +57,8 @@ impl PlaceRow {
         operation: Option<Operation>,
         verdict: Verdict,
     ) -> PlaceRow {
-        let (file, line) = instruction.and_then(|known| known.line.clone()).unwrap_or_default();
+        let (path, line) = instruction.and_then(|known| known.line.clone()).unwrap_or_default();
+        let file = path.rsplit('/').next().unwrap_or_default().to_owned();
         PlaceRow {
             place,
             function: instruction.map_or(String::new(), |known| known.function.clone()),
@@ -80,7 +81,7 @@ pub(super) fn command(
     place: &str,
     nth: u64,
     operation: Operation,
-    striking: Striking,
+    striking: &Striking,
     target: &str,
 ) -> String {
     let mut command = format!("warikomi at '{place}'");
@@ -90,8 +91,8 @@ pub(super) fn command(
     if nth != 1 {
         command.push_str(&format!(" --nth {nth}"));
     }
-    if striking == Striking::Interrupt {
-        command.push_str(" --deliver interrupt");
+    if *striking != Striking::Packet {
+        command.push_str(&format!(" --deliver '{striking}'"));
     }
     command + target
 }

@@ -152,16 +152,17 @@ impl<'a> Stage<'a> {
         nth: u64,
         watch: &mut Watch,
     ) -> Result<Trial, Error> {
-        let striking = self.plan.striking;
+        let striking = self.plan.striking.clone();
         let scene = self.scene(watch)?;
         let place = match instruction {
             Some(instruction) => match address_of(&scene.program, instruction) {
-                Some(address) => Where::Code(address),
+                Some(address) => Where::Code(vec![address]),
                 None => return Err(Error::OtherRun),
             },
             None => Where::AnyAccess,
         };
-        let trial = scene.attempt(&Attempt { place, nth, operation, striking })?;
+        let trial =
+            scene.attempt(&Attempt { place, nth, conditions: Vec::new(), operation, striking })?;
         if trial.verdict.spoils_the_target() {
             self.end_scene(watch);
         }
@@ -190,7 +191,7 @@ impl<'a> Stage<'a> {
             None => "any access",
         };
         let Plan { striking, flags, .. } = &self.plan;
-        let command = command(written, nth, operation, *striking, flags);
+        let command = command(written, nth, operation, striking, flags);
         let row = PlaceRow {
             tries,
             confirmed: if verdict.is_bad() { bad } else { tries },

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use warikomi_clock::Span;
 use warikomi_nic::{Frame, Link, RxFault};
+use warikomi_protocol::Request;
 use warikomi_protocol::commands::{Configure, LinkDown, Renegotiate, TransmitTcp};
 use warikomi_session::link_up;
 use warikomi_target::CardId;
@@ -19,7 +20,7 @@ use crate::error::Error;
 const PING_BYTES: [usize; 2] = [64, 1_400];
 
 /// The partner at the other end of a cable that is plugged in again.
-const PARTNER: Link = Link::Up { mbps: 1_000 };
+pub(super) const PARTNER: Link = Link::Up { mbps: 1_000 };
 
 /// Length of a stream, in bytes: more than one segment, less than the socket's buffer.
 const STREAM_BYTES: u64 = 32 * 1_024;
@@ -88,6 +89,26 @@ impl Operation {
         !matches!(self, Operation::Ping | Operation::BadFrames | Operation::Stream)
     }
 
+    /// Whether nothing of it happens while the cable is out.
+    pub(super) fn needs_cable(self) -> bool {
+        !self.may_lose()
+    }
+
+    /// Whether the guest's agent carries it out, or the support side.
+    pub(super) fn is_of_agent(self) -> bool {
+        !matches!(self, Operation::Ping | Operation::BadFrames | Operation::Cable)
+    }
+
+    /// What the agent is asked for; `None` of what takes more than one request.
+    pub(super) fn request(self) -> Option<Request> {
+        match self {
+            Operation::Down => Some(LinkDown { interface: None }.into()),
+            Operation::Renegotiate => Some(Renegotiate { interface: None }.into()),
+            Operation::Mtu => Some(with_mtu(OTHER_MTU).into()),
+            _ => None,
+        }
+    }
+
     /// Puts the driver into the state in which the operation begins.
     pub(super) fn prepare(self, scene: &mut Scene) -> Result<(), Error> {
         match self {
@@ -121,9 +142,9 @@ impl Operation {
             }
             Operation::Mtu => mtu(scene, OTHER_MTU),
             Operation::Cable => {
-                set_link(scene, Link::Down)?;
+                scene.set_link(Link::Down)?;
                 scene.serve_until(CABLE_OUT, |_| false)?;
-                set_link(scene, PARTNER)
+                scene.set_link(PARTNER)
             }
             Operation::Stream => stream(scene),
         }
@@ -171,18 +192,15 @@ fn offload(scene: &mut Scene) -> Result<(), Error> {
     Ok(())
 }
 
-fn set_link(scene: &mut Scene, link: Link) -> Result<(), Error> {
-    let (nic, mut host) = scene.session.target.card(CardId::FIRST)?;
-    nic.set_link(&mut host, link);
-    Ok(())
-}
-
-fn up(scene: &mut Scene) -> Result<(), Error> {
+pub(super) fn up(scene: &mut Scene) -> Result<(), Error> {
     Ok(link_up(&mut *scene.session.target)?)
 }
 
 fn mtu(scene: &mut Scene, bytes: u32) -> Result<(), Error> {
-    let change = Configure { mtu: Some(bytes), ..Configure::report_only() };
-    scene.session.target.ask(change, Duration::ZERO)?;
+    scene.session.target.ask(with_mtu(bytes), Duration::ZERO)?;
     Ok(())
+}
+
+fn with_mtu(bytes: u32) -> Configure {
+    Configure { mtu: Some(bytes), ..Configure::report_only() }
 }

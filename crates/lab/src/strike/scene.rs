@@ -2,21 +2,20 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::time::Duration;
 
 use warikomi_clock::{Span, Time};
-use warikomi_debugger::{Code, Program, Tracee};
+use warikomi_debugger::{Program, Tracee};
 use warikomi_inject::{Addresses, echo_request};
 use warikomi_measure::core_wait_ns;
 use warikomi_nic::register::Register;
-use warikomi_nic::{Frame, RxOutcome};
-use warikomi_protocol::commands::ReadFile;
+use warikomi_nic::{Frame, Link, RxOutcome};
 use warikomi_session::{Prepared, Session};
-use warikomi_target::{CardId, Target, TargetError};
+use warikomi_target::{CardId, TargetError};
 use warikomi_wire::{EchoReplies, EchoReply, EchoWatch, WireKind};
 
+use super::code::program;
+use super::condition::Check;
 use super::striker::{Strike, Striker, StrikerHook, Struck};
 use super::watched::{AccessWatch, RegisterAccess, Watched};
 use crate::error::Error;
@@ -42,9 +41,6 @@ pub(crate) struct Ping {
     /// What became of it at the card.
     pub(crate) outcome: RxOutcome,
 }
-
-/// The module of our PCI bridge.
-const BRIDGE: &str = "warikomi_bridge";
 
 /// For how many nanoseconds each side has waited for a core.
 #[derive(Clone, Copy, Debug)]
@@ -176,6 +172,64 @@ impl Scene {
         Ok(self.striker.borrow_mut().arm(strike)?)
     }
 
+    /// The kernel's network device, if one of these conditions is about it.
+    pub(super) fn device(&mut self, conditions: &[Check]) -> Result<Option<u64>, Error> {
+        let layout = conditions.iter().find_map(|check| match check {
+            Check::Napi { layout, .. } => Some(layout),
+            _ => None,
+        });
+        let Some(layout) = layout else { return Ok(None) };
+        let (nic, _) = self.session.target.card(CardId::FIRST)?;
+        let mac = nic.mac_address();
+        let striker = self.striker.borrow();
+        let device = layout.device(&|address| striker.word(address), &self.program, mac);
+        device.map(Some).ok_or_else(|| {
+            Error::impossible(
+                "what NAPI does cannot be told: the kernel's list of network devices has none with the card's address",
+            )
+        })
+    }
+
+    /// Pulls the cable, or plugs it in.
+    pub(super) fn set_link(&mut self, link: Link) -> Result<(), Error> {
+        let (nic, mut host) = self.session.target.card(CardId::FIRST)?;
+        nic.set_link(&mut host, link);
+        Ok(())
+    }
+
+    /// Lets no more go wrong, once what lasts is over, or `within` is up. Whether anything went wrong.
+    pub(super) fn end_fault(&mut self, within: Span) -> Result<bool, Error> {
+        const LOOK_EVERY: Span = Span::from_ms(1);
+        let deadline = self.session.target.clock().now() + within;
+        loop {
+            let (nic, host) = self.session.target.card(CardId::FIRST)?;
+            let now = host.now;
+            let Some(faults) = Watched::faults(nic) else { return Ok(false) };
+            if !faults.is_busy() || now > deadline {
+                faults.schedule().stop();
+                return Ok(faults.schedule().counts().any(|(_, count)| count.injected > 0));
+            }
+            self.serve_until(LOOK_EVERY, |_| false)?;
+        }
+    }
+
+    /// Waits until a call that was made runnable has ended; whether it has.
+    pub(super) fn end_call(&mut self, within: Span) -> Result<bool, Error> {
+        const LOOK_EVERY: Span = Span::from_ms(1);
+        let deadline = self.session.target.clock().now() + within;
+        let Some(posted) = self.struck().posted else { return Ok(true) };
+        loop {
+            let agent = self.session.target.agent();
+            if agent.is_some_and(|agent| agent.answer(posted).is_some()) {
+                return Ok(true);
+            }
+            if self.session.target.clock().now() > deadline {
+                return Ok(false);
+            }
+            self.serve_until(LOOK_EVERY, |_| false)?;
+        }
+    }
+
     pub(crate) fn disarm(&mut self) -> Result<(), Error> {
         Ok(self.striker.borrow_mut().disarm()?)
     }
@@ -287,45 +341,4 @@ impl Scene {
         let known = lines.len().saturating_sub(usize::try_from(new).unwrap_or(usize::MAX));
         lines.split_off(known)
     }
-}
-
-/// The code of the kernel, and of the driver if it is a module; the driver's first.
-fn program(
-    target: &mut dyn Target,
-    kernel: &Path,
-    modules: Option<&Path>,
-    driver: &str,
-) -> Result<Program, Error> {
-    let mut parts = Vec::new();
-    if let Some(path) = modules.and_then(|modules| module_file(modules, driver)) {
-        let loaded = |section: &str| section_address(target, driver, section);
-        parts.push(Code::of_module(driver, &path, loaded)?);
-    }
-    if let Some(path) = modules.and_then(|modules| module_file(modules, BRIDGE)) {
-        let loaded = |section: &str| section_address(target, BRIDGE, section);
-        parts.push(Code::of_module(BRIDGE, &path, loaded)?);
-    }
-    parts.push(Code::of_program("kernel", kernel)?);
-    Ok(Program { parts })
-}
-
-/// Where the guest's kernel has put a section of a module.
-fn section_address(target: &mut dyn Target, driver: &str, section: &str) -> Option<u64> {
-    // The name is that of a file there; what is in a module's file may be anything.
-    if section.contains('/') || !section.starts_with('.') {
-        return None;
-    }
-    let path = format!("/sys/module/{driver}/sections/{section}");
-    let text = target.ask(ReadFile { path }, Duration::ZERO).ok()?.text;
-    u64::from_str_radix(text.trim().strip_prefix("0x")?, 16).ok()
-}
-
-/// The file of a module: of those that are installed, or of those that a build tree lists.
-fn module_file(modules: &Path, driver: &str) -> Option<PathBuf> {
-    let list = |name| std::fs::read_to_string(modules.join(name)).ok();
-    let list = list("modules.dep").or_else(|| list("modules.order"))?;
-    let paths = list.lines().filter_map(|line| line.split(':').next());
-    let mut paths = paths.map(|path| Path::new(path).with_extension("ko"));
-    let is_it = |path: &PathBuf| path.file_stem().is_some_and(|stem| stem == driver);
-    paths.find(is_it).map(|path| modules.join(path))
 }

@@ -4,29 +4,38 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use warikomi_clock::Time;
+use warikomi_clock::{Seed, Span, Time};
 use warikomi_debugger::{Frame as StackFrame, Stop, Tracee, TraceeError, call_stack};
+use warikomi_inject::{Fault, FaultKind, FaultSchedule, When};
 use warikomi_nic::register::Role;
-use warikomi_nic::{Frame, Nic, RxOutcome};
-use warikomi_pci::{Host, Interrupt, Vector};
+use warikomi_nic::{Frame, Link, Nic, RxOutcome};
+use warikomi_pci::{Host, Interrupt, PciFunction, Vector};
+use warikomi_protocol::Request;
 use warikomi_target::{CardId, PassHook, Target, TargetError};
 
-use super::watched::{AccessWatch, RegisterAccess};
+use super::condition::Check;
+use super::watched::{AccessWatch, RegisterAccess, Watched};
 
 /// What strikes at a place.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Delivery {
     /// A frame, with its interrupt.
     Packet(Vec<u8>),
     /// An interrupt without a reason.
     Interrupt,
+    /// The cable is pulled, or plugged in.
+    Link(Link),
+    /// A frame, and what goes wrong with it or when it comes.
+    Fault(FaultKind, Vec<u8>),
+    /// A request of the guest's agent, which makes a call that begins at this address.
+    Call(Request, u64),
 }
 
 /// Where to strike.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Where {
-    /// Before the instruction at this address.
-    Code(u64),
+    /// Before the instruction at one of these addresses.
+    Code(Vec<u64>),
     /// At an access of a register: before a read is answered, or a write carried out.
     Register { bar: u8, offset: u64, write: bool },
     /// At any register access.
@@ -37,6 +46,10 @@ pub(crate) enum Where {
 #[derive(Clone, Debug)]
 pub(crate) struct Strike {
     pub(crate) place: Where,
+    /// What must hold; else it counts for nothing that the place is reached.
+    pub(crate) conditions: Vec<Check>,
+    /// The kernel's network device, where a condition is about it.
+    pub(crate) device: Option<u64>,
     /// It strikes when the place is reached this time, counted from 1.
     pub(crate) nth: u64,
     pub(crate) delivery: Delivery,
@@ -45,8 +58,10 @@ pub(crate) struct Strike {
 /// What came of a strike so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Struck {
-    /// How often the place was reached.
+    /// How often the place was reached, and the conditions held.
     pub(crate) hits: u64,
+    /// How often it was reached, and they did not hold.
+    pub(crate) misses: u64,
     /// When it struck.
     pub(crate) at: Option<Time>,
     /// The stack there, innermost first.
@@ -55,7 +70,9 @@ pub(crate) struct Struck {
     pub(crate) access: Option<RegisterAccess>,
     /// What became of the frame at the card.
     pub(crate) outcome: Option<RxOutcome>,
-    /// The stack of the handler as it first read the status behind the strike.
+    /// The request that was posted to the agent.
+    pub(crate) posted: Option<u64>,
+    /// The stack of the handler as it first read the status behind the strike; of a call, as it began.
     pub(crate) handler: Vec<StackFrame>,
 }
 
@@ -65,6 +82,10 @@ pub(crate) struct Striker {
     armed: Option<Strike>,
     /// Whether the handler's first look is awaited.
     awaits_handler: bool,
+    /// A request that is to be posted while the target stands still.
+    to_post: Option<Request>,
+    /// Where a call begins that is awaited.
+    awaits_call: Option<u64>,
     struck: Struck,
     /// Places of which only is asked whether they are reached, and those that were.
     sought: BTreeSet<u64>,
@@ -80,6 +101,8 @@ impl Striker {
             tracee,
             armed: None,
             awaits_handler: false,
+            to_post: None,
+            awaits_call: None,
             struck: Struck::default(),
             sought: BTreeSet::new(),
             reached: Vec::new(),
@@ -92,8 +115,8 @@ impl Striker {
     pub(crate) fn arm(&mut self, strike: Strike) -> Result<(), TargetError> {
         self.disarm()?;
         self.struck = Struck::default();
-        if let Where::Code(address) = strike.place {
-            self.stopped(|tracee| tracee.set_breakpoint(address))?;
+        if let Where::Code(addresses) = &strike.place {
+            self.stopped(|tracee| addresses.iter().try_for_each(|&at| tracee.set_breakpoint(at)))?;
         }
         self.armed = Some(strike);
         Ok(())
@@ -102,10 +125,19 @@ impl Striker {
     /// Strikes no more.
     pub(crate) fn disarm(&mut self) -> Result<(), TargetError> {
         self.awaits_handler = false;
-        if let Some(Strike { place: Where::Code(address), .. }) = self.armed.take() {
+        self.to_post = None;
+        if let Some(address) = self.awaits_call.take() {
             self.stopped(|tracee| tracee.clear_breakpoint(address))?;
         }
+        if let Some(Strike { place: Where::Code(addresses), .. }) = self.armed.take() {
+            self.stopped(|tracee| clear(tracee, &addresses))?;
+        }
         Ok(())
+    }
+
+    /// A word of the target's memory.
+    pub(super) fn word(&self, address: u64) -> Option<u64> {
+        self.tracee.word(address)
     }
 
     /// What came of the last strike.
@@ -144,19 +176,48 @@ impl Striker {
         if self.sought.remove(&address) {
             self.reached.push(address);
             self.tracee.clear_breakpoint(address).map_err(traced)?;
-        } else if self.is_due(|place| *place == Where::Code(address)) {
+        } else if self.awaits_call == Some(address) {
+            self.awaits_call = None;
             self.tracee.clear_breakpoint(address).map_err(traced)?;
+            self.struck.handler = self.stack().map_err(traced)?;
+        } else {
             let (nic, mut host) = target.card(CardId::FIRST)?;
-            self.strike(nic, &mut host).map_err(traced)?;
+            let is_it = |place: &Where| matches!(place, Where::Code(all) if all.contains(&address));
+            if self.is_due(nic, &mut host, is_it) {
+                self.strike(nic, &mut host).map_err(traced)?;
+            }
+            self.post(target)?;
         }
         self.tracee.resume().map_err(traced)
     }
 
+    /// Posts what is to be posted. The target stands still: its interrupt for the line comes here, if it lets it in.
+    fn post(&mut self, target: &mut dyn Target) -> Result<(), TargetError> {
+        if let (Some(request), Some(agent)) = (self.to_post.take(), target.agent()) {
+            self.struck.posted = agent.post(request);
+        }
+        Ok(())
+    }
+
+    fn stack(&self) -> Result<Vec<StackFrame>, TraceeError> {
+        Ok(call_stack(&self.tracee, self.tracee.registers()?))
+    }
+
     /// Counts that a place was reached; whether it is time to strike there.
-    fn is_due(&mut self, is_it: impl FnOnce(&Where) -> bool) -> bool {
+    fn is_due(
+        &mut self,
+        nic: &mut dyn Nic,
+        host: &mut Host<'_>,
+        is_it: impl FnOnce(&Where) -> bool,
+    ) -> bool {
         let Some(strike) = self.armed.as_ref().filter(|strike| is_it(&strike.place)) else {
             return false;
         };
+        let mut conditions = strike.conditions.iter();
+        if !conditions.all(|one| one.holds(nic, host, &self.tracee, strike.device)) {
+            self.struck.misses += 1;
+            return false;
+        }
         self.struck.hits += 1;
         self.struck.hits == strike.nth
     }
@@ -164,11 +225,30 @@ impl Striker {
     /// The target stands still at the place.
     fn strike(&mut self, nic: &mut dyn Nic, host: &mut Host<'_>) -> Result<(), TraceeError> {
         let Some(strike) = self.armed.take() else { return Ok(()) };
-        self.struck.stack = call_stack(&self.tracee, self.tracee.registers()?);
+        if let Where::Code(addresses) = &strike.place {
+            clear(&mut self.tracee, addresses)?;
+        }
+        self.struck.stack = self.stack()?;
         self.struck.at = Some(host.now);
-        match &strike.delivery {
+        match strike.delivery {
             Delivery::Packet(bytes) => {
-                self.struck.outcome = Some(nic.receive(host, Frame::new(bytes)).outcome);
+                self.struck.outcome = Some(nic.receive(host, Frame::new(&bytes)).outcome);
+            }
+            Delivery::Link(link) => nic.set_link(host, link),
+            Delivery::Fault(kind, bytes) => {
+                if let Some(faults) = Watched::faults(nic) {
+                    let fault = Fault { kind, when: When::At(Span::ZERO) };
+                    *faults.schedule() = FaultSchedule::new(&[fault], Seed::default());
+                    faults.schedule().start(host.now);
+                    // What waits for nothing but the time begins now.
+                    faults.poll(host);
+                }
+                self.struck.outcome = Some(nic.receive(host, Frame::new(&bytes)).outcome);
+            }
+            Delivery::Call(request, begins_at) => {
+                self.tracee.set_breakpoint(begins_at)?;
+                (self.to_post, self.awaits_call) = (Some(request), Some(begins_at));
+                return Ok(());
             }
             Delivery::Interrupt => {
                 if let Some(message) = nic.message(Vector(0)) {
@@ -196,15 +276,18 @@ impl Striker {
         if self.awaits_handler && written.is_none() && is_status() {
             self.awaits_handler = false;
             self.tracee.interrupt()?;
-            self.struck.handler = call_stack(&self.tracee, self.tracee.registers()?);
+            self.struck.handler = self.stack()?;
             self.tracee.resume()?;
         }
         let at = Where::Register { bar, offset, write: written.is_some() };
-        if self.is_due(|place| *place == at || *place == Where::AnyAccess) {
+        if self.is_due(nic, host, |place| *place == at || *place == Where::AnyAccess) {
             self.tracee.interrupt()?;
             self.strike(nic, host)?;
             self.struck.access = Some(access);
-            self.tracee.resume()?;
+            // It stands until a request is posted, at the end of this pass.
+            if self.to_post.is_none() {
+                self.tracee.resume()?;
+            }
         }
         Ok(())
     }
@@ -230,6 +313,7 @@ impl PassHook for StrikerHook {
         if let Some(error) = striker.error.take() {
             return Err(traced(error));
         }
+        striker.post(target)?;
         match striker.tracee.poll().map_err(traced)? {
             // What it had written to the card before is carried out first: in the pass that follows.
             Some(Stop::Breakpoint(_)) if !std::mem::replace(&mut striker.served, true) => Ok(()),
@@ -243,6 +327,10 @@ impl PassHook for StrikerHook {
             Some(Stop::Ended) | None => Ok(()),
         }
     }
+}
+
+fn clear(tracee: &mut Tracee, addresses: &[u64]) -> Result<(), TraceeError> {
+    addresses.iter().try_for_each(|&address| tracee.clear_breakpoint(address))
 }
 
 fn traced(error: TraceeError) -> TargetError {

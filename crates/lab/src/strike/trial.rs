@@ -2,13 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 use warikomi_clock::Span;
-use warikomi_debugger::{Frame as StackFrame, Location, Program};
+use warikomi_debugger::{Frame as StackFrame, Location, Place, Program};
 use warikomi_nic::RxOutcome;
 use warikomi_target::TargetError;
 
-use super::operation::Operation;
+use super::condition::Check;
+use super::operation::{Operation, up};
 use super::scene::Scene;
 use super::striker::{Delivery, Strike, Struck, Where};
+use super::striking::Striking;
 use super::verdict::{Verdict, report_in};
 use crate::error::Error;
 
@@ -24,19 +26,11 @@ const RECOVERY: Span = Span::from_ms(500);
 /// How long it is waited for the end of what a ping sets off in the driver.
 const SETTLING: Span = Span::from_ms(20);
 
+/// Where in the kernel a call begins that configures an interface (Linux net/core/dev_ioctl.c).
+const CALL: &str = "dev_ioctl";
+
 /// Lengths in bytes of the request that strikes, and of the one that shows whether the driver still works.
 const STRIKING_BYTES: usize = 98;
-
-/// What strikes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "snake_case")]
-pub enum Striking {
-    /// A packet with its interrupt
-    #[default]
-    Packet,
-    /// An interrupt without a reason
-    Interrupt,
-}
 
 /// What came of one strike.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -94,6 +88,8 @@ pub(crate) struct Attempt {
     pub(crate) place: Where,
     /// When the place is reached for this time, counted from 1.
     pub(crate) nth: u64,
+    /// What must hold.
+    pub(crate) conditions: Vec<Check>,
     pub(crate) operation: Operation,
     pub(crate) striking: Striking,
 }
@@ -137,7 +133,9 @@ impl Scene {
         let delivery = Delivery::Interrupt;
         self.forget_pings();
         operation.prepare(self)?;
-        self.arm(Strike { place: Where::AnyAccess, nth: u64::MAX, delivery })?;
+        let (conditions, device) = (Vec::new(), None);
+        let place = Where::AnyAccess;
+        self.arm(Strike { place, conditions, device, nth: u64::MAX, delivery })?;
         operation.perform(self)?;
         self.serve_until(PATIENCE, Scene::is_all_answered)?;
         self.settle(SETTLING)?;
@@ -148,40 +146,70 @@ impl Scene {
     }
 
     fn strike(&mut self, attempt: &Attempt) -> Result<Trial, Error> {
-        let Attempt { place, nth, operation, striking } = attempt;
+        let Attempt { place, nth, conditions, operation, striking } = attempt;
         let (number, frame) = self.next_request(STRIKING_BYTES)?;
-        let delivery = match striking {
-            Striking::Packet => Delivery::Packet(frame),
-            Striking::Interrupt => Delivery::Interrupt,
-        };
+        let delivery = self.delivery(striking, frame)?;
+        let may_lose = operation.may_lose() || striking.may_lose();
         let before = self.waits();
+        let (place, conditions) = (place.clone(), conditions.clone());
+        let device = self.device(&conditions)?;
+        striking.prepare(self)?;
         operation.prepare(self)?;
-        self.arm(Strike { place: place.clone(), nth: *nth, delivery })?;
+        self.arm(Strike { place, conditions, device, nth: *nth, delivery })?;
         operation.perform(self)?;
         if !operation.may_lose() {
             self.come_to_rest(number)?;
         }
+        let has_ended = self.end_call(RECOVERY)?;
         let struck = self.struck();
         self.disarm()?;
         let not_running = self.waits().since(before);
-        let judged = match operation.may_lose() {
+        let judged = match may_lose {
+            _ if !has_ended => Trial::of(Verdict::Hung, "the call has not ended"),
             true => Trial::of(Verdict::Accounted, ""),
             false => self.judge(not_running)?,
         };
+        let had_occasion = striking.restore(self)?;
         operation.restore(self)?;
-        if struck.at.is_none() {
-            return Ok(Trial::of(Verdict::NotReached, ""));
+        if striking.moves_the_cable() {
+            up(self)?;
         }
-        if !operation.may_lose() {
+        if struck.at.is_none() {
+            return Ok(Trial::of(Verdict::NotReached, how_it_was_missed(&struck, *nth)));
+        }
+        if !may_lose || !has_ended {
             return Ok(judged);
         }
         // What counts is that the driver works again.
         self.forget_pings();
         self.ping(STRIKING_BYTES)?;
         match self.serve_until(RECOVERY, Scene::is_all_answered)? {
+            true if !had_occasion => Ok(Trial::of(judged.verdict, "the fault found no occasion")),
             true => Ok(judged),
             false => Ok(Trial::of(Verdict::Hung, "no packet comes through any longer")),
         }
+    }
+
+    /// What strikes, with this frame if it takes one.
+    fn delivery(&self, striking: &Striking, frame: Vec<u8>) -> Result<Delivery, Error> {
+        Ok(match striking {
+            Striking::Packet => Delivery::Packet(frame),
+            Striking::Interrupt => Delivery::Interrupt,
+            Striking::Link(link) => Delivery::Link(*link),
+            Striking::Fault(_, kind) => Delivery::Fault(*kind, frame),
+            Striking::Configure(call) => {
+                let place = Place::Function { name: CALL.to_owned(), offset: 0 };
+                let begins_at = self.program.resolve(&place)?.first().copied();
+                match (call.request(), begins_at) {
+                    (Some(request), Some(begins_at)) => Delivery::Call(request, begins_at),
+                    _ => {
+                        return Err(Error::impossible(
+                            "the guest cannot be told to make this call",
+                        ));
+                    }
+                }
+            }
+        })
     }
 
     /// Serves the driver until all that was sent is answered and nothing is in hand. The request that strikes is
@@ -250,6 +278,21 @@ impl Scene {
     }
 }
 
+/// Why there was no strike at a place that was reached.
+fn how_it_was_missed(struck: &Struck, nth: u64) -> String {
+    let times = |count: u64| if count == 1 { "once".to_owned() } else { format!("{count} times") };
+    match (struck.hits, struck.misses) {
+        (0, 0) => String::new(),
+        (0, missed) => format!("reached {}, and the conditions never held", times(missed)),
+        (hits, 0) => format!("reached {}, not {nth} times", times(hits)),
+        (hits, missed) => format!(
+            "reached {}, and the conditions held {}, not {nth} times",
+            times(hits + missed),
+            times(hits)
+        ),
+    }
+}
+
 /// How the target failed, as a verdict; the user's Ctrl-C stays an error.
 fn verdict_of(error: TargetError) -> Result<Trial, Error> {
     let verdict = match &error {
@@ -275,6 +318,12 @@ fn tell(trial: &mut Trial, struck: &Struck, program: &Program) {
     trial.place = place(program, struck);
     trial.stack = texts(&struck.stack);
     trial.handler_stack = texts(&struck.handler);
+    if struck.posted.is_some() {
+        // A call runs when the scheduler lets it, never where it was made runnable.
+        trial.deferred = true;
+        trial.handler = struck.handler.first().map(|frame| located(program, frame).to_string());
+        return;
+    }
     let Some(interrupted) = interrupted(program, &struck.handler) else { return };
     trial.deferred = struck.stack.first().is_some_and(|place| place.pc != interrupted.pc);
     trial.handler = Some(located(program, &interrupted).to_string());

@@ -1,9 +1,11 @@
 //! A NIC around a NIC that tells of each register access before it is carried out.
 
+use std::any::Any;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use warikomi_clock::Time;
+use warikomi_clock::{Seed, Time};
+use warikomi_inject::{FaultSchedule, Faulty};
 use warikomi_nic::strict::Findings;
 use warikomi_nic::{
     Frame, FunctionCounters, Link, ModelInfo, Nic, Probe, Reception, RxCounters, RxFault,
@@ -33,9 +35,19 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    /// Puts the watch around a NIC.
+    /// Puts the watch around a NIC, and faults, of which there are none yet, between them.
     pub(super) fn around(nic: Box<dyn Nic>, watch: Rc<RefCell<dyn AccessWatch>>) -> Box<dyn Nic> {
-        Box::new(Watched { nic, watch })
+        let faults = FaultSchedule::new(&[], Seed::default());
+        Box::new(Watched { nic: Box::new(Faulty::new(nic, faults)), watch })
+    }
+
+    /// The faults of a card, around which there is a watch or none; it must have been made with them.
+    pub(super) fn faults(nic: &mut dyn Nic) -> Option<&mut Faulty> {
+        if (nic as &dyn Any).is::<Watched>() {
+            let watched = (nic as &mut dyn Any).downcast_mut::<Watched>()?;
+            return Faulty::of(&mut *watched.nic);
+        }
+        Faulty::of(nic)
     }
 
     fn tell(&mut self, host: &mut Host<'_>, access: RegisterAccess) {
@@ -119,6 +131,10 @@ impl Nic for Watched {
 
     fn mac_address(&self) -> [u8; 6] {
         self.nic.mac_address()
+    }
+
+    fn register(&mut self, host: &mut Host<'_>, bar: u8, offset: u64) -> Option<u64> {
+        self.nic.register(host, bar, offset)
     }
 
     fn probe(&mut self) -> &mut Probe {

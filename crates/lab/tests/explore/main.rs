@@ -12,7 +12,7 @@ use warikomi_lab::explore::Explore;
 use warikomi_lab::{Conclusion, Error, Experiment, Watch};
 use warikomi_measure::layout::Object;
 
-use planted::{BUGS, image};
+use planted::{BUGS, MARKED, image};
 
 fn run<E: Experiment + FromArgMatches>(flags: &[&str]) -> Result<Conclusion, Error> {
     let command = E::augment_args(Command::new(E::NAME).no_binary_name(true));
@@ -91,6 +91,128 @@ fn places_that_are_none_are_refused_with_what_is_near() {
         let error = error(place);
         assert!(error.contains(says), "{place}: {error}");
     }
+}
+
+#[test]
+fn a_place_counts_only_where_the_conditions_hold() {
+    let run = |flags: &[&str]| {
+        let conclusion = run_unmodified::<At>(flags).unwrap();
+        let row = rows(&conclusion)[0].clone();
+        (text(&row, "verdict").to_owned(), text(&row, "evidence").to_owned(), row)
+    };
+    // The handler shuts the mask and schedules the poll.
+    let (verdict, ..) = run(&["rtl8169_interrupt", "--if", "napi=idle", "--if", "IntrStatus&1"]);
+    assert_eq!(verdict, "accounted");
+    let in_poll = ["rtl8169_poll", "--if", "mask=shut", "--if", "napi=scheduled", "--if", "0x3c=0"];
+    assert_eq!(run(&in_poll).0, "accounted");
+    for never in ["mask=open", "napi=idle", "IntrMask&0x21"] {
+        let (verdict, evidence, _) = run(&["rtl8169_poll", "--if", never]);
+        assert_eq!(verdict, "not reached", "{never}");
+        assert!(evidence.contains("the conditions never held"), "{never}: {evidence}");
+    }
+    // Of all accesses of closing, those behind the first that is made with NAPI disabled.
+    let down = ["--operation", "ip link set eth0 down", "--if", "napi=disabled"];
+    let (verdict, _, row) = run(&[&["any access"], &down[..]].concat());
+    assert_eq!(verdict, "accounted");
+    assert!(text(&row, "place").contains("rtl8169_cleanup"), "{row:?}");
+}
+
+#[test]
+fn conditions_that_cannot_be_are_refused_with_what_there_is() {
+    for (condition, says) in [
+        ("Nothing=1", "IntrStatus"),
+        ("IntrMask=0x10000", "IntrMask of rtl8168 has 16 bits"),
+        ("IntrMask&1=2", "never holds"),
+    ] {
+        let error = run_unmodified::<At>(&["rtl8169_poll", "--if", condition]).err().unwrap();
+        assert!(error.to_string().contains(says), "{condition}: {error}");
+    }
+}
+
+#[test]
+fn what_strikes_may_be_the_cable_a_fault_or_a_call() {
+    let struck = |flags: &[&str]| {
+        let conclusion = run_unmodified::<At>(flags).unwrap();
+        let row = rows(&conclusion)[0].clone();
+        (row, frames(&conclusion, "handler_stack"))
+    };
+    let down = ["rtl8169_close", "--operation", "ip link set eth0 down", "--deliver", "link-down"];
+    let (row, handler) = struck(&down);
+    assert_eq!(text(&row, "verdict"), "accounted");
+    assert!(handler.iter().any(|frame| frame.contains("rtl8169_close+0x0")), "{handler:?}");
+    let up = ["rtl_open", "--operation", "ip link set eth0 up", "--deliver", "link-up"];
+    assert_eq!(text(&struck(&up).0, "verdict"), "accounted");
+
+    // Of what becomes of the driver with these, crates/lab/tests/kernel/faults.rs knows as well.
+    for (fault, verdict) in [
+        ("fault:dma-error", "hung"),
+        ("fault:interrupt-dropped", "hung"),
+        ("fault:interrupt-duplicated", "accounted"),
+        ("fault:descriptor-crc", "accounted"),
+        ("fault:link-flap", "accounted"),
+    ] {
+        for place in ["rtl8169_poll", "read IntrStatus"] {
+            let (row, _) = struck(&[place, "--deliver", fault]);
+            assert_eq!(text(&row, "verdict"), verdict, "{fault} at {place}: {row:?}");
+        }
+    }
+    for (place, call) in
+        [("rtl8169_poll", "ip link set eth0 down"), ("read IntrStatus", "ethtool -r eth0")]
+    {
+        let (row, handler) = struck(&[place, "--deliver", &format!("configure:{call}")]);
+        assert_eq!(text(&row, "verdict"), "accounted", "{row:?}");
+        assert_eq!(row["deferred"], true);
+        assert!(text(&row, "handler").starts_with("dev_ioctl+0x0"), "{row:?}");
+        assert!(handler.iter().any(|frame| frame.contains("handle_syscall")), "{handler:?}");
+    }
+}
+
+#[test]
+fn what_cannot_meet_an_operation_is_refused() {
+    for (striking, operation, says) in [
+        ("link-up", "ping", "while the cable is out"),
+        ("configure:ip link set eth0 down", "ip link set eth0 up", "one call at a time"),
+    ] {
+        let flags = ["rtl8169_poll", "--deliver", striking, "--operation", operation];
+        let error = run_unmodified::<At>(&flags).err().unwrap().to_string();
+        assert!(error.contains(says), "{striking}: {error}");
+    }
+}
+
+#[test]
+fn places_that_the_source_names_are_struck_by_name_and_all_of_them() {
+    image();
+    let driver = ["--driver", MARKED, "--model", "rtl8168"];
+    let at = run::<At>(&[&["here:completed", "--if", "napi=idle"], &driver[..]].concat()).unwrap();
+    let row = &rows(&at)[0];
+    assert_eq!(text(row, "verdict"), "accounted");
+    assert!(text(row, "place").starts_with("rtl8169_poll+"), "{row:?}");
+    let error = run::<At>(&[&["here:other"], &driver[..]].concat()).err().unwrap().to_string();
+    assert!(error.ends_with("it gives: card_down, completed, taken"), "{error}");
+
+    let all = run::<Explore>(&[&["--here"], &driver[..]].concat()).unwrap();
+    assert!(all.failed.is_none(), "{:#?}", all.result.figures);
+    let names: Vec<_> = rows(&all).iter().map(|row| text(row, "function")).collect();
+    assert_eq!(names, ["here:card_down", "here:completed", "here:taken", "all"]);
+    assert!(rows(&all).iter().all(|row| row["reached"] == row["places"]), "{:?}", rows(&all));
+
+    let error = run_unmodified::<Explore>(&["--here"]).err().unwrap().to_string();
+    assert!(error.contains("warikomi_here(NAME)"), "{error}");
+}
+
+#[test]
+fn the_lines_of_the_source_are_counted_with_their_text() {
+    let flags = ["--function", "rtl8169_interrupt", "--operation", "ping"];
+    let conclusion = run_unmodified::<Explore>(&flags).unwrap();
+    let lines = conclusion.result.figures["lines"].as_array().unwrap();
+    let of = |key: &str| -> u64 { lines.iter().filter_map(|line| line[key].as_u64()).sum() };
+    let all = rows(&conclusion).last().unwrap();
+    assert_eq!(of("places"), all["places"].as_u64().unwrap());
+    assert_eq!(of("reached"), all["reached"].as_u64().unwrap());
+    let reads_status = |line: &&Value| line["text"] == "\t\treturn RTL_R16(tp, IntrStatus);";
+    let line = lines.iter().find(reads_status).unwrap_or_else(|| panic!("{lines:#?}"));
+    assert_eq!(line["file"], "realtek/r8169_main.c");
+    assert_eq!(line["class"], "good");
 }
 
 #[test]

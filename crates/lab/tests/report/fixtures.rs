@@ -475,3 +475,46 @@ struct Moment {
     what: &'static str,
     at_us: f64,
 }
+
+/// Lines of `figures.lines` of `explore`: text, and how many places, how many of them reached, how many bad.
+const EXPLORED: [(u32, &str, Option<[u64; 3]>); 9] = [
+    (4615, "static irqreturn_t rtl8169_interrupt(int irq, void *dev_instance)", Some([5, 5, 0])),
+    (4616, "{", None),
+    (4617, "\tstruct rtl8169_private *tp = dev_instance;", Some([1, 1, 0])),
+    (4618, "\tu32 status = rtl_get_events(tp);", Some([8, 4, 0])),
+    (4639, "\trtl_irq_disable(tp);", Some([4, 4, 0])),
+    (4640, "\tnapi_schedule(&tp->napi);", Some([9, 8, 2])),
+    (4641, "out:", None),
+    (4642, "\trtl_ack_events(tp, status);", Some([6, 6, 6])),
+    (4700, "\tif (status < 0 && status > \"<b>\")", Some([6, 0, 0])),
+];
+
+/// The directory of a run of `explore`: the lines of one file with text, and one without.
+pub(crate) fn explore(runs: &Path) -> RunDirectory {
+    let run = RunDirectory::create(runs, 1_800_000_000, "explore").unwrap();
+    let mut result = result("explore");
+    let share = |part: u64, of: u64| part as f64 / of.max(1) as f64;
+    let line = |(number, text, counted): (u32, &str, Option<[u64; 3]>)| {
+        let mut line = json!({"file": "realtek/r8169_main.c", "line": number, "text": text});
+        if let Some([places, reached, bad]) = counted {
+            let (class, value) = match (reached, bad) {
+                (0, _) => ("unknown", 0.0),
+                (_, 0) => ("good", share(reached, places)),
+                _ => ("bad", share(bad, reached)),
+            };
+            let worst = if bad > 0 { "stuck" } else { "accounted" };
+            line.as_object_mut().unwrap().extend(row(json!({"class": class, "value": value,
+                "places": places, "reached": reached, "bad": bad,
+                "worst": (reached > 0).then_some(worst)})));
+        }
+        line
+    };
+    let mut lines: Vec<Value> = EXPLORED.into_iter().map(line).collect();
+    lines.push(json!({"file": "linux/netdevice.h", "line": 4, "class": "good", "value": 1.0,
+        "places": 2, "reached": 2, "bad": 0, "worst": "accounted"}));
+    result.figures.insert("lines".to_owned(), lines.into());
+    let all = row(json!({"function": "rtl8169_interrupt", "places": 41, "reached": 30, "bad": 8}));
+    result.rows = Some(vec![all]);
+    keep(&run, result);
+    run
+}

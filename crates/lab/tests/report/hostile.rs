@@ -28,10 +28,11 @@ fn number() -> impl Strategy<Value = String> {
     ]
 }
 
-const EXPERIMENTS: [&str; 10] = [
+const EXPERIMENTS: [&str; 11] = [
     "accuracy",
     "bench",
     "cost",
+    "explore",
     "histories",
     "inject",
     "receive",
@@ -86,6 +87,8 @@ proptest! {
             "shares": [{"size_bytes": size, "buffers": "x", "dma_share": f[4], "chain_share": f[5]}],
             "send_fixed_ns": f[7], "send_ns_per_byte": f[0], "requested_ns": f[1],
             "resolution_ns": f[2], "smallest_interval_ns": f[3],
+            "lines": [{"file": "a.c", "line": size, "class": "bad", "value": f[4], "bad": f[5]},
+                {"file": f[6], "line": f[7], "class": size, "text": size, "bad": "none"}],
         }).as_object().unwrap().clone();
         fixtures::keep(&run, result);
         prop_assert!(made(run.path()).unwrap().contains("An invented processor"));

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use warikomi_measure::layout::{Column, Headline, Mark, Unit};
+use warikomi_measure::layout::{Column, Headline, Map, Mark, Unit};
 use warikomi_report::html::{Section, page};
 use warikomi_report::read::Run;
 
@@ -146,6 +146,32 @@ fn the_page_has_plan_machine_warnings_and_published_figures_and_needs_no_network
 }
 
 #[test]
+fn each_line_of_a_map_is_coloured_by_its_class_with_its_text_and_figures() {
+    let runs = tempfile::tempdir().unwrap();
+    let html = page_of(&[fixtures::explore(runs.path()).path()]);
+    let maps = between(&html, "<table class=\"map\">", "</table>");
+    assert_eq!(maps.len(), 2, "one for each file");
+    let count = |class: &str| maps[0].matches(&format!("<tr class=\"{class}")).count();
+    assert_eq!(["bad", "good", "unknown", "between"].map(count), [2, 4, 1, 2]);
+    // Lines that do not follow each other.
+    assert_eq!(maps[0].matches(" gap\"").count(), 2);
+    let lines = between(maps[0], "<tr ", "</tr>");
+    let line = |number: u32| {
+        let is_it = |line: &&&str| line.contains(&format!("<td>{number}</td>"));
+        *lines.iter().find(is_it).unwrap_or_else(|| panic!("no line {number}"))
+    };
+    assert!(line(4642).contains("--heat:80%") && line(4640).contains("--heat:35%"));
+    assert!(line(4642).contains("<code>\trtl_ack_events(tp, status);</code>"));
+    assert!(line(4700).contains("status &lt; 0 &amp;&amp; status &gt; &quot;&lt;b&gt;&quot;"));
+    assert!(!maps[1].contains("source") && maps[1].contains("<data value=\"2\""));
+    // The first is open, and what has nothing wrong behind it has to be opened.
+    assert!(html.contains("<details open><summary>realtek/r8169_main.c: 7 lines"), "{html}");
+    assert!(html.contains("<details><summary>linux/netdevice.h: 1 line"), "{html}");
+    let csv = downloads(&html).into_iter().find(|csv| csv.starts_with("file,line,class,value,"));
+    assert_eq!(csv.expect("the lines can be downloaded").lines().count(), 1 + 8);
+}
+
+#[test]
 fn what_comes_from_files_is_text_and_never_markup() {
     const EVIL: &str = "<script>alert(\"1\")</script>'&\u{7}";
     let runs = tempfile::tempdir().unwrap();
@@ -170,6 +196,8 @@ fn what_comes_from_files_is_text_and_never_markup() {
         of: EVIL.to_owned(),
     });
     layout.columns.push(Column { unit: Unit::Plain, ..Column::parameter(EVIL, EVIL) });
+    let map = Map::of_figures("lines", EVIL, "lines", vec![Column::figure("of", EVIL)]);
+    layout.maps.push(map.note(EVIL));
     for chart in &mut layout.charts {
         chart.title = format!("{} {EVIL}", chart.title);
         chart.x.title = EVIL.to_owned();
@@ -182,10 +210,15 @@ fn what_comes_from_files_is_text_and_never_markup() {
     let row = serde_json::json!({ (EVIL): EVIL, "size_bytes": EVIL });
     result.rows = Some(vec![row.as_object().unwrap().clone()]);
     result.figures.insert(EVIL.to_owned(), EVIL.into());
+    let line = serde_json::json!({
+        "file": EVIL, "line": EVIL, "text": EVIL, "class": EVIL, "value": EVIL, "of": EVIL,
+    });
+    result.figures.insert("lines".to_owned(), vec![line].into());
     result.plan.insert(EVIL.to_owned(), EVIL.into());
     result.target.settings.insert(EVIL.to_owned(), EVIL.into());
     fixtures::keep(&run, result);
     let html = page_of(&[run.path()]);
+    assert!(html.contains("<table class=\"map\">"));
     assert_eq!(html.matches("<script").count(), 1, "only our script");
     assert!(html.contains("&lt;script&gt;") && !html.contains("alert(\"1\")"));
     for chart in charts_of(run.path()) {

@@ -1,6 +1,6 @@
 //! Bounds of a layout, which comes from a file.
 
-use super::{Axis, Chart, Column, Layout, Only, Source, Table, View};
+use super::{Axis, Chart, Column, Layout, Map, Only, Source, Table, View};
 
 /// A layout that is larger than any, or a name that would lead out of the run's directory.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -10,7 +10,7 @@ pub struct OutOfBounds {
     wrong: &'static str,
 }
 
-/// The most entries of a list, such as the columns of a table; the most charts, tables and views.
+/// The most entries of a list, such as the columns of a table; the most charts, maps, tables and views.
 const MAX_LIST: usize = 64;
 /// The most remarks, each with what is not available.
 const MAX_REMARKS: usize = 512;
@@ -52,6 +52,8 @@ impl Layout {
         self.tables.iter().try_for_each(table)?;
         list("charts", &self.charts, MAX_LIST)?;
         self.charts.iter().try_for_each(chart)?;
+        list("maps", &self.maps, MAX_LIST)?;
+        self.maps.iter().try_for_each(map)?;
         list("remarks", &self.remarks, MAX_REMARKS)?;
         texts(self.remarks.iter().flat_map(|one| [&one.lead, &one.text]))
     }
@@ -111,6 +113,14 @@ fn table(table: &Table) -> Checked {
     notes(&table.notes)
 }
 
+fn map(map: &Map) -> Checked {
+    name(&map.name)?;
+    texts([&map.title])?;
+    source(&map.source)?;
+    columns(&map.columns)?;
+    notes(&map.notes)
+}
+
 fn axis(axis: &Axis) -> Checked {
     keys(&axis.keys)?;
     texts([&axis.title])?;
@@ -158,6 +168,11 @@ mod tests {
         for file in ["../cycles", "", "a/b", "a.b"] {
             assert!(with(chart(file)).unwrap_err().to_string().contains("a name"), "{file}");
         }
+        let map = |name: &str| Map { name: name.into(), ..Map::default() };
+        let with = |map: Map| Layout { maps: vec![map], ..Layout::default() }.check();
+        assert_eq!(with(map("lines")), Ok(()));
+        assert!(with(map("../lines")).unwrap_err().to_string().contains("a name"));
+        assert!(with(Map { notes: vec![String::new(); MAX_LIST + 1], ..map("lines") }).is_err());
         let many = Layout { columns: vec![Column::of("a"); MAX_LIST + 1], ..Layout::default() };
         assert!(many.check().unwrap_err().to_string().contains("columns"));
         let long = Column::of(&"a".repeat(MAX_TEXT + 1));

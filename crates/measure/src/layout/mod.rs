@@ -9,6 +9,7 @@
 mod bounds;
 mod chart;
 mod column;
+mod map;
 mod show;
 mod source;
 
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 pub use bounds::OutOfBounds;
 pub use chart::{Axis, Chart, Curve, Kind, Mark, Only, PointSeries, Scale, Several};
 pub use column::{Better, Column, Instead, at_path, raw};
+pub use map::{Class, Map};
 pub use show::{Unit, count, percent, rate, size, time};
 pub use source::{Object, Source};
 
@@ -45,6 +47,9 @@ pub struct Layout {
     /// The charts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub charts: Vec<Chart>,
+    /// Lines of files with what is known of each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub maps: Vec<Map>,
     /// What a reader must be told besides: advice, what is not available, where published figures are from.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<Remark>,

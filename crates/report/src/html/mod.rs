@@ -2,6 +2,8 @@
 //! machines and the warnings. Nothing in it comes from a network. It runs one script, ours, which its content
 //! security policy names by its hash; without the script the page is complete.
 
+mod maps;
+mod parts;
 mod tables;
 
 use base64::Engine;
@@ -13,7 +15,9 @@ use warikomi_measure::{RunResult, TimeBase, Warning};
 
 use crate::plot::Chart;
 use crate::read::Run;
-use tables::{Cell, Table, machine, tables};
+use maps::map_markup;
+use parts::{cell_markup, download};
+use tables::{Table, machine, tables};
 
 /// A run and its charts.
 #[derive(Clone, Debug)]
@@ -91,6 +95,7 @@ fn section(number: usize, section: &Section) -> Markup {
                 }
                 div.charts { @for chart in charts { (figure(run, chart)) } }
             }
+            @for map in &result.layout.maps { (map_markup(run, map)) }
             @for table in tables(result) { (table_markup(run, &table)) }
             h3 { "Machine" }
             (words(&machine(&result.machine)))
@@ -210,22 +215,6 @@ fn grid(table: &Table) -> Markup {
     }
 }
 
-/// A text that is longer has lines.
-const LONG: usize = 40;
-
-fn cell_markup(cell: &Cell) -> Markup {
-    let figure = html! { data value=(cell.raw) title=(cell.raw) { (cell.shown) } };
-    html! {
-        @if let Some(part) = cell.bar {
-            td.bar style={ "--part:" (part) "%" } { (figure) }
-        } @else if cell.shown.len() > LONG {
-            td.long { (figure) }
-        } @else {
-            td { (figure) }
-        }
-    }
-}
-
 fn words(rows: &[(&'static str, String)]) -> Markup {
     html! {
         table.words { tbody { @for (name, value) in rows { tr { th scope="row" { (name) } td { (value) } } } } }
@@ -240,16 +229,6 @@ fn figure(run: &Run, chart: &Chart) -> Markup {
                 @for note in &chart.notes { (note) " " }
                 (download(run, &chart.name, &chart.csv()))
             }
-        }
-    }
-}
-
-/// A link that has its file in itself.
-fn download(run: &Run, name: &str, csv: &str) -> Markup {
-    let file = format!("{}-{name}.csv", run.name);
-    html! {
-        a download=(file) href={ "data:text/csv;charset=utf-8;base64," (STANDARD.encode(csv)) } {
-            "The numbers (CSV)"
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The tables of a page. A cell has the figure as people read it and as the result has it.
 
-use warikomi_measure::layout::{Column, Object, Source, Unit, count, percent, raw, time};
+use warikomi_measure::layout::{Column, Map, Object, Source, Unit, count, percent, raw, time};
 use warikomi_measure::{FaultReport, IntervalStats, Intervals, Machine, RunResult, Totals};
 
 use crate::columns;
@@ -33,7 +33,7 @@ impl Cell {
         Cell { shown: count(value), raw: value.to_string(), bar: None }
     }
 
-    fn of(column: &Column, row: &Object, all: f64) -> Cell {
+    pub(super) fn of(column: &Column, row: &Object, all: f64) -> Cell {
         let raw = column.value(row).map(raw).unwrap_or_default();
         let part = column.number(row).filter(|_| column.unit == Unit::Bar && all > 0.0);
         let bar = part.map(|part| (100.0 * part / all).clamp(0.0, 100.0).round() as u32);
@@ -74,6 +74,18 @@ impl Table {
             table.notes.push(format!("The first {MAX_ROWS} rows."));
         }
         table
+    }
+
+    /// The lines of a map, with their figures and the words that colour them.
+    pub(super) fn of_lines(map: &Map, lines: &[&Object]) -> Table {
+        let column = |key: &str| Column { key: key.to_owned(), ..Column::default() };
+        let own = |keys: &[&str]| keys.iter().map(|key| column(key)).collect::<Vec<_>>();
+        let columns =
+            [own(&["file", "line", "class", "value"]), map.columns.clone(), own(&["text"])];
+        let columns = columns.concat();
+        let rows = lines.iter().map(|row| columns.iter().map(|c| Cell::of(c, row, 0.0)).collect());
+        let header = columns.iter().map(head).collect();
+        Table { header, rows: rows.collect(), ..Table::default() }
     }
 
     /// The figures in full.

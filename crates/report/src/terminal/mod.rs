@@ -2,6 +2,7 @@
 
 mod compare;
 mod ledger;
+mod map;
 mod style;
 mod table;
 mod view;
@@ -36,6 +37,7 @@ pub fn page(result: &RunResult, style: Style) -> String {
             view::draw(&mut page, &table.title, &columns, &rows, &view);
         }
     }
+    layout.maps.iter().for_each(|one| map::draw(&mut page, result, one));
     for remark in &layout.remarks {
         page.blank();
         page.paragraph(&format!("{}: ", remark.lead), &remark.text);

@@ -430,6 +430,14 @@ impl Agent for KernelTarget {
         over_line(self, |target| Some(&mut target.agent), request, allowance)
     }
 
+    fn post(&mut self, request: Request) -> Option<u64> {
+        Some(self.agent.post(request))
+    }
+
+    fn answer(&mut self, request: u64) -> Option<Result<Value, String>> {
+        self.agent.outcome(request)
+    }
+
     fn has_application(&self) -> bool {
         true
     }

@@ -139,3 +139,35 @@ out:
         function: "rtl8169_poll",
     },
 ];
+
+/// A driver without a bug, in which places have names.
+pub(crate) const MARKED: &str = "r8169_here";
+
+/// Where the names are: in a function, in one that is inlined, and in one that only an operation calls.
+pub(super) const MARKS: &[(&str, &str)] = &[
+    ("#include \"r8169.h\"\n", "#include \"r8169.h\"\n#include \"warikomi_here.h\"\n"),
+    (
+        END_OF_POLL,
+        "	if (work_done < budget && napi_complete_done(napi, work_done)) {
+		warikomi_here(completed);
+		rtl_irq_enable(tp);
+	}
+",
+    ),
+    (
+        "		dma_rmb();\n\n		if (unlikely(status & RxRES)) {\n",
+        "		dma_rmb();
+		warikomi_here(taken);
+
+		if (unlikely(status & RxRES)) {
+",
+    ),
+    (
+        "	rtl8169_down(tp);\n	rtl8169_rx_clear(tp);\n\n	cancel_work",
+        "	rtl8169_down(tp);
+	warikomi_here(card_down);
+	rtl8169_rx_clear(tp);
+
+	cancel_work",
+    ),
+];

@@ -1,4 +1,4 @@
-//! Copies of r8169 with a bug each, compiled with a kernel that finds its own mistakes.
+//! Copies of r8169 with a bug each, and one with names of places, compiled with a kernel that finds its own mistakes.
 //!
 //! The copies are made of the kernel's own sources when the tests run; the driver itself stays as it is.
 
@@ -10,8 +10,8 @@ use std::sync::OnceLock;
 
 use warikomi_kernel::{BuildOptions, Cache, Cancel, Image, Source, build, source_tree};
 
-pub(crate) use bugs::BUGS;
-use bugs::{Bug, DRIVER_VERSION};
+pub(crate) use bugs::{BUGS, MARKED};
+use bugs::{DRIVER_VERSION, MARKS};
 
 /// The kernel with all of them, built if it is not there.
 pub(crate) fn image() -> &'static Image {
@@ -40,25 +40,23 @@ fn write_modules(driver: &Path, into: &Path) {
         fs::copy(driver.join(name), into.join(name)).unwrap();
     }
     let main = fs::read_to_string(driver.join("r8169_main.c")).unwrap();
+    let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../include/warikomi_here.h");
+    fs::copy(header, into.join("warikomi_here.h")).unwrap();
     let mut rules = String::new();
-    for bug in BUGS {
-        fs::write(into.join(format!("{}_main.c", bug.name)), planted(&main, bug)).unwrap();
+    let bugs = BUGS.iter().map(|bug| (bug.name, bug.changes));
+    for (name, changes) in bugs.chain([(MARKED, MARKS)]) {
+        let changed = planted(&main, name, changes);
+        fs::write(into.join(format!("{name}_main.c")), changed).unwrap();
         rules.push_str(&format!(
-            "obj-m += {0}.o\n{0}-y := {0}_main.o r8169_firmware.o r8169_phy_config.o\n",
-            bug.name
+            "obj-m += {name}.o\n{name}-y := {name}_main.o r8169_firmware.o r8169_phy_config.o\n",
         ));
     }
     fs::write(into.join("Kbuild"), rules).unwrap();
 }
 
-fn planted(main: &str, bug: &Bug) -> String {
-    bug.changes.iter().fold(main.to_owned(), |text, (from, to)| {
-        assert_eq!(
-            text.matches(from).count(),
-            1,
-            "{}: the driver has changed at: {from}",
-            bug.name
-        );
+fn planted(main: &str, name: &str, changes: &[(&str, &str)]) -> String {
+    changes.iter().fold(main.to_owned(), |text, (from, to)| {
+        assert_eq!(text.matches(from).count(), 1, "{name}: the driver has changed at: {from}");
         text.replace(from, to)
     })
 }

@@ -2,6 +2,7 @@
 
 mod accuracy;
 mod cost;
+mod explore;
 mod receive;
 mod replace;
 mod transmit;
