@@ -36,7 +36,7 @@ fn simulate(strategy: Strategy, arrivals: &[Time], machine: Machine) -> Outcome 
         }
         if arrivals[next] <= now {
             // Delay that is due to a sleep, not to packets before this one.
-            delay = delay + now.since(arrivals[next].max(Time::ZERO)).min(woken);
+            delay += now.since(arrivals[next].max(Time::ZERO)).min(woken);
             let asked = now;
             receiver.next(asked, 0);
             now += ns(machine.work_ns);
@@ -54,7 +54,7 @@ fn simulate(strategy: Strategy, arrivals: &[Time], machine: Machine) -> Outcome 
             let to = arrivals[next] + ns(machine.wake_up_ns);
             receiver.sleep_cost(ns(machine.sleep_cost_ns));
             receiver.slept(now, to);
-            idle = idle + to.since(now);
+            idle += to.since(now);
             (now, woken) = (to, ns(machine.wake_up_ns));
             sleeps += 1;
         }

@@ -134,7 +134,7 @@ impl Hiccups {
     fn note(&mut self, hiccup: Hiccup) {
         let length = hiccup.until.since(hiccup.from);
         self.count += 1;
-        self.total = self.total + length;
+        self.total += length;
         self.longest = self.longest.max(length);
         if self.kept.len() < Self::KEPT {
             self.kept.push(hiccup);

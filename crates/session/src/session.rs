@@ -86,22 +86,7 @@ impl Session {
             KernelTarget::start(&launch, vec![nic], clock, interrupted.clone())?;
         status("bringing the driver up");
         let mut settings = bring_up(&mut target, options)?;
-        let attached = match attachment {
-            Attachment::VirtPci => "virt-pci",
-            Attachment::Bridge { polling: true } => "bridge, interrupts polled",
-            Attachment::Bridge { polling: false } => "bridge, interrupts signalled",
-            Attachment::InStep(_) => "bridge, in virtual time",
-        };
-        settings.insert("attachment".into(), attached.into());
-        if let Attachment::InStep(costs) = attachment {
-            for (name, cost) in [
-                ("access_cost_ns", costs.access),
-                ("interrupt_cost_ns", costs.interrupt),
-                ("frame_cost_ns", costs.frame),
-            ] {
-                settings.insert(name.into(), cost.as_ns().into());
-            }
-        }
+        settings.extend(described(attachment));
         let info = TargetInfo {
             kind: "kernel".into(),
             driver: options.driver.clone(),
@@ -225,6 +210,27 @@ impl<T: Target + ?Sized> Session<T> {
     pub fn stop(mut self) -> Result<(), TargetError> {
         self.target.stop()
     }
+}
+
+/// How cards are attached, for the result; in virtual time with what work costs.
+fn described(attachment: Attachment) -> Vec<(String, Value)> {
+    let attached = match attachment {
+        Attachment::VirtPci => "virt-pci",
+        Attachment::Bridge { polling: true } => "bridge, interrupts polled",
+        Attachment::Bridge { polling: false } => "bridge, interrupts signalled",
+        Attachment::InStep(_) => "bridge, in virtual time",
+    };
+    let mut settings = vec![("attachment".to_owned(), attached.into())];
+    if let Attachment::InStep(costs) = attachment {
+        for (name, cost) in [
+            ("access_cost_ns", costs.access),
+            ("interrupt_cost_ns", costs.interrupt),
+            ("frame_cost_ns", costs.frame),
+        ] {
+            settings.push((name.to_owned(), cost.as_ns().into()));
+        }
+    }
+    settings
 }
 
 /// Where a session runs, and by what clock.

@@ -196,8 +196,8 @@ impl Cpu {
         let Some(task) = self.running else { return };
         let had = now.since(self.since);
         let task = &mut self.tasks[task];
-        task.busy = task.busy + had;
-        task.used = task.used + had;
+        task.busy += had;
+        task.used += had;
         task.left = task.left.map(|left| minus(left, had));
         self.since = self.since.max(now);
     }
@@ -217,7 +217,7 @@ impl Cpu {
         let switch = if self.last == Some(task) { Span::ZERO } else { self.switch };
         if self.last != Some(task) {
             self.switches += 1;
-            self.tasks[task].used = self.tasks[task].used + switch;
+            self.tasks[task].used += switch;
         }
         (self.running, self.last) = (Some(task), Some(task));
         self.since = now + switch;

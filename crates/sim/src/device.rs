@@ -198,7 +198,7 @@ impl<'a> Registers<'a> {
 
     /// A read comes behind all writes before it.
     fn wait_for_writes(&mut self) {
-        self.spent = self.spent + Span::from_ns(self.costs.register_read_ns);
+        self.spent += Span::from_ns(self.costs.register_read_ns);
         self.device.flush(self.now);
     }
 }
@@ -220,7 +220,7 @@ impl Mmio for Registers<'_> {
         width: Width,
         value: u64,
     ) -> Result<(), MmioError> {
-        self.spent = self.spent + Span::from_ns(self.costs.register_write_ns);
+        self.spent += Span::from_ns(self.costs.register_write_ns);
         let takes_effect = self.now + self.spent + Span::from_ns(self.costs.register_posted_ns);
         self.device.post(takes_effect, (bar, offset), width, value);
         Ok(())

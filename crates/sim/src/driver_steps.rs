@@ -353,7 +353,7 @@ impl World<'_> {
         let Some(session) = &self.dma_layout.session else { return spent };
         let rings = session.for_provider.take_rings();
         if rings > 0 {
-            spent = spent + bell * u64::from(rings);
+            spent += bell * u64::from(rings);
             for process in self.drivers.iter().filter(|process| process.is_driving()) {
                 self.queue
                     .schedule(self.now + after + spent + wake_up, QueuedEvent::Wake(process.id));
@@ -361,7 +361,7 @@ impl World<'_> {
         }
         let rings = session.for_user.take_rings();
         if rings > 0 {
-            spent = spent + bell * u64::from(rings);
+            spent += bell * u64::from(rings);
             let task = self.stages[0].id;
             self.queue.schedule(self.now + after + spent + wake_up, QueuedEvent::Wake(task));
         }

@@ -24,7 +24,7 @@ impl DriverLoop {
         let gap = now.since(passed);
         if gap > HICCUP && gap > HICCUP + WORK_PER_PACKET * self.worked {
             self.counts.hiccups += 1;
-            self.counts.hiccup_time = self.counts.hiccup_time + gap;
+            self.counts.hiccup_time += gap;
         }
     }
 

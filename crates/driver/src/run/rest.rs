@@ -106,7 +106,7 @@ impl DriverLoop {
         let Rest { from, found, slept, processor_before } = self.rest;
         if slept {
             self.counts.sleeps += 1;
-            self.counts.slept = self.counts.slept + now.since(from);
+            self.counts.slept += now.since(from);
             if let Some(before) = processor_before {
                 let taken = on.device.processor_time().as_ps().saturating_sub(before.as_ps());
                 self.receiver.sleep_cost(Span::from_ps(taken));

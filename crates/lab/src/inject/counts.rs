@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn figures_are_of_the_run_alone() {
-        let clock = Clock::Real(TscClock::with_frequency(0, 1e9));
+        let clock = Clock::Real(warikomi_clock::TscClock::with_frequency(0, 1e9));
         let before = counts(1_000, &[("sleeps", 5), ("slept_ns", 100)], true);
         let after = counts(2_000, &[("sleeps", 8), ("slept_ns", 350), ("poll_ns", 7)], true);
         let figures = after.figures_since(&before, clock);

@@ -25,7 +25,7 @@ pub(super) fn digest(
 mod tests {
     use super::*;
     use warikomi_clock::Time;
-    use warikomi_nic::Vector;
+    use warikomi_pci::Vector;
 
     #[test]
     fn another_time_of_a_handler_is_another_digest() {

@@ -144,19 +144,19 @@ fn explain(
         for hiccup in hiccups.kept() {
             let (from, until) = (hiccup.from.max(gap.due.0), hiccup.until.min(gap.until));
             if from < until {
-                hiccupped = hiccupped + until.since(from);
+                hiccupped += until.since(from);
                 let named = (hiccup.from.since(start), hiccup.until.since(hiccup.from));
                 let longest = explained.longest.filter(|(_, length)| *length >= named.1);
                 explained.longest = longest.or(Some(named));
             }
         }
         let support = hiccupped.max(beyond(missing, gap.given));
-        explained.missing = explained.missing + missing;
-        explained.support = explained.support + support;
+        explained.missing += missing;
+        explained.support += support;
         let late = lateness(interrupts, &gap);
-        explained.woken_late = explained.woken_late + late;
+        explained.woken_late += late;
         let covered = Span::from_ps((missing.as_ps() as f64 * COVERED_SHARE) as u64);
-        of_target = of_target + beyond(covered, support.max(late));
+        of_target += beyond(covered, support.max(late));
     }
     if of_target > target { Err(Unexplained::TooShort(explained)) } else { Ok(explained) }
 }
@@ -191,7 +191,7 @@ fn gaps(rows: impl Iterator<Item = Row>) -> Option<Vec<Gap>> {
         let &(from, given_from, _) = on_ring.front()?;
         match gaps.last_mut().filter(|gap| from <= gap.due.1) {
             Some(gap) => {
-                gap.given = gap.given + injected.since(given_from.max(gap.until));
+                gap.given += injected.since(given_from.max(gap.until));
                 (gap.due.1, gap.until) = (due, injected);
             }
             None => {

@@ -37,7 +37,9 @@ impl Bench {
         let nic = |wire| duo::make(&NicOptions::of("duo"), wire).unwrap();
         let card = match attachment {
             Attachment::VirtPci => "/sys/bus/pci/devices/0000:00:00.0",
-            Attachment::Bridge { .. } => "/sys/bus/pci/devices/0000:01:00.0",
+            Attachment::Bridge { .. } | Attachment::InStep(_) => {
+                "/sys/bus/pci/devices/0000:01:00.0"
+            }
         };
         Bench { target: kernel_with(attachment, nic), card }
     }

@@ -310,7 +310,7 @@ impl<'a> Service<'a> {
             || service.borrow_mut().sleep(until, listen),
         );
         woken.map_err(failed)?;
-        self.counts.slept = self.counts.slept + self.device.now().since(from);
+        self.counts.slept += self.device.now().since(from);
         Ok(())
     }
 

@@ -284,7 +284,7 @@ fn stressed(seed: u64, count: u64) -> Options {
     let mut at = Span::ZERO;
     options.stalls = (0..40)
         .map(|_| {
-            at = at + Span::from_ns(upto(400_000));
+            at += Span::from_ns(upto(400_000));
             Stall { at, held: Span::from_ns(upto(200_000)), device: upto(2) == 0 }
         })
         .collect();

@@ -75,7 +75,7 @@ impl Account {
     #[inline]
     pub(super) fn step(&mut self, now: impl FnOnce() -> Time) {
         if let Some(since) = self.resting.take() {
-            self.now.idle = self.now.idle + now().since(since);
+            self.now.idle += now().since(since);
         }
     }
 

@@ -271,7 +271,7 @@ impl Auto {
     #[inline]
     pub(crate) fn resume(&mut self, now: Time) {
         if let Some(since) = self.waiting_since.take() {
-            self.window.waited = self.window.waited + now.since(since);
+            self.window.waited += now.since(since);
         }
     }
 
@@ -282,7 +282,7 @@ impl Auto {
         match busy_period.seen.replace((now, left)) {
             // Of those that it had then, some are left: it has not paused.
             Some((seen, had)) if packets < had => {
-                busy_period.took = busy_period.took + now.since(seen);
+                busy_period.took += now.since(seen);
                 busy_period.packets += packets;
                 busy_period.amount.add(amount.pieces, amount.bytes);
             }

@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn a_send_is_during_a_replacement_if_they_overlap() {
-        let clock = Clock::Real(TscClock::with_frequency(0, 1e9));
+        let clock = Clock::Real(warikomi_clock::TscClock::with_frequency(0, 1e9));
         let at = |ns: u64| Time::ZERO + Span::from_ns(ns);
         for (start, took, expected) in [
             (0, 99, When::Before),
