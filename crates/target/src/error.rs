@@ -10,6 +10,7 @@
 //! | `NotConnected` | no connection to the NIC's socket | 10 s |
 //! | `NotAttached` | connected, queues not set up | 5 s |
 //! | `NotReady` | attached, no report of the agent | 20 s |
+//! | `NoVirtualTime` | virtual time of a kernel that cannot have it | when it comes for its card |
 //! | `Endless` | in virtual time, a guest that runs on and neither waits nor makes an access | 20 s |
 //! | `NotBound` | loading refused, or no interface appeared | 5 s in the guest |
 //! | `NoLink` | no carrier | 5 s |
@@ -109,6 +110,13 @@ pub enum TargetError {
         /// Last lines of the guest's console.
         console: ConsoleTail,
     },
+
+    /// Its time cannot be virtual.
+    #[error(
+        "this kernel does not ask us for its time, so it cannot be virtual: it needs \
+         CONFIG_UML_TIME_TRAVEL_SUPPORT=y; `warikomi kernel build --virtual` makes such a kernel"
+    )]
+    NoVirtualTime,
 
     /// In virtual time it neither waits nor makes an access.
     #[error(

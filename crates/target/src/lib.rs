@@ -49,6 +49,10 @@ pub trait Target {
         let _ = due;
     }
 
+    /// From now on the driver waits until each of its writes has been carried out, as it does for what it reads,
+    /// if it can be made to.
+    fn wait_for_writes(&mut self) {}
+
     /// From now on `hook` is called at the end of each pass, or none. Returns whether this target has passes that
     /// can be watched.
     fn set_hook(&mut self, hook: Option<Box<dyn PassHook>>) -> bool {

@@ -98,6 +98,8 @@ impl Scene {
         if let Some(agent) = target.agent() {
             agent.print_all()?;
         }
+        // So that the driver stands at the very write at which it is struck.
+        target.wait_for_writes();
         let tracee = Tracee::seize(target.process_id())?;
         let striker = Rc::new(RefCell::new(Striker::new(tracee)));
         let watch: Rc<RefCell<dyn AccessWatch>> = striker.clone();

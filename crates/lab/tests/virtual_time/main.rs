@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use clap::{Command, FromArgMatches};
 use serde_json::Value;
-use warikomi_kernel::{BuildOptions, Cache, Cancel, Image, Source, build};
+use warikomi_kernel::{BuildOptions, Cache, Cancel, Image, Source, Wanted, build};
 use warikomi_lab::accuracy::Accuracy;
 use warikomi_lab::inject::Inject;
 use warikomi_lab::{Conclusion, Error, Experiment, Watch};
@@ -32,7 +32,14 @@ fn image() -> &'static Image {
 }
 
 fn try_run<E: Experiment + FromArgMatches>(flags: &[&str]) -> Result<Conclusion, Error> {
-    let kernel = image().kernel();
+    try_run_on::<E>(image(), flags)
+}
+
+fn try_run_on<E: Experiment + FromArgMatches>(
+    image: &Image,
+    flags: &[&str],
+) -> Result<Conclusion, Error> {
+    let kernel = image.kernel();
     let flags = [flags, &["--virtual", "--kernel", kernel.to_str().unwrap()]].concat();
     let command = E::augment_args(Command::new(E::NAME).no_binary_name(true));
     let matches = command.try_get_matches_from(flags).unwrap_or_else(|error| panic!("{error}"));
@@ -102,6 +109,15 @@ fn accuracy_finds_no_error() {
     let conclusion = try_run::<Accuracy>(&["--count", "200", "--no-smallest"]).unwrap();
     let handler = conclusion.result.intervals.as_ref().unwrap().handler.as_ref().unwrap();
     assert_eq!((handler.all.min, handler.all.max), (38_000.0, 38_000.0));
+}
+
+#[test]
+fn a_kernel_whose_time_cannot_be_virtual_is_refused_before_its_card_is_attached() {
+    let version = version();
+    let wanted = Wanted { version: Some(&version), ..Wanted::default() };
+    let image = Cache::of_this_user().unwrap().find(&wanted).unwrap();
+    let error = try_run_on::<Inject>(&image, &[]).err().unwrap().to_string();
+    assert!(error.contains("warikomi kernel build --virtual"), "{error}");
 }
 
 #[test]

@@ -244,6 +244,10 @@ impl Port for BridgePort {
         self.hiccups_taken = count;
     }
 
+    fn wait_for_writes(&mut self) {
+        self.words[layout::header::IN_STEP].store(1, Release);
+    }
+
     fn ask_to_listen(&mut self) {
         self.listens += 1;
         self.words[layout::header::LISTENS].store(self.listens, Release);

@@ -72,6 +72,11 @@ impl Calendar {
         self.clock
     }
 
+    /// Whether the kernel has asked for its time at all.
+    pub(super) fn is_asked(&self) -> bool {
+        self.line.is_some()
+    }
+
     /// Whether the kernel waits to be told that it may run.
     pub(super) fn is_waiting(&self) -> bool {
         self.waiting
@@ -237,7 +242,9 @@ mod tests {
     #[test]
     fn a_kernel_that_waits_runs_at_the_time_that_it_is_told() {
         let mut bench = bench();
+        assert!(!bench.calendar.is_asked());
         bench.say(op::START, 1, u64::MAX);
+        assert!(bench.calendar.is_asked());
         assert_eq!(bench.hears(), Some((op::ACK, 1, 0)));
         bench.say(op::REQUEST, 2, 5_000);
         assert!(!bench.calendar.is_waiting());

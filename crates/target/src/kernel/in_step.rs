@@ -46,6 +46,13 @@ impl KernelTarget {
         Ok(pass)
     }
 
+    /// A kernel asks for its time long before it comes for a card, if it ever does.
+    pub(super) fn check_calendar(&mut self) -> Result<(), TargetError> {
+        let Some(calendar) = &mut self.calendar else { return Ok(()) };
+        calendar.serve().map_err(TargetError::system(CALENDAR))?;
+        if calendar.is_asked() { Ok(()) } else { Err(TargetError::NoVirtualTime) }
+    }
+
     /// The guest waits: it is interrupted, or time goes on.
     fn go_on(&mut self) -> std::io::Result<()> {
         let KernelTarget { cards, calendar: Some(calendar), agent, due, asked_to_listen, .. } =

@@ -225,6 +225,7 @@ impl KernelTarget {
     fn attach(&mut self) -> Result<(), TargetError> {
         for card in 0..self.cards.len() {
             let connection = self.accept()?;
+            self.check_calendar()?;
             self.news.add(&connection).map_err(TargetError::system(LISTEN))?;
             self.cards[card].connect(connection);
         }
@@ -324,6 +325,11 @@ impl Target for KernelTarget {
         }
         self.call_hook()?;
         Ok(pass)
+    }
+
+    fn wait_for_writes(&mut self) {
+        let ports = self.cards.iter_mut().filter_map(AttachedCard::port_mut);
+        ports.for_each(|port| port.wait_for_writes());
     }
 
     fn set_hook(&mut self, hook: Option<Box<dyn PassHook>>) -> bool {

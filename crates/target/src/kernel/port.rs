@@ -79,6 +79,9 @@ pub(super) trait Port {
         let _ = each;
     }
 
+    /// See [`Target::wait_for_writes`](crate::Target::wait_for_writes).
+    fn wait_for_writes(&mut self) {}
+
     /// In virtual time: the guest shall listen to what else comes, when it is interrupted next.
     fn ask_to_listen(&mut self) {}
 
