@@ -60,20 +60,25 @@ impl KernelTarget {
         else {
             return Ok(());
         };
-        let now = calendar.clock().now();
         let mut ports = cards.iter_mut().filter_map(AttachedCard::port_mut);
-        let has_to_hear = agent.has_to_send() && !*asked_to_listen;
-        if let (true, Some(port)) = (has_to_hear, ports.next()) {
-            *asked_to_listen = true;
-            // It tells its time once at each time.
-            calendar.clock().advance_to(now + TO_LISTEN);
-            port.ask_to_listen();
+        let then = calendar.clock().now() + TO_LISTEN;
+        let has_to_hear = agent.has_to_send() && !*asked_to_listen && calendar.next_run() > then;
+        let port = match has_to_hear {
+            true => ports.next(),
+            false => ports.find_map(|port| port.owes_interrupts().then_some(port)),
+        };
+        if let Some(port) = port {
+            if has_to_hear {
+                *asked_to_listen = true;
+                // It tells its time once at each time.
+                calendar.clock().advance_to(then);
+                port.ask_to_listen();
+            }
             port.interrupt_in_step(calendar)?;
-            return calendar.run();
         }
-        let mut ports = cards.iter_mut().filter_map(AttachedCard::port_mut);
-        if let Some(port) = ports.find_map(|port| port.owes_interrupts().then_some(port)) {
-            port.interrupt_in_step(calendar)?;
+        let now = calendar.clock().now();
+        // One that was told of an interrupt before, and has interrupts off, wants no other time for it.
+        if calendar.next_run() <= now {
             return calendar.run();
         }
         let of_cards = cards.iter().map(AttachedCard::next_due).min().unwrap_or(Time::NEVER);
