@@ -154,8 +154,10 @@ fn a_driver_waits_for_its_read_while_our_core_is_taken_from_us() {
         std::thread::sleep(Duration::from_millis(200));
         session.target.serve_for(Duration::from_millis(100)).unwrap();
     }
-    let ledger = injected(&mut session, &plan(1500, Span::from_us(100), 200)).ledger.totals();
-    assert_eq!(ledger.delivered, 200, "reads are answered in order");
+    let run = injected(&mut session, &plan(1500, Span::from_us(100), 200));
+    let (ledger, counters) = (run.ledger.totals(), session.target.counters());
+    let seen = format!("{ledger:?} {counters:?} {:?}", session.target.console());
+    assert_eq!(ledger.delivered, 200, "reads are answered in order: {seen}");
     session.stop().unwrap();
 }
 

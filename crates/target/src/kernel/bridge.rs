@@ -114,8 +114,10 @@ struct BridgeLine {
     clear_of: Time,
     /// The guest's time is virtual, so it is told of interrupts only when it waits.
     in_step: bool,
-    /// Interrupts were sent since it was told last.
+    /// Interrupts were sent since it was told last, ...
     owes: bool,
+    /// ... or something else has changed.
+    has_news: bool,
 }
 
 impl BridgePort {
@@ -171,6 +173,7 @@ impl BridgePort {
             clear_of: Time::ZERO,
             in_step: charge.is_some(),
             owes: false,
+            has_news: false,
         };
         let requests = Consumer::new(words.clone(), layout::REQUESTS);
         let hiccups_taken = words[layout::HICCUPS].load(Acquire);
@@ -254,7 +257,8 @@ impl Port for BridgePort {
     }
 
     fn owes_interrupts(&mut self) -> bool {
-        std::mem::take(&mut self.line.owes) && self.line.is_pending()
+        let has_news = std::mem::take(&mut self.line.has_news);
+        std::mem::take(&mut self.line.owes) && (has_news || self.line.is_pending())
     }
 
     fn interrupt_in_step(&mut self, calendar: &mut Calendar) -> io::Result<()> {
@@ -305,6 +309,15 @@ impl BridgeLine {
             Rung::Looks => {}
             Rung::Busy => self.ring_busy(before),
             Rung::Woken => self.wait(true, RESIGNAL_AFTER),
+        }
+    }
+
+    /// Whatever there is to see: the guest is signalled, in virtual time when it waits.
+    fn tell(&mut self) {
+        if self.in_step {
+            (self.owes, self.has_news) = (true, true);
+        } else {
+            self.bell.ring_unconditionally();
         }
     }
 
@@ -385,8 +398,10 @@ impl IntrLine for BridgeLine {
     }
 
     fn interrupt_now(&mut self) {
-        self.bell.ring_unconditionally();
-        self.wait(true, RESIGNAL_AFTER);
+        if !self.in_step {
+            self.wait(true, RESIGNAL_AFTER);
+        }
+        self.tell();
     }
 
     fn has_hotplug(&self) -> bool {
@@ -402,7 +417,7 @@ impl IntrLine for BridgeLine {
         self.plugs += 1;
         self.words[layout::header::PLUGS].store(self.plugs, Release);
         // A guest that polls does not look at it.
-        self.bell.ring_unconditionally();
+        self.tell();
     }
 }
 

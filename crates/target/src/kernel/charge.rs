@@ -28,8 +28,8 @@ impl Charge {
         Charge { costs, taken: 0, accepted: 0, rest, last, at_once: 0 }
     }
 
-    /// How many nanoseconds the access at `now` takes, with what came before it: interrupts, of which so many have been
-    /// taken, and frames.
+    /// How many nanoseconds the access at `now` takes, with what came before it: interrupts, of which `taken` have been
+    /// taken up to now, and frames.
     pub(super) fn for_access(
         &mut self,
         now: Time,

@@ -128,13 +128,13 @@ impl KernelTarget {
         }
     }
 
-    /// What cannot wait until the guest waits: it may need it to go on. What it has printed or said is not taken from
+    /// What cannot wait until a guest that runs waits: it may need it to go on. What it has printed or said is not taken from
     /// its lines: that makes room there, of which it would hear in the middle of whatever it does.
-    fn look_after_guest(&mut self, alarmed: bool) -> Result<(), TargetError> {
+    pub(super) fn look_after_guest(&mut self, alarmed: bool) -> Result<(), TargetError> {
         if self.interrupted.is_set() {
             return Err(TargetError::Interrupted);
         }
-        if alarmed || !self.is_attached() {
+        if alarmed || self.process.exit_status().is_some() {
             self.look_at_guest()?;
         }
         self.serve_connections()

@@ -347,6 +347,9 @@ impl Target for KernelTarget {
         if self.interrupted.is_set() {
             return Err(TargetError::Interrupted);
         }
+        if self.calendar.as_ref().is_some_and(|calendar| !calendar.is_waiting()) {
+            return self.look_after_guest(false);
+        }
         // A queue that is not complete yet says nothing when it becomes so.
         if !self.is_attached() || self.news.is_any() {
             self.look_at_guest()?;

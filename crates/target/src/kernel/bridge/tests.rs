@@ -1,9 +1,10 @@
 use super::*;
+use crate::kernel::GuestCosts;
 use std::io::Read;
 use std::os::unix::net::UnixStream;
 
 use proptest::prelude::*;
-use warikomi_clock::TscClock;
+use warikomi_clock::{TscClock, VirtualClock};
 use warikomi_pci::attach::{Access, Operation, Space};
 use warikomi_pci::{MsiMessage, Width};
 use warikomi_shared::{MessageReceiver, Producer, create_region};
@@ -21,6 +22,13 @@ struct Bench {
 
 impl Bench {
     fn new() -> Bench {
+        let clock = Clock::Real(TscClock::with_frequency(0, 1e9));
+        let mut bench = Bench::attached(Attachment::Bridge { polling: true }, clock);
+        assert_eq!(bench.signals_since(), 1, "a new guest is told to look at the header");
+        bench
+    }
+
+    fn attached(attachment: Attachment, clock: Clock) -> Bench {
         let file = create_region("window", layout::WINDOW_BYTES as u64).unwrap();
         let words = SharedWords::map(file, 0, layout::WINDOW_BYTES).unwrap();
         words[layout::SLEEPING].store(1, Release);
@@ -29,24 +37,15 @@ impl Bench {
         signals.set_nonblocking(true).unwrap();
         let ours = File::from(std::os::fd::OwnedFd::from(ours));
         let memory = SharedMemory::anonymous(0, 0x1000).unwrap();
-        let clock = Clock::Real(TscClock::with_frequency(0, 1e9));
-        let mut bench = Bench {
+        Bench {
             guest: Producer::new(words.clone(), layout::REQUESTS),
             messages: MessageReceiver::new(words.clone(), layout::MESSAGE_RING),
-            port: BridgePort::new(
-                memory,
-                words.clone(),
-                ours,
-                &clock,
-                Attachment::Bridge { polling: true },
-            ),
+            port: BridgePort::new(memory, words.clone(), ours, &clock, attachment),
             nic: warikomi_testbench::card("rtl8168"),
             words,
             signals,
             clock,
-        };
-        assert_eq!(bench.signals_since(), 1, "a new guest is told to look at the header");
-        bench
+        }
     }
 
     /// A guest that sleeps when it is idle, does something else now, and has 10 µs to look by itself.
@@ -99,6 +98,40 @@ fn a_read_is_answered_behind_the_writes_before_it() {
     assert_eq!(bench.words[layout::ANSWERED].load(Acquire), 1);
     assert_eq!(bench.words[layout::ANSWER].load(Relaxed), 0x1234_5678);
     assert_eq!(bench.guest.waiting(), 0);
+}
+
+#[test]
+fn in_virtual_time_the_guest_is_told_when_it_waits_and_answers_before_time_goes_on() {
+    let time = VirtualClock::at_zero();
+    let costs = GuestCosts { access: Span::from_ns(250), ..GuestCosts::default() };
+    let mut bench = Bench::attached(Attachment::InStep(costs), Clock::Virtual(time));
+    assert_eq!(bench.words[layout::header::IN_STEP].load(Acquire), 1);
+    bench.ask(Space::Config, 4, Width::B2, Operation::Write(6));
+    bench.poll(1);
+    assert_eq!(bench.words[layout::DELAY_NS].load(Acquire), 250);
+
+    bench.signal(1, message(3));
+    bench.poll(1_000);
+    assert_eq!(bench.signals_since(), 0, "nothing happens while it runs");
+    assert!(bench.port.owes_interrupts() && !bench.port.owes_interrupts(), "it is told once");
+    bench.signal(1, message(4));
+    bench.words[layout::TAKEN].store(2, Release);
+    assert!(!bench.port.owes_interrupts(), "it has looked behind an access");
+    bench.port.host(at(1)).interrupts.set_present(false);
+    assert!(bench.port.owes_interrupts(), "the card is out, and no interrupt says so");
+
+    let directory = tempfile::tempdir().unwrap();
+    let mut calendar = Calendar::at(&directory.path().join("time"), time).unwrap();
+    let mut guest = bench.signals.try_clone().unwrap();
+    guest.set_nonblocking(false).unwrap();
+    let answering = std::thread::spawn(move || {
+        let mut request = [0; 12];
+        guest.read_exact(&mut request).unwrap();
+        guest.write_all(&[0; ANSWER_BYTES]).unwrap();
+        request
+    });
+    bench.port.interrupt_in_step(&mut calendar).unwrap();
+    assert_eq!(answering.join().unwrap(), CONFIGURATION_CHANGED_SAY_SO);
 }
 
 #[test]
