@@ -49,9 +49,11 @@ pub trait Target {
         let _ = due;
     }
 
-    /// From now on the driver waits until each of its writes has been carried out, as it does for what it reads,
-    /// if it can be made to.
-    fn wait_for_writes(&mut self) {}
+    /// From now on the driver waits until each of its writes has been carried out, as it does for what it reads, or
+    /// goes on at once; if it can be made to wait.
+    fn wait_for_writes(&mut self, wait: bool) {
+        let _ = wait;
+    }
 
     /// From now on `hook` is called at the end of each pass, or none. Returns whether this target has passes that
     /// can be watched.

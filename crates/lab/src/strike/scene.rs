@@ -16,7 +16,7 @@ use warikomi_wire::{EchoReplies, EchoReply, EchoWatch, WireKind};
 
 use super::code::program;
 use super::condition::Check;
-use super::striker::{Strike, Striker, StrikerHook, Struck};
+use super::striker::{Strike, Striker, StrikerHook, Struck, Where};
 use super::watched::{AccessWatch, RegisterAccess, Watched};
 use crate::error::Error;
 use crate::watch::Watch;
@@ -98,8 +98,6 @@ impl Scene {
         if let Some(agent) = target.agent() {
             agent.print_all()?;
         }
-        // So that the driver stands at the very write at which it is struck.
-        target.wait_for_writes();
         let tracee = Tracee::seize(target.process_id())?;
         let striker = Rc::new(RefCell::new(Striker::new(tracee)));
         let watch: Rc<RefCell<dyn AccessWatch>> = striker.clone();
@@ -171,6 +169,9 @@ impl Scene {
 
     /// Strikes once the place is reached.
     pub(crate) fn arm(&mut self, strike: Strike) -> Result<(), Error> {
+        // So that the driver stands at the very write at which it is struck. Elsewhere writes are posted, as always.
+        let at_access = !matches!(strike.place, Where::Code(_));
+        self.session.target.wait_for_writes(at_access);
         Ok(self.striker.borrow_mut().arm(strike)?)
     }
 

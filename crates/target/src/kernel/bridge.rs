@@ -247,8 +247,8 @@ impl Port for BridgePort {
         self.hiccups_taken = count;
     }
 
-    fn wait_for_writes(&mut self) {
-        self.words[layout::header::IN_STEP].store(1, Release);
+    fn wait_for_writes(&mut self, wait: bool) {
+        self.words[layout::header::IN_STEP].store(wait.into(), Release);
     }
 
     fn ask_to_listen(&mut self) {

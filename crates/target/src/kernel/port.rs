@@ -80,7 +80,9 @@ pub(super) trait Port {
     }
 
     /// See [`Target::wait_for_writes`](crate::Target::wait_for_writes).
-    fn wait_for_writes(&mut self) {}
+    fn wait_for_writes(&mut self, wait: bool) {
+        let _ = wait;
+    }
 
     /// In virtual time: the guest shall listen to what else comes, when it is interrupted next.
     fn ask_to_listen(&mut self) {}
