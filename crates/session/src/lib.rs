@@ -7,7 +7,9 @@ mod options;
 mod session;
 
 pub use error::SessionError;
-pub use flags::{Prepared, StrictArguments, Strictness, TargetArguments, Usual, VirtualArguments};
+pub use flags::{
+    Prepared, StrictArguments, Strictness, TargetArguments, Usual, VirtualArguments, VirtualFlag,
+};
 pub use options::{
     GuestSettings, Interrupts, OwnParts, PATH_BUFFER_BYTES, PacketPath, ProcessSessionOptions,
     SessionOptions,

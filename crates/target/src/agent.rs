@@ -102,11 +102,10 @@ impl AgentLine {
         self.outgoing.extend(line.as_bytes());
     }
 
-    /// Sends a request at once; its number.
+    /// Queues a request; its number.
     pub fn post(&mut self, request: Request) -> u64 {
         let id = self.next_id();
         self.send(&Envelope::new(id, request).to_line());
-        self.pump();
         id
     }
 

@@ -340,7 +340,7 @@ pub enum TargetError {
 
 impl TargetError {
     /// Wraps an operating system error with what was being done.
-    pub fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> TargetError {
+    pub fn system(what: &'static str) -> impl Fn(std::io::Error) -> TargetError + Copy {
         move |error| TargetError::System { what, error }
     }
 

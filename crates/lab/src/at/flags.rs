@@ -1,13 +1,14 @@
 //! `warikomi at`.
 
 use clap::Args;
-use warikomi_measure::{RunResult, TimeBase};
-use warikomi_session::TargetArguments;
+use warikomi_measure::RunResult;
+use warikomi_session::{TargetArguments, VirtualFlag};
 
 use super::columns;
 use super::place::{StrikePlace, resolve};
 use crate::error::Error;
 use crate::experiment::{Conclusion, Experiment};
+use crate::inject::time_base;
 use crate::strike::{
     Attempt, Condition, FORMS, OPERATIONS, Operation, Scene, Striking, checks, striking_help,
 };
@@ -31,6 +32,8 @@ pub struct At {
     place: StrikePlace,
     #[command(flatten)]
     target: TargetArguments,
+    #[command(flatten)]
+    time: VirtualFlag,
     /// Only where this holds; of several, all of them. --nth counts the times that it does
     #[arg(long = "if", value_name = "CONDITION", long_help = condition_help())]
     conditions: Vec<Condition>,
@@ -72,7 +75,7 @@ impl Experiment for At {
 
     fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
         self.deliver.check(self.operation)?;
-        let prepared = self.target.prepare_to_debug()?;
+        let prepared = self.target.prepare_to_debug(&self.time)?;
         let conditions = checks(&self.conditions, &prepared)?;
         let mut scene = Scene::start(watch, &prepared)?;
         let cores = scene.session.watch_cores();
@@ -94,7 +97,7 @@ impl Experiment for At {
             }
         }
         let machine = scene.session.machine_since(&cores);
-        let mut result = RunResult::new(Self::NAME, TimeBase::Real, machine);
+        let mut result = RunResult::new(Self::NAME, time_base(&scene.session), machine);
         result.target = scene.session.info.clone();
         columns::fill(&mut result, &trials);
         Ok(Conclusion::new(result))

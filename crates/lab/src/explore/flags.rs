@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use warikomi_measure::{RunResult, TimeBase};
-use warikomi_session::TargetArguments;
+use warikomi_measure::RunResult;
+use warikomi_session::{TargetArguments, VirtualFlag};
 
 use super::columns;
 use super::lines;
@@ -30,6 +30,8 @@ use crate::watch::Watch;
 pub struct Explore {
     #[command(flatten)]
     target: TargetArguments,
+    #[command(flatten)]
+    time: VirtualFlag,
     /// A function of the driver, also one that is inlined; may be repeated [default: all of them]
     #[arg(long = "function", value_name = "NAME", conflicts_with = "accesses")]
     functions: Vec<String>,
@@ -61,13 +63,17 @@ impl Experiment for Explore {
     fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
         let striking = self.deliver.clone();
         self.operations.iter().try_for_each(|operation| striking.check(*operation))?;
-        let prepared = self.target.prepare_to_debug()?;
+        let prepared = self.target.prepare_to_debug(&self.time)?;
         let all = || OPERATIONS.iter().map(|(operation, _, _)| *operation);
         let operations = match self.operations.is_empty() {
             true => all().filter(|operation| striking.check(*operation).is_ok()).collect(),
             false => self.operations.clone(),
         };
-        let (flags, stop_after) = (self.target.as_written(), self.stop_after);
+        let mut flags = self.target.as_written();
+        if self.time.virtual_time {
+            flags.push_str(" --virtual");
+        }
+        let stop_after = self.stop_after;
         let plan = Plan { striking, operations, stop_after, flags };
         let mut stage = Stage::new(&prepared, plan);
         let (cases, places) = match self.accesses {
@@ -85,7 +91,7 @@ impl Experiment for Explore {
         stage.end_scene(watch);
         let explored: Vec<Explored> = made?;
         let (info, machine) = watch.seen();
-        let mut result = RunResult::new(Self::NAME, TimeBase::Real, machine);
+        let mut result = RunResult::new(Self::NAME, watch.time_base(), machine);
         result.target = info;
         let rows = explored.iter().map(|place| place.row.clone()).collect::<Vec<_>>();
         let bad = rows.iter().filter(|row| row.verdict.is_bad()).count();

@@ -2,6 +2,7 @@
 
 mod code;
 mod condition;
+mod gate;
 mod napi;
 mod operation;
 mod registers;

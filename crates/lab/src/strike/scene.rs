@@ -16,6 +16,7 @@ use warikomi_wire::{EchoReplies, EchoReply, EchoWatch, WireKind};
 
 use super::code::program;
 use super::condition::Check;
+use super::gate::Gate;
 use super::striker::{Strike, Striker, StrikerHook, Struck, Where};
 use super::watched::{AccessWatch, RegisterAccess, Watched};
 use crate::error::Error;
@@ -99,7 +100,11 @@ impl Scene {
             agent.print_all()?;
         }
         let tracee = Tracee::seize(target.process_id())?;
-        let striker = Rc::new(RefCell::new(Striker::new(tracee)));
+        let gate = match target.clock().is_virtual() {
+            true => Some(Gate::of(&program).ok_or_else(no_gate)?),
+            false => None,
+        };
+        let striker = Rc::new(RefCell::new(Striker::new(tracee, gate)));
         let watch: Rc<RefCell<dyn AccessWatch>> = striker.clone();
         target.slot(CardId::FIRST)?.change(|nic| Watched::around(nic, watch));
         target.set_hook(Some(Box::new(StrikerHook(Rc::clone(&striker)))));
@@ -279,6 +284,7 @@ impl Scene {
         let begun = self.session.target.clock().now();
         let (mut kept_house, mut deadline) = (begun, begun + within);
         let before = self.waits();
+        self.session.target.keep_clear_of(deadline);
         loop {
             let now = self.session.target.poll()?.at;
             self.take_replies();
@@ -289,9 +295,9 @@ impl Scene {
                 self.session.target.housekeep()?;
                 kept_house = self.session.target.clock().now();
             }
-            if now > deadline {
+            if now >= deadline {
                 deadline = begun + within + self.waits().since(before);
-                if now > deadline {
+                if now >= deadline {
                     return Ok(false);
                 }
             }
@@ -301,8 +307,12 @@ impl Scene {
         }
     }
 
-    /// For how many nanoseconds each side was ready to run and did not, since it started.
+    /// For how many nanoseconds each side was ready to run and did not, since it started. In virtual time that is
+    /// nothing.
     pub(super) fn waits(&self) -> Waits {
+        if self.session.target.clock().is_virtual() {
+            return Waits([0; 2]);
+        }
         let of = |process| core_wait_ns(process).unwrap_or(0);
         Waits([of(None), of(Some(self.session.target.process_id()))])
     }
@@ -344,4 +354,11 @@ impl Scene {
         let known = lines.len().saturating_sub(usize::try_from(new).unwrap_or(usize::MAX));
         lines.split_off(known)
     }
+}
+
+fn no_gate() -> Error {
+    Error::impossible(
+        "this kernel does not say where it lets interrupts in (it has no symbols), which is needed in virtual time; \
+         `warikomi kernel build --virtual` makes kernels that do",
+    )
 }

@@ -14,6 +14,7 @@ use warikomi_protocol::Request;
 use warikomi_target::{CardId, PassHook, Target, TargetError};
 
 use super::condition::Check;
+use super::gate::Gate;
 use super::watched::{AccessWatch, RegisterAccess, Watched};
 
 /// What strikes at a place.
@@ -80,6 +81,8 @@ pub(crate) struct Struck {
 pub(crate) struct Striker {
     tracee: Tracee,
     armed: Option<Strike>,
+    /// Of a kernel in virtual time: where it holds interrupts back.
+    gate: Option<Gate>,
     /// Whether the handler's first look is awaited.
     awaits_handler: bool,
     /// A request that is to be posted while the target stands still.
@@ -96,10 +99,11 @@ pub(crate) struct Striker {
 }
 
 impl Striker {
-    pub(super) fn new(tracee: Tracee) -> Striker {
+    pub(super) fn new(tracee: Tracee, gate: Option<Gate>) -> Striker {
         Striker {
             tracee,
             armed: None,
+            gate,
             awaits_handler: false,
             to_post: None,
             awaits_call: None,
@@ -126,7 +130,8 @@ impl Striker {
     pub(crate) fn disarm(&mut self) -> Result<(), TargetError> {
         self.awaits_handler = false;
         self.to_post = None;
-        if let Some(address) = self.awaits_call.take() {
+        let awaited = [self.awaits_call.take(), self.gate.as_mut().and_then(Gate::take_awaited)];
+        for address in awaited.into_iter().flatten() {
             self.stopped(|tracee| tracee.clear_breakpoint(address))?;
         }
         if let Some(Strike { place: Where::Code(addresses), .. }) = self.armed.take() {
@@ -180,6 +185,9 @@ impl Striker {
             self.awaits_call = None;
             self.tracee.clear_breakpoint(address).map_err(traced)?;
             self.struck.handler = self.stack().map_err(traced)?;
+        } else if self.gate.as_ref().is_some_and(|gate| gate.awaits(address)) {
+            let (_, mut host) = target.card(CardId::FIRST)?;
+            self.interrupt(&mut host).map_err(traced)?;
         } else {
             let (nic, mut host) = target.card(CardId::FIRST)?;
             let is_it = |place: &Where| matches!(place, Where::Code(all) if all.contains(&address));
@@ -257,7 +265,18 @@ impl Striker {
             }
         }
         self.awaits_handler = true;
-        host.interrupts.interrupt_now();
+        self.interrupt(host)
+    }
+
+    /// Interrupts the target here, or where it next lets interrupts in.
+    fn interrupt(&mut self, host: &mut Host<'_>) -> Result<(), TraceeError> {
+        let is_open = match &mut self.gate {
+            Some(gate) => gate.is_open(&mut self.tracee)?,
+            None => true,
+        };
+        if is_open {
+            host.interrupts.interrupt_now();
+        }
         Ok(())
     }
 

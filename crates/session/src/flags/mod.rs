@@ -14,6 +14,7 @@ use warikomi_driver::DEFAULT_DRIVER;
 use warikomi_driver::strategy::{CpuBudget, DEFAULT_BUDGET, Strategy};
 use warikomi_inject::Receiver;
 use warikomi_nic::NicOptions;
+use warikomi_target::kernel::GuestCosts;
 
 use self::kernel::{KernelArguments, Kind};
 use self::prepared::Options;
@@ -25,7 +26,10 @@ pub use check::{given, refuse};
 pub use prepared::Prepared;
 pub use process::program;
 pub use strict::{StrictArguments, Strictness};
-pub use virtual_time::VirtualArguments;
+pub use virtual_time::{VirtualArguments, VirtualFlag};
+
+/// What is random in a kernel that is debugged follows from it.
+const DEBUG_SEED: u64 = 1;
 
 /// The driver, and the model, of experiments that send.
 const SENDER: &str = "oc48";
@@ -107,9 +111,10 @@ impl TargetArguments {
         self.prepare_with(usual, Kind { costs, seed, ..Kind::default() })
     }
 
-    /// The same, in a kernel that finds its own mistakes and has debug information.
-    pub fn prepare_to_debug(&self) -> Result<Prepared, SessionError> {
-        let kind = Kind { debug: true, ..Kind::default() };
+    /// The same, in a kernel that finds its own mistakes and has debug information; in virtual time work costs nothing.
+    pub fn prepare_to_debug(&self, time: &VirtualFlag) -> Result<Prepared, SessionError> {
+        let costs = time.virtual_time.then(GuestCosts::default);
+        let kind = Kind { debug: true, costs, seed: DEBUG_SEED };
         let mut prepared = self.prepare_with(Usual::Packets, kind)?;
         prepared.let_be_stopped();
         prepared.defer_nothing();

@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::rc::Rc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use warikomi_clock::{Clock, Span, Time};
 use warikomi_nic::Nic;
@@ -20,7 +20,6 @@ use warikomi_pci::attach::bridge as layout;
 use warikomi_pci::{Host, Interrupt, IntrLine, SharedMemory};
 use warikomi_shared::{Bell, Consumer, MessageSender, Rung, SharedWords, Wakeup};
 
-use super::calendar::Calendar;
 use super::charge::Charge;
 use super::commands::Served;
 use super::options::Attachment;
@@ -51,6 +50,9 @@ const SENDS_KEPT: u64 = 8;
 /// can miss a signal that comes as it falls asleep. A guest that runs takes less.
 const RESIGNAL_AFTER: Span = Span::from_us(60);
 const RESIGNAL_AT_MOST_AFTER: Span = Span::from_ms(4);
+
+/// What the guest reads of a queue's line is of this length (arch/um/drivers/virtio_uml.c, `vu_interrupt`).
+const ONE_CALL: [u8; 8] = 1u64.to_le_bytes();
 
 /// The line for requests of ours to the guest's virtio driver.
 struct Requests {
@@ -88,6 +90,8 @@ pub(super) struct BridgePort {
     /// What accesses take, in virtual time.
     charge: Option<Charge>,
     listens: u64,
+    /// How much of the guest's answer has come that it has heard of interrupts.
+    answer_bytes: usize,
 }
 
 /// The interrupts to the guest.
@@ -118,14 +122,18 @@ struct BridgeLine {
     owes: bool,
     /// ... or something else has changed.
     has_news: bool,
+    /// A line by which it is interrupted wherever it is in virtual time.
+    strikes: Option<File>,
 }
 
 impl BridgePort {
-    /// Behind the window of `words`, whose header has been looked at.
+    /// Behind the window of `words`, whose header has been looked at. `strikes` interrupts the guest wherever it is in
+    /// virtual time.
     pub(super) fn new(
         memory: SharedMemory,
         words: SharedWords,
         requests: File,
+        strikes: Option<File>,
         clock: &Clock,
         attachment: Attachment,
     ) -> BridgePort {
@@ -174,10 +182,21 @@ impl BridgePort {
             in_step: charge.is_some(),
             owes: false,
             has_news: false,
+            strikes,
         };
         let requests = Consumer::new(words.clone(), layout::REQUESTS);
         let hiccups_taken = words[layout::HICCUPS].load(Acquire);
-        BridgePort { memory, words, requests, line, corrupt: 0, hiccups_taken, charge, listens: 0 }
+        BridgePort {
+            memory,
+            words,
+            requests,
+            line,
+            corrupt: 0,
+            hiccups_taken,
+            charge,
+            listens: 0,
+            answer_bytes: 0,
+        }
     }
 }
 
@@ -261,26 +280,23 @@ impl Port for BridgePort {
         std::mem::take(&mut self.line.owes) && (has_news || self.line.is_pending())
     }
 
-    fn interrupt_in_step(&mut self, calendar: &mut Calendar) -> io::Result<()> {
-        let mut line = &self.line.bell.wakeup().line;
-        line.write_all(&CONFIGURATION_CHANGED_SAY_SO)?;
-        let (mut answer, mut read) = ([0; ANSWER_BYTES], 0);
-        let deadline = Instant::now() + ACCESS_PATIENCE;
-        while read < ANSWER_BYTES {
-            match line.read(&mut answer[read..]) {
-                Ok(0) => return Ok(()),
-                Ok(count) => read += count,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-            calendar.serve()?;
-            if Instant::now() > deadline {
-                let what = "the guest does not acknowledge an interrupt";
-                return Err(io::Error::new(ErrorKind::TimedOut, what));
-            }
+    fn interrupt_in_step(&mut self) -> io::Result<()> {
+        self.answer_bytes = 0;
+        (&self.line.bell.wakeup().line).write_all(&CONFIGURATION_CHANGED_SAY_SO)
+    }
+
+    fn has_heard(&mut self) -> io::Result<bool> {
+        let mut answer = [0; ANSWER_BYTES];
+        let missing = ANSWER_BYTES - self.answer_bytes;
+        match (&self.line.bell.wakeup().line).read(&mut answer[..missing]) {
+            // It has ended, which is found out otherwise.
+            Ok(0) => return Ok(true),
+            Ok(count) => self.answer_bytes += count,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
         }
-        Ok(())
+        Ok(self.answer_bytes == ANSWER_BYTES)
     }
 
     fn counters(&self) -> TargetCounters {
@@ -398,10 +414,14 @@ impl IntrLine for BridgeLine {
     }
 
     fn interrupt_now(&mut self) {
-        if !self.in_step {
-            self.wait(true, RESIGNAL_AFTER);
+        match &mut self.strikes {
+            // The line does not block, and while it is full an interrupt is on its way already.
+            Some(line) => drop(line.write(&ONE_CALL)),
+            None => {
+                self.wait(true, RESIGNAL_AFTER);
+                self.tell();
+            }
         }
-        self.tell();
     }
 
     fn has_hotplug(&self) -> bool {

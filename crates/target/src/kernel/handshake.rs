@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use nix::fcntl::{FallocateFlags, FcntlArg, OFlag, fallocate, fcntl};
-use virtio_queue::{Queue, QueueOwnedT, QueueT};
+use virtio_queue::{DescriptorChain, Queue, QueueOwnedT, QueueT};
 use vm_memory::mmap::MmapRegionBuilder;
 use vm_memory::{
     Address, FileOffset, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion,
@@ -262,8 +262,9 @@ impl Negotiation {
         }
         let mut queue = self.queue(ring, memory)?;
         let regions = memory.regions();
-        let buffer = queue.iter(regions).ok().and_then(|mut chains| chains.next()?.next());
-        let Some(buffer) = buffer else {
+        let chain = queue.iter(regions).ok().and_then(|mut chains| chains.next());
+        let head = chain.as_ref().map(DescriptorChain::head_index);
+        let (Some(head), Some(buffer)) = (head, chain.and_then(|mut chain| chain.next())) else {
             self.changed = true;
             return Ok(None);
         };
@@ -274,7 +275,15 @@ impl Negotiation {
             ),
         )?;
         let requests = requests.try_clone()?;
-        Ok(Some(BridgePort::new(memory.clone(), words, requests, clock, self.attachment)))
+        let mut strikes = None;
+        if let (Attachment::InStep(_), Some(call)) = (self.attachment, &ring.call) {
+            // A queue of which nothing was used does not interrupt (drivers/virtio/virtio_ring.c, `vring_interrupt`).
+            let bad = |_| VhostUserError::Invalid("a queue that cannot be written");
+            queue.add_used(regions, head, 0).map_err(bad)?;
+            strikes = Some(call.try_clone()?);
+        }
+        let memory = memory.clone();
+        Ok(Some(BridgePort::new(memory, words, requests, strikes, clock, self.attachment)))
     }
 
     fn queue(&self, ring: &Vring, memory: &SharedMemory) -> Result<Queue> {

@@ -36,7 +36,7 @@ impl KernelTarget {
     pub(super) fn step(&mut self) -> Result<Pass, TargetError> {
         let mut pass = Pass::idle(self.clock.now());
         if self.calendar.as_ref().is_some_and(Calendar::is_waiting) {
-            self.go_on().map_err(TargetError::system(CALENDAR))?;
+            self.go_on()?;
         }
         self.run_until_it_waits(&mut pass)?;
         pass.at = self.clock.now();
@@ -54,28 +54,64 @@ impl KernelTarget {
     }
 
     /// The guest waits: it is interrupted, or time goes on.
-    fn go_on(&mut self) -> std::io::Result<()> {
-        let KernelTarget { cards, calendar: Some(calendar), agent, due, asked_to_listen, .. } =
-            self
+    fn go_on(&mut self) -> Result<(), TargetError> {
+        if let Some(card) = self.card_to_tell() {
+            self.interrupt_in_step(card)?;
+        }
+        self.let_time_pass().map_err(TargetError::system(CALENDAR))
+    }
+
+    /// The card whose guest is to be told of something: of interrupts, or that it shall listen.
+    fn card_to_tell(&mut self) -> Option<usize> {
+        let KernelTarget { cards, calendar: Some(calendar), agent, asked_to_listen, .. } = self
         else {
-            return Ok(());
+            return None;
         };
-        let mut ports = cards.iter_mut().filter_map(AttachedCard::port_mut);
         let then = calendar.clock().now() + TO_LISTEN;
         let has_to_hear = agent.has_to_send() && !*asked_to_listen && calendar.next_run() > then;
-        let port = match has_to_hear {
-            true => ports.next(),
-            false => ports.find_map(|port| port.owes_interrupts().then_some(port)),
-        };
-        if let Some(port) = port {
-            if has_to_hear {
-                *asked_to_listen = true;
-                // It tells its time once at each time.
-                calendar.clock().advance_to(then);
-                port.ask_to_listen();
-            }
-            port.interrupt_in_step(calendar)?;
+        let mut ports = cards.iter_mut().map(AttachedCard::port_mut);
+        if !has_to_hear {
+            return ports.position(|port| port.is_some_and(|port| port.owes_interrupts()));
         }
+        let (card, port) = ports.enumerate().find_map(|(card, port)| Some((card, port?)))?;
+        *asked_to_listen = true;
+        // It tells its time once at each time.
+        calendar.clock().advance_to(then);
+        port.ask_to_listen();
+        Some(card)
+    }
+
+    /// Tells a guest that waits that it has interrupts, and waits until it has heard. Its calendar is served meanwhile,
+    /// because it asks what time it is; and what traces it, because a signal stops it.
+    fn interrupt_in_step(&mut self, card: usize) -> Result<(), TargetError> {
+        let of_card = TargetError::system("cannot interrupt the guest");
+        let of_calendar = TargetError::system(CALENDAR);
+        let Some(port) = self.cards[card].port_mut() else { return Ok(()) };
+        port.interrupt_in_step().map_err(of_card)?;
+        let mut since = Instant::now();
+        loop {
+            match self.cards[card].port_mut().map(|port| port.has_heard()).transpose().map_err(of_card)? {
+                None | Some(true) => return Ok(()),
+                Some(false) => {}
+            }
+            if let Some(calendar) = &mut self.calendar {
+                calendar.serve().map_err(of_calendar)?;
+            }
+            self.call_hook()?;
+            if since.elapsed() > ALARMING {
+                self.look_after_guest(true)?;
+            }
+            if since.elapsed() > PATIENCE {
+                self.check_patience(&mut since)?;
+            }
+        }
+    }
+
+    /// Lets the guest run, or time go on to what is due next.
+    fn let_time_pass(&mut self) -> std::io::Result<()> {
+        let KernelTarget { cards, calendar: Some(calendar), due, .. } = self else {
+            return Ok(());
+        };
         let now = calendar.clock().now();
         // One that was told of an interrupt before, and has interrupts off, wants no other time for it.
         if calendar.next_run() <= now {
@@ -118,14 +154,23 @@ impl KernelTarget {
                 if std::mem::replace(&mut accesses, now) != now {
                     since = Instant::now();
                 } else if since.elapsed() > PATIENCE {
-                    let console = self.console.tail();
-                    return Err(TargetError::Endless { within: PATIENCE, console });
+                    self.check_patience(&mut since)?;
                 }
             }
             if self.shared_core {
                 std::thread::yield_now();
             }
         }
+    }
+
+    /// A guest that has been running since then has lost its way, unless a debugger holds it.
+    fn check_patience(&mut self, since: &mut Instant) -> Result<(), TargetError> {
+        if !self.process.is_held() {
+            let console = self.console.tail();
+            return Err(TargetError::Endless { within: PATIENCE, console });
+        }
+        *since = Instant::now();
+        Ok(())
     }
 
     /// What cannot wait until a guest that runs waits: it may need it to go on. What it has printed or said is not taken from

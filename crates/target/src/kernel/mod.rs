@@ -444,7 +444,12 @@ impl Agent for KernelTarget {
     }
 
     fn post(&mut self, request: Request) -> Option<u64> {
-        Some(self.agent.post(request))
+        let posted = self.agent.post(request);
+        // In virtual time a guest has its times to be spoken to.
+        if self.calendar.is_none() {
+            self.agent.pump();
+        }
+        Some(posted)
     }
 
     fn answer(&mut self, request: u64) -> Option<Result<Value, String>> {

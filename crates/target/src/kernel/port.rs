@@ -41,7 +41,6 @@ use warikomi_clock::{Clock, Span, Time};
 use warikomi_nic::Nic;
 use warikomi_pci::{Host, SharedMemory};
 
-use super::calendar::Calendar;
 use super::commands::{CommandQueue, Served};
 use super::halt::Halt;
 use super::interrupts::InterruptQueue;
@@ -92,11 +91,15 @@ pub(super) trait Port {
         false
     }
 
-    /// Tells a guest that waits for its time that it has interrupts, and waits until it has heard; `calendar` is
-    /// served meanwhile, because the guest asks what time it is.
-    fn interrupt_in_step(&mut self, calendar: &mut Calendar) -> std::io::Result<()> {
-        let _ = calendar;
+    /// Tells a guest that waits for its time that it has interrupts. It goes on to wait until it [has
+    /// heard](Port::has_heard).
+    fn interrupt_in_step(&mut self) -> std::io::Result<()> {
         Ok(())
+    }
+
+    /// Whether a guest that was told of interrupts has heard.
+    fn has_heard(&mut self) -> std::io::Result<bool> {
+        Ok(true)
     }
 
     /// An application polls the device from now on, or has stopped.

@@ -119,6 +119,12 @@ impl Process {
         self.group.leader()
     }
 
+    /// Whether it stands still because a debugger holds it, or something has stopped it.
+    pub(super) fn is_held(&self) -> bool {
+        let process = procfs::process::Process::new(self.id() as i32);
+        process.and_then(|process| process.stat()).is_ok_and(|stat| matches!(stat.state, 't' | 'T'))
+    }
+
     /// Ends every process of the group, waits until they are gone, and removes the directory.
     pub(super) fn stop(&mut self) -> Result<(), TargetError> {
         let ended = self.group.end();

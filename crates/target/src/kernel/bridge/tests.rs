@@ -15,6 +15,8 @@ struct Bench {
     guest: Producer<SharedWords>,
     messages: MessageReceiver<SharedWords>,
     signals: UnixStream,
+    /// What interrupts the guest wherever it is in virtual time.
+    strikes: UnixStream,
     port: BridgePort,
     nic: Box<dyn Nic>,
     clock: Clock,
@@ -35,15 +37,18 @@ impl Bench {
         let (ours, signals) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         signals.set_nonblocking(true).unwrap();
-        let ours = File::from(std::os::fd::OwnedFd::from(ours));
+        let (call, strikes) = UnixStream::pair().unwrap();
+        let [ours, call] = [ours, call].map(|end| File::from(std::os::fd::OwnedFd::from(end)));
+        let call = matches!(attachment, Attachment::InStep(_)).then_some(call);
         let memory = SharedMemory::anonymous(0, 0x1000).unwrap();
         Bench {
             guest: Producer::new(words.clone(), layout::REQUESTS),
             messages: MessageReceiver::new(words.clone(), layout::MESSAGE_RING),
-            port: BridgePort::new(memory, words.clone(), ours, &clock, attachment),
+            port: BridgePort::new(memory, words.clone(), ours, call, &clock, attachment),
             nic: warikomi_testbench::card("rtl8168"),
             words,
             signals,
+            strikes,
             clock,
         }
     }
@@ -120,18 +125,31 @@ fn in_virtual_time_the_guest_is_told_when_it_waits_and_answers_before_time_goes_
     bench.port.host(at(1)).interrupts.set_present(false);
     assert!(bench.port.owes_interrupts(), "the card is out, and no interrupt says so");
 
-    let directory = tempfile::tempdir().unwrap();
-    let mut calendar = Calendar::at(&directory.path().join("time"), time).unwrap();
-    let mut guest = bench.signals.try_clone().unwrap();
-    guest.set_nonblocking(false).unwrap();
-    let answering = std::thread::spawn(move || {
+    for _ in 0..2 {
+        bench.port.interrupt_in_step().unwrap();
         let mut request = [0; 12];
-        guest.read_exact(&mut request).unwrap();
-        guest.write_all(&[0; ANSWER_BYTES]).unwrap();
-        request
-    });
-    bench.port.interrupt_in_step(&mut calendar).unwrap();
-    assert_eq!(answering.join().unwrap(), CONFIGURATION_CHANGED_SAY_SO);
+        bench.signals.read_exact(&mut request).unwrap();
+        assert_eq!(request, CONFIGURATION_CHANGED_SAY_SO);
+        assert!(!bench.port.has_heard().unwrap());
+        bench.signals.write_all(&[0; ANSWER_BYTES - 1]).unwrap();
+        assert!(!bench.port.has_heard().unwrap(), "half an answer");
+        bench.signals.write_all(&[0]).unwrap();
+        assert!(bench.port.has_heard().unwrap());
+    }
+}
+
+#[test]
+fn in_virtual_time_what_strikes_a_guest_that_runs_goes_by_its_queue_not_by_an_event() {
+    let costs = GuestCosts::default();
+    let mut bench =
+        Bench::attached(Attachment::InStep(costs), Clock::Virtual(VirtualClock::at_zero()));
+    bench.signal(1, message(3));
+    bench.port.host(at(1)).interrupts.interrupt_now();
+    let mut call = [0; 16];
+    assert_eq!(bench.strikes.read(&mut call).unwrap(), 8, "one call");
+    assert_eq!(bench.signals_since(), 0);
+    bench.words[layout::TAKEN].store(1, Release);
+    assert!(!bench.port.owes_interrupts(), "it was taken there");
 }
 
 #[test]
