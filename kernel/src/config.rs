@@ -12,6 +12,8 @@ const PREFER: &str = include_str!("../config/prefer.config");
 const DRIVERS: &str = include_str!("../config/drivers.config");
 const DEBUG: &str = include_str!("../config/debug.config");
 const PREFER_DEBUG: &str = include_str!("../config/prefer-debug.config");
+const DWARF: &str = include_str!("../config/dwarf.config");
+const PREFER_DWARF: &str = include_str!("../config/prefer-dwarf.config");
 /// What answers a kernel in virtual time when it asks for randomness.
 pub(crate) const SEEDED: &str = include_str!("../seeded/seeded.c");
 const VIRTUAL: &str = include_str!("../config/virtual.config");
@@ -67,6 +69,10 @@ impl Fragment {
             DriverMode::BuiltIn => DRIVERS.replace("=m\n", "=y\n"),
         };
         let (mut demanded, mut preferred) = (vec![BASE, &drivers], vec![PREFER]);
+        if debug || virtual_time {
+            demanded.push(DWARF);
+            preferred.push(PREFER_DWARF);
+        }
         if debug {
             demanded.push(DEBUG);
             preferred.push(PREFER_DEBUG);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use iced_x86::{Decoder, DecoderOptions};
 
@@ -57,6 +57,10 @@ impl fmt::Display for Location {
 pub struct Code {
     /// What it is called.
     pub name: String,
+    /// Its file.
+    pub(crate) path: PathBuf,
+    /// Where each section of a module was put, by its name.
+    pub(crate) sections: Vec<(String, u64)>,
     texts: Vec<Text>,
     functions: Vec<Function>,
     marks: Vec<Mark>,
@@ -85,12 +89,14 @@ impl Code {
         path: &Path,
         loaded: &mut dyn FnMut(&str) -> Option<u64>,
     ) -> Result<Code, CodeError> {
-        let Elf { texts, functions, marks, variables, debug, has_debug } = Elf::read(path, loaded)?;
+        let Elf { texts, sections, functions, marks, variables, debug, has_debug } =
+            Elf::read(path, loaded)?;
         // The same bytes: a reader shares them.
         let types = debug.borrow(Reader::clone);
         let lines = || addr2line::Context::from_dwarf(debug.borrow(Reader::clone));
         let debug = has_debug.then(lines).transpose()?;
-        Ok(Code { name: name.to_owned(), texts, functions, marks, variables, types, debug })
+        let (name, path) = (name.to_owned(), path.to_owned());
+        Ok(Code { name, path, sections, texts, functions, marks, variables, types, debug })
     }
 
     pub(crate) fn types(&self) -> &gimli::Dwarf<Reader> {

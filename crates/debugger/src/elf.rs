@@ -43,6 +43,8 @@ pub struct Mark {
 /// A file with code.
 pub(crate) struct Elf {
     pub(crate) texts: Vec<Text>,
+    /// Where each section of a module was put, by its name.
+    pub(crate) sections: Vec<(String, u64)>,
     /// In the order of their addresses.
     pub(crate) functions: Vec<Function>,
     /// In the order of their addresses.
@@ -67,13 +69,16 @@ impl Elf {
         let file = object::File::parse(&*data).map_err(|error| wrong(error.to_string()))?;
         let is_module = file.kind() == ObjectKind::Relocatable;
         let mut places = Places(HashMap::new());
-        let mut texts = Vec::new();
+        let (mut texts, mut sections) = (Vec::new(), Vec::new());
         for section in file.sections() {
             let Ok(name) = section.name() else { continue };
             let address = if is_module { loaded(name) } else { Some(section.address()) };
             // A section that was not kept, such as one for the time of loading, has no code any more.
             let Some(address) = address.filter(|_| is_loaded(&section)) else { continue };
             places.0.insert(section.index(), address);
+            if is_module {
+                sections.push((name.to_owned(), address));
+            }
             if section.kind() == SectionKind::Text {
                 let bytes = section.data().map_err(|error| wrong(error.to_string()))?.to_vec();
                 texts.push(Text { address, bytes });
@@ -91,7 +96,7 @@ impl Elf {
         let variables = variables(&file, &places, is_module);
         let debug = gimli::DwarfSections::load(section)?;
         let has_debug = file.section_by_name(".debug_info").is_some();
-        Ok(Elf { texts, functions, marks, variables, debug, has_debug })
+        Ok(Elf { texts, sections, functions, marks, variables, debug, has_debug })
     }
 }
 

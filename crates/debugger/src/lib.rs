@@ -2,11 +2,12 @@
 //!
 //! Nothing of the program is changed but for the byte of a breakpoint while it stands: a [`Tracee`] is a process
 //! that we trace (ptrace), [`Code`] says where in a program or a kernel's module a function, a line, an
-//! instruction is, and [`call_stack`] who called what.
+//! instruction is, and [`call_stack`] who called what. [`Gdb`] takes over where it stands.
 
 mod code;
 mod elf;
 mod function;
+mod gdb;
 mod lines;
 mod place;
 mod stack;
@@ -16,6 +17,7 @@ mod types;
 pub use code::{Code, Location, Program};
 pub use elf::Mark;
 pub use function::{CodeError, Function};
+pub use gdb::Gdb;
 pub use place::{ParsePlaceError, Place, PlaceError};
 pub use stack::{Frame, call_stack};
 pub use tracee::{Registers, Stop, Tracee, TraceeError};

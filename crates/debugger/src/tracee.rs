@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::ptrace;
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
@@ -92,6 +92,8 @@ pub struct Tracee {
     breakpoints: BTreeMap<u64, u8>,
     /// Why it stands still, if it does.
     stopped: Option<Stop>,
+    /// It belongs to another debugger.
+    handed_over: bool,
 }
 
 impl Tracee {
@@ -102,7 +104,8 @@ impl Tracee {
         let memory = File::options().read(true).write(true).open(format!("/proc/{pid}/mem"));
         let memory = memory.map_err(of)?;
         ptrace::seize(id, ptrace::Options::PTRACE_O_EXITKILL).map_err(|e| of(e.into()))?;
-        Ok(Tracee { pid: id, memory, breakpoints: BTreeMap::new(), stopped: None })
+        let breakpoints = BTreeMap::new();
+        Ok(Tracee { pid: id, memory, breakpoints, stopped: None, handed_over: false })
     }
 
     /// Whether it stands still.
@@ -122,8 +125,26 @@ impl Tracee {
         }
     }
 
+    /// Lets go of it where it stands, for another debugger: it stays there, without breakpoints of ours, and nothing
+    /// here has to do with it any longer.
+    pub fn hand_over(&mut self) -> Result<(), TraceeError> {
+        self.clear_breakpoints()?;
+        let signal = match self.stopped.take() {
+            Some(Stop::Signal(signal)) => Some(signal),
+            _ => None,
+        };
+        // It is stopped by this as soon as it is no longer by us.
+        kill(self.pid, Signal::SIGSTOP).map_err(gone)?;
+        ptrace::detach(self.pid, signal).map_err(gone)?;
+        self.handed_over = true;
+        Ok(())
+    }
+
     /// Why it has stopped, if it has, whatever it is.
     fn look(&mut self) -> Result<Option<Stop>, TraceeError> {
+        if self.handed_over {
+            return Ok(None);
+        }
         if self.stopped.is_none() {
             self.stopped = match self.state() {
                 Ok(None) => None,
@@ -209,6 +230,9 @@ impl Tracee {
 
     /// Stops it wherever it is, and waits until it stands.
     pub fn interrupt(&mut self) -> Result<Stop, TraceeError> {
+        if self.handed_over {
+            return Ok(Stop::Ended);
+        }
         let deadline = Instant::now() + STOP_TIMEOUT;
         if let Some(stop) = self.look()? {
             return Ok(stop);
@@ -292,6 +316,9 @@ impl Tracee {
 impl Drop for Tracee {
     /// It goes on as if we had never been there.
     fn drop(&mut self) {
+        if self.handed_over {
+            return;
+        }
         // It may have ended, and then nothing of this is needed.
         if let Ok(stop) = self.interrupt() {
             let _ = self.clear_breakpoints();

@@ -5,12 +5,12 @@ use warikomi_measure::RunResult;
 use warikomi_session::{TargetArguments, VirtualFlag};
 
 use super::columns;
-use super::place::{StrikePlace, resolve};
 use crate::error::Error;
 use crate::experiment::{Conclusion, Experiment};
 use crate::inject::time_base;
 use crate::strike::{
-    Attempt, Condition, FORMS, OPERATIONS, Operation, Scene, Striking, checks, striking_help,
+    Attempt, Condition, FORMS, OPERATIONS, Operation, Scene, StrikePlace, Striking, checks, resolve,
+    striking_help,
 };
 use crate::watch::Watch;
 
@@ -80,7 +80,7 @@ impl Experiment for At {
         let mut scene = Scene::start(watch, &prepared)?;
         let cores = scene.session.watch_cores();
         let attempt = Attempt {
-            place: resolve(&mut scene, &self.place)?,
+            place: resolve(&scene.program, &mut *scene.session.target, &self.place)?,
             nth: self.nth,
             conditions,
             operation: self.operation,

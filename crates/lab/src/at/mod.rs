@@ -2,7 +2,6 @@
 
 mod columns;
 mod flags;
-mod place;
 
 pub use flags::At;
 pub(crate) use flags::operation_help;

@@ -10,6 +10,7 @@ use warikomi_wire::WireKind;
 
 use super::columns;
 use super::load::{Origin, Replayable, load};
+use super::until::UntilArguments;
 use super::{ReplayOptions, Replayed, replay};
 use crate::error::Error;
 use crate::experiment::{Conclusion, Experiment};
@@ -51,6 +52,8 @@ pub struct Replay {
     target: TargetArguments,
     #[command(flatten)]
     time: VirtualArguments,
+    #[command(flatten)]
+    until: UntilArguments,
 }
 
 impl Experiment for Replay {
@@ -71,14 +74,23 @@ impl Experiment for Replay {
         if !was_as_fast_as_possible(&replayable) {
             prepared.defer_nothing();
         }
+        self.until.check(&prepared)?;
         let mut session = watch.start(&prepared, &kind)?;
+        let until = self.until.begin(&mut session, &prepared)?;
         let options = ReplayOptions {
             keep_addresses: self.keep_addresses,
             application: Application::with_buffer(self.socket_buffer),
         };
         let run_id = run_id(&*session.target);
-        let show = &mut |progress: Progress<'_>| watch.tell(progress);
-        let replayed = replay(&mut session, replayable, options, &kind, run_id, show)?;
+        // What gdb has on the terminal is not written over.
+        let show = &mut |progress: Progress<'_>| match &until {
+            Some(until) if until.is_in_gdb() => {}
+            _ => watch.tell(progress),
+        };
+        let mut replayed = replay(&mut session, replayable, options, &kind, run_id, show)?;
+        if let Some(until) = until {
+            until.end(&mut session, &mut replayed.injected.result)?;
+        }
         session.stop()?;
         Ok(self.conclude(replayed))
     }

@@ -7,6 +7,7 @@
 mod columns;
 mod flags;
 mod load;
+mod until;
 
 use std::rc::Rc;
 

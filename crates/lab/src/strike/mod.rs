@@ -3,8 +3,10 @@
 mod code;
 mod condition;
 mod gate;
+mod grip;
 mod napi;
 mod operation;
+mod place;
 mod registers;
 mod scene;
 mod striker;
@@ -15,11 +17,12 @@ mod watched;
 
 pub(crate) use code::driver_code;
 pub(crate) use condition::{Condition, FORMS, checks};
-pub(crate) use registers::register_named;
+pub(crate) use grip::Grip;
+pub(crate) use place::{StrikePlace, resolve};
 pub(crate) use scene::Scene;
-pub(crate) use striker::Where;
+pub(crate) use striker::{Delivery, Strike, Striker, StrikerHook, Struck, Where};
 pub(crate) use striking::striking_help;
-pub(crate) use trial::Attempt;
+pub(crate) use trial::{Attempt, stack_texts};
 
 pub use operation::{OPERATIONS, Operation};
 pub use striking::Striking;

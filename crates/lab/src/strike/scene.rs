@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use warikomi_clock::{Span, Time};
-use warikomi_debugger::{Program, Tracee};
+use warikomi_debugger::Program;
 use warikomi_inject::{Addresses, echo_request};
 use warikomi_measure::core_wait_ns;
 use warikomi_nic::register::Register;
@@ -14,11 +14,10 @@ use warikomi_session::{Prepared, Session};
 use warikomi_target::{CardId, TargetError};
 use warikomi_wire::{EchoReplies, EchoReply, EchoWatch, WireKind};
 
-use super::code::program;
 use super::condition::Check;
-use super::gate::Gate;
-use super::striker::{Strike, Striker, StrikerHook, Struck, Where};
-use super::watched::{AccessWatch, RegisterAccess, Watched};
+use super::grip::Grip;
+use super::striker::{Strike, Striker, Struck, Where};
+use super::watched::{RegisterAccess, Watched};
 use crate::error::Error;
 use crate::watch::Watch;
 
@@ -76,39 +75,18 @@ pub(crate) struct Scene {
 impl Scene {
     /// Brings a target up and takes hold of it.
     pub(crate) fn start(watch: &mut Watch, prepared: &Prepared) -> Result<Scene, Error> {
-        let options = prepared.kernel().ok_or_else(|| {
-            Error::impossible(
-                "places in code are those of a driver in a kernel; leave --target process out",
-            )
-        })?;
-        if !options.bridge {
-            return Err(Error::impossible(
-                "this needs our PCI bridge in the kernel, and this one has none; `warikomi kernel build` makes \
-                 kernels that have it",
-            ));
-        }
-        let (kernel, modules) = (options.kernel.clone(), options.modules.clone());
+        let options = Grip::check(prepared)?;
         let responder = WireKind::Responder.build().map_err(Error::NoWire)?;
         let (wire, replies) = EchoWatch::around(responder);
         let mut session = watch.start_on(prepared, Box::new(wire))?;
         let target = &mut *session.target;
         let (nic, _) = target.card(CardId::FIRST)?;
         let addresses = Addresses::to_guest(nic.mac_address());
-        let driver = session.info.driver.clone();
-        let program = Rc::new(program(target, &kernel, modules.as_deref(), &driver)?);
         if let Some(agent) = target.agent() {
             agent.print_all()?;
         }
-        let tracee = Tracee::seize(target.process_id())?;
-        let gate = match target.clock().is_virtual() {
-            true => Some(Gate::of(&program).ok_or_else(no_gate)?),
-            false => None,
-        };
-        let striker = Rc::new(RefCell::new(Striker::new(tracee, gate)));
-        let watch: Rc<RefCell<dyn AccessWatch>> = striker.clone();
-        target.slot(CardId::FIRST)?.change(|nic| Watched::around(nic, watch));
-        target.set_hook(Some(Box::new(StrikerHook(Rc::clone(&striker)))));
-        let read_lines = target.printed_lines();
+        let Grip { program, striker } = Grip::take(&mut session, options)?;
+        let read_lines = session.target.printed_lines();
         let mtu = session.info.settings.get("mtu_bytes").and_then(serde_json::Value::as_u64);
         let mtu = mtu.and_then(|mtu| u32::try_from(mtu).ok()).unwrap_or(DEFAULT_MTU);
         Ok(Scene {
@@ -354,11 +332,4 @@ impl Scene {
         let known = lines.len().saturating_sub(usize::try_from(new).unwrap_or(usize::MAX));
         lines.split_off(known)
     }
-}
-
-fn no_gate() -> Error {
-    Error::impossible(
-        "this kernel does not say where it lets interrupts in (it has no symbols), which is needed in virtual time; \
-         `warikomi kernel build --virtual` makes kernels that do",
-    )
 }

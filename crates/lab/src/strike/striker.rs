@@ -30,6 +30,8 @@ pub(crate) enum Delivery {
     Fault(FaultKind, Vec<u8>),
     /// A request of the guest's agent, which makes a call that begins at this address.
     Call(Request, u64),
+    /// Nothing: it is noted that the driver is there, and another debugger may have it.
+    Nothing { hand_over: bool },
 }
 
 /// Where to strike.
@@ -242,6 +244,8 @@ impl Striker {
             Delivery::Packet(bytes) => {
                 self.struck.outcome = Some(nic.receive(host, Frame::new(&bytes)).outcome);
             }
+            Delivery::Nothing { hand_over: false } => return Ok(()),
+            Delivery::Nothing { hand_over: true } => return self.tracee.hand_over(),
             Delivery::Link(link) => nic.set_link(host, link),
             Delivery::Fault(kind, bytes) => {
                 if let Some(faults) = Watched::faults(nic) {
@@ -324,7 +328,7 @@ impl AccessWatch for Striker {
 }
 
 /// The striker as a target's hook.
-pub(super) struct StrikerHook(pub(super) Rc<RefCell<Striker>>);
+pub(crate) struct StrikerHook(pub(crate) Rc<RefCell<Striker>>);
 
 impl PassHook for StrikerHook {
     fn pass(&mut self, target: &mut dyn Target) -> Result<(), TargetError> {

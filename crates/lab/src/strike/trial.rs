@@ -312,12 +312,9 @@ fn verdict_of(error: TargetError) -> Result<Trial, Error> {
 /// Fills in where it struck and where the handler ran.
 fn tell(trial: &mut Trial, struck: &Struck, program: &Program) {
     trial.hits = struck.hits;
-    let texts = |frames: &[StackFrame]| -> Vec<String> {
-        frames.iter().map(|frame| located(program, frame).to_string()).collect()
-    };
     trial.place = place(program, struck);
-    trial.stack = texts(&struck.stack);
-    trial.handler_stack = texts(&struck.handler);
+    trial.stack = stack_texts(program, &struck.stack);
+    trial.handler_stack = stack_texts(program, &struck.handler);
     if struck.posted.is_some() {
         // A call runs when the scheduler lets it, never where it was made runnable.
         trial.deferred = true;
@@ -335,6 +332,11 @@ fn place(program: &Program, struck: &Struck) -> Option<String> {
     let of_driver = |frame: &&StackFrame| driver.is_some_and(|code| code.contains(frame.at()));
     let made = struck.access.and_then(|_| struck.stack.iter().find(of_driver));
     made.or(struck.stack.first()).map(|frame| located(program, frame).to_string())
+}
+
+/// A stack as people read it.
+pub(crate) fn stack_texts(program: &Program, stack: &[StackFrame]) -> Vec<String> {
+    stack.iter().map(|frame| located(program, frame).to_string()).collect()
 }
 
 fn located(program: &Program, frame: &StackFrame) -> Location {

@@ -3,10 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-use warikomi_debugger::{ParsePlaceError, Place};
+use warikomi_debugger::{ParsePlaceError, Place, Program};
+use warikomi_target::{CardId, Target};
 
+use super::registers::register_named;
+use super::striker::Where;
 use crate::error::Error;
-use crate::strike::{Scene, Where, register_named};
 
 /// How a place is written that is each register access; with `--nth` it is one.
 const ANY_ACCESS: &str = "any access";
@@ -53,10 +55,14 @@ impl fmt::Display for StrikePlace {
 }
 
 /// Where a place is in this target.
-pub(crate) fn resolve(scene: &mut Scene, place: &StrikePlace) -> Result<Where, Error> {
+pub(crate) fn resolve(
+    program: &Program,
+    target: &mut dyn Target,
+    place: &StrikePlace,
+) -> Result<Where, Error> {
     match place {
         StrikePlace::Code(place) => {
-            let mut addresses = scene.program.resolve(place)?;
+            let mut addresses = program.resolve(place)?;
             // Of a line that begins several times, the first; a name stands for each place that has it.
             if matches!(place, Place::Line { .. }) {
                 addresses.truncate(1);
@@ -65,7 +71,7 @@ pub(crate) fn resolve(scene: &mut Scene, place: &StrikePlace) -> Result<Where, E
         }
         StrikePlace::AnyAccess => Ok(Where::AnyAccess),
         StrikePlace::Register { write, register } => {
-            let (nic, _) = scene.session.target.card(warikomi_target::CardId::FIRST)?;
+            let (nic, _) = target.card(CardId::FIRST)?;
             let (bar, offset) = register_named(nic.info(), register)?;
             Ok(Where::Register { bar, offset, write: *write })
         }
