@@ -1,31 +1,31 @@
 //! Random histories: a seed decides what arrives, who receives it how, what everything takes, and what
 //! goes wrong; checkers that know none of it judge what happened.
 
+mod drawn;
+
 use std::fmt;
 
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::Rng;
-use warikomi_clock::{Seed, Span};
+use warikomi_clock::{Dice, Seed, Span};
 use warikomi_driver::strategy::{CpuBudget, Strategy};
 use warikomi_inject::{Fault, FaultKind, Probability, When};
 use warikomi_nic::RxError;
 use warikomi_wire::wire_time;
 
-use super::checkers::{Checkers, Violation};
+use super::checkers::Violation;
 use super::{
     CostModel, Disturbances, Options, Order, Outcome, Pair, Part, SchedulerModel, Sends, Topology,
-    Traffic, Trigger, VirtualError, Way, run_observed,
+    Traffic, Trigger, VirtualError, Way,
 };
 
+pub use drawn::{Drawn, Omission, ParseOmissionError};
+
 /// Histories to try.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histories {
-    /// Of the first history; the next have the numbers behind it.
-    pub seed: Seed,
+    /// The first; the next have the seeds behind it.
+    pub first: Drawn,
     /// Number of histories.
     pub count: u64,
-    /// Whether faults strike, and parts stall and die.
-    pub faults: bool,
 }
 
 /// What came of many histories, none of which was wrong.
@@ -54,12 +54,12 @@ pub enum HistoryError {
     #[error("{0}")]
     Wrong(Box<Failure>),
     /// One could not be run to its end.
-    #[error("history {seed} came to no end: {why}; to repeat it: {}", command(*.seed, *.faults))]
+    #[error("history {} came to no end: {why}; to repeat it: {command}", .drawn.seed.0)]
     Run {
-        /// Seed of the history.
-        seed: u64,
-        /// Whether there were faults.
-        faults: bool,
+        /// The history.
+        drawn: Drawn,
+        /// The command that repeats it.
+        command: String,
         /// Why it could not be run.
         why: VirtualError,
     },
@@ -68,10 +68,10 @@ pub enum HistoryError {
 /// A history that is wrong.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
-    /// Seed of the history.
-    pub seed: u64,
-    /// Whether there were faults.
-    pub faults: bool,
+    /// The history.
+    pub drawn: Drawn,
+    /// The command that repeats it.
+    pub command: String,
     /// What is wrong, by one line of each checker that found something.
     pub violations: Vec<Violation>,
     /// The whole of it.
@@ -80,18 +80,12 @@ pub struct Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "history {} is wrong", self.seed)?;
+        writeln!(f, "history {} is wrong", self.drawn.seed.0)?;
         for violation in &self.violations {
             writeln!(f, "  {violation}")?;
         }
-        write!(f, "to repeat it: {}", command(self.seed, self.faults))
+        write!(f, "to repeat it: {}", self.command)
     }
-}
-
-/// The command that repeats one history.
-fn command(seed: u64, faults: bool) -> String {
-    let faults = if faults { " --faults" } else { "" };
-    format!("warikomi histories --count 1 --seed {seed}{faults}")
 }
 
 /// Tries histories of a card and its driver until one is wrong; `tried` is told how many have been.
@@ -101,13 +95,17 @@ pub fn histories(
     tried: &mut dyn FnMut(u64),
 ) -> Result<Summary, HistoryError> {
     let (mut summary, mut digests) = (Summary::default(), Vec::new());
-    let faults = wanted.faults;
     for number in 0..wanted.count {
-        let seed = wanted.seed.0.wrapping_add(number);
-        let (outcome, violations) = history(Seed(seed), faults, pair)
-            .map_err(|why| HistoryError::Run { seed, faults, why })?;
+        let seed = Seed(wanted.first.seed.0.wrapping_add(number));
+        let drawn = Drawn { seed, ..wanted.first.clone() };
+        let judged = drawn.judged(pair);
+        let command = drawn.command(pair.driver().info().name);
+        let (outcome, violations) = match judged {
+            Ok(judged) => judged,
+            Err(why) => return Err(HistoryError::Run { drawn, command, why }),
+        };
         if !violations.is_empty() {
-            let failure = Failure { seed, faults, violations, outcome };
+            let failure = Failure { drawn, command, violations, outcome };
             return Err(HistoryError::Wrong(Box::new(failure)));
         }
         digests.push(outcome.digest);
@@ -132,55 +130,9 @@ pub fn digest_of<'a>(digests: impl IntoIterator<Item = &'a str>) -> String {
     all.finalize().to_hex().to_string()
 }
 
-/// The history of one seed, and what is wrong with it.
-pub fn history(
-    seed: Seed,
-    faults: bool,
-    pair: &Pair,
-) -> Result<(Outcome, Vec<Violation>), VirtualError> {
-    let mut options = options(seed, faults);
-    if !pair.driver().info().live {
-        options.way = Way::Reload;
-    }
-    judged(&options, pair)
-}
-
-/// A run, and what is wrong with it.
-fn judged(options: &Options, pair: &Pair) -> Result<(Outcome, Vec<Violation>), VirtualError> {
-    let mut checkers = Checkers::new(options);
-    let outcome = run_observed(options, pair, &mut checkers)?;
-    Ok((outcome, checkers.into_violations()))
-}
-
-/// Random numbers for choices.
-struct Dice(ChaCha8Rng);
-
-impl Dice {
-    /// From `least` to `most`, both included.
-    fn number(&mut self, least: u64, most: u64) -> u64 {
-        let choices = most - least + 1;
-        least + ((u128::from(self.0.next_u64()) * u128::from(choices)) >> 64) as u64
-    }
-
-    /// As likely in each factor of two from `least` (1 or more) to `most`.
-    fn magnitude(&mut self, least: u64, most: u64) -> u64 {
-        let doublings = u64::from((most / least).ilog2());
-        let low = least << self.number(0, doublings);
-        self.number(low, (low * 2 - 1).min(most))
-    }
-
-    fn one_in(&mut self, most: u64) -> bool {
-        self.number(1, most) == 1
-    }
-
-    fn of<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[self.number(0, choices.len() as u64 - 1) as usize]
-    }
-}
-
 /// The options of the history with this seed.
 pub fn options(seed: Seed, faults: bool) -> Options {
-    let mut dice = Dice(seed.generator());
+    let mut dice = seed.dice();
     let traffic = traffic(&mut dice);
     let mut costs = CostModel::default();
     costs.vary(|cost| (cost * dice.magnitude(1, 64) / 8).max(1));
