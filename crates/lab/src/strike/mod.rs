@@ -19,6 +19,7 @@ pub(crate) use scene::Scene;
 pub(crate) use striker::Where;
 pub(crate) use striking::striking_help;
 pub(crate) use trial::Attempt;
+pub(crate) use verdict::report_in;
 
 pub use operation::{OPERATIONS, Operation};
 pub use striking::Striking;

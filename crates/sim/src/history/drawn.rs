@@ -53,9 +53,8 @@ impl Drawn {
         if let Some(bursts) = self.bursts {
             options.traffic.bursts = bursts;
         }
-        let left = |one: fn(usize) -> Omission| {
-            move |number: usize| !self.without.contains(&one(number))
-        };
+        let left =
+            |one: fn(usize) -> Omission| move |number: usize| !self.without.contains(&one(number));
         let Disturbances { faults, kills, orders, stalls, .. } = &mut options.disturbances;
         keep(faults, left(Omission::Fault));
         keep(kills, left(Omission::Kill));
