@@ -42,19 +42,22 @@ pub enum Error {
     History(#[from] HistoryError),
     /// Histories of a soak are wrong.
     #[error(
-        "{found} of {histories} histories are wrong; the first has seed {seed}: {what}; to repeat it: {command}"
+        "{found} of {histories} histories are wrong; the first has seed {seed}: {what}\nto try it again: {command}\n\
+         the history itself: {history}"
     )]
     Soaked {
         /// How many.
         found: usize,
-        /// Of so many.
+        /// How many were tried.
         histories: u64,
         /// Seed of the first.
         seed: u64,
         /// What a checker has found in it.
         what: String,
-        /// The command that repeats it.
+        /// The command that tries it again, with all checkers.
         command: String,
+        /// The command that repeats it, or a shorter one.
+        history: String,
     },
     /// The checkers do not find a bug that is there.
     #[error(

@@ -39,7 +39,7 @@ pub struct RandomHistories {
     /// Let faults strike, and parts stall and die
     #[arg(long)]
     faults: bool,
-    /// So many bursts of frames in each, and not as many as the seed says
+    /// How many bursts of frames come in each [default: what the seed says]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_BURSTS))]
     bursts: Option<u64>,
     /// Leave a part of each out: fault:N, kill:N, order:N or stall:N, by its number from 0; sends; compute.

@@ -15,7 +15,7 @@ use crate::watch::Watch;
 pub(super) struct Canary {
     pub(super) target: String,
     pub(super) bug: String,
-    /// In so many histories.
+    /// How many histories it took.
     pub(super) histories: u64,
     /// The checkers that found it.
     pub(super) checkers: String,

@@ -6,10 +6,13 @@ use warikomi_measure::layout::{Column, Layout, Object, Table, Unit};
 
 use super::canary::Canary;
 use super::row::{Counts, Finding, Made, all};
-use crate::cells::{list, object};
+use crate::cells::{list, object, text};
 
 /// Findings that are kept.
 const KEPT_FINDINGS: usize = 500;
+
+/// Findings that are shown in full.
+const SAID_FINDINGS: usize = 10;
 
 /// Puts what was made into the result.
 pub(super) fn fill(result: &mut RunResult, canaries: &[Canary], made: &[Made]) {
@@ -70,17 +73,17 @@ pub(super) fn describe(result: &mut RunResult) {
         figure_columns: vec![Column::figure("histories_per_s", "histories a second")],
         ..Layout::default()
     };
-    let text = |key: &str, title: &str| Column::figure(key, title);
+    let said = |key: &str, title: &str| Column::figure(key, title);
     let tables = [
         (
             "findings",
             "What is wrong",
             vec![
                 Column::parameter("seed", "seed"),
-                text("target", "target"),
-                text("what", "what the checkers say"),
-                text("command", "again by"),
-                text("history", "the history itself"),
+                said("target", "target"),
+                said("checkers", "found by"),
+                said("command", "again by"),
+                said("history", "the history itself").wide(),
             ],
         ),
         (
@@ -90,7 +93,7 @@ pub(super) fn describe(result: &mut RunResult) {
                 Column::parameter("target", "target"),
                 Column::parameter("bug", "bug"),
                 counted("histories", "histories until then"),
-                text("checkers", "found by"),
+                said("checkers", "found by"),
             ],
         ),
         (
@@ -100,7 +103,7 @@ pub(super) fn describe(result: &mut RunResult) {
                 Column::parameter("target", "target"),
                 Column::parameter("what", "what"),
                 counted("histories", "histories"),
-                text("share", "share").unit(Unit::Share),
+                said("share", "share").unit(Unit::Share),
             ],
         ),
     ];
@@ -108,6 +111,12 @@ pub(super) fn describe(result: &mut RunResult) {
         if list(&result.figures, key).next().is_some() {
             layout.tables.push(Table::of_figures(key, title, key, columns));
         }
+    }
+    for finding in list(&result.figures, "findings").take(SAID_FINDINGS) {
+        let said =
+            format!("{}; the history itself: {}", text(finding, "what"), text(finding, "history"));
+        let seed = finding.get("seed").map_or(String::new(), Value::to_string);
+        layout.say(format!("seed {seed} of {}", text(finding, "target")), said);
     }
     result.layout = layout;
 }

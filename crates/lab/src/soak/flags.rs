@@ -46,7 +46,7 @@ pub struct Soak {
     /// Leave out of a history that is wrong what it does not need to be wrong
     #[arg(long)]
     shrink: bool,
-    /// Try no more once so many histories are wrong
+    /// Try no more once N histories are wrong
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     stop_after: u64,
 }
@@ -110,6 +110,7 @@ impl Experiment for Soak {
             seed: first.seed,
             what: first.what.clone(),
             command: first.command.clone(),
+            history: first.history.clone(),
         });
         let mut conclusion = Conclusion::new(result).with_table("findings", found);
         conclusion.failed = failed;

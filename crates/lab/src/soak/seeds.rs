@@ -35,7 +35,7 @@ impl Seeds {
         self.0.iter().any(|range| range.last.is_none())
     }
 
-    /// All of them, so many at once at most.
+    /// All of them, in batches of `most` at most.
     pub(super) fn batches(&self, most: u64) -> impl Iterator<Item = Batch> + '_ {
         self.0.iter().flat_map(move |range| {
             let end = range.last.unwrap_or(MAX_SEED);

@@ -13,10 +13,10 @@ use super::seeds::Batch;
 use crate::error::Error;
 use crate::watch::Watch;
 
-/// Of both targets, one seed in so many is a kernel's: then both take about as long.
+/// Of both targets, the share of seeds that are a kernel's (one in ...): then both take about as long.
 const ONE_IN: u64 = 500;
 
-/// One history in so many is made twice.
+/// The share of histories that are made twice (one in ...).
 const TWICE_OF_PROCESS: u64 = 50;
 const TWICE_OF_KERNEL: u64 = 4;
 

@@ -18,7 +18,7 @@ pub struct Drawn {
     pub seed: Seed,
     /// Whether faults strike, and parts stall and die.
     pub faults: bool,
-    /// So many bursts of frames come, and not as many as the seed says.
+    /// The number of bursts of frames, if it is not the one that the seed says.
     pub bursts: Option<u64>,
     /// What is left out.
     pub without: Vec<Omission>,

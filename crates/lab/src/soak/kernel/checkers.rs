@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use warikomi_clock::Span;
 use warikomi_inject::Receiver;
 use warikomi_measure::{Fate, Verdict};
 
@@ -34,6 +35,9 @@ const AWAY: [&str; 4] = ["link-flap", "device-unplugged", "device-gone", "dma-er
 const LATE: [&str; 2] = ["interrupt-delayed", "descriptor-completed-late"];
 
 const DAMAGED: [&str; 3] = ["descriptor-crc", "descriptor-runt", "descriptor-rwt"];
+
+/// The ledger keeps times behind the injection in whole nanoseconds.
+const RESOLUTION: Span = Span::from_ns(1);
 
 /// What every checker finds.
 pub(super) fn violations(observed: &Observed) -> Vec<Violation> {
@@ -107,7 +111,7 @@ fn order(observed: &Observed) -> Result<(), String> {
     for row in &observed.rows {
         let Some(at) = row.delivered else { continue };
         if let Some((before, sequence)) = last.replace((at, row.sequence))
-            && before > at
+            && before > at + RESOLUTION
         {
             return Err(format!("packet {} was delivered before packet {sequence}", row.sequence));
         }
@@ -168,7 +172,7 @@ fn progress(observed: &Observed) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warikomi_clock::{Span, Time};
+    use warikomi_clock::Time;
     use warikomi_inject::Plan;
     use warikomi_measure::{Evidence, FaultFinding, FaultReport, Row, Totals};
     use warikomi_protocol::answers::ReceiveTotals;
