@@ -54,10 +54,10 @@ pub enum HistoryError {
     #[error("{0}")]
     Wrong(Box<Failure>),
     /// One could not be run to its end.
-    #[error("history {} came to no end: {why}; to repeat it: {command}", .drawn.seed.0)]
+    #[error("history {seed} came to no end: {why}; to repeat it: {command}")]
     Run {
-        /// The history.
-        drawn: Drawn,
+        /// Its seed.
+        seed: u64,
         /// The command that repeats it.
         command: String,
         /// Why it could not be run.
@@ -102,7 +102,7 @@ pub fn histories(
         let command = drawn.command(pair.driver().info().name);
         let (outcome, violations) = match judged {
             Ok(judged) => judged,
-            Err(why) => return Err(HistoryError::Run { drawn, command, why }),
+            Err(why) => return Err(HistoryError::Run { seed: seed.0, command, why }),
         };
         if !violations.is_empty() {
             let failure = Failure { drawn, command, violations, outcome };
