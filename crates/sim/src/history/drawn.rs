@@ -7,7 +7,7 @@ use std::str::FromStr;
 use warikomi_clock::Seed;
 use warikomi_driver::DEFAULT_DRIVER;
 
-use super::options;
+use super::draw::options;
 use crate::checkers::{Checkers, Violation};
 use crate::{Disturbances, Options, Outcome, Pair, VirtualError, Way, run_observed};
 
