@@ -304,6 +304,8 @@ mod tests {
         &["record", "--export", "pcapng", "--count", "12"],
         &["replay", "--speed", "2", "a trace.wkt"],
         &["histories", "--faults", "--shard", "2/3"],
+        &["histories", "--bursts", "2", "--without", "kill:1", "--without", "sends"],
+        &["soak", "--for", "10min", "--seeds", "3,1000..", "--shrink"],
         &["at", "rtl8169_poll+0x10", "--nth", "3", "--deliver", "interrupt"],
         &["explore", "--function", "rtl8169_close", "--stop-after", "7"],
     ];

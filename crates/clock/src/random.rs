@@ -19,6 +19,44 @@ impl Seed {
     pub fn generator(self) -> ChaCha8Rng {
         ChaCha8Rng::seed_from_u64(self.0)
     }
+
+    /// The same for choices.
+    pub fn dice(self) -> Dice {
+        Dice(self.generator())
+    }
+}
+
+/// Random numbers for choices.
+#[derive(Clone, Debug)]
+pub struct Dice(ChaCha8Rng);
+
+impl Dice {
+    /// From `least` to `most`, both included.
+    pub fn number(&mut self, least: u64, most: u64) -> u64 {
+        let choices = most - least + 1;
+        least + ((u128::from(self.0.next_u64()) * u128::from(choices)) >> 64) as u64
+    }
+
+    /// As likely in each factor of two from `least` (1 or more) to `most`.
+    pub fn magnitude(&mut self, least: u64, most: u64) -> u64 {
+        let doublings = u64::from((most / least).ilog2());
+        let low = least << self.number(0, doublings);
+        self.number(low, (low * 2 - 1).min(most))
+    }
+
+    /// True as often as one time in `most`.
+    pub fn one_in(&mut self, most: u64) -> bool {
+        self.number(1, most) == 1
+    }
+
+    /// One of these, each as likely.
+    ///
+    /// # Panics
+    ///
+    /// Of nothing.
+    pub fn of<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.number(0, choices.len() as u64 - 1) as usize]
+    }
 }
 
 /// The gaps between arrivals.

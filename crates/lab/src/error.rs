@@ -40,6 +40,36 @@ pub enum Error {
     /// A random history is wrong, or came to no end.
     #[error(transparent)]
     History(#[from] HistoryError),
+    /// Histories of a soak are wrong.
+    #[error(
+        "{found} of {histories} histories are wrong; the first has seed {seed}: {what}\nto try it again: {command}\n\
+         the history itself: {history}"
+    )]
+    Soaked {
+        /// How many.
+        found: usize,
+        /// How many were tried.
+        histories: u64,
+        /// Seed of the first.
+        seed: u64,
+        /// What a checker has found in it.
+        what: String,
+        /// The command that tries it again, with all checkers.
+        command: String,
+        /// The command that repeats it, or a shorter one.
+        history: String,
+    },
+    /// The checkers do not find a bug that is there.
+    #[error(
+        "the checkers do not find {bug} (--target {target}), which was planted for them to find: whatever else they \
+         pass says nothing; this is a bug of Warikomi, please report it"
+    )]
+    Blind {
+        /// The bug.
+        bug: String,
+        /// Where it was planted.
+        target: &'static str,
+    },
     /// There is no such wire.
     #[error("cannot set up the wire: {0}")]
     NoWire(io::Error),

@@ -16,6 +16,7 @@ pub mod record;
 pub mod replace;
 pub mod replay;
 mod shards;
+pub mod soak;
 pub mod strike;
 pub mod sweep;
 pub mod transmit;
@@ -45,6 +46,7 @@ pub const EXPERIMENTS: &[Entry] = &[
     Entry::of::<at::At>(),
     Entry::of::<explore::Explore>(),
     Entry::of::<histories::RandomHistories>(),
+    Entry::of::<soak::Soak>(),
 ];
 
 /// Describes a result by its experiment; one of an unknown experiment is left as it is.

@@ -101,6 +101,11 @@ impl Watch {
         Watch { shard, ..self }
     }
 
+    /// Whether one shard of a run is being made, or all of them are merged.
+    pub fn is_sharded(&self) -> bool {
+        self.shard.is_some() || !self.shards.is_empty()
+    }
+
     /// Says how far it has come; within [`each`](Self::each), how far its case has.
     pub fn progress(&mut self, done: u64, all: u64, at_work: &str) {
         let (done, all) = match self.part {

@@ -1,31 +1,25 @@
 //! Random histories: a seed decides what arrives, who receives it how, what everything takes, and what
 //! goes wrong; checkers that know none of it judge what happened.
 
+mod draw;
+mod drawn;
+
 use std::fmt;
 
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::Rng;
-use warikomi_clock::{Seed, Span};
-use warikomi_driver::strategy::{CpuBudget, Strategy};
-use warikomi_inject::{Fault, FaultKind, Probability, When};
-use warikomi_nic::RxError;
-use warikomi_wire::wire_time;
+use warikomi_clock::Seed;
 
-use super::checkers::{Checkers, Violation};
-use super::{
-    CostModel, Disturbances, Options, Order, Outcome, Pair, Part, SchedulerModel, Sends, Topology,
-    Traffic, Trigger, VirtualError, Way, run_observed,
-};
+use super::checkers::Violation;
+use super::{Outcome, Pair, VirtualError};
+
+pub use drawn::{Drawn, Omission, ParseOmissionError};
 
 /// Histories to try.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histories {
-    /// Of the first history; the next have the numbers behind it.
-    pub seed: Seed,
+    /// The first; the next have the seeds behind it.
+    pub first: Drawn,
     /// Number of histories.
     pub count: u64,
-    /// Whether faults strike, and parts stall and die.
-    pub faults: bool,
 }
 
 /// What came of many histories, none of which was wrong.
@@ -54,12 +48,12 @@ pub enum HistoryError {
     #[error("{0}")]
     Wrong(Box<Failure>),
     /// One could not be run to its end.
-    #[error("history {seed} came to no end: {why}; to repeat it: {}", command(*.seed, *.faults))]
+    #[error("history {seed} came to no end: {why}; to repeat it: {command}")]
     Run {
-        /// Seed of the history.
+        /// Its seed.
         seed: u64,
-        /// Whether there were faults.
-        faults: bool,
+        /// The command that repeats it.
+        command: String,
         /// Why it could not be run.
         why: VirtualError,
     },
@@ -68,10 +62,10 @@ pub enum HistoryError {
 /// A history that is wrong.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
-    /// Seed of the history.
-    pub seed: u64,
-    /// Whether there were faults.
-    pub faults: bool,
+    /// The history.
+    pub drawn: Drawn,
+    /// The command that repeats it.
+    pub command: String,
     /// What is wrong, by one line of each checker that found something.
     pub violations: Vec<Violation>,
     /// The whole of it.
@@ -80,18 +74,12 @@ pub struct Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "history {} is wrong", self.seed)?;
+        writeln!(f, "history {} is wrong", self.drawn.seed.0)?;
         for violation in &self.violations {
             writeln!(f, "  {violation}")?;
         }
-        write!(f, "to repeat it: {}", command(self.seed, self.faults))
+        write!(f, "to repeat it: {}", self.command)
     }
-}
-
-/// The command that repeats one history.
-fn command(seed: u64, faults: bool) -> String {
-    let faults = if faults { " --faults" } else { "" };
-    format!("warikomi histories --count 1 --seed {seed}{faults}")
 }
 
 /// Tries histories of a card and its driver until one is wrong; `tried` is told how many have been.
@@ -101,13 +89,17 @@ pub fn histories(
     tried: &mut dyn FnMut(u64),
 ) -> Result<Summary, HistoryError> {
     let (mut summary, mut digests) = (Summary::default(), Vec::new());
-    let faults = wanted.faults;
     for number in 0..wanted.count {
-        let seed = wanted.seed.0.wrapping_add(number);
-        let (outcome, violations) = history(Seed(seed), faults, pair)
-            .map_err(|why| HistoryError::Run { seed, faults, why })?;
+        let seed = Seed(wanted.first.seed.0.wrapping_add(number));
+        let drawn = Drawn { seed, ..wanted.first.clone() };
+        let judged = drawn.judged(pair);
+        let command = drawn.command(pair.driver().info().name);
+        let (outcome, violations) = match judged {
+            Ok(judged) => judged,
+            Err(why) => return Err(HistoryError::Run { seed: seed.0, command, why }),
+        };
         if !violations.is_empty() {
-            let failure = Failure { seed, faults, violations, outcome };
+            let failure = Failure { drawn, command, violations, outcome };
             return Err(HistoryError::Wrong(Box::new(failure)));
         }
         digests.push(outcome.digest);
@@ -130,210 +122,6 @@ pub fn digest_of<'a>(digests: impl IntoIterator<Item = &'a str>) -> String {
         all.update(digest.as_bytes());
     }
     all.finalize().to_hex().to_string()
-}
-
-/// The history of one seed, and what is wrong with it.
-pub fn history(
-    seed: Seed,
-    faults: bool,
-    pair: &Pair,
-) -> Result<(Outcome, Vec<Violation>), VirtualError> {
-    let mut options = options(seed, faults);
-    if !pair.driver().info().live {
-        options.way = Way::Reload;
-    }
-    judged(&options, pair)
-}
-
-/// A run, and what is wrong with it.
-fn judged(options: &Options, pair: &Pair) -> Result<(Outcome, Vec<Violation>), VirtualError> {
-    let mut checkers = Checkers::new(options);
-    let outcome = run_observed(options, pair, &mut checkers)?;
-    Ok((outcome, checkers.into_violations()))
-}
-
-/// Random numbers for choices.
-struct Dice(ChaCha8Rng);
-
-impl Dice {
-    /// From `least` to `most`, both included.
-    fn number(&mut self, least: u64, most: u64) -> u64 {
-        let choices = most - least + 1;
-        least + ((u128::from(self.0.next_u64()) * u128::from(choices)) >> 64) as u64
-    }
-
-    /// As likely in each factor of two from `least` (1 or more) to `most`.
-    fn magnitude(&mut self, least: u64, most: u64) -> u64 {
-        let doublings = u64::from((most / least).ilog2());
-        let low = least << self.number(0, doublings);
-        self.number(low, (low * 2 - 1).min(most))
-    }
-
-    fn one_in(&mut self, most: u64) -> bool {
-        self.number(1, most) == 1
-    }
-
-    fn of<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[self.number(0, choices.len() as u64 - 1) as usize]
-    }
-}
-
-/// The options of the history with this seed.
-pub fn options(seed: Seed, faults: bool) -> Options {
-    let mut dice = Dice(seed.generator());
-    let traffic = traffic(&mut dice);
-    let mut costs = CostModel::default();
-    costs.vary(|cost| (cost * dice.magnitude(1, 64) / 8).max(1));
-    let mut options = Options {
-        strategy: strategy(&mut dice),
-        topology: dice.of(&[
-            Topology::Direct,
-            Topology::Application,
-            Topology::StackAndApplication,
-        ]),
-        buffers: dice.magnitude(1, 64) as usize,
-        buffer_bytes: traffic.frame_bytes as u32 + dice.number(4, 64) as u32,
-        compute: dice.one_in(2),
-        costs,
-        scheduler: SchedulerModel {
-            time_slice_us: dice.magnitude(50, 6_400),
-            wake_up_granularity_us: dice.number(0, 1_000),
-            sleeper_credit_us: dice.number(0, 6_000),
-        },
-        sleep_timeout: None,
-        every_idle_look: false,
-        way: dice.of(&[Way::Reload, Way::DataStore, Way::SharedState]),
-        sends: sends(&mut dice),
-        seed,
-        disturbances: Disturbances::default(),
-        traffic,
-    };
-    if faults {
-        disturbances(&mut dice, &mut options);
-    }
-    options.disturbances.orders = orders(&mut dice, &options.traffic);
-    options
-}
-
-fn sends(dice: &mut Dice) -> Option<Sends> {
-    let sends = Sends {
-        frame_bytes: dice.number(60, 1_514) as usize,
-        buffers: dice.magnitude(1, 8) as u32,
-        at_once: dice.number(0, 4) as u32,
-        every: dice.magnitude(1, 8),
-    };
-    dice.one_in(2).then_some(sends)
-}
-
-/// What is ordered while packets come.
-fn orders(dice: &mut Dice, traffic: &Traffic) -> Vec<(Span, Order)> {
-    let duration = (traffic.burst_time() + traffic.mean_gap()) * traffic.bursts;
-    let count = if dice.one_in(2) { 0 } else { dice.number(1, 3) };
-    let order = |dice: &mut Dice| match dice.number(0, 5) {
-        0 => Order::Restart,
-        1 | 2 => Order::Strategy(strategy(dice)),
-        _ => Order::Replace,
-    };
-    (0..count)
-        .map(|_| (Span::from_ps(dice.number(0, duration.as_ps().max(1))), order(dice)))
-        .collect()
-}
-
-fn traffic(dice: &mut Dice) -> Traffic {
-    const MOST_FRAMES: u64 = 120;
-    let frame_bytes = dice.number(60, 1_514) as usize;
-    let frames = dice.magnitude(1, 32);
-    let burst_bytes = (frame_bytes * frames as usize - dice.number(0, 59) as usize).max(60);
-    let line_rate_bps = dice.of(&[100_000_000, 1_000_000_000, 10_000_000_000, 100_000_000_000]);
-    let busy = wire_time(frame_bytes, line_rate_bps) * frames;
-    // From back to back to far apart.
-    let gap = if dice.one_in(4) { 0 } else { dice.magnitude(100, 1_000_000) };
-    let load_share = busy.as_ns() / (busy.as_ns() + gap as f64);
-    Traffic {
-        burst_bytes,
-        frame_bytes,
-        line_rate_bps,
-        load_share,
-        random_gaps: dice.one_in(2),
-        bursts: dice.number(1, (MOST_FRAMES / frames).max(1)),
-    }
-}
-
-fn strategy(dice: &mut Dice) -> Strategy {
-    match dice.number(0, 4) {
-        0 => Strategy::Interrupt,
-        1 => Strategy::Poll,
-        2 => Strategy::Napi { budget: dice.magnitude(1, 64) as usize },
-        3 => Strategy::Hybrid { poll_time: Span::from_ns(dice.magnitude(100, 400_000)) },
-        _ => {
-            let ppm = dice.number(10_000, 900_000) as u32;
-            Strategy::Auto { cpu_budget: CpuBudget::from_ppm(ppm) }
-        }
-    }
-}
-
-/// The longest sleep of a driver whose interrupts may get lost.
-const LONGEST_SLEEP: Span = Span::from_ms(5);
-
-fn disturbances(dice: &mut Dice, options: &mut Options) {
-    let traffic = &options.traffic;
-    let duration = (traffic.burst_time() + traffic.mean_gap()) * traffic.bursts;
-    let moment = |dice: &mut Dice| Span::from_ps(dice.number(0, duration.as_ps().max(1)));
-    let until = moment(dice);
-    let faults: Vec<Fault> =
-        (0..dice.number(0, 3)).map(|_| fault(dice, until.as_ps().max(1))).collect();
-    let events = traffic.bursts * traffic.frames_per_burst() * 7;
-    let parts = [Part::Driver, Part::First, Part::Second];
-    let mut kills: Vec<(Trigger, Part)> = (0..dice.number(0, 2))
-        .map(|_| (Trigger::Event(dice.number(1, events)), dice.of(&parts)))
-        .collect();
-    kills.sort_by_key(|(moment, _)| match moment {
-        Trigger::Event(number) | Trigger::HandOver(number) => *number,
-        Trigger::After(span) => span.as_ps(),
-    });
-    if dice.one_in(4) {
-        kills.insert(0, (Trigger::HandOver(dice.number(1, 16)), Part::Driver));
-    }
-    let stalls = (0..dice.number(0, 2))
-        .map(|_| (moment(dice), Span::from_ns(dice.magnitude(100, 3_000_000))));
-    let stalls = stalls.collect();
-    let lossy = |fault: &Fault| matches!(fault.kind, FaultKind::InterruptDropped);
-    // Without this a lost wake-up shows, and is always wrong.
-    options.sleep_timeout = faults.iter().any(lossy).then_some(LONGEST_SLEEP);
-    options.disturbances = Disturbances {
-        faults,
-        until,
-        kills,
-        restart: Span::from_us(dice.magnitude(10, 2_000)),
-        stalls,
-        ..Disturbances::default()
-    };
-}
-
-/// A fault that a driver must survive, or fail of in a way that is told and be started again.
-fn fault(dice: &mut Dice, until_ps: u64) -> Fault {
-    let span = |dice: &mut Dice, most| Span::from_ns(dice.magnitude(10, most));
-    let at = When::At(Span::from_ps(dice.number(0, until_ps)));
-    let chance = Probability::from_billionths(dice.magnitude(1_000_000, 300_000_000) as u32)
-        .map_or(at, When::Probability);
-    let when = if dice.one_in(3) { at } else { chance };
-    match dice.number(0, 8) {
-        0 => Fault { kind: FaultKind::InterruptDropped, when },
-        1 => Fault { kind: FaultKind::InterruptDelayed { by: span(dice, 500_000) }, when },
-        2 => Fault { kind: FaultKind::InterruptDuplicated, when },
-        3 => Fault { kind: FaultKind::InterruptSpurious { vector: 0 }, when },
-        4 => {
-            let (count, every) = (dice.number(1, 50) as u32, span(dice, 5_000));
-            Fault { kind: FaultKind::InterruptStorm { vector: 0, count, every }, when: at }
-        }
-        5 => Fault { kind: FaultKind::DescriptorCompletedLate { by: span(dice, 800_000) }, when },
-        6 => {
-            let error = dice.of(&[RxError::Crc, RxError::Runt, RxError::TooLong]);
-            Fault { kind: FaultKind::DescriptorError(error), when }
-        }
-        7 => Fault { kind: FaultKind::LinkFlap { down_for: span(dice, 500_000) }, when: at },
-        _ => Fault { kind: FaultKind::DmaError, when: at },
-    }
 }
 
 #[cfg(test)]

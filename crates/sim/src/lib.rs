@@ -26,8 +26,7 @@ pub mod history;
 mod options;
 mod outcome;
 mod pair;
-#[cfg(test)]
-mod planted;
+pub mod planted;
 mod pool;
 mod process;
 pub mod receive;

@@ -40,7 +40,6 @@ impl Pair {
     }
 
     /// The same card, with drivers that `driver` makes of this pair's.
-    #[cfg(test)]
     pub(crate) fn with(
         self,
         driver: impl Fn(Box<dyn NicDriver>) -> Box<dyn NicDriver> + 'static,

@@ -1,18 +1,23 @@
 //! Drivers with a bug in them, so that it is known that the checkers find it.
 
+use std::fmt;
+#[cfg(test)]
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use warikomi_driver::state::{Held, Predecessor, Shown, StateArea};
 use warikomi_driver::{
     Buffer, Causes, DriverError, DriverInfo, Hardware, Link, NicDriver, Received, RxSink, TxFrame,
 };
+#[cfg(test)]
 use warikomi_stack::{Slice, flags, words};
 
+use super::pair::Pair;
+#[cfg(test)]
 use super::session::Session;
 
 /// What is wrong with a driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Bug {
+pub enum Bug {
     /// It arms its interrupt and sleeps without looking at the ring once more.
     NoLastLook,
     /// The buffer of a damaged frame does not come back.
@@ -33,8 +38,50 @@ pub(super) enum Bug {
     MissesOne,
 }
 
+impl Bug {
+    /// Each of them.
+    pub const ALL: [Bug; 9] = [
+        Bug::NoLastLook,
+        Bug::LeaksRefused,
+        Bug::DeliversTwice,
+        Bug::DropsGood,
+        Bug::Swaps,
+        Bug::LosesSent,
+        Bug::SendsTwice,
+        Bug::NoRecord,
+        Bug::MissesOne,
+    ];
+
+    /// Whether it shows only where faults strike or parts die.
+    pub fn needs_faults(self) -> bool {
+        matches!(self, Bug::LeaksRefused | Bug::MissesOne)
+    }
+
+    /// The same card, with drivers that have this bug.
+    pub fn planted_in(self, pair: Pair) -> Pair {
+        pair.with(move |driver| Box::new(Planted::new(driver, self)))
+    }
+}
+
+impl fmt::Display for Bug {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Bug::NoLastLook => "a driver that sleeps without a last look",
+            Bug::LeaksRefused => "a driver that leaks the buffers of damaged frames",
+            Bug::DeliversTwice => "a driver that delivers twice",
+            Bug::DropsGood => "a driver that drops a good frame",
+            Bug::Swaps => "a driver that swaps two frames",
+            Bug::LosesSent => "a driver that loses a frame to be sent",
+            Bug::SendsTwice => "a driver that sends twice",
+            Bug::NoRecord => "a driver that hands over without a record",
+            Bug::MissesOne => "a driver that goes on wrongly behind a dead one",
+        })
+    }
+}
+
 /// Names the buffers that a dead driver had by the order in which they were posted: those posted last, as if
 /// every one before had been given back. The channel itself names none.
+#[cfg(test)]
 pub(super) fn forgets_by_order(session: &Session, buffers: u64) {
     let (channel, place) = (session.packets.words(), session.place);
     let ring = |head: usize| {
@@ -52,7 +99,7 @@ pub(super) fn forgets_by_order(session: &Session, buffers: u64) {
 }
 
 /// A driver around a driver, with a bug.
-pub(super) struct Planted {
+struct Planted {
     driver: Box<dyn NicDriver>,
     bug: Bug,
     just_armed: bool,
@@ -61,7 +108,7 @@ pub(super) struct Planted {
 }
 
 impl Planted {
-    pub(super) fn new(driver: Box<dyn NicDriver>, bug: Bug) -> Planted {
+    fn new(driver: Box<dyn NicDriver>, bug: Bug) -> Planted {
         Planted { driver, bug, just_armed: false, frames: 0, sent: 0 }
     }
 }

@@ -5,9 +5,9 @@ mod columns;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use warikomi_clock::Seed;
-use warikomi_measure::{Machine, TargetInfo, TimeBase, table};
+use warikomi_measure::{Machine, TargetInfo, TimeBase, table, texts};
 use warikomi_sim::Pair;
-use warikomi_sim::history::{Histories, digest_of, histories};
+use warikomi_sim::history::{Drawn, Histories, Omission, digest_of, histories};
 use warikomi_target::TargetError;
 
 use crate::error::Error;
@@ -19,6 +19,9 @@ const OF_A_CASE: u64 = 100;
 
 /// The most histories of a run.
 const MAX_COUNT: u64 = 100_000_000;
+
+/// The most bursts of a history.
+const MAX_BURSTS: u64 = 100_000;
 
 /// Runs random histories of the process target in virtual time, and has each judged by checkers that
 /// stand apart from it: every packet accounted for once, every buffer with one owner and back in the
@@ -36,6 +39,13 @@ pub struct RandomHistories {
     /// Let faults strike, and parts stall and die
     #[arg(long)]
     faults: bool,
+    /// How many bursts of frames come in each [default: what the seed says]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_BURSTS))]
+    bursts: Option<u64>,
+    /// Leave a part of each out: fault:N, kill:N, order:N or stall:N, by its number from 0; sends; compute.
+    /// `warikomi soak --shrink` says which are not needed
+    #[arg(long, value_name = "PART")]
+    without: Vec<Omission>,
     /// The driver
     #[arg(long, default_value = warikomi_driver::DEFAULT_DRIVER)]
     driver: String,
@@ -47,6 +57,10 @@ struct Asked {
     count: u64,
     seed: u64,
     faults: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bursts: Option<u64>,
+    #[serde(serialize_with = "texts", skip_serializing_if = "Vec::is_empty")]
+    without: Vec<Omission>,
 }
 
 /// What came of some histories: of a case, a line of `cases.csv`; and of all.
@@ -74,12 +88,18 @@ impl Experiment for RandomHistories {
 
     fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
         let target = self.target()?;
-        let name = |case: &Histories| format!("{} from seed {}", case.count, case.seed.0);
+        let name = |case: &Histories| format!("{} from seed {}", case.count, case.first.seed.0);
         let rows = watch.each(&self.cases(), name, |case, watch| {
             watch.saw_target(&target, TimeBase::Virtual);
             self.row(case, watch)
         })?;
-        let asked = Asked { count: self.count, seed: self.seed, faults: self.faults };
+        let asked = Asked {
+            count: self.count,
+            seed: self.seed,
+            faults: self.faults,
+            bursts: self.bursts,
+            without: self.without.clone(),
+        };
         let (base, machine) = (TimeBase::Virtual, Machine::default());
         let result = table(Self::NAME, base, machine, target, &asked, &[all(&rows)]);
         Ok(Conclusion::new(result).with_table("cases", rows))
@@ -106,9 +126,13 @@ impl RandomHistories {
     fn cases(&self) -> Vec<Histories> {
         let begins = (0..self.count).step_by(OF_A_CASE as usize);
         let case = |begin: u64| Histories {
-            seed: Seed(self.seed.wrapping_add(begin)),
+            first: Drawn {
+                seed: Seed(self.seed.wrapping_add(begin)),
+                faults: self.faults,
+                bursts: self.bursts,
+                without: self.without.clone(),
+            },
             count: OF_A_CASE.min(self.count - begin),
-            faults: self.faults,
         };
         begins.map(case).collect()
     }
@@ -121,7 +145,7 @@ impl RandomHistories {
             Pair::by_name(&self.driver).ok_or_else(|| Error::impossible("no such driver"))?;
         let found = histories(case, &pair, &mut |_| ())?;
         Ok(Row {
-            seed: case.seed.0,
+            seed: case.first.seed.0,
             histories: found.histories,
             packets: found.packets,
             delivered: found.delivered,

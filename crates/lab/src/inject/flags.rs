@@ -6,7 +6,9 @@ use warikomi_inject::{
     Arrival, FAULT_FORMS, Fault, FrameBytes, LineRate, MAX_FLOWS, Plan, Receiver,
 };
 use warikomi_measure::RunResult;
-use warikomi_session::{Session, StrictArguments, TargetArguments, Usual, VirtualArguments};
+use warikomi_session::{
+    Prepared, Session, StrictArguments, TargetArguments, Usual, VirtualArguments,
+};
 use warikomi_wire::WireKind;
 
 use super::order::Application;
@@ -160,19 +162,28 @@ pub(crate) struct Ordered<'a> {
 }
 
 impl Inject {
+    /// What is to arrive.
+    pub(crate) fn asked(&self) -> Result<Plan, Error> {
+        self.plan.plan(self.target.receiver())
+    }
+
+    /// The target that is to be started; an error if there is none.
+    pub(crate) fn prepared(&self) -> Result<Prepared, Error> {
+        Ok(self.target.prepare_at(Usual::Packets, &self.time, self.plan.seed)?)
+    }
+
     /// Brings a session up, and has `injection` inject what the flags ask for.
-    pub(crate) fn carry_out(
+    pub(crate) fn carry_out<R>(
         &self,
         watch: &mut Watch,
         injection: impl FnOnce(
             &mut Session,
             Ordered<'_>,
             &mut dyn FnMut(Progress<'_>),
-        ) -> Result<Conclusion, Error>,
-    ) -> Result<Conclusion, Error> {
-        let plan = self.plan.plan(self.target.receiver())?;
-        let seed = self.plan.seed;
-        let mut prepared = self.target.prepare_at(Usual::Packets, &self.time, seed)?;
+        ) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let plan = self.asked()?;
+        let mut prepared = self.prepared()?;
         if plan.spacing() > Span::ZERO {
             prepared.defer_nothing();
         }
@@ -185,8 +196,8 @@ impl Inject {
             application: Application::with_buffer(self.socket_buffer),
             run_id: run_id(&*session.target),
         };
-        let conclusion = injection(&mut session, order, &mut |progress| watch.tell(progress))?;
+        let made = injection(&mut session, order, &mut |progress| watch.tell(progress))?;
         session.stop()?;
-        Ok(conclusion)
+        Ok(made)
     }
 }

@@ -23,6 +23,7 @@ pub(crate) use scene::Scene;
 pub(crate) use striker::{Delivery, Strike, Striker, StrikerHook, Struck, Where};
 pub(crate) use striking::striking_help;
 pub(crate) use trial::{Attempt, stack_texts};
+pub(crate) use verdict::report_in;
 
 pub use operation::{OPERATIONS, Operation};
 pub use striking::Striking;

@@ -90,7 +90,7 @@ const REPORTS: [(&str, Verdict); 15] = [
 ];
 
 /// The worst that a kernel's lines report, and the line that says so.
-pub(super) fn report_in(lines: &[String]) -> Option<(Verdict, &str)> {
+pub(crate) fn report_in(lines: &[String]) -> Option<(Verdict, &str)> {
     let of_line = |line: &'_ String| {
         let known = REPORTS.iter().find(|(begins, _)| line.contains(begins));
         known.map(|(_, verdict)| *verdict)

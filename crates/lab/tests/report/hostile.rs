@@ -28,7 +28,7 @@ fn number() -> impl Strategy<Value = String> {
     ]
 }
 
-const EXPERIMENTS: [&str; 11] = [
+const EXPERIMENTS: [&str; 12] = [
     "accuracy",
     "bench",
     "cost",
@@ -37,6 +37,7 @@ const EXPERIMENTS: [&str; 11] = [
     "inject",
     "receive",
     "replace",
+    "soak",
     "sweep",
     "transmit",
     "unknown",

@@ -1,5 +1,5 @@
 use super::*;
-use crate::planted::{self, Bug, Planted};
+use crate::planted::{self, Bug};
 
 fn sound() -> Pair {
     Pair::by_name("rtl8168").unwrap()
@@ -10,7 +10,7 @@ fn all_are_right(seed: u64, count: u64, faults: bool) -> Summary {
 }
 
 fn all_of_are_right(pair: &Pair, seed: u64, count: u64, faults: bool) -> Summary {
-    let wanted = Histories { seed: Seed(seed), count, faults };
+    let wanted = Histories { first: Drawn::of(Seed(seed), faults), count };
     match histories(&wanted, pair, &mut |_| ()) {
         Ok(summary) => summary,
         Err(error) => panic!("{error}"),
@@ -49,7 +49,7 @@ const GOLDEN: [(u64, bool, &str); 4] = [
 #[test]
 fn golden_seeds_have_the_digests_that_they_always_had() {
     let digest = |(seed, faults, _): &(u64, bool, &str)| {
-        history(Seed(*seed), *faults, &sound()).unwrap().0.digest
+        Drawn::of(Seed(*seed), *faults).judged(&sound()).unwrap().0.digest
     };
     let now: Vec<String> = GOLDEN.iter().map(digest).collect();
     let again: Vec<String> = GOLDEN.iter().map(digest).collect();
@@ -59,7 +59,7 @@ fn golden_seeds_have_the_digests_that_they_always_had() {
 
 #[test]
 fn another_seed_is_another_history() {
-    let digest = |seed| history(Seed(seed), false, &sound()).unwrap().0.digest;
+    let digest = |seed| Drawn::of(Seed(seed), false).judged(&sound()).unwrap().0.digest;
     assert_ne!(digest(1), digest(2));
 }
 
@@ -70,18 +70,18 @@ fn found_by(bug: Bug, faults: bool) -> (Vec<&'static str>, u64, Failure) {
 
 /// The same, from a seed on.
 fn found_from(seed: u64, bug: Bug, faults: bool) -> (Vec<&'static str>, u64, Failure) {
-    let pair = sound().with(move |driver| Box::new(Planted::new(driver, bug)));
-    found_in(&pair, seed, faults)
+    assert!(faults || !bug.needs_faults());
+    found_in(&bug.planted_in(sound()), seed, faults)
 }
 
 /// What is wrong with this pair.
 fn found_in(pair: &Pair, seed: u64, faults: bool) -> (Vec<&'static str>, u64, Failure) {
     const MOST: u64 = 5_000;
-    let wanted = Histories { seed: Seed(seed), count: MOST, faults };
+    let wanted = Histories { first: Drawn::of(Seed(seed), faults), count: MOST };
     match histories(&wanted, pair, &mut |_| ()) {
         Err(HistoryError::Wrong(failure)) => {
             let checkers = failure.violations.iter().map(|found| found.checker).collect();
-            (checkers, failure.seed, *failure)
+            (checkers, failure.drawn.seed.0, *failure)
         }
         other => panic!("the bug was not found in {MOST} histories: {other:?}"),
     }
@@ -161,7 +161,7 @@ fn histories_of_a_card_with_two_queues_are_right() {
     assert!(summary.restarts > 400 && summary.failures > 40, "{summary:?}");
     assert!(summary.delivered > summary.packets / 5, "{summary:?}");
     let damaged = |seed| {
-        let (outcome, _) = history(Seed(seed), true, &two_queues()).unwrap();
+        let (outcome, _) = Drawn::of(Seed(seed), true).judged(&two_queues()).unwrap();
         outcome.counts.damaged
     };
     let struck: u64 = (1..=2_000).map(damaged).sum();

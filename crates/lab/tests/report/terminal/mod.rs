@@ -5,6 +5,7 @@ mod cost;
 mod explore;
 mod receive;
 mod replace;
+mod soak;
 mod transmit;
 mod transmit_kernel;
 

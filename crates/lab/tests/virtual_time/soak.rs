@@ -1,0 +1,50 @@
+//! A soak of a kernel: planted bugs are found, and drawn histories are right.
+
+use clap::{Args, Command, FromArgMatches};
+use serde_json::Value;
+use warikomi_lab::soak::Soak;
+use warikomi_lab::{Conclusion, Error, Experiment, Watch};
+
+use crate::image;
+
+fn soak(flags: &[&str]) -> Result<Conclusion, Error> {
+    let kernel = image().kernel();
+    let flags = [flags, &["--kernel", kernel.to_str().unwrap()]].concat();
+    let command = Soak::augment_args(Command::new(Soak::NAME).no_binary_name(true));
+    let matches = command.try_get_matches_from(flags).unwrap_or_else(|error| panic!("{error}"));
+    Soak::from_arg_matches(&matches).unwrap().run(&mut Watch::unobserved())
+}
+
+#[test]
+fn histories_of_a_kernel_are_right_behind_bugs_that_were_found() {
+    let conclusion = soak(&["--target", "kernel", "--seeds", "1..24"]).unwrap();
+    assert!(conclusion.failed.is_none(), "{}", conclusion.failed.unwrap());
+    let result = conclusion.result;
+    let row = &result.rows.as_ref().unwrap()[0];
+    assert_eq!((&row["target"], &row["histories"]), (&"kernel".into(), &24.into()));
+    assert!(row["twice"].as_u64().unwrap() > 2, "{row:?}");
+    assert!(row["delivered"].as_u64().unwrap() > 1_000, "{row:?}");
+    let canaries = result.figures["canaries"].as_array().unwrap();
+    let found_by = |bug: &str| {
+        let canary = canaries.iter().find(|canary| canary["bug"] == bug).unwrap();
+        canary["checkers"].as_str().unwrap().to_owned()
+    };
+    assert!(found_by("a card that loses a packet").contains("losses"));
+    assert!(found_by("a card that doubles a packet").contains("ledger"));
+    assert_eq!(found_by("a card that swaps two packets"), "order");
+    assert!(found_by("a card that forgets an interrupt").contains("progress"));
+    assert!(found_by("a card that forgets a descriptor").contains("progress"));
+    let drawn = result.figures["drawn"].as_array().unwrap();
+    let fault = |drawn: &Value| drawn["what"].as_str().unwrap().starts_with("fault ");
+    assert!(drawn.iter().any(fault), "{drawn:?}");
+}
+
+#[test]
+fn of_both_targets_both_are_tried() {
+    // Seed 296 is a kernel's.
+    let conclusion = soak(&["--seeds", "291..300"]).unwrap();
+    assert!(conclusion.failed.is_none(), "{}", conclusion.failed.unwrap());
+    let rows = conclusion.result.rows.unwrap();
+    let targets: Vec<_> = rows.iter().map(|row| row["target"].as_str().unwrap()).collect();
+    assert_eq!(targets, ["kernel", "process"]);
+}
