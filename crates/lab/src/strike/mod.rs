@@ -2,6 +2,7 @@
 
 mod code;
 mod condition;
+mod frames;
 mod napi;
 mod operation;
 mod registers;

@@ -70,6 +70,8 @@ pub(crate) struct Scene {
     read_lines: u64,
     /// The interface's largest packet, in bytes.
     pub(super) mtu: u32,
+    /// Whether the guest has an interface for tagged frames.
+    pub(super) has_vlan: bool,
 }
 
 impl Scene {
@@ -117,6 +119,7 @@ impl Scene {
             early: Vec::new(),
             read_lines,
             mtu,
+            has_vlan: false,
         })
     }
 
@@ -124,6 +127,11 @@ impl Scene {
     pub(crate) fn next_request(&mut self, size_bytes: usize) -> Result<(u64, Vec<u8>), Error> {
         self.next_number += 1;
         Ok((self.next_number, echo_request(&self.addresses, self.next_number, size_bytes)?))
+    }
+
+    /// Of the network, and of the card.
+    pub(super) fn addresses(&self) -> &Addresses {
+        &self.addresses
     }
 
     /// Sends an echo request to the driver.
