@@ -85,7 +85,8 @@ impl Unfinished {
 
 /// The sum over the pseudo header, not inverted (RFC 9293, 3.1; RFC 8200, 8.1).
 fn pseudo_sum(addresses: &[u8], protocol: IpNumber, length: usize) -> u16 {
-    let words = addresses.chunks_exact(2).map(|two| u32::from(u16::from_be_bytes([two[0], two[1]])));
+    let words =
+        addresses.chunks_exact(2).map(|two| u32::from(u16::from_be_bytes([two[0], two[1]])));
     let mut sum = words.sum::<u32>() + u32::from(protocol.0) + length as u32;
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
@@ -102,12 +103,9 @@ mod tests {
     #[test]
     fn the_checksum_is_right_once_the_card_has_added_the_rest() {
         let addresses = Addresses::to_guest([2, 0, 0, 0, 0, 1]);
-        for (ipv6, tcp, vlan) in [
-            (false, false, None),
-            (false, true, None),
-            (true, false, Some(5)),
-            (true, true, None),
-        ] {
+        for (ipv6, tcp, vlan) in
+            [(false, false, None), (false, true, None), (true, false, Some(5)), (true, true, None)]
+        {
             let wanted = Unfinished { ipv6, tcp, vlan, payload_bytes: 100 };
             let Head { mut bytes, transport, field } = wanted.head(&addresses).unwrap();
             bytes.resize(bytes.len() + wanted.payload_bytes, 0);

@@ -130,8 +130,8 @@ macro_rules! command {
 
 mod sending;
 pub use sending::{
-    OpenChecksum, Pktgen, RawFrame, Segments, Transmit, TransmitFrames, TransmitTcp, WorkDatagrams, WorkStart,
-    WorkStatus, WorkStop,
+    OpenChecksum, Pktgen, RawFrame, Segments, Transmit, TransmitFrames, TransmitTcp, WorkDatagrams,
+    WorkStart, WorkStatus, WorkStop,
 };
 
 command! {

@@ -14,7 +14,9 @@ use super::error::{AgentError, Result};
 use super::netif::Interface;
 use super::receive::Receiver;
 use super::work::Worker;
-use super::{boot, configure, counters, drivers, files, frames, link, netdev, ping, pktgen, sys, transmit};
+use super::{
+    boot, configure, counters, drivers, files, frames, link, netdev, ping, pktgen, sys, transmit,
+};
 
 /// What the agent remembers between requests.
 #[derive(Default)]

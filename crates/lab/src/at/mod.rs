@@ -5,4 +5,4 @@ mod flags;
 mod place;
 
 pub use flags::At;
-pub(crate) use flags::operation_help;
+pub(crate) use flags::{condition_help, operation_help};

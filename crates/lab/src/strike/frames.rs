@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use warikomi_inject::{Addresses, Unfinished};
+use warikomi_protocol::Request;
 use warikomi_protocol::commands::{
     Configure, OpenChecksum, RawFrame, Segments, TransmitFrames, VlanAdd,
 };
@@ -51,7 +52,7 @@ pub(super) fn send(scene: &mut Scene) -> Result<(), Error> {
         frame(Unfinished { ipv6: true, ..plain })?,
         frame(Unfinished { ipv6: true, tcp: true, ..plain })?,
         // The tag is the frame's own.
-        frame(Unfinished { ipv6: true, vlan: Some(VLAN), ..plain })?,
+        frame(Unfinished { vlan: Some(VLAN), ..plain })?,
         frame(cut)?,
         frame(Unfinished { ipv6: true, ..cut })?,
         // Shorter than Ethernet allows: the driver has to pad it.
@@ -59,10 +60,21 @@ pub(super) fn send(scene: &mut Scene) -> Result<(), Error> {
     ];
     let tagged = vec![frame(plain)?];
     for (vlan, frames) in [(None, frames), (Some(VLAN), tagged)] {
-        let request = TransmitFrames { interface: None, vlan, frames };
+        let request = request(vlan, frames, 1);
         scene.session.target.ask(request, Duration::ZERO)?;
     }
     Ok(())
+}
+
+/// As many as fill a ring, straight to the driver.
+pub(super) fn many(scene: &Scene, count: u32) -> Result<Request, Error> {
+    let plain = Unfinished { payload_bytes: PAYLOAD_BYTES, ..Unfinished::default() };
+    let frames = vec![raw(scene.addresses(), plain)?];
+    Ok(TransmitFrames { past_queue: true, ..request(None, frames, count) }.into())
+}
+
+fn request(vlan: Option<u16>, frames: Vec<RawFrame>, times: u32) -> TransmitFrames {
+    TransmitFrames { interface: None, vlan, frames, times, past_queue: false }
 }
 
 fn raw(addresses: &Addresses, wanted: Unfinished) -> Result<RawFrame, Error> {

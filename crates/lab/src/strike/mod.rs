@@ -14,7 +14,7 @@ mod verdict;
 mod watched;
 
 pub(crate) use code::driver_code;
-pub(crate) use condition::{Condition, FORMS, checks};
+pub(crate) use condition::{Check, Condition, FORMS, checks};
 pub(crate) use registers::register_named;
 pub(crate) use scene::Scene;
 pub(crate) use striker::Where;

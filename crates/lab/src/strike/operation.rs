@@ -7,9 +7,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use warikomi_clock::Span;
 use warikomi_nic::{Frame, Link, RxError, RxFault};
+use warikomi_pci::{Interrupt, Vector};
 use warikomi_protocol::Request;
-use warikomi_inject::{NETWORK_MAC, UDP_PORT};
-use warikomi_protocol::commands::{Configure, LinkDown, Pktgen, Renegotiate, TransmitTcp};
+use warikomi_protocol::commands::{Configure, LinkDown, Renegotiate, TransmitTcp};
 use warikomi_session::link_up;
 use warikomi_target::CardId;
 use warikomi_wire::Responder;
@@ -53,7 +53,7 @@ pub enum Operation {
     Frames,
     /// Frames with errors come, which the driver was told to keep; and some that are for others.
     Kept,
-    /// The kernel's generator sends while the card takes nothing, until the ring is full.
+    /// Frames go out while the card takes none, until the ring is full.
     Burst,
 }
 
@@ -66,9 +66,21 @@ pub const OPERATIONS: [(Operation, &str, &str); 11] = [
     (Operation::Mtu, "ip link set eth0 mtu 1400", "another MTU, and the old one behind it"),
     (Operation::Renegotiate, "ethtool -r eth0", "autonegotiation anew"),
     (Operation::Stream, "stream", "a stream over TCP that the card segments"),
-    (Operation::Frames, "frames", "frames with checksums, segments and tags that the card has to make"),
-    (Operation::Kept, "ethtool -K eth0 rx-all on", "frames with errors, which the driver keeps, with tags and for groups"),
-    (Operation::Burst, "pktgen", "frames of the kernel's generator, while the card takes none: the ring is full"),
+    (
+        Operation::Frames,
+        "frames",
+        "frames with checksums, segments and tags that the card has to make",
+    ),
+    (
+        Operation::Kept,
+        "ethtool -K eth0 rx-all on",
+        "frames with errors, which the driver keeps, with tags and for groups",
+    ),
+    (
+        Operation::Burst,
+        "full ring",
+        "frames go out while the card takes none, until the ring is full",
+    ),
     (Operation::Cable, "cable", "the cable pulled and plugged in again"),
 ];
 
@@ -81,14 +93,17 @@ const ETHER_TYPE: usize = 12;
 /// The group of all hosts (RFC 1112).
 const ALL_HOSTS: [u8; 6] = [0x01, 0x00, 0x5e, 0, 0, 1];
 
-/// Frames of the generator: more than a ring has descriptors.
-const BURST_FRAMES: u64 = 400;
+/// More frames than a ring has descriptors.
+const BURST_FRAMES: u32 = 300;
 
 /// How long the card takes none: time for the driver to fill its ring.
 const STALL: Duration = Duration::from_millis(5);
 
-/// How long the generator may take.
+/// How long all of them may take.
 const BURST_TIME: Span = Span::from_ms(1_500);
+
+/// How long an interrupt without a reason is given.
+const SETTLED: Span = Span::from_ms(2);
 
 /// How often it is asked whether it has ended.
 const LOOK_EVERY: Span = Span::from_us(200);
@@ -135,10 +150,7 @@ impl Operation {
 
     /// Whether the guest's agent carries it out, or the support side.
     pub(super) fn is_of_agent(self) -> bool {
-        !matches!(
-            self,
-            Operation::Ping | Operation::BadFrames | Operation::Kept | Operation::Cable
-        )
+        !matches!(self, Operation::Ping | Operation::BadFrames | Operation::Kept | Operation::Cable)
     }
 
     /// What the agent is asked for; `None` of what takes more than one request.
@@ -260,18 +272,14 @@ fn receive(scene: &mut Scene, frame: &[u8]) -> Result<(), Error> {
 
 /// Has frames sent, and takes none for a while as they come.
 fn burst(scene: &mut Scene) -> Result<(), Error> {
-    let mac = NETWORK_MAC.map(|byte| format!("{byte:02x}")).join(":");
-    let request = Pktgen {
-        interface: None,
-        count: BURST_FRAMES,
-        payload_bytes: PING_BYTES[0] as u32,
-        burst: 1,
-        destination: format!("{}:{}", Responder::ADDRESS, UDP_PORT),
-        destination_mac: mac,
-        timeout_ms: 1_000,
-    };
-    let Some(number) = scene.session.target.agent().and_then(|agent| agent.post(request.into()))
-    else {
+    // One without a reason, as a shared line has them.
+    let (nic, host) = scene.session.target.card(CardId::FIRST)?;
+    if let Some(message) = nic.message(Vector(0)) {
+        host.interrupts.signal(Interrupt::Msi(message));
+    }
+    scene.settle(SETTLED)?;
+    let request = frames::many(scene, BURST_FRAMES)?;
+    let Some(number) = scene.session.target.agent().and_then(|agent| agent.post(request)) else {
         return Ok(());
     };
     let has_ended = |scene: &mut Scene| {

@@ -178,7 +178,8 @@ impl Scene {
     /// Strikes once the place is reached.
     pub(crate) fn arm(&mut self, strike: Strike) -> Result<(), Error> {
         // So that the driver stands at the very write at which it is struck. Elsewhere writes are posted, as always.
-        let at_access = !matches!(strike.place, Where::Code(_));
+        let is_access = |strike: &Strike| !matches!(strike.place, Where::Code(_));
+        let at_access = is_access(&strike) || strike.then.as_deref().is_some_and(is_access);
         self.session.target.wait_for_writes(at_access);
         Ok(self.striker.borrow_mut().arm(strike)?)
     }
@@ -250,9 +251,16 @@ impl Scene {
         self.striker.borrow().struck().clone()
     }
 
-    /// Whether it has struck.
-    pub(crate) fn has_struck(&self) -> bool {
-        self.striker.borrow().struck().at.is_some()
+    /// What came of the strikes before the last one, and of it.
+    pub(super) fn all_struck(&self) -> Vec<Struck> {
+        let striker = self.striker.borrow();
+        striker.before().iter().chain([striker.struck()]).cloned().collect()
+    }
+
+    /// How many strikes have been made.
+    pub(crate) fn count_struck(&self) -> usize {
+        let striker = self.striker.borrow();
+        striker.before().len() + usize::from(striker.struck().at.is_some())
     }
 
     /// Notes from now on which of these places are reached for the first time.
