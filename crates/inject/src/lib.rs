@@ -15,6 +15,7 @@ mod pacing;
 mod plan;
 mod schedule;
 mod source;
+mod unfinished;
 mod units;
 
 pub use burst::{Burst, MAX_BURST_BYTES};
@@ -34,5 +35,6 @@ pub use plan::{
 };
 pub use schedule::{Arriving, Schedule, ScheduleError};
 pub use source::{Planned, Source};
+pub use unfinished::{Head, Unfinished};
 pub use units::{FrameBytes, LineRate, ParseUnitError};
 pub use warikomi_wire::{GUEST_IP, NETWORK_IP, NETWORK_MAC, PAYLOAD_OFFSET, UDP_PORT};

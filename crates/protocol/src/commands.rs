@@ -90,6 +90,8 @@ commands! {
     Transmit => answers::Transmitted,
     /// See [`TransmitTcp`].
     TransmitTcp => answers::TransmittedTcp,
+    /// See [`TransmitFrames`].
+    TransmitFrames => answers::Done,
     /// See [`Pktgen`].
     Pktgen => answers::Generated,
     /// See [`Send`].
@@ -127,7 +129,10 @@ macro_rules! command {
 }
 
 mod sending;
-pub use sending::{Pktgen, Transmit, TransmitTcp, WorkDatagrams, WorkStart, WorkStatus, WorkStop};
+pub use sending::{
+    OpenChecksum, Pktgen, RawFrame, Segments, Transmit, TransmitFrames, TransmitTcp, WorkDatagrams,
+    WorkStart, WorkStatus, WorkStop,
+};
 
 command! {
     /// Answers at once: is the agent alive, and what do its clocks say?

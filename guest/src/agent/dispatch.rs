@@ -14,7 +14,9 @@ use super::error::{AgentError, Result};
 use super::netif::Interface;
 use super::receive::Receiver;
 use super::work::Worker;
-use super::{boot, configure, counters, drivers, files, link, netdev, ping, pktgen, sys, transmit};
+use super::{
+    boot, configure, counters, drivers, files, frames, link, netdev, ping, pktgen, sys, transmit,
+};
 
 /// What the agent remembers between requests.
 #[derive(Default)]
@@ -141,6 +143,9 @@ impl Agent {
                 done(c, link::vlan_add(&self.interface(c.interface.as_ref())?, c)?)
             }
             Request::Pktgen(c) => done(c, pktgen::run(&self.interface(c.interface.as_ref())?, c)?),
+            Request::TransmitFrames(c) => {
+                done(c, frames::transmit(&self.interface(c.interface.as_ref())?, c)?)
+            }
             Request::SuspendInterrupts(c) => {
                 done(c, netdev::suspend_interrupts(&self.interface(c.interface.as_ref())?, c)?)
             }

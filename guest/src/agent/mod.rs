@@ -12,6 +12,7 @@ mod drivers;
 mod error;
 mod ethtool;
 mod files;
+mod frames;
 mod link;
 mod netdev;
 mod netif;

@@ -4,7 +4,7 @@
 
 use std::ffi::c_void;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::LazyLock;
 
 use nix::time::{ClockId, clock_gettime};
@@ -109,6 +109,41 @@ pub(super) fn flags_of(request: &libc::ifreq) -> i32 {
     i32::from(unsafe { request.ifr_ifru.ifru_flags })
 }
 
+/// A packet socket (packet(7)) on the interface of this number, whose frames begin with a `struct virtio_net_hdr`;
+/// the kernel notes when each leaves the driver (`SO_TIMESTAMPING`).
+pub(super) fn packet_socket(interface: libc::c_int, past_queue: bool) -> io::Result<OwnedFd> {
+    const PACKET_VNET_HDR: libc::c_int = 15;
+    const PACKET_QDISC_BYPASS: libc::c_int = 20;
+    /// Room for more than a ring of frames.
+    const SEND_BYTES: libc::c_int = 4 << 20;
+    let stamps = libc::SOF_TIMESTAMPING_TX_SOFTWARE as libc::c_int;
+    // SAFETY: the call takes three numbers.
+    let made = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+    if made < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it has just been opened, and nothing else owns it.
+    let socket = unsafe { OwnedFd::from_raw_fd(made) };
+    set_option(socket.as_fd(), libc::SOL_PACKET, PACKET_VNET_HDR, 1)?;
+    let bypass = libc::c_int::from(past_queue);
+    set_option(socket.as_fd(), libc::SOL_PACKET, PACKET_QDISC_BYPASS, bypass)?;
+    set_socket_option(socket.as_fd(), libc::SO_SNDBUFFORCE, SEND_BYTES)?;
+    set_socket_option(socket.as_fd(), libc::SO_TIMESTAMPING, stamps)?;
+    // SAFETY: `sockaddr_ll` is a C structure of integers, for which all zeros is a value.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as libc::c_ushort;
+    address.sll_ifindex = interface;
+    // SAFETY: the kernel reads `address`, which lives through the call, and no more than its size.
+    let bound = unsafe {
+        libc::bind(
+            made,
+            (&raw const address).cast::<libc::sockaddr>(),
+            size_of_val(&address) as libc::socklen_t,
+        )
+    };
+    if bound < 0 { Err(io::Error::last_os_error()) } else { Ok(socket) }
+}
+
 /// `SO_MEMINFO`: the socket's counters, of which index 8 is what it dropped.
 pub(super) fn socket_drops(fd: BorrowedFd<'_>) -> io::Result<u64> {
     const SO_MEMINFO: libc::c_int = 55;
@@ -152,11 +187,20 @@ pub(super) fn set_socket_option(
     option: libc::c_int,
     value: libc::c_int,
 ) -> io::Result<()> {
+    set_option(fd, libc::SOL_SOCKET, option, value)
+}
+
+fn set_option(
+    fd: BorrowedFd<'_>,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
     // SAFETY: the kernel reads `value`, which lives through the call, and no more than its size.
     let result = unsafe {
         libc::setsockopt(
             fd.as_raw_fd(),
-            libc::SOL_SOCKET,
+            level,
             option,
             (&raw const value).cast::<c_void>(),
             size_of_val(&value) as libc::socklen_t,

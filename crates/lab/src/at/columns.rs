@@ -10,25 +10,27 @@ use crate::cells::{list, object, text};
 use crate::strike::{Trial, Verdict};
 
 /// What came of trials, but for their stacks.
-type Outcome<'a> = (Verdict, &'a str, Option<&'a str>, Option<&'a str>, bool);
+type Outcome<'a> = (Verdict, &'a str, [Option<&'a str>; 3], bool);
 
 /// Puts what came of the strikes into the result: a row for each outcome that there was, the worst last, and the
 /// stacks of one with the worst.
 pub(super) fn fill(result: &mut RunResult, trials: &[Trial]) {
     let mut outcomes: BTreeMap<Outcome<'_>, u64> = BTreeMap::new();
     for trial in trials {
-        let (place, handler) = (trial.place.as_deref(), trial.handler.as_deref());
+        let places = [&trial.first, &trial.place, &trial.handler].map(Option::as_deref);
         // How long an answer took differs each time.
         let evidence = if trial.verdict == Verdict::Late { "" } else { trial.evidence.as_str() };
-        let outcome = (trial.verdict, evidence, place, handler, trial.deferred);
+        let outcome = (trial.verdict, evidence, places, trial.deferred);
         *outcomes.entry(outcome).or_default() += 1;
     }
-    let row = |((verdict, evidence, place, handler, deferred), times): (&Outcome<'_>, &u64)| {
+    let row = |((verdict, evidence, places, deferred), times): (&Outcome<'_>, &u64)| {
+        let [first, place, handler] = places.map(|place| place.map_or(Value::Null, Into::into));
         object([
             ("verdict", verdict.to_string().into()),
             ("times", (*times).into()),
-            ("place", place.map_or(Value::Null, Into::into)),
-            ("handler", handler.map_or(Value::Null, Into::into)),
+            ("first", first),
+            ("place", place),
+            ("handler", handler),
             ("deferred", (*deferred).into()),
             ("evidence", (*evidence).into()),
         ])
@@ -56,6 +58,7 @@ pub(super) fn describe(result: &mut RunResult) {
         columns: vec![
             Column::parameter("verdict", "verdict"),
             column("times", "times"),
+            column("first", "struck first at"),
             column("place", "struck at"),
             column("handler", "handler ran at"),
             column("deferred", "deferred"),

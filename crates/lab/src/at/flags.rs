@@ -34,6 +34,9 @@ pub struct At {
     target: TargetArguments,
     #[command(flatten)]
     time: VirtualFlag,
+    /// Strike a second time, at this place, the next time that it is reached behind the first
+    #[arg(long, value_name = "PLACE")]
+    then: Option<StrikePlace>,
     /// Only where this holds; of several, all of them. --nth counts the times that it does
     #[arg(long = "if", value_name = "CONDITION", long_help = condition_help())]
     conditions: Vec<Condition>,
@@ -52,7 +55,7 @@ pub struct At {
 }
 
 /// Every condition, for help.
-fn condition_help() -> String {
+pub(crate) fn condition_help() -> String {
     format!(
         "Only where this holds; of several, all of them. --nth counts the times that it does. There are: {FORMS}.\n\n\
          Registers are read from the model, not by an access. What NAPI does is read from the guest's memory: \
@@ -75,12 +78,17 @@ impl Experiment for At {
 
     fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
         self.deliver.check(self.operation)?;
+        self.deliver.check_then(self.then.is_some())?;
         let prepared = self.target.prepare_to_debug(&self.time)?;
         let conditions = checks(&self.conditions, &prepared)?;
         let mut scene = Scene::start(watch, &prepared)?;
         let cores = scene.session.watch_cores();
+        let place = |scene: &mut Scene, place: &StrikePlace| {
+            resolve(&scene.program, &mut *scene.session.target, place)
+        };
         let attempt = Attempt {
-            place: resolve(&scene.program, &mut *scene.session.target, &self.place)?,
+            place: place(&mut scene, &self.place)?,
+            then: self.then.as_ref().map(|then| place(&mut scene, then)).transpose()?,
             nth: self.nth,
             conditions,
             operation: self.operation,

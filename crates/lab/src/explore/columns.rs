@@ -77,6 +77,7 @@ pub(super) fn fill(result: &mut RunResult, explored: Vec<Explored>, lines: Vec<O
 fn finding(row: &PlaceRow, trial: &Trial) -> Value {
     json!({
         "place": row.place,
+        "then": row.then,
         "line": if row.line > 0 { format!("{}:{}", row.file, row.line) } else { String::new() },
         "verdict": row.verdict.to_string(),
         "confirmed": format!("{} of {}", row.confirmed, row.tries),
@@ -110,6 +111,7 @@ pub(super) fn describe(result: &mut RunResult) {
     if list(&result.figures, "findings").next().is_some() {
         let columns = [
             ("place", "place"),
+            ("then", "then"),
             ("line", "line"),
             ("verdict", "verdict"),
             ("confirmed", "seen"),

@@ -8,14 +8,14 @@ use warikomi_session::{TargetArguments, VirtualFlag};
 
 use super::columns;
 use super::lines;
-use super::places::{Instruction, instructions, marked};
+use super::places::{Instruction, instructions, marked, one_a_line};
 use super::row::Explored;
 use super::sources::Sources;
 use super::stage::{Case, Plan, Stage};
-use crate::at::operation_help;
+use crate::at::{condition_help, operation_help};
 use crate::error::Error;
 use crate::experiment::{Conclusion, Experiment};
-use crate::strike::{OPERATIONS, Operation, Striking, striking_help};
+use crate::strike::{Condition, OPERATIONS, Operation, Striking, checks, striking_help};
 use crate::watch::Watch;
 
 /// Delivers an interrupt at every instruction of functions of the unmodified driver, in turn, and gives a verdict
@@ -41,6 +41,13 @@ pub struct Explore {
     /// Not instructions, but each register access of the operations, in turn
     #[arg(long)]
     accesses: bool,
+    /// Two interrupts: at each place, and then at each place, the next time that it is reached. One place a line of
+    /// the source, because n places make n times n pairs; --shard divides them
+    #[arg(long, conflicts_with = "accesses")]
+    pairs: bool,
+    /// Only where this holds; of several, all of them; of pairs, at the first place
+    #[arg(long = "if", value_name = "CONDITION", conflicts_with = "accesses", long_help = condition_help())]
+    conditions: Vec<Condition>,
     /// What the driver is made to do; may be repeated [default: all of them]
     #[arg(long = "operation", value_name = "OPERATION", long_help = operation_help())]
     operations: Vec<Operation>,
@@ -63,28 +70,26 @@ impl Experiment for Explore {
     fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
         let striking = self.deliver.clone();
         self.operations.iter().try_for_each(|operation| striking.check(*operation))?;
+        striking.check_then(self.pairs)?;
         let prepared = self.target.prepare_to_debug(&self.time)?;
+        let conditions = checks(&self.conditions, &prepared)?;
         let all = || OPERATIONS.iter().map(|(operation, _, _)| *operation);
         let operations = match self.operations.is_empty() {
             true => all().filter(|operation| striking.check(*operation).is_ok()).collect(),
             false => self.operations.clone(),
         };
-        let mut flags = self.target.as_written();
-        if self.time.virtual_time {
-            flags.push_str(" --virtual");
-        }
+        let held = self.conditions.iter().map(|condition| format!(" --if '{condition}'"));
+        let in_virtual_time = if self.time.virtual_time { " --virtual" } else { "" };
+        let flags = [self.target.as_written(), in_virtual_time.to_owned()];
+        let flags = held.chain(flags).collect::<String>();
         let stop_after = self.stop_after;
-        let plan = Plan { striking, operations, stop_after, flags };
+        let plan = Plan { striking, conditions, operations, stop_after, flags };
         let mut stage = Stage::new(&prepared, plan);
         let (cases, places) = match self.accesses {
             true => (accesses(&mut stage, watch)?, Vec::new()),
             false => self.instructions(&mut stage, watch)?,
         };
-        let name = |case: &Case| match case {
-            Case::Instruction(instruction) => instruction.to_string(),
-            Case::Access(nth, operation) => format!("access {nth} of {operation}"),
-        };
-        let made = watch.each(&cases, name, |case, watch| {
+        let made = watch.each(&cases, ToString::to_string, |case, watch| {
             stage.look_around(&places, watch)?;
             stage.explore(case, watch)
         });
@@ -96,7 +101,8 @@ impl Experiment for Explore {
         let rows = explored.iter().map(|place| place.row.clone()).collect::<Vec<_>>();
         let bad = rows.iter().filter(|row| row.verdict.is_bad()).count();
         let sources = Sources::of(&prepared, self.source.as_deref());
-        let lines = lines::rows(&places, &explored, &sources);
+        let firsts: Vec<_> = cases.iter().filter_map(Case::instruction).cloned().collect();
+        let lines = lines::rows(&firsts, &explored, &sources);
         columns::fill(&mut result, explored, lines);
         let mut conclusion = Conclusion::new(result).with_table("places", rows);
         conclusion.failed = (bad > 0).then_some(Error::Found { places: bad });
@@ -119,7 +125,14 @@ impl Explore {
             let program = stage.scene(watch)?.program.clone();
             if self.here { marked(&program) } else { instructions(&program, &self.functions) }
         })?;
-        Ok((places.iter().cloned().map(Case::Instruction).collect(), places))
+        if !self.pairs {
+            return Ok((places.iter().cloned().map(Case::Instruction).collect(), places));
+        }
+        let places = one_a_line(&places);
+        let pairs = places.iter().flat_map(|place| {
+            places.iter().map(move |then| Case::Pair(place.clone(), then.clone()))
+        });
+        Ok((pairs.collect(), places))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The places that are explored.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -50,6 +50,19 @@ pub(super) fn instructions(
     }
     let all = addresses.into_iter();
     Ok(all.filter_map(|(address, function)| instruction(program, address, function)).collect())
+}
+
+/// The first instruction of each line of each function: where the code of a line lies in several pieces, of the first.
+pub(super) fn one_a_line(places: &[Instruction]) -> Vec<Instruction> {
+    let mut known = BTreeSet::new();
+    let mut first = Vec::new();
+    for place in places {
+        let line = place.line.as_ref().map(|line| (&place.symbol, &place.function, line));
+        if line.is_none_or(|line| known.insert(line)) {
+            first.push(place.clone());
+        }
+    }
+    first
 }
 
 /// The places to which the driver's source gives names; each name counts as a function.

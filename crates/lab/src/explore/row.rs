@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::places::Instruction;
+use super::stage::Case;
 use crate::strike::{Operation, Striking, Trial, Verdict};
 
 /// What came of the strikes at one place: a line of places.csv.
@@ -10,6 +11,9 @@ use crate::strike::{Operation, Striking, Trial, Verdict};
 pub(super) struct PlaceRow {
     /// The place, as `at` takes it.
     pub(super) place: String,
+    /// The place of a second strike behind it; empty where there is one alone.
+    #[serde(default)]
+    pub(super) then: String,
     /// The function of the source.
     pub(super) function: String,
     /// The source file.
@@ -44,8 +48,10 @@ pub(super) struct Explored {
 
 impl Explored {
     /// A place that was not struck.
-    pub(super) fn without_trial(instruction: &Instruction, verdict: Verdict) -> Explored {
-        let row = PlaceRow::new(instruction.to_string(), Some(instruction), None, verdict);
+    pub(super) fn without_trial(case: &Case, verdict: Verdict) -> Explored {
+        let place = case.instruction().map(ToString::to_string).unwrap_or_default();
+        let new = PlaceRow::new(place, case.instruction(), None, verdict);
+        let row = PlaceRow { then: case.then(), ..new };
         Explored { row, trial: None, seconds: 0.0 }
     }
 }
@@ -61,6 +67,7 @@ impl PlaceRow {
         let file = path.rsplit('/').next().unwrap_or_default().to_owned();
         PlaceRow {
             place,
+            then: String::new(),
             function: instruction.map_or(String::new(), |known| known.function.clone()),
             file,
             line,
@@ -76,7 +83,7 @@ impl PlaceRow {
     }
 }
 
-/// The command that strikes there once more; `target` are the flags that say which driver.
+/// The command that strikes there once more, at a place as a shell takes it; `target` are the flags that say which driver.
 pub(super) fn command(
     place: &str,
     nth: u64,
@@ -84,7 +91,7 @@ pub(super) fn command(
     striking: &Striking,
     target: &str,
 ) -> String {
-    let mut command = format!("warikomi at '{place}'");
+    let mut command = format!("warikomi at {place}");
     if operation != Operation::Ping {
         command.push_str(&format!(" --operation '{operation}'"));
     }

@@ -1,6 +1,7 @@
 //! Trials one behind the other, each in a target that works.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Instant;
 
 use warikomi_session::{CoreWatch, Prepared};
@@ -9,7 +10,7 @@ use super::coverage::coverage;
 use super::places::{Instruction, address_of};
 use super::row::{Explored, PlaceRow, command};
 use crate::error::Error;
-use crate::strike::{Attempt, Operation, Scene, Striking, Trial, Verdict, Where};
+use crate::strike::{Attempt, Check, Operation, Scene, Striking, Trial, Verdict, Where};
 use crate::watch::Watch;
 
 /// How often a place is tried that an operation reached before and does not now.
@@ -26,18 +27,50 @@ const CONFIRMED: u32 = 2;
 pub(super) enum Case {
     /// An instruction.
     Instruction(Instruction),
+    /// An instruction, and behind it another: an interrupt at both.
+    Pair(Instruction, Instruction),
     /// One register access of an operation, counted from 1.
     Access(u64, Operation),
+}
+
+impl Case {
+    /// The place of the first strike.
+    pub(super) fn instruction(&self) -> Option<&Instruction> {
+        match self {
+            Case::Instruction(place) | Case::Pair(place, _) => Some(place),
+            Case::Access(..) => None,
+        }
+    }
+
+    /// The place of the second, as it is written.
+    pub(super) fn then(&self) -> String {
+        match self {
+            Case::Pair(_, then) => then.to_string(),
+            _ => String::new(),
+        }
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Case::Instruction(place) => place.fmt(f),
+            Case::Pair(place, then) => write!(f, "{place}, then {then}"),
+            Case::Access(nth, operation) => write!(f, "access {nth} of {operation}"),
+        }
+    }
 }
 
 /// What the trials have in common.
 pub(super) struct Plan {
     pub(super) striking: Striking,
+    /// What must hold at the place; of two, the first.
+    pub(super) conditions: Vec<Check>,
     /// What the driver is made to do, each in turn until a place is reached.
     pub(super) operations: Vec<Operation>,
     /// Tries no more once something is wrong at this number of places.
     pub(super) stop_after: Option<u64>,
-    /// Flags that say which driver, for commands.
+    /// Flags that say which driver and what must hold, for commands.
     pub(super) flags: String,
 }
 
@@ -106,24 +139,22 @@ impl<'a> Stage<'a> {
     /// Strikes at a place as often as it takes to be sure.
     pub(super) fn explore(&mut self, case: &Case, watch: &mut Watch) -> Result<Explored, Error> {
         let begun = Instant::now();
-        let (instruction, operation, nth) = match case {
-            Case::Instruction(instruction) => {
-                let reached = self.reached.as_ref().and_then(|reached| reached.get(instruction));
-                let Some(&operation) = reached else {
-                    return Ok(Explored::without_trial(instruction, Verdict::NotReached));
-                };
-                (Some(instruction), operation, 1)
-            }
-            Case::Access(nth, operation) => (None, *operation, *nth),
+        let reached = |place: &Instruction| self.reached.as_ref()?.get(place).copied();
+        let (operation, nth) = match case {
+            Case::Instruction(place) => (reached(place), 1),
+            // The second is looked for in the traffic that reaches the first.
+            Case::Pair(place, then) => (reached(then).and(reached(place)), 1),
+            Case::Access(nth, operation) => (Some(*operation), *nth),
+        };
+        let Some(operation) = operation else {
+            return Ok(Explored::without_trial(case, Verdict::NotReached));
         };
         if self.plan.stop_after.is_some_and(|most| self.found >= most) {
-            let unknown = Instruction::default();
-            let instruction = instruction.unwrap_or(&unknown);
-            return Ok(Explored::without_trial(instruction, Verdict::NotTried));
+            return Ok(Explored::without_trial(case, Verdict::NotTried));
         }
         let (mut bad, mut tries, mut kept): (u32, u32, Option<Trial>) = (0, 0, None);
         loop {
-            let trial = self.attempt(instruction, operation, nth, watch)?;
+            let trial = self.attempt(case, operation, nth, watch)?;
             tries += 1;
             bad += u32::from(trial.verdict.is_bad());
             let not_reached = trial.verdict == Verdict::NotReached;
@@ -131,7 +162,8 @@ impl<'a> Stage<'a> {
                 kept = Some(trial);
             }
             let enough = match bad {
-                0 if not_reached => TRIES_TO_REACH,
+                // Of most pairs the second is not behind the first, whatever is tried.
+                0 if not_reached && !matches!(case, Case::Pair(..)) => TRIES_TO_REACH,
                 0 => 1,
                 _ => TRIES_TO_CONFIRM,
             };
@@ -140,29 +172,32 @@ impl<'a> Stage<'a> {
             }
         }
         let Some(trial) = kept else { unreachable!("it was tried") };
-        let explored = self.judged(instruction, operation, nth, (tries, bad), trial);
+        let explored = self.judged(case, operation, nth, (tries, bad), trial);
         self.found += u64::from(explored.row.verdict.is_bad());
         Ok(Explored { seconds: begun.elapsed().as_secs_f64(), ..explored })
     }
 
     fn attempt(
         &mut self,
-        instruction: Option<&Instruction>,
+        case: &Case,
         operation: Operation,
         nth: u64,
         watch: &mut Watch,
     ) -> Result<Trial, Error> {
-        let striking = self.plan.striking.clone();
+        let (striking, conditions) = (self.plan.striking.clone(), self.plan.conditions.clone());
         let scene = self.scene(watch)?;
-        let place = match instruction {
-            Some(instruction) => match address_of(&scene.program, instruction) {
-                Some(address) => Where::Code(vec![address]),
-                None => return Err(Error::OtherRun),
-            },
-            None => Where::AnyAccess,
+        let program = scene.program.clone();
+        let place_of = |instruction: &Instruction| {
+            let address = address_of(&program, instruction).ok_or(Error::OtherRun)?;
+            Ok::<_, Error>(Where::Code(vec![address]))
+        };
+        let (place, then) = match case {
+            Case::Instruction(place) => (place_of(place)?, None),
+            Case::Pair(place, then) => (place_of(place)?, Some(place_of(then)?)),
+            Case::Access(..) => (Where::AnyAccess, None),
         };
         let trial =
-            scene.attempt(&Attempt { place, nth, conditions: Vec::new(), operation, striking })?;
+            scene.attempt(&Attempt { place, then, nth, conditions, operation, striking })?;
         if trial.verdict.spoils_the_target() {
             self.end_scene(watch);
         }
@@ -171,7 +206,7 @@ impl<'a> Stage<'a> {
 
     fn judged(
         &self,
-        instruction: Option<&Instruction>,
+        case: &Case,
         operation: Operation,
         nth: u64,
         (tries, bad): (u32, u32),
@@ -181,17 +216,19 @@ impl<'a> Stage<'a> {
         let may_be_the_machine = trial.verdict.is_bad() && trial.verdict <= Verdict::Stuck;
         let excused = may_be_the_machine && trial.verdict != Verdict::Doubled && bad < CONFIRMED;
         let verdict = if excused { Verdict::Accounted } else { trial.verdict };
+        let instruction = case.instruction();
         let place = match (instruction, &trial.access) {
             (Some(instruction), _) => instruction.to_string(),
             (None, Some(access)) => access.clone(),
             (None, None) => "any access".to_owned(),
         };
-        let written = match instruction {
-            Some(_) => place.as_str(),
-            None => "any access",
+        let written = match case {
+            Case::Instruction(_) => format!("'{place}'"),
+            Case::Pair(_, then) => format!("'{place}' --then '{then}'"),
+            Case::Access(..) => "'any access'".to_owned(),
         };
         let Plan { striking, flags, .. } = &self.plan;
-        let command = command(written, nth, operation, striking, flags);
+        let command = command(&written, nth, operation, striking, flags);
         let row = PlaceRow {
             tries,
             confirmed: if verdict.is_bad() { bad } else { tries },
@@ -199,6 +236,7 @@ impl<'a> Stage<'a> {
             handler: trial.handler.clone().unwrap_or_default(),
             evidence: if verdict.is_bad() { trial.evidence.clone() } else { String::new() },
             command,
+            then: case.then(),
             ..PlaceRow::new(place, instruction, Some(operation), verdict)
         };
         Explored { row, trial: verdict.is_bad().then_some(trial), seconds: 0.0 }

@@ -61,6 +61,7 @@ impl UntilArguments {
             device: None,
             nth: self.nth,
             delivery,
+            then: None,
         })?;
         let gdb = Rc::new(RefCell::new(None));
         let hook = UntilHook {

@@ -2,6 +2,7 @@
 
 mod code;
 mod condition;
+mod frames;
 mod gate;
 mod grip;
 mod napi;
@@ -16,7 +17,7 @@ mod verdict;
 mod watched;
 
 pub(crate) use code::driver_code;
-pub(crate) use condition::{Condition, FORMS, checks};
+pub(crate) use condition::{Check, Condition, FORMS, checks};
 pub(crate) use grip::Grip;
 pub(crate) use place::{StrikePlace, resolve};
 pub(crate) use scene::Scene;

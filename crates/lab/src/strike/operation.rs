@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use warikomi_clock::Span;
-use warikomi_nic::{Frame, Link, RxFault};
+use warikomi_nic::{Frame, Link, RxError, RxFault};
+use warikomi_pci::{Interrupt, Vector};
 use warikomi_protocol::Request;
 use warikomi_protocol::commands::{Configure, LinkDown, Renegotiate, TransmitTcp};
 use warikomi_session::link_up;
 use warikomi_target::CardId;
 use warikomi_wire::Responder;
 
+use super::frames;
 use super::scene::Scene;
 use crate::error::Error;
 
@@ -47,10 +49,16 @@ pub enum Operation {
     Cable,
     /// A stream goes out by TCP, segmented by the card.
     Stream,
+    /// Frames go out that the card has to finish: checksums, segments, tags.
+    Frames,
+    /// Frames with errors come, which the driver was told to keep; and some that are for others.
+    Kept,
+    /// Frames go out while the card takes none, until the ring is full.
+    Burst,
 }
 
 /// Every operation, as it is written, and what it is for.
-pub const OPERATIONS: [(Operation, &str, &str); 8] = [
+pub const OPERATIONS: [(Operation, &str, &str); 11] = [
     (Operation::Ping, "ping", "echo requests that the kernel answers"),
     (Operation::BadFrames, "bad frames", "frames with errors between echo requests"),
     (Operation::Down, "ip link set eth0 down", "the interface down, and up again behind it"),
@@ -58,8 +66,47 @@ pub const OPERATIONS: [(Operation, &str, &str); 8] = [
     (Operation::Mtu, "ip link set eth0 mtu 1400", "another MTU, and the old one behind it"),
     (Operation::Renegotiate, "ethtool -r eth0", "autonegotiation anew"),
     (Operation::Stream, "stream", "a stream over TCP that the card segments"),
+    (
+        Operation::Frames,
+        "frames",
+        "frames with checksums, segments and tags that the card has to make",
+    ),
+    (
+        Operation::Kept,
+        "ethtool -K eth0 rx-all on",
+        "frames with errors, which the driver keeps, with tags and for groups",
+    ),
+    (
+        Operation::Burst,
+        "full ring",
+        "frames go out while the card takes none, until the ring is full",
+    ),
     (Operation::Cable, "cable", "the cable pulled and plugged in again"),
 ];
+
+/// What makes a driver keep frames with errors.
+const KEEP: &str = "rxall";
+
+/// Where the type of a frame is: behind two addresses.
+const ETHER_TYPE: usize = 12;
+
+/// The group of all hosts (RFC 1112).
+const ALL_HOSTS: [u8; 6] = [0x01, 0x00, 0x5e, 0, 0, 1];
+
+/// More frames than a ring has descriptors.
+const BURST_FRAMES: u32 = 300;
+
+/// How long the card takes none: time for the driver to fill its ring.
+const STALL: Duration = Duration::from_millis(5);
+
+/// How long all of them may take.
+const BURST_TIME: Span = Span::from_ms(1_500);
+
+/// How long an interrupt without a reason is given.
+const SETTLED: Span = Span::from_ms(2);
+
+/// How often it is asked whether it has ended.
+const LOOK_EVERY: Span = Span::from_us(200);
 
 /// The MTU for a while.
 const OTHER_MTU: u32 = 1_400;
@@ -86,7 +133,14 @@ impl FromStr for Operation {
 impl Operation {
     /// Whether packets may be lost meanwhile because the interface or the cable is out.
     pub(super) fn may_lose(self) -> bool {
-        !matches!(self, Operation::Ping | Operation::BadFrames | Operation::Stream)
+        matches!(
+            self,
+            Operation::Down
+                | Operation::Up
+                | Operation::Renegotiate
+                | Operation::Mtu
+                | Operation::Cable
+        )
     }
 
     /// Whether nothing of it happens while the cable is out.
@@ -96,7 +150,7 @@ impl Operation {
 
     /// Whether the guest's agent carries it out, or the support side.
     pub(super) fn is_of_agent(self) -> bool {
-        !matches!(self, Operation::Ping | Operation::BadFrames | Operation::Cable)
+        !matches!(self, Operation::Ping | Operation::BadFrames | Operation::Kept | Operation::Cable)
     }
 
     /// What the agent is asked for; `None` of what takes more than one request.
@@ -116,7 +170,9 @@ impl Operation {
                 scene.session.target.ask(LinkDown { interface: None }, Duration::ZERO)?;
                 Ok(())
             }
-            Operation::Stream => offload(scene),
+            Operation::Stream => configure(scene, &["sg", "tx", "tso"], true),
+            Operation::Frames => frames::prepare(scene),
+            Operation::Kept => configure(scene, &[KEEP], true),
             _ => Ok(()),
         }
     }
@@ -147,13 +203,20 @@ impl Operation {
                 scene.set_link(PARTNER)
             }
             Operation::Stream => stream(scene),
+            Operation::Frames => {
+                frames::send(scene)?;
+                ping(scene)
+            }
+            Operation::Kept => kept(scene),
+            Operation::Burst => burst(scene),
         }
     }
 
     /// Puts everything back to where it was.
     pub(super) fn restore(self, scene: &mut Scene) -> Result<(), Error> {
         match self {
-            Operation::Ping | Operation::BadFrames | Operation::Stream => Ok(()),
+            Operation::Kept => configure(scene, &[KEEP], false),
+            other if !other.may_lose() => Ok(()),
             Operation::Mtu => mtu(scene, scene.mtu),
             // Waits for the carrier.
             _ => up(scene),
@@ -185,8 +248,57 @@ fn stream(scene: &mut Scene) -> Result<(), Error> {
     Ok(())
 }
 
-fn offload(scene: &mut Scene) -> Result<(), Error> {
-    let offloads = ["sg", "tx", "tso"].map(|name| (name.to_owned(), true)).into();
+/// Frames that the driver was told to keep whatever is wrong with them, a tagged one, and one for a group.
+fn kept(scene: &mut Scene) -> Result<(), Error> {
+    for error in [RxError::Crc, RxError::Runt, RxError::TooLong] {
+        bad_frame(scene, RxFault::Reported(error))?;
+    }
+    bad_frame(scene, RxFault::Crc)?;
+    let (_, mut frame) = scene.next_request(PING_BYTES[0])?;
+    let tag = [0x81, 0x00, 0x00, frames::VLAN as u8];
+    let _ = frame.splice(ETHER_TYPE..ETHER_TYPE, tag);
+    receive(scene, &frame)?;
+    let (_, mut frame) = scene.next_request(PING_BYTES[0])?;
+    frame[..ETHER_TYPE / 2].copy_from_slice(&ALL_HOSTS);
+    receive(scene, &frame)?;
+    ping(scene)
+}
+
+fn receive(scene: &mut Scene, frame: &[u8]) -> Result<(), Error> {
+    let (nic, mut host) = scene.session.target.card(CardId::FIRST)?;
+    nic.receive(&mut host, Frame::new(frame));
+    Ok(())
+}
+
+/// Has frames sent, and takes none for a while as they come.
+fn burst(scene: &mut Scene) -> Result<(), Error> {
+    // One without a reason, as a shared line has them.
+    let (nic, host) = scene.session.target.card(CardId::FIRST)?;
+    if let Some(message) = nic.message(Vector(0)) {
+        host.interrupts.signal(Interrupt::Msi(message));
+    }
+    scene.settle(SETTLED)?;
+    let request = frames::many(scene, BURST_FRAMES)?;
+    let Some(number) = scene.session.target.agent().and_then(|agent| agent.post(request)) else {
+        return Ok(());
+    };
+    let has_ended = |scene: &mut Scene| {
+        let agent = scene.session.target.agent();
+        agent.is_none_or(|agent| agent.answer(number).is_some())
+    };
+    let before = scene.session.target.counters().accesses;
+    scene.serve_until(BURST_TIME, |scene| scene.session.target.counters().accesses != before)?;
+    std::thread::sleep(STALL);
+    let deadline = scene.session.target.clock().now() + BURST_TIME;
+    // If it does not end, the next request is not answered, and says so.
+    while !has_ended(scene) && scene.session.target.clock().now() < deadline {
+        scene.serve_until(LOOK_EVERY, |_| false)?;
+    }
+    ping(scene)
+}
+
+fn configure(scene: &mut Scene, names: &[&str], on: bool) -> Result<(), Error> {
+    let offloads = names.iter().map(|&name| (name.to_owned(), on)).collect();
     let change = Configure { offloads, ..Configure::report_only() };
     scene.session.target.ask(change, Duration::ZERO)?;
     Ok(())

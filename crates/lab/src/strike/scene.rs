@@ -70,6 +70,8 @@ pub(crate) struct Scene {
     read_lines: u64,
     /// The interface's largest packet, in bytes.
     pub(super) mtu: u32,
+    /// Whether the guest has an interface for tagged frames.
+    pub(super) has_vlan: bool,
 }
 
 impl Scene {
@@ -100,6 +102,7 @@ impl Scene {
             early: Vec::new(),
             read_lines,
             mtu,
+            has_vlan: false,
         })
     }
 
@@ -107,6 +110,11 @@ impl Scene {
     pub(crate) fn next_request(&mut self, size_bytes: usize) -> Result<(u64, Vec<u8>), Error> {
         self.next_number += 1;
         Ok((self.next_number, echo_request(&self.addresses, self.next_number, size_bytes)?))
+    }
+
+    /// Of the network, and of the card.
+    pub(super) fn addresses(&self) -> &Addresses {
+        &self.addresses
     }
 
     /// Sends an echo request to the driver.
@@ -153,7 +161,8 @@ impl Scene {
     /// Strikes once the place is reached.
     pub(crate) fn arm(&mut self, strike: Strike) -> Result<(), Error> {
         // So that the driver stands at the very write at which it is struck. Elsewhere writes are posted, as always.
-        let at_access = !matches!(strike.place, Where::Code(_));
+        let is_access = |strike: &Strike| !matches!(strike.place, Where::Code(_));
+        let at_access = is_access(&strike) || strike.then.as_deref().is_some_and(is_access);
         self.session.target.wait_for_writes(at_access);
         Ok(self.striker.borrow_mut().arm(strike)?)
     }
@@ -225,9 +234,16 @@ impl Scene {
         self.striker.borrow().struck().clone()
     }
 
-    /// Whether it has struck.
-    pub(crate) fn has_struck(&self) -> bool {
-        self.striker.borrow().struck().at.is_some()
+    /// What came of the strikes before the last one, and of it.
+    pub(super) fn all_struck(&self) -> Vec<Struck> {
+        let striker = self.striker.borrow();
+        striker.before().iter().chain([striker.struck()]).cloned().collect()
+    }
+
+    /// How many strikes have been made.
+    pub(crate) fn count_struck(&self) -> usize {
+        let striker = self.striker.borrow();
+        striker.before().len() + usize::from(striker.struck().at.is_some())
     }
 
     /// Notes from now on which of these places are reached for the first time.

@@ -56,6 +56,8 @@ pub(crate) struct Strike {
     /// It strikes when the place is reached this time, counted from 1.
     pub(crate) nth: u64,
     pub(crate) delivery: Delivery,
+    /// The strike that is made behind this one.
+    pub(crate) then: Option<Box<Strike>>,
 }
 
 /// What came of a strike so far.
@@ -92,6 +94,8 @@ pub(crate) struct Striker {
     /// Where a call begins that is awaited.
     awaits_call: Option<u64>,
     struck: Struck,
+    /// What came of the strikes before, of which others are made behind them.
+    before: Vec<Struck>,
     /// Places of which only is asked whether they are reached, and those that were.
     sought: BTreeSet<u64>,
     reached: Vec<u64>,
@@ -110,6 +114,7 @@ impl Striker {
             to_post: None,
             awaits_call: None,
             struck: Struck::default(),
+            before: Vec::new(),
             sought: BTreeSet::new(),
             reached: Vec::new(),
             served: false,
@@ -121,8 +126,9 @@ impl Striker {
     pub(crate) fn arm(&mut self, strike: Strike) -> Result<(), TargetError> {
         self.disarm()?;
         self.struck = Struck::default();
+        self.before.clear();
         if let Where::Code(addresses) = &strike.place {
-            self.stopped(|tracee| addresses.iter().try_for_each(|&at| tracee.set_breakpoint(at)))?;
+            self.stopped(|tracee| set(tracee, addresses))?;
         }
         self.armed = Some(strike);
         Ok(())
@@ -150,6 +156,11 @@ impl Striker {
     /// What came of the last strike.
     pub(crate) fn struck(&self) -> &Struck {
         &self.struck
+    }
+
+    /// What came of the strikes before the last one.
+    pub(crate) fn before(&self) -> &[Struck] {
+        &self.before
     }
 
     /// Notes from now on which of these places are reached for the first time.
@@ -268,7 +279,15 @@ impl Striker {
                 }
             }
         }
-        self.awaits_handler = true;
+        // Where two strike, the handler that is told of is that behind the second.
+        self.awaits_handler = strike.then.is_none();
+        if let Some(then) = strike.then {
+            self.before.push(std::mem::take(&mut self.struck));
+            if let Where::Code(addresses) = &then.place {
+                set(&mut self.tracee, addresses)?;
+            }
+            self.armed = Some(*then);
+        }
         self.interrupt(host)
     }
 
@@ -305,8 +324,8 @@ impl Striker {
         let at = Where::Register { bar, offset, write: written.is_some() };
         if self.is_due(nic, host, |place| *place == at || *place == Where::AnyAccess) {
             self.tracee.interrupt()?;
-            self.strike(nic, host)?;
             self.struck.access = Some(access);
+            self.strike(nic, host)?;
             // It stands until a request is posted, at the end of this pass.
             if self.to_post.is_none() {
                 self.tracee.resume()?;
@@ -350,6 +369,10 @@ impl PassHook for StrikerHook {
             Some(Stop::Ended) | None => Ok(()),
         }
     }
+}
+
+fn set(tracee: &mut Tracee, addresses: &[u64]) -> Result<(), TraceeError> {
+    addresses.iter().try_for_each(|&address| tracee.set_breakpoint(address))
 }
 
 fn clear(tracee: &mut Tracee, addresses: &[u64]) -> Result<(), TraceeError> {

@@ -148,6 +148,16 @@ impl Striking {
         }
     }
 
+    /// Refuses what cannot strike twice.
+    pub(crate) fn check_then(&self, is_twice: bool) -> Result<(), Error> {
+        if is_twice && self.may_lose() {
+            return Err(Error::Impossible(format!(
+                "at two places strikes a packet or an interrupt, and not '{self}'; leave --deliver out"
+            )));
+        }
+        Ok(())
+    }
+
     /// Puts the card into the state in which it can strike.
     pub(super) fn prepare(&self, scene: &mut Scene) -> Result<(), Error> {
         if let Striking::Link(Link::Up { .. }) = self {

@@ -45,6 +45,9 @@ pub struct Trial {
     /// The place at which it struck; of a register access, the driver's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
+    /// Where it struck before that, if another place was named first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first: Option<String>,
     /// The stack at the place, innermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stack: Vec<String>,
@@ -72,6 +75,7 @@ impl Trial {
             evidence: evidence.into(),
             hits: 0,
             place: None,
+            first: None,
             stack: Vec::new(),
             access: None,
             handler: None,
@@ -86,6 +90,8 @@ impl Trial {
 #[derive(Clone, Debug)]
 pub(crate) struct Attempt {
     pub(crate) place: Where,
+    /// Where it strikes once more, the next time that this place is reached.
+    pub(crate) then: Option<Where>,
     /// When the place is reached for this time, counted from 1.
     pub(crate) nth: u64,
     /// What must hold.
@@ -115,6 +121,10 @@ impl Scene {
         }
         trial.access = struck.access.map(|access| self.register_at(access)).transpose()?;
         tell(&mut trial, &struck, &self.program);
+        trial.first = self
+            .all_struck()
+            .split_last()
+            .and_then(|(_, before)| place(&self.program, before.first()?));
         Ok(trial)
     }
 
@@ -135,7 +145,8 @@ impl Scene {
         operation.prepare(self)?;
         let (conditions, device) = (Vec::new(), None);
         let place = Where::AnyAccess;
-        self.arm(Strike { place, conditions, device, nth: u64::MAX, delivery })?;
+        let then = None;
+        self.arm(Strike { place, conditions, device, nth: u64::MAX, delivery, then })?;
         operation.perform(self)?;
         self.serve_until(PATIENCE, Scene::is_all_answered)?;
         self.settle(SETTLING)?;
@@ -146,19 +157,16 @@ impl Scene {
     }
 
     fn strike(&mut self, attempt: &Attempt) -> Result<Trial, Error> {
-        let Attempt { place, nth, conditions, operation, striking } = attempt;
-        let (number, frame) = self.next_request(STRIKING_BYTES)?;
-        let delivery = self.delivery(striking, frame)?;
+        let Attempt { nth, operation, striking, .. } = attempt;
+        let (strike, numbers) = self.strike_of(attempt)?;
         let may_lose = operation.may_lose() || striking.may_lose();
         let before = self.waits();
-        let (place, conditions) = (place.clone(), conditions.clone());
-        let device = self.device(&conditions)?;
         striking.prepare(self)?;
         operation.prepare(self)?;
-        self.arm(Strike { place, conditions, device, nth: *nth, delivery })?;
+        self.arm(strike)?;
         operation.perform(self)?;
         if !operation.may_lose() {
-            self.come_to_rest(number)?;
+            self.come_to_rest(&numbers)?;
         }
         let has_ended = self.end_call(RECOVERY)?;
         let struck = self.struck();
@@ -175,7 +183,15 @@ impl Scene {
             up(self)?;
         }
         if struck.at.is_none() {
-            return Ok(Trial::of(Verdict::NotReached, how_it_was_missed(&struck, *nth)));
+            let missed = match attempt.then.is_some() && self.count_struck() > 0 {
+                true => {
+                    "struck at the first place, and the second was not reached behind it".into()
+                }
+                false => how_it_was_missed(&struck, *nth),
+            };
+            // What the first has done to the driver counts all the same.
+            let is_bad = !may_lose && judged.verdict.is_bad() && self.count_struck() > 0;
+            return Ok(if is_bad { judged } else { Trial::of(Verdict::NotReached, missed) });
         }
         if !may_lose || !has_ended {
             return Ok(judged);
@@ -188,6 +204,32 @@ impl Scene {
             true => Ok(judged),
             false => Ok(Trial::of(Verdict::Hung, "no packet comes through any longer")),
         }
+    }
+
+    /// What is to be struck, and the numbers of the requests that strike.
+    fn strike_of(&mut self, attempt: &Attempt) -> Result<(Strike, Vec<u64>), Error> {
+        let (mut numbers, mut then) = (Vec::new(), None);
+        let first = (&attempt.place, attempt.nth, &attempt.conditions[..]);
+        // The second strikes the next time that its place is reached, whatever holds there.
+        let second = attempt.then.as_ref().map(|place| (place, 1, &[][..]));
+        let device = self.device(&attempt.conditions)?;
+        for (place, nth, conditions) in second.into_iter().chain([first]) {
+            let (number, frame) = self.next_request(STRIKING_BYTES)?;
+            let delivery = self.delivery(&attempt.striking, frame)?;
+            let (place, conditions) = (place.clone(), conditions.to_vec());
+            let strike = Strike {
+                place,
+                conditions,
+                device,
+                nth,
+                delivery,
+                then: then.take().map(Box::new),
+            };
+            then = Some(strike);
+            numbers.insert(0, number);
+        }
+        let Some(strike) = then else { unreachable!("there is a first place") };
+        Ok((strike, numbers))
     }
 
     /// What strikes, with this frame if it takes one.
@@ -212,21 +254,21 @@ impl Scene {
         })
     }
 
-    /// Serves the driver until all that was sent is answered and nothing is in hand. The request that strikes is
-    /// among them as soon as it has.
-    fn come_to_rest(&mut self, number: u64) -> Result<(), Error> {
-        let mut is_sent = false;
-        for _ in 0..2 {
+    /// Serves the driver until all that was sent is answered and nothing is in hand. The requests that strike are
+    /// among them as soon as they have.
+    fn come_to_rest(&mut self, numbers: &[u64]) -> Result<(), Error> {
+        let mut counted = 0;
+        for _ in 0..=numbers.len() {
             self.serve_until(PATIENCE, |scene| {
-                scene.is_all_answered() || (!is_sent && scene.has_struck())
+                scene.is_all_answered() || scene.count_struck() > counted
             })?;
-            let struck = self.struck();
-            if let (Some(at), Some(outcome), false) = (struck.at, struck.outcome, is_sent) {
-                is_sent = true;
+            for (struck, number) in self.all_struck().iter().zip(numbers).skip(counted) {
+                let (Some(at), Some(outcome)) = (struck.at, struck.outcome) else { continue };
                 if outcome.is_on_ring() {
-                    self.sent(number, at, outcome);
+                    self.sent(*number, at, outcome);
                 }
             }
+            counted = self.count_struck();
             self.serve_until(PATIENCE, Scene::is_all_answered)?;
             // What is behind the answers (completed descriptors) may be the place.
             self.settle(SETTLING)?;

@@ -12,7 +12,7 @@ use warikomi_lab::explore::Explore;
 use warikomi_lab::{Conclusion, Error, Experiment, Watch};
 use warikomi_measure::layout::Object;
 
-use planted::{BUGS, MARKED, image};
+use planted::{BUGS, MARKED, OF_TWO, image};
 
 fn run<E: Experiment + FromArgMatches>(flags: &[&str]) -> Result<Conclusion, Error> {
     let command = E::augment_args(Command::new(E::NAME).no_binary_name(true));
@@ -282,4 +282,59 @@ fn planted_bugs_are_found_with_the_place_named() {
         let again = found["command"].as_str().unwrap();
         assert!(again.contains(bug.name) && again.starts_with("warikomi at"), "{again}");
     }
+}
+
+/// The second of two windows is there only if an interrupt came in the first.
+#[test]
+fn a_bug_that_takes_two_interrupts_is_found_by_pairs_and_by_no_single_place() {
+    image();
+    let flags = [
+        "--driver",
+        OF_TWO.name,
+        "--model",
+        "rtl8168",
+        "--operation",
+        OF_TWO.operation,
+        "--function",
+        OF_TWO.function,
+    ];
+    let single = run::<Explore>(&flags).unwrap();
+    assert!(single.failed.is_none(), "{:#?}", single.result.figures);
+    let pairs = run::<Explore>(&[&flags[..], &["--pairs", "--stop-after", "2"]].concat()).unwrap();
+    let findings = pairs.result.figures.get("findings").and_then(Value::as_array);
+    let is_it = |finding: &&Value| {
+        let verdict = finding["verdict"].as_str().unwrap();
+        OF_TWO.verdicts.iter().any(|wanted| wanted.to_string() == verdict)
+    };
+    let found = findings.into_iter().flatten().find(is_it);
+    let found = found.unwrap_or_else(|| panic!("{:#?}", pairs.result.figures));
+    let again = found["command"].as_str().unwrap();
+    assert!(again.contains(" --then 'rtl8169_poll+"), "{again}");
+}
+
+#[test]
+fn a_second_interrupt_strikes_behind_the_first() {
+    let flags = ["rtl8169_interrupt", "--then", "rtl8169_poll"];
+    let row = rows(&run_unmodified::<At>(&flags).unwrap())[0].clone();
+    assert_eq!(text(&row, "verdict"), "accounted");
+    assert!(text(&row, "place").starts_with("rtl8169_poll+0x0"), "{row:?}");
+    assert!(text(&row, "first").starts_with("rtl8169_interrupt+0x0"), "{row:?}");
+    // What is not reached behind the first is said to be so, and not that the first was not.
+    let flags = ["rtl8169_poll", "--then", "rtl8169_close"];
+    let row = rows(&run_unmodified::<At>(&flags).unwrap())[0].clone();
+    assert_eq!(text(&row, "verdict"), "not reached");
+    assert!(text(&row, "evidence").starts_with("struck at the first place"), "{row:?}");
+    let error = run_unmodified::<At>(&[&flags[..], &["--deliver", "link-down"]].concat());
+    assert!(error.err().unwrap().to_string().contains("at two places"));
+}
+
+#[test]
+fn an_exploration_keeps_to_its_conditions() {
+    let flags = ["--function", "rtl8169_poll", "--operation", "ping", "--if"];
+    let reached = |condition: &str| {
+        let conclusion = run_unmodified::<Explore>(&[&flags[..], &[condition]].concat()).unwrap();
+        rows(&conclusion).last().unwrap()["reached"].as_u64().unwrap()
+    };
+    let (shut, open) = (reached("mask=shut"), reached("mask=open"));
+    assert!(shut > 5 * open.max(1), "{shut} with the mask shut, {open} with it open");
 }

@@ -72,6 +72,70 @@ command! {
     }
 }
 
+command! {
+    /// Hands frames to the driver as they are, as a virtual machine's packets come to its host's driver: through a
+    /// packet socket with a header (`struct virtio_net_hdr`) that says which checksum is still to be made, and
+    /// whether the frame is to be cut into segments.
+    TransmitFrames {
+        /// Name of the interface, or `None` for the default.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        interface: Option<String>,
+        /// Sends on this VLAN's interface (see [`super::VlanAdd`]).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        vlan: Option<u16>,
+        /// The frames.
+        frames: Vec<RawFrame>,
+        /// How often all of them are sent.
+        #[serde(default = "once")]
+        times: u32,
+        /// Past the kernel's queue (`PACKET_QDISC_BYPASS`), and no more once the driver takes none.
+        #[serde(default)]
+        past_queue: bool,
+    }
+}
+
+command! {
+    /// A frame with all its headers.
+    RawFrame {
+        /// Its first bytes, in hexadecimal digits.
+        head: String,
+        /// Zeros behind them, in bytes.
+        zeros: u32,
+        /// A checksum that is still to be made.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        checksum: Option<OpenChecksum>,
+        /// How it is to be cut.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        segments: Option<Segments>,
+    }
+}
+
+command! {
+    /// A checksum that is still to be made; its field has that of the pseudo header.
+    OpenChecksum {
+        /// The first byte that it counts, from the frame's beginning.
+        from: u16,
+        /// Its field, in bytes from there.
+        field: u16,
+    }
+}
+
+command! {
+    /// How TCP is to be cut into segments.
+    Segments {
+        /// IP version, 4 or 6.
+        version: u8,
+        /// Headers of the frame, in bytes.
+        headers_bytes: u16,
+        /// Payload of a segment, in bytes.
+        bytes: u16,
+    }
+}
+
+fn once() -> u32 {
+    1
+}
+
 fn default_write_bytes() -> u32 {
     65_536
 }

@@ -138,7 +138,78 @@ out:
         verdicts: &[Verdict::Stuck],
         function: "rtl8169_poll",
     },
+    // The mask is opened before NAPI has completed, and the handler leaves what comes meanwhile to the poll that is
+    // under way by what NAPI says. (With `napi_schedule`, which notes that it was missed, this would do no harm.)
+    Bug {
+        name: "r8169_open_early",
+        changes: &[
+            (
+                "	rtl_irq_disable(tp);\n	napi_schedule(&tp->napi);\nout:\n",
+                "	if (test_bit(NAPI_STATE_SCHED, &tp->napi.state))
+		goto out;
+	rtl_irq_disable(tp);
+	napi_schedule(&tp->napi);
+out:
+",
+            ),
+            (
+                END_OF_POLL,
+                "	if (work_done < budget) {
+		rtl_irq_enable(tp);
+		napi_complete_done(napi, work_done);
+	}
+",
+            ),
+        ],
+        operation: "ping",
+        verdicts: &[Verdict::Stuck],
+        function: "rtl8169_poll",
+    },
 ];
+
+/// A bug that takes two interrupts: what comes while a poll ends is noted, and taken by a last look, with no look
+/// behind it.
+pub(crate) const OF_TWO: Bug = Bug {
+    name: "r8169_last_look",
+    changes: &[
+        ("	u32 irq_mask;\n	int irq;\n", "	u32 irq_mask;\n	bool ends;\n	bool noted;\n	int irq;\n"),
+        (
+            "	rtl_irq_disable(tp);\n	napi_schedule(&tp->napi);\nout:\n",
+            "	if (tp->ends) {
+		tp->noted = true;
+		goto out;
+	}
+	rtl_irq_disable(tp);
+	napi_schedule(&tp->napi);
+out:
+",
+        ),
+        (
+            END_OF_POLL,
+            "	tp->noted = false;
+	tp->ends = true;
+	if (work_done < budget && napi_complete_done(napi, work_done)) {
+		unsigned long flags;
+		bool noted;
+
+		rtl_irq_enable(tp);
+		local_irq_save(flags);
+		noted = tp->noted;
+		tp->ends = noted;
+		local_irq_restore(flags);
+		if (noted) {
+			rtl_tx(dev, tp, budget);
+			rtl_rx(dev, tp, budget);
+		}
+	}
+	tp->ends = false;
+",
+        ),
+    ],
+    operation: "ping",
+    verdicts: &[Verdict::Stuck],
+    function: "rtl8169_poll",
+};
 
 /// A driver without a bug, in which places have names.
 pub(crate) const MARKED: &str = "r8169_here";
