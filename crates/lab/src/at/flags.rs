@@ -9,8 +9,8 @@ use crate::error::Error;
 use crate::experiment::{Conclusion, Experiment};
 use crate::inject::time_base;
 use crate::strike::{
-    Attempt, Condition, FORMS, OPERATIONS, Operation, Scene, StrikePlace, Striking, checks, resolve,
-    striking_help,
+    Attempt, Condition, FORMS, OPERATIONS, Operation, Scene, StrikePlace, Striking, checks,
+    resolve, striking_help,
 };
 use crate::watch::Watch;
 

@@ -36,7 +36,10 @@ fn until(result: &mut RunResult) {
         Some(place) => {
             let at_ns = result.figures.get("until_at_ns").and_then(Value::as_f64);
             let at = Span::from_ps((at_ns.unwrap_or_default() * 1e3) as u64);
-            format!("reached the place for the {} time at {at} of virtual time: {place}", nth(times))
+            format!(
+                "reached the place for the {} time at {at} of virtual time: {place}",
+                nth(times)
+            )
         }
         None => format!("reached the place {} times, and not as often as asked for", count(times)),
     };
@@ -67,7 +70,8 @@ mod tests {
     #[test]
     fn numbers_are_counted_as_people_count() {
         let counted = [1, 2, 3, 4, 11, 12, 13, 21, 102, 111].map(nth);
-        let written = ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "102nd", "111th"];
+        let written =
+            ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "102nd", "111th"];
         assert_eq!(counted, written);
     }
 }

@@ -3,6 +3,7 @@
 //! The kernel is one whose time can be virtual; the first test builds it, if it is not there. What it does does not
 //! depend on how fast anything is, so these tests may run beside others.
 
+mod places;
 mod soak;
 
 use std::sync::OnceLock;

@@ -90,7 +90,12 @@ impl KernelTarget {
         port.interrupt_in_step().map_err(of_card)?;
         let mut since = Instant::now();
         loop {
-            match self.cards[card].port_mut().map(|port| port.has_heard()).transpose().map_err(of_card)? {
+            match self.cards[card]
+                .port_mut()
+                .map(|port| port.has_heard())
+                .transpose()
+                .map_err(of_card)?
+            {
                 None | Some(true) => return Ok(()),
                 Some(false) => {}
             }
