@@ -34,6 +34,9 @@ const CALENDAR: &str = "the kernel's calendar";
 impl KernelTarget {
     /// Goes on to what is due next, and lets the guest do what it has to do then.
     pub(super) fn step(&mut self) -> Result<Pass, TargetError> {
+        if self.interrupted.is_set() {
+            return Err(TargetError::Interrupted);
+        }
         let mut pass = Pass::idle(self.clock.now());
         if self.calendar.as_ref().is_some_and(Calendar::is_waiting) {
             self.go_on()?;
