@@ -41,6 +41,10 @@ pub(super) struct Cpu {
     slice: Span,
     granularity: Span,
     credit: Span,
+    /// The least that any task which wanted the core had used; it never falls. A task that comes has used as much,
+    /// but for the sleeper's credit: else one that was just started would keep the core from all others for as long
+    /// as they have had it before.
+    floor: Span,
     switch: Span,
     switches: u64,
 }
@@ -77,6 +81,7 @@ impl Cpu {
             slice: Span::from_us(model.time_slice_us.max(1)),
             granularity: Span::from_us(model.wake_up_granularity_us),
             credit: Span::from_us(model.sleeper_credit_us),
+            floor: Span::ZERO,
             switch: Span::from_ns(switch_ns),
             switches: 0,
         }
@@ -117,11 +122,9 @@ impl Cpu {
             return;
         }
         self.account(now);
-        let least = self.runnable().map(|other| self.tasks[other].used).min();
+        let floor = minus(self.floor, self.credit);
         let woken = &mut self.tasks[task];
-        if let Some(least) = least {
-            woken.used = woken.used.max(minus(least, self.credit));
-        }
+        woken.used = woken.used.max(floor);
         woken.state = State::Runnable;
         let used = woken.used;
         match self.running {
@@ -200,6 +203,8 @@ impl Cpu {
         task.used += had;
         task.left = task.left.map(|left| minus(left, had));
         self.since = self.since.max(now);
+        let least = self.runnable().map(|task| self.tasks[task].used).min();
+        self.floor = self.floor.max(least.unwrap_or(Span::ZERO));
     }
 
     fn runnable(&self) -> impl Iterator<Item = TaskId> + '_ {
@@ -307,5 +312,22 @@ mod tests {
         cpu.put_back(receiver, true);
         cpu.wake(at(80), receiver);
         assert_eq!(cpu.running(), Some(receiver));
+    }
+
+    #[test]
+    fn one_that_is_added_late_has_no_credit_for_the_time_before() {
+        let mut cpu = cpu();
+        let (first, above) = (cpu.add(), cpu.add());
+        cpu.wake(at(0), above);
+        cpu.begin(at(1), Some(Span::from_us(500)));
+        cpu.sleep(at(501));
+        cpu.wake(at(501), first);
+        cpu.begin(at(502), None);
+        cpu.remove(at(10_000), first);
+        let second = cpu.add();
+        cpu.wake(at(10_001), second);
+        cpu.begin(at(10_002), None);
+        cpu.wake(at(10_200), above);
+        assert_eq!(cpu.running(), Some(above), "the new one has had more, since it is there");
     }
 }
