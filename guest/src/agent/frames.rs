@@ -1,6 +1,5 @@
 //! Frames handed to the driver as they are, through a packet socket (packet(7), `PACKET_VNET_HDR`).
 
-use nix::errno::Errno;
 use warikomi_protocol::answers::Done;
 use warikomi_protocol::commands::{RawFrame, TransmitFrames};
 
@@ -20,15 +19,13 @@ pub(super) fn transmit(interface: &Interface, command: &TransmitFrames) -> Resul
     let number = Interface::named(&name)?.number("ifindex").ok_or_else(|| {
         AgentError::Other(format!("the kernel gives the interface {name} no number"))
     })?;
-    let socket = sys::packet_socket(number, command.past_queue).context(what)?;
-    let messages = command.frames.iter().map(message).collect::<Result<Vec<_>>>()?;
-    for _ in 0..command.times {
-        for bytes in &messages {
-            match nix::unistd::write(&socket, bytes) {
-                // The driver has stopped its queue.
-                Err(Errno::ENOBUFS) if command.past_queue => return Ok(Done {}),
-                sent => sent.context(|| format!("send a frame on {name}"))?,
-            };
+    let socket = sys::packet_socket(number).context(what)?;
+    for frame in &command.frames {
+        let bytes = message(frame)?;
+        let sent = nix::unistd::write(&socket, &bytes);
+        let sent = sent.context(|| format!("send a frame on {name}"))?;
+        if sent != bytes.len() {
+            return Err(AgentError::Other(format!("{name} took {sent} of {} bytes", bytes.len())));
         }
     }
     Ok(Done {})

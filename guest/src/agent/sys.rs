@@ -111,11 +111,8 @@ pub(super) fn flags_of(request: &libc::ifreq) -> i32 {
 
 /// A packet socket (packet(7)) on the interface of this number, whose frames begin with a `struct virtio_net_hdr`;
 /// the kernel notes when each leaves the driver (`SO_TIMESTAMPING`).
-pub(super) fn packet_socket(interface: libc::c_int, past_queue: bool) -> io::Result<OwnedFd> {
+pub(super) fn packet_socket(interface: libc::c_int) -> io::Result<OwnedFd> {
     const PACKET_VNET_HDR: libc::c_int = 15;
-    const PACKET_QDISC_BYPASS: libc::c_int = 20;
-    /// Room for more than a ring of frames.
-    const SEND_BYTES: libc::c_int = 4 << 20;
     let stamps = libc::SOF_TIMESTAMPING_TX_SOFTWARE as libc::c_int;
     // SAFETY: the call takes three numbers.
     let made = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
@@ -125,9 +122,6 @@ pub(super) fn packet_socket(interface: libc::c_int, past_queue: bool) -> io::Res
     // SAFETY: it has just been opened, and nothing else owns it.
     let socket = unsafe { OwnedFd::from_raw_fd(made) };
     set_option(socket.as_fd(), libc::SOL_PACKET, PACKET_VNET_HDR, 1)?;
-    let bypass = libc::c_int::from(past_queue);
-    set_option(socket.as_fd(), libc::SOL_PACKET, PACKET_QDISC_BYPASS, bypass)?;
-    set_socket_option(socket.as_fd(), libc::SO_SNDBUFFORCE, SEND_BYTES)?;
     set_socket_option(socket.as_fd(), libc::SO_TIMESTAMPING, stamps)?;
     // SAFETY: `sockaddr_ll` is a C structure of integers, for which all zeros is a value.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };

@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use warikomi_inject::{Addresses, Unfinished};
-use warikomi_protocol::Request;
 use warikomi_protocol::commands::{
     Configure, OpenChecksum, RawFrame, Segments, TransmitFrames, VlanAdd,
 };
@@ -21,12 +20,6 @@ const VLAN_CIDR: &str = "10.9.5.1/24";
 /// Payload of a frame, and of one that is to be cut, in bytes.
 const PAYLOAD_BYTES: usize = 100;
 const CUT_BYTES: usize = 3_000;
-
-/// Payload of one that takes many descriptors, in bytes: less than r8169 lets a frame have, which is 64,000.
-const LARGE_BYTES: usize = 60_000;
-
-/// A hardware address that nothing has.
-const ABSENT: [u8; 6] = [0x02, 0, 0, 0, 0, 0xee];
 
 /// Payload of a segment, in bytes.
 const SEGMENT_BYTES: u16 = 1_400;
@@ -66,23 +59,10 @@ pub(super) fn send(scene: &mut Scene) -> Result<(), Error> {
     ];
     let tagged = vec![frame(plain)?];
     for (vlan, frames) in [(None, frames), (Some(VLAN), tagged)] {
-        let request = request(vlan, frames, 1);
+        let request = TransmitFrames { interface: None, vlan, frames };
         scene.session.target.ask(request, Duration::ZERO)?;
     }
     Ok(())
-}
-
-/// As many as fill a ring, straight to the driver: each in as many pieces as a frame has, so that it takes few
-/// doorbells, which wait for a card that takes none. They are for a station that there is not.
-pub(super) fn many(scene: &Scene, count: u32) -> Result<Request, Error> {
-    let addresses = Addresses { source_mac: ABSENT, ..*scene.addresses() };
-    let large = Unfinished { payload_bytes: LARGE_BYTES, tcp: true, ..Unfinished::default() };
-    let frames = vec![raw(&addresses, large)?];
-    Ok(TransmitFrames { past_queue: true, ..request(None, frames, count) }.into())
-}
-
-fn request(vlan: Option<u16>, frames: Vec<RawFrame>, times: u32) -> TransmitFrames {
-    TransmitFrames { interface: None, vlan, frames, times, past_queue: false }
 }
 
 fn raw(addresses: &Addresses, wanted: Unfinished) -> Result<RawFrame, Error> {

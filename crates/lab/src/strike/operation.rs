@@ -7,7 +7,6 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use warikomi_clock::Span;
 use warikomi_nic::{Frame, Link, RxError, RxFault};
-use warikomi_pci::{Interrupt, Vector};
 use warikomi_protocol::Request;
 use warikomi_protocol::commands::{Configure, LinkDown, Renegotiate, TransmitTcp};
 use warikomi_session::link_up;
@@ -53,12 +52,10 @@ pub enum Operation {
     Frames,
     /// Frames with errors come, which the driver was told to keep; and some that are for others.
     Kept,
-    /// Frames go out while the card takes none, until the ring is full.
-    Burst,
 }
 
 /// Every operation, as it is written, and what it is for.
-pub const OPERATIONS: [(Operation, &str, &str); 11] = [
+pub const OPERATIONS: [(Operation, &str, &str); 10] = [
     (Operation::Ping, "ping", "echo requests that the kernel answers"),
     (Operation::BadFrames, "bad frames", "frames with errors between echo requests"),
     (Operation::Down, "ip link set eth0 down", "the interface down, and up again behind it"),
@@ -76,11 +73,6 @@ pub const OPERATIONS: [(Operation, &str, &str); 11] = [
         "ethtool -K eth0 rx-all on",
         "frames with errors, which the driver keeps, with tags and for groups",
     ),
-    (
-        Operation::Burst,
-        "full ring",
-        "frames go out while the card takes none, until the ring is full",
-    ),
     (Operation::Cable, "cable", "the cable pulled and plugged in again"),
 ];
 
@@ -92,21 +84,6 @@ const ETHER_TYPE: usize = 12;
 
 /// The group of all hosts (RFC 1112).
 const ALL_HOSTS: [u8; 6] = [0x01, 0x00, 0x5e, 0, 0, 1];
-
-/// Frames of which each takes some 16 descriptors, and which together take more than a ring has.
-const BURST_FRAMES: u32 = 32;
-
-/// How long the card takes none: time for the driver to fill its ring.
-const STALL: Duration = Duration::from_millis(10);
-
-/// How long all of them may take.
-const BURST_TIME: Span = Span::from_ms(1_500);
-
-/// How long an interrupt without a reason is given.
-const SETTLED: Span = Span::from_ms(2);
-
-/// How often it is asked whether it has ended.
-const LOOK_EVERY: Span = Span::from_us(200);
 
 /// The MTU for a while.
 const OTHER_MTU: u32 = 1_400;
@@ -171,7 +148,7 @@ impl Operation {
                 Ok(())
             }
             Operation::Stream => configure(scene, &["sg", "tx", "tso"], true),
-            Operation::Frames | Operation::Burst => frames::prepare(scene),
+            Operation::Frames => frames::prepare(scene),
             Operation::Kept => configure(scene, &[KEEP], true),
             _ => Ok(()),
         }
@@ -208,7 +185,6 @@ impl Operation {
                 ping(scene)
             }
             Operation::Kept => kept(scene),
-            Operation::Burst => burst(scene),
         }
     }
 
@@ -268,32 +244,6 @@ fn receive(scene: &mut Scene, frame: &[u8]) -> Result<(), Error> {
     let (nic, mut host) = scene.session.target.card(CardId::FIRST)?;
     nic.receive(&mut host, Frame::new(frame));
     Ok(())
-}
-
-/// Has frames sent, and takes none for a while as they come.
-fn burst(scene: &mut Scene) -> Result<(), Error> {
-    // One without a reason, as a shared line has them.
-    let (nic, host) = scene.session.target.card(CardId::FIRST)?;
-    if let Some(message) = nic.message(Vector(0)) {
-        host.interrupts.signal(Interrupt::Msi(message));
-    }
-    scene.settle(SETTLED)?;
-    let request = frames::many(scene, BURST_FRAMES)?;
-    let Some(number) = scene.session.target.agent().and_then(|agent| agent.post(request)) else {
-        return Ok(());
-    };
-    let has_ended = |scene: &mut Scene| {
-        let agent = scene.session.target.agent();
-        agent.is_none_or(|agent| agent.answer(number).is_some())
-    };
-    // Not even the first: its completion would be an interrupt, whose handler waits for the card.
-    std::thread::sleep(STALL);
-    let deadline = scene.session.target.clock().now() + BURST_TIME;
-    // If it does not end, the next request is not answered, and says so.
-    while !has_ended(scene) && scene.session.target.clock().now() < deadline {
-        scene.serve_until(LOOK_EVERY, |_| false)?;
-    }
-    ping(scene)
 }
 
 fn configure(scene: &mut Scene, names: &[&str], on: bool) -> Result<(), Error> {

@@ -85,12 +85,6 @@ command! {
         vlan: Option<u16>,
         /// The frames.
         frames: Vec<RawFrame>,
-        /// How often all of them are sent.
-        #[serde(default = "once")]
-        times: u32,
-        /// Past the kernel's queue (`PACKET_QDISC_BYPASS`), and no more once the driver takes none.
-        #[serde(default)]
-        past_queue: bool,
     }
 }
 
@@ -130,10 +124,6 @@ command! {
         /// Payload of a segment, in bytes.
         bytes: u16,
     }
-}
-
-fn once() -> u32 {
-    1
 }
 
 fn default_write_bytes() -> u32 {
