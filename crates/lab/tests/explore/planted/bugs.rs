@@ -165,17 +165,18 @@ out:
         verdicts: &[Verdict::Stuck],
         function: "rtl8169_poll",
     },
-];
-
-/// A bug that takes two interrupts: what comes while a poll ends is noted, and taken by a last look, with no look
-/// behind it.
-pub(crate) const OF_TWO: Bug = Bug {
-    name: "r8169_last_look",
-    changes: &[
-        ("	u32 irq_mask;\n	int irq;\n", "	u32 irq_mask;\n	bool ends;\n	bool noted;\n	int irq;\n"),
-        (
-            "	rtl_irq_disable(tp);\n	napi_schedule(&tp->napi);\nout:\n",
-            "	if (tp->ends) {
+    // What comes while a poll ends is noted, and taken by a last look behind the poll: what this finds is kept for a
+    // poll that does not come.
+    Bug {
+        name: "r8169_last_look",
+        changes: &[
+            (
+                "	u32 irq_mask;\n	int irq;\n",
+                "	u32 irq_mask;\n	bool ends;\n	bool noted;\n	int irq;\n",
+            ),
+            (
+                "	rtl_irq_disable(tp);\n	napi_schedule(&tp->napi);\nout:\n",
+                "	if (tp->ends) {
 		tp->noted = true;
 		goto out;
 	}
@@ -183,10 +184,10 @@ pub(crate) const OF_TWO: Bug = Bug {
 	napi_schedule(&tp->napi);
 out:
 ",
-        ),
-        (
-            END_OF_POLL,
-            "	tp->noted = false;
+            ),
+            (
+                END_OF_POLL,
+                "	tp->noted = false;
 	tp->ends = true;
 	if (work_done < budget && napi_complete_done(napi, work_done)) {
 		unsigned long flags;
@@ -204,12 +205,13 @@ out:
 	}
 	tp->ends = false;
 ",
-        ),
-    ],
-    operation: "ping",
-    verdicts: &[Verdict::Stuck],
-    function: "rtl8169_poll",
-};
+            ),
+        ],
+        operation: "ping",
+        verdicts: &[Verdict::Stuck],
+        function: "rtl8169_poll",
+    },
+];
 
 /// A driver without a bug, in which places have names.
 pub(crate) const MARKED: &str = "r8169_here";

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use warikomi_kernel::{BuildOptions, Cache, Cancel, Image, Source, build, source_tree};
 
-pub(crate) use bugs::{BUGS, MARKED, OF_TWO};
+pub(crate) use bugs::{BUGS, MARKED};
 use bugs::{DRIVER_VERSION, MARKS};
 
 /// The kernel with all of them, built if it is not there.
@@ -43,7 +43,7 @@ fn write_modules(driver: &Path, into: &Path) {
     let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../include/warikomi_here.h");
     fs::copy(header, into.join("warikomi_here.h")).unwrap();
     let mut rules = String::new();
-    let bugs = BUGS.iter().chain([&OF_TWO]).map(|bug| (bug.name, bug.changes));
+    let bugs = BUGS.iter().map(|bug| (bug.name, bug.changes));
     for (name, changes) in bugs.chain([(MARKED, MARKS)]) {
         let changed = planted(&main, name, changes);
         fs::write(into.join(format!("{name}_main.c")), changed).unwrap();
