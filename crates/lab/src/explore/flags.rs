@@ -6,12 +6,13 @@ use clap::Args;
 use warikomi_measure::RunResult;
 use warikomi_session::{TargetArguments, VirtualFlag};
 
+use super::case::Case;
 use super::columns;
 use super::lines;
 use super::places::{Instruction, instructions, marked, one_a_line};
 use super::row::Explored;
 use super::sources::Sources;
-use super::stage::{Case, Plan, Stage};
+use super::stage::{Plan, Stage};
 use crate::at::{condition_help, operation_help};
 use crate::error::Error;
 use crate::experiment::{Conclusion, Experiment};

@@ -6,6 +6,7 @@
 //! has spoilt is replaced. What looks wrong is tried again, because a machine that stops us for long looks like a
 //! driver that is late.
 
+mod case;
 mod columns;
 mod counted;
 mod coverage;

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::case::Case;
 use super::places::Instruction;
-use super::stage::Case;
 use crate::strike::{Operation, Striking, Trial, Verdict};
 
 /// What came of the strikes at one place: a line of places.csv.

@@ -1,11 +1,11 @@
 //! Trials one behind the other, each in a target that works.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::time::Instant;
 
 use warikomi_session::{CoreWatch, Prepared};
 
+use super::case::Case;
 use super::coverage::coverage;
 use super::places::{Instruction, address_of};
 use super::row::{Explored, PlaceRow, command};
@@ -21,45 +21,6 @@ const TRIES_TO_CONFIRM: u32 = 3;
 
 /// What the machine may have caused must be seen so often.
 const CONFIRMED: u32 = 2;
-
-/// One place to strike at.
-#[derive(Clone, Debug)]
-pub(super) enum Case {
-    /// An instruction.
-    Instruction(Instruction),
-    /// An instruction, and behind it another: an interrupt at both.
-    Pair(Instruction, Instruction),
-    /// One register access of an operation, counted from 1.
-    Access(u64, Operation),
-}
-
-impl Case {
-    /// The place of the first strike.
-    pub(super) fn instruction(&self) -> Option<&Instruction> {
-        match self {
-            Case::Instruction(place) | Case::Pair(place, _) => Some(place),
-            Case::Access(..) => None,
-        }
-    }
-
-    /// The place of the second, as it is written.
-    pub(super) fn then(&self) -> String {
-        match self {
-            Case::Pair(_, then) => then.to_string(),
-            _ => String::new(),
-        }
-    }
-}
-
-impl fmt::Display for Case {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Case::Instruction(place) => place.fmt(f),
-            Case::Pair(place, then) => write!(f, "{place}, then {then}"),
-            Case::Access(nth, operation) => write!(f, "access {nth} of {operation}"),
-        }
-    }
-}
 
 /// What the trials have in common.
 pub(super) struct Plan {

@@ -24,10 +24,10 @@ pub(super) struct UntilArguments {
     /// replay of a recording comes to it in the same way
     #[arg(long = "until", value_name = "PLACE", requires = "virtual_time")]
     place: Option<StrikePlace>,
-    /// When it is reached for the Nth time, counted from the beginning of the replay
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "place",
+    /// When it is reached for the Nth time, counted from the beginning of the replay [default: 1]
+    #[arg(long, value_name = "N", requires = "place",
         value_parser = clap::value_parser!(u64).range(1..))]
-    nth: u64,
+    nth: Option<u64>,
     /// Stop there, with gdb attached to the kernel: its time stands still meanwhile, and the replay goes on as gdb lets it
     #[arg(long, requires = "place")]
     gdb: bool,
@@ -59,7 +59,7 @@ impl UntilArguments {
             place,
             conditions: Vec::new(),
             device: None,
-            nth: self.nth,
+            nth: self.nth.unwrap_or(1),
             delivery,
             then: None,
         })?;
