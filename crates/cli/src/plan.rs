@@ -303,6 +303,8 @@ mod tests {
         &["replace", "--target", "kernel"],
         &["record", "--export", "pcapng", "--count", "12"],
         &["replay", "--speed", "2", "a trace.wkt"],
+        &["replay", "--virtual", "--until", "rtl_rx+0x1c", "--nth", "3", "--gdb", "a.wkt"],
+        &["at", "--virtual", "rtl8169_poll", "--then", "read IntrStatus"],
         &["histories", "--faults", "--shard", "2/3"],
         &["histories", "--bursts", "2", "--without", "kill:1", "--without", "sends"],
         &["soak", "--for", "10min", "--seeds", "3,1000..", "--shrink"],
