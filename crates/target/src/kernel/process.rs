@@ -100,8 +100,9 @@ impl Process {
             .stdin(OwnedFd::from(theirs))
             .stdout(console_end.try_clone().map_err(TargetError::system("cannot share a pipe"))?)
             .stderr(console_end);
-        let _fixed = FixedAddresses::for_children()
-            .map_err(TargetError::errno("cannot fix addresses (personality)"))?;
+        let in_step = matches!(options.attachment, Attachment::InStep(_));
+        let fixed = in_step.then(FixedAddresses::for_children).transpose();
+        let _fixed = fixed.map_err(TargetError::errno("cannot fix addresses (personality)"))?;
         let group = Group::start(guard, &mut command, options.core)
             .map_err(|error| TargetError::CannotStart { path: options.kernel.clone(), error })?;
         let process = Process { group, dir: Some(dir), _socket: socket };
@@ -142,8 +143,7 @@ impl Drop for Process {
 }
 
 /// Programs started meanwhile by this thread have their memory at the same addresses each time: a kernel's physical
-/// memory begins where its program's ends, and cards see its addresses. With a random gap behind the program, of which
-/// User Mode Linux makes memory, too, a kernel was now and then killed by a SIGSEGV as it began to boot.
+/// memory begins where its program's ends, and cards see its addresses.
 struct FixedAddresses {
     before: Persona,
 }
