@@ -39,7 +39,8 @@ pub(crate) struct BuildArguments {
     /// `at` and `explore` want it; several times slower
     #[arg(long)]
     debug: bool,
-    /// A kernel whose time can be virtual, as --virtual wants it: it asks a calendar of Warikomi's for its time
+    /// A kernel whose time can be virtual, as --virtual wants it: it asks a calendar of Warikomi's for its time;
+    /// with debug information
     #[arg(long = "virtual")]
     virtual_time: bool,
     /// A directory of modules to build with it, such as a driver under development; may be repeated

@@ -9,8 +9,8 @@ use crate::error::Error;
 use crate::experiment::{Conclusion, Experiment};
 use crate::inject::time_base;
 use crate::strike::{
-    Attempt, Condition, FORMS, OPERATIONS, Operation, Scene, StrikePlace, Striking, checks,
-    resolve, striking_help,
+    Attempt, Condition, Operation, Scene, StrikePlace, Striking, checks, condition_help,
+    operation_help, resolve, striking_help,
 };
 use crate::watch::Watch;
 
@@ -52,24 +52,6 @@ pub struct At {
     /// Times that it is tried
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     count: u64,
-}
-
-/// Every condition, for help.
-pub(crate) fn condition_help() -> String {
-    format!(
-        "Only where this holds; of several, all of them. --nth counts the times that it does. There are: {FORMS}.\n\n\
-         Registers are read from the model, not by an access. What NAPI does is read from the guest's memory: \
-         scheduled from when a poll was asked for until it has completed, disabled while the driver has it so."
-    )
-}
-
-/// Every operation, for help.
-pub(crate) fn operation_help() -> String {
-    let mut help = "What the driver is made to do; one of:\n".to_owned();
-    for (_, text, what) in OPERATIONS {
-        help.push_str(&format!("\n- {text}: {what}"));
-    }
-    help
 }
 
 impl Experiment for At {

@@ -4,4 +4,3 @@ mod columns;
 mod flags;
 
 pub use flags::At;
-pub(crate) use flags::{condition_help, operation_help};

@@ -13,10 +13,12 @@ use super::places::{Instruction, instructions, marked, one_a_line};
 use super::row::Explored;
 use super::sources::Sources;
 use super::stage::{Plan, Stage};
-use crate::at::{condition_help, operation_help};
 use crate::error::Error;
 use crate::experiment::{Conclusion, Experiment};
-use crate::strike::{Condition, OPERATIONS, Operation, Striking, checks, striking_help};
+use crate::strike::{
+    Condition, OPERATIONS, Operation, Striking, checks, condition_help, operation_help,
+    striking_help,
+};
 use crate::watch::Watch;
 
 /// Delivers an interrupt at every instruction of functions of the unmodified driver, in turn, and gives a verdict

@@ -13,7 +13,7 @@ use warikomi_target::{PassHook, Target, TargetError};
 
 use crate::error::Error;
 use crate::strike::{
-    Delivery, Grip, Strike, StrikePlace, Striker, StrikerHook, Struck, resolve, stack_texts,
+    Delivery, Grip, Strike, StrikePlace, Striker, StrikerHook, Struck, resolve, stack_at_place,
 };
 
 #[derive(Args)]
@@ -65,8 +65,7 @@ impl UntilArguments {
         })?;
         let gdb = Rc::new(RefCell::new(None));
         let hook = UntilHook {
-            striker: Rc::clone(&striker),
-            pass: StrikerHook(Rc::clone(&striker)),
+            striker: StrikerHook(Rc::clone(&striker)),
             program: Rc::clone(&program),
             gdb_commands: self.gdb.then(|| self.gdb_commands.clone()),
             gdb: Rc::clone(&gdb),
@@ -78,8 +77,7 @@ impl UntilArguments {
 
 /// Starts gdb once the driver stands at the place.
 struct UntilHook {
-    striker: Rc<RefCell<Striker>>,
-    pass: StrikerHook,
+    striker: StrikerHook,
     program: Rc<Program>,
     /// What gdb is told first, if there shall be one that has not been started.
     gdb_commands: Option<Vec<String>>,
@@ -88,10 +86,10 @@ struct UntilHook {
 
 impl PassHook for UntilHook {
     fn pass(&mut self, target: &mut dyn Target) -> Result<(), TargetError> {
-        self.pass.pass(target)?;
+        self.striker.pass(target)?;
         // Once gdb has ended, the kernel goes on.
         has_ended(&self.gdb);
-        if self.striker.borrow().struck().at.is_none() {
+        if self.striker.0.borrow().struck().at.is_none() {
             return Ok(());
         }
         let Some(commands) = self.gdb_commands.take() else { return Ok(()) };
@@ -141,7 +139,7 @@ fn has_ended(gdb: &RefCell<Option<Gdb>>) -> bool {
 }
 
 fn tell(program: &Program, struck: &Struck, result: &mut RunResult) {
-    let stack = stack_texts(program, &struck.stack);
+    let stack = stack_at_place(program, struck);
     let frames: Vec<Value> = stack.iter().map(|frame| json!({ "frame": frame })).collect();
     let at_ns = struck.at.map(|at| at.since(Time::ZERO).as_ns());
     let figures = &mut result.figures;

@@ -11,7 +11,7 @@ use warikomi_target::Target;
 use crate::error::Error;
 
 /// The module of our PCI bridge.
-const BRIDGE: &str = "warikomi_bridge";
+pub(super) const BRIDGE: &str = "warikomi_bridge";
 
 /// The code of the kernel, and of the driver if it is a module; the driver's first.
 pub(super) fn program(

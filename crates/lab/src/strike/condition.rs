@@ -27,9 +27,18 @@ pub(crate) enum Condition {
 }
 
 /// What conditions there are, for errors and help.
-pub(crate) const FORMS: &str = "IntrMask=0 (a register's value, by its name in the model or its offset), \
+const FORMS: &str = "IntrMask=0 (a register's value, by its name in the model or its offset), \
      'IntrStatus&0x1' (at least one of these bits is set), 'IntrStatus&0x5=0x1' (these bits have this value), mask=open, \
      mask=shut, napi=scheduled, napi=idle, napi=disabled";
+
+/// Every condition, for help.
+pub(crate) fn condition_help() -> String {
+    format!(
+        "Only where this holds; of several, all of them. --nth counts the times that it does. There are: {FORMS}.\n\n\
+         Registers are read from the model, not by an access. What NAPI does is read from the guest's memory: \
+         scheduled from when a poll was asked for until it has completed, disabled while the driver has it so."
+    )
+}
 
 impl FromStr for Condition {
     type Err = String;

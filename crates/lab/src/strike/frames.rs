@@ -4,9 +4,7 @@
 use std::time::Duration;
 
 use warikomi_inject::{Addresses, Unfinished};
-use warikomi_protocol::commands::{
-    Configure, OpenChecksum, RawFrame, Segments, TransmitFrames, VlanAdd,
-};
+use warikomi_protocol::commands::{OpenChecksum, RawFrame, Segments, TransmitFrames, VlanAdd};
 
 use super::scene::Scene;
 use crate::error::Error;
@@ -29,9 +27,7 @@ const OFFLOADS: [&str; 5] = ["sg", "tx", "tso", "tx-tcp6-segmentation", "txvlan"
 
 /// Lets the driver hand to the card all that it can, and makes the VLAN unless there is one.
 pub(super) fn prepare(scene: &mut Scene) -> Result<(), Error> {
-    let offloads = OFFLOADS.map(|name| (name.to_owned(), true)).into();
-    let change = Configure { offloads, ..Configure::report_only() };
-    scene.session.target.ask(change, Duration::ZERO)?;
+    scene.offload(&OFFLOADS, true)?;
     if !std::mem::replace(&mut scene.has_vlan, true) {
         let add = VlanAdd { interface: None, vlan: VLAN, address_cidr: VLAN_CIDR.to_owned() };
         scene.session.target.ask(add, Duration::ZERO)?;

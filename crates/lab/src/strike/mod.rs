@@ -17,13 +17,14 @@ mod verdict;
 mod watched;
 
 pub(crate) use code::driver_code;
-pub(crate) use condition::{Check, Condition, FORMS, checks};
+pub(crate) use condition::{Check, Condition, checks, condition_help};
 pub(crate) use grip::Grip;
+pub(crate) use operation::operation_help;
 pub(crate) use place::{StrikePlace, resolve};
 pub(crate) use scene::Scene;
 pub(crate) use striker::{Delivery, Strike, Striker, StrikerHook, Struck, Where};
 pub(crate) use striking::striking_help;
-pub(crate) use trial::{Attempt, stack_texts};
+pub(crate) use trial::{Attempt, stack_at_place};
 pub(crate) use verdict::report_in;
 
 pub use operation::{OPERATIONS, Operation};

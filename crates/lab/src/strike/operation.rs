@@ -76,6 +76,15 @@ pub const OPERATIONS: [(Operation, &str, &str); 10] = [
     (Operation::Cable, "cable", "the cable pulled and plugged in again"),
 ];
 
+/// Every operation, for help.
+pub(crate) fn operation_help() -> String {
+    let mut help = "What the driver is made to do; one of:\n".to_owned();
+    for (_, text, what) in OPERATIONS {
+        help.push_str(&format!("\n- {text}: {what}"));
+    }
+    help
+}
+
 /// What makes a driver keep frames with errors.
 const KEEP: &str = "rxall";
 
@@ -147,9 +156,9 @@ impl Operation {
                 scene.session.target.ask(LinkDown { interface: None }, Duration::ZERO)?;
                 Ok(())
             }
-            Operation::Stream => configure(scene, &["sg", "tx", "tso"], true),
+            Operation::Stream => scene.offload(&["sg", "tx", "tso"], true),
             Operation::Frames => frames::prepare(scene),
-            Operation::Kept => configure(scene, &[KEEP], true),
+            Operation::Kept => scene.offload(&[KEEP], true),
             _ => Ok(()),
         }
     }
@@ -191,7 +200,7 @@ impl Operation {
     /// Puts everything back to where it was.
     pub(super) fn restore(self, scene: &mut Scene) -> Result<(), Error> {
         match self {
-            Operation::Kept => configure(scene, &[KEEP], false),
+            Operation::Kept => scene.offload(&[KEEP], false),
             other if !other.may_lose() => Ok(()),
             Operation::Mtu => mtu(scene, scene.mtu),
             // Waits for the carrier.
@@ -243,13 +252,6 @@ fn kept(scene: &mut Scene) -> Result<(), Error> {
 fn receive(scene: &mut Scene, frame: &[u8]) -> Result<(), Error> {
     let (nic, mut host) = scene.session.target.card(CardId::FIRST)?;
     nic.receive(&mut host, Frame::new(frame));
-    Ok(())
-}
-
-fn configure(scene: &mut Scene, names: &[&str], on: bool) -> Result<(), Error> {
-    let offloads = names.iter().map(|&name| (name.to_owned(), on)).collect();
-    let change = Configure { offloads, ..Configure::report_only() };
-    scene.session.target.ask(change, Duration::ZERO)?;
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::time::Duration;
 
 use warikomi_clock::{Span, Time};
 use warikomi_debugger::Program;
@@ -10,6 +11,7 @@ use warikomi_inject::{Addresses, echo_request};
 use warikomi_measure::core_wait_ns;
 use warikomi_nic::register::Register;
 use warikomi_nic::{Frame, Link, RxOutcome};
+use warikomi_protocol::commands::Configure;
 use warikomi_session::{Prepared, Session};
 use warikomi_target::{CardId, TargetError};
 use warikomi_wire::{EchoReplies, EchoReply, EchoWatch, WireKind};
@@ -30,6 +32,9 @@ const DEFAULT_MTU: u32 = 1_500;
 /// A driver that makes no access for so long has nothing in hand. Longer than any of its register accesses
 /// is behind the one before.
 const QUIET: Span = Span::from_us(60);
+
+/// How often a kernel is started that is killed before it is ready.
+const TRIES_TO_BRING_UP: u32 = 3;
 
 /// One echo request.
 #[derive(Clone, Copy, Debug)]
@@ -78,9 +83,7 @@ impl Scene {
     /// Brings a target up and takes hold of it.
     pub(crate) fn start(watch: &mut Watch, prepared: &Prepared) -> Result<Scene, Error> {
         let options = Grip::check(prepared)?;
-        let responder = WireKind::Responder.build().map_err(Error::NoWire)?;
-        let (wire, replies) = EchoWatch::around(responder);
-        let mut session = watch.start_on(prepared, Box::new(wire))?;
+        let (mut session, replies) = bring_up(watch, prepared)?;
         let target = &mut *session.target;
         let (nic, _) = target.card(CardId::FIRST)?;
         let addresses = Addresses::to_guest(nic.mac_address());
@@ -115,6 +118,14 @@ impl Scene {
     /// Of the network, and of the card.
     pub(super) fn addresses(&self) -> &Addresses {
         &self.addresses
+    }
+
+    /// Switches what the interface leaves to the card, by the names of ethtool.
+    pub(super) fn offload(&mut self, names: &[&str], on: bool) -> Result<(), Error> {
+        let offloads = names.iter().map(|&name| (name.to_owned(), on)).collect();
+        let change = Configure { offloads, ..Configure::report_only() };
+        self.session.target.ask(change, Duration::ZERO)?;
+        Ok(())
     }
 
     /// Sends an echo request to the driver.
@@ -347,5 +358,24 @@ impl Scene {
         let mut lines = target.console().0;
         let known = lines.len().saturating_sub(usize::try_from(new).unwrap_or(usize::MAX));
         lines.split_off(known)
+    }
+}
+
+/// Brings a target up. One that is killed on the way, before anything has struck, says nothing of a place.
+///
+/// That happens to about one in a hundred kernels with lock checking: User Mode Linux takes a page of a module away
+/// while it loads it, and maps it anew (arch/um/kernel/tlb.c, `add_mmap`); lock checking saves a stack in an interrupt
+/// that comes in between, and looks at the module for it (arch/um/kernel/stacktrace.c, `dump_trace`).
+fn bring_up(watch: &mut Watch, prepared: &Prepared) -> Result<(Session, EchoReplies), Error> {
+    let mut tries = 1;
+    loop {
+        let responder = WireKind::Responder.build().map_err(Error::NoWire)?;
+        let (wire, replies) = EchoWatch::around(responder);
+        match watch.start_on(prepared, Box::new(wire)) {
+            Err(Error::Target(TargetError::Exited { .. })) if tries < TRIES_TO_BRING_UP => {
+                tries += 1
+            }
+            made => return Ok((made?, replies)),
+        }
     }
 }

@@ -6,6 +6,7 @@ use warikomi_debugger::{Frame as StackFrame, Location, Place, Program};
 use warikomi_nic::RxOutcome;
 use warikomi_target::TargetError;
 
+use super::code::BRIDGE;
 use super::condition::Check;
 use super::operation::{Operation, up};
 use super::scene::Scene;
@@ -121,10 +122,9 @@ impl Scene {
         }
         trial.access = struck.access.map(|access| self.register_at(access)).transpose()?;
         tell(&mut trial, &struck, &self.program);
-        trial.first = self
-            .all_struck()
-            .split_last()
-            .and_then(|(_, before)| place(&self.program, before.first()?));
+        if let [first, .., _] = &self.all_struck()[..] {
+            trial.first = place(&self.program, first);
+        }
         Ok(trial)
     }
 
@@ -355,8 +355,11 @@ fn verdict_of(error: TargetError) -> Result<Trial, Error> {
 fn tell(trial: &mut Trial, struck: &Struck, program: &Program) {
     trial.hits = struck.hits;
     trial.place = place(program, struck);
-    trial.stack = stack_texts(program, &struck.stack);
-    trial.handler_stack = stack_texts(program, &struck.handler);
+    trial.stack = stack_at_place(program, struck);
+    trial.handler_stack = match struck.posted {
+        Some(_) => stack_texts(program, &struck.handler),
+        None => stack_texts(program, before_the_access(program, &struck.handler)),
+    };
     if struck.posted.is_some() {
         // A call runs when the scheduler lets it, never where it was made runnable.
         trial.deferred = true;
@@ -376,8 +379,24 @@ fn place(program: &Program, struck: &Struck) -> Option<String> {
     made.or(struck.stack.first()).map(|frame| located(program, frame).to_string())
 }
 
+/// The stack at the place of a strike, as people read it.
+pub(crate) fn stack_at_place(program: &Program, struck: &Struck) -> Vec<String> {
+    match struck.access {
+        Some(_) => stack_texts(program, before_the_access(program, &struck.stack)),
+        None => stack_texts(program, &struck.stack),
+    }
+}
+
+/// Without the frames of our bridge that waits for an access: where in its loop it was seen differs each time.
+fn before_the_access<'a>(program: &Program, stack: &'a [StackFrame]) -> &'a [StackFrame] {
+    let is_bridge =
+        |frame: &StackFrame| program.part_at(frame.at()).is_some_and(|code| code.name == BRIDGE);
+    let waits = stack.iter().take_while(|frame| is_bridge(frame)).count();
+    &stack[waits..]
+}
+
 /// A stack as people read it.
-pub(crate) fn stack_texts(program: &Program, stack: &[StackFrame]) -> Vec<String> {
+fn stack_texts(program: &Program, stack: &[StackFrame]) -> Vec<String> {
     stack.iter().map(|frame| located(program, frame).to_string()).collect()
 }
 

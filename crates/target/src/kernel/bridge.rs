@@ -116,13 +116,12 @@ struct BridgeLine {
     busy_patience: Rc<Cell<Span>>,
     /// When something else is due.
     clear_of: Time,
-    /// The guest's time is virtual, so it is told of interrupts only when it waits.
-    in_step: bool,
     /// Interrupts were sent since it was told last, ...
     owes: bool,
     /// ... or something else has changed.
     has_news: bool,
-    /// A line by which it is interrupted wherever it is in virtual time.
+    /// Of a guest in virtual time, which is told of interrupts only when it waits: a line by which it is interrupted
+    /// wherever it is.
     strikes: Option<File>,
 }
 
@@ -179,7 +178,6 @@ impl BridgePort {
             at_once: polling,
             busy_patience,
             clear_of: Time::ZERO,
-            in_step: charge.is_some(),
             owes: false,
             has_news: false,
             strikes,
@@ -317,7 +315,7 @@ impl BridgeLine {
     /// For an interrupt behind this number of messages.
     #[inline]
     fn ring(&mut self, before: u64) {
-        if self.in_step {
+        if self.strikes.is_some() {
             self.owes = true;
             return;
         }
@@ -330,7 +328,7 @@ impl BridgeLine {
 
     /// Whatever there is to see: the guest is signalled, in virtual time when it waits.
     fn tell(&mut self) {
-        if self.in_step {
+        if self.strikes.is_some() {
             (self.owes, self.has_news) = (true, true);
         } else {
             self.bell.ring_unconditionally();

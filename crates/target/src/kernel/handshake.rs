@@ -276,7 +276,9 @@ impl Negotiation {
         )?;
         let requests = requests.try_clone()?;
         let mut strikes = None;
-        if let (Attachment::InStep(_), Some(call)) = (self.attachment, &ring.call) {
+        if let Attachment::InStep(_) = self.attachment {
+            let no_call = VhostUserError::Invalid("a queue in virtual time that takes no calls");
+            let call = ring.call.as_ref().ok_or(no_call)?;
             // A queue of which nothing was used does not interrupt (drivers/virtio/virtio_ring.c, `vring_interrupt`).
             let bad = |_| VhostUserError::Invalid("a queue that cannot be written");
             queue.add_used(regions, head, 0).map_err(bad)?;

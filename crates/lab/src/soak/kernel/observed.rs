@@ -18,7 +18,7 @@ pub(super) struct Observed {
     pub(super) faults: Option<FaultReport>,
     /// What the application counted.
     pub(super) received: ReceiveTotals,
-    /// What the kernel has printed, as far as it is kept.
+    /// The last lines that the kernel has printed.
     pub(super) console: Vec<String>,
     /// Marks of harm that the kernel has set since the packets began.
     pub(super) harm: u64,
