@@ -168,14 +168,16 @@ fn kernel_command(options: &LaunchOptions, cards: usize, dir: &Path, socket: &Pa
         Attachment::VirtPci => VIRT_PCI_DEVICE,
         Attachment::Bridge { .. } | Attachment::InStep(_) => bridge::VIRTIO_DEVICE,
     };
+    // The kernel's random numbers depend on its arguments, so the directory's name, which is another each time, is not
+    // among them: it runs there.
+    let socket = socket.strip_prefix(dir).unwrap_or(socket);
     let mut command = Command::new(&options.kernel);
     command
         .arg(format!("mem={}M", options.memory_mb))
         .arg(format!("initrd={}", options.initramfs.display()))
         .args(vec![format!("virtio_uml.device={}:{device}", socket.display()); cards])
         .arg(format!("virt_pci.max_delay_us={}", READ_PATIENCE.as_micros()))
-        .arg(format!("uml_dir={}", dir.display()))
-        .args(["umid=target", "rdinit=/init", "root=/dev/ram0"])
+        .args(["uml_dir=.", "umid=target", "rdinit=/init", "root=/dev/ram0"])
         // The agent's line is the first serial line, on our standard input; the console goes out
         // through standard output. Nothing else may start a terminal.
         .args(["ssl0=fd:0", "ssl=null", "con0=null,fd:1", "con=null"])
@@ -186,7 +188,9 @@ fn kernel_command(options: &LaunchOptions, cards: usize, dir: &Path, socket: &Pa
         .current_dir(dir);
     if let Attachment::InStep(_) = options.attachment {
         command
-            .arg(format!("time-travel=ext:{}", dir.join(CALENDAR).display()))
+            .arg(format!("time-travel=ext:{CALENDAR}"))
+            // Programs have the same addresses each time, so the kernel allocates the same for them.
+            .arg("norandmaps")
             .arg(VIRTUAL_CLOCK_ARGUMENT);
     }
     if let Some((library, seed)) = &options.randomness {
@@ -263,7 +267,7 @@ mod tests {
             shared_core: false,
             randomness: None,
         };
-        let command = kernel_command(&options, cards, Path::new("/"), Path::new("/nic"));
+        let command = kernel_command(&options, cards, Path::new("/dir"), Path::new("/dir/nic"));
         command.get_args().map(|argument| argument.to_str().unwrap().to_owned()).collect()
     }
 
@@ -279,7 +283,7 @@ mod tests {
     fn a_kernel_is_given_a_device_for_each_card_on_the_same_socket() {
         let given = arguments(Attachment::Bridge { polling: true }, 3, "quiet");
         let of = |text: &str| given.iter().filter(|argument| *argument == text).count();
-        assert_eq!(of("virtio_uml.device=/nic:1235"), 3, "{given:?}");
+        assert_eq!(of("virtio_uml.device=nic:1235"), 3, "{given:?}");
     }
 
     #[test]
