@@ -29,6 +29,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             "sending; without a system call, because all of it is one process",
             serde_json::to_value(calibration.send)?,
         ),
+        (
+            "kernel",
+            "a kernel's work, for --virtual --target kernel; of the above",
+            serde_json::to_value(calibration.kernel)?,
+        ),
     ];
     for (section, about, costs) in sections {
         println!("\n# {about}\n[{section}]");
@@ -36,7 +41,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             let declared = calibration.declared.contains(name);
             println!(
                 "{name} = {value}{}",
-                if declared { "  # declared, not measured" } else { "" }
+                if declared { "  # declared, or in part; not measured" } else { "" }
             );
         }
     }

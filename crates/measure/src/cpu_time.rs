@@ -12,6 +12,8 @@ use crate::count::CountOverTime;
 /// Notes the processor time of a guest's kernel and of the processes in which its programs run.
 pub struct CpuTime {
     clocks: Vec<ClockId>,
+    /// In virtual time nothing else has the processor: it is the time.
+    is_the_time: bool,
     /// Time between two notes, at least: one takes some hundred nanoseconds for each process.
     every: Span,
     noted: Vec<(Time, u64)>,
@@ -32,8 +34,13 @@ impl CpuTime {
         if clocks.is_empty() {
             Err(io::ErrorKind::NotFound.into())
         } else {
-            Ok(CpuTime { clocks, every, noted: Vec::new() })
+            Ok(CpuTime { clocks, is_the_time: false, every, noted: Vec::new() })
         }
+    }
+
+    /// Of a guest in virtual time, of which nothing takes the processor.
+    pub fn of_virtual_time(every: Span) -> CpuTime {
+        CpuTime { clocks: Vec::new(), is_the_time: true, every, noted: Vec::new() }
     }
 
     /// Notes how much it has been at `now`.
@@ -42,7 +49,8 @@ impl CpuTime {
         let ns = times.map(|time| {
             time.tv_sec().unsigned_abs() * 1_000_000_000 + time.tv_nsec().unsigned_abs()
         });
-        self.noted.push((now, ns.sum()));
+        let ns = if self.is_the_time { now.as_ps() / 1_000 } else { ns.sum() };
+        self.noted.push((now, ns));
     }
 
     /// The same, but not more often than it is to be.
@@ -85,6 +93,9 @@ mod tests {
         assert!(cpu.share().is_some_and(|share| share > 0.0), "{:?}", cpu.share());
         let ns = cpu.count().between(at(0), at(20)).unwrap();
         assert!(ns > 0.0, "{ns}");
+        let mut its = CpuTime::of_virtual_time(Span::ZERO);
+        [at(1), at(4)].into_iter().for_each(|now| its.note(now));
+        assert_eq!(its.count().between(at(1), at(4)), Some(3e6));
         // Ids do not go so high.
         assert!(CpuTime::of(u32::MAX >> 1, Span::ZERO).is_err());
     }

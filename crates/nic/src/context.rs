@@ -25,6 +25,7 @@ impl<'a> NicContext<'a> {
     pub fn dma_read(&mut self, address: u64, into: &mut [u8]) -> Result<(), DmaError> {
         self.master(address)?;
         let done = self.memory.read(address, into);
+        *self.own.dma_bytes += into.len() as u64;
         self.counted(done)
     }
 
@@ -33,6 +34,7 @@ impl<'a> NicContext<'a> {
     pub fn dma_write(&mut self, address: u64, from: &[u8]) -> Result<(), DmaError> {
         self.master(address)?;
         let done = self.memory.write(address, from);
+        *self.own.dma_bytes += from.len() as u64;
         self.counted(done)
     }
 
@@ -41,6 +43,7 @@ impl<'a> NicContext<'a> {
     pub fn dma_write_pieces(&mut self, address: u64, pieces: &[&[u8]]) -> Result<(), DmaError> {
         self.master(address)?;
         let done = self.memory.write_pieces(address, pieces);
+        *self.own.dma_bytes += pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
         self.counted(done)
     }
 
@@ -201,6 +204,7 @@ pub(crate) struct ContextParts<'a> {
     pub(crate) wire: &'a mut dyn Wire,
     pub(crate) probe: &'a mut Probe,
     pub(crate) dma_errors: &'a mut u64,
+    pub(crate) dma_bytes: &'a mut u64,
     pub(crate) tx_descriptors: &'a mut u64,
     pub(crate) master_abort: &'a mut bool,
     pub(crate) strict: Option<&'a mut Strict>,

@@ -32,6 +32,9 @@ pub struct FunctionCounters {
     pub stray: u64,
     /// DMA transfers that failed.
     pub dma_errors: u64,
+    /// Bytes that were copied from and to the target's memory: of frames, and of descriptors but for their words of
+    /// ownership.
+    pub dma_bytes: u64,
     /// Times that an interrupt's level has risen.
     pub interrupts: u64,
 }
@@ -179,6 +182,7 @@ impl<M: NicModel> NicFunction<M> {
             wire: &mut *self.wire,
             probe: &mut self.probe,
             dma_errors: &mut self.counters.dma_errors,
+            dma_bytes: &mut self.counters.dma_bytes,
             tx_descriptors: &mut self.counters.tx_descriptors,
             master_abort: &mut self.master_abort,
             strict: self.strict.as_deref_mut(),

@@ -226,6 +226,7 @@ fn described(attachment: Attachment) -> Vec<(String, Value)> {
             ("access_cost_ns", costs.access),
             ("interrupt_cost_ns", costs.interrupt),
             ("frame_cost_ns", costs.frame),
+            ("byte_cost_ns", costs.byte),
         ] {
             settings.push((name.to_owned(), cost.as_ns().into()));
         }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use warikomi_clock::Span;
+use warikomi_target::kernel::GuestCosts;
 
 /// What the parts of a receiver take on the target's core, and the device beside it.
 ///
@@ -79,6 +80,18 @@ impl CostModel {
     /// What the application takes for a packet of `bytes`.
     pub fn application(&self, bytes: usize) -> Span {
         per_packet(self.copy_packet_ns, self.copy_ps_per_byte, bytes)
+    }
+
+    /// The same of a kernel, whose interrupt handling, driver, protocols and copies are each charged at once.
+    pub fn of_kernel(&self) -> GuestCosts {
+        GuestCosts {
+            access: Span::from_ns(self.register_read_ns),
+            interrupt: Span::from_ns(self.interrupt_ns + self.handler_ns),
+            frame: Span::from_ns(
+                self.driver_packet_ns + self.protocol_packet_ns + self.copy_packet_ns,
+            ),
+            byte: Span::from_ps(self.copy_ps_per_byte),
+        }
     }
 
     /// Changes every cost.

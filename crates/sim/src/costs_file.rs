@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use warikomi_target::kernel::GuestCosts;
+
 use super::CostModel;
 use super::transmit::{PRESETS, SendCosts};
 
@@ -15,6 +17,8 @@ pub struct CostsFile {
     pub costs: CostModel,
     /// Those of sending.
     pub send: SendCosts,
+    /// Those of a kernel, which come from those of receiving.
+    pub kernel: GuestCosts,
 }
 
 /// Why there are no costs.

@@ -2,9 +2,12 @@
 //!
 //! What it does is nobody's business but the compiler's: a unit of work is a fixed number of steps of a
 //! generator of random numbers, all in registers, so that its time does not depend on what others
-//! do to the caches.
+//! do to the caches. In virtual time computing takes none; there a unit is a time that our bridge lets pass.
 
+use std::fs::File;
 use std::hint::black_box;
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -19,7 +22,12 @@ use super::sys;
 /// Steps of a unit: some ten microseconds, much less than what is to be told apart.
 const STEPS: u32 = 10_000;
 
-/// Units between two entries into the kernel. User Mode Linux gives a processor to who has just
+/// A unit in virtual time, in nanoseconds, as the bridge reads it: who is woken meanwhile has the processor behind it.
+const UNIT_NS: &[u8] = b"10000";
+/// Where the bridge is told.
+const COMPUTE: &str = "/sys/module/warikomi_bridge/parameters/compute_ns";
+
+/// Units between two entries into the kernel, and between two looks at the clock. User Mode Linux gives a processor to who has just
 /// been woken when the one on it enters the kernel, and otherwise at the next tick, 10 ms later;
 /// hardware does so at once. So this job enters the kernel often, at a cost that is in all its
 /// figures alike.
@@ -40,7 +48,7 @@ pub(super) struct Computer {
 struct Job {
     shared: Arc<Shared>,
     /// `None` once it has been stopped.
-    thread: Option<JoinHandle<()>>,
+    thread: Option<JoinHandle<io::Result<()>>>,
 }
 
 /// What the thread and the commands share.
@@ -80,11 +88,12 @@ impl Computer {
             samples: Mutex::new(Vec::with_capacity(most)),
         });
         let every = command.sample_every_ticks;
+        let mut work = Work::new()?;
         let thread = std::thread::Builder::new()
             .name("compute".to_owned())
             .spawn({
                 let shared = Arc::clone(&shared);
-                move || compute(&shared, every, most)
+                move || compute(&shared, &mut work, every, most)
             })
             .context(|| "start the computing thread".to_owned())?;
         self.job = Some(Job { shared, thread: Some(thread) });
@@ -95,9 +104,10 @@ impl Computer {
         let job = self.job.as_mut().ok_or_else(none_started)?;
         job.shared.stop.store(true, Ordering::Release);
         if let Some(thread) = job.thread.take() {
-            thread.join().map_err(|_| {
+            let done = thread.join().map_err(|_| {
                 AgentError::Other("the computing thread died; the console has the place".into())
             })?;
+            done.context(|| format!("let time pass ({COMPUTE})"))?;
         }
         Ok(job.shared.totals())
     }
@@ -129,9 +139,39 @@ fn check(command: &commands::ComputeStart) -> Result<()> {
     Ok(())
 }
 
+/// What the job does.
+enum Work {
+    /// Steps of a generator, whose state this is.
+    Steps(u64),
+    /// It lets virtual time pass.
+    Declared(File),
+}
+
+impl Work {
+    fn new() -> Result<Work> {
+        if !sys::time_is_virtual() {
+            return Ok(Work::Steps(0x9e37_79b9_7f4a_7c15));
+        }
+        let file = File::options().write(true).open(COMPUTE);
+        Ok(Work::Declared(file.context(|| format!("open {COMPUTE}"))?))
+    }
+
+    fn unit(&mut self) -> io::Result<()> {
+        match self {
+            Work::Steps(state) => *state = unit(*state),
+            Work::Declared(file) => file.write_all_at(UNIT_NS, 0)?,
+        }
+        Ok(())
+    }
+}
+
 /// The thread.
-fn compute(shared: &Shared, sample_every: u64, most_samples: usize) {
-    let mut state = 0x9e37_79b9_7f4a_7c15;
+fn compute(
+    shared: &Shared,
+    work: &mut Work,
+    sample_every: u64,
+    most_samples: usize,
+) -> io::Result<()> {
     let (mut units, mut noted) = (0, 0);
     while !shared.stop.load(Ordering::Acquire) {
         let tsc = sys::counter();
@@ -142,13 +182,14 @@ fn compute(shared: &Shared, sample_every: u64, most_samples: usize) {
                 samples.push(WorkDone(tsc, units));
             }
         }
-        state = unit(state);
-        units += 1;
-        shared.units.store(units, Ordering::Release);
-        if units % UNITS_TO_AN_ENTRY == 0 {
-            black_box(getppid());
+        for _ in 0..UNITS_TO_AN_ENTRY {
+            work.unit()?;
+            units += 1;
+            shared.units.store(units, Ordering::Release);
         }
+        black_box(getppid());
     }
+    Ok(())
 }
 
 /// A unit of work: a fixed number of steps.

@@ -20,7 +20,13 @@ static TIME_IS_VIRTUAL: LazyLock<bool> = LazyLock::new(|| {
 /// The counter that both sides share: nanoseconds where time is virtual, else the processor's.
 #[inline]
 pub(super) fn counter() -> u64 {
-    if *TIME_IS_VIRTUAL { monotonic_ns() } else { rdtsc() }
+    if time_is_virtual() { monotonic_ns() } else { rdtsc() }
+}
+
+/// Whether this kernel's time is virtual.
+#[inline]
+pub(super) fn time_is_virtual() -> bool {
+    *TIME_IS_VIRTUAL
 }
 
 fn monotonic_ns() -> u64 {

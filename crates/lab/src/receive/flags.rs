@@ -9,7 +9,7 @@ use warikomi_inject::{FrameBytes, LineRate};
 use warikomi_measure::RunResult;
 use warikomi_process::Orders;
 use warikomi_session::flags::{given, refuse};
-use warikomi_session::{SessionError, TargetArguments, Usual};
+use warikomi_session::{CostArguments, SessionError, TargetArguments, Usual};
 use warikomi_sim::{CostModel, CostsFile, SchedulerModel};
 use warikomi_wire::WireKind;
 
@@ -49,13 +49,16 @@ pub struct Receive {
     traffic: TrafficArguments,
     #[command(flatten)]
     compared: ComparedArguments,
-    /// Runs in virtual time (--target process): driver, NIC, application and compute job in one thread,
-    /// with declared costs; one seed is one history
+    /// Virtual time; one seed is one history, and work takes what is declared. Of a process: driver, NIC,
+    /// application and compute job in one thread. Of a kernel: the very kernel, made by `warikomi kernel build
+    /// --virtual`
     #[arg(long = "virtual")]
     virtual_time: bool,
-    /// Costs of virtual time, as `warikomi calibrate` prints them [default: declared ones]
+    /// Costs of virtual time, as `warikomi calibrate` prints them [default: declared ones; of a kernel, 0]
     #[arg(long, value_name = "FILE", requires = "virtual_time")]
     costs: Option<PathBuf>,
+    #[command(flatten)]
+    kernel_costs: CostArguments,
 }
 
 const EXAMPLES: &str = "\
@@ -237,10 +240,8 @@ impl Experiment for Receive {
 
     fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
         let process = self.target.is_process();
-        if self.virtual_time && !process {
-            return Err(Error::impossible(
-                "--virtual needs --target process: a kernel has a clock of its own",
-            ));
+        if process {
+            refuse(&self.kernel_costs.given(), "kernel")?;
         }
         self.compared.refuse_those_of_others(process)?;
         let mut found = match process {
@@ -283,7 +284,9 @@ impl Receive {
     fn run_in_kernel(&self, watch: &mut Watch) -> Result<Received, Error> {
         // What cannot be is refused before a kernel is started for it.
         self.in_kernel(None)?;
-        let mut prepared = self.target.prepare()?;
+        let costs = || self.kernel_costs.over(self.costs.as_deref());
+        let costs = self.virtual_time.then(costs).transpose()?;
+        let mut prepared = self.target.prepare_for(Usual::Packets, costs, self.traffic.seed)?;
         prepared.let_sleep();
         let mut session = watch.start(&prepared, &WireKind::Sink)?;
         let mtu = session.info.settings.get("mtu_bytes").and_then(serde_json::Value::as_u64);

@@ -26,7 +26,7 @@ pub use check::{given, refuse};
 pub use prepared::Prepared;
 pub use process::program;
 pub use strict::{StrictArguments, Strictness};
-pub use virtual_time::{VirtualArguments, VirtualFlag};
+pub use virtual_time::{CostArguments, VirtualArguments, VirtualFlag};
 
 /// What is random in a kernel that is debugged follows from it.
 const DEBUG_SEED: u64 = 1;
@@ -101,13 +101,23 @@ impl TargetArguments {
         time: &VirtualArguments,
         seed: u64,
     ) -> Result<Prepared, SessionError> {
-        let costs = time.costs();
+        let costs = time.costs()?;
         if costs.is_some() && self.is_process() {
             return Err(SessionError::impossible(
                 "--virtual is for --target kernel here; a driver process in virtual time: warikomi receive, \
                  transmit and histories",
             ));
         }
+        self.prepare_for(usual, costs, seed)
+    }
+
+    /// The same, in virtual time if there are costs for it.
+    pub fn prepare_for(
+        &self,
+        usual: Usual,
+        costs: Option<GuestCosts>,
+        seed: u64,
+    ) -> Result<Prepared, SessionError> {
         self.prepare_with(usual, Kind { costs, seed, ..Kind::default() })
     }
 

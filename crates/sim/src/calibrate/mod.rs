@@ -19,6 +19,7 @@ use warikomi_driver::{Buffer, DriverError, Hardware, NicDriver, Received, RxSink
 use warikomi_inject::{Addresses, FrameTemplate};
 use warikomi_pci::{DmaMemory, SharedMemory};
 use warikomi_target::cores::{Pinned, allowed_cores};
+use warikomi_target::kernel::GuestCosts;
 use warikomi_wire::CountedSink;
 
 pub use error::CalibrateError;
@@ -36,6 +37,8 @@ pub struct Calibration {
     pub costs: CostModel,
     /// The costs of sending.
     pub send: SendCosts,
+    /// The costs of a kernel, which follow from those of receiving.
+    pub kernel: GuestCosts,
     /// Names of the costs that are as declared.
     pub declared: Vec<String>,
 }
@@ -53,18 +56,23 @@ const COPIED_BYTES: usize = 8 << 20;
 pub fn calibrate() -> Result<Calibration, CalibrateError> {
     let clock = TscClock::calibrate()?;
     let mut costs = CostModel::default();
-    let mut declared = vec!["protocol_packet_ns", "interrupt_ns", "channel_packet_ns"];
+    let mut declared = vec!["protocol_packet_ns", "interrupt_ns", "frame_ns", "channel_packet_ns"];
     copying(&clock, &mut costs);
     driving(&clock, &mut costs)?;
     sleeping(&clock, &mut costs)?;
     let cores = allowed_cores()?;
     match cores[..] {
         [first, second, ..] => crossing(&clock, (first, second), &mut costs)?,
-        _ => declared.extend(["register_read_ns", "register_posted_ns", "register_write_ns"]),
+        _ => declared.extend([
+            "register_read_ns",
+            "access_ns",
+            "register_posted_ns",
+            "register_write_ns",
+        ]),
     }
     let send = send::sending(&clock, &costs)?;
     let declared = declared.into_iter().map(str::to_owned).collect();
-    Ok(Calibration { costs, send, declared })
+    Ok(Calibration { costs, send, kernel: costs.of_kernel(), declared })
 }
 
 fn copying(clock: &TscClock, costs: &mut CostModel) {

@@ -13,9 +13,10 @@ const PASSES_THEN: Span = Span::from_us(1);
 /// What has been charged to a card's driver.
 pub(super) struct Charge {
     costs: GuestCosts,
-    /// Interrupts and frames that have been charged.
+    /// Interrupts, frames (and descriptors of those sent) and bytes that have been charged.
     taken: u64,
-    accepted: u64,
+    frames: u64,
+    copied: u64,
     /// Of fractions of a nanosecond, what is left over.
     rest: Span,
     last: Time,
@@ -25,11 +26,11 @@ pub(super) struct Charge {
 impl Charge {
     pub(super) fn new(costs: GuestCosts) -> Charge {
         let (rest, last) = (Span::ZERO, Time::ZERO);
-        Charge { costs, taken: 0, accepted: 0, rest, last, at_once: 0 }
+        Charge { costs, taken: 0, frames: 0, copied: 0, rest, last, at_once: 0 }
     }
 
     /// How many nanoseconds the access at `now` takes, with what came before it: interrupts, of which `taken` have been
-    /// taken up to now, and frames.
+    /// taken up to now, frames and their bytes.
     pub(super) fn for_access(
         &mut self,
         now: Time,
@@ -43,10 +44,13 @@ impl Charge {
         if self.costs.frame > Span::ZERO {
             let queues = 0..nic.info().rx_queues;
             let of_queue = |queue| nic.rx_queue_progress(host, queue, usize::MAX).accepted;
-            let accepted: u64 = queues.map(of_queue).sum();
-            span += self.costs.frame * accepted.saturating_sub(self.accepted);
-            self.accepted = self.accepted.max(accepted);
+            let frames = queues.map(of_queue).sum::<u64>() + nic.counters().tx_descriptors;
+            span += self.costs.frame * frames.saturating_sub(self.frames);
+            self.frames = self.frames.max(frames);
         }
+        let copied = nic.counters().dma_bytes;
+        span += self.costs.byte * copied.saturating_sub(self.copied);
+        self.copied = copied;
         let ns = span.as_ps() / 1_000;
         self.rest = Span::from_ps(span.as_ps() % 1_000);
         ns
@@ -74,6 +78,7 @@ mod tests {
             access: Span::from_ps(400),
             interrupt: Span::from_ns(700),
             frame: Span::from_us(1),
+            byte: Span::ZERO,
         };
         let mut charge = Charge::new(costs);
         let mut bench = Bench::around(card("rtl8168"));

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
 use warikomi_clock::Span;
 use warikomi_pci::attach::bridge;
 
@@ -32,15 +33,65 @@ pub struct LaunchOptions {
 }
 
 /// What work of a guest takes in virtual time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "InFile", into = "InFile")]
 pub struct GuestCosts {
     /// An access to a register or to configuration space.
     pub access: Span,
     /// An interrupt, until its handler makes its first access.
     pub interrupt: Span,
-    /// A frame that the driver has taken from its ring, with all that is done with it. Charged at the driver's next
-    /// access.
+    /// A frame that the driver has taken from its ring, or a transmit descriptor that the card has carried out, with
+    /// all that is done with it. Charged at the driver's next access.
     pub frame: Span,
+    /// A byte that a card copies from or to the guest's memory, with all that is done with it. Charged at the driver's
+    /// next access.
+    pub byte: Span,
+}
+
+impl GuestCosts {
+    /// The same on a processor that is this many times as fast; the bus is as it was.
+    pub fn with_speed(self, speed: f64) -> GuestCosts {
+        let faster = |span: Span| Span::from_ps((span.as_ps() as f64 / speed).round() as u64);
+        GuestCosts {
+            access: self.access,
+            interrupt: faster(self.interrupt),
+            frame: faster(self.frame),
+            byte: faster(self.byte),
+        }
+    }
+}
+
+/// How a file of costs has them.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct InFile {
+    access_ns: u64,
+    interrupt_ns: u64,
+    frame_ns: u64,
+    ps_per_byte: u64,
+}
+
+impl From<InFile> for GuestCosts {
+    fn from(file: InFile) -> GuestCosts {
+        GuestCosts {
+            access: Span::from_ns(file.access_ns),
+            interrupt: Span::from_ns(file.interrupt_ns),
+            frame: Span::from_ns(file.frame_ns),
+            byte: Span::from_ps(file.ps_per_byte),
+        }
+    }
+}
+
+impl From<GuestCosts> for InFile {
+    fn from(costs: GuestCosts) -> InFile {
+        let ns = |span: Span| span.as_ps() / 1_000;
+        InFile {
+            access_ns: ns(costs.access),
+            interrupt_ns: ns(costs.interrupt),
+            frame_ns: ns(costs.frame),
+            ps_per_byte: costs.byte.as_ps(),
+        }
+    }
 }
 
 /// How cards are attached to a kernel.
@@ -72,6 +123,17 @@ impl Attachment {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_has_costs_in_whole_units_and_a_faster_processor_has_the_same_bus() {
+        let text = r#"{"access_ns": 500, "interrupt_ns": 400, "frame_ns": 600, "ps_per_byte": 150}"#;
+        let costs: GuestCosts = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::from_str::<GuestCosts>(&serde_json::to_string(&costs).unwrap()).unwrap(), costs);
+        let faster = costs.with_speed(2.0);
+        assert_eq!((faster.access, faster.frame), (Span::from_ns(500), Span::from_ns(300)));
+        assert_eq!((faster.interrupt, faster.byte), (Span::from_ns(200), Span::from_ps(75)));
+        assert!(serde_json::from_str::<GuestCosts>(r#"{"acess_ns": 1}"#).is_err());
+    }
 
     #[test]
     fn several_cards_need_the_bridge_and_it_has_room_for_four() {

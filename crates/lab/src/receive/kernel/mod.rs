@@ -15,9 +15,9 @@ mod strategy;
 use std::time::Duration;
 
 use serde::Serialize;
-use warikomi_clock::{Span, Time, read_tsc};
+use warikomi_clock::{Span, Time};
 use warikomi_inject::{Arrival, Plan, Receiver, UDP_PORT, Warmup};
-use warikomi_measure::{CountOverTime, CpuTime, TimeBase, ms, table, texts};
+use warikomi_measure::{CountOverTime, CpuTime, ms, table, texts};
 use warikomi_protocol::answers::{ComputeSamples as Samples, PollsBy, WorkDone};
 use warikomi_protocol::commands::{
     ComputeSamples, ComputeStart, ComputeStop, Configure, ReceiveStart, ReceiveStop,
@@ -32,13 +32,14 @@ use super::row::Row;
 use super::traffic::Traffic;
 use super::work::{Alone, Work};
 use crate::error::Error;
-use crate::inject::{Application, Injected, inject};
+use crate::inject::{Application, Injected, inject, run_id, time_base};
 use crate::watch::Watch;
 
 pub use strategy::{NoStrategy, Strategy};
 
 /// Time between two notes of the compute job.
 const NOTE_EVERY: Span = Span::from_ms(1);
+const LAST_NOTE: Duration = Duration::from_millis(2);
 /// Time between two notes of the guest's processor time.
 const NOTE_CPU_EVERY: Span = Span::from_ms(5);
 
@@ -133,7 +134,8 @@ pub fn receive(
     target.settings.retain(|name, _| {
         !["napi_defer_hard_irqs", "gro_flush_timeout_ns"].contains(&name.as_str())
     });
-    Ok(Received::of(made, |rows| table("receive", TimeBase::Real, machine, target, options, rows)))
+    let time = time_base(session);
+    Ok(Received::of(made, |rows| table("receive", time, machine, target, options, rows)))
 }
 
 /// One row.
@@ -224,8 +226,11 @@ fn fill(
 ) -> Result<(), Error> {
     start_computing(session, plan, options.calibration)?;
     let clock = session.target.clock();
-    let cpu = CpuTime::of(session.target.process_id(), NOTE_CPU_EVERY);
-    let mut cpu = cpu.map_err(Error::CpuTime)?;
+    let mut cpu = if clock.is_virtual() {
+        CpuTime::of_virtual_time(NOTE_CPU_EVERY)
+    } else {
+        CpuTime::of(session.target.process_id(), NOTE_CPU_EVERY).map_err(Error::CpuTime)?
+    };
     cpu.note(clock.now());
     let mut note = || cpu.note_from_time_to_time(clock.now());
     let before = leave_alone(session, options.calibration, &mut note)?;
@@ -233,9 +238,12 @@ fn fill(
         socket_buffer_bytes: case.buffer_bytes,
         wait: Some(case.strategy.wait(case.poll_us.unwrap_or(0))),
     };
-    let run = inject(session, plan, application, read_tsc() as u32, &mut |_| note())?;
+    let run_id = run_id(&*session.target);
+    let run = inject(session, plan, application, run_id, &mut |_| note())?;
     insist(&run)?;
     let after = leave_alone(session, options.calibration, &mut note)?;
+    // A note of the job behind its end.
+    session.target.serve_for(LAST_NOTE)?;
     cpu.note(clock.now());
     let work = Work { units: stop_computing(session)?, cpu_ns: cpu.count() };
     let Made { row, bursts, doubts } = made;
@@ -265,7 +273,7 @@ fn leave_alone(
         warmup: Warmup { count: 0, interval: Span::ZERO },
         ..Plan::default()
     };
-    let run_id = read_tsc() as u32;
+    let run_id = run_id(&*session.target);
     let run = inject(session, &plan, Application::default(), run_id, &mut |_| note())?;
     insist(&run)?;
     note();

@@ -9,7 +9,7 @@ mod time;
 use clap::Args;
 use warikomi_clock::Seed;
 use warikomi_measure::RunResult;
-use warikomi_session::TargetArguments;
+use warikomi_session::{CostArguments, TargetArguments, Usual};
 use warikomi_session::flags::refuse;
 
 use self::card::CardArguments;
@@ -62,6 +62,8 @@ pub struct Transmit {
     time: TimeArguments,
     #[command(flatten)]
     kernel: KernelSending,
+    #[command(flatten)]
+    kernel_costs: CostArguments,
 }
 
 const EXAMPLES: &str = "\
@@ -94,7 +96,7 @@ impl Experiment for Transmit {
             refuse(&[messages, compared, self.time.of_process()].concat(), "process")?;
             return self.run_in_kernel(watch);
         }
-        refuse(&self.kernel.given(), "kernel")?;
+        refuse(&[self.kernel.given(), self.kernel_costs.given()].concat(), "kernel")?;
         let found = self.run_in_process(watch)?;
         Ok(Conclusion::new(found.result).with_table("repetitions", found.repetitions))
     }
@@ -125,7 +127,8 @@ impl Transmit {
     fn run_in_kernel(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
         // What cannot be is refused before a kernel is started for it.
         let options = self.in_kernel()?;
-        let mut prepared = self.target.prepare()?;
+        let costs = self.time.kernel_costs(&self.kernel_costs)?;
+        let mut prepared = self.target.prepare_for(Usual::Packets, costs, self.messages.seed)?;
         prepared.defer_nothing();
         prepared.let_sleep();
         prepared.attach_by(self.card.bus, self.card.line_rate_bps());

@@ -1,10 +1,14 @@
 //! Flags that say how long each row is measured, and by which clock.
 
+use std::path::Path;
+
 use clap::{Args, ValueHint};
 use warikomi_clock::Span;
+use warikomi_session::CostArguments;
 use warikomi_session::flags::given;
 use warikomi_sim::CostsFile;
 use warikomi_sim::transmit::SendCosts;
+use warikomi_target::kernel::GuestCosts;
 
 use super::super::options::{Amount, Options};
 use crate::error::Error;
@@ -27,14 +31,15 @@ pub(super) struct TimeArguments {
     #[arg(long, value_name = "N", default_value_t = 3,
         value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(super) repeat: u32,
-    /// Runs in virtual time: the same code in one thread, with declared costs; one seed is one history
+    /// Virtual time; one seed is one history, and work takes what is declared. Of a process: the same code in one
+    /// thread. Of a kernel: the very kernel, made by `warikomi kernel build --virtual`
     #[arg(long = "virtual")]
     pub(super) virtual_time: bool,
     /// Runs in real and in virtual time, and shows both
     #[arg(long, conflicts_with = "virtual_time")]
     pub(super) both: bool,
-    /// Costs of virtual time: bsd-2004, or a file as `warikomi calibrate` prints it [default: declared
-    /// ones of a machine of today]
+    /// Costs of virtual time: bsd-2004 (of a process), or a file as `warikomi calibrate` prints it [default:
+    /// declared ones of a machine of today; of a kernel, 0]
     #[arg(long, value_name = "NAME|FILE", value_hint = ValueHint::FilePath)]
     costs: Option<String>,
 }
@@ -44,10 +49,19 @@ impl TimeArguments {
     pub(super) fn of_process(&self) -> Vec<&'static str> {
         given([
             ("--duration", self.duration.is_some()),
-            ("--virtual", self.virtual_time),
             ("--both", self.both),
-            ("--costs", self.costs.is_some()),
         ])
+    }
+
+    /// What a kernel's work costs, if its time is virtual.
+    pub(super) fn kernel_costs(
+        &self,
+        costs: &CostArguments,
+    ) -> Result<Option<GuestCosts>, Error> {
+        if !self.virtual_time {
+            return self.costs().map(|_| None);
+        }
+        Ok(Some(costs.over(self.costs.as_deref().map(Path::new))?))
     }
 
     /// How many messages each run has.

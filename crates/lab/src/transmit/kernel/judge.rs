@@ -29,9 +29,9 @@ impl Judge {
         (host, Judge { judged, responses, cpu: Arc::default() })
     }
 
-    /// From now on this is expected; `cpu` is noted while it comes.
-    pub(super) fn begin(&self, expected: Expected, cpu: CpuTime) {
-        *lock(&self.cpu) = Some(cpu);
+    /// From now on this is expected; `cpu`, if there is one, is noted while it comes.
+    pub(super) fn begin(&self, expected: Expected, cpu: Option<CpuTime>) {
+        *lock(&self.cpu) = cpu;
         let cpu = Arc::clone(&self.cpu);
         self.judged.lock().begin(expected, move |now| {
             if let Some(cpu) = &mut *lock(&cpu) {

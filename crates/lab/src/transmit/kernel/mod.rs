@@ -14,8 +14,8 @@ mod send;
 use std::time::Duration;
 
 use serde_json::Value;
-use warikomi_clock::{Span, read_tsc};
-use warikomi_measure::{CpuTime, RunResult, Thresholds, TimeBase, table, warnings};
+use warikomi_clock::Span;
+use warikomi_measure::{CpuTime, RunResult, Thresholds, table, warnings};
 use warikomi_nic::FunctionCounters;
 use warikomi_protocol::commands::Configure;
 use warikomi_session::Session;
@@ -25,6 +25,7 @@ use warikomi_wire::peer::in_turn::Expected;
 use self::options::Case;
 use self::row::Outcome;
 use crate::error::Error;
+use crate::inject::{run_id, time_base};
 use crate::watch::Watch;
 
 pub use judge::{Judge, JudgingHost};
@@ -75,7 +76,8 @@ pub fn transmit(
     let (mut target, machine) = watch.seen();
     // It is different in each row.
     target.settings.remove("coalesce");
-    let mut result = table("transmit", TimeBase::Real, machine, target, options, &rows);
+    let time = time_base(session);
+    let mut result = table("transmit", time, machine, target, options, &rows);
     result.warnings = warnings(&result, &Thresholds::default());
     Ok(Transmitted { result, rows })
 }
@@ -117,14 +119,16 @@ fn run(
     count: u64,
 ) -> Result<Outcome, Error> {
     let wrong = |what| Error::Wrong { row: case.to_string(), what };
-    let run_id = read_tsc() as u32;
+    let run_id = run_id(&*session.target);
     let payload_bytes = case.size_bytes;
     let expected = match case.sender {
         Sender::Pktgen => Expected::Pktgen { payload_bytes },
         Sender::Udp => Expected::Udp { run_id, payload_bytes },
         Sender::Tcp => Expected::Tcp,
     };
-    let cpu = CpuTime::of(session.target.process_id(), NOTE_CPU_EVERY);
+    let of_guest = || CpuTime::of(session.target.process_id(), NOTE_CPU_EVERY);
+    // In virtual time the processor has no share in what takes how long.
+    let cpu = (!session.target.clock().is_virtual()).then(of_guest).transpose();
     judge.begin(expected, cpu.map_err(Error::CpuTime)?);
     session.target.card(CardId::FIRST)?.0.probe().restart(LOGGED_INTERRUPTS);
     let (before, tcp_before) =
