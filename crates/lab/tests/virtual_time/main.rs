@@ -5,6 +5,7 @@
 
 mod places;
 mod soak;
+mod traffic;
 
 use std::sync::OnceLock;
 
