@@ -6,6 +6,7 @@
 mod columns;
 pub mod comparison;
 mod copy;
+mod explore;
 mod model;
 mod rates;
 mod ring;
@@ -20,6 +21,7 @@ use warikomi_measure::{Machine, RunResult, TimeBase, Warning, as_object};
 use warikomi_session::Session;
 
 pub use columns::describe;
+pub use explore::explore;
 pub use rounds::ROUNDS;
 pub use transmit::transmit;
 pub use way::{Failure, Running, Sample, Setup, Way};

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use warikomi_bench::{bench, comparison, transmit as bench_transmit};
+use warikomi_bench::{bench, comparison, explore as bench_explore, transmit as bench_transmit};
 use warikomi_measure::{Machine, RunResult, TimeBase};
 use warikomi_session::OwnParts;
 use warikomi_target::Interrupted;
@@ -40,6 +40,8 @@ enum Part {
     Comparison,
     /// What adapting costs a sender; needs no kernel
     Transmit,
+    /// Places that `explore` tries in a second; needs a kernel made with --debug, and is done only if it is asked for
+    Explore,
 }
 
 pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<ExitCode> {
@@ -50,7 +52,7 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
         bar.0.tick();
     };
     let mut result = match arguments.only {
-        Some(Part::Comparison | Part::Transmit) => {
+        Some(Part::Comparison | Part::Transmit | Part::Explore) => {
             RunResult::new("bench", TimeBase::Real, Machine::read())
         }
         _ => bench_kernel(arguments, interrupted, &mut progress)?,
@@ -72,6 +74,9 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
     }
     if wanted(Part::Transmit) {
         bench_transmit(parts, interrupted, &mut result, &mut progress)?;
+    }
+    if arguments.only == Some(Part::Explore) {
+        bench_explore(&arguments.target, interrupted, &mut result, &mut progress)?;
     }
     drop(bar);
     warikomi_bench::describe(&mut result);

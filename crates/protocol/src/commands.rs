@@ -306,6 +306,9 @@ command! {
         vlan: u16,
         /// IPv4 address and prefix length, as `10.9.7.1/24`.
         address_cidr: String,
+        /// The tag stays part of the header that the interface shows (VLAN_FLAG_REORDER_HDR off).
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        header_with_tag: bool,
     }
 }
 

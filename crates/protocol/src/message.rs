@@ -190,7 +190,12 @@ mod tests {
 
     #[test]
     fn a_command_with_a_number_of_its_own_keeps_it() {
-        let vlan = VlanAdd { interface: None, vlan: 7, address_cidr: "10.9.7.1/24".into() };
+        let vlan = VlanAdd {
+            interface: None,
+            vlan: 7,
+            address_cidr: "10.9.7.1/24".into(),
+            header_with_tag: false,
+        };
         let line = Envelope::new(3, vlan.clone()).to_line();
         let back: Envelope = serde_json::from_str(&line).unwrap();
         assert_eq!((back.id, back.request), (3, Request::VlanAdd(vlan)));

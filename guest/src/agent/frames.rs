@@ -1,5 +1,6 @@
 //! Frames handed to the driver as they are, through a packet socket (packet(7), `PACKET_VNET_HDR`).
 
+use nix::errno::Errno;
 use warikomi_protocol::answers::Done;
 use warikomi_protocol::commands::{RawFrame, TransmitFrames};
 
@@ -19,11 +20,18 @@ pub(super) fn transmit(interface: &Interface, command: &TransmitFrames) -> Resul
     let number = Interface::named(&name)?.number("ifindex").ok_or_else(|| {
         AgentError::Other(format!("the kernel gives the interface {name} no number"))
     })?;
-    let socket = sys::packet_socket(number).context(what)?;
-    for frame in &command.frames {
-        let bytes = message(frame)?;
-        let sent = nix::unistd::write(&socket, &bytes);
-        let sent = sent.context(|| format!("send a frame on {name}"))?;
+    let is_crowd = command.crowd.is_some();
+    let socket = sys::packet_sender(number, is_crowd).context(what)?;
+    // Someone who listens, as tcpdump does, makes the driver's frames copies, whose headers it may not change.
+    let listener = (!is_crowd).then(|| sys::packet_listener(number)).transpose();
+    let _listener = listener.context(|| format!("listen on {name}"))?;
+    let frames = command.frames.iter().map(message).collect::<Result<Vec<_>>>()?;
+    for bytes in (0..command.crowd.unwrap_or(1)).flat_map(|_| &frames) {
+        let sent = match nix::unistd::write(&socket, bytes) {
+            // The driver has stopped its queue.
+            Err(Errno::ENOBUFS) if is_crowd => continue,
+            sent => sent.context(|| format!("send a frame on {name}"))?,
+        };
         if sent != bytes.len() {
             return Err(AgentError::Other(format!("{name} took {sent} of {} bytes", bytes.len())));
         }

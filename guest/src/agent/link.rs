@@ -134,6 +134,9 @@ pub(super) fn vlan_add(interface: &Interface, command: &VlanAdd) -> Result<VlanA
     let cidr = Cidr::parse(&command.address_cidr)?;
     let name = interface.add_vlan(command.vlan)?;
     let vlan = Interface::named(&name)?;
+    if command.header_with_tag {
+        vlan.keep_tag_in_header()?;
+    }
     vlan.set_address(&cidr)?;
     vlan.set_up(true)?;
     Ok(VlanAdded { interface: name })

@@ -127,20 +127,27 @@ impl Interface {
     /// Makes a VLAN interface on top; its name.
     pub(super) fn add_vlan(&self, id: u16) -> Result<String> {
         const ADD_VLAN_CMD: libc::c_int = 0;
+        self.vlan_request(ADD_VLAN_CMD, id.into())
+            .context(|| format!("make VLAN {id} on {}", self.name))?;
+        Ok(self.vlan_name(id))
+    }
+
+    /// Of a VLAN's interface: the tag stays part of its header.
+    pub(super) fn keep_tag_in_header(&self) -> Result<()> {
+        const SET_VLAN_FLAG_CMD: libc::c_int = 7;
+        const VLAN_FLAG_REORDER_HDR: libc::c_int = 1;
+        // What it is set to is where the priority else is: 0, off.
+        self.vlan_request(SET_VLAN_FLAG_CMD, VLAN_FLAG_REORDER_HDR)
+            .context(|| format!("keep the tag in the header of {}", self.name))
+    }
+
+    fn vlan_request(&self, command: libc::c_int, value: libc::c_int) -> std::io::Result<()> {
         let mut device = [0; 24];
         for (slot, byte) in device.iter_mut().zip(self.name.bytes().take(15)) {
             *slot = byte;
         }
-        let mut request = sys::VlanRequest {
-            command: ADD_VLAN_CMD,
-            device,
-            value: libc::c_int::from(id),
-            rest: [0; 20],
-            vlan_qos: 0,
-        };
+        let mut request = sys::VlanRequest { command, device, value, rest: [0; 20], vlan_qos: 0 };
         sys::vlan_ioctl(self.control(), &mut request)
-            .context(|| format!("make VLAN {id} on {}", self.name))?;
-        Ok(self.vlan_name(id))
     }
 
     /// What the kernel calls a VLAN on this interface.

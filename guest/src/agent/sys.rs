@@ -115,11 +115,33 @@ pub(super) fn flags_of(request: &libc::ifreq) -> i32 {
     i32::from(unsafe { request.ifr_ifru.ifru_flags })
 }
 
-/// A packet socket (packet(7)) on the interface of this number, whose frames begin with a `struct virtio_net_hdr`;
-/// the kernel notes when each leaves the driver (`SO_TIMESTAMPING`).
-pub(super) fn packet_socket(interface: libc::c_int) -> io::Result<OwnedFd> {
+/// A packet socket (packet(7)) on the interface of this number, which takes frames that begin with a
+/// `struct virtio_net_hdr`; the kernel notes when each leaves the driver (`SO_TIMESTAMPING`).
+///
+/// Past the interface's queue it has room for more frames than a driver's ring.
+pub(super) fn packet_sender(interface: libc::c_int, past_queue: bool) -> io::Result<OwnedFd> {
     const PACKET_VNET_HDR: libc::c_int = 15;
+    const PACKET_QDISC_BYPASS: libc::c_int = 20;
+    const ROOM_BYTES: libc::c_int = 4 << 20;
     let stamps = libc::SOF_TIMESTAMPING_TX_SOFTWARE as libc::c_int;
+    let socket = packet_socket(interface, 0)?;
+    set_option(socket.as_fd(), libc::SOL_PACKET, PACKET_VNET_HDR, 1)?;
+    if past_queue {
+        set_option(socket.as_fd(), libc::SOL_PACKET, PACKET_QDISC_BYPASS, 1)?;
+        set_socket_option(socket.as_fd(), libc::SO_SNDBUFFORCE, ROOM_BYTES)?;
+    } else {
+        set_socket_option(socket.as_fd(), libc::SO_TIMESTAMPING, stamps)?;
+    }
+    Ok(socket)
+}
+
+/// A packet socket that is given a copy of every frame, as tcpdump's is.
+pub(super) fn packet_listener(interface: libc::c_int) -> io::Result<OwnedFd> {
+    packet_socket(interface, libc::ETH_P_ALL as u16)
+}
+
+/// A packet socket bound to an interface and a type of frames.
+fn packet_socket(interface: libc::c_int, protocol: u16) -> io::Result<OwnedFd> {
     // SAFETY: the call takes three numbers.
     let made = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
     if made < 0 {
@@ -127,11 +149,10 @@ pub(super) fn packet_socket(interface: libc::c_int) -> io::Result<OwnedFd> {
     }
     // SAFETY: it has just been opened, and nothing else owns it.
     let socket = unsafe { OwnedFd::from_raw_fd(made) };
-    set_option(socket.as_fd(), libc::SOL_PACKET, PACKET_VNET_HDR, 1)?;
-    set_socket_option(socket.as_fd(), libc::SO_TIMESTAMPING, stamps)?;
     // SAFETY: `sockaddr_ll` is a C structure of integers, for which all zeros is a value.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     address.sll_family = libc::AF_PACKET as libc::c_ushort;
+    address.sll_protocol = protocol.to_be();
     address.sll_ifindex = interface;
     // SAFETY: the kernel reads `address`, which lives through the call, and no more than its size.
     let bound = unsafe {

@@ -60,6 +60,7 @@ impl Experiment for At {
 
     fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
         self.deliver.check(self.operation)?;
+        self.operation.check(self.time.virtual_time)?;
         self.deliver.check_then(self.then.is_some())?;
         let prepared = self.target.prepare_to_debug(&self.time)?;
         let conditions = checks(&self.conditions, &prepared)?;

@@ -65,6 +65,25 @@ pub struct Explore {
     source: Option<PathBuf>,
 }
 
+impl Explore {
+    /// These functions, in these operations; in all if there are none.
+    pub fn of(target: TargetArguments, functions: &[&str], operations: &[Operation]) -> Explore {
+        Explore {
+            target,
+            time: VirtualFlag { virtual_time: false },
+            functions: functions.iter().map(|name| (*name).to_owned()).collect(),
+            here: false,
+            accesses: false,
+            pairs: false,
+            conditions: Vec::new(),
+            operations: operations.to_vec(),
+            deliver: Striking::Packet,
+            stop_after: None,
+            source: None,
+        }
+    }
+}
+
 impl Experiment for Explore {
     const NAME: &'static str = "explore";
     const SHARDS: bool = true;
@@ -73,12 +92,16 @@ impl Experiment for Explore {
     fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
         let striking = self.deliver.clone();
         self.operations.iter().try_for_each(|operation| striking.check(*operation))?;
+        let virtual_time = self.time.virtual_time;
+        self.operations.iter().try_for_each(|operation| operation.check(virtual_time))?;
         striking.check_then(self.pairs)?;
         let prepared = self.target.prepare_to_debug(&self.time)?;
         let conditions = checks(&self.conditions, &prepared)?;
         let all = || OPERATIONS.iter().map(|(operation, _, _)| *operation);
         let operations = match self.operations.is_empty() {
-            true => all().filter(|operation| striking.check(*operation).is_ok()).collect(),
+            true => all()
+                .filter(|one| striking.check(*one).is_ok() && one.check(virtual_time).is_ok())
+                .collect(),
             false => self.operations.clone(),
         };
         let held = self.conditions.iter().map(|condition| format!(" --if '{condition}'"));

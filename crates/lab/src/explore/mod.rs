@@ -17,4 +17,5 @@ mod row;
 mod sources;
 mod stage;
 
+pub use crate::strike::Operation;
 pub use flags::Explore;

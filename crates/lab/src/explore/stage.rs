@@ -100,6 +100,26 @@ impl<'a> Stage<'a> {
     /// Strikes at a place as often as it takes to be sure.
     pub(super) fn explore(&mut self, case: &Case, watch: &mut Watch) -> Result<Explored, Error> {
         let begun = Instant::now();
+        let mut explored = self.explore_in_usual(case, watch)?;
+        // What an operation reaches only the first time in a kernel, another one may reach each time.
+        let usual = explored.row.operation.clone();
+        let was_reached = matches!(case, Case::Instruction(_)) && !usual.is_empty();
+        if was_reached && explored.row.verdict == Verdict::NotReached {
+            let operations = self.operations().into_iter();
+            for operation in operations.filter(|other| other.to_string() != usual) {
+                let other = self.explore_in(case, operation, 1, 1, watch)?;
+                if other.row.verdict != Verdict::NotReached {
+                    explored = other;
+                    break;
+                }
+            }
+        }
+        self.found += u64::from(explored.row.verdict.is_bad());
+        Ok(Explored { seconds: begun.elapsed().as_secs_f64(), ..explored })
+    }
+
+    /// In the operation that is known to reach it.
+    fn explore_in_usual(&mut self, case: &Case, watch: &mut Watch) -> Result<Explored, Error> {
         let reached = |place: &Instruction| self.reached.as_ref()?.get(place).copied();
         let (operation, nth) = match case {
             Case::Instruction(place) => (reached(place), 1),
@@ -113,6 +133,20 @@ impl<'a> Stage<'a> {
         if self.plan.stop_after.is_some_and(|most| self.found >= most) {
             return Ok(Explored::without_trial(case, Verdict::NotTried));
         }
+        // Of most pairs the second is not behind the first, whatever is tried.
+        let to_reach = if matches!(case, Case::Pair(..)) { 1 } else { TRIES_TO_REACH };
+        self.explore_in(case, operation, nth, to_reach, watch)
+    }
+
+    /// In one operation.
+    fn explore_in(
+        &mut self,
+        case: &Case,
+        operation: Operation,
+        nth: u64,
+        to_reach: u32,
+        watch: &mut Watch,
+    ) -> Result<Explored, Error> {
         let (mut bad, mut tries, mut kept): (u32, u32, Option<Trial>) = (0, 0, None);
         loop {
             let trial = self.attempt(case, operation, nth, watch)?;
@@ -123,8 +157,7 @@ impl<'a> Stage<'a> {
                 kept = Some(trial);
             }
             let enough = match bad {
-                // Of most pairs the second is not behind the first, whatever is tried.
-                0 if not_reached && !matches!(case, Case::Pair(..)) => TRIES_TO_REACH,
+                0 if not_reached => to_reach,
                 0 => 1,
                 _ => TRIES_TO_CONFIRM,
             };
@@ -133,9 +166,7 @@ impl<'a> Stage<'a> {
             }
         }
         let Some(trial) = kept else { unreachable!("it was tried") };
-        let explored = self.judged(case, operation, nth, (tries, bad), trial);
-        self.found += u64::from(explored.row.verdict.is_bad());
-        Ok(Explored { seconds: begun.elapsed().as_secs_f64(), ..explored })
+        Ok(self.judged(case, operation, nth, (tries, bad), trial))
     }
 
     fn attempt(

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use warikomi_clock::Span;
 use warikomi_inject::{Addresses, Unfinished};
 use warikomi_protocol::commands::{OpenChecksum, RawFrame, Segments, TransmitFrames, VlanAdd};
 
@@ -22,6 +23,9 @@ const CUT_BYTES: usize = 3_000;
 /// Payload of a segment, in bytes.
 const SEGMENT_BYTES: u16 = 1_400;
 
+/// More than the rings of Linux's drivers have room for.
+const CROWD: u16 = 300;
+
 /// What the card is to do.
 const OFFLOADS: [&str; 5] = ["sg", "tx", "tso", "tx-tcp6-segmentation", "txvlan"];
 
@@ -29,7 +33,8 @@ const OFFLOADS: [&str; 5] = ["sg", "tx", "tso", "tx-tcp6-segmentation", "txvlan"
 pub(super) fn prepare(scene: &mut Scene) -> Result<(), Error> {
     scene.offload(&OFFLOADS, true)?;
     if !std::mem::replace(&mut scene.has_vlan, true) {
-        let add = VlanAdd { interface: None, vlan: VLAN, address_cidr: VLAN_CIDR.to_owned() };
+        let address_cidr = VLAN_CIDR.to_owned();
+        let add = VlanAdd { interface: None, vlan: VLAN, address_cidr, header_with_tag: false };
         scene.session.target.ask(add, Duration::ZERO)?;
     }
     Ok(())
@@ -39,8 +44,8 @@ pub(super) fn prepare(scene: &mut Scene) -> Result<(), Error> {
 pub(super) fn send(scene: &mut Scene) -> Result<(), Error> {
     let plain = Unfinished { payload_bytes: PAYLOAD_BYTES, ..Unfinished::default() };
     let cut = Unfinished { payload_bytes: CUT_BYTES, tcp: true, ..Unfinished::default() };
-    let addresses = scene.addresses();
-    let frame = |wanted: Unfinished| raw(addresses, wanted);
+    let addresses = *scene.addresses();
+    let frame = |wanted: Unfinished| raw(&addresses, wanted);
     let finished = RawFrame { checksum: None, ..frame(Unfinished { payload_bytes: 0, ..plain })? };
     let frames = vec![
         frame(plain)?,
@@ -54,10 +59,31 @@ pub(super) fn send(scene: &mut Scene) -> Result<(), Error> {
         finished,
     ];
     let tagged = vec![frame(plain)?];
-    for (vlan, frames) in [(None, frames), (Some(VLAN), tagged)] {
-        let request = TransmitFrames { interface: None, vlan, frames };
-        scene.session.target.ask(request, Duration::ZERO)?;
-    }
+    hand_over(scene, None, frames)?;
+    hand_over(scene, Some(VLAN), tagged)?;
+    // Segments that the kernel makes come one behind the other, with the word that more is to come.
+    let cut = frame(cut)?;
+    scene.offload(&["tso"], false)?;
+    hand_over(scene, None, vec![cut])
+}
+
+fn hand_over(scene: &mut Scene, vlan: Option<u16>, frames: Vec<RawFrame>) -> Result<(), Error> {
+    let request = TransmitFrames { interface: None, vlan, frames, crowd: None };
+    scene.session.target.ask(request, Duration::ZERO)?;
+    Ok(())
+}
+
+/// Sends more than the driver's ring has room for, while the partner pauses the card, and for this time behind it.
+pub(super) fn crowd(scene: &mut Scene, paused: Span) -> Result<(), Error> {
+    let plain = Unfinished { payload_bytes: PAYLOAD_BYTES, ..Unfinished::default() };
+    let frames = vec![raw(scene.addresses(), plain)?];
+    let request = TransmitFrames { interface: None, vlan: None, frames, crowd: Some(CROWD) };
+    scene.pause(true)?;
+    let sent = scene.session.target.ask(request, Duration::ZERO);
+    let waited = scene.serve_until(paused, |_| paused == Span::ZERO);
+    scene.pause(false)?;
+    sent?;
+    waited?;
     Ok(())
 }
 

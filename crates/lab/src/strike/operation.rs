@@ -26,6 +26,9 @@ pub(super) const PARTNER: Link = Link::Up { mbps: 1_000 };
 /// Length of a stream, in bytes: more than one segment, less than the socket's buffer.
 const STREAM_BYTES: u64 = 32 * 1_024;
 
+/// Longer than the kernel's watchdog waits: 5 s, unless a driver says otherwise (Linux net/sched/sch_generic.c).
+const WATCHDOG: Span = Span::from_ms(8_000);
+
 /// How long the cable is out.
 const CABLE_OUT: Span = Span::from_ms(5);
 
@@ -34,7 +37,7 @@ const CABLE_OUT: Span = Span::from_ms(5);
 pub enum Operation {
     /// Echo requests come, short and long, and the kernel answers them through the driver.
     Ping,
-    /// Frames with errors come between requests.
+    /// Frames with errors come between requests, and an interrupt without a reason.
     BadFrames,
     /// The interface is taken down, and up again when it has struck.
     Down,
@@ -52,12 +55,20 @@ pub enum Operation {
     Frames,
     /// Frames with errors come, which the driver was told to keep; and some that are for others.
     Kept,
+    /// More frames go out than the ring has room for, while the partner pauses the card.
+    Crowd,
+    /// The same until the kernel's watchdog has the driver reset the card.
+    Timeout,
 }
 
 /// Every operation, as it is written, and what it is for.
-pub const OPERATIONS: [(Operation, &str, &str); 10] = [
+pub const OPERATIONS: [(Operation, &str, &str); 12] = [
     (Operation::Ping, "ping", "echo requests that the kernel answers"),
-    (Operation::BadFrames, "bad frames", "frames with errors between echo requests"),
+    (
+        Operation::BadFrames,
+        "bad frames",
+        "frames with errors, and an interrupt without a reason, between echo requests",
+    ),
     (Operation::Down, "ip link set eth0 down", "the interface down, and up again behind it"),
     (Operation::Up, "ip link set eth0 up", "the interface up, which was taken down before"),
     (Operation::Mtu, "ip link set eth0 mtu 1400", "another MTU, and the old one behind it"),
@@ -72,6 +83,16 @@ pub const OPERATIONS: [(Operation, &str, &str); 10] = [
         Operation::Kept,
         "ethtool -K eth0 rx-all on",
         "frames with errors, which the driver keeps, with tags and for groups",
+    ),
+    (
+        Operation::Crowd,
+        "crowd",
+        "more frames than the ring has room for, while the partner pauses the card",
+    ),
+    (
+        Operation::Timeout,
+        "tx timeout",
+        "the same until the kernel's watchdog has the driver reset the card; with --virtual, as it takes seconds",
     ),
     (Operation::Cable, "cable", "the cable pulled and plugged in again"),
 ];
@@ -126,7 +147,19 @@ impl Operation {
                 | Operation::Renegotiate
                 | Operation::Mtu
                 | Operation::Cable
+                | Operation::Timeout
         )
+    }
+
+    /// Refuses what takes too long in this time.
+    pub(crate) fn check(self, virtual_time: bool) -> Result<(), Error> {
+        if self == Operation::Timeout && !virtual_time {
+            return Err(Error::impossible(format!(
+                "--operation '{self}' waits {WATCHDOG} for the kernel's watchdog each time; give --virtual, where that \
+                 takes no time of yours"
+            )));
+        }
+        Ok(())
     }
 
     /// Whether nothing of it happens while the cable is out.
@@ -171,6 +204,7 @@ impl Operation {
                 for fault in [RxFault::Crc, RxFault::Length(70), RxFault::Alignment] {
                     bad_frame(scene, fault)?;
                 }
+                scene.interrupt_without_reason()?;
                 ping(scene)
             }
             Operation::Down => {
@@ -194,6 +228,11 @@ impl Operation {
                 ping(scene)
             }
             Operation::Kept => kept(scene),
+            Operation::Crowd => {
+                frames::crowd(scene, Span::ZERO)?;
+                ping(scene)
+            }
+            Operation::Timeout => frames::crowd(scene, WATCHDOG),
         }
     }
 

@@ -11,6 +11,7 @@ use warikomi_inject::{Addresses, echo_request};
 use warikomi_measure::core_wait_ns;
 use warikomi_nic::register::Register;
 use warikomi_nic::{Frame, Link, RxOutcome};
+use warikomi_pci::{Interrupt, Vector};
 use warikomi_protocol::commands::Configure;
 use warikomi_session::{Prepared, Session};
 use warikomi_target::{CardId, TargetError};
@@ -77,6 +78,8 @@ pub(crate) struct Scene {
     pub(super) mtu: u32,
     /// Whether the guest has an interface for tagged frames.
     pub(super) has_vlan: bool,
+    /// Since when answers may leave: when the card was last paused no longer.
+    pub(super) unpaused: Time,
 }
 
 impl Scene {
@@ -106,6 +109,7 @@ impl Scene {
             read_lines,
             mtu,
             has_vlan: false,
+            unpaused: Time::ZERO,
         })
     }
 
@@ -194,6 +198,23 @@ impl Scene {
                 "what NAPI does cannot be told: the kernel's list of network devices has none with the card's address",
             )
         })
+    }
+
+    /// Sends the card's first message, of which its registers know nothing.
+    pub(super) fn interrupt_without_reason(&mut self) -> Result<(), Error> {
+        let (nic, host) = self.session.target.card(CardId::FIRST)?;
+        if let Some(message) = nic.message(Vector(0)) {
+            host.interrupts.signal(Interrupt::Msi(message));
+        }
+        Ok(())
+    }
+
+    /// Has the partner pause the card's sender, or end that.
+    pub(super) fn pause(&mut self, paused: bool) -> Result<(), Error> {
+        let (nic, mut host) = self.session.target.card(CardId::FIRST)?;
+        Watched::pause(nic, &mut host, paused);
+        self.unpaused = host.now;
+        Ok(())
     }
 
     /// Pulls the cable, or plugs it in.

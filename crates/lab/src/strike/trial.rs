@@ -310,7 +310,9 @@ impl Scene {
         if let Some(ping) = pings().find(|ping| ping.replies > 1) {
             return Trial::of(Verdict::Doubled, format!("{} answers to one packet", ping.replies));
         }
-        let waited = |ping: &super::scene::Ping| ping.replied.map(|at| at.since(ping.sent));
+        let waited = |ping: &super::scene::Ping| {
+            ping.replied.map(|at| at.since(ping.sent.max(self.unpaused)))
+        };
         match pings().filter_map(|ping| waited(&ping)).max() {
             Some(longest) if longest > LATE + not_running => {
                 Trial::of(Verdict::Late, format!("an answer took {longest}"))

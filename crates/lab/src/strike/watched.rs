@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use warikomi_clock::{Seed, Time};
 use warikomi_inject::{FaultSchedule, Faulty};
+use warikomi_nic::register::Role;
 use warikomi_nic::strict::Findings;
 use warikomi_nic::{
     Frame, FunctionCounters, Link, ModelInfo, Nic, Probe, Reception, RxCounters, RxFault,
@@ -28,17 +29,32 @@ pub(super) trait AccessWatch {
     fn access(&mut self, nic: &mut dyn Nic, host: &mut Host<'_>, access: RegisterAccess);
 }
 
-/// A NIC whose register accesses are watched.
+/// A NIC whose register accesses are watched, and whose sender can be paused.
 pub(super) struct Watched {
     nic: Box<dyn Nic>,
     watch: Rc<RefCell<dyn AccessWatch>>,
+    /// While the partner pauses it: the doorbell that was rung last.
+    paused: Option<Option<Doorbell>>,
 }
+
+/// A write to a doorbell: BAR, offset, width, value.
+type Doorbell = (u8, u64, Width, u64);
 
 impl Watched {
     /// Puts the watch around a NIC, and faults, of which there are none yet, between them.
     pub(super) fn around(nic: Box<dyn Nic>, watch: Rc<RefCell<dyn AccessWatch>>) -> Box<dyn Nic> {
         let faults = FaultSchedule::new(&[], Seed::default());
-        Box::new(Watched { nic: Box::new(Faulty::new(nic, faults)), watch })
+        Box::new(Watched { nic: Box::new(Faulty::new(nic, faults)), watch, paused: None })
+    }
+
+    /// Pauses the sender of a watched card, as PAUSE frames of its partner do (IEEE 802.3, 31B), or ends that: it does
+    /// not hear its doorbells meanwhile.
+    pub(super) fn pause(nic: &mut dyn Nic, host: &mut Host<'_>, paused: bool) {
+        let Some(watched) = (nic as &mut dyn Any).downcast_mut::<Watched>() else { return };
+        let before = std::mem::replace(&mut watched.paused, paused.then_some(None));
+        if let Some((bar, offset, width, value)) = before.flatten() {
+            watched.nic.bar_write(host, bar, offset, width, value);
+        }
     }
 
     /// The faults of a card, around which there is a watch or none; it must have been made with them.
@@ -83,6 +99,13 @@ impl PciFunction for Watched {
 
     fn bar_write(&mut self, host: &mut Host<'_>, bar: u8, offset: u64, width: Width, value: u64) {
         self.tell(host, RegisterAccess { bar, offset, width, written: Some(value) });
+        if let Some(rung) = &mut self.paused {
+            let mut roles = self.nic.info().roles(bar, offset, width);
+            if roles.any(|role| matches!(role, Role::Doorbell(_))) {
+                *rung = Some((bar, offset, width, value));
+                return;
+            }
+        }
         self.nic.bar_write(host, bar, offset, width, value);
     }
 

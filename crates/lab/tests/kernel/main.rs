@@ -11,6 +11,7 @@ mod cost;
 mod device;
 mod faults;
 mod hotplug;
+mod known_bugs;
 #[path = "../common/perfect.rs"]
 mod perfect;
 mod receive;

@@ -97,7 +97,8 @@ fn sent_by_both(session: &mut warikomi_session::Session) -> (u64, u64) {
 fn a_vlan_tag_goes_out() {
     let capture = tempfile::NamedTempFile::new().unwrap();
     let mut session = session(&format!("pcap:{}", capture.path().display()));
-    let vlan = VlanAdd { interface: None, vlan: 7, address_cidr: "10.9.7.1/24".into() };
+    let address_cidr = "10.9.7.1/24".into();
+    let vlan = VlanAdd { interface: None, vlan: 7, address_cidr, header_with_tag: false };
     session.target.ask(vlan, Duration::ZERO).unwrap();
     let before = session.target.card(CardId::FIRST).unwrap().0.wire().counters().tx_frames;
     let tagged =

@@ -17,7 +17,10 @@ fn received(flags: &[&str]) -> Conclusion {
 
 fn figure(conclusion: &Conclusion, name: &str) -> f64 {
     let rows = conclusion.result.rows.as_ref().unwrap();
-    rows[0].get(name).and_then(serde_json::Value::as_f64).unwrap_or_else(|| panic!("no {name}: {rows:?}"))
+    rows[0]
+        .get(name)
+        .and_then(serde_json::Value::as_f64)
+        .unwrap_or_else(|| panic!("no {name}: {rows:?}"))
 }
 
 #[test]

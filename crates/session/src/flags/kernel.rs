@@ -21,7 +21,7 @@ const DEFAULT_MEMORY_MB: u64 = 256;
 
 const LINUX_DRIVER: &str = "r8169";
 
-#[derive(Args)]
+#[derive(Args, Clone)]
 #[command(next_help_heading = "With --target kernel")]
 pub(super) struct KernelArguments {
     /// A kernel binary, built with ARCH=um [default: the newest that `warikomi kernel build` made]

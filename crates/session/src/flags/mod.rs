@@ -43,7 +43,7 @@ enum TargetKind {
 }
 
 /// Which driver runs where.
-#[derive(Args)]
+#[derive(Args, Clone)]
 #[command(next_help_heading = "Driver and target")]
 pub struct TargetArguments {
     /// Where the driver runs [default: kernel; of transmit and replace: process]

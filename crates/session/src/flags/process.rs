@@ -23,7 +23,7 @@ const MAX_BUFFER_BYTES: u64 = 16_383;
 /// How stack and application wait: asleep, because they share the driver's core.
 const PATH_WAITING: Waiting = Waiting::Wait;
 
-#[derive(Args)]
+#[derive(Args, Clone)]
 #[command(next_help_heading = "With --target process")]
 pub(super) struct ProcessArguments {
     /// When the driver looks at its ring and when it sleeps: interrupt, poll, napi, hybrid, auto or awake;

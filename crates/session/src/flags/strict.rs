@@ -12,7 +12,7 @@ pub enum Strictness {
 }
 
 /// Whether the card names the steps that a driver must not take.
-#[derive(Args)]
+#[derive(Args, Clone)]
 #[command(next_help_heading = "Driver and target")]
 pub struct StrictArguments {
     /// A strict card: it names the steps that a driver must not take, such as a ring that is switched on before

@@ -126,9 +126,13 @@ mod tests {
 
     #[test]
     fn a_file_has_costs_in_whole_units_and_a_faster_processor_has_the_same_bus() {
-        let text = r#"{"access_ns": 500, "interrupt_ns": 400, "frame_ns": 600, "ps_per_byte": 150}"#;
+        let text =
+            r#"{"access_ns": 500, "interrupt_ns": 400, "frame_ns": 600, "ps_per_byte": 150}"#;
         let costs: GuestCosts = serde_json::from_str(text).unwrap();
-        assert_eq!(serde_json::from_str::<GuestCosts>(&serde_json::to_string(&costs).unwrap()).unwrap(), costs);
+        assert_eq!(
+            serde_json::from_str::<GuestCosts>(&serde_json::to_string(&costs).unwrap()).unwrap(),
+            costs
+        );
         let faster = costs.with_speed(2.0);
         assert_eq!((faster.access, faster.frame), (Span::from_ns(500), Span::from_ns(300)));
         assert_eq!((faster.interrupt, faster.byte), (Span::from_ns(200), Span::from_ps(75)));

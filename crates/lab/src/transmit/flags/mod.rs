@@ -9,8 +9,8 @@ mod time;
 use clap::Args;
 use warikomi_clock::Seed;
 use warikomi_measure::RunResult;
-use warikomi_session::{CostArguments, TargetArguments, Usual};
 use warikomi_session::flags::refuse;
+use warikomi_session::{CostArguments, TargetArguments, Usual};
 
 use self::card::CardArguments;
 use self::compared::ComparedArguments;

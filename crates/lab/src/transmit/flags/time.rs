@@ -47,17 +47,11 @@ pub(super) struct TimeArguments {
 impl TimeArguments {
     /// Flags that were given and mean nothing to a kernel.
     pub(super) fn of_process(&self) -> Vec<&'static str> {
-        given([
-            ("--duration", self.duration.is_some()),
-            ("--both", self.both),
-        ])
+        given([("--duration", self.duration.is_some()), ("--both", self.both)])
     }
 
     /// What a kernel's work costs, if its time is virtual.
-    pub(super) fn kernel_costs(
-        &self,
-        costs: &CostArguments,
-    ) -> Result<Option<GuestCosts>, Error> {
+    pub(super) fn kernel_costs(&self, costs: &CostArguments) -> Result<Option<GuestCosts>, Error> {
         if !self.virtual_time {
             return self.costs().map(|_| None);
         }
