@@ -34,13 +34,13 @@ pub struct VirtualArguments {
     costs: CostArguments,
     /// Costs as `warikomi calibrate` prints them, in its section \[kernel\] [default: all 0]
     #[arg(long = "costs", value_name = "FILE", requires = "virtual_time", value_hint = ValueHint::FilePath)]
-    file: Option<PathBuf>,
+    costs_file: Option<PathBuf>,
 }
 
 impl VirtualArguments {
     /// What work costs, if time is virtual.
     pub(super) fn costs(&self) -> Result<Option<GuestCosts>, SessionError> {
-        let costs = || self.costs.over(self.file.as_deref());
+        let costs = || self.costs.over(self.costs_file.as_deref());
         self.flag.virtual_time.then(costs).transpose()
     }
 }
