@@ -1,6 +1,6 @@
 //! The command as a user meets it: what it prints, how it ends, what it leaves behind.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -194,12 +194,11 @@ fn gone(id: u32) -> bool {
     stat.is_empty() || stat.contains(") Z ")
 }
 
-/// The directory of a kernel in memory, from its command line.
-fn memory_directory(kernel: u32) -> String {
-    let line = std::fs::read(format!("/proc/{kernel}/cmdline")).unwrap();
-    let line = String::from_utf8_lossy(&line).into_owned();
-    let argument = line.split('\0').find_map(|argument| argument.strip_prefix("uml_dir="));
-    argument.unwrap().to_owned()
+/// The directory of a kernel in memory: it runs there.
+fn memory_directory(kernel: u32) -> PathBuf {
+    let directory = std::fs::read_link(format!("/proc/{kernel}/cwd")).unwrap();
+    assert!(directory.starts_with("/dev/shm"), "{}", directory.display());
+    directory
 }
 
 fn leaves_nothing_after(signal: Signal, wait: Duration) -> std::process::ExitStatus {
@@ -210,11 +209,11 @@ fn leaves_nothing_after(signal: Signal, wait: Duration) -> std::process::ExitSta
     kill(Pid::from_raw(child.id() as i32), signal).unwrap();
     let status = child.wait().unwrap();
     let begun = Instant::now();
-    let clean = || kernels.iter().all(|&id| gone(id)) && !Path::new(&directory).exists();
+    let clean = || kernels.iter().all(|&id| gone(id)) && !directory.exists();
     while !clean() && begun.elapsed() < wait {
         std::thread::sleep(Duration::from_millis(20));
     }
-    assert!(clean(), "{signal}: processes {kernels:?} or {directory} are left");
+    assert!(clean(), "{signal}: processes {kernels:?} or {} are left", directory.display());
     assert_eq!(std::fs::read_dir(runs.path()).unwrap().count(), 0, "no half-made run is left");
     status
 }

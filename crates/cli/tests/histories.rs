@@ -38,7 +38,10 @@ fn what_is_charged_is_measured_and_what_is_not_is_marked() {
     let calibration = json(&["calibrate", "--json"]);
     let costs = calibration["costs"].as_object().unwrap();
     assert!(costs["copy_ps_per_byte"].as_u64().is_some());
+    let kernel = calibration["kernel"].as_object().unwrap();
+    assert_eq!(kernel["ps_per_byte"], costs["copy_ps_per_byte"]);
     for name in calibration["declared"].as_array().unwrap() {
-        assert!(costs.contains_key(name.as_str().unwrap()));
+        let name = name.as_str().unwrap();
+        assert!(costs.contains_key(name) || kernel.contains_key(name), "{name}");
     }
 }

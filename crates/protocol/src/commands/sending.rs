@@ -85,7 +85,7 @@ command! {
         vlan: Option<u16>,
         /// The frames.
         frames: Vec<RawFrame>,
-        /// Sends them so many times, past the interface's queue, and goes on though the driver takes no more: what it
+        /// Sends them this many times, past the interface's queue, and goes on though the driver takes no more: what it
         /// does not take is left out. `None`: once, through the queue.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         crowd: Option<u16>,
