@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use iced_x86::{Decoder, DecoderOptions};
 
-use crate::elf::{Elf, Mark, Reader, Text};
+use crate::elf::{Elf, Mark, Reader, Text, Variable};
 use crate::function::{CodeError, Function, source_name};
 
 /// A place in the code, as people read it.
@@ -64,7 +64,7 @@ pub struct Code {
     texts: Vec<Text>,
     functions: Vec<Function>,
     marks: Vec<Mark>,
-    variables: BTreeMap<String, u64>,
+    variables: BTreeMap<String, Variable>,
     types: gimli::Dwarf<Reader>,
     debug: Option<addr2line::Context<Reader>>,
 }
@@ -108,8 +108,8 @@ impl Code {
         &self.marks
     }
 
-    /// Where a variable is; `None` if there is none of this name, or more than one.
-    pub fn variable(&self, name: &str) -> Option<u64> {
+    /// A variable; `None` if there is none of this name, or more than one.
+    pub fn variable(&self, name: &str) -> Option<Variable> {
         self.variables.get(name).copied()
     }
 

@@ -50,7 +50,7 @@ pub(crate) struct Elf {
     /// In the order of their addresses.
     pub(crate) marks: Vec<Mark>,
     /// Where variables are. Two of one name cannot be told apart, and are left out.
-    pub(crate) variables: BTreeMap<String, u64>,
+    pub(crate) variables: BTreeMap<String, Variable>,
     pub(crate) debug: gimli::DwarfSections<Reader>,
     pub(crate) has_debug: bool,
 }
@@ -98,6 +98,15 @@ impl Elf {
         let has_debug = file.section_by_name(".debug_info").is_some();
         Ok(Elf { texts, sections, functions, marks, variables, debug, has_debug })
     }
+}
+
+/// A variable, as it lies in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Variable {
+    /// Where.
+    pub address: u64,
+    /// How long it is.
+    pub bytes: u64,
 }
 
 fn is_loaded<'data>(section: &impl ObjectSection<'data>) -> bool {
@@ -171,19 +180,23 @@ fn mark(description: &[u8]) -> Option<Mark> {
     Some(Mark { name: name.to_owned(), address })
 }
 
-fn variables(file: &object::File<'_>, places: &Places, is_module: bool) -> BTreeMap<String, u64> {
+fn variables(
+    file: &object::File<'_>,
+    places: &Places,
+    is_module: bool,
+) -> BTreeMap<String, Variable> {
     let variable = |symbol: object::Symbol<'_, '_>| {
         let place = places.0.get(&symbol.section_index()?)?;
         let address =
             if is_module { place.wrapping_add(symbol.address()) } else { symbol.address() };
-        Some((symbol.name().ok()?.to_owned(), address))
+        Some((symbol.name().ok()?.to_owned(), Variable { address, bytes: symbol.size() }))
     };
-    let mut variables: BTreeMap<String, Option<u64>> = BTreeMap::new();
+    let mut variables: BTreeMap<String, Option<Variable>> = BTreeMap::new();
     let is_one = |symbol: &object::Symbol<'_, '_>| symbol.kind() == SymbolKind::Data;
-    for (name, address) in file.symbols().filter(is_one).filter_map(variable) {
-        variables.entry(name).and_modify(|known| *known = None).or_insert(Some(address));
+    for (name, variable) in file.symbols().filter(is_one).filter_map(variable) {
+        variables.entry(name).and_modify(|known| *known = None).or_insert(Some(variable));
     }
-    variables.into_iter().filter_map(|(name, address)| Some((name, address?))).collect()
+    variables.into_iter().filter_map(|(name, variable)| Some((name, variable?))).collect()
 }
 
 /// A section, its relocations carried out.

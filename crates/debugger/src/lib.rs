@@ -9,15 +9,17 @@ mod elf;
 mod function;
 mod gdb;
 mod lines;
+mod memory;
 mod place;
 mod stack;
 mod tracee;
 mod types;
 
 pub use code::{Code, Location, Program};
-pub use elf::Mark;
+pub use elf::{Mark, Variable};
 pub use function::{CodeError, Function};
 pub use gdb::Gdb;
+pub use memory::Memory;
 pub use place::{ParsePlaceError, Place, PlaceError};
 pub use stack::{Frame, call_stack};
 pub use tracee::{Registers, Stop, Tracee, TraceeError};

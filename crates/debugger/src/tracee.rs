@@ -5,9 +5,7 @@
 //! [`Tracee::poll`]: nothing happens to it that would not have happened otherwise.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -15,6 +13,8 @@ use nix::sys::ptrace;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
+
+use crate::memory::Memory;
 
 /// The instruction of a breakpoint, `int3`.
 const BREAKPOINT: u8 = 0xcc;
@@ -87,7 +87,7 @@ enum Change {
 #[derive(Debug)]
 pub struct Tracee {
     pid: Pid,
-    memory: File,
+    memory: Memory,
     /// What stands in the program where breakpoints are.
     breakpoints: BTreeMap<u64, u8>,
     /// Why it stands still, if it does.
@@ -101,8 +101,7 @@ impl Tracee {
     pub fn seize(pid: u32) -> Result<Tracee, TraceeError> {
         let of = |error: io::Error| TraceeError::Seize { pid, error };
         let id = Pid::from_raw(pid as i32);
-        let memory = File::options().read(true).write(true).open(format!("/proc/{pid}/mem"));
-        let memory = memory.map_err(of)?;
+        let memory = Memory::open_to_write(pid)?;
         ptrace::seize(id, ptrace::Options::PTRACE_O_EXITKILL).map_err(|e| of(e.into()))?;
         let breakpoints = BTreeMap::new();
         Ok(Tracee { pid: id, memory, breakpoints, stopped: None, handed_over: false })
@@ -296,19 +295,17 @@ impl Tracee {
 
     /// Reads its memory, breakpoints included.
     pub fn read(&self, address: u64, bytes: &mut [u8]) -> Result<(), TraceeError> {
-        let read = self.memory.read_exact_at(bytes, address);
+        let read = self.memory.read(address, bytes);
         read.map_err(|error| TraceeError::Memory { address, error })
     }
 
     /// Reads a word of its memory; `None` where there is none.
     pub fn word(&self, address: u64) -> Option<u64> {
-        let mut bytes = [0; 8];
-        self.read(address, &mut bytes).ok()?;
-        Some(u64::from_le_bytes(bytes))
+        self.memory.word(address)
     }
 
     fn write(&self, address: u64, bytes: &[u8]) -> Result<(), TraceeError> {
-        let written = self.memory.write_all_at(bytes, address);
+        let written = self.memory.write(address, bytes);
         written.map_err(|error| TraceeError::Memory { address, error })
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use warikomi_debugger::{Code, Place, PlaceError, Program};
+use warikomi_debugger::{Code, Place, PlaceError, Program, Variable};
 
 const SOURCE: &str = r#"
 #include "warikomi_here.h"
@@ -99,7 +99,10 @@ fn members_of_structures_and_variables_are_where_the_compiler_has_put_them() {
     assert_eq!(code.offset_of("other", "state"), Some(0));
     assert_eq!(code.offset_of("other", "name"), None);
     assert_eq!(code.offset_of("nothing", "state"), None);
-    assert_eq!(code.variable("first_card"), Some(0x20_0000));
-    assert!(code.variable("hidden").is_some_and(|address| address > 0x20_0000));
+    assert_eq!(code.size_of("card"), Some(48));
+    assert_eq!(code.size_of("nothing"), None);
+    let first = Variable { address: 0x20_0000, bytes: 48 };
+    assert_eq!(code.variable("first_card"), Some(first));
+    assert!(code.variable("hidden").is_some_and(|variable| variable.address > 0x20_0000));
     assert_eq!(code.variable("outer"), None);
 }

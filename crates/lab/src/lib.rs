@@ -17,6 +17,7 @@ pub mod replace;
 pub mod replay;
 mod shards;
 pub mod soak;
+pub mod strict;
 pub mod strike;
 pub mod sweep;
 pub mod transmit;

@@ -2,7 +2,7 @@ use warikomi_clock::{EventQueue, Span, Time};
 use warikomi_pci::{DmaError, Host, InterruptState, Vector};
 
 use crate::probe::Probe;
-use crate::strict::{FindingKind, Place, Strict};
+use crate::strict::{FindingKind, Place, Strict, Transfer};
 use warikomi_wire::Wire;
 
 /// Everything that a model can do to the world, for the length of one call.
@@ -23,7 +23,7 @@ impl<'a> NicContext<'a> {
     /// Copies from the target's memory.
     #[inline]
     pub fn dma_read(&mut self, address: u64, into: &mut [u8]) -> Result<(), DmaError> {
-        self.master(address)?;
+        self.master(address, into.len(), false)?;
         let done = self.memory.read(address, into);
         *self.own.dma_bytes += into.len() as u64;
         self.counted(done)
@@ -32,7 +32,7 @@ impl<'a> NicContext<'a> {
     /// Copies to the target's memory.
     #[inline]
     pub fn dma_write(&mut self, address: u64, from: &[u8]) -> Result<(), DmaError> {
-        self.master(address)?;
+        self.master(address, from.len(), true)?;
         let done = self.memory.write(address, from);
         *self.own.dma_bytes += from.len() as u64;
         self.counted(done)
@@ -41,16 +41,17 @@ impl<'a> NicContext<'a> {
     /// Copies pieces to the target's memory, one behind the other.
     #[inline]
     pub fn dma_write_pieces(&mut self, address: u64, pieces: &[&[u8]]) -> Result<(), DmaError> {
-        self.master(address)?;
+        let bytes = pieces.iter().map(|piece| piece.len()).sum();
+        self.master(address, bytes, true)?;
         let done = self.memory.write_pieces(address, pieces);
-        *self.own.dma_bytes += pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
+        *self.own.dma_bytes += bytes as u64;
         self.counted(done)
     }
 
     /// Reads a descriptor of four words, the first one first (acquire).
     #[inline]
     pub fn dma_load_descriptor(&mut self, address: u64) -> Result<[u32; 4], DmaError> {
-        self.master(address)?;
+        self.master(address, 16, false)?;
         let done = self.memory.load_descriptor(address);
         self.counted(done)
     }
@@ -58,7 +59,7 @@ impl<'a> NicContext<'a> {
     /// Reads a descriptor's ownership word, before the rest of the descriptor (acquire).
     #[inline]
     pub fn dma_load_u32(&mut self, address: u64) -> Result<u32, DmaError> {
-        self.master(address)?;
+        self.master(address, 4, false)?;
         let done = self.memory.load_u32(address);
         self.counted(done)
     }
@@ -66,7 +67,7 @@ impl<'a> NicContext<'a> {
     /// Writes a descriptor's ownership word, after the rest of the descriptor (release).
     #[inline]
     pub fn dma_store_u32(&mut self, address: u64, value: u32) -> Result<(), DmaError> {
-        self.master(address)?;
+        self.master(address, 4, true)?;
         let done = self.memory.store_u32(address, value);
         self.counted(done)
     }
@@ -164,12 +165,17 @@ impl<'a> NicContext<'a> {
         self.own.timers.reschedule(self.now + delay, tag);
     }
 
+    /// Whether the card may transfer at all; a strict one asks, too, whether the driver has foreseen this.
     #[inline(always)]
-    fn master(&mut self, address: u64) -> Result<(), DmaError> {
-        if self.own.bus_master {
-            return Ok(());
+    fn master(&mut self, address: u64, bytes: usize, writes: bool) -> Result<(), DmaError> {
+        if !self.own.bus_master {
+            return Err(self.failed(DmaError::BusMasterOff { address }));
         }
-        Err(self.failed(DmaError::BusMasterOff { address }))
+        let now = self.now;
+        if let Some(strict) = self.strict() {
+            strict.transfers(now, Transfer { address, bytes, writes });
+        }
+        Ok(())
     }
 
     /// Keeps count of failures. A success is taken apart and put together again, so that it moves

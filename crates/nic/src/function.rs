@@ -11,7 +11,7 @@ use warikomi_pci::{
 
 use crate::context::ContextParts;
 use crate::register::{Access, Register, Role};
-use crate::strict::{Findings, Strict, check_read, check_write, nothing_there};
+use crate::strict::{Strict, check_read, check_write, nothing_there};
 use crate::{
     Frame, Link, ModelInfo, NicContext, NicModel, Probe, Reception, ResetKind, RxCounters, RxFault,
 };
@@ -101,8 +101,8 @@ pub trait Nic: PciFunction + Any {
     /// Power-on reset: the target is starting again.
     fn power_on(&mut self, host: &mut Host<'_>);
 
-    /// The steps of the driver that it must not take; `None` if the card is not strict.
-    fn findings(&self) -> Option<&Findings> {
+    /// What it knows of steps that a driver must not take; `None` if the card is not strict.
+    fn strict(&mut self) -> Option<&mut Strict> {
         None
     }
 
@@ -164,7 +164,7 @@ impl<M: NicModel> NicFunction<M> {
     }
 
     /// The function, which names the steps that a driver must not take if `strict` is set.
-    pub fn strict(mut self, strict: bool) -> Self {
+    pub fn made_strict(mut self, strict: bool) -> Self {
         self.strict = strict.then(|| Box::new(Strict::new(self.info.registers)));
         self
     }
@@ -416,8 +416,8 @@ impl<M: NicModel + 'static> Nic for NicFunction<M> {
         FunctionCounters { interrupts: self.interrupts.raised(), ..self.counters }
     }
 
-    fn findings(&self) -> Option<&Findings> {
-        self.strict.as_deref().map(Strict::findings)
+    fn strict(&mut self) -> Option<&mut Strict> {
+        self.strict.as_deref_mut()
     }
 
     fn power_on(&mut self, host: &mut Host<'_>) {

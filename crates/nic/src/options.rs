@@ -92,10 +92,10 @@ pub fn build(options: &NicOptions, wire: Box<dyn Wire>) -> Result<Box<dyn Nic>, 
         let bus = bus.or(Preset::named(oc48::USUAL_BUS).map(|preset| preset.bus));
         let line_bps = line_rate_bps.unwrap_or(oc48::LINE_BPS);
         let chip = oc48::Oc48::new(bus, line_bps, mtu.unwrap_or(oc48::MTU));
-        return Ok(Box::new(NicFunction::new(chip, wire).strict(*strict)));
+        return Ok(Box::new(NicFunction::new(chip, wire).made_strict(*strict)));
     }
     let chip = rtl8168::Rtl8168::with(*bus, *line_rate_bps, *mtu);
-    Ok(Box::new(NicFunction::new(chip, wire).strict(*strict)))
+    Ok(Box::new(NicFunction::new(chip, wire).made_strict(*strict)))
 }
 
 fn within(

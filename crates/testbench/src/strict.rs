@@ -16,12 +16,12 @@ fn bench(subject: &Subject) -> Bench {
     subject.clone().strict().bench().commanded(MEMORY_AND_MASTER)
 }
 
-fn findings(bench: &Bench) -> &Findings {
-    bench.nic.findings().expect("a strict card")
+fn findings(bench: &mut Bench) -> &Findings {
+    bench.nic.strict().expect("a strict card").findings()
 }
 
 /// Whether something of this kind was found at this register.
-fn has(bench: &Bench, kind: FindingKind, row: &Register) -> bool {
+fn has(bench: &mut Bench, kind: FindingKind, row: &Register) -> bool {
     let at = |finding: &Finding| finding.kind == kind && finding.place == Place::from(row);
     findings(bench).list().iter().any(at)
 }
@@ -34,7 +34,7 @@ fn width_of(row: &Register) -> Option<Width> {
 pub fn a_card_that_is_not_strict_finds_nothing(subject: &Subject) {
     let mut bench = subject.bench().commanded(MEMORY_AND_MASTER);
     bench.read(1, Width::B8);
-    assert!(bench.nic.findings().is_none());
+    assert!(bench.nic.strict().is_none());
 }
 
 pub fn a_register_may_be_accessed_in_its_own_width(subject: &Subject) {
@@ -50,7 +50,7 @@ pub fn a_register_may_be_accessed_in_its_own_width(subject: &Subject) {
     }
     // What such writes do to rings is another matter.
     let at_registers = |one: &&Finding| matches!(one.place, Place::Register { .. } | Place::Bar(_));
-    let found: Vec<_> = findings(&bench).list().iter().filter(at_registers).collect();
+    let found: Vec<_> = findings(&mut bench).list().iter().filter(at_registers).collect();
     assert!(found.is_empty(), "{found:?}");
 }
 
@@ -58,9 +58,9 @@ pub fn an_access_of_a_part_of_a_register_is_found(subject: &Subject) {
     for row in subject.bench().nic.info().registers.iter().filter(|row| row.width > 1) {
         let mut bench = bench(subject);
         bench.bar_read(row.bar, row.offset.into(), Width::B1);
-        assert_eq!(has(&bench, FindingKind::Width, row), !row.bytes, "{}", row.name);
+        assert_eq!(has(&mut bench, FindingKind::Width, row), !row.bytes, "{}", row.name);
         bench.bar_write(row.bar, row.offset.into(), Width::B1, 0);
-        assert!(has(&bench, FindingKind::Width, row), "{}: writes", row.name);
+        assert!(has(&mut bench, FindingKind::Width, row), "{}: writes", row.name);
     }
 }
 
@@ -73,7 +73,7 @@ pub fn an_access_across_registers_is_found_unless_it_takes_in_all_of_each(subjec
         let Some(width) = Width::from_bytes(bytes).filter(|_| aligned) else { continue };
         bench.bar_read(first.bar, first.offset.into(), width);
         let joined = first.joined && second.joined;
-        assert_eq!(has(&bench, FindingKind::Width, first), !joined, "{}", first.name);
+        assert_eq!(has(&mut bench, FindingKind::Width, first), !joined, "{}", first.name);
     }
 }
 
@@ -81,7 +81,7 @@ pub fn an_access_that_is_not_aligned_is_found(subject: &Subject) {
     let mut bench = bench(subject);
     let bar = bench.register_bar();
     bench.bar_read(bar, 2, Width::B4);
-    let first = &findings(&bench).list()[0];
+    let first = &findings(&mut bench).list()[0];
     assert_eq!(first.kind, FindingKind::Width);
     assert!(first.what.contains("at 0x2"), "{first:?}");
 }
@@ -92,13 +92,13 @@ pub fn an_access_of_no_register_is_found(subject: &Subject) {
     let end = bench.nic.bars().iter().find(|one| one.index == bar).expect("a BAR").bytes;
     for (count, offset) in [(1, end - 8), (2, end), (3, u64::MAX - 7)] {
         bench.bar_read(bar, offset, Width::B4);
-        let [found] = findings(&bench).list() else { panic!("one place") };
+        let [found] = findings(&mut bench).list() else { panic!("one place") };
         assert_eq!((found.kind, found.place), (FindingKind::NoRegister, Place::Bar(bar)));
         assert_eq!(found.count, count);
     }
     bench.config(4, Width::B2, 0);
     bench.bar_write(bar, 0, Width::B4, 0);
-    assert_eq!(findings(&bench).list()[0].count, 4, "while decoding is off");
+    assert_eq!(findings(&mut bench).list()[0].count, 4, "while decoding is off");
 }
 
 pub fn a_write_of_what_can_only_be_read_is_found_and_the_other_way_round(subject: &Subject) {
@@ -110,7 +110,7 @@ pub fn a_write_of_what_can_only_be_read_is_found_and_the_other_way_round(subject
             Access::WriteOnly => drop(bench.bar_read(row.bar, row.offset.into(), width)),
             _ => continue,
         }
-        assert!(has(&bench, FindingKind::Direction, row), "{}", row.name);
+        assert!(has(&mut bench, FindingKind::Direction, row), "{}", row.name);
     }
 }
 
@@ -121,10 +121,10 @@ pub fn a_reserved_bit_is_found_unless_it_stands_already(subject: &Subject) {
         for bit in (0..64).map(|bit| 1 << bit).filter(|bit| reserved & bit != 0) {
             let mut bench = bench(subject);
             bench.bar_write(row.bar, row.offset.into(), width, row.reset);
-            assert_eq!(findings(&bench).list(), [], "{}", row.name);
+            assert_eq!(findings(&mut bench).list(), [], "{}", row.name);
             let stands = row.access != Access::WriteOnly && row.reset & bit != 0;
             bench.bar_write(row.bar, row.offset.into(), width, row.reset | bit);
-            let found = has(&bench, FindingKind::ReservedBits, row);
+            let found = has(&mut bench, FindingKind::ReservedBits, row);
             assert_eq!(found, !stands, "{} {bit:#x}", row.name);
         }
     }

@@ -5,7 +5,7 @@ use std::any::Any;
 use std::rc::Rc;
 
 use warikomi_clock::Time;
-use warikomi_nic::strict::Findings;
+use warikomi_nic::strict::Strict;
 use warikomi_nic::{
     Frame, FunctionCounters, Link, ModelInfo, Nic, Probe, Reception, RxCounters, RxFault,
 };
@@ -294,8 +294,8 @@ impl Nic for Recorded {
         self.nic.counters()
     }
 
-    fn findings(&self) -> Option<&Findings> {
-        self.nic.findings()
+    fn strict(&mut self) -> Option<&mut Strict> {
+        self.nic.strict()
     }
 
     fn power_on(&mut self, host: &mut Host<'_>) {

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::collections::VecDeque;
 
 use warikomi_clock::{Span, Time};
-use warikomi_nic::strict::Findings;
+use warikomi_nic::strict::Strict;
 use warikomi_nic::{
     Frame, FunctionCounters, Link, ModelInfo, Nic, Probe, Reception, RxCounters, RxFault, RxOutcome,
 };
@@ -334,8 +334,8 @@ impl Nic for Faulty {
         self.nic.counters()
     }
 
-    fn findings(&self) -> Option<&Findings> {
-        self.nic.findings()
+    fn strict(&mut self) -> Option<&mut Strict> {
+        self.nic.strict()
     }
 
     fn power_on(&mut self, host: &mut Host<'_>) {

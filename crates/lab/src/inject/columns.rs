@@ -3,7 +3,7 @@
 use warikomi_measure::RunResult;
 use warikomi_measure::layout::{Headline, Layout, Unit, count, time};
 
-use super::strict;
+use crate::strict;
 
 /// Describes the result.
 pub(crate) fn describe(result: &mut RunResult) {

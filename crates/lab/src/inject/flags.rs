@@ -15,6 +15,7 @@ use super::order::Application;
 use super::{columns, inject, run_id};
 use crate::error::Error;
 use crate::experiment::{Conclusion, Experiment};
+use crate::strict;
 use crate::values::ReceiverName;
 use crate::watch::{Progress, Watch};
 
@@ -143,8 +144,9 @@ impl Experiment for Inject {
 
     fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
         self.carry_out(watch, |session, order, show| {
-            let Ordered { plan, application, run_id } = order;
-            let injected = inject(session, plan, application, run_id, show)?;
+            let Ordered { plan, application, run_id, unseen } = order;
+            let mut injected = inject(session, plan, application, run_id, show)?;
+            strict::not_looked_at(&mut injected.result, &unseen);
             Ok(injected.conclude_as(self.strict.strict))
         })
     }
@@ -159,6 +161,8 @@ pub(crate) struct Ordered<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) application: Application,
     pub(crate) run_id: u32,
+    /// What a strict card's witness cannot see.
+    pub(crate) unseen: Vec<&'static str>,
 }
 
 impl Inject {
@@ -191,10 +195,15 @@ impl Inject {
             prepared.make_strict();
         }
         let mut session = watch.start(&prepared, &self.wire)?;
+        let unseen = match prepared.kernel().filter(|_| self.strict.strict.is_some()) {
+            Some(kernel) => strict::call(&mut session, kernel)?,
+            None => Vec::new(),
+        };
         let order = Ordered {
             plan: &plan,
             application: Application::with_buffer(self.socket_buffer),
             run_id: run_id(&*session.target),
+            unseen,
         };
         let made = injection(&mut session, order, &mut |progress| watch.tell(progress))?;
         session.stop()?;

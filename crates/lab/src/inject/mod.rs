@@ -44,7 +44,6 @@ mod records;
 mod remarks;
 mod run;
 mod spin;
-mod strict;
 
 use records::Records;
 use serde_json::Value;
@@ -61,6 +60,7 @@ use warikomi_target::Target;
 
 use crate::error::Error;
 use crate::experiment::Conclusion;
+use crate::strict;
 use crate::watch::Progress;
 
 pub use explain::{Explained, Unexplained};

@@ -148,7 +148,8 @@ pub(super) fn carry_out<S: Source>(
             finished.faults = Some(report);
         }
     }
-    finished.findings = session.target.card(CardId::FIRST)?.0.findings().cloned();
+    finished.findings =
+        session.target.card(CardId::FIRST)?.0.strict().map(|strict| strict.findings().clone());
     Ok(finished)
 }
 

@@ -14,7 +14,7 @@ use crate::error::Error;
 pub(super) const BRIDGE: &str = "warikomi_bridge";
 
 /// The code of the kernel, and of the driver if it is a module; the driver's first.
-pub(super) fn program(
+pub(crate) fn program(
     target: &mut dyn Target,
     kernel: &Path,
     modules: Option<&Path>,

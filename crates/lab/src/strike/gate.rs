@@ -22,7 +22,7 @@ pub(super) struct Gate {
 impl Gate {
     /// Of a kernel with this code; `None` if it does not say where that is.
     pub(super) fn of(program: &Program) -> Option<Gate> {
-        let enabled = program.parts.iter().find_map(|code| code.variable(ENABLED))?;
+        let enabled = program.parts.iter().find_map(|code| code.variable(ENABLED))?.address;
         let place = Place::Function { name: ENABLES.to_owned(), offset: 0 };
         let enables = *program.resolve(&place).ok()?.first()?;
         Some(Gate { enabled, enables, awaited: None })

@@ -83,7 +83,7 @@ impl Layout {
         mac: [u8; 6],
     ) -> Option<u64> {
         let namespace = program.parts.iter().find_map(|code| code.variable("init_net"))?;
-        let devices = entries(word, namespace.wrapping_add(self.devices), self.next_device);
+        let devices = entries(word, namespace.address.wrapping_add(self.devices), self.next_device);
         devices.into_iter().find(|device| {
             let place = word(device.wrapping_add(self.address));
             let bytes = place.and_then(word).map(u64::to_le_bytes);

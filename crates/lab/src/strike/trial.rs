@@ -360,7 +360,7 @@ fn tell(trial: &mut Trial, struck: &Struck, program: &Program) {
     trial.stack = stack_at_place(program, struck);
     trial.handler_stack = match struck.posted {
         Some(_) => stack_texts(program, &struck.handler),
-        None => stack_texts(program, before_the_access(program, &struck.handler)),
+        None => stack_before_the_access(program, &struck.handler),
     };
     if struck.posted.is_some() {
         // A call runs when the scheduler lets it, never where it was made runnable.
@@ -384,17 +384,17 @@ fn place(program: &Program, struck: &Struck) -> Option<String> {
 /// The stack at the place of a strike, as people read it.
 pub(crate) fn stack_at_place(program: &Program, struck: &Struck) -> Vec<String> {
     match struck.access {
-        Some(_) => stack_texts(program, before_the_access(program, &struck.stack)),
+        Some(_) => stack_before_the_access(program, &struck.stack),
         None => stack_texts(program, &struck.stack),
     }
 }
 
-/// Without the frames of our bridge that waits for an access: where in its loop it was seen differs each time.
-fn before_the_access<'a>(program: &Program, stack: &'a [StackFrame]) -> &'a [StackFrame] {
+/// A stack without the frames of our bridge that waits for an access: where in its loop it was seen differs each time.
+pub(crate) fn stack_before_the_access(program: &Program, stack: &[StackFrame]) -> Vec<String> {
     let is_bridge =
         |frame: &StackFrame| program.part_at(frame.at()).is_some_and(|code| code.name == BRIDGE);
     let waits = stack.iter().take_while(|frame| is_bridge(frame)).count();
-    &stack[waits..]
+    stack_texts(program, &stack[waits..])
 }
 
 /// A stack as people read it.

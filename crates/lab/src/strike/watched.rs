@@ -7,7 +7,7 @@ use std::rc::Rc;
 use warikomi_clock::{Seed, Time};
 use warikomi_inject::{FaultSchedule, Faulty};
 use warikomi_nic::register::Role;
-use warikomi_nic::strict::Findings;
+use warikomi_nic::strict::Strict;
 use warikomi_nic::{
     Frame, FunctionCounters, Link, ModelInfo, Nic, Probe, Reception, RxCounters, RxFault,
 };
@@ -168,8 +168,8 @@ impl Nic for Watched {
         self.nic.counters()
     }
 
-    fn findings(&self) -> Option<&Findings> {
-        self.nic.findings()
+    fn strict(&mut self) -> Option<&mut Strict> {
+        self.nic.strict()
     }
 
     fn power_on(&mut self, host: &mut Host<'_>) {

@@ -4,6 +4,7 @@
 //! cores, so they run one at a time (`--test-threads=1`).
 
 mod planted;
+mod strict;
 
 use clap::{Command, FromArgMatches};
 use serde_json::Value;

@@ -30,7 +30,7 @@ fn sink() -> Box<dyn Wire> {
 /// What was found: kind, place and the first of them.
 fn found(session: &mut Session) -> Vec<String> {
     let (nic, _) = session.target.card(CardId::FIRST).unwrap();
-    let findings = nic.findings().expect("a strict card").list();
+    let findings = nic.strict().expect("a strict card").findings().list();
     findings.iter().map(|one| format!("{}, {}: {}", one.kind, one.place, one.what)).collect()
 }
 

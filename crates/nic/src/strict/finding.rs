@@ -29,6 +29,10 @@ pub enum FindingKind {
     OffloadFlags,
     /// The card was told to transfer from or to memory that is not the driver's, or while it must not.
     Dma,
+    /// The card was told to transfer from or to memory that the driver has not mapped for that.
+    NotMapped,
+    /// The card was told to transfer from or to memory that is free.
+    Freed,
     /// A doorbell was rung, and there was nothing to transmit.
     EmptyDoorbell,
     /// Something was pushed into a FIFO that was full.
@@ -43,7 +47,7 @@ pub enum FindingKind {
 
 impl FindingKind {
     /// All of them.
-    pub const ALL: [FindingKind; 15] = [
+    pub const ALL: [FindingKind; 17] = [
         FindingKind::Width,
         FindingKind::NoRegister,
         FindingKind::Direction,
@@ -54,6 +58,8 @@ impl FindingKind {
         FindingKind::Descriptor,
         FindingKind::OffloadFlags,
         FindingKind::Dma,
+        FindingKind::NotMapped,
+        FindingKind::Freed,
         FindingKind::EmptyDoorbell,
         FindingKind::FifoFull,
         FindingKind::MaskOpened,
@@ -74,6 +80,8 @@ impl FindingKind {
             FindingKind::Descriptor => "malformed descriptor",
             FindingKind::OffloadFlags => "offload flags",
             FindingKind::Dma => "DMA",
+            FindingKind::NotMapped => "memory not mapped",
+            FindingKind::Freed => "memory freed",
             FindingKind::EmptyDoorbell => "doorbell for nothing",
             FindingKind::FifoFull => "FIFO full",
             FindingKind::MaskOpened => "mask opened early",
@@ -141,6 +149,8 @@ pub struct Finding {
     pub place: Place,
     /// The first of them in words, with its value.
     pub what: String,
+    /// The functions in which the driver was then, the innermost first; empty if that is not known.
+    pub stack: Vec<String>,
     /// What says that a driver must not: document and section, or Linux symbol.
     pub source: &'static str,
     /// How often.
@@ -180,15 +190,16 @@ impl Findings {
         now: Time,
         (kind, place): (FindingKind, Place),
         source: &'static str,
-        what: impl FnOnce() -> String,
+        seen: impl FnOnce() -> (String, Vec<String>),
     ) {
         let known = |finding: &&mut Finding| finding.kind == kind && finding.place == place;
         let full = self.list.len() >= MOST;
         match self.list.iter_mut().find(known) {
             Some(finding) => finding.count += 1,
             None if !full => {
-                let what = what();
-                self.list.push(Finding { kind, place, what, source, count: 1, first: now });
+                let (what, stack) = seen();
+                let finding = Finding { kind, place, what, stack, source, count: 1, first: now };
+                self.list.push(finding);
             }
             None => self.omitted += 1,
         }
@@ -203,11 +214,12 @@ mod tests {
     fn findings_of_one_kind_at_one_place_are_one() {
         let mut findings = Findings::default();
         for (at, place) in [(1, Place::Vector(0)), (2, Place::Vector(0)), (3, Place::Vector(1))] {
-            let what = || format!("at {at}");
-            findings.note(Time::from_ps(at), (FindingKind::MaskOpened, place), "here", what);
+            let seen = || (format!("at {at}"), vec![format!("frame_{at}")]);
+            findings.note(Time::from_ps(at), (FindingKind::MaskOpened, place), "here", seen);
         }
         let [first, second] = findings.list() else { panic!("{findings:?}") };
         assert_eq!((first.count, first.first, &*first.what), (2, Time::from_ps(1), "at 1"));
+        assert_eq!(first.stack, ["frame_1"]);
         assert_eq!((second.count, second.place), (1, Place::Vector(1)));
     }
 
@@ -216,7 +228,7 @@ mod tests {
         let mut findings = Findings::default();
         for queue in 0..2_000 {
             let which = (FindingKind::GivenTwice, Place::RxQueue(queue));
-            findings.note(Time::ZERO, which, "here", String::new);
+            findings.note(Time::ZERO, which, "here", Default::default);
         }
         assert_eq!((findings.list().len(), findings.omitted()), (MOST, 2_000 - MOST as u64));
     }

@@ -14,18 +14,21 @@
 //! comes after a look at the descriptors that are the card's.
 //!
 //! It sees what a card sees: accesses, and memory at the moments of accesses and frames. What a driver changes
-//! and changes back between two of them it does not see, nor the memory that a kernel has freed.
+//! and changes back between two of them it does not see. What memory a driver may let it transfer to, and where the
+//! driver is, says a [`Witness`], where there is one.
 
 mod access;
 mod descriptors;
 mod finding;
 mod interrupts;
+mod witness;
 
 use warikomi_clock::Time;
 use warikomi_pci::Vector;
 
 pub use self::descriptors::{Look, Misuse};
 pub use self::finding::{Finding, FindingKind, Findings, Place};
+pub use self::witness::{Transfer, Witness};
 
 pub(crate) use self::access::{check_read, check_write, nothing_there};
 pub(crate) use self::descriptors::{Queue, Watch};
@@ -38,17 +41,32 @@ pub struct Strict {
     registers: &'static [Register],
     findings: Findings,
     vectors: Vec<VectorWatch>,
+    witness: Option<Box<dyn Witness>>,
 }
 
 impl Strict {
     /// Nothing so far, of a card with these registers.
     pub(crate) fn new(registers: &'static [Register]) -> Strict {
-        Strict { registers, findings: Findings::default(), vectors: Vec::new() }
+        Strict { registers, findings: Findings::default(), vectors: Vec::new(), witness: None }
     }
 
     /// What was found so far.
     pub fn findings(&self) -> &Findings {
         &self.findings
+    }
+
+    /// Asks this one from now on about what a card does not see.
+    pub fn call(&mut self, witness: Box<dyn Witness>) {
+        self.witness = Some(witness);
+    }
+
+    /// The card is about to transfer.
+    pub(crate) fn transfers(&mut self, now: Time, transfer: Transfer) {
+        let Some(witness) = &mut self.witness else { return };
+        if let Some(objection) = witness.objection(transfer) {
+            let Misuse { kind, what, source } = objection;
+            self.note(now, (kind, Place::Memory), source, || format!("{transfer}: {what}"));
+        }
     }
 
     /// Notes a step.
@@ -60,7 +78,9 @@ impl Strict {
         source: &'static str,
         what: impl FnOnce() -> String,
     ) {
-        self.findings.note(now, which, source, what);
+        let witness = &mut self.witness;
+        let mut stack = || witness.as_mut().map(|witness| witness.stack()).unwrap_or_default();
+        self.findings.note(now, which, source, || (what(), stack()));
     }
 
     fn vector(&mut self, vector: Vector) -> &mut VectorWatch {

@@ -38,6 +38,6 @@ pub fn a_strict_card_has_nothing_against_it(subject: &Subject) {
         rig.with(|driver, hw| driver.arm(hw)).unwrap();
         rig.quiesce().0.expect("a driver that stops");
     }
-    let found = rig.bench.nic.findings().expect("a strict card");
+    let found = rig.bench.nic.strict().expect("a strict card").findings();
     assert_eq!(found.list(), []);
 }

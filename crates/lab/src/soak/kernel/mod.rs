@@ -91,7 +91,7 @@ impl KernelHistory {
         ordered: &Ordered<'_>,
     ) -> Result<(Observed, String), Error> {
         let harm = harm(session)?;
-        let Ordered { plan, application, run_id } = *ordered;
+        let Ordered { plan, application, run_id, .. } = *ordered;
         let order = Order { plan, application, run_id, tape: None };
         let injected = match self.bug {
             None => inject_plan(session, &order, &mut |_| ()),

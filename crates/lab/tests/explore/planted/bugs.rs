@@ -213,6 +213,50 @@ out:
     },
 ];
 
+/// Drivers that let the card transfer where it must not, which a strict card names.
+pub(super) const STRAY: &[(&str, &[(&str, &str)])] = &[
+    // Buffers are given back to the card's bus as soon as they are on the ring, and used all the same.
+    (
+        "r8169_unmaps",
+        &[(
+            "	desc->addr = cpu_to_le64(mapping);
+	rtl8169_mark_to_asic(desc);
+",
+            "	desc->addr = cpu_to_le64(mapping);
+	rtl8169_mark_to_asic(desc);
+	dma_unmap_page(d, mapping, R8169_RX_BUF_SIZE, DMA_FROM_DEVICE);
+",
+        )],
+    ),
+    // A frame is in a copy, which is freed before the card has sent it.
+    (
+        "r8169_frees",
+        &[(
+            "	if (unlikely(rtl8169_tx_map(tp, opts, skb_headlen(skb), skb->data,
+				    entry, false)))
+		goto err_dma_0;
+",
+            "	void *copy = kmemdup(skb->data, skb_headlen(skb), GFP_ATOMIC);
+
+	if (unlikely(rtl8169_tx_map(tp, opts, skb_headlen(skb), copy,
+				    entry, false)))
+		goto err_dma_0;
+	kfree(copy);
+",
+        )],
+    ),
+    // Buffers to which the card writes are mapped for the other direction.
+    (
+        "r8169_direction",
+        &[(
+            "	mapping = dma_map_page(d, data, 0, R8169_RX_BUF_SIZE, DMA_FROM_DEVICE);
+",
+            "	mapping = dma_map_page(d, data, 0, R8169_RX_BUF_SIZE, DMA_TO_DEVICE);
+",
+        )],
+    ),
+];
+
 /// A driver without a bug, in which places have names.
 pub(crate) const MARKED: &str = "r8169_here";
 

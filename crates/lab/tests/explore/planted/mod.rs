@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use warikomi_kernel::{BuildOptions, Cache, Cancel, Image, Source, build, source_tree};
 
 pub(crate) use bugs::{BUGS, MARKED};
-use bugs::{DRIVER_VERSION, MARKS};
+use bugs::{DRIVER_VERSION, MARKS, STRAY};
 
 /// The kernel with all of them, built if it is not there.
 pub(crate) fn image() -> &'static Image {
@@ -44,7 +44,7 @@ fn write_modules(driver: &Path, into: &Path) {
     fs::copy(header, into.join("warikomi_here.h")).unwrap();
     let mut rules = String::new();
     let bugs = BUGS.iter().map(|bug| (bug.name, bug.changes));
-    for (name, changes) in bugs.chain([(MARKED, MARKS)]) {
+    for (name, changes) in bugs.chain(STRAY.iter().copied()).chain([(MARKED, MARKS)]) {
         let changed = planted(&main, name, changes);
         fs::write(into.join(format!("{name}_main.c")), changed).unwrap();
         rules.push_str(&format!(

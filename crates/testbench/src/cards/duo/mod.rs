@@ -45,7 +45,7 @@ use super::test_card::{TestCard, Write};
 
 /// Makes the card of its options, for sessions with a target.
 pub fn make(options: &NicOptions, wire: Box<dyn Wire>) -> Result<Box<dyn Nic>, NicError> {
-    Ok(Box::new(NicFunction::new(Duo::new(options), wire).strict(options.strict)))
+    Ok(Box::new(NicFunction::new(Duo::new(options), wire).made_strict(options.strict)))
 }
 
 /// The card for suites, and how it is driven.

@@ -1,0 +1,111 @@
+//! What a strict card says of memory, and where a driver is: the kernel keeps count of what is mapped and what is free.
+
+use std::time::Duration;
+
+use warikomi_clock::Span;
+use warikomi_inject::Plan;
+use warikomi_lab::inject::{Application, Inject, inject};
+use warikomi_lab::strict;
+use warikomi_nic::NicOptions;
+use warikomi_nic::strict::{Finding, FindingKind, Place};
+use warikomi_protocol::commands::{LinkDown, LinkUp, Pktgen};
+use warikomi_session::{GuestSettings, Session, SessionOptions};
+use warikomi_target::{CardId, Interrupted};
+use warikomi_wire::WireKind;
+
+use crate::planted::image;
+use crate::run_unmodified;
+
+/// A strict card with its witness, and this driver.
+fn session(driver: &str) -> Session {
+    let options = SessionOptions {
+        kernel: image().kernel(),
+        initramfs: image().initramfs(),
+        modules: Some(image().modules()),
+        driver: driver.into(),
+        is_own_driver: driver != "r8169",
+        driver_parameters: vec![],
+        nic: NicOptions { strict: true, ..NicOptions::of("rtl8168") },
+        make_nic: warikomi_nic::build,
+        memory_mb: 256,
+        socket: None,
+        kernel_arguments: vec![],
+        bridge: true,
+        interrupts: None,
+        settings: GuestSettings::default(),
+        realtime: true,
+        virtual_time: None,
+    };
+    let wire = "sink".parse::<WireKind>().unwrap().build().unwrap();
+    let session = Session::start(&options, wire, &Interrupted::default(), &mut |_| ());
+    let mut session = session.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(strict::call(&mut session, &options).unwrap(), [""; 0], "all is looked at");
+    session
+}
+
+fn findings(session: &mut Session) -> Vec<Finding> {
+    let (nic, _) = session.target.card(CardId::FIRST).unwrap();
+    nic.strict().expect("a strict card").findings().list().to_vec()
+}
+
+/// The run of the command, with what it says.
+#[test]
+fn a_driver_that_receives_into_its_own_buffers_is_in_order() {
+    let conclusion =
+        run_unmodified::<Inject>(&["--strict", "--count", "300", "--interval", "100us"]).unwrap();
+    let figures = &conclusion.result.figures;
+    assert_eq!(figures["strict_steps"], 0, "{:#?}", figures.get("strict_findings"));
+    assert_eq!(figures.get("strict_unseen"), None, "all is looked at");
+}
+
+#[test]
+fn buffers_that_are_not_mapped_for_the_card_to_write_to_are_named() {
+    for (driver, says) in [("r8169_unmaps", "not mapped"), ("r8169_direction", "other direction")] {
+        let mut session = session(driver);
+        let plan = Plan { interval: Span::from_us(100), count: 300, ..Plan::default() };
+        let application = Application::default();
+        inject(&mut session, &plan, application, 1, &mut |_| ()).unwrap();
+        let [finding] = &findings(&mut session)[..] else {
+            panic!("{:#?}", findings(&mut session))
+        };
+        assert_eq!((finding.kind, finding.place), (FindingKind::NotMapped, Place::Memory));
+        assert!(finding.what.contains(says), "{finding:?}");
+        assert!(finding.count >= 300 && finding.stack.len() > 1, "{finding:?}");
+        session.stop().unwrap();
+    }
+}
+
+/// A driver that has sent 2,000 frames, and gone down and up.
+fn sent(driver: &str) -> Vec<Finding> {
+    let mut session = session(driver);
+    let pktgen = Pktgen {
+        interface: None,
+        count: 2_000,
+        payload_bytes: 1_000,
+        burst: 1,
+        destination: "10.9.0.2:9".into(),
+        destination_mac: "02:57:4b:00:00:02".into(),
+        timeout_ms: 20_000,
+    };
+    session.target.ask(pktgen, Duration::from_secs(25)).unwrap();
+    session.target.serve_for(Duration::from_millis(100)).unwrap();
+    session.target.ask(LinkDown { interface: None }, Duration::ZERO).unwrap();
+    let address_cidr = Some("10.9.0.1/24".into());
+    let up = LinkUp { interface: None, address_cidr, timeout_ms: 5_000 };
+    session.target.ask(up, Duration::from_secs(5)).unwrap();
+    let findings = findings(&mut session);
+    session.stop().unwrap();
+    findings
+}
+
+#[test]
+fn memory_that_is_freed_before_it_is_sent_is_named() {
+    let of = |driver: &str, kind| sent(driver).into_iter().find(|finding| finding.kind == kind);
+    for kind in [FindingKind::Freed, FindingKind::NotMapped] {
+        assert_eq!(of("r8169", kind), None);
+    }
+    let freed = of("r8169_frees", FindingKind::Freed).expect("found");
+    assert!(freed.what.contains("freed that object"), "{freed:?}");
+    assert!(freed.count > 1_000, "{freed:?}");
+    assert!(freed.stack.len() > 1, "{freed:?}");
+}
