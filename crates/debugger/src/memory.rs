@@ -4,26 +4,23 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use crate::tracee::TraceeError;
-
 /// The memory of a process, for as long as that runs. What may trace the process may open it.
 #[derive(Debug)]
 pub struct Memory(File);
 
 impl Memory {
     /// To be read.
-    pub fn open(pid: u32) -> Result<Memory, TraceeError> {
+    pub fn open(pid: u32) -> io::Result<Memory> {
         Memory::opened(pid, File::options().read(true))
     }
 
     /// To be read and written, also where the process itself cannot write: its code.
-    pub(crate) fn open_to_write(pid: u32) -> Result<Memory, TraceeError> {
+    pub(crate) fn open_to_write(pid: u32) -> io::Result<Memory> {
         Memory::opened(pid, File::options().read(true).write(true))
     }
 
-    fn opened(pid: u32, options: &OpenOptions) -> Result<Memory, TraceeError> {
-        let file = options.open(format!("/proc/{pid}/mem"));
-        file.map(Memory).map_err(|error| TraceeError::Seize { pid, error })
+    fn opened(pid: u32, options: &OpenOptions) -> io::Result<Memory> {
+        options.open(format!("/proc/{pid}/mem")).map(Memory)
     }
 
     /// Reads bytes; an error where there is none.

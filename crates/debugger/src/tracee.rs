@@ -101,7 +101,7 @@ impl Tracee {
     pub fn seize(pid: u32) -> Result<Tracee, TraceeError> {
         let of = |error: io::Error| TraceeError::Seize { pid, error };
         let id = Pid::from_raw(pid as i32);
-        let memory = Memory::open_to_write(pid)?;
+        let memory = Memory::open_to_write(pid).map_err(of)?;
         ptrace::seize(id, ptrace::Options::PTRACE_O_EXITKILL).map_err(|e| of(e.into()))?;
         let breakpoints = BTreeMap::new();
         Ok(Tracee { pid: id, memory, breakpoints, stopped: None, handed_over: false })

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use warikomi_debugger::{Memory, Program, Tracee, call_stack};
+use warikomi_debugger::{Memory, Program, Tracee, TraceeError, call_stack};
 use warikomi_nic::strict::{Misuse, Transfer, Witness};
 use warikomi_session::{Session, SessionOptions};
 use warikomi_target::CardId;
@@ -28,7 +28,7 @@ pub fn call(session: &mut Session, options: &SessionOptions) -> Result<Vec<&'sta
     let kernel = program.parts.last().filter(|code| code.has_debug_information());
     let Some(kernel) = kernel else { return Ok(vec![NOTHING]) };
     let pid = target.process_id();
-    let memory = Memory::open(pid)?;
+    let memory = Memory::open(pid).map_err(|error| TraceeError::Seize { pid, error })?;
     let mappings = Mappings::of(kernel, &memory);
     let shadow = Shadow::of(kernel, &memory);
     let unseen = [mappings.is_none().then_some(NO_MAPPINGS), shadow.is_none().then_some(NO_SHADOW)];

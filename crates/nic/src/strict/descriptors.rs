@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;
 
-use super::{FindingKind, Place};
+use super::{FindingKind, Misuse, Place};
 use crate::NicContext;
 
 /// A descriptor that belongs to the card, by a look that costs the card nothing.
@@ -26,17 +26,6 @@ pub struct Look<P> {
     pub last: bool,
     /// Its words in memory.
     pub words: [u32; 4],
-}
-
-/// Something that a driver must not write into a descriptor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Misuse {
-    /// What kind of step it is.
-    pub kind: FindingKind,
-    /// What is wrong, as the end of a sentence that begins with the descriptor.
-    pub what: &'static str,
-    /// What says so: document and section, or Linux symbol.
-    pub source: &'static str,
 }
 
 /// Descriptors that are compared in one look, besides the first; all of them in turn.

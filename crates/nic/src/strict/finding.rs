@@ -159,6 +159,17 @@ pub struct Finding {
     pub first: Time,
 }
 
+/// What is wrong with a descriptor, or with a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Misuse {
+    /// What kind of step it is.
+    pub kind: FindingKind,
+    /// What is wrong, as the end of a sentence that begins with the descriptor or the transfer.
+    pub what: &'static str,
+    /// What says so: document and section, or Linux symbol.
+    pub source: &'static str,
+}
+
 /// Different findings that are kept; a driver that errs everywhere must not fill memory.
 const MOST: usize = 256;
 

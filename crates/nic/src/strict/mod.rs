@@ -26,8 +26,8 @@ mod witness;
 use warikomi_clock::Time;
 use warikomi_pci::Vector;
 
-pub use self::descriptors::{Look, Misuse};
-pub use self::finding::{Finding, FindingKind, Findings, Place};
+pub use self::descriptors::Look;
+pub use self::finding::{Finding, FindingKind, Findings, Misuse, Place};
 pub use self::witness::{Transfer, Witness};
 
 pub(crate) use self::access::{check_read, check_write, nothing_there};

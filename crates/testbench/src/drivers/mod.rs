@@ -44,6 +44,7 @@ macro_rules! driver_conformance {
                 while_transmissions_interrupt_neither_handler_nor_disarming_masks_them,
                 quiesce_gives_back_what_was_not_sent,
                 a_strict_card_has_nothing_against_it,
+                what_a_witness_objects_to_is_found_with_its_stack,
             );
             $crate::suite!(@kept KEPT, $subject =>
                 any_mixture_of_frames_polls_and_buffers_comes_out_in_order,
