@@ -4,7 +4,7 @@
 #![allow(missing_docs)]
 
 use warikomi_nic::register::{Access, Register};
-use warikomi_nic::strict::{Finding, FindingKind, Findings, Misuse, Place, Transfer, Witness};
+use warikomi_nic::strict::{Finding, FindingKind, Findings, Place};
 use warikomi_pci::Width;
 
 use crate::bench::{Bench, MEMORY_AND_MASTER};
