@@ -15,8 +15,12 @@ const SHIFT: u32 = 13;
 /// Lists before that of an address in which its mapping is looked for at first: most mappings are shorter.
 const NEAR: u64 = 8;
 
+/// The most lists, and the longest head of one in bytes: what a file says of its kernel may be anything.
+const MOST_LISTS: u64 = 1 << 20;
+const HEADS: RangeInclusive<u64> = 16..=1_024;
+
 /// The most entries of a list; it has a few, and may be changing.
-const MOST_ENTRIES: usize = 65_536;
+const MOST_ENTRIES: usize = 1_024;
 
 /// How often a table is read that changes.
 const TRIES: usize = 16;
@@ -79,15 +83,17 @@ impl Mappings {
             given_up: kernel.variable("global_disable")?.address,
             entry: [member("list")?, member("dev_addr")?, member("size")?, member("direction")?],
         };
-        mappings.is_as_expected(memory).then_some(mappings)
+        (mappings.is_sensible() && mappings.is_as_expected(memory)).then_some(mappings)
+    }
+
+    fn is_sensible(&self) -> bool {
+        self.lists.is_power_of_two() && self.lists <= MOST_LISTS && HEADS.contains(&self.list_bytes)
     }
 
     /// Whether each entry is in the list in which we would look for it: kernels may come to do it otherwise. A card
     /// that is up has mapped something.
     fn is_as_expected(&self, memory: &Memory) -> bool {
-        let all = || self.read(memory, 0..=self.lists - 1);
-        let is_power = self.lists.is_power_of_two();
-        let found = (0..TRIES).filter(|_| is_power).find_map(|_| all().ok());
+        let found = (0..TRIES).find_map(|_| self.read(memory, 0..=self.lists - 1).ok());
         found.is_some_and(|found| !found.is_empty())
     }
 
@@ -119,12 +125,12 @@ impl Mappings {
 
     /// The mappings in these lists.
     fn read(&self, memory: &Memory, lists: RangeInclusive<u64>) -> Result<Vec<Mapping>, Changed> {
-        let first = self.table + lists.start() * self.list_bytes;
+        let first = self.table.wrapping_add(lists.start() * self.list_bytes);
         let count = lists.end() - lists.start() + 1;
         let heads = memory.bytes(first, (count * self.list_bytes) as usize).ok_or(Changed)?;
         let mut found = Vec::new();
         for (head, list) in heads.chunks_exact(self.list_bytes as usize).zip(lists) {
-            let at = self.table + list * self.list_bytes;
+            let at = self.table.wrapping_add(list * self.list_bytes);
             let next = u64::from_le_bytes(head[..8].try_into().expect("eight bytes"));
             self.read_list(memory, (at, next), list, &mut found)?;
         }
@@ -277,7 +283,15 @@ mod tests {
         assert_eq!(mappings.objection(&memory, transfer(0x4000)), None, "in a circle");
 
         let table = Table::of(&[]);
-        let (mappings, memory) = table.mappings();
+        let (mut mappings, memory) = table.mappings();
+        for (lists, list_bytes) in
+            [(0, 16), (15, 16), (1 << 40, 16), (16, 0), (16, 8), (16, 1 << 40)]
+        {
+            mappings = Mappings { lists, list_bytes, ..mappings };
+            assert!(!mappings.is_sensible(), "{lists} lists of {list_bytes} bytes");
+        }
+        mappings = Mappings { lists: 16, list_bytes: 16, ..mappings };
+        assert!(mappings.is_sensible());
         assert!(!mappings.is_as_expected(&memory), "a card that is up has mapped something");
     }
 }
