@@ -28,7 +28,7 @@ impl Memory {
         self.0.read_exact_at(bytes, address)
     }
 
-    /// Reads so many bytes; `None` where there is none.
+    /// Reads this many bytes; `None` where there is none.
     pub fn bytes(&self, address: u64, count: usize) -> Option<Vec<u8>> {
         let mut bytes = vec![0; count];
         self.read(address, &mut bytes).ok()?;
