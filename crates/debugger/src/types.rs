@@ -64,9 +64,7 @@ fn offset_in(
     structure: &str,
     member: &str,
 ) -> Option<u64> {
-    let is_called = |entry: &DebuggingInformationEntry<Reader>, wanted: &str| {
-        is_called(dwarf, unit, entry, wanted)
-    };
+    let is_called = |entry: &_, wanted| is_called(dwarf, unit, entry, wanted);
     let mut entries = unit.entries();
     // How deep the structure lies that is being read.
     let mut inside = None;

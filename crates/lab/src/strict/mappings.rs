@@ -29,7 +29,7 @@ const TRIES: usize = 16;
 const TO_DEVICE: u32 = 1;
 const FROM_DEVICE: u32 = 2;
 
-const SOURCE: &str = "Linux Documentation/core-api/dma-api.rst, part Id, streaming mappings";
+const SOURCE: &str = "Linux Documentation/core-api/dma-api.rst, part Id, streaming DMA mappings";
 
 /// The kernel's table of mappings.
 #[derive(Debug)]

@@ -8,10 +8,12 @@ use warikomi_inject::Plan;
 use warikomi_kernel::{Cache, DriverMode, Image, Wanted};
 use warikomi_lab::{NewRun, Progress, Watch};
 use warikomi_nic::{Nic, NicOptions};
-use warikomi_session::{GuestSettings, Interrupts, Session, SessionError, SessionOptions};
+use warikomi_session::{Interrupts, Session, SessionError, SessionOptions};
 use warikomi_target::kernel::{Attachment, KernelTarget, LaunchOptions};
 use warikomi_target::{Interrupted, Target, TargetError};
 use warikomi_wire::{Wire, WireKind};
+
+use crate::options::options_of;
 
 /// The kernel to test with, drivers as modules.
 pub(crate) fn image() -> Image {
@@ -54,28 +56,11 @@ fn attachment() -> String {
 }
 
 pub(crate) fn options() -> SessionOptions {
-    let image = image();
+    let options = options_of(&image());
     SessionOptions {
-        kernel: image.kernel(),
-        initramfs: image.initramfs(),
-        modules: Some(image.modules()),
-        driver: "r8169".into(),
-        is_own_driver: false,
-        driver_parameters: vec![],
-        nic: NicOptions::of("rtl8168"),
-        make_nic: warikomi_nic::build,
-        memory_mb: 256,
-        socket: None,
-        kernel_arguments: vec![],
-        bridge: image.info().bridge && attachment() != "virt-pci",
+        bridge: options.bridge && attachment() != "virt-pci",
         interrupts: (attachment() == "signalled").then_some(Interrupts::Signalled),
-        settings: GuestSettings {
-            napi_defer_hard_irqs: Some(0),
-            gro_flush_timeout_ns: Some(0),
-            ..GuestSettings::default()
-        },
-        realtime: true,
-        virtual_time: None,
+        ..options
     }
 }
 

@@ -12,6 +12,8 @@ mod device;
 mod faults;
 mod hotplug;
 mod known_bugs;
+#[path = "../common/options.rs"]
+mod options;
 #[path = "../common/perfect.rs"]
 mod perfect;
 mod receive;

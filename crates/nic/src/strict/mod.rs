@@ -10,8 +10,8 @@
 //! ([`RxFormat::misuse`](crate::queue::RxFormat::misuse), [`TxFormat::misuse`](crate::queue::TxFormat::misuse)).
 //!
 //! Without it nothing is looked at: [`NicFunction`](crate::NicFunction) and the shared registers ask once for
-//! each access whether there is one, and the path of a packet is as it was. With it each write and each frame
-//! comes after a look at the descriptors that are the card's.
+//! each access whether there is one, and [`NicContext`](crate::NicContext) once for each transfer. With it each
+//! write and each frame comes after a look at the descriptors that are the card's.
 //!
 //! It sees what a card sees: accesses, and memory at the moments of accesses and frames. What a driver changes
 //! and changes back between two of them it does not see. What memory a driver may let it transfer to, and where the

@@ -215,7 +215,7 @@ out:
 
 /// Drivers that let the card transfer where it must not, which a strict card names.
 pub(super) const STRAY: &[(&str, &[(&str, &str)])] = &[
-    // Buffers are given back to the card's bus as soon as they are on the ring, and used all the same.
+    // Buffers are unmapped as soon as they are on the ring, and used all the same.
     (
         "r8169_unmaps",
         &[(
