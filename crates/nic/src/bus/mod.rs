@@ -8,7 +8,7 @@
 mod preset;
 mod text;
 
-pub use preset::{PRESETS, Preset};
+pub use preset::{FITTED, PRESETS, Preset};
 pub use text::ParseBusError;
 
 use warikomi_clock::{Span, Time};
@@ -43,6 +43,12 @@ impl Bus {
         let full_bursts = bytes.saturating_sub(1).checked_div(self.burst_bytes).unwrap_or(bytes);
         let moving = bytes_time(bytes, self.bytes_per_second.saturating_mul(8));
         fetch + self.arbitration + self.mapping + moving + self.wait * full_bursts
+    }
+
+    /// Whether its parts follow from a published result rather than from the bus's documents: the name by which
+    /// it is written says so.
+    pub fn is_fitted(&self) -> bool {
+        self.to_string().starts_with(FITTED)
     }
 }
 

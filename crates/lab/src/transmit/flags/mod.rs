@@ -19,7 +19,7 @@ use self::messages::MessageArguments;
 use self::time::TimeArguments;
 use super::made::Transmitted;
 use super::options::{Options, driver};
-use super::{columns, kernel as guest, real, simulated};
+use super::{columns, fitted, kernel as guest, real, simulated};
 use crate::error::Error;
 use crate::experiment::{Conclusion, Experiment};
 use crate::watch::Watch;
@@ -72,8 +72,8 @@ Examples:
       Everything that was published, on the card that was published, in about two minutes.
   warikomi transmit --sizes 64,1472,65507 --systems mbuf-2k --bounces none,auto
       Three sizes, one system; 65,507 bytes (\"64 KB\") is the longest payload of a UDP datagram.
-  warikomi transmit --virtual --costs bsd-2004 --separate
-      The same machine as published, in virtual time; and where the mbufs' throughput goes.
+  warikomi transmit --virtual --costs fitted-bsd-2004 --bus fitted-2004 --separate
+      A machine fitted to what was published, in virtual time; and where the mbufs' throughput goes.
   warikomi transmit --model rtl8168 --bus pcie1-x1 --line-rate 1G
       Another card, on another bus, on a line of 1 Gbit/s.
   warikomi transmit --mixture 64x10,1472x5 --mixture random --completions interrupt,adaptive
@@ -107,6 +107,7 @@ impl Experiment for Transmit {
             true => guest::columns::describe(result),
             false => columns::describe(result),
         }
+        fitted::mark(result);
     }
 }
 
@@ -134,7 +135,8 @@ impl Transmit {
         prepared.attach_by(self.card.bus, self.card.line_rate_bps());
         let (host, judge) = guest::Judge::with_host();
         let mut session = watch.start_on(&prepared, Box::new(host))?;
-        let found = guest::transmit(&mut session, &judge, &options, watch)?;
+        let mut found = guest::transmit(&mut session, &judge, &options, watch)?;
+        fitted::note(&mut found.result, self.card.bus.as_ref(), None);
         session.stop()?;
         Ok(Conclusion::new(found.result))
     }
