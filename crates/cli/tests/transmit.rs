@@ -59,8 +59,8 @@ fn one_seed_is_one_result_in_virtual_time_and_it_has_the_published_shape() {
         (&result["experiment"], &result["time_base"]),
         (&"transmit".into(), &"virtual".into())
     );
-    // Two kinds of mbufs in 15 ways and by a dummy driver, contiguous buffers in three; of each size.
-    assert_eq!(result["rows"].as_array().unwrap().len(), 3 * (2 * 16 + 3));
+    // Two kinds of mbufs in 20 ways and by a dummy driver, contiguous buffers in four; of each size.
+    assert_eq!(result["rows"].as_array().unwrap().len(), 3 * (2 * 21 + 4));
     let bps = |bytes, way| row(&result, bytes, way)["bps"].as_f64().unwrap();
     let [interrupt, adaptive] =
         ["interrupt", "adaptive"].map(|completion| bps(64, ["mbuf-2k", completion, "none"]));

@@ -31,7 +31,8 @@ use crate::watch::Watch;
 /// of ours, all in one thread as in one kernel. Buffers are BSD's chains of mbufs with clusters of 2 or 4 KB, or
 /// one contiguous buffer for each packet, as Linux has them. Completion: interrupt (each packet interrupts),
 /// interrupt-free (each transmit first asks what was sent; dead-locks if the send buffer is full before the
-/// device is), adaptive (free of interrupts until the send buffer runs short). Bounce buffer: the header and
+/// device is), adaptive (free of interrupts until the send buffer runs short), adaptive-published (the same, but as
+/// published it asks the device before each packet). Bounce buffer: the header and
 /// the first so many clusters are copied together, so that one DMA transfer replaces several; auto chooses
 /// for each kind of packet by what copies and transfers cost.
 ///
