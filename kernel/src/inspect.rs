@@ -100,6 +100,21 @@ impl KernelInfo {
         }
         if symbols.is_empty() { Ok(()) } else { Err(KernelError::Config { symbols }) }
     }
+
+    /// Whether a module of this name is beside it.
+    pub fn has_module(&self, name: &str) -> bool {
+        self.modules.as_deref().is_some_and(|modules| module_file(modules, name).is_some())
+    }
+}
+
+/// The file of a module: of those that are installed in this directory, or of those that a build tree lists.
+pub fn module_file(modules: &Path, name: &str) -> Option<PathBuf> {
+    let list = |name| fs::read_to_string(modules.join(name)).ok();
+    let list = list("modules.dep").or_else(|| list("modules.order"))?;
+    let paths = list.lines().filter_map(|line| line.split(':').next());
+    let mut paths = paths.map(|path| Path::new(path).with_extension("ko"));
+    let is_it = |path: &PathBuf| path.file_stem().is_some_and(|stem| stem == name);
+    paths.find(is_it).map(|path| modules.join(path))
 }
 
 /// Runs the kernel with an option that prints something and leaves.

@@ -92,8 +92,8 @@ impl<'a> Stage<'a> {
 
     /// Ends the target, and notes what others have taken from its cores.
     pub(super) fn end_scene(&mut self, watch: &mut Watch) {
-        if let Some((scene, cores)) = self.scene.take() {
-            watch.saw(&scene.session, &cores);
+        if let Some((mut scene, cores)) = self.scene.take() {
+            watch.saw(&mut scene.session, &cores);
         }
     }
 

@@ -20,23 +20,36 @@ const NO_MAPPINGS: &str = "memory that is not mapped for DMA, because this kerne
 const NO_SHADOW: &str =
     "memory that is freed, because this kernel keeps no count of that (CONFIG_KASAN)";
 
-/// Calls a witness for the strict card of a kernel that was started so. The result says in words what it cannot see.
-pub fn call(session: &mut Session, options: &SessionOptions) -> Result<Vec<&'static str>, Error> {
+/// Calls a witness for the strict card of a kernel that was started so.
+pub fn call(session: &mut Session, options: &SessionOptions) -> Result<(), Error> {
     let target = &mut *session.target;
-    let modules = options.modules.as_deref();
-    let program = program(target, &options.kernel, modules, &session.info.driver)?;
-    let kernel = program.parts.last().filter(|code| code.has_debug_information());
-    let Some(kernel) = kernel else { return Ok(vec![NOTHING]) };
-    let pid = target.process_id();
-    let memory = Memory::open(pid).map_err(|error| TraceeError::Seize { pid, error })?;
-    let mappings = Mappings::of(kernel, &memory);
-    let shadow = Shadow::of(kernel, &memory);
-    let unseen = [mappings.is_none().then_some(NO_MAPPINGS), shadow.is_none().then_some(NO_SHADOW)];
-    let witness = KernelWitness { pid, program, memory, mappings, shadow };
+    let program = program(target, options)?;
+    let witness: Box<dyn Witness> = match KernelWitness::of(target.process_id(), program)? {
+        Some(witness) => Box::new(witness),
+        None => Box::new(Blind),
+    };
     if let Some(strict) = target.card(CardId::FIRST)?.0.strict() {
-        strict.call(Box::new(witness));
+        strict.call(witness);
     }
-    Ok(unseen.into_iter().flatten().collect())
+    Ok(())
+}
+
+/// What can be said of a driver in a kernel without debug information.
+#[derive(Debug)]
+struct Blind;
+
+impl Witness for Blind {
+    fn objection(&mut self, _: Transfer) -> Option<Misuse> {
+        None
+    }
+
+    fn stack(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn unseen(&self) -> Vec<&'static str> {
+        vec![NOTHING]
+    }
 }
 
 /// What can be said of a driver in a kernel that has debug information.
@@ -46,6 +59,18 @@ struct KernelWitness {
     memory: Memory,
     mappings: Option<Mappings>,
     shadow: Option<Shadow>,
+}
+
+impl KernelWitness {
+    /// Of a process that runs this; `None` without debug information.
+    fn of(pid: u32, program: Program) -> Result<Option<KernelWitness>, Error> {
+        let kernel = program.parts.last().filter(|code| code.has_debug_information());
+        let Some(kernel) = kernel else { return Ok(None) };
+        let memory = Memory::open(pid).map_err(|error| TraceeError::Seize { pid, error })?;
+        let mappings = Mappings::of(kernel, &memory);
+        let shadow = Shadow::of(kernel, &memory);
+        Ok(Some(KernelWitness { pid, program, memory, mappings, shadow }))
+    }
 }
 
 impl Witness for KernelWitness {
@@ -66,6 +91,12 @@ impl Witness for KernelWitness {
         };
         let frames = frames().unwrap_or_default();
         stack_before_the_access(&self.program, &frames)
+    }
+
+    fn unseen(&self) -> Vec<&'static str> {
+        let mappings = self.mappings.is_none().then_some(NO_MAPPINGS);
+        let shadow = self.shadow.is_none().then_some(NO_SHADOW);
+        mappings.into_iter().chain(shadow).collect()
     }
 }
 

@@ -11,7 +11,6 @@ use warikomi_inject::{Addresses, echo_request};
 use warikomi_measure::core_wait_ns;
 use warikomi_nic::register::Register;
 use warikomi_nic::{Frame, Link, RxOutcome};
-use warikomi_pci::{Interrupt, Vector};
 use warikomi_protocol::commands::Configure;
 use warikomi_session::{Prepared, Session};
 use warikomi_target::{CardId, TargetError};
@@ -19,7 +18,7 @@ use warikomi_wire::{EchoReplies, EchoReply, EchoWatch, WireKind};
 
 use super::condition::Check;
 use super::grip::Grip;
-use super::striker::{Strike, Striker, Struck, Where};
+use super::striker::{Strike, Striker, Struck, Where, interrupt_without_reason};
 use super::watched::{RegisterAccess, Watched};
 use crate::error::Error;
 use crate::watch::Watch;
@@ -200,12 +199,10 @@ impl Scene {
         })
     }
 
-    /// Sends the card's first message, of which its registers know nothing.
+    /// Interrupts the driver without a reason.
     pub(super) fn interrupt_without_reason(&mut self) -> Result<(), Error> {
-        let (nic, host) = self.session.target.card(CardId::FIRST)?;
-        if let Some(message) = nic.message(Vector(0)) {
-            host.interrupts.signal(Interrupt::Msi(message));
-        }
+        let (nic, mut host) = self.session.target.card(CardId::FIRST)?;
+        interrupt_without_reason(nic, &mut host);
         Ok(())
     }
 

@@ -14,7 +14,7 @@ use serde_json::Value;
 use warikomi_kernel::{BuildOptions, Cache, Cancel, Image, Source, Wanted, build};
 use warikomi_lab::accuracy::Accuracy;
 use warikomi_lab::inject::Inject;
-use warikomi_lab::{Conclusion, Error, Experiment, Watch};
+use warikomi_lab::{Conclusion, Error, Experiment, Watch, carry_out};
 use warikomi_measure::TimeBase;
 
 /// The version to test with: the oldest of the distribution's, or the one that is named.
@@ -47,7 +47,7 @@ fn try_run_on<E: Experiment + FromArgMatches>(
     let flags = [flags, &["--virtual", "--kernel", kernel.to_str().unwrap()]].concat();
     let command = E::augment_args(Command::new(E::NAME).no_binary_name(true));
     let matches = command.try_get_matches_from(flags).unwrap_or_else(|error| panic!("{error}"));
-    E::from_arg_matches(&matches).unwrap().run(&mut Watch::unobserved())
+    carry_out(&E::from_arg_matches(&matches).unwrap(), &mut Watch::unobserved())
 }
 
 fn inject(flags: &[&str]) -> Conclusion {

@@ -30,6 +30,9 @@ pub(super) struct KernelArguments {
     /// The kernel that `warikomi kernel build` made from this version, such as 6.1
     #[arg(long, value_name = "VERSION")]
     pub(super) kernel_version: Option<String>,
+    /// A kernel that finds its own mistakes and has debug information: one that `warikomi kernel build --debug` made
+    #[arg(long, conflicts_with = "kernel")]
+    debug: bool,
     /// A module parameter for the driver, as name=value; may be repeated
     #[arg(long = "driver-parameter", value_name = "NAME=VALUE")]
     driver_parameters: Vec<String>,
@@ -71,6 +74,7 @@ impl KernelArguments {
         given([
             ("--kernel", self.kernel.is_some()),
             ("--kernel-version", self.kernel_version.is_some()),
+            ("--debug", self.debug),
             ("--driver-parameter", !self.driver_parameters.is_empty()),
             ("--kernel-argument", !self.kernel_arguments.is_empty()),
             ("--interrupt-delivery", self.interrupt_delivery.is_some()),
@@ -94,11 +98,17 @@ impl KernelArguments {
         let driver = driver.unwrap_or(LINUX_DRIVER);
         let Kind { debug, costs, seed } = kind;
         self.refuse_what_is_real(costs.is_some())?;
+        if debug && self.debug {
+            return Err(SessionError::impossible(
+                "--debug: this experiment takes such a kernel in any case; leave it out",
+            ));
+        }
+        let debug = debug || self.debug;
         // A module of the user's own has any name, and then the model must be named.
         let own_module = (model.is_some() && !is_known(driver)).then_some(driver);
         let model = model.map_or_else(|| model_of(driver), Ok)?;
         let found = match &self.kernel {
-            Some(path) => own_kernel(path, driver)?,
+            Some(path) => own_kernel(path, driver, own_module.is_some())?,
             None => {
                 let version = self.kernel_version.as_deref();
                 let virtual_time = costs.is_some();
@@ -230,11 +240,12 @@ fn no_module(error: &dyn std::error::Error, model: &str) -> SessionError {
     ))
 }
 
-/// A kernel of the user's own: it must be fit, and needs an initramfs with our agent.
-fn own_kernel(path: &Path, driver: &str) -> Result<FoundKernel, SessionError> {
+/// A kernel of the user's own: it must be fit, and needs an initramfs with our agent. Its driver may be any module
+/// beside it.
+fn own_kernel(path: &Path, driver: &str, own_module: bool) -> Result<FoundKernel, SessionError> {
     let kernel = inspect(path)?;
     kernel.check()?;
-    if !kernel.drivers.contains_key(driver) {
+    if !kernel.drivers.contains_key(driver) && !(own_module && kernel.has_module(driver)) {
         let has: Vec<_> = kernel.drivers.iter().map(described).collect();
         return Err(SessionError::impossible(format!(
             "the kernel {} has no driver '{driver}', neither built in nor as a module beside it; it \

@@ -10,7 +10,7 @@ use clap::Args;
 use warikomi_clock::Seed;
 use warikomi_measure::RunResult;
 use warikomi_session::flags::refuse;
-use warikomi_session::{CostArguments, TargetArguments, Usual};
+use warikomi_session::{CostArguments, StrictArguments, Strictness, TargetArguments, Usual};
 
 use self::card::CardArguments;
 use self::compared::ComparedArguments;
@@ -53,6 +53,8 @@ pub struct Transmit {
     #[command(flatten)]
     target: TargetArguments,
     #[command(flatten)]
+    strict: StrictArguments,
+    #[command(flatten)]
     card: CardArguments,
     #[command(flatten)]
     messages: MessageArguments,
@@ -90,6 +92,10 @@ impl Experiment for Transmit {
     const ABOUT: &'static str =
         "Compare ways to send: completion by interrupt or without, buffers, bounce buffers";
 
+    fn strict(&self) -> Option<Strictness> {
+        self.strict.strict
+    }
+
     fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
         if self.target.asks_for_kernel() {
             let (messages, compared) = (self.messages.of_process(), self.compared.of_process());
@@ -97,6 +103,7 @@ impl Experiment for Transmit {
             return self.run_in_kernel(watch);
         }
         refuse(&[self.kernel.given(), self.kernel_costs.given()].concat(), "kernel")?;
+        self.strict.refuse_if_simulated(self.time.virtual_time || self.time.both)?;
         let found = self.run_in_process(watch)?;
         Ok(Conclusion::new(found.result).with_table("repetitions", found.repetitions))
     }
