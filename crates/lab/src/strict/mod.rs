@@ -6,6 +6,7 @@
 
 mod findings;
 mod mappings;
+mod modules;
 mod shadow;
 mod witness;
 

@@ -2,12 +2,13 @@
 
 use std::fmt;
 
-use warikomi_debugger::{Memory, Program, Tracee, TraceeError, call_stack};
+use warikomi_debugger::{Frame, Memory, Program, Tracee, TraceeError, call_stack};
 use warikomi_nic::strict::{Misuse, Transfer, Witness};
 use warikomi_session::{Session, SessionOptions};
 use warikomi_target::CardId;
 
 use super::mappings::Mappings;
+use super::modules::Place;
 use super::shadow::Shadow;
 use crate::error::Error;
 use crate::strike::{program, stack_before_the_access};
@@ -24,10 +25,11 @@ const NO_SHADOW: &str =
 pub fn call(session: &mut Session, options: &SessionOptions) -> Result<(), Error> {
     let target = &mut *session.target;
     let program = program(target, options)?;
-    let witness: Box<dyn Witness> = match KernelWitness::of(target.process_id(), program)? {
-        Some(witness) => Box::new(witness),
-        None => Box::new(Blind),
-    };
+    let witness: Box<dyn Witness> =
+        match KernelWitness::of(target.process_id(), program, &options.driver)? {
+            Some(witness) => Box::new(witness),
+            None => Box::new(Blind),
+        };
     if let Some(strict) = target.card(CardId::FIRST)?.0.strict() {
         strict.call(witness);
     }
@@ -59,17 +61,30 @@ struct KernelWitness {
     memory: Memory,
     mappings: Option<Mappings>,
     shadow: Option<Shadow>,
+    /// Where the driver was when its code was read, if it is a module.
+    driver: Option<Place>,
 }
 
 impl KernelWitness {
     /// Of a process that runs this; `None` without debug information.
-    fn of(pid: u32, program: Program) -> Result<Option<KernelWitness>, Error> {
+    fn of(pid: u32, program: Program, driver: &str) -> Result<Option<KernelWitness>, Error> {
         let kernel = program.parts.last().filter(|code| code.has_debug_information());
         let Some(kernel) = kernel else { return Ok(None) };
         let memory = Memory::open(pid).map_err(|error| TraceeError::Seize { pid, error })?;
         let mappings = Mappings::of(kernel, &memory);
         let shadow = Shadow::of(kernel, &memory);
-        Ok(Some(KernelWitness { pid, program, memory, mappings, shadow }))
+        let driver = Place::of(kernel, &memory, driver);
+        Ok(Some(KernelWitness { pid, program, memory, mappings, shadow, driver }))
+    }
+
+    /// The stack as it is now; empty where something else traces the process. The finding stands without.
+    fn frames(&self) -> Vec<Frame> {
+        let frames = || {
+            let mut tracee = Tracee::seize(self.pid).ok()?;
+            tracee.interrupt().ok()?;
+            Some(call_stack(&tracee, tracee.registers().ok()?))
+        };
+        frames().unwrap_or_default()
     }
 }
 
@@ -83,13 +98,10 @@ impl Witness for KernelWitness {
     }
 
     fn stack(&mut self) -> Vec<String> {
-        // Something else may trace it, and then there is no stack; the finding stands without.
-        let frames = || {
-            let mut tracee = Tracee::seize(self.pid).ok()?;
-            tracee.interrupt().ok()?;
-            Some(call_stack(&tracee, tracee.registers().ok()?))
-        };
-        let frames = frames().unwrap_or_default();
+        let mut frames = self.frames();
+        if let (Some(driver), Some(code)) = (&self.driver, self.program.parts.first()) {
+            driver.take_back(&self.memory, code, &mut frames);
+        }
         stack_before_the_access(&self.program, &frames)
     }
 

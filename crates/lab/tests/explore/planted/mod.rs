@@ -10,8 +10,8 @@ use std::sync::OnceLock;
 
 use warikomi_kernel::{BuildOptions, Cache, Cancel, Image, Source, build, source_tree};
 
-pub(crate) use bugs::{BUGS, MARKED};
-use bugs::{DRIVER_VERSION, MARKS, STRAY};
+pub(crate) use bugs::{BUGS, DRIVER_VERSION, MARKED};
+use bugs::{MARKS, STRAY};
 
 /// The kernel with all of them, built if it is not there.
 pub(crate) fn image() -> &'static Image {
