@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
 use warikomi_lab::Error;
 use warikomi_lab::inject::Inject;
-use warikomi_lab::replace::Replace;
 use warikomi_lab::strict;
 use warikomi_nic::NicOptions;
 use warikomi_nic::strict::{Finding, FindingKind, Place};
-use warikomi_protocol::commands::{LinkDown, LinkUp, Pktgen};
+use warikomi_protocol::commands::{
+    LinkDown, LinkUp, LoadDriver, Pktgen, UnloadDriver, WaitInterface,
+};
 use warikomi_session::{Session, SessionOptions};
 use warikomi_target::{CardId, Interrupted};
 use warikomi_wire::WireKind;
@@ -74,29 +74,11 @@ fn buffers_that_are_not_mapped_for_the_card_to_write_to_are_named() {
     }
 }
 
-/// The row `busy` begins with a driver that has been replaced, whose code may lie elsewhere.
-#[test]
-fn a_step_of_a_driver_that_was_replaced_has_its_stack() {
-    let kernel = image().kernel();
-    let driver = ["--driver", "r8169_frees", "--model", "rtl8168", "--kernel"];
-    let asked = ["--target", "kernel", "--strict", "--trials", "1", "--load", "busy"];
-    let flags = [&driver[..], &[kernel.to_str().unwrap()], &asked].concat();
-    let conclusion = run::<Replace>(&flags).unwrap();
-    let found = conclusion.result.figures["strict_findings"].as_array().unwrap();
-    let freed = found.iter().find(|finding| finding["kind"] == "memory freed");
-    let freed = freed.unwrap_or_else(|| panic!("{found:#?}"));
-    assert_eq!(freed["during"], "busy");
-    let stack = freed["stack"].as_array().unwrap();
-    let sends = |frame: &Value| frame.as_str().unwrap().contains("rtl8169_start_xmit");
-    assert!(stack.iter().any(sends), "{stack:#?}");
-}
-
-/// A driver that has sent 2,000 frames, and gone down and up.
-fn sent(driver: &str) -> Vec<Finding> {
-    let mut session = session(driver);
+/// Sends this many frames.
+fn send(session: &mut Session, count: u64) {
     let pktgen = Pktgen {
         interface: None,
-        count: 2_000,
+        count,
         payload_bytes: 1_000,
         burst: 1,
         destination: "10.9.0.2:9".into(),
@@ -105,10 +87,43 @@ fn sent(driver: &str) -> Vec<Finding> {
     };
     session.target.ask(pktgen, Duration::from_secs(25)).unwrap();
     session.target.serve_for(Duration::from_millis(100)).unwrap();
-    session.target.ask(LinkDown { interface: None }, Duration::ZERO).unwrap();
+}
+
+fn up(session: &mut Session) {
     let address_cidr = Some("10.9.0.1/24".into());
     let up = LinkUp { interface: None, address_cidr, timeout_ms: 5_000 };
     session.target.ask(up, Duration::from_secs(5)).unwrap();
+}
+
+/// Another module takes its place meanwhile, so that it lies elsewhere afterwards.
+#[test]
+fn a_step_of_a_driver_that_was_loaded_again_has_its_stack() {
+    let mut session = session("r8169_frees");
+    let unload = UnloadDriver { name: "r8169_frees".into() };
+    session.target.ask(unload, Duration::from_secs(5)).unwrap();
+    for name in ["8139too", "r8169_frees"] {
+        let load = LoadDriver { name: name.into(), params: vec![] };
+        session.target.ask(load, Duration::from_secs(5)).unwrap();
+    }
+    let wait = WaitInterface { driver: "r8169_frees".into(), timeout_ms: 5_000 };
+    session.target.ask(wait, Duration::from_secs(5)).unwrap();
+    let (nic, _) = session.target.card(CardId::FIRST).unwrap();
+    nic.strict().unwrap().take_findings();
+    up(&mut session);
+    send(&mut session, 100);
+    let found = findings(&mut session);
+    let freed = found.iter().find(|finding| finding.kind == FindingKind::Freed);
+    let stack = &freed.unwrap_or_else(|| panic!("{found:#?}")).stack;
+    assert!(stack.iter().any(|frame| frame.contains("rtl8169_start_xmit+")), "{stack:#?}");
+    session.stop().unwrap();
+}
+
+/// A driver that has sent 2,000 frames, and gone down and up.
+fn sent(driver: &str) -> Vec<Finding> {
+    let mut session = session(driver);
+    send(&mut session, 2_000);
+    session.target.ask(LinkDown { interface: None }, Duration::ZERO).unwrap();
+    up(&mut session);
     let findings = findings(&mut session);
     session.stop().unwrap();
     findings

@@ -245,7 +245,11 @@ fn no_module(error: &dyn std::error::Error, model: &str) -> SessionError {
 fn own_kernel(path: &Path, driver: &str, own_module: bool) -> Result<FoundKernel, SessionError> {
     let kernel = inspect(path)?;
     kernel.check()?;
-    if !kernel.drivers.contains_key(driver) && !(own_module && kernel.has_module(driver)) {
+    let has_driver = match own_module {
+        true => kernel.has_module(driver),
+        false => kernel.drivers.contains_key(driver),
+    };
+    if !has_driver {
         let has: Vec<_> = kernel.drivers.iter().map(described).collect();
         return Err(SessionError::impossible(format!(
             "the kernel {} has no driver '{driver}', neither built in nor as a module beside it; it \
