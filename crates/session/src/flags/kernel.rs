@@ -98,12 +98,7 @@ impl KernelArguments {
         let driver = driver.unwrap_or(LINUX_DRIVER);
         let Kind { debug, costs, seed } = kind;
         self.refuse_what_is_real(costs.is_some())?;
-        if debug && self.debug {
-            return Err(SessionError::impossible(
-                "--debug: this experiment takes such a kernel in any case; leave it out",
-            ));
-        }
-        let debug = debug || self.debug;
+        let debug = self.wants_debug(debug)?;
         // A module of the user's own has any name, and then the model must be named.
         let own_module = (model.is_some() && !is_known(driver)).then_some(driver);
         let model = model.map_or_else(|| model_of(driver), Ok)?;
@@ -156,6 +151,16 @@ impl KernelArguments {
             virtual_time: costs.map(|costs| VirtualTime { costs, seed, seeded: found.seeded }),
         };
         Ok((options, found.files))
+    }
+
+    /// Whether a kernel that finds its own mistakes is wanted, of an experiment that takes one in any case or does not.
+    fn wants_debug(&self, in_any_case: bool) -> Result<bool, SessionError> {
+        match self.debug && in_any_case {
+            true => Err(SessionError::impossible(
+                "--debug: this experiment takes such a kernel in any case; leave it out",
+            )),
+            false => Ok(self.debug || in_any_case),
+        }
     }
 
     /// Refuses what only our bridge can do, for a kernel that has none.
