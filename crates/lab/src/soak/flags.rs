@@ -218,7 +218,10 @@ fn canaries(draw: &Draw, watch: &mut Watch) -> Result<Vec<Canary>, Error> {
 fn target_info(draw: &Draw) -> TargetInfo {
     let (process, kernel) = (draw.targets != Targets::Kernel, draw.targets != Targets::Process);
     let ours = warikomi_driver::DRIVERS.iter().map(|info| info.name).filter(|_| process);
-    let linux = warikomi_nic::MODELS.iter().flat_map(|model| model.linux_drivers.iter().copied());
+    let models = warikomi_nic::MODELS.iter();
+    let linux = models.flat_map(|model| model.linux_drivers.iter().copied());
+    let asked = draw.kernel.driver.as_deref();
+    let linux = linux.filter(|_| asked.is_none()).chain(asked);
     let drivers: Vec<&str> = ours.chain(linux.filter(|_| kernel)).collect();
     let models: Vec<&str> = warikomi_nic::MODELS.iter().map(|model| model.name).collect();
     let kind = match draw.targets {

@@ -14,10 +14,12 @@ use warikomi_session::{ImageArguments, Session};
 use warikomi_target::TargetError;
 
 use self::line::{Kind, Line};
-use super::history::{History, Judged, Violation};
+use super::history::{END, History, Judged, Violation};
+use crate::at::At;
 use crate::error::Error;
 use crate::experiment::Experiment;
 use crate::inject::Inject;
+use crate::transmit::Transmit;
 use crate::watch::Watch;
 
 pub(super) use line::as_typed;
@@ -31,7 +33,7 @@ pub(super) struct KernelArguments {
     image: ImageArguments,
     /// The kernel's driver, as Linux calls it, or a module of your own [default: r8169]
     #[arg(long, value_name = "NAME", value_hint = ValueHint::Other)]
-    driver: Option<String>,
+    pub(super) driver: Option<String>,
     /// The NIC model that it drives [default: one that the driver drives]
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
@@ -121,6 +123,15 @@ impl KernelHistory {
         [self.line.words(), self.kernel.clone()].concat()
     }
 
+    /// An error if the experiment refuses it: what is left may not go together.
+    fn check(&self) -> Result<(), Error> {
+        match self.line.kind {
+            Kind::Receives => self.experiment::<Inject>()?.asked().map(|_| ()),
+            Kind::Sends => self.experiment::<Transmit>()?.in_kernel().map(|_| ()),
+            Kind::Strikes => self.experiment::<At>()?.check(),
+        }
+    }
+
     /// The experiment that has it.
     fn experiment<E: Experiment + Args + FromArgMatches>(&self) -> Result<E, Error> {
         experiment(&self.words())
@@ -146,7 +157,8 @@ impl History for KernelHistory {
 
     fn shorter(&self) -> Vec<KernelHistory> {
         let shorter = self.line.shorter().into_iter();
-        shorter.map(|line| KernelHistory { line, ..self.clone() }).collect()
+        let shorter = shorter.map(|line| KernelHistory { line, ..self.clone() });
+        shorter.filter(|history| history.check().is_ok()).collect()
     }
 
     fn run(&self, watch: &mut Watch) -> Result<Judged, Error> {
@@ -159,7 +171,7 @@ impl History for KernelHistory {
             Err(error) if is_the_guests(&error) => {
                 let lines: Vec<_> = error.to_string().lines().map(str::to_owned).collect();
                 let why = lines.join("; ");
-                Ok(Judged { violations: vec![Violation::by("end", why)], ..Judged::default() })
+                Ok(Judged { violations: vec![Violation::by(END, why)], ..Judged::default() })
             }
             made => made,
         }

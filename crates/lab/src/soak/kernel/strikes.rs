@@ -132,6 +132,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::soak::history::History;
     use warikomi_clock::Seed;
 
     fn drawn(seed: u64, reached: &[String]) -> Line {
@@ -148,9 +149,9 @@ mod tests {
         for seed in 1..500 {
             let line = drawn(seed, &reached);
             assert_eq!(line, drawn(seed, &reached));
-            for line in line.shorter().into_iter().chain([line.clone()]) {
-                let at: At = experiment(&line.words()).unwrap();
-                at.check().unwrap_or_else(|error| panic!("{:?}: {error}", line.words()));
+            let history = KernelHistory { line: line.clone(), kernel: Vec::new(), bug: None };
+            for history in history.shorter().into_iter().chain([history]) {
+                history.check().unwrap_or_else(|error| panic!("{}: {error}", history.command()));
             }
             features.extend(line.features());
         }

@@ -3,7 +3,7 @@
 use warikomi_lab::strike::Verdict;
 
 /// The Linux of whose driver the copies are made.
-pub(super) const DRIVER_VERSION: &str = "6.1";
+pub(crate) const DRIVER_VERSION: &str = "6.1";
 
 /// A bug.
 pub(crate) struct Bug {
