@@ -91,6 +91,15 @@ pub fn inspect(path: &Path) -> Result<KernelInfo> {
 }
 
 impl KernelInfo {
+    /// Whether a module of this name is beside it, the user's own among them.
+    pub fn has_module(&self, name: &str) -> bool {
+        let Some(modules) = &self.modules else { return false };
+        let list = |list| fs::read_to_string(modules.join(list)).ok();
+        let lines = list("modules.dep").or_else(|| list("modules.order")).unwrap_or_default();
+        let mut paths = lines.lines().filter_map(|line| line.split(':').next()).map(Path::new);
+        paths.any(|path| path.file_stem().is_some_and(|stem| stem == name))
+    }
+
     /// An error that names what is missing, if this kernel cannot be a target.
     pub fn check(&self) -> Result<()> {
         let mut symbols: Vec<String> =
@@ -179,6 +188,20 @@ mod tests {
         let installed = directory.path().join("modules/6.1");
         fs::create_dir_all(&installed).unwrap();
         fs::write(installed.join("modules.dep"), "").unwrap();
-        assert_eq!(modules_beside(&kernel, "6.1"), Some(installed));
+        assert_eq!(modules_beside(&kernel, "6.1"), Some(installed.clone()));
+
+        fs::write(installed.join("modules.dep"), "extra/mine.ko:\nextra/other.ko: extra/mine.ko\n")
+            .unwrap();
+        let info = KernelInfo {
+            path: kernel,
+            release: "6.1".into(),
+            pci_device_id: None,
+            drivers: BTreeMap::new(),
+            modules: Some(installed),
+            has_bridge: false,
+            lacks: Vec::new(),
+        };
+        assert!(info.has_module("mine") && info.has_module("other"));
+        assert!(!info.has_module("min") && !info.has_module("another"));
     }
 }

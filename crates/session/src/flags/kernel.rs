@@ -95,7 +95,7 @@ impl KernelArguments {
         let own_module = (model.is_some() && !is_known(driver)).then_some(driver);
         let model = model.map_or_else(|| model_of(driver), Ok)?;
         let found = match &self.image.kernel {
-            Some(path) => own_kernel(path, driver)?,
+            Some(path) => own_kernel(path, driver, own_module)?,
             None => {
                 let version = self.image.kernel_version.as_deref();
                 let virtual_time = costs.is_some();
@@ -228,10 +228,15 @@ fn no_module(error: &dyn std::error::Error, model: &str) -> SessionError {
 }
 
 /// A kernel of the user's own: it must be fit, and needs an initramfs with our agent.
-fn own_kernel(path: &Path, driver: &str) -> Result<FoundKernel, SessionError> {
+fn own_kernel(
+    path: &Path,
+    driver: &str,
+    own_module: Option<&str>,
+) -> Result<FoundKernel, SessionError> {
     let kernel = inspect(path)?;
     kernel.check()?;
-    if !kernel.drivers.contains_key(driver) {
+    let has_own = own_module.is_some_and(|module| kernel.has_module(module));
+    if !has_own && !kernel.drivers.contains_key(driver) {
         let has: Vec<_> = kernel.drivers.iter().map(described).collect();
         return Err(SessionError::impossible(format!(
             "the kernel {} has no driver '{driver}', neither built in nor as a module beside it; it \
