@@ -100,9 +100,10 @@ impl KernelHistory {
         places: &mut Places,
         watch: &mut Watch,
     ) -> Result<KernelHistory, Error> {
-        let line = match dice.number(0, 3) {
-            0 | 1 => receives::draw(seed, dice),
-            2 => sends::draw(seed, dice),
+        // One strike is one of some thousand that there are, so they are the most.
+        let line = match dice.number(0, 7) {
+            0..=2 => receives::draw(seed, dice),
+            3 => sends::draw(seed, dice),
             _ => strikes::draw(dice, kernel, places, watch)?,
         };
         KernelHistory::of(line, kernel, None)

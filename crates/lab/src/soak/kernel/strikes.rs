@@ -81,8 +81,8 @@ pub(super) fn draw(
 /// What strikes in an operation.
 fn striking(dice: &mut Dice, operation: Operation) -> Striking {
     let drawn = match dice.number(0, 7) {
-        0..=3 => Striking::Packet,
-        4 | 5 => Striking::Interrupt,
+        0..=4 => Striking::Packet,
+        5 => Striking::Interrupt,
         _ => dice.of(&OTHERS).parse().unwrap_or_default(),
     };
     if drawn.check(operation).is_ok() { drawn } else { Striking::Packet }
@@ -94,10 +94,11 @@ fn line(dice: &mut Dice, operation: Operation, deliver: &Striking, reached: &[St
         0 => ANY_ACCESS,
         many => reached[dice.number(0, many as u64 - 1) as usize].as_str(),
     };
-    let drawn = if dice.one_in(4) { ANY_ACCESS } else { place(dice) };
+    // Between two accesses the card knows nothing of the driver, so they are worth more than other instructions.
+    let drawn = if dice.one_in(2) { ANY_ACCESS } else { place(dice) };
     line.add(PLACE, drawn);
     let nth = match drawn == ANY_ACCESS {
-        true => dice.magnitude(1, 64),
+        true => dice.magnitude(1, 32),
         false if dice.one_in(2) => 1,
         false => dice.magnitude(2, 8),
     };
