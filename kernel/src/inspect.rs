@@ -194,6 +194,20 @@ mod tests {
         let installed = directory.path().join("modules/6.1");
         fs::create_dir_all(&installed).unwrap();
         fs::write(installed.join("modules.dep"), "").unwrap();
-        assert_eq!(modules_beside(&kernel, "6.1"), Some(installed));
+        assert_eq!(modules_beside(&kernel, "6.1"), Some(installed.clone()));
+
+        fs::write(installed.join("modules.dep"), "extra/mine.ko:\nextra/other.ko: extra/mine.ko\n")
+            .unwrap();
+        let info = KernelInfo {
+            path: kernel,
+            release: "6.1".into(),
+            pci_device_id: None,
+            drivers: BTreeMap::new(),
+            modules: Some(installed),
+            has_bridge: false,
+            lacks: Vec::new(),
+        };
+        assert!(info.has_module("mine") && info.has_module("other"));
+        assert!(!info.has_module("min") && !info.has_module("another"));
     }
 }

@@ -172,6 +172,12 @@ impl Scene {
         self.pings.values().all(|ping| ping.replies > 0)
     }
 
+    /// How many requests are accounted for, and how many of them were answered.
+    pub(crate) fn count_pings(&self) -> (u64, u64) {
+        let answered = self.pings.values().filter(|ping| ping.replies > 0).count();
+        (self.pings.len() as u64, answered as u64)
+    }
+
     /// Strikes once the place is reached.
     pub(crate) fn arm(&mut self, strike: Strike) -> Result<(), Error> {
         // So that the driver stands at the very write at which it is struck. Elsewhere writes are posted, as always.

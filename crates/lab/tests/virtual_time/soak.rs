@@ -2,13 +2,18 @@
 
 use clap::{Args, Command, FromArgMatches};
 use serde_json::Value;
+use warikomi_kernel::Image;
 use warikomi_lab::soak::Soak;
 use warikomi_lab::{Conclusion, Error, Experiment, Watch};
 
 use crate::image;
 
 fn soak(flags: &[&str]) -> Result<Conclusion, Error> {
-    let kernel = image().kernel();
+    soak_on(image(), flags)
+}
+
+fn soak_on(image: &Image, flags: &[&str]) -> Result<Conclusion, Error> {
+    let kernel = image.kernel();
     let flags = [flags, &["--kernel", kernel.to_str().unwrap()]].concat();
     let command = Soak::augment_args(Command::new(Soak::NAME).no_binary_name(true));
     let matches = command.try_get_matches_from(flags).unwrap_or_else(|error| panic!("{error}"));
@@ -34,9 +39,20 @@ fn histories_of_a_kernel_are_right_behind_bugs_that_were_found() {
     assert_eq!(found_by("a card that swaps two packets"), "order");
     assert!(found_by("a card that forgets an interrupt").contains("progress"));
     assert!(found_by("a card that forgets a descriptor").contains("progress"));
+    for bug in [
+        "a card that does not send a frame",
+        "a card that sends a frame twice",
+        "a card that sends two frames in the wrong order",
+        "a card that changes a frame that it sends",
+    ] {
+        assert_eq!(found_by(bug), "sent", "{bug}");
+    }
+    assert_eq!(found_by("a card that forgets the interrupt of what strikes at a place"), "strike");
     let drawn = result.figures["drawn"].as_array().unwrap();
-    let fault = |drawn: &Value| drawn["what"].as_str().unwrap().starts_with("fault ");
-    assert!(drawn.iter().any(fault), "{drawn:?}");
+    for what in ["receives", "sends", "strikes", "fault ", "senders ", "at an instruction"] {
+        let is_it = |drawn: &Value| drawn["what"].as_str().unwrap().starts_with(what);
+        assert!(drawn.iter().any(is_it), "{what}: {drawn:?}");
+    }
 }
 
 #[test]

@@ -11,6 +11,7 @@ use warikomi_nic::NicOptions;
 use warikomi_target::kernel::GuestCosts;
 
 use super::check::given;
+use super::image::ImageArguments;
 use crate::error::SessionError;
 use crate::options::{GuestSettings, Interrupts, SessionOptions, VirtualTime};
 
@@ -24,12 +25,8 @@ const LINUX_DRIVER: &str = "r8169";
 #[derive(Args, Clone)]
 #[command(next_help_heading = "With --target kernel")]
 pub(super) struct KernelArguments {
-    /// A kernel binary, built with ARCH=um [default: the newest that `warikomi kernel build` made]
-    #[arg(long, value_name = "PATH", conflicts_with = "kernel_version")]
-    pub(super) kernel: Option<PathBuf>,
-    /// The kernel that `warikomi kernel build` made from this version, such as 6.1
-    #[arg(long, value_name = "VERSION")]
-    pub(super) kernel_version: Option<String>,
+    #[command(flatten)]
+    pub(super) image: ImageArguments,
     /// A kernel that finds its own mistakes and has debug information: one that `warikomi kernel build --debug` made
     #[arg(long, conflicts_with = "kernel")]
     debug: bool,
@@ -72,8 +69,8 @@ impl KernelArguments {
     /// The flags that were given.
     pub(super) fn given(&self) -> Vec<&'static str> {
         given([
-            ("--kernel", self.kernel.is_some()),
-            ("--kernel-version", self.kernel_version.is_some()),
+            ("--kernel", self.image.kernel.is_some()),
+            ("--kernel-version", self.image.kernel_version.is_some()),
             ("--debug", self.debug),
             ("--driver-parameter", !self.driver_parameters.is_empty()),
             ("--kernel-argument", !self.kernel_arguments.is_empty()),
@@ -102,10 +99,10 @@ impl KernelArguments {
         // A module of the user's own has any name, and then the model must be named.
         let own_module = (model.is_some() && !is_known(driver)).then_some(driver);
         let model = model.map_or_else(|| model_of(driver), Ok)?;
-        let found = match &self.kernel {
+        let found = match &self.image.kernel {
             Some(path) => own_kernel(path, driver, own_module.is_some())?,
             None => {
-                let version = self.kernel_version.as_deref();
+                let version = self.image.kernel_version.as_deref();
                 let virtual_time = costs.is_some();
                 let wanted =
                     Wanted { version, debug, virtual_time, own_module, ..Wanted::default() };

@@ -17,25 +17,25 @@ use bugs::{MARKS, STRAY};
 pub(crate) fn image() -> &'static Image {
     static IMAGE: OnceLock<Image> = OnceLock::new();
     IMAGE.get_or_init(|| {
-        let cache = Cache::of_this_user().unwrap();
-        let source = Source::Distribution { version: Some(DRIVER_VERSION.into()) };
-        let tree = source_tree(&cache, &source, &Cancel::new());
-        let tree = tree.unwrap_or_else(|error| panic!("{error}"));
-        let directory = tempfile::tempdir().unwrap();
-        write_modules(&tree.join("drivers/net/ethernet/realtek"), directory.path());
-        let options = BuildOptions {
-            source,
-            debug: true,
-            modules: vec![directory.path().to_owned()],
-            ..BuildOptions::default()
-        };
-        build(&cache, &options, &Cancel::new(), &mut |_| ())
-            .unwrap_or_else(|error| panic!("{error}"))
+        image_with(|_| true, BuildOptions { debug: true, ..BuildOptions::default() })
     })
 }
 
-/// One directory: the files that the modules have in common, and a main file of each.
-fn write_modules(driver: &Path, into: &Path) {
+/// A kernel of this kind with those whose names are wanted, built if it is not there.
+pub(crate) fn image_with(is_wanted: impl Fn(&str) -> bool, kind: BuildOptions) -> Image {
+    let cache = Cache::of_this_user().unwrap();
+    let source = Source::Distribution { version: Some(DRIVER_VERSION.into()) };
+    let tree = source_tree(&cache, &source, &Cancel::new());
+    let tree = tree.unwrap_or_else(|error| panic!("{error}"));
+    let directory = tempfile::tempdir().unwrap();
+    write_modules(&tree.join("drivers/net/ethernet/realtek"), directory.path(), is_wanted);
+    let modules = vec![directory.path().to_owned()];
+    let options = BuildOptions { source, modules, ..kind };
+    build(&cache, &options, &Cancel::new(), &mut |_| ()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// One directory: the files that the modules have in common, and a main file of each that is wanted.
+fn write_modules(driver: &Path, into: &Path, is_wanted: impl Fn(&str) -> bool) {
     for name in ["r8169.h", "r8169_firmware.c", "r8169_firmware.h", "r8169_phy_config.c"] {
         fs::copy(driver.join(name), into.join(name)).unwrap();
     }
@@ -44,7 +44,8 @@ fn write_modules(driver: &Path, into: &Path) {
     fs::copy(header, into.join("warikomi_here.h")).unwrap();
     let mut rules = String::new();
     let bugs = BUGS.iter().map(|bug| (bug.name, bug.changes));
-    for (name, changes) in bugs.chain(STRAY.iter().copied()).chain([(MARKED, MARKS)]) {
+    let all = bugs.chain(STRAY.iter().copied()).chain([(MARKED, MARKS)]);
+    for (name, changes) in all.filter(|(name, _)| is_wanted(name)) {
         let changed = planted(&main, name, changes);
         fs::write(into.join(format!("{name}_main.c")), changed).unwrap();
         rules.push_str(&format!(
