@@ -100,6 +100,16 @@ impl KernelInfo {
         }
         if symbols.is_empty() { Ok(()) } else { Err(KernelError::Config { symbols }) }
     }
+
+    /// Whether a module of this name is installed beside it: one of the user's own, of which its configuration says
+    /// nothing.
+    pub fn has_module(&self, name: &str) -> bool {
+        let list = self.modules.as_ref().map(|modules| modules.join("modules.dep"));
+        let list = list.and_then(|list| fs::read_to_string(list).ok()).unwrap_or_default();
+        let file = format!("{name}.ko");
+        let mut paths = list.lines().filter_map(|line| line.split(':').next());
+        paths.any(|path| path.rsplit('/').next() == Some(file.as_str()))
+    }
 }
 
 /// Runs the kernel with an option that prints something and leaves.
@@ -167,6 +177,25 @@ mod tests {
         assert!(error_of(&image).contains("real machine"));
         let error = inspect(Path::new("/bin/true")).unwrap_err().to_string();
         assert!(error.contains("another program"), "{error}");
+    }
+
+    #[test]
+    fn a_module_of_ones_own_is_known_by_the_list_of_those_installed() {
+        let modules = tempfile::tempdir().unwrap();
+        let list = "kernel/net/r8169.ko: kernel/net/mii.ko\nextra/mine.ko:\n";
+        fs::write(modules.path().join("modules.dep"), list).unwrap();
+        let kernel = KernelInfo {
+            path: PathBuf::new(),
+            release: "6.1".to_owned(),
+            pci_device_id: None,
+            drivers: BTreeMap::new(),
+            modules: Some(modules.path().to_owned()),
+            has_bridge: false,
+            lacks: Vec::new(),
+        };
+        assert!(kernel.has_module("mine") && kernel.has_module("r8169"));
+        assert!(!kernel.has_module("min") && !kernel.has_module("e"));
+        assert!(!KernelInfo { modules: None, ..kernel }.has_module("mine"));
     }
 
     #[test]

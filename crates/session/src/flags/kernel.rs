@@ -234,7 +234,7 @@ fn no_module(error: &dyn std::error::Error, model: &str) -> SessionError {
 fn own_kernel(path: &Path, driver: &str) -> Result<FoundKernel, SessionError> {
     let kernel = inspect(path)?;
     kernel.check()?;
-    if !kernel.drivers.contains_key(driver) {
+    if !kernel.drivers.contains_key(driver) && !kernel.has_module(driver) {
         let has: Vec<_> = kernel.drivers.iter().map(described).collect();
         return Err(SessionError::impossible(format!(
             "the kernel {} has no driver '{driver}', neither built in nor as a module beside it; it \
