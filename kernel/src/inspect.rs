@@ -209,5 +209,6 @@ mod tests {
         };
         assert!(info.has_module("mine") && info.has_module("other"));
         assert!(!info.has_module("min") && !info.has_module("another"));
+        assert!(!KernelInfo { modules: None, ..info }.has_module("mine"));
     }
 }
