@@ -3,7 +3,13 @@
 //! The kernel is one whose time can be virtual; the first test builds it, if it is not there. What it does does not
 //! depend on how fast anything is, so these tests may run beside others.
 
+#[path = "../common/copies.rs"]
+mod copies;
+mod known_bugs;
+mod pairs;
 mod places;
+#[path = "../common/release.rs"]
+mod release;
 mod soak;
 mod traffic;
 
@@ -11,7 +17,7 @@ use std::sync::OnceLock;
 
 use clap::{Command, FromArgMatches};
 use serde_json::Value;
-use warikomi_kernel::{BuildOptions, Cache, Cancel, Image, Source, Wanted, build};
+use warikomi_kernel::{BuildOptions, Cache, Image, Source, Wanted};
 use warikomi_lab::accuracy::Accuracy;
 use warikomi_lab::inject::Inject;
 use warikomi_lab::{Conclusion, Error, Experiment, Watch};
@@ -30,24 +36,24 @@ fn image() -> &'static Image {
             virtual_time: true,
             ..BuildOptions::default()
         };
-        build(&Cache::of_this_user().unwrap(), &options, &Cancel::new(), &mut |_| ())
-            .unwrap_or_else(|error| panic!("{error}"))
+        copies::image_with(options, &[(pairs::LOOKS_ONCE, pairs::CHANGES)])
     })
 }
 
 fn try_run<E: Experiment + FromArgMatches>(flags: &[&str]) -> Result<Conclusion, Error> {
-    try_run_on::<E>(image(), flags)
+    on_image::<E>(flags).run(&mut Watch::unobserved())
 }
 
-fn try_run_on<E: Experiment + FromArgMatches>(
-    image: &Image,
-    flags: &[&str],
-) -> Result<Conclusion, Error> {
+fn on_image<E: Experiment + FromArgMatches>(flags: &[&str]) -> E {
+    on::<E>(image(), flags)
+}
+
+fn on<E: Experiment + FromArgMatches>(image: &Image, flags: &[&str]) -> E {
     let kernel = image.kernel();
     let flags = [flags, &["--virtual", "--kernel", kernel.to_str().unwrap()]].concat();
     let command = E::augment_args(Command::new(E::NAME).no_binary_name(true));
     let matches = command.try_get_matches_from(flags).unwrap_or_else(|error| panic!("{error}"));
-    E::from_arg_matches(&matches).unwrap().run(&mut Watch::unobserved())
+    E::from_arg_matches(&matches).unwrap()
 }
 
 fn inject(flags: &[&str]) -> Conclusion {
@@ -120,7 +126,8 @@ fn a_kernel_whose_time_cannot_be_virtual_is_refused_before_its_card_is_attached(
     let version = version();
     let wanted = Wanted { version: Some(&version), ..Wanted::default() };
     let image = Cache::of_this_user().unwrap().find(&wanted).unwrap();
-    let error = try_run_on::<Inject>(&image, &[]).err().unwrap().to_string();
+    let refused = on::<Inject>(&image, &[]).run(&mut Watch::unobserved());
+    let error = refused.err().unwrap().to_string();
     assert!(error.contains("warikomi kernel build --virtual"), "{error}");
 }
 
