@@ -70,8 +70,9 @@ out:
 
 const COPY: [&str; 6] = ["--driver", LOOKS_ONCE, "--model", "rtl8168", "--operation", "ping"];
 
-/// What is explored of the copy: its poll and, a function of its own here, what takes frames from the ring.
-const FUNCTIONS: [&str; 4] = ["--function", "rtl8169_poll", "--function", "rtl_rx"];
+/// What is explored of the copy: its poll and, functions of their own here, what looks at the rings.
+const FUNCTIONS: [&str; 6] =
+    ["--function", "rtl8169_poll", "--function", "rtl_rx", "--function", "rtl_tx"];
 
 fn explored(flags: &[&[&str]]) -> Conclusion {
     try_run::<Explore>(&flags.concat()).unwrap_or_else(|error| panic!("{error}"))
