@@ -3,6 +3,8 @@
 //! The kernel is one that finds its own mistakes; the first test builds it, if it is not there. The tests need both
 //! cores, so they run one at a time (`--test-threads=1`).
 
+#[path = "../common/copies.rs"]
+mod copies;
 #[path = "../common/options.rs"]
 mod options;
 mod planted;
