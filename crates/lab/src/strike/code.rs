@@ -32,6 +32,10 @@ fn section_address(target: &mut dyn Target, driver: &str, section: &str) -> Opti
     if section.contains('/') || !section.starts_with('.') {
         return None;
     }
+    // The kernel has freed it once the module is there (Linux kernel/module/main.c, do_init_module).
+    if section.starts_with(".init") {
+        return None;
+    }
     let path = format!("/sys/module/{driver}/sections/{section}");
     let text = target.ask(ReadFile { path }, Duration::ZERO).ok()?.text;
     u64::from_str_radix(text.trim().strip_prefix("0x")?, 16).ok()

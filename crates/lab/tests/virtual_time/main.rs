@@ -62,7 +62,7 @@ fn planted_image() -> &'static Image {
 }
 
 fn try_run<E: Experiment + FromArgMatches>(flags: &[&str]) -> Result<Conclusion, Error> {
-    on_image::<E>(flags).run(&mut Watch::unobserved())
+    carry_out(&on_image::<E>(flags), &mut Watch::unobserved())
 }
 
 fn on_image<E: Experiment + FromArgMatches>(flags: &[&str]) -> E {

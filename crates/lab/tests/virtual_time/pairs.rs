@@ -12,7 +12,7 @@ use warikomi_measure::{RunDirectory, TimeBase};
 use warikomi_target::Interrupted;
 
 use crate::copies::Changes;
-use crate::{on_image, try_run};
+use crate::{on, on_image, planted_image};
 
 /// A copy of r8169 that takes two interrupts to go wrong.
 pub(crate) const LOOKS_ONCE: &str = "r8169_looks_once";
@@ -75,7 +75,8 @@ const FUNCTIONS: [&str; 6] =
     ["--function", "rtl8169_poll", "--function", "rtl_rx", "--function", "rtl_tx"];
 
 fn explored(flags: &[&[&str]]) -> Conclusion {
-    try_run::<Explore>(&flags.concat()).unwrap_or_else(|error| panic!("{error}"))
+    let explore = on::<Explore>(planted_image(), &flags.concat());
+    explore.run(&mut Watch::unobserved()).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn findings(conclusion: &Conclusion) -> &[Value] {
@@ -105,8 +106,11 @@ fn a_bug_that_no_single_interrupt_shows_is_found_by_two() {
 
     // Once more by both, and by each alone.
     let verdict = |place: &str, flags: &[&str]| {
-        let struck = try_run::<At>(&[&[place], &COPY[..], flags].concat()).unwrap();
-        struck.result.rows.unwrap()[0]["verdict"].as_str().unwrap().to_owned()
+        let at = on::<At>(planted_image(), &[&[place], &COPY[..], flags].concat());
+        at.run(&mut Watch::unobserved()).unwrap().result.rows.unwrap()[0]["verdict"]
+            .as_str()
+            .unwrap()
+            .to_owned()
     };
     assert_eq!(verdict(place, &["--then", then]), "hung");
     assert_eq!(verdict(place, &[]), "accounted");

@@ -3,10 +3,11 @@
 use clap::{Args, Command, FromArgMatches};
 use serde_json::Value;
 use warikomi_kernel::Image;
+use warikomi_lab::at::At;
 use warikomi_lab::soak::Soak;
 use warikomi_lab::{Conclusion, Error, Experiment, Watch};
 
-use crate::image;
+use crate::{image, on, planted_image};
 
 fn soak(flags: &[&str]) -> Result<Conclusion, Error> {
     soak_on(image(), flags)
@@ -63,4 +64,36 @@ fn of_both_targets_both_are_tried() {
     let rows = conclusion.result.rows.unwrap();
     let targets: Vec<_> = rows.iter().map(|row| row["target"].as_str().unwrap()).collect();
     assert_eq!(targets, ["kernel", "process"]);
+}
+
+/// The driver acknowledges what it has not looked at: what comes between its last look at the ring and that has no
+/// interrupt.
+pub(crate) const ACKNOWLEDGES_LATE: &str = "r8169_ack_late";
+
+const IT: [&str; 4] = ["--driver", ACKNOWLEDGES_LATE, "--model", "rtl8168"];
+
+#[test]
+fn a_bug_in_a_driver_is_found_without_a_hint_and_its_history_made_shorter() {
+    // From seed 1 on, 30 is the first of this kernel.
+    let flags = ["--target", "kernel", "--seeds", "29..31", "--stop-after", "1", "--shrink"];
+    let conclusion = soak_on(planted_image(), &[&flags[..], &IT].concat()).unwrap();
+    let found = conclusion.result.figures["findings"].as_array().unwrap();
+    let [finding] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((&finding["seed"], &finding["checkers"]), (&30.into(), &"strike".into()));
+    let said = conclusion.failed.unwrap().to_string();
+    assert!(said.contains("1 of 2 histories are wrong; the first has seed 30"), "{said}");
+    let kernel = planted_image().kernel();
+    let history = format!(
+        "warikomi at --virtual 'any access' --kernel {} {}",
+        kernel.display(),
+        IT.join(" ")
+    );
+    assert_eq!(finding["history"], history, "nothing is left that it does not need");
+
+    let verdict = |driver: &[&str]| {
+        let at = on::<At>(planted_image(), &[&["any access"], driver].concat());
+        at.run(&mut Watch::unobserved()).unwrap().result.rows.unwrap()[0]["verdict"].clone()
+    };
+    assert_eq!(verdict(&IT), "hung");
+    assert_eq!(verdict(&[]), "accounted");
 }

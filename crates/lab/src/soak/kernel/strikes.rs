@@ -10,7 +10,7 @@ use warikomi_sim::history::digest_of;
 
 use super::checkers::of_strike;
 use super::line::{ANY_ACCESS, Kind, Line, PLACE};
-use super::{KernelArguments, KernelHistory, experiment, is_the_guests};
+use super::{KernelArguments, KernelHistory, experiment};
 use crate::at::At;
 use crate::error::Error;
 use crate::explore::reached_by;
@@ -39,7 +39,7 @@ const OTHERS: [&str; 11] = [
 pub(in crate::soak) struct Places(BTreeMap<String, Vec<String>>);
 
 impl Places {
-    /// Those of an operation. None of a driver that does not come through it: what strikes at an access will say why.
+    /// Those of an operation.
     fn of(
         &mut self,
         operation: Operation,
@@ -51,11 +51,8 @@ impl Places {
             watch.waiting("looking which places are reached");
             let line = Line::of(Kind::Strikes, &[(PLACE, ANY_ACCESS)]);
             let at: At = experiment(&[line.words(), kernel.words_of(Kind::Strikes)?].concat())?;
-            let mut looked = || reached_by(&mut Scene::start(watch, &at.prepared()?)?, operation);
-            let reached = match looked() {
-                Err(error) if is_the_guests(&error) => Vec::new(),
-                reached => reached?,
-            };
+            let mut scene = Scene::start(watch, &at.prepared()?)?;
+            let reached = reached_by(&mut scene, operation)?;
             self.0.insert(name.clone(), reached);
         }
         Ok(self.0.get(&name).map_or(&[], Vec::as_slice))

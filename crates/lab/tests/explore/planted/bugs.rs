@@ -12,7 +12,7 @@ pub(crate) struct Bug {
     /// The module's name.
     pub(crate) name: &'static str,
     /// Text of the driver, and what it is replaced by.
-    pub(super) changes: Changes,
+    pub(crate) changes: Changes,
     /// What the traffic must be.
     pub(crate) operation: &'static str,
     /// Verdicts of which at least one must be found.
