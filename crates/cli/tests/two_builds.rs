@@ -1,10 +1,20 @@
 //! One seed is one history, whichever build of Warikomi makes it: a release, and one with every check of a debug build.
 //!
-//! The other build is `WARIKOMI_OTHER_BUILD`; scripts/test makes it. The kernel is one whose time can be virtual.
+//! The other build is `WARIKOMI_OTHER_BUILD`; scripts/test makes it.
 
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
+use warikomi_kernel::{Cache, Image, Wanted};
+
+/// The kernel whose time can be virtual: that of the tests of virtual time, which has a driver of theirs beside.
+fn kernel() -> Image {
+    let version = Some("6.1");
+    let own_module = Some("r8169_looks_once");
+    let wanted = Wanted { version, virtual_time: true, own_module, ..Wanted::default() };
+    let found = Cache::of_this_user().unwrap().find(&wanted);
+    found.unwrap_or_else(|error| panic!("the tests of virtual time make this kernel: {error}"))
+}
 
 /// What a run of this build printed with `--json`.
 fn result_of(program: &str, arguments: &[&str]) -> Value {
@@ -27,12 +37,13 @@ fn both(arguments: &[&str]) -> [Value; 2] {
 #[test]
 #[ignore = "needs a second build of the command, which scripts/test makes"]
 fn a_kernel_in_virtual_time_has_the_same_digest_in_another_build() {
+    let kernel = kernel().kernel();
     for seed in ["7", "8"] {
         let [release, other] = both(&[
             "inject",
             "--virtual",
-            "--kernel-version",
-            "6.1",
+            "--kernel",
+            kernel.to_str().unwrap(),
             "--arrival",
             "poisson",
             "--interval",
