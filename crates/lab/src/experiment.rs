@@ -50,7 +50,15 @@ type WriteFile = Box<dyn FnOnce(&RunDirectory) -> Result<(), WriteError>>;
 pub fn carry_out<E: Experiment>(experiment: &E, watch: &mut Watch) -> Result<Conclusion, Error> {
     let strictness = experiment.strict();
     watch.make_strict(strictness.is_some());
-    Ok(strict::conclude(experiment.run(watch)?, strictness, watch))
+    let mut conclusion = experiment.run(watch)?;
+    if let Some(found) = watch.found() {
+        found.put(&mut conclusion.result);
+    }
+    let steps = strict::steps(&conclusion.result);
+    if strictness == Some(Strictness::Fail) && steps > 0 {
+        conclusion.failed.get_or_insert(Error::NotStrict { steps });
+    }
+    Ok(conclusion)
 }
 
 /// What came of an experiment.

@@ -127,7 +127,7 @@ impl Row {
 }
 
 /// How many steps there were that the driver must not take.
-pub(super) fn steps(result: &RunResult) -> u64 {
+pub(crate) fn steps(result: &RunResult) -> u64 {
     result.figures.get(STEPS).and_then(Value::as_u64).unwrap_or_default()
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use warikomi_debugger::{Code, Program};
+use warikomi_debugger::{Code, Frame, Location, Program};
 use warikomi_protocol::commands::ReadFile;
 use warikomi_session::SessionOptions;
 use warikomi_target::Target;
@@ -11,7 +11,7 @@ use warikomi_target::Target;
 use crate::error::Error;
 
 /// The module of our PCI bridge.
-pub(super) const BRIDGE: &str = "warikomi_bridge";
+const BRIDGE: &str = "warikomi_bridge";
 
 /// The code of the kernel that was started so, and of the driver if it is a module; the driver's first.
 pub(crate) fn program(target: &mut dyn Target, options: &SessionOptions) -> Result<Program, Error> {
@@ -59,4 +59,26 @@ pub(crate) fn driver_code(options: &SessionOptions) -> Option<(PathBuf, Code)> {
             Some((options.kernel.clone(), code.ok()?))
         }
     }
+}
+
+/// A stack without the frames of our bridge that waits for an access: where in its loop it was seen differs each time.
+pub(crate) fn stack_before_the_access(program: &Program, stack: &[Frame]) -> Vec<String> {
+    let is_bridge =
+        |frame: &Frame| program.part_at(frame.at()).is_some_and(|code| code.name == BRIDGE);
+    let waits = stack.iter().take_while(|frame| is_bridge(frame)).count();
+    stack_texts(program, &stack[waits..])
+}
+
+/// A stack as people read it.
+pub(super) fn stack_texts(program: &Program, stack: &[Frame]) -> Vec<String> {
+    stack.iter().map(|frame| located(program, frame).to_string()).collect()
+}
+
+pub(super) fn located(program: &Program, frame: &Frame) -> Location {
+    let mut location = program.locate(frame.at());
+    // Of a call, the address to return to is what people know from stacks.
+    if let Some((_, offset)) = &mut location.function {
+        *offset += frame.pc - frame.at();
+    }
+    location
 }
