@@ -5,8 +5,8 @@ use warikomi_clock::{Seed, Span};
 use warikomi_inject::FrameBytes;
 use warikomi_live::Way;
 use warikomi_measure::RunResult;
-use warikomi_session::TargetArguments;
 use warikomi_session::flags::{given, program, refuse};
+use warikomi_session::{StrictArguments, Strictness, TargetArguments};
 
 use super::plan::{EVERY, INTERVALS, Load, MOST_REPLACEMENTS, Options, Plan, Soak};
 use super::{columns, kernel, series};
@@ -37,6 +37,8 @@ use crate::watch::Watch;
 pub struct Replace {
     #[command(flatten)]
     target: TargetArguments,
+    #[command(flatten)]
+    strict: StrictArguments,
     #[command(flatten)]
     what: PlanArguments,
 }
@@ -180,6 +182,10 @@ impl Experiment for Replace {
     const ABOUT: &'static str =
         "Replace a driver while it sends and receives: how long it takes, and that nothing is lost";
 
+    fn strict(&self) -> Option<Strictness> {
+        self.strict.strict
+    }
+
     fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
         match self.target.asks_for_kernel() {
             true => self.run_in_kernel(watch),
@@ -194,7 +200,8 @@ impl Experiment for Replace {
 
 impl Replace {
     fn run_in_process(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
-        let session = self.target.prepare_live()?;
+        let mut session = self.target.prepare_live()?;
+        session.nic.strict = watch.is_strict();
         let plan = self.what.in_process(&session.driver, session.orders.buffers)?;
         let to = program(&plan.to)?;
         let found = series::replace(&Options { plan, session, to }, watch)?;
