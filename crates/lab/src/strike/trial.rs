@@ -258,7 +258,7 @@ impl Scene {
     /// among them as soon as they have.
     fn come_to_rest(&mut self, numbers: &[u64]) -> Result<(), Error> {
         let mut counted = 0;
-        for _ in 0..=numbers.len() {
+        loop {
             self.serve_until(PATIENCE, |scene| {
                 scene.is_all_answered() || scene.count_struck() > counted
             })?;
@@ -272,18 +272,29 @@ impl Scene {
             self.serve_until(PATIENCE, Scene::is_all_answered)?;
             // What is behind the answers (completed descriptors) may be the place.
             self.settle(SETTLING)?;
+            if self.count_struck() == counted {
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
     /// Of what was answered, and when; for so long something was not running.
     fn judge(&mut self, not_running: Span) -> Result<Trial, Error> {
         let missing = self.unanswered();
-        if missing.is_empty() {
-            return Ok(self.judge_answers(not_running));
+        let judged = missing.is_empty().then(|| self.judge_answers(not_running));
+        if self.count_struck() == 0
+            && let Some(judged) = judged
+        {
+            return Ok(judged);
         }
+        // A driver that has answered everything may be at its end all the same.
         let kick = self.ping(STRIKING_BYTES)?;
-        self.serve_until(RECOVERY, Scene::is_all_answered)?;
+        let goes_on = self.serve_until(RECOVERY, Scene::is_all_answered)?;
+        if let Some(judged) = judged {
+            self.settle(SETTLING)?;
+            let evidence = "every packet was answered, and one more is not";
+            return Ok(if goes_on { judged } else { Trial::of(Verdict::Hung, evidence) });
+        }
         let still = self.unanswered();
         let count = |of: &[u64]| match of.len() {
             1 => "one packet".to_owned(),
