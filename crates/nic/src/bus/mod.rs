@@ -44,12 +44,6 @@ impl Bus {
         let moving = bytes_time(bytes, self.bytes_per_second.saturating_mul(8));
         fetch + self.arbitration + self.mapping + moving + self.wait * full_bursts
     }
-
-    /// Whether its parts follow from a published result rather than from the bus's documents: the name by which
-    /// it is written says so.
-    pub fn is_fitted(&self) -> bool {
-        self.to_string().starts_with(FITTED)
-    }
 }
 
 /// The bus that a model's engine uses: one transfer after the other.

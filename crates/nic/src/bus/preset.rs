@@ -179,6 +179,14 @@ const fn pcie(name: &'static str, lane_mb_per_s: u64, lanes: u64, round_trip_ns:
     Preset { name, bus }
 }
 
+impl Bus {
+    /// Whether its parts follow from a published result rather than from the bus's documents: the name by which
+    /// it is written says so.
+    pub fn is_fitted(&self) -> bool {
+        self.to_string().starts_with(FITTED)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
