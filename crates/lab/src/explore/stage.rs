@@ -185,7 +185,8 @@ impl<'a> Stage<'a> {
         scene.seek_behind(&known.keys().copied().collect::<Vec<_>>());
         let trial = self.attempt(&Case::Instruction(first.clone()), operation, 1, watch)?;
         let Some((scene, _)) = self.scene.as_mut().filter(|_| !trial.verdict.is_bad()) else {
-            return Ok(all.into_iter().collect());
+            let not_reached = trial.verdict == Verdict::NotReached;
+            return Ok(if not_reached { BTreeSet::new() } else { all.into_iter().collect() });
         };
         scene.end_seeking()?;
         let reached = scene.take_reached();
@@ -244,7 +245,7 @@ impl<'a> Stage<'a> {
         };
         let trial =
             scene.attempt(&Attempt { place, then, nth, conditions, operation, striking })?;
-        if trial.verdict.spoils_the_target() {
+        if trial.spoils_the_target() {
             self.end_scene(watch);
         }
         Ok(trial)

@@ -67,6 +67,9 @@ pub struct Trial {
     /// What the kernel has printed meanwhile.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub printed: Vec<String>,
+    /// Whether nothing is answered any longer though nothing has struck: what was before has broken the driver.
+    #[serde(skip)]
+    was_broken: bool,
 }
 
 impl Trial {
@@ -83,7 +86,13 @@ impl Trial {
             deferred: false,
             handler_stack: Vec::new(),
             printed: Vec::new(),
+            was_broken: false,
         }
+    }
+
+    /// Whether the target is of no use behind it.
+    pub(crate) fn spoils_the_target(&self) -> bool {
+        self.was_broken || self.verdict.spoils_the_target()
     }
 }
 
@@ -103,7 +112,7 @@ pub(crate) struct Attempt {
 
 impl Scene {
     /// Strikes at a place. An error is the user's Ctrl-C, or a fault of ours; what becomes of the target is a
-    /// verdict, and a target that a verdict [spoils](Verdict::spoils_the_target) is not to be used again.
+    /// verdict, and a target that it [spoils](Trial::spoils_the_target) is not to be used again.
     pub(crate) fn attempt(&mut self, attempt: &Attempt) -> Result<Trial, Error> {
         self.take_printed();
         self.forget_pings();
@@ -191,7 +200,9 @@ impl Scene {
             };
             // What the first has done to the driver counts all the same.
             let is_bad = !may_lose && judged.verdict.is_bad() && self.count_struck() > 0;
-            return Ok(if is_bad { judged } else { Trial::of(Verdict::NotReached, missed) });
+            let was_broken = !may_lose && judged.spoils_the_target();
+            let not_reached = Trial { was_broken, ..Trial::of(Verdict::NotReached, missed) };
+            return Ok(if is_bad { judged } else { not_reached });
         }
         if !may_lose || !has_ended {
             return Ok(judged);
