@@ -57,7 +57,7 @@ const WIDTH_BYTES: u64 = 8;
 mod pci {
     /// A clock at 66 MHz (PCI 2.2, 7.6.4.1).
     pub(super) const CLOCK_PS: u64 = 15_000;
-    /// From REQ# to GNT#, on a bus that nobody else uses: the arbiter samples the one and drives the other a
+    /// From REQ# to GNT#, on a bus without another master: the arbiter samples the one and drives the other a
     /// clock later (2.2.4, 3.4.1).
     pub(super) const ARBITRATION: u64 = 2;
     /// From FRAME#, so with the address phase, to the first data. A host bridge may take 32 where a cache holds
