@@ -384,6 +384,14 @@ pub struct Sent {
     pub transfers: u64,
     /// Bytes copied by the application into buffers.
     pub copied_bytes: u64,
+    /// Buffers taken from their pools: mbufs, clusters, contiguous ones.
+    pub buffers_taken: u64,
+    /// Buffers that checksums and the driver looked at on the way down.
+    pub buffers_visited: u64,
+    /// Bytes summed up for checksums.
+    pub summed_bytes: u64,
+    /// Buffers given back.
+    pub buffers_freed: u64,
     /// Bytes copied into bounce buffers.
     pub bounced_bytes: u64,
     /// Packets of which something was copied into a bounce buffer.

@@ -484,6 +484,8 @@ command! {
         interval_ps: u64,
         /// Buffers that messages are copied into: `mbuf-2k`, `mbuf-4k`, `contiguous`.
         buffers: String,
+        /// UDP has a checksum.
+        checksum: bool,
         /// How completed transfers are noticed: `interrupt`, `interrupt-free`, `adaptive`,
         /// `adaptive-published`.
         completion: String,

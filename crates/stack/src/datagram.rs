@@ -2,6 +2,7 @@
 //! their buffers.
 
 use std::net::Ipv4Addr;
+use std::ops::Range;
 
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
@@ -10,6 +11,7 @@ use smoltcp::wire::{
 };
 use vm_memory::{Bytes, VolatileSlice};
 
+use crate::checksum::Sum;
 use crate::entry::Destination;
 
 const ETHERNET_BYTES: usize = 14;
@@ -144,6 +146,17 @@ fn judge(
     }))
 }
 
+/// The pseudo header before a datagram of so many bytes (RFC 768).
+#[inline]
+fn pseudo_header(source: [u8; 4], destination: [u8; 4], udp_bytes: u16) -> Sum {
+    let mut sum = Sum::default();
+    sum.add(&source);
+    sum.add(&destination);
+    sum.add(&[0, IpProtocol::Udp.into()]);
+    sum.add(&udp_bytes.to_be_bytes());
+    sum
+}
+
 /// RFC 768: the one's complement sum of a pseudo header and the datagram.
 fn udp_checksum_holds(
     source: Ipv4Addr,
@@ -151,11 +164,8 @@ fn udp_checksum_holds(
     datagram: &VolatileSlice<'_>,
 ) -> bool {
     const CHUNK_BYTES: usize = 1_024;
-    let word = |bytes: &[u8]| u64::from(u16::from_be_bytes([bytes[0], bytes[1]]));
-    let mut sum = u64::from(u8::from(IpProtocol::Udp)) + datagram.len() as u64;
-    for address in [source.octets(), destination.octets()] {
-        sum += word(&address[..2]) + word(&address[2..]);
-    }
+    let Ok(udp_bytes) = u16::try_from(datagram.len()) else { return false };
+    let mut sum = pseudo_header(source.octets(), destination.octets(), udp_bytes);
     let mut chunk = [0; CHUNK_BYTES];
     let mut at = 0;
     while at < datagram.len() {
@@ -163,17 +173,10 @@ fn udp_checksum_holds(
         if datagram.read_slice(&mut chunk[..bytes], at).is_err() {
             return false;
         }
-        // An odd byte at the end counts as if a zero followed.
-        if let Some(next) = chunk.get_mut(bytes) {
-            *next = 0;
-        }
-        sum += chunk[..bytes.next_multiple_of(2)].chunks_exact(2).map(word).sum::<u64>();
+        sum.add(&chunk[..bytes]);
         at += bytes;
     }
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum == 0xffff
+    sum.checksum() == [0; 2]
 }
 
 /// Addresses of this host.
@@ -197,32 +200,95 @@ pub fn headers(
     mac: [u8; 6],
     payload_bytes: u16,
 ) -> Option<[u8; HEADER_BYTES]> {
-    let udp_bytes = payload_bytes.checked_add(UDP_BYTES as u16)?;
-    udp_bytes.checked_add(IPV4_BYTES as u16)?;
-    let mut bytes = [0; HEADER_BYTES];
-    EthernetRepr {
-        src_addr: EthernetAddress(station.mac),
-        dst_addr: EthernetAddress(mac),
-        ethertype: EthernetProtocol::Ipv4,
+    let mut headers = Headers::new(station, to, mac, payload_bytes)?;
+    headers.sum_ip();
+    Some(headers.0)
+}
+
+/// Headers of a datagram, in which whoever sends it puts the checksums: both are 0 in the beginning.
+#[derive(Clone, Copy, Debug)]
+pub struct Headers([u8; HEADER_BYTES]);
+
+impl Headers {
+    /// Bytes that IP's checksum is of.
+    pub(crate) const IP: Range<usize> = ETHERNET_BYTES..ETHERNET_BYTES + IPV4_BYTES;
+    /// Where IP's checksum stands (RFC 791, 3.1).
+    pub(crate) const IP_CHECKSUM: usize = ETHERNET_BYTES + 10;
+    /// Where UDP's header begins; its checksum is of that and all behind it.
+    pub(crate) const UDP: usize = ETHERNET_BYTES + IPV4_BYTES;
+    /// Where UDP's checksum stands (RFC 768).
+    pub(crate) const UDP_CHECKSUM: usize = Self::UDP + 6;
+
+    /// Those of a datagram of `payload_bytes` from us to `to`, whose Ethernet address is `mac`; `None` if it is too
+    /// long.
+    pub fn new(
+        station: &Station,
+        to: Destination,
+        mac: [u8; 6],
+        payload_bytes: u16,
+    ) -> Option<Headers> {
+        let udp_bytes = payload_bytes.checked_add(UDP_BYTES as u16)?;
+        udp_bytes.checked_add(IPV4_BYTES as u16)?;
+        let mut bytes = [0; HEADER_BYTES];
+        EthernetRepr {
+            src_addr: EthernetAddress(station.mac),
+            dst_addr: EthernetAddress(mac),
+            ethertype: EthernetProtocol::Ipv4,
+        }
+        .emit(&mut EthernetFrame::new_unchecked(&mut bytes[..ETHERNET_BYTES]));
+        Ipv4Repr {
+            src_addr: station.address,
+            dst_addr: to.address,
+            next_header: IpProtocol::Udp,
+            payload_len: usize::from(udp_bytes),
+            hop_limit: HOP_LIMIT,
+        }
+        .emit(
+            &mut Ipv4Packet::new_unchecked(&mut bytes[ETHERNET_BYTES..]),
+            &ChecksumCapabilities::ignored(),
+        );
+        let mut udp = UdpPacket::new_unchecked(&mut bytes[Self::UDP..]);
+        udp.set_src_port(to.source_port);
+        udp.set_dst_port(to.port);
+        udp.set_len(udp_bytes);
+        udp.set_checksum(0);
+        Some(Headers(bytes))
     }
-    .emit(&mut EthernetFrame::new_unchecked(&mut bytes[..ETHERNET_BYTES]));
-    Ipv4Repr {
-        src_addr: station.address,
-        dst_addr: to.address,
-        next_header: IpProtocol::Udp,
-        payload_len: usize::from(udp_bytes),
-        hop_limit: HOP_LIMIT,
+
+    /// Their bytes.
+    pub fn bytes(&self) -> &[u8; HEADER_BYTES] {
+        &self.0
     }
-    .emit(
-        &mut Ipv4Packet::new_unchecked(&mut bytes[ETHERNET_BYTES..]),
-        &ChecksumCapabilities::default(),
-    );
-    let mut udp = UdpPacket::new_unchecked(&mut bytes[ETHERNET_BYTES + IPV4_BYTES..]);
-    udp.set_src_port(to.source_port);
-    udp.set_dst_port(to.port);
-    udp.set_len(udp_bytes);
-    udp.set_checksum(0);
-    Some(bytes)
+
+    /// Puts IP's checksum in.
+    #[inline]
+    pub(crate) fn sum_ip(&mut self) {
+        let mut sum = Sum::default();
+        sum.add(&self.0[Self::IP]);
+        self.0[Self::IP_CHECKSUM..][..2].copy_from_slice(&sum.checksum());
+    }
+
+    /// Puts UDP's checksum in, of a payload with this sum.
+    #[inline]
+    pub(crate) fn sum_udp(&mut self, payload: Sum) {
+        let mut header = Sum::default();
+        header.add(&self.0[Self::UDP..]);
+        let checksum = self.udp_checksum(header.join(payload));
+        self.0[Self::UDP_CHECKSUM..][..2].copy_from_slice(&checksum);
+    }
+
+    /// UDP's checksum, if its header and payload have this sum. One that would be 0 is all ones, because 0 says that
+    /// there is none (RFC 768).
+    #[inline]
+    pub(crate) fn udp_checksum(&self, datagram: Sum) -> [u8; 2] {
+        let four = |at: usize| [self.0[at], self.0[at + 1], self.0[at + 2], self.0[at + 3]];
+        let length = u16::from_be_bytes([self.0[Self::UDP + 4], self.0[Self::UDP + 5]]);
+        let pseudo = pseudo_header(four(ETHERNET_BYTES + 12), four(ETHERNET_BYTES + 16), length);
+        match pseudo.join(datagram).checksum() {
+            [0, 0] => [0xff; 2],
+            checksum => checksum,
+        }
+    }
 }
 
 #[cfg(test)]

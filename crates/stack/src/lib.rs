@@ -10,6 +10,7 @@
 pub mod buffers;
 mod chain;
 mod channel;
+mod checksum;
 mod custody;
 mod datagram;
 mod entry;
@@ -28,7 +29,7 @@ mod wait;
 pub use chain::{Chain, ChainOptions, DriverInvitation, Part, Topology};
 pub use channel::{ChannelPlace, ProviderEnd, Refusals, UserEnd, words};
 pub use custody::{Custody, Place};
-pub use datagram::{Content, Datagram, HEADER_BYTES, Station, headers, parse};
+pub use datagram::{Content, Datagram, HEADER_BYTES, Headers, Station, headers, parse};
 pub use entry::{Destination, HEADROOM_BYTES, Slice, flags};
 pub use error::StackError;
 pub use invitation::{Invitation, PREFIX, Settings, Waiting};

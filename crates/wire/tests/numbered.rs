@@ -63,6 +63,51 @@ fn padding_is_no_fault_but_bytes_behind_a_long_message_are() {
     assert_eq!((padded(16, 3).corrupt, padded(64, 1).corrupt), (1, 1));
 }
 
+/// A message with the checksum that another library makes.
+fn summed(sequence: u64, bytes: usize) -> Vec<u8> {
+    let mut frame = message(RUN, sequence, bytes);
+    let headers = etherparse::PacketHeaders::from_ethernet_slice(&frame).unwrap();
+    let Some(etherparse::NetHeaders::Ipv4(ip, _)) = headers.net else { panic!("no IPv4") };
+    let Some(etherparse::TransportHeader::Udp(udp)) = headers.transport else { panic!("no UDP") };
+    let checksum = udp.calc_checksum_ipv4(&ip, &frame[42..]).unwrap();
+    frame[40..42].copy_from_slice(&checksum.to_be_bytes());
+    frame
+}
+
+fn judged_with_checksums(look: Look, frame: &[u8]) -> Seen {
+    let (mut sink, judge) = Numbered::sink();
+    judge.lock().begin(RUN, 1_000, look);
+    judge.lock().expect_checksums(true);
+    sink.transmit(Time::ZERO, frame);
+    judge.lock().seen()
+}
+
+#[test]
+fn a_checksum_is_there_if_one_is_expected_and_only_then() {
+    for bytes in [16, 17, 18, 64, 213, 1_471, 1_472, 65_507] {
+        let frame = summed(0, bytes);
+        for look in [Look::Whole, Look::Head] {
+            assert_eq!(judged_with_checksums(look, &frame).wrong(1), None, "{bytes} bytes");
+            assert_eq!(judged(look, [frame.clone()]).corrupt, 1, "{bytes} bytes, none expected");
+            let without = message(RUN, 0, bytes);
+            assert_eq!(judged_with_checksums(look, &without).corrupt, 1, "{bytes} bytes, none");
+        }
+    }
+}
+
+/// Of the 65,536 checksums, 0 stands for none; a message whose sum is all ones has all ones.
+#[test]
+fn a_checksum_that_would_be_0_is_all_ones() {
+    let all_ones = (0..1_000_000)
+        .map(|sequence| summed(sequence, 16))
+        .find(|frame| frame[40..42] == [0xff; 2]);
+    let (mut sink, judge) = Numbered::sink();
+    judge.lock().begin(RUN, 1_000_000, Look::Whole);
+    judge.lock().expect_checksums(true);
+    sink.transmit(Time::ZERO, &all_ones.expect("one in 65,536"));
+    assert_eq!(judge.lock().seen().messages, 1);
+}
+
 #[test]
 fn a_run_that_has_begun_knows_nothing_of_the_last() {
     let (mut sink, judge) = Numbered::sink();
@@ -94,6 +139,19 @@ proptest! {
         if !sequence {
             prop_assert_eq!(counted(Look::Whole), u64::from(free), "byte {}", at);
             prop_assert_eq!(counted(Look::Head), u64::from(free || at >= 58), "byte {}", at);
+        }
+    }
+
+    #[test]
+    fn a_checksum_makes_every_changed_byte_of_headers_and_head_noticed(
+        bytes in 16usize..2_000,
+        at in 12usize..58,
+        change in 1u8..,
+    ) {
+        let mut frame = summed(3, bytes);
+        frame[at] ^= change;
+        for look in [Look::Whole, Look::Head] {
+            prop_assert_eq!(judged_with_checksums(look, &frame).messages, 0, "byte {}", at);
         }
     }
 

@@ -27,6 +27,21 @@ pub enum Work {
         /// Bytes to copy.
         bytes: usize,
     },
+    /// Bytes are summed up for a checksum, in a pass of their own.
+    Sum {
+        /// Bytes to sum up.
+        bytes: usize,
+    },
+    /// The same while they are copied, in one pass.
+    SumCopied {
+        /// Bytes to sum up.
+        bytes: usize,
+    },
+    /// Somebody who walks a packet looks at buffers of it: protocols, and the driver when it gathers.
+    Visit {
+        /// Number of buffers: mbufs, or the contiguous one.
+        buffers: usize,
+    },
     /// Buffers (small mbufs, clusters, contiguous ones) are taken from their pools.
     Take {
         /// Number of buffers.

@@ -126,21 +126,24 @@ struct Share<'a> {
     dma: f64,
     /// What chains of mbufs lose.
     chain: f64,
+    /// What they would lose if the processor alone were the limit.
+    processor: Option<f64>,
 }
 
 /// The shares of messages of one length.
 fn shares(figures: &Object) -> Vec<Share<'_>> {
-    let share = |row: &Object| {
-        let number = |name: &str| row.get(name).and_then(Value::as_f64);
-        (!row.contains_key("mixture")).then_some(())?;
-        Some((row.get("size_bytes")?.as_u64()?, number("dma_gain_share")?, number("chain_share")?))
-    };
-    let rows = list(figures, "shares").take(MAX_ROWS);
-    rows.filter_map(|row| {
-        let (size_bytes, dma, chain) = share(row)?;
-        Some(Share { size_bytes, buffers: row.get("buffers")?.as_str()?, dma, chain })
+    list(figures, "shares").take(MAX_ROWS).filter_map(share_of).collect()
+}
+
+fn share_of(row: &Object) -> Option<Share<'_>> {
+    let number = |name: &str| row.get(name).and_then(Value::as_f64);
+    (!row.contains_key("mixture")).then_some(Share {
+        size_bytes: row.get("size_bytes")?.as_u64()?,
+        buffers: row.get("buffers")?.as_str()?,
+        dma: number("dma_gain_share")?,
+        chain: number("chain_share")?,
+        processor: number("chain_processor_share"),
     })
-    .collect()
 }
 
 /// A published figure, and the same here: what it is, published, here.
@@ -177,6 +180,10 @@ pub(super) fn beside_published(rows: &[Object], figures: &Object) -> Vec<Beside>
     all.push((what, transmit.dma_gain_share, dma.map(|share| share.dma)));
     let what = "lost to chains of mbufs, 16 KB, mbuf-2k".to_owned();
     all.push((what, transmit.mbuf_cost_share, chain.map(|share| share.chain)));
+    if let Some(processor) = chain.and_then(|share| share.processor) {
+        let what = "the same of the processor, 16 KB, mbuf-2k".to_owned();
+        all.push((what, transmit.mbuf_cost_share, Some(processor)));
+    }
     let here = gain("mbuf-2k", BOUNCE_BYTES, &|line| bounce_gain(&lines, line));
     all.push(("bounce buffer, 4 KB, mbuf-2k".to_owned(), transmit.bounce_gain_share, here));
     all

@@ -57,11 +57,18 @@ pub(super) fn columns() -> Vec<Column> {
         mbps("min_bps", "Mbit/s, lowest").better(Better::More),
         mbps("max_bps", "Mbit/s, highest").better(Better::More),
         Column::figure("cpu_share", "CPU").better(Better::Less),
+        Column::figure("busy_per_packet_ns", "processor time a packet").head("busy").unit(Unit::Ns),
         Column::figure("interrupts_per_packet", "interrupts a packet").head("intr"),
         Column::figure("transfers_per_packet", "DMA transfers a packet").head("DMA"),
         Column::figure("copied_bytes_per_packet", "copied bytes a packet")
             .head("copied")
             .unit(Unit::Count),
+        Column::figure("buffers_taken_per_packet", "buffers taken a packet").head("taken"),
+        Column::figure("buffers_visited_per_packet", "buffers visited a packet").head("visited"),
+        Column::figure("summed_bytes_per_packet", "summed bytes a packet")
+            .head("summed")
+            .unit(Unit::Count),
+        Column::figure("buffers_freed_per_packet", "buffers given back a packet").head("freed"),
         Column::figure("socket_drop_share", "drops").alarm(),
         Column::figure("wait_p50_us", "wait p50"),
         Column::figure("wait_p99_us", "wait p99").head("p99"),
@@ -107,6 +114,7 @@ fn views(lines: &[Line<'_>], figures: &Object) -> Vec<View> {
                 "mixture",
                 "pps",
                 "cpu_share",
+                "busy_per_packet_ns",
                 "interrupts_per_packet",
                 "transfers_per_packet",
                 "copied_bytes_per_packet",
@@ -121,12 +129,42 @@ fn views(lines: &[Line<'_>], figures: &Object) -> Vec<View> {
     if let Some(last) = views.last_mut() {
         last.notes.push(
             "throughput of messages, without headers; CPU: the share of the time in which the sender was busy; \
-             intr, DMA, copied: interrupts, transfers and bytes for each packet; wait: from the driver's hand to \
+             busy: for each packet; intr, DMA, copied: interrupts, transfers and bytes for each packet; wait: from the driver's hand to \
              its being freed"
                 .to_owned(),
         );
     }
+    views.extend(work_of_buffers(lines));
     views
+}
+
+/// What each buffer system does for a message, without a bounce buffer: the same with every completion strategy.
+fn work_of_buffers(lines: &[Line<'_>]) -> Option<View> {
+    let plain = lines.iter().find(|line| line.bounce == "none")?;
+    Some(View {
+        title: "What each buffer system does for a message".to_owned(),
+        columns: keys(&[
+            "size_bytes",
+            "mixture",
+            "buffers",
+            "buffers_taken_per_packet",
+            "buffers_visited_per_packet",
+            "copied_bytes_per_packet",
+            "summed_bytes_per_packet",
+            "buffers_freed_per_packet",
+        ]),
+        only: vec![
+            Only::any("completion", [plain.completion]),
+            Only::any("bounce", [plain.bounce]),
+        ],
+        notes: vec![
+            "counted by the code: buffers (mbufs, clusters, contiguous ones) taken and freed; buffers that UDP's \
+             checksum, IP's and the driver looked at; bytes copied, and summed up for checksums (of mbufs in a pass \
+             of its own, of a contiguous buffer while it is copied)"
+                .to_owned(),
+        ],
+        ..View::default()
+    })
 }
 
 /// Real and virtual time side by side.
@@ -160,10 +198,15 @@ fn shares_table() -> Table {
             .unit(Unit::Change)
             .better(Better::Less),
         Column::figure("chain_share", "chains cost").unit(Unit::Change).better(Better::Less),
+        Column::figure("chain_processor_share", "of the processor")
+            .unit(Unit::Change)
+            .better(Better::Less),
     ];
     Table::of_figures("shares", "", "shares", columns).note(
         "one transfer: prepared contents from one contiguous piece, as a share of the scattered transfers' \
-         throughput; chains: what that is behind contiguous buffers, as a share of their throughput",
+         throughput; chains: what that is behind contiguous buffers, as a share of their throughput; of the \
+         processor: how far behind they would be if the processor alone were the limit, by its time for a message \
+         with no contents transferred (with a pace only: --interval)",
     )
 }
 

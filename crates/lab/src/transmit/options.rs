@@ -41,6 +41,8 @@ pub struct Options {
     pub traffic: Vec<Traffic>,
     /// Buffers that messages are copied into.
     pub buffers: Vec<BufferKind>,
+    /// UDP has a checksum.
+    pub checksum: bool,
     /// Completion strategies, each with the first of `bounces`.
     pub completions: Vec<Completion>,
     /// Bounce buffers, each with the last of `completions`. Contiguous buffers need only the first.
@@ -75,6 +77,7 @@ impl Default for Options {
                 BufferKind::Mbuf { cluster_bytes: 4_096 },
                 BufferKind::Contiguous,
             ],
+            checksum: true,
             completions: vec![
                 Completion::Interrupt,
                 Completion::InterruptFree,
@@ -161,9 +164,7 @@ impl Options {
             ways.extend(here.map(|bounce| (completion, bounce)));
         }
         if self.separate {
-            let besides =
-                if chained { &[Bounce::None, Bounce::Dummy][..] } else { &[Bounce::None] };
-            let missing = besides.iter().map(|&bounce| (last, bounce));
+            let missing = [Bounce::None, Bounce::Dummy].into_iter().map(|bounce| (last, bounce));
             let missing: Vec<_> = missing.filter(|way| !ways.contains(way)).collect();
             ways.extend(missing);
         }
@@ -196,6 +197,7 @@ impl Options {
             warmup: messages.warmup,
             interval_ps: self.interval(case).as_ps(),
             buffers: case.buffers,
+            checksum: self.checksum,
             completion: case.completion,
             bounce: case.bounce,
             send_buffer_bytes: self.send_buffer_bytes,
@@ -255,6 +257,7 @@ impl Options {
             "sizes_bytes": self.traffic.iter().filter_map(Traffic::size).collect::<Vec<u32>>(),
             "mixtures": self.traffic.iter().filter_map(Traffic::mixture).collect::<Vec<String>>(),
             "buffers": texts(&self.buffers),
+            "checksum": self.checksum,
             "completions": texts(&self.completions),
             "bounces": texts(&self.bounces),
             "all_pairs": self.all_pairs,
@@ -333,7 +336,10 @@ mod tests {
             ways(&options, CHAINED),
             ["interrupt auto", "interrupt none", "interrupt dummy"]
         );
-        assert_eq!(ways(&options, BufferKind::Contiguous), ["interrupt auto", "interrupt none"]);
+        assert_eq!(
+            ways(&options, BufferKind::Contiguous),
+            ["interrupt auto", "interrupt none", "interrupt dummy"]
+        );
     }
 
     #[test]

@@ -78,6 +78,7 @@ impl Bench for Real<'_> {
         let before = self.session.watch_cores();
         let all = plan.warmup.saturating_add(plan.count);
         self.judge.lock().begin(plan.run_id, all, look);
+        self.judge.lock().expect_checksums(plan.checksum);
         let pace = Duration::from_nanos((plan.interval_ps / 1_000).saturating_mul(all));
         let timeout = RUN_TIMEOUT.saturating_add(pace);
         let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);

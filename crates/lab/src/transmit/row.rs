@@ -32,12 +32,22 @@ pub struct Row {
     pub max_bps: Option<f64>,
     /// The share of the time (0 to 1) in which the sender had something to do or to look for.
     pub cpu_share: Option<f64>,
+    /// How long that was for each message, in nanoseconds.
+    pub busy_per_packet_ns: Option<f64>,
     /// Interrupts, for each message.
     pub interrupts_per_packet: Option<f64>,
     /// DMA transfers, for each message.
     pub transfers_per_packet: Option<f64>,
     /// Bytes that the processor copied, for each message: into buffers, and into bounce buffers.
     pub copied_bytes_per_packet: Option<f64>,
+    /// Buffers taken from their pools, for each message: mbufs, clusters, contiguous ones.
+    pub buffers_taken_per_packet: Option<f64>,
+    /// Buffers that checksums and the driver looked at on the way down, for each message.
+    pub buffers_visited_per_packet: Option<f64>,
+    /// Bytes summed up for checksums, for each message.
+    pub summed_bytes_per_packet: Option<f64>,
+    /// Buffers given back, for each message.
+    pub buffers_freed_per_packet: Option<f64>,
     /// The share of messages (0 to 1) for which the socket had no room.
     pub socket_drop_share: Option<f64>,
     /// How long packets were in the driver, in microseconds: half no longer.
@@ -124,9 +134,14 @@ impl Row {
             min_bps: rates.first().copied().filter(|_| !sent.dead_locked),
             max_bps: rates.last().copied().filter(|_| !sent.dead_locked),
             cpu_share: (sent.took_ns > 0).then(|| sent.busy_ns as f64 / sent.took_ns as f64),
+            busy_per_packet_ns: per_packet(sent.busy_ns),
             interrupts_per_packet: per_packet(sent.interrupts),
             transfers_per_packet: per_packet(sent.transfers),
             copied_bytes_per_packet: per_packet(sent.copied_bytes + sent.bounced_bytes),
+            buffers_taken_per_packet: per_packet(sent.buffers_taken),
+            buffers_visited_per_packet: per_packet(sent.buffers_visited),
+            summed_bytes_per_packet: per_packet(sent.summed_bytes),
+            buffers_freed_per_packet: per_packet(sent.buffers_freed),
             socket_drop_share: (sent.planned > 0)
                 .then(|| sent.socket_drops as f64 / sent.planned as f64),
             wait_p50_us: wait_us(0),
@@ -209,6 +224,14 @@ pub struct Repetition {
     pub transfers: u64,
     /// Bytes copied by the application into buffers.
     pub copied_bytes: u64,
+    /// Buffers taken from their pools.
+    pub buffers_taken: u64,
+    /// Buffers that checksums and the driver looked at.
+    pub buffers_visited: u64,
+    /// Bytes summed up for checksums.
+    pub summed_bytes: u64,
+    /// Buffers given back.
+    pub buffers_freed: u64,
     /// Bytes copied into bounce buffers.
     pub bounced_bytes: u64,
     /// Packets of which something was copied into a bounce buffer.
@@ -251,6 +274,10 @@ impl Repetition {
             asked: sent.asked,
             transfers: sent.transfers,
             copied_bytes: sent.copied_bytes,
+            buffers_taken: sent.buffers_taken,
+            buffers_visited: sent.buffers_visited,
+            summed_bytes: sent.summed_bytes,
+            buffers_freed: sent.buffers_freed,
             bounced_bytes: sent.bounced_bytes,
             bounced_packets: sent.bounced_packets,
             wait_p50_us: row.wait_p50_us,

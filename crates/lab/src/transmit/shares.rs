@@ -6,6 +6,11 @@ use warikomi_measure::published;
 
 use super::row::Row;
 
+/// The buffers that chains are compared with.
+const CONTIGUOUS: &str = "contiguous";
+/// A sender that was busy for more than this share of its time may have waited for the device.
+const MOST_BUSY_SHARE: f64 = 0.98;
+
 /// Where the throughput goes that mbufs are behind a contiguous buffer, for one size. Both are shares of the
 /// contiguous buffer's throughput, so they add up to all that is lost.
 ///
@@ -28,6 +33,11 @@ pub(super) struct Share {
     /// By how much the dummy driver is behind contiguous buffers, as a share of their throughput: what chains
     /// of mbufs cost. Below 0 if it is ahead.
     pub chain_share: f64,
+    /// By how much chains of mbufs would lower a throughput that the processor alone limits, as a share of the
+    /// contiguous buffers': by the time that a message takes the processor, with both kinds of buffers sent by a
+    /// dummy driver, so that no contents are transferred. Absent unless both senders were idle now and then (a pace).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chain_processor_share: Option<f64>,
     /// The gain that was published, for clusters of 2 KB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub published_dma_gain_share: Option<f64>,
@@ -40,21 +50,29 @@ pub(super) struct Share {
 /// driver, all with the same completion strategy.
 pub(super) fn shares(rows: &[Row]) -> Vec<Share> {
     let dummies = rows.iter().filter(|row| row.bounce == Bounce::Dummy.to_string());
+    let dummies = dummies.filter(|row| row.buffers != CONTIGUOUS);
     dummies.filter_map(|dummy| share(rows, dummy)).collect()
+}
+
+/// The processor's time for a message; `None` if it was never idle, and so may have waited for the device.
+fn processor_ns(row: &Row) -> Option<f64> {
+    row.busy_per_packet_ns.filter(|_| row.cpu_share.is_some_and(|share| share < MOST_BUSY_SHARE))
 }
 
 fn share(rows: &[Row], dummy: &Row) -> Option<Share> {
     let plain = Bounce::None.to_string();
-    let rate = |buffers: &str| {
+    let row = |buffers: &str, bounce: &str| {
         let same = |row: &&Row| {
             row.same_traffic(dummy)
                 && row.completion == dummy.completion
                 && row.buffers == buffers
-                && row.bounce == plain
+                && row.bounce == bounce
         };
-        rows.iter().find(same)?.bps.filter(|&bps| bps > 0.0)
+        rows.iter().find(same)
     };
-    let (contiguous, scattered) = (rate("contiguous")?, rate(&dummy.buffers)?);
+    let rate = |buffers: &str| row(buffers, &plain)?.bps.filter(|&bps| bps > 0.0);
+    let (contiguous, scattered) = (rate(CONTIGUOUS)?, rate(&dummy.buffers)?);
+    let processor_ns = [row(CONTIGUOUS, &dummy.bounce), Some(dummy)].map(|row| processor_ns(row?));
     let transmit = published::adaptive_transmit();
     let of = |bytes, share| {
         let here = dummy.mixture.is_none() && dummy.size_bytes == bytes;
@@ -66,6 +84,10 @@ fn share(rows: &[Row], dummy: &Row) -> Option<Share> {
         buffers: dummy.buffers.clone(),
         dma_gain_share: dummy.bps? / scattered - 1.0,
         chain_share: (contiguous - dummy.bps?) / contiguous,
+        chain_processor_share: match processor_ns {
+            [Some(contiguous), Some(chain)] if chain > 0.0 => Some(1.0 - contiguous / chain),
+            _ => None,
+        },
         published_dma_gain_share: of(published::DMA_BYTES, transmit.dma_gain_share),
         published_chain_share: of(published::CHAIN_BYTES, transmit.mbuf_cost_share),
     })
@@ -102,6 +124,27 @@ mod tests {
             (share.published_dma_gain_share, share.published_chain_share),
             (Some(0.17), None)
         );
+    }
+
+    #[test]
+    fn the_processors_share_is_of_two_dummies_that_were_idle_now_and_then() {
+        let paced = |buffers, bounce, busy_per_packet_ns, cpu_share| Row {
+            busy_per_packet_ns: Some(busy_per_packet_ns),
+            cpu_share: Some(cpu_share),
+            ..row(16_384, buffers, bounce, 1e9)
+        };
+        let of = |contiguous_share| {
+            let rows = [
+                paced("contiguous", "none", 9_000.0, 0.3),
+                paced("mbuf-2k", "none", 9_900.0, 0.3),
+                paced("contiguous", "dummy", 3_000.0, contiguous_share),
+                paced("mbuf-2k", "dummy", 4_000.0, 0.4),
+            ];
+            let shares = shares(&rows);
+            assert_eq!(shares.len(), 1, "a contiguous dummy is no chain: {shares:?}");
+            shares[0].chain_processor_share
+        };
+        assert_eq!((of(0.3), of(1.0)), (Some(0.25), None));
     }
 
     #[test]

@@ -39,6 +39,7 @@ fn plan(sizes_bytes: &[u32], count: u64) -> SendPlan {
         warmup: 0,
         interval_ps: 0,
         buffers: BufferKind::Contiguous,
+        checksum: true,
         completion: Completion::Interrupt,
         bounce: Bounce::None,
         send_buffer_bytes: ROOMY_BYTES,
@@ -104,6 +105,7 @@ impl Sending {
     fn send(&mut self, plan: &SendPlan) -> Result<Sent, TargetError> {
         let look = if plan.bounce == Bounce::Dummy { Look::Head } else { Look::Whole };
         self.judge.lock().begin(plan.run_id, plan.warmup + plan.count, look);
+        self.judge.lock().expect_checksums(plan.checksum);
         self.ask(request(plan))
     }
 

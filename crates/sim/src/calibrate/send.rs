@@ -12,7 +12,7 @@ use warikomi_nic::NicOptions;
 use warikomi_pci::{Mmio, MmioError, SharedMemory, Width};
 use warikomi_stack::buffers::BufferKind;
 use warikomi_stack::send::{SendPlan, Sender, Step};
-use warikomi_stack::{Destination, Station, headers};
+use warikomi_stack::{Destination, Headers, Station};
 use warikomi_wire::CountedSink;
 
 use super::error::CalibrateError;
@@ -117,7 +117,7 @@ impl Bench {
     }
 }
 
-fn plan(buffers: BufferKind, size_bytes: u32) -> SendPlan {
+fn plan(buffers: BufferKind, size_bytes: u32, checksum: bool) -> SendPlan {
     SendPlan {
         sizes_bytes: vec![size_bytes],
         block: 1,
@@ -126,6 +126,7 @@ fn plan(buffers: BufferKind, size_bytes: u32) -> SendPlan {
         warmup: 0,
         interval_ps: 0,
         buffers,
+        checksum,
         completion: Completion::InterruptFree,
         bounce: Bounce::None,
         send_buffer_bytes: 2 * IN_FLIGHT_BYTES,
@@ -133,9 +134,19 @@ fn plan(buffers: BufferKind, size_bytes: u32) -> SendPlan {
     }
 }
 
-/// What a message takes, in nanoseconds, besides register accesses.
+/// What a message takes without a checksum, in nanoseconds, besides register accesses.
 fn message(clock: &TscClock, buffers: BufferKind, size_bytes: u32) -> Result<f64, CalibrateError> {
-    let plan = plan(buffers, size_bytes);
+    measured(clock, &plan(buffers, size_bytes, false))
+}
+
+/// What a checksum takes besides.
+fn checksum(clock: &TscClock, buffers: BufferKind, size_bytes: u32) -> Result<f64, CalibrateError> {
+    let with = measured(clock, &plan(buffers, size_bytes, true))?;
+    Ok((with - message(clock, buffers, size_bytes)?).max(0.0))
+}
+
+fn measured(clock: &TscClock, plan: &SendPlan) -> Result<f64, CalibrateError> {
+    let size_bytes = plan.largest_bytes();
     let info = &warikomi_driver::oc48::INFO;
     let mut bench = Bench::new(plan.dma_bytes(info.tx_descriptors, info.max_frame_bytes))?;
     let (station, to) = (bench.station(), (NETWORK_MAC, NETWORK_IP, UDP_PORT));
@@ -144,7 +155,7 @@ fn message(clock: &TscClock, buffers: BufferKind, size_bytes: u32) -> Result<f64
     let mut hw = Hardware { mmio: &mut absorbing, memory: &bench.memory };
     let mut cost_clock = RealCostClock(clock);
     let mut sender =
-        Sender::new(&plan, station, to, room, driver, &mut hw).map_err(TransmitError::from)?;
+        Sender::new(plan, station, to, room, driver, &mut hw).map_err(TransmitError::from)?;
     let mut failed = Ok(());
     let ns =
         least_ns(clock, MESSAGES, || match sender.step(driver, &mut hw, &mut cost_clock, false) {
@@ -197,26 +208,33 @@ pub(super) fn sending(clock: &TscClock, costs: &CostModel) -> Result<SendCosts, 
     let copy = copying_nothing(clock);
     let [chain, cluster] = CLUSTER_BYTES
         .map(|cluster_bytes| message(clock, BufferKind::Mbuf { cluster_bytes }, CHAIN_BYTES));
-    // Each cluster has an mbuf that holds it, and is a piece.
+    let sums = CLUSTER_BYTES
+        .map(|cluster_bytes| checksum(clock, BufferKind::Mbuf { cluster_bytes }, CHAIN_BYTES));
+    let [chain_sum, cluster_sum] = sums;
+    let cluster_sum = cluster_sum?;
+    // Each cluster has an mbuf that holds it, is visited by the driver, and is a piece; a checksum visits it again.
     let clusters = f64::from(CHAIN_BYTES / CLUSTER_BYTES[0] - 1);
-    let buffer = (((chain? - cluster?) / clusters - describe) / 2.0).max(0.0);
-    let mbuf = message(clock, BufferKind::Mbuf { cluster_bytes: 2_048 }, short)?;
-    let rest = (mbuf - buffer - headers - copy - describe - reclaim).max(0.0);
-    let contiguous = (whole_short - rest - headers - copy - describe - reclaim).max(0.0);
+    let visit = ((chain_sum? - cluster_sum) / clusters).max(0.0);
+    let buffer = (((chain? - cluster?) / clusters - describe - visit) / 2.0).max(0.0);
+    let sum = cluster_sum / f64::from(CHAIN_BYTES);
+    let sum_copied = checksum(clock, contiguous, CHAIN_BYTES)? / f64::from(CHAIN_BYTES);
+    let rest = whole_short - buffer - visit - headers - copy - describe - reclaim;
     Ok(SendCosts {
         register_write_ns: costs.register_write_ns,
         register_posted_ns: costs.register_posted_ns,
         register_read_ns: costs.register_read_ns,
-        system_call_ns: whole(rest),
+        system_call_ns: whole(rest.max(0.0)),
         headers_ns: whole(headers),
         copy_ns: whole(copy),
         copy_ps_per_byte: whole(per_byte * 1e3),
         copy_near_bytes: near,
         copy_far_ps_per_byte: whole(per_far_byte * 1e3),
-        mbuf_take_ns: whole(buffer / 2.0),
-        mbuf_free_ns: whole(buffer / 2.0),
-        contiguous_take_ns: whole(contiguous / 2.0),
-        contiguous_free_ns: whole(contiguous / 2.0),
+        sum_ps_per_byte: whole(sum * 1e3),
+        sum_copied_ps_per_byte: whole(sum_copied * 1e3),
+        take_ns: whole(buffer / 2.0),
+        free_ns: whole(buffer / 2.0),
+        visit_ns: whole(visit),
+        contiguous_more_ns: 0,
         describe_ns: whole(describe),
         // One that was sent, and one that was not.
         reclaim_ns: whole(reclaim / 2.0),
@@ -232,7 +250,7 @@ fn making_headers(clock: &TscClock) -> f64 {
     let to = Destination { address: NETWORK_IP, port: UDP_PORT, source_port: UDP_PORT };
     least_ns(clock, MESSAGES, || {
         let bytes = std::hint::black_box(SHORT_BYTES as u16);
-        std::hint::black_box(headers(&station, to, NETWORK_MAC, bytes));
+        std::hint::black_box(Headers::new(&station, to, NETWORK_MAC, bytes));
     })
 }
 

@@ -130,6 +130,7 @@ pub fn run(options: &Options) -> Result<Outcome, TransmitError> {
     let (wire, judge) = Numbered::sink();
     let look = if plan.bounce == Bounce::Dummy { Look::Head } else { Look::Whole };
     judge.lock().begin(plan.run_id, plan.warmup.saturating_add(plan.count), look);
+    judge.lock().expect_checksums(plan.checksum);
     let nic = warikomi_nic::build(&options.nic, Box::new(wire))?;
     let machine = Machine::new(nic, memory.clone(), options.costs, plan.buffers);
     let machine = RefCell::new(machine);

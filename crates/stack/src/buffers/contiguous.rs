@@ -1,11 +1,13 @@
-//! Contiguous buffers, one for each packet, from classes of sizes as `kmalloc` has them in Linux.
+//! Contiguous buffers, one for each packet, from classes of sizes as `kmalloc` has them in Linux: one allocation,
+//! and one pass over the message, which is summed up while it is copied (`csum_and_copy_from_iter`).
 
 use warikomi_driver::transmit::{CostClock, Work};
 use warikomi_pci::{DmaError, DmaMemory};
 
-use super::demand::{Demand, SendBuffers};
+use super::demand::{BufferCounts, BufferError, Demand, SendBuffers, no_packet};
 use super::pool::{Packets, Pool};
-use crate::datagram::HEADER_BYTES;
+use crate::checksum::Sum;
+use crate::datagram::{HEADER_BYTES, Headers};
 use crate::entry::HEADROOM_BYTES;
 
 /// Classes are powers of two, in bytes, from this on.
@@ -29,12 +31,45 @@ fn classes(demand: Demand<'_>) -> impl Iterator<Item = (u32, usize)> {
     })
 }
 
-/// A packet's buffer: its class in bytes, its bus address, and the packet in it.
+/// Bytes that are copied and summed up together: while the sum is made they are in the nearest cache, so the message
+/// is read from memory once.
+const PASS_BYTES: usize = 4_096;
+
+/// A packet's buffer: its class in bytes, its bus address, and the message in it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Buffer {
     class: u32,
     address: u64,
-    piece: [(u64, u32); 1],
+    message_bytes: u32,
+    /// The sum of the message, if it was asked for.
+    sum: Sum,
+}
+
+impl Buffer {
+    /// Where the message begins; headers end there.
+    fn message(&self) -> u64 {
+        self.address + u64::from(HEADROOM_BYTES)
+    }
+
+    /// Copies the message, and sums it up on the way if that is asked for.
+    #[inline]
+    fn copy(
+        &mut self,
+        memory: &dyn DmaMemory,
+        message: &[u8],
+        checksum: bool,
+    ) -> Result<(), DmaError> {
+        if !checksum {
+            return memory.write(self.message(), message);
+        }
+        let mut at = self.message();
+        for part in message.chunks(PASS_BYTES) {
+            memory.write(at, part)?;
+            self.sum.add(part);
+            at += part.len() as u64;
+        }
+        Ok(())
+    }
 }
 
 /// Contiguous buffers: a pool for each size class.
@@ -42,6 +77,7 @@ struct Buffer {
 pub struct ContiguousBuffers {
     classes: Vec<(u32, Pool)>,
     packets: Packets<Buffer>,
+    counts: BufferCounts,
 }
 
 impl ContiguousBuffers {
@@ -56,6 +92,7 @@ impl ContiguousBuffers {
         ContiguousBuffers {
             classes: classes(demand).map(pool).collect(),
             packets: Packets::new(demand.packets(), Buffer::default),
+            counts: BufferCounts::default(),
         }
     }
 
@@ -76,9 +113,9 @@ impl SendBuffers for ContiguousBuffers {
         &mut self,
         clock: &mut C,
         memory: &dyn DmaMemory,
-        headers: &[u8; HEADER_BYTES],
         message: &[u8],
-    ) -> Result<Option<u32>, DmaError> {
+        checksum: bool,
+    ) -> Result<Option<u32>, BufferError> {
         let class = class_of(message.len() as u32);
         if !self.packets.has_room() || message.len() > (class - u32::from(HEADROOM_BYTES)) as usize
         {
@@ -86,37 +123,75 @@ impl SendBuffers for ContiguousBuffers {
         }
         let Some(address) = self.pool(class).and_then(Pool::take) else { return Ok(None) };
         let Some((token, buffer)) = self.packets.add() else { return Ok(None) };
-        clock.spend(Work::Take { buffers: 1 });
-        let at = address + u64::from(HEADROOM_BYTES) - HEADER_BYTES as u64;
-        let bytes = HEADER_BYTES + message.len();
-        *buffer = Buffer { class, address, piece: [(at, bytes as u32)] };
-        match memory.write_pieces(at, &[headers, message]) {
-            Ok(()) => {
-                clock.spend(Work::Copy { bytes: message.len() });
-                Ok(Some(token))
-            }
-            Err(error) => {
-                self.free(clock, token);
-                Err(error)
-            }
+        self.counts.spend(clock, Work::Take { buffers: 1 });
+        let bytes = message.len();
+        *buffer = Buffer { class, address, message_bytes: bytes as u32, sum: Sum::default() };
+        if let Err(error) = buffer.copy(memory, message, checksum) {
+            self.free(clock, memory, token)?;
+            return Err(error.into());
         }
+        clock.spend(Work::Copy { bytes });
+        if checksum {
+            self.counts.spend(clock, Work::SumCopied { bytes });
+        }
+        Ok(Some(token))
     }
 
     #[inline]
-    fn pieces(&self, token: u32) -> &[(u64, u32)] {
-        self.packets.get(token).map_or(&[], |buffer| &buffer.piece)
+    fn output<C: CostClock>(
+        &mut self,
+        clock: &mut C,
+        memory: &dyn DmaMemory,
+        token: u32,
+        mut headers: Headers,
+        checksum: bool,
+    ) -> Result<(), BufferError> {
+        let buffer = self.packets.get(token).ok_or_else(|| no_packet(token))?;
+        let mut bytes = Headers::IP.len();
+        if checksum {
+            headers.sum_udp(buffer.sum);
+            bytes += HEADER_BYTES - Headers::UDP;
+        }
+        headers.sum_ip();
+        self.counts.spend(clock, Work::Sum { bytes });
+        Ok(memory.write(buffer.message() - HEADER_BYTES as u64, headers.bytes())?)
     }
 
     #[inline]
-    fn free<C: CostClock>(&mut self, clock: &mut C, token: u32) -> bool {
+    fn gather<C: CostClock>(
+        &mut self,
+        clock: &mut C,
+        _memory: &dyn DmaMemory,
+        token: u32,
+        pieces: &mut Vec<(u64, u32)>,
+    ) -> Result<(), BufferError> {
+        let buffer = self.packets.get(token).ok_or_else(|| no_packet(token))?;
+        let first = buffer.message() - HEADER_BYTES as u64;
+        pieces.clear();
+        pieces.push((first, HEADER_BYTES as u32 + buffer.message_bytes));
+        self.counts.spend(clock, Work::Visit { buffers: 1 });
+        Ok(())
+    }
+
+    #[inline]
+    fn free<C: CostClock>(
+        &mut self,
+        clock: &mut C,
+        _memory: &dyn DmaMemory,
+        token: u32,
+    ) -> Result<bool, BufferError> {
         let Some(&mut Buffer { class, address, .. }) = self.packets.remove(token) else {
-            return false;
+            return Ok(false);
         };
-        clock.spend(Work::Free { buffers: 1 });
+        self.counts.spend(clock, Work::Free { buffers: 1 });
         if let Some(pool) = self.pool(class) {
             pool.give_back(address);
         }
-        true
+        Ok(true)
+    }
+
+    fn counts(&self) -> BufferCounts {
+        self.counts
     }
 
     fn refused(&self) -> u64 {

@@ -9,13 +9,13 @@ use std::fmt;
 use std::str::FromStr;
 
 use warikomi_driver::transmit::CostClock;
-use warikomi_pci::{DmaError, DmaMemory};
+use warikomi_pci::DmaMemory;
 
-use crate::datagram::HEADER_BYTES;
+use crate::datagram::Headers;
 
 pub use contiguous::ContiguousBuffers;
-pub use demand::{Demand, SendBuffers};
-pub use mbuf::{HEADERS_FIT_BYTES, MCLBYTES, MHLEN, MINCLSIZE, MSIZE, MbufBuffers};
+pub use demand::{BufferCounts, BufferError, Demand, SendBuffers};
+pub use mbuf::{HEADERS_FIT_BYTES, MCLBYTES, MHLEN, MINCLSIZE, MOST_DMA_BYTES, MSIZE, MbufBuffers};
 
 /// Bytes of a cluster: a power of two in this range.
 pub const CLUSTER_BYTES: std::ops::RangeInclusive<u32> = 512..=65_536;
@@ -113,20 +113,47 @@ impl SendBuffers for Buffers {
         &mut self,
         clock: &mut C,
         memory: &dyn DmaMemory,
-        headers: &[u8; HEADER_BYTES],
         message: &[u8],
-    ) -> Result<Option<u32>, DmaError> {
-        either!(self, buffers => buffers.fill(clock, memory, headers, message))
+        checksum: bool,
+    ) -> Result<Option<u32>, BufferError> {
+        either!(self, buffers => buffers.fill(clock, memory, message, checksum))
     }
 
     #[inline]
-    fn pieces(&self, token: u32) -> &[(u64, u32)] {
-        either!(self, buffers => buffers.pieces(token))
+    fn output<C: CostClock>(
+        &mut self,
+        clock: &mut C,
+        memory: &dyn DmaMemory,
+        token: u32,
+        headers: Headers,
+        checksum: bool,
+    ) -> Result<(), BufferError> {
+        either!(self, buffers => buffers.output(clock, memory, token, headers, checksum))
     }
 
     #[inline]
-    fn free<C: CostClock>(&mut self, clock: &mut C, token: u32) -> bool {
-        either!(self, buffers => buffers.free(clock, token))
+    fn gather<C: CostClock>(
+        &mut self,
+        clock: &mut C,
+        memory: &dyn DmaMemory,
+        token: u32,
+        pieces: &mut Vec<(u64, u32)>,
+    ) -> Result<(), BufferError> {
+        either!(self, buffers => buffers.gather(clock, memory, token, pieces))
+    }
+
+    #[inline]
+    fn free<C: CostClock>(
+        &mut self,
+        clock: &mut C,
+        memory: &dyn DmaMemory,
+        token: u32,
+    ) -> Result<bool, BufferError> {
+        either!(self, buffers => buffers.free(clock, memory, token))
+    }
+
+    fn counts(&self) -> BufferCounts {
+        either!(self, buffers => buffers.counts())
     }
 
     fn refused(&self) -> u64 {

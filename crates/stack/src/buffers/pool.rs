@@ -78,6 +78,12 @@ impl<P> Packets<P> {
         used.then(|| &self.slots[token as usize])
     }
 
+    #[inline]
+    pub(super) fn get_mut(&mut self, token: u32) -> Option<&mut P> {
+        let used = self.in_use.get(token as usize).copied().unwrap_or_default();
+        used.then(|| &mut self.slots[token as usize])
+    }
+
     /// Takes a packet out; `None`, which is counted, if there is none of this token.
     #[inline]
     pub(super) fn remove(&mut self, token: u32) -> Option<&mut P> {

@@ -1,4 +1,5 @@
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
 
 use proptest::prelude::*;
 use warikomi_clock::Time;
@@ -6,9 +7,36 @@ use warikomi_driver::transmit::Work;
 use warikomi_pci::SharedMemory;
 
 use super::*;
+use crate::checksum::plain;
+use crate::datagram::{HEADER_BYTES, Station};
+use crate::entry::Destination;
 
 const BASE: u64 = 0x3_0000_0000;
-const HEADERS: [u8; HEADER_BYTES] = [0xa5; HEADER_BYTES];
+
+/// Headers of a datagram with so many bytes.
+fn headers(bytes: usize) -> Headers {
+    let ours = Ipv4Addr::new(10, 9, 0, 1);
+    let station = Station { mac: [2, 0, 0, 0, 0, 1], address: ours, prefix_bits: 24 };
+    let address = Ipv4Addr::new(10, 9, 0, 2);
+    let to = Destination { address, port: 5_001, source_port: 7 };
+    Headers::new(&station, to, [4; 6], bytes as u16).unwrap()
+}
+
+/// The frame of a message, with checksums that are made word by word.
+fn frame(message: &[u8], checksum: bool) -> Vec<u8> {
+    let mut frame = [&headers(message.len()).bytes()[..], message].concat();
+    let ip = plain(&frame[14..34]);
+    frame[24..26].copy_from_slice(&ip);
+    if checksum {
+        let pseudo = [&frame[26..34], &[0, 17], &frame[38..40], &frame[34..]].concat();
+        let udp = match plain(&pseudo) {
+            [0, 0] => [0xff; 2],
+            udp => udp,
+        };
+        frame[40..42].copy_from_slice(&udp);
+    }
+    frame
+}
 
 /// Counts what is spent.
 #[derive(Default)]
@@ -16,6 +44,9 @@ struct Spent {
     taken: usize,
     freed: usize,
     copied: usize,
+    summed: usize,
+    summed_in_copy: usize,
+    visited: usize,
 }
 
 impl CostClock for Spent {
@@ -28,6 +59,9 @@ impl CostClock for Spent {
             Work::Take { buffers } => self.taken += buffers,
             Work::Free { buffers } => self.freed += buffers,
             Work::Copy { bytes } => self.copied += bytes,
+            Work::Sum { bytes } => self.summed += bytes,
+            Work::SumCopied { bytes } => self.summed_in_copy += bytes,
+            Work::Visit { buffers } => self.visited += buffers,
             other => panic!("{other:?} is not the buffers'"),
         }
     }
@@ -38,6 +72,7 @@ struct Bench {
     buffers: Buffers,
     memory: SharedMemory,
     spent: Spent,
+    checksum: bool,
 }
 
 impl Bench {
@@ -48,21 +83,32 @@ impl Bench {
             buffers: Buffers::new(kind, demand, BASE),
             memory: SharedMemory::anonymous(BASE, len.max(4_096).next_multiple_of(4_096)).unwrap(),
             spent: Spent::default(),
+            checksum: true,
         }
     }
 
+    /// A message as a packet with its headers.
     fn fill(&mut self, message: &[u8]) -> Option<u32> {
-        self.buffers.fill(&mut self.spent, &self.memory, &HEADERS, message).unwrap()
+        let (memory, checksum) = (&self.memory, self.checksum);
+        let token = self.buffers.fill(&mut self.spent, memory, message, checksum).unwrap()?;
+        let headers = headers(message.len());
+        self.buffers.output(&mut self.spent, memory, token, headers, checksum).unwrap();
+        Some(token)
+    }
+
+    fn pieces(&mut self, token: u32) -> Result<Vec<(u64, u32)>, BufferError> {
+        let mut pieces = vec![(1, 1)];
+        self.buffers.gather(&mut self.spent, &self.memory, token, &mut pieces).map(|()| pieces)
     }
 
     fn free(&mut self, token: u32) -> bool {
-        self.buffers.free(&mut self.spent, token)
+        self.buffers.free(&mut self.spent, &self.memory, token).unwrap()
     }
 
     /// The bytes of all pieces, put together.
-    fn bytes(&self, token: u32) -> Vec<u8> {
+    fn bytes(&mut self, token: u32) -> Vec<u8> {
         let mut whole = Vec::new();
-        for &(address, bytes) in self.buffers.pieces(token) {
+        for (address, bytes) in self.pieces(token).unwrap() {
             let mut piece = vec![0; bytes as usize];
             self.memory.read(address, &mut piece).unwrap();
             whole.extend(piece);
@@ -78,7 +124,7 @@ fn message(bytes: u32, salt: usize) -> Vec<u8> {
 fn lengths(kind: BufferKind, bytes: u32) -> (Vec<u32>, usize) {
     let mut bench = Bench::new(kind, &[bytes], 1, bytes.into());
     let token = bench.fill(&message(bytes, 0)).unwrap();
-    let pieces = bench.buffers.pieces(token).iter().map(|piece| piece.1).collect();
+    let pieces = bench.pieces(token).unwrap().iter().map(|piece| piece.1).collect();
     (pieces, bench.spent.taken)
 }
 
@@ -125,7 +171,7 @@ fn data_in_small_mbufs_is_aligned() {
         let mut bench =
             Bench::new(BufferKind::Mbuf { cluster_bytes: MCLBYTES }, &[bytes], 1, bytes.into());
         let token = bench.fill(&message(bytes, 0)).unwrap();
-        let &(address, length) = bench.buffers.pieces(token).last().unwrap();
+        let &(address, length) = bench.pieces(token).unwrap().last().unwrap();
         assert!((address + u64::from(length - bytes)).is_multiple_of(4), "{bytes} bytes");
     }
 }
@@ -137,7 +183,7 @@ fn a_token_that_is_no_packets_is_refused_and_counted() {
         let token = bench.fill(&message(1_000, 0)).unwrap();
         assert!(bench.free(token) && !bench.free(token) && !bench.free(u32::MAX));
         assert_eq!(bench.buffers.refused(), 2);
-        assert!(bench.buffers.pieces(token).is_empty() && bench.buffers.is_full());
+        assert!(bench.pieces(token).is_err() && bench.buffers.is_full());
     }
 }
 
@@ -146,8 +192,7 @@ fn memory_that_is_not_there_takes_nothing() {
     for kind in [BufferKind::Contiguous, BufferKind::Mbuf { cluster_bytes: MCLBYTES }] {
         let mut bench = Bench::new(kind, &[5_000], 1, 5_000);
         bench.memory = SharedMemory::anonymous(0, 4_096).unwrap();
-        let filled =
-            bench.buffers.fill(&mut bench.spent, &bench.memory, &HEADERS, &message(5_000, 0));
+        let filled = bench.buffers.fill(&mut bench.spent, &bench.memory, &message(5_000, 0), true);
         assert!(filled.is_err() && bench.buffers.is_full());
     }
 }
@@ -172,11 +217,12 @@ proptest! {
         sizes in prop::collection::vec(any_size(), 1..4),
         packets in 1usize..12,
         bytes in 1u64..300_000,
+        checksum in any::<bool>(),
         steps in prop::collection::vec((any::<prop::sample::Index>(), any::<bool>()), 1..60),
     ) {
         let largest = u64::from(*sizes.iter().max().unwrap());
         let bytes = bytes.max(largest);
-        let mut bench = Bench::new(kind, &sizes, packets, bytes);
+        let mut bench = Bench { checksum, ..Bench::new(kind, &sizes, packets, bytes) };
         let mut there: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
         let mut used = 0;
         for (salt, (index, free)) in steps.into_iter().enumerate() {
@@ -192,14 +238,14 @@ proptest! {
                 let message = message(size, salt);
                 let token = bench.fill(&message).expect("there is enough for what is demanded");
                 used += u64::from(size);
-                let whole = [&HEADERS[..], &message].concat();
+                let whole = frame(&message, checksum);
                 prop_assert!(there.insert(token, whole).is_none());
             }
         }
         let mut ranges = BTreeSet::new();
         for (&token, expected) in &there {
             prop_assert_eq!(&bench.bytes(token), expected);
-            for &(address, length) in bench.buffers.pieces(token) {
+            for (address, length) in bench.pieces(token).unwrap() {
                 prop_assert!(length > 0 && ranges.insert((address, address + u64::from(length))));
             }
         }
@@ -222,5 +268,172 @@ proptest! {
         prop_assert_eq!(bench.spent.copied, size as usize * packets);
         prop_assert!(tokens.into_iter().all(|token| bench.free(token)));
         prop_assert!(bench.buffers.is_full() && bench.buffers.refused() == 0);
+    }
+}
+
+/// The bus addresses of a packet's mbufs, by their links.
+fn chain(bench: &Bench, first: u64) -> Vec<u64> {
+    let mut all = vec![first];
+    loop {
+        match bench.memory.load_u32(all[all.len() - 1]).unwrap() {
+            0 => return all,
+            next => all.push(BASE + u64::from(next) - 4_096),
+        }
+    }
+}
+
+/// A packet of 5,000 bytes in mbufs: headers, two clusters, and a cluster that is not full.
+fn long_packet(packets: usize) -> (Bench, u32, Vec<u64>) {
+    let kind = BufferKind::Mbuf { cluster_bytes: MCLBYTES };
+    let mut bench = Bench::new(kind, &[5_000], packets, 5_000 * packets as u64);
+    let token = bench.fill(&message(5_000, 1)).unwrap();
+    let headers = bench.pieces(token).unwrap()[0].0;
+    let chain = chain(&bench, headers - headers % u64::from(MSIZE));
+    assert_eq!(chain.len(), 4);
+    (bench, token, chain)
+}
+
+/// The driver finds this wrong with it, and all buffers come back all the same.
+fn assert_damaged(mut bench: Bench, token: u32, what: &str) {
+    let gathered = bench.pieces(token).unwrap_err().to_string();
+    assert!(gathered.contains(what), "{gathered}");
+    let freed = bench.buffers.free(&mut bench.spent, &bench.memory, token);
+    assert!(matches!(freed, Ok(true) | Err(BufferError::Damaged { .. })), "{freed:?}");
+    assert!(bench.buffers.is_full() && bench.spent.taken == bench.spent.freed);
+}
+
+#[test]
+fn a_chain_lies_in_memory_with_its_links_and_lengths() {
+    let (bench, _, chain) = long_packet(1);
+    let words = |mbuf: u64| bench.memory.load_descriptor(mbuf).unwrap();
+    let lengths: Vec<u32> = chain.iter().map(|&mbuf| words(mbuf)[3]).collect();
+    assert_eq!(lengths, [42, 2_048, 2_048, 904]);
+    for (at, &mbuf) in chain.iter().enumerate() {
+        let flags = bench.memory.load_u32(mbuf + 16).unwrap();
+        assert_eq!(flags, if at == 0 { 1 } else { 0x0001_0001 }, "mbuf {at}");
+        let [ext, _, size, users] = bench.memory.load_descriptor(mbuf + 44).unwrap();
+        let [_, queue, data, _] = words(mbuf);
+        assert_eq!(queue, 0);
+        assert!(at == 0 || (ext, size, users) == (data, 2_048, 1), "mbuf {at}");
+    }
+}
+
+#[test]
+fn a_chain_that_is_cut_is_damaged() {
+    let (bench, token, chain) = long_packet(1);
+    bench.memory.store_u32(chain[1], 0).unwrap();
+    assert_damaged(bench, token, "ends before its last byte");
+}
+
+#[test]
+fn a_chain_in_a_circle_is_damaged_and_ends() {
+    let (bench, token, chain) = long_packet(1);
+    bench.memory.store_u32(chain[3], (chain[0] - BASE) as u32 + 4_096).unwrap();
+    assert_damaged(bench, token, "in a circle");
+    let (bench, token, chain) = long_packet(1);
+    bench.memory.store_u32(chain[1], (chain[1] - BASE) as u32 + 4_096).unwrap();
+    assert_damaged(bench, token, "in a circle");
+}
+
+#[test]
+fn a_link_to_no_mbuf_of_the_packet_is_damage() {
+    for link in [1, 4_095, 4_096, 4_097, u32::MAX, u32::MAX - 255] {
+        let (bench, token, chain) = long_packet(1);
+        bench.memory.store_u32(chain[2], link).unwrap();
+        assert_damaged(bench, token, "no mbuf of it");
+    }
+    // Another packet's mbuf, and what lies in the middle of one.
+    let (mut bench, token, chain) = long_packet(2);
+    let other = bench.fill(&message(5_000, 2)).unwrap();
+    let theirs = bench.pieces(other).unwrap()[0].0;
+    for at in [theirs - theirs % u64::from(MSIZE), chain[3] + 4] {
+        bench.memory.store_u32(chain[2], (at - BASE) as u32 + 4_096).unwrap();
+        let error = bench.pieces(token).unwrap_err().to_string();
+        assert!(error.contains("no mbuf of it"), "{error}");
+    }
+    let error = bench.buffers.free(&mut bench.spent, &bench.memory, token).unwrap_err();
+    assert!(error.to_string().contains("no mbuf of it"), "{error}");
+    assert_eq!(bench.bytes(other), frame(&message(5_000, 2), true), "the other is whole");
+    assert!(bench.free(other) && bench.buffers.is_full());
+}
+
+#[test]
+fn a_length_beyond_its_piece_is_damage() {
+    for (mbuf, length) in [(0, 43), (1, 2_049), (3, u32::MAX)] {
+        let (bench, token, chain) = long_packet(1);
+        bench.memory.store_u32(chain[mbuf] + 12, length).unwrap();
+        assert_damaged(bench, token, "neither in it nor in a cluster");
+    }
+    // Within the piece, but more than the packet has.
+    let (bench, token, chain) = long_packet(1);
+    bench.memory.store_u32(chain[3] + 12, 905).unwrap();
+    assert_damaged(bench, token, "longer than the packet");
+}
+
+#[test]
+fn data_outside_of_the_packets_buffers_is_damage() {
+    for data in [0, 4_095, u32::MAX, u32::MAX - 2_048] {
+        let (bench, token, chain) = long_packet(1);
+        bench.memory.store_u32(chain[1] + 8, data).unwrap();
+        assert_damaged(bench, token, "neither in it nor in a cluster");
+    }
+    // An mbuf's own header.
+    let (bench, token, chain) = long_packet(1);
+    bench.memory.store_u32(chain[0] + 8, (chain[0] - BASE) as u32 + 4_096 + 16).unwrap();
+    assert_damaged(bench, token, "neither in it nor in a cluster");
+}
+
+#[test]
+fn a_cluster_that_is_not_the_packets_is_not_given_back() {
+    let (mut bench, token, chain) = long_packet(2);
+    let other = bench.fill(&message(5_000, 2)).unwrap();
+    let theirs = bench.pieces(other).unwrap()[1].0;
+    bench.memory.store_u32(chain[2] + 44, (theirs - BASE) as u32 + 4_096).unwrap();
+    let error = bench.buffers.free(&mut bench.spent, &bench.memory, token).unwrap_err();
+    assert!(error.to_string().contains("a cluster that is not the packet's"), "{error}");
+    assert_eq!(bench.bytes(other), frame(&message(5_000, 2), true));
+    assert!(bench.free(other) && bench.buffers.is_full());
+}
+
+#[test]
+fn an_mbuf_without_data_is_walked_and_is_no_piece() {
+    let (mut bench, token, chain) = long_packet(1);
+    let before = bench.pieces(token).unwrap();
+    // As much more in the last.
+    bench.memory.store_u32(chain[0] + 12, 0).unwrap();
+    bench.memory.store_u32(chain[3] + 12, 904 + 42).unwrap();
+    let visited = bench.spent.visited;
+    let pieces = bench.pieces(token).unwrap();
+    assert_eq!(bench.spent.visited, visited + 4);
+    assert_eq!((&pieces[..2], pieces[2].1), (&before[1..3], 946));
+    assert!(bench.free(token) && bench.buffers.is_full());
+}
+
+proptest! {
+    /// Bytes in any mbuf, as a card that writes where it should not: an error or a packet of the right length within
+    /// the packet's own buffers, and all buffers come back.
+    #[test]
+    fn whatever_is_written_into_mbufs_stays_the_packets_own_harm(
+        writes in prop::collection::vec((0usize..4, 0u64..64, any::<u32>(), any::<bool>()), 1..6),
+    ) {
+        let (mut bench, token, chain) = long_packet(2);
+        let other = bench.fill(&message(5_000, 2)).unwrap();
+        for (mbuf, word, value, near) in writes {
+            let value = if near { value % 32_768 } else { value };
+            bench.memory.store_u32(chain[mbuf] + 4 * word, value).unwrap();
+        }
+        if let Ok(pieces) = bench.pieces(token) {
+            prop_assert_eq!(pieces.iter().map(|piece| piece.1).sum::<u32>(), 5_042);
+            let theirs = bench.pieces(other).unwrap();
+            let apart = pieces.iter().all(|&(at, bytes)| {
+                let ends = at + u64::from(bytes);
+                theirs.iter().all(|&(their, length)| ends <= their || their + u64::from(length) <= at)
+            });
+            prop_assert!(apart, "{pieces:?} {theirs:?}");
+        }
+        let _ = bench.buffers.free(&mut bench.spent, &bench.memory, token);
+        prop_assert_eq!(bench.bytes(other), frame(&message(5_000, 2), true));
+        prop_assert!(bench.free(other) && bench.buffers.is_full());
+        prop_assert_eq!(bench.spent.taken, bench.spent.freed);
     }
 }

@@ -5,6 +5,8 @@ use warikomi_clock::{Span, Time};
 use warikomi_driver::transmit::TransmitterCounts;
 use warikomi_protocol::answers::Sent;
 
+use crate::buffers::BufferCounts;
+
 /// Waits are kept with so many digits.
 const WAIT_DIGITS: u8 = 3;
 /// The longest wait that is kept as it is, in nanoseconds: a minute.
@@ -97,13 +99,28 @@ impl Account {
         self.now.sleeps += 1;
     }
 
-    /// A message was copied into buffers, before the transmitter gets it.
+    /// A message is a packet, which took this much of the buffers' work; the transmitter has not got it yet.
     #[inline]
-    pub(super) fn filled(&mut self, measured: bool, bytes: u32, counts: TransmitterCounts) {
+    pub(super) fn filled(
+        &mut self,
+        measured: bool,
+        bytes: u32,
+        counts: TransmitterCounts,
+        work: BufferCounts,
+    ) {
         if measured {
             self.before.get_or_insert(counts);
             self.sent.copied_bytes += u64::from(bytes);
+            self.sent.buffers_taken += work.taken;
+            self.sent.buffers_visited += work.visited;
+            self.sent.summed_bytes += work.summed_bytes;
         }
+    }
+
+    /// A packet's buffers went back, so many of them.
+    #[inline]
+    pub(super) fn freed(&mut self, measured: bool, buffers: u64) {
+        self.sent.buffers_freed += if measured { buffers } else { 0 };
     }
 
     /// What became of a message.
@@ -198,8 +215,11 @@ mod tests {
         account.rests(at(1));
         account.step(|| at(3));
         // The first measured message is handed over before the warm-up's last one is reclaimed.
-        account.filled(false, 64, counts(0, 0));
-        account.filled(true, 100, counts(5, 7));
+        let work = BufferCounts { taken: 3, visited: 5, summed_bytes: 128, freed: 0 };
+        account.filled(false, 64, counts(0, 0), work);
+        account.filled(true, 100, counts(5, 7), work);
+        account.freed(false, 3);
+        account.freed(true, 3);
         account.fate(false, Fate::Sent { bytes: 64, wait: Span::from_us(50) });
         assert!(account.is_to_begin());
         account.begin(at(10), counts(6, 8));
@@ -219,6 +239,10 @@ mod tests {
             interrupts: 1,
             transfers: 4,
             copied_bytes: 100,
+            buffers_taken: 3,
+            buffers_visited: 5,
+            summed_bytes: 128,
+            buffers_freed: 3,
             asked: 3,
             wait_ns: account.sent().wait_ns,
             pools_full: true,
@@ -232,7 +256,7 @@ mod tests {
     #[test]
     fn what_dead_locks_in_its_warm_up_has_sent_nothing() {
         let mut account = Account::new(10, 5);
-        account.filled(false, 64, counts(0, 0));
+        account.filled(false, 64, counts(0, 0), BufferCounts::default());
         account.end(Time::ZERO + Span::from_ms(1), counts(1, 1), true, false);
         let expected = Sent { planned: 10, dead_locked: true, ..Sent::default() };
         assert_eq!(account.sent(), &expected);

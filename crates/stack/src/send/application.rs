@@ -142,6 +142,7 @@ mod tests {
             warmup: 0,
             interval_ps: 0,
             buffers: BufferKind::Contiguous,
+            checksum: true,
             completion: Completion::Interrupt,
             bounce: Bounce::None,
             send_buffer_bytes: 1 << 20,

@@ -46,6 +46,8 @@ pub struct SendPlan {
     pub interval_ps: u64,
     /// Buffers that messages are copied into.
     pub buffers: BufferKind,
+    /// UDP has a checksum.
+    pub checksum: bool,
     /// How completed transfers are noticed.
     pub completion: Completion,
     /// What goes through the bounce buffer.
@@ -106,6 +108,7 @@ impl SendPlan {
             warmup: command.warmup,
             interval_ps: command.interval_ps,
             buffers: parsed("buffers", &command.buffers)?,
+            checksum: command.checksum,
             completion: parsed("completion", &command.completion)?,
             bounce: parsed("bounce", &command.bounce)?,
             send_buffer_bytes: command.send_buffer_bytes,
@@ -129,6 +132,7 @@ impl SendPlan {
             warmup: self.warmup,
             interval_ps: self.interval_ps,
             buffers: self.buffers.to_string(),
+            checksum: self.checksum,
             completion: self.completion.to_string(),
             bounce: self.bounce.to_string(),
             send_buffer_bytes: self.send_buffer_bytes,

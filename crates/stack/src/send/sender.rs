@@ -10,8 +10,8 @@ use warikomi_protocol::answers::Sent;
 use super::account::{Account, Fate};
 use super::application::Application;
 use super::{PlanError, SendPlan, SendSocket};
-use crate::buffers::{Buffers, SendBuffers};
-use crate::datagram::{HEADER_BYTES, Station, headers};
+use crate::buffers::{Buffers, MOST_DMA_BYTES, SendBuffers};
+use crate::datagram::{HEADER_BYTES, Headers, Station};
 use crate::entry::Destination;
 
 /// Memory for buffers begins on a page.
@@ -58,9 +58,9 @@ struct Record {
 
 /// The sender.
 ///
-/// The application calls the system (`Work::SystemCall`), the socket takes room, headers are made, the
-/// message is copied into buffers, and the transmitter hands them to the device. Each message goes all the
-/// way in one step, unless the device has no room.
+/// The application calls the system (`Work::SystemCall`), the socket takes room and copies the message into buffers,
+/// UDP and IP put the headers in front, the driver gathers the pieces, and the transmitter hands them to the device.
+/// Each message goes all the way in one step, unless the device has no room.
 pub struct Sender {
     application: Application,
     socket: SendSocket,
@@ -74,6 +74,10 @@ pub struct Sender {
     records: Vec<Record>,
     /// The packet for which the device had no room.
     waiting: Option<u32>,
+    /// The pieces of the packet that was filled last: gathered once, however long it waits.
+    pieces: Vec<(u64, u32)>,
+    /// UDP has a checksum.
+    checksum: bool,
     frame_bytes: u64,
     /// The system call for the next message was made: it waits in there for room.
     called: bool,
@@ -104,6 +108,11 @@ impl Sender {
             let range = format!("this plan needs {needed} bytes for buffers and bounce buffers");
             return Err(PlanError::new("DMA memory", bytes, range).into());
         }
+        let in_buffers = Buffers::dma_bytes(plan.buffers, plan.demand(descriptors));
+        if in_buffers > MOST_DMA_BYTES {
+            let range = format!("they have addresses of 32 bits, {MOST_DMA_BYTES} bytes at most");
+            return Err(PlanError::new("bytes in buffers", in_buffers, range).into());
+        }
         let first = address.next_multiple_of(PAGE_BYTES);
         let area_bytes = plan.area_bytes(descriptors, max_frame_bytes);
         let demand = plan.demand(descriptors);
@@ -124,6 +133,8 @@ impl Sender {
             to: Destination { address: to_address, port, source_port: port },
             to_mac,
             waiting: None,
+            pieces: Vec::new(),
+            checksum: plan.checksum,
             frame_bytes: 0,
             called: false,
             slept: false,
@@ -220,7 +231,7 @@ impl Sender {
         }
     }
 
-    /// The next message in buffers, if the socket has room for it.
+    /// The next message as a packet, if the socket has room for it.
     #[inline]
     fn fill<C: CostClock>(
         &mut self,
@@ -231,18 +242,23 @@ impl Sender {
         if !self.socket.take(bytes) {
             return Ok(None);
         }
-        clock.spend(Work::Headers);
-        let too_long = || DriverError::Invalid(format!("{bytes} bytes are no UDP datagram"));
-        let length = u16::try_from(bytes).map_err(|_| too_long())?;
-        let headers = headers(&self.station, self.to, self.to_mac, length).ok_or_else(too_long)?;
-        let message = self.application.message();
-        let Some(token) = self.buffers.fill(clock, hw.memory, &headers, message)? else {
+        let before = self.buffers.counts();
+        let (message, checksum) = (self.application.message(), self.checksum);
+        let Some(token) = self.buffers.fill(clock, hw.memory, message, checksum)? else {
             self.socket.give_back(bytes);
             return Ok(None);
         };
+        clock.spend(Work::Headers);
+        let too_long = || DriverError::Invalid(format!("{bytes} bytes are no UDP datagram"));
+        let length = u16::try_from(bytes).map_err(|_| too_long())?;
+        let headers = Headers::new(&self.station, self.to, self.to_mac, length);
+        let headers = headers.ok_or_else(too_long)?;
+        self.buffers.output(clock, hw.memory, token, headers, checksum)?;
+        self.buffers.gather(clock, hw.memory, token, &mut self.pieces)?;
         let measured = self.account.measures(self.application.tried());
         self.records[token as usize] = Record { bytes, measured };
-        self.account.filled(measured, bytes, self.transmitter.counts());
+        let work = self.buffers.counts().since(before);
+        self.account.filled(measured, bytes, self.transmitter.counts(), work);
         self.application.next(true);
         self.called = false;
         Ok(Some(token))
@@ -257,13 +273,13 @@ impl Sender {
         clock: &mut C,
         token: u32,
     ) -> Result<Step, DriverError> {
-        let packet = Packet { pieces: self.buffers.pieces(token), token };
+        let packet = Packet { pieces: &self.pieces, token };
         let done = &mut self.done;
         let sent = &mut |token, wait| done.push((token, wait));
         let handed = match self.transmitter.send(driver, hw, clock, packet, sent) {
             // What the driver does not take ends nothing but the packet.
             Err(DriverError::Invalid(_)) => {
-                if let Some(record) = self.release(clock, token) {
+                if let Some(record) = self.release(hw, clock, token)? {
                     self.account.fate(record.measured, Fate::Refused);
                 }
                 true
@@ -294,7 +310,7 @@ impl Sender {
     ) -> Result<(), DriverError> {
         let mut done = std::mem::take(&mut self.done);
         for (token, wait) in done.drain(..) {
-            if let Some(Record { bytes, measured }) = self.release(clock, token) {
+            if let Some(Record { bytes, measured }) = self.release(hw, clock, token)? {
                 self.account.fate(measured, Fate::Sent { bytes, wait });
             }
         }
@@ -308,13 +324,20 @@ impl Sender {
 
     /// A packet's buffers and its room go back, if there is such a packet.
     #[inline]
-    fn release<C: CostClock>(&mut self, clock: &mut C, token: u32) -> Option<Record> {
-        if !self.buffers.free(clock, token) {
-            return None;
+    fn release<C: CostClock>(
+        &mut self,
+        hw: &Hardware<'_>,
+        clock: &mut C,
+        token: u32,
+    ) -> Result<Option<Record>, DriverError> {
+        let before = self.buffers.counts();
+        if !self.buffers.free(clock, hw.memory, token)? {
+            return Ok(None);
         }
         let record = self.records[token as usize];
+        self.account.freed(record.measured, self.buffers.counts().since(before).freed);
         self.socket.give_back(record.bytes);
-        Some(record)
+        Ok(Some(record))
     }
 
     /// The socket has no room for the next message.

@@ -46,6 +46,7 @@ fn plan(sizes_bytes: &[u32], count: u64) -> SendPlan {
         warmup: 0,
         interval_ps: 0,
         buffers: BufferKind::Contiguous,
+        checksum: true,
         completion: Completion::Interrupt,
         bounce: Bounce::None,
         send_buffer_bytes: 1 << 20,
@@ -81,6 +82,9 @@ fn every_message_arrives_whole_and_in_order_with_all_buffers_completions_and_bou
                     let bytes: u64 = sizes.iter().map(|&size| u64::from(size)).sum();
                     assert_eq!(ended.sent.sent_bytes, 20 * bytes, "{case}");
                     assert_eq!(ended.sent.copied_bytes, 20 * bytes, "{case}");
+                    // 8 bytes of UDP's header and 20 of IP's besides, in each of 9 sizes.
+                    assert_eq!(ended.sent.summed_bytes, 20 * (bytes + 9 * 28), "{case}");
+                    assert_eq!(ended.sent.buffers_freed, ended.sent.buffers_taken, "{case}");
                     assert!(ended.sent.busy_ns <= ended.sent.took_ns, "{case}: {:?}", ended.sent);
                 }
             }
@@ -151,6 +155,28 @@ fn a_pace_is_kept_and_a_full_socket_drops() {
     }
 }
 
+/// What each system does for a message: buffers taken and given back, buffers visited, bytes summed up.
+#[test]
+fn the_work_of_both_buffer_systems_is_counted_step_by_step() {
+    let work = |buffers, size, checksum| {
+        let plan = SendPlan { buffers, checksum, warmup: 30, ..plan(&[size], 100) };
+        let ended = run("oc48", &plan, Disturbances::NONE, 8);
+        assert_all_sent(&plan, &ended, &format!("{buffers} {size}"));
+        let sent = ended.sent;
+        let all = [sent.buffers_taken, sent.buffers_visited, sent.summed_bytes, sent.buffers_freed];
+        all.map(|all| all as f64 / 100.0)
+    };
+    let [small, large, contiguous] = BUFFERS;
+    // One mbuf: UDP, IP and the driver each look at it.
+    assert_eq!(work(small, 64, true), [1.0, 3.0, 92.0, 1.0]);
+    assert_eq!(work(small, 64, false), [1.0, 2.0, 20.0, 1.0]);
+    // Headers, 8 mbufs with clusters: UDP and the driver walk all nine, IP sees the first.
+    assert_eq!(work(small, 16_384, true), [17.0, 19.0, 16_412.0, 17.0]);
+    assert_eq!(work(large, 16_384, true), [9.0, 11.0, 16_412.0, 9.0]);
+    assert_eq!(work(contiguous, 16_384, true), [1.0, 1.0, 16_412.0, 1.0]);
+    assert_eq!(work(contiguous, 16_384, false), [1.0, 1.0, 20.0, 1.0]);
+}
+
 #[test]
 fn the_warm_up_is_sent_but_not_counted() {
     for model in models() {
@@ -185,6 +211,7 @@ fn any(random: &mut Random, count: u64) -> (SendPlan, Disturbances) {
         warmup: random.below(count / 10 + 1),
         interval_ps: if random.below(4) == 0 { random.below(2_000_000) } else { 0 },
         buffers: BUFFERS[random.below(3) as usize],
+        checksum: random.below(4) > 0,
         bounce: bounces()[random.below(4) as usize],
         completion,
         send_buffer_bytes: largest + random.below(more),

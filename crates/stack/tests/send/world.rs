@@ -55,6 +55,10 @@ impl CostClock for Clock {
     fn spend(&mut self, work: Work) {
         self.pass(match work {
             Work::Copy { bytes } => Span::from_ps(100 * bytes as u64),
+            Work::Take { buffers } | Work::Free { buffers } | Work::Visit { buffers } => {
+                Span::from_ns(10 * buffers as u64)
+            }
+            Work::Sum { bytes } | Work::SumCopied { bytes } => Span::from_ps(10 * bytes as u64),
             Work::Interrupt | Work::Switch => Span::from_us(1),
             _ => Span::from_ns(50),
         });
@@ -198,6 +202,11 @@ fn judge(plan: &SendPlan, expected: u64, frame: &[u8]) -> Result<(), String> {
         return Err("wrong addresses".to_owned());
     }
     let payload = udp.payload();
+    let checksum = udp.to_header().calc_checksum_ipv4(&header.to_header(), payload);
+    let checksum = checksum.map_err(|error| error.to_string())?;
+    if udp.checksum() != if plan.checksum { checksum } else { 0 } {
+        return Err(format!("UDP's checksum is {:#06x}, not {checksum:#06x}", udp.checksum()));
+    }
     let size = payload.len() as u32;
     if !plan.sizes_bytes.contains(&size) {
         return Err(format!("{size} bytes were never sent"));

@@ -70,6 +70,7 @@ impl Seen {
 pub struct Numbered {
     run_id: Option<u32>,
     look: Look,
+    checksums: bool,
     most: u64,
     /// A bit for each sequence number.
     came: Vec<u64>,
@@ -82,11 +83,17 @@ impl Numbered {
         JudgingPeer::new(Numbered::default(), CountedSink::new())
     }
 
-    /// From now on messages of this run are expected, at most `most` of them.
+    /// From now on messages of this run are expected, at most `most` of them, without a checksum of UDP.
     pub fn begin(&mut self, run_id: u32, most: u64, look: Look) {
         let most = most.min(MAX_MESSAGES);
         let came = vec![0; most.div_ceil(64) as usize];
-        *self = Numbered { run_id: Some(run_id), look, most, came, seen: Seen::default() };
+        let seen = Seen::default();
+        *self = Numbered { run_id: Some(run_id), look, checksums: false, most, came, seen };
+    }
+
+    /// The messages of this run have a checksum of UDP, or have none.
+    pub fn expect_checksums(&mut self, expected: bool) {
+        self.checksums = expected;
     }
 
     /// What has been seen since then.
@@ -125,7 +132,7 @@ impl Numbered {
             return (frame.len() >= HEADER_BYTES).then_some(Verdict::Foreign);
         }
         let payload = match self.look {
-            Look::Whole | Look::Head => sound_datagram(frame)?,
+            Look::Whole | Look::Head => sound_datagram(frame, self.checksums)?,
             Look::Number => datagram_for_us(frame)?,
         };
         let head = Head::from_bytes(payload)?;

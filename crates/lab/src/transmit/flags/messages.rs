@@ -33,6 +33,9 @@ pub(super) struct MessageArguments {
     /// Bytes that the socket lets be on their way, up to 1 GiB
     #[arg(long, value_name = "BYTES", default_value = "1MiB", value_parser = send_buffer)]
     pub(super) send_buffer: u64,
+    /// UDP's checksum, which walks the packet's buffers: on or off [default: on; a kernel has its own]
+    #[arg(long, value_name = "on|off")]
+    checksum: Option<OnOff>,
     /// Where the randomness starts from
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) seed: u64,
@@ -41,7 +44,16 @@ pub(super) struct MessageArguments {
 impl MessageArguments {
     /// Flags that were given and mean nothing to a kernel.
     pub(super) fn of_process(&self) -> Vec<&'static str> {
-        given([("--mixture", !self.mixtures.is_empty()), ("--rate", self.rate.is_some())])
+        given([
+            ("--mixture", !self.mixtures.is_empty()),
+            ("--rate", self.rate.is_some()),
+            ("--checksum", self.checksum.is_some()),
+        ])
+    }
+
+    /// Whether UDP has a checksum.
+    pub(super) fn checksum(&self) -> bool {
+        self.checksum != Some(OnOff::Off)
     }
 
     /// What is sent by a card that takes messages up to this length; nothing for what is usual.
@@ -61,6 +73,12 @@ impl MessageArguments {
             (None, None) => Pace::Unbounded,
         }
     }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum OnOff {
+    On,
+    Off,
 }
 
 fn size(text: &str) -> Result<u32, String> {

@@ -33,7 +33,8 @@ use crate::watch::Watch;
 ///
 /// A process sends UDP datagrams as fast as it can (or at a pace) through socket, UDP/IP, buffers and a driver
 /// of ours, all in one thread as in one kernel. Buffers are BSD's chains of mbufs with clusters of 2 or 4 KB, or
-/// one contiguous buffer for each packet, as Linux has them. Completion: interrupt (each packet interrupts),
+/// one contiguous buffer for each packet, as Linux has them; UDP's checksum walks the chain, or is summed up while the
+/// contiguous buffer is filled (--checksum). Completion: interrupt (each packet interrupts),
 /// interrupt-free (each transmit first asks what was sent; dead-locks if the send buffer is full before the
 /// device is), adaptive (free of interrupts until the send buffer runs short), adaptive-published (the same, but as
 /// published it asks the device before each packet). Bounce buffer: the header and
@@ -175,6 +176,7 @@ impl Transmit {
         let mut options = Options {
             traffic: Vec::new(),
             buffers: compared.systems.clone(),
+            checksum: self.messages.checksum(),
             completions: compared.completions.0.clone(),
             bounces: compared.bounces.clone(),
             all_pairs: compared.all_pairs,
