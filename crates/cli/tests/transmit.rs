@@ -59,8 +59,8 @@ fn one_seed_is_one_result_in_virtual_time_and_it_has_the_published_shape() {
         (&result["experiment"], &result["time_base"]),
         (&"transmit".into(), &"virtual".into())
     );
-    // Two kinds of mbufs in 20 ways and by a dummy driver, contiguous buffers in four; of each size.
-    assert_eq!(result["rows"].as_array().unwrap().len(), 3 * (2 * 21 + 4));
+    // Two kinds of mbufs in 20 ways and by a dummy driver, contiguous buffers in four and by one; of each size.
+    assert_eq!(result["rows"].as_array().unwrap().len(), 3 * (2 * 21 + 5));
     let bps = |bytes, way| row(&result, bytes, way)["bps"].as_f64().unwrap();
     let [interrupt, adaptive] =
         ["interrupt", "adaptive"].map(|completion| bps(64, ["mbuf-2k", completion, "none"]));
@@ -161,6 +161,8 @@ fn what_cannot_be_is_refused_with_what_can() {
         (&["--sizes", "9000", "--mtu", "1500"], "16 to 1472"),
         (&["--sizes", "20000", "--model", "rtl8168"], "size = 20000"),
         (&["--sizes", "64", "--mtu", "40"], "58 to"),
+        (&["--checksum", "some"], "possible values: on, off"),
+        (&["--target", "kernel", "--checksum", "off"], "--checksum"),
         (&["--mixture", "64"], "SIZExCOUNT"),
         (&["--mixture", "64x100,128x1"], "64 are possible"),
         (&["--systems", "mbuf:0"], "512 to 65536"),

@@ -57,7 +57,9 @@ pub(super) fn columns() -> Vec<Column> {
         mbps("min_bps", "Mbit/s, lowest").better(Better::More),
         mbps("max_bps", "Mbit/s, highest").better(Better::More),
         Column::figure("cpu_share", "CPU").better(Better::Less),
-        Column::figure("busy_per_packet_ns", "processor time a packet").head("busy").unit(Unit::Ns),
+        Column::figure("least_busy_per_packet_ns", "processor time a packet, least")
+            .head("busy")
+            .unit(Unit::Ns),
         Column::figure("interrupts_per_packet", "interrupts a packet").head("intr"),
         Column::figure("transfers_per_packet", "DMA transfers a packet").head("DMA"),
         Column::figure("copied_bytes_per_packet", "copied bytes a packet")
@@ -114,7 +116,7 @@ fn views(lines: &[Line<'_>], figures: &Object) -> Vec<View> {
                 "mixture",
                 "pps",
                 "cpu_share",
-                "busy_per_packet_ns",
+                "least_busy_per_packet_ns",
                 "interrupts_per_packet",
                 "transfers_per_packet",
                 "copied_bytes_per_packet",
@@ -129,8 +131,8 @@ fn views(lines: &[Line<'_>], figures: &Object) -> Vec<View> {
     if let Some(last) = views.last_mut() {
         last.notes.push(
             "throughput of messages, without headers; CPU: the share of the time in which the sender was busy; \
-             busy: for each packet; intr, DMA, copied: interrupts, transfers and bytes for each packet; wait: from the driver's hand to \
-             its being freed"
+             busy: for each packet, in the repetition that was disturbed least, at a pace; intr, DMA, copied: \
+             interrupts, transfers and bytes for each packet; wait: from the driver's hand to its being freed"
                 .to_owned(),
         );
     }

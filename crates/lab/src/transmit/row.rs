@@ -5,7 +5,10 @@ use warikomi_measure::published;
 use warikomi_protocol::answers::Sent;
 use warikomi_sim::transmit::SIZES_BYTES;
 
-use super::options::{Case, Options};
+use super::options::{Case, Options, Pace};
+
+/// A sender that is busy for more than this share of its time may be waiting for the device.
+const MOST_BUSY_SHARE: f64 = 0.98;
 
 /// What one system did with one size, completion strategy and bounce buffer: the repetition of which the rate
 /// is the median. What does not apply is absent.
@@ -32,8 +35,9 @@ pub struct Row {
     pub max_bps: Option<f64>,
     /// The share of the time (0 to 1) in which the sender had something to do or to look for.
     pub cpu_share: Option<f64>,
-    /// How long that was for each message, in nanoseconds.
-    pub busy_per_packet_ns: Option<f64>,
+    /// How long that was for each message, in nanoseconds, in the repetition that was disturbed least. Only of
+    /// messages that come at a pace, because others also wait for the device.
+    pub least_busy_per_packet_ns: Option<f64>,
     /// Interrupts, for each message.
     pub interrupts_per_packet: Option<f64>,
     /// DMA transfers, for each message.
@@ -67,6 +71,9 @@ pub struct Row {
     /// In virtual time, the digest of the history.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
+    /// Messages come at a pace.
+    #[serde(skip)]
+    pub(super) paced: bool,
 }
 
 /// What one run of the sender came to.
@@ -85,6 +92,14 @@ impl Outcome {
     /// Bits of messages in a second.
     fn bps(&self) -> Option<f64> {
         self.rate(self.sent.sent_bytes).map(|bytes| 8.0 * bytes)
+    }
+
+    /// What a message took the processor, in nanoseconds; `None` if the sender was never idle, and so waited for the
+    /// device.
+    fn processor_ns(&self) -> Option<f64> {
+        let Sent { sent, busy_ns, took_ns, .. } = self.sent;
+        let idle = busy_ns as f64 <= MOST_BUSY_SHARE * took_ns as f64;
+        (idle && sent > 0).then(|| busy_ns as f64 / sent as f64)
     }
 
     fn rate(&self, what: u64) -> Option<f64> {
@@ -109,6 +124,7 @@ impl Row {
             bounce: case.bounce.to_string(),
             published_bps: published_bps.filter(|_| as_published),
             buffers,
+            paced: options.pace != Pace::Unbounded,
             ..Row::default()
         }
     }
@@ -134,7 +150,11 @@ impl Row {
             min_bps: rates.first().copied().filter(|_| !sent.dead_locked),
             max_bps: rates.last().copied().filter(|_| !sent.dead_locked),
             cpu_share: (sent.took_ns > 0).then(|| sent.busy_ns as f64 / sent.took_ns as f64),
-            busy_per_packet_ns: per_packet(sent.busy_ns),
+            least_busy_per_packet_ns: outcomes
+                .iter()
+                .filter(|_| self.paced)
+                .filter_map(Outcome::processor_ns)
+                .min_by(f64::total_cmp),
             interrupts_per_packet: per_packet(sent.interrupts),
             transfers_per_packet: per_packet(sent.transfers),
             copied_bytes_per_packet: per_packet(sent.copied_bytes + sent.bounced_bytes),

@@ -8,8 +8,6 @@ use super::row::Row;
 
 /// The buffers that chains are compared with.
 const CONTIGUOUS: &str = "contiguous";
-/// A sender that was busy for more than this share of its time may have waited for the device.
-const MOST_BUSY_SHARE: f64 = 0.98;
 
 /// Where the throughput goes that mbufs are behind a contiguous buffer, for one size. Both are shares of the
 /// contiguous buffer's throughput, so they add up to all that is lost.
@@ -34,8 +32,8 @@ pub(super) struct Share {
     /// of mbufs cost. Below 0 if it is ahead.
     pub chain_share: f64,
     /// By how much chains of mbufs would lower a throughput that the processor alone limits, as a share of the
-    /// contiguous buffers': by the time that a message takes the processor, with both kinds of buffers sent by a
-    /// dummy driver, so that no contents are transferred. Absent unless both senders were idle now and then (a pace).
+    /// contiguous buffers': by the least time that a message took the processor, with both kinds of buffers sent by a
+    /// dummy driver, so that no contents are transferred. Absent unless messages came at a pace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chain_processor_share: Option<f64>,
     /// The gain that was published, for clusters of 2 KB.
@@ -54,11 +52,6 @@ pub(super) fn shares(rows: &[Row]) -> Vec<Share> {
     dummies.filter_map(|dummy| share(rows, dummy)).collect()
 }
 
-/// The processor's time for a message; `None` if it was never idle, and so may have waited for the device.
-fn processor_ns(row: &Row) -> Option<f64> {
-    row.busy_per_packet_ns.filter(|_| row.cpu_share.is_some_and(|share| share < MOST_BUSY_SHARE))
-}
-
 fn share(rows: &[Row], dummy: &Row) -> Option<Share> {
     let plain = Bounce::None.to_string();
     let row = |buffers: &str, bounce: &str| {
@@ -72,7 +65,8 @@ fn share(rows: &[Row], dummy: &Row) -> Option<Share> {
     };
     let rate = |buffers: &str| row(buffers, &plain)?.bps.filter(|&bps| bps > 0.0);
     let (contiguous, scattered) = (rate(CONTIGUOUS)?, rate(&dummy.buffers)?);
-    let processor_ns = [row(CONTIGUOUS, &dummy.bounce), Some(dummy)].map(|row| processor_ns(row?));
+    let processor_ns = [row(CONTIGUOUS, &dummy.bounce), Some(dummy)]
+        .map(|row| row.and_then(|row| row.least_busy_per_packet_ns));
     let transmit = published::adaptive_transmit();
     let of = |bytes, share| {
         let here = dummy.mixture.is_none() && dummy.size_bytes == bytes;
@@ -128,23 +122,22 @@ mod tests {
 
     #[test]
     fn the_processors_share_is_of_two_dummies_that_were_idle_now_and_then() {
-        let paced = |buffers, bounce, busy_per_packet_ns, cpu_share| Row {
-            busy_per_packet_ns: Some(busy_per_packet_ns),
-            cpu_share: Some(cpu_share),
+        let paced = |buffers, bounce, least_busy_per_packet_ns| Row {
+            least_busy_per_packet_ns,
             ..row(16_384, buffers, bounce, 1e9)
         };
-        let of = |contiguous_share| {
+        let of = |contiguous_ns| {
             let rows = [
-                paced("contiguous", "none", 9_000.0, 0.3),
-                paced("mbuf-2k", "none", 9_900.0, 0.3),
-                paced("contiguous", "dummy", 3_000.0, contiguous_share),
-                paced("mbuf-2k", "dummy", 4_000.0, 0.4),
+                paced("contiguous", "none", Some(9_000.0)),
+                paced("mbuf-2k", "none", Some(9_900.0)),
+                paced("contiguous", "dummy", contiguous_ns),
+                paced("mbuf-2k", "dummy", Some(4_000.0)),
             ];
             let shares = shares(&rows);
             assert_eq!(shares.len(), 1, "a contiguous dummy is no chain: {shares:?}");
             shares[0].chain_processor_share
         };
-        assert_eq!((of(0.3), of(1.0)), (Some(0.25), None));
+        assert_eq!((of(Some(3_000.0)), of(None)), (Some(0.25), None));
     }
 
     #[test]

@@ -131,8 +131,10 @@ fn every_message_arrives_whole_and_in_order_with_all_buffers_completions_and_bou
         let plans = all_ways(&mixture);
         let mut sending = Sending::start(NicOptions::of(model), &plans);
         for (number, plan) in plans.iter().enumerate() {
-            let plan = SendPlan { run_id: number as u32, ..plan.clone() };
+            let checksum = number % 4 > 0;
+            let plan = SendPlan { run_id: number as u32, checksum, ..plan.clone() };
             let sent = sending.send_all(&plan);
+            assert_eq!(sent.buffers_freed, sent.buffers_taken, "{model}: {sent:?}");
             assert!(sent.busy_ns <= sent.took_ns && sent.took_ns > 0, "{model}: {sent:?}");
         }
         let counters = sending.ask(Counters { interface: None }).unwrap();

@@ -71,12 +71,12 @@ fn every_row_is_measured_on_each_model_and_judged_by_the_wire() {
         let options = options(model);
         let (runs, mut seen) = (tempfile::tempdir().unwrap(), 0);
         let mut watch = watch(runs.path(), Interrupted::default(), move |progress| {
-            assert_eq!((progress.done, progress.all), (seen, 2 * 27));
+            assert_eq!((progress.done, progress.all), (seen, 2 * 30));
             seen += 1;
         });
         let found =
             real::transmit(&options, &mut watch).unwrap_or_else(|error| panic!("{model}: {error}"));
-        assert_eq!((found.rows.len(), found.result.time_base), (27, TimeBase::Real));
+        assert_eq!((found.rows.len(), found.result.time_base), (30, TimeBase::Real));
         for row in &found.rows {
             // 7,000 bytes fill a megabyte before they fill a FIFO of 256, or a ring of 1,024.
             let may_lock = row.completion == "interrupt-free" && row.size_bytes == 7_000;
@@ -86,7 +86,7 @@ fn every_row_is_measured_on_each_model_and_judged_by_the_wire() {
         }
         let repetitions = found.repetitions.iter().filter(|one| !one.dead_locked);
         assert!(repetitions.clone().all(|one| one.messages == 400), "{:?}", found.repetitions);
-        assert_eq!(found.result.rows.as_ref().map(Vec::len), Some(27));
+        assert_eq!(found.result.rows.as_ref().map(Vec::len), Some(30));
         assert!(found.result.figures["advice"].as_array().is_some_and(|all| all.len() == 2));
         assert!(found.result.figures["shares"].as_array().is_some_and(|all| all.len() == 3));
     }
