@@ -10,7 +10,8 @@ use warikomi_debugger::Program;
 use warikomi_inject::{Addresses, echo_request};
 use warikomi_measure::core_wait_ns;
 use warikomi_nic::register::Register;
-use warikomi_nic::{Frame, Link, RxOutcome};
+use warikomi_nic::{Frame, Link, Nic, RxOutcome};
+use warikomi_pci::Host;
 use warikomi_protocol::commands::Configure;
 use warikomi_session::{Prepared, Session};
 use warikomi_target::{CardId, TargetError};
@@ -131,10 +132,20 @@ impl Scene {
         Ok(())
     }
 
+    /// The card as it is now, with what the driver has written to it before. Its writes do not wait for us, and we may
+    /// have been elsewhere (at a stack): an acknowledgement that is carried out only behind a packet that came later
+    /// would take that packet's interrupt away.
+    fn card(&mut self) -> Result<(&mut dyn Nic, Host<'_>), TargetError> {
+        if !self.session.target.clock().is_virtual() {
+            self.session.target.poll()?;
+        }
+        self.session.target.card(CardId::FIRST)
+    }
+
     /// Sends an echo request to the driver.
     pub(crate) fn ping(&mut self, size_bytes: usize) -> Result<u64, Error> {
         let (number, frame) = self.next_request(size_bytes)?;
-        let (nic, mut host) = self.session.target.card(CardId::FIRST)?;
+        let (nic, mut host) = self.card()?;
         let sent = host.now;
         let outcome = nic.receive(&mut host, Frame::new(&frame)).outcome;
         self.sent(number, sent, outcome);
@@ -207,14 +218,14 @@ impl Scene {
 
     /// Interrupts the driver without a reason.
     pub(super) fn interrupt_without_reason(&mut self) -> Result<(), Error> {
-        let (nic, mut host) = self.session.target.card(CardId::FIRST)?;
+        let (nic, mut host) = self.card()?;
         interrupt_without_reason(nic, &mut host);
         Ok(())
     }
 
     /// Has the partner pause the card's sender, or end that.
     pub(super) fn pause(&mut self, paused: bool) -> Result<(), Error> {
-        let (nic, mut host) = self.session.target.card(CardId::FIRST)?;
+        let (nic, mut host) = self.card()?;
         Watched::pause(nic, &mut host, paused);
         self.unpaused = host.now;
         Ok(())
@@ -222,7 +233,7 @@ impl Scene {
 
     /// Pulls the cable, or plugs it in.
     pub(super) fn set_link(&mut self, link: Link) -> Result<(), Error> {
-        let (nic, mut host) = self.session.target.card(CardId::FIRST)?;
+        let (nic, mut host) = self.card()?;
         nic.set_link(&mut host, link);
         Ok(())
     }
