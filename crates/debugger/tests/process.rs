@@ -71,7 +71,7 @@ impl Debugged {
             }
             std::thread::sleep(Duration::from_millis(1));
         };
-        Debugged { child, thread, moved, program: Program { parts: vec![code] } }
+        Debugged { child, thread, moved, program: Program { parts: vec![code.into()] } }
     }
 
     fn function(&self) -> Function {

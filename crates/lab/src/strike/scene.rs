@@ -8,7 +8,7 @@ use std::time::Duration;
 use warikomi_clock::{Span, Time};
 use warikomi_debugger::Program;
 use warikomi_inject::{Addresses, echo_request};
-use warikomi_measure::core_wait_ns;
+use warikomi_measure::CoreWait;
 use warikomi_nic::register::Register;
 use warikomi_nic::{Frame, Link, Nic, RxOutcome};
 use warikomi_pci::Host;
@@ -17,6 +17,7 @@ use warikomi_session::{Prepared, Session};
 use warikomi_target::{CardId, TargetError};
 use warikomi_wire::{EchoReplies, EchoReply, EchoWatch, WireKind};
 
+use super::code::KernelCode;
 use super::condition::Check;
 use super::grip::Grip;
 use super::striker::{Strike, Striker, Struck, Where, interrupt_without_reason};
@@ -65,6 +66,8 @@ pub(crate) struct Scene {
     pub(crate) session: Session,
     pub(crate) program: Rc<Program>,
     striker: Rc<RefCell<Striker>>,
+    /// The support side, and the target.
+    sides: [Option<CoreWait>; 2],
     replies: EchoReplies,
     addresses: Addresses,
     next_number: u64,
@@ -84,7 +87,11 @@ pub(crate) struct Scene {
 
 impl Scene {
     /// Brings a target up and takes hold of it.
-    pub(crate) fn start(watch: &mut Watch, prepared: &Prepared) -> Result<Scene, Error> {
+    pub(crate) fn start(
+        watch: &mut Watch,
+        prepared: &Prepared,
+        kernel: &mut KernelCode,
+    ) -> Result<Scene, Error> {
         let options = Grip::check(prepared)?;
         let (mut session, replies) = bring_up(watch, prepared)?;
         let target = &mut *session.target;
@@ -93,14 +100,16 @@ impl Scene {
         if let Some(agent) = target.agent() {
             agent.print_all()?;
         }
-        let Grip { program, striker } = Grip::take(&mut session, options)?;
+        let Grip { program, striker } = Grip::take(&mut session, options, kernel)?;
         let read_lines = session.target.printed_lines();
+        let sides = [None, Some(session.target.process_id())].map(CoreWait::of);
         let mtu = session.info.settings.get("mtu_bytes").and_then(serde_json::Value::as_u64);
         let mtu = mtu.and_then(|mtu| u32::try_from(mtu).ok()).unwrap_or(DEFAULT_MTU);
         Ok(Scene {
             session,
             program,
             striker,
+            sides,
             replies,
             addresses,
             next_number: 0,
@@ -363,8 +372,8 @@ impl Scene {
         if self.session.target.clock().is_virtual() {
             return Waits([0; 2]);
         }
-        let of = |process| core_wait_ns(process).unwrap_or(0);
-        Waits([of(None), of(Some(self.session.target.process_id()))])
+        let ns = |side: &Option<CoreWait>| side.as_ref().and_then(CoreWait::ns).unwrap_or(0);
+        Waits(self.sides.each_ref().map(ns))
     }
 
     /// Serves the driver until it has nothing in hand, or no longer than `within`.
