@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use iced_x86::{Decoder, DecoderOptions};
 
@@ -212,8 +213,8 @@ impl Code {
 
 /// All code of a process that is of interest: a kernel and its modules.
 pub struct Program {
-    /// Its parts. What stands first is looked at first.
-    pub parts: Vec<Code>,
+    /// Its parts, of which several programs may have some in common. What stands first is looked at first.
+    pub parts: Vec<Rc<Code>>,
 }
 
 impl Program {
@@ -227,6 +228,6 @@ impl Program {
 
     /// The part that this address is in.
     pub fn part_at(&self, address: u64) -> Option<&Code> {
-        self.parts.iter().find(|code| code.contains(address))
+        self.parts.iter().map(Rc::as_ref).find(|code| code.contains(address))
     }
 }

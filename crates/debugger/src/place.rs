@@ -205,13 +205,17 @@ impl Program {
 
     /// Every place to which its source gives a name; an error if there is none.
     pub fn marks(&self) -> Result<Vec<Mark>, PlaceError> {
-        let marks: Vec<Mark> = self.parts.iter().flat_map(Code::marks).cloned().collect();
+        let marks: Vec<Mark> = self.parts.iter().flat_map(|code| code.marks()).cloned().collect();
         if marks.is_empty() { Err(PlaceError::NoMarks) } else { Ok(marks) }
     }
 
     fn no_mark(&self, name: &str) -> PlaceError {
-        let names: BTreeSet<&str> =
-            self.parts.iter().flat_map(Code::marks).map(|mark| mark.name.as_str()).collect();
+        let names: BTreeSet<&str> = self
+            .parts
+            .iter()
+            .flat_map(|code| code.marks())
+            .map(|mark| mark.name.as_str())
+            .collect();
         let there = names.into_iter().map(str::to_owned).collect();
         PlaceError::NoMark { name: name.into(), there }
     }
@@ -323,7 +327,7 @@ impl Program {
                 before.into_iter().chain(behind).map(|line| format!("{file}:{line}")).collect();
             return Err(PlaceError::NoCode { file: file.into(), line, nearest });
         }
-        match self.parts.iter().any(Code::has_debug_information) {
+        match self.parts.iter().any(|code| code.has_debug_information()) {
             true => Err(PlaceError::NoFile { file: file.into(), nearest: Vec::new() }),
             false => {
                 let name = self.parts.first().map_or("the program", |code| &code.name);

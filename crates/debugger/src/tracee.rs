@@ -149,7 +149,7 @@ impl Tracee {
                 Ok(None) => None,
                 Ok(Some(Change::Signal(Signal::SIGTRAP))) => self.trapped()?,
                 Ok(Some(Change::Signal(signal))) => Some(Stop::Signal(signal)),
-                Ok(Some(Change::Event)) => Some(Stop::Interrupted),
+                Ok(Some(Change::Event)) => self.interrupted()?,
                 Ok(Some(Change::End)) | Err(Errno::ECHILD) => Some(Stop::Ended),
                 Err(error) => return Err(gone(error)),
             };
@@ -167,6 +167,36 @@ impl Tracee {
         registers.rip = address;
         ptrace::setregs(self.pid, registers).map_err(gone)?;
         Ok(Some(Stop::Breakpoint(address)))
+    }
+
+    /// It was stopped because it was told to. If it has executed a breakpoint at the same moment, the signal for that is
+    /// still to come (Linux kernel/signal.c, `get_signal`), and must not come once the breakpoint is gone.
+    fn interrupted(&mut self) -> Result<Option<Stop>, TraceeError> {
+        let registers = ptrace::getregs(self.pid).map_err(gone)?;
+        let is_behind_one = self.breakpoints.contains_key(&registers.rip.wrapping_sub(1));
+        if !is_behind_one || !self.is_pending(Signal::SIGTRAP) {
+            return Ok(Some(Stop::Interrupted));
+        }
+        ptrace::cont(self.pid, None).map_err(gone)?;
+        match self.wait_for_stop()? {
+            Change::Signal(Signal::SIGTRAP) => self.trapped(),
+            Change::Signal(signal) => Ok(Some(Stop::Signal(signal))),
+            Change::Event => Ok(Some(Stop::Interrupted)),
+            Change::End => Ok(Some(Stop::Ended)),
+        }
+    }
+
+    /// Whether this signal was sent to it and waits to be delivered (proc_pid_status(5)).
+    fn is_pending(&self, signal: Signal) -> bool {
+        let status = self.about("status");
+        let pending = status.lines().find_map(|line| line.strip_prefix("SigPnd:"));
+        let pending = pending.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
+        pending.is_some_and(|set| set & (1 << (signal as u32 - 1)) != 0)
+    }
+
+    /// What the system says of it, in a file of this name.
+    fn about(&self, name: &str) -> String {
+        std::fs::read_to_string(format!("/proc/{}/{name}", self.pid)).unwrap_or_default()
     }
 
     /// Lets it go on. At a breakpoint that still stands it first executes what is beneath.
@@ -249,14 +279,12 @@ impl Tracee {
     }
 
     fn not_stopped(&self) -> TraceeError {
-        let of = |name: &str| {
-            let text = std::fs::read_to_string(format!("/proc/{}/{name}", self.pid));
-            text.unwrap_or_default()
-        };
-        let status = of("status");
+        let status = self.about("status");
         let state = status.lines().find_map(|line| line.strip_prefix("State:"));
         let state = state.unwrap_or("gone").trim();
-        TraceeError::NotStopped { state: format!("{state} (system call {})", of("syscall").trim()) }
+        TraceeError::NotStopped {
+            state: format!("{state} (system call {})", self.about("syscall").trim()),
+        }
     }
 
     /// Where it stands. It must be stopped.

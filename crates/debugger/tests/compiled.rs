@@ -63,7 +63,7 @@ fn places_that_the_source_names_are_found_in_objects_and_in_linked_programs() {
         let marks = code.marks().to_vec();
         let names: Vec<_> = marks.iter().map(|mark| mark.name.as_str()).collect();
         assert_eq!(names, ["inner", "outer_2", "inner"]);
-        let program = Program { parts: vec![code] };
+        let program = Program { parts: vec![code.into()] };
         let location = program.locate(marks[0].address);
         assert_eq!(location.function.as_ref().unwrap().0, "outer");
         assert_eq!(location.inlined, ["inner"]);
@@ -86,7 +86,7 @@ fn what_the_loader_has_not_kept_has_no_place() {
     let object = compiled(directory.path(), &["-c"]);
     let code = Code::of_module("a", &object, |_| None).unwrap();
     assert_eq!(code.marks(), []);
-    let named = Program { parts: vec![code] }.resolve(&"here:inner".parse().unwrap());
+    let named = Program { parts: vec![code.into()] }.resolve(&"here:inner".parse().unwrap());
     assert_eq!(named, Err(PlaceError::NoMarks));
 }
 

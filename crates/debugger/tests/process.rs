@@ -12,16 +12,20 @@ fn place_to_stop_at(count: u64) -> u64 {
     black_box(count).wrapping_mul(3)
 }
 
+/// A process that comes by all the time, and one that does so now and then.
+const BUSY: &str = "busy";
+const USUAL: &str = "usual";
+
 /// Runs until it is killed; does nothing when it is run as a test.
 #[test]
 fn process() {
-    if std::env::var_os("WARIKOMI_DEBUGGED").is_none() {
-        return;
-    }
+    let Some(kind) = std::env::var_os("WARIKOMI_DEBUGGED") else { return };
     let mut count = 0;
     loop {
         count = place_to_stop_at(count) + 1;
-        std::thread::sleep(Duration::from_micros(200));
+        if kind != BUSY {
+            std::thread::sleep(Duration::from_micros(200));
+        }
     }
 }
 
@@ -36,10 +40,14 @@ struct Debugged {
 
 impl Debugged {
     fn start() -> Debugged {
+        Debugged::start_as(USUAL)
+    }
+
+    fn start_as(kind: &str) -> Debugged {
         let path = std::env::current_exe().unwrap();
         let child = Command::new(&path)
             .args(["--exact", "process", "--nocapture"])
-            .env("WARIKOMI_DEBUGGED", "1")
+            .env("WARIKOMI_DEBUGGED", kind)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -63,7 +71,7 @@ impl Debugged {
             }
             std::thread::sleep(Duration::from_millis(1));
         };
-        Debugged { child, thread, moved, program: Program { parts: vec![code] } }
+        Debugged { child, thread, moved, program: Program { parts: vec![code.into()] } }
     }
 
     fn function(&self) -> Function {
@@ -75,7 +83,14 @@ impl Debugged {
 impl Drop for Debugged {
     fn drop(&mut self) {
         let _ = self.child.kill();
-        let _ = self.child.wait();
+        // A thread that has ended while this one traced it is collected when this one ends, and not before.
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(1) {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 }
 
@@ -140,6 +155,34 @@ fn it_stops_when_it_is_told_to_whatever_signals_come_meanwhile() {
     }
     signals.kill().unwrap();
     signals.wait().unwrap();
+}
+
+/// Else the signal of a breakpoint that has been taken away since would end it.
+#[test]
+fn a_breakpoint_that_is_met_as_it_is_told_to_stop_is_a_breakpoint() {
+    let debugged = Debugged::start_as(BUSY);
+    let address = debugged.function().address + debugged.moved;
+    let mut tracee = Tracee::seize(debugged.thread).unwrap();
+    let mut met = 0;
+    for round in 0..5_000 {
+        tracee.interrupt().unwrap();
+        tracee.set_breakpoint(address).unwrap();
+        tracee.resume().unwrap();
+        let (begun, for_long) = (Instant::now(), Duration::from_nanos(round % 100 * 200));
+        while begun.elapsed() < for_long {
+            std::hint::spin_loop();
+        }
+        let stop = tracee.interrupt().unwrap();
+        met += u32::from(stop == Stop::Breakpoint(address));
+        assert!(
+            matches!(stop, Stop::Breakpoint(_) | Stop::Interrupted),
+            "{stop:?} in round {round}"
+        );
+        tracee.clear_breakpoint(address).unwrap();
+        tracee.resume().unwrap();
+    }
+    assert!(met > 0, "it has never come by");
+    assert_eq!(tracee.poll().unwrap(), None);
 }
 
 #[test]

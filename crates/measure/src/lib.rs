@@ -32,7 +32,7 @@ pub use layout::Layout;
 pub use ledger::{
     Contradictions, Delivery, Fate, Ledger, Outcome, Packet, Row, Totals, Unaccounted,
 };
-pub use machine::{CpuTimes, Machine, core_wait_ns, governor_of, parse};
+pub use machine::{CoreWait, CpuTimes, Machine, core_wait_ns, governor_of, parse};
 pub use result::{
     Interrupts, Intervals, Pacing, ReadError, Repeat, RunResult, SCHEMA, Success, TargetInfo,
     TimeBase, VectorInterrupts, Warning,

@@ -2,7 +2,8 @@
 //!
 //! The parsers are functions of text, and the reader is the thin layer that finds the text.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -153,11 +154,30 @@ impl CpuTimes {
 /// How long a process's first thread has waited for a core so far, in nanoseconds
 /// (`/proc/PID/schedstat`); our own thread's if no process is named.
 pub fn core_wait_ns(process_id: Option<u32>) -> Option<u64> {
-    let path = match process_id {
-        Some(id) => format!("/proc/{id}/schedstat"),
-        None => "/proc/thread-self/schedstat".to_owned(),
-    };
-    parse::core_wait_ns(&fs::read_to_string(path).ok()?)
+    CoreWait::of(process_id)?.ns()
+}
+
+/// Where a process's first thread tells how long it has waited for a core, for those who look often.
+#[derive(Debug)]
+pub struct CoreWait(File);
+
+impl CoreWait {
+    /// Of this process; of our own thread if none is named.
+    pub fn of(process_id: Option<u32>) -> Option<CoreWait> {
+        let path = match process_id {
+            Some(id) => format!("/proc/{id}/schedstat"),
+            None => "/proc/thread-self/schedstat".to_owned(),
+        };
+        File::open(path).ok().map(CoreWait)
+    }
+
+    /// How long it has waited so far, in nanoseconds.
+    pub fn ns(&self) -> Option<u64> {
+        // Three numbers of at most 20 digits.
+        let mut text = [0; 80];
+        let length = self.0.read_at(&mut text, 0).ok()?;
+        parse::core_wait_ns(std::str::from_utf8(text.get(..length)?).ok()?)
+    }
 }
 
 /// From the kernel's texts to values. What a text does not say is `None`. Some are read here and not by

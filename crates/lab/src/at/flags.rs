@@ -9,8 +9,8 @@ use crate::error::Error;
 use crate::experiment::{Conclusion, Experiment};
 use crate::inject::time_base;
 use crate::strike::{
-    Attempt, Condition, Operation, Scene, StrikePlace, Striking, Trial, checks, condition_help,
-    operation_help, resolve, striking_help,
+    Attempt, Condition, KernelCode, Operation, Scene, StrikePlace, Striking, Trial, checks,
+    condition_help, operation_help, resolve, striking_help,
 };
 use crate::watch::Watch;
 
@@ -97,7 +97,8 @@ impl At {
     pub(crate) fn carry_out(&self, watch: &mut Watch) -> Result<Tried, Error> {
         let prepared = self.prepared()?;
         let conditions = checks(&self.conditions, &prepared)?;
-        let mut scene = Scene::start(watch, &prepared)?;
+        let mut kernel = KernelCode::default();
+        let mut scene = Scene::start(watch, &prepared, &mut kernel)?;
         let cores = scene.session.watch_cores();
         let place = |scene: &mut Scene, place: &StrikePlace| {
             resolve(&scene.program, &mut *scene.session.target, place)
@@ -117,7 +118,7 @@ impl At {
             let spoilt = trial.spoils_the_target();
             trials.push(trial);
             if spoilt && number + 1 < self.count {
-                scene = Scene::start(watch, &prepared)?;
+                scene = Scene::start(watch, &prepared, &mut kernel)?;
             }
         }
         Ok(Tried { trials, scene, cores })

@@ -1,10 +1,10 @@
 //! Which places an operation reaches.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use warikomi_target::TargetError;
 
-use super::places::{Instruction, address_of};
+use super::places::{Instruction, by_address};
 use crate::error::Error;
 use crate::strike::{Operation, Scene};
 
@@ -18,9 +18,7 @@ pub(super) fn coverage(
     left: &mut BTreeSet<Instruction>,
     operation: Operation,
 ) -> Result<Vec<Instruction>, Error> {
-    let program = scene.program.clone();
-    let known = |place: &'_ Instruction| Some((address_of(&program, place)?, place.clone()));
-    let places: BTreeMap<u64, Instruction> = left.iter().filter_map(known).collect();
+    let places = by_address(&scene.program, left.iter());
     scene.seek(&places.keys().copied().collect::<Vec<_>>())?;
     let mut all = Vec::new();
     let mut idle = 0;

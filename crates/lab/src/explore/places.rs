@@ -91,3 +91,12 @@ pub(super) fn address_of(program: &Program, instruction: &Instruction) -> Option
     let mut of_name = functions.filter(|function| function.name == instruction.symbol);
     of_name.next().map(|function| function.address.wrapping_add(instruction.offset))
 }
+
+/// Those of these places that the program has, by their addresses there.
+pub(super) fn by_address<'a>(
+    program: &Program,
+    places: impl IntoIterator<Item = &'a Instruction>,
+) -> BTreeMap<u64, Instruction> {
+    let known = |place: &Instruction| Some((address_of(program, place)?, place.clone()));
+    places.into_iter().filter_map(known).collect()
+}

@@ -7,10 +7,12 @@ use warikomi_session::{CoreWatch, Prepared};
 
 use super::case::Case;
 use super::coverage::coverage;
-use super::places::{Instruction, address_of};
+use super::places::{Instruction, address_of, by_address};
 use super::row::{Explored, PlaceRow, command};
 use crate::error::Error;
-use crate::strike::{Attempt, Check, Operation, Scene, Striking, Trial, Verdict, Where};
+use crate::strike::{
+    Attempt, Check, KernelCode, Operation, Scene, Striking, Trial, Verdict, Where,
+};
 use crate::watch::Watch;
 
 /// How often a place is tried that an operation reached before and does not now.
@@ -40,6 +42,7 @@ pub(super) struct Stage<'a> {
     prepared: &'a Prepared,
     plan: Plan,
     scene: Option<(Scene, CoreWatch)>,
+    kernel: KernelCode,
     /// The operation that reaches a place, once that was looked for.
     reached: Option<BTreeMap<Instruction, Operation>>,
     /// All places that are explored.
@@ -53,7 +56,8 @@ pub(super) struct Stage<'a> {
 impl<'a> Stage<'a> {
     pub(super) fn new(prepared: &'a Prepared, plan: Plan) -> Stage<'a> {
         let (places, behind) = (Vec::new(), None);
-        Stage { prepared, plan, scene: None, reached: None, places, behind, found: 0 }
+        let kernel = KernelCode::default();
+        Stage { prepared, plan, scene: None, kernel, reached: None, places, behind, found: 0 }
     }
 
     /// Looks which of these places are reached, unless that is known. It differs a little from one time to the
@@ -86,7 +90,7 @@ impl<'a> Stage<'a> {
     /// The target, brought up if there is none.
     pub(super) fn scene(&mut self, watch: &mut Watch) -> Result<&mut Scene, Error> {
         if self.scene.is_none() {
-            let scene = Scene::start(watch, self.prepared)?;
+            let scene = Scene::start(watch, self.prepared, &mut self.kernel)?;
             let cores = scene.session.watch_cores();
             self.scene = Some((scene, cores));
         }
@@ -179,9 +183,7 @@ impl<'a> Stage<'a> {
     ) -> Result<BTreeSet<Instruction>, Error> {
         let all = self.places.clone();
         let scene = self.scene(watch)?;
-        let program = scene.program.clone();
-        let known = |place: &Instruction| Some((address_of(&program, place)?, place.clone()));
-        let known: BTreeMap<u64, Instruction> = all.iter().filter_map(known).collect();
+        let known = by_address(&scene.program, &all);
         scene.seek_behind(&known.keys().copied().collect::<Vec<_>>());
         let trial = self.attempt(&Case::Instruction(first.clone()), operation, 1, watch)?;
         let Some((scene, _)) = self.scene.as_mut().filter(|_| !trial.verdict.is_bad()) else {

@@ -13,7 +13,8 @@ use warikomi_target::{PassHook, Target, TargetError};
 
 use crate::error::Error;
 use crate::strike::{
-    Delivery, Grip, Strike, StrikePlace, Striker, StrikerHook, Struck, resolve, stack_at_place,
+    Delivery, Grip, KernelCode, Strike, StrikePlace, Striker, StrikerHook, Struck, resolve,
+    stack_at_place,
 };
 
 #[derive(Args)]
@@ -52,7 +53,8 @@ impl UntilArguments {
         prepared: &Prepared,
     ) -> Result<Option<Until>, Error> {
         let Some(place) = &self.place else { return Ok(None) };
-        let Grip { program, striker } = Grip::take(session, Grip::check(prepared)?)?;
+        let Grip { program, striker } =
+            Grip::take(session, Grip::check(prepared)?, &mut KernelCode::default())?;
         let place = resolve(&program, &mut *session.target, place)?;
         let delivery = Delivery::Nothing { hand_over: self.gdb };
         striker.borrow_mut().arm(Strike {

@@ -11,7 +11,7 @@ use super::mappings::Mappings;
 use super::modules::Place;
 use super::shadow::Shadow;
 use crate::error::Error;
-use crate::strike::{program, stack_before_the_access};
+use crate::strike::{KernelCode, program, stack_before_the_access};
 
 /// What is not looked at, in a kernel that does not say where things are.
 const NOTHING: &str = "memory that is freed or not mapped for DMA, and the driver's stack at a step, because this \
@@ -24,7 +24,7 @@ const NO_SHADOW: &str =
 /// Calls a witness for the strict card of a kernel that was started so.
 pub fn call(session: &mut Session, options: &SessionOptions) -> Result<(), Error> {
     let target = &mut *session.target;
-    let program = program(target, options)?;
+    let program = program(target, options, &mut KernelCode::default())?;
     let witness: Box<dyn Witness> =
         match KernelWitness::of(target.process_id(), program, &options.driver)? {
             Some(witness) => Box::new(witness),

@@ -1,6 +1,7 @@
 //! The code of a target: its kernel's, its driver's, and our bridge's.
 
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::time::Duration;
 
 use warikomi_debugger::{Code, Frame, Location, Program};
@@ -14,16 +15,35 @@ use crate::error::Error;
 const BRIDGE: &str = "warikomi_bridge";
 
 /// The code of the kernel that was started so, and of the driver if it is a module; the driver's first.
-pub(crate) fn program(target: &mut dyn Target, options: &SessionOptions) -> Result<Program, Error> {
+pub(crate) fn program(
+    target: &mut dyn Target,
+    options: &SessionOptions,
+    kernel: &mut KernelCode,
+) -> Result<Program, Error> {
     let mut parts = Vec::new();
     for module in [&*options.driver, BRIDGE] {
         if let Some(path) = options.module_file(module) {
             let loaded = |section: &str| section_address(target, module, section);
-            parts.push(Code::of_module(module, &path, loaded)?);
+            parts.push(Code::of_module(module, &path, loaded)?.into());
         }
     }
-    parts.push(Code::of_program("kernel", &options.kernel)?);
+    parts.push(kernel.of(options)?);
     Ok(Program { parts })
+}
+
+/// The code of a kernel, once it was read: it lies at the same addresses in every target, and with debug information
+/// takes as long to read as the kernel to start.
+#[derive(Default)]
+pub(crate) struct KernelCode(Option<Rc<Code>>);
+
+impl KernelCode {
+    fn of(&mut self, options: &SessionOptions) -> Result<Rc<Code>, Error> {
+        if let Some(code) = &self.0 {
+            return Ok(Rc::clone(code));
+        }
+        let code = Rc::new(Code::of_program("kernel", &options.kernel)?);
+        Ok(Rc::clone(self.0.insert(code)))
+    }
 }
 
 /// Where the guest's kernel has put a section of a module.

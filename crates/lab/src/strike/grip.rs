@@ -7,7 +7,7 @@ use warikomi_debugger::{Program, Tracee};
 use warikomi_session::{Prepared, Session, SessionOptions};
 use warikomi_target::CardId;
 
-use super::code::program;
+use super::code::{KernelCode, program};
 use super::gate::Gate;
 use super::striker::{Striker, StrikerHook};
 use super::watched::{AccessWatch, Watched};
@@ -37,9 +37,13 @@ impl Grip {
     }
 
     /// Takes hold of a target that was started so.
-    pub(crate) fn take(session: &mut Session, options: &SessionOptions) -> Result<Grip, Error> {
+    pub(crate) fn take(
+        session: &mut Session,
+        options: &SessionOptions,
+        kernel: &mut KernelCode,
+    ) -> Result<Grip, Error> {
         let target = &mut *session.target;
-        let program = program(target, options)?;
+        let program = program(target, options, kernel)?;
         let gate = match target.clock().is_virtual() {
             true => Some(Gate::of(&program).ok_or_else(no_gate)?),
             false => None,

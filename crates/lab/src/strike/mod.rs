@@ -16,7 +16,7 @@ mod trial;
 mod verdict;
 mod watched;
 
-pub(crate) use code::{driver_code, program, stack_before_the_access};
+pub(crate) use code::{KernelCode, driver_code, program, stack_before_the_access};
 pub(crate) use condition::{Check, Condition, checks, condition_help};
 pub(crate) use grip::Grip;
 pub(crate) use operation::operation_help;

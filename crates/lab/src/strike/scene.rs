@@ -8,14 +8,16 @@ use std::time::Duration;
 use warikomi_clock::{Span, Time};
 use warikomi_debugger::Program;
 use warikomi_inject::{Addresses, echo_request};
-use warikomi_measure::core_wait_ns;
+use warikomi_measure::CoreWait;
 use warikomi_nic::register::Register;
-use warikomi_nic::{Frame, Link, RxOutcome};
+use warikomi_nic::{Frame, Link, Nic, RxOutcome};
+use warikomi_pci::Host;
 use warikomi_protocol::commands::Configure;
 use warikomi_session::{Prepared, Session};
 use warikomi_target::{CardId, TargetError};
 use warikomi_wire::{EchoReplies, EchoReply, EchoWatch, WireKind};
 
+use super::code::KernelCode;
 use super::condition::Check;
 use super::grip::Grip;
 use super::striker::{Strike, Striker, Struck, Where, interrupt_without_reason};
@@ -64,6 +66,8 @@ pub(crate) struct Scene {
     pub(crate) session: Session,
     pub(crate) program: Rc<Program>,
     striker: Rc<RefCell<Striker>>,
+    /// The support side, and the target.
+    sides: [Option<CoreWait>; 2],
     replies: EchoReplies,
     addresses: Addresses,
     next_number: u64,
@@ -83,7 +87,11 @@ pub(crate) struct Scene {
 
 impl Scene {
     /// Brings a target up and takes hold of it.
-    pub(crate) fn start(watch: &mut Watch, prepared: &Prepared) -> Result<Scene, Error> {
+    pub(crate) fn start(
+        watch: &mut Watch,
+        prepared: &Prepared,
+        kernel: &mut KernelCode,
+    ) -> Result<Scene, Error> {
         let options = Grip::check(prepared)?;
         let (mut session, replies) = bring_up(watch, prepared)?;
         let target = &mut *session.target;
@@ -92,14 +100,16 @@ impl Scene {
         if let Some(agent) = target.agent() {
             agent.print_all()?;
         }
-        let Grip { program, striker } = Grip::take(&mut session, options)?;
+        let Grip { program, striker } = Grip::take(&mut session, options, kernel)?;
         let read_lines = session.target.printed_lines();
+        let sides = [None, Some(session.target.process_id())].map(CoreWait::of);
         let mtu = session.info.settings.get("mtu_bytes").and_then(serde_json::Value::as_u64);
         let mtu = mtu.and_then(|mtu| u32::try_from(mtu).ok()).unwrap_or(DEFAULT_MTU);
         Ok(Scene {
             session,
             program,
             striker,
+            sides,
             replies,
             addresses,
             next_number: 0,
@@ -131,10 +141,20 @@ impl Scene {
         Ok(())
     }
 
+    /// The card as it is now, with what the driver has written to it before. Its writes do not wait for us, and we may
+    /// have been elsewhere (at a stack): an acknowledgement that is carried out only behind a packet that came later
+    /// would take that packet's interrupt away.
+    fn card(&mut self) -> Result<(&mut dyn Nic, Host<'_>), TargetError> {
+        if !self.session.target.clock().is_virtual() {
+            self.session.target.poll()?;
+        }
+        self.session.target.card(CardId::FIRST)
+    }
+
     /// Sends an echo request to the driver.
     pub(crate) fn ping(&mut self, size_bytes: usize) -> Result<u64, Error> {
         let (number, frame) = self.next_request(size_bytes)?;
-        let (nic, mut host) = self.session.target.card(CardId::FIRST)?;
+        let (nic, mut host) = self.card()?;
         let sent = host.now;
         let outcome = nic.receive(&mut host, Frame::new(&frame)).outcome;
         self.sent(number, sent, outcome);
@@ -207,14 +227,14 @@ impl Scene {
 
     /// Interrupts the driver without a reason.
     pub(super) fn interrupt_without_reason(&mut self) -> Result<(), Error> {
-        let (nic, mut host) = self.session.target.card(CardId::FIRST)?;
+        let (nic, mut host) = self.card()?;
         interrupt_without_reason(nic, &mut host);
         Ok(())
     }
 
     /// Has the partner pause the card's sender, or end that.
     pub(super) fn pause(&mut self, paused: bool) -> Result<(), Error> {
-        let (nic, mut host) = self.session.target.card(CardId::FIRST)?;
+        let (nic, mut host) = self.card()?;
         Watched::pause(nic, &mut host, paused);
         self.unpaused = host.now;
         Ok(())
@@ -222,7 +242,7 @@ impl Scene {
 
     /// Pulls the cable, or plugs it in.
     pub(super) fn set_link(&mut self, link: Link) -> Result<(), Error> {
-        let (nic, mut host) = self.session.target.card(CardId::FIRST)?;
+        let (nic, mut host) = self.card()?;
         nic.set_link(&mut host, link);
         Ok(())
     }
@@ -352,8 +372,8 @@ impl Scene {
         if self.session.target.clock().is_virtual() {
             return Waits([0; 2]);
         }
-        let of = |process| core_wait_ns(process).unwrap_or(0);
-        Waits([of(None), of(Some(self.session.target.process_id()))])
+        let ns = |side: &Option<CoreWait>| side.as_ref().and_then(CoreWait::ns).unwrap_or(0);
+        Waits(self.sides.each_ref().map(ns))
     }
 
     /// Serves the driver until it has nothing in hand, or no longer than `within`.

@@ -16,7 +16,7 @@ use crate::at::At;
 use crate::error::Error;
 use crate::explore::reached_by;
 use crate::soak::history::Judged;
-use crate::strike::{OPERATIONS, Operation, Scene, Striking};
+use crate::strike::{KernelCode, OPERATIONS, Operation, Scene, Striking};
 use crate::watch::Watch;
 
 /// What strikes besides packets and interrupts. Faults of which a driver cannot know are not among them: it may hang
@@ -52,7 +52,7 @@ impl Places {
             watch.waiting("looking which places are reached");
             let line = Line::of(Kind::Strikes, &[(PLACE, ANY_ACCESS)]);
             let at: At = experiment(&[line.words(), kernel.words_of(Kind::Strikes)?].concat())?;
-            let mut scene = Scene::start(watch, &at.prepared()?)?;
+            let mut scene = Scene::start(watch, &at.prepared()?, &mut KernelCode::default())?;
             let reached = reached_by(&mut scene, operation)?;
             self.0.insert(name.clone(), reached);
         }
