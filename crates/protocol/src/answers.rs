@@ -396,6 +396,8 @@ pub struct Sent {
     pub bounced_bytes: u64,
     /// Packets of which something was copied into a bounce buffer.
     pub bounced_packets: u64,
+    /// Bytes that the driver copied because they were not aligned.
+    pub aligned_bytes: u64,
     /// Times that the completion strategy switched interrupts on or off.
     pub switches: u64,
     /// Times that the device was asked what it has sent.

@@ -24,9 +24,12 @@ pub struct TransmitterOptions {
     pub completion: Completion,
     /// What goes through the bounce buffer.
     pub bounce: Bounce,
-    /// Bus address and length in bytes of the memory for bounce buffers, an area for each packet that the
-    /// device can have; [`Transmitter::area_bytes`] says how much is needed. Without a bounce buffer there
-    /// need not be any.
+    /// The device's DMA begins at multiples of so many bytes, a power of two: a piece that does not is copied to
+    /// where it does. 1 for anywhere.
+    pub alignment_bytes: u32,
+    /// Bus address and length in bytes of the memory for such copies and bounce buffers, an area for each packet that
+    /// the device can have; [`Transmitter::area_bytes`] says how much is needed. Without either there need not be
+    /// any.
     pub areas: (u64, u64),
 }
 
@@ -39,8 +42,10 @@ pub struct TransmitterCounts {
     pub transfers: u64,
     /// Bytes copied into bounce buffers.
     pub bounced_bytes: u64,
-    /// Packets of which something was copied.
+    /// Packets of which something was copied into a bounce buffer.
     pub bounced_packets: u64,
+    /// Bytes copied because they were not aligned.
+    pub aligned_bytes: u64,
     /// Times that interrupts of completed transfers were switched on or off.
     pub switches: u64,
     /// Times that the device was asked what it has sent.
@@ -69,7 +74,7 @@ struct InFlight {
 pub struct Transmitter {
     options: TransmitterOptions,
     completer: Completer,
-    /// There are none if nothing goes through the bounce buffer.
+    /// There are none if nothing is ever copied.
     areas: Option<Areas>,
     /// From the first packet of several pieces on.
     auto: Option<Auto>,
@@ -96,8 +101,8 @@ impl Transmitter {
         driver: &mut dyn NicDriver,
         hw: &mut Hardware<'_>,
     ) -> Result<Transmitter, DriverError> {
-        let areas = match options.bounce {
-            Bounce::None => None,
+        let areas = match (options.bounce, options.alignment_bytes) {
+            (Bounce::None, 1) => None,
             _ => Some(Areas::new(options.areas, driver.info(), hw.memory)?),
         };
         let completer = Completer::new(options.completion);
@@ -148,11 +153,13 @@ impl Transmitter {
         let at = clock.now();
         let measures = self.auto.as_ref().is_some_and(Auto::measures);
         let bounced = self.bounce(hw, packet, choice.copied)?;
-        if bounced > 0 {
-            clock.spend(Work::Copy { bytes: bounced as usize });
+        let aligned = self.align(hw, packet, bounced > 0)?;
+        let copied = bounced + aligned;
+        if copied > 0 {
+            clock.spend(Work::Copy { bytes: copied as usize });
         }
         let copied_at = if measures { clock.now() } else { at };
-        let pieces = if bounced > 0 { &self.pieces[..] } else { packet.pieces };
+        let pieces = if copied > 0 { &self.pieces[..] } else { packet.pieces };
         clock.spend(Work::Describe { pieces: pieces.len() });
         if !driver.transmit(hw, TxFrame { pieces, token: packet.token })? {
             return Ok(false);
@@ -173,6 +180,7 @@ impl Transmitter {
         self.counts.transfers += count as u64;
         self.counts.bounced_packets += u64::from(bounced > 0);
         self.counts.bounced_bytes += u64::from(bounced);
+        self.counts.aligned_bytes += u64::from(aligned);
         let (token, bytes) = (packet.token, choice.bytes);
         self.flights.push_back(InFlight { token, at, pieces: count as u32, bytes });
         Ok(true)
@@ -247,6 +255,23 @@ impl Transmitter {
             return Ok(0);
         }
         areas.gather(hw.memory, packet.pieces, copied, &mut self.pieces)
+    }
+
+    /// Copies what does not begin where the device's DMA can begin; how many bytes.
+    #[inline]
+    fn align(
+        &mut self,
+        hw: &Hardware<'_>,
+        packet: Packet<'_>,
+        bounced: bool,
+    ) -> Result<u32, DriverError> {
+        let alignment = self.options.alignment_bytes;
+        let Some(areas) = self.areas.as_mut().filter(|_| alignment > 1) else { return Ok(0) };
+        if !bounced {
+            self.pieces.clear();
+            self.pieces.extend_from_slice(packet.pieces);
+        }
+        areas.align(hw.memory, alignment, bounced, &mut self.pieces)
     }
 
     /// An interrupt has come: acknowledges it, and frees what has been sent.

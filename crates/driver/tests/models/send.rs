@@ -348,8 +348,12 @@ fn sends_all(case: Case) {
         armed: false,
         transmit_interrupts: false,
     });
-    let options =
-        TransmitterOptions { completion: case.completion, bounce: Bounce::None, areas: (0, 0) };
+    let options = TransmitterOptions {
+        completion: case.completion,
+        bounce: Bounce::None,
+        alignment_bytes: 1,
+        areas: (0, 0),
+    };
     let mut hw = Hardware { mmio: &mut NoRegisters, memory: &*NO_MEMORY };
     let transmitter = Transmitter::new(options, &mut driver, &mut hw).unwrap();
     let interrupts = Tally::new(words, INTERRUPTS);

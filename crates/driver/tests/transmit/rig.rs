@@ -264,7 +264,7 @@ impl Rig {
             wire: Vec::new(),
             stalled: false,
         });
-        let options = TransmitterOptions { completion, bounce, areas };
+        let options = TransmitterOptions { completion, bounce, alignment_bytes: 1, areas };
         let mut hw = Hardware { mmio: &mut NoRegisters, memory: &memory };
         let transmitter = Transmitter::new(options, &mut device, &mut hw)?;
         let (used_bytes, lengths, back) = (0, Vec::new(), Vec::new());

@@ -47,6 +47,8 @@ pub struct Options {
     pub completions: Vec<Completion>,
     /// Bounce buffers, each with the last of `completions`. Contiguous buffers need only the first.
     pub bounces: Vec<Bounce>,
+    /// The card's DMA begins at multiples of so many bytes; the driver copies what does not. 1 for anywhere.
+    pub alignment_bytes: u32,
     /// Every completion strategy with every bounce buffer.
     pub all_pairs: bool,
     /// Dummy drivers besides, which separate the cost of scattered transfers from that of chained buffers.
@@ -91,6 +93,7 @@ impl Default for Options {
                 Bounce::All,
                 Bounce::Auto,
             ],
+            alignment_bytes: 1,
             all_pairs: false,
             separate: false,
             amount: Amount::For(Span::from_ms(100)),
@@ -200,6 +203,7 @@ impl Options {
             checksum: self.checksum,
             completion: case.completion,
             bounce: case.bounce,
+            alignment_bytes: self.alignment_bytes,
             send_buffer_bytes: self.send_buffer_bytes,
             run_id,
         }
@@ -260,6 +264,7 @@ impl Options {
             "checksum": self.checksum,
             "completions": texts(&self.completions),
             "bounces": texts(&self.bounces),
+            "alignment_bytes": self.alignment_bytes,
             "all_pairs": self.all_pairs,
             "separate": self.separate,
             "send_buffer_bytes": self.send_buffer_bytes,

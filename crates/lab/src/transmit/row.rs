@@ -42,7 +42,7 @@ pub struct Row {
     pub interrupts_per_packet: Option<f64>,
     /// DMA transfers, for each message.
     pub transfers_per_packet: Option<f64>,
-    /// Bytes that the processor copied, for each message: into buffers, and into bounce buffers.
+    /// Bytes that the processor copied, for each message: into buffers, into bounce buffers, and for alignment.
     pub copied_bytes_per_packet: Option<f64>,
     /// Buffers taken from their pools, for each message: mbufs, clusters, contiguous ones.
     pub buffers_taken_per_packet: Option<f64>,
@@ -157,7 +157,9 @@ impl Row {
                 .min_by(f64::total_cmp),
             interrupts_per_packet: per_packet(sent.interrupts),
             transfers_per_packet: per_packet(sent.transfers),
-            copied_bytes_per_packet: per_packet(sent.copied_bytes + sent.bounced_bytes),
+            copied_bytes_per_packet: per_packet(
+                sent.copied_bytes + sent.bounced_bytes + sent.aligned_bytes,
+            ),
             buffers_taken_per_packet: per_packet(sent.buffers_taken),
             buffers_visited_per_packet: per_packet(sent.buffers_visited),
             summed_bytes_per_packet: per_packet(sent.summed_bytes),
@@ -256,6 +258,8 @@ pub struct Repetition {
     pub bounced_bytes: u64,
     /// Packets of which something was copied into a bounce buffer.
     pub bounced_packets: u64,
+    /// Bytes copied because they were not aligned.
+    pub aligned_bytes: u64,
     /// How long packets were in the driver, in microseconds: half no longer.
     pub wait_p50_us: Option<f64>,
     /// 99 of 100 no longer.
@@ -300,6 +304,7 @@ impl Repetition {
             buffers_freed: sent.buffers_freed,
             bounced_bytes: sent.bounced_bytes,
             bounced_packets: sent.bounced_packets,
+            aligned_bytes: sent.aligned_bytes,
             wait_p50_us: row.wait_p50_us,
             wait_p99_us: row.wait_p99_us,
         }

@@ -42,6 +42,7 @@ fn plan(sizes_bytes: &[u32], count: u64) -> SendPlan {
         checksum: true,
         completion: Completion::Interrupt,
         bounce: Bounce::None,
+        alignment_bytes: 1,
         send_buffer_bytes: ROOMY_BYTES,
         run_id: 0xbeef,
     }

@@ -129,6 +129,7 @@ fn plan(buffers: BufferKind, size_bytes: u32, checksum: bool) -> SendPlan {
         checksum,
         completion: Completion::InterruptFree,
         bounce: Bounce::None,
+        alignment_bytes: 1,
         send_buffer_bytes: 2 * IN_FLIGHT_BYTES,
         run_id: 0,
     }

@@ -31,6 +31,7 @@ fn options(model: &str, size_bytes: u32) -> Options {
         checksum: true,
         completion: adaptive(),
         bounce: Bounce::None,
+        alignment_bytes: 1,
         send_buffer_bytes: 1 << 20,
         run_id: 7,
     };

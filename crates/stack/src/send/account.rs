@@ -184,6 +184,7 @@ impl Account {
             transfers: counts.transfers - before.transfers,
             bounced_bytes: counts.bounced_bytes - before.bounced_bytes,
             bounced_packets: counts.bounced_packets - before.bounced_packets,
+            aligned_bytes: counts.aligned_bytes - before.aligned_bytes,
             wait_ns: (!self.waits.is_empty()).then(|| [wait(0.5), wait(0.99), self.waits.max()]),
             dead_locked,
             pools_full,

@@ -145,6 +145,7 @@ mod tests {
             checksum: true,
             completion: Completion::Interrupt,
             bounce: Bounce::None,
+            alignment_bytes: 1,
             send_buffer_bytes: 1 << 20,
             run_id: 0,
         };

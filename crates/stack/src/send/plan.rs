@@ -24,6 +24,8 @@ const MOST_INTERVAL_PS: u64 = 1_000_000_000_000;
 const MOST_SEND_BUFFER_BYTES: u64 = 1 << 30;
 /// Buffers that go through a bounce buffer together with the header.
 const FIRST: RangeInclusive<u64> = 1..=64;
+/// What a device's DMA may have to begin at a multiple of.
+const ALIGNMENT_BYTES: RangeInclusive<u32> = 1..=64;
 /// Buffers and bounce buffers each begin on a page.
 const PAGE_BYTES: u64 = 4_096;
 
@@ -52,6 +54,8 @@ pub struct SendPlan {
     pub completion: Completion,
     /// What goes through the bounce buffer.
     pub bounce: Bounce,
+    /// The device's DMA begins at multiples of so many bytes; the driver copies what does not. 1 for anywhere.
+    pub alignment_bytes: u32,
     /// Bytes that the socket lets be on their way.
     pub send_buffer_bytes: u64,
     /// In the payload's head, so that frames of another run are recognised.
@@ -111,6 +115,7 @@ impl SendPlan {
             checksum: command.checksum,
             completion: parsed("completion", &command.completion)?,
             bounce: parsed("bounce", &command.bounce)?,
+            alignment_bytes: command.alignment_bytes,
             send_buffer_bytes: command.send_buffer_bytes,
             run_id: command.run_id,
         })
@@ -135,6 +140,7 @@ impl SendPlan {
             checksum: self.checksum,
             completion: self.completion.to_string(),
             bounce: self.bounce.to_string(),
+            alignment_bytes: self.alignment_bytes,
             send_buffer_bytes: self.send_buffer_bytes,
             destination_mac,
             destination,
@@ -176,6 +182,7 @@ impl SendPlan {
             let range = format!("it must be a power of two from {least} to {most} bytes");
             return Err(PlanError::new("cluster size", cluster_bytes, range));
         }
+        self.validate_alignment()?;
         let largest = u64::from(self.largest_bytes());
         let possible = largest..=MOST_SEND_BUFFER_BYTES;
         within(
@@ -184,6 +191,20 @@ impl SendPlan {
             possible,
             " bytes, at least the longest message",
         )
+    }
+
+    fn validate_alignment(&self) -> Result<(), PlanError> {
+        let bytes = self.alignment_bytes;
+        let (least, most) = ALIGNMENT_BYTES.into_inner();
+        if !(bytes.is_power_of_two() && ALIGNMENT_BYTES.contains(&bytes)) {
+            let range = format!("it must be a power of two from {least} to {most} bytes");
+            return Err(PlanError::new("alignment", bytes, range));
+        }
+        if bytes > 1 && self.bounce == Bounce::Auto {
+            let range = "bounce auto knows nothing of copies for alignment; give other --bounces";
+            return Err(PlanError::new("alignment", bytes, range));
+        }
+        Ok(())
     }
 
     /// The longest message in bytes.
@@ -199,10 +220,10 @@ impl SendPlan {
         pages + self.area_bytes(tx_descriptors, max_frame_bytes)
     }
 
-    /// Bytes of bounce buffers.
+    /// Bytes of bounce buffers, and of copies for alignment.
     pub(super) fn area_bytes(&self, tx_descriptors: usize, max_frame_bytes: usize) -> u64 {
-        match self.bounce {
-            Bounce::None => 0,
+        match (self.bounce, self.alignment_bytes) {
+            (Bounce::None, 1) => 0,
             _ => Transmitter::area_bytes(tx_descriptors, max_frame_bytes),
         }
     }

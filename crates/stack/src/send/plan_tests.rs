@@ -17,6 +17,7 @@ fn plan() -> SendPlan {
         checksum: true,
         completion: Completion::Interrupt,
         bounce: Bounce::None,
+        alignment_bytes: 1,
         send_buffer_bytes: 1 << 20,
         run_id: 1,
     }
@@ -112,6 +113,7 @@ fn any_plan() -> impl Strategy<Value = SendPlan> {
                 checksum: run_id % 2 == 0,
                 completion,
                 bounce,
+                alignment_bytes: if bounce == Bounce::Auto { 1 } else { 1 << (run_id % 7) },
                 send_buffer_bytes,
                 run_id,
             }

@@ -119,6 +119,7 @@ impl Sender {
         let options = TransmitterOptions {
             completion: plan.completion,
             bounce: plan.bounce,
+            alignment_bytes: plan.alignment_bytes,
             areas: (first, area_bytes),
         };
         let (to_mac, to_address, port) = destination;

@@ -49,6 +49,7 @@ fn plan(sizes_bytes: &[u32], count: u64) -> SendPlan {
         checksum: true,
         completion: Completion::Interrupt,
         bounce: Bounce::None,
+        alignment_bytes: 1,
         send_buffer_bytes: 1 << 20,
         run_id: 0xbeef,
     }
@@ -177,6 +178,32 @@ fn the_work_of_both_buffer_systems_is_counted_step_by_step() {
     assert_eq!(work(contiguous, 16_384, false), [1.0, 1.0, 20.0, 1.0]);
 }
 
+/// A card that takes DMA only where it is aligned forces copies: of headers and of short rests, but of whole contiguous
+/// packets, whose headers begin at an address that ends in 6.
+#[test]
+fn what_is_not_aligned_is_copied_and_arrives_whole() {
+    let copied = |buffers, bounce, size, alignment_bytes| {
+        let plan = SendPlan { buffers, bounce, alignment_bytes, warmup: 30, ..plan(&[size], 100) };
+        let case = format!("{buffers} {bounce} {size} aligned to {alignment_bytes}");
+        let ended = run("oc48", &plan, Disturbances::NONE, 9);
+        assert_all_sent(&plan, &ended, &case);
+        ended.sent.aligned_bytes as f64 / 100.0
+    };
+    let [small, _, contiguous] = BUFFERS;
+    for alignment in [1, 2] {
+        assert_eq!(copied(small, Bounce::None, 16_384, alignment), 0.0);
+        assert_eq!(copied(contiguous, Bounce::None, 16_384, alignment), 0.0);
+    }
+    for alignment in [4, 8, 64] {
+        assert_eq!(copied(small, Bounce::None, 16_384, alignment), 42.0, "headers only");
+        assert_eq!(copied(contiguous, Bounce::None, 16_384, alignment), 16_426.0);
+        assert_eq!(copied(small, Bounce::First(3), 16_384, alignment), 0.0);
+    }
+    // Headers, and a rest in a small mbuf, which begins behind a header of 20 bytes.
+    assert_eq!(copied(small, Bounce::None, 2_148, 4), 42.0);
+    assert_eq!(copied(small, Bounce::None, 2_148, 8), 42.0 + 100.0);
+}
+
 #[test]
 fn the_warm_up_is_sent_but_not_counted() {
     for model in models() {
@@ -205,6 +232,7 @@ fn any(random: &mut Random, count: u64) -> (SendPlan, Disturbances) {
         2 => Completion::AdaptivePublished(Thresholds::new(low, high).unwrap()),
         _ => Completion::Adaptive(Thresholds::new(low, high).unwrap()),
     };
+    let bounce = bounces()[random.below(4) as usize];
     let plan = SendPlan {
         block: random.below(50),
         seed: random.below(u64::MAX),
@@ -212,7 +240,8 @@ fn any(random: &mut Random, count: u64) -> (SendPlan, Disturbances) {
         interval_ps: if random.below(4) == 0 { random.below(2_000_000) } else { 0 },
         buffers: BUFFERS[random.below(3) as usize],
         checksum: random.below(4) > 0,
-        bounce: bounces()[random.below(4) as usize],
+        bounce,
+        alignment_bytes: if bounce == Bounce::Auto { 1 } else { 1 << random.below(7) },
         completion,
         send_buffer_bytes: largest + random.below(more),
         ..plan(&sizes, count)

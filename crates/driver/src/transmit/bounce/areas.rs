@@ -116,6 +116,40 @@ impl Areas {
         Ok(bytes)
     }
 
+    /// Copies the pieces that do not begin at a multiple of `alignment` (a power of two, of a page at most) to where
+    /// they do; how many bytes. If the packet was gathered, its first piece is in its area, and these go behind it.
+    #[inline]
+    pub(crate) fn align(
+        &mut self,
+        memory: &dyn DmaMemory,
+        alignment: u32,
+        gathered: bool,
+        pieces: &mut [(u64, u32)],
+    ) -> Result<u32, DriverError> {
+        let (alignment, mut copied) = (u64::from(alignment), 0);
+        if pieces.iter().all(|piece| piece.0.is_multiple_of(alignment)) {
+            return Ok(0);
+        }
+        let (area, mut used) = match pieces.first() {
+            Some(&(area, bytes)) if gathered => (area, u64::from(bytes)),
+            _ => (self.take(pieces)?, 0),
+        };
+        for (address, bytes) in pieces.iter_mut().filter(|it| !it.0.is_multiple_of(alignment)) {
+            let at = used.next_multiple_of(alignment);
+            used = at + u64::from(*bytes);
+            if used > self.area_bytes {
+                return Err(DriverError::Invalid(format!(
+                    "the pieces of a packet, aligned to {alignment} bytes, do not fit into {}",
+                    self.area_bytes
+                )));
+            }
+            memory.copy(*address, area + at, *bytes as usize)?;
+            *address = area + at;
+            copied += *bytes;
+        }
+        Ok(copied)
+    }
+
     /// Copies the headers, and lets the buffer of contents stand for the rest; how many bytes were copied.
     #[inline]
     pub(crate) fn without_contents(
@@ -140,5 +174,69 @@ impl Areas {
             pieces.push((self.contents(), all - real));
         }
         Ok(real)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use warikomi_pci::SharedMemory;
+
+    use super::*;
+
+    const BASE: u64 = 0x1_0000;
+
+    fn bytes_of(memory: &SharedMemory, pieces: &[(u64, u32)]) -> Vec<Vec<u8>> {
+        let read = |&(address, bytes): &(u64, u32)| {
+            let mut piece = vec![0; bytes as usize];
+            memory.read(address, &mut piece).unwrap();
+            piece
+        };
+        pieces.iter().map(read).collect()
+    }
+
+    proptest! {
+        /// Only what does not begin where it should is copied, and nothing is changed by it.
+        #[test]
+        fn pieces_are_copied_to_where_they_begin_aligned(
+            places in prop::collection::vec((0u64..15, 1u32..300), 1..12),
+            exponent in 0u32..=6,
+            gathered in any::<bool>(),
+        ) {
+            let alignment = 1 << exponent;
+            let memory = SharedMemory::anonymous(BASE, 0x1_0000).unwrap();
+            let content: Vec<u8> = (0..0x4000_u32).map(|at| (at % 251) as u8).collect();
+            memory.write(BASE + 0x8000, &content).unwrap();
+            let mut areas = Areas { address: BASE, area_bytes: 8_192, count: 2, next: 0 };
+            let from: Vec<(u64, u32)> = places
+                .iter()
+                .zip(0..)
+                .map(|(&(place, bytes), number)| (BASE + 0x8000 + 512 * number + place, bytes))
+                .collect();
+            let mut pieces = from.clone();
+            if gathered {
+                areas.gather(&memory, &from, 1, &mut pieces).unwrap();
+            }
+            let before = pieces.clone();
+            let copied = areas.align(&memory, alignment, gathered, &mut pieces).unwrap();
+            prop_assert_eq!(bytes_of(&memory, &pieces), bytes_of(&memory, &from));
+            let mut expected = 0;
+            for (piece, before) in pieces.iter().zip(before) {
+                prop_assert!(piece.0.is_multiple_of(alignment.into()) && piece.1 == before.1);
+                let moves = !before.0.is_multiple_of(alignment.into());
+                prop_assert!(moves || piece.0 == before.0);
+                expected += if moves { piece.1 } else { 0 };
+            }
+            prop_assert_eq!(copied, expected);
+        }
+    }
+
+    #[test]
+    fn pieces_that_do_not_fit_are_refused() {
+        let memory = SharedMemory::anonymous(BASE, 0x1_0000).unwrap();
+        let mut areas = Areas { address: BASE, area_bytes: 4_096, count: 2, next: 0 };
+        let mut pieces = [(BASE + 0x8001, 2_047), (BASE + 0x9001, 2_049)];
+        let refused = areas.align(&memory, 8, false, &mut pieces).unwrap_err().to_string();
+        assert!(refused.contains("aligned to 8 bytes, do not fit into 4096"), "{refused}");
     }
 }

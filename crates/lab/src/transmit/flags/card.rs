@@ -4,6 +4,7 @@ use clap::Args;
 use warikomi_inject::LineRate;
 use warikomi_nic::NicOptions;
 use warikomi_nic::bus::Bus;
+use warikomi_session::flags::given;
 
 #[derive(Args)]
 #[command(next_help_heading = "Card")]
@@ -17,9 +18,22 @@ pub(super) struct CardArguments {
     /// The line that frames leave on, such as 10G [default: of oc48 2.4G; of rtl8168 one that takes no time]
     #[arg(long, value_name = "RATE")]
     line_rate: Option<LineRate>,
+    /// The card's DMA begins at multiples of so many bytes, 1 to 64: the driver copies what does not, as cards of 2004
+    /// forced it to; with --bounces without auto [default: 1; a kernel's driver copies for itself]
+    #[arg(long, value_name = "BYTES")]
+    alignment: Option<u32>,
 }
 
 impl CardArguments {
+    /// Flags that were given and mean nothing to a kernel.
+    pub(super) fn of_process(&self) -> Vec<&'static str> {
+        given([("--alignment", self.alignment.is_some())])
+    }
+
+    pub(super) fn alignment_bytes(&self) -> u32 {
+        self.alignment.unwrap_or(1)
+    }
+
     pub(super) fn line_rate_bps(&self) -> Option<u64> {
         self.line_rate.map(|rate| rate.0)
     }

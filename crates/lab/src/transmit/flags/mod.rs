@@ -105,7 +105,8 @@ impl Experiment for Transmit {
     fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
         if self.target.asks_for_kernel() {
             let (messages, compared) = (self.messages.of_process(), self.compared.of_process());
-            refuse(&[messages, compared, self.time.of_process()].concat(), "process")?;
+            let (card, time) = (self.card.of_process(), self.time.of_process());
+            refuse(&[card, messages, compared, time].concat(), "process")?;
             return self.run_in_kernel(watch);
         }
         refuse(&[self.kernel.given(), self.kernel_costs.given()].concat(), "kernel")?;
@@ -179,6 +180,7 @@ impl Transmit {
             checksum: self.messages.checksum(),
             completions: compared.completions.0.clone(),
             bounces: compared.bounces.clone(),
+            alignment_bytes: self.card.alignment_bytes(),
             all_pairs: compared.all_pairs,
             separate: compared.separate,
             amount: self.time.amount(),
