@@ -35,6 +35,7 @@ impl Supervisor {
         if !has_it && !seat.is_some_and(|seat| seat.is_warm()) {
             return (Phase::Warming(attempt), None);
         }
+        let attempt = Attempt { warm: Some(now), ..attempt };
         if attempt.from_lives {
             target.alert(to, to);
             let until = now + REHEARSED_WITHIN;
@@ -197,14 +198,12 @@ impl Supervisor {
         if !(has_ended || now >= until) || !target.end_seat(generation) {
             return (Phase::Stopping { program, begun, until }, None);
         }
+        let to = Driver { generation: target.next_generation(), program };
         let mut attempt = Attempt {
-            kind: Kind::Planned,
-            to: Driver { generation: target.next_generation(), program },
-            from_lives: false,
-            how: How::Start,
-            begun,
+            creating: now,
             gone: Some(now),
             until: now + self.policy.warm_within,
+            ..Attempt::new(Kind::Planned, to, How::Start, begun)
         };
         match target.prepare(&attempt.to.program) {
             Ok(generation) => {
@@ -285,7 +284,7 @@ impl Supervisor {
             && seat.times[times::SERVED] != Time::NEVER
         {
             let from = target.seat(self.current.generation).filter(|_| attempt.from_lives);
-            let replaced = self.replacement(&attempt, from.as_ref(), seat);
+            let replaced = self.replacement(&attempt, from.as_ref(), seat, now);
             self.has_begun(&attempt, now, target);
             return (Phase::Running, Some(Event::Replaced(replaced)));
         }
@@ -300,8 +299,14 @@ impl Supervisor {
         }
     }
 
-    /// The times of a replacement, as both drivers tell them.
-    fn replacement(&self, attempt: &Attempt, from: Option<&Seat>, to: &Seat) -> Replacement {
+    /// The times of a replacement that is over now, as both drivers tell them.
+    fn replacement(
+        &self,
+        attempt: &Attempt,
+        from: Option<&Seat>,
+        to: &Seat,
+        now: Time,
+    ) -> Replacement {
         let told = |seat: &Seat, which: usize| {
             let at = seat.times[which];
             (at != Time::NEVER && at >= attempt.begun).then_some(at)
@@ -313,12 +318,16 @@ impl Supervisor {
             from: self.current.generation,
             to: attempt.to.generation,
             reset: attempt.how == How::Start,
+            requested: attempt.requested,
+            creating: attempt.creating,
+            warm: attempt.warm.unwrap_or(attempt.creating),
             begun: attempt.begun,
             order_seen: from.and_then(|seat| told(seat, times::ORDER_SEEN)),
             handed_over: handed_over.unwrap_or(attempt.begun),
             awake: told(to, times::AWAKE).unwrap_or(served),
             accepted: told(to, times::ACCEPTED).unwrap_or(served),
             served,
+            returned: now,
         }
     }
 }

@@ -56,9 +56,11 @@ impl Supervisor {
             Ok(to) => {
                 let until = now + self.policy.warm_within;
                 let kind = Kind::Recovery;
-                let gone = Some(gone);
-                let from_lives = false;
-                (Phase::Warming(Attempt { kind, to, from_lives, how, begun, gone, until }), None)
+                let attempt = Attempt::new(kind, to, how, begun);
+                (
+                    Phase::Warming(Attempt { creating: now, gone: Some(gone), until, ..attempt }),
+                    None,
+                )
             }
             Err(error) => {
                 let next = Restart { at: now, program, candidate: None, how, begun, gone: now };

@@ -150,7 +150,8 @@ impl Supervisor {
                 let to = self.take_or_prepare(program, target)?;
                 let until = now + self.policy.warm_within;
                 let (kind, how) = (Kind::Planned, How::HandedOver);
-                Attempt { kind, to, from_lives: true, how, begun: now, gone: None, until }
+                let from_lives = true;
+                Attempt { from_lives, until, ..Attempt::new(kind, to, how, now) }
             }
             Phase::Waiting(_) | Phase::GivenUp(_) => {
                 self.backoff.reset();
@@ -164,7 +165,7 @@ impl Supervisor {
                 let to = self.take_or_prepare(program, target)?;
                 let until = now + self.policy.warm_within;
                 let (kind, gone) = (Kind::Planned, Some(now));
-                Attempt { kind, to, from_lives: false, how, begun: now, gone, until }
+                Attempt { gone, until, ..Attempt::new(kind, to, how, now) }
             }
             _ => return Ok(Err(Refused::Busy)),
         };

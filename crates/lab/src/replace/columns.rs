@@ -37,8 +37,13 @@ pub(super) fn describe(result: &mut RunResult) {
 }
 
 fn name(row: &Object) -> String {
-    let parts = ["way", "load", "kind"].map(|part| text(row, part));
-    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
+    let parts = ["way", "load", "kind"].map(|part| text(row, part).to_owned());
+    let spare = match text(row, "spare") {
+        "" => String::new(),
+        spare => format!("spare {spare}"),
+    };
+    let parts = parts.into_iter().chain([spare]).filter(|part| !part.is_empty());
+    parts.collect::<Vec<_>>().join(", ")
 }
 
 fn columns() -> Vec<Column> {
@@ -46,11 +51,17 @@ fn columns() -> Vec<Column> {
         Column::parameter("way", "way"),
         Column::parameter("load", "load"),
         Column::parameter("kind", "kind"),
+        Column::parameter("spare", "spare"),
         Column::figure("replacements", "replacements").head("count").unit(Unit::Count),
         Column::figure("resets", "resets").unit(Unit::Count),
     ];
     for (key, title) in [
-        ("swap_us", "time to replace"),
+        ("replace_us", "time to replace"),
+        ("create_us", "create"),
+        ("write_state_us", "write state"),
+        ("start_us", "start"),
+        ("read_state_us", "read state"),
+        ("swap_us", "time to switch"),
         ("outage_us", "outage"),
         ("send_us", "send"),
         ("send_with_us", "send with"),
@@ -58,7 +69,7 @@ fn columns() -> Vec<Column> {
     ] {
         for part in ["min", "mean", "p50", "p99", "max"] {
             let head = match key {
-                "swap_us" | "send_us" => part.to_owned(),
+                "replace_us" | "send_us" => part.to_owned(),
                 "send_with_us" => format!("with: {part}"),
                 _ => format!("{title} {part}"),
             };
@@ -95,7 +106,11 @@ fn columns() -> Vec<Column> {
 fn views() -> Vec<View> {
     let view = |title: &str, keys: &[&str], note: &str| View {
         title: title.to_owned(),
-        columns: ["way", "load", "kind"].iter().chain(keys).map(|&key| key.to_owned()).collect(),
+        columns: ["way", "load", "kind", "spare"]
+            .iter()
+            .chain(keys)
+            .map(|&key| key.to_owned())
+            .collect(),
         only: vec![Only::none("not_available")],
         notes: vec![note.to_owned()],
         ..View::default()
@@ -105,14 +120,22 @@ fn views() -> Vec<View> {
             "Time to replace",
             &[
                 "replacements",
-                "swap_us.min",
+                "replace_us.min",
+                "replace_us.mean",
+                "replace_us.max",
                 "swap_us.mean",
-                "swap_us.p99",
                 "swap_us.max",
                 "outage_us.max",
             ],
-            "time to replace: from the order (of a kill: from the death's being seen) to the new driver's first \
-             pass; outage: how long no driver served the device (of a kill: from the signal on)",
+            "time to replace: from the request to the return of its result, the new process's creation included; to \
+             switch: from the order (of a kill: from the death's being seen) to the new driver's first pass; \
+             outage: how long no driver served the device (of a kill: from the signal on)",
+        ),
+        view(
+            "Its steps",
+            &["create_us.mean", "write_state_us.mean", "start_us.mean", "read_state_us.mean"],
+            "means of the published steps: a new process waits for the device; the old driver has left its state; \
+             the new one runs with the device; it has accepted that state",
         ),
         view(
             "A send",
@@ -260,24 +283,29 @@ fn growth_chart(at: usize, soak: &Object) -> Chart {
 /// The greatest, the mean and the least, as publications have them.
 const FIGURES: [&str; 3] = ["max", "mean", "min"];
 
-/// The published table, with what stands for each system here; nothing here where nothing was measured.
+/// The published table, with what stands for each system here, without a spare as there and with one; nothing
+/// where nothing was measured.
 fn published_table(rows: &[Object]) -> Table {
     let mut beside = Vec::new();
     for (system, way, figures) in published::driver_replacement().systems() {
         let mut add = |what: &str, load: &str, spread: &str, published_ms: [f64; 3]| {
-            let row = planned(rows, way, load);
             for (figure, ms) in FIGURES.into_iter().zip(published_ms) {
-                let here = row.and_then(|row| number(row, &format!("{spread}.{figure}")));
+                let here = |spare: &str| {
+                    let us =
+                        number(planned(rows, way, load, spare)?, &format!("{spread}.{figure}"));
+                    us.map(|us| us * 1e3)
+                };
                 let name = format!("{system} ({way}): {what}, {figure}");
                 beside.push(object([
                     ("figure", name.into()),
                     ("published_ns", (ms * 1e6).into()),
-                    ("here_ns", here.map(|us| us * 1e3).into()),
+                    ("here_ns", here("none").into()),
+                    ("kept_ns", here("kept").into()),
                 ]));
             }
         };
-        add("replace, idle", "idle", "swap_us", figures.swap_ms_idle);
-        add("replace, busy", "busy", "swap_us", figures.swap_ms_busy);
+        add("replace, idle", "idle", "replace_us", figures.swap_ms_idle);
+        add("replace, busy", "busy", "replace_us", figures.swap_ms_busy);
         add("send without", "busy", "send_us", figures.send_ms_without);
         add("send with", "busy", "send_with_us", figures.send_ms_with);
     }
@@ -285,6 +313,7 @@ fn published_table(rows: &[Object]) -> Table {
         Column::parameter("figure", "Beside what was published"),
         Column::figure("published_ns", "published"),
         Column::figure("here_ns", "here"),
+        Column::figure("kept_ns", "here, spare kept"),
     ];
     let published = published::driver_replacement();
     Table::here("published", "", columns, beside).note(format!(
@@ -297,16 +326,16 @@ fn published_table(rows: &[Object]) -> Table {
 }
 
 /// The row of planned replacements in this way under this load.
-fn planned<'a>(rows: &'a [Object], way: &str, load: &str) -> Option<&'a Object> {
-    let wanted = [("way", way), ("load", load), ("kind", "planned")];
+fn planned<'a>(rows: &'a [Object], way: &str, load: &str, spare: &str) -> Option<&'a Object> {
+    let wanted = [("way", way), ("load", load), ("kind", "planned"), ("spare", spare)];
     rows.iter().find(|row| wanted.iter().all(|(key, value)| text(row, key) == *value))
 }
 
 fn matters(layout: &mut Layout, rows: &[Object]) {
     for (system, way, figures) in published::driver_replacement().systems() {
-        let row =
-            planned(rows, way, "busy").or_else(|| rows.iter().find(|row| text(row, "way") == way));
-        let Some((row, mean)) = row.and_then(|row| Some((row, number(row, "swap_us.mean")?)))
+        let of_way = || rows.iter().find(|row| text(row, "way") == way);
+        let row = planned(rows, way, "busy", "none").or_else(of_way);
+        let Some((row, mean)) = row.and_then(|row| Some((row, number(row, "replace_us.mean")?)))
         else {
             continue;
         };
@@ -335,43 +364,46 @@ fn matters(layout: &mut Layout, rows: &[Object]) {
 }
 
 /// Frames below, steps above, in the order in which they come.
-const EVENTS: [&str; 11] = [
+const EVENTS: [&str; 14] = [
     "frame sent",
     "frame taken",
     "frame arrived",
+    "result",
     "served",
     "accepted",
     "awake",
     "handed over",
     "death seen",
     "order seen",
-    "killed",
     "order",
+    "warm",
+    "killed",
+    "request",
 ];
 /// How many of these are frames.
 const FRAMES: usize = 3;
 
 fn charts() -> Vec<Chart> {
-    let x = Axis::new("swap_us", "time to replace", Unit::Us, Scale::Log);
+    let x = Axis::new("replace_us", "time to replace", Unit::Us, Scale::Log);
     let y = Axis::new("share", "replacements", Unit::Share, Scale::Zero);
     let title = "Share of replacements that took no longer than this";
     let mut times = Chart::new("time", title, x, y)
         .from(Source::File("replacements".to_owned()))
         .kind(Kind::Cumulative)
-        .series(&["way", "load", "kind"])
-        .curve(Curve::new("swap_us", ""));
+        .series(&["way", "load", "kind", "spare"])
+        .curve(Curve::new("replace_us", ""));
     for (system, _, figures) in published::driver_replacement().systems() {
         let name = format!("{system}, published mean");
         times.marks.push(Mark { name, at: figures.swap_ms_busy[1] * 1e6 });
     }
     times.marks_are = "published means, busy: MINIX 3, AnT".to_owned();
-    let x = Axis::new("at_us", "since the order, or the kill", Unit::Us, Scale::Linear);
+    let x = Axis::new("at_us", "since the request, or the kill", Unit::Us, Scale::Linear);
     let events = EVENTS.map(str::to_owned).to_vec();
     let y = Axis { order: events.clone(), ..Axis::named(&["what"], "") };
     let mut steps = Chart::new("steps", "One replacement step by step", x, y)
         .from(Source::File("timeline".to_owned()))
         .kind(Kind::Timeline)
-        .split(&["way", "load", "kind"])
+        .split(&["way", "load", "kind", "spare"])
         .curve(Curve::new("what", "steps"));
     steps.background = events[..FRAMES].to_vec();
     vec![times, steps]

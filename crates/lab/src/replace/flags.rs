@@ -8,7 +8,7 @@ use warikomi_measure::RunResult;
 use warikomi_session::TargetArguments;
 use warikomi_session::flags::{given, program, refuse};
 
-use super::plan::{EVERY, INTERVALS, Load, MOST_REPLACEMENTS, Options, Plan, Soak};
+use super::plan::{EVERY, INTERVALS, Load, MOST_REPLACEMENTS, Options, Plan, Soak, Spare};
 use super::{columns, kernel, series};
 use crate::error::Error;
 use crate::experiment::{Conclusion, Experiment};
@@ -23,7 +23,8 @@ use crate::watch::Watch;
 /// memory that belongs to no driver, and a warm driver takes it over in place). Loads: idle; busy (the published
 /// workload: 1,000 times send 1,024 bytes over TCP and compute 1 ms); heavy (the same, with datagrams sent as
 /// fast as it goes and frames received at --interval). In each trial the driver is replaced once, at a random
-/// moment.
+/// moment. The time to replace is the published one: from the request to the return of its result, the new
+/// process's creation included; --spare kept has that behind it already.
 ///
 /// Every frame is judged by its number, at the application and on the wire, and the TCP stream at its other
 /// end. A way that promises to lose nothing and does fails the run. The claim rests on arithmetic: free receive
@@ -65,6 +66,10 @@ struct PlanArguments {
     /// Loads, with commas [default: all]
     #[arg(long = "load", value_name = "NAME,...", value_delimiter = ',')]
     loads: Vec<Load>,
+    /// Whether a driver process is kept ready (kept) or created when it is asked for, as in the published systems
+    /// (none), with commas [default: both]
+    #[arg(long = "spare", value_name = "NAME,...", value_delimiter = ',')]
+    spares: Vec<Spare>,
     /// Trials of each way under each load [default: 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_REPLACEMENTS))]
     trials: Option<u64>,
@@ -121,6 +126,7 @@ impl PlanArguments {
     fn of_process(&self) -> Vec<&'static str> {
         given([
             ("--way", !self.ways.is_empty()),
+            ("--spare", !self.spares.is_empty()),
             ("--trial", self.trial.is_some()),
             ("--kill", self.kill),
             ("--every", self.every.is_some()),
@@ -131,11 +137,18 @@ impl PlanArguments {
         ])
     }
 
+    /// All ways that can have the spares that were asked for.
+    fn usual_ways(&self) -> Vec<Way> {
+        let can = |way: &Way| self.spares.is_empty() || self.spares.iter().any(|it| it.is_of(*way));
+        Way::ALL.into_iter().filter(can).collect()
+    }
+
     fn in_process(&self, driver: &str, buffers: u64) -> Result<Plan, Error> {
         let usual = Plan::default();
         let plan = Plan {
-            ways: if self.ways.is_empty() { usual.ways } else { self.ways.clone() },
+            ways: if self.ways.is_empty() { self.usual_ways() } else { self.ways.clone() },
             loads: if self.loads.is_empty() { usual.loads } else { self.loads.clone() },
+            spares: if self.spares.is_empty() { usual.spares } else { self.spares.clone() },
             trials: self.trials.unwrap_or(usual.trials),
             trial_ms: self.trial.map_or(usual.trial_ms, |span| span.as_ps() / 1_000_000_000),
             kill: self.kill,
@@ -252,10 +265,19 @@ mod tests {
     }
 
     #[test]
+    fn a_spare_leaves_out_the_way_that_has_none() {
+        let plan = plan_of(&["--spare", "kept"]).unwrap();
+        assert_eq!(plan.ways, [Way::DataStore, Way::SharedState]);
+        assert_eq!(plan_of(&["--spare", "none"]).unwrap().ways, Way::ALL);
+    }
+
+    #[test]
     fn what_cannot_be_is_refused_with_what_can() {
         let refused = |arguments: &[&str]| plan_of(arguments).unwrap_err().to_string();
         assert!(refused(&["--way", "magic"]).contains("shared-state"));
         assert!(refused(&["--load", "lazy"]).contains("heavy"));
+        assert!(refused(&["--spare", "two"]).contains("kept"));
+        assert!(refused(&["--way", "reload", "--spare", "kept"]).contains("by reload"));
         assert!(refused(&["--every", "1us"]).contains("1 ms"));
         assert!(refused(&["--interval", "1s"]).contains("100 ns"));
         assert!(refused(&["--size", "59"]).contains("60"));

@@ -23,7 +23,7 @@ mod workload;
 
 pub use flags::Replace;
 pub use made::Replaced;
-pub use plan::{Load, Options, ParseLoadError, Plan, Soak};
+pub use plan::{Load, Options, ParseLoadError, ParseSpareError, Plan, Soak, Spare};
 pub use row::{Row, Spread};
 pub use series::replace;
 pub use tally::{Line, Moment};

@@ -71,6 +71,53 @@ impl FromStr for Load {
     }
 }
 
+/// Whether a driver process is kept ready, beside the one that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spare {
+    /// None: the new driver's process is created when it is asked for, as in the published systems.
+    None,
+    /// One that has started and waits for the device.
+    Kept,
+}
+
+impl Spare {
+    /// Both.
+    pub const ALL: [Spare; 2] = [Spare::None, Spare::Kept];
+
+    /// As people call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Spare::None => "none",
+            Spare::Kept => "kept",
+        }
+    }
+
+    /// Whether drivers that follow one another in this way can have it so.
+    pub(super) fn is_of(self, way: Way) -> bool {
+        self == Spare::None || way != Way::Reload
+    }
+}
+
+impl fmt::Display for Spare {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What is neither.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is neither none nor kept")]
+pub struct ParseSpareError(String);
+
+impl FromStr for Spare {
+    type Err = ParseSpareError;
+
+    fn from_str(text: &str) -> Result<Spare, ParseSpareError> {
+        let named = Spare::ALL.into_iter().find(|spare| spare.name() == text.trim());
+        named.ok_or_else(|| ParseSpareError(text.trim().to_owned()))
+    }
+}
+
 /// Many replacements, one after the other, while nothing may grow.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Soak {
@@ -105,6 +152,7 @@ pub(super) struct Case {
     pub(super) number: u64,
     pub(super) way: Way,
     pub(super) load: Load,
+    pub(super) spare: Spare,
 }
 
 /// What is measured.
@@ -116,6 +164,9 @@ pub struct Plan {
     /// Loads, each with each way.
     #[serde(serialize_with = "texts")]
     pub loads: Vec<Load>,
+    /// Whether a driver process is kept ready, each with each way that can have it so.
+    #[serde(serialize_with = "texts")]
+    pub spares: Vec<Spare>,
     /// Replacements of each row, each at a random moment of a run of the workload.
     pub trials: u64,
     /// The running driver is killed, and not asked to hand over.
@@ -147,6 +198,7 @@ impl Default for Plan {
         Plan {
             ways: Way::ALL.to_vec(),
             loads: Load::ALL.to_vec(),
+            spares: Spare::ALL.to_vec(),
             trials: 5,
             kill: false,
             driver: DEFAULT_DRIVER.to_owned(),
@@ -168,11 +220,23 @@ impl Plan {
         Span::from_ps((self.interval_ns * 1e3) as u64)
     }
 
-    /// Each way under each load.
+    /// Each way under each load, with and without a spare where it can have one.
     pub(super) fn cases(&self) -> Vec<Case> {
-        let of_way = |&way| self.loads.iter().map(move |&load| (way, load));
-        let pairs = self.ways.iter().flat_map(of_way).zip(0..);
-        pairs.map(|((way, load), number)| Case { number, way, load }).collect()
+        let mut cases = Vec::new();
+        for &way in &self.ways {
+            for &load in &self.loads {
+                for &spare in self.spares.iter().filter(|spare| spare.is_of(way)) {
+                    cases.push(Case { number: cases.len() as u64, way, load, spare });
+                }
+            }
+        }
+        cases
+    }
+
+    /// The case in which the edge of a way is looked for: frames arrive, and a spare is kept if it may be.
+    pub(super) fn edge_case(&self, way: Way) -> Case {
+        let of_way = self.spares.iter().rfind(|spare| spare.is_of(way));
+        Case { number: 0, way, load: Load::Heavy, spare: of_way.copied().unwrap_or(Spare::None) }
     }
 
     /// Checks every value against what is possible.
@@ -184,6 +248,15 @@ impl Plan {
         }
         twice(self.ways.iter().map(|way| way.name()))?;
         twice(self.loads.iter().map(|load| load.name()))?;
+        twice(self.spares.iter().map(|spare| spare.name()))?;
+        if let Some(way) =
+            self.ways.iter().find(|&&way| !self.spares.iter().any(|it| it.is_of(way)))
+        {
+            return Err(Error::impossible(format!(
+                "by {way} a new driver is started when the old one has gone, so none can be kept ready; add \
+                 none to --spare, or name other ways"
+            )));
+        }
         let range = |name: &str, got: String, holds: bool, range: String| match holds {
             true => Ok(()),
             false => {
@@ -236,6 +309,10 @@ mod tests {
         assert!(refused(Plan { ways: vec![Way::Reload; 2], ..usual() }).contains("twice"));
         assert!("magic".parse::<Way>().unwrap_err().to_string().contains("shared-state"));
         assert!("lazy".parse::<Load>().unwrap_err().to_string().contains("heavy"));
+        let kept = Plan { ways: vec![Way::Reload], spares: vec![Spare::Kept], ..usual() };
+        assert!(refused(kept).contains("by reload"));
+        assert!(refused(Plan { spares: vec![Spare::None; 2], ..usual() }).contains("twice"));
+        assert!("some".parse::<Spare>().unwrap_err().to_string().contains("kept"));
         assert!(refused(Plan { trials: 0, ..usual() }).contains("1 to"));
         assert!(refused(Plan { interval_ns: f64::NAN, ..usual() }).contains("100 to"));
         assert!(refused(Plan { frame_bytes: 59, ..usual() }).contains("60 to"));
@@ -250,7 +327,21 @@ mod tests {
             warikomi_measure::as_object(&Plan { ways: vec![Way::DataStore], ..Plan::default() });
         assert_eq!(plan["ways"], serde_json::json!(["data-store"]));
         assert_eq!(plan["loads"], serde_json::json!(["idle", "busy", "heavy"]));
+        assert_eq!(plan["spares"], serde_json::json!(["none", "kept"]));
         assert!(!plan.contains_key("soak"));
+    }
+
+    #[test]
+    fn every_way_but_a_reload_is_tried_with_and_without_a_spare() {
+        let plan = Plan { loads: vec![Load::Busy], ..Plan::default() };
+        let cases: Vec<_> = plan.cases().into_iter().map(|case| (case.way, case.spare)).collect();
+        let [none, kept] = Spare::ALL;
+        let (store, shared) = (Way::DataStore, Way::SharedState);
+        let expected =
+            [(Way::Reload, none), (store, none), (store, kept), (shared, none), (shared, kept)];
+        assert_eq!(cases, expected);
+        assert_eq!(plan.edge_case(Way::Reload).spare, none);
+        assert_eq!(plan.edge_case(store).spare, kept);
     }
 
     proptest! {

@@ -45,7 +45,7 @@ pub(super) struct Frames {
 pub(super) struct Observed {
     /// What the supervisor says.
     pub(super) replacement: Replacement,
-    /// The order, or the signal that killed.
+    /// The request, or the signal that killed.
     pub(super) begun: Time,
     /// Free receive descriptors then.
     pub(super) free_descriptors: u64,

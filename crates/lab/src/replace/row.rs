@@ -1,8 +1,7 @@
 use serde::{Deserialize, Serialize};
-use warikomi_live::Way;
 use warikomi_measure::Samples;
 
-use super::plan::{Load, Plan};
+use super::plan::{Case, Load, Plan};
 
 /// Of several values, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -43,12 +42,30 @@ pub struct Row {
     pub load: String,
     /// `planned` or `kill`.
     pub kind: String,
+    /// Whether another driver process is kept ready: see [`super::plan::Spare`]. Of a kernel there is none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub spare: String,
     /// Replacements in all.
     pub replacements: u64,
     /// Of these, how many reset the device: what was on its way then is lost.
     pub resets: u64,
     /// Planned replacements that were called off, and failures that were not asked for.
     pub called_off: u64,
+    /// From the request to the return of its result, the new process's creation included, in microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replace_us: Option<Spread>,
+    /// Until the new process waits for the device, in microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub create_us: Option<Spread>,
+    /// Until the old driver has left its state, in microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_state_us: Option<Spread>,
+    /// Until the new driver runs with the device given to it, in microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_us: Option<Spread>,
+    /// Until the new driver has accepted that state, in microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_state_us: Option<Spread>,
     /// From the order (of a kill: from its being seen) to the new driver's first pass, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub swap_us: Option<Spread>,
@@ -107,11 +124,13 @@ pub struct Row {
 }
 
 impl Row {
-    /// Of a way under a load, without figures.
-    pub(super) fn new(plan: &Plan, way: Way, load: Load) -> Row {
+    /// Of a case, without figures.
+    pub(super) fn new(plan: &Plan, case: &Case) -> Row {
+        let Case { way, load, spare, .. } = *case;
         Row {
             way: way.to_string(),
             load: load.to_string(),
+            spare: spare.to_string(),
             kind: if plan.kill { "kill" } else { "planned" }.to_owned(),
             interval_ns: (load == Load::Heavy).then_some(plan.interval_ns),
             ..Row::default()
@@ -120,7 +139,8 @@ impl Row {
 
     /// Which row it is, for people.
     pub fn name(&self) -> String {
-        format!("{}, {}, {}", self.way, self.load, self.kind)
+        let name = format!("{}, {}, {}", self.way, self.load, self.kind);
+        if self.spare.is_empty() { name } else { format!("{name}, spare {}", self.spare) }
     }
 
     /// Whether every replacement of this row promises that nothing is lost. A reload forgets, and so does a

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use warikomi_clock::{Span, read_tsc};
 use warikomi_inject::{NETWORK_IP, Plan as InjectPlan, Receiver, UDP_PORT, Warmup};
-use warikomi_live::{Policy, Supervisor, Way};
+use warikomi_live::{Policy, Supervisor};
 use warikomi_protocol::answers::WorkTotals;
 use warikomi_protocol::commands::{WorkDatagrams, WorkStart, WorkStop};
 use warikomi_session::{CoreWatch, Session};
@@ -17,7 +17,7 @@ use warikomi_wire::peer::workload::{self, Workload};
 use warikomi_wire::peer::{Judged, JudgingPeer};
 use warikomi_wire::{Responder, Responses};
 
-use super::plan::{Load, Options, Plan};
+use super::plan::{Case, Load, Options, Plan, Spare};
 use super::replacer::Replacer;
 use super::supervised::Supervised;
 use super::tally::Outcome;
@@ -89,7 +89,7 @@ impl<'a> Bench<'a> {
     /// Brings a target up. `buffers` are receive buffers; 0 for as many as there are descriptors.
     pub(super) fn start(
         options: &'a Options,
-        (way, load): (Way, Load),
+        case: &Case,
         buffers: u64,
         works: bool,
     ) -> Result<Bench<'a>, Error> {
@@ -102,7 +102,8 @@ impl<'a> Bench<'a> {
         let programs = [options.to.clone(), wanted.program.clone()];
         let replacer = Replacer::new(plan.kill, programs, judged.clone());
         let replacer = Rc::new(RefCell::new(replacer));
-        let policy = policy(way, plan.kill);
+        let Case { way, load, .. } = *case;
+        let policy = policy(case, plan.kill);
         // Ctrl-C ends a run between two turns, with the result so far.
         let never = Interrupted::default();
         let wire = Box::new(wire);
@@ -260,8 +261,8 @@ impl<'a> Bench<'a> {
     }
 }
 
-fn policy(way: Way, kills: bool) -> Policy {
-    let mut policy = Policy::of(way);
+fn policy(case: &Case, kills: bool) -> Policy {
+    let mut policy = Policy { spare: case.spare == Spare::Kept, ..Policy::of(case.way) };
     if kills {
         policy.backoff.success_after = SUCCESS_AFTER_KILLS;
     }
