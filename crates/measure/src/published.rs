@@ -113,7 +113,7 @@ pub const OC48_LINE_BPS: u64 = 2_400_000_000;
 
 /// Length in bytes of the messages for which a bounce buffer's gain was published.
 pub const BOUNCE_BYTES: u64 = 4_096;
-/// Those for which the share of scattered transfers was published: 64 KB, of which UDP leaves so many.
+/// Those for which the gain of one transfer over scattered ones was published: 64 KB, of which UDP leaves so many.
 pub const DMA_BYTES: u64 = 65_507;
 /// Those for which the share of chains was published.
 pub const CHAIN_BYTES: u64 = 16_384;
@@ -132,10 +132,12 @@ pub struct AdaptiveTransmit {
     /// The same with contiguous buffers.
     #[serde(rename = "short_packet_gain_linux")]
     pub short_gain_contiguous_share: f64,
-    /// The share of throughput that scattered DMA cost, at 64 KB.
-    #[serde(rename = "dma_cost_share_at_64KB")]
-    pub dma_cost_share: f64,
-    /// The share of throughput that chains of mbufs cost besides, at 16 KB.
+    /// By how much a driver that sends prepared contents from one contiguous piece is ahead of the one that
+    /// has them transferred in pieces, at 64 KB, as a share of the latter's throughput.
+    #[serde(rename = "dma_gain_at_64KB")]
+    pub dma_gain_share: f64,
+    /// By how much that driver is behind the system with contiguous buffers at 16 KB, as a share of the
+    /// latter's throughput: what chains of mbufs cost.
     #[serde(rename = "mbuf_cost_share_at_16KB")]
     pub mbuf_cost_share: f64,
     /// What a bounce buffer gained at 4 KB, as a share.
@@ -298,7 +300,7 @@ mod tests {
         assert_eq!(most, [Some(1.9e9), Some(2.2e9), Some(2.4e9), None]);
         assert_eq!(transmit.short_gain_share("mbuf-4k"), 0.70);
         assert_eq!(transmit.short_gain_share("contiguous"), 0.50);
-        assert_eq!((transmit.dma_cost_share, transmit.mbuf_cost_share), (0.17, 0.12));
+        assert_eq!((transmit.dma_gain_share, transmit.mbuf_cost_share), (0.17, 0.12));
         assert!(transmit.bounce_at_64_kb.contains("no gain"));
     }
     #[test]

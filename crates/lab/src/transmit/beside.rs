@@ -110,13 +110,13 @@ pub(super) fn bounce_gain(lines: &[Line<'_>], line: &Line<'_>) -> Option<f64> {
     ahead(line, &none)
 }
 
-/// Where the throughput goes that mbufs are behind contiguous buffers.
+/// What scattered transfers and chains of mbufs cost.
 struct Share<'a> {
     size_bytes: u64,
     buffers: &'a str,
-    /// Of scattered transfers.
+    /// What one transfer gains over scattered ones.
     dma: f64,
-    /// Of chains of mbufs.
+    /// What chains of mbufs lose.
     chain: f64,
 }
 
@@ -125,7 +125,7 @@ fn shares(figures: &Object) -> Vec<Share<'_>> {
     let share = |row: &Object| {
         let number = |name: &str| row.get(name).and_then(Value::as_f64);
         (!row.contains_key("mixture")).then_some(())?;
-        Some((row.get("size_bytes")?.as_u64()?, number("dma_share")?, number("chain_share")?))
+        Some((row.get("size_bytes")?.as_u64()?, number("dma_gain_share")?, number("chain_share")?))
     };
     let rows = list(figures, "shares").take(MAX_ROWS);
     rows.filter_map(|row| {
@@ -158,8 +158,8 @@ pub(super) fn beside_published(rows: &[Object], figures: &Object) -> Vec<Beside>
         shares.iter().find(|share| share.size_bytes == bytes && share.buffers == "mbuf-2k")
     };
     let (dma, chain) = (share(DMA_BYTES), share(CHAIN_BYTES));
-    let what = "lost to scattered DMA, 64 KB, mbuf-2k".to_owned();
-    all.push((what, transmit.dma_cost_share, dma.map(|share| share.dma)));
+    let what = "one transfer ahead of scattered DMA, 64 KB, mbuf-2k".to_owned();
+    all.push((what, transmit.dma_gain_share, dma.map(|share| share.dma)));
     let what = "lost to chains of mbufs, 16 KB, mbuf-2k".to_owned();
     all.push((what, transmit.mbuf_cost_share, chain.map(|share| share.chain)));
     let here = gain("mbuf-2k", BOUNCE_BYTES, &|line| bounce_gain(&lines, line));

@@ -149,18 +149,20 @@ fn both_times(figures: &Object) -> View {
     }
 }
 
-/// What scattered transfers and what chains cost.
+/// What one transfer gains over scattered ones, and what chains cost.
 fn shares_table() -> Table {
     let columns = vec![
-        Column::parameter("size_bytes", "lost by"),
+        Column::parameter("size_bytes", "bytes"),
         Column::parameter("mixture", "mixture"),
         Column::parameter("buffers", "buffers"),
-        Column::figure("dma_share", "DMA").unit(Unit::Change).better(Better::Less),
-        Column::figure("chain_share", "chains").unit(Unit::Change).better(Better::Less),
+        Column::figure("dma_gain_share", "one transfer gains")
+            .unit(Unit::Change)
+            .better(Better::Less),
+        Column::figure("chain_share", "chains cost").unit(Unit::Change).better(Better::Less),
     ];
     Table::of_figures("shares", "", "shares", columns).note(
-        "lost: of the contiguous buffer's throughput, to scattered DMA and to chains of mbufs; below 0 where \
-         these are ahead",
+        "one transfer: prepared contents from one contiguous piece, as a share of the scattered transfers' \
+         throughput; chains: what that is behind contiguous buffers, as a share of their throughput",
     )
 }
 
@@ -394,18 +396,23 @@ fn bounce_gains() -> Chart {
 
 fn separated() -> Chart {
     let transmit = published::adaptive_transmit();
-    let title = "What mbufs cost, of a contiguous buffer's throughput";
-    let dma = published_point("DMA, published", "DMA, mbuf-2k", DMA_BYTES, transmit.dma_cost_share);
+    let title = "What one transfer gains over scattered ones, and what chains of mbufs cost";
+    let dma = published_point(
+        "one transfer, published",
+        "one transfer, mbuf-2k",
+        DMA_BYTES,
+        transmit.dma_gain_share,
+    );
     let chain = published_point(
         "chains, published",
         "chains, mbuf-2k",
         CHAIN_BYTES,
         transmit.mbuf_cost_share,
     );
-    by_size("shares", title, change("lost throughput"))
+    by_size("shares", title, change("change of throughput"))
         .from(Source::Figures("shares".to_owned()))
         .series(&["buffers"])
-        .curve(Curve::new("dma_share", "DMA, {}"))
+        .curve(Curve::new("dma_gain_share", "one transfer, {}"))
         .curve(Curve::new("chain_share", "chains, {}"))
         .beside(dma)
         .beside(chain)

@@ -21,14 +21,16 @@ pub(super) struct Share {
     pub mixture: Option<String>,
     /// Buffers: mbuf-2k, mbuf-4k.
     pub buffers: String,
-    /// What scattered transfers cost, as a share (0 to 1) of the contiguous buffer's throughput. Below 0
-    /// if they are ahead.
-    pub dma_share: f64,
-    /// What chains of mbufs cost.
+    /// By how much a dummy driver, which sends prepared contents from one contiguous piece, is ahead of the
+    /// driver that has the pieces of an mbuf chain transferred, as a share (0 to 1) of the latter's throughput:
+    /// what scattered transfers cost. Below 0 if these are ahead.
+    pub dma_gain_share: f64,
+    /// By how much the dummy driver is behind contiguous buffers, as a share of their throughput: what chains
+    /// of mbufs cost. Below 0 if it is ahead.
     pub chain_share: f64,
-    /// What was published for scattered transfers, for clusters of 2 KB.
+    /// The gain that was published, for clusters of 2 KB.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub published_dma_share: Option<f64>,
+    pub published_dma_gain_share: Option<f64>,
     /// What was published for chains.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub published_chain_share: Option<f64>,
@@ -62,9 +64,9 @@ fn share(rows: &[Row], dummy: &Row) -> Option<Share> {
         size_bytes: dummy.size_bytes,
         mixture: dummy.mixture.clone(),
         buffers: dummy.buffers.clone(),
-        dma_share: (dummy.bps? - scattered) / contiguous,
+        dma_gain_share: dummy.bps? / scattered - 1.0,
         chain_share: (contiguous - dummy.bps?) / contiguous,
-        published_dma_share: of(published::DMA_BYTES, transmit.dma_cost_share),
+        published_dma_gain_share: of(published::DMA_BYTES, transmit.dma_gain_share),
         published_chain_share: of(published::CHAIN_BYTES, transmit.mbuf_cost_share),
     })
 }
@@ -85,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn both_shares_together_are_what_mbufs_are_behind() {
+    fn the_gain_is_of_the_scattered_rate_and_the_loss_of_the_contiguous_one() {
         let rows = [
             row(65_507, "contiguous", "none", 2.4e9),
             row(65_507, "mbuf-2k", "none", 1.8e9),
@@ -94,9 +96,12 @@ mod tests {
         ];
         let shares = shares(&rows);
         let [share] = shares.as_slice() else { panic!("{shares:?}") };
-        assert!((share.dma_share - 0.125).abs() < 1e-12, "{share:?}");
+        assert!((share.dma_gain_share - 1.0 / 6.0).abs() < 1e-12, "{share:?}");
         assert!((share.chain_share - 0.125).abs() < 1e-12, "{share:?}");
-        assert_eq!((share.published_dma_share, share.published_chain_share), (Some(0.17), None));
+        assert_eq!(
+            (share.published_dma_gain_share, share.published_chain_share),
+            (Some(0.17), None)
+        );
     }
 
     #[test]

@@ -358,8 +358,8 @@ pub(crate) fn transmit(runs: &Path) -> RunDirectory {
     let mut result = result("transmit");
     result.rows = Some(transmit_rows());
     result.figures = row(json!({"shares": [
-        {"size_bytes": 4_096, "buffers": "mbuf-2k", "dma_share": 0.06, "chain_share": 0.015},
-        {"size_bytes": 65_507, "buffers": "mbuf-2k", "dma_share": 0.15, "chain_share": 0.02},
+        {"size_bytes": 4_096, "buffers": "mbuf-2k", "dma_gain_share": 0.06, "chain_share": 0.015},
+        {"size_bytes": 65_507, "buffers": "mbuf-2k", "dma_gain_share": 0.15, "chain_share": 0.02},
     ]}));
     keep(&run, result);
     run

@@ -85,7 +85,7 @@ proptest! {
         });
         result.rows = Some([row, sent, plain].map(|row| row.as_object().unwrap().clone()).into());
         result.figures = json!({
-            "shares": [{"size_bytes": size, "buffers": "x", "dma_share": f[4], "chain_share": f[5]}],
+            "shares": [{"size_bytes": size, "buffers": "x", "dma_gain_share": f[4], "chain_share": f[5]}],
             "send_fixed_ns": f[7], "send_ns_per_byte": f[0], "requested_ns": f[1],
             "resolution_ns": f[2], "smallest_interval_ns": f[3],
             "lines": [{"file": "a.c", "line": size, "class": "bad", "value": f[4], "bad": f[5]},

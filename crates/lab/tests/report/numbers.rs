@@ -256,7 +256,7 @@ fn transmit_is_that_of_rows_beside_the_published() {
     assert_eq!(numbers(&bounce, "adaptive, bounce auto"), gains);
     assert_eq!(numbers(&bounce, "published"), [(4_096.0, 0.1)]);
     let shares = chart(run.path(), "shares");
-    assert_eq!(numbers(&shares, "DMA, mbuf-2k"), [(4_096.0, 0.06), (65_507.0, 0.15)]);
+    assert_eq!(numbers(&shares, "one transfer, mbuf-2k"), [(4_096.0, 0.06), (65_507.0, 0.15)]);
     assert_eq!(numbers(&shares, "chains, published"), [(16_384.0, 0.12)]);
     let mixtures = chart(run.path(), "mixtures-contiguous");
     assert_eq!(mixtures.x.names, ["64x10,1472x5"]);

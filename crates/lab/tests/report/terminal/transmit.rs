@@ -45,7 +45,7 @@ fn result() -> RunResult {
     );
     result.figures.insert(
         "shares".to_owned(),
-        json!([{"size_bytes": 65_507, "buffers": "mbuf-2k", "dma_share": 0.155, "chain_share": 0.021}]),
+        json!([{"size_bytes": 65_507, "buffers": "mbuf-2k", "dma_gain_share": 0.155, "chain_share": 0.021}]),
     );
     result
 }
@@ -63,10 +63,10 @@ fn sizes_are_lines_and_ways_columns_with_what_the_advised_one_took_and_why() {
         "mbuf-2k, adaptive",
         "64 330,078 75.00% 0.25 2.00 106 0% 12.5 µs 1.25 ms",
         "short packets, mbuf-2k +70.0% +69.0%",
-        "lost to scattered DMA, 64 KB, mbuf-2k +17.0% +15.5%",
+        "one transfer ahead of scattered DMA, 64 KB, mbuf-2k +17.0% +15.5%",
         "bounce buffer, 4 KB, mbuf-2k +10.0% +10.0%",
         "throughput, 64 KB, mbuf-2k 1.9 Gbit/s 1.85 Gbit/s",
-        "lost by buffers DMA chains",
+        "bytes buffers one transfer gains chains cost",
         "65,507 mbuf-2k +15.5% +2.1%",
         "advice: with mbuf-2k use completion adaptive, bounce none: 0.20% behind",
         "1.30% where it is most (65,507 bytes)",
