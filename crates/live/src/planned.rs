@@ -2,11 +2,11 @@
 
 use warikomi_clock::{Span, Time};
 use warikomi_pci::attach::layout::times;
-use warikomi_process::{How, ProcessTarget, Program, Seat};
+use warikomi_process::{How, Program, Seat};
 
 use crate::phase::{Attempt, Cleanup, Driver, Phase, Restart};
 use crate::supervisor::{Supervisor, Turn, why_over};
-use crate::{Event, Kind, Replacement};
+use crate::{Drivers, Event, Kind, Replacement};
 
 /// How long a warm driver may take to rehearse: after that it is handed the device as it is.
 const REHEARSED_WITHIN: Span = Span::from_ms(2);
@@ -18,7 +18,7 @@ impl Supervisor {
         &mut self,
         attempt: Attempt,
         now: Time,
-        target: &mut ProcessTarget,
+        target: &mut dyn Drivers,
     ) -> Turn {
         if attempt.from_lives
             && let Some(cleanup) = self.look_at_current(now, target)
@@ -54,7 +54,7 @@ impl Supervisor {
         &mut self,
         attempt: Attempt,
         now: Time,
-        target: &mut ProcessTarget,
+        target: &mut dyn Drivers,
     ) -> Turn {
         let to = attempt.to.generation;
         let is_done = |seat: &Seat| seat.is_over() || seat.is_alert();
@@ -66,12 +66,7 @@ impl Supervisor {
     }
 
     /// The order goes out to a driver that is awake, if it wakes up soon enough.
-    pub(crate) fn waking(
-        &mut self,
-        attempt: Attempt,
-        now: Time,
-        target: &mut ProcessTarget,
-    ) -> Turn {
+    pub(crate) fn waking(&mut self, attempt: Attempt, now: Time, target: &mut dyn Drivers) -> Turn {
         let sleeps = target.seat(self.current.generation).is_some_and(|seat| seat.sleeps);
         if sleeps && now < attempt.until {
             return (Phase::Waking(attempt), None);
@@ -103,7 +98,7 @@ impl Supervisor {
         attempt: Attempt,
         why: String,
         now: Time,
-        target: &mut ProcessTarget,
+        target: &mut dyn Drivers,
     ) -> Turn {
         self.order_to_end(attempt.to.generation, now, target);
         if attempt.from_lives {
@@ -119,7 +114,7 @@ impl Supervisor {
         how: How,
         why: String,
         now: Time,
-        target: &mut ProcessTarget,
+        target: &mut dyn Drivers,
     ) -> Turn {
         let restart = Restart {
             at: now,
@@ -143,7 +138,7 @@ impl Supervisor {
         &mut self,
         attempt: Attempt,
         now: Time,
-        target: &mut ProcessTarget,
+        target: &mut dyn Drivers,
     ) -> Turn {
         if let Some(cleanup) = self.look_at_current(now, target) {
             return (Phase::CleaningUp(Cleanup { candidate: Some(attempt.to), ..cleanup }), None);
@@ -164,7 +159,7 @@ impl Supervisor {
         why: String,
         (heartbeat, beats): (u64, u32),
         now: Time,
-        target: &mut ProcessTarget,
+        target: &mut dyn Drivers,
     ) -> Turn {
         if let Some(cleanup) = self.look_at_current(now, target) {
             return (Phase::CleaningUp(Cleanup { candidate: Some(attempt.to), ..cleanup }), None);
@@ -191,7 +186,7 @@ impl Supervisor {
         begun: Time,
         until: Time,
         now: Time,
-        target: &mut ProcessTarget,
+        target: &mut dyn Drivers,
     ) -> Turn {
         let generation = self.current.generation;
         let has_ended = target.seat(generation).is_none_or(|seat| seat.ended.is_some());
@@ -218,7 +213,7 @@ impl Supervisor {
         &mut self,
         attempt: Attempt,
         now: Time,
-        target: &mut ProcessTarget,
+        target: &mut dyn Drivers,
     ) -> Turn {
         if target.baton().owner == attempt.to.generation {
             let until = now + self.policy.accept_within;
@@ -236,7 +231,7 @@ impl Supervisor {
         attempt: Attempt,
         why: String,
         now: Time,
-        target: &mut ProcessTarget,
+        target: &mut dyn Drivers,
     ) -> Turn {
         if !target.end_seat(attempt.to.generation) {
             return (Phase::TakingBack { attempt, why }, None);
@@ -277,7 +272,7 @@ impl Supervisor {
         &mut self,
         attempt: Attempt,
         now: Time,
-        target: &mut ProcessTarget,
+        target: &mut dyn Drivers,
     ) -> Turn {
         let seat = target.seat(attempt.to.generation);
         if let Some(seat) = &seat
