@@ -124,6 +124,21 @@ fn what_cannot_be_is_refused_with_what_can() {
     assert!(refused(&["--way", "magic"]).contains("shared-state"));
     assert!(refused(&["--path", "driver"]).contains("leave --path out"));
     assert!(refused(&["--way", "reload", "--spare", "kept"]).contains("by reload"));
+    assert!(refused(&["--priority", "requester=5"]).contains("--one-core"));
+    assert!(refused(&["--way", "reload", "--store-load", "2"]).contains("--way data-store alone"));
+    assert!(refused(&["--way", "reload", "--state-io", "first"]).contains("name data-store"));
+    assert!(refused(&["--load", "heavy", "--line-rate", "100M"]).contains("a longer --interval"));
+    for flag in [
+        "--priority=drivers=1",
+        "--one-core",
+        "--creation-io=10",
+        "--store-load=2",
+        "--state-io=first",
+    ] {
+        assert!(refused(&["--target", "kernel", flag]).contains("--target process only"), "{flag}");
+    }
+    // Virtual time has neither processes nor a core that they share.
+    assert!(refused(&["--virtual", "--one-core"]).contains("--virtual"));
     assert!(refused(&["--target", "kernel", "--spare", "none"]).contains("--target process only"));
     assert!(refused(&["--target", "kernel", "--kill"]).contains("--target process only"));
     assert!(refused(&["--to", "no-such-driver"]).contains("rtl8168"));

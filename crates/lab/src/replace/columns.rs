@@ -81,6 +81,12 @@ fn columns() -> Vec<Column> {
         Column::figure(key, title).head(head).unit(Unit::Count).alarm()
     };
     columns.extend([
+        Column::figure("usual_interval_us", "interval between sends, without").head("interval"),
+        Column::figure("longest_interval_us", "longest interval between sends").head("longest"),
+        Column::figure("excess_us.mean", "excess over ten sends, mean").head("excess: mean"),
+        Column::figure("excess_us.max", "excess over ten sends, max").head("excess: max"),
+        Column::figure("dispatches", "times that the application got the processor")
+            .unit(Unit::Number),
         Column::figure("longest_send_gap_us", "longest gap between sends").head("gap"),
         Column::figure("longest_receive_gap_us", "longest gap on receive"),
         Column::figure("received", "received").unit(Unit::Count),
@@ -148,6 +154,19 @@ fn views() -> Vec<View> {
             ],
             "mean, max: without a replacement; with: in runs with one; gap: the longest time between two frames \
              of the workload on the wire around one",
+        ),
+        view(
+            "The interval between sends",
+            &[
+                "usual_interval_us",
+                "longest_interval_us",
+                "excess_us.mean",
+                "excess_us.max",
+                "dispatches",
+            ],
+            "interval: from the beginning of a send to that of the next, in runs without a replacement; longest: with \
+             one in it; excess: what ten intervals from the request on were longer, together; dispatches: how often \
+             the application got the processor until the result",
         ),
         view(
             "Frames",
@@ -309,6 +328,7 @@ fn published_table(rows: &[Object]) -> Table {
         add("send without", "busy", "send_us", figures.send_ms_without);
         add("send with", "busy", "send_with_us", figures.send_ms_with);
     }
+    beside.extend(published_intervals(rows));
     let columns = vec![
         Column::parameter("figure", "Beside what was published"),
         Column::figure("published_ns", "published"),
@@ -316,13 +336,43 @@ fn published_table(rows: &[Object]) -> Table {
         Column::figure("kept_ns", "here, spare kept"),
     ];
     let published = published::driver_replacement();
+    let [compute, send, replace] = published.minix3_gap_parts_ms.map(|ms| time(ms * 1e6));
     Table::here("published", "", columns, beside).note(format!(
-        "published: {}; longest time between two sends around a replacement: MINIX 3 {}; AnT: {} more, all sends \
-         together",
-        published.workload,
-        time(published.minix3_longest_send_gap_ms * 1e6),
-        time(published.ant_extra_gap_ms * 1e6)
+        "published: {}; {}; {}; the longest interval of MINIX 3 is {compute} of computing, {send} of sending and \
+         {replace} of replacing; in AnT the application got the processor {} times while a process was created",
+        published.workload, published.clock, published.priorities, published.ant_dispatches
     ))
+}
+
+/// The published intervals between sends, with those here.
+fn published_intervals(rows: &[Object]) -> Vec<Object> {
+    let published = published::driver_replacement();
+    let [(first, store, _), (second, shared, _)] = published.systems();
+    let of = |way: &'static str, key: &'static str| {
+        move |spare: &str| number(planned(rows, way, "busy", spare)?, key).map(|us| us * 1e3)
+    };
+    let [of_store, of_shared] = [store, shared].map(|way| of(way, "excess_us.max"));
+    let more = |spare: &str| Some(of_shared(spare)? - of_store(spare)?);
+    let one = |name: String, ms: f64, here: &dyn Fn(&str) -> Option<f64>| {
+        object([
+            ("figure", name.into()),
+            ("published_ns", (ms * 1e6).into()),
+            ("here_ns", here("none").into()),
+            ("kept_ns", here("kept").into()),
+        ])
+    };
+    let [_, _, replacing] = published.minix3_gap_parts_ms;
+    let added = published.ant_extra_gap_ms;
+    vec![
+        one(
+            format!("{first} ({store}): longest interval between sends"),
+            published.minix3_longest_send_gap_ms,
+            &of(store, "longest_interval_us"),
+        ),
+        one(format!("{first} ({store}): excess over ten sends, max"), replacing, &of_store),
+        one(format!("{second} ({shared}): excess over ten sends, max"), added, &of_shared),
+        one(format!("{second} less {first}: excess over ten sends"), added - replacing, &more),
+    ]
 }
 
 /// The row of planned replacements in this way under this load.

@@ -4,14 +4,16 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use warikomi_clock::{Seed, Span};
 use warikomi_driver::DEFAULT_DRIVER;
 use warikomi_live::{Program, Way};
 use warikomi_measure::texts;
 use warikomi_nic::{MAX_FRAME_BYTES, MIN_FRAME_BYTES};
-use warikomi_session::ProcessSessionOptions;
+use warikomi_process::{MOST_READS, MOST_STORE_CLIENTS, StateIo};
+use warikomi_session::{LiveOptions, ProcessSessionOptions};
 
+use super::claims::{self, Claim, Claimant};
 use crate::error::Error;
 
 /// The most trials of a row, and the most replacements of a soak.
@@ -22,6 +24,8 @@ pub(super) const EVERY: RangeInclusive<Span> = Span::from_ms(1)..=Span::from_ms(
 pub(super) const INTERVALS: RangeInclusive<Span> = Span::from_ns(100)..=Span::from_ms(1);
 /// Receive descriptors that a ring has.
 pub(super) const MOST_DESCRIPTORS: u64 = 1_024;
+/// What a frame takes of a line besides its bytes: check sequence, preamble, gap (IEEE 802.3-2018, 3.1.1 and 4.4.2).
+const FRAME_OVERHEAD_BYTES: usize = 24;
 /// Headers and the number of a datagram.
 const LEAST_FRAME_BYTES: usize = MIN_FRAME_BYTES;
 
@@ -185,6 +189,21 @@ pub struct Plan {
     pub buffers: u64,
     /// How long a trial under no load and under heavy load takes, in milliseconds.
     pub trial_ms: u64,
+    /// When the store serves what belongs to a replacement.
+    #[serde(serialize_with = "state_io")]
+    pub state_io: StateIo,
+    /// Clients of the store that have nothing to do with drivers.
+    pub store_load: u32,
+    /// What the target's processes claim of their core; what is usual if nothing is said.
+    #[serde(serialize_with = "texts", skip_serializing_if = "Vec::is_empty")]
+    pub priorities: Vec<Claim>,
+    /// The supervisor is on the core of the target's processes.
+    pub one_core: bool,
+    /// Reads from a disk that the creation of a driver process waits for.
+    pub creation_io: u32,
+    /// What the card's line carries in a second; a frame takes no time if nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line_rate_bps: Option<u64>,
     /// Looks, besides, for the number of receive buffers from which on nothing is lost.
     pub edge: bool,
     /// A soak rather than trials.
@@ -208,6 +227,12 @@ impl Default for Plan {
             frame_bytes: 1_024,
             buffers: 0,
             trial_ms: 500,
+            state_io: StateIo::InTurn,
+            store_load: 0,
+            priorities: Vec::new(),
+            one_core: false,
+            creation_io: 0,
+            line_rate_bps: None,
             edge: false,
             soak: None,
         }
@@ -239,6 +264,52 @@ impl Plan {
         Case { number: 0, way, load: Load::Heavy, spare: of_way.copied().unwrap_or(Spare::None) }
     }
 
+    /// How drivers follow one another in this way.
+    pub(super) fn live(&self, way: Way) -> LiveOptions {
+        LiveOptions {
+            state_io: self.state_io,
+            store_clients: self.store_load,
+            priorities: claims::priorities(&self.priorities),
+            creation_reads: self.creation_io,
+            ..LiveOptions::of(way)
+        }
+    }
+
+    /// The nice value of who asks for replacements, where it is on the target's core.
+    pub(super) fn requester_nice(&self) -> i32 {
+        claims::nice_of(&self.priorities, Claimant::Requester).unwrap_or(0)
+    }
+
+    /// Checks what makes processes wait against what is possible together.
+    fn validate_waits(&self) -> Result<(), Error> {
+        twice(self.priorities.iter().map(|claim| claim.who.name()))?;
+        let requester = self.priorities.iter().any(|claim| claim.who == Claimant::Requester);
+        if requester && !self.one_core {
+            return Err(Error::impossible(
+                "who asks for a replacement has a core without competitors, where a priority has no effect; give \
+                 --one-core besides, or leave requester= out",
+            ));
+        }
+        if self.store_load > 0 && self.ways.iter().any(|&way| way != Way::DataStore) {
+            return Err(Error::impossible(
+                "--store-load is for a data store, and other ways have none; name --way data-store alone",
+            ));
+        }
+        let Some(bps) = self.line_rate_bps.filter(|_| self.loads.contains(&Load::Heavy)) else {
+            return Ok(());
+        };
+        let bits = 8 * (self.frame_bytes + FRAME_OVERHEAD_BYTES);
+        let wire_ns = bits as f64 * 1e9 / bps as f64;
+        if wire_ns <= self.interval_ns {
+            return Ok(());
+        }
+        Err(Error::impossible(format!(
+            "on that line a frame of {} bytes takes {wire_ns:.0} ns, and under heavy load one comes every {} ns; give \
+             a longer --interval, or shorter frames, or another --load",
+            self.frame_bytes, self.interval_ns
+        )))
+    }
+
     /// Checks every value against what is possible.
     pub fn validate(&self) -> Result<(), Error> {
         if self.ways.is_empty() || self.loads.is_empty() {
@@ -257,6 +328,7 @@ impl Plan {
                  none to --spare, or name other ways"
             )));
         }
+        self.validate_waits()?;
         let range = |name: &str, got: String, holds: bool, range: String| match holds {
             true => Ok(()),
             false => {
@@ -266,6 +338,11 @@ impl Plan {
         let most = MOST_REPLACEMENTS;
         let trials = (1..=most).contains(&self.trials);
         range("trials", self.trials.to_string(), trials, format!("1 to {most}"))?;
+        let reads = self.creation_io <= MOST_READS;
+        range("creation_io", self.creation_io.to_string(), reads, format!("up to {MOST_READS}"))?;
+        let clients = self.store_load <= MOST_STORE_CLIENTS;
+        let up_to = format!("up to {MOST_STORE_CLIENTS}");
+        range("store_load", self.store_load.to_string(), clients, up_to)?;
         let interval = self.interval_ns.is_finite() && INTERVALS.contains(&self.interval());
         let between = format!("{} to {} ns", INTERVALS.start().as_ns(), INTERVALS.end().as_ns());
         range("interval_ns", self.interval_ns.to_string(), interval, between)?;
@@ -283,6 +360,10 @@ impl Plan {
         let every = soak.every_ms.is_finite() && EVERY.contains(&soak.every());
         range("every_ms", soak.every_ms.to_string(), every, "1 to 60000".to_owned())
     }
+}
+
+fn state_io<S: Serializer>(state_io: &StateIo, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(state_io.name())
 }
 
 fn twice(names: impl Iterator<Item = &'static str>) -> Result<(), Error> {
@@ -309,6 +390,19 @@ mod tests {
         assert!(refused(Plan { ways: vec![Way::Reload; 2], ..usual() }).contains("twice"));
         assert!("magic".parse::<Way>().unwrap_err().to_string().contains("shared-state"));
         assert!("lazy".parse::<Load>().unwrap_err().to_string().contains("heavy"));
+        let claims = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
+        let priorities = claims(&["drivers=1", "drivers=2"]);
+        assert!(refused(Plan { priorities, ..usual() }).contains("twice"));
+        let priorities = claims(&["requester=high"]);
+        assert!(refused(Plan { priorities, ..usual() }).contains("--one-core"));
+        assert!(refused(Plan { store_load: 1, ..usual() }).contains("--way data-store alone"));
+        let stored = Plan { ways: vec![Way::DataStore], store_load: 33, ..usual() };
+        assert!(refused(stored).contains("up to 32"));
+        assert!(refused(Plan { creation_io: 1_001, ..usual() }).contains("up to 1000"));
+        let slow = Plan { line_rate_bps: Some(100_000_000), ..usual() };
+        assert!(refused(slow.clone()).contains("takes 83840 ns"));
+        Plan { loads: vec![Load::Busy], ..slow.clone() }.validate().unwrap();
+        Plan { interval_ns: 83_840.0, ..slow }.validate().unwrap();
         let kept = Plan { ways: vec![Way::Reload], spares: vec![Spare::Kept], ..usual() };
         assert!(refused(kept).contains("by reload"));
         assert!(refused(Plan { spares: vec![Spare::None; 2], ..usual() }).contains("twice"));

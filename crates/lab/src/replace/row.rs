@@ -33,6 +33,30 @@ impl Spread {
     }
 }
 
+impl Spread {
+    /// Of any values in microseconds; `None` of nothing.
+    pub fn of_us(mut values: Vec<f64>) -> Option<Spread> {
+        values.sort_by(f64::total_cmp);
+        // The nearest rank.
+        let at = |share: f64| {
+            let rank = (share * values.len() as f64).ceil() as usize;
+            values.get(rank.max(1) - 1).copied()
+        };
+        Some(Spread {
+            min: at(0.0)?,
+            mean: mean(&values)?,
+            p50: at(0.5)?,
+            p99: at(0.99)?,
+            max: at(1.0)?,
+        })
+    }
+}
+
+/// The mean; `None` of nothing.
+pub(super) fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
 /// One way under one load: a row of the result. A figure that does not apply is absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
@@ -81,6 +105,18 @@ pub struct Row {
     /// A send into which a replacement fell, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub send_during_us: Option<Spread>,
+    /// From the beginning of a send to that of the next, in the mean, in runs without a replacement, in microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usual_interval_us: Option<f64>,
+    /// The same into which a replacement fell, at most, in microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub longest_interval_us: Option<f64>,
+    /// What ten such intervals from the request on were longer than usual, all together, in microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub excess_us: Option<Spread>,
+    /// How often the application got the processor from the request to the result, in the mean.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dispatches: Option<f64>,
     /// Between two frames of the workload on the wire around a replacement, at most, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub longest_send_gap_us: Option<f64>,
@@ -167,6 +203,14 @@ impl Row {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_below_nothing_have_their_place_in_a_spread() {
+        let spread = Spread::of_us(vec![3.0, -1.0, 1.0]).unwrap();
+        assert_eq!((spread.min, spread.mean, spread.p50), (-1.0, 1.0, 1.0));
+        assert_eq!((spread.p99, spread.max), (3.0, 3.0));
+        assert_eq!(Spread::of_us(Vec::new()), None);
+    }
 
     #[test]
     fn only_a_way_that_promises_can_break_its_promise() {

@@ -6,9 +6,13 @@ use warikomi_live::Replacement;
 use warikomi_measure::{Samples, Totals};
 use warikomi_wire::peer::numbered::Seen;
 
+use super::gaps;
 use super::plan::{Case, Load, Plan};
 use super::replacer::Observed;
-use super::row::{Row, Spread};
+use super::row::{Row, Spread, mean};
+
+/// Sends over which it is added up what a replacement has cost them, as was published.
+const EXCESS_OVER: usize = 10;
 
 /// What came of a run.
 #[derive(Debug, Default)]
@@ -39,6 +43,12 @@ pub(super) struct Tally {
     sends_without: Samples,
     sends_with: Samples,
     sends_during: Samples,
+    /// From the beginning of a send to that of the next.
+    intervals_without: Samples,
+    /// The longest such interval into which a replacement fell.
+    longest_interval: Option<Span>,
+    /// [`EXCESS_OVER`] of them from each request on, together.
+    following: Vec<Span>,
     row: Row,
     /// Frames that found no descriptor although nothing was replaced.
     pub(super) no_descriptor_without: u64,
@@ -53,6 +63,9 @@ impl Tally {
             sends_without: Samples::new(),
             sends_with: Samples::new(),
             sends_during: Samples::new(),
+            intervals_without: Samples::new(),
+            longest_interval: None,
+            following: Vec::new(),
             row: Row::new(plan, case),
             no_descriptor_without: 0,
         }
@@ -71,6 +84,9 @@ impl Tally {
     /// Takes a run without replacements.
     pub(super) fn without(&mut self, outcome: &Outcome) {
         outcome.sends.iter().for_each(|&(_, took)| self.sends_without.record(took));
+        for pair in outcome.sends.windows(2) {
+            self.intervals_without.record(pair[1].0.since(pair[0].0));
+        }
         self.no_descriptor_without += outcome.arrived.no_descriptor;
     }
 
@@ -82,6 +98,12 @@ impl Tally {
             if outcome.observed.iter().any(fell) {
                 self.sends_during.record(took);
             }
+        }
+        let begun: Vec<Time> = outcome.sends.iter().map(|send| send.0).collect();
+        for seen in &outcome.observed {
+            let longest = gaps::longest(&begun, seen.begun, seen.replacement.returned);
+            self.longest_interval = self.longest_interval.max(longest);
+            self.following.extend(gaps::following(&begun, seen.begun, EXCESS_OVER));
         }
         let (handed_over, seen) = outcome.datagrams;
         let (segments, again) = outcome.segments;
@@ -117,6 +139,9 @@ impl Tally {
         };
         let free_descriptors = seen.iter().map(|seen| seen.free_descriptors).min();
         let interval_ns = self.row.interval_ns;
+        let usual = Spread::of(&self.intervals_without).map(|spread| spread.mean);
+        let dispatches = seen.iter().filter_map(|seen| Some(seen.dispatches? as f64));
+        let dispatches: Vec<f64> = dispatches.collect();
         Row {
             replacements: self.replacements(),
             resets: seen.iter().filter(|seen| seen.replacement.reset).count() as u64,
@@ -131,6 +156,10 @@ impl Tally {
             send_us: Spread::of(&self.sends_without),
             send_with_us: Spread::of(&self.sends_with),
             send_during_us: Spread::of(&self.sends_during),
+            usual_interval_us: usual,
+            longest_interval_us: self.longest_interval.map(Span::as_us),
+            excess_us: usual.and_then(|usual| self.excess(usual)),
+            dispatches: mean(&dispatches),
             longest_send_gap_us: longest(|seen| seen.send_gap),
             longest_receive_gap_us: longest(|seen| seen.receive_gap)
                 .filter(|_| self.load == Load::Heavy),
@@ -138,6 +167,12 @@ impl Tally {
             bridged_us: free_descriptors.zip(interval_ns).map(|(free, ns)| free as f64 * ns / 1e3),
             ..self.row.clone()
         }
+    }
+
+    /// What the intervals from each request on were longer than usual.
+    fn excess(&self, usual_us: f64) -> Option<Spread> {
+        let usual = usual_us * EXCESS_OVER as f64;
+        Spread::of_us(self.following.iter().map(|all| all.as_us() - usual).collect())
     }
 
     /// A line for each replacement.

@@ -2,7 +2,7 @@
 
 use warikomi_lab::Watch;
 use warikomi_lab::replace::{Load, Options, Plan, Replaced, Row, Soak, Spare, replace};
-use warikomi_process::Way;
+use warikomi_process::{StateIo, Way};
 use warikomi_stack::Topology;
 
 use crate::{along, program};
@@ -65,6 +65,37 @@ fn the_time_to_replace_has_the_creation_of_a_process_that_was_not_kept_ready() {
             assert!(order.is_sorted() && line.accepted_us <= line.served_us, "{line:?}");
             assert!(line.replace_us.unwrap() > line.warm_us, "{line:?}");
         }
+    }
+}
+
+#[test]
+fn a_supervisor_on_the_core_of_its_drivers_replaces_them_as_well() {
+    let priorities = ["requester=1", "drivers=2", "stack=3", "application=4", "store=5"];
+    let priorities = priorities.map(|claim| claim.parse().unwrap()).to_vec();
+    let spares = vec![Spare::None];
+    let asked = Plan { one_core: true, priorities, spares, ..plan(Way::DataStore, Load::Busy) };
+    let found = replace(&options(asked), &mut Watch::unobserved());
+    // A machine with one core has none for the card alone.
+    if std::thread::available_parallelism().unwrap().get() == 1 {
+        assert!(found.is_err_and(|error| error.to_string().contains("a core for the card")));
+        return;
+    }
+    let found = found.unwrap_or_else(|error| panic!("{error}"));
+    let row = &found.rows[0];
+    assert_eq!((row.replacements, row.broken()), (2, None), "{row:?}");
+    assert!(row.dispatches.unwrap() >= 1.0, "{row:?}");
+    let usual = row.usual_interval_us.unwrap();
+    // A send computes for 1 ms in between.
+    assert!(usual > 900.0 && row.longest_interval_us.unwrap() > 900.0, "{row:?}");
+    assert!(row.excess_us.is_some(), "{row:?}");
+}
+
+#[test]
+fn state_goes_through_a_store_that_others_keep_busy() {
+    for state_io in [StateIo::InTurn, StateIo::First] {
+        let asked = Plan { store_load: 4, state_io, ..plan(Way::DataStore, Load::Idle) };
+        let (_, row) = replaced(asked);
+        assert_eq!((row.replacements, row.resets, row.called_off), (2, 0, 0), "{row:?}");
     }
 }
 
