@@ -100,6 +100,21 @@ impl KernelInfo {
         }
         if symbols.is_empty() { Ok(()) } else { Err(KernelError::Config { symbols }) }
     }
+
+    /// Whether a module of this name is beside it.
+    pub fn has_module(&self, name: &str) -> bool {
+        self.modules.as_deref().is_some_and(|modules| module_file(modules, name).is_some())
+    }
+}
+
+/// The file of a module: of those that are installed in this directory, or of those that a build tree lists.
+pub fn module_file(modules: &Path, name: &str) -> Option<PathBuf> {
+    let list = |name| fs::read_to_string(modules.join(name)).ok();
+    let list = list("modules.dep").or_else(|| list("modules.order"))?;
+    let paths = list.lines().filter_map(|line| line.split(':').next());
+    let mut paths = paths.map(|path| Path::new(path).with_extension("ko"));
+    let is_it = |path: &PathBuf| path.file_stem().is_some_and(|stem| stem == name);
+    paths.find(is_it).map(|path| modules.join(path))
 }
 
 /// Runs the kernel with an option that prints something and leaves.
@@ -179,6 +194,21 @@ mod tests {
         let installed = directory.path().join("modules/6.1");
         fs::create_dir_all(&installed).unwrap();
         fs::write(installed.join("modules.dep"), "").unwrap();
-        assert_eq!(modules_beside(&kernel, "6.1"), Some(installed));
+        assert_eq!(modules_beside(&kernel, "6.1"), Some(installed.clone()));
+
+        fs::write(installed.join("modules.dep"), "extra/mine.ko:\nextra/other.ko: extra/mine.ko\n")
+            .unwrap();
+        let info = KernelInfo {
+            path: kernel,
+            release: "6.1".into(),
+            pci_device_id: None,
+            drivers: BTreeMap::new(),
+            modules: Some(installed),
+            has_bridge: false,
+            lacks: Vec::new(),
+        };
+        assert!(info.has_module("mine") && info.has_module("other"));
+        assert!(!info.has_module("min") && !info.has_module("another"));
+        assert!(!KernelInfo { modules: None, ..info }.has_module("mine"));
     }
 }

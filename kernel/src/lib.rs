@@ -41,7 +41,7 @@ pub use config::{DriverMode, DriverPlace};
 pub use error::{KernelError, MissingTools, Result};
 pub use image::{Image, ImageInfo};
 pub use initramfs::{agent, initramfs_for};
-pub use inspect::{KernelInfo, inspect};
+pub use inspect::{KernelInfo, inspect, module_file};
 pub use make::{Cancel, Progress};
 pub use source::Source;
 pub use tools::check_tools;

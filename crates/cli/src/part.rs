@@ -31,7 +31,7 @@ pub(crate) enum Part {
     Echo,
     /// What drivers know, while one follows another
     Store,
-    /// Whoever else keeps something there
+    /// What else keeps something there
     StoreClient,
 }
 

@@ -160,3 +160,33 @@ fn a_strict_card_says_that_a_driver_is_in_order_and_other_experiments_refuse_the
         assert!(!output.status.success() && said.contains("--strict"), "{said}");
     }
 }
+
+#[test]
+fn a_strict_card_looks_on_while_drivers_receive_and_send_and_are_replaced() {
+    let replaces = ["--way", "reload,shared-state", "--load", "heavy", "--trials", "1"];
+    let replaces = [&["replace", "--trial", "50ms", "--interval", "200us"], &replaces[..]].concat();
+    let receives = ["receive", "--target", "process", "--strategies", "interrupt"];
+    let receives = [&receives[..], &["--buffers", "7MB", "--duration", "50ms"]].concat();
+    let sends = vec!["transmit", "--sizes", "64", "--repeat", "1", "--count", "200"];
+    for asked in [replaces, receives, sends] {
+        let runs = tempfile::tempdir().unwrap();
+        let (result, _) = measured(&[&asked[..], &["--strict=fail"]].concat(), runs.path());
+        assert_eq!(result["figures"]["strict_steps"], 0, "{asked:?}: {result}");
+    }
+}
+
+#[test]
+fn a_strict_card_and_a_debug_kernel_are_refused_where_they_do_not_apply() {
+    for (flags, says) in [
+        (&["receive", "--target", "process", "--virtual", "--strict"][..], "real time"),
+        (&["transmit", "--virtual", "--strict"], "real time"),
+        (&["transmit", "--both", "--strict=fail"], "real time"),
+        (&["inject", "--target", "process", "--debug"], "--debug is for --target kernel only"),
+        (&["at", "rtl_rx", "--debug"], "takes such a kernel in any case"),
+        (&["inject", "--debug", "--kernel", "x"], "cannot be used with"),
+    ] {
+        let output = run(flags);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains(says), "{flags:?}: {said}");
+    }
+}

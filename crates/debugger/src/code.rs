@@ -1,6 +1,7 @@
 //! Where in a program or a module something is.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -67,7 +68,12 @@ pub struct Code {
     variables: BTreeMap<String, Variable>,
     types: gimli::Dwarf<Reader>,
     debug: Option<addr2line::Context<Reader>>,
+    /// What was looked up before: stacks have the same callers again and again.
+    located: RefCell<HashMap<u64, Location>>,
 }
+
+/// Places that are kept once they were looked up. A program that makes its stacks up does not make us keep more.
+const MOST_LOCATED: usize = 16_384;
 
 impl Code {
     /// A program whose addresses are those in its file.
@@ -96,7 +102,8 @@ impl Code {
         let lines = || addr2line::Context::from_dwarf(debug.borrow(Reader::clone));
         let debug = has_debug.then(lines).transpose()?;
         let (name, path) = (name.to_owned(), path.to_owned());
-        Ok(Code { name, path, sections, texts, functions, marks, variables, types, debug })
+        let located = RefCell::default();
+        Ok(Code { name, path, sections, texts, functions, marks, variables, types, debug, located })
     }
 
     pub(crate) fn types(&self) -> &gimli::Dwarf<Reader> {
@@ -160,6 +167,14 @@ impl Code {
 
     /// What is at an address.
     pub fn locate(&self, address: u64) -> Location {
+        let mut located = self.located.borrow_mut();
+        if located.len() >= MOST_LOCATED {
+            located.clear();
+        }
+        located.entry(address).or_insert_with(|| self.look_up(address)).clone()
+    }
+
+    fn look_up(&self, address: u64) -> Location {
         let function = self.function_at(address);
         let mut location = Location {
             address,

@@ -10,8 +10,10 @@ use std::io::{self, Write};
 use clap::{ArgMatches, Args, Command};
 use serde::Serialize;
 use warikomi_measure::{RunDirectory, RunResult, WriteError};
+use warikomi_session::Strictness;
 
 use crate::error::Error;
+use crate::strict;
 use crate::watch::Watch;
 
 /// One experiment, with what was asked of it.
@@ -26,7 +28,14 @@ pub trait Experiment: Args + 'static {
     /// settings, which is started on demand ([`OnDemand`](crate::OnDemand)), because merging starts none.
     const SHARDS: bool = false;
 
-    /// Carries it out. What cannot be is refused before a target is started for it. Steps that
+    /// What is to follow from steps that a driver must not take, if the card is to name them. Of experiments that have
+    /// `--strict`.
+    fn strict(&self) -> Option<Strictness> {
+        None
+    }
+
+    /// What [`carry_out`] does, but for what a strict card adds to it. What cannot be is refused before a target is
+    /// started for it. Steps that
     /// [`Watch::each`] or [`Watch::step`] has made are kept, and not made again when a run goes on.
     fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error>;
 
@@ -36,6 +45,21 @@ pub trait Experiment: Args + 'static {
 
 /// Writes one file of a run.
 type WriteFile = Box<dyn FnOnce(&RunDirectory) -> Result<(), WriteError>>;
+
+/// Carries an experiment out, with strict cards if it wants them.
+pub fn carry_out<E: Experiment>(experiment: &E, watch: &mut Watch) -> Result<Conclusion, Error> {
+    let strictness = experiment.strict();
+    watch.make_strict(strictness.is_some());
+    let mut conclusion = experiment.run(watch)?;
+    if let Some(found) = watch.found() {
+        found.put(&mut conclusion.result);
+    }
+    let steps = strict::steps(&conclusion.result);
+    if strictness == Some(Strictness::Fail) && steps > 0 {
+        conclusion.failed.get_or_insert(Error::NotStrict { steps });
+    }
+    Ok(conclusion)
+}
 
 /// What came of an experiment.
 pub struct Conclusion {
@@ -128,5 +152,5 @@ fn command<E: Experiment>() -> Command {
 
 fn read<E: Experiment>(matches: &ArgMatches) -> Result<Ready, clap::Error> {
     let experiment = E::from_arg_matches(matches)?;
-    Ok(Box::new(move |watch| experiment.run(watch)))
+    Ok(Box::new(move |watch| carry_out(&experiment, watch)))
 }

@@ -13,6 +13,7 @@ use serde_json::Value;
 use warikomi_measure::{Machine, RunDirectory, TargetInfo, TimeBase};
 
 use crate::error::Error;
+use crate::strict::Found;
 
 /// The file of steps.
 pub(crate) const STEPS: &str = "steps.jsonl";
@@ -42,16 +43,23 @@ pub(crate) struct Seen {
     pub(crate) machine: Option<Machine>,
     #[serde(default)]
     pub(crate) time_base: TimeBase,
+    /// Of a strict card.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) found: Option<Found>,
 }
 
 impl Seen {
-    /// The later target, and both machines as one.
+    /// The later target, both machines as one, and all that was found.
     pub(crate) fn and(self, later: Seen) -> Seen {
         let machine = match (self.machine, later.machine) {
             (Some(before), Some(later)) => Some(before.watched_again(later)),
             (before, later) => later.or(before),
         };
-        Seen { machine, ..later }
+        let found = match (self.found, later.found) {
+            (Some(before), Some(later)) => Some(before.and(later)),
+            (before, later) => later.or(before),
+        };
+        Seen { machine, found, ..later }
     }
 }
 

@@ -27,7 +27,7 @@ mod watch;
 use warikomi_measure::{Layout, RunResult};
 
 pub use error::Error;
-pub use experiment::{Conclusion, Entry, Experiment, Ready};
+pub use experiment::{Conclusion, Entry, Experiment, Ready, carry_out};
 pub use journal::NewRun;
 pub use on_demand::OnDemand;
 pub use shards::ShardDirectory;
@@ -65,5 +65,6 @@ pub fn describe_by(entry: &Entry, result: &mut RunResult) {
         Some(_) => result.layout = Layout::default(),
     }
     shards::describe(result);
+    strict::describe(result);
     result.layout.settle();
 }

@@ -7,12 +7,13 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use warikomi_measure::{Machine, MadeShard, RunDirectory, RunResult, Shard, TargetInfo, TimeBase};
 use warikomi_session::{CoreWatch, OwnParts, Prepared, Session};
-use warikomi_target::{Interrupted, Target, TargetError};
+use warikomi_target::{CardId, Interrupted, Target, TargetError};
 use warikomi_wire::{Wire, WireKind};
 
 use crate::error::Error;
 use crate::journal::{Journal, NewRun, Seen};
 use crate::shards::{self, ShardDirectory};
+use crate::strict::{self, Found};
 
 /// How far something has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +43,10 @@ pub struct Watch {
     shard: Option<Shard>,
     /// The shards that made the steps of this run; none if it makes them itself.
     shards: Vec<MadeShard>,
+    /// Whether the cards of its targets are strict.
+    strict: bool,
+    /// What the case is called that is being made.
+    at_work: Option<String>,
 }
 
 /// The case that is being made.
@@ -92,13 +97,24 @@ impl Watch {
     fn new(interrupted: Interrupted, show: Show, journal: Journal) -> Watch {
         let parts = OwnParts::OURSELVES;
         let (seen, part, shard, shards) = (None, None, None, Vec::new());
-        Watch { interrupted, parts, show, journal, seen, part, shard, shards }
+        let (strict, at_work) = (false, None);
+        Watch { interrupted, parts, show, journal, seen, part, shard, shards, strict, at_work }
     }
 
     /// Makes the cases of this shard alone, if one is named. The run then ends with [`Error::ShardMade`].
     #[must_use]
     pub fn with_shard(self, shard: Option<Shard>) -> Watch {
         Watch { shard, ..self }
+    }
+
+    /// From now on the cards of its targets name the steps that a driver must not take, or do not.
+    pub(crate) fn make_strict(&mut self, strict: bool) {
+        self.strict = strict;
+    }
+
+    /// Whether they do.
+    pub(crate) fn is_strict(&self) -> bool {
+        self.strict
     }
 
     /// Whether one shard of a run is being made, or all of them are merged.
@@ -141,8 +157,14 @@ impl Watch {
                 "merging starts no target, and this experiment wants one although all of its steps are made",
             ));
         }
+        let strict = self.strict.then(|| prepared.with_strict_card());
+        let prepared = strict.as_ref().unwrap_or(prepared);
         let interrupted = self.interrupted.clone();
-        Ok(prepared.start(wire, &interrupted, &mut |what| self.waiting(what))?)
+        let mut session = prepared.start(wire, &interrupted, &mut |what| self.waiting(what))?;
+        if let Some(kernel) = strict.as_ref().and_then(Prepared::kernel) {
+            strict::call(&mut session, kernel)?;
+        }
+        Ok(session)
     }
 
     /// One step for each case, in order; `name` is what the bar shows of a case. A shard makes those of its
@@ -156,7 +178,11 @@ impl Watch {
         self.in_order(cases, |case, number, watch| {
             let name = name(case);
             watch.progress(0, 1, &name);
-            watch.step(&format!("{number} {name}"), |watch| make(case, watch))
+            let step = format!("{number} {name}");
+            watch.at_work = Some(name);
+            let made = watch.step(&step, |watch| make(case, watch));
+            watch.at_work = None;
+            made
         })
     }
 
@@ -231,17 +257,22 @@ impl Watch {
         Ok(made)
     }
 
-    /// Takes note of a target, and of what others have taken from its cores since then.
-    pub fn saw<T: Target + ?Sized>(&mut self, session: &Session<T>, since: &CoreWatch) {
+    /// Takes note of a target, of what others have taken from its cores since then, and of what its card has found
+    /// since it was last asked.
+    pub fn saw<T: Target + ?Sized>(&mut self, session: &mut Session<T>, since: &CoreWatch) {
         let (target, machine) = (session.info.clone(), Some(session.machine_since(since)));
+        let card = session.target.card(CardId::FIRST).ok();
+        let findings = card.and_then(|(nic, _)| Some(nic.strict()?.take_findings()));
+        let found =
+            findings.map(|findings| Found::of(&findings, since.begun(), self.at_work.as_deref()));
         let virtual_time = session.target.clock().is_virtual();
         let time_base = if virtual_time { TimeBase::Virtual } else { TimeBase::Real };
-        self.add(Some(Seen { target, machine, time_base }));
+        self.add(Some(Seen { target, machine, time_base, found }));
     }
 
     /// Takes note of a target alone: under virtual time, or before its cores have been watched for long enough.
     pub fn saw_target(&mut self, target: &TargetInfo, time_base: TimeBase) {
-        self.add(Some(Seen { target: target.clone(), machine: None, time_base }));
+        self.add(Some(Seen { target: target.clone(), time_base, ..Seen::default() }));
     }
 
     fn add(&mut self, later: Option<Seen>) {
@@ -255,6 +286,11 @@ impl Watch {
     pub fn seen(&self) -> (TargetInfo, Machine) {
         let Seen { target, machine, .. } = self.seen.clone().unwrap_or_default();
         (target, machine.unwrap_or_default())
+    }
+
+    /// What strict cards have found.
+    pub(crate) fn found(&self) -> Option<&Found> {
+        self.seen.as_ref()?.found.as_ref()
     }
 
     /// The clock of the last target that was seen.

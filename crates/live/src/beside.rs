@@ -167,7 +167,7 @@ impl Post {
     }
 
     fn fail(&self, error: TargetError) {
-        // Without the support side there is nobody to be told.
+        // Without the support side there is nothing that could be told.
         let _ = self.tell.send(Err(error));
     }
 }
@@ -176,7 +176,7 @@ impl Post {
 struct Remote {
     call: Sender<Call>,
     clock: Clock,
-    /// The support side is not there any more.
+    /// The support side has gone.
     is_gone: bool,
 }
 
@@ -229,8 +229,8 @@ impl Drivers for Remote {
         self.ask(move |target| target.order_stop(generation));
     }
     fn baton(&mut self) -> Baton {
-        let nobody = Baton { generation: 0, how: How::Start, owner: 0 };
-        self.ask(|target| target.baton()).unwrap_or(nobody)
+        let nothing = Baton { generation: 0, how: How::Start, owner: 0 };
+        self.ask(|target| target.baton()).unwrap_or(nothing)
     }
     fn give_baton(&mut self, to: u32, how: How) {
         self.ask(move |target| target.give_baton(to, how));

@@ -113,7 +113,7 @@ pub const OC48_LINE_BPS: u64 = 2_400_000_000;
 
 /// Length in bytes of the messages for which a bounce buffer's gain was published.
 pub const BOUNCE_BYTES: u64 = 4_096;
-/// Those for which the gain of one transfer over scattered ones was published: 64 KB, of which UDP leaves so many.
+/// Those for which the gain of one transfer over scattered ones was published: 64 KB, less what UDP takes of it.
 pub const DMA_BYTES: u64 = 65_507;
 /// Those for which the share of chains was published.
 pub const CHAIN_BYTES: u64 = 16_384;

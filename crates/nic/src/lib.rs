@@ -8,6 +8,7 @@
 pub mod bus;
 mod checksum;
 mod context;
+mod forward;
 mod function;
 mod model;
 pub mod oc48;

@@ -13,7 +13,7 @@ use crate::{creation, priority};
 pub(super) struct Launch(Option<JoinHandle<std::io::Result<Child>>>);
 
 impl Launch {
-    /// Begins to start a process on a core, with this claim on it if that is said, once so many blocks of its
+    /// Begins to start a process on a core, with this claim on it if that is said, once this number of blocks of its
     /// program have been read.
     pub(super) fn begin(
         mut command: Command,

@@ -26,7 +26,7 @@ pub struct Priorities {
     pub stack: i32,
     /// The application.
     pub application: i32,
-    /// The data store, and whoever else uses it.
+    /// The data store, and its other clients.
     pub store: i32,
 }
 

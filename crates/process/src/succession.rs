@@ -34,7 +34,7 @@ pub struct StoreOptions {
     pub program: Program,
     /// When it serves what belongs to a replacement.
     pub state_io: StateIo,
-    /// The program of whoever else uses it.
+    /// The program of its other clients.
     pub client: Program,
     /// How many of them there are.
     pub clients: u32,

@@ -6,6 +6,7 @@ use clap::ValueEnum;
 use serde_json::{Map, Value};
 use warikomi_clock::TscClock;
 use warikomi_inject::{GUEST_IP, NETWORK_IP, NETWORK_MAC};
+use warikomi_kernel::module_file;
 use warikomi_nic::{MakeNic, NicOptions};
 use warikomi_process::{
     Above, Orders, Priorities, Program, StateIo, StoreOptions, Succession, Way,
@@ -99,6 +100,11 @@ pub enum Interrupts {
 }
 
 impl SessionOptions {
+    /// The file of a module of its kernel.
+    pub fn module_file(&self, name: &str) -> Option<PathBuf> {
+        module_file(self.modules.as_deref()?, name)
+    }
+
     /// How the card is attached, if both sides share a core or do not: a guest that polled would keep ours
     /// from running.
     pub(crate) fn attachment(&self, shared_core: bool) -> Attachment {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
-use warikomi_clock::{Clock, TscClock, VirtualClock};
+use warikomi_clock::{Clock, Time, TscClock, VirtualClock};
 use warikomi_inject::{GUEST_IP, NETWORK_IP, NETWORK_MAC};
 use warikomi_measure::{CpuTimes, Machine, TargetInfo, core_wait_ns, governor_of};
 use warikomi_pci::Width;
@@ -184,6 +184,7 @@ impl<T: Target + ?Sized> Session<T> {
     pub fn watch_cores(&self) -> CoreWatch {
         CoreWatch {
             at: Instant::now(),
+            begun: self.target.clock().now(),
             cpu: CpuTimes::read(&core_numbers(self.cores)),
             support_ns: core_wait_ns(None),
             target_ns: core_wait_ns(Some(self.target.process_id())),
@@ -294,9 +295,18 @@ impl Place {
 #[derive(Clone, Copy, Debug)]
 pub struct CoreWatch {
     at: Instant,
+    /// The same moment, by the target's clock.
+    begun: Time,
     cpu: Option<CpuTimes>,
     support_ns: Option<u64>,
     target_ns: Option<u64>,
+}
+
+impl CoreWatch {
+    /// When it began, by the clock of the target.
+    pub fn begun(&self) -> Time {
+        self.begun
+    }
 }
 
 /// Loads the driver, makes the settings, and brings the link up; returns the settings in force.

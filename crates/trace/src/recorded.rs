@@ -5,15 +5,11 @@ use std::any::Any;
 use std::rc::Rc;
 
 use warikomi_clock::Time;
-use warikomi_nic::strict::Strict;
-use warikomi_nic::{
-    Frame, FunctionCounters, Link, ModelInfo, Nic, Probe, Reception, RxCounters, RxFault,
-};
+use warikomi_nic::{Frame, Link, Nic, Reception, RxFault, forward_nic};
 use warikomi_pci::{
     Bar, DmaError, DmaMemory, Host, Interrupt, IntrLine, MsiMessage, PciFunction, Vector, Vectors,
     Width,
 };
-use warikomi_wire::Wire;
 
 use super::event::{Access, Kind, fault_numbers, link_number, message_number};
 use super::tape::Tape;
@@ -229,8 +225,9 @@ impl PciFunction for Recorded {
 }
 
 impl Nic for Recorded {
-    fn info(&self) -> &'static ModelInfo {
-        self.nic.info()
+    forward_nic! {
+        info, rx_queue_progress, rx_queue_free, look_ahead, receiving, mac_address, register,
+        probe, counters, strict, wire, next_due
     }
 
     #[inline]
@@ -262,52 +259,8 @@ impl Nic for Recorded {
         self.watched(host, |nic, host| nic.set_link(host, link));
     }
 
-    fn rx_queue_progress(&mut self, host: &mut Host<'_>, queue: u16, limit: usize) -> RxCounters {
-        self.nic.rx_queue_progress(host, queue, limit)
-    }
-
-    fn rx_queue_free(&mut self, host: &mut Host<'_>, queue: u16, limit: usize) -> usize {
-        self.nic.rx_queue_free(host, queue, limit)
-    }
-
-    fn look_ahead(&mut self, host: &mut Host<'_>) {
-        self.nic.look_ahead(host);
-    }
-
-    fn receiving(&self) -> bool {
-        self.nic.receiving()
-    }
-
-    fn mac_address(&self) -> [u8; 6] {
-        self.nic.mac_address()
-    }
-
-    fn register(&mut self, host: &mut Host<'_>, bar: u8, offset: u64) -> Option<u64> {
-        self.nic.register(host, bar, offset)
-    }
-
-    fn probe(&mut self) -> &mut Probe {
-        self.nic.probe()
-    }
-
-    fn counters(&self) -> FunctionCounters {
-        self.nic.counters()
-    }
-
-    fn strict(&mut self) -> Option<&mut Strict> {
-        self.nic.strict()
-    }
-
     fn power_on(&mut self, host: &mut Host<'_>) {
         self.tape.put(Kind::PowerOn, host.now, 0, 0);
         self.watched(host, |nic, host| nic.power_on(host));
-    }
-
-    fn wire(&mut self) -> &mut dyn Wire {
-        self.nic.wire()
-    }
-
-    fn next_due(&self) -> Time {
-        self.nic.next_due()
     }
 }

@@ -58,7 +58,7 @@ impl Experiment for Reach {
         let rows = watch.each(&plans, name, |plan, watch| {
             let before = session.watch_cores();
             let row = measure(&mut session, plan, watch)?;
-            watch.saw(&session, &before);
+            watch.saw(&mut session, &before);
             Ok(row)
         })?;
         session.stop()?;

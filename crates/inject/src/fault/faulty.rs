@@ -4,15 +4,11 @@ use std::any::Any;
 use std::collections::VecDeque;
 
 use warikomi_clock::{Span, Time};
-use warikomi_nic::strict::Strict;
-use warikomi_nic::{
-    Frame, FunctionCounters, Link, ModelInfo, Nic, Probe, Reception, RxCounters, RxFault, RxOutcome,
-};
+use warikomi_nic::{Frame, Link, Nic, Reception, RxFault, RxOutcome, forward_nic};
 use warikomi_pci::{
     Bar, DmaError, DmaMemory, Host, Interrupt, IntrLine, MsiMessage, PciFunction, Vector, Vectors,
     Width,
 };
-use warikomi_wire::Wire;
 
 use super::{FaultKind, FaultSchedule, FaultTrigger};
 
@@ -271,8 +267,9 @@ impl PciFunction for Faulty {
 }
 
 impl Nic for Faulty {
-    fn info(&self) -> &'static ModelInfo {
-        self.nic.info()
+    forward_nic! {
+        info, rx_queue_progress, rx_queue_free, look_ahead, mac_address, register, probe,
+        counters, strict, wire
     }
 
     fn receive(&mut self, host: &mut Host<'_>, frame: Frame<'_>) -> Reception {
@@ -302,50 +299,14 @@ impl Nic for Faulty {
         self.with(host, |nic, host| nic.set_link(host, link));
     }
 
-    fn rx_queue_progress(&mut self, host: &mut Host<'_>, queue: u16, limit: usize) -> RxCounters {
-        self.nic.rx_queue_progress(host, queue, limit)
-    }
-
-    fn rx_queue_free(&mut self, host: &mut Host<'_>, queue: u16, limit: usize) -> usize {
-        self.nic.rx_queue_free(host, queue, limit)
-    }
-
-    fn look_ahead(&mut self, host: &mut Host<'_>) {
-        self.nic.look_ahead(host);
-    }
-
     fn receiving(&self) -> bool {
         !self.gone && self.nic.receiving()
-    }
-
-    fn mac_address(&self) -> [u8; 6] {
-        self.nic.mac_address()
-    }
-
-    fn register(&mut self, host: &mut Host<'_>, bar: u8, offset: u64) -> Option<u64> {
-        self.nic.register(host, bar, offset)
-    }
-
-    fn probe(&mut self) -> &mut Probe {
-        self.nic.probe()
-    }
-
-    fn counters(&self) -> FunctionCounters {
-        self.nic.counters()
-    }
-
-    fn strict(&mut self) -> Option<&mut Strict> {
-        self.nic.strict()
     }
 
     fn power_on(&mut self, host: &mut Host<'_>) {
         self.delayed.clear();
         self.storms.clear();
         self.nic.power_on(host);
-    }
-
-    fn wire(&mut self) -> &mut dyn Wire {
-        self.nic.wire()
     }
 
     fn next_due(&self) -> Time {

@@ -2,14 +2,14 @@
 
 use clap::Args;
 use warikomi_measure::RunResult;
-use warikomi_session::{TargetArguments, VirtualFlag};
+use warikomi_session::{CoreWatch, Prepared, TargetArguments, VirtualFlag};
 
 use super::columns;
 use crate::error::Error;
 use crate::experiment::{Conclusion, Experiment};
 use crate::inject::time_base;
 use crate::strike::{
-    Attempt, Condition, Operation, Scene, StrikePlace, Striking, checks, condition_help,
+    Attempt, Condition, Operation, Scene, StrikePlace, Striking, Trial, checks, condition_help,
     operation_help, resolve, striking_help,
 };
 use crate::watch::Watch;
@@ -59,10 +59,43 @@ impl Experiment for At {
     const ABOUT: &'static str = "Deliver an interrupt when the driver reaches a place in its code";
 
     fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
+        let Tried { trials, scene, cores } = self.carry_out(watch)?;
+        let machine = scene.session.machine_since(&cores);
+        let mut result = RunResult::new(Self::NAME, time_base(&scene.session), machine);
+        result.target = scene.session.info.clone();
+        columns::fill(&mut result, &trials);
+        Ok(Conclusion::new(result))
+    }
+
+    fn describe(result: &mut RunResult) {
+        columns::describe(result);
+    }
+}
+
+/// What came of it, and the target as it is then.
+pub(crate) struct Tried {
+    pub(crate) trials: Vec<Trial>,
+    pub(crate) scene: Scene,
+    cores: CoreWatch,
+}
+
+impl At {
+    /// An error if what is asked for cannot be.
+    pub(crate) fn check(&self) -> Result<(), Error> {
         self.deliver.check(self.operation)?;
         self.operation.check(self.time.virtual_time)?;
-        self.deliver.check_then(self.then.is_some())?;
-        let prepared = self.target.prepare_to_debug(&self.time)?;
+        self.deliver.check_then(self.then.is_some())
+    }
+
+    /// The target that is to be started; an error if there is none.
+    pub(crate) fn prepared(&self) -> Result<Prepared, Error> {
+        self.check()?;
+        Ok(self.target.prepare_to_debug(&self.time)?)
+    }
+
+    /// Strikes as often as the flags ask for.
+    pub(crate) fn carry_out(&self, watch: &mut Watch) -> Result<Tried, Error> {
+        let prepared = self.prepared()?;
         let conditions = checks(&self.conditions, &prepared)?;
         let mut scene = Scene::start(watch, &prepared)?;
         let cores = scene.session.watch_cores();
@@ -87,14 +120,6 @@ impl Experiment for At {
                 scene = Scene::start(watch, &prepared)?;
             }
         }
-        let machine = scene.session.machine_since(&cores);
-        let mut result = RunResult::new(Self::NAME, time_base(&scene.session), machine);
-        result.target = scene.session.info.clone();
-        columns::fill(&mut result, &trials);
-        Ok(Conclusion::new(result))
-    }
-
-    fn describe(result: &mut RunResult) {
-        columns::describe(result);
+        Ok(Tried { trials, scene, cores })
     }
 }

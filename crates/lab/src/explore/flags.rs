@@ -57,7 +57,7 @@ pub struct Explore {
     /// What strikes
     #[arg(long, value_name = "WHAT", default_value_t = Striking::Packet, long_help = striking_help())]
     deliver: Striking,
-    /// Try no more places once something is wrong at this number of them
+    /// Try no more places once something is wrong at this number of them; not for --shard
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     stop_after: Option<u64>,
     /// Where the driver's source is, for the text of its lines in the report [default: where the driver was made]
@@ -95,6 +95,12 @@ impl Experiment for Explore {
         let virtual_time = self.time.virtual_time;
         self.operations.iter().try_for_each(|operation| operation.check(virtual_time))?;
         striking.check_then(self.pairs)?;
+        if self.stop_after.is_some() && watch.is_sharded() {
+            return Err(Error::impossible(
+                "--stop-after is about all that a run finds, and a shard does not know what others find; leave it out, \
+                 or make the run whole",
+            ));
+        }
         let prepared = self.target.prepare_to_debug(&self.time)?;
         let conditions = checks(&self.conditions, &prepared)?;
         let all = || OPERATIONS.iter().map(|(operation, _, _)| *operation);

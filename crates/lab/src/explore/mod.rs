@@ -17,5 +17,20 @@ mod row;
 mod sources;
 mod stage;
 
+use std::collections::BTreeSet;
+
+use self::coverage::coverage;
+use self::places::instructions;
+use crate::error::Error;
+use crate::strike::Scene;
+
 pub use crate::strike::Operation;
 pub use flags::Explore;
+
+/// The places in the driver's code that an operation reaches, as `at` takes them.
+pub(crate) fn reached_by(scene: &mut Scene, operation: Operation) -> Result<Vec<String>, Error> {
+    let mut left: BTreeSet<_> = instructions(&scene.program, &[])?.into_iter().collect();
+    let mut reached = coverage(scene, &mut left, operation)?;
+    reached.sort();
+    Ok(reached.iter().map(ToString::to_string).collect())
+}

@@ -92,8 +92,8 @@ impl<'a> Stage<'a> {
 
     /// Ends the target, and notes what others have taken from its cores.
     pub(super) fn end_scene(&mut self, watch: &mut Watch) {
-        if let Some((scene, cores)) = self.scene.take() {
-            watch.saw(&scene.session, &cores);
+        if let Some((mut scene, cores)) = self.scene.take() {
+            watch.saw(&mut scene.session, &cores);
         }
     }
 
@@ -123,8 +123,8 @@ impl<'a> Stage<'a> {
         let reached = |place: &Instruction| self.reached.as_ref()?.get(place).copied();
         let (operation, nth) = match case {
             Case::Instruction(place) => (reached(place), 1),
-            // The second is looked for in the traffic that reaches the first.
-            Case::Pair(place, then) => (reached(then).and(reached(place)), 1),
+            // The second is looked for in the traffic that reaches the first, also where nothing reaches it alone.
+            Case::Pair(place, _) => (reached(place), 1),
             Case::Access(nth, operation) => (Some(*operation), *nth),
         };
         let Some(operation) = operation else {

@@ -3,8 +3,6 @@
 use warikomi_measure::RunResult;
 use warikomi_measure::layout::{Headline, Layout, Unit, count, time};
 
-use crate::strict;
-
 /// Describes the result.
 pub(crate) fn describe(result: &mut RunResult) {
     let figure = |title: &str, value: f64, unit: Unit, of: String| Headline {
@@ -34,7 +32,5 @@ pub(crate) fn describe(result: &mut RunResult) {
     } else if let Some(bps) = result.throughput_bps {
         headline.push(figure("accepted by the driver", bps, Unit::Bps, String::new()));
     }
-    let mut layout = Layout { headline, ..Layout::default() };
-    strict::describe(result, &mut layout);
-    result.layout = layout;
+    result.layout = Layout { headline, ..Layout::default() };
 }

@@ -7,7 +7,7 @@ use warikomi_inject::{
 };
 use warikomi_measure::RunResult;
 use warikomi_session::{
-    Prepared, Session, StrictArguments, TargetArguments, Usual, VirtualArguments,
+    Prepared, Session, StrictArguments, Strictness, TargetArguments, Usual, VirtualArguments,
 };
 use warikomi_wire::WireKind;
 
@@ -15,7 +15,6 @@ use super::order::Application;
 use super::{columns, inject, run_id};
 use crate::error::Error;
 use crate::experiment::{Conclusion, Experiment};
-use crate::strict;
 use crate::values::ReceiverName;
 use crate::watch::{Progress, Watch};
 
@@ -142,12 +141,14 @@ impl Experiment for Inject {
     const NAME: &'static str = "inject";
     const ABOUT: &'static str = "Inject packets into a driver at exact times, and account for each";
 
+    fn strict(&self) -> Option<Strictness> {
+        self.strict.strict
+    }
+
     fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
         self.carry_out(watch, |session, order, show| {
-            let Ordered { plan, application, run_id, unseen } = order;
-            let mut injected = inject(session, plan, application, run_id, show)?;
-            strict::not_looked_at(&mut injected.result, &unseen);
-            Ok(injected.conclude_as(self.strict.strict))
+            let Ordered { plan, application, run_id } = order;
+            Ok(inject(session, plan, application, run_id, show)?.conclude())
         })
     }
 
@@ -161,8 +162,6 @@ pub(crate) struct Ordered<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) application: Application,
     pub(crate) run_id: u32,
-    /// What a strict card's witness cannot see.
-    pub(crate) unseen: Vec<&'static str>,
 }
 
 impl Inject {
@@ -191,19 +190,11 @@ impl Inject {
         if plan.spacing() > Span::ZERO {
             prepared.defer_nothing();
         }
-        if self.strict.strict.is_some() {
-            prepared.make_strict();
-        }
         let mut session = watch.start(&prepared, &self.wire)?;
-        let unseen = match prepared.kernel().filter(|_| self.strict.strict.is_some()) {
-            Some(kernel) => strict::call(&mut session, kernel)?,
-            None => Vec::new(),
-        };
         let order = Ordered {
             plan: &plan,
             application: Application::with_buffer(self.socket_buffer),
             run_id: run_id(&*session.target),
-            unseen,
         };
         let made = injection(&mut session, order, &mut |progress| watch.tell(progress))?;
         session.stop()?;

@@ -55,12 +55,12 @@ use warikomi_measure::{
 };
 use warikomi_nic::InterruptRecord;
 use warikomi_protocol::answers::ReceiveTotals;
-use warikomi_session::{Session, Strictness};
+use warikomi_session::Session;
 use warikomi_target::Target;
 
 use crate::error::Error;
 use crate::experiment::Conclusion;
-use crate::strict;
+use crate::strict::Found;
 use crate::watch::Progress;
 
 pub use explain::{Explained, Unexplained};
@@ -87,15 +87,7 @@ pub struct Injected {
 impl Injected {
     /// With the samples; failed if not every packet is accounted for.
     pub(crate) fn conclude(self) -> Conclusion {
-        self.conclude_as(None)
-    }
-
-    /// The same of a card that is strict, if it is.
-    pub(crate) fn conclude_as(self, strictness: Option<Strictness>) -> Conclusion {
-        let steps = strict::steps(&self.result);
-        let fails = strictness == Some(Strictness::Fail) && steps > 0;
-        let not_strict = fails.then_some(Error::NotStrict { steps });
-        let failed = self.check().err().map(Error::from).or(not_strict);
+        let failed = self.check().err().map(Error::from);
         let Injected { result, ledger, start, .. } = self;
         let mut conclusion = Conclusion::new(result);
         conclusion.failed = failed;
@@ -192,7 +184,7 @@ fn describe(session: &Session, plan: &Plan, finished: &run::Finished) -> RunResu
     result.warnings.extend(remarks::target(sent, &session.target.counters()));
     result.warnings.extend(result.faults.as_ref().and_then(remarks::unanswered));
     if let Some(findings) = &finished.findings {
-        strict::add(&mut result, findings, finished.start);
+        Found::of(findings, finished.start, None).put(&mut result);
     }
     result
 }

@@ -9,7 +9,9 @@ use warikomi_inject::{FrameBytes, LineRate};
 use warikomi_measure::RunResult;
 use warikomi_process::Orders;
 use warikomi_session::flags::{given, refuse};
-use warikomi_session::{CostArguments, SessionError, TargetArguments, Usual};
+use warikomi_session::{
+    CostArguments, SessionError, StrictArguments, Strictness, TargetArguments, Usual,
+};
 use warikomi_sim::{CostModel, CostsFile, SchedulerModel};
 use warikomi_wire::WireKind;
 
@@ -45,6 +47,8 @@ const ETHERNET_HEADER_BYTES: usize = 14;
 pub struct Receive {
     #[command(flatten)]
     target: TargetArguments,
+    #[command(flatten)]
+    strict: StrictArguments,
     #[command(flatten)]
     traffic: TrafficArguments,
     #[command(flatten)]
@@ -238,12 +242,17 @@ impl Experiment for Receive {
     const NAME: &'static str = "receive";
     const ABOUT: &'static str = "Compare ways to receive: by interrupt, by polling, by both";
 
+    fn strict(&self) -> Option<Strictness> {
+        self.strict.strict
+    }
+
     fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
         let process = self.target.is_process();
         if process {
             refuse(&self.kernel_costs.given(), "kernel")?;
         }
         self.compared.refuse_those_of_others(process)?;
+        self.strict.refuse_if_simulated(process && self.virtual_time)?;
         let mut found = match process {
             false => self.run_in_kernel(watch)?,
             true if self.virtual_time => self.run_in_virtual_time(watch)?,

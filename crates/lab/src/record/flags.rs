@@ -43,7 +43,7 @@ impl Experiment for Record {
             ));
         }
         self.inject.carry_out(watch, |session, order, show| {
-            let Ordered { plan, application, run_id, .. } = order;
+            let Ordered { plan, application, run_id } = order;
             let recording = record(session, plan, application, run_id, &self.inject.wire, show)?;
             let Recording { injected, trace } = recording;
             let conclusion = injected.conclude().with_file(TRACE, move |file| trace.write_to(file));

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_not_named_is_in_the_middle() {
+    fn what_is_not_named_is_in_the_middle() {
         assert_eq!(priorities(&[]), None);
         let claims = [Claim { who: Claimant::Drivers, nice: 5 }];
         assert_eq!(priorities(&claims), Some(Priorities { drivers: 5, ..Priorities::default() }));

@@ -109,8 +109,8 @@ fn columns() -> Vec<Column> {
     columns
 }
 
-fn views() -> Vec<View> {
-    let view = |title: &str, keys: &[&str], note: &str| View {
+fn view(title: &str, keys: &[&str], note: &str) -> View {
+    View {
         title: title.to_owned(),
         columns: ["way", "load", "kind", "spare"]
             .iter()
@@ -120,7 +120,14 @@ fn views() -> Vec<View> {
         only: vec![Only::none("not_available")],
         notes: vec![note.to_owned()],
         ..View::default()
-    };
+    }
+}
+
+fn views() -> Vec<View> {
+    views_of_replacements().into_iter().chain(views_of_workload()).collect()
+}
+
+fn views_of_replacements() -> Vec<View> {
     vec![
         view(
             "Time to replace",
@@ -143,6 +150,12 @@ fn views() -> Vec<View> {
             "means of the published steps: a new process waits for the device; the old driver has left its state; \
              the new one runs with the device; it has accepted that state",
         ),
+    ]
+}
+
+/// What the workload notices.
+fn views_of_workload() -> Vec<View> {
+    vec![
         view(
             "A send",
             &[

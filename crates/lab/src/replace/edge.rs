@@ -16,6 +16,7 @@ use super::row::Row;
 use super::tally::Tally;
 use super::workload::{Bench, Turn};
 use crate::error::Error;
+use crate::watch::Watch;
 
 /// A smaller ring is of no use.
 const LEAST_DESCRIPTORS: u64 = 4;
@@ -63,10 +64,10 @@ pub(super) struct Edge {
 }
 
 /// Looks for the edge of a way.
-pub(super) fn find(options: &Options, way: Way) -> Result<Edge, Error> {
+pub(super) fn find(options: &Options, way: Way, watch: &mut Watch) -> Result<Edge, Error> {
     let interval_ns = options.plan.interval_ns;
     let mut edge = Edge { way: way.to_string(), interval_ns, ..Edge::default() };
-    let ample = attempt(options, way, MOST_DESCRIPTORS)?;
+    let ample = attempt(options, way, MOST_DESCRIPTORS, watch)?;
     edge.longest_receive_gap_us = ample.longest_receive_gap_us;
     edge.predicted_descriptors =
         ample.longest_receive_gap_us.map(|us| (us * 1e3 / interval_ns).ceil() as u64);
@@ -80,7 +81,7 @@ pub(super) fn find(options: &Options, way: Way) -> Result<Edge, Error> {
     let (mut good, mut bad) = (MOST_DESCRIPTORS, None);
     while good > LEAST_DESCRIPTORS && bad.is_none_or(|bad| good - bad > (good / 16).max(1)) {
         let next = bad.map_or(good / 2, |bad| (good + bad) / 2);
-        let row = attempt(options, way, next)?;
+        let row = attempt(options, way, next, watch)?;
         if row.no_descriptor > 0 {
             bad = Some(next);
         } else {
@@ -94,7 +95,7 @@ pub(super) fn find(options: &Options, way: Way) -> Result<Edge, Error> {
 }
 
 /// Some replacements with this many buffers, while frames arrive and nothing else goes on.
-fn attempt(options: &Options, way: Way, buffers: u64) -> Result<EdgeRow, Error> {
+fn attempt(options: &Options, way: Way, buffers: u64, watch: &mut Watch) -> Result<EdgeRow, Error> {
     let plan = &options.plan;
     let case = plan.edge_case(way);
     let mut bench = Bench::start(options, &case, buffers, false)?;
@@ -105,6 +106,7 @@ fn attempt(options: &Options, way: Way, buffers: u64) -> Result<EdgeRow, Error> 
         tally.with(bench.run(&turn)?);
     }
     let row = tally.row(bench.failures().len());
+    bench.shown_to(watch);
     bench.stop()?;
     Ok(EdgeRow::of(row, buffers))
 }

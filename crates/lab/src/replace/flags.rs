@@ -6,8 +6,8 @@ use warikomi_inject::{FrameBytes, LineRate};
 use warikomi_live::{Program, Way};
 use warikomi_measure::RunResult;
 use warikomi_process::{MOST_READS, MOST_STORE_CLIENTS, StateIo, can_be_read, may_be_raised};
-use warikomi_session::TargetArguments;
 use warikomi_session::flags::{given, program, refuse};
+use warikomi_session::{StrictArguments, Strictness, TargetArguments};
 
 use super::claims::Claim;
 use super::plan::{EVERY, INTERVALS, Load, MOST_REPLACEMENTS, Options, Plan, Soak, Spare};
@@ -40,6 +40,8 @@ use crate::watch::Watch;
 pub struct Replace {
     #[command(flatten)]
     target: TargetArguments,
+    #[command(flatten)]
+    strict: StrictArguments,
     #[command(flatten)]
     what: PlanArguments,
 }
@@ -82,7 +84,7 @@ struct PlanArguments {
     /// what others ask for [default: in-turn]
     #[arg(long, value_name = "NAME")]
     state_io: Option<StateIo>,
-    /// So many clients ask the data store without a pause, and have nothing to do with drivers
+    /// How many clients ask the data store without a pause, and have nothing to do with drivers
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_STORE_CLIENTS)))]
     store_load: Option<u32>,
     /// What processes claim of the core that they share, with commas, such as
@@ -94,7 +96,7 @@ struct PlanArguments {
     /// card on the other, alone
     #[arg(long)]
     one_core: bool,
-    /// So many reads from the disk that the creation of each driver process waits for; published: 10 [default: none]
+    /// How many reads from the disk the creation of each driver process waits for; published: 10 [default: none]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_READS)))]
     creation_io: Option<u32>,
     /// The line that frames leave on, such as 100M [default: one that takes no time]
@@ -236,6 +238,10 @@ impl Experiment for Replace {
     const ABOUT: &'static str =
         "Replace a driver while it sends and receives: how long it takes, and that nothing is lost";
 
+    fn strict(&self) -> Option<Strictness> {
+        self.strict.strict
+    }
+
     fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
         match self.target.asks_for_kernel() {
             true => self.run_in_kernel(watch),
@@ -251,6 +257,7 @@ impl Experiment for Replace {
 impl Replace {
     fn run_in_process(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
         let mut session = self.target.prepare_live()?;
+        session.nic.strict = watch.is_strict();
         let plan = self.what.in_process(&session.driver, session.orders.buffers)?;
         let to = program(&plan.to)?;
         possible_here(&plan, [&session.program, &to])?;

@@ -37,7 +37,7 @@ pub fn replace(options: &Options, watch: &mut Watch) -> Result<Replaced, Error> 
         |way| format!("{way}, edge"),
         |&way, watch| {
             let goes_on = !watch.interrupted.is_set();
-            goes_on.then(|| edge::find(options, way)).transpose()
+            goes_on.then(|| edge::find(options, way, watch)).transpose()
         },
     )?;
     let edges = edges.into_iter().flatten().collect();

@@ -129,8 +129,8 @@ impl<'a> Bench<'a> {
     }
 
     /// Tells what the target is, and what others have taken from its cores since the start.
-    pub(super) fn shown_to(&self, watch: &mut Watch) {
-        watch.saw(&self.session, &self.cores);
+    pub(super) fn shown_to(&mut self, watch: &mut Watch) {
+        watch.saw(&mut self.session, &self.cores);
     }
 
     /// What was called off, or failed without being asked to.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use warikomi_clock::Seed;
 use warikomi_sim::planted;
 
-use super::history::{History, Judged};
+use super::history::{END, History, Judged, Violation};
 use super::kernel::{self, KernelArguments, KernelHistory};
 use super::process::ProcessHistory;
 use crate::error::Error;
@@ -46,7 +46,7 @@ pub(super) fn of_kernel(
     judge: Judge<'_, KernelHistory>,
 ) -> Result<Vec<Canary>, Error> {
     let canary = |bug: kernel::Bug| {
-        find(bug.to_string(), [KernelHistory::with(bug, kernel)].into_iter(), judge)
+        find(bug.to_string(), [KernelHistory::with(bug, kernel)?].into_iter(), judge)
     };
     kernel::Bug::ALL.into_iter().map(canary).collect()
 }
@@ -57,16 +57,24 @@ fn find<H: History>(
     histories: impl Iterator<Item = H>,
     judge: Judge<'_, H>,
 ) -> Result<Canary, Error> {
+    let mut no_end = None;
     for (number, history) in (1..).zip(histories) {
         let judged = judge(&history)?;
+        no_end = judged.violations.iter().find(|found| found.checker == END).cloned().or(no_end);
         let found = judged.violations.iter().map(|found| found.checker);
-        let checkers: Vec<&str> = found.filter(|checker| *checker != "end").collect();
+        let checkers: Vec<&str> = found.filter(|checker| *checker != END).collect();
         if !checkers.is_empty() {
             let (target, checkers) = (H::TARGET.to_owned(), checkers.join(", "));
             return Ok(Canary { target, bug, histories: number, checkers });
         }
     }
-    Err(Error::Blind { bug, target: H::TARGET })
+    Err(match no_end {
+        None => Error::Blind { bug, target: H::TARGET },
+        Some(Violation { what, .. }) => Error::impossible(format!(
+            "{bug} (--target {}) cannot be planted, because no history comes to its end: {what}",
+            H::TARGET
+        )),
+    })
 }
 
 /// As it is: run, and judged by its checkers.

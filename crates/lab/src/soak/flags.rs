@@ -7,7 +7,7 @@ use warikomi_measure::{Machine, RunResult, TargetInfo, TimeBase, Warning, as_obj
 
 use super::canary::{self, Canary};
 use super::columns;
-use super::kernel::KernelArguments;
+use super::kernel::{KernelArguments, Places};
 use super::row::Made;
 use super::seeds::{Batch, Seeds};
 use super::trial::{Draw, Targets};
@@ -22,7 +22,8 @@ const SEEDS: u64 = 2_000;
 const OF_A_CASE: u64 = 100;
 
 /// Tries random histories in virtual time for as long as you like: topologies, strategies, loads, faults, deaths and
-/// changes of hands of driver processes, and loads, ways, costs and faults of a real kernel with its unmodified driver.
+/// changes of hands of driver processes; and loads, ways, costs, faults and places in the code of a real kernel with its
+/// unmodified driver, which receives and sends.
 /// Checkers that stand apart from the system judge each. First they must find bugs that are planted.
 ///
 /// A seed is a history. One that is wrong is printed with its seed, what the checkers say, and the command that repeats
@@ -85,9 +86,10 @@ impl Experiment for Soak {
             TargetName::Kernel => Targets::Kernel,
             TargetName::Both => Targets::Both,
         };
-        let draw = Draw { targets, kernel: self.kernel.clone(), shrink: self.shrink };
+        let (kernel, places) = (self.kernel.clone(), Places::default());
+        let mut draw = Draw { targets, kernel, shrink: self.shrink, places };
         let canaries = canaries(&draw, watch)?;
-        let made = self.soak(&seeds, &draw, watch)?;
+        let made = self.soak(&seeds, &mut draw, watch)?;
         let mut result = RunResult::new(Self::NAME, TimeBase::Virtual, Machine::default());
         result.target = target_info(&draw);
         let for_s = self.time.map(|time| time.as_secs());
@@ -149,19 +151,18 @@ impl Soak {
         };
         match asked {
             Some(TargetName::Process) if self.kernel.are_given() => Err(Error::impossible(
-                "--kernel and --kernel-version are for histories of a kernel; leave them or --target process out",
+                "--kernel, --kernel-version, --driver and --model are for histories of a kernel; leave them or --target process \
+                 out",
             )),
             Some(TargetName::Process) => Ok(TargetName::Process),
-            Some(name) => super::trial::refuse_without_kernel(&self.kernel).map(|()| name),
-            None if super::trial::refuse_without_kernel(&self.kernel).is_ok() => {
-                Ok(TargetName::Both)
-            }
+            Some(name) => self.kernel.refuse_without().map(|()| name),
+            None if self.kernel.refuse_without().is_ok() => Ok(TargetName::Both),
             None => Ok(TargetName::Process),
         }
     }
 
     /// Tries the seeds.
-    fn soak(&self, seeds: &Seeds, draw: &Draw, watch: &mut Watch) -> Result<Vec<Made>, Error> {
+    fn soak(&self, seeds: &Seeds, draw: &mut Draw, watch: &mut Watch) -> Result<Vec<Made>, Error> {
         let info = target_info(draw);
         let of_a_case = if draw.targets == Targets::Kernel { 1 } else { OF_A_CASE };
         let mut wrong = 0;
@@ -217,7 +218,10 @@ fn canaries(draw: &Draw, watch: &mut Watch) -> Result<Vec<Canary>, Error> {
 fn target_info(draw: &Draw) -> TargetInfo {
     let (process, kernel) = (draw.targets != Targets::Kernel, draw.targets != Targets::Process);
     let ours = warikomi_driver::DRIVERS.iter().map(|info| info.name).filter(|_| process);
-    let linux = warikomi_nic::MODELS.iter().flat_map(|model| model.linux_drivers.iter().copied());
+    let models = warikomi_nic::MODELS.iter();
+    let linux = models.flat_map(|model| model.linux_drivers.iter().copied());
+    let asked = draw.kernel.driver.as_deref();
+    let linux = linux.filter(|_| asked.is_none()).chain(asked);
     let drivers: Vec<&str> = ours.chain(linux.filter(|_| kernel)).collect();
     let models: Vec<&str> = warikomi_nic::MODELS.iter().map(|model| model.name).collect();
     let kind = match draw.targets {

@@ -46,6 +46,9 @@ impl Violation {
     }
 }
 
+/// The checker that finds that a history does not come to its end.
+pub(super) const END: &str = "end";
+
 /// The checker that finds that a history is not the same again.
 pub(super) const REPEATS: &str = "repeats";
 

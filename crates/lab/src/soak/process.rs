@@ -9,7 +9,7 @@ use warikomi_sim::history::Drawn;
 use warikomi_sim::planted::Bug;
 use warikomi_sim::{Options, Order, Pair, Topology, Trigger, Way};
 
-use super::history::{History, Judged, Violation};
+use super::history::{END, History, Judged, Violation};
 use crate::error::Error;
 use crate::watch::Watch;
 
@@ -79,7 +79,7 @@ impl History for ProcessHistory {
                     .collect(),
             },
             Err(why) => Judged {
-                violations: vec![Violation::by("end", format!("it came to no end: {why}"))],
+                violations: vec![Violation::by(END, format!("it came to no end: {why}"))],
                 ..Judged::default()
             },
         })

@@ -6,7 +6,7 @@ use warikomi_clock::{Dice, Seed};
 use warikomi_target::TargetError;
 
 use super::history::{History, Judged, compare, found_by, shrink};
-use super::kernel::{KernelArguments, KernelHistory};
+use super::kernel::{KernelArguments, KernelHistory, Places, as_typed};
 use super::process::ProcessHistory;
 use super::row::{Finding, Made};
 use super::seeds::Batch;
@@ -36,11 +36,13 @@ pub(super) enum Targets {
 }
 
 /// What every history is drawn with.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Draw {
     pub(super) targets: Targets,
     pub(super) kernel: KernelArguments,
     pub(super) shrink: bool,
+    /// What is known of the driver's code.
+    pub(super) places: Places,
 }
 
 /// What a target's histories are tried with.
@@ -51,14 +53,9 @@ struct Limits {
     words: Vec<String>,
 }
 
-/// An error if there is no kernel for it.
-pub(super) fn refuse_without_kernel(kernel: &KernelArguments) -> Result<(), Error> {
-    KernelHistory::draw(1, &mut Seed(1).dice(), kernel).refused()
-}
-
 impl Draw {
     /// Tries these seeds.
-    pub(super) fn case(&self, batch: Batch, watch: &mut Watch) -> Result<Made, Error> {
+    pub(super) fn case(&mut self, batch: Batch, watch: &mut Watch) -> Result<Made, Error> {
         let begun = Instant::now();
         let mut made = Made { seeds: batch.to_string(), ..Made::default() };
         for seed in batch.seeds() {
@@ -71,13 +68,14 @@ impl Draw {
         Ok(made)
     }
 
-    fn seed(&self, seed: u64, made: &mut Made, watch: &mut Watch) -> Result<(), Error> {
+    fn seed(&mut self, seed: u64, made: &mut Made, watch: &mut Watch) -> Result<(), Error> {
         let mut dice = Seed(seed ^ SALT).dice();
         if self.is_kernels(&mut dice) {
             let twice = dice.one_in(TWICE_OF_KERNEL);
             let words = self.kernel.words();
             let limits = Limits { twice, tries: TRIES_OF_KERNEL, words };
-            let history = KernelHistory::draw(seed, &mut dice, &self.kernel);
+            let history =
+                KernelHistory::draw(seed, &mut dice, &self.kernel, &mut self.places, watch)?;
             self.history(&history, seed, &limits, made, watch)
         } else {
             let twice = dice.one_in(TWICE_OF_PROCESS);
@@ -121,14 +119,14 @@ impl Draw {
             })?,
         };
         let said = found.violations.iter().map(|one| format!("{}: {}", one.checker, one.what));
-        let again = ["warikomi soak --target", H::TARGET].map(str::to_owned).into_iter();
+        let again = ["warikomi", "soak", "--target", H::TARGET].map(str::to_owned).into_iter();
         let again = again.chain(limits.words.iter().cloned());
         made.findings.push(Finding {
             seed,
             target: H::TARGET.to_owned(),
             checkers: checkers.join(", "),
             what: said.collect::<Vec<_>>().join("; "),
-            command: again.chain([format!("--seeds {seed}")]).collect::<Vec<_>>().join(" "),
+            command: as_typed(again.chain(["--seeds".to_owned(), seed.to_string()])),
             history: short.command(),
         });
         Ok(())
@@ -148,9 +146,13 @@ fn judged<H: History>(history: &H, twice: bool, watch: &mut Watch) -> Result<Jud
 mod tests {
     use super::*;
 
+    fn draw(targets: Targets) -> Draw {
+        let (kernel, places) = (KernelArguments::default(), Places::default());
+        Draw { targets, kernel, shrink: false, places }
+    }
+
     #[test]
     fn a_seed_is_the_same_history_among_others_and_of_both_targets() {
-        let draw = |targets| Draw { targets, kernel: KernelArguments::default(), shrink: false };
         let mut watch = Watch::unobserved();
         let mut counts = |targets, first, last| {
             let made = draw(targets).case(Batch { first, last }, &mut watch).unwrap();
@@ -166,8 +168,7 @@ mod tests {
 
     #[test]
     fn of_both_targets_some_seeds_are_a_kernels() {
-        let draw =
-            Draw { targets: Targets::Both, kernel: KernelArguments::default(), shrink: false };
+        let draw = draw(Targets::Both);
         let is_kernels = |seed: &u64| draw.is_kernels(&mut Seed(seed ^ SALT).dice());
         let kernels = (1..=10 * ONE_IN).filter(is_kernels).count();
         assert!((3..30).contains(&kernels), "{kernels}");

@@ -1,8 +1,9 @@
 //! What a strict card has found, in a result.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use warikomi_clock::Time;
-use warikomi_measure::layout::{Column, Layout, Table, Unit};
+use warikomi_measure::layout::{Column, Table, Unit};
 use warikomi_measure::{RunResult, Warning};
 use warikomi_nic::strict::{Finding, Findings};
 
@@ -13,57 +14,121 @@ const FINDINGS: &str = "strict_findings";
 /// What was not looked at, in words.
 const UNSEEN: &str = "strict_unseen";
 
+/// Different findings of a run that are kept.
+const MOST: usize = 256;
+
+/// What a strict card has found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Found {
+    /// Steps that the driver must not take.
+    steps: u64,
+    /// One for each kind and place, with the first step.
+    findings: Vec<Row>,
+    /// What was not looked at, in words.
+    unseen: Vec<String>,
+}
+
+/// A finding, as a result has it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Row {
+    kind: String,
+    place: String,
+    what: String,
+    count: u64,
+    source: String,
+    /// The row of the result in which it came first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    during: Option<String>,
+    /// The innermost frame of the stack.
+    #[serde(default, rename = "in", skip_serializing_if = "Option::is_none")]
+    within: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    stack: Vec<String>,
+    /// Time of the first; absent if it was before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    first_ns: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    before: Option<bool>,
+}
+
+impl Found {
+    /// What a card has found, while this row was made; times count from `start`.
+    pub(crate) fn of(findings: &Findings, start: Time, during: Option<&str>) -> Found {
+        let list = findings.list();
+        Found {
+            steps: findings.omitted() + list.iter().map(|finding| finding.count).sum::<u64>(),
+            findings: list.iter().map(|finding| Row::of(finding, start, during)).collect(),
+            unseen: findings.unseen().iter().map(|&unseen| unseen.to_owned()).collect(),
+        }
+    }
+
+    /// This, and what was found later.
+    pub(crate) fn and(mut self, later: Found) -> Found {
+        self.steps = self.steps.saturating_add(later.steps);
+        for row in later.findings {
+            let same = |known: &&mut Row| known.kind == row.kind && known.place == row.place;
+            let full = self.findings.len() >= MOST;
+            match self.findings.iter_mut().find(same) {
+                Some(known) => known.count = known.count.saturating_add(row.count),
+                None if !full => self.findings.push(row),
+                None => {}
+            }
+        }
+        for unseen in later.unseen {
+            if !self.unseen.contains(&unseen) {
+                self.unseen.push(unseen);
+            }
+        }
+        self
+    }
+
+    /// Adds it to a result.
+    pub(crate) fn put(&self, result: &mut RunResult) {
+        let Found { steps, findings, unseen } = self;
+        result.figures.insert(STEPS.to_owned(), (*steps).into());
+        if !unseen.is_empty() {
+            result.figures.insert(UNSEEN.to_owned(), json!(unseen));
+        }
+        if findings.is_empty() {
+            return;
+        }
+        result.figures.insert(FINDINGS.to_owned(), json!(findings));
+        let mut kinds: Vec<_> = findings.iter().map(|finding| &*finding.kind).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        result.warnings.push(Warning {
+            what: format!(
+                "the driver took {steps} step{} that it must not take: {}",
+                if *steps == 1 { "" } else { "s" },
+                kinds.join(", ")
+            ),
+            hint: "look at the table of these steps; docs/strict.md says what each kind means"
+                .to_owned(),
+        });
+    }
+}
+
+impl Row {
+    fn of(finding: &Finding, start: Time, during: Option<&str>) -> Row {
+        let Finding { kind, place, what, stack, source, count, first } = finding;
+        Row {
+            kind: kind.name().to_owned(),
+            place: place.to_string(),
+            what: what.clone(),
+            count: *count,
+            source: (*source).to_owned(),
+            during: during.map(str::to_owned),
+            within: stack.first().cloned(),
+            stack: stack.clone(),
+            first_ns: (*first >= start).then(|| first.since(start).as_ns()),
+            before: (*first < start).then_some(true),
+        }
+    }
+}
+
 /// How many steps there were that the driver must not take.
 pub(crate) fn steps(result: &RunResult) -> u64 {
     result.figures.get(STEPS).and_then(Value::as_u64).unwrap_or_default()
-}
-
-/// Adds what was found to a result; `start` is the time of the first deadline.
-pub(crate) fn add(result: &mut RunResult, findings: &Findings, start: Time) {
-    let list = findings.list();
-    let steps = findings.omitted() + list.iter().map(|finding| finding.count).sum::<u64>();
-    result.figures.insert(STEPS.to_owned(), steps.into());
-    if list.is_empty() {
-        return;
-    }
-    let rows = list.iter().map(|finding| row(finding, start)).collect();
-    result.figures.insert(FINDINGS.to_owned(), Value::Array(rows));
-    let mut kinds: Vec<_> = list.iter().map(|finding| finding.kind.name()).collect();
-    kinds.sort_unstable();
-    kinds.dedup();
-    result.warnings.push(Warning {
-        what: format!(
-            "the driver took {steps} step{} that it must not take: {}",
-            if steps == 1 { "" } else { "s" },
-            kinds.join(", ")
-        ),
-        hint: "look at the table of these steps; docs/strict.md says what each kind means"
-            .to_owned(),
-    });
-}
-
-/// Adds what could not be looked at in this target.
-pub(crate) fn not_looked_at(result: &mut RunResult, unseen: &[&str]) {
-    if !unseen.is_empty() {
-        result.figures.insert(UNSEEN.to_owned(), unseen.into());
-    }
-}
-
-fn row(finding: &Finding, start: Time) -> Value {
-    let Finding { kind, place, what, stack, source, count, first } = finding;
-    let mut row = json!({
-        "kind": kind.name(), "place": place.to_string(), "what": what, "count": count, "source": source,
-    });
-    if !stack.is_empty() {
-        row["in"] = stack.first().cloned().into();
-        row["stack"] = json!(stack);
-    }
-    if *first >= start {
-        row["first_ns"] = first.since(start).as_ns().into();
-    } else {
-        row["before"] = true.into();
-    }
-    row
 }
 
 /// Findings of which the table's notes say the first step; all have it in a column, where there is room.
@@ -72,7 +137,8 @@ const NOTED: usize = 16;
 const NOTED_FRAMES: usize = 8;
 
 /// Adds to the layout what was found, or that nothing was.
-pub(crate) fn describe(result: &RunResult, layout: &mut Layout) {
+pub(crate) fn describe(result: &mut RunResult) {
+    let mut layout = std::mem::take(&mut result.layout);
     layout.tables.extend(table(result));
     if result.figures.get(STEPS).and_then(Value::as_u64) == Some(0) {
         layout.say("strict", "The driver took no step that it must not take.");
@@ -80,10 +146,19 @@ pub(crate) fn describe(result: &RunResult, layout: &mut Layout) {
     for unseen in texts(result.figures.get(UNSEEN)) {
         layout.say("strict", format!("Not looked at: {unseen}."));
     }
+    result.layout = layout;
 }
 
 fn texts(list: Option<&Value>) -> impl Iterator<Item = &str> {
     list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// What times count from.
+fn origin(findings: &[Value]) -> &'static str {
+    match findings.iter().any(|finding| finding.get("during").is_some()) {
+        true => "the beginning of the row",
+        false => "the first deadline",
+    }
 }
 
 fn table(result: &RunResult) -> Option<Table> {
@@ -91,6 +166,7 @@ fn table(result: &RunResult) -> Option<Table> {
     let columns = vec![
         Column::parameter("kind", "step"),
         Column::parameter("place", "where"),
+        Column::parameter("during", "during"),
         Column::figure("count", "count").unit(Unit::Count).alarm(),
         Column::figure("first_ns", "first").unit(Unit::Ns).instead("before", "before the run"),
         Column::parameter("what", "the first of them").wide(),
@@ -99,7 +175,7 @@ fn table(result: &RunResult) -> Option<Table> {
     ];
     let columns = columns.into_iter().map(|column| Column { better: None, ..column }).collect();
     let table = Table::of_figures("strict", "Steps that a driver must not take", FINDINGS, columns);
-    let table = table.note("Times count from the first deadline. The first of each:");
+    let table = table.note(format!("Times count from {}. The first of each:", origin(findings)));
     Some(findings.iter().take(NOTED).fold(table, |table, finding| {
         let text = |key: &str| finding.get(key).and_then(Value::as_str).unwrap_or_default();
         let table = table.note(format!(
@@ -126,32 +202,39 @@ mod tests {
         RunResult::new("inject", TimeBase::Real, Machine::default())
     }
 
+    fn put(findings: &Findings) -> RunResult {
+        let mut result = result();
+        Found::of(findings, Time::ZERO, None).put(&mut result);
+        result
+    }
+
     #[test]
     fn a_driver_without_findings_has_a_figure_and_no_table() {
-        let mut result = result();
-        assert!(!result.figures.contains_key(STEPS), "of a card that is not strict");
-        add(&mut result, &Findings::default(), Time::ZERO);
+        assert!(!result().figures.contains_key(STEPS), "of a card that is not strict");
+        let mut result = put(&Findings::default());
         assert_eq!((steps(&result), &result.figures[STEPS]), (0, &json!(0)));
         assert!(table(&result).is_none() && result.warnings.is_empty());
-        let mut layout = Layout::default();
-        describe(&result, &mut layout);
+        describe(&mut result);
+        let layout = &result.layout;
         assert_eq!((layout.tables.len(), layout.remarks.len()), (0, 1));
     }
 
     #[test]
     fn what_was_not_looked_at_is_said() {
+        let of = |unseen: &[&str]| Found {
+            unseen: unseen.iter().map(|&one| one.to_owned()).collect(),
+            ..Found::default()
+        };
         let mut result = result();
-        add(&mut result, &Findings::default(), Time::ZERO);
-        not_looked_at(&mut result, &["one thing", "another"]);
-        let mut layout = Layout::default();
-        describe(&result, &mut layout);
+        of(&["one thing"]).and(of(&["one thing", "another"])).put(&mut result);
+        describe(&mut result);
+        let layout = &result.layout;
         assert_eq!(layout.remarks.len(), 3);
         assert_eq!(layout.remarks[2].text, "Not looked at: another.");
     }
 
-    #[test]
-    fn a_step_says_when_it_was_first_taken() {
-        let finding = |ps| Finding {
+    fn finding(ps: u64) -> Finding {
+        Finding {
             kind: warikomi_nic::strict::FindingKind::Width,
             place: warikomi_nic::strict::Place::Bar(2),
             what: "1-byte write".into(),
@@ -159,19 +242,54 @@ mod tests {
             source: "here",
             count: 2,
             first: Time::from_ps(ps),
-        };
+        }
+    }
+
+    #[test]
+    fn a_step_says_when_it_was_first_taken() {
         let start = Time::from_ps(5_000);
-        let [before, after] = [4_000, 7_000].map(|ps| row(&finding(ps), start));
+        let [before, after] = [4_000, 7_000].map(|ps| json!(Row::of(&finding(ps), start, None)));
         assert_eq!((&before["before"], before.get("first_ns")), (&json!(true), None));
         assert_eq!((&after["first_ns"], &after["kind"]), (&json!(2.0), &json!("access width")));
+        assert_eq!((&after["in"], before.get("in")), (&json!("frame_0"), None));
         let mut result = result();
         result.figures.insert(FINDINGS.into(), json!([before, after]));
         result.layout.tables.extend(table(&result));
         result.layout.check().unwrap();
         let [table] = &result.layout.tables[..] else { panic!("one table") };
         assert_eq!(table.notes.len(), 4);
+        assert!(table.notes[0].contains("from the first deadline"), "{:?}", table.notes);
         assert_eq!(table.notes[1], "access width: BAR 2: 1-byte write (here)");
         assert_eq!(table.notes[3], "   in frame_0; from frame_1; from frame_2");
-        assert_eq!((&after["in"], before.get("in")), (&json!("frame_0"), None));
+    }
+
+    #[test]
+    fn what_was_found_in_several_rows_is_added_up_and_kept_between_runs() {
+        let found = |during: &str| Found {
+            steps: 2,
+            findings: vec![Row::of(&finding(7_000), Time::ZERO, Some(during))],
+            unseen: vec![],
+        };
+        let kept = serde_json::to_string(&found("idle")).unwrap();
+        let again: Found = serde_json::from_str(&kept).unwrap();
+        let both = again.and(found("busy"));
+        let mut result = result();
+        both.put(&mut result);
+        assert_eq!((steps(&result), result.warnings.len()), (4, 1));
+        let [row] = &both.findings[..] else { panic!("{both:?}") };
+        assert_eq!((row.count, row.during.as_deref()), (4, Some("idle")));
+        let table = table(&result).unwrap();
+        assert!(table.notes[0].contains("from the beginning of the row"), "{:?}", table.notes);
+    }
+
+    #[test]
+    fn a_run_of_many_rows_does_not_fill_memory() {
+        let of = |number: usize| {
+            let row =
+                Row { place: number.to_string(), ..Row::of(&finding(7_000), Time::ZERO, None) };
+            Found { steps: 2, findings: vec![row], unseen: vec![] }
+        };
+        let all = (0..2 * MOST).map(of).reduce(Found::and).unwrap();
+        assert_eq!((all.findings.len(), all.steps), (MOST, 4 * MOST as u64));
     }
 }

@@ -41,16 +41,21 @@ impl Gate {
     /// Whether interrupts are on in a target that stands still. If not, it stops again on the way to where they are:
     /// before they are let in, then behind.
     pub(super) fn is_open(&mut self, tracee: &mut Tracee) -> Result<bool, TraceeError> {
+        let registers = tracee.registers()?;
+        let is_on = tracee.word(self.enabled).is_some_and(|word| word as u32 != 0);
+        // Where two strike, the second may come while the first waits: then both wait for the same.
+        if !is_on && self.awaited.is_some_and(|address| address != registers.pc) {
+            return Ok(false);
+        }
         let stood_at = self.awaited.take();
         if let Some(address) = stood_at {
             tracee.clear_breakpoint(address)?;
         }
-        let is_on = tracee.word(self.enabled).is_some_and(|word| word as u32 != 0);
         if is_on {
             return Ok(true);
         }
         let next = match stood_at {
-            Some(address) if address == self.enables => tracee.word(tracee.registers()?.sp),
+            Some(address) if address == self.enables => tracee.word(registers.sp),
             _ => Some(self.enables),
         };
         if let Some(address) = next {

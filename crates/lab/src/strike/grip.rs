@@ -39,8 +39,7 @@ impl Grip {
     /// Takes hold of a target that was started so.
     pub(crate) fn take(session: &mut Session, options: &SessionOptions) -> Result<Grip, Error> {
         let target = &mut *session.target;
-        let modules = options.modules.as_deref();
-        let program = program(target, &options.kernel, modules, &session.info.driver)?;
+        let program = program(target, options)?;
         let gate = match target.clock().is_virtual() {
             true => Some(Gate::of(&program).ok_or_else(no_gate)?),
             false => None,

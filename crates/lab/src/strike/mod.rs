@@ -16,7 +16,7 @@ mod trial;
 mod verdict;
 mod watched;
 
-pub(crate) use code::{driver_code, program};
+pub(crate) use code::{driver_code, program, stack_before_the_access};
 pub(crate) use condition::{Check, Condition, checks, condition_help};
 pub(crate) use grip::Grip;
 pub(crate) use operation::operation_help;
@@ -24,7 +24,7 @@ pub(crate) use place::{StrikePlace, resolve};
 pub(crate) use scene::Scene;
 pub(crate) use striker::{Delivery, Strike, Striker, StrikerHook, Struck, Where};
 pub(crate) use striking::striking_help;
-pub(crate) use trial::{Attempt, stack_at_place, stack_before_the_access};
+pub(crate) use trial::{Attempt, stack_at_place};
 pub(crate) use verdict::report_in;
 
 pub use operation::{OPERATIONS, Operation};

@@ -11,7 +11,6 @@ use warikomi_inject::{Addresses, echo_request};
 use warikomi_measure::core_wait_ns;
 use warikomi_nic::register::Register;
 use warikomi_nic::{Frame, Link, RxOutcome};
-use warikomi_pci::{Interrupt, Vector};
 use warikomi_protocol::commands::Configure;
 use warikomi_session::{Prepared, Session};
 use warikomi_target::{CardId, TargetError};
@@ -19,7 +18,7 @@ use warikomi_wire::{EchoReplies, EchoReply, EchoWatch, WireKind};
 
 use super::condition::Check;
 use super::grip::Grip;
-use super::striker::{Strike, Striker, Struck, Where};
+use super::striker::{Strike, Striker, Struck, Where, interrupt_without_reason};
 use super::watched::{RegisterAccess, Watched};
 use crate::error::Error;
 use crate::watch::Watch;
@@ -173,6 +172,12 @@ impl Scene {
         self.pings.values().all(|ping| ping.replies > 0)
     }
 
+    /// How many requests are accounted for, and how many of them were answered.
+    pub(crate) fn count_pings(&self) -> (u64, u64) {
+        let answered = self.pings.values().filter(|ping| ping.replies > 0).count();
+        (self.pings.len() as u64, answered as u64)
+    }
+
     /// Strikes once the place is reached.
     pub(crate) fn arm(&mut self, strike: Strike) -> Result<(), Error> {
         // So that the driver stands at the very write at which it is struck. Elsewhere writes are posted, as always.
@@ -200,12 +205,10 @@ impl Scene {
         })
     }
 
-    /// Sends the card's first message, of which its registers know nothing.
+    /// Interrupts the driver without a reason.
     pub(super) fn interrupt_without_reason(&mut self) -> Result<(), Error> {
-        let (nic, host) = self.session.target.card(CardId::FIRST)?;
-        if let Some(message) = nic.message(Vector(0)) {
-            host.interrupts.signal(Interrupt::Msi(message));
-        }
+        let (nic, mut host) = self.session.target.card(CardId::FIRST)?;
+        interrupt_without_reason(nic, &mut host);
         Ok(())
     }
 

@@ -273,11 +273,7 @@ impl Striker {
                 (self.to_post, self.awaits_call) = (Some(request), Some(begins_at));
                 return Ok(());
             }
-            Delivery::Interrupt => {
-                if let Some(message) = nic.message(Vector(0)) {
-                    host.interrupts.signal(Interrupt::Msi(message));
-                }
-            }
+            Delivery::Interrupt => interrupt_without_reason(nic, host),
         }
         // Where two strike, the handler that is told of is that behind the second.
         self.awaits_handler = strike.then.is_none();
@@ -368,6 +364,13 @@ impl PassHook for StrikerHook {
             // Who started it says how it ended.
             Some(Stop::Ended) | None => Ok(()),
         }
+    }
+}
+
+/// Sends the card's first message, of which its registers know nothing.
+pub(super) fn interrupt_without_reason(nic: &dyn Nic, host: &mut Host<'_>) {
+    if let Some(message) = nic.message(Vector(0)) {
+        host.interrupts.signal(Interrupt::Msi(message));
     }
 }
 

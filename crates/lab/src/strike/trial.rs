@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 use warikomi_clock::Span;
-use warikomi_debugger::{Frame as StackFrame, Location, Place, Program};
+use warikomi_debugger::{Frame as StackFrame, Place, Program};
 use warikomi_nic::RxOutcome;
 use warikomi_target::TargetError;
 
-use super::code::BRIDGE;
+use super::code::{located, stack_before_the_access, stack_texts};
 use super::condition::Check;
 use super::operation::{Operation, up};
 use super::scene::Scene;
@@ -387,28 +387,6 @@ pub(crate) fn stack_at_place(program: &Program, struck: &Struck) -> Vec<String> 
         Some(_) => stack_before_the_access(program, &struck.stack),
         None => stack_texts(program, &struck.stack),
     }
-}
-
-/// A stack without the frames of our bridge that waits for an access: where in its loop it was seen differs each time.
-pub(crate) fn stack_before_the_access(program: &Program, stack: &[StackFrame]) -> Vec<String> {
-    let is_bridge =
-        |frame: &StackFrame| program.part_at(frame.at()).is_some_and(|code| code.name == BRIDGE);
-    let waits = stack.iter().take_while(|frame| is_bridge(frame)).count();
-    stack_texts(program, &stack[waits..])
-}
-
-/// A stack as people read it.
-fn stack_texts(program: &Program, stack: &[StackFrame]) -> Vec<String> {
-    stack.iter().map(|frame| located(program, frame).to_string()).collect()
-}
-
-fn located(program: &Program, frame: &StackFrame) -> Location {
-    let mut location = program.locate(frame.at());
-    // Of a call, the address to return to is what people know from stacks.
-    if let Some((_, offset)) = &mut location.function {
-        *offset += frame.pc - frame.at();
-    }
-    location
 }
 
 /// What takes interrupts up in User Mode Linux, and in our bridge: the handler of signals, the end of a time in

@@ -4,15 +4,11 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use warikomi_clock::{Seed, Time};
+use warikomi_clock::Seed;
 use warikomi_inject::{FaultSchedule, Faulty};
 use warikomi_nic::register::Role;
-use warikomi_nic::strict::Strict;
-use warikomi_nic::{
-    Frame, FunctionCounters, Link, ModelInfo, Nic, Probe, Reception, RxCounters, RxFault,
-};
+use warikomi_nic::{Nic, forward_nic};
 use warikomi_pci::{Bar, Host, MsiMessage, PciFunction, Vector, Vectors, Width};
-use warikomi_wire::Wire;
 
 /// A register access that the driver waits for, or has just made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,72 +111,8 @@ impl PciFunction for Watched {
 }
 
 impl Nic for Watched {
-    fn info(&self) -> &'static ModelInfo {
-        self.nic.info()
-    }
-
-    fn receive(&mut self, host: &mut Host<'_>, frame: Frame<'_>) -> Reception {
-        self.nic.receive(host, frame)
-    }
-
-    fn receive_faulty(
-        &mut self,
-        host: &mut Host<'_>,
-        frame: Frame<'_>,
-        fault: RxFault,
-    ) -> Reception {
-        self.nic.receive_faulty(host, frame, fault)
-    }
-
-    fn set_link(&mut self, host: &mut Host<'_>, link: Link) {
-        self.nic.set_link(host, link);
-    }
-
-    fn rx_queue_progress(&mut self, host: &mut Host<'_>, queue: u16, limit: usize) -> RxCounters {
-        self.nic.rx_queue_progress(host, queue, limit)
-    }
-
-    fn rx_queue_free(&mut self, host: &mut Host<'_>, queue: u16, limit: usize) -> usize {
-        self.nic.rx_queue_free(host, queue, limit)
-    }
-
-    fn look_ahead(&mut self, host: &mut Host<'_>) {
-        self.nic.look_ahead(host);
-    }
-
-    fn receiving(&self) -> bool {
-        self.nic.receiving()
-    }
-
-    fn mac_address(&self) -> [u8; 6] {
-        self.nic.mac_address()
-    }
-
-    fn register(&mut self, host: &mut Host<'_>, bar: u8, offset: u64) -> Option<u64> {
-        self.nic.register(host, bar, offset)
-    }
-
-    fn probe(&mut self) -> &mut Probe {
-        self.nic.probe()
-    }
-
-    fn counters(&self) -> FunctionCounters {
-        self.nic.counters()
-    }
-
-    fn strict(&mut self) -> Option<&mut Strict> {
-        self.nic.strict()
-    }
-
-    fn power_on(&mut self, host: &mut Host<'_>) {
-        self.nic.power_on(host);
-    }
-
-    fn wire(&mut self) -> &mut dyn Wire {
-        self.nic.wire()
-    }
-
-    fn next_due(&self) -> Time {
-        self.nic.next_due()
+    forward_nic! {
+        info, receive, receive_faulty, set_link, rx_queue_progress, rx_queue_free, look_ahead,
+        receiving, mac_address, register, probe, counters, strict, power_on, wire, next_due
     }
 }

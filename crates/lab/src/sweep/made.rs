@@ -141,7 +141,7 @@ impl Bench<'_, '_> {
 
 /// Takes note of the target, and of its cores over as many cycles as it takes to know what was stolen: a cycle
 /// may be shorter than the tick by which the system counts. Returns since when they are watched for the next.
-fn note_machine(session: &Session, since: CoreWatch, watch: &mut Watch) -> Option<CoreWatch> {
+fn note_machine(session: &mut Session, since: CoreWatch, watch: &mut Watch) -> Option<CoreWatch> {
     let known = session.machine_since(&since).stolen_percent.is_some();
     if known || CpuTimes::read(&[]).is_none() {
         watch.saw(session, &since);

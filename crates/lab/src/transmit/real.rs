@@ -6,8 +6,9 @@ use serde_json::Map;
 use warikomi_driver::DriverInfo;
 use warikomi_inject::{NETWORK_IP, NETWORK_MAC, UDP_PORT};
 use warikomi_measure::{Thresholds, TimeBase, warnings};
+use warikomi_nic::NicOptions;
 use warikomi_process::Orders;
-use warikomi_session::{OwnParts, PacketPath, ProcessSessionOptions, Session};
+use warikomi_session::{PacketPath, ProcessSessionOptions, Session};
 use warikomi_stack::send::SendPlan;
 use warikomi_stack::{Topology, Waiting};
 use warikomi_wire::peer::Judged;
@@ -30,7 +31,7 @@ pub fn transmit(options: &Options, watch: &mut Watch) -> Result<Transmitted, Err
     let driver = driver(&options.driver)?;
     options.validate(driver)?;
     let (wire, judge) = Numbered::sink();
-    let wanted = session_options(options, driver, watch.parts);
+    let wanted = session_options(options, driver, watch);
     let interrupted = watch.interrupted.clone();
     let status = &mut |what: &str| watch.waiting(what);
     let mut session = Session::start_process(&wanted, Box::new(wire), &interrupted, status)?;
@@ -42,15 +43,12 @@ pub fn transmit(options: &Options, watch: &mut Watch) -> Result<Transmitted, Err
     Ok(found)
 }
 
-fn session_options(
-    options: &Options,
-    driver: &DriverInfo,
-    parts: OwnParts,
-) -> ProcessSessionOptions {
+fn session_options(options: &Options, driver: &DriverInfo, watch: &Watch) -> ProcessSessionOptions {
+    let parts = watch.parts;
     ProcessSessionOptions {
         driver: driver.name.to_owned(),
         program: (parts.driver)(driver.name),
-        nic: options.nic.clone(),
+        nic: NicOptions { strict: watch.is_strict(), ..options.nic.clone() },
         make_nic: warikomi_nic::build,
         orders: Orders::default(),
         settings: Map::new(),

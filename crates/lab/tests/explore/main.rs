@@ -3,6 +3,8 @@
 //! The kernel is one that finds its own mistakes; the first test builds it, if it is not there. The tests need both
 //! cores, so they run one at a time (`--test-threads=1`).
 
+#[path = "../common/copies.rs"]
+mod copies;
 #[path = "../common/options.rs"]
 mod options;
 mod planted;
@@ -13,7 +15,7 @@ use serde_json::Value;
 use warikomi_lab::at::At;
 use warikomi_lab::explore::Explore;
 use warikomi_lab::strike::Verdict;
-use warikomi_lab::{Conclusion, Error, Experiment, Watch};
+use warikomi_lab::{Conclusion, Error, Experiment, Watch, carry_out};
 use warikomi_measure::layout::Object;
 
 use planted::{BUGS, MARKED, image};
@@ -21,7 +23,7 @@ use planted::{BUGS, MARKED, image};
 fn run<E: Experiment + FromArgMatches>(flags: &[&str]) -> Result<Conclusion, Error> {
     let command = E::augment_args(Command::new(E::NAME).no_binary_name(true));
     let matches = command.try_get_matches_from(flags).unwrap_or_else(|error| panic!("{error}"));
-    E::from_arg_matches(&matches).unwrap().run(&mut Watch::unobserved())
+    carry_out(&E::from_arg_matches(&matches).unwrap(), &mut Watch::unobserved())
 }
 
 /// The same on the unmodified driver of the image that has the others beside it.

@@ -2,20 +2,21 @@
 
 use std::time::Duration;
 
-use warikomi_clock::Span;
-use warikomi_inject::Plan;
-use warikomi_lab::inject::{Application, Inject, inject};
+use warikomi_lab::Error;
+use warikomi_lab::inject::Inject;
 use warikomi_lab::strict;
 use warikomi_nic::NicOptions;
 use warikomi_nic::strict::{Finding, FindingKind, Place};
-use warikomi_protocol::commands::{LinkDown, LinkUp, Pktgen};
+use warikomi_protocol::commands::{
+    LinkDown, LinkUp, LoadDriver, Pktgen, UnloadDriver, WaitInterface,
+};
 use warikomi_session::{Session, SessionOptions};
 use warikomi_target::{CardId, Interrupted};
 use warikomi_wire::WireKind;
 
 use crate::options::options_of;
-use crate::planted::image;
-use crate::run_unmodified;
+use crate::planted::{DRIVER_VERSION, image};
+use crate::{run, run_unmodified};
 
 /// A strict card with its witness, and this driver.
 fn session(driver: &str) -> Session {
@@ -28,7 +29,9 @@ fn session(driver: &str) -> Session {
     let wire = "sink".parse::<WireKind>().unwrap().build().unwrap();
     let session = Session::start(&options, wire, &Interrupted::default(), &mut |_| ());
     let mut session = session.unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(strict::call(&mut session, &options).unwrap(), [""; 0], "all is looked at");
+    strict::call(&mut session, &options).unwrap();
+    let (nic, _) = session.target.card(CardId::FIRST).unwrap();
+    assert_eq!(nic.strict().unwrap().findings().unseen(), [""; 0], "all is looked at");
     session
 }
 
@@ -47,29 +50,35 @@ fn a_driver_that_receives_into_its_own_buffers_is_in_order() {
     assert_eq!(figures.get("strict_unseen"), None, "all is looked at");
 }
 
+/// What the command has against a driver of one's own, in the newest kernel that has it or in one that is named.
 #[test]
 fn buffers_that_are_not_mapped_for_the_card_to_write_to_are_named() {
-    for (driver, says) in [("r8169_unmaps", "not mapped"), ("r8169_direction", "other direction")] {
-        let mut session = session(driver);
-        let plan = Plan { interval: Span::from_us(100), count: 300, ..Plan::default() };
-        let application = Application::default();
-        inject(&mut session, &plan, application, 1, &mut |_| ()).unwrap();
-        let [finding] = &findings(&mut session)[..] else {
-            panic!("{:#?}", findings(&mut session))
-        };
-        assert_eq!((finding.kind, finding.place), (FindingKind::NotMapped, Place::Memory));
-        assert!(finding.what.contains(says), "{finding:?}");
-        assert!(finding.count >= 300 && finding.stack.len() > 1, "{finding:?}");
-        session.stop().unwrap();
+    let kernel = image().kernel();
+    let chosen = ["--debug", "--kernel-version", DRIVER_VERSION];
+    let named = ["--kernel", kernel.to_str().unwrap()];
+    for (driver, says, kernel) in [
+        ("r8169_unmaps", "not mapped", &chosen[..]),
+        ("r8169_direction", "other direction", &named[..]),
+    ] {
+        let strict = ["--strict=fail", "--driver", driver, "--model", "rtl8168"];
+        let plan = ["--count", "300", "--interval", "100us"];
+        let conclusion = run::<Inject>(&[&strict[..], kernel, &plan].concat()).unwrap();
+        assert!(matches!(conclusion.failed, Some(Error::NotStrict { steps: 300.. })), "{driver}");
+        let found = conclusion.result.figures["strict_findings"].as_array().unwrap();
+        let [finding] = &found[..] else { panic!("{found:#?}") };
+        let text = |key: &str| finding[key].as_str().unwrap_or_default();
+        assert_eq!((text("kind"), text("place")), ("memory not mapped", "memory"));
+        assert!(text("what").contains(says), "{finding}");
+        assert!(finding["count"].as_u64().unwrap() >= 300, "{finding}");
+        assert!(finding["stack"].as_array().unwrap().len() > 1, "{finding}");
     }
 }
 
-/// A driver that has sent 2,000 frames, and gone down and up.
-fn sent(driver: &str) -> Vec<Finding> {
-    let mut session = session(driver);
+/// Sends this many frames.
+fn send(session: &mut Session, count: u64) {
     let pktgen = Pktgen {
         interface: None,
-        count: 2_000,
+        count,
         payload_bytes: 1_000,
         burst: 1,
         destination: "10.9.0.2:9".into(),
@@ -78,10 +87,43 @@ fn sent(driver: &str) -> Vec<Finding> {
     };
     session.target.ask(pktgen, Duration::from_secs(25)).unwrap();
     session.target.serve_for(Duration::from_millis(100)).unwrap();
-    session.target.ask(LinkDown { interface: None }, Duration::ZERO).unwrap();
+}
+
+fn up(session: &mut Session) {
     let address_cidr = Some("10.9.0.1/24".into());
     let up = LinkUp { interface: None, address_cidr, timeout_ms: 5_000 };
     session.target.ask(up, Duration::from_secs(5)).unwrap();
+}
+
+/// Another module takes its place meanwhile, so that it lies elsewhere afterwards.
+#[test]
+fn a_step_of_a_driver_that_was_loaded_again_has_its_stack() {
+    let mut session = session("r8169_frees");
+    let unload = UnloadDriver { name: "r8169_frees".into() };
+    session.target.ask(unload, Duration::from_secs(5)).unwrap();
+    for name in ["8139too", "r8169_frees"] {
+        let load = LoadDriver { name: name.into(), params: vec![] };
+        session.target.ask(load, Duration::from_secs(5)).unwrap();
+    }
+    let wait = WaitInterface { driver: "r8169_frees".into(), timeout_ms: 5_000 };
+    session.target.ask(wait, Duration::from_secs(5)).unwrap();
+    let (nic, _) = session.target.card(CardId::FIRST).unwrap();
+    nic.strict().unwrap().take_findings();
+    up(&mut session);
+    send(&mut session, 100);
+    let found = findings(&mut session);
+    let freed = found.iter().find(|finding| finding.kind == FindingKind::Freed);
+    let stack = &freed.unwrap_or_else(|| panic!("{found:#?}")).stack;
+    assert!(stack.iter().any(|frame| frame.contains("rtl8169_start_xmit+")), "{stack:#?}");
+    session.stop().unwrap();
+}
+
+/// A driver that has sent 2,000 frames, and gone down and up.
+fn sent(driver: &str) -> Vec<Finding> {
+    let mut session = session(driver);
+    send(&mut session, 2_000);
+    session.target.ask(LinkDown { interface: None }, Duration::ZERO).unwrap();
+    up(&mut session);
     let findings = findings(&mut session);
     session.stop().unwrap();
     findings

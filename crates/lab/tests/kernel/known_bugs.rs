@@ -8,15 +8,9 @@ use warikomi_session::Session;
 use warikomi_target::TargetError;
 
 use crate::bring::{image, session};
+use crate::release::release;
 
 const VLAN: u16 = 5;
-
-/// Numbers of the kernel's version.
-fn version() -> [u32; 3] {
-    let release = image().info().release.clone();
-    let mut numbers = release.split(['.', '-']).map(|part| part.parse().unwrap_or(0));
-    [(); 3].map(|()| numbers.next().unwrap_or(0))
-}
 
 fn offload(session: &mut Session, name: &str, on: bool) {
     let change = Configure { offloads: [(name.to_owned(), on)].into(), ..Configure::report_only() };
@@ -44,7 +38,7 @@ fn a_vlan_whose_card_learns_to_tag_does_not_end_the_kernel() {
         timeout_ms: 1_000,
     };
     let sent = session.target.ask(datagrams, Duration::from_secs(5));
-    match version() {
+    match release(&image()) {
         [6, 1, ..192] | [6, 12, ..111] => {
             assert!(matches!(sent, Err(TargetError::Panicked { .. })), "{sent:?}");
         }

@@ -17,6 +17,8 @@ mod options;
 #[path = "../common/perfect.rs"]
 mod perfect;
 mod receive;
+#[path = "../common/release.rs"]
+mod release;
 mod replace;
 mod replay;
 mod send;

@@ -419,8 +419,8 @@ pub(crate) fn replace(runs: &Path) -> RunDirectory {
                 "p99": scale * sorted[197], "max": scale * sorted[199]})
         };
         rows.push(row(json!({"way": way, "load": load, "kind": "planned", "spare": "kept",
-            "replacements": 200, "resets": 0, "replace_us": spread(1.0), "swap_us": spread(0.9), "outage_us": spread(0.8), "send_us": spread(0.5),
-            "send_with_us": spread(0.6), "longest_send_gap_us": 2.0 * base, "received": 400_000,
+            "replacements": 200, "resets": 0, "replace_us": spread(1.0), "swap_us": spread(0.9),
+            "outage_us": spread(0.8), "send_us": spread(0.5), "send_with_us": spread(0.6), "longest_send_gap_us": 2.0 * base, "received": 400_000,
             "sent": 800_000, "lost": 0, "duplicated": 0, "reordered": 0, "no_descriptor": 0,
             "not_receiving": 0, "retransmitted": 0, "connections_lost": 0})));
         lines.extend(swaps.iter().map(|replace_us| Replacement {

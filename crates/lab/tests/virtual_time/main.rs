@@ -3,7 +3,16 @@
 //! The kernel is one whose time can be virtual; the first test builds it, if it is not there. What it does does not
 //! depend on how fast anything is, so these tests may run beside others.
 
+#[path = "../common/copies.rs"]
+mod copies;
+mod known_bugs;
+mod pairs;
 mod places;
+#[expect(dead_code, reason = "its other bugs are looked for in real time")]
+#[path = "../explore/planted/mod.rs"]
+mod planted;
+#[path = "../common/release.rs"]
+mod release;
 mod soak;
 mod traffic;
 
@@ -11,11 +20,13 @@ use std::sync::OnceLock;
 
 use clap::{Command, FromArgMatches};
 use serde_json::Value;
-use warikomi_kernel::{BuildOptions, Cache, Cancel, Image, Source, Wanted, build};
+use warikomi_kernel::{BuildOptions, Cache, Image, Source, Wanted};
 use warikomi_lab::accuracy::Accuracy;
 use warikomi_lab::inject::Inject;
-use warikomi_lab::{Conclusion, Error, Experiment, Watch};
+use warikomi_lab::{Conclusion, Error, Experiment, Watch, carry_out};
 use warikomi_measure::TimeBase;
+
+use planted::{BUGS, DRIVER_VERSION};
 
 /// The version to test with: the oldest of the distribution's, or the one that is named.
 fn version() -> String {
@@ -24,30 +35,46 @@ fn version() -> String {
 
 fn image() -> &'static Image {
     static IMAGE: OnceLock<Image> = OnceLock::new();
+    if version() == DRIVER_VERSION {
+        // One kernel is enough: the unmodified driver is in it, too.
+        return planted_image();
+    }
     IMAGE.get_or_init(|| {
-        let options = BuildOptions {
-            source: Source::Distribution { version: Some(version()) },
-            virtual_time: true,
-            ..BuildOptions::default()
-        };
-        build(&Cache::of_this_user().unwrap(), &options, &Cancel::new(), &mut |_| ())
-            .unwrap_or_else(|error| panic!("{error}"))
+        let source = Source::Distribution { version: Some(version()) };
+        copies::image_with(options(source), &[])
+    })
+}
+
+fn options(source: Source) -> BuildOptions {
+    BuildOptions { source, virtual_time: true, ..BuildOptions::default() }
+}
+
+/// The kernel that has copies of the driver with a bug each beside the unmodified one.
+fn planted_image() -> &'static Image {
+    static IMAGE: OnceLock<Image> = OnceLock::new();
+    IMAGE.get_or_init(|| {
+        let late = BUGS.iter().filter(|bug| bug.name == soak::ACKNOWLEDGES_LATE);
+        let late = late.map(|bug| (bug.name, bug.changes));
+        let copies: Vec<_> = late.chain([(pairs::LOOKS_ONCE, pairs::CHANGES)]).collect();
+        let source = Source::Distribution { version: Some(DRIVER_VERSION.into()) };
+        copies::image_with(options(source), &copies)
     })
 }
 
 fn try_run<E: Experiment + FromArgMatches>(flags: &[&str]) -> Result<Conclusion, Error> {
-    try_run_on::<E>(image(), flags)
+    carry_out(&on_image::<E>(flags), &mut Watch::unobserved())
 }
 
-fn try_run_on<E: Experiment + FromArgMatches>(
-    image: &Image,
-    flags: &[&str],
-) -> Result<Conclusion, Error> {
+fn on_image<E: Experiment + FromArgMatches>(flags: &[&str]) -> E {
+    on::<E>(image(), flags)
+}
+
+fn on<E: Experiment + FromArgMatches>(image: &Image, flags: &[&str]) -> E {
     let kernel = image.kernel();
     let flags = [flags, &["--virtual", "--kernel", kernel.to_str().unwrap()]].concat();
     let command = E::augment_args(Command::new(E::NAME).no_binary_name(true));
     let matches = command.try_get_matches_from(flags).unwrap_or_else(|error| panic!("{error}"));
-    E::from_arg_matches(&matches).unwrap().run(&mut Watch::unobserved())
+    E::from_arg_matches(&matches).unwrap()
 }
 
 fn inject(flags: &[&str]) -> Conclusion {
@@ -120,7 +147,8 @@ fn a_kernel_whose_time_cannot_be_virtual_is_refused_before_its_card_is_attached(
     let version = version();
     let wanted = Wanted { version: Some(&version), ..Wanted::default() };
     let image = Cache::of_this_user().unwrap().find(&wanted).unwrap();
-    let error = try_run_on::<Inject>(&image, &[]).err().unwrap().to_string();
+    let refused = on::<Inject>(&image, &[]).run(&mut Watch::unobserved());
+    let error = refused.err().unwrap().to_string();
     assert!(error.contains("warikomi kernel build --virtual"), "{error}");
 }
 

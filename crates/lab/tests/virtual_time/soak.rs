@@ -2,13 +2,19 @@
 
 use clap::{Args, Command, FromArgMatches};
 use serde_json::Value;
+use warikomi_kernel::Image;
+use warikomi_lab::at::At;
 use warikomi_lab::soak::Soak;
 use warikomi_lab::{Conclusion, Error, Experiment, Watch};
 
-use crate::image;
+use crate::{image, on, planted_image};
 
 fn soak(flags: &[&str]) -> Result<Conclusion, Error> {
-    let kernel = image().kernel();
+    soak_on(image(), flags)
+}
+
+fn soak_on(image: &Image, flags: &[&str]) -> Result<Conclusion, Error> {
+    let kernel = image.kernel();
     let flags = [flags, &["--kernel", kernel.to_str().unwrap()]].concat();
     let command = Soak::augment_args(Command::new(Soak::NAME).no_binary_name(true));
     let matches = command.try_get_matches_from(flags).unwrap_or_else(|error| panic!("{error}"));
@@ -34,9 +40,20 @@ fn histories_of_a_kernel_are_right_behind_bugs_that_were_found() {
     assert_eq!(found_by("a card that swaps two packets"), "order");
     assert!(found_by("a card that forgets an interrupt").contains("progress"));
     assert!(found_by("a card that forgets a descriptor").contains("progress"));
+    for bug in [
+        "a card that does not send a frame",
+        "a card that sends a frame twice",
+        "a card that sends two frames in the wrong order",
+        "a card that changes a frame that it sends",
+    ] {
+        assert_eq!(found_by(bug), "sent", "{bug}");
+    }
+    assert_eq!(found_by("a card that forgets the interrupt of what strikes at a place"), "strike");
     let drawn = result.figures["drawn"].as_array().unwrap();
-    let fault = |drawn: &Value| drawn["what"].as_str().unwrap().starts_with("fault ");
-    assert!(drawn.iter().any(fault), "{drawn:?}");
+    for what in ["receives", "sends", "strikes", "fault ", "senders ", "at an instruction"] {
+        let is_it = |drawn: &Value| drawn["what"].as_str().unwrap().starts_with(what);
+        assert!(drawn.iter().any(is_it), "{what}: {drawn:?}");
+    }
 }
 
 #[test]
@@ -47,4 +64,36 @@ fn of_both_targets_both_are_tried() {
     let rows = conclusion.result.rows.unwrap();
     let targets: Vec<_> = rows.iter().map(|row| row["target"].as_str().unwrap()).collect();
     assert_eq!(targets, ["kernel", "process"]);
+}
+
+/// The driver acknowledges what it has not looked at: what comes between its last look at the ring and that has no
+/// interrupt.
+pub(crate) const ACKNOWLEDGES_LATE: &str = "r8169_ack_late";
+
+const IT: [&str; 4] = ["--driver", ACKNOWLEDGES_LATE, "--model", "rtl8168"];
+
+#[test]
+fn a_bug_in_a_driver_is_found_without_a_hint_and_its_history_made_shorter() {
+    // A soak that began at seed 151 came to this one.
+    let flags = ["--target", "kernel", "--seeds", "155..157", "--stop-after", "1", "--shrink"];
+    let conclusion = soak_on(planted_image(), &[&flags[..], &IT].concat()).unwrap();
+    let found = conclusion.result.figures["findings"].as_array().unwrap();
+    let [finding] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((&finding["seed"], &finding["checkers"]), (&155.into(), &"strike".into()));
+    let said = conclusion.failed.unwrap().to_string();
+    assert!(said.contains("1 of 1 histories are wrong; the first has seed 155"), "{said}");
+    let kernel = planted_image().kernel();
+    let history = format!(
+        "warikomi at --virtual 'any access' --kernel {} {}",
+        kernel.display(),
+        IT.join(" ")
+    );
+    assert_eq!(finding["history"], history, "nothing is left that it does not need");
+
+    let verdict = |driver: &[&str]| {
+        let at = on::<At>(planted_image(), &[&["any access"], driver].concat());
+        at.run(&mut Watch::unobserved()).unwrap().result.rows.unwrap()[0]["verdict"].clone()
+    };
+    assert_eq!(verdict(&IT), "hung");
+    assert_eq!(verdict(&[]), "accounted");
 }

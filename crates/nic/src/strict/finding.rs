@@ -178,6 +178,7 @@ const MOST: usize = 256;
 pub struct Findings {
     list: Vec<Finding>,
     omitted: u64,
+    unseen: Vec<&'static str>,
 }
 
 impl Findings {
@@ -189,6 +190,20 @@ impl Findings {
     /// Steps that are in no finding, because there were too many kinds and places.
     pub fn omitted(&self) -> u64 {
         self.omitted
+    }
+
+    /// What was not looked at, each in words.
+    pub fn unseen(&self) -> &[&'static str] {
+        &self.unseen
+    }
+
+    pub(super) fn set_unseen(&mut self, unseen: Vec<&'static str>) {
+        self.unseen = unseen;
+    }
+
+    /// Nothing found yet, looking at the same.
+    pub(super) fn anew(&self) -> Findings {
+        Findings { unseen: self.unseen.clone(), ..Findings::default() }
     }
 
     /// Whether the driver took no such step.

@@ -55,8 +55,15 @@ impl Strict {
         &self.findings
     }
 
+    /// What was found since this was last asked.
+    pub fn take_findings(&mut self) -> Findings {
+        let anew = self.findings.anew();
+        std::mem::replace(&mut self.findings, anew)
+    }
+
     /// Asks this one from now on about what a card does not see.
     pub fn call(&mut self, witness: Box<dyn Witness>) {
+        self.findings.set_unseen(witness.unseen());
         self.witness = Some(witness);
     }
 

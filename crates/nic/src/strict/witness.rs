@@ -30,4 +30,9 @@ pub trait Witness: fmt::Debug {
 
     /// The functions in which the driver is, the innermost first; empty if that is not known.
     fn stack(&mut self) -> Vec<String>;
+
+    /// What it cannot look at in this target, each in words.
+    fn unseen(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
 }

@@ -1,4 +1,4 @@
-//! Whoever else uses the data store: it puts something there, gets it again, and begins anew as soon as it has
+//! Another client of the data store: it puts something there, gets it again, and begins anew as soon as it has
 //! been answered. Its requests belong to no replacement.
 
 use std::io;

@@ -11,6 +11,7 @@ use warikomi_nic::NicOptions;
 use warikomi_target::kernel::GuestCosts;
 
 use super::check::given;
+use super::image::ImageArguments;
 use crate::error::SessionError;
 use crate::options::{GuestSettings, Interrupts, SessionOptions, VirtualTime};
 
@@ -24,12 +25,11 @@ const LINUX_DRIVER: &str = "r8169";
 #[derive(Args, Clone)]
 #[command(next_help_heading = "With --target kernel")]
 pub(super) struct KernelArguments {
-    /// A kernel binary, built with ARCH=um [default: the newest that `warikomi kernel build` made]
-    #[arg(long, value_name = "PATH", conflicts_with = "kernel_version")]
-    pub(super) kernel: Option<PathBuf>,
-    /// The kernel that `warikomi kernel build` made from this version, such as 6.1
-    #[arg(long, value_name = "VERSION")]
-    pub(super) kernel_version: Option<String>,
+    #[command(flatten)]
+    pub(super) image: ImageArguments,
+    /// A kernel that finds its own mistakes and has debug information: one that `warikomi kernel build --debug` made
+    #[arg(long, conflicts_with = "kernel")]
+    debug: bool,
     /// A module parameter for the driver, as name=value; may be repeated
     #[arg(long = "driver-parameter", value_name = "NAME=VALUE")]
     driver_parameters: Vec<String>,
@@ -69,8 +69,9 @@ impl KernelArguments {
     /// The flags that were given.
     pub(super) fn given(&self) -> Vec<&'static str> {
         given([
-            ("--kernel", self.kernel.is_some()),
-            ("--kernel-version", self.kernel_version.is_some()),
+            ("--kernel", self.image.kernel.is_some()),
+            ("--kernel-version", self.image.kernel_version.is_some()),
+            ("--debug", self.debug),
             ("--driver-parameter", !self.driver_parameters.is_empty()),
             ("--kernel-argument", !self.kernel_arguments.is_empty()),
             ("--interrupt-delivery", self.interrupt_delivery.is_some()),
@@ -94,13 +95,14 @@ impl KernelArguments {
         let driver = driver.unwrap_or(LINUX_DRIVER);
         let Kind { debug, costs, seed } = kind;
         self.refuse_what_is_real(costs.is_some())?;
+        let debug = self.wants_debug(debug)?;
         // A module of the user's own has any name, and then the model must be named.
         let own_module = (model.is_some() && !is_known(driver)).then_some(driver);
         let model = model.map_or_else(|| model_of(driver), Ok)?;
-        let found = match &self.kernel {
-            Some(path) => own_kernel(path, driver)?,
+        let found = match &self.image.kernel {
+            Some(path) => own_kernel(path, driver, own_module.is_some())?,
             None => {
-                let version = self.kernel_version.as_deref();
+                let version = self.image.kernel_version.as_deref();
                 let virtual_time = costs.is_some();
                 let wanted =
                     Wanted { version, debug, virtual_time, own_module, ..Wanted::default() };
@@ -146,6 +148,16 @@ impl KernelArguments {
             virtual_time: costs.map(|costs| VirtualTime { costs, seed, seeded: found.seeded }),
         };
         Ok((options, found.files))
+    }
+
+    /// Whether a kernel that finds its own mistakes is wanted, of an experiment that takes one in any case or does not.
+    fn wants_debug(&self, in_any_case: bool) -> Result<bool, SessionError> {
+        match self.debug && in_any_case {
+            true => Err(SessionError::impossible(
+                "--debug: this experiment takes such a kernel in any case; leave it out",
+            )),
+            false => Ok(self.debug || in_any_case),
+        }
     }
 
     /// Refuses what only our bridge can do, for a kernel that has none.
@@ -230,11 +242,16 @@ fn no_module(error: &dyn std::error::Error, model: &str) -> SessionError {
     ))
 }
 
-/// A kernel of the user's own: it must be fit, and needs an initramfs with our agent.
-fn own_kernel(path: &Path, driver: &str) -> Result<FoundKernel, SessionError> {
+/// A kernel of the user's own: it must be fit, and needs an initramfs with our agent. Its driver may be any module
+/// beside it.
+fn own_kernel(path: &Path, driver: &str, own_module: bool) -> Result<FoundKernel, SessionError> {
     let kernel = inspect(path)?;
     kernel.check()?;
-    if !kernel.drivers.contains_key(driver) {
+    let has_driver = match own_module {
+        true => kernel.has_module(driver),
+        false => kernel.drivers.contains_key(driver),
+    };
+    if !has_driver {
         let has: Vec<_> = kernel.drivers.iter().map(described).collect();
         return Err(SessionError::impossible(format!(
             "the kernel {} has no driver '{driver}', neither built in nor as a module beside it; it \

@@ -1,6 +1,7 @@
 //! Flags that say which driver runs where; shared by every experiment.
 
 mod check;
+mod image;
 mod kernel;
 mod prepared;
 mod process;
@@ -23,6 +24,7 @@ use crate::error::SessionError;
 use crate::options::ProcessSessionOptions;
 
 pub use check::{given, refuse};
+pub use image::ImageArguments;
 pub use prepared::Prepared;
 pub use process::program;
 pub use strict::{StrictArguments, Strictness};
@@ -185,15 +187,11 @@ impl TargetArguments {
 
     /// The flags that say which driver runs in which kernel, as they are written behind a command.
     pub fn as_written(&self) -> String {
-        let kernel = self.kernel.kernel.as_ref().map(|path| path.display().to_string());
-        let flags = [
-            ("driver", self.driver.clone()),
-            ("model", self.model.clone()),
-            ("kernel", kernel),
-            ("kernel-version", self.kernel.kernel_version.clone()),
-        ];
+        let flags = [("driver", self.driver.clone()), ("model", self.model.clone())];
         let given = flags.into_iter().filter_map(|(name, value)| Some((name, value?)));
-        given.fold(String::new(), |all, (name, value)| format!("{all} --{name} {value}"))
+        let given =
+            given.fold(String::new(), |all, (name, value)| format!("{all} --{name} {value}"));
+        self.kernel.image.words().into_iter().fold(given, |all, word| format!("{all} {word}"))
     }
 
     fn kind(&self) -> TargetKind {

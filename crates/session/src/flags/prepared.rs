@@ -21,6 +21,7 @@ pub struct Prepared {
     pub(super) files: Option<Arc<TempDir>>,
 }
 
+#[derive(Clone)]
 pub(super) enum Options {
     Kernel(SessionOptions),
     Process(ProcessSessionOptions),
@@ -79,12 +80,15 @@ impl Prepared {
         }
     }
 
-    /// Has the NIC name the steps that a driver must not take.
-    pub fn make_strict(&mut self) {
-        match &mut self.options {
+    /// The same, whose NIC names the steps that a driver must not take.
+    #[must_use]
+    pub fn with_strict_card(&self) -> Prepared {
+        let mut options = self.options.clone();
+        match &mut options {
             Options::Kernel(options) => options.nic.strict = true,
             Options::Process(options) => options.nic.strict = true,
         }
+        Prepared { options, files: self.files.clone() }
     }
 
     /// Brings it up. `status` is told what is being waited for.

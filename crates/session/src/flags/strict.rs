@@ -2,6 +2,8 @@
 
 use clap::{Args, ValueEnum};
 
+use crate::error::SessionError;
+
 /// What follows from a step that the driver must not take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Strictness {
@@ -20,4 +22,16 @@ pub struct StrictArguments {
     #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true,
         default_missing_value = "warn")]
     pub strict: Option<Strictness>,
+}
+
+impl StrictArguments {
+    /// Refuses the flag where the target is a model in one thread.
+    pub fn refuse_if_simulated(&self, simulated: bool) -> Result<(), SessionError> {
+        match self.strict.filter(|_| simulated) {
+            None => Ok(()),
+            Some(_) => Err(SessionError::impossible(
+                "--strict is for real time, and for kernels; leave it out, or leave --virtual and --both out",
+            )),
+        }
+    }
 }

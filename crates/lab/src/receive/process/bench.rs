@@ -54,7 +54,7 @@ impl Bench<'_, '_> {
         run.check()?;
         let spent = Spent::now(&processes, job.as_ref())?.since(&before);
         let counted = counters(&mut session)?.since(&counted);
-        self.watch.saw(&session, &before_cores);
+        self.watch.saw(&mut session, &before_cores);
         drop(job);
         session.stop()?;
 

@@ -8,8 +8,9 @@ use warikomi_inject::Receiver;
 use warikomi_measure::{Fate, Verdict};
 
 use super::observed::Observed;
+use crate::error::Error;
 use crate::soak::history::Violation;
-use crate::strike::report_in;
+use crate::strike::{Trial, report_in};
 
 /// A checker: its name, and what is wrong, if anything is.
 type Checker = (&'static str, fn(&Observed) -> Result<(), String>);
@@ -141,19 +142,43 @@ fn times(observed: &Observed) -> Result<(), String> {
 
 /// The kernel has reported nothing.
 fn kernel(observed: &Observed) -> Result<(), String> {
-    if let Some((verdict, line)) = report_in(&observed.console) {
+    let evidence = observed.faults.as_ref().map(|report| &report.evidence);
+    let alarm = evidence.and_then(|evidence| evidence.alarm());
+    says_nothing(&observed.console, alarm, observed.harm)
+}
+
+/// Nothing in what a kernel has printed, in its alarm, and in its marks of harm is a report.
+fn says_nothing(console: &[String], alarm: Option<&str>, harm: u64) -> Result<(), String> {
+    if let Some((verdict, line)) = report_in(console) {
         return Err(format!("{verdict}: {line}"));
     }
-    let evidence = observed.faults.as_ref().map(|report| &report.evidence);
-    if let Some(line) = evidence.and_then(|evidence| evidence.alarm()) {
+    if let Some(line) = alarm {
         return Err(line.to_owned());
     }
-    holds(observed.harm == 0, || {
-        format!(
-            "it has marked itself tainted ({:#x}), and its console does not say why",
-            observed.harm
-        )
+    holds(harm == 0, || {
+        format!("it has marked itself tainted ({harm:#x}), and its console does not say why")
     })
+}
+
+/// What is wrong with a history in which the guest sent: what the wire says, which holds each frame against what was
+/// to be sent, and what the kernel says.
+pub(super) fn of_sending(
+    sent: &Result<(u64, String), Error>,
+    console: &[String],
+    harm: u64,
+) -> Vec<Violation> {
+    let sent = sent.as_ref().err().map(|error| Violation::by("sent", error.to_string()));
+    let kernel = says_nothing(console, None, harm).err();
+    sent.into_iter().chain(kernel.map(|what| Violation::by("kernel", what))).collect()
+}
+
+/// What is wrong with a strike. A place that was not reached is not wrong.
+pub(super) fn of_strike(trial: &Trial) -> Vec<Violation> {
+    let said = || match trial.evidence.is_empty() {
+        true => trial.verdict.to_string(),
+        false => format!("{}: {}", trial.verdict, trial.evidence),
+    };
+    trial.verdict.is_bad().then(|| Violation::by("strike", said())).into_iter().collect()
 }
 
 /// When faults are over the driver works again, unless one has struck that it cannot know of.

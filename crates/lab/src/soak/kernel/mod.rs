@@ -1,53 +1,85 @@
-//! Histories of the kernel target: runs of `inject --virtual` that a seed draws.
+//! Histories of the kernel target: runs of `inject`, `transmit` and `at` in virtual time that a seed draws.
 
 mod checkers;
 mod line;
 mod observed;
 mod planted;
+mod receives;
+mod sends;
+mod strikes;
 
-use std::path::PathBuf;
-
-use clap::{Args, Command, FromArgMatches};
+use clap::{Args, Command, FromArgMatches, ValueHint};
 use warikomi_clock::Dice;
-use warikomi_inject::Planned;
-use warikomi_session::Session;
+use warikomi_session::{ImageArguments, Session};
 use warikomi_target::TargetError;
 
-use self::checkers::violations;
-use self::line::Line;
-use self::observed::Observed;
-use self::planted::Planted;
-use super::history::{History, Judged, Violation};
+use self::line::{Kind, Line};
+use super::history::{END, History, Judged, Violation};
+use crate::at::At;
 use crate::error::Error;
 use crate::experiment::Experiment;
-use crate::inject::{Inject, Injected, Order, Ordered, inject_from, inject_plan};
+use crate::inject::Inject;
+use crate::transmit::Transmit;
 use crate::watch::Watch;
 
+pub(super) use line::as_typed;
 pub(super) use planted::Bug;
+pub(super) use strikes::Places;
 
-/// Which kernel; as `inject` chooses it if neither is given.
+/// Which driver in which kernel; as `inject` chooses them if none is given.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct KernelArguments {
-    /// A kernel binary made by `warikomi kernel build --virtual` [default: the newest]
-    #[arg(long, value_name = "PATH", conflicts_with = "kernel_version")]
-    pub(super) kernel: Option<PathBuf>,
-    /// The kernel that `warikomi kernel build --virtual` made from this version, such as 6.1
-    #[arg(long, value_name = "VERSION")]
-    pub(super) kernel_version: Option<String>,
+    #[command(flatten)]
+    image: ImageArguments,
+    /// The kernel's driver, as Linux calls it, or a module of your own [default: r8169]
+    #[arg(long, value_name = "NAME", value_hint = ValueHint::Other)]
+    pub(super) driver: Option<String>,
+    /// The NIC model that it drives [default: one that the driver drives]
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
 }
 
 impl KernelArguments {
     /// As words of a command line.
     pub(super) fn words(&self) -> Vec<String> {
-        let kernel = self.kernel.as_ref().map(|path| path.display().to_string());
-        let flags = [("--kernel", kernel), ("--kernel-version", self.kernel_version.clone())];
-        let given = flags.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-        given.flat_map(|(name, value)| [name, value]).collect()
+        [self.image.words(), self.driver_words()].concat()
+    }
+
+    fn driver_words(&self) -> Vec<String> {
+        let flags = [("--driver", &self.driver), ("--model", &self.model)];
+        let given = flags.into_iter().filter_map(|(name, value)| Some([name, value.as_ref()?]));
+        given.flatten().map(str::to_owned).collect()
+    }
+
+    /// Those of an experiment. One that strikes at places wants a kernel with more checks unless one is named, and here it
+    /// is that of the others.
+    fn words_of(&self, kind: Kind) -> Result<Vec<String>, Error> {
+        if kind != Kind::Strikes {
+            return Ok(self.words());
+        }
+        let line = Line::of(Kind::Receives, &[]);
+        let inject: Inject = experiment(&[line.words(), self.words()].concat())?;
+        let prepared = inject.prepared()?;
+        let kernel = prepared.kernel().map(|options| options.kernel.display().to_string());
+        let kernel = kernel.into_iter().flat_map(|path| ["--kernel".to_owned(), path]);
+        Ok(kernel.chain(self.driver_words()).collect())
     }
 
     pub(super) fn are_given(&self) -> bool {
-        self.kernel.is_some() || self.kernel_version.is_some()
+        !self.words().is_empty()
     }
+
+    /// An error if there is no such kernel.
+    pub(super) fn refuse_without(&self) -> Result<(), Error> {
+        self.words_of(Kind::Strikes).map(|_| ())
+    }
+}
+
+/// An experiment of these words.
+fn experiment<E: Experiment + Args + FromArgMatches>(words: &[String]) -> Result<E, Error> {
+    let command = E::augment_args(Command::new(E::NAME).no_binary_name(true));
+    let matches = command.try_get_matches_from(words).map_err(Error::impossible_as)?;
+    E::from_arg_matches(&matches).map_err(Error::impossible_as)
 }
 
 /// A history of the kernel target.
@@ -61,71 +93,49 @@ pub(super) struct KernelHistory {
 
 impl KernelHistory {
     /// The history of this seed.
-    pub(super) fn draw(seed: u64, dice: &mut Dice, kernel: &KernelArguments) -> KernelHistory {
-        KernelHistory { line: Line::draw(seed, dice), kernel: kernel.words(), bug: None }
+    pub(super) fn draw(
+        seed: u64,
+        dice: &mut Dice,
+        kernel: &KernelArguments,
+        places: &mut Places,
+        watch: &mut Watch,
+    ) -> Result<KernelHistory, Error> {
+        // One strike is one of some thousand that there are, so they are the most.
+        let line = match dice.number(0, 7) {
+            0..=2 => receives::draw(seed, dice),
+            3 => sends::draw(seed, dice),
+            _ => strikes::draw(dice, kernel, places, watch)?,
+        };
+        KernelHistory::of(line, kernel, None)
     }
 
     /// A plain one in which something is wrong.
-    pub(super) fn with(bug: Bug, kernel: &KernelArguments) -> KernelHistory {
-        let mut flags = vec![("seed", "1"), ("count", "100"), ("interval", "20us")];
-        flags.extend(bug.fault().map(|fault| ("fault", fault)));
-        KernelHistory { line: Line::of(&flags), kernel: kernel.words(), bug: Some(bug) }
+    pub(super) fn with(bug: Bug, kernel: &KernelArguments) -> Result<KernelHistory, Error> {
+        KernelHistory::of(bug.line(), kernel, Some(bug))
     }
 
-    /// Why it cannot be run here, if it cannot: there is no such kernel.
-    pub(super) fn refused(&self) -> Result<(), Error> {
-        self.inject()?.prepared().map(|_| ())
+    fn of(line: Line, kernel: &KernelArguments, bug: Option<Bug>) -> Result<KernelHistory, Error> {
+        let kernel = kernel.words_of(line.kind)?;
+        Ok(KernelHistory { line, kernel, bug })
     }
 
-    fn inject(&self) -> Result<Inject, Error> {
-        let words = [self.line.words(), self.kernel.clone()].concat();
-        let command = Inject::augment_args(Command::new(Inject::NAME).no_binary_name(true));
-        let matches = command.try_get_matches_from(words).map_err(Error::impossible_as)?;
-        Inject::from_arg_matches(&matches).map_err(Error::impossible_as)
+    /// The words behind the experiment's name.
+    fn words(&self) -> Vec<String> {
+        [self.line.words(), self.kernel.clone()].concat()
     }
 
-    /// What is seen of it, and its digest.
-    fn observe(
-        &self,
-        session: &mut Session,
-        ordered: &Ordered<'_>,
-    ) -> Result<(Observed, String), Error> {
-        let harm = harm(session)?;
-        let Ordered { plan, application, run_id, .. } = *ordered;
-        let order = Order { plan, application, run_id, tape: None };
-        let injected = match self.bug {
-            None => inject_plan(session, &order, &mut |_| ()),
-            Some(bug) => inject_from(
-                session,
-                &order,
-                |addresses, start| {
-                    let packets = Planned::new(plan, addresses, run_id, start)?;
-                    let others = Planned::new(plan, addresses, run_id ^ 1, start)?;
-                    Ok(Planted { packets, others, bug })
-                },
-                &mut |_| (),
-            ),
-        }?;
-        let Injected { result, ledger, received, .. } = injected;
-        let mut plan = plan.clone();
-        if self.bug.is_some() {
-            plan.faults.clear();
+    /// An error if the experiment refuses it: what is left may not go together.
+    fn check(&self) -> Result<(), Error> {
+        match self.line.kind {
+            Kind::Receives => self.experiment::<Inject>()?.asked().map(|_| ()),
+            Kind::Sends => self.experiment::<Transmit>()?.in_kernel().map(|_| ()),
+            Kind::Strikes => self.experiment::<At>()?.check(),
         }
-        let mut observed = Observed {
-            plan,
-            has_costs: self.line.has_costs(),
-            totals: ledger.totals(),
-            rows: ledger.rows().collect(),
-            faults: result.faults,
-            received,
-            console: session.target.console().0,
-            harm: 0,
-        };
-        if !observed.was_cut_short() {
-            observed.harm = self::harm(session)? & !harm;
-        }
-        let digest = result.figures.get("digest").and_then(|digest| digest.as_str());
-        Ok((observed, digest.unwrap_or_default().to_owned()))
+    }
+
+    /// The experiment that has it.
+    fn experiment<E: Experiment + Args + FromArgMatches>(&self) -> Result<E, Error> {
+        experiment(&self.words())
     }
 }
 
@@ -142,31 +152,29 @@ impl History for KernelHistory {
     }
 
     fn command(&self) -> String {
-        let words = [self.line.words(), self.kernel.clone()].concat();
-        format!("warikomi inject {}", words.join(" "))
+        let command = ["warikomi", self.line.experiment()].map(str::to_owned);
+        as_typed(command.into_iter().chain(self.words()))
     }
 
     fn shorter(&self) -> Vec<KernelHistory> {
         let shorter = self.line.shorter().into_iter();
-        shorter.map(|line| KernelHistory { line, ..self.clone() }).collect()
+        let shorter = shorter.map(|line| KernelHistory { line, ..self.clone() });
+        shorter.filter(|history| history.check().is_ok()).collect()
     }
 
     fn run(&self, watch: &mut Watch) -> Result<Judged, Error> {
-        let inject = self.inject()?;
-        let seen = inject.carry_out(watch, |session, ordered, _| self.observe(session, &ordered));
-        match seen {
-            Ok((observed, digest)) => Ok(Judged {
-                packets: observed.totals.injected,
-                delivered: observed.totals.delivered + observed.totals.unclaimed,
-                digest,
-                violations: violations(&observed),
-            }),
+        let made = match self.line.kind {
+            Kind::Receives => receives::run(self, watch),
+            Kind::Sends => sends::run(self, watch),
+            Kind::Strikes => strikes::run(self, watch),
+        };
+        match made {
             Err(error) if is_the_guests(&error) => {
                 let lines: Vec<_> = error.to_string().lines().map(str::to_owned).collect();
                 let why = lines.join("; ");
-                Ok(Judged { violations: vec![Violation::by("end", why)], ..Judged::default() })
+                Ok(Judged { violations: vec![Violation::by(END, why)], ..Judged::default() })
             }
-            Err(error) => Err(error),
+            made => made,
         }
     }
 }

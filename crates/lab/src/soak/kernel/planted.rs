@@ -1,19 +1,34 @@
-//! Mistakes between the injector and the driver, so that it is known that the checkers find them.
+//! Mistakes between the injector or the wire and the driver, so that it is known that the checkers find them.
 
 use std::fmt;
 
 use warikomi_clock::Time;
 use warikomi_inject::{Planned, Source};
 use warikomi_nic::Frame;
+use warikomi_wire::{Wire, WireCounters};
+
+use super::line::{ANY_ACCESS, Kind, Line, PLACE};
+use crate::transmit::kernel::JudgingHost;
 
 /// What goes wrong, and nothing says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::soak) enum Bug {
-    /// Every 16th packet is lost: a frame of another run comes in its place.
+    /// With packets that come.
+    Receiving(Receiving),
+    /// With frames that are sent.
+    Sending(Sending),
+    /// An interrupt does not come that belongs to what strikes at a place.
+    Striking,
+}
+
+/// With every 16th packet that comes, or once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::soak) enum Receiving {
+    /// It is lost: a frame of another run comes in its place.
     Loses,
-    /// Every 16th packet comes twice, and the next one not at all.
+    /// It comes twice, and the next one not at all.
     Doubles,
-    /// Every 16th packet changes places with the next.
+    /// It changes places with the next.
     Swaps,
     /// An interrupt never comes.
     ForgetsInterrupt,
@@ -21,16 +36,57 @@ pub(in crate::soak) enum Bug {
     ForgetsDescriptor,
 }
 
-impl Bug {
-    pub(in crate::soak) const ALL: [Bug; 5] =
-        [Bug::Loses, Bug::Doubles, Bug::Swaps, Bug::ForgetsInterrupt, Bug::ForgetsDescriptor];
+/// With every 16th datagram that is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::soak) enum Sending {
+    /// It is lost.
+    Loses,
+    /// It goes out twice.
+    Doubles,
+    /// It changes places with the next.
+    Swaps,
+    /// Its last byte is another.
+    Changes,
+}
 
-    /// The fault that the checkers are not told of.
-    pub(super) fn fault(self) -> Option<&'static str> {
+impl Bug {
+    pub(in crate::soak) const ALL: [Bug; 10] = [
+        Bug::Receiving(Receiving::Loses),
+        Bug::Receiving(Receiving::Doubles),
+        Bug::Receiving(Receiving::Swaps),
+        Bug::Receiving(Receiving::ForgetsInterrupt),
+        Bug::Receiving(Receiving::ForgetsDescriptor),
+        Bug::Sending(Sending::Loses),
+        Bug::Sending(Sending::Doubles),
+        Bug::Sending(Sending::Swaps),
+        Bug::Sending(Sending::Changes),
+        Bug::Striking,
+    ];
+
+    /// A plain history in which it shows. Of a fault that is among its flags the checkers are not told.
+    pub(super) fn line(self) -> Line {
+        let fault = match self {
+            Bug::Receiving(Receiving::ForgetsInterrupt) => Some("interrupt-dropped:at=500us"),
+            Bug::Receiving(Receiving::ForgetsDescriptor) => {
+                Some("descriptor-never-completed:at=500us")
+            }
+            _ => None,
+        };
         match self {
-            Bug::ForgetsInterrupt => Some("interrupt-dropped:at=500us"),
-            Bug::ForgetsDescriptor => Some("descriptor-never-completed:at=500us"),
-            Bug::Loses | Bug::Doubles | Bug::Swaps => None,
+            Bug::Receiving(_) => {
+                let mut flags = vec![("seed", "1"), ("count", "100"), ("interval", "20us")];
+                flags.extend(fault.map(|fault| ("fault", fault)));
+                Line::of(Kind::Receives, &flags)
+            }
+            Bug::Sending(_) => {
+                let flags = [("senders", "udp"), ("sizes", "200"), ("interrupts", "napi")];
+                let flags = [&[("seed", "1"), ("count", "100"), ("repeat", "1")], &flags[..]];
+                Line::of(Kind::Sends, &flags.concat())
+            }
+            Bug::Striking => {
+                let flags = [(PLACE, ANY_ACCESS), ("deliver", "fault:interrupt-dropped")];
+                Line::of(Kind::Strikes, &flags)
+            }
         }
     }
 }
@@ -38,11 +94,16 @@ impl Bug {
 impl fmt::Display for Bug {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Bug::Loses => "a card that loses a packet",
-            Bug::Doubles => "a card that doubles a packet",
-            Bug::Swaps => "a card that swaps two packets",
-            Bug::ForgetsInterrupt => "a card that forgets an interrupt",
-            Bug::ForgetsDescriptor => "a card that forgets a descriptor",
+            Bug::Receiving(Receiving::Loses) => "a card that loses a packet",
+            Bug::Receiving(Receiving::Doubles) => "a card that doubles a packet",
+            Bug::Receiving(Receiving::Swaps) => "a card that swaps two packets",
+            Bug::Receiving(Receiving::ForgetsInterrupt) => "a card that forgets an interrupt",
+            Bug::Receiving(Receiving::ForgetsDescriptor) => "a card that forgets a descriptor",
+            Bug::Sending(Sending::Loses) => "a card that does not send a frame",
+            Bug::Sending(Sending::Doubles) => "a card that sends a frame twice",
+            Bug::Sending(Sending::Swaps) => "a card that sends two frames in the wrong order",
+            Bug::Sending(Sending::Changes) => "a card that changes a frame that it sends",
+            Bug::Striking => "a card that forgets the interrupt of what strikes at a place",
         })
     }
 }
@@ -54,7 +115,7 @@ pub(super) struct Planted {
     pub(super) packets: Planned,
     /// The same of another run.
     pub(super) others: Planned,
-    pub(super) bug: Bug,
+    pub(super) bug: Receiving,
 }
 
 impl Source for Planted {
@@ -77,14 +138,78 @@ impl Source for Planted {
     fn frame(&mut self, sequence: u64) -> Frame<'_> {
         let last = self.count() - 1;
         match (self.bug, sequence % EVERY) {
-            (Bug::Loses, 1) => self.others.frame(sequence),
-            (Bug::Doubles | Bug::Swaps, 2) => self.packets.frame(sequence - 1),
-            (Bug::Swaps, 1) if sequence < last => self.packets.frame(sequence + 1),
+            (Receiving::Loses, 1) => self.others.frame(sequence),
+            (Receiving::Doubles | Receiving::Swaps, 2) => self.packets.frame(sequence - 1),
+            (Receiving::Swaps, 1) if sequence < last => self.packets.frame(sequence + 1),
             _ => self.packets.frame(sequence),
         }
     }
 
     fn paced(&self) -> bool {
         self.packets.paced()
+    }
+}
+
+/// Where a frame says what it carries (RFC 894), and where IPv4 does (RFC 791).
+const ETHER_TYPE: std::ops::Range<usize> = 12..14;
+const PROTOCOL: usize = 23;
+const IPV4: [u8; 2] = [8, 0];
+const UDP: u8 = 17;
+
+/// A cable on which a mistake is made with datagrams.
+pub(super) struct PlantedWire {
+    host: JudgingHost,
+    bug: Sending,
+    datagrams: u64,
+    /// The one that changes places with the next.
+    held: Option<Vec<u8>>,
+}
+
+impl PlantedWire {
+    /// In front of this host.
+    pub(super) fn new(host: JudgingHost, bug: Sending) -> PlantedWire {
+        PlantedWire { host, bug, datagrams: 0, held: None }
+    }
+}
+
+impl Wire for PlantedWire {
+    fn transmit(&mut self, now: Time, frame: &[u8]) {
+        let is_datagram = frame.get(ETHER_TYPE).is_some_and(|kind| kind == IPV4)
+            && frame.get(PROTOCOL) == Some(&UDP);
+        if !is_datagram {
+            return self.host.transmit(now, frame);
+        }
+        self.datagrams += 1;
+        if self.datagrams % EVERY == 1 {
+            match self.bug {
+                Sending::Loses => return,
+                Sending::Doubles => self.host.transmit(now, frame),
+                Sending::Swaps => {
+                    self.held = Some(frame.to_vec());
+                    return;
+                }
+                Sending::Changes => {
+                    let mut changed = frame.to_vec();
+                    changed.iter_mut().last().into_iter().for_each(|byte| *byte ^= 1);
+                    return self.host.transmit(now, &changed);
+                }
+            }
+        }
+        self.host.transmit(now, frame);
+        if let Some(held) = self.held.take() {
+            self.host.transmit(now, &held);
+        }
+    }
+
+    fn next_arrival(&self) -> Time {
+        self.host.next_arrival()
+    }
+
+    fn receive(&mut self, now: Time) -> Option<Vec<u8>> {
+        self.host.receive(now)
+    }
+
+    fn counters(&self) -> WireCounters {
+        self.host.counters()
     }
 }

@@ -10,13 +10,17 @@ use clap::Args;
 use warikomi_clock::Seed;
 use warikomi_measure::RunResult;
 use warikomi_session::flags::refuse;
-use warikomi_session::{CostArguments, TargetArguments, Usual};
+use warikomi_session::{
+    CostArguments, Session, StrictArguments, Strictness, TargetArguments, Usual,
+};
+use warikomi_wire::Wire;
 
 use self::card::CardArguments;
 use self::compared::ComparedArguments;
 use self::kernel::{KernelSending, given_or};
 use self::messages::MessageArguments;
 use self::time::TimeArguments;
+use super::kernel::{Judge, JudgingHost};
 use super::made::Transmitted;
 use super::options::{Options, driver};
 use super::{columns, kernel as guest, real, simulated};
@@ -52,6 +56,8 @@ use crate::watch::Watch;
 pub struct Transmit {
     #[command(flatten)]
     target: TargetArguments,
+    #[command(flatten)]
+    strict: StrictArguments,
     #[command(flatten)]
     card: CardArguments,
     #[command(flatten)]
@@ -90,6 +96,10 @@ impl Experiment for Transmit {
     const ABOUT: &'static str =
         "Compare ways to send: completion by interrupt or without, buffers, bounce buffers";
 
+    fn strict(&self) -> Option<Strictness> {
+        self.strict.strict
+    }
+
     fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
         if self.target.asks_for_kernel() {
             let (messages, compared) = (self.messages.of_process(), self.compared.of_process());
@@ -100,6 +110,7 @@ impl Experiment for Transmit {
             return self.run_in_kernel(watch);
         }
         refuse(&[self.kernel.given(), self.kernel_costs.given()].concat(), "kernel")?;
+        self.strict.refuse_if_simulated(self.time.virtual_time || self.time.both)?;
         let found = self.run_in_process(watch)?;
         Ok(Conclusion::new(found.result).with_table("repetitions", found.repetitions))
     }
@@ -128,6 +139,21 @@ impl Transmit {
     }
 
     fn run_in_kernel(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
+        let sending = |session: &mut Session, judge: &Judge, options: &_, watch: &mut _| {
+            guest::transmit(session, judge, options, watch)
+        };
+        let found = self.carry_out_in_kernel(watch, |host| Box::new(host), sending)?;
+        Ok(Conclusion::new(found.result))
+    }
+
+    /// Brings a kernel up that is cabled to what `cable` makes of the host that judges, and has `sending` send what
+    /// the flags ask for.
+    pub(crate) fn carry_out_in_kernel<R>(
+        &self,
+        watch: &mut Watch,
+        cable: impl FnOnce(JudgingHost) -> Box<dyn Wire>,
+        sending: impl FnOnce(&mut Session, &Judge, &guest::Options, &mut Watch) -> Result<R, Error>,
+    ) -> Result<R, Error> {
         // What cannot be is refused before a kernel is started for it.
         let options = self.in_kernel()?;
         let costs = self.time.kernel_costs(&self.kernel_costs)?;
@@ -136,10 +162,10 @@ impl Transmit {
         prepared.let_sleep();
         prepared.attach_by(self.card.bus, self.card.line_rate_bps());
         let (host, judge) = guest::Judge::with_host();
-        let mut session = watch.start_on(&prepared, Box::new(host))?;
-        let found = guest::transmit(&mut session, &judge, &options, watch)?;
+        let mut session = watch.start_on(&prepared, cable(host))?;
+        let made = sending(&mut session, &judge, &options, watch)?;
         session.stop()?;
-        Ok(Conclusion::new(found.result))
+        Ok(made)
     }
 
     /// What to compare in a driver of ours.
@@ -167,7 +193,7 @@ impl Transmit {
     }
 
     /// What to compare in a kernel.
-    fn in_kernel(&self) -> Result<guest::Options, Error> {
+    pub(crate) fn in_kernel(&self) -> Result<guest::Options, Error> {
         let (usual, count) = (self.kernel.options(), self.time.count);
         let options = guest::Options {
             sizes_bytes: given_or(&self.messages.sizes, usual.sizes_bytes),

@@ -19,6 +19,7 @@ use warikomi_measure::{CpuTime, RunResult, Thresholds, table, warnings};
 use warikomi_nic::FunctionCounters;
 use warikomi_protocol::commands::Configure;
 use warikomi_session::Session;
+use warikomi_sim::history::digest_of;
 use warikomi_target::{CardId, TargetError};
 use warikomi_wire::peer::in_turn::Expected;
 
@@ -59,8 +60,7 @@ pub fn transmit(
     options: &Options,
     watch: &mut Watch,
 ) -> Result<Transmitted, Error> {
-    let mtu_bytes = session.info.settings.get("mtu_bytes").and_then(Value::as_u64);
-    let cases = options.cases(mtu_bytes.and_then(|mtu| mtu.try_into().ok()).unwrap_or(0))?;
+    let cases = cases(session, options)?;
     let turns = cases.repeat(options.repeat);
     let made = watch.each(&turns, Case::to_string, |case, watch| {
         let before = session.watch_cores();
@@ -80,6 +80,30 @@ pub fn transmit(
     let mut result = table("transmit", time, machine, target, options, &rows);
     result.warnings = warnings(&result, &Thresholds::default());
     Ok(Transmitted { result, rows })
+}
+
+/// The rows that there are on this session.
+fn cases(session: &Session, options: &Options) -> Result<Vec<Case>, Error> {
+    let mtu_bytes = session.info.settings.get("mtu_bytes").and_then(Value::as_u64);
+    options.cases(mtu_bytes.and_then(|mtu| mtu.try_into().ok()).unwrap_or(0))
+}
+
+/// Has each row's messages sent once, without a step of its own for it; how many messages came to the wire, and a digest of
+/// what came of them.
+pub(crate) fn send_once(
+    session: &mut Session,
+    judge: &Judge,
+    options: &Options,
+) -> Result<(u64, String), Error> {
+    let (mut messages, mut digests) = (0, Vec::new());
+    for case in cases(session, options)? {
+        if prepare(session, &case)?.is_ok() {
+            let outcome = measure(session, judge, options, &case)?;
+            messages += outcome.messages;
+            digests.push(format!("{case}: {outcome:?}"));
+        }
+    }
+    Ok((messages, digest_of(digests.iter().map(String::as_str))))
 }
 
 /// Sets the guest up for a case. The inner error is the guest's reason why it cannot be had.

@@ -246,6 +246,12 @@ impl Options {
         Ok(cases)
     }
 
+    /// How many rows there are where each size fits.
+    #[cfg(test)]
+    pub(crate) fn rows(&self) -> usize {
+        self.cases(u32::MAX).map_or(0, |cases| cases.len())
+    }
+
     /// How many messages of this length a row has.
     pub(super) fn messages(&self, size_bytes: u32) -> u64 {
         (self.most_bytes / u64::from(size_bytes.max(1))).clamp(1, self.count.max(1))

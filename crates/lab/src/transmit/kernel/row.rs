@@ -39,7 +39,7 @@ pub struct Row {
 /// What one run of a sender came to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Outcome {
-    messages: u64,
+    pub(super) messages: u64,
     /// Messages in a second, by the wire's clock.
     pps: Option<f64>,
     cpu_share: Option<f64>,

@@ -2,15 +2,17 @@
 
 use warikomi_lab::strike::Verdict;
 
+use crate::copies::Changes;
+
 /// The Linux of whose driver the copies are made.
-pub(super) const DRIVER_VERSION: &str = "6.1";
+pub(crate) const DRIVER_VERSION: &str = "6.1";
 
 /// A bug.
 pub(crate) struct Bug {
     /// The module's name.
     pub(crate) name: &'static str,
     /// Text of the driver, and what it is replaced by.
-    pub(super) changes: &'static [(&'static str, &'static str)],
+    pub(crate) changes: Changes,
     /// What the traffic must be.
     pub(crate) operation: &'static str,
     /// Verdicts of which at least one must be found.
@@ -214,7 +216,7 @@ out:
 ];
 
 /// Drivers that let the card transfer where it must not, which a strict card names.
-pub(super) const STRAY: &[(&str, &[(&str, &str)])] = &[
+pub(super) const STRAY: &[(&str, Changes)] = &[
     // Buffers are unmapped as soon as they are on the ring, and used all the same.
     (
         "r8169_unmaps",
@@ -261,7 +263,7 @@ pub(super) const STRAY: &[(&str, &[(&str, &str)])] = &[
 pub(crate) const MARKED: &str = "r8169_here";
 
 /// Where the names are: in a function, in one that is inlined, and in one that only an operation calls.
-pub(super) const MARKS: &[(&str, &str)] = &[
+pub(super) const MARKS: Changes = &[
     ("#include \"r8169.h\"\n", "#include \"r8169.h\"\n#include \"warikomi_here.h\"\n"),
     (
         END_OF_POLL,
