@@ -83,8 +83,7 @@ impl Store {
     }
 
     /// Answers one request of each client; those that belong to a replacement come first, unless they are to
-    /// come in their turn. A client that
-    /// is gone, makes no sense, or does not take its answer is let go of.
+    /// come in their turn. A client that is gone, makes no sense, or does not take its answer is let go of.
     fn serve(&mut self, readable: &[bool]) {
         let mut requests = Vec::new();
         let mut keep = vec![true; self.clients.len()];
