@@ -46,18 +46,12 @@ fn name(row: &Object) -> String {
     parts.collect::<Vec<_>>().join(", ")
 }
 
-fn columns() -> Vec<Column> {
-    let mut columns = vec![
-        Column::parameter("way", "way"),
-        Column::parameter("load", "load"),
-        Column::parameter("kind", "kind"),
-        Column::parameter("spare", "spare"),
-        Column::figure("replacements", "replacements").head("count").unit(Unit::Count),
-        Column::figure("resets", "resets").unit(Unit::Count),
-    ];
+/// Those of times that are spread.
+fn spreads() -> Vec<Column> {
     const ALL: &[&str] = &["min", "mean", "p50", "p99", "max"];
     // Of the steps two are enough: a layout has at most 64 columns.
     const STEP: &[&str] = &["mean", "max"];
+    let mut columns = Vec::new();
     for (key, title, parts) in [
         ("replace_us", "time to replace", ALL),
         ("create_us", "create", STEP),
@@ -80,6 +74,19 @@ fn columns() -> Vec<Column> {
             columns.push(column.head(&head));
         }
     }
+    columns
+}
+
+fn columns() -> Vec<Column> {
+    let mut columns = vec![
+        Column::parameter("way", "way"),
+        Column::parameter("load", "load"),
+        Column::parameter("kind", "kind"),
+        Column::parameter("spare", "spare"),
+        Column::figure("replacements", "replacements").head("count").unit(Unit::Count),
+        Column::figure("resets", "resets").unit(Unit::Count),
+    ];
+    columns.extend(spreads());
     let harm = |key: &str, title: &str, head: &str| {
         Column::figure(key, title).head(head).unit(Unit::Count).alarm()
     };
