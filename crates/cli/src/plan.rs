@@ -300,7 +300,7 @@ mod tests {
         &["transmit", "--completions", "interrupt,adaptive:10%,30%", "--mixture", "64x10,1472x5"],
         &["transmit", "--mixture", "random", "--mixture", "random:64,1500", "--rate", "100M"],
         &["transmit", "--target", "kernel", "--interrupts", "napi,coalesce:100us/32"],
-        &["transmit", "--both", "--costs", "bsd-2004", "--bus", "pci-64-66,wait=60ns"],
+        &["transmit", "--both", "--costs", "fitted-bsd-2004", "--bus", "fitted-2004,wait=60ns"],
         &["replace", "--way", "shared-state", "--every", "20ms", "--count", "7", "--kill"],
         &["replace", "--target", "kernel"],
         &["record", "--export", "pcapng", "--count", "12"],

@@ -36,10 +36,12 @@ fn row<'a>(result: &'a Value, bytes: u64, way: [&str; 3]) -> &'a Value {
     rows.iter().find(same).unwrap_or_else(|| panic!("no row of {bytes}, {way:?}"))
 }
 
-const VIRTUAL: [&str; 9] = [
+const VIRTUAL: [&str; 11] = [
     "--virtual",
     "--costs",
-    "bsd-2004",
+    "fitted-bsd-2004",
+    "--bus",
+    "fitted-2004",
     "--sizes",
     "64,16384,65507",
     "--separate",
@@ -57,8 +59,8 @@ fn one_seed_is_one_result_in_virtual_time_and_it_has_the_published_shape() {
         (&result["experiment"], &result["time_base"]),
         (&"transmit".into(), &"virtual".into())
     );
-    // Two kinds of mbufs in 15 ways and by a dummy driver, contiguous buffers in three; of each size.
-    assert_eq!(result["rows"].as_array().unwrap().len(), 3 * (2 * 16 + 3));
+    // Two kinds of mbufs in 20 ways and by a dummy driver, contiguous buffers in four; of each size.
+    assert_eq!(result["rows"].as_array().unwrap().len(), 3 * (2 * 21 + 4));
     let bps = |bytes, way| row(&result, bytes, way)["bps"].as_f64().unwrap();
     let [interrupt, adaptive] =
         ["interrupt", "adaptive"].map(|completion| bps(64, ["mbuf-2k", completion, "none"]));
@@ -73,6 +75,14 @@ fn one_seed_is_one_result_in_virtual_time_and_it_has_the_published_shape() {
     assert!(row(&result, 65_507, ["mbuf-2k", "adaptive", "none"])["published_bps"] == 1.9e9);
     let shares = result["figures"]["shares"].as_array().unwrap();
     assert_eq!(shares.len(), 2 * 3);
+    assert_eq!(
+        result["figures"]["fitted"],
+        serde_json::json!(["bus fitted-2004", "costs fitted-bsd-2004"])
+    );
+    let titles = result["columns"].as_array().unwrap().iter();
+    let titles: Vec<_> = titles.filter(|column| column["parameter"] != true).collect();
+    let said = |column: &&&Value| column["title"].as_str().unwrap().ends_with(", fitted");
+    assert_eq!(titles.iter().filter(said).count(), titles.len() - 1, "all but what was published");
     let kept: Value =
         serde_json::from_str(&std::fs::read_to_string(directory.join("result.json")).unwrap())
             .unwrap();
@@ -170,8 +180,8 @@ fn what_cannot_be_is_refused_with_what_can() {
         (&["--duration", "1us"], "1 ms"),
         (&["--count", "0"], "1..=1000000000"),
         (&["--repeat", "0"], "1..=100"),
-        (&["--costs", "bsd-2004"], "--virtual or --both"),
-        (&["--virtual", "--costs", "no-such"], "bsd-2004"),
+        (&["--costs", "fitted-bsd-2004"], "--virtual or --both"),
+        (&["--virtual", "--costs", "no-such"], "fitted-bsd-2004"),
         (&["--virtual", "--both"], "cannot be used with"),
         (&["--model", "ne2000"], "oc48"),
         (&["--driver", "e1000"], "rtl8168"),

@@ -51,7 +51,7 @@ fn what_cannot_be_is_refused_with_what_can() {
         ("--target kernel --interrupts coalesce:0us/4", "coalesce:100us/32"),
         ("--target kernel --tso maybe", "neither on nor off"),
         ("--target kernel --both", "--both is for --target process only"),
-        ("--target kernel --costs bsd-2004", "--virtual or --both"),
+        ("--target kernel --costs fitted-bsd-2004", "--virtual or --both"),
         ("--target kernel --virtual --costs no-such", "`warikomi calibrate` prints such a file"),
         ("--virtual --byte-cost 1ns", "--byte-cost is for --target kernel only"),
         ("--target kernel --duration 1s", "--duration is for --target process only"),

@@ -484,7 +484,8 @@ command! {
         interval_ps: u64,
         /// Buffers that messages are copied into: `mbuf-2k`, `mbuf-4k`, `contiguous`.
         buffers: String,
-        /// How completed transfers are noticed: `interrupt`, `interrupt-free`, `adaptive`.
+        /// How completed transfers are noticed: `interrupt`, `interrupt-free`, `adaptive`,
+        /// `adaptive-published`.
         completion: String,
         /// What goes through the bounce buffer: `none`, `3`, `all`, `auto`, `dummy`.
         bounce: String,

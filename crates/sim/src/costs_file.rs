@@ -86,8 +86,8 @@ mod tests {
 
     #[test]
     fn a_name_comes_before_a_file_and_an_error_says_which_names_there_are() {
-        assert_eq!(CostsFile::send_costs("bsd-2004").unwrap(), SendCosts::BSD_2004);
+        assert_eq!(CostsFile::send_costs("fitted-bsd-2004").unwrap(), SendCosts::FITTED_BSD_2004);
         let error = CostsFile::send_costs("bsd-1804").unwrap_err().to_string();
-        assert!(error.contains("bsd-1804") && error.contains("bsd-2004"), "{error}");
+        assert!(error.contains("bsd-1804") && error.contains("fitted-bsd-2004"), "{error}");
     }
 }

@@ -166,11 +166,12 @@ fn wait_for(child: &mut Child, deadline: Instant) -> bool {
 fn wait_for_group(group: Pid, deadline: Instant) -> bool {
     let whole_group = Pid::from_raw(-group.as_raw());
     loop {
-        // Where we are their reaper, they have become ours.
+        let have_ended = killpg(group, None).is_err() || !has_living_member(group);
+        // Where we are their reaper, they have become ours; also the last of them, behind the look at them.
         while waitpid(whole_group, Some(WaitPidFlag::WNOHANG))
             .is_ok_and(|status| status != WaitStatus::StillAlive)
         {}
-        if killpg(group, None).is_err() || !has_living_member(group) {
+        if have_ended {
             return true;
         }
         if Instant::now() >= deadline {
@@ -267,6 +268,22 @@ mod tests {
         let id = group.id;
         group.end().unwrap();
         assert!(!has_living_member(id));
+    }
+
+    #[test]
+    fn nothing_of_a_group_is_left_to_be_waited_for_where_we_are_its_reaper() {
+        nix::sys::prctl::set_child_subreaper(true).unwrap();
+        let nothing = Path::new("");
+        for _ in 0..50 {
+            let guard = Guard::start(nothing, nothing).unwrap();
+            let mut parent = Command::new("/bin/sh");
+            let children = "sleep 1000 & sleep 1000 & sleep 1000 & wait";
+            let mut group = Group::start(guard, parent.args(["-c", children]), None).unwrap();
+            std::thread::sleep(Duration::from_millis(5));
+            group.end().unwrap();
+            // A group of which only zombies are left still is one.
+            assert!(killpg(group.id, None).is_err());
+        }
     }
 
     fn wait_for_end(group: &mut Group, id: u32) -> ExitStatus {

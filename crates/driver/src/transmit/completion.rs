@@ -49,6 +49,22 @@ pub enum Completion {
     /// Free of interrupts, until the send buffer's free space falls below a threshold; then with them, until
     /// it has recovered. While there is much free space, the device is not asked at each new transmit.
     Adaptive(Thresholds),
+    /// The same as a study of adaptive transmission had it: while interrupts are off the device's register of
+    /// free descriptors is read at each new transmit, however much free space there is. Which thresholds it had
+    /// was not published.
+    AdaptivePublished(Thresholds),
+}
+
+impl Completion {
+    /// The thresholds of a strategy that has some.
+    fn thresholds(self) -> Option<Thresholds> {
+        match self {
+            Completion::Interrupt | Completion::InterruptFree => None,
+            Completion::Adaptive(thresholds) | Completion::AdaptivePublished(thresholds) => {
+                Some(thresholds)
+            }
+        }
+    }
 }
 
 /// Why a text is no completion strategy.
@@ -56,7 +72,8 @@ pub enum Completion {
 pub enum ParseCompletionError {
     /// No completion strategy has this name.
     #[error(
-        "'{0}' is no completion strategy; there are interrupt, interrupt-free and adaptive (adaptive:25%,50%)"
+        "'{0}' is no completion strategy; there are interrupt, interrupt-free, adaptive and \
+         adaptive-published (adaptive:25%,50%)"
     )]
     Unknown(String),
     /// Thresholds that cross, or are out of range.
@@ -71,6 +88,8 @@ pub enum ParseCompletionError {
     },
 }
 
+const PUBLISHED: &str = "adaptive-published";
+
 impl FromStr for Completion {
     type Err = ParseCompletionError;
 
@@ -82,14 +101,19 @@ impl FromStr for Completion {
                 "interrupt" => Ok(Completion::Interrupt),
                 "interrupt-free" => Ok(Completion::InterruptFree),
                 "adaptive" => Ok(Completion::Adaptive(Thresholds::default())),
+                PUBLISHED => Ok(Completion::AdaptivePublished(Thresholds::default())),
                 _ => Err(unknown()),
             },
-            Some(("adaptive", both)) => {
+            Some((name @ ("adaptive" | PUBLISHED), both)) => {
                 let (low, high) = both.split_once(',').ok_or_else(unknown)?;
                 let percent = |text: &str| {
                     text.trim().trim_end_matches('%').parse::<u8>().map_err(|_| unknown())
                 };
-                Ok(Completion::Adaptive(Thresholds::new(percent(low)?, percent(high)?)?))
+                let thresholds = Thresholds::new(percent(low)?, percent(high)?)?;
+                Ok(match name {
+                    PUBLISHED => Completion::AdaptivePublished(thresholds),
+                    _ => Completion::Adaptive(thresholds),
+                })
             }
             Some(_) => Err(unknown()),
         }
@@ -98,15 +122,19 @@ impl FromStr for Completion {
 
 impl fmt::Display for Completion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Completion::Interrupt => f.write_str("interrupt"),
-            Completion::InterruptFree => f.write_str("interrupt-free"),
-            Completion::Adaptive(thresholds) if *thresholds == Thresholds::default() => {
-                f.write_str("adaptive")
+        f.write_str(match self {
+            Completion::Interrupt => "interrupt",
+            Completion::InterruptFree => "interrupt-free",
+            Completion::Adaptive(_) => "adaptive",
+            Completion::AdaptivePublished(_) => PUBLISHED,
+        })?;
+        match self.thresholds() {
+            Some(Thresholds { low_percent, high_percent })
+                if self.thresholds() != Some(Thresholds::default()) =>
+            {
+                write!(f, ":{low_percent}%,{high_percent}%")
             }
-            Completion::Adaptive(Thresholds { low_percent, high_percent }) => {
-                write!(f, "adaptive:{low_percent}%,{high_percent}%")
-            }
+            _ => Ok(()),
         }
     }
 }
@@ -156,7 +184,7 @@ impl Completer {
     /// The send buffer has so much free space of so much in all: whether interrupts are on from now on.
     #[inline]
     pub fn room(&mut self, free_bytes: u64, all_bytes: u64) -> bool {
-        if let Completion::Adaptive(thresholds) = self.completion {
+        if let Some(thresholds) = self.completion.thresholds() {
             let less_than = |percent: u8| {
                 free_bytes.saturating_mul(100) < all_bytes.saturating_mul(percent.into())
             };
@@ -185,6 +213,15 @@ mod tests {
 
     fn adaptive() -> Completer {
         Completer::new(Completion::Adaptive(Thresholds::default()))
+    }
+
+    #[test]
+    fn as_published_it_reads_the_register_at_each_transmit_while_interrupts_are_off() {
+        let mut completer = Completer::new(Completion::AdaptivePublished(Thresholds::default()));
+        assert!(completer.may_wait() && completer.asks_before_transmit(0), "with all room");
+        assert!(!completer.room(49, 100) && completer.asks_before_transmit(0), "between the two");
+        assert!(completer.room(24, 100) && !completer.asks_before_transmit(1_000), "interrupts");
+        assert!(!completer.room(50, 100) && completer.asks_before_transmit(0), "enough again");
     }
 
     #[test]
@@ -230,10 +267,11 @@ mod tests {
             (Completion::Interrupt, true, true),
             (Completion::InterruptFree, false, false),
             (Completion::Adaptive(Thresholds::default()), false, true),
+            (Completion::AdaptivePublished(Thresholds::default()), false, true),
         ] {
             let mut completer = Completer::new(completion);
             assert_eq!((completer.interrupts(), completer.may_wait()), (interrupts, may_wait));
-            if !matches!(completion, Completion::Adaptive(_)) {
+            if completion.thresholds().is_none() {
                 assert!([0, 50, 100].iter().all(|free| completer.room(*free, 100) == interrupts));
             }
         }
@@ -242,7 +280,7 @@ mod tests {
     #[test]
     fn texts_that_are_no_strategy_are_refused_with_what_is() {
         for (text, said) in [
-            ("polling", "there are interrupt, interrupt-free and adaptive"),
+            ("polling", "there are interrupt, interrupt-free, adaptive and"),
             ("adaptive:25", "there are"),
             ("adaptive:a,b", "there are"),
             ("adaptive:300%,400%", "there are"),
@@ -250,6 +288,8 @@ mod tests {
             ("adaptive:0%,25%", "above 0%"),
             ("adaptive:25%,101%", "up to 100%"),
             ("adaptive:25%,25%", "the first below the second"),
+            ("adaptive-published:50%,25%", "50% and 25%"),
+            ("interrupt:25%,50%", "there are"),
         ] {
             let refused = text.parse::<Completion>().unwrap_err().to_string();
             assert!(refused.contains(said), "{text}: {refused}");
@@ -261,10 +301,12 @@ mod tests {
         #[test]
         fn it_changes_at_most_once_for_each_way_between_the_thresholds(
             thresholds in thresholds(),
+            published: bool,
             all in 1u64..u64::MAX / 100,
             free in prop::collection::vec(0.0f64..=1.0, 1..200),
         ) {
-            let mut completer = Completer::new(Completion::Adaptive(thresholds));
+            let strategy = if published { Completion::AdaptivePublished } else { Completion::Adaptive };
+            let mut completer = Completer::new(strategy(thresholds));
             let (mut on, mut changes, mut crossings, mut was_below) = (false, 0, 0, false);
             for share in free {
                 let free = ((share * all as f64) as u64).min(all);
@@ -285,9 +327,12 @@ mod tests {
 
         #[test]
         fn what_is_written_is_read_again(thresholds in thresholds()) {
-            for completion in
-                [Completion::Interrupt, Completion::InterruptFree, Completion::Adaptive(thresholds)]
-            {
+            for completion in [
+                Completion::Interrupt,
+                Completion::InterruptFree,
+                Completion::Adaptive(thresholds),
+                Completion::AdaptivePublished(thresholds),
+            ] {
                 prop_assert_eq!(completion.to_string().parse(), Ok(completion));
             }
         }

@@ -387,6 +387,17 @@ fn adaptive_cannot_dead_lock_when_it_switches_in_between() {
     explore(PREEMPTIONS, || sends_all(case(adaptive(75, 100), Asks::Register, 4, 4)));
 }
 
+/// With less than half of the room free there are interrupts; the register is read before each packet otherwise.
+#[test]
+fn adaptive_as_published_cannot_dead_lock_either() {
+    let case = |low, high, room| {
+        let published = Completion::AdaptivePublished(Thresholds::new(low, high).unwrap());
+        case(published, Asks::Register, 4, room)
+    };
+    explore(PREEMPTIONS, move || sends_all(case(25, 50, 2)));
+    explore(PREEMPTIONS, move || sends_all(case(75, 100, 4)));
+}
+
 /// There is more free space than the threshold, and less than the next packet needs.
 #[test]
 fn adaptive_cannot_dead_lock_below_its_threshold() {

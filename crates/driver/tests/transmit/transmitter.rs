@@ -16,6 +16,8 @@ fn completions() -> impl Strategy<Value = Completion> {
             let high = low.saturating_add(more).min(100);
             Completion::Adaptive(Thresholds::new(low, high).unwrap())
         }),
+        (1u8..99)
+            .prop_map(|low| { Completion::AdaptivePublished(Thresholds::new(low, 100).unwrap()) }),
     ]
 }
 

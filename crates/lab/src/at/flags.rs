@@ -114,7 +114,7 @@ impl At {
         for number in 0..self.count {
             watch.progress(number, self.count, &self.place.to_string());
             let trial = scene.attempt(&attempt)?;
-            let spoilt = trial.verdict.spoils_the_target();
+            let spoilt = trial.spoils_the_target();
             trials.push(trial);
             if spoilt && number + 1 < self.count {
                 scene = Scene::start(watch, &prepared)?;

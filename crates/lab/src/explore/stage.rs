@@ -1,6 +1,6 @@
 //! Trials one behind the other, each in a target that works.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use warikomi_session::{CoreWatch, Prepared};
@@ -42,13 +42,18 @@ pub(super) struct Stage<'a> {
     scene: Option<(Scene, CoreWatch)>,
     /// The operation that reaches a place, once that was looked for.
     reached: Option<BTreeMap<Instruction, Operation>>,
+    /// All places that are explored.
+    places: Vec<Instruction>,
+    /// Of the first place of a pair: those that are reached behind a strike there.
+    behind: Option<(Instruction, BTreeSet<Instruction>)>,
     /// Places at which something is wrong.
     found: u64,
 }
 
 impl<'a> Stage<'a> {
     pub(super) fn new(prepared: &'a Prepared, plan: Plan) -> Stage<'a> {
-        Stage { prepared, plan, scene: None, reached: None, found: 0 }
+        let (places, behind) = (Vec::new(), None);
+        Stage { prepared, plan, scene: None, reached: None, places, behind, found: 0 }
     }
 
     /// Looks which of these places are reached, unless that is known. It differs a little from one time to the
@@ -70,6 +75,7 @@ impl<'a> Stage<'a> {
             all.extend(reached?.into_iter().map(|place| (place, operation)));
         }
         self.reached = Some(all);
+        self.places = places.to_vec();
         Ok(())
     }
 
@@ -133,9 +139,58 @@ impl<'a> Stage<'a> {
         if self.plan.stop_after.is_some_and(|most| self.found >= most) {
             return Ok(Explored::without_trial(case, Verdict::NotTried));
         }
-        // Of most pairs the second is not behind the first, whatever is tried.
-        let to_reach = if matches!(case, Case::Pair(..)) { 1 } else { TRIES_TO_REACH };
-        self.explore_in(case, operation, nth, to_reach, watch)
+        if let Case::Pair(first, then) = case
+            && !self.reached_behind(first, operation, watch)?.contains(then)
+        {
+            return Ok(Explored::without_trial(case, Verdict::NotReached));
+        }
+        self.explore_in(case, operation, nth, TRIES_TO_REACH, watch)
+    }
+
+    /// The places that are reached behind a strike at this one: all, where that strike alone shows a mistake. One trial
+    /// tells it of all of them, and of most pairs leaves nothing to try.
+    fn reached_behind(
+        &mut self,
+        first: &Instruction,
+        operation: Operation,
+        watch: &mut Watch,
+    ) -> Result<&BTreeSet<Instruction>, Error> {
+        if self.behind.as_ref().is_none_or(|(of, _)| of != first) {
+            let mut reached = BTreeSet::new();
+            for _ in 0..TRIES_TO_REACH {
+                reached = self.seek_behind(first, operation, watch)?;
+                if !reached.is_empty() {
+                    break;
+                }
+            }
+            self.behind = Some((first.clone(), reached));
+        }
+        match &self.behind {
+            Some((_, reached)) => Ok(reached),
+            None => unreachable!("it has just been looked for"),
+        }
+    }
+
+    fn seek_behind(
+        &mut self,
+        first: &Instruction,
+        operation: Operation,
+        watch: &mut Watch,
+    ) -> Result<BTreeSet<Instruction>, Error> {
+        let all = self.places.clone();
+        let scene = self.scene(watch)?;
+        let program = scene.program.clone();
+        let known = |place: &Instruction| Some((address_of(&program, place)?, place.clone()));
+        let known: BTreeMap<u64, Instruction> = all.iter().filter_map(known).collect();
+        scene.seek_behind(&known.keys().copied().collect::<Vec<_>>());
+        let trial = self.attempt(&Case::Instruction(first.clone()), operation, 1, watch)?;
+        let Some((scene, _)) = self.scene.as_mut().filter(|_| !trial.verdict.is_bad()) else {
+            let not_reached = trial.verdict == Verdict::NotReached;
+            return Ok(if not_reached { BTreeSet::new() } else { all.into_iter().collect() });
+        };
+        scene.end_seeking()?;
+        let reached = scene.take_reached();
+        Ok(reached.iter().filter_map(|address| known.get(address).cloned()).collect())
     }
 
     /// In one operation.
@@ -190,7 +245,7 @@ impl<'a> Stage<'a> {
         };
         let trial =
             scene.attempt(&Attempt { place, then, nth, conditions, operation, striking })?;
-        if trial.verdict.spoils_the_target() {
+        if trial.spoils_the_target() {
             self.end_scene(watch);
         }
         Ok(trial)

@@ -286,6 +286,16 @@ impl Scene {
         Ok(self.striker.borrow_mut().seek(places)?)
     }
 
+    /// Notes from the next strike on which of these places are reached.
+    pub(crate) fn seek_behind(&mut self, places: &[u64]) {
+        self.striker.borrow_mut().seek_behind(places);
+    }
+
+    /// Seeks no places any longer.
+    pub(crate) fn end_seeking(&mut self) -> Result<(), Error> {
+        Ok(self.striker.borrow_mut().end_seeking()?)
+    }
+
     /// The places that were reached since the last time.
     pub(crate) fn take_reached(&mut self) -> Vec<u64> {
         self.striker.borrow_mut().take_reached()

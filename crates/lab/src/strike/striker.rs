@@ -99,6 +99,8 @@ pub(crate) struct Striker {
     /// Places of which only is asked whether they are reached, and those that were.
     sought: BTreeSet<u64>,
     reached: Vec<u64>,
+    /// Places that are sought from the next strike on.
+    sought_behind: Vec<u64>,
     /// Whether the card was served since the target stopped at a breakpoint.
     served: bool,
     error: Option<TraceeError>,
@@ -117,6 +119,7 @@ impl Striker {
             before: Vec::new(),
             sought: BTreeSet::new(),
             reached: Vec::new(),
+            sought_behind: Vec::new(),
             served: false,
             error: None,
         }
@@ -172,6 +175,19 @@ impl Striker {
         self.sought = places.iter().copied().collect();
         self.reached.clear();
         Ok(())
+    }
+
+    /// Notes from the next strike on which of these places are reached.
+    pub(crate) fn seek_behind(&mut self, places: &[u64]) {
+        self.sought_behind = places.to_vec();
+        self.reached.clear();
+    }
+
+    /// Seeks no places any longer.
+    pub(crate) fn end_seeking(&mut self) -> Result<(), TargetError> {
+        self.sought_behind.clear();
+        self.sought.clear();
+        self.stopped(Tracee::clear_breakpoints)
     }
 
     /// The places that were reached since the last time.
@@ -275,6 +291,9 @@ impl Striker {
             }
             Delivery::Interrupt => interrupt_without_reason(nic, host),
         }
+        let sought = std::mem::take(&mut self.sought_behind);
+        set(&mut self.tracee, &sought)?;
+        self.sought.extend(sought);
         // Where two strike, the handler that is told of is that behind the second.
         self.awaits_handler = strike.then.is_none();
         if let Some(then) = strike.then {

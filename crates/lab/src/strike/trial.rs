@@ -67,6 +67,9 @@ pub struct Trial {
     /// What the kernel has printed meanwhile.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub printed: Vec<String>,
+    /// Whether nothing is answered any longer though nothing has struck: what was before has broken the driver.
+    #[serde(skip)]
+    was_broken: bool,
 }
 
 impl Trial {
@@ -83,7 +86,13 @@ impl Trial {
             deferred: false,
             handler_stack: Vec::new(),
             printed: Vec::new(),
+            was_broken: false,
         }
+    }
+
+    /// Whether the target is of no use behind it.
+    pub(crate) fn spoils_the_target(&self) -> bool {
+        self.was_broken || self.verdict.spoils_the_target()
     }
 }
 
@@ -103,7 +112,7 @@ pub(crate) struct Attempt {
 
 impl Scene {
     /// Strikes at a place. An error is the user's Ctrl-C, or a fault of ours; what becomes of the target is a
-    /// verdict, and a target that a verdict [spoils](Verdict::spoils_the_target) is not to be used again.
+    /// verdict, and a target that it [spoils](Trial::spoils_the_target) is not to be used again.
     pub(crate) fn attempt(&mut self, attempt: &Attempt) -> Result<Trial, Error> {
         self.take_printed();
         self.forget_pings();
@@ -191,7 +200,9 @@ impl Scene {
             };
             // What the first has done to the driver counts all the same.
             let is_bad = !may_lose && judged.verdict.is_bad() && self.count_struck() > 0;
-            return Ok(if is_bad { judged } else { Trial::of(Verdict::NotReached, missed) });
+            let was_broken = !may_lose && judged.spoils_the_target();
+            let not_reached = Trial { was_broken, ..Trial::of(Verdict::NotReached, missed) };
+            return Ok(if is_bad { judged } else { not_reached });
         }
         if !may_lose || !has_ended {
             return Ok(judged);
@@ -258,7 +269,7 @@ impl Scene {
     /// among them as soon as they have.
     fn come_to_rest(&mut self, numbers: &[u64]) -> Result<(), Error> {
         let mut counted = 0;
-        for _ in 0..=numbers.len() {
+        loop {
             self.serve_until(PATIENCE, |scene| {
                 scene.is_all_answered() || scene.count_struck() > counted
             })?;
@@ -272,18 +283,29 @@ impl Scene {
             self.serve_until(PATIENCE, Scene::is_all_answered)?;
             // What is behind the answers (completed descriptors) may be the place.
             self.settle(SETTLING)?;
+            if self.count_struck() == counted {
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
     /// Of what was answered, and when; for so long something was not running.
     fn judge(&mut self, not_running: Span) -> Result<Trial, Error> {
         let missing = self.unanswered();
-        if missing.is_empty() {
-            return Ok(self.judge_answers(not_running));
+        let judged = missing.is_empty().then(|| self.judge_answers(not_running));
+        if self.count_struck() == 0
+            && let Some(judged) = judged
+        {
+            return Ok(judged);
         }
+        // A driver that has answered everything may be at its end all the same.
         let kick = self.ping(STRIKING_BYTES)?;
-        self.serve_until(RECOVERY, Scene::is_all_answered)?;
+        let goes_on = self.serve_until(RECOVERY, Scene::is_all_answered)?;
+        if let Some(judged) = judged {
+            self.settle(SETTLING)?;
+            let evidence = "every packet was answered, and one more is not";
+            return Ok(if goes_on { judged } else { Trial::of(Verdict::Hung, evidence) });
+        }
         let still = self.unanswered();
         let count = |of: &[u64]| match of.len() {
             1 => "one packet".to_owned(),

@@ -96,9 +96,17 @@ pub(super) fn ahead(line: &Line<'_>, other: &Line<'_>) -> Option<f64> {
     (other > 0.0).then(|| rate / other - 1.0)
 }
 
+/// Adaptive completion of this project; as published it has a name of its own.
+pub(super) const OURS: &str = "adaptive";
+
+/// Whether a completion strategy is adaptive, ours or as published, with whatever thresholds.
+pub(super) fn is_adaptive(completion: &str) -> bool {
+    completion.starts_with(OURS)
+}
+
 /// By how much adaptive completion is ahead of interrupts, without a bounce buffer.
 pub(super) fn adaptive_gain(lines: &[Line<'_>], line: &Line<'_>) -> Option<f64> {
-    let adaptive = line.completion.starts_with("adaptive") && line.bounce == "none";
+    let adaptive = is_adaptive(line.completion) && line.bounce == "none";
     let interrupt = sent_as(lines, line, ("interrupt", "none")).filter(|_| adaptive)?;
     ahead(line, &interrupt)
 }
@@ -148,10 +156,17 @@ pub(super) fn beside_published(rows: &[Object], figures: &Object) -> Vec<Beside>
         here.filter_map(gain).max_by(f64::total_cmp)
     };
     let mut all: Vec<Beside> = Vec::new();
+    let mut strategies = different(&lines, |line| line.completion);
+    strategies.retain(|completion| is_adaptive(completion));
     for buffers in different(&lines, |line| line.buffers) {
-        let here = gain(buffers, SHORT_BYTES, &|line| adaptive_gain(&lines, line));
-        let what = format!("adaptive ahead of interrupt, short packets, {buffers}");
-        all.push((what, transmit.short_gain_share(buffers), here));
+        for &completion in &strategies {
+            let of_strategy = |line: &Line<'_>| {
+                adaptive_gain(&lines, line).filter(|_| line.completion == completion)
+            };
+            let here = gain(buffers, SHORT_BYTES, &of_strategy);
+            let what = format!("{completion} ahead of interrupt, short packets, {buffers}");
+            all.push((what, transmit.short_gain_share(buffers), here));
+        }
     }
     let shares = shares(figures);
     let share = |bytes: u64| {

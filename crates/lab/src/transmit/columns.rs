@@ -9,7 +9,8 @@ use warikomi_measure::published::{self, BOUNCE_BYTES, CHAIN_BYTES, DMA_BYTES};
 use warikomi_measure::{RunResult, TimeBase};
 
 use super::beside::{
-    Line, SHORT_BYTES, adaptive_gain, beside_published, bounce_gain, different, lines,
+    Line, OURS, SHORT_BYTES, adaptive_gain, beside_published, bounce_gain, different, is_adaptive,
+    lines,
 };
 use crate::cells::{list, number, object, text};
 
@@ -175,12 +176,16 @@ fn published_tables(rows: &[Object], figures: &Object) -> [Table; 2] {
             ("here_share", here.into()),
         ])
     });
-    let rates = rows.iter().filter(|row| {
-        text(row, "bounce") == "none" && text(row, "completion").starts_with("adaptive")
-    });
+    let rates = rows
+        .iter()
+        .filter(|row| text(row, "bounce") == "none" && is_adaptive(text(row, "completion")));
     let rates = rates.filter_map(|row| {
         let published = number(row, "published_bps")?;
-        let what = format!("throughput, 64 KB, {}", text(row, "buffers"));
+        let mut what = format!("throughput, 64 KB, {}", text(row, "buffers"));
+        let completion = text(row, "completion");
+        if completion != OURS {
+            what += &format!(", {completion}");
+        }
         let here = number(row, "bps");
         Some(object([
             ("figure", what.into()),
@@ -310,29 +315,35 @@ fn change(label: &str) -> Axis {
     Axis::new("change_share", label, Unit::Change, Scale::Zero)
 }
 
-/// Sent as the systems are compared: adaptive completion without a bounce buffer.
+/// Sent as the systems are compared: adaptive completion without a bounce buffer. A series has the name of its
+/// buffers, and of its strategy if that is not ours.
 fn usual(chart: Chart, lines: &[Line<'_>]) -> Chart {
-    let adaptive = different(lines, |line| line.completion).into_iter();
-    let adaptive = adaptive.filter(|completion| completion.starts_with("adaptive"));
-    chart.only(Only::any("completion", adaptive)).only(Only::any("bounce", ["none"]))
+    let mut adaptive = different(lines, |line| line.completion);
+    adaptive.retain(|completion| is_adaptive(completion));
+    let chart = chart.only(Only::any("completion", adaptive)).only(Only::any("bounce", ["none"]));
+    by_strategy(chart)
+}
+
+fn by_strategy(chart: Chart) -> Chart {
+    let completion = Column::parameter("completion", "completion").word(OURS, "");
+    let columns = vec![Column::parameter("buffers", "buffers"), completion];
+    Chart { columns, ..chart.series(&["buffers", "completion"]) }
 }
 
 fn charts(lines: &[Line<'_>]) -> Vec<Chart> {
     let title = "Throughput by message size, adaptive completion, no bounce buffer";
     let systems = usual(by_size("throughput", title, throughput()), lines)
-        .series(&["buffers"])
         .curve(Curve::new("bps", ""))
         .curve(
             Curve::new("published_bps", "{}, published")
+                .only(Only::any("completion", [OURS]))
                 .published()
                 .kind(Kind::Points)
                 .like_before(),
         );
     let y = Axis::new("pps", "packets per second", Unit::Count, Scale::Log);
     let title = "Packets by message size, adaptive completion, no bounce buffer";
-    let packets = usual(by_size("packets", title, y), lines)
-        .series(&["buffers"])
-        .curve(Curve::new("pps", ""));
+    let packets = usual(by_size("packets", title, y), lines).curve(Curve::new("pps", ""));
     let mut ways = by_size("ways", "Throughput by message size and way to send", throughput())
         .series(&["completion", "bounce"])
         .split(&["buffers"])
@@ -366,9 +377,8 @@ fn published_point(name: &str, like: &str, bytes: u64, share: f64) -> PointSerie
 fn completion_gain(lines: &[Line<'_>]) -> Chart {
     let title = "Adaptive completion against interrupts, by message size";
     let y = change("change of throughput");
-    let mut chart = by_size("completion", title, y)
+    let mut chart = usual(by_size("completion", title, y), lines)
         .from(Source::Figures("gains".to_owned()))
-        .series(&["buffers"])
         .curve(Curve::new("adaptive_gain_share", ""))
         .note(format!("What was published for short packets is drawn at {SHORT_BYTES} bytes."));
     for buffers in different(lines, |line| line.buffers).into_iter().take(MAX_BUFFERS) {
@@ -421,7 +431,6 @@ fn separated() -> Chart {
 fn both_chart(lines: &[Line<'_>]) -> Chart {
     let title = "Real and virtual time: adaptive completion, no bounce buffer";
     usual(by_size("virtual", title, throughput()), lines)
-        .series(&["buffers"])
         .curve(Curve::new("bps", "{}, real"))
         .curve(Curve::new("virtual_bps", "{}, virtual").published().like_before())
 }

@@ -4,6 +4,7 @@ use serde_json::json;
 use warikomi_measure::{Machine, RunResult, TargetInfo, TimeBase, table};
 
 use super::advice::advise;
+use super::fitted;
 use super::options::Options;
 use super::row::{Repetition, Row};
 use super::shares::shares;
@@ -33,6 +34,7 @@ impl Transmitted {
             result.figures.insert("shares".into(), json!(shares));
         }
         result.figures.insert("advice".into(), json!(advise(&rows)));
+        fitted::note(&mut result, options.nic.bus.as_ref(), None);
         Transmitted { result, rows, repetitions }
     }
 }

@@ -9,6 +9,7 @@
 mod advice;
 mod beside;
 mod columns;
+mod fitted;
 mod flags;
 pub mod kernel;
 mod made;

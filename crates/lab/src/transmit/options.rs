@@ -78,6 +78,7 @@ impl Default for Options {
             completions: vec![
                 Completion::Interrupt,
                 Completion::InterruptFree,
+                Completion::AdaptivePublished(Thresholds::default()),
                 Completion::Adaptive(Thresholds::default()),
             ],
             bounces: vec![
@@ -311,12 +312,13 @@ mod tests {
     #[test]
     fn strategies_are_compared_without_a_bounce_buffer_and_bounce_buffers_with_the_last() {
         let options = Options::default();
-        let plain = ["interrupt none", "interrupt-free none", "adaptive none"];
+        let plain =
+            ["interrupt none", "interrupt-free none", "adaptive-published none", "adaptive none"];
         let bounced = ["adaptive 3", "adaptive 4", "adaptive all", "adaptive auto"];
         assert_eq!(ways(&options, CHAINED), [&plain[..], &bounced].concat());
         assert_eq!(ways(&options, BufferKind::Contiguous), plain);
         let all = Options { all_pairs: true, ..options };
-        assert_eq!(ways(&all, CHAINED).len(), 15);
+        assert_eq!(ways(&all, CHAINED).len(), 20);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use warikomi_stack::send::SendPlan;
 use warikomi_target::TargetError;
 use warikomi_wire::peer::numbered::{Look, Seen};
 
+use super::fitted;
 use super::made::Transmitted;
 use super::options::{Options, driver};
 use super::row::{Outcome, Row};
@@ -34,6 +35,7 @@ pub fn transmit(
     let seen = (target, Machine::default());
     let mut found = Transmitted::of(&options, TimeBase::Virtual, seen, rows);
     found.result.figures.insert("costs".into(), json!(costs));
+    fitted::note(&mut found.result, options.nic.bus.as_ref(), Some(costs));
     Ok(found)
 }
 
@@ -42,8 +44,10 @@ pub fn beside(real: &mut Transmitted, simulated: &Transmitted) {
     let rows = std::mem::take(&mut real.rows);
     real.rows = rows.into_iter().zip(&simulated.rows).map(|(row, of)| row.beside(of)).collect();
     real.result.rows = Some(real.rows.iter().map(as_object).collect());
-    if let Some(costs) = simulated.result.figures.get("costs") {
-        real.result.figures.insert("costs".into(), costs.clone());
+    for key in ["costs", fitted::KEY] {
+        if let Some(figure) = simulated.result.figures.get(key) {
+            real.result.figures.insert(key.into(), figure.clone());
+        }
     }
     if let Some(median) = median_difference(&real.rows) {
         real.result.figures.insert("virtual_difference_median_share".into(), json!(median));

@@ -18,15 +18,16 @@ use crate::{on, on_image, planted_image};
 pub(crate) const LOOKS_ONCE: &str = "r8169_looks_once";
 
 /// The mask is open while a poll looks at the rings, and the handler leaves what comes meanwhile to the poll, which looks
-/// once more if there was something. If something comes during that look, too, the handler goes on leaving all to a poll
-/// that has ended. The shape: `if` where it must be `while`. One interrupt alone never shows it: there is a second look
+/// once more if a frame was among it. If one comes during that look, too, the handler goes on leaving all to a poll that
+/// has ended. The shape: `if` where it must be `while`. One interrupt alone never shows it: there is a second look
 /// only if the first was interrupted, and the second ends well unless it is interrupted, too.
 pub(crate) const CHANGES: Changes = &[
     ("	u32 irq_mask;\n	int irq;\n", "	u32 irq_mask;\n	bool looks;\n	bool noted;\n	int irq;\n"),
     (
         "	rtl_irq_disable(tp);\n	napi_schedule(&tp->napi);\nout:\n",
         "	if (tp->looks) {
-		tp->noted = true;
+		if (status & RxOK)
+			tp->noted = true;
 		goto out;
 	}
 	rtl_irq_disable(tp);

@@ -8,7 +8,7 @@
 mod preset;
 mod text;
 
-pub use preset::{PRESETS, Preset};
+pub use preset::{FITTED, PRESETS, Preset};
 pub use text::ParseBusError;
 
 use warikomi_clock::{Span, Time};

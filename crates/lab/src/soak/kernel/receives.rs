@@ -6,10 +6,10 @@ use warikomi_nic::RxError;
 use warikomi_session::Session;
 
 use super::checkers::violations;
+use super::drawn::{KernelHistory, harm};
 use super::line::{Kind, Line};
 use super::observed::Observed;
 use super::planted::{Bug, Planted};
-use super::{KernelHistory, harm};
 use crate::error::Error;
 use crate::inject::{Inject, Injected, Order, Ordered, inject_from, inject_plan};
 use crate::soak::history::Judged;
@@ -178,7 +178,7 @@ fn observe(
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::super::experiment;
+    use super::super::arguments::experiment;
     use super::*;
     use crate::inject::Inject;
     use warikomi_clock::Seed;

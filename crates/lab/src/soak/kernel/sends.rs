@@ -5,9 +5,9 @@ use warikomi_session::Session;
 use warikomi_wire::Wire;
 
 use super::checkers::of_sending;
+use super::drawn::{KernelHistory, harm};
 use super::line::{Kind, Line};
 use super::planted::{Bug, PlantedWire};
-use super::{KernelHistory, harm};
 use crate::error::Error;
 use crate::soak::history::Judged;
 use crate::transmit::Transmit;
@@ -88,7 +88,7 @@ fn judged(session: &mut Session, judge: &Judge, options: &Options) -> Result<Jud
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::super::experiment;
+    use super::super::arguments::experiment;
     use super::*;
     use warikomi_clock::Seed;
 

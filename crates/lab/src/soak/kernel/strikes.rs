@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 use warikomi_clock::Dice;
 use warikomi_sim::history::digest_of;
 
+use super::arguments::{KernelArguments, experiment};
 use super::checkers::of_strike;
+use super::drawn::KernelHistory;
 use super::line::{ANY_ACCESS, Kind, Line, PLACE};
-use super::{KernelArguments, KernelHistory, experiment};
 use crate::at::At;
 use crate::error::Error;
 use crate::explore::reached_by;

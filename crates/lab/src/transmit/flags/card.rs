@@ -8,7 +8,8 @@ use warikomi_nic::bus::Bus;
 #[derive(Args)]
 #[command(next_help_heading = "Card")]
 pub(super) struct CardArguments {
-    /// The bus: a name (pci-64-66, pcix-133, pcie1-x1 to pcie5-x16), then what differs from it, as in
+    /// The bus: a name (pci-64-66, pcix-133, pcie1-x1 to pcie5-x16, as their documents have them; fitted-2004, as
+    /// published results have it), then what differs from it, as in
     /// pci-64-66,arbitration=800ns,wait=60ns,burst=512,fetch=600ns,mapping=200ns,rate=400MB
     /// [default: of oc48 pci-64-66; of rtl8168 one that takes no time]
     #[arg(long, value_name = "BUS")]

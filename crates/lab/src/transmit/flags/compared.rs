@@ -19,8 +19,13 @@ pub(super) struct ComparedArguments {
     )]
     pub(super) systems: Vec<BufferKind>,
     /// Completion strategies, with commas: interrupt, interrupt-free, adaptive, adaptive:LOW%,HIGH%
-    /// (interrupts on below LOW of free space, off from HIGH on). Each is tried with the first of --bounces
-    #[arg(long, value_name = "NAME,...", default_value = "interrupt,interrupt-free,adaptive")]
+    /// (interrupts on below LOW of free space, off from HIGH on), adaptive-published (the same, reading the
+    /// card's register before each packet). Each is tried with the first of --bounces
+    #[arg(
+        long,
+        value_name = "NAME,...",
+        default_value = "interrupt,interrupt-free,adaptive-published,adaptive"
+    )]
     pub(super) completions: Completions,
     /// Bounce buffers, with commas: none, so many clusters (1 to 64), all, auto. Each is tried with the last
     /// of --completions

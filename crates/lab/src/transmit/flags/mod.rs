@@ -23,7 +23,7 @@ use self::time::TimeArguments;
 use super::kernel::{Judge, JudgingHost};
 use super::made::Transmitted;
 use super::options::{Options, driver};
-use super::{columns, kernel as guest, real, simulated};
+use super::{columns, fitted, kernel as guest, real, simulated};
 use crate::error::Error;
 use crate::experiment::{Conclusion, Experiment};
 use crate::watch::Watch;
@@ -35,7 +35,8 @@ use crate::watch::Watch;
 /// of ours, all in one thread as in one kernel. Buffers are BSD's chains of mbufs with clusters of 2 or 4 KB, or
 /// one contiguous buffer for each packet, as Linux has them. Completion: interrupt (each packet interrupts),
 /// interrupt-free (each transmit first asks what was sent; dead-locks if the send buffer is full before the
-/// device is), adaptive (free of interrupts until the send buffer runs short). Bounce buffer: the header and
+/// device is), adaptive (free of interrupts until the send buffer runs short), adaptive-published (the same, but as
+/// published it asks the device before each packet). Bounce buffer: the header and
 /// the first so many clusters are copied together, so that one DMA transfer replaces several; auto chooses
 /// for each kind of packet by what copies and transfers cost.
 ///
@@ -78,8 +79,8 @@ Examples:
       Everything that was published, on the card that was published, in about two minutes.
   warikomi transmit --sizes 64,1472,65507 --systems mbuf-2k --bounces none,auto
       Three sizes, one system; 65,507 bytes (\"64 KB\") is the longest payload of a UDP datagram.
-  warikomi transmit --virtual --costs bsd-2004 --separate
-      The same machine as published, in virtual time; and where the mbufs' throughput goes.
+  warikomi transmit --virtual --costs fitted-bsd-2004 --bus fitted-2004 --separate
+      A machine fitted to what was published, in virtual time; and where the mbufs' throughput goes.
   warikomi transmit --model rtl8168 --bus pcie1-x1 --line-rate 1G
       Another card, on another bus, on a line of 1 Gbit/s.
   warikomi transmit --mixture 64x10,1472x5 --mixture random --completions interrupt,adaptive
@@ -121,6 +122,7 @@ impl Experiment for Transmit {
             true => guest::columns::describe(result),
             false => columns::describe(result),
         }
+        fitted::mark(result);
     }
 }
 
@@ -142,7 +144,8 @@ impl Transmit {
         let sending = |session: &mut Session, judge: &Judge, options: &_, watch: &mut _| {
             guest::transmit(session, judge, options, watch)
         };
-        let found = self.carry_out_in_kernel(watch, |host| Box::new(host), sending)?;
+        let mut found = self.carry_out_in_kernel(watch, |host| Box::new(host), sending)?;
+        fitted::note(&mut found.result, self.card.bus.as_ref(), None);
         Ok(Conclusion::new(found.result))
     }
 

@@ -38,7 +38,7 @@ pub(super) struct TimeArguments {
     /// Runs in real and in virtual time, and shows both
     #[arg(long, conflicts_with = "virtual_time")]
     pub(super) both: bool,
-    /// Costs of virtual time: bsd-2004 (of a process), or a file as `warikomi calibrate` prints it [default:
+    /// Costs of virtual time: fitted-bsd-2004 (of a process), or a file as `warikomi calibrate` prints it [default:
     /// declared ones of a machine of today; of a kernel, 0]
     #[arg(long, value_name = "NAME|FILE", value_hint = ValueHint::FilePath)]
     costs: Option<String>,
