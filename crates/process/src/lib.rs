@@ -417,6 +417,9 @@ impl Target for ProcessTarget {
         }
         self.quiesce();
         self.note();
+        // What joins the group after its end outlives it.
+        self.seats.call_off_starts();
+        self.store = None;
         self.parts.end()
     }
 

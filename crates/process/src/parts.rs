@@ -65,6 +65,13 @@ impl Running {
 }
 
 impl Running {
+    /// Ends it if it is just being started.
+    pub(super) fn call_off(&mut self) {
+        if let Process::Starting(_) = self.process {
+            self.process = Process::NotStarted("it was called off".to_owned());
+        }
+    }
+
     /// Sends it a message with files.
     pub(super) fn tell(&self, message: &[u8], files: &[BorrowedFd<'_>]) -> io::Result<()> {
         warikomi_shared::send(&self.socket, message, files)

@@ -169,6 +169,11 @@ impl Seats {
         self.served = generation;
     }
 
+    /// Ends drivers that are just being started.
+    pub(super) fn call_off_starts(&mut self) {
+        self.list.iter_mut().for_each(|seat| seat.part.call_off());
+    }
+
     /// Takes the seat of an ended driver away; its part.
     pub(super) fn remove(&mut self, generation: u32) -> Option<Running> {
         let at = self.list.iter().position(|seat| seat.generation == generation)?;

@@ -96,6 +96,7 @@ fn columns() -> Vec<Column> {
         Column::figure("excess_us.mean", "excess over ten sends, mean").head("excess: mean"),
         Column::figure("excess_us.max", "excess over ten sends, max").head("excess: max"),
         Column::figure("dispatches", "times that the application got the processor")
+            .head("dispatches")
             .unit(Unit::Number),
         Column::figure("longest_send_gap_us", "longest gap between sends").head("gap"),
         Column::figure("longest_receive_gap_us", "longest gap on receive"),

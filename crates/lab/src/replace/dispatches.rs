@@ -1,9 +1,18 @@
 //! How often a process has got the processor.
 
-/// The number since its start, as the kernel counts it (Documentation/scheduler/sched-stats.rst, `/proc/<pid>/schedstat`:
-/// the third number); `None` where it does not.
+use std::path::Path;
+
+/// The number since their start of all threads that it has, as the kernel counts it (Documentation/scheduler/sched-stats.rst,
+/// `/proc/<pid>/schedstat`: the third number); `None` where it does not.
 pub(super) fn of(process_id: u32) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/proc/{process_id}/schedstat")).ok()?;
+    let threads = std::fs::read_dir(format!("/proc/{process_id}/task")).ok()?;
+    // One may have ended since it was listed.
+    let counts = threads.filter_map(|thread| of_thread(&thread.ok()?.path()));
+    counts.reduce(|sum, count| sum + count)
+}
+
+fn of_thread(directory: &Path) -> Option<u64> {
+    let text = std::fs::read_to_string(directory.join("schedstat")).ok()?;
     text.split_whitespace().nth(2)?.parse().ok()
 }
 
@@ -31,6 +40,13 @@ mod tests {
         assert!(waits_for(started) > started);
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn every_thread_of_a_process_counts() {
+        // The test's own thread is not the first one, which waits for it.
+        let own = of_thread(Path::new("/proc/thread-self")).unwrap();
+        assert!(of(std::process::id()).unwrap() > own);
     }
 
     #[test]

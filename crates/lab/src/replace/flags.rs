@@ -71,7 +71,7 @@ struct PlanArguments {
     #[arg(long = "load", value_name = "NAME,...", value_delimiter = ',')]
     loads: Vec<Load>,
     /// Whether a driver process is kept ready (kept) or created when it is asked for, as in the published systems
-    /// (none), with commas [default: both]
+    /// (none), with commas [default: both; with --to none]
     #[arg(long = "spare", value_name = "NAME,...", value_delimiter = ',')]
     spares: Vec<Spare>,
     /// Trials of each way under each load [default: 5]
@@ -171,7 +171,7 @@ impl PlanArguments {
     /// All ways that can have the spares, and the store, that were asked for.
     fn usual_ways(&self) -> Vec<Way> {
         let can = |way: &Way| {
-            let spare = self.spares.is_empty() || self.spares.iter().any(|it| it.is_of(*way));
+            let spare = self.spares != [Spare::Kept] || *way != Way::Reload;
             spare && (self.store_load.is_none() || *way == Way::DataStore)
         };
         Way::ALL.into_iter().filter(can).collect()
@@ -360,6 +360,7 @@ mod tests {
         assert!(refused(&["--line-rate", "100M"]).contains("a longer --interval"));
         assert!(refused(&["--spare", "two"]).contains("kept"));
         assert!(refused(&["--way", "reload", "--spare", "kept"]).contains("by reload"));
+        assert!(refused(&["--to", "./mine", "--spare", "kept"]).contains("--to names another"));
         assert!(refused(&["--every", "1us"]).contains("1 ms"));
         assert!(refused(&["--interval", "1s"]).contains("100 ns"));
         assert!(refused(&["--size", "59"]).contains("60"));

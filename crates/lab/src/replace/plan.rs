@@ -95,11 +95,6 @@ impl Spare {
             Spare::Kept => "kept",
         }
     }
-
-    /// Whether drivers that follow one another in this way can have it so.
-    pub(super) fn is_of(self, way: Way) -> bool {
-        self == Spare::None || way != Way::Reload
-    }
 }
 
 impl fmt::Display for Spare {
@@ -150,7 +145,7 @@ pub struct Options {
 }
 
 /// One row to be.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Case {
     /// Which of the plan's, from 0.
     pub(super) number: u64,
@@ -245,12 +240,19 @@ impl Plan {
         Span::from_ps((self.interval_ns * 1e3) as u64)
     }
 
+    /// Whether drivers that follow one another in this way have it so. A process that is kept ready is one of the driver
+    /// that runs, and takes over from it only by a way that lets both be there.
+    pub(super) fn has(&self, spare: Spare, way: Way) -> bool {
+        let follows_itself = self.kill || self.to == self.driver;
+        spare == Spare::None || (way != Way::Reload && follows_itself)
+    }
+
     /// Each way under each load, with and without a spare where it can have one.
     pub(super) fn cases(&self) -> Vec<Case> {
         let mut cases = Vec::new();
         for &way in &self.ways {
             for &load in &self.loads {
-                for &spare in self.spares.iter().filter(|spare| spare.is_of(way)) {
+                for &spare in self.spares.iter().filter(|&&spare| self.has(spare, way)) {
                     cases.push(Case { number: cases.len() as u64, way, load, spare });
                 }
             }
@@ -260,7 +262,7 @@ impl Plan {
 
     /// The case in which the edge of a way is looked for: frames arrive, and a spare is kept if it may be.
     pub(super) fn edge_case(&self, way: Way) -> Case {
-        let of_way = self.spares.iter().rfind(|spare| spare.is_of(way));
+        let of_way = self.spares.iter().rfind(|&&spare| self.has(spare, way));
         Case { number: 0, way, load: Load::Heavy, spare: of_way.copied().unwrap_or(Spare::None) }
     }
 
@@ -278,6 +280,23 @@ impl Plan {
     /// The nice value of who asks for replacements, where it is on the target's core.
     pub(super) fn requester_nice(&self) -> i32 {
         claims::nice_of(&self.priorities, Claimant::Requester).unwrap_or(0)
+    }
+
+    /// Checks that every way can have one of the spares.
+    fn validate_spares(&self) -> Result<(), Error> {
+        twice(self.spares.iter().map(|spare| spare.name()))?;
+        let has_one = |way: Way| self.spares.iter().any(|&spare| self.has(spare, way));
+        match self.ways.iter().find(|&&way| !has_one(way)) {
+            None => Ok(()),
+            Some(way @ Way::Reload) => Err(Error::impossible(format!(
+                "by {way} a new driver is started when the old one has gone, so none can be kept ready; add none to \
+                 --spare, or name other ways"
+            ))),
+            Some(_) => Err(Error::impossible(
+                "what is kept ready is another process of the driver that runs, and --to names another driver; add none \
+                 to --spare, or leave --to out",
+            )),
+        }
     }
 
     /// Checks what makes processes wait against what is possible together.
@@ -319,15 +338,7 @@ impl Plan {
         }
         twice(self.ways.iter().map(|way| way.name()))?;
         twice(self.loads.iter().map(|load| load.name()))?;
-        twice(self.spares.iter().map(|spare| spare.name()))?;
-        if let Some(way) =
-            self.ways.iter().find(|&&way| !self.spares.iter().any(|it| it.is_of(way)))
-        {
-            return Err(Error::impossible(format!(
-                "by {way} a new driver is started when the old one has gone, so none can be kept ready; add \
-                 none to --spare, or name other ways"
-            )));
-        }
+        self.validate_spares()?;
         self.validate_waits()?;
         let range = |name: &str, got: String, holds: bool, range: String| match holds {
             true => Ok(()),
@@ -434,6 +445,10 @@ mod tests {
         let expected =
             [(Way::Reload, none), (store, none), (store, kept), (shared, none), (shared, kept)];
         assert_eq!(cases, expected);
+        let to_another = Plan { to: "./mine".to_owned(), ..plan.clone() };
+        assert!(to_another.cases().iter().all(|case| case.spare == none));
+        let killed = Plan { kill: true, ..to_another };
+        assert_eq!(killed.cases(), plan.cases());
         assert_eq!(plan.edge_case(Way::Reload).spare, none);
         assert_eq!(plan.edge_case(store).spare, kept);
     }

@@ -203,6 +203,8 @@ impl Replacer {
             let (nic, mut host) = target.card(CardId::FIRST)?;
             nic.rx_free(&mut host, MOST_DESCRIPTORS as usize) as u64
         };
+        // To look at all this has taken some of its time.
+        let now = Target::clock(target).now();
         if self.kills {
             let process = target.seat(target.served()).and_then(|seat| seat.process_id);
             let Some(id) = process else { return Ok(()) };

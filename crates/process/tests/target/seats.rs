@@ -58,6 +58,17 @@ fn a_creation_waits_for_the_disk_or_says_that_there_is_none() {
     assert!(is_there || why_not.unwrap().contains("cannot be started"));
 }
 
+#[test]
+fn a_target_ends_with_drivers_that_are_just_being_started() {
+    for _ in 0..5 {
+        let mut target = live(Behaviour::Good);
+        for _ in 0..4 {
+            target.prepare(&program(Behaviour::Good)).unwrap();
+        }
+        target.stop().unwrap();
+    }
+}
+
 /// Serves until something is so.
 fn until(target: &mut ProcessTarget, mut done: impl FnMut(&mut ProcessTarget) -> bool) {
     let deadline = Instant::now() + LONG;

@@ -23,8 +23,8 @@ fn example() -> RunResult {
             "replacements": 5, "replace_us": spread(4_000.0), "create_us": spread(3_900.0),
             "swap_us": spread(20.0)})),
         row(json!({"way": "shared-state", "load": "busy", "kind": "planned", "spare": "kept",
-            "replacements": 5, "replace_us": spread(2_000.0), "swap_us": spread(20.0)
-            , "outage_us": spread(16.0), "send_us": spread(12.0),
+            "replacements": 5, "replace_us": spread(2_000.0), "swap_us": spread(20.0),
+            "outage_us": spread(16.0), "send_us": spread(12.0),
             "send_with_us": spread(14.0), "longest_send_gap_us": 1_040.0, "lost": 0})),
         row(json!({"way": "shared-state", "load": "heavy", "kind": "kill", "replacements": 1_000,
             "swap_us": spread(80.0), "outage_us": spread(90.0), "free_descriptors": 900,
