@@ -51,6 +51,9 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
         bar.0.set_position(done as u64);
         bar.0.tick();
     };
+    if matches!(arguments.only, Some(Part::Comparison | Part::Transmit)) {
+        arguments.target.refuse_all("this part of bench has drivers of its own, and no other")?;
+    }
     let mut result = match arguments.only {
         Some(Part::Comparison | Part::Transmit | Part::Explore) => {
             RunResult::new("bench", TimeBase::Real, Machine::read())

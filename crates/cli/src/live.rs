@@ -197,10 +197,10 @@ fn read<T: serde::de::DeserializeOwned>(answer: Value) -> Result<T> {
 }
 
 fn replaced(report: &ReplacementReport) -> String {
-    let ReplacementReport { from, to, swap_us, outage_us, reset, .. } = report;
+    let ReplacementReport { from, to, replace_us, outage_us, reset, .. } = report;
     let reset = if *reset { "; the device was reset" } else { "" };
     format!(
-        "generation {to} follows {from} after {swap_us:.1} µs, {outage_us:.1} µs of them without a \
+        "generation {to} follows {from} after {replace_us:.1} µs, {outage_us:.1} µs of them without a \
          driver{reset}"
     )
 }

@@ -31,6 +31,8 @@ pub(crate) enum Part {
     Echo,
     /// What drivers know, while one follows another
     Store,
+    /// What else keeps something there
+    StoreClient,
 }
 
 /// Is that part until it ends.
@@ -43,6 +45,7 @@ pub(crate) fn run(part: &Part) -> ExitCode {
         Part::Application => ("application", programs::application::main()),
         Part::Echo => ("echo", programs::echo::main()),
         Part::Store => ("store", programs::store::main()),
+        Part::StoreClient => ("store-client", programs::store_client::main()),
     };
     match ended {
         Ok(()) => ExitCode::SUCCESS,

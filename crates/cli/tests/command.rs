@@ -61,6 +61,23 @@ fn an_unknown_driver_model_or_kernel_names_the_choices() {
 }
 
 #[test]
+fn a_flag_that_a_target_cannot_use_is_refused_with_the_reason() {
+    for (command, flag, because) in [
+        ("receive --target process --virtual --driver rtl8168", "--driver", "the driver is ours"),
+        ("receive --target process --virtual --path stack", "--path", "the driver is ours"),
+        ("live --target kernel", "--target kernel", "a process of its own"),
+        ("transmit --target kernel --seed 7", "--seed", "in virtual time only"),
+        ("bench --only transmit --driver r8169", "--driver", "drivers of its own"),
+        ("bench --only comparison --target process", "--target", "drivers of its own"),
+        ("bench --only transmit --ring-buffers 8", "--ring-buffers", "drivers of its own"),
+    ] {
+        let arguments: Vec<&str> = command.split_whitespace().collect();
+        let message = refused(&arguments);
+        assert!(message.contains(flag) && message.contains(because), "{command}: {message}");
+    }
+}
+
+#[test]
 fn a_busy_socket_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("nic");

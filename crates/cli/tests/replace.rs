@@ -32,12 +32,13 @@ fn measured(arguments: &[&str], runs: &Path) -> (Value, PathBuf) {
 #[test]
 fn a_run_is_kept_drawn_and_carried_out_again_from_its_plan() {
     let (first, again) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let idle =
-        ["replace", "--way", "shared-state", "--load", "idle", "--trials", "2", "--trial", "50ms"];
+    let idle = "replace --way shared-state --load idle --trials 2 --trial 50ms --spare kept";
+    let idle: Vec<&str> = idle.split_whitespace().collect();
     let (result, directory) = measured(&idle, first.path());
     let row = &result["rows"][0];
     assert_eq!((&row["way"], &row["replacements"]), (&"shared-state".into(), &2.into()));
-    assert!(row["swap_us"]["max"].as_f64().unwrap() > 0.0, "{row}");
+    let mean = |figure: &str| row[figure]["mean"].as_f64().unwrap();
+    assert!(mean("replace_us") > mean("swap_us") && mean("swap_us") > 0.0, "{row}");
     let plan = directory.join("plan.toml");
     let (repeated, _) = measured(&["run", plan.to_str().unwrap()], again.path());
     assert_eq!(repeated["plan"], result["plan"]);
@@ -47,7 +48,8 @@ fn a_run_is_kept_drawn_and_carried_out_again_from_its_plan() {
     assert!(page.contains("step by step") && page.contains("MINIX 3"));
 }
 
-const THREE_ROWS: [&str; 7] = ["replace", "--load", "idle", "--trials", "5", "--trial", "50ms"];
+const THREE_ROWS: [&str; 9] =
+    ["replace", "--load", "idle", "--trials", "5", "--trial", "50ms", "--spare", "none"];
 
 fn three_rows(runs: &Path) -> Command {
     let mut command = command(&[&THREE_ROWS[..], &["--runs", runs.to_str().unwrap()]].concat());
@@ -121,6 +123,23 @@ fn what_cannot_be_is_refused_with_what_can() {
     };
     assert!(refused(&["--way", "magic"]).contains("shared-state"));
     assert!(refused(&["--path", "driver"]).contains("leave --path out"));
+    assert!(refused(&["--way", "reload", "--spare", "kept"]).contains("by reload"));
+    assert!(refused(&["--priority", "requester=5"]).contains("--one-core"));
+    assert!(refused(&["--way", "reload", "--store-load", "2"]).contains("--way data-store alone"));
+    assert!(refused(&["--way", "reload", "--state-io", "first"]).contains("name data-store"));
+    assert!(refused(&["--load", "heavy", "--line-rate", "100M"]).contains("a longer --interval"));
+    for flag in [
+        "--priority=drivers=1",
+        "--one-core",
+        "--creation-io=10",
+        "--store-load=2",
+        "--state-io=first",
+    ] {
+        assert!(refused(&["--target", "kernel", flag]).contains("--target process only"), "{flag}");
+    }
+    // Virtual time has neither processes nor a core that they share.
+    assert!(refused(&["--virtual", "--one-core"]).contains("--virtual"));
+    assert!(refused(&["--target", "kernel", "--spare", "none"]).contains("--target process only"));
     assert!(refused(&["--target", "kernel", "--kill"]).contains("--target process only"));
     assert!(refused(&["--to", "no-such-driver"]).contains("rtl8168"));
 }

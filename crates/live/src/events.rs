@@ -22,7 +22,7 @@ impl Kind {
     }
 }
 
-/// One replacement, from the order to the first pass of the new driver.
+/// One replacement, from the request to its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replacement {
     /// Why the driver was replaced.
@@ -33,6 +33,12 @@ pub struct Replacement {
     pub to: u32,
     /// The device was reset, and what the old driver had went back.
     pub reset: bool,
+    /// The supervisor was asked for it, or saw the death.
+    pub requested: Time,
+    /// Since when the new driver's process was waited for: the request, unless the old one had to be gone first.
+    pub creating: Time,
+    /// The new driver's process had mapped everything and waited for the baton.
+    pub warm: Time,
     /// The order went out, or the death was seen.
     pub begun: Time,
     /// The old driver saw the order.
@@ -45,10 +51,38 @@ pub struct Replacement {
     pub accepted: Time,
     /// Its first pass had served the device.
     pub served: Time,
+    /// The supervisor had the result.
+    pub returned: Time,
 }
 
 impl Replacement {
-    /// Time to replace: from the order to the new driver at work.
+    /// Time to replace by the published clock: from the request to the return of its result, the new process's
+    /// creation included.
+    pub fn replace(&self) -> Span {
+        self.returned.since(self.requested)
+    }
+
+    /// Step "create": until the new driver's process waits for the device. Next to nothing if one was kept ready.
+    pub fn create(&self) -> Span {
+        self.warm.since(self.creating)
+    }
+
+    /// Step "write state": from the order until the old driver has left everything in order.
+    pub fn write_state(&self) -> Option<Span> {
+        (!self.reset).then(|| self.handed_over.since(self.begun))
+    }
+
+    /// Step "start": until the new driver runs with the device given to it.
+    pub fn start(&self) -> Span {
+        self.awake.since(self.handed_over.max(self.warm))
+    }
+
+    /// Step "read state": until the new driver has accepted what the old one left.
+    pub fn read_state(&self) -> Option<Span> {
+        (!self.reset).then(|| self.accepted.since(self.awake))
+    }
+
+    /// Time to switch: from the order to the new driver at work.
     pub fn swap(&self) -> Span {
         self.served.since(self.begun)
     }

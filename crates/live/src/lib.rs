@@ -7,6 +7,8 @@
 //! place of one that has died, hangs, or leaves work lying. docs/replacement.md has the protocol.
 //! A [`service`] goes on under one until it is stopped.
 
+mod beside;
+mod drivers;
 mod events;
 mod phase;
 mod planned;
@@ -16,6 +18,8 @@ pub mod service;
 mod supervisor;
 mod watch;
 
+pub use beside::Beside;
+pub use drivers::Drivers;
 pub use events::{Event, Kind, Refused, Replacement, Service, Status};
 pub use policy::{Backoff, Policy};
 pub use supervisor::Supervisor;

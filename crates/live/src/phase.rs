@@ -21,12 +21,37 @@ pub(crate) struct Attempt {
     pub(crate) from_lives: bool,
     /// How the new one comes by the baton.
     pub(crate) how: How,
+    /// It was asked for, or the death was seen.
+    pub(crate) requested: Time,
+    /// Since when the new driver's process has been waited for.
+    pub(crate) creating: Time,
+    /// It was seen to be warm.
+    pub(crate) warm: Option<Time>,
     /// The order went out, or the death was seen.
     pub(crate) begun: Time,
     /// The old driver's process was gone, if it had to be.
     pub(crate) gone: Option<Time>,
     /// When what is going on now must be over.
     pub(crate) until: Time,
+}
+
+impl Attempt {
+    /// One that was asked for, or became necessary, at `requested`. Nothing is known of the old driver, and the
+    /// new one has no time.
+    pub(crate) fn new(kind: Kind, to: Driver, how: How, requested: Time) -> Attempt {
+        Attempt {
+            kind,
+            to,
+            from_lives: false,
+            how,
+            requested,
+            creating: requested,
+            warm: None,
+            begun: requested,
+            gone: None,
+            until: requested,
+        }
+    }
 }
 
 /// One driver that has to go before another can begin.

@@ -2,11 +2,11 @@
 
 use warikomi_clock::{Span, Time};
 use warikomi_pci::attach::layout::times;
-use warikomi_process::{How, ProcessTarget, Program, Seat};
+use warikomi_process::{How, Program, Seat};
 
 use crate::phase::{Attempt, Cleanup, Driver, Phase, Restart};
 use crate::supervisor::{Supervisor, Turn, why_over};
-use crate::{Event, Kind, Replacement};
+use crate::{Drivers, Event, Kind, Replacement};
 
 /// How long a warm driver may take to rehearse: after that it is handed the device as it is.
 const REHEARSED_WITHIN: Span = Span::from_ms(2);
@@ -18,7 +18,7 @@ impl Supervisor {
         &mut self,
         attempt: Attempt,
         now: Time,
-        target: &mut ProcessTarget,
+        target: &mut dyn Drivers,
     ) -> Turn {
         if attempt.from_lives
             && let Some(cleanup) = self.look_at_current(now, target)
@@ -35,6 +35,7 @@ impl Supervisor {
         if !has_it && !seat.is_some_and(|seat| seat.is_warm()) {
             return (Phase::Warming(attempt), None);
         }
+        let attempt = Attempt { warm: Some(now), ..attempt };
         if attempt.from_lives {
             target.alert(to, to);
             let until = now + REHEARSED_WITHIN;
@@ -53,7 +54,7 @@ impl Supervisor {
         &mut self,
         attempt: Attempt,
         now: Time,
-        target: &mut ProcessTarget,
+        target: &mut dyn Drivers,
     ) -> Turn {
         let to = attempt.to.generation;
         let is_done = |seat: &Seat| seat.is_over() || seat.is_alert();
@@ -65,12 +66,7 @@ impl Supervisor {
     }
 
     /// The order goes out to a driver that is awake, if it wakes up soon enough.
-    pub(crate) fn waking(
-        &mut self,
-        attempt: Attempt,
-        now: Time,
-        target: &mut ProcessTarget,
-    ) -> Turn {
+    pub(crate) fn waking(&mut self, attempt: Attempt, now: Time, target: &mut dyn Drivers) -> Turn {
         let sleeps = target.seat(self.current.generation).is_some_and(|seat| seat.sleeps);
         if sleeps && now < attempt.until {
             return (Phase::Waking(attempt), None);
@@ -102,7 +98,7 @@ impl Supervisor {
         attempt: Attempt,
         why: String,
         now: Time,
-        target: &mut ProcessTarget,
+        target: &mut dyn Drivers,
     ) -> Turn {
         self.order_to_end(attempt.to.generation, now, target);
         if attempt.from_lives {
@@ -118,7 +114,7 @@ impl Supervisor {
         how: How,
         why: String,
         now: Time,
-        target: &mut ProcessTarget,
+        target: &mut dyn Drivers,
     ) -> Turn {
         let restart = Restart {
             at: now,
@@ -142,7 +138,7 @@ impl Supervisor {
         &mut self,
         attempt: Attempt,
         now: Time,
-        target: &mut ProcessTarget,
+        target: &mut dyn Drivers,
     ) -> Turn {
         if let Some(cleanup) = self.look_at_current(now, target) {
             return (Phase::CleaningUp(Cleanup { candidate: Some(attempt.to), ..cleanup }), None);
@@ -163,7 +159,7 @@ impl Supervisor {
         why: String,
         (heartbeat, beats): (u64, u32),
         now: Time,
-        target: &mut ProcessTarget,
+        target: &mut dyn Drivers,
     ) -> Turn {
         if let Some(cleanup) = self.look_at_current(now, target) {
             return (Phase::CleaningUp(Cleanup { candidate: Some(attempt.to), ..cleanup }), None);
@@ -190,21 +186,19 @@ impl Supervisor {
         begun: Time,
         until: Time,
         now: Time,
-        target: &mut ProcessTarget,
+        target: &mut dyn Drivers,
     ) -> Turn {
         let generation = self.current.generation;
         let has_ended = target.seat(generation).is_none_or(|seat| seat.ended.is_some());
         if !(has_ended || now >= until) || !target.end_seat(generation) {
             return (Phase::Stopping { program, begun, until }, None);
         }
+        let to = Driver { generation: target.next_generation(), program };
         let mut attempt = Attempt {
-            kind: Kind::Planned,
-            to: Driver { generation: target.next_generation(), program },
-            from_lives: false,
-            how: How::Start,
-            begun,
+            creating: now,
             gone: Some(now),
             until: now + self.policy.warm_within,
+            ..Attempt::new(Kind::Planned, to, How::Start, begun)
         };
         match target.prepare(&attempt.to.program) {
             Ok(generation) => {
@@ -219,7 +213,7 @@ impl Supervisor {
         &mut self,
         attempt: Attempt,
         now: Time,
-        target: &mut ProcessTarget,
+        target: &mut dyn Drivers,
     ) -> Turn {
         if target.baton().owner == attempt.to.generation {
             let until = now + self.policy.accept_within;
@@ -237,7 +231,7 @@ impl Supervisor {
         attempt: Attempt,
         why: String,
         now: Time,
-        target: &mut ProcessTarget,
+        target: &mut dyn Drivers,
     ) -> Turn {
         if !target.end_seat(attempt.to.generation) {
             return (Phase::TakingBack { attempt, why }, None);
@@ -278,14 +272,14 @@ impl Supervisor {
         &mut self,
         attempt: Attempt,
         now: Time,
-        target: &mut ProcessTarget,
+        target: &mut dyn Drivers,
     ) -> Turn {
         let seat = target.seat(attempt.to.generation);
         if let Some(seat) = &seat
             && seat.times[times::SERVED] != Time::NEVER
         {
             let from = target.seat(self.current.generation).filter(|_| attempt.from_lives);
-            let replaced = self.replacement(&attempt, from.as_ref(), seat);
+            let replaced = self.replacement(&attempt, from.as_ref(), seat, now);
             self.has_begun(&attempt, now, target);
             return (Phase::Running, Some(Event::Replaced(replaced)));
         }
@@ -300,8 +294,14 @@ impl Supervisor {
         }
     }
 
-    /// The times of a replacement, as both drivers tell them.
-    fn replacement(&self, attempt: &Attempt, from: Option<&Seat>, to: &Seat) -> Replacement {
+    /// The times of a replacement that is over now, as both drivers tell them.
+    fn replacement(
+        &self,
+        attempt: &Attempt,
+        from: Option<&Seat>,
+        to: &Seat,
+        now: Time,
+    ) -> Replacement {
         let told = |seat: &Seat, which: usize| {
             let at = seat.times[which];
             (at != Time::NEVER && at >= attempt.begun).then_some(at)
@@ -313,12 +313,16 @@ impl Supervisor {
             from: self.current.generation,
             to: attempt.to.generation,
             reset: attempt.how == How::Start,
+            requested: attempt.requested,
+            creating: attempt.creating,
+            warm: attempt.warm.unwrap_or(attempt.creating),
             begun: attempt.begun,
             order_seen: from.and_then(|seat| told(seat, times::ORDER_SEEN)),
             handed_over: handed_over.unwrap_or(attempt.begun),
             awake: told(to, times::AWAKE).unwrap_or(served),
             accepted: told(to, times::ACCEPTED).unwrap_or(served),
             served,
+            returned: now,
         }
     }
 }

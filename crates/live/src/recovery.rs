@@ -1,18 +1,18 @@
 //! One driver comes into the place of one that has died, or has to.
 
 use warikomi_clock::Time;
-use warikomi_process::{Baton, How, ProcessTarget, Way};
+use warikomi_process::{Baton, How, Way};
 
-use crate::Kind;
 use crate::phase::{Attempt, Cleanup, Driver, Phase, Restart};
 use crate::supervisor::{Supervisor, Turn};
+use crate::{Drivers, Kind};
 
 impl Supervisor {
     pub(crate) fn cleaning_up(
         &mut self,
         cleanup: Cleanup,
         now: Time,
-        target: &mut ProcessTarget,
+        target: &mut dyn Drivers,
     ) -> Turn {
         if !target.end_seat(cleanup.generation) {
             return (Phase::CleaningUp(cleanup), None);
@@ -39,7 +39,7 @@ impl Supervisor {
         &mut self,
         restart: Restart,
         now: Time,
-        target: &mut ProcessTarget,
+        target: &mut dyn Drivers,
     ) -> Turn {
         if now < restart.at {
             return (Phase::Waiting(restart), None);
@@ -56,9 +56,11 @@ impl Supervisor {
             Ok(to) => {
                 let until = now + self.policy.warm_within;
                 let kind = Kind::Recovery;
-                let gone = Some(gone);
-                let from_lives = false;
-                (Phase::Warming(Attempt { kind, to, from_lives, how, begun, gone, until }), None)
+                let attempt = Attempt::new(kind, to, how, begun);
+                (
+                    Phase::Warming(Attempt { creating: now, gone: Some(gone), until, ..attempt }),
+                    None,
+                )
             }
             Err(error) => {
                 let next = Restart { at: now, program, candidate: None, how, begun, gone: now };

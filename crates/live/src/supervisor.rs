@@ -1,11 +1,11 @@
 //! The supervisor: what it is asked for, and its steps while a driver runs.
 
 use warikomi_clock::{Span, Time};
-use warikomi_process::{How, ProcessTarget, Program, Seat, Way};
-use warikomi_target::{Target, TargetError};
+use warikomi_process::{How, Program, Seat, Way};
+use warikomi_target::TargetError;
 
 use crate::phase::{Attempt, Cleanup, Driver, Phase, Restart};
-use crate::{Backoff, Event, Kind, Policy, Refused, Service, Status, Verdict, Watch};
+use crate::{Backoff, Drivers, Event, Kind, Policy, Refused, Service, Status, Verdict, Watch};
 
 /// How often a driver is looked at that does its work: each look takes two system calls, and cache lines
 /// from the driver's core.
@@ -54,8 +54,8 @@ pub struct Supervisor {
 
 impl Supervisor {
     /// Takes over a target that runs the driver `program`.
-    pub fn new(policy: Policy, program: Program, target: &mut ProcessTarget) -> Supervisor {
-        let now = target.clock().now();
+    pub fn new(policy: Policy, program: Program, target: &mut dyn Drivers) -> Supervisor {
+        let now = target.now();
         let mut backoff = policy.backoff;
         backoff.started(now);
         Supervisor {
@@ -81,8 +81,8 @@ impl Supervisor {
 
     /// Looks at what has changed and does what is due, without waiting. Costs a few loads while nothing
     /// happens; to be called beside each poll of the target.
-    pub fn step(&mut self, target: &mut ProcessTarget) -> Result<Option<Event>, TargetError> {
-        let now = target.clock().now();
+    pub fn step(&mut self, target: &mut dyn Drivers) -> Result<Option<Event>, TargetError> {
+        let now = target.now();
         // From here to the turn of the port no driver serves the device: this does not wait for a look.
         if let Phase::HandingOver(attempt) = &self.phase
             && target.baton().generation == attempt.to.generation
@@ -107,7 +107,7 @@ impl Supervisor {
         Ok(event)
     }
 
-    fn turn(&mut self, phase: Phase, now: Time, target: &mut ProcessTarget) -> Turn {
+    fn turn(&mut self, phase: Phase, now: Time, target: &mut dyn Drivers) -> Turn {
         match phase {
             Phase::Running => self.running(now, target),
             Phase::Warming(attempt) => self.warming(attempt, now, target),
@@ -135,9 +135,9 @@ impl Supervisor {
     pub fn replace(
         &mut self,
         program: &Program,
-        target: &mut ProcessTarget,
+        target: &mut dyn Drivers,
     ) -> Result<Result<u32, Refused>, TargetError> {
-        let now = target.clock().now();
+        let now = target.now();
         self.next_look = now;
         let attempt = match &self.phase {
             Phase::Running if self.policy.way == Way::Reload => {
@@ -150,7 +150,8 @@ impl Supervisor {
                 let to = self.take_or_prepare(program, target)?;
                 let until = now + self.policy.warm_within;
                 let (kind, how) = (Kind::Planned, How::HandedOver);
-                Attempt { kind, to, from_lives: true, how, begun: now, gone: None, until }
+                let from_lives = true;
+                Attempt { from_lives, until, ..Attempt::new(kind, to, how, now) }
             }
             Phase::Waiting(_) | Phase::GivenUp(_) => {
                 self.backoff.reset();
@@ -164,7 +165,7 @@ impl Supervisor {
                 let to = self.take_or_prepare(program, target)?;
                 let until = now + self.policy.warm_within;
                 let (kind, gone) = (Kind::Planned, Some(now));
-                Attempt { kind, to, from_lives: false, how, begun: now, gone, until }
+                Attempt { gone, until, ..Attempt::new(kind, to, how, now) }
             }
             _ => return Ok(Err(Refused::Busy)),
         };
@@ -176,7 +177,7 @@ impl Supervisor {
     /// Begins to replace the running driver by the program that ran before it.
     pub fn roll_back(
         &mut self,
-        target: &mut ProcessTarget,
+        target: &mut dyn Drivers,
     ) -> Result<Result<u32, Refused>, TargetError> {
         match self.before.clone() {
             Some(program) => self.replace(&program, target),
@@ -184,8 +185,13 @@ impl Supervisor {
         }
     }
 
+    /// Whether nothing is going on: a driver runs, or none will.
+    pub fn is_at_rest(&self) -> bool {
+        matches!(self.phase, Phase::Running | Phase::GivenUp(_))
+    }
+
     /// Whether the next order to replace would find a warm driver.
-    pub fn is_ready(&self, target: &mut ProcessTarget) -> bool {
+    pub fn is_ready(&self, target: &mut dyn Drivers) -> bool {
         let warm =
             |spare: &Driver| target.seat(spare.generation).is_some_and(|seat| seat.is_warm());
         let spare = !self.policy.spare || self.spare.as_ref().is_some_and(warm);
@@ -193,7 +199,7 @@ impl Supervisor {
     }
 
     /// The state of it all.
-    pub fn status(&self, target: &mut ProcessTarget) -> Status {
+    pub fn status(&self, target: &mut dyn Drivers) -> Status {
         let service = match &self.phase {
             Phase::Running => Service::Running,
             Phase::Warming(attempt)
@@ -225,7 +231,7 @@ impl Supervisor {
         }
     }
 
-    fn running(&mut self, now: Time, target: &mut ProcessTarget) -> Turn {
+    fn running(&mut self, now: Time, target: &mut dyn Drivers) -> Turn {
         if let Some(cleanup) = self.look_at_current(now, target) {
             return (Phase::CleaningUp(cleanup), None);
         }
@@ -240,7 +246,7 @@ impl Supervisor {
     pub(crate) fn look_at_current(
         &mut self,
         now: Time,
-        target: &mut ProcessTarget,
+        target: &mut dyn Drivers,
     ) -> Option<Cleanup> {
         let generation = self.current.generation;
         let work_waits = target.work_waits();
@@ -261,7 +267,7 @@ impl Supervisor {
         Some(Cleanup { generation, why, begun: now, candidate: None, had_just_taken_over })
     }
 
-    fn keep_spare(&mut self, now: Time, target: &mut ProcessTarget) {
+    fn keep_spare(&mut self, now: Time, target: &mut dyn Drivers) {
         if !self.policy.spare {
             return;
         }
@@ -284,7 +290,7 @@ impl Supervisor {
     }
 
     /// Whether a spare has ended, or hangs before it is warm.
-    fn is_no_spare(&self, generation: u32, now: Time, target: &mut ProcessTarget) -> bool {
+    fn is_no_spare(&self, generation: u32, now: Time, target: &mut dyn Drivers) -> bool {
         let is_late = now >= self.spare_until;
         let is_none = |seat: &Seat| seat.is_over() || is_late && !seat.is_warm();
         target.seat(generation).as_ref().is_none_or(is_none)
@@ -296,7 +302,7 @@ impl Supervisor {
         self.spare_due = delay.map_or(Time::NEVER, |delay| now + SPARE_AFTER + delay);
     }
 
-    pub(crate) fn drop_spare(&mut self, now: Time, target: &mut ProcessTarget) {
+    pub(crate) fn drop_spare(&mut self, now: Time, target: &mut dyn Drivers) {
         if let Some(spare) = self.spare.take() {
             self.order_to_end(spare.generation, now, target);
         }
@@ -310,7 +316,7 @@ impl Supervisor {
     fn take_or_prepare(
         &mut self,
         program: &Program,
-        target: &mut ProcessTarget,
+        target: &mut dyn Drivers,
     ) -> Result<Driver, TargetError> {
         if let Some(spare) = self.take_spare(program) {
             return Ok(spare);
@@ -319,13 +325,13 @@ impl Supervisor {
     }
 
     /// Tells a driver to end, which does not have the device.
-    pub(crate) fn order_to_end(&mut self, generation: u32, now: Time, target: &mut ProcessTarget) {
+    pub(crate) fn order_to_end(&mut self, generation: u32, now: Time, target: &mut dyn Drivers) {
         target.order_stop(generation);
         self.leavers.push(EndingDriver { generation, until: now + LEAVE_WITHIN });
     }
 
     /// Takes the seats of those away that were told to end and have, or will not.
-    fn remove_ended_seats(&mut self, now: Time, target: &mut ProcessTarget) {
+    fn remove_ended_seats(&mut self, now: Time, target: &mut dyn Drivers) {
         self.leavers.retain(|leaver| {
             let seat = target.seat(leaver.generation);
             let has_ended = seat.is_none_or(|seat| seat.ended.is_some());
@@ -334,7 +340,7 @@ impl Supervisor {
     }
 
     /// From now on this driver serves the device.
-    pub(crate) fn has_begun(&mut self, attempt: &Attempt, now: Time, target: &mut ProcessTarget) {
+    pub(crate) fn has_begun(&mut self, attempt: &Attempt, now: Time, target: &mut dyn Drivers) {
         let old = std::mem::replace(&mut self.current, attempt.to.clone());
         if attempt.from_lives {
             self.order_to_end(old.generation, now, target);
@@ -374,7 +380,7 @@ impl Supervisor {
         restart: Restart,
         why: String,
         generation: u32,
-        target: &mut ProcessTarget,
+        target: &mut dyn Drivers,
     ) -> Turn {
         let now = restart.at;
         let Some(next_after) = self.backoff.failed(now) else {

@@ -113,7 +113,7 @@ pub const OC48_LINE_BPS: u64 = 2_400_000_000;
 
 /// Length in bytes of the messages for which a bounce buffer's gain was published.
 pub const BOUNCE_BYTES: u64 = 4_096;
-/// Those for which the gain of one transfer over scattered ones was published: 64 KB, of which UDP leaves so many.
+/// Those for which the gain of one transfer over scattered ones was published: 64 KB, less what UDP takes of it.
 pub const DMA_BYTES: u64 = 65_507;
 /// Those for which the share of chains was published.
 pub const CHAIN_BYTES: u64 = 16_384;
@@ -181,6 +181,14 @@ pub struct DriverReplacement {
     pub minix3_longest_send_gap_ms: f64,
     /// What a replacement added to sends, all together, of AnT.
     pub ant_extra_gap_ms: f64,
+    /// What each time was measured from and to.
+    pub clock: String,
+    /// What the longest time between two sends of MINIX 3 is made of: computing, sending, replacing.
+    pub minix3_gap_parts_ms: [f64; 3],
+    /// How often the application got the processor while a new process was created, of AnT.
+    pub ant_dispatches: u32,
+    /// Which processes, and which requests, came first.
+    pub priorities: String,
 }
 
 /// What was published about one system: each the greatest, the mean and the least.
@@ -312,5 +320,10 @@ mod tests {
         assert_eq!((minix3.send_ms_without[2], ant.send_ms_with[0]), (0.009, 0.114));
         assert_eq!(published.minix3_longest_send_gap_ms, 1.35);
         assert!(published.workload.contains("1024 bytes"));
+        let parts: f64 = published.minix3_gap_parts_ms.iter().sum();
+        assert!((parts - published.minix3_longest_send_gap_ms).abs() < 0.003);
+        assert_eq!(published.ant_dispatches, 10);
+        assert!(published.clock.contains("creation included"));
+        assert!(published.priorities.contains("state I/O as ordinary ones (first system)"));
     }
 }

@@ -9,6 +9,7 @@
 //! [`report`]); what becomes of its process, and of those of the parts above it, is seen by
 //! [`Target::housekeep`].
 
+mod creation;
 mod launch;
 mod line;
 mod live;
@@ -22,6 +23,7 @@ mod report;
 mod seat;
 mod seats;
 mod store;
+mod succession;
 mod way;
 
 use std::time::{Duration, Instant};
@@ -48,10 +50,13 @@ use self::region::{DeviceMemory, WindowOptions};
 use self::report::Report;
 use self::seats::{Seats, SeatsOptions};
 use self::store::Store;
+pub use creation::{MOST_READS, can_be_read};
 pub use live::Seat;
 use orders::FIRST_GENERATION;
 pub use orders::Orders;
 pub use parts::Program;
+pub use priority::{NICE, Priorities, claim_for_this_thread, may_be_raised};
+pub use succession::{MOST_STORE_CLIENTS, ParseStateIoError, StateIo, StoreOptions, Succession};
 pub use way::{Baton, How, ParseWayError, Way};
 
 /// How long a driver may take from its start until it reports that its device receives.
@@ -88,9 +93,7 @@ pub struct ProcessOptions {
     /// Yield instead of spin while waiting: for both sides on one core.
     pub shared_core: bool,
     /// How the driver can be replaced while it runs; not at all if `None`: its end is the target's.
-    pub live: Option<Way>,
-    /// The data store, for [`Way::DataStore`].
-    pub store: Option<Program>,
+    pub live: Option<Succession>,
 }
 
 /// A running driver process with a NIC.
@@ -133,9 +136,8 @@ impl ProcessTarget {
         clock: TscClock,
         interrupted: Interrupted,
     ) -> Result<ProcessTarget, TargetError> {
-        let ProcessOptions { driver, dma_bytes, orders, above, core, shared_core, live, store } =
-            options;
-        let mut store = data_store(live, store)?;
+        let ProcessOptions { driver, dma_bytes, orders, above, core, shared_core, live } = options;
+        let mut store = data_store(live.as_ref())?;
         let (mut chain, program) = match above {
             Some(Above { chain, program }) => (Some(chain), Some(program)),
             None => (None, None),
@@ -148,7 +150,7 @@ impl ProcessTarget {
             register_bar: nic.info().register_bar,
             tsc_hz: clock.ticks_per_second(),
             generation: FIRST_GENERATION,
-            way: live.map_or(layout::way::RELOAD, Way::to_word),
+            way: live.as_ref().map_or(layout::way::RELOAD, |live| live.way.to_word()),
         };
         let channel = packets.and_then(|(memory, _)| driver_channel(memory));
         let invitation = chain.as_mut().and_then(|chain| chain.driver.take());
@@ -160,7 +162,7 @@ impl ProcessTarget {
         let (mut parts, part, console) =
             Parts::start(&driver, layout::HELLO, &first.files(&seats.device), core)?;
         let (end, report) = seats.add_first(first, part);
-        seats.settle(live.is_some(), &mut parts);
+        seats.settle(live.as_ref(), &mut parts);
         let mut requests = None;
         if let (Some(chain), Some(program)) = (chain, program) {
             for part in chain.parts {
@@ -332,14 +334,14 @@ impl ProcessTarget {
 }
 
 /// The store, where drivers follow one another by it.
-fn data_store(live: Option<Way>, program: Option<Program>) -> Result<Option<Store>, TargetError> {
-    if live != Some(Way::DataStore) {
+fn data_store(live: Option<&Succession>) -> Result<Option<Store>, TargetError> {
+    let Some(Succession { store, .. }) = live.filter(|live| live.way == Way::DataStore) else {
         return Ok(None);
-    }
+    };
     let missing =
         || std::io::Error::new(std::io::ErrorKind::InvalidInput, "its program is not given");
-    let program = program.ok_or_else(missing);
-    Ok(Some(Store::new(program.map_err(TargetError::system("cannot start the data store"))?)))
+    let store = store.clone().ok_or_else(missing);
+    Ok(Some(Store::new(store.map_err(TargetError::system("cannot start the data store"))?)))
 }
 
 /// The words of packet memory, and the channel between the driver and the layer above it.
@@ -415,6 +417,9 @@ impl Target for ProcessTarget {
         }
         self.quiesce();
         self.note();
+        // What joins the group after its end outlives it.
+        self.seats.call_off_starts();
+        self.store = None;
         self.parts.end()
     }
 
@@ -428,7 +433,8 @@ impl Target for ProcessTarget {
 
     fn process_ids(&self) -> Vec<u32> {
         let drivers = self.seats.iter().filter_map(|seat| seat.part.id());
-        drivers.chain(self.parts.ids_above()).chain(self.store_process()).collect()
+        let stores = self.store.iter().flat_map(Store::ids);
+        drivers.chain(self.parts.ids_above()).chain(stores).collect()
     }
 
     fn agent(&mut self) -> Option<&mut dyn Agent> {

@@ -194,6 +194,11 @@ impl ProcessTarget {
         self.parts.are_drivers_first()
     }
 
+    /// Process id of a part above the driver, by its name, if there is one that runs.
+    pub fn part_process(&self, name: &str) -> Option<u32> {
+        self.parts.id_above(name)
+    }
+
     /// Process id of the data store, if there is one that runs.
     pub fn store_process(&self) -> Option<u32> {
         self.store.as_ref().and_then(Store::id)

@@ -16,7 +16,7 @@ use warikomi_target::console::console_pipe;
 use warikomi_target::group::{Group, Guard};
 
 use crate::launch::Launch;
-use crate::priority;
+use crate::priority::{self, Claims};
 
 /// Messages of a part that are thrown away in one look: it has nothing to say on its socket.
 const MESSAGES_PER_LOOK: usize = 16;
@@ -65,6 +65,13 @@ impl Running {
 }
 
 impl Running {
+    /// Ends it if it is just being started.
+    pub(super) fn call_off(&mut self) {
+        if let Process::Starting(_) = self.process {
+            self.process = Process::NotStarted("it was called off".to_owned());
+        }
+    }
+
     /// Sends it a message with files.
     pub(super) fn tell(&self, message: &[u8], files: &[BorrowedFd<'_>]) -> io::Result<()> {
         warikomi_shared::send(&self.socket, message, files)
@@ -82,8 +89,10 @@ pub(super) struct Parts {
     group: Group,
     console: OwnedFd,
     core: Option<usize>,
-    /// The driver comes before the other parts, and one that is being started after them.
-    drivers_first: bool,
+    /// What each claims of it.
+    claims: Claims,
+    /// Reads that the creation of a driver waits for.
+    creation_reads: u32,
 }
 
 /// What is wrong with a part.
@@ -110,25 +119,41 @@ impl Parts {
         let group = Group::start(guard, &mut command, core)
             .map_err(|error| cannot_run(DRIVER, driver, error))?;
         let process = Process::Started(group.leader());
-        let parts =
-            Parts { above: Vec::new(), group, console: console_end, core, drivers_first: false };
+        let parts = Parts {
+            above: Vec::new(),
+            group,
+            console: console_end,
+            core,
+            claims: Claims::Equal,
+            creation_reads: 0,
+        };
         Ok((parts, Running { name: DRIVER, socket, process, raised: false }, console))
     }
 
-    /// From now on the driver comes before the other parts, where that is allowed.
-    pub(super) fn put_drivers_first(&mut self) {
-        self.drivers_first = priority::may_be_raised();
+    /// What parts claim that are started from now on, and what is read before drivers are.
+    pub(super) fn settle(&mut self, claims: Claims, creation_reads: u32) {
+        (self.claims, self.creation_reads) = (claims, creation_reads);
+    }
+
+    /// Gives a part the claim with which it would be started now.
+    pub(super) fn claim(&self, part: &Running) {
+        if let (Some(nice), Some(id)) =
+            (self.claims.at_start(part.name, part.name == DRIVER), part.id())
+        {
+            priority::claim(id, nice);
+        }
     }
 
     /// Whether the driver comes before the other parts.
     pub(super) fn are_drivers_first(&self) -> bool {
-        self.drivers_first
+        self.claims == Claims::DriversFirst
     }
 
     /// A driver has, or is about to get, the device.
     pub(super) fn raise(&self, driver: &mut Running) {
-        if let (true, Some(id)) = (self.drivers_first && !driver.raised, driver.id()) {
-            priority::raise(id);
+        if let (Some(nice), false, Some(id)) = (self.claims.at_device(), driver.raised, driver.id())
+        {
+            priority::claim(id, nice);
             driver.raised = true;
         }
     }
@@ -142,7 +167,9 @@ impl Parts {
             .group
             .join(&mut command, self.core)
             .map_err(|error| cannot_run(name, program, error))?;
-        self.above.push(Running { name, socket, process: Process::Started(id), raised: false });
+        let part = Running { name, socket, process: Process::Started(id), raised: false };
+        self.claim(&part);
+        self.above.push(part);
         Ok(())
     }
 
@@ -157,8 +184,16 @@ impl Parts {
     ) -> Result<Running, TargetError> {
         let (mut command, socket) = handed(program, &self.console, hello, files)?;
         self.group.admit(&mut command);
-        let launch = Launch::begin(command, self.core, self.drivers_first && name == DRIVER)?;
+        let is_driver = name == DRIVER;
+        let reads = if is_driver { self.creation_reads } else { 0 };
+        let nice = self.claims.at_start(name, is_driver);
+        let launch = Launch::begin(command, self.core, nice, reads)?;
         Ok(Running { name, socket, process: Process::Starting(launch), raised: false })
+    }
+
+    /// Process id of a part above the driver, by its name.
+    pub(super) fn id_above(&self, name: &str) -> Option<u32> {
+        self.above.iter().find(|part| part.name == name)?.id()
     }
 
     /// Process ids of all that live above the driver.

@@ -3,30 +3,113 @@
 //! Parts of a live target share a core. The driver comes before what is above it, as drivers do in
 //! microkernel systems; one that is being started comes after everything, because its start takes
 //! milliseconds of the processor. Both need a right that root has (CAP_SYS_NICE): to raise a process again.
-//! Without it all parts are equal, and sends and replacements now and then wait for a start.
+//! Without it all parts are equal, and sends and replacements now and then wait for a start. Or each part has the
+//! [priority](Priorities) that it was given, from its start on.
+
+use std::ops::RangeInclusive;
 
 use rustix::process::{Pid, setpriority_process};
 
-/// A driver's claim on a processor: nice -10.
-const DRIVER: i32 = -10;
+/// Claims on a processor, as nice values: the lower comes first.
+pub const NICE: RangeInclusive<i32> = -20..=19;
+/// A driver's claim on a processor.
+const SERVING: i32 = -10;
 /// The claim of a process that is being started.
 const STARTING: i32 = 10;
 
+/// What parts claim of the core that they share, each within [`NICE`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Priorities {
+    /// Drivers, from their start on.
+    pub drivers: i32,
+    /// The stack.
+    pub stack: i32,
+    /// The application.
+    pub application: i32,
+    /// The data store, and its other clients.
+    pub store: i32,
+}
+
+/// How claims come about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Claims {
+    /// All parts are equal.
+    Equal,
+    /// The driver that serves the device comes first, and one that is being started last.
+    DriversFirst,
+    /// As they were given.
+    Given(Priorities),
+}
+
+impl Claims {
+    /// Those of a target whose drivers follow one another.
+    pub(crate) fn of_live(given: Option<Priorities>) -> Claims {
+        match given {
+            Some(priorities) => Claims::Given(priorities),
+            None if may_be_raised() => Claims::DriversFirst,
+            None => Claims::Equal,
+        }
+    }
+
+    /// With which claim a part is started, by its name; whether it is a driver.
+    pub(crate) fn at_start(self, part: &str, is_driver: bool) -> Option<i32> {
+        match self {
+            Claims::Given(priorities) if is_driver => Some(priorities.drivers),
+            Claims::Given(priorities) => Some(match part {
+                "stack" => priorities.stack,
+                "application" => priorities.application,
+                _ => priorities.store,
+            }),
+            Claims::DriversFirst if is_driver => Some(STARTING),
+            Claims::DriversFirst | Claims::Equal => None,
+        }
+    }
+
+    /// The claim of a driver that has the device, or is about to get it, if it is another.
+    pub(crate) fn at_device(self) -> Option<i32> {
+        (self == Claims::DriversFirst).then_some(SERVING)
+    }
+}
+
 /// Whether processes may be raised.
-pub(crate) fn may_be_raised() -> bool {
+pub fn may_be_raised() -> bool {
     // In a thread of its own, whose claim ends with it.
-    std::thread::spawn(|| setpriority_process(None, DRIVER).is_ok()).join().unwrap_or(false)
+    std::thread::spawn(|| setpriority_process(None, SERVING).is_ok()).join().unwrap_or(false)
 }
 
-/// Lowers the calling thread, and whatever process it starts.
-pub(crate) fn lower_this_thread() {
-    let _ = setpriority_process(None, STARTING);
+/// Gives the calling thread this claim, and whatever process it starts.
+pub fn claim_for_this_thread(nice: i32) {
+    let _ = setpriority_process(None, nice);
 }
 
-/// Gives a process a driver's claim.
-pub(crate) fn raise(process_id: u32) {
+/// Gives a process this claim.
+pub(crate) fn claim(process_id: u32, nice: i32) {
     if let Some(pid) = i32::try_from(process_id).ok().and_then(Pid::from_raw) {
         // One that has ended needs none.
-        let _ = setpriority_process(Some(pid), DRIVER);
+        let _ = setpriority_process(Some(pid), nice);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_part_starts_with_the_claim_that_it_was_given() {
+        let given = Priorities { drivers: 1, stack: 2, application: 3, store: 4 };
+        let claims = Claims::of_live(Some(given));
+        let parts = ["driver", "stack", "application", "store", "store-client"];
+        let given = parts.map(|part| claims.at_start(part, part == "driver"));
+        assert_eq!(given, [1, 2, 3, 4, 4].map(Some));
+        assert_eq!(claims.at_device(), None);
+    }
+
+    #[test]
+    fn unless_it_is_said_only_drivers_have_a_claim_and_only_where_they_may() {
+        let first = Claims::DriversFirst;
+        assert!(first.at_start("driver", true) > Some(0) && first.at_device() < Some(0));
+        let others = (first.at_start("stack", false), Claims::Equal.at_start("driver", true));
+        assert_eq!(others, (None, None));
+        assert_eq!(Claims::Equal.at_device(), None);
     }
 }

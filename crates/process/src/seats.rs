@@ -14,9 +14,11 @@ use super::orders::{FIRST_GENERATION, Orders};
 use super::parts::Program;
 use super::parts::{DRIVER, Parts, Running};
 use super::port::{Port, WindowEnd};
+use super::priority::Claims;
 use super::region::{DeviceMemory, WindowOptions};
 use super::report::Report;
 use super::seat::{DriverSeat, StartFiles};
+use super::succession::Succession;
 use super::way::{Baton, How};
 
 /// The drivers of a device: one is served; others are warm, or on their way out.
@@ -104,9 +106,10 @@ impl Seats {
     }
 
     /// Whether other drivers will follow the first.
-    pub(super) fn settle(&mut self, live: bool, parts: &mut Parts) {
-        if live {
-            parts.put_drivers_first();
+    pub(super) fn settle(&mut self, live: Option<&Succession>, parts: &mut Parts) {
+        if let Some(succession) = live {
+            parts.settle(Claims::of_live(succession.priorities), succession.creation_reads);
+            self.list.iter().for_each(|first| parts.claim(&first.part));
             self.raise(FIRST_GENERATION, parts);
         } else {
             // A socket that we held open would never hang up.
@@ -164,6 +167,11 @@ impl Seats {
             seat.fence(before);
         }
         self.served = generation;
+    }
+
+    /// Ends drivers that are just being started.
+    pub(super) fn call_off_starts(&mut self) {
+        self.list.iter_mut().for_each(|seat| seat.part.call_off());
     }
 
     /// Takes the seat of an ended driver away; its part.

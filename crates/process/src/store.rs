@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use warikomi_target::TargetError;
 
-use crate::programs::store::{CLIENT, HELLO};
+use crate::programs::store::{CLIENT, HELLO, IN_TURN};
+use crate::programs::store_client;
 
-use super::Program;
 use super::parts::{Parts, Running, sockets};
 use super::seats::Seats;
+use super::succession::{MOST_STORE_CLIENTS, StateIo, StoreOptions};
 
 /// The least time between two starts.
 const START_EVERY: Duration = Duration::from_millis(100);
@@ -17,18 +18,29 @@ const START_EVERY: Duration = Duration::from_millis(100);
 /// The store's process, which is started again when it ends, and its ends of the sockets to drivers. As
 /// long as we keep those, a driver's socket does not hang up, and another store can be handed them.
 pub(super) struct Store {
-    program: Program,
+    options: StoreOptions,
     part: Option<Running>,
     /// It does not take what it is sent.
     is_stuck: bool,
     started: Option<Instant>,
     clients: Vec<(u32, OwnedFd)>,
+    /// Its other clients: the store's end of each one's socket, and its process.
+    others: Vec<(OwnedFd, Running)>,
+    others_started: Option<Instant>,
 }
 
 impl Store {
     /// One that runs after the first [look](Self::look).
-    pub(super) fn new(program: Program) -> Store {
-        Store { program, part: None, is_stuck: false, started: None, clients: Vec::new() }
+    pub(super) fn new(options: StoreOptions) -> Store {
+        Store {
+            options,
+            part: None,
+            is_stuck: false,
+            started: None,
+            clients: Vec::new(),
+            others: Vec::new(),
+            others_started: None,
+        }
     }
 
     /// A socket to the store, for the driver of a generation.
@@ -47,6 +59,7 @@ impl Store {
         self.clients.retain(|(generation, _)| seats.has(*generation));
         if let Some(part) = &mut self.part {
             if !self.is_stuck && parts.failure_of(part).is_none() {
+                self.look_at_others(parts);
                 return;
             }
             if parts.end_of(part).is_none() {
@@ -62,10 +75,51 @@ impl Store {
         }
         self.started = Some(Instant::now());
         // What does not work is tried again: a store is needed only when a driver hands over.
-        self.part = parts.begin("store", &self.program, HELLO, &[]).ok();
+        self.part = parts.begin("store", &self.options.program, HELLO, &[]).ok();
         let Some(part) = &self.part else { return };
-        let told = |(_, client): &(u32, OwnedFd)| part.tell(CLIENT, &[client.as_fd()]).is_ok();
-        self.is_stuck = part.never_wait().is_err() || !self.clients.iter().all(told);
+        let is_told = self.options.state_io == StateIo::First || part.tell(IN_TURN, &[]).is_ok();
+        let drivers = self.clients.iter().map(|(_, socket)| socket);
+        let mut all = drivers.chain(self.others.iter().map(|(socket, _)| socket));
+        let is_handed = all.all(|socket| part.tell(CLIENT, &[socket.as_fd()]).is_ok());
+        self.is_stuck = part.never_wait().is_err() || !is_told || !is_handed;
+    }
+
+    /// Starts clients that there ought to be, and lets go of those that have ended.
+    fn look_at_others(&mut self, parts: &mut Parts) {
+        for (socket, mut part) in std::mem::take(&mut self.others) {
+            match parts.end_of(&mut part) {
+                None => self.others.push((socket, part)),
+                Some(_) => parts.forget(part),
+            }
+        }
+        let wanted = self.options.clients.min(MOST_STORE_CLIENTS) as usize;
+        let too_soon = self.others_started.is_some_and(|at| at.elapsed() < START_EVERY);
+        if self.others.len() >= wanted || too_soon {
+            return;
+        }
+        self.others_started = Some(Instant::now());
+        for number in self.others.len()..wanted {
+            // What does not work is tried again.
+            let Some(other) = self.begin_other(number, parts) else { return };
+            self.others.push(other);
+        }
+    }
+
+    fn begin_other(&mut self, number: usize, parts: &mut Parts) -> Option<(OwnedFd, Running)> {
+        let (ours, theirs) = sockets().ok()?;
+        let hello = format!("{}{number}", store_client::HELLO);
+        let program = &self.options.client;
+        let other =
+            parts.begin("store-client", program, hello.as_bytes(), &[theirs.as_fd()]).ok()?;
+        if let Some(part) = &self.part {
+            self.is_stuck |= part.tell(CLIENT, &[ours.as_fd()]).is_err();
+        }
+        Some((ours, other))
+    }
+
+    /// Process ids of the store and of its other clients, of those that run.
+    pub(super) fn ids(&self) -> impl Iterator<Item = u32> {
+        self.id().into_iter().chain(self.others.iter().filter_map(|(_, part)| part.id()))
     }
 
     /// Its process id, if it runs.

@@ -12,7 +12,7 @@ pub use flags::{
     VirtualArguments, VirtualFlag,
 };
 pub use options::{
-    GuestSettings, Interrupts, OwnParts, PATH_BUFFER_BYTES, PacketPath, ProcessSessionOptions,
-    SessionOptions,
+    GuestSettings, Interrupts, LiveOptions, OwnParts, PATH_BUFFER_BYTES, PacketPath,
+    ProcessSessionOptions, SessionOptions,
 };
 pub use session::{CoreWatch, Session, bring_up, bring_up_again, link_up};

@@ -8,7 +8,9 @@ use warikomi_clock::TscClock;
 use warikomi_inject::{GUEST_IP, NETWORK_IP, NETWORK_MAC};
 use warikomi_kernel::module_file;
 use warikomi_nic::{MakeNic, NicOptions};
-use warikomi_process::{Above, Orders, Program};
+use warikomi_process::{
+    Above, Orders, Priorities, Program, StateIo, StoreOptions, Succession, Way,
+};
 use warikomi_stack::{Chain, ChainOptions, StackError, Station, Topology, Waiting};
 use warikomi_target::kernel::{Attachment, GuestCosts};
 
@@ -134,6 +136,46 @@ pub struct ProcessSessionOptions {
     /// What packets go through above the driver.
     pub path: PacketPath,
 }
+
+/// How the driver of a session is replaced while it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LiveOptions {
+    /// In which way.
+    pub way: Way,
+    /// When a data store serves what belongs to a replacement.
+    pub state_io: StateIo,
+    /// Its clients besides drivers.
+    pub store_clients: u32,
+    /// What parts claim of their core; what is usual if `None`.
+    pub priorities: Option<Priorities>,
+    /// Reads from a disk that the creation of a driver process waits for.
+    pub creation_reads: u32,
+}
+
+impl LiveOptions {
+    /// In this way, and nothing made hard.
+    pub fn of(way: Way) -> LiveOptions {
+        LiveOptions {
+            way,
+            state_io: StateIo::First,
+            store_clients: 0,
+            priorities: None,
+            creation_reads: 0,
+        }
+    }
+
+    pub(crate) fn succession(&self, program: fn(&str) -> Program) -> Succession {
+        let LiveOptions { way, state_io, store_clients, priorities, creation_reads } = *self;
+        let store = StoreOptions {
+            program: program("store"),
+            state_io,
+            client: program("store-client"),
+            clients: store_clients,
+        };
+        Succession { priorities, creation_reads, ..Succession::of(way, store) }
+    }
+}
+
 /// What runs the parts of a process target.
 #[derive(Clone, Copy, Debug)]
 pub struct OwnParts {

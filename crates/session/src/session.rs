@@ -7,7 +7,7 @@ use warikomi_clock::{Clock, Time, TscClock, VirtualClock};
 use warikomi_inject::{GUEST_IP, NETWORK_IP, NETWORK_MAC};
 use warikomi_measure::{CpuTimes, Machine, TargetInfo, core_wait_ns, governor_of};
 use warikomi_pci::Width;
-use warikomi_process::{ProcessOptions, ProcessTarget, Way};
+use warikomi_process::{ProcessOptions, ProcessTarget};
 use warikomi_protocol::answers::{Configured, DriverOrigin, Settings};
 use warikomi_protocol::commands::{
     Configure, LinkState, LinkUp, LoadDriver, Neighbour, WaitInterface,
@@ -19,7 +19,9 @@ use warikomi_target::{CardId, Interrupted, Target, TargetError, wait};
 use warikomi_wire::Wire;
 
 use crate::error::SessionError;
-use crate::options::{GuestSettings, PREFIX_BITS, ProcessSessionOptions, SessionOptions};
+use crate::options::{
+    GuestSettings, LiveOptions, PREFIX_BITS, ProcessSessionOptions, SessionOptions,
+};
 
 /// How long a driver may take to bind once it is loaded.
 const BIND_TIMEOUT: Duration = Duration::from_secs(5);
@@ -112,20 +114,20 @@ impl Session {
 }
 
 impl Session<ProcessTarget> {
-    /// Brings a driver process up that can be replaced while it runs, in this way.
+    /// Brings a driver process up that can be replaced while it runs.
     pub fn start_live(
         options: &ProcessSessionOptions,
-        way: Way,
+        live: &LiveOptions,
         wire: Box<dyn Wire>,
         interrupted: &Interrupted,
         status: &mut dyn FnMut(&str),
     ) -> Result<Session<ProcessTarget>, SessionError> {
-        Session::start_driver(options, Some(way), wire, interrupted, status)
+        Session::start_driver(options, Some(live), wire, interrupted, status)
     }
 
     fn start_driver(
         options: &ProcessSessionOptions,
-        live: Option<Way>,
+        live: Option<&LiveOptions>,
         wire: Box<dyn Wire>,
         interrupted: &Interrupted,
         status: &mut dyn FnMut(&str),
@@ -140,8 +142,7 @@ impl Session<ProcessTarget> {
             above: options.path.above(&options.orders, nic.mac_address(), &place.clock)?,
             core: Some(place.cores.target),
             shared_core: place.cores.shared(),
-            live,
-            store: (live == Some(Way::DataStore)).then(|| (options.path.program)("store")),
+            live: live.map(|live| live.succession(options.path.program)),
         };
         status("starting the driver");
         let mut target = ProcessTarget::start(launch, nic, place.clock, interrupted.clone())?;

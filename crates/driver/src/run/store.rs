@@ -219,13 +219,20 @@ pub struct StoreClient {
     socket: OwnedFd,
     key: u64,
     patience: Duration,
+    urgent: bool,
 }
 
 impl StoreClient {
     /// Reaches the store by `socket` for what is kept under `key`; each request is answered within
     /// `patience`, or given up.
     pub fn new(socket: OwnedFd, key: u64, patience: Duration) -> StoreClient {
-        StoreClient { socket, key, patience }
+        StoreClient { socket, key, patience, urgent: true }
+    }
+
+    /// The same for requests that belong to no replacement.
+    #[must_use]
+    pub fn in_turn(self) -> StoreClient {
+        StoreClient { urgent: false, ..self }
     }
 
     /// Sends a request and waits for what `take` accepts as its answer.
@@ -262,8 +269,8 @@ impl StoreClient {
 
 impl SnapshotStore for StoreClient {
     fn put(&self, snapshot: Snapshot) -> Result<(), StoreError> {
-        let (key, of) = (self.key, snapshot.generation);
-        self.ask(&Message::Put { key, snapshot, urgent: true }, |answer| match answer {
+        let (key, urgent, of) = (self.key, self.urgent, snapshot.generation);
+        self.ask(&Message::Put { key, snapshot, urgent }, |answer| match answer {
             Message::Stored { key: of_key, generation } => {
                 (of_key == key && generation == of).then_some(Ok(()))
             }
@@ -272,8 +279,8 @@ impl SnapshotStore for StoreClient {
     }
 
     fn get(&self) -> Result<Snapshot, StoreError> {
-        let key = self.key;
-        let found = self.ask(&Message::Get { key, urgent: true }, |answer| match answer {
+        let (key, urgent) = (self.key, self.urgent);
+        let found = self.ask(&Message::Get { key, urgent }, |answer| match answer {
             Message::Found { key: of_key, snapshot } => (of_key == key).then_some(Ok(snapshot)),
             Message::Missing { key: of_key } => {
                 (of_key == key).then_some(Err(StoreError::Missing(key)))

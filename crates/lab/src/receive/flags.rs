@@ -281,6 +281,9 @@ impl Receive {
     }
 
     fn run_in_virtual_time(&self, watch: &mut Watch) -> Result<Received, Error> {
+        self.target.refuse_driver(
+            "in virtual time the driver is ours, rtl8168, with the application in one thread with it",
+        )?;
         self.target.refuse_ways()?;
         let options = self.in_process()?;
         let costs = match &self.costs {

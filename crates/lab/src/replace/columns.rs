@@ -37,28 +37,36 @@ pub(super) fn describe(result: &mut RunResult) {
 }
 
 fn name(row: &Object) -> String {
-    let parts = ["way", "load", "kind"].map(|part| text(row, part));
-    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
+    let parts = ["way", "load", "kind"].map(|part| text(row, part).to_owned());
+    let spare = match text(row, "spare") {
+        "" => String::new(),
+        spare => format!("spare {spare}"),
+    };
+    let parts = parts.into_iter().chain([spare]).filter(|part| !part.is_empty());
+    parts.collect::<Vec<_>>().join(", ")
 }
 
-fn columns() -> Vec<Column> {
-    let mut columns = vec![
-        Column::parameter("way", "way"),
-        Column::parameter("load", "load"),
-        Column::parameter("kind", "kind"),
-        Column::figure("replacements", "replacements").head("count").unit(Unit::Count),
-        Column::figure("resets", "resets").unit(Unit::Count),
-    ];
-    for (key, title) in [
-        ("swap_us", "time to replace"),
-        ("outage_us", "outage"),
-        ("send_us", "send"),
-        ("send_with_us", "send with"),
-        ("send_during_us", "send during"),
+/// Those of times that are spread.
+fn spreads() -> Vec<Column> {
+    const ALL: &[&str] = &["min", "mean", "p50", "p99", "max"];
+    // Of the steps two are enough: a layout has at most 64 columns.
+    const STEP: &[&str] = &["mean", "max"];
+    let mut columns = Vec::new();
+    for (key, title, parts) in [
+        ("replace_us", "time to replace", ALL),
+        ("create_us", "create", STEP),
+        ("write_state_us", "write state", STEP),
+        ("start_us", "start", STEP),
+        ("read_state_us", "read state", STEP),
+        ("swap_us", "time to switch", ALL),
+        ("outage_us", "outage", ALL),
+        ("send_us", "send", ALL),
+        ("send_with_us", "send with", ALL),
+        ("send_during_us", "send during", ALL),
     ] {
-        for part in ["min", "mean", "p50", "p99", "max"] {
+        for part in parts {
             let head = match key {
-                "swap_us" | "send_us" => part.to_owned(),
+                "replace_us" | "send_us" => (*part).to_owned(),
                 "send_with_us" => format!("with: {part}"),
                 _ => format!("{title} {part}"),
             };
@@ -66,10 +74,30 @@ fn columns() -> Vec<Column> {
             columns.push(column.head(&head));
         }
     }
+    columns
+}
+
+fn columns() -> Vec<Column> {
+    let mut columns = vec![
+        Column::parameter("way", "way"),
+        Column::parameter("load", "load"),
+        Column::parameter("kind", "kind"),
+        Column::parameter("spare", "spare"),
+        Column::figure("replacements", "replacements").head("count").unit(Unit::Count),
+        Column::figure("resets", "resets").unit(Unit::Count),
+    ];
+    columns.extend(spreads());
     let harm = |key: &str, title: &str, head: &str| {
         Column::figure(key, title).head(head).unit(Unit::Count).alarm()
     };
     columns.extend([
+        Column::figure("usual_interval_us", "interval between sends, without").head("interval"),
+        Column::figure("longest_interval_us", "longest interval between sends").head("longest"),
+        Column::figure("excess_us.mean", "excess over ten sends, mean").head("excess: mean"),
+        Column::figure("excess_us.max", "excess over ten sends, max").head("excess: max"),
+        Column::figure("dispatches", "times that the application got the processor")
+            .head("dispatches")
+            .unit(Unit::Number),
         Column::figure("longest_send_gap_us", "longest gap between sends").head("gap"),
         Column::figure("longest_receive_gap_us", "longest gap on receive"),
         Column::figure("received", "received").unit(Unit::Count),
@@ -92,28 +120,53 @@ fn columns() -> Vec<Column> {
     columns
 }
 
-fn views() -> Vec<View> {
-    let view = |title: &str, keys: &[&str], note: &str| View {
+fn view(title: &str, keys: &[&str], note: &str) -> View {
+    View {
         title: title.to_owned(),
-        columns: ["way", "load", "kind"].iter().chain(keys).map(|&key| key.to_owned()).collect(),
+        columns: ["way", "load", "kind", "spare"]
+            .iter()
+            .chain(keys)
+            .map(|&key| key.to_owned())
+            .collect(),
         only: vec![Only::none("not_available")],
         notes: vec![note.to_owned()],
         ..View::default()
-    };
+    }
+}
+
+fn views() -> Vec<View> {
+    views_of_replacements().into_iter().chain(views_of_workload()).collect()
+}
+
+fn views_of_replacements() -> Vec<View> {
     vec![
         view(
             "Time to replace",
             &[
                 "replacements",
-                "swap_us.min",
+                "replace_us.min",
+                "replace_us.mean",
+                "replace_us.max",
                 "swap_us.mean",
-                "swap_us.p99",
                 "swap_us.max",
                 "outage_us.max",
             ],
-            "time to replace: from the order (of a kill: from the death's being seen) to the new driver's first \
-             pass; outage: how long no driver served the device (of a kill: from the signal on)",
+            "time to replace: from the request to the return of its result, the new process's creation included; to \
+             switch: from the order (of a kill: from the death's being seen) to the new driver's first pass; \
+             outage: how long no driver served the device (of a kill: from the signal on)",
         ),
+        view(
+            "Its steps",
+            &["create_us.mean", "write_state_us.mean", "start_us.mean", "read_state_us.mean"],
+            "means of the published steps: a new process waits for the device; the old driver has left its state; \
+             the new one runs with the device; it has accepted that state",
+        ),
+    ]
+}
+
+/// What the workload notices.
+fn views_of_workload() -> Vec<View> {
+    vec![
         view(
             "A send",
             &[
@@ -125,6 +178,19 @@ fn views() -> Vec<View> {
             ],
             "mean, max: without a replacement; with: in runs with one; gap: the longest time between two frames \
              of the workload on the wire around one",
+        ),
+        view(
+            "The interval between sends",
+            &[
+                "usual_interval_us",
+                "longest_interval_us",
+                "excess_us.mean",
+                "excess_us.max",
+                "dispatches",
+            ],
+            "interval: from the beginning of a send to that of the next, in runs without a replacement; longest: with \
+             one in it; excess: what ten intervals from the request on were longer, together; dispatches: how often \
+             the application got the processor until the result",
         ),
         view(
             "Frames",
@@ -260,53 +326,90 @@ fn growth_chart(at: usize, soak: &Object) -> Chart {
 /// The greatest, the mean and the least, as publications have them.
 const FIGURES: [&str; 3] = ["max", "mean", "min"];
 
-/// The published table, with what stands for each system here; nothing here where nothing was measured.
+/// The published table, with what stands for each system here, without a spare as there and with one; nothing
+/// where nothing was measured.
 fn published_table(rows: &[Object]) -> Table {
     let mut beside = Vec::new();
     for (system, way, figures) in published::driver_replacement().systems() {
         let mut add = |what: &str, load: &str, spread: &str, published_ms: [f64; 3]| {
-            let row = planned(rows, way, load);
             for (figure, ms) in FIGURES.into_iter().zip(published_ms) {
-                let here = row.and_then(|row| number(row, &format!("{spread}.{figure}")));
+                let here = |spare: &str| {
+                    let us =
+                        number(planned(rows, way, load, spare)?, &format!("{spread}.{figure}"));
+                    us.map(|us| us * 1e3)
+                };
                 let name = format!("{system} ({way}): {what}, {figure}");
                 beside.push(object([
                     ("figure", name.into()),
                     ("published_ns", (ms * 1e6).into()),
-                    ("here_ns", here.map(|us| us * 1e3).into()),
+                    ("here_ns", here("none").into()),
+                    ("kept_ns", here("kept").into()),
                 ]));
             }
         };
-        add("replace, idle", "idle", "swap_us", figures.swap_ms_idle);
-        add("replace, busy", "busy", "swap_us", figures.swap_ms_busy);
+        add("replace, idle", "idle", "replace_us", figures.swap_ms_idle);
+        add("replace, busy", "busy", "replace_us", figures.swap_ms_busy);
         add("send without", "busy", "send_us", figures.send_ms_without);
         add("send with", "busy", "send_with_us", figures.send_ms_with);
     }
+    beside.extend(published_intervals(rows));
     let columns = vec![
         Column::parameter("figure", "Beside what was published"),
         Column::figure("published_ns", "published"),
         Column::figure("here_ns", "here"),
+        Column::figure("kept_ns", "here, spare kept"),
     ];
     let published = published::driver_replacement();
+    let [compute, send, replace] = published.minix3_gap_parts_ms.map(|ms| time(ms * 1e6));
     Table::here("published", "", columns, beside).note(format!(
-        "published: {}; longest time between two sends around a replacement: MINIX 3 {}; AnT: {} more, all sends \
-         together",
-        published.workload,
-        time(published.minix3_longest_send_gap_ms * 1e6),
-        time(published.ant_extra_gap_ms * 1e6)
+        "published: {}; {}; {}; the longest interval of MINIX 3 is {compute} of computing, {send} of sending and \
+         {replace} of replacing; in AnT the application got the processor {} times while a process was created",
+        published.workload, published.clock, published.priorities, published.ant_dispatches
     ))
 }
 
+/// The published intervals between sends, with those here.
+fn published_intervals(rows: &[Object]) -> Vec<Object> {
+    let published = published::driver_replacement();
+    let [(first, store, _), (second, shared, _)] = published.systems();
+    let of = |way: &'static str, key: &'static str| {
+        move |spare: &str| number(planned(rows, way, "busy", spare)?, key).map(|us| us * 1e3)
+    };
+    let [of_store, of_shared] = [store, shared].map(|way| of(way, "excess_us.max"));
+    let more = |spare: &str| Some(of_shared(spare)? - of_store(spare)?);
+    let one = |name: String, ms: f64, here: &dyn Fn(&str) -> Option<f64>| {
+        object([
+            ("figure", name.into()),
+            ("published_ns", (ms * 1e6).into()),
+            ("here_ns", here("none").into()),
+            ("kept_ns", here("kept").into()),
+        ])
+    };
+    let [_, _, replacing] = published.minix3_gap_parts_ms;
+    let added = published.ant_extra_gap_ms;
+    vec![
+        one(
+            format!("{first} ({store}): longest interval between sends"),
+            published.minix3_longest_send_gap_ms,
+            &of(store, "longest_interval_us"),
+        ),
+        one(format!("{first} ({store}): excess over ten sends, max"), replacing, &of_store),
+        one(format!("{second} ({shared}): excess over ten sends, max"), added, &of_shared),
+        one(format!("{second} less {first}: excess over ten sends"), added - replacing, &more),
+    ]
+}
+
 /// The row of planned replacements in this way under this load.
-fn planned<'a>(rows: &'a [Object], way: &str, load: &str) -> Option<&'a Object> {
-    let wanted = [("way", way), ("load", load), ("kind", "planned")];
+fn planned<'a>(rows: &'a [Object], way: &str, load: &str, spare: &str) -> Option<&'a Object> {
+    let wanted = [("way", way), ("load", load), ("kind", "planned"), ("spare", spare)];
     rows.iter().find(|row| wanted.iter().all(|(key, value)| text(row, key) == *value))
 }
 
 fn matters(layout: &mut Layout, rows: &[Object]) {
     for (system, way, figures) in published::driver_replacement().systems() {
-        let row =
-            planned(rows, way, "busy").or_else(|| rows.iter().find(|row| text(row, "way") == way));
-        let Some((row, mean)) = row.and_then(|row| Some((row, number(row, "swap_us.mean")?)))
+        let of_way = || rows.iter().find(|row| text(row, "way") == way);
+        let row = planned(rows, way, "busy", "none").or_else(of_way);
+        let Some((row, mean)) = row.and_then(|row| Some((row, number(row, "replace_us.mean")?)))
         else {
             continue;
         };
@@ -335,43 +438,46 @@ fn matters(layout: &mut Layout, rows: &[Object]) {
 }
 
 /// Frames below, steps above, in the order in which they come.
-const EVENTS: [&str; 11] = [
+const EVENTS: [&str; 14] = [
     "frame sent",
     "frame taken",
     "frame arrived",
+    "result",
     "served",
     "accepted",
     "awake",
     "handed over",
     "death seen",
     "order seen",
-    "killed",
     "order",
+    "warm",
+    "killed",
+    "request",
 ];
 /// How many of these are frames.
 const FRAMES: usize = 3;
 
 fn charts() -> Vec<Chart> {
-    let x = Axis::new("swap_us", "time to replace", Unit::Us, Scale::Log);
+    let x = Axis::new("replace_us", "time to replace", Unit::Us, Scale::Log);
     let y = Axis::new("share", "replacements", Unit::Share, Scale::Zero);
     let title = "Share of replacements that took no longer than this";
     let mut times = Chart::new("time", title, x, y)
         .from(Source::File("replacements".to_owned()))
         .kind(Kind::Cumulative)
-        .series(&["way", "load", "kind"])
-        .curve(Curve::new("swap_us", ""));
+        .series(&["way", "load", "kind", "spare"])
+        .curve(Curve::new("replace_us", ""));
     for (system, _, figures) in published::driver_replacement().systems() {
         let name = format!("{system}, published mean");
         times.marks.push(Mark { name, at: figures.swap_ms_busy[1] * 1e6 });
     }
     times.marks_are = "published means, busy: MINIX 3, AnT".to_owned();
-    let x = Axis::new("at_us", "since the order, or the kill", Unit::Us, Scale::Linear);
+    let x = Axis::new("at_us", "since the request, or the kill", Unit::Us, Scale::Linear);
     let events = EVENTS.map(str::to_owned).to_vec();
     let y = Axis { order: events.clone(), ..Axis::named(&["what"], "") };
     let mut steps = Chart::new("steps", "One replacement step by step", x, y)
         .from(Source::File("timeline".to_owned()))
         .kind(Kind::Timeline)
-        .split(&["way", "load", "kind"])
+        .split(&["way", "load", "kind", "spare"])
         .curve(Curve::new("what", "steps"));
     steps.background = events[..FRAMES].to_vec();
     vec![times, steps]

@@ -11,7 +11,7 @@ use warikomi_clock::Span;
 use warikomi_live::Way;
 
 use super::places::Places;
-use super::plan::{Load, MOST_DESCRIPTORS, Options};
+use super::plan::{MOST_DESCRIPTORS, Options};
 use super::row::Row;
 use super::tally::Tally;
 use super::workload::{Bench, Turn};
@@ -97,8 +97,9 @@ pub(super) fn find(options: &Options, way: Way, watch: &mut Watch) -> Result<Edg
 /// Some replacements with this many buffers, while frames arrive and nothing else goes on.
 fn attempt(options: &Options, way: Way, buffers: u64, watch: &mut Watch) -> Result<EdgeRow, Error> {
     let plan = &options.plan;
-    let mut bench = Bench::start(options, (way, Load::Heavy), buffers, false)?;
-    let mut tally = Tally::new(plan, way, Load::Heavy);
+    let case = plan.edge_case(way);
+    let mut bench = Bench::start(options, &case, buffers, false)?;
+    let mut tally = Tally::new(plan, &case);
     let mut places = Places::new(plan.seed, buffers);
     for _ in 0..REPLACEMENTS {
         let turn = Turn::of(&places.some(1), Span::from_ms(20), false);

@@ -2,13 +2,15 @@
 
 use clap::{Args, ValueHint};
 use warikomi_clock::{Seed, Span};
-use warikomi_inject::FrameBytes;
-use warikomi_live::Way;
+use warikomi_inject::{FrameBytes, LineRate};
+use warikomi_live::{Program, Way};
 use warikomi_measure::RunResult;
+use warikomi_process::{MOST_READS, MOST_STORE_CLIENTS, StateIo, can_be_read, may_be_raised};
 use warikomi_session::flags::{given, program, refuse};
 use warikomi_session::{StrictArguments, Strictness, TargetArguments};
 
-use super::plan::{EVERY, INTERVALS, Load, MOST_REPLACEMENTS, Options, Plan, Soak};
+use super::claims::Claim;
+use super::plan::{EVERY, INTERVALS, Load, MOST_REPLACEMENTS, Options, Plan, Soak, Spare};
 use super::{columns, kernel, series};
 use crate::error::Error;
 use crate::experiment::{Conclusion, Experiment};
@@ -23,7 +25,8 @@ use crate::watch::Watch;
 /// memory that belongs to no driver, and a warm driver takes it over in place). Loads: idle; busy (the published
 /// workload: 1,000 times send 1,024 bytes over TCP and compute 1 ms); heavy (the same, with datagrams sent as
 /// fast as it goes and frames received at --interval). In each trial the driver is replaced once, at a random
-/// moment.
+/// moment. The time to replace is the published one: from the request to the return of its result, the new
+/// process's creation included; --spare kept has that behind it already.
 ///
 /// Every frame is judged by its number, at the application and on the wire, and the TCP stream at its other
 /// end. A way that promises to lose nothing and does fails the run. The claim rests on arithmetic: free receive
@@ -67,12 +70,38 @@ struct PlanArguments {
     /// Loads, with commas [default: all]
     #[arg(long = "load", value_name = "NAME,...", value_delimiter = ',')]
     loads: Vec<Load>,
+    /// Whether a driver process is kept ready (kept) or created when it is asked for, as in the published systems
+    /// (none), with commas [default: both; with --to none]
+    #[arg(long = "spare", value_name = "NAME,...", value_delimiter = ',')]
+    spares: Vec<Spare>,
     /// Trials of each way under each load [default: 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_REPLACEMENTS))]
     trials: Option<u64>,
     /// Length of a trial when idle and under heavy load, 10ms to 1min [default: 500ms]
     #[arg(long, value_name = "TIME", value_parser = trial)]
     trial: Option<Span>,
+    /// When the data store serves what belongs to a replacement: in-turn, as the published system, or first, before
+    /// what others ask for [default: in-turn]
+    #[arg(long, value_name = "NAME")]
+    state_io: Option<StateIo>,
+    /// How many clients ask the data store without a pause, and have nothing to do with drivers
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_STORE_CLIENTS)))]
+    store_load: Option<u32>,
+    /// What processes claim of the core that they share, with commas, such as
+    /// requester=high,drivers=low,stack=low,application=low,store=low: nice values, high (-10) or low (10); 0 for one
+    /// that is not named [default: drivers come first, where that is allowed]
+    #[arg(long = "priority", value_name = "WHO=NICE,...", value_delimiter = ',')]
+    priorities: Vec<Claim>,
+    /// The supervisor, which asks for replacements, too, is on the core of store, driver, stack and application; the
+    /// card on the other, alone
+    #[arg(long)]
+    one_core: bool,
+    /// How many reads from the disk the creation of each driver process waits for; published: 10 [default: none]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_READS)))]
+    creation_io: Option<u32>,
+    /// The line that frames leave on, such as 100M [default: one that takes no time]
+    #[arg(long, value_name = "RATE")]
+    line_rate: Option<LineRate>,
     /// Kills the driver rather than asking it to hand over
     #[arg(long)]
     kill: bool,
@@ -123,6 +152,12 @@ impl PlanArguments {
     fn of_process(&self) -> Vec<&'static str> {
         given([
             ("--way", !self.ways.is_empty()),
+            ("--spare", !self.spares.is_empty()),
+            ("--state-io", self.state_io.is_some()),
+            ("--store-load", self.store_load.is_some()),
+            ("--priority", !self.priorities.is_empty()),
+            ("--one-core", self.one_core),
+            ("--creation-io", self.creation_io.is_some()),
             ("--trial", self.trial.is_some()),
             ("--kill", self.kill),
             ("--every", self.every.is_some()),
@@ -133,11 +168,21 @@ impl PlanArguments {
         ])
     }
 
+    /// All ways that can have the spares, and the store, that were asked for.
+    fn usual_ways(&self) -> Vec<Way> {
+        let can = |way: &Way| {
+            let spare = self.spares != [Spare::Kept] || *way != Way::Reload;
+            spare && (self.store_load.is_none() || *way == Way::DataStore)
+        };
+        Way::ALL.into_iter().filter(can).collect()
+    }
+
     fn in_process(&self, driver: &str, buffers: u64) -> Result<Plan, Error> {
         let usual = Plan::default();
         let plan = Plan {
-            ways: if self.ways.is_empty() { usual.ways } else { self.ways.clone() },
+            ways: if self.ways.is_empty() { self.usual_ways() } else { self.ways.clone() },
             loads: if self.loads.is_empty() { usual.loads } else { self.loads.clone() },
+            spares: if self.spares.is_empty() { usual.spares } else { self.spares.clone() },
             trials: self.trials.unwrap_or(usual.trials),
             trial_ms: self.trial.map_or(usual.trial_ms, |span| span.as_ps() / 1_000_000_000),
             kill: self.kill,
@@ -147,9 +192,20 @@ impl PlanArguments {
             interval_ns: self.interval.map_or(usual.interval_ns, Span::as_ns),
             frame_bytes: self.size.map_or(usual.frame_bytes, |size| size.0),
             buffers,
+            state_io: self.state_io.unwrap_or(usual.state_io),
+            store_load: self.store_load.unwrap_or(usual.store_load),
+            priorities: self.priorities.clone(),
+            one_core: self.one_core,
+            creation_io: self.creation_io.unwrap_or(usual.creation_io),
+            line_rate_bps: self.line_rate.map(|rate| rate.0),
             edge: self.edge,
             soak: self.soak(),
         };
+        if self.state_io.is_some() && !plan.ways.contains(&Way::DataStore) {
+            return Err(Error::impossible(
+                "--state-io is for a data store, and no way that is named has one; name data-store as well",
+            ));
+        }
         plan.validate()?;
         Ok(plan)
     }
@@ -204,6 +260,8 @@ impl Replace {
         session.nic.strict = watch.is_strict();
         let plan = self.what.in_process(&session.driver, session.orders.buffers)?;
         let to = program(&plan.to)?;
+        possible_here(&plan, [&session.program, &to])?;
+        session.nic.line_rate_bps = plan.line_rate_bps;
         let found = series::replace(&Options { plan, session, to }, watch)?;
         let broken = found.broken.join("; ");
         let mut conclusion = Conclusion::new(found.result)
@@ -216,7 +274,10 @@ impl Replace {
     fn run_in_kernel(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
         refuse(&self.what.of_process(), "process")?;
         let options = self.what.in_kernel()?;
-        let prepared = self.target.prepare()?;
+        let mut prepared = self.target.prepare()?;
+        if let Some(LineRate(bps)) = self.what.line_rate {
+            prepared.attach_by(None, Some(bps));
+        }
         let Some(brought_up) = prepared.kernel() else {
             return Err(Error::impossible("this is no kernel"));
         };
@@ -226,6 +287,26 @@ impl Replace {
         session.stop()?;
         Ok(Conclusion::new(result))
     }
+}
+
+/// Refuses what this machine, or this user, cannot have.
+fn possible_here(plan: &Plan, programs: [&Program; 2]) -> Result<(), Error> {
+    if plan.priorities.iter().any(|claim| claim.nice < 0) && !may_be_raised() {
+        return Err(Error::impossible(
+            "a nice value below 0 needs the right to raise a process (CAP_SYS_NICE), which root has; run as root, or \
+             give 0 to 19",
+        ));
+    }
+    for program in programs.iter().filter(|_| plan.creation_io > 0) {
+        can_be_read(&program.path).map_err(|error| {
+            let path = program.path.display();
+            Error::impossible(format!(
+                "--creation-io reads {path} from its disk, past the page cache, and that is not possible ({error}); put \
+                 it on a disk whose file system has O_DIRECT, or leave the flag out"
+            ))
+        })?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -259,10 +340,27 @@ mod tests {
     }
 
     #[test]
+    fn a_spare_or_a_store_leaves_out_ways_that_have_none() {
+        let plan = plan_of(&["--spare", "kept"]).unwrap();
+        assert_eq!(plan.ways, [Way::DataStore, Way::SharedState]);
+        assert_eq!(plan_of(&["--spare", "none"]).unwrap().ways, Way::ALL);
+        assert_eq!(plan_of(&["--store-load", "3"]).unwrap().ways, [Way::DataStore]);
+    }
+
+    #[test]
     fn what_cannot_be_is_refused_with_what_can() {
         let refused = |arguments: &[&str]| plan_of(arguments).unwrap_err().to_string();
         assert!(refused(&["--way", "magic"]).contains("shared-state"));
         assert!(refused(&["--load", "lazy"]).contains("heavy"));
+        assert!(refused(&["--state-io", "last"]).contains("in-turn"));
+        assert!(refused(&["--state-io", "first", "--way", "reload"]).contains("name data-store"));
+        assert!(refused(&["--priority", "card=high"]).contains("requester, drivers"));
+        assert!(refused(&["--priority", "requester=0"]).contains("--one-core"));
+        assert!(refused(&["--creation-io", "1001"]).contains("1000"));
+        assert!(refused(&["--line-rate", "100M"]).contains("a longer --interval"));
+        assert!(refused(&["--spare", "two"]).contains("kept"));
+        assert!(refused(&["--way", "reload", "--spare", "kept"]).contains("by reload"));
+        assert!(refused(&["--to", "./mine", "--spare", "kept"]).contains("--to names another"));
         assert!(refused(&["--every", "1us"]).contains("1 ms"));
         assert!(refused(&["--interval", "1s"]).contains("100 ns"));
         assert!(refused(&["--size", "59"]).contains("60"));

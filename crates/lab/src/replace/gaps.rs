@@ -9,6 +9,13 @@ pub(super) fn longest(times: &[Time], from: Time, to: Time) -> Option<Span> {
     pairs.map(|pair| pair[1].since(pair[0])).max()
 }
 
+/// All of `count` times from one of `times` to the next together, from the one that `from` falls into on; `None` if
+/// there are not that many. `times` are in order.
+pub(super) fn following(times: &[Time], from: Time, count: usize) -> Option<Span> {
+    let first = times.partition_point(|&time| time <= from).checked_sub(1)?;
+    Some(times.get(first + count)?.since(times[first]))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -25,6 +32,16 @@ mod tests {
         assert_eq!(longest(&times, at(61), at(100)), Some(Span::from_us(405)));
         assert_eq!(longest(&times, at(501), at(600)), None);
         assert_eq!(longest(&[at(3)], at(0), at(9)), None);
+    }
+
+    #[test]
+    fn what_follows_begins_with_the_gap_into_which_the_time_falls() {
+        let times = [at(10), at(20), at(50), at(60), at(70)];
+        assert_eq!(following(&times, at(25), 2), Some(Span::from_us(40)));
+        assert_eq!(following(&times, at(20), 3), Some(Span::from_us(50)));
+        assert_eq!(following(&times, at(51), 3), None);
+        assert_eq!(following(&times, at(9), 1), None);
+        assert_eq!(following(&[], at(9), 1), None);
     }
 
     proptest! {

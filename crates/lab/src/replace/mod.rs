@@ -5,13 +5,16 @@
 //! judged from outside: by the numbers of frames, at the application and on the wire. A kernel's driver, which
 //! is a module, is replaced in [`kernel`].
 
+mod claims;
 mod columns;
+mod dispatches;
 mod edge;
 mod flags;
 mod gaps;
 mod growth;
 pub mod kernel;
 mod made;
+mod overseer;
 mod places;
 mod plan;
 mod replacer;
@@ -21,9 +24,10 @@ mod supervised;
 mod tally;
 mod workload;
 
+pub use claims::{Claim, Claimant, ParseClaimError};
 pub use flags::Replace;
 pub use made::Replaced;
-pub use plan::{Load, Options, ParseLoadError, Plan, Soak};
+pub use plan::{Load, Options, ParseLoadError, ParseSpareError, Plan, Soak, Spare};
 pub use row::{Row, Spread};
 pub use series::replace;
 pub use tally::{Line, Moment};

@@ -5,13 +5,15 @@ use std::collections::VecDeque;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use warikomi_clock::{Span, Time};
-use warikomi_live::{Event, Program, Replacement, Supervisor};
+use warikomi_live::{Event, Program, Replacement};
 use warikomi_process::ProcessTarget;
 use warikomi_target::{CardId, Target, TargetError};
 use warikomi_wire::peer::Judged;
 use warikomi_wire::peer::workload::Workload;
 
+use super::dispatches;
 use super::gaps;
+use super::overseer::Overseer;
 use super::plan::MOST_DESCRIPTORS;
 
 /// From so long before a replacement on, frames are watched.
@@ -45,7 +47,7 @@ pub(super) struct Frames {
 pub(super) struct Observed {
     /// What the supervisor says.
     pub(super) replacement: Replacement,
-    /// The order, or the signal that killed.
+    /// The request, or the signal that killed.
     pub(super) begun: Time,
     /// Free receive descriptors then.
     pub(super) free_descriptors: u64,
@@ -55,6 +57,8 @@ pub(super) struct Observed {
     pub(super) receive_gap: Option<Span>,
     /// Of the first few.
     pub(super) frames: Option<Frames>,
+    /// How often the application got the processor from the request to the result.
+    pub(super) dispatches: Option<u64>,
 }
 
 impl Observed {
@@ -91,15 +95,26 @@ pub(super) struct Replacer {
     pub(super) failures: Vec<String>,
     /// No driver runs any more.
     pub(super) given_up: Option<String>,
+    /// Whether it is looked how often the application gets the processor: that takes some system calls.
+    counts_dispatches: bool,
+    /// How often it had at the request, and then, since.
+    dispatched: Option<u64>,
     /// Since when a moment has come and no driver was there that could take over.
     waiting_since: Option<Time>,
 }
 
 impl Replacer {
     /// Without moments so far; `programs` follow one another in turns.
-    pub(super) fn new(kills: bool, programs: [Program; 2], wire: Judged<Workload>) -> Replacer {
+    pub(super) fn new(
+        kills: bool,
+        counts_dispatches: bool,
+        programs: [Program; 2],
+        wire: Judged<Workload>,
+    ) -> Replacer {
         Replacer {
             kills,
+            counts_dispatches,
+            dispatched: None,
             programs,
             moments: VecDeque::new(),
             phase: Phase::Waiting,
@@ -135,7 +150,7 @@ impl Replacer {
         &mut self,
         now: Time,
         target: &mut ProcessTarget,
-        supervisor: &mut Supervisor,
+        overseer: &mut Overseer,
     ) -> Result<(), TargetError> {
         match self.phase {
             Phase::Waiting => {
@@ -148,7 +163,7 @@ impl Replacer {
             }
             Phase::Near => {
                 self.frames.look(now, target)?;
-                self.begin(now, target, supervisor)
+                self.begin(now, target, overseer)
             }
             Phase::Going(..) => self.frames.look(now, target),
             Phase::Settling(begun, free, replacement) => {
@@ -168,28 +183,28 @@ impl Replacer {
         &mut self,
         now: Time,
         target: &mut ProcessTarget,
-        supervisor: &mut Supervisor,
+        overseer: &mut Overseer,
     ) -> Result<(), TargetError> {
         let Some(&moment) = self.moments.front().filter(|&&moment| moment <= now) else {
             return Ok(());
         };
-        if !supervisor.is_ready(target) {
+        if !overseer.is_ready(target) {
             // Not since the moment: where replacements are asked for faster than they can be had, each is late.
             let since = *self.waiting_since.get_or_insert(now.max(moment));
             if now > since + READY_WITHIN {
                 let within = READY_WITHIN.as_secs();
-                self.given_up = Some(match supervisor.status(target).spare {
-                    Some(spare) => format!("generation {spare} was not ready within {within} s"),
-                    None => format!("there was no other driver for {within} s"),
-                });
+                self.given_up = Some(format!("no other driver was ready within {within} s"));
             }
             return Ok(());
         }
         self.waiting_since = None;
+        self.dispatched = self.dispatches(target);
         let free = {
             let (nic, mut host) = target.card(CardId::FIRST)?;
             nic.rx_free(&mut host, MOST_DESCRIPTORS as usize) as u64
         };
+        // To look at all this has taken some of its time.
+        let now = Target::clock(target).now();
         if self.kills {
             let process = target.seat(target.served()).and_then(|seat| seat.process_id);
             let Some(id) = process else { return Ok(()) };
@@ -197,8 +212,7 @@ impl Replacer {
             let _ = kill(Pid::from_raw(id as i32), Signal::SIGKILL);
         } else {
             // One that is going on already ends soon.
-            let begun = supervisor.replace(&self.programs[0], target)?;
-            if begun.is_err() {
+            if !overseer.replace(&self.programs[0], target)? {
                 return Ok(());
             }
             self.programs.swap(0, 1);
@@ -208,11 +222,19 @@ impl Replacer {
         Ok(())
     }
 
+    /// How often the application has got the processor so far, where that is looked at.
+    fn dispatches(&self, target: &ProcessTarget) -> Option<u64> {
+        self.counts_dispatches.then(|| dispatches::of(target.part_process("application")?))?
+    }
+
     /// Takes what the supervisor tells.
-    pub(super) fn handle_event(&mut self, event: Event) {
+    pub(super) fn handle_event(&mut self, event: Event, target: &ProcessTarget) {
         match (event, &self.phase) {
             (Event::Replaced(replacement), &Phase::Going(begun, free)) => {
                 self.phase = Phase::Settling(begun, free, replacement);
+                let before = self.dispatched.take();
+                self.dispatched =
+                    self.dispatches(target).zip(before).map(|(now, then)| now.saturating_sub(then));
             }
             // After a failure that is in the list already.
             (Event::Replaced(_), _) => {}
@@ -241,6 +263,7 @@ impl Replacer {
             send_gap: gaps::longest(&frames.sent, begun, until),
             receive_gap: gaps::longest(&frames.taken, begun, until),
             frames: (self.observed.len() < PICTURES).then_some(frames),
+            dispatches: self.dispatched.take(),
         });
         self.phase = Phase::Waiting;
     }

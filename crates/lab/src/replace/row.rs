@@ -1,8 +1,7 @@
 use serde::{Deserialize, Serialize};
-use warikomi_live::Way;
 use warikomi_measure::Samples;
 
-use super::plan::{Load, Plan};
+use super::plan::{Case, Load, Plan};
 
 /// Of several values, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -34,6 +33,30 @@ impl Spread {
     }
 }
 
+impl Spread {
+    /// Of any values in microseconds; `None` of nothing.
+    pub fn of_us(mut values: Vec<f64>) -> Option<Spread> {
+        values.sort_by(f64::total_cmp);
+        // The nearest rank.
+        let at = |share: f64| {
+            let rank = (share * values.len() as f64).ceil() as usize;
+            values.get(rank.max(1) - 1).copied()
+        };
+        Some(Spread {
+            min: at(0.0)?,
+            mean: mean(&values)?,
+            p50: at(0.5)?,
+            p99: at(0.99)?,
+            max: at(1.0)?,
+        })
+    }
+}
+
+/// The mean; `None` of nothing.
+pub(super) fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
 /// One way under one load: a row of the result. A figure that does not apply is absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
@@ -43,12 +66,30 @@ pub struct Row {
     pub load: String,
     /// `planned` or `kill`.
     pub kind: String,
+    /// Whether another driver process is kept ready: see [`super::plan::Spare`]. Of a kernel there is none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub spare: String,
     /// Replacements in all.
     pub replacements: u64,
     /// Of these, how many reset the device: what was on its way then is lost.
     pub resets: u64,
     /// Planned replacements that were called off, and failures that were not asked for.
     pub called_off: u64,
+    /// From the request to the return of its result, the new process's creation included, in microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replace_us: Option<Spread>,
+    /// Until the new process waits for the device, in microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub create_us: Option<Spread>,
+    /// Until the old driver has left its state, in microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_state_us: Option<Spread>,
+    /// Until the new driver runs with the device given to it, in microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_us: Option<Spread>,
+    /// Until the new driver has accepted that state, in microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_state_us: Option<Spread>,
     /// From the order (of a kill: from its being seen) to the new driver's first pass, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub swap_us: Option<Spread>,
@@ -64,6 +105,18 @@ pub struct Row {
     /// A send into which a replacement fell, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub send_during_us: Option<Spread>,
+    /// From the beginning of a send to that of the next, in the mean, in runs without a replacement, in microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usual_interval_us: Option<f64>,
+    /// The same into which a replacement fell, at most, in microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub longest_interval_us: Option<f64>,
+    /// What ten such intervals from the request on were longer than usual, all together, in microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub excess_us: Option<Spread>,
+    /// How often the application got the processor from the request to the result, in the mean.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dispatches: Option<f64>,
     /// Between two frames of the workload on the wire around a replacement, at most, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub longest_send_gap_us: Option<f64>,
@@ -107,11 +160,13 @@ pub struct Row {
 }
 
 impl Row {
-    /// Of a way under a load, without figures.
-    pub(super) fn new(plan: &Plan, way: Way, load: Load) -> Row {
+    /// Of a case, without figures.
+    pub(super) fn new(plan: &Plan, case: &Case) -> Row {
+        let Case { way, load, spare, .. } = *case;
         Row {
             way: way.to_string(),
             load: load.to_string(),
+            spare: spare.to_string(),
             kind: if plan.kill { "kill" } else { "planned" }.to_owned(),
             interval_ns: (load == Load::Heavy).then_some(plan.interval_ns),
             ..Row::default()
@@ -120,7 +175,8 @@ impl Row {
 
     /// Which row it is, for people.
     pub fn name(&self) -> String {
-        format!("{}, {}, {}", self.way, self.load, self.kind)
+        let name = format!("{}, {}, {}", self.way, self.load, self.kind);
+        if self.spare.is_empty() { name } else { format!("{name}, spare {}", self.spare) }
     }
 
     /// Whether every replacement of this row promises that nothing is lost. A reload forgets, and so does a
@@ -147,6 +203,14 @@ impl Row {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_below_nothing_have_their_place_in_a_spread() {
+        let spread = Spread::of_us(vec![3.0, -1.0, 1.0]).unwrap();
+        assert_eq!((spread.min, spread.mean, spread.p50), (-1.0, 1.0, 1.0));
+        assert_eq!((spread.p99, spread.max), (3.0, 3.0));
+        assert_eq!(Spread::of_us(Vec::new()), None);
+    }
 
     #[test]
     fn only_a_way_that_promises_can_break_its_promise() {

@@ -26,7 +26,7 @@ const BUSY: Span = Span::from_ms(1_000);
 pub fn replace(options: &Options, watch: &mut Watch) -> Result<Replaced, Error> {
     let plan = &options.plan;
     plan.validate()?;
-    let name = |case: &Case| Row::new(plan, case.way, case.load).name();
+    let name = |case: &Case| Row::new(plan, case).name();
     let made = watch.each(&plan.cases(), name, |case, watch| {
         let goes_on = !watch.interrupted.is_set();
         goes_on.then(|| carry_out(options, case, watch)).transpose()
@@ -46,11 +46,10 @@ pub fn replace(options: &Options, watch: &mut Watch) -> Result<Replaced, Error> 
 
 /// One row.
 fn carry_out(options: &Options, case: &Case, watch: &mut Watch) -> Result<Made, Error> {
-    let &Case { number, way, load } = case;
     let plan = &options.plan;
-    let mut tally = Tally::new(plan, way, load);
-    let mut bench = Bench::start(options, (way, load), plan.buffers, true)?;
-    let places = Places::new(plan.seed, number);
+    let mut tally = Tally::new(plan, case);
+    let mut bench = Bench::start(options, case, plan.buffers, true)?;
+    let places = Places::new(plan.seed, case.number);
     let growth = match plan.soak {
         None => {
             trials(plan, &mut bench, &mut tally, places, watch)?;

@@ -4,7 +4,6 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use warikomi_clock::{Clock, Time};
-use warikomi_live::Supervisor;
 use warikomi_nic::Nic;
 use warikomi_pci::{Host, SharedMemory};
 use warikomi_process::ProcessTarget;
@@ -12,22 +11,23 @@ use warikomi_target::{
     Agent, CardId, ConsoleTail, Handlers, Pass, Slot, Target, TargetCounters, TargetError,
 };
 
+use super::overseer::Overseer;
 use super::replacer::Replacer;
 
 /// Steps the supervisor with every poll, and what asks it for replacements.
 pub(super) struct Supervised {
     target: ProcessTarget,
-    supervisor: Supervisor,
+    overseer: Overseer,
     replacer: Rc<RefCell<Replacer>>,
 }
 
 impl Supervised {
     pub(super) fn new(
         target: ProcessTarget,
-        supervisor: Supervisor,
+        overseer: Overseer,
         replacer: Rc<RefCell<Replacer>>,
     ) -> Supervised {
-        Supervised { target, supervisor, replacer }
+        Supervised { target, overseer, replacer }
     }
 }
 
@@ -35,12 +35,12 @@ impl Target for Supervised {
     #[inline]
     fn poll(&mut self) -> Result<Pass, TargetError> {
         let pass = self.target.poll()?;
-        let event = self.supervisor.step(&mut self.target)?;
+        let event = self.overseer.step(&mut self.target)?;
         let mut replacer = self.replacer.borrow_mut();
         if let Some(event) = event {
-            replacer.handle_event(event);
+            replacer.handle_event(event, &self.target);
         }
-        replacer.step(pass.at, &mut self.target, &mut self.supervisor)?;
+        replacer.step(pass.at, &mut self.target, &mut self.overseer)?;
         Ok(pass)
     }
 

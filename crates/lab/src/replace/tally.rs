@@ -2,13 +2,17 @@
 
 use serde::{Deserialize, Serialize};
 use warikomi_clock::{Span, Time};
-use warikomi_live::Way;
+use warikomi_live::Replacement;
 use warikomi_measure::{Samples, Totals};
 use warikomi_wire::peer::numbered::Seen;
 
-use super::plan::{Load, Plan};
+use super::gaps;
+use super::plan::{Case, Load, Plan};
 use super::replacer::Observed;
-use super::row::{Row, Spread};
+use super::row::{Row, Spread, mean};
+
+/// Sends over which it is added up what a replacement has cost them, as was published.
+const EXCESS_OVER: usize = 10;
 
 /// What came of a run.
 #[derive(Debug, Default)]
@@ -39,21 +43,30 @@ pub(super) struct Tally {
     sends_without: Samples,
     sends_with: Samples,
     sends_during: Samples,
+    /// From the beginning of a send to that of the next.
+    intervals_without: Samples,
+    /// The longest such interval into which a replacement fell.
+    longest_interval: Option<Span>,
+    /// [`EXCESS_OVER`] of them from each request on, together.
+    following: Vec<Span>,
     row: Row,
     /// Frames that found no descriptor although nothing was replaced.
     pub(super) no_descriptor_without: u64,
 }
 
 impl Tally {
-    pub(super) fn new(plan: &Plan, way: Way, load: Load) -> Tally {
+    pub(super) fn new(plan: &Plan, case: &Case) -> Tally {
         Tally {
-            load,
+            load: case.load,
             kill: plan.kill,
             observed: Vec::new(),
             sends_without: Samples::new(),
             sends_with: Samples::new(),
             sends_during: Samples::new(),
-            row: Row::new(plan, way, load),
+            intervals_without: Samples::new(),
+            longest_interval: None,
+            following: Vec::new(),
+            row: Row::new(plan, case),
             no_descriptor_without: 0,
         }
     }
@@ -71,6 +84,9 @@ impl Tally {
     /// Takes a run without replacements.
     pub(super) fn without(&mut self, outcome: &Outcome) {
         outcome.sends.iter().for_each(|&(_, took)| self.sends_without.record(took));
+        for pair in outcome.sends.windows(2) {
+            self.intervals_without.record(pair[1].0.since(pair[0].0));
+        }
         self.no_descriptor_without += outcome.arrived.no_descriptor;
     }
 
@@ -82,6 +98,12 @@ impl Tally {
             if outcome.observed.iter().any(fell) {
                 self.sends_during.record(took);
             }
+        }
+        let begun: Vec<Time> = outcome.sends.iter().map(|send| send.0).collect();
+        for seen in &outcome.observed {
+            let longest = gaps::longest(&begun, seen.begun, seen.replacement.returned);
+            self.longest_interval = self.longest_interval.max(longest);
+            self.following.extend(gaps::following(&begun, seen.begun, EXCESS_OVER));
         }
         let (handed_over, seen) = outcome.datagrams;
         let (segments, again) = outcome.segments;
@@ -102,25 +124,42 @@ impl Tally {
     /// The row.
     pub(super) fn row(&self, called_off: usize) -> Row {
         let seen = &self.observed;
-        let spread = |of: &dyn Fn(&Observed) -> Span| {
+        let some = |of: &dyn Fn(&Observed) -> Option<Span>| {
             let mut samples = Samples::new();
-            seen.iter().for_each(|seen| samples.record(of(seen)));
+            seen.iter().filter_map(of).for_each(|span| samples.record(span));
             Spread::of(&samples)
+        };
+        let spread = |of: &dyn Fn(&Observed) -> Span| some(&|seen| Some(of(seen)));
+        // A death is no request.
+        let step = |of: fn(&Replacement) -> Option<Span>| {
+            some(&|seen| of(&seen.replacement).filter(|_| !self.kill))
         };
         let longest = |gap: fn(&Observed) -> Option<Span>| {
             seen.iter().filter_map(gap).max().map(|gap| gap.as_us())
         };
         let free_descriptors = seen.iter().map(|seen| seen.free_descriptors).min();
         let interval_ns = self.row.interval_ns;
+        let usual = Spread::of(&self.intervals_without).map(|spread| spread.mean);
+        let dispatches = seen.iter().filter_map(|seen| Some(seen.dispatches? as f64));
+        let dispatches: Vec<f64> = dispatches.collect();
         Row {
             replacements: self.replacements(),
             resets: seen.iter().filter(|seen| seen.replacement.reset).count() as u64,
             called_off: called_off as u64,
+            replace_us: step(|of| Some(of.replace())),
+            create_us: step(|of| Some(of.create())),
+            write_state_us: step(Replacement::write_state),
+            start_us: step(|of| Some(of.start())),
+            read_state_us: step(Replacement::read_state),
             swap_us: spread(&|seen| seen.replacement.swap()),
             outage_us: spread(&|seen| seen.outage(self.kill)),
             send_us: Spread::of(&self.sends_without),
             send_with_us: Spread::of(&self.sends_with),
             send_during_us: Spread::of(&self.sends_during),
+            usual_interval_us: usual,
+            longest_interval_us: self.longest_interval.map(Span::as_us),
+            excess_us: usual.and_then(|usual| self.excess(usual)),
+            dispatches: mean(&dispatches),
             longest_send_gap_us: longest(|seen| seen.send_gap),
             longest_receive_gap_us: longest(|seen| seen.receive_gap)
                 .filter(|_| self.load == Load::Heavy),
@@ -128,6 +167,12 @@ impl Tally {
             bridged_us: free_descriptors.zip(interval_ns).map(|(free, ns)| free as f64 * ns / 1e3),
             ..self.row.clone()
         }
+    }
+
+    /// What the intervals from each request on were longer than usual.
+    fn excess(&self, usual_us: f64) -> Option<Spread> {
+        let usual = usual_us * EXCESS_OVER as f64;
+        Spread::of_us(self.following.iter().map(|all| all.as_us() - usual).collect())
     }
 
     /// A line for each replacement.
@@ -150,13 +195,16 @@ impl Tally {
     fn moments(&self, seen: &Observed) -> Vec<Moment> {
         let replacement = &seen.replacement;
         let steps = [
-            (if self.kill { "killed" } else { "order" }, Some(seen.begun)),
+            (if self.kill { "killed" } else { "request" }, Some(seen.begun)),
+            ("warm", Some(replacement.warm)),
+            ("order", (!self.kill).then_some(replacement.begun)),
             ("order seen", replacement.order_seen.filter(|_| !self.kill)),
             ("death seen", self.kill.then_some(replacement.begun)),
             ("handed over", Some(replacement.handed_over)),
             ("awake", Some(replacement.awake)),
             ("accepted", Some(replacement.accepted)),
             ("served", Some(replacement.served)),
+            ("result", Some(replacement.returned)),
         ];
         let steps = steps.into_iter().filter_map(|(what, at)| Some((what, at?)));
         let frames = seen.frames.iter().flat_map(|frames| {
@@ -172,6 +220,7 @@ impl Tally {
             way: self.row.way.clone(),
             load: self.row.load.clone(),
             kind: self.row.kind.clone(),
+            spare: self.row.spare.clone(),
             what: what.to_owned(),
             at_us: relative_us(at, seen.begun),
         };
@@ -189,7 +238,7 @@ fn relative_us(at: Time, from: Time) -> f64 {
     if at >= from { at.since(from).as_us() } else { -from.since(at).as_us() }
 }
 
-/// A line of `replacements.csv`. Times are in microseconds from the order, or the kill, on.
+/// A line of `replacements.csv`. Times are in microseconds from the request, or the kill, on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Line {
     /// See [`Row`].
@@ -198,6 +247,8 @@ pub struct Line {
     pub load: String,
     /// See [`Row`].
     pub kind: String,
+    /// See [`Row`].
+    pub spare: String,
     /// Which replacement of its row, from 1.
     pub number: usize,
     /// The generation that was replaced.
@@ -206,10 +257,16 @@ pub struct Line {
     pub to: u32,
     /// The device was reset.
     pub reset: bool,
-    /// Time to replace.
+    /// Time to replace, from the request; absent of a kill.
+    pub replace_us: Option<f64>,
+    /// Time to switch, from the order.
     pub swap_us: f64,
     /// How long no driver served the device.
     pub outage_us: f64,
+    /// When the new process waited for the device.
+    pub warm_us: f64,
+    /// When the order went out; of a kill, when the death was seen.
+    pub order_us: f64,
     /// When the order, or the death, was seen.
     pub seen_us: Option<f64>,
     /// When the old driver had let go.
@@ -237,12 +294,16 @@ impl Line {
             way: tally.row.way.clone(),
             load: tally.row.load.clone(),
             kind: tally.row.kind.clone(),
+            spare: tally.row.spare.clone(),
             number: at + 1,
             from: replacement.from,
             to: replacement.to,
             reset: replacement.reset,
+            replace_us: (!tally.kill).then(|| replacement.replace().as_us()),
             swap_us: replacement.swap().as_us(),
             outage_us: seen.outage(tally.kill).as_us(),
+            warm_us: us(replacement.warm),
+            order_us: us(replacement.begun),
             seen_us: noticed.map(us),
             handed_over_us: us(replacement.handed_over),
             awake_us: us(replacement.awake),
@@ -264,8 +325,10 @@ pub struct Moment {
     pub load: String,
     /// See [`Row`].
     pub kind: String,
+    /// See [`Row`].
+    pub spare: String,
     /// A step of the replacement, such as `handed over`, or what became of a frame.
     pub what: String,
-    /// When, in microseconds from the order, or the kill, on.
+    /// When, in microseconds from the request, or the kill, on.
     pub at_us: f64,
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use warikomi_clock::{Span, read_tsc};
 use warikomi_inject::{NETWORK_IP, Plan as InjectPlan, Receiver, UDP_PORT, Warmup};
-use warikomi_live::{Policy, Supervisor, Way};
+use warikomi_live::Policy;
 use warikomi_protocol::answers::WorkTotals;
 use warikomi_protocol::commands::{WorkDatagrams, WorkStart, WorkStop};
 use warikomi_session::{CoreWatch, Session};
@@ -17,7 +17,8 @@ use warikomi_wire::peer::workload::{self, Workload};
 use warikomi_wire::peer::{Judged, JudgingPeer};
 use warikomi_wire::{Responder, Responses};
 
-use super::plan::{Load, Options, Plan};
+use super::overseer::Overseer;
+use super::plan::{Case, Load, Options, Plan, Spare};
 use super::replacer::Replacer;
 use super::supervised::Supervised;
 use super::tally::Outcome;
@@ -89,27 +90,38 @@ impl<'a> Bench<'a> {
     /// Brings a target up. `buffers` are receive buffers; 0 for as many as there are descriptors.
     pub(super) fn start(
         options: &'a Options,
-        (way, load): (Way, Load),
+        case: &Case,
         buffers: u64,
         works: bool,
     ) -> Result<Bench<'a>, Error> {
         let plan = &options.plan;
+        let Case { way, load, .. } = *case;
         let host = Responder::default();
         let responses = host.responses();
         let (wire, judged) = JudgingPeer::new(Workload::default(), host);
         let mut wanted = options.session.clone();
         wanted.orders.buffers = buffers;
         let programs = [options.to.clone(), wanted.program.clone()];
-        let replacer = Replacer::new(plan.kill, programs, judged.clone());
+        // Beside a process that was kept ready it would be nothing but the look itself.
+        let counts = case.spare == Spare::None && load != Load::Idle;
+        let replacer = Replacer::new(plan.kill, counts, programs, judged.clone());
         let replacer = Rc::new(RefCell::new(replacer));
-        let policy = policy(way, plan.kill);
+        let policy = policy(case, plan.kill);
         // Ctrl-C ends a run between two turns, with the result so far.
         let never = Interrupted::default();
         let wire = Box::new(wire);
-        let session = Session::start_live(&wanted, way, wire, &never, &mut |_| ())?;
-        let session = session.with::<dyn Target>(|mut target| {
-            let supervisor = Supervisor::new(policy, wanted.program.clone(), &mut target);
-            Box::new(Supervised::new(*target, supervisor, Rc::clone(&replacer)))
+        let live = plan.live(way);
+        let mut session = Session::start_live(&wanted, &live, wire, &never, &mut |_| ())?;
+        if plan.one_core && session.target.shares_a_core() {
+            return Err(Error::impossible(
+                "--one-core is for a machine with a core for the card and one for all else; this process may use \
+                 one only, so leave it out, or allow another",
+            ));
+        }
+        let beside = plan.one_core.then(|| (session.target_core(), plan.requester_nice()));
+        let overseer = Overseer::start(policy, wanted.program, &mut session.target, beside)?;
+        let session = session.with::<dyn Target>(|target| {
+            Box::new(Supervised::new(*target, overseer, Rc::clone(&replacer)))
         });
         let cores = session.watch_cores();
         let (wire, run_id) = (judged, 0);
@@ -260,8 +272,8 @@ impl<'a> Bench<'a> {
     }
 }
 
-fn policy(way: Way, kills: bool) -> Policy {
-    let mut policy = Policy::of(way);
+fn policy(case: &Case, kills: bool) -> Policy {
+    let mut policy = Policy { spare: case.spare == Spare::Kept, ..Policy::of(case.way) };
     if kills {
         policy.backoff.success_after = SUCCESS_AFTER_KILLS;
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use warikomi_driver::strategy::Strategy;
 use warikomi_lab::Watch;
-use warikomi_lab::replace::{Load, Options, Plan, Soak, replace};
+use warikomi_lab::replace::{Load, Options, Plan, Soak, Spare, replace};
 use warikomi_process::{Program, Way};
 use warikomi_session::ProcessSessionOptions;
 use warikomi_stack::Topology;
@@ -28,6 +28,8 @@ fn lossless(first: &Program, second: &Program, kill: bool, strategy: Strategy) {
     let plan = Plan {
         ways: vec![Way::SharedState],
         loads: vec![Load::Heavy],
+        // What is kept ready is another process of the driver that runs.
+        spares: vec![if kill { Spare::Kept } else { Spare::None }],
         kill,
         soak: Some(Soak { count: REPLACEMENTS, every_ms: 50.0 }),
         interval_ns: INTERVAL_NS,

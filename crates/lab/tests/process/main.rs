@@ -46,6 +46,7 @@ fn part() {
         "stack" => programs::stack::main(),
         "application" => programs::application::main(),
         "store" => programs::store::main(),
+        "store-client" => programs::store_client::main(),
         other => panic!("there is no part {other}"),
     };
     if let Err(error) = &ended {

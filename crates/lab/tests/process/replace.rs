@@ -1,8 +1,8 @@
 //! A driver is replaced under a workload, and nothing is lost.
 
 use warikomi_lab::Watch;
-use warikomi_lab::replace::{Load, Options, Plan, Replaced, Row, Soak, replace};
-use warikomi_process::Way;
+use warikomi_lab::replace::{Load, Options, Plan, Replaced, Row, Soak, Spare, replace};
+use warikomi_process::{StateIo, Way};
 use warikomi_stack::Topology;
 
 use crate::{along, program};
@@ -16,8 +16,16 @@ fn options(plan: Plan) -> Options {
 }
 
 fn plan(way: Way, load: Load) -> Plan {
-    let (ways, loads) = (vec![way], vec![load]);
-    Plan { ways, loads, trials: 2, interval_ns: INTERVAL_NS, trial_ms: 200, ..Plan::default() }
+    let spares = vec![if way == Way::Reload { Spare::None } else { Spare::Kept }];
+    Plan {
+        ways: vec![way],
+        loads: vec![load],
+        spares,
+        trials: 2,
+        interval_ns: INTERVAL_NS,
+        trial_ms: 200,
+        ..Plan::default()
+    }
 }
 
 fn replaced(plan: Plan) -> (Replaced, Row) {
@@ -36,6 +44,58 @@ fn each_way_replaces_an_idle_driver() {
         assert_eq!(row.resets, if way == Way::Reload { 2 } else { 0 }, "{row:?}");
         assert_eq!(found.lines.len(), 2);
         assert!(found.timeline.iter().any(|moment| moment.what == "served"), "{way}");
+    }
+}
+
+#[test]
+fn the_time_to_replace_has_the_creation_of_a_process_that_was_not_kept_ready() {
+    for way in [Way::DataStore, Way::SharedState] {
+        let spares = vec![Spare::None];
+        let (found, row) = replaced(Plan { spares, ..plan(way, Load::Idle) });
+        let [replace, create, switch] =
+            [row.replace_us, row.create_us, row.swap_us].map(Option::unwrap);
+        // Even an idle processor starts no process in 100 us.
+        assert!(create.min > 100.0 && switch.min > 0.0, "{row:?}");
+        assert!(replace.min >= create.min + switch.min, "{row:?}");
+        let steps = [row.create_us, row.write_state_us, row.start_us, row.read_state_us];
+        let named: f64 = steps.map(|step| step.unwrap().mean).iter().sum();
+        assert!(named <= replace.mean, "{row:?}");
+        for line in &found.lines {
+            let order = [0.0, line.warm_us, line.order_us, line.handed_over_us, line.awake_us];
+            assert!(order.is_sorted() && line.accepted_us <= line.served_us, "{line:?}");
+            assert!(line.replace_us.unwrap() > line.warm_us, "{line:?}");
+        }
+    }
+}
+
+#[test]
+fn a_supervisor_on_the_core_of_its_drivers_replaces_them_as_well() {
+    let priorities = ["requester=1", "drivers=2", "stack=3", "application=4", "store=5"];
+    let priorities = priorities.map(|claim| claim.parse().unwrap()).to_vec();
+    let spares = vec![Spare::None];
+    let asked = Plan { one_core: true, priorities, spares, ..plan(Way::DataStore, Load::Busy) };
+    let found = replace(&options(asked), &mut Watch::unobserved());
+    // A machine with one core has none for the card alone.
+    if std::thread::available_parallelism().unwrap().get() == 1 {
+        assert!(found.is_err_and(|error| error.to_string().contains("a core for the card")));
+        return;
+    }
+    let found = found.unwrap_or_else(|error| panic!("{error}"));
+    let row = &found.rows[0];
+    assert_eq!((row.replacements, row.broken()), (2, None), "{row:?}");
+    assert!(row.dispatches.unwrap() >= 1.0, "{row:?}");
+    let usual = row.usual_interval_us.unwrap();
+    // A send computes for 1 ms in between.
+    assert!(usual > 900.0 && row.longest_interval_us.unwrap() > 900.0, "{row:?}");
+    assert!(row.excess_us.is_some(), "{row:?}");
+}
+
+#[test]
+fn state_goes_through_a_store_that_others_keep_busy() {
+    for state_io in [StateIo::InTurn, StateIo::First] {
+        let asked = Plan { store_load: 4, state_io, ..plan(Way::DataStore, Load::Idle) };
+        let (_, row) = replaced(asked);
+        assert_eq!((row.replacements, row.resets, row.called_off), (2, 0, 0), "{row:?}");
     }
 }
 

@@ -418,19 +418,20 @@ pub(crate) fn replace(runs: &Path) -> RunDirectory {
             json!({"min": scale * sorted[0], "mean": scale * mean, "p50": scale * sorted[100],
                 "p99": scale * sorted[197], "max": scale * sorted[199]})
         };
-        rows.push(row(json!({"way": way, "load": load, "kind": "planned", "replacements": 200,
-            "resets": 0, "swap_us": spread(1.0), "outage_us": spread(0.8), "send_us": spread(0.5),
-            "send_with_us": spread(0.6), "longest_send_gap_us": 2.0 * base, "received": 400_000,
+        rows.push(row(json!({"way": way, "load": load, "kind": "planned", "spare": "kept",
+            "replacements": 200, "resets": 0, "replace_us": spread(1.0), "swap_us": spread(0.9),
+            "outage_us": spread(0.8), "send_us": spread(0.5), "send_with_us": spread(0.6), "longest_send_gap_us": 2.0 * base, "received": 400_000,
             "sent": 800_000, "lost": 0, "duplicated": 0, "reordered": 0, "no_descriptor": 0,
             "not_receiving": 0, "retransmitted": 0, "connections_lost": 0})));
-        lines.extend(swaps.iter().map(|swap_us| Replacement {
+        lines.extend(swaps.iter().map(|replace_us| Replacement {
             way,
             load,
             kind: "planned",
-            swap_us: *swap_us,
+            spare: "kept",
+            replace_us: *replace_us,
         }));
         let steps = [
-            ("order", 0.0),
+            ("request", 0.0),
             ("order seen", 0.1),
             ("handed over", 0.3),
             ("awake", 0.5),
@@ -441,6 +442,7 @@ pub(crate) fn replace(runs: &Path) -> RunDirectory {
             way,
             load,
             kind: "planned",
+            spare: "kept",
             what,
             at_us: share * base,
         };
@@ -463,7 +465,8 @@ struct Replacement {
     way: &'static str,
     load: &'static str,
     kind: &'static str,
-    swap_us: f64,
+    spare: &'static str,
+    replace_us: f64,
 }
 
 /// A line of `timeline.csv`.
@@ -472,6 +475,7 @@ struct Moment {
     way: &'static str,
     load: &'static str,
     kind: &'static str,
+    spare: &'static str,
     what: &'static str,
     at_us: f64,
 }

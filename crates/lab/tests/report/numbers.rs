@@ -389,8 +389,8 @@ fn replacements_are_a_share_of_those_that_took_no_longer_and_one_is_shown_step_b
     let run = fixtures::replace(runs.path());
     let result = warikomi_report::read::Run::load(run.path()).unwrap().result;
     let time = chart(run.path(), "time");
-    let idle = numbers(&time, "shared-state, idle, planned");
-    let swap = |part: &str| result.rows.as_ref().unwrap()[0]["swap_us"][part].as_f64().unwrap();
+    let idle = numbers(&time, "shared-state, idle, planned, kept");
+    let swap = |part: &str| result.rows.as_ref().unwrap()[0]["replace_us"][part].as_f64().unwrap();
     assert_eq!((idle.len(), idle[0].1, idle[199].1), (200, 1.0 / 200.0, 1.0));
     assert!(
         (idle[0].0 - 1e3 * swap("min")).abs() < 1e-6
@@ -398,11 +398,11 @@ fn replacements_are_a_share_of_those_that_took_no_longer_and_one_is_shown_step_b
     );
     let marks: Vec<_> = time.marks.iter().map(|mark| mark.name.as_str()).collect();
     assert_eq!(marks, ["MINIX 3, published mean", "AnT, published mean"]);
-    let steps = chart(run.path(), "steps-data-store-busy-planned");
+    let steps = chart(run.path(), "steps-data-store-busy-planned-kept");
     assert_eq!(steps.y.names[0], "frame arrived", "frames are below");
     assert_eq!(
         steps.y.names[1..],
-        ["served", "accepted", "awake", "handed over", "order seen", "order"]
+        ["served", "accepted", "awake", "handed over", "order seen", "request"]
     );
     let drawn = |name: &str| &steps.series.iter().find(|one| one.name == name).unwrap().points;
     assert_eq!(drawn("steps")[0], (0.0, 6.0));

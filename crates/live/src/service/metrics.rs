@@ -229,12 +229,16 @@ mod tests {
             from: 6,
             to: 7,
             reset: false,
+            requested: at(90),
+            creating: at(90),
+            warm: at(95),
             begun: at(100),
             order_seen: Some(at(110)),
             handed_over: at(112),
             awake: at(115),
             accepted: at(118),
             served: at(122),
+            returned: at(123),
         }
     }
 

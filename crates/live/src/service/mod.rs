@@ -14,7 +14,7 @@ use warikomi_clock::{Span, Time};
 use warikomi_inject::GUEST_IP;
 use warikomi_process::ProcessTarget;
 use warikomi_process::programs::echo;
-use warikomi_session::{ProcessSessionOptions, Session, SessionError};
+use warikomi_session::{LiveOptions, ProcessSessionOptions, Session, SessionError};
 use warikomi_target::{CardId, Interrupted, Target, TargetError};
 use warikomi_wire::{EchoPlan, Echoes, Responder, WireCounters};
 
@@ -109,8 +109,9 @@ pub fn serve(
     });
     let mut launch = options.session.clone();
     launch.path.tcp_port = Some(echo::PORT);
+    let live = LiveOptions::of(options.policy.way);
     let mut session =
-        Session::start_live(&launch, options.policy.way, Box::new(host), interrupted, &mut |_| ())?;
+        Session::start_live(&launch, &live, Box::new(host), interrupted, &mut |_| ())?;
     let target = &mut *session.target;
     let first = options.session.program.clone();
     let supervisor = Supervisor::new(options.policy.clone(), first.clone(), target);

@@ -16,7 +16,10 @@ pub struct ReplacementReport {
     pub to: u32,
     /// The device was reset.
     pub reset: bool,
-    /// From the order (of a recovery: from the failure's being seen) to the first pass, in microseconds.
+    /// From the request (of a recovery: from the failure's being seen) to its result, a new process included, in
+    /// microseconds.
+    pub replace_us: f64,
+    /// From the order (of a recovery: as above) to the first pass, in microseconds.
     pub swap_us: f64,
     /// How long no driver served the device, in microseconds.
     pub outage_us: f64,
@@ -29,6 +32,7 @@ impl ReplacementReport {
             from: replacement.from,
             to: replacement.to,
             reset: replacement.reset,
+            replace_us: replacement.replace().as_us(),
             swap_us: replacement.swap().as_us(),
             outage_us: replacement.outage().as_us(),
         }
@@ -168,11 +172,11 @@ impl StatusReport {
 pub(super) fn line(event: &Event) -> String {
     match event {
         Event::Replaced(replacement) => {
-            let ReplacementReport { kind, from, to, swap_us, outage_us, reset } =
+            let ReplacementReport { kind, from, to, replace_us, outage_us, reset, .. } =
                 ReplacementReport::of(replacement);
             let reset = if reset { "; the device was reset" } else { "" };
             format!(
-                "{kind}: generation {to} follows {from} after {swap_us:.1} µs, {outage_us:.1} µs of \
+                "{kind}: generation {to} follows {from} after {replace_us:.1} µs, {outage_us:.1} µs of \
                  them without a driver{reset}"
             )
         }

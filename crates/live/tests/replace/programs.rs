@@ -88,6 +88,7 @@ fn part() {
         "driver" => programs::driver::main("rtl8168"),
         "application" => programs::application::main(),
         "store" => programs::store::main(),
+        "store-client" => programs::store_client::main(),
         other => {
             let how = ALL_BAD.into_iter().find(|known| format!("{known:?}") == other);
             BadDriver::attach(how.unwrap()).live();

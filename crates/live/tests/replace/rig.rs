@@ -8,7 +8,9 @@ use warikomi_clock::{Span, TscClock};
 use warikomi_inject::{Addresses, FrameTemplate, GUEST_IP, NETWORK_IP, NETWORK_MAC, UDP_PORT};
 use warikomi_live::{Event, Policy, Replacement, Service, Status, Supervisor, Way};
 use warikomi_nic::RxOutcome;
-use warikomi_process::{Above, Orders, ProcessOptions, ProcessTarget, Program};
+use warikomi_process::{
+    Above, Orders, ProcessOptions, ProcessTarget, Program, StateIo, StoreOptions, Succession,
+};
 use warikomi_protocol::answers::ReceiveTotals;
 use warikomi_protocol::commands::{ReceiveStart, ReceiveStatus, ReceiveStop};
 use warikomi_stack::{Chain, ChainOptions, Station, Topology, Waiting};
@@ -69,6 +71,12 @@ impl Rig {
             copy_out: false,
             tsc_hz: clock.ticks_per_second() as u64,
         });
+        let store = StoreOptions {
+            program: above("store"),
+            state_io: StateIo::First,
+            client: above("store-client"),
+            clients: 0,
+        };
         let options = ProcessOptions {
             driver: good(),
             dma_bytes: 1 << 20,
@@ -77,8 +85,7 @@ impl Rig {
             core: None,
             // Other tests run at the same time.
             shared_core: true,
-            live: Some(policy.way),
-            store: Some(above("store")),
+            live: Some(Succession::of(policy.way, store)),
         };
         let started = ProcessTarget::start(options, nic, clock, Interrupted::default());
         let mut target = started.unwrap_or_else(|error| panic!("{error}"));

@@ -14,6 +14,7 @@ mod port;
 pub mod sender;
 pub mod stack;
 pub mod store;
+pub mod store_client;
 mod tell;
 mod work;
 

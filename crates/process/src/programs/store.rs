@@ -17,6 +17,8 @@ use warikomi_stack::StackError;
 pub const HELLO: &[u8] = b"warikomi store 1";
 /// The message with which each driver's socket comes.
 pub const CLIENT: &[u8] = b"driver";
+/// The message that says that requests of a replacement wait for their turn.
+pub const IN_TURN: &[u8] = b"in turn";
 
 /// Keys under which something is kept at most.
 const MOST_KEYS: usize = 64;
@@ -31,16 +33,22 @@ pub fn main() -> Result<(), StackError> {
         let what = "the first message is not one to a data store".to_owned();
         return Err(StackError::Invitation(what));
     }
-    Store { support, clients: Vec::new(), kept: BTreeMap::new() }.run()
+    Store::new(support).run()
 }
 
 struct Store {
     support: OwnedFd,
     clients: Vec<OwnedFd>,
     kept: BTreeMap<u64, Snapshot>,
+    /// Requests that belong to a replacement come in their turn, rather than first.
+    in_turn: bool,
 }
 
 impl Store {
+    fn new(support: OwnedFd) -> Store {
+        Store { support, clients: Vec::new(), kept: BTreeMap::new(), in_turn: false }
+    }
+
     fn run(mut self) -> Result<(), StackError> {
         loop {
             let (support, clients) = self.wait()?;
@@ -67,14 +75,15 @@ impl Store {
     /// Takes a client's socket; `false` if the support side is gone.
     fn accept_client(&mut self) -> Result<bool, StackError> {
         let (message, files) = warikomi_shared::receive(&self.support)?;
+        self.in_turn |= message == IN_TURN;
         if message == CLIENT && self.clients.len() < MOST_CLIENTS {
             self.clients.extend(files);
         }
         Ok(!message.is_empty())
     }
 
-    /// Answers one request of each client; those that belong to a replacement come first. A client that
-    /// is gone, makes no sense, or does not take its answer is let go of.
+    /// Answers one request of each client; those that belong to a replacement come first, unless they are to
+    /// come in their turn. A client that is gone, makes no sense, or does not take its answer is let go of.
     fn serve(&mut self, readable: &[bool]) {
         let mut requests = Vec::new();
         let mut keep = vec![true; self.clients.len()];
@@ -89,7 +98,9 @@ impl Store {
                 Err(_) => keep[number] = false,
             }
         }
-        requests.sort_by_key(|(_, request)| !request.is_urgent());
+        if !self.in_turn {
+            requests.sort_by_key(|(_, request)| !request.is_urgent());
+        }
         for (number, request) in requests {
             let answered = answer(&mut self.kept, request).is_some_and(|answer| {
                 let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
@@ -140,7 +151,7 @@ mod tests {
     #[test]
     fn what_one_driver_puts_another_gets_until_the_store_is_gone() {
         let (support, theirs) = pair();
-        let store = Store { support: theirs, clients: Vec::new(), kept: BTreeMap::new() };
+        let store = Store::new(theirs);
         let thread = std::thread::spawn(move || store.run());
         let join = || {
             let (near, far) = pair();
@@ -162,6 +173,32 @@ mod tests {
         drop(support);
         thread.join().unwrap().unwrap();
         assert!(matches!(other.get(), Err(StoreError::Gone | StoreError::Socket(_))));
+    }
+
+    #[test]
+    fn what_belongs_to_a_replacement_comes_first_or_in_its_turn() {
+        for in_turn in [false, true] {
+            let (support, theirs) = pair();
+            let mut store = Store::new(theirs);
+            if in_turn {
+                warikomi_shared::send(&support, IN_TURN, &[]).unwrap();
+                assert!(store.accept_client().unwrap());
+            }
+            let ends = [pair(), pair()];
+            for (_, far) in &ends {
+                warikomi_shared::send(&support, CLIENT, &[far.as_fd()]).unwrap();
+                assert!(store.accept_client().unwrap());
+            }
+            // Another client puts something, and only then a driver asks for it.
+            let snapshot = Snapshot::new(1, vec![5]);
+            let put = Message::Put { key: 7, snapshot: snapshot.clone(), urgent: false };
+            put.send(&ends[0].0).unwrap();
+            Message::Get { key: 7, urgent: true }.send(&ends[1].0).unwrap();
+            store.serve(&[true, true]);
+            let answer = Message::receive(&ends[1].0).unwrap().unwrap();
+            let found = Message::Found { key: 7, snapshot };
+            assert_eq!(answer, if in_turn { found } else { Message::Missing { key: 7 } });
+        }
     }
 
     #[test]

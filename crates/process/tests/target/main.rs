@@ -31,7 +31,6 @@ fn running(driver: Program) -> ProcessOptions {
         // Other tests run at the same time.
         shared_core: true,
         live: None,
-        store: None,
     }
 }
 

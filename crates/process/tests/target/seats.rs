@@ -2,16 +2,71 @@
 
 use std::time::Instant;
 
-use warikomi_process::{How, ProcessOptions, ProcessTarget, Way};
+use warikomi_process::{How, Priorities, ProcessOptions, ProcessTarget, Succession, Way};
 use warikomi_target::{CardId, Target, TargetError};
 
 use crate::drivers::{Behaviour, program};
 use crate::leaks::is_alive;
 use crate::{LONG, options, try_start};
 
+const USUAL: Succession =
+    Succession { way: Way::SharedState, store: None, priorities: None, creation_reads: 0 };
+
 fn live(behaviour: Behaviour) -> ProcessTarget {
-    let options = ProcessOptions { live: Some(Way::SharedState), ..options(behaviour) };
+    live_as(behaviour, USUAL)
+}
+
+fn live_as(behaviour: Behaviour, succession: Succession) -> ProcessTarget {
+    let options = ProcessOptions { live: Some(succession), ..options(behaviour) };
     try_start(options).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A process's nice value (proc(5), `/proc/[pid]/stat`: the 19th value; the second ends with the last bracket).
+fn nice_of(process_id: u32) -> i32 {
+    let stat = std::fs::read_to_string(format!("/proc/{process_id}/stat")).unwrap();
+    let behind_name = stat.rsplit_once(')').unwrap().1;
+    behind_name.split_whitespace().nth(16).unwrap().parse().unwrap()
+}
+
+#[test]
+fn drivers_have_the_priority_that_they_were_given_from_their_start_on() {
+    let priorities = Some(Priorities { drivers: 7, ..Priorities::default() });
+    let mut target = live_as(Behaviour::Good, Succession { priorities, ..USUAL });
+    let first = target.served();
+    let second = target.prepare(&program(Behaviour::Good)).unwrap();
+    until(&mut target, |target| target.seat(second).unwrap().process_id.is_some());
+    for generation in [first, second] {
+        assert_eq!(nice_of(target.seat(generation).unwrap().process_id.unwrap()), 7);
+    }
+    assert!(!target.are_drivers_first());
+    target.serve_seat(second);
+    assert_eq!(nice_of(target.seat(second).unwrap().process_id.unwrap()), 7);
+}
+
+#[test]
+fn a_creation_waits_for_the_disk_or_says_that_there_is_none() {
+    let good = program(Behaviour::Good);
+    let mut target = live_as(Behaviour::Good, Succession { creation_reads: 3, ..USUAL });
+    let next = target.prepare(&good).unwrap();
+    let came_of = |target: &mut ProcessTarget| {
+        let seat = target.seat(next).unwrap();
+        (seat.process_id.is_some(), seat.ended)
+    };
+    until(&mut target, |target| came_of(target) != (false, None));
+    let (is_there, why_not) = came_of(&mut target);
+    assert_eq!(is_there, warikomi_process::can_be_read(&good.path).is_ok(), "{why_not:?}");
+    assert!(is_there || why_not.unwrap().contains("cannot be started"));
+}
+
+#[test]
+fn a_target_ends_with_drivers_that_are_just_being_started() {
+    for _ in 0..5 {
+        let mut target = live(Behaviour::Good);
+        for _ in 0..4 {
+            target.prepare(&program(Behaviour::Good)).unwrap();
+        }
+        target.stop().unwrap();
+    }
 }
 
 /// Serves until something is so.

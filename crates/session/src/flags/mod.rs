@@ -151,6 +151,12 @@ impl TargetArguments {
 
     /// A driver process that is replaced while stack and application above it go on.
     pub fn prepare_live(&self) -> Result<ProcessSessionOptions, SessionError> {
+        if self.asks_for_kernel() {
+            return Err(SessionError::impossible(
+                "a driver that is replaced while a service goes on is a process of its own; leave --target kernel out, \
+                 or see what removing and loading a module costs: warikomi replace --target kernel",
+            ));
+        }
         refuse(&self.kernel.given(), "kernel")?;
         if self.process.path.is_some_and(|path| path != PathName::Stack) {
             return Err(SessionError::impossible(
@@ -210,6 +216,33 @@ impl TargetArguments {
     /// Empty polls before NAPI enables the interrupt again, if that was asked for.
     pub fn napi_defer_hard_irqs(&self) -> Option<u32> {
         self.kernel.napi_defer_hard_irqs
+    }
+
+    /// Refuses every flag that says which driver runs where, where none of them has a choice.
+    pub fn refuse_all(&self, because: &str) -> Result<(), SessionError> {
+        let given = [self.named(), self.kernel.given(), self.process.given()].concat();
+        match given.first() {
+            None => Ok(()),
+            Some(flag) => Err(SessionError::impossible(format!("{because}; leave {flag} out"))),
+        }
+    }
+
+    /// Refuses flags that name a driver or a model, or say how far packets go, where all of this is given.
+    pub fn refuse_driver(&self, because: &str) -> Result<(), SessionError> {
+        let path = given([("--path", self.process.path.is_some())]);
+        let named = self.named().into_iter().filter(|flag| *flag != "--target").chain(path);
+        match named.into_iter().next() {
+            None => Ok(()),
+            Some(flag) => Err(SessionError::impossible(format!("{because}; leave {flag} out"))),
+        }
+    }
+
+    fn named(&self) -> Vec<&'static str> {
+        given([
+            ("--target", self.target.is_some()),
+            ("--driver", self.driver.is_some()),
+            ("--model", self.model.is_some()),
+        ])
     }
 
     /// Refuses flags that say how a driver in a process shall receive, for an experiment that tries all ways.

@@ -106,6 +106,8 @@ impl Sum {
             way: WAY.into(),
             load: load.name().into(),
             kind: "planned".into(),
+            // From the request to remove the module on, and the new one is created within it.
+            replace_us: Spread::of(&self.swaps),
             swap_us: Spread::of(&self.swaps),
             outage_us,
             send_us: Spread::of(&self.sends_before),
@@ -146,6 +148,7 @@ mod tests {
         let row = sum.row(Load::Heavy, &Options::default());
         assert_eq!((&*row.way, &*row.load, row.replacements), (WAY, "heavy", 3));
         assert_eq!((row.swap_us.unwrap().min, row.swap_us.unwrap().max), (10.0, 30.0));
+        assert_eq!((row.replace_us, row.create_us), (row.swap_us, None));
         assert_eq!((row.send_us.unwrap().max, row.send_during_us.unwrap().min), (1.0, 10.0));
         assert_eq!((row.send_with_us.unwrap().min, row.resets), (1.0, 3));
         assert_eq!(row.longest_send_gap_us, Some(31.0));

@@ -36,10 +36,13 @@ pub(super) struct MessageArguments {
     /// UDP's checksum, which walks the packet's buffers: on or off [default: on; a kernel has its own]
     #[arg(long, value_name = "on|off")]
     checksum: Option<OnOff>,
-    /// Where the randomness starts from
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(super) seed: u64,
+    /// Where the randomness starts from; with --target kernel only in virtual time [default: 1]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
 }
+
+/// Where the randomness starts from, unless that is said.
+const USUAL_SEED: u64 = 1;
 
 impl MessageArguments {
     /// Flags that were given and mean nothing to a kernel.
@@ -54,6 +57,22 @@ impl MessageArguments {
     /// Whether UDP has a checksum.
     pub(super) fn checksum(&self) -> bool {
         self.checksum != Some(OnOff::Off)
+    }
+
+    /// Where the randomness starts from.
+    pub(super) fn seed(&self) -> u64 {
+        self.seed.unwrap_or(USUAL_SEED)
+    }
+
+    /// Refuses a seed for a kernel in real time, of which nothing follows from it.
+    pub(super) fn refuse_seed(&self) -> Result<(), Error> {
+        match self.seed {
+            None => Ok(()),
+            Some(_) => Err(Error::impossible(
+                "what is random in a kernel follows from a seed in virtual time only; leave --seed out, or add \
+                 --virtual",
+            )),
+        }
     }
 
     /// What is sent by a card that takes messages up to this length; nothing for what is usual.

@@ -107,6 +107,9 @@ impl Experiment for Transmit {
             let (messages, compared) = (self.messages.of_process(), self.compared.of_process());
             let (card, time) = (self.card.of_process(), self.time.of_process());
             refuse(&[card, messages, compared, time].concat(), "process")?;
+            if !self.time.virtual_time {
+                self.messages.refuse_seed()?;
+            }
             return self.run_in_kernel(watch);
         }
         refuse(&[self.kernel.given(), self.kernel_costs.given()].concat(), "kernel")?;
@@ -159,7 +162,7 @@ impl Transmit {
         // What cannot be is refused before a kernel is started for it.
         let options = self.in_kernel()?;
         let costs = self.time.kernel_costs(&self.kernel_costs)?;
-        let mut prepared = self.target.prepare_for(Usual::Packets, costs, self.messages.seed)?;
+        let mut prepared = self.target.prepare_for(Usual::Packets, costs, self.messages.seed())?;
         prepared.defer_nothing();
         prepared.let_sleep();
         prepared.attach_by(self.card.bus, self.card.line_rate_bps());
@@ -187,7 +190,7 @@ impl Transmit {
             pace: self.messages.pace(),
             send_buffer_bytes: self.messages.send_buffer,
             repeats: self.time.repeat,
-            seed: Seed(self.messages.seed),
+            seed: Seed(self.messages.seed()),
             nic: self.card.attach(nic),
             driver: driver.name.to_owned(),
         };

@@ -19,8 +19,12 @@ fn spread(max: f64) -> Value {
 fn example() -> RunResult {
     let mut result = RunResult::new("replace", TimeBase::Real, Machine::default());
     result.rows = Some(vec![
-        row(json!({"way": "shared-state", "load": "busy", "kind": "planned", "replacements": 5,
-            "swap_us": spread(20.0), "outage_us": spread(16.0), "send_us": spread(12.0),
+        row(json!({"way": "shared-state", "load": "busy", "kind": "planned", "spare": "none",
+            "replacements": 5, "replace_us": spread(4_000.0), "create_us": spread(3_900.0),
+            "swap_us": spread(20.0)})),
+        row(json!({"way": "shared-state", "load": "busy", "kind": "planned", "spare": "kept",
+            "replacements": 5, "replace_us": spread(2_000.0), "swap_us": spread(20.0),
+            "outage_us": spread(16.0), "send_us": spread(12.0),
             "send_with_us": spread(14.0), "longest_send_gap_us": 1_040.0, "lost": 0})),
         row(json!({"way": "shared-state", "load": "heavy", "kind": "kill", "replacements": 1_000,
             "swap_us": spread(80.0), "outage_us": spread(90.0), "free_descriptors": 900,
@@ -57,7 +61,8 @@ fn the_page_has_times_frames_the_arithmetic_and_what_was_published() {
             "kernel-module, idle, planned is not available: there is no kernel",
             "MINIX 3",
             "MINIX 3 (data-store): replace, busy, max 336 µs",
-            "AnT (shared-state): replace, busy, max 10.33 ms 20 µs",
+            "AnT (shared-state): replace, busy, max 10.33 ms 4 ms 2 ms",
+            "AnT (shared-state): replace, busy, mean 10.14 ms 2 ms 1 ms",
         ] {
             assert!(words.contains(expected), "{expected} is not in:\n{page}");
         }
