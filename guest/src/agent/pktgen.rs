@@ -24,6 +24,10 @@ const INNER_HEADERS_BYTES: u32 = 28;
 const COUNT: std::ops::RangeInclusive<u64> = 1..=9_999_999_999;
 const BURST: std::ops::RangeInclusive<u32> = 1..=256;
 
+/// How often it is looked whether a generator has ended that had not begun when it was said to have.
+const LOOKS: u32 = 200;
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
 pub(super) fn run(interface: &Interface, command: &Pktgen) -> Result<Generated> {
     let settings = settings(command, interface.number("mtu").unwrap_or(0))?;
     drivers::load(&LoadDriver { name: "pktgen".to_owned(), params: Vec::new() })?;
@@ -32,7 +36,7 @@ pub(super) fn run(interface: &Interface, command: &Pktgen) -> Result<Generated> 
         error::write(&device.file, &setting)?;
     }
     let timed_out = start(Duration::from_millis(command.timeout_ms.max(1)))?;
-    let text = error::read(&device.file)?;
+    let text = device.result()?;
     report(&text, timed_out).ok_or_else(|| {
         let result = text.lines().find(|line| line.starts_with("Result:")).unwrap_or("no result");
         AgentError::Other(format!(
@@ -88,6 +92,20 @@ impl Device {
         error::write(thread(), &format!("add_device {}", interface.name))?;
         Ok(Device { file: Path::new(DIRECTORY).join(&interface.name) })
     }
+
+    /// What the generator says once it has ended. Linux waits 125 ms for its thread, which looks every 100 ms whether it
+    /// shall begin, and goes on before that has, if it comes late (net/core/pktgen.c, `pktgen_run_all_threads`).
+    fn result(&self) -> Result<String> {
+        let mut text = error::read(&self.file)?;
+        for _ in 0..LOOKS {
+            if !is_of_setting(&text) {
+                break;
+            }
+            std::thread::sleep(LOOK_EVERY);
+            text = error::read(&self.file)?;
+        }
+        Ok(text)
+    }
 }
 
 impl Drop for Device {
@@ -119,9 +137,15 @@ fn start(timeout: Duration) -> Result<bool> {
     })
 }
 
+/// Whether the last that was done well is a setting, and no run: that begins with how long it took.
+fn is_of_setting(text: &str) -> bool {
+    let done = text.split_once("Result: OK: ");
+    done.is_some_and(|(_, what)| !what.starts_with(|first: char| first.is_ascii_digit()))
+}
+
 /// Reads what the generator says of itself; `None` if it has not run.
 fn report(text: &str, timed_out: bool) -> Option<Generated> {
-    text.contains("Result: OK").then_some(())?;
+    (text.contains("Result: OK") && !is_of_setting(text)).then_some(())?;
     let number = |name: &str| {
         let (_, rest) = text.split_once(name)?;
         let rest = rest.trim_start();
@@ -199,6 +223,10 @@ Result: OK: 5250(c5233+d17) usec, 10008 (60byte,0frags)
         let expected = Generated { sent: 10_008, errors: 2, took_ns: 5_250_000, timed_out: false };
         assert_eq!(report(SAID, false), Some(expected));
         assert_eq!(report(&SAID.replace("Result: OK", "Result: Idle"), false), None);
+        // What was set last stands there until a run has ended.
+        let set = SAID.replace("5250(c5233+d17) usec, 10008 (60byte,0frags)", "udp_dst_max=9");
+        assert_eq!((is_of_setting(&set), report(&set, false)), (true, None));
+        assert!(!is_of_setting(SAID) && !is_of_setting("Result: Idle"));
         assert_eq!(report(&SAID.replace("10008", "99999999999999999999"), false), None);
         assert_eq!(report(&SAID.replace("1239750us", "1us"), false), None, "back in time");
     }
