@@ -491,7 +491,7 @@ command! {
         completion: String,
         /// What goes through the bounce buffer: `none`, `3`, `all`, `auto`, `dummy`.
         bounce: String,
-        /// The device's DMA begins at multiples of so many bytes, a power of two up to 64; 1 for anywhere.
+        /// The device's DMA begins at multiples of this number of bytes, a power of two up to 64; 1: anywhere.
         alignment_bytes: u32,
         /// Bytes that the socket lets be on their way.
         send_buffer_bytes: u64,

@@ -146,7 +146,7 @@ fn judge(
     }))
 }
 
-/// The pseudo header before a datagram of so many bytes (RFC 768).
+/// The pseudo header before a datagram of this length in bytes (RFC 768).
 #[inline]
 fn pseudo_header(source: [u8; 4], destination: [u8; 4], udp_bytes: u16) -> Sum {
     let mut sum = Sum::default();
@@ -205,7 +205,7 @@ pub fn headers(
     Some(headers.0)
 }
 
-/// Headers of a datagram, in which whoever sends it puts the checksums: both are 0 in the beginning.
+/// Headers of a datagram, into which its sender puts the checksums: both are 0 in the beginning.
 #[derive(Clone, Copy, Debug)]
 pub struct Headers([u8; HEADER_BYTES]);
 

@@ -37,7 +37,7 @@ pub enum Work {
         /// Bytes to sum up.
         bytes: usize,
     },
-    /// Somebody who walks a packet looks at buffers of it: protocols, and the driver when it gathers.
+    /// Buffers of a packet are looked at on a walk along it: by protocols, and by the driver when it gathers.
     Visit {
         /// Number of buffers: mbufs, or the contiguous one.
         buffers: usize,

@@ -24,8 +24,8 @@ pub struct TransmitterOptions {
     pub completion: Completion,
     /// What goes through the bounce buffer.
     pub bounce: Bounce,
-    /// The device's DMA begins at multiples of so many bytes, a power of two: a piece that does not is copied to
-    /// where it does. 1 for anywhere.
+    /// The device's DMA begins at multiples of this number of bytes, a power of two: other pieces are copied to
+    /// where it can begin. 1: anywhere.
     pub alignment_bytes: u32,
     /// Bus address and length in bytes of the memory for such copies and bounce buffers, an area for each packet that
     /// the device can have; [`Transmitter::area_bytes`] says how much is needed. Without either there need not be

@@ -47,7 +47,7 @@ pub struct Options {
     pub completions: Vec<Completion>,
     /// Bounce buffers, each with the last of `completions`. Contiguous buffers need only the first.
     pub bounces: Vec<Bounce>,
-    /// The card's DMA begins at multiples of so many bytes; the driver copies what does not. 1 for anywhere.
+    /// The card's DMA begins at multiples of this number of bytes; the driver copies the rest. 1: anywhere.
     pub alignment_bytes: u32,
     /// Every completion strategy with every bounce buffer.
     pub all_pairs: bool,

@@ -13,7 +13,7 @@ use crate::entry::Destination;
 
 const BASE: u64 = 0x3_0000_0000;
 
-/// Headers of a datagram with so many bytes.
+/// Headers of a datagram of this length in bytes.
 fn headers(bytes: usize) -> Headers {
     let ours = Ipv4Addr::new(10, 9, 0, 1);
     let station = Station { mac: [2, 0, 0, 0, 0, 1], address: ours, prefix_bits: 24 };

@@ -117,7 +117,7 @@ impl Account {
         }
     }
 
-    /// A packet's buffers went back, so many of them.
+    /// How many of a packet's buffers went back.
     #[inline]
     pub(super) fn freed(&mut self, measured: bool, buffers: u64) {
         self.sent.buffers_freed += if measured { buffers } else { 0 };

@@ -54,7 +54,7 @@ pub struct SendPlan {
     pub completion: Completion,
     /// What goes through the bounce buffer.
     pub bounce: Bounce,
-    /// The device's DMA begins at multiples of so many bytes; the driver copies what does not. 1 for anywhere.
+    /// The device's DMA begins at multiples of this number of bytes; the driver copies the rest. 1: anywhere.
     pub alignment_bytes: u32,
     /// Bytes that the socket lets be on their way.
     pub send_buffer_bytes: u64,

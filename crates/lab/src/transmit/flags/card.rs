@@ -18,7 +18,7 @@ pub(super) struct CardArguments {
     /// The line that frames leave on, such as 10G [default: of oc48 2.4G; of rtl8168 one that takes no time]
     #[arg(long, value_name = "RATE")]
     line_rate: Option<LineRate>,
-    /// The card's DMA begins at multiples of so many bytes, 1 to 64: the driver copies what does not, as cards of 2004
+    /// The card's DMA begins at multiples of this number of bytes, 1 to 64: the driver copies the rest, as cards of 2004
     /// forced it to; with --bounces without auto [default: 1; a kernel's driver copies for itself]
     #[arg(long, value_name = "BYTES")]
     alignment: Option<u32>,

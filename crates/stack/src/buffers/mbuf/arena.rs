@@ -38,7 +38,7 @@ const MT_DATA: u32 = 1;
 /// In the word of type and flags.
 const M_EXT: u32 = 0x0001 << 16;
 
-/// A buffer of nobody.
+/// The owner of a buffer that no packet has.
 const FREE: u32 = u32::MAX;
 
 /// Equal buffers, and the token of the packet that has each.
@@ -156,7 +156,7 @@ pub(super) struct Arena {
 }
 
 impl Arena {
-    /// So many mbufs and clusters, from the bus address `first` on.
+    /// This number of mbufs and clusters, from the bus address `first` on.
     pub(super) fn new(first: u64, cluster_bytes: u32, (mbufs, clusters): (usize, usize)) -> Arena {
         let behind = first + clusters as u64 * u64::from(cluster_bytes);
         Arena {

@@ -19,7 +19,7 @@ pub const HEADERS_FIT_BYTES: u32 = MHLEN - (HEADER_BYTES as u32).next_multiple_o
 /// Where headers lie in an mbuf of their own: IP and UDP at its end, Ethernet's in front of them.
 pub(super) const HEADERS_OFFSET: u32 = MSIZE - HEADER_BYTES as u32;
 
-/// Where data of so many bytes begins in the first mbuf of a packet.
+/// Where data of this length begins in the first mbuf of a packet.
 #[inline]
 pub(super) fn offset_of_data(bytes: u32) -> u32 {
     MSIZE - MHLEN + (MHLEN - bytes) / ALIGNMENT_BYTES * ALIGNMENT_BYTES

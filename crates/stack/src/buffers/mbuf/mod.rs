@@ -42,12 +42,12 @@ pub struct MbufBuffers {
     arena: Arena,
     packets: Packets<Packet>,
     counts: BufferCounts,
-    /// What is summed up at the moment: nobody else writes here.
+    /// What is being summed up: a copy, because the card may write to the original.
     pass: Box<[u8; PASS_BYTES]>,
 }
 
 impl MbufBuffers {
-    /// Enough for `demand`, with clusters of so many bytes, in DMA memory from the bus address `first` on.
+    /// Enough for `demand`, with clusters of `cluster_bytes`, in DMA memory from the bus address `first` on.
     pub fn new(cluster_bytes: u32, demand: Demand<'_>, first: u64) -> MbufBuffers {
         MbufBuffers {
             cluster_bytes,
@@ -141,7 +141,7 @@ impl MbufBuffers {
         Ok(at)
     }
 
-    /// `in_cksum`: the sum of so many bytes of a packet, `skip` bytes behind its beginning.
+    /// `in_cksum`: the sum of `bytes` of a packet, from `skip` bytes behind its beginning.
     #[inline]
     fn sum<C: CostClock>(
         &mut self,
