@@ -121,6 +121,14 @@ pub enum Error {
         /// How many.
         steps: u64,
     },
+    /// A strict card had found something before the run ended with an error.
+    #[error("{error}; {steps}")]
+    AfterSteps {
+        /// Why the run ended.
+        error: Box<Error>,
+        /// The steps that the driver took until then and must not take, in words.
+        steps: String,
+    },
     /// The compute job did not run when it was alone.
     #[error(
         "the compute job in the target did no work while nothing was received: something else takes \
@@ -257,6 +265,7 @@ impl Error {
     pub fn is_interrupted(&self) -> bool {
         match self {
             Error::Target(error) => matches!(error, TargetError::Interrupted),
+            Error::AfterSteps { error, .. } => error.is_interrupted(),
             Error::Session(error) => error.is_interrupted(),
             _ => false,
         }

@@ -50,7 +50,7 @@ type WriteFile = Box<dyn FnOnce(&RunDirectory) -> Result<(), WriteError>>;
 pub fn carry_out<E: Experiment>(experiment: &E, watch: &mut Watch) -> Result<Conclusion, Error> {
     let strictness = experiment.strict();
     watch.make_strict(strictness.is_some());
-    let mut conclusion = experiment.run(watch)?;
+    let mut conclusion = experiment.run(watch).map_err(|error| after_steps(error, watch))?;
     if let Some(found) = watch.found() {
         found.put(&mut conclusion.result);
     }
@@ -59,6 +59,15 @@ pub fn carry_out<E: Experiment>(experiment: &E, watch: &mut Watch) -> Result<Con
         conclusion.failed.get_or_insert(Error::NotStrict { steps });
     }
     Ok(conclusion)
+}
+
+/// A run that ends with an error has no result, so the error says what strict cards have found.
+fn after_steps(error: Error, watch: &Watch) -> Error {
+    match (error, watch.found_until_the_error().in_words()) {
+        (Error::ShardMade(made), _) => Error::ShardMade(made),
+        (error, Some(steps)) => Error::AfterSteps { error: Box::new(error), steps },
+        (error, None) => error,
+    }
 }
 
 /// What came of an experiment.
@@ -153,4 +162,31 @@ fn command<E: Experiment>() -> Command {
 fn read<E: Experiment>(matches: &ArgMatches) -> Result<Ready, clap::Error> {
     let experiment = E::from_arg_matches(matches)?;
     Ok(Box::new(move |watch| carry_out(&experiment, watch)))
+}
+
+#[cfg(test)]
+mod tests {
+    use warikomi_pci::Width;
+    use warikomi_target::TargetError;
+    use warikomi_testbench::RTL8168;
+    use warikomi_testbench::cards::Subject;
+
+    use super::*;
+
+    #[test]
+    fn an_error_says_what_the_strict_card_of_a_target_that_is_gone_had_found() {
+        let mut watch = Watch::unobserved();
+        let mut bench = Subject::of(RTL8168).strict().bench();
+        watch.keep_findings_of(bench.nic.strict().unwrap());
+        assert!(matches!(after_steps(Error::NoWork, &watch), Error::NoWork));
+        bench.read(1, Width::B8);
+        drop(bench);
+        let error = after_steps(TargetError::Interrupted.into(), &watch);
+        assert!(error.is_interrupted());
+        let words = error.to_string();
+        assert!(
+            words.contains("the driver took 1 step that it must not take until then: "),
+            "{words}"
+        );
+    }
 }

@@ -5,7 +5,9 @@ use std::path::Path;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use warikomi_clock::Time;
 use warikomi_measure::{Machine, MadeShard, RunDirectory, RunResult, Shard, TargetInfo, TimeBase};
+use warikomi_nic::strict::{KeptFindings, Strict};
 use warikomi_session::{CoreWatch, OwnParts, Prepared, Session};
 use warikomi_target::{CardId, Interrupted, Target, TargetError};
 use warikomi_wire::{Wire, WireKind};
@@ -45,6 +47,8 @@ pub struct Watch {
     shards: Vec<MadeShard>,
     /// Whether the cards of its targets are strict.
     strict: bool,
+    /// What those have found that nobody has taken yet.
+    untaken: Vec<KeptFindings>,
     /// What the case is called that is being made.
     at_work: Option<String>,
 }
@@ -97,8 +101,20 @@ impl Watch {
     fn new(interrupted: Interrupted, show: Show, journal: Journal) -> Watch {
         let parts = OwnParts::OURSELVES;
         let (seen, part, shard, shards) = (None, None, None, Vec::new());
-        let (strict, at_work) = (false, None);
-        Watch { interrupted, parts, show, journal, seen, part, shard, shards, strict, at_work }
+        let (strict, untaken, at_work) = (false, Vec::new(), None);
+        Watch {
+            interrupted,
+            parts,
+            show,
+            journal,
+            seen,
+            part,
+            shard,
+            shards,
+            strict,
+            untaken,
+            at_work,
+        }
     }
 
     /// Makes the cases of this shard alone, if one is named. The run then ends with [`Error::ShardMade`].
@@ -163,6 +179,9 @@ impl Watch {
         let mut session = prepared.start(wire, &interrupted, &mut |what| self.waiting(what))?;
         if let Some(kernel) = strict.as_ref().and_then(Prepared::kernel) {
             strict::call(&mut session, kernel)?;
+        }
+        if let Some(strict) = session.target.card(CardId::FIRST)?.0.strict() {
+            self.keep_findings_of(strict);
         }
         Ok(session)
     }
@@ -247,7 +266,13 @@ impl Watch {
         let before = self.seen.take();
         let made = make(self);
         let seen = std::mem::replace(&mut self.seen, before);
-        let made = made?;
+        let made = match made {
+            Ok(made) => made,
+            Err(error) => {
+                self.add(seen);
+                return Err(error);
+            }
+        };
         // What the user has stopped may be cut short.
         if !self.interrupted.is_set() {
             let case = self.part.map(|part| part.case);
@@ -291,6 +316,20 @@ impl Watch {
     /// What strict cards have found.
     pub(crate) fn found(&self) -> Option<&Found> {
         self.seen.as_ref()?.found.as_ref()
+    }
+
+    /// Takes note of a strict card: what it finds is not lost with it.
+    pub(crate) fn keep_findings_of(&mut self, card: &Strict) {
+        self.untaken.push(card.keep_findings());
+    }
+
+    /// What strict cards have found in a run that ends with an error: also of targets that are gone, and of the case
+    /// that was being made.
+    pub(crate) fn found_until_the_error(&self) -> Found {
+        let untaken = self.untaken.iter();
+        let untaken =
+            untaken.map(|kept| Found::of(&kept.get(), Time::ZERO, self.at_work.as_deref()));
+        untaken.fold(self.found().cloned().unwrap_or_default(), Found::and)
     }
 
     /// The clock of the last target that was seen.

@@ -16,7 +16,7 @@ fn bench(subject: &Subject) -> Bench {
     subject.clone().strict().bench().commanded(MEMORY_AND_MASTER)
 }
 
-fn findings(bench: &mut Bench) -> &Findings {
+fn findings(bench: &mut Bench) -> Findings {
     bench.nic.strict().expect("a strict card").findings()
 }
 
@@ -50,7 +50,8 @@ pub fn a_register_may_be_accessed_in_its_own_width(subject: &Subject) {
     }
     // What such writes do to rings is another matter.
     let at_registers = |one: &&Finding| matches!(one.place, Place::Register { .. } | Place::Bar(_));
-    let found: Vec<_> = findings(&mut bench).list().iter().filter(at_registers).collect();
+    let findings = findings(&mut bench);
+    let found: Vec<_> = findings.list().iter().filter(at_registers).collect();
     assert!(found.is_empty(), "{found:?}");
 }
 
@@ -81,7 +82,8 @@ pub fn an_access_that_is_not_aligned_is_found(subject: &Subject) {
     let mut bench = bench(subject);
     let bar = bench.register_bar();
     bench.bar_read(bar, 2, Width::B4);
-    let first = &findings(&mut bench).list()[0];
+    let findings = findings(&mut bench);
+    let first = &findings.list()[0];
     assert_eq!(first.kind, FindingKind::Width);
     assert!(first.what.contains("at 0x2"), "{first:?}");
 }
@@ -92,7 +94,8 @@ pub fn an_access_of_no_register_is_found(subject: &Subject) {
     let end = bench.nic.bars().iter().find(|one| one.index == bar).expect("a BAR").bytes;
     for (count, offset) in [(1, end - 8), (2, end), (3, u64::MAX - 7)] {
         bench.bar_read(bar, offset, Width::B4);
-        let [found] = findings(&mut bench).list() else { panic!("one place") };
+        let findings = findings(&mut bench);
+        let [found] = findings.list() else { panic!("one place") };
         assert_eq!((found.kind, found.place), (FindingKind::NoRegister, Place::Bar(bar)));
         assert_eq!(found.count, count);
     }

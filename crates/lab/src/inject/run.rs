@@ -149,7 +149,7 @@ pub(super) fn carry_out<S: Source>(
         }
     }
     finished.findings =
-        session.target.card(CardId::FIRST)?.0.strict().map(|strict| strict.findings().clone());
+        session.target.card(CardId::FIRST)?.0.strict().map(|strict| strict.findings());
     Ok(finished)
 }
 

@@ -82,6 +82,21 @@ impl Found {
         self
     }
 
+    /// The steps in a sentence for an error, the first of each kind and place; `None` if there are none.
+    pub(crate) fn in_words(&self) -> Option<String> {
+        let said = self.findings.iter().take(NOTED).map(
+            |Row { kind, place, what, count, within, .. }| {
+                let within =
+                    within.as_ref().map(|frame| format!(", in {frame}")).unwrap_or_default();
+                format!("{kind}, {count} times at {place}, first {what}{within}")
+            },
+        );
+        let said: Vec<_> = said.collect();
+        (self.steps > 0).then(|| {
+            format!("{} until then: {}", steps_that_must_not_be(self.steps), said.join("; "))
+        })
+    }
+
     /// Adds it to a result.
     pub(crate) fn put(&self, result: &mut RunResult) {
         let Found { steps, findings, unseen } = self;
@@ -97,15 +112,16 @@ impl Found {
         kinds.sort_unstable();
         kinds.dedup();
         result.warnings.push(Warning {
-            what: format!(
-                "the driver took {steps} step{} that it must not take: {}",
-                if *steps == 1 { "" } else { "s" },
-                kinds.join(", ")
-            ),
+            what: format!("{}: {}", steps_that_must_not_be(*steps), kinds.join(", ")),
             hint: "look at the table of these steps; docs/strict.md says what each kind means"
                 .to_owned(),
         });
     }
+}
+
+fn steps_that_must_not_be(steps: u64) -> String {
+    let plural = if steps == 1 { "" } else { "s" };
+    format!("the driver took {steps} step{plural} that it must not take")
 }
 
 impl Row {
@@ -276,6 +292,13 @@ mod tests {
         let mut result = result();
         both.put(&mut result);
         assert_eq!((steps(&result), result.warnings.len()), (4, 1));
+        let words = both.in_words().unwrap();
+        assert_eq!(
+            words,
+            "the driver took 4 steps that it must not take until then: access width, 4 times at BAR 2, first 1-byte \
+             write, in frame_0"
+        );
+        assert_eq!(Found::default().in_words(), None);
         let [row] = &both.findings[..] else { panic!("{both:?}") };
         assert_eq!((row.count, row.during.as_deref()), (4, Some("idle")));
         let table = table(&result).unwrap();

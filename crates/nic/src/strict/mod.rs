@@ -23,6 +23,8 @@ mod finding;
 mod interrupts;
 mod witness;
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
 use warikomi_clock::Time;
 use warikomi_pci::Vector;
 
@@ -35,11 +37,26 @@ pub(crate) use self::descriptors::{Queue, Watch};
 use self::interrupts::VectorWatch;
 use crate::register::{Register, Role};
 
+/// Findings of a card that are still there when the card is gone. Only what is found locks them.
+#[derive(Clone, Debug, Default)]
+pub struct KeptFindings(Arc<Mutex<Findings>>);
+
+impl KeptFindings {
+    /// What was found and not taken so far.
+    pub fn get(&self) -> Findings {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Findings> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// What a strict device knows of the driver's steps so far.
 #[derive(Debug)]
 pub struct Strict {
     registers: &'static [Register],
-    findings: Findings,
+    findings: KeptFindings,
     vectors: Vec<VectorWatch>,
     witness: Option<Box<dyn Witness>>,
 }
@@ -47,23 +64,29 @@ pub struct Strict {
 impl Strict {
     /// Nothing so far, of a card with these registers.
     pub(crate) fn new(registers: &'static [Register]) -> Strict {
-        Strict { registers, findings: Findings::default(), vectors: Vec::new(), witness: None }
+        Strict { registers, findings: KeptFindings::default(), vectors: Vec::new(), witness: None }
     }
 
     /// What was found so far.
-    pub fn findings(&self) -> &Findings {
-        &self.findings
+    pub fn findings(&self) -> Findings {
+        self.findings.get()
     }
 
     /// What was found since this was last asked.
     pub fn take_findings(&mut self) -> Findings {
-        let anew = self.findings.anew();
-        std::mem::replace(&mut self.findings, anew)
+        let mut findings = self.findings.lock();
+        let anew = findings.anew();
+        std::mem::replace(&mut findings, anew)
+    }
+
+    /// The same findings, for one who outlives the card.
+    pub fn keep_findings(&self) -> KeptFindings {
+        self.findings.clone()
     }
 
     /// Asks this one from now on about what a card does not see.
     pub fn call(&mut self, witness: Box<dyn Witness>) {
-        self.findings.set_unseen(witness.unseen());
+        self.findings.lock().set_unseen(witness.unseen());
         self.witness = Some(witness);
     }
 
@@ -87,7 +110,7 @@ impl Strict {
     ) {
         let witness = &mut self.witness;
         let mut stack = || witness.as_mut().map(|witness| witness.stack()).unwrap_or_default();
-        self.findings.note(now, which, source, || (what(), stack()));
+        self.findings.lock().note(now, which, source, || (what(), stack()));
     }
 
     fn vector(&mut self, vector: Vector) -> &mut VectorWatch {

@@ -63,7 +63,7 @@ pub fn a_strict_card_does_the_same(card: &'static dyn TestCard, config: Proptest
 pub fn found_in(subject: &Subject, steps: &[Step]) -> Findings {
     let mut world = World::new(&subject.clone().strict());
     steps.iter().for_each(|step| world.apply(step));
-    world.findings().clone()
+    world.findings()
 }
 
 /// Tests each card, a line for each: `card_histories!(rtl8168: warikomi_testbench::RTL8168);`

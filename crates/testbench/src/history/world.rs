@@ -78,7 +78,7 @@ impl World {
     }
 
     /// What a strict card has found so far.
-    pub(super) fn findings(&mut self) -> &Findings {
+    pub(super) fn findings(&mut self) -> Findings {
         self.bench.nic.strict().expect("a strict card").findings()
     }
 
