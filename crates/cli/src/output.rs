@@ -13,10 +13,12 @@ pub(crate) const EXIT_INTERRUPTED: u8 = 130;
 const MAX_WIDTH: u16 = 120;
 
 /// How results are printed: colours and the terminal's width on a terminal that wants them (see
-/// no-color.org), plain text of 80 columns otherwise.
+/// no-color.org), otherwise plain text of as many columns as `COLUMNS` says, or 80.
 pub(crate) fn style() -> Style {
     if !std::io::stdout().is_terminal() {
-        return Style::default();
+        let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+        let width = columns.map_or(Style::default().width, |width: u16| width.min(MAX_WIDTH));
+        return Style { width, ..Style::default() };
     }
     let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let width = terminal_size::terminal_size().map_or(80, |(width, _)| width.0).min(MAX_WIDTH);

@@ -28,6 +28,9 @@ pub trait Experiment: Args + 'static {
     /// settings, which is started on demand ([`OnDemand`](crate::OnDemand)), because merging starts none.
     const SHARDS: bool = false;
 
+    /// The system whose published figures stand beside its own, with the year.
+    const PUBLISHED: Option<&'static str> = None;
+
     /// What is to follow from steps that a driver must not take, if the card is to name them. Of experiments that have
     /// `--strict`.
     fn strict(&self) -> Option<Strictness> {
@@ -140,6 +143,8 @@ pub struct Entry {
     pub describe: fn(&mut RunResult),
     /// See [`Experiment::SHARDS`].
     pub shards: bool,
+    /// See [`Experiment::PUBLISHED`].
+    pub published: Option<&'static str>,
 }
 
 impl Entry {
@@ -151,6 +156,7 @@ impl Entry {
             read: read::<E>,
             describe: E::describe,
             shards: E::SHARDS,
+            published: E::PUBLISHED,
         }
     }
 }

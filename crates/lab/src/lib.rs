@@ -64,6 +64,9 @@ pub fn describe_by(entry: &Entry, result: &mut RunResult) {
         None => (entry.describe)(result),
         Some(_) => result.layout = Layout::default(),
     }
+    if let Some(system) = entry.published {
+        result.layout.name_publisher(system);
+    }
     shards::describe(result);
     strict::describe(result);
     result.layout.settle();

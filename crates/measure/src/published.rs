@@ -16,6 +16,15 @@ pub const SIZES: [(&str, usize); 6] = [
     ("16KB", 16_379),
 ];
 
+/// The system that injects packets and interrupts, and the years of its publications, as tables name them.
+pub const INJECTION: &str = "Mint, 2015 and 2016";
+/// The one that polls first and waits then.
+pub const HYBRID_RECEIVE: &str = "user-level network interface, 2000";
+/// The one that transmits adaptively.
+pub const ADAPTIVE_TRANSMIT: &str = "adaptive BSD driver, 2004";
+/// Those that replace a driver while it sends.
+pub const DRIVER_REPLACEMENT: &str = "MINIX 3 and AnT, 2012";
+
 /// Injection of packets and interrupts into a Linux NIC driver, without a hypervisor.
 #[derive(Debug, Deserialize)]
 pub struct Injection {

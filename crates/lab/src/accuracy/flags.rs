@@ -4,6 +4,7 @@ use clap::Args;
 use serde::Serialize;
 use warikomi_clock::{Span, Time};
 use warikomi_inject::{FrameBytes, Plan};
+use warikomi_measure::published;
 use warikomi_measure::{Ledger, RunResult};
 use warikomi_session::{TargetArguments, Usual, VirtualArguments};
 use warikomi_wire::WireKind;
@@ -100,6 +101,7 @@ impl Experiment for Accuracy {
     const NAME: &'static str = "accuracy";
     const ABOUT: &'static str =
         "Measure how exactly an interval is kept, from the injection to the driver's handler";
+    const PUBLISHED: Option<&'static str> = Some(published::INJECTION);
 
     fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
         let options = self.options()?;

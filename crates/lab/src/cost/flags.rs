@@ -62,6 +62,7 @@ impl Experiment for Cost {
     const NAME: &'static str = "cost";
     const ABOUT: &'static str =
         "Measure what a packet costs to send and to receive, by frame length";
+    const PUBLISHED: Option<&'static str> = Some(published::INJECTION);
 
     fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
         let mut prepared = self.target.prepare()?;

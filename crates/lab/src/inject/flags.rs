@@ -6,6 +6,7 @@ use warikomi_inject::{
     Arrival, FAULT_FORMS, Fault, FrameBytes, LineRate, MAX_FLOWS, Plan, Receiver,
 };
 use warikomi_measure::RunResult;
+use warikomi_measure::published;
 use warikomi_session::{
     Prepared, Session, StrictArguments, Strictness, TargetArguments, Usual, VirtualArguments,
 };
@@ -140,6 +141,7 @@ impl PlanArguments {
 impl Experiment for Inject {
     const NAME: &'static str = "inject";
     const ABOUT: &'static str = "Inject packets into a driver at exact times, and account for each";
+    const PUBLISHED: Option<&'static str> = Some(published::INJECTION);
 
     fn strict(&self) -> Option<Strictness> {
         self.strict.strict

@@ -7,6 +7,7 @@ use warikomi_clock::{Seed, Span};
 use warikomi_driver::strategy::{DEFAULT_CPU_BUDGET, Strategy};
 use warikomi_inject::{FrameBytes, LineRate};
 use warikomi_measure::RunResult;
+use warikomi_measure::published;
 use warikomi_process::Orders;
 use warikomi_session::flags::{given, refuse};
 use warikomi_session::{
@@ -241,6 +242,7 @@ const LEAST_CALIBRATION: Span = Span::from_ms(50);
 impl Experiment for Receive {
     const NAME: &'static str = "receive";
     const ABOUT: &'static str = "Compare ways to receive: by interrupt, by polling, by both";
+    const PUBLISHED: Option<&'static str> = Some(published::HYBRID_RECEIVE);
 
     fn strict(&self) -> Option<Strictness> {
         self.strict.strict

@@ -5,6 +5,7 @@ use warikomi_clock::{Seed, Span};
 use warikomi_inject::{FrameBytes, LineRate};
 use warikomi_live::{Program, Way};
 use warikomi_measure::RunResult;
+use warikomi_measure::published;
 use warikomi_process::{MOST_READS, MOST_STORE_CLIENTS, StateIo, can_be_read, may_be_raised};
 use warikomi_session::flags::{given, program, refuse};
 use warikomi_session::{StrictArguments, Strictness, TargetArguments};
@@ -237,6 +238,7 @@ impl Experiment for Replace {
     const NAME: &'static str = "replace";
     const ABOUT: &'static str =
         "Replace a driver while it sends and receives: how long it takes, and that nothing is lost";
+    const PUBLISHED: Option<&'static str> = Some(published::DRIVER_REPLACEMENT);
 
     fn strict(&self) -> Option<Strictness> {
         self.strict.strict

@@ -3,6 +3,7 @@
 use clap::Args;
 use warikomi_inject::{FrameBytes, LineRate, Receiver};
 use warikomi_measure::RunResult;
+use warikomi_measure::published;
 use warikomi_session::{TargetArguments, Usual, VirtualArguments};
 use warikomi_wire::WireKind;
 
@@ -82,6 +83,7 @@ impl Experiment for Sweep {
     const NAME: &'static str = "sweep";
     const ABOUT: &'static str =
         "Success against interval for frames of several lengths, and the shortest without loss";
+    const PUBLISHED: Option<&'static str> = Some(published::INJECTION);
     /// Lengths are independent: each is searched by itself.
     const SHARDS: bool = true;
 

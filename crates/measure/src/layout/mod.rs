@@ -10,6 +10,7 @@ mod bounds;
 mod chart;
 mod column;
 mod map;
+mod publisher;
 mod show;
 mod source;
 

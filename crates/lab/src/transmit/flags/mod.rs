@@ -8,6 +8,7 @@ mod time;
 
 use clap::Args;
 use warikomi_clock::Seed;
+use warikomi_measure::published;
 use warikomi_measure::RunResult;
 use warikomi_session::flags::refuse;
 use warikomi_session::{
@@ -97,6 +98,7 @@ impl Experiment for Transmit {
     const NAME: &'static str = "transmit";
     const ABOUT: &'static str =
         "Compare ways to send: completion by interrupt or without, buffers, bounce buffers";
+    const PUBLISHED: Option<&'static str> = Some(published::ADAPTIVE_TRANSMIT);
 
     fn strict(&self) -> Option<Strictness> {
         self.strict.strict
