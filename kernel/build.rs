@@ -1,6 +1,6 @@
-//! Builds the guest agent as a static program, to be embedded in the library.
+//! Builds what is embedded in the library: the guest agent, as a static program, and what is loaded into a kernel.
 //!
-//! A build of its own, with a target directory of its own: the agent needs other flags than the
+//! The agent has a build of its own, with a target directory of its own: it needs other flags than the
 //! rest of the workspace (no shared libraries in an initramfs), whatever the outer build uses.
 
 use std::path::{Path, PathBuf};
@@ -37,6 +37,18 @@ fn main() {
     let program = build(&guest, workspace, &out.join("guest"));
     fs::copy(&program, out.join(PROGRAM))
         .unwrap_or_else(|error| panic!("cannot copy {}: {error}", program.display()));
+    link_preload(&kernel.join("preload"), &out.join("preload.so"));
+}
+
+/// Makes the shared library of `preload`, by the program with which rustc links.
+fn link_preload(sources: &Path, library: &Path) {
+    println!("cargo:rerun-if-changed={}", sources.display());
+    let mut link = Command::new(env::var_os("CC").unwrap_or_else(|| "cc".into()));
+    link.args(["-O2", "-Wall", "-Werror", "-shared", "-fPIC", "-o"]).arg(library);
+    link.args(["seeded.c", "xstate.c"].map(|source| sources.join(source)));
+    let output = link.output().expect("the C compiler, with which rustc links, can be run");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{} does not compile:\n{errors}", sources.display());
 }
 
 fn build(guest: &Path, workspace: &Path, target_dir: &Path) -> PathBuf {

@@ -7,7 +7,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::bridge;
 use crate::cache::Cache;
-use crate::config::{DriverMode, Fragment, SEEDED, drivers_of, fnv1a};
+use crate::config::{DriverMode, Fragment, drivers_of, fnv1a};
 use crate::error::{FileContext, KernelError, Result};
 use crate::image::{self, Image, ImageInfo};
 use crate::make::{Cancel, Counter, Progress, Runner};
@@ -158,10 +158,6 @@ impl Build<'_> {
         let bridge = make.compile_bridge(&mut runner, &mut counter, staging.path())?;
         let own = make.compile_own(&mut runner, &mut counter, staging.path())?;
         let image = staging.path().join("image");
-        if self.options.virtual_time {
-            fs::create_dir_all(&image).at("make the directory", &image)?;
-            compile_seeded(&mut runner, &image)?;
-        }
         let outside: Vec<&Path> = bridge.iter().chain(&own).map(PathBuf::as_path).collect();
         let release = make.install(&mut runner, &mut counter, &image, &outside)?;
         counter.phase("writing the initramfs");
@@ -204,16 +200,6 @@ impl Build<'_> {
         }
         Ok(())
     }
-}
-
-/// The library that answers a kernel in virtual time when it asks for randomness.
-fn compile_seeded(runner: &mut Runner<'_>, image: &Path) -> Result<()> {
-    let source = image.join("seeded.c");
-    fs::write(&source, SEEDED).at("write", &source)?;
-    let mut compile = Command::new(tools::find("gcc").unwrap_or_else(|| PathBuf::from("gcc")));
-    compile.args(["-O2", "-shared", "-fPIC", "-o"]).arg(image.join(image::SEEDED)).arg(&source);
-    runner.run("gcc seeded.c", compile, |_| {})?;
-    fs::remove_file(&source).at("remove", &source)
 }
 
 /// One tree, one directory of objects.

@@ -14,8 +14,6 @@ const DEBUG: &str = include_str!("../config/debug.config");
 const PREFER_DEBUG: &str = include_str!("../config/prefer-debug.config");
 const DWARF: &str = include_str!("../config/dwarf.config");
 const PREFER_DWARF: &str = include_str!("../config/prefer-dwarf.config");
-/// What answers a kernel in virtual time when it asks for randomness.
-pub(crate) const SEEDED: &str = include_str!("../seeded/seeded.c");
 const VIRTUAL: &str = include_str!("../config/virtual.config");
 
 /// Changes whenever the same fragments would lead to another image.
@@ -57,8 +55,6 @@ type Setting<'a> = (&'a str, Option<&'a str>);
 pub(crate) struct Fragment {
     demanded: String,
     preferred: String,
-    /// What else is compiled for it.
-    besides: &'static str,
 }
 
 impl Fragment {
@@ -80,8 +76,7 @@ impl Fragment {
         if virtual_time {
             demanded.push(VIRTUAL);
         }
-        let besides = if virtual_time { SEEDED } else { "" };
-        Self { demanded: demanded.join("\n"), preferred: preferred.join("\n"), besides }
+        Self { demanded: demanded.join("\n"), preferred: preferred.join("\n") }
     }
 
     /// For `KCONFIG_ALLCONFIG`.
@@ -92,7 +87,7 @@ impl Fragment {
     /// Sixteen hexadecimal digits that stand for everything in the recipe but the sources.
     pub(crate) fn hash(&self) -> String {
         let bridge: String = bridge::sources().collect();
-        let recipe = format!("{RECIPE}\n{}\n{bridge}{}", self.text(), self.besides);
+        let recipe = format!("{RECIPE}\n{}\n{bridge}", self.text());
         format!("{:016x}", fnv1a(recipe.as_bytes()))
     }
 

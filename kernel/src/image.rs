@@ -12,7 +12,6 @@ use crate::error::{FileContext, KernelError, Result};
 use crate::initramfs;
 
 const INFO: &str = "image.json";
-pub(crate) const SEEDED: &str = "seeded.so";
 
 /// What `image.json` says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -99,11 +98,6 @@ impl Image {
     /// The installed modules, a directory with `modules.dep` in it. They are in the initramfs too.
     pub fn modules(&self) -> PathBuf {
         self.directory.join("modules").join(&self.info.release)
-    }
-
-    /// The library that answers it, in virtual time, when it asks for randomness.
-    pub fn seeded(&self) -> Option<PathBuf> {
-        self.info.virtual_time.then(|| self.directory.join(SEEDED))
     }
 
     /// The configuration.

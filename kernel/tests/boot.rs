@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
-use warikomi_kernel::{Cache, DriverMode, Image, Wanted, inspect};
+use warikomi_kernel::{Cache, DriverMode, Image, PRELOAD, Wanted, inspect};
 use warikomi_protocol::answers::{DriverOrigin, Run};
 use warikomi_protocol::commands::*;
 use warikomi_protocol::{Command as AgentCommand, Envelope, Event, FromGuest, Ready, Response};
@@ -38,6 +38,8 @@ impl Guest {
         fcntl(theirs.as_fd(), FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
         let number = std::os::fd::AsRawFd::as_raw_fd(&theirs);
         let memory = if std::path::Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "/tmp" };
+        let preload = home.path().join("preload.so");
+        std::fs::write(&preload, PRELOAD).unwrap();
         let kernel = Command::new(image.kernel())
             .arg("mem=256M")
             .arg(format!("initrd={}", image.initramfs().display()))
@@ -46,6 +48,7 @@ impl Guest {
             .arg(format!("ssl0=fd:{number}"))
             .env("TMPDIR", memory)
             .env("HOME", home.path())
+            .env("LD_PRELOAD", &preload)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

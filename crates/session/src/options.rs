@@ -86,8 +86,6 @@ pub struct VirtualTime {
     pub costs: GuestCosts,
     /// What is random in it follows from this.
     pub seed: u64,
-    /// The library that answers it when it asks for randomness; without it two runs differ in what is random.
-    pub seeded: Option<PathBuf>,
 }
 
 /// How interrupts reach a guest that has nothing else to do.

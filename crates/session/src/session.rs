@@ -74,10 +74,8 @@ impl Session {
             extra_arguments: options.kernel_arguments.clone(),
             attachment,
             shared_core: place.cores.shared(),
-            randomness: options
-                .virtual_time
-                .as_ref()
-                .and_then(|time| time.seeded.clone().map(|library| (library, time.seed))),
+            preload: warikomi_kernel::PRELOAD,
+            seed: options.virtual_time.as_ref().map(|time| time.seed),
         };
         let clock = match options.virtual_time {
             Some(_) => Clock::Virtual(VirtualClock::at_zero()),

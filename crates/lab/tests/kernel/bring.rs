@@ -117,7 +117,8 @@ pub(crate) fn try_kernel(
         extra_arguments: vec![],
         attachment,
         shared_core: true,
-        randomness: None,
+        preload: warikomi_kernel::PRELOAD,
+        seed: None,
     };
     let clock = TscClock::calibrate().unwrap();
     let (target, _) = KernelTarget::start(&launch, nics, clock.into(), Interrupted::default())?;

@@ -116,7 +116,6 @@ impl KernelArguments {
                     initramfs: image.initramfs(),
                     modules: Some(image.modules()),
                     bridge: image.info().bridge,
-                    seeded: image.seeded(),
                     files: None,
                 }
             }
@@ -145,7 +144,7 @@ impl KernelArguments {
             interrupts: self.interrupt_delivery,
             settings,
             realtime: !self.no_realtime && costs.is_none(),
-            virtual_time: costs.map(|costs| VirtualTime { costs, seed, seeded: found.seeded }),
+            virtual_time: costs.map(|costs| VirtualTime { costs, seed }),
         };
         Ok((options, found.files))
     }
@@ -206,8 +205,6 @@ struct FoundKernel {
     initramfs: PathBuf,
     modules: Option<PathBuf>,
     bridge: bool,
-    /// What answers it for randomness, in virtual time.
-    seeded: Option<PathBuf>,
     /// The directory of files that were made for it.
     files: Option<TempDir>,
 }
@@ -270,7 +267,6 @@ fn own_kernel(path: &Path, driver: &str, own_module: bool) -> Result<FoundKernel
         initramfs,
         modules: kernel.modules,
         bridge: kernel.has_bridge,
-        seeded: Some(path.with_file_name("seeded.so")).filter(|library| library.is_file()),
         files: Some(files),
     })
 }

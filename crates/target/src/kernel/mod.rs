@@ -81,6 +81,9 @@
 //!     `kernel/transmit.rs`: `every_datagram_sent_reaches_the_wire_once`,
 //!     `a_tcp_stream_arrives_whole_with_and_without_segmentation_offload`; `kernel/device.rs`:
 //!     `the_driver_can_take_the_interface_down_and_up_and_renegotiate`.
+//! 18. Before Linux 6.13 it has no room for the registers of processors with AMX, and its first program dies. What
+//!     is loaded before its C library (`kernel/preload/xstate.c`) writes the rest of them; `kernel/tests/preload.rs`:
+//!     `registers_that_a_kernel_has_no_room_for_do_not_keep_it_from_writing_the_others`.
 
 mod attached;
 mod bridge;

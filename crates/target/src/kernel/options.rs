@@ -27,9 +27,10 @@ pub struct LaunchOptions {
     pub attachment: Attachment,
     /// Yield instead of spin while waiting: for both sides on one core.
     pub shared_core: bool,
-    /// A library that answers the guest's kernel when it asks for randomness, and the seed from which its answers
-    /// follow; else the system answers.
-    pub randomness: Option<(PathBuf, u64)>,
+    /// A shared library to be loaded before the kernel's C library (`warikomi_kernel::PRELOAD`).
+    pub preload: &'static [u8],
+    /// Where the randomness starts from for which that library answers; else the system answers.
+    pub seed: Option<u64>,
 }
 
 /// What work of a guest takes in virtual time.

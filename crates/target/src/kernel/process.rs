@@ -45,7 +45,9 @@ const VIRT_PCI_DEVICE: u32 = 1234;
 const CALENDAR: &str = "time";
 /// Tells the agent that the counter it reads is that of virtual time.
 const VIRTUAL_CLOCK_ARGUMENT: &str = "warikomi.clock=virtual";
-/// Where the library that answers for randomness finds its seed.
+/// The library that is loaded before the kernel's C library, in the kernel's directory.
+const PRELOAD: &str = "preload.so";
+/// Where it finds its seed.
 const SEED_VARIABLE: &str = "WARIKOMI_SEED";
 
 /// The running kernel.
@@ -95,6 +97,9 @@ impl Process {
         let (ours, theirs) =
             UnixStream::pair().map_err(TargetError::system("cannot make a socket pair"))?;
         let (console, console_end) = console_pipe()?;
+        std::fs::write(dir.path().join(PRELOAD), options.preload).map_err(TargetError::system(
+            "cannot write the library that a kernel is started with",
+        ))?;
         let mut command = kernel_command(options, cards, dir.path(), &path);
         command
             .stdin(OwnedFd::from(theirs))
@@ -185,6 +190,7 @@ fn kernel_command(options: &LaunchOptions, cards: usize, dir: &Path, socket: &Pa
         .env_clear()
         .env("TMPDIR", dir)
         .env("HOME", dir)
+        .env("LD_PRELOAD", format!("./{PRELOAD}"))
         .current_dir(dir);
     if let Attachment::InStep(_) = options.attachment {
         command
@@ -193,8 +199,8 @@ fn kernel_command(options: &LaunchOptions, cards: usize, dir: &Path, socket: &Pa
             .arg("norandmaps")
             .arg(VIRTUAL_CLOCK_ARGUMENT);
     }
-    if let Some((library, seed)) = &options.randomness {
-        command.env("LD_PRELOAD", library).env(SEED_VARIABLE, seed.to_string());
+    if let Some(seed) = options.seed {
+        command.env(SEED_VARIABLE, seed.to_string());
     }
     command.args(&options.extra_arguments);
     command
@@ -265,7 +271,8 @@ mod tests {
             extra_arguments: vec![extra.into()],
             attachment,
             shared_core: false,
-            randomness: None,
+            preload: &[],
+            seed: None,
         };
         let command = kernel_command(&options, cards, Path::new("/dir"), Path::new("/dir/nic"));
         command.get_args().map(|argument| argument.to_str().unwrap().to_owned()).collect()

@@ -8,8 +8,8 @@ mod time;
 
 use clap::Args;
 use warikomi_clock::Seed;
-use warikomi_measure::published;
 use warikomi_measure::RunResult;
+use warikomi_measure::published;
 use warikomi_session::flags::refuse;
 use warikomi_session::{
     CostArguments, Session, StrictArguments, Strictness, TargetArguments, Usual,

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * A library that stands before the C library of a User Mode Linux in virtual time. The kernel asks its host for
- * randomness by getrandom(); here the answers follow from a seed, so that two runs have the same.
+ * Randomness from a seed. A User Mode Linux asks its host for randomness by getrandom(). In virtual time WARIKOMI_SEED
+ * is set, and the answers follow from it, so that two runs have the same. Without it the host answers.
  */
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
+#include <unistd.h>
 
+static int seeded;
 static uint64_t state;
 
 /* Before the kernel's own main(), which has functions of its own under some of the C library's names. */
@@ -14,6 +17,7 @@ __attribute__((constructor)) static void begin(void)
 {
 	const char *seed = getenv("WARIKOMI_SEED");
 
+	seeded = seed != NULL;
 	state = seed ? strtoull(seed, NULL, 10) : 0;
 }
 
@@ -32,7 +36,8 @@ ssize_t getrandom(void *buffer, size_t length, unsigned int flags)
 	unsigned char *bytes = buffer;
 	size_t i;
 
-	(void)flags;
+	if (!seeded)
+		return syscall(SYS_getrandom, buffer, length, flags);
 	for (i = 0; i < length; i++)
 		bytes[i] = next() >> 56;
 	return length;
