@@ -44,6 +44,7 @@ fn plan(sizes_bytes: &[u32], count: u64) -> SendPlan {
         bounce: Bounce::None,
         alignment_bytes: 1,
         send_buffer_bytes: ROOMY_BYTES,
+        mtu_bytes: MTU,
         run_id: 0xbeef,
     }
 }

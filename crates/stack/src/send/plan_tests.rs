@@ -19,6 +19,7 @@ fn plan() -> SendPlan {
         bounce: Bounce::None,
         alignment_bytes: 1,
         send_buffer_bytes: 1 << 20,
+        mtu_bytes: MTU,
         run_id: 1,
     }
 }
