@@ -15,7 +15,7 @@ use crate::checksum::Sum;
 use crate::entry::Destination;
 use crate::fragment::Cut;
 
-const ETHERNET_BYTES: usize = 14;
+pub(crate) const ETHERNET_BYTES: usize = 14;
 const IPV4_BYTES: usize = 20;
 const UDP_BYTES: usize = 8;
 /// IPv4 has up to 40 bytes of options (RFC 791, 3.1).

@@ -33,7 +33,7 @@ fn options(model: &str, size_bytes: u32) -> Options {
         bounce: Bounce::None,
         alignment_bytes: 1,
         send_buffer_bytes: 1 << 20,
-        mtu_bytes: MTU,
+        mtu_bytes: warikomi_driver::by_name(model).unwrap().info().max_mtu_bytes(),
         run_id: 7,
     };
     Options {

@@ -6,6 +6,7 @@ use warikomi_driver::transmit::{Bounce, Completion, Transmitter};
 use warikomi_protocol::commands;
 use warikomi_protocol::payload;
 
+use crate::datagram::ETHERNET_BYTES;
 use crate::buffers::{BufferKind, Buffers, CLUSTER_BYTES, Demand};
 
 /// Messages are at most as long as the payload of a UDP datagram.
@@ -13,8 +14,6 @@ pub const MOST_MESSAGE_BYTES: u32 = payload::MOST_BYTES;
 /// Messages have at least the head by which they are known.
 pub const LEAST_MESSAGE_BYTES: u32 = payload::HEAD_BYTES as u32;
 
-/// Ethernet's header, which an MTU does not count.
-const ETHERNET_BYTES: usize = 14;
 /// What every host must be able to take in one piece (RFC 791, 3.2).
 const LEAST_MTU_BYTES: u64 = 68;
 /// The longest IP packet.

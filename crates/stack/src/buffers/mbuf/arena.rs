@@ -150,6 +150,11 @@ impl Mbuf {
         (self.at..self.at + u64::from(MSIZE)).contains(&self.data)
     }
 
+    /// The mbuf with another part of its data.
+    pub(super) fn part(self, data: u64, len: u32) -> Mbuf {
+        Mbuf { data, len, ..self }
+    }
+
     /// Bytes in front of its data that are its own.
     #[inline]
     pub(super) fn leading_bytes(&self, first_data: u32) -> u64 {

@@ -70,7 +70,7 @@ impl MbufBuffers {
                 let (first, behind) = (part.start.max(from), part.end.min(end));
                 if first < behind {
                     let data = source.data + (first - from) as u64;
-                    let shared = Mbuf { data, len: (behind - first) as u32, ..*source };
+                    let shared = source.part(data, (behind - first) as u32);
                     self.share(clock, memory, token, (&mut growing, shared))?;
                 }
                 from = end;
