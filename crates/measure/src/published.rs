@@ -108,8 +108,14 @@ impl HybridReceive {
     }
 }
 
-/// The card of the published transmit experiments: bits that its line carries in a second.
-pub const OC48_LINE_BPS: u64 = 2_400_000_000;
+/// A card of the published transmit experiments: bits that its line carries in a second.
+pub fn line_bps(card: &str) -> Option<u64> {
+    match card {
+        "oc48" => Some(2_400_000_000),
+        "ge10" => Some(10_000_000_000),
+        _ => None,
+    }
+}
 
 /// Length in bytes of the messages for which a bounce buffer's gain was published.
 pub const BOUNCE_BYTES: u64 = 4_096;

@@ -331,7 +331,9 @@ impl Headers {
     /// there is none (RFC 768).
     #[inline]
     pub(crate) fn udp_checksum(&self, datagram: Sum) -> [u8; 2] {
-        let four = |at: usize| [self.bytes[at], self.bytes[at + 1], self.bytes[at + 2], self.bytes[at + 3]];
+        let four = |at: usize| {
+            [self.bytes[at], self.bytes[at + 1], self.bytes[at + 2], self.bytes[at + 3]]
+        };
         let length = u16::from_be_bytes([self.bytes[Self::UDP + 4], self.bytes[Self::UDP + 5]]);
         let pseudo = pseudo_header(four(ETHERNET_BYTES + 12), four(ETHERNET_BYTES + 16), length);
         match pseudo.join(datagram).checksum() {

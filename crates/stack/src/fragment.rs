@@ -79,7 +79,8 @@ mod tests {
         assert_eq!(whole, Cut::none(16_086));
         let cut = Cut::new(65_507, 16_114);
         assert_eq!(cut.count(), 5);
-        let packets: Vec<_> = (0..5).map(|index| (cut.payload(index), cut.ip_bytes(index))).collect();
+        let packets: Vec<_> =
+            (0..5).map(|index| (cut.payload(index), cut.ip_bytes(index))).collect();
         let full = 16_108;
         assert_eq!(packets[0], (0..16_080, full));
         assert_eq!(packets[1], (16_080..32_168, full));

@@ -199,7 +199,8 @@ fn fragments(frame: &[u8], bytes: usize, identification: u16) -> Vec<Vec<u8>> {
             fragment[at..at + 2].copy_from_slice(&(word as u16).to_be_bytes());
         }
         fragment[24..26].fill(0);
-        let words = fragment[14..34].chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(word[1]));
+        let words =
+            fragment[14..34].chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(word[1]));
         let sum: u32 = words.sum();
         let sum = (sum & 0xffff) + (sum >> 16);
         let checksum = !(((sum & 0xffff) + (sum >> 16)) as u16);
@@ -221,9 +222,8 @@ fn a_datagram_in_fragments_is_one_message() {
 
 #[test]
 fn fragments_that_are_lost_swapped_doubled_or_of_two_datagrams_are_no_message() {
-    let [a, b] = [0, 1].map(|sequence| {
-        fragments(&message(RUN, sequence, 5_000), 1_480, 7 + sequence as u16)
-    });
+    let [a, b] = [0, 1]
+        .map(|sequence| fragments(&message(RUN, sequence, 5_000), 1_480, 7 + sequence as u16));
     let seen = |frames: &[&Vec<u8>]| judged(Look::Whole, frames.iter().map(|&frame| frame.clone()));
     for wrong in [
         vec![&a[0], &a[1], &a[3]],

@@ -374,7 +374,9 @@ mod tests {
         let long = vec![Traffic::Size(9_000)];
         let mut small = Options { traffic: long.clone(), ..Options::default() };
         small.nic.mtu = Some(1_500);
-        assert!(refused(small).contains("1472"));
+        assert_eq!(small.validate(driver), Ok(()), "IP cuts it");
+        small.traffic = vec![Traffic::Size(65_508)];
+        assert!(refused(small).contains("16 to 65507"));
         let full = Options { traffic: long, send_buffer_bytes: 4_096, ..Options::default() };
         assert!(refused(full).contains("send buffer"));
         assert!(refused(Options { repeats: 0, ..Options::default() }).contains("once or more"));

@@ -115,11 +115,11 @@ impl Row {
     /// A row of which nothing is known yet but what it is of, and what was published about that.
     pub(super) fn new(options: &Options, case: &Case) -> Row {
         let buffers = case.buffers.to_string();
-        let line_bps = options.nic.line_rate_bps.unwrap_or(published::OC48_LINE_BPS);
-        let as_published = options.nic.model == "oc48"
-            && line_bps == published::OC48_LINE_BPS
+        let rate = options.nic.line_rate_bps;
+        let as_published = rate
+            .is_none_or(|bps| published::line_bps(&options.nic.model) == Some(bps))
             && case.traffic.size() == SIZES_BYTES.last().copied();
-        let published_bps = published::adaptive_transmit().most_bps("oc48", &buffers);
+        let published_bps = published::adaptive_transmit().most_bps(&options.nic.model, &buffers);
         Row {
             card: options.is_one_of_several.then(|| options.nic.model.clone()),
             size_bytes: case.traffic.mean_bytes(),

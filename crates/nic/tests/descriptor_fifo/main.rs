@@ -3,6 +3,7 @@
 #![allow(missing_docs)]
 
 mod card;
+mod family;
 mod receive;
 mod registers;
 mod transmit;

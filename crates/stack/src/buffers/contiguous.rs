@@ -132,7 +132,6 @@ impl ContiguousBuffers {
     pub fn dma_bytes(demand: Demand<'_>) -> u64 {
         classes(demand).map(|(class, count)| u64::from(class) * count as u64).sum()
     }
-
 }
 
 impl SendBuffers for ContiguousBuffers {

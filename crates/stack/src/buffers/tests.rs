@@ -82,13 +82,7 @@ impl Bench {
     }
 
     /// The same over a link with this MTU.
-    fn over(
-        mtu_bytes: u32,
-        kind: BufferKind,
-        sizes: &[u32],
-        packets: usize,
-        bytes: u64,
-    ) -> Bench {
+    fn over(mtu_bytes: u32, kind: BufferKind, sizes: &[u32], packets: usize, bytes: u64) -> Bench {
         let demand = Demand { sizes_bytes: sizes, packets, bytes, mtu_bytes };
         let len = Buffers::dma_bytes(kind, demand) as usize;
         Bench {
@@ -170,7 +164,12 @@ fn a_contiguous_packet_is_one_piece() {
     }
     assert_eq!(
         [64, 65, 4_032, 4_033].map(|bytes| {
-            let demand = Demand { sizes_bytes: &[bytes], packets: 1, bytes: bytes.into(), mtu_bytes: 65_535 };
+            let demand = Demand {
+                sizes_bytes: &[bytes],
+                packets: 1,
+                bytes: bytes.into(),
+                mtu_bytes: 65_535,
+            };
             ContiguousBuffers::dma_bytes(demand)
         }),
         [128, 256, 4_096, 8_192]

@@ -6,8 +6,8 @@ use warikomi_driver::transmit::{Bounce, Completion, Transmitter};
 use warikomi_protocol::commands;
 use warikomi_protocol::payload;
 
-use crate::datagram::ETHERNET_BYTES;
 use crate::buffers::{BufferKind, Buffers, CLUSTER_BYTES, Demand};
+use crate::datagram::ETHERNET_BYTES;
 
 /// Messages are at most as long as the payload of a UDP datagram.
 pub const MOST_MESSAGE_BYTES: u32 = payload::MOST_BYTES;

@@ -305,7 +305,9 @@ impl Sender {
         }
         match bytes == 0 && self.ends.len() == cut.count() {
             true => Ok(()),
-            false => Err(DriverError::Invalid("a datagram is not cut where its fragments end".into())),
+            false => {
+                Err(DriverError::Invalid("a datagram is not cut where its fragments end".into()))
+            }
         }
     }
 
