@@ -215,7 +215,6 @@ pub struct Repetition {
     /// Which row, from 0.
     pub row: usize,
     /// See [`Row::card`].
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub card: Option<String>,
     /// See [`Row::size_bytes`].
     pub size_bytes: u64,

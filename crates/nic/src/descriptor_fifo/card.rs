@@ -26,7 +26,15 @@ impl Framing {
         }
     }
 
-    /// The shortest frame on the line, in bytes.
+    /// How long the card makes a frame of so many bytes that it sends.
+    pub(super) fn padded_bytes(self, bytes: usize) -> usize {
+        match self {
+            Framing::Sonet => bytes,
+            Framing::Ethernet => bytes.max(MIN_FRAME_BYTES),
+        }
+    }
+
+    /// The shortest frame that the card takes from the line, in bytes.
     pub(super) fn least_bytes(self) -> usize {
         match self {
             Framing::Sonet => HEADER_BYTES,

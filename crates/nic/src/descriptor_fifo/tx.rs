@@ -34,7 +34,7 @@ impl DescriptorFifo {
             return;
         }
         let (link, mut report) = (self.link, 0);
-        let least_bytes = self.card.sheet.framing.least_bytes();
+        let framing = self.card.sheet.framing;
         let run = engine.run(cx, |cx, out| {
             let cut_off = out.chain[0].first && *packet != Packet::None;
             *packet = packet.collect(cx, out, buffer)?;
@@ -43,7 +43,7 @@ impl DescriptorFifo {
                 report |= regs::TX_DONE;
                 match std::mem::replace(packet, Packet::None) {
                     Packet::Good(bytes) if bytes > 0 && link => {
-                        let padded = bytes.max(least_bytes);
+                        let padded = framing.padded_bytes(bytes);
                         buffer[bytes..padded].fill(0);
                         out.send(cx, &buffer[..padded]);
                     }
