@@ -158,9 +158,13 @@ fn a_process_sends_and_the_table_ends_with_advice() {
 fn what_cannot_be_is_refused_with_what_can() {
     for (arguments, said) in [
         (&["--sizes", "15"][..], "16 to 65507"),
-        (&["--sizes", "9000", "--mtu", "1500"], "16 to 1472"),
-        (&["--sizes", "20000", "--model", "rtl8168"], "size = 20000"),
-        (&["--sizes", "64", "--mtu", "40"], "58 to"),
+        (&["--sizes", "65508"], "16 to 65507"),
+        (&["--sizes", "64", "--mtu", "40"], "68 to 65535"),
+        (&["--cards", "oc48,ge10", "--mtu", "20000"], "68 to 16114"),
+        (&["--cards", "oc48,oc48"], "oc48 twice"),
+        (&["--cards", "oc48,ne2000"], "rtl8168, oc48, oc192, ge10"),
+        (&["--cards", "ge10", "--model", "ge10"], "leave --model out"),
+        (&["--target", "kernel", "--cards", "ge10"], "--cards"),
         (&["--target", "kernel", "--alignment", "8"], "--alignment"),
         (&["--alignment", "3", "--bounces", "none"], "power of two"),
         (&["--alignment", "8"], "give other --bounces"),

@@ -6,9 +6,9 @@
 //! sleep is its [`strategy`]'s choice.
 
 pub mod access;
+pub mod descriptor_fifo;
 pub mod device;
 mod model;
-pub mod oc48;
 pub mod rtl8168;
 pub mod run;
 pub mod state;
@@ -22,16 +22,25 @@ pub use model::{
 pub use upper::{Forgotten, MOST_PIECES, OwnPool, PoolError, Transmit, Upper};
 
 /// The drivers that can be asked for by name.
-pub const DRIVERS: &[&DriverInfo] = &[&rtl8168::INFO, &oc48::INFO];
+pub const DRIVERS: &[&DriverInfo] = &[
+    &rtl8168::INFO,
+    &descriptor_fifo::OC48.info,
+    &descriptor_fifo::OC192.info,
+    &descriptor_fifo::GE10.info,
+];
 
 /// The driver of whoever does not name one; the model that it drives has the same name.
 pub const DEFAULT_DRIVER: &str = rtl8168::INFO.name;
 
 /// The driver called `name`; `None` if there is none of that name.
 pub fn by_name(name: &str) -> Option<Box<dyn NicDriver>> {
+    use descriptor_fifo::{DescriptorFifo, GE10, OC48, OC192};
+    let fifo = |card| -> Option<Box<dyn NicDriver>> { Some(Box::new(DescriptorFifo::new(card))) };
     match name {
         "rtl8168" => Some(Box::new(rtl8168::Rtl8168::new())),
-        "oc48" => Some(Box::new(oc48::Oc48::new())),
+        "oc48" => fifo(&OC48),
+        "oc192" => fifo(&OC192),
+        "ge10" => fifo(&GE10),
         _ => None,
     }
 }

@@ -25,6 +25,15 @@ pub struct DriverInfo {
     pub live: bool,
 }
 
+impl DriverInfo {
+    /// The longest IP packet that it sends, in bytes.
+    pub fn max_mtu_bytes(&self) -> u32 {
+        const ETHERNET_BYTES: usize = 14;
+        const MOST: usize = 65_535;
+        self.max_frame_bytes.saturating_sub(ETHERNET_BYTES).min(MOST) as u32
+    }
+}
+
 /// The device, for one call.
 pub struct Hardware<'a> {
     /// The device's registers and configuration space.

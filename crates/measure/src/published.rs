@@ -117,8 +117,14 @@ impl HybridReceive {
     }
 }
 
-/// The card of the published transmit experiments: bits that its line carries in a second.
-pub const OC48_LINE_BPS: u64 = 2_400_000_000;
+/// A card of the published transmit experiments: bits that its line carries in a second.
+pub fn line_bps(card: &str) -> Option<u64> {
+    match card {
+        "oc48" => Some(2_400_000_000),
+        "ge10" => Some(10_000_000_000),
+        _ => None,
+    }
+}
 
 /// Length in bytes of the messages for which a bounce buffer's gain was published.
 pub const BOUNCE_BYTES: u64 = 4_096;
@@ -132,6 +138,8 @@ pub const CHAIN_BYTES: u64 = 16_384;
 pub struct AdaptiveTransmit {
     /// What it was measured on.
     pub environment: String,
+    linux_max_gbps_10gbe: f64,
+    freebsd_max_gbps_10gbe: f64,
     linux_max_gbps_oc48: f64,
     freebsd_max_gbps_oc48: f64,
     freebsd_max_gbps_oc48_4kb_clusters: f64,
@@ -158,13 +166,15 @@ pub struct AdaptiveTransmit {
 }
 
 impl AdaptiveTransmit {
-    /// The most that a system with these buffers (`mbuf-2k`, `mbuf-4k`, `contiguous`) sent over the card,
-    /// in bit/s.
-    pub fn most_bps(&self, buffers: &str) -> Option<f64> {
-        let gbps = match buffers {
-            "mbuf-2k" => self.freebsd_max_gbps_oc48,
-            "mbuf-4k" => self.freebsd_max_gbps_oc48_4kb_clusters,
-            "contiguous" => self.linux_max_gbps_oc48,
+    /// The most that a system with these buffers (`mbuf-2k`, `mbuf-4k`, `contiguous`) sent over a card (`oc48`,
+    /// `ge10`), in bit/s.
+    pub fn most_bps(&self, card: &str, buffers: &str) -> Option<f64> {
+        let gbps = match (card, buffers) {
+            ("oc48", "mbuf-2k") => self.freebsd_max_gbps_oc48,
+            ("oc48", "mbuf-4k") => self.freebsd_max_gbps_oc48_4kb_clusters,
+            ("oc48", "contiguous") => self.linux_max_gbps_oc48,
+            ("ge10", "mbuf-2k") => self.freebsd_max_gbps_10gbe,
+            ("ge10", "contiguous") => self.linux_max_gbps_10gbe,
             _ => return None,
         };
         Some(gbps * 1e9)
@@ -313,8 +323,12 @@ mod tests {
     #[test]
     fn the_published_figures_of_transmitting_are_found_by_buffers() {
         let transmit = adaptive_transmit();
-        let most = ["mbuf-2k", "mbuf-4k", "contiguous", "skb"].map(|name| transmit.most_bps(name));
-        assert_eq!(most, [Some(1.9e9), Some(2.2e9), Some(2.4e9), None]);
+        let most = |card| {
+            ["mbuf-2k", "mbuf-4k", "contiguous", "skb"].map(|name| transmit.most_bps(card, name))
+        };
+        assert_eq!(most("oc48"), [Some(1.9e9), Some(2.2e9), Some(2.4e9), None]);
+        assert_eq!(most("ge10"), [Some(2.5e9), None, Some(4.0e9), None]);
+        assert_eq!(most("oc192"), [None; 4]);
         assert_eq!(transmit.short_gain_share("mbuf-4k"), 0.70);
         assert_eq!(transmit.short_gain_share("contiguous"), 0.50);
         assert_eq!((transmit.dma_gain_share, transmit.mbuf_cost_share), (0.17, 0.12));

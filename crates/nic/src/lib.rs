@@ -8,10 +8,10 @@
 pub mod bus;
 mod checksum;
 mod context;
+pub mod descriptor_fifo;
 mod forward;
 mod function;
 mod model;
-pub mod oc48;
 mod options;
 mod probe;
 pub mod queue;
@@ -30,4 +30,9 @@ pub use probe::{InterruptRecord, Probe};
 pub use warikomi_wire::{Frame, MAX_FRAME_BYTES, MIN_FRAME_BYTES, fcs};
 
 /// The models that can be asked for by name.
-pub const MODELS: &[&ModelInfo] = &[&rtl8168::INFO, &oc48::INFO];
+pub const MODELS: &[&ModelInfo] = &[
+    &rtl8168::INFO,
+    &descriptor_fifo::OC48.info,
+    &descriptor_fifo::OC192.info,
+    &descriptor_fifo::GE10.info,
+];

@@ -1,7 +1,8 @@
 //! Which NIC, and what is set about it.
 
-use crate::bus::{Bus, ParseBusError, Preset};
-use crate::{MODELS, Nic, NicFunction, oc48, rtl8168};
+use crate::bus::{Bus, ParseBusError};
+use crate::descriptor_fifo::{Card, DescriptorFifo};
+use crate::{MODELS, Nic, NicFunction, rtl8168};
 use warikomi_wire::HEADER_BYTES;
 use warikomi_wire::Wire;
 
@@ -10,8 +11,8 @@ use warikomi_wire::Wire;
 pub struct NicOptions {
     /// The model's name.
     pub model: String,
-    /// The bus that its transfers take; `None` for what the model has: `oc48` is on `pci-64-66`,
-    /// transfers of `rtl8168` take no time and are done within the register write that starts them.
+    /// The bus that its transfers take; `None` for what the model has: cards with a FIFO of descriptors have
+    /// [one](crate::descriptor_fifo::Card); transfers of `rtl8168` take no time and are done within the register write that starts them.
     pub bus: Option<Bus>,
     /// Bits that its line carries in a second, a million to 10¹²; `None` for what the model has.
     pub line_rate_bps: Option<u64>,
@@ -88,10 +89,9 @@ pub fn build(options: &NicOptions, wire: Box<dyn Wire>) -> Result<Box<dyn Nic>, 
         let most = info.max_frame_bytes - HEADER_BYTES;
         within("an MTU", mtu.into(), "bytes", [LEAST_MTU, most as u64])?;
     }
-    if info.name == oc48::INFO.name {
-        let bus = bus.or(Preset::named(oc48::USUAL_BUS).map(|preset| preset.bus));
-        let line_bps = line_rate_bps.unwrap_or(oc48::LINE_BPS);
-        let chip = oc48::Oc48::new(bus, line_bps, mtu.unwrap_or(oc48::MTU));
+    if let Some(card) = Card::named(info.name) {
+        let bus = bus.or(card.usual_bus().map(|preset| preset.bus));
+        let chip = DescriptorFifo::new(card, bus, *line_rate_bps, *mtu);
         return Ok(Box::new(NicFunction::new(chip, wire).made_strict(*strict)));
     }
     let chip = rtl8168::Rtl8168::with(*bus, *line_rate_bps, *mtu);
@@ -111,6 +111,7 @@ fn within(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bus::Preset;
     use warikomi_wire::CountedSink;
 
     fn made(options: NicOptions) -> Result<&'static str, String> {

@@ -495,6 +495,8 @@ command! {
         alignment_bytes: u32,
         /// Bytes that the socket lets be on their way.
         send_buffer_bytes: u64,
+        /// The link's MTU in bytes: a datagram that is longer is cut by IP.
+        mtu_bytes: u32,
         /// Ethernet address of the destination.
         destination_mac: [u8; 6],
         /// IPv4 address and UDP port, as `10.9.0.2:5001`.

@@ -13,8 +13,9 @@ use vm_memory::{Bytes, VolatileSlice};
 
 use crate::checksum::Sum;
 use crate::entry::Destination;
+use crate::fragment::Cut;
 
-const ETHERNET_BYTES: usize = 14;
+pub(crate) const ETHERNET_BYTES: usize = 14;
 const IPV4_BYTES: usize = 20;
 const UDP_BYTES: usize = 8;
 /// IPv4 has up to 40 bytes of options (RFC 791, 3.1).
@@ -27,6 +28,9 @@ const HOP_LIMIT: u8 = 64;
 
 /// Bytes of the headers of a datagram that we send.
 pub const HEADER_BYTES: usize = ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES;
+
+/// Bytes of the headers of a fragment behind the first.
+pub(crate) const FRAGMENT_HEADER_BYTES: usize = ETHERNET_BYTES + IPV4_BYTES;
 
 /// A UDP datagram in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -202,16 +206,24 @@ pub fn headers(
 ) -> Option<[u8; HEADER_BYTES]> {
     let mut headers = Headers::new(station, to, mac, payload_bytes)?;
     headers.sum_ip();
-    Some(headers.0)
+    Some(headers.bytes)
 }
 
-/// Headers of a datagram, into which its sender puts the checksums: both are 0 in the beginning.
+/// Headers of a datagram, into which its sender puts the checksums: both are 0 in the beginning. Of one that is cut
+/// they are those of the first packet; the others have headers of Ethernet and IP alone.
 #[derive(Clone, Copy, Debug)]
-pub struct Headers([u8; HEADER_BYTES]);
+pub struct Headers {
+    bytes: [u8; HEADER_BYTES],
+    cut: Cut,
+}
 
 impl Headers {
     /// Bytes that IP's checksum is of.
     pub(crate) const IP: Range<usize> = ETHERNET_BYTES..ETHERNET_BYTES + IPV4_BYTES;
+    /// Where IP's header has its length, its identification, and its flags with the offset (RFC 791, 3.1).
+    const IP_LENGTH: usize = ETHERNET_BYTES + 2;
+    const IP_IDENTIFICATION: usize = ETHERNET_BYTES + 4;
+    const IP_FLAGS: usize = ETHERNET_BYTES + 6;
     /// Where IP's checksum stands (RFC 791, 3.1).
     pub(crate) const IP_CHECKSUM: usize = ETHERNET_BYTES + 10;
     /// Where UDP's header begins; its checksum is of that and all behind it.
@@ -252,37 +264,77 @@ impl Headers {
         udp.set_dst_port(to.port);
         udp.set_len(udp_bytes);
         udp.set_checksum(0);
-        Some(Headers(bytes))
+        Some(Headers { bytes, cut: Cut::none(payload_bytes.into()) })
+    }
+
+    /// The same for a link with this MTU. If the datagram is cut, its packets have this identification.
+    #[inline]
+    pub(crate) fn over(mut self, mtu_bytes: u32, identification: u16) -> Headers {
+        let length = u16::from_be_bytes([self.bytes[Self::UDP + 4], self.bytes[Self::UDP + 5]]);
+        self.cut = Cut::new(usize::from(length) - UDP_BYTES, mtu_bytes);
+        if self.cut.count() > 1 {
+            self.bytes[Self::IP_IDENTIFICATION..][..2]
+                .copy_from_slice(&identification.to_be_bytes());
+            self.number(0);
+        }
+        self
+    }
+
+    /// Puts length, flags and offset of packet `index` into IP's header.
+    fn number(&mut self, index: usize) {
+        let length = self.cut.ip_bytes(index) as u16;
+        let word = self.cut.flags_and_offset(index);
+        self.bytes[Self::IP_LENGTH..][..2].copy_from_slice(&length.to_be_bytes());
+        self.bytes[Self::IP_FLAGS..][..2].copy_from_slice(&word.to_be_bytes());
+    }
+
+    /// How the datagram is cut.
+    #[inline]
+    pub(crate) fn cut(&self) -> Cut {
+        self.cut
+    }
+
+    /// Headers of packet `index` behind the first, with IP's checksum.
+    pub(crate) fn of_fragment(&self, index: usize) -> [u8; FRAGMENT_HEADER_BYTES] {
+        let mut headers = Headers { ..*self };
+        headers.number(index);
+        headers.bytes[Self::IP_CHECKSUM..][..2].fill(0);
+        headers.sum_ip();
+        let mut bytes = [0; FRAGMENT_HEADER_BYTES];
+        bytes.copy_from_slice(&headers.bytes[..FRAGMENT_HEADER_BYTES]);
+        bytes
     }
 
     /// Their bytes.
     pub fn bytes(&self) -> &[u8; HEADER_BYTES] {
-        &self.0
+        &self.bytes
     }
 
     /// Puts IP's checksum in.
     #[inline]
     pub(crate) fn sum_ip(&mut self) {
         let mut sum = Sum::default();
-        sum.add(&self.0[Self::IP]);
-        self.0[Self::IP_CHECKSUM..][..2].copy_from_slice(&sum.checksum());
+        sum.add(&self.bytes[Self::IP]);
+        self.bytes[Self::IP_CHECKSUM..][..2].copy_from_slice(&sum.checksum());
     }
 
     /// Puts UDP's checksum in, of a payload with this sum.
     #[inline]
     pub(crate) fn sum_udp(&mut self, payload: Sum) {
         let mut header = Sum::default();
-        header.add(&self.0[Self::UDP..]);
+        header.add(&self.bytes[Self::UDP..]);
         let checksum = self.udp_checksum(header.join(payload));
-        self.0[Self::UDP_CHECKSUM..][..2].copy_from_slice(&checksum);
+        self.bytes[Self::UDP_CHECKSUM..][..2].copy_from_slice(&checksum);
     }
 
     /// UDP's checksum, if its header and payload have this sum. One that would be 0 is all ones, because 0 says that
     /// there is none (RFC 768).
     #[inline]
     pub(crate) fn udp_checksum(&self, datagram: Sum) -> [u8; 2] {
-        let four = |at: usize| [self.0[at], self.0[at + 1], self.0[at + 2], self.0[at + 3]];
-        let length = u16::from_be_bytes([self.0[Self::UDP + 4], self.0[Self::UDP + 5]]);
+        let four = |at: usize| {
+            [self.bytes[at], self.bytes[at + 1], self.bytes[at + 2], self.bytes[at + 3]]
+        };
+        let length = u16::from_be_bytes([self.bytes[Self::UDP + 4], self.bytes[Self::UDP + 5]]);
         let pseudo = pseudo_header(four(ETHERNET_BYTES + 12), four(ETHERNET_BYTES + 16), length);
         match pseudo.join(datagram).checksum() {
             [0, 0] => [0xff; 2],

@@ -15,6 +15,7 @@ mod custody;
 mod datagram;
 mod entry;
 mod error;
+mod fragment;
 mod invitation;
 mod ip;
 pub mod memory;

@@ -1,8 +1,8 @@
 /// The shortest Ethernet frame in bytes, without its check sequence (IEEE 802.3, 4A.4.2).
 pub const MIN_FRAME_BYTES: usize = 60;
 
-/// The longest frame in bytes, without its check sequence, that every model takes: the length field
-/// of an rtl8168's receive descriptor has 14 bits and counts the check sequence.
+/// The longest frame in bytes, without its check sequence, that every model takes whose MTU allows it: the length
+/// field of an rtl8168's receive descriptor has 14 bits and counts the check sequence.
 pub const MAX_FRAME_BYTES: usize = 0x3fff - 4;
 
 /// Bytes of an Ethernet header without a tag.

@@ -185,3 +185,61 @@ proptest! {
         prop_assert_eq!((seen.messages, seen.corrupt + seen.foreign), (0, 1));
     }
 }
+
+/// A frame's datagram in fragments, each with so many bytes behind its headers.
+fn fragments(frame: &[u8], bytes: usize, identification: u16) -> Vec<Vec<u8>> {
+    const HEADERS: usize = 14 + 20;
+    let (headers, data) = frame.split_at(HEADERS);
+    let count = data.len().div_ceil(bytes);
+    let fragment = |(number, part): (usize, &[u8])| {
+        let mut fragment = [headers, part].concat();
+        let more = if number + 1 < count { 0x2000 } else { 0 };
+        let words = [20 + part.len(), identification.into(), more | number * bytes / 8];
+        for (at, word) in [16, 18, 20].into_iter().zip(words) {
+            fragment[at..at + 2].copy_from_slice(&(word as u16).to_be_bytes());
+        }
+        fragment[24..26].fill(0);
+        let words =
+            fragment[14..34].chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(word[1]));
+        let sum: u32 = words.sum();
+        let sum = (sum & 0xffff) + (sum >> 16);
+        let checksum = !(((sum & 0xffff) + (sum >> 16)) as u16);
+        fragment[24..26].copy_from_slice(&checksum.to_be_bytes());
+        fragment
+    };
+    data.chunks(bytes).enumerate().map(fragment).collect()
+}
+
+#[test]
+fn a_datagram_in_fragments_is_one_message() {
+    let frames = (0..20).flat_map(|sequence| {
+        let whole = message(RUN, sequence, 5_000 + sequence as usize);
+        fragments(&whole, 1_480, 7 + sequence as u16)
+    });
+    let seen = judged(Look::Whole, frames.chain([message(RUN, 20, 64)]));
+    assert_eq!((seen.messages, seen.wrong(21)), (21, None));
+}
+
+#[test]
+fn fragments_that_are_lost_swapped_doubled_or_of_two_datagrams_are_no_message() {
+    let [a, b] = [0, 1]
+        .map(|sequence| fragments(&message(RUN, sequence, 5_000), 1_480, 7 + sequence as u16));
+    let seen = |frames: &[&Vec<u8>]| judged(Look::Whole, frames.iter().map(|&frame| frame.clone()));
+    for wrong in [
+        vec![&a[0], &a[1], &a[3]],
+        vec![&a[0], &a[2], &a[1], &a[3]],
+        vec![&a[0], &a[1], &a[1], &a[2], &a[3]],
+        vec![&a[0], &a[1], &a[2], &b[3]],
+        vec![&a[0], &b[1], &a[2], &a[3]],
+        vec![&a[1], &a[2], &a[3]],
+    ] {
+        let seen = seen(&wrong);
+        assert!(seen.messages == 0 && seen.corrupt > 0, "{seen:?}");
+    }
+    let unfinished = seen(&[&a[0], &a[1], &a[2], &b[0], &b[1], &b[2], &b[3]]);
+    assert_eq!((unfinished.messages, unfinished.lost(2)), (1, 1));
+    let mut changed = a.clone();
+    changed[2][100] ^= 1;
+    let seen = judged(Look::Whole, changed);
+    assert_eq!((seen.messages, seen.corrupt), (0, 1));
+}

@@ -1,5 +1,5 @@
 //! Each driver against the model of its device, in one thread.
 
 mod conformance;
-mod oc48;
+mod descriptor_fifo;
 mod rtl8168;

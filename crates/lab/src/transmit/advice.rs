@@ -11,6 +11,9 @@ const EQUAL_SHARE: f64 = 0.01;
 /// The best way to send from one kind of buffers, of those that were tried with all traffic.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Advice {
+    /// The card, where several are compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub card: Option<String>,
     /// The buffers: which a system has is rarely a matter of choice.
     pub buffers: String,
     /// The completion strategy.
@@ -47,11 +50,25 @@ pub(super) struct At {
     pub mixture: Option<String>,
 }
 
-/// Advice for each kind of buffers, in the order of the rows. Of the ways that came to no dead-lock with any
+/// Advice for each card, and each kind of buffers, in the order of the rows. Of the ways that came to no dead-lock with any
 /// traffic, the one with the greatest geometric mean of rates; of equally fast ones, the one that takes the
 /// least of the processor. Dummy drivers do not count; nor is plain interrupt-free completion advised, which may
 /// dead-lock with other messages, and which adaptive completion is otherwise.
 pub(super) fn advise(rows: &[Row]) -> Vec<Advice> {
+    let mut cards: Vec<&Option<String>> = Vec::new();
+    for row in rows {
+        if !cards.contains(&&row.card) {
+            cards.push(&row.card);
+        }
+    }
+    let of_card = |card: &Option<String>| {
+        let rows: Vec<Row> = rows.iter().filter(|row| row.card == *card).cloned().collect();
+        advise_on_a_card(&rows)
+    };
+    cards.into_iter().flat_map(of_card).collect()
+}
+
+fn advise_on_a_card(rows: &[Row]) -> Vec<Advice> {
     let mut kinds: Vec<&str> = Vec::new();
     for row in rows {
         if !kinds.contains(&row.buffers.as_str()) {
@@ -121,6 +138,7 @@ fn advise_for(rows: &[Row], buffers: &str) -> Option<(f64, Advice)> {
     let ahead = plain.and_then(|plain| best.ahead_of(plain));
     let (completion, bounce) = best.name();
     let advice = Advice {
+        card: of_buffers.first().and_then(|row| row.card.clone()),
         buffers: buffers.to_owned(),
         completion: completion.to_owned(),
         bounce: bounce.to_owned(),

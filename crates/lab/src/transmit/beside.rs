@@ -21,6 +21,8 @@ pub(super) type Way<'a> = (&'a str, &'a str);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line<'a> {
     row: &'a Object,
+    /// Where several cards are compared.
+    pub(super) card: Option<&'a str>,
     pub(super) size_bytes: u64,
     pub(super) mixture: Option<&'a str>,
     pub(super) buffers: &'a str,
@@ -33,6 +35,7 @@ impl<'a> Line<'a> {
         let text = |name: &str| row.get(name).and_then(Value::as_str);
         Some(Line {
             row,
+            card: text("card"),
             size_bytes: row.get("size_bytes")?.as_u64()?,
             mixture: text("mixture"),
             buffers: text("buffers")?,
@@ -51,8 +54,14 @@ impl<'a> Line<'a> {
         (self.completion, self.bounce)
     }
 
-    fn traffic(&self) -> (u64, Option<&'a str>) {
-        (self.size_bytes, self.mixture)
+    /// What is sent, and over which card.
+    fn traffic(&self) -> (Option<&'a str>, u64, Option<&'a str>) {
+        (self.card, self.size_bytes, self.mixture)
+    }
+
+    /// The card, if several are compared, and the buffers.
+    pub(super) fn system(&self) -> (Option<&'a str>, &'a str) {
+        (self.card, self.buffers)
     }
 }
 
@@ -118,6 +127,14 @@ pub(super) fn bounce_gain(lines: &[Line<'_>], line: &Line<'_>) -> Option<f64> {
     ahead(line, &none)
 }
 
+/// The card whose gains and losses were published.
+pub(super) const PUBLISHED_CARD: &str = "oc48";
+
+/// Whether a card is that one, or the only one of its comparison.
+fn is_published(card: Option<&str>) -> bool {
+    card.is_none_or(|card| card == PUBLISHED_CARD)
+}
+
 /// What scattered transfers and chains of mbufs cost.
 struct Share<'a> {
     size_bytes: u64,
@@ -137,7 +154,8 @@ fn shares(figures: &Object) -> Vec<Share<'_>> {
 
 fn share_of(row: &Object) -> Option<Share<'_>> {
     let number = |name: &str| row.get(name).and_then(Value::as_f64);
-    (!row.contains_key("mixture")).then_some(Share {
+    let published = is_published(row.get("card").and_then(Value::as_str));
+    (published && !row.contains_key("mixture")).then_some(Share {
         size_bytes: row.get("size_bytes")?.as_u64()?,
         buffers: row.get("buffers")?.as_str()?,
         dma: number("dma_gain_share")?,
@@ -151,11 +169,12 @@ pub(super) type Beside = (String, f64, Option<f64>);
 
 /// Everything that was published as a share, beside what was found.
 pub(super) fn beside_published(rows: &[Object], figures: &Object) -> Vec<Beside> {
-    let lines = lines(rows);
+    let mut lines = lines(rows);
+    lines.retain(|line| is_published(line.card));
     let transmit = published::adaptive_transmit();
     let gain = |buffers: &str, bytes: u64, gain: &dyn Fn(&Line<'_>) -> Option<f64>| {
-        let here =
-            lines.iter().filter(|line| line.buffers == buffers && line.traffic() == (bytes, None));
+        let here = lines.iter().filter(|line| line.buffers == buffers && line.size_bytes == bytes);
+        let here = here.filter(|line| line.mixture.is_none());
         here.filter_map(gain).max_by(f64::total_cmp)
     };
     let mut all: Vec<Beside> = Vec::new();

@@ -9,8 +9,8 @@ use warikomi_measure::published::{self, BOUNCE_BYTES, CHAIN_BYTES, DMA_BYTES};
 use warikomi_measure::{RunResult, TimeBase};
 
 use super::beside::{
-    Line, OURS, SHORT_BYTES, adaptive_gain, beside_published, bounce_gain, different, is_adaptive,
-    lines,
+    Line, OURS, PUBLISHED_CARD, SHORT_BYTES, adaptive_gain, beside_published, bounce_gain,
+    different, is_adaptive, lines,
 };
 use crate::cells::{list, number, object, text};
 
@@ -43,6 +43,7 @@ pub(super) fn describe(result: &mut RunResult) {
 pub(super) fn columns() -> Vec<Column> {
     let mbps = |key: &str, title: &str| Column::figure(key, title).unit(Unit::Mbps);
     vec![
+        Column::parameter("card", "card"),
         Column::parameter("size_bytes", "message in bytes").head("bytes").says("{} bytes"),
         Column::parameter("mixture", "mixture"),
         Column::parameter("buffers", "buffers"),
@@ -88,29 +89,30 @@ fn keys(keys: &[&str]) -> Vec<String> {
 /// Of each kind of buffers the throughput by size and way, and what the advised way took.
 fn views(lines: &[Line<'_>], figures: &Object) -> Vec<View> {
     let mut views = Vec::new();
-    for buffers in different(lines, |line| line.buffers).into_iter().take(MAX_BUFFERS) {
-        let of_buffers = Only::any("buffers", [buffers]);
+    for (card, buffers) in different(lines, Line::system).into_iter().take(MAX_SYSTEMS) {
+        let mut of_system = vec![Only::any("buffers", [buffers])];
+        of_system.extend(card.map(|card| Only::any("card", [card])));
+        let name = card.map_or(buffers.to_owned(), |card| format!("{card}, {buffers}"));
         let bounces = different(lines, |line| line.bounce).into_iter();
         // Dummy drivers have a table of their own.
         let sent = Only::any("bounce", bounces.filter(|bounce| *bounce != "dummy"));
         views.push(View {
-            title: format!("{buffers}, Mbit/s"),
+            title: format!("{name}, Mbit/s"),
             columns: keys(&["size_bytes", "mixture", "bps"]),
             across: keys(&["completion", "bounce"]),
-            only: vec![of_buffers.clone(), sent],
+            only: of_system.iter().cloned().chain([sent]).collect(),
             ..View::default()
         });
-        let Some(advised) =
-            list(figures, "advice").find(|advice| text(advice, "buffers") == buffers)
-        else {
-            continue;
+        let is_of = |advice: &&Object| {
+            text(advice, "buffers") == buffers && text(advice, "card") == card.unwrap_or_default()
         };
+        let Some(advised) = list(figures, "advice").find(is_of) else { continue };
         let way = ["completion", "bounce"];
         let same = way.map(|key| Only::any(key, [text(advised, key)]));
         let bounce = Some(text(advised, "bounce")).filter(|bounce| *bounce != "none");
         let bounce = bounce.map_or(String::new(), |bounce| format!(" bounce {bounce}"));
         views.push(View {
-            title: format!("{buffers}, {}{bounce}", text(advised, "completion")),
+            title: format!("{name}, {}{bounce}", text(advised, "completion")),
             columns: keys(&[
                 "size_bytes",
                 "mixture",
@@ -124,7 +126,7 @@ fn views(lines: &[Line<'_>], figures: &Object) -> Vec<View> {
                 "wait_p50_us",
                 "wait_p99_us",
             ]),
-            only: std::iter::once(of_buffers).chain(same).collect(),
+            only: of_system.into_iter().chain(same).collect(),
             ..View::default()
         });
     }
@@ -146,6 +148,7 @@ fn work_of_buffers(lines: &[Line<'_>]) -> Option<View> {
     Some(View {
         title: "What each buffer system does for a message".to_owned(),
         columns: keys(&[
+            "card",
             "size_bytes",
             "mixture",
             "buffers",
@@ -176,6 +179,7 @@ fn both_times(figures: &Object) -> View {
     View {
         title: "Real and virtual time".to_owned(),
         columns: keys(&[
+            "card",
             "size_bytes",
             "mixture",
             "buffers",
@@ -193,6 +197,7 @@ fn both_times(figures: &Object) -> View {
 /// What one transfer gains over scattered ones, and what chains cost.
 fn shares_table() -> Table {
     let columns = vec![
+        Column::parameter("card", "card"),
         Column::parameter("size_bytes", "bytes"),
         Column::parameter("mixture", "mixture"),
         Column::parameter("buffers", "buffers"),
@@ -213,7 +218,7 @@ fn shares_table() -> Table {
 }
 
 /// What was published, beside what was found: gains and losses, and the most of each system.
-fn published_tables(rows: &[Object], figures: &Object) -> [Table; 2] {
+fn published_tables(rows: &[Object], figures: &Object) -> [Table; 3] {
     let shares = beside_published(rows, figures).into_iter().map(|(what, published, here)| {
         object([
             ("figure", what.into()),
@@ -227,6 +232,9 @@ fn published_tables(rows: &[Object], figures: &Object) -> [Table; 2] {
     let rates = rates.filter_map(|row| {
         let published = number(row, "published_bps")?;
         let mut what = format!("throughput, 64 KB, {}", text(row, "buffers"));
+        if let Some(card) = row.get("card").and_then(Value::as_str) {
+            what = format!("{card}: {what}");
+        }
         let completion = text(row, "completion");
         if completion != OURS {
             what += &format!(", {completion}");
@@ -252,13 +260,45 @@ fn published_tables(rows: &[Object], figures: &Object) -> [Table; 2] {
     let shares = Table::here("published", "", columns("share"), shares.collect())
         .note(format!("published: {}", transmit.environment))
         .note(format!("published of bounce buffers at 64 KB: {}", transmit.bounce_at_64_kb));
-    [shares, rates]
+    [shares, rates, limits_table(rows)]
+}
+
+/// The most of each system over each card that is compared, at whatever length, beside the published limit.
+fn limits_table(rows: &[Object]) -> Table {
+    let lines = lines(rows);
+    let most = |(card, buffers): (Option<&str>, &str)| {
+        let card = card?;
+        let of_system = lines.iter().filter(|line| line.system() == (Some(card), buffers));
+        let most = of_system.filter(|line| line.bounce != "dummy" && line.mixture.is_none());
+        let rate = |line: &Line<'_>| line.number("bps").unwrap_or_default();
+        let most = most.max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
+        let published = published::adaptive_transmit().most_bps(card, buffers);
+        Some(object([
+            ("card", card.into()),
+            ("buffers", buffers.into()),
+            ("published_bps", published.into()),
+            ("here_bps", most.number("bps").into()),
+            ("size_bytes", most.size_bytes.into()),
+        ]))
+    };
+    let most = different(&lines, Line::system).into_iter().filter_map(most).collect();
+    let columns = vec![
+        Column::parameter("card", "The most over each card"),
+        Column::parameter("buffers", "buffers"),
+        Column::figure("published_bps", "published"),
+        Column::figure("here_bps", "here"),
+        Column::figure("size_bytes", "at bytes").unit(Unit::Count),
+    ];
+    Table::here("limits", "", columns, most)
+        .note("published: of FreeBSD beside mbuf-2k, of Linux beside contiguous")
 }
 
 fn advice_text(advice: &Object) -> String {
     let behind = advice.get("behind_most").and_then(Value::as_object);
+    let card = text(advice, "card");
+    let over = if card.is_empty() { String::new() } else { format!("over {card} ") };
     let mut said = format!(
-        "with {} use completion {}, bounce {}",
+        "{over}with {} use completion {}, bounce {}",
         text(advice, "buffers"),
         text(advice, "completion"),
         text(advice, "bounce")
@@ -301,7 +341,7 @@ fn matters(layout: &mut Layout, rows: &[Object], figures: &Object) {
         rate(a).total_cmp(&rate(b))
     });
     layout.headline.extend(fastest.and_then(|row| {
-        let names = ["size_bytes", "buffers", "completion", "bounce"];
+        let names = ["card", "size_bytes", "buffers", "completion", "bounce"];
         let names = names.map(|key| layout.column(key).name(row));
         let names: Vec<_> = names.into_iter().filter(|name| !name.is_empty()).collect();
         crate::cells::headline(
@@ -327,6 +367,8 @@ fn matters(layout: &mut Layout, rows: &[Object], figures: &Object) {
 
 /// The most kinds of buffers that are drawn.
 const MAX_BUFFERS: usize = 4;
+/// The most cards with buffers.
+const MAX_SYSTEMS: usize = 12;
 
 /// By how much one choice is ahead of another, for each row: what the charts of gains draw.
 fn gains(rows: &[Object]) -> Vec<Object> {
@@ -335,6 +377,7 @@ fn gains(rows: &[Object]) -> Vec<Object> {
         let (adaptive, bounce) = (adaptive_gain(&lines, line), bounce_gain(&lines, line));
         adaptive.or(bounce)?;
         Some(object([
+            ("card", line.card.into()),
             ("size_bytes", line.size_bytes.into()),
             ("mixture", line.mixture.into()),
             ("buffers", line.buffers.into()),
@@ -366,18 +409,46 @@ fn usual(chart: Chart, lines: &[Line<'_>]) -> Chart {
     let mut adaptive = different(lines, |line| line.completion);
     adaptive.retain(|completion| is_adaptive(completion));
     let chart = chart.only(Only::any("completion", adaptive)).only(Only::any("bounce", ["none"]));
-    by_strategy(chart)
+    let completion = Column::parameter("completion", "completion").word(OURS, "");
+    let mut columns = vec![Column::parameter("buffers", "buffers"), completion];
+    if !are_cards_compared(lines) {
+        return Chart { columns, ..chart.series(&["buffers", "completion"]) };
+    }
+    columns.insert(0, Column::parameter("card", "card"));
+    Chart { columns, ..chart.series(&["card", "buffers", "completion"]) }
 }
 
-fn by_strategy(chart: Chart) -> Chart {
-    let completion = Column::parameter("completion", "completion").word(OURS, "");
-    let columns = vec![Column::parameter("buffers", "buffers"), completion];
-    Chart { columns, ..chart.series(&["buffers", "completion"]) }
+fn are_cards_compared(lines: &[Line<'_>]) -> bool {
+    lines.iter().any(|line| line.card.is_some())
+}
+
+/// What a chart has one of for each: a card, if several are compared, and a kind of buffers.
+fn each_system(lines: &[Line<'_>]) -> &'static [&'static str] {
+    if are_cards_compared(lines) { &["card", "buffers"] } else { &["buffers"] }
+}
+
+/// The most that was published of each system over each card that is compared, over all lengths.
+fn published_limits(lines: &[Line<'_>]) -> Vec<PointSeries> {
+    let sizes = || lines.iter().map(|line| line.size_bytes as f64);
+    let (least, most) = (sizes().fold(f64::INFINITY, f64::min), sizes().fold(0.0, f64::max));
+    let limit = |(card, buffers): (Option<&str>, &str)| {
+        let bps = published::adaptive_transmit().most_bps(card?, buffers)?;
+        let system = format!("{}, {buffers}", card?);
+        Some(PointSeries {
+            name: format!("{system}, published limit"),
+            kind: Kind::Plain,
+            published: true,
+            like: system,
+            points: vec![(least, bps), (most, bps)],
+            ..PointSeries::default()
+        })
+    };
+    different(lines, Line::system).into_iter().filter_map(limit).collect()
 }
 
 fn charts(lines: &[Line<'_>]) -> Vec<Chart> {
     let title = "Throughput by message size, adaptive completion, no bounce buffer";
-    let systems = usual(by_size("throughput", title, throughput()), lines)
+    let mut systems = usual(by_size("throughput", title, throughput()), lines)
         .curve(Curve::new("bps", ""))
         .curve(
             Curve::new("published_bps", "{}, published")
@@ -386,12 +457,15 @@ fn charts(lines: &[Line<'_>]) -> Vec<Chart> {
                 .kind(Kind::Points)
                 .like_before(),
         );
+    for limit in published_limits(lines) {
+        systems = systems.beside(limit);
+    }
     let y = Axis::new("pps", "packets per second", Unit::Count, Scale::Log);
     let title = "Packets by message size, adaptive completion, no bounce buffer";
     let packets = usual(by_size("packets", title, y), lines).curve(Curve::new("pps", ""));
     let mut ways = by_size("ways", "Throughput by message size and way to send", throughput())
         .series(&["completion", "bounce"])
-        .split(&["buffers"])
+        .split(each_system(lines))
         .curve(Curve::new("bps", ""));
     ways.columns = columns();
     if lines.iter().any(|line| line.number("bps").is_none()) {
@@ -403,9 +477,17 @@ fn charts(lines: &[Line<'_>]) -> Vec<Chart> {
         .kind(Kind::Points)
         .only(Only::any("mixture", different(lines, |line| line.mixture).into_iter().flatten()))
         .series(&["completion", "bounce"])
-        .split(&["buffers"])
+        .split(each_system(lines))
         .curve(Curve::new("bps", ""));
-    vec![systems, packets, completion_gain(lines), ways, bounce_gains(), mixtures, separated()]
+    vec![
+        systems,
+        packets,
+        completion_gain(lines),
+        ways,
+        bounce_gains(lines),
+        mixtures,
+        separated(lines),
+    ]
 }
 
 fn published_point(name: &str, like: &str, bytes: u64, share: f64) -> PointSeries {
@@ -429,44 +511,54 @@ fn completion_gain(lines: &[Line<'_>]) -> Chart {
     for buffers in different(lines, |line| line.buffers).into_iter().take(MAX_BUFFERS) {
         let share = published::adaptive_transmit().short_gain_share(buffers);
         let name = format!("{buffers}, published");
-        chart = chart.beside(published_point(&name, buffers, SHORT_BYTES, share));
+        let like = published_system(lines, buffers);
+        chart = chart.beside(published_point(&name, &like, SHORT_BYTES, share));
     }
     chart
 }
 
-fn bounce_gains() -> Chart {
+/// The name of a series: of these buffers, over the card of which gains and losses were published.
+fn published_system(lines: &[Line<'_>], buffers: &str) -> String {
+    match are_cards_compared(lines) {
+        true => format!("{PUBLISHED_CARD}, {buffers}"),
+        false => buffers.to_owned(),
+    }
+}
+
+fn bounce_gains(lines: &[Line<'_>]) -> Chart {
     let share = published::adaptive_transmit().bounce_gain_share;
     let mut published = published_point("published", "", BOUNCE_BYTES, share);
-    published.of = "mbuf-2k".to_owned();
+    published.of = published_system(lines, "mbuf-2k");
     let title = "Bounce buffer against none, by message size";
     let mut chart = by_size("bounce", title, change("change of throughput"))
         .from(Source::Figures("gains".to_owned()))
         .series(&["completion", "bounce"])
-        .split(&["buffers"])
+        .split(each_system(lines))
         .curve(Curve::new("bounce_gain_share", ""))
         .beside(published);
     chart.columns = columns();
     chart
 }
 
-fn separated() -> Chart {
+fn separated(lines: &[Line<'_>]) -> Chart {
     let transmit = published::adaptive_transmit();
+    let system = published_system(lines, "mbuf-2k");
     let title = "What one transfer gains over scattered ones, and what chains of mbufs cost";
     let dma = published_point(
         "one transfer, published",
-        "one transfer, mbuf-2k",
+        &format!("one transfer, {system}"),
         DMA_BYTES,
         transmit.dma_gain_share,
     );
     let chain = published_point(
         "chains, published",
-        "chains, mbuf-2k",
+        &format!("chains, {system}"),
         CHAIN_BYTES,
         transmit.mbuf_cost_share,
     );
     by_size("shares", title, change("change of throughput"))
         .from(Source::Figures("shares".to_owned()))
-        .series(&["buffers"])
+        .series(each_system(lines))
         .curve(Curve::new("dma_gain_share", "one transfer, {}"))
         .curve(Curve::new("chain_share", "chains, {}"))
         .beside(dma)

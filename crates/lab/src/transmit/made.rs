@@ -1,6 +1,6 @@
 //! What came of a comparison.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use warikomi_measure::{Machine, RunResult, TargetInfo, TimeBase, table};
 
 use super::advice::advise;
@@ -20,21 +20,43 @@ pub struct Transmitted {
 }
 
 impl Transmitted {
-    /// All rows together, but for what is to be said against them.
+    /// All rows of all cards together, but for what is to be said against them.
     pub(super) fn of(
-        options: &Options,
+        cards: &[Options],
         time_base: TimeBase,
-        (target, machine): (TargetInfo, Machine),
+        (mut target, machine): (TargetInfo, Machine),
         (rows, repetitions): (Vec<Row>, Vec<Repetition>),
     ) -> Transmitted {
-        let plan = options.plan_of_result();
+        let mut plan = cards.first().map_or(Value::Null, Options::plan_of_result);
+        if cards.len() > 1 {
+            let names: Vec<&str> = cards.iter().map(|options| &*options.nic.model).collect();
+            plan["cards"] = json!(names);
+            target.driver = names.join(", ");
+            target.model.clone_from(&target.driver);
+        }
         let mut result = table("transmit", time_base, machine, target, &plan, &rows);
         let shares = shares(&rows);
         if !shares.is_empty() {
             result.figures.insert("shares".into(), json!(shares));
         }
         result.figures.insert("advice".into(), json!(advise(&rows)));
-        fitted::note(&mut result, options.nic.bus.as_ref(), None);
+        fitted::note(&mut result, cards.first().and_then(|options| options.nic.bus.as_ref()), None);
         Transmitted { result, rows, repetitions }
     }
+}
+
+/// Rows and repetitions of one card after the other.
+pub(super) fn of_each<E>(
+    cards: &[Options],
+    mut rows: impl FnMut(&Options) -> Result<(Vec<Row>, Vec<Repetition>), E>,
+) -> Result<(Vec<Row>, Vec<Repetition>), E> {
+    let (mut all, mut repetitions) = (Vec::new(), Vec::new());
+    for options in cards {
+        let (of_card, repeated) = rows(options)?;
+        let before = all.len();
+        all.extend(of_card);
+        repetitions
+            .extend(repeated.into_iter().map(|line| Repetition { row: before + line.row, ..line }));
+    }
+    Ok((all, repetitions))
 }

@@ -7,9 +7,8 @@ use warikomi_driver::transmit::{Bounce, Completion, Thresholds};
 use warikomi_nic::NicOptions;
 use warikomi_process::programs::sender;
 use warikomi_sim::transmit::SIZES_BYTES;
-use warikomi_stack::HEADER_BYTES;
 use warikomi_stack::buffers::BufferKind;
-use warikomi_stack::send::{MOST_MESSAGE_BYTES, PlanError, SendPlan};
+use warikomi_stack::send::{PlanError, SendPlan};
 
 use super::traffic::Traffic;
 use crate::error::Error;
@@ -67,6 +66,8 @@ pub struct Options {
     pub nic: NicOptions,
     /// The driver's name.
     pub driver: String,
+    /// Other cards are compared with this one.
+    pub is_one_of_several: bool,
 }
 
 impl Default for Options {
@@ -103,6 +104,7 @@ impl Default for Options {
             seed: Seed(1),
             nic: NicOptions::of("oc48"),
             driver: "oc48".to_owned(),
+            is_one_of_several: false,
         }
     }
 }
@@ -129,27 +131,17 @@ pub(super) struct Case {
 }
 
 impl Options {
-    /// The longest frame in bytes that driver and NIC send, without check sequence.
-    pub(super) fn max_frame_bytes(&self, driver: &DriverInfo) -> usize {
-        const ETHERNET_BYTES: usize = 14;
-        let mtu = self.nic.mtu.map_or(usize::MAX, |mtu| mtu as usize + ETHERNET_BYTES);
-        driver.max_frame_bytes.min(mtu)
+    /// The longest IP packet in bytes that driver and NIC send.
+    fn mtu_bytes(&self, driver: &DriverInfo) -> u32 {
+        self.nic.mtu.unwrap_or_else(|| driver.max_mtu_bytes())
     }
 
-    /// The longest message in bytes that driver and NIC send.
-    pub fn longest_message_bytes(&self, driver: &DriverInfo) -> u32 {
-        let bytes = self.max_frame_bytes(driver).saturating_sub(HEADER_BYTES);
-        u32::try_from(bytes).unwrap_or(u32::MAX).min(MOST_MESSAGE_BYTES)
-    }
-
-    /// What is sent with a device whose frames have up to so many bytes.
-    fn traffic(&self, max_frame_bytes: usize) -> Vec<Traffic> {
-        if !self.traffic.is_empty() {
-            return self.traffic.clone();
+    /// What is sent. IP cuts what is longer than the MTU.
+    fn traffic(&self) -> Vec<Traffic> {
+        match self.traffic.is_empty() {
+            true => SIZES_BYTES.into_iter().map(Traffic::Size).collect(),
+            false => self.traffic.clone(),
         }
-        let longest = max_frame_bytes.saturating_sub(HEADER_BYTES);
-        let fits = |bytes: &u32| *bytes as usize <= longest;
-        SIZES_BYTES.into_iter().filter(fits).map(Traffic::Size).collect()
     }
 
     /// Completion strategies with bounce buffers.
@@ -175,9 +167,9 @@ impl Options {
     }
 
     /// Rows to be, in order.
-    pub(super) fn cases(&self, max_frame_bytes: usize) -> Vec<Case> {
+    pub(super) fn cases(&self) -> Vec<Case> {
         let mut cases = Vec::new();
-        for traffic in self.traffic(max_frame_bytes) {
+        for traffic in self.traffic() {
             for &buffers in &self.buffers {
                 cases.extend(self.ways(buffers).into_iter().map(|(completion, bounce)| Case {
                     traffic: traffic.clone(),
@@ -191,7 +183,13 @@ impl Options {
     }
 
     /// A case as a sender carries it out.
-    pub(super) fn plan(&self, case: &Case, messages: Messages, run_id: u32) -> SendPlan {
+    pub(super) fn plan(
+        &self,
+        driver: &DriverInfo,
+        case: &Case,
+        messages: Messages,
+        run_id: u32,
+    ) -> SendPlan {
         SendPlan {
             sizes_bytes: case.traffic.sizes_bytes().to_vec(),
             block: case.traffic.block(),
@@ -205,6 +203,7 @@ impl Options {
             bounce: case.bounce,
             alignment_bytes: self.alignment_bytes,
             send_buffer_bytes: self.send_buffer_bytes,
+            mtu_bytes: self.mtu_bytes(driver),
             run_id,
         }
     }
@@ -225,8 +224,7 @@ impl Options {
 
     /// Refuses what cannot be carried out, before anything is started.
     pub fn validate(&self, driver: &DriverInfo) -> Result<(), PlanError> {
-        let max_frame_bytes = self.max_frame_bytes(driver);
-        let cases = self.cases(max_frame_bytes);
+        let cases = self.cases();
         if cases.is_empty() || self.repeats == 0 {
             return Err(PlanError {
                 what: "the number of rows",
@@ -240,7 +238,9 @@ impl Options {
             Amount::Messages(count) => Messages::measured(count),
             Amount::For(_) => Messages::measured(1),
         };
-        cases.iter().try_for_each(|case| self.plan(case, messages, 0).validate(max_frame_bytes))
+        cases.iter().try_for_each(|case| {
+            self.plan(driver, case, messages, 0).validate(driver.max_frame_bytes)
+        })
     }
 
     /// As the plan of the result.
@@ -284,10 +284,10 @@ impl Options {
 
     /// DMA memory in bytes for a sender of any row.
     pub(super) fn dma_bytes(&self, driver: &DriverInfo) -> u64 {
-        let max_frame_bytes = self.max_frame_bytes(driver);
-        let bytes =
-            |case: &Case| sender::dma_bytes(driver, &self.plan(case, Messages::measured(1), 0));
-        self.cases(max_frame_bytes).iter().map(bytes).max().unwrap_or(0)
+        let bytes = |case: &Case| {
+            sender::dma_bytes(driver, &self.plan(driver, case, Messages::measured(1), 0))
+        };
+        self.cases().iter().map(bytes).max().unwrap_or(0)
     }
 }
 
@@ -348,12 +348,22 @@ mod tests {
     }
 
     #[test]
-    fn the_sizes_that_the_device_takes_are_tried_unless_others_are_asked_for() {
+    fn all_sizes_are_tried_unless_others_are_asked_for() {
         let options = Options::default();
-        assert_eq!(options.traffic(65_549).len(), SIZES_BYTES.len());
-        assert_eq!(options.traffic(1_514).last(), Some(&Traffic::Size(1_472)));
+        assert_eq!(options.traffic().len(), SIZES_BYTES.len());
         let asked = Options { traffic: vec![Traffic::Size(9_000)], ..options };
-        assert_eq!(asked.traffic(1_514), [Traffic::Size(9_000)]);
+        assert_eq!(asked.traffic(), [Traffic::Size(9_000)]);
+    }
+
+    #[test]
+    fn the_mtu_is_the_drivers_unless_the_cards_is_less() {
+        let ge10 = driver("ge10").unwrap();
+        let mut options = Options::default();
+        assert_eq!(options.mtu_bytes(ge10), 16_114);
+        options.nic.mtu = Some(1_500);
+        assert_eq!(options.mtu_bytes(ge10), 1_500);
+        let case = &options.cases()[0];
+        assert_eq!(options.plan(ge10, case, Messages::measured(1), 0).mtu_bytes, 1_500);
     }
 
     #[test]
@@ -364,7 +374,9 @@ mod tests {
         let long = vec![Traffic::Size(9_000)];
         let mut small = Options { traffic: long.clone(), ..Options::default() };
         small.nic.mtu = Some(1_500);
-        assert!(refused(small).contains("1472"));
+        assert_eq!(small.validate(driver), Ok(()), "IP cuts it");
+        small.traffic = vec![Traffic::Size(65_508)];
+        assert!(refused(small).contains("16 to 65507"));
         let full = Options { traffic: long, send_buffer_bytes: 4_096, ..Options::default() };
         assert!(refused(full).contains("send buffer"));
         assert!(refused(Options { repeats: 0, ..Options::default() }).contains("once or more"));
@@ -374,7 +386,7 @@ mod tests {
     #[test]
     fn a_rate_is_an_interval_for_each_length() {
         let options = Options { pace: Pace::Rate(8_000_000), ..Options::default() };
-        let case = &options.cases(1_514)[0];
+        let case = &options.cases()[0];
         assert_eq!((case.traffic.mean_bytes(), options.interval(case)), (16, Span::from_us(16)));
     }
 

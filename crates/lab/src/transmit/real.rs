@@ -14,9 +14,9 @@ use warikomi_stack::{Topology, Waiting};
 use warikomi_wire::peer::Judged;
 use warikomi_wire::peer::numbered::{Look, Numbered, Seen};
 
-use super::made::Transmitted;
+use super::made::{self, Transmitted};
 use super::options::{Options, driver};
-use super::row::Outcome;
+use super::row::{Outcome, Repetition, Row};
 use super::series::{self, Bench};
 use crate::error::Error;
 use crate::watch::Watch;
@@ -28,19 +28,31 @@ const DRAIN: Duration = Duration::from_millis(50);
 
 /// Compares all rows, each as often as asked for, in one process.
 pub fn transmit(options: &Options, watch: &mut Watch) -> Result<Transmitted, Error> {
+    transmit_all(std::slice::from_ref(options), watch)
+}
+
+/// The same over several cards, one after the other, each with a process of its own.
+pub fn transmit_all(cards: &[Options], watch: &mut Watch) -> Result<Transmitted, Error> {
+    for options in cards {
+        options.validate(driver(&options.driver)?)?;
+    }
+    let rows = made::of_each(cards, |options| over_a_card(options, watch))?;
+    let mut found = Transmitted::of(cards, TimeBase::Real, watch.seen(), rows);
+    found.result.warnings = warnings(&found.result, &Thresholds::default());
+    Ok(found)
+}
+
+fn over_a_card(options: &Options, watch: &mut Watch) -> Result<(Vec<Row>, Vec<Repetition>), Error> {
     let driver = driver(&options.driver)?;
-    options.validate(driver)?;
     let (wire, judge) = Numbered::sink();
     let wanted = session_options(options, driver, watch);
     let interrupted = watch.interrupted.clone();
     let status = &mut |what: &str| watch.waiting(what);
     let mut session = Session::start_process(&wanted, Box::new(wire), &interrupted, status)?;
     let mut bench = Real { session: &mut session, judge };
-    let rows = series::rows(options, options.max_frame_bytes(driver), &mut bench, watch)?;
+    let rows = series::rows(options, driver, &mut bench, watch)?;
     session.stop()?;
-    let mut found = Transmitted::of(options, TimeBase::Real, watch.seen(), rows);
-    found.result.warnings = warnings(&found.result, &Thresholds::default());
-    Ok(found)
+    Ok(rows)
 }
 
 fn session_options(options: &Options, driver: &DriverInfo, watch: &Watch) -> ProcessSessionOptions {

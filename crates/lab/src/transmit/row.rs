@@ -14,6 +14,9 @@ const MOST_BUSY_SHARE: f64 = 0.98;
 /// is the median. What does not apply is absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Row {
+    /// The card, where several are compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub card: Option<String>,
     /// Length of the messages in bytes; the mean of a mixture.
     pub size_bytes: u64,
     /// The mixture's lengths.
@@ -112,12 +115,13 @@ impl Row {
     /// A row of which nothing is known yet but what it is of, and what was published about that.
     pub(super) fn new(options: &Options, case: &Case) -> Row {
         let buffers = case.buffers.to_string();
-        let line_bps = options.nic.line_rate_bps.unwrap_or(published::OC48_LINE_BPS);
-        let as_published = options.nic.model == "oc48"
-            && line_bps == published::OC48_LINE_BPS
+        let rate = options.nic.line_rate_bps;
+        let as_published = rate
+            .is_none_or(|bps| published::line_bps(&options.nic.model) == Some(bps))
             && case.traffic.size() == SIZES_BYTES.last().copied();
-        let published_bps = published::adaptive_transmit().most_bps(&buffers);
+        let published_bps = published::adaptive_transmit().most_bps(&options.nic.model, &buffers);
         Row {
+            card: options.is_one_of_several.then(|| options.nic.model.clone()),
             size_bytes: case.traffic.mean_bytes(),
             mixture: case.traffic.mixture(),
             completion: case.completion.to_string(),
@@ -189,17 +193,19 @@ impl Row {
 
     /// Which row it is, for people.
     pub(super) fn name(&self) -> String {
-        let Row { size_bytes, mixture, buffers, completion, bounce, .. } = self;
+        let Row { card, size_bytes, mixture, buffers, completion, bounce, .. } = self;
+        let card = card.as_ref().map_or(String::new(), |card| format!("{card}, "));
         let messages = match mixture {
             Some(mixture) => format!("messages of {mixture} bytes"),
             None => format!("messages of {size_bytes} bytes"),
         };
-        format!("{messages}, {buffers}, {completion}, bounce {bounce}")
+        format!("{card}{messages}, {buffers}, {completion}, bounce {bounce}")
     }
 
-    /// Whether another row is of the same traffic.
+    /// Whether another row is of the same traffic over the same card.
     pub(super) fn same_traffic(&self, other: &Row) -> bool {
-        (self.size_bytes, &self.mixture) == (other.size_bytes, &other.mixture)
+        let traffic = |row: &Row| (row.card.clone(), row.size_bytes, row.mixture.clone());
+        traffic(self) == traffic(other)
     }
 }
 
@@ -208,6 +214,8 @@ impl Row {
 pub struct Repetition {
     /// Which row, from 0.
     pub row: usize,
+    /// See [`Row::card`].
+    pub card: Option<String>,
     /// See [`Row::size_bytes`].
     pub size_bytes: u64,
     /// See [`Row::mixture`].
@@ -279,6 +287,7 @@ impl Repetition {
         let sent = &outcome.sent;
         Repetition {
             row: number,
+            card: row.card,
             size_bytes: row.size_bytes,
             mixture: row.mixture,
             buffers: row.buffers,

@@ -1,6 +1,7 @@
 //! All rows, each as often as asked for, in turns.
 
 use warikomi_clock::Span;
+use warikomi_driver::DriverInfo;
 use warikomi_driver::transmit::Bounce;
 use warikomi_stack::send::SendPlan;
 use warikomi_wire::peer::numbered::{Look, Seen};
@@ -36,14 +37,14 @@ fn look(bounce: Bounce) -> Look {
 /// earlier runs, such as their rates, from those that were kept.
 pub(super) fn rows(
     options: &Options,
-    max_frame_bytes: usize,
+    driver: &DriverInfo,
     bench: &mut dyn Bench,
     watch: &mut Watch,
 ) -> Result<(Vec<Row>, Vec<Repetition>), Error> {
-    let cases = options.cases(max_frame_bytes);
+    let cases = options.cases();
     let mut entries: Vec<Entry> = cases.into_iter().map(|case| Entry::new(options, case)).collect();
     let all = u64::from(options.repeats) * entries.len() as u64;
-    let mut series = Series { options, bench, watch, run_id: 0 };
+    let mut series = Series { options, driver, bench, watch, run_id: 0 };
     // In turns: what the machine does meanwhile meets all rows alike.
     let mut done = 0;
     for _ in 0..options.repeats {
@@ -85,6 +86,7 @@ impl Entry {
 
 struct Series<'a> {
     options: &'a Options,
+    driver: &'a DriverInfo,
     bench: &'a mut dyn Bench,
     watch: &'a mut Watch,
     run_id: u32,
@@ -134,7 +136,7 @@ impl Series<'_> {
         self.run_id += 1;
         let row = entry.row.name();
         self.watch.step(&format!("run {}: {row}", self.run_id), |watch| {
-            let plan = self.options.plan(&entry.case, messages, self.run_id);
+            let plan = self.options.plan(self.driver, &entry.case, messages, self.run_id);
             let (outcome, seen) = self.bench.send(&plan, look(plan.bounce), watch)?;
             match judge(&outcome, &seen, &plan) {
                 None => Ok(outcome),

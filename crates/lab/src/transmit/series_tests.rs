@@ -11,7 +11,7 @@ use warikomi_target::{Interrupted, TargetError};
 use warikomi_wire::Wire;
 use warikomi_wire::peer::numbered::Numbered;
 
-use super::super::options::Pace;
+use super::super::options::{Pace, driver};
 use super::super::traffic::Traffic;
 use super::*;
 use crate::journal::NewRun;
@@ -93,15 +93,19 @@ fn options() -> Options {
     }
 }
 
+fn oc48() -> &'static DriverInfo {
+    driver("oc48").unwrap()
+}
+
 fn carried_out(options: &Options, bench: &mut Invented) -> Result<Vec<Row>, Error> {
-    rows(options, 65_549, bench, &mut Watch::unobserved()).map(|(rows, _)| rows)
+    rows(options, oc48(), bench, &mut Watch::unobserved()).map(|(rows, _)| rows)
 }
 
 #[test]
 fn rows_take_turns_and_are_the_median_of_their_repetitions() {
     let mut bench = Invented::default();
     let mut watch = Watch::unobserved();
-    let (rows, repetitions) = rows(&options(), 65_549, &mut bench, &mut watch).unwrap();
+    let (rows, repetitions) = rows(&options(), oc48(), &mut bench, &mut watch).unwrap();
     let order: Vec<_> = bench.runs.iter().map(|run| (run.1, run.2.as_str())).collect();
     let round = [
         (64, "interrupt"),
@@ -170,7 +174,7 @@ fn a_run_that_was_stopped_goes_on_with_the_rates_and_dead_locks_of_its_earlier_r
     let (options, lock) = (Options { amount, ..options() }, Some(Completion::InterruptFree));
     let mut whole = Invented { dead_lock: lock, ..Invented::default() };
     let mut unobserved = Watch::unobserved();
-    let expected = rows(&options, 65_549, &mut whole, &mut unobserved).unwrap();
+    let expected = rows(&options, oc48(), &mut whole, &mut unobserved).unwrap();
     for stop_after in 1..whole.runs.len() {
         let runs = tempfile::tempdir().unwrap();
         let show = || Box::new(|_: Progress<'_>| ());
@@ -183,14 +187,14 @@ fn a_run_that_was_stopped_goes_on_with_the_rates_and_dead_locks_of_its_earlier_r
         let mut watch = Watch::of_new_run(Interrupted::default(), show(), run);
         let mut first =
             Invented { stop_after: Some(stop_after), dead_lock: lock, ..Invented::default() };
-        assert!(rows(&options, 65_549, &mut first, &mut watch).is_err());
+        assert!(rows(&options, oc48(), &mut first, &mut watch).is_err());
         let directory = watch.directory().unwrap().path().to_owned();
         drop(watch);
         let mut watch = Watch::of_resumed_run(Interrupted::default(), show(), &directory).unwrap();
         assert_eq!(watch.earlier_steps(), stop_after);
         let mut second =
             Invented { dead_lock: lock, seen_of: first.seen_of, ..Invented::default() };
-        assert_eq!(rows(&options, 65_549, &mut second, &mut watch).unwrap(), expected);
+        assert_eq!(rows(&options, oc48(), &mut second, &mut watch).unwrap(), expected);
         assert_eq!([first.runs, second.runs].concat(), whole.runs);
     }
 }

@@ -17,6 +17,9 @@ const CONTIGUOUS: &str = "contiguous";
 /// contiguous buffer is what chains cost.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Share {
+    /// The card, where several are compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub card: Option<String>,
     /// Length of the messages in bytes; the mean of a mixture.
     pub size_bytes: u64,
     /// The mixture's lengths.
@@ -73,6 +76,7 @@ fn share(rows: &[Row], dummy: &Row) -> Option<Share> {
         (here && dummy.buffers == "mbuf-2k").then_some(share)
     };
     Some(Share {
+        card: dummy.card.clone(),
         size_bytes: dummy.size_bytes,
         mixture: dummy.mixture.clone(),
         buffers: dummy.buffers.clone(),

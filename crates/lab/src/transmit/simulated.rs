@@ -8,7 +8,7 @@ use warikomi_target::TargetError;
 use warikomi_wire::peer::numbered::{Look, Seen};
 
 use super::fitted;
-use super::made::Transmitted;
+use super::made::{self, Transmitted};
 use super::options::{Options, driver};
 use super::row::{Outcome, Row};
 use super::series::{self, Bench};
@@ -21,21 +21,36 @@ pub fn transmit(
     costs: &SendCosts,
     watch: &mut Watch,
 ) -> Result<Transmitted, Error> {
-    let driver = driver(&options.driver)?;
-    options.validate(driver)?;
-    let options = Options { repeats: 1, ..options.clone() };
-    let mut bench = Simulated { options: &options, costs };
-    let rows = series::rows(&options, options.max_frame_bytes(driver), &mut bench, watch)?;
+    transmit_all(std::slice::from_ref(options), costs, watch)
+}
+
+/// The same over several cards, one after the other.
+pub fn transmit_all(
+    cards: &[Options],
+    costs: &SendCosts,
+    watch: &mut Watch,
+) -> Result<Transmitted, Error> {
+    let once = |options: &Options| Options { repeats: 1, ..options.clone() };
+    let cards: Vec<Options> = cards.iter().map(once).collect();
+    for options in &cards {
+        options.validate(driver(&options.driver)?)?;
+    }
+    let rows = made::of_each(&cards, |options| {
+        let mut bench = Simulated { options, costs };
+        series::rows(options, driver(&options.driver)?, &mut bench, watch)
+    })?;
+    let first = cards.first();
     let target = TargetInfo {
         kind: "process".into(),
-        driver: driver.name.into(),
-        model: options.nic.model.clone(),
+        driver: first.map_or_else(String::new, |options| options.driver.clone()),
+        model: first.map_or_else(String::new, |options| options.nic.model.clone()),
         ..TargetInfo::default()
     };
     let seen = (target, Machine::default());
-    let mut found = Transmitted::of(&options, TimeBase::Virtual, seen, rows);
+    let mut found = Transmitted::of(&cards, TimeBase::Virtual, seen, rows);
     found.result.figures.insert("costs".into(), json!(costs));
-    fitted::note(&mut found.result, options.nic.bus.as_ref(), Some(costs));
+    let bus = first.and_then(|options| options.nic.bus.as_ref());
+    fitted::note(&mut found.result, bus, Some(costs));
     Ok(found)
 }
 

@@ -26,6 +26,8 @@ use crate::{along, program};
 
 const MODELS: [&str; 2] = ["rtl8168", "oc48"];
 /// More than any device of ours can have on its way.
+/// Every device takes these messages whole.
+const MTU_BYTES: u32 = 9_028;
 const ROOMY_BYTES: u64 = 64 << 20;
 /// Longer than anything here takes, on however busy a machine.
 const TIMEOUT_MS: u64 = 60_000;
@@ -44,6 +46,7 @@ fn plan(sizes_bytes: &[u32], count: u64) -> SendPlan {
         bounce: Bounce::None,
         alignment_bytes: 1,
         send_buffer_bytes: ROOMY_BYTES,
+        mtu_bytes: MTU_BYTES,
         run_id: 0xbeef,
     }
 }
@@ -217,7 +220,8 @@ fn requests_that_make_no_sense_are_refused_and_the_next_is_served() {
             "the first below the second",
         ),
         (|request| request.buffers = "mbuf:0".to_owned(), "a power of two"),
-        (|request| request.sizes_bytes = vec![65_507], "16 to 16214 bytes"),
+        (|request| request.sizes_bytes = vec![65_508], "16 to 65507 bytes"),
+        (|request| request.mtu_bytes = 65_535, "68 to 16242 bytes"),
         (|request| request.send_buffer_bytes = 63, "64 to"),
         (|request| request.destination = "nowhere".to_owned(), "10.9.0.2:5001"),
         (|request| request.buffers = "mbuf:65536".to_owned(), "DMA memory"),

@@ -130,10 +130,10 @@ pub(crate) fn nothing_there(cx: &mut NicContext<'_>, at: At, decoding: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::oc48::INFO;
+    use crate::descriptor_fifo::OC48;
 
     fn names(offset: u64, width: Width) -> Vec<&'static str> {
-        rows((0, offset, width), INFO.registers).iter().map(|row| row.name).collect()
+        rows((0, offset, width), OC48.info.registers).iter().map(|row| row.name).collect()
     }
 
     #[test]
@@ -144,12 +144,12 @@ mod tests {
         assert_eq!(names(0x34, Width::B4), ["TX_ADDRESS"]);
         assert_eq!(names(0x6c, Width::B8), ["RX_RING"]);
         assert!(names(0x70, Width::B8).is_empty() && names(u64::MAX, Width::B8).is_empty());
-        assert!(rows((1, 0, Width::B8), INFO.registers).is_empty());
+        assert!(rows((1, 0, Width::B8), OC48.info.registers).is_empty());
     }
 
     #[test]
     fn a_register_has_its_own_bits_of_a_value() {
-        let row = |name| INFO.registers.iter().find(|row| row.name == name).unwrap();
+        let row = |name| OC48.info.registers.iter().find(|row| row.name == name).unwrap();
         let value = 0x1122_3344_5566_7788;
         assert_eq!(part_of(row("INTR_STATUS"), (0, 0x10, Width::B8), value), 0x5566_7788);
         assert_eq!(part_of(row("INTR_MASK"), (0, 0x10, Width::B8), value), 0x1122_3344);

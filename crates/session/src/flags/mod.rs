@@ -51,7 +51,7 @@ pub struct TargetArguments {
     /// Where the driver runs [default: kernel; of transmit and replace: process]
     #[arg(long, value_enum)]
     target: Option<TargetKind>,
-    /// The driver: as Linux calls it (r8169); or, in a process, one of ours (rtl8168, oc48) or the path of a
+    /// The driver: as Linux calls it (r8169); or, in a process, one of ours (rtl8168, oc48, oc192, ge10) or the path of a
     /// program
     #[arg(long, value_hint = ValueHint::ExecutablePath)]
     driver: Option<String>,
@@ -183,6 +183,30 @@ impl TargetArguments {
         let model = self.model.as_deref().or(self.driver.as_deref()).unwrap_or(SENDER);
         let nic = NicOptions { mtu: self.kernel.mtu, ..NicOptions::of(model) };
         Ok((self.driver.as_deref().unwrap_or(model), nic))
+    }
+
+    /// The same of each of these cards, with the driver of its name; without any, as the other flags say.
+    pub fn senders<'a>(
+        &'a self,
+        cards: &'a [String],
+    ) -> Result<Vec<(&'a str, NicOptions)>, SessionError> {
+        let (name, nic) = self.sender()?;
+        if cards.is_empty() {
+            return Ok(vec![(name, nic)]);
+        }
+        let named = self.named();
+        if let Some(flag) = named.into_iter().find(|flag| *flag != "--target") {
+            return Err(SessionError::impossible(format!(
+                "--cards names the cards, and each has the driver of its name; leave {flag} out"
+            )));
+        }
+        for (number, card) in cards.iter().enumerate() {
+            if cards[..number].contains(card) {
+                return Err(SessionError::impossible(format!("--cards names {card} twice")));
+            }
+        }
+        let of = |card: &'a String| (&**card, NicOptions { model: card.clone(), ..nic.clone() });
+        Ok(cards.iter().map(of).collect())
     }
 
     /// The flags that say which driver runs in which kernel, as they are written behind a command.

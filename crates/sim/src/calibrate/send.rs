@@ -24,7 +24,7 @@ use crate::transmit::{SendCosts, TransmitError};
 
 /// The driver that is measured; of the others only its registers differ.
 const DRIVER: &str = "oc48";
-/// The registers that count (docs/oc48.md).
+/// The registers that count (docs/descriptor-fifo.md).
 const TX_PUSH: u64 = 0x38;
 const TX_REMAINING: u64 = 0x40;
 /// Bytes that are on their way as usual, so that buffers are not the same ones again and again, and
@@ -131,6 +131,7 @@ fn plan(buffers: BufferKind, size_bytes: u32, checksum: bool) -> SendPlan {
         bounce: Bounce::None,
         alignment_bytes: 1,
         send_buffer_bytes: 2 * IN_FLIGHT_BYTES,
+        mtu_bytes: warikomi_driver::descriptor_fifo::OC48.info.max_mtu_bytes(),
         run_id: 0,
     }
 }
@@ -148,7 +149,7 @@ fn checksum(clock: &TscClock, buffers: BufferKind, size_bytes: u32) -> Result<f6
 
 fn measured(clock: &TscClock, plan: &SendPlan) -> Result<f64, CalibrateError> {
     let size_bytes = plan.largest_bytes();
-    let info = &warikomi_driver::oc48::INFO;
+    let info = &warikomi_driver::descriptor_fifo::OC48.info;
     let mut bench = Bench::new(plan.dma_bytes(info.tx_descriptors, info.max_frame_bytes))?;
     let (station, to) = (bench.station(), (NETWORK_MAC, NETWORK_IP, UDP_PORT));
     let (driver, room) = (&mut *bench.driver, bench.room);

@@ -33,6 +33,7 @@ fn options(model: &str, size_bytes: u32) -> Options {
         bounce: Bounce::None,
         alignment_bytes: 1,
         send_buffer_bytes: 1 << 20,
+        mtu_bytes: warikomi_driver::by_name(model).unwrap().info().max_mtu_bytes(),
         run_id: 7,
     };
     Options {
@@ -401,4 +402,82 @@ fn a_million_packets() {
             );
         }
     }
+}
+
+/// Messages longer than the MTU, of so many bytes each.
+fn in_fragments(card: &str, size_bytes: u32, mtu_bytes: u32) -> Options {
+    let mut options = with(&options(card, size_bytes), |plan| {
+        (plan.count, plan.warmup, plan.mtu_bytes) = (200, 50, mtu_bytes);
+    });
+    options.nic.mtu = Some(mtu_bytes);
+    options
+}
+
+#[test]
+fn messages_longer_than_the_mtu_arrive_from_all_buffers_by_all_ways() {
+    for (card, size, mtu) in [
+        ("ge10", 65_507, 16_114),
+        ("ge10", 16_087, 16_114),
+        ("oc192", 9_000, 1_500),
+        ("rtl8168", 4_096, 576),
+    ] {
+        for base in with_all_buffers(&in_fragments(card, size, mtu)) {
+            for bounce in [Bounce::None, Bounce::First(3), Bounce::All, Bounce::Auto, Bounce::Dummy]
+            {
+                for completion in [Completion::Interrupt, adaptive()] {
+                    let ways =
+                        with(&base, |plan| (plan.bounce, plan.completion) = (bounce, completion));
+                    let sent = judged(&ways).sent;
+                    assert_eq!(
+                        (sent.errors, sent.buffers_freed),
+                        (0, sent.buffers_taken),
+                        "{ways:?}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn each_fragment_of_a_contiguous_message_is_one_transfer_and_of_mbufs_one_a_cluster_and_header() {
+    let transfers = |buffers| {
+        let options = in_fragments("ge10", 65_507, 16_114);
+        let sent = judged(&with(&options, |plan| plan.buffers = buffers)).sent;
+        sent.transfers / sent.sent
+    };
+    // 16,080 bytes of the message are in the first packet, 16,088 in others: each begins and ends within a cluster.
+    assert_eq!((transfers(CONTIGUOUS), transfers(MBUF_2K)), (5, 41));
+}
+
+proptest! {
+    #[test]
+    fn messages_of_any_lengths_arrive_over_any_mtu(
+        sizes_bytes in prop::collection::vec(16u32..65_508, 1..5),
+        mtu in prop_oneof![68u32..2_000, 2_000u32..16_115],
+        buffers in prop::sample::select(BUFFERS.to_vec()),
+        checksum: bool,
+        seed: u64,
+    ) {
+        let base = in_fragments("ge10", 16, mtu);
+        judged(&with(&base, |plan| {
+            (plan.sizes_bytes, plan.buffers, plan.checksum) = (sizes_bytes, buffers, checksum);
+            (plan.count, plan.warmup, plan.seed, plan.block) = (30, 0, seed, 1);
+        }));
+    }
+}
+
+#[test]
+fn the_line_limits_oc48_and_pci_x_the_cards_of_10_gigabit() {
+    let rate =
+        |card: &str, buffers| bps(&with(&options(card, 65_507), |plan| plan.buffers = buffers));
+    let [oc48, oc192, ge10] = ["oc48", "oc192", "ge10"].map(|card| rate(card, CONTIGUOUS));
+    assert!((2.3e9..2.4e9).contains(&oc48), "{oc48:.3e}");
+    for of_10_gigabit in [oc192, ge10] {
+        assert!(of_10_gigabit > 1.2 * oc48 && of_10_gigabit < 5e9, "{of_10_gigabit:.3e}");
+    }
+    // A wider bus lets the line be the limit.
+    let mut wide = with(&options("oc192", 65_507), |plan| plan.buffers = CONTIGUOUS);
+    wide.nic.bus = Some("pcie3-x8".parse().unwrap());
+    assert!(bps(&wide) > 1.5 * oc192);
 }

@@ -1,5 +1,6 @@
 //! Contiguous buffers, one for each packet, from classes of sizes as `kmalloc` has them in Linux: one allocation,
-//! and one pass over the message, which is summed up while it is copied (`csum_and_copy_from_iter`).
+//! and one pass over the message, which is summed up while it is copied (`csum_and_copy_from_iter`). Of a message that
+//! IP cuts each fragment has a buffer of its own from the beginning (`ip_append_data`).
 
 use warikomi_driver::transmit::{CostClock, Work};
 use warikomi_pci::{DmaError, DmaMemory};
@@ -7,8 +8,9 @@ use warikomi_pci::{DmaError, DmaMemory};
 use super::demand::{BufferCounts, BufferError, Demand, SendBuffers, no_packet};
 use super::pool::{Packets, Pool};
 use crate::checksum::Sum;
-use crate::datagram::{HEADER_BYTES, Headers};
+use crate::datagram::{FRAGMENT_HEADER_BYTES, HEADER_BYTES, Headers};
 use crate::entry::HEADROOM_BYTES;
+use crate::fragment::Cut;
 
 /// Classes are powers of two, in bytes, from this on.
 const LEAST_CLASS_BYTES: u32 = 128;
@@ -26,7 +28,11 @@ fn class_of(message_bytes: u32) -> u32 {
 fn classes(demand: Demand<'_>) -> impl Iterator<Item = (u32, usize)> {
     let possible = LEAST_CLASS_BYTES.ilog2()..=MOST_CLASS_BYTES.ilog2();
     possible.rev().map(|exponent| 1 << exponent).filter_map(move |class| {
-        let count = demand.most(|bytes| usize::from(class_of(bytes) == class));
+        let count = demand.most(|bytes| {
+            let cut = Cut::new(bytes as usize, demand.mtu_bytes);
+            let parts = (0..cut.count()).map(|index| cut.payload(index).len() as u32);
+            parts.filter(|&part| class_of(part) == class).count()
+        });
         (count > 0).then_some((class, count))
     })
 }
@@ -35,14 +41,12 @@ fn classes(demand: Demand<'_>) -> impl Iterator<Item = (u32, usize)> {
 /// is read from memory once.
 const PASS_BYTES: usize = 4_096;
 
-/// A packet's buffer: its class in bytes, its bus address, and the message in it.
-#[derive(Clone, Copy, Debug, Default)]
+/// A packet's buffer: its class in bytes, its bus address, and the bytes of the message in it.
+#[derive(Clone, Copy, Debug)]
 struct Buffer {
     class: u32,
     address: u64,
     message_bytes: u32,
-    /// The sum of the message, if it was asked for.
-    sum: Sum,
 }
 
 impl Buffer {
@@ -51,32 +55,59 @@ impl Buffer {
         self.address + u64::from(HEADROOM_BYTES)
     }
 
-    /// Copies the message, and sums it up on the way if that is asked for.
+    /// Copies the message, and adds it to a sum on the way if there is one.
     #[inline]
     fn copy(
-        &mut self,
+        self,
         memory: &dyn DmaMemory,
         message: &[u8],
-        checksum: bool,
+        sum: Option<&mut Sum>,
     ) -> Result<(), DmaError> {
-        if !checksum {
-            return memory.write(self.message(), message);
-        }
+        let Some(sum) = sum else { return memory.write(self.message(), message) };
         let mut at = self.message();
         for part in message.chunks(PASS_BYTES) {
             memory.write(at, part)?;
-            self.sum.add(part);
+            sum.add(part);
             at += part.len() as u64;
         }
         Ok(())
     }
 }
 
+/// A message on its way: a buffer, or one for each fragment.
+#[derive(Debug, Default)]
+struct Packet {
+    buffers: Vec<Buffer>,
+    /// The sum of the message, if it was asked for.
+    sum: Sum,
+}
+
+/// A pool for each size class.
+#[derive(Debug)]
+struct Classes(Vec<(u32, Pool)>);
+
+impl Classes {
+    #[inline]
+    fn pool(&mut self, class: u32) -> Option<&mut Pool> {
+        self.0.iter_mut().find(|(bytes, _)| *bytes == class).map(|(_, pool)| pool)
+    }
+
+    /// Takes a buffer for so many bytes.
+    #[inline]
+    fn take(&mut self, message_bytes: u32) -> Option<Buffer> {
+        let class = class_of(message_bytes);
+        let fits = message_bytes <= class - u32::from(HEADROOM_BYTES);
+        let address = self.pool(class).filter(|_| fits)?.take()?;
+        Some(Buffer { class, address, message_bytes })
+    }
+}
+
 /// Contiguous buffers: a pool for each size class.
 #[derive(Debug)]
 pub struct ContiguousBuffers {
-    classes: Vec<(u32, Pool)>,
-    packets: Packets<Buffer>,
+    classes: Classes,
+    packets: Packets<Packet>,
+    mtu_bytes: u32,
     counts: BufferCounts,
 }
 
@@ -90,8 +121,9 @@ impl ContiguousBuffers {
             (class, pool)
         };
         ContiguousBuffers {
-            classes: classes(demand).map(pool).collect(),
-            packets: Packets::new(demand.packets(), Buffer::default),
+            classes: Classes(classes(demand).map(pool).collect()),
+            packets: Packets::new(demand.packets(), Packet::default),
+            mtu_bytes: demand.mtu_bytes,
             counts: BufferCounts::default(),
         }
     }
@@ -99,11 +131,6 @@ impl ContiguousBuffers {
     /// Bytes of DMA memory that [`new`](Self::new) takes.
     pub fn dma_bytes(demand: Demand<'_>) -> u64 {
         classes(demand).map(|(class, count)| u64::from(class) * count as u64).sum()
-    }
-
-    #[inline]
-    fn pool(&mut self, class: u32) -> Option<&mut Pool> {
-        self.classes.iter_mut().find(|(bytes, _)| *bytes == class).map(|(_, pool)| pool)
     }
 }
 
@@ -116,20 +143,30 @@ impl SendBuffers for ContiguousBuffers {
         message: &[u8],
         checksum: bool,
     ) -> Result<Option<u32>, BufferError> {
-        let class = class_of(message.len() as u32);
-        if !self.packets.has_room() || message.len() > (class - u32::from(HEADROOM_BYTES)) as usize
-        {
-            return Ok(None);
+        let Some((token, packet)) = self.packets.add() else { return Ok(None) };
+        packet.sum = Sum::default();
+        let cut = Cut::new(message.len(), self.mtu_bytes);
+        let mut copied = Ok(true);
+        for index in 0..cut.count() {
+            let part = &message[cut.payload(index)];
+            copied = match self.classes.take(part.len() as u32) {
+                Some(buffer) => {
+                    self.counts.spend(clock, Work::Take { buffers: 1 });
+                    packet.buffers.push(buffer);
+                    let sum = checksum.then_some(&mut packet.sum);
+                    buffer.copy(memory, part, sum).map(|()| true)
+                }
+                None => Ok(false),
+            };
+            if copied != Ok(true) {
+                break;
+            }
         }
-        let Some(address) = self.pool(class).and_then(Pool::take) else { return Ok(None) };
-        let Some((token, buffer)) = self.packets.add() else { return Ok(None) };
-        self.counts.spend(clock, Work::Take { buffers: 1 });
-        let bytes = message.len();
-        *buffer = Buffer { class, address, message_bytes: bytes as u32, sum: Sum::default() };
-        if let Err(error) = buffer.copy(memory, message, checksum) {
+        if copied != Ok(true) {
             self.free(clock, memory, token)?;
-            return Err(error.into());
+            return copied.map(|_| None).map_err(BufferError::from);
         }
+        let bytes = message.len();
         clock.spend(Work::Copy { bytes });
         if checksum {
             self.counts.spend(clock, Work::SumCopied { bytes });
@@ -146,15 +183,21 @@ impl SendBuffers for ContiguousBuffers {
         mut headers: Headers,
         checksum: bool,
     ) -> Result<(), BufferError> {
-        let buffer = self.packets.get(token).ok_or_else(|| no_packet(token))?;
-        let mut bytes = Headers::IP.len();
+        let packet = self.packets.get(token).ok_or_else(|| no_packet(token))?;
+        let [first, rest @ ..] = &packet.buffers[..] else { return Err(no_packet(token)) };
+        let mut bytes = Headers::IP.len() * packet.buffers.len();
         if checksum {
-            headers.sum_udp(buffer.sum);
+            headers.sum_udp(packet.sum);
             bytes += HEADER_BYTES - Headers::UDP;
         }
         headers.sum_ip();
+        memory.write(first.message() - HEADER_BYTES as u64, headers.bytes())?;
+        for (index, buffer) in rest.iter().enumerate() {
+            let at = buffer.message() - FRAGMENT_HEADER_BYTES as u64;
+            memory.write(at, &headers.of_fragment(index + 1))?;
+        }
         self.counts.spend(clock, Work::Sum { bytes });
-        Ok(memory.write(buffer.message() - HEADER_BYTES as u64, headers.bytes())?)
+        Ok(())
     }
 
     #[inline]
@@ -165,11 +208,15 @@ impl SendBuffers for ContiguousBuffers {
         token: u32,
         pieces: &mut Vec<(u64, u32)>,
     ) -> Result<(), BufferError> {
-        let buffer = self.packets.get(token).ok_or_else(|| no_packet(token))?;
-        let first = buffer.message() - HEADER_BYTES as u64;
+        let packet = self.packets.get(token).ok_or_else(|| no_packet(token))?;
         pieces.clear();
-        pieces.push((first, HEADER_BYTES as u32 + buffer.message_bytes));
-        self.counts.spend(clock, Work::Visit { buffers: 1 });
+        let mut header_bytes = HEADER_BYTES as u32;
+        for buffer in &packet.buffers {
+            let first = buffer.message() - u64::from(header_bytes);
+            pieces.push((first, header_bytes + buffer.message_bytes));
+            header_bytes = FRAGMENT_HEADER_BYTES as u32;
+        }
+        self.counts.spend(clock, Work::Visit { buffers: pieces.len() });
         Ok(())
     }
 
@@ -180,12 +227,12 @@ impl SendBuffers for ContiguousBuffers {
         _memory: &dyn DmaMemory,
         token: u32,
     ) -> Result<bool, BufferError> {
-        let Some(&mut Buffer { class, address, .. }) = self.packets.remove(token) else {
-            return Ok(false);
-        };
-        self.counts.spend(clock, Work::Free { buffers: 1 });
-        if let Some(pool) = self.pool(class) {
-            pool.give_back(address);
+        let Some(packet) = self.packets.remove(token) else { return Ok(false) };
+        self.counts.spend(clock, Work::Free { buffers: packet.buffers.len() });
+        for Buffer { class, address, .. } in packet.buffers.drain(..) {
+            if let Some(pool) = self.classes.pool(class) {
+                pool.give_back(address);
+            }
         }
         Ok(true)
     }
@@ -199,6 +246,6 @@ impl SendBuffers for ContiguousBuffers {
     }
 
     fn is_full(&self) -> bool {
-        self.packets.is_empty() && self.classes.iter().all(|(_, pool)| pool.is_full())
+        self.packets.is_empty() && self.classes.0.iter().all(|(_, pool)| pool.is_full())
     }
 }

@@ -15,6 +15,8 @@ pub struct Demand<'a> {
     pub packets: usize,
     /// Bytes of their messages, at most.
     pub bytes: u64,
+    /// The link's MTU: a datagram that is longer is cut by IP.
+    pub mtu_bytes: u32,
 }
 
 impl Demand<'_> {
@@ -113,7 +115,8 @@ pub trait SendBuffers {
         checksum: bool,
     ) -> Result<Option<u32>, BufferError>;
 
-    /// UDP and IP: puts the headers in front, with their checksums; UDP's only if `checksum`.
+    /// UDP and IP: puts the headers in front, with their checksums; UDP's only if `checksum`. IP cuts what is longer
+    /// than the MTU, and each packet behind the first gets headers of its own.
     fn output<C: CostClock>(
         &mut self,
         clock: &mut C,
@@ -124,7 +127,7 @@ pub trait SendBuffers {
     ) -> Result<(), BufferError>;
 
     /// The driver: bus address and length in bytes of each piece of a packet are put into `pieces`, the first one
-    /// with the headers.
+    /// with the headers. Those of all its fragments follow each other, and each of these begins with its headers.
     fn gather<C: CostClock>(
         &mut self,
         clock: &mut C,

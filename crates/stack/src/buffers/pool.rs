@@ -58,12 +58,6 @@ impl<P> Packets<P> {
         }
     }
 
-    /// Whether there is room for another.
-    #[inline]
-    pub(super) fn has_room(&self) -> bool {
-        !self.free.is_empty()
-    }
-
     /// A token and its packet, which is what the last one of this token has left.
     #[inline]
     pub(super) fn add(&mut self) -> Option<(u32, &mut P)> {

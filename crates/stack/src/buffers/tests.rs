@@ -10,6 +10,7 @@ use super::*;
 use crate::checksum::plain;
 use crate::datagram::{HEADER_BYTES, Station};
 use crate::entry::Destination;
+use crate::fragment::Cut;
 
 const BASE: u64 = 0x3_0000_0000;
 
@@ -77,7 +78,12 @@ struct Bench {
 
 impl Bench {
     fn new(kind: BufferKind, sizes: &[u32], packets: usize, bytes: u64) -> Bench {
-        let demand = Demand { sizes_bytes: sizes, packets, bytes };
+        Bench::over(65_535, kind, sizes, packets, bytes)
+    }
+
+    /// The same over a link with this MTU.
+    fn over(mtu_bytes: u32, kind: BufferKind, sizes: &[u32], packets: usize, bytes: u64) -> Bench {
+        let demand = Demand { sizes_bytes: sizes, packets, bytes, mtu_bytes };
         let len = Buffers::dma_bytes(kind, demand) as usize;
         Bench {
             buffers: Buffers::new(kind, demand, BASE),
@@ -158,7 +164,12 @@ fn a_contiguous_packet_is_one_piece() {
     }
     assert_eq!(
         [64, 65, 4_032, 4_033].map(|bytes| {
-            let demand = Demand { sizes_bytes: &[bytes], packets: 1, bytes: bytes.into() };
+            let demand = Demand {
+                sizes_bytes: &[bytes],
+                packets: 1,
+                bytes: bytes.into(),
+                mtu_bytes: 65_535,
+            };
             ContiguousBuffers::dma_bytes(demand)
         }),
         [128, 256, 4_096, 8_192]
@@ -194,6 +205,55 @@ fn memory_that_is_not_there_takes_nothing() {
         bench.memory = SharedMemory::anonymous(0, 4_096).unwrap();
         let filled = bench.buffers.fill(&mut bench.spent, &bench.memory, &message(5_000, 0), true);
         assert!(filled.is_err() && bench.buffers.is_full());
+    }
+}
+
+/// The frames of a message that is cut: of each its headers of Ethernet and IP, and what is behind them.
+fn frames(bench: &mut Bench, token: u32, cut: Cut) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut whole = &bench.bytes(token)[..];
+    let frame = |index| {
+        let (frame, rest) = whole.split_at(14 + cut.ip_bytes(index));
+        whole = rest;
+        let (headers, data) = frame.split_at(34);
+        (headers.to_vec(), data.to_vec())
+    };
+    let frames = (0..cut.count()).map(frame).collect();
+    assert!(whole.is_empty());
+    frames
+}
+
+proptest! {
+    #[test]
+    fn a_message_longer_than_the_mtu_is_cut_as_rfc_791_has_it(
+        kind in any_kind(), bytes in 16u32..65_508, mtu in 68u32..20_000, checksum: bool,
+    ) {
+        let mut bench = Bench::over(mtu, kind, &[bytes], 1, bytes.into());
+        let message = message(bytes, 3);
+        let memory = &bench.memory;
+        let token = bench.buffers.fill(&mut bench.spent, memory, &message, checksum).unwrap();
+        let token = token.expect("there is memory for one");
+        let headers = headers(message.len()).over(mtu, 0xbeef);
+        bench.buffers.output(&mut bench.spent, memory, token, headers, checksum).unwrap();
+        let cut = Cut::new(message.len(), mtu);
+        let expected = frame(&message, checksum);
+        let mut data = Vec::new();
+        for (index, (headers, part)) in frames(&mut bench, token, cut).into_iter().enumerate() {
+            prop_assert_eq!(&headers[..14], &expected[..14]);
+            prop_assert_eq!(plain(&headers[14..]), [0, 0], "the checksum of packet {}", index);
+            let word = |at: usize| u16::from_be_bytes([headers[at], headers[at + 1]]);
+            prop_assert_eq!(usize::from(word(16)), 20 + part.len());
+            prop_assert!(20 + part.len() <= mtu as usize);
+            if cut.count() > 1 {
+                prop_assert_eq!(word(18), 0xbeef);
+                let more = if index + 1 < cut.count() { 0x2000 } else { 0 };
+                prop_assert_eq!(usize::from(word(20)), more | (data.len() / 8));
+            }
+            prop_assert_eq!(&headers[26..34], &expected[26..34]);
+            data.extend(part);
+        }
+        prop_assert_eq!(&data, &expected[34..], "UDP's header and the message");
+        prop_assert!(bench.free(token) && bench.buffers.is_full());
+        prop_assert_eq!(bench.spent.taken, bench.spent.freed);
     }
 }
 

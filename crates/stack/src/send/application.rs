@@ -147,6 +147,7 @@ mod tests {
             bounce: Bounce::None,
             alignment_bytes: 1,
             send_buffer_bytes: 1 << 20,
+            mtu_bytes: 65_535,
             run_id: 0,
         };
         let mut lengths = Lengths::new(&plan);

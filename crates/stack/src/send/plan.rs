@@ -7,12 +7,17 @@ use warikomi_protocol::commands;
 use warikomi_protocol::payload;
 
 use crate::buffers::{BufferKind, Buffers, CLUSTER_BYTES, Demand};
-use crate::datagram::HEADER_BYTES;
+use crate::datagram::ETHERNET_BYTES;
 
 /// Messages are at most as long as the payload of a UDP datagram.
 pub const MOST_MESSAGE_BYTES: u32 = payload::MOST_BYTES;
 /// Messages have at least the head by which they are known.
 pub const LEAST_MESSAGE_BYTES: u32 = payload::HEAD_BYTES as u32;
+
+/// What every host must be able to take in one piece (RFC 791, 3.2).
+const LEAST_MTU_BYTES: u64 = 68;
+/// The longest IP packet.
+const MOST_MTU_BYTES: u64 = 65_535;
 
 /// Lengths in one plan.
 const SIZES: RangeInclusive<u64> = 1..=64;
@@ -58,6 +63,8 @@ pub struct SendPlan {
     pub alignment_bytes: u32,
     /// Bytes that the socket lets be on their way.
     pub send_buffer_bytes: u64,
+    /// The link's MTU: a datagram that is longer is cut by IP.
+    pub mtu_bytes: u32,
     /// In the payload's head, so that frames of another run are recognised.
     pub run_id: u32,
 }
@@ -117,6 +124,7 @@ impl SendPlan {
             bounce: parsed("bounce", &command.bounce)?,
             alignment_bytes: command.alignment_bytes,
             send_buffer_bytes: command.send_buffer_bytes,
+            mtu_bytes: command.mtu_bytes,
             run_id: command.run_id,
         })
     }
@@ -142,6 +150,7 @@ impl SendPlan {
             bounce: self.bounce.to_string(),
             alignment_bytes: self.alignment_bytes,
             send_buffer_bytes: self.send_buffer_bytes,
+            mtu_bytes: self.mtu_bytes,
             destination_mac,
             destination,
             run_id: self.run_id,
@@ -151,23 +160,20 @@ impl SendPlan {
 
     /// Checks what could not work with a device whose longest frame has so many bytes.
     pub fn validate(&self, max_frame_bytes: usize) -> Result<(), PlanError> {
-        let longest = max_frame_bytes.saturating_sub(HEADER_BYTES) as u64;
-        let longest = longest.min(MOST_MESSAGE_BYTES.into());
-        let least = u64::from(LEAST_MESSAGE_BYTES);
-        if longest < least {
-            let most = HEADER_BYTES as u32 + MOST_MESSAGE_BYTES;
+        let longest_packet = max_frame_bytes.saturating_sub(ETHERNET_BYTES) as u64;
+        if longest_packet < LEAST_MTU_BYTES {
             return Err(PlanError::new(
                 "the longest frame",
                 max_frame_bytes,
-                format!(
-                    "it must have room for headers and head, {} to {most} bytes",
-                    HEADER_BYTES as u64 + least
-                ),
+                format!("it must have room for an MTU of {LEAST_MTU_BYTES} bytes"),
             ));
         }
+        let possible = LEAST_MTU_BYTES..=longest_packet.min(MOST_MTU_BYTES);
+        within("MTU", self.mtu_bytes.into(), possible, " bytes with this device")?;
         within("sizes", self.sizes_bytes.len() as u64, SIZES, " of them")?;
+        let possible = u64::from(LEAST_MESSAGE_BYTES)..=u64::from(MOST_MESSAGE_BYTES);
         for &bytes in &self.sizes_bytes {
-            within("size", bytes.into(), least..=longest, " bytes with this device")?;
+            within("size", bytes.into(), possible.clone(), " bytes")?;
         }
         within("count", self.count, 1..=MOST_MESSAGES, " messages")?;
         within("warmup", self.warmup, 0..=MOST_MESSAGES, " messages")?;
@@ -235,6 +241,7 @@ impl SendPlan {
             sizes_bytes: &self.sizes_bytes,
             packets: tx_descriptors + 1,
             bytes: self.send_buffer_bytes,
+            mtu_bytes: self.mtu_bytes,
         }
     }
 }

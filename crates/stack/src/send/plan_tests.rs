@@ -19,6 +19,7 @@ fn plan() -> SendPlan {
         bounce: Bounce::None,
         alignment_bytes: 1,
         send_buffer_bytes: 1 << 20,
+        mtu_bytes: 65_535,
         run_id: 1,
     }
 }
@@ -41,8 +42,9 @@ fn what_cannot_work_is_refused_with_the_range() {
     says(refused(|plan| plan.sizes_bytes = vec![64; 65]), "1 to 64 of them");
     says(refused(|plan| plan.sizes_bytes = vec![64, 15]), "16 to 65507 bytes");
     says(refused(|plan| plan.sizes_bytes = vec![65_508]), "16 to 65507 bytes");
-    says(refused_by(1_514, |plan| plan.sizes_bytes = vec![1_473]), "16 to 1472 bytes");
-    says(refused_by(57, |_| ()), "58 to 65549 bytes");
+    says(refused_by(1_514, |plan| plan.mtu_bytes = 1_501), "68 to 1500 bytes with this device");
+    says(refused(|plan| plan.mtu_bytes = 67), "68 to 65535 bytes");
+    says(refused_by(81, |_| ()), "room for an MTU of 68 bytes");
     says(refused(|plan| plan.count = 0), "1 to 1000000000000 messages");
     says(refused(|plan| plan.warmup = u64::MAX), "0 to 1000000000000 messages");
     says(refused(|plan| plan.interval_ps = u64::MAX), "0 to 1000000000000 ps");
@@ -115,6 +117,7 @@ fn any_plan() -> impl Strategy<Value = SendPlan> {
                 bounce,
                 alignment_bytes: if bounce == Bounce::Auto { 1 } else { 1 << (run_id % 7) },
                 send_buffer_bytes,
+                mtu_bytes: 68 + run_id % 65_468,
                 run_id,
             }
         },

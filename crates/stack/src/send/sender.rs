@@ -11,8 +11,9 @@ use super::account::{Account, Fate};
 use super::application::Application;
 use super::{PlanError, SendPlan, SendSocket};
 use crate::buffers::{Buffers, MOST_DMA_BYTES, SendBuffers};
-use crate::datagram::{HEADER_BYTES, Headers, Station};
+use crate::datagram::{ETHERNET_BYTES, Headers, Station};
 use crate::entry::Destination;
+use crate::fragment::Cut;
 
 /// Memory for buffers begins on a page.
 const PAGE_BYTES: u64 = 4_096;
@@ -47,20 +48,25 @@ pub enum SenderError {
     Driver(#[from] DriverError),
 }
 
-/// A packet that the driver has, or that waits for it.
+/// A message that the driver has, or that waits for it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Record {
-    /// Bytes of its message.
+    /// Its bytes.
     bytes: u32,
     /// It is no part of the warm-up.
     measured: bool,
+    /// Of the frames that carry it, those that are not sent yet.
+    frames: usize,
+    /// The driver did not take one of them.
+    refused: bool,
 }
 
 /// The sender.
 ///
 /// The application calls the system (`Work::SystemCall`), the socket takes room and copies the message into buffers,
 /// UDP and IP put the headers in front, the driver gathers the pieces, and the transmitter hands them to the device.
-/// Each message goes all the way in one step, unless the device has no room.
+/// Each frame goes all the way in one step, unless the device has no room. A message that is longer than the MTU is
+/// several, which IP cuts it into; they have the same token, and its buffers go back with the last of them.
 pub struct Sender {
     application: Application,
     socket: SendSocket,
@@ -72,10 +78,16 @@ pub struct Sender {
     to_mac: [u8; 6],
     /// Records of messages on their way, by token.
     records: Vec<Record>,
-    /// The packet for which the device had no room.
+    /// The message of which a frame is to be handed over: the next one, or one for which the device had no room.
     waiting: Option<u32>,
-    /// The pieces of the packet that was filled last: gathered once, however long it waits.
+    /// The pieces of the message that was filled last: gathered once, however long it waits.
     pieces: Vec<(u64, u32)>,
+    /// Where those of its frames end, and how many frames were handed over.
+    ends: Vec<usize>,
+    handed: usize,
+    mtu_bytes: u32,
+    /// Of the next datagram that is cut.
+    identification: u16,
     /// UDP has a checksum.
     checksum: bool,
     frame_bytes: u64,
@@ -135,6 +147,10 @@ impl Sender {
             to_mac,
             waiting: None,
             pieces: Vec::new(),
+            ends: Vec::new(),
+            handed: 0,
+            mtu_bytes: plan.mtu_bytes,
+            identification: 0,
             checksum: plan.checksum,
             frame_bytes: 0,
             called: false,
@@ -249,15 +265,20 @@ impl Sender {
             self.socket.give_back(bytes);
             return Ok(None);
         };
-        clock.spend(Work::Headers);
         let too_long = || DriverError::Invalid(format!("{bytes} bytes are no UDP datagram"));
         let length = u16::try_from(bytes).map_err(|_| too_long())?;
         let headers = Headers::new(&self.station, self.to, self.to_mac, length);
-        let headers = headers.ok_or_else(too_long)?;
+        let headers = headers.ok_or_else(too_long)?.over(self.mtu_bytes, self.identification);
+        let frames = headers.cut().count();
+        for _ in 0..frames {
+            clock.spend(Work::Headers);
+        }
+        self.identification = self.identification.wrapping_add(u16::from(frames > 1));
         self.buffers.output(clock, hw.memory, token, headers, checksum)?;
         self.buffers.gather(clock, hw.memory, token, &mut self.pieces)?;
         let measured = self.account.measures(self.application.tried());
-        self.records[token as usize] = Record { bytes, measured };
+        self.divide(headers.cut())?;
+        self.records[token as usize] = Record { bytes, measured, frames, refused: false };
         let work = self.buffers.counts().since(before);
         self.account.filled(measured, bytes, self.transmitter.counts(), work);
         self.application.next(true);
@@ -265,7 +286,32 @@ impl Sender {
         Ok(Some(token))
     }
 
-    /// Hands a packet to the device, or keeps it until the device has room.
+    /// Finds where the pieces of each frame end.
+    #[inline]
+    fn divide(&mut self, cut: Cut) -> Result<(), DriverError> {
+        self.handed = 0;
+        self.ends.clear();
+        if cut.count() == 1 {
+            self.ends.push(self.pieces.len());
+            return Ok(());
+        }
+        let mut bytes = 0;
+        for (number, &(_, length)) in self.pieces.iter().enumerate() {
+            bytes += length as usize;
+            if bytes == ETHERNET_BYTES + cut.ip_bytes(self.ends.len()) {
+                self.ends.push(number + 1);
+                bytes = 0;
+            }
+        }
+        match bytes == 0 && self.ends.len() == cut.count() {
+            true => Ok(()),
+            false => {
+                Err(DriverError::Invalid("a datagram is not cut where its fragments end".into()))
+            }
+        }
+    }
+
+    /// Hands a message's next frame to the device, or keeps it until the device has room.
     #[inline]
     fn hand_over<C: CostClock>(
         &mut self,
@@ -274,25 +320,29 @@ impl Sender {
         clock: &mut C,
         token: u32,
     ) -> Result<Step, DriverError> {
-        let packet = Packet { pieces: &self.pieces, token };
+        let first = self.handed.checked_sub(1).map_or(0, |before| self.ends[before]);
+        let pieces = &self.pieces[first..self.ends[self.handed]];
+        let bytes: u64 = pieces.iter().map(|piece| u64::from(piece.1)).sum();
+        let packet = Packet { pieces, token };
         let done = &mut self.done;
         let sent = &mut |token, wait| done.push((token, wait));
         let handed = match self.transmitter.send(driver, hw, clock, packet, sent) {
-            // What the driver does not take ends nothing but the packet.
+            // What the driver does not take ends nothing but the message.
             Err(DriverError::Invalid(_)) => {
-                if let Some(record) = self.release(hw, clock, token)? {
-                    self.account.fate(record.measured, Fate::Refused);
-                }
+                let left = self.ends.len() - self.handed;
+                self.handed = self.ends.len();
+                self.records[token as usize].refused = true;
+                self.frames_gone(hw, clock, token, left, Span::ZERO)?;
                 true
             }
             handed => {
                 let handed = handed?;
-                let bytes = HEADER_BYTES as u64 + u64::from(self.records[token as usize].bytes);
                 self.frame_bytes += if handed { bytes } else { 0 };
+                self.handed += usize::from(handed);
                 handed
             }
         };
-        self.waiting = (!handed).then_some(token);
+        self.waiting = (self.handed < self.ends.len()).then_some(token);
         let moved = handed || !self.done.is_empty();
         self.take_back(driver, hw, clock)?;
         if moved || !self.transmitter.will_be_interrupted() {
@@ -311,9 +361,7 @@ impl Sender {
     ) -> Result<(), DriverError> {
         let mut done = std::mem::take(&mut self.done);
         for (token, wait) in done.drain(..) {
-            if let Some(Record { bytes, measured }) = self.release(hw, clock, token)? {
-                self.account.fate(measured, Fate::Sent { bytes, wait });
-            }
+            self.frames_gone(hw, clock, token, 1, wait)?;
         }
         self.done = done;
         if self.account.is_to_begin() {
@@ -323,7 +371,30 @@ impl Sender {
         self.transmitter.room(driver, hw, clock, free, all)
     }
 
-    /// A packet's buffers and its room go back, if there is such a packet.
+    /// So many frames of a message are sent, or will never be; with the last of them the message is over.
+    #[inline]
+    fn frames_gone<C: CostClock>(
+        &mut self,
+        hw: &Hardware<'_>,
+        clock: &mut C,
+        token: u32,
+        frames: usize,
+        wait: Span,
+    ) -> Result<(), DriverError> {
+        if let Some(record) = self.records.get_mut(token as usize) {
+            record.frames = record.frames.saturating_sub(frames);
+            if record.frames > 0 {
+                return Ok(());
+            }
+        }
+        if let Some(Record { bytes, measured, refused, .. }) = self.release(hw, clock, token)? {
+            let sent = Fate::Sent { bytes, wait };
+            self.account.fate(measured, if refused { Fate::Refused } else { sent });
+        }
+        Ok(())
+    }
+
+    /// A message's buffers and its room go back, if there is such a message.
     #[inline]
     fn release<C: CostClock>(
         &mut self,

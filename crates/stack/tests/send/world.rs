@@ -230,6 +230,9 @@ pub(crate) struct Ended {
 
 /// Sends by `plan` with this model and its driver.
 pub(crate) fn run(model: &str, plan: &SendPlan, disturbances: Disturbances, seed: u64) -> Ended {
+    let driver = warikomi_driver::by_name(model).unwrap();
+    let mtu_bytes = plan.mtu_bytes.min(driver.info().max_mtu_bytes());
+    let plan = &SendPlan { mtu_bytes, ..plan.clone() };
     let expected = plan.clone();
     let wire = JudgingWire::judging(move |number, frame| judge(&expected, number, frame));
     let mut driver = warikomi_driver::by_name(model).unwrap();

@@ -1,13 +1,14 @@
 //! The cards that suites know.
 
+mod descriptor_fifo;
 pub mod duo;
 mod misstep;
-mod oc48;
 mod rtl8168;
 pub mod step;
 mod subject;
 mod test_card;
 
+use self::descriptor_fifo::FifoCard;
 pub use self::subject::Subject;
 pub use self::test_card::{TestCard, Write};
 
@@ -16,4 +17,8 @@ pub static RTL8168: &dyn TestCard = &rtl8168::Rtl8168;
 /// The test card with two queues and two vectors.
 pub static DUO: &dyn TestCard = &duo::DuoCard;
 /// The OC-48 card.
-pub static OC48: &dyn TestCard = &oc48::Oc48;
+pub static OC48: &dyn TestCard = &FifoCard { name: "oc48", line_mbps: 2_400 };
+/// The OC-192 card.
+pub static OC192: &dyn TestCard = &FifoCard { name: "oc192", line_mbps: 9_600 };
+/// The card for 10 Gigabit Ethernet.
+pub static GE10: &dyn TestCard = &FifoCard { name: "ge10", line_mbps: 10_000 };

@@ -11,6 +11,7 @@
 pub mod in_turn;
 pub mod numbered;
 mod packet;
+mod reassembly;
 pub mod talker;
 pub mod workload;
 

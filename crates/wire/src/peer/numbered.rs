@@ -4,6 +4,7 @@ use warikomi_clock::Time;
 use warikomi_protocol::payload::{HEAD_BYTES, Head};
 
 use super::packet::{FILLER, claims_ipv4, datagram_for_us, sound_datagram};
+use super::reassembly::{OutOfPlace, Reassembly};
 use super::{Fate, Judge, Judged, JudgingPeer};
 use crate::{CountedSink, HEADER_BYTES};
 
@@ -64,7 +65,8 @@ impl Seen {
     }
 }
 
-/// Holds every frame against what was to be sent: a UDP datagram of this run, whole, in order, once. Sequence
+/// Holds every frame against what was to be sent: a UDP datagram of this run, whole or in its fragments, in order,
+/// once. Sequence
 /// numbers begin at 0 and leave none out.
 #[derive(Debug, Default)]
 pub struct Numbered {
@@ -75,6 +77,7 @@ pub struct Numbered {
     /// A bit for each sequence number.
     came: Vec<u64>,
     seen: Seen,
+    reassembly: Reassembly,
 }
 
 impl Numbered {
@@ -88,7 +91,8 @@ impl Numbered {
         let most = most.min(MAX_MESSAGES);
         let came = vec![0; most.div_ceil(64) as usize];
         let seen = Seen::default();
-        *self = Numbered { run_id: Some(run_id), look, checksums: false, most, came, seen };
+        let (run_id, reassembly) = (Some(run_id), Reassembly::default());
+        *self = Numbered { run_id, look, checksums: false, most, came, seen, reassembly };
     }
 
     /// The messages of this run have a checksum of UDP, or have none.
@@ -109,10 +113,18 @@ impl Numbered {
 
 impl Judge for Numbered {
     fn frame(&mut self, _now: Time, frame: &[u8]) -> Fate {
-        match self.verdict(frame).unwrap_or(Verdict::Corrupt) {
-            Verdict::Message { sequence, bytes } => self.came(sequence, bytes),
-            Verdict::Corrupt => self.seen.corrupt += 1,
-            Verdict::Foreign => self.seen.foreign += 1,
+        let mut reassembly = std::mem::take(&mut self.reassembly);
+        let verdict = match reassembly.take(frame) {
+            Ok(None) => None,
+            Ok(Some(whole)) => Some(self.verdict(whole).unwrap_or(Verdict::Corrupt)),
+            Err(OutOfPlace) => Some(Verdict::Corrupt),
+        };
+        self.reassembly = reassembly;
+        match verdict {
+            Some(Verdict::Message { sequence, bytes }) => self.came(sequence, bytes),
+            Some(Verdict::Corrupt) => self.seen.corrupt += 1,
+            Some(Verdict::Foreign) => self.seen.foreign += 1,
+            None => {}
         }
         Fate::Kept
     }

@@ -17,7 +17,7 @@ use crate::values::{buffer_bytes, span_within};
 #[command(next_help_heading = "Messages")]
 pub(super) struct MessageArguments {
     /// Lengths of messages in bytes (16 to 65507), with commas: each has rows of its own [default: 14 of them,
-    /// from 16 bytes to what the card takes; with --mixture none]
+    /// from 16 bytes to 65,507, of which IP cuts what is longer than the card's MTU; with --mixture none]
     #[arg(long, value_name = "BYTES,...", value_delimiter = ',', value_parser = size)]
     pub(super) sizes: Vec<u32>,
     /// Messages of several lengths: SIZExCOUNT,... in turn, random:SIZE,... or random; may be repeated
@@ -75,11 +75,11 @@ impl MessageArguments {
         }
     }
 
-    /// What is sent by a card that takes messages up to this length; nothing for what is usual.
-    pub(super) fn traffic(&self, longest_bytes: u32) -> Vec<Traffic> {
+    /// What is sent; nothing for what is usual.
+    pub(super) fn traffic(&self) -> Vec<Traffic> {
         let sizes = self.sizes.iter().copied().map(Traffic::Size);
         let mixtures = self.mixtures.iter().map(|mixture| match mixture {
-            MixtureArgument::Random => Traffic::Mixture(Mixture::random(longest_bytes)),
+            MixtureArgument::Random => Traffic::Mixture(Mixture::random(MOST_MESSAGE_BYTES)),
             MixtureArgument::Of(mixture) => Traffic::Mixture(mixture.clone()),
         });
         sizes.chain(mixtures).collect()
@@ -126,7 +126,7 @@ fn interval(text: &str) -> Result<Span, String> {
     span_within(text, Span::from_ns(1)..=Span::from_ms(1_000))
 }
 
-/// A mixture; which lengths `random` means depends on the card.
+/// A mixture.
 #[derive(Clone, Debug)]
 enum MixtureArgument {
     Random,

@@ -10,6 +10,7 @@ use clap::Args;
 use warikomi_clock::Seed;
 use warikomi_measure::RunResult;
 use warikomi_measure::published;
+use warikomi_nic::NicOptions;
 use warikomi_session::flags::refuse;
 use warikomi_session::{
     CostArguments, Session, StrictArguments, Strictness, TargetArguments, Usual,
@@ -30,7 +31,7 @@ use crate::experiment::{Conclusion, Experiment};
 use crate::watch::Watch;
 
 /// Compares ways to send: how completed transfers are noticed, which buffers messages are copied into, and
-/// what goes through a bounce buffer, by message size, on one card.
+/// what goes through a bounce buffer, by message size, on one card or several (--cards).
 ///
 /// A process sends UDP datagrams as fast as it can (or at a pace) through socket, UDP/IP, buffers and a driver
 /// of ours, all in one thread as in one kernel. Buffers are BSD's chains of mbufs with clusters of 2 or 4 KB, or
@@ -41,6 +42,8 @@ use crate::watch::Watch;
 /// published it asks the device before each packet). Bounce buffer: the header and
 /// the first so many clusters are copied together, so that one DMA transfer replaces several; auto chooses
 /// for each kind of packet by what copies and transfers cost.
+///
+/// A message that is longer than the card's MTU is cut by IP into fragments.
 ///
 /// Each row tells the throughput in packets and in bits of messages, the processor's share, interrupts and DMA
 /// transfers for each packet, what was copied, drops at the socket, and how long packets were in the driver.
@@ -85,6 +88,8 @@ Examples:
       A machine fitted to what was published, in virtual time; and where the mbufs' throughput goes.
   warikomi transmit --model rtl8168 --bus pcie1-x1 --line-rate 1G
       Another card, on another bus, on a line of 1 Gbit/s.
+  warikomi transmit --cards oc48,ge10 --systems mbuf-2k,contiguous --completions adaptive --bounces none
+      Two buffer systems over two cards, in packets and bits a second: OC-48c, and 10 Gigabit Ethernet on PCI-X.
   warikomi transmit --mixture 64x10,1472x5 --mixture random --completions interrupt,adaptive
       Mixtures: sizes in turn, and any size each time.
   warikomi transmit --both --sizes 64,4096
@@ -132,13 +137,13 @@ impl Experiment for Transmit {
 
 impl Transmit {
     fn run_in_process(&self, watch: &mut Watch) -> Result<Transmitted, Error> {
-        let (options, costs) = (self.in_process()?, self.time.costs()?);
+        let (cards, costs) = (self.in_process()?, self.time.costs()?);
         if self.time.virtual_time {
-            return simulated::transmit(&options, &costs, watch);
+            return simulated::transmit_all(&cards, &costs, watch);
         }
-        let mut found = real::transmit(&options, watch)?;
+        let mut found = real::transmit_all(&cards, watch)?;
         if self.time.both {
-            let simulated = simulated::transmit(&options, &costs, watch)?;
+            let simulated = simulated::transmit_all(&cards, &costs, watch)?;
             simulated::beside(&mut found, &simulated);
         }
         Ok(found)
@@ -175,12 +180,17 @@ impl Transmit {
         Ok(made)
     }
 
-    /// What to compare in a driver of ours.
-    fn in_process(&self) -> Result<Options, Error> {
-        let (name, nic) = self.target.sender()?;
+    /// What to compare in drivers of ours: the same over each card.
+    fn in_process(&self) -> Result<Vec<Options>, Error> {
+        let cards = self.target.senders(&self.card.cards)?;
+        let several = cards.len() > 1;
+        cards.into_iter().map(|(name, nic)| self.over(name, nic, several)).collect()
+    }
+
+    fn over(&self, name: &str, nic: NicOptions, several: bool) -> Result<Options, Error> {
         let (driver, compared) = (driver(name)?, &self.compared);
-        let mut options = Options {
-            traffic: Vec::new(),
+        let options = Options {
+            traffic: self.messages.traffic(),
             buffers: compared.systems.clone(),
             checksum: self.messages.checksum(),
             completions: compared.completions.0.clone(),
@@ -195,8 +205,8 @@ impl Transmit {
             seed: Seed(self.messages.seed()),
             nic: self.card.attach(nic),
             driver: driver.name.to_owned(),
+            is_one_of_several: several,
         };
-        options.traffic = self.messages.traffic(options.longest_message_bytes(driver));
         options.validate(driver)?;
         Ok(options)
     }

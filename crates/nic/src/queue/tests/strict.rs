@@ -9,7 +9,10 @@ const BUFFER_BYTES: u32 = 64;
 
 impl Bench {
     fn strict() -> Bench {
-        Bench { strict: Some(Strict::new(crate::oc48::INFO.registers)), ..Bench::new() }
+        Bench {
+            strict: Some(Strict::new(crate::descriptor_fifo::OC48.info.registers)),
+            ..Bench::new()
+        }
     }
 
     /// What was found so far: kinds, and how often.

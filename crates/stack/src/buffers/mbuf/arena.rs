@@ -9,7 +9,7 @@
 //! | 16 | 2 | `m_type`: `MT_DATA` |
 //! | 18 | 2 | `m_flags`: `M_EXT` if a cluster belongs to it |
 //! | 20 | 24 | `m_pkthdr` of a packet's first mbuf, which leaves [`MHLEN`](super::MHLEN) bytes of data; of any other data |
-//! | 44 | 16 | `m_ext`, with `M_EXT`: `ext_buf`, `ext_free` (0), `ext_size`, and how many have it |
+//! | 44 | 16 | `m_ext`, with `M_EXT`: `ext_buf`, `ext_free` (0), `ext_size`, and 1 |
 //!
 //! Addresses are 32 bits. The first byte of this memory has the address [`BASE`], so that 0 is none.
 //!
@@ -48,6 +48,8 @@ struct OwnedPool {
     first: u64,
     stride: u64,
     owners: Vec<u32>,
+    /// How many mbufs have each: a cluster may be shared by fragments of its packet (`mclrefcnt` of 4.4BSD).
+    users: Vec<u32>,
 }
 
 impl OwnedPool {
@@ -57,6 +59,7 @@ impl OwnedPool {
             first,
             stride,
             owners: vec![FREE; count],
+            users: vec![0; count],
         }
     }
 
@@ -88,19 +91,30 @@ impl OwnedPool {
     fn take(&mut self, token: u32) -> Option<u64> {
         let address = self.pool.take()?;
         let number = self.number(address)?;
-        self.owners[number] = token;
+        (self.owners[number], self.users[number]) = (token, 1);
         Some(address)
     }
 
-    /// Gives the packet's buffer that begins here back; `false` if there is none.
+    /// Another user of the packet's buffer that has this byte; where it begins, if there is one.
+    fn share(&mut self, address: u64, token: u32) -> Option<u64> {
+        let number = self.number(address).filter(|&number| self.owners[number] == token)?;
+        self.users[number] += 1;
+        Some(self.first + number as u64 * self.stride)
+    }
+
+    /// Gives the packet's buffer that begins here back, if this was its last user; how many buffers came back, or
+    /// `None` if there is no such buffer.
     #[inline]
-    fn give_back(&mut self, address: u64, token: u32) -> bool {
+    fn give_back(&mut self, address: u64, token: u32) -> Option<usize> {
         let is_its = self.begins(address, token);
-        if let Some(number) = self.number(address).filter(|_| is_its) {
-            self.owners[number] = FREE;
-            self.pool.give_back(address);
+        let number = self.number(address).filter(|_| is_its)?;
+        self.users[number] -= 1;
+        if self.users[number] > 0 {
+            return Some(0);
         }
-        is_its
+        self.owners[number] = FREE;
+        self.pool.give_back(address);
+        Some(1)
     }
 
     /// Gives all that a packet has back; how many.
@@ -108,7 +122,7 @@ impl OwnedPool {
     fn give_all_back(&mut self, token: u32) -> usize {
         let mut count = 0;
         for (number, owner) in self.owners.iter_mut().enumerate().filter(|(_, of)| **of == token) {
-            *owner = FREE;
+            (*owner, self.users[number]) = (FREE, 0);
             self.pool.give_back(self.first + number as u64 * self.stride);
             count += 1;
         }
@@ -130,12 +144,22 @@ pub(super) struct Mbuf {
 }
 
 impl Mbuf {
+    /// Whether its data is in it, and not in a cluster.
+    #[inline]
+    pub(super) fn is_small(&self) -> bool {
+        (self.at..self.at + u64::from(MSIZE)).contains(&self.data)
+    }
+
+    /// The mbuf with another part of its data.
+    pub(super) fn part(self, data: u64, len: u32) -> Mbuf {
+        Mbuf { data, len, ..self }
+    }
+
     /// Bytes in front of its data that are its own.
     #[inline]
     pub(super) fn leading_bytes(&self, first_data: u32) -> u64 {
-        let in_itself = (self.at..self.at + u64::from(MSIZE)).contains(&self.data);
         let first = self.at + u64::from(first_data);
-        if in_itself { self.data.saturating_sub(first) } else { 0 }
+        if self.is_small() { self.data.saturating_sub(first) } else { 0 }
     }
 }
 
@@ -212,6 +236,21 @@ impl Arena {
         memory.store_descriptor(mbuf + M_EXT_BUF, ext)?;
         memory.store_u32(mbuf + M_TYPE_AND_FLAGS, MT_DATA | M_EXT)?;
         Ok(Some(cluster))
+    }
+
+    /// Makes an mbuf a user of the cluster of this packet that has this byte.
+    pub(super) fn share_cluster(
+        &mut self,
+        memory: &dyn DmaMemory,
+        token: u32,
+        (mbuf, data): (u64, u64),
+    ) -> Result<(), BufferError> {
+        let what = "data that is to be shared is in no cluster of the packet";
+        let cluster = self.clusters.share(data, token);
+        let cluster = cluster.ok_or(BufferError::Damaged { token, what })?;
+        let ext = [self.to_address(cluster), 0, self.clusters.stride as u32, 1];
+        memory.store_descriptor(mbuf + M_EXT_BUF, ext)?;
+        Ok(memory.store_u32(mbuf + M_TYPE_AND_FLAGS, MT_DATA | M_EXT)?)
     }
 
     /// Says where an mbuf's data is, and which mbuf is next.
@@ -310,15 +349,15 @@ impl Arena {
     ) -> Result<(Option<u64>, usize), BufferError> {
         let Mbuf { next, .. } = self.read(memory, at, token)?;
         let has_cluster = memory.load_u32(at + M_TYPE_AND_FLAGS)? & M_EXT != 0;
+        let mut buffers = 1;
         if has_cluster {
             let cluster = self.to_bus(memory.load_u32(at + M_EXT_BUF)?);
-            if !self.clusters.give_back(cluster, token) {
-                let what = "an mbuf has a cluster that is not the packet's";
-                return Err(BufferError::Damaged { token, what });
-            }
+            let what = "an mbuf has a cluster that is not the packet's";
+            let given_back = self.clusters.give_back(cluster, token);
+            buffers += given_back.ok_or(BufferError::Damaged { token, what })?;
         }
         self.mbufs.give_back(at, token);
-        Ok((next, 1 + usize::from(has_cluster)))
+        Ok((next, buffers))
     }
 
     /// Gives back whatever a packet has, without a look at its links; how many buffers.

@@ -7,9 +7,11 @@
 //!
 //! The chain is one in memory ([`arena`]). The socket allocates and fills it mbuf by mbuf. UDP puts the headers in
 //! front and walks all of it for its checksum, in a pass of its own; IP walks as far as its header goes for its own; the
-//! driver walks it when it gathers; and when it was sent it is freed one by one.
+//! driver walks it when it gathers; and when it was sent it is freed one by one. What is longer than the MTU is cut by
+//! IP before ([`fragment`]).
 
 mod arena;
+mod fragment;
 mod layout;
 
 use warikomi_driver::transmit::{CostClock, Work};
@@ -20,7 +22,7 @@ use super::pool::Packets;
 use crate::checksum::Sum;
 use crate::datagram::{HEADER_BYTES, Headers};
 pub use arena::MOST_DMA_BYTES;
-use arena::{Arena, Chain};
+use arena::{Arena, Chain, Mbuf};
 pub use layout::{HEADERS_FIT_BYTES, MCLBYTES, MHLEN, MINCLSIZE, MSIZE};
 use layout::{HEADERS_OFFSET, Layout, MLEN, offset_of_data};
 
@@ -39,11 +41,14 @@ struct Packet {
 #[derive(Debug)]
 pub struct MbufBuffers {
     cluster_bytes: u32,
+    mtu_bytes: u32,
     arena: Arena,
     packets: Packets<Packet>,
     counts: BufferCounts,
     /// What is being summed up: a copy, because the card may write to the original.
     pass: Box<[u8; PASS_BYTES]>,
+    /// A packet's chain while it is cut.
+    uncut: Vec<Mbuf>,
 }
 
 impl MbufBuffers {
@@ -51,10 +56,12 @@ impl MbufBuffers {
     pub fn new(cluster_bytes: u32, demand: Demand<'_>, first: u64) -> MbufBuffers {
         MbufBuffers {
             cluster_bytes,
+            mtu_bytes: demand.mtu_bytes,
             arena: Arena::new(first, cluster_bytes, counts(cluster_bytes, demand)),
             packets: Packets::new(demand.packets(), Packet::default),
             counts: BufferCounts::default(),
             pass: Box::new([0; PASS_BYTES]),
+            uncut: Vec::new(),
         }
     }
 
@@ -67,7 +74,7 @@ impl MbufBuffers {
 
 /// Small mbufs and clusters for `demand`.
 fn counts(cluster_bytes: u32, demand: Demand<'_>) -> (usize, usize) {
-    let layout = |bytes| Layout::of(bytes, cluster_bytes);
+    let layout = |bytes| Layout::of(bytes, cluster_bytes, demand.mtu_bytes);
     (demand.most(|bytes| layout(bytes).mbufs()), demand.most(|bytes| layout(bytes).clusters))
 }
 
@@ -194,7 +201,7 @@ impl SendBuffers for MbufBuffers {
         message: &[u8],
         _checksum: bool,
     ) -> Result<Option<u32>, BufferError> {
-        let layout = Layout::of(message.len() as u32, self.cluster_bytes);
+        let layout = Layout::of(message.len() as u32, self.cluster_bytes, self.mtu_bytes);
         let (mbufs, clusters) = self.arena.free();
         if mbufs < layout.mbufs() || clusters < layout.clusters {
             return Ok(None);
@@ -238,6 +245,10 @@ impl SendBuffers for MbufBuffers {
             let sum = self.sum(clock, memory, packet, from, bytes - from)?;
             memory.write(at + Headers::UDP_CHECKSUM as u64, &headers.udp_checksum(sum))?;
         }
+        if headers.cut().count() > 1 {
+            self.cut_up(clock, memory, token, &headers)?;
+        }
+        let chain = self.packets.get(token).ok_or_else(|| no_packet(token))?.chain;
         let ip = Headers::IP;
         let sum = self.sum(clock, memory, (token, chain), ip.start, ip.len())?;
         Ok(memory.write(at + Headers::IP_CHECKSUM as u64, &sum.checksum())?)
@@ -343,7 +354,7 @@ mod tests {
             upto in any::<prop::sample::Index>(),
         ) {
             const BASE: u64 = 0x3_0000_0000;
-            let demand = Demand { sizes_bytes: &[5_120], packets: 1, bytes: 5_120 };
+            let demand = Demand { sizes_bytes: &[5_120], packets: 1, bytes: 5_120, mtu_bytes: 65_535 };
             let mut buffers = MbufBuffers::new(512, demand, BASE);
             let memory = SharedMemory::anonymous(BASE, 16_384).unwrap();
             let token = buffers.fill(&mut Free, &memory, &bytes, true).unwrap().unwrap();

@@ -1,31 +1,21 @@
-//! The card oc48, by its data sheet (docs/oc48.md).
+//! Cards with a FIFO of descriptors, by their data sheet (docs/descriptor-fifo.md): one driver for [`OC48`], [`OC192`] and
+//! [`GE10`].
 //!
 //! As with other devices, a handler only writes: what makes somebody look at a ring is acknowledged
 //! unseen, and what must be seen is read where the driver reads in any case, when it arms the interrupt.
 
+mod card;
 mod regs;
 mod rx;
 mod tx;
 
 use warikomi_pci::{Mmio, Width};
 
+pub use self::card::{Card, GE10, OC48, OC192};
 use self::rx::Receiver;
 use self::tx::Transmitter;
 use crate::access::{PATIENCE, cut_off, enable, wait_until, write32, write64};
 use crate::{Causes, DriverError, DriverInfo, Hardware, Link, NicDriver, RxSink, TxFrame};
-
-/// The driver's description.
-pub static INFO: DriverInfo = DriverInfo {
-    name: "oc48",
-    summary: "OC-48c card with a FIFO of descriptors (scatter/gather, frames of up to 64 KB)",
-    devices: &[(0x1234, 0x0c48)],
-    rx_descriptors: rx::MOST_BUFFERS,
-    tx_descriptors: regs::FIFO,
-    ring_bytes: regs::RING_ALIGNMENT as usize,
-    max_buffer_bytes: rx::MAX_BUFFER_BYTES as usize,
-    max_frame_bytes: regs::MAX_MTU + regs::HEADER_BYTES,
-    live: false,
-};
 
 /// Bits that are acknowledged unseen: all that make somebody look at a ring.
 const ROUTINE: u32 = regs::TX_DONE | regs::RX_DONE | regs::RX_MISSED;
@@ -36,8 +26,9 @@ const FATAL: u32 = regs::SYS_ERROR | regs::TX_OVERRUN;
 const RECEIVE_MASK: u32 = regs::RX_DONE | regs::LINK_CHANGED | FATAL;
 
 /// The driver.
-#[derive(Debug, Default)]
-pub struct Oc48 {
+#[derive(Debug)]
+pub struct DescriptorFifo {
+    card: &'static Card,
     mac_address: [u8; 6],
     rx: Receiver,
     tx: Transmitter,
@@ -49,10 +40,18 @@ pub struct Oc48 {
     transmit_interrupts: bool,
 }
 
-impl Oc48 {
-    /// A driver that has no device yet.
-    pub fn new() -> Self {
-        Oc48::default()
+impl DescriptorFifo {
+    /// A driver of this card that has no device yet.
+    pub fn new(card: &'static Card) -> Self {
+        DescriptorFifo {
+            card,
+            mac_address: [0; 6],
+            rx: Receiver::default(),
+            tx: Transmitter::default(),
+            link_changed: false,
+            armed: false,
+            transmit_interrupts: false,
+        }
     }
 
     /// What may interrupt at present.
@@ -82,15 +81,14 @@ impl Oc48 {
         let capacity = mmio.read(regs::TX_SIZE, Width::B4)? as usize;
         let buffers = mmio.read(regs::RX_SIZE, Width::B4)? as usize;
         let mtu = mmio.read(regs::MTU, Width::B4)? as usize;
-        let possible = 1..=regs::MAX_MTU;
-        if id != regs::ID_VALUE || capacity == 0 || buffers < regs::FIFO || !possible.contains(&mtu)
-        {
+        let (expected_id, max_mtu) = (self.card.id, self.card.max_mtu());
+        let possible = 1..=max_mtu;
+        if id != expected_id || capacity == 0 || buffers < regs::FIFO || !possible.contains(&mtu) {
             return Err(DriverError::Invalid(format!(
                 "the card says ID {id:#010x}, FIFOs of {capacity} descriptors and {buffers} buffers, and \
-                 an MTU of {mtu} bytes: this driver knows ID {:#010x}, at least 1 and {}, and up to {}",
-                regs::ID_VALUE,
-                regs::FIFO,
-                regs::MAX_MTU
+                 an MTU of {mtu} bytes: this driver knows ID {expected_id:#010x}, at least 1 and {}, and up \
+                 to {max_mtu}",
+                regs::FIFO
             )));
         }
         let [a, b, c, d, e, f, ..] = mmio.read(regs::MAC, Width::B8)?.to_le_bytes();
@@ -125,9 +123,9 @@ impl Oc48 {
     }
 }
 
-impl NicDriver for Oc48 {
+impl NicDriver for DescriptorFifo {
     fn info(&self) -> &'static DriverInfo {
-        &INFO
+        &self.card.info
     }
 
     fn init(
@@ -144,11 +142,12 @@ impl NicDriver for Oc48 {
                 regs::RING_ALIGNMENT
             )));
         }
-        enable(hw.mmio, &INFO)?;
+        enable(hw.mmio, &self.card.info)?;
         self.reset(hw.mmio)?;
         self.ask(hw.mmio)?;
         (self.link_changed, self.armed, self.transmit_interrupts) = (true, false, false);
-        self.rx.set_up(hw.memory, rings, buffers.min(rx::MOST_BUFFERS))?;
+        let most = buffers.min(rx::MOST_BUFFERS);
+        self.rx.set_up(hw.memory, rings, most, self.card.info.max_buffer_bytes as u32)?;
         let started = self.start(hw, rings, sink);
         if started.is_err() {
             let _ = self.quiesce(hw, sink, &mut |_| ());

@@ -1,40 +1,28 @@
 //! The card as a [`NicModel`]: its identity, and where each call of the machine leads.
 
 use warikomi_pci::{BarKind, Capability, ConfigSpace, Identity, Width};
-use warikomi_wire::HEADER_BYTES;
 
-use super::device::Oc48;
-use super::line::MTU;
+use super::device::DescriptorFifo;
 use super::regs::{self, Part};
 use super::timers;
 use crate::{
     Frame, Link, ModelInfo, NicContext, NicModel, Reception, ResetKind, RxCounters, RxFault,
 };
 
-/// The model's description.
-pub static INFO: ModelInfo = ModelInfo {
-    name: "oc48",
-    summary: "OC-48c card (PCI, descriptors in a FIFO on the card, packets of up to 64 KB, MSI)",
-    linux_drivers: &[],
-    register_bar: regs::BAR,
-    rx_queues: 1,
-    max_frame_bytes: MTU as usize + HEADER_BYTES,
-    registers: regs::REGISTERS,
-};
-
-impl NicModel for Oc48 {
+impl NicModel for DescriptorFifo {
     fn info(&self) -> &'static ModelInfo {
-        &INFO
+        &self.card.info
     }
 
     fn config_space(&self) -> ConfigSpace {
+        let device = self.card.sheet.device;
         let identity = Identity {
             vendor: 0x1234,
-            device: 0x0c48,
+            device,
             revision: 1,
             class: 0x02_0000,
             subsystem_vendor: 0x1234,
-            subsystem: 0x0c48,
+            subsystem: device,
         };
         ConfigSpace::builder(identity)
             .bar(regs::BAR, BarKind::Memory64, 4_096)
@@ -44,7 +32,7 @@ impl NicModel for Oc48 {
 
     #[inline]
     fn reg_read(&mut self, _cx: &mut NicContext<'_>, _bar: u8, offset: u64, width: Width) -> u64 {
-        Part::at(offset, width).map_or(0, |part| part.of(self.value(part.row.offset)))
+        Part::at(offset, width).map_or(0, |part| part.of(self.value(part.offset)))
     }
 
     #[inline]
@@ -58,7 +46,7 @@ impl NicModel for Oc48 {
     ) {
         let Some(part) = Part::at(offset, width) else { return };
         let word = value as u32;
-        match part.row.offset {
+        match part.offset {
             regs::CONTROL => self.set_control(cx, word),
             regs::INTR_STATUS => self.intr.acknowledge(cx, word),
             regs::INTR_MASK => self.intr.set_mask(cx, word),

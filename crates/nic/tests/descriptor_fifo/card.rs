@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 use warikomi_clock::{Span, Time};
 use warikomi_nic::NicFunction;
 use warikomi_nic::bus::Bus;
-use warikomi_nic::oc48::Oc48;
+use warikomi_nic::descriptor_fifo::{self, DescriptorFifo, OC48};
 use warikomi_pci::Width;
 use warikomi_testbench::Bench;
 
@@ -37,10 +37,10 @@ pub(crate) const LINE_BPS: u64 = 2_400_000_000;
 pub(crate) const STATION: [u8; 6] = [0x02, 0x57, 0x4b, 0, 0, 1];
 
 /// The card on the bench.
-pub(crate) struct Card(Bench<NicFunction<Oc48>>);
+pub(crate) struct Card(Bench<NicFunction<DescriptorFifo>>);
 
 impl Deref for Card {
-    type Target = Bench<NicFunction<Oc48>>;
+    type Target = Bench<NicFunction<DescriptorFifo>>;
     fn deref(&self) -> &Self::Target {
         &self.0
     }
@@ -59,7 +59,17 @@ impl Card {
     }
 
     pub(crate) fn with(bus: Option<Bus>, line_bps: u64, mtu: u32) -> Card {
-        let chip = Oc48::new(bus, line_bps, mtu);
+        Card::of(&OC48, bus, Some(line_bps), Some(mtu))
+    }
+
+    /// Another card of the family.
+    pub(crate) fn of(
+        card: &'static descriptor_fifo::Card,
+        bus: Option<Bus>,
+        line_bps: Option<u64>,
+        mtu: Option<u32>,
+    ) -> Card {
+        let chip = DescriptorFifo::new(card, bus, line_bps, mtu);
         let bench = Bench::cabled(|wire| Box::new(NicFunction::new(chip, wire)))
             .with_memory(0, MEMORY)
             .at(Time::ZERO + Span::from_ms(7))

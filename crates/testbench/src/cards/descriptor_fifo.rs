@@ -17,7 +17,11 @@ const COMPLETIONS: usize = 256;
 /// The BAR with its registers.
 const BAR: u8 = 0;
 
-pub(super) struct Oc48;
+/// A card of the family, as suites must know it.
+pub(super) struct FifoCard {
+    pub(super) name: &'static str,
+    pub(super) line_mbps: u32,
+}
 
 const HANDLER: Handler =
     Handler { bar: BAR, status: 0x10, mask: 0x14, width: Width::B4, received: 2, all: 0x3f };
@@ -30,9 +34,9 @@ fn completions() -> impl Iterator<Item = u64> {
     (RX_RING..).step_by(4).take(COMPLETIONS)
 }
 
-impl TestCard for Oc48 {
+impl TestCard for FifoCard {
     fn name(&self) -> &'static str {
-        "oc48"
+        self.name
     }
 
     fn is_paced(&self) -> bool {
@@ -40,7 +44,7 @@ impl TestCard for Oc48 {
     }
 
     fn link_mbps(&self) -> u32 {
-        2_400
+        self.line_mbps
     }
 
     fn check_sequence_bytes(&self) -> usize {
@@ -69,7 +73,7 @@ impl TestCard for Oc48 {
     fn open(&self, length: u64, size: u32) -> Vec<Step> {
         let mut steps = vec![
             Step::Config { offset: 4, width: Width::B2, value: 0x0406 },
-            Step::Plug(Link::Up { mbps: 2_400 }),
+            Step::Plug(Link::Up { mbps: self.line_mbps }),
             Step::write(BAR, CONTROL, Width::B4, 1),
         ];
         steps.extend(completions().map(|address| Step::Memory { address, word: 0 }));

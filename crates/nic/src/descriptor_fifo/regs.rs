@@ -1,8 +1,7 @@
-//! The registers, row by row, as the data sheet (docs/oc48.md) has them.
+//! The registers, row by row, as the data sheet (docs/descriptor-fifo.md) has them.
 
 use warikomi_pci::{Vector, Width};
 
-use super::line;
 use crate::register::{Access, Register, Role};
 
 /// The card has one.
@@ -29,8 +28,6 @@ pub(super) const RX_SIZE: u16 = 0x5c;
 pub(super) const RX_REMAINING: u16 = 0x60;
 pub(super) const RX_RING: u16 = 0x68;
 
-/// "OC48".
-pub(super) const ID_VALUE: u32 = 0x3834_434f;
 /// The station's address 02:57:4b:00:00:01, first byte lowest.
 pub(super) const STATION: u64 = 0x0100_004b_5702;
 /// The same, as it stands in frames.
@@ -69,7 +66,7 @@ pub(super) const RING_ALIGNMENT: u64 = 4_096;
 use Access::{ReadOnly as RO, ReadWrite as RW, Write1Clear as W1C, WriteOnly as WO};
 
 const fn row(name: &'static str, offset: u16, width: u16, access: Access, reset: u64) -> Register {
-    let source = "docs/oc48.md, section 2";
+    let source = "docs/descriptor-fifo.md, section 2";
     Register { reset, ..Register::new(name, (BAR, offset), width, access, source) }
 }
 
@@ -77,59 +74,69 @@ const fn reserved(offset: u16, width: u16) -> Register {
     row("reserved", offset, width, RO, 0)
 }
 
-/// Every byte up to the last register, once.
-pub const REGISTERS: &[Register] = &[
-    row("ID", ID, 4, RO, ID_VALUE as u64),
-    row("CONTROL", CONTROL, 4, RW, 0).with_reserved(!7 & 0xffff_ffff),
-    row("LINK", LINK, 4, RO, 1),
-    row("LINE_MBPS", LINE_MBPS, 4, RO, line::LINE_BPS / 1_000_000),
-    row("INTR_STATUS", INTR_STATUS, 4, W1C, 0).with_role(Role::Status(VECTOR)),
-    row("INTR_MASK", INTR_MASK, 4, RW, 0)
-        .with_reserved(!INTR_ALL as u64)
-        .with_role(Role::Mask(VECTOR)),
-    row("MTU", MTU, 4, RO, line::MTU as u64),
-    reserved(0x1c, 4),
-    row("MAC", MAC, 8, RO, STATION),
-    reserved(0x28, 8),
-    row("TX_ADDRESS", TX_ADDRESS, 8, WO, 0),
-    row("TX_PUSH", TX_PUSH, 4, WO, 0)
-        .with_reserved(!(FIRST | LAST | LENGTH) as u64)
-        .with_role(Role::Doorbell(0)),
-    row("TX_SIZE", TX_SIZE, 4, RO, FIFO as u64),
-    row("TX_REMAINING", TX_REMAINING, 4, RO, 0),
-    reserved(0x44, 4),
-    reserved(0x48, 8),
-    row("RX_ADDRESS", RX_ADDRESS, 8, WO, 0),
-    row("RX_PUSH", RX_PUSH, 4, WO, 0).with_reserved(!LENGTH as u64),
-    row("RX_SIZE", RX_SIZE, 4, RO, FIFO as u64),
-    row("RX_REMAINING", RX_REMAINING, 4, RO, 0),
-    reserved(0x64, 4),
-    row("RX_RING", RX_RING, 8, RW, 0).with_reserved(RING_ALIGNMENT - 1),
-];
+/// The rows of a card's table.
+pub(super) type Registers = [Register; ROWS];
+
+const ROWS: usize = 22;
+
+/// Every byte up to the last register, once, of a card with this ID, line rate and MTU.
+pub(super) const fn registers(id: [u8; 4], line_bps: u64, mtu: u32) -> Registers {
+    let id = u32::from_le_bytes(id) as u64;
+    [
+        row("ID", ID, 4, RO, id),
+        row("CONTROL", CONTROL, 4, RW, 0).with_reserved(!7 & 0xffff_ffff),
+        row("LINK", LINK, 4, RO, 1),
+        row("LINE_MBPS", LINE_MBPS, 4, RO, line_bps / 1_000_000),
+        row("INTR_STATUS", INTR_STATUS, 4, W1C, 0).with_role(Role::Status(VECTOR)),
+        row("INTR_MASK", INTR_MASK, 4, RW, 0)
+            .with_reserved(!INTR_ALL as u64)
+            .with_role(Role::Mask(VECTOR)),
+        row("MTU", MTU, 4, RO, mtu as u64),
+        reserved(0x1c, 4),
+        row("MAC", MAC, 8, RO, STATION),
+        reserved(0x28, 8),
+        row("TX_ADDRESS", TX_ADDRESS, 8, WO, 0),
+        row("TX_PUSH", TX_PUSH, 4, WO, 0)
+            .with_reserved(!(FIRST | LAST | LENGTH) as u64)
+            .with_role(Role::Doorbell(0)),
+        row("TX_SIZE", TX_SIZE, 4, RO, FIFO as u64),
+        row("TX_REMAINING", TX_REMAINING, 4, RO, 0),
+        reserved(0x44, 4),
+        reserved(0x48, 8),
+        row("RX_ADDRESS", RX_ADDRESS, 8, WO, 0),
+        row("RX_PUSH", RX_PUSH, 4, WO, 0).with_reserved(!LENGTH as u64),
+        row("RX_SIZE", RX_SIZE, 4, RO, FIFO as u64),
+        row("RX_REMAINING", RX_REMAINING, 4, RO, 0),
+        reserved(0x64, 4),
+        row("RX_RING", RX_RING, 8, RW, 0).with_reserved(RING_ALIGNMENT - 1),
+    ]
+}
 
 /// Words of 4 bytes that the registers take up.
 const WORDS: usize = 0x70 / 4;
 
-/// Which row each word belongs to.
-const ROW_OF: [u8; WORDS] = {
-    let mut rows = [0; WORDS];
+/// Offset and width of the register that each word belongs to, which are every card's.
+const PLACES: [(u16, u16); WORDS] = {
+    let rows = registers([0; 4], 0, 0);
+    let mut places = [(0, 0); WORDS];
     let mut index = 0;
-    while index < REGISTERS.len() {
+    while index < ROWS {
+        let (offset, width) = (rows[index].offset, rows[index].width);
         let mut byte = 0;
-        while byte < REGISTERS[index].width {
-            rows[(REGISTERS[index].offset + byte) as usize / 4] = index as u8;
+        while byte < width {
+            places[(offset + byte) as usize / 4] = (offset, width);
             byte += 4;
         }
         index += 1;
     }
-    rows
+    places
 };
 
 /// What an access touches: a register, or one half of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
-    /// The register.
-    pub(super) row: &'static Register,
+    /// The register's offset.
+    pub(super) offset: u16,
     /// Where its bits begin that are meant, and which these are.
     shift: u32,
     mask: u64,
@@ -140,12 +147,12 @@ impl Part {
     #[inline]
     pub(super) fn at(offset: u64, width: Width) -> Option<Part> {
         let word = usize::try_from(offset / 4).ok()?;
-        let row = &REGISTERS[usize::from(*ROW_OF.get(word)?)];
-        let within = offset - u64::from(row.offset);
-        let whole = within == 0 && width.bytes() == usize::from(row.width);
+        let &(register, register_bytes) = PLACES.get(word)?;
+        let within = offset - u64::from(register);
+        let whole = within == 0 && width.bytes() == usize::from(register_bytes);
         let half = within.is_multiple_of(4) && width == Width::B4;
         let shift = 8 * within as u32;
-        (whole || half).then_some(Part { row, shift, mask: width.mask() })
+        (whole || half).then_some(Part { offset: register, shift, mask: width.mask() })
     }
 
     /// These bits of the register's value.
@@ -167,8 +174,9 @@ mod tests {
 
     #[test]
     fn an_access_of_another_width_or_elsewhere_touches_nothing() {
+        let rows = registers(*b"NONE", 0, 0);
         for offset in 0..0x100 {
-            let row = REGISTERS.iter().find(|row| u64::from(row.offset) == offset);
+            let row = rows.iter().find(|row| u64::from(row.offset) == offset);
             for width in [Width::B1, Width::B2, Width::B4, Width::B8] {
                 let half = width == Width::B4 && offset % 4 == 0 && offset < 0x70;
                 let whole = row.is_some_and(|row| usize::from(row.width) == width.bytes());

@@ -19,7 +19,7 @@ impl TxFormat for Fifo {
     type Place = u64;
     type Words = ();
 
-    const SOURCE: &'static str = "docs/oc48.md, section 4";
+    const SOURCE: &'static str = "docs/descriptor-fifo.md, section 4";
     const DESCRIPTORS: usize = regs::FIFO;
     const IN_MEMORY: bool = false;
     const WHOLE_FRAMES: bool = false;

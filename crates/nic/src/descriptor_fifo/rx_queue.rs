@@ -37,7 +37,7 @@ impl RxFormat for Buffers {
     /// The entry without DONE and length.
     type Status = u32;
 
-    const SOURCE: &'static str = "docs/oc48.md, section 5";
+    const SOURCE: &'static str = "docs/descriptor-fifo.md, section 5";
     const DESCRIPTORS: usize = regs::FIFO;
     const CHAINS: bool = false;
 

@@ -1,4 +1,4 @@
-//! What only the oc48 has: long frames, a FIFO, and a ring of completions.
+//! What only cards with a FIFO of descriptors have: long frames, a FIFO, and a ring of completions.
 
 use proptest::prelude::*;
 use warikomi_driver::{DriverError, Hardware, TxFrame};

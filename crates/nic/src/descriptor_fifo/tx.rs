@@ -3,7 +3,7 @@
 //! The bytes of a descriptor are moved when its transfer is completed, so the driver may not touch them
 //! before.
 
-use super::device::Oc48;
+use super::device::DescriptorFifo;
 use super::fifo::Fifo;
 use super::regs;
 use super::tx_queue::{Packet, Transmitter};
@@ -11,7 +11,7 @@ use crate::NicContext;
 use crate::queue::TxFormat;
 use crate::strict::{FindingKind, Place};
 
-impl Oc48 {
+impl DescriptorFifo {
     /// TX_PUSH: the driver pushes a descriptor. One for which there is no room is lost.
     #[inline]
     pub(super) fn push_transmit(&mut self, cx: &mut NicContext<'_>, command: u32) {
@@ -34,6 +34,7 @@ impl Oc48 {
             return;
         }
         let (link, mut report) = (self.link, 0);
+        let framing = self.card.sheet.framing;
         let run = engine.run(cx, |cx, out| {
             let cut_off = out.chain[0].first && *packet != Packet::None;
             *packet = packet.collect(cx, out, buffer)?;
@@ -41,7 +42,11 @@ impl Oc48 {
             if out.chain[0].last {
                 report |= regs::TX_DONE;
                 match std::mem::replace(packet, Packet::None) {
-                    Packet::Good(bytes) if bytes > 0 && link => out.send(cx, &buffer[..bytes]),
+                    Packet::Good(bytes) if bytes > 0 && link => {
+                        let padded = framing.padded_bytes(bytes);
+                        buffer[bytes..padded].fill(0);
+                        out.send(cx, &buffer[..padded]);
+                    }
                     Packet::Good(bytes) if bytes > 0 => out.complete(bytes),
                     _ => report |= regs::TX_OVERRUN,
                 }

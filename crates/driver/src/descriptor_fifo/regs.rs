@@ -1,4 +1,4 @@
-//! The registers that the driver uses, and their bits: docs/oc48.md.
+//! The registers that the driver uses, and their bits: docs/descriptor-fifo.md.
 
 pub(super) const ID: u64 = 0x00;
 pub(super) const CONTROL: u64 = 0x04;
@@ -16,9 +16,6 @@ pub(super) const RX_ADDRESS: u64 = 0x50;
 pub(super) const RX_PUSH: u64 = 0x58;
 pub(super) const RX_SIZE: u64 = 0x5c;
 pub(super) const RX_RING: u64 = 0x68;
-
-/// What ID reads: "OC48".
-pub(super) const ID_VALUE: u32 = 0x3834_434f;
 
 // CONTROL.
 pub(super) const RESET: u32 = 1 << 0;
@@ -55,5 +52,3 @@ pub(super) const FIFO: usize = 256;
 pub(super) const RING_ALIGNMENT: u64 = 4_096;
 /// Ethernet's header, which an MTU does not count.
 pub(super) const HEADER_BYTES: usize = 14;
-/// The largest MTU that there is.
-pub(super) const MAX_MTU: usize = 65_535;

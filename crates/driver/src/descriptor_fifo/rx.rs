@@ -12,8 +12,6 @@ use crate::{Buffer, DriverError, Hardware, Received, RxSink};
 
 /// Buffers that the device has at most.
 pub(super) const MOST_BUFFERS: usize = regs::FIFO;
-/// The longest buffer that is of use: one for the longest frame.
-pub(super) const MAX_BUFFER_BYTES: u32 = (regs::MAX_MTU + regs::HEADER_BYTES) as u32;
 /// Frames that are taken before new buffers are pushed: one cache line of entries.
 const REFILL_AT: usize = 16;
 
@@ -25,24 +23,36 @@ pub(super) struct Receiver {
     posted: usize,
     /// Buffers that may be with the device.
     most: usize,
+    /// The longest buffer that is of use: one for the longest frame.
+    max_buffer_bytes: u32,
     errors: u64,
 }
 
 impl Default for Receiver {
     fn default() -> Self {
-        Receiver { ring: 0, slots: [None; MOST_BUFFERS], head: 0, posted: 0, most: 0, errors: 0 }
+        Receiver {
+            ring: 0,
+            slots: [None; MOST_BUFFERS],
+            head: 0,
+            posted: 0,
+            most: 0,
+            max_buffer_bytes: 0,
+            errors: 0,
+        }
     }
 }
 
 impl Receiver {
-    /// An empty ring at `ring`, for at most so many buffers at a time.
+    /// An empty ring at `ring`, for at most so many buffers at a time, of which no more than so many bytes are of
+    /// use.
     pub(super) fn set_up(
         &mut self,
         memory: &dyn DmaMemory,
         ring: u64,
         most: usize,
+        max_buffer_bytes: u32,
     ) -> Result<(), DriverError> {
-        *self = Receiver { ring, most, ..Receiver::default() };
+        *self = Receiver { ring, most, max_buffer_bytes, ..Receiver::default() };
         Ok(memory.write(ring, &[0; MOST_BUFFERS * regs::ENTRY_BYTES as usize])?)
     }
 
@@ -74,7 +84,7 @@ impl Receiver {
 
     #[inline]
     fn post(&mut self, mmio: &mut dyn Mmio, buffer: Buffer) -> Result<(), DriverError> {
-        let bytes = buffer.bytes.min(MAX_BUFFER_BYTES);
+        let bytes = buffer.bytes.min(self.max_buffer_bytes);
         if bytes == 0 {
             return Err(DriverError::Invalid(format!("the receive buffer {buffer:?} is empty")));
         }

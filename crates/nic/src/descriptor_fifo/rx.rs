@@ -5,15 +5,14 @@
 //! returns.
 
 use warikomi_pci::DmaError;
-use warikomi_wire::HEADER_BYTES;
 
-use super::device::Oc48;
+use super::device::DescriptorFifo;
 use super::regs;
 use super::rx_queue::{CHECKSUMS_GOOD, Receiver, TOO_LONG};
 use crate::queue::Placement;
 use crate::{Frame, NicContext, RxError, RxFault, RxOutcome, checksum};
 
-impl Oc48 {
+impl DescriptorFifo {
     /// A frame from the wire. Of the errors that hardware may report wrongly an entry has a bit for one:
     /// too long. A frame with any other is dropped.
     pub(super) fn receive(
@@ -29,7 +28,8 @@ impl Oc48 {
             return RxOutcome::NotReceiving;
         }
         let bytes = frame.bytes;
-        let possible = (HEADER_BYTES..=self.rx.max_frame_bytes).contains(&bytes.len());
+        let least_bytes = self.card.sheet.framing.least_bytes();
+        let possible = (least_bytes..=self.rx.max_frame_bytes).contains(&bytes.len());
         let dropped = match fault {
             Some(RxFault::Crc | RxFault::Alignment) => true,
             Some(RxFault::Reported(error)) => error != RxError::TooLong,

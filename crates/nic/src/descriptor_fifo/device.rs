@@ -1,7 +1,8 @@
 //! What the card consists of, how it is reset, and what its registers hold.
 
-use warikomi_wire::{HEADER_BYTES, bytes_time};
+use warikomi_wire::HEADER_BYTES;
 
+use super::card::Card;
 use super::rx_queue::Receiver;
 use super::tx_queue::Transmitter;
 use super::{regs, timers};
@@ -13,7 +14,8 @@ use crate::queue::{Causes, Engine, Line};
 const MEMORY_BYTES: usize = 256 << 10;
 
 /// The model.
-pub struct Oc48 {
+pub struct DescriptorFifo {
+    pub(super) card: &'static Card,
     bus: Option<Bus>,
     line_bps: u64,
     mtu: u32,
@@ -24,15 +26,23 @@ pub struct Oc48 {
     pub(super) link: bool,
 }
 
-impl Oc48 {
-    /// A card that has just been powered on, with its cable in. Without a bus, transfers take no
-    /// time; still none is completed within the register write that asks for it.
-    pub fn new(bus: Option<Bus>, line_bps: u64, mtu: u32) -> Self {
-        let frame_time = |bytes, bps| bytes_time(bytes as u64, bps);
-        let line = Line { bits_per_second: line_bps, frame_time };
+impl DescriptorFifo {
+    /// A card that has just been powered on, with its cable in, on this bus, with a line rate and an MTU of its
+    /// own unless others are given. Without a bus, transfers take no time; still none is completed within the
+    /// register write that asks for it.
+    pub fn new(
+        card: &'static Card,
+        bus: Option<Bus>,
+        line_bps: Option<u64>,
+        mtu: Option<u32>,
+    ) -> Self {
+        let sheet = &card.sheet;
+        let (line_bps, mtu) = (line_bps.unwrap_or(sheet.line_bps), mtu.unwrap_or(sheet.mtu));
+        let line = Line { bits_per_second: line_bps, frame_time: sheet.framing.time() };
         let engine = Engine::new(bus, Some(line), MEMORY_BYTES);
         let max_frame_bytes = mtu as usize + HEADER_BYTES;
-        Oc48 {
+        DescriptorFifo {
+            card,
             bus,
             line_bps,
             mtu,
@@ -52,7 +62,8 @@ impl Oc48 {
     pub(super) fn power_on(&mut self, cx: &mut NicContext<'_>) {
         self.soft_reset(cx);
         let link = self.link;
-        let before = std::mem::replace(self, Oc48::new(self.bus, self.line_bps, self.mtu));
+        let new = DescriptorFifo::new(self.card, self.bus, Some(self.line_bps), Some(self.mtu));
+        let before = std::mem::replace(self, new);
         self.rx.queue.keep_counters(&before.rx.queue);
         self.link = link;
     }
@@ -81,7 +92,7 @@ impl Oc48 {
     /// What a register that can be read holds.
     pub(super) fn value(&self, row: u16) -> u64 {
         match row {
-            regs::ID => regs::ID_VALUE.into(),
+            regs::ID => u32::from_le_bytes(self.card.sheet.id).into(),
             regs::CONTROL => self.control().into(),
             regs::LINK => self.link.into(),
             regs::LINE_MBPS => self.line_bps / 1_000_000,
