@@ -294,6 +294,8 @@ mod tests {
         &["accuracy", "--no-smallest", "--interval", "200us"],
         &["cost", "--sizes", "4096"],
         &["receive", "--target", "process", "--virtual", "--polls", "100,140", "--load", "0.6"],
+        &["receive", "--target", "process", "--stall", "100ms:every=1s:random", "--real-time"],
+        &["receive", "--target", "process", "--claim", "line-doubled", "--whole-messages"],
         &["receive", "--virtual", "--frame-cost", "3us", "--cpu-speed", "2"],
         &["replay", "trace.wkt", "--virtual", "--costs", "costs.toml", "--byte-cost", "150ps"],
         &["receive", "--buffers", "7MB,64KiB", "--calibration", "300ms", "--poisson"],

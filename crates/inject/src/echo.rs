@@ -16,7 +16,7 @@ pub fn echo_request(
     size_bytes: usize,
 ) -> Result<Vec<u8>, PlanError> {
     if !(MIN_FRAME_BYTES..=MAX_FRAME_BYTES).contains(&size_bytes) {
-        return Err(PlanError::Size(size_bytes));
+        return Err(PlanError::Size { got: size_bytes, most: MAX_FRAME_BYTES });
     }
     let mut payload: Vec<u8> = (0..size_bytes - HEADERS_BYTES).map(|at| (at % 251) as u8).collect();
     payload[..ECHO_NUMBER_BYTES].copy_from_slice(&number.to_le_bytes());
@@ -49,6 +49,9 @@ mod tests {
             assert_eq!(icmp.payload()[..8], 0x1_0000_0007_u64.to_le_bytes());
         }
         let size = MIN_FRAME_BYTES - 1;
-        assert_eq!(echo_request(&addresses, 0, size), Err(PlanError::Size(size)));
+        assert_eq!(
+            echo_request(&addresses, 0, size),
+            Err(PlanError::Size { got: size, most: MAX_FRAME_BYTES })
+        );
     }
 }

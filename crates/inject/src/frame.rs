@@ -12,7 +12,7 @@ use std::net::Ipv4Addr;
 use etherparse::PacketBuilder;
 use warikomi_protocol::payload;
 use warikomi_wire::{
-    Frame, GUEST_IP, MAX_FRAME_BYTES, MIN_FRAME_BYTES, NETWORK_IP, NETWORK_MAC, PAYLOAD_OFFSET,
+    Frame, GUEST_IP, LONGEST_FRAME_BYTES, MIN_FRAME_BYTES, NETWORK_IP, NETWORK_MAC, PAYLOAD_OFFSET,
     UDP_PORT, fcs,
 };
 
@@ -100,14 +100,14 @@ pub struct FrameTemplate {
 }
 
 impl FrameTemplate {
-    /// A frame of `size_bytes` without check sequence, 60 to 16,379.
+    /// A frame of `size_bytes` without check sequence, 60 to 65,549.
     pub fn new(
         addresses: &Addresses,
         size_bytes: usize,
         run_id: u32,
     ) -> Result<FrameTemplate, PlanError> {
-        if !(MIN_FRAME_BYTES..=MAX_FRAME_BYTES).contains(&size_bytes) {
-            return Err(PlanError::Size(size_bytes));
+        if !(MIN_FRAME_BYTES..=LONGEST_FRAME_BYTES).contains(&size_bytes) {
+            return Err(PlanError::Size { got: size_bytes, most: LONGEST_FRAME_BYTES });
         }
         let bytes = build(addresses, &payload(size_bytes - PAYLOAD_OFFSET, run_id))
             .map_err(|error| PlanError::Malformed(error.to_string()))?;
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_receiver_finds_what_was_meant() {
-        for size_bytes in [MIN_FRAME_BYTES, 1_500, MAX_FRAME_BYTES] {
+        for size_bytes in [MIN_FRAME_BYTES, 1_500, LONGEST_FRAME_BYTES] {
             let mut template = template(size_bytes);
             let frame = template.frame(0x0807_0605_0403_0201);
             assert_eq!(frame.bytes.len(), size_bytes);
@@ -258,9 +258,12 @@ mod tests {
 
     #[test]
     fn a_size_that_no_frame_has_is_refused() {
-        for size_bytes in [0, MIN_FRAME_BYTES - 1, MAX_FRAME_BYTES + 1, usize::MAX] {
+        for size_bytes in [0, MIN_FRAME_BYTES - 1, LONGEST_FRAME_BYTES + 1, usize::MAX] {
             let made = FrameTemplate::new(&Addresses::to_guest(GUEST_MAC), size_bytes, 1);
-            assert_eq!(made.err(), Some(PlanError::Size(size_bytes)));
+            assert_eq!(
+                made.err(),
+                Some(PlanError::Size { got: size_bytes, most: LONGEST_FRAME_BYTES })
+            );
         }
     }
 
@@ -312,7 +315,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn the_check_sequence_is_that_of_the_whole_frame(
-            size_bytes in MIN_FRAME_BYTES..=MAX_FRAME_BYTES,
+            size_bytes in MIN_FRAME_BYTES..=LONGEST_FRAME_BYTES,
             sequences in prop::collection::vec(any::<u64>(), 1..20),
             flows in prop_oneof![Just(1), 1..=MAX_FLOWS],
             driver_only in any::<bool>(),

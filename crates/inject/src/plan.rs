@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use warikomi_clock::{Arrivals, Seed, Span};
-use warikomi_nic::{MAX_FRAME_BYTES, MIN_FRAME_BYTES};
+use warikomi_nic::{LONGEST_FRAME_BYTES, MAX_FRAME_BYTES, MIN_FRAME_BYTES};
 use warikomi_wire::wire_time;
 
 use crate::burst::{Burst, MAX_BURST_BYTES};
@@ -94,8 +94,8 @@ impl Default for Warmup {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Plan {
-    /// Length of each Ethernet frame in bytes, without its check sequence: 60 to 16,379. The last
-    /// frame of a burst has what is left.
+    /// Length of each Ethernet frame in bytes, without its check sequence: 60 to 16,379, or
+    /// what the card takes ([`Plan::validate_for`]). The last frame of a burst has what is left.
     pub size_bytes: usize,
     /// Time between two deadlines; zero for as fast as possible. In files `interval_ns`, in
     /// nanoseconds with up to three decimals.
@@ -156,10 +156,15 @@ pub const MAX_FLOWS: u32 = 65_535;
 pub enum PlanError {
     /// `size_bytes` out of range.
     #[error(
-        "size_bytes = {0} is not possible: a frame without check sequence has {MIN_FRAME_BYTES} to \
-         {MAX_FRAME_BYTES} bytes; choose one of these, such as 1500"
+        "size_bytes = {got} is not possible: a frame without check sequence has {MIN_FRAME_BYTES} to \
+         {most} bytes; choose one of these, such as 1500"
     )]
-    Size(usize),
+    Size {
+        /// The value of the plan.
+        got: usize,
+        /// The longest that is possible.
+        most: usize,
+    },
     /// `interval` too long.
     #[error("{name} = {got} is too long: choose 0 (as fast as possible) to {MAX_INTERVAL}")]
     Interval {
@@ -274,10 +279,16 @@ fn vectors_of(vectors: u16) -> String {
 }
 
 impl Plan {
-    /// Checks every value against what is possible.
+    /// Checks every value against what is possible with every card.
     pub fn validate(&self) -> Result<(), PlanError> {
-        if !(MIN_FRAME_BYTES..=MAX_FRAME_BYTES).contains(&self.size_bytes) {
-            return Err(PlanError::Size(self.size_bytes));
+        self.validate_for(MAX_FRAME_BYTES)
+    }
+
+    /// Checks every value against what is possible with a card that takes frames of at most so many bytes.
+    pub fn validate_for(&self, most_frame_bytes: usize) -> Result<(), PlanError> {
+        let most = most_frame_bytes.min(LONGEST_FRAME_BYTES);
+        if !(MIN_FRAME_BYTES..=most).contains(&self.size_bytes) {
+            return Err(PlanError::Size { got: self.size_bytes, most });
         }
         checked_interval("interval_ns", self.interval)?;
         checked_interval("warmup.interval_ns", self.warmup.interval)?;

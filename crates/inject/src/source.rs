@@ -1,7 +1,7 @@
 //! Where an injector's frames and deadlines come from.
 
 use warikomi_clock::Time;
-use warikomi_nic::Frame;
+use warikomi_nic::{Frame, LONGEST_FRAME_BYTES};
 
 use crate::burst::Burst;
 use crate::{Addresses, FrameTemplate, Pacer, Plan, PlanError, Receiver};
@@ -47,7 +47,8 @@ impl Planned {
         run_id: u32,
         start: Time,
     ) -> Result<Planned, PlanError> {
-        plan.validate()?;
+        // Whoever has the card knows what it takes.
+        plan.validate_for(LONGEST_FRAME_BYTES)?;
         let template = |size_bytes| {
             let template = FrameTemplate::new(addresses, size_bytes, run_id)?;
             let template = template.with_flows(plan.flows);

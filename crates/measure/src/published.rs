@@ -82,6 +82,8 @@ pub struct HybridReceive {
     pub below_100us: String,
     /// How the needed buffer scales.
     pub scaling_rule: String,
+    /// The order of the delays that an ordinary scheduler imposes.
+    pub scheduling_delay_ms: u64,
 }
 
 /// What was lost with one poll time and one receive buffer.
@@ -94,6 +96,19 @@ pub struct HybridLoss {
     /// The share (0 to 1) that was lost.
     #[serde(rename = "lost")]
     pub lost_share: f64,
+    /// The lengths of messages with which it was lost, as published: `"10-15KB"`; absent where nothing was.
+    pub at: Option<String>,
+}
+
+impl HybridLoss {
+    /// Whether it was published of messages of this length: what was lost, of some only, and that nothing was, of all.
+    fn is_of(&self, message_bytes: u64) -> bool {
+        let Some(at) = &self.at else { return true };
+        let range = at.strip_suffix("KB").and_then(|range| range.split_once('-'));
+        let kb = |text: &str| text.parse::<u64>().ok().map(|kb| kb * 1_000);
+        let bounds = range.and_then(|(least, most)| Some(kb(least)?..=kb(most)?));
+        bounds.is_some_and(|bounds| bounds.contains(&message_bytes))
+    }
 }
 
 impl HybridReceive {
@@ -104,11 +119,18 @@ impl HybridReceive {
         self.cpu_use.get(&format!("{poll_us}us")).copied().filter(|_| published)
     }
 
-    /// The share of packets that was lost with this poll time and receive buffer.
-    pub fn lost_share(&self, poll_us: u64, buffer_bytes: u64) -> Option<f64> {
+    /// What was lost with this poll time and receive buffer.
+    pub fn loss(&self, poll_us: u64, buffer_bytes: u64) -> Option<&HybridLoss> {
         let same =
             |row: &&HybridLoss| row.poll_us == poll_us && row.buffer_mb * 1_000_000 == buffer_bytes;
-        self.loss.iter().find(same).map(|row| row.lost_share)
+        self.loss.iter().find(same)
+    }
+
+    /// The share of packets that was lost with this poll time and receive buffer and messages of this length; `None`
+    /// where that was not published.
+    pub fn lost_share(&self, poll_us: u64, buffer_bytes: u64, message_bytes: u64) -> Option<f64> {
+        let loss = self.loss(poll_us, buffer_bytes).filter(|loss| loss.is_of(message_bytes))?;
+        Some(loss.lost_share)
     }
 
     /// All that was published about loss.
@@ -315,9 +337,17 @@ mod tests {
         let hybrid = hybrid_receive();
         assert_eq!(hybrid.cpu_share(140, 50_000), Some(0.31));
         assert_eq!((hybrid.cpu_share(140, 1_000), hybrid.cpu_share(7, 50_000)), (None, None));
-        assert_eq!(hybrid.lost_share(100, 7_000_000), Some(0.002));
-        assert_eq!(hybrid.lost_share(300, 15_000_000), Some(0.0));
-        assert_eq!((hybrid.lost_share(300, 1), hybrid.losses().len()), (None, 9));
+        assert_eq!(hybrid.loss(100, 7_000_000).unwrap().at.as_deref(), Some("10-15KB"));
+        let of_7mb = |bytes| hybrid.lost_share(100, 7_000_000, bytes);
+        assert_eq!([10_000, 15_000].map(of_7mb), [Some(0.002); 2]);
+        assert_eq!([9_999, 15_001, 50_000].map(of_7mb), [None; 3], "it was lost at 10 to 15 KB");
+        assert_eq!(hybrid.lost_share(300, 15_000_000, 1_000), Some(0.0));
+        assert_eq!((hybrid.lost_share(300, 1, 1_000), hybrid.losses().len()), (None, 9));
+        assert_eq!(hybrid.scheduling_delay_ms, 100);
+        for loss in hybrid.losses() {
+            assert_eq!(loss.lost_share > 0.0, loss.at.is_some(), "{loss:?}");
+            assert!((0..66_000).any(|bytes| loss.is_of(bytes)), "{loss:?} is of no message");
+        }
     }
 
     #[test]

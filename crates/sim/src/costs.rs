@@ -82,6 +82,15 @@ impl CostModel {
         per_packet(self.copy_packet_ns, self.copy_ps_per_byte, bytes)
     }
 
+    /// The same on a processor that is so many times as fast: what the device takes for itself stays as it is.
+    #[must_use]
+    pub fn with_cpu_speed(mut self, speed: f64) -> CostModel {
+        let CostModel { register_posted_ns, interrupt_ns, dma_packet_ns, dma_ps_per_byte, .. } =
+            self;
+        self.vary(|cost| (cost as f64 / speed).round() as u64);
+        CostModel { register_posted_ns, interrupt_ns, dma_packet_ns, dma_ps_per_byte, ..self }
+    }
+
     /// The same of a kernel, whose interrupt handling, driver, protocols and copies are each charged at once.
     pub fn of_kernel(&self) -> GuestCosts {
         GuestCosts {
@@ -184,6 +193,15 @@ mod tests {
     fn costs_add_up_by_packet_and_by_byte() {
         let costs = CostModel { copy_packet_ns: 10, copy_ps_per_byte: 500, ..CostModel::default() };
         assert_eq!(costs.application(1_000), Span::from_ns(510));
+    }
+
+    #[test]
+    fn half_the_processor_takes_twice_as_long_and_the_device_as_long_as_before() {
+        let (usual, half) = (CostModel::default(), CostModel::default().with_cpu_speed(0.5));
+        assert_eq!(half.copy_ps_per_byte, 2 * usual.copy_ps_per_byte);
+        assert_eq!(half.context_switch_ns, 2 * usual.context_switch_ns);
+        assert_eq!(half.dma(1_500), usual.dma(1_500));
+        assert_eq!(half.with_cpu_speed(2.0), usual);
     }
 
     #[test]

@@ -26,6 +26,8 @@ struct Task {
     busy: Span,
     /// What is left of the step that it is in; `None` of one that never ends.
     left: Option<Span>,
+    /// It has real-time priority: it comes before all that have not, and before what takes the core away.
+    real_time: bool,
 }
 
 /// The core.
@@ -47,6 +49,11 @@ pub(super) struct Cpu {
     floor: Span,
     switch: Span,
     switches: u64,
+    /// How many at present take the core away from all tasks without real-time priority.
+    takers: u32,
+    /// When the first of them came, and how long there have been any before that.
+    taken_since: Time,
+    taken: Span,
 }
 
 /// What the core comes to next by itself.
@@ -84,14 +91,46 @@ impl Cpu {
             floor: Span::ZERO,
             switch: Span::from_ns(switch_ns),
             switches: 0,
+            takers: 0,
+            taken_since: Time::ZERO,
+            taken: Span::ZERO,
         }
     }
 
     /// Adds a process that sleeps.
-    pub(super) fn add(&mut self) -> TaskId {
-        let idle = Span::ZERO;
-        self.tasks.push(Task { state: State::Sleeping, used: idle, busy: idle, left: Some(idle) });
+    pub(super) fn add(&mut self, real_time: bool) -> TaskId {
+        let (state, idle) = (State::Sleeping, Span::ZERO);
+        self.tasks.push(Task { state, used: idle, busy: idle, left: Some(idle), real_time });
         self.tasks.len() - 1
+    }
+
+    /// Something takes the core away, from all but tasks of real-time priority.
+    pub(super) fn take_away(&mut self, now: Time) {
+        self.account(now);
+        if self.takers == 0 {
+            self.taken_since = now;
+        }
+        self.takers += 1;
+        if self.running.is_some_and(|task| !self.tasks[task].real_time) {
+            // To go on takes a switch: another one has run.
+            (self.running, self.last) = (None, None);
+        }
+    }
+
+    /// It gives the core back.
+    pub(super) fn give_back(&mut self, now: Time) {
+        self.taken = self.taken_by(now);
+        self.taken_since = now;
+        self.takers -= 1;
+        if self.running.is_none() {
+            self.dispatch(now);
+        }
+    }
+
+    /// How long the core has been taken away by `now`.
+    pub(super) fn taken_by(&self, now: Time) -> Span {
+        let last = if self.takers > 0 { now.since(self.taken_since) } else { Span::ZERO };
+        self.taken + last
     }
 
     /// What comes next if nothing else does.
@@ -129,7 +168,7 @@ impl Cpu {
         let used = woken.used;
         match self.running {
             None => self.dispatch(now),
-            Some(running) if used + self.granularity < self.tasks[running].used => {
+            Some(running) if self.preempts(task, used, running) => {
                 self.running = None;
                 self.run(now, task);
             }
@@ -211,9 +250,21 @@ impl Cpu {
         (0..self.tasks.len()).filter(|&task| self.tasks[task].state == State::Runnable)
     }
 
-    /// Gives the core to the task that has used the least; of equals, to the first.
+    /// Whether a task that wakes up and has used so much takes the core from the one that runs.
+    fn preempts(&self, task: TaskId, used: Span, running: TaskId) -> bool {
+        match (self.tasks[task].real_time, self.tasks[running].real_time) {
+            (true, false) => true,
+            (false, true) => false,
+            _ => used + self.granularity < self.tasks[running].used,
+        }
+    }
+
+    /// Gives the core to the task that has used the least, of those of real-time priority if there are any; of
+    /// equals, to the first.
     fn dispatch(&mut self, now: Time) {
-        if let Some(task) = self.runnable().min_by_key(|&task| self.tasks[task].used) {
+        let may_run = |task: &TaskId| self.takers == 0 || self.tasks[*task].real_time;
+        let order = |&task: &TaskId| (!self.tasks[task].real_time, self.tasks[task].used);
+        if let Some(task) = self.runnable().filter(may_run).min_by_key(order) {
             self.run(now, task);
         }
     }
@@ -256,7 +307,7 @@ mod tests {
     #[test]
     fn two_that_always_want_the_core_have_half_of_it_each() {
         let mut cpu = cpu();
-        let tasks = [cpu.add(), cpu.add()];
+        let tasks = [cpu.add(false), cpu.add(false)];
         for task in tasks {
             cpu.wake(at(0), task);
             cpu.tasks[task].left = None;
@@ -274,7 +325,7 @@ mod tests {
     #[test]
     fn who_has_slept_long_takes_the_core_at_once_and_who_has_not_waits() {
         let mut cpu = cpu();
-        let (job, receiver) = (cpu.add(), cpu.add());
+        let (job, receiver) = (cpu.add(false), cpu.add(false));
         cpu.wake(at(0), job);
         cpu.begin(at(1), None);
         cpu.wake(at(90), receiver);
@@ -290,7 +341,7 @@ mod tests {
     #[test]
     fn what_is_interrupted_goes_on_where_it_was() {
         let mut cpu = cpu();
-        let (job, receiver) = (cpu.add(), cpu.add());
+        let (job, receiver) = (cpu.add(false), cpu.add(false));
         cpu.wake(at(0), job);
         cpu.begin(at(1), Some(Span::from_us(95)));
         cpu.wake(at(61), receiver);
@@ -302,7 +353,7 @@ mod tests {
     #[test]
     fn one_that_is_killed_leaves_the_core_to_the_others() {
         let mut cpu = cpu();
-        let (job, receiver) = (cpu.add(), cpu.add());
+        let (job, receiver) = (cpu.add(false), cpu.add(false));
         cpu.wake(at(0), receiver);
         cpu.wake(at(0), job);
         cpu.remove(at(5), receiver);
@@ -317,17 +368,53 @@ mod tests {
     #[test]
     fn one_that_is_added_late_has_no_credit_for_the_time_before() {
         let mut cpu = cpu();
-        let (first, above) = (cpu.add(), cpu.add());
+        let (first, above) = (cpu.add(false), cpu.add(false));
         cpu.wake(at(0), above);
         cpu.begin(at(1), Some(Span::from_us(500)));
         cpu.sleep(at(501));
         cpu.wake(at(501), first);
         cpu.begin(at(502), None);
         cpu.remove(at(10_000), first);
-        let second = cpu.add();
+        let second = cpu.add(false);
         cpu.wake(at(10_001), second);
         cpu.begin(at(10_002), None);
         cpu.wake(at(10_200), above);
         assert_eq!(cpu.running(), Some(above), "the new one has had more, since it is there");
+    }
+
+    #[test]
+    fn what_takes_the_core_away_keeps_it_from_all_but_those_of_real_time_priority() {
+        let mut cpu = cpu();
+        let (job, receiver) = (cpu.add(false), cpu.add(false));
+        cpu.wake(at(0), job);
+        cpu.begin(at(1), Some(Span::from_us(50)));
+        cpu.take_away(at(11));
+        cpu.wake(at(20), receiver);
+        assert_eq!((cpu.running(), cpu.due()), (None, Due::Idle));
+        let urgent = cpu.add(true);
+        cpu.wake(at(30), urgent);
+        assert_eq!(cpu.running(), Some(urgent), "it comes before what takes the core");
+        cpu.begin(at(31), Some(Span::from_us(5)));
+        cpu.sleep(at(36));
+        assert_eq!(cpu.running(), None);
+        cpu.give_back(at(111));
+        assert_eq!(cpu.running(), Some(receiver), "the job has used more");
+        cpu.begin(at(112), Some(Span::from_us(3)));
+        cpu.sleep(at(115));
+        assert_eq!(cpu.due(), Due::StepEnd(at(116 + 40), job), "10 of 50 us were done");
+        assert_eq!(cpu.taken_by(at(500)), Span::from_us(100));
+    }
+
+    #[test]
+    fn two_that_take_the_core_at_once_take_it_until_both_are_gone() {
+        let mut cpu = cpu();
+        let job = cpu.add(false);
+        cpu.take_away(at(10));
+        cpu.take_away(at(20));
+        cpu.wake(at(21), job);
+        cpu.give_back(at(30));
+        assert_eq!(cpu.running(), None);
+        cpu.give_back(at(40));
+        assert_eq!((cpu.running(), cpu.taken_by(at(50))), (Some(job), Span::from_us(30)));
     }
 }

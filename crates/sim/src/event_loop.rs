@@ -29,6 +29,9 @@ impl World<'_> {
         for (at, held) in &disturbances.stalls {
             self.queue.schedule(start + *at, QueuedEvent::Stall(*held));
         }
+        for (at, taken) in &disturbances.core_taken {
+            self.queue.schedule(start + *at, QueuedEvent::TakeCore(*taken));
+        }
         for (number, (at, _)) in disturbances.orders.iter().enumerate() {
             self.queue.schedule(start + *at, QueuedEvent::Order(number));
         }
@@ -102,6 +105,11 @@ impl World<'_> {
                 self.device.faults(None);
             }
             QueuedEvent::Stall(held) => self.stall(held),
+            QueuedEvent::TakeCore(taken) => {
+                self.cpu.take_away(self.now);
+                self.queue.schedule(self.now + taken, QueuedEvent::GiveCoreBack);
+            }
+            QueuedEvent::GiveCoreBack => self.cpu.give_back(self.now),
             QueuedEvent::GoOn(task) => self.resume_task(task),
             QueuedEvent::Restart(part) => self.restart(part)?,
             QueuedEvent::Order(number) => self.order(self.options.disturbances.orders[number].1)?,
@@ -252,12 +260,15 @@ impl World<'_> {
             .collect::<std::collections::BTreeSet<_>>()
             .into_iter()
             .fold(Span::ZERO, |sum, task| sum + busy(task));
-        let all = self.now.since(Time::ZERO).as_secs().max(1e-12);
+        // What something else takes of the core is taken from all parts.
+        let taken = self.cpu.taken_by(self.now).as_secs();
+        let all = (self.now.since(Time::ZERO).as_secs() - taken).max(1e-12);
         // What a competing job does not get is what receiving costs, switches included.
         let cpu_share = match self.compute {
             Some(job) => 1.0 - busy(job).as_secs() / all,
             None => receiving.as_secs() / all,
         };
+        let cpu_share = cpu_share.clamp(0.0, 1.0);
         Ok(Outcome {
             events: self.recorder.digest.events(),
             digest: self.recorder.digest.finish(),

@@ -69,6 +69,6 @@ pub fn run_observed(
     pair: &Pair,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, VirtualError> {
-    options.validate()?;
+    options.validate(pair.driver().info())?;
     world::World::new(options, pair, observer)?.run()
 }

@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 use warikomi_clock::{Seed, Span};
+use warikomi_driver::DriverInfo;
 use warikomi_driver::strategy::Strategy;
 use warikomi_inject::Fault;
-use warikomi_nic::MAX_FRAME_BYTES;
+use warikomi_nic::LONGEST_FRAME_BYTES;
 
 use crate::costs::{CostModel, SchedulerModel};
 use crate::outcome::VirtualError;
@@ -86,6 +87,8 @@ pub struct Disturbances {
     pub orders: Vec<(Span, Order)>,
     /// When the driver's process is held, from the first burst on, and for how long.
     pub stalls: Vec<(Span, Span)>,
+    /// When the core is taken from all parts without real-time priority, from the first burst on, and for how long.
+    pub core_taken: Vec<(Span, Span)>,
     /// The longest that anything may take once nothing goes wrong any more and no frame comes.
     pub bound: Span,
 }
@@ -99,6 +102,7 @@ impl Default for Disturbances {
             restart: Span::from_us(500),
             orders: Vec::new(),
             stalls: Vec::new(),
+            core_taken: Vec::new(),
             bound: Span::from_ms(200),
         }
     }
@@ -119,6 +123,8 @@ pub struct Options {
     pub buffer_bytes: u32,
     /// Whether a job that computes all the time competes for the core.
     pub compute: bool,
+    /// Whether what receives has real-time priority: it comes before the job, and before what takes the core away.
+    pub real_time: bool,
     /// Costs of what the processes do.
     pub costs: CostModel,
     /// The scheduler.
@@ -144,13 +150,13 @@ const MAX_BUFFER_MEMORY_BYTES: u64 = 1 << 30;
 const MOST_FRAMES: u64 = 50_000_000;
 
 impl Options {
-    /// Checks what could not work.
-    pub fn validate(&self) -> Result<(), VirtualError> {
+    /// Checks what could not work with this driver.
+    pub fn validate(&self, driver: &DriverInfo) -> Result<(), VirtualError> {
         let refuse = |what, got: String, range| Err(VirtualError::Range { what, got, range });
         let Traffic { burst_bytes, frame_bytes, line_rate_bps, load_share, bursts, .. } =
             self.traffic;
-        if !(60..=MAX_FRAME_BYTES).contains(&frame_bytes) {
-            return refuse("frame_bytes", frame_bytes.to_string(), "60 to 16379");
+        if !(60..=LONGEST_FRAME_BYTES).contains(&frame_bytes) {
+            return refuse("frame_bytes", frame_bytes.to_string(), "60 to 65549");
         }
         if !(60..=16 << 20).contains(&burst_bytes) {
             return refuse("burst_bytes", burst_bytes.to_string(), "60 to 16 MiB");
@@ -164,8 +170,10 @@ impl Options {
         if bursts == 0 || bursts.saturating_mul(self.traffic.frames_per_burst()) > MOST_FRAMES {
             return refuse("bursts", bursts.to_string(), "1 or more, of 50 million frames in all");
         }
-        if (self.buffer_bytes as usize) < frame_bytes + 4 || self.buffer_bytes > 0x3fff {
-            let range = "a frame and its check sequence of 4 bytes, up to 16383";
+        let longest = driver.max_buffer_bytes;
+        if !(frame_bytes + 4..=longest).contains(&(self.buffer_bytes as usize)) {
+            let range = "a frame and its check sequence of 4 bytes, and no more than the driver's descriptors name \
+                         (rtl8168: 16383, oc48: 65549)";
             return refuse("buffer_bytes", self.buffer_bytes.to_string(), range);
         }
         let memory = (self.buffers as u64).saturating_mul(self.buffer_bytes.into());

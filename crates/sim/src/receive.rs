@@ -4,6 +4,7 @@
 use serde::Serialize;
 use warikomi_clock::{Seed, Span};
 use warikomi_driver::strategy::Strategy;
+use warikomi_driver::{DRIVERS, DriverInfo};
 use warikomi_measure::Delay;
 
 use super::{
@@ -16,7 +17,7 @@ use super::{
 pub struct ReceiveOptions {
     /// Strategies, each with its poll time or budget.
     pub strategies: Vec<Strategy>,
-    /// Receive buffer in bytes: all buffers together. The NIC's ring names 1,024 of them at most.
+    /// Receive buffer in bytes: all buffers together. The NIC's ring names as many of them as its driver says.
     pub buffer_bytes: Vec<u64>,
     /// Bytes of a burst.
     pub burst_bytes: Vec<usize>,
@@ -34,6 +35,10 @@ pub struct ReceiveOptions {
     pub topology: Topology,
     /// Whether a job that computes competes for the core.
     pub compute: bool,
+    /// Whether what receives has real-time priority.
+    pub real_time: bool,
+    /// When the core is taken from all parts without it, from the first burst on, and for how long.
+    pub core_taken: Vec<(Span, Span)>,
     /// Costs of what the processes do.
     pub costs: CostModel,
     /// The scheduler.
@@ -59,6 +64,8 @@ impl Default for ReceiveOptions {
             duration: Span::from_ms(2_000),
             topology: Topology::Direct,
             compute: true,
+            real_time: false,
+            core_taken: Vec::new(),
             costs: CostModel::default(),
             scheduler: SchedulerModel::default(),
             driver: "rtl8168".to_owned(),
@@ -122,9 +129,15 @@ pub fn receive(
     Ok(rows)
 }
 
+fn driver(options: &ReceiveOptions) -> Result<&'static DriverInfo, VirtualError> {
+    let found = DRIVERS.iter().find(|info| info.name == options.driver);
+    found.copied().ok_or_else(|| VirtualError::Driver(options.driver.clone()))
+}
+
 /// Bytes of one buffer: a frame and its check sequence, in whole words of four bytes.
-fn one_buffer(options: &ReceiveOptions) -> u64 {
-    (options.frame_bytes as u64 + 4).next_multiple_of(4).min(0x3fff)
+fn one_buffer(options: &ReceiveOptions) -> Result<u64, VirtualError> {
+    let bytes = (options.frame_bytes as u64 + 4).next_multiple_of(4);
+    Ok(bytes.min(driver(options)?.max_buffer_bytes as u64))
 }
 
 fn row(
@@ -133,7 +146,8 @@ fn row(
     buffer_bytes: u64,
     burst_bytes: usize,
 ) -> Result<Row, VirtualError> {
-    let buffers = (buffer_bytes / one_buffer(options)).max(1);
+    let one_buffer = one_buffer(options)?;
+    let buffers = (buffer_bytes / one_buffer).max(1);
     let outcome = one(options, strategy, buffers, burst_bytes)?;
     let (poll_us, cpu_budget) = match strategy {
         Strategy::Hybrid { poll_time } => (Some(poll_time.as_us()), None),
@@ -145,7 +159,7 @@ fn row(
         strategy: strategy.name().to_owned(),
         poll_us,
         cpu_budget,
-        buffer_bytes: buffers * one_buffer(options),
+        buffer_bytes: buffers * one_buffer,
         burst_bytes,
         cpu_share: outcome.cpu_share,
         lost_share: counts.lost_share(),
@@ -181,8 +195,9 @@ fn one(
         strategy,
         topology: options.topology,
         buffers: buffers as usize,
-        buffer_bytes: one_buffer(options) as u32,
+        buffer_bytes: one_buffer(options)? as u32,
         compute: options.compute,
+        real_time: options.real_time,
         costs: options.costs,
         scheduler: options.scheduler,
         sleep_timeout: None,
@@ -190,7 +205,11 @@ fn one(
         way: Way::default(),
         sends: None,
         seed: options.seed,
-        disturbances: Disturbances { bound: Span::from_ms(2_000), ..Disturbances::default() },
+        disturbances: Disturbances {
+            core_taken: options.core_taken.clone(),
+            bound: Span::from_ms(2_000),
+            ..Disturbances::default()
+        },
     };
     run(&run_options, &options.driver)
 }
@@ -202,14 +221,14 @@ pub fn smallest_buffer(
     strategy: Strategy,
     burst_bytes: usize,
 ) -> Result<Option<u64>, VirtualError> {
-    const RING: u64 = 1_024;
+    let ring = driver(options)?.rx_descriptors as u64;
     let lossless = |buffers| -> Result<bool, VirtualError> {
         Ok(one(options, strategy, buffers, burst_bytes)?.counts.lost_share() == 0.0)
     };
-    if !lossless(RING)? {
+    if !lossless(ring)? {
         return Ok(None);
     }
-    let (mut too_few, mut enough) = (0, RING);
+    let (mut too_few, mut enough) = (0, ring);
     while enough - too_few > 1 {
         let middle = (too_few + enough) / 2;
         if lossless(middle)? {
@@ -218,7 +237,7 @@ pub fn smallest_buffer(
             too_few = middle;
         }
     }
-    Ok(Some(enough * one_buffer(options)))
+    Ok(Some(enough * one_buffer(options)?))
 }
 
 /// The rule: the receive buffer that is needed is what the link brings while the receiver does not

@@ -46,8 +46,8 @@ const NOBODY: TaskId = TaskId::MAX;
 
 impl Stage {
     /// The stages of a topology, from the driver on.
-    pub(super) fn chain(topology: Topology, cpu: &mut Cpu) -> Vec<Stage> {
-        let mut own = |work, part| Stage::new(cpu.add(), part, work, true);
+    pub(super) fn chain(topology: Topology, real_time: bool, cpu: &mut Cpu) -> Vec<Stage> {
+        let mut own = |work, part| Stage::new(cpu.add(real_time), part, work, true);
         match topology {
             // The task is that of the driver, which is started later.
             Topology::Direct => vec![Stage::new(NOBODY, Part::Driver, Work::Both, false)],

@@ -41,7 +41,7 @@ impl World<'_> {
             Some(session) => (Some(self.bed.lineage(generation)), Some(session.upper()?)),
             None => (None, None),
         };
-        let id = self.cpu.add();
+        let id = self.cpu.add(self.options.real_time);
         let mut process = Process::new(id, generation, self.pair.driver(), channel, lineage);
         process.order_all(self.options, self.bed.strategy);
         if self.is_direct() {

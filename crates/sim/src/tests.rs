@@ -22,6 +22,7 @@ pub(super) fn options() -> Options {
         buffers: 256,
         buffer_bytes: 2048,
         compute: true,
+        real_time: false,
         costs: CostModel::default(),
         scheduler: SchedulerModel::default(),
         sleep_timeout: None,

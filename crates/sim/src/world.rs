@@ -35,6 +35,10 @@ pub(super) enum QueuedEvent {
     FaultsStop,
     /// A part is held.
     Stall(Span),
+    /// Something takes the core away, for so long.
+    TakeCore(Span),
+    /// It gives the core back.
+    GiveCoreBack,
     /// A part that was held continues.
     GoOn(TaskId),
     /// A part is started again.
@@ -97,12 +101,12 @@ impl<'o> World<'o> {
         let nic = pair.card(Box::new(tap.clone()));
         let station = nic.mac_address();
         let mut cpu = Cpu::new(&options.scheduler, options.costs.context_switch_ns);
-        let stages = Stage::chain(options.topology, &mut cpu);
+        let stages = Stage::chain(options.topology, options.real_time, &mut cpu);
         let split = options.topology != Topology::Direct;
         let dma_layout = DmaLayout::new(options, rings, split, station)?;
         let device =
             Device::with_faults(nic, dma_layout.memory.clone(), &disturbances.faults, options.seed);
-        let compute = options.compute.then(|| cpu.add());
+        let compute = options.compute.then(|| cpu.add(false));
         let arrivals = Arrivals::new(options, station)?;
         let count = arrivals.count();
         // Buffers of a channel are the channel's; of those only where they are is noted.

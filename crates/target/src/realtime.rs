@@ -82,6 +82,12 @@ impl Drop for Realtime {
     }
 }
 
+/// Gives a process, or with 0 the calling thread, real-time priority; what it starts has none.
+pub fn claim(id: u32, priority: u32) -> Result<()> {
+    let id = id.try_into().map_err(|_| Error::from_raw_os_error(libc::ESRCH))?;
+    set_scheduler(id, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, priority)
+}
+
 /// The processes of a group, by its leader's id.
 fn members(leader: u32) -> Vec<libc::pid_t> {
     let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };

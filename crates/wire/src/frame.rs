@@ -5,6 +5,9 @@ pub const MIN_FRAME_BYTES: usize = 60;
 /// field of an rtl8168's receive descriptor has 14 bits and counts the check sequence.
 pub const MAX_FRAME_BYTES: usize = 0x3fff - 4;
 
+/// The longest frame in bytes, without its check sequence, that any model takes: an IP packet of 65,535 bytes.
+pub const LONGEST_FRAME_BYTES: usize = 65_535 + HEADER_BYTES;
+
 /// Bytes of an Ethernet header without a tag.
 pub const HEADER_BYTES: usize = 14;
 

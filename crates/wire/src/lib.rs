@@ -19,7 +19,7 @@ use std::ops::Add;
 
 use warikomi_clock::Time;
 
-pub use frame::{Frame, HEADER_BYTES, MAX_FRAME_BYTES, MIN_FRAME_BYTES, fcs};
+pub use frame::{Frame, HEADER_BYTES, LONGEST_FRAME_BYTES, MAX_FRAME_BYTES, MIN_FRAME_BYTES, fcs};
 pub use kind::{ParseWireError, WireKind};
 pub use loopback::Loopback;
 pub use network::{GUEST_IP, NETWORK_IP, NETWORK_MAC, PAYLOAD_OFFSET, UDP_HEADER_BYTES, UDP_PORT};

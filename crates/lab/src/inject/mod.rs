@@ -134,7 +134,8 @@ pub(crate) fn inject_from<S: Source>(
     source: impl FnOnce(&Addresses, Time) -> Result<S, PlanError>,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Injected, Error> {
-    order.plan.validate()?;
+    let longest = session.target.card(warikomi_target::CardId::FIRST)?.0.info().max_frame_bytes;
+    order.plan.validate_for(longest)?;
     let finished = run::carry_out(session, order, source, progress)?;
     let result = describe(session, order.plan, &finished);
     let run::Finished { records, start, interrupts, received, .. } = finished;

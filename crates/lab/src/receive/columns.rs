@@ -15,13 +15,19 @@ pub(crate) fn describe(result: &mut RunResult) {
     let mut layout = Layout {
         asked: asked(result),
         columns: columns(),
-        views: vec![view()],
+        views: vec![view(rows)],
         tables: vec![published_table()],
         charts: charts(rows),
         ..Layout::default()
     };
+    if result.figures.contains_key("losses") {
+        layout.tables.push(losses());
+    }
     if result.figures.contains_key("scaling") {
         layout.tables.push(scaling());
+    }
+    if let Some(verdict) = result.figures.get("verdict").and_then(serde_json::Value::as_object) {
+        layout.say("claim", verdict_text(verdict));
     }
     say_refusals(&mut layout, rows, |row| text(row, "strategy").to_owned());
     let advice = result.figures.get("advice").and_then(serde_json::Value::as_object);
@@ -35,9 +41,17 @@ pub(crate) fn describe(result: &mut RunResult) {
 fn asked(result: &RunResult) -> Option<String> {
     let number = |name: &str| result.plan_number(name);
     let line = rate(number("line_rate_bps")?);
-    let (load, frame) = (percent(number("load")?), count(number("frame_bytes")? as u64));
     let long = time(number("duration_ms")? * 1e6);
-    Some(format!("bursts of frames of {frame} bytes on a line of {line}, {load} of it, for {long}"))
+    let loads = result.plan.get("loads")?.as_array()?;
+    let loads: Vec<_> = loads.iter().filter_map(serde_json::Value::as_f64).map(percent).collect();
+    let whole = result.plan.get("whole_messages").and_then(serde_json::Value::as_bool);
+    let what = match whole {
+        Some(true) => "messages of one frame each".to_owned(),
+        _ => format!("bursts of frames of {} bytes", count(number("frame_bytes")? as u64)),
+    };
+    let stall = result.plan.get("stall").and_then(serde_json::Value::as_str);
+    let stall = stall.map(|stall| format!("; the core is taken away, {stall}")).unwrap_or_default();
+    Some(format!("{what} on a line of {line}, {} of it, for {long}{stall}", loads.join(", ")))
 }
 
 fn columns() -> Vec<Column> {
@@ -49,6 +63,10 @@ fn columns() -> Vec<Column> {
         Column::parameter("poll_us", "poll time T").head("T").word("", "no T").says("T = {}"),
         Column::parameter("buffer_bytes", "receive buffer").head("buffer").unit(Unit::Size),
         Column::parameter("burst_bytes", "burst").unit(Unit::Size).says("Bursts of {}"),
+        Column::parameter("load_share", "load of the line").head("load").says("load {}"),
+        Column::parameter("line_rate_bps", "line"),
+        Column::parameter("cpu_speed", "processor, times as fast").head("processor"),
+        Column::parameter("real_time", "real-time priority").head("real-time"),
         Column::figure("cpu_share", "CPU share of receiving")
             .head("CPU")
             .better(Better::Less)
@@ -62,6 +80,9 @@ fn columns() -> Vec<Column> {
         delay("p99", "p99"),
         delay("max", "max"),
         Column::figure("interrupts", "interrupts").head("intr").unit(Unit::Count),
+        Column::figure("stalled_ms", "core taken away, ms"),
+        Column::parameter("stalled_by", "taken by"),
+        Column::parameter("asked_buffer_bytes", "receive buffer asked for").unit(Unit::Size),
         Column::figure("poll_now_us", "poll time at the end"),
         Column::parameter("polls_by", "polls"),
         Column::parameter("not_available", "why not"),
@@ -69,19 +90,16 @@ fn columns() -> Vec<Column> {
     ]
 }
 
-fn view() -> View {
-    let columns = [
-        "strategy",
-        "poll_us",
-        "buffer_bytes",
-        "cpu_share",
-        "lost_share",
-        "delay_us.p50",
-        "delay_us.p99",
-        "interrupts",
-    ];
+/// Columns that are shown where rows have them.
+const SETTINGS: [&str; 3] = ["line_rate_bps", "cpu_speed", "real_time"];
+
+fn view(rows: &[Object]) -> View {
+    let settings = SETTINGS.iter().filter(|key| rows.iter().any(|row| row.contains_key(**key)));
+    let several = several(rows, "load_share").then_some(&"load_share");
+    let columns = ["strategy", "poll_us", "buffer_bytes"].iter().chain(several).chain(settings);
+    let figures = ["cpu_share", "lost_share", "delay_us.p50", "delay_us.p99", "interrupts"].iter();
     View {
-        columns: columns.map(str::to_owned).to_vec(),
+        columns: columns.chain(figures).map(|&key| key.to_owned()).collect(),
         split: vec!["burst_bytes".to_owned()],
         notes: vec![
             "CPU: what receiving took from the compute job; delay: from the deadline of a burst's last packet \
@@ -90,6 +108,48 @@ fn view() -> View {
         ],
         ..View::default()
     }
+}
+
+/// Whether rows differ in this.
+fn several(rows: &[Object], key: &str) -> bool {
+    let mut values = rows.iter().filter_map(|row| row.get(key));
+    let first = values.next();
+    values.any(|value| Some(value) != first)
+}
+
+/// Where losses begin, beside what was published at its own lengths of messages.
+fn losses() -> Table {
+    let columns = vec![
+        Column::parameter("strategy", "Losses, strategy"),
+        Column::parameter("poll_us", "T"),
+        Column::parameter("buffer_bytes", "buffer").unit(Unit::Size),
+        Column::figure("losing", "losing").unit(Unit::Count),
+        Column::figure("tried", "of").unit(Unit::Count),
+        Column::figure("begins_bytes", "from messages of").unit(Unit::Size),
+        Column::figure("begins_load_share", "from load"),
+        Column::figure("lost_share", "most lost").alarm().published("published_lost_share"),
+        Column::figure("worst_bytes", "by messages of").unit(Unit::Size),
+        Column::figure("published_lost_share", "published"),
+        Column::parameter("published_at", "published at"),
+    ];
+    Table::of_figures("losses", "", "losses", columns).note(
+        "losing, of: lengths of messages with loads that lost packets, and those that were tried",
+    )
+}
+
+/// What was published, whether the same was found, and what was.
+fn verdict_text(verdict: &Object) -> String {
+    let said = match text(verdict, "verdict") {
+        "same" => "the same was found",
+        "different" => "something else was found",
+        _ => "what was measured does not say it",
+    };
+    format!(
+        "{}: published: {}; {said}: {}",
+        text(verdict, "claim"),
+        text(verdict, "published"),
+        text(verdict, "found")
+    )
 }
 
 /// All that was published about polling first and waiting then: a row for each poll time.
@@ -101,21 +161,29 @@ fn published_table() -> Table {
     buffers.sort_unstable();
     buffers.dedup();
     let key = |mb: &u64| format!("lost_{mb}MB_share");
+    let at = |mb: &u64| format!("lost_{mb}MB_at");
     let mut columns = vec![
         Column::parameter("poll_us", "Published, T"),
         Column::figure("cpu_share", "CPU at 50 KB"),
     ];
-    columns.extend(buffers.iter().map(|mb| Column::figure(&key(mb), &format!("lost, {mb} MB"))));
+    for mb in &buffers {
+        columns.push(Column::figure(&key(mb), &format!("lost, {mb} MB")));
+        columns.push(Column::parameter(&at(mb), "at").word("", ""));
+    }
     let row = |poll: u64| {
         let cpu = hybrid.cpu_share(poll, HYBRID_BURST_BYTES);
         let mut row = object([("poll_us", poll.into()), ("cpu_share", cpu.into())]);
-        let lost = |mb: &u64| Some((key(mb), hybrid.lost_share(poll, mb * 1_000_000)?.into()));
-        row.extend(buffers.iter().filter_map(lost));
+        for mb in &buffers {
+            let Some(loss) = hybrid.loss(poll, mb * 1_000_000) else { continue };
+            row.insert(key(mb), loss.lost_share.into());
+            row.extend(loss.at.iter().map(|messages| (at(mb), messages.as_str().into())));
+        }
         row
     };
     let rows = polls.into_iter().map(row).collect();
     Table::here("published", "", columns, rows)
         .note(format!("published: {}", hybrid.environment))
+        .note("at: the lengths of the messages that were lost")
         .note(format!("below 100 µs: {}", hybrid.below_100us))
         .note(format!("how it scales: {}", hybrid.scaling_rule))
 }
@@ -176,8 +244,12 @@ fn matters(layout: &mut Layout, rows: &[Object], advice: Option<&Object>) {
     let Some(row) = advised.or_else(published).or_else(|| measured().max_by(longest)) else {
         return;
     };
-    let names = ["strategy", "poll_us", "buffer_bytes", "burst_bytes"]
-        .map(|key| layout.column(key).name(row));
+    let load = several(rows, "load_share").then_some("load_share");
+    let names: Vec<_> = ["strategy", "poll_us", "buffer_bytes", "burst_bytes"]
+        .into_iter()
+        .chain(load)
+        .map(|key| layout.column(key).name(row))
+        .collect();
     let of = names.join(", ");
     let figures = [
         ("cpu_share", "of the processor taken by receiving"),
@@ -194,6 +266,11 @@ fn charts(rows: &[Object]) -> Vec<Chart> {
         |chart: Chart, figure: &str| chart.series(&["strategy"]).curve(Curve::new(figure, ""));
     let buffers = rows.iter().filter_map(|row| row.get("buffer_bytes")?.as_u64());
     let x = Axis::new("burst_bytes", "burst (bytes)", Unit::Count, Scale::Zero);
+    // Curves of several loads each have their own.
+    let by_strategy = |chart: Chart, figure: &str| match several(rows, "load_share") {
+        true => chart.series(&["strategy", "load_share"]).curve(Curve::new(figure, "")),
+        false => by_strategy(chart, figure),
+    };
     let mut cpu =
         by_strategy(Chart::new("cpu", "CPU share by burst size", x, share()), "cpu_share")
             .curve(Curve::new("published_cpu_share", "published").published().kind(Kind::Points))
@@ -209,9 +286,7 @@ fn charts(rows: &[Object]) -> Vec<Chart> {
     let mut lost = by_strategy(Chart::new("lost", title, x, y).kind(Kind::Points), "lost_share")
         .curve(Curve::new("published_lost_share", "published").published());
     lost.several = Several::Greatest;
-    let bursts = rows.iter().filter_map(|row| row.get("burst_bytes"));
-    let first = bursts.clone().next();
-    if bursts.into_iter().any(|burst| Some(burst) != first) {
+    if several(rows, "burst_bytes") {
         lost = lost.note("Of bursts of several lengths, the one that lost most.");
     }
     let y = Axis::new("delay_us.p99", "delay, 99th percentile", Unit::Us, Scale::Log);

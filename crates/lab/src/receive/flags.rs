@@ -16,7 +16,9 @@ use warikomi_session::{
 use warikomi_sim::{CostModel, CostsFile, SchedulerModel};
 use warikomi_wire::WireKind;
 
+use super::claim::Claim;
 use super::made::Received;
+use super::stall::Stall;
 use super::traffic::Traffic;
 use super::{columns, kernel, process, simulated};
 use crate::error::Error;
@@ -78,24 +80,28 @@ Examples:
 #[derive(Args)]
 #[command(next_help_heading = "Traffic")]
 struct TrafficArguments {
-    /// Lengths of bursts, with commas: each is a row of its own
+    /// Lengths of bursts, with commas: each is a row of its own [default: 50KB]
     #[arg(
         long,
-        alias = "burst",
+        aliases = ["burst", "sizes"],
         value_name = "BYTES,...",
-        value_delimiter = ',',
-        default_value = "50KB"
+        value_delimiter = ','
     )]
     bursts: Vec<FrameBytes>,
+    /// Each burst is one message: one frame in one receive buffer of its length, and nothing is cut (--target process;
+    /// above 16 KB with --driver oc48)
+    #[arg(long, conflicts_with = "frame")]
+    whole_messages: bool,
     /// Length of a full frame without check sequence [default: what the MTU allows]
     #[arg(long, value_name = "BYTES")]
     frame: Option<FrameBytes>,
     /// The line that bursts come over
     #[arg(long, value_name = "RATE", default_value = "800M")]
     line_rate: LineRate,
-    /// The share of the line that bursts take up in the mean, above 0, up to 1
-    #[arg(long, value_name = "SHARE", default_value_t = Traffic::default().load)]
-    load: f64,
+    /// The share of the line that bursts take up in the mean, above 0, up to 1; with commas, each is a row of its own
+    /// [default: 0.25]
+    #[arg(long, visible_alias = "loads", value_name = "SHARE,...", value_delimiter = ',')]
+    load: Vec<f64>,
     /// Random times between bursts (exponentially distributed), rather than one time
     #[arg(long)]
     poisson: bool,
@@ -127,6 +133,18 @@ struct ComparedArguments {
     /// Receives without a compute job beside it (--target process)
     #[arg(long)]
     no_compute: bool,
+    /// The core is taken away from the target, so long and so often, as by a scheduler without guarantees: 100ms:every=1s,
+    /// and :random behind it for exponentially distributed times. In real time by a thread of the highest priority
+    /// that we may have, in virtual time by declaration (--target process)
+    #[arg(long, value_name = "TIME:every=TIME")]
+    stall: Option<Stall>,
+    /// What receives has real-time priority, and so comes before what takes the core away (--target process)
+    #[arg(long)]
+    real_time: bool,
+    /// Asks whether what was published is found here; the answer is in the result. Chooses what is compared unless that
+    /// is given: --stall, and for below-100us poll times, loads and bursts (--target process)
+    #[arg(long, value_enum, value_name = "CLAIM", conflicts_with_all = ["smallest_buffer", "real_time"])]
+    claim: Option<Claim>,
     /// How long the compute job runs alone, before and after each row (--target kernel) [default:
     /// 200ms]
     #[arg(long, value_name = "TIME")]
@@ -136,28 +154,49 @@ struct ComparedArguments {
 impl ComparedArguments {
     /// Flags that were given and mean nothing to a process, or to a kernel.
     fn refuse_those_of_others(&self, process: bool) -> Result<(), SessionError> {
-        let only_process =
-            given([("--smallest-buffer", self.smallest_buffer), ("--no-compute", self.no_compute)]);
+        let only_process = given([
+            ("--smallest-buffer", self.smallest_buffer),
+            ("--no-compute", self.no_compute),
+            ("--stall", self.stall.is_some()),
+            ("--real-time", self.real_time),
+            ("--claim", self.claim.is_some()),
+        ]);
         let only_kernel = given([("--calibration", self.calibration.is_some())]);
         match process {
             true => refuse(&only_kernel, "kernel"),
             false => refuse(&only_process, "process"),
         }
     }
+
+    /// Refuses poll times where no way to receive has one.
+    fn refuse_polls(&self, any_polls: bool) -> Result<(), Error> {
+        match self.polls.is_empty() || any_polls {
+            true => Ok(()),
+            false => Err(Error::impossible(
+                "--polls is for ways to receive that poll for a time, and --strategies names none; leave --polls out",
+            )),
+        }
+    }
+}
+
+fn polls_for_a_time(strategy: &Strategy) -> bool {
+    matches!(strategy, Strategy::Hybrid { .. })
 }
 
 impl TrafficArguments {
-    fn traffic(&self, mtu_bytes: Option<usize>) -> Traffic {
+    /// The traffic, on the whole as usual.
+    fn traffic(&self, mtu_bytes: Option<usize>, usual: Traffic) -> Traffic {
         let frame_bytes = match (self.frame, mtu_bytes) {
             (Some(frame), _) => frame.0,
             (None, Some(mtu)) => mtu + ETHERNET_HEADER_BYTES,
-            (None, None) => Traffic::default().frame_bytes,
+            (None, None) => usual.frame_bytes,
         };
+        let bursts = self.bursts.iter().map(|burst| burst.0).collect();
         Traffic {
-            bursts_bytes: self.bursts.iter().map(|burst| burst.0).collect(),
+            bursts_bytes: if self.bursts.is_empty() { usual.bursts_bytes } else { bursts },
             frame_bytes,
             line_rate_bps: self.line_rate.0,
-            load: self.load,
+            loads: if self.load.is_empty() { usual.loads } else { self.load.clone() },
             poisson: self.poisson,
             seed: Seed(self.seed),
             duration: self.duration,
@@ -169,12 +208,14 @@ impl Receive {
     /// What to compare in a driver of its own.
     fn in_process(&self) -> Result<process::Options, Error> {
         let compared = &self.compared;
-        let usual = process::Options::default();
-        let frame = self.traffic.frame.map_or(usual.traffic.frame_bytes, |frame| frame.0);
+        let usual = process::Options::asking(compared.claim);
         let mut options = process::Options {
-            traffic: Traffic { frame_bytes: frame, ..self.traffic.traffic(None) },
-            find_smallest_buffer: compared.smallest_buffer,
+            traffic: self.traffic.traffic(None, usual.traffic),
+            find_smallest_buffer: usual.find_smallest_buffer || compared.smallest_buffer,
             compute: !compared.no_compute,
+            stall: compared.stall.or(usual.stall),
+            real_time: compared.real_time,
+            whole_messages: self.traffic.whole_messages,
             ..usual
         };
         if !compared.strategies.is_empty() {
@@ -194,9 +235,7 @@ impl Receive {
         if !compared.buffers.is_empty() {
             options.buffers_bytes = compared.buffers.iter().map(|&bytes| bytes.into()).collect();
         }
-        for &burst in &options.traffic.bursts_bytes {
-            options.traffic.plan(burst)?;
-        }
+        compared.refuse_polls(options.strategies.iter().any(polls_for_a_time))?;
         Ok(options)
     }
 
@@ -204,7 +243,7 @@ impl Receive {
     fn in_kernel(&self, mtu_bytes: Option<usize>) -> Result<kernel::Options, Error> {
         let compared = &self.compared;
         let mut options = kernel::Options {
-            traffic: self.traffic.traffic(mtu_bytes),
+            traffic: self.traffic.traffic(mtu_bytes, Traffic::default()),
             ..kernel::Options::default()
         };
         if let Some(calibration) = compared.calibration {
@@ -229,9 +268,8 @@ impl Receive {
                 options.calibration, LEAST_CALIBRATION
             )));
         }
-        for &burst in &options.traffic.bursts_bytes {
-            options.traffic.plan(burst)?;
-        }
+        compared.refuse_polls(options.strategies.iter().any(|strategy| strategy.polls()))?;
+        options.traffic.check()?;
         Ok(options)
     }
 }
@@ -254,6 +292,9 @@ impl Experiment for Receive {
             refuse(&self.kernel_costs.given(), "kernel")?;
         }
         self.compared.refuse_those_of_others(process)?;
+        if !process {
+            refuse(&given([("--whole-messages", self.traffic.whole_messages)]), "process")?;
+        }
         self.strict.refuse_if_simulated(process && self.virtual_time)?;
         let mut found = match process {
             false => self.run_in_kernel(watch)?,
@@ -276,6 +317,12 @@ impl Receive {
         let options = process::Options { receiver, ..self.in_process()? };
         let mut prepared = self.target.prepare_as(Usual::Receiving)?;
         prepared.let_sleep();
+        if options.claim == Some(Claim::CpuHalved) {
+            return Err(Error::impossible(
+                "a processor half as fast is declared, and in real time there is the one that is there; add --virtual",
+            ));
+        }
+        options.check(prepared.longest_frame_bytes())?;
         let mut bring_up = |orders: &Orders, watch: &mut Watch| {
             watch.start(&prepared.with_orders(orders), &WireKind::Sink)
         };
@@ -283,16 +330,15 @@ impl Receive {
     }
 
     fn run_in_virtual_time(&self, watch: &mut Watch) -> Result<Received, Error> {
-        self.target.refuse_driver(
-            "in virtual time the driver is ours, rtl8168, with the application in one thread with it",
-        )?;
+        let driver = self.target.simulated_driver()?;
         self.target.refuse_ways()?;
         let options = self.in_process()?;
+        options.check(driver.max_frame_bytes)?;
         let costs = match &self.costs {
             None => CostModel::default(),
             Some(path) => CostsFile::read(path)?.costs,
         };
-        simulated::receive(&options, &costs, &SchedulerModel::default(), watch)
+        simulated::receive(&options, driver, &costs, &SchedulerModel::default(), watch)
     }
 
     fn run_in_kernel(&self, watch: &mut Watch) -> Result<Received, Error> {

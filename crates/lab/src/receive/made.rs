@@ -6,7 +6,10 @@ use warikomi_driver::strategy::CpuBudget;
 use warikomi_measure::RunResult;
 
 use super::advice::advise;
+use super::claim::judge;
 use super::doubts::Doubts;
+use super::losses::losses;
+use super::process::Options;
 use super::row::{Burst, Row};
 
 /// What came of a comparison.
@@ -35,6 +38,19 @@ impl Received {
             Err(none) => json!({"cpu_budget_share": budget.share(), "none": none.to_string()}),
         };
         self.result.figures.insert("advice".to_owned(), said);
+    }
+
+    /// With what the rows say of the claim that was asked about, or else of where losses begin.
+    pub(super) fn judged(mut self, options: &Options) -> Received {
+        if let Some(claim) = options.claim {
+            self.result.figures.insert("verdict".to_owned(), json!(judge(claim, &self.rows)));
+        }
+        // Rows of a search are of buffers that were found.
+        let losses = if options.find_smallest_buffer { Vec::new() } else { losses(&self.rows) };
+        if !losses.is_empty() {
+            self.result.figures.insert("losses".to_owned(), json!(losses));
+        }
+        self
     }
 
     /// All rows together. `describe` makes a result of them.

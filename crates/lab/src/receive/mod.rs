@@ -6,19 +6,25 @@
 //! same for every target, and the advice chooses among the rows for a budget of the processor.
 
 pub mod advice;
+mod claim;
 mod columns;
 mod doubts;
 mod flags;
 pub mod kernel;
+mod losses;
 mod made;
 pub mod process;
 mod row;
 pub mod simulated;
+mod stall;
 mod traffic;
 mod work;
 
+pub use claim::{Claim, Found, Verdict, judge};
 pub use flags::Receive;
+pub use losses::Losses;
 pub use made::Received;
 pub use row::{Burst, Row};
+pub use stall::Stall;
 pub use traffic::Traffic;
 pub use work::Work;

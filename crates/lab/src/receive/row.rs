@@ -13,17 +13,31 @@ pub struct Row {
     pub strategy: String,
     /// How long it polls before it waits for an interrupt, in microseconds.
     pub poll_us: Option<u64>,
-    /// The receive buffer that was asked for, in bytes.
+    /// The receive buffer that there was, in bytes: as much of what was asked for as whole buffers make up.
     pub buffer_bytes: u64,
+    /// What was asked for, if that is no number of whole buffers.
+    pub asked_buffer_bytes: Option<u64>,
     /// Length of a burst in bytes.
     pub burst_bytes: u64,
+    /// The share of the line (0 to 1) that bursts take up in the mean.
+    pub load_share: Option<f64>,
+    /// The line in bit/s, where rows differ in it.
+    pub line_rate_bps: Option<u64>,
+    /// How many times as fast as declared the processor is, where rows differ in it.
+    pub cpu_speed: Option<f64>,
+    /// Whether what receives has real-time priority, where that was asked for.
+    pub real_time: Option<bool>,
+    /// For how many milliseconds something had the core that was to take it away.
+    pub stalled_ms: Option<f64>,
+    /// With what claim on the core it did.
+    pub stalled_by: Option<String>,
     /// The share of the target's processor time (0 to 1) that receiving took from the compute job.
     pub cpu_share: Option<f64>,
     /// The published share of user-level polling with this poll time.
     pub published_cpu_share: Option<f64>,
     /// The share of packets (0 to 1) that did not reach the application.
     pub lost_share: Option<f64>,
-    /// The published share of user-level polling with this poll time and buffer.
+    /// The published share of user-level polling with this poll time, buffer and length of messages.
     pub published_lost_share: Option<f64>,
     /// From the deadline of a burst's last packet until the application has it (the driver,
     /// if there is no application).
@@ -85,14 +99,18 @@ impl Row {
             buffer_bytes,
             burst_bytes,
             published_cpu_share: poll_us.and_then(|us| hybrid.cpu_share(us, burst_bytes)),
-            published_lost_share: Row::published_loss(poll_us, buffer_bytes),
+            published_lost_share: Row::published_loss(poll_us, buffer_bytes, burst_bytes),
             ..Row::default()
         }
     }
 
-    /// The published share of packets lost with this poll time and buffer, if there is one.
-    pub fn published_loss(poll_us: Option<u64>, buffer_bytes: u64) -> Option<f64> {
-        poll_us.and_then(|us| published::hybrid_receive().lost_share(us, buffer_bytes))
+    /// The published share of packets lost with this poll time, buffer and length of messages, if there is one.
+    pub fn published_loss(
+        poll_us: Option<u64>,
+        buffer_bytes: u64,
+        burst_bytes: u64,
+    ) -> Option<f64> {
+        poll_us.and_then(|us| published::hybrid_receive().lost_share(us, buffer_bytes, burst_bytes))
     }
 
     /// Takes what became of the packets of `plan`, the first of them due at `start`; returns the
@@ -172,6 +190,7 @@ mod tests {
         ledger.delivered(Delivery { first: 0, count: 3, at: us(120) });
         ledger.delivered(Delivery { first: 3, count: 2, at: us(130) });
         let mut row = Row::new("any", Some(100), 7_000_000, 50_000);
+        assert_eq!(row.published_lost_share, None, "it was published of other messages");
         let bursts = row.account(4, &plan, &ledger, Time::ZERO);
         assert_eq!((row.planned, row.delivered, row.lost), (Some(6), Some(5), Some(1)));
         assert_eq!(bursts.len(), 2);
@@ -179,6 +198,9 @@ mod tests {
         assert_eq!((bursts[1].delay_ns, bursts[1].lost, bursts[1].row), (None, 1, 4));
         let delay = row.delay_us.unwrap();
         assert!((delay.p50 - 100.0).abs() < 0.1 && (delay.max - 100.0).abs() < 0.1, "{delay:?}");
-        assert_eq!((row.published_cpu_share, row.published_lost_share), (Some(0.25), Some(0.002)));
+        assert_eq!(
+            (row.published_cpu_share, Row::published_loss(Some(100), 7_000_000, 12_000)),
+            (Some(0.25), Some(0.002))
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! Ways to receive in a driver of our own, in virtual time: the same question, asked of declared costs.
 
 use serde_json::json;
-use warikomi_driver::DEFAULT_DRIVER;
+use warikomi_driver::DriverInfo;
 use warikomi_driver::strategy::Strategy;
 use warikomi_measure::{Machine, TargetInfo, TimeBase, table};
 use warikomi_sim::receive as simulated;
@@ -17,32 +17,33 @@ use crate::watch::Watch;
 /// that was asked for.
 const SCALES: [f64; 4] = [0.25, 0.5, 1.0, 2.0];
 
-/// Compares the ways to receive; one seed is one history.
+/// Compares the ways to receive with this driver and its card; one seed is one history.
 pub fn receive(
     options: &Options,
+    driver: &DriverInfo,
     costs: &CostModel,
     scheduler: &SchedulerModel,
     watch: &mut Watch,
 ) -> Result<Received, Error> {
     let name = |case: &Case| case.strategy.name().to_owned();
     let rows = watch.each(&options.cases(), name, |case, _| {
-        rows_of(options, case, world(options, costs, scheduler))
+        rows_of(options, case, world(options, case, driver, costs, scheduler))
     })?;
     let rows = rows.concat();
     let target = TargetInfo {
         kind: "process".into(),
-        driver: DEFAULT_DRIVER.into(),
-        model: DEFAULT_DRIVER.into(),
+        driver: driver.name.into(),
+        model: driver.name.into(),
         ..TargetInfo::default()
     };
     let (base, machine) = (TimeBase::Virtual, Machine::default());
     let mut result = table("receive", base, machine, target, options, &rows);
     result.figures.insert("costs".into(), json!(costs));
     result.figures.insert("scheduler".into(), json!(scheduler));
-    if let Some(scaling) = scaling(options, costs, scheduler)? {
+    if let Some(scaling) = scaling(options, driver, costs, scheduler)? {
         result.figures.insert("scaling".into(), json!(scaling));
     }
-    Ok(Received { result, rows, bursts: Vec::new() })
+    Ok(Received { result, rows, bursts: Vec::new() }.judged(options))
 }
 
 fn rows_of(
@@ -58,36 +59,37 @@ fn rows_of(
         world.buffer_bytes = vec![found.unwrap_or(case.buffer_bytes)];
     }
     let found = simulated::receive(&world, &mut |_| ())?;
-    let rows = found.iter().map(|found| {
-        let row = row_of(found);
-        let published_lost_share = Row::published_loss(row.poll_us, case.buffer_bytes);
-        Row { published_lost_share, ..row }
-    });
-    Ok(rows.collect())
+    Ok(found.iter().map(|found| row_of(case, found)).collect())
 }
 
 fn world(
     options: &Options,
+    case: &Case,
+    driver: &DriverInfo,
     costs: &CostModel,
     scheduler: &SchedulerModel,
 ) -> simulated::ReceiveOptions {
-    let traffic = &options.traffic;
+    let traffic = options.traffic_of(case);
+    let stall = options.stall.map(|stall| stall.times(traffic.duration, traffic.seed));
     simulated::ReceiveOptions {
+        driver: driver.name.to_owned(),
+        core_taken: stall.unwrap_or_default(),
+        real_time: case.setting.real_time == Some(true),
         frame_bytes: traffic.frame_bytes,
         line_rate_bps: traffic.line_rate_bps,
-        load_share: traffic.load,
+        load_share: case.load,
         random_gaps: traffic.poisson,
         duration: traffic.duration,
         topology: Topology::Direct,
         compute: options.compute,
-        costs: *costs,
+        costs: case.setting.cpu_speed.map_or(*costs, |speed| costs.with_cpu_speed(speed)),
         scheduler: *scheduler,
         seed: traffic.seed,
         ..simulated::ReceiveOptions::default()
     }
 }
 
-fn row_of(found: &simulated::Row) -> Row {
+fn row_of(case: &Case, found: &simulated::Row) -> Row {
     let poll_us = found.poll_us.map(|us| us as u64);
     Row {
         cpu_share: Some(found.cpu_share),
@@ -99,7 +101,7 @@ fn row_of(found: &simulated::Row) -> Row {
         delivered: Some(found.delivered),
         lost: Some(found.lost),
         digest: Some(found.digest.clone()),
-        ..Row::new(&found.strategy, poll_us, found.buffer_bytes, found.burst_bytes as u64)
+        ..case.row(poll_us, found.buffer_bytes)
     }
 }
 
@@ -108,20 +110,24 @@ fn row_of(found: &simulated::Row) -> Row {
 /// hardly a buffer), and the first of the bursts.
 fn scaling(
     options: &Options,
+    driver: &DriverInfo,
     costs: &CostModel,
     scheduler: &SchedulerModel,
 ) -> Result<Option<Vec<simulated::Scaling>>, Error> {
     let cases = options.cases();
     let waits = |case: &&Case| {
         options.find_smallest_buffer
+            && options.claim.is_none()
             && matches!(case.strategy, Strategy::Poll | Strategy::Hybrid { .. })
     };
     let Some(case) = cases.iter().find(waits) else { return Ok(None) };
     let rate = options.traffic.line_rate_bps as f64;
     let rates = SCALES.map(|scale| (rate * scale) as u64);
-    let mut world = world(options, costs, scheduler);
+    let mut world = world(options, case, driver, costs, scheduler);
     // The smallest buffer of a slow line is few buffers: shorter frames say it more finely.
-    world.frame_bytes = world.frame_bytes.min(BUFFER_BYTES as usize / 4);
+    if !options.whole_messages {
+        world.frame_bytes = world.frame_bytes.min(BUFFER_BYTES as usize / 4);
+    }
     Ok(simulated::scaling(&world, case.strategy, case.burst_bytes, &rates)?)
 }
 
@@ -129,6 +135,7 @@ fn scaling(
 mod tests {
     use super::*;
     use crate::receive::Traffic;
+    use crate::receive::{Claim, Found};
     use warikomi_clock::Span;
 
     fn options() -> Options {
@@ -147,6 +154,7 @@ mod tests {
     fn run(options: &Options) -> Received {
         receive(
             options,
+            warikomi_driver::DRIVERS[0],
             &CostModel::default(),
             &SchedulerModel::default(),
             &mut Watch::unobserved(),
@@ -160,7 +168,7 @@ mod tests {
         assert_eq!(first.rows, second.rows);
         assert_eq!(first.rows.len(), 3);
         assert!(first.rows.iter().all(|row| row.lost == Some(0) && row.digest.is_some()));
-        assert_eq!(first.rows[0].published_lost_share, Some(0.002));
+        assert_eq!(first.rows[0].published_cpu_share, Some(0.25));
     }
 
     #[test]
@@ -169,5 +177,72 @@ mod tests {
         assert!(found.rows.iter().all(|row| row.buffer_bytes <= 7_010_000), "{:?}", found.rows);
         let scaling = found.result.figures["scaling"].as_array().unwrap();
         assert_eq!(scaling.len(), SCALES.len());
+    }
+
+    fn stalled() -> Options {
+        Options {
+            stall: Some("100ms:every=1s".parse().unwrap()),
+            polls_us: vec![100],
+            buffers_bytes: vec![1_000_000, 7_000_000],
+            traffic: Traffic { duration: Span::from_ms(1_000), ..options().traffic },
+            ..options()
+        }
+    }
+
+    #[test]
+    fn what_takes_the_core_away_costs_the_packets_that_no_buffer_bridges() {
+        let found = run(&stalled());
+        let [small, large] = found.rows.as_slice() else { panic!("{:?}", found.rows) };
+        // A quarter of 800 Mbit/s for 100 ms are 2.5 MB, in frames of 8,000 bytes.
+        let arrives = 100e-3 * 0.25 * 100e6 / 8_000.0;
+        let lost = small.lost.unwrap() as f64;
+        assert!((0.5 * arrives..arrives).contains(&lost), "{lost} of {arrives}");
+        assert_eq!(large.lost, Some(0), "{large:?}");
+        let losses = found.result.figures["losses"].as_array().unwrap();
+        assert_eq!((&losses[0]["losing"], &losses[1]["losing"]), (&1.into(), &0.into()));
+        assert_eq!(found.rows, run(&stalled()).rows, "one seed, one history");
+        let share = [small, large].map(|row| row.cpu_share.unwrap());
+        assert!(share.iter().all(|share| (0.0..0.6).contains(share)), "{share:?}");
+    }
+
+    #[test]
+    fn claims_about_the_needed_buffer_are_answered() {
+        let verdict = |claim| {
+            let searched = Options { find_smallest_buffer: true, claim: Some(claim), ..stalled() };
+            let found = run(&searched);
+            assert_eq!(found.rows.len(), 2, "{:?}", found.rows);
+            (found.result.figures["verdict"]["verdict"].clone(), found.rows)
+        };
+        let same = serde_json::json!(Found::Same);
+        let (doubled, rows) = verdict(Claim::LineDoubled);
+        assert_eq!(doubled, same, "{rows:?}");
+        assert_eq!(rows[1].line_rate_bps, Some(1_600_000_000));
+        let (halved, rows) = verdict(Claim::CpuHalved);
+        assert_eq!(halved, same, "{rows:?}");
+        assert_eq!(rows[1].cpu_speed, Some(0.5));
+        let (urgent, rows) = verdict(Claim::RealTimePriority);
+        assert_eq!(urgent, same, "{rows:?}");
+        assert!(rows[1].buffer_bytes * 10 < rows[0].buffer_bytes, "{rows:?}");
+    }
+
+    #[test]
+    fn a_message_of_65_kb_is_one_frame_in_one_buffer_of_a_card_that_has_such_frames() {
+        let whole = Options {
+            whole_messages: true,
+            polls_us: vec![100],
+            traffic: Traffic { bursts_bytes: vec![1_000, 65_000], ..options().traffic },
+            ..options()
+        };
+        let driver = warikomi_driver::DRIVERS.iter().find(|info| info.name == "oc48").unwrap();
+        whole.check(driver.max_frame_bytes).unwrap();
+        let (costs, scheduler) = (CostModel::default(), SchedulerModel::default());
+        let found = receive(&whole, driver, &costs, &scheduler, &mut Watch::unobserved()).unwrap();
+        for row in &found.rows {
+            assert_eq!((row.lost, row.planned > Some(0)), (Some(0), true), "{row:?}");
+        }
+        // A quarter of 100 MB/s for 50 ms: a packet is a message.
+        assert_eq!(found.rows[1].planned, Some(19));
+        let refused = whole.check(16_379).unwrap_err().to_string();
+        assert!(refused.contains("65000 bytes") && refused.contains("oc48"), "{refused}");
     }
 }

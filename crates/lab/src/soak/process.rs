@@ -141,7 +141,7 @@ mod tests {
         let mut features = BTreeSet::new();
         for seed in 1..3_000 {
             let history = draw(seed);
-            history.drawn.options().validate().unwrap();
+            history.drawn.options().validate(warikomi_driver::DRIVERS[0]).unwrap();
             assert_eq!(history, draw(seed));
             features.extend(history.features());
         }

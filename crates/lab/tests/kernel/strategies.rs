@@ -17,7 +17,7 @@ fn options(strategy: Strategy) -> Options {
         strategies: vec![strategy],
         polls_us: vec![POLL_US],
         buffers_bytes: vec![7_000_000],
-        traffic: Traffic { load: 0.1, duration: Span::from_ms(300), ..Traffic::default() },
+        traffic: Traffic { loads: vec![0.1], duration: Span::from_ms(300), ..Traffic::default() },
         calibration: Span::from_ms(100),
         ..Options::default()
     }

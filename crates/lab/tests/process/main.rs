@@ -89,6 +89,17 @@ fn along(topology: Topology, strategy: Strategy) -> ProcessSessionOptions {
     }
 }
 
+/// The same with the driver and the card of that name.
+fn along_with(topology: Topology, name: &'static str) -> ProcessSessionOptions {
+    let driver = format!("driver {name}");
+    ProcessSessionOptions {
+        driver: name.into(),
+        program: program(&driver),
+        nic: NicOptions::of(name),
+        ..along(topology, Strategy::Poll)
+    }
+}
+
 fn session(strategy: Strategy) -> Session {
     started(&options(strategy))
 }

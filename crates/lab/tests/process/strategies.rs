@@ -9,7 +9,7 @@ use warikomi_lab::receive::process::{BUFFER_BYTES, Options, receive};
 use warikomi_lab::receive::{Received, Row, Traffic};
 use warikomi_stack::Topology;
 
-use crate::{along, try_start};
+use crate::{along, along_with, try_start};
 
 fn traffic() -> Traffic {
     Traffic {
@@ -126,4 +126,62 @@ fn the_smallest_buffer_is_one_that_loses_nothing() {
     assert!((1..=MOST).contains(&buffers), "{row:?}");
     // A machine that is busy may need them all, and more.
     assert!(row.lost == Some(0) || buffers == MOST, "{row:?}");
+}
+
+#[test]
+fn what_takes_the_core_away_has_it_and_a_small_buffer_loses_what_arrives_meanwhile() {
+    let options = Options {
+        strategies: vec![Strategy::Hybrid { poll_time: Span::from_us(100) }],
+        polls_us: vec![100],
+        buffers_bytes: vec![16 * BUFFER_BYTES],
+        stall: Some("100ms:every=200ms".parse().unwrap()),
+        traffic: Traffic { duration: Span::from_ms(400), ..traffic() },
+        compute: false,
+        ..Options::default()
+    };
+    let found = received(&options, Topology::DriverAlone);
+    let [row] = found.rows.as_slice() else { panic!("{:?}", found.rows) };
+    must_agree(0, row, &found);
+    // Twice 100 ms, of which something else may take some again.
+    let stalled_ms = row.stalled_ms.unwrap();
+    assert!((20.0..=205.0).contains(&stalled_ms), "{row:?}");
+    let by = row.stalled_by.as_deref().unwrap();
+    if by == "equal priority" {
+        eprintln!("no priority may be had here: what takes the core shares it");
+        return;
+    }
+    // Some 300 packets arrive in 100 ms, and there are 16 buffers.
+    assert!(row.lost > Some(50), "{row:?}");
+    let losses = found.result.figures["losses"].as_array().unwrap();
+    assert_eq!(losses[0]["losing"], 1, "{losses:?}");
+}
+
+#[test]
+fn a_message_of_65_kb_is_one_packet_in_one_buffer_up_to_the_application() {
+    let options = Options {
+        strategies: vec![Strategy::Hybrid { poll_time: Span::from_us(100) }],
+        polls_us: vec![100],
+        buffers_bytes: vec![7_000_000],
+        traffic: Traffic { bursts_bytes: vec![1_000, 65_000], ..traffic() },
+        whole_messages: true,
+        receiver: Receiver::Application,
+        compute: false,
+        ..Options::default()
+    };
+    for topology in [Topology::Direct, Topology::Application, Topology::Stack] {
+        let mut bring_up = |orders: &_, _: &mut Watch| {
+            let mut session = along_with(topology, "oc48");
+            session.orders = *orders;
+            Ok(try_start(&session)?)
+        };
+        let found = receive(&options, &mut bring_up, &mut Watch::unobserved());
+        let found = found.unwrap_or_else(|error| panic!("{topology:?}: {error}"));
+        let [short, long] = found.rows.as_slice() else { panic!("{:?}", found.rows) };
+        for (number, row) in [short, long].into_iter().enumerate() {
+            must_agree(number, row, &found);
+            assert!(row.delivered > Some(0), "{topology:?}: {row:?}");
+        }
+        // A quarter of 100 MB/s for 100 ms in messages of 65,000 bytes.
+        assert_eq!(long.planned, Some(38), "{topology:?}");
+    }
 }

@@ -291,7 +291,7 @@ pub(crate) fn receive_rows() -> Vec<Map<String, Value>> {
             "delay_us": {"p50": p50, "p90": 2.0 * p50, "p99": 9.0 * p50, "max": 1e4},
             "interrupts": 12_000, "planned": 33_422, "delivered": 33_400, "lost": 22,
             "published_cpu_share": poll_us.and_then(|us| hybrid.cpu_share(us, burst_bytes)),
-            "published_lost_share": poll_us.and_then(|us| hybrid.lost_share(us, buffer_bytes)),
+            "published_lost_share": poll_us.and_then(|us| hybrid.lost_share(us, buffer_bytes, burst_bytes)),
         })));
     };
     for (strategy, polls) in [("interrupt", &[None][..]), ("busy-poll", &[Some(100), Some(300)])] {

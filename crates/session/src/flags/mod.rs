@@ -11,8 +11,8 @@ mod virtual_time;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum, ValueHint};
-use warikomi_driver::DEFAULT_DRIVER;
 use warikomi_driver::strategy::{CpuBudget, DEFAULT_BUDGET, Strategy};
+use warikomi_driver::{DEFAULT_DRIVER, DRIVERS, DriverInfo};
 use warikomi_inject::Receiver;
 use warikomi_nic::NicOptions;
 use warikomi_target::kernel::GuestCosts;
@@ -251,14 +251,28 @@ impl TargetArguments {
         }
     }
 
-    /// Refuses flags that name a driver or a model, or say how far packets go, where all of this is given.
-    pub fn refuse_driver(&self, because: &str) -> Result<(), SessionError> {
-        let path = given([("--path", self.process.path.is_some())]);
-        let named = self.named().into_iter().filter(|flag| *flag != "--target").chain(path);
-        match named.into_iter().next() {
-            None => Ok(()),
-            Some(flag) => Err(SessionError::impossible(format!("{because}; leave {flag} out"))),
+    /// The driver of ours that is run in virtual time, with its card and an application in one thread; refuses flags
+    /// that say anything else about it.
+    pub fn simulated_driver(&self) -> Result<&'static DriverInfo, SessionError> {
+        refuse(&self.kernel.given(), "kernel")?;
+        let others =
+            given([("--model", self.model.is_some()), ("--path", self.process.path.is_some())]);
+        if let Some(flag) = others.first() {
+            return Err(SessionError::impossible(format!(
+                "in virtual time a driver of ours runs with its own card, and the application in one thread with \
+                 it; leave {flag} out"
+            )));
         }
+        let name = self.driver.as_deref().unwrap_or(DEFAULT_DRIVER);
+        let found = DRIVERS.iter().find(|info| info.name == name);
+        found.copied().ok_or_else(|| {
+            let known: Vec<_> = DRIVERS.iter().map(|info| info.name).collect();
+            SessionError::impossible(format!(
+                "in virtual time the driver is one of ours ({}), because a program of its own takes real time; leave \
+                 --driver {name} out, or --virtual",
+                known.join(", ")
+            ))
+        })
     }
 
     fn named(&self) -> Vec<&'static str> {

@@ -42,6 +42,16 @@ impl Prepared {
         Prepared { options, files: self.files.clone() }
     }
 
+    /// The longest frame in bytes, without check sequence, that its card takes.
+    pub fn longest_frame_bytes(&self) -> usize {
+        let nic = match &self.options {
+            Options::Kernel(options) => &options.nic,
+            Options::Process(options) => &options.nic,
+        };
+        let info = warikomi_nic::MODELS.iter().find(|info| info.name == nic.model);
+        info.map_or(warikomi_nic::MAX_FRAME_BYTES, |info| info.max_frame_bytes)
+    }
+
     /// What a kernel is brought up with.
     pub fn kernel(&self) -> Option<&SessionOptions> {
         let Options::Kernel(options) = &self.options else { return None };

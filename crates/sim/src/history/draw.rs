@@ -27,6 +27,7 @@ pub(super) fn options(seed: Seed, faults: bool) -> Options {
         buffers: dice.magnitude(1, 64) as usize,
         buffer_bytes: traffic.frame_bytes as u32 + dice.number(4, 64) as u32,
         compute: dice.one_in(2),
+        real_time: false,
         costs,
         scheduler: SchedulerModel {
             time_slice_us: dice.magnitude(50, 6_400),

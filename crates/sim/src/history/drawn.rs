@@ -195,12 +195,13 @@ mod tests {
 
     #[test]
     fn each_shorter_history_is_another_and_in_the_end_there_is_none() {
+        let driver = warikomi_driver::DRIVERS[0];
         for seed in 1..200 {
             let mut drawn = Drawn::of(Seed(seed), true);
             let mut steps = 0;
             while let Some(next) = drawn.shorter().pop() {
                 assert_ne!(next, drawn);
-                assert!(drawn.shorter().iter().all(|one| one.options().validate().is_ok()));
+                assert!(drawn.shorter().iter().all(|one| one.options().validate(driver).is_ok()));
                 drawn = next;
                 steps += 1;
                 assert!(steps < 400, "{drawn:?}");

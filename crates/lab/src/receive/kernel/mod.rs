@@ -88,6 +88,7 @@ struct Case {
     poll_us: Option<u32>,
     buffer_bytes: u32,
     burst_bytes: usize,
+    load: f64,
 }
 
 impl Options {
@@ -100,12 +101,12 @@ impl Options {
             };
             for poll_us in polls {
                 for &buffer_bytes in &self.buffers_bytes {
-                    let bursts = self.traffic.bursts_bytes.iter();
-                    cases.extend(bursts.map(|&burst_bytes| Case {
+                    cases.extend(self.traffic.each().map(|(burst_bytes, load)| Case {
                         strategy,
                         poll_us,
                         buffer_bytes,
                         burst_bytes,
+                        load,
                     }));
                 }
             }
@@ -148,8 +149,9 @@ fn carry_out(
     let buffer_bytes = case.buffer_bytes.into();
     let poll_us = case.poll_us.map(u64::from);
     let row = Row::new(case.strategy.name(), poll_us, buffer_bytes, case.burst_bytes as u64);
+    let row = Row { load_share: Some(case.load), ..row };
     let mut made = Made { row, bursts: Vec::new(), doubts: Doubts::default() };
-    let plan = options.traffic.plan(case.burst_bytes)?;
+    let plan = options.traffic.plan(case.burst_bytes, case.load)?;
     match prepare(session, options, case)? {
         Err(reason) => made.row.not_available = Some(reason),
         Ok(polls_by) => {
@@ -349,7 +351,7 @@ mod tests {
     fn the_plan_of_a_result_has_everything() {
         let plan = warikomi_measure::as_object(&Options::default());
         assert_eq!(plan["strategies"].as_array().unwrap().len(), 6);
-        assert_eq!(plan["load"].as_f64(), Some(0.25));
+        assert_eq!(plan["loads"], serde_json::json!([0.25]));
         assert_eq!(plan["line_rate_bps"].as_u64(), Some(800_000_000));
     }
 }

@@ -5,11 +5,12 @@ use std::time::Duration;
 use nix::time::{ClockId, clock_getcpuclockid};
 use nix::unistd::Pid;
 use warikomi_clock::read_tsc;
-use warikomi_inject::Plan;
 use warikomi_process::Orders;
 use warikomi_protocol::commands::Counters;
 use warikomi_session::Session;
+use warikomi_target::realtime::{self, PRIORITY};
 
+use super::competitor::Competitor;
 use super::compute::{ComputeJob, nanoseconds};
 use super::options::{Case, Options};
 use crate::error::Error;
@@ -33,35 +34,37 @@ pub(super) struct Bench<'a, 'b> {
 impl Bench<'_, '_> {
     /// One row.
     pub(super) fn carry_out(&mut self, case: &Case) -> Result<(Row, Vec<Burst>), Error> {
-        let plan = Plan {
-            receiver: self.options.receiver,
-            ..self.options.traffic.plan(case.burst_bytes)?
-        };
-        let orders = case.orders();
+        let plan = self.options.plan(case)?;
+        let orders = case.orders(self.options.buffer_bytes_of(case));
         let mut session = (self.bring_up)(&orders, self.watch)?;
         let job = match self.options.compute {
             true => Some(ComputeJob::start(session.target_core()).map_err(Error::CpuTime)?),
             false => None,
         };
         let processes = session.target.process_ids();
+        if case.setting.real_time == Some(true) {
+            claim_real_time(&processes)?;
+        }
         // The scheduler's first moments with the two are not its usual ones.
         session.target.serve_for(Duration::from_millis(20))?;
         let before_cores = session.watch_cores();
         let before = Spent::now(&processes, job.as_ref())?;
         let counted = counters(&mut session)?;
+        let competitor = self.compete(&session)?;
         let run =
             inject(&mut session, &plan, Application::default(), read_tsc() as u32, &mut |_| ())?;
         run.check()?;
         let spent = Spent::now(&processes, job.as_ref())?.since(&before);
         let counted = counters(&mut session)?.since(&counted);
+        let taken = competitor.map(Competitor::end).transpose().map_err(Error::CpuTime)?;
         self.watch.saw(&mut session, &before_cores);
         drop(job);
         session.stop()?;
 
         let buffer_bytes = orders.buffers * orders.buffer_bytes;
-        let mut row =
-            Row::new(case.strategy.name(), case.poll_us(), buffer_bytes, case.burst_bytes as u64);
-        row.published_lost_share = Row::published_loss(row.poll_us, case.buffer_bytes);
+        let mut row = case.row(case.poll_us(), buffer_bytes);
+        row.stalled_ms = taken.map(|taken| taken.cpu_ns as f64 / 1e6);
+        row.stalled_by = taken.map(|taken| taken.claim.to_string());
         let bursts = row.account(self.number, &plan, &run.ledger, run.start);
         row.interrupts = run.result.interrupts.as_ref().map(|interrupts| interrupts.raised);
         row.sleeps = Some(counted.sleeps);
@@ -71,6 +74,31 @@ impl Bench<'_, '_> {
         self.doubts.add_run(&plan, &run);
         Ok((row, bursts))
     }
+}
+
+impl Bench<'_, '_> {
+    /// What takes the core away from the target, if anything is to.
+    fn compete(&self, session: &Session) -> Result<Option<Competitor>, Error> {
+        let Some(stall) = &self.options.stall else { return Ok(None) };
+        if session.target.shares_a_core() {
+            return Err(Error::impossible(
+                "--stall takes the target's core away, and here it is ours as well; it needs a second core",
+            ));
+        }
+        let times = stall.times(self.options.traffic.duration, self.options.traffic.seed);
+        Competitor::start(session.target_core(), times).map(Some).map_err(Error::CpuTime)
+    }
+}
+
+/// Gives what receives real-time priority, above what takes the core away.
+fn claim_real_time(processes: &[u32]) -> Result<(), Error> {
+    let claimed = processes.iter().try_for_each(|&id| realtime::claim(id, PRIORITY + 1));
+    claimed.map_err(|why| {
+        Error::impossible(format!(
+            "what receives cannot have real-time priority ({why}); it takes CAP_SYS_NICE, or `ulimit -r {}`",
+            PRIORITY + 1
+        ))
+    })
 }
 
 /// Processor and other time that has gone.

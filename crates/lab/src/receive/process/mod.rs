@@ -5,6 +5,7 @@
 //! A new target is started for each row, so that no row knows anything of another.
 
 mod bench;
+mod competitor;
 mod compute;
 mod options;
 mod search;
@@ -14,6 +15,7 @@ use warikomi_measure::{TimeBase, table};
 use self::bench::Bench;
 use super::doubts::Doubts;
 use super::made::{Made, Received};
+use super::row::Row;
 use crate::error::Error;
 use crate::watch::Watch;
 
@@ -41,5 +43,6 @@ pub fn receive(
     let (mut target, machine) = watch.seen();
     // These are different in each row.
     target.settings.clear();
-    Ok(Received::of(made, |rows| table("receive", TimeBase::Real, machine, target, options, rows)))
+    let describe = |rows: &[Row]| table("receive", TimeBase::Real, machine, target, options, rows);
+    Ok(Received::of(made, describe).judged(options))
 }

@@ -1,7 +1,7 @@
 //! The smallest receive buffer that loses nothing.
 
 use super::bench::Bench;
-use super::options::{BUFFER_BYTES, Case};
+use super::options::Case;
 use crate::error::Error;
 use crate::receive::row::{Burst, Row};
 
@@ -14,8 +14,9 @@ pub(super) fn smallest_buffer(
     bench: &mut Bench<'_, '_>,
     case: &Case,
 ) -> Result<(Row, Vec<Burst>), Error> {
-    let with = |buffers: u64| Case { buffer_bytes: buffers * BUFFER_BYTES, ..*case };
-    let mut search = Search::up_to((case.buffer_bytes / BUFFER_BYTES).max(1));
+    let each_bytes = bench.options.buffer_bytes_of(case);
+    let with = |buffers: u64| Case { buffer_bytes: buffers * each_bytes, ..*case };
+    let mut search = Search::up_to((case.buffer_bytes / each_bytes).max(1));
     let mut best = bench.carry_out(&with(search.enough))?;
     if best.0.lost != Some(0) {
         return Ok(best);
