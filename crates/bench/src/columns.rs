@@ -66,7 +66,8 @@ fn tables(figures: &Object) -> Vec<Table> {
         let first = list(figures, key).next()?;
         let mut keys: Vec<&String> = list(figures, key).flat_map(Object::keys).collect();
         keys.sort_by_key(|key| {
-            (*key != "size_bytes", first.keys().position(|known| known == *key))
+            let place = first.keys().position(|known| known == *key);
+            (*key != "size_bytes", place.is_none(), place)
         });
         keys.dedup();
         let size = Column::parameter("size_bytes", "frame length in bytes");

@@ -34,7 +34,7 @@ const ROUNDS: usize = 3;
 /// The intervals that are asked for: the published one, and one at which anything keeps up.
 const INTERVALS: [Span; 2] = [Span::from_us(38), Span::from_us(1_000)];
 /// Frames at each interval: what the guest notes of their interrupts fits in one answer of the agent's.
-const COUNT: u64 = 500;
+const COUNT: u64 = 300;
 /// Length of these frames in bytes.
 const SIZE_BYTES: usize = 1_500;
 /// Frame lengths at which the driver's rate is measured, in bytes.
