@@ -69,7 +69,7 @@ fn gather(tree: &Path, into: &Path) -> Result<()> {
     Ok(())
 }
 
-fn run_depmod(base: &Path, release: &str) -> Result<()> {
+pub(crate) fn run_depmod(base: &Path, release: &str) -> Result<()> {
     let program = tools::find("depmod").unwrap_or_else(|| PathBuf::from("depmod"));
     let output =
         Command::new(&program).arg("-b").arg(base).arg(release).output().map_err(|source| {

@@ -7,6 +7,7 @@ mod columns;
 pub mod comparison;
 mod copy;
 mod explore;
+mod hypervisor;
 mod model;
 mod rates;
 mod ring;
@@ -22,6 +23,7 @@ use warikomi_session::Session;
 
 pub use columns::describe;
 pub use explore::explore;
+pub use hypervisor::{Hypervisor, compare as against_hypervisor};
 pub use rounds::ROUNDS;
 pub use transmit::transmit;
 pub use way::{Failure, Running, Sample, Setup, Way};

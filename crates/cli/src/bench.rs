@@ -1,10 +1,14 @@
 //! `warikomi bench`.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
-use warikomi_bench::{bench, comparison, explore as bench_explore, transmit as bench_transmit};
+use warikomi_bench::{
+    Hypervisor, against_hypervisor, bench, comparison, explore as bench_explore,
+    transmit as bench_transmit,
+};
 use warikomi_measure::{Machine, RunResult, TimeBase};
 use warikomi_session::OwnParts;
 use warikomi_target::Interrupted;
@@ -27,6 +31,10 @@ pub(crate) struct Arguments {
     /// Only one of the parts
     #[arg(long, value_name = "PART")]
     only: Option<Part>,
+    /// With --only qemu: the newest kernel below this directory, as Debian's package linux-image-amd64 installs it,
+    /// or `dpkg -x` unpacks it: boot/vmlinuz-VERSION and lib/modules/VERSION [default: /]
+    #[arg(long, value_name = "DIR")]
+    qemu_kernel: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -40,6 +48,9 @@ enum Part {
     Comparison,
     /// What adapting costs a sender; needs no kernel
     Transmit,
+    /// The same traffic in QEMU (package qemu-system-x86), and what an injection costs there; done only if it is
+    /// asked for
+    Qemu,
     /// Places that `explore` tries in a second; needs a kernel made with --debug, and is done only if it is asked for
     Explore,
 }
@@ -54,8 +65,11 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
     if matches!(arguments.only, Some(Part::Comparison | Part::Transmit)) {
         arguments.target.refuse_all("this part of bench has drivers of its own, and no other")?;
     }
+    if arguments.qemu_kernel.is_some() && arguments.only != Some(Part::Qemu) {
+        bail!("only --only qemu boots a kernel of QEMU's; leave --qemu-kernel out");
+    }
     let mut result = match arguments.only {
-        Some(Part::Comparison | Part::Transmit | Part::Explore) => {
+        Some(Part::Comparison | Part::Transmit | Part::Qemu | Part::Explore) => {
             RunResult::new("bench", TimeBase::Real, Machine::read())
         }
         _ => bench_kernel(arguments, interrupted, &mut progress)?,
@@ -77,6 +91,12 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
     }
     if wanted(Part::Transmit) {
         bench_transmit(parts, interrupted, &mut result, &mut progress)?;
+    }
+    if arguments.only == Some(Part::Qemu) {
+        let kernel_root = arguments.qemu_kernel.clone().unwrap_or_else(|| PathBuf::from("/"));
+        let mut prepare = || arguments.target.prepare();
+        let hypervisor = Hypervisor { kernel_root };
+        against_hypervisor(&hypervisor, &mut prepare, interrupted, &mut result, &mut progress)?;
     }
     if arguments.only == Some(Part::Explore) {
         bench_explore(&arguments.target, interrupted, &mut result, &mut progress)?;

@@ -71,6 +71,39 @@ pub enum Arrivals {
         /// Where the numbers come from.
         generator: Box<ChaCha8Rng>,
     },
+    /// Gaps around a constant one, and now and then a long one.
+    Jittered(Jitter),
+}
+
+/// Arrivals at a constant interval of which each is late by up to some time, and after which, seldom, nothing comes
+/// for long.
+#[derive(Clone, Debug)]
+pub struct Jitter {
+    /// The constant interval, at least as long as `most`.
+    pub interval: Span,
+    /// How late an arrival may be: two intervals in a row differ by less than twice that, one from the constant one by
+    /// at most that.
+    pub most: Span,
+    /// One gap in so many is longer, ...
+    pub outlier_one_in: u64,
+    /// ... by this at most, as likely in each factor of two.
+    pub longest_outlier: Span,
+    /// How late the last arrival was.
+    pub late: Span,
+    /// Where the numbers come from.
+    pub dice: Dice,
+}
+
+impl Jitter {
+    fn next_gap(&mut self) -> Span {
+        let late = Span::from_ps(self.dice.number(0, self.most.as_ps()));
+        let last = std::mem::replace(&mut self.late, late);
+        let gap = Span::from_ps((self.interval + late).as_ps().saturating_sub(last.as_ps()));
+        if !self.dice.one_in(self.outlier_one_in) {
+            return gap;
+        }
+        gap + Span::from_ps(self.dice.magnitude(self.most.as_ps(), self.longest_outlier.as_ps()))
+    }
 }
 
 impl Arrivals {
@@ -83,6 +116,7 @@ impl Arrivals {
                 let unit: f64 = Exp1.sample(&mut **generator);
                 Span::from_ps((unit * mean.as_ps() as f64) as u64)
             }
+            Arrivals::Jittered(jitter) => jitter.next_gap(),
         }
     }
 }
@@ -113,6 +147,31 @@ impl Chance {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn jitter_stays_within_its_bounds_and_does_not_add_up_but_for_outliers() {
+        let us = Span::from_us;
+        let jitter = |one_in| {
+            Arrivals::Jittered(Jitter {
+                interval: us(38),
+                most: us(2),
+                outlier_one_in: one_in,
+                longest_outlier: us(4_000_000),
+                late: Span::ZERO,
+                dice: Seed(5).dice(),
+            })
+        };
+        let mut calm = jitter(u64::MAX);
+        let gaps: Vec<Span> = (0..100_000).map(|_| calm.next_gap()).collect();
+        assert!(gaps.iter().all(|gap| (us(36)..=us(40)).contains(gap)));
+        let drift = gaps.iter().map(|gap| gap.as_ps()).sum::<u64>().abs_diff(us(3_800_000).as_ps());
+        assert!(drift <= us(2).as_ps(), "{drift} ps");
+        let mut wild = jitter(10_000);
+        let long: Vec<Span> =
+            (0..100_000).map(|_| wild.next_gap()).filter(|gap| *gap > us(40)).collect();
+        assert!((2..30).contains(&long.len()), "{} outliers", long.len());
+        assert!(long.iter().all(|gap| *gap <= us(4_000_040)));
+    }
 
     #[test]
     fn a_chance_happens_as_often_as_it_should_and_the_same_way_again() {

@@ -6,6 +6,7 @@
 //! of frames: arrivals one by one, from a trace or a capture. No clock is read here: the time is an
 //! argument, and what happened goes to a [`Recorder`].
 
+mod arrival;
 mod burst;
 mod echo;
 mod fault;
@@ -29,8 +30,9 @@ pub use frame::{
 };
 pub use injector::{DEFAULT_SLACK, Injection, Injector, Lateness, Recorder, Step};
 pub use pacing::Pacer;
+pub use arrival::{Arrival, FITTED_JITTER, FITTED_LONGEST_OUTLIER, FITTED_OUTLIER_ONE_IN};
 pub use plan::{
-    Arrival, MAX_COUNT, MAX_DURATION, MAX_FLOWS, MAX_INTERVAL, MAX_PACKETS_PER_INTERRUPT,
+    MAX_COUNT, MAX_DURATION, MAX_FLOWS, MAX_INTERVAL, MAX_PACKETS_PER_INTERRUPT,
     MAX_PLAN_TEXT_BYTES, Plan, PlanError, Receiver, Warmup,
 };
 pub use schedule::{Arriving, Schedule, ScheduleError};

@@ -5,6 +5,7 @@ use warikomi_clock::{Arrivals, Seed, Span};
 use warikomi_nic::{LONGEST_FRAME_BYTES, MAX_FRAME_BYTES, MIN_FRAME_BYTES};
 use warikomi_wire::wire_time;
 
+use crate::arrival::{Arrival, FITTED_JITTER};
 use crate::burst::{Burst, MAX_BURST_BYTES};
 use crate::fault::{Fault, MAX_FAULTS};
 
@@ -27,32 +28,6 @@ pub const MAX_PLAN_TEXT_BYTES: usize = 64 * 1024;
 
 /// Line rates that make sense, in bits per second: 1 Mbit/s to 1 Tbit/s.
 const LINE_RATES_BPS: std::ops::RangeInclusive<u64> = 1_000_000..=1_000_000_000_000;
-
-/// Distribution of the packets' arrival times.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Arrival {
-    /// Every interval the same.
-    #[default]
-    Constant,
-    /// Exponentially distributed intervals with `interval` as their mean.
-    Poisson,
-    /// Bursts of `burst_bytes`, one every `interval`, the frames of each back to back on the line.
-    Bursts,
-    /// The same, with exponentially distributed intervals between the bursts.
-    PoissonBursts,
-}
-
-impl Arrival {
-    /// Whether `interval` is that of bursts.
-    pub fn is_bursts(self) -> bool {
-        matches!(self, Arrival::Bursts | Arrival::PoissonBursts)
-    }
-
-    fn is_random(self) -> bool {
-        matches!(self, Arrival::Poisson | Arrival::PoissonBursts)
-    }
-}
 
 /// How far packets are meant to go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -214,6 +189,12 @@ pub enum PlanError {
     /// A fault that pulls the card out of a slot that does not tell of it.
     #[error("the fault {0} needs a Linux kernel to which our PCI bridge attaches the card")]
     Hotplug(&'static str),
+    /// An interval that would be less than nothing.
+    #[error(
+        "arrival = \"fitted_real_nic\" puts intervals off by up to {FITTED_JITTER}, and {0} is less: give an \
+         interval of {FITTED_JITTER} or more"
+    )]
+    ShorterThanJitter(Span),
     /// A random arrival without a mean.
     #[error(
         "a random arrival with interval_ns = 0 has no mean: give the mean interval, or choose \
@@ -302,6 +283,9 @@ impl Plan {
         }
         if self.arrival.is_random() && self.interval == Span::ZERO {
             return Err(PlanError::PoissonWithoutMean);
+        }
+        if self.arrival.is_fitted() && self.interval < FITTED_JITTER {
+            return Err(PlanError::ShorterThanJitter(self.interval));
         }
         self.validate_bursts()?;
         if i64::try_from(self.seed.0).is_err() {
@@ -396,13 +380,7 @@ impl Plan {
 
     /// The gaps between deadlines, or between bursts.
     pub fn arrivals(&self) -> Arrivals {
-        match self.arrival {
-            Arrival::Constant | Arrival::Bursts => Arrivals::Constant(self.interval),
-            Arrival::Poisson | Arrival::PoissonBursts => Arrivals::Poisson {
-                mean: self.interval,
-                generator: Box::new(self.seed.generator()),
-            },
-        }
+        self.arrival.gaps(self.interval, self.seed)
     }
 
     /// The interval that can be compared with what was measured; `None` if there is not one (as
@@ -499,6 +477,7 @@ mod tests {
             Just(Arrival::Poisson),
             Just(Arrival::Bursts),
             Just(Arrival::PoissonBursts),
+            Just(Arrival::FittedRealNic),
         ];
         let sizes = MIN_FRAME_BYTES..=MAX_FRAME_BYTES;
         let line = prop::option::of(10_000_000u64..=100_000_000_000);

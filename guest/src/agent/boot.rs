@@ -20,6 +20,9 @@ const LIMITS: [(&str, &str); 4] = [
     ("/proc/sys/net/ipv4/udp_mem", "65536 131072 262144"),
 ];
 
+/// Where the kernel's tracer is seen; kernels without one do not have this directory.
+const TRACER: &str = "/sys/kernel/tracing";
+
 /// Mounts, raises, brings up. What fails is returned, not fatal: the request that needs it will
 /// say so too.
 pub(super) fn set_up() -> Vec<String> {
@@ -30,6 +33,12 @@ pub(super) fn set_up() -> Vec<String> {
         if let Err(error) = mount_one(kind, target) {
             warnings.push(error.to_string());
         }
+    }
+    // The kernel's tracer, where it has one.
+    if Path::new(TRACER).is_dir()
+        && let Err(error) = mount_one("tracefs", TRACER)
+    {
+        warnings.push(error.to_string());
     }
     for (path, value) in LIMITS {
         if let Err(error) = error::write(path, value) {

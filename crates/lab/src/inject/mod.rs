@@ -180,6 +180,7 @@ fn describe(session: &Session, plan: &Plan, finished: &run::Finished) -> RunResu
     let queues = records.ledger.queue_totals();
     result.queues = (queues.len() > 1).then_some(queues);
     result.warnings = warnings(&result, &Thresholds::default());
+    result.warnings.extend(plan.arrival.is_fitted().then(remarks::fitted_arrivals));
     result.warnings.extend(finished.doubts.clone());
     result.warnings.extend(remarks::application(&finished.received));
     result.warnings.extend(remarks::target(sent, &session.target.counters()));

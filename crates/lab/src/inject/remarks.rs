@@ -43,6 +43,16 @@ pub(super) fn application(received: &ReceiveTotals) -> Vec<Warning> {
     warnings
 }
 
+/// About arrivals that are not as they were asked for.
+pub(super) fn fitted_arrivals() -> Warning {
+    warning(
+        "arrivals are fitted to what was published of a real NIC's intervals: off by up to 2 us, and seldom by up to \
+         4 s; how seldom was not published"
+            .to_owned(),
+        "take no figure of this run for one of exact intervals (--arrival constant)",
+    )
+}
+
 /// About the driver's counts and the NIC's, between which frames came however often they were taken.
 pub(super) fn never_at_rest() -> Warning {
     warning(
