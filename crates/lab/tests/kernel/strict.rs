@@ -30,8 +30,8 @@ fn sink() -> Box<dyn Wire> {
 /// What was found: kind, place and the first of them.
 fn found(session: &mut Session) -> Vec<String> {
     let (nic, _) = session.target.card(CardId::FIRST).unwrap();
-    let findings = nic.strict().expect("a strict card").findings().list();
-    findings.iter().map(|one| format!("{}, {}: {}", one.kind, one.place, one.what)).collect()
+    let findings = nic.strict().expect("a strict card").findings();
+    findings.list().iter().map(|one| format!("{}, {}: {}", one.kind, one.place, one.what)).collect()
 }
 
 /// The same without the one that r8169 may have: rtl_tx rings once more where it finds a frame that is not done yet,
