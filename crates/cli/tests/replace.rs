@@ -133,6 +133,7 @@ fn what_cannot_be_is_refused_with_what_can() {
         "--one-core",
         "--creation-io=10",
         "--store-load=2",
+        "--store-interval=1ms",
         "--state-io=first",
     ] {
         assert!(refused(&["--target", "kernel", flag]).contains("--target process only"), "{flag}");

@@ -3,25 +3,29 @@
 //! It runs in a thread of its own there. What it does to drivers the support side does for it, between two
 //! passes: each is a message, and the answer is waited for. A request for a replacement is a message to that
 //! thread, which has to get the core to take it, and its result is there when the thread has seen it.
+//!
+//! It does not look again and again, because each look would take the core from somebody: the support side, which
+//! spins, looks at the drivers and tells it when something is another than before ([`Seen`]).
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::{AtomicBool, AtomicU8};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use warikomi_clock::{Clock, Time};
-use warikomi_process::{Baton, How, ProcessTarget, Program, Seat, claim_for_this_thread};
+use warikomi_clock::{Clock, Span, Time};
+use warikomi_pci::attach::layout::times;
+use warikomi_process::{Baton, How, ProcessTarget, Program, Seat, Wanted, claim_for_this_thread};
 use warikomi_target::cores::Pinned;
 use warikomi_target::{Target, TargetError};
 
 use crate::{Drivers, Event, Policy, Supervisor};
 
-/// Between two steps while a driver is being replaced, and while none is.
-const STEP_OFTEN: Duration = Duration::from_micros(20);
-/// See [`STEP_OFTEN`].
+/// Between two steps while no driver is being replaced.
 const STEP_EVERY: Duration = Duration::from_millis(1);
+/// Between two looks of the support side at drivers that follow one another: each takes some system calls.
+const LOOK_EVERY: Span = Span::from_us(20);
 /// The support side answers within some passes: until then the core is not given away.
 const ANSWERED_WITHIN: Duration = Duration::from_micros(50);
 
@@ -31,11 +35,54 @@ type Call = Box<dyn FnOnce(&mut ProcessTarget) + Send>;
 /// The support side's end of such a supervisor.
 #[derive(Debug)]
 pub struct Beside {
-    requests: Option<Sender<Program>>,
+    requests: Option<Sender<Message>>,
     calls: Option<Calls>,
     told: Receiver<Result<Event, TargetError>>,
     is_ready: Arc<AtomicBool>,
+    awaits: Arc<AtomicU8>,
+    seen: Seen,
+    next_look: Time,
     thread: Option<JoinHandle<()>>,
+}
+
+/// What the supervisor's thread is told.
+#[derive(Debug)]
+enum Message {
+    /// Somebody asks for a replacement by this program.
+    Replace(Program),
+    /// Something has changed of the drivers.
+    Changed,
+}
+
+/// What the supervisor waits for.
+mod awaits {
+    /// Nothing: no driver is being replaced.
+    pub(super) const NOTHING: u8 = 0;
+    /// The next step of one that is.
+    pub(super) const PROGRESS: u8 = 1;
+    /// The same, and the driver that serves the device is to be awake.
+    pub(super) const WAKING: u8 = 2;
+}
+
+/// What of the drivers a supervisor acts on, as it was at a look.
+#[derive(Debug, Default, PartialEq)]
+struct Seen {
+    baton: Option<Baton>,
+    seats: Vec<Seat>,
+}
+
+impl Seen {
+    fn of(target: &mut ProcessTarget, with_sleep: bool) -> Seen {
+        let seats = target.seats().into_iter().filter_map(|generation| {
+            let seat = target.seat(generation)?;
+            let mut times = [Time::NEVER; times::COUNT];
+            times[times::SERVED] = seat.times[times::SERVED];
+            // A driver that serves goes round, and sleeps and wakes up, all the time.
+            let sleeps = with_sleep && seat.sleeps;
+            Some(Seat { process_id: None, heartbeat: 0, packets: 0, sleeps, times, ..seat })
+        });
+        Seen { seats: seats.collect(), baton: Some(target.baton()) }
+    }
 }
 
 struct Calls(Receiver<Call>);
@@ -58,12 +105,14 @@ impl Beside {
         let (call, calls) = channel();
         let (tell, told) = channel();
         let is_ready = Arc::new(AtomicBool::new(false));
+        let awaits = Arc::new(AtomicU8::new(awaits::NOTHING));
         let mut at = Post {
             supervisor: Supervisor::new(policy, program, target),
             drivers: Remote { call, clock: target.clock(), is_gone: false },
             requested,
             tell,
             is_ready: Arc::clone(&is_ready),
+            awaits: Arc::clone(&awaits),
         };
         let thread = std::thread::Builder::new().name("supervisor".to_owned());
         let thread = thread
@@ -77,7 +126,8 @@ impl Beside {
             })
             .map_err(TargetError::system("cannot start the supervisor's thread"))?;
         let (requests, calls) = (Some(requests), Some(Calls(calls)));
-        Ok(Beside { requests, calls, told, is_ready, thread: Some(thread) })
+        let (seen, next_look) = (Seen::default(), Time::ZERO);
+        Ok(Beside { requests, calls, told, is_ready, awaits, seen, next_look, thread: Some(thread) })
     }
 
     /// Does what the supervisor asks for, and says what it tells; to be called beside each poll of the target.
@@ -87,9 +137,36 @@ impl Beside {
         if let Some(Ok(call)) = self.calls.as_ref().map(|calls| calls.0.try_recv()) {
             call(target);
         }
+        let awaits = self.awaits.load(Acquire);
+        if awaits != awaits::NOTHING {
+            self.look(target, awaits);
+        }
         match self.told.try_recv() {
             Ok(told) => told.map(Some),
             Err(TryRecvError::Empty | TryRecvError::Disconnected) => Ok(None),
+        }
+    }
+
+    /// Tells the supervisor's thread if something has changed since the last look. The baton is looked at each time:
+    /// from its change on no driver serves the device.
+    fn look(&mut self, target: &mut ProcessTarget, awaits: u8) {
+        let now = Target::clock(target).now();
+        let is_same = self.seen.baton == Some(target.baton());
+        if is_same && now < self.next_look {
+            return;
+        }
+        self.next_look = now + LOOK_EVERY;
+        let seen = Seen::of(target, awaits == awaits::WAKING);
+        if seen != self.seen {
+            self.seen = seen;
+            self.tell(Message::Changed);
+        }
+    }
+
+    /// One that has ended has said why.
+    fn tell(&self, message: Message) {
+        if let Some(requests) = &self.requests {
+            let _ = requests.send(message);
         }
     }
 
@@ -101,10 +178,7 @@ impl Beside {
     /// Asks for a replacement by `program`. One that is refused is told as rolled back.
     pub fn replace(&self, program: &Program) {
         self.is_ready.store(false, Release);
-        if let Some(requests) = &self.requests {
-            // One that has ended has said why.
-            let _ = requests.send(program.clone());
-        }
+        self.tell(Message::Replace(program.clone()));
     }
 }
 
@@ -123,9 +197,10 @@ impl Drop for Beside {
 struct Post {
     supervisor: Supervisor,
     drivers: Remote,
-    requested: Receiver<Program>,
+    requested: Receiver<Message>,
     tell: Sender<Result<Event, TargetError>>,
     is_ready: Arc<AtomicBool>,
+    awaits: Arc<AtomicU8>,
 }
 
 impl Post {
@@ -141,9 +216,10 @@ impl Post {
                 let is_ready = self.supervisor.is_ready(&mut self.drivers);
                 self.is_ready.store(is_ready, Release);
             }
-            let wait = if rests { STEP_EVERY } else { STEP_OFTEN };
+            let wait = self.say_what_it_awaits(rests);
             match self.requested.recv_timeout(wait) {
-                Ok(program) => self.begin(&program),
+                Ok(Message::Replace(program)) => self.begin(&program),
+                Ok(Message::Changed) => self.supervisor.notice(),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -151,6 +227,21 @@ impl Post {
                 return;
             }
         }
+    }
+
+    /// How long the next step may be put off.
+    fn say_what_it_awaits(&self, rests: bool) -> Duration {
+        let awaits = match (rests, self.supervisor.awaits_waking()) {
+            (true, _) => awaits::NOTHING,
+            (false, false) => awaits::PROGRESS,
+            (false, true) => awaits::WAKING,
+        };
+        self.awaits.store(awaits, Release);
+        if rests {
+            return STEP_EVERY;
+        }
+        let now = self.drivers.clock.now();
+        Duration::from_nanos(self.supervisor.rests_until(now).since(now).as_ps() / 1_000)
     }
 
     fn begin(&mut self, program: &Program) {
@@ -206,9 +297,12 @@ impl Drivers for Remote {
     fn now(&mut self) -> Time {
         self.clock.now()
     }
-    fn prepare(&mut self, driver: &Program) -> Result<u32, TargetError> {
+    fn prepare(&mut self, driver: &Program, wanted: Wanted) -> Result<u32, TargetError> {
         let driver = driver.clone();
-        self.ask(move |target| target.prepare(&driver)).unwrap_or(Ok(0))
+        self.ask(move |target| target.prepare(&driver, wanted)).unwrap_or(Ok(0))
+    }
+    fn hasten(&mut self, generation: u32) {
+        self.ask(move |target| target.hasten(generation));
     }
     fn seat(&mut self, generation: u32) -> Option<Seat> {
         self.ask(move |target| target.seat(generation))?

@@ -1,7 +1,7 @@
 //! What a supervisor does to the drivers of a device, wherever it runs itself.
 
 use warikomi_clock::Time;
-use warikomi_process::{Baton, How, ProcessTarget, Program, Seat};
+use warikomi_process::{Baton, How, ProcessTarget, Program, Seat, Wanted};
 use warikomi_target::{Target, TargetError};
 
 /// The drivers of a device, and what can be done to them.
@@ -9,7 +9,9 @@ pub trait Drivers {
     /// The time.
     fn now(&mut self) -> Time;
     /// See [`ProcessTarget::prepare`].
-    fn prepare(&mut self, driver: &Program) -> Result<u32, TargetError>;
+    fn prepare(&mut self, driver: &Program, wanted: Wanted) -> Result<u32, TargetError>;
+    /// See [`ProcessTarget::hasten`].
+    fn hasten(&mut self, generation: u32);
     /// See [`ProcessTarget::seat`].
     fn seat(&mut self, generation: u32) -> Option<Seat>;
     /// See [`ProcessTarget::next_generation`].
@@ -42,8 +44,11 @@ impl Drivers for ProcessTarget {
     fn now(&mut self) -> Time {
         Target::clock(self).now()
     }
-    fn prepare(&mut self, driver: &Program) -> Result<u32, TargetError> {
-        ProcessTarget::prepare(self, driver)
+    fn prepare(&mut self, driver: &Program, wanted: Wanted) -> Result<u32, TargetError> {
+        ProcessTarget::prepare(self, driver, wanted)
+    }
+    fn hasten(&mut self, generation: u32) {
+        ProcessTarget::hasten(self, generation);
     }
     fn seat(&mut self, generation: u32) -> Option<Seat> {
         ProcessTarget::seat(self, generation)

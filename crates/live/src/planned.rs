@@ -2,7 +2,7 @@
 
 use warikomi_clock::{Span, Time};
 use warikomi_pci::attach::layout::times;
-use warikomi_process::{How, Program, Seat};
+use warikomi_process::{How, Program, Seat, Wanted};
 
 use crate::phase::{Attempt, Cleanup, Driver, Phase, Restart};
 use crate::supervisor::{Supervisor, Turn, why_over};
@@ -200,7 +200,7 @@ impl Supervisor {
             until: now + self.policy.warm_within,
             ..Attempt::new(Kind::Planned, to, How::Start, begun)
         };
-        match target.prepare(&attempt.to.program) {
+        match target.prepare(&attempt.to.program, Wanted::AtOnce) {
             Ok(generation) => {
                 attempt.to.generation = generation;
                 (Phase::Warming(attempt), None)

@@ -1,7 +1,7 @@
 //! One driver comes into the place of one that has died, or has to.
 
 use warikomi_clock::Time;
-use warikomi_process::{Baton, How, Way};
+use warikomi_process::{Baton, How, Wanted, Way};
 
 use crate::phase::{Attempt, Cleanup, Driver, Phase, Restart};
 use crate::supervisor::{Supervisor, Turn};
@@ -47,9 +47,12 @@ impl Supervisor {
         let Restart { program, candidate, how, begun, gone, .. } = restart;
         let candidate = candidate.or_else(|| self.take_spare(&program));
         let prepared = match candidate {
-            Some(driver) => Ok(driver),
+            Some(driver) => {
+                target.hasten(driver.generation);
+                Ok(driver)
+            }
             None => target
-                .prepare(&program)
+                .prepare(&program, Wanted::AtOnce)
                 .map(|generation| Driver { generation, program: program.clone() }),
         };
         match prepared {

@@ -1,7 +1,7 @@
 //! The supervisor: what it is asked for, and its steps while a driver runs.
 
 use warikomi_clock::{Span, Time};
-use warikomi_process::{How, Program, Seat, Way};
+use warikomi_process::{How, Program, Seat, Wanted, Way};
 use warikomi_target::TargetError;
 
 use crate::phase::{Attempt, Cleanup, Driver, Phase, Restart};
@@ -12,6 +12,8 @@ use crate::{Backoff, Drivers, Event, Kind, Policy, Refused, Service, Status, Ver
 const LOOK_EVERY: Span = Span::from_us(100);
 /// How often while something is going on.
 const LOOK_OFTEN: Span = Span::from_us(20);
+/// The same, if whatever changes of the drivers is told.
+const LOOK_ANYWAY: Span = Span::from_ms(10);
 /// How long after a replacement a spare is started: its start takes the target's core.
 const SPARE_AFTER: Span = Span::from_ms(5);
 /// How long a driver that was told to end may take to do so.
@@ -147,7 +149,7 @@ impl Supervisor {
                 return Ok(Ok(target.next_generation()));
             }
             Phase::Running => {
-                let to = self.take_or_prepare(program, target)?;
+                let to = self.take_or_prepare(program, Wanted::Soon, target)?;
                 let until = now + self.policy.warm_within;
                 let (kind, how) = (Kind::Planned, How::HandedOver);
                 let from_lives = true;
@@ -162,7 +164,7 @@ impl Supervisor {
                         self.order_to_end(candidate.generation, now, target);
                     }
                 }
-                let to = self.take_or_prepare(program, target)?;
+                let to = self.take_or_prepare(program, Wanted::AtOnce, target)?;
                 let until = now + self.policy.warm_within;
                 let (kind, gone) = (Kind::Planned, Some(now));
                 Attempt { gone, until, ..Attempt::new(kind, to, how, now) }
@@ -183,6 +185,36 @@ impl Supervisor {
             Some(program) => self.replace(&program, target),
             None => Ok(Err(Refused::NothingBefore)),
         }
+    }
+
+    /// Something has changed of the drivers: the next step is a look.
+    pub fn notice(&mut self) {
+        self.next_look = Time::ZERO;
+    }
+
+    /// When the next step must come at the latest, if [`notice`](Self::notice) tells of each change in between. For one
+    /// that does not spin, because it shares its core.
+    pub fn rests_until(&self, now: Time) -> Time {
+        if self.next_look <= now {
+            return now;
+        }
+        match &self.phase {
+            Phase::Warming(attempt)
+            | Phase::Rehearsing(attempt)
+            | Phase::Waking(attempt)
+            | Phase::HandingOver(attempt)
+            | Phase::Accepting(attempt)
+            | Phase::Settling(attempt) => attempt.until.min(now + LOOK_ANYWAY),
+            Phase::Stopping { until, .. } => (*until).min(now + LOOK_ANYWAY),
+            Phase::Waiting(restart) => restart.at.min(now + LOOK_ANYWAY),
+            // How often an old loop goes round, and whether a process that was killed is gone, are no changes.
+            _ => self.next_look,
+        }
+    }
+
+    /// Whether it waits for the driver that serves to be awake.
+    pub fn awaits_waking(&self) -> bool {
+        matches!(self.phase, Phase::Waking(_))
     }
 
     /// Whether nothing is going on: a driver runs, or none will.
@@ -272,7 +304,7 @@ impl Supervisor {
             return;
         }
         match &self.spare {
-            None if now >= self.spare_due => match target.prepare(&self.current.program) {
+            None if now >= self.spare_due => match target.prepare(&self.current.program, Wanted::Later) {
                 Ok(generation) => {
                     let program = self.current.program.clone();
                     self.spare = Some(Driver { generation, program });
@@ -316,12 +348,14 @@ impl Supervisor {
     fn take_or_prepare(
         &mut self,
         program: &Program,
+        wanted: Wanted,
         target: &mut dyn Drivers,
     ) -> Result<Driver, TargetError> {
         if let Some(spare) = self.take_spare(program) {
+            target.hasten(spare.generation);
             return Ok(spare);
         }
-        Ok(Driver { generation: target.prepare(program)?, program: program.clone() })
+        Ok(Driver { generation: target.prepare(program, wanted)?, program: program.clone() })
     }
 
     /// Tells a driver to end, which does not have the device.

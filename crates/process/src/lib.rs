@@ -20,6 +20,7 @@ mod priority;
 pub mod programs;
 mod region;
 mod report;
+mod request_log;
 mod seat;
 mod seats;
 mod store;
@@ -55,8 +56,11 @@ pub use live::Seat;
 use orders::FIRST_GENERATION;
 pub use orders::Orders;
 pub use parts::Program;
-pub use priority::{NICE, Priorities, claim_for_this_thread, may_be_raised};
-pub use succession::{MOST_STORE_CLIENTS, ParseStateIoError, StateIo, StoreOptions, Succession};
+pub use priority::{NICE, Priorities, Wanted, claim_for_this_thread, may_be_raised};
+pub use request_log::StoreRequest;
+pub use succession::{
+    MOST_STORE_CLIENTS, ParseStateIoError, StateIo, StoreOptions, Succession, USUAL_STORE_INTERVAL,
+};
 pub use way::{Baton, How, ParseWayError, Way};
 
 /// How long a driver may take from its start until it reports that its device receives.

@@ -14,6 +14,8 @@ use super::ProcessTarget;
 use super::orders::FIRST_GENERATION;
 use super::parts::PartFailure;
 use super::parts::Program;
+use super::priority::Wanted;
+use super::request_log::StoreRequest;
 use super::store::Store;
 use super::way::{Baton, How};
 
@@ -68,11 +70,16 @@ impl ProcessTarget {
     /// becomes [warm](Seat::is_warm), and waits for the baton. One that cannot be started is seen as ended.
     ///
     /// Only for a live target: no other has what a further driver is invited with.
-    pub fn prepare(&mut self, driver: &Program) -> Result<u32, TargetError> {
+    pub fn prepare(&mut self, driver: &Program, wanted: Wanted) -> Result<u32, TargetError> {
         let generation = self.next_generation();
         let store = self.store.as_mut().map(|store| store.client(generation)).transpose()?;
         let handout = self.seats.prepare(store)?;
-        self.seats.begin(&mut self.parts, driver, handout)
+        self.seats.begin(&mut self.parts, (driver, wanted), handout)
+    }
+
+    /// A driver that was prepared for [later](Wanted::Later) is waited for now.
+    pub fn hasten(&mut self, generation: u32) {
+        self.seats.raise(generation, &self.parts);
     }
 
     /// What can be said of the seat of a generation; `None` if there is none (any more). Takes some system
@@ -202,6 +209,12 @@ impl ProcessTarget {
     /// Process id of the data store, if there is one that runs.
     pub fn store_process(&self) -> Option<u32> {
         self.store.as_ref().and_then(Store::id)
+    }
+
+    /// Requests that the store's other clients have made since the last call, of each the latest ones.
+    pub fn take_store_requests(&mut self) -> Vec<StoreRequest> {
+        let clock = self.clock;
+        self.store.as_mut().map_or_else(Vec::new, |store| store.take_requests(&clock))
     }
 
     /// Accesses that drivers have asked for after they were fenced off.

@@ -16,7 +16,7 @@ use warikomi_target::console::console_pipe;
 use warikomi_target::group::{Group, Guard};
 
 use crate::launch::Launch;
-use crate::priority::{self, Claims};
+use crate::priority::{self, Claims, Wanted};
 
 /// Messages of a part that are thrown away in one look: it has nothing to say on its socket.
 const MESSAGES_PER_LOOK: usize = 16;
@@ -137,9 +137,11 @@ impl Parts {
 
     /// Gives a part the claim with which it would be started now.
     pub(super) fn claim(&self, part: &Running) {
-        if let (Some(nice), Some(id)) =
-            (self.claims.at_start(part.name, part.name == DRIVER), part.id())
-        {
+        let nice = match part.name {
+            DRIVER => self.claims.of_driver(Wanted::Later),
+            name => self.claims.at_start(name),
+        };
+        if let (Some(nice), Some(id)) = (nice, part.id()) {
             priority::claim(id, nice);
         }
     }
@@ -173,20 +175,22 @@ impl Parts {
         Ok(())
     }
 
-    /// Begins to start a process and hands it `files`. A thread does it: to start a process takes longer
-    /// than the NIC can be left alone, and on the target's core it has to wait for its turn.
+    /// Begins to start a process, a driver that is wanted or another part, and hands it `files`. A thread does it: to
+    /// start a process takes longer than the NIC can be left alone, and on the target's core it has to wait for its
+    /// turn.
     pub(super) fn begin(
         &mut self,
-        name: &'static str,
+        (name, wanted): (&'static str, Option<Wanted>),
         program: &Program,
         hello: &[u8],
         files: &[BorrowedFd<'_>],
     ) -> Result<Running, TargetError> {
         let (mut command, socket) = handed(program, &self.console, hello, files)?;
         self.group.admit(&mut command);
-        let is_driver = name == DRIVER;
-        let reads = if is_driver { self.creation_reads } else { 0 };
-        let nice = self.claims.at_start(name, is_driver);
+        let (nice, reads) = match wanted {
+            Some(wanted) => (self.claims.of_driver(wanted), self.creation_reads),
+            None => (self.claims.at_start(name), 0),
+        };
         let launch = Launch::begin(command, self.core, nice, reads)?;
         Ok(Running { name, socket, process: Process::Starting(launch), raised: false })
     }

@@ -2,7 +2,7 @@
 //!
 //! Parts of a live target share a core. The driver comes before what is above it, as drivers do in
 //! microkernel systems; one that is being started comes after everything, because its start takes
-//! milliseconds of the processor. Both need a right that root has (CAP_SYS_NICE): to raise a process again.
+//! milliseconds of the processor, unless somebody waits for it ([`Wanted`]). Both need a right that root has (CAP_SYS_NICE): to raise a process again.
 //! Without it all parts are equal, and sends and replacements now and then wait for a start. Or each part has the
 //! [priority](Priorities) that it was given, from its start on.
 
@@ -30,6 +30,17 @@ pub struct Priorities {
     pub store: i32,
 }
 
+/// When a driver that is being started is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// Nobody waits for it: its start must disturb no other part.
+    Later,
+    /// A request waits for it, while another driver serves the device.
+    Soon,
+    /// No driver serves the device.
+    AtOnce,
+}
+
 /// How claims come about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claims {
@@ -51,17 +62,23 @@ impl Claims {
         }
     }
 
-    /// With which claim a part is started, by its name; whether it is a driver.
-    pub(crate) fn at_start(self, part: &str, is_driver: bool) -> Option<i32> {
-        match self {
-            Claims::Given(priorities) if is_driver => Some(priorities.drivers),
-            Claims::Given(priorities) => Some(match part {
-                "stack" => priorities.stack,
-                "application" => priorities.application,
-                _ => priorities.store,
-            }),
-            Claims::DriversFirst if is_driver => Some(STARTING),
-            Claims::DriversFirst | Claims::Equal => None,
+    /// With which claim a part that is no driver is started, by its name.
+    pub(crate) fn at_start(self, part: &str) -> Option<i32> {
+        let Claims::Given(priorities) = self else { return None };
+        Some(match part {
+            "stack" => priorities.stack,
+            "application" => priorities.application,
+            _ => priorities.store,
+        })
+    }
+
+    /// With which claim a driver is started.
+    pub(crate) fn of_driver(self, wanted: Wanted) -> Option<i32> {
+        match (self, wanted) {
+            (Claims::Given(priorities), _) => Some(priorities.drivers),
+            (Claims::DriversFirst, Wanted::Later) => Some(STARTING),
+            (Claims::DriversFirst, Wanted::AtOnce) => Some(SERVING),
+            (Claims::DriversFirst, Wanted::Soon) | (Claims::Equal, _) => None,
         }
     }
 
@@ -98,18 +115,27 @@ mod tests {
     fn each_part_starts_with_the_claim_that_it_was_given() {
         let given = Priorities { drivers: 1, stack: 2, application: 3, store: 4 };
         let claims = Claims::of_live(Some(given));
-        let parts = ["driver", "stack", "application", "store", "store-client"];
-        let given = parts.map(|part| claims.at_start(part, part == "driver"));
-        assert_eq!(given, [1, 2, 3, 4, 4].map(Some));
+        let parts = ["stack", "application", "store", "store-client"];
+        assert_eq!(parts.map(|part| claims.at_start(part)), [2, 3, 4, 4].map(Some));
+        for wanted in [Wanted::Later, Wanted::Soon, Wanted::AtOnce] {
+            assert_eq!(claims.of_driver(wanted), Some(1));
+        }
         assert_eq!(claims.at_device(), None);
     }
 
     #[test]
     fn unless_it_is_said_only_drivers_have_a_claim_and_only_where_they_may() {
         let first = Claims::DriversFirst;
-        assert!(first.at_start("driver", true) > Some(0) && first.at_device() < Some(0));
-        let others = (first.at_start("stack", false), Claims::Equal.at_start("driver", true));
+        assert!(first.of_driver(Wanted::Later) > Some(0) && first.at_device() < Some(0));
+        let others = (first.at_start("stack"), Claims::Equal.of_driver(Wanted::AtOnce));
         assert_eq!(others, (None, None));
         assert_eq!(Claims::Equal.at_device(), None);
+    }
+
+    #[test]
+    fn a_driver_that_somebody_waits_for_does_not_come_last() {
+        let first = Claims::DriversFirst;
+        assert_eq!(first.of_driver(Wanted::Soon), None, "as the application that it shares a core with");
+        assert_eq!(first.of_driver(Wanted::AtOnce), first.at_device());
     }
 }

@@ -14,7 +14,7 @@ use super::orders::{FIRST_GENERATION, Orders};
 use super::parts::Program;
 use super::parts::{DRIVER, Parts, Running};
 use super::port::{Port, WindowEnd};
-use super::priority::Claims;
+use super::priority::{Claims, Wanted};
 use super::region::{DeviceMemory, WindowOptions};
 use super::report::Report;
 use super::seat::{DriverSeat, StartFiles};
@@ -85,11 +85,11 @@ impl Seats {
     pub(super) fn begin(
         &mut self,
         parts: &mut Parts,
-        program: &Program,
+        (program, wanted): (&Program, Wanted),
         handout: StartFiles,
     ) -> Result<u32, TargetError> {
         let files = handout.files(&self.device);
-        let part = parts.begin(DRIVER, program, layout::HELLO, &files)?;
+        let part = parts.begin((DRIVER, Some(wanted)), program, layout::HELLO, &files)?;
         let (mut seat, end) = handout.seat(part);
         seat.keep_end(end);
         self.list.push(seat);

@@ -3,12 +3,14 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use warikomi_clock::TscClock;
 use warikomi_target::TargetError;
 
 use crate::programs::store::{CLIENT, HELLO, IN_TURN};
 use crate::programs::store_client;
 
 use super::parts::{Parts, Running, sockets};
+use super::request_log::{self, Reader, StoreRequest};
 use super::seats::Seats;
 use super::succession::{MOST_STORE_CLIENTS, StateIo, StoreOptions};
 
@@ -24,9 +26,16 @@ pub(super) struct Store {
     is_stuck: bool,
     started: Option<Instant>,
     clients: Vec<(u32, OwnedFd)>,
-    /// Its other clients: the store's end of each one's socket, and its process.
-    others: Vec<(OwnedFd, Running)>,
+    others: Vec<Other>,
     others_started: Option<Instant>,
+}
+
+/// One of its other clients.
+struct Other {
+    /// The store's end of its socket.
+    socket: OwnedFd,
+    part: Running,
+    requests: Reader,
 }
 
 impl Store {
@@ -75,21 +84,21 @@ impl Store {
         }
         self.started = Some(Instant::now());
         // What does not work is tried again: a store is needed only when a driver hands over.
-        self.part = parts.begin("store", &self.options.program, HELLO, &[]).ok();
+        self.part = parts.begin(("store", None), &self.options.program, HELLO, &[]).ok();
         let Some(part) = &self.part else { return };
         let is_told = self.options.state_io == StateIo::First || part.tell(IN_TURN, &[]).is_ok();
         let drivers = self.clients.iter().map(|(_, socket)| socket);
-        let mut all = drivers.chain(self.others.iter().map(|(socket, _)| socket));
+        let mut all = drivers.chain(self.others.iter().map(|other| &other.socket));
         let is_handed = all.all(|socket| part.tell(CLIENT, &[socket.as_fd()]).is_ok());
         self.is_stuck = part.never_wait().is_err() || !is_told || !is_handed;
     }
 
     /// Starts clients that there ought to be, and lets go of those that have ended.
     fn look_at_others(&mut self, parts: &mut Parts) {
-        for (socket, mut part) in std::mem::take(&mut self.others) {
-            match parts.end_of(&mut part) {
-                None => self.others.push((socket, part)),
-                Some(_) => parts.forget(part),
+        for mut other in std::mem::take(&mut self.others) {
+            match parts.end_of(&mut other.part) {
+                None => self.others.push(other),
+                Some(_) => parts.forget(other.part),
             }
         }
         let wanted = self.options.clients.min(MOST_STORE_CLIENTS) as usize;
@@ -105,21 +114,29 @@ impl Store {
         }
     }
 
-    fn begin_other(&mut self, number: usize, parts: &mut Parts) -> Option<(OwnedFd, Running)> {
+    fn begin_other(&mut self, number: usize, parts: &mut Parts) -> Option<Other> {
         let (ours, theirs) = sockets().ok()?;
-        let hello = format!("{}{number}", store_client::HELLO);
+        let log = request_log::create().ok()?;
+        let requests = Reader::new(log.try_clone().ok()?).ok()?;
+        let hello = store_client::hello(number, self.options.client_interval);
+        let files = [theirs.as_fd(), log.as_fd()];
         let program = &self.options.client;
-        let other =
-            parts.begin("store-client", program, hello.as_bytes(), &[theirs.as_fd()]).ok()?;
+        let part =
+            parts.begin(("store-client", None), program, hello.as_bytes(), &files).ok()?;
         if let Some(part) = &self.part {
             self.is_stuck |= part.tell(CLIENT, &[ours.as_fd()]).is_err();
         }
-        Some((ours, other))
+        Some(Other { socket: ours, part, requests })
+    }
+
+    /// What its other clients have asked for since the last call.
+    pub(super) fn take_requests(&mut self, clock: &TscClock) -> Vec<StoreRequest> {
+        self.others.iter_mut().flat_map(|other| other.requests.take(clock)).collect()
     }
 
     /// Process ids of the store and of its other clients, of those that run.
     pub(super) fn ids(&self) -> impl Iterator<Item = u32> {
-        self.id().into_iter().chain(self.others.iter().filter_map(|(_, part)| part.id()))
+        self.id().into_iter().chain(self.others.iter().filter_map(|other| other.part.id()))
     }
 
     /// Its process id, if it runs.

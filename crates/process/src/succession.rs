@@ -2,6 +2,8 @@
 
 use std::str::FromStr;
 
+use warikomi_clock::Span;
+
 use super::Program;
 use super::priority::Priorities;
 use super::way::Way;
@@ -38,10 +40,15 @@ pub struct StoreOptions {
     pub client: Program,
     /// How many of them there are.
     pub clients: u32,
+    /// How often each of them asks.
+    pub client_interval: Span,
 }
 
 /// Clients of a store, besides drivers, at most.
 pub const MOST_STORE_CLIENTS: u32 = 32;
+
+/// How often such a client asks, unless it is said.
+pub const USUAL_STORE_INTERVAL: Span = Span::from_ms(1);
 
 /// When a store serves the state of drivers that follow one another, among the requests of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use serde_json::{Map, Value};
-use warikomi_clock::TscClock;
+use warikomi_clock::{Span, TscClock};
 use warikomi_inject::{GUEST_IP, NETWORK_IP, NETWORK_MAC};
 use warikomi_kernel::module_file;
 use warikomi_nic::{MakeNic, NicOptions};
 use warikomi_process::{
-    Above, Orders, Priorities, Program, StateIo, StoreOptions, Succession, Way,
+    Above, Orders, Priorities, Program, StateIo, StoreOptions, Succession, USUAL_STORE_INTERVAL, Way,
 };
 use warikomi_stack::{Chain, ChainOptions, StackError, Station, Topology, Waiting};
 use warikomi_target::kernel::{Attachment, GuestCosts};
@@ -144,6 +144,8 @@ pub struct LiveOptions {
     pub state_io: StateIo,
     /// Its clients besides drivers.
     pub store_clients: u32,
+    /// How often each of them asks.
+    pub store_interval: Span,
     /// What parts claim of their core; what is usual if `None`.
     pub priorities: Option<Priorities>,
     /// Reads from a disk that the creation of a driver process waits for.
@@ -157,18 +159,20 @@ impl LiveOptions {
             way,
             state_io: StateIo::First,
             store_clients: 0,
+            store_interval: USUAL_STORE_INTERVAL,
             priorities: None,
             creation_reads: 0,
         }
     }
 
     pub(crate) fn succession(&self, program: fn(&str) -> Program) -> Succession {
-        let LiveOptions { way, state_io, store_clients, priorities, creation_reads } = *self;
+        let LiveOptions { way, state_io, priorities, creation_reads, .. } = *self;
         let store = StoreOptions {
             program: program("store"),
             state_io,
             client: program("store-client"),
-            clients: store_clients,
+            clients: self.store_clients,
+            client_interval: self.store_interval,
         };
         Succession { priorities, creation_reads, ..Succession::of(way, store) }
     }

@@ -63,11 +63,15 @@ fn spreads() -> Vec<Column> {
         ("send_us", "send", ALL),
         ("send_with_us", "send with", ALL),
         ("send_during_us", "send during", ALL),
+        ("store_request_us", "store request", ALL),
+        ("store_request_during_us", "store request during", ALL),
     ] {
         for part in parts {
             let head = match key {
                 "replace_us" | "send_us" => (*part).to_owned(),
                 "send_with_us" => format!("with: {part}"),
+                "store_request_us" => (*part).to_owned(),
+                "store_request_during_us" => format!("during: {part}"),
                 _ => format!("{title} {part}"),
             };
             let column = Column::figure(&format!("{key}.{part}"), &format!("{title}, {part}"));
@@ -191,6 +195,16 @@ fn views_of_workload() -> Vec<View> {
             "interval: from the beginning of a send to that of the next, in runs without a replacement; longest: with \
              one in it; excess: what ten intervals from the request on were longer, together; dispatches: how often \
              the application got the processor until the result",
+        ),
+        view(
+            "A request of another client to the data store",
+            &[
+                "store_request_us.mean",
+                "store_request_us.max",
+                "store_request_during_us.mean",
+                "store_request_during_us.max",
+            ],
+            "mean, max: while nothing was replaced; during: those into which a replacement fell",
         ),
         view(
             "Frames",

@@ -11,7 +11,9 @@ use warikomi_session::flags::{given, program, refuse};
 use warikomi_session::{StrictArguments, Strictness, TargetArguments};
 
 use super::claims::Claim;
-use super::plan::{EVERY, INTERVALS, Load, MOST_REPLACEMENTS, Options, Plan, Soak, Spare};
+use super::plan::{
+    EVERY, INTERVALS, Load, MOST_REPLACEMENTS, Options, Plan, STORE_INTERVALS, Soak, Spare,
+};
 use super::{columns, kernel, series};
 use crate::error::Error;
 use crate::experiment::{Conclusion, Experiment};
@@ -85,9 +87,12 @@ struct PlanArguments {
     /// what others ask for [default: in-turn]
     #[arg(long, value_name = "NAME")]
     state_io: Option<StateIo>,
-    /// How many clients ask the data store without a pause, and have nothing to do with drivers
+    /// How many clients ask the data store again and again, and have nothing to do with drivers
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_STORE_CLIENTS)))]
     store_load: Option<u32>,
+    /// How often each of them asks, 10us to 1s [default: 1ms]
+    #[arg(long, value_name = "TIME", value_parser = store_interval, requires = "store_load")]
+    store_interval: Option<Span>,
     /// What processes claim of the core that they share, with commas, such as
     /// requester=high,drivers=low,stack=low,application=low,store=low: nice values, high (-10) or low (10); 0 for one
     /// that is not named [default: drivers come first, where that is allowed]
@@ -144,6 +149,10 @@ fn interval(text: &str) -> Result<Span, String> {
     span_within(text, INTERVALS)
 }
 
+fn store_interval(text: &str) -> Result<Span, String> {
+    span_within(text, STORE_INTERVALS)
+}
+
 fn trial(text: &str) -> Result<Span, String> {
     span_within(text, Span::from_ms(10)..=Span::from_ms(60_000))
 }
@@ -156,6 +165,7 @@ impl PlanArguments {
             ("--spare", !self.spares.is_empty()),
             ("--state-io", self.state_io.is_some()),
             ("--store-load", self.store_load.is_some()),
+            ("--store-interval", self.store_interval.is_some()),
             ("--priority", !self.priorities.is_empty()),
             ("--one-core", self.one_core),
             ("--creation-io", self.creation_io.is_some()),
@@ -195,6 +205,7 @@ impl PlanArguments {
             buffers,
             state_io: self.state_io.unwrap_or(usual.state_io),
             store_load: self.store_load.unwrap_or(usual.store_load),
+            store_interval_ns: self.store_interval.map_or(usual.store_interval_ns, Span::as_ns),
             priorities: self.priorities.clone(),
             one_core: self.one_core,
             creation_io: self.creation_io.unwrap_or(usual.creation_io),
@@ -347,6 +358,8 @@ mod tests {
         assert_eq!(plan.ways, [Way::DataStore, Way::SharedState]);
         assert_eq!(plan_of(&["--spare", "none"]).unwrap().ways, Way::ALL);
         assert_eq!(plan_of(&["--store-load", "3"]).unwrap().ways, [Way::DataStore]);
+        let often = plan_of(&["--store-load", "3", "--store-interval", "250us"]).unwrap();
+        assert_eq!(often.store_interval_ns, 250_000.0);
     }
 
     #[test]
@@ -360,6 +373,8 @@ mod tests {
         assert!(refused(&["--priority", "requester=0"]).contains("--one-core"));
         assert!(refused(&["--creation-io", "1001"]).contains("1000"));
         assert!(refused(&["--line-rate", "100M"]).contains("a longer --interval"));
+        assert!(refused(&["--store-interval", "1ms"]).contains("--store-load"));
+        assert!(refused(&["--store-load", "1", "--store-interval", "1us"]).contains("10 us"));
         assert!(refused(&["--spare", "two"]).contains("kept"));
         assert!(refused(&["--way", "reload", "--spare", "kept"]).contains("by reload"));
         assert!(refused(&["--to", "./mine", "--spare", "kept"]).contains("--to names another"));

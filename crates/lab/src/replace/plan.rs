@@ -10,7 +10,7 @@ use warikomi_driver::DEFAULT_DRIVER;
 use warikomi_live::{Program, Way};
 use warikomi_measure::texts;
 use warikomi_nic::{MAX_FRAME_BYTES, MIN_FRAME_BYTES};
-use warikomi_process::{MOST_READS, MOST_STORE_CLIENTS, StateIo};
+use warikomi_process::{MOST_READS, MOST_STORE_CLIENTS, StateIo, USUAL_STORE_INTERVAL};
 use warikomi_session::{LiveOptions, ProcessSessionOptions};
 
 use super::claims::{self, Claim, Claimant};
@@ -22,6 +22,8 @@ pub(super) const MOST_REPLACEMENTS: u64 = 10_000_000;
 pub(super) const EVERY: RangeInclusive<Span> = Span::from_ms(1)..=Span::from_ms(60_000);
 /// Between two frames that arrive.
 pub(super) const INTERVALS: RangeInclusive<Span> = Span::from_ns(100)..=Span::from_ms(1);
+/// How often a client of the store may ask.
+pub(super) const STORE_INTERVALS: RangeInclusive<Span> = Span::from_us(10)..=Span::from_ms(1_000);
 /// Receive descriptors that a ring has.
 pub(super) const MOST_DESCRIPTORS: u64 = 1_024;
 /// What a frame takes of a line besides its bytes: check sequence, preamble, gap (IEEE 802.3-2018, 3.1.1 and 4.4.2).
@@ -189,6 +191,8 @@ pub struct Plan {
     pub state_io: StateIo,
     /// Clients of the store that have nothing to do with drivers.
     pub store_load: u32,
+    /// How often each of them asks.
+    pub store_interval_ns: f64,
     /// What the target's processes claim of their core; what is usual if nothing is said.
     #[serde(serialize_with = "texts", skip_serializing_if = "Vec::is_empty")]
     pub priorities: Vec<Claim>,
@@ -224,6 +228,7 @@ impl Default for Plan {
             trial_ms: 500,
             state_io: StateIo::InTurn,
             store_load: 0,
+            store_interval_ns: USUAL_STORE_INTERVAL.as_ns(),
             priorities: Vec::new(),
             one_core: false,
             creation_io: 0,
@@ -271,6 +276,7 @@ impl Plan {
         LiveOptions {
             state_io: self.state_io,
             store_clients: self.store_load,
+            store_interval: Span::from_ps((self.store_interval_ns * 1e3) as u64),
             priorities: claims::priorities(&self.priorities),
             creation_reads: self.creation_io,
             ..LiveOptions::of(way)
@@ -354,6 +360,10 @@ impl Plan {
         let clients = self.store_load <= MOST_STORE_CLIENTS;
         let up_to = format!("up to {MOST_STORE_CLIENTS}");
         range("store_load", self.store_load.to_string(), clients, up_to)?;
+        let ns = self.store_interval_ns;
+        let [least, most_ns] = [STORE_INTERVALS.start(), STORE_INTERVALS.end()].map(|it| it.as_ns());
+        let between = format!("{least} to {most_ns} ns");
+        range("store_interval_ns", ns.to_string(), (least..=most_ns).contains(&ns), between)?;
         let interval = self.interval_ns.is_finite() && INTERVALS.contains(&self.interval());
         let between = format!("{} to {} ns", INTERVALS.start().as_ns(), INTERVALS.end().as_ns());
         range("interval_ns", self.interval_ns.to_string(), interval, between)?;

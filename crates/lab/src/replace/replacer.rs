@@ -6,7 +6,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use warikomi_clock::{Span, Time};
 use warikomi_live::{Event, Program, Replacement};
-use warikomi_process::ProcessTarget;
+use warikomi_process::{ProcessTarget, StoreRequest};
 use warikomi_target::{CardId, Target, TargetError};
 use warikomi_wire::peer::Judged;
 use warikomi_wire::peer::workload::Workload;
@@ -59,6 +59,8 @@ pub(super) struct Observed {
     pub(super) frames: Option<Frames>,
     /// How often the application got the processor from the request to the result.
     pub(super) dispatches: Option<u64>,
+    /// What other clients asked of the data store since the replacement before.
+    pub(super) store_requests: Vec<StoreRequest>,
 }
 
 impl Observed {
@@ -99,6 +101,8 @@ pub(super) struct Replacer {
     counts_dispatches: bool,
     /// How often it had at the request, and then, since.
     dispatched: Option<u64>,
+    /// What the store's other clients have asked for up to the result.
+    store_requests: Vec<StoreRequest>,
     /// Since when a moment has come and no driver was there that could take over.
     waiting_since: Option<Time>,
 }
@@ -123,6 +127,7 @@ impl Replacer {
             observed: Vec::new(),
             failures: Vec::new(),
             given_up: None,
+            store_requests: Vec::new(),
             waiting_since: None,
         }
     }
@@ -228,13 +233,14 @@ impl Replacer {
     }
 
     /// Takes what the supervisor tells.
-    pub(super) fn handle_event(&mut self, event: Event, target: &ProcessTarget) {
+    pub(super) fn handle_event(&mut self, event: Event, target: &mut ProcessTarget) {
         match (event, &self.phase) {
             (Event::Replaced(replacement), &Phase::Going(begun, free)) => {
                 self.phase = Phase::Settling(begun, free, replacement);
                 let before = self.dispatched.take();
                 self.dispatched =
                     self.dispatches(target).zip(before).map(|(now, then)| now.saturating_sub(then));
+                self.store_requests = target.take_store_requests();
             }
             // After a failure that is in the list already.
             (Event::Replaced(_), _) => {}
@@ -264,6 +270,7 @@ impl Replacer {
             receive_gap: gaps::longest(&frames.taken, begun, until),
             frames: (self.observed.len() < PICTURES).then_some(frames),
             dispatches: self.dispatched.take(),
+            store_requests: std::mem::take(&mut self.store_requests),
         });
         self.phase = Phase::Waiting;
     }

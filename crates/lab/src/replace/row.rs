@@ -117,6 +117,12 @@ pub struct Row {
     /// How often the application got the processor from the request to the result, in the mean.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dispatches: Option<f64>,
+    /// A request of another client to the data store, while nothing was replaced, in microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub store_request_us: Option<Spread>,
+    /// The same into which a replacement fell, in microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub store_request_during_us: Option<Spread>,
     /// Between two frames of the workload on the wire around a replacement, at most, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub longest_send_gap_us: Option<f64>,

@@ -38,7 +38,7 @@ impl Target for Supervised {
         let event = self.overseer.step(&mut self.target)?;
         let mut replacer = self.replacer.borrow_mut();
         if let Some(event) = event {
-            replacer.handle_event(event, &self.target);
+            replacer.handle_event(event, &mut self.target);
         }
         replacer.step(pass.at, &mut self.target, &mut self.overseer)?;
         Ok(pass)

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use warikomi_clock::{Span, Time};
 use warikomi_live::Replacement;
 use warikomi_measure::{Samples, Totals};
+use warikomi_process::StoreRequest;
 use warikomi_wire::peer::numbered::Seen;
 
 use super::gaps;
@@ -142,6 +143,8 @@ impl Tally {
         let usual = Spread::of(&self.intervals_without).map(|spread| spread.mean);
         let dispatches = seen.iter().filter_map(|seen| Some(seen.dispatches? as f64));
         let dispatches: Vec<f64> = dispatches.collect();
+        let [store_request_us, store_request_during_us] =
+            [false, true].map(|during| self.store_requests(during));
         Row {
             replacements: self.replacements(),
             resets: seen.iter().filter(|seen| seen.replacement.reset).count() as u64,
@@ -160,6 +163,8 @@ impl Tally {
             longest_interval_us: self.longest_interval.map(Span::as_us),
             excess_us: usual.and_then(|usual| self.excess(usual)),
             dispatches: mean(&dispatches),
+            store_request_us,
+            store_request_during_us,
             longest_send_gap_us: longest(|seen| seen.send_gap),
             longest_receive_gap_us: longest(|seen| seen.receive_gap)
                 .filter(|_| self.load == Load::Heavy),
@@ -167,6 +172,17 @@ impl Tally {
             bridged_us: free_descriptors.zip(interval_ns).map(|(free, ns)| free as f64 * ns / 1e3),
             ..self.row.clone()
         }
+    }
+
+    /// How long other clients' requests to the data store took, of those into which a replacement fell or of all others.
+    fn store_requests(&self, during: bool) -> Option<Spread> {
+        let mut samples = Samples::new();
+        for seen in &self.observed {
+            let requests = seen.store_requests.iter();
+            let of_these = |it: &&StoreRequest| overlap((it.at, it.at + it.took), seen) == during;
+            requests.filter(of_these).for_each(|it| samples.record(it.took));
+        }
+        Spread::of(&samples)
     }
 
     /// What the intervals from each request on were longer than usual.

@@ -90,12 +90,39 @@ fn a_supervisor_on_the_core_of_its_drivers_replaces_them_as_well() {
     assert!(row.excess_us.is_some(), "{row:?}");
 }
 
+/// The application computes for 1 ms between two sends: it gives the processor away when it sends, when its slice is
+/// over, and when a process is before it that has been waiting for the disk or for what it was told. Neither looking
+/// nor computing takes it from anybody.
+#[test]
+fn reads_that_a_creation_waits_for_dispatch_the_application_about_as_often() {
+    if std::thread::available_parallelism().unwrap().get() == 1 {
+        return;
+    }
+    const READS: u32 = 10;
+    let asked = Plan {
+        one_core: true,
+        creation_io: READS,
+        spares: vec![Spare::None],
+        ..plan(Way::SharedState, Load::Busy)
+    };
+    let found = replace(&options(asked), &mut Watch::unobserved());
+    let row = &found.unwrap_or_else(|error| panic!("{error}")).rows[0];
+    assert_eq!((row.replacements, row.broken()), (2, None), "{row:?}");
+    let (dispatches, replaced_ms) = (row.dispatches.unwrap(), row.replace_us.unwrap().mean / 1e3);
+    // Each millisecond has a send of the application's, and a slice of Linux's that may be over.
+    let most = f64::from(READS) + 20.0 + 4.0 * replaced_ms;
+    assert!((1.0..=most).contains(&dispatches), "more than {most}: {row:?}");
+}
+
 #[test]
 fn state_goes_through_a_store_that_others_keep_busy() {
     for state_io in [StateIo::InTurn, StateIo::First] {
         let asked = Plan { store_load: 4, state_io, ..plan(Way::DataStore, Load::Idle) };
         let (_, row) = replaced(asked);
         assert_eq!((row.replacements, row.resets, row.called_off), (2, 0, 0), "{row:?}");
+        // Each of them asks once a millisecond, and a trial has 200.
+        let usual = row.store_request_us.unwrap();
+        assert!(0.0 < usual.min && usual.min <= usual.mean && usual.mean <= usual.max, "{row:?}");
     }
 }
 

@@ -76,6 +76,7 @@ impl Rig {
             state_io: StateIo::First,
             client: above("store-client"),
             clients: 0,
+            client_interval: warikomi_process::USUAL_STORE_INTERVAL,
         };
         let options = ProcessOptions {
             driver: good(),

@@ -89,14 +89,15 @@ impl Application {
 
     /// While there is work, which has nothing to do for `idle` unless something comes.
     fn receive_beside(&mut self, idle: Span) -> Result<Option<Slice>, StackError> {
+        let computes = self.port.only_computes() && self.waiting != Waiting::Poll;
         let vi = &mut self.port.network.vi;
         if idle > SHORTEST_SLEEP && self.waiting != Waiting::Poll {
             let longest = Duration::from_nanos(idle.as_ps() / 1_000).min(LONGEST_SLEEP);
             return vi.wait_for_any(Some(longest));
         }
         let first = vi.recv_poll()?;
-        if first.is_none() {
-            // The neighbours may be on this very core: the work's steps are short for their sake.
+        // The neighbours may be on this very core: the work's steps are short for their sake. To compute is to keep it.
+        if first.is_none() && !computes {
             rustix::thread::sched_yield();
         }
         Ok(first)

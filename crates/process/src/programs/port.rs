@@ -27,6 +27,11 @@ impl ViPort {
         self.work.as_ref().is_none_or(|work| work.totals().over)
     }
 
+    /// Whether the work computes, and there is nothing beside it.
+    pub(super) fn only_computes(&self) -> bool {
+        self.work.as_ref().is_some_and(Work::only_computes)
+    }
+
     /// Goes on with the work, if there is some: how long nothing is to be done for it, unless something
     /// comes; `None` if it has nothing to do at all.
     pub(super) fn continue_work(&mut self) -> Result<Option<Span>, StackError> {

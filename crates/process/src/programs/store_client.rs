@@ -1,24 +1,39 @@
-//! Another client of the data store: it puts something there, gets it again, and begins anew as soon as it has
-//! been answered. Its requests belong to no replacement.
+//! Another client of the data store: at its interval it puts something there and gets it again, in turns. Its
+//! requests belong to no replacement. It notes how long each answer took.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use warikomi_clock::{Span, read_tsc};
 use warikomi_driver::run::store::{Snapshot, SnapshotStore, StoreClient, StoreError};
 use warikomi_stack::StackError;
 
-/// The message with which it is started, and its socket to the store comes: this, and its number.
-pub const HELLO: &str = "warikomi store client ";
+use crate::request_log::Writer;
+use crate::succession::MOST_STORE_CLIENTS;
+
+/// The message with which it is started begins so.
+const HELLO: &str = "warikomi store client ";
 /// Keys of these clients begin here: drivers have others.
 const FIRST_KEY: u64 = 1 << 32;
 /// Words that each keeps: a page.
 const WORDS: u64 = 512;
 /// How long the store may take.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Rounds between two looks whether the support side is there.
-const LOOK_EVERY: u64 = 256;
+/// The message with which it is started, and its socket to the store and its log come: its number, and how often it
+/// asks.
+pub fn hello(number: usize, interval: Span) -> String {
+    format!("{HELLO}{number} {}", interval.as_ps() / 1_000)
+}
+
+/// Number and interval.
+fn parsed(message: &[u8]) -> Option<(u64, Duration)> {
+    let text = std::str::from_utf8(message).ok()?.strip_prefix(HELLO)?;
+    let (number, interval_ns) = text.split_once(' ')?;
+    let number: u32 = number.parse().ok()?;
+    Some((number.into(), Duration::from_nanos(interval_ns.parse().ok()?)))
+}
 
 /// Runs until the support side or the store's socket is gone.
 pub fn main() -> Result<(), StackError> {
@@ -29,32 +44,55 @@ pub fn main() -> Result<(), StackError> {
             "the first message is not one to a client of a data store".to_owned(),
         )
     };
-    let number = std::str::from_utf8(&message).ok().and_then(|text| text.strip_prefix(HELLO));
-    let number: u32 = number.and_then(|number| number.parse().ok()).ok_or_else(nonsense)?;
-    let [socket] = <[OwnedFd; 1]>::try_from(files).map_err(|_| nonsense())?;
-    let store = StoreClient::new(socket, FIRST_KEY + u64::from(number), PATIENCE).in_turn();
+    let (number, interval) = parsed(&message).ok_or_else(nonsense)?;
+    let [socket, log] = <[OwnedFd; 2]>::try_from(files).map_err(|_| nonsense())?;
+    let mut log = Writer::new(log)?;
+    let store = StoreClient::new(socket, FIRST_KEY + number, PATIENCE).in_turn();
+    // Clients of the same interval do not all ask at the same moment.
+    let mut due = Instant::now() + interval * (number as u32) / MOST_STORE_CLIENTS;
     for round in 0_u64.. {
-        match exchange(&store, round) {
-            Ok(()) => {}
-            Err(StoreError::Gone | StoreError::Socket(_)) => break,
-            // It has been started anew, or takes long.
-            Err(_) => std::thread::sleep(Duration::from_millis(1)),
-        }
-        if round.is_multiple_of(LOOK_EVERY) && has_hung_up(&support) {
+        if has_hung_up(&support, due.saturating_duration_since(Instant::now())) {
             break;
         }
+        let (tsc, begun) = (read_tsc(), Instant::now());
+        match exchange(&store, round) {
+            Ok(()) => log.note(tsc, u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX)),
+            Err(StoreError::Gone | StoreError::Socket(_)) => break,
+            // It has been started anew, or takes long: what was not answered took no time.
+            Err(_) => {}
+        }
+        // One that was answered late does not ask more often behind it.
+        due = (due + interval).max(Instant::now());
     }
     Ok(())
 }
 
+/// One request: puts a page, or gets it.
 fn exchange(store: &StoreClient, round: u64) -> Result<(), StoreError> {
-    store.put(Snapshot::new(0, (0..WORDS).map(|word| word ^ round).collect()))?;
+    if round.is_multiple_of(2) {
+        return store.put(Snapshot::new(0, (0..WORDS).map(|word| word ^ round).collect()));
+    }
     store.get().map(drop)
 }
 
-fn has_hung_up(support: &OwnedFd) -> bool {
+/// Waits for so long; whether the support side is gone.
+fn has_hung_up(support: &OwnedFd, wait: Duration) -> bool {
     let mut files = [PollFd::new(support, PollFlags::IN)];
-    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let wait = Timespec { tv_sec: wait.as_secs() as _, tv_nsec: wait.subsec_nanos().into() };
     // Nothing is said to it, so what is to be read is the end.
-    poll(&mut files, Some(&at_once)).is_ok_and(|ready| ready > 0)
+    poll(&mut files, Some(&wait)).is_ok_and(|ready| ready > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_started_with_its_number_and_its_interval() {
+        let hello = hello(7, Span::from_us(250));
+        assert_eq!(parsed(hello.as_bytes()), Some((7, Duration::from_micros(250))));
+        for nonsense in ["", HELLO, "warikomi store client 7", "warikomi store client 7 x"] {
+            assert_eq!(parsed(nonsense.as_bytes()), None, "{nonsense}");
+        }
+    }
 }

@@ -21,6 +21,8 @@ const SLICE_US: u64 = 20;
 const BATCH: u64 = 32;
 /// How long to wait for buffers that nobody says anything about.
 const PATIENCE: Span = Span::from_ms(1);
+/// How long to wait for what ends a sleep.
+const LONG_PATIENCE: Span = Span::from_ms(50);
 
 /// The work, going on or over.
 pub(super) struct Work {
@@ -87,6 +89,12 @@ impl Work {
     /// What has been done so far.
     pub(super) fn totals(&self) -> &WorkTotals {
         &self.totals
+    }
+
+    /// Whether it computes, and has nothing to do beside it: so a program keeps the processor until its slice is over,
+    /// or until somebody comes who is before it.
+    pub(super) fn only_computes(&self) -> bool {
+        self.beside.is_none() && matches!(self.phase, Phase::Computing { .. })
     }
 
     /// Says the end of its connection, if it has not been said: nobody will ask for another step.
@@ -171,7 +179,9 @@ impl Work {
             let ms = self.command.timeout_ms;
             self.end(Some(format!("the connection has taken nothing for {ms} ms")));
         } else {
-            return Some(PATIENCE);
+            // What was handed over comes back, and ends a sleep; nobody says that there are buffers again.
+            let is_handed_over = sending.done == self.bytes.len();
+            return Some(if is_handed_over { LONG_PATIENCE } else { PATIENCE });
         }
         Some(Span::ZERO)
     }

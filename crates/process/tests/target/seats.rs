@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use warikomi_process::{How, Priorities, ProcessOptions, ProcessTarget, Succession, Way};
+use warikomi_process::{How, Priorities, ProcessOptions, ProcessTarget, Succession, Wanted, Way};
 use warikomi_target::{CardId, Target, TargetError};
 
 use crate::drivers::{Behaviour, program};
@@ -33,7 +33,7 @@ fn drivers_have_the_priority_that_they_were_given_from_their_start_on() {
     let priorities = Some(Priorities { drivers: 7, ..Priorities::default() });
     let mut target = live_as(Behaviour::Good, Succession { priorities, ..USUAL });
     let first = target.served();
-    let second = target.prepare(&program(Behaviour::Good)).unwrap();
+    let second = target.prepare(&program(Behaviour::Good), Wanted::Soon).unwrap();
     until(&mut target, |target| target.seat(second).unwrap().process_id.is_some());
     for generation in [first, second] {
         assert_eq!(nice_of(target.seat(generation).unwrap().process_id.unwrap()), 7);
@@ -47,7 +47,7 @@ fn drivers_have_the_priority_that_they_were_given_from_their_start_on() {
 fn a_creation_waits_for_the_disk_or_says_that_there_is_none() {
     let good = program(Behaviour::Good);
     let mut target = live_as(Behaviour::Good, Succession { creation_reads: 3, ..USUAL });
-    let next = target.prepare(&good).unwrap();
+    let next = target.prepare(&good, Wanted::Soon).unwrap();
     let came_of = |target: &mut ProcessTarget| {
         let seat = target.seat(next).unwrap();
         (seat.process_id.is_some(), seat.ended)
@@ -63,7 +63,7 @@ fn a_target_ends_with_drivers_that_are_just_being_started() {
     for _ in 0..5 {
         let mut target = live(Behaviour::Good);
         for _ in 0..4 {
-            target.prepare(&program(Behaviour::Good)).unwrap();
+            target.prepare(&program(Behaviour::Good), Wanted::Soon).unwrap();
         }
         target.stop().unwrap();
     }
@@ -84,7 +84,7 @@ fn until(target: &mut ProcessTarget, mut done: impl FnMut(&mut ProcessTarget) ->
 fn what_a_fenced_driver_asks_for_has_no_effect_and_is_counted() {
     let mut target = live(Behaviour::Good);
     let first = target.served();
-    let second = target.prepare(&program(Behaviour::Good)).unwrap();
+    let second = target.prepare(&program(Behaviour::Good), Wanted::Soon).unwrap();
     assert_eq!((target.seats(), target.served()), (vec![first, second], first));
     until(&mut target, |target| target.seat(second).unwrap().process_id.is_some());
     // It asks, and nobody answers.
@@ -114,19 +114,19 @@ fn the_end_of_a_driver_is_not_the_end_of_a_live_target() {
     let mut target = live(Behaviour::Good);
     let first = target.served();
     for behaviour in [Behaviour::EndsAtOnce, Behaviour::Fails, Behaviour::HangsUp] {
-        let next = target.prepare(&program(behaviour)).unwrap();
+        let next = target.prepare(&program(behaviour), Wanted::Soon).unwrap();
         until(&mut target, |target| target.seat(next).unwrap().is_over());
         until(&mut target, |target| target.end_seat(next));
     }
     let mut nothing = program(Behaviour::Good);
     nothing.path = "/no/such/file".into();
-    let next = target.prepare(&nothing).unwrap();
+    let next = target.prepare(&nothing, Wanted::Soon).unwrap();
     until(&mut target, |target| target.seat(next).unwrap().is_over());
     let ended = target.seat(next).unwrap().ended.unwrap();
     assert!(ended.contains("it cannot be started"), "{ended}");
     until(&mut target, |target| target.end_seat(next) && target.end_seat(first));
     assert!(target.seats().is_empty() && target.process_ids().is_empty());
-    let last = target.prepare(&program(Behaviour::Good)).unwrap();
+    let last = target.prepare(&program(Behaviour::Good), Wanted::Soon).unwrap();
     target.serve_seat(last);
     target.give_baton(last, How::Died);
     until(&mut target, |target| target.seat(last).unwrap().heartbeat > 10);
