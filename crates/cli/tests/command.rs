@@ -63,8 +63,16 @@ fn an_unknown_driver_model_or_kernel_names_the_choices() {
 #[test]
 fn a_flag_that_a_target_cannot_use_is_refused_with_the_reason() {
     for (command, flag, because) in [
-        ("receive --target process --virtual --driver rtl8168", "--driver", "the driver is ours"),
-        ("receive --target process --virtual --path stack", "--path", "the driver is ours"),
+        ("receive --target process --virtual --driver ./mine", "--driver", "is one of ours"),
+        ("receive --target process --virtual --path stack", "--path", "a driver of ours"),
+        ("receive --target process --virtual --model oc48", "--model", "a driver of ours"),
+        ("receive --target process --virtual --mtu 1500", "--mtu", "kernel"),
+        ("receive --target kernel --stall 100ms:every=1s", "--stall", "process"),
+        ("receive --target kernel --whole-messages", "--whole-messages", "process"),
+        ("receive --target process --claim cpu-halved", "--virtual", "is declared"),
+        ("receive --target process --strategies poll --polls 100", "--polls", "poll for a time"),
+        ("receive --target process --strategies poll --real-time", "real-time", "never sleeps"),
+        ("receive --target process --whole-messages", "--driver oc48", "50000 bytes"),
         ("live --target kernel", "--target kernel", "a process of its own"),
         ("transmit --target kernel --seed 7", "--seed", "in virtual time only"),
         ("bench --only transmit --driver r8169", "--driver", "drivers of its own"),

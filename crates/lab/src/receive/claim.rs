@@ -11,7 +11,7 @@ use warikomi_measure::published;
 use super::row::Row;
 
 /// The poll time in microseconds below which losses were published for every buffer.
-const BELOW_US: u32 = 100;
+const BELOW_US: u64 = 100;
 /// How far a need may be from the one that was expected and still be the same, as a share of that.
 const SAME: RangeInclusive<f64> = 0.75..=1.25;
 /// What is less than this share of another need is less; a search in real time ends within a tenth.
@@ -99,38 +99,61 @@ pub fn judge(claim: Claim, rows: &[Row]) -> Verdict {
     Verdict { claim: claim.name(), published: claim.published(), verdict, found }
 }
 
-/// Whether each poll time below the limit lost something with each buffer.
+/// Whether each poll time below the limit lost something with each buffer, and those above it did not: what is lost with
+/// any poll time says nothing about short ones.
 fn below(rows: &[Row]) -> (Found, String) {
-    let short = |row: &&Row| row.poll_us.is_some_and(|us| us < BELOW_US.into());
-    let mut tried: Vec<(u64, u64, bool)> = Vec::new();
-    for row in rows.iter().filter(short) {
-        let Some(lost) = row.lost else { continue };
-        let (poll, buffer) = (row.poll_us.unwrap_or(0), row.buffer_bytes);
-        match tried.iter_mut().find(|(us, bytes, _)| (*us, *bytes) == (poll, buffer)) {
-            Some(known) => known.2 |= lost > 0,
-            None => tried.push((poll, buffer, lost > 0)),
+    let (short, long) = (tried(rows, |us| us < BELOW_US), tried(rows, |us| us >= BELOW_US));
+    let said = |all: &[Tried], loses: bool| {
+        let of = all.iter().filter(|tried| tried.loses == loses);
+        let of = of.map(|it| format!("T = {} us, {}", it.poll_us, size(it.buffer_bytes as f64)));
+        of.collect::<Vec<_>>().join("; ")
+    };
+    if short.is_empty() || long.is_empty() {
+        let text = "poll times below 100 us and of 100 us or more must be tried";
+        return (Found::NotShown, text.to_owned());
+    }
+    let every = "every poll time below 100 us loses with every buffer, with some length of messages and load";
+    let lossless = said(&short, false);
+    if !lossless.is_empty() {
+        let losing = said(&short, true);
+        let losing = if losing.is_empty() { "none".to_owned() } else { losing };
+        let text = format!(
+            "no message of any length is lost with: {lossless}; packets are lost with: {losing}"
+        );
+        return (Found::Different, text);
+    }
+    match said(&long, false) {
+        none if none.is_empty() => {
+            let text =
+                format!("{every}; but so does every other poll time, so it is not what decides");
+            (Found::Different, text)
+        }
+        some => (Found::Same, format!("{every}; nothing is lost with: {some}")),
+    }
+}
+
+/// What messages of all lengths and loads did with one poll time and one buffer.
+struct Tried {
+    poll_us: u64,
+    buffer_bytes: u64,
+    loses: bool,
+}
+
+fn tried(rows: &[Row], is_asked: impl Fn(u64) -> bool) -> Vec<Tried> {
+    let mut all: Vec<Tried> = Vec::new();
+    for row in rows {
+        let (Some(poll_us), Some(lost)) = (row.poll_us, row.lost) else { continue };
+        if !is_asked(poll_us) {
+            continue;
+        }
+        let buffer_bytes = row.asked_buffer_bytes.unwrap_or(row.buffer_bytes);
+        let same = |it: &&mut Tried| (it.poll_us, it.buffer_bytes) == (poll_us, buffer_bytes);
+        match all.iter_mut().find(same) {
+            Some(known) => known.loses |= lost > 0,
+            None => all.push(Tried { poll_us, buffer_bytes, loses: lost > 0 }),
         }
     }
-    let said = |loses: bool| {
-        let of = tried.iter().filter(|known| known.2 == loses);
-        of.map(|(us, bytes, _)| format!("T = {us} us, {}", size(*bytes as f64))).collect::<Vec<_>>()
-    };
-    let (losing, lossless) = (said(true), said(false));
-    if tried.is_empty() {
-        return (Found::NotShown, "no poll time below 100 us was tried".to_owned());
-    }
-    if lossless.is_empty() {
-        let text = "every poll time below 100 us loses with every buffer, with some length of messages and load";
-        return (Found::Same, text.to_owned());
-    }
-    let also = match losing.is_empty() {
-        true => "nothing was lost with any".to_owned(),
-        false => format!("packets were lost with: {}", losing.join("; ")),
-    };
-    (
-        Found::Different,
-        format!("no message of any length is lost with: {}; {also}", lossless.join("; ")),
-    )
+    all
 }
 
 /// The needs of the two rows that differ in nothing but the claim's condition: the usual one comes first.
@@ -199,19 +222,19 @@ mod tests {
     }
 
     #[test]
-    fn below_100_us_every_poll_time_must_lose_with_every_buffer_and_some_message() {
-        let losing = [
-            row(50, 7, 1_000, 0),
-            row(50, 7, 50_000, 3),
-            row(50, 15, 1_000, 1),
-            row(100, 7, 1_000, 0),
-        ];
-        assert_eq!(judge(Claim::Below100us, &losing).verdict, Found::Same);
-        let verdict = judge(Claim::Below100us, &[&losing[..], &[row(25, 7, 1_000, 0)]].concat());
+    fn below_100_us_every_poll_time_must_lose_with_every_buffer_and_some_message_and_others_not() {
+        let found = |rows: &[&[Row]]| judge(Claim::Below100us, &rows.concat());
+        let losing = [row(50, 7, 1_000, 0), row(50, 7, 50_000, 3), row(50, 15, 1_000, 1)];
+        let long = [row(100, 7, 1_000, 1), row(100, 15, 1_000, 0)];
+        assert_eq!(found(&[&losing, &long]).verdict, Found::Same);
+        let every = found(&[&losing, &long[..1]]);
+        assert_eq!(every.verdict, Found::Different, "all poll times lose: {every:?}");
+        let verdict = found(&[&losing, &long, &[row(25, 7, 1_000, 0)]]);
         assert_eq!(verdict.verdict, Found::Different);
         assert!(verdict.found.contains("T = 25 us"), "{verdict:?}");
-        assert_eq!(judge(Claim::Below100us, &losing[3..]).verdict, Found::NotShown);
-        assert_eq!(judge(Claim::Below100us, &[]).claim, "below-100us");
+        assert_eq!(found(&[&long]).verdict, Found::NotShown);
+        assert_eq!(found(&[&losing]).verdict, Found::NotShown);
+        assert_eq!(found(&[]).claim, "below-100us");
     }
 
     #[test]

@@ -297,7 +297,7 @@ pub(crate) fn receive_rows() -> Vec<Map<String, Value>> {
     for (strategy, polls) in [("interrupt", &[None][..]), ("busy-poll", &[Some(100), Some(300)])] {
         for poll_us in polls {
             for buffer_bytes in [7_000_000, 15_000_000] {
-                for burst_bytes in [1_000, 20_000, 50_000] {
+                for burst_bytes in [1_000, 12_000, 50_000] {
                     add(strategy, *poll_us, buffer_bytes, burst_bytes);
                 }
             }

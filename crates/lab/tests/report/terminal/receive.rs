@@ -11,7 +11,7 @@ fn each_way_is_a_line_beside_the_published_and_what_cannot_be_had_says_why() {
     let mut result = RunResult::new("receive", TimeBase::Real, Machine::default());
     let row = |value: Value| value.as_object().unwrap().clone();
     let why = "the kernel does not know it: Operation not supported (os error 95)";
-    result.plan = row(json!({"line_rate_bps": 800_000_000, "load": 0.25,
+    result.plan = row(json!({"line_rate_bps": 800_000_000, "loads": [0.25],
         "frame_bytes": 1_514, "duration_ms": 2_000.0}));
     result.rows = Some(vec![
         row(json!({"strategy": "interrupt", "buffer_bytes": 7_000_000, "burst_bytes": 50_000,
