@@ -9,13 +9,14 @@ mod guest;
 mod ours;
 mod qemu;
 mod theirs;
+mod traffic;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use warikomi_clock::{Span, TscClock};
+use warikomi_clock::TscClock;
 use warikomi_kernel::{KernelError, MachineKernel};
 use warikomi_lab::Error;
 use warikomi_measure::{Machine, RunResult, Warning};
@@ -27,18 +28,11 @@ use warikomi_wire::WireKind;
 use self::figures::Figures;
 use self::guest::{Guest, Setup};
 use self::qemu::{Accelerator, Boot, Device, PACKAGE, PROGRAM};
+use self::traffic::INTERVALS;
 use crate::testpmd::find;
 
 /// Rounds of which the median is taken; a guest that is translated takes some ten seconds to boot in each.
 const ROUNDS: usize = 3;
-/// The intervals that are asked for: the published one, and one at which anything keeps up.
-const INTERVALS: [Span; 2] = [Span::from_us(38), Span::from_us(1_000)];
-/// Frames at each interval: what the guest notes of their interrupts fits in one answer of the agent's.
-const COUNT: u64 = 300;
-/// Length of these frames in bytes.
-const SIZE_BYTES: usize = 1_500;
-/// Frame lengths at which the driver's rate is measured, in bytes.
-const RATE_SIZES: [usize; 2] = [64, 1_500];
 
 /// How long a guest may take until its agent reports, seldom more than 15 s.
 const TRANSLATED_WITHIN: Duration = Duration::from_secs(120);

@@ -10,7 +10,7 @@ use warikomi_lab::inject::{Application, Injected, inject};
 use warikomi_session::Session;
 
 use super::figures::{self, Figures};
-use super::{COUNT, INTERVALS, RATE_SIZES, SIZE_BYTES};
+use super::traffic::{COUNT, INTERVALS, RATE_SIZES, SIZE_BYTES};
 use crate::rates::saturated_pps;
 
 /// One round: the figures of each interval, and those of the whole.

@@ -16,7 +16,7 @@ use warikomi_target::{Target, TargetError};
 
 use super::figures::{self, Figures};
 use super::guest::{Flow, Guest, thread_ns};
-use super::{COUNT, INTERVALS, RATE_SIZES, SIZE_BYTES};
+use super::traffic::{COUNT, INTERVALS, RATE_SIZES, SIZE_BYTES};
 use crate::rounds::median;
 
 const TRACER: &str = "/sys/kernel/tracing";
