@@ -76,7 +76,8 @@ impl MachineKernel {
         let walk = WalkBuilder::new(self.modules.join("kernel")).standard_filters(false).build();
         let module = |path: PathBuf| {
             let (name, ending) = path.file_name()?.to_str()?.split_once(".ko")?;
-            let known = ending.is_empty() || COMPRESSED.iter().any(|(known, _)| ending[1..] == **known);
+            let known =
+                ending.is_empty() || COMPRESSED.iter().any(|(known, _)| ending[1..] == **known);
             known.then(|| (canonical(name), path.clone()))
         };
         walk.flatten().filter_map(|entry| module(entry.into_path())).collect()

@@ -50,14 +50,14 @@ impl Arrival {
             Arrival::Poisson | Arrival::PoissonBursts => {
                 Arrivals::Poisson { mean: interval, generator: Box::new(seed.generator()) }
             }
-            Arrival::FittedRealNic => Arrivals::Jittered(Jitter {
+            Arrival::FittedRealNic => Arrivals::Jittered(Box::new(Jitter {
                 interval,
                 most: FITTED_JITTER,
                 outlier_one_in: FITTED_OUTLIER_ONE_IN,
                 longest_outlier: FITTED_LONGEST_OUTLIER,
                 late: Span::ZERO,
                 dice: seed.dice(),
-            }),
+            })),
         }
     }
 }
@@ -71,11 +71,15 @@ mod tests {
     fn fitted_intervals_are_off_by_the_jitter_and_not_shorter_than_it() {
         let mut gaps = Arrival::FittedRealNic.gaps(Span::from_us(38), Seed(1));
         let gaps: Vec<Span> = (0..1_000).map(|_| gaps.next_gap()).collect();
-        let calm = |gap: &&Span| gap.as_ps().abs_diff(Span::from_us(38).as_ps()) <= FITTED_JITTER.as_ps();
+        let calm =
+            |gap: &&Span| gap.as_ps().abs_diff(Span::from_us(38).as_ps()) <= FITTED_JITTER.as_ps();
         assert!(gaps.iter().filter(calm).count() >= 998);
         assert!(gaps.iter().any(|gap| *gap != gaps[0]));
-        let plan =
-            |us| Plan { arrival: Arrival::FittedRealNic, interval: Span::from_us(us), ..Plan::default() };
+        let plan = |us| Plan {
+            arrival: Arrival::FittedRealNic,
+            interval: Span::from_us(us),
+            ..Plan::default()
+        };
         assert!(plan(2).validate().is_ok());
         let error = plan(1).validate().unwrap_err().to_string();
         assert!(error.contains("interval of 2 µs or more"), "{error}");

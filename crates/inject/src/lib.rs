@@ -19,6 +19,7 @@ mod source;
 mod unfinished;
 mod units;
 
+pub use arrival::{Arrival, FITTED_JITTER, FITTED_LONGEST_OUTLIER, FITTED_OUTLIER_ONE_IN};
 pub use burst::{Burst, MAX_BURST_BYTES};
 pub use echo::echo_request;
 pub use fault::{
@@ -30,7 +31,6 @@ pub use frame::{
 };
 pub use injector::{DEFAULT_SLACK, Injection, Injector, Lateness, Recorder, Step};
 pub use pacing::Pacer;
-pub use arrival::{Arrival, FITTED_JITTER, FITTED_LONGEST_OUTLIER, FITTED_OUTLIER_ONE_IN};
 pub use plan::{
     MAX_COUNT, MAX_DURATION, MAX_FLOWS, MAX_INTERVAL, MAX_PACKETS_PER_INTERRUPT,
     MAX_PLAN_TEXT_BYTES, Plan, PlanError, Receiver, Warmup,

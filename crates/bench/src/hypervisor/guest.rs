@@ -70,12 +70,7 @@ pub(super) struct Flow {
 
 impl Flow {
     /// `count` frames from `start` on.
-    pub(super) fn new(
-        template: FrameTemplate,
-        interval: Span,
-        start: Time,
-        count: u64,
-    ) -> Flow {
+    pub(super) fn new(template: FrameTemplate, interval: Span, start: Time, count: u64) -> Flow {
         let kept = if interval == Span::ZERO { 0 } else { count as usize };
         let (sent, cost_ns) = (Vec::with_capacity(kept), Vec::with_capacity(kept));
         Flow { template, interval, due: start, left: count, next: 0, sent, cost_ns }
@@ -112,7 +107,7 @@ impl Flow {
             self.cost_ns.push(thread_ns().saturating_sub(before) as f64);
             self.sent.push(now);
         }
-        self.due = self.due + self.interval;
+        self.due += self.interval;
         (self.next, self.left) = (self.next + 1, self.left - 1);
         Ok(true)
     }

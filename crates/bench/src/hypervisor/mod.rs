@@ -116,15 +116,19 @@ impl Seen {
     fn of(system: System) -> Seen {
         let name = match system {
             System::Ours => "warikomi".to_owned(),
-            System::Qemu(device, accelerator) => format!("qemu, {}", accelerator.name()) + ", " + device.name,
+            System::Qemu(device, accelerator) => {
+                format!("qemu, {}", accelerator.name()) + ", " + device.name
+            }
         };
         let (intervals, whole) = (Default::default(), Vec::new());
         Seen { system, name, description: Map::new(), failed: false, intervals, whole }
     }
 
     fn describe(&mut self, driver: &str, card: &str, kernel: &str) {
-        let said = [("system", &*self.name), ("driver", driver), ("card", card), ("kernel", kernel)];
-        self.description = said.map(|(key, value)| (key.to_owned(), value.into())).into_iter().collect();
+        let said =
+            [("system", &*self.name), ("driver", driver), ("card", card), ("kernel", kernel)];
+        self.description =
+            said.map(|(key, value)| (key.to_owned(), value.into())).into_iter().collect();
     }
 }
 

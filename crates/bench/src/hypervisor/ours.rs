@@ -46,8 +46,10 @@ fn of_run(run: &Injected, interval: Span) -> Figures {
     // Behind the last frame others may follow, of what the guest sends.
     let end = sent.last().copied().unwrap_or(0.0) + interval.as_ns();
     let handled = run.interrupts.iter().filter(|record| record.handled != Time::NEVER);
-    let mut handled: Vec<f64> =
-        handled.filter(|record| ns(record.raised) <= end).map(|record| ns(record.handled)).collect();
+    let mut handled: Vec<f64> = handled
+        .filter(|record| ns(record.raised) <= end)
+        .map(|record| ns(record.handled))
+        .collect();
     handled.sort_by(f64::total_cmp);
     let (requested, planned) = (interval.as_ns(), COUNT - 1);
     let mut found = figures::intervals("sent", &sent, requested, planned);

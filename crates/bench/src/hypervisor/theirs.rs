@@ -56,7 +56,8 @@ pub(super) fn round(
     write(guest, [trace("events/irq/irq_handler_entry/enable", "0")])?;
     let mut whole = Figures::new();
     for size_bytes in RATE_SIZES {
-        whole.insert(format!("accepted_pps_{size_bytes}"), saturated_pps(guest, clock, size_bytes)?);
+        whole
+            .insert(format!("accepted_pps_{size_bytes}"), saturated_pps(guest, clock, size_bytes)?);
     }
     check_counter(clock, begun, counter(guest)?)?;
     Ok((of_intervals, whole))
@@ -97,7 +98,8 @@ fn paced(guest: &mut Guest, clock: &TscClock, interval: Span) -> Result<Figures,
     // A clock that is chosen empties what was traced.
     write(guest, [(format!("{TRACER}/trace_clock"), "x86-tsc".to_owned())])?;
     let target: &mut dyn Target = guest;
-    let receive = ReceiveStart { max_runs: COUNT as u32, ..ReceiveStart::on_port(UDP_PORT, run_id) };
+    let receive =
+        ReceiveStart { max_runs: COUNT as u32, ..ReceiveStart::on_port(UDP_PORT, run_id) };
     target.ask(receive, Duration::ZERO)?;
     let (card_before, idle_from) = (guest.card_ns(), clock.now());
     guest.serve_for(QUIET)?;
