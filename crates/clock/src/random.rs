@@ -72,7 +72,7 @@ pub enum Arrivals {
         generator: Box<ChaCha8Rng>,
     },
     /// Gaps around a constant one, and now and then a long one.
-    Jittered(Jitter),
+    Jittered(Box<Jitter>),
 }
 
 /// Arrivals at a constant interval of which each is late by up to some time, and after which, seldom, nothing comes
@@ -152,14 +152,14 @@ mod tests {
     fn jitter_stays_within_its_bounds_and_does_not_add_up_but_for_outliers() {
         let us = Span::from_us;
         let jitter = |one_in| {
-            Arrivals::Jittered(Jitter {
+            Arrivals::Jittered(Box::new(Jitter {
                 interval: us(38),
                 most: us(2),
                 outlier_one_in: one_in,
                 longest_outlier: us(4_000_000),
                 late: Span::ZERO,
                 dice: Seed(5).dice(),
-            })
+            }))
         };
         let mut calm = jitter(u64::MAX);
         let gaps: Vec<Span> = (0..100_000).map(|_| calm.next_gap()).collect();

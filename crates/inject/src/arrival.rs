@@ -50,14 +50,14 @@ impl Arrival {
             Arrival::Poisson | Arrival::PoissonBursts => {
                 Arrivals::Poisson { mean: interval, generator: Box::new(seed.generator()) }
             }
-            Arrival::FittedRealNic => Arrivals::Jittered(Jitter {
+            Arrival::FittedRealNic => Arrivals::Jittered(Box::new(Jitter {
                 interval,
                 most: FITTED_JITTER,
                 outlier_one_in: FITTED_OUTLIER_ONE_IN,
                 longest_outlier: FITTED_LONGEST_OUTLIER,
                 late: Span::ZERO,
                 dice: seed.dice(),
-            }),
+            })),
         }
     }
 }

@@ -107,7 +107,7 @@ impl Flow {
             self.cost_ns.push(thread_ns().saturating_sub(before) as f64);
             self.sent.push(now);
         }
-        self.due = self.due + self.interval;
+        self.due += self.interval;
         (self.next, self.left) = (self.next + 1, self.left - 1);
         Ok(true)
     }

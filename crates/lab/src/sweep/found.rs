@@ -10,20 +10,36 @@ use super::cycle::Cycle;
 pub(super) struct Found {
     pub(super) send_ns: f64,
     pub(super) saturated_bps: Vec<f64>,
-    pub(super) driver_ns: Vec<f64>,
-    pub(super) end_to_end_ns: Option<Vec<f64>>,
+    pub(super) driver: Vec<Shortest>,
+    pub(super) end_to_end: Option<Vec<Shortest>>,
     pub(super) on_line: Option<Cycle>,
 }
 
-/// Bits of a frame, by a time in nanoseconds: bit/s.
-fn bps(size_bytes: usize, interval_ns: f64) -> f64 {
-    8e9 * size_bytes as f64 / interval_ns
+/// The shortest interval without loss, as one search found it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Shortest {
+    pub(super) interval_ns: f64,
+    /// Bits of frames in a second that were seen in the cycle there, not those that its interval stands for: the
+    /// last packets take their time, too.
+    pub(super) bps: f64,
+}
+
+impl Shortest {
+    pub(super) const NONE: Shortest = Shortest { interval_ns: f64::NAN, bps: f64::NAN };
+}
+
+fn intervals(found: &[Shortest]) -> Vec<f64> {
+    found.iter().map(|shortest| shortest.interval_ns).collect()
+}
+
+fn rates(found: &[Shortest]) -> Vec<f64> {
+    found.iter().map(|shortest| shortest.bps).collect()
 }
 
 pub(super) fn row(size_bytes: usize, found: &Found) -> Map<String, Value> {
-    let shortest_ns = median(found.driver_ns.iter().copied());
+    let shortest_ns = median(intervals(&found.driver).into_iter());
     let saturated_bps = median(found.saturated_bps.iter().copied());
-    let loss_free_bps = bps(size_bytes, shortest_ns);
+    let loss_free_bps = median(rates(&found.driver).into_iter());
     let mut row = Map::new();
     let mut put = |name: &str, value: f64| {
         // What was not found, or not published, is absent.
@@ -38,10 +54,9 @@ pub(super) fn row(size_bytes: usize, found: &Found) -> Map<String, Value> {
     put("published_bps", injection.throughput_bps(size_bytes).unwrap_or(f64::NAN));
     put("saturated_bps", saturated_bps);
     put("share_of_saturated", loss_free_bps / saturated_bps);
-    if let Some(end_to_end_ns) = &found.end_to_end_ns {
-        let shortest_ns = median(end_to_end_ns.iter().copied());
-        put("end_to_end_loss_free_ns", shortest_ns);
-        put("end_to_end_loss_free_bps", bps(size_bytes, shortest_ns));
+    if let Some(end_to_end) = &found.end_to_end {
+        put("end_to_end_loss_free_ns", median(intervals(end_to_end).into_iter()));
+        put("end_to_end_loss_free_bps", median(rates(end_to_end).into_iter()));
     }
     put("send_ns", found.send_ns);
     put("published_send_ns", injection.send_ns(size_bytes).unwrap_or(f64::NAN));
@@ -56,15 +71,14 @@ pub(super) fn row(size_bytes: usize, found: &Found) -> Map<String, Value> {
 }
 
 pub(super) fn repeats(size_bytes: usize, found: &Found) -> Vec<Repeat> {
-    let bps_of = |values: &[f64]| values.iter().map(|&ns| bps(size_bytes, ns)).collect();
     let mut figures = vec![
-        ("shortest_loss_free_ns", found.driver_ns.clone()),
-        ("loss_free_bps", bps_of(&found.driver_ns)),
+        ("shortest_loss_free_ns", intervals(&found.driver)),
+        ("loss_free_bps", rates(&found.driver)),
         ("saturated_bps", found.saturated_bps.clone()),
     ];
-    if let Some(end_to_end_ns) = &found.end_to_end_ns {
-        figures.push(("end_to_end_loss_free_ns", end_to_end_ns.clone()));
-        figures.push(("end_to_end_loss_free_bps", bps_of(end_to_end_ns)));
+    if let Some(end_to_end) = &found.end_to_end {
+        figures.push(("end_to_end_loss_free_ns", intervals(end_to_end)));
+        figures.push(("end_to_end_loss_free_bps", rates(end_to_end)));
     }
     let repeats = figures.into_iter().flat_map(|(figure, values)| {
         values.into_iter().zip(1..).map(move |(value, repeat)| Repeat {
@@ -88,12 +102,16 @@ pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
 mod tests {
     use super::*;
 
+    fn shortest(interval_ns: f64, bps: f64) -> Shortest {
+        Shortest { interval_ns, bps }
+    }
+
     fn found() -> Found {
         Found {
             send_ns: 110.0,
             saturated_bps: vec![20e9, 30e9, 25e9],
-            driver_ns: vec![600.0, 800.0, 500.0],
-            end_to_end_ns: Some(vec![f64::NAN, 3_000.0, 3_000.0]),
+            driver: vec![shortest(600.0, 19.5e9), shortest(800.0, 14e9), shortest(500.0, 21e9)],
+            end_to_end: Some(vec![Shortest::NONE, shortest(3_000.0, 4e9), shortest(3_000.0, 4e9)]),
             on_line: None,
         }
     }
@@ -103,8 +121,8 @@ mod tests {
         let row = row(1_500, &found());
         assert_eq!(row["size_bytes"], json!(1_500));
         assert_eq!(row["shortest_loss_free_ns"], json!(600.0));
-        assert_eq!(row["loss_free_bps"], json!(20e9));
-        assert_eq!(row["share_of_saturated"], json!(0.8));
+        assert_eq!(row["loss_free_bps"], json!(19.5e9), "as it was measured");
+        assert_eq!(row["share_of_saturated"], json!(0.78));
         assert_eq!(row["end_to_end_loss_free_ns"], json!(3_000.0));
         assert_eq!(row["published_bps"], json!(6.3e9));
         assert!(!row.contains_key("on_line_bps"));
@@ -112,7 +130,7 @@ mod tests {
 
     #[test]
     fn what_was_not_found_is_absent() {
-        let row = row(60, &Found { driver_ns: vec![f64::NAN], ..found() });
+        let row = row(60, &Found { driver: vec![Shortest::NONE], ..found() });
         assert!(!row.contains_key("loss_free_bps") && !row.contains_key("published_bps"));
     }
 

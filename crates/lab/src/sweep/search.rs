@@ -6,7 +6,7 @@
 use warikomi_inject::Receiver;
 
 use super::cycle::{Cycle, Cycles, Phase, Request};
-use super::found::{Found, median};
+use super::found::{Found, Shortest, median};
 use super::plan::SweepPlan;
 use crate::error::Error;
 
@@ -79,8 +79,8 @@ pub(super) fn sweep_size(
     let mut found = Found {
         send_ns: sent.and_then(|cycle| cycle.send_ns).unwrap_or(f64::NAN),
         saturated_bps: saturated.iter().map(|cycle| cycle.throughput_bps).collect(),
-        driver_ns: Vec::new(),
-        end_to_end_ns: None,
+        driver: Vec::new(),
+        end_to_end: None,
         on_line: None,
     };
     for &goal in goals(plan) {
@@ -95,8 +95,8 @@ pub(super) fn sweep_size(
             })?);
         }
         match goal {
-            Goal::Driver => found.driver_ns = shortest,
-            Goal::EndToEnd => found.end_to_end_ns = Some(shortest),
+            Goal::Driver => found.driver = shortest,
+            Goal::EndToEnd => found.end_to_end = Some(shortest),
         }
     }
     if plan.line_rate_bps.is_some() {
@@ -128,50 +128,53 @@ fn coarse_pass(
     Ok(cycles)
 }
 
-/// The shortest interval at which most cycles meet the goal; `NaN` if none does.
+/// The shortest interval at which most cycles meet the goal; [`Shortest::NONE`] if none does.
 fn bisect(
     goal: Goal,
     coarse: &[Cycle],
     run: &mut dyn FnMut(f64) -> Result<Cycle, Error>,
-) -> Result<f64, Error> {
+) -> Result<Shortest, Error> {
     let Some(first) = coarse.iter().position(|cycle| goal.is_met(cycle)) else {
-        return Ok(f64::NAN);
+        return Ok(Shortest::NONE);
     };
     let mut met = coarse[first].interval_ns;
     let mut missed = if first > 0 { coarse[first - 1].interval_ns } else { met / GROWTH };
     // What one cycle met by luck the next may not.
-    while !is_met(goal, met, run)? {
+    let mut shortest = loop {
+        if let Some(bps) = seen_if_met(goal, met, run)? {
+            break Shortest { interval_ns: met, bps };
+        }
         missed = met;
         met = (met * GROWTH).round();
         if met > LONGEST_NS {
-            return Ok(f64::NAN);
+            return Ok(Shortest::NONE);
+        }
+    };
+    while shortest.interval_ns / missed > 1.0 + PRECISION && shortest.interval_ns - missed > 1.0 {
+        let between = (shortest.interval_ns * missed).sqrt().round();
+        match seen_if_met(goal, between, run)? {
+            Some(bps) => shortest = Shortest { interval_ns: between, bps },
+            None => missed = between,
         }
     }
-    while met / missed > 1.0 + PRECISION && met - missed > 1.0 {
-        let between = (met * missed).sqrt().round();
-        if is_met(goal, between, run)? {
-            met = between;
-        } else {
-            missed = between;
-        }
-    }
-    Ok(met)
+    Ok(shortest)
 }
 
-fn is_met(
+/// The throughput of the cycles that meet the goal, their median, if most do.
+fn seen_if_met(
     goal: Goal,
     interval_ns: f64,
     run: &mut dyn FnMut(f64) -> Result<Cycle, Error>,
-) -> Result<bool, Error> {
-    let mut votes = [0; 2];
-    for _ in 0..JURY {
-        let vote = &mut votes[usize::from(goal.is_met(&run(interval_ns)?))];
-        *vote += 1;
-        if *vote > JURY / 2 {
-            break;
+) -> Result<Option<f64>, Error> {
+    let (mut seen, mut missed) = (Vec::new(), 0);
+    while seen.len().max(missed) <= JURY / 2 {
+        let cycle = run(interval_ns)?;
+        match goal.is_met(&cycle) {
+            true => seen.push(cycle.throughput_bps),
+            false => missed += 1,
         }
     }
-    Ok(votes[1] > votes[0])
+    Ok((seen.len() > missed).then(|| median(seen.into_iter())))
 }
 
 #[cfg(test)]
@@ -214,7 +217,7 @@ mod tests {
     #[test]
     fn an_interval_that_we_cannot_keep_shows_nothing() {
         let (found, _) = found_by(50.0, 50.0, 400.0);
-        let shortest = found.driver_ns[0];
+        let shortest = found.driver[0].interval_ns;
         assert!((400.0 * 0.85..=400.0).contains(&shortest), "{shortest}");
     }
 
@@ -227,12 +230,15 @@ mod tests {
     #[test]
     fn the_shortest_intervals_are_found_for_the_driver_and_end_to_end() {
         let (found, asked) = found(777.0, 2_345.0);
-        let near = |values: &[f64], target: f64| {
-            values.len() == 3
-                && values.iter().all(|&v| v >= target && v <= target * (1.0 + PRECISION) + 1.0)
+        let near = |found: &[Shortest], target: f64| {
+            let is_near = |v: f64| v >= target && v <= target * (1.0 + PRECISION) + 1.0;
+            found.len() == 3
+                && found.iter().all(|one| {
+                    is_near(one.interval_ns) && (one.bps * one.interval_ns - 12e12).abs() < 1e6
+                })
         };
-        assert!(near(&found.driver_ns, 777.0), "{found:?}");
-        assert!(near(found.end_to_end_ns.as_ref().unwrap(), 2_345.0), "{found:?}");
+        assert!(near(&found.driver, 777.0), "{found:?}");
+        assert!(near(found.end_to_end.as_ref().unwrap(), 2_345.0), "{found:?}");
         let coarse: Vec<_> =
             asked.iter().filter(|r| r.phase == Phase::Coarse).map(|r| r.interval_ns).collect();
         assert_eq!(coarse[0], 100.0, "from the shortest possible");
@@ -243,14 +249,14 @@ mod tests {
     #[test]
     fn a_driver_that_never_keeps_up_is_not_searched_for_ever() {
         let (found, asked) = found(1e9, 1e9);
-        assert!(found.driver_ns.iter().all(|ns| ns.is_nan()));
+        assert!(found.driver.iter().all(|one| one.interval_ns.is_nan()));
         assert!(asked.len() < 100);
     }
 
     #[test]
     fn a_driver_that_always_keeps_up_is_as_fast_as_it_is_sent_to() {
         let (found, _) = found(1.0, 1.0);
-        assert!(found.driver_ns.iter().all(|&ns| ns <= 100.0), "{found:?}");
+        assert!(found.driver.iter().all(|one| one.interval_ns <= 100.0), "{found:?}");
     }
 
     #[test]
@@ -266,7 +272,7 @@ mod tests {
             calls += 1;
             Ok(cycle(ns, if ns >= 200.0 { 10 } else { 9 }))
         });
-        assert!((200.0..=205.0).contains(&shortest.unwrap()));
+        assert!((200.0..=205.0).contains(&shortest.unwrap().interval_ns));
     }
 
     #[test]
