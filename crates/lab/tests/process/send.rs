@@ -213,7 +213,7 @@ fn time_that_runs_out_is_an_error_that_says_how_far_it_came_and_no_end() {
 fn requests_that_make_no_sense_are_refused_and_the_next_is_served() {
     let good = plan(&[64], 10);
     let mut sending = Sending::start(NicOptions::of("rtl8168"), std::slice::from_ref(&good));
-    let wrong: [(Change, &str); 7] = [
+    let wrong: [(Change, &str); 8] = [
         (|request| request.completion = "sometimes".to_owned(), "adaptive"),
         (
             |request| request.completion = "adaptive:80%,20%".to_owned(),
