@@ -194,7 +194,7 @@ fn fragments(frame: &[u8], bytes: usize, identification: u16) -> Vec<Vec<u8>> {
     let fragment = |(number, part): (usize, &[u8])| {
         let mut fragment = [headers, part].concat();
         let more = if number + 1 < count { 0x2000 } else { 0 };
-        let words = [20 + part.len(), identification.into(), more | number * bytes / 8];
+        let words = [20 + part.len(), identification.into(), more | (number * bytes / 8)];
         for (at, word) in [16, 18, 20].into_iter().zip(words) {
             fragment[at..at + 2].copy_from_slice(&(word as u16).to_be_bytes());
         }

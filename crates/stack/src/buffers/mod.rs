@@ -72,7 +72,7 @@ impl fmt::Display for BufferKind {
 #[derive(Debug)]
 pub enum Buffers {
     /// Chains of mbufs.
-    Mbuf(MbufBuffers),
+    Mbuf(Box<MbufBuffers>),
     /// Contiguous buffers.
     Contiguous(ContiguousBuffers),
 }
@@ -82,7 +82,7 @@ impl Buffers {
     pub fn new(kind: BufferKind, demand: Demand<'_>, first: u64) -> Buffers {
         match kind {
             BufferKind::Mbuf { cluster_bytes } => {
-                Buffers::Mbuf(MbufBuffers::new(cluster_bytes, demand, first))
+                Buffers::Mbuf(Box::new(MbufBuffers::new(cluster_bytes, demand, first)))
             }
             BufferKind::Contiguous => Buffers::Contiguous(ContiguousBuffers::new(demand, first)),
         }
