@@ -90,7 +90,7 @@ mod tests {
         let mut reader = Reader::new(file.try_clone().unwrap()).unwrap();
         let mut writer = Writer::new(file.into()).unwrap();
         let clock = TscClock::with_frequency(0, 1e9);
-        let mut took = |reader: &mut Reader| -> Vec<u64> {
+        let took = |reader: &mut Reader| -> Vec<u64> {
             reader.take(&clock).map(|request| request.took.as_ps() / 1_000).collect()
         };
         assert!(took(&mut reader).is_empty());
