@@ -127,7 +127,16 @@ impl Beside {
             .map_err(TargetError::system("cannot start the supervisor's thread"))?;
         let (requests, calls) = (Some(requests), Some(Calls(calls)));
         let (seen, next_look) = (Seen::default(), Time::ZERO);
-        Ok(Beside { requests, calls, told, is_ready, awaits, seen, next_look, thread: Some(thread) })
+        Ok(Beside {
+            requests,
+            calls,
+            told,
+            is_ready,
+            awaits,
+            seen,
+            next_look,
+            thread: Some(thread),
+        })
     }
 
     /// Does what the supervisor asks for, and says what it tells; to be called beside each poll of the target.

@@ -304,15 +304,17 @@ impl Supervisor {
             return;
         }
         match &self.spare {
-            None if now >= self.spare_due => match target.prepare(&self.current.program, Wanted::Later) {
-                Ok(generation) => {
-                    let program = self.current.program.clone();
-                    self.spare = Some(Driver { generation, program });
-                    self.spare_backoff.started(now);
-                    self.spare_until = now + self.policy.warm_within;
+            None if now >= self.spare_due => {
+                match target.prepare(&self.current.program, Wanted::Later) {
+                    Ok(generation) => {
+                        let program = self.current.program.clone();
+                        self.spare = Some(Driver { generation, program });
+                        self.spare_backoff.started(now);
+                        self.spare_until = now + self.policy.warm_within;
+                    }
+                    Err(_) => self.spare_failed(now),
                 }
-                Err(_) => self.spare_failed(now),
-            },
+            }
             Some(spare) if self.is_no_spare(spare.generation, now, target) => {
                 self.spare_failed(now);
                 self.drop_spare(now, target);

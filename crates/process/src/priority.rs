@@ -135,7 +135,11 @@ mod tests {
     #[test]
     fn a_driver_that_somebody_waits_for_does_not_come_last() {
         let first = Claims::DriversFirst;
-        assert_eq!(first.of_driver(Wanted::Soon), None, "as the application that it shares a core with");
+        assert_eq!(
+            first.of_driver(Wanted::Soon),
+            None,
+            "as the application that it shares a core with"
+        );
         assert_eq!(first.of_driver(Wanted::AtOnce), first.at_device());
     }
 }

@@ -90,16 +90,16 @@ mod tests {
         let mut reader = Reader::new(file.try_clone().unwrap()).unwrap();
         let mut writer = Writer::new(file.into()).unwrap();
         let clock = TscClock::with_frequency(0, 1e9);
-        let mut took = |reader: &mut Reader| -> Vec<u64> {
+        let took = |reader: &mut Reader| -> Vec<u64> {
             reader.take(&clock).map(|request| request.took.as_ps() / 1_000).collect()
         };
-        assert_eq!(took(&mut reader), []);
+        assert!(took(&mut reader).is_empty());
         (0..3).for_each(|ns| writer.note(ns, ns));
         assert_eq!(took(&mut reader), [0, 1, 2]);
         (0..KEPT + 5).for_each(|ns| writer.note(ns, ns));
         let late = took(&mut reader);
         assert_eq!((late.len() as u64, late[0]), (KEPT, 5));
-        assert_eq!(took(&mut reader), []);
+        assert!(took(&mut reader).is_empty());
     }
 
     #[test]

@@ -121,8 +121,7 @@ impl Store {
         let hello = store_client::hello(number, self.options.client_interval);
         let files = [theirs.as_fd(), log.as_fd()];
         let program = &self.options.client;
-        let part =
-            parts.begin(("store-client", None), program, hello.as_bytes(), &files).ok()?;
+        let part = parts.begin(("store-client", None), program, hello.as_bytes(), &files).ok()?;
         if let Some(part) = &self.part {
             self.is_stuck |= part.tell(CLIENT, &[ours.as_fd()]).is_err();
         }

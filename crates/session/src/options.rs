@@ -9,7 +9,8 @@ use warikomi_inject::{GUEST_IP, NETWORK_IP, NETWORK_MAC};
 use warikomi_kernel::module_file;
 use warikomi_nic::{MakeNic, NicOptions};
 use warikomi_process::{
-    Above, Orders, Priorities, Program, StateIo, StoreOptions, Succession, USUAL_STORE_INTERVAL, Way,
+    Above, Orders, Priorities, Program, StateIo, StoreOptions, Succession, USUAL_STORE_INTERVAL,
+    Way,
 };
 use warikomi_stack::{Chain, ChainOptions, StackError, Station, Topology, Waiting};
 use warikomi_target::kernel::{Attachment, GuestCosts};

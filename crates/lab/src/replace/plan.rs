@@ -361,7 +361,8 @@ impl Plan {
         let up_to = format!("up to {MOST_STORE_CLIENTS}");
         range("store_load", self.store_load.to_string(), clients, up_to)?;
         let ns = self.store_interval_ns;
-        let [least, most_ns] = [STORE_INTERVALS.start(), STORE_INTERVALS.end()].map(|it| it.as_ns());
+        let [least, most_ns] =
+            [STORE_INTERVALS.start(), STORE_INTERVALS.end()].map(|it| it.as_ns());
         let between = format!("{least} to {most_ns} ns");
         range("store_interval_ns", ns.to_string(), (least..=most_ns).contains(&ns), between)?;
         let interval = self.interval_ns.is_finite() && INTERVALS.contains(&self.interval());
