@@ -53,6 +53,8 @@ pub struct Replacement {
     pub served: Time,
     /// The supervisor had the result.
     pub returned: Time,
+    /// How often the application got the processor during the reads that the new process's creation waited for.
+    pub read_dispatches: Option<u64>,
 }
 
 impl Replacement {

@@ -323,6 +323,7 @@ impl Supervisor {
             accepted: told(to, times::ACCEPTED).unwrap_or(served),
             served,
             returned: now,
+            read_dispatches: to.read_dispatches,
         }
     }
 }

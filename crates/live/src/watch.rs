@@ -86,6 +86,7 @@ mod tests {
         packets: 0,
         ended: None,
         last_words: None,
+        read_dispatches: None,
         times: [Time::NEVER; 5],
     };
 

@@ -12,6 +12,8 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::pread;
 
+use crate::dispatches;
+
 /// What a read past the cache must be aligned to, and is long.
 const BLOCK: usize = 4_096;
 /// Reads that a creation may be made to wait for.
@@ -19,14 +21,17 @@ pub const MOST_READS: u32 = 1_000;
 
 /// Whether a program can be read so; it is, once.
 pub fn can_be_read(program: &Path) -> io::Result<()> {
-    read(program, 1)
+    read(program, 1, None).map(drop)
 }
 
-/// Reads a program's first blocks, again and again if it has fewer.
-pub(crate) fn read(program: &Path, blocks: u32) -> io::Result<()> {
+/// Reads a program's first blocks, again and again if it has fewer. How often the watched process, if there is one,
+/// has got the processor during the reads, where that is known.
+pub(crate) fn read(program: &Path, blocks: u32, watched: Option<u32>) -> io::Result<Option<u64>> {
     if blocks == 0 {
-        return Ok(());
+        return Ok(None);
     }
+    let dispatched = || watched.and_then(dispatches::of);
+    let mut during = watched.map(|_| 0);
     let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC;
     let file: OwnedFd = rustix::fs::open(program, flags, Mode::empty())?;
     let file = File::from(file);
@@ -35,9 +40,12 @@ pub(crate) fn read(program: &Path, blocks: u32) -> io::Result<()> {
     let from = room.as_ptr().align_offset(BLOCK);
     for number in 0..u64::from(blocks) {
         let at = number % of_file * BLOCK as u64;
+        let before = dispatched();
         pread(&file, &mut room[from..from + BLOCK], at)?;
+        let each = before.zip(dispatched()).map(|(before, after)| after.saturating_sub(before));
+        during = during.zip(each).map(|(sum, each)| sum + each);
     }
-    Ok(())
+    Ok(during)
 }
 
 #[cfg(test)]
@@ -54,6 +62,6 @@ mod tests {
 
     #[test]
     fn nothing_is_read_where_nothing_is_asked_for() {
-        read(Path::new("/no/such/program"), 0).unwrap();
+        assert_eq!(read(Path::new("/no/such/program"), 0, None).unwrap(), None);
     }
 }

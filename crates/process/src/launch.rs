@@ -10,16 +10,23 @@ use warikomi_target::cores::Pinned;
 use crate::{creation, priority};
 
 /// A process that a thread of ours is starting, so that nobody has to wait for it.
-pub(super) struct Launch(Option<JoinHandle<std::io::Result<Child>>>);
+pub(super) struct Launch(Option<JoinHandle<std::io::Result<Launched>>>);
+
+/// A process that has been started.
+pub(super) struct Launched {
+    pub(super) child: Child,
+    /// How often the application got the processor during the reads that came before it.
+    pub(super) read_dispatches: Option<u64>,
+}
 
 impl Launch {
     /// Begins to start a process on a core, with this claim on it if that is said, once this number of blocks of its
-    /// program have been read.
+    /// program have been read, during which the application with this process id is watched.
     pub(super) fn begin(
         mut command: Command,
         core: Option<usize>,
         nice: Option<i32>,
-        reads: u32,
+        (reads, application): (u32, Option<u32>),
     ) -> Result<Launch, TargetError> {
         let thread = std::thread::Builder::new().name("launch".to_owned());
         // The command goes with the thread: it holds the process's end of a socket.
@@ -30,15 +37,16 @@ impl Launch {
                 }
                 // Children inherit the affinity of the thread that starts them.
                 let _pinned = core.map(Pinned::to).transpose()?;
-                creation::read(Path::new(command.get_program()), reads)?;
-                command.spawn()
+                let program = Path::new(command.get_program());
+                let read_dispatches = creation::read(program, reads, application)?;
+                Ok(Launched { child: command.spawn()?, read_dispatches })
             })
             .map_err(TargetError::system("cannot start a thread to start a process"))?;
         Ok(Launch(Some(launch)))
     }
 
     /// The process, once.
-    pub(super) fn outcome(&mut self) -> Option<std::io::Result<Child>> {
+    pub(super) fn outcome(&mut self) -> Option<std::io::Result<Launched>> {
         self.0.take_if(|thread| thread.is_finished()).map(join)
     }
 }
@@ -46,13 +54,13 @@ impl Launch {
 impl Drop for Launch {
     fn drop(&mut self) {
         // Nobody has it in a group yet who would end it.
-        if let Some(Ok(mut child)) = self.0.take().map(join) {
-            let _ = child.kill();
-            let _ = child.wait();
+        if let Some(Ok(mut launched)) = self.0.take().map(join) {
+            let _ = launched.child.kill();
+            let _ = launched.child.wait();
         }
     }
 }
 
-fn join(thread: JoinHandle<std::io::Result<Child>>) -> std::io::Result<Child> {
+fn join(thread: JoinHandle<std::io::Result<Launched>>) -> std::io::Result<Launched> {
     thread.join().unwrap_or_else(|_| Err(std::io::Error::other("the thread that starts it failed")))
 }

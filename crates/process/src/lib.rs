@@ -10,6 +10,7 @@
 //! [`Target::housekeep`].
 
 mod creation;
+pub mod dispatches;
 mod launch;
 mod line;
 mod live;

@@ -38,6 +38,8 @@ pub struct Seat {
     pub ended: Option<String>,
     /// Why it failed, if it says that it has.
     pub last_words: Option<String>,
+    /// How often the application got the processor during the reads that its creation waited for, if it was looked at.
+    pub read_dispatches: Option<u64>,
     /// When what happened at its last change of hands ([`times`]); [`Time::NEVER`] for what did not.
     pub times: [Time; times::COUNT],
 }
@@ -107,6 +109,7 @@ impl ProcessTarget {
             packets: report.packets(),
             ended,
             last_words: (report.state() == state::FAILED).then(|| report.last_words()),
+            read_dispatches: seat.part.read_dispatches(),
             times: seat.times(&clock),
         })
     }

@@ -39,6 +39,8 @@ pub(super) struct Running {
     process: Process,
     /// It has a driver's claim on its core.
     raised: bool,
+    /// How often the application got the processor during the reads that its creation waited for.
+    read_dispatches: Option<u64>,
 }
 
 /// The name of a driver, whichever it is.
@@ -61,6 +63,11 @@ impl Running {
             Process::Started(id) => Some(id),
             Process::Starting(_) | Process::NotStarted(_) => None,
         }
+    }
+
+    /// How often the application got the processor during the reads that its creation waited for, if it was looked at.
+    pub(super) fn read_dispatches(&self) -> Option<u64> {
+        self.read_dispatches
     }
 }
 
@@ -127,7 +134,11 @@ impl Parts {
             claims: Claims::Equal,
             creation_reads: 0,
         };
-        Ok((parts, Running { name: DRIVER, socket, process, raised: false }, console))
+        Ok((
+            parts,
+            Running { name: DRIVER, socket, process, raised: false, read_dispatches: None },
+            console,
+        ))
     }
 
     /// What parts claim that are started from now on, and what is read before drivers are.
@@ -169,7 +180,13 @@ impl Parts {
             .group
             .join(&mut command, self.core)
             .map_err(|error| cannot_run(name, program, error))?;
-        let part = Running { name, socket, process: Process::Started(id), raised: false };
+        let part = Running {
+            name,
+            socket,
+            process: Process::Started(id),
+            raised: false,
+            read_dispatches: None,
+        };
         self.claim(&part);
         self.above.push(part);
         Ok(())
@@ -191,8 +208,15 @@ impl Parts {
             Some(wanted) => (self.claims.of_driver(wanted), self.creation_reads),
             None => (self.claims.at_start(name), 0),
         };
-        let launch = Launch::begin(command, self.core, nice, reads)?;
-        Ok(Running { name, socket, process: Process::Starting(launch), raised: false })
+        let launch =
+            Launch::begin(command, self.core, nice, (reads, self.id_above("application")))?;
+        Ok(Running {
+            name,
+            socket,
+            process: Process::Starting(launch),
+            raised: false,
+            read_dispatches: None,
+        })
     }
 
     /// Process id of a part above the driver, by its name.
@@ -238,7 +262,10 @@ impl Parts {
             && let Some(started) = launch.outcome()
         {
             part.process = match started {
-                Ok(child) => Process::Started(self.group.add(child)),
+                Ok(launched) => {
+                    part.read_dispatches = launched.read_dispatches;
+                    Process::Started(self.group.add(launched.child))
+                }
                 Err(error) => Process::NotStarted(format!("it cannot be started: {error}")),
             };
         }

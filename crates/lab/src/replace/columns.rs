@@ -102,6 +102,9 @@ fn columns() -> Vec<Column> {
         Column::figure("dispatches", "times that the application got the processor")
             .head("dispatches")
             .unit(Unit::Number),
+        Column::figure("read_dispatches", "of these, during the creation's reads")
+            .head("in reads")
+            .unit(Unit::Number),
         Column::figure("longest_send_gap_us", "longest gap between sends").head("gap"),
         Column::figure("longest_receive_gap_us", "longest gap on receive"),
         Column::figure("received", "received").unit(Unit::Count),
@@ -191,10 +194,12 @@ fn views_of_workload() -> Vec<View> {
                 "excess_us.mean",
                 "excess_us.max",
                 "dispatches",
+                "read_dispatches",
             ],
             "interval: from the beginning of a send to that of the next, in runs without a replacement; longest: with \
              one in it; excess: what ten intervals from the request on were longer, together; dispatches: how often \
-             the application got the processor until the result",
+             the application got the processor until the result; in reads: of these, while the creation waited for a \
+             read from the disk",
         ),
         view(
             "A request of another client to the data store",

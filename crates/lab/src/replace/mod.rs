@@ -7,7 +7,6 @@
 
 mod claims;
 mod columns;
-mod dispatches;
 mod edge;
 mod flags;
 mod gaps;

@@ -6,12 +6,11 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use warikomi_clock::{Span, Time};
 use warikomi_live::{Event, Program, Replacement};
-use warikomi_process::{ProcessTarget, StoreRequest};
+use warikomi_process::{ProcessTarget, StoreRequest, dispatches};
 use warikomi_target::{CardId, Target, TargetError};
 use warikomi_wire::peer::Judged;
 use warikomi_wire::peer::workload::Workload;
 
-use super::dispatches;
 use super::gaps;
 use super::overseer::Overseer;
 use super::plan::MOST_DESCRIPTORS;

@@ -117,6 +117,9 @@ pub struct Row {
     /// How often the application got the processor from the request to the result, in the mean.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dispatches: Option<f64>,
+    /// Of these, how often during the reads that the new process's creation waited for: what the published ten are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_dispatches: Option<f64>,
     /// A request of another client to the data store, while nothing was replaced, in microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store_request_us: Option<Spread>,

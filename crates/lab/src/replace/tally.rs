@@ -143,6 +143,8 @@ impl Tally {
         let usual = Spread::of(&self.intervals_without).map(|spread| spread.mean);
         let dispatches = seen.iter().filter_map(|seen| Some(seen.dispatches? as f64));
         let dispatches: Vec<f64> = dispatches.collect();
+        let read_dispatches = seen.iter().filter_map(|seen| seen.replacement.read_dispatches);
+        let read_dispatches: Vec<f64> = read_dispatches.map(|count| count as f64).collect();
         let [store_request_us, store_request_during_us] =
             [false, true].map(|during| self.store_requests(during));
         Row {
@@ -163,6 +165,7 @@ impl Tally {
             longest_interval_us: self.longest_interval.map(Span::as_us),
             excess_us: usual.and_then(|usual| self.excess(usual)),
             dispatches: mean(&dispatches),
+            read_dispatches: mean(&read_dispatches),
             store_request_us,
             store_request_during_us,
             longest_send_gap_us: longest(|seen| seen.send_gap),

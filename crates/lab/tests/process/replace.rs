@@ -90,11 +90,10 @@ fn a_supervisor_on_the_core_of_its_drivers_replaces_them_as_well() {
     assert!(row.excess_us.is_some(), "{row:?}");
 }
 
-/// The application computes for 1 ms between two sends: it gives the processor away when it sends, when its slice is
-/// over, and when a process is before it that has been waiting for the disk or for what it was told. Neither looking
-/// nor computing takes it from anybody.
+/// While a read is waited for the application gets the processor, and keeps it: neither does it give it away while it
+/// computes, nor does a look of the supervisor's take it.
 #[test]
-fn reads_that_a_creation_waits_for_dispatch_the_application_about_as_often() {
+fn each_read_that_a_creation_waits_for_dispatches_the_application_about_once() {
     if std::thread::available_parallelism().unwrap().get() == 1 {
         return;
     }
@@ -108,10 +107,10 @@ fn reads_that_a_creation_waits_for_dispatch_the_application_about_as_often() {
     let found = replace(&options(asked), &mut Watch::unobserved());
     let row = &found.unwrap_or_else(|error| panic!("{error}")).rows[0];
     assert_eq!((row.replacements, row.broken()), (2, None), "{row:?}");
-    let (dispatches, replaced_ms) = (row.dispatches.unwrap(), row.replace_us.unwrap().mean / 1e3);
-    // Each millisecond has a send of the application's, and a slice of Linux's that may be over.
-    let most = f64::from(READS) + 20.0 + 4.0 * replaced_ms;
-    assert!((1.0..=most).contains(&dispatches), "more than {most}: {row:?}");
+    let (all, in_reads) = (row.dispatches.unwrap(), row.read_dispatches.unwrap());
+    // A send that falls into a read wakes driver and stack, and each comes before the application then.
+    assert!(in_reads <= all && in_reads <= 3.0 * f64::from(READS), "{row:?}");
+    assert!(in_reads >= 0.5 * f64::from(READS), "{row:?}");
 }
 
 #[test]
@@ -130,7 +129,9 @@ fn state_goes_through_a_store_that_others_keep_busy() {
 fn a_connection_does_not_notice_that_the_driver_is_another() {
     let (found, row) = replaced(plan(Way::SharedState, Load::Busy));
     assert_eq!(row.broken(), None);
-    assert!(found.broken.is_empty() && row.sent >= 2_000, "{row:?}");
+    // A segment may have what is left of one send and the beginning of the next.
+    let segments = (2_000_u64 * 1_024).div_ceil(1_460);
+    assert!(found.broken.is_empty() && row.sent >= segments, "{row:?}");
     assert!(row.send_us.is_some() && row.send_with_us.is_some(), "{row:?}");
 }
 

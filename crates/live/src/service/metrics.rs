@@ -239,6 +239,7 @@ mod tests {
             accepted: at(118),
             served: at(122),
             returned: at(123),
+            read_dispatches: None,
         }
     }
 

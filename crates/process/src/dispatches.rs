@@ -4,7 +4,7 @@ use std::path::Path;
 
 /// The number since their start of all threads that it has, as the kernel counts it (Documentation/scheduler/sched-stats.rst,
 /// `/proc/<pid>/schedstat`: the third number); `None` where it does not.
-pub(super) fn of(process_id: u32) -> Option<u64> {
+pub fn of(process_id: u32) -> Option<u64> {
     let threads = std::fs::read_dir(format!("/proc/{process_id}/task")).ok()?;
     // One may have ended since it was listed.
     let counts = threads.filter_map(|thread| of_thread(&thread.ok()?.path()));
