@@ -374,7 +374,7 @@ mod tests {
         assert!(refused(&["--creation-io", "1001"]).contains("1000"));
         assert!(refused(&["--line-rate", "100M"]).contains("a longer --interval"));
         assert!(refused(&["--store-interval", "1ms"]).contains("--store-load"));
-        assert!(refused(&["--store-load", "1", "--store-interval", "1us"]).contains("10 us"));
+        assert!(refused(&["--store-load", "1", "--store-interval", "1us"]).contains("10 µs"));
         assert!(refused(&["--spare", "two"]).contains("kept"));
         assert!(refused(&["--way", "reload", "--spare", "kept"]).contains("by reload"));
         assert!(refused(&["--to", "./mine", "--spare", "kept"]).contains("--to names another"));

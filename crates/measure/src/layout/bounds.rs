@@ -11,7 +11,7 @@ pub struct OutOfBounds {
 }
 
 /// The most entries of a list, such as the columns of a table; the most charts, maps, tables and views.
-const MAX_LIST: usize = 64;
+const MAX_LIST: usize = 96;
 /// The most remarks, each with what is not available.
 const MAX_REMARKS: usize = 512;
 /// The most rows of a table in the layout itself, and points of a series.

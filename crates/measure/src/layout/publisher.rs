@@ -1,4 +1,4 @@
-//! Names the published system, and its year, wherever a layout says "published".
+//! Names the published system, and its year, beside what a layout has as published.
 
 use super::{Column, Layout};
 
@@ -6,20 +6,12 @@ const WORD: &str = "published";
 
 impl Layout {
     /// Says that `by` has published what stands in this layout as published. Short heads of a terminal's columns
-    /// stay; a remark says it for them.
+    /// and the names of curves stay; a remark says it for them.
     pub fn name_publisher(&mut self, by: &str) {
         let tables = self.tables.iter_mut().flat_map(|table| &mut table.columns);
         let mut named = false;
         for column in self.columns.iter_mut().chain(tables) {
             named |= name_column(column, by);
-        }
-        for chart in &mut self.charts {
-            let curves = chart.curves.iter_mut().filter(|curve| curve.published);
-            let series = chart.beside.iter_mut().filter(|series| series.published);
-            let names = curves.map(|curve| &mut curve.name);
-            for name in names.chain(series.map(|series| &mut series.name)) {
-                named |= name_text(name, by);
-            }
         }
         // One that names a system itself says more.
         let figures = self.headline.iter_mut();
@@ -53,7 +45,7 @@ fn name_text(text: &mut String, by: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::{Chart, Curve, Headline, Table, Unit};
+    use crate::layout::{Headline, Table, Unit};
 
     const BY: &str = "a system, 1999";
 
@@ -69,13 +61,6 @@ mod tests {
         let mut layout = Layout {
             columns: columns(),
             tables: vec![Table::here("beside", "", columns(), vec![])],
-            charts: vec![Chart {
-                curves: vec![
-                    Curve::new("published_send_ns", "published").published(),
-                    Curve::new("send_ns", "as published"),
-                ],
-                ..Chart::default()
-            }],
             headline: vec![Headline {
                 title: "send".into(),
                 value: 1.0,
@@ -92,8 +77,6 @@ mod tests {
             assert_eq!(said[0], ("send, published (a system, 1999)", "send, published"));
             assert_eq!(said[1], ("copy, published (a system, 1999)", "published copy"));
         }
-        let [published, ours] = &layout.charts[0].curves[..] else { panic!("two curves") };
-        assert_eq!((&*published.name, &*ours.name), ("published (a system, 1999)", "as published"));
         assert_eq!(layout.headline[0].of, "1 KB; published: a system, 1999");
         assert_eq!(layout.remarks[0].text, "by a system, 1999");
     }
