@@ -40,6 +40,7 @@ fn part() {
     let ended = match name.as_str() {
         "driver" => programs::driver::main("rtl8168"),
         "driver duo" => programs::driver::main_with(DUO.driver()),
+        "driver ge10" => programs::driver::main("ge10"),
         "driver oc48" => programs::driver::main("oc48"),
         "driver rtl8168" => programs::driver::main("rtl8168"),
         "driver of version 1" => programs::driver::main_of_version("rtl8168", Some(1)),

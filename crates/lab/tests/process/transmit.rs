@@ -93,6 +93,40 @@ fn every_row_is_measured_on_each_model_and_judged_by_the_wire() {
 }
 
 #[test]
+fn cards_are_compared_in_one_run_and_ip_cuts_what_is_longer_than_the_mtu_of_one() {
+    let of = |card: &str| Options {
+        traffic: vec![Traffic::Size(16_384), Traffic::Size(65_507)],
+        completions: vec![Completion::Adaptive(Thresholds::default())],
+        bounces: vec![Bounce::None],
+        separate: false,
+        repeats: 1,
+        is_one_of_several: true,
+        ..options(card)
+    };
+    let cards = [of("oc48"), of("ge10")];
+    let mut watch = Watch::unobserved();
+    watch.parts = PARTS;
+    let found = real::transmit_all(&cards, &mut watch).unwrap();
+    let simulated = simulated::transmit_all(&cards, &SendCosts::default(), &mut watch).unwrap();
+    let buffers = cards[0].buffers.len();
+    for found in [&found, &simulated] {
+        let names: Vec<_> = found.rows.iter().map(|row| row.card.as_deref().unwrap()).collect();
+        assert_eq!(names, [vec!["oc48"; 2 * buffers], vec!["ge10"; 2 * buffers]].concat());
+        for row in found.rows.iter().filter(|row| row.buffers == "contiguous") {
+            let frames = match (row.card.as_deref(), row.size_bytes) {
+                (Some("ge10"), 16_384) => 2.0,
+                (Some("ge10"), _) => 5.0,
+                _ => 1.0,
+            };
+            assert_eq!(row.transfers_per_packet, Some(frames), "{row:?}");
+        }
+        let rows: Vec<_> = found.repetitions.iter().map(|line| line.row).collect();
+        assert_eq!(rows, (0..4 * buffers).collect::<Vec<_>>());
+        assert_eq!(found.result.target.model, "oc48, ge10");
+    }
+}
+
+#[test]
 fn real_and_virtual_rows_stand_side_by_side() {
     let options = Options { traffic: vec![Traffic::Size(1_472)], ..options("oc48") };
     let mut watch = Watch::unobserved();
