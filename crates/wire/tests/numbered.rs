@@ -186,6 +186,13 @@ proptest! {
     }
 }
 
+#[test]
+fn the_reserved_flag_of_ip_is_noticed_though_no_parsed_header_has_it() {
+    let mut frame = message(RUN, 0, 64);
+    frame[20] ^= 0x80;
+    assert_eq!(judged(Look::Whole, [frame]).corrupt, 1);
+}
+
 /// A frame's datagram in fragments, each with so many bytes behind its headers.
 fn fragments(frame: &[u8], bytes: usize, identification: u16) -> Vec<Vec<u8>> {
     const HEADERS: usize = 14 + 20;

@@ -96,6 +96,7 @@ fn every_row_is_measured_on_each_model_and_judged_by_the_wire() {
 fn cards_are_compared_in_one_run_and_ip_cuts_what_is_longer_than_the_mtu_of_one() {
     let of = |card: &str| Options {
         traffic: vec![Traffic::Size(16_384), Traffic::Size(65_507)],
+        amount: Amount::Messages(40),
         completions: vec![Completion::Adaptive(Thresholds::default())],
         bounces: vec![Bounce::None],
         separate: false,

@@ -13,6 +13,9 @@ use crate::{UDP_HEADER_BYTES, UDP_PORT};
 
 /// Where an IPv4 header has its protocol (RFC 791, 3.1).
 const PROTOCOL_OFFSET: usize = 9;
+/// Where a frame has IPv4's flags, and the one that must be 0 (RFC 791, 3.1).
+const FLAGS_OFFSET: usize = HEADER_BYTES + 6;
+const RESERVED_FLAG: u8 = 0x80;
 /// Words of an IPv4 header without options.
 const IPV4_WORDS: u8 = 5;
 
@@ -76,7 +79,10 @@ pub(super) fn claimed_protocol(frame: &[u8]) -> Option<IpNumber> {
 /// Whether Ethernet's and IP's headers are as they should be.
 pub(super) fn headers_sound(frame: &[u8], ip: &Ipv4Slice<'_>) -> bool {
     let header = ip.header();
+    // The parsed header does not have the reserved flag.
+    let reserved = frame.get(FLAGS_OFFSET).is_none_or(|flags| flags & RESERVED_FLAG != 0);
     frame.get(..6) == Some(&NETWORK_MAC)
+        && !reserved
         && header.source_addr() == GUEST_IP
         && header.destination_addr() == NETWORK_IP
         && header.to_header().calc_header_checksum() == header.header_checksum()
