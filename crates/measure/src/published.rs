@@ -27,6 +27,7 @@ pub const DRIVER_REPLACEMENT: &str = "MINIX 3 and AnT, 2012";
 
 /// Injection of packets and interrupts into a Linux NIC driver, without a hypervisor.
 #[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Injection {
     /// What it was measured on.
     pub environment: String,
@@ -35,10 +36,25 @@ pub struct Injection {
     receive_breakdown_us: BTreeMap<String, Breakdown>,
     /// How exact intervals were.
     pub interval_accuracy: IntervalAccuracy,
+    /// What the memory of the machine carries in a second: the ceiling of every rate.
+    pub memory_bandwidth_gbps: f64,
+    /// What was said in words.
+    pub findings: InjectionFindings,
+}
+
+/// What was said of injection in words.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InjectionFindings {
+    /// How success depends on the interval.
+    pub success_vs_interval: String,
+    /// How an application's success differs from the driver's.
+    pub end_to_end_vs_driver: String,
 }
 
 /// What a packet costs the receiving side, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Breakdown {
     /// Copying it.
     #[serde(rename = "copy")]
@@ -50,6 +66,7 @@ pub struct Breakdown {
 
 /// How exact intervals were.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct IntervalAccuracy {
     /// The interval that was asked for.
     pub requested_us: f64,
@@ -72,6 +89,7 @@ pub const HYBRID_BURST_BYTES: u64 = 50_000;
 
 /// Receiving in user space: poll for a time, then wait for an interrupt.
 #[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct HybridReceive {
     /// What it was measured on.
     pub environment: String,
@@ -88,6 +106,7 @@ pub struct HybridReceive {
 
 /// What was lost with one poll time and one receive buffer.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct HybridLoss {
     /// The poll time in microseconds.
     pub poll_us: u64,
@@ -157,6 +176,7 @@ pub const CHAIN_BYTES: u64 = 16_384;
 
 /// An adaptive device driver that transmits.
 #[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct AdaptiveTransmit {
     /// What it was measured on.
     pub environment: String,
@@ -185,6 +205,27 @@ pub struct AdaptiveTransmit {
     /// What was said of bounce buffers at 64 KB.
     #[serde(rename = "bounce_at_64KB")]
     pub bounce_at_64_kb: String,
+    /// How many of a packet's first clusters went through a bounce buffer: numbers, and `"all"`.
+    pub bounce_cluster_counts: Vec<toml::Value>,
+    crossover_bytes: u64,
+    linux_gain_below_kb: u64,
+    dma_is_main_cause_from_kb: u64,
+    oc48_linux_saturates_from_kb: u64,
+    freebsd_slower_for_short_packets_on_oc48: bool,
+    /// Bytes of a cluster.
+    pub mclbytes: u32,
+    /// The shortest data that get a cluster, in bytes.
+    pub minclsize: u32,
+    /// The longest contiguous buffer, in KB of 1,024 bytes.
+    pub linux_contiguous_buffer_kb: u64,
+    /// Which buffers were copied because of their alignment.
+    pub alignment_copies: String,
+    /// For which lengths adaptive completion gained.
+    pub completion_gain_range: String,
+    /// What was to come next.
+    pub announced_next: Vec<String>,
+    /// The time that a packet takes to the receiver and back.
+    pub rtt_us: u64,
 }
 
 impl AdaptiveTransmit {
@@ -202,6 +243,29 @@ impl AdaptiveTransmit {
         Some(gbps * 1e9)
     }
 
+    /// From how many bytes on something was published to hold over a card; `None` where that was not.
+    ///
+    /// | figure | what holds |
+    /// |---|---|
+    /// | `contiguous_ahead` | contiguous buffers are faster than chains |
+    /// | `contiguous_saturated` | contiguous buffers fill the line |
+    /// | `contiguous_gain_over` | adaptive completion has no effect on contiguous buffers |
+    /// | `transfers_cost_most` | scattered transfers, not chains, are most of the loss |
+    pub fn holds_from_bytes(&self, card: &str, figure: &str) -> Option<u64> {
+        let kb = |kb: u64| kb * 1_024;
+        match (card, figure) {
+            ("ge10", "contiguous_ahead") => Some(self.crossover_bytes),
+            // Ahead for short packets, too.
+            ("oc48", "contiguous_ahead") => {
+                self.freebsd_slower_for_short_packets_on_oc48.then_some(0)
+            }
+            ("oc48", "contiguous_saturated") => Some(kb(self.oc48_linux_saturates_from_kb)),
+            ("oc48", "contiguous_gain_over") => Some(kb(self.linux_gain_below_kb)),
+            ("oc48", "transfers_cost_most") => Some(kb(self.dma_is_main_cause_from_kb)),
+            _ => None,
+        }
+    }
+
     /// What adaptive completion gained for short packets with these buffers, as a share.
     pub fn short_gain_share(&self, buffers: &str) -> f64 {
         match buffers {
@@ -213,6 +277,7 @@ impl AdaptiveTransmit {
 
 /// Replacing the driver of a NIC while it sends.
 #[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct DriverReplacement {
     /// The workload.
     pub workload: String,
@@ -234,6 +299,7 @@ pub struct DriverReplacement {
 
 /// What was published about one system: each the greatest, the mean and the least.
 #[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ReplacingSystem {
     /// Time to replace, without load.
     pub swap_ms_idle: [f64; 3],
@@ -253,6 +319,7 @@ impl DriverReplacement {
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct File {
     mint_injection: Injection,
     hybrid_receive: HybridReceive,
@@ -363,7 +430,16 @@ mod tests {
         assert_eq!(transmit.short_gain_share("contiguous"), 0.50);
         assert_eq!((transmit.dma_gain_share, transmit.mbuf_cost_share), (0.17, 0.12));
         assert!(transmit.bounce_at_64_kb.contains("no gain"));
+        let from = |card, figure| transmit.holds_from_bytes(card, figure);
+        assert_eq!(from("ge10", "contiguous_ahead"), Some(2_048));
+        assert_eq!(
+            (from("oc48", "contiguous_ahead"), from("oc192", "contiguous_ahead")),
+            (Some(0), None)
+        );
+        assert_eq!(from("oc48", "transfers_cost_most"), Some(2_048));
+        assert_eq!(from("ge10", "contiguous_saturated"), None);
     }
+
     #[test]
     fn the_published_figures_of_replacing_are_found_by_way() {
         let published = driver_replacement();

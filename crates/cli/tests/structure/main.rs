@@ -4,6 +4,7 @@ mod circles;
 mod imports;
 mod modules;
 mod pages;
+mod published;
 
 use std::collections::BTreeMap;
 

@@ -15,7 +15,7 @@ const PLACEHOLDERS: &[&str] = &["NAME", "DIR", "CRATE", "PATH", "RUN", "FILE", "
 /// Files of the tree end so. Other names in a page may be of files that a run makes.
 const ENDINGS: &[&str] = &[".rs", ".md", ".config", ".h", ".c"];
 
-fn root() -> &'static Path {
+pub(crate) fn root() -> &'static Path {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.ancestors().nth(2).expect("the crate is in the workspace")
 }
@@ -77,7 +77,7 @@ fn pages() -> Vec<Page> {
 }
 
 /// All files and directories below `at`, by their paths from the root.
-fn tree(at: &Path, into: &mut Vec<PathBuf>) {
+pub(crate) fn tree(at: &Path, into: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(at).expect("a directory can be read") {
         let entry = entry.expect("a directory can be read");
         let path = entry.path();

@@ -21,8 +21,11 @@ const TRIES_TO_REACH: u32 = 4;
 /// How often a place is tried at which something looks wrong.
 const TRIES_TO_CONFIRM: u32 = 3;
 
+/// The same for what the machine may have caused. The first time counts for little: it is why there are others.
+const TRIES_TO_EXCUSE: u32 = 5;
+
 /// What the machine may have caused must be seen so often.
-const CONFIRMED: u32 = 2;
+const CONFIRMED: u32 = 3;
 
 /// What the trials have in common.
 pub(super) struct Plan {
@@ -216,6 +219,7 @@ impl<'a> Stage<'a> {
             let enough = match bad {
                 0 if not_reached => to_reach,
                 0 => 1,
+                _ if kept.as_ref().is_some_and(may_be_the_machine) => TRIES_TO_EXCUSE,
                 _ => TRIES_TO_CONFIRM,
             };
             if tries >= enough {
@@ -261,9 +265,7 @@ impl<'a> Stage<'a> {
         (tries, bad): (u32, u32),
         trial: Trial,
     ) -> Explored {
-        // A machine that stops us for long makes a packet late, and may make it look stuck.
-        let may_be_the_machine = trial.verdict.is_bad() && trial.verdict <= Verdict::Stuck;
-        let excused = may_be_the_machine && trial.verdict != Verdict::Doubled && bad < CONFIRMED;
+        let excused = may_be_the_machine(&trial) && bad < CONFIRMED;
         let verdict = if excused { Verdict::Accounted } else { trial.verdict };
         let instruction = case.instruction();
         let place = match (instruction, &trial.access) {
@@ -290,4 +292,9 @@ impl<'a> Stage<'a> {
         };
         Explored { row, trial: verdict.is_bad().then_some(trial), seconds: 0.0 }
     }
+}
+
+/// A machine that stops us for long makes a packet late, and may make it look stuck.
+fn may_be_the_machine(trial: &Trial) -> bool {
+    trial.verdict.is_bad() && trial.verdict <= Verdict::Stuck && trial.verdict != Verdict::Doubled
 }

@@ -54,10 +54,10 @@ pub(crate) struct Ping {
 pub(super) struct Waits([u64; 2]);
 
 impl Waits {
-    /// The longer of what they have waited since then. They wait at the same time, and for each other, so not the sum.
+    /// What they have waited since then, together: each waits for the other, so one's wait comes behind the other's.
     pub(super) fn since(self, before: Waits) -> Span {
         let waits = self.0.iter().zip(before.0).map(|(now, then)| now.saturating_sub(then));
-        Span::from_ns(waits.max().unwrap_or(0))
+        Span::from_ns(waits.sum())
     }
 }
 
@@ -426,9 +426,11 @@ fn bring_up(watch: &mut Watch, prepared: &Prepared) -> Result<(Session, EchoRepl
         let responder = WireKind::Responder.build().map_err(Error::NoWire)?;
         let (wire, replies) = EchoWatch::around(responder);
         match watch.start_on(prepared, Box::new(wire)) {
-            Err(Error::Target(TargetError::Exited { .. })) if tries < TRIES_TO_BRING_UP => {
-                tries += 1
-            }
+            Err(Error::Target(
+                TargetError::Exited { .. }
+                | TargetError::Panicked { .. }
+                | TargetError::ConnectionLost { .. },
+            )) if tries < TRIES_TO_BRING_UP => tries += 1,
             made => return Ok((made?, replies)),
         }
     }

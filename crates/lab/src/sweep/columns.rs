@@ -1,10 +1,10 @@
 //! What a sweep shows: throughput by length, and success against the interval.
 
-use warikomi_measure::RunResult;
 use warikomi_measure::layout::{
     Axis, Chart, Column, Curve, Kind, Layout, Mark, Object, Only, Scale, Several, Source, Unit,
     View, count,
 };
+use warikomi_measure::{RunResult, published};
 
 use crate::cells::{headline, number};
 
@@ -14,9 +14,12 @@ const OVERLAID_BYTES: u64 = 1_500;
 /// Describes the result.
 pub(super) fn describe(result: &mut RunResult) {
     let rows = result.rows.as_deref().unwrap_or_default();
+    let said = &published::injection().findings;
+    let notes = [&said.success_vs_interval, &said.end_to_end_vs_driver];
+    let notes = notes.map(|said| format!("published: {said}")).to_vec();
     let mut layout = Layout {
         columns: columns(rows),
-        views: vec![View { turned: true, ..View::default() }],
+        views: vec![View { turned: true, notes, ..View::default() }],
         charts: charts(rows),
         ..Layout::default()
     };

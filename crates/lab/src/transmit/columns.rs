@@ -24,7 +24,10 @@ pub(super) fn describe(result: &mut RunResult) {
     let mut layout = Layout {
         columns: columns(),
         views: views(&lines, figures),
-        tables: std::iter::once(shares_table()).chain(published_tables(rows, figures)).collect(),
+        tables: [shares_table(), lengths_table()]
+            .into_iter()
+            .chain(published_tables(rows, figures))
+            .collect(),
         charts: charts(&lines),
         ..Layout::default()
     };
@@ -217,6 +220,20 @@ fn shares_table() -> Table {
     )
 }
 
+/// From which lengths on something holds.
+fn lengths_table() -> Table {
+    let transmit = published::adaptive_transmit();
+    let columns = vec![
+        Column::parameter("what", "Holds from a length on"),
+        Column::parameter("card", "card"),
+        Column::figure("published_bytes", "published, bytes").unit(Unit::Count),
+        Column::figure("here_bytes", "here, bytes").unit(Unit::Count),
+    ];
+    Table::of_figures("lengths", "", "lengths", columns)
+        .note("here: the shortest of the lengths that were tried; none: it does not hold for the longest")
+        .note(format!("published of adaptive completion: {}", transmit.completion_gain_range))
+}
+
 /// What was published, beside what was found: gains and losses, and the most of each system.
 fn published_tables(rows: &[Object], figures: &Object) -> [Table; 3] {
     let shares = beside_published(rows, figures).into_iter().map(|(what, published, here)| {
@@ -259,7 +276,8 @@ fn published_tables(rows: &[Object], figures: &Object) -> [Table; 3] {
     let rates = Table::here("published-rates", "", columns("bps"), rates.collect());
     let shares = Table::here("published", "", columns("share"), shares.collect())
         .note(format!("published: {}", transmit.environment))
-        .note(format!("published of bounce buffers at 64 KB: {}", transmit.bounce_at_64_kb));
+        .note(format!("published of bounce buffers at 64 KB: {}", transmit.bounce_at_64_kb))
+        .note(format!("published of copies: {}", transmit.alignment_copies));
     [shares, rates, limits_table(rows)]
 }
 

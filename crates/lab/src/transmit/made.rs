@@ -5,6 +5,7 @@ use warikomi_measure::{Machine, RunResult, TargetInfo, TimeBase, table};
 
 use super::advice::advise;
 use super::fitted;
+use super::lengths::lengths;
 use super::options::Options;
 use super::row::{Repetition, Row};
 use super::shares::shares;
@@ -36,6 +37,11 @@ impl Transmitted {
         }
         let mut result = table("transmit", time_base, machine, target, &plan, &rows);
         let shares = shares(&rows);
+        let only = cards.first().map_or("", |options| &options.nic.model);
+        let lengths = lengths(only, &rows, &shares);
+        if !lengths.is_empty() {
+            result.figures.insert("lengths".into(), json!(lengths));
+        }
         if !shares.is_empty() {
             result.figures.insert("shares".into(), json!(shares));
         }

@@ -12,6 +12,7 @@ mod columns;
 mod fitted;
 mod flags;
 pub mod kernel;
+mod lengths;
 mod made;
 mod options;
 pub mod real;

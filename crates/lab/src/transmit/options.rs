@@ -404,4 +404,18 @@ mod tests {
         );
         assert!(plan["bus"].as_str().unwrap().starts_with("pci-64-66"));
     }
+
+    #[test]
+    fn buffers_and_bounce_buffers_are_those_that_were_published() {
+        use warikomi_measure::published::{DMA_BYTES, adaptive_transmit};
+        use warikomi_stack::buffers::{MCLBYTES, MINCLSIZE};
+        let published = adaptive_transmit();
+        assert_eq!((MCLBYTES, MINCLSIZE), (published.mclbytes, published.minclsize));
+        assert!(DMA_BYTES <= published.linux_contiguous_buffer_kb * 1_024);
+        let tried = Options::default().bounces;
+        for count in &published.bounce_cluster_counts {
+            let bounce = count.to_string().trim_matches('"').parse().unwrap();
+            assert!(tried.contains(&bounce), "{bounce}");
+        }
+    }
 }

@@ -7,7 +7,7 @@ use warikomi_measure::published;
 use super::row::Row;
 
 /// The buffers that chains are compared with.
-const CONTIGUOUS: &str = "contiguous";
+pub(super) const CONTIGUOUS: &str = "contiguous";
 
 /// Where the throughput goes that mbufs are behind a contiguous buffer, for one size. Both are shares of the
 /// contiguous buffer's throughput, so they add up to all that is lost.
