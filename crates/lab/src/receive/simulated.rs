@@ -6,6 +6,7 @@ use warikomi_driver::strategy::Strategy;
 use warikomi_measure::{Machine, TargetInfo, TimeBase, table};
 use warikomi_sim::receive as simulated;
 use warikomi_sim::{CostModel, SchedulerModel, Topology};
+use warikomi_target::TargetError;
 
 use super::made::Received;
 use super::process::{BUFFER_BYTES, Case, Options};
@@ -26,7 +27,10 @@ pub fn receive(
     watch: &mut Watch,
 ) -> Result<Received, Error> {
     let name = |case: &Case| case.strategy.name().to_owned();
-    let rows = watch.each(&options.cases(), name, |case, _| {
+    let rows = watch.each(&options.cases(), name, |case, watch| {
+        if watch.interrupted.is_set() {
+            return Err(TargetError::Interrupted.into());
+        }
         rows_of(options, case, world(options, case, driver, costs, scheduler))
     })?;
     let rows = rows.concat();
@@ -152,14 +156,19 @@ mod tests {
     }
 
     fn run(options: &Options) -> Received {
-        receive(
-            options,
-            warikomi_driver::DRIVERS[0],
-            &CostModel::default(),
-            &SchedulerModel::default(),
-            &mut Watch::unobserved(),
-        )
-        .unwrap()
+        run_watched(options, &mut Watch::unobserved()).unwrap()
+    }
+
+    fn run_watched(options: &Options, watch: &mut Watch) -> Result<Received, Error> {
+        let (costs, scheduler) = (CostModel::default(), SchedulerModel::default());
+        receive(options, warikomi_driver::DRIVERS[0], &costs, &scheduler, watch)
+    }
+
+    #[test]
+    fn ctrl_c_ends_it_before_the_next_row() {
+        let mut watch = Watch::unobserved();
+        watch.interrupted.set();
+        assert!(run_watched(&options(), &mut watch).unwrap_err().is_interrupted());
     }
 
     #[test]
