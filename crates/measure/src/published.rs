@@ -187,10 +187,10 @@ pub struct AdaptiveTransmit {
     freebsd_max_gbps_oc48_4kb_clusters: f64,
     /// By how much adaptive completion was ahead of interrupts for short packets, with mbufs, as a share.
     #[serde(rename = "short_packet_gain_freebsd")]
-    pub short_gain_mbuf_share: f64,
+    short_gain_mbuf_share: f64,
     /// The same with contiguous buffers.
     #[serde(rename = "short_packet_gain_linux")]
-    pub short_gain_contiguous_share: f64,
+    short_gain_contiguous_share: f64,
     /// By how much a driver that sends prepared contents from one contiguous piece is ahead of the one that
     /// has them transferred in pieces, at 64 KB, as a share of the latter's throughput.
     #[serde(rename = "dma_gain_at_64KB")]

@@ -213,3 +213,16 @@ fn intervals(plan: &Plan, records: &Records) -> Intervals {
         handler: records.handler.stats(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use warikomi_inject::{FITTED_JITTER, FITTED_LONGEST_OUTLIER};
+    use warikomi_measure::published;
+
+    #[test]
+    fn a_real_nics_intervals_are_those_that_were_published() {
+        let published = published::injection().interval_accuracy;
+        assert_eq!(FITTED_JITTER.as_us(), published.real_nic_jitter_us);
+        assert_eq!(FITTED_LONGEST_OUTLIER.as_us() / 1e6, published.real_nic_worst_outlier_s);
+    }
+}
