@@ -168,7 +168,8 @@ mod tests {
     fn ctrl_c_ends_it_before_the_next_row() {
         let mut watch = Watch::unobserved();
         watch.interrupted.set();
-        assert!(run_watched(&options(), &mut watch).unwrap_err().is_interrupted());
+        let ended = run_watched(&options(), &mut watch);
+        assert!(ended.is_err_and(|error| error.is_interrupted()));
     }
 
     #[test]
