@@ -133,11 +133,13 @@ fn what_cannot_be_is_refused_with_what_can() {
         "--one-core",
         "--creation-io=10",
         "--store-load=2",
-        "--store-interval=1ms",
         "--state-io=first",
     ] {
         assert!(refused(&["--target", "kernel", flag]).contains("--target process only"), "{flag}");
     }
+    let often = ["--target", "kernel", "--store-load=2", "--store-interval=1ms"];
+    assert!(refused(&often).contains("--target process only"));
+    assert!(refused(&["--store-interval=1ms"]).contains("--store-load <N>"));
     // Virtual time has neither processes nor a core that they share.
     assert!(refused(&["--virtual", "--one-core"]).contains("--virtual"));
     assert!(refused(&["--target", "kernel", "--spare", "none"]).contains("--target process only"));
