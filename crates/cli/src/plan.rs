@@ -284,6 +284,15 @@ mod tests {
         PlanFile::of(&command(), &matches).unwrap().unwrap()
     }
 
+    #[test]
+    fn one_value_of_what_has_become_a_list_is_read_as_that() {
+        let older = "experiment = \"receive\"\n[flags]\nload = \"0.25\"\ntarget = \"process\"\n";
+        let line = PlanFile::from_toml(older).unwrap().command_line(&command(), &[]).unwrap();
+        let matches = command().try_get_matches_from(line).unwrap();
+        let today = PlanFile::of(&command(), &matches).unwrap().unwrap();
+        assert_eq!(today.flags["load"].as_array().unwrap(), &[Value::from("0.25")]);
+    }
+
     /// Each flag with a form of its own is in one of them; and one for each experiment that does not run without.
     const LINES: &[&[&str]] = &[
         &["inject"],
