@@ -305,6 +305,7 @@ mod tests {
         &["receive", "--target", "process", "--virtual", "--polls", "100,140", "--load", "0.6"],
         &["receive", "--target", "process", "--stall", "100ms:every=1s:random", "--real-time"],
         &["receive", "--target", "process", "--claim", "line-doubled", "--whole-messages"],
+        &["receive", "--target", "process", "--application", "/bin/true", "--loads", "0.1,0.9"],
         &["receive", "--virtual", "--frame-cost", "3us", "--cpu-speed", "2"],
         &["replay", "trace.wkt", "--virtual", "--costs", "costs.toml", "--byte-cost", "150ps"],
         &["receive", "--buffers", "7MB,64KiB", "--calibration", "300ms", "--poisson"],
