@@ -439,6 +439,12 @@
 #define WK_CHANNEL_SOCKET_ORDERS 192
 // What the provider counts.
 #define WK_CHANNEL_COUNTERS 224
+// Not 0 once a user has mapped packet memory; what its library has received follows (`crate::account`).
+#define WK_CHANNEL_USER_ATTACHED 256
+// Buffers that it was given filled.
+#define WK_CHANNEL_USER_MESSAGES 257
+// Bytes in these.
+#define WK_CHANNEL_USER_BYTES 258
 // The first entry of the first ring; the others' follow.
 #define WK_CHANNEL_ENTRIES 512
 
@@ -487,5 +493,7 @@
 
 // What the message begins with, in ASCII, with its version.
 #define WK_INVITATION_PREFIX "warikomi part 1\n"
+// The variable that tells an application how long to poll before it sleeps, in nanoseconds.
+#define WK_INVITATION_POLL_VARIABLE "WARIKOMI_POLL_NS"
 
 #endif /* WARIKOMI_LAYOUT_H */

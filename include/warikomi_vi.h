@@ -9,7 +9,7 @@
  *     if (wk_vi_connect(&vi) != 0) { fprintf(stderr, "%s\n", vi.error); return 1; }
  *     for (uint32_t b = 0; b < vi.buffers; b++) wk_vi_post(&vi, b);
  *     struct wk_slice s;
- *     while (wk_vi_recv_hybrid(&vi, &s, 100000, -1) == WK_VI_OK) {
+ *     while (wk_vi_recv_hybrid(&vi, &s, wk_vi_poll_ns(), -1) == WK_VI_OK) {
  *         use(wk_vi_bytes(&vi, &s), s.length);
  *         wk_vi_post(&vi, s.token);
  *     }
@@ -17,6 +17,10 @@
  * Warikomi starts the application, with a socket whose number is in WARIKOMI_SOCKET_FD; the first
  * message on it carries packet memory, two eventfds and a socket to the neighbour. What lies where in
  * packet memory is in warikomi_layout.h, which is made from crates/stack (memory.rs and its neighbours).
+ * How long to poll before it sleeps is in WARIKOMI_POLL_NS (wk_vi_poll_ns()). `warikomi receive --target process
+ * --application ./mine` starts it so; there are no arguments. It shall attach and post buffers within 10 s, and
+ * receive until WK_VI_GONE comes, which is how the run ends; then it has 1 s. What it was given is counted here,
+ * and written into packet memory for the support side, which holds it against what the driver accepted.
  * Numbers are in the processor's byte order. x86-64 Linux. Not for use by several threads at a time.
  *
  * What the neighbour writes is not believed: a completion whose buffer the application has not
@@ -71,6 +75,8 @@ struct wk_vi {
     uint32_t buffer_bytes; /* bytes of each */
     uint64_t tsc_hz;       /* ticks of the time stamp counter in a second */
     uint64_t refused;      /* entries of the neighbour that made no sense */
+    uint64_t messages;     /* filled buffers that the application was given */
+    uint64_t bytes;        /* bytes in these */
     char error[160];       /* what went wrong last */
 
     /* private */
@@ -202,7 +208,10 @@ static inline int wk__map(struct wk_vi *vi, int file)
     vi->transmits = wk__ring(vi->channel, WK_CHANNEL_TRANSMITS, p.capacity);
     vi->sent = wk__ring(vi->channel, WK_CHANNEL_SENT, p.capacity);
     vi->places = (uint8_t *)calloc(vi->buffers, 1);
-    return vi->places != NULL ? WK_VI_OK : wk__fail(vi, WK_VI_BROKEN, "out of memory");
+    if (vi->places == NULL)
+        return wk__fail(vi, WK_VI_BROKEN, "out of memory");
+    wk__store(vi->channel + WK_CHANNEL_USER_ATTACHED, 1);
+    return WK_VI_OK;
 }
 
 static inline void wk_vi_close(struct wk_vi *vi);
@@ -491,10 +500,31 @@ static inline int wk__check(struct wk_vi *vi)
     return outcome == WK_VI_NOTHING ? WK_VI_OK : outcome;
 }
 
+/* How long warikomi asks the application to poll before it sleeps, in nanoseconds: T of `warikomi receive`, for
+ * wk_vi_recv_hybrid(). 0, not at all, if nobody asks. */
+static inline uint64_t wk_vi_poll_ns(void)
+{
+    const char *given = getenv(WK_INVITATION_POLL_VARIABLE);
+    return given != NULL ? strtoull(given, NULL, 10) : 0;
+}
+
+/* Counts a completion for the support side; a buffer that came back unused is none. */
+static inline void wk__count(struct wk_vi *vi, const struct wk_slice *slice)
+{
+    if ((slice->flags & WK_RETURNED) != 0)
+        return;
+    vi->messages++;
+    vi->bytes += slice->length;
+    wk__store_relaxed(vi->channel + WK_CHANNEL_USER_BYTES, vi->bytes);
+    wk__store(vi->channel + WK_CHANNEL_USER_MESSAGES, vi->messages);
+}
+
 /* The next completion, if there is one. */
 static inline int wk_vi_recv_poll(struct wk_vi *vi, struct wk_slice *slice)
 {
     int outcome = wk__take(vi, &vi->completions, &vi->posts, &vi->lost_posts, WK__POSTED, slice);
+    if (outcome == WK_VI_OK)
+        wk__count(vi, slice);
     if (outcome != WK_VI_NOTHING)
         return outcome;
     wk_vi_flush(vi);

@@ -91,6 +91,7 @@ impl Way for ThroughModel {
                 tcp_port: None,
                 program: self.parts.above,
             },
+            application: None,
         };
         let batch = (buffers / BATCHES).min(MOST_BATCH);
         Ok(Box::new(Saturated { options, batch, setup: setup.clone() }))

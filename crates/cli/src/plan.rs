@@ -284,6 +284,15 @@ mod tests {
         PlanFile::of(&command(), &matches).unwrap().unwrap()
     }
 
+    #[test]
+    fn one_value_of_what_has_become_a_list_is_read_as_that() {
+        let older = "experiment = \"receive\"\n[flags]\nload = \"0.25\"\ntarget = \"process\"\n";
+        let line = PlanFile::from_toml(older).unwrap().command_line(&command(), &[]).unwrap();
+        let matches = command().try_get_matches_from(line).unwrap();
+        let today = PlanFile::of(&command(), &matches).unwrap().unwrap();
+        assert_eq!(today.flags["load"].as_array().unwrap(), &[Value::from("0.25")]);
+    }
+
     /// Each flag with a form of its own is in one of them; and one for each experiment that does not run without.
     const LINES: &[&[&str]] = &[
         &["inject"],
@@ -296,6 +305,7 @@ mod tests {
         &["receive", "--target", "process", "--virtual", "--polls", "100,140", "--load", "0.6"],
         &["receive", "--target", "process", "--stall", "100ms:every=1s:random", "--real-time"],
         &["receive", "--target", "process", "--claim", "line-doubled", "--whole-messages"],
+        &["receive", "--target", "process", "--application", "/bin/true", "--loads", "0.1,0.9"],
         &["receive", "--virtual", "--frame-cost", "3us", "--cpu-speed", "2"],
         &["replay", "trace.wkt", "--virtual", "--costs", "costs.toml", "--byte-cost", "150ps"],
         &["receive", "--buffers", "7MB,64KiB", "--calibration", "300ms", "--poisson"],

@@ -46,7 +46,7 @@ fn rows_follow_from_the_bursts_beside_them_and_a_report_draws_them() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(result["experiment"], "receive");
-    assert_eq!(result["plan"]["load"], 0.1);
+    assert_eq!(result["plan"]["loads"], serde_json::json!([0.1]));
     let directory = std::fs::read_dir(runs.path()).unwrap().next().unwrap().unwrap().path();
     let header = "row,strategy,poll_us,buffer_bytes,burst_bytes,at_ns,delay_ns,lost";
     let bursts = lines(&directory, header);

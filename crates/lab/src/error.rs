@@ -8,7 +8,7 @@ use warikomi_session::SessionError;
 use warikomi_sim::history::HistoryError;
 use warikomi_sim::transmit::TransmitError as VirtualTransmitError;
 use warikomi_sim::{CostsFileError, VirtualError};
-use warikomi_target::TargetError;
+use warikomi_target::{ConsoleTail, TargetError};
 
 /// Why an experiment has no result. All experiments have the same.
 #[derive(Debug, thiserror::Error)]
@@ -135,6 +135,27 @@ pub enum Error {
          the target's processor; look with warikomi doctor"
     )]
     NoWork,
+    /// An application of the user's own does not receive.
+    #[error(
+        "the application says that it has received {received} of the {accepted} messages that the driver has \
+         accepted, and has received nothing more since: it hangs, or does not receive by the library{console}"
+    )]
+    ApplicationHangs {
+        /// Messages that it says it has received.
+        received: u64,
+        /// Messages that the driver has accepted.
+        accepted: u64,
+        /// Last lines that the processes printed.
+        console: ConsoleTail,
+    },
+    /// It says something else than is known.
+    #[error("{row}: {what}; the figures of the row are those of driver and card")]
+    ApplicationDiffers {
+        /// The row of the comparison.
+        row: String,
+        /// What it says, and what is known.
+        what: String,
+    },
     /// The processor time of the target's processes cannot be read.
     #[error("cannot read the processor time of the target's processes: {0}")]
     CpuTime(io::Error),

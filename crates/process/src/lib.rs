@@ -9,6 +9,7 @@
 //! [`report`]); what becomes of its process, and of those of the parts above it, is seen by
 //! [`Target::housekeep`].
 
+mod application;
 mod creation;
 pub mod dispatches;
 mod launch;
@@ -46,12 +47,14 @@ use warikomi_target::{
     TargetError, wait,
 };
 
-use self::parts::{PartFailure, Parts};
+use self::application::OwnApplication;
+use self::parts::{APPLICATION, PartFailure, Parts};
 use self::port::Port;
 use self::region::{DeviceMemory, WindowOptions};
 use self::report::Report;
 use self::seats::{Seats, SeatsOptions};
 use self::store::Store;
+pub use application::APPLICATION_TIMEOUT;
 pub use creation::{MOST_READS, can_be_read};
 pub use live::Seat;
 use orders::FIRST_GENERATION;
@@ -80,6 +83,9 @@ pub struct Above {
     pub chain: Chain,
     /// What runs the part of that name.
     pub program: fn(&str) -> Program,
+    /// What runs the application, if that is the user's own: it answers no requests, and is let end before it is
+    /// killed.
+    pub application: Option<Program>,
 }
 
 /// What a process target is started with.
@@ -114,6 +120,8 @@ pub struct ProcessTarget {
     report: Report,
     console: Console,
     requests: Option<AgentLine>,
+    /// What the user's own application says, if there is one.
+    application: Option<OwnApplication>,
     shared_core: bool,
     /// The end of a driver is not the target's.
     live: bool,
@@ -143,8 +151,10 @@ impl ProcessTarget {
     ) -> Result<ProcessTarget, TargetError> {
         let ProcessOptions { driver, dma_bytes, orders, above, core, shared_core, live } = options;
         let mut store = data_store(live.as_ref())?;
-        let (mut chain, program) = match above {
-            Some(Above { chain, program }) => (Some(chain), Some(program)),
+        let (mut chain, programs) = match above {
+            Some(Above { chain, program, application }) => {
+                (Some(chain), Some((program, application)))
+            }
             None => (None, None),
         };
         let packets = chain.as_ref().and_then(|chain| chain.memory.as_ref());
@@ -168,12 +178,16 @@ impl ProcessTarget {
             Parts::start(&driver, layout::HELLO, &first.files(&seats.device), core)?;
         let (end, report) = seats.add_first(first, part);
         seats.settle(live.as_ref(), &mut parts);
-        let mut requests = None;
-        if let (Some(chain), Some(program)) = (chain, program) {
+        let (mut requests, mut application) = (None, None);
+        if let (Some(chain), Some((program, own))) = (chain, programs) {
             for part in chain.parts {
-                parts.add(&program(part.name), part)?;
+                let own = own.clone().filter(|_| part.name == APPLICATION);
+                parts.add(&own.unwrap_or_else(|| program(part.name)), part)?;
             }
-            requests = chain.control;
+            match own.and(chain.memory) {
+                Some((packets, _)) => application = OwnApplication::above(&packets, chain.control),
+                None => requests = chain.control,
+            }
         }
         let requests = requests.map(AgentLine::new).transpose();
         let requests = requests.map_err(TargetError::system("cannot set up a line"))?;
@@ -192,6 +206,7 @@ impl ProcessTarget {
             report,
             console: Console::new(console),
             requests,
+            application,
             shared_core,
             live: live.is_some(),
             stopped: false,
@@ -215,7 +230,8 @@ impl ProcessTarget {
         let seen = wait::until(self, READY_TIMEOUT, ready)?;
         let never =
             || TargetError::DriverNotReady { within: READY_TIMEOUT, console: self.console() };
-        seen.unwrap_or_else(|| Err(never()))
+        seen.unwrap_or_else(|| Err(never()))?;
+        self.wait_for_application()
     }
 
     fn look_at_parts(&mut self) -> Result<(), TargetError> {
@@ -425,6 +441,9 @@ impl Target for ProcessTarget {
         // What joins the group after its end outlives it.
         self.seats.call_off_starts();
         self.store = None;
+        if self.application.take().is_some() {
+            self.parts.hang_up(STOP_TIMEOUT);
+        }
         self.parts.end()
     }
 
@@ -460,6 +479,9 @@ impl Agent for ProcessTarget {
                 Ok(as_value(self.report.counters()))
             }
             Request::LinkState(_) => Ok(as_value(self.report.link())),
+            Request::ReceiveStatus(_) if let Some(application) = &self.application => {
+                Ok(as_value(application.totals()))
+            }
             _ => over_line(self, |target| target.requests.as_mut(), request, allowance),
         }
     }

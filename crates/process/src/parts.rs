@@ -7,6 +7,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
 use warikomi_pci::attach::layout::SOCKET_VARIABLE;
@@ -45,6 +46,8 @@ pub(super) struct Running {
 
 /// The name of a driver, whichever it is.
 pub(super) const DRIVER: &str = "driver";
+/// That of an application.
+pub(super) const APPLICATION: &str = "application";
 
 /// A process that is starting or running.
 enum Process {
@@ -208,8 +211,7 @@ impl Parts {
             Some(wanted) => (self.claims.of_driver(wanted), self.creation_reads),
             None => (self.claims.at_start(name), 0),
         };
-        let launch =
-            Launch::begin(command, self.core, nice, (reads, self.id_above("application")))?;
+        let launch = Launch::begin(command, self.core, nice, (reads, self.id_above(APPLICATION)))?;
         Ok(Running {
             name,
             socket,
@@ -293,6 +295,18 @@ impl Parts {
     /// Whether there is nothing above the driver.
     pub(super) fn is_driver_alone(&self) -> bool {
         self.above.is_empty()
+    }
+
+    /// Lets go of what is above the driver, which sees that it is over, and waits until it has ended, for so long at
+    /// most.
+    pub(super) fn hang_up(&mut self, within: Duration) {
+        let ids: Vec<u32> = self.above.drain(..).filter_map(|part| part.id()).collect();
+        let deadline = Instant::now() + within;
+        while ids.iter().any(|&id| self.group.exit_status(id).is_none())
+            && Instant::now() < deadline
+        {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Ends all of them.

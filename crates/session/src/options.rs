@@ -134,6 +134,8 @@ pub struct ProcessSessionOptions {
     pub dma_bytes: u64,
     /// What packets go through above the driver.
     pub path: PacketPath,
+    /// The program that is the application, if it is the user's own.
+    pub application: Option<Program>,
 }
 
 /// How the driver of a session is replaced while it runs.
@@ -230,7 +232,7 @@ const STACK_BUFFERS: u32 = 64;
 impl PacketPath {
     pub(crate) fn above(
         &self,
-        orders: &Orders,
+        (orders, application): (&Orders, Option<&Program>),
         mac: [u8; 6],
         clock: &TscClock,
     ) -> Result<Option<Above>, StackError> {
@@ -250,6 +252,6 @@ impl PacketPath {
             copy_out: self.copy_out,
             tsc_hz: clock.ticks_per_second() as u64,
         })?;
-        Ok(Some(Above { chain, program: self.program }))
+        Ok(Some(Above { chain, program: self.program, application: application.cloned() }))
     }
 }

@@ -137,7 +137,11 @@ impl Session<ProcessTarget> {
             driver: options.program.clone(),
             dma_bytes: options.dma_bytes,
             orders: options.orders,
-            above: options.path.above(&options.orders, nic.mac_address(), &place.clock)?,
+            above: options.path.above(
+                (&options.orders, options.application.as_ref()),
+                nic.mac_address(),
+                &place.clock,
+            )?,
             core: Some(place.cores.target),
             shared_core: place.cores.shared(),
             live: live.map(|live| live.succession(options.path.program)),

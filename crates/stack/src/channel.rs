@@ -62,6 +62,12 @@ pub mod words {
     pub const SOCKET_ORDERS: usize = 192;
     /// What the provider counts.
     pub const COUNTERS: usize = 224;
+    /// Not 0 once a user has mapped packet memory; what its library has received follows ([`crate::account`]).
+    pub const USER_ATTACHED: usize = 256;
+    /// Buffers that it was given filled.
+    pub const USER_MESSAGES: usize = 257;
+    /// Bytes in these.
+    pub const USER_BYTES: usize = 258;
     /// The first entry of the first ring; the others' follow.
     pub const ENTRIES: usize = 512;
 }

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use warikomi_pci::attach::layout::SOCKET_VARIABLE;
@@ -19,6 +20,16 @@ use crate::wait::Neighbour;
 
 /// What the message begins with, in ASCII, with its version.
 pub const PREFIX: &[u8] = b"warikomi part 1\n";
+
+/// The variable that tells an application how long to poll before it sleeps, in nanoseconds.
+pub const POLL_VARIABLE: &str = "WARIKOMI_POLL_NS";
+
+/// How long an application of the user's shall poll before it sleeps: what the support side wants to know about. It
+/// does not poll if nobody says.
+pub fn poll_time() -> Duration {
+    let given = std::env::var(POLL_VARIABLE).ok().and_then(|text| text.parse().ok());
+    Duration::from_nanos(given.unwrap_or(0))
+}
 
 /// How a part waits for packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

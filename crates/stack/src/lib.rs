@@ -7,6 +7,7 @@
 //! [`Chain`] prepares packet memory, events and sockets for the processes. What runs in them is in the
 //! crate `process`.
 
+mod account;
 pub mod buffers;
 mod chain;
 mod channel;
@@ -27,13 +28,14 @@ mod upper;
 mod vi;
 mod wait;
 
+pub use account::UserAccount;
 pub use chain::{Chain, ChainOptions, DriverInvitation, Part, Topology};
 pub use channel::{ChannelPlace, ProviderEnd, Refusals, UserEnd, words};
 pub use custody::{Custody, Place};
 pub use datagram::{Content, Datagram, HEADER_BYTES, Headers, Station, headers, parse};
 pub use entry::{Destination, HEADROOM_BYTES, Slice, flags};
 pub use error::StackError;
-pub use invitation::{Invitation, PREFIX, Settings, Waiting};
+pub use invitation::{Invitation, POLL_VARIABLE, PREFIX, Settings, Waiting, poll_time};
 pub use ip::{Connection, General};
 pub use memory::{MemoryError, PacketMemory, Shape};
 pub use path::{Hosts, Path};

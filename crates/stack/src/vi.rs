@@ -10,6 +10,7 @@ use vm_memory::VolatileSlice;
 use warikomi_clock::{Span, Time, TscClock, read_tsc};
 use warikomi_shared::{SharedWords, Woken};
 
+use crate::account::Accountant;
 use crate::channel::UserEnd;
 use crate::datagram::{Content, parse};
 use crate::entry::{Destination, Slice, flags};
@@ -35,6 +36,7 @@ pub struct Vi {
     next_check: Time,
     /// With a stack below: what it is told.
     orders: Option<OrdersWords<SharedWords>>,
+    account: Accountant<SharedWords>,
 }
 
 /// How long the stack may take to follow orders.
@@ -77,7 +79,8 @@ impl Vi {
         let receiver = Receiver::new(end);
         let words = memory.words().clone();
         let orders = (shape.channels == 2).then(|| OrdersWords::new(words, place));
-        Ok(Vi { memory, receiver, watch, clock, next_check: Time::ZERO, orders })
+        let account = Accountant::attach(memory.words().clone(), place);
+        Ok(Vi { memory, receiver, watch, clock, next_check: Time::ZERO, orders, account })
     }
 
     /// Whether there is a stack below, or the driver itself.
@@ -148,8 +151,9 @@ impl Vi {
     #[inline]
     pub fn recv_poll(&mut self) -> Result<Option<Slice>, StackError> {
         let completion = self.receiver.poll()?;
-        if completion.is_none() {
-            check(&self.watch, &mut self.next_check, self.clock.now())?;
+        match &completion {
+            Some(slice) => self.account.add(slice),
+            None => check(&self.watch, &mut self.next_check, self.clock.now())?,
         }
         Ok(completion)
     }
@@ -158,13 +162,15 @@ impl Vi {
     /// socket, if there is one, has something to say.
     pub fn recv_wait(&mut self, timeout: Option<Duration>) -> Result<Option<Slice>, StackError> {
         let mut sleep = sleeping(&self.watch, self.clock, timeout);
-        self.receiver.wait(&mut sleep)
+        let completion = self.receiver.wait(&mut sleep)?;
+        Ok(completion.inspect(|slice| self.account.add(slice)))
     }
 
     /// The same, but ends without a completion also when a buffer was sent ([`sent`](Self::sent)).
     pub fn wait_for_any(&mut self, timeout: Option<Duration>) -> Result<Option<Slice>, StackError> {
         let mut sleep = sleeping(&self.watch, self.clock, timeout);
-        self.receiver.wait_for_any(&mut sleep)
+        let completion = self.receiver.wait_for_any(&mut sleep)?;
+        Ok(completion.inspect(|slice| self.account.add(slice)))
     }
 
     /// Polls for `poll`, and if nothing comes meanwhile sleeps as [`recv_wait`](Self::recv_wait)
@@ -174,7 +180,7 @@ impl Vi {
         poll: Duration,
         timeout: Option<Duration>,
     ) -> Result<Option<Slice>, StackError> {
-        let Vi { receiver, watch, clock, next_check, .. } = self;
+        let Vi { receiver, watch, clock, next_check, account, .. } = self;
         let begin = clock.now();
         let end = begin + Span::from_ns(u64::try_from(poll.as_nanos()).unwrap_or(u64::MAX));
         let polling = || {
@@ -183,7 +189,8 @@ impl Vi {
             rustix::thread::sched_yield();
             Ok(now < end)
         };
-        receiver.hybrid(polling, sleeping(watch, *clock, timeout))
+        let completion = receiver.hybrid(polling, sleeping(watch, *clock, timeout))?;
+        Ok(completion.inspect(|slice| account.add(slice)))
     }
 
     /// The bytes of a completion, in place.

@@ -15,6 +15,7 @@
 //! | `NotBound` | loading refused, or no interface appeared | 5 s in the guest |
 //! | `NoLink` | no carrier | 5 s |
 //! | `DriverNotReady` | a driver process has not reported that its device receives | 10 s |
+//! | `ApplicationNotReady` | an application of the user's has not posted a buffer | 10 s |
 //! | `NoCounts` | a driver process does not bring its report up to date | 5 s |
 //! | `NoRoom` | more cards than can be attached in this way | before the start |
 //! | `NoCard` | a card was named that the target does not have | at once |
@@ -250,6 +251,17 @@ pub enum TargetError {
         path: PathBuf,
         /// The system's error.
         error: std::io::Error,
+    },
+
+    /// An application of the user's own runs, but does not get ready to receive.
+    #[error("the application is not ready to receive after {}: {missing}{console}", seconds(*.within))]
+    ApplicationNotReady {
+        /// Time waited before giving up.
+        within: Duration,
+        /// What it has not done.
+        missing: &'static str,
+        /// Last lines that the processes printed.
+        console: ConsoleTail,
     },
 
     /// A process that is a part of a target ended.

@@ -86,6 +86,11 @@ fn columns() -> Vec<Column> {
         Column::figure("poll_now_us", "poll time at the end"),
         Column::parameter("polls_by", "polls"),
         Column::parameter("not_available", "why not"),
+        Column::figure("application_messages", "messages, by the application")
+            .head("by app")
+            .unit(Unit::Count),
+        Column::figure("application_bytes", "bytes, by the application").unit(Unit::Size),
+        Column::parameter("application_differs", "what the driver says"),
         Column::parameter("digest", "digest"),
     ]
 }
@@ -98,8 +103,10 @@ fn view(rows: &[Object]) -> View {
     let several = several(rows, "load_share").then_some(&"load_share");
     let columns = ["strategy", "poll_us", "buffer_bytes"].iter().chain(several).chain(settings);
     let figures = ["cpu_share", "lost_share", "delay_us.p50", "delay_us.p99", "interrupts"].iter();
+    let application = "application_messages";
+    let application = rows.iter().any(|row| row.contains_key(application)).then_some(&application);
     View {
-        columns: columns.chain(figures).map(|&key| key.to_owned()).collect(),
+        columns: columns.chain(figures).chain(application).map(|&key| key.to_owned()).collect(),
         split: vec!["burst_bytes".to_owned()],
         notes: vec![
             "CPU: what receiving took from the compute job; delay: from the deadline of a burst's last packet \

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 use warikomi_clock::{Seed, Span};
 use warikomi_driver::strategy::{DEFAULT_CPU_BUDGET, Strategy};
-use warikomi_inject::{FrameBytes, LineRate};
+use warikomi_inject::{FrameBytes, LineRate, Receiver};
 use warikomi_measure::RunResult;
 use warikomi_measure::published;
 use warikomi_process::Orders;
@@ -18,6 +18,7 @@ use warikomi_wire::WireKind;
 
 use super::claim::Claim;
 use super::made::Received;
+use super::row::Row;
 use super::stall::Stall;
 use super::traffic::Traffic;
 use super::{columns, kernel, process, simulated};
@@ -145,6 +146,11 @@ struct ComparedArguments {
     /// is given: --stall, and for below-100us poll times, loads and bursts (--target process)
     #[arg(long, value_enum, value_name = "CLAIM", conflicts_with_all = ["smallest_buffer", "real_time"])]
     claim: Option<Claim>,
+    /// An application of your own, which receives by the library (include/warikomi_vi.h): it is started above the
+    /// driver, is told T in WARIKOMI_POLL_NS, and polls and waits by itself. What its library counts is held against
+    /// what the driver accepted (--target process)
+    #[arg(long, value_name = "PROGRAM", value_hint = ValueHint::ExecutablePath)]
+    application: Option<PathBuf>,
     /// How long the compute job runs alone, before and after each row (--target kernel) [default:
     /// 200ms]
     #[arg(long, value_name = "TIME")]
@@ -160,6 +166,7 @@ impl ComparedArguments {
             ("--stall", self.stall.is_some()),
             ("--real-time", self.real_time),
             ("--claim", self.claim.is_some()),
+            ("--application", self.application.is_some()),
         ]);
         let only_kernel = given([("--calibration", self.calibration.is_some())]);
         match process {
@@ -216,8 +223,14 @@ impl Receive {
             stall: compared.stall.or(usual.stall),
             real_time: compared.real_time,
             whole_messages: self.traffic.whole_messages,
+            application: compared.application.clone(),
             ..usual
         };
+        if options.application.is_some() {
+            self.target.refuse_path("--application is above the driver itself, by a channel")?;
+            // It polls for T itself.
+            options.strategies.retain(polls_for_a_time);
+        }
         if !compared.strategies.is_empty() {
             let named = compared.strategies.iter().map(|name| name.parse::<Strategy>());
             options.strategies = named.collect::<Result<_, _>>().map_err(Error::impossible_as)?;
@@ -302,7 +315,10 @@ impl Experiment for Receive {
             true => self.run_in_process(watch)?,
         };
         found.advise(self.target.cpu_budget().unwrap_or(DEFAULT_CPU_BUDGET));
-        Ok(Conclusion::new(found.result).with_table("bursts", found.bursts))
+        let differs = found.rows.iter().find_map(Row::differing_application);
+        let mut conclusion = Conclusion::new(found.result).with_table("bursts", found.bursts);
+        conclusion.failed = differs;
+        Ok(conclusion)
     }
 
     fn describe(result: &mut RunResult) {
@@ -313,8 +329,13 @@ impl Experiment for Receive {
 impl Receive {
     fn run_in_process(&self, watch: &mut Watch) -> Result<Received, Error> {
         self.target.refuse_ways()?;
-        let receiver = self.target.receiver_as(Usual::Receiving);
-        let options = process::Options { receiver, ..self.in_process()? };
+        let asked = self.in_process()?;
+        let receiver = match asked.application {
+            // It tells us no numbers of packets: their way ends, for the ledger, where the driver takes them.
+            Some(_) => Receiver::Driver,
+            None => self.target.receiver_as(Usual::Receiving),
+        };
+        let options = process::Options { receiver, ..asked };
         let mut prepared = self.target.prepare_as(Usual::Receiving)?;
         prepared.let_sleep();
         if options.claim == Some(Claim::CpuHalved) {
@@ -324,7 +345,10 @@ impl Receive {
         }
         options.check(prepared.longest_frame_bytes())?;
         let mut bring_up = |orders: &Orders, watch: &mut Watch| {
-            watch.start(&prepared.with_orders(orders), &WireKind::Sink)
+            let prepared = prepared.with_orders(orders);
+            let program = options.application.as_deref().map(|path| process::program(path, orders));
+            let prepared = program.map(|it| prepared.with_application(it)).unwrap_or(prepared);
+            watch.start(&prepared, &WireKind::Sink)
         };
         process::receive(&options, &mut bring_up, watch)
     }
@@ -333,6 +357,12 @@ impl Receive {
         let driver = self.target.simulated_driver()?;
         self.target.refuse_ways()?;
         let options = self.in_process()?;
+        if options.application.is_some() {
+            return Err(Error::impossible(
+                "an application of one's own takes real time, because it is a process; leave --virtual out, or \
+                 --application",
+            ));
+        }
         options.check(driver.max_frame_bytes)?;
         let costs = match &self.costs {
             None => CostModel::default(),

@@ -5,6 +5,8 @@ use warikomi_clock::Time;
 use warikomi_inject::{Plan, Receiver};
 use warikomi_measure::{Delay, Ledger, Samples, published};
 
+use crate::Error;
+
 /// What one strategy did with one poll time, buffer and burst. What does not apply, or could not be
 /// had, is absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -60,6 +62,12 @@ pub struct Row {
     pub lost_no_descriptor: Option<u64>,
     /// Of these, those for which the application's buffer had no room.
     pub lost_in_stack: Option<u64>,
+    /// Messages that an application of the user's says it has received, those of the warm-up included.
+    pub application_messages: Option<u64>,
+    /// Bytes in these.
+    pub application_bytes: Option<u64>,
+    /// What the driver accepted, if that is something else.
+    pub application_differs: Option<String>,
     /// In virtual time, the digest of the history.
     pub digest: Option<String>,
     /// By what the application polled.
@@ -111,6 +119,13 @@ impl Row {
         burst_bytes: u64,
     ) -> Option<f64> {
         poll_us.and_then(|us| published::hybrid_receive().lost_share(us, buffer_bytes, burst_bytes))
+    }
+
+    /// The error that the user's application says something else than the driver did.
+    pub(super) fn differing_application(&self) -> Option<Error> {
+        let what = self.application_differs.clone()?;
+        let poll = self.poll_us.map(|us| format!(", T = {us} us")).unwrap_or_default();
+        Some(Error::ApplicationDiffers { row: format!("{}{poll}", self.strategy), what })
     }
 
     /// Takes what became of the packets of `plan`, the first of them due at `start`; returns the

@@ -72,6 +72,7 @@ fn session_options(options: &Options, driver: &DriverInfo, watch: &Watch) -> Pro
             tcp_port: None,
             program: parts.above,
         },
+        application: None,
     }
 }
 

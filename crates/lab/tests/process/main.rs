@@ -7,6 +7,7 @@ mod c_live;
 mod duo;
 mod experiments;
 mod killed;
+mod own_application;
 mod paths;
 #[path = "../common/perfect.rs"]
 mod perfect;
@@ -46,6 +47,7 @@ fn part() {
         "driver of version 1" => programs::driver::main_of_version("rtl8168", Some(1)),
         "stack" => programs::stack::main(),
         "application" => programs::application::main(),
+        "own application" => own_application::main(),
         "store" => programs::store::main(),
         "store-client" => programs::store_client::main(),
         other => panic!("there is no part {other}"),
@@ -87,6 +89,7 @@ fn along(topology: Topology, strategy: Strategy) -> ProcessSessionOptions {
             tcp_port: None,
             program,
         },
+        application: None,
     }
 }
 

@@ -82,7 +82,7 @@ impl Rig {
             driver: good(),
             dma_bytes: 1 << 20,
             orders: Orders::default(),
-            above: Some(Above { chain: chain.unwrap(), program: above }),
+            above: Some(Above { chain: chain.unwrap(), program: above, application: None }),
             core: None,
             // Other tests run at the same time.
             shared_core: true,

@@ -295,6 +295,14 @@ impl TargetArguments {
         }
     }
 
+    /// Refuses `--path`, for that reason.
+    pub fn refuse_path(&self, because: &str) -> Result<(), SessionError> {
+        match self.process.path {
+            None => Ok(()),
+            Some(_) => Err(SessionError::impossible(format!("{because}; leave --path out"))),
+        }
+    }
+
     /// How far packets go when nothing else is asked for.
     pub fn receiver(&self) -> Receiver {
         self.receiver_as(Usual::Packets)

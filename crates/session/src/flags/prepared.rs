@@ -5,7 +5,8 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use warikomi_nic::NicOptions;
 use warikomi_nic::bus::Bus;
-use warikomi_process::Orders;
+use warikomi_process::{Orders, Program};
+use warikomi_stack::Topology;
 use warikomi_target::Interrupted;
 use warikomi_wire::Wire;
 
@@ -39,6 +40,17 @@ impl Prepared {
             }),
             Options::Kernel(options) => Options::Kernel(options.clone()),
         };
+        Prepared { options, files: self.files.clone() }
+    }
+
+    /// The same driver process below an application that is a program of the user's; a kernel as it is.
+    #[must_use]
+    pub fn with_application(&self, program: Program) -> Prepared {
+        let mut options = self.options.clone();
+        if let Options::Process(options) = &mut options {
+            options.path.topology = Topology::Application;
+            options.application = Some(program);
+        }
         Prepared { options, files: self.files.clone() }
     }
 

@@ -100,6 +100,7 @@ impl ProcessArguments {
                 tcp_port: None,
                 program: OwnParts::OURSELVES.above,
             },
+            application: None,
         })
     }
 

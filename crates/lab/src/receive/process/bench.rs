@@ -10,6 +10,7 @@ use warikomi_protocol::commands::Counters;
 use warikomi_session::Session;
 use warikomi_target::realtime::{self, PRIORITY};
 
+use super::application::Said;
 use super::competitor::Competitor;
 use super::compute::{ComputeJob, nanoseconds};
 use super::options::{Case, Options};
@@ -57,6 +58,10 @@ impl Bench<'_, '_> {
         let spent = Spent::now(&processes, job.as_ref())?.since(&before);
         let counted = counters(&mut session)?.since(&counted);
         let taken = competitor.map(Competitor::end).transpose().map_err(Error::CpuTime)?;
+        let said = match self.options.application {
+            Some(_) => Some(Said::of(&mut session, &plan, &run)?),
+            None => None,
+        };
         self.watch.saw(&mut session, &before_cores);
         drop(job);
         session.stop()?;
@@ -71,6 +76,9 @@ impl Bench<'_, '_> {
         row.polls = Some(counted.polls);
         row.poll_now_us = (counted.poll_ns > 0).then_some(counted.poll_ns as f64 / 1e3);
         row.cpu_share = Some(spent.share());
+        if let Some(said) = said {
+            said.enter(&mut row);
+        }
         self.doubts.add_run(&plan, &run);
         Ok((row, bursts))
     }

@@ -4,6 +4,7 @@
 //! processor time of the target's processes, as a share of what they and the job have had together.
 //! A new target is started for each row, so that no row knows anything of another.
 
+mod application;
 mod bench;
 mod competitor;
 mod compute;
@@ -19,6 +20,7 @@ use super::row::Row;
 use crate::error::Error;
 use crate::watch::Watch;
 
+pub use application::program;
 pub use bench::BringUp;
 pub(super) use options::Case;
 pub use options::{BUFFER_BYTES, Options};

@@ -1,5 +1,7 @@
 //! What to compare.
 
+use std::path::PathBuf;
+
 use serde::{Serialize, Serializer};
 use warikomi_clock::Span;
 use warikomi_driver::strategy::{CpuBudget, Strategy};
@@ -46,6 +48,8 @@ pub struct Options {
     pub real_time: bool,
     /// Whether each burst is one message: one frame, in one buffer.
     pub whole_messages: bool,
+    /// The program that is the application, if that is the user's own.
+    pub application: Option<PathBuf>,
     /// What is asked.
     #[serde(serialize_with = "claim_name")]
     pub claim: Option<Claim>,
@@ -76,6 +80,7 @@ impl Default for Options {
             stall: None,
             real_time: false,
             whole_messages: false,
+            application: None,
             claim: None,
         }
     }
