@@ -20,7 +20,7 @@ fn the_longest_frame_goes_out_in_pieces_and_one_byte_more_is_refused() {
     let mut pieces: Vec<_> = (0..33).map(|n| (Rig::TX_BUFFERS + 2_000 * n, 2_000)).collect();
     pieces[32].1 = 65_549 - 32 * 2_000;
     let put = |rig: &mut Rig, pieces: &[(u64, u32)]| {
-        rig.with(|driver, hw| driver.transmit(hw, TxFrame { pieces, token: 1 }))
+        rig.with(|driver, hw| driver.transmit(hw, TxFrame { pieces, token: 1, segments: None }))
     };
     assert_eq!(put(&mut rig, &pieces), Ok(true));
     assert_eq!(rig.driver.tx_room(), 256 - 33);
@@ -36,7 +36,9 @@ fn the_longest_frame_goes_out_in_pieces_and_one_byte_more_is_refused() {
 fn a_part_of_a_frame_that_is_transferred_frees_nothing_yet() {
     let mut rig = open(4, 2_048);
     let pieces = [(Rig::TX_BUFFERS, 1_000); 3];
-    let put = rig.with(|driver, hw| driver.transmit(hw, TxFrame { pieces: &pieces, token: 7 }));
+    let put = rig.with(|driver, hw| {
+        driver.transmit(hw, TxFrame { pieces: &pieces, token: 7, segments: None })
+    });
     assert_eq!(put, Ok(true));
     let mut seen = Vec::new();
     while rig.bench.step() {
@@ -99,7 +101,7 @@ proptest! {
         let (mut names, mut back, mut pushed) = (0, Vec::new(), 0);
         for (pieces, remaining) in steps {
             let places = vec![(Rig::TX_BUFFERS, 20); pieces];
-            let frame = TxFrame { pieces: &places, token: names };
+            let frame = TxFrame { pieces: &places, token: names, segments: None };
             let (put, reclaimed) = rig.with(|driver, hw| {
                 let device = &mut *hw.mmio;
                 let mut lies = LyingRegister { device, offset: TX_REMAINING, value: remaining };

@@ -177,7 +177,7 @@ fn packet(clock: &TscClock, pieces: usize) -> Result<f64, CalibrateError> {
     let pieces = vec![(RINGS, 64); pieces];
     let mut failed = Ok(());
     let ns = least_ns(clock, MESSAGES, || {
-        let frame = TxFrame { pieces: std::hint::black_box(&pieces), token: 0 };
+        let frame = TxFrame { pieces: std::hint::black_box(&pieces), token: 0, segments: None };
         let driver = &mut bench.driver;
         let given =
             driver.reclaim(&mut hw, &mut |_| ()).and_then(|_| driver.transmit(&mut hw, frame));
