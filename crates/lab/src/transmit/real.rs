@@ -91,6 +91,7 @@ impl Bench for Real<'_> {
         let all = plan.warmup.saturating_add(plan.count);
         self.judge.lock().begin(plan.run_id, all, look);
         self.judge.lock().expect_checksums(plan.checksum);
+        self.judge.lock().expect_stream(plan.segment_bytes());
         let pace = Duration::from_nanos((plan.interval_ps / 1_000).saturating_mul(all));
         let timeout = RUN_TIMEOUT.saturating_add(pace);
         let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
