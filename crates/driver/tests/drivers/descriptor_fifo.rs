@@ -1,10 +1,10 @@
 //! What only cards with a FIFO of descriptors have: long frames, a FIFO, and a ring of completions.
 
 use proptest::prelude::*;
-use warikomi_driver::{DriverError, Hardware, TxFrame};
+use warikomi_driver::{DriverError, Hardware, Segments, TxFrame};
 use warikomi_nic::{RxFault, RxOutcome};
 use warikomi_pci::DmaMemory;
-use warikomi_testbench::{LyingRegister, OC48, Rig, Subject, frame};
+use warikomi_testbench::{GE10, LyingRegister, OC48, RTL8168, Rig, Subject, frame};
 
 const TX_REMAINING: u64 = 0x40;
 
@@ -30,6 +30,41 @@ fn the_longest_frame_goes_out_in_pieces_and_one_byte_more_is_refused() {
     let refused = put(&mut rig, &pieces).unwrap_err().to_string();
     assert!(refused.contains("33 pieces and 65550 bytes"), "{refused}");
     assert!(put(&mut rig, &[(Rig::TX_BUFFERS, 1); 257]).is_err());
+}
+
+/// An empty TCP header behind Ethernet's and IPv4's, and a payload that makes the frame as long as this.
+fn tcp(bytes: usize) -> Vec<u8> {
+    let mut whole = frame(bytes, 3);
+    whole[12..15].copy_from_slice(&[0x08, 0x00, 0x45]);
+    whole[34 + 12] = 5 << 4;
+    whole
+}
+
+#[test]
+fn cards_that_cut_segments_are_asked_to_and_others_refuse() {
+    let most = warikomi_driver::MOST_UNCUT_BYTES;
+    for (card, can) in [(GE10, true), (RTL8168, true), (OC48, false)] {
+        let mut rig = Rig::open(&Subject::of(card), 4, 2_048);
+        rig.memory.write(Rig::TX_BUFFERS, &tcp(most)).unwrap();
+        let mut put = |bytes: usize, segments: Option<Segments>| {
+            let pieces = [(Rig::TX_BUFFERS, bytes as u32)];
+            let put = rig.with(|driver, hw| {
+                let put = driver.transmit(hw, TxFrame { pieces: &pieces, token: 1, segments });
+                driver.kick(hw).and(put)
+            });
+            rig.bench.settle();
+            (put.is_ok(), rig.bench.sent().len())
+        };
+        let segments = |bytes| Some(Segments { tcp_offset: 34, bytes });
+        let count = (most - 54).div_ceil(1_460);
+        assert_eq!(put(most, segments(1_460)), (can, if can { count } else { 0 }));
+        let before = put(most + 1, segments(1_460));
+        assert!(!before.0, "one byte more is refused");
+        assert!(!put(most, segments(0)).0, "segments have bytes");
+        let whole = put(1_000, None);
+        assert!(whole.0, "the next frame goes out as it is");
+        assert_eq!(whole.1, before.1 + 1);
+    }
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod made;
 mod options;
 pub mod real;
 mod row;
+mod segmentation;
 mod series;
 mod shares;
 pub mod simulated;

@@ -102,6 +102,10 @@ impl Bench for Real<'_> {
             self.session.target.serve_for(DRAIN)?;
         }
         watch.saw(self.session, &before);
-        Ok((Outcome { sent, digest: None }, self.judge.lock().seen()))
+        let seen = self.judge.lock().seen();
+        Ok((
+            Outcome { sent, segments_per_message: seen.segments_per_message(), digest: None },
+            seen,
+        ))
     }
 }

@@ -33,6 +33,8 @@ pub struct Seen {
     pub messages: u64,
     /// Their bytes, without headers.
     pub message_bytes: u64,
+    /// Of a TCP stream, segments that came in their turn.
+    pub segments: u64,
     /// Messages that came again.
     pub duplicated: u64,
     /// Messages that came behind a later one.
@@ -46,6 +48,12 @@ pub struct Seen {
 }
 
 impl Seen {
+    /// Of a TCP stream, segments for each message.
+    pub fn segments_per_message(&self) -> Option<f64> {
+        let known = self.segments > 0 && self.messages > 0;
+        known.then(|| self.segments as f64 / self.messages as f64)
+    }
+
     /// Messages that did not come, of so many that were sent.
     pub fn lost(&self, sent: u64) -> u64 {
         sent.max(self.end).saturating_sub(self.messages)
@@ -162,11 +170,13 @@ impl Numbered {
         verdict
     }
 
-    fn judge_segment(&self, stream: &mut Stream, frame: &[u8]) -> Option<Verdict> {
+    fn judge_segment(&mut self, stream: &mut Stream, frame: &[u8]) -> Option<Verdict> {
         if !claims_ipv4(frame) && frame.len() >= HEADER_BYTES {
             return Some(Verdict::Foreign);
         }
-        match stream.take(frame) {
+        let taken = stream.take(frame);
+        self.seen.segments += u64::from(taken.is_ok());
+        match taken {
             Ok(None) => None,
             Ok(Some(message)) => Some(self.message(message).unwrap_or(Verdict::Corrupt)),
             Err(OutOfPlace) => Some(Verdict::Corrupt),
