@@ -120,6 +120,47 @@ fn a_run_that_was_stopped_goes_on_and_is_as_one_that_was_not() {
 }
 
 #[test]
+fn tcp_with_and_without_tso_is_one_result_in_virtual_time_and_is_drawn() {
+    const ASKED: [&str; 13] = [
+        "--virtual",
+        "--cards",
+        "ge10",
+        "--mtu",
+        "1500",
+        "--senders",
+        "tcp",
+        "--sizes",
+        "64,65507",
+        "--completions",
+        "interrupt",
+        "--count",
+        "300",
+    ];
+    let (first, again) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (result, directory) = measured(&ASKED, first.path());
+    assert_eq!(measured(&ASKED, again.path()).0, result, "same seed, same result");
+    let rows = result["rows"].as_array().unwrap();
+    let found: Vec<_> = rows
+        .iter()
+        .map(|row| (&row["size_bytes"], &row["tso"], &row["transfers_per_packet"]))
+        .map(|(size, tso, transfers)| (size.as_u64(), tso.as_bool(), transfers.as_f64()))
+        .collect();
+    let due = [(64, false, 1.0), (64, true, 1.0), (65_507, false, 45.0), (65_507, true, 2.0)];
+    assert_eq!(found, due.map(|(size, tso, n)| (Some(size), Some(tso), Some(n))));
+    let [off, on] = [&rows[2], &rows[3]].map(|row| row["busy_per_byte_ns"].as_f64().unwrap());
+    assert!(on < off, "{on} ns with TSO, {off} without");
+    let plots = first.path().join("plots");
+    let [directory, plots_to] = [&directory, &plots].map(|path| path.to_str().unwrap());
+    let report = run(&["report", directory, "--plots", plots_to]);
+    let text = String::from_utf8_lossy(&report.stdout);
+    assert!(report.status.success(), "{}", String::from_utf8_lossy(&report.stderr));
+    assert!(text.contains("TSO") && text.contains("segments"), "{text}");
+    for name in ["segmentation", "segmentation-transfers", "segmentation-busy"] {
+        assert!(plots.join(format!("transmit-{name}.svg")).exists(), "{name}");
+    }
+}
+
+#[test]
 fn a_process_sends_and_the_table_ends_with_advice() {
     let runs = tempfile::tempdir().unwrap();
     let output = run(&[
@@ -196,6 +237,16 @@ fn what_cannot_be_is_refused_with_what_can() {
         (&["--driver", "e1000"], "rtl8168"),
         (&["--strategy", "poll"], "this experiment sends"),
         (&["--memory", "128"], "--target kernel"),
+        (&["--senders", "pktgen"], "Leave pktgen out"),
+        (&["--senders", "udp,tcp"], "one of udp and tcp"),
+        (&["--tso", "on"], "add --senders tcp"),
+        (&["--senders", "tcp"], "ge10 and rtl8168 do"),
+        (&["--senders", "tcp", "--tso", "off", "--systems", "mbuf-2k"], "contiguous buffers only"),
+        (&["--senders", "tcp", "--tso", "off", "--checksum", "off"], "TCP always has one"),
+        (&["--senders", "tcp", "--tso", "off", "--separate"], "TCP has no dummy"),
+        (&["--senders", "tcp", "--cards", "ge10", "--bounces", "all"], "give --bounces none"),
+        (&["--senders", "tcp", "--cards", "ge10", "--alignment", "8"], "no --alignment"),
+        (&["--senders", "tcp", "--cards", "rtl8168"], "an --mtu of 2087 bytes or less"),
     ] {
         let output = run(&[&["transmit", "--runs", "/nonexistent"], arguments].concat());
         let text = String::from_utf8_lossy(&output.stderr);

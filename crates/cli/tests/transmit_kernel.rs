@@ -55,8 +55,8 @@ fn what_cannot_be_is_refused_with_what_can() {
         ("--target kernel --virtual --costs no-such", "`warikomi calibrate` prints such a file"),
         ("--virtual --byte-cost 1ns", "--byte-cost is for --target kernel only"),
         ("--target kernel --duration 1s", "--duration is for --target process only"),
-        ("--senders udp", "--senders is for --target kernel only"),
-        ("--target process --tso on", "--tso is for --target kernel only"),
+        ("--bursts 8", "--bursts is for --target kernel only"),
+        ("--target process --tso on", "add --senders tcp"),
     ] {
         let arguments: Vec<&str> = ["transmit"].into_iter().chain(asked.split(' ')).collect();
         let output = run(&arguments);

@@ -17,7 +17,8 @@ pub mod transmit;
 mod upper;
 
 pub use model::{
-    Buffer, Causes, DriverError, DriverInfo, Hardware, Link, NicDriver, Received, RxSink, TxFrame,
+    Buffer, Causes, DriverError, DriverInfo, Hardware, Link, MOST_UNCUT_BYTES, NicDriver, Received,
+    RxSink, Segments, TxFrame,
 };
 pub use upper::{Forgotten, MOST_PIECES, OwnPool, PoolError, Transmit, Upper};
 

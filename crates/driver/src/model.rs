@@ -21,6 +21,9 @@ pub struct DriverInfo {
     pub max_buffer_bytes: usize,
     /// The longest frame that it sends, in bytes without check sequence.
     pub max_frame_bytes: usize,
+    /// Bytes of payload that a segment has at most when the device cuts a long TCP packet (TSO); 0 if the device cuts
+    /// none.
+    pub most_segment_bytes: u16,
     /// Whether it can go on where another driver has stopped; otherwise it is replaced by a reset only.
     pub live: bool,
 }
@@ -138,6 +141,20 @@ pub trait RxSink {
     }
 }
 
+/// The longest frame that a device is asked to cut into segments: what Linux allows r8169, whose other chips take more
+/// (RTL_GSO_MAX_SIZE_V2).
+pub const MOST_UNCUT_BYTES: usize = 64_000;
+
+/// How the device cuts a TCP packet (TSO): each segment has headers as the packet has them, with lengths, sequence
+/// number and checksums of its own, which the device makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segments {
+    /// Where the TCP header begins in the frame, in bytes.
+    pub tcp_offset: u8,
+    /// Bytes of payload of each segment but the last.
+    pub bytes: u16,
+}
+
 /// A frame to transmit: in order, the pieces that it is made of.
 #[derive(Clone, Copy, Debug)]
 pub struct TxFrame<'a> {
@@ -145,6 +162,24 @@ pub struct TxFrame<'a> {
     pub pieces: &'a [(u64, u32)],
     /// Its owner's name for it; the driver gives it back when the device has sent it.
     pub token: u32,
+    /// The device cuts it. It may be longer than other frames then.
+    pub segments: Option<Segments>,
+}
+
+/// How long a frame may be that is cut so, or is not cut, by a device with such limits.
+pub(crate) fn most_bytes(
+    segments: Option<Segments>,
+    max_frame_bytes: usize,
+    most_segment_bytes: u16,
+) -> Result<usize, DriverError> {
+    let Some(Segments { bytes, .. }) = segments else { return Ok(max_frame_bytes) };
+    match (1..=most_segment_bytes).contains(&bytes) {
+        true => Ok(MOST_UNCUT_BYTES),
+        false => Err(DriverError::Invalid(format!(
+            "a frame cannot be cut into segments of {bytes} bytes: this device makes segments of at most \
+             {most_segment_bytes} bytes, and none if that is 0"
+        ))),
+    }
 }
 
 /// What the device wanted to say.

@@ -17,6 +17,7 @@ mod probe;
 pub mod queue;
 pub mod register;
 pub mod rtl8168;
+mod segment;
 pub mod strict;
 
 pub use checksum::checksums_good;

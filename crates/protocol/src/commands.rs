@@ -493,6 +493,8 @@ command! {
         bounce: String,
         /// The device's DMA begins at multiples of this number of bytes, a power of two up to 64; 1: anywhere.
         alignment_bytes: u32,
+        /// What carries messages: `udp`, `tcp` (cut into segments by the stack), `tcp-tso` (by the device).
+        transport: String,
         /// Bytes that the socket lets be on their way.
         send_buffer_bytes: u64,
         /// The link's MTU in bytes: a datagram that is longer is cut by IP.

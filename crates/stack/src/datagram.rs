@@ -16,7 +16,7 @@ use crate::entry::Destination;
 use crate::fragment::Cut;
 
 pub(crate) const ETHERNET_BYTES: usize = 14;
-const IPV4_BYTES: usize = 20;
+pub(crate) const IPV4_BYTES: usize = 20;
 const UDP_BYTES: usize = 8;
 /// IPv4 has up to 40 bytes of options (RFC 791, 3.1).
 const MOST_HEADER_BYTES: usize = ETHERNET_BYTES + 60 + UDP_BYTES;
@@ -24,7 +24,7 @@ const CACHE_LINE_BYTES: usize = 64;
 /// Words of the longest IPv4 header that lies in a frame's first cache line together with UDP's.
 const LINES_IP_WORDS: u8 = ((CACHE_LINE_BYTES - ETHERNET_BYTES - UDP_BYTES) / 4) as u8;
 /// Hops that a datagram of ours may take: the usual number.
-const HOP_LIMIT: u8 = 64;
+pub(crate) const HOP_LIMIT: u8 = 64;
 
 /// Bytes of the headers of a datagram that we send.
 pub const HEADER_BYTES: usize = ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES;
@@ -150,14 +150,19 @@ fn judge(
     }))
 }
 
-/// The pseudo header before a datagram of this length in bytes (RFC 768).
+/// The pseudo header before a datagram or a segment of this length in bytes (RFC 768; RFC 9293, 3.1).
 #[inline]
-fn pseudo_header(source: [u8; 4], destination: [u8; 4], udp_bytes: u16) -> Sum {
+pub(crate) fn pseudo_header(
+    protocol: IpProtocol,
+    source: [u8; 4],
+    destination: [u8; 4],
+    bytes: u16,
+) -> Sum {
     let mut sum = Sum::default();
     sum.add(&source);
     sum.add(&destination);
-    sum.add(&[0, IpProtocol::Udp.into()]);
-    sum.add(&udp_bytes.to_be_bytes());
+    sum.add(&[0, protocol.into()]);
+    sum.add(&bytes.to_be_bytes());
     sum
 }
 
@@ -169,7 +174,7 @@ fn udp_checksum_holds(
 ) -> bool {
     const CHUNK_BYTES: usize = 1_024;
     let Ok(udp_bytes) = u16::try_from(datagram.len()) else { return false };
-    let mut sum = pseudo_header(source.octets(), destination.octets(), udp_bytes);
+    let mut sum = pseudo_header(IpProtocol::Udp, source.octets(), destination.octets(), udp_bytes);
     let mut chunk = [0; CHUNK_BYTES];
     let mut at = 0;
     while at < datagram.len() {
@@ -335,7 +340,12 @@ impl Headers {
             [self.bytes[at], self.bytes[at + 1], self.bytes[at + 2], self.bytes[at + 3]]
         };
         let length = u16::from_be_bytes([self.bytes[Self::UDP + 4], self.bytes[Self::UDP + 5]]);
-        let pseudo = pseudo_header(four(ETHERNET_BYTES + 12), four(ETHERNET_BYTES + 16), length);
+        let pseudo = pseudo_header(
+            IpProtocol::Udp,
+            four(ETHERNET_BYTES + 12),
+            four(ETHERNET_BYTES + 16),
+            length,
+        );
         match pseudo.join(datagram).checksum() {
             [0, 0] => [0xff; 2],
             checksum => checksum,

@@ -32,7 +32,7 @@ pub use drivers::{Partial, PartialDriver, Rig, WatchedSink};
 pub use frame::frame;
 pub use line::{Line, Nowhere, Signal};
 pub use memory::CountingMemory;
-pub use message::message;
+pub use message::{message, segments};
 pub use mmio::DirectMmio;
 pub use property::{check, kept_in};
 pub use registers::{AnotherDevice, LyingRegister, LyingRegisters, NoRegisters};

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use warikomi_clock::{Chance, Seed, Time};
-use warikomi_testbench::message;
+use warikomi_testbench::{message, segments};
 use warikomi_wire::Wire;
 use warikomi_wire::peer::numbered::{Look, Numbered, Seen};
 
@@ -249,4 +249,71 @@ fn fragments_that_are_lost_swapped_doubled_or_of_two_datagrams_are_no_message() 
     changed[2][100] ^= 1;
     let seen = judged(Look::Whole, changed);
     assert_eq!((seen.messages, seen.corrupt), (0, 1));
+}
+
+/// Three messages of a stream, whose byte numbers come round to 0 in the first.
+fn stream() -> Vec<Vec<u8>> {
+    let first = 0_u32.wrapping_sub(700);
+    let messages = [(0, 2_500), (1, 16), (2, 1_000)];
+    let mut next = first;
+    let frames = messages.map(|(sequence, bytes)| {
+        let frames = segments(RUN, sequence, bytes, (next, 500));
+        next = next.wrapping_add(bytes as u32);
+        frames
+    });
+    frames.concat()
+}
+
+fn judged_as_stream(frames: &[Vec<u8>]) -> Seen {
+    let (mut sink, judge) = Numbered::sink();
+    judge.lock().begin(RUN, 1_000, Look::Whole);
+    judge.lock().expect_stream(Some(500));
+    frames.iter().for_each(|frame| sink.transmit(Time::ZERO, frame));
+    judge.lock().seen()
+}
+
+#[test]
+fn a_stream_of_messages_in_segments_is_right() {
+    let seen = judged_as_stream(&stream());
+    assert_eq!(seen.wrong(3), None);
+    assert_eq!((seen.segments, seen.message_bytes), (5 + 1 + 2, 2_500 + 16 + 1_000));
+    assert_eq!(seen.segments_per_message(), Some(8.0 / 3.0));
+    let others = [message(RUN, 0, 64), [&[0xff; 12][..], &[0x08, 0x06], &[0; 46]].concat()];
+    let seen = judged_as_stream(&others);
+    assert_eq!((seen.corrupt, seen.foreign), (1, 1), "a datagram is no segment");
+}
+
+proptest! {
+    /// Whatever segment is lost, comes twice, or comes late: it is noticed.
+    #[test]
+    fn a_segment_that_is_lost_doubled_or_late_is_noticed(at in 0usize..8, what in 0usize..3) {
+        let mut frames = stream();
+        match what {
+            0 => drop(frames.remove(at)),
+            1 => frames.insert(at, frames[at].clone()),
+            _ => {
+                let frame = frames.remove(at);
+                frames.insert(if at == 7 { 0 } else { at + 1 }, frame);
+            }
+        }
+        prop_assert!(judged_as_stream(&frames).wrong(3).is_some());
+    }
+
+    /// Whatever byte of it is changed, but the Ethernet address that it came from and what a link changes.
+    #[test]
+    fn a_changed_byte_of_a_segment_is_noticed(frame in 0usize..8, at: prop::sample::Index, by in 1u8..) {
+        let mut frames = stream();
+        let at = at.index(frames[frame].len());
+        prop_assume!(!(6..12).contains(&at));
+        frames[frame][at] ^= by;
+        prop_assert!(judged_as_stream(&frames).wrong(3).is_some(), "byte {}", at);
+    }
+
+    #[test]
+    fn no_bytes_make_a_stream_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), cut in 0usize..8) {
+        let mut frames = stream();
+        frames[cut].truncate(bytes.len());
+        frames.push(bytes);
+        judged_as_stream(&frames);
+    }
 }

@@ -19,6 +19,7 @@ impl Card {
         device: &'static [(u16, u16)],
         id: u32,
         mtu: usize,
+        most_segment_bytes: u16,
     ) -> Card {
         let max_frame_bytes = mtu + regs::HEADER_BYTES;
         let info = DriverInfo {
@@ -30,6 +31,7 @@ impl Card {
             ring_bytes: regs::RING_ALIGNMENT as usize,
             max_buffer_bytes: max_frame_bytes,
             max_frame_bytes,
+            most_segment_bytes,
             live: false,
         };
         Card { info, id }
@@ -48,6 +50,7 @@ pub static OC48: Card = Card::of(
     &[(0x1234, 0x0c48)],
     0x3834_434f,
     65_535,
+    0,
 );
 
 /// Packet over SONET at OC-192c. Its ID reads "O192".
@@ -57,13 +60,15 @@ pub static OC192: Card = Card::of(
     &[(0x1234, 0x0192)],
     0x3239_314f,
     65_535,
+    0,
 );
 
 /// 10 Gigabit Ethernet. Its ID reads "GE10".
 pub static GE10: Card = Card::of(
     "ge10",
-    "10 Gigabit Ethernet card with a FIFO of descriptors (scatter/gather, MTU of up to 16,114)",
+    "10 Gigabit Ethernet card with a FIFO of descriptors (scatter/gather, MTU of up to 16,114, TSO)",
     &[(0x1234, 0x10e0)],
     0x3031_4547,
     16_114,
+    u16::MAX,
 );

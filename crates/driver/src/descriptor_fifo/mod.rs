@@ -93,7 +93,8 @@ impl DescriptorFifo {
         }
         let [a, b, c, d, e, f, ..] = mmio.read(regs::MAC, Width::B8)?.to_le_bytes();
         self.mac_address = [a, b, c, d, e, f];
-        self.tx.set_up(capacity.min(regs::FIFO), mtu + regs::HEADER_BYTES);
+        let most_segment_bytes = self.card.info.most_segment_bytes;
+        self.tx.set_up(capacity.min(regs::FIFO), mtu + regs::HEADER_BYTES, most_segment_bytes);
         Ok(())
     }
 

@@ -12,6 +12,7 @@ pub(super) const TX_ADDRESS: u64 = 0x30;
 pub(super) const TX_PUSH: u64 = 0x38;
 pub(super) const TX_SIZE: u64 = 0x3c;
 pub(super) const TX_REMAINING: u64 = 0x40;
+pub(super) const TX_SEGMENT: u64 = 0x44;
 pub(super) const RX_ADDRESS: u64 = 0x50;
 pub(super) const RX_PUSH: u64 = 0x58;
 pub(super) const RX_SIZE: u64 = 0x5c;
@@ -41,6 +42,9 @@ pub(super) const FIRST: u32 = 1 << 31;
 pub(super) const CHECKSUMS_GOOD: u32 = 1 << 29;
 pub(super) const TOO_LONG: u32 = 1 << 30;
 pub(super) const DONE: u32 = 1 << 31;
+
+/// TX_SEGMENT: where the TCP header's offset stands; its lowest bits are the payload of a segment.
+pub(super) const SEGMENT_HEADER_SHIFT: u32 = 16;
 
 /// Length in bytes, of a piece, a buffer or a frame.
 pub(super) const LENGTH: u32 = 0xf_ffff;

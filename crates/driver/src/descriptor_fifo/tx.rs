@@ -9,7 +9,8 @@ use warikomi_pci::{Mmio, Width};
 
 use super::regs;
 use crate::access::{write32, write64};
-use crate::{DriverError, TxFrame};
+use crate::model::most_bytes;
+use crate::{DriverError, Segments, TxFrame};
 
 #[derive(Debug, Default)]
 pub(super) struct Transmitter {
@@ -19,13 +20,20 @@ pub(super) struct Transmitter {
     pushed: usize,
     capacity: usize,
     max_frame_bytes: usize,
+    /// Bytes of payload of a segment at most; 0 if the device cuts none.
+    most_segment_bytes: u16,
 }
 
 impl Transmitter {
     /// An empty FIFO.
-    pub(super) fn set_up(&mut self, capacity: usize, max_frame_bytes: usize) {
+    pub(super) fn set_up(
+        &mut self,
+        capacity: usize,
+        max_frame_bytes: usize,
+        most_segment_bytes: u16,
+    ) {
         let frames = VecDeque::with_capacity(capacity);
-        *self = Transmitter { frames, pushed: 0, capacity, max_frame_bytes };
+        *self = Transmitter { frames, pushed: 0, capacity, max_frame_bytes, most_segment_bytes };
     }
 
     /// Descriptors that fit.
@@ -51,6 +59,10 @@ impl Transmitter {
         let count = frame.pieces.len();
         if count > self.room() {
             return Ok(false);
+        }
+        if let Some(Segments { tcp_offset, bytes }) = frame.segments {
+            let request = u32::from(tcp_offset) << regs::SEGMENT_HEADER_SHIFT | u32::from(bytes);
+            write32(mmio, regs::TX_SEGMENT, request)?;
         }
         for (number, &(address, bytes)) in frame.pieces.iter().enumerate() {
             let first = if number == 0 { regs::FIRST } else { 0 };
@@ -106,11 +118,12 @@ impl Transmitter {
         let bytes: u64 = frame.pieces.iter().map(|piece| u64::from(piece.1)).sum();
         let count = frame.pieces.len();
         let empty = frame.pieces.iter().any(|piece| piece.1 == 0);
-        if count == 0 || empty || bytes > self.max_frame_bytes as u64 || count > self.capacity {
+        let most = most_bytes(frame.segments, self.max_frame_bytes, self.most_segment_bytes)?;
+        if count == 0 || empty || bytes > most as u64 || count > self.capacity {
             return Err(DriverError::Invalid(format!(
                 "a frame of {count} pieces and {bytes} bytes cannot be sent: pieces must not be empty, \
-                 and a frame has at most {} bytes in at most {} pieces",
-                self.max_frame_bytes, self.capacity
+                 and a frame has at most {most} bytes in at most {} pieces",
+                self.capacity
             )));
         }
         Ok(())

@@ -31,6 +31,7 @@ pub static INFO: DriverInfo = DriverInfo {
     ring_bytes: COUNTERS_OFFSET as usize + 4_096,
     max_buffer_bytes: rx::MAX_BUFFER_BYTES as usize,
     max_frame_bytes: tx::MAX_FRAME_BYTES,
+    most_segment_bytes: regs::MSS_MAX as u16,
     live: true,
 };
 

@@ -101,3 +101,10 @@ pub(super) const RX_LENGTH: u32 = 0x3fff;
 
 /// struct RxDesc, struct TxDesc: two words, and an address of 64 bits.
 pub(super) const DESCRIPTOR_BYTES: u64 = 16;
+
+// enum rtl_tx_desc_bit_1: segmentation (TD1_GTSENV4, GTTCPHO_SHIFT), and the payload of a segment (TD1_MSS_SHIFT,
+// TD_MSS_MAX) in the second word.
+pub(super) const GIANT_SEND_V4: u32 = 1 << 26;
+pub(super) const GIANT_OFFSET_SHIFT: u32 = 18;
+pub(super) const MSS_SHIFT: u32 = 18;
+pub(super) const MSS_MAX: u32 = 0x07ff;

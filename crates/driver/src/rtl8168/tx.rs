@@ -6,8 +6,9 @@
 use warikomi_pci::DmaMemory;
 
 use super::regs;
+use crate::model::most_bytes;
 use crate::state::{InUse, Predecessor, Progress, Slots, StateError};
-use crate::{DriverError, TxFrame};
+use crate::{DriverError, Segments, TxFrame};
 
 /// Descriptors of the ring.
 pub(super) const DESCRIPTORS: usize = 1_024;
@@ -146,6 +147,7 @@ impl Transmitter {
             memory.store_u32(self.at(self.head), 0)?;
             slots.set(self.head, self.given.wrapping_add(self.used as u64), frame.token)?;
         }
+        let requests = frame.segments.map_or([0; 2], requests);
         let mut first_word = 0;
         for (number, &(address, bytes)) in frame.pieces.iter().enumerate() {
             let index = (self.head + number) % DESCRIPTORS;
@@ -153,6 +155,8 @@ impl Transmitter {
             word |= if index + 1 == DESCRIPTORS { regs::RING_END } else { 0 };
             word |= if number + 1 == count { regs::LAST_FRAG } else { 0 };
             let mut rest = [0; 12];
+            word |= requests[0];
+            rest[..4].copy_from_slice(&requests[1].to_le_bytes());
             rest[4..].copy_from_slice(&address.to_le_bytes());
             memory.write(self.at(index) + 4, &rest)?;
             if number == 0 {
@@ -207,6 +211,12 @@ impl Transmitter {
     }
 }
 
+/// What both words of each descriptor ask for (rtl8169_tso_csum_v2).
+fn requests(Segments { tcp_offset, bytes }: Segments) -> [u32; 2] {
+    let offset = u32::from(tcp_offset) << regs::GIANT_OFFSET_SHIFT;
+    [regs::GIANT_SEND_V4 | offset, u32::from(bytes) << regs::MSS_SHIFT]
+}
+
 #[inline]
 fn check(frame: TxFrame<'_>, in_one_piece: bool) -> Result<(), DriverError> {
     if in_one_piece && frame.pieces.len() != 1 {
@@ -223,10 +233,11 @@ fn check(frame: TxFrame<'_>, in_one_piece: bool) -> Result<(), DriverError> {
         }
         bytes = bytes.saturating_add(piece as usize);
     }
-    if bytes == 0 || bytes > MAX_FRAME_BYTES || frame.pieces.len() >= DESCRIPTORS {
+    let most = most_bytes(frame.segments, MAX_FRAME_BYTES, super::INFO.most_segment_bytes)?;
+    if bytes == 0 || bytes > most || frame.pieces.len() >= DESCRIPTORS {
         return Err(DriverError::Invalid(format!(
             "a frame of {} pieces and {bytes} bytes cannot be sent: pieces must not be empty, and a \
-             frame has at most {MAX_FRAME_BYTES} bytes in fewer than {DESCRIPTORS} pieces",
+             frame has at most {most} bytes in fewer than {DESCRIPTORS} pieces",
             frame.pieces.len()
         )));
     }

@@ -72,7 +72,7 @@ impl DriverLoop {
             let Some(frame) = self.waiting.take().or_else(|| on.upper.next_transmit()) else {
                 break;
             };
-            let pieces = TxFrame { pieces: frame.pieces(), token: frame.token() };
+            let pieces = TxFrame { pieces: frame.pieces(), token: frame.token(), segments: None };
             match on.driver.transmit(hardware!(on), pieces) {
                 Ok(true) => {
                     self.counts.tx_packets += 1;

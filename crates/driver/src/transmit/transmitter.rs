@@ -6,7 +6,7 @@ use warikomi_clock::{Span, Time};
 
 use super::bounce::{Amount, Areas, Auto, Choice, needed_bytes};
 use super::{Bounce, Completer, Completion, CostClock, Work};
-use crate::{DriverError, Hardware, NicDriver, TxFrame};
+use crate::{DriverError, Hardware, NicDriver, Segments, TxFrame};
 
 /// A packet to send: its pieces in order, the first one with the headers.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +15,8 @@ pub struct Packet<'a> {
     pub pieces: &'a [(u64, u32)],
     /// Its owner's name for it.
     pub token: u32,
+    /// The device cuts it into segments. Nothing of it is copied then.
+    pub segments: Option<Segments>,
 }
 
 /// What a transmitter is made with.
@@ -161,7 +163,9 @@ impl Transmitter {
         let copied_at = if measures { clock.now() } else { at };
         let pieces = if copied > 0 { &self.pieces[..] } else { packet.pieces };
         clock.spend(Work::Describe { pieces: pieces.len() });
-        if !driver.transmit(hw, TxFrame { pieces, token: packet.token })? {
+        if !driver
+            .transmit(hw, TxFrame { pieces, token: packet.token, segments: packet.segments })?
+        {
             return Ok(false);
         }
         driver.kick(hw)?;

@@ -1,10 +1,10 @@
 //! What only cards with a FIFO of descriptors have: long frames, a FIFO, and a ring of completions.
 
 use proptest::prelude::*;
-use warikomi_driver::{DriverError, Hardware, TxFrame};
+use warikomi_driver::{DriverError, Hardware, Segments, TxFrame};
 use warikomi_nic::{RxFault, RxOutcome};
 use warikomi_pci::DmaMemory;
-use warikomi_testbench::{LyingRegister, OC48, Rig, Subject, frame};
+use warikomi_testbench::{GE10, LyingRegister, OC48, RTL8168, Rig, Subject, frame};
 
 const TX_REMAINING: u64 = 0x40;
 
@@ -20,7 +20,7 @@ fn the_longest_frame_goes_out_in_pieces_and_one_byte_more_is_refused() {
     let mut pieces: Vec<_> = (0..33).map(|n| (Rig::TX_BUFFERS + 2_000 * n, 2_000)).collect();
     pieces[32].1 = 65_549 - 32 * 2_000;
     let put = |rig: &mut Rig, pieces: &[(u64, u32)]| {
-        rig.with(|driver, hw| driver.transmit(hw, TxFrame { pieces, token: 1 }))
+        rig.with(|driver, hw| driver.transmit(hw, TxFrame { pieces, token: 1, segments: None }))
     };
     assert_eq!(put(&mut rig, &pieces), Ok(true));
     assert_eq!(rig.driver.tx_room(), 256 - 33);
@@ -32,11 +32,48 @@ fn the_longest_frame_goes_out_in_pieces_and_one_byte_more_is_refused() {
     assert!(put(&mut rig, &[(Rig::TX_BUFFERS, 1); 257]).is_err());
 }
 
+/// An empty TCP header behind Ethernet's and IPv4's, and a payload that makes the frame as long as this.
+fn tcp(bytes: usize) -> Vec<u8> {
+    let mut whole = frame(bytes, 3);
+    whole[12..15].copy_from_slice(&[0x08, 0x00, 0x45]);
+    whole[34 + 12] = 5 << 4;
+    whole
+}
+
+#[test]
+fn cards_that_cut_segments_are_asked_to_and_others_refuse() {
+    let most = warikomi_driver::MOST_UNCUT_BYTES;
+    for (card, can) in [(GE10, true), (RTL8168, true), (OC48, false)] {
+        let mut rig = Rig::open(&Subject::of(card), 4, 2_048);
+        rig.memory.write(Rig::TX_BUFFERS, &tcp(most)).unwrap();
+        let mut put = |bytes: usize, segments: Option<Segments>| {
+            let pieces = [(Rig::TX_BUFFERS, bytes as u32)];
+            let put = rig.with(|driver, hw| {
+                let put = driver.transmit(hw, TxFrame { pieces: &pieces, token: 1, segments });
+                driver.kick(hw).and(put)
+            });
+            rig.bench.settle();
+            (put.is_ok(), rig.bench.sent().len())
+        };
+        let segments = |bytes| Some(Segments { tcp_offset: 34, bytes });
+        let count = (most - 54).div_ceil(1_460);
+        assert_eq!(put(most, segments(1_460)), (can, if can { count } else { 0 }));
+        let before = put(most + 1, segments(1_460));
+        assert!(!before.0, "one byte more is refused");
+        assert!(!put(most, segments(0)).0, "segments have bytes");
+        let whole = put(1_000, None);
+        assert!(whole.0, "the next frame goes out as it is");
+        assert_eq!(whole.1, before.1 + 1);
+    }
+}
+
 #[test]
 fn a_part_of_a_frame_that_is_transferred_frees_nothing_yet() {
     let mut rig = open(4, 2_048);
     let pieces = [(Rig::TX_BUFFERS, 1_000); 3];
-    let put = rig.with(|driver, hw| driver.transmit(hw, TxFrame { pieces: &pieces, token: 7 }));
+    let put = rig.with(|driver, hw| {
+        driver.transmit(hw, TxFrame { pieces: &pieces, token: 7, segments: None })
+    });
     assert_eq!(put, Ok(true));
     let mut seen = Vec::new();
     while rig.bench.step() {
@@ -99,7 +136,7 @@ proptest! {
         let (mut names, mut back, mut pushed) = (0, Vec::new(), 0);
         for (pieces, remaining) in steps {
             let places = vec![(Rig::TX_BUFFERS, 20); pieces];
-            let frame = TxFrame { pieces: &places, token: names };
+            let frame = TxFrame { pieces: &places, token: names, segments: None };
             let (put, reclaimed) = rig.with(|driver, hw| {
                 let device = &mut *hw.mmio;
                 let mut lies = LyingRegister { device, offset: TX_REMAINING, value: remaining };

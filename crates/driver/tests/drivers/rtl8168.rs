@@ -175,7 +175,7 @@ proptest! {
         let (mut names, mut back) = (0, Vec::new());
         for (pieces, index, word) in steps {
             let places = vec![(Rig::RINGS, 20); pieces];
-            let frame = TxFrame { pieces: &places, token: names };
+            let frame = TxFrame { pieces: &places, token: names, segments: None };
             prop_assert_eq!(rig.with(|driver, hw| driver.transmit(hw, frame)), Ok(true));
             names += 1;
             rig.memory.store_u32(Rig::RINGS + 16 * 1_024 + 16 * index, word).unwrap();

@@ -112,6 +112,7 @@ static INFO: DriverInfo = DriverInfo {
     ring_bytes: 0,
     max_buffer_bytes: 64,
     max_frame_bytes: 64,
+    most_segment_bytes: 0,
     live: false,
 };
 

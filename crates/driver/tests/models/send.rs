@@ -175,6 +175,7 @@ static INFO: DriverInfo = DriverInfo {
     ring_bytes: 0,
     max_buffer_bytes: 0,
     max_frame_bytes: 64,
+    most_segment_bytes: 0,
     live: false,
 };
 
@@ -298,7 +299,7 @@ impl Sender {
             let used = PACKET_BYTES * u64::from(self.handed - self.back);
             let room = used + PACKET_BYTES <= self.case.room_bytes;
             if room && self.handed < self.case.packets {
-                let packet = Packet { pieces: &[(0, 1)], token: self.handed };
+                let packet = Packet { pieces: &[(0, 1)], token: self.handed, segments: None };
                 let handed = self.with(|transmitter, driver, hw, sent| {
                     transmitter.send(driver, hw, &mut Still, packet, sent)
                 });

@@ -26,6 +26,7 @@ static INFO: DriverInfo = DriverInfo {
     ring_bytes: 0,
     max_buffer_bytes: 0,
     max_frame_bytes: MAX_FRAME_BYTES,
+    most_segment_bytes: 0,
     live: false,
 };
 
@@ -336,7 +337,7 @@ impl Rig {
         let (token, places) = self.make(pieces);
         self.used_bytes += bytes;
         loop {
-            let packet = Packet { pieces: &places, token };
+            let packet = Packet { pieces: &places, token, segments: None };
             let handed = self.with(|transmitter, device, hw, clock, sent| {
                 transmitter.send(device, hw, clock, packet, sent)
             });

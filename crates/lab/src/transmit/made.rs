@@ -36,16 +36,18 @@ impl Transmitted {
             target.model.clone_from(&target.driver);
         }
         let mut result = table("transmit", time_base, machine, target, &plan, &rows);
-        let shares = shares(&rows);
+        // Advice is about buffers and bounce buffers of UDP.
+        let of_udp = if rows.iter().any(|row| row.tso.is_some()) { &[][..] } else { &rows[..] };
+        let shares = shares(of_udp);
         let only = cards.first().map_or("", |options| &options.nic.model);
-        let lengths = lengths(only, &rows, &shares);
+        let lengths = lengths(only, of_udp, &shares);
         if !lengths.is_empty() {
             result.figures.insert("lengths".into(), json!(lengths));
         }
         if !shares.is_empty() {
             result.figures.insert("shares".into(), json!(shares));
         }
-        result.figures.insert("advice".into(), json!(advise(&rows)));
+        result.figures.insert("advice".into(), json!(advise(of_udp)));
         fitted::note(&mut result, cards.first().and_then(|options| options.nic.bus.as_ref()), None);
         Transmitted { result, rows, repetitions }
     }

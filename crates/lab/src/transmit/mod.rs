@@ -17,6 +17,7 @@ mod made;
 mod options;
 pub mod real;
 mod row;
+mod segmentation;
 mod series;
 mod shares;
 pub mod simulated;

@@ -8,7 +8,7 @@ use warikomi_nic::NicOptions;
 use warikomi_process::programs::sender;
 use warikomi_sim::transmit::SIZES_BYTES;
 use warikomi_stack::buffers::BufferKind;
-use warikomi_stack::send::{PlanError, SendPlan};
+use warikomi_stack::send::{PlanError, SendPlan, Transport};
 
 use super::traffic::Traffic;
 use crate::error::Error;
@@ -36,6 +36,8 @@ pub enum Pace {
 /// What is compared.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// What carries messages: rows of each. UDP, or TCP in one way or both.
+    pub transports: Vec<Transport>,
     /// What is sent: a row each. Empty for all of [`SIZES_BYTES`] that the device takes.
     pub traffic: Vec<Traffic>,
     /// Buffers that messages are copied into.
@@ -74,6 +76,7 @@ impl Default for Options {
     /// The systems, the card and the bounce buffers that were published.
     fn default() -> Self {
         Options {
+            transports: vec![Transport::Udp],
             traffic: Vec::new(),
             buffers: vec![
                 BufferKind::Mbuf { cluster_bytes: 2_048 },
@@ -125,6 +128,7 @@ pub(super) fn driver(name: &str) -> Result<&'static DriverInfo, Error> {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Case {
     pub(super) traffic: Traffic,
+    pub(super) transport: Transport,
     pub(super) buffers: BufferKind,
     pub(super) completion: Completion,
     pub(super) bounce: Bounce,
@@ -170,9 +174,13 @@ impl Options {
     pub(super) fn cases(&self) -> Vec<Case> {
         let mut cases = Vec::new();
         for traffic in self.traffic() {
-            for &buffers in &self.buffers {
+            let systems = self.transports.iter().flat_map(|&transport| {
+                self.buffers.iter().map(move |&buffers| (transport, buffers))
+            });
+            for (transport, buffers) in systems {
                 cases.extend(self.ways(buffers).into_iter().map(|(completion, bounce)| Case {
                     traffic: traffic.clone(),
+                    transport,
                     buffers,
                     completion,
                     bounce,
@@ -197,6 +205,7 @@ impl Options {
             count: messages.count,
             warmup: messages.warmup,
             interval_ps: self.interval(case).as_ps(),
+            transport: case.transport,
             buffers: case.buffers,
             checksum: self.checksum,
             completion: case.completion,
@@ -238,9 +247,7 @@ impl Options {
             Amount::Messages(count) => Messages::measured(count),
             Amount::For(_) => Messages::measured(1),
         };
-        cases.iter().try_for_each(|case| {
-            self.plan(driver, case, messages, 0).validate(driver.max_frame_bytes)
-        })
+        cases.iter().try_for_each(|case| self.plan(driver, case, messages, 0).validate_for(driver))
     }
 
     /// As the plan of the result.
@@ -260,6 +267,7 @@ impl Options {
         json!({
             "sizes_bytes": self.traffic.iter().filter_map(Traffic::size).collect::<Vec<u32>>(),
             "mixtures": self.traffic.iter().filter_map(Traffic::mixture).collect::<Vec<String>>(),
+            "transports": texts(&self.transports),
             "buffers": texts(&self.buffers),
             "checksum": self.checksum,
             "completions": texts(&self.completions),

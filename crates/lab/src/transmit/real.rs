@@ -92,6 +92,7 @@ impl Bench for Real<'_> {
         let all = plan.warmup.saturating_add(plan.count);
         self.judge.lock().begin(plan.run_id, all, look);
         self.judge.lock().expect_checksums(plan.checksum);
+        self.judge.lock().expect_stream(plan.segment_bytes());
         let pace = Duration::from_nanos((plan.interval_ps / 1_000).saturating_mul(all));
         let timeout = RUN_TIMEOUT.saturating_add(pace);
         let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
@@ -102,6 +103,10 @@ impl Bench for Real<'_> {
             self.session.target.serve_for(DRAIN)?;
         }
         watch.saw(self.session, &before);
-        Ok((Outcome { sent, digest: None }, self.judge.lock().seen()))
+        let seen = self.judge.lock().seen();
+        Ok((
+            Outcome { sent, segments_per_message: seen.segments_per_message(), digest: None },
+            seen,
+        ))
     }
 }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use warikomi_measure::published;
 use warikomi_protocol::answers::Sent;
 use warikomi_sim::transmit::SIZES_BYTES;
+use warikomi_stack::send::Transport;
 
 use super::options::{Case, Options, Pace};
 
@@ -22,6 +23,9 @@ pub struct Row {
     /// The mixture's lengths.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mixture: Option<String>,
+    /// Of TCP, whether the card cuts segments.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tso: Option<bool>,
     /// Buffers: mbuf-2k, mbuf-4k, contiguous.
     pub buffers: String,
     /// Completion strategy.
@@ -41,6 +45,13 @@ pub struct Row {
     /// How long that was for each message, in nanoseconds, in the repetition that was disturbed least. Only of
     /// messages that come at a pace, because others also wait for the device.
     pub least_busy_per_packet_ns: Option<f64>,
+    /// Of TCP, how long the sender was busy for each byte of messages, in nanoseconds. Without interrupts it is busy
+    /// while it waits, too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub busy_per_byte_ns: Option<f64>,
+    /// Of TCP, segments on the line, for each message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub segments_per_packet: Option<f64>,
     /// Interrupts, for each message.
     pub interrupts_per_packet: Option<f64>,
     /// DMA transfers, for each message.
@@ -83,6 +94,9 @@ pub struct Row {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Outcome {
     pub(super) sent: Sent,
+    /// Of TCP, segments that the wire has seen for each message, the warm-up included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) segments_per_message: Option<f64>,
     pub(super) digest: Option<String>,
 }
 
@@ -115,6 +129,7 @@ impl Row {
     /// A row of which nothing is known yet but what it is of, and what was published about that.
     pub(super) fn new(options: &Options, case: &Case) -> Row {
         let buffers = case.buffers.to_string();
+        let tso = case.transport.is_tcp().then_some(case.transport == Transport::TcpTso);
         let rate = options.nic.line_rate_bps;
         let as_published = rate
             .is_none_or(|bps| published::line_bps(&options.nic.model) == Some(bps))
@@ -126,7 +141,8 @@ impl Row {
             mixture: case.traffic.mixture(),
             completion: case.completion.to_string(),
             bounce: case.bounce.to_string(),
-            published_bps: published_bps.filter(|_| as_published),
+            published_bps: published_bps.filter(|_| as_published && tso.is_none()),
+            tso,
             buffers,
             paced: options.pace != Pace::Unbounded,
             ..Row::default()
@@ -159,6 +175,11 @@ impl Row {
                 .filter(|_| self.paced)
                 .filter_map(Outcome::processor_ns)
                 .min_by(f64::total_cmp),
+            busy_per_byte_ns: self
+                .tso
+                .filter(|_| sent.sent_bytes > 0)
+                .map(|_| sent.busy_ns as f64 / sent.sent_bytes as f64),
+            segments_per_packet: self.tso.and(outcome.segments_per_message),
             interrupts_per_packet: per_packet(sent.interrupts),
             transfers_per_packet: per_packet(sent.transfers),
             copied_bytes_per_packet: per_packet(
@@ -193,13 +214,18 @@ impl Row {
 
     /// Which row it is, for people.
     pub(super) fn name(&self) -> String {
-        let Row { card, size_bytes, mixture, buffers, completion, bounce, .. } = self;
+        let Row { card, size_bytes, mixture, tso, buffers, completion, bounce, .. } = self;
         let card = card.as_ref().map_or(String::new(), |card| format!("{card}, "));
         let messages = match mixture {
             Some(mixture) => format!("messages of {mixture} bytes"),
             None => format!("messages of {size_bytes} bytes"),
         };
-        format!("{card}{messages}, {buffers}, {completion}, bounce {bounce}")
+        let tso = match tso {
+            None => "",
+            Some(true) => ", TSO on",
+            Some(false) => ", TSO off",
+        };
+        format!("{card}{messages}{tso}, {buffers}, {completion}, bounce {bounce}")
     }
 
     /// Whether another row is of the same traffic over the same card.
@@ -220,6 +246,8 @@ pub struct Repetition {
     pub size_bytes: u64,
     /// See [`Row::mixture`].
     pub mixture: Option<String>,
+    /// See [`Row::tso`].
+    pub tso: Option<bool>,
     /// See [`Row::buffers`].
     pub buffers: String,
     /// See [`Row::completion`].
@@ -290,6 +318,7 @@ impl Repetition {
             card: row.card,
             size_bytes: row.size_bytes,
             mixture: row.mixture,
+            tso: row.tso,
             buffers: row.buffers,
             completion: row.completion,
             bounce: row.bounce,

@@ -79,7 +79,7 @@ impl Bench for Invented {
             pools_full: !dead_locked && !self.pools_leak,
             ..Sent::default()
         };
-        Ok((Outcome { sent, digest: None }, judge.lock().seen()))
+        Ok((Outcome { sent, segments_per_message: None, digest: None }, judge.lock().seen()))
     }
 }
 

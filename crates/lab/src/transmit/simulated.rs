@@ -100,6 +100,7 @@ impl Bench for Simulated<'_> {
                 costs: *self.costs,
                 stalls: Vec::new(),
             })?;
-        Ok((Outcome { sent, digest: Some(digest) }, seen))
+        let segments_per_message = seen.segments_per_message();
+        Ok((Outcome { sent, segments_per_message, digest: Some(digest) }, seen))
     }
 }

@@ -17,7 +17,7 @@ use warikomi_protocol::commands::{self, Counters, PingAgent, Send};
 use warikomi_session::{ProcessSessionOptions, Session};
 use warikomi_stack::Topology;
 use warikomi_stack::buffers::BufferKind;
-use warikomi_stack::send::SendPlan;
+use warikomi_stack::send::{SendPlan, Transport};
 use warikomi_target::{Interrupted, TargetError};
 use warikomi_wire::peer::Judged;
 use warikomi_wire::peer::numbered::{Look, Numbered};
@@ -45,6 +45,7 @@ fn plan(sizes_bytes: &[u32], count: u64) -> SendPlan {
         completion: Completion::Interrupt,
         bounce: Bounce::None,
         alignment_bytes: 1,
+        transport: Transport::Udp,
         send_buffer_bytes: ROOMY_BYTES,
         mtu_bytes: MTU_BYTES,
         run_id: 0xbeef,

@@ -13,6 +13,7 @@ use warikomi_process::Program;
 use warikomi_session::OwnParts;
 use warikomi_sim::transmit::SendCosts;
 use warikomi_stack::buffers::BufferKind;
+use warikomi_stack::send::Transport;
 use warikomi_target::{Interrupted, TargetError};
 
 use crate::program;
@@ -160,4 +161,49 @@ fn whoever_stops_it_gets_the_targets_answer() {
     let stopped = real::transmit(&options("oc48"), &mut watch);
     assert!(matches!(stopped, Err(Error::Target(TargetError::Interrupted))));
     assert_eq!(runs.get(), 3);
+}
+
+#[test]
+fn tcp_is_cut_into_segments_by_the_stack_or_by_the_card_in_real_and_in_virtual_time() {
+    for model in ["ge10", "rtl8168"] {
+        let options = Options {
+            transports: vec![Transport::Tcp, Transport::TcpTso],
+            traffic: vec![
+                Traffic::Size(64),
+                Traffic::Size(65_507),
+                Traffic::Mixture("64x10,9000x5".parse().unwrap()),
+            ],
+            buffers: vec![BufferKind::Contiguous],
+            completions: vec![Completion::Interrupt, Completion::Adaptive(Thresholds::default())],
+            bounces: vec![Bounce::None],
+            separate: false,
+            amount: Amount::Messages(100),
+            repeats: 1,
+            nic: NicOptions { mtu: Some(1_500), ..NicOptions::of(model) },
+            ..options(model)
+        };
+        let mut watch = Watch::unobserved();
+        watch.parts = PARTS;
+        let real = real::transmit(&options, &mut watch).unwrap();
+        let simulated = simulated::transmit(&options, &SendCosts::default(), &mut watch).unwrap();
+        for found in [&real, &simulated] {
+            assert_eq!(found.rows.len(), 12);
+            for row in &found.rows {
+                let tso = row.tso.unwrap();
+                let (transfers, segments) = match (&row.mixture, row.size_bytes) {
+                    (Some(_), _) => (if tso { 1.0 } else { 3.0 }, 3.0),
+                    (None, 65_507) => (if tso { 2.0 } else { 45.0 }, 45.0),
+                    (None, _) => (1.0, 1.0),
+                };
+                let counted = (row.transfers_per_packet.unwrap(), row.segments_per_packet.unwrap());
+                // A mixture's run need not end where its turns do.
+                let near = |counted: f64, due: f64| (counted - due).abs() < 0.5;
+                assert!(near(counted.0, transfers) && near(counted.1, segments), "{row:?}");
+                assert_eq!(row.summed_bytes_per_packet == Some(0.0), tso, "{row:?}");
+                assert!(row.busy_per_byte_ns.unwrap() > 0.0 && row.bps.unwrap() > 0.0, "{row:?}");
+                assert_eq!((row.published_bps, row.dead_locked), (None, false), "{row:?}");
+            }
+            assert!(found.result.figures["advice"].as_array().is_some_and(Vec::is_empty));
+        }
+    }
 }

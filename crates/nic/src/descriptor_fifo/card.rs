@@ -57,13 +57,15 @@ pub(super) struct Sheet {
     pub(super) line_bps: u64,
     /// The longest IP packet in bytes.
     pub(super) mtu: u32,
+    /// It cuts long TCP packets into segments (TSO).
+    pub(super) segments: bool,
     /// The bus that it is on unless another is asked for.
     usual_bus: &'static str,
 }
 
 impl Sheet {
     const fn registers(&self) -> Registers {
-        regs::registers(self.id, self.line_bps, self.mtu)
+        regs::registers(self.id, self.line_bps, self.mtu, self.segments)
     }
 }
 
@@ -108,6 +110,7 @@ const OC48_SHEET: Sheet = Sheet {
     framing: Framing::Sonet,
     line_bps: 2_400_000_000,
     mtu: 65_535,
+    segments: false,
     usual_bus: "pci-64-66",
 };
 
@@ -120,17 +123,19 @@ const OC192_SHEET: Sheet = Sheet {
     // Four times OC-48c.
     line_bps: 9_600_000_000,
     mtu: 65_535,
+    segments: false,
     usual_bus: "pcix-133",
 };
 
 const GE10_SHEET: Sheet = Sheet {
     name: "ge10",
-    summary: "10 Gigabit Ethernet card (PCI-X, descriptors in a FIFO on the card, MTU 16,114, MSI)",
+    summary: "10 Gigabit Ethernet card (PCI-X, descriptors in a FIFO on the card, MTU 16,114, TSO, MSI)",
     id: *b"GE10",
     device: 0x10e0,
     framing: Framing::Ethernet,
     line_bps: 10_000_000_000,
     mtu: 16_114,
+    segments: true,
     usual_bus: "pcix-133",
 };
 

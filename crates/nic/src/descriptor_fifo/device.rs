@@ -47,7 +47,7 @@ impl DescriptorFifo {
             line_bps,
             mtu,
             intr: Causes::new(regs::VECTOR, regs::INTR_ALL, [], timers::MODERATION),
-            tx: Transmitter::new(engine, max_frame_bytes),
+            tx: Transmitter::new(engine, max_frame_bytes, sheet.segments),
             rx: Receiver::new(max_frame_bytes),
             link: true,
         }

@@ -11,6 +11,8 @@ pub(super) struct Pushed {
     pub(super) address: u64,
     /// Length and marks.
     pub(super) command: u32,
+    /// What TX_SEGMENT held, of a packet's first descriptor.
+    pub(super) segment: u32,
     pub(super) at: Time,
 }
 
@@ -24,22 +26,23 @@ impl Pushed {
     }
 }
 
-/// The FIFO, and the register with the address of the next descriptor to be pushed. Descriptors are
+/// The FIFO, and the registers with the address of the next descriptor to be pushed and with what its packet asks for. Descriptors are
 /// numbered as they are pushed; `head` is the number of the first that is still in it.
 #[derive(Debug)]
 pub(super) struct Fifo {
     pub(super) address: u64,
+    pub(super) segment: u32,
     slots: Box<[Option<Pushed>]>,
     pushed: u64,
 }
 
 impl Fifo {
     pub(super) fn new() -> Self {
-        Fifo { address: 0, slots: vec![None; regs::FIFO].into(), pushed: 0 }
+        Fifo { address: 0, segment: 0, slots: vec![None; regs::FIFO].into(), pushed: 0 }
     }
 
     pub(super) fn reset(&mut self) {
-        (self.address, self.pushed) = (0, 0);
+        (self.address, self.segment, self.pushed) = (0, 0, 0);
     }
 
     /// Descriptors in it.
@@ -52,7 +55,9 @@ impl Fifo {
         let room = self.remaining(head) < regs::FIFO;
         if room {
             let slot = &mut self.slots[self.pushed as usize % regs::FIFO];
-            *slot = Some(Pushed { address: self.address, command, at });
+            let first = command & regs::FIRST != 0;
+            let segment = if first { std::mem::take(&mut self.segment) } else { 0 };
+            *slot = Some(Pushed { address: self.address, command, segment, at });
             self.pushed += 1;
         }
         room
@@ -66,7 +71,12 @@ impl Fifo {
             bytes: pushed.bytes(),
             first: pushed.has(regs::FIRST),
             last: pushed.has(regs::LAST),
-            words: [pushed.command, 0, pushed.address as u32, (pushed.address >> 32) as u32],
+            words: [
+                pushed.command,
+                pushed.segment,
+                pushed.address as u32,
+                (pushed.address >> 32) as u32,
+            ],
         })
     }
 

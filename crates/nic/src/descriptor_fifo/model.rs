@@ -54,6 +54,7 @@ impl NicModel for DescriptorFifo {
                 let fifo = self.tx.fifo_mut();
                 fifo.address = part.merged(fifo.address, value);
             }
+            regs::TX_SEGMENT if self.card.sheet.segments => self.tx.fifo_mut().segment = word,
             regs::TX_PUSH => self.push_transmit(cx, word),
             regs::RX_ADDRESS => {
                 let fifo = &mut self.rx.queue.format.fifo;

@@ -22,6 +22,7 @@ pub(super) const TX_ADDRESS: u16 = 0x30;
 pub(super) const TX_PUSH: u16 = 0x38;
 pub(super) const TX_SIZE: u16 = 0x3c;
 pub(super) const TX_REMAINING: u16 = 0x40;
+pub(super) const TX_SEGMENT: u16 = 0x44;
 pub(super) const RX_ADDRESS: u16 = 0x50;
 pub(super) const RX_PUSH: u16 = 0x58;
 pub(super) const RX_SIZE: u16 = 0x5c;
@@ -60,6 +61,13 @@ pub(super) const LENGTH: u32 = 0x000f_ffff;
 pub(super) const FIRST: u32 = 1 << 31;
 pub(super) const LAST: u32 = 1 << 30;
 
+// TX_SEGMENT.
+/// Bytes of payload of a segment; 0 for a packet that is not cut.
+pub(super) const SEGMENT_BYTES: u32 = 0xffff;
+/// Where the TCP header begins in the packet.
+pub(super) const SEGMENT_HEADER_SHIFT: u32 = 16;
+pub(super) const SEGMENT_HEADER: u32 = 0xff << SEGMENT_HEADER_SHIFT;
+
 /// Alignment of the completion ring.
 pub(super) const RING_ALIGNMENT: u64 = 4_096;
 
@@ -79,9 +87,15 @@ pub(super) type Registers = [Register; ROWS];
 
 const ROWS: usize = 22;
 
-/// Every byte up to the last register, once, of a card with this ID, line rate and MTU.
-pub(super) const fn registers(id: [u8; 4], line_bps: u64, mtu: u32) -> Registers {
+/// Every byte up to the last register, once, of a card with this ID, line rate and MTU, which cuts segments or does
+/// not.
+pub(super) const fn registers(id: [u8; 4], line_bps: u64, mtu: u32, segments: bool) -> Registers {
     let id = u32::from_le_bytes(id) as u64;
+    let tx_segment = match segments {
+        true => row("TX_SEGMENT", TX_SEGMENT, 4, WO, 0)
+            .with_reserved(!(SEGMENT_BYTES | SEGMENT_HEADER) as u64),
+        false => reserved(TX_SEGMENT, 4),
+    };
     [
         row("ID", ID, 4, RO, id),
         row("CONTROL", CONTROL, 4, RW, 0).with_reserved(!7 & 0xffff_ffff),
@@ -101,7 +115,7 @@ pub(super) const fn registers(id: [u8; 4], line_bps: u64, mtu: u32) -> Registers
             .with_role(Role::Doorbell(0)),
         row("TX_SIZE", TX_SIZE, 4, RO, FIFO as u64),
         row("TX_REMAINING", TX_REMAINING, 4, RO, 0),
-        reserved(0x44, 4),
+        tx_segment,
         reserved(0x48, 8),
         row("RX_ADDRESS", RX_ADDRESS, 8, WO, 0),
         row("RX_PUSH", RX_PUSH, 4, WO, 0).with_reserved(!LENGTH as u64),
@@ -117,7 +131,7 @@ const WORDS: usize = 0x70 / 4;
 
 /// Offset and width of the register that each word belongs to, which are every card's.
 const PLACES: [(u16, u16); WORDS] = {
-    let rows = registers([0; 4], 0, 0);
+    let rows = registers([0; 4], 0, 0, false);
     let mut places = [(0, 0); WORDS];
     let mut index = 0;
     while index < ROWS {
@@ -174,7 +188,7 @@ mod tests {
 
     #[test]
     fn an_access_of_another_width_or_elsewhere_touches_nothing() {
-        let rows = registers(*b"NONE", 0, 0);
+        let rows = registers(*b"NONE", 0, 0, true);
         for offset in 0..0x100 {
             let row = rows.iter().find(|row| u64::from(row.offset) == offset);
             for width in [Width::B1, Width::B2, Width::B4, Width::B8] {

@@ -4,11 +4,12 @@
 //! the register write, or with an engine when the transfers are completed ([`crate::queue`]).
 
 use super::device::Rtl8168;
-use super::offload::{self, Request, Segmenter, Work};
+use super::offload::{Request, Work};
 use super::tx_queue::{TAG_BYTES, Transmitter, TxRing};
 use super::{intr, regs};
 use crate::checksum::VLAN_TYPE;
 use crate::queue::{Outgoing, TxRun};
+use crate::segment::{Segmenter, fill_checksums};
 use crate::{MIN_FRAME_BYTES, NicContext};
 
 /// Unit of MaxTxPacketSize.
@@ -58,7 +59,7 @@ impl Sender<'_, '_> {
             }
             _ if bytes > self.limit => return None,
             Work::Checksum { transport, ipv4, protocol } => {
-                offload::fill_checksums(frame, transport, ipv4, protocol);
+                fill_checksums(frame, transport, ipv4, protocol);
             }
             _ => {}
         }

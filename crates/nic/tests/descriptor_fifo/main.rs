@@ -6,4 +6,5 @@ mod card;
 mod family;
 mod receive;
 mod registers;
+mod segments;
 mod transmit;

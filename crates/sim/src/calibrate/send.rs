@@ -11,7 +11,7 @@ use warikomi_inject::{GUEST_IP, NETWORK_IP, NETWORK_MAC, UDP_PORT};
 use warikomi_nic::NicOptions;
 use warikomi_pci::{Mmio, MmioError, SharedMemory, Width};
 use warikomi_stack::buffers::BufferKind;
-use warikomi_stack::send::{SendPlan, Sender, Step};
+use warikomi_stack::send::{SendPlan, Sender, Step, Transport};
 use warikomi_stack::{Destination, Headers, Station};
 use warikomi_wire::CountedSink;
 
@@ -130,6 +130,7 @@ fn plan(buffers: BufferKind, size_bytes: u32, checksum: bool) -> SendPlan {
         completion: Completion::InterruptFree,
         bounce: Bounce::None,
         alignment_bytes: 1,
+        transport: Transport::Udp,
         send_buffer_bytes: 2 * IN_FLIGHT_BYTES,
         mtu_bytes: warikomi_driver::descriptor_fifo::OC48.info.max_mtu_bytes(),
         run_id: 0,
@@ -177,7 +178,7 @@ fn packet(clock: &TscClock, pieces: usize) -> Result<f64, CalibrateError> {
     let pieces = vec![(RINGS, 64); pieces];
     let mut failed = Ok(());
     let ns = least_ns(clock, MESSAGES, || {
-        let frame = TxFrame { pieces: std::hint::black_box(&pieces), token: 0 };
+        let frame = TxFrame { pieces: std::hint::black_box(&pieces), token: 0, segments: None };
         let driver = &mut bench.driver;
         let given =
             driver.reclaim(&mut hw, &mut |_| ()).and_then(|_| driver.transmit(&mut hw, frame));

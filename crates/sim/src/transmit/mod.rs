@@ -123,7 +123,7 @@ pub fn run(options: &Options) -> Result<Outcome, TransmitError> {
     let mut driver = warikomi_driver::by_name(&options.driver)
         .ok_or_else(|| TransmitError::NoDriver(options.driver.clone()))?;
     let info = driver.info();
-    plan.validate(info.max_frame_bytes)?;
+    plan.validate_for(info)?;
     let layout = Layout::new(plan, &*driver);
     let memory = SharedMemory::anonymous(RINGS, layout.bytes as usize)
         .map_err(|error| TransmitError::Memory { bytes: layout.bytes, error })?;
@@ -131,6 +131,7 @@ pub fn run(options: &Options) -> Result<Outcome, TransmitError> {
     let look = if plan.bounce == Bounce::Dummy { Look::Head } else { Look::Whole };
     judge.lock().begin(plan.run_id, plan.warmup.saturating_add(plan.count), look);
     judge.lock().expect_checksums(plan.checksum);
+    judge.lock().expect_stream(plan.segment_bytes());
     let nic = warikomi_nic::build(&options.nic, Box::new(wire))?;
     let machine = Machine::new(nic, memory.clone(), options.costs, plan.buffers);
     let machine = RefCell::new(machine);

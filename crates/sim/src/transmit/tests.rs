@@ -5,6 +5,7 @@ use warikomi_clock::Seed;
 use warikomi_driver::transmit::{Bounce, Completion, Thresholds};
 use warikomi_nic::bus;
 use warikomi_stack::buffers::BufferKind;
+use warikomi_stack::send::Transport;
 
 use super::*;
 
@@ -32,6 +33,7 @@ fn options(model: &str, size_bytes: u32) -> Options {
         completion: adaptive(),
         bounce: Bounce::None,
         alignment_bytes: 1,
+        transport: Transport::Udp,
         send_buffer_bytes: 1 << 20,
         mtu_bytes: warikomi_driver::by_name(model).unwrap().info().max_mtu_bytes(),
         run_id: 7,
@@ -480,4 +482,47 @@ fn the_line_limits_oc48_and_pci_x_the_cards_of_10_gigabit() {
     let mut wide = with(&options("oc192", 65_507), |plan| plan.buffers = CONTIGUOUS);
     wide.nic.bus = Some("pcie3-x8".parse().unwrap());
     assert!(bps(&wide) > 1.5 * oc192);
+}
+
+/// TCP, its segments cut by the stack or by the card, over a link with an MTU of 1,500 bytes.
+fn tcp(model: &str, size_bytes: u32, transport: Transport) -> Options {
+    let mut options = options(model, size_bytes);
+    options.nic.mtu = Some(1_500);
+    let plan = SendPlan { transport, buffers: CONTIGUOUS, mtu_bytes: 1_500, ..options.plan };
+    Options { plan, ..options }
+}
+
+#[test]
+fn segments_of_the_stack_and_of_the_card_are_the_same_messages() {
+    for model in ["ge10", "rtl8168"] {
+        for size_bytes in [16, 1_460, 1_461, 9_000, 62_781, 65_507] {
+            let (by_stack, by_card) = (
+                judged(&tcp(model, size_bytes, Transport::Tcp)),
+                judged(&tcp(model, size_bytes, Transport::TcpTso)),
+            );
+            let transfers = |outcome: &Outcome| outcome.sent.transfers;
+            let messages = by_card.sent.sent;
+            let segments = u64::from(size_bytes.div_ceil(1_460));
+            assert_eq!(transfers(&by_stack), messages * segments, "{model}, {size_bytes} bytes");
+            let pieces = u64::from(size_bytes.div_ceil(43 * 1_460));
+            assert_eq!(transfers(&by_card), messages * pieces, "{model}, {size_bytes} bytes");
+            assert_eq!(by_card.sent.summed_bytes, 0, "the card makes checksums");
+            assert_eq!(
+                by_stack.sent.summed_bytes,
+                messages * (u64::from(size_bytes) + 40 * segments)
+            );
+            assert!(by_card.sent.busy_ns < by_stack.sent.busy_ns, "{model}, {size_bytes} bytes");
+        }
+    }
+}
+
+#[test]
+fn a_card_that_cuts_no_segments_is_not_asked_to() {
+    let error = run(&tcp("oc48", 9_000, Transport::TcpTso)).unwrap_err().to_string();
+    assert!(error.contains("ge10 and rtl8168 do"), "{error}");
+    judged(&tcp("oc48", 9_000, Transport::Tcp));
+    let mut long = tcp("rtl8168", 9_000, Transport::TcpTso);
+    (long.nic.mtu, long.plan.mtu_bytes) = (None, 9_000);
+    let error = run(&long).unwrap_err().to_string();
+    assert!(error.contains("an --mtu of 2087 bytes or less"), "{error}");
 }

@@ -10,7 +10,7 @@ use super::pool::{Packets, Pool};
 use crate::checksum::Sum;
 use crate::datagram::{FRAGMENT_HEADER_BYTES, HEADER_BYTES, Headers};
 use crate::entry::HEADROOM_BYTES;
-use crate::fragment::Cut;
+use crate::segment::{Division, SEGMENT_HEADER_BYTES, Stream};
 
 /// Classes are powers of two, in bytes, from this on.
 const LEAST_CLASS_BYTES: u32 = 128;
@@ -29,8 +29,9 @@ fn classes(demand: Demand<'_>) -> impl Iterator<Item = (u32, usize)> {
     let possible = LEAST_CLASS_BYTES.ilog2()..=MOST_CLASS_BYTES.ilog2();
     possible.rev().map(|exponent| 1 << exponent).filter_map(move |class| {
         let count = demand.most(|bytes| {
-            let cut = Cut::new(bytes as usize, demand.mtu_bytes);
-            let parts = (0..cut.count()).map(|index| cut.payload(index).len() as u32);
+            let (division, bytes) = (demand.division(), bytes as usize);
+            let parts =
+                (0..division.count(bytes)).map(|index| division.part(bytes, index).len() as u32);
             parts.filter(|&part| class_of(part) == class).count()
         });
         (count > 0).then_some((class, count))
@@ -47,6 +48,8 @@ struct Buffer {
     class: u32,
     address: u64,
     message_bytes: u32,
+    /// Their sum, if it was asked for.
+    sum: Sum,
 }
 
 impl Buffer {
@@ -55,31 +58,31 @@ impl Buffer {
         self.address + u64::from(HEADROOM_BYTES)
     }
 
-    /// Copies the message, and adds it to a sum on the way if there is one.
+    /// Copies the message, and sums it up on the way if that is asked for.
     #[inline]
     fn copy(
-        self,
+        &mut self,
         memory: &dyn DmaMemory,
         message: &[u8],
-        sum: Option<&mut Sum>,
+        checksum: bool,
     ) -> Result<(), DmaError> {
-        let Some(sum) = sum else { return memory.write(self.message(), message) };
+        if !checksum {
+            return memory.write(self.message(), message);
+        }
         let mut at = self.message();
         for part in message.chunks(PASS_BYTES) {
             memory.write(at, part)?;
-            sum.add(part);
+            self.sum.add(part);
             at += part.len() as u64;
         }
         Ok(())
     }
 }
 
-/// A message on its way: a buffer, or one for each fragment.
+/// A message on its way: a buffer, or one for each packet.
 #[derive(Debug, Default)]
 struct Packet {
     buffers: Vec<Buffer>,
-    /// The sum of the message, if it was asked for.
-    sum: Sum,
 }
 
 /// A pool for each size class.
@@ -98,7 +101,7 @@ impl Classes {
         let class = class_of(message_bytes);
         let fits = message_bytes <= class - u32::from(HEADROOM_BYTES);
         let address = self.pool(class).filter(|_| fits)?.take()?;
-        Some(Buffer { class, address, message_bytes })
+        Some(Buffer { class, address, message_bytes, sum: Sum::default() })
     }
 }
 
@@ -107,7 +110,7 @@ impl Classes {
 pub struct ContiguousBuffers {
     classes: Classes,
     packets: Packets<Packet>,
-    mtu_bytes: u32,
+    division: Division,
     counts: BufferCounts,
 }
 
@@ -123,7 +126,7 @@ impl ContiguousBuffers {
         ContiguousBuffers {
             classes: Classes(classes(demand).map(pool).collect()),
             packets: Packets::new(demand.packets(), Packet::default),
-            mtu_bytes: demand.mtu_bytes,
+            division: demand.division(),
             counts: BufferCounts::default(),
         }
     }
@@ -144,17 +147,16 @@ impl SendBuffers for ContiguousBuffers {
         checksum: bool,
     ) -> Result<Option<u32>, BufferError> {
         let Some((token, packet)) = self.packets.add() else { return Ok(None) };
-        packet.sum = Sum::default();
-        let cut = Cut::new(message.len(), self.mtu_bytes);
+        let division = self.division;
         let mut copied = Ok(true);
-        for index in 0..cut.count() {
-            let part = &message[cut.payload(index)];
+        for index in 0..division.count(message.len()) {
+            let part = &message[division.part(message.len(), index)];
             copied = match self.classes.take(part.len() as u32) {
-                Some(buffer) => {
+                Some(mut buffer) => {
                     self.counts.spend(clock, Work::Take { buffers: 1 });
+                    let copied = buffer.copy(memory, part, checksum);
                     packet.buffers.push(buffer);
-                    let sum = checksum.then_some(&mut packet.sum);
-                    buffer.copy(memory, part, sum).map(|()| true)
+                    copied.map(|()| true)
                 }
                 None => Ok(false),
             };
@@ -187,7 +189,9 @@ impl SendBuffers for ContiguousBuffers {
         let [first, rest @ ..] = &packet.buffers[..] else { return Err(no_packet(token)) };
         let mut bytes = Headers::IP.len() * packet.buffers.len();
         if checksum {
-            headers.sum_udp(packet.sum);
+            // All but the last fragment have an even number of bytes.
+            let sums = packet.buffers.iter().map(|buffer| buffer.sum);
+            headers.sum_udp(sums.fold(Sum::default(), Sum::join));
             bytes += HEADER_BYTES - Headers::UDP;
         }
         headers.sum_ip();
@@ -196,6 +200,27 @@ impl SendBuffers for ContiguousBuffers {
             let at = buffer.message() - FRAGMENT_HEADER_BYTES as u64;
             memory.write(at, &headers.of_fragment(index + 1))?;
         }
+        self.counts.spend(clock, Work::Sum { bytes });
+        Ok(())
+    }
+
+    #[inline]
+    fn output_segments<C: CostClock>(
+        &mut self,
+        clock: &mut C,
+        memory: &dyn DmaMemory,
+        token: u32,
+        stream: &Stream,
+    ) -> Result<(), BufferError> {
+        let packet = self.packets.get(token).ok_or_else(|| no_packet(token))?;
+        let (mut start, count) = (0, packet.buffers.len());
+        for (index, buffer) in packet.buffers.iter().enumerate() {
+            let part = start..start + buffer.message_bytes as usize;
+            let headers = stream.headers(&part, index + 1 == count, buffer.sum);
+            memory.write(buffer.message() - SEGMENT_HEADER_BYTES as u64, &headers)?;
+            start = part.end;
+        }
+        let bytes = stream.summed_header_bytes() * count;
         self.counts.spend(clock, Work::Sum { bytes });
         Ok(())
     }
@@ -210,11 +235,15 @@ impl SendBuffers for ContiguousBuffers {
     ) -> Result<(), BufferError> {
         let packet = self.packets.get(token).ok_or_else(|| no_packet(token))?;
         pieces.clear();
-        let mut header_bytes = HEADER_BYTES as u32;
+        let (first, others) = match self.division {
+            Division::Fragments { .. } => (HEADER_BYTES, FRAGMENT_HEADER_BYTES),
+            Division::Segments { .. } => (SEGMENT_HEADER_BYTES, SEGMENT_HEADER_BYTES),
+        };
+        let mut header_bytes = first as u32;
         for buffer in &packet.buffers {
             let first = buffer.message() - u64::from(header_bytes);
             pieces.push((first, header_bytes + buffer.message_bytes));
-            header_bytes = FRAGMENT_HEADER_BYTES as u32;
+            header_bytes = others as u32;
         }
         self.counts.spend(clock, Work::Visit { buffers: pieces.len() });
         Ok(())

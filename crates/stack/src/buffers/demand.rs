@@ -5,6 +5,7 @@ use warikomi_driver::transmit::{CostClock, Work};
 use warikomi_pci::{DmaError, DmaMemory};
 
 use crate::datagram::Headers;
+use crate::segment::{Division, Stream};
 
 /// What must be in buffers at the same time.
 #[derive(Clone, Copy, Debug)]
@@ -17,9 +18,19 @@ pub struct Demand<'a> {
     pub bytes: u64,
     /// The link's MTU: a datagram that is longer is cut by IP.
     pub mtu_bytes: u32,
+    /// Of TCP, bytes of a message that go into each packet at most.
+    pub segment_bytes: Option<u32>,
 }
 
 impl Demand<'_> {
+    /// How a message is divided among packets.
+    pub(super) fn division(&self) -> Division {
+        match self.segment_bytes {
+            Some(bytes) => Division::Segments { bytes },
+            None => Division::Fragments { mtu_bytes: self.mtu_bytes },
+        }
+    }
+
     /// Packets at most, of these lengths in these bytes.
     pub(super) fn packets(&self) -> usize {
         self.most(|_| 1)
@@ -90,13 +101,16 @@ pub enum BufferError {
         /// What cannot be.
         what: &'static str,
     },
+    /// They are not made for TCP.
+    #[error("TCP is sent from contiguous buffers only; a chain of mbufs carries UDP")]
+    NoSegments,
 }
 
 impl From<BufferError> for DriverError {
     fn from(error: BufferError) -> DriverError {
         match error {
             BufferError::Dma(error) => error.into(),
-            damaged => DriverError::Invalid(damaged.to_string()),
+            other => DriverError::Invalid(other.to_string()),
         }
     }
 }
@@ -124,6 +138,15 @@ pub trait SendBuffers {
         token: u32,
         headers: Headers,
         checksum: bool,
+    ) -> Result<(), BufferError>;
+
+    /// TCP and IP: puts the connection's headers in front of each packet of its next message.
+    fn output_segments<C: CostClock>(
+        &mut self,
+        clock: &mut C,
+        memory: &dyn DmaMemory,
+        token: u32,
+        stream: &Stream,
     ) -> Result<(), BufferError>;
 
     /// The driver: bus address and length in bytes of each piece of a packet are put into `pieces`, the first one

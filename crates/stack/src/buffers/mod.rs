@@ -12,6 +12,7 @@ use warikomi_driver::transmit::CostClock;
 use warikomi_pci::DmaMemory;
 
 use crate::datagram::Headers;
+use crate::segment::Stream;
 
 pub use contiguous::ContiguousBuffers;
 pub use demand::{BufferCounts, BufferError, Demand, SendBuffers};
@@ -129,6 +130,17 @@ impl SendBuffers for Buffers {
         checksum: bool,
     ) -> Result<(), BufferError> {
         either!(self, buffers => buffers.output(clock, memory, token, headers, checksum))
+    }
+
+    #[inline]
+    fn output_segments<C: CostClock>(
+        &mut self,
+        clock: &mut C,
+        memory: &dyn DmaMemory,
+        token: u32,
+        stream: &Stream,
+    ) -> Result<(), BufferError> {
+        either!(self, buffers => buffers.output_segments(clock, memory, token, stream))
     }
 
     #[inline]

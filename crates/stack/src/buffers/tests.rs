@@ -83,7 +83,7 @@ impl Bench {
 
     /// The same over a link with this MTU.
     fn over(mtu_bytes: u32, kind: BufferKind, sizes: &[u32], packets: usize, bytes: u64) -> Bench {
-        let demand = Demand { sizes_bytes: sizes, packets, bytes, mtu_bytes };
+        let demand = Demand { sizes_bytes: sizes, packets, bytes, mtu_bytes, segment_bytes: None };
         let len = Buffers::dma_bytes(kind, demand) as usize;
         Bench {
             buffers: Buffers::new(kind, demand, BASE),
@@ -169,6 +169,7 @@ fn a_contiguous_packet_is_one_piece() {
                 packets: 1,
                 bytes: bytes.into(),
                 mtu_bytes: 65_535,
+                segment_bytes: None,
             };
             ContiguousBuffers::dma_bytes(demand)
         }),

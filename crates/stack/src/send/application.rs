@@ -131,6 +131,7 @@ impl Lengths {
 mod tests {
     use super::*;
     use crate::buffers::BufferKind;
+    use crate::send::Transport;
     use warikomi_driver::transmit::{Bounce, Completion};
 
     fn lengths(block: u64, seed: u64, count: usize) -> Vec<usize> {
@@ -146,6 +147,7 @@ mod tests {
             completion: Completion::Interrupt,
             bounce: Bounce::None,
             alignment_bytes: 1,
+            transport: Transport::Udp,
             send_buffer_bytes: 1 << 20,
             mtu_bytes: 65_535,
             run_id: 0,

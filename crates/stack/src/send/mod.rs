@@ -9,6 +9,7 @@ mod application;
 mod plan;
 mod sender;
 mod socket;
+mod transport;
 
 use warikomi_clock::{Time, TscClock};
 use warikomi_driver::transmit::{CostClock, Work};
@@ -16,6 +17,7 @@ use warikomi_driver::transmit::{CostClock, Work};
 pub use plan::{LEAST_MESSAGE_BYTES, MOST_MESSAGE_BYTES, PlanError, SendPlan};
 pub use sender::{Sender, SenderError, Step};
 pub use socket::SendSocket;
+pub use transport::{ParseTransportError, Transport};
 
 /// Time as it passes by itself: nothing is charged.
 #[derive(Clone, Copy, Debug)]

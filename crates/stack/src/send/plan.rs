@@ -2,12 +2,15 @@
 
 use std::ops::RangeInclusive;
 
+use warikomi_driver::DriverInfo;
 use warikomi_driver::transmit::{Bounce, Completion, Transmitter};
 use warikomi_protocol::commands;
 use warikomi_protocol::payload;
 
+use super::Transport;
 use crate::buffers::{BufferKind, Buffers, CLUSTER_BYTES, Demand};
 use crate::datagram::ETHERNET_BYTES;
+use crate::segment::{segment_bytes, uncut_bytes};
 
 /// Messages are at most as long as the payload of a UDP datagram.
 pub const MOST_MESSAGE_BYTES: u32 = payload::MOST_BYTES;
@@ -51,9 +54,12 @@ pub struct SendPlan {
     /// Time between two messages in picoseconds; 0 for as fast as it goes. With a pace the application does
     /// not wait for room: a message for which the socket has none is a drop.
     pub interval_ps: u64,
+    /// What carries messages. Of TCP the connection is open, the peer's window never closes, and nothing is
+    /// acknowledged.
+    pub transport: Transport,
     /// Buffers that messages are copied into.
     pub buffers: BufferKind,
-    /// UDP has a checksum.
+    /// UDP has a checksum. TCP always has one.
     pub checksum: bool,
     /// How completed transfers are noticed.
     pub completion: Completion,
@@ -118,6 +124,7 @@ impl SendPlan {
             count: command.count,
             warmup: command.warmup,
             interval_ps: command.interval_ps,
+            transport: parsed("transport", &command.transport)?,
             buffers: parsed("buffers", &command.buffers)?,
             checksum: command.checksum,
             completion: parsed("completion", &command.completion)?,
@@ -144,6 +151,7 @@ impl SendPlan {
             count: self.count,
             warmup: self.warmup,
             interval_ps: self.interval_ps,
+            transport: self.transport.to_string(),
             buffers: self.buffers.to_string(),
             checksum: self.checksum,
             completion: self.completion.to_string(),
@@ -189,6 +197,7 @@ impl SendPlan {
             return Err(PlanError::new("cluster size", cluster_bytes, range));
         }
         self.validate_alignment()?;
+        self.validate_tcp()?;
         let largest = u64::from(self.largest_bytes());
         let possible = largest..=MOST_SEND_BUFFER_BYTES;
         within(
@@ -211,6 +220,64 @@ impl SendPlan {
             return Err(PlanError::new("alignment", bytes, range));
         }
         Ok(())
+    }
+
+    fn validate_tcp(&self) -> Result<(), PlanError> {
+        if !self.transport.is_tcp() {
+            return Ok(());
+        }
+        let refused = |what, got: String, range: &str| Err(PlanError::new(what, got, range));
+        if self.buffers != BufferKind::Contiguous {
+            let range = "TCP is sent from contiguous buffers only";
+            return refused("buffers", self.buffers.to_string(), range);
+        }
+        if !self.checksum {
+            return refused("checksum", "off".to_owned(), "TCP always has one");
+        }
+        let copies = self.bounce != Bounce::None || self.alignment_bytes > 1;
+        if self.bounce == Bounce::Dummy || self.transport == Transport::TcpTso && copies {
+            let got = format!("{}, alignment {}", self.bounce, self.alignment_bytes);
+            let range = "what a card cuts into segments is not copied by its driver, and TCP has no dummy \
+                         contents; give --bounces none, and no --alignment";
+            return refused("bounce", got, range);
+        }
+        Ok(())
+    }
+
+    /// Checks what could not work with a device of this description.
+    pub fn validate_for(&self, driver: &DriverInfo) -> Result<(), PlanError> {
+        self.validate(driver.max_frame_bytes)?;
+        let (bytes, most) = (segment_bytes(self.mtu_bytes), u32::from(driver.most_segment_bytes));
+        match self.transport {
+            Transport::TcpTso if most == 0 => {
+                let range = "this card cuts no segments; ge10 and rtl8168 do. Choose one of them, or --tso off";
+                Err(PlanError::new("TSO", format!("on, with {}", driver.name), range))
+            }
+            Transport::TcpTso if bytes > most => {
+                let range = format!(
+                    "{} cuts segments of up to {most} bytes; give an --mtu of {} bytes or less",
+                    driver.name,
+                    most + (self.mtu_bytes - bytes)
+                );
+                Err(PlanError::new("segments of TSO", bytes, range))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Of TCP, bytes of payload of each segment but a message's last.
+    pub fn segment_bytes(&self) -> Option<u32> {
+        self.transport.is_tcp().then(|| segment_bytes(self.mtu_bytes))
+    }
+
+    /// Bytes of a message that go into each packet of TCP at most.
+    fn packet_payload_bytes(&self) -> Option<u32> {
+        let bytes = segment_bytes(self.mtu_bytes);
+        match self.transport {
+            Transport::Udp => None,
+            Transport::Tcp => Some(bytes),
+            Transport::TcpTso => Some(uncut_bytes(bytes)),
+        }
     }
 
     /// The longest message in bytes.
@@ -242,6 +309,7 @@ impl SendPlan {
             packets: tx_descriptors + 1,
             bytes: self.send_buffer_bytes,
             mtu_bytes: self.mtu_bytes,
+            segment_bytes: self.packet_payload_bytes(),
         }
     }
 }

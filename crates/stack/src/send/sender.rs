@@ -9,11 +9,12 @@ use warikomi_protocol::answers::Sent;
 
 use super::account::{Account, Fate};
 use super::application::Application;
-use super::{PlanError, SendPlan, SendSocket};
+use super::{PlanError, SendPlan, SendSocket, Transport};
 use crate::buffers::{Buffers, MOST_DMA_BYTES, SendBuffers};
 use crate::datagram::{ETHERNET_BYTES, Headers, Station};
 use crate::entry::Destination;
 use crate::fragment::Cut;
+use crate::segment::Stream;
 
 /// Memory for buffers begins on a page.
 const PAGE_BYTES: u64 = 4_096;
@@ -66,7 +67,7 @@ struct Record {
 /// The application calls the system (`Work::SystemCall`), the socket takes room and copies the message into buffers,
 /// UDP and IP put the headers in front, the driver gathers the pieces, and the transmitter hands them to the device.
 /// Each frame goes all the way in one step, unless the device has no room. A message that is longer than the MTU is
-/// several, which IP cuts it into; they have the same token, and its buffers go back with the last of them.
+/// several, which IP or TCP cuts it into; they have the same token, and its buffers go back with the last of them.
 pub struct Sender {
     application: Application,
     socket: SendSocket,
@@ -76,6 +77,8 @@ pub struct Sender {
     station: Station,
     to: Destination,
     to_mac: [u8; 6],
+    /// Of TCP.
+    stream: Option<Stream>,
     /// Records of messages on their way, by token.
     records: Vec<Record>,
     /// The message of which a frame is to be handed over: the next one, or one for which the device had no room.
@@ -113,7 +116,7 @@ impl Sender {
     ) -> Result<Sender, SenderError> {
         let info = driver.info();
         let (descriptors, max_frame_bytes) = (info.tx_descriptors, info.max_frame_bytes);
-        plan.validate(max_frame_bytes)?;
+        plan.validate_for(info)?;
         let (address, bytes) = memory;
         let needed = plan.dma_bytes(descriptors, max_frame_bytes);
         if bytes < needed {
@@ -134,7 +137,8 @@ impl Sender {
             alignment_bytes: plan.alignment_bytes,
             areas: (first, area_bytes),
         };
-        let (to_mac, to_address, port) = destination;
+        let (to_mac, address, port) = destination;
+        let to = Destination { address, port, source_port: port };
         Ok(Sender {
             application: Application::new(plan),
             socket: SendSocket::new(plan.send_buffer_bytes),
@@ -143,8 +147,12 @@ impl Sender {
             transmitter: Transmitter::new(options, driver, hw)?,
             account: Account::new(plan.count, plan.warmup),
             station,
-            to: Destination { address: to_address, port, source_port: port },
+            to,
             to_mac,
+            stream: plan.transport.is_tcp().then(|| {
+                let offload = plan.transport == Transport::TcpTso;
+                Stream::new(&station, to, to_mac, plan.mtu_bytes, offload)
+            }),
             waiting: None,
             pieces: Vec::new(),
             ends: Vec::new(),
@@ -260,11 +268,36 @@ impl Sender {
             return Ok(None);
         }
         let before = self.buffers.counts();
-        let (message, checksum) = (self.application.message(), self.checksum);
+        // A card that cuts segments makes their checksums, too.
+        let summed = self.stream.is_none_or(|stream| stream.segments().is_none());
+        let (message, checksum) = (self.application.message(), self.checksum && summed);
         let Some(token) = self.buffers.fill(clock, hw.memory, message, checksum)? else {
             self.socket.give_back(bytes);
             return Ok(None);
         };
+        let frames = self.output(hw, clock, token, bytes)?;
+        let measured = self.account.measures(self.application.tried());
+        self.records[token as usize] = Record { bytes, measured, frames, refused: false };
+        let work = self.buffers.counts().since(before);
+        self.account.filled(measured, bytes, self.transmitter.counts(), work);
+        self.application.next(true);
+        self.called = false;
+        Ok(Some(token))
+    }
+
+    /// UDP or TCP, IP and the driver: headers are put in front, and the pieces of each frame are gathered; how many
+    /// frames there are.
+    #[inline]
+    fn output<C: CostClock>(
+        &mut self,
+        hw: &mut Hardware<'_>,
+        clock: &mut C,
+        token: u32,
+        bytes: u32,
+    ) -> Result<usize, DriverError> {
+        if self.stream.is_some() {
+            return self.output_segments(hw, clock, token, bytes);
+        }
         let too_long = || DriverError::Invalid(format!("{bytes} bytes are no UDP datagram"));
         let length = u16::try_from(bytes).map_err(|_| too_long())?;
         let headers = Headers::new(&self.station, self.to, self.to_mac, length);
@@ -274,16 +307,33 @@ impl Sender {
             clock.spend(Work::Headers);
         }
         self.identification = self.identification.wrapping_add(u16::from(frames > 1));
-        self.buffers.output(clock, hw.memory, token, headers, checksum)?;
+        self.buffers.output(clock, hw.memory, token, headers, self.checksum)?;
         self.buffers.gather(clock, hw.memory, token, &mut self.pieces)?;
-        let measured = self.account.measures(self.application.tried());
         self.divide(headers.cut())?;
-        self.records[token as usize] = Record { bytes, measured, frames, refused: false };
-        let work = self.buffers.counts().since(before);
-        self.account.filled(measured, bytes, self.transmitter.counts(), work);
-        self.application.next(true);
-        self.called = false;
-        Ok(Some(token))
+        Ok(frames)
+    }
+
+    /// The same of TCP, whose packets are in one piece each.
+    #[inline]
+    fn output_segments<C: CostClock>(
+        &mut self,
+        hw: &mut Hardware<'_>,
+        clock: &mut C,
+        token: u32,
+        bytes: u32,
+    ) -> Result<usize, DriverError> {
+        let Some(stream) = &mut self.stream else { return Ok(0) };
+        self.buffers.output_segments(clock, hw.memory, token, stream)?;
+        stream.advance(bytes);
+        self.buffers.gather(clock, hw.memory, token, &mut self.pieces)?;
+        let frames = self.pieces.len();
+        for _ in 0..frames {
+            clock.spend(Work::Headers);
+        }
+        self.handed = 0;
+        self.ends.clear();
+        self.ends.extend(1..=frames);
+        Ok(frames)
     }
 
     /// Finds where the pieces of each frame end.
@@ -323,7 +373,8 @@ impl Sender {
         let first = self.handed.checked_sub(1).map_or(0, |before| self.ends[before]);
         let pieces = &self.pieces[first..self.ends[self.handed]];
         let bytes: u64 = pieces.iter().map(|piece| u64::from(piece.1)).sum();
-        let packet = Packet { pieces, token };
+        let segments = self.stream.as_ref().and_then(Stream::segments);
+        let packet = Packet { pieces, token, segments };
         let done = &mut self.done;
         let sent = &mut |token, wait| done.push((token, wait));
         let handed = match self.transmitter.send(driver, hw, clock, packet, sent) {

@@ -8,7 +8,7 @@ use std::net::Ipv4Addr;
 use warikomi_driver::transmit::{Bounce, Completion, Thresholds};
 use warikomi_stack::Station;
 use warikomi_stack::buffers::BufferKind;
-use warikomi_stack::send::{SendPlan, Step};
+use warikomi_stack::send::{SendPlan, Step, Transport};
 
 use world::{Disturbances, Ended, Random, run};
 
@@ -50,6 +50,7 @@ fn plan(sizes_bytes: &[u32], count: u64) -> SendPlan {
         completion: Completion::Interrupt,
         bounce: Bounce::None,
         alignment_bytes: 1,
+        transport: Transport::Udp,
         send_buffer_bytes: 1 << 20,
         mtu_bytes: 65_535,
         run_id: 0xbeef,

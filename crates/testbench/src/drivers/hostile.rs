@@ -50,7 +50,7 @@ fn survive(
     }
     let _ = driver.link(&mut hw);
     let _ = driver.on_interrupt(&mut hw, 0);
-    let frame = TxFrame { pieces: &[(Rig::RINGS, 64); 3], token: 1 };
+    let frame = TxFrame { pieces: &[(Rig::RINGS, 64); 3], token: 1, segments: None };
     for _ in 0..5 {
         let _ = driver.transmit(&mut hw, frame);
         let _ = driver.reclaim(&mut hw, &mut |_| ());

@@ -92,7 +92,9 @@ impl Rig {
             places.push((at, piece.len() as u32));
             at += piece.len() as u64 + 3;
         }
-        self.with(|driver, hw| driver.transmit(hw, TxFrame { pieces: &places, token }))
+        self.with(|driver, hw| {
+            driver.transmit(hw, TxFrame { pieces: &places, token, segments: None })
+        })
     }
 
     /// Rings the doorbell, and lets the card do its work.

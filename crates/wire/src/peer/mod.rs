@@ -2,7 +2,7 @@
 //!
 //! [`JudgingPeer`] is a wire around another. It shows each frame to its [`Judge`], and hands it on to the
 //! wire within unless the judge keeps it. What differs is the judge:
-//! - [`Numbered`](numbered::Numbered): each datagram of a run once, in order, unharmed.
+//! - [`Numbered`](numbered::Numbered): each datagram of a run once, in order, unharmed; or each message of a TCP stream.
 //! - [`InTurn`](in_turn::InTurn): each message of a kernel's own senders in its turn, also in fragments.
 //! - [`Workload`](workload::Workload): numbered datagrams beside a TCP stream, and when frames of both came.
 //!
@@ -12,6 +12,7 @@ pub mod in_turn;
 pub mod numbered;
 mod packet;
 mod reassembly;
+mod stream;
 pub mod talker;
 pub mod workload;
 

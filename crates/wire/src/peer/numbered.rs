@@ -1,10 +1,12 @@
-//! Datagrams that are numbered from 0 on: each comes once, in order, and unharmed.
+//! Messages that are numbered from 0 on, each a datagram, or part of a TCP stream: each comes once, in order, and
+//! unharmed.
 
 use warikomi_clock::Time;
 use warikomi_protocol::payload::{HEAD_BYTES, Head};
 
 use super::packet::{FILLER, claims_ipv4, datagram_for_us, sound_datagram};
 use super::reassembly::{OutOfPlace, Reassembly};
+use super::stream::Stream;
 use super::{Fate, Judge, Judged, JudgingPeer};
 use crate::{CountedSink, HEADER_BYTES};
 
@@ -31,6 +33,8 @@ pub struct Seen {
     pub messages: u64,
     /// Their bytes, without headers.
     pub message_bytes: u64,
+    /// Of a TCP stream, segments that came in their turn.
+    pub segments: u64,
     /// Messages that came again.
     pub duplicated: u64,
     /// Messages that came behind a later one.
@@ -44,6 +48,12 @@ pub struct Seen {
 }
 
 impl Seen {
+    /// Of a TCP stream, segments for each message.
+    pub fn segments_per_message(&self) -> Option<f64> {
+        let known = self.segments > 0 && self.messages > 0;
+        known.then(|| self.segments as f64 / self.messages as f64)
+    }
+
     /// Messages that did not come, of so many that were sent.
     pub fn lost(&self, sent: u64) -> u64 {
         sent.max(self.end).saturating_sub(self.messages)
@@ -78,6 +88,8 @@ pub struct Numbered {
     came: Vec<u64>,
     seen: Seen,
     reassembly: Reassembly,
+    /// They come in a TCP stream.
+    stream: Option<Stream>,
 }
 
 impl Numbered {
@@ -92,12 +104,19 @@ impl Numbered {
         let came = vec![0; most.div_ceil(64) as usize];
         let seen = Seen::default();
         let (run_id, reassembly) = (Some(run_id), Reassembly::default());
-        *self = Numbered { run_id, look, checksums: false, most, came, seen, reassembly };
+        *self =
+            Numbered { run_id, look, checksums: false, most, came, seen, reassembly, stream: None };
     }
 
     /// The messages of this run have a checksum of UDP, or have none.
     pub fn expect_checksums(&mut self, expected: bool) {
         self.checksums = expected;
+    }
+
+    /// The messages of this run come in a TCP stream whose segments have so many bytes of payload, each message's last
+    /// perhaps fewer; or, with `None`, in datagrams. Every byte of segments is judged, always.
+    pub fn expect_stream(&mut self, segment_bytes: Option<u32>) {
+        self.stream = segment_bytes.map(Stream::new);
     }
 
     /// What has been seen since then.
@@ -113,13 +132,14 @@ impl Numbered {
 
 impl Judge for Numbered {
     fn frame(&mut self, _now: Time, frame: &[u8]) -> Fate {
-        let mut reassembly = std::mem::take(&mut self.reassembly);
-        let verdict = match reassembly.take(frame) {
-            Ok(None) => None,
-            Ok(Some(whole)) => Some(self.verdict(whole).unwrap_or(Verdict::Corrupt)),
-            Err(OutOfPlace) => Some(Verdict::Corrupt),
+        let verdict = match self.stream.take() {
+            Some(mut stream) => {
+                let verdict = self.judge_segment(&mut stream, frame);
+                self.stream = Some(stream);
+                verdict
+            }
+            None => self.judge_datagram(frame),
         };
-        self.reassembly = reassembly;
         match verdict {
             Some(Verdict::Message { sequence, bytes }) => self.came(sequence, bytes),
             Some(Verdict::Corrupt) => self.seen.corrupt += 1,
@@ -138,6 +158,31 @@ enum Verdict {
 }
 
 impl Numbered {
+    /// `None` for what is a part of something of which more must come; so below.
+    fn judge_datagram(&mut self, frame: &[u8]) -> Option<Verdict> {
+        let mut reassembly = std::mem::take(&mut self.reassembly);
+        let verdict = match reassembly.take(frame) {
+            Ok(None) => None,
+            Ok(Some(whole)) => Some(self.verdict(whole).unwrap_or(Verdict::Corrupt)),
+            Err(OutOfPlace) => Some(Verdict::Corrupt),
+        };
+        self.reassembly = reassembly;
+        verdict
+    }
+
+    fn judge_segment(&mut self, stream: &mut Stream, frame: &[u8]) -> Option<Verdict> {
+        if !claims_ipv4(frame) && frame.len() >= HEADER_BYTES {
+            return Some(Verdict::Foreign);
+        }
+        let taken = stream.take(frame);
+        self.seen.segments += u64::from(taken.is_ok());
+        match taken {
+            Ok(None) => None,
+            Ok(Some(message)) => Some(self.message(message).unwrap_or(Verdict::Corrupt)),
+            Err(OutOfPlace) => Some(Verdict::Corrupt),
+        }
+    }
+
     /// `None` for what claims to be a datagram and is not as it should be.
     fn verdict(&self, frame: &[u8]) -> Option<Verdict> {
         if !claims_ipv4(frame) {
@@ -147,6 +192,11 @@ impl Numbered {
             Look::Whole | Look::Head => sound_datagram(frame, self.checksums)?,
             Look::Number => datagram_for_us(frame)?,
         };
+        self.message(payload)
+    }
+
+    /// `None` for what is no message as it was sent.
+    fn message(&self, payload: &[u8]) -> Option<Verdict> {
         let head = Head::from_bytes(payload)?;
         if Some(head.run_id) != self.run_id {
             return Some(Verdict::Foreign);

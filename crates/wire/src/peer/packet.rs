@@ -125,3 +125,36 @@ pub(super) fn datagram_for_us(frame: &[u8]) -> Option<&[u8]> {
         _ => None,
     }
 }
+
+/// A TCP segment of a connection that is open.
+pub(super) struct Segment<'a> {
+    /// The number of its first byte.
+    pub(super) sequence: u32,
+    /// A message ends with it (PSH).
+    pub(super) is_last: bool,
+    pub(super) payload: &'a [u8],
+}
+
+/// Words of a TCP header without options.
+const TCP_WORDS: u8 = 5;
+
+/// The segment from the target to the network, if all its headers are as they should be, both checksums among them, and
+/// the frame ends with it but for padding.
+pub(super) fn sound_segment(frame: &[u8]) -> Option<Segment<'_>> {
+    let packet = SlicedPacket::from_ethernet(frame).ok()?;
+    let Some(NetSlice::Ipv4(ip)) = &packet.net else { return None };
+    let Some(TransportSlice::Tcp(tcp)) = &packet.transport else { return None };
+    let bytes = HEADER_BYTES + usize::from(ip.header().total_len());
+    let ends = frame.len() == bytes || (frame.len() == MIN_FRAME_BYTES && bytes < frame.len());
+    let open = tcp.ack() && !tcp.syn() && !tcp.fin() && !tcp.rst() && !tcp.urg();
+    let checksum = tcp.calc_checksum_ipv4(ip.header().source(), ip.header().destination());
+    let sound = headers_sound(frame, ip)
+        && ip.header().ihl() == IPV4_WORDS
+        && tcp.data_offset() == TCP_WORDS
+        && tcp.destination_port() == UDP_PORT
+        && open
+        && checksum == Ok(tcp.checksum())
+        && ends;
+    let (sequence, is_last) = (tcp.sequence_number(), tcp.psh());
+    sound.then_some(Segment { sequence, is_last, payload: tcp.payload() })
+}

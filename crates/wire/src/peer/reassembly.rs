@@ -17,7 +17,7 @@ const CHECKSUM: usize = HEADER_BYTES + 10;
 /// The longest IP packet.
 const MOST_BYTES: usize = 65_535;
 
-/// A fragment that does not go on where its datagram was.
+/// A fragment or segment that does not go on where its datagram or stream was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OutOfPlace;
 

@@ -10,13 +10,9 @@ use warikomi_stack::buffers::BufferKind;
 #[derive(Args)]
 #[command(next_help_heading = "What is compared")]
 pub(super) struct ComparedArguments {
-    /// Buffers, with commas: mbuf-2k, mbuf-4k, mbuf:BYTES (clusters of a power of two), contiguous
-    #[arg(
-        long,
-        value_name = "NAME,...",
-        value_delimiter = ',',
-        default_value = "mbuf-2k,mbuf-4k,contiguous"
-    )]
+    /// Buffers, with commas: mbuf-2k, mbuf-4k, mbuf:BYTES (clusters of a power of two), contiguous [default:
+    /// mbuf-2k,mbuf-4k,contiguous; of tcp contiguous, from which alone it is sent]
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub(super) systems: Vec<BufferKind>,
     /// Completion strategies, with commas: interrupt, interrupt-free, adaptive, adaptive:LOW%,HIGH%
     /// (interrupts on below LOW of free space, off from HIGH on), adaptive-published (the same, reading the

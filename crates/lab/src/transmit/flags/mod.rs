@@ -4,6 +4,7 @@ mod card;
 mod compared;
 mod kernel;
 mod messages;
+mod sender;
 mod time;
 
 use clap::Args;
@@ -15,17 +16,19 @@ use warikomi_session::flags::refuse;
 use warikomi_session::{
     CostArguments, Session, StrictArguments, Strictness, TargetArguments, Usual,
 };
+use warikomi_stack::buffers::BufferKind;
 use warikomi_wire::Wire;
 
 use self::card::CardArguments;
 use self::compared::ComparedArguments;
 use self::kernel::{KernelSending, given_or};
 use self::messages::MessageArguments;
+use self::sender::SenderArguments;
 use self::time::TimeArguments;
 use super::kernel::{Judge, JudgingHost};
 use super::made::Transmitted;
 use super::options::{Options, driver};
-use super::{columns, fitted, kernel as guest, real, simulated};
+use super::{columns, fitted, kernel as guest, real, segmentation, simulated};
 use crate::error::Error;
 use crate::experiment::{Conclusion, Experiment};
 use crate::watch::Watch;
@@ -43,7 +46,8 @@ use crate::watch::Watch;
 /// the first so many clusters are copied together, so that one DMA transfer replaces several; auto chooses
 /// for each kind of packet by what copies and transfers cost.
 ///
-/// A message that is longer than the card's MTU is cut by IP into fragments.
+/// A message that is longer than the card's MTU is cut by IP into fragments. With --senders tcp it goes over a TCP
+/// connection instead, and is cut into segments by the stack or by the card (--tso off,on; ge10 and rtl8168 can).
 ///
 /// Each row tells the throughput in packets and in bits of messages, the processor's share, interrupts and DMA
 /// transfers for each packet, what was copied, drops at the socket, and how long packets were in the driver.
@@ -66,6 +70,8 @@ pub struct Transmit {
     strict: StrictArguments,
     #[command(flatten)]
     card: CardArguments,
+    #[command(flatten)]
+    sender: SenderArguments,
     #[command(flatten)]
     messages: MessageArguments,
     #[command(flatten)]
@@ -90,6 +96,8 @@ Examples:
       Another card, on another bus, on a line of 1 Gbit/s.
   warikomi transmit --cards oc48,ge10 --systems mbuf-2k,contiguous --completions adaptive --bounces none
       Two buffer systems over two cards, in packets and bits a second: OC-48c, and 10 Gigabit Ethernet on PCI-X.
+  warikomi transmit --cards ge10 --mtu 1500 --senders tcp --completions interrupt,adaptive
+      What segmentation offload (TSO) saves on a 10 Gigabit Ethernet card: throughput, processor, DMA transfers.
   warikomi transmit --mixture 64x10,1472x5 --mixture random --completions interrupt,adaptive
       Mixtures: sizes in turn, and any size each time.
   warikomi transmit --both --sizes 64,4096
@@ -126,9 +134,12 @@ impl Experiment for Transmit {
     }
 
     fn describe(result: &mut RunResult) {
-        // A kernel's rows say what sent.
-        match result.rows.iter().flatten().any(|row| row.contains_key("sender")) {
+        // A kernel's rows say what sent, and those of TCP who cut its segments.
+        let have = |key: &str| result.rows.iter().flatten().any(|row| row.contains_key(key));
+        let segmented = have("tso");
+        match have("sender") {
             true => guest::columns::describe(result),
+            false if segmented => segmentation::describe(result),
             false => columns::describe(result),
         }
         fitted::mark(result);
@@ -189,9 +200,15 @@ impl Transmit {
 
     fn over(&self, name: &str, nic: NicOptions, several: bool) -> Result<Options, Error> {
         let (driver, compared) = (driver(name)?, &self.compared);
+        let transports = self.sender.transports()?;
+        let usual_buffers = match transports.iter().any(|transport| transport.is_tcp()) {
+            true => vec![BufferKind::Contiguous],
+            false => Options::default().buffers,
+        };
         let options = Options {
+            transports: transports.clone(),
             traffic: self.messages.traffic(),
-            buffers: compared.systems.clone(),
+            buffers: given_or(&compared.systems, usual_buffers),
             checksum: self.messages.checksum(),
             completions: compared.completions.0.clone(),
             bounces: compared.bounces.clone(),
@@ -213,7 +230,7 @@ impl Transmit {
 
     /// What to compare in a kernel.
     pub(crate) fn in_kernel(&self) -> Result<guest::Options, Error> {
-        let (usual, count) = (self.kernel.options(), self.time.count);
+        let (usual, count) = (self.kernel.options(&self.sender), self.time.count);
         let options = guest::Options {
             sizes_bytes: given_or(&self.messages.sizes, usual.sizes_bytes),
             count: count.unwrap_or(usual.count),

@@ -21,6 +21,7 @@ use super::demand::{BufferCounts, BufferError, Demand, SendBuffers, no_packet};
 use super::pool::Packets;
 use crate::checksum::Sum;
 use crate::datagram::{HEADER_BYTES, Headers};
+use crate::segment::Stream;
 pub use arena::MOST_DMA_BYTES;
 use arena::{Arena, Chain, Mbuf};
 pub use layout::{HEADERS_FIT_BYTES, MCLBYTES, MHLEN, MINCLSIZE, MSIZE};
@@ -254,6 +255,17 @@ impl SendBuffers for MbufBuffers {
         Ok(memory.write(at + Headers::IP_CHECKSUM as u64, &sum.checksum())?)
     }
 
+    /// The systems that had these had no TSO, and their TCP is not here.
+    fn output_segments<C: CostClock>(
+        &mut self,
+        _clock: &mut C,
+        _memory: &dyn DmaMemory,
+        _token: u32,
+        _stream: &Stream,
+    ) -> Result<(), BufferError> {
+        Err(BufferError::NoSegments)
+    }
+
     #[inline]
     fn gather<C: CostClock>(
         &mut self,
@@ -354,7 +366,7 @@ mod tests {
             upto in any::<prop::sample::Index>(),
         ) {
             const BASE: u64 = 0x3_0000_0000;
-            let demand = Demand { sizes_bytes: &[5_120], packets: 1, bytes: 5_120, mtu_bytes: 65_535 };
+            let demand = Demand { sizes_bytes: &[5_120], packets: 1, bytes: 5_120, mtu_bytes: 65_535, segment_bytes: None };
             let mut buffers = MbufBuffers::new(512, demand, BASE);
             let memory = SharedMemory::anonymous(BASE, 16_384).unwrap();
             let token = buffers.fill(&mut Free, &memory, &bytes, true).unwrap().unwrap();

@@ -24,6 +24,7 @@ pub(super) static INFO: DriverInfo = DriverInfo {
     ring_bytes: RING_BYTES as usize * 2 * regs::QUEUES as usize,
     max_buffer_bytes: regs::LENGTH as usize,
     max_frame_bytes: card::MAX_FRAME_BYTES,
+    most_segment_bytes: 0,
     live: false,
 };
 
