@@ -136,9 +136,12 @@ impl Transmitter {
             self.reclaim(driver, hw, clock, sent)?;
         }
         if self.lacks_auto(packet) {
-            self.begin_auto(hw, clock)?;
+            self.auto = Some(Auto::new(packet.pieces));
         }
         let choice = self.choose(packet);
+        if let (Some(auto), Some(areas)) = (&mut self.auto, &self.areas) {
+            auto.learn(areas, hw.memory, clock)?;
+        }
         let pieces = match self.options.bounce {
             Bounce::Dummy => 2,
             _ => packet.pieces.len() - choice.copied.saturating_sub(1),
@@ -206,18 +209,6 @@ impl Transmitter {
     #[inline]
     fn lacks_auto(&self, packet: Packet<'_>) -> bool {
         self.options.bounce == Bounce::Auto && self.auto.is_none() && packet.pieces.len() > 1
-    }
-
-    #[cold]
-    fn begin_auto(
-        &mut self,
-        hw: &Hardware<'_>,
-        clock: &mut impl CostClock,
-    ) -> Result<(), DriverError> {
-        if let Some(areas) = &self.areas {
-            self.auto = Some(Auto::new(areas, hw.memory, clock)?);
-        }
-        Ok(())
     }
 
     /// How many pieces of a packet are copied together.

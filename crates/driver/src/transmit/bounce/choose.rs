@@ -219,6 +219,12 @@ impl Shapes {
         shape.second = pieces.get(1).map_or(0, |piece| piece.1.into());
     }
 
+    /// Bytes of the longest packet of the window that could be copied.
+    pub(crate) fn longest_bytes(&self) -> u64 {
+        let sent = self.shapes.iter().filter(|shape| shape.packets > 0);
+        sent.map(|shape| shape.bytes).max().unwrap_or(0)
+    }
+
     /// What the window's packets take the processor for copying and describing, and the device; with
     /// nothing copied, or with what is chosen.
     fn load(&self, costs: &Costs, copied: impl Fn(&Shape) -> usize) -> Load {
