@@ -134,11 +134,14 @@ pub(crate) struct Auto {
     /// Bytes of the longest packet so far, and how many of [`LEARNED_BYTES`] were copied.
     longest_bytes: u64,
     learned: usize,
+    /// A choice of long standing is made anew when the mix of packets changes.
+    watches_mix: bool,
 }
 
 impl Auto {
-    /// Nothing is known; the first packet is of these pieces.
-    pub(crate) fn new(pieces: &[(u64, u32)]) -> Auto {
+    /// Nothing is known; the first packet is of these pieces. Whether a choice of long standing is made anew when the
+    /// mix of packets changes.
+    pub(crate) fn new(pieces: &[(u64, u32)], watches_mix: bool) -> Auto {
         let costs = Costs::new();
         Auto {
             costs,
@@ -159,6 +162,7 @@ impl Auto {
             trial_bytes: 0,
             longest_bytes: bytes_of(pieces),
             learned: 0,
+            watches_mix,
         }
     }
 
@@ -358,6 +362,10 @@ impl Auto {
         if chosen.changed && self.favourite == Way::Bounced {
             self.patience = FEWEST_WINDOWS;
             self.next_comparison = self.next_comparison.min(self.windows + FEWEST_WINDOWS);
+        }
+        if self.watches_mix && self.shapes.mix_has_changed() {
+            self.patience = FEWEST_WINDOWS;
+            self.next_comparison = self.windows;
         }
         let gains = chosen.copies && self.costs.device.is_resolved();
         let waits = way == Way::Bounced || self.device_bound;
