@@ -13,6 +13,7 @@ mod fitted;
 mod flags;
 pub mod kernel;
 mod made;
+pub mod mixed;
 mod options;
 pub mod real;
 mod row;

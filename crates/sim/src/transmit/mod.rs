@@ -7,6 +7,8 @@
 mod costs;
 mod machine;
 #[cfg(test)]
+mod mixed_tests;
+#[cfg(test)]
 mod tests;
 
 use std::cell::RefCell;

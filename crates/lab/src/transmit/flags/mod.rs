@@ -4,6 +4,7 @@ mod card;
 mod compared;
 mod kernel;
 mod messages;
+mod mixed;
 mod time;
 
 use clap::Args;
@@ -11,7 +12,7 @@ use warikomi_clock::Seed;
 use warikomi_measure::RunResult;
 use warikomi_measure::published;
 use warikomi_nic::NicOptions;
-use warikomi_session::flags::refuse;
+use warikomi_session::flags::{given, refuse};
 use warikomi_session::{
     CostArguments, Session, StrictArguments, Strictness, TargetArguments, Usual,
 };
@@ -21,11 +22,12 @@ use self::card::CardArguments;
 use self::compared::ComparedArguments;
 use self::kernel::{KernelSending, given_or};
 use self::messages::MessageArguments;
+use self::mixed::MixedArguments;
 use self::time::TimeArguments;
 use super::kernel::{Judge, JudgingHost};
 use super::made::Transmitted;
 use super::options::{Options, driver};
-use super::{columns, fitted, kernel as guest, real, simulated};
+use super::{columns, fitted, kernel as guest, mixed as mixed_load, real, simulated};
 use crate::error::Error;
 use crate::experiment::{Conclusion, Experiment};
 use crate::watch::Watch;
@@ -73,6 +75,8 @@ pub struct Transmit {
     #[command(flatten)]
     time: TimeArguments,
     #[command(flatten)]
+    mixed: MixedArguments,
+    #[command(flatten)]
     kernel: KernelSending,
     #[command(flatten)]
     kernel_costs: CostArguments,
@@ -92,6 +96,8 @@ Examples:
       Two buffer systems over two cards, in packets and bits a second: OC-48c, and 10 Gigabit Ethernet on PCI-X.
   warikomi transmit --mixture 64x10,1472x5 --mixture random --completions interrupt,adaptive
       Mixtures: sizes in turn, and any size each time.
+  warikomi transmit --mixed --systems mbuf-2k --bounces none,all
+      A mixed load while frames come: adapting to more resources against each fixed choice, with a verdict.
   warikomi transmit --both --sizes 64,4096
       Real and virtual time side by side, with their difference.
   warikomi transmit --target kernel --senders pktgen,udp --sizes 64,1472
@@ -113,7 +119,8 @@ impl Experiment for Transmit {
         if self.target.asks_for_kernel() {
             let (messages, compared) = (self.messages.of_process(), self.compared.of_process());
             let (card, time) = (self.card.of_process(), self.time.of_process());
-            refuse(&[card, messages, compared, time].concat(), "process")?;
+            let mixed = self.mixed.of_process();
+            refuse(&[mixed, card, messages, compared, time].concat(), "process")?;
             if !self.time.virtual_time {
                 self.messages.refuse_seed()?;
             }
@@ -121,15 +128,20 @@ impl Experiment for Transmit {
         }
         refuse(&[self.kernel.given(), self.kernel_costs.given()].concat(), "kernel")?;
         self.strict.refuse_if_simulated(self.time.virtual_time || self.time.both)?;
+        if self.mixed.mixed {
+            return Ok(Conclusion::new(self.run_mixed(watch)?.result));
+        }
         let found = self.run_in_process(watch)?;
         Ok(Conclusion::new(found.result).with_table("repetitions", found.repetitions))
     }
 
     fn describe(result: &mut RunResult) {
-        // A kernel's rows say what sent.
-        match result.rows.iter().flatten().any(|row| row.contains_key("sender")) {
-            true => guest::columns::describe(result),
-            false => columns::describe(result),
+        // A kernel's rows say what sent, those of a mixed load in which phase.
+        let says = |key: &str| result.rows.iter().flatten().any(|row| row.contains_key(key));
+        match (says("sender"), says("phase")) {
+            (true, _) => guest::columns::describe(result),
+            (_, true) => mixed_load::describe(result),
+            _ => columns::describe(result),
         }
         fitted::mark(result);
     }
@@ -147,6 +159,23 @@ impl Transmit {
             simulated::beside(&mut found, &simulated);
         }
         Ok(found)
+    }
+
+    fn run_mixed(&self, watch: &mut Watch) -> Result<Transmitted, Error> {
+        let compared = given([
+            ("--all-pairs", self.compared.all_pairs),
+            ("--separate", self.compared.separate),
+            ("--cards", !self.card.cards.is_empty()),
+        ]);
+        let others = [self.messages.of_one_load(), self.time.of_one_load(), compared].concat();
+        self.mixed.refuse(&others)?;
+        let load = self.mixed.load(self.time.phase(), self.time.repeat)?;
+        let (cards, costs) = (self.in_process()?, self.time.costs()?);
+        let options = cards.first().ok_or_else(|| Error::impossible("there is no card"))?;
+        match self.time.virtual_time {
+            true => mixed_load::in_virtual_time(options, &load, &costs, watch),
+            false => mixed_load::in_real_time(options, &load, watch),
+        }
     }
 
     fn run_in_kernel(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
