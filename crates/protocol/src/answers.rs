@@ -410,6 +410,19 @@ pub struct Sent {
     pub dead_locked: bool,
     /// Every buffer came back.
     pub pools_full: bool,
+    /// Frames that were received meanwhile, and that did not come although later ones did.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub received: u64,
+    /// See `received`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub receive_missing: u64,
+    /// Of a mixed load, the same of each phase that took place, in order; the rest is of all of them together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<Sent>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// Totals of bytes that were sent over TCP.

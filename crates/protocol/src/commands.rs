@@ -487,7 +487,7 @@ command! {
         /// UDP has a checksum.
         checksum: bool,
         /// How completed transfers are noticed: `interrupt`, `interrupt-free`, `adaptive`,
-        /// `adaptive-published`.
+        /// `adaptive-published`, `adaptive-watching`.
         completion: String,
         /// What goes through the bounce buffer: `none`, `3`, `all`, `auto`, `dummy`.
         bounce: String,
@@ -505,8 +505,38 @@ command! {
         destination: String,
         /// Run id in the payloads.
         run_id: u32,
+        /// A mixed load, whose phases have lengths of their own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mixed: Option<MixedLoad>,
         /// Gives up after this time, in milliseconds.
         timeout_ms: u64,
+    }
+}
+
+command! {
+    /// A load of several phases, one behind the other and over again: each ends when its time is over and all that
+    /// was sent in it has come back.
+    MixedLoad {
+        /// The phases.
+        phases: Vec<LoadPhase>,
+        /// How long messages are sent in each phase, in picoseconds.
+        phase_ps: u64,
+        /// How often all phases come.
+        rounds: u32,
+        /// Frames come meanwhile, one after each interval of so many picoseconds; 0 for none.
+        receive_interval_ps: u64,
+    }
+}
+
+command! {
+    /// A phase of a mixed load.
+    LoadPhase {
+        /// Lengths of messages in bytes, taken in turn.
+        sizes_bytes: Vec<u32>,
+        /// Messages of one length before the next one's turn; 0 for a random length each time.
+        block: u64,
+        /// How long the application computes for each message, in picoseconds.
+        compute_ps: u64,
     }
 }
 

@@ -3,6 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
+use warikomi_clock::{Span, Time};
+
+use super::watching::Watch;
+
 /// Free space of the send buffer, in percent, between which an adaptive driver changes its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thresholds {
@@ -53,6 +57,11 @@ pub enum Completion {
     /// free descriptors is read at each new transmit, however much free space there is. Which thresholds it had
     /// was not published.
     AdaptivePublished(Thresholds),
+    /// Watches more than the send buffer: the lesser of its free space and the descriptor ring's, what share of the
+    /// processor is left, and the receive side. Completions are asked for at the next transmission, with the receive
+    /// side, or by interrupt, whichever is the cheapest that comes soon enough; and the choice of what is copied is
+    /// made anew when the mix of packets changes.
+    AdaptiveWatching(Thresholds),
 }
 
 impl Completion {
@@ -60,10 +69,21 @@ impl Completion {
     fn thresholds(self) -> Option<Thresholds> {
         match self {
             Completion::Interrupt | Completion::InterruptFree => None,
-            Completion::Adaptive(thresholds) | Completion::AdaptivePublished(thresholds) => {
-                Some(thresholds)
-            }
+            Completion::Adaptive(thresholds)
+            | Completion::AdaptivePublished(thresholds)
+            | Completion::AdaptiveWatching(thresholds) => Some(thresholds),
         }
+    }
+
+    /// Whether more resources than the send buffer are watched.
+    #[inline]
+    pub fn watches(self) -> bool {
+        matches!(self, Completion::AdaptiveWatching(_))
+    }
+
+    /// Whether it is one and the same whatever happens.
+    pub fn is_fixed(self) -> bool {
+        self.thresholds().is_none()
     }
 }
 
@@ -72,8 +92,8 @@ impl Completion {
 pub enum ParseCompletionError {
     /// No completion strategy has this name.
     #[error(
-        "'{0}' is no completion strategy; there are interrupt, interrupt-free, adaptive and \
-         adaptive-published (adaptive:25%,50%)"
+        "'{0}' is no completion strategy; there are interrupt, interrupt-free, adaptive, \
+         adaptive-published and adaptive-watching (adaptive:25%,50%)"
     )]
     Unknown(String),
     /// Thresholds that cross, or are out of range.
@@ -89,6 +109,7 @@ pub enum ParseCompletionError {
 }
 
 const PUBLISHED: &str = "adaptive-published";
+const WATCHING: &str = "adaptive-watching";
 
 impl FromStr for Completion {
     type Err = ParseCompletionError;
@@ -102,9 +123,10 @@ impl FromStr for Completion {
                 "interrupt-free" => Ok(Completion::InterruptFree),
                 "adaptive" => Ok(Completion::Adaptive(Thresholds::default())),
                 PUBLISHED => Ok(Completion::AdaptivePublished(Thresholds::default())),
+                WATCHING => Ok(Completion::AdaptiveWatching(Thresholds::default())),
                 _ => Err(unknown()),
             },
-            Some((name @ ("adaptive" | PUBLISHED), both)) => {
+            Some((name @ ("adaptive" | PUBLISHED | WATCHING), both)) => {
                 let (low, high) = both.split_once(',').ok_or_else(unknown)?;
                 let percent = |text: &str| {
                     text.trim().trim_end_matches('%').parse::<u8>().map_err(|_| unknown())
@@ -112,6 +134,7 @@ impl FromStr for Completion {
                 let thresholds = Thresholds::new(percent(low)?, percent(high)?)?;
                 Ok(match name {
                     PUBLISHED => Completion::AdaptivePublished(thresholds),
+                    WATCHING => Completion::AdaptiveWatching(thresholds),
                     _ => Completion::Adaptive(thresholds),
                 })
             }
@@ -127,6 +150,7 @@ impl fmt::Display for Completion {
             Completion::InterruptFree => "interrupt-free",
             Completion::Adaptive(_) => "adaptive",
             Completion::AdaptivePublished(_) => PUBLISHED,
+            Completion::AdaptiveWatching(_) => WATCHING,
         })?;
         match self.thresholds() {
             Some(Thresholds { low_percent, high_percent })
@@ -150,13 +174,14 @@ pub struct Completer {
     interrupts: bool,
     /// There is less free space than that at which interrupts are switched off.
     short_of_room: bool,
+    watch: Watch,
 }
 
 impl Completer {
     /// At the beginning nothing is on its way.
     pub fn new(completion: Completion) -> Completer {
         let interrupts = completion == Completion::Interrupt;
-        Completer { completion, interrupts, short_of_room: false }
+        Completer { completion, interrupts, short_of_room: false, watch: Watch::default() }
     }
 
     /// Whether interrupts of completed transfers are on.
@@ -177,7 +202,11 @@ impl Completer {
     /// so many packets.
     #[inline]
     pub fn asks_before_transmit(&self, unasked: usize) -> bool {
-        let may_put_off = matches!(self.completion, Completion::Adaptive(_)) && !self.short_of_room;
+        let may_put_off = match self.completion {
+            Completion::Adaptive(_) => !self.short_of_room,
+            Completion::AdaptiveWatching(_) => !self.short_of_room && !self.watch.has_spare(),
+            _ => false,
+        };
         !self.interrupts && (!may_put_off || unasked >= PACKETS_UNASKED)
     }
 
@@ -188,6 +217,15 @@ impl Completer {
             let less_than = |percent: u8| {
                 free_bytes.saturating_mul(100) < all_bytes.saturating_mul(percent.into())
             };
+            if self.completion.watches() {
+                let percent = if self.short_of_room {
+                    thresholds.high_percent
+                } else {
+                    thresholds.low_percent
+                };
+                self.short_of_room = less_than(percent);
+                return self.interrupts;
+            }
             self.short_of_room = less_than(thresholds.high_percent);
             self.interrupts = if self.interrupts {
                 self.short_of_room
@@ -196,6 +234,51 @@ impl Completer {
             };
         }
         self.interrupts
+    }
+
+    /// The same of a driver that watches more: of the socket's buffer and the descriptor ring the one counts that has
+    /// less room. Whether interrupts are on from now on.
+    #[inline]
+    pub fn resources(&mut self, now: Time, socket: (u64, u64), ring: (u64, u64)) -> bool {
+        let product = |free: u64, all: u64| u128::from(free) * u128::from(all);
+        let ring_has_less = product(ring.0, socket.1) < product(socket.0, ring.1);
+        let (free, all) = if ring_has_less { ring } else { socket };
+        self.room(free, all);
+        self.watch.look(now);
+        self.interrupts = self.watch.wants_interrupts(now, self.short_of_room);
+        self.interrupts
+    }
+
+    /// Whether more resources than the send buffer are watched.
+    #[inline]
+    pub fn watches(&self) -> bool {
+        self.completion.watches()
+    }
+
+    /// A packet was handed over.
+    #[inline]
+    pub fn transmitted(&mut self, now: Time) {
+        if self.watches() {
+            self.watch.transmitted(now);
+        }
+    }
+
+    /// The processor had nothing to do for so long.
+    #[inline]
+    pub fn idled(&mut self, span: Span) {
+        self.watch.idled(span);
+    }
+
+    /// The receive side has taken packets while so many, the oldest of them for so long, have been held: whether it
+    /// asks the device what it has sent. Who is interrupted by each completed packet need not; all others ask when
+    /// they transmit.
+    #[inline]
+    pub fn asks_with_receive(&mut self, now: Time, packets: usize, held: Span) -> bool {
+        if !self.watches() {
+            return false;
+        }
+        self.watch.received(now);
+        self.watch.asks_with_receive(packets, held, self.short_of_room)
     }
 }
 
@@ -234,6 +317,46 @@ mod tests {
         assert!(!completer.room(50, 100) && !completer.asks_before_transmit(0), "enough again");
     }
 
+    fn watching() -> Completer {
+        Completer::new(Completion::AdaptiveWatching(Thresholds::default()))
+    }
+
+    /// A packet every 10 us, of which the processor idles for so many; this much of the socket and of the ring is free.
+    fn watched(completer: &mut Completer, idle_us: u64, socket_free: u64, ring_free: u64) -> bool {
+        let us = Span::from_us;
+        let (mut now, mut on) = (Time::ZERO, false);
+        for _ in 0..100 {
+            now += us(10);
+            completer.idled(us(idle_us));
+            completer.transmitted(now);
+            on = completer.resources(now, (socket_free, 1_000), (ring_free, 64));
+        }
+        on
+    }
+
+    #[test]
+    fn a_watching_driver_is_short_of_room_when_either_the_socket_or_the_ring_is() {
+        for (socket, ring, asks) in [(1_000, 64, false), (240, 64, true), (1_000, 15, true)] {
+            let mut completer = watching();
+            assert!(!watched(&mut completer, 0, socket, ring), "no interrupt: it transmits soon");
+            assert_eq!(completer.asks_before_transmit(0), asks, "{socket} {ring}");
+            assert!(completer.asks_before_transmit(PACKETS_UNASKED));
+        }
+    }
+
+    #[test]
+    fn a_watching_driver_asks_each_time_while_the_processor_has_time_to_spare() {
+        let mut completer = watching();
+        watched(&mut completer, 5, 1_000, 64);
+        assert!(completer.asks_before_transmit(0));
+        let now = Time::ZERO + Span::from_ms(2);
+        assert!(completer.asks_with_receive(now, 1, Span::ZERO));
+        let mut busy = watching();
+        watched(&mut busy, 0, 1_000, 64);
+        assert!(!busy.asks_with_receive(now, 1, Span::ZERO));
+        assert!(!adaptive().asks_with_receive(now, 100, Span::from_ms(1)), "it does not watch");
+    }
+
     #[test]
     fn fixed_strategies_ask_always_or_never() {
         for free in [0, 30, 100] {
@@ -268,10 +391,11 @@ mod tests {
             (Completion::InterruptFree, false, false),
             (Completion::Adaptive(Thresholds::default()), false, true),
             (Completion::AdaptivePublished(Thresholds::default()), false, true),
+            (Completion::AdaptiveWatching(Thresholds::default()), false, true),
         ] {
             let mut completer = Completer::new(completion);
             assert_eq!((completer.interrupts(), completer.may_wait()), (interrupts, may_wait));
-            if completion.thresholds().is_none() {
+            if completion.is_fixed() {
                 assert!([0, 50, 100].iter().all(|free| completer.room(*free, 100) == interrupts));
             }
         }
@@ -280,7 +404,7 @@ mod tests {
     #[test]
     fn texts_that_are_no_strategy_are_refused_with_what_is() {
         for (text, said) in [
-            ("polling", "there are interrupt, interrupt-free, adaptive and"),
+            ("polling", "there are interrupt, interrupt-free, adaptive, adaptive-published and"),
             ("adaptive:25", "there are"),
             ("adaptive:a,b", "there are"),
             ("adaptive:300%,400%", "there are"),
@@ -289,6 +413,7 @@ mod tests {
             ("adaptive:25%,101%", "up to 100%"),
             ("adaptive:25%,25%", "the first below the second"),
             ("adaptive-published:50%,25%", "50% and 25%"),
+            ("adaptive-watching:50%,25%", "50% and 25%"),
             ("interrupt:25%,50%", "there are"),
         ] {
             let refused = text.parse::<Completion>().unwrap_err().to_string();
@@ -332,6 +457,7 @@ mod tests {
                 Completion::InterruptFree,
                 Completion::Adaptive(thresholds),
                 Completion::AdaptivePublished(thresholds),
+                Completion::AdaptiveWatching(thresholds),
             ] {
                 prop_assert_eq!(completion.to_string().parse(), Ok(completion));
             }

@@ -7,12 +7,13 @@
 mod bounce;
 mod completion;
 mod transmitter;
+mod watching;
 
 pub use bounce::{Bounce, ParseBounceError};
 pub use completion::{Completer, Completion, ParseCompletionError, Thresholds};
 pub use transmitter::{Packet, Transmitter, TransmitterCounts, TransmitterOptions};
 
-use warikomi_clock::Time;
+use warikomi_clock::{Span, Time};
 
 /// Something that takes the processor's time. In real time it simply does; in virtual time it costs
 /// what a declared model says. Register accesses are not among it: they cost by themselves.
@@ -66,6 +67,16 @@ pub enum Work {
     Interrupt,
     /// The sender goes to sleep, or wakes up: a system call and a change of context.
     Switch,
+    /// The receive ring is looked at.
+    Receive {
+        /// How many packets it takes off the ring.
+        packets: usize,
+    },
+    /// The application computes.
+    Compute {
+        /// For how long.
+        span: Span,
+    },
 }
 
 /// The clock of a sender. In virtual time, work that is charged to it moves it on.

@@ -138,9 +138,12 @@ impl Transmitter {
             self.reclaim(driver, hw, clock, sent)?;
         }
         if self.lacks_auto(packet) {
-            self.begin_auto(hw, clock)?;
+            self.auto = Some(Auto::new(packet.pieces, self.completer.watches()));
         }
         let choice = self.choose(packet);
+        if let (Some(auto), Some(areas)) = (&mut self.auto, &self.areas) {
+            auto.learn(areas, hw.memory, clock)?;
+        }
         let pieces = match self.options.bounce {
             Bounce::Dummy => 2,
             _ => packet.pieces.len() - choice.copied.saturating_sub(1),
@@ -179,6 +182,7 @@ impl Transmitter {
             auto.handed(choice, packet.pieces, at, self.flights.len());
             auto.refresh_estimate(areas, hw.memory, clock)?;
         }
+        self.completer.transmitted(at);
         self.unasked += 1;
         self.counts.packets += 1;
         self.counts.transfers += count as u64;
@@ -210,18 +214,6 @@ impl Transmitter {
     #[inline]
     fn lacks_auto(&self, packet: Packet<'_>) -> bool {
         self.options.bounce == Bounce::Auto && self.auto.is_none() && packet.pieces.len() > 1
-    }
-
-    #[cold]
-    fn begin_auto(
-        &mut self,
-        hw: &Hardware<'_>,
-        clock: &mut impl CostClock,
-    ) -> Result<(), DriverError> {
-        if let Some(areas) = &self.areas {
-            self.auto = Some(Auto::new(areas, hw.memory, clock)?);
-        }
-        Ok(())
     }
 
     /// How many pieces of a packet are copied together.
@@ -306,17 +298,46 @@ impl Transmitter {
         &mut self,
         driver: &mut dyn NicDriver,
         hw: &mut Hardware<'_>,
-        _clock: &mut impl CostClock,
+        clock: &mut impl CostClock,
         free_bytes: u64,
         all_bytes: u64,
     ) -> Result<(), DriverError> {
         let before = self.completer.interrupts();
-        let now = self.completer.room(free_bytes, all_bytes);
+        let now = if self.completer.watches() {
+            let ring = (driver.tx_room() as u64, driver.info().tx_descriptors as u64);
+            self.completer.resources(clock.now(), (free_bytes, all_bytes), ring)
+        } else {
+            self.completer.room(free_bytes, all_bytes)
+        };
         if now != before {
             self.counts.switches += 1;
             driver.transmit_interrupts(hw, now)?;
         }
         Ok(())
+    }
+
+    /// The processor had nothing to do for so long.
+    #[inline]
+    pub fn idled(&mut self, span: Span) {
+        self.completer.idled(span);
+    }
+
+    /// The receive side has taken packets: asks the device on this occasion what it has sent, if the strategy does;
+    /// how many packets.
+    #[inline]
+    pub fn received(
+        &mut self,
+        driver: &mut dyn NicDriver,
+        hw: &mut Hardware<'_>,
+        clock: &mut impl CostClock,
+        sent: &mut dyn FnMut(u32, Span),
+    ) -> Result<usize, DriverError> {
+        let now = clock.now();
+        let held = self.oldest().map_or(Span::ZERO, |oldest| now.since(oldest));
+        if !self.completer.asks_with_receive(now, self.flights.len(), held) {
+            return Ok(0);
+        }
+        self.reclaim(driver, hw, clock, sent)
     }
 
     /// Before a sleep: arms the device and asks it once more what it has sent; how many packets. If none,

@@ -18,6 +18,8 @@ fn completions() -> impl Strategy<Value = Completion> {
         }),
         (1u8..99)
             .prop_map(|low| { Completion::AdaptivePublished(Thresholds::new(low, 100).unwrap()) }),
+        (1u8..99)
+            .prop_map(|low| { Completion::AdaptiveWatching(Thresholds::new(low, 100).unwrap()) }),
     ]
 }
 

@@ -14,6 +14,7 @@ mod flags;
 pub mod kernel;
 mod lengths;
 mod made;
+pub mod mixed;
 mod options;
 pub mod real;
 mod row;

@@ -214,6 +214,7 @@ impl Options {
             send_buffer_bytes: self.send_buffer_bytes,
             mtu_bytes: self.mtu_bytes(driver),
             run_id,
+            mixed: None,
         }
     }
 

@@ -29,7 +29,7 @@ const PILOT_MESSAGES: std::ops::RangeInclusive<u64> = 200..=2_000;
 const MESSAGES: std::ops::RangeInclusive<u64> = 100..=10_000_000;
 
 /// How much of the payload is judged of what a dummy driver sends.
-fn look(bounce: Bounce) -> Look {
+pub(super) fn look(bounce: Bounce) -> Look {
     if bounce == Bounce::Dummy { Look::Head } else { Look::Whole }
 }
 
@@ -147,7 +147,7 @@ impl Series<'_> {
 }
 
 /// What is wrong with a run, if anything is.
-fn judge(outcome: &Outcome, seen: &Seen, plan: &SendPlan) -> Option<String> {
+pub(super) fn judge(outcome: &Outcome, seen: &Seen, plan: &SendPlan) -> Option<String> {
     let sent = &outcome.sent;
     if sent.errors > 0 {
         return Some(format!("the driver refused {} messages", sent.errors));

@@ -39,19 +39,36 @@ pub fn transmit_all(
         let mut bench = Simulated { options, costs };
         series::rows(options, driver(&options.driver)?, &mut bench, watch)
     })?;
-    let first = cards.first();
+    let Some(first) = cards.first() else {
+        let nothing = (Vec::new(), Vec::new());
+        let seen = (TargetInfo::default(), Machine::default());
+        return Ok(Transmitted::of(&cards, TimeBase::Virtual, seen, nothing));
+    };
+    let mut found = Transmitted::of(&cards, TimeBase::Virtual, seen(first), rows);
+    note_costs(&mut found, first, costs);
+    Ok(found)
+}
+
+/// What runs where, of a card in virtual time.
+pub(super) fn seen(options: &Options) -> (TargetInfo, Machine) {
     let target = TargetInfo {
         kind: "process".into(),
-        driver: first.map_or_else(String::new, |options| options.driver.clone()),
-        model: first.map_or_else(String::new, |options| options.nic.model.clone()),
+        driver: options.driver.clone(),
+        model: options.nic.model.clone(),
         ..TargetInfo::default()
     };
-    let seen = (target, Machine::default());
-    let mut found = Transmitted::of(&cards, TimeBase::Virtual, seen, rows);
+    (target, Machine::default())
+}
+
+/// Puts the declared costs into a result.
+pub(super) fn note_costs(found: &mut Transmitted, options: &Options, costs: &SendCosts) {
     found.result.figures.insert("costs".into(), json!(costs));
-    let bus = first.and_then(|options| options.nic.bus.as_ref());
-    fitted::note(&mut found.result, bus, Some(costs));
-    Ok(found)
+    fitted::note(&mut found.result, options.nic.bus.as_ref(), Some(costs));
+}
+
+/// What carries a plan out in virtual time.
+pub(super) fn bench<'a>(options: &'a Options, costs: &'a SendCosts) -> impl Bench + 'a {
+    Simulated { options, costs }
 }
 
 /// Puts the rates of the same rows in virtual time beside those in real time.

@@ -49,6 +49,7 @@ fn plan(sizes_bytes: &[u32], count: u64) -> SendPlan {
         send_buffer_bytes: ROOMY_BYTES,
         mtu_bytes: MTU_BYTES,
         run_id: 0xbeef,
+        mixed: None,
     }
 }
 

@@ -20,7 +20,7 @@ use warikomi_stack::{Invitation, StackError, Station};
 use super::line::{ControlLine, alive, json};
 use super::tell::tell;
 
-/// Nobody sends us anything; what comes all the same is taken.
+/// What comes for nobody is taken all the same.
 const RECEIVE_BUFFERS: usize = 64;
 const RECEIVE_BUFFER_BYTES: u32 = 2_048;
 /// Rings and buffers begin on pages.
@@ -205,6 +205,7 @@ impl<'a> Service<'a> {
         };
         let ended = self.drive(&mut sender, &mut course, command.timeout_ms)?;
         self.count(&sender);
+        self.counts.received += sender.received();
         self.sent = self.sending;
         if sender.transmitter().in_flight() > 0 {
             self.quiesce().and_then(|()| self.init()).map_err(failed)?;
@@ -245,6 +246,9 @@ impl<'a> Service<'a> {
             let now = self.device.now();
             if now.since(self.reported) >= REPORT_EVERY {
                 self.count(sender);
+                if !sender.receives() {
+                    self.take_received()?;
+                }
                 self.housekeep(now)?;
             }
             if self.is_stopped() {
@@ -269,6 +273,9 @@ impl<'a> Service<'a> {
         course: &mut RealTime,
     ) -> Result<Option<Step>, StackError> {
         for _ in 0..STEPS_BETWEEN_LOOKS {
+            let received =
+                sender.receive(&mut *self.driver, hardware!(self), course, &mut self.pool);
+            received.map_err(failed)?;
             let interrupted = self.device.take_interrupt().is_some();
             let step = sender.step(&mut *self.driver, hardware!(self), course, interrupted);
             match step.map_err(failed)? {
@@ -285,6 +292,7 @@ impl<'a> Service<'a> {
             self.driver.on_interrupt(hardware!(self), vector).map_err(failed)?;
         }
         let now = self.device.now();
+        self.take_received()?;
         self.housekeep(now)?;
         self.rest(now + LOOK_EVERY, true)
     }
@@ -334,14 +342,19 @@ impl<'a> Service<'a> {
 
     /// What must be done now and then.
     fn housekeep(&mut self, now: Time) -> Result<(), StackError> {
-        let received = self.driver.poll(hardware!(self), RECEIVE_BUFFERS, &mut self.pool);
-        self.counts.received += received.map_err(failed)? as u64;
         self.report(now);
         if now.since(self.looked) >= LOOK_EVERY {
             self.looked = now;
             self.device.check_support().map_err(failed)?;
             self.look_at_link()?;
         }
+        Ok(())
+    }
+
+    /// What has come for nobody.
+    fn take_received(&mut self) -> Result<(), StackError> {
+        let received = self.driver.poll(hardware!(self), RECEIVE_BUFFERS, &mut self.pool);
+        self.counts.received += received.map_err(failed)? as u64;
         Ok(())
     }
 

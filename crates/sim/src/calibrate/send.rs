@@ -134,6 +134,7 @@ fn plan(buffers: BufferKind, size_bytes: u32, checksum: bool) -> SendPlan {
         send_buffer_bytes: 2 * IN_FLIGHT_BYTES,
         mtu_bytes: warikomi_driver::descriptor_fifo::OC48.info.max_mtu_bytes(),
         run_id: 0,
+        mixed: None,
     }
 }
 

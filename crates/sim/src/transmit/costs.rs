@@ -49,7 +49,7 @@ pub struct SendCosts {
     pub contiguous_more_ns: u64,
     /// Describing a piece to the device, without the register accesses, in nanoseconds.
     pub describe_ns: u64,
-    /// Looking at whether a packet was sent, without the register accesses, in nanoseconds: once for each
+    /// Looking at whether a packet was sent, or has come, without the register accesses, in nanoseconds: once for each
     /// that was, and once for the first that was not.
     pub reclaim_ns: u64,
     /// From the device's message until the processor can see it, in nanoseconds.
@@ -186,6 +186,9 @@ impl SendCosts {
             Work::Reclaim { packets } => Span::from_ns(self.reclaim_ns) * (packets as u64 + 1),
             Work::Interrupt => Span::from_ns(self.handler_ns),
             Work::Switch => Span::from_ns(self.switch_ns),
+            // A look at a descriptor is one, whatever it is of.
+            Work::Receive { packets } => Span::from_ns(self.reclaim_ns) * (packets as u64 + 1),
+            Work::Compute { span } => span,
         }
     }
 

@@ -7,6 +7,8 @@
 mod costs;
 mod machine;
 #[cfg(test)]
+mod mixed_tests;
+#[cfg(test)]
 mod tests;
 
 use std::cell::RefCell;
@@ -14,22 +16,27 @@ use std::cell::RefCell;
 use warikomi_clock::{Span, Time};
 use warikomi_driver::transmit::Bounce;
 use warikomi_driver::{DriverError, Hardware, NicDriver, OwnPool};
-use warikomi_inject::{GUEST_IP, NETWORK_IP, NETWORK_MAC, UDP_PORT};
+use warikomi_inject::{
+    Addresses, FrameTemplate, GUEST_IP, NETWORK_IP, NETWORK_MAC, PlanError as FrameError, UDP_PORT,
+};
 use warikomi_nic::{NicError, NicOptions};
 use warikomi_pci::SharedMemory;
 use warikomi_protocol::answers::Sent;
 use warikomi_stack::Station;
-use warikomi_stack::send::{PlanError, SendPlan, Sender, SenderError, Step};
+use warikomi_stack::send::{PlanError, RECEIVED_FRAME_BYTES, SendPlan, Sender, SenderError, Step};
 
 pub use costs::{PRESETS, SIZES_BYTES, SendCosts};
 use machine::{Machine, Registers, VirtualCostClock};
 use warikomi_wire::peer::numbered::{Look, Numbered, Seen};
+use warikomi_wire::peer::talker::{Talk, Talker};
 
 use crate::recorder::RINGS;
 
 const PAGE_BYTES: u64 = 4_096;
-/// The sender receives nothing; its driver wants a buffer for it nevertheless.
+/// Whom nothing is sent has a buffer for it nevertheless, because its driver wants one.
 const RX_BUFFERS: usize = 1;
+/// Buffers of a sender that receives.
+const RX_BUFFERS_RECEIVING: usize = 64;
 const RX_BUFFER_BYTES: u32 = 2_048;
 const NETWORK_PREFIX_BITS: u8 = 24;
 
@@ -95,6 +102,9 @@ pub enum TransmitError {
         /// The system's error.
         error: std::io::Error,
     },
+    /// There are no such frames for it.
+    #[error(transparent)]
+    Frames(#[from] FrameError),
     /// The driver gave up.
     #[error("the driver gave up: {0}")]
     Driver(#[from] DriverError),
@@ -132,10 +142,12 @@ pub fn run(options: &Options) -> Result<Outcome, TransmitError> {
     judge.lock().begin(plan.run_id, plan.warmup.saturating_add(plan.count), look);
     judge.lock().expect_checksums(plan.checksum);
     judge.lock().expect_stream(plan.segment_bytes());
+    let (wire, talk) = Talker::new(wire);
     let nic = warikomi_nic::build(&options.nic, Box::new(wire))?;
     let machine = Machine::new(nic, memory.clone(), options.costs, plan.buffers);
     let machine = RefCell::new(machine);
-    let sent = Running { driver: &mut *driver, memory, machine: &machine }.run(options, &layout)?;
+    let running = Running { driver: &mut *driver, memory, machine: &machine, talk: &talk };
+    let sent = running.run(options, &layout)?;
     let machine = machine.into_inner();
     let (events, elapsed) = (machine.digest.events(), machine.now().since(Time::ZERO));
     Ok(Outcome {
@@ -149,6 +161,7 @@ pub fn run(options: &Options) -> Result<Outcome, TransmitError> {
 
 /// What lies where behind [`RINGS`].
 struct Layout {
+    rx_buffers: usize,
     rx: (u64, u64),
     buffers: (u64, u64),
     bytes: u64,
@@ -158,10 +171,12 @@ impl Layout {
     fn new(plan: &SendPlan, driver: &dyn NicDriver) -> Layout {
         let info = driver.info();
         let rings = (info.ring_bytes as u64).next_multiple_of(PAGE_BYTES);
-        let rx = u64::from(RX_BUFFER_BYTES) * RX_BUFFERS as u64;
+        let rx_buffers = if plan.receives() { RX_BUFFERS_RECEIVING } else { RX_BUFFERS };
+        let rx = u64::from(RX_BUFFER_BYTES) * rx_buffers as u64;
         let rx = rx.next_multiple_of(PAGE_BYTES);
         let buffers = plan.dma_bytes(info.tx_descriptors, info.max_frame_bytes);
         Layout {
+            rx_buffers,
             rx: (RINGS + rings, rx),
             buffers: (RINGS + rings + rx, buffers),
             bytes: rings + rx + buffers,
@@ -173,17 +188,18 @@ struct Running<'m> {
     driver: &'m mut dyn NicDriver,
     memory: SharedMemory,
     machine: &'m RefCell<Machine>,
+    talk: &'m Talk,
 }
 
 impl Running<'_> {
-    fn run(&mut self, options: &Options, layout: &Layout) -> Result<Sent, TransmitError> {
+    fn run(self, options: &Options, layout: &Layout) -> Result<Sent, TransmitError> {
         let mut registers = Registers(self.machine);
         let mut clock = VirtualCostClock(self.machine);
         let mut hw = Hardware { mmio: &mut registers, memory: &self.memory };
         let (rx, rx_bytes) = layout.rx;
-        let mut pool = OwnPool::new(rx, rx_bytes, RX_BUFFERS, RX_BUFFER_BYTES)
+        let mut pool = OwnPool::new(rx, rx_bytes, layout.rx_buffers, RX_BUFFER_BYTES)
             .map_err(|error| DriverError::Invalid(error.to_string()))?;
-        self.driver.init(&mut hw, RINGS, RX_BUFFERS, &mut pool)?;
+        self.driver.init(&mut hw, RINGS, layout.rx_buffers, &mut pool)?;
         let station = Station {
             mac: self.driver.mac_address(),
             address: GUEST_IP,
@@ -192,9 +208,11 @@ impl Running<'_> {
         let to = (NETWORK_MAC, NETWORK_IP, UDP_PORT);
         let plan = &options.plan;
         let mut sender = Sender::new(plan, station, to, layout.buffers, self.driver, &mut hw)?;
+        self.talk(plan)?;
         let mut stalls = Stalls::new(self.machine.borrow().now(), &options.stalls);
         loop {
             stalls.begin_stalls(&mut self.machine.borrow_mut());
+            sender.receive(self.driver, &mut hw, &mut clock, &mut pool)?;
             let interrupted = self.machine.borrow_mut().take_interrupt();
             let step = sender.step(self.driver, &mut hw, &mut clock, interrupted)?;
             let mut machine = self.machine.borrow_mut();
@@ -208,6 +226,20 @@ impl Running<'_> {
                 return Err(TransmitError::Stuck { at_us: machine.now().as_ns() / 1e3 });
             }
         }
+    }
+}
+
+impl Running<'_> {
+    /// Frames come from now on, if the plan has any.
+    fn talk(&self, plan: &SendPlan) -> Result<(), TransmitError> {
+        let Some(mixed) = plan.mixed.as_ref().filter(|_| plan.receives()) else { return Ok(()) };
+        let addresses = Addresses::to_guest(self.driver.mac_address());
+        let mut template = FrameTemplate::new(&addresses, RECEIVED_FRAME_BYTES, plan.run_id)?;
+        let (interval, now) =
+            (Span::from_ps(mixed.receive_interval_ps), self.machine.borrow().now());
+        let frame = move |number| template.frame(number).bytes.to_vec();
+        self.talk.begin(frame, interval, now + interval);
+        Ok(())
     }
 }
 

@@ -37,6 +37,7 @@ fn options(model: &str, size_bytes: u32) -> Options {
         send_buffer_bytes: 1 << 20,
         mtu_bytes: warikomi_driver::by_name(model).unwrap().info().max_mtu_bytes(),
         run_id: 7,
+        mixed: None,
     };
     Options {
         plan,

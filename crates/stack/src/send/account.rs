@@ -73,12 +73,20 @@ impl Account {
         number >= self.warmup
     }
 
-    /// A step begins; the time is asked for only if it is needed.
+    /// A step begins; the time is asked for only if it is needed. How long there was nothing to do before.
     #[inline]
-    pub(super) fn step(&mut self, now: impl FnOnce() -> Time) {
-        if let Some(since) = self.resting.take() {
-            self.now.idle += now().since(since);
-        }
+    pub(super) fn step(&mut self, now: impl FnOnce() -> Time) -> Span {
+        let Some(since) = self.resting.take() else { return Span::ZERO };
+        let idle = now().since(since);
+        self.now.idle += idle;
+        idle
+    }
+
+    /// The receive side has taken so many frames, behind so many that did not come.
+    #[inline]
+    pub(super) fn received(&mut self, frames: u64, missing: u64) {
+        self.sent.received += frames;
+        self.sent.receive_missing += missing;
     }
 
     /// There is nothing to do from now on.
@@ -192,10 +200,52 @@ impl Account {
         };
     }
 
+    /// The account of a phase, which was not planned by number, once it has ended.
+    pub(super) fn of_phase(&self) -> Sent {
+        let planned = self.sent.sent + self.sent.socket_drops + self.sent.errors;
+        Sent { planned, ..self.sent.clone() }
+    }
+
     /// What has come of it, once it is over.
     pub(super) fn sent(&self) -> &Sent {
         &self.sent
     }
+}
+
+/// All phases of a mixed load together.
+pub(super) fn together(phases: &[Sent]) -> Sent {
+    let mut all = Sent { pools_full: true, phases: phases.to_vec(), ..Sent::default() };
+    for phase in phases {
+        for (sum, of_phase) in [
+            (&mut all.planned, phase.planned),
+            (&mut all.sent, phase.sent),
+            (&mut all.sent_bytes, phase.sent_bytes),
+            (&mut all.socket_drops, phase.socket_drops),
+            (&mut all.errors, phase.errors),
+            (&mut all.took_ns, phase.took_ns),
+            (&mut all.busy_ns, phase.busy_ns),
+            (&mut all.interrupts, phase.interrupts),
+            (&mut all.transfers, phase.transfers),
+            (&mut all.copied_bytes, phase.copied_bytes),
+            (&mut all.buffers_taken, phase.buffers_taken),
+            (&mut all.buffers_visited, phase.buffers_visited),
+            (&mut all.summed_bytes, phase.summed_bytes),
+            (&mut all.buffers_freed, phase.buffers_freed),
+            (&mut all.bounced_bytes, phase.bounced_bytes),
+            (&mut all.bounced_packets, phase.bounced_packets),
+            (&mut all.aligned_bytes, phase.aligned_bytes),
+            (&mut all.switches, phase.switches),
+            (&mut all.asked, phase.asked),
+            (&mut all.sleeps, phase.sleeps),
+            (&mut all.received, phase.received),
+            (&mut all.receive_missing, phase.receive_missing),
+        ] {
+            *sum += of_phase;
+        }
+        all.dead_locked |= phase.dead_locked;
+        all.pools_full &= phase.pools_full;
+    }
+    all
 }
 
 #[cfg(test)]

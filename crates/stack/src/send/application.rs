@@ -3,6 +3,8 @@
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 use warikomi_clock::{Seed, Span, Time};
+use warikomi_driver::transmit::{CostClock, Work};
+use warikomi_protocol::commands::{LoadPhase, MixedLoad};
 use warikomi_protocol::payload::{HEAD_BYTES, Head, filler};
 
 use super::SendPlan;
@@ -21,12 +23,51 @@ pub(super) struct Application {
     planned: u64,
     interval: Span,
     begun: Option<Time>,
+    mixed: Option<Mixed>,
+    /// What it still computes before its next message.
+    to_compute: Span,
+    /// What it has computed; nobody reads it.
+    computed: u64,
+}
+
+/// It computes for so long before it lets an interrupt or a received frame in.
+const QUANTUM: Span = Span::from_us(1);
+
+/// A mixed load, and where in it the application is.
+struct Mixed {
+    load: MixedLoad,
+    seed: u64,
+    /// Phases that are over.
+    over: usize,
+    /// When the phase ends; not before it has begun.
+    until: Option<Time>,
+}
+
+impl Mixed {
+    fn phase(&self) -> &LoadPhase {
+        &self.load.phases[self.over % self.load.phases.len()]
+    }
+
+    fn lengths(&self) -> Lengths {
+        let LoadPhase { sizes_bytes, block, .. } = self.phase();
+        Lengths::new(sizes_bytes, *block, self.seed.wrapping_add(self.over as u64))
+    }
+
+    fn compute(&self) -> Span {
+        Span::from_ps(self.phase().compute_ps)
+    }
 }
 
 impl Application {
     pub(super) fn new(plan: &SendPlan) -> Application {
-        let mut lengths = Lengths::new(plan);
+        let mixed = plan.mixed.clone();
+        let mixed = mixed.map(|load| Mixed { load, seed: plan.seed, over: 0, until: None });
+        let of_all = || Lengths::new(&plan.sizes_bytes, plan.block, plan.seed);
+        let mut lengths = mixed.as_ref().map_or_else(of_all, Mixed::lengths);
         Application {
+            to_compute: mixed.as_ref().map_or(Span::ZERO, Mixed::compute),
+            mixed,
+            computed: 0,
             length: lengths.next(),
             lengths,
             bytes: (0..plan.largest_bytes() as usize).map(filler).collect(),
@@ -39,10 +80,46 @@ impl Application {
         }
     }
 
-    /// Whether it has nothing more to send.
+    /// Whether it has nothing more to send, or nothing more in this phase.
     #[inline]
-    pub(super) fn is_done(&self) -> bool {
-        self.tried >= self.planned
+    pub(super) fn is_done(&mut self, now: impl FnOnce() -> Time) -> bool {
+        match &mut self.mixed {
+            None => self.tried >= self.planned,
+            Some(mixed) => {
+                let now = now();
+                let until = *mixed.until.get_or_insert(now + Span::from_ps(mixed.load.phase_ps));
+                now >= until || self.tried >= self.planned
+            }
+        }
+    }
+
+    /// The phase is over, and all that was sent in it has come back: whether another one begins.
+    pub(super) fn next_phase(&mut self) -> bool {
+        let Some(mixed) = &mut self.mixed else { return false };
+        mixed.over += 1;
+        mixed.until = None;
+        self.lengths = mixed.lengths();
+        self.to_compute = mixed.compute();
+        self.length = self.lengths.next();
+        mixed.over < mixed.load.phases.len() * mixed.load.rounds as usize
+    }
+
+    /// Computes for a while, if it has to before its next message; whether it has.
+    #[inline]
+    pub(super) fn computes(&mut self, clock: &mut impl CostClock) -> bool {
+        let span = self.to_compute.min(QUANTUM);
+        if span == Span::ZERO {
+            return false;
+        }
+        let until = clock.now() + span;
+        clock.spend(Work::Compute { span });
+        // In virtual time it is paid for.
+        while clock.now() < until {
+            let computed = (0..64).fold(self.computed, |sum, term| sum.rotate_left(5) ^ term);
+            self.computed = std::hint::black_box(computed);
+        }
+        self.to_compute = Span::from_ps(self.to_compute.as_ps() - span.as_ps());
+        true
     }
 
     /// Messages that it has sent, or tried to.
@@ -84,6 +161,7 @@ impl Application {
         self.tried += 1;
         self.sequence += u64::from(taken);
         self.length = self.lengths.next();
+        self.to_compute = self.mixed.as_ref().map_or(Span::ZERO, Mixed::compute);
     }
 }
 
@@ -102,12 +180,12 @@ enum Turn {
 }
 
 impl Lengths {
-    fn new(plan: &SendPlan) -> Lengths {
-        let turn = match plan.block {
-            0 => Turn::Random(Box::new(Seed(plan.seed).generator())),
+    fn new(sizes_bytes: &[u32], block: u64, seed: u64) -> Lengths {
+        let turn = match block {
+            0 => Turn::Random(Box::new(Seed(seed).generator())),
             block => Turn::Blocks { block, left: block },
         };
-        Lengths { sizes_bytes: plan.sizes_bytes.clone(), turn, at: 0 }
+        Lengths { sizes_bytes: sizes_bytes.to_vec(), turn, at: 0 }
     }
 
     #[inline]
@@ -130,29 +208,9 @@ impl Lengths {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::buffers::BufferKind;
-    use crate::send::Transport;
-    use warikomi_driver::transmit::{Bounce, Completion};
 
     fn lengths(block: u64, seed: u64, count: usize) -> Vec<usize> {
-        let plan = SendPlan {
-            sizes_bytes: vec![16, 64, 1_472],
-            block,
-            seed,
-            count: 1,
-            warmup: 0,
-            interval_ps: 0,
-            buffers: BufferKind::Contiguous,
-            checksum: true,
-            completion: Completion::Interrupt,
-            bounce: Bounce::None,
-            alignment_bytes: 1,
-            transport: Transport::Udp,
-            send_buffer_bytes: 1 << 20,
-            mtu_bytes: 65_535,
-            run_id: 0,
-        };
-        let mut lengths = Lengths::new(&plan);
+        let mut lengths = Lengths::new(&[16, 64, 1_472], block, seed);
         (0..count).map(|_| lengths.next()).collect()
     }
 

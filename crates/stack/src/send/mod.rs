@@ -7,6 +7,7 @@
 mod account;
 mod application;
 mod plan;
+mod receive;
 mod sender;
 mod socket;
 mod transport;
@@ -15,6 +16,7 @@ use warikomi_clock::{Time, TscClock};
 use warikomi_driver::transmit::{CostClock, Work};
 
 pub use plan::{LEAST_MESSAGE_BYTES, MOST_MESSAGE_BYTES, PlanError, SendPlan};
+pub use receive::RECEIVED_FRAME_BYTES;
 pub use sender::{Sender, SenderError, Step};
 pub use socket::SendSocket;
 pub use transport::{ParseTransportError, Transport};

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use warikomi_driver::DriverInfo;
 use warikomi_driver::transmit::{Bounce, Completion, Transmitter};
-use warikomi_protocol::commands;
+use warikomi_protocol::commands::{self, MixedLoad};
 use warikomi_protocol::payload;
 
 use super::Transport;
@@ -34,6 +34,10 @@ const MOST_SEND_BUFFER_BYTES: u64 = 1 << 30;
 const FIRST: RangeInclusive<u64> = 1..=64;
 /// What a device's DMA may have to begin at a multiple of.
 const ALIGNMENT_BYTES: RangeInclusive<u32> = 1..=64;
+/// Phases of a mixed load, and those of all its rounds.
+const PHASES: RangeInclusive<u64> = 1..=64;
+/// How long a phase is, in picoseconds: a microsecond to a minute.
+const PHASE_PS: RangeInclusive<u64> = 1_000_000..=60_000_000_000_000;
 /// Buffers and bounce buffers each begin on a page.
 const PAGE_BYTES: u64 = 4_096;
 
@@ -73,6 +77,9 @@ pub struct SendPlan {
     pub mtu_bytes: u32,
     /// In the payload's head, so that frames of another run are recognised.
     pub run_id: u32,
+    /// A mixed load. Its phases' lengths must all be among `sizes_bytes`, and `count` is the most messages that it may
+    /// have; nothing is left to a warm-up or a pace.
+    pub mixed: Option<MixedLoad>,
 }
 
 /// Why a plan cannot be carried out.
@@ -133,6 +140,7 @@ impl SendPlan {
             send_buffer_bytes: command.send_buffer_bytes,
             mtu_bytes: command.mtu_bytes,
             run_id: command.run_id,
+            mixed: command.mixed.clone(),
         })
     }
 
@@ -162,6 +170,7 @@ impl SendPlan {
             destination_mac,
             destination,
             run_id: self.run_id,
+            mixed: self.mixed.clone(),
             timeout_ms,
         }
     }
@@ -198,6 +207,7 @@ impl SendPlan {
         }
         self.validate_alignment()?;
         self.validate_tcp()?;
+        self.mixed.as_ref().map_or(Ok(()), |mixed| self.validate_mixed(mixed))?;
         let largest = u64::from(self.largest_bytes());
         let possible = largest..=MOST_SEND_BUFFER_BYTES;
         within(
@@ -206,6 +216,27 @@ impl SendPlan {
             possible,
             " bytes, at least the longest message",
         )
+    }
+
+    fn validate_mixed(&self, mixed: &MixedLoad) -> Result<(), PlanError> {
+        within("phases", mixed.phases.len() as u64, PHASES, " of them")?;
+        let all = mixed.phases.len() as u64 * u64::from(mixed.rounds);
+        within("phases of all rounds", all, PHASES, " of them")?;
+        within("phase_ps", mixed.phase_ps, PHASE_PS, " ps")?;
+        within("receive_interval_ps", mixed.receive_interval_ps, 0..=MOST_INTERVAL_PS, " ps")?;
+        if (self.interval_ps, self.warmup) != (0, 0) {
+            let range = "a mixed load has neither a pace nor a warm-up";
+            return Err(PlanError::new("interval_ps and warmup", self.interval_ps, range));
+        }
+        for phase in &mixed.phases {
+            within("sizes of a phase", phase.sizes_bytes.len() as u64, SIZES, " of them")?;
+            within("compute_ps", phase.compute_ps, 0..=MOST_INTERVAL_PS, " ps")?;
+            if let Some(bytes) = phase.sizes_bytes.iter().find(|it| !self.sizes_bytes.contains(it))
+            {
+                return Err(PlanError::new("size of a phase", bytes, "it must be among the sizes"));
+            }
+        }
+        Ok(())
     }
 
     fn validate_alignment(&self) -> Result<(), PlanError> {
@@ -278,6 +309,11 @@ impl SendPlan {
             Transport::Tcp => Some(bytes),
             Transport::TcpTso => Some(uncut_bytes(bytes)),
         }
+    }
+
+    /// Whether frames come meanwhile.
+    pub fn receives(&self) -> bool {
+        self.mixed.as_ref().is_some_and(|mixed| mixed.receive_interval_ps > 0)
     }
 
     /// The longest message in bytes.

@@ -1,5 +1,6 @@
 use proptest::prelude::*;
 use warikomi_driver::transmit::Thresholds;
+use warikomi_protocol::commands::LoadPhase;
 
 use super::*;
 
@@ -22,6 +23,7 @@ fn plan() -> SendPlan {
         send_buffer_bytes: 1 << 20,
         mtu_bytes: 65_535,
         run_id: 1,
+        mixed: None,
     }
 }
 
@@ -74,6 +76,44 @@ fn a_request_with_nonsense_says_what_is_possible() {
     assert!(bounce.contains("1 to 64"), "{bounce}");
 }
 
+fn mixed() -> MixedLoad {
+    let phase = |bytes, compute_ps| LoadPhase { sizes_bytes: vec![bytes], block: 1, compute_ps };
+    MixedLoad {
+        phases: vec![phase(64, 0), phase(9_000, 20_000_000)],
+        phase_ps: 1_000_000_000,
+        rounds: 3,
+        receive_interval_ps: 20_000_000,
+    }
+}
+
+#[test]
+fn a_mixed_load_survives_the_way_and_one_that_cannot_be_is_refused() {
+    let load = SendPlan { sizes_bytes: vec![64, 9_000], mixed: Some(mixed()), ..plan() };
+    assert_eq!(load.validate(MAX_FRAME_BYTES), Ok(()));
+    let request = load.to_command([2; 6], "10.9.0.2:5001".to_owned(), 1_000);
+    assert_eq!(SendPlan::from_command(&request), Ok(load.clone()));
+    let wrong = |change: &dyn Fn(&mut MixedLoad)| {
+        let mut mixed = mixed();
+        change(&mut mixed);
+        let plan = SendPlan { mixed: Some(mixed), ..load.clone() };
+        plan.validate(MAX_FRAME_BYTES).unwrap_err().to_string()
+    };
+    for (refused, said) in [
+        (wrong(&|mixed| mixed.phases.clear()), "1 to 64 of them"),
+        (wrong(&|mixed| mixed.rounds = 33), "1 to 64 of them"),
+        (wrong(&|mixed| mixed.rounds = 0), "1 to 64 of them"),
+        (wrong(&|mixed| mixed.phase_ps = 1), "1000000 to"),
+        (wrong(&|mixed| mixed.receive_interval_ps = u64::MAX), "0 to 1000000000000 ps"),
+        (wrong(&|mixed| mixed.phases[0].compute_ps = u64::MAX), "0 to 1000000000000 ps"),
+        (wrong(&|mixed| mixed.phases[0].sizes_bytes.clear()), "1 to 64 of them"),
+        (wrong(&|mixed| mixed.phases[1].sizes_bytes[0] = 128), "among the sizes"),
+    ] {
+        assert!(refused.contains(said), "{refused}");
+    }
+    let paced = SendPlan { interval_ps: 1, ..load.clone() };
+    assert!(paced.validate(MAX_FRAME_BYTES).unwrap_err().to_string().contains("neither a pace"));
+}
+
 fn any_plan() -> impl Strategy<Value = SendPlan> {
     let buffers = prop_oneof![
         Just(BufferKind::Contiguous),
@@ -84,6 +124,7 @@ fn any_plan() -> impl Strategy<Value = SendPlan> {
         Just(Completion::InterruptFree),
         (1u8..99).prop_map(|low| Completion::Adaptive(Thresholds::new(low, 100).unwrap())),
         (1u8..99).prop_map(|low| Completion::AdaptivePublished(Thresholds::new(low, 100).unwrap())),
+        (1u8..99).prop_map(|low| Completion::AdaptiveWatching(Thresholds::new(low, 100).unwrap())),
     ];
     let bounce = prop_oneof![
         Just(Bounce::None),
@@ -121,6 +162,7 @@ fn any_plan() -> impl Strategy<Value = SendPlan> {
                 send_buffer_bytes,
                 mtu_bytes: 68 + run_id % 65_468,
                 run_id,
+                mixed: None,
             }
         },
     )

@@ -4,11 +4,12 @@ use std::net::Ipv4Addr;
 
 use warikomi_clock::{Span, Time};
 use warikomi_driver::transmit::{CostClock, Packet, Transmitter, TransmitterOptions, Work};
-use warikomi_driver::{DriverError, Hardware, NicDriver};
+use warikomi_driver::{DriverError, Hardware, NicDriver, RxSink};
 use warikomi_protocol::answers::Sent;
 
-use super::account::{Account, Fate};
+use super::account::{Account, Fate, together};
 use super::application::Application;
+use super::receive::{BUDGET, Inbox, Reading};
 use super::{PlanError, SendPlan, SendSocket, Transport};
 use crate::buffers::{Buffers, MOST_DMA_BYTES, SendBuffers};
 use crate::datagram::{ETHERNET_BYTES, Headers, Station};
@@ -100,6 +101,10 @@ pub struct Sender {
     slept: bool,
     /// Packets that the device is done with, and how long each was in the driver.
     done: Vec<(u32, Span)>,
+    /// What comes meanwhile, if anything does.
+    inbox: Option<Inbox>,
+    /// Of a mixed load, what came of each phase that is over.
+    phases: Option<Vec<Sent>>,
 }
 
 impl Sender {
@@ -164,6 +169,8 @@ impl Sender {
             called: false,
             slept: false,
             done: Vec::with_capacity(demand.packets),
+            inbox: plan.receives().then(|| Inbox::new(plan.run_id)),
+            phases: plan.mixed.as_ref().map(|_| Vec::new()),
         })
     }
 
@@ -179,7 +186,8 @@ impl Sender {
         clock: &mut C,
         interrupted: bool,
     ) -> Result<Step, DriverError> {
-        self.account.step(|| clock.now());
+        let idled = self.account.step(|| clock.now());
+        self.transmitter.idled(idled);
         if std::mem::take(&mut self.slept) {
             clock.spend(Work::Switch);
         }
@@ -197,19 +205,65 @@ impl Sender {
         match step {
             Step::Again => {}
             Step::Until(_) | Step::Interrupt => self.account.rests(clock.now()),
-            Step::DeadLocked | Step::Finished => self.account.end(
-                clock.now(),
-                self.transmitter.counts(),
-                step == Step::DeadLocked,
-                self.buffers.is_full() && self.buffers.refused() == 0,
-            ),
+            Step::DeadLocked | Step::Finished => self.end(clock, step == Step::DeadLocked),
         }
         Ok(step)
     }
 
+    /// Everything, or a phase, is over.
+    fn end<C: CostClock>(&mut self, clock: &mut C, dead_locked: bool) {
+        let pools_full = self.buffers.is_full() && self.buffers.refused() == 0;
+        self.account.end(clock.now(), self.transmitter.counts(), dead_locked, pools_full);
+        if let Some(phases) = &mut self.phases {
+            phases.push(self.account.of_phase());
+        }
+    }
+
+    /// One pass of the receive side, if anything comes meanwhile: the application reads each frame, and on this
+    /// occasion the device may be asked what it has sent. To be called before each step.
+    #[inline]
+    pub fn receive<C: CostClock>(
+        &mut self,
+        driver: &mut dyn NicDriver,
+        hw: &mut Hardware<'_>,
+        clock: &mut C,
+        pool: &mut dyn RxSink,
+    ) -> Result<(), DriverError> {
+        let Some(inbox) = &mut self.inbox else { return Ok(()) };
+        inbox.begin();
+        let memory = hw.memory;
+        let packets = driver.poll(hw, BUDGET, &mut Reading { inbox, memory, pool })?;
+        clock.spend(Work::Receive { packets });
+        if packets == 0 {
+            return Ok(());
+        }
+        for _ in 0..inbox.frames {
+            clock.spend(Work::SystemCall);
+            clock.spend(Work::Copy { bytes: inbox.bytes / inbox.frames as usize });
+        }
+        self.account.received(inbox.frames, inbox.missing);
+        let done = &mut self.done;
+        let sent = &mut |token, wait| done.push((token, wait));
+        self.transmitter.received(driver, hw, clock, sent)?;
+        self.take_back(driver, hw, clock)
+    }
+
     /// What has come of it. Behind [`Step::Finished`] or [`Step::DeadLocked`].
     pub fn sent(&self) -> Sent {
-        self.account.sent().clone()
+        match &self.phases {
+            Some(phases) => together(phases),
+            None => self.account.sent().clone(),
+        }
+    }
+
+    /// Whether frames come meanwhile, which only [`receive`](Self::receive) may take.
+    pub fn receives(&self) -> bool {
+        self.inbox.is_some()
+    }
+
+    /// Frames that it has received.
+    pub fn received(&self) -> u64 {
+        self.inbox.as_ref().map_or(0, |inbox| inbox.received)
     }
 
     /// Bytes of the frames that were handed to the device, the warm-up included.
@@ -237,8 +291,11 @@ impl Sender {
         if let Some(token) = self.waiting {
             return self.hand_over(driver, hw, clock, token);
         }
-        if self.application.is_done() {
+        if self.application.is_done(|| clock.now()) {
             return self.finish(driver, hw, clock);
+        }
+        if !self.called && self.application.computes(clock) {
+            return Ok(Step::Again);
         }
         if self.application.has_pace() {
             let now = clock.now();
@@ -491,7 +548,13 @@ impl Sender {
         clock: &mut C,
     ) -> Result<Step, DriverError> {
         if self.transmitter.in_flight() == 0 {
-            return Ok(Step::Finished);
+            if !self.application.next_phase() {
+                return Ok(Step::Finished);
+            }
+            self.end(clock, false);
+            self.account = Account::new(0, 0);
+            self.called = false;
+            return Ok(Step::Again);
         }
         if self.transmitter.will_be_interrupted() {
             return self.rest(driver, hw, clock);

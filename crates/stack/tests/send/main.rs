@@ -54,6 +54,7 @@ fn plan(sizes_bytes: &[u32], count: u64) -> SendPlan {
         send_buffer_bytes: 1 << 20,
         mtu_bytes: 65_535,
         run_id: 0xbeef,
+        mixed: None,
     }
 }
 

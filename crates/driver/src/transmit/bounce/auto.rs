@@ -33,8 +33,13 @@ const STRETCH: usize = 16;
 /// Of so many packets, one's copying and describing is measured.
 const MEASURED: u64 = 16;
 
-/// What is copied in each window in which nothing else is.
+/// What is copied in each window in which nothing else is; no more than the longest of its packets.
 const TRIALS_BYTES: [u64; 2] = [64, 1_024];
+/// What is copied to find out what copies take: up to the first that is as long as a packet, before anything is
+/// known and when longer packets come. Who sends short packets only never pays for long copies.
+const LEARNED_BYTES: [u64; 5] = [64, 512, 4_096, 16_384, 65_536];
+/// How often each.
+const LEARNED_TIMES: usize = 4;
 
 /// The two ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +103,10 @@ impl Choice {
     }
 }
 
+fn bytes_of(pieces: &[(u64, u32)]) -> u64 {
+    pieces.iter().map(|piece| u64::from(piece.1)).sum()
+}
+
 /// The bounce buffer that is used where it gains.
 #[derive(Debug)]
 pub(crate) struct Auto {
@@ -122,17 +131,19 @@ pub(crate) struct Auto {
     contrast: u64,
     /// Bytes that are to be copied to find out what that takes; 0 for none.
     trial_bytes: u64,
+    /// Bytes of the longest packet so far, and how many of [`LEARNED_BYTES`] were copied.
+    longest_bytes: u64,
+    learned: usize,
+    /// A choice of long standing is made anew when the mix of packets changes.
+    watches_mix: bool,
 }
 
 impl Auto {
-    /// Measures what copying costs, in an area that the device never has.
-    pub(crate) fn new(
-        areas: &Areas,
-        memory: &dyn DmaMemory,
-        clock: &mut impl CostClock,
-    ) -> Result<Auto, DriverError> {
+    /// Nothing is known; the first packet is of these pieces. Whether a choice of long standing is made anew when the
+    /// mix of packets changes.
+    pub(crate) fn new(pieces: &[(u64, u32)], watches_mix: bool) -> Auto {
         let costs = Costs::new();
-        let mut auto = Auto {
+        Auto {
             costs,
             shapes: Shapes::new(),
             packets: 0,
@@ -149,12 +160,45 @@ impl Auto {
             device_bound: false,
             contrast: 0,
             trial_bytes: 0,
-        };
-        for bytes in [64, 512, 4_096, 16_384, 65_536].repeat(4) {
-            auto.trial_bytes = bytes;
-            auto.try_copy(areas, memory, clock)?;
+            longest_bytes: bytes_of(pieces),
+            learned: 0,
+            watches_mix,
         }
-        Ok(auto)
+    }
+
+    /// Measures what copies as long as the longest packet cost, unless that is known, in an area that the device never
+    /// has.
+    #[inline]
+    pub(crate) fn learn(
+        &mut self,
+        areas: &Areas,
+        memory: &dyn DmaMemory,
+        clock: &mut impl CostClock,
+    ) -> Result<(), DriverError> {
+        let longest = LEARNED_BYTES[..self.learned].last().copied().unwrap_or(0);
+        let all = self.learned == LEARNED_BYTES.len();
+        if all || self.longest_bytes <= longest {
+            Ok(())
+        } else {
+            self.copy_longer(areas, memory, clock)
+        }
+    }
+
+    #[cold]
+    fn copy_longer(
+        &mut self,
+        areas: &Areas,
+        memory: &dyn DmaMemory,
+        clock: &mut impl CostClock,
+    ) -> Result<(), DriverError> {
+        let shorter = LEARNED_BYTES.iter().filter(|bytes| **bytes < self.longest_bytes).count();
+        let to = (shorter + 1).min(LEARNED_BYTES.len());
+        for bytes in LEARNED_BYTES[self.learned..to].repeat(LEARNED_TIMES) {
+            self.trial_bytes = bytes;
+            self.try_copy(areas, memory, clock)?;
+        }
+        self.learned = to;
+        Ok(())
     }
 
     /// Copies something for the sake of the estimate, if nothing was copied for long.
@@ -185,7 +229,8 @@ impl Auto {
     /// What is to be copied of this packet.
     #[inline]
     pub(crate) fn choose(&mut self, pieces: &[(u64, u32)]) -> Choice {
-        let bytes = pieces.iter().map(|piece| u64::from(piece.1)).sum();
+        let bytes = bytes_of(pieces);
+        self.longest_bytes = self.longest_bytes.max(bytes);
         let shape = self.shapes.find(pieces, bytes);
         let chosen = match shape {
             Some(shape) if self.window.way == Way::Bounced => self.shapes.copied(shape),
@@ -318,6 +363,10 @@ impl Auto {
             self.patience = FEWEST_WINDOWS;
             self.next_comparison = self.next_comparison.min(self.windows + FEWEST_WINDOWS);
         }
+        if self.watches_mix && self.shapes.mix_has_changed() {
+            self.patience = FEWEST_WINDOWS;
+            self.next_comparison = self.windows;
+        }
         let gains = chosen.copies && self.costs.device.is_resolved();
         let waits = way == Way::Bounced || self.device_bound;
         let due = self.windows >= self.next_comparison;
@@ -325,7 +374,8 @@ impl Auto {
         self.comparing = try_other;
         let next = if try_other { self.favourite.other() } else { self.favourite };
         if !(chosen.copies && next == Way::Bounced) {
-            self.trial_bytes = TRIALS_BYTES[(self.windows % 2) as usize];
+            let bytes = TRIALS_BYTES[(self.windows % 2) as usize];
+            self.trial_bytes = bytes.min(self.shapes.longest_bytes());
         }
         let unsettled = if next == way { 0 } else { in_flight };
         self.window = Window::new(next, unsettled, WINDOW);

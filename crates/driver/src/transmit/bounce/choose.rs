@@ -16,6 +16,8 @@ const MARGIN: f64 = 0.02;
 const NOTICEABLE: f64 = 0.999;
 /// What is chosen stays chosen unless something else would be better than this share of it.
 const STAYS: f64 = 0.99;
+/// The share of packets that are of other shapes than before in a mix that has changed.
+const MIX_CHANGES: f64 = 0.5;
 /// Shapes that are told apart; packets of any other are not copied.
 const MOST_SHAPES: usize = 64;
 /// Numbers of buffers behind the header that are considered, besides all of them.
@@ -50,8 +52,9 @@ struct Shape {
     bytes: u64,
     first: u64,
     second: u64,
-    /// Packets of this window.
+    /// Packets of this window, and of the one that the mix was last looked at in.
     packets: u64,
+    packets_before: u64,
     /// Pieces that are copied together; 0 for none.
     copied: usize,
     /// As many of them as the processor can copy while the device is busy with half a packet.
@@ -187,6 +190,7 @@ impl Shapes {
             first: 0,
             second: 0,
             packets: 0,
+            packets_before: 0,
             copied: 0,
             affordable: 0,
         });
@@ -217,6 +221,26 @@ impl Shapes {
         shape.bytes = bytes;
         shape.first = pieces[0].1.into();
         shape.second = pieces.get(1).map_or(0, |piece| piece.1.into());
+    }
+
+    /// Whether more than [`MIX_CHANGES`] of the window's packets are of other shapes than those of the window before.
+    pub(crate) fn mix_has_changed(&mut self) -> bool {
+        let (mut common, mut all, mut before) = (0.0, 0, 0);
+        for shape in &self.shapes {
+            (all, before) = (all + shape.packets, before + shape.packets_before);
+        }
+        for shape in &mut self.shapes {
+            let share = |packets: u64, all: u64| packets as f64 / all.max(1) as f64;
+            common += share(shape.packets, all).min(share(shape.packets_before, before));
+            shape.packets_before = shape.packets;
+        }
+        before > 0 && common < 1.0 - MIX_CHANGES
+    }
+
+    /// Bytes of the longest packet of the window that could be copied.
+    pub(crate) fn longest_bytes(&self) -> u64 {
+        let sent = self.shapes.iter().filter(|shape| shape.packets > 0);
+        sent.map(|shape| shape.bytes).max().unwrap_or(0)
     }
 
     /// What the window's packets take the processor for copying and describing, and the device; with

@@ -54,6 +54,16 @@ impl MessageArguments {
         ])
     }
 
+    /// Flags that were given and say what a load of another kind is.
+    pub(super) fn of_one_load(&self) -> Vec<&'static str> {
+        given([
+            ("--sizes", !self.sizes.is_empty()),
+            ("--mixture", !self.mixtures.is_empty()),
+            ("--interval", self.interval.is_some()),
+            ("--rate", self.rate.is_some()),
+        ])
+    }
+
     /// Whether UDP has a checksum.
     pub(super) fn checksum(&self) -> bool {
         self.checksum != Some(OnOff::Off)

@@ -4,6 +4,7 @@ mod card;
 mod compared;
 mod kernel;
 mod messages;
+mod mixed;
 mod sender;
 mod time;
 
@@ -12,7 +13,7 @@ use warikomi_clock::Seed;
 use warikomi_measure::RunResult;
 use warikomi_measure::published;
 use warikomi_nic::NicOptions;
-use warikomi_session::flags::refuse;
+use warikomi_session::flags::{given, refuse};
 use warikomi_session::{
     CostArguments, Session, StrictArguments, Strictness, TargetArguments, Usual,
 };
@@ -23,12 +24,13 @@ use self::card::CardArguments;
 use self::compared::ComparedArguments;
 use self::kernel::{KernelSending, given_or};
 use self::messages::MessageArguments;
+use self::mixed::MixedArguments;
 use self::sender::SenderArguments;
 use self::time::TimeArguments;
 use super::kernel::{Judge, JudgingHost};
 use super::made::Transmitted;
 use super::options::{Options, driver};
-use super::{columns, fitted, kernel as guest, real, segmentation, simulated};
+use super::{columns, fitted, kernel as guest, mixed as mixed_load, real, segmentation, simulated};
 use crate::error::Error;
 use crate::experiment::{Conclusion, Experiment};
 use crate::watch::Watch;
@@ -79,6 +81,8 @@ pub struct Transmit {
     #[command(flatten)]
     time: TimeArguments,
     #[command(flatten)]
+    mixed: MixedArguments,
+    #[command(flatten)]
     kernel: KernelSending,
     #[command(flatten)]
     kernel_costs: CostArguments,
@@ -100,6 +104,8 @@ Examples:
       What segmentation offload (TSO) saves on a 10 Gigabit Ethernet card: throughput, processor, DMA transfers.
   warikomi transmit --mixture 64x10,1472x5 --mixture random --completions interrupt,adaptive
       Mixtures: sizes in turn, and any size each time.
+  warikomi transmit --mixed --systems mbuf-2k --bounces none,all
+      A mixed load while frames come: adapting to more resources against each fixed choice, with a verdict.
   warikomi transmit --both --sizes 64,4096
       Real and virtual time side by side, with their difference.
   warikomi transmit --target kernel --senders pktgen,udp --sizes 64,1472
@@ -121,7 +127,8 @@ impl Experiment for Transmit {
         if self.target.asks_for_kernel() {
             let (messages, compared) = (self.messages.of_process(), self.compared.of_process());
             let (card, time) = (self.card.of_process(), self.time.of_process());
-            refuse(&[card, messages, compared, time].concat(), "process")?;
+            let mixed = self.mixed.of_process();
+            refuse(&[mixed, card, messages, compared, time].concat(), "process")?;
             if !self.time.virtual_time {
                 self.messages.refuse_seed()?;
             }
@@ -129,18 +136,22 @@ impl Experiment for Transmit {
         }
         refuse(&[self.kernel.given(), self.kernel_costs.given()].concat(), "kernel")?;
         self.strict.refuse_if_simulated(self.time.virtual_time || self.time.both)?;
+        if self.mixed.mixed {
+            return Ok(Conclusion::new(self.run_mixed(watch)?.result));
+        }
         let found = self.run_in_process(watch)?;
         Ok(Conclusion::new(found.result).with_table("repetitions", found.repetitions))
     }
 
     fn describe(result: &mut RunResult) {
-        // A kernel's rows say what sent, and those of TCP who cut its segments.
+        // A kernel's rows say what sent, those of a mixed load in which phase, and those of TCP who cut its segments.
         let have = |key: &str| result.rows.iter().flatten().any(|row| row.contains_key(key));
-        let segmented = have("tso");
-        match have("sender") {
-            true => guest::columns::describe(result),
-            false if segmented => segmentation::describe(result),
-            false => columns::describe(result),
+        let (sender, phase, tso) = (have("sender"), have("phase"), have("tso"));
+        match (sender, phase, tso) {
+            (true, ..) => guest::columns::describe(result),
+            (_, true, _) => mixed_load::describe(result),
+            (.., true) => segmentation::describe(result),
+            _ => columns::describe(result),
         }
         fitted::mark(result);
     }
@@ -158,6 +169,25 @@ impl Transmit {
             simulated::beside(&mut found, &simulated);
         }
         Ok(found)
+    }
+
+    fn run_mixed(&self, watch: &mut Watch) -> Result<Transmitted, Error> {
+        let compared = given([
+            ("--all-pairs", self.compared.all_pairs),
+            ("--separate", self.compared.separate),
+            ("--cards", !self.card.cards.is_empty()),
+        ]);
+        let sender = self.sender.of_one_load();
+        let others =
+            [self.messages.of_one_load(), self.time.of_one_load(), compared, sender].concat();
+        self.mixed.refuse(&others)?;
+        let load = self.mixed.load(self.time.phase(), self.time.repeat)?;
+        let (cards, costs) = (self.in_process()?, self.time.costs()?);
+        let options = cards.first().ok_or_else(|| Error::impossible("there is no card"))?;
+        match self.time.virtual_time {
+            true => mixed_load::in_virtual_time(options, &load, &costs, watch),
+            false => mixed_load::in_real_time(options, &load, watch),
+        }
     }
 
     fn run_in_kernel(&self, watch: &mut Watch) -> Result<Conclusion, Error> {

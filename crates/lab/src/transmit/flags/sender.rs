@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use clap::Args;
+use warikomi_session::flags::given;
 use warikomi_stack::send::Transport;
 
 use super::super::kernel::Sender;
@@ -26,6 +27,12 @@ impl SenderArguments {
     /// Whether the card cuts segments, each with rows of its own; nothing for what is usual.
     pub(super) fn tso(&self) -> Vec<bool> {
         self.tso.iter().map(|on| on.0).collect()
+    }
+
+    /// Flags that were given and mean nothing to a mixed load, which is of datagrams.
+    pub(super) fn of_one_load(&self) -> Vec<&'static str> {
+        let others = self.senders.iter().any(|sender| *sender != Sender::Udp);
+        given([("--senders", others), ("--tso", !self.tso.is_empty())])
     }
 
     /// What carries the messages of a process, each with rows of its own.

@@ -17,6 +17,9 @@ use crate::values::span_within;
 /// In virtual time a row need not outlast what disturbs a machine.
 const VIRTUAL_ROW: Span = Span::from_ms(20);
 
+/// How long a phase of a mixed load is in real time.
+const REAL_PHASE: Span = Span::from_ms(100);
+
 #[derive(Args)]
 #[command(next_help_heading = "Time")]
 pub(super) struct TimeArguments {
@@ -48,6 +51,17 @@ impl TimeArguments {
     /// Flags that were given and mean nothing to a kernel.
     pub(super) fn of_process(&self) -> Vec<&'static str> {
         given([("--duration", self.duration.is_some()), ("--both", self.both)])
+    }
+
+    /// Flags that were given and mean nothing to a mixed load.
+    pub(super) fn of_one_load(&self) -> Vec<&'static str> {
+        given([("--count", self.count.is_some()), ("--both", self.both)])
+    }
+
+    /// How long each phase of a mixed load is.
+    pub(super) fn phase(&self) -> Span {
+        let usual = if self.virtual_time { VIRTUAL_ROW } else { REAL_PHASE };
+        self.duration.unwrap_or(usual)
     }
 
     /// What a kernel's work costs, if its time is virtual.
