@@ -211,6 +211,7 @@ fn what_cannot_be_is_refused_with_what_can() {
         (&["--alignment", "8"], "give other --bounces"),
         (&["--checksum", "some"], "possible values: on, off"),
         (&["--target", "kernel", "--checksum", "off"], "--checksum"),
+        (&["--mixed", "--senders", "tcp"], "--senders does not go with --mixed"),
         (&["--mixture", "64"], "SIZExCOUNT"),
         (&["--mixture", "64x100,128x1"], "64 are possible"),
         (&["--systems", "mbuf:0"], "512 to 65536"),
