@@ -243,14 +243,21 @@ static inline int wk_vi_connect(struct wk_vi *vi)
     return outcome;
 }
 
-/* Gives everything back; the neighbours see that the application is gone. vi.error stays. */
-static inline void wk_vi_close(struct wk_vi *vi)
+/* In a child of the application, behind fork(): keeps packet memory, for wk_vi_bytes(), and lets go of the rest,
+ * so that neighbours see when the application itself is gone. A child must neither post nor receive. */
+static inline void wk_vi_keep_memory(struct wk_vi *vi)
 {
     int files[4] = { vi->socket, vi->event, vi->neighbour_event, vi->neighbour };
     for (int i = 0; i < 4; i++)
         if (files[i] >= 0)
             close(files[i]);
     vi->socket = vi->event = vi->neighbour_event = vi->neighbour = -1;
+}
+
+/* Gives everything back; the neighbours see that the application is gone. vi.error stays. */
+static inline void wk_vi_close(struct wk_vi *vi)
+{
+    wk_vi_keep_memory(vi);
     if (vi->memory != NULL)
         munmap(vi->memory, vi->memory_bytes);
     vi->memory = NULL;

@@ -84,9 +84,31 @@ fn what_cannot_be_is_refused_with_what_can() {
         (&["--calibration", "1ms"], "--calibration"),
         (&["--line-rate", "5"], "is too long: choose 0"),
         (&["--target", "vm"], "kernel"),
+        (&["--quota", "50%"], "--target process"),
+        (&["--target", "process", "--virtual", "--quota", "50%"], "give --stall"),
+        (&["--target", "process", "--quota", "50"], "50"),
+        (&["--own-compute"], "--application"),
     ] {
         let output = run(&[&["receive"], arguments].concat());
         let text = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && text.contains(said), "{arguments:?}: {text}");
     }
+}
+
+#[test]
+fn a_quota_keeps_what_receives_from_running_or_it_is_said_why_there_is_none() {
+    let runs = tempfile::tempdir().unwrap();
+    let target = ["receive", "--target", "process", "--strategies", "poll", "--buffers", "1MB"];
+    let more = ["--quota", "20%", "--duration", "500ms", "--json", "--runs"];
+    let output = run(&[&target[..], &more[..], &[runs.path().to_str().unwrap()]].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        assert!(said.contains("--quota needs a control group (cgroup)"), "{said}");
+        return;
+    }
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let row = &result["rows"][0];
+    // It polls all the time, and so wants more than a fifth of each period.
+    assert!(row["stalled_ms"].as_f64().unwrap() > 10.0, "{row}");
+    assert_eq!(row["stalled_by"], "a quota of 20%");
 }

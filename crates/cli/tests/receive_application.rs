@@ -102,6 +102,24 @@ fn it_receives_by_itself_and_says_what_the_driver_accepted() {
 }
 
 #[test]
+fn a_second_process_of_its_own_computes_on_what_it_received() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = compiled(&directory, "examples/c/vi_compute.c", &[]);
+    let output = run(&program, &["--own-compute", "--polls", "1000", "--loads", "0.05,0.5"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(running(&program), Vec::<PathBuf>::new());
+    let result = result(&output);
+    for row in result["rows"].as_array().unwrap() {
+        let cpu = row["cpu_share"].as_f64().unwrap();
+        assert!(cpu > 0.0 && cpu < 1.0, "{row}");
+        assert!(row.get("application_differs").is_none(), "{row}");
+    }
+    let program = compiled(&directory, "examples/c/vi_application.c", &[]);
+    let said = failed(&program, &run(&program, &["--own-compute"]));
+    assert!(said.contains("this one has started none"), "{said}");
+}
+
+#[test]
 fn one_that_lies_about_what_it_received_has_figures_and_fails() {
     let directory = tempfile::tempdir().unwrap();
     let program = bad(&directory, "LIES");

@@ -149,15 +149,10 @@ impl ProcessTarget {
         clock: TscClock,
         interrupted: Interrupted,
     ) -> Result<ProcessTarget, TargetError> {
-        let ProcessOptions { driver, dma_bytes, orders, above, core, shared_core, live } = options;
+        let ProcessOptions { driver, dma_bytes, orders, mut above, core, shared_core, live } =
+            options;
         let mut store = data_store(live.as_ref())?;
-        let (mut chain, programs) = match above {
-            Some(Above { chain, program, application }) => {
-                (Some(chain), Some((program, application)))
-            }
-            None => (None, None),
-        };
-        let packets = chain.as_ref().and_then(|chain| chain.memory.as_ref());
+        let packets = above.as_ref().and_then(|above| above.chain.memory.as_ref());
         let device =
             DeviceMemory::new(dma_bytes, packets.map(|packets| &packets.1), live.is_some())
                 .map_err(TargetError::system("cannot make the memory that the driver shares"))?;
@@ -168,7 +163,7 @@ impl ProcessTarget {
             way: live.as_ref().map_or(layout::way::RELOAD, |live| live.way.to_word()),
         };
         let channel = packets.and_then(|(memory, _)| driver_channel(memory));
-        let invitation = chain.as_mut().and_then(|chain| chain.driver.take());
+        let invitation = above.as_mut().and_then(|above| above.chain.driver.take());
         let memory = device.memory.clone();
         let mut seats = Seats::new(device, SeatsOptions { window, orders, invitation, channel });
         seats.give_baton(FIRST_GENERATION, How::Start);
@@ -178,19 +173,10 @@ impl ProcessTarget {
             Parts::start(&driver, layout::HELLO, &first.files(&seats.device), core)?;
         let (end, report) = seats.add_first(first, part);
         seats.settle(live.as_ref(), &mut parts);
-        let (mut requests, mut application) = (None, None);
-        if let (Some(chain), Some((program, own))) = (chain, programs) {
-            for part in chain.parts {
-                let own = own.clone().filter(|_| part.name == APPLICATION);
-                parts.add(&own.unwrap_or_else(|| program(part.name)), part)?;
-            }
-            match own.and(chain.memory) {
-                Some((packets, _)) => application = OwnApplication::above(&packets, chain.control),
-                None => requests = chain.control,
-            }
-        }
-        let requests = requests.map(AgentLine::new).transpose();
-        let requests = requests.map_err(TargetError::system("cannot set up a line"))?;
+        let (requests, application) = match above {
+            Some(above) => start_above(above, &mut parts)?,
+            None => (None, None),
+        };
         let mut port = Port::new(end, memory, clock, nic.vectors().count());
         nic.probe().handlers_tell();
         let interrupts: &mut dyn IntrLine = &mut port.line;
@@ -352,6 +338,23 @@ impl ProcessTarget {
         let seat = self.seats.served_seat();
         seat.is_none_or(|seat| self.parts.end_of(&mut seat.part).is_some())
     }
+}
+
+/// Starts what stands above the driver: whom to ask, and the user's own application if there is one, which nobody asks.
+fn start_above(
+    above: Above,
+    parts: &mut Parts,
+) -> Result<(Option<AgentLine>, Option<OwnApplication>), TargetError> {
+    let Above { chain, program, application: own } = above;
+    for part in chain.parts {
+        let own = own.clone().filter(|_| part.name == APPLICATION);
+        parts.add(&own.unwrap_or_else(|| program(part.name)), part)?;
+    }
+    if let Some((packets, _)) = own.and(chain.memory) {
+        return Ok((None, OwnApplication::above(&packets, chain.control)));
+    }
+    let requests = chain.control.map(AgentLine::new).transpose();
+    Ok((requests.map_err(TargetError::system("cannot set up a line"))?, None))
 }
 
 /// The store, where drivers follow one another by it.

@@ -51,6 +51,8 @@ fn asked(result: &RunResult) -> Option<String> {
     };
     let stall = result.plan.get("stall").and_then(serde_json::Value::as_str);
     let stall = stall.map(|stall| format!("; the core is taken away, {stall}")).unwrap_or_default();
+    let quota = result.plan.get("quota").and_then(serde_json::Value::as_str);
+    let stall = stall + &quota.map(|it| format!("; a quota of {it}")).unwrap_or_default();
     Some(format!("{what} on a line of {line}, {} of it, for {long}{stall}", loads.join(", ")))
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 use warikomi_clock::{Seed, Span};
-use warikomi_driver::strategy::{DEFAULT_CPU_BUDGET, Strategy};
+use warikomi_driver::strategy::{CpuBudget, DEFAULT_CPU_BUDGET, Strategy};
 use warikomi_inject::{FrameBytes, LineRate, Receiver};
 use warikomi_measure::RunResult;
 use warikomi_measure::published;
@@ -139,6 +139,10 @@ struct ComparedArguments {
     /// that we may have, in virtual time by declaration (--target process)
     #[arg(long, value_name = "TIME:every=TIME")]
     stall: Option<Stall>,
+    /// What receives may have so much of its core, such as 50%, in each 100 ms, and is kept from running for the rest of
+    /// them: a quota of a control group (cgroup), which we must be allowed to make (--target process, real time)
+    #[arg(long, value_name = "SHARE", conflicts_with_all = ["stall", "real_time", "claim"])]
+    quota: Option<CpuBudget>,
     /// What receives has real-time priority, and so comes before what takes the core away (--target process)
     #[arg(long)]
     real_time: bool,
@@ -151,6 +155,9 @@ struct ComparedArguments {
     /// what the driver accepted (--target process)
     #[arg(long, value_name = "PROGRAM", value_hint = ValueHint::ExecutablePath)]
     application: Option<PathBuf>,
+    /// The processes that the application has started, which compute on what it receives, are the compute job
+    #[arg(long, requires = "application", conflicts_with = "no_compute")]
+    own_compute: bool,
     /// How long the compute job runs alone, before and after each row (--target kernel) [default:
     /// 200ms]
     #[arg(long, value_name = "TIME")]
@@ -164,6 +171,7 @@ impl ComparedArguments {
             ("--smallest-buffer", self.smallest_buffer),
             ("--no-compute", self.no_compute),
             ("--stall", self.stall.is_some()),
+            ("--quota", self.quota.is_some()),
             ("--real-time", self.real_time),
             ("--claim", self.claim.is_some()),
             ("--application", self.application.is_some()),
@@ -219,8 +227,10 @@ impl Receive {
         let mut options = process::Options {
             traffic: self.traffic.traffic(None, usual.traffic),
             find_smallest_buffer: usual.find_smallest_buffer || compared.smallest_buffer,
-            compute: !compared.no_compute,
+            compute: !compared.no_compute && !compared.own_compute,
+            own_compute: compared.own_compute,
             stall: compared.stall.or(usual.stall),
+            quota: compared.quota,
             real_time: compared.real_time,
             whole_messages: self.traffic.whole_messages,
             application: compared.application.clone(),
@@ -361,6 +371,12 @@ impl Receive {
             return Err(Error::impossible(
                 "an application of one's own takes real time, because it is a process; leave --virtual out, or \
                  --application",
+            ));
+        }
+        if options.quota.is_some() {
+            return Err(Error::impossible(
+                "a quota is the system's, of real time; in virtual time the core is taken away by declaration: give \
+                 --stall in its place",
             ));
         }
         options.check(driver.max_frame_bytes)?;

@@ -11,9 +11,11 @@ use warikomi_session::Session;
 use warikomi_target::realtime::{self, PRIORITY};
 
 use super::application::Said;
+use super::children;
 use super::competitor::Competitor;
 use super::compute::{ComputeJob, nanoseconds};
 use super::options::{Case, Options};
+use super::quota::Quota;
 use crate::error::Error;
 use crate::inject::{Application, inject};
 use crate::receive::doubts::Doubts;
@@ -48,28 +50,37 @@ impl Bench<'_, '_> {
         }
         // The scheduler's first moments with the two are not its usual ones.
         session.target.serve_for(Duration::from_millis(20))?;
+        let job = match self.options.own_compute {
+            true => Job::Children(children::of(&session)?),
+            false => job.map_or(Job::None, Job::Ours),
+        };
         let before_cores = session.watch_cores();
-        let before = Spent::now(&processes, job.as_ref())?;
+        let before = Spent::now(&processes, &job)?;
         let counted = counters(&mut session)?;
         let competitor = self.compete(&session)?;
+        let quota = self.options.quota.map(|share| Quota::limit(share, &processes)).transpose()?;
         let run =
             inject(&mut session, &plan, Application::default(), read_tsc() as u32, &mut |_| ())?;
         run.check()?;
-        let spent = Spent::now(&processes, job.as_ref())?.since(&before);
+        let spent = Spent::now(&processes, &job)?.since(&before);
         let counted = counters(&mut session)?.since(&counted);
         let taken = competitor.map(Competitor::end).transpose().map_err(Error::CpuTime)?;
         let said = match self.options.application {
             Some(_) => Some(Said::of(&mut session, &plan, &run)?),
             None => None,
         };
+        let throttled = quota.as_ref().map(Quota::throttled_ms).transpose();
+        let throttled = throttled.map_err(Error::CpuTime)?;
+        drop(quota);
         self.watch.saw(&mut session, &before_cores);
         drop(job);
         session.stop()?;
 
         let buffer_bytes = orders.buffers * orders.buffer_bytes;
         let mut row = case.row(case.poll_us(), buffer_bytes);
-        row.stalled_ms = taken.map(|taken| taken.cpu_ns as f64 / 1e6);
-        row.stalled_by = taken.map(|taken| taken.claim.to_string());
+        row.stalled_ms = taken.map(|taken| taken.cpu_ns as f64 / 1e6).or(throttled);
+        let by_quota = self.options.quota.map(|share| format!("a quota of {share}"));
+        row.stalled_by = taken.map(|taken| taken.claim.to_string()).or(by_quota);
         let bursts = row.account(self.number, &plan, &run.ledger, run.start);
         row.interrupts = run.result.interrupts.as_ref().map(|interrupts| interrupts.raised);
         row.sleeps = Some(counted.sleeps);
@@ -109,6 +120,22 @@ fn claim_real_time(processes: &[u32]) -> Result<(), Error> {
     })
 }
 
+/// What computes beside what receives.
+enum Job {
+    None,
+    /// A thread of ours.
+    Ours(ComputeJob),
+    /// Processes of the user's own application.
+    Children(Vec<u32>),
+}
+
+/// Processor time that these processes have had, in nanoseconds.
+fn processor_ns(processes: &[u32]) -> Result<u64, Error> {
+    let of = |&id: &u32| clock_getcpuclockid(Pid::from_raw(id as i32)).and_then(ClockId::now);
+    let times = processes.iter().map(of).map(|time| time.map(nanoseconds));
+    times.sum::<nix::Result<u64>>().map_err(|error| Error::CpuTime(error.into()))
+}
+
 /// Processor and other time that has gone.
 #[derive(Clone, Copy, Debug)]
 struct Spent {
@@ -118,14 +145,15 @@ struct Spent {
 }
 
 impl Spent {
-    fn now(processes: &[u32], job: Option<&ComputeJob>) -> Result<Spent, Error> {
-        let mut receiver_ns = 0;
-        for &id in processes {
-            let time = clock_getcpuclockid(Pid::from_raw(id as i32)).and_then(ClockId::now);
-            receiver_ns += nanoseconds(time.map_err(|e| Error::CpuTime(e.into()))?);
-        }
+    fn now(processes: &[u32], job: &Job) -> Result<Spent, Error> {
+        let receiver_ns = processor_ns(processes)?;
+        let job_ns = match job {
+            Job::None => None,
+            Job::Ours(job) => Some(job.cpu_ns()),
+            Job::Children(children) => Some(processor_ns(children)?),
+        };
         let wall = ClockId::CLOCK_MONOTONIC.now().map_err(|e| Error::CpuTime(e.into()))?;
-        Ok(Spent { receiver_ns, job_ns: job.map(ComputeJob::cpu_ns), wall_ns: nanoseconds(wall) })
+        Ok(Spent { receiver_ns, job_ns, wall_ns: nanoseconds(wall) })
     }
 
     fn since(&self, before: &Spent) -> Spent {

@@ -6,9 +6,11 @@
 
 mod application;
 mod bench;
+mod children;
 mod competitor;
 mod compute;
 mod options;
+mod quota;
 mod search;
 
 use warikomi_measure::{TimeBase, table};

@@ -44,12 +44,17 @@ pub struct Options {
     pub compute: bool,
     /// What takes the core away.
     pub stall: Option<Stall>,
+    /// What it may have of its core in each period of the scheduler.
+    #[serde(serialize_with = "as_text")]
+    pub quota: Option<CpuBudget>,
     /// Whether what receives has real-time priority: it comes before what takes the core away.
     pub real_time: bool,
     /// Whether each burst is one message: one frame, in one buffer.
     pub whole_messages: bool,
     /// The program that is the application, if that is the user's own.
     pub application: Option<PathBuf>,
+    /// Whether processes that it has started are the compute job.
+    pub own_compute: bool,
     /// What is asked.
     #[serde(serialize_with = "claim_name")]
     pub claim: Option<Claim>,
@@ -57,6 +62,10 @@ pub struct Options {
 
 fn claim_name<S: Serializer>(claim: &Option<Claim>, serializer: S) -> Result<S::Ok, S::Error> {
     claim.map(Claim::name).serialize(serializer)
+}
+
+fn as_text<S: Serializer>(quota: &Option<CpuBudget>, serializer: S) -> Result<S::Ok, S::Error> {
+    quota.map(|quota| quota.to_string()).serialize(serializer)
 }
 
 impl Default for Options {
@@ -78,9 +87,11 @@ impl Default for Options {
             receiver: Receiver::Driver,
             compute: true,
             stall: None,
+            quota: None,
             real_time: false,
             whole_messages: false,
             application: None,
+            own_compute: false,
             claim: None,
         }
     }
