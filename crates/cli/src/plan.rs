@@ -313,6 +313,7 @@ mod tests {
         &["receive", "--buffers", "7MB,64KiB", "--calibration", "300ms", "--poisson"],
         &["transmit", "--completions", "interrupt,adaptive:10%,30%", "--mixture", "64x10,1472x5"],
         &["transmit", "--cards", "oc48,ge10", "--systems", "mbuf-2k,contiguous"],
+        &["transmit", "--cards", "ge10", "--mtu", "1500", "--senders", "tcp", "--tso", "off,on"],
         &["transmit", "--mixture", "random", "--mixture", "random:64,1500", "--rate", "100M"],
         &["transmit", "--target", "kernel", "--interrupts", "napi,coalesce:100us/32"],
         &["transmit", "--both", "--costs", "fitted-bsd-2004", "--bus", "fitted-2004,wait=60ns"],

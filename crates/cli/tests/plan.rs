@@ -79,6 +79,9 @@ fn in_virtual_time_a_plan_repeats_the_very_figures() {
     let sent = ["--sizes", "64", "--systems", "mbuf-2k", "--bounces", "none", "--count", "300"];
     let [first, again] = repeated(&[&["transmit", "--virtual"], &sent[..]].concat());
     assert_eq!(first["rows"], again["rows"]);
+    let sent = ["--cards", "ge10", "--senders", "tcp", "--sizes", "65507", "--count", "300"];
+    let [first, again] = repeated(&[&["transmit", "--virtual"], &sent[..]].concat());
+    assert_eq!(first["rows"], again["rows"]);
     let [first, again] = repeated(&["histories", "--count", "150", "--faults"]);
     assert_eq!(first["rows"], again["rows"]);
 }

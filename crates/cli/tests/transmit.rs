@@ -147,7 +147,7 @@ fn tcp_with_and_without_tso_is_one_result_in_virtual_time_and_is_drawn() {
         .collect();
     let due = [(64, false, 1.0), (64, true, 1.0), (65_507, false, 45.0), (65_507, true, 2.0)];
     assert_eq!(found, due.map(|(size, tso, n)| (Some(size), Some(tso), Some(n))));
-    let [off, on] = [&rows[2], &rows[3]].map(|row| row["busy_per_byte_ns"].as_f64().unwrap());
+    let [off, on] = [&rows[2], &rows[3]].map(|row| row["busy_ns_per_byte"].as_f64().unwrap());
     assert!(on < off, "{on} ns with TSO, {off} without");
     let plots = first.path().join("plots");
     let [directory, plots_to] = [&directory, &plots].map(|path| path.to_str().unwrap());

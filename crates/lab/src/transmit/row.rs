@@ -48,7 +48,7 @@ pub struct Row {
     /// Of TCP, how long the sender was busy for each byte of messages, in nanoseconds. Without interrupts it is busy
     /// while it waits, too.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub busy_per_byte_ns: Option<f64>,
+    pub busy_ns_per_byte: Option<f64>,
     /// Of TCP, segments on the line, for each message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub segments_per_packet: Option<f64>,
@@ -175,7 +175,7 @@ impl Row {
                 .filter(|_| self.paced)
                 .filter_map(Outcome::processor_ns)
                 .min_by(f64::total_cmp),
-            busy_per_byte_ns: self
+            busy_ns_per_byte: self
                 .tso
                 .filter(|_| sent.sent_bytes > 0)
                 .map(|_| sent.busy_ns as f64 / sent.sent_bytes as f64),

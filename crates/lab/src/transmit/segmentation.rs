@@ -59,9 +59,9 @@ fn columns() -> Vec<Column> {
     let own = [
         Column::parameter("tso", "segmentation").word("true", "TSO").word("false", "no TSO"),
         Column::figure("pps", "messages/s").head("msg/s"),
-        Column::figure("busy_per_byte_ns", "processor time a byte")
+        Column::figure("busy_ns_per_byte", "processor time a byte")
             .head("ns/byte")
-            .unit(Unit::Count)
+            .unit(Unit::Number)
             .better(Better::Less),
         Column::figure("transfers_per_packet", "DMA transfers a message").head("DMA"),
         Column::figure("segments_per_packet", "segments a message").head("segments"),
@@ -82,7 +82,7 @@ fn view(rows: &[Object]) -> View {
         "bps",
         "pps",
         "cpu_share",
-        "busy_per_byte_ns",
+        "busy_ns_per_byte",
         "transfers_per_packet",
         "segments_per_packet",
         "interrupts_per_packet",
@@ -123,13 +123,13 @@ fn charts() -> Vec<Chart> {
             "segmentation-transfers",
             "DMA transfers a message by message size and segmentation",
             "transfers_per_packet",
-            ("DMA transfers a message", Unit::Count),
+            ("DMA transfers a message", Unit::Number),
         ),
         chart(
             "segmentation-busy",
             "Processor time a byte by message size and segmentation",
-            "busy_per_byte_ns",
-            ("processor time a byte (ns)", Unit::Count),
+            "busy_ns_per_byte",
+            ("processor time a byte (ns)", Unit::Number),
         ),
     ]
 }

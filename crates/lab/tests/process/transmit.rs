@@ -200,7 +200,7 @@ fn tcp_is_cut_into_segments_by_the_stack_or_by_the_card_in_real_and_in_virtual_t
                 let near = |counted: f64, due: f64| (counted - due).abs() < 0.5;
                 assert!(near(counted.0, transfers) && near(counted.1, segments), "{row:?}");
                 assert_eq!(row.summed_bytes_per_packet == Some(0.0), tso, "{row:?}");
-                assert!(row.busy_per_byte_ns.unwrap() > 0.0 && row.bps.unwrap() > 0.0, "{row:?}");
+                assert!(row.busy_ns_per_byte.unwrap() > 0.0 && row.bps.unwrap() > 0.0, "{row:?}");
                 assert_eq!((row.published_bps, row.dead_locked), (None, false), "{row:?}");
             }
             assert!(found.result.figures["advice"].as_array().is_some_and(Vec::is_empty));
