@@ -1,11 +1,13 @@
 //! What the benchmarks of Warikomi itself show.
 
-use warikomi_measure::RunResult;
+use std::cmp::Ordering::Equal;
+
 use warikomi_measure::layout::{
     Better, Column, Headline, Layout, Object, Table, Unit, View, percent,
 };
+use warikomi_measure::{RunResult, published};
 
-use warikomi_lab::cells::{list, number};
+use warikomi_lab::cells::{list, number, text};
 
 /// The length whose figures are shown first.
 const USUAL_BYTES: f64 = 1_500.0;
@@ -16,7 +18,7 @@ pub fn describe(result: &mut RunResult) {
     let mut layout = Layout {
         columns: columns(),
         views: vec![View { turned: true, ..View::default() }],
-        tables: tables(figures),
+        tables: tables(figures).into_iter().chain(memory(figures)).collect(),
         charts: vec![warikomi_lab::sweep::throughput(rows)],
         ..Layout::default()
     };
@@ -44,9 +46,48 @@ pub fn describe(result: &mut RunResult) {
             of: "frames of 1,500 bytes".to_owned(),
         })
     };
-    layout.headline = figures.into_iter().filter_map(figure).collect();
+    layout.headline =
+        figures.into_iter().filter_map(figure).chain(ceiling(&result.figures)).collect();
     result.layout = layout;
     result.layout.settle();
+}
+
+/// What memory gives to all cores that were measured: the ceiling.
+fn ceiling(figures: &Object) -> Option<Headline> {
+    let copies = list(figures, "memory").filter(|row| text(row, "stream") == "copy");
+    let row = copies
+        .max_by(|a, b| number(a, "cores").partial_cmp(&number(b, "cores")).unwrap_or(Equal))?;
+    Some(Headline {
+        title: "moved through memory by copying".to_owned(),
+        value: number(row, "moved_bps")?,
+        unit: Unit::Bps,
+        published: number(row, "published_bps"),
+        of: format!("{} cores at a time", number(row, "cores")?),
+    })
+}
+
+fn memory(figures: &Object) -> Option<Table> {
+    list(figures, "memory").next()?;
+    let columns = vec![
+        Column::parameter("stream", "Memory"),
+        Column::parameter("cores", "cores").unit(Unit::Count).says("{} cores"),
+        Column::figure("gigabytes_per_s", "GB/s").unit(Unit::Number).better(Better::More),
+        Column::figure("moved_bps", "moved").published("published_bps"),
+        Column::figure("published_bps", "published"),
+    ];
+    let title = "memory's own rate: medians of the rounds";
+    let table = Table::of_figures("memory", title, "memory", columns)
+        .note("bytes that are read and bytes that are written: a copy of one byte moves two (as STREAM counts)")
+        .note(format!(
+            "published for: {}; how it was measured is not said",
+            published::injection().environment
+        ));
+    Some(match number(figures, "memory_buffer_bytes") {
+        Some(bytes) => {
+            table.note(format!("each core has two buffers of {} MB", bytes as u64 >> 20))
+        }
+        None => table,
+    })
 }
 
 fn columns() -> Vec<Column> {

@@ -8,6 +8,7 @@ pub mod comparison;
 mod copy;
 mod explore;
 mod hypervisor;
+mod memory;
 mod model;
 mod rates;
 mod ring;
@@ -24,6 +25,7 @@ use warikomi_session::Session;
 pub use columns::describe;
 pub use explore::explore;
 pub use hypervisor::{Hypervisor, compare as against_hypervisor};
+pub use memory::memory;
 pub use rounds::ROUNDS;
 pub use transmit::transmit;
 pub use way::{Failure, Running, Sample, Setup, Way};
@@ -62,7 +64,7 @@ pub struct Row {
     /// not so.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub shortest_interval_at_most: bool,
-    /// The rate at that interval.
+    /// What the driver accepted at that interval, as it was seen.
     pub shortest_interval_bps: f64,
     /// By how much that rate is lower while everything is recorded.
     pub recording_cost_share: f64,
@@ -98,7 +100,7 @@ pub fn bench(
             saturated_pps,
             shortest_interval_ns: interval.ns,
             shortest_interval_at_most: interval.at_most,
-            shortest_interval_bps: bits * 1e9 / interval.ns,
+            shortest_interval_bps: interval.bps,
             recording_cost_share,
             trace_bytes_per_event,
         });

@@ -1,5 +1,6 @@
 //! How fast the driver can go.
 
+use std::mem::discriminant;
 use std::rc::Rc;
 
 use warikomi_clock::{Span, read_tsc};
@@ -62,7 +63,7 @@ pub(super) fn saturated_pps(session: &mut Session, size: usize) -> Result<f64, E
 
 /// The result of [`shortest`].
 pub(super) struct Shortest {
-    /// The shortest interval at which [`ENOUGH`] are accepted.
+    /// The shortest interval at which [`ENOUGH`] are accepted, and the rate there.
     pub(super) interval: Found,
     /// The share of that rate that is lost while everything is recorded.
     pub(super) recording_cost_share: f64,
@@ -90,7 +91,7 @@ pub(super) fn shortest(
             })
         })?;
         found.push(plain);
-        cost.push(1.0 - plain.ns / recorded.ns);
+        cost.push(1.0 - recorded.bps / plain.bps);
         bytes.extend(last.map(|tape| tape.bytes() as f64 / tape.events() as f64));
     }
     found.sort_by(|one, other| one.ns.total_cmp(&other.ns));
@@ -102,10 +103,10 @@ pub(super) fn shortest(
 }
 
 /// What cycles at an interval show.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Verdict {
-    /// [`ENOUGH`] were accepted.
-    Enough,
+    /// [`ENOUGH`] were accepted, so many bits of them in a second.
+    Enough { bps: f64 },
     /// Fewer were.
     TooFew,
     /// Our own side cannot keep the pace, so that what was accepted shows nothing.
@@ -117,6 +118,8 @@ enum Verdict {
 pub(super) struct Found {
     /// The interval in nanoseconds, `NaN` if the driver does not keep up at all.
     pub(super) ns: f64,
+    /// What the driver accepted there, in bit/s, as it was seen: no interval is exactly as it was asked for.
+    pub(super) bps: f64,
     /// The driver's own is this at most: it ends at our side, not at the driver.
     pub(super) at_most: bool,
 }
@@ -126,47 +129,47 @@ fn search<E>(
     guess_ns: f64,
     mut verdict: impl FnMut(f64) -> Result<Verdict, E>,
 ) -> Result<Found, E> {
-    let mut enough = guess_ns;
+    let mut tried_ns = guess_ns;
     let mut short = None;
-    loop {
+    let mut enough = loop {
         // It is not a number when nothing was accepted at all.
-        if enough.is_nan() || enough > LONGEST_NS {
-            return Ok(Found { ns: f64::NAN, at_most: false });
+        if tried_ns.is_nan() || tried_ns > LONGEST_NS {
+            return Ok(Found { ns: f64::NAN, bps: f64::NAN, at_most: false });
         }
-        match verdict(enough)? {
-            Verdict::Enough => break,
-            why => short = Some((enough, why)),
+        match verdict(tried_ns)? {
+            Verdict::Enough { bps } => break Found { ns: tried_ns, bps, at_most: false },
+            why => short = Some((tried_ns, why)),
         }
-        enough *= STRIDE;
-    }
-    let (mut too_short, mut why) = loop {
+        tried_ns *= STRIDE;
+    };
+    let (mut too_short_ns, mut why) = loop {
         if let Some(short) = short {
             break short;
         }
-        let shorter = enough / STRIDE;
+        let shorter = enough.ns / STRIDE;
         if shorter < SHORTEST_NS {
-            return Ok(Found { ns: enough, at_most: true });
+            return Ok(Found { at_most: true, ..enough });
         }
         match verdict(shorter)? {
-            Verdict::Enough => enough = shorter,
+            Verdict::Enough { bps } => enough = Found { ns: shorter, bps, at_most: false },
             why => short = Some((shorter, why)),
         }
     };
-    while enough / too_short > 1.0 + PRECISION {
-        let between = (too_short * enough).sqrt();
+    while enough.ns / too_short_ns > 1.0 + PRECISION {
+        let between = (too_short_ns * enough.ns).sqrt();
         match verdict(between)? {
-            Verdict::Enough => enough = between,
-            other => (too_short, why) = (between, other),
+            Verdict::Enough { bps } => enough = Found { ns: between, bps, at_most: false },
+            other => (too_short_ns, why) = (between, other),
         }
     }
-    Ok(Found { ns: enough, at_most: why == Verdict::NotKept })
+    Ok(Found { at_most: why == Verdict::NotKept, ..enough })
 }
 
 /// Gives each cycle something to record on, or nothing.
 type Tapes<'a> = &'a mut dyn FnMut(&Plan) -> Option<Rc<Tape>>;
 
 /// Two of three cycles decide, so that one pause of the host does not; if all three differ, they show
-/// nothing.
+/// nothing. A rate is that of the cycle that decides.
 fn verdict(
     session: &mut Session,
     size: usize,
@@ -182,10 +185,10 @@ fn verdict(
     let mut seen = Vec::new();
     for _ in 0..3 {
         let verdict = of_cycle(&carry_out(session, &plan, tapes(&plan).as_ref())?);
-        if seen.contains(&verdict) {
+        if seen.contains(&discriminant(&verdict)) {
             return Ok(verdict);
         }
-        seen.push(verdict);
+        seen.push(discriminant(&verdict));
     }
     Ok(Verdict::NotKept)
 }
@@ -196,7 +199,7 @@ fn of_cycle(run: &Injected) -> Verdict {
         .is_none_or(|(at, due)| at.since(due).as_ns() > LATE_SHARE * due.since(run.start).as_ns());
     match run.result.success {
         Some(success) if success.driver < ENOUGH => Verdict::TooFew,
-        Some(_) if !late => Verdict::Enough,
+        Some(_) if !late => Verdict::Enough { bps: run.result.throughput_bps.unwrap_or(f64::NAN) },
         _ => Verdict::NotKept,
     }
 }
@@ -215,7 +218,8 @@ mod tests {
                 // However fast it shall be, it is no faster than we are.
                 ns if ns.max(own_ns) < driver_ns => Verdict::TooFew,
                 ns if ns < own_ns => Verdict::NotKept,
-                _ => Verdict::Enough,
+                // Of intervals that are kept no more exactly than this.
+                _ => Verdict::Enough { bps: 0.97 * 12e12 / ns },
             })
         });
         (found.unwrap(), tried)
@@ -230,6 +234,7 @@ mod tests {
         for driver_ns in [60.0, 200.0, 447.0, 450.0, 555.0, 9_000.0, 9e6] {
             let (found, tried) = found(540.0, driver_ns, 50.0);
             assert!(is_near(found, driver_ns) && !found.at_most, "{driver_ns}: {found:?}");
+            assert!((found.bps * found.ns / 12e12 - 0.97).abs() < 1e-9, "as seen: {found:?}");
             assert!(tried.len() < 40, "{driver_ns}: {tried:?}");
         }
     }

@@ -35,6 +35,28 @@ fn what_adapting_costs_a_sender_has_a_table_of_its_own() {
 }
 
 #[test]
+fn memory_stands_beside_what_was_published_of_it() {
+    let mut result = RunResult::new("bench", TimeBase::Real, Machine::default());
+    let row = |stream: &str, cores: u64, gigabytes: f64| {
+        json!({"stream": stream, "cores": cores, "gigabytes_per_s": gigabytes,
+            "moved_bps": gigabytes * 8e9, "published_bps": 130e9})
+    };
+    let rows = [row("copy", 1, 10.5), row("copy", 2, 20.0), row("read", 1, 12.25)];
+    result.figures.insert("memory".into(), json!(rows));
+    result.figures.insert("memory_buffer_bytes".into(), json!(128 << 20));
+    let text = shown(&result, Style::default());
+    for expected in
+        ["copy", "10.50", "84 Gbit/s", "160 Gbit/s", "130 Gbit/s", "98 Gbit/s", "128 MB"]
+    {
+        assert!(text.contains(expected), "{expected} is not in:\n{text}");
+    }
+    warikomi_bench::describe(&mut result);
+    let [ceiling] = &result.layout.headline[..] else { panic!("{:?}", result.layout.headline) };
+    assert_eq!((ceiling.value, ceiling.published), (160e9, Some(130e9)));
+    assert_eq!(ceiling.of, "2 cores at a time");
+}
+
+#[test]
 fn a_comparison_stands_alone_or_below_the_rows() {
     let mut result = RunResult::new("bench", TimeBase::Real, Machine::default());
     let figures = json!({

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use warikomi_bench::{
     Hypervisor, against_hypervisor, bench, comparison, explore as bench_explore,
-    transmit as bench_transmit,
+    memory as bench_memory, transmit as bench_transmit,
 };
 use warikomi_measure::{Machine, RunResult, TimeBase};
 use warikomi_session::OwnParts;
@@ -22,7 +22,7 @@ use warikomi_session::TargetArguments;
 /// memory, the driver's saturated receive rate, and the shortest interval at which at least 99.9%
 /// are accepted. Then packets of 64 bytes to 16 KB from one core to another, through model, driver and
 /// socket, over a bare ring, and over DPDK's testpmd (if it is installed: package dpdk). Then what a
-/// sender's adapting costs it for each message of 64 bytes. Medians of five rounds (of sending: eleven),
+/// sender's adapting costs it for each message of 64 bytes, and what memory itself gives, as the ceiling. Medians of five rounds (of sending: eleven),
 /// in turns within one run. Leave the machine alone meanwhile.
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -48,6 +48,8 @@ enum Part {
     Comparison,
     /// What adapting costs a sender; needs no kernel
     Transmit,
+    /// Memory's own rate, by one core and by both; needs no kernel
+    Memory,
     /// The same traffic in QEMU (package qemu-system-x86), and what an injection costs there; done only if it is
     /// asked for
     Qemu,
@@ -62,14 +64,24 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
         bar.0.set_position(done as u64);
         bar.0.tick();
     };
-    if matches!(arguments.only, Some(Part::Comparison | Part::Transmit)) {
-        arguments.target.refuse_all("this part of bench has drivers of its own, and no other")?;
+    match arguments.only {
+        Some(Part::Comparison | Part::Transmit) => {
+            arguments
+                .target
+                .refuse_all("this part of bench has drivers of its own, and no other")?;
+        }
+        Some(Part::Memory) => {
+            arguments
+                .target
+                .refuse_all("this part of bench is about memory alone, and has no driver")?;
+        }
+        _ => {}
     }
     if arguments.qemu_kernel.is_some() && arguments.only != Some(Part::Qemu) {
         bail!("only --only qemu boots a kernel of QEMU's; leave --qemu-kernel out");
     }
     let mut result = match arguments.only {
-        Some(Part::Comparison | Part::Transmit | Part::Qemu | Part::Explore) => {
+        Some(Part::Comparison | Part::Transmit | Part::Memory | Part::Qemu | Part::Explore) => {
             RunResult::new("bench", TimeBase::Real, Machine::read())
         }
         _ => bench_kernel(arguments, interrupted, &mut progress)?,
@@ -77,10 +89,7 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
     let parts = OwnParts::OURSELVES;
     let wanted = |part| arguments.only.is_none_or(|only| only == part);
     if wanted(Part::Comparison) {
-        let cores = Cores::choose(&result.machine.isolated_cores)
-            .context("cannot tell which cores may be used")?;
-        result.machine.support_cores = vec![cores.support as u32];
-        result.machine.target_cores = vec![cores.target as u32];
+        let cores = choose_cores(&mut result)?;
         comparison::compare(
             &comparison::ways(parts),
             cores,
@@ -91,6 +100,10 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
     }
     if wanted(Part::Transmit) {
         bench_transmit(parts, interrupted, &mut result, &mut progress)?;
+    }
+    if wanted(Part::Memory) {
+        let cores = choose_cores(&mut result)?;
+        bench_memory(cores, interrupted, &mut result, &mut progress)?;
     }
     if arguments.only == Some(Part::Qemu) {
         let kernel_root = arguments.qemu_kernel.clone().unwrap_or_else(|| PathBuf::from("/"));
@@ -105,6 +118,15 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
     warikomi_bench::describe(&mut result);
     output::describe_and_print(&mut result, arguments.json);
     Ok(ExitCode::SUCCESS)
+}
+
+/// The cores for a part without a session, which the result names.
+fn choose_cores(result: &mut RunResult) -> Result<Cores> {
+    let cores = Cores::choose(&result.machine.isolated_cores)
+        .context("cannot tell which cores may be used")?;
+    result.machine.support_cores = vec![cores.support as u32];
+    result.machine.target_cores = vec![cores.target as u32];
+    Ok(cores)
 }
 
 fn bench_kernel(

@@ -143,7 +143,7 @@ fn costs_that_were_stopped_go_on_with_what_they_have() {
     let signalled = repeats(&directory, "send_signalled_ns");
     assert_eq!((signalled.len(), result["rows"].as_array().unwrap().len()), (6, 2));
     for (made, signalled_ns) in made.iter().zip(&signalled) {
-        assert_eq!(made["signalled_ns"], *signalled_ns);
+        assert_eq!(made["signalled"]["counted"]["mean"], *signalled_ns);
     }
 }
 
@@ -177,6 +177,8 @@ fn what_makes_no_sense_is_refused_with_what_is_possible() {
         (&["accuracy", "--count", "1"], "2.."),
         (&["accuracy", "--size", "59"], "60 to 16379"),
         (&["accuracy", "--repeat", "0"], "1.."),
+        (&["accuracy", "--seed", "3"], "add --arrival fitted-real-nic"),
+        (&["accuracy", "--arrival", "fitted-real-nic", "--interval", "1us"], "2 µs or more"),
         (&["cost", "--sizes", "1500,16380"], "60 to 16379"),
         (&["cost", "--sizes", ""], "bytes"),
     ] {

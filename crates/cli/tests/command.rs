@@ -77,6 +77,8 @@ fn a_flag_that_a_target_cannot_use_is_refused_with_the_reason() {
         ("transmit --target kernel --seed 7", "--seed", "in virtual time only"),
         ("bench --only transmit --driver r8169", "--driver", "drivers of its own"),
         ("bench --only comparison --target process", "--target", "drivers of its own"),
+        ("bench --only memory --driver r8169", "--driver", "about memory alone"),
+        ("bench --only memory --qemu-kernel /", "--qemu-kernel", "only --only qemu"),
         ("bench --only transmit --ring-buffers 8", "--ring-buffers", "drivers of its own"),
     ] {
         let arguments: Vec<&str> = command.split_whitespace().collect();

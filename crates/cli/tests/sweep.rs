@@ -15,7 +15,7 @@ fn warikomi(arguments: &[&str]) -> Command {
 #[test]
 fn ctrl_c_keeps_the_cycles_and_resume_goes_on_with_them() {
     let runs = tempfile::tempdir().unwrap();
-    let sweep = ["sweep", "--sizes", "600", "--count", "300", "--repeat", "3"];
+    let sweep = ["sweep", "--sizes", "600", "--count", "300", "--repeat", "3", "--curve", "1"];
     let run = stopped_after(4, &sweep, runs.path());
     let steps = || std::fs::read_to_string(run.join("steps.jsonl")).unwrap();
     let before = steps();
@@ -60,6 +60,8 @@ fn each_bad_plan_gets_a_sentence_that_says_what_is_possible() {
         (&["--sizes", "59"][..], "60 to 16379"),
         (&["--sizes", "100,100"], "twice"),
         (&["--repeat", "0"], "1 to 100"),
+        (&["--curve", "101"], "0 (dips are not looked for) to 100"),
+        (&["--curve", "3", "--receiver", "driver"], "no end-to-end curve"),
         (&["--count", "0"], "choose 1 to"),
         (&["--line-rate", "fast"], "line rate"),
         (&["--resume", "/nonexistent"], "cannot read the plan"),

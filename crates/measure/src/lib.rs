@@ -3,6 +3,7 @@
 //! A [`Ledger`] says what became of each packet, an [`IntervalRecorder`] how far apart things came,
 //! [`Hiccups`] when the loop that watched all this was itself not running, [`Machine`] where.
 //! [`RunResult`] is all of it in the form in which it is kept, and [`RunDirectory`] the place.
+//! [`rank_sum`] tells what is more than noise.
 //!
 //! Nothing here knows of NICs, targets or plans, and nothing reads a clock.
 
@@ -16,6 +17,7 @@ pub mod layout;
 mod ledger;
 mod machine;
 pub mod published;
+pub mod rank_sum;
 mod result;
 mod run_directory;
 mod shard;

@@ -31,6 +31,8 @@ pub const DRIVER_REPLACEMENT: &str = "MINIX 3 and AnT, 2012";
 pub struct Injection {
     /// What it was measured on.
     pub environment: String,
+    /// What the memory of that machine gave, in Gbit/s: the ceiling of the throughput.
+    pub memory_bandwidth_gbps: f64,
     send_processing_time_us: BTreeMap<String, f64>,
     throughput_gbps: BTreeMap<String, f64>,
     receive_breakdown_us: BTreeMap<String, Breakdown>,
@@ -397,6 +399,7 @@ mod tests {
         assert_eq!((breakdown.copy_us, breakdown.protocol_us), (1.32, 1.63));
         assert_eq!((injection.send_ns(60), injection.real_nic_bps(8_192)), (None, None));
         assert_eq!(injection.interval_accuracy.requested_us, 38.0);
+        assert_eq!(injection.memory_bandwidth_gbps, 130.0);
     }
 
     #[test]

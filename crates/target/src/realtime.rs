@@ -12,7 +12,7 @@ use std::io::{Error, Result};
 
 use nix::libc;
 use nix::sys::mman::{MlockAllFlags, mlockall, munlockall};
-use rustix::process::{Pid, getpgid};
+use nix::unistd::{Pid, getpgid};
 use thiserror::Error;
 
 /// Before all that is not real-time; behind what the system itself runs so.
@@ -93,8 +93,8 @@ fn members(leader: u32) -> Vec<libc::pid_t> {
     let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
     let ids = processes.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     ids.filter(|&id| {
-        let group = Pid::from_raw(id).and_then(|id| getpgid(Some(id)).ok());
-        group.is_some_and(|group| group.as_raw_nonzero().get().unsigned_abs() == leader)
+        // Threads of the system's kernel are of group 0.
+        getpgid(Some(Pid::from_raw(id))).is_ok_and(|group| group.as_raw().unsigned_abs() == leader)
     })
     .collect()
 }

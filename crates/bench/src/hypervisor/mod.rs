@@ -74,7 +74,7 @@ pub fn compare(
     for step in 0..steps {
         progress(step, steps);
         let at = step % all.len();
-        if let Some((of_intervals, whole)) = bench.round(&prepared, &mut all[at])? {
+        if let Some((of_intervals, whole)) = bench.round(&prepared, &mut all, at)? {
             for (into, figures) in all[at].intervals.iter_mut().zip(of_intervals) {
                 into.push(figures);
             }
@@ -154,8 +154,14 @@ impl Bench<'_> {
         self.result.warnings.push(Warning { what, hint: hint.to_owned() });
     }
 
-    /// A round of one of them; nothing if it does not work here, which is an error of any but KVM.
-    fn round(&mut self, prepared: &Prepared, seen: &mut Seen) -> Result<Option<Round>, Error> {
+    /// A round of the one at `at`; nothing if it does not work here, which is an error of any but KVM.
+    fn round(
+        &mut self,
+        prepared: &Prepared,
+        all: &mut [Seen],
+        at: usize,
+    ) -> Result<Option<Round>, Error> {
+        let seen = &mut all[at];
         let System::Qemu(device, accelerator) = seen.system else {
             return self.ours(prepared, seen).map(Some);
         };
@@ -165,17 +171,50 @@ impl Bench<'_> {
         seen.describe(device.driver, device.name, &self.boot.release);
         match self.theirs(&device, accelerator) {
             Ok(round) => Ok(Some(round)),
-            Err(Error::Target(error)) if accelerator == Accelerator::Kvm && !is_by_user(&error) => {
-                seen.failed = true;
-                let why = error.to_string();
-                let why = why.lines().next().unwrap_or_default().to_owned();
-                self.say(
-                    format!("{} was left out: {why}", seen.name),
-                    "nothing, if KVM does not work on this machine: virtual machines seldom offer it",
-                );
-                Ok(None)
+            Err(Error::Target(error)) if !is_by_user(&error) => {
+                let why = self.in_words(error);
+                match accelerator {
+                    Accelerator::Tcg => Err(Error::impossible(format!("{}: {why}", seen.name))),
+                    Accelerator::Kvm => {
+                        self.leave_out_kvm(all, at, &why);
+                        Ok(None)
+                    }
+                }
             }
             Err(error) => Err(error),
+        }
+    }
+
+    /// Without the one at `at`, and without every other that has not worked with KVM before: each try would wait as
+    /// long again.
+    fn leave_out_kvm(&mut self, all: &mut [Seen], at: usize, why: &str) {
+        let fails = |(index, seen): (usize, &Seen)| {
+            let by_kvm = matches!(seen.system, System::Qemu(_, Accelerator::Kvm));
+            index == at || (by_kvm && seen.whole.is_empty() && !seen.failed)
+        };
+        let failing: Vec<bool> = all.iter().enumerate().map(fails).collect();
+        let mut names = Vec::new();
+        for (seen, _) in all.iter_mut().zip(failing).filter(|(_, fails)| *fails) {
+            seen.failed = true;
+            names.push(seen.name.clone());
+        }
+        let why = why.lines().next().unwrap_or_default();
+        self.say(
+            format!("left out: {} ({why})", names.join("; ")),
+            "nothing, if KVM does not work on this machine: virtual machines seldom offer it",
+        );
+    }
+
+    /// What went wrong with a guest: one of QEMU has no kernel of ours.
+    fn in_words(&self, error: TargetError) -> String {
+        match error {
+            TargetError::NotReady { within, console } => format!(
+                "the guest agent did not report within {} s of the start of {}; another kernel may: \
+                 --qemu-kernel DIR{console}",
+                within.as_secs_f64(),
+                self.boot.image.display()
+            ),
+            other => other.to_string(),
         }
     }
 
@@ -253,3 +292,6 @@ fn describe(result: &mut RunResult, all: &[Seen]) {
     result.figures.insert("hypervisor_rates".into(), rates.collect::<Vec<_>>().into());
     result.figures.insert("hypervisor".into(), rows.into());
 }
+
+#[cfg(test)]
+mod tests;

@@ -19,7 +19,7 @@ pub(super) fn describe(result: &mut RunResult) {
     let requested = number(figures, "requested_ns").or(intervals);
     let mut layout = Layout {
         headline: matters(rows, figures),
-        columns: columns(),
+        columns: columns(is_fitted(figures)),
         views: views(rows, resolution),
         tables: vec![published_table(rows, figures)],
         charts: charts(requested, figures),
@@ -35,10 +35,16 @@ pub(super) fn describe(result: &mut RunResult) {
     result.layout = layout;
 }
 
-fn columns() -> Vec<Column> {
+/// Whether intervals were fitted to what was published, which everything that is made of them says.
+fn is_fitted(figures: &Object) -> bool {
+    figures.contains_key("fitted")
+}
+
+fn columns(fitted: bool) -> Vec<Column> {
+    let interval = if fitted { "Fitted interval" } else { "Interval" };
     let share = |key: &str, title: &str| Column::figure(key, title).unit(Unit::Share);
     vec![
-        Column::parameter("place", "Interval"),
+        Column::parameter("place", interval),
         Column::parameter("count", "count").unit(Unit::Count),
         share("exact_share", "exact"),
         share("within_1_share", "in 1%"),
@@ -126,7 +132,10 @@ fn published_table(rows: &[Object], figures: &Object) -> Table {
         line.extend(cells);
         line
     };
-    let mut lines = vec![line("exact", "exact_share"), line("worst error", "worst_error_share")];
+    let mut lines = match is_fitted(figures) {
+        false => vec![line("exact", "exact_share"), line("worst error", "worst_error_share")],
+        true => vec![fitted_line(rows, figures)],
+    };
     let first = places.first().copied().unwrap_or("injected");
     for (name, place, found, published) in [
         ("smallest interval", first, "smallest_interval_ns", "published_smallest_interval_ns"),
@@ -140,6 +149,13 @@ fn published_table(rows: &[Object], figures: &Object) -> Table {
         lines.push(line);
     }
     let mut table = Table::here("published", "", columns, lines);
+    if let Some(ns) = number(figures, "published_jitter_ns") {
+        table = table.note(format!(
+            "fitted, so that no agreement shows anything: a real NIC's intervals were off by {} all the time, and by \
+             what stands here at the worst",
+            time(ns)
+        ));
+    }
     if let Some(ns) = number(figures, "published_requested_ns") {
         table = table.note(format!("published: of {} intervals", time(ns)));
     }
@@ -154,7 +170,23 @@ fn published_table(rows: &[Object], figures: &Object) -> Table {
     table.note(format!("published for: {}", published::injection().environment))
 }
 
+/// The worst error at each place beside the real NIC's that the intervals are fitted to.
+fn fitted_line(rows: &[Object], figures: &Object) -> Object {
+    let mut line = object([
+        ("figure", "worst error, fitted".into()),
+        ("published_ns", number(figures, "published_worst_error_ns").into()),
+    ]);
+    for row in rows {
+        let error = row.get("worst_error_ns").cloned();
+        line.extend(error.map(|ns| (format!("{}_ns", text(row, "place")), ns)));
+    }
+    line
+}
+
 fn matters(rows: &[Object], figures: &Object) -> Vec<Headline> {
+    if is_fitted(figures) {
+        return off_the_drawn(figures).into_iter().collect();
+    }
     let published = &published::injection().interval_accuracy;
     let injected = rows.iter().find(|row| text(row, "place") == "injected");
     let of_row = |key: &str| injected.and_then(|row| number(row, key));
@@ -175,6 +207,17 @@ fn matters(rows: &[Object], figures: &Object) -> Vec<Headline> {
         })
     };
     found.into_iter().filter_map(figure).collect()
+}
+
+/// How well the intervals were kept that were drawn: nothing else of fitted ones is ours.
+fn off_the_drawn(figures: &Object) -> Option<Headline> {
+    Some(Headline {
+        title: "off the interval that was drawn, 99th percentile".to_owned(),
+        value: number(figures, "interval_error_p99_ns")?,
+        unit: Unit::Ns,
+        published: None,
+        of: "at the injection, fitted intervals".to_owned(),
+    })
 }
 
 /// How many intervals were off by how much, a column for each place.
@@ -230,6 +273,10 @@ fn rest_table(result: &RunResult) -> Table {
         |ledger: &warikomi_measure::Totals| ledger.injected.saturating_sub(ledger.accepted);
     let interrupts = result.interrupts.as_ref();
     let hiccups = result.hiccups.as_ref().and_then(|hiccups| hiccups.support.as_ref());
+    for (percentile, name) in [("median", "p50"), ("99th percentile", "p99"), ("worst", "worst")] {
+        let error = number(&result.figures, &format!("interval_error_{name}_ns"));
+        say(&format!("injected off the fitted interval, {percentile}"), error, Unit::Ns);
+    }
     let machine = &result.machine;
     let count = Unit::Count;
     say("packets accepted by the driver", ledger.map(|all| all.accepted as f64), count);

@@ -1,9 +1,9 @@
 //! `warikomi accuracy`.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde::Serialize;
-use warikomi_clock::{Span, Time};
-use warikomi_inject::{FrameBytes, Plan};
+use warikomi_clock::{Seed, Span, Time};
+use warikomi_inject::{Arrival, FrameBytes, Plan};
 use warikomi_measure::published;
 use warikomi_measure::{Ledger, RunResult};
 use warikomi_session::{TargetArguments, Usual, VirtualArguments};
@@ -54,6 +54,12 @@ pub struct Accuracy {
     /// Frame length without check sequence: 60 to 16379 bytes
     #[arg(long, value_name = "BYTES", default_value = "1500")]
     size: FrameBytes,
+    /// How the intervals are drawn; the smallest interval is looked for with exact ones in any case
+    #[arg(long, value_enum, default_value_t = ArrivalName::Exact)]
+    arrival: ArrivalName,
+    /// Where --arrival fitted-real-nic starts from: one seed is one schedule [default: 1]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
     /// How often; the repetition in the middle, by the share of exact injections, is shown, and
     /// repeats.csv has all
     #[arg(long, value_name = "N", default_value_t = 1,
@@ -72,6 +78,23 @@ pub struct Accuracy {
     retry_disturbed: bool,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ArrivalName {
+    /// Every interval as it was asked for
+    Exact,
+    /// As a real NIC gave them, fitted to what was published: off by up to 2 us, and seldom (1 of 10,000) by up to 4 s
+    FittedRealNic,
+}
+
+impl ArrivalName {
+    fn arrival(self) -> Arrival {
+        match self {
+            ArrivalName::Exact => Arrival::Constant,
+            ArrivalName::FittedRealNic => Arrival::FittedRealNic,
+        }
+    }
+}
+
 impl Accuracy {
     fn options(&self) -> Result<AccuracyOptions, Error> {
         if self.interval == Span::ZERO {
@@ -79,11 +102,18 @@ impl Accuracy {
                 "an interval of 0 cannot be kept or missed; give --interval a time, such as 38us",
             ));
         }
+        if self.seed.is_some() && self.arrival == ArrivalName::Exact {
+            return Err(Error::impossible(
+                "nothing is drawn in exact intervals; leave --seed out, or add --arrival fitted-real-nic",
+            ));
+        }
         let plan = Plan {
             size_bytes: self.size.0,
             interval: self.interval,
             count: self.count,
             receiver: self.target.receiver_as(Usual::Handlers),
+            arrival: self.arrival.arrival(),
+            seed: self.seed.map_or(Plan::default().seed, Seed),
             ..Plan::default()
         };
         plan.validate()?;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use warikomi_clock::{Span, Time};
-use warikomi_inject::{Plan, Receiver};
+use warikomi_inject::{Arrival, Plan, Receiver};
 use warikomi_measure::{Repeat, RunResult, Warning, as_object, no_handler, published};
 use warikomi_session::Session;
 
@@ -15,6 +15,7 @@ use super::smallest::{self, KEPT_SHARE, Smallest, Tried};
 use super::{alone, errors};
 use crate::error::Error;
 use crate::inject::{Application, inject, run_id};
+use crate::record::interval_error;
 use crate::watch::Watch;
 
 /// What to measure.
@@ -73,7 +74,11 @@ pub fn accuracy(
     let retried: u32 = runs.iter().map(|run| run.made.retried).sum();
     let Run { made: Repetition { result, series, start, lag, .. }, places } = middle(runs);
     let (tried, smallest) = match options.smallest {
-        true => smallest::search(session, &plan, options.retry_disturbed, watch)?,
+        true => {
+            // What can be injected at all is not a matter of how intervals are drawn.
+            let exact = Plan { arrival: Arrival::Constant, ..plan.clone() };
+            smallest::search(session, &exact, options.retry_disturbed, watch)?
+        }
         false => Default::default(),
     };
     let cycle = match options.cycle {
@@ -83,6 +88,9 @@ pub fn accuracy(
         false => Vec::new(),
     };
     let mut result = describe(result, &places, &resolution);
+    if plan.arrival.is_fitted() {
+        describe_fitted(&mut result);
+    }
     if options.retry_disturbed {
         let of_tried: u32 = tried.iter().map(|tried| tried.retried).sum();
         result.figures.insert("retried_runs".into(), (retried + of_tried).into());
@@ -131,9 +139,13 @@ impl Repetition {
 
     fn once(session: &mut Session, plan: &Plan, watch: &mut Watch) -> Result<Repetition, Error> {
         let run_id = run_id(&*session.target);
-        let run = inject(session, plan, Application::default(), run_id, &mut |at| {
+        let mut run = inject(session, plan, Application::default(), run_id, &mut |at| {
             watch.progress(at.done, at.all, "measuring");
         })?;
+        if plan.arrival.is_fitted() {
+            // Against what was asked for the rows have it; this is against what was drawn.
+            run.result.figures.extend(interval_error(&run.ledger));
+        }
         run.check()?;
         let series = Series::of(&run, plan.spacing()).to_vec();
         let lag = Lag::of(&run, plan.spacing());
@@ -216,6 +228,22 @@ fn describe(run: RunResult, places: &[PlaceFigures], resolution: &Resolution) ->
     let missing = no_handler(&result).filter(|warning| !result.warnings.contains(warning));
     result.warnings.extend(missing);
     result
+}
+
+/// Of fitted intervals what was published of a system says nothing; what they are fitted to does.
+fn describe_fitted(result: &mut RunResult) {
+    let published = published::injection().interval_accuracy;
+    let figures = &mut result.figures;
+    for system in ["published_requested_ns", "published_exact_share", "published_worst_error_share"]
+    {
+        figures.remove(system);
+    }
+    figures.insert("fitted".into(), json!(["arrival: fitted-real-nic"]));
+    figures.insert("published_jitter_ns".into(), (published.real_nic_jitter_us * 1e3).into());
+    figures.insert(
+        "published_worst_error_ns".into(),
+        (published.real_nic_worst_outlier_s * 1e9).into(),
+    );
 }
 
 fn describe_smallest(result: &mut RunResult, smallest: &Smallest) {

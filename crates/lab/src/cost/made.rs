@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use warikomi_clock::Span;
 use warikomi_inject::{Receiver, Warmup};
 use warikomi_measure::{Repeat, RunResult, Thresholds, TimeBase, as_object, warnings};
 use warikomi_session::Session;
@@ -9,7 +10,7 @@ use warikomi_session::Session;
 use super::fit::median;
 use super::remarks::{not_sampled, remarks};
 use super::row::{Row, split};
-use super::sampling::{LEAST_SAMPLES, NoSamples, Sampler};
+use super::sampling::{LEAST_SAMPLES, NoSamples, Sampler, Samples};
 use super::send::{CALLS, Call, Series};
 use super::{receive, send};
 use crate::error::Error;
@@ -38,6 +39,8 @@ pub struct Costs {
 
 /// Packets while functions are sampled.
 const SAMPLED_PACKETS: u64 = 500_000;
+/// Runs with an application while functions are sampled: each is as short as a socket is full.
+const SAMPLED_RUNS: usize = 40;
 
 /// Runs all of it on one session. A step is a repetition for one frame length, and all sampling.
 pub fn cost(
@@ -78,7 +81,7 @@ pub fn cost(
 #[derive(Serialize, Deserialize)]
 struct Repetition {
     send: Option<Series>,
-    signalled_ns: Option<f64>,
+    signalled: Option<Series>,
     driver_ns: Option<f64>,
     end_to_end_ns: Option<f64>,
 }
@@ -87,7 +90,7 @@ impl Repetition {
     fn make(session: &mut Session, size: usize) -> Result<Repetition, Error> {
         Ok(Repetition {
             send: send::polled(session, size)?,
-            signalled_ns: send::signalled_ns(session, size)?,
+            signalled: send::signalled(session, size)?,
             driver_ns: receive::driver_ns(session, size)?,
             end_to_end_ns: receive::end_to_end_ns(session, size)?,
         })
@@ -96,7 +99,7 @@ impl Repetition {
     fn repeats(&self, (size, repeat): (usize, u32)) -> Vec<Repeat> {
         let figures = [
             ("send_ns", self.send.as_ref().map(|series| series.counted.mean)),
-            ("send_signalled_ns", self.signalled_ns),
+            ("send_signalled_ns", self.signalled.as_ref().map(|series| series.counted.mean)),
             ("receive_ns", self.driver_ns),
             ("end_to_end_ns", self.end_to_end_ns),
         ];
@@ -112,11 +115,26 @@ impl Repetition {
     }
 }
 
-/// The share of copying for the first lengths, and why there are no more.
+/// What was sampled for the first lengths, and why there are no more.
 #[derive(Default, Serialize, Deserialize)]
 struct Sampled {
-    copy_shares: Vec<f64>,
+    lengths: Vec<SampledLength>,
     refused: Option<String>,
+}
+
+/// What was sampled for one length.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct SampledLength {
+    /// The share of copying of what the driver alone needs.
+    copy_share: f64,
+    path: Option<PathTimes>,
+}
+
+/// What the target's kernel needs for a packet with an application that receives it, in nanoseconds.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct PathTimes {
+    copy_ns: f64,
+    protocol_ns: f64,
 }
 
 fn sample(session: &mut Session, sizes: &[usize], watch: &mut Watch) -> Result<Sampled, Error> {
@@ -124,8 +142,8 @@ fn sample(session: &mut Session, sizes: &[usize], watch: &mut Watch) -> Result<S
     let mut sampled = Sampled::default();
     for (&size, done) in sizes.iter().zip(0..) {
         watch.progress(done, sizes.len() as u64, &format!("{size} bytes, functions"));
-        match copy_share(session, size) {
-            Ok(share) => sampled.copy_shares.push(share),
+        match sample_length(session, size) {
+            Ok(length) => sampled.lengths.push(length),
             Err(NoSamples::Target(error)) => return Err(error.into()),
             Err(NoSamples::Perf(why)) => {
                 sampled.refused = Some(why);
@@ -137,21 +155,57 @@ fn sample(session: &mut Session, sizes: &[usize], watch: &mut Watch) -> Result<S
     Ok(sampled)
 }
 
+const NO_WARMUP: Warmup = Warmup { count: 0, interval: Span::ZERO };
+
+fn sample_length(session: &mut Session, size: usize) -> Result<SampledLength, NoSamples> {
+    let copy_share = copy_share(session, size)?;
+    // Elsewhere the path is of several processes, of which one would be seen.
+    let whole = session.has_kernel() && session.target.has_application();
+    let path = if whole { Some(path_times(session, size)?) } else { None };
+    Ok(SampledLength { copy_share, path })
+}
+
 fn copy_share(session: &mut Session, size: usize) -> Result<f64, NoSamples> {
     let sampler = Sampler::start(&mut *session.target)?;
-    let none = Warmup { count: 0, ..Warmup::default() };
-    let run = receive::flood(session, size, Receiver::Driver, SAMPLED_PACKETS, none);
-    let run = run.map_err(|error| match error {
+    let run = receive::flood(session, size, Receiver::Driver, SAMPLED_PACKETS, NO_WARMUP);
+    let run = run.map_err(no_run)?;
+    let end = run.ledger.rows().filter_map(|row| row.injected).max().unwrap_or(run.start);
+    let samples = sampler.finish(&mut *session.target, &[(run.start, end)])?;
+    Ok(enough(samples)?.copy_share())
+}
+
+/// The same of everything up to the socket: packets that no protocol takes would leave nothing of a protocol to see.
+fn path_times(session: &mut Session, size: usize) -> Result<PathTimes, NoSamples> {
+    let sampler = Sampler::start(&mut *session.target)?;
+    let (mut runs, mut delivered) = (Vec::with_capacity(SAMPLED_RUNS), 0);
+    for _ in 0..SAMPLED_RUNS {
+        let run = receive::flood_application(session, size, NO_WARMUP).map_err(no_run)?;
+        let end = run.ledger.rows().filter_map(|row| row.delivered).max().unwrap_or(run.start);
+        delivered += run.ledger.totals().delivered;
+        runs.push((run.start, end));
+    }
+    let samples = enough(sampler.finish(&mut *session.target, &runs)?)?;
+    if delivered == 0 {
+        return Err(NoSamples::Perf("no packet reached the application".to_owned()));
+    }
+    let of_packet = |samples| Samples::time_ns(samples) / delivered as f64;
+    Ok(PathTimes { copy_ns: of_packet(samples.copy), protocol_ns: of_packet(samples.protocol) })
+}
+
+fn no_run(error: Error) -> NoSamples {
+    match error {
         Error::Target(error) => NoSamples::Target(error),
         other => NoSamples::Perf(other.to_string()),
-    })?;
-    let end = run.ledger.rows().filter_map(|row| row.injected).max().unwrap_or(run.start);
-    let samples = sampler.finish(&mut *session.target, (run.start, end))?;
-    if samples.count() < LEAST_SAMPLES {
-        let few = format!("perf took only {} samples of a run", samples.count());
-        return Err(NoSamples::Perf(few));
     }
-    Ok(samples.copy_share())
+}
+
+fn enough(samples: Samples) -> Result<Samples, NoSamples> {
+    match samples.count() {
+        few @ ..LEAST_SAMPLES => {
+            Err(NoSamples::Perf(format!("perf took only {few} samples of a length")))
+        }
+        _ => Ok(samples),
+    }
 }
 
 /// Puts rows and figures into the result; returns the calls behind the send times. `made` is of each
@@ -170,17 +224,30 @@ fn describe(
         let middle =
             |figure: fn(&Repetition) -> Option<f64>| median(of_size().filter_map(figure).collect());
         let send = send::median(of_size().filter_map(|made| made.send.as_ref()).collect());
+        let told = send::median(of_size().filter_map(|made| made.signalled.as_ref()).collect());
         let receive_ns = middle(|made| made.driver_ns);
-        let sampled = receive_ns.zip(sampled.copy_shares.get(at));
+        let end_to_end_ns = middle(|made| made.end_to_end_ns);
+        let sampled = sampled.lengths.get(at);
+        let of_driver = receive_ns.zip(sampled.map(|sampled| sampled.copy_share));
+        let path = sampled.and_then(|sampled| sampled.path);
+        let path_rest = |path: PathTimes| Some(end_to_end_ns? - path.copy_ns - path.protocol_ns);
         rows.push(Row {
             send_ns: send.map(|send| send.counted.mean),
             send_p50_ns: send.map(|send| send.counted.p50),
             send_p99_ns: send.map(|send| send.counted.p99),
-            send_signalled_ns: middle(|made| made.signalled_ns),
+            send_signalled_ns: told.map(|told| told.counted.mean),
+            send_signalled_p50_ns: told.map(|told| told.counted.p50),
+            send_signalled_p99_ns: told.map(|told| told.counted.p99),
+            telling_ns: told.zip(send).map(|(told, send)| told.counted.mean - send.counted.mean),
+            interrupts_per_send: told.map(|told| told.interrupts_per_call),
             receive_ns,
-            end_to_end_ns: middle(|made| made.end_to_end_ns),
-            sampled_copy_ns: sampled.map(|(whole, share)| whole * share),
-            sampled_protocol_ns: sampled.map(|(whole, share)| whole * (1.0 - share)),
+            end_to_end_ns,
+            sampled_copy_ns: of_driver.map(|(whole, share)| whole * share),
+            sampled_rest_ns: of_driver.map(|(whole, share)| whole * (1.0 - share)),
+            path_copy_ns: path.map(|path| path.copy_ns),
+            path_protocol_ns: path.map(|path| path.protocol_ns),
+            // Of different runs: where they contradict each other there is no rest.
+            path_rest_ns: path.and_then(path_rest).filter(|ns| *ns >= 0.0),
             ..Row::published(size)
         });
         calls.push((size, send.map(|send| send.calls.clone()).unwrap_or_default()));

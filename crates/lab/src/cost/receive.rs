@@ -44,9 +44,7 @@ pub(super) fn end_to_end_ns(session: &mut Session, size: usize) -> Result<Option
     if !session.target.has_application() {
         return Ok(None);
     }
-    let fit = SOCKET_BYTES / (size as u64 + SOCKET_OVERHEAD_BYTES);
-    let count = fit.min(APPLICATION_PACKETS);
-    let run = flood(session, size, Receiver::Application, count, Warmup::default())?;
+    let run = flood_application(session, size, Warmup::default())?;
     let totals = run.ledger.totals();
     let last = run.ledger.rows().filter_map(|row| row.delivered).max();
     let lost = totals.lost_in_stack as f64 > LOST_SHARE * totals.accepted as f64;
@@ -54,6 +52,16 @@ pub(super) fn end_to_end_ns(session: &mut Session, size: usize) -> Result<Option
     Ok(last
         .filter(|_| saturated && !lost && totals.delivered > 0)
         .map(|last| last.since(run.start).as_ns() / totals.delivered as f64))
+}
+
+/// As many packets for the application, as fast as possible, as its socket holds.
+pub(super) fn flood_application(
+    session: &mut Session,
+    size: usize,
+    warmup: Warmup,
+) -> Result<Injected, Error> {
+    let fit = SOCKET_BYTES / (size as u64 + SOCKET_OVERHEAD_BYTES);
+    flood(session, size, Receiver::Application, fit.min(APPLICATION_PACKETS), warmup)
 }
 
 /// Carries out `count` packets as fast as possible.

@@ -114,10 +114,10 @@ mod tests {
         assert!(send.unwrap().ns_per_byte.abs() < 1e-9);
         assert!((receive.unwrap().fixed_ns - 400.0).abs() < 1e-6);
         for row in &rows {
-            let (copy, protocol) = (row.copy_ns.unwrap(), row.protocol_ns.unwrap());
+            let (copy, rest) = (row.copy_ns.unwrap(), row.rest_ns.unwrap());
             assert!((copy - 0.2 * row.size_bytes as f64).abs() < 1e-6);
-            assert!((copy + protocol - row.receive_ns.unwrap()).abs() < 1e-9);
-            assert!((row.end_to_end_protocol_ns.unwrap() - 2_000.0).abs() < 1e-6);
+            assert!((copy + rest - row.receive_ns.unwrap()).abs() < 1e-9);
+            assert!((row.end_to_end_rest_ns.unwrap() - 2_000.0).abs() < 1e-6);
         }
         assert_eq!(rows[1].published_copy_ns, Some(272.0));
         assert_eq!(remarks(&rows, true, true), []);
@@ -128,7 +128,7 @@ mod tests {
         let mut rows = rows();
         rows[1].end_to_end_ns = Some(10.0);
         split(&mut rows);
-        assert_eq!((rows[1].end_to_end_copy_ns, rows[1].end_to_end_protocol_ns), (None, None));
+        assert_eq!((rows[1].end_to_end_copy_ns, rows[1].end_to_end_rest_ns), (None, None));
         assert!(rows[1].copy_ns.is_some() && rows[0].end_to_end_copy_ns.is_some());
         let said = remarks(&rows, true, true);
         assert!(said.len() == 1 && said[0].what.contains("does not fit at 1500 bytes"), "{said:?}");
@@ -146,6 +146,6 @@ mod tests {
         assert_eq!(said.len(), 3, "{said:?}");
         assert!(said[0].contains("saturated by frames of 1024 bytes"), "{said:?}");
         assert!(said[1].contains("for 1500 bytes") && said[2].contains("at 8192 bytes"));
-        assert!(rows[0].copy_ns.is_none() && rows[0].protocol_ns.is_none());
+        assert!(rows[0].copy_ns.is_none() && rows[0].rest_ns.is_none());
     }
 }

@@ -19,24 +19,39 @@ pub struct Row {
     pub send_p99_ns: Option<f64>,
     /// The published mean.
     pub published_send_ns: Option<f64>,
-    /// Mean time to send when the driver waits, so that its interrupt has to be signalled.
+    /// Mean time to send when the driver waits, so that its interrupt has to be signalled: with the write that tells
+    /// the target.
     pub send_signalled_ns: Option<f64>,
+    /// Half of these calls took no longer.
+    pub send_signalled_p50_ns: Option<f64>,
+    /// 99 of 100 took no longer.
+    pub send_signalled_p99_ns: Option<f64>,
+    /// By how much this mean is more than that of a driver that polls: what telling adds.
+    pub telling_ns: Option<f64>,
+    /// Interrupts for each of these calls: 1 if all of them told the target.
+    pub interrupts_per_send: Option<f64>,
     /// What the saturated driver needs.
     pub receive_ns: Option<f64>,
     /// Of that, what grows with the length: copying.
     pub copy_ns: Option<f64>,
-    /// The rest of it: processing.
-    pub protocol_ns: Option<f64>,
+    /// What does not: the driver's own work.
+    pub rest_ns: Option<f64>,
     /// Copying by the functions that `perf` sampled.
     pub sampled_copy_ns: Option<f64>,
     /// The rest by these.
-    pub sampled_protocol_ns: Option<f64>,
+    pub sampled_rest_ns: Option<f64>,
     /// What the saturated target needs until its application has the packet.
     pub end_to_end_ns: Option<f64>,
     /// Of that, what grows with the length.
     pub end_to_end_copy_ns: Option<f64>,
-    /// The rest of it.
-    pub end_to_end_protocol_ns: Option<f64>,
+    /// What does not.
+    pub end_to_end_rest_ns: Option<f64>,
+    /// With an application that receives: copying by the functions that `perf` sampled.
+    pub path_copy_ns: Option<f64>,
+    /// Protocol processing by these: what lies between the driver and the socket.
+    pub path_protocol_ns: Option<f64>,
+    /// What both leave of `end_to_end_ns`: driver, scheduling, system calls and the application.
+    pub path_rest_ns: Option<f64>,
     /// The published time to copy.
     pub published_copy_ns: Option<f64>,
     /// The published time of protocol processing.
@@ -77,8 +92,8 @@ pub(super) fn split(rows: &mut [Row]) -> [Option<Line>; 3] {
             parts.map(|(whole, copy)| (copy, whole - copy)).unzip()
         };
         let (driver, all) = (parts(row.receive_ns, fits[1]), parts(row.end_to_end_ns, fits[2]));
-        (row.copy_ns, row.protocol_ns) = driver;
-        (row.end_to_end_copy_ns, row.end_to_end_protocol_ns) = all;
+        (row.copy_ns, row.rest_ns) = driver;
+        (row.end_to_end_copy_ns, row.end_to_end_rest_ns) = all;
     }
     fits
 }

@@ -2,11 +2,12 @@
 //!
 //! A kernel target is an ordinary process, and its kernel's functions are symbols of its program: the
 //! profiler of the host sees them as it sees any program's. The driver, if it is a module, has no
-//! symbols there; it counts as what it is, none of the copying functions. The clock of the processor
-//! is sampled rather than its cycles, because virtual machines seldom have a counter for these.
+//! symbols there; it counts as what it is, none of the copying functions and none of a protocol's. The clock of
+//! the processor is sampled rather than its cycles, because virtual machines seldom have a counter for these; so
+//! a sample stands for a known time.
 //!
 //! Before and after a run the target answers requests and waits, which is no cost of a packet. So
-//! samples carry the time of the system's monotonic clock, and only those within the run count.
+//! samples carry the time of the system's monotonic clock, and only those within a run count.
 //!
 //! `perf` is a program that may be missing and that may not be permitted. Then there is no
 //! figure, and the reason.
@@ -24,8 +25,9 @@ use nix::unistd::Pid;
 use warikomi_clock::{Span, Time};
 use warikomi_target::{Target, TargetError};
 
-/// Samples a second: high enough for a short run, low enough not to slow it.
-const FREQUENCY_HZ: &str = "5000";
+/// Processor time from one sample to the next, in nanoseconds: short enough for a short run, long enough not to slow
+/// it.
+const EVERY_NS: u64 = 200_000;
 /// Sampling begins within this.
 const START: Duration = Duration::from_millis(500);
 /// Writing the samples down, or reading them, takes no longer.
@@ -39,6 +41,51 @@ pub(super) const LEAST_SAMPLES: u64 = 200;
 /// applications with its own functions, and everything else with the C library's names.
 const COPIES: [&str; 8] =
     ["memcpy", "__memcpy", "memmove", "__memmove", "copy_", "_copy_", "raw_copy_", "__copy_"];
+
+/// Functions of Linux between a driver and a socket, by the beginning of their names: generic reception, IP, UDP,
+/// sockets, and the buffers that all of these hand on.
+const PROTOCOL: [&str; 40] = [
+    "ip_",
+    "__ip_",
+    "ip4_",
+    "ipv4_",
+    "udp",
+    "__udp",
+    "inet",
+    "__inet",
+    "netif_",
+    "__netif_",
+    "napi_gro",
+    "dev_gro",
+    "gro_",
+    "eth_type_trans",
+    "sock_",
+    "__sock",
+    "sk_",
+    "__sk_",
+    "skb_",
+    "__skb",
+    "kfree_skb",
+    "__kfree_skb",
+    "consume_skb",
+    "__consume_stateless_skb",
+    "__alloc_skb",
+    "__napi_alloc_skb",
+    "napi_alloc_skb",
+    "build_skb",
+    "__build_skb",
+    "fib_",
+    "nf_",
+    "dst_",
+    "rt_",
+    "reuseport_",
+    "csum_",
+    "do_csum",
+    "__checksum",
+    "process_backlog",
+    "put_cmsg",
+    "__cgroup_bpf",
+];
 
 /// Why there are no samples.
 #[derive(Debug)]
@@ -69,6 +116,8 @@ impl From<std::io::Error> for NoSamples {
 pub(super) struct Samples {
     /// Into functions that copy.
     pub(super) copy: u64,
+    /// Into functions of the protocols.
+    pub(super) protocol: u64,
     /// Into anything else.
     pub(super) rest: u64,
 }
@@ -76,7 +125,12 @@ pub(super) struct Samples {
 impl Samples {
     /// All of them.
     pub(super) fn count(&self) -> u64 {
-        self.copy + self.rest
+        self.copy + self.protocol + self.rest
+    }
+
+    /// Processor time of so many of them, in nanoseconds.
+    pub(super) fn time_ns(samples: u64) -> f64 {
+        samples as f64 * EVERY_NS as f64
     }
 
     /// The share (0 to 1) of copying.
@@ -109,7 +163,7 @@ impl Sampler {
         let data = tempfile::tempdir()?;
         let mut command = Command::new("perf");
         command
-            .args(["record", "--quiet", "--event", "cpu-clock", "--freq", FREQUENCY_HZ])
+            .args(["record", "--quiet", "--event", "cpu-clock", "--count", &EVERY_NS.to_string()])
             .args(["--clockid", "CLOCK_MONOTONIC", "--output"])
             .arg(data.path().join("samples"))
             .args(["--pid", &target.process_id().to_string()])
@@ -126,20 +180,23 @@ impl Sampler {
         }
     }
 
-    /// Ends sampling and counts what fell between two times.
+    /// Ends sampling and counts what fell into runs, each from one time to another.
     pub(super) fn finish(
         mut self,
         target: &mut dyn Target,
-        (from, until): (Time, Time),
+        runs: &[(Time, Time)],
     ) -> Result<Samples, NoSamples> {
-        let window = monotonic(target, from)?..monotonic(target, until)?;
+        let window = |&(from, until): &(Time, Time)| {
+            Ok::<_, NoSamples>(monotonic(target, from)?..monotonic(target, until)?)
+        };
+        let windows = runs.iter().map(window).collect::<Result<Vec<_>, _>>()?;
         if let Ok(id) = i32::try_from(self.perf.0.id()) {
             let _ = kill(Pid::from_raw(id), Signal::SIGINT);
         }
         if !ended(&mut self.perf.0, target)? {
             return Err(NoSamples::Perf("perf did not end".into()));
         }
-        read(&self.data.path().join("samples"), target, window)
+        read(&self.data.path().join("samples"), target, &windows)
     }
 
     /// What perf says against it, in a line.
@@ -177,7 +234,11 @@ fn monotonic(target: &dyn Target, at: Time) -> Result<f64, NoSamples> {
 }
 
 /// Has perf turn the samples into names.
-fn read(samples: &Path, target: &mut dyn Target, window: Range<f64>) -> Result<Samples, NoSamples> {
+fn read(
+    samples: &Path,
+    target: &mut dyn Target,
+    windows: &[Range<f64>],
+) -> Result<Samples, NoSamples> {
     let list = samples.with_extension("txt");
     let script = Command::new("perf")
         .args(["script", "--fields", "time,ip,sym", "--input"])
@@ -193,26 +254,28 @@ fn read(samples: &Path, target: &mut dyn Target, window: Range<f64>) -> Result<S
     }
     let mut text = Vec::new();
     std::fs::File::open(&list)?.take(MOST_OUTPUT).read_to_end(&mut text)?;
-    Ok(count(&String::from_utf8_lossy(&text), window))
+    Ok(count(&String::from_utf8_lossy(&text), windows))
 }
 
-/// Counts the lines of `perf script` whose time is within the window: each a time in seconds with
+/// Counts the lines of `perf script` whose time is within one of the windows: each a time in seconds with
 /// a colon, an address and a function's name.
-fn count(list: &str, window: Range<f64>) -> Samples {
+fn count(list: &str, windows: &[Range<f64>]) -> Samples {
     let mut samples = Samples::default();
     for line in list.lines() {
         let mut words = line.split_whitespace();
         let time = words.next().and_then(|word| word.strip_suffix(':')?.parse().ok());
         let address = words.next().filter(|word| u64::from_str_radix(word, 16).is_ok());
         let (Some(time), Some(_), Some(name)) = (time, address, words.next()) else { continue };
-        if !window.contains(&time) {
+        if !windows.iter().any(|window| window.contains(&time)) {
             continue;
         }
-        if COPIES.iter().any(|copy| name.starts_with(copy)) {
-            samples.copy += 1;
-        } else {
-            samples.rest += 1;
-        }
+        let is_of = |names: &[&str]| names.iter().any(|beginning| name.starts_with(beginning));
+        let kind = match () {
+            () if is_of(&COPIES) => &mut samples.copy,
+            () if is_of(&PROTOCOL) => &mut samples.protocol,
+            () => &mut samples.rest,
+        };
+        *kind += 1;
     }
     samples
 }
@@ -229,15 +292,16 @@ mod tests {
                     12.000500:  7fff1234 [unknown]\n12.000700: ffffffff81000000 copy_page_to_iter\n\
                     12.000800: nonsense memcpy\n12.000900:  6026a1f0\n6026a1f0 memcpy\n\
                     11.999900:  6026a1f0 memcpy\n12.5: 6026a1f0 memcpy\n";
-        let samples = count(list, 12.0..12.5);
-        assert_eq!(samples, Samples { copy: 2, rest: 2 });
-        assert_eq!(samples.copy_share(), 0.5);
+        let samples = count(list, &[12.0..12.5]);
+        assert_eq!(samples, Samples { copy: 2, protocol: 1, rest: 1 });
+        assert_eq!((samples.copy_share(), Samples::time_ns(3)), (0.5, 600_000.0));
+        assert_eq!(count(list, &[11.0..12.0, 12.0..12.0002]).copy, 2, "of two runs");
     }
 
     proptest! {
         #[test]
         fn no_text_is_counted_more_often_than_it_has_lines(text in "[0-9a-f.: \n]{0,400}") {
-            prop_assert!(count(&text, 0.0..1e9).count() <= text.lines().count() as u64);
+            prop_assert!(count(&text, &[0.0..1e9]).count() <= text.lines().count() as u64);
         }
     }
 }

@@ -39,16 +39,18 @@ pub(super) struct Series {
     pub(super) calls: Vec<Call>,
     /// The figures of those that count.
     pub(super) counted: Distribution,
+    /// Interrupts for a call.
+    pub(super) interrupts_per_call: f64,
 }
 
 impl Series {
-    fn of(calls: Vec<Call>) -> Option<Series> {
+    fn of(calls: Vec<Call>, interrupts_per_call: f64) -> Option<Series> {
         let mut samples = Samples::new();
         calls
             .iter()
             .filter(|call| COUNTED.contains(&call.number))
             .for_each(|call| samples.record(call.took));
-        samples.summary().map(|counted| Series { calls, counted })
+        samples.summary().map(|counted| Series { calls, counted, interrupts_per_call })
     }
 }
 
@@ -58,10 +60,10 @@ pub(super) fn polled(session: &mut Session, size: usize) -> Result<Option<Series
     series(session, size, POLLED_INTERVAL + Span::from_ps(size as u64 * POLLED_PS_PER_BYTE))
 }
 
-/// The mean while the driver waits, so that every interrupt has to be signalled.
-pub(super) fn signalled_ns(session: &mut Session, size: usize) -> Result<Option<f64>, Error> {
-    let signalled = series(session, size, SIGNALLED_INTERVAL)?;
-    Ok(signalled.map(|series| series.counted.mean))
+/// While the driver waits, so that an injection includes what tells the target of its interrupt: the write that
+/// wakes it.
+pub(super) fn signalled(session: &mut Session, size: usize) -> Result<Option<Series>, Error> {
+    series(session, size, SIGNALLED_INTERVAL)
 }
 
 fn series(session: &mut Session, size: usize, interval: Span) -> Result<Option<Series>, Error> {
@@ -73,7 +75,9 @@ fn series(session: &mut Session, size: usize, interval: Span) -> Result<Option<S
     };
     let call =
         |row: warikomi_measure::Row| Some(Call { number: row.sequence + 1, took: row.took? });
-    Ok(Series::of(run.ledger.rows().filter(placed).filter_map(call).collect()))
+    let raised = run.result.interrupts.as_ref().map_or(0, |interrupts| interrupts.raised);
+    let calls = run.ledger.rows().filter(placed).filter_map(call).collect();
+    Ok(Series::of(calls, raised as f64 / CALLS as f64))
 }
 
 /// The series in the middle, by its mean.
@@ -93,7 +97,7 @@ mod tests {
             _ => Span::from_us(9),
         };
         let calls = (1..=CALLS).map(|number| Call { number, took: took(number) }).collect();
-        let series = Series::of(calls).unwrap();
+        let series = Series::of(calls, 1.0).unwrap();
         assert_eq!(series.counted.count, 1_001);
         let expected = 200.0 + 500.0 / 1_001.0;
         assert!((series.counted.mean - expected).abs() < 1e-9, "{}", series.counted.mean);
@@ -101,6 +105,6 @@ mod tests {
 
     #[test]
     fn calls_that_do_not_count_have_no_figures() {
-        assert!(Series::of(vec![Call { number: 999, took: Span::from_ns(1) }]).is_none());
+        assert!(Series::of(vec![Call { number: 999, took: Span::from_ns(1) }], 0.0).is_none());
     }
 }

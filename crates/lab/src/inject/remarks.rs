@@ -49,7 +49,7 @@ pub(super) fn fitted_arrivals() -> Warning {
         "arrivals are fitted to what was published of a real NIC's intervals: off by up to 2 us, and seldom by up to \
          4 s; how seldom was not published"
             .to_owned(),
-        "take no figure of this run for one of exact intervals (--arrival constant)",
+        "take no figure of this run for one of exact intervals; for these leave --arrival out",
     )
 }
 

@@ -1,12 +1,13 @@
 //! What a sweep shows: throughput by length, and success against the interval.
 
 use warikomi_measure::layout::{
-    Axis, Chart, Column, Curve, Kind, Layout, Mark, Object, Only, Scale, Several, Source, Unit,
-    View, count,
+    Axis, Chart, Column, Curve, Kind, Layout, Mark, Object, Only, Scale, Several, Source, Table,
+    Unit, View, count, time,
 };
 use warikomi_measure::{RunResult, published};
 
-use crate::cells::{headline, number};
+use super::dips::ALPHA;
+use crate::cells::{headline, list, number, text};
 
 /// The length whose two curves are overlaid, in bytes, or the nearest to it.
 const OVERLAID_BYTES: u64 = 1_500;
@@ -21,8 +22,10 @@ pub(super) fn describe(result: &mut RunResult) {
         columns: columns(rows),
         views: vec![View { turned: true, notes, ..View::default() }],
         charts: charts(rows),
+        tables: dips(&result.figures).into_iter().collect(),
         ..Layout::default()
     };
+    say_dips(&mut layout, &result.figures);
     let longest = rows.iter().filter(|row| row.contains_key("loss_free_bps")).max_by(|a, b| {
         let size = |row: &Object| number(row, "size_bytes").unwrap_or_default();
         size(a).total_cmp(&size(b))
@@ -40,6 +43,52 @@ pub(super) fn describe(result: &mut RunResult) {
         layout.headline.extend(figure);
     }
     result.layout = layout;
+}
+
+/// The dips of the end-to-end curve, if there are any.
+fn dips(figures: &Object) -> Option<Table> {
+    list(figures, "dips").next()?;
+    let columns = vec![
+        Column::parameter("size_bytes", "dip, bytes"),
+        Column::parameter("from_ns", "from"),
+        Column::parameter("until_ns", "until"),
+        Column::figure("before_share", "before"),
+        Column::figure("end_to_end_share", "in it"),
+        Column::figure("behind_share", "behind"),
+        Column::figure("driver_share", "driver"),
+        Column::figure("p", "p").unit(Unit::Number),
+    ];
+    let title = "dips of the end-to-end curve: shares that the application gets, medians";
+    Some(Table::of_figures("dips", title, "dips", columns))
+}
+
+/// What each dip came with, or that there is none, and by which test.
+fn say_dips(layout: &mut Layout, figures: &Object) {
+    if !figures.contains_key("dips") {
+        return;
+    }
+    let mut any = false;
+    for dip in list(figures, "dips") {
+        any = true;
+        let bounds =
+            [number(dip, "from_ns"), number(dip, "until_ns")].map(Option::unwrap_or_default);
+        let lead = format!(
+            "{} bytes, {} to {}",
+            count(number(dip, "size_bytes").unwrap_or_default() as u64),
+            time(bounds[0]),
+            time(bounds[1])
+        );
+        let driver = match dip.get("driver_dips").and_then(serde_json::Value::as_bool) {
+            Some(true) => "; the driver takes less there, too",
+            _ => "",
+        };
+        layout.say(lead, format!("{}{driver}", text(dip, "counters")));
+    }
+    let method = format!(
+        "optimal partitioning of ranked shares, then exact rank sum tests by other cycles, level {ALPHA} together"
+    );
+    layout
+        .say("dips of the end-to-end curve", if any { method } else { format!("none ({method})") });
 }
 
 /// A row is of a line if all of it was measured over one. A row that has figures with and without one names

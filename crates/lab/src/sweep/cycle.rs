@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::counters::GuestCounts;
 use crate::error::Error;
 
 /// What a cycle is for.
@@ -14,6 +15,8 @@ pub enum Phase {
     Saturated,
     /// Of the pass with growing intervals.
     Coarse,
+    /// The same intervals once more, to find dips.
+    Curve,
     /// Of the search for the shortest interval at which the driver loses nothing.
     Driver,
     /// The same for the application.
@@ -72,6 +75,19 @@ pub struct Cycle {
     /// Whether it lost something while others had the cores, and was made again. Such a cycle
     /// decides nothing.
     pub disturbed: bool,
+    /// What the guest's kernel counted meanwhile, with the frames to warm up; absent without a kernel. How often the
+    /// soft interrupt for reception ran.
+    pub net_rx_softirqs: Option<u64>,
+    /// How often it ran out of its budget.
+    pub softnet_squeezed: Option<u64>,
+    /// How often the thread ran to which the rest is handed then.
+    pub ksoftirqd_runs: Option<u64>,
+    /// Frames dropped because the backlog was full.
+    pub backlog_drops: Option<u64>,
+    /// Datagrams dropped because the socket was full.
+    pub socket_overflows: Option<u64>,
+    /// Context switches.
+    pub context_switches: Option<u64>,
 }
 
 /// The share of the pace that was asked for that must have been kept; what it lacks is the way of the
@@ -105,7 +121,40 @@ impl Cycle {
             unaccounted: 0,
             stolen_percent: None,
             disturbed: false,
+            net_rx_softirqs: None,
+            softnet_squeezed: None,
+            ksoftirqd_runs: None,
+            backlog_drops: None,
+            socket_overflows: None,
+            context_switches: None,
         }
+    }
+
+    /// With what the guest's kernel counted.
+    pub(super) fn with_counts(self, counts: GuestCounts) -> Cycle {
+        let [net_rx_softirqs, softnet_squeezed, ksoftirqd_runs, rest @ ..] = counts;
+        let [backlog_drops, socket_overflows, context_switches] = rest;
+        Cycle {
+            net_rx_softirqs,
+            softnet_squeezed,
+            ksoftirqd_runs,
+            backlog_drops,
+            socket_overflows,
+            context_switches,
+            ..self
+        }
+    }
+
+    /// What the guest's kernel counted.
+    pub(super) fn counts(&self) -> GuestCounts {
+        [
+            self.net_rx_softirqs,
+            self.softnet_squeezed,
+            self.ksoftirqd_runs,
+            self.backlog_drops,
+            self.socket_overflows,
+            self.context_switches,
+        ]
     }
 
     pub(super) fn is_perfect(&self) -> bool {

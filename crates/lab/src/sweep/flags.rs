@@ -21,6 +21,10 @@ use crate::watch::Watch;
 /// shortest interval without loss by bisection. The throughput there stands beside the published
 /// one.
 ///
+/// The intervals of the first pass are then made several times more, and where the application gets significantly less
+/// than at shorter and at longer intervals, the end-to-end curve dips: it is said where, and which counters of the
+/// guest's kernel changed with it.
+///
 /// Leave the machine alone meanwhile. A sweep that is stopped (Ctrl-C) keeps its cycles, and goes on
 /// with --resume.
 #[derive(Args)]
@@ -50,6 +54,10 @@ struct PlanArguments {
     /// How often the shortest interval is searched; the median counts
     #[arg(long, value_name = "N", default_value_t = SweepPlan::default().repeat)]
     repeat: u32,
+    /// How often each interval of the pass with growing ones is made again, to find dips of the end-to-end curve; 0 to
+    /// look for none [default: 10, of packets for the application]
+    #[arg(long, value_name = "N")]
+    curve: Option<u32>,
     /// How far packets are meant to go: to an application over UDP (driver and application are then
     /// judged from the same cycles), or to the driver only [default: application, where there is one]
     #[arg(long, value_enum, default_value = None)]
@@ -71,6 +79,15 @@ impl PlanArguments {
             line_rate_bps: self.line_rate.map(|rate| rate.0),
             ..SweepPlan::default()
         };
+        if let Some(curve) = self.curve {
+            if plan.receiver == Receiver::Driver {
+                return Err(Error::impossible(
+                    "packets for the driver have no end-to-end curve: leave --curve out, or have an application \
+                     receive them (--receiver application)",
+                ));
+            }
+            plan.curve = curve;
+        }
         if !self.sizes.is_empty() {
             plan.sizes_bytes = self.sizes.iter().map(|size| size.0).collect();
         }

@@ -13,6 +13,8 @@ pub(super) struct Found {
     pub(super) driver: Vec<Shortest>,
     pub(super) end_to_end: Option<Vec<Shortest>>,
     pub(super) on_line: Option<Cycle>,
+    /// The cycles of growing intervals, several of each.
+    pub(super) curve: Vec<Cycle>,
 }
 
 /// The shortest interval without loss, as one search found it.
@@ -113,6 +115,7 @@ mod tests {
             driver: vec![shortest(600.0, 19.5e9), shortest(800.0, 14e9), shortest(500.0, 21e9)],
             end_to_end: Some(vec![Shortest::NONE, shortest(3_000.0, 4e9), shortest(3_000.0, 4e9)]),
             on_line: None,
+            curve: Vec::new(),
         }
     }
 

@@ -1,11 +1,14 @@
 //! A sweep as it is carried out on a session.
 
+use serde_json::json;
 use warikomi_clock::Span;
 use warikomi_inject::{MAX_COUNT, Plan};
 use warikomi_measure::{CpuTimes, Repeat, RunResult, Thresholds, as_object, warnings};
 use warikomi_session::{CoreWatch, Session};
 
+use super::counters::GuestCounters;
 use super::cycle::{Cycle, Cycles, Phase, Request};
+use super::dips::{Dip, dips};
 use super::found::{repeats, row};
 use super::plan::{SATURATING_CYCLES, SweepPlan};
 use super::search;
@@ -35,7 +38,8 @@ pub fn sweep(
     watch: &mut Watch,
 ) -> Result<Swept, Error> {
     plan.validate()?;
-    let mut bench = Bench { plan, target, application, since: None };
+    let counters = GuestCounters::default();
+    let mut bench = Bench { plan, target, application, counters, since: None };
     let mut cycles: Vec<Cycle> = Vec::new();
     // A guess for the first length; after it, what the length before has taken.
     let mut expected = search::expected_cycles(plan);
@@ -51,6 +55,10 @@ pub fn sweep(
     result.target = target;
     result.plan = as_object(plan);
     result.rows = Some(found.iter().map(|(size, found)| row(*size, found)).collect());
+    if plan.curves() > 0 {
+        let dips: Vec<Dip> = found.iter().flat_map(|(_, found)| dips(&found.curve)).collect();
+        result.figures.insert("dips".into(), json!(dips));
+    }
     result.warnings = warnings(&result, &Thresholds::default());
     let repeats = found.iter().flat_map(|(size, found)| repeats(*size, found)).collect();
     Ok(Swept { result, cycles, repeats })
@@ -87,6 +95,7 @@ struct Bench<'a, 'b> {
     plan: &'a SweepPlan,
     target: &'a mut OnDemand<'b>,
     application: Application,
+    counters: GuestCounters,
     /// Since when the target's cores have been watched.
     since: Option<CoreWatch>,
 }
@@ -97,8 +106,10 @@ impl Bench<'_, '_> {
         let session = self.target.running(watch)?;
         let run_id = run_id(&*session.target);
         let since = self.since.take().unwrap_or_else(|| session.watch_cores());
+        self.counters.begin(session)?;
         let injected = inject(session, &plan, self.application, run_id, &mut |_| ())?;
         injected.check()?;
+        let counts = self.counters.end(session)?;
         self.since = note_machine(session, since, watch);
         let totals = injected.ledger.totals();
         let success = injected.result.success.unwrap_or_default();
@@ -121,7 +132,7 @@ impl Bench<'_, '_> {
             && !may_lose
             && !cycle.is_perfect()
             && injected.result.machine.was_disturbed();
-        Ok(cycle)
+        Ok(cycle.with_counts(counts))
     }
 
     fn cycle_plan(&self, request: &Request) -> Plan {
@@ -134,7 +145,7 @@ impl Bench<'_, '_> {
                 Plan { count: plan.count.saturating_mul(SATURATING_CYCLES).min(MAX_COUNT), ..plan }
             }
             Phase::Line => Plan { line_rate_bps: self.plan.line_rate_bps, ..plan },
-            Phase::Coarse | Phase::Driver | Phase::EndToEnd => plan,
+            Phase::Coarse | Phase::Curve | Phase::Driver | Phase::EndToEnd => plan,
         }
     }
 }

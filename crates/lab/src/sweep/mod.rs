@@ -4,7 +4,9 @@
 //! shortest possible to the first at which every packet is received, and beyond.
 
 mod columns;
+mod counters;
 mod cycle;
+mod dips;
 mod flags;
 mod found;
 mod made;

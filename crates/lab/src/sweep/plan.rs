@@ -27,6 +27,9 @@ pub struct SweepPlan {
     pub receiver: Receiver,
     /// How often the shortest interval without loss is searched.
     pub repeat: u32,
+    /// How often each interval of the pass with growing ones is made again, to find dips of the end-to-end curve; 0
+    /// to find none. Of packets for the application only.
+    pub curve: u32,
     /// A line over which each length is sent once more, in bit/s: what a NIC on it would reach.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line_rate_bps: Option<u64>,
@@ -41,6 +44,7 @@ impl Default for SweepPlan {
             count: 5_000,
             receiver: Receiver::Application,
             repeat: 3,
+            curve: 10,
             line_rate_bps: None,
             warmup: Warmup { count: 200, ..Warmup::default() },
         }
@@ -62,6 +66,12 @@ impl SweepPlan {
                 self.repeat
             )));
         }
+        if self.curve > MAX_REPEAT {
+            return Err(Error::impossible(format!(
+                "curve = {} is not possible: choose 0 (dips are not looked for) to {MAX_REPEAT}",
+                self.curve
+            )));
+        }
         for (at, &size_bytes) in self.sizes_bytes.iter().enumerate() {
             if self.sizes_bytes[..at].contains(&size_bytes) {
                 return Err(Error::impossible(format!(
@@ -74,6 +84,11 @@ impl SweepPlan {
             Plan { count, ..self.cycle(size_bytes) }.validate()?;
         }
         Ok(())
+    }
+
+    /// How often the curve is made again: only the application's has dips.
+    pub(super) fn curves(&self) -> u32 {
+        if self.receiver == Receiver::Application { self.curve } else { 0 }
     }
 
     /// A cycle as fast as possible.
@@ -102,6 +117,7 @@ mod tests {
         assert!(refused(sizes(&[59])).contains("60 to 16379"));
         assert!(refused(sizes(&[60, 60])).contains("twice"));
         assert!(refused(SweepPlan { repeat: 0, ..SweepPlan::default() }).contains("1 to 100"));
+        assert!(refused(SweepPlan { curve: 101, ..SweepPlan::default() }).contains("0 (dips"));
         assert!(refused(SweepPlan { count: 0, ..SweepPlan::default() }).contains("choose 1 to"));
         let slow = SweepPlan { line_rate_bps: Some(1), ..SweepPlan::default() };
         assert!(refused(slow).contains("1 Mbit/s"));

@@ -32,7 +32,10 @@ pub(super) fn expected_cycles(plan: &SweepPlan) -> u64 {
     const SEARCH: u64 = 12;
     let repeat = u64::from(plan.repeat);
     let line = u64::from(plan.line_rate_bps.is_some());
-    repeat + COARSE + goals(plan).len() as u64 * repeat * SEARCH + line
+    repeat
+        + COARSE * (1 + u64::from(plan.curves()))
+        + goals(plan).len() as u64 * repeat * SEARCH
+        + line
 }
 
 /// Who must not lose a packet.
@@ -82,6 +85,7 @@ pub(super) fn sweep_size(
         driver: Vec::new(),
         end_to_end: None,
         on_line: None,
+        curve: Vec::new(),
     };
     for &goal in goals(plan) {
         let mut shortest = Vec::new();
@@ -102,6 +106,13 @@ pub(super) fn sweep_size(
     if plan.line_rate_bps.is_some() {
         found.on_line = Some(cycles.run(request(Phase::Line, 1, 0.0))?);
     }
+    // In rounds, because these machines change within minutes.
+    for repeat in 1..=plan.curves() {
+        for cycle in &coarse {
+            found.curve.push(cycles.run(request(Phase::Curve, repeat, cycle.interval_ns))?);
+        }
+    }
+    found.curve.extend(coarse);
     Ok(found)
 }
 
@@ -210,6 +221,8 @@ mod tests {
         }
     }
 
+    const CURVE: u32 = 2;
+
     fn found(driver_ns: f64, stack_ns: f64) -> (Found, Vec<Request>) {
         found_by(driver_ns, stack_ns, 0.0)
     }
@@ -223,7 +236,8 @@ mod tests {
 
     fn found_by(driver_ns: f64, stack_ns: f64, own_ns: f64) -> (Found, Vec<Request>) {
         let mut model = Model { driver_ns, stack_ns, own_ns, asked: Vec::new() };
-        let found = sweep_size(&SweepPlan::default(), 1_500, &mut model).unwrap();
+        let plan = SweepPlan { curve: CURVE, ..SweepPlan::default() };
+        let found = sweep_size(&plan, 1_500, &mut model).unwrap();
         (found, model.asked)
     }
 
@@ -244,13 +258,17 @@ mod tests {
         assert_eq!(coarse[0], 100.0, "from the shortest possible");
         let beyond = coarse.iter().filter(|&&ns| ns >= 2_345.0).count();
         assert_eq!(beyond, BEYOND + 1, "and beyond: {coarse:?}");
+        let curve: Vec<_> =
+            asked.iter().filter(|r| r.phase == Phase::Curve).map(|r| r.interval_ns).collect();
+        assert_eq!(curve, [&coarse[..], &coarse].concat(), "once more, and again");
+        assert_eq!(found.curve.len(), 3 * coarse.len());
     }
 
     #[test]
     fn a_driver_that_never_keeps_up_is_not_searched_for_ever() {
         let (found, asked) = found(1e9, 1e9);
         assert!(found.driver.iter().all(|one| one.interval_ns.is_nan()));
-        assert!(asked.len() < 100);
+        assert!(asked.len() < 100 * (1 + CURVE as usize));
     }
 
     #[test]
@@ -278,7 +296,8 @@ mod tests {
     #[test]
     fn the_estimate_is_of_the_right_size() {
         let (_, asked) = found(777.0, 2_345.0);
-        let estimate = expected_cycles(&SweepPlan::default()) as f64;
+        let plan = SweepPlan { curve: CURVE, ..SweepPlan::default() };
+        let estimate = expected_cycles(&plan) as f64;
         assert!((0.5..2.0).contains(&(asked.len() as f64 / estimate)), "{}", asked.len());
     }
 }

@@ -37,11 +37,15 @@ fn every_figure_is_that_of_the_calls_and_the_line_behind_it() {
         assert!((figure("send_ns").unwrap() - mean).abs() < 1e-3, "{row:?} {mean}");
         assert!(figure("send_p50_ns") <= figure("send_p99_ns"));
         assert!(row.contains_key("published_send_ns"));
+        // At this pace each packet has an interrupt of its own, but for those that a pause brought together.
+        assert!(figure("interrupts_per_send").unwrap() > 0.5, "{row:?}");
+        let added = figure("send_signalled_ns").unwrap() - figure("send_ns").unwrap();
+        assert!((figure("telling_ns").unwrap() - added).abs() < 1e-6, "{row:?}");
         assert_eq!(row.contains_key("published_copy_ns"), size == 8_192);
         assert!(!row.contains_key("sampled_copy_ns"), "nothing was sampled");
         for (whole, copy, rest) in [
-            ("receive_ns", "copy_ns", "protocol_ns"),
-            ("end_to_end_ns", "end_to_end_copy_ns", "end_to_end_protocol_ns"),
+            ("receive_ns", "copy_ns", "rest_ns"),
+            ("end_to_end_ns", "end_to_end_copy_ns", "end_to_end_rest_ns"),
         ] {
             let line = whole.replace("_ns", "_ns_per_byte");
             let Some(copied) = figure(copy) else { continue };

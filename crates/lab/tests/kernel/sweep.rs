@@ -17,6 +17,7 @@ fn plan() -> SweepPlan {
         sizes_bytes: vec![1_500],
         count: 500,
         repeat: 2,
+        curve: 2,
         line_rate_bps: Some(1_000_000_000),
         ..SweepPlan::default()
     }
@@ -111,6 +112,18 @@ fn the_figures_follow_from_the_cycles_and_the_cycles_are_kept() {
     assert_eq!(median(repeats.map(|repeat| repeat.value).collect()), shortest_ns);
     let coarse: Vec<_> = of(Phase::Coarse).map(|cycle| cycle.interval_ns).collect();
     assert!(coarse.is_sorted() && coarse.len() > 4, "{coarse:?}");
+    // What became of them may be anything on a busy machine; that they were looked at is not.
+    assert!(swept.result.figures["dips"].is_array());
+    assert_eq!(of(Phase::Curve).count(), 2 * coarse.len());
+    for cycle in kept {
+        assert!(cycle.net_rx_softirqs > Some(0) && cycle.context_switches > Some(0), "{cycle:?}");
+        assert!(cycle.softnet_squeezed.is_some() && cycle.ksoftirqd_runs.is_some(), "{cycle:?}");
+        let lost = cycle.accepted - cycle.delivered.unwrap();
+        assert!(
+            cycle.socket_overflows.unwrap() + cycle.backlog_drops.unwrap() >= lost,
+            "{cycle:?}"
+        );
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use warikomi_clock::Span;
 use warikomi_driver::strategy::Strategy;
-use warikomi_inject::Receiver;
+use warikomi_inject::{Arrival, Plan, Receiver};
 use warikomi_lab::accuracy::{AccuracyOptions, accuracy};
 use warikomi_lab::cost::{CostOptions, cost};
 use warikomi_lab::inject::Application;
@@ -46,6 +46,25 @@ fn accuracy_has_all_three_places_of_a_driver_that_stays_awake() {
     assert_eq!(places, ["injected", "raised", "handler"]);
     let missing = |warning: &Warning| warning.what.contains("no intervals at the handler");
     assert!(!found.result.warnings.iter().any(missing));
+}
+
+#[test]
+fn fitted_intervals_are_off_what_was_asked_for_and_not_off_what_was_drawn() {
+    let mut session = session(Strategy::Awake);
+    let plan = Plan { arrival: Arrival::FittedRealNic, ..plan(1_500, Span::from_us(200), 500) };
+    let options =
+        AccuracyOptions { plan, repeat: 1, smallest: false, cycle: false, retry_disturbed: false };
+    let found = accuracy(&mut session, &options, &mut Watch::unobserved()).unwrap();
+    session.stop().unwrap();
+    let (figures, injected) = (&found.result.figures, &found.series[0]);
+    let mut asked: Vec<f64> =
+        injected.intervals.iter().map(|each| injected.error_ns(each).abs()).collect();
+    asked.sort_by(f64::total_cmp);
+    let drawn_ns = figures["interval_error_p50_ns"].as_f64().unwrap();
+    assert!(drawn_ns < asked[asked.len() / 2], "{drawn_ns} {asked:?}");
+    assert_eq!(figures["published_worst_error_ns"], 4e9);
+    assert!(figures.contains_key("fitted") && !figures.contains_key("published_exact_share"));
+    assert!(found.result.warnings.iter().any(|warning| warning.what.contains("are fitted")));
 }
 
 #[test]

@@ -263,7 +263,8 @@ pub(crate) fn cost(runs: &Path) -> RunDirectory {
         row(json!({
             "size_bytes": bytes, "send_ns": send, "send_p50_ns": 0.99 * send,
             "send_p99_ns": 1.3 * send, "published_send_ns": injection.send_ns(bytes),
-            "receive_ns": copy + protocol, "copy_ns": copy, "protocol_ns": protocol,
+            "receive_ns": copy + 200.0, "copy_ns": copy, "rest_ns": 200.0,
+            "path_copy_ns": copy, "path_protocol_ns": protocol,
             "published_copy_ns": breakdown.map(|b| b.copy_us * 1e3),
             "published_protocol_ns": breakdown.map(|b| b.protocol_us * 1e3),
         }))

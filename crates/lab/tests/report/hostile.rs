@@ -70,7 +70,7 @@ proptest! {
         let f = &figures;
         let row = json!({
             "size_bytes": f[0], "send_ns": f[1], "loss_free_bps": f[2], "saturated_bps": f[3],
-            "copy_ns": f[4], "protocol_ns": f[5], "within_1_share": f[6], "line_rate_bps": null,
+            "copy_ns": f[4], "path_protocol_ns": f[5], "within_1_share": f[6], "line_rate_bps": null,
             "strategy": "any", "poll_us": f[7].abs() as u64, "buffer_bytes": f[0],
             "burst_bytes": f[1], "lost_share": f[2], "cpu_share": f[3],
             "delay_us": {"p99": f[4], "p50": "none"},

@@ -1,14 +1,13 @@
 //! Two runs side by side: is a difference more than the noise of the repetitions?
 
 mod collect;
-mod rank_sum;
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::Value;
 use warikomi_measure::layout::{Better, Unit};
-use warikomi_measure::{Repeat, RunResult};
+use warikomi_measure::{Repeat, RunResult, rank_sum};
 
 use crate::read::Run;
 use collect::{Figure, Key, collect};

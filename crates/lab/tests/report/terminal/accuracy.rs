@@ -70,6 +70,27 @@ fn interrupts_without_packets_are_shown_where_there_are_any() {
 }
 
 #[test]
+fn fitted_intervals_say_so_and_stand_beside_what_they_are_fitted_to_alone() {
+    let mut result = example();
+    for of_a_system in
+        ["published_requested_ns", "published_exact_share", "published_worst_error_share"]
+    {
+        result.figures.remove(of_a_system);
+    }
+    let fitted = json!({"fitted": ["arrival: fitted-real-nic"], "published_jitter_ns": 2_000.0,
+        "published_worst_error_ns": 4e9, "interval_error_p99_ns": 83.0});
+    result.figures.extend(fitted.as_object().unwrap().clone());
+    let text = shown(&result, Style::default());
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    // Sentences are broken where a line ends.
+    let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for expected in ["Fitted interval", "worst error, fitted", "4 s", "off by 2 µs", "83 ns"] {
+        assert!(said.contains(expected), "{expected} is not in:\n{text}");
+    }
+    assert!(!said.contains("exact 99.10%"), "of exact intervals:\n{text}");
+}
+
+#[test]
 fn a_result_without_figures_does_not_panic() {
     let empty = RunResult::new("accuracy", TimeBase::Real, Machine::default());
     assert!(shown(&empty, Style::default()).contains("Beside published"));

@@ -6,6 +6,7 @@ mod explore;
 mod receive;
 mod replace;
 mod soak;
+mod sweep;
 mod transmit;
 mod transmit_kernel;
 

@@ -7,11 +7,11 @@
 //! these, so that ties are exact, too.
 
 /// The most values of a sample that are used: counting takes time with their third power.
-pub(super) const MOST: usize = 40;
+pub const MOST: usize = 40;
 
 /// The probability that samples of one distribution are at least so unlike; `None` if one of them is
 /// empty. Values must be numbers; of each sample the first [`MOST`] are used.
-pub(super) fn p_value(a: &[f64], b: &[f64]) -> Option<f64> {
+pub fn p_value(a: &[f64], b: &[f64]) -> Option<f64> {
     let (a, b) = (&a[..a.len().min(MOST)], &b[..b.len().min(MOST)]);
     if a.is_empty() || b.is_empty() {
         return None;
@@ -33,7 +33,7 @@ pub(super) fn p_value(a: &[f64], b: &[f64]) -> Option<f64> {
 
 /// The least probability that samples of these sizes can have, if no values are equal: that of the
 /// two most unlike of all deals.
-pub(super) fn least_p(a: usize, b: usize) -> f64 {
+pub fn least_p(a: usize, b: usize) -> f64 {
     let (a, b) = (a.min(MOST), b.min(MOST));
     let deals: f64 = (1..=a).map(|n| (b + n) as f64 / n as f64).product();
     (2.0 / deals).min(1.0)
