@@ -38,8 +38,6 @@ pub struct Injection {
     receive_breakdown_us: BTreeMap<String, Breakdown>,
     /// How exact intervals were.
     pub interval_accuracy: IntervalAccuracy,
-    /// What the memory of the machine carries in a second: the ceiling of every rate.
-    pub memory_bandwidth_gbps: f64,
     /// What was said in words.
     pub findings: InjectionFindings,
 }
