@@ -99,7 +99,7 @@ fn what_cannot_be_is_refused_with_what_can() {
 fn a_quota_keeps_what_receives_from_running_or_it_is_said_why_there_is_none() {
     let runs = tempfile::tempdir().unwrap();
     let target = ["receive", "--target", "process", "--strategies", "poll", "--buffers", "1MB"];
-    let more = ["--quota", "20%", "--duration", "500ms", "--json", "--runs"];
+    let more = ["--no-compute", "--quota", "20%", "--duration", "500ms", "--json", "--runs"];
     let output = run(&[&target[..], &more[..], &[runs.path().to_str().unwrap()]].concat());
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
@@ -108,7 +108,10 @@ fn a_quota_keeps_what_receives_from_running_or_it_is_said_why_there_is_none() {
     }
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     let row = &result["rows"][0];
-    // It polls all the time, and so wants more than a fifth of each period.
-    assert!(row["stalled_ms"].as_f64().unwrap() > 10.0, "{row}");
+    // It polls all the time, and so wants all of each period: either the quota keeps it from running, or something else
+    // on a machine that is busy. The run may end in the middle of a period.
+    let (stalled, had) = (row["stalled_ms"].as_f64().unwrap(), row["cpu_share"].as_f64().unwrap());
+    assert!(stalled > 0.0 || had < 0.2, "{row}");
+    assert!(had < 0.3, "{row}");
     assert_eq!(row["stalled_by"], "a quota of 20%");
 }

@@ -9,9 +9,6 @@ use std::time::Duration;
 use warikomi_protocol::answers::ReceiveTotals;
 use warikomi_shared::SharedWords;
 use warikomi_stack::{ChannelPlace, PacketMemory, UserAccount};
-use warikomi_target::{Target, TargetError, wait};
-
-use super::ProcessTarget;
 
 /// How long an application may take from its start until it has posted a buffer.
 pub const APPLICATION_TIMEOUT: Duration = Duration::from_secs(10);
@@ -38,33 +35,28 @@ impl OwnApplication {
         UserAccount::of_channel(&self.words, self.place)
     }
 
+    /// Whether it has buffers to receive into.
+    pub(super) fn is_ready(&self) -> bool {
+        self.missing().is_none()
+    }
+
+    /// What it has not done yet to receive.
+    pub(super) fn missing(&self) -> Option<&'static str> {
+        match self.account() {
+            UserAccount { attached: false, .. } => Some(
+                "it has not attached: wk_vi_connect() of include/warikomi_vi.h, or Vi::connect() in Rust",
+            ),
+            UserAccount { posted: 0, .. } => Some(
+                "it has attached, but posts no buffer to receive into: wk_vi_post(), and then wk_vi_flush() or any \
+                 function that receives",
+            ),
+            _ => None,
+        }
+    }
+
     /// What it says now, in the form in which applications of ours answer.
     pub(super) fn totals(&self) -> ReceiveTotals {
         let UserAccount { messages, bytes, .. } = self.account();
         ReceiveTotals { datagrams: messages, bytes, ..ReceiveTotals::default() }
-    }
-}
-
-impl ProcessTarget {
-    /// Waits until the user's own application, if there is one, has buffers to receive into.
-    pub(super) fn wait_for_application(&mut self) -> Result<(), TargetError> {
-        let has_posted = |target: &mut Self| {
-            let account = target.application.as_ref().map(OwnApplication::account);
-            account.is_none_or(|account| account.attached && account.posted > 0).then_some(())
-        };
-        if wait::until(self, APPLICATION_TIMEOUT, has_posted)?.is_some() {
-            return Ok(());
-        }
-        let attached = self.application.as_ref().is_some_and(|own| own.account().attached);
-        Err(TargetError::ApplicationNotReady {
-            within: APPLICATION_TIMEOUT,
-            missing: if attached {
-                "it has attached, but posts no buffer to receive into: wk_vi_post(), and then wk_vi_flush() or any \
-                 function that receives"
-            } else {
-                "it has not attached: wk_vi_connect() of include/warikomi_vi.h, or Vi::connect() in Rust"
-            },
-            console: self.console(),
-        })
     }
 }

@@ -220,6 +220,22 @@ impl ProcessTarget {
         self.wait_for_application()
     }
 
+    /// Waits until the user's own application, if there is one, has buffers to receive into.
+    fn wait_for_application(&mut self) -> Result<(), TargetError> {
+        let ready = |target: &mut Self| {
+            target.application.as_ref().is_none_or(OwnApplication::is_ready).then_some(())
+        };
+        let (within, seen) = (APPLICATION_TIMEOUT, wait::until(self, APPLICATION_TIMEOUT, ready)?);
+        match self.application.as_ref().filter(|_| seen.is_none()).and_then(OwnApplication::missing)
+        {
+            None => Ok(()),
+            Some(missing) => {
+                let console = self.console();
+                Err(TargetError::ApplicationNotReady { within, missing, console })
+            }
+        }
+    }
+
     fn look_at_parts(&mut self) -> Result<(), TargetError> {
         self.console.drain();
         if !self.live {
