@@ -82,6 +82,10 @@ fn in_virtual_time_a_plan_repeats_the_very_figures() {
     let sent = ["--cards", "ge10", "--senders", "tcp", "--sizes", "65507", "--count", "300"];
     let [first, again] = repeated(&[&["transmit", "--virtual"], &sent[..]].concat());
     assert_eq!(first["rows"], again["rows"]);
+    let mixed = ["--mixed", "--phase", "64", "--phase", "4096/compute=20us", "--duration", "1ms"];
+    let systems = ["--systems", "mbuf-2k", "--bounces", "none,all"];
+    let [first, again] = repeated(&[&["transmit", "--virtual"], &mixed[..], &systems].concat());
+    assert_eq!((&first["rows"], &first["figures"]), (&again["rows"], &again["figures"]));
     let [first, again] = repeated(&["histories", "--count", "150", "--faults"]);
     assert_eq!(first["rows"], again["rows"]);
 }

@@ -196,8 +196,107 @@ fn a_process_sends_and_the_table_ends_with_advice() {
 }
 
 #[test]
+fn a_mixed_load_ends_with_a_verdict_that_follows_from_its_rows() {
+    let runs = tempfile::tempdir().unwrap();
+    let systems = ["--systems", "mbuf-2k,contiguous", "--bounces", "none,all"];
+    let (result, directory) = measured(
+        &[&["--virtual", "--mixed", "--duration", "5ms"], &systems[..]].concat(),
+        runs.path(),
+    );
+    let rows = result["rows"].as_array().unwrap();
+    // Six phases and the whole: four fixed choices or two, and three that adapt themselves.
+    assert_eq!(rows.len(), 7 * (4 + 3) + 7 * (2 + 3));
+    let verdicts = result["figures"]["verdicts"].as_array().unwrap();
+    assert_eq!(verdicts.len(), 2);
+    for verdict in verdicts {
+        let ours = rows.iter().filter(|row| {
+            row["buffers"] == verdict["buffers"] && row["completion"] == "adaptive-watching"
+        });
+        let regret = |row: &Value| row["regret_share"].as_f64().unwrap();
+        let (whole, phases): (Vec<_>, Vec<_>) = ours.partition(|row| row["phase"] == "all");
+        let most = phases.iter().map(|row| regret(row)).fold(f64::NEG_INFINITY, f64::max);
+        assert_eq!(verdict["regret_most_share"].as_f64(), Some(most));
+        assert_eq!(verdict["ahead_share"].as_f64(), Some(-regret(whole[0])));
+        assert_eq!(verdict["holds"], most <= 0.05 && regret(whole[0]) < 0.0, "{verdict}");
+        assert!(most <= 0.05, "{verdict}");
+        assert!(phases.iter().all(|row| row["received_pps"].as_f64().unwrap() > 40_000.0));
+    }
+    let report = run(&["report", directory.to_str().unwrap()]);
+    let text = String::from_utf8_lossy(&report.stdout);
+    assert!(report.status.success(), "{}", String::from_utf8_lossy(&report.stderr));
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for expected in ["verdict: with mbuf-2k, adaptive-watching is at most", "4096/compute=30us"] {
+        assert!(words.contains(expected), "{expected} is not in:\n{text}");
+    }
+}
+
+#[test]
+fn a_process_carries_a_mixed_load_out_while_frames_come() {
+    let runs = tempfile::tempdir().unwrap();
+    let (result, _) = measured(
+        &[
+            "--mixed",
+            "--phase",
+            "64",
+            "--phase",
+            "random:64,9000/compute=20us",
+            "--systems",
+            "mbuf-2k",
+            "--bounces",
+            "none",
+            "--completions",
+            "interrupt,adaptive",
+            "--duration",
+            "100ms",
+            "--repeat",
+            "1",
+            "--receive-interval",
+            "100us",
+        ],
+        runs.path(),
+    );
+    let rows = result["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 3 * 3);
+    for row in rows.iter().filter(|row| row["phase"] != "all") {
+        assert!(row["pps"].as_f64().unwrap() > 0.0 && row["held_p50_us"].is_number(), "{row}");
+        let received = row["received_pps"].as_f64().unwrap();
+        assert!(received > 0.0 || row["receive_missing"].as_u64().unwrap() > 0, "{row}");
+    }
+    assert_eq!(result["figures"]["verdicts"].as_array().unwrap().len(), 1);
+}
+
+fn refused(cases: &[(&[&str], &str)]) {
+    for (arguments, said) in cases {
+        let output = run(&[&["transmit", "--runs", "/nonexistent"], *arguments].concat());
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && text.contains(said), "{arguments:?}: {text}");
+    }
+}
+
+#[test]
+fn a_mixed_load_that_cannot_be_is_refused_with_what_can() {
+    refused(&[
+        (&["--phase", "64"][..], "--mixed"),
+        (&["--receive-interval", "5us"], "--mixed"),
+        (&["--mixed", "--receive-interval", "1ns"], "or none"),
+        (&["--mixed", "--phase", "64/5us"], "4096/compute=30us"),
+        (&["--mixed", "--phase", "15"], "16 to 65507"),
+        (&["--mixed", "--sizes", "64"], "--sizes does not go with --mixed"),
+        (&["--mixed", "--rate", "1G"], "--rate does not go with --mixed"),
+        (&["--mixed", "--count", "10"], "--count does not go with --mixed"),
+        (&["--mixed", "--both"], "--both does not go with --mixed"),
+        (&["--mixed", "--separate"], "--separate does not go with --mixed"),
+        (&["--mixed", "--cards", "oc48,ge10"], "--cards does not go with --mixed"),
+        (&["--mixed", "--completions", "adaptive"], "--completions with interrupt"),
+        (&["--mixed", "--bounces", "auto"], "--bounces with none"),
+        (&["--mixed", "--repeat", "64"], "1 to 64 of them"),
+        (&["--target", "kernel", "--mixed"], "--mixed"),
+    ]);
+}
+
+#[test]
 fn what_cannot_be_is_refused_with_what_can() {
-    for (arguments, said) in [
+    refused(&[
         (&["--sizes", "15"][..], "16 to 65507"),
         (&["--sizes", "65508"], "16 to 65507"),
         (&["--sizes", "64", "--mtu", "40"], "68 to 65535"),
@@ -248,9 +347,5 @@ fn what_cannot_be_is_refused_with_what_can() {
         (&["--senders", "tcp", "--cards", "ge10", "--bounces", "all"], "give --bounces none"),
         (&["--senders", "tcp", "--cards", "ge10", "--alignment", "8"], "no --alignment"),
         (&["--senders", "tcp", "--cards", "rtl8168"], "an --mtu of 2087 bytes or less"),
-    ] {
-        let output = run(&[&["transmit", "--runs", "/nonexistent"], arguments].concat());
-        let text = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success() && text.contains(said), "{arguments:?}: {text}");
-    }
+    ]);
 }

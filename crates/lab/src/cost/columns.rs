@@ -67,6 +67,15 @@ fn columns() -> Vec<Column> {
     ]
 }
 
+/// What is sampled with a receiver on the path, beside what was published.
+const PATH: [&str; 5] = [
+    "path_copy_ns",
+    "published_copy_ns",
+    "path_protocol_ns",
+    "published_protocol_ns",
+    "path_rest_ns",
+];
+
 fn views(figures: &Object) -> Vec<View> {
     let view = |title: &str, columns: &[&str], notes: Vec<String>| View {
         title: title.to_owned(),
@@ -115,13 +124,7 @@ fn views(figures: &Object) -> Vec<View> {
         ),
         view(
             "Path with a receiver",
-            &[
-                "path_copy_ns",
-                "published_copy_ns",
-                "path_protocol_ns",
-                "published_protocol_ns",
-                "path_rest_ns",
-            ],
+            &PATH,
             notes(
                 "",
                 "sampled with an application that receives; protocol: functions between the driver and the socket; \

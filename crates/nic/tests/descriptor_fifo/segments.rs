@@ -112,6 +112,6 @@ fn cards_of_sonet_cut_nothing() {
         card.set(TX_SEGMENT, TCP_AT_34 | 1_000);
         card.send(&frame);
         card.settle();
-        assert_eq!(card.sent(), [frame.clone()], "{}", which.info.name);
+        assert_eq!(card.sent(), std::slice::from_ref(&frame), "{}", which.info.name);
     }
 }

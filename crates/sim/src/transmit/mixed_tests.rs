@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use warikomi_driver::transmit::{Bounce, Completion, Thresholds};
 use warikomi_protocol::commands::{LoadPhase, MixedLoad};
 use warikomi_stack::buffers::BufferKind;
+use warikomi_stack::send::Transport;
 
 use super::*;
 
@@ -34,6 +35,7 @@ fn options(mixed: MixedLoad, old: bool, way: (Completion, Bounce)) -> Options {
     sizes_bytes.sort_unstable();
     sizes_bytes.dedup();
     let plan = SendPlan {
+        transport: Transport::Udp,
         sizes_bytes,
         block: 1,
         seed: 1,
@@ -92,27 +94,89 @@ fn pps(sent: &Sent) -> f64 {
     sent.sent as f64 * 1e9 / sent.took_ns as f64
 }
 
+/// By how much the watching driver is behind the best fixed choice of each phase, and how far it is ahead of the best
+/// single one over the whole, by the geometric mean of rates. A choice that comes to a dead-lock is none.
+fn against_fixed(load: &MixedLoad, old: bool) -> (Vec<f64>, Option<f64>) {
+    let rates = |way| {
+        let found = judged(&options(load.clone(), old, way))?;
+        Some(found.iter().map(pps).collect::<Vec<f64>>())
+    };
+    let fixed: Vec<Vec<f64>> = FIXED.into_iter().filter_map(rates).collect();
+    let ours = rates(watching()).expect("what waits by interrupt comes to no dead-lock");
+    let best = |phase: usize| fixed.iter().map(|rates| rates[phase]).fold(0.0, f64::max);
+    let regrets = ours.iter().enumerate().map(|(phase, pps)| 1.0 - pps / best(phase)).collect();
+    let score = |rates: &[f64]| rates.iter().map(|pps| pps.ln()).sum::<f64>() / rates.len() as f64;
+    let of_fixed = fixed.iter().map(|rates| score(rates)).reduce(f64::max);
+    (regrets, of_fixed.map(|of_fixed| (score(&ours) - of_fixed).exp() - 1.0))
+}
+
 #[test]
-fn show() {
+fn over_a_mixed_load_it_is_close_to_the_best_choice_of_each_phase_and_ahead_of_any_one() {
     for old in [false, true] {
-        let adaptive = (Completion::Adaptive(Thresholds::default()), Bounce::Auto);
-        for way in FIXED.into_iter().chain([adaptive, watching()]) {
-            let found = judged(&options(load(), old, way));
-            println!("{old} {} {}", way.0, way.1);
-            for sent in found.iter().flatten() {
-                println!(
-                    "   {:9.0} pps busy {:5.1}% intr/p {:.3} asked/p {:.3} bounced/p {:.1} wait {:?} us, received {} missing {} sleeps {}",
-                    pps(sent),
-                    100.0 * sent.busy_ns as f64 / sent.took_ns as f64,
-                    sent.interrupts as f64 / sent.sent as f64,
-                    sent.asked as f64 / sent.sent as f64,
-                    sent.bounced_bytes as f64 / sent.sent as f64,
-                    sent.wait_ns.map(|all| all.map(|ns| ns / 1_000)),
-                    sent.received,
-                    sent.receive_missing,
-                    sent.sleeps
-                );
-            }
-        }
+        let (regrets, ahead) = against_fixed(&load(), old);
+        assert!(regrets.iter().all(|regret| *regret < 0.02), "{regrets:?}");
+        assert!(ahead.unwrap() > 0.002, "{ahead:?}, {regrets:?}");
+    }
+}
+
+#[test]
+fn the_receive_side_gives_buffers_back_sooner_than_the_next_transmissions_would() {
+    let held = |way| {
+        let found = judged(&options(load(), true, way)).unwrap();
+        let last = found.last().unwrap();
+        (last.wait_ns.unwrap()[0], last.interrupts)
+    };
+    let (adaptive, _) = held((Completion::Adaptive(Thresholds::default()), Bounce::Auto));
+    let (watching, interrupts) = held(watching());
+    assert!(watching < adaptive * 2 / 3, "{watching} ns, {adaptive} ns");
+    assert_eq!(interrupts, 0, "and no interrupt is taken for it");
+}
+
+#[test]
+fn what_comes_meanwhile_is_read_and_one_seed_is_one_history() {
+    let options = options(load(), false, watching());
+    let [first, again] = [(); 2].map(|()| run(&options).unwrap());
+    assert_eq!(first, again);
+    let last = first.sent.phases.last().unwrap();
+    assert!((495..=505).contains(&last.received) && last.receive_missing == 0, "{last:?}");
+    let quiet = MixedLoad { receive_interval_ps: 0, ..load() };
+    let quiet = run(&super::mixed_tests::options(quiet, false, watching())).unwrap();
+    assert_eq!(quiet.sent.received, 0);
+}
+
+#[test]
+fn a_fixed_choice_that_comes_to_a_dead_lock_ends_there() {
+    let outcome = run(&options(load(), false, (Completion::InterruptFree, Bounce::All))).unwrap();
+    assert!(outcome.sent.dead_locked);
+    let before: Vec<bool> = outcome.sent.phases.iter().map(|sent| sent.dead_locked).collect();
+    assert_eq!(before.iter().filter(|locked| **locked).count(), 1);
+    assert_eq!(before.last(), Some(&true));
+}
+
+/// Phases of so many messages that one more or less at the end matters little: no long blocks, which would end in the
+/// middle.
+fn phases() -> impl Strategy<Value = Vec<LoadPhase>> {
+    let size = prop_oneof![16u32..300, 300u32..4_000, 4_000u32..=16_384];
+    let sizes = prop::collection::vec(size, 1..4);
+    let compute_us = prop_oneof![Just(0u64), 1u64..80];
+    let phase = (sizes, 0u64..3, compute_us)
+        .prop_map(|(sizes, block, compute_us)| phase(&sizes, block, compute_us));
+    prop::collection::vec(phase, 1..5)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    /// Whatever is sent, and however fast frames come: its regret is bounded in each phase, and everything that was
+    /// sent comes back.
+    #[test]
+    fn its_regret_is_bounded_whatever_the_mix(
+        phases in phases(),
+        receive_us in prop_oneof![Just(0u64), 5u64..200],
+        old in any::<bool>(),
+    ) {
+        let load = MixedLoad { phases, receive_interval_ps: receive_us * 1_000_000, ..load() };
+        let (regrets, _) = against_fixed(&load, old);
+        prop_assert!(regrets.iter().all(|regret| *regret < 0.05), "{regrets:?}");
     }
 }

@@ -229,10 +229,11 @@ fn any(random: &mut Random, count: u64) -> (SendPlan, Disturbances) {
     let more = 1 << (10 + random.below(11));
     let low = 1 + random.below(98) as u8;
     let high = low + 1 + random.below(u64::from(100 - low)) as u8;
-    let completion = match random.below(4) {
+    let completion = match random.below(5) {
         0 => Completion::Interrupt,
         1 => Completion::InterruptFree,
         2 => Completion::AdaptivePublished(Thresholds::new(low, high).unwrap()),
+        3 => Completion::AdaptiveWatching(Thresholds::new(low, high).unwrap()),
         _ => Completion::Adaptive(Thresholds::new(low, high).unwrap()),
     };
     let bounce = bounces()[random.below(4) as usize];

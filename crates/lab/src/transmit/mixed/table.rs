@@ -13,7 +13,8 @@ use warikomi_protocol::answers::Sent;
 use super::super::fitted;
 use super::super::made::Transmitted;
 use super::super::options::Options;
-use super::{Load, Run};
+use super::choice::Run;
+use super::load::Load;
 use crate::cells::{list, number, text};
 
 /// An adaptive driver's rate is to be behind the best fixed choice of a phase by no more than this.
