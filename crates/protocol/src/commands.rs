@@ -507,7 +507,7 @@ command! {
         run_id: u32,
         /// A mixed load, whose phases have lengths of their own.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        mixed: Option<MixedLoad>,
+        mixed: Option<Box<MixedLoad>>,
         /// Gives up after this time, in milliseconds.
         timeout_ms: u64,
     }

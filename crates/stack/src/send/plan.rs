@@ -140,7 +140,7 @@ impl SendPlan {
             send_buffer_bytes: command.send_buffer_bytes,
             mtu_bytes: command.mtu_bytes,
             run_id: command.run_id,
-            mixed: command.mixed.clone(),
+            mixed: command.mixed.as_deref().cloned(),
         })
     }
 
@@ -170,7 +170,7 @@ impl SendPlan {
             destination_mac,
             destination,
             run_id: self.run_id,
-            mixed: self.mixed.clone(),
+            mixed: self.mixed.clone().map(Box::new),
             timeout_ms,
         }
     }
