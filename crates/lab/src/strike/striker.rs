@@ -29,7 +29,7 @@ pub(crate) enum Delivery {
     /// A frame, and what goes wrong with it or when it comes.
     Fault(FaultKind, Vec<u8>),
     /// A request of the guest's agent, which makes a call that begins at this address.
-    Call(Box<Request>, u64),
+    Call(Request, u64),
     /// Nothing: it is noted that the driver is there, and another debugger may have it.
     Nothing { hand_over: bool },
 }
@@ -286,7 +286,7 @@ impl Striker {
             }
             Delivery::Call(request, begins_at) => {
                 self.tracee.set_breakpoint(begins_at)?;
-                (self.to_post, self.awaits_call) = (Some(*request), Some(begins_at));
+                (self.to_post, self.awaits_call) = (Some(request), Some(begins_at));
                 return Ok(());
             }
             Delivery::Interrupt => interrupt_without_reason(nic, host),

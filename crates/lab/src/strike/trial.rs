@@ -254,9 +254,7 @@ impl Scene {
                 let place = Place::Function { name: CALL.to_owned(), offset: 0 };
                 let begins_at = self.program.resolve(&place)?.first().copied();
                 match (call.request(), begins_at) {
-                    (Some(request), Some(begins_at)) => {
-                        Delivery::Call(Box::new(request), begins_at)
-                    }
+                    (Some(request), Some(begins_at)) => Delivery::Call(request, begins_at),
                     _ => {
                         return Err(Error::impossible(
                             "the guest cannot be told to make this call",
