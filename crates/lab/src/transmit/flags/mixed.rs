@@ -87,6 +87,6 @@ mod tests {
         assert_eq!("none".parse(), Ok(ReceiveInterval(None)));
         assert_eq!("5us".parse(), Ok(ReceiveInterval(Some(Span::from_us(5)))));
         let refused = "1ns".parse::<ReceiveInterval>().unwrap_err();
-        assert!(refused.contains("1 us") && refused.contains("or none"), "{refused}");
+        assert!(refused.contains("1 µs") && refused.contains("or none"), "{refused}");
     }
 }
