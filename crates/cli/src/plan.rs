@@ -308,7 +308,7 @@ mod tests {
         &["receive", "--target", "process", "--claim", "line-doubled", "--whole-messages"],
         &["receive", "--target", "process", "--quota", "12.5%"],
         &["receive", "--target", "process", "--application", "/bin/true", "--own-compute"],
-        &["receive", "--target", "process", "--loads", "0.1,0.9"],
+        &["receive", "--target", "process", "--load", "0.1,0.9"],
         &["receive", "--virtual", "--frame-cost", "3us", "--cpu-speed", "2"],
         &["replay", "trace.wkt", "--virtual", "--costs", "costs.toml", "--byte-cost", "150ps"],
         &["receive", "--buffers", "7MB,64KiB", "--calibration", "300ms", "--poisson"],
@@ -351,6 +351,12 @@ mod tests {
                 assert!(plan.flags.contains_key(flag), "{flag}: {plan:?}");
             }
         }
+    }
+
+    #[test]
+    fn the_name_of_several_loads_is_that_of_one() {
+        let plan_of_loads = |flag| plan_of(&["receive", "--target", "process", flag, "0.1,0.9"]);
+        assert_eq!(plan_of_loads("--loads"), plan_of_loads("--load"));
     }
 
     #[test]

@@ -152,9 +152,10 @@ fn tcp_with_and_without_tso_is_one_result_in_virtual_time_and_is_drawn() {
     let plots = first.path().join("plots");
     let [directory, plots_to] = [&directory, &plots].map(|path| path.to_str().unwrap());
     let report = run(&["report", directory, "--plots", plots_to]);
-    let text = String::from_utf8_lossy(&report.stdout);
     assert!(report.status.success(), "{}", String::from_utf8_lossy(&report.stderr));
-    assert!(text.contains("TSO") && text.contains("segments"), "{text}");
+    let page = String::from_utf8_lossy(&report.stdout);
+    let html = std::fs::read_to_string(page.trim()).unwrap();
+    assert!(html.contains("TSO") && html.contains("segments"), "{html}");
     for name in ["segmentation", "segmentation-transfers", "segmentation-busy"] {
         assert!(plots.join(format!("transmit-{name}.svg")).exists(), "{name}");
     }

@@ -233,7 +233,7 @@ fn check(frame: TxFrame<'_>, in_one_piece: bool) -> Result<(), DriverError> {
         }
         bytes = bytes.saturating_add(piece as usize);
     }
-    let most = most_bytes(frame.segments, MAX_FRAME_BYTES, super::INFO.most_segment_bytes)?;
+    let most = most_bytes(frame.segments, MAX_FRAME_BYTES, regs::MSS_MAX as u16)?;
     if bytes == 0 || bytes > most || frame.pieces.len() >= DESCRIPTORS {
         return Err(DriverError::Invalid(format!(
             "a frame of {} pieces and {bytes} bytes cannot be sent: pieces must not be empty, and a \
