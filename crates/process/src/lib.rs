@@ -267,8 +267,14 @@ impl ProcessTarget {
         {
             return self.error(cause);
         }
-        self.console.drain();
         let message = self.report.last_words();
+        // How it ended that the driver misses says more than that it does.
+        if let Some(PartFailure::Ended(part, status)) = self.parts.failure_above()
+            && message.starts_with(&format!("the {part} is gone"))
+        {
+            return self.error(PartFailure::Ended(part, status));
+        }
+        self.console.drain();
         TargetError::DriverFailed { message, console: self.console() }
     }
 

@@ -373,6 +373,7 @@ impl Transmitter {
             return Ok(0);
         }
         self.counts.asked += 1;
+        let begun = self.auto.as_ref().filter(|auto| auto.watches()).map(|_| clock.now());
         let flights = &mut self.flights;
         let (mut last, mut amount, mut astray) = (None, Amount::default(), None);
         self.unasked = 0;
@@ -388,6 +389,9 @@ impl Transmitter {
             }
         })?;
         clock.spend(Work::Reclaim { packets });
+        if let (Some(auto), Some(begun)) = (&mut self.auto, begun) {
+            auto.asked(clock.now().since(begun));
+        }
         if let (Some(auto), Some(now)) = (&mut self.auto, last) {
             auto.completed(now, packets, self.flights.len(), amount);
         }

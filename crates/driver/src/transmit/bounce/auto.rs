@@ -16,6 +16,8 @@ use crate::transmit::{CostClock, Work};
 
 /// Packets of a window.
 const WINDOW: u64 = 256;
+/// One of other packets than before lasts no longer, so that where packets are seldom a choice for others is soon over.
+const LONGEST_WINDOW: Span = Span::from_us(500);
 /// Packets of the first: nothing is known before it ends.
 const FIRST_WINDOW: u64 = 64;
 /// Windows from one comparison to the next: twice as many after each that says the same, up to the most.
@@ -23,6 +25,9 @@ const FEWEST_WINDOWS: u64 = 16;
 const MOST_WINDOWS: u64 = 256;
 /// The share of its time that the sender waits when the device is what holds it up.
 const WAITS: f64 = 0.02;
+/// The share of its time that the device works without a pause when it is what holds the sender up, although that never
+/// waits: one that is short of room asks all the time instead.
+const BUSY: f64 = 0.95;
 /// The most that a window may take, of what one without copying takes for the same work.
 const WORTH: f64 = 0.995;
 /// Of so many packets, so many go the other way, so that what a piece costs can be told from what a byte
@@ -66,6 +71,10 @@ struct Window {
     left: u64,
     begun: Option<Time>,
     waited: Span,
+    /// For how long the device was seen to work without a pause.
+    device_busy: Span,
+    /// For how long the device was asked what it has sent.
+    asked: Span,
 }
 
 /// Where the device has worked without a pause: its time and what it has done.
@@ -134,14 +143,15 @@ pub(crate) struct Auto {
     /// Bytes of the longest packet so far, and how many of [`LEARNED_BYTES`] were copied.
     longest_bytes: u64,
     learned: usize,
-    /// A choice of long standing is made anew when the mix of packets changes.
-    watches_mix: bool,
+    /// More is watched: a choice of long standing is made anew when the mix of packets changes, and the device's work
+    /// tells that it is what is waited for.
+    watches: bool,
 }
 
 impl Auto {
-    /// Nothing is known; the first packet is of these pieces. Whether a choice of long standing is made anew when the
-    /// mix of packets changes.
-    pub(crate) fn new(pieces: &[(u64, u32)], watches_mix: bool) -> Auto {
+    /// Nothing is known; the first packet is of these pieces. Whether more is watched than
+    /// the time that the sender waits.
+    pub(crate) fn new(pieces: &[(u64, u32)], watches: bool) -> Auto {
         let costs = Costs::new();
         Auto {
             costs,
@@ -162,7 +172,7 @@ impl Auto {
             trial_bytes: 0,
             longest_bytes: bytes_of(pieces),
             learned: 0,
-            watches_mix,
+            watches,
         }
     }
 
@@ -295,14 +305,22 @@ impl Auto {
         }
         self.shapes.count(choice.shape, pieces, choice.bytes);
         self.window.left -= 1;
-        if self.window.left == 0 {
+        if self.window.left == 0 || self.is_over(now) {
             self.end(now, before as u64);
         }
     }
 
+    /// Whether the window is of other packets than the one before, and has lasted for long.
+    fn is_over(&self, now: Time) -> bool {
+        self.watches
+            && self.window.begun.is_some_and(|at| now.since(at) >= LONGEST_WINDOW)
+            && self.shapes.is_another_mix()
+    }
+
     fn begin(&mut self, now: Time) {
         self.window.begun = Some(now);
-        self.window.waited = Span::ZERO;
+        let window = &mut self.window;
+        (window.waited, window.device_busy, window.asked) = (Span::ZERO, Span::ZERO, Span::ZERO);
         self.shapes.begin();
     }
 
@@ -310,6 +328,18 @@ impl Auto {
     #[inline]
     pub(crate) fn waits(&mut self, now: Time) {
         self.waiting_since.get_or_insert(now);
+    }
+
+    /// Whether it wants to be told how long the device was asked.
+    #[inline]
+    pub(crate) fn watches(&self) -> bool {
+        self.watches
+    }
+
+    /// The device was asked for so long what it has sent.
+    #[inline]
+    pub(crate) fn asked(&mut self, span: Span) {
+        self.window.asked += span;
     }
 
     /// The sender goes on.
@@ -328,6 +358,7 @@ impl Auto {
             // Of those that it had then, some are left: it has not paused.
             Some((seen, had)) if packets < had => {
                 busy_period.took += now.since(seen);
+                self.window.device_busy += now.since(seen);
                 busy_period.packets += packets;
                 busy_period.amount.add(amount.pieces, amount.bytes);
             }
@@ -355,15 +386,19 @@ impl Auto {
             (self.pace, self.measure) = (pace, measure);
         }
         let waited_ps = self.window.waited.as_ps() as f64;
-        self.device_bound = waited_ps >= WAITS * took_ps;
+        // Others find out by waiting, and are not told more than they were when their histories were written down.
+        let never_pauses = self.watches && self.window.device_busy.as_ps() as f64 >= BUSY * took_ps;
+        self.device_bound = never_pauses || waited_ps >= WAITS * took_ps;
         let driver_ps = self.shapes.processor(&self.costs, way == Way::Bounced);
-        let other_ps = (took_ps - waited_ps - driver_ps).max(0.0);
+        // Asking a device that never pauses is waiting for it.
+        let asked_ps = if never_pauses { self.window.asked.as_ps() as f64 } else { 0.0 };
+        let other_ps = (took_ps - waited_ps - asked_ps - driver_ps).max(0.0);
         let chosen = self.shapes.choose(&self.costs, other_ps);
         if chosen.changed && self.favourite == Way::Bounced {
             self.patience = FEWEST_WINDOWS;
             self.next_comparison = self.next_comparison.min(self.windows + FEWEST_WINDOWS);
         }
-        if self.watches_mix && self.shapes.mix_has_changed() {
+        if self.watches && self.shapes.mix_has_changed() {
             self.patience = FEWEST_WINDOWS;
             self.next_comparison = self.windows;
         }
@@ -404,6 +439,14 @@ impl Auto {
 
 impl Window {
     fn new(way: Way, unsettled: u64, left: u64) -> Window {
-        Window { way, unsettled, left, begun: None, waited: Span::ZERO }
+        Window {
+            way,
+            unsettled,
+            left,
+            begun: None,
+            waited: Span::ZERO,
+            device_busy: Span::ZERO,
+            asked: Span::ZERO,
+        }
     }
 }

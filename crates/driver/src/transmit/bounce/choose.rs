@@ -224,17 +224,23 @@ impl Shapes {
     }
 
     /// Whether more than [`MIX_CHANGES`] of the window's packets are of other shapes than those of the window before.
-    pub(crate) fn mix_has_changed(&mut self) -> bool {
+    pub(crate) fn is_another_mix(&self) -> bool {
         let (mut common, mut all, mut before) = (0.0, 0, 0);
         for shape in &self.shapes {
             (all, before) = (all + shape.packets, before + shape.packets_before);
         }
-        for shape in &mut self.shapes {
+        for shape in &self.shapes {
             let share = |packets: u64, all: u64| packets as f64 / all.max(1) as f64;
             common += share(shape.packets, all).min(share(shape.packets_before, before));
-            shape.packets_before = shape.packets;
         }
         before > 0 && common < 1.0 - MIX_CHANGES
+    }
+
+    /// The same; the next window is held against this one.
+    pub(crate) fn mix_has_changed(&mut self) -> bool {
+        let changed = self.is_another_mix();
+        self.shapes.iter_mut().for_each(|shape| shape.packets_before = shape.packets);
+        changed
     }
 
     /// Bytes of the longest packet of the window that could be copied.
