@@ -132,18 +132,22 @@ fn one_that_lies_about_what_it_received_has_figures_and_fails() {
     assert!(row["lost_share"].is_number() && row["cpu_share"].is_number(), "{row}");
 }
 
+/// So few, and so much that comes, that the driver looks at the ring of posted buffers again and again.
+const FEW_BUFFERS: [&str; 6] = ["--bursts", "50KB", "--buffers", "500KB", "--loads", "0.5"];
+
 #[test]
 fn one_that_ends_crashes_or_writes_nonsense_is_named() {
     for (way, expected) in [
-        ("CRASHES", "the application process ended (signal: 6"),
-        ("ENDS", "the application process ended (exit status: 3)"),
-        ("CORRUPTS", "ring"),
-        ("CLOSES", "closed its socket while it was needed"),
+        ("CRASHES", &["the application process ended (signal: 6"][..]),
+        ("ENDS", &["the application process ended (exit status: 3)"]),
+        // It receives no more either, and a driver that needs no buffer any more does not look at the ring.
+        ("CORRUPTS", &["ring", "has received nothing more since"]),
+        ("CLOSES", &["closed its socket while it was needed"]),
     ] {
         let directory = tempfile::tempdir().unwrap();
         let program = bad(&directory, way);
-        let said = failed(&program, &run(&program, &["--bursts", "3KB"]));
-        assert!(said.contains(expected), "{way}: {said}");
+        let said = failed(&program, &run(&program, &FEW_BUFFERS));
+        assert!(expected.iter().any(|words| said.contains(words)), "{way}: {said}");
     }
 }
 
