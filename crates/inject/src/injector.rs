@@ -142,7 +142,7 @@ impl<S: Source> Injector<S> {
         }
         let mut held = std::mem::take(&mut self.held);
         let mut line = HeldLine { line: &mut *host.interrupts, held: &mut held };
-        let mut quiet = Host { now: host.now, memory: host.memory, interrupts: &mut line };
+        let mut quiet = Host { interrupts: &mut line, ..*host };
         let step = self.burst(&mut quiet, nic, clock, recorder, (planned, packets));
         host.now = quiet.now;
         line.release(line.held.len());

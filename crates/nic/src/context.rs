@@ -8,6 +8,7 @@ use warikomi_wire::Wire;
 /// Everything that a model can do to the world, for the length of one call.
 pub struct NicContext<'a> {
     pub(crate) now: Time,
+    pub(crate) looks: Option<u64>,
     pub(crate) memory: &'a dyn warikomi_pci::DmaMemory,
     pub(crate) line: &'a mut dyn warikomi_pci::IntrLine,
     pub(crate) own: ContextParts<'a>,
@@ -198,7 +199,8 @@ impl<'a> NicContext<'a> {
     }
 
     pub(crate) fn new(host: &'a mut Host<'_>, own: ContextParts<'a>) -> Self {
-        NicContext { now: host.now, memory: host.memory, line: &mut *host.interrupts, own }
+        let Host { now, memory, looks, .. } = *host;
+        NicContext { now, looks, memory, line: &mut *host.interrupts, own }
     }
 }
 
@@ -212,6 +214,8 @@ pub(crate) struct ContextParts<'a> {
     pub(crate) dma_errors: &'a mut u64,
     pub(crate) dma_bytes: &'a mut u64,
     pub(crate) tx_descriptors: &'a mut u64,
+    /// Register reads of the driver so far.
+    pub(crate) reads: u64,
     pub(crate) master_abort: &'a mut bool,
     pub(crate) strict: Option<&'a mut Strict>,
 }

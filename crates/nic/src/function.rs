@@ -184,6 +184,7 @@ impl<M: NicModel> NicFunction<M> {
             dma_errors: &mut self.counters.dma_errors,
             dma_bytes: &mut self.counters.dma_bytes,
             tx_descriptors: &mut self.counters.tx_descriptors,
+            reads: self.counters.reads,
             master_abort: &mut self.master_abort,
             strict: self.strict.as_deref_mut(),
         };

@@ -10,6 +10,9 @@ pub struct Host<'a> {
     pub memory: &'a dyn DmaMemory,
     /// Takes the function's interrupts.
     pub interrupts: &'a mut dyn IntrLine,
+    /// How often it was looked whether the driver has written something, before this call. `None` if nothing that the
+    /// driver writes can be on its way: each write is carried out before the driver goes on.
+    pub looks: Option<u64>,
 }
 
 /// A PCI function: what a target attaches.

@@ -35,7 +35,7 @@ use serde_json::Value;
 use warikomi_clock::{Clock, TscClock};
 use warikomi_nic::{InterruptRecord, Nic};
 use warikomi_pci::attach::layout::{self, state};
-use warikomi_pci::{Host, IntrLine, SharedMemory};
+use warikomi_pci::{Host, SharedMemory};
 use warikomi_protocol::Request;
 use warikomi_shared::SharedWords;
 use warikomi_stack::{Chain, ChannelPlace, PacketMemory};
@@ -179,8 +179,7 @@ impl ProcessTarget {
         };
         let mut port = Port::new(end, memory, clock, nic.vectors().count());
         nic.probe().handlers_tell();
-        let interrupts: &mut dyn IntrLine = &mut port.line;
-        nic.power_on(&mut Host { now: clock.now(), memory: &port.memory, interrupts });
+        nic.power_on(&mut port.host(clock.now()));
         Ok(ProcessTarget {
             nic: Slot::new(nic),
             clock,
@@ -352,8 +351,7 @@ impl ProcessTarget {
     #[inline]
     fn device(&mut self) -> (&mut dyn Nic, Host<'_>) {
         let now = self.clock.now();
-        let interrupts: &mut dyn IntrLine = &mut self.port.line;
-        (&mut *self.nic, Host { now, memory: &self.port.memory, interrupts })
+        (&mut *self.nic, self.port.host(now))
     }
 
     fn driver_has_ended(&mut self) -> bool {
@@ -403,8 +401,7 @@ impl Target for ProcessTarget {
         let sent = self.port.line.sent();
         let signalled = std::mem::replace(&mut self.sent_seen, sent) != sent;
         let served = self.port.serve(&mut *self.nic);
-        let interrupts: &mut dyn IntrLine = &mut self.port.line;
-        self.nic.poll(&mut Host { now, memory: &self.port.memory, interrupts });
+        self.nic.poll(&mut self.port.host(now));
         self.port.take_some_stamps(&mut *self.nic);
         Ok(Pass { at: now, worked: served > 0, signalled })
     }

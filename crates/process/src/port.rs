@@ -5,7 +5,7 @@
 
 use std::os::fd::OwnedFd;
 
-use warikomi_clock::TscClock;
+use warikomi_clock::{Time, TscClock};
 use warikomi_nic::Nic;
 use warikomi_pci::attach::layout;
 
@@ -80,6 +80,13 @@ impl Port {
         }
     }
 
+    /// What the card may use during a call at `now`.
+    #[inline]
+    pub(super) fn host(&mut self, now: Time) -> Host<'_> {
+        let looks = Some(self.accesses.requests.looks());
+        Host { now, memory: &self.memory, interrupts: &mut self.line, looks }
+    }
+
     /// Serves what the driver has asked for up to now, and from then on another driver; our end of the
     /// window before.
     pub(super) fn turn_to(&mut self, end: WindowEnd, nic: &mut dyn Nic) -> WindowEnd {
@@ -117,8 +124,9 @@ impl Port {
 
     #[inline]
     fn execute(&mut self, entry: Entry, nic: &mut dyn Nic) {
+        let (now, looks) = (self.clock.now(), Some(self.accesses.requests.looks()));
         let interrupts: &mut dyn IntrLine = &mut self.line;
-        let mut host = Host { now: self.clock.now(), memory: &self.memory, interrupts };
+        let mut host = Host { now, memory: &self.memory, interrupts, looks };
         let made_sense = layout::ANSWERS.execute(entry, nic, &mut host, &self.accesses.words);
         self.counters.accesses += u64::from(made_sense);
         self.counters.malformed += u64::from(!made_sense);
@@ -154,7 +162,7 @@ mod tests {
     use crate::region::for_tests;
     use proptest::prelude::*;
     use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-    use warikomi_clock::{Time, read_tsc};
+    use warikomi_clock::read_tsc;
     use warikomi_pci::attach::layout::bells;
     use warikomi_pci::attach::{Access, Operation, Space};
     use warikomi_pci::{Interrupt, MsiMessage, Width};

@@ -190,6 +190,7 @@ pub struct Consumer<W> {
     head: u64,
     tail: u64,
     released: u64,
+    looks: u64,
 }
 
 impl<W: Words> Consumer<W> {
@@ -197,7 +198,7 @@ impl<W: Words> Consumer<W> {
     pub fn new(words: W, place: RingPlace) -> Self {
         let place = place.checked_in(&words);
         let tail = words.load(place.tail, Relaxed);
-        Consumer { words, place, head: tail, tail, released: tail }
+        Consumer { words, place, head: tail, tail, released: tail, looks: 0 }
     }
 
     /// Takes the next entry, if there is one. Its place is free for the producer after
@@ -243,9 +244,16 @@ impl<W: Words> Consumer<W> {
     /// Entries that wait, looking afresh.
     #[inline]
     pub fn look(&mut self) -> Result<usize, Corrupt> {
+        self.looks += 1;
         let waiting = self.waiting_from(self.tail)?;
         self.head = self.tail.wrapping_add(waiting as u64);
         Ok(waiting)
+    }
+
+    /// How often this end has looked whether there is something new.
+    #[inline]
+    pub fn looks(&self) -> u64 {
+        self.looks
     }
 
     /// The count that the producer sees: all before it were taken, by the last consumer.

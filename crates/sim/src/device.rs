@@ -140,7 +140,7 @@ impl Device {
         now: Time,
         call: impl FnOnce(&mut dyn Nic, &mut Host<'_>) -> R,
     ) -> R {
-        let mut host = Host { now, memory: &self.memory, interrupts: &mut self.line };
+        let mut host = Host { now, memory: &self.memory, interrupts: &mut self.line, looks: None };
         call(&mut *self.nic, &mut host)
     }
 

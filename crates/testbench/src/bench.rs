@@ -49,6 +49,8 @@ pub struct Bench<N: Nic + ?Sized = dyn Nic> {
     pub line: Line,
     /// The time of the next call.
     pub now: Time,
+    /// See [`Host::looks`].
+    pub looks: Option<u64>,
     /// What it is cabled to, unless it was put here with a wire of its own.
     pub wire: JudgingWire,
 }
@@ -72,7 +74,7 @@ impl<N: Nic + ?Sized> Bench<N> {
     fn with_wire(nic: Box<N>, wire: JudgingWire) -> Bench<N> {
         let memory = SharedMemory::anonymous(0, MEMORY).expect("memory");
         let now = Time::ZERO + Span::from_ms(5);
-        Bench { nic, memory, line: Line::default(), now, wire }
+        Bench { nic, memory, line: Line::default(), now, wire, looks: None }
     }
 
     /// With `bytes` bytes of memory from bus address `base` on.
@@ -115,8 +117,8 @@ impl<N: Nic + ?Sized> Bench<N> {
 
     /// Calls the card, with everything around it.
     pub fn host<R>(&mut self, call: impl FnOnce(&mut N, &mut Host<'_>) -> R) -> R {
-        let Bench { nic, memory, line, now, .. } = self;
-        call(nic, &mut Host { now: *now, memory, interrupts: line })
+        let Bench { nic, memory, line, now, looks, .. } = self;
+        call(nic, &mut Host { now: *now, memory, interrupts: line, looks: *looks })
     }
 
     /// The BAR with the registers that a driver uses.

@@ -71,7 +71,7 @@ impl Recorded {
         let (tape, now, messages) = (&*self.tape, host.now, &*self.messages);
         let memory = WatchedMemory { memory: host.memory, tape, now };
         let mut interrupts = WatchedLine { line: &mut *host.interrupts, tape, now, messages };
-        let mut host = Host { now, memory: &memory, interrupts: &mut interrupts };
+        let mut host = Host { now, memory: &memory, interrupts: &mut interrupts, looks: None };
         call(&mut *self.nic, &mut host)
     }
 }

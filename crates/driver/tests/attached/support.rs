@@ -181,7 +181,7 @@ impl Support {
     pub(super) fn with<R>(&mut self, call: impl FnOnce(&mut dyn Nic, &mut Host<'_>) -> R) -> R {
         let now = self.clock.now();
         let line = &mut self.seats[self.served - 1].line;
-        let mut host = Host { now, memory: &self.memory, interrupts: line };
+        let mut host = Host { now, memory: &self.memory, interrupts: line, looks: None };
         call(&mut *self.nic, &mut host)
     }
 

@@ -92,7 +92,7 @@ impl Faulty {
     ) -> R {
         let Faulty { nic, schedule, delayed, .. } = self;
         let mut line = FaultyLine { line: &mut *host.interrupts, now: host.now, schedule, delayed };
-        call(&mut **nic, &mut Host { now: host.now, memory: host.memory, interrupts: &mut line })
+        call(&mut **nic, &mut Host { interrupts: &mut line, ..*host })
     }
 
     /// What begins by itself. Whether it did.
@@ -185,7 +185,7 @@ impl Faulty {
             FaultKind::DescriptorLength { bytes } => RxFault::Length(bytes),
             FaultKind::DmaError => {
                 let mut unreachable =
-                    Host { now: host.now, memory: &Unreachable, interrupts: &mut *host.interrupts };
+                    Host { memory: &Unreachable, interrupts: &mut *host.interrupts, ..*host };
                 let reception = self.with(&mut unreachable, |nic, host| nic.receive(host, frame));
                 if reception == RxOutcome::DmaError {
                     self.schedule.record_strike(place, host.now);

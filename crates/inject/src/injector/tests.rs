@@ -107,7 +107,7 @@ fn run(plan: &Plan, start: Time, pass: Span) -> Run {
     let (mut sink, mut line, mut injections) = (Sink::default(), Line::default(), Vec::new());
     let now = Cell::new(Time::ZERO);
     loop {
-        let mut host = Host { now: now.get(), memory: &memory, interrupts: &mut line };
+        let mut host = Host { now: now.get(), memory: &memory, interrupts: &mut line, looks: None };
         let clock = || {
             now.set(now.get() + WORK);
             now.get()
@@ -148,7 +148,7 @@ fn the_interrupt_of_a_burst_comes_after_its_last_packet() {
     let mut injector = Injector::new(&plan, &addresses, 7, Time::ZERO).unwrap();
     let memory = SharedMemory::anonymous(0, 4096).unwrap();
     let (mut sink, mut line) = (Sink::default(), Line::default());
-    let mut host = Host { now: Time::ZERO, memory: &memory, interrupts: &mut line };
+    let mut host = Host { now: Time::ZERO, memory: &memory, interrupts: &mut line, looks: None };
     let mut firsts = 0;
     let mut recorder = |injection: &Injection| firsts += u64::from(injection.first_of_burst);
     let step = injector.step(&mut host, &mut sink, || Time::from_ps(9), &mut recorder);

@@ -7,6 +7,7 @@
 use warikomi_clock::{Span, Time};
 use warikomi_pci::Vector;
 
+use super::unseen::Unseen;
 use super::{Alarm, Moderation};
 use crate::NicContext;
 
@@ -16,6 +17,7 @@ pub struct Causes<const MODERATED: usize> {
     vector: Vector,
     all: u32,
     status: u32,
+    unseen: Unseen,
     mask: u32,
     asked_for: bool,
     moderated: [(u32, Moderation); MODERATED],
@@ -30,6 +32,7 @@ impl<const MODERATED: usize> Causes<MODERATED> {
             vector,
             all,
             status: 0,
+            unseen: Unseen::default(),
             mask: 0,
             asked_for: false,
             moderated: moderated.map(|bits| (bits, Moderation::off())),
@@ -40,6 +43,7 @@ impl<const MODERATED: usize> Causes<MODERATED> {
     /// Back to how it was made.
     pub fn reset(&mut self, cx: &mut NicContext<'_>) {
         (self.status, self.mask, self.asked_for) = (0, 0, false);
+        self.unseen = Unseen::default();
         self.moderated.iter_mut().for_each(|(_, held)| *held = Moderation::off());
         self.alarm.cancel();
         if let Some(strict) = cx.strict() {
@@ -74,13 +78,13 @@ impl<const MODERATED: usize> Causes<MODERATED> {
         self.update(cx);
     }
 
-    /// The driver clears status bits.
+    /// The driver clears status bits, but for those of which it cannot have known when it wrote this.
     pub fn acknowledge(&mut self, cx: &mut NicContext<'_>, bits: u32) {
         let now = cx.now();
         if let Some(strict) = cx.strict() {
             strict.acknowledged(now, self.vector, bits, (self.status, self.all));
         }
-        self.status &= !bits;
+        self.status &= !bits | self.unseen.bits(cx);
         self.update(cx);
     }
 
@@ -88,6 +92,7 @@ impl<const MODERATED: usize> Causes<MODERATED> {
     #[inline]
     pub fn report(&mut self, cx: &mut NicContext<'_>, bits: u32) {
         self.status |= bits;
+        self.unseen.add(cx, bits);
         self.update(cx);
     }
 
@@ -107,9 +112,9 @@ impl<const MODERATED: usize> Causes<MODERATED> {
     /// Sets how a cause is moderated ([`Moderation::set`]). What is being held goes out if that changes.
     pub fn moderate(&mut self, cx: &mut NicContext<'_>, cause: usize, time: Span, frames: u32) {
         let (bits, held) = &mut self.moderated[cause];
-        self.status |= if held.set(time, frames) { *bits } else { 0 };
+        let bits = if held.set(time, frames) { *bits } else { 0 };
         self.set_alarm(cx);
-        self.update(cx);
+        self.report(cx, bits);
     }
 
     /// The moderation's timer.
@@ -117,11 +122,12 @@ impl<const MODERATED: usize> Causes<MODERATED> {
         if !self.alarm.event(cx) {
             return;
         }
+        let mut due = 0;
         for (bits, held) in &mut self.moderated {
-            self.status |= if held.release_due(cx.now()) { *bits } else { 0 };
+            due |= if held.release_due(cx.now()) { *bits } else { 0 };
         }
         self.set_alarm(cx);
-        self.update(cx);
+        self.report(cx, due);
     }
 
     #[inline]

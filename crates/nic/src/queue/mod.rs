@@ -24,6 +24,7 @@ mod moderation;
 mod rx;
 mod steering;
 mod tx;
+mod unseen;
 
 pub use alarm::Alarm;
 pub use causes::Causes;

@@ -34,7 +34,7 @@ fn receive(frame: &[u8]) -> f64 {
     for round in 0..ROUNDS {
         let start = Instant::now();
         let Bench { nic, memory, line, now, .. } = &mut *lab;
-        let mut host = Host { now: *now, memory, interrupts: line };
+        let mut host = Host { now: *now, memory, interrupts: line, looks: None };
         for _ in 0..BATCH {
             assert_eq!(nic.receive(&mut host, frame), RxOutcome::OnRing);
         }

@@ -121,7 +121,7 @@ impl AttachedCard {
         let now = clock.now();
         let host = match &mut self.port {
             Some(port) => port.host(now),
-            None => Host { now, memory: &self.nothing, interrupts: &mut self.nowhere },
+            None => Host { now, memory: &self.nothing, interrupts: &mut self.nowhere, looks: None },
         };
         (&mut *self.nic, host)
     }
@@ -146,8 +146,12 @@ impl AttachedCard {
     }
 
     fn power_on(&mut self, clock: &Clock) {
-        let mut host =
-            Host { now: clock.now(), memory: &self.nothing, interrupts: &mut self.nowhere };
+        let mut host = Host {
+            now: clock.now(),
+            memory: &self.nothing,
+            interrupts: &mut self.nowhere,
+            looks: None,
+        };
         self.nic.power_on(&mut host);
     }
 

@@ -196,6 +196,12 @@ impl BridgePort {
             answer_bytes: 0,
         }
     }
+
+    /// In virtual time the guest waits for each write.
+    #[inline]
+    fn looks(&self) -> Option<u64> {
+        self.charge.is_none().then(|| self.requests.looks())
+    }
 }
 
 impl Port for BridgePort {
@@ -215,8 +221,9 @@ impl Port for BridgePort {
             };
             let now = clock.now();
             self.line.now = now;
+            let looks = self.looks();
             let BridgePort { memory, words, line, .. } = self;
-            let mut host = Host { now, memory, interrupts: line };
+            let mut host = Host { now, memory, interrupts: line, looks };
             let made_sense = layout::ANSWERS.execute(entry, nic, &mut host, words);
             served.accesses += u64::from(made_sense);
             served.malformed += u64::from(!made_sense);
@@ -236,7 +243,8 @@ impl Port for BridgePort {
     #[inline]
     fn host(&mut self, now: Time) -> Host<'_> {
         self.line.now = now;
-        Host { now, memory: &self.memory, interrupts: &mut self.line }
+        let looks = self.looks();
+        Host { now, memory: &self.memory, interrupts: &mut self.line, looks }
     }
 
     fn memory(&self) -> &SharedMemory {
@@ -309,7 +317,7 @@ impl Port for BridgePort {
 
 impl BridgeLine {
     fn host<'a>(&'a mut self, now: Time, memory: &'a SharedMemory) -> Host<'a> {
-        Host { now, memory, interrupts: self }
+        Host { now, memory, interrupts: self, looks: None }
     }
 
     /// For an interrupt behind this number of messages.

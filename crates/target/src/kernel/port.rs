@@ -164,7 +164,8 @@ impl Port for VirtPciPort {
     #[inline]
     fn host(&mut self, now: Time) -> Host<'_> {
         self.interrupts.set_now(now);
-        Host { now, memory: &self.memory, interrupts: &mut self.interrupts }
+        let looks = Some(self.commands.looks());
+        Host { now, memory: &self.memory, interrupts: &mut self.interrupts, looks }
     }
 
     fn memory(&self) -> &SharedMemory {

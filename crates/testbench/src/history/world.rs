@@ -141,7 +141,10 @@ impl World {
 
     fn with<R>(&mut self, call: impl FnOnce(&mut dyn Nic, &mut Host<'_>) -> R) -> R {
         let Bench { nic, line, now, .. } = &mut self.bench;
-        call(&mut **nic, &mut Host { now: *now, memory: &self.counting, interrupts: line })
+        call(
+            &mut **nic,
+            &mut Host { now: *now, memory: &self.counting, interrupts: line, looks: None },
+        )
     }
 
     fn go_to(&mut self, time: Time) {

@@ -110,11 +110,12 @@ impl Bench {
             dma_errors: &mut self.dma_errors,
             dma_bytes: &mut self.dma_bytes,
             tx_descriptors: &mut self.tx_descriptors,
+            reads: 0,
             master_abort: &mut self.master_abort,
             strict: self.strict.as_mut(),
         };
         let (now, memory) = (self.now, &self.memory);
-        call(&mut NicContext { now, memory, line: &mut Ignored, own })
+        call(&mut NicContext { now, looks: None, memory, line: &mut Ignored, own })
     }
 
     /// When the next timer comes.

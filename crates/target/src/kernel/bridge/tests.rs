@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 
 use proptest::prelude::*;
 use warikomi_clock::{TscClock, VirtualClock};
+use warikomi_nic::Link;
 use warikomi_pci::attach::{Access, Operation, Space};
 use warikomi_pci::{MsiMessage, Width};
 use warikomi_shared::{MessageReceiver, Producer, create_region};
@@ -103,6 +104,36 @@ fn a_read_is_answered_behind_the_writes_before_it() {
     assert_eq!(bench.words[layout::ANSWERED].load(Acquire), 1);
     assert_eq!(bench.words[layout::ANSWER].load(Relaxed), 0x1234_5678);
     assert_eq!(bench.guest.waiting(), 0);
+}
+
+/// Interrupt mask and status of the rtl8168, and its cause for a change of the link.
+const MASK: u32 = 0x3c;
+const STATUS: u32 = 0x3e;
+const LINK_CHANGE: u64 = 0x20;
+
+#[test]
+fn an_interrupt_is_not_lost_to_an_acknowledgement_that_lies_in_the_ring_already() {
+    let mut bench = Bench::new();
+    let status = |bench: &mut Bench| {
+        bench.ask(Space::Bar(2), STATUS, Width::B2, Operation::Read(1));
+        bench.poll(1);
+        bench.words[layout::ANSWER].load(Relaxed) & LINK_CHANGE
+    };
+    let change = |bench: &mut Bench, link| bench.nic.set_link(&mut bench.port.host(at(1)), link);
+    let acknowledge = |bench: &mut Bench| {
+        bench.ask(Space::Bar(2), STATUS, Width::B2, Operation::Write(LINK_CHANGE));
+    };
+    bench.ask(Space::Config, 4, Width::B2, Operation::Write(6));
+    bench.ask(Space::Bar(2), MASK, Width::B2, Operation::Write(LINK_CHANGE));
+    change(&mut bench, Link::Down);
+    assert_eq!(status(&mut bench), LINK_CHANGE);
+    acknowledge(&mut bench);
+    change(&mut bench, Link::Up { mbps: 1_000 });
+    // The partner has been found.
+    bench.nic.poll(&mut bench.port.host(at(10_000_000)));
+    assert_eq!(status(&mut bench), LINK_CHANGE, "the acknowledgement is older than this");
+    acknowledge(&mut bench);
+    assert_eq!(status(&mut bench), 0, "this one is not");
 }
 
 #[test]

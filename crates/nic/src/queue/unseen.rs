@@ -1,0 +1,42 @@
+//! What a driver cannot have known of when it wrote an acknowledgement.
+//!
+//! A driver does not wait for its writes. It acknowledges, looks at its ring, finds nothing, and enables its interrupt;
+//! only then, if the side that plays the card was not running meanwhile, is the acknowledgement carried out. A frame
+//! that was placed in between must not be acknowledged by it: its interrupt would be lost, and the frame left on the
+//! ring. On a real bus that time is short; here it can be as long as a core is taken away for.
+//!
+//! An acknowledgement comes behind what it acknowledges if the driver has read a register in between: a read is
+//! answered behind what was placed before it. A driver that reads none is given time for it to be sure: so many looks
+//! at what it has written, without a pause between the last of them and the acknowledgement.
+
+use crate::NicContext;
+
+/// Looks after which whatever was written before something was reported has been found, and whatever either processor
+/// still held back has reached memory. A look takes 10 ns at least.
+const LOOKS: u64 = 64;
+
+/// Status bits that were reported since the driver last read a register.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Unseen {
+    bits: u32,
+    reads: u64,
+    looks: u64,
+}
+
+impl Unseen {
+    /// These are reported.
+    #[inline]
+    pub(super) fn add(&mut self, cx: &NicContext<'_>, bits: u32) {
+        if let Some(looks) = cx.looks.filter(|_| bits != 0) {
+            let before = self.bits(cx);
+            *self = Unseen { bits: before | bits, reads: cx.own.reads, looks };
+        }
+    }
+
+    /// Those that a write which is carried out now cannot acknowledge.
+    #[inline]
+    pub(super) fn bits(&self, cx: &NicContext<'_>) -> u32 {
+        let is_seen = |looks: u64| looks.saturating_sub(self.looks) > LOOKS;
+        if cx.own.reads != self.reads || cx.looks.is_none_or(is_seen) { 0 } else { self.bits }
+    }
+}
