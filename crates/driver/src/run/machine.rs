@@ -130,7 +130,7 @@ pub struct DriverLoop {
     pub(super) unsent: u64,
     pub(super) link_changed: bool,
     pub(super) passes: u64,
-    /// When the last pass began, and what it had to do; `None` if something came between that takes long.
+    /// When the last pass or step of a rest began, and what it had to do; `None` if something came between that takes long.
     pub(super) passed: Option<Time>,
     pub(super) worked: u64,
     pub(super) active: Time,

@@ -11,6 +11,8 @@ use crate::{DriverError, Hardware, TxFrame, Upper};
 const HICCUP: Span = Span::from_us(2);
 /// What a packet may add to that.
 const WORK_PER_PACKET: Span = Span::from_ns(250);
+/// The same of the steps by which the driver goes to sleep, or does not: they wait for answers of the device.
+const REST_HICCUP: Span = Span::from_us(50);
 /// Frames transmitted in a pass.
 const TRANSMIT_BUDGET: usize = 64;
 /// More interrupts than this at once are those of a support side that lies.
@@ -20,9 +22,19 @@ impl DriverLoop {
     /// Whether the core was taken between two passes.
     #[inline]
     pub(super) fn watch(&mut self, now: Time) {
+        self.watch_for(now, HICCUP);
+    }
+
+    /// Whether it was taken since the last pass or step of a rest.
+    pub(super) fn watch_rest(&mut self, now: Time) {
+        self.watch_for(now, REST_HICCUP);
+    }
+
+    #[inline]
+    fn watch_for(&mut self, now: Time, longest: Span) {
         let Some(passed) = self.passed.replace(now) else { return };
         let gap = now.since(passed);
-        if gap > HICCUP && gap > HICCUP + WORK_PER_PACKET * self.worked {
+        if gap > longest && gap > longest + WORK_PER_PACKET * self.worked {
             self.counts.hiccups += 1;
             self.counts.hiccup_time += gap;
         }

@@ -115,11 +115,13 @@ impl DriverLoop {
             Phase::Pass { .. } => return self.first_pass(on, now),
             Phase::Arm { budget } => {
                 self.phase = Phase::Arm { budget };
+                self.watch_rest(now);
                 self.arm(on, now)?;
                 self.phase = Phase::LastLook { budget };
             }
             Phase::LastLook { budget } => {
                 self.phase = Phase::LastLook { budget };
+                self.watch_rest(now);
                 let sleep = self.last_look(on, now, budget)?;
                 self.phase = if sleep.is_some() { Phase::Asleep } else { Phase::Awake };
                 return Ok(sleep.unwrap_or(Step::Again));
@@ -133,6 +135,7 @@ impl DriverLoop {
             }
             Phase::Awake => {
                 self.phase = Phase::Awake;
+                self.watch_rest(now);
                 self.continue_after_sleep(on, now)?;
             }
             Phase::Giving(to) => self.give(on, to),

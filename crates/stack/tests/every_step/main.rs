@@ -16,10 +16,12 @@ mod world;
 use std::panic::catch_unwind;
 
 use rand_chacha::rand_core::Rng;
-use warikomi_clock::Seed;
+use warikomi_clock::{Seed, Span};
+use warikomi_driver::state::{Baton, How, Turn};
 
+use crate::process::Process;
 use crate::supervise::{Summary, run};
-use crate::world::Scenario;
+use crate::world::{Scenario, World};
 
 /// A scenario with a little of everything: more frames than descriptors both ways, damaged ones, ones that
 /// cannot be sent, hand-overs.
@@ -100,6 +102,17 @@ fn without_a_kill_everything_comes_through_and_a_run_repeats_itself() {
             assert_eq!(summary, replay(&scenario, &[]));
         }
     }
+}
+
+#[test]
+fn a_core_that_is_taken_while_the_driver_arms_is_a_hiccup_and_a_sleep_is_none() {
+    let world = World::new(&scenario(0));
+    let mut driver = Process::new(&world, 1, u64::MAX, 5);
+    Baton::new(world.area.clone()).give(Turn { generation: 1, how: How::Start });
+    driver.begin().expect("the card works");
+    let mut hiccups = |away| driver.hiccups_while_it_arms(away).expect("the card works");
+    assert_eq!(hiccups(Span::from_us(1)), 0);
+    assert!(hiccups(Span::from_ms(1)) > 0);
 }
 
 #[test]

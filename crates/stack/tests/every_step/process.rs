@@ -2,7 +2,7 @@
 //! baton, over words, memory and registers that a dead process cannot store to.
 
 use std::rc::Rc;
-use std::sync::atomic::Ordering::Release;
+use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use warikomi_clock::{Span, Time};
 use warikomi_driver::device::{SupportGone, Window};
@@ -13,7 +13,7 @@ use warikomi_driver::state::{LocalWords, StateError};
 use warikomi_driver::strategy::Strategy;
 use warikomi_driver::{DriverError, Forgotten};
 use warikomi_pci::attach::area;
-use warikomi_pci::attach::layout::{self, DMA_BUS_ADDRESS, orders, report, way};
+use warikomi_pci::attach::layout::{self, DMA_BUS_ADDRESS, bells, orders, report, way};
 use warikomi_pci::{Mmio, SharedMemory};
 use warikomi_shared::{MessageSender, SharedWords, Woken, Words};
 use warikomi_stack::{ChannelUpper, Event, Watch};
@@ -158,6 +158,24 @@ impl Process {
             self.interrupts.send(0);
         }
         self.step_until(|process| process.driving.looks() > looks)
+    }
+
+    /// Gives the core away for `away` between arming the interrupt and the last look, again and again; the hiccups
+    /// that the driver reports then.
+    pub(crate) fn hiccups_while_it_arms(&mut self, away: Span) -> Result<u64, RunError> {
+        let reported =
+            |process: &Process| process.device.window.words().load(report::HICCUPS, Relaxed);
+        let before = reported(self);
+        let looks = self.driving.looks();
+        while self.driving.looks() < looks + 20 {
+            let arms = self.device.window.words().load(bells::SLEEPING, Relaxed) != 0;
+            self.now += if arms { away } else { STEP };
+            if let Step::Sleep { .. } = self.driving.step(parts!(self), self.now)? {
+                self.now += away;
+                self.driving.woke(Ok(Woken::Called));
+            }
+        }
+        Ok(reported(self) - before)
     }
 
     /// Gives the device to generation `to`.
