@@ -7,21 +7,26 @@
 //! a sample stands for a known time.
 //!
 //! Before and after a run the target answers requests and waits, which is no cost of a packet. So
-//! samples carry the time of the system's monotonic clock, and only those within a run count.
+//! samples carry the time of the system's monotonic clock, and only those within a run count. `perf` may take seconds
+//! until it samples; it begins when it is asked to, by one pipe, and says so by another.
 //!
 //! `perf` is a program that may be missing and that may not be permitted. Then there is no
 //! figure, and the reason.
 
-use std::io::Read;
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
 use std::ops::Range;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use nix::fcntl::OFlag;
 use nix::sys::signal::{Signal, kill};
+use nix::sys::stat::Mode;
 use nix::time::{ClockId, clock_gettime};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, mkfifo};
 use warikomi_clock::{Span, Time};
 use warikomi_target::{Target, TargetError};
 
@@ -29,7 +34,10 @@ use warikomi_target::{Target, TargetError};
 /// it.
 const EVERY_NS: u64 = 200_000;
 /// Sampling begins within this.
-const START: Duration = Duration::from_millis(500);
+const START: Span = Span::from_ms(20_000);
+/// What perf is asked to begin by, and what it answers (perf-record(1), `--control`).
+const BEGIN: &[u8] = b"enable\n";
+const HAS_BEGUN: &[u8] = b"ack\n";
 /// Writing the samples down, or reading them, takes no longer.
 const END: Span = Span::from_ms(20_000);
 /// What is read of the list of samples, in bytes.
@@ -105,7 +113,7 @@ impl From<TargetError> for NoSamples {
 impl From<std::io::Error> for NoSamples {
     fn from(error: std::io::Error) -> NoSamples {
         match error.kind() {
-            std::io::ErrorKind::NotFound => NoSamples::Perf("there is no program 'perf'".into()),
+            ErrorKind::NotFound => NoSamples::Perf("there is no program 'perf'".into()),
             _ => NoSamples::Perf(format!("perf cannot be used: {error}")),
         }
     }
@@ -161,9 +169,13 @@ impl Sampler {
     /// Begins to sample a process. The reason if that is not possible.
     pub(super) fn start(target: &mut dyn Target) -> Result<Sampler, NoSamples> {
         let data = tempfile::tempdir()?;
+        let ([mut requests, mut answers], control) = pipes(data.path())?;
         let mut command = Command::new("perf");
         command
-            .args(["record", "--quiet", "--event", "cpu-clock", "--count", &EVERY_NS.to_string()])
+            .arg("record")
+            .arg("--delay=-1")
+            .arg(control)
+            .args(["--quiet", "--event", "cpu-clock", "--count", &EVERY_NS.to_string()])
             .args(["--clockid", "CLOCK_MONOTONIC", "--output"])
             .arg(data.path().join("samples"))
             .args(["--pid", &target.process_id().to_string()])
@@ -173,11 +185,25 @@ impl Sampler {
             // Ctrl-C is for us; perf is ended with the signal below.
             .process_group(0);
         let mut sampler = Sampler { perf: Ended(command.spawn()?), data };
-        target.serve_for(START)?;
-        match sampler.perf.0.try_wait()? {
-            None => Ok(sampler),
-            Some(_) => Err(NoSamples::Perf(sampler.complaint())),
+        requests.write_all(BEGIN)?;
+        let deadline = target.clock().now() + START;
+        let mut answer = Vec::new();
+        while !answer.starts_with(HAS_BEGUN) {
+            if sampler.perf.0.try_wait()?.is_some() {
+                return Err(NoSamples::Perf(sampler.complaint()));
+            }
+            if target.clock().now() > deadline {
+                return Err(NoSamples::Perf(format!("perf did not begin within {START}")));
+            }
+            target.serve_for(Duration::from_millis(10))?;
+            let mut bytes = [0; HAS_BEGUN.len()];
+            match answers.read(&mut bytes) {
+                Ok(count) => answer.extend(&bytes[..count]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error.into()),
+            }
         }
+        Ok(sampler)
     }
 
     /// Ends sampling and counts what fell into runs, each from one time to another.
@@ -212,6 +238,18 @@ impl Sampler {
     }
 }
 
+/// Named pipes for requests to perf and for its answers, and the argument that names both. This side keeps both ends of
+/// each, so that neither side waits for the other to open its own.
+fn pipes(directory: &Path) -> std::io::Result<([File; 2], String)> {
+    let [requests, answers] = ["requests", "answers"].map(|name| directory.join(name));
+    let open = |path: &Path| {
+        mkfifo(path, Mode::S_IRUSR | Mode::S_IWUSR)?;
+        File::options().read(true).write(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)
+    };
+    let control = format!("--control=fifo:{},{}", requests.display(), answers.display());
+    Ok(([open(&requests)?, open(&answers)?], control))
+}
+
 /// Waits until a program has ended, and serves the target meanwhile, which otherwise would find its
 /// device gone.
 fn ended(program: &mut Child, target: &mut dyn Target) -> Result<bool, NoSamples> {
@@ -244,7 +282,7 @@ fn read(
         .args(["script", "--fields", "time,ip,sym", "--input"])
         .arg(samples)
         .stdin(Stdio::null())
-        .stdout(std::fs::File::create(&list)?)
+        .stdout(File::create(&list)?)
         .stderr(Stdio::null())
         .process_group(0)
         .spawn()?;
@@ -253,7 +291,7 @@ fn read(
         return Err(NoSamples::Perf("perf did not finish reading its samples".into()));
     }
     let mut text = Vec::new();
-    std::fs::File::open(&list)?.take(MOST_OUTPUT).read_to_end(&mut text)?;
+    File::open(&list)?.take(MOST_OUTPUT).read_to_end(&mut text)?;
     Ok(count(&String::from_utf8_lossy(&text), windows))
 }
 
