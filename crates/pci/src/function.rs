@@ -11,7 +11,8 @@ pub struct Host<'a> {
     /// Takes the function's interrupts.
     pub interrupts: &'a mut dyn IntrLine,
     /// How often it was looked whether the driver has written something, before this call. `None` if nothing that the
-    /// driver writes can be on its way: each write is carried out before the driver goes on.
+    /// driver writes can be on its way: each write is carried out before the driver goes on, or before it looks at its
+    /// ring.
     pub looks: Option<u64>,
 }
 

@@ -80,11 +80,11 @@ impl Port {
         }
     }
 
-    /// What the card may use during a call at `now`.
+    /// What the card may use during a call at `now`. A driver here arms its interrupt with a read, and looks at its ring
+    /// behind that: what it acknowledges before is known to it.
     #[inline]
     pub(super) fn host(&mut self, now: Time) -> Host<'_> {
-        let looks = Some(self.accesses.requests.looks());
-        Host { now, memory: &self.memory, interrupts: &mut self.line, looks }
+        Host { now, memory: &self.memory, interrupts: &mut self.line, looks: None }
     }
 
     /// Serves what the driver has asked for up to now, and from then on another driver; our end of the
@@ -124,9 +124,8 @@ impl Port {
 
     #[inline]
     fn execute(&mut self, entry: Entry, nic: &mut dyn Nic) {
-        let (now, looks) = (self.clock.now(), Some(self.accesses.requests.looks()));
-        let interrupts: &mut dyn IntrLine = &mut self.line;
-        let mut host = Host { now, memory: &self.memory, interrupts, looks };
+        let (now, interrupts): (_, &mut dyn IntrLine) = (self.clock.now(), &mut self.line);
+        let mut host = Host { now, memory: &self.memory, interrupts, looks: None };
         let made_sense = layout::ANSWERS.execute(entry, nic, &mut host, &self.accesses.words);
         self.counters.accesses += u64::from(made_sense);
         self.counters.malformed += u64::from(!made_sense);

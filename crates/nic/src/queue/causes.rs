@@ -78,14 +78,20 @@ impl<const MODERATED: usize> Causes<MODERATED> {
         self.update(cx);
     }
 
-    /// The driver clears status bits, but for those of which it cannot have known when it wrote this.
+    /// The driver clears status bits. Those of which it cannot have known when it wrote this are reported again.
     pub fn acknowledge(&mut self, cx: &mut NicContext<'_>, bits: u32) {
         let now = cx.now();
         if let Some(strict) = cx.strict() {
             strict.acknowledged(now, self.vector, bits, (self.status, self.all));
         }
-        self.status &= !bits | self.unseen.bits(cx);
+        let unseen = bits & self.status & self.unseen.bits(cx);
+        self.status &= !bits;
         self.update(cx);
+        if unseen != 0 {
+            // As if it had come now: a driver that waits for the interrupt gets another one.
+            self.status |= unseen;
+            self.update(cx);
+        }
     }
 
     /// Something happened that is reported at once.

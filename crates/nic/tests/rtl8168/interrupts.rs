@@ -55,7 +55,14 @@ fn an_acknowledgement_that_was_on_its_way_is_not_one_of_what_came_meanwhile() {
     handle(&mut lab);
     lab.w16(0x3c, 0x3f);
     assert_eq!(lab.line.interrupts(), [MESSAGE; 2]);
-    // So it can without having seen it, if that is not on the way.
+    // One that it has not seen is reported again, with another interrupt.
+    inject(&mut lab, 1);
+    lab.w16(0x3e, 0xffff);
+    assert_eq!(lab.line.interrupts(), [MESSAGE; 4]);
+    // It can acknowledge that, too, if this was not on its way.
+    lab.looks = Some(500);
+    lab.w16(0x3e, 0xffff);
+    assert_eq!(lab.line.interrupts(), [MESSAGE; 4]);
     inject(&mut lab, 1);
     lab.looks = Some(1_000);
     lab.w16(0x3e, 0xffff);
