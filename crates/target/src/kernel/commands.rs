@@ -44,7 +44,6 @@ pub(super) struct CommandQueue {
     unserved: Rc<Unserved>,
     call: Option<File>,
     writes_since_read: u32,
-    looks: u64,
     /// The last access was one that came as another.
     disguised: bool,
     request: [u8; HEADER_BYTES + MAX_DATA_BYTES],
@@ -62,7 +61,6 @@ impl CommandQueue {
             unserved,
             call,
             writes_since_read: 0,
-            looks: 0,
             disguised: false,
             request: [0; HEADER_BYTES + MAX_DATA_BYTES],
             reply: [0; MAX_DATA_BYTES],
@@ -119,18 +117,11 @@ impl CommandQueue {
         served
     }
 
-    /// How often it was looked whether there is an access.
-    #[inline]
-    pub(super) fn looks(&self) -> u64 {
-        self.looks
-    }
-
     #[inline]
     fn pop<'m>(
         &mut self,
         memory: &'m GuestMemoryMmap,
     ) -> Option<DescriptorChain<&'m GuestMemoryMmap>> {
-        self.looks += 1;
         let chain = self.queue.iter(memory).ok()?.next()?;
         self.unserved.take_up_to(self.queue.next_avail());
         Some(chain)
@@ -166,7 +157,7 @@ impl CommandQueue {
             Role::Doorbell(_) => interrupts.driver_transmits(),
             Role::Other => interrupts.driver_is_at_work(),
         }
-        let mut host = Host { now, memory, interrupts, looks: Some(self.looks) };
+        let mut host = Host { now, memory, interrupts, looks: None };
         let reply = perform(access, nic, &mut host, &mut self.reply);
         if reply == 0 {
             self.writes_since_read += 1;
