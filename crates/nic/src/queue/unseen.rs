@@ -6,8 +6,8 @@
 //! ring. On a real bus that time is short; here it can be as long as a core is taken away for.
 //!
 //! An acknowledgement comes behind what it acknowledges if the driver has read a register in between: a read is
-//! answered behind what was placed before it. A driver that reads none is given time for it to be sure: so many looks
-//! at what it has written, without a pause between the last of them and the acknowledgement.
+//! answered behind what was placed before it. For a driver that reads none, [`LOOKS`] looks at
+//! what it has written must lie between the report and the acknowledgement.
 
 use crate::NicContext;
 
