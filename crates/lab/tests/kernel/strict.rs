@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use clap::{Args, Command, FromArgMatches};
 use warikomi_clock::Span;
-use warikomi_lab::Watch;
+use warikomi_lab::replace::Replace;
 use warikomi_lab::transmit::kernel::{Completion, Judge, Options, Sender, transmit};
+use warikomi_lab::{Experiment, Watch, carry_out};
 use warikomi_nic::{Link, NicOptions};
 use warikomi_protocol::commands::{
     Counters, LinkDown, LinkUp, LoadDriver, Pktgen, Renegotiate, UnloadDriver, WaitInterface,
@@ -13,7 +15,7 @@ use warikomi_session::{Session, SessionOptions};
 use warikomi_target::{CardId, Interrupted};
 use warikomi_wire::{Wire, WireKind};
 
-use crate::bring::{options, plan, wait_until};
+use crate::bring::{image, options, plan, wait_until};
 use crate::perfect::injected;
 
 fn strict(wire: Box<dyn Wire>) -> Session {
@@ -34,11 +36,13 @@ fn found(session: &mut Session) -> Vec<String> {
     findings.list().iter().map(|one| format!("{}, {}: {}", one.kind, one.place, one.what)).collect()
 }
 
-/// The same without the one that r8169 may have: rtl_tx rings once more where it finds a frame that is not done yet,
-/// because doorbells of real cards are lost (r8169_main.c, "8168 hack"). The card may be done by then.
+/// The one that r8169 may have: rtl_tx rings once more where it finds a frame that is not done yet, because doorbells
+/// of real cards are lost (r8169_main.c, "8168 hack"). The card may be done by then.
+const EXTRA_DOORBELL: &str = "doorbell again, transmit queue 1";
+
+/// What was found without that.
 fn found_besides_extra_doorbells(session: &mut Session) -> Vec<String> {
-    let extra = "doorbell for nothing, transmit queue 1";
-    found(session).into_iter().filter(|finding| !finding.starts_with(extra)).collect()
+    found(session).into_iter().filter(|finding| !finding.starts_with(EXTRA_DOORBELL)).collect()
 }
 
 fn up(session: &mut Session) {
@@ -124,4 +128,30 @@ fn r8169_asks_for_offloads_in_order() {
     transmit(&mut session, &judge, &options, &mut Watch::unobserved()).unwrap();
     assert_eq!(found_besides_extra_doorbells(&mut session), [""; 0]);
     session.stop().unwrap();
+}
+
+/// An experiment on the kernel to test with.
+fn of_kernel<E: Experiment + FromArgMatches>(flags: &[&str]) -> E {
+    let kernel = image().kernel();
+    let flags = [&["--target", "kernel", "--kernel", kernel.to_str().unwrap()], flags].concat();
+    let command = E::augment_args(Command::new(E::NAME).no_binary_name(true));
+    E::from_arg_matches(&command.get_matches_from(flags)).unwrap()
+}
+
+/// The module goes and comes while frames go out as fast as they can, which is where it rings once more.
+#[test]
+fn r8169_is_replaced_in_order_but_for_extra_doorbells() {
+    let replace = of_kernel::<Replace>(&["--strict", "--load", "heavy", "--trials", "3"]);
+    let conclusion = carry_out(&replace, &mut Watch::unobserved()).unwrap();
+    let figures = &conclusion.result.figures;
+    let steps = figures["strict_steps"].as_u64().unwrap();
+    let findings = figures.get("strict_findings").and_then(|findings| findings.as_array());
+    let mut extra = 0;
+    for finding in findings.into_iter().flatten() {
+        let text = |key: &str| finding[key].as_str().unwrap();
+        assert_eq!(format!("{}, {}", text("kind"), text("place")), EXTRA_DOORBELL, "{finding}");
+        assert!(text("source").contains("8168 hack"), "{finding}");
+        extra += finding["count"].as_u64().unwrap();
+    }
+    assert_eq!(steps, extra);
 }

@@ -16,10 +16,16 @@ use std::fmt::Debug;
 use warikomi_clock::{Span, Time};
 use warikomi_pci::DmaError;
 
-use super::bell::Bell;
+use super::bell::{Bell, Ring};
 use super::{Alarm, Engine, Found};
 use crate::NicContext;
 use crate::strict::{FindingKind, Look, Misuse, Place, Queue, Watch};
+
+/// What is said of a doorbell more than there were frames.
+const RUNG_AGAIN: &str =
+    "rung once more, and no descriptor is the card's, which has just carried out the last";
+/// Who does that on purpose.
+const RINGS_AGAIN: &str = "as Linux r8169 does in rtl_tx, comment \"8168 hack\"; harmless";
 
 /// A descriptor that belongs to the card, as it was read.
 #[derive(Clone, Copy, Debug)]
@@ -428,14 +434,20 @@ impl<F: TxFormat> TxEngine<F> {
         let queue = &mut self.queues[usize::from(number)];
         let done = cx.tx_descriptors();
         let owned = queue.format.look(cx, queue.head).is_some();
-        let expected = queue.bell.ring(cx.now(), done, owned);
-        let (kind, what) = match () {
-            () if !queue.format.is_set() => (FindingKind::RingNotSet, "rung without a ring"),
-            () if !enabled => (FindingKind::EmptyDoorbell, "rung while the transmitter is off"),
-            () if expected => return,
-            () => (FindingKind::EmptyDoorbell, "rung, and no descriptor is the card's"),
+        let (kind, what, source) = match queue.bell.ring(cx.now(), done, owned) {
+            _ if !queue.format.is_set() => {
+                (FindingKind::RingNotSet, "rung without a ring", F::SOURCE)
+            }
+            _ if !enabled => {
+                (FindingKind::EmptyDoorbell, "rung while the transmitter is off", F::SOURCE)
+            }
+            Ring::Frame => return,
+            Ring::Again => (FindingKind::DoorbellAgain, RUNG_AGAIN, RINGS_AGAIN),
+            Ring::Nothing => {
+                (FindingKind::EmptyDoorbell, "rung, and no descriptor is the card's", F::SOURCE)
+            }
         };
-        cx.note((kind, Place::TxQueue(number)), F::SOURCE, || what.to_owned());
+        cx.note((kind, Place::TxQueue(number)), source, || what.to_owned());
     }
 
     /// A doorbell: there may be something on this queue. Whether [`run`](Self::run) is to be called at

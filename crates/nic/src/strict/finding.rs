@@ -35,6 +35,8 @@ pub enum FindingKind {
     Freed,
     /// A doorbell was rung, and there was nothing to transmit.
     EmptyDoorbell,
+    /// A doorbell was rung once more than there were frames, while they were transmitted or just behind that.
+    DoorbellAgain,
     /// Something was pushed into a FIFO that was full.
     FifoFull,
     /// An interrupt was unmasked before its cause was acknowledged.
@@ -47,7 +49,7 @@ pub enum FindingKind {
 
 impl FindingKind {
     /// All of them.
-    pub const ALL: [FindingKind; 17] = [
+    pub const ALL: [FindingKind; 18] = [
         FindingKind::Width,
         FindingKind::NoRegister,
         FindingKind::Direction,
@@ -61,6 +63,7 @@ impl FindingKind {
         FindingKind::NotMapped,
         FindingKind::Freed,
         FindingKind::EmptyDoorbell,
+        FindingKind::DoorbellAgain,
         FindingKind::FifoFull,
         FindingKind::MaskOpened,
         FindingKind::AcknowledgedTwice,
@@ -83,6 +86,7 @@ impl FindingKind {
             FindingKind::NotMapped => "memory not mapped",
             FindingKind::Freed => "memory freed",
             FindingKind::EmptyDoorbell => "doorbell for nothing",
+            FindingKind::DoorbellAgain => "doorbell again",
             FindingKind::FifoFull => "FIFO full",
             FindingKind::MaskOpened => "mask opened early",
             FindingKind::AcknowledgedTwice => "acknowledged twice",

@@ -118,6 +118,8 @@ impl TestCard for Rtl8168 {
         let memory_and_master = Step::Config { offset: 4, width: Width::B2, value: 0x0406 };
         let switched = |value| Step::write(BAR, 0x37, Width::B1, value);
         let ring = Step::write(BAR, 0x38, Width::B1, 0x40);
+        let again = transmitted([whole, 0, BUFFER as u32, 0]).into_iter();
+        let again = again.chain([Step::Next, Step::Next, ring.clone()]).collect();
         let mut all = HANDLER.missteps();
         all.extend([
             HANDLER.given_twice(),
@@ -128,6 +130,7 @@ impl TestCard for Rtl8168 {
             (FindingKind::ReservedBits, transmitted([whole | 1 << 27, 0, BUFFER as u32, 0])),
             (FindingKind::Dma, transmitted([whole, 0, 0, 0xff])),
             (FindingKind::EmptyDoorbell, vec![opened(1), ring]),
+            (FindingKind::DoorbellAgain, again),
         ]);
         all
     }

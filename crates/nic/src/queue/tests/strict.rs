@@ -191,7 +191,9 @@ fn a_doorbell_needs_something_to_transmit() {
     let mut card = Whole::open(false);
     card.put(0, FIRST | LAST, 100);
     assert_eq!(card.ring(), []);
-    assert_eq!(card.ring(), [(FindingKind::EmptyDoorbell, 1)]);
+    let again = (FindingKind::DoorbellAgain, 1);
+    assert_eq!(card.ring(), [again], "the driver may have seen the frame while it was the card's");
+    assert_eq!(card.ring(), [again, (FindingKind::EmptyDoorbell, 1)]);
 }
 
 /// Writes are posted: by the time of the first doorbell the driver may have handed two frames over.
@@ -206,7 +208,7 @@ fn each_frame_may_have_a_doorbell_of_its_own() {
             card.timer();
         }
         assert_eq!(card.ring(), [], "the second frame's");
-        assert_eq!(card.ring(), [(FindingKind::EmptyDoorbell, 1)]);
+        assert_eq!(card.ring(), [(FindingKind::DoorbellAgain, 1)]);
     }
 }
 
