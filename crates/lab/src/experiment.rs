@@ -64,13 +64,21 @@ pub fn carry_out<E: Experiment>(experiment: &E, watch: &mut Watch) -> Result<Con
     Ok(conclusion)
 }
 
-/// A run that ends with an error has no result, so the error says what strict cards have found.
-fn after_steps(error: Error, watch: &Watch) -> Error {
-    match (error, watch.found_until_the_error().in_words()) {
-        (Error::ShardMade(made), _) => Error::ShardMade(made),
-        (error, Some(steps)) => Error::AfterSteps { error: Box::new(error), steps },
-        (error, None) => error,
+/// A run that ends with an error has no result, so the error says what strict cards have found, and a file of the run
+/// has all of it.
+fn after_steps(error: Error, watch: &mut Watch) -> Error {
+    if let Error::ShardMade(_) = error {
+        return error;
     }
+    let found = watch.found_until_the_error();
+    let Some(steps) = found.in_words() else { return error };
+    let kept = match watch.keep_until_the_error(&found) {
+        Ok(Some(path)) => format!("; they are in {}", path.display()),
+        Ok(None) => String::new(),
+        // Why the run ended matters more than that.
+        Err(error) => format!("; they could not be kept: {error}"),
+    };
+    Error::AfterSteps { error: Box::new(error), steps: steps + &kept }
 }
 
 /// What came of an experiment.
@@ -172,27 +180,46 @@ fn read<E: Experiment>(matches: &ArgMatches) -> Result<Ready, clap::Error> {
 
 #[cfg(test)]
 mod tests {
+    use warikomi_clock::Time;
     use warikomi_pci::Width;
-    use warikomi_target::TargetError;
+    use warikomi_target::{Interrupted, TargetError};
     use warikomi_testbench::RTL8168;
     use warikomi_testbench::cards::Subject;
 
     use super::*;
+    use crate::journal::{NewRun, STEPS_UNTIL_THE_ERROR};
 
     #[test]
     fn an_error_says_what_the_strict_card_of_a_target_that_is_gone_had_found() {
-        let mut watch = Watch::unobserved();
+        let runs = tempfile::tempdir().unwrap();
+        let run = NewRun {
+            runs: runs.path().to_owned(),
+            name: "test".into(),
+            now_s: 1,
+            plan: String::new(),
+        };
+        let mut watch = Watch::of_new_run(Interrupted::default(), Box::new(|_| ()), run);
         let mut bench = Subject::of(RTL8168).strict().bench();
-        watch.keep_findings_of(bench.nic.strict().unwrap());
-        assert!(matches!(after_steps(Error::NoWork, &watch), Error::NoWork));
+        watch.keep_findings(bench.nic.strict().unwrap().keep_findings(), Time::ZERO);
+        assert!(matches!(after_steps(Error::NoWork, &mut watch), Error::NoWork));
+        assert!(watch.directory().is_none(), "nothing is to be kept");
         bench.read(1, Width::B8);
         drop(bench);
-        let error = after_steps(TargetError::Interrupted.into(), &watch);
+        let error = after_steps(TargetError::Interrupted.into(), &mut watch);
         assert!(error.is_interrupted());
         let words = error.to_string();
         assert!(
             words.contains("the driver took 1 step that it must not take until then: "),
             "{words}"
         );
+        let path = watch.directory().unwrap().path().join(STEPS_UNTIL_THE_ERROR);
+        assert!(words.ends_with(&format!("; they are in {}", path.display())), "{words}");
+        let kept: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        assert_eq!((&kept["steps"], &kept["findings"][0]["count"]), (&1.into(), &1.into()));
+        // Once more, and then an end that has a result.
+        after_steps(Error::NoWork, &mut watch);
+        watch.end().unwrap();
+        assert!(!path.exists(), "the result has what was found");
     }
 }

@@ -18,6 +18,9 @@ use crate::strict::Found;
 /// The file of steps.
 pub(crate) const STEPS: &str = "steps.jsonl";
 
+/// The file of what strict cards had found when a run ended with an error.
+pub(crate) const STEPS_UNTIL_THE_ERROR: &str = "strict.json";
+
 /// The longest file of steps that is read, in bytes: some million of them.
 pub(crate) const MAX_STEPS_BYTES: u64 = 256 << 20;
 
@@ -168,6 +171,20 @@ impl Journal {
         Ok(file.write_all(line.as_bytes())?)
     }
 
+    /// Writes a file beside the steps, in place of an earlier one; its path, if anything is kept.
+    pub(crate) fn keep_beside(
+        &mut self,
+        name: &str,
+        what: &impl Serialize,
+    ) -> Result<Option<PathBuf>, Error> {
+        self.make()?;
+        let Place::In(directory, _) = &self.place else { return Ok(None) };
+        let path = directory.path().join(name);
+        remove(&path)?;
+        directory.write(name, |file| Ok(serde_json::to_writer_pretty(file, what)?))?;
+        Ok(Some(path))
+    }
+
     /// Makes the directory.
     fn make(&mut self) -> Result<(), Error> {
         if let Place::ToBe(run) = &self.place {
@@ -187,10 +204,20 @@ impl Journal {
                 if !keep_steps {
                     std::fs::remove_file(directory.path().join(STEPS))?;
                 }
+                // Of an attempt that this run went on from; the result has what was found.
+                remove(&directory.path().join(STEPS_UNTIL_THE_ERROR))?;
                 Ok(directory)
             }
             Place::Nowhere | Place::ToBe(_) => Err(Error::impossible("this run is not kept")),
         }
+    }
+}
+
+/// Removes a file that may be there.
+fn remove(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }
 

@@ -1,19 +1,19 @@
 //! What an experiment has around it while it runs: the user, who may stop it and sees how far it has come; the
 //! steps that have been made; and the targets and machines on which they were made.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use warikomi_clock::Time;
 use warikomi_measure::{Machine, MadeShard, RunDirectory, RunResult, Shard, TargetInfo, TimeBase};
-use warikomi_nic::strict::{KeptFindings, Strict};
+use warikomi_nic::strict::KeptFindings;
 use warikomi_session::{CoreWatch, OwnParts, Prepared, Session};
 use warikomi_target::{CardId, Interrupted, Target, TargetError};
 use warikomi_wire::{Wire, WireKind};
 
 use crate::error::Error;
-use crate::journal::{Journal, NewRun, Seen};
+use crate::journal::{Journal, NewRun, STEPS_UNTIL_THE_ERROR, Seen};
 use crate::shards::{self, ShardDirectory};
 use crate::strict::{self, Found};
 
@@ -47,8 +47,8 @@ pub struct Watch {
     shards: Vec<MadeShard>,
     /// Whether the cards of its targets are strict.
     strict: bool,
-    /// What those have found that nobody has taken yet.
-    untaken: Vec<KeptFindings>,
+    /// What those have found that nobody has taken yet, and since when they are known.
+    untaken: Vec<(KeptFindings, Time)>,
     /// What the case is called that is being made.
     at_work: Option<String>,
 }
@@ -177,11 +177,9 @@ impl Watch {
         let prepared = strict.as_ref().unwrap_or(prepared);
         let interrupted = self.interrupted.clone();
         let mut session = prepared.start(wire, &interrupted, &mut |what| self.waiting(what))?;
+        self.keep_findings_of(&mut session)?;
         if let Some(kernel) = strict.as_ref().and_then(Prepared::kernel) {
             strict::call(&mut session, kernel)?;
-        }
-        if let Some(strict) = session.target.card(CardId::FIRST)?.0.strict() {
-            self.keep_findings_of(strict);
         }
         Ok(session)
     }
@@ -318,9 +316,22 @@ impl Watch {
         self.seen.as_ref()?.found.as_ref()
     }
 
-    /// Takes note of a strict card: what it finds is not lost with it.
-    pub(crate) fn keep_findings_of(&mut self, card: &Strict) {
-        self.untaken.push(card.keep_findings());
+    /// Takes note of the card of a target that was not started by [`start_on`](Self::start_on): if it is strict, what
+    /// it finds is not lost with it.
+    pub(crate) fn keep_findings_of<T: Target + ?Sized>(
+        &mut self,
+        session: &mut Session<T>,
+    ) -> Result<(), Error> {
+        let now = session.target.clock().now();
+        if let Some(strict) = session.target.card(CardId::FIRST)?.0.strict() {
+            self.keep_findings(strict.keep_findings(), now);
+        }
+        Ok(())
+    }
+
+    /// Takes note of what a strict card finds; times count from `since`.
+    pub(crate) fn keep_findings(&mut self, kept: KeptFindings, since: Time) {
+        self.untaken.push((kept, since));
     }
 
     /// What strict cards have found in a run that ends with an error: also of targets that are gone, and of the case
@@ -328,8 +339,14 @@ impl Watch {
     pub(crate) fn found_until_the_error(&self) -> Found {
         let untaken = self.untaken.iter();
         let untaken =
-            untaken.map(|kept| Found::of(&kept.get(), Time::ZERO, self.at_work.as_deref()));
+            untaken.map(|(kept, since)| Found::of(&kept.get(), *since, self.at_work.as_deref()));
         untaken.fold(self.found().cloned().unwrap_or_default(), Found::and)
+    }
+
+    /// Keeps in the run's directory what strict cards have found in a run that ends with an error; the path of the
+    /// file, if the run is kept at all.
+    pub(crate) fn keep_until_the_error(&mut self, found: &Found) -> Result<Option<PathBuf>, Error> {
+        self.journal.keep_beside(STEPS_UNTIL_THE_ERROR, found)
     }
 
     /// The clock of the last target that was seen.

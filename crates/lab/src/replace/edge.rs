@@ -99,6 +99,7 @@ fn attempt(options: &Options, way: Way, buffers: u64, watch: &mut Watch) -> Resu
     let plan = &options.plan;
     let case = plan.edge_case(way);
     let mut bench = Bench::start(options, &case, buffers, false)?;
+    bench.known_to(watch)?;
     let mut tally = Tally::new(plan, &case);
     let mut places = Places::new(plan.seed, buffers);
     for _ in 0..REPLACEMENTS {

@@ -49,6 +49,7 @@ fn carry_out(options: &Options, case: &Case, watch: &mut Watch) -> Result<Made, 
     let plan = &options.plan;
     let mut tally = Tally::new(plan, case);
     let mut bench = Bench::start(options, case, plan.buffers, true)?;
+    bench.known_to(watch)?;
     let places = Places::new(plan.seed, case.number);
     let growth = match plan.soak {
         None => {

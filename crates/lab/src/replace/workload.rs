@@ -128,6 +128,11 @@ impl<'a> Bench<'a> {
         Ok(Bench { plan, load, works, session, replacer, wire, responses, cores, run_id })
     }
 
+    /// Tells of its card, of which nothing is lost if the run ends with an error.
+    pub(super) fn known_to(&mut self, watch: &mut Watch) -> Result<(), Error> {
+        watch.keep_findings_of(&mut self.session)
+    }
+
     /// Tells what the target is, and what others have taken from its cores since the start.
     pub(super) fn shown_to(&mut self, watch: &mut Watch) {
         watch.saw(&mut self.session, &self.cores);

@@ -82,6 +82,7 @@ fn over<R>(
     let interrupted = watch.interrupted.clone();
     let status = &mut |what: &str| watch.waiting(what);
     let mut session = Session::start_process(&wanted, wire, &interrupted, status)?;
+    watch.keep_findings_of(&mut session)?;
     let mut bench = Real { session: &mut session, judge, talk };
     let worked = work(&mut bench, watch)?;
     session.stop()?;

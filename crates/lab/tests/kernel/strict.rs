@@ -3,19 +3,24 @@
 use std::time::Duration;
 
 use clap::{Args, Command, FromArgMatches};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
 use warikomi_clock::Span;
 use warikomi_lab::replace::Replace;
 use warikomi_lab::transmit::kernel::{Completion, Judge, Options, Sender, transmit};
-use warikomi_lab::{Experiment, Watch, carry_out};
+use warikomi_lab::{Conclusion, Error, Experiment, Watch, carry_out};
+use warikomi_measure::RunResult;
 use warikomi_nic::{Link, NicOptions};
+use warikomi_pci::Width;
 use warikomi_protocol::commands::{
     Counters, LinkDown, LinkUp, LoadDriver, Pktgen, Renegotiate, UnloadDriver, WaitInterface,
 };
-use warikomi_session::{Session, SessionOptions};
-use warikomi_target::{CardId, Interrupted};
+use warikomi_session::{Session, SessionOptions, Strictness, TargetArguments};
+use warikomi_target::{CardId, Interrupted, TargetError};
 use warikomi_wire::{Wire, WireKind};
 
-use crate::bring::{image, options, plan, wait_until};
+use crate::bring::{image, options, plan, wait_until, watch};
 use crate::perfect::injected;
 
 fn strict(wire: Box<dyn Wire>) -> Session {
@@ -154,4 +159,46 @@ fn r8169_is_replaced_in_order_but_for_extra_doorbells() {
         extra += finding["count"].as_u64().unwrap();
     }
     assert_eq!(steps, extra);
+}
+
+/// An experiment whose target dies when its card was read at a wrong place.
+#[derive(Args)]
+struct Dies {
+    #[command(flatten)]
+    target: TargetArguments,
+}
+
+impl Experiment for Dies {
+    const NAME: &'static str = "dies";
+    const ABOUT: &'static str = "Its target dies";
+
+    fn strict(&self) -> Option<Strictness> {
+        Some(Strictness::Warn)
+    }
+
+    fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
+        let mut session = watch.start(&self.target.prepare()?, &WireKind::Sink)?;
+        let (nic, mut host) = session.target.card(CardId::FIRST)?;
+        nic.bar_read(&mut host, 2, 0x3d, Width::B4);
+        kill(Pid::from_raw(session.target.process_id() as i32), Signal::SIGKILL).unwrap();
+        session.target.serve_for(Duration::from_secs(20))?;
+        panic!("it was not missed");
+    }
+
+    fn describe(_: &mut RunResult) {}
+}
+
+#[test]
+fn a_run_whose_target_dies_keeps_what_was_found_and_says_so() {
+    let runs = tempfile::tempdir().unwrap();
+    let mut watch = watch(runs.path(), |_| ());
+    let error = carry_out(&of_kernel::<Dies>(&[]), &mut watch).err().unwrap();
+    let words = error.to_string();
+    let Error::AfterSteps { error, .. } = error else { panic!("{words}") };
+    assert!(matches!(*error, Error::Target(TargetError::Exited { .. })), "{words}");
+    assert!(words.contains("access width, 1 times at IntrStatus"), "{words}");
+    let kept = watch.directory().unwrap().path().join("strict.json");
+    assert!(words.contains(kept.to_str().unwrap()), "{words}");
+    let kept: Value = serde_json::from_slice(&std::fs::read(kept).unwrap()).unwrap();
+    assert_eq!(kept["findings"][0]["kind"], "access width", "{kept}");
 }
