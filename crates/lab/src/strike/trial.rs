@@ -67,9 +67,10 @@ pub struct Trial {
     /// What the kernel has printed meanwhile.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub printed: Vec<String>,
-    /// Whether nothing is answered any longer though nothing has struck: what was before has broken the driver.
+    /// What it came to though the place was not reached, if that is bad: the operation, or what was before, has brought
+    /// the driver there.
     #[serde(skip)]
-    was_broken: bool,
+    pub(crate) unstruck: Option<Verdict>,
 }
 
 impl Trial {
@@ -86,13 +87,14 @@ impl Trial {
             deferred: false,
             handler_stack: Vec::new(),
             printed: Vec::new(),
-            was_broken: false,
+            unstruck: None,
         }
     }
 
     /// Whether the target is of no use behind it.
     pub(crate) fn spoils_the_target(&self) -> bool {
-        self.was_broken || self.verdict.spoils_the_target()
+        let verdicts = [Some(self.verdict), self.unstruck];
+        verdicts.into_iter().flatten().any(Verdict::spoils_the_target)
     }
 }
 
@@ -200,9 +202,7 @@ impl Scene {
             };
             // What the first has done to the driver counts all the same.
             let is_bad = !may_lose && judged.verdict.is_bad() && self.count_struck() > 0;
-            let was_broken = !may_lose && judged.spoils_the_target();
-            let not_reached = Trial { was_broken, ..Trial::of(Verdict::NotReached, missed) };
-            return Ok(if is_bad { judged } else { not_reached });
+            return Ok(if is_bad { judged } else { not_reached(missed, &judged, may_lose) });
         }
         if !may_lose || !has_ended {
             return Ok(judged);
@@ -342,6 +342,18 @@ impl Scene {
             _ => Trial::of(Verdict::Accounted, ""),
         }
     }
+}
+
+/// Of a place that was not reached, for this reason. Whether packets were answered all the same counts where none may
+/// be lost.
+fn not_reached(missed: String, judged: &Trial, may_lose: bool) -> Trial {
+    let unstruck = Some(judged.verdict).filter(|verdict| !may_lose && verdict.is_bad());
+    let parts = match unstruck {
+        Some(verdict) => [missed, format!("without a strike {verdict}: {}", judged.evidence)],
+        None => [missed, String::new()],
+    };
+    let said = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>();
+    Trial { unstruck, ..Trial::of(Verdict::NotReached, said.join("; ")) }
 }
 
 /// Why there was no strike at a place that was reached.

@@ -53,9 +53,9 @@ fn options(source: Source) -> BuildOptions {
 fn planted_image() -> &'static Image {
     static IMAGE: OnceLock<Image> = OnceLock::new();
     IMAGE.get_or_init(|| {
-        let late = BUGS.iter().filter(|bug| bug.name == soak::ACKNOWLEDGES_LATE);
-        let late = late.map(|bug| (bug.name, bug.changes));
-        let copies: Vec<_> = late.chain([(pairs::LOOKS_ONCE, pairs::CHANGES)]).collect();
+        let soaked = BUGS.iter().filter(|bug| soak::FOUND.contains(&bug.name));
+        let soaked = soaked.map(|bug| (bug.name, bug.changes));
+        let copies: Vec<_> = soaked.chain([(pairs::LOOKS_ONCE, pairs::CHANGES)]).collect();
         let source = Source::Distribution { version: Some(DRIVER_VERSION.into()) };
         copies::image_with(options(source), &copies)
     })

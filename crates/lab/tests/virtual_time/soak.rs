@@ -70,6 +70,13 @@ fn of_both_targets_both_are_tried() {
 /// interrupt.
 pub(crate) const ACKNOWLEDGES_LATE: &str = "r8169_ack_late";
 
+/// The driver leaves an interrupt to a poll that has completed: what comes between the opening of the mask and the end
+/// of `rtl8169_poll` is not looked at.
+const FLAG_LATE: &str = "r8169_flag_late";
+
+/// Bugs that a soak must find without a hint.
+pub(crate) const FOUND: [&str; 2] = [ACKNOWLEDGES_LATE, FLAG_LATE];
+
 const IT: [&str; 4] = ["--driver", ACKNOWLEDGES_LATE, "--model", "rtl8168"];
 
 #[test]
@@ -96,4 +103,24 @@ fn a_bug_in_a_driver_is_found_without_a_hint_and_its_history_made_shorter() {
     };
     assert_eq!(verdict(&IT), "hung");
     assert_eq!(verdict(&[]), "accounted");
+}
+
+#[test]
+fn a_driver_that_hangs_before_its_place_is_reached_is_found() {
+    let driver = ["--driver", FLAG_LATE, "--model", "rtl8168"];
+    // The answer to the first packet hangs it, so it never comes to the eighth access.
+    let at = |driver: &[&str]| {
+        let at = on::<At>(planted_image(), &[&["any access", "--nth", "60"], driver].concat());
+        let result = at.run(&mut Watch::unobserved()).unwrap().result;
+        result.rows.unwrap()[0]["evidence"].as_str().unwrap_or_default().to_owned()
+    };
+    assert!(at(&driver).contains("without a strike hung"), "{}", at(&driver));
+    assert!(!at(&[]).contains("without a strike"), "{}", at(&[]));
+
+    // A soak that began at seed 1 came to this one.
+    let flags = ["--target", "kernel", "--seeds", "28..30", "--stop-after", "1"];
+    let conclusion = soak_on(planted_image(), &[&flags[..], &driver].concat()).unwrap();
+    let found = conclusion.result.figures["findings"].as_array().unwrap();
+    let [finding] = &found[..] else { panic!("{found:?}") };
+    assert_eq!(finding["checkers"], "strike");
 }

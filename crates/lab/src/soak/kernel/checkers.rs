@@ -172,13 +172,15 @@ pub(super) fn of_sending(
     sent.into_iter().chain(kernel.map(|what| Violation::by("kernel", what))).collect()
 }
 
-/// What is wrong with a strike. A place that was not reached is not wrong.
+/// What is wrong with a strike. A place that was not reached is not wrong; that packets were not answered is, though
+/// nothing has struck: a driver that hangs in the operation itself reaches no place behind that.
 pub(super) fn of_strike(trial: &Trial) -> Vec<Violation> {
     let said = || match trial.evidence.is_empty() {
         true => trial.verdict.to_string(),
         false => format!("{}: {}", trial.verdict, trial.evidence),
     };
-    trial.verdict.is_bad().then(|| Violation::by("strike", said())).into_iter().collect()
+    let is_bad = trial.verdict.is_bad() || trial.unstruck.is_some();
+    is_bad.then(|| Violation::by("strike", said())).into_iter().collect()
 }
 
 /// When faults are over the driver works again, unless one has struck that it cannot know of.
