@@ -196,7 +196,7 @@ fn a_run_whose_target_dies_keeps_what_was_found_and_says_so() {
     let words = error.to_string();
     let Error::AfterSteps { error, .. } = error else { panic!("{words}") };
     assert!(matches!(*error, Error::Target(TargetError::Exited { .. })), "{words}");
-    assert!(words.contains("access width, 1 times at IntrStatus"), "{words}");
+    assert!(words.contains("access width, 1 times at IntrMask"), "{words}");
     let kept = watch.directory().unwrap().path().join("strict.json");
     assert!(words.contains(kept.to_str().unwrap()), "{words}");
     let kept: Value = serde_json::from_slice(&std::fs::read(kept).unwrap()).unwrap();
