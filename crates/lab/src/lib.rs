@@ -15,6 +15,7 @@ pub mod receive;
 pub mod record;
 pub mod replace;
 pub mod replay;
+pub mod round_trip;
 mod shards;
 pub mod soak;
 pub mod strict;
@@ -40,6 +41,7 @@ pub const EXPERIMENTS: &[Entry] = &[
     Entry::of::<accuracy::Accuracy>(),
     Entry::of::<cost::Cost>(),
     Entry::of::<receive::Receive>(),
+    Entry::of::<round_trip::RoundTrip>(),
     Entry::of::<transmit::Transmit>(),
     Entry::of::<replace::Replace>(),
     Entry::of::<record::Record>(),

@@ -93,6 +93,8 @@ pub const HYBRID_BURST_BYTES: u64 = 50_000;
 pub struct HybridReceive {
     /// What it was measured on.
     pub environment: String,
+    /// What a small message took on its network interface, in microseconds.
+    pub small_message_us: f64,
     #[serde(rename = "cpu_use_at_50KB")]
     cpu_use: BTreeMap<String, f64>,
     loss: Vec<HybridLoss>,

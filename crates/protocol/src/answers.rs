@@ -202,6 +202,27 @@ pub struct WorkTotals {
     pub failure: Option<String>,
 }
 
+/// What became of messages that were to be answered, those of the warm-up among them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoundTripsTotals {
+    /// Every message is answered or lost.
+    pub over: bool,
+    /// Messages sent.
+    pub sent: u64,
+    /// Messages whose answer came in time.
+    pub answered: u64,
+    /// Messages whose answer did not.
+    pub lost: u64,
+    /// Datagrams that were no answer to the message on its way.
+    pub strays: u64,
+    /// From the request to send until the application had the answer, behind the warm-up, from the one that was asked
+    /// for on, [`MOST_ROUND_TRIPS`] at most, in nanoseconds; only when all of them are over.
+    pub round_trips_ns: Vec<u32>,
+}
+
+/// Round trips in one answer.
+pub const MOST_ROUND_TRIPS: usize = 8_000;
+
 /// Totals of a compute job.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ComputeTotals {

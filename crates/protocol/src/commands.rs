@@ -102,6 +102,10 @@ commands! {
     WorkStatus => answers::WorkTotals,
     /// See [`WorkStop`].
     WorkStop => answers::WorkTotals,
+    /// See [`RoundTripsStart`].
+    RoundTripsStart => answers::Done,
+    /// See [`RoundTripsStatus`].
+    RoundTripsStatus => answers::RoundTripsTotals,
     /// See [`Ping`].
     Ping => answers::Pinged,
     /// See [`ReadFile`].
@@ -130,8 +134,8 @@ macro_rules! command {
 
 mod sending;
 pub use sending::{
-    OpenChecksum, Pktgen, RawFrame, Segments, Transmit, TransmitFrames, TransmitTcp, WorkDatagrams,
-    WorkStart, WorkStatus, WorkStop,
+    OpenChecksum, Pktgen, RawFrame, RoundTripsStart, RoundTripsStatus, Segments, Transmit,
+    TransmitFrames, TransmitTcp, WorkDatagrams, WorkStart, WorkStatus, WorkStop,
 };
 
 command! {

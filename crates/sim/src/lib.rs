@@ -31,6 +31,7 @@ mod pool;
 mod process;
 pub mod receive;
 mod recorder;
+pub mod round_trip;
 mod session;
 mod stage;
 mod stage_steps;

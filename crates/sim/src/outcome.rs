@@ -117,4 +117,7 @@ pub enum VirtualError {
     /// A part dies again and again.
     #[error("a part of the target was started {0} times; its device does not recover")]
     Restarts(u32),
+    /// Messages cannot be sent and answered.
+    #[error("there are no round trips: {0}")]
+    RoundTrips(String),
 }

@@ -7,8 +7,10 @@ use std::os::unix::net::UnixStream;
 
 use serde_json::Value;
 use warikomi_clock::read_tsc;
-use warikomi_protocol::answers::{Done, ReceiveStarted, ReceiveTotals, Transmitted, WorkTotals};
-use warikomi_protocol::commands::{ReceiveStart, Transmit, WorkStart};
+use warikomi_protocol::answers::{
+    Done, ReceiveStarted, ReceiveTotals, RoundTripsTotals, Transmitted, WorkTotals,
+};
+use warikomi_protocol::commands::{ReceiveStart, RoundTripsStart, Transmit, WorkStart};
 use warikomi_protocol::lines::Line;
 use warikomi_protocol::payload::HEAD_BYTES;
 use warikomi_protocol::record::{MOST_RUNS, Record};
@@ -46,6 +48,18 @@ pub(super) trait Port {
     fn work(&mut self, stop: bool) -> Result<WorkTotals, String> {
         let _ = stop;
         Err("there was no work".to_owned())
+    }
+
+    /// Begins to send messages that are answered, one after the other.
+    fn start_round_trips(&mut self, command: &RoundTripsStart) -> Result<Done, String> {
+        let _ = command;
+        Err("only an application in the driver's process counts round trips".to_owned())
+    }
+
+    /// What became of them, and how long each took from this one on.
+    fn round_trips(&mut self, from: u64) -> Result<RoundTripsTotals, String> {
+        let _ = from;
+        Err("there were no round trips".to_owned())
     }
 }
 
@@ -143,6 +157,8 @@ impl Agent {
             Request::WorkStart(command) => json(&port.start_work(command)?),
             Request::WorkStatus(_) => json(&port.work(false)?),
             Request::WorkStop(_) => json(&port.work(true)?),
+            Request::RoundTripsStart(command) => json(&port.start_round_trips(command)?),
+            Request::RoundTripsStatus(command) => json(&port.round_trips(command.from)?),
             Request::PowerOff(_) => {
                 self.line.close();
                 json(&Done {})

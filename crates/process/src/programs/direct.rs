@@ -4,8 +4,8 @@ use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use warikomi_clock::{Time, TscClock, read_tsc};
-use warikomi_driver::{Buffer, Received, RxSink, Upper};
-use warikomi_protocol::answers::Transmitted;
+use warikomi_driver::{Buffer, Received, RxSink, Transmit, Upper};
+use warikomi_protocol::answers::{Done, RoundTripsTotals, Transmitted};
 use warikomi_protocol::commands;
 use warikomi_stack::{
     CHECK_INTERVAL, Content, Invitation, PacketMemory, Socket, SocketCounters, SocketOrders,
@@ -13,6 +13,7 @@ use warikomi_stack::{
 };
 
 use super::agent::{Agent, LOOKED_AT_BYTES, Port};
+use super::pinger::Pinger;
 
 /// An application that the driver's loop calls.
 ///
@@ -39,6 +40,7 @@ struct Buffers {
     /// Buffers that the driver gave back without having them.
     strays: u64,
     with_driver: Box<[bool]>,
+    pinger: Pinger,
 }
 
 impl Buffers {
@@ -74,6 +76,7 @@ impl DirectUpper {
             buffer_bytes: shape.buffer_bytes,
             strays: 0,
             with_driver: vec![false; count as usize].into_boxed_slice(),
+            pinger: Pinger::new(&invitation.settings),
         };
         Ok(DirectUpper {
             memory,
@@ -114,6 +117,9 @@ impl DirectUpper {
                 socket.consumed(token);
                 let offset = u32::from(found.payload_offset);
                 let payload = self.memory.bytes(token, offset, u32::from(length));
+                if let (true, Some(payload)) = (ours, &payload) {
+                    self.buffers.pinger.take(payload, &self.clock);
+                }
                 if let (true, Some(record), Some(payload)) = (ours, self.agent.record(), payload) {
                     let mut head = [0; LOOKED_AT_BYTES];
                     let wanted = record.looked_at_bytes().min(LOOKED_AT_BYTES);
@@ -175,17 +181,30 @@ impl Upper for DirectUpper {
             self.arrived.clear();
         }
         let now = self.clock.now();
+        self.buffers.pinger.look(now);
         if now >= self.next_look {
             self.next_look = now + CHECK_INTERVAL;
             self.serve();
         }
     }
 
+    #[inline]
+    fn next_transmit(&mut self) -> Option<Transmit> {
+        self.buffers.pinger.next_transmit(&self.memory, &self.clock)
+    }
+
+    fn sent(&mut self, token: u32) {
+        if !self.buffers.pinger.sent(token) {
+            self.buffers.strays += 1;
+        }
+    }
+
     fn prepare_to_sleep(&mut self) -> bool {
-        false
+        self.buffers.pinger.has_something_to_send()
     }
 
     fn awake(&mut self) {
+        self.buffers.pinger.look(self.clock.now());
         self.serve();
     }
 
@@ -228,5 +247,15 @@ impl Port for Buffers {
         _destination: (Ipv4Addr, u16),
     ) -> Result<Transmitted, String> {
         Err("only a topology with a stack sends datagrams".to_owned())
+    }
+
+    fn start_round_trips(&mut self, command: &commands::RoundTripsStart) -> Result<Done, String> {
+        let port = self.pinger.begin(command, &mut self.free)?;
+        self.socket.follow(SocketOrders { port, buffer_bytes: u64::MAX });
+        Ok(Done {})
+    }
+
+    fn round_trips(&mut self, from: u64) -> Result<RoundTripsTotals, String> {
+        self.pinger.totals(from)
     }
 }

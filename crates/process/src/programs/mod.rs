@@ -10,6 +10,7 @@ pub mod driver;
 pub mod echo;
 mod line;
 mod network;
+mod pinger;
 mod port;
 pub mod sender;
 pub mod stack;

@@ -184,3 +184,30 @@ command! {
     /// Ends the work; answers with its totals.
     WorkStop {}
 }
+
+command! {
+    /// Sends small messages, one after the other, each when the answer to the one before has come, and keeps how long
+    /// each took; other commands go on beside it. Payloads are as in [`Transmit`], and an answer is the same payload.
+    RoundTripsStart {
+        /// IPv4 address and UDP port of whom answers.
+        destination: String,
+        /// Payload of each message, in bytes.
+        payload_bytes: u32,
+        /// Run id in the payloads.
+        run_id: u32,
+        /// Messages at the beginning whose time is not kept.
+        warmup: u64,
+        /// Messages behind them.
+        count: u64,
+        /// After this time without an answer a message is lost, in microseconds.
+        timeout_us: u64,
+    }
+}
+
+command! {
+    /// Asks what became of the messages of [`RoundTripsStart`].
+    RoundTripsStatus {
+        /// Of those that are over, the times from this one on are wanted.
+        from: u64,
+    }
+}

@@ -166,6 +166,29 @@ impl TargetArguments {
         self.process(PathName::Stack, Usual::Packets)
     }
 
+    /// A driver process with the application in it: a user-level network interface.
+    pub fn prepare_direct(&self) -> Result<Prepared, SessionError> {
+        self.refuse_kernel_for_direct()?;
+        if self.process.path.is_some_and(|path| path != PathName::Direct) {
+            return Err(SessionError::impossible(
+                "the application is in the driver's own process here; leave --path out",
+            ));
+        }
+        let options = self.process(PathName::Direct, Usual::Receiving)?;
+        Ok(Prepared { options: Options::Process(options), files: None })
+    }
+
+    /// Refuses a kernel where the application is in the driver's process.
+    pub fn refuse_kernel_for_direct(&self) -> Result<(), SessionError> {
+        if self.asks_for_kernel() {
+            return Err(SessionError::impossible(
+                "the application is in the driver's own process here, a user-level network interface, and in a kernel \
+                 there is none; leave --target kernel out",
+            ));
+        }
+        refuse(&self.kernel.given(), "kernel")
+    }
+
     fn process(&self, path: PathName, usual: Usual) -> Result<ProcessSessionOptions, SessionError> {
         let driver = self.driver.as_deref().unwrap_or(DEFAULT_DRIVER);
         self.process.options(driver, self.model.as_deref(), path, usual.strategy())
