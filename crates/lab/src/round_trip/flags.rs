@@ -108,11 +108,11 @@ impl Experiment for RoundTrip {
             delay_ns: self.delay.as_ns(),
             timeout_ns: plan.timeout.as_ns(),
         };
-        let (result, rows) = match self.virtual_time {
+        let (result, _) = match self.virtual_time {
             true => self.run_in_virtual_time(&plan, &asked, watch)?,
             false => self.run_in_process(&plan, &asked, watch)?,
         };
-        Ok(Conclusion::new(result).with_table("rows", rows))
+        Ok(Conclusion::new(result))
     }
 
     fn describe(result: &mut RunResult) {
