@@ -326,7 +326,8 @@ impl<'o> Machine<'o> {
         self.pass(Span::from_ns(self.costs.sleep_ns));
         let until = self.now + longest;
         let mut how = Woken::Called;
-        if !self.process.call.is_called() {
+        // What the application has asked for since the last look keeps the driver awake: both are one process.
+        if !self.process.call.is_called() && !self.above.prepare_to_sleep() {
             self.process.sleeps += 1;
             self.note(Entry::Slept);
             while !self.process.call.is_called() {
