@@ -310,6 +310,7 @@ mod tests {
         &["receive", "--target", "process", "--application", "/bin/true", "--own-compute"],
         &["receive", "--target", "process", "--load", "0.1,0.9"],
         &["receive", "--virtual", "--frame-cost", "3us", "--cpu-speed", "2"],
+        &["round-trip", "--strategies", "hybrid,poll", "--polls", "5,100", "--delay", "2us"],
         &["replay", "trace.wkt", "--virtual", "--costs", "costs.toml", "--byte-cost", "150ps"],
         &["receive", "--buffers", "7MB,64KiB", "--calibration", "300ms", "--poisson"],
         &["transmit", "--completions", "interrupt,adaptive:10%,30%", "--mixture", "64x10,1472x5"],

@@ -61,6 +61,7 @@ fn every_experiment_is_repeated_by_its_plan() {
             "60ms",
         ],
         &["record", "--count", "200"],
+        &["round-trip", "--strategies", "poll", "--count", "200", "--warmup", "10"],
     ] {
         repeated(&[arguments, &process].concat());
     }
@@ -86,6 +87,9 @@ fn in_virtual_time_a_plan_repeats_the_very_figures() {
     let systems = ["--systems", "mbuf-2k", "--bounces", "none,all"];
     let [first, again] = repeated(&[&["transmit", "--virtual"], &mixed[..], &systems].concat());
     assert_eq!((&first["rows"], &first["figures"]), (&again["rows"], &again["figures"]));
+    let waits = ["--strategies", "interrupt,hybrid", "--delay", "20us", "--count", "200"];
+    let [first, again] = repeated(&[&["round-trip", "--virtual"], &waits[..]].concat());
+    assert_eq!(first["rows"], again["rows"]);
     let [first, again] = repeated(&["histories", "--count", "150", "--faults"]);
     assert_eq!(first["rows"], again["rows"]);
 }

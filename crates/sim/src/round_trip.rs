@@ -382,3 +382,79 @@ impl<'o> Machine<'o> {
         self.digest.add(self.now, (entry as u8, self.trips.counts().sent, 0));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(strategy: Strategy, delay: Span) -> RoundTripOptions {
+        let plan = RoundTripPlan {
+            payload_bytes: 32,
+            run_id: 1,
+            warmup: 10,
+            count: 100,
+            timeout: Span::from_ms(1),
+        };
+        let driver = "rtl8168".to_owned();
+        RoundTripOptions { plan, strategy, driver, delay, costs: CostModel::default() }
+    }
+
+    fn made(options: &RoundTripOptions) -> RoundTripOutcome {
+        round_trips(options, &|| false).unwrap().unwrap()
+    }
+
+    const HYBRID: fn(u64) -> Strategy = |us| Strategy::Hybrid { poll_time: Span::from_us(us) };
+
+    #[test]
+    fn each_message_takes_the_line_and_what_the_way_to_receive_costs() {
+        let delay = Span::from_us(20);
+        for driver in ["rtl8168", "oc48"] {
+            let of = |strategy| {
+                made(&RoundTripOptions { driver: driver.to_owned(), ..options(strategy, delay) })
+            };
+            let all = RoundTripCounts { sent: 110, answered: 110, lost: 0, strays: 0 };
+            let polled = of(Strategy::Poll);
+            assert_eq!((polled.counts, polled.sleeps, polled.interrupts), (all, 0, 0), "{driver}");
+            assert!(polled.round_trips_ns.iter().all(|&ns| f64::from(ns) > delay.as_ns()));
+            for sleeper in [Strategy::Interrupt, Strategy::Napi { budget: 64 }, HYBRID(5)] {
+                let slept = of(sleeper);
+                assert_eq!((slept.counts, slept.round_trips_ns.len()), (all, 100), "{sleeper}");
+                assert!(slept.sleeps >= 110 && slept.interrupts >= 110, "{driver} {sleeper}");
+                // An interrupt, a wake-up and a switch are on the way of each.
+                let costs = CostModel::default();
+                let way = costs.interrupt_ns + costs.wake_up_ns + costs.context_switch_ns;
+                let least = u64::from(*polled.round_trips_ns.iter().min().unwrap()) + way;
+                let found = u64::from(*slept.round_trips_ns.iter().min().unwrap());
+                assert!(found >= least, "{driver} {sleeper}: {found} of {least} ns");
+            }
+            let waits = of(HYBRID(100));
+            assert_eq!(waits.round_trips_ns, polled.round_trips_ns, "polls for long enough");
+        }
+    }
+
+    #[test]
+    fn the_same_messages_make_the_same_history() {
+        for strategy in [Strategy::Interrupt, HYBRID(5)] {
+            let options = options(strategy, Span::from_us(7));
+            assert_eq!(made(&options), made(&options));
+        }
+        let digest = |delay| made(&options(Strategy::Poll, Span::from_us(delay))).digest;
+        assert_ne!(digest(7), digest(8));
+    }
+
+    #[test]
+    fn answers_that_come_too_late_are_lost_and_then_strays() {
+        let mut late = options(Strategy::Interrupt, Span::from_us(300));
+        late.plan.timeout = Span::from_us(200);
+        let outcome = made(&late);
+        let RoundTripCounts { sent, answered, lost, strays } = outcome.counts;
+        assert_eq!((sent, answered, lost), (110, 0, 110), "{outcome:?}");
+        assert!(strays > 0 && outcome.round_trips_ns.is_empty(), "{outcome:?}");
+    }
+
+    #[test]
+    fn one_who_does_not_wait_any_longer_is_heard() {
+        let options = options(Strategy::Interrupt, Span::from_us(300));
+        assert_eq!(round_trips(&options, &|| true).unwrap(), None);
+    }
+}

@@ -145,6 +145,8 @@ impl RoundTrips {
     /// Takes the payload of a datagram that has come; `now` is when the application has it.
     #[inline]
     pub fn take(&mut self, payload: &[u8], now: Time) {
+        // Who slept sees it late, and it is late then.
+        self.look(now);
         let message = &self.frame[HEADER_BYTES..][..self.plan.payload_bytes as usize];
         let Some(requested) = self.requested.filter(|_| payload == message) else {
             self.counts.strays += 1;
@@ -259,6 +261,15 @@ mod tests {
         assert_eq!(trips.round_trips_ns(), [3_000]);
         let counts = RoundTripCounts { sent: 2, answered: 1, lost: 1, strays: 5 };
         assert_eq!((trips.counts(), trips.is_due()), (counts, true));
+    }
+
+    #[test]
+    fn an_answer_is_late_for_one_who_has_slept_meanwhile() {
+        let mut trips = trips(PLAN).unwrap();
+        let message = ask(&mut trips, 0);
+        trips.take(&message, at(101));
+        let counts = RoundTripCounts { sent: 1, answered: 0, lost: 1, strays: 1 };
+        assert_eq!(trips.counts(), counts);
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod paths;
 mod perfect;
 mod receive;
 mod replace;
+mod round_trip;
 mod send;
 mod strategies;
 mod strict;

@@ -28,7 +28,7 @@ fn number() -> impl Strategy<Value = String> {
     ]
 }
 
-const EXPERIMENTS: [&str; 12] = [
+const EXPERIMENTS: [&str; 13] = [
     "accuracy",
     "bench",
     "cost",
@@ -37,6 +37,7 @@ const EXPERIMENTS: [&str; 12] = [
     "inject",
     "receive",
     "replace",
+    "round-trip",
     "soak",
     "sweep",
     "transmit",
