@@ -6,11 +6,11 @@ use warikomi_driver::strategy::Strategy;
 use warikomi_lab::Watch;
 use warikomi_lab::round_trip::{Row, measure};
 use warikomi_session::{ProcessSessionOptions, Session};
-use warikomi_stack::RoundTripPlan;
+use warikomi_stack::{RoundTripPlan, Topology};
 use warikomi_target::Interrupted;
 use warikomi_wire::{CountedSink, Echo, Wire};
 
-use crate::options;
+use crate::along;
 
 const PLAN: RoundTripPlan = RoundTripPlan {
     payload_bytes: 32,
@@ -24,7 +24,8 @@ const PLAN: RoundTripPlan = RoundTripPlan {
 /// The messages of a plan, to what is at the other end of the line.
 fn round_trips(plan: &RoundTripPlan, strategy: Strategy, other_end: fn() -> Box<dyn Wire>) -> Row {
     let mut bring_up = |orders: &_, _: &mut Watch| {
-        let options = ProcessSessionOptions { orders: *orders, ..options(strategy) };
+        let options =
+            ProcessSessionOptions { orders: *orders, ..along(Topology::Direct, strategy) };
         let interrupted = Interrupted::default();
         Ok(Session::start_process(&options, other_end(), &interrupted, &mut |_| ())?)
     };
