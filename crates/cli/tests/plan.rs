@@ -61,10 +61,10 @@ fn every_experiment_is_repeated_by_its_plan() {
             "60ms",
         ],
         &["record", "--count", "200"],
-        &["round-trip", "--strategies", "poll", "--count", "200", "--warmup", "10"],
     ] {
         repeated(&[arguments, &process].concat());
     }
+    repeated(&["round-trip", "--strategies", "poll", "--count", "200", "--warmup", "10"]);
     let sizes = ["--sizes", "64", "--systems", "mbuf-2k", "--bounces", "none", "--count", "300"];
     repeated(&[&["transmit", "--repeat", "1"], &sizes[..]].concat());
     let trials = ["--load", "idle", "--trials", "1", "--trial", "50ms"];
