@@ -47,7 +47,7 @@ pub struct Watch {
     shards: Vec<MadeShard>,
     /// Whether the cards of its targets are strict.
     strict: bool,
-    /// What those have found that nobody has taken yet, and since when they are known.
+    /// What those have found that was not taken yet, and since when they are known.
     untaken: Vec<(KeptFindings, Time)>,
     /// What the case is called that is being made.
     at_work: Option<String>,

@@ -281,9 +281,9 @@ impl<'o> Machine<'o> {
         match step {
             Step::Sleep { longest } => self.sleep(longest),
             Step::Again | Step::Yield => {}
-            // Nobody orders it away, and nobody follows it.
+            // It is not ordered away, and no driver follows it.
             Step::AwaitBaton { .. } | Step::Ended { .. } => {
-                let why = "the driver has ended, and nobody told it to";
+                let why = "the driver has ended without an order";
                 return Err(VirtualError::RoundTrips(why.to_owned()));
             }
         }

@@ -51,7 +51,7 @@ impl Pinger {
             .parse()
             .map_err(|_| format!("{} is no address and port", command.destination))?;
         let host = self.hosts.iter().find(|(address, _)| address == to.ip());
-        let (_, mac) = *host.ok_or_else(|| format!("nobody knows the host {}", to.ip()))?;
+        let (_, mac) = *host.ok_or_else(|| format!("the host {} is not known", to.ip()))?;
         let plan = RoundTripPlan {
             payload_bytes: command.payload_bytes,
             run_id: command.run_id,
