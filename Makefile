@@ -24,8 +24,9 @@ test: setup-test build
 test-long: setup-test build
 	@scripts/test-long
 
-bench: kernel build
-	$(WARIKOMI) bench
+bench: build
+	@scripts/setup bench
+	@scripts/bench
 
 lint:
 	$(CARGO) fmt --all --check

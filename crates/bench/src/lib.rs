@@ -48,8 +48,10 @@ pub struct Row {
     pub size_bytes: usize,
     /// Time to inject: update descriptor, place frame, request interrupt, with the driver polling.
     pub inject_ns: f64,
-    /// Time to copy the same bytes into the same memory.
+    /// Time to copy the same bytes into the same memory, whose lines the other core has read last.
     pub memcpy_ns: f64,
+    /// Time to copy them there once more, when the lines are this core's.
+    pub memcpy_warm_ns: f64,
     /// The median over the rounds of one by the other.
     pub inject_over_memcpy: f64,
     /// Time to inject when the interrupt has to be signalled, too.
@@ -94,6 +96,7 @@ pub fn bench(
             size_bytes: size,
             inject_ns: copy.inject_ns,
             memcpy_ns: copy.memcpy_ns,
+            memcpy_warm_ns: copy.memcpy_warm_ns,
             inject_over_memcpy: copy.ratio,
             inject_and_signal_ns: copy.inject_and_signal_ns,
             saturated_bps: saturated_pps * bits,
@@ -139,6 +142,7 @@ mod tests {
             size_bytes: 1_500,
             inject_ns: 1.0,
             memcpy_ns: 1.0,
+            memcpy_warm_ns: 1.0,
             inject_over_memcpy: 1.0,
             inject_and_signal_ns: 1.0,
             saturated_bps: 1.0,

@@ -4,6 +4,8 @@ mod bench;
 mod calibrate;
 mod compare;
 mod doctor;
+#[cfg(test)]
+mod documented;
 mod experiment;
 mod export;
 mod invocation;

@@ -47,6 +47,14 @@ pub struct TargetInfo {
     pub settings: Map<String, Value>,
 }
 
+impl TargetInfo {
+    /// A process target that is simulated.
+    pub fn of_simulated(driver: &str, model: &str) -> TargetInfo {
+        let (driver, model) = (driver.to_owned(), model.to_owned());
+        TargetInfo { kind: "process".to_owned(), driver, model, ..TargetInfo::default() }
+    }
+}
+
 /// Shares (0 to 1) of the injected packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Success {

@@ -23,6 +23,7 @@ mod message;
 mod mmio;
 mod property;
 mod registers;
+mod skipped;
 pub mod strict;
 mod wire;
 
@@ -36,4 +37,5 @@ pub use message::{message, segments};
 pub use mmio::DirectMmio;
 pub use property::{check, kept_in};
 pub use registers::{AnotherDevice, LyingRegister, LyingRegisters, NoRegisters};
+pub use skipped::{SKIPPED, skipped};
 pub use wire::{JudgingWire, Sent};

@@ -1,8 +1,7 @@
 use warikomi_clock::{Span, Time};
 
 use super::network::{PAYLOAD_OFFSET, UDP_HEADER_BYTES};
-use super::queue::Queue;
-use super::{HEADER_BYTES, Wire, WireCounters};
+use super::{HEADER_BYTES, Loopback, Wire, WireCounters};
 
 /// Where an IPv4 header without options has its first byte, its protocol and its source (RFC 791, 3.1).
 const IP: usize = HEADER_BYTES;
@@ -21,43 +20,41 @@ const UDP_PORTS: usize = PAYLOAD_OFFSET - UDP_HEADER_BYTES;
 /// options are counted and dropped.
 #[derive(Debug)]
 pub struct Echo {
-    queue: Queue,
-    delay: Span,
-    counters: WireCounters,
+    answers: Loopback,
+    /// Frames that have no answer.
+    unanswered: WireCounters,
 }
 
 impl Echo {
-    /// Datagrams that are on their way at most; more are dropped and counted.
-    const CAPACITY: usize = 1_024;
-
     /// A host whose answer comes `delay` after the request.
     pub fn new(delay: Span) -> Echo {
-        Echo { queue: Queue::new(Self::CAPACITY), delay, counters: WireCounters::default() }
+        let answers = Loopback::new(delay, Loopback::DEFAULT_CAPACITY);
+        Echo { answers, unanswered: WireCounters::default() }
     }
 }
 
 impl Wire for Echo {
     fn transmit(&mut self, now: Time, frame: &[u8]) {
-        self.counters.sent(frame);
-        let answer = answer(frame);
-        if !answer.is_some_and(|answer| self.queue.push(now + self.delay, answer)) {
-            self.counters.dropped += 1;
+        match answer(frame) {
+            Some(answer) => self.answers.transmit(now, &answer),
+            None => {
+                self.unanswered.sent(frame);
+                self.unanswered.dropped += 1;
+            }
         }
     }
 
     #[inline]
     fn next_arrival(&self) -> Time {
-        self.queue.next_arrival()
+        self.answers.next_arrival()
     }
 
     fn receive(&mut self, now: Time) -> Option<Vec<u8>> {
-        let frame = self.queue.pop(now)?;
-        self.counters.received(&frame);
-        Some(frame)
+        self.answers.receive(now)
     }
 
     fn counters(&self) -> WireCounters {
-        self.counters
+        self.answers.counters() + self.unanswered
     }
 }
 

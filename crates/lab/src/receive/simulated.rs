@@ -34,12 +34,7 @@ pub fn receive(
         rows_of(options, case, world(options, case, driver, costs, scheduler))
     })?;
     let rows = rows.concat();
-    let target = TargetInfo {
-        kind: "process".into(),
-        driver: driver.name.into(),
-        model: driver.name.into(),
-        ..TargetInfo::default()
-    };
+    let target = TargetInfo::of_simulated(driver.name, driver.name);
     let (base, machine) = (TimeBase::Virtual, Machine::default());
     let mut result = table("receive", base, machine, target, options, &rows);
     result.figures.insert("costs".into(), json!(costs));

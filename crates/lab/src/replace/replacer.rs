@@ -27,6 +27,11 @@ const TIMES_KEPT: usize = 4_096;
 const PICTURES: usize = 64;
 /// Descriptors looked at in one go.
 const PROGRESS_LIMIT: usize = 64;
+/// A driver that has run so long has not failed at once. Short, because it is killed again and again.
+pub(super) const SUCCESS_AFTER_KILLS: Span = Span::from_ms(1);
+/// A driver runs for so long before it is killed, or it would count as one that cannot run: twice as long, because the
+/// supervisor's clock starts a little later.
+const RUNS_BEFORE_KILLED: Span = Span::from_ps(2 * SUCCESS_AFTER_KILLS.as_ps());
 /// A driver that is not warm by then never will be.
 const READY_WITHIN: Span = Span::from_ms(10_000);
 
@@ -104,6 +109,8 @@ pub(super) struct Replacer {
     store_requests: Vec<StoreRequest>,
     /// Since when a moment has come and no driver was there that could take over.
     waiting_since: Option<Time>,
+    /// Since when the driver has served the device, if it is not the first.
+    served: Time,
 }
 
 impl Replacer {
@@ -128,6 +135,7 @@ impl Replacer {
             given_up: None,
             store_requests: Vec::new(),
             waiting_since: None,
+            served: Time::ZERO,
         }
     }
 
@@ -192,6 +200,10 @@ impl Replacer {
         let Some(&moment) = self.moments.front().filter(|&&moment| moment <= now) else {
             return Ok(());
         };
+        // Where they are asked for faster than they can be had, the next one is due at once.
+        if self.kills && now < self.served + RUNS_BEFORE_KILLED {
+            return Ok(());
+        }
         if !overseer.is_ready(target) {
             // Not since the moment: where replacements are asked for faster than they can be had, each is late.
             let since = *self.waiting_since.get_or_insert(now.max(moment));
@@ -233,6 +245,9 @@ impl Replacer {
 
     /// Takes what the supervisor tells.
     pub(super) fn handle_event(&mut self, event: Event, target: &mut ProcessTarget) {
+        if let Event::Replaced(replacement) = &event {
+            self.served = replacement.served;
+        }
         match (event, &self.phase) {
             (Event::Replaced(replacement), &Phase::Going(begun, free)) => {
                 self.phase = Phase::Settling(begun, free, replacement);

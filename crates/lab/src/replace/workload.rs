@@ -19,7 +19,7 @@ use warikomi_wire::{Responder, Responses};
 
 use super::overseer::Overseer;
 use super::plan::{Case, Load, Options, Plan, Spare};
-use super::replacer::Replacer;
+use super::replacer::{Replacer, SUCCESS_AFTER_KILLS};
 use super::supervised::Supervised;
 use super::tally::Outcome;
 use crate::error::Error;
@@ -51,8 +51,6 @@ const DRAIN: Duration = Duration::from_millis(50);
 const CLOSED_WITHIN: Duration = Duration::from_secs(5);
 /// Between two looks whether something is over.
 const LOOK: Duration = Duration::from_millis(5);
-/// A driver that has run so long has not failed at once. Short, because it is killed again and again.
-const SUCCESS_AFTER_KILLS: Span = Span::from_ms(1);
 
 /// One run of the workload.
 #[derive(Clone, Debug)]

@@ -213,12 +213,7 @@ impl RoundTrip {
                 ..Row::new(strategy, found.counts, &found.round_trips_ns)
             })
         })?;
-        let target = TargetInfo {
-            kind: "process".into(),
-            driver: driver.name.into(),
-            model: driver.name.into(),
-            ..TargetInfo::default()
-        };
+        let target = TargetInfo::of_simulated(driver.name, driver.name);
         let (base, machine) = (TimeBase::Virtual, Machine::default());
         let mut result = table(Self::NAME, base, machine, target, asked, &rows);
         result.figures.insert("costs".into(), json!(costs));

@@ -51,12 +51,7 @@ pub fn transmit_all(
 
 /// What runs where, of a card in virtual time.
 pub(super) fn seen(options: &Options) -> (TargetInfo, Machine) {
-    let target = TargetInfo {
-        kind: "process".into(),
-        driver: options.driver.clone(),
-        model: options.nic.model.clone(),
-        ..TargetInfo::default()
-    };
+    let target = TargetInfo::of_simulated(&options.driver, &options.nic.model);
     (target, Machine::default())
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use warikomi_lab::Error;
 use warikomi_lab::inject::Inject;
+use warikomi_lab::replace::Replace;
 use warikomi_lab::strict;
 use warikomi_nic::NicOptions;
 use warikomi_nic::strict::{Finding, FindingKind, Place};
@@ -15,7 +16,7 @@ use warikomi_target::{CardId, Interrupted};
 use warikomi_wire::WireKind;
 
 use crate::options::options_of;
-use crate::planted::{DRIVER_VERSION, image};
+use crate::planted::{DRIVER_VERSION, RINGS_ONCE, image};
 use crate::{run, run_unmodified};
 
 /// A strict card with its witness, and this driver.
@@ -146,4 +147,24 @@ fn memory_that_is_freed_before_it_is_sent_is_named() {
     assert!(freed.what.contains("freed that object"), "{freed:?}");
     assert!(freed.count > 1_000, "{freed:?}");
     assert!(freed.stack.len() > 1, "{freed:?}");
+}
+
+/// Doorbells that come once more than there were frames are those of the line in `rtl_tx` that says so, and no others:
+/// without it there is none.
+#[test]
+fn the_only_step_of_a_replaced_driver_is_the_extra_doorbell_of_rtl_tx() {
+    let replaced = |driver: &[&str]| {
+        let load = ["--target", "kernel", "--strict", "--load", "heavy", "--trials", "2"];
+        let conclusion = run_unmodified::<Replace>(&[&load[..], driver].concat()).unwrap();
+        let row = &conclusion.result.rows.as_ref().unwrap()[0];
+        assert!(row["sent"].as_u64().unwrap() > 1_000, "{row:?}");
+        let found = conclusion.result.figures.get("strict_findings").cloned();
+        let found = found.and_then(|found| found.as_array().cloned()).unwrap_or_default();
+        let kinds = found.iter().map(|one| format!("{}, {}", one["kind"], one["what"]));
+        kinds.collect::<Vec<_>>()
+    };
+    assert_eq!(replaced(&["--driver", RINGS_ONCE, "--model", "rtl8168"]), [""; 0]);
+    let is_extra = |found: &String| found.starts_with("\"doorbell again\"");
+    let unmodified = replaced(&[]);
+    assert!(unmodified.iter().all(is_extra), "{unmodified:#?}");
 }

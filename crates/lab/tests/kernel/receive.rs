@@ -8,6 +8,7 @@ use warikomi_nic::RxOutcome;
 use warikomi_protocol::answers::InterruptKind;
 use warikomi_protocol::commands::{Configure, Counters};
 use warikomi_target::CardId;
+use warikomi_testbench::skipped;
 
 use crate::bring::{at_least, options, plan, session, try_session};
 use crate::perfect::{injected, perfect};
@@ -69,8 +70,8 @@ fn the_driver_uses_a_message_interrupt() {
 fn a_driver_that_may_have_no_message_gets_its_interrupts_by_the_pin() {
     let mut options = options();
     if !options.bridge {
-        // virt-pci has no INTx: `trouble::a_driver_that_cannot_have_its_interrupt_is_an_error`.
-        return;
+        // `trouble::a_driver_that_cannot_have_its_interrupt_is_an_error` is of that.
+        return skipped("virt-pci has no INTx");
     }
     options.kernel_arguments = vec!["pci=nomsi".into()];
     let mut session = try_session(&options, "sink").unwrap_or_else(|error| panic!("{error}"));
@@ -143,7 +144,7 @@ fn frames_for_others_are_filtered_until_the_driver_asks_for_all() {
 #[test]
 fn a_driver_waits_for_its_read_while_our_core_is_taken_from_us() {
     if !at_least(6, 12) {
-        return; // 6.1 gives up after 40 ms and cannot be told otherwise.
+        return skipped("a kernel before 6.12 gives up after 40 ms and cannot be told otherwise");
     }
     let mut session = session("sink");
     let mut template = FrameTemplate::new(&Addresses::to_guest([0xff; 6]), 100, 1).unwrap();
@@ -164,7 +165,7 @@ fn a_driver_waits_for_its_read_while_our_core_is_taken_from_us() {
 #[test]
 fn deferred_interrupts_are_few_and_the_result_says_so() {
     if !at_least(6, 2) {
-        return; // Older r8169 drivers do not defer by themselves, and have no say in it.
+        return skipped("an r8169 driver before 6.2 does not defer, and has no say in it");
     }
     let mut options = options();
     options.settings.napi_defer_hard_irqs = Some(100);

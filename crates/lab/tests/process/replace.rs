@@ -4,6 +4,7 @@ use warikomi_lab::Watch;
 use warikomi_lab::replace::{Load, Options, Plan, Replaced, Row, Soak, Spare, replace};
 use warikomi_process::{StateIo, Way};
 use warikomi_stack::Topology;
+use warikomi_testbench::skipped;
 
 use crate::{along, program};
 
@@ -78,7 +79,7 @@ fn a_supervisor_on_the_core_of_its_drivers_replaces_them_as_well() {
     // A machine with one core has none for the card alone.
     if std::thread::available_parallelism().unwrap().get() == 1 {
         assert!(found.is_err_and(|error| error.to_string().contains("a core for the card")));
-        return;
+        return skipped("needs two cores");
     }
     let found = found.unwrap_or_else(|error| panic!("{error}"));
     let row = &found.rows[0];
@@ -95,7 +96,7 @@ fn a_supervisor_on_the_core_of_its_drivers_replaces_them_as_well() {
 #[test]
 fn each_read_that_a_creation_waits_for_dispatches_the_application_about_once() {
     if std::thread::available_parallelism().unwrap().get() == 1 {
-        return;
+        return skipped("needs two cores");
     }
     const READS: u32 = 10;
     let asked = Plan {
@@ -133,6 +134,15 @@ fn a_connection_does_not_notice_that_the_driver_is_another() {
     let segments = (2_000_u64 * 1_024).div_ceil(1_460);
     assert!(found.broken.is_empty() && row.sent >= segments, "{row:?}");
     assert!(row.send_us.is_some() && row.send_with_us.is_some(), "{row:?}");
+}
+
+#[test]
+fn drivers_that_are_killed_faster_than_others_can_be_had_do_not_count_as_such_that_cannot_run() {
+    let soak = Some(Soak { count: 40, every_ms: 0.1 });
+    let spares = vec![Spare::None];
+    let killing = Plan { kill: true, soak, spares, ..plan(Way::SharedState, Load::Idle) };
+    let (_, row) = replaced(killing);
+    assert_eq!((row.replacements, row.resets), (40, 0), "{row:?}");
 }
 
 #[test]

@@ -25,6 +25,7 @@ const RUN: u32 = 7;
 
 /// Not a test: what the re-executed binary runs.
 #[test]
+#[ignore = "another test starts it, in a process of its own"]
 fn part() {
     parts::run_if_asked(&[
         ("application", programs::application::main),

@@ -36,6 +36,9 @@ pub(crate) fn run_if_asked(programs: &[(&str, Program)]) {
 /// This binary again, as the part of that name.
 pub(crate) fn command(name: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "part", "--nocapture"]).env(PART, name).stdout(Stdio::null());
+    command
+        .args(["--exact", "part", "--ignored", "--nocapture"])
+        .env(PART, name)
+        .stdout(Stdio::null());
     command
 }

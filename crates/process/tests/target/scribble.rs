@@ -88,6 +88,7 @@ fn alone(test: &str) {
 }
 
 #[test]
+#[ignore = "another test starts it, in a process of its own"]
 fn for_some_seconds() {
     if std::env::var_os(ALONE).is_some() {
         survive_all(span(Duration::from_millis(2_500)));
@@ -95,6 +96,7 @@ fn for_some_seconds() {
 }
 
 #[test]
+#[ignore = "another test starts it, in a process of its own"]
 fn for_a_minute() {
     if std::env::var_os(ALONE).is_some() {
         survive_all(span(Duration::from_secs(60)));

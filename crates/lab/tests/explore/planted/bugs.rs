@@ -259,6 +259,17 @@ pub(super) const STRAY: &[(&str, Changes)] = &[
     ),
 ];
 
+/// A driver without a bug, that rings a doorbell for each frame and no more.
+pub(crate) const RINGS_ONCE: &str = "r8169_rings_once";
+
+/// Without the doorbell that `rtl_tx` rings once more, because real cards lose some.
+pub(super) const WITHOUT_HACK: Changes = &[(
+    "		if (READ_ONCE(tp->cur_tx) != dirty_tx && skb)
+			rtl8169_doorbell(tp);
+",
+    "",
+)];
+
 /// A driver without a bug, in which places have names.
 pub(crate) const MARKED: &str = "r8169_here";
 
