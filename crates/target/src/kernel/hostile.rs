@@ -352,6 +352,8 @@ fn survive(attachment: Attachment, span: Duration, seed: u64) {
     assert!(survived.longest_look < LONGEST_LOOK, "{survived:?}");
     assert!(survived.errors > 0 && survived.attached > 0, "{survived:?}");
     assert!(counters.accesses > 0 && counters.malformed > 0, "{counters:?}");
+    // Of each look one interrupt, and whatever its accesses raise: no count of the guest's is believed.
+    assert!(counters.interrupts_sent < survived.looks + counters.accesses, "{counters:?}");
 }
 
 /// Serves the card as a target does, with a frame for it and an interrupt.
