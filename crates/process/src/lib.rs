@@ -273,7 +273,7 @@ impl ProcessTarget {
         {
             return self.error(PartFailure::Ended(part, status));
         }
-        self.console.drain();
+        self.console.drain_all();
         TargetError::DriverFailed { message, console: self.console() }
     }
 
@@ -293,7 +293,7 @@ impl ProcessTarget {
         loop {
             let driver = self.seats.served_seat().filter(|_| !self.live);
             let cause = self.parts.cause(driver.map(|seat| &seat.part));
-            if cause.is_some() || Instant::now() >= deadline {
+            if cause.is_some() || self.interrupted.is_set() || Instant::now() >= deadline {
                 return cause;
             }
             std::thread::sleep(Duration::from_millis(2));
@@ -301,7 +301,7 @@ impl ProcessTarget {
     }
 
     fn error(&mut self, failure: PartFailure) -> TargetError {
-        self.console.drain();
+        self.console.drain_all();
         let console = self.console();
         match failure {
             PartFailure::Ended(parts::DRIVER, _) if self.report.state() == state::FAILED => {

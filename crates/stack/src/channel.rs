@@ -183,6 +183,10 @@ impl<W: Words + Clone, K: Wakeup + Clone> UserEnd<W, K> {
     }
 }
 
+/// Entries that are refused in one call: the other end may put more in as fast as they are taken out, and keeps nothing
+/// else waiting. What is behind them is found by the next call, and looked for before a sleep.
+const REFUSED_AT_ONCE: usize = 64;
+
 /// The next acceptable answer in a ring. An entry that names no buffer fails as any other that may not be
 /// said, so that looking for such costs the others nothing.
 #[inline]
@@ -193,7 +197,8 @@ fn take_back<W: Words>(
     lost: &mut Lost,
     from: Place,
 ) -> Result<Option<Slice>, Corrupt> {
-    while let Some(entry) = answers.pop()? {
+    for _ in 0..REFUSED_AT_ONCE {
+        let Some(entry) = answers.pop()? else { break };
         let mut slice = Slice::from_entry(entry);
         if tables.accept(slice, from, Place::User) {
             return Ok(Some(slice));
@@ -373,7 +378,8 @@ fn take<W: Words>(
     tables: &mut Tables,
     to: Place,
 ) -> Result<Option<Slice>, Corrupt> {
-    while let Some(entry) = ring.pop()? {
+    for _ in 0..REFUSED_AT_ONCE {
+        let Some(entry) = ring.pop()? else { break };
         let slice = Slice::from_entry(entry);
         if tables.accept(slice, Place::User, to) {
             return Ok(Some(slice));

@@ -59,6 +59,10 @@ pub trait Agent {
 /// Answers kept: one is waited for at a time, and a guest may send more unasked.
 const MAX_ANSWERS: usize = 16;
 
+/// Bytes read in one go, and how often in one look: a guest that talks without end keeps nothing else waiting.
+const READ_BYTES: usize = 16 * 1024;
+const READS_PER_LOOK: usize = 4;
+
 /// The support side's end of the agent's line.
 pub struct AgentLine {
     stream: UnixStream,
@@ -133,10 +137,10 @@ impl AgentLine {
         }
     }
 
-    /// Takes what has come.
+    /// Takes what has come, or a bounded part of it.
     pub(crate) fn listen(&mut self) {
-        let mut buffer = [0; 16 * 1024];
-        loop {
+        let mut buffer = [0; READ_BYTES];
+        for _ in 0..READS_PER_LOOK {
             match self.stream.read(&mut buffer) {
                 Ok(0) => return,
                 Ok(count) => self.take(&buffer[..count]),
@@ -208,6 +212,20 @@ mod tests {
         line.pump();
         assert_eq!(line.answer(2).map(|answer| answer.id), Some(2));
         assert_eq!(line.garbage, 1);
+    }
+
+    #[test]
+    fn a_guest_that_talks_without_end_is_heard_a_part_at_a_time() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut line = AgentLine::new(ours).unwrap();
+        let lines = b"x\n".repeat(READ_BYTES / 2);
+        for _ in 0..READS_PER_LOOK + 2 {
+            theirs.write_all(&lines).unwrap();
+        }
+        line.pump();
+        assert_eq!(line.garbage as usize, READS_PER_LOOK * READ_BYTES / 2);
+        line.pump();
+        assert_eq!(line.garbage as usize, (READS_PER_LOOK + 2) * READ_BYTES / 2);
     }
 
     #[test]

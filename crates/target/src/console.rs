@@ -17,8 +17,12 @@ const CONSOLE_PIPE_BYTES: i32 = 1 << 20;
 const KEPT_LINES: usize = 400;
 const KEPT_LINE_BYTES: usize = 512;
 
-/// Bytes read from the pipe in one go; also the most that one look costs.
+/// Bytes read from the pipe in one go.
 const READ_BYTES: usize = 16 * 1024;
+/// The most that one look takes: a target that prints faster than we read keeps nothing else waiting.
+const READS_PER_LOOK: usize = 4;
+/// What a pipe can hold, however much is printed meanwhile.
+const READS_OF_ALL: usize = CONSOLE_PIPE_BYTES as usize / READ_BYTES + 1;
 
 /// The reading end of a target's console, non-blocking.
 pub struct Console {
@@ -41,10 +45,20 @@ impl Console {
         Console { pipe, lines: VecDeque::new(), partial: Vec::new(), panic: None, printed: 0 }
     }
 
-    /// Takes what has been printed since the last look.
+    /// Takes what has been printed since the last look, or a bounded part of it.
     pub fn drain(&mut self) {
+        self.read(READS_PER_LOOK);
+    }
+
+    /// Takes all that the pipe holds by now: of a target that has failed, also its last words.
+    pub fn drain_all(&mut self) {
+        self.read(READS_OF_ALL);
+    }
+
+    fn read(&mut self, most: usize) {
         let mut buffer = [0; READ_BYTES];
-        while let Ok(count) = self.pipe.read(&mut buffer) {
+        for _ in 0..most {
+            let Ok(count) = self.pipe.read(&mut buffer) else { return };
             self.take(&buffer[..count]);
             if count < READ_BYTES {
                 return;
@@ -113,7 +127,7 @@ pub fn console_pipe() -> Result<(File, OwnedFd), TargetError> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{ErrorKind, Write};
+    use std::io::{ErrorKind, Seek, Write};
 
     use super::*;
 
@@ -139,6 +153,21 @@ mod tests {
         }
         let lines = console.tail().0;
         assert_eq!((lines.len(), lines[0].len()), (KEPT_LINES, KEPT_LINE_BYTES));
+    }
+
+    #[test]
+    fn one_look_takes_a_bounded_part_and_the_last_one_all() {
+        let line = "x".repeat(199) + "\n";
+        let mut printed = tempfile::tempfile().unwrap();
+        printed.write_all(line.repeat(1_000).as_bytes()).unwrap();
+        printed.write_all(b"the last\n").unwrap();
+        printed.rewind().unwrap();
+        let mut console = Console::new(printed);
+        console.drain();
+        assert_eq!(console.printed(), (READS_PER_LOOK * READ_BYTES / line.len()) as u64);
+        console.drain_all();
+        assert_eq!(console.printed(), 1_001);
+        assert_eq!(console.tail().0.last().unwrap(), "the last");
     }
 
     #[test]

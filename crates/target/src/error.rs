@@ -32,8 +32,12 @@
 //! | `System` | the operating system refused something | at once; ending the group may take up to 5 s |
 //!
 //! During an injection `housekeep` runs every millisecond when nothing is due for 20 µs, and at the latest
-//! every 50 ms. After the last packet nothing takes longer than 30 s, whatever the target does. A half-sent
-//! vhost-user message holds us for at most 200 ms.
+//! every 50 ms. After the last packet nothing takes longer than 30 s, whatever the target does. What a target sends is
+//! taken a bounded part at a time, and nothing waits for the rest of it: Ctrl-C is looked at in between. A vhost-user
+//! message of which a part is missing is an error after 200 ms, however its bytes drip.
+//!
+//! A guest that cuts the file of its memory short is a `Protocol` error at the next `housekeep`, unless we come to what is
+//! missing before that: then we end by SIGBUS, and the guard process ends the target.
 
 use std::fmt;
 use std::path::PathBuf;

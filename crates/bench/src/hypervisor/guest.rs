@@ -30,6 +30,8 @@ const BIND_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Frames that are offered in one go; its socket holds fewer.
 const MOST_AT_ONCE: usize = 64;
+/// Frames of the guest's own that are thrown away in one look.
+const FRAMES_PER_LOOK: usize = 1_024;
 /// So often processes and console are looked at while frames go out, which takes longer than a frame.
 const LOOK: Span = Span::from_ms(10);
 
@@ -204,7 +206,11 @@ impl Target for Guest {
         self.console.drain();
         // What the guest sends by itself has nobody to read it, and would fill the socket.
         let mut frame = [0; 2_048];
-        while self.wire.recv(&mut frame).is_ok() {}
+        for _ in 0..FRAMES_PER_LOOK {
+            if self.wire.recv(&mut frame).is_err() {
+                break;
+            }
+        }
         if self.interrupted.is_set() {
             return Err(TargetError::Interrupted);
         }

@@ -213,6 +213,9 @@ pub trait SnapshotStore {
 /// How long the data store may take to answer a driver.
 pub const STORE_PATIENCE: Duration = Duration::from_millis(50);
 
+/// Answers that are thrown away before a request: one for each request that was given up lately.
+const STALE_ANSWERS: usize = 64;
+
 /// A driver's end of the store.
 #[derive(Debug)]
 pub struct StoreClient {
@@ -243,26 +246,51 @@ impl StoreClient {
     ) -> Result<T, StoreError> {
         let deadline = Instant::now() + self.patience;
         // The answer to a request that was given up may have come since.
-        while Message::receive(&self.socket)?.is_some() {}
-        request.send(&self.socket)?;
+        for _ in 0..STALE_ANSWERS {
+            if Message::receive(&self.socket)?.is_none() {
+                break;
+            }
+        }
+        let bytes = request.to_bytes();
+        while !self.send_now(&bytes)? {
+            self.wait_until(deadline, PollFlags::OUT)?;
+        }
         loop {
-            if let Some(answer) = Message::receive(&self.socket)? {
-                if let Some(taken) = take(answer) {
-                    return taken;
-                }
-                continue;
+            if let Some(answer) = Message::receive(&self.socket)?
+                && let Some(taken) = take(answer)
+            {
+                return taken;
             }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(StoreError::Silent(self.patience));
+            // Also behind an answer to something else: a store that says such without end is given up all the same.
+            self.wait_until(deadline, PollFlags::IN)?;
+        }
+    }
+
+    /// Sends a message, if there is room for it; whether there was.
+    fn send_now(&self, bytes: &[u8]) -> Result<bool, StoreError> {
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        match rustix::net::send(&self.socket, bytes, flags) {
+            Ok(sent) if sent == bytes.len() => Ok(true),
+            Ok(sent) => {
+                Err(StoreError::Nonsense(format!("{sent} of {} bytes were sent", bytes.len())))
             }
-            let left =
-                Timespec { tv_sec: left.as_secs() as _, tv_nsec: left.subsec_nanos().into() };
-            let mut files = [PollFd::new(&self.socket, PollFlags::IN)];
-            match poll(&mut files, Some(&left)) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(io::Error::from(error).into()),
-            }
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(false),
+            Err(error) => Err(io::Error::from(error).into()),
+        }
+    }
+
+    /// Waits until the socket can be read or written, as `flags` say, or something else happens to it; an error when
+    /// time is up.
+    fn wait_until(&self, deadline: Instant, flags: PollFlags) -> Result<(), StoreError> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(StoreError::Silent(self.patience));
+        }
+        let left = Timespec { tv_sec: left.as_secs() as _, tv_nsec: left.subsec_nanos().into() };
+        let mut files = [PollFd::new(&self.socket, flags)];
+        match poll(&mut files, Some(&left)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(io::Error::from(error).into()),
         }
     }
 }
@@ -346,6 +374,32 @@ mod tests {
     fn a_store_that_says_nothing_is_given_up() {
         let (client, _far) = client(Duration::from_millis(1));
         assert!(matches!(client.get(), Err(StoreError::Silent(_))));
+    }
+
+    #[test]
+    fn a_store_that_answers_anything_else_without_end_is_given_up_in_time() {
+        let (client, far) = client(Duration::from_millis(20));
+        let store = std::thread::spawn(move || {
+            // Until the client has hung up.
+            while (Message::Missing { key: 9 }).send(&far).is_ok() {}
+        });
+        let begun = Instant::now();
+        for _ in 0..5 {
+            assert!(matches!(client.get(), Err(StoreError::Silent(_))));
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+        drop(client);
+        store.join().unwrap();
+    }
+
+    #[test]
+    fn a_store_that_takes_nothing_is_given_up_also_when_its_socket_is_full() {
+        let (client, far) = client(Duration::ZERO);
+        let snapshot = Snapshot::new(2, vec![7; MOST_WORDS]);
+        for _ in 0..500 {
+            assert!(matches!(client.put(snapshot.clone()), Err(StoreError::Silent(_))));
+        }
+        drop(far);
     }
 
     #[test]

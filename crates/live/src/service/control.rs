@@ -27,7 +27,8 @@ const MOST_ACCEPTED: usize = 4;
 const PIECE_BYTES: usize = 4_096;
 /// What may wait for a client that does not read, in bytes.
 const MOST_UNREAD_BYTES: usize = 256 * 1_024;
-/// A client from which nothing has come for so long, and that waits for no answer, is hung up on.
+/// A client that waits for no answer, and has not asked anything whole for so long, is hung up on: one from which
+/// nothing comes, and one whose request drips.
 const PATIENCE: Span = Span::from_ms(30_000);
 
 /// Why a service cannot be controlled.
@@ -175,6 +176,7 @@ struct Client {
     ended: bool,
     /// The connection failed and will be dropped.
     broken: bool,
+    /// When it connected, was answered, or began to ask, whichever was last.
     heard: Time,
 }
 
@@ -206,7 +208,10 @@ impl Client {
         match self.stream.read(&mut piece) {
             Ok(0) => self.ended = true,
             Ok(count) => {
-                self.heard = now;
+                // A request has one time, from its first byte on.
+                if self.input.is_empty() {
+                    self.heard = now;
+                }
                 self.input.extend_from_slice(&piece[..count]);
             }
             Err(error) if is_later(&error) => {}
@@ -249,3 +254,7 @@ fn is_later(error: &io::Error) -> bool {
 #[cfg(test)]
 #[path = "control_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "hostile_clients.rs"]
+mod hostile;

@@ -115,6 +115,23 @@ fn clients_that_hang_are_hung_up_on_and_one_too_many_is_told() {
 }
 
 #[test]
+fn a_request_that_drips_has_one_time_and_one_that_is_answered_has_another() {
+    let mut place = place();
+    let mut client = place.connect();
+    for (number, byte) in b"{\"cmd\":\"status\"}\n".iter().enumerate() {
+        client.write_all(&[*byte]).unwrap();
+        // Whole after 17 s.
+        assert_eq!(place.serve(at(1_000 * number as u64)).len(), usize::from(*byte == b'\n'));
+    }
+    for seconds in 17..60 {
+        // A byte each second, and no end.
+        let _ = client.write(b"x");
+        assert!(place.serve(at(1_000 * seconds)).is_empty());
+        assert_eq!(place.control.clients.len(), usize::from(seconds <= 47), "{seconds}");
+    }
+}
+
+#[test]
 fn a_client_that_never_reads_costs_bounded_memory() {
     let mut place = place();
     let mut client = place.connect();

@@ -26,9 +26,9 @@ pub(crate) enum Behaviour {
     Stalls,
     /// Is ready, and then closes its socket, but lives on.
     HangsUp,
-    /// Is ready, and then writes anything anywhere for some time, and ends.
+    /// Is ready, and then writes anything anywhere in all that it shares for some time, and ends.
     Scribbles,
-    /// The same with entries in the register ring that make sense one by one.
+    /// The same with entries in the register ring and descriptors in memory that make sense one by one.
     Fuzzes,
 }
 
@@ -106,6 +106,8 @@ fn part() {
 struct Driver {
     socket: Option<OwnedFd>,
     words: SharedWords,
+    /// What else it shares, as far as that can be mapped: DMA memory, and packet memory and the state area, if there are.
+    others: Vec<SharedWords>,
     requests: Producer<SharedWords>,
     reads: u64,
 }
@@ -122,7 +124,11 @@ impl Driver {
         assert_eq!(words.load(header::MAGIC, Acquire), layout::MAGIC);
         assert_eq!(words.load(header::WINDOW_BYTES, Acquire), bytes);
         let requests = Producer::new(words.clone(), layout::REQUESTS);
-        Driver { socket: Some(socket), words, requests, reads: 0 }
+        let others = files.into_iter().map(std::fs::File::from).filter_map(|file| {
+            let about = file.metadata().unwrap();
+            about.is_file().then(|| SharedWords::map(file, 0, about.len() as usize).unwrap())
+        });
+        Driver { socket: Some(socket), words, others: others.collect(), requests, reads: 0 }
     }
 
     fn tell(&self, at: usize, value: u64) {
@@ -195,8 +201,8 @@ impl Driver {
         self.until_alone();
     }
 
-    /// Writes anything anywhere. `sensible` writes also entries that make sense, so that the device
-    /// itself is set to work on memory full of nonsense.
+    /// Writes anything anywhere, and prints it. `sensible` writes also entries and descriptors that make sense, so that
+    /// the device itself is set to work on memory full of nonsense.
     fn rage(&mut self, until: Instant, seed: u64, sensible: bool) {
         let mut state = seed | 1;
         let mut random = move || {
@@ -210,6 +216,25 @@ impl Driver {
         let widths = [Width::B1, Width::B2, Width::B4, Width::B8];
         while Instant::now() < until {
             std::thread::yield_now();
+            if random() % 16 == 0 {
+                eprintln!("{}", "\u{1b}[31m".repeat(1_000));
+            }
+            for other in &self.others {
+                for _ in 0..1_024 {
+                    // Half of them at the beginning, where rings, batons and counts are.
+                    let most = if random() % 2 == 0 { 4_096 } else { usize::MAX };
+                    let at = random() as usize % other.len().min(most);
+                    let value = random();
+                    other.store(at, value, Relaxed);
+                    if sensible && at + 1 < other.len() {
+                        let address = [layout::DMA_BUS_ADDRESS, layout::PACKET_BUS_ADDRESS];
+                        let address = address[value as usize % 2] + random() % 0x10_0000;
+                        // Whoever it is for, it is the other side's (OWN of an rtl8168), and of any length.
+                        other.store(at & !1, value & 0x7fff_ffff | 1 << 31, Relaxed);
+                        other.store(at | 1, address, Relaxed);
+                    }
+                }
+            }
             for _ in 0..4_096 {
                 let (at, value) = (random() as usize % self.words.len(), random());
                 self.words.store(at, value, Relaxed);

@@ -54,13 +54,27 @@ impl AttachedCard {
         self.connection = Some(connection);
     }
 
-    /// Answers vhost-user requests, and takes new queues into use. After an error the card is detached.
+    /// Whether a part of a request is there, so that it is to be served again soon.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.connection.as_ref().is_some_and(Connection::is_waiting)
+    }
+
+    /// Whether all of the memory that the kernel shares is there.
+    pub(super) fn check_memory(&self) -> Result<(), VhostUserError> {
+        self.connection.as_ref().map_or(Ok(()), Connection::check_memory)
+    }
+
+    /// Answers vhost-user requests, a bounded number of them, and takes new queues into use. After an error the card is
+    /// detached.
     pub(super) fn serve_connection(
         &mut self,
         halt: &Rc<Halt>,
         clock: &Clock,
     ) -> Result<(), VhostUserError> {
         let Some(connection) = &mut self.connection else { return Ok(()) };
+        if let Some(port) = &self.port {
+            connection.keep_positions(&**port);
+        }
         let port = match connection.serve() {
             Ok(()) if connection.take_changed() => connection.port(halt, clock),
             Ok(()) => return Ok(()),
@@ -185,7 +199,7 @@ mod tests {
             theirs.set_nonblocking(true).unwrap();
             let mut card = AttachedCard::new(card("rtl8168")).unwrap();
             let bridge = Attachment::Bridge { polling: true };
-            card.connect(Connection::new(ours, bridge).unwrap());
+            card.connect(Connection::new(ours, bridge, 1 << 20).unwrap());
             (card, theirs)
         };
         let [(mut first, first_end), (mut second, mut second_end)] = [0, 1].map(attached);

@@ -98,6 +98,8 @@ pub(super) struct BridgePort {
 struct BridgeLine {
     words: SharedWords,
     messages: MessageSender<SharedWords>,
+    /// Where their count stood when the guest handed its window over: anything.
+    sent_before: u64,
     bell: Bell<SharedWords, Requests>,
     pin: bool,
     /// How often the card was pulled out or plugged in.
@@ -163,8 +165,10 @@ impl BridgePort {
         if charge.is_none() {
             bell.ring_unconditionally();
         }
+        let messages = MessageSender::new(words.clone(), layout::MESSAGE_RING);
         let line = BridgeLine {
-            messages: MessageSender::new(words.clone(), layout::MESSAGE_RING),
+            sent_before: messages.sent(),
+            messages,
             bell,
             words: words.clone(),
             pin: false,
@@ -307,7 +311,7 @@ impl Port for BridgePort {
 
     fn counters(&self) -> TargetCounters {
         TargetCounters {
-            interrupts_sent: self.line.messages.sent() + self.line.pins,
+            interrupts_sent: self.line.sent() + self.line.pins,
             resignalled: self.line.resignalled,
             corrupt_rings: self.corrupt,
             ..TargetCounters::default()
@@ -318,6 +322,11 @@ impl Port for BridgePort {
 impl BridgeLine {
     fn host<'a>(&'a mut self, now: Time, memory: &'a SharedMemory) -> Host<'a> {
         Host { now, memory, interrupts: self, looks: None }
+    }
+
+    /// Messages sent since the guest handed its window over.
+    fn sent(&self) -> u64 {
+        self.messages.sent().wrapping_sub(self.sent_before)
     }
 
     /// For an interrupt behind this number of messages.

@@ -24,6 +24,10 @@ const SCHEDULE_BYTES: u64 = 4096;
 /// The date that kernels start with, in nanoseconds since 1970: 2024-01-01, at every start the same.
 const DATE_NS: u64 = 1_704_067_200_000_000_000;
 
+/// Messages taken in one look. A kernel that asks for the time again and again gets it, and keeps nothing else waiting:
+/// its accesses, Ctrl-C, the end of its patience.
+const MESSAGES_PER_LOOK: usize = 64;
+
 /// Operations of messages.
 mod op {
     pub(super) const ACK: u32 = 0;
@@ -109,7 +113,7 @@ impl Calendar {
         self.send(op::ACK, number, 0)
     }
 
-    /// Takes what the kernel says, without waiting.
+    /// Takes what the kernel says, without waiting, and a bounded part of it.
     pub(super) fn serve(&mut self) -> Result<()> {
         if self.line.is_none() {
             match self.listener.accept() {
@@ -121,7 +125,8 @@ impl Calendar {
                 Err(error) => return Err(error),
             }
         }
-        while let Some([operation, number, time]) = self.next_message()? {
+        for _ in 0..MESSAGES_PER_LOOK {
+            let Some([operation, number, time]) = self.next_message()? else { break };
             self.take(operation as u32, number as u32, time)?;
         }
         Ok(())
@@ -269,6 +274,18 @@ mod tests {
         assert_eq!((bench.hears(), bench.calendar.is_listening()), (None, true));
         bench.calendar.said().unwrap();
         assert_eq!((bench.hears(), bench.calendar.is_listening()), (Some((op::ACK, 6, 0)), false));
+    }
+
+    #[test]
+    fn a_kernel_that_asks_without_end_is_answered_a_part_at_a_time() {
+        let mut bench = bench();
+        let questions = (0..3 * MESSAGES_PER_LOOK as u32).map(|number| encoded(op::GET, number, 0));
+        bench.kernel.write_all(questions.collect::<Vec<_>>().as_flattened()).unwrap();
+        for _ in 0..3 {
+            bench.calendar.serve().unwrap();
+            let answers = std::iter::from_fn(|| bench.hears()).count();
+            assert_eq!(answers, MESSAGES_PER_LOOK);
+        }
     }
 
     #[test]

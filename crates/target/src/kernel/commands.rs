@@ -23,6 +23,10 @@ use super::unserved::Unserved;
 /// that a guest cannot keep the injector waiting.
 const ACCESSES_PER_PASS: usize = 64;
 
+/// Descriptors of one access. The guest uses two or three; a chain of empty ones could be as long as the queue, or a
+/// table of its own.
+const DESCRIPTORS_PER_ACCESS: usize = 8;
+
 /// Posted writes after which the guest is signalled to take its buffers back.
 ///
 /// It takes them back by itself whenever it reads a register; a driver that only writes would run
@@ -65,6 +69,11 @@ impl CommandQueue {
             request: [0; HEADER_BYTES + MAX_DATA_BYTES],
             reply: [0; MAX_DATA_BYTES],
         }
+    }
+
+    /// Which buffer is taken next, as the guest counts them.
+    pub(super) fn next_available(&self) -> u16 {
+        self.queue.next_avail()
     }
 
     /// What has not been served, now and later.
@@ -139,7 +148,10 @@ impl CommandQueue {
     ) -> Option<u32> {
         let regions = memory.regions();
         let (mut filled, mut into) = (0, None);
-        for descriptor in chain {
+        for (number, descriptor) in chain.enumerate() {
+            if number == DESCRIPTORS_PER_ACCESS {
+                return None;
+            }
             let len = descriptor.len() as usize;
             if descriptor.is_write_only() {
                 into = Some((descriptor.addr(), len));
@@ -347,6 +359,18 @@ mod tests {
         }
         let (served, _) = bench.roundtrip(&message(1, 0, 4, 0, &[]), 0);
         assert_eq!(served.malformed, 1, "a read with no room for its answer");
+    }
+
+    #[test]
+    fn an_access_has_a_few_descriptors_and_what_has_more_is_not_followed() {
+        let write = message(2, 0, 2, 4, &[6, 0, 0, 0, 0, 0, 0, 0]);
+        for (empty, made_sense) in [(2, true), (DESCRIPTORS_PER_ACCESS as u16, false)] {
+            let mut bench = Bench::new();
+            bench.guest.send_behind(empty, &write);
+            let served = bench.serve();
+            assert_eq!((served.accesses == 1, served.malformed == 0), (made_sense, made_sense));
+            assert!(bench.guest.take().is_some(), "every message comes back");
+        }
     }
 
     #[test]

@@ -8,9 +8,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::fcntl::{FallocateFlags, FcntlArg, OFlag, fallocate, fcntl};
+use rustix::fs::{SealFlags, fcntl_add_seals};
 use virtio_queue::{DescriptorChain, Queue, QueueOwnedT, QueueT};
 use vm_memory::mmap::MmapRegionBuilder;
 use vm_memory::{
@@ -28,7 +29,7 @@ use super::halt::Halt;
 use super::interrupts::InterruptQueue;
 use super::options::Attachment;
 use super::port::{Port, VirtPciPort};
-use super::vhost_user::{Message, Region, Request, VhostUserError};
+use super::vhost_user::{Incoming, Message, Region, Request, VhostUserError};
 
 type Result<T> = std::result::Result<T, VhostUserError>;
 
@@ -52,8 +53,10 @@ const QUEUES: usize = 2;
 /// The kernel asks for 256 (`MAX_SUPPORTED_QUEUE_SIZE`).
 const MAX_QUEUE_SIZE: u16 = 256;
 
-/// More memory than a target could sensibly share: what a 32-bit machine can address.
-const MAX_SHARED_BYTES: u64 = 64 << 30;
+/// Requests answered in one look: more than a kernel makes in all for a card, and bounded, as is the time that they
+/// take, so that a guest that asks without end keeps neither its other cards nor Ctrl-C waiting.
+const REQUESTS_PER_LOOK: usize = 64;
+const LOOK_AT_MOST: Duration = Duration::from_millis(5);
 
 #[derive(Default)]
 struct Vring {
@@ -61,6 +64,7 @@ struct Vring {
     descriptors: u64,
     used: u64,
     available: u64,
+    /// Where taking buffers begins, or goes on: the guest's count of them.
     base: u16,
     kick: Option<File>,
     call: Option<File>,
@@ -77,16 +81,16 @@ pub(super) struct Negotiation {
     requests: Option<File>,
     changed: bool,
     attachment: Attachment,
+    /// Memory that the guest was given; it can share no more.
+    given_bytes: u64,
 }
 
 /// The connection, from our end.
 pub(super) struct Connection {
     stream: UnixStream,
+    incoming: Incoming,
     negotiation: Negotiation,
 }
-
-/// A half-sent message must not stop us for longer than this.
-const MESSAGE_TIMEOUT: Duration = Duration::from_millis(200);
 
 impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
@@ -95,21 +99,54 @@ impl AsFd for Connection {
 }
 
 impl Connection {
-    pub(super) fn new(stream: UnixStream, attachment: Attachment) -> std::io::Result<Self> {
-        stream.set_nonblocking(false)?;
-        stream.set_read_timeout(Some(MESSAGE_TIMEOUT))?;
-        stream.set_write_timeout(Some(MESSAGE_TIMEOUT))?;
-        let negotiation = Negotiation { attachment, ..Negotiation::default() };
-        Ok(Connection { stream, negotiation })
+    /// Over this socket, with a guest that was given so much memory.
+    pub(super) fn new(
+        stream: UnixStream,
+        attachment: Attachment,
+        given_bytes: u64,
+    ) -> std::io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        let negotiation = Negotiation { attachment, given_bytes, ..Negotiation::default() };
+        Ok(Connection { stream, incoming: Incoming::default(), negotiation })
     }
 
-    /// Answers the requests that have arrived.
+    /// Answers requests that have arrived, a bounded number of them, and waits for none.
     pub(super) fn serve(&mut self) -> Result<()> {
-        while readable(&self.stream)? {
-            let message = Message::receive(&mut self.stream)?;
-            self.negotiation.answer(message, &mut self.stream)?;
+        let begun = Instant::now();
+        let mut now = begun;
+        for _ in 0..REQUESTS_PER_LOOK {
+            let Some(message) = self.incoming.receive(&self.stream, now)? else { break };
+            self.negotiation.answer(message, &self.stream)?;
+            now = Instant::now();
+            if now.saturating_duration_since(begun) > LOOK_AT_MOST {
+                break;
+            }
         }
         Ok(())
+    }
+
+    /// Whether a part of a request is there, and its time runs.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.incoming.is_waiting()
+    }
+
+    /// Keeps how far a live port has come with its queues: a queue that is stopped, or taken into use again, goes on
+    /// from there.
+    pub(super) fn keep_positions(&mut self, port: &dyn Port) {
+        for (index, ring) in self.negotiation.vrings.iter_mut().enumerate() {
+            ring.base = port.next_available(index).unwrap_or(ring.base);
+        }
+    }
+
+    /// Whether all of the memory that the guest shares is still in its files. What is cut off is no memory any more: an
+    /// access to it would end us (SIGBUS).
+    pub(super) fn check_memory(&self) -> Result<()> {
+        let Some(memory) = &self.negotiation.memory else { return Ok(()) };
+        memory.regions().iter().try_for_each(|region| {
+            let Some(file) = region.file_offset() else { return Ok(()) };
+            let (end, len) = (file.start().saturating_add(region.len()), length(file.file())?);
+            if len < end { Err(VhostUserError::CutShort { end, len }) } else { Ok(()) }
+        })
     }
 
     /// Whether the queues have changed since this was last asked.
@@ -123,17 +160,8 @@ impl Connection {
     }
 }
 
-fn readable(stream: &UnixStream) -> std::io::Result<bool> {
-    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-    let mut fds = [PollFd::new(stream.as_fd(), PollFlags::POLLIN)];
-    match poll(&mut fds, PollTimeout::ZERO) {
-        Err(nix::Error::EINTR) => Ok(false),
-        ready => Ok(ready? > 0),
-    }
-}
-
 impl Negotiation {
-    fn answer(&mut self, message: Message, stream: &mut UnixStream) -> Result<()> {
+    fn answer(&mut self, message: Message, stream: &UnixStream) -> Result<()> {
         match message.request {
             Request::GetFeatures => {
                 return Ok(message.reply_u64(stream, VIRTIO_F_VERSION_1 | PROTOCOL_FEATURES)?);
@@ -209,8 +237,13 @@ impl Negotiation {
             let ends = region.user.checked_add(region.len).and(region.bus.checked_add(region.len));
             ends.and(sum.checked_add(region.len))
         });
-        if regions.len() != files.len() || total.is_none_or(|sum| sum > MAX_SHARED_BYTES) {
+        let Some(total) = total.filter(|_| regions.len() == files.len()) else {
             return Err(VhostUserError::Invalid("a memory table that does not fit together"));
+        };
+        // Before any of it is asked for: what it shares is made present, and so takes memory.
+        if total > self.given_bytes {
+            let [shared_mb, given_mb] = [total.div_ceil(1 << 20), self.given_bytes >> 20];
+            return Err(VhostUserError::TooMuchMemory { shared_mb, given_mb });
         }
         let mapped = regions
             .iter()
@@ -347,12 +380,23 @@ fn small(value: u32) -> Result<u16> {
 /// Pages that are missing would be made at the first access, one fault each, on both sides and in
 /// the middle of a measurement. Asking for them here also finds out whether the file system has
 /// room for them: an access to a page that it has no room for would be a SIGBUS.
+///
+/// So would be one to what has been cut off. The file is sealed against that, if it can be: one of memfd_create() of
+/// which its maker allows it. User Mode Linux makes an ordinary file, which can not; so its length is looked at
+/// again and again ([`Connection::check_memory`]), and a guest that cuts it short ends us only if we come to what is
+/// missing before the next look.
 fn map_region(region: &Region, file: File) -> Result<GuestRegionMmap> {
-    let (Ok(offset), Ok(len)) = (i64::try_from(region.file_offset), i64::try_from(region.len))
-    else {
+    let end = region.file_offset.checked_add(region.len).filter(|&end| i64::try_from(end).is_ok());
+    let Some(end) = end else {
         return Err(VhostUserError::Invalid("a memory region of an impossible size"));
     };
-    fallocate(&file, FallocateFlags::empty(), offset, len).map_err(std::io::Error::from)?;
+    let _ = fcntl_add_seals(&file, SealFlags::SHRINK);
+    let len = length(&file)?;
+    if len < end {
+        return Err(VhostUserError::BeyondFile { end, len });
+    }
+    fallocate(&file, FallocateFlags::empty(), region.file_offset as i64, region.len as i64)
+        .map_err(std::io::Error::from)?;
     let mapped = MmapRegionBuilder::new(region.len as usize)
         .with_mmap_prot(nix::libc::PROT_READ | nix::libc::PROT_WRITE)
         .with_mmap_flags(nix::libc::MAP_SHARED | nix::libc::MAP_NORESERVE | nix::libc::MAP_POPULATE)
@@ -361,6 +405,10 @@ fn map_region(region: &Region, file: File) -> Result<GuestRegionMmap> {
         .map_err(std::io::Error::other)?;
     GuestRegionMmap::new(mapped, GuestAddress(region.bus))
         .ok_or(VhostUserError::Invalid("a memory region at an impossible place"))
+}
+
+fn length(file: &File) -> std::io::Result<u64> {
+    Ok(file.metadata()?.len())
 }
 
 /// The signals' pipe must never block us.
@@ -372,87 +420,4 @@ fn never_block(file: &File) -> Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io::{Read, Write};
-
-    use super::*;
-    use proptest::prelude::*;
-    use warikomi_clock::TscClock;
-
-    fn connected() -> (Connection, UnixStream) {
-        let (ours, theirs) = UnixStream::pair().unwrap();
-        theirs.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-        (Connection::new(ours, Attachment::VirtPci).unwrap(), theirs)
-    }
-
-    fn send(kernel: &mut UnixStream, code: u32, flags: u32, body: &[u8]) {
-        for word in [code, 1 | flags, body.len() as u32] {
-            kernel.write_all(&word.to_le_bytes()).unwrap();
-        }
-        kernel.write_all(body).unwrap();
-    }
-
-    fn answer(kernel: &mut UnixStream) -> u64 {
-        let mut bytes = [0; 20];
-        kernel.read_exact(&mut bytes).unwrap();
-        assert_eq!(bytes[4], 1 | 4, "version 1, a reply");
-        u64::from_le_bytes(bytes[12..].try_into().unwrap())
-    }
-
-    #[test]
-    fn offers_what_the_kernel_cannot_do_without() {
-        let (mut connection, mut kernel) = connected();
-        send(&mut kernel, 1, 0, &[]);
-        send(&mut kernel, 15, 0, &[]);
-        connection.serve().unwrap();
-        assert_eq!(answer(&mut kernel), 1 << 32 | 1 << 30, "VERSION_1, PROTOCOL_FEATURES");
-        assert_eq!(answer(&mut kernel), 1 << 5 | 1 << 3, "BACKEND_REQ, REPLY_ACK");
-    }
-
-    #[test]
-    fn says_whether_a_request_succeeded() {
-        let (mut connection, mut kernel) = connected();
-        send(&mut kernel, 8, 8, &[0, 0, 0, 0, 16, 0, 0, 0]);
-        connection.serve().unwrap();
-        assert_eq!(answer(&mut kernel), 0);
-        send(&mut kernel, 8, 8, &[7, 0, 0, 0, 16, 0, 0, 0]);
-        assert!(connection.serve().is_err(), "there is no eighth queue");
-        assert_eq!(answer(&mut kernel), 1);
-    }
-
-    #[test]
-    fn memory_that_the_file_does_not_have_room_for_is_refused() {
-        let region = Region { bus: 0, len: 1 << 62, user: 0, file_offset: 0 };
-        assert!(map_region(&region, tempfile::tempfile().unwrap()).is_err());
-        let region = Region { bus: 0, len: u64::MAX, user: 0, file_offset: 8 };
-        assert!(map_region(&region, tempfile::tempfile().unwrap()).is_err());
-    }
-
-    #[test]
-    fn all_of_a_region_is_there_once_it_is_mapped() {
-        use std::os::unix::fs::MetadataExt;
-        let file = tempfile::tempfile_in("/dev/shm").unwrap();
-        file.set_len(1 << 20).unwrap();
-        let region = Region { bus: 0, len: 1 << 20, user: 0, file_offset: 0 };
-        let _mapped = map_region(&region, file.try_clone().unwrap()).unwrap();
-        assert_eq!(file.metadata().unwrap().blocks() * 512, 1 << 20);
-    }
-
-    proptest! {
-        #[test]
-        fn any_conversation_ends_in_an_answer_or_an_error(
-            messages in prop::collection::vec(
-                (0u32..24, any::<bool>(), prop::collection::vec(any::<u8>(), 0..80)), 1..20)
-        ) {
-            let (mut connection, mut kernel) = connected();
-            for (code, ack, body) in messages {
-                send(&mut kernel, code, if ack { 8 } else { 0 }, &body);
-                if connection.serve().is_err() {
-                    break;
-                }
-                let halt = Rc::new(Halt::new(std::process::id(), None).unwrap());
-                prop_assert!(!matches!(connection.port(&halt, &Clock::Real(TscClock::with_frequency(0, 1e9))), Ok(Some(_))), "no memory was shared");
-            }
-        }
-    }
-}
+mod tests;

@@ -106,6 +106,9 @@ impl KernelTarget {
                 calendar.serve().map_err(of_calendar)?;
             }
             self.call_hook()?;
+            if self.interrupted.is_set() {
+                return Err(TargetError::Interrupted);
+            }
             if since.elapsed() > ALARMING {
                 self.look_after_guest(true)?;
             }
@@ -190,6 +193,7 @@ impl KernelTarget {
         if alarmed || self.process.exit_status().is_some() {
             self.look_at_guest()?;
         }
+        self.check_memory()?;
         self.serve_connections()
     }
 

@@ -81,13 +81,14 @@ impl InterruptQueue {
         accesses: Rc<Unserved>,
     ) -> Self {
         let _ = queue.disable_notification(memory.regions());
+        let offered = queue.next_avail();
         InterruptQueue {
             memory,
             queue,
             call,
             accesses,
             waiting: VecDeque::with_capacity(MAX_WAITING),
-            offered: 0,
+            offered,
             unread: 0,
             signalled_at: Time::ZERO,
             patience: RESIGNAL_AFTER,
@@ -177,6 +178,11 @@ impl InterruptQueue {
     /// Whether the guest has offered a buffer that holds no message.
     fn has_room(&self) -> bool {
         self.offered != self.queue.next_avail()
+    }
+
+    /// Which buffer is taken next, as the guest counts them.
+    pub(super) fn next_available(&self) -> u16 {
+        self.queue.next_avail()
     }
 
     /// The time that interrupts raised from now on are stamped with.

@@ -92,6 +92,8 @@ mod charge;
 mod commands;
 mod halt;
 mod handshake;
+#[cfg(test)]
+mod hostile;
 mod in_step;
 mod interrupts;
 mod message;
@@ -166,6 +168,8 @@ pub struct KernelTarget {
     console: Console,
     shared_core: bool,
     attachment: Attachment,
+    /// Memory that the guest was given.
+    given_bytes: u64,
     /// The end of the latest hiccup of the guest.
     last_hiccup: Time,
     hook: Option<Box<dyn PassHook>>,
@@ -210,6 +214,7 @@ impl KernelTarget {
             console,
             shared_core: options.shared_core,
             attachment: options.attachment,
+            given_bytes: process::given_bytes(options),
             last_hiccup: Time::ZERO,
             hook: None,
             calendar,
@@ -253,7 +258,7 @@ impl KernelTarget {
                 console: self.console(),
             })?
             .map_err(TargetError::system("cannot accept the kernel"))?;
-        Connection::new(stream, self.attachment)
+        Connection::new(stream, self.attachment, self.given_bytes)
             .map_err(TargetError::system("cannot set up the NIC's connection"))
     }
 
@@ -273,11 +278,20 @@ impl KernelTarget {
         served.map_err(|error| self.explain(error))
     }
 
+    /// A guest that has cut its memory short gets no further access to it from us.
+    fn check_memory(&mut self) -> Result<(), TargetError> {
+        let checked = self.cards.iter().try_for_each(AttachedCard::check_memory);
+        checked.map_err(|error| {
+            self.cards.iter_mut().for_each(AttachedCard::detach);
+            self.explain(error)
+        })
+    }
+
     /// A broken connection is usually the kernel's end; its console and status say more.
     fn explain(&mut self, error: VhostUserError) -> TargetError {
         const LAST_WORDS: Duration = Duration::from_millis(300);
         let deadline = Instant::now() + LAST_WORDS;
-        while Instant::now() < deadline {
+        while Instant::now() < deadline && !self.interrupted.is_set() {
             if let Err(better) = self.look_at_guest() {
                 return better;
             }
@@ -304,11 +318,11 @@ impl KernelTarget {
             let message = message.to_owned();
             // The lines behind the message say where it happened.
             std::thread::sleep(Duration::from_millis(50));
-            self.console.drain();
+            self.console.drain_all();
             return Err(TargetError::Panicked { message, console: self.console() });
         }
         if let Some(status) = self.process.exit_status() {
-            self.console.drain();
+            self.console.drain_all();
             let status = status.to_string();
             return Err(TargetError::Exited { status, console: self.console() });
         }
@@ -357,8 +371,11 @@ impl Target for KernelTarget {
         if self.calendar.as_ref().is_some_and(|calendar| !calendar.is_waiting()) {
             return self.look_after_guest(false);
         }
-        // A queue that is not complete yet says nothing when it becomes so.
-        if !self.is_attached() || self.news.is_any() {
+        self.check_memory()?;
+        // A queue that is not complete yet says nothing when it becomes so, nor does the time of a request that has come
+        // in part.
+        let waits = || self.cards.iter().any(AttachedCard::is_waiting);
+        if !self.is_attached() || waits() || self.news.is_any() {
             self.look_at_guest()?;
             self.serve_connections()?;
             self.agent.listen();

@@ -83,6 +83,13 @@ pub(super) trait Port {
         let _ = wait;
     }
 
+    /// Of a queue, which buffer is taken next, as the guest counts them. `None` if the queue has no buffers that are
+    /// taken and returned, as that of our bridge, whose one buffer is its window.
+    fn next_available(&self, queue: usize) -> Option<u16> {
+        let _ = queue;
+        None
+    }
+
     /// In virtual time: the guest shall listen to what else comes, when it is interrupted next.
     fn ask_to_listen(&mut self) {}
 
@@ -178,6 +185,14 @@ impl Port for VirtPciPort {
 
     fn counters(&self) -> TargetCounters {
         self.interrupts.counters()
+    }
+
+    fn next_available(&self, queue: usize) -> Option<u16> {
+        match queue {
+            0 => Some(self.commands.next_available()),
+            1 => Some(self.interrupts.next_available()),
+            _ => None,
+        }
     }
 
     fn set_polled(&mut self, polled: bool) {

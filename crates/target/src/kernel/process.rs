@@ -234,6 +234,11 @@ fn listen(socket: &Path) -> Result<(UnixListener, SocketFile), TargetError> {
     }
 }
 
+/// Memory that a guest can have to share: what it was given, and a little that its kernel may add.
+pub(super) fn given_bytes(options: &LaunchOptions) -> u64 {
+    options.memory_mb.saturating_add(SLACK_MB).saturating_mul(1 << 20)
+}
+
 fn check_space(dir: &Path, memory_mb: u64) -> Result<(), TargetError> {
     let stat = nix::sys::statvfs::statvfs(dir)
         .map_err(TargetError::errno("cannot look at /dev/shm, where the target's memory goes"))?;

@@ -83,6 +83,16 @@ impl GuestQueue {
         self.offer(index);
     }
 
+    /// Sends a message behind so many empty descriptors.
+    pub(super) fn send_behind(&mut self, empty: u16, message: &[u8]) {
+        for index in 0..empty {
+            self.describe(index, buffer(index), 0, FLAG_NEXT, index + 1);
+        }
+        self.put(buffer(empty), message);
+        self.describe(empty, buffer(empty), message.len() as u32, 0, 0);
+        self.offer(0);
+    }
+
     /// Takes what the device has returned: the descriptor, and what it wrote there.
     pub(super) fn take(&mut self) -> Option<(u16, Vec<u8>)> {
         if self.u16_at(USED + 2) == self.taken {

@@ -34,6 +34,10 @@ impl Bench {
     fn attached(attachment: Attachment, clock: Clock) -> Bench {
         let file = create_region("window", layout::WINDOW_BYTES as u64).unwrap();
         let words = SharedWords::map(file, 0, layout::WINDOW_BYTES).unwrap();
+        Bench::behind(words, attachment, clock)
+    }
+
+    fn behind(words: SharedWords, attachment: Attachment, clock: Clock) -> Bench {
         words[layout::SLEEPING].store(1, Release);
         let (ours, signals) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
@@ -332,6 +336,20 @@ fn hiccups_are_taken_once_each_and_of_too_many_the_last_ones() {
     assert_eq!(taken(&mut bench), [], "a count that went back");
     bench.words[layout::HICCUPS].store(u64::MAX, Release);
     assert!(taken(&mut bench).len() <= layout::HICCUPS_CAPACITY);
+}
+
+#[test]
+fn what_a_guest_has_counted_before_is_not_taken_for_interrupts_that_were_sent() {
+    let file = create_region("window", layout::WINDOW_BYTES as u64).unwrap();
+    let words = SharedWords::map(file, 0, layout::WINDOW_BYTES).unwrap();
+    words[layout::INTERRUPTS].store(u64::MAX - 1, Release);
+    let clock = Clock::Real(TscClock::with_frequency(0, 1e9));
+    let mut bench = Bench::behind(words, Attachment::Bridge { polling: true }, clock);
+    (0..3).for_each(|vector| bench.signal(1, message(vector)));
+    bench.signal(2, Interrupt::Intx(true));
+    assert_eq!(bench.port.counters().interrupts_sent, 4);
+    let taken: Vec<_> = std::iter::from_fn(|| bench.messages.take()).collect();
+    assert_eq!(taken, [0, 1, 2]);
 }
 
 #[test]
