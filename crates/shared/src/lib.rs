@@ -25,7 +25,7 @@ mod ring;
 mod words;
 
 pub use bell::{BUSY, Bell, LOOKS, Rung, SLEEPS, Sleeper, Tally, Wakeup, Woken};
-pub use handover::{MOST_FILES, MOST_MESSAGE_BYTES, inherited, receive, send};
+pub use handover::{MOST_FILES, MOST_MESSAGE_BYTES, receive, send, take_input};
 pub use messages::{MessagePlace, MessageReceiver, MessageSender};
 pub use region::{SharedWords, create_region};
 pub use ring::{Consumer, Corrupt, Entry, Producer, RingPlace};

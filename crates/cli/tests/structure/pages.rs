@@ -21,13 +21,13 @@ pub(crate) fn root() -> &'static Path {
 }
 
 /// A page, with its path from the root.
-struct Page {
+pub(crate) struct Page {
     path: PathBuf,
     text: String,
 }
 
 impl Page {
-    fn read(path: &Path) -> Page {
+    pub(crate) fn read(path: &Path) -> Page {
         let text = fs::read_to_string(root().join(path));
         Page { path: path.to_owned(), text: text.expect("a page can be read") }
     }
@@ -55,7 +55,7 @@ impl Page {
     }
 
     /// The cells of the tables below a heading, row by row.
-    fn rows(&self, heading: &str) -> Vec<Vec<&str>> {
+    pub(crate) fn rows(&self, heading: &str) -> Vec<Vec<&str>> {
         let below = self.lines().skip_while(|line| *line != heading).skip(1);
         let section = below.take_while(|line| !line.starts_with("## "));
         let rows = section.filter_map(|line| line.strip_prefix('|')?.strip_suffix('|'));
