@@ -150,6 +150,24 @@ fn every_link_of_a_page_leads_somewhere() {
 }
 
 #[test]
+fn every_test_that_the_threat_model_names_is_there() {
+    let page = Page::read(Path::new("docs/threat-model.md"));
+    let quoted = page.lines().flat_map(|line| line.split('`').skip(1).step_by(2));
+    let sentence = |word: &&str| !word.contains(['/', '.']) && word.matches('_').count() > 2;
+    let named: BTreeSet<&str> = quoted.filter(sentence).collect();
+    assert!(named.len() > 10, "{named:?}");
+    let mut files = Vec::new();
+    tree(root(), &mut files);
+    files.retain(|path| path.extension().is_some_and(|ending| ending == "rs"));
+    let sources: Vec<String> =
+        files.iter().map(|path| fs::read_to_string(root().join(path)).unwrap_or_default()).collect();
+    for name in named {
+        let function = format!("fn {name}(");
+        assert!(sources.iter().any(|text| text.contains(&function)), "no test {name}");
+    }
+}
+
+#[test]
 fn the_table_of_crates_has_the_layers() {
     let page = Page::read(Path::new("ARCHITECTURE.md"));
     let rows = page.rows("## Crates and layers");
