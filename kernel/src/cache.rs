@@ -14,6 +14,8 @@ use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nix::fcntl::OFlag;
+
 use crate::config::DriverMode;
 use crate::error::{FileContext, KernelError, Result};
 use crate::image::{Image, ImageInfo};
@@ -141,7 +143,7 @@ impl Cache {
         mut on_wait: impl FnMut(),
     ) -> Result<File> {
         let path = self.root.join("locks").join(key);
-        let file = File::create(&path).at("create", &path)?;
+        let file = lock_file(&path).at("create", &path)?;
         loop {
             match file.try_lock() {
                 Ok(()) => return Ok(file),
@@ -178,6 +180,18 @@ impl Cache {
         }
         Image::open(&target)
     }
+}
+
+/// A file of this user to be locked; a link to one is refused, and nothing is cut short.
+fn lock_file(path: &Path) -> std::io::Result<File> {
+    use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+    let mut options = File::options();
+    options.write(true).create(true).truncate(false).custom_flags(OFlag::O_NOFOLLOW.bits());
+    let file = options.open(path)?;
+    if file.metadata()?.uid() != nix::unistd::geteuid().as_raw() {
+        return Err(std::io::Error::other("it belongs to another user"));
+    }
+    Ok(file)
 }
 
 /// Which kernel is wanted.
@@ -237,6 +251,18 @@ mod tests {
             built_at_s: 1,
             agent_hash: String::new(),
         }
+    }
+
+    #[test]
+    fn a_lock_is_no_link() {
+        let directory = tempfile::tempdir().unwrap();
+        let (precious, lock) = (directory.path().join("precious"), directory.path().join("lock"));
+        fs::write(&precious, "kept").unwrap();
+        std::os::unix::fs::symlink(&precious, &lock).unwrap();
+        assert!(lock_file(&lock).is_err());
+        assert_eq!(fs::read_to_string(&precious).unwrap(), "kept");
+        assert!(lock_file(&precious).is_ok());
+        assert_eq!(fs::read_to_string(&precious).unwrap(), "kept", "it is not cut short");
     }
 
     fn of(version: &str) -> Wanted<'_> {

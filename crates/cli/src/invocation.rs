@@ -78,7 +78,7 @@ pub(crate) fn meant(command: &Command, given: &[OsString]) -> Result<ArgMatches>
                 let mut flags = beside_resume(command, name, experiment)?;
                 flags.extend(["--resume".into(), directory.into()]);
                 let path = directory.join("plan.toml");
-                let plan = PlanFile::read(&path)?;
+                let plan = PlanFile::read_own(directory)?;
                 let (begun, directory) = (plan.experiment(), directory.display());
                 ensure!(
                     begun == name,

@@ -6,15 +6,18 @@
 //! later version with other defaults repeats the same run.
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io;
 use std::path::Path;
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::builder::ValueParser;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 use warikomi_measure::Shard;
+use warikomi_shared::{check_directory, open_own, read_text};
 
 /// Flags that say what is done with a run, and not what it is.
 const NOT_PLANNED: &[&str] = &["help", "version", "runs", "json", "resume"];
@@ -59,14 +62,20 @@ impl PlanFile {
 
     /// Reads a plan, which may come from anywhere.
     pub(crate) fn read(path: &Path) -> Result<PlanFile> {
-        let cannot = || format!("cannot read the plan {}", path.display());
-        let bytes = std::fs::metadata(path).with_context(cannot)?.len();
-        ensure!(
-            bytes <= MAX_PLAN_BYTES,
-            "{} is too big to be a plan: {bytes} bytes",
-            path.display()
-        );
-        let text = std::fs::read_to_string(path).with_context(cannot)?;
+        PlanFile::read_from(path, File::open(path))
+    }
+
+    /// Reads the plan of a run that goes on: a file of this user, in a directory of this user.
+    pub(crate) fn read_own(directory: &Path) -> Result<PlanFile> {
+        let path = directory.join("plan.toml");
+        let file =
+            check_directory(directory).and_then(|()| open_own(&path, File::options().read(true)));
+        PlanFile::read_from(&path, file)
+    }
+
+    fn read_from(path: &Path, file: io::Result<File>) -> Result<PlanFile> {
+        let text = file.and_then(|file| read_text(file, MAX_PLAN_BYTES));
+        let text = text.with_context(|| format!("cannot read the plan {}", path.display()))?;
         PlanFile::from_toml(&text).with_context(|| path.display().to_string())
     }
 
@@ -409,6 +418,21 @@ mod tests {
         assert!(refused("experiment = \"replace\"\n[flags]\nkill = 1").contains("true or false"));
         let missing = PlanFile::read(Path::new("/nonexistent")).unwrap_err();
         assert!(missing.to_string().contains("cannot read the plan /nonexistent"));
+        // Neither has a length that says how much there is to read.
+        let endless = PlanFile::read(Path::new("/dev/zero")).unwrap_err();
+        assert!(format!("{endless:#}").contains("more than 1048576 bytes"), "{endless:#}");
+    }
+
+    #[test]
+    fn a_run_goes_on_with_a_plan_of_its_own_alone() {
+        let (run, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let plan = elsewhere.path().join("plan.toml");
+        std::fs::write(&plan, "experiment = \"inject\"").unwrap();
+        std::os::unix::fs::symlink(&plan, run.path().join("plan.toml")).unwrap();
+        let refused = format!("{:#}", PlanFile::read_own(run.path()).unwrap_err());
+        assert!(refused.contains("symbolic link"), "{refused}");
+        assert!(PlanFile::read(&run.path().join("plan.toml")).is_ok());
+        assert_eq!(PlanFile::read_own(elsewhere.path()).unwrap().experiment(), "inject");
     }
 
     proptest::proptest! {

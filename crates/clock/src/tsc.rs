@@ -10,6 +10,7 @@ use crate::{Span, Time};
 /// The counter's current value. Not ordered against the surrounding loads and stores: an error of
 /// some nanoseconds, against tens for the ordered form.
 #[inline]
+#[expect(unsafe_code, reason = "the instruction has no other form")]
 pub fn read_tsc() -> u64 {
     // SAFETY: every x86-64 processor has the instruction, and it touches no memory.
     unsafe { core::arch::x86_64::_rdtsc() }

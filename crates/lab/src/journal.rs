@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use warikomi_measure::{Machine, RunDirectory, TargetInfo, TimeBase};
+use warikomi_shared::open_own;
 
 use crate::error::Error;
 use crate::strict::Found;
@@ -111,7 +112,8 @@ impl Journal {
     pub(crate) fn resume(path: &Path) -> Result<Journal, Error> {
         let directory = RunDirectory::reopen(path).map_err(Error::NoResume)?;
         let steps = path.join(STEPS);
-        let text = contents(&steps, MAX_STEPS_BYTES);
+        let file = open_own(&steps, File::options().read(true));
+        let text = file.and_then(|file| contents(file, MAX_STEPS_BYTES));
         let text = text.map_err(|source| Error::Steps { path: steps, source })?;
         let (earlier, whole) = read(&text)?;
         let file = directory.append(STEPS, whole as u64)?;
@@ -222,9 +224,9 @@ fn remove(path: &Path) -> io::Result<()> {
 }
 
 /// What is in a file that may have this number of bytes.
-pub(crate) fn contents(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
+pub(crate) fn contents(file: File, most_bytes: u64) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
-    File::open(path)?.take(most_bytes.saturating_add(1)).read_to_end(&mut text)?;
+    file.take(most_bytes.saturating_add(1)).read_to_end(&mut text)?;
     if text.len() as u64 > most_bytes {
         return Err(io::Error::other("it is too long for a file of steps"));
     }
@@ -266,6 +268,17 @@ mod tests {
         std::fs::write(directory.path().join("result.json"), "{}").unwrap();
         let error = Journal::resume(directory.path()).err().unwrap();
         assert!(error.to_string().contains("exists already"), "{error}");
+    }
+
+    #[test]
+    fn steps_that_are_a_link_are_not_gone_on_with() {
+        let directory = tempfile::tempdir().unwrap();
+        let elsewhere = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(&elsewhere, "half a line").unwrap();
+        std::os::unix::fs::symlink(&elsewhere, directory.path().join(STEPS)).unwrap();
+        let error = Journal::resume(directory.path()).err().unwrap();
+        assert!(error.to_string().contains("symbolic link"), "{error}");
+        assert_eq!(std::fs::read_to_string(&elsewhere).unwrap(), "half a line");
     }
 
     proptest! {

@@ -2,6 +2,7 @@
 //! have made them. Everything that could make the result another one is refused here: a shard that is missing or
 //! there twice, one of another number of cases, one that lacks a case, or was made on another target.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -108,8 +109,8 @@ fn listed(numbers: &[u32]) -> String {
 fn keep(directory: &ShardDirectory, left_bytes: &mut u64) -> Result<Kept, Error> {
     let ShardDirectory { path, made } = directory;
     let steps = path.join(STEPS);
-    let text =
-        contents(&steps, *left_bytes).map_err(|source| Error::Steps { path: steps, source })?;
+    let text = File::open(&steps).and_then(|file| contents(file, *left_bytes));
+    let text = text.map_err(|source| Error::Steps { path: steps, source })?;
     *left_bytes -= text.len() as u64;
     let (mut before, whole) = read(&text).map_err(|error| no_merge(path, error.to_string()))?;
     if whole < text.len() {

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use warikomi_clock::Time;
+use warikomi_shared::{check_directory, is_open_to_all, open_own};
 
 use crate::{Fate, Row, RunResult};
 
@@ -46,6 +47,14 @@ pub enum WriteError {
     /// A name of an experiment that would lead out of the directory.
     #[error("'{0}' is no name of an experiment: use letters, digits and dashes")]
     Name(String),
+    /// Another user may have made it.
+    #[error("{} is not used for runs: {source}; choose another directory", path.display())]
+    NotOurs {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: io::Error,
+    },
     /// Anything else.
     #[error("{} could not be written: {source}", path.display())]
     Io {
@@ -87,6 +96,10 @@ impl RunDirectory {
             return Err(WriteError::Name(experiment.to_owned()));
         }
         fs::create_dir_all(runs).map_err(|error| WriteError::new(runs, error))?;
+        // Where everyone may write, anyone may have made it before us.
+        if runs.canonicalize().is_ok_and(|path| path.parent().is_some_and(is_open_to_all)) {
+            check_ours(runs)?;
+        }
         let stamp = utc_stamp(now);
         let mut path = runs.to_owned();
         for number in 1..=MAX_SAME_SECOND {
@@ -100,8 +113,9 @@ impl RunDirectory {
         Err(WriteError::Exists { path })
     }
 
-    /// The directory of a run that was stopped before it had a result, to continue it.
+    /// The directory of a run that was stopped before it had a result, to continue it. It must be this user's.
     pub fn reopen(path: &Path) -> Result<RunDirectory, WriteError> {
+        check_ours(path)?;
         let result = path.join("result.json");
         match fs::symlink_metadata(&result) {
             Ok(_) => return Err(WriteError::Exists { path: result }),
@@ -112,11 +126,11 @@ impl RunDirectory {
     }
 
     /// Opens a file to which a run adds as it goes on, and cuts it to its first `keep` bytes. Unlike
-    /// the others it is there before it is complete.
+    /// the others it is there before it is complete. A link is not followed.
     pub fn append(&self, name: &str, keep: u64) -> Result<fs::File, WriteError> {
         let path = self.path.join(name);
         let opened = || {
-            let file = fs::OpenOptions::new().append(true).create(true).open(&path)?;
+            let file = open_own(&path, fs::OpenOptions::new().append(true).create(true))?;
             file.set_len(keep)?;
             Ok(file)
         };
@@ -191,6 +205,14 @@ impl RunDirectory {
         temporary.as_file().sync_all()?;
         temporary.persist_noclobber(path).map(drop).map_err(|error| error.error)
     }
+}
+
+fn check_ours(path: &Path) -> Result<(), WriteError> {
+    let missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+    check_directory(path).map_err(|source| match missing(&source) {
+        true => WriteError::new(path, source),
+        false => WriteError::NotOurs { path: path.to_owned(), source },
+    })
 }
 
 /// Temporary files are for their owner alone; a result is not a secret.
@@ -334,6 +356,40 @@ mod tests {
         assert_eq!(fs::read(run.path().join("cycles.csv")).unwrap(), b"a\nb\nc\n");
         again.write("result.json", |file| file.write_all(b"{}")).unwrap();
         assert!(matches!(RunDirectory::reopen(run.path()), Err(WriteError::Exists { .. })));
+    }
+
+    #[test]
+    fn a_run_goes_on_in_its_own_files_alone() {
+        let runs = tempfile::tempdir().unwrap();
+        let run = RunDirectory::create(runs.path(), 0, "sweep").unwrap();
+        let precious = runs.path().join("precious");
+        fs::write(&precious, "kept").unwrap();
+        std::os::unix::fs::symlink(&precious, run.path().join("cycles.csv")).unwrap();
+        let refused = run.append("cycles.csv", 0).unwrap_err().to_string();
+        assert!(refused.contains("symbolic link"), "{refused}");
+        assert_eq!(fs::read_to_string(&precious).unwrap(), "kept");
+        let everyone = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+        fs::set_permissions(run.path(), everyone).unwrap();
+        let refused = RunDirectory::reopen(run.path()).unwrap_err().to_string();
+        assert!(refused.contains("may write in it"), "{refused}");
+    }
+
+    #[test]
+    fn runs_are_not_kept_in_what_another_user_has_made_where_everyone_may_write() {
+        let everywhere = tempfile::tempdir().unwrap();
+        let everyone = std::os::unix::fs::PermissionsExt::from_mode(0o1777);
+        fs::set_permissions(everywhere.path(), everyone).unwrap();
+        let runs = everywhere.path().join("runs");
+        let run = RunDirectory::create(&runs, 0, "sweep").unwrap();
+        // Only root can give a directory away.
+        if nix::unistd::geteuid().is_root() {
+            std::os::unix::fs::chown(&runs, Some(1), None).unwrap();
+            let refused = RunDirectory::create(&runs, 0, "sweep").unwrap_err();
+            assert!(matches!(refused, WriteError::NotOurs { .. }), "{refused}");
+            std::os::unix::fs::chown(run.path(), Some(1), None).unwrap();
+            let refused = RunDirectory::reopen(run.path()).unwrap_err().to_string();
+            assert!(refused.contains("another user"), "{refused}");
+        }
     }
 
     proptest! {

@@ -1,12 +1,14 @@
 //! Handing files and a few bytes to another process, over a Unix socket.
 
+use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rustix::net::sockopt::socket_type;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+    SendAncillaryMessage, SendFlags, SocketType, recvmsg, sendmsg,
 };
 
 /// Files in one message.
@@ -60,20 +62,19 @@ pub fn receive(socket: impl AsFd) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
     Ok((message, files))
 }
 
-/// Takes over a file that this process was started with, by its number. Children do not inherit it.
+/// Takes over the socket with which this process was started as its standard input; children do not inherit it.
 ///
-/// To be called once for a number, and for none that somebody else in this process may hold.
-pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
-    // Files may be handed over as standard input; the other two are for words.
-    if matches!(number, 1 | 2) {
-        let what = format!("{number} is a standard stream, not a file handed over");
+/// Standard input belongs to the whole process, so it is never closed: the socket is copied, and `/dev/null` put in
+/// its place. A second call therefore finds no socket, which is an error, as any other standard input is.
+pub fn take_input() -> io::Result<OwnedFd> {
+    let input = io::stdin();
+    if socket_type(&input)? != SocketType::SEQPACKET {
+        let what = "standard input is no socket that keeps messages apart";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
     }
-    // SAFETY: it is looked at before it is used, and given up again if it is not open.
-    let file = unsafe { BorrowedFd::borrow_raw(number) };
-    rustix::io::fcntl_setfd(file, rustix::io::FdFlags::CLOEXEC)?;
-    // SAFETY: it is open, as the call before has shown, and by this function's contract nobody else's.
-    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+    let socket = input.as_fd().try_clone_to_owned()?;
+    rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
+    Ok(socket)
 }
 
 #[cfg(test)]
@@ -126,10 +127,25 @@ mod tests {
         assert_eq!((message.as_slice(), files.len()), (b"hello".as_slice(), 2));
         let (message, files) = receive(&far).unwrap();
         assert_eq!((message.as_slice(), files.len()), (b"again".as_slice(), 0));
-        let number = std::os::fd::IntoRawFd::into_raw_fd(far);
-        let far = inherited(number).unwrap();
         drop(near);
-        assert!(inherited(2).is_err() && inherited(1 << 20).is_err());
         assert!(receive(&far).unwrap().0.is_empty());
+    }
+
+    #[test]
+    fn standard_input_is_taken_once_and_only_if_it_is_a_socket() {
+        rustix::stdio::dup2_stdin(File::open("/dev/null").unwrap()).unwrap();
+        assert!(take_input().is_err());
+        let (near, far) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+                .unwrap();
+        rustix::stdio::dup2_stdin(&far).unwrap();
+        drop(far);
+        let taken = take_input().unwrap();
+        assert!(take_input().is_err(), "it was taken before");
+        send(&near, b"hello", &[]).unwrap();
+        assert_eq!(receive(&taken).unwrap().0, b"hello");
+        drop(taken);
+        // Standard input does not keep it open.
+        assert!(send(&near, b"gone?", &[]).is_err());
     }
 }

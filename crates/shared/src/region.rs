@@ -63,6 +63,7 @@ impl SharedWords {
         let _ = futex::wake(self.lower_half(at), futex::Flags::empty(), i32::MAX as u32);
     }
 
+    #[expect(unsafe_code, reason = "a futex is half of a word")]
     fn lower_half(&self, at: usize) -> &AtomicU32 {
         let half: *const AtomicU32 = (&raw const self[at]).cast();
         // SAFETY: it points to the first half of a live word, which on the little-endian machines that
@@ -76,6 +77,7 @@ impl Deref for SharedWords {
     type Target = [AtomicU64];
 
     #[inline]
+    #[expect(unsafe_code, reason = "mapped memory as atomic words is what this crate is for")]
     fn deref(&self) -> &[AtomicU64] {
         let first = self.map.as_ptr().cast::<AtomicU64>();
         // SAFETY: the mapping is at least this long and page aligned, it lives as long as `self.map`,

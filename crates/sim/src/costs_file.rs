@@ -1,5 +1,6 @@
 //! Costs as a file: what `warikomi calibrate` prints.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -8,6 +9,9 @@ use warikomi_target::kernel::GuestCosts;
 
 use super::CostModel;
 use super::transmit::{PRESETS, SendCosts};
+
+/// The longest file of costs that is read, in bytes.
+const MAX_BYTES: u64 = 1 << 20;
 
 /// A file of costs. What it leaves out has its declared value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,7 +53,8 @@ fn names() -> String {
 impl CostsFile {
     /// Reads a file.
     pub fn read(path: &Path) -> Result<CostsFile, CostsFileError> {
-        let text = std::fs::read_to_string(path)
+        let text = File::open(path)
+            .and_then(|file| warikomi_shared::read_text(file, MAX_BYTES))
             .map_err(|error| CostsFileError::Read { path: path.to_owned(), error })?;
         toml::from_str(&text).map_err(|error| CostsFileError::Content {
             path: path.to_owned(),
@@ -82,6 +87,12 @@ mod tests {
         std::fs::write(&path, "[send]\nhander_ns = 7\n").unwrap();
         let error = CostsFile::read(&path).unwrap_err().to_string();
         assert!(error.contains("hander_ns") && error.contains("warikomi calibrate"), "{error}");
+    }
+
+    #[test]
+    fn a_file_without_an_end_is_refused() {
+        let error = CostsFile::read(Path::new("/dev/zero")).unwrap_err().to_string();
+        assert!(error.contains("more than 1048576 bytes"), "{error}");
     }
 
     #[test]

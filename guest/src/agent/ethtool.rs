@@ -9,29 +9,16 @@ use warikomi_protocol::commands::Coalesce;
 use super::error::{AgentError, Context, Result};
 use super::netif::Interface;
 use super::sys;
-
-const GCOALESCE: u32 = 0x0e;
-const SCOALESCE: u32 = 0x0f;
-const NWAY_RST: u32 = 0x09;
-const GSTRINGS: u32 = 0x1b;
-const GSTATS: u32 = 0x1d;
-const GSSET_INFO: u32 = 0x37;
-const GFEATURES: u32 = 0x3a;
-const SFEATURES: u32 = 0x3b;
-
-/// String sets.
-const SS_STATS: u32 = 1;
-const SS_FEATURES: u32 = 4;
-
-/// Length of one string of a set, in bytes.
-const STRING_BYTES: usize = 32;
+use super::sys::ethtool::{
+    COALESCE_WORDS, GCOALESCE, GFEATURES, GSTATS, GSTRINGS, NWAY_RST, SCOALESCE, SFEATURES,
+    SS_FEATURES, SS_STATS, STRING_BYTES,
+};
 
 /// Most strings that a set may have here; the kernel's own sets have some dozens, a driver's
 /// statistics some hundreds.
 const MOST_STRINGS: u32 = 4096;
 
-/// `struct ethtool_coalesce` is the command and 22 words; these are indexes into it.
-const COALESCE_WORDS: usize = 23;
+/// Indexes of words in `struct ethtool_coalesce`.
 const RX_USECS: usize = 1;
 const RX_FRAMES: usize = 2;
 const TX_USECS: usize = 5;
@@ -193,12 +180,17 @@ impl<'a> Ethtool<'a> {
 
     /// A set of strings of the kernel; empty if there is none.
     fn strings(&self, set: u32) -> Result<Vec<String>> {
-        // cmd, reserved, sset_mask (64 bits), then a count for each bit set.
-        let mut info = [GSSET_INFO, 0, 1 << set, 0, 0];
-        self.call("read the size of a string set", &mut info)?;
-        let count = if info[2] == 0 { 0 } else { info[4].min(MOST_STRINGS) };
+        let count = sys::string_count(self.interface.control(), &self.interface.name, set)
+            .context(|| format!("read the size of a string set of {}", self.interface.name))?;
         if count == 0 {
             return Ok(Vec::new());
+        }
+        // The kernel would write all of them, whatever it was told.
+        if count > MOST_STRINGS {
+            return Err(AgentError::Other(format!(
+                "the driver of {} has {count} strings in a set; at most {MOST_STRINGS} are read",
+                self.interface.name
+            )));
         }
         let mut words = vec![0; 3 + count as usize * STRING_BYTES / 4];
         words[..3].copy_from_slice(&[GSTRINGS, set, count]);

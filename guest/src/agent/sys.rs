@@ -1,6 +1,7 @@
 //! The only unsafe code of the agent: system calls that `nix` does not wrap (interface ioctls,
 //! a batched receive that allocates nothing), and the time-stamp counter.
-#![allow(unsafe_code)]
+//!
+//! Nothing here believes its callers: what the kernel would read or write beyond is refused.
 
 use std::ffi::c_void;
 use std::io;
@@ -36,6 +37,7 @@ fn monotonic_ns() -> u64 {
 
 /// Reads the time-stamp counter. A User Mode Linux process reads the host's.
 #[inline]
+#[expect(unsafe_code, reason = "the instruction has no other form")]
 fn rdtsc() -> u64 {
     // SAFETY: the instruction has no operands and no effect but its result; every x86-64 has it.
     unsafe { core::arch::x86_64::_rdtsc() }
@@ -43,36 +45,122 @@ fn rdtsc() -> u64 {
 
 /// An ioctl that takes a pointer to a plain C structure.
 ///
-/// `argument` must be the structure that `request` expects; the callers in `netif` and `ethtool`
-/// are the list of those.
-fn ioctl<T>(fd: BorrowedFd<'_>, request: u64, argument: &mut T) -> io::Result<()> {
+/// # Safety
+///
+/// `T` must be the structure that the kernel reads and writes for `request`, and a pointer in it must lead to memory
+/// that is as long as the kernel takes it to be.
+#[expect(unsafe_code, reason = "the libraries have no such requests")]
+unsafe fn ioctl<T>(fd: BorrowedFd<'_>, request: u64, argument: &mut T) -> io::Result<()> {
     // SAFETY: `fd` is open for the length of the borrow and `argument` is a live, exclusive,
-    // initialised `T` for the length of the call; the functions below are the only callers and pair
-    // each request with the structure that the kernel reads and writes for it.
+    // initialised `T` for the length of the call; the rest is this function's contract.
     let result = unsafe { libc::ioctl(fd.as_raw_fd(), request, std::ptr::from_mut(argument)) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// An interface request (`struct ifreq`) for one of the SIOC[GS]IF* numbers.
+/// Requests whose `struct ifreq` has its value inside, and no pointer.
+const INTERFACE_REQUESTS: [u64; 6] = [
+    libc::SIOCGIFFLAGS,
+    libc::SIOCSIFFLAGS,
+    libc::SIOCSIFADDR,
+    libc::SIOCSIFNETMASK,
+    libc::SIOCSIFHWADDR,
+    libc::SIOCADDMULTI,
+];
+
+/// An interface request (`struct ifreq`) for one of [`INTERFACE_REQUESTS`]; any other is refused.
+#[expect(unsafe_code, reason = "calls `ioctl`")]
 pub(super) fn interface_ioctl(
     fd: BorrowedFd<'_>,
     request: u64,
     argument: &mut libc::ifreq,
 ) -> io::Result<()> {
-    ioctl(fd, request, argument)
+    if !INTERFACE_REQUESTS.contains(&request) {
+        return Err(refused(format!("{request:#x} is no request of an interface that is known")));
+    }
+    // SAFETY: all of these take an `ifreq`, and the kernel follows no pointer in it for them.
+    unsafe { ioctl(fd, request, argument) }
 }
 
-/// `SIOCETHTOOL`: `data` starts with the command word, and is as long as that command needs; the
-/// kernel reads and writes inside it only, because the lengths in it are checked by the callers.
+/// Commands of `SIOCETHTOOL`, by the names that `linux/ethtool.h` has for them.
+pub(super) mod ethtool {
+    pub(in super::super) const NWAY_RST: u32 = 0x09;
+    pub(in super::super) const GCOALESCE: u32 = 0x0e;
+    pub(in super::super) const SCOALESCE: u32 = 0x0f;
+    pub(in super::super) const GSTRINGS: u32 = 0x1b;
+    pub(in super::super) const GSTATS: u32 = 0x1d;
+    pub(in super::super) const GSSET_INFO: u32 = 0x37;
+    pub(in super::super) const GFEATURES: u32 = 0x3a;
+    pub(in super::super) const SFEATURES: u32 = 0x3b;
+
+    /// Sets of strings.
+    pub(in super::super) const SS_STATS: u32 = 1;
+    pub(in super::super) const SS_FEATURES: u32 = 4;
+
+    /// `struct ethtool_coalesce` is the command and 22 words.
+    pub(in super::super) const COALESCE_WORDS: usize = 23;
+    /// Length of one string of a set (ETH_GSTRING_LEN), in bytes.
+    pub(in super::super) const STRING_BYTES: usize = 32;
+}
+
+/// `SIOCETHTOOL`: `data` starts with the command word; if it is shorter than what the kernel reads and writes for
+/// that, it is refused.
 pub(super) fn ethtool_ioctl(fd: BorrowedFd<'_>, name: &str, data: &mut [u32]) -> io::Result<()> {
+    let needed = ethtool_words(data, |set| string_count(fd, name, set))?;
+    if data.len() < needed {
+        let (command, have) = (data.first().copied().unwrap_or_default(), data.len());
+        let what = format!("the ethtool command {command:#x} takes {needed} words, not {have}");
+        return Err(refused(what));
+    }
+    ethtool_request(fd, name, data)
+}
+
+/// How many strings the interface has in a set; none if the kernel does not know the set.
+pub(super) fn string_count(fd: BorrowedFd<'_>, name: &str, set: u32) -> io::Result<u32> {
+    let mask = 1u32.checked_shl(set).ok_or_else(|| refused(format!("no set of strings {set}")))?;
+    // The command, a word that is reserved, the mask in 64 bits, and a count for each of its bits.
+    let mut info = [ethtool::GSSET_INFO, 0, mask, 0, 0];
+    ethtool_request(fd, name, &mut info)?;
+    Ok(if info[2] == 0 { 0 } else { info[4] })
+}
+
+#[expect(unsafe_code, reason = "calls `ioctl`")]
+fn ethtool_request(fd: BorrowedFd<'_>, name: &str, data: &mut [u32]) -> io::Result<()> {
     let mut request = empty_ifreq(name)?;
     request.ifr_ifru.ifru_data = data.as_mut_ptr().cast();
-    ioctl(fd, libc::SIOCETHTOOL, &mut request)
+    // SAFETY: the request takes an `ifreq`, and both callers have seen to it that `data` is as long as its command
+    // needs. The kernel counts a set of strings anew; only the driver can have changed that count since, and a
+    // driver that is wrong in this is in the kernel already.
+    unsafe { ioctl(fd, libc::SIOCETHTOOL, &mut request) }
+}
+
+/// How many words the kernel reads and writes for a command and the lengths in it. Of strings and statistics it takes
+/// its own count, whatever `data` says.
+fn ethtool_words(data: &[u32], strings: impl FnOnce(u32) -> io::Result<u32>) -> io::Result<usize> {
+    let word = |at: usize| data.get(at).copied().unwrap_or_default();
+    let string_words = ethtool::STRING_BYTES / size_of::<u32>();
+    let (head, count, each) = match word(0) {
+        ethtool::NWAY_RST => (1, 0, 0),
+        ethtool::GCOALESCE | ethtool::SCOALESCE => (ethtool::COALESCE_WORDS, 0, 0),
+        ethtool::GSTRINGS => (3, strings(word(1))?, string_words),
+        ethtool::GSTATS => (2, strings(ethtool::SS_STATS)?, 2),
+        // Blocks of four words that are written, of two that are read.
+        ethtool::GFEATURES => (2, word(1), 4),
+        ethtool::SFEATURES => (2, word(1), 2),
+        other => return Err(refused(format!("{other:#x} is no ethtool command that is known"))),
+    };
+    let words = (count as usize).checked_mul(each).and_then(|words| words.checked_add(head));
+    words.ok_or_else(|| refused(format!("{count} entries are no length")))
+}
+
+fn refused(what: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, what)
 }
 
 /// `SIOCSARP` with a permanent entry.
+#[expect(unsafe_code, reason = "calls `ioctl`")]
 pub(super) fn arp_ioctl(fd: BorrowedFd<'_>, argument: &mut libc::arpreq) -> io::Result<()> {
-    ioctl(fd, libc::SIOCSARP, argument)
+    // SAFETY: the request takes an `arpreq`, which has no pointer.
+    unsafe { ioctl(fd, libc::SIOCSARP, argument) }
 }
 
 /// `struct vlan_ioctl_args` of `linux/if_vlan.h`.
@@ -87,21 +175,22 @@ pub(super) struct VlanRequest {
 }
 
 /// `SIOCSIFVLAN`.
+#[expect(unsafe_code, reason = "calls `ioctl`")]
 pub(super) fn vlan_ioctl(fd: BorrowedFd<'_>, argument: &mut VlanRequest) -> io::Result<()> {
     const SIOCSIFVLAN: u64 = 0x8983;
-    ioctl(fd, SIOCSIFVLAN, argument)
+    const _: () = assert!(size_of::<VlanRequest>() == 56);
+    // SAFETY: the request takes this structure, which has the kernel's length and no pointer.
+    unsafe { ioctl(fd, SIOCSIFVLAN, argument) }
 }
 
 /// An `ifreq` for the named interface, all else zero.
+#[expect(unsafe_code, reason = "the structure holds a union")]
 pub(super) fn empty_ifreq(name: &str) -> io::Result<libc::ifreq> {
     // SAFETY: `ifreq` is a C structure of arrays and integers, for which all zeros is a value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     // The last byte stays zero, so that the name ends.
     if name.is_empty() || name.len() >= request.ifr_name.len() {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            format!("{name:?} is no interface name (1 to 15 bytes)"),
-        ));
+        return Err(refused(format!("{name:?} is no interface name (1 to 15 bytes)")));
     }
     for (slot, byte) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *slot = byte.cast_signed();
@@ -110,6 +199,7 @@ pub(super) fn empty_ifreq(name: &str) -> io::Result<libc::ifreq> {
 }
 
 /// The flags of an `ifreq` that the kernel filled in with SIOCGIFFLAGS.
+#[expect(unsafe_code, reason = "the flags are in a union")]
 pub(super) fn flags_of(request: &libc::ifreq) -> i32 {
     // SAFETY: every bit pattern is a `c_short`, and the union has at least its size.
     i32::from(unsafe { request.ifr_ifru.ifru_flags })
@@ -141,6 +231,7 @@ pub(super) fn packet_listener(interface: libc::c_int) -> io::Result<OwnedFd> {
 }
 
 /// A packet socket bound to an interface and a type of frames.
+#[expect(unsafe_code, reason = "`nix` binds no packet socket")]
 fn packet_socket(interface: libc::c_int, protocol: u16) -> io::Result<OwnedFd> {
     // SAFETY: the call takes three numbers.
     let made = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
@@ -182,6 +273,7 @@ pub(super) fn retransmitted(fd: BorrowedFd<'_>) -> io::Result<u64> {
 }
 
 /// A socket option that is an array of numbers; those that the kernel does not have are 0.
+#[expect(unsafe_code, reason = "`nix` has no such options")]
 fn socket_numbers<const COUNT: usize>(
     fd: BorrowedFd<'_>,
     level: libc::c_int,
@@ -211,6 +303,7 @@ pub(super) fn set_socket_option(
     set_option(fd, libc::SOL_SOCKET, option, value)
 }
 
+#[expect(unsafe_code, reason = "`nix` has no such options")]
 fn set_option(
     fd: BorrowedFd<'_>,
     level: libc::c_int,
@@ -242,11 +335,13 @@ pub(super) struct EpollParams {
 }
 
 /// `EPIOCSPARAMS`.
+#[expect(unsafe_code, reason = "calls `ioctl`")]
 pub(super) fn epoll_ioctl(fd: BorrowedFd<'_>, argument: &mut EpollParams) -> io::Result<()> {
     // _IOW(0x8a, 1, struct epoll_params)
     const EPIOCSPARAMS: u64 = 0x4008_8a01;
     const _: () = assert!(size_of::<EpollParams>() == 8);
-    ioctl(fd, EPIOCSPARAMS, argument)
+    // SAFETY: the request takes this structure, which has the length that its number says and no pointer.
+    unsafe { ioctl(fd, EPIOCSPARAMS, argument) }
 }
 
 /// Buffers for receiving a batch of datagrams in one system call, allocated once.
@@ -261,6 +356,7 @@ pub(super) struct Batch {
 
 // SAFETY: the raw pointers in `messages` and `_vectors` point only into heap memory that this
 // value owns exclusively and that does not move with it.
+#[expect(unsafe_code, reason = "its messages point into it")]
 unsafe impl Send for Batch {}
 
 /// One datagram of a batch.
@@ -273,6 +369,7 @@ pub(super) struct Datagram<'a> {
 
 impl Batch {
     /// Room for `datagrams` of at most `stride` bytes each.
+    #[expect(unsafe_code, reason = "an empty message is zeros")]
     pub(super) fn new(datagrams: usize, stride: usize) -> Self {
         let mut buffer = vec![0u8; datagrams * stride];
         let mut vectors: Vec<libc::iovec> = buffer
@@ -299,6 +396,7 @@ impl Batch {
 
     /// Waits for a first datagram (as long as the socket's receive timeout says, or not at all),
     /// then takes what else is there. How many came.
+    #[expect(unsafe_code, reason = "`nix` allocates for each call")]
     pub(super) fn receive(&mut self, fd: BorrowedFd<'_>, wait: bool) -> io::Result<usize> {
         let waiting = if wait { libc::MSG_WAITFORONE } else { libc::MSG_DONTWAIT };
         // SAFETY: every message points at one vector, every vector at its own `stride` bytes of
@@ -328,10 +426,54 @@ impl Batch {
 }
 
 /// Makes this thread the last to run when others want to.
+#[expect(unsafe_code, reason = "`nix` has no such call")]
 pub(super) fn run_last() -> io::Result<()> {
     const LAST: libc::c_int = 19;
     const THIS_THREAD: libc::id_t = 0;
     // SAFETY: it takes numbers only.
     let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, THIS_THREAD, LAST) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+
+    #[test]
+    fn data_that_is_too_short_for_its_command_is_refused() {
+        let strings = |count| move |_| Ok(count);
+        let words = |data: &[u32], count| ethtool_words(data, strings(count)).unwrap();
+        assert_eq!(words(&[ethtool::NWAY_RST], 9), 1);
+        assert_eq!(words(&[ethtool::GCOALESCE], 9), 23);
+        // The kernel's own count decides, not the one that is given.
+        assert_eq!(words(&[ethtool::GSTRINGS, 1, 2], 9), 3 + 9 * 8);
+        assert_eq!(words(&[ethtool::GSTATS, 2], 9), 2 + 9 * 2);
+        assert_eq!(words(&[ethtool::GFEATURES, 3], 9), 2 + 3 * 4);
+        assert_eq!(words(&[ethtool::SFEATURES, 3], 9), 2 + 3 * 2);
+        assert!(words(&[ethtool::GFEATURES, u32::MAX], 9) > 1 << 33);
+        for unknown in [&[][..], &[0x42]] {
+            assert!(ethtool_words(unknown, strings(0)).is_err(), "{unknown:?}");
+        }
+    }
+
+    #[test]
+    fn requests_that_could_lead_elsewhere_never_reach_the_kernel() {
+        let any = socket(AddressFamily::Unix, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None);
+        let any = any.unwrap();
+        let kind = |result: io::Result<()>| result.unwrap_err().kind();
+        let mut request = empty_ifreq("lo").unwrap();
+        let given = interface_ioctl(any.as_fd(), libc::SIOCETHTOOL, &mut request);
+        assert_eq!(kind(given), io::ErrorKind::InvalidInput);
+        for short in [
+            &mut [][..],
+            &mut [0x42, 0, 0],
+            &mut [ethtool::SCOALESCE; 22],
+            &mut [ethtool::GFEATURES, 1, 0, 0, 0],
+            &mut [ethtool::SFEATURES, u32::MAX, 0, 0],
+        ] {
+            let given = ethtool_ioctl(any.as_fd(), "lo", short);
+            assert_eq!(kind(given), io::ErrorKind::InvalidInput, "{short:?}");
+        }
+    }
 }

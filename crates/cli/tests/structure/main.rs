@@ -2,6 +2,7 @@
 
 mod circles;
 mod imports;
+mod lints;
 mod modules;
 mod pages;
 mod published;

@@ -21,13 +21,13 @@ pub(crate) fn root() -> &'static Path {
 }
 
 /// A page, with its path from the root.
-struct Page {
+pub(crate) struct Page {
     path: PathBuf,
     text: String,
 }
 
 impl Page {
-    fn read(path: &Path) -> Page {
+    pub(crate) fn read(path: &Path) -> Page {
         let text = fs::read_to_string(root().join(path));
         Page { path: path.to_owned(), text: text.expect("a page can be read") }
     }
@@ -55,7 +55,7 @@ impl Page {
     }
 
     /// The cells of the tables below a heading, row by row.
-    fn rows(&self, heading: &str) -> Vec<Vec<&str>> {
+    pub(crate) fn rows(&self, heading: &str) -> Vec<Vec<&str>> {
         let below = self.lines().skip_while(|line| *line != heading).skip(1);
         let section = below.take_while(|line| !line.starts_with("## "));
         let rows = section.filter_map(|line| line.strip_prefix('|')?.strip_suffix('|'));
@@ -147,6 +147,26 @@ fn every_link_of_a_page_leads_somewhere() {
         }
     }
     assert!(followed > 30, "{followed}");
+}
+
+#[test]
+fn every_test_that_the_threat_model_names_is_there() {
+    let page = Page::read(Path::new("docs/threat-model.md"));
+    let quoted = page.lines().flat_map(|line| line.split('`').skip(1).step_by(2));
+    let sentence = |word: &&str| !word.contains(['/', '.']) && word.matches('_').count() > 2;
+    let named: BTreeSet<&str> = quoted.filter(sentence).collect();
+    assert!(named.len() > 10, "{named:?}");
+    let mut files = Vec::new();
+    tree(root(), &mut files);
+    files.retain(|path| path.extension().is_some_and(|ending| ending == "rs"));
+    let sources: Vec<String> = files
+        .iter()
+        .map(|path| fs::read_to_string(root().join(path)).unwrap_or_default())
+        .collect();
+    for name in named {
+        let function = format!("fn {name}(");
+        assert!(sources.iter().any(|text| text.contains(&function)), "no test {name}");
+    }
 }
 
 #[test]

@@ -75,9 +75,11 @@ impl Device {
     pub fn from_environment() -> Result<Device, AttachError> {
         let no_socket = |problem| AttachError::NoSocket { problem };
         let text = env::var(layout::SOCKET_VARIABLE).map_err(|_| no_socket("is not set"))?;
-        let number = text.parse().map_err(|_| no_socket("is no number"))?;
-        let socket = warikomi_shared::inherited(number)
-            .map_err(|_| no_socket("names no file that was handed over"))?;
+        if text != "0" {
+            return Err(no_socket("is not 0, which is standard input"));
+        }
+        let socket = warikomi_shared::take_input()
+            .map_err(|_| no_socket("names standard input, which is no socket"))?;
         Device::attach(socket)
     }
 

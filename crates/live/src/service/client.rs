@@ -28,6 +28,14 @@ pub enum AskError {
         /// What came of connecting to it.
         error: io::Error,
     },
+    /// Another user listens there.
+    #[error(
+        "{path} is the socket of another user's process; say with --control where your service is"
+    )]
+    Stranger {
+        /// The socket.
+        path: String,
+    },
     /// The service refused, with this reason.
     #[error("{0}")]
     Refused(String),
@@ -48,6 +56,9 @@ pub fn ask(path: &Path, request: &Request) -> Result<Value, AskError> {
     let name = || path.display().to_string();
     let stream =
         UnixStream::connect(path).map_err(|error| AskError::NotRunning { path: name(), error })?;
+    if !warikomi_shared::is_peer_trusted(&stream) {
+        return Err(AskError::Stranger { path: name() });
+    }
     let (answer, mut rest) = exchange(&stream, request).map_err(|error| match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => AskError::Silent,
         _ => AskError::Ended,

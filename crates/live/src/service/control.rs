@@ -3,19 +3,15 @@
 //! It is looked at now and then by a loop that has a device to serve, so nothing here waits, and each look
 //! does a bounded amount of work.
 
-use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, OpenOptionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg};
-use nix::sys::socket::{
-    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket,
-};
-use nix::sys::stat::{Mode, fchmod};
 use warikomi_clock::{Span, Time};
+use warikomi_shared::{check_directory, is_peer_trusted, listen_at, open_own};
 
 use super::request::{Answer, MOST_REQUEST_BYTES, Request};
 
@@ -48,6 +44,14 @@ pub enum ControlError {
     NoSocket {
         /// The file.
         path: String,
+    },
+    /// Another user may have made the directory.
+    #[error("{path} is no place for a control socket: {error}; give another --control")]
+    NotOurs {
+        /// The directory.
+        path: String,
+        /// What is wrong with it.
+        error: io::Error,
     },
     /// The socket cannot be made.
     #[error("cannot make the control socket {path}: {error}")]
@@ -82,11 +86,18 @@ impl Control {
         if let Some(directory) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             let mut builder = DirBuilder::new();
             builder.recursive(true).mode(0o700).create(directory).map_err(cannot)?;
+            check_directory(directory).map_err(|error| ControlError::NotOurs {
+                path: directory.display().to_string(),
+                error,
+            })?;
         }
         let mut lock_path = path.as_os_str().to_owned();
         lock_path.push(".lock");
-        let mut open = OpenOptions::new();
-        let file = open.create(true).append(true).mode(0o600).open(lock_path).map_err(cannot)?;
+        let mut options = OpenOptions::new();
+        options.create(true).append(true).mode(0o600);
+        let file = open_own(Path::new(&lock_path), &mut options).map_err(|error| {
+            ControlError::Cannot { path: lock_path.display().to_string(), error }
+        })?;
         let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock)
             .map_err(|_| ControlError::Taken { path: name.clone() })?;
         match std::fs::symlink_metadata(path) {
@@ -97,8 +108,7 @@ impl Control {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(cannot(error)),
         }
-        let listener = private_listener(path).map_err(|errno| cannot(errno.into()))?;
-        std::fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(cannot)?;
+        let listener = listen_at(path).map_err(cannot)?;
         Ok(Control { path: path.into(), listener, _lock: lock, clients: Vec::new(), next: 0 })
     }
 
@@ -131,7 +141,8 @@ impl Control {
         for _ in 0..MOST_ACCEPTED {
             // Whatever is wrong with one client is nothing to the service.
             let Ok((stream, _)) = self.listener.accept() else { return };
-            if stream.set_nonblocking(true).is_err() {
+            // Of another user only if the file's mode was changed.
+            if !is_peer_trusted(&stream) || stream.set_nonblocking(true).is_err() {
                 continue;
             }
             let mut client = Client::new(ClientId(self.next), stream, now);
@@ -151,17 +162,6 @@ impl Drop for Control {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
     }
-}
-
-/// Listens at a file that nobody else may open, not even for a moment: on Linux the file gets the mode
-/// that the socket had before.
-fn private_listener(path: &Path) -> nix::Result<UnixListener> {
-    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-    let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
-    fchmod(&socket, Mode::S_IRUSR | Mode::S_IWUSR)?;
-    bind(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
-    listen(&socket, Backlog::MAXCONN)?;
-    Ok(socket.into())
 }
 
 #[derive(Debug)]

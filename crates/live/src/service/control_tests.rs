@@ -1,4 +1,5 @@
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::{PermissionsExt, symlink};
 
 use super::*;
 
@@ -160,6 +161,22 @@ fn the_socket_is_for_this_user_alone_and_goes_with_the_service() {
     let path = place.path.clone();
     drop(place.control);
     assert!(!path.exists());
+}
+
+#[test]
+fn a_lock_that_is_a_link_and_a_directory_of_everyone_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let precious = directory.path().join("precious");
+    symlink(&precious, directory.path().join("control.lock")).unwrap();
+    let path = directory.path().join("control");
+    let refused = Control::bind(&path).unwrap_err().to_string();
+    assert!(refused.contains("control.lock") && refused.contains("symbolic link"), "{refused}");
+    assert!(!precious.exists() && !path.exists());
+    let open = directory.path().join("open");
+    std::fs::create_dir(&open).unwrap();
+    std::fs::set_permissions(&open, PermissionsExt::from_mode(0o777)).unwrap();
+    let refused = Control::bind(&open.join("control")).unwrap_err().to_string();
+    assert!(refused.contains("every user may write"), "{refused}");
 }
 
 #[test]

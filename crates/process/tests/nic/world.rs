@@ -2,14 +2,13 @@
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Stdio};
+use std::process::Child;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Instant;
 
 use etherparse::PacketBuilder;
-use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap};
 use warikomi_clock::{TscClock, read_tsc};
@@ -86,10 +85,8 @@ fn start_driver(files: &[BorrowedFd<'_>]) -> (Child, OwnedFd) {
     let (near, far) =
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
     send(&near, layout::HELLO, files).unwrap();
-    fcntl_setfd(&far, FdFlags::empty()).unwrap();
-    let number = far.as_raw_fd().to_string();
     let mut command = command("driver");
-    (command.env(layout::SOCKET_VARIABLE, number).stdin(Stdio::null()).spawn().unwrap(), near)
+    (command.env(layout::SOCKET_VARIABLE, "0").stdin(far).spawn().unwrap(), near)
 }
 
 fn dma_memory(dma: File, (packets, packet_bytes): (File, u64)) -> SharedMemory {
@@ -145,7 +142,6 @@ impl World {
         let packet_bytes = packets.shape().file_bytes();
         let (file, words) = region(packet_bytes, strategy);
         let event = Event::create().unwrap();
-        // The other parts first: the driver's socket is inherited, and must not be by them.
         let (mut children, mut links) = start_parts(&mut chain, application);
         let dma = create_region("warikomi-test", DMA_BYTES).unwrap();
         let invitation = chain.driver.take().unwrap().socket().unwrap();

@@ -6,6 +6,7 @@ use clap::{Args, ValueHint};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use warikomi_clock::Span;
+use warikomi_shared::read_text;
 use warikomi_target::kernel::GuestCosts;
 
 use super::check::given;
@@ -99,6 +100,9 @@ fn speed(text: &str) -> Result<f64, String> {
     speed.ok_or_else(|| format!("a factor such as 2 or 0.5 is expected, {SPEEDS:?}"))
 }
 
+/// The longest file of costs that is read, in bytes.
+const MAX_BYTES: u64 = 1 << 20;
+
 /// A file of costs; its other sections are for driver processes.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -117,7 +121,8 @@ fn read(path: &Path) -> Result<GuestCosts, SessionError> {
             path.display()
         ))
     };
-    let text = std::fs::read_to_string(path).map_err(|error| cannot(&error.to_string()))?;
+    let text = std::fs::File::open(path).and_then(|file| read_text(file, MAX_BYTES));
+    let text = text.map_err(|error| cannot(&error.to_string()))?;
     let file: File = toml::from_str(&text).map_err(|error| cannot(error.message()))?;
     Ok(file.kernel)
 }
@@ -144,6 +149,12 @@ mod tests {
         let costs = asked.over(Some(file.path())).unwrap();
         assert_eq!((costs.access, costs.frame), (Span::ZERO, Span::from_ns(50)));
         assert_eq!(none().over(None).unwrap(), GuestCosts::default());
+    }
+
+    #[test]
+    fn a_file_without_an_end_is_refused() {
+        let error = none().over(Some(Path::new("/dev/zero"))).unwrap_err().to_string();
+        assert!(error.contains("more than 1048576 bytes"), "{error}");
     }
 
     #[test]

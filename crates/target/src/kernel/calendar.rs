@@ -57,8 +57,7 @@ pub(super) struct Calendar {
 impl Calendar {
     /// One that a kernel finds at this path.
     pub(super) fn at(path: &Path, clock: VirtualClock) -> Result<Calendar> {
-        let listener = UnixListener::bind(path)?;
-        listener.set_nonblocking(true)?;
+        let listener = warikomi_shared::listen_at(path)?;
         Ok(Calendar {
             listener,
             line: None,
@@ -117,6 +116,7 @@ impl Calendar {
     pub(super) fn serve(&mut self) -> Result<()> {
         if self.line.is_none() {
             match self.listener.accept() {
+                Ok((line, _)) if !warikomi_shared::is_peer_trusted(&line) => return Ok(()),
                 Ok((line, _)) => {
                     line.set_nonblocking(true)?;
                     self.line = Some(line);

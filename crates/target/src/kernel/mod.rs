@@ -249,8 +249,11 @@ impl KernelTarget {
     fn accept(&mut self) -> Result<Connection, TargetError> {
         let accepted = wait::until(self, CONNECT_TIMEOUT, |target| {
             let accepted = target.listener.accept();
-            let waits = matches!(&accepted, Err(e) if e.kind() == ErrorKind::WouldBlock);
-            (!waits).then_some(accepted)
+            let ours = match &accepted {
+                Ok((stream, _)) => warikomi_shared::is_peer_trusted(stream),
+                Err(error) => error.kind() != ErrorKind::WouldBlock,
+            };
+            ours.then_some(accepted)
         })?;
         let (stream, _) = accepted
             .ok_or_else(|| TargetError::NotConnected {

@@ -217,14 +217,8 @@ impl Drop for SocketFile {
 }
 
 fn listen(socket: &Path) -> Result<(UnixListener, SocketFile), TargetError> {
-    match UnixListener::bind(socket) {
-        Ok(listener) => {
-            let file = SocketFile(socket.to_owned());
-            listener
-                .set_nonblocking(true)
-                .map_err(TargetError::system("cannot set up the NIC's socket"))?;
-            Ok((listener, file))
-        }
+    match warikomi_shared::listen_at(socket) {
+        Ok(listener) => Ok((listener, SocketFile(socket.to_owned()))),
         Err(error) if error.kind() == ErrorKind::AddrInUse => {
             Err(TargetError::SocketBusy { path: socket.to_owned() })
         }
@@ -253,6 +247,7 @@ fn check_space(dir: &Path, memory_mb: u64) -> Result<(), TargetError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_busy_socket_is_an_error_that_names_it() {
@@ -262,6 +257,8 @@ mod tests {
         let Err(error) = listen(&path) else { panic!("it was bound twice") };
         let error = error.to_string();
         assert!(error.contains("in use by another process") && error.contains("nic"), "{error}");
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
         drop(first);
         assert!(!path.exists());
     }
