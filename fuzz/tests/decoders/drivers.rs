@@ -29,12 +29,17 @@ fn scribble(rig: &Rig, from: &mut Unstructured<'_>) -> Result<()> {
     for _ in 0..from.int_in_range(1..=8u8)? {
         let near = !once_in(from, 4)?;
         let most = if near { 40 } else { RINGS / 4 - 1 };
-        let ring = if once_in(from, 2)? { 0 } else { 0x4000 };
+        let ring = *from.choose(&[0, 0x1000, 0x2000, 0x3000, 0x4000])?;
         let at = Rig::RINGS + (ring + 4 * from.int_in_range(0..=most)?) % RINGS;
-        let word = match from.int_in_range(0..=3u8)? {
+        let present = rig.bench.word(at);
+        let word = match from.int_in_range(0..=6u8)? {
+            // As a card gives a descriptor back: it is the driver's, whole, and of any length.
             0 => 0x3000_0000 | from.int_in_range(0..=0x3fff)?,
-            1 => 0xb000_0000 | from.int_in_range(0..=0x3fff)?,
-            2 => number(from)? as u32,
+            1 => 0x6000_0000 | from.int_in_range(0..=0x3fff)?,
+            2 => present & 0x7fff_0000 | 0x3000_0000 | from.int_in_range(0..=0xffff)?,
+            3 => present ^ 1 << from.int_in_range(0..=31)?,
+            4 => 0xb000_0000 | from.int_in_range(0..=0x3fff)?,
+            5 => number(from)? as u32,
             _ => from.arbitrary()?,
         };
         rig.bench.put(at, &[word]);

@@ -140,8 +140,9 @@ impl Seeds {
     /// One of them with edits.
     pub(crate) fn edited(&self, number: usize, from: &mut Unstructured<'_>) -> Vec<u8> {
         let mut bytes = self.files[number].clone();
-        let edits = from.int_in_range(0..=MOST_EDITS).unwrap_or_default();
-        for _ in 0..edits {
+        // Mostly few: after many it is no such file any more.
+        let [one, other] = [(); 2].map(|()| from.int_in_range(0..=MOST_EDITS).unwrap_or_default());
+        for _ in 0..one.min(other) {
             if from.is_empty() || self.edit(&mut bytes, from).is_err() {
                 break;
             }
@@ -154,7 +155,7 @@ impl Seeds {
         let at = from.int_in_range(0..=bytes.len())?;
         let most = if once_in(from, 4)? { MOST_BYTES } else { 64 };
         let until = at + from.int_in_range(0..=most.min(bytes.len() - at))?;
-        match from.int_in_range(0..=9u8)? {
+        match from.int_in_range(0..=11u8)? {
             0 => drop(bytes.drain(at..until)),
             1 => bytes.truncate(at),
             2 => {
@@ -180,7 +181,14 @@ impl Seeds {
                 let end = (begin + from.int_in_range(0..=256)?).min(other.len());
                 bytes.splice(at..until, other[begin..end].iter().copied());
             }
-            6 if at < bytes.len() => bytes[at] ^= 1 << from.int_in_range(0..=7u8)?,
+            6 => {
+                // In a text in quotation marks.
+                let word = if self.words.is_empty() { "" } else { *from.choose(self.words)? };
+                let quote = bytes[at..].iter().position(|byte| *byte == b'"');
+                let begin = quote.map_or(at, |quote| at + quote + 1);
+                bytes.splice(begin..begin, word.bytes());
+            }
+            7 if at < bytes.len() => bytes[at] ^= 1 << from.int_in_range(0..=7u8)?,
             _ => {
                 let width = *from.choose(&[1, 2, 4, 8])?;
                 let mut value = number(from)?.to_le_bytes();

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use arbitrary::Unstructured;
-use serde_json::json;
+use serde_json::{Value, json};
 use warikomi_clock::{Span, Time};
 use warikomi_lab::{ShardDirectory, Watch, describe};
 use warikomi_measure::{Fate, Machine, Repeat, Row, RunDirectory, RunResult, TimeBase, Warning};
@@ -15,19 +15,31 @@ use warikomi_report::read::{ReadError, Run};
 use warikomi_report::terminal::{self, Style};
 use warikomi_target::Interrupted;
 
-use crate::harness::{Seeds, bounded};
+use crate::harness::{self, Seeds, bounded};
 
 const RESULT: &str = "result.json";
+const WORDS: &[&str] = &[
+    "\n",
+    ",",
+    "\"",
+    "NaN",
+    "1e308",
+    "<script>alert(1)</script>",
+    "\"><script>alert(1)</script>",
+    "[[[[",
+    "\u{1b}[31m",
+    "\"shard\":{\"shard\":\"1/1\",\"cases\":1,\"of_cases\":1,\"machine\":{}},",
+];
+/// The result of another run, which stands in its place if it is what is changed.
+const OTHER_RESULT: &str = "other-result.json";
 const STEPS: &str = "steps.jsonl";
 
-fn result() -> RunResult {
-    let mut result = RunResult::new("sweep", TimeBase::Real, Machine::default());
+fn result(experiment: &str, row: &Value) -> RunResult {
+    let mut result = RunResult::new(experiment, TimeBase::Real, Machine::default());
     result.version = Some("0.1.0".to_owned());
     result.target.driver = "r8169".to_owned();
     let warning = Warning { what: "slow".to_owned(), hint: "wait".to_owned() };
     result.warnings.push(warning);
-    let row =
-        json!({"size_bytes": 1_500, "send_ns": 240.5, "loss_free_bps": 9e8, "line_rate_bps": null});
     result.rows = Some(vec![row.as_object().expect("a row").clone()]);
     describe(&mut result);
     result
@@ -52,7 +64,15 @@ fn made() -> Vec<(&'static str, Vec<u8>)> {
     let repeat =
         |repeat| Repeat { figure: "send_ns".into(), size_bytes: Some(1_500), repeat, value: 240.5 };
     run.write_table("repeats", (1..4).map(repeat)).expect("a file");
-    run.write_result(&result()).expect("a file");
+    let swept = json!({
+        "size_bytes": 1_500, "send_ns": 240.5, "loss_free_bps": 9e8, "line_rate_bps": null,
+    });
+    run.write_result(&result("sweep", &swept)).expect("a file");
+    let sent = json!({
+        "size_bytes": 64, "buffers": "mbuf-2k", "completion": "adaptive", "bounce": "none", "bps": 9e8,
+        "pps": 1e6, "published_bps": null, "virtual_bps": 8e8, "cpu_share": 0.5,
+    });
+    let other = result("transmit", &sent).to_json().into_bytes();
     let file = |name: &str| fs::read(run.path().join(name)).expect("a file");
     let cycles = b"size_bytes,line_rate_bps,phase,interval_ns,driver_share,end_to_end_share\n\
         1500,,search,400.5,0.9,0.8\n1500,,search,800,1,1\n";
@@ -65,6 +85,7 @@ fn made() -> Vec<(&'static str, Vec<u8>)> {
         (RESULT, file(RESULT)),
         ("samples.csv", file("samples.csv")),
         (STEPS, steps.to_vec()),
+        (OTHER_RESULT, other),
     ]
 }
 
@@ -88,6 +109,18 @@ fn shown(path: &Path) -> Result<(), ReadError> {
         assert_eq!(page.matches("<script").count(), 1, "a page runs our script and no other");
     }
     Ok(())
+}
+
+/// What is made of the seeds themselves: with each of the results.
+fn as_they_are(files: &[(&str, Vec<u8>)]) {
+    for result in [RESULT, OTHER_RESULT] {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        for (name, bytes) in files {
+            let name = if *name == result { RESULT } else { name };
+            fs::write(directory.path().join(name), bytes).expect("a file");
+        }
+        shown(directory.path()).expect("a run that we wrote");
+    }
 }
 
 /// Goes on with what is there, as `--resume` and `merge` do.
@@ -116,24 +149,37 @@ fn gone_on_with(path: &Path, before: &[u8]) {
     }
 }
 
+/// Values of a JSON document that have no others in them.
+fn leaves<'a>(value: &'a mut Value, into: &mut Vec<&'a mut Value>) {
+    match value {
+        Value::Array(all) => all.iter_mut().for_each(|one| leaves(one, into)),
+        Value::Object(all) => all.values_mut().for_each(|one| leaves(one, into)),
+        leaf => into.push(leaf),
+    }
+}
+
+/// A document that is still one, with other values.
+fn with_other_values(json: &[u8], from: &mut Unstructured<'_>) -> arbitrary::Result<Vec<u8>> {
+    let mut value: Value = serde_json::from_slice(json).expect("a seed is JSON");
+    for _ in 0..from.int_in_range(1..=3u8)? {
+        let mut all = Vec::new();
+        leaves(&mut value, &mut all);
+        let leaf = from.int_in_range(0..=all.len() - 1)?;
+        *all[leaf] = match from.int_in_range(0..=4u8)? {
+            0 => Value::Null,
+            1 => harness::number(from)?.into(),
+            2 => f64::from_bits(from.arbitrary()?).into(),
+            _ => (*from.choose(WORDS)?).into(),
+        };
+    }
+    Ok(value.to_string().into_bytes())
+}
+
 #[test]
 fn results() {
     let files = made();
-    let words = &[
-        "\n",
-        ",",
-        "\"",
-        "NaN",
-        "inf",
-        "1e308",
-        "null",
-        "<script>alert(1)</script>",
-        "{\"",
-        "[[[[",
-        "\u{1b}[31m",
-        "\"shard\":{\"shard\":\"1/1\",\"cases\":1,\"of_cases\":1,\"machine\":{}},",
-    ];
-    let seeds = Seeds::of("results", &files, words);
+    let seeds = Seeds::of("results", &files, WORDS);
+    as_they_are(&files);
     bolero::check!().with_max_len(1_024).for_each(|input: &[u8]| {
         let mut from = Unstructured::new(input);
         let changed = from.int_in_range(0..=seeds.len() - 1).unwrap_or_default();
@@ -141,10 +187,19 @@ fn results() {
         let mut steps = Vec::new();
         for (number, (name, _)) in files.iter().enumerate() {
             let whole = number != changed;
-            let bytes =
-                if whole { seeds.whole(number).to_vec() } else { seeds.edited(number, &mut from) };
+            let json = name.ends_with(RESULT) && from.int_in_range(0..=1u8) == Ok(1);
+            let bytes = match whole {
+                true => seeds.whole(number).to_vec(),
+                false if json => with_other_values(seeds.whole(number), &mut from)
+                    .unwrap_or_else(|_| seeds.whole(number).to_vec()),
+                false => seeds.edited(number, &mut from),
+            };
+            if whole && *name == OTHER_RESULT {
+                continue;
+            }
+            let name = if *name == OTHER_RESULT { RESULT } else { name };
             fs::write(directory.path().join(name), &bytes).expect("a file");
-            if *name == STEPS {
+            if name == STEPS {
                 steps = bytes;
             }
         }

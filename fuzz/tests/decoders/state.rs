@@ -9,7 +9,7 @@ use warikomi_driver::state::{
     Slot, StateArea, Turn,
 };
 use warikomi_pci::attach::area::{
-    self, BATON, MOST_SLOTS, RX_SLOTS, TX_SLOTS, WORDS, header, record,
+    self, BATON, MOST_SLOTS, RX_SLOTS, TOKEN_MASK, TX_SLOTS, WORDS, header, record,
 };
 use warikomi_shared::Words;
 
@@ -75,7 +75,15 @@ fn check(in_use: &[InUse; 2], settings: &Settings) {
 fn damaged(area: &StateArea, from: &mut Unstructured<'_>, shown: Shown) {
     let words = Rc::clone(area.words());
     steps(from, 20, |from| {
-        words.store(place(from)?, number(from)?, Relaxed);
+        let at = place(from)?;
+        let present = words.load(at, Relaxed);
+        let value = match from.int_in_range(0..=3u8)? {
+            // A slot of the same count, with another's buffer.
+            0 => present & !TOKEN_MASK | from.int_in_range(0..=8)?,
+            1 => present.wrapping_add(from.int_in_range(0..=2)?),
+            _ => number(from)?,
+        };
+        words.store(at, value, Relaxed);
         if !once_in(from, 3)? {
             let sum = area::checksum((0..header::CHECKSUM).map(|at| words.load(at, Relaxed)));
             words.store(header::CHECKSUM, sum, Relaxed);
