@@ -30,6 +30,7 @@ use warikomi_session::SessionError;
 use warikomi_target::{Interrupted, TargetError};
 
 use crate::invocation::Invocation;
+use crate::plan::PlanFile;
 
 /// A NIC laboratory without the NIC.
 ///
@@ -95,6 +96,14 @@ pub fn main(experiments: &'static [Entry]) -> ExitCode {
 /// All flags of all subcommands.
 fn command(experiments: &[Entry]) -> clap::Command {
     Arguments::command().subcommands(experiments.iter().map(experiment::command))
+}
+
+/// What a run of the plan in `text` would keep as its own plan. Nothing is run.
+pub fn plan_again(experiments: &[Entry], text: &str) -> Result<String> {
+    let command = command(experiments);
+    let line = PlanFile::from_toml(text)?.command_line(&command, &[])?;
+    let matches = command.clone().try_get_matches_from(line)?;
+    PlanFile::of(&command, &matches)?.context("this is no plan of an experiment")?.to_toml()
 }
 
 fn run(experiments: &'static [Entry], given: &[OsString]) -> Result<ExitCode> {

@@ -79,7 +79,8 @@ impl PlanFile {
         PlanFile::from_toml(&text).with_context(|| path.display().to_string())
     }
 
-    fn from_toml(text: &str) -> Result<PlanFile> {
+    /// Reads the text of a plan.
+    pub(crate) fn from_toml(text: &str) -> Result<PlanFile> {
         toml::from_str(text).context(
             "this is no plan; it has experiment = \"NAME\" and a table [flags] with the flags of that \
              experiment, as in count = 1000",

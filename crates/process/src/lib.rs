@@ -25,6 +25,7 @@ mod report;
 mod request_log;
 mod seat;
 mod seats;
+mod served;
 mod store;
 mod succession;
 mod way;
@@ -62,6 +63,7 @@ pub use orders::Orders;
 pub use parts::Program;
 pub use priority::{NICE, Priorities, Wanted, claim_for_this_thread, may_be_raised};
 pub use request_log::StoreRequest;
+pub use served::ServedWindow;
 pub use succession::{
     MOST_STORE_CLIENTS, ParseStateIoError, StateIo, StoreOptions, Succession, USUAL_STORE_INTERVAL,
 };

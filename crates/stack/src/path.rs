@@ -174,13 +174,18 @@ impl<K: Wakeup + Clone> Path<K> {
         let Some(frame) = self.memory.bytes(filled.token, offset, length) else { return false };
         match datagram::parse(&frame, filled.has(flags::CHECKSUMS_GOOD)) {
             Content::Datagram(found) if found.destination == self.station.address => {
+                // The end of the longest buffer is a place that no entry can name.
+                let Some(payload_at) = filled.offset.checked_add(found.payload_offset) else {
+                    self.socket.malformed();
+                    return false;
+                };
                 self.hosts.met(found.source, found.source_mac);
                 if !self.socket.arrived(filled.token, found.destination_port, found.payload_bytes) {
                     return false;
                 }
                 // With what the driver said about the checksums, and its time.
                 let given = self.above.complete(Slice {
-                    offset: filled.offset + found.payload_offset,
+                    offset: payload_at,
                     length: found.payload_bytes,
                     flags: filled.flags | flags::UDP,
                     ..filled

@@ -38,11 +38,16 @@ struct Chain {
 
 impl Chain {
     fn new() -> Chain {
+        Chain::with_buffers(2_048)
+    }
+
+    /// With buffers of this length.
+    fn with_buffers(buffer_bytes: u32) -> Chain {
         let (memory, _file) = PacketMemory::create(Shape {
             channels: 2,
             application_buffers: APPLICATION,
             stack_buffers: STACK,
-            buffer_bytes: 2_048,
+            buffer_bytes,
             tsc_hz: 1_000_000_000,
         })
         .unwrap();
@@ -52,8 +57,9 @@ impl Chain {
             Path::new(memory.clone(), station, hosts, Some(80), NoWakeup, &NoWakeup).unwrap();
         let (above, below) = (memory.channel(0).unwrap(), memory.channel(1).unwrap());
         let words = memory.words();
-        let user = UserEnd::new(words, above, memory.application_tokens(), 2_048, &NoWakeup);
-        let driver = ProviderEnd::new(words, below, 0..APPLICATION + STACK, 2_048, NoWakeup);
+        let tokens = memory.application_tokens();
+        let user = UserEnd::new(words, above, tokens, buffer_bytes, &NoWakeup);
+        let driver = ProviderEnd::new(words, below, 0..APPLICATION + STACK, buffer_bytes, NoWakeup);
         let orders = OrdersWords::new(words.clone(), above);
         Chain { user, path, driver, orders, now: Time::ZERO, memory }
     }
@@ -199,6 +205,25 @@ fn perform(chain: &mut Chain, step: Step) {
         }
         Step::Pass => chain.pass(),
     }
+}
+
+/// Found by the target `channels` of `fuzz`: the payload would begin at 65,536, and an offset has 16 bits.
+#[test]
+fn a_datagram_without_payload_at_the_end_of_the_longest_buffer_is_malformed() {
+    let mut chain = Chain::with_buffers(0x1_0000);
+    chain.orders.give(SocketOrders { port: PORT, buffer_bytes: 1 << 20 });
+    assert!(chain.user.post(0));
+    chain.settle();
+    let builder = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 1]);
+    let builder = builder.ipv4(NETWORK.octets(), GUEST.octets(), 64).udp(9, PORT);
+    let mut frame = Vec::new();
+    builder.write(&mut frame, &[]).unwrap();
+    let (offset, length) = ((0x1_0000 - frame.len()) as u16, frame.len() as u16);
+    chain.memory.bytes(0, offset.into(), length.into()).unwrap().copy_from(&frame);
+    assert!(chain.driver.complete(Slice { offset, length, ..Slice::posted(0) }));
+    chain.settle();
+    let counters = chain.path.socket().counters;
+    assert_eq!((counters.received, counters.malformed), (1, 1));
 }
 
 proptest! {

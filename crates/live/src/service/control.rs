@@ -65,11 +65,11 @@ pub enum ControlError {
 
 /// Which client a request came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ClientId(u64);
+pub struct ClientId(u64);
 
 /// A socket, and whoever is connected to it. The file is removed when it is dropped.
 #[derive(Debug)]
-pub(super) struct Control {
+pub struct Control {
     path: PathBuf,
     listener: UnixListener,
     /// Held as long as the service lives, and let go of by the kernel however it ends.
@@ -80,7 +80,7 @@ pub(super) struct Control {
 
 impl Control {
     /// Makes the socket, for this user alone. One that a dead service has left is taken over.
-    pub(super) fn bind(path: &Path) -> Result<Control, ControlError> {
+    pub fn bind(path: &Path) -> Result<Control, ControlError> {
         let name = path.display().to_string();
         let cannot = |error| ControlError::Cannot { path: name.clone(), error };
         if let Some(directory) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
@@ -113,7 +113,7 @@ impl Control {
     }
 
     /// Takes what clients have sent, and sends what waits for them; a bounded amount of each.
-    pub(super) fn look(&mut self, now: Time) -> Vec<(ClientId, Result<Request, String>)> {
+    pub fn look(&mut self, now: Time) -> Vec<(ClientId, Result<Request, String>)> {
         self.accept(now);
         let mut asked = Vec::new();
         for client in &mut self.clients {
@@ -129,7 +129,7 @@ impl Control {
     }
 
     /// Answers a request; a client that has gone meanwhile misses it.
-    pub(super) fn answer(&mut self, to: ClientId, answer: &Answer, now: Time) {
+    pub fn answer(&mut self, to: ClientId, answer: &Answer, now: Time) {
         if let Some(client) = self.clients.iter_mut().find(|client| client.id == to) {
             (client.waits, client.heard) = (false, now);
             client.output.extend(answer.to_line().bytes());

@@ -21,8 +21,7 @@ use warikomi_wire::{EchoPlan, Echoes, Responder, WireCounters};
 use crate::{Event, Policy, Program, Refused, Replacement, Supervisor};
 
 pub use client::{AskError, ask};
-pub use control::ControlError;
-use control::{ClientId, Control};
+pub use control::{ClientId, Control, ControlError};
 use metrics::{Look, Metrics};
 pub use report::{EchoReport, ReplacementReport, StatusReport};
 pub use request::{Answer, MOST_REQUEST_BYTES, Request};

@@ -22,7 +22,8 @@ pub fn a_wild_driver_breaks_nothing(card: &'static dyn TestCard, config: Proptes
     });
 }
 
-fn live_through(subject: &Subject, steps: &[Step]) -> Result<(), TestCaseError> {
+/// The card lives through these steps, from power-on, and its account adds up after each.
+pub fn live_through(subject: &Subject, steps: &[Step]) -> Result<(), TestCaseError> {
     let mut world = World::new(subject);
     for step in steps {
         world.apply(step);
