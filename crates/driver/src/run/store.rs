@@ -393,6 +393,16 @@ mod tests {
     }
 
     #[test]
+    fn answers_to_something_else_are_thrown_away_as_far_as_there_is_time() {
+        const OTHERS: usize = 2 * STALE_ANSWERS;
+        let (client, far) = client(Duration::ZERO);
+        (0..OTHERS).for_each(|_| Message::Missing { key: 9 }.send(&far).unwrap());
+        assert!(matches!(client.get(), Err(StoreError::Silent(_))));
+        let left = std::iter::from_fn(|| Message::receive(&client.socket).unwrap()).count();
+        assert_eq!(left, OTHERS - STALE_ANSWERS - 1);
+    }
+
+    #[test]
     fn a_store_that_takes_nothing_is_given_up_also_when_its_socket_is_full() {
         let (client, far) = client(Duration::ZERO);
         let snapshot = Snapshot::new(2, vec![7; MOST_WORDS]);

@@ -76,6 +76,31 @@ fn a_kernel_that_is_killed_is_an_error_and_no_more() {
     assert!(matches!(error, TargetError::Exited { .. }), "{error}");
 }
 
+/// The file of a kernel's memory: the largest that it has open.
+fn memory_file(id: u32) -> std::fs::File {
+    let files = std::fs::read_dir(format!("/proc/{id}/fd")).unwrap().flatten();
+    let with_length = files.filter_map(|entry| {
+        let about = std::fs::metadata(entry.path()).ok().filter(|about| about.is_file())?;
+        Some((about.len(), entry.path()))
+    });
+    let (_, path) = with_length.max().unwrap();
+    std::fs::File::options().write(true).open(path).unwrap()
+}
+
+#[test]
+fn a_kernel_whose_memory_is_cut_short_is_an_error_and_not_our_end() {
+    let mut session = session("sink");
+    memory_file(session.target.process_id()).set_len(4_096).unwrap();
+    let error = session.target.housekeep().unwrap_err();
+    // The kernel may have come to what is missing before us.
+    let told = matches!(error, TargetError::Exited { .. } | TargetError::Panicked { .. })
+        || error.to_string().contains("cut the file of its memory short");
+    assert!(told, "{error}");
+    // Nothing of it is accessed any more.
+    let _ = session.target.serve_for(Duration::from_millis(100));
+    assert!(session.target.memory(CardId::FIRST).is_none());
+}
+
 #[test]
 fn a_driver_that_cannot_have_its_interrupt_is_an_error() {
     let mut options = options();
