@@ -45,7 +45,7 @@ fn link_preload(sources: &Path, library: &Path) {
     println!("cargo:rerun-if-changed={}", sources.display());
     let mut link = Command::new(env::var_os("CC").unwrap_or_else(|| "cc".into()));
     link.args(["-O2", "-Wall", "-Werror", "-shared", "-fPIC", "-o"]).arg(library);
-    link.args(["seeded.c", "xstate.c"].map(|source| sources.join(source)));
+    link.args(["memory.c", "seeded.c", "xstate.c"].map(|source| sources.join(source)));
     let output = link.output().expect("the C compiler, with which rustc links, can be run");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{} does not compile:\n{errors}", sources.display());

@@ -37,8 +37,8 @@ mod source;
 mod tools;
 
 /// A shared library that is loaded before the C library of every kernel that is started: it saves registers that old
-/// kernels have no room for (`kernel/preload/xstate.c`), and answers for randomness in virtual time
-/// (`kernel/preload/seeded.c`).
+/// kernels have no room for (`kernel/preload/xstate.c`), gives them memory in a file that can be sealed
+/// (`kernel/preload/memory.c`), and answers for randomness in virtual time (`kernel/preload/seeded.c`).
 pub const PRELOAD: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/preload.so"));
 
 pub use build::{BuildOptions, build, source_tree};

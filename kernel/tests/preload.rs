@@ -74,10 +74,43 @@ int main(void)
 }
 "#;
 
+/// Makes a file as a User Mode Linux makes that of its memory, seals it, and cuts it short. Also opens files as anything
+/// does: one that there is, and a new one.
+const MEMORY: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <linux/memfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int main(int count, char **arguments)
+{
+	struct stat about;
+	int file = open(arguments[1], O_CLOEXEC | O_RDWR | O_EXCL | O_TMPFILE, 0700);
+
+	if (file < 0 || pwrite(file, "", 1, 65535) != 1)
+		return 10;
+	if (fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK) < 0)
+		return 11;
+	if (ftruncate(file, 4096) == 0)
+		return 12;
+	if (open("/no/such/file", O_RDONLY) >= 0 || open("/etc/passwd", O_RDONLY) < 0)
+		return 13;
+	umask(0);
+	file = open(arguments[2], O_RDWR | O_CREAT | O_EXCL, 0640);
+	return fstat(file, &about) < 0 || (about.st_mode & 07777) != 0640 ? 14 : 0;
+}
+"#;
+
 fn compiled(directory: &Path, name: &str, source: &str) -> Command {
+    compiled_with(directory, name, source, &[])
+}
+
+fn compiled_with(directory: &Path, name: &str, source: &str, options: &[&str]) -> Command {
     let (file, program) = (directory.join(format!("{name}.c")), directory.join(name));
     std::fs::write(&file, source).unwrap();
-    let status = Command::new("cc").arg("-o").arg(&program).arg(&file).status().unwrap();
+    let mut compiler = Command::new("cc");
+    let status = compiler.args(options).arg("-o").arg(&program).arg(&file).status().unwrap();
     assert!(status.success());
     Command::new(program)
 }
@@ -96,6 +129,19 @@ fn registers_that_a_kernel_has_no_room_for_do_not_keep_it_from_writing_the_other
     let alone = program.status().unwrap().code();
     assert_eq!(alone, Some(13), "the host takes a part of the registers: nothing is tested");
     assert_eq!(program.env("LD_PRELOAD", library).status().unwrap().code(), Some(0));
+}
+
+#[test]
+fn the_file_of_a_kernels_memory_can_be_sealed_and_other_files_are_opened_as_ever() {
+    let directory = tempfile::tempdir().unwrap();
+    let library = preload(directory.path());
+    for (name, options) in [("open", &[][..]), ("open64", &["-D_FILE_OFFSET_BITS=64"][..])] {
+        let mut program = compiled_with(directory.path(), name, MEMORY, options);
+        program.arg(directory.path()).arg(directory.path().join(format!("made by {name}")));
+        let alone = program.status().unwrap().code();
+        assert_eq!(alone, Some(11), "such a file can be sealed here: nothing is tested");
+        assert_eq!(program.env("LD_PRELOAD", &library).status().unwrap().code(), Some(0), "{name}");
+    }
 }
 
 #[test]

@@ -36,8 +36,9 @@
 //! taken a bounded part at a time, and nothing waits for the rest of it: Ctrl-C is looked at in between. A vhost-user
 //! message of which a part is missing is an error after 200 ms, however its bytes drip.
 //!
-//! A guest that cuts the file of its memory short is a `Protocol` error at the next `housekeep`, unless we come to what is
-//! missing before that: then we end by SIGBUS, and the guard process ends the target.
+//! A guest cannot cut the file of its memory short, because that is sealed. Of one whose file cannot be sealed it is a
+//! `Protocol` error at the next `housekeep`, unless we come to what is missing before that: then we end by SIGBUS, and the
+//! guard process ends the target.
 
 use std::fmt;
 use std::path::PathBuf;

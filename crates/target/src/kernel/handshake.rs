@@ -381,10 +381,10 @@ fn small(value: u32) -> Result<u16> {
 /// the middle of a measurement. Asking for them here also finds out whether the file system has
 /// room for them: an access to a page that it has no room for would be a SIGBUS.
 ///
-/// So would be one to what has been cut off. The file is sealed against that, if it can be: one of memfd_create() of
-/// which its maker allows it. User Mode Linux makes an ordinary file, which can not; so its length is looked at
-/// again and again ([`Connection::check_memory`]), and a guest that cuts it short ends us only if we come to what is
-/// missing before the next look.
+/// So would be one to what has been cut off. The file is sealed against that, if it can be: what is loaded before a
+/// kernel's C library sees to that (`kernel/preload/memory.c`). A kernel without it makes an ordinary file, which can
+/// not; so the length is looked at again and again ([`Connection::check_memory`]), and a guest that cuts it short ends
+/// us only if we come to what is missing before the next look.
 fn map_region(region: &Region, file: File) -> Result<GuestRegionMmap> {
     let end = region.file_offset.checked_add(region.len).filter(|&end| i64::try_from(end).is_ok());
     let Some(end) = end else {

@@ -84,6 +84,11 @@
 //! 18. Before Linux 6.13 it has no room for the registers of processors with AMX, and its first program dies. What
 //!     is loaded before its C library (`kernel/preload/xstate.c`) writes the rest of them; `kernel/tests/preload.rs`:
 //!     `registers_that_a_kernel_has_no_room_for_do_not_keep_it_from_writing_the_others`.
+//! 19. It makes its memory in a file that it could cut short, and an access of ours to what is missing is a SIGBUS. What
+//!     is loaded before its C library (`kernel/preload/memory.c`) makes another, which `map_region` seals; `check_memory`
+//!     watches one that cannot be sealed. `kernel/tests/preload.rs`:
+//!     `the_file_of_a_kernels_memory_can_be_sealed_and_other_files_are_opened_as_ever`; `kernel/trouble.rs`:
+//!     `a_kernel_cannot_cut_its_memory_short_under_us`; `memory_that_is_cut_short_is_an_error_at_the_next_look`.
 
 mod attached;
 mod bridge;

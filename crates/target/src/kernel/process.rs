@@ -27,7 +27,8 @@ use crate::group::{Group, Guard};
 /// Where the kernel keeps its memory: a file system in memory.
 const MEMORY_DIR: &str = "/dev/shm";
 
-/// What the kernel needs there beyond its memory, in MB.
+/// What the kernel needs there beyond its memory, in MB. (Its memory is in a file elsewhere if that can be sealed, which
+/// is known only when it runs.)
 const SLACK_MB: u64 = 16;
 
 /// How long the kernel waits for the answer to a read of a register before it gives up.

@@ -139,7 +139,7 @@ fn memory_that_can_be_sealed_cannot_be_cut_short() {
     connection.check_memory().unwrap();
 }
 
-/// As User Mode Linux has it: a file in a file system in memory.
+/// As User Mode Linux has it by itself: a file in a file system in memory.
 #[test]
 fn memory_that_is_cut_short_is_an_error_at_the_next_look() {
     let (mut connection, kernel) = connected();
