@@ -130,13 +130,8 @@ fn served(from: &mut Unstructured<'_>) {
     });
 }
 
-/// The files of a device, with its window's header written over.
-fn attached(from: &mut Unstructured<'_>) -> Result<()> {
-    let (file, words) = window();
-    let dma = create_region("dma", DMA_BYTES).expect("memory");
-    let state = create_region("state", area::BYTES).expect("memory");
-    let unsealed = tempfile::tempfile_in("/dev/shm").expect("a file");
-    unsealed.set_len(DMA_BYTES).expect("a file");
+/// The header of a window, of which some words are written over.
+fn describe(words: &SharedWords, from: &mut Unstructured<'_>) -> Result<()> {
     for (at, value) in [
         (header::MAGIC, layout::MAGIC),
         (header::VERSION, layout::VERSION),
@@ -158,6 +153,17 @@ fn attached(from: &mut Unstructured<'_>) -> Result<()> {
             if once_in(from, 3)? { 4_096 * from.int_in_range(0..=64)? } else { number(from)? };
         words.store(at, value, Relaxed);
     }
+    Ok(())
+}
+
+/// The files of a device, with its window's header written over.
+fn attached(from: &mut Unstructured<'_>) -> Result<()> {
+    let (file, words) = window();
+    let dma = create_region("dma", DMA_BYTES).expect("memory");
+    let state = create_region("state", area::BYTES).expect("memory");
+    let unsealed = tempfile::tempfile_in("/dev/shm").expect("a file");
+    unsealed.set_len(DMA_BYTES).expect("a file");
+    describe(&words, from)?;
     let (reading, _writing) = wakeup();
     let mut files: Vec<BorrowedFd<'_>> =
         vec![file.as_fd(), reading.as_fd(), dma.as_fd(), state.as_fd()];
