@@ -91,6 +91,7 @@ fn along(topology: Topology, strategy: Strategy) -> ProcessSessionOptions {
             program,
         },
         application: None,
+        confined: true,
     }
 }
 

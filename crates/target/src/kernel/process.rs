@@ -23,6 +23,7 @@ use super::options::{Attachment, LaunchOptions};
 use crate::TargetError;
 use crate::console::console_pipe;
 use crate::group::{Group, Guard};
+use crate::sandbox::Sandbox;
 
 /// Where the kernel keeps its memory: a file system in memory.
 const MEMORY_DIR: &str = "/dev/shm";
@@ -108,7 +109,8 @@ impl Process {
         let in_step = matches!(options.attachment, Attachment::InStep(_));
         let fixed = in_step.then(FixedAddresses::for_children).transpose();
         let _fixed = fixed.map_err(TargetError::errno("cannot fix addresses (personality)"))?;
-        let group = Group::start(guard, &mut command, options.core)
+        let sandbox = options.confined.then(|| sandbox_of(options, dir.path()));
+        let group = Group::start(guard, &mut command, options.core, sandbox.as_ref())
             .map_err(|error| TargetError::CannotStart { path: options.kernel.clone(), error })?;
         let process = Process { group, dir: Some(dir), _socket: socket };
         Ok((process, Channels { listener, agent: ours, console, calendar }))
@@ -206,6 +208,15 @@ fn kernel_command(options: &LaunchOptions, cards: usize, dir: &Path, socket: &Pa
     command
 }
 
+/// What the kernel needs: its directory, in which its memory is a file, its own program and initramfs, and of the system
+/// what it asks before it boots (`/proc`: the processor's flags, where files in memory may be).
+fn sandbox_of(options: &LaunchOptions, dir: &Path) -> Sandbox {
+    Sandbox::of_program(&options.kernel)
+        .reading(&options.initramfs)
+        .reading(Path::new("/proc"))
+        .with_directory(dir, (options.memory_mb + SLACK_MB) << 20)
+}
+
 /// The socket's file, which goes with this.
 struct SocketFile(PathBuf);
 
@@ -270,6 +281,7 @@ mod tests {
             shared_core: false,
             preload: &[],
             seed: None,
+            confined: true,
         };
         let command = kernel_command(&options, cards, Path::new("/dir"), Path::new("/dir/nic"));
         command.get_args().map(|argument| argument.to_str().unwrap().to_owned()).collect()
