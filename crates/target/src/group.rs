@@ -245,7 +245,10 @@ fn start_on_core(
     sandbox: Option<&Sandbox>,
 ) -> std::io::Result<Child> {
     let _pinned = core.map(Pinned::to).transpose()?;
-    sandbox.map_or_else(|| command.spawn(), |sandbox| sandbox.spawn(command))
+    match sandbox {
+        Some(sandbox) => sandbox.spawn(command),
+        None => command.spawn(),
+    }
 }
 
 #[cfg(test)]
