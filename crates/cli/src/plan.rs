@@ -68,8 +68,8 @@ impl PlanFile {
     /// Reads the plan of a run that goes on: a file of this user, in a directory of this user.
     pub(crate) fn read_own(directory: &Path) -> Result<PlanFile> {
         let path = directory.join("plan.toml");
-        let file = check_directory(directory)
-            .and_then(|()| open_own(&path, File::options().read(true)));
+        let file =
+            check_directory(directory).and_then(|()| open_own(&path, File::options().read(true)));
         PlanFile::read_from(&path, file)
     }
 

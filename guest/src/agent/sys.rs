@@ -135,10 +135,7 @@ fn ethtool_request(fd: BorrowedFd<'_>, name: &str, data: &mut [u32]) -> io::Resu
 
 /// How many words the kernel reads and writes for a command and the lengths in it. Of strings and statistics it takes
 /// its own count, whatever `data` says.
-fn ethtool_words(
-    data: &[u32],
-    strings: impl FnOnce(u32) -> io::Result<u32>,
-) -> io::Result<usize> {
+fn ethtool_words(data: &[u32], strings: impl FnOnce(u32) -> io::Result<u32>) -> io::Result<usize> {
     let word = |at: usize| data.get(at).copied().unwrap_or_default();
     let string_words = ethtool::STRING_BYTES / size_of::<u32>();
     let (head, count, each) = match word(0) {

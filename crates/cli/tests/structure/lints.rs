@@ -27,8 +27,11 @@ fn every_crate_has_the_lints_of_the_workspace_and_none_of_its_own() {
 fn unsafe_is_permitted_in_the_listed_files_alone_and_never_for_a_whole_file() {
     let page = Page::read(Path::new("ARCHITECTURE.md"));
     let rows = page.rows("## Errors and hostile input");
-    let listed: BTreeSet<String> =
-        rows.iter().flat_map(|row| row[0].split('`').skip(1).step_by(2)).map(str::to_owned).collect();
+    let listed: BTreeSet<String> = rows
+        .iter()
+        .flat_map(|row| row[0].split('`').skip(1).step_by(2))
+        .map(str::to_owned)
+        .collect();
     let mut files = Vec::new();
     tree(root(), &mut files);
     files.retain(|path| path.extension().is_some_and(|ending| ending == "rs"));

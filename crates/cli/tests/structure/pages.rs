@@ -159,8 +159,10 @@ fn every_test_that_the_threat_model_names_is_there() {
     let mut files = Vec::new();
     tree(root(), &mut files);
     files.retain(|path| path.extension().is_some_and(|ending| ending == "rs"));
-    let sources: Vec<String> =
-        files.iter().map(|path| fs::read_to_string(root().join(path)).unwrap_or_default()).collect();
+    let sources: Vec<String> = files
+        .iter()
+        .map(|path| fs::read_to_string(root().join(path)).unwrap_or_default())
+        .collect();
     for name in named {
         let function = format!("fn {name}(");
         assert!(sources.iter().any(|text| text.contains(&function)), "no test {name}");

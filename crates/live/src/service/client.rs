@@ -29,7 +29,9 @@ pub enum AskError {
         error: io::Error,
     },
     /// Another user listens there.
-    #[error("{path} is the socket of another user's process; say with --control where your service is")]
+    #[error(
+        "{path} is the socket of another user's process; say with --control where your service is"
+    )]
     Stranger {
         /// The socket.
         path: String,

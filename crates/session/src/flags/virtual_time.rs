@@ -6,6 +6,7 @@ use clap::{Args, ValueHint};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use warikomi_clock::Span;
+use warikomi_shared::read_text;
 use warikomi_target::kernel::GuestCosts;
 
 use super::check::given;
