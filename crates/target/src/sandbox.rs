@@ -21,7 +21,7 @@ use landlock::{
     RulesetError, RulesetStatus, Scope, path_beneath_rules,
 };
 use procfs::process::all_processes;
-use rustix::process::{Pid, Resource, Rlimit, getrlimit, geteuid, prlimit};
+use rustix::process::{Pid, Resource, Rlimit, geteuid, getrlimit, prlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs};
 
 /// The newest of Landlock that is asked for; an older kernel holds what it knows of it.
