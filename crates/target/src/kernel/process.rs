@@ -31,6 +31,10 @@ const MEMORY_DIR: &str = "/dev/shm";
 /// What the kernel needs there beyond its memory, in MB.
 const SLACK_MB: u64 = 16;
 
+/// By how much the file of its memory may be longer than that, in MB: a kernel adds the distance between its program and
+/// its heap, a hole in the file, for which the system draws up to 1 GB (Linux, `arch_randomize_brk`).
+const HEAP_GAP_MB: u64 = 1_024;
+
 /// How long the kernel waits for the answer to a read of a register before it gives up.
 ///
 /// Its own 40 ms are less than a busy machine may take our core for, and it never recovers: the
@@ -214,7 +218,7 @@ fn sandbox_of(options: &LaunchOptions, dir: &Path) -> Sandbox {
     Sandbox::of_program(&options.kernel)
         .reading(&options.initramfs)
         .reading(Path::new("/proc"))
-        .with_directory(dir, (options.memory_mb + SLACK_MB) << 20)
+        .with_directory(dir, (options.memory_mb + HEAP_GAP_MB + SLACK_MB) << 20)
 }
 
 /// The socket's file, which goes with this.
