@@ -83,7 +83,8 @@ impl Peer {
         let (stream, ours) = UnixStream::pair().expect("a pair of sockets");
         stream.set_nonblocking(true).expect("a socket");
         let clock = Clock::Real(TscClock::with_frequency(read_tsc(), 1e9));
-        let card = PeerCard::new(card("rtl8168"), ours, attachment, process(), clock);
+        let card =
+            PeerCard::new(card("rtl8168"), ours, (attachment, MEMORY as u64), process(), clock);
         let file = tempfile::tempfile_in("/dev/shm").expect("a file");
         file.set_len(MEMORY as u64).expect("a file");
         let words = SharedWords::map(file.try_clone().expect("a file"), 0, MEMORY).expect("memory");

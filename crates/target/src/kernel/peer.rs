@@ -25,17 +25,17 @@ pub struct PeerCard {
 }
 
 impl PeerCard {
-    /// The card for the peer at the other end of `stream`. By `virt-pci` the process `process`, a child of ours
+    /// The card for the peer at the other end of `stream`, which may share `given_bytes` of memory. By `virt-pci` the process `process`, a child of ours
     /// that has not been waited for, is stopped when it is to be interrupted.
     pub fn new(
         nic: Box<dyn Nic>,
         stream: UnixStream,
-        attachment: Attachment,
+        (attachment, given_bytes): (Attachment, u64),
         process: u32,
         clock: Clock,
     ) -> io::Result<PeerCard> {
         let mut card = AttachedCard::new(nic)?;
-        card.connect(Connection::new(stream, attachment)?);
+        card.connect(Connection::new(stream, attachment, given_bytes)?);
         Ok(PeerCard { card, halt: Rc::new(Halt::new(process, None)?), clock })
     }
 
