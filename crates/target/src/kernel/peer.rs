@@ -25,8 +25,8 @@ pub struct PeerCard {
 }
 
 impl PeerCard {
-    /// The card for the peer at the other end of `stream`, which may share `given_bytes` of memory. By `virt-pci` the process `process`, a child of ours
-    /// that has not been waited for, is stopped when it is to be interrupted.
+    /// The card for the peer at the other end of `stream`, which may share `given_bytes` of memory. By `virt-pci` the
+    /// process `process`, a child of ours that has not been waited for, is stopped when it is to be interrupted.
     pub fn new(
         nic: Box<dyn Nic>,
         stream: UnixStream,
