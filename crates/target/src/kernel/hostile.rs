@@ -36,7 +36,7 @@ const WINDOW: u64 = 0x8000;
 const BUFFERS: u64 = 0x1_0000;
 
 /// No look takes so long, on however busy a machine.
-const LONGEST_LOOK: Duration = Duration::from_secs(2);
+const LONGEST_LOOK: Duration = Duration::from_secs(5);
 
 const ATTACHMENTS: [Attachment; 3] = [
     Attachment::VirtPci,
