@@ -27,7 +27,10 @@ pub(crate) fn perfect(session: &mut Session, plan: &Plan, repeated: &mut Vec<Str
                 println!("repeated: {explained}");
                 repeated.push(explained.to_string());
             }
-            Err(why) => panic!("{why}; {:?} {:?}", run.ledger.totals(), run.result.machine),
+            Err(why) => {
+                let (ledger, result) = (run.ledger.totals(), &run.result);
+                panic!("{why}; {ledger:?} {:?} {:?}", result.machine, result.warnings)
+            }
         }
         assert!(repeated.len() <= MOST_REPEATED, "others had the cores too often: {repeated:#?}");
     }
