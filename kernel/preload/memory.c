@@ -2,8 +2,8 @@
 /*
  * The file of a kernel's memory. A User Mode Linux makes it in a directory (O_TMPFILE; make_tempfile() in
  * arch/um/os-Linux/mem.c), and shares it with its devices. Such a file can be cut short while others use what is in it,
- * which ends them (SIGBUS). So it gets one of memfd_create() in its place, which whoever is handed it can seal against
- * that. Where the host has none it gets what it has asked for.
+ * which ends them (SIGBUS). So it gets one of memfd_create() in its place, which those who are handed it can seal
+ * against that. Where the host has none it gets what it has asked for.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

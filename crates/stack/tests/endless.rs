@@ -58,16 +58,17 @@ impl Words for Endless {
 }
 
 #[derive(Clone)]
-struct Nobody;
+struct NoSleeper;
 
-impl Wakeup for Nobody {
+impl Wakeup for NoSleeper {
     fn wake(&self) {}
 }
 
 #[test]
 fn refused_entries_without_end_keep_no_provider() {
     for (head, is_post) in [(words::POSTS, true), (words::TRANSMITS, false)] {
-        let mut provider = ProviderEnd::new(&Endless::new(head), PLACE, 0..8, BUFFER_BYTES, Nobody);
+        let mut provider =
+            ProviderEnd::new(&Endless::new(head), PLACE, 0..8, BUFFER_BYTES, NoSleeper);
         for calls in 1..4 {
             let found = if is_post {
                 provider.posted().unwrap().is_some()
@@ -84,7 +85,7 @@ fn refused_entries_without_end_keep_no_provider() {
 #[test]
 fn refused_answers_without_end_keep_no_user() {
     for (head, is_completion) in [(words::COMPLETIONS, true), (words::SENT, false)] {
-        let mut user = UserEnd::new(&Endless::new(head), PLACE, 0..8, BUFFER_BYTES, &Nobody);
+        let mut user = UserEnd::new(&Endless::new(head), PLACE, 0..8, BUFFER_BYTES, &NoSleeper);
         for calls in 1..4 {
             let found = if is_completion { user.completion() } else { user.sent() };
             assert_eq!(found.unwrap(), None);

@@ -258,7 +258,7 @@ impl Driver {
                     if sensible && at + 1 < other.len() {
                         let address = [layout::DMA_BUS_ADDRESS, layout::PACKET_BUS_ADDRESS];
                         let address = address[value as usize % 2] + random() % 0x10_0000;
-                        // Whoever it is for, it is the other side's (OWN of an rtl8168), and of any length.
+                        // A descriptor of an rtl8168 that is the card's (OWN), of any length.
                         other.store(at & !1, value & 0x7fff_ffff | 1 << 31, Relaxed);
                         other.store(at | 1, address, Relaxed);
                     }

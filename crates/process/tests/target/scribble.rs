@@ -55,11 +55,11 @@ fn work(target: &mut ProcessTarget, passes: &mut u64) -> Result<(), TargetError>
     passed.and_then(|()| target.housekeep())
 }
 
-fn nobody(name: &str) -> Program {
+fn no_program(name: &str) -> Program {
     unreachable!("{name} is above the driver")
 }
 
-/// A target whose driver can be replaced, with packet memory and nobody above it: the driver shares all that there is to
+/// A target whose driver can be replaced, with packet memory and nothing above it: the driver shares all that there is to
 /// share.
 fn with_everything(driver: Program) -> ProcessOptions {
     let mut chain = Chain::build(&ChainOptions {
@@ -83,7 +83,7 @@ fn with_everything(driver: Program) -> ProcessOptions {
     let succession =
         Succession { way: Way::SharedState, store: None, priorities: None, creation_reads: 0 };
     ProcessOptions {
-        above: Some(Above { chain, program: nobody, application: None }),
+        above: Some(Above { chain, program: no_program, application: None }),
         live: Some(succession),
         ..running(driver)
     }

@@ -256,7 +256,7 @@ impl Peer {
         self.put(at, &value[..count]);
     }
 
-    /// Does all of it for a while, or until nobody is there any more.
+    /// Does all of it for a while, or until the other end is gone.
     fn rage(mut self) {
         if !self.attach() {
             return;

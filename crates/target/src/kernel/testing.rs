@@ -83,7 +83,7 @@ impl GuestQueue {
         self.offer(index);
     }
 
-    /// Sends a message behind so many empty descriptors.
+    /// Sends a message behind this number of empty descriptors.
     pub(super) fn send_behind(&mut self, empty: u16, message: &[u8]) {
         for index in 0..empty {
             self.describe(index, buffer(index), 0, FLAG_NEXT, index + 1);
