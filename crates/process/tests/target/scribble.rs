@@ -8,7 +8,7 @@ use warikomi_nic::Frame;
 use warikomi_pci::{Interrupt, MsiMessage};
 use warikomi_process::{Above, ProcessOptions, ProcessTarget, Program, Succession, Way};
 use warikomi_stack::{Chain, ChainOptions, Station, Topology, Waiting};
-use warikomi_target::{CardId, Target, TargetError};
+use warikomi_target::{CardId, Target, TargetCounters, TargetError};
 
 use crate::drivers::{Behaviour, wild};
 use crate::leaks::Holdings;
@@ -20,8 +20,8 @@ fn span(otherwise: Duration) -> Duration {
     seconds.map_or(otherwise, |text| Duration::from_secs(text.parse().unwrap()))
 }
 
-/// Serves and injects until the driver ends; the number of passes.
-fn survive(behaviour: Behaviour, span: Duration, seed: Seed) -> u64 {
+/// Serves and injects until the driver ends; the number of passes, and what was counted.
+fn survive(behaviour: Behaviour, span: Duration, seed: Seed) -> (u64, TargetCounters) {
     let mut target =
         try_start(running(wild(behaviour, span, seed))).unwrap_or_else(|error| panic!("{error}"));
     let mut passes = 0;
@@ -35,12 +35,8 @@ fn survive(behaviour: Behaviour, span: Duration, seed: Seed) -> u64 {
     assert!(told, "{error}");
     let counters = target.counters();
     println!("{behaviour:?}: {passes} passes, {counters:?}");
-    assert!(counters.corrupt_rings > 0 && counters.bad_stamps > 0, "{counters:?}");
-    if behaviour == Behaviour::Fuzzes {
-        assert!(counters.accesses > 0, "{counters:?}");
-    }
     target.stop().unwrap();
-    passes
+    (passes, counters)
 }
 
 /// Serves for a moment, with a frame and an interrupt.
@@ -89,8 +85,9 @@ fn with_everything(driver: Program) -> ProcessOptions {
     }
 }
 
-/// Serves a live target until its driver has ended, and looks at all that a supervisor looks at.
-fn survive_live(span: Duration, seed: Seed) {
+/// Serves a live target until its driver has ended, and looks at all that a supervisor looks at; the number of wild
+/// batons that it saw, and what was counted.
+fn survive_live(span: Duration, seed: Seed) -> (u64, TargetCounters) {
     let options = with_everything(wild(Behaviour::Fuzzes, span, seed));
     let mut target = try_start(options).unwrap_or_else(|error| panic!("{error}"));
     let generation = target.served();
@@ -107,9 +104,8 @@ fn survive_live(span: Duration, seed: Seed) {
     }
     let counters = target.counters();
     println!("live: {passes} passes, {batons} wild batons, {counters:?}");
-    assert!(passes > 1_000 && batons > 0, "{batons} of {passes}");
-    assert!(counters.corrupt_rings > 0 && counters.accesses > 0, "{counters:?}");
     target.stop().unwrap();
+    (batons, counters)
 }
 
 fn survive_all(span: Duration) {
@@ -119,15 +115,18 @@ fn survive_all(span: Duration) {
         "WARIKOMI_TEST_SEED={seed} cargo test -p warikomi-process --test target scribble::a_driver"
     );
     let seed = Seed(seed);
-    // The first round allocates what stays.
+    // The first round allocates what stays. It is short, so a busy machine may let nothing happen in it.
     survive(Behaviour::Fuzzes, Duration::from_millis(200), seed);
     survive_live(Duration::from_millis(200), seed);
     let before = Holdings::now();
     for behaviour in [Behaviour::Scribbles, Behaviour::Fuzzes] {
-        let passes = survive(behaviour, span, seed);
-        assert!(passes > 1_000);
+        let (passes, counters) = survive(behaviour, span, seed);
+        assert!(passes > 1_000, "{passes}");
+        assert!(counters.corrupt_rings > 0 && counters.bad_stamps > 0, "{counters:?}");
+        assert!(counters.accesses > 0 || behaviour == Behaviour::Scribbles, "{counters:?}");
     }
-    survive_live(span, seed);
+    let (batons, counters) = survive_live(span, seed);
+    assert!(batons > 0 && counters.corrupt_rings > 0 && counters.accesses > 0, "{counters:?}");
     before.must_not_have_grown();
 }
 
