@@ -1,6 +1,6 @@
 //! What the processes of a target may do on this machine: they run what is under test.
 //!
-//! Their own files, this program, and the system's programs and libraries are open to them, the latter to be read; no other
+//! Their own files and those of the system's programs and libraries are open to them, the latter to be read; no other
 //! file, no TCP, no signal to a process outside, no capability, and no more memory, files and processes than a driver
 //! can need. What they were handed (sockets, pipes, shared memory) is theirs as before.
 //!
@@ -39,9 +39,6 @@ const SYSTEM: [&str; 9] = [
     "/nix/store",
     "/gnu/store",
 ];
-
-/// This very program: parts of a target that are ours run it, also from a script that stands in for a driver.
-const OURSELVES: &str = "/proc/self/exe";
 
 /// Devices that tell nothing of this machine, to be read.
 const SOURCES: [&str; 4] = ["/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
@@ -182,7 +179,6 @@ impl Sandbox {
             .scope(Scope::from_all(NEWEST))?
             .create()?
             .add_rules(path_beneath_rules(SYSTEM, read))?
-            .add_rules(path_beneath_rules([OURSELVES], read))?
             .add_rules(path_beneath_rules(SOURCES, AccessFs::ReadFile))?
             .add_rules(path_beneath_rules([NOWHERE], AccessFs::ReadFile | AccessFs::WriteFile))?
             .add_rules(path_beneath_rules(&self.reads, read))?
