@@ -6,7 +6,6 @@ use std::thread::JoinHandle;
 
 use warikomi_target::TargetError;
 use warikomi_target::cores::Pinned;
-use warikomi_target::sandbox::Sandbox;
 
 use crate::{creation, priority};
 
@@ -22,13 +21,12 @@ pub(super) struct Launched {
 
 impl Launch {
     /// Begins to start a process on a core, with this claim on it if that is said, once this number of blocks of its
-    /// program have been read, during which the application with this process id is watched; confined if it is said how.
+    /// program have been read, during which the application with this process id is watched.
     pub(super) fn begin(
         mut command: Command,
         core: Option<usize>,
         nice: Option<i32>,
         (reads, application): (u32, Option<u32>),
-        sandbox: Option<Sandbox>,
     ) -> Result<Launch, TargetError> {
         let thread = std::thread::Builder::new().name("launch".to_owned());
         // The command goes with the thread: it holds the process's end of a socket.
@@ -41,11 +39,7 @@ impl Launch {
                 let _pinned = core.map(Pinned::to).transpose()?;
                 let program = Path::new(command.get_program());
                 let read_dispatches = creation::read(program, reads, application)?;
-                let child = match sandbox {
-                    Some(sandbox) => sandbox.spawn_last(&mut command)?,
-                    None => command.spawn()?,
-                };
-                Ok(Launched { child, read_dispatches })
+                Ok(Launched { child: command.spawn()?, read_dispatches })
             })
             .map_err(TargetError::system("cannot start a thread to start a process"))?;
         Ok(Launch(Some(launch)))

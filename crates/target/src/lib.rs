@@ -12,7 +12,6 @@ pub mod kernel;
 mod pass;
 pub mod realtime;
 pub mod request;
-pub mod sandbox;
 
 pub use agent::Agent;
 pub use card::Slot;

@@ -112,7 +112,6 @@ fn session_options(
             program: parts.above,
         },
         application: None,
-        confined: true,
     }
 }
 

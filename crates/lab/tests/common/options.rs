@@ -27,6 +27,5 @@ pub(crate) fn options_of(image: &Image) -> SessionOptions {
         },
         realtime: true,
         virtual_time: None,
-        confined: true,
     }
 }

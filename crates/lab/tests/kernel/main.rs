@@ -21,7 +21,6 @@ mod receive;
 mod release;
 mod replace;
 mod replay;
-mod sandbox;
 mod send;
 mod strategies;
 mod stress;

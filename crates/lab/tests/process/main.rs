@@ -92,7 +92,6 @@ fn along(topology: Topology, strategy: Strategy) -> ProcessSessionOptions {
             program,
         },
         application: None,
-        confined: true,
     }
 }
 

@@ -5,7 +5,6 @@
 mod drivers;
 mod failure;
 mod leaks;
-mod sandbox;
 mod scribble;
 mod seats;
 mod speed;
@@ -32,7 +31,6 @@ fn running(driver: Program) -> ProcessOptions {
         // Other tests run at the same time.
         shared_core: true,
         live: None,
-        confined: true,
     }
 }
 

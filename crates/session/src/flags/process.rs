@@ -101,7 +101,6 @@ impl ProcessArguments {
                 program: OwnParts::OURSELVES.above,
             },
             application: None,
-            confined: true,
         })
     }
 
