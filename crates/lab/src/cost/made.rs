@@ -39,10 +39,10 @@ pub struct Costs {
 
 /// Packets of a run while functions are sampled.
 const SAMPLED_PACKETS: u64 = 500_000;
-/// A fast driver takes those in 50 ms; it is sampled for so long in all.
-const SAMPLED_TIME: Span = Span::from_ms(400);
-/// Runs while functions are sampled: with an application each is as short as a socket is full.
-const SAMPLED_RUNS: usize = 40;
+/// For so long in all it is sampled: some 1,000 samples.
+const SAMPLED_TIME: Span = Span::from_ms(200);
+/// Runs that this may take: with an application each is as short as a socket is full, some 1 ms.
+const SAMPLED_RUNS: usize = 400;
 
 /// Runs all of it on one session. A step is a repetition for one frame length, and all sampling.
 pub fn cost(
@@ -184,11 +184,12 @@ fn copy_share(session: &mut Session, size: usize) -> Result<f64, NoSamples> {
 /// The same of everything up to the socket: packets that no protocol takes would leave nothing of a protocol to see.
 fn path_times(session: &mut Session, size: usize) -> Result<PathTimes, NoSamples> {
     let sampler = Sampler::start(&mut *session.target)?;
-    let (mut runs, mut delivered) = (Vec::with_capacity(SAMPLED_RUNS), 0);
-    for _ in 0..SAMPLED_RUNS {
+    let (mut runs, mut sampled, mut delivered) = (Vec::new(), Span::ZERO, 0);
+    while sampled < SAMPLED_TIME && runs.len() < SAMPLED_RUNS {
         let run = receive::flood_application(session, size, NO_WARMUP).map_err(no_run)?;
         let end = run.ledger.rows().filter_map(|row| row.delivered).max().unwrap_or(run.start);
         delivered += run.ledger.totals().delivered;
+        sampled += end.since(run.start);
         runs.push((run.start, end));
     }
     let samples = enough(sampler.finish(&mut *session.target, &runs)?)?;
