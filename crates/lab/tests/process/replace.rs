@@ -138,7 +138,7 @@ fn a_connection_does_not_notice_that_the_driver_is_another() {
 
 #[test]
 fn drivers_that_are_killed_faster_than_others_can_be_had_do_not_count_as_such_that_cannot_run() {
-    let soak = Some(Soak { count: 40, every_ms: 0.1 });
+    let soak = Some(Soak { count: 40, every_ms: 1.0 });
     let spares = vec![Spare::None];
     let killing = Plan { kill: true, soak, spares, ..plan(Way::SharedState, Load::Idle) };
     let (_, row) = replaced(killing);
