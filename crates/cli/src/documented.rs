@@ -11,6 +11,9 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
+/// How processes of a target greet each other: no command, and written as one.
+const GREETINGS: &[&str] = &["warikomi driver 2", "warikomi part 1"];
+
 /// The pages that a user reads.
 fn pages() -> Vec<PathBuf> {
     let docs = fs::read_dir(root().join("docs")).expect("docs/ is there");
@@ -57,7 +60,7 @@ fn words(command: &str) -> Option<Vec<String>> {
         word.contains("...")
             || word.contains('…')
             || word.contains(['[', ']', '$', '|'])
-            || letters > 1
+            || letters > 0
                 && word.chars().all(|letter| letter.is_uppercase() || "_/,=-+:".contains(letter))
     };
     (!words.iter().any(is_placeholder)).then_some(words)
@@ -70,6 +73,9 @@ fn every_command_in_the_documentation_is_taken() {
         let page = fs::read_to_string(&path).expect("it can be read");
         for shown in commands(&page) {
             let Some(words) = words(&shown) else { continue };
+            if GREETINGS.contains(&shown.as_str()) {
+                continue;
+            }
             tried += 1;
             let Err(error) = command(warikomi_lab::EXPERIMENTS).try_get_matches_from(&words) else {
                 continue;
