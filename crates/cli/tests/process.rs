@@ -34,7 +34,7 @@ fn a_path_through_a_stack_delivers_and_its_plan_can_be_run_again() {
     let (result, directory) = measured(&[&asked[..], &target].concat(), runs.path());
     assert_eq!(result["target"]["kind"], "process");
     assert_eq!(result["target"]["driver"], "rtl8168");
-    assert_eq!(result["target"]["settings"]["strategy"], "hybrid:200 µs");
+    assert_eq!(result["target"]["settings"]["strategy"], "hybrid:200us");
     assert_eq!((count(&result, "injected"), count(&result, "unaccounted")), (2_000, 0));
     // Packets that find no buffer on a machine that is busy are no fault of the path.
     assert_eq!(count(&result, "delivered") + count(&result, "no_descriptor"), 2_000);

@@ -12,5 +12,5 @@ mod tsc;
 pub use clock::{Clock, VirtualClock};
 pub use events::EventQueue;
 pub use random::{Arrivals, Chance, Dice, Jitter, Seed};
-pub use time::{ParseSpanError, Span, Time};
+pub use time::{ExactSpan, ParseSpanError, Span, Time};
 pub use tsc::{TscClock, TscUnusable, read_tsc};

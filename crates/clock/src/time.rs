@@ -77,6 +77,11 @@ impl Span {
         Span(ms.saturating_mul(PS_PER_MS))
     }
 
+    /// What reads back as this very span, which its own text, of three decimals, may not.
+    pub const fn exact(self) -> ExactSpan {
+        ExactSpan(self)
+    }
+
     /// The whole span in picoseconds.
     pub const fn as_ps(self) -> u64 {
         self.0
@@ -145,6 +150,21 @@ impl Div<u64> for Span {
     }
 }
 
+/// A span of time that shows as what reads back as the same one, in the largest unit in which it is a whole number:
+/// `38us`, `1500ps`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExactSpan(Span);
+
+impl fmt::Display for ExactSpan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ps = self.0.0;
+        let units = [(PS_PER_S, "s"), (PS_PER_MS, "ms"), (PS_PER_US, "us"), (PS_PER_NS, "ns")];
+        let whole = units.into_iter().find(|(unit, _)| ps.is_multiple_of(*unit));
+        let (unit, name) = whole.unwrap_or((1, "ps"));
+        write!(f, "{}{name}", ps / unit)
+    }
+}
+
 impl fmt::Display for Span {
     /// The largest unit that leaves at least 1: `38 µs`, `3.5 µs`, `200 ns`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -206,6 +226,12 @@ impl FromStr for Span {
             "" if value == 0.0 => 1,
             _ => return Err(ParseSpanError::Unit(owned())),
         };
+        if let Ok(whole) = number.parse::<u64>() {
+            return whole
+                .checked_mul(scale)
+                .map(Span)
+                .ok_or_else(|| ParseSpanError::TooLong(owned()));
+        }
         let ps = value * scale as f64;
         if ps >= u64::MAX as f64 {
             return Err(ParseSpanError::TooLong(owned()));
@@ -244,6 +270,7 @@ mod tests {
         assert_eq!(Span::from_us(38).to_string(), "38 µs");
         assert_eq!(Span::from_ns(3500).to_string(), "3.5 µs");
         assert_eq!(Span::ZERO.to_string(), "0 ns");
+        assert_eq!(Span::from_us(1_500).exact().to_string(), "1500us");
     }
 
     proptest! {
@@ -256,6 +283,15 @@ mod tests {
         fn what_it_prints_it_reads_back(ns in 0u64..1_000_000) {
             let span = Span::from_ns(ns);
             prop_assert_eq!(span.to_string().parse::<Span>().unwrap(), span);
+        }
+
+        #[test]
+        fn what_it_prints_exactly_it_reads_back_however_long(ps: u64, unit in 0u32..5) {
+            let unit = 1_000_u64.pow(unit);
+            for ps in [ps, ps / unit * unit] {
+                let span = Span::from_ps(ps);
+                prop_assert_eq!(span.exact().to_string().parse::<Span>(), Ok(span));
+            }
         }
     }
 }

@@ -268,6 +268,10 @@ impl ProcessTarget {
         {
             return self.error(cause);
         }
+        self.driver_gave_up()
+    }
+
+    fn driver_gave_up(&mut self) -> TargetError {
         let message = self.report.last_words();
         // How it ended that the driver misses says more than that it does.
         if let Some(PartFailure::Ended(part, status)) = self.parts.failure_above()
@@ -303,12 +307,14 @@ impl ProcessTarget {
     }
 
     fn error(&mut self, failure: PartFailure) -> TargetError {
+        if matches!(failure, PartFailure::Ended(parts::DRIVER, _))
+            && self.report.state() == state::FAILED
+        {
+            return self.driver_gave_up();
+        }
         self.console.drain_all();
         let console = self.console();
         match failure {
-            PartFailure::Ended(parts::DRIVER, _) if self.report.state() == state::FAILED => {
-                TargetError::DriverFailed { message: self.report.last_words(), console }
-            }
             PartFailure::Ended(part, status) => TargetError::PartEnded { part, status, console },
             PartFailure::HungUp(part) => TargetError::PartHungUp { part, console },
         }

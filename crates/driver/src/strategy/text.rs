@@ -103,7 +103,7 @@ impl fmt::Display for Strategy {
         match self {
             Strategy::Interrupt | Strategy::Poll | Strategy::Awake => Ok(()),
             Strategy::Napi { budget } => write!(f, ":{budget}"),
-            Strategy::Hybrid { poll_time } => write!(f, ":{poll_time}"),
+            Strategy::Hybrid { poll_time } => write!(f, ":{}", poll_time.exact()),
             Strategy::Auto { cpu_budget } => write!(f, ":{cpu_budget}"),
         }
     }

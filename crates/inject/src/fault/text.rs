@@ -277,35 +277,24 @@ impl FaultKind {
     }
 }
 
-/// A span in the largest unit in which it is a whole number.
-fn exact(span: Span) -> String {
-    let ps = span.as_ps();
-    for (unit, name) in [(1_000_000_000, "ms"), (1_000_000, "us"), (1_000, "ns")] {
-        if ps.is_multiple_of(unit) {
-            return format!("{}{name}", ps / unit);
-        }
-    }
-    format!("{ps}ps")
-}
-
 impl fmt::Display for Fault {
     /// The fault in the form that is parsed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:", self.kind.name())?;
         match self.when {
-            When::At(at) => write!(f, "at={}", exact(at))?,
+            When::At(at) => write!(f, "at={}", at.exact())?,
             When::Probability(probability) => write!(f, "probability={probability}")?,
         }
         match self.kind {
             FaultKind::InterruptDelayed { by } | FaultKind::DescriptorCompletedLate { by } => {
-                write!(f, ",by={}", exact(by))
+                write!(f, ",by={}", by.exact())
             }
             FaultKind::InterruptStorm { count, every, .. } => {
-                write!(f, ",count={count},every={}", exact(every))
+                write!(f, ",count={count},every={}", every.exact())
             }
             FaultKind::DescriptorLength { bytes } => write!(f, ",bytes={bytes}"),
             FaultKind::LinkFlap { down_for: span }
-            | FaultKind::DeviceUnplugged { out_for: span } => write!(f, ",for={}", exact(span)),
+            | FaultKind::DeviceUnplugged { out_for: span } => write!(f, ",for={}", span.exact()),
             _ => Ok(()),
         }?;
         match self.kind.vector() {

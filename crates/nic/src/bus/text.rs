@@ -65,7 +65,7 @@ impl Bus {
             return range("burst", self.burst_bytes.to_string(), BURST_RANGE);
         }
         match self.times().into_iter().find(|(_, time)| *time > MAX_TIME) {
-            Some((key, time)) => range(key, span_text(time), TIME_RANGE),
+            Some((key, time)) => range(key, time.exact().to_string(), TIME_RANGE),
             None => Ok(()),
         }
     }
@@ -82,7 +82,7 @@ impl Bus {
     /// Every part as `key=value` has it.
     fn parts(&self) -> [(&'static str, String); 6] {
         let [fetch, arbitration, wait, mapping] =
-            self.times().map(|(key, time)| (key, span_text(time)));
+            self.times().map(|(key, time)| (key, time.exact().to_string()));
         let rate = ("rate", rate_text(self.bytes_per_second));
         [rate, fetch, arbitration, ("burst", self.burst_bytes.to_string()), wait, mapping]
     }
@@ -142,14 +142,6 @@ impl fmt::Display for Bus {
             }
         }
         Ok(())
-    }
-}
-
-/// Exact, which a [`Span`]'s own text is not.
-fn span_text(span: Span) -> String {
-    match span.as_ps() {
-        ps if ps % 1_000 == 0 => format!("{}ns", ps / 1_000),
-        ps => format!("{ps}ps"),
     }
 }
 
@@ -217,7 +209,7 @@ mod tests {
         assert!(why("isa").contains("pcie3-x8"), "{}", why("isa"));
         assert!(why("pci-64-66,rate=0MB").contains("from 1 byte"));
         assert!(why("pci-64-66,burst=7").contains("from 8 to 1,048,576"));
-        assert!(why("pci-64-66,wait=1001us").contains("wait=1001000ns is not possible"));
+        assert!(why("pci-64-66,wait=1001us").contains("wait=1001us is not possible"));
         assert!(why("pci-64-66,wait=12").contains("wait: '12' has no unit"));
         assert!(why("pci-64-66,speed=12").contains("'speed=12' says nothing"));
         assert!(why("pci-64-66,rate=12").contains("rate=533MB"));
