@@ -87,6 +87,7 @@ impl Rig {
             // Other tests run at the same time.
             shared_core: true,
             live: Some(Succession::of(policy.way, store)),
+            confined: true,
         };
         let started = ProcessTarget::start(options, nic, clock, Interrupted::default());
         let mut target = started.unwrap_or_else(|error| panic!("{error}"));
