@@ -179,6 +179,13 @@ impl Parts {
         }
     }
 
+    /// A driver that is being started no longer comes after everything.
+    pub(super) fn make_equal(&self, driver: &Running) {
+        if let (true, false, Some(id)) = (self.are_drivers_first(), driver.raised, driver.id()) {
+            priority::claim(id, priority::EQUAL);
+        }
+    }
+
     /// Starts a part above the driver. An application of the user's own is trusted with what the user is.
     pub(super) fn add(
         &mut self,

@@ -169,7 +169,7 @@ impl Rig {
     }
 
     /// The process of a generation, as soon as it has been started.
-    fn process(&mut self, generation: u32) -> Pid {
+    pub(crate) fn process(&mut self, generation: u32) -> Pid {
         let id = self.until(|rig| rig.target.seat(generation).unwrap().process_id);
         Pid::from_raw(id as i32)
     }
