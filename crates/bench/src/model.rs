@@ -92,6 +92,7 @@ impl Way for ThroughModel {
                 program: self.parts.above,
             },
             application: None,
+            confined: true,
         };
         let batch = (buffers / BATCHES).min(MOST_BATCH);
         Ok(Box::new(Saturated { options, batch, setup: setup.clone() }))

@@ -310,8 +310,8 @@ impl Drivers for Remote {
         let driver = driver.clone();
         self.ask(move |target| target.prepare(&driver, wanted)).unwrap_or(Ok(0))
     }
-    fn hasten(&mut self, generation: u32) {
-        self.ask(move |target| target.hasten(generation));
+    fn hasten(&mut self, generation: u32, wanted: Wanted) {
+        self.ask(move |target| target.hasten(generation, wanted));
     }
     fn seat(&mut self, generation: u32) -> Option<Seat> {
         self.ask(move |target| target.seat(generation))?

@@ -11,7 +11,7 @@ pub trait Drivers {
     /// See [`ProcessTarget::prepare`].
     fn prepare(&mut self, driver: &Program, wanted: Wanted) -> Result<u32, TargetError>;
     /// See [`ProcessTarget::hasten`].
-    fn hasten(&mut self, generation: u32);
+    fn hasten(&mut self, generation: u32, wanted: Wanted);
     /// See [`ProcessTarget::seat`].
     fn seat(&mut self, generation: u32) -> Option<Seat>;
     /// See [`ProcessTarget::next_generation`].
@@ -47,8 +47,8 @@ impl Drivers for ProcessTarget {
     fn prepare(&mut self, driver: &Program, wanted: Wanted) -> Result<u32, TargetError> {
         ProcessTarget::prepare(self, driver, wanted)
     }
-    fn hasten(&mut self, generation: u32) {
-        ProcessTarget::hasten(self, generation);
+    fn hasten(&mut self, generation: u32, wanted: Wanted) {
+        ProcessTarget::hasten(self, generation, wanted);
     }
     fn seat(&mut self, generation: u32) -> Option<Seat> {
         ProcessTarget::seat(self, generation)

@@ -118,6 +118,13 @@ pub enum Event {
         /// When the next one is started.
         next_after: Span,
     },
+    /// The driver that was kept ready, or was to be, comes to nothing; the one that serves goes on.
+    SpareFailed {
+        /// Why.
+        why: String,
+        /// The next one is started after this delay, or not before the next replacement.
+        next_after: Option<Span>,
+    },
     /// Too many failures in a row: nothing is started any more until a user asks for it.
     GivenUp {
         /// The last failure.

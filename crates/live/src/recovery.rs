@@ -48,7 +48,7 @@ impl Supervisor {
         let candidate = candidate.or_else(|| self.take_spare(&program));
         let prepared = match candidate {
             Some(driver) => {
-                target.hasten(driver.generation);
+                target.hasten(driver.generation, Wanted::AtOnce);
                 Ok(driver)
             }
             None => target

@@ -16,6 +16,8 @@ const LOOK_OFTEN: Span = Span::from_us(20);
 const LOOK_ANYWAY: Span = Span::from_ms(10);
 /// How long after a replacement a spare is started: its start takes the target's core.
 const SPARE_AFTER: Span = Span::from_ms(5);
+/// How long a spare's start is put last on its core: where the core is always busy, it would never end.
+const SPARE_LAST_FOR: Span = Span::from_ms(100);
 /// How long a driver that was told to end may take to do so.
 const LEAVE_WITHIN: Span = Span::from_ms(1_000);
 
@@ -44,6 +46,8 @@ pub struct Supervisor {
     spare_due: Time,
     /// When the spare must be warm.
     spare_until: Time,
+    /// When its start is no longer put last.
+    spare_hurries: Time,
     spare_backoff: Backoff,
     watch: Watch,
     next_look: Time,
@@ -69,6 +73,7 @@ impl Supervisor {
             spare: None,
             spare_due: now,
             spare_until: Time::NEVER,
+            spare_hurries: Time::NEVER,
             spare_backoff: policy.backoff,
             watch: Watch::new(policy.silent_for, policy.stuck_for),
             next_look: now,
@@ -270,8 +275,7 @@ impl Supervisor {
         if self.on_trial && self.backoff.has_succeeded(now) {
             self.on_trial = false;
         }
-        self.keep_spare(now, target);
-        (Phase::Running, None)
+        (Phase::Running, self.keep_spare(now, target))
     }
 
     /// What is wrong with the driver that serves the device, if anything is.
@@ -299,41 +303,60 @@ impl Supervisor {
         Some(Cleanup { generation, why, begun: now, candidate: None, had_just_taken_over })
     }
 
-    fn keep_spare(&mut self, now: Time, target: &mut dyn Drivers) {
+    fn keep_spare(&mut self, now: Time, target: &mut dyn Drivers) -> Option<Event> {
         if !self.policy.spare {
-            return;
+            return None;
         }
-        match &self.spare {
-            None if now >= self.spare_due => {
-                match target.prepare(&self.current.program, Wanted::Later) {
-                    Ok(generation) => {
-                        let program = self.current.program.clone();
-                        self.spare = Some(Driver { generation, program });
-                        self.spare_backoff.started(now);
-                        self.spare_until = now + self.policy.warm_within;
-                    }
-                    Err(_) => self.spare_failed(now),
-                }
+        let Some(generation) = self.spare.as_ref().map(|spare| spare.generation) else {
+            return if now >= self.spare_due { self.start_spare(now, target) } else { None };
+        };
+        if let Some(why) = self.why_no_spare(generation, now, target) {
+            self.drop_spare(now, target);
+            return Some(self.spare_failed(why, now));
+        }
+        if now >= self.spare_hurries {
+            target.hasten(generation, Wanted::Soon);
+            self.spare_hurries = Time::NEVER;
+        }
+        None
+    }
+
+    fn start_spare(&mut self, now: Time, target: &mut dyn Drivers) -> Option<Event> {
+        let program = self.current.program.clone();
+        match target.prepare(&program, Wanted::Later) {
+            Ok(generation) => {
+                self.spare = Some(Driver { generation, program });
+                self.spare_backoff.started(now);
+                self.spare_until = now + self.policy.warm_within;
+                self.spare_hurries = now + SPARE_LAST_FOR;
+                None
             }
-            Some(spare) if self.is_no_spare(spare.generation, now, target) => {
-                self.spare_failed(now);
-                self.drop_spare(now, target);
-            }
-            _ => {}
+            Err(error) => Some(self.spare_failed(error.to_string(), now)),
         }
     }
 
-    /// Whether a spare has ended, or hangs before it is warm.
-    fn is_no_spare(&self, generation: u32, now: Time, target: &mut dyn Drivers) -> bool {
-        let is_late = now >= self.spare_until;
-        let is_none = |seat: &Seat| seat.is_over() || is_late && !seat.is_warm();
-        target.seat(generation).as_ref().is_none_or(is_none)
+    /// Why a spare is none: it has ended, or hangs before it is warm.
+    fn why_no_spare(
+        &self,
+        generation: u32,
+        now: Time,
+        target: &mut dyn Drivers,
+    ) -> Option<String> {
+        match target.seat(generation) {
+            None => Some("its seat is gone".to_owned()),
+            Some(seat) if seat.is_over() => Some(why_over(&seat)),
+            Some(seat) if now >= self.spare_until && !seat.is_warm() => {
+                Some("it was not warm in time".to_owned())
+            }
+            Some(_) => None,
+        }
     }
 
     /// A spare is tried again later; if it keeps failing, after the next replacement.
-    fn spare_failed(&mut self, now: Time) {
-        let delay = self.spare_backoff.failed(now);
-        self.spare_due = delay.map_or(Time::NEVER, |delay| now + SPARE_AFTER + delay);
+    fn spare_failed(&mut self, why: String, now: Time) -> Event {
+        let next_after = self.spare_backoff.failed(now).map(|delay| SPARE_AFTER + delay);
+        self.spare_due = next_after.map_or(Time::NEVER, |delay| now + delay);
+        Event::SpareFailed { why, next_after }
     }
 
     pub(crate) fn drop_spare(&mut self, now: Time, target: &mut dyn Drivers) {
@@ -354,7 +377,7 @@ impl Supervisor {
         target: &mut dyn Drivers,
     ) -> Result<Driver, TargetError> {
         if let Some(spare) = self.take_spare(program) {
-            target.hasten(spare.generation);
+            target.hasten(spare.generation, Wanted::AtOnce);
             return Ok(spare);
         }
         Ok(Driver { generation: target.prepare(program, wanted)?, program: program.clone() })

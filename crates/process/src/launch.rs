@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 
 use warikomi_target::TargetError;
 use warikomi_target::cores::Pinned;
+use warikomi_target::sandbox::Sandbox;
 
 use crate::{creation, priority};
 
@@ -21,12 +22,13 @@ pub(super) struct Launched {
 
 impl Launch {
     /// Begins to start a process on a core, with this claim on it if that is said, once this number of blocks of its
-    /// program have been read, during which the application with this process id is watched.
+    /// program have been read, during which the application with this process id is watched; confined if it is said how.
     pub(super) fn begin(
         mut command: Command,
         core: Option<usize>,
         nice: Option<i32>,
         (reads, application): (u32, Option<u32>),
+        sandbox: Option<Sandbox>,
     ) -> Result<Launch, TargetError> {
         let thread = std::thread::Builder::new().name("launch".to_owned());
         // The command goes with the thread: it holds the process's end of a socket.
@@ -39,7 +41,11 @@ impl Launch {
                 let _pinned = core.map(Pinned::to).transpose()?;
                 let program = Path::new(command.get_program());
                 let read_dispatches = creation::read(program, reads, application)?;
-                Ok(Launched { child: command.spawn()?, read_dispatches })
+                let child = match sandbox {
+                    Some(sandbox) => sandbox.spawn_last(&mut command)?,
+                    None => command.spawn()?,
+                };
+                Ok(Launched { child, read_dispatches })
             })
             .map_err(TargetError::system("cannot start a thread to start a process"))?;
         Ok(Launch(Some(launch)))

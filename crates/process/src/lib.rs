@@ -107,6 +107,8 @@ pub struct ProcessOptions {
     pub shared_core: bool,
     /// How the driver can be replaced while it runs; not at all if `None`: its end is the target's.
     pub live: Option<Succession>,
+    /// Whether its processes are confined, but for an application of the user's own.
+    pub confined: bool,
 }
 
 /// A running driver process with a NIC.
@@ -151,8 +153,9 @@ impl ProcessTarget {
         clock: TscClock,
         interrupted: Interrupted,
     ) -> Result<ProcessTarget, TargetError> {
-        let ProcessOptions { driver, dma_bytes, orders, mut above, core, shared_core, live } =
+        let ProcessOptions { driver, dma_bytes, orders, mut above, shared_core, live, .. } =
             options;
+        let place = (options.core, options.confined);
         let mut store = data_store(live.as_ref())?;
         let packets = above.as_ref().and_then(|above| above.chain.memory.as_ref());
         let device =
@@ -172,7 +175,7 @@ impl ProcessTarget {
         let socket = store.as_mut().map(|store| store.client(FIRST_GENERATION)).transpose()?;
         let first = seats.prepare(socket)?;
         let (mut parts, part, console) =
-            Parts::start(&driver, layout::HELLO, &first.files(&seats.device), core)?;
+            Parts::start(&driver, layout::HELLO, &first.files(&seats.device), place)?;
         let (end, report) = seats.add_first(first, part);
         seats.settle(live.as_ref(), &mut parts);
         let (requests, application) = match above {
@@ -376,7 +379,8 @@ fn start_above(
     let Above { chain, program, application: own } = above;
     for part in chain.parts {
         let own = own.clone().filter(|_| part.name == APPLICATION);
-        parts.add(&own.unwrap_or_else(|| program(part.name)), part)?;
+        let is_own = own.is_some();
+        parts.add(&own.unwrap_or_else(|| program(part.name)), part, is_own)?;
     }
     if let Some((packets, _)) = own.and(chain.memory) {
         return Ok((None, OwnApplication::above(&packets, chain.control)));

@@ -79,9 +79,9 @@ impl ProcessTarget {
         self.seats.begin(&mut self.parts, (driver, wanted), handout)
     }
 
-    /// A driver that was prepared for [later](Wanted::Later) is waited for now.
-    pub fn hasten(&mut self, generation: u32) {
-        self.seats.raise(generation, &self.parts);
+    /// A driver that was prepared for [later](Wanted::Later) is wanted earlier.
+    pub fn hasten(&mut self, generation: u32, wanted: Wanted) {
+        self.seats.hasten(generation, wanted, &self.parts);
     }
 
     /// What can be said of the seat of a generation; `None` if there is none (any more). Takes some system

@@ -15,6 +15,7 @@ use warikomi_stack::Part;
 use warikomi_target::TargetError;
 use warikomi_target::console::console_pipe;
 use warikomi_target::group::{Group, Guard};
+use warikomi_target::sandbox::Sandbox;
 
 use crate::launch::Launch;
 use crate::priority::{self, Claims, Wanted};
@@ -99,6 +100,7 @@ pub(super) struct Parts {
     group: Group,
     console: OwnedFd,
     core: Option<usize>,
+    confined: bool,
     /// What each claims of it.
     claims: Claims,
     /// Reads that the creation of a driver waits for.
@@ -115,18 +117,20 @@ pub(super) enum PartFailure {
 }
 
 impl Parts {
-    /// Starts the first driver and hands it `files`; also gives the reading end of what all parts print.
+    /// Starts the first driver on a core, confined or not, and hands it `files`; also gives the reading end of what all
+    /// parts print.
     pub(super) fn start(
         driver: &Program,
         hello: &[u8],
         files: &[BorrowedFd<'_>],
-        core: Option<usize>,
+        (core, confined): (Option<usize>, bool),
     ) -> Result<(Parts, Running, File), TargetError> {
         let (console, console_end) = console_pipe()?;
         let (mut command, socket) = handed(driver, &console_end, hello, files)?;
         let nothing = Path::new("");
         let guard = Guard::start(nothing, nothing)?;
-        let group = Group::start(guard, &mut command, core)
+        let sandbox = confined.then(|| Sandbox::of_program(&driver.path));
+        let group = Group::start(guard, &mut command, core, sandbox.as_ref())
             .map_err(|error| cannot_run(DRIVER, driver, error))?;
         let process = Process::Started(group.leader());
         let parts = Parts {
@@ -134,6 +138,7 @@ impl Parts {
             group,
             console: console_end,
             core,
+            confined,
             claims: Claims::Equal,
             creation_reads: 0,
         };
@@ -174,14 +179,27 @@ impl Parts {
         }
     }
 
-    /// Starts a part above the driver.
-    pub(super) fn add(&mut self, program: &Program, part: Part) -> Result<(), TargetError> {
+    /// A driver that is being started no longer comes after everything.
+    pub(super) fn make_equal(&self, driver: &Running) {
+        if let (true, false, Some(id)) = (self.are_drivers_first(), driver.raised, driver.id()) {
+            priority::claim(id, priority::EQUAL);
+        }
+    }
+
+    /// Starts a part above the driver. An application of the user's own is trusted with what the user is.
+    pub(super) fn add(
+        &mut self,
+        program: &Program,
+        part: Part,
+        is_users_own: bool,
+    ) -> Result<(), TargetError> {
         let name = part.name;
+        let sandbox = self.sandbox(program).filter(|_| !is_users_own);
         let mut command = command(program, &self.console)?;
         let socket = part.prepare(&mut command);
         let id = self
             .group
-            .join(&mut command, self.core)
+            .join(&mut command, self.core, sandbox.as_ref())
             .map_err(|error| cannot_run(name, program, error))?;
         let part = Running {
             name,
@@ -211,7 +229,8 @@ impl Parts {
             Some(wanted) => (self.claims.of_driver(wanted), self.creation_reads),
             None => (self.claims.at_start(name), 0),
         };
-        let launch = Launch::begin(command, self.core, nice, (reads, self.id_above(APPLICATION)))?;
+        let watched = (reads, self.id_above(APPLICATION));
+        let launch = Launch::begin(command, self.core, nice, watched, self.sandbox(program))?;
         Ok(Running {
             name,
             socket,
@@ -219,6 +238,11 @@ impl Parts {
             raised: false,
             read_dispatches: None,
         })
+    }
+
+    /// What a part that runs this program may do, if that is less than the user may.
+    fn sandbox(&self, program: &Program) -> Option<Sandbox> {
+        self.confined.then(|| Sandbox::of_program(&program.path))
     }
 
     /// Process id of a part above the driver, by its name.

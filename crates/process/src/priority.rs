@@ -14,6 +14,8 @@ use rustix::process::{Pid, setpriority_process};
 pub const NICE: RangeInclusive<i32> = -20..=19;
 /// A driver's claim on a processor.
 const SERVING: i32 = -10;
+/// The claim of what is above a driver.
+pub(crate) const EQUAL: i32 = 0;
 /// The claim of a process that is being started.
 const STARTING: i32 = 10;
 

@@ -134,6 +134,15 @@ impl Seats {
         }
     }
 
+    /// A driver is waited for before it has started.
+    pub(super) fn hasten(&mut self, generation: u32, wanted: Wanted, parts: &Parts) {
+        match (self.get(generation), wanted) {
+            (Some(seat), Wanted::AtOnce) => parts.raise(&mut seat.part),
+            (Some(seat), Wanted::Soon) => parts.make_equal(&seat.part),
+            (_, Wanted::Later) | (None, _) => {}
+        }
+    }
+
     /// The seat that is served, unless its driver has been ended.
     pub(super) fn served_seat(&mut self) -> Option<&mut DriverSeat> {
         self.get(self.served)

@@ -78,6 +78,8 @@ pub struct SessionOptions {
     pub realtime: bool,
     /// Whether the guest's time is virtual; that needs the bridge.
     pub virtual_time: Option<VirtualTime>,
+    /// Whether its processes are confined.
+    pub confined: bool,
 }
 
 /// A guest in virtual time.
@@ -136,6 +138,8 @@ pub struct ProcessSessionOptions {
     pub path: PacketPath,
     /// The program that is the application, if it is the user's own.
     pub application: Option<Program>,
+    /// Whether its processes are confined, but for an application of the user's own.
+    pub confined: bool,
 }
 
 /// How the driver of a session is replaced while it runs.

@@ -15,6 +15,7 @@ use warikomi_protocol::commands::{
 use warikomi_target::cores::{Cores, Pinned};
 use warikomi_target::kernel::{Attachment, KernelTarget, LaunchOptions};
 use warikomi_target::realtime::{PRIORITY, Realtime};
+use warikomi_target::sandbox::Confinement;
 use warikomi_target::{CardId, Interrupted, Target, TargetError, wait};
 use warikomi_wire::Wire;
 
@@ -32,6 +33,10 @@ const MEMORY_SPACE: u64 = 2;
 
 /// How long the link may take to come up.
 const LINK_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The setting of a result that says how far the target's processes were confined.
+const CONFINED: &str = "confined";
+
 /// A target with its driver bound and its link up.
 pub struct Session<T: Target + ?Sized = dyn Target> {
     /// The target.
@@ -76,6 +81,7 @@ impl Session {
             shared_core: place.cores.shared(),
             preload: warikomi_kernel::PRELOAD,
             seed: options.virtual_time.as_ref().map(|time| time.seed),
+            confined: options.confined,
         };
         let clock = match options.virtual_time {
             Some(_) => Clock::Virtual(VirtualClock::at_zero()),
@@ -87,6 +93,7 @@ impl Session {
         status("bringing the driver up");
         let mut settings = bring_up(&mut target, options)?;
         settings.extend(described(attachment));
+        settings.insert(CONFINED.into(), confined(options.confined));
         let info = TargetInfo {
             kind: "kernel".into(),
             driver: options.driver.clone(),
@@ -145,12 +152,14 @@ impl Session<ProcessTarget> {
             core: Some(place.cores.target),
             shared_core: place.cores.shared(),
             live: live.map(|live| live.succession(options.path.program)),
+            confined: options.confined,
         };
         status("starting the driver");
         let mut target = ProcessTarget::start(launch, nic, place.clock, interrupted.clone())?;
         status("waiting for the link");
         wait_link(&mut target)?;
         let mut settings = options.settings.clone();
+        settings.insert(CONFINED.into(), confined(options.confined));
         if live.is_some() {
             settings.insert("drivers_first".into(), target.are_drivers_first().into());
         }
@@ -214,6 +223,11 @@ impl<T: Target + ?Sized> Session<T> {
     pub fn stop(mut self) -> Result<(), TargetError> {
         self.target.stop()
     }
+}
+
+/// How far the target's processes are confined, for the result.
+fn confined(wanted: bool) -> Value {
+    Confinement::of_this_system(wanted).to_string().into()
 }
 
 /// How cards are attached, for the result; in virtual time with what work costs.

@@ -17,6 +17,7 @@ use nix::unistd::Pid;
 
 use crate::TargetError;
 use crate::cores::Pinned;
+use crate::sandbox::Sandbox;
 
 /// Reads the group's id, waits for the end of its input, then cleans up.
 const GUARD_SCRIPT: &str = r#"trap '' INT TERM HUP
@@ -52,21 +53,27 @@ pub struct Group {
 }
 
 impl Group {
-    /// Starts the leader on a core.
+    /// Starts the leader on a core, and confined if it is said how.
     pub fn start(
         mut guard: Guard,
         command: &mut Command,
         core: Option<usize>,
+        sandbox: Option<&Sandbox>,
     ) -> std::io::Result<Group> {
-        let child = start_on_core(command.process_group(0), core)?;
+        let child = start_on_core(command.process_group(0), core, sandbox)?;
         let id = Pid::from_raw(child.id() as i32);
         guard.watch(id);
         Ok(Group { members: vec![Member::new(child)], id, _guard: guard, ended: false })
     }
 
     /// Starts another process of ours; returns its process id.
-    pub fn join(&mut self, command: &mut Command, core: Option<usize>) -> std::io::Result<u32> {
-        let child = start_on_core(self.admit(command), core)?;
+    pub fn join(
+        &mut self,
+        command: &mut Command,
+        core: Option<usize>,
+        sandbox: Option<&Sandbox>,
+    ) -> std::io::Result<u32> {
+        let child = start_on_core(self.admit(command), core, sandbox)?;
         Ok(self.add(child))
     }
 
@@ -232,9 +239,16 @@ impl Drop for Guard {
 }
 
 /// Starts a process on one core: children inherit the affinity of the thread that starts them.
-fn start_on_core(command: &mut Command, core: Option<usize>) -> std::io::Result<Child> {
+fn start_on_core(
+    command: &mut Command,
+    core: Option<usize>,
+    sandbox: Option<&Sandbox>,
+) -> std::io::Result<Child> {
     let _pinned = core.map(Pinned::to).transpose()?;
-    command.spawn()
+    match sandbox {
+        Some(sandbox) => sandbox.spawn(command),
+        None => command.spawn(),
+    }
 }
 
 #[cfg(test)]
@@ -258,10 +272,10 @@ mod tests {
         let nothing = Path::new("");
         let guard = Guard::start(nothing, nothing).unwrap();
         let mut sleeper = Command::new("sleep");
-        let mut group = Group::start(guard, sleeper.arg("1000"), None).unwrap();
+        let mut group = Group::start(guard, sleeper.arg("1000"), None, None).unwrap();
         // One that leaves a child of its own behind.
         let mut parent = Command::new("/bin/sh");
-        let member = group.join(parent.args(["-c", "sleep 1000 & exit 3"]), None).unwrap();
+        let member = group.join(parent.args(["-c", "sleep 1000 & exit 3"]), None, None).unwrap();
         let status = wait_for_end(&mut group, member);
         let leader = group.leader();
         assert_eq!((status.code(), group.exit_status(leader)), (Some(3), None));
@@ -278,7 +292,7 @@ mod tests {
             let guard = Guard::start(nothing, nothing).unwrap();
             let mut parent = Command::new("/bin/sh");
             let children = "sleep 1000 & sleep 1000 & sleep 1000 & wait";
-            let mut group = Group::start(guard, parent.args(["-c", children]), None).unwrap();
+            let mut group = Group::start(guard, parent.args(["-c", children]), None, None).unwrap();
             std::thread::sleep(Duration::from_millis(5));
             group.end().unwrap();
             // A group of which only zombies are left still is one.
@@ -300,11 +314,11 @@ mod tests {
     fn members_come_and_go_also_when_the_leader_has_ended() {
         let nothing = Path::new("");
         let guard = Guard::start(nothing, nothing).unwrap();
-        let mut group = Group::start(guard, &mut Command::new("true"), None).unwrap();
+        let mut group = Group::start(guard, &mut Command::new("true"), None, None).unwrap();
         let leader = group.leader();
         assert_eq!(wait_for_end(&mut group, leader).code(), Some(0));
         for _ in 0..20 {
-            let id = group.join(Command::new("sleep").arg("1000"), None).unwrap();
+            let id = group.join(Command::new("sleep").arg("1000"), None, None).unwrap();
             assert_eq!(group.exit_status(id), None);
             group.leave(id);
             group.kill(id);

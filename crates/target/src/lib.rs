@@ -12,6 +12,7 @@ pub mod kernel;
 mod pass;
 pub mod realtime;
 pub mod request;
+pub mod sandbox;
 
 pub use agent::Agent;
 pub use card::Slot;

@@ -132,7 +132,7 @@ impl Qemu {
             fcntl(end, FcntlArg::F_SETFD(FdFlag::empty()))
                 .map_err(TargetError::errno("cannot hand a socket to QEMU"))?;
         }
-        let group = Group::start(guard, &mut command, None).map_err(|error| {
+        let group = Group::start(guard, &mut command, None, None).map_err(|error| {
             TargetError::CannotRun { part: "hypervisor", path: boot.program.clone(), error }
         })?;
         let qemu = Qemu { group };

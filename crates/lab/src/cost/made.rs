@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use warikomi_clock::Span;
+use warikomi_clock::{Span, Time};
 use warikomi_inject::{Receiver, Warmup};
 use warikomi_measure::{Repeat, RunResult, Thresholds, TimeBase, as_object, warnings};
 use warikomi_session::Session;
@@ -14,6 +14,7 @@ use super::sampling::{LEAST_SAMPLES, NoSamples, Sampler, Samples};
 use super::send::{CALLS, Call, Series};
 use super::{receive, send};
 use crate::error::Error;
+use crate::inject::Injected;
 use crate::watch::Watch;
 
 /// What to measure.
@@ -168,36 +169,41 @@ fn sample_length(session: &mut Session, size: usize) -> Result<SampledLength, No
 }
 
 fn copy_share(session: &mut Session, size: usize) -> Result<f64, NoSamples> {
-    let sampler = Sampler::start(&mut *session.target)?;
-    let (mut runs, mut sampled) = (Vec::new(), Span::ZERO);
-    while sampled < SAMPLED_TIME && runs.len() < SAMPLED_RUNS {
-        let run = receive::flood(session, size, Receiver::Driver, SAMPLED_PACKETS, NO_WARMUP);
-        let run = run.map_err(no_run)?;
-        let end = run.ledger.rows().filter_map(|row| row.injected).max().unwrap_or(run.start);
-        sampled += end.since(run.start);
-        runs.push((run.start, end));
-    }
-    let samples = enough(sampler.finish(&mut *session.target, &runs)?)?;
+    let flood = |session: &mut Session| {
+        receive::flood(session, size, Receiver::Driver, SAMPLED_PACKETS, NO_WARMUP)
+    };
+    let (samples, _) = sample_runs(session, flood, |packet| packet.injected)?;
     Ok(samples.copy_share())
 }
 
 /// The same of everything up to the socket: packets that no protocol takes would leave nothing of a protocol to see.
 fn path_times(session: &mut Session, size: usize) -> Result<PathTimes, NoSamples> {
-    let sampler = Sampler::start(&mut *session.target)?;
-    let (mut runs, mut sampled, mut delivered) = (Vec::new(), Span::ZERO, 0);
-    while sampled < SAMPLED_TIME && runs.len() < SAMPLED_RUNS {
-        let run = receive::flood_application(session, size, NO_WARMUP).map_err(no_run)?;
-        let end = run.ledger.rows().filter_map(|row| row.delivered).max().unwrap_or(run.start);
-        delivered += run.ledger.totals().delivered;
-        sampled += end.since(run.start);
-        runs.push((run.start, end));
-    }
-    let samples = enough(sampler.finish(&mut *session.target, &runs)?)?;
+    let flood = |session: &mut Session| receive::flood_application(session, size, NO_WARMUP);
+    let (samples, delivered) = sample_runs(session, flood, |packet| packet.delivered)?;
     if delivered == 0 {
         return Err(NoSamples::Perf("no packet reached the application".to_owned()));
     }
     let of_packet = |samples| Samples::time_ns(samples) / delivered as f64;
     Ok(PathTimes { copy_ns: of_packet(samples.copy), protocol_ns: of_packet(samples.protocol) })
+}
+
+/// Samples runs until they have taken long enough, each up to the last of these times of its packets; also gives how
+/// many packets they delivered.
+fn sample_runs(
+    session: &mut Session,
+    make: impl Fn(&mut Session) -> Result<Injected, Error>,
+    time: fn(warikomi_measure::Row) -> Option<Time>,
+) -> Result<(Samples, u64), NoSamples> {
+    let sampler = Sampler::start(&mut *session.target)?;
+    let (mut runs, mut sampled, mut delivered) = (Vec::new(), Span::ZERO, 0);
+    while sampled < SAMPLED_TIME && runs.len() < SAMPLED_RUNS {
+        let run = make(session).map_err(no_run)?;
+        let end = run.ledger.rows().filter_map(time).max().unwrap_or(run.start);
+        delivered += run.ledger.totals().delivered;
+        sampled += end.since(run.start);
+        runs.push((run.start, end));
+    }
+    Ok((enough(sampler.finish(&mut *session.target, &runs)?)?, delivered))
 }
 
 fn no_run(error: Error) -> NoSamples {

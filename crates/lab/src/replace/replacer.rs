@@ -109,6 +109,8 @@ pub(super) struct Replacer {
     store_requests: Vec<StoreRequest>,
     /// Since when a moment has come and no driver was there that could take over.
     waiting_since: Option<Time>,
+    /// Why a spare came to nothing, the last that did.
+    spare_failure: Option<String>,
     /// Since when the driver has served the device, if it is not the first.
     served: Time,
 }
@@ -135,6 +137,7 @@ impl Replacer {
             given_up: None,
             store_requests: Vec::new(),
             waiting_since: None,
+            spare_failure: None,
             served: Time::ZERO,
         }
     }
@@ -209,7 +212,9 @@ impl Replacer {
             let since = *self.waiting_since.get_or_insert(now.max(moment));
             if now > since + READY_WITHIN {
                 let within = READY_WITHIN.as_secs();
-                self.given_up = Some(format!("no other driver was ready within {within} s"));
+                let why = self.spare_failure.as_ref().map(|why| format!("; the last one: {why}"));
+                let why = why.unwrap_or_default();
+                self.given_up = Some(format!("no other driver was ready within {within} s{why}"));
             }
             return Ok(());
         }
@@ -266,6 +271,7 @@ impl Replacer {
                 self.failures.push(format!("driver {refused} did not take over: {why}"));
                 self.phase = Phase::Waiting;
             }
+            (Event::SpareFailed { why, .. }, _) => self.spare_failure = Some(why),
             (Event::GivenUp { why }, _) => self.given_up = Some(why),
         }
     }

@@ -112,6 +112,7 @@ fn session_options(
             program: parts.above,
         },
         application: None,
+        confined: true,
     }
 }
 

@@ -27,5 +27,6 @@ pub(crate) fn options_of(image: &Image) -> SessionOptions {
         },
         realtime: true,
         virtual_time: None,
+        confined: true,
     }
 }

@@ -119,6 +119,7 @@ pub(crate) fn try_kernel(
         shared_core: true,
         preload: warikomi_kernel::PRELOAD,
         seed: None,
+        confined: true,
     };
     let clock = TscClock::calibrate().unwrap();
     let (target, _) = KernelTarget::start(&launch, nics, clock.into(), Interrupted::default())?;

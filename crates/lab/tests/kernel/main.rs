@@ -21,6 +21,7 @@ mod receive;
 mod release;
 mod replace;
 mod replay;
+mod sandbox;
 mod send;
 mod strategies;
 mod stress;

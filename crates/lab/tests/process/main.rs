@@ -92,6 +92,7 @@ fn along(topology: Topology, strategy: Strategy) -> ProcessSessionOptions {
             program,
         },
         application: None,
+        confined: true,
     }
 }
 

@@ -20,6 +20,7 @@ pub(super) struct Metrics {
     outages: HistogramVec,
     rolled_back: IntCounter,
     failed: IntCounter,
+    spares_failed: IntCounter,
     fenced: IntCounter,
     frames: IntCounterVec,
     bytes: IntCounterVec,
@@ -61,6 +62,10 @@ impl Metrics {
             failed: made.counter(
                 "warikomi_driver_failures_total",
                 "Drivers that died, hung, or left work lying",
+            )?,
+            spares_failed: made.counter(
+                "warikomi_spare_failures_total",
+                "Drivers that were kept ready, or were to be, and came to nothing",
             )?,
             fenced: made.counter(
                 "warikomi_fenced_accesses_total",
@@ -116,6 +121,7 @@ impl Metrics {
                 seconds(&self.outages).observe(replacement.outage().as_secs());
             }
             Event::RolledBack { .. } => self.rolled_back.inc(),
+            Event::SpareFailed { .. } => self.spares_failed.inc(),
             Event::Failed { .. } | Event::GivenUp { .. } => self.failed.inc(),
         }
     }

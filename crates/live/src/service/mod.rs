@@ -199,7 +199,10 @@ impl Running<'_> {
             }
             _ => Answer::refused(&line),
         };
-        if let Some(client) = self.waiting.take() {
+        // Who waits does so for a replacement.
+        if !matches!(event, Event::SpareFailed { .. })
+            && let Some(client) = self.waiting.take()
+        {
             self.control.answer(client, &answer, now);
         }
         (self.say)(&format!("{:12.6} s  {line}", now.since(self.began).as_secs()));

@@ -188,6 +188,13 @@ pub(super) fn line(event: &Event) -> String {
                 "failed: generation {generation}: {why}; the next is started after {next_after}"
             )
         }
+        Event::SpareFailed { why, next_after } => {
+            let next = next_after.map_or_else(
+                || "the next is started after a replacement".to_owned(),
+                |delay| format!("the next is started after {delay}"),
+            );
+            format!("no driver is ready to follow: {why}; {next}")
+        }
         Event::GivenUp { why } => format!(
             "given up: {why}; no driver is started any more until 'warikomi live replace' names one"
         ),

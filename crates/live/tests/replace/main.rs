@@ -8,6 +8,7 @@ mod planned;
 mod programs;
 mod rig;
 mod soak;
+mod spare;
 mod store;
 mod sudden;
 

@@ -63,29 +63,3 @@ fn a_program_that_was_replaced_can_be_gone_back_to() {
     assert_eq!(status.service, Service::Running);
     rig.finish().must_be_complete();
 }
-
-#[test]
-fn a_spare_that_is_killed_is_made_anew() {
-    let mut rig = Rig::new(policy(Way::SharedState));
-    for _ in 0..3 {
-        rig.wait_until_ready();
-        let spare = rig.status().spare.unwrap();
-        rig.signal(spare, nix::sys::signal::Signal::SIGKILL);
-        rig.until(|rig| {
-            assert_eq!(rig.pass(), None);
-            let now = rig.status().spare;
-            now.is_some_and(|now| now != spare).then_some(())
-        });
-    }
-    // One that dies just when it is wanted.
-    rig.wait_until_ready();
-    let spare = rig.status().spare.unwrap();
-    rig.signal(spare, nix::sys::signal::Signal::SIGKILL);
-    assert_eq!(rig.replace(&good()), spare);
-    match rig.next_event() {
-        Event::RolledBack { refused, .. } => assert_eq!(refused, spare),
-        other => panic!("{other:?}"),
-    }
-    rig.must_flow();
-    rig.finish().must_be_complete();
-}

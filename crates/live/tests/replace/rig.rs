@@ -87,6 +87,7 @@ impl Rig {
             // Other tests run at the same time.
             shared_core: true,
             live: Some(Succession::of(policy.way, store)),
+            confined: true,
         };
         let started = ProcessTarget::start(options, nic, clock, Interrupted::default());
         let mut target = started.unwrap_or_else(|error| panic!("{error}"));
@@ -168,7 +169,7 @@ impl Rig {
     }
 
     /// The process of a generation, as soon as it has been started.
-    fn process(&mut self, generation: u32) -> Pid {
+    pub(crate) fn process(&mut self, generation: u32) -> Pid {
         let id = self.until(|rig| rig.target.seat(generation).unwrap().process_id);
         Pid::from_raw(id as i32)
     }

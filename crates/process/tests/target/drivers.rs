@@ -22,6 +22,8 @@ pub(crate) enum Behaviour {
     EndsAtOnce,
     /// Fails, and says why.
     Fails,
+    /// Tries what is none of its business, says what came of it, and ends.
+    Pries,
     /// Is ready, and then does nothing ever again, whatever it is told.
     Stalls,
     /// Is ready, and then closes its socket, but lives on.
@@ -32,11 +34,12 @@ pub(crate) enum Behaviour {
     Fuzzes,
 }
 
-const BEHAVIOURS: [Behaviour; 8] = [
+const BEHAVIOURS: [Behaviour; 9] = [
     Behaviour::Good,
     Behaviour::NeverReady,
     Behaviour::EndsAtOnce,
     Behaviour::Fails,
+    Behaviour::Pries,
     Behaviour::Stalls,
     Behaviour::HangsUp,
     Behaviour::Scribbles,
@@ -46,6 +49,7 @@ const BEHAVIOURS: [Behaviour; 8] = [
 const BEHAVIOUR: &str = "WARIKOMI_TEST_DRIVER";
 const MILLISECONDS: &str = "WARIKOMI_TEST_DRIVER_MS";
 const SEED: &str = "WARIKOMI_TEST_DRIVER_SEED";
+const FILE: &str = "WARIKOMI_TEST_DRIVER_FILE";
 
 /// This binary as such a driver.
 pub(crate) fn program(behaviour: Behaviour) -> Program {
@@ -64,6 +68,13 @@ pub(crate) fn wild(behaviour: Behaviour, span: Duration, seed: Seed) -> Program 
     program
 }
 
+/// One that tries to write this file, among others.
+pub(crate) fn prying(file: &std::path::Path) -> Program {
+    let mut program = program(Behaviour::Pries);
+    program.environment.push((FILE.into(), file.into()));
+    program
+}
+
 /// Becomes a driver if that is what this process was started for; otherwise tests nothing.
 #[test]
 #[ignore = "another test starts it, in a process of its own"]
@@ -74,11 +85,14 @@ fn part() {
         eprintln!("nothing to do for me here");
         std::process::exit(3);
     }
+    if behaviour == Behaviour::Pries {
+        pry();
+    }
     let mut driver = Driver::attach();
     match behaviour {
         Behaviour::Good => driver.work(),
         Behaviour::NeverReady => driver.until_alone(),
-        Behaviour::EndsAtOnce => unreachable!("it has ended"),
+        Behaviour::EndsAtOnce | Behaviour::Pries => unreachable!("it has ended"),
         Behaviour::Fails => driver.fail("the cable tastes of oak"),
         Behaviour::Stalls => {
             driver.tell(report::STATE, state::READY);
@@ -101,6 +115,21 @@ fn part() {
         }
     }
     std::process::exit(0);
+}
+
+/// What a driver says of each thing that it tried: done, or why not.
+fn pry() -> ! {
+    let say = |what: &str, tried: std::io::Result<()>| match tried {
+        Ok(()) => eprintln!("{what}: done"),
+        Err(error) => eprintln!("{what}: {:?}", error.kind()),
+    };
+    let file = std::env::var(FILE).unwrap();
+    say("read", std::fs::read("/etc/passwd").map(drop));
+    say("write", std::fs::write(file, "mine"));
+    say("connect", std::net::TcpStream::connect("127.0.0.1:9").map(drop));
+    let parent = nix::unistd::getppid();
+    say("signal", nix::sys::signal::kill(parent, None).map_err(Into::into));
+    std::process::exit(3);
 }
 
 struct Driver {

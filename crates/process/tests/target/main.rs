@@ -5,6 +5,7 @@
 mod drivers;
 mod failure;
 mod leaks;
+mod sandbox;
 mod scribble;
 mod seats;
 mod speed;
@@ -31,6 +32,7 @@ fn running(driver: Program) -> ProcessOptions {
         // Other tests run at the same time.
         shared_core: true,
         live: None,
+        confined: true,
     }
 }
 

@@ -145,6 +145,7 @@ impl KernelArguments {
             settings,
             realtime: !self.no_realtime && costs.is_none(),
             virtual_time: costs.map(|costs| VirtualTime { costs, seed }),
+            confined: true,
         };
         Ok((options, found.files))
     }

@@ -58,6 +58,9 @@ pub struct TargetArguments {
     /// The NIC model [default: one that the driver drives]
     #[arg(long)]
     model: Option<String>,
+    /// Let the driver's processes do all that you may: open files, use the network, send signals
+    #[arg(long)]
+    no_sandbox: bool,
     #[command(flatten)]
     kernel: KernelArguments,
     #[command(flatten)]
@@ -138,7 +141,9 @@ impl TargetArguments {
         match self.kind() {
             TargetKind::Kernel => {
                 refuse(&self.process.given(), "process")?;
-                let (options, files) = self.kernel.options(self.driver.as_deref(), model, kind)?;
+                let driver = self.driver.as_deref();
+                let (mut options, files) = self.kernel.options(driver, model, kind)?;
+                options.confined = !self.no_sandbox;
                 Ok(Prepared { options: Options::Kernel(options), files: files.map(Arc::new) })
             }
             TargetKind::Process => {
@@ -191,11 +196,18 @@ impl TargetArguments {
 
     fn process(&self, path: PathName, usual: Usual) -> Result<ProcessSessionOptions, SessionError> {
         let driver = self.driver.as_deref().unwrap_or(DEFAULT_DRIVER);
-        self.process.options(driver, self.model.as_deref(), path, usual.strategy())
+        let options =
+            self.process.options(driver, self.model.as_deref(), path, usual.strategy())?;
+        Ok(ProcessSessionOptions { confined: !self.no_sandbox, ..options })
     }
 
     /// The name of a driver of ours that sends by itself, and a NIC as asked for.
     pub fn sender(&self) -> Result<(&str, NicOptions), SessionError> {
+        if self.no_sandbox {
+            return Err(SessionError::impossible(
+                "--no-sandbox is for drivers that are not ours, and here are none; leave it out",
+            ));
+        }
         if let Some(flag) = self.process.given().first() {
             return Err(SessionError::impossible(format!(
                 "{flag} is for drivers that receive, and this experiment sends; leave it out"
@@ -236,8 +248,9 @@ impl TargetArguments {
     pub fn as_written(&self) -> String {
         let flags = [("driver", self.driver.clone()), ("model", self.model.clone())];
         let given = flags.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        let open = if self.no_sandbox { " --no-sandbox" } else { "" };
         let given =
-            given.fold(String::new(), |all, (name, value)| format!("{all} --{name} {value}"));
+            given.fold(open.to_owned(), |all, (name, value)| format!("{all} --{name} {value}"));
         self.kernel.image.words().into_iter().fold(given, |all, word| format!("{all} {word}"))
     }
 
@@ -278,8 +291,11 @@ impl TargetArguments {
     /// that say anything else about it.
     pub fn simulated_driver(&self) -> Result<&'static DriverInfo, SessionError> {
         refuse(&self.kernel.given(), "kernel")?;
-        let others =
-            given([("--model", self.model.is_some()), ("--path", self.process.path.is_some())]);
+        let others = given([
+            ("--model", self.model.is_some()),
+            ("--path", self.process.path.is_some()),
+            ("--no-sandbox", self.no_sandbox),
+        ]);
         if let Some(flag) = others.first() {
             return Err(SessionError::impossible(format!(
                 "in virtual time a driver of ours runs with its own card, and the application in one thread with \
@@ -303,6 +319,7 @@ impl TargetArguments {
             ("--target", self.target.is_some()),
             ("--driver", self.driver.is_some()),
             ("--model", self.model.is_some()),
+            ("--no-sandbox", self.no_sandbox),
         ])
     }
 

@@ -101,6 +101,7 @@ impl ProcessArguments {
                 program: OwnParts::OURSELVES.above,
             },
             application: None,
+            confined: true,
         })
     }
 

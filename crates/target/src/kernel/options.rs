@@ -31,6 +31,8 @@ pub struct LaunchOptions {
     pub preload: &'static [u8],
     /// Where the randomness starts from for which that library answers; else the system answers.
     pub seed: Option<u64>,
+    /// Whether its processes are confined.
+    pub confined: bool,
 }
 
 /// What work of a guest takes in virtual time.

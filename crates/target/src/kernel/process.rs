@@ -23,6 +23,7 @@ use super::options::{Attachment, LaunchOptions};
 use crate::TargetError;
 use crate::console::console_pipe;
 use crate::group::{Group, Guard};
+use crate::sandbox::Sandbox;
 
 /// Where the kernel keeps its memory: a file system in memory.
 const MEMORY_DIR: &str = "/dev/shm";
@@ -30,6 +31,10 @@ const MEMORY_DIR: &str = "/dev/shm";
 /// What the kernel needs there beyond its memory, in MB. (Its memory is in a file elsewhere if that can be sealed, which
 /// is known only when it runs.)
 const SLACK_MB: u64 = 16;
+
+/// By how much the file of its memory may be longer than that, in MB: a kernel adds the distance between its program and
+/// its heap, a hole in the file, for which the system draws up to 1 GB (Linux, `arch_randomize_brk`).
+const HEAP_GAP_MB: u64 = 1_024;
 
 /// How long the kernel waits for the answer to a read of a register before it gives up.
 ///
@@ -109,7 +114,8 @@ impl Process {
         let in_step = matches!(options.attachment, Attachment::InStep(_));
         let fixed = in_step.then(FixedAddresses::for_children).transpose();
         let _fixed = fixed.map_err(TargetError::errno("cannot fix addresses (personality)"))?;
-        let group = Group::start(guard, &mut command, options.core)
+        let sandbox = options.confined.then(|| sandbox_of(options, dir.path()));
+        let group = Group::start(guard, &mut command, options.core, sandbox.as_ref())
             .map_err(|error| TargetError::CannotStart { path: options.kernel.clone(), error })?;
         let process = Process { group, dir: Some(dir), _socket: socket };
         Ok((process, Channels { listener, agent: ours, console, calendar }))
@@ -207,6 +213,15 @@ fn kernel_command(options: &LaunchOptions, cards: usize, dir: &Path, socket: &Pa
     command
 }
 
+/// What the kernel needs: its directory, in which its memory is a file, its own program and initramfs, and of the system
+/// what it asks before it boots (`/proc`: the processor's flags, where files in memory may be).
+fn sandbox_of(options: &LaunchOptions, dir: &Path) -> Sandbox {
+    Sandbox::of_kernel(&options.kernel)
+        .reading(&options.initramfs)
+        .reading(Path::new("/proc"))
+        .with_directory(dir, (options.memory_mb + HEAP_GAP_MB + SLACK_MB) << 20)
+}
+
 /// The socket's file, which goes with this.
 struct SocketFile(PathBuf);
 
@@ -276,6 +291,7 @@ mod tests {
             shared_core: false,
             preload: &[],
             seed: None,
+            confined: true,
         };
         let command = kernel_command(&options, cards, Path::new("/dir"), Path::new("/dir/nic"));
         command.get_args().map(|argument| argument.to_str().unwrap().to_owned()).collect()
