@@ -336,12 +336,7 @@ impl Supervisor {
     }
 
     /// Why a spare is none: it has ended, or hangs before it is warm.
-    fn why_no_spare(
-        &self,
-        generation: u32,
-        now: Time,
-        target: &mut dyn Drivers,
-    ) -> Option<String> {
+    fn why_no_spare(&self, generation: u32, now: Time, target: &mut dyn Drivers) -> Option<String> {
         match target.seat(generation) {
             None => Some("its seat is gone".to_owned()),
             Some(seat) if seat.is_over() => Some(why_over(&seat)),

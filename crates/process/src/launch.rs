@@ -8,6 +8,7 @@ use warikomi_target::TargetError;
 use warikomi_target::cores::Pinned;
 use warikomi_target::sandbox::Sandbox;
 
+use crate::resident::Resident;
 use crate::{creation, priority};
 
 /// A process that a thread of ours is starting, so that nobody has to wait for it.
@@ -20,28 +21,38 @@ pub(super) struct Launched {
     pub(super) read_dispatches: Option<u64>,
 }
 
+/// How a process is started.
+pub(super) struct How {
+    /// On which core.
+    pub(super) core: Option<usize>,
+    /// With which claim on it.
+    pub(super) nice: Option<i32>,
+    /// Once so many blocks of its program have been read.
+    pub(super) reads: u32,
+    /// The process that is watched meanwhile.
+    pub(super) application: Option<u32>,
+    /// How it is confined.
+    pub(super) sandbox: Option<Sandbox>,
+    /// What holds its program in memory.
+    pub(super) resident: Resident,
+}
+
 impl Launch {
-    /// Begins to start a process on a core, with this claim on it if that is said, once this number of blocks of its
-    /// program have been read, during which the application with this process id is watched; confined if it is said how.
-    pub(super) fn begin(
-        mut command: Command,
-        core: Option<usize>,
-        nice: Option<i32>,
-        (reads, application): (u32, Option<u32>),
-        sandbox: Option<Sandbox>,
-    ) -> Result<Launch, TargetError> {
+    /// Begins to start a process.
+    pub(super) fn begin(mut command: Command, how: How) -> Result<Launch, TargetError> {
         let thread = std::thread::Builder::new().name("launch".to_owned());
         // The command goes with the thread: it holds the process's end of a socket.
         let launch = thread
             .spawn(move || {
-                if let Some(nice) = nice {
+                if let Some(nice) = how.nice {
                     priority::claim_for_this_thread(nice);
                 }
                 // Children inherit the affinity of the thread that starts them.
-                let _pinned = core.map(Pinned::to).transpose()?;
+                let _pinned = how.core.map(Pinned::to).transpose()?;
                 let program = Path::new(command.get_program());
-                let read_dispatches = creation::read(program, reads, application)?;
-                let child = match sandbox {
+                how.resident.hold(program);
+                let read_dispatches = creation::read(program, how.reads, how.application)?;
+                let child = match how.sandbox {
                     Some(sandbox) => sandbox.spawn_last(&mut command)?,
                     None => command.spawn()?,
                 };

@@ -23,6 +23,7 @@ pub mod programs;
 mod region;
 mod report;
 mod request_log;
+mod resident;
 mod seat;
 mod seats;
 mod served;

@@ -204,6 +204,11 @@ impl ProcessTarget {
         self.parts.are_drivers_first()
     }
 
+    /// Whether the programs of drivers to come are held in memory, so that none waits for the disk when it starts.
+    pub fn holds_programs(&self) -> bool {
+        self.parts.holds_programs()
+    }
+
     /// Process id of a part above the driver, by its name, if there is one that runs.
     pub fn part_process(&self, name: &str) -> Option<u32> {
         self.parts.id_above(name)

@@ -17,8 +17,9 @@ use warikomi_target::console::console_pipe;
 use warikomi_target::group::{Group, Guard};
 use warikomi_target::sandbox::Sandbox;
 
-use crate::launch::Launch;
+use crate::launch::{self, Launch};
 use crate::priority::{self, Claims, Wanted};
+use crate::resident::Resident;
 
 /// Messages of a part that are thrown away in one look: it has nothing to say on its socket.
 const MESSAGES_PER_LOOK: usize = 16;
@@ -103,6 +104,9 @@ pub(super) struct Parts {
     confined: bool,
     /// What each claims of it.
     claims: Claims,
+    /// Programs that are held in memory.
+    resident: Resident,
+    holds_programs: bool,
     /// Reads that the creation of a driver waits for.
     creation_reads: u32,
 }
@@ -140,6 +144,8 @@ impl Parts {
             core,
             confined,
             claims: Claims::Equal,
+            resident: Resident::default(),
+            holds_programs: false,
             creation_reads: 0,
         };
         Ok((
@@ -149,9 +155,16 @@ impl Parts {
         ))
     }
 
-    /// What parts claim that are started from now on, and what is read before drivers are.
+    /// What parts claim that are started from now on, and what is read before drivers are. Their programs are held in
+    /// memory.
     pub(super) fn settle(&mut self, claims: Claims, creation_reads: u32) {
         (self.claims, self.creation_reads) = (claims, creation_reads);
+        self.holds_programs = self.resident.hold_ours();
+    }
+
+    /// Whether the programs of drivers to come are held in memory.
+    pub(super) fn holds_programs(&self) -> bool {
+        self.holds_programs
     }
 
     /// Gives a part the claim with which it would be started now.
@@ -229,8 +242,15 @@ impl Parts {
             Some(wanted) => (self.claims.of_driver(wanted), self.creation_reads),
             None => (self.claims.at_start(name), 0),
         };
-        let watched = (reads, self.id_above(APPLICATION));
-        let launch = Launch::begin(command, self.core, nice, watched, self.sandbox(program))?;
+        let how = launch::How {
+            core: self.core,
+            nice,
+            reads,
+            application: self.id_above(APPLICATION),
+            sandbox: self.sandbox(program),
+            resident: self.resident.clone(),
+        };
+        let launch = Launch::begin(command, how)?;
         Ok(Running {
             name,
             socket,

@@ -162,6 +162,7 @@ impl Session<ProcessTarget> {
         settings.insert(CONFINED.into(), confined(options.confined));
         if live.is_some() {
             settings.insert("drivers_first".into(), target.are_drivers_first().into());
+            settings.insert("programs_in_memory".into(), target.holds_programs().into());
         }
         let info = TargetInfo {
             kind: "process".into(),

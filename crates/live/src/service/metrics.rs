@@ -24,14 +24,19 @@ pub(super) struct Metrics {
     fenced: IntCounter,
     frames: IntCounterVec,
     bytes: IntCounterVec,
-    echoes: IntCounterVec,
-    connections_lost: IntCounter,
-    round_trip: Gauge,
+    echo: EchoMetrics,
     serving: IntGauge,
     generation: IntGauge,
     running: Gauge,
     spare: IntGauge,
     in_a_row: IntGauge,
+}
+
+/// What the client counts that sends datagrams and waits for them to come back.
+struct EchoMetrics {
+    datagrams: IntCounterVec,
+    connections_lost: IntCounter,
+    round_trip: Gauge,
 }
 
 /// What is looked at when somebody asks.
@@ -40,6 +45,27 @@ pub(super) struct Look<'a> {
     pub(super) status: &'a Status,
     pub(super) wire: WireCounters,
     pub(super) echo: EchoReport,
+}
+
+impl EchoMetrics {
+    fn new(made: &Maker) -> Result<EchoMetrics, prometheus::Error> {
+        Ok(EchoMetrics {
+            datagrams: made.by(
+                "outcome",
+                "warikomi_echo_datagrams_total",
+                "Datagrams that the client has sent, that have come back, that were overtaken or have not, \
+                 that came late or twice, and that were changed",
+            )?,
+            connections_lost: made.counter(
+                "warikomi_echo_connections_lost_total",
+                "Connections of the client that have ended, though it ends none",
+            )?,
+            round_trip: made.seconds(
+                "warikomi_echo_longest_round_trip_seconds",
+                "The longest time from a datagram's start to its return since the service began",
+            )?,
+        })
+    }
 }
 
 impl Metrics {
@@ -81,20 +107,7 @@ impl Metrics {
                 "warikomi_wire_bytes_total",
                 "Their bytes, without check sequences",
             )?,
-            echoes: made.by(
-                "outcome",
-                "warikomi_echo_datagrams_total",
-                "Datagrams that the client has sent, that have come back, that were overtaken or have not, \
-                 that came late or twice, and that were changed",
-            )?,
-            connections_lost: made.counter(
-                "warikomi_echo_connections_lost_total",
-                "Connections of the client that have ended, though it ends none",
-            )?,
-            round_trip: made.seconds(
-                "warikomi_echo_longest_round_trip_seconds",
-                "The longest time from a datagram's start to its return since the service began",
-            )?,
+            echo: EchoMetrics::new(&made)?,
             serving: made.gauge("warikomi_serving", "1 while a driver serves the device, else 0")?,
             generation: made.gauge("warikomi_driver_generation", "Generation of that driver")?,
             running: made.seconds(
@@ -144,10 +157,10 @@ impl Metrics {
             ("repeated", echo.udp_repeated),
             ("wrong", echo.udp_wrong),
         ] {
-            up_to(&self.echoes.with_label_values(&[outcome]), count);
+            up_to(&self.echo.datagrams.with_label_values(&[outcome]), count);
         }
-        up_to(&self.connections_lost, echo.tcp_lost);
-        self.round_trip.set(echo.longest_round_trip_us / 1e6);
+        up_to(&self.echo.connections_lost, echo.tcp_lost);
+        self.echo.round_trip.set(echo.longest_round_trip_us / 1e6);
         let serving = matches!(status.service, Service::Running | Service::Replacing(_));
         self.serving.set(serving.into());
         self.generation.set(status.generation.into());

@@ -1,6 +1,6 @@
 //! Replacements that were asked for.
 
-use warikomi_live::{Event, Kind, Refused, Service, Way};
+use warikomi_live::{Kind, Refused, Service, Way};
 
 use crate::programs::{as_good, good};
 use crate::rig::{BUFFERS, Rig, policy};

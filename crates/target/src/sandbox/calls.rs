@@ -130,8 +130,8 @@ mod tests {
     fn no_one_gets_users_of_its_own_and_everyone_starts_threads_and_processes() {
         use nix::sched::{CloneFlags, unshare};
         for calls in [Calls::OfProgram, Calls::OfKernel] {
-            let own_users = || unshare(CloneFlags::CLONE_NEWUSER).map_err(Into::into);
-            assert!(behind(calls, move || is_refused(own_users())));
+            let own_users = || unshare(CloneFlags::CLONE_NEWUSER).map_err(io::Error::from);
+            assert!(is_refused(behind(calls, own_users)));
             assert!(behind(calls, || std::thread::spawn(|| true).join().unwrap()));
             let starts = || std::process::Command::new("/bin/true").status().unwrap().success();
             assert!(behind(calls, starts));
