@@ -24,7 +24,7 @@ const MOMENT: Span = Span::from_ms(2);
 /// Frames whose times are kept, each way.
 const TIMES_KEPT: usize = 4_096;
 /// Replacements whose frames are kept for a picture.
-const PICTURES: usize = 64;
+pub(super) const PICTURES: usize = 64;
 /// Descriptors looked at in one go.
 const PROGRESS_LIMIT: usize = 64;
 /// A driver that has run so long has not failed at once. Short, because it is killed again and again.

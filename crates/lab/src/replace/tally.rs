@@ -9,7 +9,7 @@ use warikomi_wire::peer::numbered::Seen;
 
 use super::gaps;
 use super::plan::{Case, Load, Plan};
-use super::replacer::Observed;
+use super::replacer::{Observed, PICTURES};
 use super::row::{Row, Spread, mean};
 
 /// Sends over which it is added up what a replacement has cost them, as was published.
@@ -119,7 +119,11 @@ impl Tally {
         row.no_descriptor += arrived.no_descriptor;
         row.not_receiving += arrived.not_receiving;
         row.connections_lost += u64::from(outcome.stream_wrong.is_some());
-        self.observed.extend(outcome.observed);
+        // Each run begins with pictures of its own; a soak has hundreds of runs.
+        let kept = PICTURES.saturating_sub(self.observed.len());
+        let mut observed = outcome.observed;
+        observed.iter_mut().skip(kept).for_each(|seen| seen.frames = None);
+        self.observed.append(&mut observed);
     }
 
     /// The row.
@@ -350,4 +354,59 @@ pub struct Moment {
     pub what: String,
     /// When, in microseconds from the request, or the kill, on.
     pub at_us: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replace::replacer::Frames;
+    use warikomi_live::Kind;
+
+    /// A run of a soak with this many replacements, each with its picture.
+    fn run(replacements: usize) -> Outcome {
+        let at = Time::from_ps(1_000_000);
+        let replacement = Replacement {
+            kind: Kind::Planned,
+            from: 1,
+            to: 2,
+            reset: false,
+            requested: at,
+            creating: at,
+            warm: at,
+            begun: at,
+            order_seen: Some(at),
+            handed_over: at,
+            awake: at,
+            accepted: at,
+            served: at,
+            returned: at,
+            read_dispatches: None,
+        };
+        let frames = Some(Frames { sent: vec![at; 3], ..Frames::default() });
+        let seen = Observed {
+            replacement,
+            begun: at,
+            free_descriptors: 1,
+            send_gap: None,
+            receive_gap: None,
+            frames,
+            dispatches: None,
+            store_requests: Vec::new(),
+        };
+        Outcome { observed: vec![seen; replacements], ..Outcome::default() }
+    }
+
+    /// They took a megabyte each run, which a soak of 10,000 replacements had a hundred of.
+    #[test]
+    fn only_the_first_replacements_of_a_row_keep_their_pictures() {
+        let plan = Plan::default();
+        let mut tally = Tally::new(&plan, &plan.cases()[0]);
+        for _ in 0..5 {
+            tally.with(run(PICTURES / 2 + 1));
+        }
+        let kept: Vec<usize> =
+            (0..tally.observed.len()).filter(|&at| tally.observed[at].frames.is_some()).collect();
+        assert_eq!(kept, (0..PICTURES).collect::<Vec<_>>());
+        assert_eq!(tally.replacements(), 5 * (PICTURES as u64 / 2 + 1));
+    }
 }
