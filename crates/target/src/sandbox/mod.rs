@@ -1,13 +1,13 @@
 //! What the processes of a target may do on this machine: they run what is under test.
 //!
-//! Their own files and those of the system's programs and libraries are open to them, the latter to be read; no other
-//! file, no network, no signal to a process outside, no capability, no system call that reaches further than a driver or
-//! a kernel needs, and no more memory, files and processes. What they were handed (sockets, pipes, shared memory) is
-//! theirs as before.
+//! Their own files, this program, and the system's programs and libraries are open to them, the latter to be read; no
+//! other file, no network, no signal to a process outside, no capability, no system call that reaches further than a
+//! driver or a kernel needs, and no more memory, files and processes. What they were handed (sockets, pipes, shared
+//! memory) is theirs as before.
 //!
-//! Landlock, closed calls, capabilities and `no_new_privs` belong to a thread, and whatever it starts inherits them. So a thread of
-//! ours confines itself, starts the process, and ends: no program stands between ours and the one under test, and
-//! nothing of it runs unconfined. Limits belong to a process; they are set from outside as soon as it is there.
+//! Landlock, closed calls, capabilities and `no_new_privs` belong to a thread, and whatever it starts inherits them. So a
+//! thread of ours confines itself, starts the process, and ends: no program stands between ours and the one under test,
+//! and nothing of it runs unconfined. Limits belong to a process; they are set from outside as soon as it is there.
 //! Nothing here keeps us from tracing it: a process that is not confined may trace one that is.
 
 mod calls;
@@ -44,6 +44,9 @@ const SYSTEM: [&str; 9] = [
     "/nix/store",
     "/gnu/store",
 ];
+
+/// This very program: parts of a target that are ours run it, also from a script that stands in for a driver.
+const OURSELVES: &str = "/proc/self/exe";
 
 /// Devices that tell nothing of this machine, to be read.
 const SOURCES: [&str; 4] = ["/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
@@ -201,6 +204,7 @@ impl Sandbox {
             .scope(Scope::from_all(NEWEST))?
             .create()?
             .add_rules(path_beneath_rules(SYSTEM, read))?
+            .add_rules(path_beneath_rules([OURSELVES], read))?
             .add_rules(path_beneath_rules(SOURCES, AccessFs::ReadFile))?
             .add_rules(path_beneath_rules([NOWHERE], AccessFs::ReadFile | AccessFs::WriteFile))?
             .add_rules(path_beneath_rules(&self.reads, read))?
@@ -329,6 +333,13 @@ mod tests {
         assert!(shell(Some(&of_shell()), "true").1);
         assert!(std::fs::read("/etc/passwd").is_ok());
         assert!(shell(None, "cat /etc/passwd").1);
+    }
+
+    #[test]
+    fn it_may_run_this_very_program() {
+        let ours = std::env::current_exe().unwrap();
+        let script = format!("{} --list > /dev/null", ours.display());
+        assert!(shell(Some(&of_shell()), &script).1);
     }
 
     #[test]
