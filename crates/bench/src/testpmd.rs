@@ -25,7 +25,7 @@ use warikomi_target::cores::Pinned;
 use crate::way::{Failure, Running, Sample, Setup, Way, threads_of, waited_ns};
 
 const PROGRAM: &str = "dpdk-testpmd";
-const PACKAGE: &str = "dpdk";
+const PACKAGE: &str = "dpdk-dev";
 
 /// How long a process may take to start, to answer, and until packets come: seldom a second, but
 /// others may have the cores. One that ends is found out at once.
