@@ -492,7 +492,7 @@ mod tests {
                 faults,
             )| Plan {
                 size_bytes,
-                interval: Span::from_ps(ps),
+                interval: Span::from_ps(ps) + shortest(arrival),
                 count,
                 flows: (seed % 65_535) as u32 + 1,
                 packets_per_interrupt: if arrival.is_bursts() { 1 } else { packets_per_interrupt },
@@ -505,6 +505,11 @@ mod tests {
                 warmup: Warmup { count: warm, interval: Span::from_ps(ps * 2) },
             },
         )
+    }
+
+    /// What an interval must not be shorter than.
+    fn shortest(arrival: Arrival) -> Span {
+        if arrival.is_fitted() { FITTED_JITTER } else { Span::ZERO }
     }
 
     proptest! {

@@ -18,6 +18,7 @@ use warikomi_target::Interrupted;
 use crate::harness::{self, Seeds, bounded};
 
 const RESULT: &str = "result.json";
+const RUNS: &str = "\"><script>alert(1)</script>";
 const WORDS: &[&str] = &[
     "\n",
     ",",
@@ -25,7 +26,7 @@ const WORDS: &[&str] = &[
     "NaN",
     "1e308",
     "<script>alert(1)</script>",
-    "\"><script>alert(1)</script>",
+    RUNS,
     "[[[[",
     "\u{1b}[31m",
     "\"shard\":{\"shard\":\"1/1\",\"cases\":1,\"of_cases\":1,\"machine\":{}},",
@@ -123,6 +124,31 @@ fn as_they_are(files: &[(&str, Vec<u8>)]) {
     }
 }
 
+/// Each text of a result in turn is one that a page must not run.
+fn with_texts_that_run(files: &[(&str, Vec<u8>)]) {
+    for (_, result) in files.iter().filter(|(name, _)| name.ends_with(RESULT)) {
+        let value: Value = serde_json::from_slice(result).expect("a seed is JSON");
+        let leaf_count = |mut value: Value| {
+            let mut all = Vec::new();
+            leaves(&mut value, &mut all);
+            all.len()
+        };
+        for leaf in 0..leaf_count(value.clone()) {
+            let mut changed = value.clone();
+            let mut all = Vec::new();
+            leaves(&mut changed, &mut all);
+            if !all[leaf].is_string() {
+                continue;
+            }
+            *all[leaf] = RUNS.into();
+            let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+            fs::write(directory.path().join(RESULT), changed.to_string()).expect("a file");
+            // Some must be a word of ours, or a number.
+            let _ = shown(directory.path());
+        }
+    }
+}
+
 /// Goes on with what is there, as `--resume` and `merge` do.
 fn gone_on_with(path: &Path, before: &[u8]) {
     if let Ok(run) = Run::load(path)
@@ -180,6 +206,7 @@ fn results() {
     let files = made();
     let seeds = Seeds::of("results", &files, WORDS);
     as_they_are(&files);
+    with_texts_that_run(&files);
     bolero::check!().with_max_len(1_024).for_each(|input: &[u8]| {
         let mut from = Unstructured::new(input);
         let changed = from.int_in_range(0..=seeds.len() - 1).unwrap_or_default();
