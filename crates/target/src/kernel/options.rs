@@ -37,7 +37,7 @@ pub struct LaunchOptions {
 
 /// What work of a guest takes in virtual time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "InFile", into = "InFile")]
+#[serde(try_from = "InFile", into = "InFile")]
 pub struct GuestCosts {
     /// An access to a register or to configuration space.
     pub access: Span,
@@ -74,14 +74,24 @@ struct InFile {
     ps_per_byte: u64,
 }
 
-impl From<InFile> for GuestCosts {
-    fn from(file: InFile) -> GuestCosts {
-        GuestCosts {
-            access: Span::from_ns(file.access_ns),
-            interrupt: Span::from_ns(file.interrupt_ns),
-            frame: Span::from_ns(file.frame_ns),
-            byte: Span::from_ps(file.ps_per_byte),
-        }
+/// Nothing that a guest does once takes longer.
+const MOST: Span = Span::from_ms(1_000);
+
+impl TryFrom<InFile> for GuestCosts {
+    type Error = String;
+
+    fn try_from(file: InFile) -> Result<GuestCosts, String> {
+        let InFile { access_ns, interrupt_ns, frame_ns, ps_per_byte } = file;
+        let most = |name, given, span: Span| {
+            let why = || format!("{name} = {given} is more than {MOST}; give what it takes once");
+            (span <= MOST).then_some(span).ok_or_else(why)
+        };
+        Ok(GuestCosts {
+            access: most("access_ns", access_ns, Span::from_ns(access_ns))?,
+            interrupt: most("interrupt_ns", interrupt_ns, Span::from_ns(interrupt_ns))?,
+            frame: most("frame_ns", frame_ns, Span::from_ns(frame_ns))?,
+            byte: most("ps_per_byte", ps_per_byte, Span::from_ps(ps_per_byte))?,
+        })
     }
 }
 
@@ -126,6 +136,20 @@ impl Attachment {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A time of a century came back from its file as another: it saturates, and is no nanosecond's multiple.
+    #[test]
+    fn what_takes_longer_than_anything_is_refused_with_its_name() {
+        let read = |name: &str, value: u64| {
+            serde_json::from_str::<GuestCosts>(&format!("{{\"{name}\": {value}}}"))
+        };
+        for name in ["access_ns", "interrupt_ns", "frame_ns", "ps_per_byte"] {
+            assert!(read(name, 1_000_000_000).is_ok());
+            let error = read(name, u64::MAX).unwrap_err().to_string();
+            assert!(error.contains(name) && error.contains("more than 1 s"), "{error}");
+        }
+        assert!(read("frame_ns", 1_000_000_001).is_err());
+    }
 
     #[test]
     fn a_file_has_costs_in_whole_units_and_a_faster_processor_has_the_same_bus() {
