@@ -25,7 +25,10 @@ use landlock::{
 };
 use procfs::process::all_processes;
 use rustix::process::{Pid, Resource, Rlimit, geteuid, getrlimit, prlimit};
-use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs};
+use rustix::thread::{
+    CapabilitiesSecureBits, CapabilitySet, CapabilitySets, set_capabilities,
+    set_capabilities_secure_bits, set_no_new_privs,
+};
 
 use calls::Calls;
 
@@ -183,6 +186,9 @@ impl Sandbox {
         set_no_new_privs(true)?;
         let status = self.rules().and_then(RulesetCreated::restrict_self);
         let status = status.map_err(io::Error::other)?;
+        // Else a program that root starts would gain capabilities, and lose them by no_new_privs, and fixed addresses
+        // with them (Linux, `cap_bprm_creds_from_file`). Who may not say so has no root's programs either.
+        let _ = set_capabilities_secure_bits(CapabilitiesSecureBits::NO_ROOT);
         // Last: files of the caller may need them to be found.
         let none = CapabilitySet::empty();
         let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
