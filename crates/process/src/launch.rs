@@ -27,7 +27,7 @@ pub(super) struct How {
     pub(super) core: Option<usize>,
     /// With which claim on it.
     pub(super) nice: Option<i32>,
-    /// Once so many blocks of its program have been read.
+    /// Blocks of its program that are read first.
     pub(super) reads: u32,
     /// The process that is watched meanwhile.
     pub(super) application: Option<u32>,
