@@ -182,8 +182,12 @@ fn what_makes_no_sense_is_refused_with_what_is_possible() {
         (&["cost", "--sizes", "1500,16380"], "60 to 16379"),
         (&["cost", "--sizes", ""], "bytes"),
     ] {
-        let output = run(arguments, None);
+        let runs = tempfile::tempdir().unwrap();
+        let kept = ["--runs", runs.path().to_str().unwrap()];
+        let output = run(&[arguments, &kept].concat(), None);
         let message = String::from_utf8(output.stderr).unwrap();
         assert!(!output.status.success() && message.contains(expected), "{arguments:?}: {message}");
+        // Before anything was measured.
+        assert_eq!(std::fs::read_dir(runs.path()).unwrap().count(), 0, "{arguments:?}");
     }
 }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde::Serialize;
-use warikomi_inject::FrameBytes;
+use warikomi_inject::{FrameBytes, Plan};
 use warikomi_measure::{RunResult, published};
 use warikomi_session::TargetArguments;
 use warikomi_wire::WireKind;
@@ -47,14 +47,17 @@ pub struct Cost {
 }
 
 impl Cost {
-    fn options(&self) -> CostOptions {
+    fn options(&self) -> Result<CostOptions, Error> {
         let mut sizes_bytes: Vec<usize> = match self.sizes.is_empty() {
             true => published::SIZES.iter().map(|(_, bytes)| *bytes).collect(),
             false => self.sizes.iter().map(|size| size.0).collect(),
         };
         sizes_bytes.sort_unstable();
         sizes_bytes.dedup();
-        CostOptions { sizes_bytes, repeat: self.repeat, sampling: !self.no_sampling }
+        for &size_bytes in &sizes_bytes {
+            Plan { size_bytes, ..Plan::default() }.validate()?;
+        }
+        Ok(CostOptions { sizes_bytes, repeat: self.repeat, sampling: !self.no_sampling })
     }
 }
 
@@ -65,10 +68,11 @@ impl Experiment for Cost {
     const PUBLISHED: Option<&'static str> = Some(published::INJECTION);
 
     fn run(&self, watch: &mut Watch) -> Result<Conclusion, Error> {
+        let options = self.options()?;
         let mut prepared = self.target.prepare()?;
         prepared.let_sleep();
         let mut session = watch.start(&prepared, &WireKind::Sink)?;
-        let found = made::cost(&mut session, &self.options(), watch)?;
+        let found = made::cost(&mut session, &options, watch)?;
         session.stop()?;
         let lines = found.calls.into_iter().flat_map(|(size_bytes, calls)| {
             calls.into_iter().map(move |Call { number, took }| Line {
