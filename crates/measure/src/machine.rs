@@ -64,6 +64,10 @@ pub struct Machine {
     /// Huge pages set aside, in all sizes' default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub huge_pages: Option<u64>,
+    /// Whether the scheduler shares cores out to sessions before it looks at priorities: what is of another session,
+    /// such as the kernel's own threads, may then wait for seconds beside a process of higher priority.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sessions_grouped: Option<bool>,
     /// Ticks of the time stamp counter in a second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tsc_hz: Option<f64>,
@@ -116,6 +120,8 @@ impl Machine {
                 .unwrap_or_default(),
             rt_priority: text("proc/thread-self/stat").and_then(|stat| parse::rt_priority(&stat)),
             huge_pages: text("proc/meminfo").and_then(|memory| parse::huge_pages(&memory)),
+            sessions_grouped: text("proc/sys/kernel/sched_autogroup_enabled")
+                .map(|flag| flag.trim() == "1"),
             ..Machine::default()
         }
     }
@@ -349,6 +355,12 @@ mod tests {
         assert!(machine.kernel.is_some());
         assert!(core_wait_ns(None).is_some() && core_wait_ns(Some(std::process::id())).is_some());
         assert_eq!(Machine::read_below(Path::new("/nonexistent")), Machine::default());
+        let other = tempfile::tempdir().unwrap();
+        fs::create_dir_all(other.path().join("proc/sys/kernel")).unwrap();
+        for (flag, expected) in [("0\n", false), ("1\n", true)] {
+            fs::write(other.path().join("proc/sys/kernel/sched_autogroup_enabled"), flag).unwrap();
+            assert_eq!(Machine::read_below(other.path()).sessions_grouped, Some(expected));
+        }
     }
 
     proptest! {

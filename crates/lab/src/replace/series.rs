@@ -61,7 +61,7 @@ fn carry_out(options: &Options, case: &Case, watch: &mut Watch) -> Result<Made, 
             Some(Growth { row: tally.name(), usage })
         }
     };
-    let failures = bench.failures();
+    let (failures, may_hold_up) = (bench.failures(), bench.may_hold_up_starts());
     bench.shown_to(watch);
     bench.stop()?;
     Ok(Made {
@@ -69,7 +69,7 @@ fn carry_out(options: &Options, case: &Case, watch: &mut Watch) -> Result<Made, 
         lines: tally.lines().collect(),
         timeline: tally.timeline(),
         growth,
-        warnings: warnings(&tally, &failures),
+        warnings: warnings(&tally, &failures, may_hold_up),
     })
 }
 
@@ -125,11 +125,11 @@ fn goes_on(watch: &mut Watch, tally: &Tally, all: u64) -> bool {
     !watch.interrupted.is_set()
 }
 
-fn warnings(tally: &Tally, failures: &[String]) -> Vec<Warning> {
+fn warnings(tally: &Tally, failures: &[String], may_hold_up: &str) -> Vec<Warning> {
     let (name, times) = (tally.name(), failures.len());
     let failed = failures.first().map(|first| Warning {
         what: format!("{name}: {times} times a driver failed or did not take over; {first}"),
-        hint: "look at what the driver printed".to_owned(),
+        hint: format!("look at what the driver printed{may_hold_up}"),
     });
     let frames = tally.no_descriptor_without;
     let too_much = (frames > 0).then(|| Warning {

@@ -136,6 +136,17 @@ impl<'a> Bench<'a> {
         watch.saw(&mut self.session, &self.cores);
     }
 
+    /// What beside a driver may keep it from being warm in time, behind what is said of one.
+    pub(super) fn may_hold_up_starts(&self) -> &'static str {
+        match self.session.machine.sessions_grouped {
+            Some(true) => {
+                "; this system shares its cores out by session, which may hold a driver's start up for seconds: \
+                 `sysctl kernel.sched_autogroup_enabled=0` ends that"
+            }
+            Some(false) | None => "",
+        }
+    }
+
     /// What was called off, or failed without being asked to.
     pub(super) fn failures(&self) -> Vec<String> {
         self.replacer.borrow().failures.clone()
@@ -185,7 +196,7 @@ impl<'a> Bench<'a> {
         }
         let mut replacer = self.replacer.borrow_mut();
         if let Some(why) = &replacer.given_up {
-            return Err(Error::GivenUp { why: why.clone() });
+            return Err(Error::GivenUp { why: format!("{why}{}", self.may_hold_up_starts()) });
         }
         outcome.observed = std::mem::take(&mut replacer.observed);
         Ok(outcome)

@@ -256,12 +256,12 @@ pub(super) fn machine(machine: &Machine) -> Vec<(&'static str, String)> {
     let cores = |cores: &[u32]| {
         (!cores.is_empty()).then(|| cores.iter().map(u32::to_string).collect::<Vec<_>>().join(", "))
     };
-    let virtualised = machine.virtualised.map(|yes| if yes { "yes" } else { "no" }.to_owned());
+    let yes_or_no = |yes| if yes { "yes" } else { "no" }.to_owned();
     [
         ("processor", machine.cpu_model.clone()),
         ("logical cores", machine.logical_cores.map(|cores| cores.to_string())),
         ("kernel", machine.kernel.clone()),
-        ("virtual machine", virtualised),
+        ("virtual machine", machine.virtualised.map(yes_or_no)),
         ("support side's cores", cores(&machine.support_cores)),
         ("target's cores", cores(&machine.target_cores)),
         ("isolated cores", cores(&machine.isolated_cores)),
@@ -269,6 +269,7 @@ pub(super) fn machine(machine: &Machine) -> Vec<(&'static str, String)> {
         ("real-time priority", realtime(machine)),
         ("locked memory", machine.memory_locked.then(|| "yes".to_owned())),
         ("huge pages", machine.huge_pages.map(count)),
+        ("cores shared by session", machine.sessions_grouped.map(yes_or_no)),
         ("time stamp counter", machine.tsc_hz.map(|hz| format!("{:.3} MHz", hz / 1e6))),
         ("time stolen by the host", machine.stolen_percent.map(|stolen| percent(stolen / 100.0))),
         ("support side waited for its core", machine.support_waited_us.map(|us| time(us * 1e3))),
