@@ -420,6 +420,7 @@ fn is_closed(socket: &OwnedFd) -> bool {
 mod tests {
     use super::*;
     use rustix::net::{SendFlags, send};
+    use warikomi_testbench::seen_at_last;
 
     #[test]
     fn a_socket_is_closed_when_its_other_end_is() {
@@ -431,7 +432,6 @@ mod tests {
         }
         assert!(!is_closed(&ours));
         drop(theirs);
-        let seen = (0..4).any(|_| is_closed(&ours));
-        assert!(seen);
+        assert!(seen_at_last(|| is_closed(&ours)));
     }
 }

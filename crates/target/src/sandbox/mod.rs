@@ -2,15 +2,16 @@
 //!
 //! Their own files, this program, and the system's programs and libraries are open to them, the latter to be read; no
 //! other file, no network, no signal to a process outside, no capability, no system call that reaches further than a
-//! driver or a kernel needs, and no more memory, files and processes. What they were handed (sockets, pipes, shared
+//! driver or a kernel needs, and no more memory, files and processes. A program that root starts is another user's. What they were handed (sockets, pipes, shared
 //! memory) is theirs as before.
 //!
-//! Landlock, closed calls, capabilities and `no_new_privs` belong to a thread, and whatever it starts inherits them. So a
+//! Landlock, closed calls, capabilities, `no_new_privs` and the user belong to a thread, and whatever it starts inherits them. So a
 //! thread of ours confines itself, starts the process, and ends: no program stands between ours and the one under test,
 //! and nothing of it runs unconfined. Limits belong to a process; they are set from outside as soon as it is there.
 //! Nothing here keeps us from tracing it: a process that is not confined may trace one that is.
 
 mod calls;
+mod user;
 
 use std::fmt;
 use std::io;
@@ -31,6 +32,7 @@ use rustix::thread::{
 };
 
 use calls::Calls;
+use user::OwnUser;
 
 /// The newest of Landlock that is asked for; an older kernel holds what it knows of it.
 const NEWEST: ABI = ABI::V7;
@@ -62,7 +64,7 @@ const MEMORY_BYTES: u64 = 1 << 30;
 const FILE_BYTES: u64 = 64 << 20;
 /// Files that a process may have open.
 const FILES: u64 = 1_024;
-/// Processes and threads that the user may have besides those that there were. Of root the kernel counts none.
+/// Processes and threads that the user may have besides those that there were. Of root's the kernel counts none.
 const FURTHER_PROCESSES: u64 = 1_024;
 
 static PROCESSES: LazyLock<u64> = LazyLock::new(|| {
@@ -171,8 +173,9 @@ impl Sandbox {
     /// The same, in a thread that does nothing afterwards: it is confined, too.
     pub fn spawn_last(&self, command: &mut Command) -> io::Result<Child> {
         // Counted by a thread to which `/proc` is open.
-        let processes = *PROCESSES;
-        self.confine_this_thread()?;
+        let user = self.own_user();
+        let processes = if user.is_some() { FURTHER_PROCESSES } else { *PROCESSES };
+        self.confine_this_thread_as(user)?;
         let mut child = command.spawn()?;
         if let Err(error) = self.limit(&child, processes) {
             let _ = child.kill();
@@ -182,13 +185,27 @@ impl Sandbox {
         Ok(child)
     }
 
+    /// The user of a program that has no files of its own, if that is to be another than ours.
+    fn own_user(&self) -> Option<OwnUser> {
+        // Parts of ours run this very program.
+        let ourselves = std::env::current_exe().ok()?;
+        let paths = self.reads.iter().map(PathBuf::as_path).chain([ourselves.as_path()]);
+        let is_program = self.owns.is_empty() && self.calls == Calls::OfProgram;
+        is_program.then(|| OwnUser::of(paths)).flatten()
+    }
+
     fn confine_this_thread(&self) -> io::Result<Confinement> {
+        self.confine_this_thread_as(None)
+    }
+
+    fn confine_this_thread_as(&self, user: Option<OwnUser>) -> io::Result<Confinement> {
         set_no_new_privs(true)?;
         let status = self.rules().and_then(RulesetCreated::restrict_self);
         let status = status.map_err(io::Error::other)?;
         // Else a program that root starts would gain capabilities, and lose them by no_new_privs, and fixed addresses
         // with them (Linux, `cap_bprm_creds_from_file`). Who may not say so has no root's programs either.
         let _ = set_capabilities_secure_bits(CapabilitiesSecureBits::NO_ROOT);
+        user.map_or(Ok(()), OwnUser::take)?;
         // Last: files of the caller may need them to be found.
         let none = CapabilitySet::empty();
         let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
@@ -303,6 +320,9 @@ mod tests {
         assert_eq!(limit("Max file size"), FILE_BYTES);
         assert!(limit("Max open files") <= FILES);
         assert!(limit("Max processes") <= *PROCESSES);
+        let user = of_shell().own_user().map_or(geteuid().as_raw(), OwnUser::number);
+        assert_eq!(line("Uid:"), format!("Uid:\t{user}\t{user}\t{user}\t{user}"));
+        assert!(user == geteuid().as_raw() || line("Groups:").trim_end() == "Groups:");
     }
 
     #[test]
