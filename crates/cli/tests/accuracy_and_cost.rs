@@ -155,16 +155,9 @@ fn warned(result: &Value, of: &str) -> bool {
 #[test]
 fn without_perf_there_are_no_samples_and_the_reason() {
     let empty = tempfile::tempdir().unwrap();
+    let runs = tempfile::tempdir().unwrap();
     let asked = ["cost", "--sizes", "1024,1500", "--repeat", "1"];
-    // Nobody samples a target that was not saturated, as may happen on a busy machine; of long frames, on a quiet one, too.
-    let result = (0..5)
-        .map(|_| {
-            // Of each its own: what is kept is looked for in a directory of one run.
-            let runs = tempfile::tempdir().unwrap();
-            measured(&asked, runs.path(), Some(empty.path().to_str().unwrap())).0
-        })
-        .find(|result| !warned(result, "not saturated"))
-        .expect("one of five runs saturates the target");
+    let (result, _) = measured(&asked, runs.path(), Some(empty.path().to_str().unwrap()));
     assert!(warned(&result, "there is no program 'perf'"), "{}", result["warnings"]);
     assert!(result["rows"][0].get("sampled_copy_ns").is_none());
     assert!(result["rows"][0]["send_ns"].is_number());
