@@ -2,12 +2,13 @@
 //!
 //! Their own files, this program, and the system's programs and libraries are open to them, the latter to be read; no
 //! other file, no network, no signal to a process outside, no capability, no system call that reaches further than a
-//! driver or a kernel needs, and no more memory, files and processes. A program that root starts is another user's. What they were handed (sockets, pipes, shared
-//! memory) is theirs as before.
+//! driver or a kernel needs, and no more memory, files and processes. A program that root starts is another user's. What
+//! they were handed (sockets, pipes, shared memory) is theirs as before.
 //!
-//! Landlock, closed calls, capabilities, `no_new_privs` and the user belong to a thread, and whatever it starts inherits them. So a
-//! thread of ours confines itself, starts the process, and ends: no program stands between ours and the one under test,
-//! and nothing of it runs unconfined. Limits belong to a process; they are set from outside as soon as it is there.
+//! Landlock, closed calls, capabilities, `no_new_privs` and the user belong to a thread, and whatever it starts inherits
+//! them. So a thread of ours confines itself, starts the process, and ends: no program stands between ours and the one
+//! under test, and nothing of it runs unconfined. Limits belong to a process; they are set from outside as soon as it is
+//! there.
 //! Nothing here keeps us from tracing it: a process that is not confined may trace one that is.
 
 mod calls;
@@ -95,7 +96,7 @@ impl Confinement {
             return Confinement::Off;
         }
         // A thread that tries it ends with it.
-        let tried = thread::spawn(|| Sandbox::default().confine_this_thread()).join();
+        let tried = thread::spawn(|| Sandbox::default().confine_this_thread(None)).join();
         tried.map_or(Confinement::NoLandlock, |tried| tried.unwrap_or(Confinement::NoLandlock))
     }
 }
@@ -175,7 +176,7 @@ impl Sandbox {
         // Counted by a thread to which `/proc` is open.
         let user = self.own_user();
         let processes = if user.is_some() { FURTHER_PROCESSES } else { *PROCESSES };
-        self.confine_this_thread_as(user)?;
+        self.confine_this_thread(user)?;
         let mut child = command.spawn()?;
         if let Err(error) = self.limit(&child, processes) {
             let _ = child.kill();
@@ -194,11 +195,7 @@ impl Sandbox {
         is_program.then(|| OwnUser::of(paths)).flatten()
     }
 
-    fn confine_this_thread(&self) -> io::Result<Confinement> {
-        self.confine_this_thread_as(None)
-    }
-
-    fn confine_this_thread_as(&self, user: Option<OwnUser>) -> io::Result<Confinement> {
+    fn confine_this_thread(&self, user: Option<OwnUser>) -> io::Result<Confinement> {
         set_no_new_privs(true)?;
         let status = self.rules().and_then(RulesetCreated::restrict_self);
         let status = status.map_err(io::Error::other)?;
