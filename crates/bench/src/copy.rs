@@ -13,12 +13,13 @@ use vm_memory::{Bytes, GuestAddress};
 use warikomi_clock::{Clock, Span, Time, read_tsc};
 use warikomi_inject::{Addresses, FrameTemplate};
 use warikomi_lab::Error;
+use warikomi_lab::inject::LOOKED_AHEAD;
 use warikomi_nic::RxOutcome;
 use warikomi_pci::{DmaError, DmaMemory, Host, SharedMemory};
 use warikomi_session::Session;
 use warikomi_target::{CardId, Target};
 
-use crate::rounds::{ROUNDS, median};
+use crate::rounds::{ROUNDS, median, middle_mean};
 
 /// Packets of a round; of these the middle third counts, as in the published measurement.
 const PACKETS: usize = 3_000;
@@ -52,7 +53,7 @@ pub(super) fn inject_against_memcpy(session: &mut Session, size: usize) -> Resul
     Ok(Copy { inject_ns, memcpy_ns, memcpy_warm_ns, ratio, inject_and_signal_ns })
 }
 
-/// Median times, in nanoseconds: of injecting, of copying, and of copying once more to where the lines are now.
+/// Means of the middle half of all times, in nanoseconds: of injecting, of copying, and of copying once more to where the lines are now.
 struct Round {
     inject: f64,
     memcpy: f64,
@@ -70,8 +71,9 @@ fn round(session: &mut Session, size: usize, interval: Span) -> Result<Round, Er
     let mut due = clock.now() + interval;
     let mut placed = 0;
     for packet in 0..PACKETS {
-        wait(target, &mut due, interval)?;
         let copied = packet % 2 == 1;
+        // A copy finds the lines where the driver has left them.
+        wait(target, &mut due, interval, if copied { 0 } else { size })?;
         if copied && let Some(&address) = ring.get(placed % ring.len().max(1)) {
             let bytes = template.frame(packet as u64).bytes.to_vec();
             copies.push(timed_copy(target, address, &bytes, &clock));
@@ -91,14 +93,25 @@ fn round(session: &mut Session, size: usize, interval: Span) -> Result<Round, Er
     }
     let middle = |values: &[f64]| {
         let third = values.len() / 3;
-        median(&mut values[third..2 * third].to_vec()) - overhead
+        middle_mean(&mut values[third..2 * third].to_vec()) - overhead
     };
     Ok(Round { inject: middle(&injects), memcpy: middle(&copies), warm: middle(&warm) })
 }
 
-/// Serves the driver until the next packet is due.
-fn wait(target: &mut dyn Target, due: &mut Time, interval: Span) -> Result<(), Error> {
-    while target.poll()?.at < *due {}
+/// Serves the driver until the next packet is due. Before one of `size` bytes, but for 0, looks ahead as injectors do.
+fn wait(target: &mut dyn Target, due: &mut Time, interval: Span, size: usize) -> Result<(), Error> {
+    let mut looked_ahead = size == 0;
+    loop {
+        let now = target.poll()?.at;
+        if now >= *due {
+            break;
+        }
+        let (nic, mut host) = target.card(CardId::FIRST)?;
+        if !looked_ahead && due.since(now) < LOOKED_AHEAD && !nic.probe().is_waiting() {
+            looked_ahead = true;
+            nic.look_ahead(&mut host, 1, size);
+        }
+    }
     // After a pause of the host the driver is given time again, rather than a burst.
     *due = (*due + interval).max(target.clock().now());
     Ok(())
@@ -120,7 +133,7 @@ fn reading_the_clock(clock: &Clock) -> f64 {
             clock.at(read_tsc()).since(clock.at(started)).as_ns()
         })
         .collect();
-    median(&mut gaps)
+    middle_mean(&mut gaps)
 }
 
 /// Memory that remembers where frames were written.
@@ -161,7 +174,7 @@ fn learn_ring(
     let mut addresses = Vec::new();
     let mut due = target.clock().now() + interval;
     for packet in 0..MORE_THAN_A_RING {
-        wait(target, &mut due, interval)?;
+        wait(target, &mut due, interval, 0)?;
         let Some(memory) = target.memory(CardId::FIRST).cloned() else { break };
         let frame = template.frame(packet);
         let watched = Watched {

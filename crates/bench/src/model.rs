@@ -34,6 +34,8 @@ const BUFFER_ALIGN_BYTES: usize = 128;
 const FCS_BYTES: usize = 4;
 /// Frames that go on the ring one behind the other.
 const MOST_BATCH: usize = 32;
+/// What the application reads of a frame: the lines of the rest stay with the support side's core.
+const READ_BYTES: usize = 128;
 /// There are so many batches on the ring, so that both sides can work at a time.
 const BATCHES: usize = 4;
 /// Memory for the driver's rings; the buffers are elsewhere.
@@ -164,6 +166,7 @@ impl Saturated {
                 std::hint::spin_loop();
                 continue;
             }
+            nic.look_ahead(&mut host, self.batch, self.setup.size_bytes.min(READ_BYTES));
             for _ in 0..self.batch {
                 match nic.receive(&mut host, template.frame(sent)).outcome {
                     RxOutcome::OnRing => sent += 1,

@@ -50,6 +50,14 @@ const LOCAL_EXPERIMENTAL: u16 = 0x88b5;
 /// As many hops as most systems start from; nothing on the way counts them.
 pub(crate) const TIME_TO_LIVE: u8 = 64;
 
+/// The digits of a sequence number that change with most frames, each a byte.
+const LOWER_DIGITS_BYTES: usize = 2;
+const LOWER_DIGITS: u64 = (1 << (8 * LOWER_DIGITS_BYTES)) - 1;
+/// Copies of a frame at most; two at least, whatever they take.
+const MOST_COPIES: usize = 8;
+/// What they take together: a part of a core's first cache, so that they stay in it.
+const COPIES_BYTES: usize = 16 << 10;
+
 const _: () = assert!(PAYLOAD_OFFSET + HEADER_BYTES <= MIN_FRAME_BYTES);
 
 /// Addresses and ports of sender and receiver.
@@ -88,11 +96,21 @@ impl Addresses {
 ///
 /// UDP's checksum is 0, "none" (RFC 768): the NIC's own check sequence guards the frame, and a
 /// target would otherwise spend its time on summing up filler.
+///
+/// There are several copies, and the number of a frame is put into its copy some frames ahead: a copy that is read in
+/// wide pieces right behind a narrow store waits until the store has reached the cache, behind all those before it,
+/// which are those of the last frames into memory that is another core's.
 #[derive(Clone)]
 pub struct FrameTemplate {
+    /// The copies; each has the same length.
     bytes: Vec<u8>,
+    size_bytes: usize,
+    /// The sequence number that each copy holds.
+    holds: Vec<u64>,
     /// The check sequence with sequence number 0 and the first flow's port.
     base_fcs: u32,
+    /// The last sequence number without its lower digits, and what it adds to the check sequence.
+    upper: (u64, u32),
     /// What each value of each byte that varies adds to it: 10 KB.
     contribution: Box<[[u32; 256]; VARYING.len()]>,
     flows: u64,
@@ -113,10 +131,16 @@ impl FrameTemplate {
             .map_err(|error| PlanError::Malformed(error.to_string()))?;
         debug_assert_eq!(bytes.len(), size_bytes);
         let base_fcs = fcs(&bytes);
+        let fitting = (COPIES_BYTES / size_bytes).clamp(2, MOST_COPIES);
+        // A power of two: which copy a number belongs to is found without a division.
+        let copies = 1 << fitting.ilog2();
         Ok(FrameTemplate {
             base_fcs,
+            upper: (0, 0),
             contribution: contributions(size_bytes),
-            bytes,
+            bytes: bytes.repeat(copies),
+            size_bytes,
+            holds: vec![0; copies],
             flows: 1,
             first_port: addresses.source_port,
         })
@@ -126,7 +150,10 @@ impl FrameTemplate {
     /// it, round the end of the ports to those below.
     #[must_use]
     pub fn with_flows(self, flows: u32) -> FrameTemplate {
-        FrameTemplate { flows: flows.clamp(1, MAX_FLOWS).into(), ..self }
+        let mut template = FrameTemplate { flows: flows.clamp(1, MAX_FLOWS).into(), ..self };
+        // What was put in before was of one flow.
+        (0..template.holds.len()).for_each(|copy| template.put(copy, 0));
+        template
     }
 
     /// The same frames so that no protocol takes them: the target drops them right behind the driver.
@@ -135,44 +162,81 @@ impl FrameTemplate {
     /// instead, which hosts must drop (RFC 1122, 3.2.1.2) and no NIC steers by.
     #[must_use]
     pub fn for_no_protocol(mut self) -> FrameTemplate {
-        self.frame(0);
-        if self.flows > 1 {
-            self.bytes[IP_CHECKSUM_END] ^= 1;
-        } else {
-            self.bytes[ETHER_TYPE_OFFSET..ETHER_TYPE_OFFSET + 2]
-                .copy_from_slice(&LOCAL_EXPERIMENTAL.to_be_bytes());
+        (0..self.holds.len()).for_each(|copy| self.put(copy, 0));
+        for bytes in self.bytes.chunks_exact_mut(self.size_bytes) {
+            if self.flows > 1 {
+                bytes[IP_CHECKSUM_END] ^= 1;
+            } else {
+                bytes[ETHER_TYPE_OFFSET..ETHER_TYPE_OFFSET + 2]
+                    .copy_from_slice(&LOCAL_EXPERIMENTAL.to_be_bytes());
+            }
         }
-        self.base_fcs = fcs(&self.bytes);
+        self.base_fcs = fcs(&self.bytes[..self.size_bytes]);
         self
     }
 
-    /// The frame with this sequence number.
+    /// The frame with this sequence number. Quickest if they come one after the other.
     #[inline]
     pub fn frame(&mut self, sequence: u64) -> Frame<'_> {
-        let digits = sequence.to_le_bytes();
-        self.bytes[SEQUENCE_OFFSET..SEQUENCE_OFFSET + SEQUENCE_BYTES].copy_from_slice(&digits);
-        let fcs = digits
-            .iter()
-            .zip(self.contribution.iter())
-            .fold(self.base_fcs, |fcs, (&digit, row)| fcs ^ row[usize::from(digit)]);
-        let fcs = if self.flows > 1 { fcs ^ self.put_flow(sequence % self.flows) } else { fcs };
-        Frame { bytes: &self.bytes, fcs }
+        let copy = self.copy_of(sequence);
+        if self.holds[copy] != sequence {
+            self.put(copy, sequence);
+        }
+        let ahead = sequence.wrapping_add(self.holds.len() as u64 - 1);
+        self.put(self.copy_of(ahead), ahead);
+        let upper = sequence & !LOWER_DIGITS;
+        if upper != self.upper.0 {
+            self.upper = (upper, self.digits_fcs(upper, 0..SEQUENCE_BYTES));
+        }
+        let fcs = self.base_fcs ^ self.upper.1 ^ self.digits_fcs(sequence, 0..LOWER_DIGITS_BYTES);
+        let fcs = if self.flows > 1 { fcs ^ self.port_contribution(sequence) } else { fcs };
+        let bytes = &self.bytes[copy * self.size_bytes..][..self.size_bytes];
+        Frame { bytes, fcs }
     }
 
-    /// Puts a flow's port into the frame. Returns by what the check sequence changes.
     #[inline]
-    fn put_flow(&mut self, flow: u64) -> u32 {
+    fn copy_of(&self, sequence: u64) -> usize {
+        sequence as usize & (self.holds.len() - 1)
+    }
+
+    /// What these digits of a number, each a byte, add to the check sequence.
+    #[inline]
+    fn digits_fcs(&self, number: u64, digits: std::ops::Range<usize>) -> u32 {
+        let bytes = number.to_le_bytes();
+        digits.fold(0, |fcs, digit| fcs ^ self.contribution[digit][usize::from(bytes[digit])])
+    }
+
+    /// Puts a sequence number, and the port of its flow, into a copy.
+    #[inline]
+    fn put(&mut self, copy: usize, sequence: u64) {
+        self.holds[copy] = sequence;
+        let port = (self.flows > 1).then(|| self.port(sequence));
+        let bytes = &mut self.bytes[copy * self.size_bytes..][..self.size_bytes];
+        bytes[SEQUENCE_OFFSET..SEQUENCE_OFFSET + SEQUENCE_BYTES]
+            .copy_from_slice(&sequence.to_le_bytes());
+        if let Some(port) = port {
+            bytes[SOURCE_PORT_OFFSET..SOURCE_PORT_OFFSET + 2].copy_from_slice(&port.to_be_bytes());
+        }
+    }
+
+    /// The port of the flow that this sequence number belongs to.
+    #[inline]
+    fn port(&self, sequence: u64) -> u16 {
         let ports = u64::from(MAX_FLOWS);
-        let port = (u64::from(self.first_port) + ports - 1 + flow) % ports + 1;
-        let port = port as u16;
-        self.bytes[SOURCE_PORT_OFFSET..SOURCE_PORT_OFFSET + 2].copy_from_slice(&port.to_be_bytes());
-        let [high, low] = (port ^ self.first_port).to_be_bytes().map(usize::from);
+        let flow = sequence % self.flows;
+        ((u64::from(self.first_port) + ports - 1 + flow) % ports + 1) as u16
+    }
+
+    /// By what the check sequence changes with the port.
+    #[inline]
+    fn port_contribution(&self, sequence: u64) -> u32 {
+        let [high, low] = (self.port(sequence) ^ self.first_port).to_be_bytes().map(usize::from);
         self.contribution[SEQUENCE_BYTES][high] ^ self.contribution[SEQUENCE_BYTES + 1][low]
     }
 
     /// Length of the frame in bytes, without check sequence.
     pub fn size_bytes(&self) -> usize {
-        self.bytes.len()
+        self.size_bytes
     }
 }
 
@@ -253,6 +317,27 @@ mod tests {
             assert_eq!(udp.payload()[..4], *b"WRIK");
             assert_eq!(udp.payload()[4..8], [4, 3, 2, 1]);
             assert_eq!(udp.payload()[8..16], [1, 2, 3, 4, 5, 6, 7, 8]);
+        }
+    }
+
+    proptest! {
+        /// Copies are filled ahead; what comes must not depend on what came before.
+        #[test]
+        fn numbers_may_come_in_any_order(
+            numbers in prop::collection::vec(prop_oneof![0u64..40, any::<u64>()], 1..60),
+            flows in 1u32..5,
+            size_bytes in MIN_FRAME_BYTES..9_000,
+        ) {
+            let mut template = template(size_bytes).with_flows(flows);
+            for number in numbers {
+                let frame = template.frame(number);
+                prop_assert_eq!(frame.bytes.len(), size_bytes);
+                prop_assert_eq!(frame.bytes[SEQUENCE_OFFSET..][..8].to_vec(), number.to_le_bytes());
+                prop_assert_eq!(frame.fcs, fcs(frame.bytes));
+                let port = [frame.bytes[SOURCE_PORT_OFFSET], frame.bytes[SOURCE_PORT_OFFSET + 1]];
+                let flow = (number % u64::from(flows)) as u16;
+                prop_assert_eq!(u16::from_be_bytes(port), UDP_PORT + flow);
+            }
         }
     }
 

@@ -199,6 +199,11 @@ impl<S: Source> Injector<S> {
         self.source.due()
     }
 
+    /// Bytes of the next packet; 0 if none is left.
+    pub fn next_bytes(&mut self) -> usize {
+        if self.done() { 0 } else { self.source.frame(self.next).bytes.len() }
+    }
+
     /// Packets injected so far.
     pub fn injected(&self) -> u64 {
         self.next

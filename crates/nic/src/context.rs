@@ -1,5 +1,5 @@
 use warikomi_clock::{EventQueue, Span, Time};
-use warikomi_pci::{DmaError, Host, InterruptState, Vector};
+use warikomi_pci::{Descriptor, DmaError, Host, InterruptState, Vector};
 
 use crate::probe::Probe;
 use crate::strict::{FindingKind, Place, Strict, Transfer};
@@ -54,7 +54,7 @@ impl<'a> NicContext<'a> {
     pub fn dma_load_descriptor(&mut self, address: u64) -> Result<[u32; 4], DmaError> {
         self.master(address, 16, false)?;
         let done = self.memory.load_descriptor(address);
-        self.counted(done)
+        self.counted(done).map(Descriptor::words)
     }
 
     /// Reads a descriptor's ownership word, before the rest of the descriptor (acquire).
@@ -81,10 +81,16 @@ impl<'a> NicContext<'a> {
         self.memory.load_u32(address).ok()
     }
 
+    /// Says that so many bytes will be written soon ([`warikomi_pci::DmaMemory::expect_write`]).
+    #[inline]
+    pub fn expect_write(&self, address: u64, bytes: usize) {
+        self.memory.expect_write(address, bytes);
+    }
+
     /// The same with the four words of a descriptor, the first one first (acquire).
     #[inline]
     pub fn peek_descriptor(&self, address: u64) -> Option<[u32; 4]> {
-        self.memory.load_descriptor(address).ok()
+        self.memory.load_descriptor(address).ok().map(Descriptor::words)
     }
 
     /// What a strict device knows; `None` if the card is not to be strict.

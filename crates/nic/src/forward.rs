@@ -12,7 +12,9 @@ macro_rules! forward_nic {
     (@probe) => { $crate::forward_nic!(@have probe() -> &mut $crate::Probe); };
     (@strict) => { $crate::forward_nic!(@have strict() -> Option<&mut $crate::strict::Strict>); };
     (@wire) => { $crate::forward_nic!(@have wire() -> &mut dyn ::warikomi_wire::Wire); };
-    (@look_ahead) => { $crate::forward_nic!(@do look_ahead() -> ()); };
+    (@look_ahead) => {
+        $crate::forward_nic!(@do look_ahead(frames: usize, bytes: usize) -> ());
+    };
     (@power_on) => { $crate::forward_nic!(@do power_on() -> ()); };
     (@set_link) => { $crate::forward_nic!(@do set_link(link: $crate::Link) -> ()); };
     (@register) => { $crate::forward_nic!(@do register(bar: u8, offset: u64) -> Option<u64>); };

@@ -66,8 +66,9 @@ pub trait Nic: PciFunction + Any {
     /// Free receive descriptors of a queue in a row; see [`NicModel::rx_free`].
     fn rx_queue_free(&mut self, host: &mut Host<'_>, queue: u16, limit: usize) -> usize;
 
-    /// A frame is due soon: looks at where each queue's next one will go, so that it is in the cache then.
-    fn look_ahead(&mut self, host: &mut Host<'_>);
+    /// So many frames of so many bytes are due soon: looks at where each queue's next ones will go, so that it is in
+    /// the cache then.
+    fn look_ahead(&mut self, host: &mut Host<'_>, frames: usize, bytes: usize);
 
     /// How many frames the driver has taken from all queues; `limit` is for each.
     fn rx_progress(&mut self, host: &mut Host<'_>, limit: usize) -> RxCounters {
@@ -383,9 +384,11 @@ impl<M: NicModel + 'static> Nic for NicFunction<M> {
         self.with_model(host, |model, cx| model.rx_free(cx, queue, limit))
     }
 
-    fn look_ahead(&mut self, host: &mut Host<'_>) {
+    fn look_ahead(&mut self, host: &mut Host<'_>, frames: usize, bytes: usize) {
         let queues = 0..self.info.rx_queues;
-        self.with_model(host, |model, cx| queues.for_each(|queue| model.rx_look_ahead(cx, queue)));
+        self.with_model(host, |model, cx| {
+            queues.for_each(|queue| model.rx_look_ahead(cx, queue, frames, bytes));
+        });
     }
 
     fn receiving(&self) -> bool {

@@ -273,7 +273,7 @@ pub trait NicModel: Send + 'static {
     /// it. Called before each register write, frame and timer then; changes nothing that a driver sees.
     fn inspect(&mut self, _cx: &mut NicContext<'_>) {}
 
-    /// Looks at where the next frame of a receive queue will go, so that it is in the cache when the frame
-    /// comes. Changes nothing.
-    fn rx_look_ahead(&self, cx: &NicContext<'_>, queue: u16);
+    /// Looks at where the next frames of a receive queue will go, `frames` of `bytes` bytes, so that it is in the cache
+    /// when they come. Changes nothing.
+    fn rx_look_ahead(&self, cx: &NicContext<'_>, queue: u16, frames: usize, bytes: usize);
 }

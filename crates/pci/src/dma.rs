@@ -45,6 +45,29 @@ pub enum DmaError {
     },
 }
 
+/// A descriptor of four words, as it was read.
+///
+/// The words are kept in pairs: they come through memory from a call that is not inlined, and a pair that is read in one
+/// piece right behind two stores of one word waits until both have reached the cache, behind all stores before them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Descriptor([u64; 2]);
+
+impl Descriptor {
+    /// Of these words.
+    #[inline]
+    pub fn new([a, b, c, d]: [u32; 4]) -> Descriptor {
+        let pair = |low, high| u64::from(high) << 32 | u64::from(low);
+        Descriptor([pair(a, b), pair(c, d)])
+    }
+
+    /// The words.
+    #[inline]
+    pub fn words(self) -> [u32; 4] {
+        let Descriptor([first, second]) = self;
+        [first as u32, (first >> 32) as u32, second as u32, (second >> 32) as u32]
+    }
+}
+
 /// Memory as a function's DMA engine sees it. Addresses are bus addresses.
 pub trait DmaMemory {
     /// Copies from memory. On an error `into` has unspecified contents.
@@ -72,6 +95,11 @@ pub trait DmaMemory {
         self.write(to, &bytes)
     }
 
+    /// Says that so many bytes will be written soon, so that their cache lines come here meanwhile. Changes nothing;
+    /// nothing happens where there is no such memory.
+    #[inline]
+    fn expect_write(&self, _address: u64, _len: usize) {}
+
     /// Reads a little-endian word in one piece. What is read after it is at least as new
     /// (acquire): the way to look at an ownership bit before the rest of a descriptor.
     fn load_u32(&self, address: u64) -> Result<u32, DmaError>;
@@ -83,12 +111,13 @@ pub trait DmaMemory {
     /// Reads four words, the first as [`load_u32`](Self::load_u32) does and the others after it: a
     /// descriptor whose first word says whose it is.
     #[inline]
-    fn load_descriptor(&self, address: u64) -> Result<[u32; 4], DmaError> {
+    fn load_descriptor(&self, address: u64) -> Result<Descriptor, DmaError> {
         let first = self.load_u32(address)?;
         let mut rest = [0; 12];
         self.read(address.wrapping_add(4), &mut rest)?;
         let [a, b, c] = [0, 4, 8].map(|at| [rest[at], rest[at + 1], rest[at + 2], rest[at + 3]]);
-        Ok([first, u32::from_le_bytes(a), u32::from_le_bytes(b), u32::from_le_bytes(c)])
+        let [b, c, d] = [a, b, c].map(u32::from_le_bytes);
+        Ok(Descriptor::new([first, b, c, d]))
     }
 
     /// Writes four words, the first after the others as [`store_u32`](Self::store_u32) does.
@@ -244,6 +273,19 @@ impl DmaMemory for SharedMemory {
     }
 
     #[inline]
+    fn expect_write(&self, address: u64, len: usize) {
+        const LINE_BYTES: u64 = 64;
+        let end = address.saturating_add(len as u64);
+        let first = address & !(LINE_BYTES - 1);
+        for line in (first..end).step_by(LINE_BYTES as usize) {
+            let Some(slice) = self.within(line, 4) else { return };
+            if let Ok(word) = slice.get_atomic_ref::<AtomicU32>(0) {
+                warikomi_shared::prefetch_to_write(word);
+            }
+        }
+    }
+
+    #[inline]
     fn copy(&self, from: u64, to: u64, len: usize) -> Result<(), DmaError> {
         match (self.within(from, len), self.within(to, len)) {
             (Some(source), Some(place)) => {
@@ -259,7 +301,7 @@ impl DmaMemory for SharedMemory {
     }
 
     #[inline]
-    fn load_descriptor(&self, address: u64) -> Result<[u32; 4], DmaError> {
+    fn load_descriptor(&self, address: u64) -> Result<Descriptor, DmaError> {
         aligned(address)?;
         let error = DmaError::NotShared { address, len: 16 };
         let slice = self.within(address, 16).ok_or(error)?;
@@ -269,7 +311,8 @@ impl DmaMemory for SharedMemory {
         };
         let first = word(0, Ordering::Acquire)?;
         let relaxed = Ordering::Relaxed;
-        Ok([first, word(4, relaxed)?, word(8, relaxed)?, word(12, relaxed)?])
+        let [b, c, d] = [word(4, relaxed)?, word(8, relaxed)?, word(12, relaxed)?];
+        Ok(Descriptor::new([first, b, c, d]))
     }
 
     #[inline]
@@ -403,7 +446,7 @@ mod tests {
             prop_assert_eq!(fast.store_descriptor(at, words).is_ok(), theirs.is_ok());
             prop_assert_eq!(plain.store_descriptor(at, words).is_ok(), theirs.is_ok());
             for memory in [&fast as &dyn DmaMemory, &plain] {
-                prop_assert!(theirs.is_err() || memory.load_descriptor(at) == Ok(words));
+                prop_assert!(theirs.is_err() || memory.load_descriptor(at) == Ok(Descriptor::new(words)));
             }
         }
     }

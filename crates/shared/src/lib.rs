@@ -15,6 +15,8 @@
 //! - The value of a read is written before the number of that read (release), and looked at after it (acquire).
 //! - Orders and reports are single words: no reader may rely on two of them being of one moment.
 //!
+//! A line that another core has can be asked for before it is written ([`prefetch_to_write`]).
+//!
 //! Files that are shared are sealed against being made shorter. What another user of the machine may have put in the
 //! place of a file, a directory or a socket of ours is found out by [`open_own`], [`check_directory`] and
 //! [`is_peer_trusted`].
@@ -23,6 +25,7 @@ mod bell;
 mod handover;
 mod messages;
 mod own;
+mod prefetch;
 mod region;
 mod ring;
 mod words;
@@ -31,6 +34,7 @@ pub use bell::{BUSY, Bell, LOOKS, Rung, SLEEPS, Sleeper, Tally, Wakeup, Woken};
 pub use handover::{MOST_FILES, MOST_MESSAGE_BYTES, receive, send, take_input};
 pub use messages::{MessagePlace, MessageReceiver, MessageSender};
 pub use own::{check_directory, is_open_to_all, is_peer_trusted, listen_at, open_own, read_text};
+pub use prefetch::prefetch_to_write;
 pub use region::{SharedWords, create_region};
 pub use ring::{Consumer, Corrupt, Entry, Producer, RingPlace};
 pub use words::Words;

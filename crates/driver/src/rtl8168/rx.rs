@@ -192,11 +192,7 @@ impl Receiver {
                 break;
             }
             let Some(buffer) = self.next_buffer(sink)? else { break };
-            if self.slots.is_some() {
-                self.unshown += 1;
-            } else {
-                self.empty(memory, self.head)?;
-            }
+            self.unshown += usize::from(self.slots.is_some());
             self.advance();
             self.pass_on(status, buffer, sink);
             taken += 1;
@@ -206,6 +202,9 @@ impl Receiver {
         }
         if self.posted + self.unshown < self.buffers.len() {
             self.refill(memory, sink)?;
+        }
+        if self.slots.is_none() {
+            self.empty_before_head(memory, taken)?;
         }
         Ok(taken)
     }
@@ -228,8 +227,15 @@ impl Receiver {
     /// Empties the descriptors of what was taken and has been shown.
     pub(super) fn empty_shown(&mut self, memory: &dyn DmaMemory) -> Result<(), DriverError> {
         let shown = std::mem::take(&mut self.unshown);
+        self.empty_before_head(memory, shown)
+    }
+
+    /// Empties the last `count` descriptors that were taken, but for those that hold a new buffer. Not one by one as they
+    /// are taken: the device is about to fill those behind them in the same cache line.
+    fn empty_before_head(&self, memory: &dyn DmaMemory, count: usize) -> Result<(), DriverError> {
         let before = |number| self.wrap(self.head + self.buffers.len() - number);
-        (1..=shown).try_for_each(|number| self.empty(memory, before(number)))
+        let without = count.min(self.buffers.len() - self.posted);
+        (1..=without).try_for_each(|number| self.empty(memory, before(number)))
     }
 
     /// The buffer at the head.

@@ -63,7 +63,7 @@ impl Nic for Sink {
     fn rx_queue_progress(&mut self, _: &mut Host<'_>, _: u16, _: usize) -> RxCounters {
         RxCounters::default()
     }
-    fn look_ahead(&mut self, _: &mut Host<'_>) {}
+    fn look_ahead(&mut self, _: &mut Host<'_>, _: usize, _: usize) {}
 
     fn rx_queue_free(&mut self, _: &mut Host<'_>, _: u16, _: usize) -> usize {
         0

@@ -67,6 +67,7 @@ pub use explain::{Explained, Unexplained};
 pub use flags::Inject;
 pub(crate) use flags::Ordered;
 pub use order::{Application, Order};
+pub use spin::LOOKED_AHEAD;
 
 /// What came of an injection.
 pub struct Injected {

@@ -27,7 +27,7 @@ const TELL_EVERY: Span = Span::from_ms(50);
 const ROOM_FOR_PROGRESS: Span = Span::from_us(3);
 /// Where the next frame goes is looked at when it is due in less than this: by now the driver has left that
 /// memory alone, and what is in the cache then will still be.
-const LOOKED_AHEAD: Span = Span::from_us(1);
+pub const LOOKED_AHEAD: Span = Span::from_us(1);
 /// Descriptors looked at in one go.
 const PROGRESS_LIMIT: usize = 64;
 
@@ -87,7 +87,7 @@ pub(super) fn spin(
                 if !looked_ahead && due.since(now) < LOOKED_AHEAD && !nic.probe().is_waiting() =>
             {
                 looked_ahead = true;
-                nic.look_ahead(&mut host);
+                nic.look_ahead(&mut host, 1, injector.next_bytes());
             }
             Step::Idle if target.shares_a_core() => std::thread::yield_now(),
             Step::Idle => {}

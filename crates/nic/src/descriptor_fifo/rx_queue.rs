@@ -72,8 +72,11 @@ impl RxFormat for Buffers {
         self.fifo.get(place).map(|_| place + 1)
     }
 
-    fn buffer(&self, _cx: &NicContext<'_>, place: u64) -> Option<u64> {
-        self.fifo.get(place).map(|buffer| buffer.address)
+    fn expect_frame(&self, cx: &NicContext<'_>, place: u64, bytes: usize) -> Option<u64> {
+        let buffer = self.fifo.get(place)?;
+        cx.expect_write(self.entry(place), ENTRY as usize);
+        cx.expect_write(buffer.address, bytes);
+        Some(place + 1)
     }
 
     fn look(&self, _cx: &NicContext<'_>, place: u64) -> Option<Look<u64>> {

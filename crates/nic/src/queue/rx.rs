@@ -83,8 +83,14 @@ pub trait RxFormat {
     /// The place behind a descriptor that belongs to the card, by such a look; `None` if it does not.
     fn behind_free(&self, cx: &NicContext<'_>, place: Self::Place) -> Option<Self::Place>;
 
-    /// Bus address of the buffer of a descriptor that belongs to the card, by such a look.
-    fn buffer(&self, cx: &NicContext<'_>, place: Self::Place) -> Option<u64>;
+    /// Says that a frame will be written to a descriptor that belongs to the card, so many bytes to its buffer
+    /// ([`NicContext::expect_write`]): the place behind it, by such a look.
+    fn expect_frame(
+        &self,
+        cx: &NicContext<'_>,
+        place: Self::Place,
+        bytes: usize,
+    ) -> Option<Self::Place>;
 
     /// A descriptor that belongs to the card, with all that a strict card compares, by such a look.
     fn look(&self, cx: &NicContext<'_>, place: Self::Place) -> Option<Look<Self::Place>>;
@@ -256,12 +262,17 @@ impl<F: RxFormat> RxQueue<F> {
         limit
     }
 
-    /// Looks at the next descriptor and its buffer, so that both are in the cache when a frame comes.
-    pub fn look_ahead(&self, cx: &NicContext<'_>) {
-        const WORD: u64 = 4;
-        if let Some(address) = self.format.buffer(cx, self.head) {
-            // Black box: a look is all that is wanted.
-            std::hint::black_box(cx.peek_u32(address & !(WORD - 1)));
+    /// Looks at the descriptors of the next frames, so many of so many bytes, and asks for the first lines of their
+    /// buffers: they are in the cache when the frames come.
+    pub fn look_ahead(&self, cx: &NicContext<'_>, frames: usize, bytes: usize) {
+        // As many lines as are asked for without a wait on the processors that this was measured on.
+        const MOST_BYTES: usize = 24 * 64;
+        let mut place = self.head;
+        for _ in 0..frames.min(F::DESCRIPTORS) {
+            match self.format.expect_frame(cx, place, bytes.min(MOST_BYTES)) {
+                Some(next) => place = next,
+                None => return,
+            }
         }
     }
 

@@ -117,8 +117,8 @@ impl NicModel for Rtl8168 {
         self.tx.engine.inspect(cx);
     }
 
-    fn rx_look_ahead(&self, cx: &NicContext<'_>, _queue: u16) {
-        self.rx.queue.look_ahead(cx);
+    fn rx_look_ahead(&self, cx: &NicContext<'_>, _queue: u16, frames: usize, bytes: usize) {
+        self.rx.queue.look_ahead(cx, frames, bytes);
     }
 }
 

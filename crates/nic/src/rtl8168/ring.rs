@@ -7,7 +7,7 @@ pub(super) const FIRST: u32 = 1 << 29;
 pub(super) const LAST: u32 = 1 << 28;
 
 /// Bytes of a descriptor.
-const DESCRIPTOR: u64 = 16;
+pub(super) const DESCRIPTOR: u64 = 16;
 /// Descriptors that a ring has at most; a ring without an end mark wraps here.
 pub(super) const RING_LIMIT: u16 = 1_024;
 /// Rings start at multiples of this.

@@ -3,7 +3,9 @@
 use warikomi_pci::DmaError;
 
 use super::filter::Filter;
-use super::ring::{FIRST, LAST, OWN, RING_ALIGNMENT, RING_END, RING_LIMIT, descriptor, following};
+use super::ring::{
+    DESCRIPTOR, FIRST, LAST, OWN, RING_ALIGNMENT, RING_END, RING_LIMIT, descriptor, following,
+};
 use super::{regs, timers};
 use crate::NicContext;
 use crate::queue::{Completion, Found, RxDescriptor, RxFormat, RxQueue};
@@ -77,11 +79,15 @@ impl RxFormat for RxRing {
         (opts1 & OWN != 0).then(|| following(place, opts1))
     }
 
-    fn buffer(&self, cx: &NicContext<'_>, place: u16) -> Option<u64> {
+    fn expect_frame(&self, cx: &NicContext<'_>, place: u16, bytes: usize) -> Option<u16> {
         let at = descriptor(self.base, place);
-        let word = |number: u64| cx.peek_u32(at.wrapping_add(4 * number));
-        let own = word(0)? & OWN != 0;
-        own.then_some(u64::from(word(3)?) << 32 | u64::from(word(2)?))
+        let [opts1, _, low, high] = cx.peek_descriptor(at)?;
+        if opts1 & OWN == 0 {
+            return None;
+        }
+        cx.expect_write(at, DESCRIPTOR as usize);
+        cx.expect_write(u64::from(high) << 32 | u64::from(low), bytes);
+        Some(following(place, opts1))
     }
 
     fn look(&self, cx: &NicContext<'_>, place: u16) -> Option<Look<u16>> {

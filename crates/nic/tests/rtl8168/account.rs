@@ -107,12 +107,12 @@ fn a_look_ahead_changes_nothing_wherever_the_buffer_is_said_to_be() {
     for (low, high) in [(0x10_0000, 0), (0x10_0003, 0), (u32::MAX, u32::MAX), (0, 1)] {
         lab.put(RX_RING, &[OWN | 2_000, 0, low, high]);
         let before = lab.nic.counters();
-        lab.host(|nic, host| nic.look_ahead(host));
+        lab.host(|nic, host| nic.look_ahead(host, 3, 1_500));
         assert_eq!(lab.nic.counters(), before);
     }
     lab.put(RX_RING, &[OWN | 2_000, 0, 0x10_0000, 0]);
     inject(&mut lab, 256);
-    lab.host(|nic, host| nic.look_ahead(host));
+    lab.host(|nic, host| nic.look_ahead(host, 3, 1_500));
     assert_eq!(lab.progress(), counts(256, 0, 0));
 }
 

@@ -366,13 +366,13 @@ fn assert_damaged(mut bench: Bench, token: u32, what: &str) {
 #[test]
 fn a_chain_lies_in_memory_with_its_links_and_lengths() {
     let (bench, _, chain) = long_packet(1);
-    let words = |mbuf: u64| bench.memory.load_descriptor(mbuf).unwrap();
+    let words = |mbuf: u64| bench.memory.load_descriptor(mbuf).unwrap().words();
     let lengths: Vec<u32> = chain.iter().map(|&mbuf| words(mbuf)[3]).collect();
     assert_eq!(lengths, [42, 2_048, 2_048, 904]);
     for (at, &mbuf) in chain.iter().enumerate() {
         let flags = bench.memory.load_u32(mbuf + 16).unwrap();
         assert_eq!(flags, if at == 0 { 1 } else { 0x0001_0001 }, "mbuf {at}");
-        let [ext, _, size, users] = bench.memory.load_descriptor(mbuf + 44).unwrap();
+        let [ext, _, size, users] = bench.memory.load_descriptor(mbuf + 44).unwrap().words();
         let [_, queue, data, _] = words(mbuf);
         assert_eq!(queue, 0);
         assert!(at == 0 || (ext, size, users) == (data, 2_048, 1), "mbuf {at}");

@@ -231,8 +231,9 @@ impl<const MANY: bool> RxFormat for Ring<MANY> {
         RxFormat::is_taken(self, cx, place).then(|| next(place))
     }
 
-    fn buffer(&self, cx: &NicContext<'_>, place: u16) -> Option<u64> {
-        RxFormat::is_taken(self, cx, place).then(|| cx.peek_u32(self.at(place) + 4))?.map(u64::from)
+    fn expect_frame(&self, cx: &NicContext<'_>, place: u16, bytes: usize) -> Option<u16> {
+        cx.expect_write(cx.peek_u32(self.at(place) + 4)?.into(), bytes);
+        self.behind_free(cx, place)
     }
 
     fn look(&self, cx: &NicContext<'_>, place: u16) -> Option<Look<u16>> {

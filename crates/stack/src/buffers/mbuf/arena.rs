@@ -301,7 +301,7 @@ impl Arena {
         if !self.mbufs.begins(at, token) {
             return damaged("a link leads to no mbuf of it");
         }
-        let [next, _, data, len] = memory.load_descriptor(at)?;
+        let [next, _, data, len] = memory.load_descriptor(at)?.words();
         let data = self.to_bus(data);
         let in_itself = data >= at + HEADER && self.mbufs.number(data) == self.mbufs.number(at);
         let holds = match in_itself {

@@ -141,10 +141,13 @@ impl RxFormat for Ring {
         (word & regs::OWN != 0).then_some(Ring::following(place))
     }
 
-    fn buffer(&self, cx: &NicContext<'_>, place: u16) -> Option<u64> {
-        let word = |number: u64| cx.peek_u32(self.descriptor(place).wrapping_add(4 * number));
-        let own = word(0)? & regs::OWN != 0;
-        own.then_some(u64::from(word(3)?) << 32 | u64::from(word(2)?))
+    fn expect_frame(&self, cx: &NicContext<'_>, place: u16, bytes: usize) -> Option<u16> {
+        let at = self.descriptor(place);
+        let [_, _, low, high] = cx.peek_descriptor(at)?;
+        let next = self.behind_free(cx, place)?;
+        cx.expect_write(at, 16);
+        cx.expect_write(u64::from(high) << 32 | u64::from(low), bytes);
+        Some(next)
     }
 
     fn look(&self, cx: &NicContext<'_>, place: u16) -> Option<Look<u16>> {
@@ -580,7 +583,7 @@ impl NicModel for Duo {
         self.tx.inspect(cx);
     }
 
-    fn rx_look_ahead(&self, cx: &NicContext<'_>, queue: u16) {
-        self.rx[usize::from(queue)].look_ahead(cx);
+    fn rx_look_ahead(&self, cx: &NicContext<'_>, queue: u16, frames: usize, bytes: usize) {
+        self.rx[usize::from(queue)].look_ahead(cx, frames, bytes);
     }
 }
