@@ -159,14 +159,14 @@ impl Saturated {
         let mut sent = 0;
         while target.poll().map_err(Failure::own)?.at < until {
             let (nic, mut host) = target.card(CardId::FIRST).map_err(Failure::own)?;
-            if nic.rx_free(&mut host, self.batch) < self.batch {
+            let read = self.setup.size_bytes.min(READ_BYTES);
+            if nic.look_ahead(&mut host, self.batch, read) < self.batch {
                 if shared {
                     std::thread::yield_now();
                 }
                 std::hint::spin_loop();
                 continue;
             }
-            nic.look_ahead(&mut host, self.batch, self.setup.size_bytes.min(READ_BYTES));
             for _ in 0..self.batch {
                 match nic.receive(&mut host, template.frame(sent)).outcome {
                     RxOutcome::OnRing => sent += 1,

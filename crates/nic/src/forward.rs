@@ -13,7 +13,7 @@ macro_rules! forward_nic {
     (@strict) => { $crate::forward_nic!(@have strict() -> Option<&mut $crate::strict::Strict>); };
     (@wire) => { $crate::forward_nic!(@have wire() -> &mut dyn ::warikomi_wire::Wire); };
     (@look_ahead) => {
-        $crate::forward_nic!(@do look_ahead(frames: usize, bytes: usize) -> ());
+        $crate::forward_nic!(@do look_ahead(frames: usize, bytes: usize) -> usize);
     };
     (@power_on) => { $crate::forward_nic!(@do power_on() -> ()); };
     (@set_link) => { $crate::forward_nic!(@do set_link(link: $crate::Link) -> ()); };

@@ -67,8 +67,8 @@ pub trait Nic: PciFunction + Any {
     fn rx_queue_free(&mut self, host: &mut Host<'_>, queue: u16, limit: usize) -> usize;
 
     /// So many frames of so many bytes are due soon: looks at where each queue's next ones will go, so that it is in
-    /// the cache then.
-    fn look_ahead(&mut self, host: &mut Host<'_>, frames: usize, bytes: usize);
+    /// the cache then. How many of them find a descriptor, whichever queue they are for.
+    fn look_ahead(&mut self, host: &mut Host<'_>, frames: usize, bytes: usize) -> usize;
 
     /// How many frames the driver has taken from all queues; `limit` is for each.
     fn rx_progress(&mut self, host: &mut Host<'_>, limit: usize) -> RxCounters {
@@ -384,11 +384,11 @@ impl<M: NicModel + 'static> Nic for NicFunction<M> {
         self.with_model(host, |model, cx| model.rx_free(cx, queue, limit))
     }
 
-    fn look_ahead(&mut self, host: &mut Host<'_>, frames: usize, bytes: usize) {
+    fn look_ahead(&mut self, host: &mut Host<'_>, frames: usize, bytes: usize) -> usize {
         let queues = 0..self.info.rx_queues;
         self.with_model(host, |model, cx| {
-            queues.for_each(|queue| model.rx_look_ahead(cx, queue, frames, bytes));
-        });
+            queues.map(|queue| model.rx_look_ahead(cx, queue, frames, bytes)).min().unwrap_or(0)
+        })
     }
 
     fn receiving(&self) -> bool {

@@ -274,6 +274,6 @@ pub trait NicModel: Send + 'static {
     fn inspect(&mut self, _cx: &mut NicContext<'_>) {}
 
     /// Looks at where the next frames of a receive queue will go, `frames` of `bytes` bytes, so that it is in the cache
-    /// when they come. Changes nothing.
-    fn rx_look_ahead(&self, cx: &NicContext<'_>, queue: u16, frames: usize, bytes: usize);
+    /// when they come. How many of them find a descriptor. Changes nothing.
+    fn rx_look_ahead(&self, cx: &NicContext<'_>, queue: u16, frames: usize, bytes: usize) -> usize;
 }

@@ -274,12 +274,12 @@ impl DmaMemory for SharedMemory {
 
     #[inline]
     fn expect_write(&self, address: u64, len: usize) {
-        const LINE_BYTES: u64 = 64;
-        let end = address.saturating_add(len as u64);
-        let first = address & !(LINE_BYTES - 1);
-        for line in (first..end).step_by(LINE_BYTES as usize) {
-            let Some(slice) = self.within(line, 4) else { return };
-            if let Ok(word) = slice.get_atomic_ref::<AtomicU32>(0) {
+        const LINE_BYTES: usize = 64;
+        let before = address as usize % LINE_BYTES;
+        let bytes = len.saturating_add(before);
+        let Some(slice) = self.within(address - before as u64, bytes) else { return };
+        for line in (0..bytes).step_by(LINE_BYTES) {
+            if let Ok(word) = slice.get_atomic_ref::<AtomicU32>(line) {
                 warikomi_shared::prefetch_to_write(word);
             }
         }

@@ -63,7 +63,9 @@ impl Nic for Sink {
     fn rx_queue_progress(&mut self, _: &mut Host<'_>, _: u16, _: usize) -> RxCounters {
         RxCounters::default()
     }
-    fn look_ahead(&mut self, _: &mut Host<'_>, _: usize, _: usize) {}
+    fn look_ahead(&mut self, _: &mut Host<'_>, frames: usize, _: usize) -> usize {
+        frames
+    }
 
     fn rx_queue_free(&mut self, _: &mut Host<'_>, _: u16, _: usize) -> usize {
         0

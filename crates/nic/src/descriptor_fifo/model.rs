@@ -124,7 +124,13 @@ impl NicModel for DescriptorFifo {
         self.tx.engine.inspect(cx);
     }
 
-    fn rx_look_ahead(&self, cx: &NicContext<'_>, _queue: u16, frames: usize, bytes: usize) {
-        self.rx.queue.look_ahead(cx, frames, bytes);
+    fn rx_look_ahead(
+        &self,
+        cx: &NicContext<'_>,
+        _queue: u16,
+        frames: usize,
+        bytes: usize,
+    ) -> usize {
+        self.rx.queue.look_ahead(cx, frames, bytes)
     }
 }

@@ -262,18 +262,23 @@ impl<F: RxFormat> RxQueue<F> {
         limit
     }
 
-    /// Looks at the descriptors of the next frames, so many of so many bytes, and asks for the first lines of their
-    /// buffers: they are in the cache when the frames come.
-    pub fn look_ahead(&self, cx: &NicContext<'_>, frames: usize, bytes: usize) {
+    /// Looks at the descriptors of the next frames, so many of so many bytes, and asks for their lines and the first ones
+    /// of their buffers: they are in the cache when the frames come. How many of these descriptors belong to the card.
+    pub fn look_ahead(&self, cx: &NicContext<'_>, frames: usize, bytes: usize) -> usize {
         // As many lines as are asked for without a wait on the processors that this was measured on.
         const MOST_BYTES: usize = 24 * 64;
         let mut place = self.head;
-        for _ in 0..frames.min(F::DESCRIPTORS) {
+        let frames = frames.min(F::DESCRIPTORS);
+        for found in 0..frames {
             match self.format.expect_frame(cx, place, bytes.min(MOST_BYTES)) {
-                Some(next) => place = next,
-                None => return,
+                Some(next) if !self.is_late(place) => place = next,
+                _ => return found,
+            }
+            if place == self.head {
+                return found + 1;
             }
         }
+        frames
     }
 
     /// Notes what the driver has done to descriptors and buffers that are the card's, of queue number `queue`;

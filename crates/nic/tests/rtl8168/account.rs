@@ -111,8 +111,12 @@ fn a_look_ahead_changes_nothing_wherever_the_buffer_is_said_to_be() {
         assert_eq!(lab.nic.counters(), before);
     }
     lab.put(RX_RING, &[OWN | 2_000, 0, 0x10_0000, 0]);
-    inject(&mut lab, 256);
-    lab.host(|nic, host| nic.look_ahead(host, 3, 1_500));
+    let ahead = |lab: &mut Lab, frames| lab.host(|nic, host| nic.look_ahead(host, frames, 1_500));
+    assert_eq!((ahead(&mut lab, 3), ahead(&mut lab, 1_000)), (3, 256));
+    inject(&mut lab, 255);
+    assert_eq!(ahead(&mut lab, 3), 1);
+    inject(&mut lab, 1);
+    assert_eq!(ahead(&mut lab, 3), 0);
     assert_eq!(lab.progress(), counts(256, 0, 0));
 }
 

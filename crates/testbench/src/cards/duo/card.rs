@@ -583,7 +583,7 @@ impl NicModel for Duo {
         self.tx.inspect(cx);
     }
 
-    fn rx_look_ahead(&self, cx: &NicContext<'_>, queue: u16, frames: usize, bytes: usize) {
-        self.rx[usize::from(queue)].look_ahead(cx, frames, bytes);
+    fn rx_look_ahead(&self, cx: &NicContext<'_>, queue: u16, frames: usize, bytes: usize) -> usize {
+        self.rx[usize::from(queue)].look_ahead(cx, frames, bytes)
     }
 }
