@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU32;
 /// other things. Nothing is read or written. A store that has to fetch its line holds up those behind it, which leave a
 /// core in order.
 #[inline]
-#[allow(unsafe_code)]
+#[expect(unsafe_code, reason = "the instruction has no other form")]
 pub fn prefetch_to_write(place: &AtomicU32) {
     // SAFETY: a prefetch is a hint. It changes neither memory nor registers nor flags, and faults nowhere (AMD64
     // Architecture Programmer's Manual, volume 3, PREFETCHW).
