@@ -81,7 +81,7 @@ impl<'a> NicContext<'a> {
         self.memory.load_u32(address).ok()
     }
 
-    /// Says that so many bytes will be written soon ([`warikomi_pci::DmaMemory::expect_write`]).
+    /// Says that these bytes will be written soon ([`warikomi_pci::DmaMemory::expect_write`]).
     #[inline]
     pub fn expect_write(&self, address: u64, bytes: usize) {
         self.memory.expect_write(address, bytes);

@@ -66,7 +66,7 @@ pub trait Nic: PciFunction + Any {
     /// Free receive descriptors of a queue in a row; see [`NicModel::rx_free`].
     fn rx_queue_free(&mut self, host: &mut Host<'_>, queue: u16, limit: usize) -> usize;
 
-    /// So many frames of so many bytes are due soon: looks at where each queue's next ones will go, so that it is in
+    /// `frames` frames of `bytes` bytes are due soon: looks at where each queue's next ones will go, so that it is in
     /// the cache then. How many of them find a descriptor, whichever queue they are for.
     fn look_ahead(&mut self, host: &mut Host<'_>, frames: usize, bytes: usize) -> usize;
 

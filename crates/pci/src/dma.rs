@@ -95,7 +95,7 @@ pub trait DmaMemory {
         self.write(to, &bytes)
     }
 
-    /// Says that so many bytes will be written soon, so that their cache lines come here meanwhile. Changes nothing;
+    /// Says that `len` bytes will be written soon, so that their cache lines come here meanwhile. Changes nothing;
     /// nothing happens where there is no such memory.
     #[inline]
     fn expect_write(&self, _address: u64, _len: usize) {}

@@ -83,7 +83,7 @@ pub trait RxFormat {
     /// The place behind a descriptor that belongs to the card, by such a look; `None` if it does not.
     fn behind_free(&self, cx: &NicContext<'_>, place: Self::Place) -> Option<Self::Place>;
 
-    /// Says that a frame will be written to a descriptor that belongs to the card, so many bytes to its buffer
+    /// Says that a frame will be written to a descriptor that belongs to the card, `bytes` of it to its buffer
     /// ([`NicContext::expect_write`]): the place behind it, by such a look.
     fn expect_frame(
         &self,
@@ -262,7 +262,7 @@ impl<F: RxFormat> RxQueue<F> {
         limit
     }
 
-    /// Looks at the descriptors of the next frames, so many of so many bytes, and asks for their lines and the first ones
+    /// Looks at the descriptors of the next `frames` frames, of `bytes` each, and asks for their lines and the first ones
     /// of their buffers: they are in the cache when the frames come. How many of these descriptors belong to the card.
     pub fn look_ahead(&self, cx: &NicContext<'_>, frames: usize, bytes: usize) -> usize {
         // As many lines as are asked for without a wait on the processors that this was measured on.
