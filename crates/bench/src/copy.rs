@@ -53,7 +53,8 @@ pub(super) fn inject_against_memcpy(session: &mut Session, size: usize) -> Resul
     Ok(Copy { inject_ns, memcpy_ns, memcpy_warm_ns, ratio, inject_and_signal_ns })
 }
 
-/// Means of the middle half of all times, in nanoseconds: of injecting, of copying, and of copying once more to where the lines are now.
+/// Means of the middle half of all times, in nanoseconds: of injecting, of copying, and of copying once more to where the
+/// lines are now.
 struct Round {
     inject: f64,
     memcpy: f64,
