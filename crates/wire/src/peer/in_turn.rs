@@ -57,7 +57,7 @@ struct Open {
 }
 
 /// What is told of each frame's time.
-type OnFrame = Box<dyn FnMut(Time) + Send>;
+type OnFrame = Box<dyn FnMut() + Send>;
 
 /// Holds what a guest sends against what it was told to send. Datagrams it keeps: nobody answers them.
 #[derive(Default)]
@@ -79,7 +79,7 @@ impl fmt::Debug for InTurn {
 
 impl InTurn {
     /// From now on this is expected; `on_frame` is told when each frame of it comes.
-    pub fn begin(&mut self, expected: Expected, on_frame: impl FnMut(Time) + Send + 'static) {
+    pub fn begin(&mut self, expected: Expected, on_frame: impl FnMut() + Send + 'static) {
         let on_frame: OnFrame = Box::new(on_frame);
         let (expected, on_frame) = (Some(expected), Some(on_frame));
         *self = InTurn { expected, on_frame, ..InTurn::default() };
@@ -103,7 +103,7 @@ impl InTurn {
         self.seen.began.get_or_insert(now);
         self.seen.ended = Some(now);
         if let Some(on_frame) = &mut self.on_frame {
-            on_frame(now);
+            on_frame();
         }
         let judged = match expected {
             Expected::Tcp => return,

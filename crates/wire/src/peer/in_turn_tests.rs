@@ -61,7 +61,7 @@ fn judged(expected: Expected, frames: impl IntoIterator<Item = Vec<u8>>) -> Seen
     let (mut host, judge) = JudgingPeer::new(InTurn::default(), Responder::default());
     let noted = Arc::new(AtomicU64::new(0));
     let counter = Arc::clone(&noted);
-    judge.lock().begin(expected, move |_| {
+    judge.lock().begin(expected, move || {
         counter.fetch_add(1, Ordering::Relaxed);
     });
     for (frame, us) in frames.into_iter().zip(0..) {

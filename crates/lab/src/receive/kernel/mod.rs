@@ -228,13 +228,10 @@ fn fill(
 ) -> Result<(), Error> {
     start_computing(session, plan, options.calibration)?;
     let clock = session.target.clock();
-    let mut cpu = if clock.is_virtual() {
-        CpuTime::of_virtual_time(NOTE_CPU_EVERY)
-    } else {
-        CpuTime::of(session.target.process_id(), NOTE_CPU_EVERY).map_err(Error::CpuTime)?
-    };
-    cpu.note(clock.now());
-    let mut note = || cpu.note_from_time_to_time(clock.now());
+    let cpu = CpuTime::of(session.target.process_id(), clock, NOTE_CPU_EVERY);
+    let mut cpu = cpu.map_err(Error::CpuTime)?;
+    cpu.note();
+    let mut note = || cpu.note_from_time_to_time();
     let before = leave_alone(session, options.calibration, &mut note)?;
     let application = Application {
         socket_buffer_bytes: case.buffer_bytes,
@@ -246,7 +243,7 @@ fn fill(
     let after = leave_alone(session, options.calibration, &mut note)?;
     // A note of the job behind its end.
     session.target.serve_for(LAST_NOTE)?;
-    cpu.note(clock.now());
+    cpu.note();
     let work = Work { units: stop_computing(session)?, cpu_ns: cpu.count() };
     let Made { row, bursts, doubts } = made;
     *bursts = row.account(number, plan, &run.ledger, run.start);

@@ -33,9 +33,9 @@ impl Judge {
     pub(super) fn begin(&self, expected: Expected, cpu: Option<CpuTime>) {
         *lock(&self.cpu) = cpu;
         let cpu = Arc::clone(&self.cpu);
-        self.judged.lock().begin(expected, move |now| {
+        self.judged.lock().begin(expected, move || {
             if let Some(cpu) = &mut *lock(&cpu) {
-                cpu.note_from_time_to_time(now);
+                cpu.note_from_time_to_time();
             }
         });
     }

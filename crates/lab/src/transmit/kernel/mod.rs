@@ -150,9 +150,10 @@ fn run(
         Sender::Udp => Expected::Udp { run_id, payload_bytes },
         Sender::Tcp => Expected::Tcp,
     };
-    let of_guest = || CpuTime::of(session.target.process_id(), NOTE_CPU_EVERY);
+    let clock = session.target.clock();
+    let of_guest = || CpuTime::of(session.target.process_id(), clock, NOTE_CPU_EVERY);
     // In virtual time the processor has no share in what takes how long.
-    let cpu = (!session.target.clock().is_virtual()).then(of_guest).transpose();
+    let cpu = (!clock.is_virtual()).then(of_guest).transpose();
     judge.begin(expected, cpu.map_err(Error::CpuTime)?);
     session.target.card(CardId::FIRST)?.0.probe().restart(LOGGED_INTERRUPTS);
     let (before, tcp_before) =
