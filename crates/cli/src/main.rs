@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    warikomi_cli::main(warikomi_lab::EXPERIMENTS)
+    warikomi_cli::main(&[])
 }

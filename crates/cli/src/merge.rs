@@ -41,7 +41,7 @@ Examples:
 
 pub(crate) fn run(
     arguments: &Arguments,
-    experiments: &'static [Entry],
+    experiments: &[Entry],
     command: &Command,
     invocation: Invocation,
 ) -> Result<ExitCode> {

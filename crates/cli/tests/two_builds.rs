@@ -1,6 +1,6 @@
 //! One seed is one history, whichever build of Warikomi makes it: a release, and one with every check of a debug build.
 //!
-//! The other build is `WARIKOMI_OTHER_BUILD`; scripts/test makes it.
+//! The other build is `WARIKOMI_OTHER_BUILD`; scripts/test says which.
 
 use std::process::{Command, Stdio};
 
@@ -35,7 +35,7 @@ fn both(arguments: &[&str]) -> [Value; 2] {
 }
 
 #[test]
-#[ignore = "needs a second build of the command, which scripts/test makes"]
+#[ignore = "needs a second build of the command, which scripts/test names"]
 fn a_kernel_in_virtual_time_has_the_same_digest_in_another_build() {
     let kernel = kernel().kernel();
     for seed in ["7", "8"] {
@@ -69,7 +69,7 @@ fn a_kernel_in_virtual_time_has_the_same_digest_in_another_build() {
 }
 
 #[test]
-#[ignore = "needs a second build of the command, which scripts/test makes"]
+#[ignore = "needs a second build of the command, which scripts/test names"]
 fn driver_processes_in_virtual_time_have_the_same_histories_in_another_build() {
     let [release, other] = both(&["histories", "--faults", "--count", "500", "--seed", "40000"]);
     assert!(release["rows"][0]["digest"].is_string());

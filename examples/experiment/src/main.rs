@@ -1,4 +1,4 @@
-//! The `warikomi` command with an experiment of your own in it.
+//! The `warikomi` command with an experiment of your own beside those of Warikomi.
 
 mod reach;
 
@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use warikomi_lab::Entry;
 
-/// Yours; with those of Warikomi, a line among theirs in crates/lab/src/lib.rs.
+/// Yours; one of Warikomi's is a line in crates/lab/src/lib.rs.
 const EXPERIMENTS: &[Entry] = &[Entry::of::<reach::Reach>()];
 
 fn main() -> ExitCode {
