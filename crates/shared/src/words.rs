@@ -17,6 +17,14 @@ pub trait Words {
     /// Reads a word.
     fn load(&self, at: usize, order: Ordering) -> u64;
 
+    /// Reads the words from `first` on, as many as `into` has room for (relaxed). One call for all of them: where the
+    /// kind of words is not known, a call for each costs more than the reading.
+    fn load_all(&self, first: usize, into: &mut [u64]) {
+        for (number, word) in into.iter_mut().enumerate() {
+            *word = self.load(first + number, Ordering::Relaxed);
+        }
+    }
+
     /// Writes a word.
     fn store(&self, at: usize, value: u64, order: Ordering);
 
@@ -35,6 +43,11 @@ impl<W: Words + ?Sized> Words for Rc<W> {
     #[inline]
     fn load(&self, at: usize, order: Ordering) -> u64 {
         (**self).load(at, order)
+    }
+
+    #[inline]
+    fn load_all(&self, first: usize, into: &mut [u64]) {
+        (**self).load_all(first, into);
     }
 
     #[inline]

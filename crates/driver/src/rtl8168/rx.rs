@@ -7,6 +7,8 @@
 //! A driver that can be replaced notes each buffer in a slot, and leaves descriptors as the device filled
 //! them until what was in them has been shown: at the next poll.
 
+use std::vec;
+
 use warikomi_pci::DmaMemory;
 
 use super::regs;
@@ -26,9 +28,10 @@ const REFILL_AT: usize = 16;
 #[derive(Debug, Default)]
 pub(super) struct Receiver {
     ring: u64,
-    /// Whose each descriptor is. Of one that a predecessor has put there only the name is known: it is
-    /// 0 bytes long.
+    /// Whose each descriptor is, but for those of `inherited`.
     buffers: Vec<Option<Buffer>>,
+    /// Names of the buffers that a predecessor has put on the ring, from `head` on.
+    inherited: vec::IntoIter<u32>,
     /// Where a successor finds the same.
     slots: Option<Slots>,
     /// Count of the buffer at `head`.
@@ -72,35 +75,48 @@ impl Receiver {
         predecessor: Predecessor,
         in_use: InUse,
     ) -> Result<Receiver, DriverError> {
+        let InUse { first, index, mut tokens } = in_use;
         let mut receiver = Receiver {
             ring,
             buffers: vec![None; slots.len()],
             slots: Some(slots),
-            given: in_use.first,
-            head: in_use.index,
+            given: first,
+            head: index,
             ..Receiver::default()
         };
-        for (number, token) in in_use.tokens.iter().enumerate() {
-            let index = receiver.wrap(in_use.index + number);
-            let begun = predecessor == Predecessor::Died
-                && memory.load_u32(receiver.at(index))? & !regs::RING_END == 0;
-            if begun && number + 1 < in_use.tokens.len() {
-                return Err(StateError::not_the_last("receive", index).into());
-            }
-            if !begun {
-                receiver.buffers[index] = Some(Buffer { address: 0, bytes: 0, token: *token });
-                receiver.posted += 1;
-            }
+        if predecessor == Predecessor::Died && receiver.is_last_begun(memory, tokens.len())? {
+            tokens.pop();
         }
+        receiver.posted = tokens.len();
+        receiver.inherited = tokens.into_iter();
         // The predecessor may have left them as they were.
         receiver.unshown = receiver.buffers.len() - receiver.posted;
         Ok(receiver)
     }
 
+    /// Whether the last of `count` descriptors from `head` on was still empty when the driver died that was putting it
+    /// on the ring. None before it can be.
+    fn is_last_begun(&self, memory: &dyn DmaMemory, count: usize) -> Result<bool, DriverError> {
+        for number in 0..count {
+            let index = self.wrap(self.head + number);
+            if memory.load_u32(self.at(index))? & !regs::RING_END == 0 {
+                let last = number + 1 == count;
+                return if last {
+                    Ok(true)
+                } else {
+                    Err(StateError::not_the_last("receive", index).into())
+                };
+            }
+        }
+        Ok(false)
+    }
+
     /// The names of the buffers on the ring, in order.
     pub(super) fn tokens(&self) -> Vec<u32> {
+        let inherited = self.inherited.as_slice();
         let at = |number| self.buffers[self.wrap(self.head + number)];
-        (0..self.posted).filter_map(at).map(|buffer| buffer.token).collect()
+        let own = (inherited.len()..self.posted).filter_map(at).map(|buffer| buffer.token);
+        inherited.iter().copied().chain(own).collect()
     }
 
     pub(super) fn progress(&self) -> Progress {
@@ -241,15 +257,17 @@ impl Receiver {
     /// The buffer at the head.
     #[inline]
     fn next_buffer(&mut self, sink: &dyn RxSink) -> Result<Option<Buffer>, DriverError> {
-        match self.buffers[self.head] {
-            Some(buffer) if buffer.bytes == 0 => named(buffer.token, sink).map(Some),
-            other => Ok(other),
+        match self.inherited.as_slice() {
+            [] => Ok(self.buffers[self.head]),
+            [token, ..] => named(*token, sink).map(Some),
         }
     }
 
     #[inline]
     fn advance(&mut self) {
-        self.buffers[self.head] = None;
+        if self.inherited.next().is_none() {
+            self.buffers[self.head] = None;
+        }
         self.head = self.wrap(self.head + 1);
         self.posted -= 1;
         self.given = self.given.wrapping_add(1);

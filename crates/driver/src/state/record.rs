@@ -115,7 +115,7 @@ impl StateArea {
         }
         let words = |slots: &Slots, progress: Progress| {
             let count = progress.taken.wrapping_sub(progress.given) as usize;
-            slots.words_from(progress.index, count).collect::<Vec<_>>()
+            slots.words_from(progress.index, count)
         };
         let slots = [words(rx, record.rx), words(tx, record.tx)];
         let checksum = area::checksum(self.record_words().chain(slots.into_iter().flatten()));
@@ -138,7 +138,7 @@ impl StateArea {
                     slots.len()
                 ));
             }
-            let words = slots.words_from(index as usize, count as usize).collect::<Vec<_>>();
+            let words = slots.words_from(index as usize, count as usize);
             Ok((Progress { given, taken, index: index as usize }, words))
         };
         let (rx, rx_words) = progress(record::RX_GIVEN, rx)?;
