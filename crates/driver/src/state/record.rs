@@ -117,8 +117,8 @@ impl StateArea {
             let count = progress.taken.wrapping_sub(progress.given) as usize;
             slots.words_from(progress.index, count)
         };
-        let slots = [words(rx, record.rx), words(tx, record.tx)];
-        let checksum = area::checksum(self.record_words().chain(slots.into_iter().flatten()));
+        let (rx, tx) = (words(rx, record.rx), words(tx, record.tx));
+        let checksum = area::checksum(self.record_words().chain(rx).chain(tx));
         self.words.store(record::CHECKSUM, checksum, Release);
     }
 
