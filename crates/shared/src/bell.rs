@@ -208,3 +208,49 @@ impl<W: Words> Tally<W> {
         count.wrapping_sub(std::mem::replace(&mut self.seen, count))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    use super::*;
+    use crate::SharedWords;
+
+    /// Counts how often it was used.
+    impl Wakeup for Rc<Cell<u64>> {
+        fn wake(&self) {
+            self.set(self.get() + 1);
+        }
+    }
+
+    #[test]
+    fn only_a_sleeper_is_woken_and_one_sleep_is_ended_once() {
+        let words = SharedWords::anonymous(4_096);
+        let mut bell = Bell::new(words.clone(), 3, Rc::new(Cell::new(0)));
+        let sleeper = Sleeper::new(words.clone(), 3);
+        assert_eq!(bell.ring(), Rung::Looks);
+        words.store(3, BUSY, Relaxed);
+        assert_eq!(bell.ring(), Rung::Busy);
+        sleeper.announce();
+        assert_eq!([bell.ring(), bell.ring()], [Rung::Woken, Rung::Looks]);
+        assert_eq!((bell.wakeups(), bell.wakeup().get()), (1, 1));
+        sleeper.announce();
+        sleeper.retract();
+        assert_eq!(bell.ring(), Rung::Looks);
+        bell.ring_unconditionally();
+        assert_eq!((bell.wakeups(), bell.wakeup().get()), (2, 2));
+    }
+
+    #[test]
+    fn events_are_taken_one_by_one_or_all_at_once() {
+        let words = SharedWords::anonymous(4_096);
+        let (mut added, mut seen) = (Tally::new(words.clone(), 5), Tally::new(words.clone(), 5));
+        assert_eq!((seen.pending(), seen.take(), seen.take_all()), (false, false, 0));
+        (0..5).for_each(|_| added.add());
+        assert!(seen.take() && seen.pending());
+        assert_eq!((seen.seen(), seen.behind(), seen.take_all()), (1, 4, 4));
+        assert_eq!((seen.pending(), seen.seen(), added.seen()), (false, 5, 5));
+        assert_eq!(Tally::new(words, 5).seen(), 5);
+    }
+}

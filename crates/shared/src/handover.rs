@@ -87,6 +87,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "there are no sockets of messages under Miri")]
     fn a_message_that_is_cut_is_an_error_and_the_next_one_arrives() {
         let (near, far) = pair();
         let file = crate::create_region("test", 4_096).unwrap();
@@ -118,6 +119,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "there are no sockets of messages under Miri")]
     fn a_message_arrives_with_its_files_and_the_end_is_seen() {
         let (near, far) = pair();
         let file = crate::create_region("test", 4_096).unwrap();
@@ -132,6 +134,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "there are no sockets of messages under Miri")]
     fn standard_input_is_taken_once_and_only_if_it_is_a_socket() {
         rustix::stdio::dup2_stdin(File::open("/dev/null").unwrap()).unwrap();
         assert!(take_input().is_err());

@@ -124,6 +124,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "there is no mkfifo under Miri")]
     fn links_pipes_and_directories_are_no_files_of_ours() {
         let directory = tempfile::tempdir().unwrap();
         let path = |name| directory.path().join(name);
@@ -182,6 +183,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "there are no Unix sockets under Miri")]
     fn a_socket_is_for_this_user_and_so_are_its_peers() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("socket");

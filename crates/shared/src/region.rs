@@ -46,6 +46,12 @@ impl SharedWords {
             .map_err(io::Error::other)?;
         Ok(SharedWords { map: Arc::new(map) })
     }
+
+    /// Words of this process alone, which Miri can map, too.
+    #[cfg(test)]
+    pub(crate) fn anonymous(bytes: usize) -> SharedWords {
+        SharedWords { map: Arc::new(MmapRegion::new(bytes).unwrap()) }
+    }
 }
 
 impl SharedWords {
@@ -119,6 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "there is no memfd_create under Miri")]
     fn two_maps_of_one_file_show_the_same_words() {
         let file = create_region("test", 8_192).unwrap();
         let one = SharedWords::map(file.try_clone().unwrap(), 0, 8_192).unwrap();
@@ -129,6 +136,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "there is no memfd_create under Miri")]
     fn a_region_cannot_be_cut_short() {
         let file = create_region("test", 4_096).unwrap();
         assert!(file.set_len(0).is_err());
@@ -136,6 +144,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "there is no memfd_create under Miri")]
     fn what_reaches_beyond_the_file_is_refused() {
         let file = create_region("test", 4_096).unwrap();
         let map = |offset, bytes| SharedWords::map(file.try_clone().unwrap(), offset, bytes);
