@@ -213,6 +213,7 @@ impl<W: Words> Tally<W> {
 mod tests {
     use std::cell::Cell;
     use std::rc::Rc;
+    use std::thread;
 
     use super::*;
     use crate::SharedWords;
@@ -240,6 +241,45 @@ mod tests {
         assert_eq!(bell.ring(), Rung::Looks);
         bell.ring_unconditionally();
         assert_eq!((bell.wakeups(), bell.wakeup().get()), (2, 2));
+    }
+
+    struct NoWakeup;
+    impl Wakeup for NoWakeup {
+        fn wake(&self) {}
+    }
+
+    /// Miri finds it, if a fence is missing; a processor may.
+    #[test]
+    fn a_sleeper_sees_what_there_is_or_is_woken() {
+        for _ in 0..200 {
+            let words = SharedWords::anonymous(4_096);
+            let mut bell = Bell::new(words.clone(), 3, NoWakeup);
+            let sleeper = Sleeper::new(words.clone(), 3);
+            let published = words.clone();
+            let other = thread::spawn(move || {
+                published.store(0, 1, Relaxed);
+                bell.ring()
+            });
+            sleeper.announce();
+            let seen = words.load(0, Relaxed) == 1;
+            assert!(other.join().unwrap() == Rung::Woken || seen);
+        }
+    }
+
+    #[test]
+    fn a_sleep_is_left_out_if_there_is_something_to_do() {
+        let words = SharedWords::anonymous(4_096);
+        let mut sleeper = Sleeper::new(words.clone(), 3);
+        let state = || words.load(3, Relaxed);
+        let sleep = || {
+            assert_eq!(state(), SLEEPS);
+            Ok(Woken::TimedOut)
+        };
+        assert_eq!(sleeper.sleep_unless(|| Ok::<_, ()>(false), sleep), Ok(Woken::TimedOut));
+        let no_sleep = || -> Result<Woken, ()> { unreachable!("there is something to do") };
+        assert_eq!(sleeper.sleep_unless(|| Ok::<_, ()>(true), no_sleep), Ok(Woken::Called));
+        assert_eq!(sleeper.sleep_unless(|| Err(()), no_sleep), Err(()));
+        assert_eq!(state(), LOOKS);
     }
 
     #[test]

@@ -102,6 +102,7 @@ fn is_trusted(user: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::io::{FdFlags, fcntl_getfd};
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
     /// A user that is neither root nor this one.
@@ -190,6 +191,8 @@ mod tests {
         let listener = listen_at(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         assert_eq!(listen_at(&path).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        assert!(rustix::fs::fcntl_getfl(&listener).unwrap().contains(OFlags::NONBLOCK));
+        assert!(fcntl_getfd(&listener).unwrap().contains(FdFlags::CLOEXEC));
         let near = UnixStream::connect(&path).unwrap();
         let (far, _) = listener.accept().unwrap();
         assert!(is_peer_trusted(&near) && is_peer_trusted(&far));

@@ -123,6 +123,33 @@ impl Words for SharedWords {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::thread;
+    use std::time::Instant;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "how long a wait takes is not the kernel's affair under Miri")]
+    fn a_wait_lasts_until_it_is_woken_or_its_time_is_up() {
+        const LONG: Duration = Duration::from_secs(100);
+        let words = SharedWords::anonymous(4_096);
+        // Only the lower half is looked at.
+        words.store(3, 7 << 32, Ordering::Relaxed);
+        let wait = |value, timeout| {
+            let begun = Instant::now();
+            words.wait_while(3, value, timeout);
+            begun.elapsed()
+        };
+        assert!(wait(1, LONG) < LONG, "it is another value");
+        assert!(wait(0, Duration::from_millis(20)) >= Duration::from_millis(20));
+        thread::scope(|scope| {
+            let waiter = scope.spawn(|| wait(0, LONG));
+            // It may not be asleep yet.
+            while !waiter.is_finished() {
+                words.wake(3);
+                thread::sleep(Duration::from_millis(1));
+            }
+            assert!(waiter.join().unwrap() < LONG);
+        });
+    }
 
     #[test]
     #[cfg_attr(miri, ignore = "there is no memfd_create under Miri")]

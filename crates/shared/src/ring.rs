@@ -367,6 +367,57 @@ mod tests {
     }
 
     #[test]
+    fn a_producer_goes_on_where_another_has_stopped() {
+        let words = words();
+        let mut first = Producer::new(words.clone(), PLACE);
+        (0..5).for_each(|n| assert!(first.push([n, 10 + n])));
+        first.publish();
+        assert!(first.push([99, 99]), "which is never published");
+        assert_eq!((first.count(), first.shown()), (6, 5));
+        assert_eq!((first.waiting(), first.room(), first.capacity()), (6, 2, 8));
+        let mut consumer = Consumer::new(words.clone(), PLACE);
+        assert_eq!([consumer.pop(), consumer.pop()], [0, 1].map(|n| Ok(Some([n, 10 + n]))));
+        consumer.release();
+
+        let mut second = Producer::new(words, PLACE);
+        second.resume();
+        first.resume();
+        for producer in [&mut first, &mut second] {
+            assert_eq!((producer.count(), producer.shown()), (5, 5));
+            assert_eq!((producer.waiting(), producer.room()), (3, 5));
+        }
+        let again = |from, to| second.again(from, to).collect::<Vec<_>>();
+        assert_eq!(again(2, 5), [[2, 12], [3, 13], [4, 14]]);
+        assert_eq!(
+            [(5, 5), (0, 8), (0, 9), (5, 2)].map(|(from, to)| again(from, to).len()),
+            [0, 8, 0, 0]
+        );
+    }
+
+    #[test]
+    fn a_consumer_goes_on_where_another_has_stopped() {
+        let words = words();
+        let mut producer = Producer::new(words.clone(), PLACE);
+        (0..5).for_each(|n| assert!(producer.push([n, 10 + n])));
+        producer.publish();
+        let mut first = Consumer::new(words.clone(), PLACE);
+        assert_eq!([first.pop(), first.pop()], [0, 1].map(|n| Ok(Some([n, 10 + n]))));
+        first.release();
+        assert_eq!((first.looks(), first.look(), first.looks()), (1, Ok(3), 2));
+        assert_eq!(first.pop(), Ok(Some([2, 12])), "which is never released");
+
+        let mut second = Consumer::new(words, PLACE);
+        assert_eq!((second.taken(), second.count()), (2, 2));
+        assert_eq!((second.waiting_from(3), second.waiting_from(5)), (Ok(2), Ok(0)));
+        assert_eq!((second.taken_since(1), second.taken_since(2)), (Ok(1), Ok(0)));
+        let corrupt = |claimed: i64| Corrupt { claimed: claimed as u64, capacity: 8 };
+        assert_eq!((second.taken_since(3), second.resume(6)), (Err(corrupt(-1)), Err(corrupt(-1))));
+        second.resume(3).unwrap();
+        assert_eq!((second.taken(), second.count()), (3, 3));
+        assert_eq!(second.pop(), Ok(Some([3, 13])));
+    }
+
+    #[test]
     fn a_producer_that_takes_up_nonsense_waits_until_it_makes_sense() {
         let words = words();
         words.store(0, 100, Release);
