@@ -65,3 +65,20 @@ impl<W: Words + ?Sized> Words for Rc<W> {
         (**self).fence();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering::Relaxed;
+
+    use super::*;
+    use crate::SharedWords;
+
+    #[test]
+    fn words_that_are_shared_are_the_same_words() {
+        let words = Rc::new(SharedWords::anonymous(4_096));
+        Words::store(&words, 7, 5, Relaxed);
+        assert_eq!((Words::swap(&words, 7, 6, Relaxed), Words::load(&words, 7, Relaxed)), (5, 6));
+        assert_eq!((Words::len(&words), Words::is_empty(&words)), (512, false));
+        assert_eq!(SharedWords::load(&words, 7, Relaxed), 6);
+    }
+}
