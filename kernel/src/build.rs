@@ -228,6 +228,10 @@ impl Make<'_> {
         if let Found::Archive { .. } = self.build.found {
             make.arg(QUIET);
         }
+        // Kernels of one version that differ in a few options have most objects in common.
+        if tools::find("ccache").is_some() {
+            make.args(["CC=ccache gcc", "HOSTCC=ccache gcc"]);
+        }
         make
     }
 
