@@ -213,6 +213,7 @@ impl<W: Words> Tally<W> {
 mod tests {
     use std::cell::Cell;
     use std::rc::Rc;
+    use std::sync::atomic::Ordering;
     use std::thread;
 
     use super::*;
@@ -246,6 +247,29 @@ mod tests {
     struct NoWakeup;
     impl Wakeup for NoWakeup {
         fn wake(&self) {}
+    }
+
+    /// One word, that of a sleeper that looks.
+    struct Looking;
+    impl Words for Looking {
+        fn len(&self) -> usize {
+            1
+        }
+        fn load(&self, _: usize, _: Ordering) -> u64 {
+            LOOKS
+        }
+        fn store(&self, _: usize, _: u64, _: Ordering) {
+            unreachable!("the line stays in both caches");
+        }
+        fn swap(&self, _: usize, _: u64, _: Ordering) -> u64 {
+            unreachable!("the line stays in both caches");
+        }
+        fn fence(&self) {}
+    }
+
+    #[test]
+    fn ringing_for_one_that_looks_writes_nothing() {
+        assert_eq!(Bell::new(Looking, 0, NoWakeup).ring(), Rung::Looks);
     }
 
     /// Miri finds it, if a fence is missing; a processor may.

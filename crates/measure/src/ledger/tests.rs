@@ -170,19 +170,23 @@ fn which_nonsense_it_is_matters_up_to_one_more_than_there_are_packets() {
 #[test]
 fn frames_of_others_are_remembered_at_65536_places() {
     let places = 65_536;
-    let mut ledger = Ledger::new(places + 1);
-    for sequence in 0..places {
+    let mut ledger = Ledger::new(places + 2);
+    ledger.injected(&packet(0, Outcome::OnRing));
+    // None takes no place.
+    ledger.foreign_on_ring(0, 0);
+    for sequence in 1..=places {
         ledger.injected(&packet(sequence, Outcome::OnRing));
         ledger.foreign_on_ring(0, 1);
         ledger.foreign_on_ring(0, 1);
     }
     assert_eq!(ledger.totals().contradictions, Contradictions::default());
-    ledger.injected(&packet(places, Outcome::OnRing));
+    ledger.injected(&packet(places + 1, Outcome::OnRing));
     ledger.foreign_on_ring(0, 3);
-    ledger.foreign_on_ring(0, 0);
     let unaccounted = ledger.check().unwrap_err();
     assert_eq!(unaccounted.kinds, "frames of others at too many places: 3");
     assert_eq!(unaccounted.count, 3);
+    ledger.progress(0, 4, 0, at(1));
+    assert_eq!(ledger.foreign_accepted(), 2, "behind two packets");
 }
 
 #[test]
