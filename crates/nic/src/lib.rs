@@ -15,6 +15,7 @@ mod model;
 mod options;
 mod probe;
 pub mod queue;
+mod realtek;
 pub mod register;
 pub mod rtl8168;
 mod segment;

@@ -1,6 +1,10 @@
 //! Registers as rows of a table.
 
+mod file;
+
 use warikomi_pci::{Vector, Width};
+
+pub(crate) use self::file::{RegisterFile, Window, WrittenPart};
 
 /// What reading and writing a register does (the usual letters of datasheets).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -89,11 +89,13 @@ pub trait TxFormat {
     /// Whether the driver has said where the ring is. A ring at bus address 0 counts as none.
     fn is_set(&self) -> bool;
 
-    /// Gives a descriptor back to the driver. Of a FIFO on the card it is gone as it is.
+    /// Gives a descriptor back to the driver; `frames` says how many frames have gone out of it and those that
+    /// were handed to the model together with it. Of a FIFO on the card it is gone as it is.
     fn give_back(
-        &self,
+        &mut self,
         _cx: &mut NicContext<'_>,
         _descriptor: &TxDescriptor<Self::Place, Self::Words>,
+        _frames: usize,
     ) -> Result<(), DmaError> {
         Ok(())
     }
@@ -175,11 +177,11 @@ impl<F: TxFormat> TxQueue<F> {
         }
     }
 
-    /// Gives the descriptors at the head back, in order.
+    /// Gives the descriptors at the head back, in order, of which so many frames have gone out.
     #[inline]
-    fn give_back(&mut self, cx: &mut NicContext<'_>) -> Result<(), DmaError> {
+    fn give_back(&mut self, cx: &mut NicContext<'_>, frames: usize) -> Result<(), DmaError> {
         for descriptor in &self.chain {
-            self.format.give_back(cx, descriptor)?;
+            self.format.give_back(cx, descriptor, frames)?;
             self.head = descriptor.next;
         }
         cx.descriptors_sent(self.chain.len());
@@ -583,7 +585,8 @@ impl<F: TxFormat> TxEngine<F> {
             engine: self.engine.as_mut(),
             held: &mut self.held,
         };
-        *frames += send(cx, &mut outgoing)?;
-        queue.give_back(cx)
+        let sent = send(cx, &mut outgoing)?;
+        *frames += sent;
+        queue.give_back(cx, sent)
     }
 }

@@ -4,18 +4,21 @@ use warikomi_clock::Time;
 use warikomi_wire::{HEADER_BYTES, wire_time};
 
 use super::indirect::{Ephy, Words};
-use super::phy::Phy;
 use super::regs::RegisterFile;
 use super::rx_queue::Receiver;
-use super::stats::Tally;
 use super::tx_queue::Transmitter;
 use super::{intr, regs, timers};
 use crate::NicContext;
 use crate::bus::Bus;
 use crate::queue::{Alarm, Causes, Engine, Line};
+use crate::realtek::phy::{self, Phy};
+use crate::realtek::tally::Tally;
 
 /// Memory on the chip for frames that wait for the line; the longest chain has room in it.
 const MEMORY_BYTES: usize = 64 << 10;
+
+/// OUI and model of a PHY for which Linux has a driver (drivers/net/phy/realtek.c): an RTL8211B.
+const PHY: phy::Sort = phy::Sort { id: 0x001c_c912, gigabit: true };
 
 /// What is given from outside.
 #[derive(Clone, Copy, Debug)]
@@ -78,9 +81,9 @@ impl Rtl8168 {
     fn set_up(setup: Setup) -> Self {
         let mut chip = Rtl8168 {
             setup,
-            file: RegisterFile::new(),
+            file: RegisterFile::new(&regs::WINDOW),
             intr: intr::causes(),
-            phy: Phy::new(),
+            phy: Phy::new(PHY, timers::PHY),
             rx: Receiver::new(setup.max_frame_bytes),
             tx: Transmitter::new(setup.engine()),
             tally: Tally::default(),
@@ -98,7 +101,9 @@ impl Rtl8168 {
     pub(super) fn take_over_file(&mut self) {
         self.rx.filter.accept = self.file.u8(regs::RX_CONFIG) & 0x3f;
         self.rx.filter.set_station(self.file.bytes(regs::MAC0));
-        self.rx.filter.set_hash(self.file.bytes(regs::MAR0));
+        let mut hash = self.file.bytes(regs::MAR0);
+        hash.reverse();
+        self.rx.filter.set_hash(hash);
         self.rx.set_max_size(self.file.u16(regs::RX_MAX_SIZE));
         self.rx.set_offload(self.file.u16(regs::CPLUS_CMD));
     }
@@ -110,7 +115,7 @@ impl Rtl8168 {
         self.phy.power_on();
         self.rx.queue.keep_counters(&before.rx.queue);
         self.rx.set_link(self.phy.mode().is_some());
-        self.file.set(regs::PHY_STATUS, self.phy.status_byte().into());
+        self.file.set(regs::PHY_STATUS, self.status_byte().into());
     }
 
     /// ChipCmd's reset bit: engines, interrupts and moderation; not the addresses, the
@@ -126,7 +131,7 @@ impl Rtl8168 {
             regs::RX_MAX_SIZE,
             regs::INTR_MITIGATE,
         ];
-        CLEARED.iter().for_each(|&at| self.file.reset(regs::row_at(at.into())));
+        CLEARED.iter().for_each(|&at| self.file.reset(at));
         self.rx.queue.reset(cx);
         self.tx.engine.reset();
         self.timer.cancel();
@@ -134,9 +139,20 @@ impl Rtl8168 {
         self.take_over_file();
     }
 
+    /// PHYstatus (Linux 6.1 r8169_main.c, enum rtl_register_content).
+    fn status_byte(&self) -> u8 {
+        let Some(mode) = self.phy.mode() else { return 0 };
+        let speed = match mode.mbps {
+            1_000 => 0x10,
+            100 => 0x08,
+            _ => 0x04,
+        };
+        speed | 0x02 | u8::from(mode.full_duplex)
+    }
+
     /// The link has come, gone or changed its speed.
     pub(super) fn link_changed(&mut self, cx: &mut NicContext<'_>) {
-        self.file.set(regs::PHY_STATUS, self.phy.status_byte().into());
+        self.file.set(regs::PHY_STATUS, self.status_byte().into());
         self.rx.set_link(self.phy.mode().is_some());
         self.moderate(cx);
         self.intr.report(cx, regs::LINK_CHG);

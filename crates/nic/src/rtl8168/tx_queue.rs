@@ -87,9 +87,10 @@ impl TxFormat for TxRing {
 
     #[inline]
     fn give_back(
-        &self,
+        &mut self,
         cx: &mut NicContext<'_>,
         found: &TxDescriptor<u16, [u32; 2]>,
+        _frames: usize,
     ) -> Result<(), DmaError> {
         cx.dma_store_u32(descriptor(self.base, found.place), found.words[0] & !OWN)
     }
