@@ -6,6 +6,7 @@
 //! [`Wire`](warikomi_wire::Wire).
 
 pub mod bus;
+mod capabilities;
 mod checksum;
 mod context;
 pub mod descriptor_fifo;
@@ -13,6 +14,7 @@ mod forward;
 mod function;
 mod model;
 mod options;
+mod phy;
 mod probe;
 pub mod queue;
 mod realtek;

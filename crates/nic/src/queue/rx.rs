@@ -224,8 +224,13 @@ impl<F: RxFormat> RxQueue<F> {
     /// Settles the account, and goes back to the first descriptor: to be called before the format
     /// gets another ring.
     pub fn restart(&mut self, cx: &NicContext<'_>) {
+        self.restart_at(cx, F::Place::default());
+    }
+
+    /// The same, and goes to this descriptor, where a driver may say that.
+    pub fn restart_at(&mut self, cx: &NicContext<'_>, place: F::Place) {
         self.settle(cx);
-        self.head = F::Place::default();
+        self.head = place;
     }
 
     /// The ring goes away: what the driver has not given back by now, it never will.
@@ -328,6 +333,7 @@ impl<F: RxFormat> RxQueue<F> {
             look: &look,
             misuse: F::misuse,
             exclusive: true,
+            marks_first: true,
             active: true,
         };
         watch.inspect(cx, &queue);

@@ -10,15 +10,15 @@ use super::tx_queue::Transmitter;
 use super::{intr, regs, timers};
 use crate::NicContext;
 use crate::bus::Bus;
+use crate::phy::{self, Phy};
 use crate::queue::{Alarm, Causes, Engine, Line};
-use crate::realtek::phy::{self, Phy};
 use crate::realtek::tally::Tally;
 
 /// Memory on the chip for frames that wait for the line; the longest chain has room in it.
 const MEMORY_BYTES: usize = 64 << 10;
 
 /// OUI and model of a PHY for which Linux has a driver (drivers/net/phy/realtek.c): an RTL8211B.
-const PHY: phy::Sort = phy::Sort { id: 0x001c_c912, gigabit: true };
+const PHY: phy::Sort = phy::Sort { id: 0x001c_c912, gigabit: true, page_select: 0x1f };
 
 /// What is given from outside.
 #[derive(Clone, Copy, Debug)]

@@ -1,4 +1,4 @@
-//! The built-in PHY, as the driver sees it through PHYAR, or in registers of the chip's window.
+//! A built-in PHY, as the driver sees it through a register of the chip for that, or in the chip's window.
 //!
 //! Registers 0 to 15 of page 0 are those of IEEE 802.3 clause 22.2.4; bits are cited by its
 //! section. Everything else is a store, because drivers patch undocumented registers and
@@ -24,6 +24,8 @@ pub(crate) struct Sort {
     pub(crate) id: u32,
     /// It does 1000BASE-T, besides 10BASE-T and 100BASE-TX.
     pub(crate) gigabit: bool,
+    /// The register in which a page is selected.
+    pub(crate) page_select: usize,
 }
 
 const BMCR: usize = 0;
@@ -36,7 +38,6 @@ const EXPANSION: usize = 6;
 const CTRL1000: usize = 9;
 const STAT1000: usize = 10;
 const ESTATUS: usize = 15;
-const PAGE_SELECT: usize = 0x1f;
 const PAGES: usize = 32;
 
 // 22.2.4.1, control register.
@@ -146,7 +147,7 @@ impl Phy {
     pub(crate) fn read(&mut self, register: usize) -> u16 {
         let register = register & 0x1f;
         match (self.page, register) {
-            (_, PAGE_SELECT) => self.page as u16,
+            (_, register) if register == self.sort.page_select => self.page as u16,
             (0, BMSR) => self.read_status(),
             (0, PHYSID1) => (self.sort.id >> 16) as u16,
             (0, PHYSID2) => self.sort.id as u16,
@@ -165,16 +166,29 @@ impl Phy {
         }
     }
 
+    /// The page that is selected.
+    pub(crate) fn page(&self) -> usize {
+        self.page
+    }
+
     /// Writes a register of the selected page. Returns whether the link has changed.
     pub(crate) fn write(&mut self, cx: &mut NicContext<'_>, register: usize, value: u16) -> bool {
         let register = register & 0x1f;
         match (self.page, register) {
-            (_, PAGE_SELECT) => self.page = usize::from(value) % PAGES,
+            (_, register) if register == self.sort.page_select => {
+                self.page = usize::from(value) % PAGES;
+            }
             (0, BMCR) => return self.control(cx, value),
             (0, BMSR | PHYSID1 | PHYSID2 | LPA | EXPANSION | STAT1000 | ESTATUS) => {}
             (page, register) => self.pages[page][register] = value,
         }
         false
+    }
+
+    /// A reset from outside, by a line of its own: as by the control register, and the first page is selected.
+    pub(crate) fn reset(&mut self, cx: &mut NicContext<'_>) -> bool {
+        self.page = 0;
+        self.control(cx, BMCR_RESET)
     }
 
     /// The cable changes. Returns whether the link has.
