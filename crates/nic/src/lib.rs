@@ -10,6 +10,7 @@ mod capabilities;
 mod checksum;
 mod context;
 pub mod descriptor_fifo;
+pub mod e1000e;
 mod forward;
 mod function;
 mod model;
@@ -36,6 +37,7 @@ pub use warikomi_wire::{Frame, LONGEST_FRAME_BYTES, MAX_FRAME_BYTES, MIN_FRAME_B
 /// The models that can be asked for by name.
 pub const MODELS: &[&ModelInfo] = &[
     &rtl8168::INFO,
+    &e1000e::INFO,
     &descriptor_fifo::OC48.info,
     &descriptor_fifo::OC192.info,
     &descriptor_fifo::GE10.info,
