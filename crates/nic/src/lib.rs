@@ -20,6 +20,7 @@ mod probe;
 pub mod queue;
 mod realtek;
 pub mod register;
+pub mod rtl8139;
 pub mod rtl8168;
 mod segment;
 pub mod strict;
@@ -37,6 +38,8 @@ pub use warikomi_wire::{Frame, LONGEST_FRAME_BYTES, MAX_FRAME_BYTES, MIN_FRAME_B
 /// The models that can be asked for by name.
 pub const MODELS: &[&ModelInfo] = &[
     &rtl8168::INFO,
+    &rtl8139::RTL8139.info,
+    &rtl8139::RTL8139CP.info,
     &e1000e::INFO,
     &descriptor_fifo::OC48.info,
     &descriptor_fifo::OC192.info,

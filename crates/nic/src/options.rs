@@ -2,6 +2,7 @@
 
 use crate::bus::{Bus, ParseBusError};
 use crate::descriptor_fifo::{Card, DescriptorFifo};
+use crate::rtl8139::{Chip, Rtl8139};
 use crate::{MODELS, Nic, NicFunction, e1000e, rtl8168};
 use warikomi_wire::HEADER_BYTES;
 use warikomi_wire::Wire;
@@ -92,6 +93,10 @@ pub fn build(options: &NicOptions, wire: Box<dyn Wire>) -> Result<Box<dyn Nic>, 
     if let Some(card) = Card::named(info.name) {
         let bus = bus.or(card.usual_bus().map(|preset| preset.bus));
         let chip = DescriptorFifo::new(card, bus, *line_rate_bps, *mtu);
+        return Ok(Box::new(NicFunction::new(chip, wire).made_strict(*strict)));
+    }
+    if let Some(chip) = Chip::named(info.name) {
+        let chip = Rtl8139::with(chip, *bus, *line_rate_bps, *mtu);
         return Ok(Box::new(NicFunction::new(chip, wire).made_strict(*strict)));
     }
     if info.name == e1000e::INFO.name {

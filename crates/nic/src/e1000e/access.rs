@@ -61,8 +61,8 @@ impl E1000e {
     fn read_word(&mut self, cx: &mut NicContext<'_>, bar: u8, offset: u64) -> u32 {
         match (bar, offset) {
             (regs::BAR, _) => self.read_register(cx, offset),
-            (regs::IO_BAR, 0) => self.io_address,
-            (regs::IO_BAR, 4) => self.read_register(cx, self.io_address.into()),
+            (regs::IO_BAR, regs::IOADDR) => self.io_address,
+            (regs::IO_BAR, regs::IODATA) => self.read_register(cx, self.io_address.into()),
             _ => 0,
         }
     }
@@ -70,8 +70,8 @@ impl E1000e {
     fn write_word(&mut self, cx: &mut NicContext<'_>, bar: u8, offset: u64, value: u32) {
         match (bar, offset) {
             (regs::BAR, _) => self.write_register(cx, offset, value),
-            (regs::IO_BAR, 0) => self.io_address = value,
-            (regs::IO_BAR, 4) => self.write_register(cx, self.io_address.into(), value),
+            (regs::IO_BAR, regs::IOADDR) => self.io_address = value,
+            (regs::IO_BAR, regs::IODATA) => self.write_register(cx, self.io_address.into(), value),
             _ => {}
         }
     }

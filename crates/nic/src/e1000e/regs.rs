@@ -1,4 +1,4 @@
-//! The registers: BAR 0 has them, BAR 2 a window of two registers onto the same ones.
+//! The registers: BAR 0 has them, and BAR 2 a window of two ports onto the same ones.
 //!
 //! Names, offsets and what they do are those of the "82574 GbE Controller Family Datasheet" (317694), chapter 10;
 //! where Linux has the only name of a bit, Linux 6.1, drivers/net/ethernet/intel/e1000e. A register is accessed
@@ -19,8 +19,8 @@ pub(super) const BAR_BYTES: u64 = 128 << 10;
 /// The BAR with the window onto them (10.1.2): IOADDR and IODATA.
 pub(super) const IO_BAR: u8 = 2;
 pub(super) const IO_BYTES: u64 = 32;
-pub(super) const IOADDR: u16 = 0x0;
-pub(super) const IODATA: u16 = 0x4;
+pub(super) const IOADDR: u64 = 0x0;
+pub(super) const IODATA: u64 = 0x4;
 /// The BAR with the MSI-X table and the pending bits (10.2.10).
 pub(super) const MSIX_BAR: u8 = 3;
 pub(super) const MSIX_BYTES: u64 = 16 << 10;
@@ -279,12 +279,6 @@ const fn counter(name: &'static str, offset: u16) -> Span {
     row(name, offset, RC, STATS)
 }
 
-const fn io(name: &'static str, offset: u16, access: Access, reset: u32) -> Span {
-    let source = "82574 (317694), section 10.1.2, I/O-mapped access";
-    let register = Register::new(name, (IO_BAR, offset), 4, access, source);
-    Span { first: Register { reset: reset as u64, ..register }, count: 1 }
-}
-
 const SPANS: &[Span] = &[
     holding(row("CTRL", CTRL, RW, GENERAL), CTRL_INITIAL),
     holding(row("STATUS", STATUS, RO, GENERAL), STATUS_INITIAL),
@@ -473,9 +467,6 @@ const SPANS: &[Span] = &[
     row("RXSATRH", RXSATRH, RO, TIME),
     row("RXMTRL", RXMTRL, RW, TIME),
     row("RXUDP", RXUDP, RW, TIME),
-    io("IOADDR", IOADDR, RW, 0),
-    // Reading it reads the register that IOADDR names.
-    io("IODATA", IODATA, RC, CTRL_INITIAL),
 ];
 
 static ROWS: [Register; row_count(SPANS)] =

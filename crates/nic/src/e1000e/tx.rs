@@ -124,6 +124,10 @@ impl E1000e {
     /// The driver moves the tail of a ring.
     pub(super) fn transmit(&mut self, cx: &mut NicContext<'_>, queue: u16, tail: u16) {
         self.tx.engine.queue_mut(queue).format.tail = tail;
+        if cx.is_strict() {
+            // What is handed over by the tail is looked at before it is carried out.
+            self.tx.engine.inspect(cx);
+        }
         if self.tx.engine.is_open() {
             // Drivers write the tail while the transmitter is off, to set the ring up.
             self.tx.engine.check_doorbell(cx, queue);

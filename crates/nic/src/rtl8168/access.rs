@@ -1,6 +1,6 @@
 //! What the driver's reads and writes of registers do.
 
-use warikomi_clock::{Span, Time};
+use warikomi_clock::Time;
 use warikomi_pci::Width;
 
 use super::device::Rtl8168;
@@ -10,9 +10,6 @@ use super::tx_queue::{HIGH, NORMAL};
 use crate::NicContext;
 use crate::realtek::tally::{self, Tally};
 use crate::register::{Access, WrittenPart};
-
-/// What TCTR counts: cycles of the 125 MHz clock of PCI Express. Not documented for this chip.
-const TIMER_TICK: Span = Span::from_ns(8);
 
 impl Rtl8168 {
     /// What the driver reads from `width` bytes at `offset`; 0 behind the last register.
@@ -38,27 +35,12 @@ impl Rtl8168 {
         }
     }
 
-    /// TCTR's present value.
-    fn timer_count(&self, now: Time) -> u32 {
-        (now.since(self.timer_zero).as_ps() / TIMER_TICK.as_ps()) as u32
-    }
-
-    /// TimerInt or TCTR was written: the interrupt comes when they are equal; never for 0.
-    fn set_timer(&mut self, cx: &mut NicContext<'_>) {
-        let goal = self.file.u32(regs::TIMER_INT);
-        if goal == 0 {
-            return self.timer.cancel();
-        }
-        let ticks = goal.wrapping_sub(self.timer_count(cx.now()));
-        self.timer.set(cx, cx.now() + TIMER_TICK * u64::from(ticks.max(1)));
-    }
-
     /// Brings registers that live elsewhere into the file, before it is read.
     fn refresh(&mut self, now: Time, row: u16) {
         let value: u64 = match row {
             regs::INTR_MASK => self.intr.mask().into(),
             regs::INTR_STATUS => self.intr.status().into(),
-            regs::TIMER_COUNT => self.timer_count(now).into(),
+            regs::TIMER_COUNT => self.timer.count(now).into(),
             _ => return,
         };
         self.file.set(row, value);
@@ -74,8 +56,8 @@ impl Rtl8168 {
             regs::INTR_STATUS => return self.intr.acknowledge(cx, part.value as u32),
             regs::RX_MISSED => return self.file.set(row, 0),
             regs::TIMER_COUNT => {
-                self.timer_zero = cx.now();
-                return self.set_timer(cx);
+                let goal = self.file.u32(regs::TIMER_INT);
+                return self.timer.restart(cx, goal);
             }
             regs::INTR_MASK => self.refresh(cx.now(), row),
             _ => {}
@@ -110,7 +92,7 @@ impl Rtl8168 {
                 self.file.set(row, (settings | regs::TX_CONFIG_VERSION).into());
             }
             regs::CFG9346 => self.eeprom_command(value as u8),
-            regs::TIMER_INT => self.set_timer(cx),
+            regs::TIMER_INT => self.timer.set_goal(cx, value as u32),
             regs::CPLUS_CMD => {
                 self.take_over_file();
                 self.moderate(cx);

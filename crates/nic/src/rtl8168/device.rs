@@ -1,6 +1,6 @@
 //! What the chip consists of, and how it is reset.
 
-use warikomi_clock::Time;
+use warikomi_clock::Span;
 use warikomi_wire::{HEADER_BYTES, wire_time};
 
 use super::indirect::{Ephy, Words};
@@ -11,14 +11,18 @@ use super::{intr, regs, timers};
 use crate::NicContext;
 use crate::bus::Bus;
 use crate::phy::{self, Phy};
-use crate::queue::{Alarm, Causes, Engine, Line};
+use crate::queue::{Causes, Engine, Line};
 use crate::realtek::tally::Tally;
+use crate::realtek::timer::Timer;
 
 /// Memory on the chip for frames that wait for the line; the longest chain has room in it.
 const MEMORY_BYTES: usize = 64 << 10;
 
 /// OUI and model of a PHY for which Linux has a driver (drivers/net/phy/realtek.c): an RTL8211B.
 const PHY: phy::Sort = phy::Sort { id: 0x001c_c912, gigabit: true, page_select: 0x1f };
+
+/// What TCTR counts: cycles of the 125 MHz clock of PCI Express. Not documented for this chip.
+const TIMER_TICK: Span = Span::from_ns(8);
 
 /// What is given from outside.
 #[derive(Clone, Copy, Debug)]
@@ -51,9 +55,7 @@ pub struct Rtl8168 {
     /// What is behind CSIAR and ERIAR.
     pub(super) csi: Words,
     pub(super) eri: Words,
-    /// Time at which the timer count (TCTR) was 0.
-    pub(super) timer_zero: Time,
-    pub(super) timer: Alarm,
+    pub(super) timer: Timer,
 }
 
 impl Default for Rtl8168 {
@@ -90,8 +92,7 @@ impl Rtl8168 {
             ephy: Ephy::default(),
             csi: Words::new(),
             eri: Words::new(),
-            timer_zero: Time::ZERO,
-            timer: Alarm::new(timers::COUNT),
+            timer: Timer::new(TIMER_TICK, timers::COUNT),
         };
         chip.take_over_file();
         chip
@@ -111,7 +112,8 @@ impl Rtl8168 {
     pub(super) fn power_on(&mut self, cx: &mut NicContext<'_>) {
         self.soft_reset(cx);
         let before = std::mem::replace(self, Rtl8168::set_up(self.setup));
-        (self.phy, self.timer_zero) = (before.phy, cx.now());
+        self.phy = before.phy;
+        self.timer.restart(cx, 0);
         self.phy.power_on();
         self.rx.queue.keep_counters(&before.rx.queue);
         self.rx.set_link(self.phy.mode().is_some());

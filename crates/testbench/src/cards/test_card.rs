@@ -51,8 +51,12 @@ pub trait TestCard: Sync {
     /// Opens the card, with `length` receive buffers of `size` bytes.
     fn open(&self, length: u64, size: u32) -> Vec<Step>;
 
-    /// Gives every receive descriptor back that the card has used.
-    fn give_back(&self, memory: &SharedMemory) -> Vec<Step>;
+    /// Gives every receive descriptor back that the card has used. `look` looks at the register at an offset.
+    fn give_back(
+        &self,
+        memory: &SharedMemory,
+        look: &mut dyn FnMut(u64) -> Option<u64>,
+    ) -> Vec<Step>;
 
     /// For each kind of finding that this card can have, besides those of accesses, a driver that takes such a
     /// step, from power-on.

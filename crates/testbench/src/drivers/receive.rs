@@ -140,12 +140,12 @@ pub fn a_cable_that_is_pulled_is_told_and_frames_still_interrupt_afterwards(subj
 
 pub fn another_device_is_refused(subject: &Subject) {
     let mut rig = Rig::new(subject, 4, 2_048);
-    let mut another = AnotherDevice { vendor: 0x10ec, device: 0x8139 };
+    let mut another = AnotherDevice { vendor: 0x10ec, device: 0x8129 };
     let mut hw = Hardware { mmio: &mut another, memory: &rig.memory };
     let refused = rig.driver.init(&mut hw, Rig::RINGS, 4, &mut rig.sink).unwrap_err();
     let driver = rig.driver.info().name;
-    assert_eq!(refused, DriverError::WrongDevice { driver, vendor: 0x10ec, device: 0x8139 });
-    assert_eq!(refused.to_string(), format!("{driver} does not drive the device 10ec:8139"));
+    assert_eq!(refused, DriverError::WrongDevice { driver, vendor: 0x10ec, device: 0x8129 });
+    assert_eq!(refused.to_string(), format!("{driver} does not drive the device 10ec:8129"));
     assert_eq!(rig.sink.out(), 0);
 }
 
