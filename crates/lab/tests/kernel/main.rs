@@ -9,6 +9,7 @@ mod bring;
 mod cards;
 mod cost;
 mod device;
+mod e1000e;
 mod faults;
 mod hotplug;
 mod known_bugs;
