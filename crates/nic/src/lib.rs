@@ -38,10 +38,10 @@ pub use warikomi_wire::{Frame, LONGEST_FRAME_BYTES, MAX_FRAME_BYTES, MIN_FRAME_B
 /// The models that can be asked for by name.
 pub const MODELS: &[&ModelInfo] = &[
     &rtl8168::INFO,
-    &rtl8139::RTL8139.info,
-    &rtl8139::RTL8139CP.info,
-    &e1000e::INFO,
     &descriptor_fifo::OC48.info,
     &descriptor_fifo::OC192.info,
     &descriptor_fifo::GE10.info,
+    &rtl8139::RTL8139.info,
+    &rtl8139::RTL8139CP.info,
+    &e1000e::INFO,
 ];
