@@ -55,7 +55,7 @@ impl E1000e {
         let Some(admitted) = self.admit(cx, bytes, fault) else {
             return Reception::first(RxOutcome::Filtered);
         };
-        let Admitted { queue, status, stripped, .. } = admitted;
+        let Admitted { queue, mut status, stripped, .. } = admitted;
         let fcs = frame.fcs.to_le_bytes();
         let strip_fcs = self.file.get(regs::RCTL) & regs::RCTL_STRIP_CRC != 0;
         let fcs: &[u8] = if strip_fcs { &[] } else { &fcs };
@@ -66,7 +66,8 @@ impl E1000e {
         let ring = &mut self.rx[usize::from(queue)];
         if ring.format.splits() {
             let header = header(bytes).map(|header| header - if stripped { 4 } else { 0 });
-            ring.format.header = header.filter(|&header| header <= ring.format.first_buffer());
+            status.header = header.filter(|&header| header <= ring.format.first_buffer());
+            ring.format.header = status.header;
         }
         let head = ring.head();
         let placed = match fault {
@@ -109,8 +110,11 @@ impl E1000e {
         };
         let file = &mut self.file;
         let Steered { queue, kind, hash } = rss::steer(file, bytes);
-        let mut status =
-            Status { bits: errors, tag: 0, hash: [kind | u32::from(queue) << 8, hash] };
+        let mut status = Status {
+            bits: errors,
+            hash: [kind | u32::from(queue) << 8, hash],
+            ..Status::default()
+        };
         if errors == 0 {
             status.bits |= verdict(file, bytes);
         }

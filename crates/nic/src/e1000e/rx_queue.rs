@@ -29,6 +29,8 @@ pub(super) struct Status {
     pub(super) tag: u16,
     /// Type of the hash and queue; the hash, or the checksum in the upper half and the number of the IP packet.
     pub(super) hash: [u32; 2],
+    /// Bytes of its header, if that is split off.
+    pub(super) header: Option<usize>,
 }
 
 /// Kinds of descriptors.
@@ -123,10 +125,10 @@ impl RxRing {
         place < self.count() && place != self.tail
     }
 
-    /// Bytes that go to each buffer of `bytes` bytes in one descriptor.
-    fn shares(&self, bytes: usize) -> [usize; 4] {
+    /// Bytes that go to each buffer of `bytes` bytes in one descriptor, of a frame with this header.
+    fn shares(&self, bytes: usize, header: Option<usize>) -> [usize; 4] {
         let mut left = bytes;
-        let first = self.header.unwrap_or(self.sizes[0]);
+        let first = header.unwrap_or(self.sizes[0]);
         [first, self.sizes[1], self.sizes[2], self.sizes[3]].map(|size| {
             let share = size.min(left);
             left -= share;
@@ -135,9 +137,9 @@ impl RxRing {
     }
 
     /// What a descriptor with four buffers says behind its first 16 bytes.
-    fn completion_of_buffers(&self, bytes: usize) -> [u8; 8] {
-        let [first, rest @ ..] = self.shares(bytes);
-        let header = self.header.map_or(0, |_| SPLIT | first as u16 & 0x3ff);
+    fn completion_of_buffers(&self, bytes: usize, header: Option<usize>) -> [u8; 8] {
+        let [first, rest @ ..] = self.shares(bytes, header);
+        let header = header.map_or(0, |_| SPLIT | first as u16 & 0x3ff);
         let words = [header, rest[0] as u16, rest[1] as u16, rest[2] as u16];
         let mut out = [0; 8];
         for (place, word) in out.as_chunks_mut().0.iter_mut().zip(words) {
@@ -217,7 +219,7 @@ impl RxFormat for RxRing {
         let frame = pieces.concat();
         let (mut rest, [b, c, d]) = (&frame[..], descriptor.words);
         for (buffer, share) in
-            [descriptor.buffer, b, c, d].into_iter().zip(self.shares(frame.len()))
+            [descriptor.buffer, b, c, d].into_iter().zip(self.shares(frame.len(), self.header))
         {
             let (piece, behind) = rest.split_at(share);
             rest = behind;
@@ -239,7 +241,7 @@ impl RxFormat for RxRing {
     ) -> Result<(), DmaError> {
         let at = self.at(found.place);
         let bits = DONE | if completion.last { END_OF_PACKET | status.bits } else { 0 };
-        let Status { tag, hash: [kind, hash], .. } = status;
+        let Status { tag, hash: [kind, hash], header, .. } = status;
         if self.kind == Kind::Legacy {
             let sum = hash & 0xffff_0000;
             cx.dma_store_u32(at.wrapping_add(8), completion.bytes as u32 & 0xffff | sum)?;
@@ -247,9 +249,9 @@ impl RxFormat for RxRing {
             return cx.dma_store_u32(at.wrapping_add(12), word);
         }
         let bytes = if self.splits() {
-            let behind = self.completion_of_buffers(completion.bytes);
+            let behind = self.completion_of_buffers(completion.bytes, header);
             cx.dma_write(at.wrapping_add(16), &behind)?;
-            self.shares(completion.bytes)[0]
+            self.shares(completion.bytes, header)[0]
         } else {
             completion.bytes
         };
