@@ -86,8 +86,8 @@ impl E1000e {
             regs::STATUS => self.status(),
             regs::ICR => self.intr.read(cx),
             regs::IMS => self.intr.mask(),
-            regs::RDH => self.rx[0].head().into(),
-            SECOND_RDH => self.rx[1].head().into(),
+            regs::RDH => self.rx[0].format.register_of(self.rx[0].head()),
+            SECOND_RDH => self.rx[1].format.register_of(self.rx[1].head()),
             regs::TDH => self.tx.engine.queue(0).head().into(),
             SECOND_TDH => self.tx.engine.queue(1).head().into(),
             regs::SYSTIML => self.time.at(cx.now()) as u32,
@@ -187,8 +187,8 @@ impl E1000e {
         let Some(ring) = self.rx.get_mut(queue) else { return };
         self.file.set(at, value);
         match register {
-            regs::RDT => ring.format.tail = value as u16,
-            regs::RDH => ring.restart_at(cx, value as u16),
+            regs::RDT => ring.format.set_tail(value),
+            regs::RDH => ring.restart_at(cx, ring.format.place_of(value)),
             regs::RDBAL | regs::RDBAH | regs::RDLEN => self.rings_changed(cx),
             regs::RDTR | regs::RADV => {
                 self.intr.set(cx, at, &self.file);

@@ -47,7 +47,7 @@ enum Kind {
 pub(super) struct RxRing {
     pub(super) base: u64,
     bytes: u32,
-    pub(super) tail: u16,
+    tail: u16,
     kind: Kind,
     /// Bytes of each buffer that a descriptor names.
     sizes: [usize; 4],
@@ -69,15 +69,17 @@ impl RxRing {
             (false, true) => (Kind::Extended, [buffer_bytes(rctl), 0, 0, 0]),
             (false, false) => (Kind::Legacy, [buffer_bytes(rctl), 0, 0, 0]),
         };
-        RxRing {
+        let mut ring = RxRing {
             base: file.pair(at(regs::RDBAL)) & !0xf,
             bytes: file.get(at(regs::RDLEN)) & 0x000f_ff80,
-            tail: file.get(at(regs::RDT)) as u16,
+            tail: 0,
             kind,
             sizes,
             longest: if rctl & regs::RCTL_LONG != 0 { LONG_BYTES } else { USUAL_BYTES },
             header: None,
-        }
+        };
+        ring.tail = ring.place_of(file.get(at(regs::RDT)));
+        ring
     }
 
     /// Whether descriptors are elsewhere, or of another kind, than in this ring.
@@ -94,8 +96,28 @@ impl RxRing {
         self.kind == Kind::Split
     }
 
+    /// The place that a head or a tail says: they count in units of 16 bytes, also where a descriptor has 32 (Linux 6.1,
+    /// e1000_alloc_rx_buffers_ps).
+    pub(super) fn place_of(&self, register: u32) -> u16 {
+        (register & 0xffff) as u16 / self.units()
+    }
+
+    /// What a head reads as.
+    pub(super) fn register_of(&self, place: u16) -> u32 {
+        u32::from(place) * u32::from(self.units())
+    }
+
+    /// The driver moves the tail.
+    pub(super) fn set_tail(&mut self, register: u32) {
+        self.tail = self.place_of(register);
+    }
+
+    fn units(&self) -> u16 {
+        if self.splits() { 2 } else { 1 }
+    }
+
     fn descriptor_bytes(&self) -> u32 {
-        if self.splits() { 32 } else { 16 }
+        16 * u32::from(self.units())
     }
 
     /// Descriptors of the ring.
