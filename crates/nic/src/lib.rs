@@ -35,9 +35,9 @@ pub use warikomi_wire::{Frame, LONGEST_FRAME_BYTES, MAX_FRAME_BYTES, MIN_FRAME_B
 /// The models that can be asked for by name.
 pub const MODELS: &[&ModelInfo] = &[
     &rtl8168::INFO,
-    &rtl8139::RTL8139.info,
-    &rtl8139::RTL8139CP.info,
     &descriptor_fifo::OC48.info,
     &descriptor_fifo::OC192.info,
     &descriptor_fifo::GE10.info,
+    &rtl8139::RTL8139.info,
+    &rtl8139::RTL8139CP.info,
 ];
