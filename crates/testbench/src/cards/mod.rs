@@ -11,7 +11,7 @@ mod test_card;
 
 use self::descriptor_fifo::FifoCard;
 pub use self::subject::Subject;
-pub use self::test_card::{TestCard, Write};
+pub use self::test_card::{Abilities, TestCard, Write};
 
 /// The RTL8168.
 pub static RTL8168: &dyn TestCard = &rtl8168::Rtl8168;

@@ -6,7 +6,7 @@ use warikomi_pci::{DmaMemory, SharedMemory, Width};
 
 use super::misstep::{Handler, opened};
 use super::step::{BUFFER, RX_RING, Step, TX_RING, TxRequest};
-use super::test_card::{TestCard, Write};
+use super::test_card::{Abilities, TestCard, Write};
 
 /// The BAR with its registers.
 const BAR: u8 = 1;
@@ -73,12 +73,17 @@ impl TestCard for Rtl8139 {
         false
     }
 
+    fn abilities(&self) -> Abilities {
+        Abilities { buffers: false, checksums: false, messages: false, wide: false }
+    }
+
     fn link_mbps(&self) -> u32 {
         100
     }
 
+    /// It stays in the ring.
     fn check_sequence_bytes(&self) -> usize {
-        4
+        0
     }
 
     fn writes(&self, address: BoxedStrategy<u64>) -> BoxedStrategy<Write> {
@@ -132,7 +137,7 @@ impl TestCard for Rtl8139 {
         all
     }
 
-    /// Of the requests of other chips none has a meaning, and a frame has one piece: so many frames.
+    /// Of the requests of other chips none has a meaning, and a frame has one piece: as many frames as there are pieces.
     fn transmit(
         &self,
         memory: &SharedMemory,
@@ -176,6 +181,10 @@ impl TestCard for Rtl8139Cp {
 
     fn is_paced(&self) -> bool {
         false
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities { messages: false, ..Abilities::ALL }
     }
 
     fn link_mbps(&self) -> u32 {
