@@ -25,6 +25,7 @@ use crate::options::ProcessSessionOptions;
 
 pub use check::{given, refuse};
 pub use image::ImageArguments;
+pub use kernel::LINUX_DRIVER;
 pub use prepared::Prepared;
 pub use process::program;
 pub use strict::{StrictArguments, Strictness};
@@ -51,8 +52,8 @@ pub struct TargetArguments {
     /// Where the driver runs [default: kernel; of transmit and replace: process]
     #[arg(long, value_enum)]
     target: Option<TargetKind>,
-    /// The driver: as Linux calls it (r8169); or, in a process, one of ours (rtl8168, oc48, oc192, ge10) or the path of a
-    /// program
+    /// The driver: as Linux calls it (r8169, 8139too, 8139cp); or, in a process, one of ours (rtl8168, rtl8139, oc48, oc192,
+    /// ge10) or the path of a program
     #[arg(long, value_hint = ValueHint::ExecutablePath)]
     driver: Option<String>,
     /// The NIC model [default: one that the driver drives]
