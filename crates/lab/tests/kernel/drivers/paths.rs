@@ -1,5 +1,5 @@
-//! What is tried with every driver. Each function is a path, and fails where the driver does not get along with its
-//! card.
+//! What is tried with every driver. Each function is a path: it fails where the driver does not get along with its card,
+//! and is `None` where it cannot be tried.
 
 use std::time::Duration;
 
@@ -53,16 +53,17 @@ fn all_arrive(session: &mut Session, sizes_bytes: &[usize]) {
     }
 }
 
-/// Nothing that the kernel holds for a fault was printed.
-fn stop(session: Session) {
+/// Ends what was tried. Nothing that the kernel holds for a fault was printed.
+fn stop(session: Session) -> Option<()> {
     let console = session.target.console().to_string();
     assert!(!console.contains("cut here"), "{console}");
     session.stop().unwrap();
+    Some(())
 }
 
-pub(super) fn probe(pair: &Pair) {
-    let Some(options) = pair.options() else { return };
-    let Some(mut session) = pair.with_sink() else { return };
+pub(super) fn probe(pair: &Pair) -> Option<()> {
+    let options = pair.options()?;
+    let mut session = pair.with_sink()?;
     let found = interface(&mut session, pair);
     assert_eq!(found.mac, "02:57:4b:00:00:01");
     for (name, value) in [("class", "0x020000"), ("device", pair.device)] {
@@ -80,11 +81,11 @@ pub(super) fn probe(pair: &Pair) {
     };
     assert_eq!(kind, expected);
     assert_eq!(session.target.counters().intx_undeliverable, 0);
-    stop(session);
+    stop(session)
 }
 
-pub(super) fn link_flap(pair: &Pair) {
-    let Some(mut session) = pair.with_sink() else { return };
+pub(super) fn link_flap(pair: &Pair) -> Option<()> {
+    let mut session = pair.with_sink()?;
     let speeds = [(Link::Down, None), (Link::Up { mbps: 100 }, Some(100))];
     for (cable, speed) in speeds.into_iter().cycle().take(4) {
         let (nic, mut host) = session.target.card(CardId::FIRST).unwrap();
@@ -96,17 +97,17 @@ pub(super) fn link_flap(pair: &Pair) {
         });
     }
     all_arrive(&mut session, &[200]);
-    stop(session);
+    stop(session)
 }
 
-pub(super) fn receive(pair: &Pair) {
-    let Some(mut session) = pair.with_sink() else { return };
+pub(super) fn receive(pair: &Pair) -> Option<()> {
+    let mut session = pair.with_sink()?;
     all_arrive(&mut session, &[60, 61, 64, 300, 1_024, 1_513, 1_514]);
-    stop(session);
+    stop(session)
 }
 
-pub(super) fn transmit(pair: &Pair) {
-    let Some(mut session) = pair.with_sink() else { return };
+pub(super) fn transmit(pair: &Pair) -> Option<()> {
+    let mut session = pair.with_sink()?;
     for payload_bytes in [18, 1_472] {
         let before = on_the_wire(&mut session);
         let command = Pktgen {
@@ -125,12 +126,12 @@ pub(super) fn transmit(pair: &Pair) {
         });
         assert_eq!(counters(&mut session).interface["tx_errors"], 0);
     }
-    stop(session);
+    stop(session)
 }
 
 /// The longest frame that driver and card both take.
-pub(super) fn jumbo(pair: &Pair) {
-    let Some(options) = pair.options() else { return };
+pub(super) fn jumbo(pair: &Pair) -> Option<()> {
+    let options = pair.options()?;
     let settings = GuestSettings { mtu: Some(pair.mtu_bytes), ..options.settings.clone() };
     let wire = "sink".parse::<WireKind>().unwrap().build().unwrap();
     let options = SessionOptions { settings, ..options };
@@ -138,14 +139,14 @@ pub(super) fn jumbo(pair: &Pair) {
         .unwrap_or_else(|error| panic!("{error}"));
     let longest = pair.mtu_bytes as usize + HEADER_BYTES;
     all_arrive(&mut session, &[60, 1_514, 1_515, longest - 1, longest]);
-    stop(session);
+    stop(session)
 }
 
-pub(super) fn vlan(pair: &Pair) {
+pub(super) fn vlan(pair: &Pair) -> Option<()> {
     let capture = tempfile::NamedTempFile::new().unwrap();
     let wire = format!("pcap:{}", capture.path().display());
     let wire = wire.parse::<WireKind>().unwrap().build().unwrap();
-    let Some(mut session) = pair.session(wire) else { return };
+    let mut session = pair.session(wire)?;
     let address_cidr = "10.9.7.1/24".into();
     let vlan = VlanAdd { interface: None, vlan: 7, address_cidr, header_with_tag: false };
     session.target.ask(vlan, Duration::ZERO).unwrap();
@@ -166,15 +167,15 @@ pub(super) fn vlan(pair: &Pair) {
     let frames = std::fs::read(capture.path()).unwrap();
     let tagged_arp = [0x81, 0x00, 0x00, 0x07, 0x08, 0x06];
     assert!(frames.windows(6).any(|bytes| bytes == tagged_arp));
-    stop(session);
+    stop(session)
 }
 
 /// TCP is cut into segments by the card, and checksummed by it: the peer takes none that is not right.
-pub(super) fn segmentation(pair: &Pair) {
+pub(super) fn segmentation(pair: &Pair) -> Option<()> {
     const BYTES: u64 = 2_000_000;
     let responder = Responder::default();
     let responses = responder.responses();
-    let Some(mut session) = pair.session(Box::new(responder)) else { return };
+    let mut session = pair.session(Box::new(responder))?;
     let offloads = ["sg", "tx", "tso"].map(|name| (name.to_owned(), true)).into();
     let wanted = Configure { offloads, ..Configure::report_only() };
     let in_force = session.target.ask(wanted, Duration::ZERO).unwrap().after.offloads;
@@ -193,12 +194,12 @@ pub(super) fn segmentation(pair: &Pair) {
     let frames = on_the_wire(&mut session) - before.0;
     let descriptors = nic(&mut session).counters().tx_descriptors - before.1;
     assert!(frames > descriptors, "{frames} frames out of {descriptors} descriptors");
-    stop(session);
+    stop(session)
 }
 
 /// The kernel's counts, and the card's own where ethtool shows them, are the ledger's.
-pub(super) fn statistics(pair: &Pair) {
-    let Some(mut session) = pair.with_sink() else { return };
+pub(super) fn statistics(pair: &Pair) -> Option<()> {
+    let mut session = pair.with_sink()?;
     let counted = |session: &mut Session| {
         let counted = counters(session);
         let by_card = pair.counter.map(|name| counted.driver[name]);
@@ -218,12 +219,12 @@ pub(super) fn statistics(pair: &Pair) {
     let after = counted(&mut session);
     assert_eq!((after.0 - before.0, after.2), (1_000, before.2));
     assert!(after.1.zip(before.1).is_none_or(|(after, before)| after - before == 1_000));
-    stop(session);
+    stop(session)
 }
 
 /// A flood is counted to the packet, and the driver goes on behind it.
-pub(super) fn overrun(pair: &Pair) {
-    let Some(mut session) = pair.with_sink() else { return };
+pub(super) fn overrun(pair: &Pair) -> Option<()> {
+    let mut session = pair.with_sink()?;
     let warmup = Warmup { count: 0, interval: Span::ZERO };
     let flood = Plan { warmup, ..plan(60, Span::ZERO, 100_000) };
     let ledger = injected(&mut session, &flood).ledger.totals();
@@ -231,12 +232,12 @@ pub(super) fn overrun(pair: &Pair) {
     let known = ledger.no_descriptor + ledger.accepted + ledger.lost_on_ring;
     assert_eq!((ledger.planned, known), (100_000, 100_000), "{ledger:?}");
     all_arrive(&mut session, &[60]);
-    stop(session);
+    stop(session)
 }
 
 /// The module is taken out and loaded again; first with nothing to do, then under traffic.
-pub(super) fn reload(pair: &Pair) {
-    let Some(options) = pair.options() else { return };
+pub(super) fn reload(pair: &Pair) -> Option<()> {
+    let options = pair.options()?;
     let (host, traffic) = Traffic::with_host();
     let wire: Box<dyn Wire> = Box::new(host);
     let mut session = Session::start(&options, wire, &Interrupted::default(), &mut |_| ())
@@ -249,12 +250,12 @@ pub(super) fn reload(pair: &Pair) {
         assert_eq!(row.replacements, 2, "{row:?}");
         assert!(row.load != "idle" || row.lost == 0, "{row:?}");
     }
-    stop(session);
+    stop(session)
 }
 
 /// The driver is made to leave its card while frames come, and to take it again.
-pub(super) fn unbind(pair: &Pair) {
-    let Some(mut session) = pair.with_sink() else { return };
+pub(super) fn unbind(pair: &Pair) -> Option<()> {
+    let mut session = pair.with_sink()?;
     let address = interface(&mut session, pair).pci_address;
     for round in 0..3 {
         for what in ["unbind", "bind"] {
@@ -267,5 +268,5 @@ pub(super) fn unbind(pair: &Pair) {
         let run = injected(&mut session, &plan(500, Span::from_us(200), 200));
         assert_eq!(run.ledger.totals().delivered, 200, "round {round}");
     }
-    stop(session);
+    stop(session)
 }
