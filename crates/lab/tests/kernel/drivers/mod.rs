@@ -3,6 +3,7 @@
 mod paths;
 mod table;
 
+use warikomi_kernel::Image;
 use warikomi_nic::NicOptions;
 use warikomi_protocol::answers::InterruptKind;
 use warikomi_session::{Session, SessionOptions};
@@ -34,8 +35,11 @@ struct Pair {
 impl Pair {
     /// How the driver is brought up, if this kernel has it and cards are attached so that its interrupts reach it.
     fn options(&self) -> Option<SessionOptions> {
-        let image = if self.further { image_with_more_drivers()? } else { image() };
-        let options = options_with(&image);
+        self.options_on(&if self.further { image_with_more_drivers()? } else { image() })
+    }
+
+    fn options_on(&self, image: &Image) -> Option<SessionOptions> {
+        let options = options_with(image);
         if !options.bridge && self.interrupts == InterruptKind::Intx {
             skipped("virt-pci has no INTx");
             return None;
@@ -47,16 +51,19 @@ impl Pair {
         })
     }
 
-    /// A session that is up.
-    fn session(&self, wire: Box<dyn Wire>) -> Option<Session> {
-        let session = Session::start(&self.options()?, wire, &Interrupted::default(), &mut |_| ());
-        Some(session.unwrap_or_else(|error| panic!("{error}")))
-    }
-
-    /// The same, and the other end keeps nothing.
+    /// A session that is up, and the other end keeps nothing.
     fn with_sink(&self) -> Option<Session> {
-        self.session("sink".parse::<WireKind>().unwrap().build().unwrap())
+        Some(started(&self.options()?, sink()))
     }
+}
+
+fn started(options: &SessionOptions, wire: Box<dyn Wire>) -> Session {
+    Session::start(options, wire, &Interrupted::default(), &mut |_| ())
+        .unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn sink() -> Box<dyn Wire> {
+    "sink".parse::<WireKind>().unwrap().build().unwrap()
 }
 
 /// A path that a driver or its card does not have, and why.
@@ -103,7 +110,7 @@ cells! {
         further: false,
         mbps: 1_000,
         counter: Some("rx_packets"),
-    }, [probe link_flap receive transmit jumbo vlan segmentation statistics overrun reload unbind], without [];
+    }, [probe link_flap receive transmit jumbo vlan segmentation statistics overrun reload unbind suspend], without [];
 
     rtl8139: Pair {
         driver: "8139too",
@@ -114,7 +121,7 @@ cells! {
         further: false,
         mbps: 100,
         counter: None,
-    }, [probe link_flap receive transmit vlan statistics overrun reload unbind], without [
+    }, [probe link_flap receive transmit vlan statistics overrun reload unbind suspend], without [
         jumbo: "its four slots and its driver take no more than 1,514 bytes"
         segmentation: "the card does not segment"
     ];
@@ -128,7 +135,7 @@ cells! {
         further: true,
         mbps: 100,
         counter: Some("rx_ok"),
-    }, [probe link_flap receive transmit jumbo vlan segmentation statistics overrun reload unbind], without [];
+    }, [probe link_flap receive transmit jumbo vlan segmentation statistics overrun reload unbind suspend], without [];
 
     e1000e: Pair {
         driver: "e1000e",
@@ -139,5 +146,5 @@ cells! {
         further: true,
         mbps: 1_000,
         counter: Some("rx_packets"),
-    }, [probe link_flap receive transmit jumbo vlan segmentation statistics overrun reload unbind], without [];
+    }, [probe link_flap receive transmit jumbo vlan segmentation statistics overrun reload unbind suspend], without [];
 }
