@@ -127,7 +127,7 @@ impl Incoming {
         }
     }
 
-    /// Receives so many bytes at most; `None` if none have come.
+    /// Receives `most` bytes at most; `None` if none have come.
     fn receive_piece(
         &mut self,
         from: &UnixStream,

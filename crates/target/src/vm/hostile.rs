@@ -1,6 +1,7 @@
 //! A client that speaks vfio-user as badly as it can, cuts its memory short, answers questions wrongly or not at all,
 //! and goes at any moment: it costs the server its connection, and a bounded time at each look, and nothing is left.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -24,6 +25,8 @@ use crate::TargetCounters;
 /// Name of the files of its memory, by which what is left of them is found.
 const NAME: &str = "hostile-client";
 const MEMORY_BYTES: u64 = 0x4_0000;
+/// Descriptors of its ring.
+const RING: u64 = 4;
 
 /// No look takes so long, on however busy a machine: one wait for the client's memory, and what is done besides.
 const LONGEST_LOOK: Duration = Duration::from_secs(20);
@@ -35,6 +38,19 @@ fn words(words: &[u64], tail: &[u64]) -> Vec<u8> {
     let words = words.iter().flat_map(|word| (*word as u32).to_le_bytes());
     words.chain(tail.iter().flat_map(|long| long.to_le_bytes())).collect()
 }
+
+/// Which descriptors come along: how many, and of what.
+type Files = (usize, Kind);
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Socket,
+    Event,
+    /// The memory that can be sealed, or the other.
+    Memory(usize),
+}
+
+const NO_FILES: Files = (0, Kind::Socket);
 
 struct Peer {
     stream: UnixStream,
@@ -50,6 +66,8 @@ struct Peer {
     /// It answers all questions, or those that chance lets it.
     answers: bool,
     reads: bool,
+    /// For the moment it says what a client says.
+    orderly: bool,
 }
 
 impl Peer {
@@ -73,6 +91,7 @@ impl Peer {
             // Each that does not answer takes a second.
             answers: !dice.one_in(20),
             reads: !dice.one_in(6),
+            orderly: false,
             dice,
         }
     }
@@ -100,16 +119,18 @@ impl Peer {
     }
 
     /// Sends bytes, whole or in drips, with descriptors beside the first of them.
-    fn send(&mut self, bytes: &[u8], files: usize) {
-        let kind = self.dice.number(0, 5);
+    fn send(&mut self, bytes: &[u8], (files, kind): Files) {
         let drip = if self.dice.one_in(30) { self.dice.number(1, 16) as usize } else { usize::MAX };
+        let kind = match kind {
+            _ if self.orderly || !self.dice.one_in(20) => kind,
+            _ => self.dice.of(&[Kind::Socket, Kind::Event, Kind::Memory(0), Kind::Memory(1)]),
+        };
         let Peer { files: memory, event, stream, .. } = &*self;
         let mut is_there = self.is_there;
         let file: BorrowedFd<'_> = match kind {
-            0 => stream.as_fd(),
-            1 => event.as_fd(),
-            2 => memory[1].as_fd(),
-            _ => memory[0].as_fd(),
+            Kind::Socket => stream.as_fd(),
+            Kind::Event => event.as_fd(),
+            Kind::Memory(which) => memory[which].as_fd(),
         };
         let mut all = vec![file; files];
         for piece in bytes.chunks(drip.min(bytes.len().max(1))) {
@@ -122,9 +143,9 @@ impl Peer {
     }
 
     /// Sends a message, now and then one that is not what it should be.
-    fn say(&mut self, command: u16, mut body: Vec<u8>, mut files: usize) {
+    fn say(&mut self, command: u16, mut body: Vec<u8>, (mut files, kind): Files) {
         let mut flags = if self.dice.one_in(4) { NO_REPLY } else { 0 };
-        if self.dice.one_in(40) {
+        if !self.orderly && self.dice.one_in(40) {
             match self.dice.number(0, 4) {
                 0 => body.truncate(self.dice.number(0, 8) as usize),
                 1 => flags = self.number() as u32,
@@ -134,11 +155,11 @@ impl Peer {
             }
         }
         let mut bytes = VfioClient::message(7, command, flags, 0, &body);
-        if self.dice.one_in(400) {
+        if !self.orderly && self.dice.one_in(1_000) {
             let size = self.number() as u32;
             bytes[4..8].copy_from_slice(&size.to_le_bytes());
         }
-        self.send(&bytes, files);
+        self.send(&bytes, (files, kind));
     }
 
     fn negotiate(&mut self) {
@@ -148,43 +169,56 @@ impl Peer {
             &b""[..],
         ]);
         let body = [&[0; 4], text].concat();
-        self.say(command::VERSION, body, 0);
+        self.say(command::VERSION, body, NO_FILES);
     }
 
     fn map(&mut self, address: u64, bytes: u64, offset: u64) {
-        let files = self.dice.of(&[0, 1, 1, 1]);
-        let flags = self.dice.of(&[3, 3, 3, 1, 2, 0]);
+        let kind = Kind::Memory(self.dice.number(0, 1) as usize);
+        let files = self.dice.of(&[0, 1, 1]);
+        let flags = if !self.orderly && self.dice.one_in(10) { self.dice.number(0, 2) } else { 3 };
         let body = words(&[32, flags], &[offset, address, bytes]);
-        self.say(command::DMA_MAP, body, files);
+        self.say(command::DMA_MAP, body, (files, kind));
     }
 
-    fn access(&mut self, region: u32, offset: u64, data: &[u8]) {
+    fn write(&mut self, region: u32, offset: u64, data: &[u8]) {
         let body = words(&[], &[offset, u64::from(region) | (data.len() as u64) << 32]);
-        let write = !self.dice.one_in(4);
-        let command = if write { command::REGION_WRITE } else { command::REGION_READ };
-        let data = if write { data } else { &[] };
-        self.say(command, [&body, data].concat(), 0);
+        self.say(command::REGION_WRITE, [&body, data].concat(), NO_FILES);
+    }
+
+    fn read(&mut self, region: u32, offset: u64, bytes: usize) {
+        let body = words(&[], &[offset, u64::from(region) | (bytes as u64) << 32]);
+        self.say(command::REGION_READ, body, NO_FILES);
     }
 
     /// Sets it up so that the card has something to do with its memory.
     fn begin(&mut self, card: &dyn TestCard) {
+        self.orderly = !self.dice.one_in(4);
         self.negotiate();
         self.map(0, MEMORY_BYTES, 0);
-        self.access(7, 4, &[6, 0]);
-        let body = words(&[20, 1 << 5 | 4, self.dice.number(0, 2), 0, 1], &[]);
-        self.say(command::DEVICE_SET_IRQS, body, 1);
-        for step in card.open(4, 256) {
+        self.write(7, 4, &[6, 0]);
+        for index in 0..3 {
+            let body = words(&[20, 1 << 5 | 4, index, 0, 1], &[]);
+            self.say(command::DEVICE_SET_IRQS, body, (1, Kind::Event));
+        }
+        for step in card.open(RING, 256) {
             self.step(&step);
         }
+        // For a while the card has a driver that does nothing wrong.
+        for _ in 0..self.dice.number(0, 200) {
+            self.refill(card);
+            self.listen();
+            std::thread::yield_now();
+        }
+        self.orderly = false;
     }
 
     fn step(&mut self, step: &Step) {
         match *step {
             Step::Write { bar, offset, width, value } => {
-                self.access(bar.into(), offset, &value.to_le_bytes()[..width.bytes()]);
+                self.write(bar.into(), offset, &value.to_le_bytes()[..width.bytes()]);
             }
             Step::Config { offset, width, value } => {
-                self.access(7, offset.into(), &value.to_le_bytes()[..width.bytes()]);
+                self.write(7, offset.into(), &value.to_le_bytes()[..width.bytes()]);
             }
             Step::Memory { address, word } => self.store(address, &word.to_le_bytes()),
             Step::Ring { address, words, length, end } => {
@@ -206,31 +240,38 @@ impl Peer {
         }
     }
 
+    /// Gives the card its descriptors again.
+    fn refill(&mut self, card: &dyn TestCard) {
+        let opened = card.open(RING, 256);
+        let memory = |step: &&Step| matches!(step, Step::Memory { .. } | Step::Ring { .. });
+        opened.iter().filter(memory).for_each(|step| self.step(step));
+    }
+
     fn do_something(&mut self) {
         let (one, other, third) = (self.number(), self.number(), self.number());
-        match self.dice.number(0, 40) {
+        match self.dice.number(0, 60) {
             0 => self.negotiate(),
             1..4 => self.map(one, other, third),
             4 | 5 => {
                 let body = words(&[24, self.dice.of(&[0, 0, 0, 1, 2])], &[0, MEMORY_BYTES]);
-                self.say(command::DMA_UNMAP, body, 0);
+                self.say(command::DMA_UNMAP, body, NO_FILES);
             }
             6 => self.map(0, MEMORY_BYTES, 0),
             7..10 => {
                 let flags = 1 << self.dice.number(3, 5) | 1 << self.dice.number(0, 2);
                 let body = words(&[20, flags, self.dice.number(0, 5), one, other], &[third]);
                 let files = self.dice.number(0, 2) as usize;
-                self.say(command::DEVICE_SET_IRQS, body, files);
+                self.say(command::DEVICE_SET_IRQS, body, (files, Kind::Event));
             }
-            10 => self.say(command::DEVICE_RESET, Vec::new(), 0),
+            10 if self.dice.one_in(4) => self.say(command::DEVICE_RESET, Vec::new(), NO_FILES),
             11 => {
                 let code = self.dice.number(0, 20) as u16;
                 let body = self.bytes(64);
-                self.say(code, body, 0);
+                self.say(code, body, NO_FILES);
             }
             12 if self.dice.one_in(50) => {
                 let bytes = self.bytes(300);
-                self.send(&bytes, 0);
+                self.send(&bytes, NO_FILES);
             }
             13 => {
                 // Under the hands of the card.
@@ -248,14 +289,18 @@ impl Peer {
                     command::DEVICE_GET_IRQ_INFO,
                 ]);
                 let body = words(&[32, 0, one], &[0, 0, 0]);
-                self.say(info, body, 0);
+                self.say(info, body, NO_FILES);
             }
             _ => {
                 let region = self.dice.of(&[self.register_bar, self.register_bar, 7, one as u32]);
-                let offset = self.dice.number(0, 0x110);
+                let offset = self.dice.number(0, if region == 7 { 0x110 } else { 0x80 });
                 let data = third.to_le_bytes();
                 let bytes = self.dice.of(&[1, 2, 4, 8, 3]);
-                self.access(region, offset, &data[..bytes]);
+                if self.dice.one_in(4) {
+                    self.read(region, offset, bytes);
+                } else {
+                    self.write(region, offset, &data[..bytes]);
+                }
             }
         }
     }
@@ -302,7 +347,7 @@ impl Peer {
         let data = if command == command::DMA_READ { count } else { 0 };
         let body = [&question[16..32], &vec![self.dice.number(0, 255) as u8; data]].concat();
         let bytes = VfioClient::message(id, command, flags, 0, &body);
-        self.send(&bytes, 0);
+        self.send(&bytes, NO_FILES);
     }
 
     fn rage(mut self, card: &dyn TestCard) {
@@ -314,6 +359,9 @@ impl Peer {
                 return;
             }
             self.do_something();
+            if self.dice.one_in(8) {
+                self.refill(card);
+            }
             if self.reads {
                 (0..4).for_each(|_| self.listen());
             }
@@ -332,15 +380,20 @@ impl Peer {
 struct Survived {
     peers: u64,
     looks: u64,
-    errors: u64,
+    /// Ends of connections, by why.
+    errors: BTreeMap<String, u64>,
     /// Looks at which windows were mapped.
     mapped: u64,
+    /// Frames that the card has placed in a client's memory.
+    placed: u64,
     longest_look: Duration,
 }
 
 impl Survived {
     fn has_seen_all(&self, counters: &TargetCounters) -> bool {
-        self.errors > 0 && self.mapped > 0 && counters.accesses > 0 && counters.malformed > 0
+        let served =
+            counters.accesses > 0 && counters.malformed > 0 && counters.interrupts_sent > 0;
+        served && !self.errors.is_empty() && self.mapped > 0 && self.placed > 0
     }
 }
 
@@ -367,13 +420,15 @@ fn survive(subject: &Subject, span: Duration, seed: u64) {
             let begun = Instant::now();
             let served = card.poll();
             let (nic, mut host) = card.parts();
-            nic.receive(&mut host, Frame::new(&[0x5a; 300]));
+            let reception = nic.receive(&mut host, Frame::new(&[0xff; 300]));
+            survived.placed += u64::from(reception.outcome.is_on_ring());
             nic.rx_progress(&mut host, usize::MAX);
             survived.longest_look = survived.longest_look.max(begun.elapsed());
             survived.looks += 1;
             survived.mapped += u64::from(card.windows() > 0);
-            if served.is_err() {
-                survived.errors += 1;
+            if let Err(why) = served {
+                let kind = why.split(|letter: char| letter.is_ascii_digit()).next();
+                *survived.errors.entry(kind.unwrap_or_default().to_owned()).or_default() += 1;
                 break;
             }
             if survived.looks.is_multiple_of(16) {
