@@ -109,7 +109,7 @@ impl Client {
         let capabilities = Capabilities::of(nic);
         Ok(Client {
             memory: ClientMemory::new(Channel::new(stream, interrupted)?),
-            irqs: Irqs::new(nic.vectors()),
+            irqs: Irqs::new(nic.vectors(), asserts_intx(nic)),
             table: capabilities.table(nic),
             capabilities,
             agreed: false,
@@ -386,6 +386,16 @@ impl FromErrno for Refusal {
         };
         (error, why)
     }
+}
+
+/// Whether the card asserts INTA#, as one may that the client before has left (PCI 3.0, 6.2.2 and 6.2.3).
+fn asserts_intx(nic: &mut dyn Nic) -> bool {
+    const STATUS: u16 = 0x06;
+    const WANTS_INTX: u64 = 1 << 3;
+    const INTX_DISABLED: u64 = 1 << 10;
+    let [command, status] =
+        [COMMAND_REGISTER, STATUS].map(|register| nic.config_read(register, Width::B2));
+    status & WANTS_INTX != 0 && command & INTX_DISABLED == 0
 }
 
 /// The bytes of a region; `None` of one that no PCI device has.

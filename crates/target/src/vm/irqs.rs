@@ -60,13 +60,13 @@ pub(super) struct Irqs {
 }
 
 impl Irqs {
-    /// Of a card that can interrupt in these ways.
-    pub(super) fn new(vectors: Vectors) -> Irqs {
+    /// Of a card that can interrupt in these ways, and asserts INTA# or does not.
+    pub(super) fn new(vectors: Vectors, level: bool) -> Irqs {
         let count = |count: u16| (0..count).map(|_| Irq::default()).collect();
         Irqs {
             kinds: [1, vectors.msi, vectors.msix, 1, 1].map(count),
             unmask: None,
-            level: false,
+            level,
             queued: Vec::new(),
             sent: 0,
             dropped: 0,

@@ -17,14 +17,14 @@ use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use rustix::fs::{SealFlags, fcntl_add_seals, fcntl_get_seals, fstatfs};
+use rustix::fs::{OFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fcntl_getfl, fstatfs};
 use rustix::io::Errno;
 use vm_memory::mmap::MmapRegionBuilder;
 use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap, GuestRegionMmap};
 use warikomi_pci::{Descriptor, DmaError, DmaMemory, SharedMemory};
 
 use super::channel::{Channel, ClientError};
-use super::protocol::{DmaMap, MOST_DATA_BYTES, command, dma_access, dma_data};
+use super::protocol::{DmaMap, MOST_DATA_BYTES, command, dma_access, dma_data, dma_done};
 use super::version::{MOST_WINDOWS, PAGE_BYTES};
 
 /// `TMPFS_MAGIC` (Linux, `include/uapi/linux/magic.h`).
@@ -229,8 +229,14 @@ impl ClientMemory {
         let mut channel = self.channel.borrow_mut();
         let mut at = address;
         for piece in from.chunks(self.most_data_bytes) {
-            // Clients differ in how much of the request they repeat, and nothing depends on it.
-            channel.ask(command::DMA_WRITE, &[&dma_access(at, piece.len()), piece]).ok()??;
+            let bytes = piece.len();
+            let answer =
+                channel.ask(command::DMA_WRITE, &[&dma_access(at, bytes), piece]).ok()??;
+            if !dma_done(&answer, at, bytes) {
+                // QEMU's is empty, and it has taken the data from another place.
+                channel.give_up(ClientError::WrongData { address: at, bytes });
+                return None;
+            }
             at = at.wrapping_add(piece.len() as u64);
         }
         Some(())
@@ -255,13 +261,16 @@ fn backing(file: File, map: &DmaMap) -> Result<Backing, Refusal> {
     if !about.is_file() || end.is_none_or(|end| about.len() < end) {
         return Err((Errno::INVAL, "a window beyond the end of its file"));
     }
-    let is_memory = fstatfs(&file).is_ok_and(|system| system.f_type as i64 == TMPFS);
+    let is_memory = fstatfs(&file).is_ok_and(|system| system.f_type == TMPFS);
     if !is_memory {
         return Err((
             Errno::INVAL,
             "a window of a file that is not in memory, or in huge pages: give the guest \
              memory-backend-memfd,share=on",
         ));
+    }
+    if fcntl_getfl(&file).is_ok_and(|flags| flags.contains(OFlags::APPEND)) {
+        return Err((Errno::INVAL, "a descriptor that writes at the end of its file alone"));
     }
     let _ = fcntl_add_seals(&file, SealFlags::SHRINK);
     if !fcntl_get_seals(&file).is_ok_and(|seals| seals.contains(SealFlags::SHRINK)) {

@@ -2,13 +2,16 @@
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use warikomi_driver::{Hardware, NicDriver, TxFrame};
 use warikomi_nic::RxOutcome;
-use warikomi_pci::{DmaMemory, Mmio, Width};
+use warikomi_pci::{DmaMemory, Mmio, SharedMemory, Width};
 use warikomi_testbench::vfio::{NO_REPLY, command};
-use warikomi_testbench::{DUO, MEMORY_AND_MASTER, OC48, RTL8168, Rig, Subject, WatchedSink, frame};
+use warikomi_testbench::{
+    DUO, MEMORY_AND_MASTER, OC48, RTL8168, Rig, Subject, VfioClient, WatchedSink, frame,
+};
 
 use super::testing::{BASE, BYTES, Shared, Side, event, events, with_client};
 
@@ -237,9 +240,8 @@ fn msix_needs_no_table_of_the_client_and_keeps_what_is_masked() {
         // Masked by command, and by a client that writes the table.
         driven.side.client.set_irqs(MASK | NONE, [MSIX, 0, 1], &[], &[]).unwrap();
         driven.side.arrive(&frame(100, 1));
-        let pending = |client: &mut warikomi_testbench::VfioClient| {
-            client.region_read(PENDING.0, PENDING.1, 8).unwrap()[0]
-        };
+        let pending =
+            |client: &mut VfioClient| client.region_read(PENDING.0, PENDING.1, 8).unwrap()[0];
         assert_eq!((pending(&mut driven.side.client), events(&messages[0])), (1, 0));
         let control = TABLE.1 + 12;
         driven.side.client.region_write(TABLE.0, control, &[1, 0, 0, 0]).unwrap();
@@ -260,7 +262,7 @@ fn a_device_says_what_it_has() {
     with_client(&subject, Shared::Sealable, |side| {
         let client = &mut side.client;
         client.negotiate();
-        let ask = |client: &mut warikomi_testbench::VfioClient, command, index: u32| {
+        let ask = |client: &mut VfioClient, command, index: u32| {
             let body = [32, 0, index, 0, 0, 0, 0, 0].map(u32::to_le_bytes).concat();
             let reply = client.call(command, &body, &[]).unwrap();
             reply.map(|body| {
@@ -388,4 +390,25 @@ fn what_a_client_has_handed_over_goes_with_it_and_the_card_stays() {
     assert_eq!(card.parts().0.config_read(4, Width::B2), MEMORY_AND_MASTER);
     let mut bytes = [0; 4];
     assert!(card.parts().1.memory.read(BASE, &mut bytes).is_err(), "no memory is left");
+}
+
+#[test]
+fn a_client_that_comes_later_hears_of_what_the_card_asserts() {
+    let subject = Subject::of(RTL8168);
+    let (_, mut card, ..) = with_client(&subject, Shared::Sealable, |side| {
+        side.client.negotiate();
+        side.map(Shared::Sealable);
+        let mut driven = Driven::open(side, &subject, MEMORY_AND_MASTER);
+        driven.without_messages();
+        assert_eq!(driven.side.arrive(&frame(100, 0)), RxOutcome::OnRing);
+    });
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    card.connect(ours).unwrap();
+    let mut client = VfioClient::new(theirs, SharedMemory::anonymous(0, 4_096).unwrap(), 2);
+    let line = event();
+    client.send(command::VERSION, 0, &[&[0; 4], &b"{}\0"[..]].concat(), &[]).unwrap();
+    let order = [20, TRIGGER | EVENTFD, INTX, 0, 1].map(u32::to_le_bytes).concat();
+    client.send(command::DEVICE_SET_IRQS, 0, &order, &[line.as_fd()]).unwrap();
+    card.poll().unwrap();
+    assert_eq!(events(&line), 1);
 }

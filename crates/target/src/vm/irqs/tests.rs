@@ -7,7 +7,7 @@ fn order(action: Action, index: u32, data: IrqData<'_>) -> SetIrqs<'_> {
 }
 
 fn with(index: u32, file: &File) -> Irqs {
-    let mut irqs = Irqs::new(Vectors { msi: 1, msix: 2 });
+    let mut irqs = Irqs::new(Vectors { msi: 1, msix: 2 }, false);
     let files = vec![file.try_clone().unwrap()];
     let set = irqs.set(&order(Action::Trigger, index, IrqData::Eventfd), files).unwrap();
     let messages = index == irq::MSI || index == irq::MSIX;
@@ -30,7 +30,7 @@ fn a_full_counter_does_not_stop_us_also_if_its_owner_lets_it() {
 
 #[test]
 fn what_comes_before_there_is_a_descriptor_is_told_when_there_is_one() {
-    let mut irqs = Irqs::new(Vectors { msi: 1, msix: 0 });
+    let mut irqs = Irqs::new(Vectors { msi: 1, msix: 0 }, false);
     irqs.tell(irq::MSI, 0);
     irqs.signal(Interrupt::Intx(true));
     let files = [event(), event()];
@@ -57,7 +57,7 @@ fn a_descriptor_that_is_taken_back_hears_nothing_more() {
 
 #[test]
 fn a_card_that_interrupts_without_end_costs_bounded_memory() {
-    let mut irqs = Irqs::new(Vectors { msi: 1, msix: 0 });
+    let mut irqs = Irqs::new(Vectors { msi: 1, msix: 0 }, false);
     let message = MsiMessage { address: 0, data: 1 };
     (0..2 * MOST_QUEUED).for_each(|_| irqs.signal(Interrupt::Msi(message)));
     assert_eq!(irqs.take_queued().len(), MOST_QUEUED);

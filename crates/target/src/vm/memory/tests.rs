@@ -1,7 +1,9 @@
+use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 
 use proptest::prelude::*;
+use warikomi_testbench::VfioClient;
 
 use super::*;
 use crate::Interrupted;
@@ -19,7 +21,7 @@ fn map(address: u64, bytes: u64, offset: u64) -> DmaMap {
 const OUTSIDE: DmaError = DmaError::NotShared { address: 0x1000, len: 4 };
 
 #[test]
-fn a_file_that_is_cut_short_fails_a_transfer_and_ends_nobody() {
+fn a_file_that_is_cut_short_fails_a_transfer_and_does_not_end_us() {
     for shared in [Shared::Sealable, Shared::Unsealable] {
         let (mut memory, _theirs) = memory();
         let file = memory_file(shared);
@@ -98,6 +100,26 @@ fn what_was_unmapped_is_outside() {
     assert_eq!((memory.load_u32(0x3000), memory.windows()), (Ok(0), 2));
     memory.unmap_all();
     assert!(memory.load_u32(0x3000).is_err());
+}
+
+/// As QEMU answers: data 12 bytes behind the header, as many bytes in all as the specification has; and nothing at all.
+#[test]
+fn answers_that_have_their_data_elsewhere_are_not_taken_for_data() {
+    let head = [0x1000u64.to_le_bytes().as_slice(), &4u32.to_le_bytes()].concat();
+    let read = [head, vec![0xaa, 0xbb, 0xcc, 0xdd], vec![0; 4]].concat();
+    for (command, body) in [(command::DMA_READ, read), (command::DMA_WRITE, Vec::new())] {
+        let (mut memory, mut theirs) = memory();
+        memory.map(&map(0x1000, 0x1000, 0), Vec::new()).unwrap();
+        theirs.write_all(&VfioClient::message(0, command, 1, 0, &body)).unwrap();
+        let mut bytes = [0; 4];
+        let done = match command {
+            command::DMA_READ => memory.read(0x1000, &mut bytes),
+            _ => memory.write(0x1000, &bytes),
+        };
+        assert_eq!((done, bytes), (Err(OUTSIDE), [0; 4]));
+        let end = memory.channel().next_command(std::time::Instant::now());
+        assert!(matches!(end, Err(ClientError::WrongData { .. })), "{end:?}");
+    }
 }
 
 proptest! {

@@ -95,6 +95,16 @@ fn data_is_taken_only_from_the_reply_that_was_asked_for() {
     }
 }
 
+#[test]
+fn a_write_is_done_when_its_own_reply_says_so() {
+    let reply = dma_access(0x1000, 4);
+    assert!(dma_done(&reply, 0x1000, 4) && dma_done(&reply[..12], 0x1000, 4));
+    for (cut, address, bytes) in [(0, 0x1000, 4), (8, 0x1000, 4), (16, 0x1004, 4), (12, 0x1000, 5)]
+    {
+        assert!(!dma_done(&reply[..cut], address, bytes), "{cut}");
+    }
+}
+
 proptest! {
     #[test]
     fn a_header_is_read_as_it_was_written(id: u16, command: u16, flags in 0u32..2, error: u32) {
