@@ -9,7 +9,7 @@ STEP = scripts/step
 help:
 	@echo 'make demo       set everything up, boot a kernel, inject 1,000 packets at 38 us'
 	@echo 'make test       set everything up, run every test'
-	@echo 'make test-long  after make test: the newest kernel, ten minutes of stress on each, a soak, a minute of fuzzing each decoder'
+	@echo 'make test-long  after make test: the newest kernel, ten minutes of stress on each, a soak, a minute of fuzzing each decoder, Miri and sanitizers'
 	@echo 'make bench      the figures of docs/benchmarks.md (leave the machine alone meanwhile)'
 	@echo 'make lint       formatting and clippy'
 

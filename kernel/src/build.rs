@@ -7,7 +7,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::bridge;
 use crate::cache::Cache;
-use crate::config::{DriverMode, Fragment, drivers_of, fnv1a};
+use crate::config::{DriverMode, Fragment, ImageKind, drivers_of, fnv1a};
 use crate::error::{FileContext, KernelError, Result};
 use crate::image::{self, Image, ImageInfo};
 use crate::make::{Cancel, Counter, Progress, Runner};
@@ -46,6 +46,8 @@ pub struct BuildOptions {
     pub source: Source,
     /// With the NIC drivers where.
     pub drivers: DriverMode,
+    /// With the drivers of further cards ([`needs_more_drivers`](crate::needs_more_drivers)).
+    pub more_drivers: bool,
     /// A kernel that finds its own mistakes (locks, memory), with debug information.
     pub debug: bool,
     /// A kernel whose time can be virtual.
@@ -73,7 +75,8 @@ pub fn build(
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Image> {
     let found = Found::look_up(&options.source)?;
-    let fragment = Fragment::new(options.drivers, options.debug, options.virtual_time);
+    let BuildOptions { drivers, more_drivers, debug, virtual_time, .. } = *options;
+    let fragment = Fragment::new(ImageKind { drivers, more_drivers, debug, virtual_time });
     let own = OwnModules::look_up(&options.modules)?;
     let key = Key::new(&found, &fragment, &own)?;
     let known = cache.images()?.into_iter().find(|image| key.is_of(image.info()));
@@ -169,6 +172,7 @@ impl Build<'_> {
             source: self.key.source.clone(),
             config_hash: self.key.hash.clone(),
             driver_mode: self.options.drivers,
+            more_drivers: self.options.more_drivers,
             debug: self.options.debug,
             virtual_time: self.options.virtual_time,
             own_modules: modules_of(&own)?,
@@ -227,6 +231,10 @@ impl Make<'_> {
             .arg(format!("O={}", self.objects.display()));
         if let Found::Archive { .. } = self.build.found {
             make.arg(QUIET);
+        }
+        // Kernels of one version that differ in a few options have most objects in common.
+        if tools::find("ccache").is_some() {
+            make.args(["CC=ccache gcc", "HOSTCC=ccache gcc"]);
         }
         make
     }

@@ -100,6 +100,10 @@ impl Cache {
             what.push_str(" with built-in drivers");
             flags.push_str(" --builtin");
         }
+        if wanted.more_drivers {
+            what.push_str(" with the drivers of further cards");
+            flags.push_str(" --more-drivers");
+        }
         if wanted.debug {
             what.push_str(" with debug information");
             flags.push_str(" --debug");
@@ -201,6 +205,8 @@ pub struct Wanted<'a> {
     pub version: Option<&'a str>,
     /// Where its drivers are; where it is not said, images with modules come first.
     pub drivers: Option<DriverMode>,
+    /// One with the drivers of further cards.
+    pub more_drivers: bool,
     /// One that finds its own mistakes, and has debug information.
     pub debug: bool,
     /// One whose time can be virtual.
@@ -216,6 +222,7 @@ impl Wanted<'_> {
             Some(wanted) => info.own_modules.iter().any(|module| module == wanted),
         };
         has_module
+            && info.more_drivers == self.more_drivers
             && info.debug == self.debug
             && info.virtual_time == self.virtual_time
             && self.version.is_none_or(|wanted| is_version(&info.version, wanted))
@@ -241,6 +248,7 @@ mod tests {
             source: "test".to_owned(),
             config_hash: "0".to_owned(),
             driver_mode,
+            more_drivers: false,
             debug: false,
             virtual_time: false,
             own_modules: Vec::new(),
@@ -323,6 +331,12 @@ mod tests {
         publish(&cache, "c", &ImageInfo { debug: true, virtual_time: true, ..plain.clone() });
         assert!(cache.find(&virtual_time).unwrap().info().virtual_time);
         assert!(!cache.find(&debug).unwrap().info().virtual_time);
+
+        publish(&cache, "d", &ImageInfo { more_drivers: true, ..plain.clone() });
+        let error = cache.find(&Wanted::default()).unwrap_err().to_string();
+        assert!(!error.contains("--more-drivers"), "{error}");
+        let more_drivers = Wanted { more_drivers: true, ..Wanted::default() };
+        assert!(cache.find(&more_drivers).unwrap().info().more_drivers);
 
         publish(&cache, "b", &ImageInfo { own_modules: vec!["mine".into()], ..plain });
         assert!(cache.find(&Wanted::default()).is_err());

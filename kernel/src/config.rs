@@ -10,6 +10,7 @@ use crate::error::{KernelError, Result};
 const BASE: &str = include_str!("../config/base.config");
 const PREFER: &str = include_str!("../config/prefer.config");
 const DRIVERS: &str = include_str!("../config/drivers.config");
+const MORE_DRIVERS: &str = include_str!("../config/more-drivers.config");
 const DEBUG: &str = include_str!("../config/debug.config");
 const PREFER_DEBUG: &str = include_str!("../config/prefer-debug.config");
 const DWARF: &str = include_str!("../config/dwarf.config");
@@ -19,9 +20,16 @@ const VIRTUAL: &str = include_str!("../config/virtual.config");
 /// Changes whenever the same fragments would lead to another image.
 const RECIPE: u32 = 1;
 
-/// The NIC drivers that an image has, and their symbols.
-pub(crate) const NIC_DRIVERS: [(&str, &str); 3] =
+/// The NIC drivers that every image has, and their symbols.
+const USUAL_DRIVERS: [(&str, &str); 3] =
     [("r8169", "CONFIG_R8169"), ("8139cp", "CONFIG_8139CP"), ("8139too", "CONFIG_8139TOO")];
+/// Those that an image has besides if more are asked for.
+const FURTHER_DRIVERS: [(&str, &str); 1] = [("e1000e", "CONFIG_E1000E")];
+
+/// Whether a driver is only in images with more drivers.
+pub fn needs_more_drivers(driver: &str) -> bool {
+    FURTHER_DRIVERS.iter().any(|(name, _)| *name == driver)
+}
 
 /// What an unlucky user should read beside the symbol's name.
 const MEANINGS: [(&str, &str); 10] = [
@@ -48,6 +56,19 @@ pub enum DriverMode {
     BuiltIn,
 }
 
+/// What kind of image a build makes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ImageKind {
+    /// Where the NIC drivers are.
+    pub(crate) drivers: DriverMode,
+    /// With those of further cards.
+    pub(crate) more_drivers: bool,
+    /// With debug information and checks.
+    pub(crate) debug: bool,
+    /// With time that can be virtual.
+    pub(crate) virtual_time: bool,
+}
+
 /// A setting of a fragment: `None` is "is not set".
 type Setting<'a> = (&'a str, Option<&'a str>);
 
@@ -58,11 +79,14 @@ pub(crate) struct Fragment {
 }
 
 impl Fragment {
-    /// With debug information and checks, and with time that can be virtual, or without.
-    pub(crate) fn new(drivers: DriverMode, debug: bool, virtual_time: bool) -> Self {
-        let drivers = match drivers {
-            DriverMode::Module => DRIVERS.to_owned(),
-            DriverMode::BuiltIn => DRIVERS.replace("=m\n", "=y\n"),
+    /// For images of this kind.
+    pub(crate) fn new(kind: ImageKind) -> Self {
+        let ImageKind { drivers: mode, more_drivers, debug, virtual_time } = kind;
+        let drivers =
+            if more_drivers { format!("{DRIVERS}{MORE_DRIVERS}") } else { DRIVERS.into() };
+        let drivers = match mode {
+            DriverMode::Module => drivers,
+            DriverMode::BuiltIn => drivers.replace("=m\n", "=y\n"),
         };
         let (mut demanded, mut preferred) = (vec![BASE, &drivers], vec![PREFER]);
         if debug || virtual_time {
@@ -143,7 +167,8 @@ pub enum DriverPlace {
 pub(crate) fn drivers_of(config: &str) -> BTreeMap<String, DriverPlace> {
     settings(config)
         .filter_map(|(symbol, value)| {
-            let (name, _) = NIC_DRIVERS.iter().find(|(_, wanted)| *wanted == symbol)?;
+            let mut all = USUAL_DRIVERS.iter().chain(&FURTHER_DRIVERS);
+            let (name, _) = all.find(|(_, wanted)| *wanted == symbol)?;
             let place = match value? {
                 "y" => DriverPlace::BuiltIn,
                 "m" => DriverPlace::Module,
@@ -160,16 +185,19 @@ mod tests {
 
     #[test]
     fn a_configuration_that_grants_everything_passes() {
-        let modes = [DriverMode::Module, DriverMode::BuiltIn];
-        for (drivers, extra) in modes.iter().flat_map(|&mode| [(mode, false), (mode, true)]) {
-            let fragment = Fragment::new(drivers, extra, extra);
-            fragment.check(&fragment.text()).unwrap();
+        for drivers in [DriverMode::Module, DriverMode::BuiltIn] {
+            for (more_drivers, extra) in [(false, false), (false, true), (true, false)] {
+                let (debug, virtual_time) = (extra, extra);
+                let kind = ImageKind { drivers, more_drivers, debug, virtual_time };
+                let fragment = Fragment::new(kind);
+                fragment.check(&fragment.text()).unwrap();
+            }
         }
     }
 
     #[test]
     fn what_is_refused_is_named_with_its_meaning() {
-        let fragment = Fragment::new(DriverMode::Module, false, false);
+        let fragment = Fragment::new(ImageKind::default());
         let config = fragment
             .text()
             .replace("CONFIG_UML_PCI_OVER_VIRTIO=y\n", "")
@@ -184,27 +212,33 @@ mod tests {
 
     #[test]
     fn what_is_only_preferred_may_be_refused() {
-        let fragment = Fragment::new(DriverMode::Module, false, false);
+        let fragment = Fragment::new(ImageKind::default());
         let config = fragment.text().replace("CONFIG_CRC32=y", "CONFIG_CRC32=m");
         fragment.check(&config).unwrap();
     }
 
     #[test]
     fn a_configuration_has_one_hash_and_another_has_another() {
-        let module = Fragment::new(DriverMode::Module, false, false).hash();
-        assert_eq!(module, Fragment::new(DriverMode::Module, false, false).hash());
-        assert_ne!(module, Fragment::new(DriverMode::BuiltIn, false, false).hash());
+        let module = Fragment::new(ImageKind::default()).hash();
+        assert_eq!(module, Fragment::new(ImageKind::default()).hash());
+        let others = [
+            ImageKind { drivers: DriverMode::BuiltIn, ..ImageKind::default() },
+            ImageKind { more_drivers: true, ..ImageKind::default() },
+        ];
+        assert!(others.iter().all(|kind| Fragment::new(*kind).hash() != module));
         assert_eq!(module.len(), 16);
         assert_eq!(fnv1a(b"a"), 0xaf63_dc4c_8601_ec8c);
     }
 
     #[test]
     fn every_driver_of_an_image_is_asked_for() {
-        for (_, symbol) in NIC_DRIVERS {
-            assert!(DRIVERS.contains(&format!("{symbol}=m\n")), "{symbol}");
+        for (config, drivers) in [(DRIVERS, &USUAL_DRIVERS[..]), (MORE_DRIVERS, &FURTHER_DRIVERS)] {
+            for (_, symbol) in drivers {
+                assert!(config.contains(&format!("{symbol}=m\n")), "{symbol}");
+            }
+            assert_eq!(drivers_of(config).len(), drivers.len(), "uio and pktgen drive no NIC");
         }
-        let asked_for = drivers_of(DRIVERS);
-        assert_eq!(asked_for.len(), NIC_DRIVERS.len(), "uio and pktgen drive no NIC");
+        assert!(needs_more_drivers("e1000e") && !needs_more_drivers("r8169"));
     }
 
     #[test]

@@ -26,6 +26,9 @@ pub struct ImageInfo {
     pub config_hash: String,
     /// How drivers were asked for.
     pub driver_mode: DriverMode,
+    /// Whether it has the drivers of further cards.
+    #[serde(default)]
+    pub more_drivers: bool,
     /// Whether it finds its own mistakes, and has debug information.
     #[serde(default)]
     pub debug: bool,

@@ -35,6 +35,9 @@ pub(crate) struct BuildArguments {
     /// NIC drivers in the kernel itself, not as modules
     #[arg(long)]
     builtin: bool,
+    /// With the NIC drivers of further cards, which make it larger: e1000e
+    #[arg(long)]
+    more_drivers: bool,
     /// A kernel that finds its own mistakes (lock order, use of freed memory) and has debug information, as
     /// `at` and `explore` want it; several times slower
     #[arg(long)]
@@ -78,6 +81,7 @@ fn build_kernel(arguments: &BuildArguments, interrupted: &Interrupted) -> Result
     let options = BuildOptions {
         source,
         drivers,
+        more_drivers: arguments.more_drivers,
         debug: arguments.debug,
         virtual_time: arguments.virtual_time,
         modules: arguments.modules.clone(),

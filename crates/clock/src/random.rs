@@ -149,6 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "draws too many numbers to be run under Miri")]
     fn jitter_stays_within_its_bounds_and_does_not_add_up_but_for_outliers() {
         let us = Span::from_us;
         let jitter = |one_in| {
@@ -174,6 +175,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "draws too many numbers to be run under Miri")]
     fn a_chance_happens_as_often_as_it_should_and_the_same_way_again() {
         let history = |stream, per_billion| -> Vec<bool> {
             let mut chance = Chance::new(Seed(3), stream, per_billion);
@@ -201,6 +203,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "draws too many numbers to be run under Miri")]
     fn poisson_gaps_have_the_mean_and_the_spread_of_an_exponential() {
         let sample: Vec<f64> = gaps(1, 100_000).iter().map(|gap| gap.as_us()).collect();
         let mean = sample.iter().sum::<f64>() / sample.len() as f64;

@@ -42,8 +42,8 @@ pub fn cut_off(mmio: &mut dyn Mmio) -> Result<(), DriverError> {
     Ok(mmio.config_write(config::COMMAND, Width::B2, command)?)
 }
 
-/// Makes sure of the device, and switches decoding, bus mastering and its message interrupts on: by MSI-X if
-/// it has that, each vector with its number as data; otherwise one by MSI.
+/// Makes sure of the device, and switches decoding, bus mastering and its interrupts on: by MSI-X if it has that, each
+/// vector with its number as data; otherwise one by MSI, and if it has no messages, its pin.
 pub fn enable(mmio: &mut dyn Mmio, info: &DriverInfo) -> Result<(), DriverError> {
     let id = mmio.config_read(config::ID, Width::B4)?;
     let (vendor, device) = (id as u16, (id >> 16) as u16);
@@ -60,7 +60,8 @@ pub fn enable(mmio: &mut dyn Mmio, info: &DriverInfo) -> Result<(), DriverError>
         enable_messages(mmio, at, control)?;
         return Ok(mmio.config_write(config::COMMAND, Width::B2, command)?);
     }
-    Err(DriverError::Invalid("the device has no message-signalled interrupts".to_owned()))
+    let by_pin = config::MEMORY | config::BUS_MASTER;
+    Ok(mmio.config_write(config::COMMAND, Width::B2, by_pin)?)
 }
 
 /// Where a capability is, and its control word.

@@ -9,6 +9,7 @@ pub mod access;
 pub mod descriptor_fifo;
 pub mod device;
 mod model;
+pub mod rtl8139;
 pub mod rtl8168;
 pub mod run;
 pub mod state;
@@ -28,6 +29,7 @@ pub const DRIVERS: &[&DriverInfo] = &[
     &descriptor_fifo::OC48.info,
     &descriptor_fifo::OC192.info,
     &descriptor_fifo::GE10.info,
+    &rtl8139::INFO,
 ];
 
 /// The driver of whoever does not name one; the model that it drives has the same name.
@@ -39,6 +41,7 @@ pub fn by_name(name: &str) -> Option<Box<dyn NicDriver>> {
     let fifo = |card| -> Option<Box<dyn NicDriver>> { Some(Box::new(DescriptorFifo::new(card))) };
     match name {
         "rtl8168" => Some(Box::new(rtl8168::Rtl8168::new())),
+        "rtl8139" => Some(Box::new(rtl8139::Rtl8139::new())),
         "oc48" => fifo(&OC48),
         "oc192" => fifo(&OC192),
         "ge10" => fifo(&GE10),

@@ -147,6 +147,24 @@ impl<'a> NicContext<'a> {
         }
     }
 
+    /// Whether interrupts are messages of MSI-X, so that each vector has its own.
+    #[inline]
+    pub fn has_msix(&self) -> bool {
+        self.own.interrupts.is_msix()
+    }
+
+    /// Whether a message has gone out for an interrupt that is asserted.
+    #[inline]
+    pub fn is_reported(&self, vector: Vector) -> bool {
+        self.own.interrupts.is_reported(vector)
+    }
+
+    /// Whether an interrupt is asserted.
+    #[inline]
+    pub fn is_asserted(&self, vector: Vector) -> bool {
+        self.own.interrupts.is_high(vector)
+    }
+
     /// Sends a frame, without check sequence, down the wire.
     #[inline]
     pub fn frame_tx(&mut self, frame: &[u8]) {

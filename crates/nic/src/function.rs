@@ -10,7 +10,7 @@ use warikomi_pci::{
 };
 
 use crate::context::ContextParts;
-use crate::register::{Access, Register, Role};
+use crate::register::{Register, Role};
 use crate::strict::{Strict, check_read, check_write, nothing_there};
 use crate::{
     Frame, Link, ModelInfo, NicContext, NicModel, Probe, Reception, ResetKind, RxCounters, RxFault,
@@ -281,6 +281,7 @@ impl<M: NicModel + 'static> PciFunction for NicFunction<M> {
         self.config.write(offset, width, value);
         self.command = self.config.command();
         self.interrupts.configure(&self.config, host.interrupts);
+        self.with_model(host, |model, cx| model.interrupts_configured(cx));
     }
 
     #[inline]
@@ -314,7 +315,7 @@ impl<M: NicModel + 'static> PciFunction for NicFunction<M> {
         self.counters.writes += 1;
         let value = value & width.mask();
         if self.interrupts.msix_write((bar, offset), width, value, &mut *host.interrupts) {
-            return;
+            return self.with_model(host, |model, cx| model.interrupts_configured(cx));
         }
         if self.strict.is_some() {
             self.judge_write(host, (bar, offset, width), value);
@@ -402,7 +403,7 @@ impl<M: NicModel + 'static> Nic for NicFunction<M> {
     fn register(&mut self, host: &mut Host<'_>, bar: u8, offset: u64) -> Option<u64> {
         let is_it = |row: &&Register| row.bar == bar && u64::from(row.offset) == offset;
         let row = self.info.registers.iter().find(is_it)?;
-        if matches!(row.access, Access::WriteOnly | Access::ReadClear) {
+        if row.is_empty() || !row.access.is_looked_at() {
             return None;
         }
         // Of a width that no access has, the next one.

@@ -6,16 +6,21 @@
 //! [`Wire`](warikomi_wire::Wire).
 
 pub mod bus;
+mod capabilities;
 mod checksum;
 mod context;
 pub mod descriptor_fifo;
+pub mod e1000e;
 mod forward;
 mod function;
 mod model;
 mod options;
+mod phy;
 mod probe;
 pub mod queue;
+mod realtek;
 pub mod register;
+pub mod rtl8139;
 pub mod rtl8168;
 mod segment;
 pub mod strict;
@@ -36,4 +41,7 @@ pub const MODELS: &[&ModelInfo] = &[
     &descriptor_fifo::OC48.info,
     &descriptor_fifo::OC192.info,
     &descriptor_fifo::GE10.info,
+    &rtl8139::RTL8139.info,
+    &rtl8139::RTL8139CP.info,
+    &e1000e::INFO,
 ];

@@ -248,6 +248,10 @@ pub trait NicModel: Send + 'static {
     /// A timer that the model had scheduled has run out.
     fn timer(&mut self, cx: &mut NicContext<'_>, tag: u32);
 
+    /// The driver's system has changed the way of interrupts: configuration space, or the MSI-X table. What was
+    /// held back may have gone out, which is news to a card that does something when it does.
+    fn interrupts_configured(&mut self, _cx: &mut NicContext<'_>) {}
+
     /// The function is reset from outside.
     fn reset(&mut self, cx: &mut NicContext<'_>, kind: ResetKind);
 

@@ -2,7 +2,8 @@
 
 use crate::bus::{Bus, ParseBusError};
 use crate::descriptor_fifo::{Card, DescriptorFifo};
-use crate::{MODELS, Nic, NicFunction, rtl8168};
+use crate::rtl8139::{Chip, Rtl8139};
+use crate::{MODELS, Nic, NicFunction, e1000e, rtl8168};
 use warikomi_wire::HEADER_BYTES;
 use warikomi_wire::Wire;
 
@@ -12,7 +13,7 @@ pub struct NicOptions {
     /// The model's name.
     pub model: String,
     /// The bus that its transfers take; `None` for what the model has: cards with a FIFO of descriptors have
-    /// [one](crate::descriptor_fifo::Card); transfers of `rtl8168` take no time and are done within the register write that starts them.
+    /// [one](crate::descriptor_fifo::Card); transfers of the others take no time and are done within the register write that starts them.
     pub bus: Option<Bus>,
     /// Bits that its line carries in a second, a million to 10¹²; `None` for what the model has.
     pub line_rate_bps: Option<u64>,
@@ -92,6 +93,14 @@ pub fn build(options: &NicOptions, wire: Box<dyn Wire>) -> Result<Box<dyn Nic>, 
     if let Some(card) = Card::named(info.name) {
         let bus = bus.or(card.usual_bus().map(|preset| preset.bus));
         let chip = DescriptorFifo::new(card, bus, *line_rate_bps, *mtu);
+        return Ok(Box::new(NicFunction::new(chip, wire).made_strict(*strict)));
+    }
+    if let Some(chip) = Chip::named(info.name) {
+        let chip = Rtl8139::with(chip, *bus, *line_rate_bps, *mtu);
+        return Ok(Box::new(NicFunction::new(chip, wire).made_strict(*strict)));
+    }
+    if info.name == e1000e::INFO.name {
+        let chip = e1000e::E1000e::with(*bus, *line_rate_bps, *mtu);
         return Ok(Box::new(NicFunction::new(chip, wire).made_strict(*strict)));
     }
     let chip = rtl8168::Rtl8168::with(*bus, *line_rate_bps, *mtu);

@@ -1,6 +1,14 @@
 //! Registers as rows of a table.
 
+mod file;
+mod table;
+mod words;
+
 use warikomi_pci::{Vector, Width};
+
+pub(crate) use self::file::{RegisterFile, Window, WrittenPart};
+pub(crate) use self::table::{Span, lay_out, row_count};
+pub(crate) use self::words::{WordFile, WordTable};
 
 /// What reading and writing a register does (the usual letters of datasheets).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,8 +25,18 @@ pub enum Access {
     Write1Set,
     /// Reading clears it.
     ReadClear,
+    /// Reading sets it, as a semaphore is taken.
+    ReadSet,
     /// A written bit goes back to 0 by itself when its work is done.
     SelfClearing,
+}
+
+impl Access {
+    /// Whether a read gives what the register holds, and changes nothing.
+    #[inline]
+    pub fn is_looked_at(self) -> bool {
+        !matches!(self, Access::WriteOnly | Access::ReadClear | Access::ReadSet)
+    }
 }
 
 /// What a register is for, as far as an observer of the driver must know it.
@@ -47,7 +65,7 @@ pub struct Register {
     pub name: &'static str,
     /// Offset in bytes into its BAR.
     pub offset: u16,
-    /// Width in bytes.
+    /// Width in bytes; more than 8 of a place where there is no register ([`Register::is_empty`]).
     pub width: u16,
     /// Value at power-on.
     pub reset: u64,
@@ -76,6 +94,11 @@ impl Register {
         let (role, reset, reserved) = (Role::Other, 0, 0);
         let (joined, bytes) = (false, false);
         Register { bar, role, name, offset, width, reset, access, reserved, joined, bytes, source }
+    }
+
+    /// Whether there is no register in these bytes: they read as 0, and a write is dropped.
+    pub const fn is_empty(&self) -> bool {
+        self.width > 8
     }
 
     /// The register with this role.

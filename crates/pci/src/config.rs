@@ -414,6 +414,31 @@ mod tests {
     }
 
     #[test]
+    fn a_header_says_who_it_is() {
+        let mut config = space();
+        let read = [(0x00, 0x8168_10ec), (0x08, 0x0200_0002), (0x2c, 0x8168_10ec), (0x3c, 0x0100)];
+        for (offset, value) in read {
+            assert_eq!(config.read(offset, Width::B4), value, "{offset:#x}");
+        }
+        assert_eq!(config.command(), Command::default());
+        let only = |mut command: Command, bit: fn(&mut Command) -> &mut bool| {
+            *bit(&mut command) = true;
+            command
+        };
+        for (bit, expected) in [
+            (0, only(Command::default(), |command| &mut command.io)),
+            (1, only(Command::default(), |command| &mut command.memory)),
+            (2, only(Command::default(), |command| &mut command.bus_master)),
+            (10, only(Command::default(), |command| &mut command.intx_disabled)),
+        ] {
+            config.write(0x04, Width::B2, 1 << bit);
+            assert_eq!(config.command(), expected, "bit {bit}");
+        }
+        config.write(0x04, Width::B2, 0xffff);
+        assert_eq!(config.read(0x04, Width::B2), 0x0547, "what the function has");
+    }
+
+    #[test]
     fn a_bar_tells_its_size() {
         let mut config = space();
         config.write(0x18, Width::B4, 0xffff_ffff);
@@ -443,6 +468,19 @@ mod tests {
     }
 
     #[test]
+    fn msi_without_mask_bits_takes_what_is_behind_it_for_none() {
+        let layout = MsixLayout { vectors: 5, table: (3, 0x40), pending: (3, 0x800) };
+        let mut config = ConfigSpace::builder(IDENTITY)
+            .capability_at(0x50, Capability::msi(1, false))
+            .capability_at(0, Capability::msix(layout))
+            .build();
+        assert_eq!([0x50, 0x51, 0x60].map(|at| config.read(at, Width::B1)), [0x05, 0x60, 0x11]);
+        assert_eq!(config.msi().masked, 0);
+        config.set_msi_pending(u32::MAX);
+        assert_eq!(config.msix_layout(), Some(layout));
+    }
+
+    #[test]
     fn a_space_describes_its_bars_and_vectors() {
         let layout = MsixLayout { vectors: 5, table: (3, 0), pending: (3, 0x800) };
         let mut config = ConfigSpace::builder(IDENTITY)
@@ -454,6 +492,7 @@ mod tests {
         let bar = |index, kind| Bar { index, kind, bytes: 0x1000 };
         assert_eq!(config.bars(), [bar(0, BarKind::Memory32), bar(3, BarKind::Memory64)]);
         assert_eq!(config.vectors(), Vectors { msi: 4, msix: 5 });
+        assert_eq!((config.vectors().count(), Vectors::default().count()), (5, 1));
         assert_eq!(config.msix_layout(), Some(layout));
         assert_eq!(config.msix(), MsixState::default());
         config.write(0x72, Width::B2, 0xffff);

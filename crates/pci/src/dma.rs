@@ -378,6 +378,58 @@ mod tests {
     }
 
     #[test]
+    fn bytes_are_copied_within_memory_however_its_regions_lie() {
+        let ranges = [(GuestAddress(0x1000), 0x1000), (GuestAddress(0x2000), 0x1000)];
+        let two = || SharedMemory::new(GuestMemoryMmap::from_ranges(&ranges).unwrap());
+        let (fast, plain) = (two(), Plain(two()));
+        for memory in [&fast as &dyn DmaMemory, &plain] {
+            // Inside one, from one across both, and from both into one.
+            for (from, to) in [(0x1000, 0x1100), (0x1100, 0x1ffe), (0x1ffe, 0x2800)] {
+                memory.write(from, &[1, 2, 3, from as u8]).unwrap();
+                memory.copy(from, to, 4).unwrap();
+                let mut bytes = [0; 4];
+                memory.read(to, &mut bytes).unwrap();
+                assert_eq!(bytes, [1, 2, 3, from as u8], "{from:#x} to {to:#x}");
+            }
+            for (from, to) in [(0x2ffe, 0x1000), (0x1000, 0x2ffe)] {
+                assert!(memory.copy(from, to, 4).is_err(), "{from:#x} to {to:#x}");
+            }
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "no file can be mapped under Miri")]
+    fn a_file_is_shared_from_an_offset_on() {
+        let file = warikomi_shared::create_region("test", 0x3000).unwrap();
+        let map = |base, offset, len| {
+            SharedMemory::from_file(base, file.try_clone().unwrap(), offset, len).unwrap()
+        };
+        let (whole, part) = (map(0, 0, 0x3000), map(0x8000, 0x1000, 0x2000));
+        part.store_u32(0x8004, 7).unwrap();
+        assert_eq!(whole.load_u32(0x1004), Ok(7));
+        assert_eq!((part.len(), part.regions().num_regions(), part.is_empty()), (0x2000, 1, false));
+        let mut none = part.clone();
+        none.unmap(0x8000, 0x2000).unwrap();
+        assert_eq!((none.len(), none.is_empty()), (0, true));
+        // To say that something will be written changes nothing, wherever it is.
+        for (address, len) in [(0x8001, 0x1000), (0x9fff, 1), (0x7000, 4), (u64::MAX, usize::MAX)] {
+            part.expect_write(address, len);
+        }
+        assert_eq!(part.load_u32(0x8004), Ok(7));
+    }
+
+    #[test]
+    fn a_word_that_is_not_aligned_is_refused() {
+        let memory = SharedMemory::anonymous(0x1000, 0x1000).unwrap();
+        let refused = DmaError::Misaligned { address: 0x1002 };
+        assert_eq!(memory.load_u32(0x1002), Err(refused));
+        assert_eq!(memory.store_u32(0x1002, 1), Err(refused));
+        assert_eq!(memory.load_descriptor(0x1002), Err(refused));
+        assert_eq!(memory.store_descriptor(0x1002, [1; 4]), Err(refused));
+        assert_eq!(memory.load_u32(0x1000), Ok(0));
+    }
+
+    #[test]
     fn windows_come_and_go_and_what_is_outside_is_an_error() {
         let window = |base| SharedMemory::anonymous(base, 0x1000).unwrap();
         let mut memory = window(0x1000);

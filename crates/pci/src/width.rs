@@ -43,3 +43,23 @@ impl fmt::Display for Width {
         write!(f, "{}-byte", self.bytes())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_width_is_known_by_its_bytes() {
+        for (bytes, width, mask) in [
+            (1, Width::B1, 0xff),
+            (2, Width::B2, 0xffff),
+            (4, Width::B4, 0xffff_ffff),
+            (8, Width::B8, u64::MAX),
+        ] {
+            assert_eq!((width.bytes(), width.mask()), (bytes, mask));
+            assert_eq!(Width::from_bytes(bytes), Some(width));
+            assert_eq!(width.to_string(), format!("{bytes}-byte"));
+        }
+        assert_eq!([0, 3, 16].map(Width::from_bytes), [None; 3]);
+    }
+}

@@ -50,7 +50,7 @@ impl LineEnd {
     }
 }
 
-/// Message-signalled interrupts to the driver.
+/// Interrupts to the driver: messages, and the pin of a device that has none.
 pub(super) struct MessageLine {
     end: LineEnd,
     clock: TscClock,
@@ -61,7 +61,6 @@ pub(super) struct MessageLine {
     vectors: Box<[Vector]>,
     /// Whether the data of a message is its vector: there is more than one.
     tells_vectors: bool,
-    intx_undeliverable: u64,
     log: Vec<InterruptRecord>,
     log_capacity: usize,
     /// Number of the first message in the log.
@@ -78,7 +77,6 @@ impl MessageLine {
             sent_at: vec![0; layout::STAMPS_CAPACITY].into(),
             vectors: vec![Vector::default(); layout::STAMPS_CAPACITY].into(),
             tells_vectors: vectors > 1,
-            intx_undeliverable: 0,
             log: Vec::new(),
             log_capacity: 0,
             log_begins: 0,
@@ -95,11 +93,6 @@ impl MessageLine {
     #[inline]
     pub(super) fn sent(&self) -> u64 {
         self.sent
-    }
-
-    /// INTx changes, which cannot be delivered.
-    pub(super) fn intx_undeliverable(&self) -> u64 {
-        self.intx_undeliverable
     }
 
     /// Messages whose handlers have not told yet, and are still listened to.
@@ -187,19 +180,17 @@ impl MessageLine {
 impl IntrLine for MessageLine {
     #[inline]
     fn signal(&mut self, interrupt: Interrupt) {
-        let message = match interrupt {
-            Interrupt::Msi(message) => message,
-            Interrupt::Intx(true) => {
-                self.intx_undeliverable += 1;
-                return;
-            }
+        // That the pin is asserted is told like a message; a driver looks at its device until the pin has fallen.
+        let data = match interrupt {
+            Interrupt::Msi(message) => message.data as u16,
+            Interrupt::Intx(true) => 0,
             Interrupt::Intx(false) => return,
         };
         let now = read_tsc();
-        self.end.messages.send(message.data as u16);
+        self.end.messages.send(data);
         self.end.bell.ring();
         self.end.sent += 1;
-        let vector = Vector(if self.tells_vectors { message.data as u16 } else { 0 });
+        let vector = Vector(if self.tells_vectors { data } else { 0 });
         let place = self.sent as usize % layout::STAMPS_CAPACITY;
         (self.sent_at[place], self.vectors[place]) = (now, vector);
         self.sent += 1;

@@ -208,3 +208,113 @@ impl<W: Words> Tally<W> {
         count.wrapping_sub(std::mem::replace(&mut self.seen, count))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::rc::Rc;
+    use std::sync::atomic::Ordering;
+    use std::thread;
+
+    use super::*;
+    use crate::SharedWords;
+
+    /// Counts how often it was used.
+    impl Wakeup for Rc<Cell<u64>> {
+        fn wake(&self) {
+            self.set(self.get() + 1);
+        }
+    }
+
+    #[test]
+    fn only_a_sleeper_is_woken_and_one_sleep_is_ended_once() {
+        let words = SharedWords::anonymous(4_096);
+        let mut bell = Bell::new(words.clone(), 3, Rc::new(Cell::new(0)));
+        let sleeper = Sleeper::new(words.clone(), 3);
+        assert_eq!(bell.ring(), Rung::Looks);
+        words.store(3, BUSY, Relaxed);
+        assert_eq!(bell.ring(), Rung::Busy);
+        sleeper.announce();
+        assert_eq!([bell.ring(), bell.ring()], [Rung::Woken, Rung::Looks]);
+        assert_eq!((bell.wakeups(), bell.wakeup().get()), (1, 1));
+        sleeper.announce();
+        sleeper.retract();
+        assert_eq!(bell.ring(), Rung::Looks);
+        bell.ring_unconditionally();
+        assert_eq!((bell.wakeups(), bell.wakeup().get()), (2, 2));
+    }
+
+    struct NoWakeup;
+    impl Wakeup for NoWakeup {
+        fn wake(&self) {}
+    }
+
+    /// One word, that of a sleeper that looks.
+    struct Looking;
+    impl Words for Looking {
+        fn len(&self) -> usize {
+            1
+        }
+        fn load(&self, _: usize, _: Ordering) -> u64 {
+            LOOKS
+        }
+        fn store(&self, _: usize, _: u64, _: Ordering) {
+            unreachable!("the line stays in both caches");
+        }
+        fn swap(&self, _: usize, _: u64, _: Ordering) -> u64 {
+            unreachable!("the line stays in both caches");
+        }
+        fn fence(&self) {}
+    }
+
+    #[test]
+    fn ringing_for_one_that_looks_writes_nothing() {
+        assert_eq!(Bell::new(Looking, 0, NoWakeup).ring(), Rung::Looks);
+    }
+
+    /// Miri finds it, if a fence is missing; a processor may.
+    #[test]
+    fn a_sleeper_sees_what_there_is_or_is_woken() {
+        for _ in 0..200 {
+            let words = SharedWords::anonymous(4_096);
+            let mut bell = Bell::new(words.clone(), 3, NoWakeup);
+            let sleeper = Sleeper::new(words.clone(), 3);
+            let published = words.clone();
+            let other = thread::spawn(move || {
+                published.store(0, 1, Relaxed);
+                bell.ring()
+            });
+            sleeper.announce();
+            let seen = words.load(0, Relaxed) == 1;
+            assert!(other.join().unwrap() == Rung::Woken || seen);
+        }
+    }
+
+    #[test]
+    fn a_sleep_is_left_out_if_there_is_something_to_do() {
+        let words = SharedWords::anonymous(4_096);
+        let mut sleeper = Sleeper::new(words.clone(), 3);
+        let state = || words.load(3, Relaxed);
+        let sleep = || {
+            assert_eq!(state(), SLEEPS);
+            Ok(Woken::TimedOut)
+        };
+        assert_eq!(sleeper.sleep_unless(|| Ok::<_, ()>(false), sleep), Ok(Woken::TimedOut));
+        let no_sleep = || -> Result<Woken, ()> { unreachable!("there is something to do") };
+        assert_eq!(sleeper.sleep_unless(|| Ok::<_, ()>(true), no_sleep), Ok(Woken::Called));
+        assert_eq!(sleeper.sleep_unless(|| Err(()), no_sleep), Err(()));
+        assert_eq!(state(), LOOKS);
+    }
+
+    #[test]
+    fn events_are_taken_one_by_one_or_all_at_once() {
+        let words = SharedWords::anonymous(4_096);
+        let (mut added, mut seen) = (Tally::new(words.clone(), 5), Tally::new(words.clone(), 5));
+        assert_eq!((seen.pending(), seen.take(), seen.take_all()), (false, false, 0));
+        (0..5).for_each(|_| added.add());
+        assert!(seen.take() && seen.pending());
+        assert_eq!((seen.seen(), seen.behind(), seen.take_all()), (1, 4, 4));
+        assert_eq!((seen.pending(), seen.seen(), added.seen()), (false, 5, 5));
+        assert_eq!(Tally::new(words, 5).seen(), 5);
+    }
+}

@@ -87,6 +87,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "there are no sockets of messages under Miri")]
     fn a_message_that_is_cut_is_an_error_and_the_next_one_arrives() {
         let (near, far) = pair();
         let file = crate::create_region("test", 4_096).unwrap();
@@ -118,6 +119,23 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "there are no sockets of messages under Miri")]
+    fn what_is_too_much_for_a_message_is_not_sent() {
+        let (near, far) = pair();
+        let file = crate::create_region("test", 4_096).unwrap();
+        let bytes = [7; MOST_MESSAGE_BYTES + 1];
+        let most = &bytes[1..];
+        for (message, files) in [(&[][..], 0), (&bytes[..], 0), (most, MOST_FILES + 1)] {
+            let refused = send(&near, message, &vec![file.as_fd(); files]).unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);
+        }
+        send(&near, most, &[file.as_fd(); MOST_FILES]).unwrap();
+        let (message, files) = receive(&far).unwrap();
+        assert_eq!((message.as_slice(), files.len()), (most, MOST_FILES));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "there are no sockets of messages under Miri")]
     fn a_message_arrives_with_its_files_and_the_end_is_seen() {
         let (near, far) = pair();
         let file = crate::create_region("test", 4_096).unwrap();
@@ -132,6 +150,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "there are no sockets of messages under Miri")]
     fn standard_input_is_taken_once_and_only_if_it_is_a_socket() {
         rustix::stdio::dup2_stdin(File::open("/dev/null").unwrap()).unwrap();
         assert!(take_input().is_err());

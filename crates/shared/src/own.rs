@@ -102,6 +102,7 @@ fn is_trusted(user: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::io::{FdFlags, fcntl_getfd};
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
     /// A user that is neither root nor this one.
@@ -124,6 +125,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "there is no mkfifo under Miri")]
     fn links_pipes_and_directories_are_no_files_of_ours() {
         let directory = tempfile::tempdir().unwrap();
         let path = |name| directory.path().join(name);
@@ -182,12 +184,15 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "there are no Unix sockets under Miri")]
     fn a_socket_is_for_this_user_and_so_are_its_peers() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("socket");
         let listener = listen_at(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         assert_eq!(listen_at(&path).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        assert!(rustix::fs::fcntl_getfl(&listener).unwrap().contains(OFlags::NONBLOCK));
+        assert!(fcntl_getfd(&listener).unwrap().contains(FdFlags::CLOEXEC));
         let near = UnixStream::connect(&path).unwrap();
         let (far, _) = listener.accept().unwrap();
         assert!(is_peer_trusted(&near) && is_peer_trusted(&far));

@@ -46,6 +46,12 @@ impl SharedWords {
             .map_err(io::Error::other)?;
         Ok(SharedWords { map: Arc::new(map) })
     }
+
+    /// Words of this process alone, which Miri can map, too.
+    #[cfg(test)]
+    pub(crate) fn anonymous(bytes: usize) -> SharedWords {
+        SharedWords { map: Arc::new(MmapRegion::new(bytes).unwrap()) }
+    }
 }
 
 impl SharedWords {
@@ -117,8 +123,36 @@ impl Words for SharedWords {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::thread;
+    use std::time::Instant;
 
     #[test]
+    #[cfg_attr(miri, ignore = "how long a wait takes is not the kernel's affair under Miri")]
+    fn a_wait_lasts_until_it_is_woken_or_its_time_is_up() {
+        const LONG: Duration = Duration::from_secs(100);
+        let words = SharedWords::anonymous(4_096);
+        // Only the lower half is looked at.
+        words.store(3, 7 << 32, Ordering::Relaxed);
+        let wait = |value, timeout| {
+            let begun = Instant::now();
+            words.wait_while(3, value, timeout);
+            begun.elapsed()
+        };
+        assert!(wait(1, LONG) < LONG, "it is another value");
+        assert!(wait(0, Duration::from_millis(20)) >= Duration::from_millis(20));
+        thread::scope(|scope| {
+            let waiter = scope.spawn(|| wait(0, LONG));
+            // It may not be asleep yet.
+            while !waiter.is_finished() {
+                words.wake(3);
+                thread::sleep(Duration::from_millis(1));
+            }
+            assert!(waiter.join().unwrap() < LONG);
+        });
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "there is no memfd_create under Miri")]
     fn two_maps_of_one_file_show_the_same_words() {
         let file = create_region("test", 8_192).unwrap();
         let one = SharedWords::map(file.try_clone().unwrap(), 0, 8_192).unwrap();
@@ -129,6 +163,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "there is no memfd_create under Miri")]
     fn a_region_cannot_be_cut_short() {
         let file = create_region("test", 4_096).unwrap();
         assert!(file.set_len(0).is_err());
@@ -136,6 +171,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "there is no memfd_create under Miri")]
     fn what_reaches_beyond_the_file_is_refused() {
         let file = create_region("test", 4_096).unwrap();
         let map = |offset, bytes| SharedWords::map(file.try_clone().unwrap(), offset, bytes);

@@ -17,6 +17,14 @@ pub trait Words {
     /// Reads a word.
     fn load(&self, at: usize, order: Ordering) -> u64;
 
+    /// Reads the words from `first` on, as many as `into` has room for (relaxed). One call for all of them: where the
+    /// kind of words is not known, a call for each costs more than the reading.
+    fn load_all(&self, first: usize, into: &mut [u64]) {
+        for (number, word) in into.iter_mut().enumerate() {
+            *word = self.load(first + number, Ordering::Relaxed);
+        }
+    }
+
     /// Writes a word.
     fn store(&self, at: usize, value: u64, order: Ordering);
 
@@ -38,6 +46,11 @@ impl<W: Words + ?Sized> Words for Rc<W> {
     }
 
     #[inline]
+    fn load_all(&self, first: usize, into: &mut [u64]) {
+        (**self).load_all(first, into);
+    }
+
+    #[inline]
     fn store(&self, at: usize, value: u64, order: Ordering) {
         (**self).store(at, value, order);
     }
@@ -50,5 +63,22 @@ impl<W: Words + ?Sized> Words for Rc<W> {
     #[inline]
     fn fence(&self) {
         (**self).fence();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering::Relaxed;
+
+    use super::*;
+    use crate::SharedWords;
+
+    #[test]
+    fn words_that_are_shared_are_the_same_words() {
+        let words = Rc::new(SharedWords::anonymous(4_096));
+        Words::store(&words, 7, 5, Relaxed);
+        assert_eq!((Words::swap(&words, 7, 6, Relaxed), Words::load(&words, 7, Relaxed)), (5, 6));
+        assert_eq!((Words::len(&words), Words::is_empty(&words)), (512, false));
+        assert_eq!(SharedWords::load(&words, 7, Relaxed), 6);
     }
 }

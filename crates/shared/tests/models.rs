@@ -1,11 +1,13 @@
 //! Every interleaving of the protocols, as far as the memory model allows more than one
-//! (`loom`: all of them, up to its bound of preemptions).
+//! (`loom`: all of them, up to a bound of preemptions or without one, as `model/explore.rs` says).
 //!
 //! A failure prints the interleaving; `LOOM_LOG=trace cargo test -p warikomi-shared --test models NAME`
 //! shows it step by step.
 
 #[path = "model/event.rs"]
 mod event;
+#[path = "model/explore.rs"]
+mod explore;
 #[path = "model/words.rs"]
 mod words;
 
@@ -18,6 +20,7 @@ use warikomi_shared::{
 };
 
 use event::ModelEvent;
+use explore::explore;
 use words::ModelWords;
 
 const RING: RingPlace = RingPlace { head: 0, tail: 1, entries: 2, capacity: 2, latest: None };
@@ -29,14 +32,6 @@ const WORDS: usize = 10;
 /// Preemptions in one interleaving: two are enough for every known bug of this kind, three take
 /// seconds.
 const PREEMPTIONS: usize = 3;
-/// Set where all interleavings are to be tried, whatever that takes.
-const ALL: &str = "WARIKOMI_ALL_INTERLEAVINGS";
-
-fn explore(model: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = std::env::var_os(ALL).is_none().then_some(PREEMPTIONS);
-    builder.check(model);
-}
 
 #[test]
 fn a_ring_passes_every_entry_once_and_in_order() {
@@ -48,9 +43,10 @@ fn a_ring_with_its_latest_entry_beside_the_count_does_so_too() {
     passes_every_entry(BESIDE);
 }
 
+#[track_caller]
 fn passes_every_entry(place: RingPlace) {
-    explore(move || {
-        let words = ModelWords::new(WORDS);
+    explore(PREEMPTIONS, move || {
+        let words = ModelWords::new(WORDS, None);
         let mut producer = Producer::new(words.clone(), place);
         let mut consumer = Consumer::new(words, place);
         let other = thread::spawn(move || {
@@ -83,7 +79,7 @@ fn passes_every_entry(place: RingPlace) {
 /// A consumer that sleeps when the ring is empty; a lost wake-up would be a deadlock, which `loom`
 /// reports.
 fn sleeping_consumer(look_again: bool) {
-    let words = ModelWords::new(WORDS);
+    let words = ModelWords::new(WORDS, Some(SLEEPING));
     let event = ModelEvent::new();
     let mut producer = Producer::new(words.clone(), RING);
     let mut bell = Bell::new(words.clone(), SLEEPING, event.clone());
@@ -113,13 +109,13 @@ fn sleeping_consumer(look_again: bool) {
 
 #[test]
 fn no_entry_is_missed_between_the_last_look_and_the_sleep() {
-    explore(|| sleeping_consumer(true));
+    explore(PREEMPTIONS, || sleeping_consumer(true));
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn without_the_last_look_one_is_missed() {
-    explore(|| sleeping_consumer(false));
+    explore(PREEMPTIONS, || sleeping_consumer(false));
 }
 
 /// Two interrupts, counted in word 0, for the sleeper of word 1.
@@ -137,8 +133,8 @@ fn raise_twice(words: &ModelWords, event: &ModelEvent) -> thread::JoinHandle<()>
 /// As the kernel's bridge does it: busy until it sleeps. Who rings never insists.
 #[test]
 fn a_busy_sleeper_misses_nothing_that_was_not_rung_for() {
-    explore(|| {
-        let words = ModelWords::new(2);
+    explore(PREEMPTIONS, || {
+        let words = ModelWords::new(2, Some(1));
         let event = ModelEvent::new();
         let mut seen = Tally::new(words.clone(), 0);
         let other = raise_twice(&words, &event);
@@ -158,8 +154,8 @@ fn a_busy_sleeper_misses_nothing_that_was_not_rung_for() {
 
 #[test]
 fn interrupts_are_taken_one_by_one_and_none_is_slept_through() {
-    explore(|| {
-        let words = ModelWords::new(2);
+    explore(PREEMPTIONS, || {
+        let words = ModelWords::new(2, Some(1));
         let event = ModelEvent::new();
         let mut seen = Tally::new(words.clone(), 0);
         let other = raise_twice(&words, &event);
@@ -190,11 +186,12 @@ fn so_it_has_with_the_latest_number_beside_the_count() {
     messages(MessagePlace { count: 0, numbers: 1, capacity: 2, latest: Some(3) });
 }
 
+#[track_caller]
 fn messages(place: MessagePlace) {
     // A number that says which message it was, and is none that goes round.
     const FIRST: u16 = 10;
-    explore(move || {
-        let words = ModelWords::new(4);
+    explore(PREEMPTIONS, move || {
+        let words = ModelWords::new(4, None);
         let mut sender = MessageSender::new(words.clone(), place);
         let mut receiver = MessageReceiver::new(words, place);
         let other = thread::spawn(move || (0..3).for_each(|message| sender.send(FIRST + message)));

@@ -23,11 +23,14 @@ const MOST_SENT: usize = 4_096;
 
 impl IntrLine for Line {
     fn signal(&mut self, interrupt: Interrupt) {
-        // The driver uses messages; the wire of INTA# leads nowhere here either. A message's data is its
-        // vector.
-        let Interrupt::Msi(message) = interrupt else { return };
+        // A message's data is its vector; that the pin is asserted is told like the only message.
+        let vector = match interrupt {
+            Interrupt::Msi(message) => message.data as u16,
+            Interrupt::Intx(true) => 0,
+            Interrupt::Intx(false) => return,
+        };
         if self.sent.len() < MOST_SENT {
-            self.sent.push_back(message.data as u16);
+            self.sent.push_back(vector);
         }
     }
 }

@@ -35,6 +35,20 @@ impl Custody {
         Custody::new(self.first..self.first + self.buffers())
     }
 
+    /// This table once the provider has these buffers of the user's as well; else the first that is none, or is not
+    /// there. A driver that takes over does this while none serves its device.
+    pub fn provided(mut self, posted: &[u32], sending: &[u32]) -> Result<Custody, u32> {
+        for (tokens, to) in [(posted, Place::Posted), (sending, Place::Sending)] {
+            for &token in tokens {
+                let place = self.places.get_mut(token.wrapping_sub(self.first) as usize);
+                *place.filter(|place| **place == Place::User).ok_or(token)? = to;
+            }
+        }
+        self.posted += posted.len() as u32;
+        self.sending += sending.len() as u32;
+        Ok(self)
+    }
+
     /// Moves a buffer, if it is one and is where it should be.
     #[inline]
     #[must_use]
@@ -91,6 +105,26 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #[test]
+        fn what_a_provider_has_is_what_was_moved_there_one_by_one(
+            posted in prop::collection::vec(3u32..15, 0..6),
+            sending in prop::collection::vec(3u32..15, 0..6),
+        ) {
+            let mut one_by_one = Custody::new(4..14);
+            let wrong = [(&posted, Place::Posted), (&sending, Place::Sending)]
+                .into_iter()
+                .flat_map(|(tokens, to)| tokens.iter().map(move |token| (*token, to)))
+                .find(|&(token, to)| !one_by_one.shift(token, Place::User, to));
+            match (Custody::new(4..14).provided(&posted, &sending), wrong) {
+                (Ok(custody), None) => {
+                    prop_assert_eq!(&custody.places, &one_by_one.places);
+                    prop_assert_eq!(custody.posted(), one_by_one.posted());
+                    prop_assert_eq!(custody.sending(), one_by_one.sending());
+                }
+                (found, wrong) => prop_assert_eq!(found.err(), wrong.map(|(token, _)| token)),
+            }
+        }
+
         #[test]
         fn the_counts_are_those_of_the_table(moves in prop::collection::vec((0u32..20, 0u8..3, 0u8..3), 0..200)) {
             let place = |number| [Place::User, Place::Posted, Place::Sending][usize::from(number)];

@@ -6,6 +6,8 @@
 
 #[path = "../../shared/tests/model/event.rs"]
 mod event;
+#[path = "../../shared/tests/model/explore.rs"]
+mod explore;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,6 +19,7 @@ use warikomi_shared::{Corrupt, Wakeup, Words};
 use warikomi_stack::{ChannelPlace, ProviderEnd, Receiver, Slice, UserEnd, words};
 
 use event::ModelEvent;
+use explore::explore;
 
 /// Only the words that a channel uses: the model checker pays for each.
 #[derive(Clone)]
@@ -90,12 +93,6 @@ fn model() -> Model {
 
 const PREEMPTIONS: usize = 3;
 
-fn explore(model: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(PREEMPTIONS);
-    builder.check(model);
-}
-
 /// How an application receives in a model.
 #[derive(Clone, Copy)]
 enum Way {
@@ -158,18 +155,18 @@ fn two_packets(way: Way) {
 
 #[test]
 fn waiting_misses_no_packet() {
-    explore(|| two_packets(Way::Wait));
+    explore(PREEMPTIONS, || two_packets(Way::Wait));
 }
 
 #[test]
 fn hybrid_receiving_misses_no_packet_between_the_last_poll_and_the_sleep() {
-    explore(|| two_packets(Way::Hybrid(1)));
+    explore(PREEMPTIONS, || two_packets(Way::Hybrid(1)));
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn without_the_last_look_a_packet_is_missed() {
-    explore(|| two_packets(Way::WithoutLastLook));
+    explore(PREEMPTIONS, || two_packets(Way::WithoutLastLook));
 }
 
 /// A provider that sleeps whenever it has nothing to do, until `done` says that it is over.
@@ -208,18 +205,18 @@ fn both_sleep(look: bool) {
 
 #[test]
 fn a_driver_without_buffers_wakes_for_those_that_are_posted() {
-    explore(|| both_sleep(true));
+    explore(PREEMPTIONS, || both_sleep(true));
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn without_the_drivers_last_look_a_posted_buffer_is_missed() {
-    explore(|| both_sleep(false));
+    explore(PREEMPTIONS, || both_sleep(false));
 }
 
 #[test]
 fn what_is_to_be_sent_wakes_the_driver_and_comes_back() {
-    explore(|| {
+    explore(PREEMPTIONS, || {
         let Model { user, mut provider, user_event, provider_event } = model();
         let other = thread::spawn(move || {
             provide(&mut provider, &provider_event, true, |provider| {
@@ -366,7 +363,7 @@ fn provider_dies(stores: usize, successor: Successor) {
 
 fn at_every_store(successor: Successor) {
     for stores in 0..=MOST_STORES {
-        explore(move || provider_dies(stores, successor));
+        explore(PREEMPTIONS, move || provider_dies(stores, successor));
     }
 }
 

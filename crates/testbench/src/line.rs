@@ -20,6 +20,7 @@ pub struct Line {
     messages: u64,
     by_data: BTreeMap<u32, u64>,
     level: bool,
+    rises: u64,
     work_ahead: u64,
     presence: Vec<bool>,
     messages_only: bool,
@@ -56,6 +57,11 @@ impl Line {
         self.by_data.get(&data).copied().unwrap_or_default()
     }
 
+    /// Times that the INTA# wire was asserted.
+    pub fn rises(&self) -> u64 {
+        self.rises
+    }
+
     /// The INTA# wire, as it was left.
     pub fn level(&self) -> bool {
         self.level
@@ -79,6 +85,7 @@ impl Line {
             }
             Interrupt::Intx(level) => {
                 assert!(!(level && self.messages_only), "INTx is disabled");
+                self.rises += u64::from(level && !self.level);
                 self.level = level;
             }
         }

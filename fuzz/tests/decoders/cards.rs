@@ -9,7 +9,9 @@ use warikomi_nic::{Link, RxError, RxFault};
 use warikomi_pci::Width;
 use warikomi_testbench::cards::step::{BASE, BUFFER, MEMORY, RX_RING, Step, TX_RING, TxRequest};
 use warikomi_testbench::history::live_through;
-use warikomi_testbench::{DUO, GE10, OC48, OC192, RTL8168, Subject, TestCard};
+use warikomi_testbench::{
+    DUO, E1000E, GE10, OC48, OC192, RTL8139, RTL8139CP, RTL8168, Subject, TestCard,
+};
 
 use crate::harness::{bounded, number, once_in, steps};
 
@@ -133,4 +135,13 @@ macro_rules! targets {
     };
 }
 
-targets! { rtl8168: RTL8168, oc48: OC48, oc192: OC192, ge10: GE10, duo: DUO }
+targets! {
+    rtl8168: RTL8168,
+    rtl8139: RTL8139,
+    rtl8139cp: RTL8139CP,
+    e1000e: E1000E,
+    oc48: OC48,
+    oc192: OC192,
+    ge10: GE10,
+    duo: DUO,
+}

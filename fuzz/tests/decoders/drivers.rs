@@ -12,7 +12,7 @@ use warikomi_pci::attach::area::{RX_SLOTS, TX_SLOTS, WORDS};
 use warikomi_shared::Words;
 use warikomi_testbench::drivers::Rig;
 use warikomi_testbench::{
-    DUO, GE10, LyingRegisters, OC48, OC192, RTL8168, Subject, TestCard, frame,
+    DUO, GE10, LyingRegisters, OC48, OC192, RTL8139, RTL8168, Subject, TestCard, frame,
 };
 
 use crate::harness::{bounded, number, once_in, steps};
@@ -30,7 +30,7 @@ fn scribble(rig: &Rig, from: &mut Unstructured<'_>) -> Result<()> {
         let near = !once_in(from, 4)?;
         let most = if near { 40 } else { RINGS / 4 - 1 };
         let ring = *from.choose(&[0, 0x1000, 0x2000, 0x3000, 0x4000])?;
-        let at = Rig::RINGS + (ring + 4 * from.int_in_range(0..=most)?) % RINGS;
+        let at = rig.rings() + (ring + 4 * from.int_in_range(0..=most)?) % RINGS;
         let present = rig.bench.word(at);
         let word = match from.int_in_range(0..=6u8)? {
             // As a card gives a descriptor back: it is the driver's, whole, and of any length.
@@ -95,7 +95,7 @@ fn serves(rig: &mut Rig, from: &mut Unstructured<'_>) {
                 if sending.contains(&token) {
                     return Ok(());
                 }
-                let pieces = [(Rig::TX_BUFFERS, 64); 3];
+                let pieces = [(rig.tx_buffers(), 64); 3];
                 let frame = TxFrame { pieces: &pieces, token, segments: None };
                 let taken = call(rig, from, |driver, hw, _| driver.transmit(hw, frame))?;
                 match taken {
@@ -208,4 +208,11 @@ macro_rules! targets {
     };
 }
 
-targets! { rtl8168: RTL8168, oc48: OC48, oc192: OC192, ge10: GE10, duo: DUO }
+targets! {
+    rtl8168: RTL8168,
+    rtl8139: RTL8139,
+    oc48: OC48,
+    oc192: OC192,
+    ge10: GE10,
+    duo: DUO,
+}

@@ -1,11 +1,14 @@
 //! The receive ring.
 //!
-//! From `head` on, `posted` descriptors hold buffers that are the device's; the others hold none. A
+//! From `head` on, descriptors hold buffers that are the device's; the others hold none. A
 //! descriptor that the device hands back may say anything: its length is held against the buffer, and
 //! everything else about the buffer comes from our own memory, never from the descriptor.
 //!
 //! A driver that can be replaced notes each buffer in a slot, and leaves descriptors as the device filled
 //! them until what was in them has been shown: at the next poll.
+
+use std::collections::VecDeque;
+use std::vec;
 
 use warikomi_pci::DmaMemory;
 
@@ -26,15 +29,17 @@ const REFILL_AT: usize = 16;
 #[derive(Debug, Default)]
 pub(super) struct Receiver {
     ring: u64,
-    /// Whose each descriptor is. Of one that a predecessor has put there only the name is known: it is
-    /// 0 bytes long.
-    buffers: Vec<Option<Buffer>>,
+    descriptors: usize,
+    /// Names of the buffers on the ring, from `head` on, that a predecessor has put there.
+    inherited: vec::IntoIter<u32>,
+    /// The buffers behind them. Not one place for each descriptor: a driver that takes over would fill them all with
+    /// nothing while none serves the device.
+    buffers: VecDeque<Buffer>,
     /// Where a successor finds the same.
     slots: Option<Slots>,
     /// Count of the buffer at `head`.
     given: u64,
     head: usize,
-    posted: usize,
     /// Descriptors before `head` that are as the device filled them.
     unshown: usize,
     /// The frame that the last descriptor belonged to goes on in the next.
@@ -55,8 +60,8 @@ impl Receiver {
         if let Some(slots) = &slots {
             slots.clear();
         }
-        let buffers = vec![None; descriptors];
-        *self = Receiver { ring, buffers, slots, given, ..Receiver::default() };
+        let buffers = VecDeque::with_capacity(descriptors);
+        *self = Receiver { ring, descriptors, buffers, slots, given, ..Receiver::default() };
         for index in 0..descriptors {
             memory.write(self.at(index), &[0; regs::DESCRIPTOR_BYTES as usize])?;
             memory.store_u32(self.at(index), self.end_mark(index))?;
@@ -72,39 +77,61 @@ impl Receiver {
         predecessor: Predecessor,
         in_use: InUse,
     ) -> Result<Receiver, DriverError> {
+        let InUse { first, index, mut tokens } = in_use;
         let mut receiver = Receiver {
             ring,
-            buffers: vec![None; slots.len()],
+            descriptors: slots.len(),
+            buffers: VecDeque::with_capacity(slots.len()),
             slots: Some(slots),
-            given: in_use.first,
-            head: in_use.index,
+            given: first,
+            head: index,
             ..Receiver::default()
         };
-        for (number, token) in in_use.tokens.iter().enumerate() {
-            let index = receiver.wrap(in_use.index + number);
-            let begun = predecessor == Predecessor::Died
-                && memory.load_u32(receiver.at(index))? & !regs::RING_END == 0;
-            if begun && number + 1 < in_use.tokens.len() {
-                return Err(StateError::not_the_last("receive", index).into());
-            }
-            if !begun {
-                receiver.buffers[index] = Some(Buffer { address: 0, bytes: 0, token: *token });
-                receiver.posted += 1;
+        if predecessor == Predecessor::Died && receiver.is_last_begun(memory, tokens.len())? {
+            tokens.pop();
+        }
+        receiver.inherited = tokens.into_iter();
+        // The predecessor may have left them as they were.
+        receiver.unshown = receiver.unposted();
+        Ok(receiver)
+    }
+
+    /// Whether the last of `count` descriptors from `head` on was still empty when the driver died that was putting it
+    /// on the ring. None before it can be.
+    fn is_last_begun(&self, memory: &dyn DmaMemory, count: usize) -> Result<bool, DriverError> {
+        for number in 0..count {
+            let index = self.wrap(self.head + number);
+            if memory.load_u32(self.at(index))? & !regs::RING_END == 0 {
+                let last = number + 1 == count;
+                return if last {
+                    Ok(true)
+                } else {
+                    Err(StateError::not_the_last("receive", index).into())
+                };
             }
         }
-        // The predecessor may have left them as they were.
-        receiver.unshown = receiver.buffers.len() - receiver.posted;
-        Ok(receiver)
+        Ok(false)
     }
 
     /// The names of the buffers on the ring, in order.
     pub(super) fn tokens(&self) -> Vec<u32> {
-        let at = |number| self.buffers[self.wrap(self.head + number)];
-        (0..self.posted).filter_map(at).map(|buffer| buffer.token).collect()
+        let own = self.buffers.iter().map(|buffer| buffer.token);
+        self.inherited.as_slice().iter().copied().chain(own).collect()
+    }
+
+    /// Descriptors that hold buffers.
+    #[inline]
+    fn posted(&self) -> usize {
+        self.inherited.len() + self.buffers.len()
+    }
+
+    #[inline]
+    fn unposted(&self) -> usize {
+        self.descriptors - self.posted()
     }
 
     pub(super) fn progress(&self) -> Progress {
-        let taken = self.given.wrapping_add(self.posted as u64);
+        let taken = self.given.wrapping_add(self.posted() as u64);
         Progress { given: self.given, taken, index: self.head }
     }
 
@@ -124,12 +151,12 @@ impl Receiver {
 
     #[inline]
     fn end_mark(&self, index: usize) -> u32 {
-        if index + 1 == self.buffers.len() { regs::RING_END } else { 0 }
+        if index + 1 == self.descriptors { regs::RING_END } else { 0 }
     }
 
     #[inline]
     fn wrap(&self, index: usize) -> usize {
-        if index >= self.buffers.len() { index - self.buffers.len() } else { index }
+        if index >= self.descriptors { index - self.descriptors } else { index }
     }
 
     /// Puts as many buffers on the ring as it lacks and `sink` has.
@@ -139,9 +166,9 @@ impl Receiver {
         memory: &dyn DmaMemory,
         sink: &mut dyn RxSink,
     ) -> Result<(), DriverError> {
-        while self.posted + self.unshown < self.buffers.len() {
+        while self.unposted() > self.unshown {
             let Some(buffer) = sink.buffer() else { return Ok(()) };
-            let index = self.wrap(self.head + self.posted);
+            let index = self.wrap(self.head + self.posted());
             if let Err(error) = self.post(memory, index, buffer) {
                 sink.returned(buffer);
                 return Err(error);
@@ -164,13 +191,12 @@ impl Receiver {
         if let Some(slots) = &self.slots {
             // Empty first: a successor that finds the new slot must not take the last frame as its own.
             memory.store_u32(self.at(index), self.end_mark(index))?;
-            slots.set(index, self.given.wrapping_add(self.posted as u64), buffer.token)?;
+            slots.set(index, self.given.wrapping_add(self.posted() as u64), buffer.token)?;
         }
         let first = regs::DESC_OWN | self.end_mark(index) | bytes;
         let (low, high) = (buffer.address as u32, (buffer.address >> 32) as u32);
         memory.store_descriptor(self.at(index), [first, 0, low, high])?;
-        self.buffers[index] = Some(buffer);
-        self.posted += 1;
+        self.buffers.push_back(buffer);
         Ok(())
     }
 
@@ -186,21 +212,20 @@ impl Receiver {
             self.reuse(memory, sink)?;
         }
         let mut taken = 0;
-        while taken < budget && self.posted > 0 {
+        while taken < budget && self.posted() > 0 {
             let status = memory.load_u32(self.at(self.head))?;
             if status & regs::DESC_OWN != 0 {
                 break;
             }
             let Some(buffer) = self.next_buffer(sink)? else { break };
             self.unshown += usize::from(self.slots.is_some());
-            self.advance();
             self.pass_on(status, buffer, sink);
             taken += 1;
-            if self.buffers.len() - self.posted - self.unshown >= REFILL_AT {
+            if self.unposted() - self.unshown >= REFILL_AT {
                 self.refill(memory, sink)?;
             }
         }
-        if self.posted + self.unshown < self.buffers.len() {
+        if self.unposted() > self.unshown {
             self.refill(memory, sink)?;
         }
         if self.slots.is_none() {
@@ -220,7 +245,7 @@ impl Receiver {
     fn reuse(&mut self, memory: &dyn DmaMemory, sink: &mut dyn RxSink) -> Result<(), DriverError> {
         let shown = std::mem::take(&mut self.unshown);
         self.refill(memory, sink)?;
-        self.unshown = shown.min(self.buffers.len() - self.posted);
+        self.unshown = shown.min(self.unposted());
         self.empty_shown(memory)
     }
 
@@ -233,26 +258,28 @@ impl Receiver {
     /// Empties the last `count` descriptors that were taken, but for those that hold a new buffer. Not one by one as they
     /// are taken: the device is about to fill those behind them in the same cache line.
     fn empty_before_head(&self, memory: &dyn DmaMemory, count: usize) -> Result<(), DriverError> {
-        let before = |number| self.wrap(self.head + self.buffers.len() - number);
-        let without = count.min(self.buffers.len() - self.posted);
+        let before = |number| self.wrap(self.head + self.descriptors - number);
+        let without = count.min(self.unposted());
         (1..=without).try_for_each(|number| self.empty(memory, before(number)))
     }
 
-    /// The buffer at the head.
+    /// Takes the buffer at the head off the ring; `None` if there is none.
     #[inline]
     fn next_buffer(&mut self, sink: &dyn RxSink) -> Result<Option<Buffer>, DriverError> {
-        match self.buffers[self.head] {
-            Some(buffer) if buffer.bytes == 0 => named(buffer.token, sink).map(Some),
-            other => Ok(other),
-        }
-    }
-
-    #[inline]
-    fn advance(&mut self) {
-        self.buffers[self.head] = None;
+        let buffer = match self.inherited.as_slice() {
+            [] => {
+                let Some(buffer) = self.buffers.pop_front() else { return Ok(None) };
+                buffer
+            }
+            [token, ..] => {
+                let buffer = named(*token, sink)?;
+                self.inherited.next();
+                buffer
+            }
+        };
         self.head = self.wrap(self.head + 1);
-        self.posted -= 1;
         self.given = self.given.wrapping_add(1);
+        Ok(Some(buffer))
     }
 
     /// Passes what the device says of a buffer on.
@@ -281,11 +308,11 @@ impl Receiver {
 
     /// The ring goes away; every buffer goes back.
     pub(super) fn give_back(&mut self, sink: &mut dyn RxSink) {
-        while self.posted > 0 {
-            if let Ok(Some(buffer)) = self.next_buffer(sink) {
-                sink.returned(buffer);
+        while self.posted() > 0 {
+            match self.next_buffer(sink) {
+                Ok(Some(buffer)) => sink.returned(buffer),
+                Ok(None) | Err(_) => drop(self.inherited.next()),
             }
-            self.advance();
         }
         *self = Receiver { errors: self.errors, ..Receiver::default() };
     }

@@ -3,6 +3,8 @@
 //! A driver that can be replaced notes each frame in a slot; its frames have one piece each, so that
 //! descriptor and frame are the same thing for a successor.
 
+use std::collections::VecDeque;
+
 use warikomi_pci::DmaMemory;
 
 use super::regs;
@@ -19,8 +21,10 @@ pub(super) const MAX_FRAME_BYTES: usize =
 #[derive(Debug, Default)]
 pub(super) struct Transmitter {
     ring: u64,
-    /// For the last descriptor of each frame that the device has, the frame's name.
-    tokens: Vec<Option<u32>>,
+    /// 0 before there is a ring.
+    descriptors: usize,
+    /// The frames that the device has, in order. Not one place for each descriptor, as with the receiver's buffers.
+    frames: VecDeque<Frame>,
     /// Where a successor finds the same.
     slots: Option<Slots>,
     /// Count of the frame at `tail`, if there are slots.
@@ -30,6 +34,14 @@ pub(super) struct Transmitter {
     tail: usize,
     used: usize,
     rung: bool,
+}
+
+/// A frame on the ring.
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    /// Its last descriptor.
+    last: usize,
+    token: u32,
 }
 
 impl Transmitter {
@@ -45,7 +57,8 @@ impl Transmitter {
         }
         *self = Transmitter {
             ring,
-            tokens: vec![None; DESCRIPTORS],
+            descriptors: DESCRIPTORS,
+            frames: VecDeque::with_capacity(DESCRIPTORS),
             slots,
             given,
             rung: true,
@@ -67,7 +80,8 @@ impl Transmitter {
     ) -> Result<Transmitter, DriverError> {
         let mut transmitter = Transmitter {
             ring,
-            tokens: vec![None; DESCRIPTORS],
+            descriptors: DESCRIPTORS,
+            frames: VecDeque::with_capacity(DESCRIPTORS),
             slots: Some(slots),
             given: in_use.first,
             head: in_use.index,
@@ -82,7 +96,7 @@ impl Transmitter {
                 return Err(StateError::not_the_last("transmit", index).into());
             }
             if !begun {
-                transmitter.tokens[index] = Some(*token);
+                transmitter.frames.push_back(Frame { last: index, token: *token });
                 transmitter.head = (index + 1) % DESCRIPTORS;
                 transmitter.used += 1;
             }
@@ -92,9 +106,7 @@ impl Transmitter {
 
     /// The names of the frames on the ring, in order.
     pub(super) fn tokens(&self) -> Vec<u32> {
-        (0..self.used)
-            .filter_map(|number| self.tokens[(self.tail + number) % DESCRIPTORS])
-            .collect()
+        self.frames.iter().map(|frame| frame.token).collect()
     }
 
     pub(super) fn progress(&self) -> Progress {
@@ -121,7 +133,7 @@ impl Transmitter {
     /// Descriptors that hold nothing.
     #[inline]
     pub(super) fn room(&self) -> usize {
-        self.tokens.len() - self.used
+        self.descriptors - self.used
     }
 
     /// Puts a frame on the ring; `false` if there is no room at present.
@@ -166,7 +178,8 @@ impl Transmitter {
             }
         }
         memory.store_u32(self.at(self.head), first_word)?;
-        self.tokens[(self.head + count - 1) % DESCRIPTORS] = Some(frame.token);
+        let last = (self.head + count - 1) % DESCRIPTORS;
+        self.frames.push_back(Frame { last, token: frame.token });
         self.head = (self.head + count) % DESCRIPTORS;
         self.used += count;
         self.rung = false;
@@ -188,8 +201,8 @@ impl Transmitter {
     ) -> Result<usize, DriverError> {
         let mut frames = 0;
         while self.used > 0 && memory.load_u32(self.at(self.tail))? & regs::DESC_OWN == 0 {
-            if let Some(token) = self.tokens[self.tail].take() {
-                sent(token);
+            if let Some(frame) = self.frames.pop_front_if(|frame| frame.last == self.tail) {
+                sent(frame.token);
                 frames += 1;
             }
             self.given = self.given.wrapping_add(1);
@@ -201,13 +214,8 @@ impl Transmitter {
 
     /// The ring goes away; every name goes back.
     pub(super) fn give_back(&mut self, sent: &mut dyn FnMut(u32)) {
-        while self.used > 0 {
-            if let Some(token) = self.tokens[self.tail].take() {
-                sent(token);
-            }
-            self.tail = (self.tail + 1) % DESCRIPTORS;
-            self.used -= 1;
-        }
+        self.frames.drain(..).for_each(|frame| sent(frame.token));
+        (self.tail, self.used) = (self.head, 0);
     }
 }
 

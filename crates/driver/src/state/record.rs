@@ -115,10 +115,10 @@ impl StateArea {
         }
         let words = |slots: &Slots, progress: Progress| {
             let count = progress.taken.wrapping_sub(progress.given) as usize;
-            slots.words_from(progress.index, count).collect::<Vec<_>>()
+            slots.words_from(progress.index, count)
         };
-        let slots = [words(rx, record.rx), words(tx, record.tx)];
-        let checksum = area::checksum(self.record_words().chain(slots.into_iter().flatten()));
+        let (rx, tx) = (words(rx, record.rx), words(tx, record.tx));
+        let checksum = area::checksum(self.record_words().chain(rx).chain(tx));
         self.words.store(record::CHECKSUM, checksum, Release);
     }
 
@@ -138,7 +138,7 @@ impl StateArea {
                     slots.len()
                 ));
             }
-            let words = slots.words_from(index as usize, count as usize).collect::<Vec<_>>();
+            let words = slots.words_from(index as usize, count as usize);
             Ok((Progress { given, taken, index: index as usize }, words))
         };
         let (rx, rx_words) = progress(record::RX_GIVEN, rx)?;

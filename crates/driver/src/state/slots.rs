@@ -99,12 +99,13 @@ impl Slots {
         self.words.load(self.first + index, Relaxed)
     }
 
-    /// The words of `count` slots from `index` on, round the ring. Two ranges rather than a division for each:
-    /// a whole ring is read while no driver serves the device.
-    pub(super) fn words_from(&self, index: usize, count: usize) -> impl Iterator<Item = u64> + '_ {
-        let before_end = count.min(self.len.saturating_sub(index));
-        let places = (index..index + before_end).chain(0..count - before_end);
-        places.map(|index| self.word(index))
+    /// The words of `count` slots from `index` on, round the ring.
+    pub(super) fn words_from(&self, index: usize, count: usize) -> Vec<u64> {
+        let mut words = vec![0; count];
+        let (before_end, behind) = words.split_at_mut(count.min(self.len.saturating_sub(index)));
+        self.words.load_all(self.first + index, before_end);
+        self.words.load_all(self.first, behind);
+        words
     }
 
     /// Descriptors of the ring.
@@ -147,14 +148,26 @@ impl Slots {
     /// What is in use by a record: `count` slots from descriptor `index` on, that of `first`, whose words
     /// are `words`.
     pub(super) fn named(first: u64, index: usize, words: &[u64]) -> Result<InUse, StateError> {
-        let token = |(number, word): (usize, &u64)| match Slot::from_word(*word)? {
-            Some(slot) if slot.count == first.wrapping_add(number as u64) as u32 => Ok(slot.token),
-            other => invalid(format!(
-                "the record has descriptor {number} from {index} on in use, but its slot says {other:?}"
-            )),
-        };
-        let tokens = words.iter().enumerate().map(token).collect::<Result<_, _>>()?;
+        let mut tokens = Vec::with_capacity(words.len());
+        for (number, &word) in words.iter().enumerate() {
+            let count = first.wrapping_add(number as u64) as u32;
+            if word & !TOKEN_MASK != u64::from(count) << 32 | PRESENT {
+                return Err(not_named(word, number, index));
+            }
+            tokens.push((word & TOKEN_MASK) as u32);
+        }
         Ok(InUse { first, index, tokens })
+    }
+}
+
+/// Of slot `number` from `index` on, whose word is not what the record lets expect.
+#[cold]
+fn not_named(word: u64, number: usize, index: usize) -> StateError {
+    match Slot::from_word(word) {
+        Err(error) => error,
+        Ok(slot) => StateError::Nonsense(format!(
+            "the record has descriptor {number} from {index} on in use, but its slot says {slot:?}"
+        )),
     }
 }
 

@@ -54,7 +54,7 @@ struct World {
 
 impl World {
     fn new() -> World {
-        let words = ModelWords::new(WORDS);
+        let words = ModelWords::new(WORDS, None);
         let baton = Baton::new(words.clone());
         baton.accept(OLD);
         baton.give(Turn { generation: OLD, how: How::Start });

@@ -6,15 +6,11 @@
 mod baton;
 #[path = "../../../shared/tests/model/event.rs"]
 mod event;
+#[path = "../../../shared/tests/model/explore.rs"]
+mod explore;
 mod receive;
 mod send;
 #[path = "../../../shared/tests/model/words.rs"]
 mod words;
 
-/// Explores interleavings with at most so many preemptions.
-pub(crate) fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.max_branches = 20_000;
-    builder.check(model);
-}
+use explore::explore;

@@ -280,7 +280,7 @@ static NO_MEMORY: LazyLock<SharedMemory> =
 const ALL_PACKETS: u64 = 2;
 
 fn new_words() -> ModelWords {
-    ModelWords::new(WORDS)
+    ModelWords::new(WORDS, Some(SLEEPING))
 }
 
 /// The loop of a driver takes two packets, whenever they come.

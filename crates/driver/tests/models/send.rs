@@ -328,7 +328,8 @@ impl Sender {
 }
 
 fn sends_all(case: Case) {
-    let (words, event, bus) = (ModelWords::new(WORDS), ModelEvent::new(), Bus::new());
+    let (words, event, bus) =
+        (ModelWords::new(WORDS, Some(SLEEPING)), ModelEvent::new(), Bus::new());
     let mut device = Device {
         words: words.clone(),
         bus: bus.clone(),

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use warikomi_debugger::Tracee;
-use warikomi_nic::register::{Access, Role};
+use warikomi_nic::register::Role;
 use warikomi_nic::{ModelInfo, Nic};
 use warikomi_pci::Host;
 use warikomi_session::Prepared;
@@ -137,7 +137,7 @@ fn register_check(
     is: Option<u64>,
 ) -> Result<Check, Error> {
     let row = row_named(model, name)?;
-    if matches!(row.access, Access::WriteOnly | Access::ReadClear) {
+    if !row.access.is_looked_at() {
         let why = "it cannot be read without changing the card";
         return Err(Error::Impossible(format!(
             "--if {condition}: {} of {}: {why}",

@@ -14,6 +14,7 @@ mod perfect;
 mod receive;
 mod replace;
 mod round_trip;
+mod rtl8139;
 mod send;
 mod strategies;
 mod strict;
@@ -45,6 +46,7 @@ fn part() {
         "driver duo" => programs::driver::main_with(DUO.driver()),
         "driver ge10" => programs::driver::main("ge10"),
         "driver oc48" => programs::driver::main("oc48"),
+        "driver rtl8139" => programs::driver::main("rtl8139"),
         "driver rtl8168" => programs::driver::main("rtl8168"),
         "driver of version 1" => programs::driver::main_of_version("rtl8168", Some(1)),
         "stack" => programs::stack::main(),

@@ -145,6 +145,51 @@ fn every_contradiction_is_named() {
 }
 
 #[test]
+fn a_packet_that_comes_again_stays_delivered() {
+    let mut ledger = ledger(&[Outcome::OnRing, Outcome::Filtered]);
+    for again in 0..3 {
+        ledger.delivered(Delivery { first: 0, count: 1, at: at(1) });
+        assert_eq!(fates(&ledger), [Fate::Delivered, Fate::Filtered]);
+        assert_eq!(ledger.totals().contradictions.delivered_twice, again);
+    }
+    ledger.delivered_again(7);
+    assert_eq!(ledger.totals().contradictions.delivered_twice, 9);
+}
+
+#[test]
+fn which_nonsense_it_is_matters_up_to_one_more_than_there_are_packets() {
+    let mut ledger = ledger(&[Outcome::OnRing, Outcome::Filtered]);
+    let mut found = |first| {
+        ledger.delivered(Delivery { first, count: 1, at: at(1) });
+        let found = ledger.totals().contradictions;
+        (found.delivered_twice, found.delivered_never_on_ring)
+    };
+    assert_eq!([0, 0, 0, 1, 1].map(&mut found), [(0, 0), (1, 0), (2, 0), (2, 1), (3, 1)]);
+}
+
+#[test]
+fn frames_of_others_are_remembered_at_65536_places() {
+    let places = 65_536;
+    let mut ledger = Ledger::new(places + 2);
+    ledger.injected(&packet(0, Outcome::OnRing));
+    // None takes no place.
+    ledger.foreign_on_ring(0, 0);
+    for sequence in 1..=places {
+        ledger.injected(&packet(sequence, Outcome::OnRing));
+        ledger.foreign_on_ring(0, 1);
+        ledger.foreign_on_ring(0, 1);
+    }
+    assert_eq!(ledger.totals().contradictions, Contradictions::default());
+    ledger.injected(&packet(places + 1, Outcome::OnRing));
+    ledger.foreign_on_ring(0, 3);
+    let unaccounted = ledger.check().unwrap_err();
+    assert_eq!(unaccounted.kinds, "frames of others at too many places: 3");
+    assert_eq!(unaccounted.count, 3);
+    ledger.progress(0, 4, 0, at(1));
+    assert_eq!(ledger.foreign_accepted(), 2, "behind two packets");
+}
+
+#[test]
 fn a_target_that_claims_everything_for_ever_costs_little() {
     let mut ledger = Ledger::new(2_000_000);
     for sequence in 0..1_000 {

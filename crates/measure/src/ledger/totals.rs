@@ -199,3 +199,76 @@ impl Totals {
         Err(Unaccounted { count: self.unaccounted.max(1), kinds: kinds.join("; ") })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every column with a count of its own.
+    fn consistent() -> Totals {
+        Totals {
+            planned: 55,
+            injected: 54,
+            not_injected: 1,
+            no_descriptor: 2,
+            filtered: 3,
+            not_receiving: 3,
+            dma_error: 4,
+            not_completed: 5,
+            refused: 6,
+            accepted: 25,
+            delivered: 7,
+            unclaimed: 8,
+            lost: 19,
+            lost_on_ring: 9,
+            lost_in_stack: 10,
+            unaccounted: 0,
+            contradictions: Contradictions::default(),
+        }
+    }
+
+    #[test]
+    fn one_column_that_is_wrong_is_found() {
+        assert!(consistent().adds_up());
+        assert_eq!(consistent().check(), Ok(()));
+        assert_eq!((consistent().missed(), consistent().on_ring()), (20, 34));
+        let columns: [fn(&mut Totals) -> &mut u64; 15] = [
+            |totals| &mut totals.planned,
+            |totals| &mut totals.injected,
+            |totals| &mut totals.not_injected,
+            |totals| &mut totals.no_descriptor,
+            |totals| &mut totals.filtered,
+            |totals| &mut totals.not_receiving,
+            |totals| &mut totals.dma_error,
+            |totals| &mut totals.not_completed,
+            |totals| &mut totals.refused,
+            |totals| &mut totals.accepted,
+            |totals| &mut totals.delivered,
+            |totals| &mut totals.unclaimed,
+            |totals| &mut totals.lost,
+            |totals| &mut totals.lost_on_ring,
+            |totals| &mut totals.lost_in_stack,
+        ];
+        for (number, column) in columns.into_iter().enumerate() {
+            for wrong in [|right: u64| right + 1, |_| u64::MAX] {
+                let mut totals = consistent();
+                *column(&mut totals) = wrong(*column(&mut totals));
+                assert!(!totals.adds_up(), "column {number}: {totals:?}");
+                let unaccounted = totals.check().unwrap_err();
+                assert_eq!(unaccounted.kinds, "the columns do not add up");
+                assert_eq!(unaccounted.count, 1);
+            }
+        }
+    }
+
+    #[test]
+    fn contradictions_are_kept_if_there_are_any() {
+        let kept = |totals| {
+            let json = serde_json::to_value(totals).unwrap();
+            json.get("contradictions").map(|kinds| kinds["delivered_twice"].as_u64())
+        };
+        assert_eq!(kept(consistent()), None);
+        let contradictions = Contradictions { delivered_twice: 2, ..Contradictions::default() };
+        assert_eq!(kept(consistent().with(contradictions)), Some(Some(2)));
+    }
+}

@@ -42,7 +42,12 @@ impl RxFormat for Buffers {
     const CHAINS: bool = false;
 
     #[inline]
-    fn load(&self, _cx: &mut NicContext<'_>, place: u64) -> Found<RxDescriptor<u64, ()>> {
+    fn load(
+        &self,
+        _cx: &mut NicContext<'_>,
+        place: u64,
+        _bytes: usize,
+    ) -> Found<RxDescriptor<u64, ()>> {
         Ok(self.fifo.get(place).map(|buffer| RxDescriptor {
             place,
             next: place + 1,

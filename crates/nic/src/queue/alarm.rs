@@ -22,6 +22,11 @@ impl Alarm {
         Alarm { tag, due: Time::NEVER, armed: Time::NEVER }
     }
 
+    /// The tag that it is known by.
+    pub(crate) const fn tag(&self) -> u32 {
+        self.tag
+    }
+
     /// Rings at `due`, and not at the time that was set before.
     pub fn set(&mut self, cx: &mut NicContext<'_>, due: Time) {
         self.due = due;

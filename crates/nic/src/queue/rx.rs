@@ -60,12 +60,35 @@ pub trait RxFormat {
     /// Whether a frame may go into several descriptors. Otherwise what has no room is cut off.
     const CHAINS: bool;
 
-    /// Reads a descriptor; `None` if it does not belong to the card.
+    /// Reads the descriptor for what is left of a frame, which is `bytes` bytes; `None` if it does not belong to the
+    /// card. The room in a ring of bytes is a descriptor, too: as long as the frame, with the next one behind it.
     fn load(
         &self,
         cx: &mut NicContext<'_>,
         place: Self::Place,
+        bytes: usize,
     ) -> Found<RxDescriptor<Self::Place, Self::Words>>;
+
+    /// Writes the pieces of a frame, one behind the other, to where a descriptor has room for them.
+    #[inline]
+    fn write(
+        &self,
+        cx: &mut NicContext<'_>,
+        descriptor: &RxDescriptor<Self::Place, Self::Words>,
+        pieces: &[&[u8]],
+    ) -> Result<(), DmaError> {
+        cx.dma_write_pieces(descriptor.buffer, pieces)
+    }
+
+    /// A fault: a descriptor stays the card's although its buffer is filled, and the card goes on behind it. For a
+    /// format in which a driver would take it for its own otherwise.
+    fn withhold(
+        &self,
+        _cx: &mut NicContext<'_>,
+        _descriptor: &RxDescriptor<Self::Place, Self::Words>,
+    ) -> Result<(), DmaError> {
+        Ok(())
+    }
 
     /// Gives a descriptor whose buffer is filled to the driver.
     fn complete(
@@ -201,8 +224,13 @@ impl<F: RxFormat> RxQueue<F> {
     /// Settles the account, and goes back to the first descriptor: to be called before the format
     /// gets another ring.
     pub fn restart(&mut self, cx: &NicContext<'_>) {
+        self.restart_at(cx, F::Place::default());
+    }
+
+    /// The same, and goes to this descriptor, where a driver may say that.
+    pub fn restart_at(&mut self, cx: &NicContext<'_>, place: F::Place) {
         self.settle(cx);
-        self.head = F::Place::default();
+        self.head = place;
     }
 
     /// The ring goes away: what the driver has not given back by now, it never will.
@@ -305,6 +333,7 @@ impl<F: RxFormat> RxQueue<F> {
             look: &look,
             misuse: F::misuse,
             exclusive: true,
+            marks_first: true,
             active: true,
         };
         watch.inspect(cx, &queue);
@@ -321,8 +350,9 @@ impl<F: RxFormat> RxQueue<F> {
         &self,
         cx: &mut NicContext<'_>,
         place: F::Place,
+        bytes: usize,
     ) -> Found<RxDescriptor<F::Place, F::Words>> {
-        Ok(self.format.load(cx, place)?.filter(|_| !self.is_late(place)))
+        Ok(self.format.load(cx, place, bytes)?.filter(|_| !self.is_late(place)))
     }
 
     #[inline]
@@ -374,14 +404,14 @@ impl<F: RxFormat> RxQueue<F> {
         status: F::Status,
     ) -> Result<Placement, DmaError> {
         let bytes = total(pieces);
-        let Some(descriptor) = self.load(cx, self.head)? else {
+        let Some(descriptor) = self.load(cx, self.head, bytes)? else {
             return Ok(Placement::NoDescriptor);
         };
         if bytes > descriptor.bytes {
             return self.place_long(cx, pieces, status, descriptor);
         }
         self.complete_oldest(descriptor.place);
-        cx.dma_write_pieces(descriptor.buffer, pieces)?;
+        self.format.write(cx, &descriptor, pieces)?;
         self.complete(cx, &descriptor, whole(bytes), status)?;
         self.push_outstanding(descriptor.place);
         Ok(Placement::Completed)
@@ -403,7 +433,10 @@ impl<F: RxFormat> RxQueue<F> {
             if next == self.head || chain.len() >= F::DESCRIPTORS {
                 return Ok(Placement::NoDescriptor);
             }
-            let Some(descriptor) = self.load(cx, next)? else { return Ok(Placement::NoDescriptor) };
+            let left = frame.len() - room;
+            let Some(descriptor) = self.load(cx, next, left)? else {
+                return Ok(Placement::NoDescriptor);
+            };
             room += descriptor.bytes;
             next = descriptor.next;
             chain.push(descriptor);
@@ -414,7 +447,7 @@ impl<F: RxFormat> RxQueue<F> {
             rest = behind;
             self.complete_oldest(descriptor.place);
             if !piece.is_empty() {
-                cx.dma_write(descriptor.buffer, piece)?;
+                self.format.write(cx, descriptor, &[piece])?;
             }
             let completion = Completion {
                 first: index == 0,
@@ -446,19 +479,21 @@ impl<F: RxFormat> RxQueue<F> {
                 return self.place(cx, pieces, status);
             }
         };
-        let descriptor = match self.load(cx, self.head)? {
+        let descriptor = match self.load(cx, self.head, bytes)? {
             Some(descriptor) if bytes <= descriptor.bytes => descriptor,
             _ => return self.place(cx, pieces, status),
         };
         self.complete_oldest(descriptor.place);
-        cx.dma_write_pieces(descriptor.buffer, pieces)?;
+        self.format.write(cx, &descriptor, pieces)?;
         let completion = whole(said);
         let placement = match fault {
             RxFault::NeverCompleted => {
+                self.format.withhold(cx, &descriptor)?;
                 self.head = descriptor.next;
                 return Ok(Placement::NeverCompleted);
             }
             RxFault::CompletedLate(by) => {
+                self.format.withhold(cx, &descriptor)?;
                 self.late.add(cx, by, LateFrame { descriptor, completion, status });
                 self.head = descriptor.next;
                 Placement::CompletedLate

@@ -68,6 +68,9 @@ pub trait TxFormat {
     const WHOLE_FRAMES: bool;
     /// Bytes that the descriptors of a frame may name together.
     const MAX_BYTES: usize;
+    /// Whether a mark says that a frame begins with a descriptor. Otherwise each begins behind the last of another,
+    /// and what [`TxDescriptor::first`] and [`Look::first`] say is not asked.
+    const MARKS_FIRST: bool = true;
 
     /// Reads a descriptor; `None` if it does not belong to the card.
     fn load(
@@ -89,11 +92,13 @@ pub trait TxFormat {
     /// Whether the driver has said where the ring is. A ring at bus address 0 counts as none.
     fn is_set(&self) -> bool;
 
-    /// Gives a descriptor back to the driver. Of a FIFO on the card it is gone as it is.
+    /// Gives a descriptor back to the driver; `frames` says how many frames have gone out of it and those that
+    /// were handed to the model together with it. Of a FIFO on the card it is gone as it is.
     fn give_back(
-        &self,
+        &mut self,
         _cx: &mut NicContext<'_>,
         _descriptor: &TxDescriptor<Self::Place, Self::Words>,
+        _frames: usize,
     ) -> Result<(), DmaError> {
         Ok(())
     }
@@ -127,8 +132,8 @@ impl<F: TxFormat> TxQueue<F> {
         self.head
     }
 
-    fn restart(&mut self) {
-        (self.head, self.pending) = (F::Place::default(), false);
+    fn restart_at(&mut self, place: F::Place) {
+        (self.head, self.pending) = (place, false);
         (self.watch, self.bell) = (Watch::default(), Bell::default());
     }
 
@@ -144,6 +149,7 @@ impl<F: TxFormat> TxQueue<F> {
             look: &|cx, place| self.format.look(cx, place),
             misuse: F::misuse,
             exclusive: false,
+            marks_first: F::MARKS_FIRST,
             active: active && self.pending,
         };
         watch.inspect(cx, &queue);
@@ -164,7 +170,7 @@ impl<F: TxFormat> TxQueue<F> {
                 self.usable = true;
                 return Ok(true);
             }
-            let headless = self.chain.len() == 1 && !descriptor.first;
+            let headless = F::MARKS_FIRST && self.chain.len() == 1 && !descriptor.first;
             // An end mark of the ring that has moved behind the head leads round without passing it.
             let endless = place == self.head || self.chain.len() >= F::DESCRIPTORS;
             if headless || descriptor.last || endless {
@@ -175,11 +181,11 @@ impl<F: TxFormat> TxQueue<F> {
         }
     }
 
-    /// Gives the descriptors at the head back, in order.
+    /// Gives the descriptors at the head back, in order, of which so many frames have gone out.
     #[inline]
-    fn give_back(&mut self, cx: &mut NicContext<'_>) -> Result<(), DmaError> {
+    fn give_back(&mut self, cx: &mut NicContext<'_>, frames: usize) -> Result<(), DmaError> {
         for descriptor in &self.chain {
-            self.format.give_back(cx, descriptor)?;
+            self.format.give_back(cx, descriptor, frames)?;
             self.head = descriptor.next;
         }
         cx.descriptors_sent(self.chain.len());
@@ -378,7 +384,7 @@ impl<F: TxFormat> TxEngine<F> {
     /// they were.
     pub fn reset(&mut self) {
         (self.enabled, self.halted, self.held) = (false, false, 0);
-        self.queues.iter_mut().for_each(TxQueue::restart);
+        self.queues.iter_mut().for_each(|queue| queue.restart_at(F::Place::default()));
         if let Some(engine) = &mut self.engine {
             engine.reset();
         }
@@ -388,8 +394,13 @@ impl<F: TxFormat> TxEngine<F> {
     /// The ring of this queue is somewhere else from now on: it starts at its first descriptor, and
     /// what is under way from it is forgotten.
     pub fn restart_queue(&mut self, queue: u16) {
+        self.restart_queue_at(queue, F::Place::default());
+    }
+
+    /// The same, and it starts at this descriptor, where a driver may say that.
+    pub fn restart_queue_at(&mut self, queue: u16, place: F::Place) {
         let queue = usize::from(queue);
-        self.queues[queue].restart();
+        self.queues[queue].restart_at(place);
         if let State::Transferring(from, due) = self.state
             && from == queue
         {
@@ -583,7 +594,8 @@ impl<F: TxFormat> TxEngine<F> {
             engine: self.engine.as_mut(),
             held: &mut self.held,
         };
-        *frames += send(cx, &mut outgoing)?;
-        queue.give_back(cx)
+        let sent = send(cx, &mut outgoing)?;
+        *frames += sent;
+        queue.give_back(cx, sent)
     }
 }

@@ -1,18 +1,15 @@
 //! What the driver's reads and writes of registers do.
 
-use warikomi_clock::{Span, Time};
+use warikomi_clock::Time;
 use warikomi_pci::Width;
 
 use super::device::Rtl8168;
 use super::indirect;
 use super::regs::{self, RegisterFile};
-use super::stats::{self, Tally};
 use super::tx_queue::{HIGH, NORMAL};
 use crate::NicContext;
-use crate::register::{Access, Register};
-
-/// What TCTR counts: cycles of the 125 MHz clock of PCI Express. Not documented for this chip.
-const TIMER_TICK: Span = Span::from_ns(8);
+use crate::realtek::tally::{self, Tally};
+use crate::register::{Access, WrittenPart};
 
 impl Rtl8168 {
     /// What the driver reads from `width` bytes at `offset`; 0 behind the last register.
@@ -21,7 +18,7 @@ impl Rtl8168 {
         if offset >= regs::BYTES as u64 {
             return 0;
         }
-        for (row, _) in rows(offset, width) {
+        for (row, _) in regs::WINDOW.touched(offset, width) {
             self.refresh(cx.now(), row.offset);
         }
         self.file.get(offset as usize, width.bytes())
@@ -33,31 +30,9 @@ impl Rtl8168 {
         if offset >= regs::BYTES as u64 {
             return;
         }
-        for (row, position) in rows(offset, width) {
-            // Bring the access's bytes to where they belong in the register.
-            let shifted = |bits: u64| {
-                let shift = 8 * position.unsigned_abs();
-                if position >= 0 { bits >> shift } else { bits << shift }
-            };
-            let whole = u64::MAX >> (64 - 8 * u32::from(row.width));
-            let mask = shifted(width.mask()) & whole;
-            self.write_register(cx, (row.offset, row.access), shifted(value) & mask, mask);
+        for part in regs::WINDOW.written(offset, width, value) {
+            self.write_register(cx, &part);
         }
-    }
-
-    /// TCTR's present value.
-    fn timer_count(&self, now: Time) -> u32 {
-        (now.since(self.timer_zero).as_ps() / TIMER_TICK.as_ps()) as u32
-    }
-
-    /// TimerInt or TCTR was written: the interrupt comes when they are equal; never for 0.
-    fn set_timer(&mut self, cx: &mut NicContext<'_>) {
-        let goal = self.file.u32(regs::TIMER_INT);
-        if goal == 0 {
-            return self.timer.cancel();
-        }
-        let ticks = goal.wrapping_sub(self.timer_count(cx.now()));
-        self.timer.set(cx, cx.now() + TIMER_TICK * u64::from(ticks.max(1)));
     }
 
     /// Brings registers that live elsewhere into the file, before it is read.
@@ -65,35 +40,29 @@ impl Rtl8168 {
         let value: u64 = match row {
             regs::INTR_MASK => self.intr.mask().into(),
             regs::INTR_STATUS => self.intr.status().into(),
-            regs::TIMER_COUNT => self.timer_count(now).into(),
+            regs::TIMER_COUNT => self.timer.count(now).into(),
             _ => return,
         };
         self.file.set(row, value);
     }
 
-    /// The written bytes of one register: `value`, where `mask` has ones.
-    fn write_register(
-        &mut self,
-        cx: &mut NicContext<'_>,
-        (row, access): (u16, Access),
-        value: u64,
-        mask: u64,
-    ) {
+    /// The written bytes of one register.
+    fn write_register(&mut self, cx: &mut NicContext<'_>, part: &WrittenPart) {
+        let (row, access) = (part.row.offset, part.row.access);
         let locked = self.file.u8(regs::CFG9346) & regs::CFG9346_MODE != regs::CFG9346_UNLOCKED;
         match row {
             _ if access == Access::ReadOnly => return,
             regs::MAC0 | regs::MAC4 | regs::CONFIG0..=regs::CONFIG5 if locked => return,
-            regs::INTR_STATUS => return self.intr.acknowledge(cx, (value & mask) as u32),
+            regs::INTR_STATUS => return self.intr.acknowledge(cx, part.value as u32),
             regs::RX_MISSED => return self.file.set(row, 0),
             regs::TIMER_COUNT => {
-                self.timer_zero = cx.now();
-                return self.set_timer(cx);
+                let goal = self.file.u32(regs::TIMER_INT);
+                return self.timer.restart(cx, goal);
             }
             regs::INTR_MASK => self.refresh(cx.now(), row),
             _ => {}
         }
-        let width = usize::from(regs::row_at(row.into()).width);
-        let merged = self.file.get(row.into(), width) & !mask | value & mask;
+        let merged = self.file.merged(part);
         self.file.set(row, merged);
         self.written(cx, row, merged);
     }
@@ -123,7 +92,7 @@ impl Rtl8168 {
                 self.file.set(row, (settings | regs::TX_CONFIG_VERSION).into());
             }
             regs::CFG9346 => self.eeprom_command(value as u8),
-            regs::TIMER_INT => self.set_timer(cx),
+            regs::TIMER_INT => self.timer.set_goal(cx, value as u32),
             regs::CPLUS_CMD => {
                 self.take_over_file();
                 self.moderate(cx);
@@ -179,8 +148,8 @@ impl Rtl8168 {
     /// nowhere.
     fn eeprom_command(&mut self, command: u8) {
         if command & regs::CFG9346_MODE == regs::CFG9346_AUTOLOAD {
-            self.file.reset(regs::row_at(regs::MAC0.into()));
-            self.file.reset(regs::row_at(regs::MAC4.into()));
+            self.file.reset(regs::MAC0);
+            self.file.reset(regs::MAC4);
             self.file.set(regs::CFG9346, 0);
             self.take_over_file();
         }
@@ -207,7 +176,7 @@ impl Rtl8168 {
         }
         if command & regs::COUNTER_DUMP != 0 {
             let address = self.file.pair(regs::COUNTER_LOW, regs::COUNTER_HIGH);
-            let aligned = address & !(stats::DUMP_BYTES as u64 - 1);
+            let aligned = address & !(tally::DUMP_BYTES as u64 - 1);
             if cx.dma_write(aligned, &self.tally.dump()).is_err() {
                 self.intr.report(cx, regs::SYS_ERR);
             }
@@ -215,18 +184,4 @@ impl Rtl8168 {
         let done = command & !(regs::COUNTER_DUMP | regs::COUNTER_RESET);
         self.file.set(regs::COUNTER_LOW, done.into());
     }
-}
-
-/// The rows that an access of `width` bytes at `offset` touches, each once, with the position of
-/// its first byte relative to the access (negative if the access starts behind it).
-fn rows(offset: u64, width: Width) -> impl Iterator<Item = (&'static Register, i32)> {
-    let end = (offset + width.bytes() as u64).min(regs::BYTES as u64);
-    let mut at = offset.min(end);
-    std::iter::from_fn(move || {
-        (at < end).then(|| {
-            let row = regs::row_at(at as usize);
-            at = u64::from(row.offset + row.width);
-            (row, i32::from(row.offset) - offset as i32)
-        })
-    })
 }

@@ -1,21 +1,28 @@
 //! What the chip consists of, and how it is reset.
 
-use warikomi_clock::Time;
+use warikomi_clock::Span;
 use warikomi_wire::{HEADER_BYTES, wire_time};
 
 use super::indirect::{Ephy, Words};
-use super::phy::Phy;
 use super::regs::RegisterFile;
 use super::rx_queue::Receiver;
-use super::stats::Tally;
 use super::tx_queue::Transmitter;
 use super::{intr, regs, timers};
 use crate::NicContext;
 use crate::bus::Bus;
-use crate::queue::{Alarm, Causes, Engine, Line};
+use crate::phy::{self, Phy};
+use crate::queue::{Causes, Engine, Line};
+use crate::realtek::tally::Tally;
+use crate::realtek::timer::Timer;
 
 /// Memory on the chip for frames that wait for the line; the longest chain has room in it.
 const MEMORY_BYTES: usize = 64 << 10;
+
+/// OUI and model of a PHY for which Linux has a driver (drivers/net/phy/realtek.c): an RTL8211B.
+const PHY: phy::Sort = phy::Sort { id: 0x001c_c912, gigabit: true, page_select: 0x1f };
+
+/// What TCTR counts: cycles of the 125 MHz clock of PCI Express. Not documented for this chip.
+const TIMER_TICK: Span = Span::from_ns(8);
 
 /// What is given from outside.
 #[derive(Clone, Copy, Debug)]
@@ -48,9 +55,7 @@ pub struct Rtl8168 {
     /// What is behind CSIAR and ERIAR.
     pub(super) csi: Words,
     pub(super) eri: Words,
-    /// Time at which the timer count (TCTR) was 0.
-    pub(super) timer_zero: Time,
-    pub(super) timer: Alarm,
+    pub(super) timer: Timer,
 }
 
 impl Default for Rtl8168 {
@@ -78,17 +83,16 @@ impl Rtl8168 {
     fn set_up(setup: Setup) -> Self {
         let mut chip = Rtl8168 {
             setup,
-            file: RegisterFile::new(),
+            file: RegisterFile::new(&regs::WINDOW),
             intr: intr::causes(),
-            phy: Phy::new(),
+            phy: Phy::new(PHY, timers::PHY),
             rx: Receiver::new(setup.max_frame_bytes),
             tx: Transmitter::new(setup.engine()),
             tally: Tally::default(),
             ephy: Ephy::default(),
             csi: Words::new(),
             eri: Words::new(),
-            timer_zero: Time::ZERO,
-            timer: Alarm::new(timers::COUNT),
+            timer: Timer::new(TIMER_TICK, timers::COUNT),
         };
         chip.take_over_file();
         chip
@@ -98,7 +102,9 @@ impl Rtl8168 {
     pub(super) fn take_over_file(&mut self) {
         self.rx.filter.accept = self.file.u8(regs::RX_CONFIG) & 0x3f;
         self.rx.filter.set_station(self.file.bytes(regs::MAC0));
-        self.rx.filter.set_hash(self.file.bytes(regs::MAR0));
+        let mut hash = self.file.bytes(regs::MAR0);
+        hash.reverse();
+        self.rx.filter.set_hash(hash);
         self.rx.set_max_size(self.file.u16(regs::RX_MAX_SIZE));
         self.rx.set_offload(self.file.u16(regs::CPLUS_CMD));
     }
@@ -106,11 +112,12 @@ impl Rtl8168 {
     pub(super) fn power_on(&mut self, cx: &mut NicContext<'_>) {
         self.soft_reset(cx);
         let before = std::mem::replace(self, Rtl8168::set_up(self.setup));
-        (self.phy, self.timer_zero) = (before.phy, cx.now());
+        self.phy = before.phy;
+        self.timer.restart(cx, 0);
         self.phy.power_on();
         self.rx.queue.keep_counters(&before.rx.queue);
         self.rx.set_link(self.phy.mode().is_some());
-        self.file.set(regs::PHY_STATUS, self.phy.status_byte().into());
+        self.file.set(regs::PHY_STATUS, self.status_byte().into());
     }
 
     /// ChipCmd's reset bit: engines, interrupts and moderation; not the addresses, the
@@ -126,7 +133,7 @@ impl Rtl8168 {
             regs::RX_MAX_SIZE,
             regs::INTR_MITIGATE,
         ];
-        CLEARED.iter().for_each(|&at| self.file.reset(regs::row_at(at.into())));
+        CLEARED.iter().for_each(|&at| self.file.reset(at));
         self.rx.queue.reset(cx);
         self.tx.engine.reset();
         self.timer.cancel();
@@ -134,9 +141,20 @@ impl Rtl8168 {
         self.take_over_file();
     }
 
+    /// PHYstatus (Linux 6.1 r8169_main.c, enum rtl_register_content).
+    fn status_byte(&self) -> u8 {
+        let Some(mode) = self.phy.mode() else { return 0 };
+        let speed = match mode.mbps {
+            1_000 => 0x10,
+            100 => 0x08,
+            _ => 0x04,
+        };
+        speed | 0x02 | u8::from(mode.full_duplex)
+    }
+
     /// The link has come, gone or changed its speed.
     pub(super) fn link_changed(&mut self, cx: &mut NicContext<'_>) {
-        self.file.set(regs::PHY_STATUS, self.phy.status_byte().into());
+        self.file.set(regs::PHY_STATUS, self.status_byte().into());
         self.rx.set_link(self.phy.mode().is_some());
         self.moderate(cx);
         self.intr.report(cx, regs::LINK_CHG);

@@ -7,17 +7,14 @@
 
 mod access;
 mod device;
-mod filter;
 mod indirect;
 mod intr;
 mod model;
 mod offload;
-mod phy;
 pub mod regs;
 mod ring;
 mod rx;
 mod rx_queue;
-mod stats;
 mod timers;
 mod tx;
 mod tx_queue;

@@ -6,6 +6,7 @@
 //! the second.
 
 use crate::checksum::{TCP, UDP};
+use crate::realtek::sender::Work;
 use crate::strict::{FindingKind, Misuse};
 
 // First word.
@@ -30,16 +31,6 @@ pub(super) struct Request {
     /// The tag to insert, as its two bytes stand in the frame.
     pub(super) tag: Option<[u8; 2]>,
     pub(super) work: Work,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Work {
-    #[default]
-    Nothing,
-    /// Fill in checksums; the transport header starts at `transport`.
-    Checksum { transport: usize, ipv4: bool, protocol: Option<u8> },
-    /// Cut into segments of `mss` bytes of payload; the TCP header starts at `transport`.
-    Segment { transport: usize, mss: usize },
 }
 
 impl Request {

@@ -8,7 +8,7 @@
 
 use warikomi_pci::Vector;
 
-use crate::register::{Access, Register, Role};
+use crate::register::{Access, Register, Role, Window};
 
 /// The chip has one vector.
 pub(super) const VECTOR: Vector = Vector(0);
@@ -94,14 +94,6 @@ pub(super) const INTR_ALL: u32 = SYS_ERR
 /// TxConfig: the bits that say which chip it is, `(TxConfig >> 20) & 0xfcf` being 0x3c0.
 pub(super) const TX_CONFIG_VERSION: u32 = 0x3c00_0000;
 pub(super) const TX_CONFIG_VERSION_MASK: u32 = 0xfcf0_0000;
-
-// RxConfig.
-pub(super) const ACCEPT_ERR: u8 = 0x20;
-pub(super) const ACCEPT_RUNT: u8 = 0x10;
-pub(super) const ACCEPT_BROADCAST: u8 = 0x08;
-pub(super) const ACCEPT_MULTICAST: u8 = 0x04;
-pub(super) const ACCEPT_MY_PHYS: u8 = 0x02;
-pub(super) const ACCEPT_ALL_PHYS: u8 = 0x01;
 
 /// Cfg9346: the two bits that say what the configuration registers are for at the moment.
 pub(super) const CFG9346_MODE: u8 = 0xc0;
@@ -250,81 +242,11 @@ pub const REGISTERS: &[Register] = &[
     row("FuncForceEvent", 0xfc, 4, RW, REGISTERS_ENUM),
 ];
 
-/// Which row each byte belongs to.
-const ROW_OF: [u8; BYTES] = {
-    let mut rows = [0; BYTES];
-    let mut index = 0;
-    while index < REGISTERS.len() {
-        let mut byte = 0;
-        while byte < REGISTERS[index].width {
-            rows[(REGISTERS[index].offset + byte) as usize] = index as u8;
-            byte += 1;
-        }
-        index += 1;
-    }
-    rows
-};
-
-/// The row that the byte at `offset`, below [`BYTES`], belongs to.
-pub(super) fn row_at(offset: usize) -> &'static Register {
-    &REGISTERS[usize::from(ROW_OF[offset])]
-}
+/// The same, by the bytes that they take up.
+pub(super) static WINDOW: Window<BYTES> = Window::new(REGISTERS);
 
 /// What the registers hold, where that is no more than what was written to them.
-pub(super) struct RegisterFile {
-    bytes: [u8; BYTES],
-}
-
-impl RegisterFile {
-    /// Every register as at power-on.
-    pub(super) fn new() -> Self {
-        let mut file = RegisterFile { bytes: [0; BYTES] };
-        REGISTERS.iter().for_each(|row| file.reset(row));
-        file
-    }
-
-    /// One register as at power-on.
-    pub(super) fn reset(&mut self, row: &Register) {
-        let (at, width) = (usize::from(row.offset), usize::from(row.width));
-        self.bytes[at..at + width].copy_from_slice(&row.reset.to_le_bytes()[..width]);
-    }
-
-    /// `width` bytes, at most 8, from `offset` on; bytes beyond the last register are 0.
-    pub(super) fn get(&self, offset: usize, width: usize) -> u64 {
-        let mut value = [0; 8];
-        for (i, byte) in value[..width].iter_mut().enumerate() {
-            *byte = self.bytes.get(offset + i).copied().unwrap_or(0);
-        }
-        u64::from_le_bytes(value)
-    }
-
-    pub(super) fn u8(&self, offset: u16) -> u8 {
-        self.bytes[usize::from(offset)]
-    }
-
-    pub(super) fn u16(&self, offset: u16) -> u16 {
-        self.get(usize::from(offset), 2) as u16
-    }
-
-    pub(super) fn u32(&self, offset: u16) -> u32 {
-        self.get(usize::from(offset), 4) as u32
-    }
-
-    /// Two registers of 32 bits as one number.
-    pub(super) fn pair(&self, low: u16, high: u16) -> u64 {
-        u64::from(self.u32(high)) << 32 | u64::from(self.u32(low))
-    }
-
-    pub(super) fn bytes<const N: usize>(&self, offset: u16) -> [u8; N] {
-        std::array::from_fn(|i| self.bytes[usize::from(offset) + i])
-    }
-
-    /// Sets the register that starts at `offset`, in its own width.
-    pub(super) fn set(&mut self, offset: u16, value: u64) {
-        let (at, width) = (usize::from(offset), usize::from(row_at(usize::from(offset)).width));
-        self.bytes[at..at + width].copy_from_slice(&value.to_le_bytes()[..width]);
-    }
-}
+pub(super) type RegisterFile = crate::register::RegisterFile<BYTES>;
 
 #[cfg(test)]
 mod tests {
@@ -332,19 +254,8 @@ mod tests {
 
     #[test]
     fn the_file_starts_with_the_tables_values() {
-        let file = RegisterFile::new();
-        for row in REGISTERS {
-            assert_eq!(file.get(row.offset.into(), row.width.into()), row.reset, "{}", row.name);
-        }
+        let file = RegisterFile::new(&WINDOW);
         assert_eq!(file.bytes::<6>(MAC0), [0x02, 0x57, 0x4b, 0, 0, 1]);
         assert_eq!((file.u32(TX_CONFIG) >> 20) & 0xfcf, 0x3c0, "the revision that Linux sees");
-    }
-
-    #[test]
-    fn a_read_beyond_the_last_register_gives_zeros() {
-        let mut file = RegisterFile::new();
-        file.set(0xfc, 0xaabb_ccdd);
-        assert_eq!(file.get(0xfc, 8), 0xaabb_ccdd);
-        assert_eq!(file.get(0x1000, 8), 0);
     }
 }

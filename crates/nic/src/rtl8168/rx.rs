@@ -2,26 +2,51 @@
 //!
 //! The chip's receive FIFO is not modelled: a frame that finds no descriptor is missed at once,
 //! counted in RxMissed and reported as RDU (RxOverflow); RxFIFOOver is therefore never reported.
-//! The check sequence is not recomputed, which would cost more than the rest of the reception:
-//! the caller that damages a frame says so ([`RxFault`]).
 
 use warikomi_pci::DmaError;
 use warikomi_wire::HEADER_BYTES;
 
 use super::device::Rtl8168;
-use super::rx_queue::{FCS_BYTES, LENGTH};
+use super::rx_queue::LENGTH;
 use super::verdict::verdict;
 use super::{intr, regs};
 use crate::checksum;
 use crate::queue::Placement;
-use crate::{Frame, MIN_FRAME_BYTES, NicContext, RxError, RxFault, RxOutcome};
+use crate::realtek::errors::{self, FCS_BYTES};
+use crate::realtek::filter::Destination;
+use crate::{Frame, MIN_FRAME_BYTES, NicContext, RxFault, RxOutcome};
 
 // Receive status (RTL8169 Rev. 1.21, pages 55 to 57).
+const MULTICAST: u32 = 1 << 27;
+const PHYSICAL_MATCH: u32 = 1 << 26;
+const BROADCAST: u32 = 1 << 25;
 const TOO_LONG: u32 = 1 << 22;
 const ERROR: u32 = 1 << 21;
 const RUNT: u32 = 1 << 20;
 const BAD_CRC: u32 = 1 << 19;
 const TAG_AVAILABLE: u32 = 1 << 16;
+
+/// What the status says of whom a frame is for.
+#[inline]
+fn marks(destination: Destination) -> u32 {
+    match destination {
+        Destination::Own => PHYSICAL_MATCH,
+        Destination::Other => 0,
+        Destination::Multicast => MULTICAST,
+        Destination::Broadcast => BROADCAST,
+    }
+}
+
+/// Whom a frame is for, of which the status says this.
+#[inline]
+fn destination(status: u32) -> Destination {
+    match () {
+        () if status & BROADCAST != 0 => Destination::Broadcast,
+        () if status & MULTICAST != 0 => Destination::Multicast,
+        () if status & PHYSICAL_MATCH != 0 => Destination::Own,
+        () => Destination::Other,
+    }
+}
 
 impl Rtl8168 {
     /// Receives a frame from the wire.
@@ -41,13 +66,13 @@ impl Rtl8168 {
         let (Some(destination), true) = (bytes.first_chunk(), bytes.len() >= HEADER_BYTES) else {
             return self.refuse();
         };
-        let Some(mut status) = self.rx.filter.admits(destination) else {
+        let Some(admitted) = self.rx.filter.admits(destination) else {
             return RxOutcome::Filtered;
         };
-        let damaged =
-            matches!(fault, Some(RxFault::Crc | RxFault::Alignment | RxFault::Reported(_)));
-        let faulty =
-            damaged || bytes.len() < MIN_FRAME_BYTES || bytes.len() + FCS_BYTES > self.rx.max_bytes;
+        let mut status = marks(admitted);
+        let faulty = errors::damages(fault)
+            || bytes.len() < MIN_FRAME_BYTES
+            || bytes.len() + FCS_BYTES > self.rx.max_bytes;
         if faulty {
             match self.judge(bytes.len(), fault) {
                 Some(errors) => status |= errors,
@@ -87,13 +112,7 @@ impl Rtl8168 {
         fault: RxFault,
     ) -> RxOutcome {
         let placed = self.rx.queue.place_with_fault(cx, pieces, status, fault);
-        let accept = self.rx.filter.accept;
-        let unwanted = match fault {
-            RxFault::Reported(RxError::Crc) => accept & regs::ACCEPT_ERR == 0,
-            RxFault::Reported(RxError::Runt) => accept & regs::ACCEPT_RUNT == 0,
-            RxFault::Reported(RxError::TooLong) => true,
-            _ => false,
-        };
+        let unwanted = errors::is_unwanted(self.rx.filter.accept, fault);
         match self.received(cx, placed, status) {
             RxOutcome::OnRing if unwanted => RxOutcome::OnRingDamaged,
             outcome => outcome,
@@ -103,33 +122,16 @@ impl Rtl8168 {
     /// The status bits of a frame with an error, if the filter lets such in.
     #[cold]
     fn judge(&mut self, bytes: usize, fault: Option<RxFault>) -> Option<u32> {
-        let accept = self.rx.filter.accept;
         if bytes + FCS_BYTES > LENGTH as usize {
             return None;
         }
-        let (mut errors, mut let_in) = (0, true);
-        if bytes + FCS_BYTES > self.rx.max_bytes {
-            errors |= TOO_LONG | ERROR;
-            let_in &= accept & regs::ACCEPT_ERR != 0;
+        let found = errors::judge(self.rx.filter.accept, self.rx.max_bytes, bytes, fault)?;
+        if found.alignment {
+            self.tally.align_errors = self.tally.align_errors.wrapping_add(1);
         }
-        if bytes < MIN_FRAME_BYTES {
-            errors |= RUNT | ERROR;
-            let_in &= accept & regs::ACCEPT_RUNT != 0;
-        }
-        match fault {
-            Some(RxFault::Crc | RxFault::Alignment) => {
-                errors |= BAD_CRC | ERROR;
-                let_in &= accept & regs::ACCEPT_ERR != 0;
-                if fault == Some(RxFault::Alignment) {
-                    self.tally.align_errors = self.tally.align_errors.wrapping_add(1);
-                }
-            }
-            Some(RxFault::Reported(RxError::Crc)) => errors |= BAD_CRC | ERROR,
-            Some(RxFault::Reported(RxError::Runt)) => errors |= RUNT | ERROR,
-            Some(RxFault::Reported(RxError::TooLong)) => errors |= TOO_LONG | ERROR,
-            _ => {}
-        }
-        let_in.then_some(errors)
+        let bits = [(found.too_long, TOO_LONG), (found.runt, RUNT), (found.crc, BAD_CRC)];
+        let set = bits.into_iter().filter(|(is, _)| *is).map(|(_, bit)| bit | ERROR);
+        Some(set.fold(0, |all, bit| all | bit))
     }
 
     #[cold]
@@ -152,7 +154,7 @@ impl Rtl8168 {
             self.tally.rx_errors = self.tally.rx_errors.wrapping_add(1);
             self.intr.report(cx, regs::RX_ERR);
         } else {
-            self.tally.received(status);
+            self.tally.received(destination(status));
             self.intr.report_frames(cx, intr::RX, 1);
         }
         RxOutcome::OnRing

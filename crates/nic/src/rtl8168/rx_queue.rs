@@ -2,19 +2,18 @@
 
 use warikomi_pci::DmaError;
 
-use super::filter::Filter;
 use super::ring::{
     DESCRIPTOR, FIRST, LAST, OWN, RING_ALIGNMENT, RING_END, RING_LIMIT, descriptor, following,
 };
 use super::{regs, timers};
 use crate::NicContext;
 use crate::queue::{Completion, Found, RxDescriptor, RxFormat, RxQueue};
+use crate::realtek::errors::FCS_BYTES;
+use crate::realtek::filter::Filter;
 use crate::strict::{FindingKind, Look, Misuse};
 
 /// Size of a buffer, and length of a frame (RTL8169 Rev. 1.21, pages 55 to 57).
 pub(super) const LENGTH: u32 = 0x3fff;
-/// Bytes of the check sequence, which is stored with the frame.
-pub(super) const FCS_BYTES: usize = 4;
 
 /// The ring, as the chip knows it.
 #[derive(Debug)]
@@ -34,7 +33,12 @@ impl RxFormat for RxRing {
     const CHAINS: bool = true;
 
     #[inline]
-    fn load(&self, cx: &mut NicContext<'_>, place: u16) -> Found<RxDescriptor<u16, [u32; 2]>> {
+    fn load(
+        &self,
+        cx: &mut NicContext<'_>,
+        place: u16,
+        _bytes: usize,
+    ) -> Found<RxDescriptor<u16, [u32; 2]>> {
         let [opts1, opts2, low, high] = cx.dma_load_descriptor(descriptor(self.base, place))?;
         Ok((opts1 & OWN != 0).then(|| RxDescriptor {
             place,

@@ -4,90 +4,15 @@
 //! the register write, or with an engine when the transfers are completed ([`crate::queue`]).
 
 use super::device::Rtl8168;
-use super::offload::{Request, Work};
-use super::tx_queue::{TAG_BYTES, Transmitter, TxRing};
+use super::offload::Request;
+use super::tx_queue::Transmitter;
 use super::{intr, regs};
-use crate::checksum::VLAN_TYPE;
-use crate::queue::{Outgoing, TxRun};
-use crate::segment::{Segmenter, fill_checksums};
-use crate::{MIN_FRAME_BYTES, NicContext};
+use crate::NicContext;
+use crate::queue::TxRun;
+use crate::realtek::sender::{Sender, TAG_BYTES};
 
 /// Unit of MaxTxPacketSize.
 const SIZE_UNIT: usize = 128;
-
-/// What leaves the chip for the descriptors that the engine has transferred.
-struct Sender<'a, 'b> {
-    out: &'a mut Outgoing<'b, TxRing>,
-    /// The longest frame.
-    limit: usize,
-    tag: Option<[u8; 2]>,
-}
-
-impl Sender<'_, '_> {
-    /// Sends the frame of `bytes` bytes that stands in `buffer` behind room for a tag, padded to the
-    /// shortest length that Ethernet allows.
-    fn put_on_wire(&mut self, cx: &mut NicContext<'_>, buffer: &mut [u8], bytes: usize) {
-        const ADDRESSES: usize = 12;
-        let (mut start, mut end) = (TAG_BYTES, TAG_BYTES + bytes);
-        if let (Some(tag), true) = (self.tag, bytes >= ADDRESSES) {
-            start = 0;
-            buffer.copy_within(TAG_BYTES..TAG_BYTES + ADDRESSES, 0);
-            buffer[ADDRESSES..ADDRESSES + 2].copy_from_slice(&VLAN_TYPE);
-            buffer[ADDRESSES + 2..ADDRESSES + 4].copy_from_slice(&tag);
-        }
-        let shortest = start + MIN_FRAME_BYTES;
-        if end < shortest {
-            buffer[end..shortest].fill(0);
-            end = shortest;
-        }
-        self.out.send(cx, &buffer[start..end]);
-    }
-
-    /// Sends the `bytes` bytes in the buffer as the driver wants it. The number of frames that went out,
-    /// or `None` if it could not be sent.
-    fn send(
-        &mut self,
-        cx: &mut NicContext<'_>,
-        (buffer, segment): (&mut [u8], &mut Vec<u8>),
-        bytes: usize,
-        work: Work,
-    ) -> Option<usize> {
-        let frame = &mut buffer[TAG_BYTES..TAG_BYTES + bytes];
-        match work {
-            Work::Segment { transport, mss } => {
-                return self.send_segments(cx, frame, (transport, mss), segment);
-            }
-            _ if bytes > self.limit => return None,
-            Work::Checksum { transport, ipv4, protocol } => {
-                fill_checksums(frame, transport, ipv4, protocol);
-            }
-            _ => {}
-        }
-        self.put_on_wire(cx, buffer, bytes);
-        Some(1)
-    }
-
-    fn send_segments(
-        &mut self,
-        cx: &mut NicContext<'_>,
-        frame: &[u8],
-        (transport, mss): (usize, usize),
-        segment: &mut Vec<u8>,
-    ) -> Option<usize> {
-        let segmenter = Segmenter::new(frame, transport, mss)?;
-        let count = segmenter.count(frame);
-        for index in 0..count {
-            segmenter.segment(frame, index, TAG_BYTES, segment);
-            let bytes = segment.len() - TAG_BYTES;
-            if bytes > self.limit {
-                return None;
-            }
-            segment.resize(segment.len().max(TAG_BYTES + MIN_FRAME_BYTES), 0);
-            self.put_on_wire(cx, segment, bytes);
-        }
-        Some(count)
-    }
-}
 
 impl Rtl8168 {
     /// Handles a write to the doorbell.

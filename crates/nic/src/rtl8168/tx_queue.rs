@@ -7,14 +7,13 @@ use super::ring::{FIRST, LAST, OWN, RING_ALIGNMENT, RING_LIMIT, descriptor, foll
 use super::{offload, timers};
 use crate::NicContext;
 use crate::queue::{Arbitration, Engine, Found, TxDescriptor, TxEngine, TxFormat, TxLimits};
+use crate::realtek::sender::TAG_BYTES;
 use crate::strict::{Look, Misuse};
 
 /// Frame length in a transmit descriptor (RTL8169 Rev. 1.21, page 51).
 const LENGTH: u32 = 0xffff;
 /// The most that a chain of descriptors may hold: 64,000 bytes of large send and its headers.
 const MAX_CHAIN_BYTES: usize = 65_536;
-/// Room in front of a frame for the tag that the chip puts in.
-pub(super) const TAG_BYTES: usize = 4;
 
 /// What one doorbell's write does at most.
 const AT_ONCE: TxLimits = TxLimits {
@@ -87,9 +86,10 @@ impl TxFormat for TxRing {
 
     #[inline]
     fn give_back(
-        &self,
+        &mut self,
         cx: &mut NicContext<'_>,
         found: &TxDescriptor<u16, [u32; 2]>,
+        _frames: usize,
     ) -> Result<(), DmaError> {
         cx.dma_store_u32(descriptor(self.base, found.place), found.words[0] & !OWN)
     }

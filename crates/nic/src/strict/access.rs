@@ -30,7 +30,7 @@ fn part_of(row: &Register, (_, offset, width): At, value: u64) -> u64 {
     let value = value & width.mask();
     let shift = 8 * (i64::from(row.offset) - offset as i64);
     let moved = if shift >= 0 { value >> shift } else { value << -shift };
-    moved & (u64::MAX >> (64 - 8 * u32::from(row.width)))
+    moved & (u64::MAX >> (64 - 8 * u32::from(row.width.min(8))))
 }
 
 fn text(what: &str, (_, offset, width): At) -> String {
@@ -56,6 +56,11 @@ fn check_shape(
         cx.note(which, "the model's table of registers", || text(what, at));
         return rows;
     };
+    if rows.iter().any(Register::is_empty) {
+        let which = (FindingKind::NoRegister, Place::Bar(bar));
+        cx.note(which, first.source, || text(what, at));
+        return rows;
+    }
     let which = (FindingKind::Width, Place::from(first));
     let bytes = width.bytes() as u64;
     let half = rows.len() == 1 && first.width == 8 && width == Width::B4;
@@ -99,7 +104,7 @@ pub(crate) fn check_write(
     mut read: impl FnMut(&mut NicContext<'_>, &Register) -> u64,
 ) {
     for row in check_shape(cx, table, at, "write", false) {
-        if row.access == Access::ReadOnly {
+        if row.access == Access::ReadOnly && !row.is_empty() {
             let which = (FindingKind::Direction, row.into());
             cx.note(which, row.source, || {
                 format!("{} of {value:#x} to a register to read", text("write", at))
@@ -108,8 +113,7 @@ pub(crate) fn check_write(
         }
         let set = part_of(row, at, value) & row.reserved;
         // A read must have no effect, and give what a write has left.
-        let readable = !matches!(row.access, Access::ReadClear | Access::WriteOnly);
-        let stands = if set != 0 && readable { read(cx, row) } else { 0 };
+        let stands = if set != 0 && row.access.is_looked_at() { read(cx, row) } else { 0 };
         if set & !stands != 0 {
             let which = (FindingKind::ReservedBits, row.into());
             let bits = set & !stands;

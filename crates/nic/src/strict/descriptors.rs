@@ -68,6 +68,8 @@ pub(crate) struct Queue<'a, P> {
     pub(crate) misuse: fn(&Look<P>, Option<[u32; 4]>) -> Option<Misuse>,
     /// Buffers are the card's alone: it writes to them.
     pub(crate) exclusive: bool,
+    /// A mark says that a frame begins with a descriptor.
+    pub(crate) marks_first: bool,
     /// The card may be using its descriptors at this moment.
     pub(crate) active: bool,
 }
@@ -160,6 +162,7 @@ impl<P: Copy + PartialEq + Debug> Watch<P> {
         let began = before.is_some();
         let wrong = match () {
             () if look.bytes == 0 => Some("names no bytes"),
+            () if !queue.marks_first => None,
             () if !queue.exclusive && began && look.first => Some("begins a frame within another"),
             () if !began && !look.first => Some("goes on with a frame that has not begun"),
             () => None,

@@ -39,6 +39,8 @@ pub enum FindingKind {
     DoorbellAgain,
     /// Something was pushed into a FIFO that was full.
     FifoFull,
+    /// The driver said that it had read what was not written yet, or not read what it had.
+    ReadPointer,
     /// An interrupt was unmasked before its cause was acknowledged.
     MaskOpened,
     /// A cause was acknowledged that had been read and acknowledged already.
@@ -49,7 +51,7 @@ pub enum FindingKind {
 
 impl FindingKind {
     /// All of them.
-    pub const ALL: [FindingKind; 18] = [
+    pub const ALL: [FindingKind; 19] = [
         FindingKind::Width,
         FindingKind::NoRegister,
         FindingKind::Direction,
@@ -65,6 +67,7 @@ impl FindingKind {
         FindingKind::EmptyDoorbell,
         FindingKind::DoorbellAgain,
         FindingKind::FifoFull,
+        FindingKind::ReadPointer,
         FindingKind::MaskOpened,
         FindingKind::AcknowledgedTwice,
         FindingKind::NotAcknowledged,
@@ -88,6 +91,7 @@ impl FindingKind {
             FindingKind::EmptyDoorbell => "doorbell for nothing",
             FindingKind::DoorbellAgain => "doorbell again",
             FindingKind::FifoFull => "FIFO full",
+            FindingKind::ReadPointer => "read pointer",
             FindingKind::MaskOpened => "mask opened early",
             FindingKind::AcknowledgedTwice => "acknowledged twice",
             FindingKind::NotAcknowledged => "not acknowledged",

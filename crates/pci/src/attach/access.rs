@@ -155,7 +155,68 @@ impl AnswerPlace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Bar, Interrupt, IntrLine, MsiMessage, SharedMemory, Vector, Vectors};
     use proptest::prelude::*;
+    use warikomi_clock::Time;
+
+    /// Notes what was written, and reads as the offset and 100 times the BAR.
+    #[derive(Default)]
+    struct Noting(Vec<(Option<u8>, u64, Width, u64)>);
+
+    impl PciFunction for Noting {
+        fn bars(&self) -> &[Bar] {
+            &[]
+        }
+        fn vectors(&self) -> Vectors {
+            Vectors::default()
+        }
+        fn message(&self, _: Vector) -> Option<MsiMessage> {
+            None
+        }
+        fn config_read(&mut self, offset: u16, _: Width) -> u64 {
+            offset.into()
+        }
+        fn config_write(&mut self, _: &mut Host<'_>, offset: u16, width: Width, value: u64) {
+            self.0.push((None, offset.into(), width, value));
+        }
+        fn bar_read(&mut self, _: &mut Host<'_>, bar: u8, offset: u64, _: Width) -> u64 {
+            offset + 100 * u64::from(bar)
+        }
+        fn bar_write(&mut self, _: &mut Host<'_>, bar: u8, at: u64, width: Width, value: u64) {
+            self.0.push((Some(bar), at, width, value));
+        }
+        fn poll(&mut self, _: &mut Host<'_>) {}
+    }
+
+    struct NoLine;
+    impl IntrLine for NoLine {
+        fn signal(&mut self, _: Interrupt) {}
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "no file can be mapped under Miri")]
+    fn a_read_is_answered_and_nonsense_is_left_alone() {
+        let file = warikomi_shared::create_region("test", 4_096).unwrap();
+        let words = SharedWords::map(file, 0, 4_096).unwrap();
+        let memory = SharedMemory::anonymous(0, 0x1000).unwrap();
+        let (mut function, mut line) = (Noting::default(), NoLine);
+        let interrupts = &mut line;
+        let mut host = Host { now: Time::ZERO, memory: &memory, interrupts, looks: None };
+        let answers = AnswerPlace { number: 5, value: 9 };
+        let mut execute = |space, offset, operation| {
+            let entry = Access { space, offset, width: Width::B4, operation }.to_entry();
+            let makes_sense = answers.execute(entry, &mut function, &mut host, &words);
+            (makes_sense, [5, 9].map(|at| words[at].load(Relaxed)))
+        };
+        let (config, bar) = (Space::Config, Space::Bar(2));
+        assert_eq!(execute(bar, 8, Operation::Read(1)), (true, [1, 208]));
+        assert_eq!(execute(config, 0xffff, Operation::Read(2)), (true, [2, 0xffff]));
+        assert_eq!(execute(config, 0x1_0000, Operation::Read(3)), (false, [2, 0xffff]));
+        assert_eq!(execute(Space::Bar(6), 0, Operation::Read(3)), (false, [2, 0xffff]));
+        assert_eq!(execute(config, 4, Operation::Write(7)), (true, [2, 0xffff]));
+        assert_eq!(execute(bar, 0x1_0004, Operation::Write(8)), (true, [2, 0xffff]));
+        assert_eq!(function.0, [(None, 4, Width::B4, 7), (Some(2), 0x1_0004, Width::B4, 8)]);
+    }
 
     proptest! {
         #[test]

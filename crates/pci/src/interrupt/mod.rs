@@ -81,8 +81,10 @@ enum Way {
     Wire {
         disabled: bool,
     },
-    /// Messages are on, but the function may not write to memory.
-    Closed,
+    /// Messages are on, of MSI-X or of MSI, but the function may not write to memory.
+    Closed {
+        msix: bool,
+    },
     Msi(MsiState),
     Msix(MsixState),
 }
@@ -133,11 +135,24 @@ impl InterruptState {
         self.vectors.get(usize::from(vector.0)).is_some_and(|state| state.level)
     }
 
+    /// Whether interrupts are messages of MSI-X.
+    #[inline]
+    pub fn is_msix(&self) -> bool {
+        matches!(self.way, Way::Msix(_) | Way::Closed { msix: true })
+    }
+
+    /// Whether a message has gone out for a vector's level, which is high.
+    #[inline]
+    pub fn is_reported(&self, vector: Vector) -> bool {
+        let state = self.vectors.get(usize::from(vector.0));
+        state.is_some_and(|state| state.level && state.reported)
+    }
+
     /// To be called when the configuration has changed: a pending level becomes a message or moves
     /// the wire as soon as the way for it is open.
     pub fn configure(&mut self, config: &ConfigSpace, line: &mut dyn IntrLine) {
         self.way = Way::of(config);
-        if matches!(self.way, Way::Wire { .. } | Way::Closed) {
+        if matches!(self.way, Way::Wire { .. } | Way::Closed { .. }) {
             self.vectors.iter_mut().for_each(|state| state.reported = false);
         }
         self.deliver_all(line);
@@ -282,7 +297,7 @@ impl Way {
         match () {
             () if !msi.enabled && !msix.enabled => Way::Wire { disabled: command.intx_disabled },
             // A message is a memory write by the function, so it needs bus mastering.
-            () if !command.bus_master => Way::Closed,
+            () if !command.bus_master => Way::Closed { msix: msix.enabled },
             () if msix.enabled => Way::Msix(msix),
             () => Way::Msi(msi),
         }

@@ -15,10 +15,10 @@ const INTX_DISABLED: u64 = 0x0400;
 const MSI: u16 = 0x50;
 const MSIX: u16 = 0x70;
 const TABLE: (u8, u32) = (2, 0x100);
-const PENDING: (u8, u32) = (2, 0x200);
+const PENDING: (u8, u32) = (2, 0x800);
 const FIRST: Vector = Vector(0);
 
-/// A function with two vectors, and the line that its interrupts go to.
+/// A function with two vectors unless there are more of MSI-X, and the line that its interrupts go to.
 struct Bench {
     config: ConfigSpace,
     state: InterruptState,
@@ -27,6 +27,10 @@ struct Bench {
 
 impl Bench {
     fn new() -> Bench {
+        Bench::with_msix(2)
+    }
+
+    fn with_msix(vectors: u16) -> Bench {
         let identity = Identity {
             vendor: 1,
             device: 2,
@@ -35,7 +39,7 @@ impl Bench {
             subsystem_vendor: 1,
             subsystem: 2,
         };
-        let layout = MsixLayout { vectors: 2, table: TABLE, pending: PENDING };
+        let layout = MsixLayout { vectors, table: TABLE, pending: PENDING };
         let config = ConfigSpace::builder(identity)
             .bar(2, BarKind::Memory64, 0x1000)
             .capability_at(MSI as u8, Capability::msi(2, true))
@@ -225,7 +229,7 @@ fn msix_comes_before_msi_and_the_wire() {
 fn only_the_table_and_the_pending_bits_are_msix() {
     let mut bench = Bench::new();
     for bar in 0..6 {
-        for offset in (0..0x300).chain([u64::MAX - 3, u64::MAX]) {
+        for offset in (0..0x900).chain([u64::MAX - 3, u64::MAX]) {
             let inside =
                 |at: u32, bytes: u64| (u64::from(at)..=u64::from(at) + bytes - 4).contains(&offset);
             let expected = bar == 2 && (inside(TABLE.1, 32) || inside(PENDING.1, 8));
@@ -247,4 +251,56 @@ fn a_vector_that_is_not_there_is_none() {
     bench.set(u16::MAX, true);
     assert!(bench.sent().is_empty() && !bench.state.is_asserted());
     assert_eq!(bench.state.message(Vector(2)), Some(MsiMessage { address: 0xfee0_0000, data: 7 }));
+}
+
+#[test]
+fn a_level_tells_whether_it_has_just_risen() {
+    let mut bench = Bench::new();
+    let mut set = |vector, level| bench.state.set_level(Vector(vector), level, &mut bench.line);
+    let risen = [(0, false), (0, true), (0, true), (1, true), (0, false), (2, true)];
+    assert_eq!(
+        risen.map(|(vector, level)| set(vector, level)),
+        [false, true, false, true, false, false]
+    );
+    assert_eq!([0, 1, 2].map(|vector| bench.state.is_high(Vector(vector))), [false, true, false]);
+    assert_eq!((bench.state.raised(), bench.state.is_asserted()), (2, true));
+    assert_eq!(bench.state.pending(), 0, "nothing waits on the wire");
+}
+
+#[test]
+fn a_table_of_many_vectors_has_an_address_and_a_pending_bit_for_each() {
+    let mut bench = Bench::with_msix(100);
+    bench.write(MSIX + 2, 0x8000);
+    let high = [0, 9, 31, 32, 63, 64, 77, 99];
+    high.into_iter().for_each(|vector| bench.set(vector, true));
+    let place = |offset: u64| u64::from(PENDING.1) + offset;
+    let read =
+        |bench: &Bench, offset, width| bench.state.msix_read(PENDING.0, place(offset), width);
+    let expected = high.iter().fold(0u128, |bits, vector| bits | 1 << vector);
+    for offset in 0..16 {
+        let byte = (expected >> (8 * offset)) as u8;
+        assert_eq!(read(&bench, offset, Width::B1), Some(byte.into()), "{offset}");
+    }
+    assert_eq!(read(&bench, 8, Width::B8), Some((expected >> 64) as u64));
+    assert_eq!(bench.state.pending(), expected as u32);
+    assert_eq!((read(&bench, 16, Width::B1), read(&bench, 9, Width::B8)), (None, None));
+    for (at, value) in [(0, 0xfee0_0000), (4, 0x1234), (8, 77), (12, 0)] {
+        bench.table(16 * 77 + at, value);
+    }
+    let message = MsiMessage { address: 0x1234_fee0_0000, data: 77 };
+    assert_eq!(bench.sent(), [Interrupt::Msi(message)]);
+    let at = u64::from(TABLE.1) + 16 * 77 + 4;
+    assert_eq!(bench.state.msix_read(TABLE.0, at, Width::B4), Some(0x1234));
+    assert_eq!(read(&bench, 8, Width::B8), Some((expected >> 64 & !(1 << 13)) as u64));
+}
+
+#[test]
+fn a_line_without_more_takes_every_interrupt_alike() {
+    let mut line = Recorder::default();
+    line.signal_any_time(Interrupt::Intx(true));
+    line.interrupt_now();
+    line.work_ahead();
+    line.set_present(true);
+    assert!(!line.has_hotplug());
+    assert_eq!(line.0, [Interrupt::Intx(true)]);
 }

@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::BoolishValueParser;
 use tempfile::TempDir;
 use warikomi_clock::Span;
-use warikomi_kernel::{Cache, DriverPlace, Wanted, initramfs_for, inspect};
+use warikomi_kernel::{Cache, DriverPlace, Wanted, initramfs_for, inspect, needs_more_drivers};
 use warikomi_nic::NicOptions;
 use warikomi_target::kernel::GuestCosts;
 
@@ -105,8 +105,10 @@ impl KernelArguments {
             None => {
                 let version = self.image.kernel_version.as_deref();
                 let virtual_time = costs.is_some();
+                let more_drivers = needs_more_drivers(driver);
+                let drivers = None;
                 let wanted =
-                    Wanted { version, debug, virtual_time, own_module, ..Wanted::default() };
+                    Wanted { version, drivers, more_drivers, debug, virtual_time, own_module };
                 let found = Cache::of_this_user()?.find(&wanted);
                 let image = match found {
                     Err(error) if own_module.is_some() => return Err(no_module(&error, model)),

@@ -9,7 +9,7 @@ use warikomi_driver::state::{Held, Shown, StateError};
 use warikomi_shared::{Consumer, Corrupt, Producer, Wakeup, Words};
 
 use super::ProviderEnd;
-use crate::custody::{Custody, Place};
+use crate::custody::Custody;
 use crate::entry::{NO_TOKEN, Slice, flags};
 
 impl<W: Words, K: Wakeup> ProviderEnd<W, K> {
@@ -69,15 +69,8 @@ impl<W: Words, K: Wakeup> ProviderEnd<W, K> {
 
     /// A table in which the provider has what `held` says.
     fn custody_of(&self, held: &Held) -> Result<Custody, StateError> {
-        let mut custody = self.tables.custody.emptied();
-        for (tokens, place) in [(&held.posted, Place::Posted), (&held.sending, Place::Sending)] {
-            for &token in tokens {
-                if !custody.shift(token, Place::User, place) {
-                    return Err(invalid(format!("the buffer {token} is none, or held twice")));
-                }
-            }
-        }
-        Ok(custody)
+        let custody = self.tables.custody.emptied().provided(&held.posted, &held.sending);
+        custody.map_err(|token| invalid(format!("the buffer {token} is none, or held twice")))
     }
 
     fn adopt(&mut self, custody: Custody) {

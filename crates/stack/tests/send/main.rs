@@ -33,8 +33,10 @@ fn bounces() -> [Bounce; 4] {
     ["none", "3", "all", "auto"].map(|name| name.parse().unwrap())
 }
 
+/// The models that a user-space driver of ours drives.
 fn models() -> impl Iterator<Item = &'static str> {
-    warikomi_nic::MODELS.iter().map(|info| info.name)
+    let names = warikomi_nic::MODELS.iter().map(|info| info.name);
+    names.filter(|name| warikomi_driver::by_name(name).is_some())
 }
 
 fn plan(sizes_bytes: &[u32], count: u64) -> SendPlan {

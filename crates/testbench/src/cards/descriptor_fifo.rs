@@ -84,7 +84,11 @@ impl TestCard for FifoCard {
         steps
     }
 
-    fn give_back(&self, memory: &SharedMemory) -> Vec<Step> {
+    fn give_back(
+        &self,
+        memory: &SharedMemory,
+        _look: &mut dyn FnMut(u64) -> Option<u64>,
+    ) -> Vec<Step> {
         let is_done = |at: &u64| memory.load_u32(*at).is_ok_and(|entry| entry & DONE != 0);
         let give_back = |address| {
             let [buffer, push] = push_buffer(2_000);

@@ -100,7 +100,11 @@ impl TestCard for Rtl8168 {
         steps
     }
 
-    fn give_back(&self, memory: &SharedMemory) -> Vec<Step> {
+    fn give_back(
+        &self,
+        memory: &SharedMemory,
+        _look: &mut dyn FnMut(u64) -> Option<u64>,
+    ) -> Vec<Step> {
         let mut steps = Vec::new();
         for address in (RX_RING..).step_by(16).take(DESCRIPTORS as usize) {
             let Ok(opts1) = memory.load_u32(address) else { break };

@@ -2,7 +2,7 @@
 
 use warikomi_nic::bus::PRESETS;
 use warikomi_nic::{Nic, NicOptions};
-use warikomi_wire::Wire;
+use warikomi_wire::{HEADER_BYTES, Wire};
 
 use super::test_card::TestCard;
 use crate::bench::Bench;
@@ -28,12 +28,13 @@ impl Subject {
         Subject { card, options }
     }
 
-    /// With transfers and a line that take their time.
+    /// With transfers and a line that take their time, and packets of up to 9,000 bytes, if it can.
     pub fn slow(card: &'static dyn TestCard) -> Subject {
+        let most = Subject::of(card).bench().nic.info().max_frame_bytes - HEADER_BYTES;
         let options = NicOptions {
             bus: Some("pci-64-66,mapping=200ns".parse().expect("a bus")),
             line_rate_bps: Some(100_000_000),
-            mtu: Some(9_000),
+            mtu: Some(most.min(9_000) as u32),
             ..NicOptions::of(card.name())
         };
         Subject { card, options }

@@ -12,6 +12,26 @@ use super::step::{Step, TxRequest};
 /// A register write: BAR, offset, width and value.
 pub type Write = (u8, u64, Width, u64);
 
+/// What a card can do that not all can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Abilities {
+    /// It receives into buffers that its driver gives it one by one; otherwise into memory of the driver's own, from where
+    /// frames are copied.
+    pub buffers: bool,
+    /// It judges the checksums of received packets.
+    pub checksums: bool,
+    /// It interrupts by messages; otherwise by its pin alone.
+    pub messages: bool,
+    /// It reaches memory above 4 GB.
+    pub wide: bool,
+}
+
+impl Abilities {
+    /// All of them.
+    pub const ALL: Abilities =
+        Abilities { buffers: true, checksums: true, messages: true, wide: true };
+}
+
 /// A card that tests can make, and how it is driven.
 ///
 /// What an orderly driver does stands here a second time, with constants of its own, so that a wrong
@@ -33,6 +53,11 @@ pub trait TestCard: Sync {
     /// Its transfers take time also without a bus of their own.
     fn is_paced(&self) -> bool;
 
+    /// What it can do.
+    fn abilities(&self) -> Abilities {
+        Abilities::ALL
+    }
+
     /// The speed that its driver tells, in Mbit/s.
     fn link_mbps(&self) -> u32;
 
@@ -51,8 +76,12 @@ pub trait TestCard: Sync {
     /// Opens the card, with `length` receive buffers of `size` bytes.
     fn open(&self, length: u64, size: u32) -> Vec<Step>;
 
-    /// Gives every receive descriptor back that the card has used.
-    fn give_back(&self, memory: &SharedMemory) -> Vec<Step>;
+    /// Gives every receive descriptor back that the card has used. `look` looks at the register at an offset.
+    fn give_back(
+        &self,
+        memory: &SharedMemory,
+        look: &mut dyn FnMut(u64) -> Option<u64>,
+    ) -> Vec<Step>;
 
     /// For each kind of finding that this card can have, besides those of accesses, a driver that takes such a
     /// step, from power-on.

@@ -34,10 +34,12 @@ fn survive(
     answers: Vec<u64>,
     gone_after_init: bool,
 ) -> Result<(), TestCaseError> {
-    let Rig { memory, mut driver, mut sink, .. } = Rig::new(subject, 5, 700);
+    let rig = Rig::new(subject, 5, 700);
+    let rings = rig.rings();
+    let Rig { memory, mut driver, mut sink, .. } = rig;
     let mut wild = LyingRegisters::new(driver.info().devices[0], answers);
     let mut hw = Hardware { mmio: &mut wild, memory: &memory };
-    if driver.init(&mut hw, Rig::RINGS, 5, &mut sink).is_err() {
+    if driver.init(&mut hw, rings, 5, &mut sink).is_err() {
         prop_assert_eq!(sink.out(), 0);
         return Ok(());
     }
@@ -50,7 +52,7 @@ fn survive(
     }
     let _ = driver.link(&mut hw);
     let _ = driver.on_interrupt(&mut hw, 0);
-    let frame = TxFrame { pieces: &[(Rig::RINGS, 64); 3], token: 1, segments: None };
+    let frame = TxFrame { pieces: &[(rings, 64); 3], token: 1, segments: None };
     for _ in 0..5 {
         let _ = driver.transmit(&mut hw, frame);
         let _ = driver.reclaim(&mut hw, &mut |_| ());

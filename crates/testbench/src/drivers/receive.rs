@@ -16,7 +16,8 @@ use crate::registers::AnotherDevice;
 pub fn every_length_of_frame_arrives_as_it_was_sent(subject: &Subject) {
     let mut rig = Rig::open(subject, 8, 16_383);
     let longest = MAX_FRAME_BYTES.min(rig.bench.nic.info().max_frame_bytes);
-    for bytes in (60..=16_000).step_by(7).chain([61, 64, 1_514, 1_518, 9_000, 16_000, longest]) {
+    let lengths = (60..=16_000).step_by(7).chain([61, 64, 1_514, 1_518, 9_000, 16_000, longest]);
+    for bytes in lengths.filter(|bytes| *bytes <= longest) {
         let sent = frame(bytes, bytes);
         assert_eq!(rig.bench.receive(&sent), RxOutcome::OnRing, "{bytes}");
         assert_eq!(rig.poll(64), Ok(1));
@@ -36,7 +37,9 @@ pub fn more_frames_than_descriptors_come_in_order_and_the_budget_holds(subject: 
             for frame in &sent {
                 assert_eq!(rig.bench.receive(frame), RxOutcome::OnRing);
             }
-            assert_eq!(rig.bench.receive(&sent[0]), RxOutcome::NoDescriptor);
+            if subject.card.abilities().buffers {
+                assert_eq!(rig.bench.receive(&sent[0]), RxOutcome::NoDescriptor);
+            }
             let mut found = 0;
             while found < share {
                 let some = rig.poll(7).unwrap();
@@ -60,13 +63,16 @@ pub fn with_no_buffer_to_be_had_the_ring_runs_dry_and_fills_again(subject: &Subj
             assert_eq!(rig.poll(9), Ok(1));
         }
         assert_eq!((rig.sink.out(), rig.sink.held.len()), (4 - share, share));
-        assert_eq!(rig.bench.receive(&frame(100, 0)), RxOutcome::NoDescriptor);
+        // One more is missed, or waits where the card has put it.
+        let waits = usize::from(!subject.card.abilities().buffers);
+        let outcome = if waits > 0 { RxOutcome::OnRing } else { RxOutcome::NoDescriptor };
+        assert_eq!(rig.bench.receive(&frame(100, 0)), outcome);
         assert_eq!(rig.poll(9), Ok(0));
         rig.sink.release();
-        assert_eq!((rig.poll(9), rig.sink.out()), (Ok(0), 4), "{round}");
+        assert_eq!((rig.poll(9), rig.sink.out()), (Ok(waits), 4), "{round}");
         rig.sink.hold = true;
     }
-    assert_eq!(rig.frames().len(), 3 * share);
+    assert!(rig.frames().len() >= 3 * share);
 }
 
 pub fn the_devices_verdict_on_checksums_is_passed_on(subject: &Subject) {
@@ -86,7 +92,7 @@ pub fn the_devices_verdict_on_checksums_is_passed_on(subject: &Subject) {
     rig.bench.receive(&frame(60, 0));
     assert_eq!(rig.poll(9), Ok(3));
     let verdicts: Vec<_> = rig.sink.frames.iter().map(|frame| frame.checksums_good).collect();
-    assert_eq!(verdicts, [true, false, false]);
+    assert_eq!(verdicts, [subject.card.abilities().checksums, false, false]);
 }
 
 pub fn an_armed_device_interrupts_once_for_each_acknowledgement(subject: &Subject) {
@@ -140,12 +146,13 @@ pub fn a_cable_that_is_pulled_is_told_and_frames_still_interrupt_afterwards(subj
 
 pub fn another_device_is_refused(subject: &Subject) {
     let mut rig = Rig::new(subject, 4, 2_048);
-    let mut another = AnotherDevice { vendor: 0x10ec, device: 0x8139 };
+    let rings = rig.rings();
+    let mut another = AnotherDevice { vendor: 0x10ec, device: 0x8129 };
     let mut hw = Hardware { mmio: &mut another, memory: &rig.memory };
-    let refused = rig.driver.init(&mut hw, Rig::RINGS, 4, &mut rig.sink).unwrap_err();
+    let refused = rig.driver.init(&mut hw, rings, 4, &mut rig.sink).unwrap_err();
     let driver = rig.driver.info().name;
-    assert_eq!(refused, DriverError::WrongDevice { driver, vendor: 0x10ec, device: 0x8139 });
-    assert_eq!(refused.to_string(), format!("{driver} does not drive the device 10ec:8139"));
+    assert_eq!(refused, DriverError::WrongDevice { driver, vendor: 0x10ec, device: 0x8129 });
+    assert_eq!(refused.to_string(), format!("{driver} does not drive the device 10ec:8129"));
     assert_eq!(rig.sink.out(), 0);
 }
 
@@ -156,6 +163,14 @@ pub fn a_transfer_to_nowhere_is_a_system_error_and_everything_comes_back(subject
     }
     rig.init(4).unwrap();
     rig.with(|driver, hw| driver.arm(hw)).unwrap();
+    if !subject.card.abilities().buffers {
+        // The card does not know of them: it is the driver that cannot copy.
+        assert_eq!(rig.bench.receive(&frame(60, 0)), RxOutcome::OnRing);
+        assert!(matches!(rig.poll(9), Err(DriverError::Dma(_))));
+        assert_eq!(rig.quiesce().0, Ok(()));
+        assert_eq!((rig.sink.out(), rig.sink.returned), (0, 4));
+        return;
+    }
     assert_eq!(rig.bench.receive(&frame(60, 0)), RxOutcome::DmaError);
     assert_eq!(rig.interrupts(), 1);
     let error = rig.with(|driver, hw| driver.arm(hw)).unwrap_err();

@@ -19,29 +19,46 @@ pub struct Rig {
     pub sink: WatchedSink,
     /// The memory that both reach.
     pub memory: SharedMemory,
+    /// First address of the memory.
+    base: u64,
 }
 
 impl Rig {
-    /// First address of the memory. Above 4 GB, so that a forgotten high half is noticed.
-    pub const BASE: u64 = 0x3_0000_0000;
-    /// Where the driver has its rings.
+    /// First address of the memory, if the card reaches it. Above 4 GB, so that a forgotten high half is noticed.
+    const BASE: u64 = 0x3_0000_0000;
+    /// First address of a card that does not.
+    const LOW_BASE: u64 = 0x8000_0000;
+    /// Where a driver has its rings whose card reaches all memory.
     pub const RINGS: u64 = Rig::BASE;
-    /// Where its sink has buffers.
-    pub const BUFFERS: u64 = Rig::BASE + 0x1_0000;
-    /// From here on is room for frames to be sent.
-    pub const TX_BUFFERS: u64 = Rig::BASE + 0x180_0000;
+    const BUFFERS_OFFSET: u64 = 0x1_0000;
+    const TX_BUFFERS_OFFSET: u64 = 0x180_0000;
+    /// From here on is room for frames that such a card sends.
+    pub const TX_BUFFERS: u64 = Rig::BASE + Rig::TX_BUFFERS_OFFSET;
     const BYTES: usize = 0x200_0000;
 
     /// A driver that nobody has called yet, with so many buffers of so many bytes.
     pub fn new(subject: &Subject, buffers: usize, bytes: u32) -> Rig {
+        let abilities = subject.card.abilities();
+        let base = if abilities.wide { Rig::BASE } else { Rig::LOW_BASE };
+        let line = if abilities.messages { Line::messages_only() } else { Line::default() };
         let bench = subject
             .bench()
-            .with_memory(Rig::BASE, Rig::BYTES)
+            .with_memory(base, Rig::BYTES)
             .at(Time::from_ps(1_000_000))
-            .signalling(Line::messages_only());
+            .signalling(line);
         let memory = bench.memory.clone();
-        let sink = WatchedSink::new(Rig::BUFFERS, buffers, bytes);
-        Rig { bench, driver: subject.card.driver(), sink, memory }
+        let sink = WatchedSink::new(base + Rig::BUFFERS_OFFSET, buffers, bytes);
+        Rig { bench, driver: subject.card.driver(), sink, memory, base }
+    }
+
+    /// Where the driver has its rings.
+    pub fn rings(&self) -> u64 {
+        self.base
+    }
+
+    /// From here on is room for frames to be sent.
+    pub fn tx_buffers(&self) -> u64 {
+        self.base + Rig::TX_BUFFERS_OFFSET
     }
 
     /// A driver that receives, into this many buffers of so many bytes.
@@ -53,7 +70,8 @@ impl Rig {
 
     /// Lets the driver open the card, with so many of the buffers.
     pub fn init(&mut self, buffers: usize) -> Result<(), DriverError> {
-        self.with_sink(|driver, hw, sink| driver.init(hw, Rig::RINGS, buffers, sink))
+        let rings = self.rings();
+        self.with_sink(|driver, hw, sink| driver.init(hw, rings, buffers, sink))
     }
 
     /// Calls the driver.
@@ -85,7 +103,7 @@ impl Rig {
 
     /// Puts the pieces of a frame into memory, a little apart, and hands it over.
     pub fn put(&mut self, pieces: &[&[u8]], token: u32) -> Result<bool, DriverError> {
-        let mut at = Rig::TX_BUFFERS + u64::from(token % 64) * 0x8000;
+        let mut at = self.tx_buffers() + u64::from(token % 64) * 0x8000;
         let mut places = Vec::new();
         for piece in pieces {
             self.bench.put_bytes(at, piece);
@@ -111,9 +129,9 @@ impl Rig {
         sent
     }
 
-    /// Message interrupts so far.
+    /// Interrupts so far, by messages or the pin.
     pub fn interrupts(&self) -> u64 {
-        self.bench.line.messages()
+        self.bench.line.messages() + self.bench.line.rises()
     }
 
     /// Register reads so far.

@@ -13,9 +13,11 @@ use crate::property::check;
 
 pub fn frames_go_out_when_the_bell_is_rung_and_their_names_come_back(subject: &Subject) {
     let mut rig = Rig::open(subject, 4, 2_048);
-    let (one, other) = (frame(60, 0), frame(16_000, 1));
+    let longest = rig.driver.info().max_frame_bytes.min(16_000);
+    let (one, other) = (frame(60, 0), frame(longest, 1));
     assert_eq!(rig.put(&[&one], 7), Ok(true));
-    assert_eq!(rig.put(&[&other[..14], &other[14..4_000], &other[4_000..]], 8), Ok(true));
+    let third = longest / 4;
+    assert_eq!(rig.put(&[&other[..14], &other[14..third], &other[third..]], 8), Ok(true));
     assert!(rig.bench.sent().is_empty() && rig.reclaim().is_empty());
     rig.kick();
     assert_eq!(rig.bench.sent(), [one, other]);
@@ -63,7 +65,11 @@ pub fn an_armed_device_tells_a_sleeper_that_its_frame_is_gone(subject: &Subject)
 
 pub fn while_transmissions_interrupt_neither_handler_nor_disarming_masks_them(subject: &Subject) {
     let mut rig = Rig::open(subject, 4, 2_048);
-    let send = |rig: &mut Rig| {
+    let mut reclaimed = 0;
+    let mut send = |rig: &mut Rig| {
+        if rig.driver.tx_room() == 0 {
+            reclaimed += rig.reclaim().len();
+        }
         assert_eq!(rig.put(&[&frame(60, 0)], 1), Ok(true));
         rig.kick();
         rig.interrupts()
@@ -84,21 +90,23 @@ pub fn while_transmissions_interrupt_neither_handler_nor_disarming_masks_them(su
     rig.with(|driver, hw| driver.transmit_interrupts(hw, false)).unwrap();
     rig.with(|driver, hw| driver.acknowledge(hw, 0)).unwrap();
     assert_eq!(send(&mut rig), 4);
-    assert_eq!(rig.reclaim().len(), 7);
+    assert_eq!(reclaimed + rig.reclaim().len(), 7);
 }
 
 pub fn quiesce_gives_back_what_was_not_sent(subject: &Subject) {
     let mut rig = Rig::open(subject, 4, 2_048);
-    for token in 0..5 {
+    let count = rig.driver.info().tx_descriptors.min(5) as u32;
+    for token in 0..count {
         rig.put(&[&frame(60, 0)[..20], &frame(60, 0)[20..]], token).unwrap();
     }
-    assert_eq!(rig.quiesce(), (Ok(()), (0..5).collect()));
+    assert_eq!(rig.quiesce(), (Ok(()), (0..count).collect()));
     assert_eq!(rig.sink.out(), 0);
 }
 
 pub fn any_cutting_of_a_frame_sends_the_same_frame(subject: &Subject, config: ProptestConfig) {
     let cuts = prop::collection::vec(1usize..500, 0..6);
-    let frames = prop::collection::vec((60usize..3_000, cuts), 1..60);
+    let longest = subject.card.driver().info().max_frame_bytes.min(3_000);
+    let frames = prop::collection::vec((60..longest, cuts), 1..60);
     check(config, &frames, |frames| {
         let mut rig = Rig::open(subject, 2, 2_048);
         for (token, (bytes, cuts)) in (0u32..).zip(frames) {

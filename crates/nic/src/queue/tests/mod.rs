@@ -201,7 +201,12 @@ impl<const MANY: bool> RxFormat for Ring<MANY> {
     const DESCRIPTORS: usize = RING as usize;
     const CHAINS: bool = MANY;
 
-    fn load(&self, cx: &mut NicContext<'_>, place: u16) -> Found<RxDescriptor<u16, ()>> {
+    fn load(
+        &self,
+        cx: &mut NicContext<'_>,
+        place: u16,
+        _bytes: usize,
+    ) -> Found<RxDescriptor<u16, ()>> {
         Ok(self.read(cx, place)?.map(|[opts, buffer]| RxDescriptor {
             place,
             next: next(place),
@@ -281,9 +286,10 @@ impl<const MANY: bool> TxFormat for Ring<MANY> {
     }
 
     fn give_back(
-        &self,
+        &mut self,
         cx: &mut NicContext<'_>,
         found: &TxDescriptor<u16, ()>,
+        _frames: usize,
     ) -> Result<(), DmaError> {
         cx.dma_store_u32(self.at(found.place), 0)
     }

@@ -106,6 +106,7 @@ impl RxFormat for Ring {
         &self,
         cx: &mut NicContext<'_>,
         place: u16,
+        _bytes: usize,
     ) -> Result<Option<RxDescriptor<u16, ()>>, DmaError> {
         let found = Ring::load(*self, cx, place)?;
         Ok(found.map(|(word, buffer)| RxDescriptor {
@@ -200,9 +201,10 @@ impl TxFormat for Ring {
     }
 
     fn give_back(
-        &self,
+        &mut self,
         cx: &mut NicContext<'_>,
         descriptor: &TxDescriptor<u16, ()>,
+        _frames: usize,
     ) -> Result<(), DmaError> {
         cx.dma_store_u32(self.descriptor(descriptor.place), 0)
     }

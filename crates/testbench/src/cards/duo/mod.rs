@@ -136,7 +136,11 @@ impl TestCard for DuoCard {
         steps
     }
 
-    fn give_back(&self, memory: &SharedMemory) -> Vec<Step> {
+    fn give_back(
+        &self,
+        memory: &SharedMemory,
+        _look: &mut dyn FnMut(u64) -> Option<u64>,
+    ) -> Vec<Step> {
         let used = |at: &u64| memory.load_u32(*at).is_ok_and(|word| word != 0 && word >> 31 == 0);
         let give_back = |address| Step::Memory { address, word: 1 << 31 | 2_000 };
         let all = rings(RX_RING).chain(rings(SECOND_RX_RING));

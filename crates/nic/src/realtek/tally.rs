@@ -1,44 +1,42 @@
 //! The tally counters, and dumping them.
 //!
 //! The driver names an address and sets CounterDump; the chip writes 64 bytes there and clears the
-//! bit (Linux 6.1 r8169_main.c, struct rtl8169_counters and rtl8169_do_counters).
+//! bit (Linux 6.1 r8169_main.c, struct rtl8169_counters and rtl8169_do_counters; 8139cp.c, struct cp_dma_stats).
 
-use super::filter;
+use super::filter::Destination;
 
 /// What the chip counts by itself. Collisions, aborts and underruns do not happen here and stay 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tally {
-    pub(super) tx_packets: u64,
-    pub(super) rx_packets: u64,
-    pub(super) tx_errors: u64,
-    pub(super) rx_errors: u32,
-    pub(super) rx_missed: u16,
-    pub(super) align_errors: u16,
-    pub(super) rx_unicast: u64,
-    pub(super) rx_broadcast: u64,
-    pub(super) rx_multicast: u32,
-    pub(super) tx_aborted: u16,
+pub(crate) struct Tally {
+    pub(crate) tx_packets: u64,
+    pub(crate) rx_packets: u64,
+    pub(crate) tx_errors: u64,
+    pub(crate) rx_errors: u32,
+    pub(crate) rx_missed: u16,
+    pub(crate) align_errors: u16,
+    pub(crate) rx_unicast: u64,
+    pub(crate) rx_broadcast: u64,
+    pub(crate) rx_multicast: u32,
+    pub(crate) tx_aborted: u16,
 }
 
 /// Size of a dump in bytes.
-pub(super) const DUMP_BYTES: usize = 64;
+pub(crate) const DUMP_BYTES: usize = 64;
 
 impl Tally {
-    /// Counts a good frame by the kind of its destination, which `status` tells.
+    /// Counts a good frame by whom it is for.
     #[inline]
-    pub(super) fn received(&mut self, status: u32) {
+    pub(crate) fn received(&mut self, destination: Destination) {
         self.rx_packets += 1;
-        if status & filter::BAR != 0 {
-            self.rx_broadcast += 1;
-        } else if status & filter::MAR != 0 {
-            self.rx_multicast = self.rx_multicast.wrapping_add(1);
-        } else {
-            self.rx_unicast += 1;
+        match destination {
+            Destination::Broadcast => self.rx_broadcast += 1,
+            Destination::Multicast => self.rx_multicast = self.rx_multicast.wrapping_add(1),
+            Destination::Own | Destination::Other => self.rx_unicast += 1,
         }
     }
 
     /// The dump's bytes.
-    pub(super) fn dump(&self) -> [u8; DUMP_BYTES] {
+    pub(crate) fn dump(&self) -> [u8; DUMP_BYTES] {
         let mut bytes = [0; DUMP_BYTES];
         let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
         put(0, &self.tx_packets.to_le_bytes());

@@ -1,67 +1,80 @@
 //! Which frames the receiver takes.
 
-use super::regs;
+// RxConfig (RTL8139C Rev. 1.4, section 5.8; Linux 6.1 r8169_main.c, enum rtl_register_content).
+pub(crate) const ACCEPT_ERR: u8 = 0x20;
+pub(crate) const ACCEPT_RUNT: u8 = 0x10;
+pub(crate) const ACCEPT_BROADCAST: u8 = 0x08;
+pub(crate) const ACCEPT_MULTICAST: u8 = 0x04;
+pub(crate) const ACCEPT_MY_PHYS: u8 = 0x02;
+pub(crate) const ACCEPT_ALL_PHYS: u8 = 0x01;
 
-// Receive status, first word (RTL8169 Rev. 1.21, page 57).
-/// The frame is a multicast.
-pub(super) const MAR: u32 = 1 << 27;
-/// The destination is the address in MAC0.
-pub(super) const PAM: u32 = 1 << 26;
-/// The frame is a broadcast.
-pub(super) const BAR: u32 = 1 << 25;
+/// Whom a frame that comes in is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Destination {
+    /// The address in MAC0.
+    Own,
+    /// Another station.
+    Other,
+    /// A group.
+    Multicast,
+    /// All.
+    Broadcast,
+}
 
 /// Address filter, in the form in which it is asked for every frame.
 #[derive(Debug)]
-pub(super) struct Filter {
+pub(crate) struct Filter {
     /// The low six bits of RxConfig.
-    pub(super) accept: u8,
+    pub(crate) accept: u8,
     /// The station's address: its six bytes as the low bytes of a little-endian number.
     station: u64,
-    /// MAR0 to MAR7.
+    /// Bit `n` of the multicast filter is bit `n % 8` of byte `n / 8`.
     hash: [u8; 8],
 }
 
 const ADDRESS_MASK: u64 = 0xffff_ffff_ffff;
 
 impl Filter {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Filter { accept: 0, station: 0, hash: [0; 8] }
     }
 
-    pub(super) fn set_station(&mut self, address: [u8; 6]) {
+    pub(crate) fn set_station(&mut self, address: [u8; 6]) {
         self.station = low_six(&address);
     }
 
-    pub(super) fn set_hash(&mut self, hash: [u8; 8]) {
+    /// Sets the multicast filter. Linux takes the upper six bits of the CRC as the number of a bit in two words and
+    /// writes these to MAR0 and MAR4 (8139too.c, __set_rx_mode). For chips later than the RTL8169 it exchanges
+    /// the words and reverses their bytes (r8169_main.c, rtl_set_rx_mode): their registers hold the bytes in
+    /// reverse order.
+    pub(crate) fn set_hash(&mut self, hash: [u8; 8]) {
         self.hash = hash;
     }
 
-    /// Whether a frame to `destination` comes in, and if so, the bits that say why.
+    /// Whether a frame to `destination` comes in, and if so, whom it is for.
     #[inline]
-    pub(super) fn admits(&self, destination: &[u8; 6]) -> Option<u32> {
+    pub(crate) fn admits(&self, destination: &[u8; 6]) -> Option<Destination> {
         let address = low_six(destination);
         let own = address == self.station;
-        if own && self.accept & regs::ACCEPT_MY_PHYS != 0 {
-            return Some(PAM);
+        if own && self.accept & ACCEPT_MY_PHYS != 0 {
+            return Some(Destination::Own);
         }
-        let (status, admitted) = if address == ADDRESS_MASK {
-            (BAR, self.accept & regs::ACCEPT_BROADCAST != 0)
+        let (kind, admitted) = if address == ADDRESS_MASK {
+            (Destination::Broadcast, self.accept & ACCEPT_BROADCAST != 0)
         } else if destination[0] & 1 != 0 {
-            (MAR, self.accept & regs::ACCEPT_MULTICAST != 0 && self.hashed(destination))
+            let hashed = self.accept & ACCEPT_MULTICAST != 0 && self.hashed(destination);
+            (Destination::Multicast, hashed)
         } else {
-            (if own { PAM } else { 0 }, self.accept & regs::ACCEPT_ALL_PHYS != 0)
+            let kind = if own { Destination::Own } else { Destination::Other };
+            (kind, self.accept & ACCEPT_ALL_PHYS != 0)
         };
-        admitted.then_some(status)
+        admitted.then_some(kind)
     }
 
     /// Whether the multicast's bit is set.
-    ///
-    /// The driver takes the upper six bits of the CRC as the number of a bit in two words, then,
-    /// for chips later than the RTL8169, exchanges the words and reverses their bytes: seen from
-    /// the registers, the bytes are in reverse order (Linux 6.1 r8169_main.c, rtl_set_rx_mode).
     fn hashed(&self, destination: &[u8; 6]) -> bool {
         let bit = hash_bit(destination);
-        self.hash[7 - bit / 8] >> (bit % 8) & 1 != 0
+        self.hash[bit / 8] >> (bit % 8) & 1 != 0
     }
 }
 
@@ -94,11 +107,17 @@ mod tests {
         let (other, group, all) = ([0x02, 0, 0, 0, 0, 7], [0x01, 0, 0x5e, 0, 0, 1], [0xff; 6]);
         for (accept, own, others, groups, broadcasts) in [
             (0x00, None, None, None, None),
-            (0x02, Some(PAM), None, None, None),
-            (0x01, Some(PAM), Some(0), None, None),
-            (0x04, None, None, Some(MAR), None),
-            (0x08, None, None, None, Some(BAR)),
-            (0x0f, Some(PAM), Some(0), Some(MAR), Some(BAR)),
+            (0x02, Some(Destination::Own), None, None, None),
+            (0x01, Some(Destination::Own), Some(Destination::Other), None, None),
+            (0x04, None, None, Some(Destination::Multicast), None),
+            (0x08, None, None, None, Some(Destination::Broadcast)),
+            (
+                0x0f,
+                Some(Destination::Own),
+                Some(Destination::Other),
+                Some(Destination::Multicast),
+                Some(Destination::Broadcast),
+            ),
         ] {
             let mut filter = filter(accept);
             filter.set_hash([0xff; 8]);
@@ -121,14 +140,13 @@ mod tests {
         crc
     }
 
-    /// What rtl_set_rx_mode writes to MAR0 and MAR0 + 4 for this list.
+    /// What __set_rx_mode writes to MAR0 and MAR0 + 4 for this list.
     fn programmed(groups: &[[u8; 6]]) -> [u8; 8] {
         let mut words = [0_u32; 2];
         for group in groups {
             let bit = ether_crc(group) >> 26;
             words[(bit >> 5) as usize] |= 1 << (bit & 31);
         }
-        let words = [words[1].swap_bytes(), words[0].swap_bytes()];
         let mut registers = [0; 8];
         registers[..4].copy_from_slice(&words[0].to_le_bytes());
         registers[4..].copy_from_slice(&words[1].to_le_bytes());
@@ -144,7 +162,7 @@ mod tests {
             let hash = programmed(&[*group]);
             assert_eq!(hash.iter().map(|byte| byte.count_ones()).sum::<u32>(), 1);
             filter.set_hash(hash);
-            assert_eq!(filter.admits(group), Some(MAR));
+            assert_eq!(filter.admits(group), Some(Destination::Multicast));
             let admitted = groups.iter().filter(|group| filter.admits(group).is_some()).count();
             assert!(admitted < 32, "one of 64 bits lets {admitted} of 256 groups in");
         }

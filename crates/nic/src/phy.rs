@@ -1,8 +1,8 @@
-//! The built-in PHY: an RTL8211B as the driver sees it through PHYAR.
+//! A built-in PHY, as the driver sees it through a register of the chip for that, or in the chip's window.
 //!
 //! Registers 0 to 15 of page 0 are those of IEEE 802.3 clause 22.2.4; bits are cited by its
-//! section. Everything else is a store, because the driver patches undocumented registers and
-//! reads some of them back.
+//! section. Everything else is a store, because drivers patch undocumented registers and
+//! read some of them back.
 //!
 //! A negotiation takes [`NEGOTIATION`], not the two seconds of a real one, so that an experiment
 //! does not spend its time waiting; but it takes time, the link is down meanwhile, and its end is
@@ -10,16 +10,23 @@
 
 use warikomi_clock::Span;
 
-use super::timers;
 use crate::queue::Alarm;
 use crate::{Link, NicContext};
 
 /// How long a negotiation takes: longer than a driver needs to come and see that the link is down. It
 /// looks at the status twice, and a link that is up again by then has never been down for it.
-pub(super) const NEGOTIATION: Span = Span::from_ms(20);
+pub(crate) const NEGOTIATION: Span = Span::from_ms(20);
 
-/// OUI and model of a PHY for which Linux has a driver (drivers/net/phy/realtek.c).
-pub(super) const PHY_ID: u32 = 0x001c_c912;
+/// What sort of PHY it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sort {
+    /// OUI and model.
+    pub(crate) id: u32,
+    /// It does 1000BASE-T, besides 10BASE-T and 100BASE-TX.
+    pub(crate) gigabit: bool,
+    /// The register in which a page is selected.
+    pub(crate) page_select: usize,
+}
 
 const BMCR: usize = 0;
 const BMSR: usize = 1;
@@ -31,7 +38,6 @@ const EXPANSION: usize = 6;
 const CTRL1000: usize = 9;
 const STAT1000: usize = 10;
 const ESTATUS: usize = 15;
-const PAGE_SELECT: usize = 0x1f;
 const PAGES: usize = 32;
 
 // 22.2.4.1, control register.
@@ -42,14 +48,14 @@ const BMCR_POWER_DOWN: u16 = 0x0800;
 const BMCR_RESTART: u16 = 0x0200;
 const BMCR_FULL_DUPLEX: u16 = 0x0100;
 const BMCR_SPEED_1000: u16 = 0x0040;
-/// Bits that keep what is written.
-const BMCR_STORED: u16 = 0x7d40;
-const BMCR_DEFAULT: u16 = BMCR_NEGOTIATE | BMCR_FULL_DUPLEX | BMCR_SPEED_1000;
+/// Bits that keep what is written; the last only if there is 1000BASE-T.
+const BMCR_STORED: u16 = 0x7d00;
 
 // 22.2.4.2, status register.
-/// 10 and 100 Mbit/s in both duplex modes, extended status, no preamble needed, can negotiate,
-/// extended registers.
-const BMSR_ABILITIES: u16 = 0x7949;
+/// 10 and 100 Mbit/s in both duplex modes, no preamble needed, can negotiate, extended registers.
+const BMSR_ABILITIES: u16 = 0x7849;
+/// Extended status: a PHY with 1000BASE-T.
+const BMSR_EXTENDED_STATUS: u16 = 0x0100;
 const BMSR_NEGOTIATED: u16 = 0x0020;
 const BMSR_LINK: u16 = 0x0004;
 
@@ -60,8 +66,10 @@ const ABLE_100_HALF: u16 = 0x0080;
 const ABLE_100_FULL: u16 = 0x0100;
 const SELECTOR_802_3: u16 = 0x0001;
 const ACKNOWLEDGE: u16 = 0x4000;
-/// Both pause bits and every 10 and 100 Mbit/s mode.
-const ADVERTISE_DEFAULT: u16 = 0x0de1;
+/// Every 10 and 100 Mbit/s mode.
+const ADVERTISE_DEFAULT: u16 = 0x01e1;
+/// Both pause bits, which a PHY with 1000BASE-T advertises.
+const ADVERTISE_PAUSE: u16 = 0x0c00;
 
 // 40.5.1.1, 1000BASE-T control and status.
 const ADVERTISE_1000_FULL: u16 = 0x0200;
@@ -73,13 +81,14 @@ const ESTATUS_1000T: u16 = 0x3000;
 
 /// What the two ends have agreed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Mode {
-    pub(super) mbps: u32,
-    pub(super) full_duplex: bool,
+pub(crate) struct Mode {
+    pub(crate) mbps: u32,
+    pub(crate) full_duplex: bool,
 }
 
 #[derive(Debug)]
-pub(super) struct Phy {
+pub(crate) struct Phy {
+    sort: Sort,
     page: usize,
     pages: Box<[[u16; 32]; PAGES]>,
     partner: Link,
@@ -90,15 +99,16 @@ pub(super) struct Phy {
 }
 
 impl Phy {
-    /// A PHY that has had the time to negotiate with a partner of 1,000 Mbit/s.
-    pub(super) fn new() -> Self {
+    /// A PHY that has had the time to negotiate with a partner of 1,000 Mbit/s. Its timer has this tag.
+    pub(crate) fn new(sort: Sort, tag: u32) -> Self {
         let mut phy = Phy {
+            sort,
             page: 0,
             pages: Box::new([[0; 32]; PAGES]),
             partner: Link::Up { mbps: 1_000 },
             mode: None,
             failed: false,
-            alarm: Alarm::new(timers::PHY),
+            alarm: Alarm::new(tag),
         };
         phy.defaults();
         phy.mode = phy.outcome();
@@ -106,43 +116,41 @@ impl Phy {
     }
 
     /// Power-on; the cable stays as it is.
-    pub(super) fn power_on(&mut self) {
-        *self = Phy { partner: self.partner, ..Phy::new() };
+    pub(crate) fn power_on(&mut self) {
+        let alarm = Alarm::new(self.alarm.tag());
+        (self.page, self.failed, self.alarm) = (0, false, alarm);
+        self.pages.iter_mut().for_each(|page| page.fill(0));
+        self.defaults();
         self.mode = self.outcome();
     }
 
+    /// Negotiation on, and every mode advertised.
     fn defaults(&mut self) {
         let standard = &mut self.pages[0];
-        standard[BMCR] = BMCR_DEFAULT;
-        standard[ADVERTISE] = ADVERTISE_DEFAULT;
-        standard[CTRL1000] = ADVERTISE_1000_FULL | ADVERTISE_1000_HALF;
+        if self.sort.gigabit {
+            standard[BMCR] = BMCR_NEGOTIATE | BMCR_FULL_DUPLEX | BMCR_SPEED_1000;
+            standard[ADVERTISE] = ADVERTISE_DEFAULT | ADVERTISE_PAUSE;
+            standard[CTRL1000] = ADVERTISE_1000_FULL | ADVERTISE_1000_HALF;
+        } else {
+            standard[BMCR] = BMCR_NEGOTIATE | BMCR_FULL_DUPLEX | BMCR_SPEED_100;
+            standard[ADVERTISE] = ADVERTISE_DEFAULT;
+        }
     }
 
     /// The speed and duplex in use; `None` while there is no link.
     #[inline]
-    pub(super) fn mode(&self) -> Option<Mode> {
+    pub(crate) fn mode(&self) -> Option<Mode> {
         self.mode
     }
 
-    /// The MAC's PHYstatus register (Linux 6.1 r8169_main.c, enum rtl_register_content).
-    pub(super) fn status_byte(&self) -> u8 {
-        let Some(mode) = self.mode else { return 0 };
-        let speed = match mode.mbps {
-            1_000 => 0x10,
-            100 => 0x08,
-            _ => 0x04,
-        };
-        speed | 0x02 | u8::from(mode.full_duplex)
-    }
-
     /// Reads a register of the selected page.
-    pub(super) fn read(&mut self, register: usize) -> u16 {
+    pub(crate) fn read(&mut self, register: usize) -> u16 {
         let register = register & 0x1f;
         match (self.page, register) {
-            (_, PAGE_SELECT) => self.page as u16,
+            (_, register) if register == self.sort.page_select => self.page as u16,
             (0, BMSR) => self.read_status(),
-            (0, PHYSID1) => (PHY_ID >> 16) as u16,
-            (0, PHYSID2) => PHY_ID as u16,
+            (0, PHYSID1) => (self.sort.id >> 16) as u16,
+            (0, PHYSID2) => self.sort.id as u16,
             (0, LPA) => self.partner_ability(),
             // 28.2.4.1.5: the partner negotiates, and a page has come from it.
             (0, EXPANSION) => {
@@ -153,16 +161,23 @@ impl Phy {
                 }
             }
             (0, STAT1000) => self.partner_1000(),
-            (0, ESTATUS) => ESTATUS_1000T,
+            (0, ESTATUS) if self.sort.gigabit => ESTATUS_1000T,
             (page, register) => self.pages[page][register],
         }
     }
 
+    /// The page that is selected.
+    pub(crate) fn page(&self) -> usize {
+        self.page
+    }
+
     /// Writes a register of the selected page. Returns whether the link has changed.
-    pub(super) fn write(&mut self, cx: &mut NicContext<'_>, register: usize, value: u16) -> bool {
+    pub(crate) fn write(&mut self, cx: &mut NicContext<'_>, register: usize, value: u16) -> bool {
         let register = register & 0x1f;
         match (self.page, register) {
-            (_, PAGE_SELECT) => self.page = usize::from(value) % PAGES,
+            (_, register) if register == self.sort.page_select => {
+                self.page = usize::from(value) % PAGES;
+            }
             (0, BMCR) => return self.control(cx, value),
             (0, BMSR | PHYSID1 | PHYSID2 | LPA | EXPANSION | STAT1000 | ESTATUS) => {}
             (page, register) => self.pages[page][register] = value,
@@ -170,8 +185,14 @@ impl Phy {
         false
     }
 
+    /// A reset from outside, by a line of its own: as by the control register, and the first page is selected.
+    pub(crate) fn reset(&mut self, cx: &mut NicContext<'_>) -> bool {
+        self.page = 0;
+        self.control(cx, BMCR_RESET)
+    }
+
     /// The cable changes. Returns whether the link has.
-    pub(super) fn set_partner(&mut self, cx: &mut NicContext<'_>, partner: Link) -> bool {
+    pub(crate) fn set_partner(&mut self, cx: &mut NicContext<'_>, partner: Link) -> bool {
         if partner == self.partner {
             return false;
         }
@@ -180,7 +201,7 @@ impl Phy {
     }
 
     /// The negotiation timer's event. Returns whether the link has changed.
-    pub(super) fn timer(&mut self, cx: &mut NicContext<'_>) -> bool {
+    pub(crate) fn timer(&mut self, cx: &mut NicContext<'_>) -> bool {
         if !self.alarm.event(cx) {
             return false;
         }
@@ -194,8 +215,9 @@ impl Phy {
             self.defaults();
             return self.negotiate(cx);
         }
-        let old = std::mem::replace(&mut self.pages[0][BMCR], value & BMCR_STORED);
-        let changed = (old ^ value) & BMCR_STORED != 0;
+        let stored = BMCR_STORED | if self.sort.gigabit { BMCR_SPEED_1000 } else { 0 };
+        let old = std::mem::replace(&mut self.pages[0][BMCR], value & stored);
+        let changed = (old ^ value) & stored != 0;
         if changed || value & BMCR_RESTART != 0 { self.negotiate(cx) } else { false }
     }
 
@@ -219,6 +241,7 @@ impl Phy {
             return None;
         }
         let (partner, partner_1000) = abilities(self.partner);
+        let partner_1000 = partner_1000 && self.sort.gigabit;
         let mode = |mbps, full_duplex| Some(Mode { mbps, full_duplex });
         if control & BMCR_NEGOTIATE == 0 {
             let full_duplex = control & BMCR_FULL_DUPLEX != 0;
@@ -250,7 +273,8 @@ impl Phy {
     fn read_status(&mut self) -> u16 {
         let failed = std::mem::take(&mut self.failed);
         let link = if self.mode.is_some() && !failed { BMSR_LINK } else { 0 };
-        BMSR_ABILITIES | link | if self.negotiated() { BMSR_NEGOTIATED } else { 0 }
+        let extended = if self.sort.gigabit { BMSR_EXTENDED_STATUS } else { 0 };
+        BMSR_ABILITIES | extended | link | if self.negotiated() { BMSR_NEGOTIATED } else { 0 }
     }
 
     fn partner_ability(&self) -> u16 {
@@ -261,7 +285,7 @@ impl Phy {
     }
 
     fn partner_1000(&self) -> u16 {
-        if self.negotiated() && abilities(self.partner).1 {
+        if self.sort.gigabit && self.negotiated() && abilities(self.partner).1 {
             PARTNER_1000_FULL | RECEIVERS_OK
         } else {
             0

@@ -1,0 +1,12 @@
+//! The 82574L model, judged from the driver's side.
+
+#![allow(missing_docs)]
+
+mod driver;
+mod interrupts;
+mod link;
+mod receive;
+mod registers;
+mod split;
+mod stamps;
+mod transmit;
