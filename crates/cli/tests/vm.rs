@@ -44,10 +44,10 @@ fn client(socket: &Path) -> VfioClient {
     let file = std::fs::File::from(memfd_create("guest", flags).unwrap());
     file.set_len(BYTES as u64).unwrap();
     let own = file.try_clone().unwrap();
-    let memory = SharedMemory::from_file(Rig::BASE, own, 0, BYTES).unwrap();
+    let memory = SharedMemory::from_file(Rig::RINGS, own, 0, BYTES).unwrap();
     let mut client = VfioClient::new(connect(socket), memory, BAR);
     client.negotiate();
-    client.map((Rig::BASE, BYTES as u64), Some((file.as_fd(), 0))).unwrap();
+    client.map((Rig::RINGS, BYTES as u64), Some((file.as_fd(), 0))).unwrap();
     client.config_write(4, Width::B2, ENABLED).unwrap();
     client
 }

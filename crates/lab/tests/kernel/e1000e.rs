@@ -186,8 +186,7 @@ fn a_tcp_stream_is_cut_into_segments_by_the_card() {
 #[test]
 fn a_vlan_tag_goes_out() {
     let capture = tempfile::NamedTempFile::new().unwrap();
-    let mut session =
-        started(&options(&[]), wire(&format!("pcap:{}", capture.path().display())));
+    let mut session = started(&options(&[]), wire(&format!("pcap:{}", capture.path().display())));
     let address_cidr = "10.9.7.1/24".into();
     let vlan = VlanAdd { interface: None, vlan: 7, address_cidr, header_with_tag: false };
     session.target.ask(vlan, Duration::ZERO).unwrap();

@@ -13,7 +13,7 @@ use vm_memory::{Bytes, GuestMemoryMmap};
 use warikomi_clock::{Clock, Time};
 use warikomi_nic::Nic;
 use warikomi_nic::register::Role;
-use warikomi_pci::{Host, SharedMemory, Width};
+use warikomi_pci::{Host, SharedMemory};
 
 use super::interrupts::InterruptQueue;
 use super::message::{Access, HEADER_BYTES, MAX_DATA_BYTES};
@@ -240,6 +240,7 @@ mod tests {
     use crate::kernel::testing::{GuestQueue, Signals};
     use proptest::prelude::*;
     use warikomi_clock::TscClock;
+    use warikomi_pci::Width;
     use warikomi_testbench::card;
 
     struct Bench {

@@ -15,7 +15,7 @@ use warikomi_testbench::{JudgingWire, Rig, Subject, VfioClient};
 use super::VmPeerCard;
 
 /// Where a client's memory is.
-pub(super) const BASE: u64 = Rig::BASE;
+pub(super) const BASE: u64 = Rig::RINGS;
 pub(super) const BYTES: u64 = 0x200_0000;
 
 /// How a client shares its memory.
