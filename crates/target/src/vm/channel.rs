@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
+use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -20,7 +21,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendFlags, recvmsg, send,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendFlags, recv, recvmsg,
+    send,
 };
 
 use super::protocol::{BadHeader, HEADER_BYTES, Header, MOST_MESSAGE_BYTES};
@@ -229,6 +231,28 @@ pub(super) struct Channel {
     /// Why there is no connection any more.
     over: Option<ClientError>,
     interrupted: Interrupted,
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        close(&self.stream);
+    }
+}
+
+/// Ends a connection in order. With something in it that was not read, its other end would find it reset, which ends
+/// QEMU 11.1 with a failed assertion (`util/error.c`), and its guest with it.
+pub(super) fn close(stream: &UnixStream) {
+    // Nothing comes any more, so what is there has an end.
+    if stream.shutdown(Shutdown::Both).is_err() {
+        return;
+    }
+    let mut piece = [0; PIECE_BYTES];
+    for _ in 0..MOST_PIECES {
+        // Descriptors that come along are closed by the kernel.
+        if !recv(stream, &mut piece, RecvFlags::DONTWAIT).is_ok_and(|(bytes, _)| bytes > 0) {
+            return;
+        }
+    }
 }
 
 impl AsFd for Channel {

@@ -153,6 +153,7 @@ impl VmTarget {
             Err(_) => return Ok(()),
         };
         if self.card.has_client() || !warikomi_shared::is_peer_trusted(&stream) {
+            channel::close(&stream);
             return Ok(());
         }
         self.process =

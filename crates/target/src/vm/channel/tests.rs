@@ -1,6 +1,7 @@
 use std::io::{Read, Write};
 use std::os::fd::BorrowedFd;
 
+use warikomi_pci::SharedMemory;
 use warikomi_testbench::{VfioClient, seen_at_last};
 
 use super::*;
@@ -183,4 +184,17 @@ fn commands_that_come_without_end_instead_of_an_answer_are_too_many() {
     assert!(matches!(answer, Err(ClientError::TooManyCommands)), "{answer:?}");
     drop(channel);
     writer.join().unwrap();
+}
+
+#[test]
+fn a_connection_that_we_end_is_not_reset_whatever_was_not_read() {
+    let (channel, mut theirs) = pair();
+    let file = File::open("/dev/null").unwrap();
+    let memory = SharedMemory::anonymous(0, 4_096).unwrap();
+    let client = VfioClient::new(theirs.try_clone().unwrap(), memory, 2);
+    let unread = message(command::DEVICE_RESET, 0, &[0; 10_000]);
+    assert!(client.send_bytes(&unread, &[]) && client.send_bytes(&unread, &[file.as_fd()]));
+    drop(channel);
+    assert_eq!(theirs.read(&mut [0; 16]).unwrap(), 0, "its end, and no error");
+    assert_eq!(theirs.write(&unread).unwrap_err().kind(), io::ErrorKind::BrokenPipe);
 }
