@@ -79,9 +79,12 @@ impl Peer {
         peer.say(command::REGION_WRITE, 0, &[&access(7, 4, 2)[..], &[6, 0]].concat(), &[]);
         let irqs = [20, 1 << 5 | 4, 1, 0, 1].map(u32::to_le_bytes).concat();
         peer.say(command::DEVICE_SET_IRQS, 0, &irqs, &[2]);
-        assert!(peer.card.poll().is_ok() && peer.card.windows() == 3);
+        // A look carries out one command at least; where others have the core, it may be over then.
+        for _ in 0..6 {
+            assert!(peer.card.poll().is_ok());
+        }
         peer.check();
-        assert_eq!(peer.replies, 6, "all of it is answered");
+        assert_eq!((peer.replies, peer.card.windows()), (6, 3), "all of it is answered");
         peer
     }
 
