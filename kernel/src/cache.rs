@@ -70,7 +70,8 @@ impl Cache {
                 .split(|c: char| !c.is_ascii_digit())
                 .map(|part| part.parse().unwrap_or(0))
                 .collect();
-            std::cmp::Reverse((numbers, image.info().built_at_s))
+            let info = image.info();
+            std::cmp::Reverse((numbers, !info.more_drivers, info.built_at_s))
         });
         Ok(images)
     }
@@ -205,7 +206,7 @@ pub struct Wanted<'a> {
     pub version: Option<&'a str>,
     /// Where its drivers are; where it is not said, images with modules come first.
     pub drivers: Option<DriverMode>,
-    /// One with the drivers of further cards.
+    /// One that has the drivers of further cards. Where it is not asked for, one without comes first.
     pub more_drivers: bool,
     /// One that finds its own mistakes, and has debug information.
     pub debug: bool,
@@ -222,7 +223,7 @@ impl Wanted<'_> {
             Some(wanted) => info.own_modules.iter().any(|module| module == wanted),
         };
         has_module
-            && info.more_drivers == self.more_drivers
+            && (info.more_drivers || !self.more_drivers)
             && info.debug == self.debug
             && info.virtual_time == self.virtual_time
             && self.version.is_none_or(|wanted| is_version(&info.version, wanted))
@@ -332,18 +333,32 @@ mod tests {
         assert!(cache.find(&virtual_time).unwrap().info().virtual_time);
         assert!(!cache.find(&debug).unwrap().info().virtual_time);
 
-        publish(&cache, "d", &ImageInfo { more_drivers: true, ..plain.clone() });
-        let error = cache.find(&Wanted::default()).unwrap_err().to_string();
-        assert!(!error.contains("--more-drivers"), "{error}");
-        let more_drivers = Wanted { more_drivers: true, ..Wanted::default() };
-        assert!(cache.find(&more_drivers).unwrap().info().more_drivers);
-
         publish(&cache, "b", &ImageInfo { own_modules: vec!["mine".into()], ..plain });
         assert!(cache.find(&Wanted::default()).is_err());
         let own_module = Some("mine");
         assert!(cache.find(&Wanted { own_module, ..Wanted::default() }).is_ok());
         let error = cache.find(&Wanted { own_module, ..debug }).unwrap_err().to_string();
         assert!(error.contains("--debug --module DIR"), "{error}");
+    }
+
+    #[test]
+    fn a_kernel_with_more_drivers_is_used_where_there_is_none_without() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = Cache::at(directory.path()).unwrap();
+        let more_drivers = Wanted { more_drivers: true, ..Wanted::default() };
+        let plain = info("6.1.1", DriverMode::Module);
+        publish(&cache, "a", &plain);
+        let error = cache.find(&more_drivers).unwrap_err().to_string();
+        assert!(error.contains("--more-drivers"), "{error}");
+
+        let built_later = ImageInfo { built_at_s: plain.built_at_s + 1, ..plain };
+        publish(&cache, "b", &ImageInfo { more_drivers: true, ..built_later.clone() });
+        assert!(cache.find(&more_drivers).unwrap().info().more_drivers);
+        assert!(!cache.find(&Wanted::default()).unwrap().info().more_drivers);
+
+        let newer = ImageInfo { version: "6.12.1".into(), more_drivers: true, ..built_later };
+        publish(&cache, "c", &newer);
+        assert_eq!(cache.find(&Wanted::default()).unwrap().info().version, "6.12.1");
     }
 
     #[test]

@@ -89,8 +89,7 @@ enum Command {
 /// Is the command, with Warikomi's experiments and these beside.
 #[must_use]
 pub fn main(own: &[Entry]) -> ExitCode {
-    let experiments = [lab::EXPERIMENTS, own].concat();
-    match run(&experiments, &std::env::args_os().collect::<Vec<_>>()) {
+    match run(own, &std::env::args_os().collect::<Vec<_>>()) {
         Ok(code) => code,
         Err(error) => fail(&error),
     }
@@ -109,11 +108,12 @@ pub fn plan_again(experiments: &[Entry], text: &str) -> Result<String> {
     PlanFile::of(&command, &matches)?.context("this is no plan of an experiment")?.to_toml()
 }
 
-fn run(experiments: &[Entry], given: &[OsString]) -> Result<ExitCode> {
+fn run(own: &[Entry], given: &[OsString]) -> Result<ExitCode> {
     // First, and alone: a driver process that takes over starts here, and all flags would delay it.
     if given.get(1).is_some_and(|name| name == "part") {
         return Ok(part::run(&part::Arguments::parse_from(&given[1..]).part));
     }
+    let experiments = &[lab::EXPERIMENTS, own].concat();
     let command = command(experiments);
     let matches = invocation::meant(&command, given)?;
     let interrupted = Interrupted::on_signals().context("cannot handle signals")?;

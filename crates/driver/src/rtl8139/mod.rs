@@ -5,8 +5,8 @@
 //! their pieces to the memory of a slot. A register read costs a round trip, a write costs next to nothing: one read a
 //! poll says how far the ring is filled, and one which slots are done.
 //!
-//! The interrupt handler only writes: it acknowledges the receive and transmit bits unseen, which is right because
-//! whoever is interrupted looks at ring and slots anyway. The bits that must be seen (PCIErr, link change) are left
+//! The interrupt handler only writes: it acknowledges the receive and transmit bits unseen, which is right because a
+//! driver that is interrupted looks at ring and slots anyway. The bits that must be seen (PCIErr, link change) are left
 //! standing, and are read where the driver arms the interrupt. The pin's level stays up while one of them stands, and
 //! is not told again; so it is cleared, and looked at again, before `arm` returns.
 
@@ -38,7 +38,7 @@ pub static INFO: DriverInfo = DriverInfo {
 /// The ring and the slots' memory begin at multiples of this.
 const ALIGNMENT: u64 = 16;
 
-/// Bits that are acknowledged unseen: all that make somebody look at the ring or the slots.
+/// Bits that are acknowledged unseen: all that call for a look at the ring or the slots.
 const ROUTINE: u16 = !(regs::PCI_ERR | regs::LINK_CHG);
 /// What interrupts a receiver. RxOverflow does not: where there is no room, it is not the driver that lacks work.
 const RECEIVE_MASK: u16 = regs::RX_OK | regs::RX_ERR | regs::LINK_CHG | regs::PCI_ERR;
@@ -52,9 +52,9 @@ pub struct Rtl8139 {
     tx: Transmitter,
     /// The link has changed since it was last told.
     link_changed: bool,
-    /// The whole mask is on, until somebody masks again.
+    /// The whole mask is on, until a handler or `disarm` masks again.
     armed: bool,
-    /// Completed transmissions interrupt even while nobody is about to sleep.
+    /// Completed transmissions interrupt also when no sleep is ahead.
     transmit_interrupts: bool,
 }
 

@@ -3,7 +3,7 @@
 //! The device knows nothing of buffers: it writes frames one behind the other, each behind a word with status and
 //! length. How far it has written is read once a poll, because a read costs a round trip. Whatever stands in the
 //! ring is untrusted: a length is held against what the device says that it has written, and bytes are
-//! copied out before anybody looks at them.
+//! copied out before they are looked at.
 
 use std::collections::VecDeque;
 
@@ -53,9 +53,9 @@ pub(super) struct Receiver {
 
 /// What a header says.
 enum Found {
-    /// A good frame of so many bytes, check sequence included.
+    /// A good frame of this length, check sequence included.
     Frame(u32),
-    /// A damaged one of so many.
+    /// A damaged one of this length.
     Damaged(u32),
     /// It is still being written.
     Unfinished,
@@ -63,13 +63,13 @@ enum Found {
     Nonsense,
 }
 
-/// Bytes that a frame of so many takes up.
+/// Bytes that a frame of this length takes up.
 fn occupied(bytes: u32) -> u32 {
     (HEADER_BYTES + bytes).next_multiple_of(4)
 }
 
 impl Receiver {
-    /// An empty ring at `ring`; at most so many buffers are held.
+    /// An empty ring at `ring`; at most `most` buffers are held.
     pub(super) fn set_up(&mut self, ring: u64, most: usize) {
         *self = Receiver { ring, most, frame: vec![0; MOST_BYTES as usize], ..Receiver::default() };
     }
@@ -135,7 +135,7 @@ impl Receiver {
         Ok(taken)
     }
 
-    /// Looks at the header of the next frame; the device has written so many bytes from there on.
+    /// Looks at the header of the next frame; the device has written `filled` bytes from there on.
     fn look(&self, memory: &dyn DmaMemory, filled: u32) -> Result<Found, DriverError> {
         let header = memory.load_u32(self.ring + u64::from(self.next))?;
         let (status, bytes) = (header as u16, header >> 16);

@@ -5,9 +5,11 @@ use warikomi_pci::DmaMemory;
 
 use super::rx::Receiver;
 use super::tx::{self, Transmitter};
-use super::{COUNTERS_OFFSET, INFO, RING_ALIGNMENT, Rtl8168, TX_RING_OFFSET};
+use super::{COUNTERS_OFFSET, INFO, RING_ALIGNMENT, Rtl8168, TX_RING_OFFSET, regs};
 use crate::DriverError;
-use crate::state::{Held, Predecessor, Record, Settings, Shown, Slots, StateArea, StateError};
+use crate::state::{
+    Held, InUse, Predecessor, Record, Settings, Shown, Slots, StateArea, StateError,
+};
 
 /// Where a ring is noted, and the count that it begins with.
 type Noted = (Option<Slots>, u64);
@@ -61,12 +63,16 @@ impl Rtl8168 {
         let area = self.area()?;
         let settings = area.settings()?;
         check(&settings)?;
-        let [rx, tx] = area.in_use(predecessor, &settings, shown)?;
+        let [mut rx, mut tx] = area.in_use(predecessor, &settings, shown)?;
         let (rx_slots, tx_slots) =
             (area.rx_slots(settings.rx_slots), area.tx_slots(settings.tx_slots));
         let tx_ring = settings.rings + TX_RING_OFFSET;
-        let rx = Receiver::take_over(memory, settings.rings, rx_slots, predecessor, rx)?;
-        let tx = Transmitter::take_over(memory, tx_ring, tx_slots, predecessor, tx)?;
+        if predecessor == Predecessor::Died {
+            leave_out_begun(&mut rx, "receive", settings.rings, settings.rx_slots, memory)?;
+            leave_out_begun(&mut tx, "transmit", tx_ring, settings.tx_slots, memory)?;
+        }
+        let rx = Receiver::take_over(settings.rings, rx_slots, rx);
+        let tx = Transmitter::take_over(tx_ring, tx_slots, tx);
         *self = Rtl8168 {
             mac_address: settings.mac_address,
             counters_address: settings.rings + COUNTERS_OFFSET,
@@ -99,6 +105,30 @@ impl Rtl8168 {
         area.write_record(&record, rx, tx);
         Ok(())
     }
+}
+
+/// Leaves out what a driver that died was putting on a ring of `descriptors`: its descriptor is still empty. Only the
+/// last can be.
+fn leave_out_begun(
+    in_use: &mut InUse,
+    name: &str,
+    ring: u64,
+    descriptors: usize,
+    memory: &dyn DmaMemory,
+) -> Result<(), DriverError> {
+    let count = in_use.tokens.len();
+    for number in 0..count {
+        let index = (in_use.index + number) % descriptors;
+        let at = ring + index as u64 * regs::DESCRIPTOR_BYTES;
+        if memory.load_u32(at)? & !regs::RING_END != 0 {
+            continue;
+        }
+        if number + 1 < count {
+            return Err(StateError::not_the_last(name, index).into());
+        }
+        in_use.tokens.pop();
+    }
+    Ok(())
 }
 
 /// Whether these are rings of this device.

@@ -13,7 +13,7 @@ use std::vec;
 use warikomi_pci::DmaMemory;
 
 use super::regs;
-use crate::state::{InUse, Predecessor, Progress, Slots, StateError};
+use crate::state::{InUse, Progress, Slots, StateError};
 use crate::{Buffer, DriverError, Received, RxSink};
 
 /// Descriptors of a ring at most.
@@ -70,14 +70,8 @@ impl Receiver {
     }
 
     /// A predecessor's ring, of which this is in use. Nothing is stored.
-    pub(super) fn take_over(
-        memory: &dyn DmaMemory,
-        ring: u64,
-        slots: Slots,
-        predecessor: Predecessor,
-        in_use: InUse,
-    ) -> Result<Receiver, DriverError> {
-        let InUse { first, index, mut tokens } = in_use;
+    pub(super) fn take_over(ring: u64, slots: Slots, in_use: InUse) -> Receiver {
+        let InUse { first, index, tokens } = in_use;
         let mut receiver = Receiver {
             ring,
             descriptors: slots.len(),
@@ -87,30 +81,10 @@ impl Receiver {
             head: index,
             ..Receiver::default()
         };
-        if predecessor == Predecessor::Died && receiver.is_last_begun(memory, tokens.len())? {
-            tokens.pop();
-        }
         receiver.inherited = tokens.into_iter();
         // The predecessor may have left them as they were.
         receiver.unshown = receiver.unposted();
-        Ok(receiver)
-    }
-
-    /// Whether the last of `count` descriptors from `head` on was still empty when the driver died that was putting it
-    /// on the ring. None before it can be.
-    fn is_last_begun(&self, memory: &dyn DmaMemory, count: usize) -> Result<bool, DriverError> {
-        for number in 0..count {
-            let index = self.wrap(self.head + number);
-            if memory.load_u32(self.at(index))? & !regs::RING_END == 0 {
-                let last = number + 1 == count;
-                return if last {
-                    Ok(true)
-                } else {
-                    Err(StateError::not_the_last("receive", index).into())
-                };
-            }
-        }
-        Ok(false)
+        receiver
     }
 
     /// The names of the buffers on the ring, in order.

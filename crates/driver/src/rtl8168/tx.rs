@@ -9,7 +9,7 @@ use warikomi_pci::DmaMemory;
 
 use super::regs;
 use crate::model::most_bytes;
-use crate::state::{InUse, Predecessor, Progress, Slots, StateError};
+use crate::state::{InUse, Progress, Slots};
 use crate::{DriverError, Segments, TxFrame};
 
 /// Descriptors of the ring.
@@ -71,37 +71,23 @@ impl Transmitter {
     }
 
     /// A predecessor's ring, of which this is in use. Nothing is stored.
-    pub(super) fn take_over(
-        memory: &dyn DmaMemory,
-        ring: u64,
-        slots: Slots,
-        predecessor: Predecessor,
-        in_use: InUse,
-    ) -> Result<Transmitter, DriverError> {
-        let mut transmitter = Transmitter {
+    pub(super) fn take_over(ring: u64, slots: Slots, in_use: InUse) -> Transmitter {
+        let InUse { first, index, tokens } = in_use;
+        let used = tokens.len();
+        let frame = |(number, token)| Frame { last: (index + number) % DESCRIPTORS, token };
+        let mut frames = VecDeque::with_capacity(DESCRIPTORS);
+        frames.extend(tokens.into_iter().enumerate().map(frame));
+        Transmitter {
             ring,
             descriptors: DESCRIPTORS,
-            frames: VecDeque::with_capacity(DESCRIPTORS),
+            frames,
             slots: Some(slots),
-            given: in_use.first,
-            head: in_use.index,
-            tail: in_use.index,
+            given: first,
+            head: (index + used) % DESCRIPTORS,
+            tail: index,
+            used,
             ..Transmitter::default()
-        };
-        for (number, token) in in_use.tokens.iter().enumerate() {
-            let index = transmitter.head;
-            let begun = predecessor == Predecessor::Died
-                && memory.load_u32(transmitter.at(index))? & !regs::RING_END == 0;
-            if begun && number + 1 < in_use.tokens.len() {
-                return Err(StateError::not_the_last("transmit", index).into());
-            }
-            if !begun {
-                transmitter.frames.push_back(Frame { last: index, token: *token });
-                transmitter.head = (index + 1) % DESCRIPTORS;
-                transmitter.used += 1;
-            }
         }
-        Ok(transmitter)
     }
 
     /// The names of the frames on the ring, in order.

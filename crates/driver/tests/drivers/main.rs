@@ -2,4 +2,5 @@
 
 mod conformance;
 mod descriptor_fifo;
+mod rtl8139;
 mod rtl8168;

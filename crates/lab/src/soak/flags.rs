@@ -4,6 +4,7 @@ use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use warikomi_clock::Span;
 use warikomi_measure::{Machine, RunResult, TargetInfo, TimeBase, Warning, as_object};
+use warikomi_session::LINUX_DRIVER;
 
 use super::canary::{self, Canary};
 use super::columns;
@@ -218,11 +219,8 @@ fn canaries(draw: &Draw, watch: &mut Watch) -> Result<Vec<Canary>, Error> {
 fn target_info(draw: &Draw) -> TargetInfo {
     let (process, kernel) = (draw.targets != Targets::Kernel, draw.targets != Targets::Process);
     let ours = warikomi_driver::DRIVERS.iter().map(|info| info.name).filter(|_| process);
-    let models = warikomi_nic::MODELS.iter();
-    let linux = models.flat_map(|model| model.linux_drivers.iter().copied());
-    let asked = draw.kernel.driver.as_deref();
-    let linux = linux.filter(|_| asked.is_none()).chain(asked);
-    let drivers: Vec<&str> = ours.chain(linux.filter(|_| kernel)).collect();
+    let linux = draw.kernel.driver.as_deref().unwrap_or(LINUX_DRIVER);
+    let drivers: Vec<&str> = ours.chain(kernel.then_some(linux)).collect();
     let models: Vec<&str> = warikomi_nic::MODELS.iter().map(|model| model.name).collect();
     let kind = match draw.targets {
         Targets::Process => "process",

@@ -11,6 +11,7 @@ use warikomi_nic::{Nic, NicOptions};
 use warikomi_session::{Interrupts, Session, SessionError, SessionOptions};
 use warikomi_target::kernel::{Attachment, KernelTarget, LaunchOptions};
 use warikomi_target::{Interrupted, Target, TargetError};
+use warikomi_testbench::skipped;
 use warikomi_wire::{Wire, WireKind};
 
 use crate::options::options_of;
@@ -23,6 +24,25 @@ pub(crate) fn image() -> Image {
     cache
         .find(&Wanted { version: version.as_deref(), drivers, ..Wanted::default() })
         .expect("a kernel to test with; make it with: warikomi kernel build")
+}
+
+/// The same with the drivers of further cards, if it was built with them.
+pub(crate) fn image_with_more_drivers() -> Option<Image> {
+    let version = std::env::var("WARIKOMI_TEST_KERNEL").ok();
+    let cache = Cache::of_this_user().expect("a cache");
+    let wanted = Wanted {
+        version: version.as_deref(),
+        drivers: Some(DriverMode::Module),
+        more_drivers: true,
+        ..Wanted::default()
+    };
+    match cache.find(&wanted) {
+        Ok(image) => Some(image),
+        Err(error) => {
+            skipped(&error.to_string());
+            None
+        }
+    }
 }
 
 /// The newest kernel with its drivers built in.
@@ -56,7 +76,12 @@ fn attachment() -> String {
 }
 
 pub(crate) fn options() -> SessionOptions {
-    let options = options_of(&image());
+    options_with(&image())
+}
+
+/// The same with this kernel.
+pub(crate) fn options_with(image: &Image) -> SessionOptions {
+    let options = options_of(image);
     SessionOptions {
         bridge: options.bridge && attachment() != "virt-pci",
         interrupts: (attachment() == "signalled").then_some(Interrupts::Signalled),

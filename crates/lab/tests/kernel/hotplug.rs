@@ -36,7 +36,7 @@ fn replugs(session: &mut Session) -> u64 {
 }
 
 /// Sends a frame every 50 µs, whatever becomes of it.
-fn send(session: &mut Session, count: u64) {
+pub(crate) fn send(session: &mut Session, count: u64) {
     let mac = session.target.card(CardId::FIRST).unwrap().0.mac_address();
     let mut frames = FrameTemplate::new(&Addresses::to_guest(mac), 200, 1).unwrap();
     for sequence in 0..count {

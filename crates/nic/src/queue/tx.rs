@@ -181,7 +181,7 @@ impl<F: TxFormat> TxQueue<F> {
         }
     }
 
-    /// Gives the descriptors at the head back, in order, of which so many frames have gone out.
+    /// Gives the descriptors at the head back, in order, of which `frames` frames have gone out.
     #[inline]
     fn give_back(&mut self, cx: &mut NicContext<'_>, frames: usize) -> Result<(), DmaError> {
         for descriptor in &self.chain {

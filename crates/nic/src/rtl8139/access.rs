@@ -211,6 +211,21 @@ impl Rtl8139 {
         self.switch_engines(cx);
     }
 
+    /// The engines are as CR and CpCmd have them.
+    fn switch_engines(&mut self, cx: &mut NicContext<'_>) {
+        let command = self.file.u8(regs::CHIP_CMD);
+        let cplus = self.cplus_command();
+        let cplus_rx = cplus & regs::CPLUS_RX_ENABLE != 0;
+        let cplus_tx = cplus & regs::CPLUS_TX_ENABLE != 0;
+        if self.rx.enable(cx, command & regs::CMD_RX_ENABLE != 0, cplus_rx) {
+            self.file.reset(regs::RX_READ);
+        }
+        let tx = command & regs::CMD_TX_ENABLE != 0;
+        self.tx.rings.enable(tx && cplus_tx);
+        self.tx.slots.enable(tx && !cplus_tx);
+        self.start_slots(cx);
+    }
+
     /// CAPR: how far the driver has read.
     fn set_read(&mut self, cx: &mut NicContext<'_>, capr: u16) {
         let head = self.rx.bytes.head();

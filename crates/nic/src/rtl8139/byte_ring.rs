@@ -28,7 +28,7 @@ const USUAL_LONGEST: usize = 1_518;
 /// What the length says while a frame is still being written (Linux 6.1 8139too.c, rtl8139_rx).
 const UNFINISHED: u32 = 0xfff0 << 16;
 
-/// Bytes that a frame of so many bytes, check sequence included, takes up.
+/// Bytes that a frame of this length, check sequence included, takes up.
 #[inline]
 const fn occupied(bytes: usize) -> u64 {
     (HEADER + bytes).next_multiple_of(ALIGNMENT) as u64
@@ -103,7 +103,7 @@ impl ByteRing {
         self.at(place % self.bytes)
     }
 
-    /// The place behind a frame of so many bytes, check sequence included, if it has room. The ring is never quite
+    /// The place behind a frame of this length, check sequence included, if it has room. The ring is never quite
     /// full: it would look empty.
     #[inline]
     fn behind(&self, place: u64, bytes: usize) -> Option<u64> {

@@ -42,8 +42,8 @@ const fn info(
     }
 }
 
-static C_REGISTERS: regs::Registers = regs::registers(false);
-static CPLUS_REGISTERS: regs::Registers = regs::registers(true);
+static C_REGISTERS: regs::Registers = regs::C_REGISTERS;
+static CPLUS_REGISTERS: regs::Registers = regs::CPLUS_REGISTERS;
 static C_WINDOW: Window<{ regs::BYTES }> = Window::new(&C_REGISTERS);
 static CPLUS_WINDOW: Window<{ regs::BYTES }> = Window::new(&CPLUS_REGISTERS);
 

@@ -69,7 +69,7 @@ impl Rtl8139 {
         Rtl8139::with(chip, None, None, None)
     }
 
-    /// The same, whose transmit engine takes the time of this bus, and of a line of so many bits a second; and which
+    /// The same, whose transmit engine takes the time of this bus, and of a line of this rate in bits a second; and which
     /// neither sends nor takes IP packets of more than `mtu` bytes.
     pub fn with(
         chip: &'static Chip,
@@ -165,21 +165,6 @@ impl Rtl8139 {
         if self.rx.set_bytes(cx, base, config, again) {
             self.file.reset(regs::RX_READ);
         }
-    }
-
-    /// The engines are as CR and CpCmd have them.
-    pub(super) fn switch_engines(&mut self, cx: &mut NicContext<'_>) {
-        let command = self.file.u8(regs::CHIP_CMD);
-        let cplus = self.cplus_command();
-        let cplus_rx = cplus & regs::CPLUS_RX_ENABLE != 0;
-        let cplus_tx = cplus & regs::CPLUS_TX_ENABLE != 0;
-        if self.rx.enable(cx, command & regs::CMD_RX_ENABLE != 0, cplus_rx) {
-            self.file.reset(regs::RX_READ);
-        }
-        let tx = command & regs::CMD_TX_ENABLE != 0;
-        self.tx.rings.enable(tx && cplus_tx);
-        self.tx.slots.enable(tx && !cplus_tx);
-        self.start_slots(cx);
     }
 
     /// The link has come, gone or changed its speed.

@@ -22,11 +22,11 @@ const STATION: usize = 7;
 enum State {
     /// Until a start bit comes.
     Waiting,
-    /// Command and address: so many bits are there.
+    /// Command and address, of which `bits` bits are there.
     Command { bits: u32, value: u16 },
     /// A read goes on at this bit, counted from the first of word 0.
     Reading { bit: usize },
-    /// The data of a write, for one word or for all: so many bits are there.
+    /// The data of a write, for one word or for all, of which `bits` bits are there.
     Writing { to: Option<usize>, bits: u32, value: u16 },
     /// Until it is no longer selected.
     Done,

@@ -2,7 +2,7 @@
 //! with 8139too ([`RTL8139`], an RTL8139C), and the descriptor rings of the C+ mode that it drives with 8139cp
 //! ([`RTL8139CP`], an RTL8139C+, which can be driven either way).
 //!
-//! What they do is taken from what the drivers of Linux 6.1 rely on, and from Realtek's data sheets; see [`regs`] for
+//! What they do is taken from what the drivers of Linux 6.1 rely on, and from Realtek's data sheets; see `regs.rs` for
 //! the sources. Not modelled: wake-up frames, early receive, loopback, pause frames, collisions, the receive FIFO
 //! and thresholds, power states, retransmission of aborted frames, and frames whose check sequence the driver
 //! has made itself.
@@ -15,7 +15,7 @@ mod eeprom;
 mod intr;
 mod model;
 mod offload;
-pub mod regs;
+mod regs;
 mod ring;
 mod rx;
 mod rx_queue;

@@ -49,6 +49,7 @@ pub(super) const MEDIA_STATUS: u16 = 0x58;
 pub(super) const CONFIG3: u16 = 0x59;
 pub(super) const CONFIG4: u16 = 0x5a;
 pub(super) const MULTI_INTR: u16 = 0x5c;
+const REVISION: u16 = 0x5e;
 pub(super) const TX_SUMMARY: u16 = 0x60;
 pub(super) const MODE_CONTROL: u16 = 0x62;
 pub(super) const MODE_STATUS: u16 = 0x64;
@@ -56,11 +57,14 @@ pub(super) const ADVERTISEMENT: u16 = 0x66;
 pub(super) const PARTNER: u16 = 0x68;
 pub(super) const EXPANSION: u16 = 0x6a;
 pub(super) const CSCR: u16 = 0x74;
+const TX_DONE: u16 = 0x82;
 pub(super) const CONFIG5: u16 = 0xd8;
 pub(super) const TX_POLL: u16 = 0xd9;
 pub(super) const CPLUS_CMD: u16 = 0xe0;
+const INTR_MITIGATE: u16 = 0xe2;
 pub(super) const RX_RING: u16 = 0xe4;
 pub(super) const RX_RING_HIGH: u16 = RX_RING + 4;
+const TX_THRESHOLD: u16 = 0xec;
 
 // Revisions (8139too.c, rtl8139_init_one; 8139cp.c, cp_init_one), and versions in TxConfig (8139too.c, rtl_chip_info).
 pub(super) const C_REVISION: u8 = 0x10;
@@ -188,16 +192,9 @@ const fn reserved(offset: u16, width: u16) -> Register {
     row("reserved", offset, width, Access::ReadWrite, RESERVED).with_reserved(u64::MAX)
 }
 
-/// A register of the C+ mode, if the chip has that.
-const fn only(cplus: bool, row: Register) -> Register {
-    if cplus { row } else { reserved(row.offset, row.width) }
-}
-
-/// One of the four that say what is to be sent. Of a chip that is driven in C+ mode they are no doorbells, and the
-/// first two an address.
-const fn tx_status(cplus: bool, name: &'static str, offset: u16) -> Register {
-    let row = reset_to(TX_OWN as u64, row(name, offset, 4, Access::ReadWrite, TSD));
-    if cplus { row } else { row.with_reserved(0x00c0_0000).with_role(Role::Doorbell(0)) }
+/// One of the four that say what is to be sent.
+const fn tx_status(name: &'static str, offset: u16) -> Register {
+    reset_to(TX_OWN as u64, row(name, offset, 4, Access::ReadWrite, TSD))
 }
 
 use Access::{
@@ -208,95 +205,114 @@ use Access::{
 /// The table of a chip.
 pub(super) type Registers = [Register; 73];
 
-/// Every byte of the registers, once.
+/// Every byte of the registers of the RTL8139C+, once.
 ///
 /// The chips go by byte enables, so an access may take in several registers. Reserved rows keep what is written.
 /// Addresses are as the EEPROM has them: 02:57:4b:00:00:01. What is negotiated is so: 100 Mbit/s, full duplex.
 #[rustfmt::skip]
-pub(super) const fn registers(cplus: bool) -> Registers {
-    let (version, revision, causes) = if cplus {
-        (CPLUS_VERSION, CPLUS_REVISION, C_CAUSES | CPLUS_CAUSES)
-    } else {
-        (C_VERSION, C_REVISION, C_CAUSES)
-    };
-    [
-        reset_to(0x004b_5702, row("IDR0", MAC0, 4, RW, TABLE).as_bytes()),
-        reset_to(0x0100, row("IDR4", MAC4, 2, RW, TABLE).as_bytes()),
-        reserved(0x06, 2),
-        row("MAR0", MAR0, 8, RW, TABLE),
-        tx_status(cplus, "TSD0", TX_STATUS_0),
-        tx_status(cplus, "TSD1", 0x14),
-        tx_status(cplus, "TSD2", 0x18),
-        tx_status(cplus, "TSD3", TX_STATUS_3),
-        row("TSAD0", TX_ADDRESS_0, 4, RW, TABLE),
-        row("TSAD1", 0x24, 4, RW, TABLE),
-        row("TSAD2", TX_HIGH_RING, 4, RW, TABLE),
-        row("TSAD3", TX_ADDRESS_3, 4, RW, TABLE),
-        row("RBSTART", RX_BUFFER, 4, RW, TABLE),
-        row("ERBCR", 0x34, 2, RO, TABLE),
-        row("ERSR", 0x36, 1, RO, TABLE),
-        reset_to(CMD_BUFFER_EMPTY as u64, row("CR", CHIP_CMD, 1, SC, COMMAND)).with_reserved(0xe2),
-        reset_to(READ_AT_FIRST as u64, row("CAPR", RX_READ, 2, RW, TABLE)),
-        row("CBR", RX_WRITTEN, 2, RO, TABLE),
-        row("IMR", INTR_MASK, 2, RW, MASK)
-            .with_reserved(0xffff & !(causes as u64))
-            .with_role(Role::Mask(VECTOR)),
-        // A 1 in a bit that does not exist clears nothing: drivers write all ones.
-        row("ISR", INTR_STATUS, 2, W1C, STATUS).with_role(Role::Status(VECTOR)),
-        reset_to(version as u64, row("TCR", TX_CONFIG, 4, RW, CONFIGURATION)),
-        row("RCR", RX_CONFIG, 4, RW, CONFIGURATION),
-        row("TCTR", TIMER_COUNT, 4, RW, TABLE),
-        row("MPC", RX_MISSED, 4, RW, TABLE),
-        row("9346CR", CFG9346, 1, RW, EEPROM),
-        row("CONFIG0", CONFIG0, 1, RW, EEPROM),
-        // Memory and I/O mapped, power management on.
-        reset_to(0x0d, row("CONFIG1", CONFIG1, 1, RW, EEPROM)),
-        reserved(0x53, 1),
-        row("TimerInt", TIMER_INT, 4, RW, TABLE),
-        row("MSR", MEDIA_STATUS, 1, RW, MEDIA),
-        row("CONFIG3", CONFIG3, 1, RW, EEPROM),
-        row("CONFIG4", CONFIG4, 1, RW, EEPROM),
-        row("HltClk", 0x5b, 1, WO, UNDOCUMENTED),
-        row("MULINT", MULTI_INTR, 2, RW, "RTL8139C Rev. 1.4, section 5.15"),
-        reset_to(revision as u64, row("RERID", 0x5e, 1, RO, "RTL8139C Rev. 1.4, section 5.16")),
-        reserved(0x5f, 1),
-        reset_to(0x000f, row("TSAD", TX_SUMMARY, 2, RO, SUMMARY)),
-        reset_to(0x3100, row("BMCR", MODE_CONTROL, 2, RW, PHY)),
-        // A link that has failed stands there until it has been read.
-        reset_to(0x786d, row("BMSR", MODE_STATUS, 2, RC, PHY)),
-        reset_to(0x01e1, row("ANAR", ADVERTISEMENT, 2, RW, PHY)),
-        reset_to(0x41e1, row("ANLPAR", PARTNER, 2, RO, PHY)),
-        reset_to(0x0003, row("ANER", EXPANSION, 2, RO, PHY)),
-        row("DIS", 0x6c, 2, RO, PHY_TESTS),
-        row("FCSC", 0x6e, 2, RO, PHY_TESTS),
-        row("NWAYTR", 0x70, 2, RW, PHY_TESTS),
-        row("REC", 0x72, 2, RO, PHY_TESTS),
-        reset_to(CSCR_LINK_OK as u64, row("CSCR", CSCR, 2, RW, PHY_TESTS)),
-        reserved(0x76, 2),
-        row("PHY1_PARM", 0x78, 4, RW, UNDOCUMENTED),
-        row("TW_PARM", 0x7c, 4, RW, UNDOCUMENTED),
-        row("PHY2_PARM", 0x80, 1, RW, TABLE),
-        reserved(0x81, 1),
-        only(cplus, row("TDOKLADDR", 0x82, 2, RO, CPLUS)),
-        row("CRC0 to CRC7", 0x84, 8, RW, TABLE).as_bytes(),
-        row("Wakeup0", 0x8c, 8, RW, TABLE),
-        row("Wakeup1", 0x94, 8, RW, TABLE),
-        row("Wakeup2", 0x9c, 8, RW, TABLE),
-        row("Wakeup3", 0xa4, 8, RW, TABLE),
-        row("Wakeup4", 0xac, 8, RW, TABLE),
-        row("Wakeup5", 0xb4, 8, RW, TABLE),
-        row("Wakeup6", 0xbc, 8, RW, TABLE),
-        row("Wakeup7", 0xc4, 8, RW, TABLE),
-        row("LSBCRC0 to LSBCRC7", 0xcc, 8, RW, TABLE).as_bytes(),
-        row("FLASH", 0xd4, 4, RW, TABLE),
-        row("Config5", CONFIG5, 1, RW, "RTL8139C Rev. 1.4, section 5.28"),
-        only(cplus, row("TPPoll", TX_POLL, 1, SC, CPLUS).with_reserved(0x3e).with_role(Role::Doorbell(0))),
-        reserved(0xda, 6),
-        only(cplus, row("CpCmd", CPLUS_CMD, 2, RW, "RTL8139C+ v1.6, section 6.33").with_reserved(CPLUS_RESERVED)),
-        only(cplus, row("IntrMitigate", 0xe2, 2, RW, CPLUS)),
-        only(cplus, row("RDSAR low", RX_RING, 4, RW, CPLUS).with_reserved(RING_RESERVED)),
-        only(cplus, row("RDSAR high", RX_RING_HIGH, 4, RW, CPLUS)),
-        only(cplus, row("ETThR", 0xec, 1, RW, CPLUS)),
-        reserved(0xed, 3),
-    ]
+pub(super) const CPLUS_REGISTERS: Registers = [
+    reset_to(0x004b_5702, row("IDR0", MAC0, 4, RW, TABLE).as_bytes()),
+    reset_to(0x0100, row("IDR4", MAC4, 2, RW, TABLE).as_bytes()),
+    reserved(0x06, 2),
+    row("MAR0", MAR0, 8, RW, TABLE),
+    tx_status("TSD0", TX_STATUS_0),
+    tx_status("TSD1", 0x14),
+    tx_status("TSD2", 0x18),
+    tx_status("TSD3", TX_STATUS_3),
+    row("TSAD0", TX_ADDRESS_0, 4, RW, TABLE),
+    row("TSAD1", 0x24, 4, RW, TABLE),
+    row("TSAD2", TX_HIGH_RING, 4, RW, TABLE),
+    row("TSAD3", TX_ADDRESS_3, 4, RW, TABLE),
+    row("RBSTART", RX_BUFFER, 4, RW, TABLE),
+    row("ERBCR", 0x34, 2, RO, TABLE),
+    row("ERSR", 0x36, 1, RO, TABLE),
+    reset_to(CMD_BUFFER_EMPTY as u64, row("CR", CHIP_CMD, 1, SC, COMMAND)).with_reserved(0xe2),
+    reset_to(READ_AT_FIRST as u64, row("CAPR", RX_READ, 2, RW, TABLE)),
+    row("CBR", RX_WRITTEN, 2, RO, TABLE),
+    row("IMR", INTR_MASK, 2, RW, MASK)
+        .with_reserved(0xffff & !((C_CAUSES | CPLUS_CAUSES) as u64))
+        .with_role(Role::Mask(VECTOR)),
+    // A 1 in a bit that does not exist clears nothing: drivers write all ones.
+    row("ISR", INTR_STATUS, 2, W1C, STATUS).with_role(Role::Status(VECTOR)),
+    reset_to(CPLUS_VERSION as u64, row("TCR", TX_CONFIG, 4, RW, CONFIGURATION)),
+    row("RCR", RX_CONFIG, 4, RW, CONFIGURATION),
+    row("TCTR", TIMER_COUNT, 4, RW, TABLE),
+    row("MPC", RX_MISSED, 4, RW, TABLE),
+    row("9346CR", CFG9346, 1, RW, EEPROM),
+    row("CONFIG0", CONFIG0, 1, RW, EEPROM),
+    // Memory and I/O mapped, power management on.
+    reset_to(0x0d, row("CONFIG1", CONFIG1, 1, RW, EEPROM)),
+    reserved(0x53, 1),
+    row("TimerInt", TIMER_INT, 4, RW, TABLE),
+    row("MSR", MEDIA_STATUS, 1, RW, MEDIA),
+    row("CONFIG3", CONFIG3, 1, RW, EEPROM),
+    row("CONFIG4", CONFIG4, 1, RW, EEPROM),
+    row("HltClk", 0x5b, 1, WO, UNDOCUMENTED),
+    row("MULINT", MULTI_INTR, 2, RW, "RTL8139C Rev. 1.4, section 5.15"),
+    reset_to(CPLUS_REVISION as u64, row("RERID", REVISION, 1, RO, "RTL8139C Rev. 1.4, section 5.16")),
+    reserved(0x5f, 1),
+    reset_to(0x000f, row("TSAD", TX_SUMMARY, 2, RO, SUMMARY)),
+    reset_to(0x3100, row("BMCR", MODE_CONTROL, 2, RW, PHY)),
+    // A link that has failed stands there until it has been read.
+    reset_to(0x786d, row("BMSR", MODE_STATUS, 2, RC, PHY)),
+    reset_to(0x01e1, row("ANAR", ADVERTISEMENT, 2, RW, PHY)),
+    reset_to(0x41e1, row("ANLPAR", PARTNER, 2, RO, PHY)),
+    reset_to(0x0003, row("ANER", EXPANSION, 2, RO, PHY)),
+    row("DIS", 0x6c, 2, RO, PHY_TESTS),
+    row("FCSC", 0x6e, 2, RO, PHY_TESTS),
+    row("NWAYTR", 0x70, 2, RW, PHY_TESTS),
+    row("REC", 0x72, 2, RO, PHY_TESTS),
+    reset_to(CSCR_LINK_OK as u64, row("CSCR", CSCR, 2, RW, PHY_TESTS)),
+    reserved(0x76, 2),
+    row("PHY1_PARM", 0x78, 4, RW, UNDOCUMENTED),
+    row("TW_PARM", 0x7c, 4, RW, UNDOCUMENTED),
+    row("PHY2_PARM", 0x80, 1, RW, TABLE),
+    reserved(0x81, 1),
+    row("TDOKLADDR", TX_DONE, 2, RO, CPLUS),
+    row("CRC0 to CRC7", 0x84, 8, RW, TABLE).as_bytes(),
+    row("Wakeup0", 0x8c, 8, RW, TABLE),
+    row("Wakeup1", 0x94, 8, RW, TABLE),
+    row("Wakeup2", 0x9c, 8, RW, TABLE),
+    row("Wakeup3", 0xa4, 8, RW, TABLE),
+    row("Wakeup4", 0xac, 8, RW, TABLE),
+    row("Wakeup5", 0xb4, 8, RW, TABLE),
+    row("Wakeup6", 0xbc, 8, RW, TABLE),
+    row("Wakeup7", 0xc4, 8, RW, TABLE),
+    row("LSBCRC0 to LSBCRC7", 0xcc, 8, RW, TABLE).as_bytes(),
+    row("FLASH", 0xd4, 4, RW, TABLE),
+    row("Config5", CONFIG5, 1, RW, "RTL8139C Rev. 1.4, section 5.28"),
+    row("TPPoll", TX_POLL, 1, SC, CPLUS).with_reserved(0x3e).with_role(Role::Doorbell(0)),
+    reserved(0xda, 6),
+    row("CpCmd", CPLUS_CMD, 2, RW, "RTL8139C+ v1.6, section 6.33").with_reserved(CPLUS_RESERVED),
+    row("IntrMitigate", INTR_MITIGATE, 2, RW, CPLUS),
+    row("RDSAR low", RX_RING, 4, RW, CPLUS).with_reserved(RING_RESERVED),
+    row("RDSAR high", RX_RING_HIGH, 4, RW, CPLUS),
+    row("ETThR", TX_THRESHOLD, 1, RW, CPLUS),
+    reserved(0xed, 3),
+];
+
+/// Those of the RTL8139C.
+pub(super) const C_REGISTERS: Registers = {
+    let mut rows = CPLUS_REGISTERS;
+    let mut index = 0;
+    while index < rows.len() {
+        rows[index] = of_c(rows[index]);
+        index += 1;
+    }
+    rows
+};
+
+/// What a register of the RTL8139C+ is in the RTL8139C, which has no C+ mode.
+const fn of_c(row: Register) -> Register {
+    match row.offset {
+        // Doorbells; of a chip that is driven in C+ mode the first two are an address.
+        TX_STATUS_0..=TX_STATUS_3 => row.with_reserved(0x00c0_0000).with_role(Role::Doorbell(0)),
+        INTR_MASK => row.with_reserved(0xffff & !(C_CAUSES as u64)),
+        TX_CONFIG => reset_to(C_VERSION as u64, row),
+        REVISION => reset_to(C_REVISION as u64, row),
+        TX_DONE | TX_POLL | CPLUS_CMD | INTR_MITIGATE | RX_RING | RX_RING_HIGH | TX_THRESHOLD => {
+            reserved(row.offset, row.width)
+        }
+        _ => row,
+    }
 }

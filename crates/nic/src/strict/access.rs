@@ -28,9 +28,11 @@ fn rows((bar, offset, width): At, table: &'static [Register]) -> &'static [Regis
 /// The bits of an access's value that belong to a register, in their places there.
 fn part_of(row: &Register, (_, offset, width): At, value: u64) -> u64 {
     let value = value & width.mask();
-    let shift = 8 * (i64::from(row.offset) - offset as i64);
-    let moved = if shift >= 0 { value >> shift } else { value << -shift };
-    moved & (u64::MAX >> (64 - 8 * u32::from(row.width.min(8))))
+    let row_bit = 8 * (i64::from(row.offset) - offset as i64);
+    let shift = row_bit.unsigned_abs() as u32;
+    // A row without registers can be longer than an access, and begin far from it.
+    let moved = if row_bit >= 0 { value.checked_shr(shift) } else { value.checked_shl(shift) };
+    moved.unwrap_or(0) & (u64::MAX >> (64 - 8 * u32::from(row.width.min(8))))
 }
 
 fn text(what: &str, (_, offset, width): At) -> String {
@@ -138,6 +140,18 @@ mod tests {
 
     fn names(offset: u64, width: Width) -> Vec<&'static str> {
         rows((0, offset, width), OC48.info.registers).iter().map(|row| row.name).collect()
+    }
+
+    #[test]
+    fn far_into_a_row_that_is_longer_than_an_access_nothing_belongs_to_its_first_bytes() {
+        let mut rows = crate::e1000e::INFO.registers.iter();
+        let row = rows.find(|row| row.is_empty() && row.width >= 80).expect("a long gap");
+        let within = |bytes: u64| (row.bar, u64::from(row.offset) + bytes, Width::B4);
+        assert_eq!(part_of(row, within(0), 0xffff_ffff), 0xffff_ffff);
+        assert_eq!(part_of(row, within(4), 0xffff_ffff), 0xffff_ffff << 32);
+        for bytes in [8, 12, 64, 72] {
+            assert_eq!(part_of(row, within(bytes), 0xffff_ffff), 0, "{bytes} bytes in");
+        }
     }
 
     #[test]

@@ -110,8 +110,8 @@ fn the_filter_lets_in_what_it_is_told() {
     let (other, group) = (frame_to([2, 0, 0, 0, 0, 7], 46), frame_to([1, 0, 0x5e, 0, 0, 1], 46));
     assert_eq!(lab.receive(&other), RxOutcome::Filtered);
     assert_eq!(lab.receive(&group), RxOutcome::Filtered);
-    // e1000e_update_mc_addr_list_generic: 12 bits from the last two bytes.
-    lab.w32(0x5200 + 4 * (0x010 >> 5), 1 << (0x010 & 0x1f));
+    // e1000e_update_mc_addr_list_generic: this group is bit 0x010 of the table, 12 bits from the last two bytes.
+    lab.w32(0x5200, 1 << 0x10);
     assert_eq!(lab.receive(&group), RxOutcome::OnRing);
     let rctl = lab.r32(0x100);
     lab.w32(0x100, rctl | 0x18);

@@ -14,7 +14,7 @@ fn frames_go_out_slot_by_slot_as_they_are() {
         let frame = frame_to([0xff; 6], 50 + 100 * number);
         let slot = too.xmit(&frame);
         assert_eq!(slot, number as u64 % 4);
-        assert_eq!(too.sent(), [frame.clone()]);
+        assert_eq!(too.sent(), std::slice::from_ref(&frame));
         let status = too.r32(0x10 + 4 * slot);
         assert_eq!(status & (OWN | OK | 0x4000_0000), OWN | OK);
         assert_eq!(status & 0x1fff, frame.len() as u32);

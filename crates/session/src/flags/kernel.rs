@@ -20,7 +20,8 @@ const MIN_MEMORY_MB: u64 = 64;
 const MAX_MEMORY_MB: u64 = 16 * 1024;
 const DEFAULT_MEMORY_MB: u64 = 256;
 
-const LINUX_DRIVER: &str = "r8169";
+/// The driver in a kernel if none is named.
+pub const LINUX_DRIVER: &str = "r8169";
 
 #[derive(Args, Clone)]
 #[command(next_help_heading = "With --target kernel")]

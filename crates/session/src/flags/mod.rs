@@ -26,6 +26,7 @@ use crate::options::ProcessSessionOptions;
 
 pub use check::{given, refuse};
 pub use image::ImageArguments;
+pub use kernel::LINUX_DRIVER;
 pub use prepared::Prepared;
 pub use process::program;
 pub use strict::{StrictArguments, Strictness};

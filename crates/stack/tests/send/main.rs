@@ -33,10 +33,11 @@ fn bounces() -> [Bounce; 4] {
     ["none", "3", "all", "auto"].map(|name| name.parse().unwrap())
 }
 
-/// The models that a user-space driver of ours drives.
+/// The models that a user-space driver of ours drives, and that send each of these messages in one frame. Those of the
+/// RTL8139 are shorter, and its driver copies what it sends.
 fn models() -> impl Iterator<Item = &'static str> {
     let names = warikomi_nic::MODELS.iter().map(|info| info.name);
-    names.filter(|name| warikomi_driver::by_name(name).is_some())
+    names.filter(|name| *name != "rtl8139" && warikomi_driver::by_name(name).is_some())
 }
 
 fn plan(sizes_bytes: &[u32], count: u64) -> SendPlan {
@@ -73,29 +74,39 @@ fn assert_all_sent(plan: &SendPlan, ended: &Ended, case: &str) {
     assert!(sent.pools_full && !sent.dead_locked && sent.errors == 0, "{case}: {sent:?}");
 }
 
-#[test]
-fn every_message_arrives_whole_and_in_order_with_all_buffers_completions_and_bounces() {
-    for model in models() {
-        for buffers in BUFFERS {
-            for completion in completions() {
-                for bounce in bounces() {
-                    let sizes = [16, 168, 169, 212, 213, 1_472, 2_048, 4_096, 9_000];
-                    let plan = SendPlan { warmup: 9, ..plan(&sizes, 180) };
-                    let plan = SendPlan { buffers, completion, bounce, ..plan };
-                    let case = format!("{model}, {buffers}, {completion}, {bounce}");
-                    let ended = run(model, &plan, Disturbances::NONE, 1);
-                    assert_all_sent(&plan, &ended, &case);
-                    let bytes: u64 = sizes.iter().map(|&size| u64::from(size)).sum();
-                    assert_eq!(ended.sent.sent_bytes, 20 * bytes, "{case}");
-                    assert_eq!(ended.sent.copied_bytes, 20 * bytes, "{case}");
-                    // 8 bytes of UDP's header and 20 of IP's besides, in each of 9 sizes.
-                    assert_eq!(ended.sent.summed_bytes, 20 * (bytes + 9 * 28), "{case}");
-                    assert_eq!(ended.sent.buffers_freed, ended.sent.buffers_taken, "{case}");
-                    assert!(ended.sent.busy_ns <= ended.sent.took_ns, "{case}: {:?}", ended.sent);
-                }
+/// Messages of these sizes arrive with all buffers, completions and bounces.
+fn all_arrive(model: &str, sizes_bytes: &[u32]) {
+    let bytes: u64 = sizes_bytes.iter().map(|&size| u64::from(size)).sum();
+    let sizes = sizes_bytes.len() as u64;
+    for buffers in BUFFERS {
+        for completion in completions() {
+            for bounce in bounces() {
+                let plan = SendPlan { warmup: sizes, ..plan(sizes_bytes, 20 * sizes) };
+                let plan = SendPlan { buffers, completion, bounce, ..plan };
+                let case = format!("{model}, {buffers}, {completion}, {bounce}");
+                let ended = run(model, &plan, Disturbances::NONE, 1);
+                assert_all_sent(&plan, &ended, &case);
+                assert_eq!(ended.sent.sent_bytes, 20 * bytes, "{case}");
+                assert_eq!(ended.sent.copied_bytes, 20 * bytes, "{case}");
+                // 8 bytes of UDP's header and 20 of IP's besides, in each.
+                assert_eq!(ended.sent.summed_bytes, 20 * (bytes + sizes * 28), "{case}");
+                assert_eq!(ended.sent.buffers_freed, ended.sent.buffers_taken, "{case}");
+                assert!(ended.sent.busy_ns <= ended.sent.took_ns, "{case}: {:?}", ended.sent);
             }
         }
     }
+}
+
+#[test]
+fn every_message_arrives_whole_and_in_order_with_all_buffers_completions_and_bounces() {
+    for model in models() {
+        all_arrive(model, &[16, 168, 169, 212, 213, 1_472, 2_048, 4_096, 9_000]);
+    }
+}
+
+#[test]
+fn a_card_of_short_frames_sends_every_message_that_fits_into_one() {
+    all_arrive("rtl8139", &[16, 168, 169, 212, 213, 1_472]);
 }
 
 /// What a device does that answers late: with a send buffer that is full before it, interrupt-free has

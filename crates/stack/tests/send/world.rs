@@ -19,8 +19,11 @@ use warikomi_testbench::{Bench, JudgingWire};
 
 use crate::{DESTINATION, STATION};
 
-/// Above 4 GB, so that a forgotten high half is noticed.
-const MEMORY_BASE: u64 = 0x3_0000_0000;
+/// Where memory begins: above 4 GB, so that a forgotten high half is noticed, if the card reaches it.
+fn memory_base(model: &str) -> u64 {
+    if model == "rtl8139" { 0x8000_0000 } else { 0x3_0000_0000 }
+}
+
 const RECEIVE_BUFFERS: usize = 4;
 const RECEIVE_BUFFER_BYTES: u32 = 2_048;
 
@@ -241,7 +244,8 @@ pub(crate) fn run(model: &str, plan: &SendPlan, disturbances: Disturbances, seed
     let receive = RECEIVE_BUFFERS as u64 * u64::from(RECEIVE_BUFFER_BYTES);
     let needed = plan.dma_bytes(info.tx_descriptors, info.max_frame_bytes);
     let bytes = rings + receive + needed;
-    let memory = SharedMemory::anonymous(MEMORY_BASE, bytes as usize).unwrap();
+    let base = memory_base(model);
+    let memory = SharedMemory::anonymous(base, bytes as usize).unwrap();
     let mut clock = Clock::default();
     clock.pass(Span::from_us(1));
     let mut device = Device {
@@ -254,10 +258,10 @@ pub(crate) fn run(model: &str, plan: &SendPlan, disturbances: Disturbances, seed
         stalled_until: Time::ZERO,
     };
     let mut pool =
-        OwnPool::new(MEMORY_BASE + rings, receive, RECEIVE_BUFFERS, RECEIVE_BUFFER_BYTES).unwrap();
+        OwnPool::new(base + rings, receive, RECEIVE_BUFFERS, RECEIVE_BUFFER_BYTES).unwrap();
     let mut hw = Hardware { mmio: &mut device, memory: &memory };
-    driver.init(&mut hw, MEMORY_BASE, RECEIVE_BUFFERS, &mut pool).unwrap();
-    let buffers = (MEMORY_BASE + rings + receive, needed);
+    driver.init(&mut hw, base, RECEIVE_BUFFERS, &mut pool).unwrap();
+    let buffers = (base + rings + receive, needed);
     let driver: &mut dyn NicDriver = &mut *driver;
     let mut sender = Sender::new(plan, STATION, DESTINATION, buffers, driver, &mut hw).unwrap();
     // More than this, and it turns in circles.

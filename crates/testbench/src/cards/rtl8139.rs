@@ -137,7 +137,7 @@ impl TestCard for Rtl8139 {
         all
     }
 
-    /// Of the requests of other chips none has a meaning, and a frame has one piece: so many frames.
+    /// Of the requests of other chips none has a meaning, and a frame has one piece: as many frames as there are pieces.
     fn transmit(
         &self,
         memory: &SharedMemory,

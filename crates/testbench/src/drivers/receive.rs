@@ -212,8 +212,10 @@ pub fn any_mixture_of_frames_polls_and_buffers_comes_out_in_order(
             prop_assert!(rig.poll(budget).unwrap() <= budget);
             got.append(&mut rig.frames());
         }
-        while rig.poll(64).unwrap() > 0 {}
-        got.append(&mut rig.frames());
+        // A buffer that has come back may be filled again by the next poll.
+        while rig.poll(64).unwrap() > 0 {
+            got.append(&mut rig.frames());
+        }
         prop_assert_eq!(got, expected);
         prop_assert_eq!(rig.driver.rx_errors(), refused);
         prop_assert_eq!(rig.sink.out(), buffers);
