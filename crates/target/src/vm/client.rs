@@ -224,8 +224,8 @@ impl Client {
             Request::Version { .. } if self.agreed => {
                 Err((Errno::INVAL, "a second proposal of a version"))
             }
-            Request::Version { major, minor, text } => {
-                let (agreed, reply) = agree(major, minor, text).map_err(wrong)?;
+            Request::Version { major, text, .. } => {
+                let (agreed, reply) = agree(major, text).map_err(wrong)?;
                 self.memory.set_most_data_bytes(agreed.most_data_bytes);
                 self.agreed = true;
                 Ok(reply)

@@ -26,7 +26,7 @@ pub(super) struct Agreed {
 }
 
 /// Answers a proposal: what is agreed on, and the body of the reply.
-pub(super) fn agree(major: u16, minor: u16, text: &[u8]) -> Result<(Agreed, Vec<u8>), Errno> {
+pub(super) fn agree(major: u16, text: &[u8]) -> Result<(Agreed, Vec<u8>), Errno> {
     if major != MAJOR {
         return Err(Errno::OPNOTSUPP);
     }
@@ -48,7 +48,8 @@ pub(super) fn agree(major: u16, minor: u16, text: &[u8]) -> Result<(Agreed, Vec<
     let offered: Map<String, Value> =
         named.map(|(name, value)| (name.to_owned(), value.into())).collect();
     let reply = Map::from_iter([("capabilities".to_owned(), Value::Object(offered))]);
-    let mut body = [MAJOR, minor.min(MINOR)].map(u16::to_le_bytes).concat();
+    // The lower of the two minor numbers, and no number is lower than ours.
+    let mut body = [MAJOR, MINOR].map(u16::to_le_bytes).concat();
     body.extend(Value::Object(reply).to_string().bytes());
     body.push(0);
     Ok((Agreed { most_data_bytes }, body))
@@ -83,7 +84,7 @@ mod tests {
 
     #[test]
     fn the_reply_is_a_part_of_what_was_proposed_and_no_longer() {
-        let (agreed, reply) = agree(0, 3, &text(QEMU)).unwrap();
+        let (agreed, reply) = agree(0, &text(QEMU)).unwrap();
         assert_eq!(agreed.most_data_bytes, 1 << 20);
         assert!(reply.len() < 4 + text(QEMU).len());
         assert_eq!((&reply[..4], reply.last()), (&[0; 4][..], Some(&0)));
@@ -92,20 +93,20 @@ mod tests {
         let expected = ["max_msg_fds", "max_data_xfer_size", "pgsizes", "max_dma_maps"];
         assert_eq!(offered.keys().collect::<Vec<_>>(), expected);
         assert_eq!(offered["max_dma_maps"], MOST_WINDOWS);
-        let (_, reply) = agree(0, 0, &text(r#"{"capabilities":{"pgsizes":4096}}"#)).unwrap();
+        let (_, reply) = agree(0, &text(r#"{"capabilities":{"pgsizes":4096}}"#)).unwrap();
         assert_eq!(reply[4..], text(r#"{"capabilities":{"pgsizes":4096}}"#));
     }
 
     #[test]
     fn a_client_may_be_silent_and_may_take_less() {
         for silent in [&[][..], b"{}\0"] {
-            let (agreed, reply) = agree(0, 0, silent).unwrap();
+            let (agreed, reply) = agree(0, silent).unwrap();
             assert_eq!(agreed.most_data_bytes, MOST_DATA_BYTES);
             assert_eq!(&reply[4..], b"{\"capabilities\":{}}\0");
         }
         let of = |number: &str| {
             let json = format!(r#"{{"capabilities":{{"max_data_xfer_size":{number}}}}}"#);
-            agree(0, 0, &text(&json)).map(|(agreed, _)| agreed.most_data_bytes)
+            agree(0, &text(&json)).map(|(agreed, _)| agreed.most_data_bytes)
         };
         assert_eq!(of("512"), Ok(512));
         assert_eq!(of("18446744073709551615"), Ok(MOST_DATA_BYTES));
@@ -116,16 +117,16 @@ mod tests {
 
     #[test]
     fn what_is_no_proposal_is_refused() {
-        assert_eq!(agree(1, 0, &[]).unwrap_err(), Errno::OPNOTSUPP);
+        assert_eq!(agree(1, &[]).unwrap_err(), Errno::OPNOTSUPP);
         for wrong in [&b"{}"[..], b"\0", b"[]\0", b"{\0", b"{\"capabilities\":1}\0", b"\xff\0"] {
-            assert_eq!(agree(0, 0, wrong).unwrap_err(), Errno::INVAL, "{wrong:?}");
+            assert_eq!(agree(0, wrong).unwrap_err(), Errno::INVAL, "{wrong:?}");
         }
     }
 
     proptest! {
         #[test]
-        fn no_text_makes_it_panic(minor: u16, text in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = agree(0, minor, &text);
+        fn no_text_makes_it_panic(text in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = agree(0, &text);
         }
     }
 }
