@@ -16,6 +16,7 @@ mod output;
 mod part;
 mod plan;
 mod report;
+mod serve;
 mod shell;
 
 use std::ffi::OsString;
@@ -59,6 +60,7 @@ Examples:
 enum Command {
     /// Run a service whose driver is replaced while it goes on
     Live(Box<live::Arguments>),
+    Serve(serve::Arguments),
     /// Run an experiment again from the plan.toml of an earlier run
     Run(invocation::RunArguments),
     /// Turn a trace into a file for Wireshark or for a timeline viewer
@@ -126,6 +128,7 @@ fn run(own: &[Entry], given: &[OsString]) -> Result<ExitCode> {
     let arguments = Arguments::from_arg_matches(&matches)?;
     match arguments.command {
         Command::Live(arguments) => live::run(&arguments, &invocation.interrupted),
+        Command::Serve(arguments) => serve::run(&arguments, &invocation.interrupted),
         Command::Export(arguments) => export::run(&arguments),
         Command::Kernel(command) => kernel::run(&command, &invocation.interrupted),
         Command::Doctor(arguments) => doctor::run(&arguments),

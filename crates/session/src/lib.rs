@@ -13,6 +13,6 @@ pub use flags::{
 };
 pub use options::{
     GuestSettings, Interrupts, LiveOptions, OwnParts, PATH_BUFFER_BYTES, PacketPath,
-    ProcessSessionOptions, SessionOptions,
+    ProcessSessionOptions, SessionOptions, VmSessionOptions,
 };
 pub use session::{CoreWatch, Session, bring_up, bring_up_again, link_up};

@@ -142,6 +142,19 @@ pub struct ProcessSessionOptions {
     pub confined: bool,
 }
 
+/// A virtual machine that is waited for: its user starts it.
+#[derive(Clone, Debug)]
+pub struct VmSessionOptions {
+    /// What the result calls the driver in the guest; nothing there can be asked.
+    pub driver: Option<String>,
+    /// The NIC.
+    pub nic: NicOptions,
+    /// Makes the card.
+    pub make_nic: MakeNic,
+    /// Where the hypervisor finds the card.
+    pub socket: PathBuf,
+}
+
 /// How the driver of a session is replaced while it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LiveOptions {

@@ -16,12 +16,14 @@ use warikomi_target::cores::{Cores, Pinned};
 use warikomi_target::kernel::{Attachment, KernelTarget, LaunchOptions};
 use warikomi_target::realtime::{PRIORITY, Realtime};
 use warikomi_target::sandbox::Confinement;
+use warikomi_target::vm::{VmTarget, qemu_arguments};
 use warikomi_target::{CardId, Interrupted, Target, TargetError, wait};
 use warikomi_wire::Wire;
 
 use crate::error::SessionError;
 use crate::options::{
     GuestSettings, LiveOptions, PREFIX_BITS, ProcessSessionOptions, SessionOptions,
+    VmSessionOptions,
 };
 
 /// How long a driver may take to bind once it is loaded.
@@ -36,6 +38,18 @@ const LINK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The setting of a result that says how far the target's processes were confined.
 const CONFINED: &str = "confined";
+
+/// The setting of a result that says what of the target is not known.
+const NOT_KNOWN: &str = "not_known";
+
+/// What is not known of a virtual machine, because nothing in it answers requests.
+const UNKNOWN_IN_A_VM: [&str; 5] = [
+    "the driver and its settings, but for the name that was given",
+    "what the driver counts",
+    "what an application received",
+    "what the guest printed",
+    "whether the guest was running",
+];
 
 /// A target with its driver bound and its link up.
 pub struct Session<T: Target + ?Sized = dyn Target> {
@@ -115,6 +129,35 @@ impl Session {
     ) -> Result<Session, SessionError> {
         let session = Session::start_driver(options, None, wire, interrupted, status)?;
         Ok(session.with::<dyn Target>(|target| target))
+    }
+
+    /// Waits for a virtual machine, whose hypervisor its user starts, until the driver in it receives. `status` is told
+    /// with what it is started, and what is being waited for.
+    pub fn start_vm(
+        options: &VmSessionOptions,
+        wire: Box<dyn Wire>,
+        interrupted: &Interrupted,
+        status: &mut dyn FnMut(&str),
+    ) -> Result<Session, SessionError> {
+        let VmSessionOptions { driver, nic, make_nic, socket } = options;
+        let nic = make_nic(nic, wire)?;
+        let model = nic.info().name;
+        let place = Place::choose()?;
+        let at = (socket.as_path(), place.cores.shared());
+        let mut target = VmTarget::listen(at, nic, place.clock.into(), interrupted.clone())?;
+        let arguments = qemu_arguments(socket);
+        target.wait_for_driver(&mut |what| status(&format!("{what}; QEMU: {arguments}")))?;
+        let mut settings = Map::new();
+        settings.insert("attachment".into(), "vfio-user".into());
+        settings.insert(NOT_KNOWN.into(), UNKNOWN_IN_A_VM.to_vec().into());
+        let info = TargetInfo {
+            kind: "vm".into(),
+            driver: driver.clone().unwrap_or_else(|| "not known".into()),
+            model: model.into(),
+            kernel: None,
+            settings,
+        };
+        Ok(place.session(Box::new(target), info))
     }
 }
 

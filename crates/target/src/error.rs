@@ -28,6 +28,8 @@
 //! | `PartEnded` | driver, stack or application ended | next `housekeep` |
 //! | `PartHungUp` | one of them closed its socket, but lives | next `housekeep`, and 300 ms in which an exit may explain it |
 //! | `ConnectionLost`, `Protocol` | the vhost-user connection closed, or made no sense | next `housekeep`, and up to 300 ms in which a panic or exit may explain it |
+//! | `NoClient`, `NoReceiver` | no hypervisor has come, or no driver in its guest has set the card up to receive | 600 s |
+//! | `ClientGone`, `ClientError` | the hypervisor closed its vfio-user connection, or broke the protocol | next `poll`; a message in parts 500 ms, its memory by messages 1 s |
 //! | `Interrupted` | Ctrl-C, SIGTERM or SIGHUP | next `housekeep`; a second signal ends the process at once |
 //! | `System` | the operating system refused something | at once; ending the group may take up to 5 s |
 //!
@@ -323,6 +325,39 @@ pub enum TargetError {
         within: Duration,
         /// Last lines that the processes printed.
         console: ConsoleTail,
+    },
+
+    /// No hypervisor has come for its card.
+    #[error(
+        "no hypervisor has connected to {} within {}; start QEMU or Cloud Hypervisor with the line that was printed, \
+         as the same user", .path.display(), seconds(*.within)
+    )]
+    NoClient {
+        /// The socket.
+        path: PathBuf,
+        /// Time waited before giving up.
+        within: Duration,
+    },
+
+    /// The driver in the guest does not receive.
+    #[error(
+        "no driver has set the card up to receive within {} of the hypervisor's coming; see in the guest whether it has \
+         the driver (lspci -k), and bring its interface up (ip link set dev NAME up)", seconds(*.within)
+    )]
+    NoReceiver {
+        /// Time waited before giving up.
+        within: Duration,
+    },
+
+    /// The hypervisor closed its connection.
+    #[error("the hypervisor closed its connection to the card, with the guest or before it")]
+    ClientGone,
+
+    /// The hypervisor's messages made no sense, or it let a time pass.
+    #[error("the hypervisor's vfio-user connection failed: {error}")]
+    ClientError {
+        /// What was wrong.
+        error: String,
     },
 
     /// No card has this number.

@@ -5,6 +5,7 @@ mod card;
 mod card_id;
 pub mod console;
 pub mod cores;
+mod cycles;
 mod error;
 pub mod group;
 mod interrupted;
@@ -13,6 +14,7 @@ mod pass;
 pub mod realtime;
 pub mod request;
 pub mod sandbox;
+pub mod vm;
 
 pub use agent::Agent;
 pub use card::Slot;

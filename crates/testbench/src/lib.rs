@@ -2,7 +2,7 @@
 //!
 //! [`Bench`] is a card with memory, an interrupt line, a clock that the test moves, and a wire that keeps
 //! or judges what is sent; [`DirectMmio`] lets a driver in the same thread reach it, and [`Rig`] is both.
-//! [`LyingRegisters`] and its neighbours are devices that mean no good.
+//! [`LyingRegisters`] and its neighbours are devices that mean no good. [`VfioClient`] reaches a card over a socket.
 //!
 //! A card that tests can make is a [`TestCard`]. The suites take a [`Subject`] (a card and its options), so
 //! that a new card is one more line: [`card_conformance!`] and [`card_histories!`] for models,
@@ -26,6 +26,7 @@ mod registers;
 mod seen;
 mod skipped;
 pub mod strict;
+pub mod vfio;
 mod wire;
 
 pub use bench::{Bench, MEMORY, MEMORY_AND_MASTER, MESSAGE, card};
@@ -40,4 +41,5 @@ pub use property::{check, kept_in};
 pub use registers::{AnotherDevice, LyingRegister, LyingRegisters, NoRegisters};
 pub use seen::seen_at_last;
 pub use skipped::{SKIPPED, skipped};
+pub use vfio::VfioClient;
 pub use wire::{JudgingWire, Sent};

@@ -21,4 +21,5 @@ mod results;
 mod state;
 mod store;
 mod traces;
+mod vm;
 mod windows;

@@ -35,10 +35,13 @@ pub(super) struct DriverCounts {
 }
 
 impl DriverCounts {
-    /// Asks for them.
-    pub(super) fn ask(session: &mut Session) -> Result<DriverCounts, TargetError> {
+    /// Asks for them; `None` if nothing in the target can be asked.
+    pub(super) fn ask(session: &mut Session) -> Result<Option<DriverCounts>, TargetError> {
+        if session.target.agent().is_none() {
+            return Ok(None);
+        }
         let counters = session.target.ask(Counters { interface: None }, READS_MAY_TAKE)?;
-        Ok(DriverCounts { counters, ours: !session.has_kernel() })
+        Ok(Some(DriverCounts { counters, ours: !session.has_kernel() }))
     }
 
     /// Frames that it has received.

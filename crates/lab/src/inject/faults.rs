@@ -167,8 +167,10 @@ impl FaultWatch {
         evidence.probe_accepted = records.ledger.totals().accepted;
         drained?;
         evidence.tainted = harm(target)? & !self.harm != 0;
-        let link = target.ask(LinkState { interface: None }, Duration::ZERO)?;
-        evidence.carrier = Some(link.carrier);
+        if target.agent().is_some() {
+            let link = target.ask(LinkState { interface: None }, Duration::ZERO)?;
+            evidence.carrier = Some(link.carrier);
+        }
         // What it printed last may be on its way.
         target.serve_for(Duration::from_millis(10))?;
         Ok(())
@@ -198,9 +200,11 @@ fn guests_failure(error: Error) -> Result<(Option<String>, bool), Error> {
         | TargetError::PartEnded { .. }
         | TargetError::PartHungUp { .. }
         | TargetError::DriverFailed { .. } => true,
-        TargetError::Silent { .. } | TargetError::Hung { .. } | TargetError::Refused { .. } => {
-            false
-        }
+        TargetError::Silent { .. }
+        | TargetError::Hung { .. }
+        | TargetError::Refused { .. }
+        | TargetError::ClientGone
+        | TargetError::ClientError { .. } => false,
         _ => return Err(error),
     };
     let sentence = failure.to_string().lines().next().unwrap_or_default().to_owned();

@@ -63,6 +63,15 @@ pub(super) fn never_at_rest() -> Warning {
     )
 }
 
+/// About a target in which nothing can be asked.
+pub(super) fn nothing_to_ask() -> Warning {
+    warning(
+        "nothing in this target can be asked: what its driver counts and what an application received is not known"
+            .to_owned(),
+        "compare `ip -s link` in the guest, before and after, with the packets that were accepted",
+    )
+}
+
 /// About an application that was not waited for any longer.
 pub(super) fn never_quiet(within: Duration) -> Warning {
     warning(

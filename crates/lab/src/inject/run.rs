@@ -207,7 +207,10 @@ fn conduct(
     let Counts { driver, nic, at_rest } = Counts::take(session)?;
     let clock = session.target.clock();
     records.take(&nic, clock.now());
-    let driver_before = &before.counts.driver;
+    let (Some(driver), Some(driver_before)) = (driver, &before.counts.driver) else {
+        finished.doubts.push(remarks::nothing_to_ask());
+        return Ok(());
+    };
     finished.driver = driver.figures_since(driver_before, clock);
     if watch.is_some_and(|watch| watch.is_anew(&mut *session.target)) {
         // The driver's own counts are those of another interface.
@@ -235,7 +238,8 @@ fn stop_recording(target: &mut dyn Target) -> Result<(), TargetError> {
 
 /// The driver's own counts and the NIC's.
 struct Counts {
-    driver: DriverCounts,
+    /// `None` if nothing in the target can be asked.
+    driver: Option<DriverCounts>,
     /// Of each receive queue.
     nic: Vec<RxCounters>,
     /// Nothing moved between the two, so that they can be held against each other.

@@ -48,9 +48,10 @@ pub(super) struct KernelArguments {
     #[arg(long, value_name = "MB",
         value_parser = clap::value_parser!(u64).range(MIN_MEMORY_MB..=MAX_MEMORY_MB))]
     memory: Option<u64>,
-    /// The socket on which the kernel finds the NIC [default: a private one]
+    /// The socket on which the kernel finds the NIC [default: a private one]; with --target vm, on which the hypervisor
+    /// does
     #[arg(long, value_name = "PATH")]
-    socket: Option<PathBuf>,
+    pub(super) socket: Option<PathBuf>,
     /// The guest's MTU in bytes; with --target process, of transmit, the NIC's
     #[arg(long, value_name = "BYTES")]
     pub(super) mtu: Option<u32>,

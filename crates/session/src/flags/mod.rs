@@ -7,6 +7,7 @@ mod prepared;
 mod process;
 mod strict;
 mod virtual_time;
+mod vm;
 
 use std::sync::Arc;
 
@@ -43,13 +44,16 @@ enum TargetKind {
     Kernel,
     /// A driver in a process of its own, as in a microkernel system
     Process,
+    /// A virtual machine that you start (QEMU, Cloud Hypervisor): its hypervisor finds the card at --socket
+    Vm,
 }
 
 /// Which driver runs where.
 #[derive(Args, Clone)]
 #[command(next_help_heading = "Driver and target")]
 pub struct TargetArguments {
-    /// Where the driver runs [default: kernel; of transmit and replace: process]
+    /// Where the driver runs [default: kernel; of transmit and replace: process]. A vm is for inject, sweep, accuracy
+    /// and replay
     #[arg(long, value_enum)]
     target: Option<TargetKind>,
     /// The driver: as Linux calls it (r8169, 8139too, 8139cp); or, in a process, one of ours (rtl8168, rtl8139, oc48, oc192,
@@ -151,6 +155,10 @@ impl TargetArguments {
                 refuse(&self.kernel.given(), "kernel")?;
                 let options = self.process(self.path(usual), usual)?;
                 Ok(Prepared { options: Options::Process(options), files: None })
+            }
+            TargetKind::Vm => {
+                let options = Options::Vm(self.vm(&kind)?);
+                Ok(Prepared { options, files: None })
             }
         }
     }
@@ -353,6 +361,7 @@ impl TargetArguments {
     pub fn receiver_as(&self, usual: Usual) -> Receiver {
         match self.kind() {
             TargetKind::Kernel => Receiver::Application,
+            TargetKind::Vm => Receiver::Driver,
             TargetKind::Process if self.path(usual) == PathName::Driver => Receiver::Driver,
             TargetKind::Process => Receiver::Application,
         }

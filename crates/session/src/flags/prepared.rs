@@ -12,7 +12,7 @@ use warikomi_wire::Wire;
 
 use super::process::dma_bytes;
 use crate::error::SessionError;
-use crate::options::{Interrupts, ProcessSessionOptions, SessionOptions};
+use crate::options::{Interrupts, ProcessSessionOptions, SessionOptions, VmSessionOptions};
 use crate::session::Session;
 
 /// A target to be started, and the files that it needs while it is used.
@@ -26,10 +26,21 @@ pub struct Prepared {
 pub(super) enum Options {
     Kernel(SessionOptions),
     Process(ProcessSessionOptions),
+    Vm(VmSessionOptions),
+}
+
+impl Options {
+    fn nic(&mut self) -> &mut NicOptions {
+        match self {
+            Options::Kernel(options) => &mut options.nic,
+            Options::Process(options) => &mut options.nic,
+            Options::Vm(options) => &mut options.nic,
+        }
+    }
 }
 
 impl Prepared {
-    /// The same driver process with other orders; a kernel as it is.
+    /// The same driver process with other orders; any other target as it is.
     #[must_use]
     pub fn with_orders(&self, orders: &Orders) -> Prepared {
         let options = match &self.options {
@@ -38,7 +49,7 @@ impl Prepared {
                 dma_bytes: dma_bytes(orders),
                 ..options.clone()
             }),
-            Options::Kernel(options) => Options::Kernel(options.clone()),
+            other => other.clone(),
         };
         Prepared { options, files: self.files.clone() }
     }
@@ -59,6 +70,7 @@ impl Prepared {
         let nic = match &self.options {
             Options::Kernel(options) => &options.nic,
             Options::Process(options) => &options.nic,
+            Options::Vm(options) => &options.nic,
         };
         let info = warikomi_nic::MODELS.iter().find(|info| info.name == nic.model);
         info.map_or(warikomi_nic::MAX_FRAME_BYTES, |info| info.max_frame_bytes)
@@ -95,10 +107,11 @@ impl Prepared {
         }
     }
 
-    /// Attaches a kernel's NIC by this bus, and to this line, rather than by ones that take no time.
+    /// Attaches the NIC of a kernel, also of one in a virtual machine, by this bus, and to this line, rather than by ones that take no time.
     pub fn attach_by(&mut self, bus: Option<Bus>, line_rate_bps: Option<u64>) {
-        if let Options::Kernel(options) = &mut self.options {
-            options.nic = NicOptions { bus, line_rate_bps, ..options.nic.clone() };
+        if !matches!(self.options, Options::Process(_)) {
+            let nic = self.options.nic();
+            *nic = NicOptions { bus, line_rate_bps, ..nic.clone() };
         }
     }
 
@@ -106,10 +119,7 @@ impl Prepared {
     #[must_use]
     pub fn with_strict_card(&self) -> Prepared {
         let mut options = self.options.clone();
-        match &mut options {
-            Options::Kernel(options) => options.nic.strict = true,
-            Options::Process(options) => options.nic.strict = true,
-        }
+        options.nic().strict = true;
         Prepared { options, files: self.files.clone() }
     }
 
@@ -123,6 +133,7 @@ impl Prepared {
         match &self.options {
             Options::Kernel(options) => Session::start(options, wire, interrupted, status),
             Options::Process(options) => Session::start_process(options, wire, interrupted, status),
+            Options::Vm(options) => Session::start_vm(options, wire, interrupted, status),
         }
     }
 }

@@ -13,11 +13,12 @@ use vm_memory::{Bytes, GuestMemoryMmap};
 use warikomi_clock::{Clock, Time};
 use warikomi_nic::Nic;
 use warikomi_nic::register::Role;
-use warikomi_pci::{Host, SharedMemory, Width};
+use warikomi_pci::{Host, SharedMemory};
 
 use super::interrupts::InterruptQueue;
 use super::message::{Access, HEADER_BYTES, MAX_DATA_BYTES};
 use super::unserved::Unserved;
+use crate::cycles::{little_endian, pieces};
 
 /// Accesses served in one pass: many, because the guest spins for some of them, but bounded, so
 /// that a guest cannot keep the injector waiting.
@@ -233,39 +234,13 @@ fn perform(access: Access<'_>, nic: &mut dyn Nic, host: &mut Host<'_>, reply: &m
     }
 }
 
-fn little_endian(bytes: &[u8]) -> u64 {
-    let mut value = [0; 8];
-    value[..bytes.len()].copy_from_slice(bytes);
-    u64::from_le_bytes(value)
-}
-
-/// Splits an access into bus cycles. One of 1, 2, 4 or 8 bytes is one cycle, as the driver meant
-/// it; anything else goes in the largest naturally aligned pieces, as a bridge would split it.
-fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (usize, Width)> {
-    let mut at = 0;
-    std::iter::from_fn(move || {
-        let left = len - at;
-        let width = match Width::from_bytes(left) {
-            Some(whole) if at == 0 => whole,
-            _ => [Width::B8, Width::B4, Width::B2, Width::B1].into_iter().find(|width| {
-                width.bytes() <= left
-                    && offset.wrapping_add(at as u64).is_multiple_of(width.bytes() as u64)
-            })?,
-        };
-        if left == 0 {
-            return None;
-        }
-        at += width.bytes();
-        Some((at - width.bytes(), width))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::kernel::testing::{GuestQueue, Signals};
     use proptest::prelude::*;
     use warikomi_clock::TscClock;
+    use warikomi_pci::Width;
     use warikomi_testbench::card;
 
     struct Bench {

@@ -31,6 +31,8 @@ impl Rig {
     /// Where a driver has its rings whose card reaches all memory.
     pub const RINGS: u64 = Rig::BASE;
     const BUFFERS_OFFSET: u64 = 0x1_0000;
+    /// From here on are the buffers of such a driver.
+    pub const BUFFERS: u64 = Rig::BASE + Rig::BUFFERS_OFFSET;
     const TX_BUFFERS_OFFSET: u64 = 0x180_0000;
     /// From here on is room for frames that such a card sends.
     pub const TX_BUFFERS: u64 = Rig::BASE + Rig::TX_BUFFERS_OFFSET;
