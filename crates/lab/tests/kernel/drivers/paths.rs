@@ -21,7 +21,7 @@ use warikomi_wire::{HEADER_BYTES, Responder, WireKind};
 use super::{Pair, sink, started};
 use crate::bring::{image_with_more_drivers, plan, wait_until};
 use crate::hotplug::send;
-use crate::perfect::{attempt, perfect};
+use crate::perfect::{attempt, perfect_if};
 
 fn nic(session: &mut Session) -> &mut dyn Nic {
     session.target.card(CardId::FIRST).unwrap().0
@@ -45,11 +45,11 @@ fn interface(session: &mut Session, pair: &Pair) -> answers::Interface {
 }
 
 /// Every frame of these sizes arrives.
-fn all_arrive(session: &mut Session, sizes_bytes: &[usize]) -> Option<()> {
+fn all_arrive(pair: &Pair, session: &mut Session, sizes_bytes: &[usize]) -> Option<()> {
     let mut repeated = Vec::new();
     for &size in sizes_bytes {
         let plan = plan(size, Span::from_us(200), 500);
-        let totals = perfect(session, &plan, &mut repeated)?.ledger.totals();
+        let totals = perfect_if(session, &plan, &mut repeated, pair.when_full)?.ledger.totals();
         let seen = (totals.accepted, totals.delivered, totals.unaccounted);
         assert_eq!(seen, (500, 500, 0), "{size} bytes: {totals:?}");
     }
@@ -99,13 +99,13 @@ pub(super) fn link_flap(pair: &Pair) -> Option<()> {
             state.carrier == speed.is_some() && (speed.is_none() || state.speed_mbps == speed)
         });
     }
-    all_arrive(&mut session, &[200])?;
+    all_arrive(pair, &mut session, &[200])?;
     stop(session)
 }
 
 pub(super) fn receive(pair: &Pair) -> Option<()> {
     let mut session = pair.with_sink()?;
-    all_arrive(&mut session, &[60, 61, 64, 300, 1_024, 1_513, 1_514])?;
+    all_arrive(pair, &mut session, &[60, 61, 64, 300, 1_024, 1_513, 1_514])?;
     stop(session)
 }
 
@@ -138,7 +138,7 @@ pub(super) fn jumbo(pair: &Pair) -> Option<()> {
     let settings = GuestSettings { mtu: Some(pair.mtu_bytes), ..options.settings.clone() };
     let mut session = started(&SessionOptions { settings, ..options }, sink());
     let longest = pair.mtu_bytes as usize + HEADER_BYTES;
-    all_arrive(&mut session, &[60, 1_514, 1_515, longest - 1, longest])?;
+    all_arrive(pair, &mut session, &[60, 1_514, 1_515, longest - 1, longest])?;
     stop(session)
 }
 
@@ -233,7 +233,7 @@ pub(super) fn overrun(pair: &Pair) -> Option<()> {
     assert!(ledger.no_descriptor > 0, "no ring is that long: {ledger:?}");
     let known = ledger.no_descriptor + ledger.accepted + ledger.lost_on_ring;
     assert_eq!((ledger.planned, known), (100_000, 100_000), "{ledger:?}");
-    all_arrive(&mut session, &[60])?;
+    all_arrive(pair, &mut session, &[60])?;
     stop(session)
 }
 
@@ -265,7 +265,7 @@ pub(super) fn suspend(pair: &Pair) -> Option<()> {
     for _ in 0..2 {
         write(&mut session, "/sys/power/state", "freeze");
         bring_up_again(&mut *session.target, pair.driver).unwrap_or_else(|error| panic!("{error}"));
-        all_arrive(&mut session, &[500])?;
+        all_arrive(pair, &mut session, &[500])?;
     }
     stop(session)
 }
@@ -282,7 +282,7 @@ pub(super) fn unbind(pair: &Pair) -> Option<()> {
             session.target.ask(write, Duration::from_secs(5)).unwrap();
         }
         bring_up_again(&mut *session.target, pair.driver).unwrap_or_else(|error| panic!("{error}"));
-        all_arrive(&mut session, &[500])?;
+        all_arrive(pair, &mut session, &[500])?;
     }
     stop(session)
 }
