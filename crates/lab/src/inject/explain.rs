@@ -28,13 +28,14 @@ const COVERED_SHARE: f64 = 0.8;
 /// A handler that begins later than this was not woken by its interrupt.
 const LATEST_WAKE: Span = Span::from_ms(50);
 
-/// What a driver does when its ring is full.
+/// What a driver does with what has come while it did not look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WhenFull {
-    /// It takes what is on it.
-    Waits,
-    /// It makes the card begin anew, which loses what is on it (`rtl8139_rx_err` of 8139too).
-    Restarts,
+pub enum Backlog {
+    /// It takes all of it.
+    Taken,
+    /// It takes this many, and the rest when another frame comes: `rtl8139_poll` of 8139too acknowledges each frame that
+    /// it takes, and goes by the status rather than by the ring when its budget was used up.
+    LeftBeyond(usize),
 }
 
 /// A time in which a driver did not take what came.
@@ -51,7 +52,7 @@ struct Gap {
 /// Pauses that explain every packet that was lost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explained {
-    /// Packets that found no descriptor, and what a driver dropped with them.
+    /// Packets that found no descriptor, and those that the driver left behind.
     pub lost: u64,
     /// For how long the driver did not take what came, in all.
     pub missing: Span,
@@ -68,7 +69,7 @@ pub struct Explained {
 impl fmt::Display for Explained {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Explained { lost, missing, support, longest, woken_late, target } = self;
-        write!(f, "{lost} packets found no descriptor, or were dropped with the ring: ")?;
+        write!(f, "{lost} packets found no descriptor, or were left on the ring: ")?;
         write!(f, "what was due in {missing} was not taken; ")?;
         write!(f, "the support side was not running or late for {support} of it")?;
         if let Some((at, length)) = longest {
@@ -100,11 +101,11 @@ impl Injected {
     /// The pauses that explain why packets found no descriptor, if they do; [`Explained::lost`] is 0 if none
     /// was lost.
     pub fn explain_loss(&self) -> Result<Explained, Unexplained> {
-        self.explain_loss_if(WhenFull::Waits)
+        self.explain_loss_if(Backlog::Taken)
     }
 
-    /// The same of a driver that may do otherwise when its ring is full.
-    pub fn explain_loss_if(&self, when_full: WhenFull) -> Result<Explained, Unexplained> {
+    /// The same of a driver that may not take all that is on its ring.
+    pub fn explain_loss_if(&self, backlog: Backlog) -> Result<Explained, Unexplained> {
         let paced = self.result.pacing.is_some();
         if !self.ledger.is_detailed() || !paced {
             return Err(Unexplained::NoTimes);
@@ -112,7 +113,7 @@ impl Injected {
         let own = self.result.figures.get("driver_hiccup_ns").and_then(|ns| ns.as_u64());
         let hiccups = &self.hiccups.support;
         let target = target_pause(&self.result.machine, Span::from_ns(own.unwrap_or(0)), hiccups);
-        explain(&self.ledger, hiccups, &self.interrupts, self.start, target, when_full)
+        explain(&self.ledger, hiccups, &self.interrupts, self.start, target, backlog)
     }
 }
 
@@ -137,21 +138,27 @@ fn explain(
     interrupts: &[InterruptRecord],
     start: Time,
     target: Span,
-    when_full: WhenFull,
+    backlog: Backlog,
 ) -> Result<Explained, Unexplained> {
     let totals = ledger.totals();
     let accounted = totals.no_descriptor + totals.delivered + totals.unclaimed;
     let otherwise = totals.planned.saturating_sub(accounted);
-    if otherwise > 0 && when_full == WhenFull::Waits {
-        return Err(Unexplained::Otherwise { packets: otherwise });
+    let behind = match backlog {
+        Backlog::LeftBeyond(at_most) if otherwise > 0 => left_behind(ledger, at_most),
+        _ => None,
+    };
+    let left = behind.map_or(0, |(_, left)| left);
+    if otherwise > left {
+        return Err(Unexplained::Otherwise { packets: otherwise - left });
     }
-    let gaps = gaps(ledger.rows()).ok_or(Unexplained::NoTimes)?;
-    let dropped = ledger.rows().filter(|row| is_dropped(row, &gaps)).count() as u64;
-    if otherwise > dropped {
-        return Err(Unexplained::Otherwise { packets: otherwise - dropped });
+    let mut gaps = gaps(ledger.rows()).ok_or(Unexplained::NoTimes)?;
+    if let Some((gap, _)) = behind {
+        // Packets that found no descriptor meanwhile are of the same time.
+        gaps.retain(|other| other.due.1 < gap.due.0);
+        gaps.push(gap);
     }
     let mut explained = Explained {
-        lost: totals.no_descriptor + dropped,
+        lost: totals.no_descriptor + left,
         missing: Span::ZERO,
         support: Span::ZERO,
         longest: None,
@@ -182,10 +189,18 @@ fn explain(
     if of_target > target { Err(Unexplained::TooShort(explained)) } else { Ok(explained) }
 }
 
-/// Whether a packet was on the ring when that was full, and was lost there.
-fn is_dropped(row: &Row, gaps: &[Gap]) -> bool {
-    let within = |due: Time| gaps.iter().any(|gap| due >= gap.due.0 && due <= gap.due.1);
-    row.fate == Fate::LostOnRing && row.planned.is_some_and(within)
+/// The time in which the last packets came, of which a driver takes `at_most` at once and has left the rest on the ring;
+/// and how many these are.
+fn left_behind(ledger: &Ledger, at_most: usize) -> Option<(Gap, u64)> {
+    let rows: Vec<Row> = ledger.rows().collect();
+    let is_left = |row: &Row| row.fate == Fate::LostOnRing;
+    let is_last = |row: &&Row| is_left(row) || row.fate == Fate::NoDescriptor;
+    let last = rows.iter().rev().take_while(is_last).count();
+    let first_left = rows.len() - last + rows[rows.len() - last..].iter().position(is_left)?;
+    let (from, until) = (rows[first_left.saturating_sub(at_most)], rows[rows.len() - 1]);
+    let given = until.injected?.since(from.injected?);
+    let gap = Gap { due: (from.planned?, until.planned?), until: until.injected?, given };
+    Some((gap, rows[first_left..].iter().filter(|row| is_left(row)).count() as u64))
 }
 
 /// How much of a gap went by between an interrupt and its handler, at the most.
@@ -211,9 +226,8 @@ fn gaps(rows: impl Iterator<Item = Row>) -> Option<Vec<Gap>> {
             on_ring.push_back((due, injected, row.accepted.unwrap_or(Time::NEVER)));
             continue;
         }
-        // What lies before a packet that was taken is not on the ring either.
-        if let Some(taken) = on_ring.iter().rposition(|(_, _, accepted)| *accepted <= injected) {
-            on_ring.drain(..=taken);
+        while on_ring.front().is_some_and(|(_, _, accepted)| *accepted <= injected) {
+            on_ring.pop_front();
         }
         // With nothing on the ring it is no pause that is missing a descriptor.
         let &(from, given_from, _) = on_ring.front()?;
@@ -287,7 +301,7 @@ mod tests {
     }
 
     fn explained(run: (Ledger, Hiccups), target: Span) -> Result<Explained, Unexplained> {
-        explain(&run.0, &run.1, &[], Time::ZERO + ms(1_000), target, WhenFull::Waits)
+        explain(&run.0, &run.1, &[], Time::ZERO + ms(1_000), target, Backlog::Taken)
     }
 
     #[test]
@@ -340,7 +354,7 @@ mod tests {
         let at = |offset: u64| Time::ZERO + ms(1_000 + offset);
         let handled = |raised, handled| {
             let record = InterruptRecord { vector: Vector(0), raised, handled };
-            explain(&ledger, &hiccups, &[record], at(0), Span::ZERO, WhenFull::Waits)
+            explain(&ledger, &hiccups, &[record], at(0), Span::ZERO, Backlog::Taken)
         };
         let found = handled(at(100), at(130)).unwrap();
         assert!(found.woken_late > ms(28), "{found}");
@@ -383,48 +397,51 @@ mod tests {
             ledger.progress(0, accepted, 0, injected);
         }
         ledger.progress(0, 1_112, 0, at(1_200));
-        let both = explain(&ledger, &hiccups, &[], Time::ZERO, ms(12), WhenFull::Waits);
+        let both = explain(&ledger, &hiccups, &[], Time::ZERO, ms(12), Backlog::Taken);
         assert!(matches!(both, Err(Unexplained::TooShort(_))), "{both:?}");
-        assert!(explain(&ledger, &hiccups, &[], Time::ZERO, ms(19), WhenFull::Waits).is_ok());
+        assert!(explain(&ledger, &hiccups, &[], Time::ZERO, ms(19), Backlog::Taken).is_ok());
     }
 
-    /// A driver takes nothing from the packet 100 to 400 on, and then drops what is on the ring, of 256 descriptors if
-    /// `full`.
-    fn dropped(full: bool) -> Ledger {
+    /// A driver takes nothing of the last 200 packets until all have come, and then `taken` of them.
+    fn left(taken: u64) -> Ledger {
         let mut ledger = Ledger::new(1_000).without_application();
         let at = |sequence: u64| Time::ZERO + EVERY * sequence;
         for sequence in 0..1_000 {
-            let lost = full && matches!(sequence, 356..400);
-            let outcome = if lost { Outcome::NoDescriptor } else { Outcome::OnRing };
-            let (planned, injected) = (at(sequence), at(sequence));
-            let took = Span::ZERO;
+            let (planned, injected, took) = (at(sequence), at(sequence), Span::ZERO);
+            let outcome = Outcome::OnRing;
             ledger.injected(&Packet { sequence, planned, injected, took, queue: 0, outcome });
-            let (accepted, dropped) = match sequence {
-                0..100 => (sequence, 0),
-                100..400 => (100, 0),
-                _ => (sequence - 300, if full { 256 } else { 300 }),
-            };
-            ledger.progress(0, accepted, dropped, injected);
+            ledger.progress(0, sequence.min(800), 0, injected);
         }
-        ledger.progress(0, 700, if full { 256 } else { 300 }, at(1_000));
+        ledger.progress(0, 800 + taken, 0, at(1_000));
         ledger
     }
 
     #[test]
-    fn a_ring_that_was_dropped_when_it_was_full_is_explained_if_the_driver_does_that() {
+    fn what_a_driver_left_behind_is_explained_by_a_pause_in_which_it_and_all_before_it_came() {
         let hiccups = Hiccups::default();
-        let explained = |ledger: &Ledger, target, when_full| {
-            explain(ledger, &hiccups, &[], Time::ZERO, target, when_full)
+        let explained = |taken, target, backlog| {
+            explain(&left(taken), &hiccups, &[], Time::ZERO, target, backlog)
         };
-        let full = dropped(true);
-        let waits = explained(&full, ms(12), WhenFull::Waits);
-        assert_eq!(waits, Err(Unexplained::Otherwise { packets: 256 }));
-        let restarts = explained(&full, ms(12), WhenFull::Restarts).unwrap();
-        assert_eq!(restarts.lost, 300, "{restarts}");
-        let too_short = explained(&full, ms(5), WhenFull::Restarts);
+        let takes_all = explained(64, ms(8), Backlog::Taken);
+        assert_eq!(takes_all, Err(Unexplained::Otherwise { packets: 136 }));
+        // 200 packets came in 7.6 ms.
+        let leaves = explained(64, ms(8), Backlog::LeftBeyond(64)).unwrap();
+        assert_eq!(leaves.lost, 136, "{leaves}");
+        assert!(leaves.missing > ms(7) && leaves.missing < ms(8), "{leaves}");
+        let too_short = explained(64, ms(5), Backlog::LeftBeyond(64));
         assert!(matches!(too_short, Err(Unexplained::TooShort(_))), "{too_short:?}");
-        let never_full = explained(&dropped(false), ms(1_000), WhenFull::Restarts);
-        assert_eq!(never_full, Err(Unexplained::Otherwise { packets: 300 }));
+        // One packet that was left in the middle is another thing.
+        let mut dropped = Ledger::new(200).without_application();
+        for sequence in 0..200 {
+            let planned = Time::ZERO + EVERY * sequence;
+            let (injected, took, outcome) = (planned, Span::ZERO, Outcome::OnRing);
+            dropped.injected(&Packet { sequence, planned, injected, took, queue: 0, outcome });
+            let lost = u64::from(sequence >= 100);
+            dropped.progress(0, sequence + 1 - lost, lost, injected);
+        }
+        let backlog = Backlog::LeftBeyond(64);
+        let found = explain(&dropped, &hiccups, &[], Time::ZERO, ms(1_000), backlog);
+        assert_eq!(found, Err(Unexplained::Otherwise { packets: 1 }));
     }
 
     #[test]
@@ -443,7 +460,7 @@ mod tests {
         }
         ledger.progress(0, 3, 0, Time::ZERO + ms(1));
         let found =
-            explain(&ledger, &Hiccups::default(), &[], Time::ZERO, ms(1_000), WhenFull::Waits);
+            explain(&ledger, &Hiccups::default(), &[], Time::ZERO, ms(1_000), Backlog::Taken);
         assert_eq!(found, Err(Unexplained::Otherwise { packets: 3 }));
     }
 

@@ -23,6 +23,7 @@ mod receive;
 mod release;
 mod replace;
 mod replay;
+mod rtl8139;
 mod sandbox;
 mod send;
 mod strategies;

@@ -4,7 +4,7 @@ mod paths;
 mod table;
 
 use warikomi_kernel::Image;
-use warikomi_lab::inject::WhenFull;
+use warikomi_lab::inject::Backlog;
 use warikomi_nic::NicOptions;
 use warikomi_protocol::answers::InterruptKind;
 use warikomi_session::{Session, SessionOptions};
@@ -25,7 +25,7 @@ struct Pair {
     device: &'static str,
     /// What it asks for where all kinds can be had.
     interrupts: InterruptKind,
-    when_full: WhenFull,
+    backlog: Backlog,
     /// The kernel has it only if it was built with more drivers.
     further: bool,
     /// The highest speed of the line, in Mbit/s.
@@ -109,7 +109,7 @@ cells! {
         model: "rtl8168",
         device: "0x8168",
         interrupts: InterruptKind::Msi,
-        when_full: WhenFull::Waits,
+        backlog: Backlog::Taken,
         further: false,
         mbps: 1_000,
         counter: Some("rx_packets"),
@@ -121,7 +121,7 @@ cells! {
         model: "rtl8139",
         device: "0x8139",
         interrupts: InterruptKind::Intx,
-        when_full: WhenFull::Restarts,
+        backlog: Backlog::LeftBeyond(64),
         further: false,
         mbps: 100,
         counter: None,
@@ -136,7 +136,7 @@ cells! {
         model: "rtl8139cp",
         device: "0x8139",
         interrupts: InterruptKind::Intx,
-        when_full: WhenFull::Waits,
+        backlog: Backlog::Taken,
         further: true,
         mbps: 100,
         counter: Some("rx_ok"),
@@ -148,7 +148,7 @@ cells! {
         model: "e1000e",
         device: "0x10d3",
         interrupts: InterruptKind::MsiX,
-        when_full: WhenFull::Waits,
+        backlog: Backlog::Taken,
         further: true,
         mbps: 1_000,
         counter: Some("rx_packets"),

@@ -49,7 +49,7 @@ fn all_arrive(pair: &Pair, session: &mut Session, sizes_bytes: &[usize]) -> Opti
     let mut repeated = Vec::new();
     for &size in sizes_bytes {
         let plan = plan(size, Span::from_us(200), 500);
-        let totals = perfect_if(session, &plan, &mut repeated, pair.when_full)?.ledger.totals();
+        let totals = perfect_if(session, &plan, &mut repeated, pair.backlog)?.ledger.totals();
         let seen = (totals.accepted, totals.delivered, totals.unaccounted);
         assert_eq!(seen, (500, 500, 0), "{size} bytes: {totals:?}");
     }
