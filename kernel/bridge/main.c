@@ -185,6 +185,8 @@ static int bridge_probe(struct virtio_device *vdev)
 	err = make_window(card);
 	if (err)
 		return err;
+	/* Never suspended: cards are put to sleep and woken by way of it. */
+	dev_pm_syscore_device(vdev->dev.parent, true);
 	card->queue = virtio_find_single_vq(vdev, struck, "window");
 	if (IS_ERR(card->queue))
 		return PTR_ERR(card->queue);

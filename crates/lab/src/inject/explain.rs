@@ -28,6 +28,15 @@ const COVERED_SHARE: f64 = 0.8;
 /// A handler that begins later than this was not woken by its interrupt.
 const LATEST_WAKE: Span = Span::from_ms(50);
 
+/// What a driver does when its ring is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenFull {
+    /// It takes what is on it.
+    Waits,
+    /// It makes the card begin anew, which loses what is on it (`rtl8139_rx_err` of 8139too).
+    Restarts,
+}
+
 /// A time in which a driver did not take what came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Gap {
@@ -42,7 +51,7 @@ struct Gap {
 /// Pauses that explain every packet that was lost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explained {
-    /// Packets that found no descriptor.
+    /// Packets that found no descriptor, and what a driver dropped with them.
     pub lost: u64,
     /// For how long the driver did not take what came, in all.
     pub missing: Span,
@@ -59,7 +68,8 @@ pub struct Explained {
 impl fmt::Display for Explained {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Explained { lost, missing, support, longest, woken_late, target } = self;
-        write!(f, "{lost} packets found no descriptor: what was due in {missing} was not taken; ")?;
+        write!(f, "{lost} packets found no descriptor, or were dropped with the ring: ")?;
+        write!(f, "what was due in {missing} was not taken; ")?;
         write!(f, "the support side was not running or late for {support} of it")?;
         if let Some((at, length)) = longest {
             write!(f, ", at {at} for {length}")?;
@@ -90,6 +100,11 @@ impl Injected {
     /// The pauses that explain why packets found no descriptor, if they do; [`Explained::lost`] is 0 if none
     /// was lost.
     pub fn explain_loss(&self) -> Result<Explained, Unexplained> {
+        self.explain_loss_if(WhenFull::Waits)
+    }
+
+    /// The same of a driver that may do otherwise when its ring is full.
+    pub fn explain_loss_if(&self, when_full: WhenFull) -> Result<Explained, Unexplained> {
         let paced = self.result.pacing.is_some();
         if !self.ledger.is_detailed() || !paced {
             return Err(Unexplained::NoTimes);
@@ -97,7 +112,7 @@ impl Injected {
         let own = self.result.figures.get("driver_hiccup_ns").and_then(|ns| ns.as_u64());
         let hiccups = &self.hiccups.support;
         let target = target_pause(&self.result.machine, Span::from_ns(own.unwrap_or(0)), hiccups);
-        explain(&self.ledger, hiccups, &self.interrupts, self.start, target)
+        explain(&self.ledger, hiccups, &self.interrupts, self.start, target, when_full)
     }
 }
 
@@ -122,15 +137,21 @@ fn explain(
     interrupts: &[InterruptRecord],
     start: Time,
     target: Span,
+    when_full: WhenFull,
 ) -> Result<Explained, Unexplained> {
     let totals = ledger.totals();
     let accounted = totals.no_descriptor + totals.delivered + totals.unclaimed;
-    if accounted < totals.planned {
-        return Err(Unexplained::Otherwise { packets: totals.planned - accounted });
+    let otherwise = totals.planned.saturating_sub(accounted);
+    if otherwise > 0 && when_full == WhenFull::Waits {
+        return Err(Unexplained::Otherwise { packets: otherwise });
     }
     let gaps = gaps(ledger.rows()).ok_or(Unexplained::NoTimes)?;
+    let dropped = ledger.rows().filter(|row| is_dropped(row, &gaps)).count() as u64;
+    if otherwise > dropped {
+        return Err(Unexplained::Otherwise { packets: otherwise - dropped });
+    }
     let mut explained = Explained {
-        lost: totals.no_descriptor,
+        lost: totals.no_descriptor + dropped,
         missing: Span::ZERO,
         support: Span::ZERO,
         longest: None,
@@ -161,6 +182,12 @@ fn explain(
     if of_target > target { Err(Unexplained::TooShort(explained)) } else { Ok(explained) }
 }
 
+/// Whether a packet was on the ring when that was full, and was lost there.
+fn is_dropped(row: &Row, gaps: &[Gap]) -> bool {
+    let within = |due: Time| gaps.iter().any(|gap| due >= gap.due.0 && due <= gap.due.1);
+    row.fate == Fate::LostOnRing && row.planned.is_some_and(within)
+}
+
 /// How much of a gap went by between an interrupt and its handler, at the most.
 fn lateness(interrupts: &[InterruptRecord], gap: &Gap) -> Span {
     let woken = |record: &&InterruptRecord| {
@@ -184,8 +211,9 @@ fn gaps(rows: impl Iterator<Item = Row>) -> Option<Vec<Gap>> {
             on_ring.push_back((due, injected, row.accepted.unwrap_or(Time::NEVER)));
             continue;
         }
-        while on_ring.front().is_some_and(|(_, _, accepted)| *accepted <= injected) {
-            on_ring.pop_front();
+        // What lies before a packet that was taken is not on the ring either.
+        if let Some(taken) = on_ring.iter().rposition(|(_, _, accepted)| *accepted <= injected) {
+            on_ring.drain(..=taken);
         }
         // With nothing on the ring it is no pause that is missing a descriptor.
         let &(from, given_from, _) = on_ring.front()?;
@@ -259,7 +287,7 @@ mod tests {
     }
 
     fn explained(run: (Ledger, Hiccups), target: Span) -> Result<Explained, Unexplained> {
-        explain(&run.0, &run.1, &[], Time::ZERO + ms(1_000), target)
+        explain(&run.0, &run.1, &[], Time::ZERO + ms(1_000), target, WhenFull::Waits)
     }
 
     #[test]
@@ -312,7 +340,7 @@ mod tests {
         let at = |offset: u64| Time::ZERO + ms(1_000 + offset);
         let handled = |raised, handled| {
             let record = InterruptRecord { vector: Vector(0), raised, handled };
-            explain(&ledger, &hiccups, &[record], at(0), Span::ZERO)
+            explain(&ledger, &hiccups, &[record], at(0), Span::ZERO, WhenFull::Waits)
         };
         let found = handled(at(100), at(130)).unwrap();
         assert!(found.woken_late > ms(28), "{found}");
@@ -355,9 +383,48 @@ mod tests {
             ledger.progress(0, accepted, 0, injected);
         }
         ledger.progress(0, 1_112, 0, at(1_200));
-        let both = explain(&ledger, &hiccups, &[], Time::ZERO, ms(12));
+        let both = explain(&ledger, &hiccups, &[], Time::ZERO, ms(12), WhenFull::Waits);
         assert!(matches!(both, Err(Unexplained::TooShort(_))), "{both:?}");
-        assert!(explain(&ledger, &hiccups, &[], Time::ZERO, ms(19)).is_ok());
+        assert!(explain(&ledger, &hiccups, &[], Time::ZERO, ms(19), WhenFull::Waits).is_ok());
+    }
+
+    /// A driver takes nothing from the packet 100 to 400 on, and then drops what is on the ring, of 256 descriptors if
+    /// `full`.
+    fn dropped(full: bool) -> Ledger {
+        let mut ledger = Ledger::new(1_000).without_application();
+        let at = |sequence: u64| Time::ZERO + EVERY * sequence;
+        for sequence in 0..1_000 {
+            let lost = full && matches!(sequence, 356..400);
+            let outcome = if lost { Outcome::NoDescriptor } else { Outcome::OnRing };
+            let (planned, injected) = (at(sequence), at(sequence));
+            let took = Span::ZERO;
+            ledger.injected(&Packet { sequence, planned, injected, took, queue: 0, outcome });
+            let (accepted, dropped) = match sequence {
+                0..100 => (sequence, 0),
+                100..400 => (100, 0),
+                _ => (sequence - 300, if full { 256 } else { 300 }),
+            };
+            ledger.progress(0, accepted, dropped, injected);
+        }
+        ledger.progress(0, 700, if full { 256 } else { 300 }, at(1_000));
+        ledger
+    }
+
+    #[test]
+    fn a_ring_that_was_dropped_when_it_was_full_is_explained_if_the_driver_does_that() {
+        let hiccups = Hiccups::default();
+        let explained = |ledger: &Ledger, target, when_full| {
+            explain(ledger, &hiccups, &[], Time::ZERO, target, when_full)
+        };
+        let full = dropped(true);
+        let waits = explained(&full, ms(12), WhenFull::Waits);
+        assert_eq!(waits, Err(Unexplained::Otherwise { packets: 256 }));
+        let restarts = explained(&full, ms(12), WhenFull::Restarts).unwrap();
+        assert_eq!(restarts.lost, 300, "{restarts}");
+        let too_short = explained(&full, ms(5), WhenFull::Restarts);
+        assert!(matches!(too_short, Err(Unexplained::TooShort(_))), "{too_short:?}");
+        let never_full = explained(&dropped(false), ms(1_000), WhenFull::Restarts);
+        assert_eq!(never_full, Err(Unexplained::Otherwise { packets: 300 }));
     }
 
     #[test]
@@ -375,7 +442,8 @@ mod tests {
             });
         }
         ledger.progress(0, 3, 0, Time::ZERO + ms(1));
-        let found = explain(&ledger, &Hiccups::default(), &[], Time::ZERO, ms(1_000));
+        let found =
+            explain(&ledger, &Hiccups::default(), &[], Time::ZERO, ms(1_000), WhenFull::Waits);
         assert_eq!(found, Err(Unexplained::Otherwise { packets: 3 }));
     }
 

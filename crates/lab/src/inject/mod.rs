@@ -63,7 +63,7 @@ use crate::experiment::Conclusion;
 use crate::strict::Found;
 use crate::watch::Progress;
 
-pub use explain::{Explained, Unexplained};
+pub use explain::{Explained, Unexplained, WhenFull};
 pub use flags::Inject;
 pub(crate) use flags::Ordered;
 pub use order::{Application, Order};

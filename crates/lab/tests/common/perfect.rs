@@ -2,7 +2,7 @@
 
 use warikomi_clock::read_tsc;
 use warikomi_inject::Plan;
-use warikomi_lab::inject::{Application, Injected, inject};
+use warikomi_lab::inject::{Application, Injected, WhenFull, inject};
 use warikomi_session::Session;
 use warikomi_testbench::skipped;
 
@@ -26,9 +26,20 @@ pub(crate) fn perfect(
     plan: &Plan,
     repeated: &mut Vec<String>,
 ) -> Option<Injected> {
+    perfect_if(session, plan, repeated, WhenFull::Waits)
+}
+
+/// The same of a driver that may do otherwise when its ring is full.
+#[track_caller]
+pub(crate) fn perfect_if(
+    session: &mut Session,
+    plan: &Plan,
+    repeated: &mut Vec<String>,
+    when_full: WhenFull,
+) -> Option<Injected> {
     loop {
         let run = attempt(session, plan);
-        let explained = match run.explain_loss() {
+        let explained = match run.explain_loss_if(when_full) {
             Ok(explained) if explained.lost == 0 => return Some(run),
             Ok(explained) => {
                 println!("repeated: {explained}");

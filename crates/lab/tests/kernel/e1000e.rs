@@ -10,7 +10,7 @@ use warikomi_session::{GuestSettings, Session, SessionOptions};
 use warikomi_testbench::skipped;
 
 use crate::bring::{image_with_more_drivers, options_with, plan, try_session};
-use crate::perfect::injected;
+use crate::perfect::perfect;
 
 /// e1000e with its card; `parameters` are the module's. Without our bridge it has MSI alone.
 fn options(parameters: &[&str]) -> Option<SessionOptions> {
@@ -50,6 +50,7 @@ fn frames_of_every_size_are_received_by_each_kind_of_interrupt() {
         ("IntMode=1", InterruptKind::Msi),
         ("IntMode=0", InterruptKind::Intx),
     ];
+    let mut repeated = Vec::new();
     for (mode, kind) in modes {
         // No throttling: each packet has its interrupt.
         let Some(options) = options(&[mode, "InterruptThrottleRate=0"]) else { return };
@@ -59,7 +60,8 @@ fn frames_of_every_size_are_received_by_each_kind_of_interrupt() {
         let mut session = started(&options);
         assert_eq!(counters(&mut session).interrupt_kind, kind);
         for size in [60, 61, 64, 300, 1_024, 1_513, 1_514] {
-            let run = injected(&mut session, &plan(size, Span::from_us(200), 500));
+            let plan = plan(size, Span::from_us(200), 500);
+            let Some(run) = perfect(&mut session, &plan, &mut repeated) else { return };
             let ledger = run.ledger.totals();
             let seen = (ledger.accepted, ledger.delivered, ledger.unaccounted);
             assert_eq!(seen, (500, 500, 0), "{mode}: {size} bytes");
@@ -73,8 +75,10 @@ fn long_frames_come_in_split_buffers() {
     let Some(options) = options(&[]) else { return };
     let settings = GuestSettings { mtu: Some(4_000), ..options.settings };
     let mut session = started(&SessionOptions { settings, ..options });
+    let mut repeated = Vec::new();
     for size in [60, 1_514, 4_014] {
-        let run = injected(&mut session, &plan(size, Span::from_us(300), 300));
+        let plan = plan(size, Span::from_us(300), 300);
+        let Some(run) = perfect(&mut session, &plan, &mut repeated) else { return };
         assert_eq!(run.ledger.totals().delivered, 300, "{size} bytes");
     }
     let counted = counters(&mut session);

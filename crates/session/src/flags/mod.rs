@@ -56,8 +56,8 @@ pub struct TargetArguments {
     /// and replay
     #[arg(long, value_enum)]
     target: Option<TargetKind>,
-    /// The driver: as Linux calls it (r8169, 8139too, 8139cp); or, in a process, one of ours (rtl8168, rtl8139, oc48, oc192,
-    /// ge10) or the path of a program
+    /// The driver: as Linux calls it (r8169, 8139too, 8139cp, e1000e); or, in a process, one of ours (rtl8168, rtl8139,
+    /// oc48, oc192, ge10) or the path of a program
     #[arg(long, value_hint = ValueHint::ExecutablePath)]
     driver: Option<String>,
     /// The NIC model [default: one that the driver drives]

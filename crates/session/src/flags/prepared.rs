@@ -107,7 +107,8 @@ impl Prepared {
         }
     }
 
-    /// Attaches the NIC of a kernel, also of one in a virtual machine, by this bus, and to this line, rather than by ones that take no time.
+    /// Attaches the NIC of a kernel, also of one in a virtual machine, by this bus, and to this line, rather than by ones
+    /// that take no time.
     pub fn attach_by(&mut self, bus: Option<Bus>, line_rate_bps: Option<u64>) {
         if !matches!(self.options, Options::Process(_)) {
             let nic = self.options.nic();

@@ -149,6 +149,14 @@ impl Client {
         let _ = poll(&mut fds, Some(at_most));
     }
 
+    /// Whether it has closed the connection, or its side of it.
+    pub(super) fn has_hung_up(&mut self) -> bool {
+        let hung_up = PollFlags::HUP | PollFlags::RDHUP;
+        let channel = self.memory.channel();
+        let mut fds = [PollFd::from_borrowed_fd(channel.as_fd(), hung_up)];
+        poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+    }
+
     /// The server would like to go.
     pub(super) fn request_release(&mut self) {
         self.irqs.request_release();

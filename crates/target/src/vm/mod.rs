@@ -147,6 +147,10 @@ impl VmTarget {
 
     /// A hypervisor that has come takes the card, if no other has it.
     fn accept(&mut self) -> Result<(), TargetError> {
+        // That one has gone is noticed first. Until then the next waits at the socket.
+        if self.card.client().is_some_and(|client| client.has_hung_up()) {
+            return Ok(());
+        }
         let stream = match self.listener.accept() {
             Ok((stream, _)) => stream,
             // One that went away again, or too many descriptors that are open: it can try again.

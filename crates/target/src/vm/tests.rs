@@ -1,6 +1,7 @@
 //! Drivers of ours, each with its own card, over a connection: what they receive, send and are interrupted for.
 
 use std::fs::File;
+use std::io::{ErrorKind, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -10,10 +11,35 @@ use warikomi_nic::RxOutcome;
 use warikomi_pci::{DmaMemory, Mmio, SharedMemory, Width};
 use warikomi_testbench::vfio::{NO_REPLY, command};
 use warikomi_testbench::{
-    DUO, MEMORY_AND_MASTER, OC48, RTL8168, Rig, Subject, VfioClient, WatchedSink, frame,
+    DUO, JudgingWire, MEMORY_AND_MASTER, OC48, RTL8168, Rig, Subject, VfioClient, WatchedSink,
+    frame,
 };
 
-use super::testing::{BASE, BYTES, Shared, Side, event, events, with_client};
+use super::VmTarget;
+use super::testing::{BASE, BYTES, Shared, Side, clock, event, events, with_client};
+use crate::{Interrupted, Target, TargetError};
+
+/// The next one is not turned away because it is not known yet that the one before has gone.
+#[test]
+fn who_comes_right_after_another_has_gone_gets_the_card() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("card");
+    let nic = Subject::of(RTL8168).build(Box::new(JudgingWire::keeping()));
+    let mut target =
+        VmTarget::listen((&path, false), nic, clock(), Interrupted::default()).unwrap();
+    let first = UnixStream::connect(&path).unwrap();
+    target.housekeep().unwrap();
+    assert!(target.has_client());
+    drop(first);
+    let mut second = UnixStream::connect(&path).unwrap();
+    target.housekeep().unwrap();
+    assert!(matches!(target.poll(), Err(TargetError::ClientGone)));
+    target.housekeep().unwrap();
+    assert!(target.has_client());
+    second.set_nonblocking(true).unwrap();
+    let nothing = second.read(&mut [0]).unwrap_err();
+    assert_eq!(nothing.kind(), ErrorKind::WouldBlock, "it is not closed");
+}
 
 const MASK: u32 = 1 << 3;
 const UNMASK: u32 = 1 << 4;

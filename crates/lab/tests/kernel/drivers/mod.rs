@@ -3,6 +3,8 @@
 mod paths;
 mod table;
 
+use warikomi_kernel::Image;
+use warikomi_lab::inject::WhenFull;
 use warikomi_nic::NicOptions;
 use warikomi_protocol::answers::InterruptKind;
 use warikomi_session::{Session, SessionOptions};
@@ -23,6 +25,7 @@ struct Pair {
     device: &'static str,
     /// What it asks for where all kinds can be had.
     interrupts: InterruptKind,
+    when_full: WhenFull,
     /// The kernel has it only if it was built with more drivers.
     further: bool,
     /// The highest speed of the line, in Mbit/s.
@@ -34,8 +37,11 @@ struct Pair {
 impl Pair {
     /// How the driver is brought up, if this kernel has it and cards are attached so that its interrupts reach it.
     fn options(&self) -> Option<SessionOptions> {
-        let image = if self.further { image_with_more_drivers()? } else { image() };
-        let options = options_with(&image);
+        self.options_on(&if self.further { image_with_more_drivers()? } else { image() })
+    }
+
+    fn options_on(&self, image: &Image) -> Option<SessionOptions> {
+        let options = options_with(image);
         if !options.bridge && self.interrupts == InterruptKind::Intx {
             skipped("virt-pci has no INTx");
             return None;
@@ -47,16 +53,19 @@ impl Pair {
         })
     }
 
-    /// A session that is up.
-    fn session(&self, wire: Box<dyn Wire>) -> Option<Session> {
-        let session = Session::start(&self.options()?, wire, &Interrupted::default(), &mut |_| ());
-        Some(session.unwrap_or_else(|error| panic!("{error}")))
-    }
-
-    /// The same, and the other end keeps nothing.
+    /// A session that is up, and the other end keeps nothing.
     fn with_sink(&self) -> Option<Session> {
-        self.session("sink".parse::<WireKind>().unwrap().build().unwrap())
+        Some(started(&self.options()?, sink()))
     }
+}
+
+fn started(options: &SessionOptions, wire: Box<dyn Wire>) -> Session {
+    Session::start(options, wire, &Interrupted::default(), &mut |_| ())
+        .unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn sink() -> Box<dyn Wire> {
+    "sink".parse::<WireKind>().unwrap().build().unwrap()
 }
 
 /// A path that a driver or its card does not have, and why.
@@ -100,10 +109,11 @@ cells! {
         model: "rtl8168",
         device: "0x8168",
         interrupts: InterruptKind::Msi,
+        when_full: WhenFull::Waits,
         further: false,
         mbps: 1_000,
         counter: Some("rx_packets"),
-    }, [probe link_flap receive transmit jumbo vlan segmentation statistics overrun reload unbind], without [];
+    }, [probe link_flap receive transmit jumbo vlan segmentation statistics overrun reload unbind suspend], without [];
 
     rtl8139: Pair {
         driver: "8139too",
@@ -111,10 +121,11 @@ cells! {
         model: "rtl8139",
         device: "0x8139",
         interrupts: InterruptKind::Intx,
+        when_full: WhenFull::Restarts,
         further: false,
         mbps: 100,
         counter: None,
-    }, [probe link_flap receive transmit vlan statistics overrun reload unbind], without [
+    }, [probe link_flap receive transmit vlan statistics overrun reload unbind suspend], without [
         jumbo: "its four slots and its driver take no more than 1,514 bytes"
         segmentation: "the card does not segment"
     ];
@@ -125,10 +136,11 @@ cells! {
         model: "rtl8139cp",
         device: "0x8139",
         interrupts: InterruptKind::Intx,
+        when_full: WhenFull::Waits,
         further: true,
         mbps: 100,
         counter: Some("rx_ok"),
-    }, [probe link_flap receive transmit jumbo vlan segmentation statistics overrun reload unbind], without [];
+    }, [probe link_flap receive transmit jumbo vlan segmentation statistics overrun reload unbind suspend], without [];
 
     e1000e: Pair {
         driver: "e1000e",
@@ -136,8 +148,9 @@ cells! {
         model: "e1000e",
         device: "0x10d3",
         interrupts: InterruptKind::MsiX,
+        when_full: WhenFull::Waits,
         further: true,
         mbps: 1_000,
         counter: Some("rx_packets"),
-    }, [probe link_flap receive transmit jumbo vlan segmentation statistics overrun reload unbind], without [];
+    }, [probe link_flap receive transmit jumbo vlan segmentation statistics overrun reload unbind suspend], without [];
 }

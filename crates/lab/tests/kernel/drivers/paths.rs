@@ -15,13 +15,13 @@ use warikomi_protocol::commands::{
     WaitInterface, WriteFile,
 };
 use warikomi_session::{GuestSettings, Session, SessionOptions, bring_up_again};
-use warikomi_target::{CardId, Interrupted};
-use warikomi_wire::{HEADER_BYTES, Responder, Wire, WireKind};
+use warikomi_target::CardId;
+use warikomi_wire::{HEADER_BYTES, Responder, WireKind};
 
-use super::Pair;
-use crate::bring::{plan, wait_until};
+use super::{Pair, sink, started};
+use crate::bring::{image_with_more_drivers, plan, wait_until};
 use crate::hotplug::send;
-use crate::perfect::injected;
+use crate::perfect::{attempt, perfect_if};
 
 fn nic(session: &mut Session) -> &mut dyn Nic {
     session.target.card(CardId::FIRST).unwrap().0
@@ -45,12 +45,15 @@ fn interface(session: &mut Session, pair: &Pair) -> answers::Interface {
 }
 
 /// Every frame of these sizes arrives.
-fn all_arrive(session: &mut Session, sizes_bytes: &[usize]) {
+fn all_arrive(pair: &Pair, session: &mut Session, sizes_bytes: &[usize]) -> Option<()> {
+    let mut repeated = Vec::new();
     for &size in sizes_bytes {
-        let totals = injected(session, &plan(size, Span::from_us(200), 500)).ledger.totals();
+        let plan = plan(size, Span::from_us(200), 500);
+        let totals = perfect_if(session, &plan, &mut repeated, pair.when_full)?.ledger.totals();
         let seen = (totals.accepted, totals.delivered, totals.unaccounted);
         assert_eq!(seen, (500, 500, 0), "{size} bytes: {totals:?}");
     }
+    Some(())
 }
 
 /// Ends what was tried. Nothing that the kernel holds for a fault was printed.
@@ -96,13 +99,13 @@ pub(super) fn link_flap(pair: &Pair) -> Option<()> {
             state.carrier == speed.is_some() && (speed.is_none() || state.speed_mbps == speed)
         });
     }
-    all_arrive(&mut session, &[200]);
+    all_arrive(pair, &mut session, &[200])?;
     stop(session)
 }
 
 pub(super) fn receive(pair: &Pair) -> Option<()> {
     let mut session = pair.with_sink()?;
-    all_arrive(&mut session, &[60, 61, 64, 300, 1_024, 1_513, 1_514]);
+    all_arrive(pair, &mut session, &[60, 61, 64, 300, 1_024, 1_513, 1_514])?;
     stop(session)
 }
 
@@ -133,12 +136,9 @@ pub(super) fn transmit(pair: &Pair) -> Option<()> {
 pub(super) fn jumbo(pair: &Pair) -> Option<()> {
     let options = pair.options()?;
     let settings = GuestSettings { mtu: Some(pair.mtu_bytes), ..options.settings.clone() };
-    let wire = "sink".parse::<WireKind>().unwrap().build().unwrap();
-    let options = SessionOptions { settings, ..options };
-    let mut session = Session::start(&options, wire, &Interrupted::default(), &mut |_| ())
-        .unwrap_or_else(|error| panic!("{error}"));
+    let mut session = started(&SessionOptions { settings, ..options }, sink());
     let longest = pair.mtu_bytes as usize + HEADER_BYTES;
-    all_arrive(&mut session, &[60, 1_514, 1_515, longest - 1, longest]);
+    all_arrive(pair, &mut session, &[60, 1_514, 1_515, longest - 1, longest])?;
     stop(session)
 }
 
@@ -146,7 +146,7 @@ pub(super) fn vlan(pair: &Pair) -> Option<()> {
     let capture = tempfile::NamedTempFile::new().unwrap();
     let wire = format!("pcap:{}", capture.path().display());
     let wire = wire.parse::<WireKind>().unwrap().build().unwrap();
-    let mut session = pair.session(wire)?;
+    let mut session = started(&pair.options()?, wire);
     let address_cidr = "10.9.7.1/24".into();
     let vlan = VlanAdd { interface: None, vlan: 7, address_cidr, header_with_tag: false };
     session.target.ask(vlan, Duration::ZERO).unwrap();
@@ -175,7 +175,7 @@ pub(super) fn segmentation(pair: &Pair) -> Option<()> {
     const BYTES: u64 = 2_000_000;
     let responder = Responder::default();
     let responses = responder.responses();
-    let mut session = pair.session(Box::new(responder))?;
+    let mut session = started(&pair.options()?, Box::new(responder));
     let offloads = ["sg", "tx", "tso"].map(|name| (name.to_owned(), true)).into();
     let wanted = Configure { offloads, ..Configure::report_only() };
     let in_force = session.target.ask(wanted, Duration::ZERO).unwrap().after.offloads;
@@ -209,16 +209,18 @@ pub(super) fn statistics(pair: &Pair) -> Option<()> {
     let before = counted(&mut session);
     let warmup = Warmup { count: 0, interval: Span::ZERO };
     let plan = Plan { warmup, ..plan(500, Span::from_us(100), 1_000) };
-    assert_eq!(injected(&mut session, &plan).ledger.totals().delivered, 1_000);
+    let accepted = attempt(&mut session, &plan).ledger.totals().accepted;
+    assert!(accepted > 0);
     // A driver may read its card's counters every two seconds.
     wait_until(&mut session, "the counters are those of the ledger", |session| {
         let after = counted(session);
-        let by_card = after.1.zip(before.1).is_none_or(|(after, before)| after - before >= 1_000);
-        after.0 - before.0 >= 1_000 && by_card
+        let by_card =
+            after.1.zip(before.1).is_none_or(|(after, before)| after - before >= accepted);
+        after.0 - before.0 >= accepted && by_card
     });
     let after = counted(&mut session);
-    assert_eq!((after.0 - before.0, after.2), (1_000, before.2));
-    assert!(after.1.zip(before.1).is_none_or(|(after, before)| after - before == 1_000));
+    assert_eq!((after.0 - before.0, after.2), (accepted, before.2));
+    assert!(after.1.zip(before.1).is_none_or(|(after, before)| after - before == accepted));
     stop(session)
 }
 
@@ -227,11 +229,11 @@ pub(super) fn overrun(pair: &Pair) -> Option<()> {
     let mut session = pair.with_sink()?;
     let warmup = Warmup { count: 0, interval: Span::ZERO };
     let flood = Plan { warmup, ..plan(60, Span::ZERO, 100_000) };
-    let ledger = injected(&mut session, &flood).ledger.totals();
+    let ledger = attempt(&mut session, &flood).ledger.totals();
     assert!(ledger.no_descriptor > 0, "no ring is that long: {ledger:?}");
     let known = ledger.no_descriptor + ledger.accepted + ledger.lost_on_ring;
     assert_eq!((ledger.planned, known), (100_000, 100_000), "{ledger:?}");
-    all_arrive(&mut session, &[60]);
+    all_arrive(pair, &mut session, &[60])?;
     stop(session)
 }
 
@@ -239,9 +241,7 @@ pub(super) fn overrun(pair: &Pair) -> Option<()> {
 pub(super) fn reload(pair: &Pair) -> Option<()> {
     let options = pair.options()?;
     let (host, traffic) = Traffic::with_host();
-    let wire: Box<dyn Wire> = Box::new(host);
-    let mut session = Session::start(&options, wire, &Interrupted::default(), &mut |_| ())
-        .unwrap_or_else(|error| panic!("{error}"));
+    let mut session = started(&options, Box::new(host));
     let loads = vec![Load::Idle, Load::Busy];
     let asked = Options { loads, trials: 2, ..Options::default() };
     let replaced = replace(&mut session, &options, &traffic, &asked, &mut Watch::unobserved());
@@ -253,11 +253,28 @@ pub(super) fn reload(pair: &Pair) -> Option<()> {
     stop(session)
 }
 
+/// The kernel puts the card to sleep, and wakes it after a second (Documentation/power/basic-pm-debugging.rst).
+pub(super) fn suspend(pair: &Pair) -> Option<()> {
+    let mut session = started(&pair.options_on(&image_with_more_drivers()?)?, sink());
+    let write = |session: &mut Session, path: &str, text: &str| {
+        let write = WriteFile { path: path.into(), text: text.into() };
+        session.target.ask(write, Duration::from_secs(20)).unwrap();
+    };
+    write(&mut session, "/sys/module/suspend/parameters/pm_test_delay", "1");
+    write(&mut session, "/sys/power/pm_test", "platform");
+    for _ in 0..2 {
+        write(&mut session, "/sys/power/state", "freeze");
+        bring_up_again(&mut *session.target, pair.driver).unwrap_or_else(|error| panic!("{error}"));
+        all_arrive(pair, &mut session, &[500])?;
+    }
+    stop(session)
+}
+
 /// The driver is made to leave its card while frames come, and to take it again.
 pub(super) fn unbind(pair: &Pair) -> Option<()> {
     let mut session = pair.with_sink()?;
     let address = interface(&mut session, pair).pci_address;
-    for round in 0..3 {
+    for _ in 0..3 {
         for what in ["unbind", "bind"] {
             send(&mut session, 100);
             let path = format!("/sys/bus/pci/drivers/{}/{what}", pair.driver);
@@ -265,8 +282,7 @@ pub(super) fn unbind(pair: &Pair) -> Option<()> {
             session.target.ask(write, Duration::from_secs(5)).unwrap();
         }
         bring_up_again(&mut *session.target, pair.driver).unwrap_or_else(|error| panic!("{error}"));
-        let run = injected(&mut session, &plan(500, Span::from_us(200), 200));
-        assert_eq!(run.ledger.totals().delivered, 200, "round {round}");
+        all_arrive(pair, &mut session, &[500])?;
     }
     stop(session)
 }

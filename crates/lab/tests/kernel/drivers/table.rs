@@ -29,6 +29,7 @@ const PATHS: &[(&str, &str)] = &[
     ("statistics", "the kernel's counts and the card's are the ledger's"),
     ("overrun", "100,000 frames at once, counted to the frame"),
     ("reload", "the module is replaced, idle and busy"),
+    ("suspend", "the card is put to sleep, and woken"),
     ("unbind", "the driver leaves its card under traffic, and takes it again"),
 ];
 
