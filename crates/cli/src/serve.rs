@@ -65,11 +65,14 @@ pub(crate) fn run(arguments: &Arguments, interrupted: &Interrupted) -> Result<Ex
 
 /// Serves one hypervisor after the other until the user or the clock ends it.
 fn serve(target: &mut VmTarget, until: Option<Instant>) -> Result<(), TargetError> {
-    let mut had_client = false;
-    let mut before = TargetCounters::default();
+    let mut visits = Visits::default();
     let mut idle = 0;
     loop {
-        let ended = target.housekeep().and_then(|()| look(target, &mut idle));
+        // One that has come may be gone again after the look.
+        let ended = target.housekeep().and_then(|()| {
+            visits.report(target);
+            look(target, &mut idle)
+        });
         match ended {
             Ok(()) => {}
             Err(TargetError::Interrupted) => return Ok(()),
@@ -81,14 +84,7 @@ fn serve(target: &mut VmTarget, until: Option<Instant>) -> Result<(), TargetErro
         if let Some(why) = target.take_refused() {
             println!("refused: {why}");
         }
-        if std::mem::replace(&mut had_client, target.has_client()) != target.has_client() {
-            if target.has_client() {
-                println!("a hypervisor has come (process {})", target.process_id());
-            } else {
-                println!("{}", described(&target.counters().since(&before)));
-            }
-            before = target.counters();
-        }
+        visits.report(target);
         if until.is_some_and(|until| Instant::now() >= until) {
             return Ok(());
         }
@@ -96,6 +92,29 @@ fn serve(target: &mut VmTarget, until: Option<Instant>) -> Result<(), TargetErro
             target.wait_for_work(NAP);
             idle = PASSES_AWAKE;
         }
+    }
+}
+
+/// Whether there was a hypervisor at the last look, and what had been counted when it came.
+#[derive(Default)]
+struct Visits {
+    had_client: bool,
+    before: TargetCounters,
+}
+
+impl Visits {
+    /// Says who has come, and what one that has gone has done.
+    fn report(&mut self, target: &VmTarget) {
+        let has_client = target.has_client();
+        if std::mem::replace(&mut self.had_client, has_client) == has_client {
+            return;
+        }
+        if has_client {
+            println!("a hypervisor has come (process {})", target.process_id());
+        } else {
+            println!("{}", described(&target.counters().since(&self.before)));
+        }
+        self.before = target.counters();
     }
 }
 

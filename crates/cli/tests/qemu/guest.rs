@@ -1,0 +1,223 @@
+//! A guest of QEMU whose card is at a socket of ours: a distribution's kernel, not changed, with the agent as its first
+//! program. The agent answers over a serial line, the console is another.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use serde_json::Value;
+use warikomi_clock::{Clock, TscClock};
+use warikomi_kernel::MachineKernel;
+use warikomi_nic::Nic;
+use warikomi_pci::{Host, SharedMemory};
+use warikomi_protocol::commands::{Counters, LoadDriver, WaitInterface};
+use warikomi_protocol::{CHANNEL_PARAMETER, Request, answers};
+use warikomi_target::agent::{Agent, AgentLine};
+use warikomi_target::console::{Console, console_pipe};
+use warikomi_target::group::{Group, Guard};
+use warikomi_target::request::over_line;
+use warikomi_target::{CardId, ConsoleTail, Pass, Slot, Target, TargetCounters, TargetError, wait};
+
+/// What `scripts/setup vm` has fetched.
+const DIRECTORY: &str = "../../target/vm";
+/// A translated guest boots in 10 s, and takes longer where others have the cores.
+const BOOT_WITHIN: Duration = Duration::from_secs(180);
+/// To bind a driver, or to bring a link up.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// The counter is only read to wait.
+const COUNTER_HZ: f64 = 1e9;
+
+/// The QEMU and the kernel that these tests boot.
+pub(crate) struct Machine {
+    qemu: PathBuf,
+    kernel: MachineKernel,
+}
+
+impl Machine {
+    /// Those that were fetched; or why there are none.
+    pub(crate) fn find() -> Result<Machine, &'static str> {
+        const MISSING: &str =
+            "no QEMU that speaks vfio-user below target/vm; type: scripts/setup vm";
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join(DIRECTORY);
+        let qemu = directory.join("qemu").canonicalize().map_err(|_| MISSING)?;
+        let kernel =
+            MachineKernel::newest_below(&directory.join("root")).unwrap().ok_or(MISSING)?;
+        Ok(Machine { qemu, kernel })
+    }
+
+    /// The command line of docs/vm.md, in a small machine that is translated.
+    fn command(&self, socket: &Path, initramfs: &Path, kernel: &str, agent: &OwnedFd) -> Command {
+        let said = format!(
+            "console=ttyS0 {CHANNEL_PARAMETER}=ttyS1 panic=-1 quiet clocksource=hpet no_timer_check {kernel}"
+        );
+        let path = Value::from(socket.to_str().unwrap());
+        let mut command = Command::new(&self.qemu);
+        command
+            .args(["-accel", "tcg", "-m", "256M", "-machine", "q35,memory-backend=ram"])
+            .args(["-object", "memory-backend-memfd,id=ram,size=256M,share=on", "-device"])
+            .arg(format!(
+                r#"{{"driver":"vfio-user-pci","socket":{{"type":"unix","path":{path}}}}}"#
+            ))
+            .args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"])
+            .args(["-monitor", "none"])
+            .arg("-kernel")
+            .arg(&self.kernel.image)
+            .arg("-initrd")
+            .arg(initramfs)
+            .args(["-append", &said])
+            .args(["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"])
+            .arg("-chardev")
+            .arg(format!("socket,id=agent,fd={}", agent.as_raw_fd()))
+            .args(["-serial", "chardev:agent"]);
+        command
+    }
+
+    /// Boots with the card at this socket and this initramfs, until the guest ends; what it has printed.
+    pub(crate) fn run(&self, socket: &Path, initramfs: &Path, kernel: &str) -> String {
+        let (_agent, its_agent) = UnixStream::pair().unwrap();
+        let its_agent = OwnedFd::from(its_agent);
+        let command = self.command(socket, initramfs, kernel, &its_agent);
+        let seconds = BOOT_WITHIN.as_secs().to_string();
+        let mut bounded = Command::new("timeout");
+        bounded.args(["--kill-after=1", &seconds]).arg(command.get_program());
+        bounded.args(command.get_args()).stdin(Stdio::null());
+        fcntl(&its_agent, FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
+        let output = bounded.output().unwrap();
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+    }
+
+    /// Boots with the card at this socket, and with these modules at hand. `kernel` is told the kernel beside what it
+    /// always is told.
+    pub(crate) fn boot(&self, socket: &Path, modules: &[&str], kernel: &str) -> Guest {
+        let directory = tempfile::tempdir().unwrap();
+        let initramfs = directory.path().join("initramfs");
+        self.kernel.write_initramfs(modules, &initramfs).unwrap();
+        let (agent, its_agent) = UnixStream::pair().unwrap();
+        let its_agent = OwnedFd::from(its_agent);
+        let (console, console_end) = console_pipe().unwrap();
+        let mut command = self.command(socket, &initramfs, kernel, &its_agent);
+        command.stdin(Stdio::null()).stdout(console_end.try_clone().unwrap()).stderr(console_end);
+        let guard = Guard::start(Path::new(""), Path::new("")).unwrap();
+        fcntl(&its_agent, FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
+        let group = Group::start(guard, &mut command, None, None).unwrap();
+        let line = AgentLine::new(agent).unwrap();
+        let clock = Clock::Real(TscClock::with_frequency(warikomi_clock::read_tsc(), COUNTER_HZ));
+        let mut guest = Guest { group, line, console: Console::new(console), clock };
+        let ready =
+            wait::until(&mut guest, BOOT_WITHIN, |guest| guest.line.ready().map(|_| ())).unwrap();
+        assert!(ready.is_some(), "the agent does not report: {}", guest.console());
+        guest
+    }
+}
+
+/// A guest that has booted; dropping it ends it.
+pub(crate) struct Guest {
+    group: Group,
+    line: AgentLine,
+    console: Console,
+    clock: Clock,
+}
+
+impl Guest {
+    /// Loads these modules, the last of which is the card's driver, and brings its link up.
+    pub(crate) fn bring_up(&mut self, modules: &[&str]) {
+        for module in modules {
+            self.ask(LoadDriver { name: (*module).into(), params: Vec::new() });
+        }
+        let driver = (*modules.last().unwrap()).into();
+        self.ask(WaitInterface { driver, timeout_ms: PATIENCE.as_millis() as u64 });
+        warikomi_session::link_up(self).unwrap();
+    }
+
+    /// What the agent answers.
+    pub(crate) fn ask<C: warikomi_protocol::Command>(&mut self, command: C) -> C::Answer {
+        let target: &mut dyn Target = self;
+        target.ask(command, PATIENCE).unwrap()
+    }
+
+    /// What its kernel counts of the card's interface.
+    pub(crate) fn counted(&mut self) -> answers::Counters {
+        self.ask(Counters { interface: None })
+    }
+}
+
+impl Target for Guest {
+    fn poll(&mut self) -> Result<Pass, TargetError> {
+        Ok(Pass::idle(self.clock.now()))
+    }
+
+    fn housekeep(&mut self) -> Result<(), TargetError> {
+        self.line.pump();
+        self.console.drain();
+        if let Some(message) = self.console.panic() {
+            let message = message.to_owned();
+            return Err(TargetError::Panicked { message, console: self.console() });
+        }
+        match self.group.exit_status(self.group.leader()) {
+            None => Ok(()),
+            Some(status) => {
+                self.console.drain_all();
+                let (status, console) = (status.to_string(), self.console());
+                Err(TargetError::PartEnded { part: "hypervisor", status, console })
+            }
+        }
+    }
+
+    fn cards(&self) -> usize {
+        0
+    }
+
+    fn card(&mut self, card: CardId) -> Result<(&mut dyn Nic, Host<'_>), TargetError> {
+        Err(TargetError::NoCard { card, cards: 0 })
+    }
+
+    fn slot(&mut self, card: CardId) -> Result<&mut Slot, TargetError> {
+        Err(TargetError::NoCard { card, cards: 0 })
+    }
+
+    fn memory(&self, _: CardId) -> Option<&SharedMemory> {
+        None
+    }
+
+    fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    fn console(&self) -> ConsoleTail {
+        self.console.tail()
+    }
+
+    fn counters(&self) -> TargetCounters {
+        TargetCounters::default()
+    }
+
+    fn process_id(&self) -> u32 {
+        self.group.leader()
+    }
+
+    /// QEMU and the command have the cores: a test that waits lets them run.
+    fn shares_a_core(&self) -> bool {
+        true
+    }
+
+    fn stop(&mut self) -> Result<(), TargetError> {
+        self.group.end()
+    }
+
+    fn agent(&mut self) -> Option<&mut dyn Agent> {
+        Some(self)
+    }
+}
+
+impl Agent for Guest {
+    fn request(&mut self, request: Request, allowance: Duration) -> Result<Value, TargetError> {
+        over_line(self, |guest| Some(&mut guest.line), request, allowance)
+    }
+
+    fn has_application(&self) -> bool {
+        true
+    }
+}
