@@ -36,7 +36,7 @@ fn of_a_burst_8139too_takes_64_frames_and_the_rest_when_others_come() {
         let before = received(&mut session);
         let totals = attempt(&mut session, &burst).ledger.totals();
         assert_eq!(totals.accepted + totals.lost_on_ring, BURST, "{totals:?}");
-        (totals.lost_on_ring > 0).then(|| (before, totals.lost_on_ring))
+        (totals.lost_on_ring > 0).then_some((before, totals.lost_on_ring))
     });
     let (before, left) = left.expect("a burst of which some is left behind");
     assert!(left <= BURST - 64, "it takes its budget at least: {left}");
