@@ -13,6 +13,7 @@ pub mod descriptor_fifo;
 pub mod e1000e;
 mod forward;
 mod function;
+mod intel;
 mod model;
 mod options;
 mod phy;
