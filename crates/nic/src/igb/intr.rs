@@ -50,6 +50,8 @@ pub(super) struct Interrupts {
     tx: [u32; regs::QUEUES as usize],
     other: u32,
     asked_for: bool,
+    /// Vectors that are asserted, a bit each.
+    raised: u32,
     /// Of each bit; the first one is that of the only vector, where there is one.
     throttles: [Throttle; BITS],
     alarm: Alarm,
@@ -84,6 +86,7 @@ impl Interrupts {
             tx: [0; regs::QUEUES as usize],
             other: 0,
             asked_for: false,
+            raised: 0,
             throttles: [Throttle::off(); BITS],
             alarm: Alarm::new(timers::INTR),
             count: 0,
@@ -93,7 +96,7 @@ impl Interrupts {
     /// Nothing has happened, and nothing is asked for.
     pub(super) fn reset(&mut self, cx: &mut NicContext<'_>) {
         let alarm = std::mem::replace(&mut self.alarm, Alarm::new(timers::INTR));
-        *self = Interrupts { alarm, ..Interrupts::new() };
+        *self = Interrupts { alarm, raised: self.raised, ..Interrupts::new() };
         self.alarm.cancel();
         if let Some(strict) = cx.strict() {
             (0..regs::VECTORS).for_each(|vector| strict.forget_vector(Vector(vector)));
@@ -265,12 +268,18 @@ impl Interrupts {
     pub(super) fn update(&mut self, cx: &mut NicContext<'_>) {
         let mut due = Time::NEVER;
         if self.has_many_vectors(cx) {
-            for vector in 0..VECTORS {
-                due = due.min(self.update_vector(cx, vector));
+            // Nothing changes for the others.
+            let mut left = (self.bits & self.bit_mask | self.raised) & ((1 << VECTORS) - 1);
+            while left != 0 {
+                due = due.min(self.update_vector(cx, left.trailing_zeros() as usize));
+                left &= left - 1;
             }
         } else {
-            (1..regs::VECTORS).for_each(|vector| cx.lower(Vector(vector)));
+            if self.raised & !1 != 0 {
+                (1..regs::VECTORS).for_each(|vector| cx.lower(Vector(vector)));
+            }
             due = self.update_only_vector(cx);
+            self.raised = u32::from(cx.is_asserted(Vector(0)));
         }
         if due == Time::NEVER {
             self.alarm.cancel();
@@ -304,7 +313,7 @@ impl Interrupts {
     fn update_vector(&mut self, cx: &mut NicContext<'_>, number: usize) -> Time {
         let (vector, bit) = (Vector(number as u16), 1 << number);
         if self.bits & self.bit_mask & bit == 0 {
-            cx.lower(vector);
+            self.lower(cx, vector);
             return Time::NEVER;
         }
         if !cx.is_asserted(vector) {
@@ -315,6 +324,7 @@ impl Interrupts {
             self.throttles[number].passed(cx.now());
             self.asserted |= self.other & bit != 0;
             self.count += 1;
+            self.raised |= bit;
             cx.raise(vector);
         }
         if cx.is_reported(vector) {
@@ -323,9 +333,14 @@ impl Interrupts {
                 self.bit_mask &= !(self.masks & bit);
             }
             if self.bits & self.bit_mask & bit == 0 {
-                cx.lower(vector);
+                self.lower(cx, vector);
             }
         }
         Time::NEVER
+    }
+
+    fn lower(&mut self, cx: &mut NicContext<'_>, vector: Vector) {
+        self.raised &= !(1 << vector.0);
+        cx.lower(vector);
     }
 }
