@@ -23,8 +23,8 @@ const RECIPE: u32 = 1;
 /// The NIC drivers that every image has, and their symbols.
 const USUAL_DRIVERS: [(&str, &str); 2] = [("r8169", "CONFIG_R8169"), ("8139too", "CONFIG_8139TOO")];
 /// Those that an image has besides if more are asked for.
-const FURTHER_DRIVERS: [(&str, &str); 2] =
-    [("e1000e", "CONFIG_E1000E"), ("8139cp", "CONFIG_8139CP")];
+const FURTHER_DRIVERS: [(&str, &str); 3] =
+    [("e1000e", "CONFIG_E1000E"), ("igb", "CONFIG_IGB"), ("8139cp", "CONFIG_8139CP")];
 
 /// Whether a driver is only in images with more drivers.
 pub fn needs_more_drivers(driver: &str) -> bool {

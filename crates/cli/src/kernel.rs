@@ -35,7 +35,7 @@ pub(crate) struct BuildArguments {
     /// NIC drivers in the kernel itself, not as modules
     #[arg(long)]
     builtin: bool,
-    /// With the NIC drivers of further cards, which make it larger: e1000e
+    /// With the NIC drivers of further cards, which make it larger: e1000e, igb, 8139cp
     #[arg(long)]
     more_drivers: bool,
     /// A kernel that finds its own mistakes (lock order, use of freed memory) and has debug information, as

@@ -13,6 +13,8 @@ pub mod descriptor_fifo;
 pub mod e1000e;
 mod forward;
 mod function;
+pub mod igb;
+mod intel;
 mod model;
 mod options;
 mod phy;
@@ -44,4 +46,5 @@ pub const MODELS: &[&ModelInfo] = &[
     &rtl8139::RTL8139.info,
     &rtl8139::RTL8139CP.info,
     &e1000e::INFO,
+    &igb::INFO,
 ];

@@ -3,7 +3,7 @@
 use crate::bus::{Bus, ParseBusError};
 use crate::descriptor_fifo::{Card, DescriptorFifo};
 use crate::rtl8139::{Chip, Rtl8139};
-use crate::{MODELS, Nic, NicFunction, e1000e, rtl8168};
+use crate::{MODELS, Nic, NicFunction, e1000e, igb, rtl8168};
 use warikomi_wire::HEADER_BYTES;
 use warikomi_wire::Wire;
 
@@ -101,6 +101,10 @@ pub fn build(options: &NicOptions, wire: Box<dyn Wire>) -> Result<Box<dyn Nic>, 
     }
     if info.name == e1000e::INFO.name {
         let chip = e1000e::E1000e::with(*bus, *line_rate_bps, *mtu);
+        return Ok(Box::new(NicFunction::new(chip, wire).made_strict(*strict)));
+    }
+    if info.name == igb::INFO.name {
+        let chip = igb::Igb::with(*bus, *line_rate_bps, *mtu);
         return Ok(Box::new(NicFunction::new(chip, wire).made_strict(*strict)));
     }
     let chip = rtl8168::Rtl8168::with(*bus, *line_rate_bps, *mtu);

@@ -24,8 +24,9 @@ pub(crate) struct Sort {
     pub(crate) id: u32,
     /// It does 1000BASE-T, besides 10BASE-T and 100BASE-TX.
     pub(crate) gigabit: bool,
-    /// The register in which a page is selected.
+    /// The register in which a page is selected, and the bits of it below the page's number.
     pub(crate) page_select: usize,
+    pub(crate) page_shift: u32,
 }
 
 const BMCR: usize = 0;
@@ -176,7 +177,7 @@ impl Phy {
         let register = register & 0x1f;
         match (self.page, register) {
             (_, register) if register == self.sort.page_select => {
-                self.page = usize::from(value) % PAGES;
+                self.page = usize::from(value >> self.sort.page_shift) % PAGES;
             }
             (0, BMCR) => return self.control(cx, value),
             (0, BMSR | PHYSID1 | PHYSID2 | LPA | EXPANSION | STAT1000 | ESTATUS) => {}

@@ -7,7 +7,7 @@ mod words;
 use warikomi_pci::{Vector, Width};
 
 pub(crate) use self::file::{RegisterFile, Window, WrittenPart};
-pub(crate) use self::table::{Span, lay_out, row_count};
+pub(crate) use self::table::{Span, join, joined_count, lay_out, row_count};
 pub(crate) use self::words::{WordFile, WordTable};
 
 /// What reading and writing a register does (the usual letters of datasheets).

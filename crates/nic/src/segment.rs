@@ -1,4 +1,4 @@
-//! What cards do to a packet before it goes out: they fill in checksums, and cut a long TCP packet into segments.
+//! What cards do to a packet before it goes out: they fill in checksums, and cut a long TCP or UDP packet into segments.
 
 use crate::checksum::{self, ETHER_TYPE, Network, TCP, UDP, VLAN_TYPE};
 
@@ -14,7 +14,9 @@ const TCP_CHECKSUM: usize = 16;
 const TCP_HEADER_MIN: usize = 20;
 const FIN_AND_PUSH: u8 = 0x09;
 const CONGESTION_WINDOW_REDUCED: u8 = 0x80;
+const UDP_LENGTH: usize = 4;
 const UDP_CHECKSUM: usize = 6;
+const UDP_HEADER: usize = 8;
 // IPv4 header (RFC 791, 3.1) and IPv6 header (RFC 8200, 3).
 const IPV4_LENGTH: usize = 2;
 const IPV4_IDENTIFICATION: usize = 4;
@@ -56,7 +58,7 @@ fn fill_transport_checksum(frame: &mut [u8], ip: &Network, transport: usize, pro
     frame[at..at + 2].copy_from_slice(&value);
 }
 
-/// A large TCP frame, ready to be cut up.
+/// A large TCP or UDP frame, ready to be cut up.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Segmenter {
     version: u8,
@@ -65,9 +67,9 @@ pub(crate) struct Segmenter {
     /// Offset of the payload.
     payload: usize,
     mss: usize,
-    sequence: u32,
     identification: u16,
-    flags: u8,
+    /// Of TCP: sequence number and flags.
+    tcp: Option<(u32, u8)>,
 }
 
 impl Segmenter {
@@ -76,6 +78,25 @@ impl Segmenter {
     ///
     /// The length fields of a frame to be segmented need not be right, so they are not asked.
     pub(crate) fn new(frame: &[u8], transport: usize, mss: usize) -> Option<Segmenter> {
+        let header: &[u8; TCP_HEADER_MIN] = frame.get(transport..)?.first_chunk()?;
+        let header_bytes = usize::from(header[TCP_HEADER_LENGTH] >> 4) * 4;
+        let [.., a, b, c, d] = *header.first_chunk::<8>()?;
+        let tcp = (u32::from_be_bytes([a, b, c, d]), header[TCP_FLAGS]);
+        let segmenter = Segmenter::behind(frame, (transport, header_bytes), mss)?;
+        (header_bytes >= TCP_HEADER_MIN).then_some(Segmenter { tcp: Some(tcp), ..segmenter })
+    }
+
+    /// The same of UDP: each segment is a datagram.
+    pub(crate) fn udp(frame: &[u8], transport: usize, mss: usize) -> Option<Segmenter> {
+        Segmenter::behind(frame, (transport, UDP_HEADER), mss)
+    }
+
+    /// What is common: a transport header of so many bytes at an offset.
+    fn behind(
+        frame: &[u8],
+        (transport, header_bytes): (usize, usize),
+        mss: usize,
+    ) -> Option<Segmenter> {
         let tagged = frame.get(ETHER_TYPE..ETHER_TYPE + 2)? == VLAN_TYPE;
         let ether_type = if tagged { ETHER_TYPE + 4 } else { ETHER_TYPE };
         let (ip, version) = match *frame.get(ether_type..ether_type + 2)? {
@@ -87,26 +108,22 @@ impl Segmenter {
             4 => usize::from(*frame.get(ip)? & 0xf).max(5) * 4,
             _ => IPV6_HEADER,
         };
-        let header: &[u8; TCP_HEADER_MIN] = frame.get(transport..)?.first_chunk()?;
-        let header_bytes = usize::from(header[TCP_HEADER_LENGTH] >> 4) * 4;
         let payload = transport + header_bytes;
-        if transport < ip + shortest || header_bytes < TCP_HEADER_MIN || payload > frame.len() {
+        if transport < ip + shortest || payload > frame.len() {
             return None;
         }
         let segments = (frame.len() - payload).checked_div(mss)?;
-        let [.., a, b, c, d] = *header.first_chunk::<8>()?;
         (segments < MAX_SEGMENTS).then_some(Segmenter {
             version,
             ip,
             transport,
             payload,
             mss,
-            sequence: u32::from_be_bytes([a, b, c, d]),
             identification: u16::from_be_bytes([
                 frame[ip + IPV4_IDENTIFICATION],
                 frame[ip + IPV4_IDENTIFICATION + 1],
             ]),
-            flags: header[TCP_FLAGS],
+            tcp: None,
         })
     }
 
@@ -130,11 +147,16 @@ impl Segmenter {
         into.extend_from_slice(&frame[..self.payload]);
         into.extend_from_slice(&frame[from..to]);
         let into = &mut into[room..];
-        let sequence = self.sequence.wrapping_add((index * self.mss) as u32);
-        put(into, self.transport + TCP_SEQUENCE, &sequence.to_be_bytes());
-        let clear =
-            if last { 0 } else { FIN_AND_PUSH } | if first { 0 } else { CONGESTION_WINDOW_REDUCED };
-        into[self.transport + TCP_FLAGS] = self.flags & !clear;
+        if let Some((sequence, flags)) = self.tcp {
+            let sequence = sequence.wrapping_add((index * self.mss) as u32);
+            put(into, self.transport + TCP_SEQUENCE, &sequence.to_be_bytes());
+            let clear = if last { 0 } else { FIN_AND_PUSH }
+                | if first { 0 } else { CONGESTION_WINDOW_REDUCED };
+            into[self.transport + TCP_FLAGS] = flags & !clear;
+        } else {
+            let bytes = (into.len() - self.transport) as u16;
+            put(into, self.transport + UDP_LENGTH, &bytes.to_be_bytes());
+        }
         let length = into.len() - self.ip;
         if self.version == 4 {
             put(into, self.ip + IPV4_LENGTH, &(length as u16).to_be_bytes());
@@ -144,7 +166,8 @@ impl Segmenter {
             let payload = (length - IPV6_HEADER) as u16;
             put(into, self.ip + IPV6_LENGTH, &payload.to_be_bytes());
         }
-        fill_checksums(into, self.transport, self.version == 4, Some(TCP));
+        let protocol = if self.tcp.is_some() { TCP } else { UDP };
+        fill_checksums(into, self.transport, self.version == 4, Some(protocol));
     }
 }
 
@@ -228,6 +251,26 @@ mod tests {
             }
             prop_assert_eq!(whole, payload);
         }
+    }
+
+    #[test]
+    fn a_long_datagram_becomes_several() {
+        let payload: Vec<u8> = (0..2_500_u32).map(|i| i as u8).collect();
+        let mut frame = Vec::new();
+        etherparse::PacketBuilder::ethernet2([2; 6], [4; 6])
+            .ipv4([10, 9, 0, 1], [10, 9, 0, 2], 64)
+            .udp(1, 2)
+            .write(&mut frame, &payload)
+            .unwrap();
+        let segmenter = Segmenter::udp(&frame, 34, 1_000).unwrap();
+        let (mut whole, mut segment) = (Vec::new(), Vec::new());
+        for index in 0..segmenter.count(&frame) {
+            segmenter.segment(&frame, index, 0, &mut segment);
+            assert!(checksum::checksums_good(&segment));
+            whole.extend_from_slice(&segment[42..]);
+        }
+        assert_eq!((segmenter.count(&frame), whole), (3, payload));
+        assert_eq!(Segmenter::udp(&frame, 30, 1_000), None, "within the IP header");
     }
 
     #[test]

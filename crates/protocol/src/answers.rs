@@ -92,6 +92,8 @@ pub struct Settings {
     pub threaded_napi: Option<bool>,
     /// Interrupt coalescing; absent where the driver has none.
     pub coalesce: Option<Coalesce>,
+    /// Pairs of queues in use; absent where the driver does not tell them.
+    pub channels: Option<u32>,
     /// Every offload that the kernel knows, by its full name.
     pub offloads: BTreeMap<String, bool>,
     /// Takes every frame.

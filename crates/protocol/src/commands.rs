@@ -205,6 +205,12 @@ command! {
         /// Interrupt coalescing.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         coalesce: Option<Coalesce>,
+        /// Pairs of queues that the driver uses (`ethtool -L combined`).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        channels: Option<u32>,
+        /// Whether the ports of UDP count when the card chooses a queue (`ethtool -N rx-flow-hash`).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        steer_by_udp_ports: Option<bool>,
         /// Offloads by name: `rx`, `tx`, `sg`, `tso`, `gso`, `rxvlan`, `txvlan`, `rxfcs`, `rxall`
         /// as `ethtool -K` has them, or a full name such as `tx-tcp6-segmentation`.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -232,6 +238,8 @@ impl Configure {
             gro_flush_timeout_ns: None,
             threaded_napi: None,
             coalesce: None,
+            channels: None,
+            steer_by_udp_ports: None,
             offloads: BTreeMap::new(),
             promiscuous: None,
             allmulti: None,

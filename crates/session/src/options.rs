@@ -29,6 +29,8 @@ pub struct GuestSettings {
     pub napi_defer_hard_irqs: Option<u32>,
     /// Time between such polls, in nanoseconds.
     pub gro_flush_timeout_ns: Option<u64>,
+    /// Pairs of queues that the driver uses, among which flows of UDP are then told apart by their ports.
+    pub channels: Option<u32>,
     /// Interrupt coalescing.
     pub coalesce: Option<warikomi_protocol::commands::Coalesce>,
 }

@@ -446,6 +446,8 @@ fn configure(target: &mut dyn Target, settings: &GuestSettings) -> Result<Config
         napi_defer_hard_irqs: settings.napi_defer_hard_irqs,
         gro_flush_timeout_ns: settings.gro_flush_timeout_ns,
         coalesce: settings.coalesce,
+        channels: settings.channels,
+        steer_by_udp_ports: settings.channels.map(|_| true),
         ..Configure::report_only()
     };
     target.ask(wanted, Duration::ZERO)
@@ -475,6 +477,9 @@ fn settings_map(settings: &Settings) -> Map<String, Value> {
     put("gro", settings.gro.into());
     put("napi_defer_hard_irqs", settings.napi_defer_hard_irqs.into());
     put("gro_flush_timeout_ns", settings.gro_flush_timeout_ns.into());
+    if let Some(channels) = settings.channels {
+        put("channels", channels.into());
+    }
     if let Some(coalesce) = &settings.coalesce {
         put("coalesce", serde_json::to_value(coalesce).unwrap_or_default());
     }

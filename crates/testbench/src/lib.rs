@@ -30,7 +30,9 @@ pub mod vfio;
 mod wire;
 
 pub use bench::{Bench, MEMORY, MEMORY_AND_MASTER, MESSAGE, card};
-pub use cards::{DUO, E1000E, GE10, OC48, OC192, RTL8139, RTL8139CP, RTL8168, Subject, TestCard};
+pub use cards::{
+    DUO, E1000E, GE10, IGB, OC48, OC192, RTL8139, RTL8139CP, RTL8168, Subject, TestCard,
+};
 pub use drivers::{Partial, PartialDriver, Rig, WatchedSink};
 pub use frame::frame;
 pub use line::{Line, Nowhere, Signal};

@@ -10,7 +10,7 @@ use warikomi_pci::Width;
 use warikomi_testbench::cards::step::{BASE, BUFFER, MEMORY, RX_RING, Step, TX_RING, TxRequest};
 use warikomi_testbench::history::live_through;
 use warikomi_testbench::{
-    DUO, E1000E, GE10, OC48, OC192, RTL8139, RTL8139CP, RTL8168, Subject, TestCard,
+    DUO, E1000E, GE10, IGB, OC48, OC192, RTL8139, RTL8139CP, RTL8168, Subject, TestCard,
 };
 
 use crate::harness::{bounded, number, once_in, steps};
@@ -140,6 +140,7 @@ targets! {
     rtl8139: RTL8139,
     rtl8139cp: RTL8139CP,
     e1000e: E1000E,
+    igb: IGB,
     oc48: OC48,
     oc192: OC192,
     ge10: GE10,

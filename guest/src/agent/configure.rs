@@ -33,6 +33,12 @@ fn apply(interface: &Interface, command: &Configure) -> Result<()> {
     if let Some(coalesce) = &command.coalesce {
         Ethtool::new(interface).set_coalesce(coalesce)?;
     }
+    if let Some(channels) = command.channels {
+        Ethtool::new(interface).set_channels(channels)?;
+    }
+    if let Some(on) = command.steer_by_udp_ports {
+        Ethtool::new(interface).steer_by_udp_ports(on)?;
+    }
     set_sysfs(interface, "napi_defer_hard_irqs", command.napi_defer_hard_irqs)?;
     set_sysfs(interface, "gro_flush_timeout", command.gro_flush_timeout_ns)?;
     set_sysfs(interface, "threaded", command.threaded_napi.map(u8::from))?;
@@ -68,6 +74,7 @@ fn settings(interface: &Interface) -> Result<Settings> {
         gro_flush_timeout_ns: interface.number("gro_flush_timeout"),
         threaded_napi: interface.number::<u8>("threaded").map(|threaded| threaded != 0),
         coalesce: Ethtool::new(interface).coalesce()?,
+        channels: Ethtool::new(interface).channels()?,
         offloads,
         promiscuous: flags & libc::IFF_PROMISC != 0,
         allmulti: flags & libc::IFF_ALLMULTI != 0,

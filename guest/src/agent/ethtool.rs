@@ -10,8 +10,8 @@ use super::error::{AgentError, Context, Result};
 use super::netif::Interface;
 use super::sys;
 use super::sys::ethtool::{
-    COALESCE_WORDS, GCOALESCE, GFEATURES, GSTATS, GSTRINGS, NWAY_RST, SCOALESCE, SFEATURES,
-    SS_FEATURES, SS_STATS, STRING_BYTES,
+    CHANNELS_WORDS, COALESCE_WORDS, GCHANNELS, GCOALESCE, GFEATURES, GSTATS, GSTRINGS, NWAY_RST,
+    SCHANNELS, SCOALESCE, SFEATURES, SRXFH, SS_FEATURES, SS_STATS, STRING_BYTES,
 };
 
 /// Most strings that a set may have here; the kernel's own sets have some dozens, a driver's
@@ -23,6 +23,14 @@ const RX_USECS: usize = 1;
 const RX_FRAMES: usize = 2;
 const TX_USECS: usize = 5;
 const TX_FRAMES: usize = 6;
+
+/// Index of a word in `struct ethtool_channels`.
+const COMBINED: usize = 8;
+/// Kinds of flows, and what may count of a packet, of `struct ethtool_rxnfc`.
+const UDP_V4: u32 = 2;
+const UDP_V6: u32 = 6;
+const ADDRESSES: u32 = 1 << 4 | 1 << 5;
+const PORTS: u32 = 1 << 6 | 1 << 7;
 
 /// The short names of `ethtool -K`, and what the kernel calls them. A name that ends with a dash
 /// stands for every feature that starts so.
@@ -79,15 +87,47 @@ impl<'a> Ethtool<'a> {
     }
 
     fn coalesce_words(&self) -> Result<Option<[u32; COALESCE_WORDS]>> {
-        let mut words = [0; COALESCE_WORDS];
-        words[0] = GCOALESCE;
+        self.words(GCOALESCE, "coalescing")
+    }
+
+    /// What this command reads; `None` where the driver has no such setting.
+    fn words<const N: usize>(&self, command: u32, what: &str) -> Result<Option<[u32; N]>> {
+        let mut words = [0; N];
+        words[0] = command;
         match self.try_call(&mut words) {
             Ok(()) => Ok(Some(words)),
             Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(None),
             Err(error) => {
-                Err(error).context(|| format!("read the coalescing of {}", self.interface.name))
+                Err(error).context(|| format!("read the {what} of {}", self.interface.name))
             }
         }
+    }
+
+    /// Pairs of queues in use; `None` where the driver does not tell them.
+    pub(super) fn channels(&self) -> Result<Option<u32>> {
+        let words: Option<[u32; CHANNELS_WORDS]> = self.words(GCHANNELS, "queues")?;
+        Ok(words.map(|words| words[COMBINED]))
+    }
+
+    pub(super) fn set_channels(&self, combined: u32) -> Result<()> {
+        let words: Option<[u32; CHANNELS_WORDS]> = self.words(GCHANNELS, "queues")?;
+        let mut words = words.ok_or_else(|| {
+            AgentError::Other(format!(
+                "the driver of {} has no number of queues to be set (the setting channels)",
+                self.interface.name
+            ))
+        })?;
+        (words[0], words[COMBINED]) = (SCHANNELS, combined);
+        self.call(&format!("use {combined} pairs of queues"), &mut words)
+    }
+
+    /// Whether the ports of UDP count when the card chooses a queue.
+    pub(super) fn steer_by_udp_ports(&self, on: bool) -> Result<()> {
+        let counts = ADDRESSES | if on { PORTS } else { 0 };
+        for flow in [UDP_V4, UDP_V6] {
+            self.call("choose what steers UDP", &mut [SRXFH, flow, counts, 0])?;
+        }
+        Ok(())
     }
 
     pub(super) fn set_coalesce(&self, wanted: &Coalesce) -> Result<()> {

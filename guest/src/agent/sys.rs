@@ -88,9 +88,12 @@ pub(super) mod ethtool {
     pub(in super::super) const SCOALESCE: u32 = 0x0f;
     pub(in super::super) const GSTRINGS: u32 = 0x1b;
     pub(in super::super) const GSTATS: u32 = 0x1d;
+    pub(in super::super) const SRXFH: u32 = 0x2a;
     pub(in super::super) const GSSET_INFO: u32 = 0x37;
     pub(in super::super) const GFEATURES: u32 = 0x3a;
     pub(in super::super) const SFEATURES: u32 = 0x3b;
+    pub(in super::super) const GCHANNELS: u32 = 0x3c;
+    pub(in super::super) const SCHANNELS: u32 = 0x3d;
 
     /// Sets of strings.
     pub(in super::super) const SS_STATS: u32 = 1;
@@ -98,6 +101,10 @@ pub(super) mod ethtool {
 
     /// `struct ethtool_coalesce` is the command and 22 words.
     pub(in super::super) const COALESCE_WORDS: usize = 23;
+    /// `struct ethtool_channels` is the command and 8 words.
+    pub(in super::super) const CHANNELS_WORDS: usize = 9;
+    /// Of `struct ethtool_rxnfc` SRXFH takes the command, the kind of flow, and 64 bits.
+    pub(in super::super) const FLOW_HASH_WORDS: usize = 4;
     /// Length of one string of a set (ETH_GSTRING_LEN), in bytes.
     pub(in super::super) const STRING_BYTES: usize = 32;
 }
@@ -141,6 +148,8 @@ fn ethtool_words(data: &[u32], strings: impl FnOnce(u32) -> io::Result<u32>) -> 
     let (head, count, each) = match word(0) {
         ethtool::NWAY_RST => (1, 0, 0),
         ethtool::GCOALESCE | ethtool::SCOALESCE => (ethtool::COALESCE_WORDS, 0, 0),
+        ethtool::GCHANNELS | ethtool::SCHANNELS => (ethtool::CHANNELS_WORDS, 0, 0),
+        ethtool::SRXFH => (ethtool::FLOW_HASH_WORDS, 0, 0),
         ethtool::GSTRINGS => (3, strings(word(1))?, string_words),
         ethtool::GSTATS => (2, strings(ethtool::SS_STATS)?, 2),
         // Blocks of four words that are written, of two that are read.
@@ -446,6 +455,7 @@ mod tests {
         let words = |data: &[u32], count| ethtool_words(data, strings(count)).unwrap();
         assert_eq!(words(&[ethtool::NWAY_RST], 9), 1);
         assert_eq!(words(&[ethtool::GCOALESCE], 9), 23);
+        assert_eq!((words(&[ethtool::SCHANNELS], 9), words(&[ethtool::SRXFH], 9)), (9, 4));
         // The kernel's own count decides, not the one that is given.
         assert_eq!(words(&[ethtool::GSTRINGS, 1, 2], 9), 3 + 9 * 8);
         assert_eq!(words(&[ethtool::GSTATS, 2], 9), 2 + 9 * 2);
@@ -469,6 +479,8 @@ mod tests {
             &mut [][..],
             &mut [0x42, 0, 0],
             &mut [ethtool::SCOALESCE; 22],
+            &mut [ethtool::SCHANNELS; 8],
+            &mut [ethtool::SRXFH; 3],
             &mut [ethtool::GFEATURES, 1, 0, 0, 0],
             &mut [ethtool::SFEATURES, u32::MAX, 0, 0],
         ] {

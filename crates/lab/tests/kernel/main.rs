@@ -13,6 +13,7 @@ mod drivers;
 mod e1000e;
 mod faults;
 mod hotplug;
+mod igb;
 mod known_bugs;
 #[path = "../common/options.rs"]
 mod options;

@@ -3,23 +3,14 @@
 use warikomi_pci::Width;
 
 use super::device::E1000e;
-use super::{mdio, regs, stamps, stats};
+use super::tx_queue::take_over;
+use super::{phy, regs};
 use crate::NicContext;
+use crate::intel::{link, mdio, stamps, stats, words};
 use crate::register::Access;
-
-// EECD (82574, 10.2.2.4).
-const EECD_REQUEST: u32 = 1 << 6;
-const EECD_GRANT: u32 = 1 << 7;
-/// There is one, it has been read, and its size.
-const EECD_FIXED: u32 = 0x0000_7f00;
-const EECD_INITIAL: u32 = 0x0000_1300;
-/// An update of flash memory, which is done at once: there is none.
-const EECD_UPDATE: u32 = 1 << 19;
 
 /// The semaphore of SWSM, which a read takes (10.2.3.13).
 const SEMAPHORE: u32 = 1 << 0;
-/// A stamp is there: of TSYNCRXCTL and TSYNCTXCTL, only to be read.
-const STAMPED: u32 = 1 << 0;
 
 impl E1000e {
     /// What the driver reads from a place of a BAR.
@@ -31,16 +22,10 @@ impl E1000e {
         offset: u64,
         width: Width,
     ) -> u64 {
-        let begin = offset & !3;
-        let low = self.read_word(cx, bar, begin);
-        let high = match width {
-            Width::B8 => self.read_word(cx, bar, begin.wrapping_add(4)),
-            _ => 0,
-        };
-        (u64::from(high) << 32 | u64::from(low)) >> (8 * (offset & 3))
+        words::read(offset, width, |offset| self.read_word(cx, bar, offset))
     }
 
-    /// The driver writes to a place of a BAR. A register is written whole or not at all.
+    /// The driver writes to a place of a BAR.
     #[inline]
     pub(super) fn write(
         &mut self,
@@ -49,13 +34,7 @@ impl E1000e {
         width: Width,
         value: u64,
     ) {
-        if offset & 3 != 0 || width.bytes() < 4 {
-            return;
-        }
-        self.write_word(cx, bar, offset, value as u32);
-        if width == Width::B8 {
-            self.write_word(cx, bar, offset.wrapping_add(4), (value >> 32) as u32);
-        }
+        words::write(offset, width, value, |offset, word| self.write_word(cx, bar, offset, word));
     }
 
     fn read_word(&mut self, cx: &mut NicContext<'_>, bar: u8, offset: u64) -> u32 {
@@ -120,7 +99,9 @@ impl E1000e {
             (_, Access::ReadOnly | Access::ReadClear) => {}
             (at @ regs::RDBAL..regs::RSRPD, _) => self.receive_register(cx, at, value),
             (at @ regs::TDBAL..regs::STATISTICS, _) => self.transmit_register(cx, at, value),
-            (at @ regs::SYSTIML.., _) => self.time_register(cx, at, value),
+            (at @ regs::SYSTIML.., _) => {
+                stamps::written(&mut self.file, &mut self.time, cx.now(), at, value)
+            }
             (at, _) => {
                 self.file.set(at, value);
                 self.written(cx, at, value);
@@ -132,11 +113,7 @@ impl E1000e {
     fn written(&mut self, cx: &mut NicContext<'_>, at: u16, value: u32) {
         match at {
             regs::CTRL => self.control(cx, value),
-            regs::EECD => {
-                let granted = if value & EECD_REQUEST != 0 { EECD_GRANT } else { 0 };
-                let own = EECD_FIXED | EECD_GRANT | EECD_UPDATE;
-                self.file.set(at, value & !own | EECD_INITIAL | granted);
-            }
+            regs::EECD => self.file.set(at, link::eecd(value)),
             regs::EERD => self.file.set(at, self.nvm.read(value)),
             regs::EEWR => self.file.set(at, self.nvm.write(value)),
             regs::CTRL_EXT => {
@@ -147,7 +124,7 @@ impl E1000e {
                 self.intr.set(cx, at, &self.file);
             }
             regs::MDIC => {
-                let (answer, changed) = mdio::command(&mut self.phy, cx, value);
+                let (answer, changed) = mdio::command(&mut self.phy, cx, value, phy::own);
                 self.file.set(at, answer);
                 if changed {
                     self.link_may_have_changed(cx);
@@ -215,33 +192,12 @@ impl E1000e {
             regs::TDBAL | regs::TDBAH | regs::TDLEN => {
                 let head = self.tx.engine.queue(queue).head();
                 self.tx.engine.restart_queue_at(queue, head);
-                self.tx.engine.queue_mut(queue).format.take_over(&self.file, queue);
+                take_over(&mut self.tx.engine.queue_mut(queue).format, &self.file, queue);
             }
             regs::TIDV | regs::TADV => {
                 self.intr.set(cx, at, &self.file);
                 self.file.change(at, regs::FLUSH, 0);
             }
-            _ => {}
-        }
-    }
-
-    /// A register of the system's time, or of stamps.
-    fn time_register(&mut self, cx: &mut NicContext<'_>, at: u16, value: u32) {
-        let now = cx.now();
-        let time = self.time.at(now);
-        let (low, high) = (time & 0xffff_ffff, time & !0xffff_ffff);
-        match at {
-            regs::SYSTIML => self.time.set(now, high | u64::from(value)),
-            regs::SYSTIMH => self.time.set(now, low | u64::from(value) << 32),
-            regs::TSYNCTXCTL | regs::TSYNCRXCTL => {
-                let stamped = self.file.get(at) & STAMPED;
-                self.file.set(at, value & !STAMPED | stamped);
-            }
-            _ => self.file.set(at, value),
-        }
-        match at {
-            regs::TIMINCA => self.time.set_increment(now, value),
-            regs::TIMADJH => self.time.adjust(self.file.pair(regs::TIMADJL)),
             _ => {}
         }
     }

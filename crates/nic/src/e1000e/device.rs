@@ -1,39 +1,33 @@
 //! What the card consists of, and how it is reset.
 
-use warikomi_wire::{HEADER_BYTES, wire_time};
+use warikomi_clock::Span;
 
 use super::intr::Interrupts;
-use super::nvm::Nvm;
 use super::regs::{self, Registers};
 use super::rx_queue::RxRing;
-use super::stamps::SystemTime;
-use super::tx_queue::Transmitter;
-use super::{mdio, timers};
+use super::tx_queue::{Transmitter, take_over};
+use super::{phy, timers};
+use crate::NicContext;
 use crate::bus::Bus;
+use crate::intel::link;
+use crate::intel::nvm::{self, Nvm};
+use crate::intel::setup::Setup;
+use crate::intel::stamps::SystemTime;
 use crate::phy::Phy;
-use crate::queue::{Engine, Line, RxQueue};
-use crate::{MAX_FRAME_BYTES, NicContext};
+use crate::queue::RxQueue;
 
-/// Memory on the card for frames that wait for the line; the longest chain has room in it.
-const MEMORY_BYTES: usize = 512 << 10;
-
-/// What is given from outside.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Setup {
-    bus: Option<Bus>,
-    line_bps: Option<u64>,
-    /// The longest frame in bytes without check sequence, with a tag.
-    pub(super) max_frame_bytes: usize,
-}
-
-impl Setup {
-    /// An engine, if anything takes time.
-    fn engine(&self) -> Option<Engine> {
-        let line = self.line_bps.map(|bps| Line { bits_per_second: bps, frame_time: wire_time });
-        let takes_time = self.bus.is_some() || line.is_some();
-        takes_time.then(|| Engine::new(self.bus, line, MEMORY_BYTES))
-    }
-}
+/// Words of its EEPROM besides those that all have: identity of the function, no wake-up.
+const IMAGE: [nvm::Word; 7] = [
+    (0x0b, regs::DEVICE),
+    (0x0c, regs::VENDOR),
+    (0x0d, regs::DEVICE),
+    (0x0e, regs::VENDOR),
+    (0x19, 0x0040),
+    (0x1a, 0x0000),
+    (0x24, 0x0000),
+];
+/// The clock of its system time: 25 MHz.
+const TICK: Span = Span::from_ns(40);
 
 /// The model.
 pub struct E1000e {
@@ -67,10 +61,7 @@ impl E1000e {
     /// The same, whose transmit engine takes the time of this bus, and of a line of so many bits a
     /// second; and which neither sends nor takes IP packets of more than `mtu` bytes.
     pub fn with(bus: Option<Bus>, line_bps: Option<u64>, mtu: Option<u32>) -> Self {
-        const TAG_BYTES: usize = 4;
-        let longest = |mtu| mtu as usize + HEADER_BYTES + TAG_BYTES;
-        let max_frame_bytes = mtu.map_or(MAX_FRAME_BYTES, longest).min(MAX_FRAME_BYTES);
-        E1000e::set_up(Setup { bus, line_bps, max_frame_bytes })
+        E1000e::set_up(Setup::new(bus, line_bps, mtu))
     }
 
     fn set_up(setup: Setup) -> Self {
@@ -82,11 +73,11 @@ impl E1000e {
             file,
             io_address: 0,
             intr: Interrupts::new(),
-            phy: Phy::new(mdio::SORT, timers::PHY),
-            nvm: Nvm::new(),
+            phy: Phy::new(phy::SORT, timers::PHY),
+            nvm: Nvm::new(&IMAGE),
             rx,
             tx: Transmitter::new(setup.engine()),
-            time: SystemTime::default(),
+            time: SystemTime::new(TICK),
             link: true,
         }
     }
@@ -110,12 +101,12 @@ impl E1000e {
         self.tx.contexts = Default::default();
         self.file = Registers::new(&regs::TABLE);
         self.load_address();
-        self.time = SystemTime::default();
+        self.time = SystemTime::new(TICK);
         self.link = self.has_link();
         self.intr.reset(cx);
         self.rings_changed(cx);
         for queue in 0..regs::QUEUES {
-            self.tx.engine.queue_mut(queue).format.take_over(&self.file, queue);
+            take_over(&mut self.tx.engine.queue_mut(queue).format, &self.file, queue);
         }
     }
 
@@ -151,17 +142,6 @@ impl E1000e {
 
     /// STATUS.
     pub(super) fn status(&self) -> u32 {
-        let master = match self.file.get(regs::CTRL) & regs::CTRL_MASTER_DISABLE {
-            0 => regs::STATUS_MASTER,
-            _ => 0,
-        };
-        let Some(mode) = self.phy.mode().filter(|_| self.link) else { return master };
-        let speed = match mode.mbps {
-            1_000 => regs::STATUS_SPEED_1000,
-            100 => regs::STATUS_SPEED_100,
-            _ => 0,
-        };
-        let duplex = if mode.full_duplex { regs::STATUS_FULL_DUPLEX } else { 0 };
-        master | speed | duplex | regs::STATUS_LINK_UP
+        link::status(&self.file, self.phy.mode().filter(|_| self.link))
     }
 }

@@ -9,13 +9,15 @@
 //! ICR is cleared by a read if it stands for an interrupt (INT_ASSERTED), or if everything is masked; otherwise a
 //! read changes nothing, so that nothing is lost by a look at it.
 
-use warikomi_clock::Time;
+use warikomi_clock::{Span, Time};
 use warikomi_pci::Vector;
 
+use super::delay::{Delay, Expired};
 use super::regs::{self, Registers};
-use super::throttle::{Delay, Expired, Throttle};
-use super::{stats, timers};
+use super::timers;
 use crate::NicContext;
+use crate::intel::stats;
+use crate::intel::throttle::Throttle;
 use crate::queue::Alarm;
 
 const VECTORS: usize = regs::VECTORS as usize;
@@ -56,6 +58,12 @@ pub(super) struct Interrupts {
     alarm: Alarm,
     /// Interrupts that went out and are not in IAC yet.
     count: usize,
+}
+
+/// What EITR and ITR say, in units of 256 ns.
+fn interval(register: u32) -> Span {
+    const UNIT: Span = Span::from_ns(256);
+    UNIT * u64::from(register & 0xffff)
 }
 
 impl Interrupts {
@@ -151,9 +159,9 @@ impl Interrupts {
                 self.automatic.at_read = value & regs::INTERRUPT_AUTO_MASK != 0;
             }
             regs::IVAR => self.allocate(value),
-            regs::ITR => self.throttle.set(value),
+            regs::ITR => self.throttle.set(interval(value)),
             regs::EITR..=regs::EITR_LAST => {
-                self.throttles[usize::from(register - regs::EITR) / 4].set(value);
+                self.throttles[usize::from(register - regs::EITR) / 4].set(interval(value));
             }
             regs::RDTR | regs::RADV => {
                 self.receive.set(file.get(regs::RDTR), file.get(regs::RADV));

@@ -10,25 +10,20 @@
 //! receive FIFO: a frame that finds no descriptor is missed at once.
 
 mod access;
+mod delay;
 mod descriptor;
 mod device;
-mod filter;
 mod intr;
-mod mdio;
 mod model;
-mod nvm;
 mod offload;
+mod phy;
 pub mod regs;
 mod rss;
 mod rx;
 mod rx_queue;
-mod stamps;
-mod stats;
-mod throttle;
 mod timers;
 mod tx;
 mod tx_queue;
-mod verdict;
 
 pub use self::device::E1000e;
 pub use self::model::INFO;

@@ -1,7 +1,8 @@
 //! What descriptors ask for before a frame goes out: VLAN tag, checksums, segmentation, a time stamp (82574, 7.2).
 
-use super::descriptor::{STATUS, Words};
-use crate::checksum;
+use super::descriptor::Words;
+use crate::intel::offload::{Request, Sum, Work};
+use crate::intel::tx_ring::{STATUS, TxWords};
 use crate::strict::{FindingKind, Misuse};
 
 // Commands of a legacy descriptor (7.2.10.1), and of a data descriptor (7.2.10.3).
@@ -19,36 +20,6 @@ const TRANSPORT_CHECKSUM: u32 = 1 << 9;
 /// Kind of a data descriptor.
 const TYPE: u32 = 0xf << 20;
 const TYPE_DATA: u32 = 1 << 20;
-
-/// A checksum to be put in: over the bytes from `start` to `end`, at `field`; to the frame's end if `end` is 0. The
-/// field holds what the driver has summed up already.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Sum {
-    start: usize,
-    field: usize,
-    end: usize,
-}
-
-impl Sum {
-    fn new(word: u32) -> Sum {
-        let [start, field, low, high] = word.to_le_bytes();
-        let end = u16::from_le_bytes([low, high]);
-        Sum { start: start.into(), field: field.into(), end: end.into() }
-    }
-
-    /// Puts it in. A frame without these bytes is left alone, as one that is not what its descriptor says.
-    fn insert(self, frame: &mut [u8], zero_is_none: bool) {
-        let end = if self.end == 0 { frame.len() } else { self.end + 1 };
-        let Some(summed) = frame.get(self.start..end.min(frame.len())) else { return };
-        let mut value = checksum::field(checksum::sum(summed));
-        if zero_is_none && value == [0, 0] {
-            value = [0xff, 0xff]; // RFC 768: 0 means that there is none
-        }
-        if let Some(field) = frame.get_mut(self.field..self.field + 2) {
-            field.copy_from_slice(&value);
-        }
-    }
-}
 
 /// What a context descriptor says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,46 +41,16 @@ impl Context {
     }
 }
 
-/// What a frame's first data descriptor asks for, with the context that stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Work {
-    Nothing,
-    /// Put these checksums in; whether a transport's 0 becomes 0xffff.
-    Checksums {
-        ip: Option<Sum>,
-        transport: Option<Sum>,
-        udp: bool,
-    },
-    /// Cut into segments of `mss` bytes of payload; the TCP header starts at `transport`.
-    Segment {
-        transport: usize,
-        mss: usize,
-    },
-    /// Something that the card cannot do.
-    Impossible,
-}
-
-/// A request for a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Request {
-    /// The tag to insert, as its two bytes stand in the frame.
-    pub(super) tag: Option<[u8; 2]>,
-    pub(super) work: Work,
-    /// The driver's frame has its check sequence.
-    pub(super) has_fcs: bool,
-    pub(super) stamp: bool,
-}
-
-impl Request {
+impl Context {
     /// Reads a frame's first and last descriptor: the tag and the check sequence are asked for in the last.
-    pub(super) fn new(first: Words, last: Words, context: &Context) -> Request {
+    pub(super) fn request(&self, first: Words, last: Words) -> Request {
         let [.., command, options] = first.0;
         let [.., last_command, last_options] = last.0;
         let tag =
             (last_command & ADD_TAG != 0).then(|| ((last_options >> 16) as u16).to_be_bytes());
         Request {
             tag,
-            work: work(first, command, options, context),
+            work: work(first, command, options, self),
             has_fcs: last_command & INSERT_FCS == 0,
             stamp: !first.is_legacy() && options & STAMP != 0,
         }
@@ -127,7 +68,10 @@ fn work(first: Words, command: u32, options: u32, context: &Context) -> Work {
     }
     if command & SEGMENT != 0 {
         return match context.tcp {
-            true => Work::Segment { transport: context.transport.start, mss: context.mss },
+            true => {
+                let (transport, mss) = (context.transport.start, context.mss);
+                Work::Segment { transport, mss, udp: false }
+            }
             false => Work::Impossible,
         };
     }
@@ -136,16 +80,6 @@ fn work(first: Words, command: u32, options: u32, context: &Context) -> Work {
     match (ip, transport) {
         (None, None) => Work::Nothing,
         _ => Work::Checksums { ip, transport, udp: !context.tcp },
-    }
-}
-
-/// Puts checksums into a frame.
-pub(super) fn insert(frame: &mut [u8], ip: Option<Sum>, transport: Option<Sum>, udp: bool) {
-    if let Some(sum) = ip {
-        sum.insert(frame, false);
-    }
-    if let Some(sum) = transport {
-        sum.insert(frame, udp);
     }
 }
 
@@ -192,7 +126,8 @@ pub(super) fn misuse(words: Words, before: Option<Words>) -> Option<Misuse> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checksum::judge;
+    use crate::checksum::{self, judge};
+    use crate::intel::offload::insert;
     use crate::segment::testing::{checked, tcp};
     use proptest::prelude::*;
 
@@ -215,7 +150,7 @@ mod tests {
             let start = transport as u32;
             let context = Context::new(Words([0, start | (start + 16) << 8, 1 << 24, 0]));
             let data = Words([0, 0, 1 << 29 | 1 << 25 | 1 << 24 | TYPE_DATA, TRANSPORT_CHECKSUM]);
-            let Work::Checksums { ip, transport, udp } = Request::new(data, data, &context).work else {
+            let Work::Checksums { ip, transport, udp } = context.request(data, data).work else {
                 panic!("checksums")
             };
             prop_assert!(ip.is_none() && !udp);
@@ -230,7 +165,7 @@ mod tests {
             context: [u32; 4], first: [u32; 4], last: [u32; 4],
         ) {
             let context = Context::new(Words(context));
-            let work = Request::new(Words(first), Words(last), &context).work;
+            let work = context.request(Words(first), Words(last)).work;
             if let Work::Checksums { ip, transport, udp } = work {
                 insert(&mut frame, ip, transport, udp);
             }

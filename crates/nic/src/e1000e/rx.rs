@@ -3,31 +3,34 @@
 //! The receive FIFO is not modelled: a frame that finds no descriptor is missed at once, counted in MPC and RNBC,
 //! and told by RXO.
 
+use std::ops::Range;
+use std::slice;
+
 use warikomi_pci::DmaError;
-use warikomi_wire::HEADER_BYTES;
 
 use super::device::E1000e;
-use super::filter::{self, Destination};
+use super::regs::{self, Registers};
 use super::rss::{self, Steered};
-use super::rx_queue::{LONG_BYTES, Status, USUAL_BYTES};
-use super::stats::{self, FCS_BYTES};
-use super::verdict::{packet_sum, verdict};
-use super::{regs, stamps};
+use super::rx_queue::{LONG_BYTES, Status};
 use crate::checksum::{Network, TCP, UDP};
+use crate::intel::admission::{Admitted, ERRORS, Limits, USUAL_BYTES, admit, stores_bad};
+use crate::intel::filter::Destination;
+use crate::intel::stamps::{self, Messages};
+use crate::intel::stats::{self, FCS_BYTES};
+use crate::intel::verdict::{packet_sum, verdict};
 use crate::queue::Placement;
-use crate::{Frame, MIN_FRAME_BYTES, NicContext, Reception, RxError, RxFault, RxOutcome};
+use crate::{Frame, NicContext, Reception, RxFault, RxOutcome};
 
 // Status (82574, 7.1.5.2).
 const TAGGED: u32 = 1 << 3;
 const STAMPED: u32 = 1 << 8;
-// Errors.
-const CRC: u32 = 1 << 24;
-const DATA: u32 = 1 << 31;
-const ERRORS: u32 = CRC | DATA;
+
+/// The registers with the station's addresses (10.2.5.15).
+static ADDRESSES: Range<u16> = regs::RAL..regs::RA_END;
 
 /// A frame that was let in, on its way to a queue.
 #[derive(Clone, Copy, Debug)]
-struct Admitted {
+struct Received {
     destination: Destination,
     status: Status,
     queue: u16,
@@ -55,7 +58,7 @@ impl E1000e {
         let Some(admitted) = self.admit(cx, bytes, fault) else {
             return Reception::first(RxOutcome::Filtered);
         };
-        let Admitted { queue, mut status, stripped, .. } = admitted;
+        let Received { queue, mut status, stripped, .. } = admitted;
         let fcs = frame.fcs.to_le_bytes();
         let strip_fcs = self.file.get(regs::RCTL) & regs::RCTL_STRIP_CRC != 0;
         let fcs: &[u8] = if strip_fcs { &[] } else { &fcs };
@@ -88,27 +91,16 @@ impl E1000e {
         cx: &mut NicContext<'_>,
         bytes: &[u8],
         fault: Option<RxFault>,
-    ) -> Option<Admitted> {
+    ) -> Option<Received> {
         let file = &mut self.file;
-        let (Some(&address), true) = (bytes.first_chunk(), bytes.len() >= HEADER_BYTES) else {
-            stats::add(file, regs::RUC, 1);
-            return None;
+        let long = file.get(regs::RCTL) & regs::RCTL_LONG != 0;
+        let longest = if long { LONG_BYTES } else { USUAL_BYTES };
+        let limits = Limits {
+            addresses: slice::from_ref(&ADDRESSES),
+            longest,
+            most: self.setup.max_frame_bytes,
         };
-        let destination = filter::admits(file, address)?;
-        let tag = filter::tag(file, bytes);
-        if tag.is_some_and(|tag| !filter::admits_tag(file, tag))
-            || filter::is_kept_by_mac(file, bytes)
-        {
-            return None;
-        }
-        if !self.is_of_possible_length(bytes.len()) {
-            return None;
-        }
-        let errors = match fault {
-            None => 0,
-            Some(fault) => self.errors(fault)?,
-        };
-        let file = &mut self.file;
+        let Admitted { destination, errors, tag } = admit(file, &limits, bytes, fault)?;
         let Steered { queue, kind, hash } = rss::steer(file, bytes);
         let mut status = Status {
             bits: errors,
@@ -121,46 +113,14 @@ impl E1000e {
         if file.get(regs::RXCSUM) & regs::RXCSUM_NO_PACKET_SUM == 0 {
             status.hash[1] = packet_sum(file, bytes);
         }
-        if stamps::received(file, &self.time, cx.now(), bytes) {
+        if stamps::received(file, &self.time, cx.now(), bytes, messages) {
             status.bits |= STAMPED;
         }
         let tag = tag.filter(|_| file.get(regs::CTRL) & regs::CTRL_VLAN != 0 && bytes.len() >= 18);
         if let Some(tag) = tag {
             (status.bits, status.tag) = (status.bits | TAGGED, tag);
         }
-        Some(Admitted { destination, status, queue, stripped: tag.is_some() })
-    }
-
-    fn is_of_possible_length(&mut self, bytes: usize) -> bool {
-        let long = self.file.get(regs::RCTL) & regs::RCTL_LONG != 0;
-        let longest = if long { LONG_BYTES } else { USUAL_BYTES };
-        let counter = match bytes {
-            _ if bytes < MIN_FRAME_BYTES => regs::RUC,
-            _ if bytes + FCS_BYTES > longest || bytes > self.setup.max_frame_bytes => regs::ROC,
-            _ => return true,
-        };
-        stats::add(&mut self.file, counter, 1);
-        false
-    }
-
-    /// The errors that a descriptor tells of a damaged frame; `None` if it is not let in.
-    #[cold]
-    fn errors(&mut self, fault: RxFault) -> Option<u32> {
-        let counter = match fault {
-            RxFault::Crc => regs::CRCERRS,
-            RxFault::Alignment => regs::ALGNERRC,
-            RxFault::Reported(RxError::Crc) => return Some(CRC),
-            RxFault::Reported(RxError::Runt | RxError::TooLong) => return Some(DATA),
-            RxFault::Length(_) | RxFault::NeverCompleted | RxFault::CompletedLate(_) => {
-                return Some(0);
-            }
-        };
-        stats::add(&mut self.file, counter, 1);
-        self.stores_bad().then_some(CRC)
-    }
-
-    fn stores_bad(&self) -> bool {
-        self.file.get(regs::RCTL) & regs::RCTL_STORE_BAD != 0
+        Some(Received { destination, status, queue, stripped: tag.is_some() })
     }
 
     #[inline]
@@ -168,7 +128,7 @@ impl E1000e {
         &mut self,
         cx: &mut NicContext<'_>,
         placed: Result<Placement, DmaError>,
-        (admitted, bytes): (&Admitted, usize),
+        (admitted, bytes): (&Received, usize),
     ) -> RxOutcome {
         if placed != Ok(Placement::Completed) {
             return self.not_completed(cx, placed);
@@ -176,7 +136,7 @@ impl E1000e {
         self.intr.report_received(cx, admitted.queue);
         if admitted.status.bits & ERRORS != 0 {
             stats::add(&mut self.file, regs::RXERRC, 1);
-            let wanted = self.stores_bad();
+            let wanted = stores_bad(&self.file);
             return if wanted { RxOutcome::OnRing } else { RxOutcome::OnRingDamaged };
         }
         stats::received(&mut self.file, bytes, admitted.destination);
@@ -233,6 +193,14 @@ impl E1000e {
             }
         }
     }
+}
+
+/// What RXMTRL and RXUDP say of messages that are to be stamped; the port is as it stands in a frame (10.2.9).
+fn messages(file: &Registers) -> Messages {
+    let [ether_low, ether_high, v1, v2] = file.get(regs::RXMTRL).to_le_bytes();
+    let ether_type = u16::from_le_bytes([ether_low, ether_high]);
+    let port = (file.get(regs::RXUDP) as u16).swap_bytes();
+    Messages { ether_type: Some(ether_type), port: Some(port), v1, v2 }
 }
 
 /// Bytes of a frame up to what TCP or UDP carries, of a packet that is whole (7.1.6).

@@ -5,12 +5,12 @@ use warikomi_pci::DmaError;
 
 use super::regs::{self, Registers};
 use crate::NicContext;
+use crate::intel::admission::USUAL_BYTES;
+use crate::intel::ring::Ring;
 use crate::queue::{Completion, Found, RxDescriptor, RxFormat};
 use crate::strict::Look;
 
-/// The longest frame with check sequence that a receiver of usual frames lets in, and the longest of all
-/// (10.2.5.1, LPE).
-pub(super) const USUAL_BYTES: usize = 1_522;
+/// The longest frame of all with check sequence (10.2.5.1, LPE).
 pub(super) const LONG_BYTES: usize = 16_384;
 
 // Status, in the lowest byte of the word that has status and errors (7.1.4 and 7.1.5).
@@ -45,9 +45,7 @@ enum Kind {
 /// A ring, as the card knows it.
 #[derive(Debug)]
 pub(super) struct RxRing {
-    pub(super) base: u64,
-    bytes: u32,
-    tail: u16,
+    ring: Ring,
     kind: Kind,
     /// Bytes of each buffer that a descriptor names.
     sizes: [usize; 4],
@@ -69,22 +67,24 @@ impl RxRing {
             (false, true) => (Kind::Extended, [buffer_bytes(rctl), 0, 0, 0]),
             (false, false) => (Kind::Legacy, [buffer_bytes(rctl), 0, 0, 0]),
         };
+        let base = file.pair(at(regs::RDBAL)) & !0xf;
         let mut ring = RxRing {
-            base: file.pair(at(regs::RDBAL)) & !0xf,
-            bytes: file.get(at(regs::RDLEN)) & 0x000f_ff80,
-            tail: 0,
+            ring: Ring { base, count: 0, tail: 0 },
             kind,
             sizes,
             longest: if rctl & regs::RCTL_LONG != 0 { LONG_BYTES } else { USUAL_BYTES },
             header: None,
         };
-        ring.tail = ring.place_of(file.get(at(regs::RDT)));
+        let bytes = file.get(at(regs::RDLEN)) & 0x000f_ff80;
+        ring.ring.count = (bytes / ring.descriptor_bytes()) as u16;
+        ring.ring.tail = ring.place_of(file.get(at(regs::RDT)));
         ring
     }
 
     /// Whether descriptors are elsewhere, or of another kind, than in this ring.
     pub(super) fn differs(&self, other: &RxRing) -> bool {
-        (self.base, self.bytes, self.kind) != (other.base, other.bytes, other.kind)
+        let (ours, theirs) = (self.ring, other.ring);
+        (ours.base, ours.count, self.kind) != (theirs.base, theirs.count, other.kind)
     }
 
     /// Bytes that the first buffer of a descriptor has room for.
@@ -109,7 +109,7 @@ impl RxRing {
 
     /// The driver moves the tail.
     pub(super) fn set_tail(&mut self, register: u32) {
-        self.tail = self.place_of(register);
+        self.ring.tail = self.place_of(register);
     }
 
     fn units(&self) -> u16 {
@@ -122,29 +122,24 @@ impl RxRing {
 
     /// Descriptors of the ring.
     pub(super) fn count(&self) -> u16 {
-        (self.bytes / self.descriptor_bytes()) as u16
+        self.ring.count
     }
 
     /// Descriptors that are the card's while its head is here.
     pub(super) fn free(&self, head: u16) -> u16 {
-        let (count, tail) = (self.count(), self.tail);
-        match () {
-            () if head >= count || tail >= count => 0,
-            () if tail >= head => tail - head,
-            () => count - head + tail,
-        }
+        self.ring.free(head)
     }
 
     fn at(&self, place: u16) -> u64 {
-        self.base.wrapping_add(u64::from(self.descriptor_bytes()) * u64::from(place))
+        self.ring.at(place, self.descriptor_bytes())
     }
 
     fn following(&self, place: u16) -> u16 {
-        if place + 1 >= self.count() { 0 } else { place + 1 }
+        self.ring.following(place)
     }
 
     fn is_owned(&self, place: u16) -> bool {
-        place < self.count() && place != self.tail
+        self.ring.is_owned(place)
     }
 
     /// Bytes that go to each buffer of `bytes` bytes in one descriptor, of a frame with this header.
@@ -316,7 +311,7 @@ impl RxFormat for RxRing {
 
     fn is_set(&self) -> bool {
         // A receiver may be switched on before it has a ring, as long as it is given no descriptor.
-        self.base != 0 || self.tail == 0
+        self.ring.base != 0 || self.ring.tail == 0
     }
 
     #[inline]

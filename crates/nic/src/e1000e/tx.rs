@@ -4,114 +4,13 @@
 //! engine when the transfers are completed ([`crate::queue`]).
 
 use super::device::E1000e;
-use super::offload::{self, Context, Request, Work};
-use super::regs::{self, Registers};
-use super::stamps::{self, SystemTime};
-use super::stats::{self, FCS_BYTES};
-use super::tx_queue::{TAG_BYTES, Transmitter, TxRing};
-use crate::queue::{Outgoing, TxRun};
-use crate::segment::Segmenter;
-use crate::{MIN_FRAME_BYTES, NicContext};
-
-/// What leaves the card for the descriptors that the engine has transferred.
-struct Sender<'a, 'b> {
-    out: &'a mut Outgoing<'b, TxRing>,
-    file: &'a mut Registers,
-    time: &'a SystemTime,
-    /// The longest frame.
-    limit: usize,
-    link: bool,
-}
-
-impl Sender<'_, '_> {
-    /// Sends the frame of `bytes` bytes that stands in `buffer` behind room for a tag.
-    fn put_on_wire(
-        &mut self,
-        cx: &mut NicContext<'_>,
-        buffer: &mut [u8],
-        bytes: usize,
-        tag: Option<[u8; 2]>,
-    ) {
-        const ADDRESSES: usize = 12;
-        let (mut start, mut end) = (TAG_BYTES, TAG_BYTES + bytes);
-        if let (Some(tag), true) = (tag, bytes >= ADDRESSES) {
-            start = 0;
-            buffer.copy_within(TAG_BYTES..TAG_BYTES + ADDRESSES, 0);
-            let kind = self.file.get(regs::VET) as u16;
-            buffer[ADDRESSES..ADDRESSES + 2].copy_from_slice(&kind.to_be_bytes());
-            buffer[ADDRESSES + 2..ADDRESSES + 4].copy_from_slice(&tag);
-        }
-        let shortest = start + MIN_FRAME_BYTES;
-        if end < shortest && self.file.get(regs::TCTL) & regs::TCTL_PAD != 0 {
-            buffer[end..shortest].fill(0);
-            end = shortest;
-        }
-        let frame = &buffer[start..end];
-        if self.link {
-            stats::sent(self.file, frame);
-            self.out.send(cx, frame);
-        } else {
-            self.out.complete(frame.len());
-        }
-    }
-
-    /// Sends the `bytes` bytes in the buffer as the driver wants it. The number of frames that went out,
-    /// or `None` if it could not be sent.
-    fn send(
-        &mut self,
-        cx: &mut NicContext<'_>,
-        (buffer, segment): (&mut [u8], &mut Vec<u8>),
-        bytes: usize,
-        request: Request,
-    ) -> Option<usize> {
-        let Request { tag, work, has_fcs, stamp } = request;
-        let tag = tag.filter(|_| self.file.get(regs::CTRL) & regs::CTRL_VLAN != 0);
-        let bytes = if has_fcs { bytes.checked_sub(FCS_BYTES)? } else { bytes };
-        let frame = &mut buffer[TAG_BYTES..TAG_BYTES + bytes];
-        let sent = match work {
-            Work::Impossible => return None,
-            Work::Segment { transport, mss } => {
-                self.send_segments(cx, frame, (transport, mss, tag), segment)?
-            }
-            _ if bytes == 0 || bytes > self.limit => return None,
-            work => {
-                if let Work::Checksums { ip, transport, udp } = work {
-                    offload::insert(frame, ip, transport, udp);
-                }
-                self.put_on_wire(cx, buffer, bytes, tag);
-                1
-            }
-        };
-        if stamp {
-            stamps::sent(self.file, self.time, self.out.at);
-        }
-        Some(sent)
-    }
-
-    fn send_segments(
-        &mut self,
-        cx: &mut NicContext<'_>,
-        frame: &[u8],
-        (transport, mss, tag): (usize, usize, Option<[u8; 2]>),
-        segment: &mut Vec<u8>,
-    ) -> Option<usize> {
-        let segmenter = Segmenter::new(frame, transport, mss)
-            .filter(|segmenter| segmenter.most_bytes(frame) <= self.limit);
-        let Some(segmenter) = segmenter else {
-            stats::add(self.file, regs::TSCTFC, 1);
-            return None;
-        };
-        stats::add(self.file, regs::TSCTC, 1);
-        let count = segmenter.count(frame);
-        for index in 0..count {
-            segmenter.segment(frame, index, TAG_BYTES, segment);
-            let bytes = segment.len() - TAG_BYTES;
-            segment.resize(segment.len().max(TAG_BYTES + MIN_FRAME_BYTES), 0);
-            self.put_on_wire(cx, segment, bytes, tag);
-        }
-        Some(count)
-    }
-}
+use super::offload::Context;
+use super::regs;
+use super::tx_queue::Transmitter;
+use crate::NicContext;
+use crate::intel::sender::Sender;
+use crate::intel::tx_ring::{TAG_BYTES, TxWords};
+use crate::queue::TxRun;
 
 /// What was written back on a queue, of which the driver wants to be told.
 #[derive(Clone, Copy, Debug, Default)]
@@ -123,7 +22,7 @@ struct Told {
 impl E1000e {
     /// The driver moves the tail of a ring.
     pub(super) fn transmit(&mut self, cx: &mut NicContext<'_>, queue: u16, tail: u16) {
-        self.tx.engine.queue_mut(queue).format.tail = tail;
+        self.tx.engine.queue_mut(queue).format.ring.tail = tail;
         if cx.is_strict() {
             // What is handed over by the tail is looked at before it is carried out.
             self.tx.engine.inspect(cx);
@@ -175,7 +74,7 @@ impl E1000e {
                 return Ok(0);
             }
             let bytes = out.collect(cx, &mut buffer[TAG_BYTES..])?;
-            let request = Request::new(first, last, &contexts[queue]);
+            let request = contexts[queue].request(first, last);
             let mut sender = Sender { out, file, time, limit, link };
             Ok(sender.send(cx, (buffer, segment), bytes, request).unwrap_or(0))
         });

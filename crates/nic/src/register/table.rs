@@ -60,6 +60,31 @@ pub(crate) const fn lay_out<const N: usize>(spans: &[Span], source: &'static str
     table
 }
 
+/// How many spans these parts have together.
+pub(crate) const fn joined_count(parts: &[&[Span]]) -> usize {
+    let (mut count, mut part) = (0, 0);
+    while part < parts.len() {
+        count += parts[part].len();
+        part += 1;
+    }
+    count
+}
+
+/// The spans of these parts, one behind the other.
+pub(crate) const fn join<const N: usize>(parts: &[&[Span]]) -> [Span; N] {
+    let mut all = [parts[0][0]; N];
+    let (mut at, mut part) = (0, 0);
+    while part < parts.len() {
+        let mut index = 0;
+        while index < parts[part].len() {
+            all[at] = parts[part][index];
+            (at, index) = (at + 1, index + 1);
+        }
+        part += 1;
+    }
+    all
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

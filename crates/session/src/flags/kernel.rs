@@ -55,6 +55,10 @@ pub(super) struct KernelArguments {
     /// The guest's MTU in bytes; with --target process, of transmit, the NIC's
     #[arg(long, value_name = "BYTES")]
     pub(super) mtu: Option<u32>,
+    /// Pairs of queues that the driver uses, as ethtool -L sets them; the ports of UDP choose among them, too [default: as
+    /// the driver has it]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    channels: Option<u32>,
     /// Generic receive offload in the guest, on or off
     #[arg(long, value_name = "ON|OFF", value_parser = BoolishValueParser::new())]
     gro: Option<bool>,
@@ -81,6 +85,7 @@ impl KernelArguments {
             ("--memory", self.memory.is_some()),
             ("--socket", self.socket.is_some()),
             ("--mtu", self.mtu.is_some()),
+            ("--channels", self.channels.is_some()),
             ("--gro", self.gro.is_some()),
             ("--napi-defer-hard-irqs", self.napi_defer_hard_irqs.is_some()),
             ("--gro-flush-timeout", self.gro_flush_timeout.is_some()),
@@ -127,6 +132,7 @@ impl KernelArguments {
         self.refuse_without_bridge(found.bridge, costs.is_some())?;
         let settings = GuestSettings {
             mtu: self.mtu,
+            channels: self.channels,
             gro: self.gro,
             napi_defer_hard_irqs: self.napi_defer_hard_irqs,
             gro_flush_timeout_ns: self.gro_flush_timeout.map(|span| span.as_ps() / 1_000),

@@ -3,6 +3,7 @@
 mod descriptor_fifo;
 pub mod duo;
 mod e1000e;
+mod igb;
 mod misstep;
 mod rtl8139;
 mod rtl8168;
@@ -22,6 +23,8 @@ pub static RTL8139: &dyn TestCard = &rtl8139::Rtl8139;
 pub static RTL8139CP: &dyn TestCard = &rtl8139::Rtl8139Cp;
 /// The 82574L.
 pub static E1000E: &dyn TestCard = &e1000e::E1000e;
+/// The 82576.
+pub static IGB: &dyn TestCard = &igb::Igb;
 /// The test card with two queues and two vectors.
 pub static DUO: &dyn TestCard = &duo::DuoCard;
 /// The OC-48 card.

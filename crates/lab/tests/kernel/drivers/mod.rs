@@ -153,4 +153,16 @@ cells! {
         mbps: 1_000,
         counter: Some("rx_packets"),
     }, [probe link_flap receive transmit jumbo vlan segmentation statistics overrun reload unbind suspend], without [];
+
+    igb: Pair {
+        driver: "igb",
+        mtu_bytes: 9_000,
+        model: "igb",
+        device: "0x10c9",
+        interrupts: InterruptKind::MsiX,
+        further: true,
+        mbps: 1_000,
+        counter: Some("rx_packets"),
+        backlog: Backlog::Taken,
+    }, [probe link_flap receive transmit jumbo vlan segmentation statistics overrun reload unbind suspend], without [];
 }

@@ -1,6 +1,7 @@
-//! The EEPROM, as EERD and EEWR reach it (82574, 10.2.2.5 and 10.2.2.21; its words: chapter 6).
+//! The EEPROM, as EERD and EEWR reach it (82574, 10.2.2.5 and 10.2.2.21; 82576, 8.4.2; their words: chapter 6).
 
-use super::regs;
+/// The number of a word, and what it says.
+pub(crate) type Word = (usize, u16);
 
 /// Words of it, as EECD says.
 const WORDS: usize = 256;
@@ -16,38 +17,29 @@ const ADDRESS: u32 = 0x3fff;
 const DATA_SHIFT: u32 = 16;
 
 /// The station's address, first byte lowest.
-pub(super) const STATION: [u16; 3] = [0x5702, 0x004b, 0x0100];
+pub(crate) const STATION: [u16; 3] = [0x5702, 0x004b, 0x0100];
 
-/// Words that are not 0xffff, by their numbers.
-const IMAGE: [(usize, u16); 14] = [
+/// Words that all images have: no manageability, the checksum is valid, LEDs as usual.
+const COMMON: [Word; 7] = [
     (0x00, STATION[0]),
     (0x01, STATION[1]),
     (0x02, STATION[2]),
-    // The checksum is valid; LEDs as usual; identity of the function.
     (0x03, 0x0001),
     (0x04, 0x0000),
     (0x0a, 0x0000),
-    (0x0b, regs::DEVICE),
-    (0x0c, regs::VENDOR),
-    (0x0d, regs::DEVICE),
-    (0x0e, regs::VENDOR),
-    // No manageability, no wake-up.
     (0x0f, 0x0000),
-    (0x19, 0x0040),
-    (0x1a, 0x0000),
-    (0x24, 0x0000),
 ];
 
 #[derive(Debug)]
-pub(super) struct Nvm {
+pub(crate) struct Nvm {
     words: Box<[u16; WORDS]>,
 }
 
 impl Nvm {
-    /// As it was delivered.
-    pub(super) fn new() -> Self {
+    /// As it was delivered: these words besides those that all have, and 0xffff elsewhere.
+    pub(crate) fn new(own: &[Word]) -> Self {
         let mut words = Box::new([0xffff; WORDS]);
-        for (at, word) in IMAGE {
+        for &(at, word) in COMMON.iter().chain(own) {
             words[at] = word;
         }
         let sum = words[..CHECKSUM].iter().fold(0_u16, |sum, word| sum.wrapping_add(*word));
@@ -56,7 +48,7 @@ impl Nvm {
     }
 
     /// What EERD reads as when this was written to it.
-    pub(super) fn read(&self, command: u32) -> u32 {
+    pub(crate) fn read(&self, command: u32) -> u32 {
         if command & START == 0 {
             return command & !DONE;
         }
@@ -65,7 +57,7 @@ impl Nvm {
     }
 
     /// The same of EEWR, which changes a word.
-    pub(super) fn write(&mut self, command: u32) -> u32 {
+    pub(crate) fn write(&mut self, command: u32) -> u32 {
         if command & START == 0 {
             return command & !DONE;
         }
@@ -76,7 +68,7 @@ impl Nvm {
     }
 
     /// The station's address, as RAL and RAH take it over.
-    pub(super) fn station(&self) -> u64 {
+    pub(crate) fn station(&self) -> u64 {
         let [a, b, c] = [0, 1, 2].map(|at| u64::from(self.words[at]));
         a | b << 16 | c << 32
     }
@@ -98,7 +90,7 @@ mod tests {
 
     #[test]
     fn its_first_64_words_add_up_as_drivers_want_it() {
-        let nvm = Nvm::new();
+        let nvm = Nvm::new(&[(0x0d, 0x10d3)]);
         let sum = (0..64).fold(0_u16, |sum, at| sum.wrapping_add(word(&nvm, at)));
         assert_eq!(sum, 0xbaba);
         assert_eq!(word(&nvm, 0x0d), 0x10d3);
@@ -107,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_word_that_is_written_is_read() {
-        let mut nvm = Nvm::new();
+        let mut nvm = Nvm::new(&[(0x0d, 0x10d3)]);
         assert_eq!(nvm.write(0xabcd_0001 | 2 << ADDRESS_SHIFT) & 3, DONE);
         assert_eq!(word(&nvm, 2), 0xabcd);
         assert_eq!(nvm.station() >> 32, 0xabcd);

@@ -1,4 +1,4 @@
-//! What a receive descriptor says about checksums (82574, 7.1.5.2 and 7.1.11).
+//! What a receive descriptor says about checksums (82574, 7.1.5.2 and 7.1.11; 82576, 7.1.5.2 and 7.1.11).
 
 use super::regs::{self, Registers};
 use crate::checksum::{self, Network, TCP, UDP};
@@ -14,7 +14,7 @@ const IP_WRONG: u32 = 1 << 30;
 
 /// Status and errors of a frame.
 #[inline]
-pub(super) fn verdict(file: &Registers, frame: &[u8]) -> u32 {
+pub(crate) fn verdict(file: &Registers, frame: &[u8]) -> u32 {
     let rxcsum = file.get(regs::RXCSUM);
     if rxcsum & (regs::RXCSUM_IP | regs::RXCSUM_TRANSPORT) == 0 {
         return IGNORED;
@@ -40,7 +40,7 @@ pub(super) fn verdict(file: &Registers, frame: &[u8]) -> u32 {
 /// The sum of a frame from the byte on that RXCSUM names, and the number of its IP packet, where a descriptor has no
 /// hash (10.2.5.13, PCSD).
 #[cold]
-pub(super) fn packet_sum(file: &Registers, frame: &[u8]) -> u32 {
+pub(crate) fn packet_sum(file: &Registers, frame: &[u8]) -> u32 {
     let start = (file.get(regs::RXCSUM) & regs::RXCSUM_START) as usize;
     let summed = frame.get(start..).unwrap_or(&[]);
     let sum = u16::from_be_bytes(checksum::field(checksum::sum(summed)));
@@ -55,6 +55,7 @@ mod tests {
     use etherparse::PacketBuilder;
 
     use super::*;
+    use crate::e1000e::regs::TABLE;
 
     #[test]
     fn each_bit_stands_for_one_finding() {
@@ -62,7 +63,7 @@ mod tests {
         let (mut udp, mut tcp) = (Vec::new(), Vec::new());
         ip().udp(1, 2).write(&mut udp, &[1, 2, 3]).unwrap();
         ip().tcp(1, 2, 3, 4).write(&mut tcp, &[1, 2, 3]).unwrap();
-        let mut file = Registers::new(&regs::TABLE);
+        let mut file = Registers::new(&TABLE);
         for (frame, looked_at) in [(&mut udp, UDP_LOOKED_AT), (&mut tcp, TCP_LOOKED_AT)] {
             let good = looked_at | IP_LOOKED_AT;
             assert_eq!(verdict(&file, frame), good);

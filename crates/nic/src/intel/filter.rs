@@ -1,11 +1,14 @@
-//! Which frames the receiver lets in: addresses, VLANs, what is for the MAC itself.
+//! Which frames a receiver lets in: addresses, VLANs, what is for the MAC itself (sections of 82574, 317694; the 82576
+//! has the same, and eight addresses more).
+
+use std::ops::Range;
 
 use super::regs::{self, Registers};
 use crate::checksum::ETHER_TYPE;
 
 /// Whom a frame is for that was let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Destination {
+pub(crate) enum Destination {
     Unicast,
     Multicast,
     Broadcast,
@@ -24,19 +27,24 @@ fn hash(address: [u8; 6], rctl: u32) -> u16 {
 }
 
 /// Whether one of the addresses that are switched on is this one (10.2.5.15).
-fn is_own(file: &Registers, address: [u8; 6]) -> bool {
+fn is_own(file: &Registers, addresses: &[Range<u16>], address: [u8; 6]) -> bool {
     const VALID: u64 = 1 << 63;
     let [a, b, c, d, e, f] = address;
     let wanted = u64::from_le_bytes([a, b, c, d, e, f, 0, 0]);
-    (regs::RAL..regs::RA_END)
-        .step_by(8)
+    let places = addresses.iter().cloned().flat_map(|places| places.step_by(8));
+    places
         .map(|at| file.pair(at))
         .any(|entry| entry & VALID != 0 && entry & 0xffff_ffff_ffff == wanted)
 }
 
-/// Whom a frame with this destination is for; `None` if it is not let in (7.1.1).
+/// Whom a frame with this destination is for; `None` if it is not let in (7.1.1). The station's addresses are
+/// in these registers, two each.
 #[inline]
-pub(super) fn admits(file: &Registers, address: [u8; 6]) -> Option<Destination> {
+pub(crate) fn admits(
+    file: &Registers,
+    addresses: &[Range<u16>],
+    address: [u8; 6],
+) -> Option<Destination> {
     let rctl = file.get(regs::RCTL);
     let on = |bit| rctl & bit != 0;
     match address {
@@ -45,16 +53,18 @@ pub(super) fn admits(file: &Registers, address: [u8; 6]) -> Option<Destination> 
         }
         [first, ..] if first & 1 != 0 => {
             let listed = || has_bit(file, regs::MTA, hash(address, rctl));
-            let in_table = on(regs::RCTL_ALL_MULTICAST) || is_own(file, address) || listed();
+            let in_table =
+                on(regs::RCTL_ALL_MULTICAST) || is_own(file, addresses, address) || listed();
             in_table.then_some(Destination::Multicast)
         }
-        _ => (on(regs::RCTL_ALL_UNICAST) || is_own(file, address)).then_some(Destination::Unicast),
+        _ => (on(regs::RCTL_ALL_UNICAST) || is_own(file, addresses, address))
+            .then_some(Destination::Unicast),
     }
 }
 
 /// The tag of a frame, if its type is that of VET.
 #[inline]
-pub(super) fn tag(file: &Registers, frame: &[u8]) -> Option<u16> {
+pub(crate) fn tag(file: &Registers, frame: &[u8]) -> Option<u16> {
     let [a, b, tag_high, tag_low] = *frame.get(ETHER_TYPE..ETHER_TYPE + 4)?.first_chunk()?;
     let is_tag = u16::from_be_bytes([a, b]) == file.get(regs::VET) as u16;
     is_tag.then(|| u16::from_be_bytes([tag_high, tag_low]))
@@ -62,7 +72,7 @@ pub(super) fn tag(file: &Registers, frame: &[u8]) -> Option<u16> {
 
 /// Whether a frame with this tag is let in (7.4.5).
 #[inline]
-pub(super) fn admits_tag(file: &Registers, tag: u16) -> bool {
+pub(crate) fn admits_tag(file: &Registers, tag: u16) -> bool {
     let rctl = file.get(regs::RCTL);
     let canonical =
         rctl & regs::RCTL_CFI_ENABLE == 0 || (tag >> 12 & 1 != 0) == (rctl & regs::RCTL_CFI != 0);
@@ -72,7 +82,7 @@ pub(super) fn admits_tag(file: &Registers, tag: u16) -> bool {
 
 /// Whether a frame is one of flow control, which stays in the MAC unless the driver wants it (10.2.5.1, PMCF).
 #[inline]
-pub(super) fn is_kept_by_mac(file: &Registers, frame: &[u8]) -> bool {
+pub(crate) fn is_kept_by_mac(file: &Registers, frame: &[u8]) -> bool {
     let Some(&[a, b]) = frame.get(ETHER_TYPE..ETHER_TYPE + 2).and_then(<[u8]>::first_chunk) else {
         return false;
     };
@@ -84,21 +94,26 @@ pub(super) fn is_kept_by_mac(file: &Registers, frame: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::slice;
+
     use super::*;
+    use crate::e1000e::regs::TABLE;
+
+    static OWN: Range<u16> = regs::RAL..regs::RA_END;
 
     const STATION: [u8; 6] = [0x02, 0x57, 0x4b, 0, 0, 1];
     const GROUP: [u8; 6] = [0x01, 0x00, 0x5e, 0x00, 0xab, 0xcd];
 
     #[test]
     fn the_first_address_is_that_of_the_eeprom_and_others_are_switched_on_by_their_bit() {
-        let mut file = Registers::new(&regs::TABLE);
-        assert_eq!(admits(&file, STATION), Some(Destination::Unicast));
+        let mut file = Registers::new(&TABLE);
+        assert_eq!(admits(&file, slice::from_ref(&OWN), STATION), Some(Destination::Unicast));
         let other = [0x02, 0, 0, 0, 0, 9];
-        assert_eq!(admits(&file, other), None);
+        assert_eq!(admits(&file, slice::from_ref(&OWN), other), None);
         file.set_pair(regs::RAL + 8 * 15, u64::from_le_bytes([2, 0, 0, 0, 0, 9, 0, 0]));
-        assert_eq!(admits(&file, other), None);
+        assert_eq!(admits(&file, slice::from_ref(&OWN), other), None);
         file.change(regs::RAH + 8 * 15, 0, 1 << 31);
-        assert_eq!(admits(&file, other), Some(Destination::Unicast));
+        assert_eq!(admits(&file, slice::from_ref(&OWN), other), Some(Destination::Unicast));
     }
 
     #[test]
@@ -107,17 +122,21 @@ mod tests {
         for (kind, shift) in [(0_u32, 4_u32), (1, 5), (2, 6), (3, 8)] {
             let expected =
                 (u32::from(GROUP[4]) >> (8 - shift) | u32::from(GROUP[5]) << shift) & 0xfff;
-            let mut file = Registers::new(&regs::TABLE);
+            let mut file = Registers::new(&TABLE);
             file.set(regs::RCTL, kind << regs::RCTL_OFFSET_SHIFT);
-            assert_eq!(admits(&file, GROUP), None);
+            assert_eq!(admits(&file, slice::from_ref(&OWN), GROUP), None);
             file.set(regs::MTA + 4 * (expected / 32) as u16, 1 << (expected % 32));
-            assert_eq!(admits(&file, GROUP), Some(Destination::Multicast), "{kind}");
+            assert_eq!(
+                admits(&file, slice::from_ref(&OWN), GROUP),
+                Some(Destination::Multicast),
+                "{kind}"
+            );
         }
     }
 
     #[test]
     fn a_filter_of_vlans_lets_in_those_of_its_table() {
-        let mut file = Registers::new(&regs::TABLE);
+        let mut file = Registers::new(&TABLE);
         let mut frame = [0; 60];
         frame[12..16].copy_from_slice(&[0x81, 0, 0x60, 5]);
         assert_eq!(tag(&file, &frame), Some(0x6005));

@@ -1,19 +1,20 @@
-//! The statistics registers (82574, 10.2.7): each is 0 again when it was read. Those of 64 bits are read with the
+//! The statistics registers (82574, 10.2.7; 82576, 8.18): each is 0 again when it was read. Those of 64 bits are read with the
 //! lower half first, and both are 0 again behind the upper one.
 
 use super::filter::Destination;
 use super::regs::{self, Registers};
 
 /// Bytes of a check sequence, which the counts of bytes and the classes of lengths include.
-pub(super) const FCS_BYTES: usize = 4;
+pub(crate) const FCS_BYTES: usize = 4;
 
 /// Adds to a counter, which stays at its highest value.
-pub(super) fn add(file: &mut Registers, counter: u16, count: usize) {
+pub(crate) fn add(file: &mut Registers, counter: u16, count: usize) {
     let count = u32::try_from(count).unwrap_or(u32::MAX);
     file.set(counter, file.get(counter).saturating_add(count));
 }
 
-fn add_bytes(file: &mut Registers, low: u16, bytes: usize) {
+/// Adds so many bytes to a counter of 64 bits.
+pub(crate) fn add_bytes(file: &mut Registers, low: u16, bytes: usize) {
     file.set_pair(low, file.pair(low).saturating_add(bytes as u64));
 }
 
@@ -32,7 +33,7 @@ fn class(classes: u16, bytes: usize) -> u16 {
 }
 
 /// A frame of so many bytes without check sequence was received, and is good.
-pub(super) fn received(file: &mut Registers, bytes: usize, destination: Destination) {
+pub(crate) fn received(file: &mut Registers, bytes: usize, destination: Destination) {
     let bytes = bytes + FCS_BYTES;
     add(file, class(regs::PRC64, bytes), 1);
     add(file, regs::GPRC, 1);
@@ -45,13 +46,13 @@ pub(super) fn received(file: &mut Registers, bytes: usize, destination: Destinat
 }
 
 /// A frame of so many bytes was on the wire, whatever became of it.
-pub(super) fn seen(file: &mut Registers, bytes: usize) {
+pub(crate) fn seen(file: &mut Registers, bytes: usize) {
     add(file, regs::TPR, 1);
     add_bytes(file, regs::TORL, bytes + FCS_BYTES);
 }
 
 /// This frame was sent.
-pub(super) fn sent(file: &mut Registers, frame: &[u8]) {
+pub(crate) fn sent(file: &mut Registers, frame: &[u8]) {
     let bytes = frame.len() + FCS_BYTES;
     add(file, class(regs::PTC64, bytes), 1);
     add(file, regs::GPTC, 1);
@@ -66,10 +67,15 @@ pub(super) fn sent(file: &mut Registers, frame: &[u8]) {
 }
 
 /// The driver reads the counter at `offset`.
-pub(super) fn read(file: &mut Registers, offset: u16) -> u32 {
+pub(crate) fn read(file: &mut Registers, offset: u16) -> u32 {
     let value = file.get(offset);
     match offset - offset % 8 {
-        low @ (regs::GORCL | regs::GOTCL | regs::TORL | regs::TOTL) => {
+        low @ (regs::GORCL
+        | regs::GOTCL
+        | regs::TORL
+        | regs::TOTL
+        | regs::HGORCL
+        | regs::HGOTCL) => {
             if offset != low {
                 file.set_pair(low, 0);
             }

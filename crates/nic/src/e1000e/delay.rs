@@ -1,37 +1,6 @@
-//! What holds interrupts back: throttling of each vector, and the delay timers of either direction.
+//! The delay timers of either direction, which hold interrupts back besides the throttles.
 
 use warikomi_clock::{Span, Time};
-
-/// The least time between two interrupts of a vector (EITR, ITR: 82574, 10.2.4.7 and 10.2.4.2).
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Throttle {
-    interval: Span,
-    last: Option<Time>,
-}
-
-/// The unit of EITR and ITR.
-const INTERVAL_UNIT: Span = Span::from_ns(256);
-
-impl Throttle {
-    pub(super) const fn off() -> Self {
-        Throttle { interval: Span::ZERO, last: None }
-    }
-
-    /// The driver writes the register.
-    pub(super) fn set(&mut self, register: u32) {
-        self.interval = INTERVAL_UNIT * u64::from(register & 0xffff);
-    }
-
-    /// When the next interrupt may go out.
-    pub(super) fn opens(&self) -> Time {
-        self.last.map_or(Time::ZERO, |last| last + self.interval)
-    }
-
-    /// One goes out.
-    pub(super) fn passed(&mut self, now: Time) {
-        self.last = Some(now);
-    }
-}
 
 /// A delay since the last frame, and one since the first (RDTR and RADV, TIDV and TADV: 82574, 7.4.1).
 #[derive(Clone, Copy, Debug)]

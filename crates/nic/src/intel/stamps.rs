@@ -1,6 +1,7 @@
-//! System time and time stamps of frames (82574, 7.5 and 10.2.9), for the precision time protocol (IEEE 1588).
+//! System time and time stamps of frames (82574, 7.5 and 10.2.9; 82576, 7.9 and 8.16), for the precision time protocol
+//! (IEEE 1588).
 //!
-//! The time counts up by what TIMINCA says, at each so many ticks of a clock of 25 MHz. A frame's stamp is that of
+//! The time counts up by what TIMINCA says, at each so many ticks of the chip's clock. A frame's stamp is that of
 //! the moment at which it arrives, or has left. One stamp of each direction is kept until the driver has read its
 //! upper half.
 
@@ -8,8 +9,6 @@ use warikomi_clock::{Span, Time};
 
 use super::regs::{self, Registers};
 use crate::checksum::{ETHER_TYPE, Network, UDP};
-
-const TICK: Span = Span::from_ns(40);
 
 // TIMINCA.
 const INCREMENT: u32 = 0x00ff_ffff;
@@ -35,15 +34,21 @@ const PATH_DELAYS: [u8; 2] = [2, 3];
 
 /// The system's time.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct SystemTime {
+pub(crate) struct SystemTime {
     counted: u64,
     since: Time,
     increment: u64,
     period: Span,
+    tick: Span,
 }
 
 impl SystemTime {
-    pub(super) fn at(&self, now: Time) -> u64 {
+    /// It stands still at 0, and has a clock of this period.
+    pub(crate) fn new(tick: Span) -> SystemTime {
+        SystemTime { tick, ..SystemTime::default() }
+    }
+
+    pub(crate) fn at(&self, now: Time) -> u64 {
         if self.period == Span::ZERO {
             return self.counted;
         }
@@ -52,19 +57,19 @@ impl SystemTime {
     }
 
     /// The driver writes TIMINCA.
-    pub(super) fn set_increment(&mut self, now: Time, register: u32) {
+    pub(crate) fn set_increment(&mut self, now: Time, register: u32) {
         self.set(now, self.at(now));
         self.increment = (register & INCREMENT).into();
-        self.period = TICK * u64::from(register >> PERIOD_SHIFT);
+        self.period = self.tick * u64::from(register >> PERIOD_SHIFT);
     }
 
     /// It writes the time.
-    pub(super) fn set(&mut self, now: Time, time: u64) {
+    pub(crate) fn set(&mut self, now: Time, time: u64) {
         (self.counted, self.since) = (time, now);
     }
 
     /// It writes TIMADJH, behind TIMADJL: sign in the highest bit.
-    pub(super) fn adjust(&mut self, adjustment: u64) {
+    pub(crate) fn adjust(&mut self, adjustment: u64) {
         let by = adjustment & !(1 << 63);
         self.counted = match adjustment >> 63 {
             0 => self.counted.wrapping_add(by),
@@ -73,16 +78,40 @@ impl SystemTime {
     }
 }
 
-/// A frame arrives that was let in; whether it has a stamp.
+/// The messages that a driver may want stamps of, as far as that is not in TSYNCRXCTL.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Messages {
+    /// The Ethernet type of those in frames of their own.
+    pub(crate) ether_type: Option<u16>,
+    /// The port to which those in UDP go.
+    pub(crate) port: Option<u16>,
+    /// What a message of version 1 is, and one of version 2.
+    pub(crate) v1: u8,
+    pub(crate) v2: u8,
+}
+
+/// A frame arrives that was let in; whether it has a stamp. `messages` reads what is wanted from the registers.
 #[inline]
-pub(super) fn received(file: &mut Registers, time: &SystemTime, now: Time, frame: &[u8]) -> bool {
+pub(crate) fn received(
+    file: &mut Registers,
+    time: &SystemTime,
+    now: Time,
+    frame: &[u8],
+    messages: fn(&Registers) -> Messages,
+) -> bool {
     let control = file.get(regs::TSYNCRXCTL);
-    control & (ENABLED | STAMPED) == ENABLED && stamp_received(file, time, now, frame)
+    control & (ENABLED | STAMPED) == ENABLED && stamp_received(file, (time, now), frame, messages)
 }
 
 #[cold]
-fn stamp_received(file: &mut Registers, time: &SystemTime, now: Time, frame: &[u8]) -> bool {
-    if !is_wanted(file, frame) {
+fn stamp_received(
+    file: &mut Registers,
+    (time, now): (&SystemTime, Time),
+    frame: &[u8],
+    messages: fn(&Registers) -> Messages,
+) -> bool {
+    let kind = file.get(regs::TSYNCRXCTL) >> TYPE_SHIFT & TYPE;
+    if !is_wanted(kind, messages(file), frame) {
         return false;
     }
     file.set_pair(regs::RXSTMPL, time.at(now));
@@ -91,26 +120,45 @@ fn stamp_received(file: &mut Registers, time: &SystemTime, now: Time, frame: &[u
 }
 
 /// A frame left for which the driver wants a stamp.
-pub(super) fn sent(file: &mut Registers, time: &SystemTime, at: Time) {
+pub(crate) fn sent(file: &mut Registers, time: &SystemTime, at: Time) {
     if file.get(regs::TSYNCTXCTL) & (ENABLED | STAMPED) == ENABLED {
         file.set_pair(regs::TXSTMPL, time.at(at));
         file.change(regs::TSYNCTXCTL, 0, STAMPED);
     }
 }
 
+/// The driver writes a register of the system's time, or of stamps. That a stamp is there is only to be read.
+pub(crate) fn written(file: &mut Registers, time: &mut SystemTime, now: Time, at: u16, value: u32) {
+    let is = time.at(now);
+    let (low, high) = (is & 0xffff_ffff, is & !0xffff_ffff);
+    match at {
+        regs::SYSTIML => time.set(now, high | u64::from(value)),
+        regs::SYSTIMH => time.set(now, low | u64::from(value) << 32),
+        regs::TSYNCTXCTL | regs::TSYNCRXCTL => {
+            let stamped = file.get(at) & STAMPED;
+            file.set(at, value & !STAMPED | stamped);
+        }
+        _ => file.set(at, value),
+    }
+    match at {
+        regs::TIMINCA => time.set_increment(now, value),
+        regs::TIMADJH => time.adjust(file.pair(regs::TIMADJL)),
+        _ => {}
+    }
+}
+
 /// The driver has read the upper half of a stamp, of which this is the control register.
-pub(super) fn release(file: &mut Registers, control: u16) {
+pub(crate) fn release(file: &mut Registers, control: u16) {
     file.change(control, STAMPED, 0);
 }
 
-fn is_wanted(file: &Registers, frame: &[u8]) -> bool {
-    let kind = file.get(regs::TSYNCRXCTL) >> TYPE_SHIFT & TYPE;
-    let [ether_low, ether_high, v1, v2] = file.get(regs::RXMTRL).to_le_bytes();
-    let ether_type = [ether_high, ether_low];
+fn is_wanted(kind: u32, messages: Messages, frame: &[u8]) -> bool {
+    let Messages { ether_type, port, v1, v2 } = messages;
+    let found = frame.get(ETHER_TYPE..ETHER_TYPE + 2);
     let ethernet = frame
         .get(ETHER_TYPE + 2..)
-        .filter(|_| frame.get(ETHER_TYPE..ETHER_TYPE + 2) == Some(&ether_type));
-    let udp = message_in_udp(file, frame);
+        .filter(|_| ether_type.is_some_and(|wanted| found == Some(&wanted.to_be_bytes())));
+    let udp = port.and_then(|port| message_in_udp(frame, port));
     let is_v2 = |message: &&[u8]| {
         let kind = message.first().map(|first| first & 0xf);
         kind.is_some_and(|kind| kind == v2 & 0xf || PATH_DELAYS.contains(&kind))
@@ -125,13 +173,13 @@ fn is_wanted(file: &Registers, frame: &[u8]) -> bool {
     }
 }
 
-/// What a datagram to the port of RXUDP holds; that register has the port as it stands in a frame.
-fn message_in_udp<'a>(file: &Registers, frame: &'a [u8]) -> Option<&'a [u8]> {
+/// What a datagram to this port holds.
+fn message_in_udp(frame: &[u8], port: u16) -> Option<&[u8]> {
     const HEADER: usize = 8;
     let network = Network::find(frame)?;
     let datagram = frame.get(network.payload..network.end)?;
-    let port = (file.get(regs::RXUDP) as u16).to_le_bytes();
-    let is_it = network.protocol == UDP && !network.fragment && datagram.get(2..4) == Some(&port);
+    let to_it = datagram.get(2..4) == Some(&port.to_be_bytes());
+    let is_it = network.protocol == UDP && !network.fragment && to_it;
     datagram.get(HEADER..).filter(|_| is_it)
 }
 
@@ -140,6 +188,9 @@ mod tests {
     use etherparse::PacketBuilder;
 
     use super::*;
+    use crate::e1000e::regs::TABLE;
+
+    const PTP: Messages = Messages { ether_type: Some(0x88f7), port: Some(319), v1: 0, v2: 0 };
 
     fn at(ns: u64) -> Time {
         Time::ZERO + Span::from_ns(ns)
@@ -147,7 +198,7 @@ mod tests {
 
     #[test]
     fn the_time_counts_in_the_unit_of_the_driver() {
-        let mut time = SystemTime::default();
+        let mut time = SystemTime::new(Span::from_ns(40));
         assert_eq!(time.at(at(1_000)), 0);
         // What Linux writes: 40 ns in units of 2^-18 ns, at each tick.
         time.set_increment(at(1_400), 1 << 24 | 40 << 18);
@@ -159,8 +210,8 @@ mod tests {
 
     #[test]
     fn what_is_stamped_is_what_was_asked_for_and_one_at_a_time() {
-        let (time, now) = (SystemTime::default(), at(5));
-        let mut file = Registers::new(&regs::TABLE);
+        let (time, now) = (SystemTime::new(Span::from_ns(40)), at(5));
+        let mut file = Registers::new(&TABLE);
         let mut sync = vec![0; 60];
         sync[12..15].copy_from_slice(&[0x88, 0xf7, 0x00]);
         let mut other = sync.clone();
@@ -169,9 +220,7 @@ mod tests {
         let builder =
             PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([10, 9, 0, 1], [10, 9, 0, 2], 64);
         builder.udp(319, 319).write(&mut udp, &[0; 44]).unwrap();
-        assert!(!received(&mut file, &time, now, &sync), "nothing is asked for");
-        file.set(regs::RXMTRL, 0x88f7);
-        file.set(regs::RXUDP, u32::from(319_u16.to_be()));
+        assert!(!received(&mut file, &time, now, &sync, |_| PTP), "nothing is asked for");
         for (kind, stamped) in [
             (V2_ON_ETHERNET, [true, false, false]),
             (V1_ON_UDP, [false, false, true]),
@@ -183,8 +232,11 @@ mod tests {
             let frames = [&sync, &other, &udp];
             for (frame, stamped) in frames.into_iter().zip(stamped) {
                 file.set(regs::TSYNCRXCTL, ENABLED | kind << TYPE_SHIFT);
-                assert_eq!(received(&mut file, &time, now, frame), stamped, "{kind}");
-                assert!(!received(&mut file, &time, now, frame) || !stamped, "one at a time");
+                assert_eq!(received(&mut file, &time, now, frame, |_| PTP), stamped, "{kind}");
+                assert!(
+                    !received(&mut file, &time, now, frame, |_| PTP) || !stamped,
+                    "one at a time"
+                );
             }
         }
     }

@@ -1,0 +1,138 @@
+//! What only the 82576 and the unmodified igb have: several queues of each kind, a vector for each, and flows over them. The
+//! rest is in [`drivers`](crate::drivers).
+
+use std::time::Duration;
+
+use warikomi_clock::Span;
+use warikomi_inject::Plan;
+use warikomi_nic::NicOptions;
+use warikomi_protocol::answers::{self, InterruptKind};
+use warikomi_protocol::commands::{Counters, Transmit};
+use warikomi_session::{GuestSettings, Session, SessionOptions};
+use warikomi_target::CardId;
+use warikomi_testbench::skipped;
+
+use crate::bring::{image_with_more_drivers, options_with, plan, try_session, wait_until};
+use crate::perfect::perfect;
+
+/// igb with its card, and this number of pairs of queues; the driver takes one by itself, because there is one processor.
+fn options(channels: Option<u32>) -> Option<SessionOptions> {
+    let options = options_with(&image_with_more_drivers()?);
+    let settings = GuestSettings { channels, ..options.settings };
+    let (driver, nic) = ("igb".into(), NicOptions::of("igb"));
+    Some(SessionOptions { driver, nic, settings, ..options })
+}
+
+fn started(options: &SessionOptions) -> Session {
+    try_session(options, "sink").unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The same by our bridge, which has several vectors.
+fn with_channels(channels: Option<u32>) -> Option<Session> {
+    let options = options(channels)?;
+    if !options.bridge {
+        skipped("virt-pci has one vector");
+        return None;
+    }
+    Some(started(&options))
+}
+
+fn counters(session: &mut Session) -> answers::Counters {
+    session.target.ask(Counters { interface: None }, Duration::ZERO).unwrap()
+}
+
+#[test]
+fn each_queue_has_a_vector_and_the_rest_has_one() {
+    // Where there are many, the two queues of a pair share theirs (igb_set_flag_queue_pairs).
+    for (channels, vectors) in [(None, 3), (Some(2), 5), (Some(4), 9), (Some(8), 9)] {
+        let Some(mut session) = with_channels(channels) else { return };
+        let counted = counters(&mut session);
+        assert_eq!(counted.interrupt_kind, InterruptKind::MsiX);
+        assert_eq!(counted.interrupts.len(), vectors, "{channels:?}: {:?}", counted.interrupts);
+        session.stop().unwrap();
+    }
+}
+
+#[test]
+fn flows_are_spread_over_the_queues_and_each_has_its_account() {
+    let mut repeated = Vec::new();
+    for channels in [2, 4, 8] {
+        let Some(mut session) = with_channels(Some(channels)) else { return };
+        let plan = Plan { flows: 8 * channels, ..plan(200, Span::from_us(200), 4_000) };
+        let Some(run) = perfect(&mut session, &plan, &mut repeated) else { return };
+        let (all, queues) = (run.ledger.totals(), run.ledger.queue_totals());
+        assert_eq!((all.accepted, all.delivered, all.unaccounted), (4_000, 4_000, 0), "{all:?}");
+        assert_eq!(queues.len(), 16, "those of the card");
+        let (used, unused) = queues.split_at(channels as usize);
+        for (number, queue) in used.iter().enumerate() {
+            assert!(queue.delivered > 0 && queue.adds_up(), "{channels}: {number}: {queue:?}");
+            assert_eq!(queue.delivered, queue.planned, "{channels}: {number}: {queue:?}");
+        }
+        assert!(unused.iter().all(|queue| queue.planned == 0), "{unused:?}");
+        assert_eq!(used.iter().map(|queue| queue.delivered).sum::<u64>(), 4_000);
+        // Packets of one flow go to one queue.
+        let rows: Vec<_> = run.ledger.rows().map(|row| row.queue.unwrap()).collect();
+        let flows = plan.flows as usize;
+        assert!(rows.iter().enumerate().all(|(nth, queue)| *queue == rows[nth % flows]));
+        // Every queue has interrupted: those of reception come behind that for the rest.
+        let raised = counters(&mut session).interrupts;
+        let busy = raised.iter().filter(|line| line.count > 0).count();
+        assert!(busy > channels as usize, "{raised:?}");
+        session.stop().unwrap();
+    }
+}
+
+#[test]
+fn datagrams_leave_by_several_queues() {
+    const CHANNELS: u64 = 4;
+    let Some(mut session) = with_channels(Some(CHANNELS as u32)) else { return };
+    let sent = |session: &mut Session| {
+        session.target.card(CardId::FIRST).unwrap().0.wire().counters().tx_frames
+    };
+    let before = sent(&mut session);
+    for port in 6_000..6_032 {
+        let some = Transmit {
+            count: 10,
+            payload_bytes: 200,
+            destination: format!("10.9.0.2:{port}"),
+            run_id: 1,
+            interval_us: 0,
+            vlan: None,
+            timeout_ms: 5_000,
+        };
+        session.target.ask(some, Duration::from_secs(5)).unwrap();
+    }
+    wait_until(&mut session, "all is on the wire", |session| sent(session) - before >= 320);
+    let (nic, mut host) = session.target.card(CardId::FIRST).unwrap();
+    let tails = (0..CHANNELS).map(|queue| nic.register(&mut host, 0, 0xe018 + 0x40 * queue));
+    let tails: Vec<_> = tails.collect();
+    assert!(tails.iter().all(|tail| tail.is_some_and(|tail| tail > 0)), "{tails:?}");
+    session.stop().unwrap();
+}
+
+#[test]
+fn frames_of_every_size_are_received_by_each_kind_of_interrupt() {
+    let mut repeated = Vec::new();
+    for kind in [InterruptKind::MsiX, InterruptKind::Msi, InterruptKind::Intx] {
+        let Some(mut options) = options(None) else { return };
+        if !options.bridge && kind != InterruptKind::Msi {
+            continue;
+        }
+        match kind {
+            // It wants three vectors, and virt-pci has one.
+            InterruptKind::Msi => options.bridge = false,
+            InterruptKind::Intx => options.kernel_arguments.push("pci=nomsi".into()),
+            _ => {}
+        }
+        let mut session = started(&options);
+        assert_eq!(counters(&mut session).interrupt_kind, kind);
+        for size in [60, 61, 64, 300, 1_024, 1_513, 1_514] {
+            let plan = plan(size, Span::from_us(200), 500);
+            let Some(run) = perfect(&mut session, &plan, &mut repeated) else { return };
+            let ledger = run.ledger.totals();
+            let seen = (ledger.accepted, ledger.delivered, ledger.unaccounted);
+            assert_eq!(seen, (500, 500, 0), "{kind:?}: {size} bytes");
+        }
+        session.stop().unwrap();
+    }
+}

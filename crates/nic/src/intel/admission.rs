@@ -1,0 +1,96 @@
+//! Whether a frame from the wire is let in: its address, tag, length, and what happened to it on the way.
+
+use std::ops::Range;
+
+use super::filter::{self, Destination};
+use super::regs::{self, Registers};
+use super::stats::{self, FCS_BYTES};
+use crate::{MIN_FRAME_BYTES, RxError, RxFault};
+use warikomi_wire::HEADER_BYTES;
+
+/// The longest frame with check sequence that a receiver of usual frames lets in (82574, 10.2.5.1, LPE).
+pub(crate) const USUAL_BYTES: usize = 1_522;
+
+// Errors of a receive descriptor.
+const CRC: u32 = 1 << 24;
+const DATA: u32 = 1 << 31;
+pub(crate) const ERRORS: u32 = CRC | DATA;
+
+/// What a receiver takes.
+#[derive(Clone, Debug)]
+pub(crate) struct Limits<'a> {
+    /// The registers with the station's addresses.
+    pub(crate) addresses: &'a [Range<u16>],
+    /// Bytes of the longest frame with check sequence that the driver wants.
+    pub(crate) longest: usize,
+    /// Bytes without check sequence that the card takes.
+    pub(crate) most: usize,
+}
+
+/// A frame that was let in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Admitted {
+    pub(crate) destination: Destination,
+    /// The errors that its descriptor tells.
+    pub(crate) errors: u32,
+    /// Its tag, if it has one.
+    pub(crate) tag: Option<u16>,
+}
+
+/// Looks at whether a frame is let in.
+#[inline]
+pub(crate) fn admit(
+    file: &mut Registers,
+    limits: &Limits<'_>,
+    bytes: &[u8],
+    fault: Option<RxFault>,
+) -> Option<Admitted> {
+    let (Some(&address), true) = (bytes.first_chunk(), bytes.len() >= HEADER_BYTES) else {
+        stats::add(file, regs::RUC, 1);
+        return None;
+    };
+    let destination = filter::admits(file, limits.addresses, address)?;
+    let tag = filter::tag(file, bytes);
+    if tag.is_some_and(|tag| !filter::admits_tag(file, tag))
+        || filter::is_kept_by_mac(file, bytes)
+        || !is_of_possible_length(file, limits, bytes.len())
+    {
+        return None;
+    }
+    let errors = match fault {
+        None => 0,
+        Some(fault) => errors(file, fault)?,
+    };
+    Some(Admitted { destination, errors, tag })
+}
+
+fn is_of_possible_length(file: &mut Registers, limits: &Limits<'_>, bytes: usize) -> bool {
+    let counter = match bytes {
+        _ if bytes < MIN_FRAME_BYTES => regs::RUC,
+        _ if bytes + FCS_BYTES > limits.longest || bytes > limits.most => regs::ROC,
+        _ => return true,
+    };
+    stats::add(file, counter, 1);
+    false
+}
+
+/// The errors that a descriptor tells of a damaged frame; `None` if it is not let in.
+#[cold]
+fn errors(file: &mut Registers, fault: RxFault) -> Option<u32> {
+    let counter = match fault {
+        RxFault::Crc => regs::CRCERRS,
+        RxFault::Alignment => regs::ALGNERRC,
+        RxFault::Reported(RxError::Crc) => return Some(CRC),
+        RxFault::Reported(RxError::Runt | RxError::TooLong) => return Some(DATA),
+        RxFault::Length(_) | RxFault::NeverCompleted | RxFault::CompletedLate(_) => {
+            return Some(0);
+        }
+    };
+    stats::add(file, counter, 1);
+    stores_bad(file).then_some(CRC)
+}
+
+/// Whether the driver wants frames with errors.
+pub(crate) fn stores_bad(file: &Registers) -> bool {
+    file.get(regs::RCTL) & regs::RCTL_STORE_BAD != 0
+}
