@@ -3,9 +3,6 @@
 //! The receive FIFO is not modelled: a frame that finds no descriptor is missed at once, counted in MPC and RNBC,
 //! and told by RXO.
 
-use std::ops::Range;
-use std::slice;
-
 use warikomi_pci::DmaError;
 
 use super::device::E1000e;
@@ -14,7 +11,7 @@ use super::rss::{self, Steered};
 use super::rx_queue::{LONG_BYTES, Status};
 use crate::checksum::{Network, TCP, UDP};
 use crate::intel::admission::{Admitted, ERRORS, Limits, USUAL_BYTES, admit, stores_bad};
-use crate::intel::filter::Destination;
+use crate::intel::filter::{Destination, Places};
 use crate::intel::stamps::{self, Messages};
 use crate::intel::stats::{self, FCS_BYTES};
 use crate::intel::verdict::{packet_sum, verdict};
@@ -26,7 +23,7 @@ const TAGGED: u32 = 1 << 3;
 const STAMPED: u32 = 1 << 8;
 
 /// The registers with the station's addresses (10.2.5.15).
-static ADDRESSES: Range<u16> = regs::RAL..regs::RA_END;
+const ADDRESSES: [Places; 1] = [(regs::RAL, regs::RA_END)];
 
 /// A frame that was let in, on its way to a queue.
 #[derive(Clone, Copy, Debug)]
@@ -95,11 +92,7 @@ impl E1000e {
         let file = &mut self.file;
         let long = file.get(regs::RCTL) & regs::RCTL_LONG != 0;
         let longest = if long { LONG_BYTES } else { USUAL_BYTES };
-        let limits = Limits {
-            addresses: slice::from_ref(&ADDRESSES),
-            longest,
-            most: self.setup.max_frame_bytes,
-        };
+        let limits = Limits { addresses: &ADDRESSES, longest, most: self.setup.max_frame_bytes };
         let Admitted { destination, errors, tag } = admit(file, &limits, bytes, fault)?;
         let Steered { queue, kind, hash } = rss::steer(file, bytes);
         let mut status = Status {

@@ -197,7 +197,8 @@ mod tests {
             let bytes = network.end - transport;
             let pseudo = checksum::fold(network.pseudo_sum(&frame, checksum::TCP, bytes));
             frame[transport + 16..transport + 18].copy_from_slice(&pseudo.to_le_bytes());
-            let lengths = (14 << 9) | (transport as u32 - 14);
+            let ip = transport as u32 - 14;
+            let lengths = 14 << 9 | ip;
             let mut contexts = Contexts::default();
             keep(&mut contexts, Words([lengths, 0, CONTEXT | 1 << TRANSPORT_SHIFT, 1 << 4]));
             let first = Words([0, 0, DATA | INSERT_FCS, TRANSPORT_CHECKSUM | 1 << 4]);

@@ -3,8 +3,6 @@
 //! The receive FIFO is not modelled: a frame that finds no descriptor is missed at once. If its queue drops such frames
 //! it is counted there (RQDPC), otherwise in MPC and RNBC, and told by RXO.
 
-use std::ops::Range;
-
 use warikomi_pci::DmaError;
 
 use super::device::Igb;
@@ -14,7 +12,7 @@ use super::rss::{self, Steered};
 use super::rx_queue::Status;
 use crate::checksum::{Network, TCP, UDP};
 use crate::intel::admission::{Admitted, ERRORS, Limits, USUAL_BYTES, admit, stores_bad};
-use crate::intel::filter::Destination;
+use crate::intel::filter::{Destination, Places};
 use crate::intel::stamps::{self, Messages};
 use crate::intel::stats::{self, FCS_BYTES};
 use crate::intel::verdict::{packet_sum, verdict};
@@ -32,7 +30,7 @@ const HAS_TCP: u32 = 1 << 8;
 const HAS_UDP: u32 = 1 << 9;
 
 /// The registers with the station's addresses (8.11.2).
-const ADDRESSES: [Range<u16>; 2] = [regs::RAL..regs::RA_END, regs::RA2..regs::RA2_END];
+const ADDRESSES: [Places; 2] = [(regs::RAL, regs::RA_END), (regs::RA2, regs::RA2_END)];
 
 /// Frames that a queue can count as dropped (8.10.19).
 const MOST_DROPPED: u32 = 0xfff;

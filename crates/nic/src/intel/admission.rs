@@ -1,8 +1,6 @@
 //! Whether a frame from the wire is let in: its address, tag, length, and what happened to it on the way.
 
-use std::ops::Range;
-
-use super::filter::{self, Destination};
+use super::filter::{self, Destination, Places};
 use super::regs::{self, Registers};
 use super::stats::{self, FCS_BYTES};
 use crate::{MIN_FRAME_BYTES, RxError, RxFault};
@@ -20,7 +18,7 @@ pub(crate) const ERRORS: u32 = CRC | DATA;
 #[derive(Clone, Debug)]
 pub(crate) struct Limits<'a> {
     /// The registers with the station's addresses.
-    pub(crate) addresses: &'a [Range<u16>],
+    pub(crate) addresses: &'a [Places],
     /// Bytes of the longest frame with check sequence that the driver wants.
     pub(crate) longest: usize,
     /// Bytes without check sequence that the card takes.

@@ -1,8 +1,6 @@
 //! Which frames a receiver lets in: addresses, VLANs, what is for the MAC itself (sections of 82574, 317694; the 82576
 //! has the same, and eight addresses more).
 
-use std::ops::Range;
-
 use super::regs::{self, Registers};
 use crate::checksum::ETHER_TYPE;
 
@@ -13,6 +11,9 @@ pub(crate) enum Destination {
     Multicast,
     Broadcast,
 }
+
+/// Registers with addresses of the station: where the first is, and where there are no more.
+pub(crate) type Places = (u16, u16);
 
 /// Whether a table of words has this bit.
 fn has_bit(file: &Registers, table: u16, bit: u16) -> bool {
@@ -27,11 +28,11 @@ fn hash(address: [u8; 6], rctl: u32) -> u16 {
 }
 
 /// Whether one of the addresses that are switched on is this one (10.2.5.15).
-fn is_own(file: &Registers, addresses: &[Range<u16>], address: [u8; 6]) -> bool {
+fn is_own(file: &Registers, addresses: &[Places], address: [u8; 6]) -> bool {
     const VALID: u64 = 1 << 63;
     let [a, b, c, d, e, f] = address;
     let wanted = u64::from_le_bytes([a, b, c, d, e, f, 0, 0]);
-    let places = addresses.iter().cloned().flat_map(|places| places.step_by(8));
+    let places = addresses.iter().flat_map(|&(first, end)| (first..end).step_by(8));
     places
         .map(|at| file.pair(at))
         .any(|entry| entry & VALID != 0 && entry & 0xffff_ffff_ffff == wanted)
@@ -42,7 +43,7 @@ fn is_own(file: &Registers, addresses: &[Range<u16>], address: [u8; 6]) -> bool 
 #[inline]
 pub(crate) fn admits(
     file: &Registers,
-    addresses: &[Range<u16>],
+    addresses: &[Places],
     address: [u8; 6],
 ) -> Option<Destination> {
     let rctl = file.get(regs::RCTL);
@@ -94,12 +95,10 @@ pub(crate) fn is_kept_by_mac(file: &Registers, frame: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::slice;
-
     use super::*;
     use crate::e1000e::regs::TABLE;
 
-    static OWN: Range<u16> = regs::RAL..regs::RA_END;
+    const OWN: [Places; 1] = [(regs::RAL, regs::RA_END)];
 
     const STATION: [u8; 6] = [0x02, 0x57, 0x4b, 0, 0, 1];
     const GROUP: [u8; 6] = [0x01, 0x00, 0x5e, 0x00, 0xab, 0xcd];
@@ -107,13 +106,13 @@ mod tests {
     #[test]
     fn the_first_address_is_that_of_the_eeprom_and_others_are_switched_on_by_their_bit() {
         let mut file = Registers::new(&TABLE);
-        assert_eq!(admits(&file, slice::from_ref(&OWN), STATION), Some(Destination::Unicast));
+        assert_eq!(admits(&file, &OWN, STATION), Some(Destination::Unicast));
         let other = [0x02, 0, 0, 0, 0, 9];
-        assert_eq!(admits(&file, slice::from_ref(&OWN), other), None);
+        assert_eq!(admits(&file, &OWN, other), None);
         file.set_pair(regs::RAL + 8 * 15, u64::from_le_bytes([2, 0, 0, 0, 0, 9, 0, 0]));
-        assert_eq!(admits(&file, slice::from_ref(&OWN), other), None);
+        assert_eq!(admits(&file, &OWN, other), None);
         file.change(regs::RAH + 8 * 15, 0, 1 << 31);
-        assert_eq!(admits(&file, slice::from_ref(&OWN), other), Some(Destination::Unicast));
+        assert_eq!(admits(&file, &OWN, other), Some(Destination::Unicast));
     }
 
     #[test]
@@ -124,13 +123,9 @@ mod tests {
                 (u32::from(GROUP[4]) >> (8 - shift) | u32::from(GROUP[5]) << shift) & 0xfff;
             let mut file = Registers::new(&TABLE);
             file.set(regs::RCTL, kind << regs::RCTL_OFFSET_SHIFT);
-            assert_eq!(admits(&file, slice::from_ref(&OWN), GROUP), None);
+            assert_eq!(admits(&file, &OWN, GROUP), None);
             file.set(regs::MTA + 4 * (expected / 32) as u16, 1 << (expected % 32));
-            assert_eq!(
-                admits(&file, slice::from_ref(&OWN), GROUP),
-                Some(Destination::Multicast),
-                "{kind}"
-            );
+            assert_eq!(admits(&file, &OWN, GROUP), Some(Destination::Multicast), "{kind}");
         }
     }
 

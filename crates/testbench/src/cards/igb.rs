@@ -99,8 +99,8 @@ fn msix() -> Vec<Step> {
     steps
 }
 
-/// Registers, and what a driver may write into them so that something happens.
-const WRITES: &[(u64, u64)] = &[
+/// Register writes at which something happens.
+const COMMANDS: [(u64, u64); 46] = [
     (CTRL, 0x0400_0241),
     (CTRL, 0x4000_0241),
     (CTRL, 0x8000_0241),
@@ -167,7 +167,7 @@ impl TestCard for Igb {
     }
 
     fn writes(&self, address: BoxedStrategy<u64>) -> BoxedStrategy<Write> {
-        let command = prop::sample::select(WRITES);
+        let command = prop::sample::select(COMMANDS.to_vec());
         let place = prop::sample::select(vec![
             RDT,
             RDH,
