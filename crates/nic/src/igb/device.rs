@@ -60,7 +60,7 @@ impl Igb {
         Igb::with(None, None, None)
     }
 
-    /// The same, whose transmit engine takes the time of this bus, and of a line of so many bits a
+    /// The same, whose transmit engine takes the time of this bus, and of a line of this rate in bits a
     /// second; and which neither sends nor takes IP packets of more than `mtu` bytes.
     pub fn with(bus: Option<Bus>, line_bps: Option<u64>, mtu: Option<u32>) -> Self {
         Igb::set_up(Setup::new(bus, line_bps, mtu))

@@ -136,11 +136,35 @@ fn legacy_work(command: u32, options: u32) -> Work {
     Work::Checksums { ip: None, transport: Some(sum), udp: false }
 }
 
+impl TxWords for Words {
+    const SOURCE: &'static str = "82576 (321027), section 7.2.2, transmit descriptors";
+
+    fn new(words: [u32; 4]) -> Words {
+        Words(words)
+    }
+
+    fn words(self) -> [u32; 4] {
+        self.0
+    }
+
+    fn is_context(self) -> bool {
+        Words::is_context(self)
+    }
+
+    fn bytes(self) -> usize {
+        Words::bytes(self)
+    }
+
+    fn misuse(self, before: Option<Words>) -> Option<Misuse> {
+        misuse(self, before)
+    }
+}
+
 /// Where an IP header can end at the earliest: a frame's header, and 20 bytes.
 const LEAST_TRANSPORT: usize = 34;
 
 /// What a driver must not write into a descriptor. `before` is the one before it in its frame.
-pub(super) fn misuse(words: Words, before: Option<Words>) -> Option<Misuse> {
+fn misuse(words: Words, before: Option<Words>) -> Option<Misuse> {
     const SOURCE: &str = "82576 (321027), section 7.2.2, transmit descriptors";
     let [_, _, command, last] = words.0;
     let found = |kind, what| Some(Misuse { kind, what, source: SOURCE });

@@ -1,7 +1,10 @@
 //! The registers of the queues (82576, 8.10 and 8.12): a block for each.
 
-use super::regs::{QUEUES, row, with_role};
+use crate::intel::regs::{holding, row, with_role};
 use crate::register::{Access, Role, Span};
+
+/// Queues of each direction.
+pub(super) const QUEUES: u16 = 16;
 
 /// Where the blocks of receive and transmit queues begin, and how long one is.
 pub(super) const RX: u16 = 0xc000;
@@ -48,7 +51,7 @@ const fn receive(begin: u16) -> [Span; RX_REGISTERS] {
         row("RDBAL", begin + at::BASE, ReadWrite, RECEIVE),
         row("RDBAH", begin + at::BASE_HIGH, ReadWrite, RECEIVE),
         row("RDLEN", begin + at::LENGTH, ReadWrite, RECEIVE),
-        super::regs::holding(split, SPLIT_INITIAL),
+        holding(split, SPLIT_INITIAL),
         row("RDH", begin + at::HEAD, ReadWrite, RECEIVE),
         row("RXCTL", begin + at::CACHE, ReadWrite, RECEIVE),
         row("RDT", begin + at::TAIL, ReadWrite, RECEIVE),

@@ -9,6 +9,7 @@
 
 use warikomi_pci::Vector;
 
+pub(super) use super::queues::QUEUES;
 use super::queues::{RX_HIGH, RX_LOW, TX_HIGH, TX_LOW};
 use crate::intel::link::EECD_INITIAL;
 pub(crate) use crate::intel::regs::*;
@@ -17,8 +18,6 @@ use crate::register::{Access, Register, Role, Span, join, joined_count, lay_out,
 /// What the function says it is.
 pub(super) const DEVICE: u16 = 0x10c9;
 
-/// Queues of each direction.
-pub(super) const QUEUES: u16 = 16;
 /// Vectors by MSI-X.
 pub(super) const VECTORS: u16 = 10;
 

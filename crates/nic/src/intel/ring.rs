@@ -10,7 +10,7 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// The address of a descriptor, of which each has so many bytes.
+    /// The address of a descriptor; each has `bytes` bytes.
     pub(crate) fn at(&self, place: u16, bytes: u32) -> u64 {
         self.base.wrapping_add(u64::from(bytes) * u64::from(place))
     }

@@ -19,7 +19,7 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// Transmits over this bus, and a line of so many bits a second; neither sends nor takes IP packets of more than
+    /// Transmits over this bus, and a line of `line_bps` bits a second; neither sends nor takes IP packets of more than
     /// `mtu` bytes.
     pub(crate) fn new(bus: Option<Bus>, line_bps: Option<u64>, mtu: Option<u32>) -> Setup {
         const TAG_BYTES: usize = 4;

@@ -1,7 +1,7 @@
 //! System time and time stamps of frames (82574, 7.5 and 10.2.9; 82576, 7.9 and 8.16), for the precision time protocol
 //! (IEEE 1588).
 //!
-//! The time counts up by what TIMINCA says, at each so many ticks of the chip's clock. A frame's stamp is that of
+//! The time counts up by what TIMINCA says, each time that the chip's clock has ticked so often. A frame's stamp is that of
 //! the moment at which it arrives, or has left. One stamp of each direction is kept until the driver has read its
 //! upper half.
 

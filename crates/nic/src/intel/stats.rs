@@ -13,12 +13,12 @@ pub(crate) fn add(file: &mut Registers, counter: u16, count: usize) {
     file.set(counter, file.get(counter).saturating_add(count));
 }
 
-/// Adds so many bytes to a counter of 64 bits.
+/// Adds a number of bytes to a counter of 64 bits.
 pub(crate) fn add_bytes(file: &mut Registers, low: u16, bytes: usize) {
     file.set_pair(low, file.pair(low).saturating_add(bytes as u64));
 }
 
-/// The counter of the class that a frame of so many bytes, check sequence included, is in: the first one is at
+/// The counter of the class that a frame of this length, check sequence included, is in: the first one is at
 /// `classes`.
 fn class(classes: u16, bytes: usize) -> u16 {
     let class = match bytes {
@@ -32,7 +32,7 @@ fn class(classes: u16, bytes: usize) -> u16 {
     classes + 4 * class
 }
 
-/// A frame of so many bytes without check sequence was received, and is good.
+/// A frame of this length without check sequence was received, and is good.
 pub(crate) fn received(file: &mut Registers, bytes: usize, destination: Destination) {
     let bytes = bytes + FCS_BYTES;
     add(file, class(regs::PRC64, bytes), 1);
@@ -45,7 +45,7 @@ pub(crate) fn received(file: &mut Registers, bytes: usize, destination: Destinat
     }
 }
 
-/// A frame of so many bytes was on the wire, whatever became of it.
+/// A frame of this length was on the wire, whatever became of it.
 pub(crate) fn seen(file: &mut Registers, bytes: usize) {
     add(file, regs::TPR, 1);
     add_bytes(file, regs::TORL, bytes + FCS_BYTES);

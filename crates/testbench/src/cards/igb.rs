@@ -66,7 +66,7 @@ fn transmitted(words: [u32; 4]) -> Vec<Step> {
     vec![opened(1), descriptor, write(TDT, 1)]
 }
 
-/// What RCTL and SRRCTL say of buffers of so many bytes: the size itself, or the next one that there is.
+/// What RCTL and SRRCTL say of buffers of this size: the size itself, or the next one that there is.
 fn buffer_size(bytes: u32) -> (u64, u64) {
     const ONE_BUFFER: u64 = 1 << 25;
     match bytes {
