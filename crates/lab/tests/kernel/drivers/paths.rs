@@ -77,12 +77,8 @@ pub(super) fn probe(pair: &Pair) -> Option<()> {
     assert_eq!((state.carrier, state.speed_mbps), (true, Some(pair.mbps)));
     assert_eq!(state.duplex.as_deref(), Some("full"));
     let kind = counters(&mut session).interrupt_kind;
-    // Without our bridge there is one vector, and no pin.
-    let expected = match pair.interrupts {
-        InterruptKind::MsiX if !options.bridge => InterruptKind::Msi,
-        all => all,
-    };
-    assert_eq!(kind, expected);
+    // Without our bridge a driver has a message, of whichever kind.
+    assert!(kind == pair.interrupts || !options.bridge && kind != InterruptKind::Intx, "{kind:?}");
     assert_eq!(session.target.counters().intx_undeliverable, 0);
     stop(session)
 }
