@@ -18,7 +18,7 @@ use warikomi_stack::ChannelUpper;
 use super::device::{Registers, sequence_at};
 use super::pair::ChannelBug;
 use super::pool::{Packet, Pool};
-use super::session::{Outgoing, Ring, Session};
+use super::session::{Outgoing, Ring, Session, Tap};
 use super::trace::Event;
 use crate::recorder::{RINGS, RUN_ID, Recorder};
 
@@ -117,6 +117,8 @@ pub(super) struct Above<'a, 'o> {
     pub(super) channel: Option<(&'a mut Channel, &'a mut Session)>,
     pub(super) pool: &'a mut Pool,
     pub(super) outgoing: Option<&'a mut Outgoing>,
+    /// What the card has put on the wire.
+    pub(super) tap: &'a Tap,
     pub(super) given: &'a mut VecDeque<Packet>,
     pub(super) memory: &'a SharedMemory,
     pub(super) recorder: &'a mut Recorder<'o>,
@@ -129,7 +131,11 @@ pub(super) type Channel = ChannelUpper<SharedWords, Ring>;
 
 impl Above<'_, '_> {
     fn is_sent(&mut self, token: u32, sent: bool) {
-        let sequence = self.outgoing.as_mut().and_then(|outgoing| outgoing.back(token));
+        let sequence = self.outgoing.as_mut().and_then(|outgoing| {
+            // A card with few places has them back within the step in which they were filled.
+            self.tap.tell(outgoing, self.recorder);
+            outgoing.back(token)
+        });
         self.recorder.emit(&Event::SentBack { sequence, sent });
     }
 }

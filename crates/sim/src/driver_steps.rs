@@ -88,6 +88,7 @@ impl World<'_> {
             channel: process.channel.as_mut().zip(dma_layout.session.as_mut()),
             pool: &mut self.pool,
             outgoing: dma_layout.outgoing.as_mut(),
+            tap: &self.tap,
             given: &mut self.given,
             memory: &dma_layout.memory,
             recorder: &mut self.recorder,

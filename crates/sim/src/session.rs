@@ -22,8 +22,10 @@ use warikomi_stack::{
 use warikomi_wire::{Wire, WireCounters};
 
 use super::device::{HEAD_BYTES, sequence_of};
+use super::trace;
 use super::{Options, VirtualError};
 use crate::recorder::RINGS;
+use crate::recorder::Recorder;
 
 /// Frames that the application sends carry this.
 const SENT_RUN_ID: u32 = 2;
@@ -82,6 +84,14 @@ impl Tap {
         let frame = self.0.frames.lock().ok()?.pop_front();
         self.0.some.store(frame.is_some(), Relaxed);
         frame
+    }
+
+    /// Tells of what the wire has taken since the last look.
+    #[inline]
+    pub(super) fn tell(&self, outgoing: &mut Outgoing, recorder: &mut Recorder<'_>) {
+        while let Some(frame) = self.take() {
+            recorder.emit(&trace::Event::OnWire { sequence: outgoing.number_of(&frame) });
+        }
     }
 }
 

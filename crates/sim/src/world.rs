@@ -167,16 +167,8 @@ impl<'o> World<'o> {
             let seen = self.now + Span::from_ns(self.options.costs.interrupt_ns);
             self.queue.schedule(seen, QueuedEvent::Interrupt(vector));
         }
-        if self.dma_layout.outgoing.is_some() {
-            self.look_at_wire();
-        }
-    }
-
-    fn look_at_wire(&mut self) {
-        while let Some(frame) = self.tap.take() {
-            let outgoing = self.dma_layout.outgoing.as_mut();
-            let sequence = outgoing.and_then(|outgoing| outgoing.number_of(&frame));
-            self.recorder.emit(&Event::OnWire { sequence });
+        if let Some(outgoing) = &mut self.dma_layout.outgoing {
+            self.tap.tell(outgoing, &mut self.recorder);
         }
     }
 
