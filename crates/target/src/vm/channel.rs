@@ -239,8 +239,8 @@ impl Drop for Channel {
     }
 }
 
-/// Ends a connection in order. With something in it that was not read, its other end would find it reset, which ends
-/// QEMU 11.1 with a failed assertion (`util/error.c`), and its guest with it.
+/// Ends a connection in order. With something in it that was not read, its other end would find it reset. QEMU 11.1 was
+/// once seen to end with a failed assertion (`util/error.c`) then, and its guest with it.
 pub(super) fn close(stream: &UnixStream) {
     // Nothing comes any more, so what is there has an end.
     if stream.shutdown(Shutdown::Both).is_err() {
