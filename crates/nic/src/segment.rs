@@ -91,7 +91,7 @@ impl Segmenter {
         Segmenter::behind(frame, (transport, UDP_HEADER), mss)
     }
 
-    /// What is common: a transport header of so many bytes at an offset.
+    /// What is common: a transport header of this length in bytes, at this offset.
     fn behind(
         frame: &[u8],
         (transport, header_bytes): (usize, usize),
