@@ -83,7 +83,7 @@ fn what_cannot_be_is_refused_with_what_can() {
         (&["--buffers", "7GB"], "MB of 1,000,000"),
         (&["--calibration", "1ms"], "--calibration"),
         (&["--line-rate", "5"], "is too long: choose 0"),
-        (&["--target", "vm"], "kernel"),
+        (&["--target", "vm"], "--target vm is for inject"),
         (&["--quota", "50%"], "--target process"),
         (&["--target", "process", "--virtual", "--quota", "50%"], "give --stall"),
         (&["--target", "process", "--quota", "50"], "50"),

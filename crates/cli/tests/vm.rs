@@ -147,3 +147,25 @@ fn a_virtual_machine_needs_a_socket_and_takes_no_flags_of_other_targets() {
         assert!(!output.status.success() && message.contains(text), "{flags:?}: {message}");
     }
 }
+
+#[test]
+fn an_experiment_that_asks_more_of_a_target_refuses_a_virtual_machine() {
+    let vm = ["--target", "vm", "--socket", "x"];
+    for command in [
+        &["receive"][..],
+        &["receive", "--virtual"],
+        &["transmit"],
+        &["transmit", "--virtual"],
+        &["replace"],
+        &["round-trip"],
+        &["cost"],
+        &["explore"],
+        &["bench", "--only", "kernel"],
+        &["live"],
+    ] {
+        let output = start(&[command, &vm].concat()).wait_with_output().unwrap();
+        let message = String::from_utf8(output.stderr).unwrap();
+        let refused = !output.status.success() && message.contains("--target vm is for inject");
+        assert!(refused, "{command:?}: {message}");
+    }
+}

@@ -138,14 +138,15 @@ impl World<'_> {
 
     /// Whether there is no point in going on to `next`.
     fn is_over(&mut self, next: Time) -> bool {
-        let Some(calm) = self.calm else {
+        let Some(until) = self.calm_until else {
             if self.is_quiet() {
-                self.calm = Some(self.now);
-                self.recorder.emit(&Event::Calm);
+                let rounds = self.in_nic.div_ceil(self.options.buffers.max(1) as u64).max(1);
+                self.calm_until = Some(self.now + self.options.disturbances.bound * rounds);
+                self.recorder.emit(&Event::Calm { rounds });
             }
             return false;
         };
-        next > calm + self.options.disturbances.bound || self.is_settled()
+        next > until || self.is_settled()
     }
 
     fn is_quiet(&mut self) -> bool {
@@ -237,11 +238,11 @@ impl World<'_> {
     }
 
     fn end(mut self) -> Result<Outcome, VirtualError> {
-        if let Some(calm) = self.calm
+        if let Some(until) = self.calm_until
             && !self.is_settled()
         {
             // Nothing more has happened, and the time for it is over.
-            self.now = self.now.max(calm + self.options.disturbances.bound);
+            self.now = self.now.max(until);
             self.recorder.now = self.now;
         }
         self.recorder.emit(&Event::Stopping);

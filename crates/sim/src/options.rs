@@ -89,7 +89,8 @@ pub struct Disturbances {
     pub stalls: Vec<(Span, Span)>,
     /// When the core is taken from all parts without real-time priority, from the first burst on, and for how long.
     pub core_taken: Vec<(Span, Span)>,
-    /// The longest that anything may take once nothing goes wrong any more and no frame comes.
+    /// The longest that anything may take once nothing goes wrong any more and no frame comes; for each round, if more
+    /// frames wait in the card than there are buffers.
     pub bound: Span,
 }
 

@@ -79,7 +79,10 @@ pub enum Event {
     /// A part is held for a while.
     Stalled(Part),
     /// Frames come no more and nothing goes wrong from now on.
-    Calm,
+    Calm {
+        /// How often the buffers must go round for what waits in the card: once where each frame waits in a buffer.
+        rounds: u64,
+    },
     /// Nothing is left to do, or the time for it is over: the driver is told to stop its device.
     Stopping,
     /// The driver has stopped its device and given all back.
@@ -144,7 +147,7 @@ impl Event {
             Event::DriverFailed => (12, 0, 0),
             Event::Started(part) => (13, part as u64, 0),
             Event::Stalled(part) => (14, part as u64, 0),
-            Event::Calm => (15, 0, 0),
+            Event::Calm { rounds } => (15, rounds - 1, 0),
             Event::Quiesced => (16, 0, 0),
             Event::End => (17, 0, 0),
             Event::Stopping => (18, 0, 0),

@@ -84,7 +84,7 @@ pub(super) struct World<'o> {
     /// Parts that are not running at present.
     pub(super) away: u32,
     pub(super) faults_on: bool,
-    pub(super) calm: Option<Time>,
+    pub(super) calm_until: Option<Time>,
     /// The driver is told to stop for good.
     pub(super) ending: bool,
 }
@@ -134,7 +134,7 @@ impl<'o> World<'o> {
             orders_left: disturbances.orders.len(),
             away: 0,
             faults_on: !disturbances.faults.is_empty(),
-            calm: None,
+            calm_until: None,
             ending: false,
             device,
             tap,
@@ -145,7 +145,7 @@ impl<'o> World<'o> {
 
     /// Nothing but the running task does anything before this time.
     pub(super) fn nothing_before(&self) -> Time {
-        if self.options.every_idle_look || self.calm.is_some() {
+        if self.options.every_idle_look || self.calm_until.is_some() {
             return Time::ZERO;
         }
         let killed = match self.kills.front() {

@@ -106,26 +106,25 @@ impl Receiver {
         let written = hw.mmio.read(regs::RX_BUF_ADDR, Width::B2)? as u32 % RING_BYTES;
         let mut taken = 0;
         while taken < budget && self.next != written {
+            let Some(&buffer) = self.buffers.front() else { break };
             let filled = written.wrapping_sub(self.next) % RING_BYTES;
             let bytes = match self.look(hw.memory, filled)? {
                 Found::Frame(bytes) => {
-                    if !self.pass_on(hw.memory, bytes, sink)? {
-                        break;
-                    }
+                    self.pass_on(hw.memory, bytes, buffer, sink)?;
                     bytes
                 }
                 Found::Damaged(bytes) => {
-                    self.errors += 1;
+                    self.refuse(buffer, sink);
                     bytes
                 }
-                // The device is not held up by it, so it may never be finished (8139too: "hung FIFO").
-                Found::Unfinished if filled < RING_BYTES - MOST_BYTES => break,
-                Found::Unfinished | Found::Nonsense => {
+                Found::Unfinished => break,
+                Found::Nonsense => {
                     self.errors += 1;
                     self.restart(hw.mmio)?;
                     break;
                 }
             };
+            self.buffers.pop_front();
             taken += 1;
             self.next = (self.next + occupied(bytes)) % RING_BYTES;
             let read = self.next.wrapping_sub(READ_BEHIND) as u16;
@@ -148,26 +147,31 @@ impl Receiver {
         })
     }
 
-    /// Copies the next frame to a buffer and passes that on; whether there was one.
+    /// Copies the next frame to a buffer and passes that on.
     fn pass_on(
         &mut self,
         memory: &dyn DmaMemory,
         bytes: u32,
+        buffer: Buffer,
         sink: &mut dyn RxSink,
-    ) -> Result<bool, DriverError> {
+    ) -> Result<(), DriverError> {
         let bytes = bytes - FCS_BYTES;
-        let Some(&buffer) = self.buffers.front() else { return Ok(false) };
         if bytes > buffer.bytes {
-            self.errors += 1;
-            return Ok(true);
+            self.refuse(buffer, sink);
+            return Ok(());
         }
         let frame = &mut self.frame[..bytes as usize];
         memory.read(self.ring + u64::from(self.next + HEADER_BYTES), frame)?;
         memory.write(buffer.address, frame)?;
-        self.buffers.pop_front();
         // The device judges no checksums.
         sink.received(Received { buffer, bytes, checksums_good: false });
-        Ok(true)
+        Ok(())
+    }
+
+    /// Leaves a frame out. The layer above is told as by any driver: the buffer that it would have had comes back empty.
+    fn refuse(&mut self, buffer: Buffer, sink: &mut dyn RxSink) {
+        self.errors += 1;
+        sink.returned(buffer);
     }
 
     /// Makes the device begin anew with an empty ring (rtl8139_rx_err).

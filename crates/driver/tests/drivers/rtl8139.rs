@@ -34,15 +34,18 @@ fn a_frame_that_is_still_being_written_is_waited_for() {
     assert_eq!(rig.driver.rx_errors(), 0);
 }
 
+/// Whether it is late or never comes cannot be told, and what is behind it would be lost. A driver that is started anew
+/// receives again.
 #[test]
-fn behind_a_frame_that_is_never_finished_reception_begins_anew() {
+fn a_frame_that_is_never_finished_is_waited_for_on_a_full_ring_too() {
     let mut rig = open(8);
     let never = rig.bench.receive_faulty(&frame(300, 0), RxFault::NeverCompleted);
     assert_eq!(never, RxOutcome::NotCompleted);
     while rig.bench.receive(&frame(1_500, 1)) == RxOutcome::OnRing {
-        assert!(rig.frames().is_empty());
+        assert_eq!((rig.poll(9), rig.driver.rx_errors()), (Ok(0), 0));
     }
-    assert_eq!((rig.poll(9), rig.driver.rx_errors()), (Ok(0), 1));
+    rig.quiesce().0.unwrap();
+    rig.init(8).unwrap();
     assert_eq!(rig.bench.receive(&frame(200, 2)), RxOutcome::OnRing);
     assert_eq!(rig.poll(9), Ok(1));
     assert_eq!(rig.frames(), [frame(200, 2)]);

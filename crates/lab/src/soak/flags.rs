@@ -9,7 +9,6 @@ use warikomi_session::LINUX_DRIVER;
 use super::canary::{self, Canary};
 use super::columns;
 use super::kernel::{KernelArguments, Places};
-use super::process::drivers;
 use super::row::Made;
 use super::seeds::{Batch, Seeds};
 use super::trial::{Draw, Targets};
@@ -219,7 +218,7 @@ fn canaries(draw: &Draw, watch: &mut Watch) -> Result<Vec<Canary>, Error> {
 /// What the histories of all seeds have in common.
 fn target_info(draw: &Draw) -> TargetInfo {
     let (process, kernel) = (draw.targets != Targets::Kernel, draw.targets != Targets::Process);
-    let ours = drivers().into_iter().map(|info| info.name).filter(|_| process);
+    let ours = warikomi_driver::DRIVERS.iter().map(|info| info.name).filter(|_| process);
     let linux = draw.kernel.driver.as_deref().unwrap_or(LINUX_DRIVER);
     let drivers: Vec<&str> = ours.chain(kernel.then_some(linux)).collect();
     let models: Vec<&str> = warikomi_nic::MODELS.iter().map(|model| model.name).collect();

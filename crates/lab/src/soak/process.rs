@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use warikomi_clock::{Dice, Seed};
+use warikomi_driver::DRIVERS;
 use warikomi_driver::strategy::Strategy;
-use warikomi_driver::{DRIVERS, DriverInfo};
 use warikomi_sim::history::Drawn;
 use warikomi_sim::planted::Bug;
 use warikomi_sim::{Options, Order, Pair, Topology, Trigger, Way};
@@ -25,16 +25,10 @@ pub(super) struct ProcessHistory {
 /// How much longer the longest histories are than others.
 const LONGER: u64 = 16;
 
-/// Those whose histories are drawn. That of the RTL8139 is left out: frames that wait on its ring for a buffer are not
-/// looked at when one comes back, only when the next frame comes (docs/limits.md).
-pub(super) fn drivers() -> Vec<&'static DriverInfo> {
-    DRIVERS.iter().copied().filter(|info| info.name != "rtl8139").collect()
-}
-
 impl ProcessHistory {
     /// The history of this seed.
     pub(super) fn draw(seed: u64, dice: &mut Dice) -> ProcessHistory {
-        let driver = dice.of(&drivers()).name;
+        let driver = dice.of(DRIVERS).name;
         let mut drawn = Drawn::of(Seed(seed), !dice.one_in(3));
         if dice.one_in(8) {
             drawn.bursts = Some(drawn.options().traffic.bursts * dice.magnitude(2, LONGER));

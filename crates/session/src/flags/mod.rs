@@ -21,6 +21,7 @@ use warikomi_target::kernel::GuestCosts;
 use self::kernel::{KernelArguments, Kind};
 use self::prepared::Options;
 use self::process::{PathName, ProcessArguments};
+use self::vm::not_for_a_vm;
 use crate::error::SessionError;
 use crate::options::ProcessSessionOptions;
 
@@ -104,7 +105,8 @@ impl TargetArguments {
         self.prepare_with(usual, Kind::default())
     }
 
-    /// The same, in virtual time if that is asked for; everything random in the kernel then follows from `seed`.
+    /// The same, in virtual time if that is asked for; everything random in the kernel then follows from `seed`. For
+    /// experiments that need nothing of a target but a driver that receives: it may be in a virtual machine.
     pub fn prepare_at(
         &self,
         usual: Usual,
@@ -118,7 +120,13 @@ impl TargetArguments {
                  transmit and histories",
             ));
         }
-        self.prepare_for(usual, costs, seed)
+        match self.kind() {
+            TargetKind::Vm => {
+                let options = Options::Vm(self.vm(costs.is_some())?);
+                Ok(Prepared { options, files: None })
+            }
+            TargetKind::Kernel | TargetKind::Process => self.prepare_for(usual, costs, seed),
+        }
     }
 
     /// The same, in virtual time if there are costs for it.
@@ -156,15 +164,13 @@ impl TargetArguments {
                 let options = self.process(self.path(usual), usual)?;
                 Ok(Prepared { options: Options::Process(options), files: None })
             }
-            TargetKind::Vm => {
-                let options = Options::Vm(self.vm(&kind)?);
-                Ok(Prepared { options, files: None })
-            }
+            TargetKind::Vm => Err(not_for_a_vm()),
         }
     }
 
     /// A driver process that is replaced while stack and application above it go on.
     pub fn prepare_live(&self) -> Result<ProcessSessionOptions, SessionError> {
+        self.refuse_vm()?;
         if self.asks_for_kernel() {
             return Err(SessionError::impossible(
                 "a driver that is replaced while a service goes on is a process of its own; leave --target kernel out, \
@@ -192,8 +198,9 @@ impl TargetArguments {
         Ok(Prepared { options: Options::Process(options), files: None })
     }
 
-    /// Refuses a kernel where the application is in the driver's process.
+    /// Refuses a kernel, and a virtual machine, where the application is in the driver's process.
     pub fn refuse_kernel_for_direct(&self) -> Result<(), SessionError> {
+        self.refuse_vm()?;
         if self.asks_for_kernel() {
             return Err(SessionError::impossible(
                 "the application is in the driver's own process here, a user-level network interface, and in a kernel \
@@ -212,6 +219,7 @@ impl TargetArguments {
 
     /// The name of a driver of ours that sends by itself, and a NIC as asked for.
     pub fn sender(&self) -> Result<(&str, NicOptions), SessionError> {
+        self.refuse_vm()?;
         if self.no_sandbox {
             return Err(SessionError::impossible(
                 "--no-sandbox is for drivers that are not ours, and here are none; leave it out",
@@ -267,6 +275,13 @@ impl TargetArguments {
         self.target.unwrap_or(TargetKind::Kernel)
     }
 
+    fn refuse_vm(&self) -> Result<(), SessionError> {
+        match self.kind() {
+            TargetKind::Vm => Err(not_for_a_vm()),
+            TargetKind::Kernel | TargetKind::Process => Ok(()),
+        }
+    }
+
     /// Whether the driver runs in a process of its own.
     pub fn is_process(&self) -> bool {
         self.kind() == TargetKind::Process
@@ -299,6 +314,7 @@ impl TargetArguments {
     /// The driver of ours that is run in virtual time, with its card and an application in one thread; refuses flags
     /// that say anything else about it.
     pub fn simulated_driver(&self) -> Result<&'static DriverInfo, SessionError> {
+        self.refuse_vm()?;
         refuse(&self.kernel.given(), "kernel")?;
         let others = given([
             ("--model", self.model.is_some()),

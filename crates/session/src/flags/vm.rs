@@ -4,7 +4,6 @@ use warikomi_nic::NicOptions;
 
 use super::TargetArguments;
 use super::check::refuse;
-use super::kernel::Kind;
 
 use crate::error::SessionError;
 use crate::options::VmSessionOptions;
@@ -12,9 +11,17 @@ use crate::options::VmSessionOptions;
 /// The model unless another is asked for: its driver is in every distribution's kernel.
 const USUAL_MODEL: &str = "rtl8168";
 
+/// Why an experiment that asks more of its target than a driver that receives has no virtual machine.
+pub(super) fn not_for_a_vm() -> SessionError {
+    SessionError::impossible(
+        "--target vm is for inject, sweep, accuracy and replay; anything else needs a kernel or a driver process of \
+         ours: leave it out, or give --target kernel or --target process",
+    )
+}
+
 impl TargetArguments {
     /// What is to be waited for.
-    pub(super) fn vm(&self, kind: &Kind) -> Result<VmSessionOptions, SessionError> {
+    pub(super) fn vm(&self, in_virtual_time: bool) -> Result<VmSessionOptions, SessionError> {
         refuse(&self.process.given(), "process")?;
         let kernels = self.kernel.given();
         refuse(
@@ -26,9 +33,9 @@ impl TargetArguments {
                 "--no-sandbox is for processes that we start, and a virtual machine is yours; leave it out",
             ));
         }
-        if kind.debug || kind.costs.is_some() {
+        if in_virtual_time {
             return Err(SessionError::impossible(
-                "a virtual machine has its own kernel and its own time; this needs --target kernel",
+                "a virtual machine has its own time; --virtual needs --target kernel",
             ));
         }
         let socket = self.kernel.socket.clone().ok_or_else(|| {

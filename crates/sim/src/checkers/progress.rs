@@ -6,11 +6,13 @@ use warikomi_nic::RxOutcome;
 use super::checker::Checker;
 use crate::{Event, Part};
 
-/// Once nothing goes wrong any more and no frame comes, whatever waits is delivered within a bound.
+/// Once nothing goes wrong any more and no frame comes, whatever waits is delivered within a bound for each round of the
+/// buffers.
 /// The others say that nothing bad happens; this says that something good does.
 pub struct Progress {
     bound: Span,
-    calm: Option<Time>,
+    /// When nothing goes wrong any more, and when the time is over.
+    calm: Option<(Time, Time)>,
     /// Packets on the ring, or above it, that the application does not have.
     pending: BTreeSet<u64>,
 }
@@ -34,8 +36,8 @@ impl Checker for Progress {
             }
             Event::Delivered { sequence: Some(sequence), .. } => {
                 self.pending.remove(&sequence);
-                if let Some(calm) = self.calm
-                    && at > calm + self.bound
+                if let Some((calm, until)) = self.calm
+                    && at > until
                 {
                     let late = at.since(calm);
                     return Err(format!(
@@ -47,19 +49,57 @@ impl Checker for Progress {
             Event::Killed(Part::First | Part::Second) | Event::Forgotten | Event::Quiescing => {
                 self.pending.clear();
             }
-            Event::Calm => self.calm = Some(at),
+            Event::Calm { rounds } => self.calm = Some((at, at + self.bound * rounds)),
             // If it is over before the time is, whoever had the packet has dropped it: the ledger's.
             Event::Stopping => {
-                let waited = self.calm.map_or(Span::ZERO, |calm| at.since(calm));
-                if let (Some(first), true) = (self.pending.first(), waited >= self.bound) {
+                if let (Some(first), Some((calm, until))) = (self.pending.first(), self.calm)
+                    && at >= until
+                {
                     return Err(format!(
-                        "packet {first} and {} more wait on, {waited} after the last disturbance",
-                        self.pending.len() - 1
+                        "packet {first} and {} more wait on, {} after the last disturbance",
+                        self.pending.len() - 1,
+                        at.since(calm)
                     ));
                 }
             }
             _ => {}
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(ms: u64) -> Time {
+        Time::from_ps(ms * 1_000_000_000)
+    }
+
+    /// What the checker says of a packet that has come, calm after 1 ms with a bound of 200 ms, and then this.
+    fn judged(rounds: u64, at: Time, event: &Event) -> Result<(), String> {
+        let mut progress = Progress::new(Span::from_ms(200));
+        let arrived = Event::Arrived { sequence: 7, outcome: RxOutcome::OnRing, struck: false };
+        progress.check(ms(0), &arrived).unwrap();
+        progress.check(ms(1), &Event::Calm { rounds }).unwrap();
+        progress.check(at, event)
+    }
+
+    #[test]
+    fn what_comes_late_or_never_is_named() {
+        let delivered = Event::Delivered { token: 0, sequence: Some(7) };
+        assert_eq!(judged(1, ms(201), &delivered), Ok(()));
+        assert!(judged(1, ms(202), &delivered).unwrap_err().contains("packet 7 came"));
+        assert!(judged(1, ms(201), &Event::Stopping).unwrap_err().contains("packet 7 and 0 more"));
+        // It was over before: whoever had it has dropped it.
+        assert_eq!(judged(1, ms(200), &Event::Stopping), Ok(()));
+    }
+
+    #[test]
+    fn each_round_of_the_buffers_has_the_bound() {
+        let delivered = Event::Delivered { token: 0, sequence: Some(7) };
+        assert_eq!(judged(3, ms(601), &delivered), Ok(()));
+        assert!(judged(3, ms(602), &delivered).is_err());
+        assert!(judged(3, ms(601), &Event::Stopping).is_err());
     }
 }

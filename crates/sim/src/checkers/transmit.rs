@@ -16,7 +16,8 @@ pub struct Transmit {
     last: Option<u64>,
     /// Frames on their way, and what is known of each.
     outstanding: BTreeMap<u64, Known>,
-    calm: Option<Time>,
+    /// When nothing goes wrong any more, and when the time is over.
+    calm: Option<(Time, Time)>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -61,11 +62,11 @@ impl Transmit {
     }
 
     fn stopping(&mut self, at: Time) -> Result<(), String> {
-        let waited = self.calm.map_or(Span::ZERO, |calm| at.since(calm));
-        match self.outstanding.first_key_value() {
-            Some((first, _)) if waited >= self.bound => Err(format!(
-                "frame {first} and {} more do not come back, {waited} after the last disturbance",
-                self.outstanding.len() - 1
+        match (self.outstanding.first_key_value(), self.calm) {
+            (Some((first, _)), Some((calm, until))) if at >= until => Err(format!(
+                "frame {first} and {} more do not come back, {} after the last disturbance",
+                self.outstanding.len() - 1,
+                at.since(calm)
             )),
             _ => Ok(()),
         }
@@ -94,7 +95,7 @@ impl Checker for Transmit {
             }
             Event::OnWire { sequence } => return self.on_wire(sequence),
             Event::SentBack { sequence, sent } => return self.back(sequence, sent),
-            Event::Calm => self.calm = Some(at),
+            Event::Calm { rounds } => self.calm = Some((at, at + self.bound * rounds)),
             Event::Stopping => return self.stopping(at),
             Event::End => {
                 if let Some((first, _)) = self.outstanding.first_key_value() {
