@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::experiment::{Conclusion, Experiment};
 use crate::inject::time_base;
 use crate::strike::{
-    Attempt, Condition, KernelCode, Operation, Scene, StrikePlace, Striking, Trial, checks,
+    Attempt, Check, Condition, KernelCode, Operation, Scene, StrikePlace, Striking, Trial, checks,
     condition_help, operation_help, resolve, striking_help,
 };
 use crate::watch::Watch;
@@ -100,17 +100,7 @@ impl At {
         let mut kernel = KernelCode::default();
         let mut scene = Scene::start(watch, &prepared, &mut kernel)?;
         let cores = scene.session.watch_cores();
-        let place = |scene: &mut Scene, place: &StrikePlace| {
-            resolve(&scene.program, &mut *scene.session.target, place)
-        };
-        let attempt = Attempt {
-            place: place(&mut scene, &self.place)?,
-            then: self.then.as_ref().map(|then| place(&mut scene, then)).transpose()?,
-            nth: self.nth,
-            conditions,
-            operation: self.operation,
-            striking: self.deliver.clone(),
-        };
+        let mut attempt = self.attempt(&mut scene, &conditions)?;
         let mut trials = Vec::new();
         for number in 0..self.count {
             watch.progress(number, self.count, &self.place.to_string());
@@ -119,8 +109,24 @@ impl At {
             trials.push(trial);
             if spoilt && number + 1 < self.count {
                 scene = Scene::start(watch, &prepared, &mut kernel)?;
+                // Each kernel loads the driver to another address.
+                attempt = self.attempt(&mut scene, &conditions)?;
             }
         }
         Ok(Tried { trials, scene, cores })
+    }
+
+    /// What is tried, in this kernel.
+    fn attempt(&self, scene: &mut Scene, conditions: &[Check]) -> Result<Attempt, Error> {
+        let mut place =
+            |place: &StrikePlace| resolve(&scene.program, &mut *scene.session.target, place);
+        Ok(Attempt {
+            place: place(&self.place)?,
+            then: self.then.as_ref().map(&mut place).transpose()?,
+            nth: self.nth,
+            conditions: conditions.to_vec(),
+            operation: self.operation,
+            striking: self.deliver.clone(),
+        })
     }
 }

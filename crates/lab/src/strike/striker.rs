@@ -262,6 +262,9 @@ impl Striker {
     /// The target stands still at the place.
     fn strike(&mut self, nic: &mut dyn Nic, host: &mut Host<'_>) -> Result<(), TraceeError> {
         let Some(strike) = self.armed.take() else { return Ok(()) };
+        // All that the driver has written was carried out: what it writes behind this place is behind the strike, too, and
+        // an acknowledgement there takes the interrupt of what comes now.
+        host.looks = None;
         if let Where::Code(addresses) = &strike.place {
             clear(&mut self.tracee, addresses)?;
         }

@@ -292,6 +292,33 @@ fn planted_bugs_are_found_with_the_place_named() {
     }
 }
 
+/// What strikes behind the last look at the ring and before the acknowledgement has its interrupt taken, at whatever
+/// instruction in between.
+#[test]
+fn a_gap_is_found_at_each_of_its_instructions_each_time() {
+    image();
+    let flags = ["--driver", "r8169_ack_late", "--model", "rtl8168", "--operation", "ping"];
+    let places = || {
+        let function = ["--function", "rtl8169_poll"];
+        let conclusion = run::<Explore>(&[&flags[..], &function].concat()).unwrap();
+        let findings = conclusion.result.figures.get("findings").and_then(Value::as_array).cloned();
+        let findings = findings.into_iter().flatten();
+        findings.filter_map(|one| Some(one["place"].as_str()?.to_owned())).collect::<Vec<_>>()
+    };
+    let found = places();
+    assert!(found.len() > 10, "{found:?}");
+    assert_eq!(places(), found);
+    // A target that hangs is followed by another one, which has loaded the driver to another address.
+    let again = run::<At>(&[&[&*found[0]], &flags[..], &["--count", "3"]].concat()).unwrap();
+    let times = rows(&again).iter().filter(|row| text(row, "verdict") != "accounted");
+    assert_eq!(
+        times.map(|row| row["times"].as_u64().unwrap()).sum::<u64>(),
+        3,
+        "{:?}",
+        rows(&again)
+    );
+}
+
 #[test]
 fn a_bug_is_found_by_a_pair_of_places_with_the_command_that_repeats_it() {
     image();

@@ -24,12 +24,16 @@ pub(super) struct Unseen {
 }
 
 impl Unseen {
-    /// These are reported.
+    /// These are reported. Where no write can be on its way, all that was reported is seen.
     #[inline]
     pub(super) fn add(&mut self, cx: &NicContext<'_>, bits: u32) {
-        if let Some(looks) = cx.looks.filter(|_| bits != 0) {
-            let before = self.bits(cx);
-            *self = Unseen { bits: before | bits, reads: cx.own.reads, looks };
+        match cx.looks {
+            None => *self = Unseen::default(),
+            Some(_) if bits == 0 => {}
+            Some(looks) => {
+                let before = self.bits(cx);
+                *self = Unseen { bits: before | bits, reads: cx.own.reads, looks };
+            }
         }
     }
 

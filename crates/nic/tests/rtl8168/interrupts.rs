@@ -67,6 +67,13 @@ fn an_acknowledgement_that_was_on_its_way_is_not_one_of_what_came_meanwhile() {
     lab.looks = Some(1_000);
     lab.w16(0x3e, 0xffff);
     assert_eq!(lab.r16(0x3e), 0);
+    // Where the driver stands still, nothing is on its way: its next acknowledgement is one of all that came before.
+    inject(&mut lab, 1);
+    lab.looks = None;
+    inject(&mut lab, 1);
+    lab.looks = Some(1_001);
+    lab.w16(0x3e, 0xffff);
+    assert_eq!(lab.r16(0x3e), 0);
 }
 
 #[test]
