@@ -18,10 +18,10 @@ use warikomi_inject::Receiver;
 use warikomi_nic::NicOptions;
 use warikomi_target::kernel::GuestCosts;
 
+use self::check::not_for_a_vm;
 use self::kernel::{KernelArguments, Kind};
 use self::prepared::Options;
 use self::process::{PathName, ProcessArguments};
-use self::vm::not_for_a_vm;
 use crate::error::SessionError;
 use crate::options::ProcessSessionOptions;
 

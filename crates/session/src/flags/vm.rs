@@ -11,14 +11,6 @@ use crate::options::VmSessionOptions;
 /// The model unless another is asked for: its driver is in every distribution's kernel.
 const USUAL_MODEL: &str = "rtl8168";
 
-/// Why an experiment that asks more of its target than a driver that receives has no virtual machine.
-pub(super) fn not_for_a_vm() -> SessionError {
-    SessionError::impossible(
-        "--target vm is for inject, sweep, accuracy and replay; anything else needs a kernel or a driver process of \
-         ours: leave it out, or give --target kernel or --target process",
-    )
-}
-
 impl TargetArguments {
     /// What is to be waited for.
     pub(super) fn vm(&self, in_virtual_time: bool) -> Result<VmSessionOptions, SessionError> {
