@@ -24,8 +24,7 @@ use warikomi_wire::{Wire, WireCounters};
 use super::device::{HEAD_BYTES, sequence_of};
 use super::trace;
 use super::{Options, VirtualError};
-use crate::recorder::RINGS;
-use crate::recorder::Recorder;
+use crate::recorder::{RINGS, Recorder};
 
 /// Frames that the application sends carry this.
 const SENT_RUN_ID: u32 = 2;

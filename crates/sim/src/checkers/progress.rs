@@ -7,8 +7,7 @@ use super::checker::Checker;
 use crate::{Event, Part};
 
 /// Once nothing goes wrong any more and no frame comes, whatever waits is delivered within a bound for each round of the
-/// buffers.
-/// The others say that nothing bad happens; this says that something good does.
+/// buffers. The others say that nothing bad happens; this says that something good does.
 pub struct Progress {
     bound: Span,
     /// When nothing goes wrong any more, and when the time is over.
@@ -50,7 +49,7 @@ impl Checker for Progress {
                 self.pending.clear();
             }
             Event::Calm { rounds } => self.calm = Some((at, at + self.bound * rounds)),
-            // If it is over before the time is, whoever had the packet has dropped it: the ledger's.
+            // A run that ends before its deadline has nothing left to do: the packet was dropped, and the ledger reports it.
             Event::Stopping => {
                 if let (Some(first), Some((calm, until))) = (self.pending.first(), self.calm)
                     && at >= until
@@ -91,7 +90,7 @@ mod tests {
         assert_eq!(judged(1, ms(201), &delivered), Ok(()));
         assert!(judged(1, ms(202), &delivered).unwrap_err().contains("packet 7 came"));
         assert!(judged(1, ms(201), &Event::Stopping).unwrap_err().contains("packet 7 and 0 more"));
-        // It was over before: whoever had it has dropped it.
+        // The run ended before its deadline: the packet was dropped, and the ledger reports it.
         assert_eq!(judged(1, ms(200), &Event::Stopping), Ok(()));
     }
 
