@@ -48,6 +48,8 @@ pub struct BuildOptions {
     pub drivers: DriverMode,
     /// With the drivers of further cards ([`needs_more_drivers`](crate::needs_more_drivers)).
     pub more_drivers: bool,
+    /// With what the kernel's own tests of NICs need, and the drivers of further cards.
+    pub selftests: bool,
     /// A kernel that finds its own mistakes (locks, memory), with debug information.
     pub debug: bool,
     /// A kernel whose time can be virtual.
@@ -75,8 +77,9 @@ pub fn build(
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Image> {
     let found = Found::look_up(&options.source)?;
-    let BuildOptions { drivers, more_drivers, debug, virtual_time, .. } = *options;
-    let fragment = Fragment::new(ImageKind { drivers, more_drivers, debug, virtual_time });
+    let BuildOptions { drivers, more_drivers, selftests, debug, virtual_time, .. } = *options;
+    let kind = ImageKind { drivers, more_drivers, selftests, debug, virtual_time };
+    let fragment = Fragment::new(kind);
     let own = OwnModules::look_up(&options.modules)?;
     let key = Key::new(&found, &fragment, &own)?;
     let known = cache.images()?.into_iter().find(|image| key.is_of(image.info()));
@@ -172,7 +175,8 @@ impl Build<'_> {
             source: self.key.source.clone(),
             config_hash: self.key.hash.clone(),
             driver_mode: self.options.drivers,
-            more_drivers: self.options.more_drivers,
+            more_drivers: self.options.more_drivers || self.options.selftests,
+            selftests: self.options.selftests,
             debug: self.options.debug,
             virtual_time: self.options.virtual_time,
             own_modules: modules_of(&own)?,

@@ -6,6 +6,7 @@
 //!   sources/                   unpacked packages
 //!   builds/                    object files of developers' trees, so that little is rebuilt
 //!   shadows/                   symbolic links to developers' trees that were built in place
+//!   selftests/                 tests of unpacked packages, compiled
 //!   logs/                      of builds that run or failed
 //!   locks/
 //! ```
@@ -42,7 +43,7 @@ impl Cache {
     /// A cache in a directory, which is made if it is not there.
     pub fn at(root: impl Into<PathBuf>) -> Result<Self> {
         let root = root.into();
-        for part in ["kernels", "sources", "builds", "shadows", "logs", "locks"] {
+        for part in ["kernels", "sources", "builds", "shadows", "selftests", "logs", "locks"] {
             let path = root.join(part);
             fs::create_dir_all(&path).at("make the directory", &path)?;
         }
@@ -105,6 +106,10 @@ impl Cache {
             what.push_str(" with the drivers of further cards");
             flags.push_str(" --more-drivers");
         }
+        if wanted.selftests {
+            what.push_str(" for the kernel's own tests");
+            flags.push_str(" --selftests");
+        }
         if wanted.debug {
             what.push_str(" with debug information");
             flags.push_str(" --debug");
@@ -134,6 +139,10 @@ impl Cache {
 
     pub(crate) fn shadows(&self) -> PathBuf {
         self.root.join("shadows")
+    }
+
+    pub(crate) fn selftests(&self) -> PathBuf {
+        self.root.join("selftests")
     }
 
     pub(crate) fn log(&self, key: &str) -> PathBuf {
@@ -208,6 +217,8 @@ pub struct Wanted<'a> {
     pub drivers: Option<DriverMode>,
     /// One that has the drivers of further cards. Where it is not asked for, one without comes first.
     pub more_drivers: bool,
+    /// One that was made for the kernel's own tests. Those are used for nothing else.
+    pub selftests: bool,
     /// One that finds its own mistakes, and has debug information.
     pub debug: bool,
     /// One whose time can be virtual.
@@ -224,6 +235,7 @@ impl Wanted<'_> {
         };
         has_module
             && (info.more_drivers || !self.more_drivers)
+            && info.selftests == self.selftests
             && info.debug == self.debug
             && info.virtual_time == self.virtual_time
             && self.version.is_none_or(|wanted| is_version(&info.version, wanted))
@@ -250,6 +262,7 @@ mod tests {
             config_hash: "0".to_owned(),
             driver_mode,
             more_drivers: false,
+            selftests: false,
             debug: false,
             virtual_time: false,
             own_modules: Vec::new(),
@@ -359,6 +372,28 @@ mod tests {
         let newer = ImageInfo { version: "6.12.1".into(), more_drivers: true, ..built_later };
         publish(&cache, "c", &newer);
         assert_eq!(cache.find(&Wanted::default()).unwrap().info().version, "6.12.1");
+    }
+
+    #[test]
+    fn a_kernel_for_the_kernels_own_tests_is_used_for_nothing_else() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = Cache::at(directory.path()).unwrap();
+        let plain = info("6.1.1", DriverMode::Module);
+        let selftests = Wanted { selftests: true, ..Wanted::default() };
+        publish(&cache, "a", &plain);
+        let error = cache.find(&selftests).unwrap_err().to_string();
+        assert!(error.contains("--selftests"), "{error}");
+        let made = ImageInfo {
+            version: "6.12.1".into(),
+            more_drivers: true,
+            selftests: true,
+            ..plain
+        };
+        publish(&cache, "b", &made);
+        assert!(cache.find(&selftests).unwrap().info().selftests);
+        assert_eq!(cache.find(&Wanted::default()).unwrap().info().version, "6.1.1");
+        let more_drivers = Wanted { more_drivers: true, ..Wanted::default() };
+        assert!(cache.find(&more_drivers).is_err());
     }
 
     #[test]

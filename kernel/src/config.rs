@@ -11,6 +11,7 @@ const BASE: &str = include_str!("../config/base.config");
 const PREFER: &str = include_str!("../config/prefer.config");
 const DRIVERS: &str = include_str!("../config/drivers.config");
 const MORE_DRIVERS: &str = include_str!("../config/more-drivers.config");
+const SELFTESTS: &str = include_str!("../config/selftest.config");
 const DEBUG: &str = include_str!("../config/debug.config");
 const PREFER_DEBUG: &str = include_str!("../config/prefer-debug.config");
 const DWARF: &str = include_str!("../config/dwarf.config");
@@ -63,6 +64,8 @@ pub(crate) struct ImageKind {
     pub(crate) drivers: DriverMode,
     /// With those of further cards.
     pub(crate) more_drivers: bool,
+    /// With what the kernel's own tests need; further drivers included.
+    pub(crate) selftests: bool,
     /// With debug information and checks.
     pub(crate) debug: bool,
     /// With time that can be virtual.
@@ -81,14 +84,19 @@ pub(crate) struct Fragment {
 impl Fragment {
     /// For images of this kind.
     pub(crate) fn new(kind: ImageKind) -> Self {
-        let ImageKind { drivers: mode, more_drivers, debug, virtual_time } = kind;
-        let drivers =
-            if more_drivers { format!("{DRIVERS}{MORE_DRIVERS}") } else { DRIVERS.into() };
+        let ImageKind { drivers: mode, more_drivers, selftests, debug, virtual_time } = kind;
+        let drivers = match more_drivers || selftests {
+            true => format!("{DRIVERS}{MORE_DRIVERS}"),
+            false => DRIVERS.into(),
+        };
         let drivers = match mode {
             DriverMode::Module => drivers,
             DriverMode::BuiltIn => drivers.replace("=m\n", "=y\n"),
         };
         let (mut demanded, mut preferred) = (vec![BASE, &drivers], vec![PREFER]);
+        if selftests {
+            demanded.push(SELFTESTS);
+        }
         if debug || virtual_time {
             demanded.push(DWARF);
             preferred.push(PREFER_DWARF);
@@ -187,8 +195,8 @@ mod tests {
     fn a_configuration_that_grants_everything_passes() {
         for drivers in [DriverMode::Module, DriverMode::BuiltIn] {
             for (more_drivers, extra) in [(false, false), (false, true), (true, false)] {
-                let (debug, virtual_time) = (extra, extra);
-                let kind = ImageKind { drivers, more_drivers, debug, virtual_time };
+                let (debug, virtual_time, selftests) = (extra, extra, extra);
+                let kind = ImageKind { drivers, more_drivers, selftests, debug, virtual_time };
                 let fragment = Fragment::new(kind);
                 fragment.check(&fragment.text()).unwrap();
             }
@@ -224,6 +232,7 @@ mod tests {
         let others = [
             ImageKind { drivers: DriverMode::BuiltIn, ..ImageKind::default() },
             ImageKind { more_drivers: true, ..ImageKind::default() },
+            ImageKind { selftests: true, ..ImageKind::default() },
         ];
         assert!(others.iter().all(|kind| Fragment::new(*kind).hash() != module));
         assert_eq!(module.len(), 16);

@@ -51,6 +51,14 @@ pub enum KernelError {
         /// What the tree lacks.
         why: String,
     },
+    /// A tree or package has none of the kernel's own tests of NICs.
+    #[error(
+        "{origin} has no tools/testing/selftests/drivers/net; name a tree that has with --source, Linux 6.9 or newer"
+    )]
+    NoSelftests {
+        /// Which.
+        origin: String,
+    },
     /// The kernel's configuration does not grant what is needed.
     #[error(
         "this kernel cannot be a target: its configuration does not grant {}",

@@ -29,6 +29,9 @@ pub struct ImageInfo {
     /// Whether it has the drivers of further cards.
     #[serde(default)]
     pub more_drivers: bool,
+    /// Made for the kernel's own tests of NICs.
+    #[serde(default)]
+    pub selftests: bool,
     /// Whether it finds its own mistakes, and has debug information.
     #[serde(default)]
     pub debug: bool,

@@ -38,6 +38,10 @@ pub(crate) struct BuildArguments {
     /// With the NIC drivers of further cards, which make it larger: e1000e, igb, 8139cp
     #[arg(long)]
     more_drivers: bool,
+    /// With what the kernel's own tests of NICs need (`warikomi selftest`), and the drivers of further cards; such a
+    /// kernel is used for nothing else
+    #[arg(long)]
+    selftests: bool,
     /// A kernel that finds its own mistakes (lock order, use of freed memory) and has debug information, as
     /// `at` and `explore` want it; several times slower
     #[arg(long)]
@@ -82,6 +86,7 @@ fn build_kernel(arguments: &BuildArguments, interrupted: &Interrupted) -> Result
         source,
         drivers,
         more_drivers: arguments.more_drivers,
+        selftests: arguments.selftests,
         debug: arguments.debug,
         virtual_time: arguments.virtual_time,
         modules: arguments.modules.clone(),
@@ -146,6 +151,9 @@ fn described(image: &Image) -> String {
         what.push_str(&format!("; your {}", image.info().own_modules.join(", ")));
     }
     what.push_str(if image.info().bridge { "; PCI bridge" } else { "; no PCI bridge: virt-pci" });
+    if image.info().selftests {
+        what.push_str("; for the kernel's own tests");
+    }
     if image.info().debug {
         what.push_str("; debug");
     }

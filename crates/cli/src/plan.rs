@@ -340,6 +340,7 @@ mod tests {
         &["at", "--virtual", "rtl8169_poll", "--then", "read IntrStatus"],
         &["histories", "--faults", "--shard", "2/3"],
         &["histories", "--bursts", "2", "--without", "kill:1", "--without", "sends"],
+        &["selftest", "--driver", "r8169,igb", "--only", "ping.py", "--limit", "60"],
         &["soak", "--for", "10min", "--seeds", "3,1000..", "--shrink"],
         &["at", "rtl8169_poll+0x10", "--nth", "3", "--deliver", "interrupt"],
         &["explore", "--function", "rtl8169_close", "--stop-after", "7"],

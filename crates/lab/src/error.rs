@@ -207,6 +207,17 @@ pub enum Error {
     /// A recording cannot be read or written.
     #[error("it cannot be read: {0}")]
     Recording(io::Error),
+    /// Tests of the kernel have failed, and nobody has said why they may.
+    #[error(
+        "{count} of the kernel's tests failed without a reason that is known: {which}; what they said is in \
+         selftest.ktap"
+    )]
+    Selftests {
+        /// How many.
+        count: usize,
+        /// The first of them.
+        which: String,
+    },
     /// A run cannot be kept.
     #[error(transparent)]
     Keep(#[from] WriteError),

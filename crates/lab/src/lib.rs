@@ -16,6 +16,7 @@ pub mod record;
 pub mod replace;
 pub mod replay;
 pub mod round_trip;
+pub mod selftest;
 mod shards;
 pub mod soak;
 pub mod strict;
@@ -48,6 +49,7 @@ pub const EXPERIMENTS: &[Entry] = &[
     Entry::of::<replay::Replay>(),
     Entry::of::<at::At>(),
     Entry::of::<explore::Explore>(),
+    Entry::of::<selftest::Selftest>(),
     Entry::of::<histories::RandomHistories>(),
     Entry::of::<soak::Soak>(),
 ];

@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::coalesce::Coalesce;
 
+mod programs;
+pub use programs::{PROGRAM_PART_BYTES, ProgramEnd, ProgramSaid};
+
 /// Nothing to say but that it is done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Done {}

@@ -2,7 +2,8 @@
 //!
 //! Where a command has an `interface`, `None` means the one that the last successful
 //! [`WaitInterface`] found. Commands run one after another in the agent's main thread; only a
-//! reception ([`ReceiveStart`]), a compute job ([`ComputeStart`]) and work ([`WorkStart`]) go on beside them.
+//! reception ([`ReceiveStart`]), a compute job ([`ComputeStart`]), work ([`WorkStart`]) and a program ([`ProgramStart`])
+//! go on beside them.
 
 use std::collections::BTreeMap;
 
@@ -112,6 +113,12 @@ commands! {
     ReadFile => answers::FileText,
     /// See [`WriteFile`].
     WriteFile => answers::Done,
+    /// See [`MountRoot`].
+    MountRoot => answers::Done,
+    /// See [`ProgramStart`].
+    ProgramStart => answers::Done,
+    /// See [`ProgramOutput`].
+    ProgramOutput => answers::ProgramSaid,
     /// See [`Panic`].
     Panic => answers::Done,
     /// See [`Hang`].
@@ -132,8 +139,10 @@ macro_rules! command {
     };
 }
 
+mod programs;
 mod receiving;
 mod sending;
+pub use programs::{MountRoot, ProgramOutput, ProgramStart};
 pub use receiving::{
     ComputeSamples, ComputeStart, ComputeStop, ReceiveRuns, ReceiveStart, ReceiveStatus,
     ReceiveStop,

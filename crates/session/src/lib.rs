@@ -8,7 +8,7 @@ mod session;
 
 pub use error::SessionError;
 pub use flags::{
-    CostArguments, ImageArguments, LINUX_DRIVER, Prepared, StrictArguments, Strictness,
+    CostArguments, ImageArguments, LINUX_DRIVER, Prepared, PreparedSelftests, StrictArguments, Strictness,
     TargetArguments, Usual, VirtualArguments, VirtualFlag,
 };
 pub use options::{

@@ -80,6 +80,8 @@ pub struct SessionOptions {
     pub realtime: bool,
     /// Whether the guest's time is virtual; that needs the bridge.
     pub virtual_time: Option<VirtualTime>,
+    /// Files and directories of this machine that the guest's kernel may read, besides those that every kernel needs.
+    pub reads: Vec<PathBuf>,
     /// Whether its processes are confined.
     pub confined: bool,
 }

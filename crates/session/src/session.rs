@@ -39,6 +39,9 @@ const LINK_TIMEOUT: Duration = Duration::from_secs(5);
 /// The setting of a result that says how far the target's processes were confined.
 const CONFINED: &str = "confined";
 
+/// The setting of a result that says whether the driver is a module.
+const DRIVER_IS: &str = "driver_is";
+
 /// The setting of a result that says what of the target is not known.
 const NOT_KNOWN: &str = "not_known";
 
@@ -72,52 +75,26 @@ impl Session {
         interrupted: &Interrupted,
         status: &mut dyn FnMut(&str),
     ) -> Result<Session, SessionError> {
-        let nic = (options.make_nic)(&options.nic, wire)?;
-        let model = nic.info();
-        let drives = model.linux_drivers.contains(&options.driver.as_str());
-        if !drives && !options.is_own_driver {
-            return Err(SessionError::WrongDriver {
-                driver: options.driver.clone(),
-                model: model.name,
-                choices: model.linux_drivers,
-            });
-        }
-        let place = Place::choose()?;
-        let attachment = options.attachment(place.cores.shared());
-        let launch = LaunchOptions {
-            kernel: options.kernel.clone(),
-            initramfs: options.initramfs.clone(),
-            memory_mb: options.memory_mb,
-            core: Some(place.cores.target),
-            socket: options.socket.clone(),
-            extra_arguments: options.kernel_arguments.clone(),
-            attachment,
-            shared_core: place.cores.shared(),
-            preload: warikomi_kernel::PRELOAD,
-            seed: options.virtual_time.as_ref().map(|time| time.seed),
-            confined: options.confined,
-        };
-        let clock = match options.virtual_time {
-            Some(_) => Clock::Virtual(VirtualClock::at_zero()),
-            None => place.clock.into(),
-        };
-        status("starting the kernel");
-        let (mut target, ready) =
-            KernelTarget::start(&launch, vec![nic], clock, interrupted.clone())?;
+        let mut booted = Booted::with_cards(options, vec![wire], interrupted, status)?;
         status("bringing the driver up");
-        let mut settings = bring_up(&mut target, options)?;
-        settings.extend(described(attachment));
-        settings.insert(CONFINED.into(), confined(options.confined));
-        let info = TargetInfo {
-            kind: "kernel".into(),
-            driver: options.driver.clone(),
-            model: model.name.into(),
-            kernel: Some(ready.kernel_release),
-            settings,
-        };
-        let polls = attachment == Attachment::Bridge { polling: true };
-        let place = place.in_real_time(options.realtime, polls.then(|| target.process_id()));
-        Ok(place.session(Box::new(target), info))
+        let settings = bring_up(&mut booted.target, options)?;
+        Ok(booted.session(options, settings))
+    }
+
+    /// Brings a kernel up with a card on each of these wires, all of one model. Their driver is bound, and nothing is
+    /// done to their interfaces.
+    pub fn start_cards(
+        options: &SessionOptions,
+        wires: Vec<Box<dyn Wire>>,
+        interrupted: &Interrupted,
+        status: &mut dyn FnMut(&str),
+    ) -> Result<Session, SessionError> {
+        let mut booted = Booted::with_cards(options, wires, interrupted, status)?;
+        status("binding the driver");
+        let origin = bind(&mut booted.target, options)?;
+        let mut settings = Map::new();
+        settings.insert(DRIVER_IS.into(), serde_json::to_value(origin).unwrap_or_default());
+        Ok(booted.session(options, settings))
     }
 
     /// Brings a driver process up. `status` is told what is being waited for.
@@ -351,6 +328,86 @@ impl Place {
     }
 }
 
+/// A kernel whose agent has reported, before anything is done to its driver.
+struct Booted {
+    target: KernelTarget,
+    place: Place,
+    attachment: Attachment,
+    model: &'static str,
+    release: String,
+}
+
+impl Booted {
+    fn with_cards(
+        options: &SessionOptions,
+        wires: Vec<Box<dyn Wire>>,
+        interrupted: &Interrupted,
+        status: &mut dyn FnMut(&str),
+    ) -> Result<Booted, SessionError> {
+        let nics = wires.into_iter().map(|wire| (options.make_nic)(&options.nic, wire));
+        let nics = nics.collect::<Result<Vec<_>, _>>()?;
+        let Some(model) = nics.first().map(|nic| nic.info()) else {
+            return Err(SessionError::impossible("a session has a card"));
+        };
+        let drives = model.linux_drivers.contains(&options.driver.as_str());
+        if !drives && !options.is_own_driver {
+            return Err(SessionError::WrongDriver {
+                driver: options.driver.clone(),
+                model: model.name,
+                choices: model.linux_drivers,
+            });
+        }
+        let place = Place::choose()?;
+        let attachment = options.attachment(place.cores.shared());
+        let launch = launch_options(options, &place, attachment);
+        let clock = match options.virtual_time {
+            Some(_) => Clock::Virtual(VirtualClock::at_zero()),
+            None => place.clock.into(),
+        };
+        status("starting the kernel");
+        let (target, ready) = KernelTarget::start(&launch, nics, clock, interrupted.clone())?;
+        let (model, release) = (model.name, ready.kernel_release);
+        Ok(Booted { target, place, attachment, model, release })
+    }
+
+    fn session(self, options: &SessionOptions, mut settings: Map<String, Value>) -> Session {
+        let Booted { target, place, attachment, model, release } = self;
+        settings.extend(described(attachment));
+        settings.insert(CONFINED.into(), confined(options.confined));
+        let info = TargetInfo {
+            kind: "kernel".into(),
+            driver: options.driver.clone(),
+            model: model.into(),
+            kernel: Some(release),
+            settings,
+        };
+        let polls = attachment == Attachment::Bridge { polling: true };
+        let place = place.in_real_time(options.realtime, polls.then(|| target.process_id()));
+        place.session(Box::new(target), info)
+    }
+}
+
+fn launch_options(
+    options: &SessionOptions,
+    place: &Place,
+    attachment: Attachment,
+) -> LaunchOptions {
+    LaunchOptions {
+        kernel: options.kernel.clone(),
+        initramfs: options.initramfs.clone(),
+        memory_mb: options.memory_mb,
+        core: Some(place.cores.target),
+        socket: options.socket.clone(),
+        extra_arguments: options.kernel_arguments.clone(),
+        attachment,
+        shared_core: place.cores.shared(),
+        preload: warikomi_kernel::PRELOAD,
+        seed: options.virtual_time.as_ref().map(|time| time.seed),
+        reads: options.reads.clone(),
+        confined: options.confined,
+    }
+}
+
 /// What others had taken from the cores at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct CoreWatch {
@@ -378,7 +435,7 @@ pub fn bring_up(
     let configured = configure(target, &options.settings)?;
     link_up(target)?;
     let mut settings = settings_map(&configured.after);
-    settings.insert("driver_is".into(), serde_json::to_value(origin).unwrap_or_default());
+    settings.insert(DRIVER_IS.into(), serde_json::to_value(origin).unwrap_or_default());
     Ok(settings)
 }
 

@@ -12,10 +12,12 @@ use warikomi_protocol::{Outcome, Request, Response};
 use super::compute::Computer;
 use super::error::{AgentError, Result};
 use super::netif::Interface;
+use super::programs::Programs;
 use super::receive::Receiver;
 use super::work::Worker;
 use super::{
-    boot, configure, counters, drivers, files, frames, link, netdev, ping, pktgen, sys, transmit,
+    boot, configure, counters, drivers, files, frames, link, netdev, ping, pktgen, root, sys,
+    transmit,
 };
 
 /// What the agent remembers between requests.
@@ -26,6 +28,7 @@ pub(super) struct Agent {
     receiver: Receiver,
     computer: Computer,
     worker: Worker,
+    programs: Programs,
     memberships: link::Memberships,
 }
 
@@ -113,6 +116,9 @@ impl Agent {
             Request::Ping(c) => done(c, ping::ping(c)?),
             Request::ReadFile(c) => done(c, files::read(c)?),
             Request::WriteFile(c) => done(c, files::write(c)?),
+            Request::MountRoot(c) => done(c, root::mount_root(c)?),
+            Request::ProgramStart(c) => done(c, self.programs.start(c)?),
+            Request::ProgramOutput(c) => done(c, self.programs.said(c)?),
             Request::Panic(c) => done(c, Done {}),
             Request::Hang(c) => done(c, Done {}),
             Request::PowerOff(c) => done(c, Done {}),

@@ -19,7 +19,9 @@ mod netif;
 mod pci;
 mod ping;
 mod pktgen;
+mod programs;
 mod receive;
+mod root;
 mod sys;
 mod transmit;
 mod wait;
@@ -32,6 +34,10 @@ use warikomi_protocol::Event;
 /// Runs until the support side asks for the end, or goes away.
 pub(crate) fn main() -> ExitCode {
     if std::process::id() != 1 {
+        // A child of the first program, to become a program of the host.
+        if let Some(program) = programs::Launch::of_arguments() {
+            return program.become_it();
+        }
         eprintln!(
             "warikomi-guest is the first program of a kernel target and does nothing elsewhere; \
              `warikomi kernel build` puts it into the target's initramfs"

@@ -27,6 +27,7 @@ pub(crate) fn options_of(image: &Image) -> SessionOptions {
         },
         realtime: true,
         virtual_time: None,
+        reads: vec![],
         confined: true,
     }
 }

@@ -144,6 +144,7 @@ pub(crate) fn try_kernel(
         shared_core: true,
         preload: warikomi_kernel::PRELOAD,
         seed: None,
+        reads: vec![],
         confined: true,
     };
     let clock = TscClock::calibrate().unwrap();

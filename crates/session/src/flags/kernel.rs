@@ -113,8 +113,15 @@ impl KernelArguments {
                 let virtual_time = costs.is_some();
                 let more_drivers = needs_more_drivers(driver);
                 let drivers = None;
-                let wanted =
-                    Wanted { version, drivers, more_drivers, debug, virtual_time, own_module };
+                let wanted = Wanted {
+                    version,
+                    drivers,
+                    more_drivers,
+                    debug,
+                    virtual_time,
+                    own_module,
+                    ..Wanted::default()
+                };
                 let found = Cache::of_this_user()?.find(&wanted);
                 let image = match found {
                     Err(error) if own_module.is_some() => return Err(no_module(&error, model)),
@@ -155,6 +162,7 @@ impl KernelArguments {
             settings,
             realtime: !self.no_realtime && costs.is_none(),
             virtual_time: costs.map(|costs| VirtualTime { costs, seed }),
+            reads: Vec::new(),
             confined: true,
         };
         Ok((options, found.files))
@@ -226,7 +234,7 @@ fn is_known(driver: &str) -> bool {
 }
 
 /// The NIC model that a Linux driver drives.
-fn model_of(driver: &str) -> Result<&'static str, SessionError> {
+pub(super) fn model_of(driver: &str) -> Result<&'static str, SessionError> {
     let mut models = warikomi_nic::MODELS.iter();
     let known =
         || warikomi_nic::MODELS.iter().flat_map(|model| model.linux_drivers.iter().copied());

@@ -5,6 +5,7 @@ mod image;
 mod kernel;
 mod prepared;
 mod process;
+mod selftests;
 mod strict;
 mod virtual_time;
 mod vm;
@@ -30,6 +31,7 @@ pub use image::ImageArguments;
 pub use kernel::LINUX_DRIVER;
 pub use prepared::Prepared;
 pub use process::program;
+pub use selftests::PreparedSelftests;
 pub use strict::{StrictArguments, Strictness};
 pub use virtual_time::{CostArguments, VirtualArguments, VirtualFlag};
 

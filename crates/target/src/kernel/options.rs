@@ -31,6 +31,8 @@ pub struct LaunchOptions {
     pub preload: &'static [u8],
     /// Where the randomness starts from for which that library answers; else the system answers.
     pub seed: Option<u64>,
+    /// Files and directories that its processes may read, besides those that every kernel needs.
+    pub reads: Vec<PathBuf>,
     /// Whether its processes are confined.
     pub confined: bool,
 }

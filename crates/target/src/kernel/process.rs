@@ -214,11 +214,14 @@ fn kernel_command(options: &LaunchOptions, cards: usize, dir: &Path, socket: &Pa
 }
 
 /// What the kernel needs: its directory, in which its memory is a file, its own program and initramfs, and of the system
-/// what it asks before it boots (`/proc`: the processor's flags, where files in memory may be).
+/// what it asks before it boots (`/proc`: the processor's flags, where files in memory may be); and what it is to read
+/// for its guest.
 fn sandbox_of(options: &LaunchOptions, dir: &Path) -> Sandbox {
-    Sandbox::of_kernel(&options.kernel)
-        .reading(&options.initramfs)
-        .reading(Path::new("/proc"))
+    let kernel =
+        Sandbox::of_kernel(&options.kernel).reading(&options.initramfs).reading(Path::new("/proc"));
+    let reads = options.reads.iter();
+    reads
+        .fold(kernel, |sandbox, path| sandbox.reading(path))
         .with_directory(dir, (options.memory_mb + HEAP_GAP_MB + SLACK_MB) << 20)
 }
 
@@ -291,6 +294,7 @@ mod tests {
             shared_core: false,
             preload: &[],
             seed: None,
+            reads: vec![],
             confined: true,
         };
         let command = kernel_command(&options, cards, Path::new("/dir"), Path::new("/dir/nic"));

@@ -1,0 +1,177 @@
+//! A guest with two cards that are cabled to each other, in which programs of this machine run.
+
+use std::time::Duration;
+
+use warikomi_clock::Span;
+use warikomi_measure::TimeBase;
+use warikomi_protocol::answers::ProgramEnd;
+use warikomi_protocol::commands::{MountRoot, ProgramOutput, ProgramStart};
+use warikomi_session::{Session, SessionOptions};
+use warikomi_target::{Target, TargetError};
+use warikomi_wire::{Cable, Wire};
+
+use super::host::{PATH, TESTS};
+use super::ktap::{Case, Said, unsaid};
+use super::programs::{Program, Scene};
+use crate::error::Error;
+use crate::watch::Watch;
+
+/// Bits that the cable carries in a second: more would fill the rings of a guest that has one processor for both ends.
+const BITS_PER_SECOND: u64 = 1_000_000_000;
+
+/// How long setting the cards up may take.
+const SETUP: Duration = Duration::from_secs(60);
+
+/// How long the agent waits for output before it answers.
+const WAIT: Duration = Duration::from_millis(200);
+
+/// How much later than its limit a program that is killed has ended.
+const LATER: Duration = Duration::from_secs(30);
+
+/// Bytes of a program's output that are kept.
+const OUTPUT_BYTES: u64 = 1 << 20;
+
+/// What the two ends are called, and their addresses (RFC 5737, RFC 3849).
+const ENVIRONMENT: [(&str, &str); 7] = [
+    ("NETIF", "eth0"),
+    ("LOCAL_V4", "192.0.2.1"),
+    ("LOCAL_V6", "2001:db8::1"),
+    ("REMOTE_V4", "192.0.2.2"),
+    ("REMOTE_V6", "2001:db8::2"),
+    ("REMOTE_TYPE", "netns"),
+    ("REMOTE_ARGS", "peer"),
+];
+
+/// Two cards of one model have one address until somebody gives one of them another.
+const ADDRESSES: &str = "ip link set dev lo up
+ip link set dev eth1 address 02:57:4b:00:00:12
+";
+
+/// The second card becomes another host, and each can reach the other.
+const ENDPOINTS: &str = "ip netns add peer
+ip link set dev eth1 netns peer
+ip -n peer link set dev lo up
+ip addr add 192.0.2.1/24 dev eth0
+ip -6 addr add 2001:db8::1/64 dev eth0 nodad
+ip -n peer addr add 192.0.2.2/24 dev eth1
+ip -n peer -6 addr add 2001:db8::2/64 dev eth1 nodad
+ip link set dev eth0 up
+ip -n peer link set dev eth1 up
+for turn in $(seq 50); do ping -q -c 1 -W 0.2 192.0.2.2 >/dev/null && break; done
+ping -q -c 1 -W 1 192.0.2.2
+ping -q -c 1 -W 1 2001:db8::2
+";
+
+/// Such a guest.
+pub(super) struct Guest {
+    session: Session,
+}
+
+/// What a program said, and how it ended.
+pub(super) struct Ran {
+    pub(super) cases: Vec<Case>,
+    pub(super) seconds: f64,
+}
+
+impl Guest {
+    pub(super) fn start(
+        options: &SessionOptions,
+        root: &MountRoot,
+        watch: &mut Watch,
+    ) -> Result<Guest, Error> {
+        let wires = Cable::with(Some(BITS_PER_SECOND), Cable::DEFAULT_CAPACITY);
+        let wires = wires.map(|end| Box::new(end) as Box<dyn Wire>).into();
+        let interrupted = watch.interrupted.clone();
+        let started =
+            Session::start_cards(options, wires, &interrupted, &mut |what| watch.waiting(what));
+        let mut session = started?;
+        watch.saw_target(&session.info, TimeBase::Real);
+        session.target.ask(root.clone(), SETUP)?;
+        Ok(Guest { session })
+    }
+
+    /// Lays the cards out for a test and runs it.
+    pub(super) fn test(
+        &mut self,
+        program: &Program,
+        limit: Duration,
+        watch: &mut Watch,
+    ) -> Result<Ran, Error> {
+        if let Some(failed) = self.set_up(program.scene)? {
+            return Ok(Ran { cases: vec![failed], seconds: 0.0 });
+        }
+        let (directory, name) = program.place();
+        let mut words = vec![format!("./{name}")];
+        if program.scene == Scene::Interfaces {
+            words.extend(["eth0", "eth1"].map(str::to_owned));
+        }
+        let directory = format!("{TESTS}/{directory}");
+        let mut said = Said::default();
+        let environment = match program.scene {
+            Scene::Endpoints => &ENVIRONMENT[..],
+            Scene::Interfaces | Scene::Alone => &[],
+        };
+        let end = self.run((words, directory), environment, limit, |text| {
+            let count = said.push(text);
+            watch.waiting(&format!("{}: {count} cases", program.path));
+        })?;
+        let (mut cases, planned, rest) = said.end();
+        cases.extend(unsaid(&end, &cases, planned, &rest));
+        Ok(Ran { cases, seconds: end.took_ms as f64 / 1e3 })
+    }
+
+    /// What has failed, if something has.
+    fn set_up(&mut self, scene: Scene) -> Result<Option<Case>, Error> {
+        let script = match scene {
+            Scene::Endpoints => format!("set -e\n{ADDRESSES}{ENDPOINTS}"),
+            Scene::Interfaces | Scene::Alone => format!("set -e\n{ADDRESSES}"),
+        };
+        let mut all = String::new();
+        let words = ["/bin/sh", "-c", &script].map(str::to_owned).to_vec();
+        let end = self.run((words, "/".to_owned()), &[], SETUP, |text| all.push_str(text))?;
+        let failed = end.code != Some(0);
+        Ok(failed.then(|| Case::of_program("setting the cards up", &all)))
+    }
+
+    fn run(
+        &mut self,
+        (words, directory): (Vec<String>, String),
+        environment: &[(&str, &str)],
+        limit: Duration,
+        mut on_text: impl FnMut(&str),
+    ) -> Result<ProgramEnd, Error> {
+        let always = [("PATH", PATH), ("HOME", "/root"), ("LC_ALL", "C.UTF-8"), ("TERM", "dumb")];
+        let environment = always.iter().chain(environment);
+        let start = ProgramStart {
+            words,
+            directory,
+            environment: environment
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect(),
+            limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
+            output_bytes: OUTPUT_BYTES,
+        };
+        let target: &mut dyn Target = &mut *self.session.target;
+        target.ask(start, Duration::ZERO)?;
+        let wait_ms = u64::try_from(WAIT.as_millis()).unwrap_or(u64::MAX);
+        // The agent is believed in nothing: neither that it ends, nor that it keeps to what was asked for.
+        let limit = limit + LATER;
+        let until = target.clock().now() + Span::from_ms(limit.as_millis() as u64);
+        let mut bytes = 0_u64;
+        loop {
+            let said = target.ask(ProgramOutput { wait_ms }, WAIT)?;
+            bytes += said.text.len() as u64;
+            on_text(&said.text);
+            if let Some(end) = said.end {
+                return Ok(end);
+            }
+            if target.clock().now() > until || bytes > 4 * OUTPUT_BYTES {
+                return Ok(ProgramEnd { timed_out: true, ..ProgramEnd::default() });
+            }
+        }
+    }
+
+    pub(super) fn stop(self) -> Result<(), TargetError> {
+        self.session.stop()
+    }
+}

@@ -1,0 +1,104 @@
+//! Why a test may fail: written down, once, for every case that does.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::ktap::Case;
+
+/// Who lacks what a test wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Lacks {
+    /// The driver, on the real card as well.
+    Driver,
+    /// This version of the kernel, or the kernel as a process.
+    Kernel,
+    /// Our card: a bug of ours.
+    Model,
+    /// A program of this machine that the test runs.
+    Tool,
+}
+
+impl fmt::Display for Lacks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Lacks::Driver => "the driver",
+            Lacks::Kernel => "the kernel",
+            Lacks::Model => "our card (a bug of ours)",
+            Lacks::Tool => "a program of this machine",
+        })
+    }
+}
+
+/// A reason, and which failures it explains.
+pub(super) struct Known {
+    /// Drivers; all if there are none.
+    drivers: &'static [&'static str],
+    /// What the kernel's release starts with.
+    kernel: &'static str,
+    /// The test.
+    program: &'static str,
+    /// What the case's name ends with.
+    case: &'static str,
+    /// What the test says of it holds this.
+    says: &'static str,
+    pub(super) lacks: Lacks,
+    pub(super) why: &'static str,
+}
+
+const KNOWN: &[Known] = &[];
+
+/// Tests that are about no card, and what they are about.
+const NOT_ABOUT_A_CARD: &[(&str, &str)] =
+    &[("drivers/net/netcons_basic.sh", "netconsole on netdevsim")];
+
+/// What this test is about, if that is no card.
+pub(super) fn not_about_a_card(program: &str) -> Option<&'static str> {
+    let (_, what) = NOT_ABOUT_A_CARD.iter().find(|(path, _)| *path == program)?;
+    Some(what)
+}
+
+/// Why a case of this test does not pass with this driver in this kernel, if that is known.
+pub(super) fn reason(
+    driver: &str,
+    release: &str,
+    program: &str,
+    case: &Case,
+) -> Option<&'static Known> {
+    KNOWN.iter().find(|known| {
+        (known.drivers.is_empty() || known.drivers.contains(&driver))
+            && is_version(release, known.kernel)
+            && known.program == program
+            && case.name.ends_with(known.case)
+            && case.said.contains(known.says)
+    })
+}
+
+/// `6.1` is that of 6.1.192 and not of 6.12; the empty one that of all.
+fn is_version(release: &str, version: &str) -> bool {
+    release.strip_prefix(version).is_some_and(|rest| {
+        version.is_empty() || !rest.starts_with(|letter: char| letter.is_ascii_digit())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_not_the_beginning_of_another() {
+        assert!(
+            is_version("6.12.1", "6.12") && is_version("6.12.1", "") && is_version("6.12", "6.12")
+        );
+        assert!(!is_version("6.12.1", "6.1"));
+    }
+
+    #[test]
+    fn every_reason_says_what_and_for_which_test() {
+        for known in KNOWN {
+            assert!(known.why.len() > 10, "{}", known.program);
+            assert!(known.program.contains('/') && !known.case.is_empty(), "{}", known.why);
+        }
+    }
+}
