@@ -383,12 +383,8 @@ mod tests {
         publish(&cache, "a", &plain);
         let error = cache.find(&selftests).unwrap_err().to_string();
         assert!(error.contains("--selftests"), "{error}");
-        let made = ImageInfo {
-            version: "6.12.1".into(),
-            more_drivers: true,
-            selftests: true,
-            ..plain
-        };
+        let made =
+            ImageInfo { version: "6.12.1".into(), more_drivers: true, selftests: true, ..plain };
         publish(&cache, "b", &made);
         assert!(cache.find(&selftests).unwrap().info().selftests);
         assert_eq!(cache.find(&Wanted::default()).unwrap().info().version, "6.1.1");

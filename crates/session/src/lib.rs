@@ -8,8 +8,8 @@ mod session;
 
 pub use error::SessionError;
 pub use flags::{
-    CostArguments, ImageArguments, LINUX_DRIVER, Prepared, PreparedSelftests, StrictArguments, Strictness,
-    TargetArguments, Usual, VirtualArguments, VirtualFlag,
+    CostArguments, ImageArguments, LINUX_DRIVER, Prepared, PreparedSelftests, StrictArguments,
+    Strictness, TargetArguments, Usual, VirtualArguments, VirtualFlag,
 };
 pub use options::{
     GuestSettings, Interrupts, LiveOptions, OwnParts, PATH_BUFFER_BYTES, PacketPath,

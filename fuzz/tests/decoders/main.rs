@@ -18,6 +18,7 @@ mod harness;
 mod kernel;
 mod plans;
 mod results;
+mod selftests;
 mod state;
 mod store;
 mod traces;

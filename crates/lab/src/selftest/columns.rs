@@ -8,6 +8,9 @@ use warikomi_measure::layout::{Column, Layout, Table, Unit};
 
 use crate::cells::{list, object, text};
 
+/// Bytes of what a test says that are shown; a row has all of it.
+const SHOWN_BYTES: usize = 100;
+
 /// What the lists among the figures are called.
 const TESTS: &str = "tests";
 const OTHERS: &str = "others";
@@ -39,6 +42,7 @@ pub(super) fn fill(result: &mut RunResult) {
     let others = rows.iter().filter(|row| text(row, "result") != "passed").map(|row| {
         // What is known of it says more than what the test says, of which the end is what counts.
         let said = text(row, "said").lines().last().unwrap_or_default();
+        let said = &said[..said.floor_char_boundary(SHOWN_BYTES)];
         let why = Some(text(row, "reason")).filter(|why| !why.is_empty()).unwrap_or(said);
         let same = ["driver", "test", "case", "result", "lacks"];
         let [driver, test, case, result, lacks] = same.map(|key| (key, text(row, key).into()));
@@ -63,7 +67,7 @@ pub(super) fn describe(result: &mut RunResult) {
         named("case", "case"),
         said("result", "result"),
         said("lacks", "who lacks it"),
-        said("why", "why").wide(),
+        said("why", "why"),
     ];
     let plan = |key: &str| result.plan.get(key).and_then(Value::as_str).unwrap_or_default();
     let mut layout = Layout {

@@ -9,6 +9,8 @@ use warikomi_protocol::answers::ProgramEnd;
 /// Bytes of a case's name, and of what is said of it, at most.
 const NAME_BYTES: usize = 200;
 const SAID_BYTES: usize = 600;
+/// Bytes of a line at most.
+const LINE_BYTES: usize = 4 * SAID_BYTES;
 /// The case that stands for all of a program.
 const WHOLE: &str = "the test as a whole";
 /// What a test returns that could not be tried (tools/testing/selftests/kselftest.h).
@@ -58,8 +60,9 @@ pub struct Said {
     planned: Option<usize>,
     /// What was said since the last result.
     before: String,
-    /// A line that has not ended.
+    /// A line that has not ended, and whether what follows of it is left out.
     unfinished: String,
+    is_too_long: bool,
 }
 
 /// The forms of a result: what a line begins with, and what follows of it.
@@ -82,10 +85,14 @@ impl Said {
     /// Takes what has come; gives the number of cases that are known then.
     pub fn push(&mut self, text: &str) -> usize {
         for part in text.split_inclusive('\n') {
-            let room = (4 * SAID_BYTES).saturating_sub(self.unfinished.len());
-            self.unfinished.push_str(cut(part, room));
+            if !self.is_too_long {
+                let fits = cut(part, LINE_BYTES - self.unfinished.len());
+                self.unfinished.push_str(fits);
+                self.is_too_long = fits.len() < part.len();
+            }
             if part.ends_with('\n') {
                 let line = std::mem::take(&mut self.unfinished);
+                self.is_too_long = false;
                 self.line(line.trim_end());
             }
         }

@@ -28,7 +28,7 @@ fn number() -> impl Strategy<Value = String> {
     ]
 }
 
-const EXPERIMENTS: [&str; 13] = [
+const EXPERIMENTS: [&str; 14] = [
     "accuracy",
     "bench",
     "cost",
@@ -38,6 +38,7 @@ const EXPERIMENTS: [&str; 13] = [
     "receive",
     "replace",
     "round-trip",
+    "selftest",
     "soak",
     "sweep",
     "transmit",

@@ -58,11 +58,7 @@ impl PreparedSelftests {
     }
 
     /// What a session with this driver is brought up with; its kernel may read the tests, and these directories.
-    pub fn options(
-        &self,
-        driver: &str,
-        reads: &[PathBuf],
-    ) -> Result<SessionOptions, SessionError> {
+    pub fn options(&self, driver: &str, reads: &[PathBuf]) -> Result<SessionOptions, SessionError> {
         let tree = [self.tree().to_owned()];
         Ok(SessionOptions {
             kernel: self.image.kernel(),
