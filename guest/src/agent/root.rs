@@ -25,6 +25,15 @@ const KERNELS: [(&str, &str); 4] =
     [("proc", "proc"), ("sysfs", "sys"), ("devtmpfs", "dev"), ("tmpfs", "run")];
 const DEBUG: &str = "sys/kernel/debug";
 
+/// Links that programs expect; a shell names its pipes by the first.
+const LINKS: [(&str, &str); 5] = [
+    ("dev/fd", "/proc/self/fd"),
+    ("dev/stdin", "/proc/self/fd/0"),
+    ("dev/stdout", "/proc/self/fd/1"),
+    ("dev/stderr", "/proc/self/fd/2"),
+    ("var/run", "../run"),
+];
+
 /// Files that are there, because programs ask for them: who root is, and by which name a machine calls itself.
 const FILES: [(&str, &str); 3] = [
     ("etc/passwd", "root:x:0:0:root:/root:/bin/sh\n"),
@@ -62,7 +71,9 @@ pub(super) fn mount_root(command: &MountRoot) -> Result<Done> {
     if root.join(DEBUG).is_dir() {
         mount_at("debugfs", &root.join(DEBUG), MsFlags::empty(), None)?;
     }
-    symlink("../run", root.join("var/run")).context(|| "make the link /var/run".to_owned())?;
+    for (path, target) in LINKS {
+        symlink(target, root.join(path)).context(|| format!("make the link /{path}"))?;
+    }
     for (path, text) in FILES {
         fs::write(root.join(path), text).context(|| format!("write /{path}"))?;
     }
