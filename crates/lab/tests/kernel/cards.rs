@@ -39,7 +39,7 @@ impl Bench {
             let load = LoadDriver { name: name.into(), params: vec![] };
             bench.target.ask(load, WITHIN).unwrap_or_else(|error| panic!("{error}"));
         }
-        let wait = WaitInterface { driver: "r8169".into(), timeout_ms: 5_000 };
+        let wait = WaitInterface::of("r8169", 5_000);
         bench.target.ask(wait, WITHIN).unwrap();
         bench.wait_until("the test card receives", |bench| bench.receives(DUO));
         for card in NICS {
