@@ -3,6 +3,7 @@
 //! A wire takes what the NIC transmits and may have frames for it. Wires stack: a wire can wrap
 //! another, to record or to limit what passes. What passes is a [`Frame`].
 
+mod cable;
 mod echo;
 mod frame;
 mod kind;
@@ -20,6 +21,7 @@ use std::ops::Add;
 
 use warikomi_clock::Time;
 
+pub use cable::Cable;
 pub use echo::Echo;
 pub use frame::{Frame, HEADER_BYTES, LONGEST_FRAME_BYTES, MAX_FRAME_BYTES, MIN_FRAME_BYTES, fcs};
 pub use kind::{ParseWireError, WireKind};
