@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use serde_json::Value;
 use warikomi_inject::{Departures, FAR_HOST, Forwarding};
 use warikomi_nic::{MakeNic, Nic, NicOptions};
 use warikomi_protocol::commands::{
@@ -13,7 +14,7 @@ use warikomi_wire::WireKind;
 use warikomi_wire::peer::{Judged, JudgingPeer};
 
 use crate::error::SessionError;
-use crate::options::{GuestSettings, PREFIX_BITS};
+use crate::options::{PREFIX_BITS, SessionOptions};
 use crate::session::{BIND_TIMEOUT, LINK_TIMEOUT, checked_driver, mac_text, no_link, not_bound};
 
 /// The guest's own address in the network of the second card.
@@ -69,14 +70,24 @@ impl SecondCard {
         Ok((nic, departures))
     }
 
-    /// Loads its driver, brings its link up, and has the kernel forward to it what comes at `first`, an interface that is
-    /// up. Returns its interface.
+    /// What a result says about it.
+    pub(crate) fn settings(&self) -> [(String, Value); 3] {
+        let said = [
+            ("through", self.forwarding.name()),
+            ("second_driver", &*self.driver),
+            ("second_model", &*self.nic.model),
+        ];
+        said.map(|(name, value)| (name.to_owned(), value.into()))
+    }
+
+    /// Loads its driver, brings its link up, and has the kernel forward to it what comes at the first card, which is up.
     pub(crate) fn bring_up(
         &self,
         target: &mut dyn Target,
-        first: &str,
-        settings: &GuestSettings,
-    ) -> Result<String, TargetError> {
+        options: &SessionOptions,
+        departures: Judged<Departures>,
+    ) -> Result<Exit, TargetError> {
+        let settings = &options.settings;
         let load = LoadDriver { name: self.driver.clone(), params: vec![] };
         target.ask(load, BIND_TIMEOUT).map_err(|error| not_bound(error, &self.driver))?;
         let interface = interface_of(target, &self.driver, Exit::CARD)?;
@@ -96,12 +107,13 @@ impl SecondCard {
             timeout_ms: LINK_TIMEOUT.as_millis() as u64,
         };
         target.ask(up, LINK_TIMEOUT).map_err(no_link)?;
+        // Later commands are about the first card unless they name another.
+        let first = interface_of(target, &options.driver, CardId::FIRST)?;
         match self.forwarding {
             Forwarding::Route => route_to(target, &interface)?,
-            Forwarding::Bridge => bridge(target, [first, &interface])?,
+            Forwarding::Bridge => bridge(target, [&first, &interface])?,
         }
-        // Later commands are about the first card unless they name another.
-        Ok(interface)
+        Ok(Exit { forwarding: self.forwarding, interface, departures })
     }
 }
 
@@ -121,11 +133,8 @@ pub(crate) fn interface_of(
 
 fn route_to(target: &mut dyn Target, interface: &str) -> Result<(), TargetError> {
     let (ip, mac) = FAR_HOST;
-    let neighbour = Neighbour {
-        interface: Some(interface.to_owned()),
-        ip: ip.to_string(),
-        mac: mac_text(mac),
-    };
+    let neighbour =
+        Neighbour { interface: Some(interface.to_owned()), ip: ip.to_string(), mac: mac_text(mac) };
     target.ask(neighbour, Duration::ZERO)?;
     let forward = WriteFile { path: "/proc/sys/net/ipv4/ip_forward".into(), text: "1".into() };
     target.ask(forward, Duration::ZERO).map(|_| ())
@@ -136,7 +145,9 @@ fn bridge(target: &mut dyn Target, ports: [&str; 2]) -> Result<(), TargetError> 
     target.ask(load, BIND_TIMEOUT).map_err(|error| match error {
         TargetError::Refused { command, message, console } => TargetError::Refused {
             command,
-            message: format!("{message}; `warikomi kernel build --more-drivers` makes kernels that have it"),
+            message: format!(
+                "{message}; `warikomi kernel build --more-drivers` makes kernels that have it"
+            ),
             console,
         },
         other => other,

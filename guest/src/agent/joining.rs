@@ -161,9 +161,7 @@ pub(super) fn route(command: &RouteAdd) -> Result<Done> {
     let message = route_message(&network, gateway);
     Netlink::open(SockProtocol::NetlinkRoute)?
         .ask(libc::RTM_NEWROUTE, NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL, &message)
-        .context(|| {
-            format!("make a route to {} by way of {gateway}", command.destination_cidr)
-        })?;
+        .context(|| format!("make a route to {} by way of {gateway}", command.destination_cidr))?;
     Ok(Done {})
 }
 
