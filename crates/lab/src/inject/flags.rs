@@ -191,6 +191,11 @@ impl Inject {
                  out",
             ));
         }
+        if self.socket_buffer != Application::default().socket_buffer_bytes {
+            return Err(Error::impossible(
+                "--socket-buffer is of an application in the guest, and with --through there is none; leave it out",
+            ));
+        }
         let plan = self.plan.plan(Receiver::SecondCard)?;
         let unplugged = |fault: &Fault| matches!(fault.kind, FaultKind::DeviceUnplugged { .. });
         match plan.faults.iter().any(unplugged) {
