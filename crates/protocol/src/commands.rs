@@ -68,6 +68,18 @@ commands! {
     JoinMulticast => answers::Done,
     /// See [`VlanAdd`].
     VlanAdd => answers::VlanAdded,
+    /// See [`NamespaceAdd`].
+    NamespaceAdd => answers::Done,
+    /// See [`NamespaceMove`].
+    NamespaceMove => answers::Done,
+    /// See [`NamespaceEnter`].
+    NamespaceEnter => answers::Done,
+    /// See [`BridgeAdd`].
+    BridgeAdd => answers::Done,
+    /// See [`BondAdd`].
+    BondAdd => answers::Done,
+    /// See [`RouteAdd`].
+    RouteAdd => answers::Done,
     /// See [`ReceiveStart`].
     ReceiveStart => answers::ReceiveStarted,
     /// See [`ReceiveStatus`].
@@ -132,8 +144,13 @@ macro_rules! command {
     };
 }
 
+mod joining;
 mod receiving;
 mod sending;
+pub use joining::{
+    BondAdd, BondMode, BridgeAdd, MOST_NAMESPACES, NamespaceAdd, NamespaceEnter, NamespaceMove,
+    RouteAdd,
+};
 pub use receiving::{
     ComputeSamples, ComputeStart, ComputeStop, ReceiveRuns, ReceiveStart, ReceiveStatus,
     ReceiveStop,
@@ -174,6 +191,9 @@ command! {
     WaitInterface {
         /// Name of the driver, as in `/sys/bus/pci/drivers`.
         driver: String,
+        /// Address of the card's PCI function, as `0000:01:00.0`, or `None` for any that the driver has.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pci_address: Option<String>,
         /// Longest wait, in milliseconds.
         timeout_ms: u64,
     }
@@ -224,6 +244,13 @@ command! {
         /// Hardware address, as `02:00:00:00:00:01`. Many drivers want the link down for it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         address: Option<String>,
+    }
+}
+
+impl WaitInterface {
+    /// For the interface of any card that this driver has.
+    pub fn of(driver: &str, timeout_ms: u64) -> WaitInterface {
+        WaitInterface { driver: driver.to_owned(), pci_address: None, timeout_ms }
     }
 }
 

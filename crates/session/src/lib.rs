@@ -4,15 +4,17 @@
 mod error;
 pub mod flags;
 mod options;
+mod second;
 mod session;
 
 pub use error::SessionError;
 pub use flags::{
-    CostArguments, ImageArguments, LINUX_DRIVER, Prepared, StrictArguments, Strictness,
-    TargetArguments, Usual, VirtualArguments, VirtualFlag,
+    CostArguments, ImageArguments, LINUX_DRIVER, Prepared, SecondArguments, StrictArguments,
+    Strictness, TargetArguments, Usual, VirtualArguments, VirtualFlag,
 };
 pub use options::{
     GuestSettings, Interrupts, LiveOptions, OwnParts, PATH_BUFFER_BYTES, PacketPath,
     ProcessSessionOptions, SessionOptions, VmSessionOptions,
 };
+pub use second::{Exit, SecondCard};
 pub use session::{CoreWatch, Session, bring_up, bring_up_again, link_up};

@@ -15,6 +15,8 @@ use warikomi_process::{
 use warikomi_stack::{Chain, ChainOptions, StackError, Station, Topology, Waiting};
 use warikomi_target::kernel::{Attachment, GuestCosts};
 
+use crate::second::SecondCard;
+
 /// Length of the guest's network prefix in bits.
 pub(crate) const PREFIX_BITS: u8 = 24;
 
@@ -64,6 +66,8 @@ pub struct SessionOptions {
     pub nic: NicOptions,
     /// Makes the card.
     pub make_nic: MakeNic,
+    /// A second card in the same guest, if there is to be one.
+    pub second: Option<SecondCard>,
     /// The guest's memory in MB.
     pub memory_mb: u64,
     /// The socket on which the kernel finds the NIC; a private one if `None`.

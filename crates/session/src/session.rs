@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use warikomi_clock::{Clock, Time, TscClock, VirtualClock};
 use warikomi_inject::{GUEST_IP, NETWORK_IP, NETWORK_MAC};
 use warikomi_measure::{CpuTimes, Machine, TargetInfo, core_wait_ns, governor_of};
+use warikomi_nic::Nic;
 use warikomi_pci::Width;
 use warikomi_process::{ProcessOptions, ProcessTarget};
 use warikomi_protocol::answers::{Configured, DriverOrigin, Settings};
@@ -25,16 +26,17 @@ use crate::options::{
     GuestSettings, LiveOptions, PREFIX_BITS, ProcessSessionOptions, SessionOptions,
     VmSessionOptions,
 };
+use crate::second::{Exit, interface_of};
 
 /// How long a driver may take to bind once it is loaded.
-const BIND_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const BIND_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Where a card's command register is, and its bit that lets it answer for its registers (PCI 3.0, 6.2.2).
 const COMMAND: u16 = 4;
 const MEMORY_SPACE: u64 = 2;
 
 /// How long the link may take to come up.
-const LINK_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const LINK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The setting of a result that says how far the target's processes were confined.
 const CONFINED: &str = "confined";
@@ -59,6 +61,8 @@ pub struct Session<T: Target + ?Sized = dyn Target> {
     pub info: TargetInfo,
     /// The machine that it runs on.
     pub machine: Machine,
+    /// The second card in the guest, if there is one.
+    pub exit: Option<Exit>,
     cores: Cores,
     _pinned: Pinned,
     _realtime: Option<Realtime>,
@@ -74,13 +78,14 @@ impl Session {
     ) -> Result<Session, SessionError> {
         let nic = (options.make_nic)(&options.nic, wire)?;
         let model = nic.info();
-        let drives = model.linux_drivers.contains(&options.driver.as_str());
-        if !drives && !options.is_own_driver {
-            return Err(SessionError::WrongDriver {
-                driver: options.driver.clone(),
-                model: model.name,
-                choices: model.linux_drivers,
-            });
+        if !options.is_own_driver {
+            checked_driver(&*nic, &options.driver)?;
+        }
+        let (mut nics, mut departures) = (vec![nic], None);
+        if let Some(second) = &options.second {
+            let (nic, judged) = second.make(options.make_nic)?;
+            nics.push(nic);
+            departures = Some((second, judged));
         }
         let place = Place::choose()?;
         let attachment = options.attachment(place.cores.shared());
@@ -102,10 +107,14 @@ impl Session {
             None => place.clock.into(),
         };
         status("starting the kernel");
-        let (mut target, ready) =
-            KernelTarget::start(&launch, vec![nic], clock, interrupted.clone())?;
+        let (mut target, ready) = KernelTarget::start(&launch, nics, clock, interrupted.clone())?;
         status("bringing the driver up");
         let mut settings = bring_up(&mut target, options)?;
+        let exit = departures.map(|(second, departures)| {
+            settings.extend(second.settings());
+            second.bring_up(&mut target, options, departures)
+        });
+        let exit = exit.transpose()?;
         settings.extend(described(attachment));
         settings.insert(CONFINED.into(), confined(options.confined));
         let info = TargetInfo {
@@ -117,7 +126,9 @@ impl Session {
         };
         let polls = attachment == Attachment::Bridge { polling: true };
         let place = place.in_real_time(options.realtime, polls.then(|| target.process_id()));
-        Ok(place.session(Box::new(target), info))
+        let mut session: Session = place.session(Box::new(target), info);
+        session.exit = exit;
+        Ok(session)
     }
 
     /// Brings a driver process up. `status` is told what is being waited for.
@@ -221,8 +232,8 @@ impl Session<ProcessTarget> {
 impl<T: Target + ?Sized> Session<T> {
     /// The same, with what `wrap` makes of its target.
     pub fn with<U: Target + ?Sized>(self, wrap: impl FnOnce(Box<T>) -> Box<U>) -> Session<U> {
-        let Session { target, info, machine, cores, _pinned, _realtime } = self;
-        Session { target: wrap(target), info, machine, cores, _pinned, _realtime }
+        let Session { target, info, machine, exit, cores, _pinned, _realtime } = self;
+        Session { target: wrap(target), info, machine, exit, cores, _pinned, _realtime }
     }
 
     /// Whether the driver is a Linux driver in its kernel, which counts what it likes.
@@ -347,7 +358,8 @@ impl Place {
             tsc_hz: Some(clock.ticks_per_second()),
             ..machine
         };
-        Session { target, info, machine, cores, _pinned: pinned, _realtime: realtime }
+        let exit = None;
+        Session { target, info, machine, exit, cores, _pinned: pinned, _realtime: realtime }
     }
 }
 
@@ -421,16 +433,20 @@ fn bind(target: &mut dyn Target, options: &SessionOptions) -> Result<DriverOrigi
         LoadDriver { name: options.driver.clone(), params: options.driver_parameters.clone() };
     let loaded =
         target.ask(load, BIND_TIMEOUT).map_err(|error| not_bound(error, &options.driver))?;
-    wait_interface(target, &options.driver)?;
+    match options.second {
+        // Another card may have the same driver.
+        Some(_) => interface_of(target, &options.driver, CardId::FIRST).map(|_| ())?,
+        None => wait_interface(target, &options.driver)?,
+    }
     Ok(loaded.origin)
 }
 
 fn wait_interface(target: &mut dyn Target, driver: &str) -> Result<(), TargetError> {
-    let wait = WaitInterface { driver: driver.into(), timeout_ms: BIND_TIMEOUT.as_millis() as u64 };
+    let wait = WaitInterface::of(driver, BIND_TIMEOUT.as_millis() as u64);
     target.ask(wait, BIND_TIMEOUT).map(|_| ()).map_err(|error| not_bound(error, driver))
 }
 
-fn not_bound(error: TargetError, driver: &str) -> TargetError {
+pub(crate) fn not_bound(error: TargetError, driver: &str) -> TargetError {
     match error {
         TargetError::Refused { message, console, .. } => {
             TargetError::NotBound { driver: driver.into(), message, console }
@@ -460,13 +476,34 @@ pub fn link_up(target: &mut dyn Target) -> Result<(), TargetError> {
         address_cidr: Some(format!("{GUEST_IP}/{PREFIX_BITS}")),
         timeout_ms: LINK_TIMEOUT.as_millis() as u64,
     };
-    target.ask(up, LINK_TIMEOUT).map_err(|error| match error {
-        TargetError::Refused { message, console, .. } => TargetError::NoLink { message, console },
-        other => other,
-    })?;
-    let mac = NETWORK_MAC.map(|byte| format!("{byte:02x}")).join(":");
+    target.ask(up, LINK_TIMEOUT).map_err(no_link)?;
+    let mac = mac_text(NETWORK_MAC);
     let neighbour = Neighbour { interface: None, ip: NETWORK_IP.to_string(), mac };
     target.ask(neighbour, Duration::ZERO).map(|_| ())
+}
+
+pub(crate) fn no_link(error: TargetError) -> TargetError {
+    match error {
+        TargetError::Refused { message, console, .. } => TargetError::NoLink { message, console },
+        other => other,
+    }
+}
+
+pub(crate) fn mac_text(mac: [u8; 6]) -> String {
+    mac.map(|byte| format!("{byte:02x}")).join(":")
+}
+
+/// An error unless this driver of Linux drives the card.
+pub(crate) fn checked_driver(nic: &dyn Nic, driver: &str) -> Result<(), SessionError> {
+    let model = nic.info();
+    if model.linux_drivers.contains(&driver) {
+        return Ok(());
+    }
+    Err(SessionError::WrongDriver {
+        driver: driver.to_owned(),
+        model: model.name,
+        choices: model.linux_drivers,
+    })
 }
 
 /// The settings that decide about a measurement; the full list of offloads would bury them.

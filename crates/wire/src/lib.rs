@@ -3,6 +3,7 @@
 //! A wire takes what the NIC transmits and may have frames for it. Wires stack: a wire can wrap
 //! another, to record or to limit what passes. What passes is a [`Frame`].
 
+mod cable;
 mod echo;
 mod frame;
 mod kind;
@@ -20,11 +21,14 @@ use std::ops::Add;
 
 use warikomi_clock::Time;
 
+pub use cable::Cable;
 pub use echo::Echo;
 pub use frame::{Frame, HEADER_BYTES, LONGEST_FRAME_BYTES, MAX_FRAME_BYTES, MIN_FRAME_BYTES, fcs};
 pub use kind::{ParseWireError, WireKind};
 pub use loopback::Loopback;
-pub use network::{GUEST_IP, NETWORK_IP, NETWORK_MAC, PAYLOAD_OFFSET, UDP_HEADER_BYTES, UDP_PORT};
+pub use network::{
+    FAR_IP, FAR_MAC, GUEST_IP, NETWORK_IP, NETWORK_MAC, PAYLOAD_OFFSET, UDP_HEADER_BYTES, UDP_PORT,
+};
 pub use pcap::PcapWriter;
 pub use rate::{bytes_time, wire_time};
 pub use replies::{ECHO_NUMBER_BYTES, EchoReplies, EchoReply, EchoWatch};
@@ -50,6 +54,29 @@ pub trait Wire: Send {
     /// not everything got there.
     fn finish(&mut self) -> std::io::Result<()> {
         Ok(())
+    }
+}
+
+impl Wire for Box<dyn Wire> {
+    fn transmit(&mut self, now: Time, frame: &[u8]) {
+        (**self).transmit(now, frame);
+    }
+
+    #[inline]
+    fn next_arrival(&self) -> Time {
+        (**self).next_arrival()
+    }
+
+    fn receive(&mut self, now: Time) -> Option<Vec<u8>> {
+        (**self).receive(now)
+    }
+
+    fn counters(&self) -> WireCounters {
+        (**self).counters()
+    }
+
+    fn finish(&mut self) -> std::io::Result<()> {
+        (**self).finish()
     }
 }
 

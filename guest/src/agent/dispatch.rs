@@ -15,7 +15,8 @@ use super::netif::Interface;
 use super::receive::Receiver;
 use super::work::Worker;
 use super::{
-    boot, configure, counters, drivers, files, frames, link, netdev, ping, pktgen, sys, transmit,
+    boot, configure, counters, drivers, files, frames, joining, link, netdev, ping, pktgen, sys,
+    transmit,
 };
 
 /// What the agent remembers between requests.
@@ -27,6 +28,7 @@ pub(super) struct Agent {
     computer: Computer,
     worker: Worker,
     memberships: link::Memberships,
+    namespaces: joining::Namespaces,
 }
 
 /// What is done after the answer has gone out, and does not come back.
@@ -111,6 +113,12 @@ impl Agent {
             Request::Transmit(c) => done(c, transmit::udp(c, self.default_interface.as_deref())?),
             Request::TransmitTcp(c) => done(c, transmit::tcp(c)?),
             Request::Ping(c) => done(c, ping::ping(c)?),
+            Request::NamespaceAdd(c) => done(c, self.namespaces.add(c)?),
+            Request::NamespaceMove(c) => done(c, self.namespaces.move_into(c)?),
+            Request::NamespaceEnter(c) => done(c, self.namespaces.enter(c)?),
+            Request::BridgeAdd(c) => done(c, joining::bridge(c)?),
+            Request::BondAdd(c) => done(c, joining::bond(c)?),
+            Request::RouteAdd(c) => done(c, joining::route(c)?),
             Request::ReadFile(c) => done(c, files::read(c)?),
             Request::WriteFile(c) => done(c, files::write(c)?),
             Request::Panic(c) => done(c, Done {}),

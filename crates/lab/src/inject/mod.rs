@@ -39,6 +39,7 @@ mod digest;
 mod explain;
 mod faults;
 mod flags;
+mod forwarded;
 mod order;
 mod records;
 mod remarks;
@@ -48,7 +49,7 @@ mod spin;
 use records::Records;
 use serde_json::Value;
 use warikomi_clock::{Clock, Time, read_tsc};
-use warikomi_inject::{Addresses, Plan, PlanError, Planned, Source};
+use warikomi_inject::{Addresses, Plan, PlanError, Planned, Receiver, Source};
 use warikomi_measure::{
     BothHiccups, Interrupts, Intervals, Ledger, Pacing, RunResult, Success, Thresholds, TimeBase,
     Unaccounted, warnings,
@@ -175,6 +176,9 @@ fn describe(session: &Session, plan: &Plan, finished: &run::Finished) -> RunResu
     if let (Some(success), true) = (&mut result.success, cut_short) {
         // The guest took to its grave what its application had.
         success.end_to_end = None;
+    }
+    if plan.receiver == Receiver::SecondCard {
+        forwarded::put(&finished.passage, &records.ledger, &mut result);
     }
     result.per_packet_times = records.ledger.is_detailed();
     result.ledger = Some(totals);

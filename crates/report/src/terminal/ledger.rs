@@ -15,7 +15,7 @@ type TableRow = (bool, Vec<String>);
 pub(super) fn sections(page: &mut Page, result: &RunResult) {
     if let Some(ledger) = &result.ledger {
         page.blank();
-        page.table(&["Packets", "count", "of injected"], &packets(ledger));
+        page.table(&["Packets", "count", "of injected"], &packets(ledger, result.recipient()));
     }
     if let Some(queues) = &result.queues {
         page.blank();
@@ -28,10 +28,13 @@ pub(super) fn sections(page: &mut Page, result: &RunResult) {
         page.blank();
         interval_table(page, intervals);
     }
-    if let Some(times) = &result.inject_ns {
+    let times = [("inject", &result.inject_ns), ("leave the second card", &result.transit_ns)];
+    let times =
+        times.into_iter().filter_map(|(name, times)| Some((false, spread(name, times.as_ref()?))));
+    let times: Vec<_> = times.collect();
+    if !times.is_empty() {
         page.blank();
-        let header = ["Time to", "min", "p50", "p99", "p99.9", "max"];
-        page.table(&header, &[(false, spread("inject", times))]);
+        page.table(&["Time to", "min", "p50", "p99", "p99.9", "max"], &times);
     }
     if let Some(report) = &result.faults {
         page.blank();
@@ -74,7 +77,7 @@ pub(super) fn asked_for(result: &RunResult) -> Option<String> {
     ))
 }
 
-fn packets(ledger: &Totals) -> Vec<TableRow> {
+fn packets(ledger: &Totals, recipient: &str) -> Vec<TableRow> {
     let share = |packets: u64| match ledger.injected {
         0 => String::new(),
         injected => percent(packets as f64 / injected as f64),
@@ -97,7 +100,7 @@ fn packets(ledger: &Totals) -> Vec<TableRow> {
     }
     rows.push(row("  accepted by the driver", ledger.accepted));
     if ledger.unclaimed == 0 {
-        rows.push(row("  delivered to the application", ledger.delivered));
+        rows.push(row(&format!("  delivered to {recipient}"), ledger.delivered));
     }
     rows.push(row("  lost", ledger.lost));
     if ledger.lost > 0 {

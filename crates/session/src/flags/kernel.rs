@@ -100,7 +100,7 @@ impl KernelArguments {
         kind: Kind,
     ) -> Result<(SessionOptions, Option<TempDir>), SessionError> {
         let driver = driver.unwrap_or(LINUX_DRIVER);
-        let Kind { debug, costs, seed } = kind;
+        let Kind { debug, costs, seed, .. } = kind;
         self.refuse_what_is_real(costs.is_some())?;
         let debug = self.wants_debug(debug)?;
         // A module of the user's own has any name, and then the model must be named.
@@ -111,7 +111,7 @@ impl KernelArguments {
             None => {
                 let version = self.image.kernel_version.as_deref();
                 let virtual_time = costs.is_some();
-                let more_drivers = needs_more_drivers(driver);
+                let more_drivers = kind.more_drivers || needs_more_drivers(driver);
                 let drivers = None;
                 let wanted =
                     Wanted { version, drivers, more_drivers, debug, virtual_time, own_module };
@@ -147,6 +147,7 @@ impl KernelArguments {
             driver_parameters: self.driver_parameters.clone(),
             nic: NicOptions::of(model),
             make_nic: warikomi_nic::build,
+            second: None,
             memory_mb: self.memory.unwrap_or(DEFAULT_MEMORY_MB),
             socket: self.socket.clone(),
             kernel_arguments: self.kernel_arguments.clone(),
@@ -204,6 +205,8 @@ impl KernelArguments {
 pub(super) struct Kind {
     /// One that finds its own mistakes.
     pub(super) debug: bool,
+    /// One with the drivers of further cards, whichever the first card's is.
+    pub(super) more_drivers: bool,
     /// One whose time is virtual, in which work costs this.
     pub(super) costs: Option<GuestCosts>,
     /// What is random in such a kernel follows from it.
@@ -226,7 +229,7 @@ fn is_known(driver: &str) -> bool {
 }
 
 /// The NIC model that a Linux driver drives.
-fn model_of(driver: &str) -> Result<&'static str, SessionError> {
+pub(super) fn model_of(driver: &str) -> Result<&'static str, SessionError> {
     let mut models = warikomi_nic::MODELS.iter();
     let known =
         || warikomi_nic::MODELS.iter().flat_map(|model| model.linux_drivers.iter().copied());
