@@ -177,9 +177,6 @@ fn describe(session: &Session, plan: &Plan, finished: &run::Finished) -> RunResu
         // The guest took to its grave what its application had.
         success.end_to_end = None;
     }
-    if plan.receiver == Receiver::SecondCard {
-        forwarded::put(&finished.passage, &records.ledger, &mut result);
-    }
     result.per_packet_times = records.ledger.is_detailed();
     result.ledger = Some(totals);
     let queues = records.ledger.queue_totals();
@@ -190,6 +187,9 @@ fn describe(session: &Session, plan: &Plan, finished: &run::Finished) -> RunResu
     result.warnings.extend(remarks::application(&finished.received));
     result.warnings.extend(remarks::target(sent, &session.target.counters()));
     result.warnings.extend(result.faults.as_ref().and_then(remarks::unanswered));
+    if plan.receiver == Receiver::SecondCard {
+        forwarded::put(&finished.passage, &records.ledger, &mut result);
+    }
     if let Some(findings) = &finished.findings {
         Found::of(findings, finished.start, None).put(&mut result);
     }

@@ -145,8 +145,13 @@ impl TargetArguments {
                  kernel",
             ));
         }
-        let costs = time.costs()?;
-        let kind = Kind { costs, seed, more_drivers: card.needs_more_drivers(), ..Kind::default() };
+        if time.costs()?.is_some() {
+            return Err(SessionError::impossible(
+                "--through is for real time: two cards in one guest have not been tried in virtual time; leave one of \
+                 --through and --virtual out",
+            ));
+        }
+        let kind = Kind { seed, more_drivers: card.needs_more_drivers(), ..Kind::default() };
         let mut prepared = self.prepare_with(usual, kind)?;
         prepared.add_second(card);
         Ok(prepared)
