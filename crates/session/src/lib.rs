@@ -3,6 +3,7 @@
 
 mod error;
 pub mod flags;
+mod interface;
 mod options;
 mod second;
 mod session;
@@ -12,9 +13,10 @@ pub use flags::{
     CostArguments, ImageArguments, LINUX_DRIVER, Prepared, SecondArguments, StrictArguments,
     Strictness, TargetArguments, Usual, VirtualArguments, VirtualFlag,
 };
+pub use interface::link_up;
 pub use options::{
     GuestSettings, Interrupts, LiveOptions, OwnParts, PATH_BUFFER_BYTES, PacketPath,
-    ProcessSessionOptions, SessionOptions, VmSessionOptions,
+    ProcessSessionOptions, SecondCard, SessionOptions, VmSessionOptions,
 };
-pub use second::{Exit, SecondCard};
-pub use session::{CoreWatch, Session, bring_up, bring_up_again, link_up};
+pub use second::Exit;
+pub use session::{CoreWatch, Session, bring_up, bring_up_again};

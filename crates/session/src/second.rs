@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use serde_json::Value;
 use warikomi_inject::{Departures, FAR_HOST, Forwarding};
-use warikomi_nic::{MakeNic, Nic, NicOptions};
-use warikomi_protocol::commands::{
-    BridgeAdd, Configure, LinkUp, LoadDriver, Neighbour, WaitInterface, WriteFile,
-};
+use warikomi_nic::{MakeNic, Nic};
+use warikomi_protocol::commands::{BridgeAdd, Configure, LinkUp, LoadDriver, Neighbour, WriteFile};
 use warikomi_target::{CardId, Target, TargetError};
-use warikomi_wire::WireKind;
 use warikomi_wire::peer::{Judged, JudgingPeer};
 
 use crate::error::SessionError;
-use crate::options::{PREFIX_BITS, SessionOptions};
-use crate::session::{BIND_TIMEOUT, LINK_TIMEOUT, checked_driver, mac_text, no_link, not_bound};
+use crate::interface::{
+    BIND_TIMEOUT, LINK_TIMEOUT, PREFIX_BITS, checked_driver, interface_of, mac_text, no_link,
+    not_bound,
+};
+use crate::options::{SecondCard, SessionOptions};
 
 /// The guest's own address in the network of the second card.
 const SECOND_GUEST_IP: Ipv4Addr = Ipv4Addr::new(10, 9, 1, 1);
@@ -23,19 +23,6 @@ const SECOND_GUEST_IP: Ipv4Addr = Ipv4Addr::new(10, 9, 1, 1);
 /// The bridge's interface, and its module.
 const BRIDGE: &str = "br0";
 const BRIDGE_MODULE: &str = "bridge";
-
-/// A second card, and what is to be done with it.
-#[derive(Clone, Debug)]
-pub struct SecondCard {
-    /// Its driver, as the guest's kernel calls it.
-    pub driver: String,
-    /// The NIC.
-    pub nic: NicOptions,
-    /// What it is cabled to.
-    pub wire: WireKind,
-    /// How packets come to it.
-    pub forwarding: Forwarding,
-}
 
 /// A second card that is up.
 pub struct Exit {
@@ -115,20 +102,6 @@ impl SecondCard {
         }
         Ok(Exit { forwarding: self.forwarding, interface, departures })
     }
-}
-
-/// The interface that a driver made for this card, from now on the default of all commands.
-pub(crate) fn interface_of(
-    target: &mut dyn Target,
-    driver: &str,
-    card: CardId,
-) -> Result<String, TargetError> {
-    // Each card that our bridge attaches has a bus of its own, from 1 on.
-    let pci_address = Some(format!("0000:{:02x}:00.0", card.0 + 1));
-    let timeout_ms = BIND_TIMEOUT.as_millis() as u64;
-    let wait = WaitInterface { driver: driver.to_owned(), pci_address, timeout_ms };
-    let found = target.ask(wait, BIND_TIMEOUT).map_err(|error| not_bound(error, driver))?;
-    Ok(found.interface)
 }
 
 fn route_to(target: &mut dyn Target, interface: &str) -> Result<(), TargetError> {

@@ -4,15 +4,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 use warikomi_clock::{Clock, Time, TscClock, VirtualClock};
-use warikomi_inject::{GUEST_IP, NETWORK_IP, NETWORK_MAC};
 use warikomi_measure::{CpuTimes, Machine, TargetInfo, core_wait_ns, governor_of};
-use warikomi_nic::Nic;
 use warikomi_pci::Width;
 use warikomi_process::{ProcessOptions, ProcessTarget};
 use warikomi_protocol::answers::{Configured, DriverOrigin, Settings};
-use warikomi_protocol::commands::{
-    Configure, LinkState, LinkUp, LoadDriver, Neighbour, WaitInterface,
-};
+use warikomi_protocol::commands::{Configure, LoadDriver};
 use warikomi_target::cores::{Cores, Pinned};
 use warikomi_target::kernel::{Attachment, KernelTarget, LaunchOptions};
 use warikomi_target::realtime::{PRIORITY, Realtime};
@@ -22,21 +18,17 @@ use warikomi_target::{CardId, Interrupted, Target, TargetError, wait};
 use warikomi_wire::Wire;
 
 use crate::error::SessionError;
-use crate::options::{
-    GuestSettings, LiveOptions, PREFIX_BITS, ProcessSessionOptions, SessionOptions,
-    VmSessionOptions,
+use crate::interface::{
+    BIND_TIMEOUT, checked_driver, interface_of, link_up, not_bound, wait_interface, wait_link,
 };
-use crate::second::{Exit, interface_of};
-
-/// How long a driver may take to bind once it is loaded.
-pub(crate) const BIND_TIMEOUT: Duration = Duration::from_secs(5);
+use crate::options::{
+    GuestSettings, LiveOptions, ProcessSessionOptions, SessionOptions, VmSessionOptions,
+};
+use crate::second::Exit;
 
 /// Where a card's command register is, and its bit that lets it answer for its registers (PCI 3.0, 6.2.2).
 const COMMAND: u16 = 4;
 const MEMORY_SPACE: u64 = 2;
-
-/// How long the link may take to come up.
-pub(crate) const LINK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The setting of a result that says how far the target's processes were confined.
 const CONFINED: &str = "confined";
@@ -411,19 +403,6 @@ pub fn bring_up_again(target: &mut dyn Target, driver: &str) -> Result<(), Targe
     link_up(target)
 }
 
-/// Waits until the driver says that the link is up.
-fn wait_link(target: &mut dyn Target) -> Result<(), TargetError> {
-    const LOOK: Duration = Duration::from_millis(5);
-    for _ in 0..LINK_TIMEOUT.as_millis() / LOOK.as_millis() {
-        if target.ask(LinkState { interface: None }, Duration::ZERO)?.carrier {
-            return Ok(());
-        }
-        target.serve_for(LOOK)?;
-    }
-    let message = format!("the driver reports no carrier after {} s", LINK_TIMEOUT.as_secs());
-    Err(TargetError::NoLink { message, console: target.console() })
-}
-
 fn core_numbers(cores: Cores) -> [u32; 2] {
     [cores.support as u32, cores.target as u32]
 }
@@ -441,20 +420,6 @@ fn bind(target: &mut dyn Target, options: &SessionOptions) -> Result<DriverOrigi
     Ok(loaded.origin)
 }
 
-fn wait_interface(target: &mut dyn Target, driver: &str) -> Result<(), TargetError> {
-    let wait = WaitInterface::of(driver, BIND_TIMEOUT.as_millis() as u64);
-    target.ask(wait, BIND_TIMEOUT).map(|_| ()).map_err(|error| not_bound(error, driver))
-}
-
-pub(crate) fn not_bound(error: TargetError, driver: &str) -> TargetError {
-    match error {
-        TargetError::Refused { message, console, .. } => {
-            TargetError::NotBound { driver: driver.into(), message, console }
-        }
-        other => other,
-    }
-}
-
 fn configure(target: &mut dyn Target, settings: &GuestSettings) -> Result<Configured, TargetError> {
     let wanted = Configure {
         mtu: settings.mtu,
@@ -467,43 +432,6 @@ fn configure(target: &mut dyn Target, settings: &GuestSettings) -> Result<Config
         ..Configure::report_only()
     };
     target.ask(wanted, Duration::ZERO)
-}
-
-/// Gives the interface its address, brings it up and waits for the carrier.
-pub fn link_up(target: &mut dyn Target) -> Result<(), TargetError> {
-    let up = LinkUp {
-        interface: None,
-        address_cidr: Some(format!("{GUEST_IP}/{PREFIX_BITS}")),
-        timeout_ms: LINK_TIMEOUT.as_millis() as u64,
-    };
-    target.ask(up, LINK_TIMEOUT).map_err(no_link)?;
-    let mac = mac_text(NETWORK_MAC);
-    let neighbour = Neighbour { interface: None, ip: NETWORK_IP.to_string(), mac };
-    target.ask(neighbour, Duration::ZERO).map(|_| ())
-}
-
-pub(crate) fn no_link(error: TargetError) -> TargetError {
-    match error {
-        TargetError::Refused { message, console, .. } => TargetError::NoLink { message, console },
-        other => other,
-    }
-}
-
-pub(crate) fn mac_text(mac: [u8; 6]) -> String {
-    mac.map(|byte| format!("{byte:02x}")).join(":")
-}
-
-/// An error unless this driver of Linux drives the card.
-pub(crate) fn checked_driver(nic: &dyn Nic, driver: &str) -> Result<(), SessionError> {
-    let model = nic.info();
-    if model.linux_drivers.contains(&driver) {
-        return Ok(());
-    }
-    Err(SessionError::WrongDriver {
-        driver: driver.to_owned(),
-        model: model.name,
-        choices: model.linux_drivers,
-    })
 }
 
 /// The settings that decide about a measurement; the full list of offloads would bury them.

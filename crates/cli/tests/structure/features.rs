@@ -21,7 +21,7 @@ fn features(selection: &[&str]) -> BTreeMap<String, BTreeSet<String>> {
         .expect("cargo tree works here");
     assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
     let mut all = BTreeMap::<_, BTreeSet<_>>::new();
-    for line in String::from_utf8(tree.stdout).unwrap().lines() {
+    for line in String::from_utf8(tree.stdout).unwrap().lines().filter(|line| !line.is_empty()) {
         let (package, features) = line.split_once('|').unwrap_or_else(|| panic!("{line:?}"));
         all.entry(package.to_owned()).or_default().insert(features.to_owned());
     }

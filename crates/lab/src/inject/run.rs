@@ -124,12 +124,7 @@ pub(super) fn carry_out<S: Source>(
     if plan.receiver == Receiver::Application {
         start_application(target, plan, application, run_id)?;
     }
-    if let Some(warmup) = plan.warmup_plan() {
-        let mut injector = Injector::new(&warmup, &addresses, !run_id, target.clock().now())?;
-        let mut ignored = Records::new(&warmup, &rx_counters(target)?);
-        spin(target, &mut injector, &mut ignored, Patience::Limited, &mut |_| ())?;
-        drain(target, &mut ignored)?;
-    }
+    warm_up(target, plan, (&addresses, run_id))?;
     if let Some(exit) = &session.exit {
         let mac = session.target.card(Exit::CARD)?.0.mac_address();
         forwarded::begin(exit, plan, (&addresses, mac), run_id)?;
@@ -168,6 +163,20 @@ pub(super) fn carry_out<S: Source>(
     finished.findings =
         session.target.card(CardId::FIRST)?.0.strict().map(|strict| strict.findings());
     Ok(finished)
+}
+
+/// Injects what goes before that which counts.
+fn warm_up(
+    target: &mut dyn Target,
+    plan: &Plan,
+    (addresses, run_id): (&Addresses, u32),
+) -> Result<(), Error> {
+    let Some(warmup) = plan.warmup_plan() else { return Ok(()) };
+    let mut injector = Injector::new(&warmup, addresses, !run_id, target.clock().now())?;
+    let mut ignored = Records::new(&warmup, &rx_counters(target)?);
+    spin(target, &mut injector, &mut ignored, Patience::Limited, &mut |_| ())?;
+    drain(target, &mut ignored)?;
+    Ok(())
 }
 
 /// Records of a run that begins now.

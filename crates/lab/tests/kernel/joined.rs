@@ -100,7 +100,7 @@ struct Bond {
 }
 
 /// Datagrams that are sent while a cable is pulled, one a millisecond.
-const SENT: u64 = 300;
+const SENT: u64 = 1_000;
 const BEFORE: usize = 100;
 const RUN: u32 = 7;
 /// Of these, at most so many between the pull and the failover: the bond looks every 10 ms, and this machine may pause.
@@ -183,7 +183,7 @@ impl Bond {
         let request = agent.post(transmit.into()).expect("a request");
         let (mut left, mut pulled, mut answer) = ([Vec::new(), Vec::new()], false, None);
         self.left();
-        for _ in 0..2_000 {
+        for _ in 0..5_000 {
             self.guest.target.serve_for(Duration::from_millis(1)).unwrap();
             for (all, new) in left.iter_mut().zip(self.left()) {
                 all.extend(new);

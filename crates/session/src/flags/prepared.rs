@@ -12,8 +12,9 @@ use warikomi_wire::Wire;
 
 use super::process::dma_bytes;
 use crate::error::SessionError;
-use crate::options::{Interrupts, ProcessSessionOptions, SessionOptions, VmSessionOptions};
-use crate::second::SecondCard;
+use crate::options::{
+    Interrupts, ProcessSessionOptions, SecondCard, SessionOptions, VmSessionOptions,
+};
 use crate::session::Session;
 
 /// A target to be started, and the files that it needs while it is used.

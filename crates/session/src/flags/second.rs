@@ -8,7 +8,7 @@ use warikomi_wire::WireKind;
 use super::check::given;
 use super::kernel::model_of;
 use crate::error::SessionError;
-use crate::second::SecondCard;
+use crate::options::SecondCard;
 
 /// Whether the guest's kernel forwards packets to a second card.
 #[derive(Args, Clone)]
