@@ -68,7 +68,7 @@ fn pass_through(forwarding: Forwarding, drivers: [&str; 2]) {
         (drivers[0], &drivers[1].into())
     );
     // A pause of this machine may cost packets, and then not every time.
-    let injected = (1..=3)
+    let injected = (1..=10)
         .map(|run| forwarded(&mut session, &asked(Span::from_us(300), COUNT), run))
         .find(|injected| injected.ledger.totals().delivered == COUNT)
         .expect("a run in which all are forwarded");

@@ -72,8 +72,13 @@ pub(super) fn asked_for(result: &RunResult) -> Option<String> {
         Some(flows) if flows > 1.0 => format!(" of {} flows", count(flows as u64)),
         _ => String::new(),
     };
+    let setting = |name: &str| result.target.settings.get(name).and_then(|value| value.as_str());
+    let through = match (setting("through"), setting("second_driver"), setting("second_model")) {
+        (Some(how), Some(driver), Some(model)) => format!(", by {how} to {driver} on {model}"),
+        _ => String::new(),
+    };
     Some(format!(
-        "{packets} packets of {size} bytes{flows}, {every}{arrival}, {each} per interrupt{line}"
+        "{packets} packets of {size} bytes{flows}, {every}{arrival}, {each} per interrupt{line}{through}"
     ))
 }
 
