@@ -5,6 +5,7 @@
 //! reception ([`ReceiveStart`]), a compute job ([`ComputeStart`]) and work ([`WorkStart`]) go on beside them.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -244,6 +245,14 @@ command! {
         /// Hardware address, as `02:00:00:00:00:01`. Many drivers want the link down for it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         address: Option<String>,
+    }
+}
+
+impl Neighbour {
+    /// A host with this hardware address, behind an interface; `None` for the one that commands are about.
+    pub fn of(interface: Option<&str>, ip: Ipv4Addr, mac: [u8; 6]) -> Neighbour {
+        let mac = mac.map(|byte| format!("{byte:02x}")).join(":");
+        Neighbour { interface: interface.map(str::to_owned), ip: ip.to_string(), mac }
     }
 }
 

@@ -43,8 +43,7 @@ pub(crate) fn interface_of(
     driver: &str,
     card: CardId,
 ) -> Result<String, TargetError> {
-    // Each card that our bridge attaches has a bus of its own, from 1 on.
-    let pci_address = Some(format!("0000:{:02x}:00.0", card.0 + 1));
+    let pci_address = Some(card.pci_address());
     let timeout_ms = BIND_TIMEOUT.as_millis() as u64;
     let wait = WaitInterface { driver: driver.to_owned(), pci_address, timeout_ms };
     let found = target.ask(wait, BIND_TIMEOUT).map_err(|error| not_bound(error, driver))?;
@@ -68,9 +67,7 @@ pub fn link_up(target: &mut dyn Target) -> Result<(), TargetError> {
         timeout_ms: LINK_TIMEOUT.as_millis() as u64,
     };
     target.ask(up, LINK_TIMEOUT).map_err(no_link)?;
-    let mac = mac_text(NETWORK_MAC);
-    let neighbour = Neighbour { interface: None, ip: NETWORK_IP.to_string(), mac };
-    target.ask(neighbour, Duration::ZERO).map(|_| ())
+    target.ask(Neighbour::of(None, NETWORK_IP, NETWORK_MAC), Duration::ZERO).map(|_| ())
 }
 
 /// Waits until the driver says that the link is up.
@@ -91,8 +88,4 @@ pub(crate) fn no_link(error: TargetError) -> TargetError {
         TargetError::Refused { message, console, .. } => TargetError::NoLink { message, console },
         other => other,
     }
-}
-
-pub(crate) fn mac_text(mac: [u8; 6]) -> String {
-    mac.map(|byte| format!("{byte:02x}")).join(":")
 }

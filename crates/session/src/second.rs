@@ -12,8 +12,7 @@ use warikomi_wire::peer::{Judged, JudgingPeer};
 
 use crate::error::SessionError;
 use crate::interface::{
-    BIND_TIMEOUT, LINK_TIMEOUT, PREFIX_BITS, checked_driver, interface_of, mac_text, no_link,
-    not_bound,
+    BIND_TIMEOUT, LINK_TIMEOUT, PREFIX_BITS, checked_driver, interface_of, no_link, not_bound,
 };
 use crate::options::{SecondCard, SessionOptions};
 
@@ -106,9 +105,7 @@ impl SecondCard {
 
 fn route_to(target: &mut dyn Target, interface: &str) -> Result<(), TargetError> {
     let (ip, mac) = FAR_HOST;
-    let neighbour =
-        Neighbour { interface: Some(interface.to_owned()), ip: ip.to_string(), mac: mac_text(mac) };
-    target.ask(neighbour, Duration::ZERO)?;
+    target.ask(Neighbour::of(Some(interface), ip, mac), Duration::ZERO)?;
     let forward = WriteFile { path: "/proc/sys/net/ipv4/ip_forward".into(), text: "1".into() };
     target.ask(forward, Duration::ZERO).map(|_| ())
 }

@@ -27,7 +27,6 @@ const IFLA_BOND_MODE: u16 = 1;
 const IFLA_BOND_MIIMON: u16 = 3;
 
 /// `linux/if_bonding.h`.
-const BOND_MODE_ROUNDROBIN: u8 = 0;
 const BOND_MODE_ACTIVEBACKUP: u8 = 1;
 
 const MOST_MIIMON_MS: u32 = 10_000;
@@ -138,7 +137,6 @@ pub(super) fn bond(command: &BondAdd) -> Result<Done> {
     let slaves = members(&command.slaves)?;
     let mode = match command.mode {
         BondMode::ActiveBackup => BOND_MODE_ACTIVEBACKUP,
-        BondMode::BalanceRr => BOND_MODE_ROUNDROBIN,
     };
     let options = [
         attribute(IFLA_BOND_MODE, &[mode]),

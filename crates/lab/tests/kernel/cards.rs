@@ -131,12 +131,7 @@ fn the_guest_routes_from_one_card_to_the_other() {
     let forward = WriteFile { path: "/proc/sys/net/ipv4/ip_forward".into(), text: "1".into() };
     bench.guest.ask(forward);
     let mac = [2, 0, 0, 0, 0, 9];
-    let neighbour = Neighbour {
-        interface: Some(interface(there)),
-        ip: address(there, 2).to_string(),
-        mac: mac.map(|byte| format!("{byte:02x}")).join(":"),
-    };
-    bench.guest.ask(neighbour);
+    bench.guest.ask(Neighbour::of(Some(&interface(there)), address(there, 2), mac));
     for wire in &bench.wires {
         wire.sent();
     }

@@ -37,7 +37,7 @@ impl Guest {
 
     /// The interface that a driver made for a card.
     pub(crate) fn interface_of(&mut self, driver: &str, card: CardId) -> String {
-        let pci_address = Some(format!("0000:{:02x}:00.0", card.0 + 1));
+        let pci_address = Some(card.pci_address());
         self.ask(WaitInterface { driver: driver.into(), pci_address, timeout_ms: 5_000 }).interface
     }
 

@@ -103,7 +103,7 @@ struct Bond {
 const SENT: u64 = 1_000;
 const BEFORE: usize = 100;
 const RUN: u32 = 7;
-/// Of these, at most so many between the pull and the failover: the bond looks every 10 ms, and this machine may pause.
+/// The most that are lost between the pull and the failover: the bond looks every 10 ms, and a machine may pause.
 const MOST_LOST: u64 = 100;
 
 impl Bond {
@@ -124,9 +124,7 @@ impl Bond {
             miimon_ms: 10,
         });
         up(&mut guest, "bond0", "10.9.0.1/24");
-        let interface = Some("bond0".to_owned());
-        let mac = NETWORK_MAC.map(|byte| format!("{byte:02x}")).join(":");
-        guest.ask(Neighbour { interface, ip: NETWORK_IP.to_string(), mac });
+        guest.ask(Neighbour::of(Some("bond0"), NETWORK_IP, NETWORK_MAC));
         let mut bond = Bond { guest, wires, slaves };
         bond.wait_for_carriers();
         Some(bond)

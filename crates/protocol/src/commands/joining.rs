@@ -62,8 +62,6 @@ command! {
 pub enum BondMode {
     /// One slave sends and receives; another takes over when it has no carrier any more.
     ActiveBackup,
-    /// What is sent goes to the slaves in turn.
-    BalanceRr,
 }
 
 command! {
