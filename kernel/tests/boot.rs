@@ -166,7 +166,7 @@ fn drivers_are_loaded_with_what_they_need_and_removed() {
     assert!(error.contains("not loaded"), "{error}");
     let error = guest.try_call(load("no_such")).unwrap_err();
     assert!(error.contains("no_such") && error.contains("r8169"), "{error}");
-    let wait = WaitInterface { driver: "8139too".to_owned(), timeout_ms: 10 };
+    let wait = WaitInterface::of("8139too", 10);
     let error = guest.try_call(wait).unwrap_err();
     assert!(error.contains("no PCI device"), "{error}");
 }

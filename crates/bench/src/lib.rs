@@ -80,11 +80,15 @@ pub fn bench(
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<RunResult, Error> {
     let steps = SIZES.len() * 3;
-    let mut rows = Vec::new();
+    let (mut rows, mut refused) = (Vec::new(), Vec::new());
     let watch = session.watch_cores();
     for (index, &(_, size)) in SIZES.iter().enumerate() {
         let mut step = |done: usize| progress(3 * index + done, steps);
         step(0);
+        if !rates::is_let_in(session, size)? {
+            refused.push(size);
+            continue;
+        }
         let copy = copy::inject_against_memcpy(session, size)?;
         step(1);
         let saturated_pps = rates::saturated_pps(session, size)?;
@@ -109,7 +113,9 @@ pub fn bench(
         });
     }
     progress(steps, steps);
-    Ok(outcome(session.machine_since(&watch), session, &rows))
+    let mut result = outcome(session.machine_since(&watch), session, &rows);
+    result.warnings.extend(not_measured(&refused));
+    Ok(result)
 }
 
 fn outcome(machine: Machine, session: &Session, rows: &[Row]) -> RunResult {
@@ -118,6 +124,14 @@ fn outcome(machine: Machine, session: &Session, rows: &[Row]) -> RunResult {
     result.rows = Some(rows.iter().map(as_object).collect());
     result.warnings = rows.iter().filter_map(at_most).collect();
     result
+}
+
+fn not_measured(refused: &[usize]) -> Option<Warning> {
+    let sizes: Vec<_> = refused.iter().map(usize::to_string).collect();
+    (!refused.is_empty()).then(|| Warning {
+        what: format!("not measured: the card refuses frames of {} bytes", sizes.join(", ")),
+        hint: "its driver asks for no longer ones at this MTU, or the card takes none".into(),
+    })
 }
 
 fn at_most(row: &Row) -> Option<Warning> {
@@ -159,5 +173,12 @@ mod tests {
         let measured = Row { shortest_interval_at_most: false, ..row };
         assert_eq!(at_most(&measured), None);
         assert!(!as_object(&measured).contains_key("shortest_interval_at_most"));
+    }
+
+    #[test]
+    fn lengths_that_a_card_refuses_are_named() {
+        assert_eq!(not_measured(&[]), None);
+        let said = not_measured(&[4_096, 8_192]).unwrap().what;
+        assert_eq!(said, "not measured: the card refuses frames of 4096, 8192 bytes");
     }
 }

@@ -45,6 +45,13 @@ fn carry_out(
     inject_plan(session, &order, &mut |_| ())
 }
 
+/// Whether the card lets frames of this length in at all.
+pub(super) fn is_let_in(session: &mut Session, size: usize) -> Result<bool, Error> {
+    const TRIED: u64 = 10;
+    let plan = Plan { size_bytes: size, count: TRIED, ..Plan::default() };
+    Ok(carry_out(session, &plan, None)?.ledger.totals().filtered < TRIED)
+}
+
 /// Frames that the driver accepts in a second when they come as fast as possible.
 pub(super) fn saturated_pps(session: &mut Session, size: usize) -> Result<f64, Error> {
     let plan = Plan {

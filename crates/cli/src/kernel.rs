@@ -35,7 +35,8 @@ pub(crate) struct BuildArguments {
     /// NIC drivers in the kernel itself, not as modules
     #[arg(long)]
     builtin: bool,
-    /// With the NIC drivers of further cards, which make it larger: e1000e, igb, 8139cp
+    /// With the NIC drivers of further cards (e1000e, igb, 8139cp), and with what joins several cards in one guest:
+    /// bridge, bonding, network namespaces; both make it larger
     #[arg(long)]
     more_drivers: bool,
     /// With what the kernel's own tests of NICs need (`warikomi selftest`), and the drivers of further cards; such a

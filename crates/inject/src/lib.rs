@@ -10,6 +10,7 @@ mod arrival;
 mod burst;
 mod echo;
 mod fault;
+mod forward;
 mod frame;
 mod injector;
 mod pacing;
@@ -26,6 +27,7 @@ pub use fault::{
     FAULT_FORMS, Fault, FaultCount, FaultForm, FaultKind, FaultSchedule, FaultTrigger, Faulty,
     MAX_FAULT_LENGTH, MAX_FAULT_TIME, MAX_FAULTS, MAX_STORM, ParseFaultError, Probability, When,
 };
+pub use forward::{Departed, Departures, FAR_HOST, Forwarding};
 pub use frame::{
     Addresses, FrameTemplate, HEADER_BYTES, PAYLOAD_MAGIC, SEQUENCE_BYTES, SEQUENCE_OFFSET,
 };

@@ -38,6 +38,8 @@ pub enum Receiver {
     Application,
     /// To the driver: no protocol takes them, so that its speed is not the stack's.
     Driver,
+    /// To the wire of a second card: the target's kernel forwards them.
+    SecondCard,
 }
 
 /// Packets that go before those that count, so that caches, page tables and branch predictors are

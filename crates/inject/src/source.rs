@@ -53,7 +53,7 @@ impl Planned {
             let template = FrameTemplate::new(addresses, size_bytes, run_id)?;
             let template = template.with_flows(plan.flows);
             Ok::<_, PlanError>(match plan.receiver {
-                Receiver::Application => template,
+                Receiver::Application | Receiver::SecondCard => template,
                 Receiver::Driver => template.for_no_protocol(),
             })
         };

@@ -191,6 +191,10 @@ pub struct RunResult {
     /// nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inject_ns: Option<Distribution>,
+    /// Time from a packet's injection until it left the second card, in nanoseconds; of packets that the target's kernel
+    /// forwards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transit_ns: Option<Distribution>,
     /// Interrupts, counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupts: Option<Interrupts>,
@@ -289,6 +293,7 @@ impl RunResult {
             pacing: None,
             throughput_bps: None,
             inject_ns: None,
+            transit_ns: None,
             interrupts: None,
             hiccups: None,
             faults: None,
@@ -298,6 +303,16 @@ impl RunResult {
             figures: Map::new(),
             layout: Layout::default(),
         }
+    }
+
+    /// Whether packets were meant to leave by a second card, and not for an application.
+    pub fn is_forwarded(&self) -> bool {
+        self.plan.get("receiver").is_some_and(|receiver| receiver == "second_card")
+    }
+
+    /// What was to get the packets that are delivered.
+    pub fn recipient(&self) -> &'static str {
+        if self.is_forwarded() { "the second card's wire" } else { "the application" }
     }
 
     /// The result as it is written to `result.json`.

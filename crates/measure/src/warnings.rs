@@ -213,7 +213,8 @@ fn cut_short(result: &RunResult, _: &Thresholds) -> Option<Warning> {
 fn saturated(result: &RunResult, thresholds: &Thresholds) -> Option<Warning> {
     let ledger = result.ledger.as_ref()?;
     let lost = beyond(ledger.lost_in_stack, ledger.accepted, thresholds.stack_loss_share);
-    if !lost || result.faults.is_some() {
+    // What forwarding loses is no application's.
+    if !lost || result.faults.is_some() || result.is_forwarded() {
         return None;
     }
     warning(

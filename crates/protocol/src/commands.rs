@@ -6,6 +6,7 @@
 //! go on beside them.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -69,6 +70,18 @@ commands! {
     JoinMulticast => answers::Done,
     /// See [`VlanAdd`].
     VlanAdd => answers::VlanAdded,
+    /// See [`NamespaceAdd`].
+    NamespaceAdd => answers::Done,
+    /// See [`NamespaceMove`].
+    NamespaceMove => answers::Done,
+    /// See [`NamespaceEnter`].
+    NamespaceEnter => answers::Done,
+    /// See [`BridgeAdd`].
+    BridgeAdd => answers::Done,
+    /// See [`BondAdd`].
+    BondAdd => answers::Done,
+    /// See [`RouteAdd`].
+    RouteAdd => answers::Done,
     /// See [`ReceiveStart`].
     ReceiveStart => answers::ReceiveStarted,
     /// See [`ReceiveStatus`].
@@ -139,9 +152,14 @@ macro_rules! command {
     };
 }
 
+mod joining;
 mod programs;
 mod receiving;
 mod sending;
+pub use joining::{
+    BondAdd, BondMode, BridgeAdd, MOST_NAMESPACES, NamespaceAdd, NamespaceEnter, NamespaceMove,
+    RouteAdd,
+};
 pub use programs::{MountRoot, ProgramOutput, ProgramStart};
 pub use receiving::{
     ComputeSamples, ComputeStart, ComputeStop, ReceiveRuns, ReceiveStart, ReceiveStatus,
@@ -183,6 +201,9 @@ command! {
     WaitInterface {
         /// Name of the driver, as in `/sys/bus/pci/drivers`.
         driver: String,
+        /// Address of the card's PCI function, as `0000:01:00.0`, or `None` for any that the driver has.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pci_address: Option<String>,
         /// Longest wait, in milliseconds.
         timeout_ms: u64,
     }
@@ -233,6 +254,21 @@ command! {
         /// Hardware address, as `02:00:00:00:00:01`. Many drivers want the link down for it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         address: Option<String>,
+    }
+}
+
+impl Neighbour {
+    /// A host with this hardware address, behind an interface; `None` for the one that commands are about.
+    pub fn of(interface: Option<&str>, ip: Ipv4Addr, mac: [u8; 6]) -> Neighbour {
+        let mac = mac.map(|byte| format!("{byte:02x}")).join(":");
+        Neighbour { interface: interface.map(str::to_owned), ip: ip.to_string(), mac }
+    }
+}
+
+impl WaitInterface {
+    /// For the interface of any card that this driver has.
+    pub fn of(driver: &str, timeout_ms: u64) -> WaitInterface {
+        WaitInterface { driver: driver.to_owned(), pci_address: None, timeout_ms }
     }
 }
 

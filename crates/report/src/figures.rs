@@ -16,6 +16,10 @@ pub(crate) fn single_figures(result: &RunResult) -> Vec<(String, Value)> {
     add("inject_mean_ns", inject.map(|times| times.mean.into()));
     add("inject_p50_ns", inject.map(|times| times.p50.into()));
     add("inject_p99_ns", inject.map(|times| times.p99.into()));
+    let transit = result.transit_ns.as_ref();
+    add("transit_mean_ns", transit.map(|times| times.mean.into()));
+    add("transit_p50_ns", transit.map(|times| times.p50.into()));
+    add("transit_p99_ns", transit.map(|times| times.p99.into()));
     let interrupts = result.interrupts.as_ref();
     add("interrupts_raised", interrupts.map(|interrupts| interrupts.raised.into()));
     add("interrupts_handled", interrupts.map(|interrupts| interrupts.handled.into()));

@@ -3,16 +3,20 @@
 
 mod error;
 pub mod flags;
+mod interface;
 mod options;
+mod second;
 mod session;
 
 pub use error::SessionError;
 pub use flags::{
-    CostArguments, ImageArguments, LINUX_DRIVER, Prepared, PreparedSelftests, StrictArguments,
-    Strictness, TargetArguments, Usual, VirtualArguments, VirtualFlag,
+    CostArguments, ImageArguments, LINUX_DRIVER, Prepared, PreparedSelftests, SecondArguments,
+    StrictArguments, Strictness, TargetArguments, Usual, VirtualArguments, VirtualFlag,
 };
+pub use interface::link_up;
 pub use options::{
     GuestSettings, Interrupts, LiveOptions, OwnParts, PATH_BUFFER_BYTES, PacketPath,
-    ProcessSessionOptions, SessionOptions, VmSessionOptions,
+    ProcessSessionOptions, SecondCard, SessionOptions, VmSessionOptions,
 };
-pub use session::{CoreWatch, Session, bring_up, bring_up_again, link_up};
+pub use second::Exit;
+pub use session::{CoreWatch, Session, bring_up, bring_up_again};

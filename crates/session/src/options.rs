@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use serde_json::{Map, Value};
 use warikomi_clock::{Span, TscClock};
-use warikomi_inject::{GUEST_IP, NETWORK_IP, NETWORK_MAC};
+use warikomi_inject::{Forwarding, GUEST_IP, NETWORK_IP, NETWORK_MAC};
 use warikomi_kernel::module_file;
 use warikomi_nic::{MakeNic, NicOptions};
 use warikomi_process::{
@@ -14,9 +14,9 @@ use warikomi_process::{
 };
 use warikomi_stack::{Chain, ChainOptions, StackError, Station, Topology, Waiting};
 use warikomi_target::kernel::{Attachment, GuestCosts};
+use warikomi_wire::WireKind;
 
-/// Length of the guest's network prefix in bits.
-pub(crate) const PREFIX_BITS: u8 = 24;
+use crate::interface::PREFIX_BITS;
 
 /// What an experiment asks of the guest's network settings. What is `None` stays as it is.
 #[derive(Clone, Debug, Default)]
@@ -45,6 +45,19 @@ impl GuestSettings {
     }
 }
 
+/// A second card, and what is to be done with it.
+#[derive(Clone, Debug)]
+pub struct SecondCard {
+    /// Its driver, as the guest's kernel calls it.
+    pub driver: String,
+    /// The NIC.
+    pub nic: NicOptions,
+    /// What it is cabled to.
+    pub wire: WireKind,
+    /// How packets come to it.
+    pub forwarding: Forwarding,
+}
+
 /// What a session on a kernel target brings up.
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
@@ -64,6 +77,8 @@ pub struct SessionOptions {
     pub nic: NicOptions,
     /// Makes the card.
     pub make_nic: MakeNic,
+    /// A second card in the same guest, if there is to be one.
+    pub second: Option<SecondCard>,
     /// The guest's memory in MB.
     pub memory_mb: u64,
     /// The socket on which the kernel finds the NIC; a private one if `None`.

@@ -4,14 +4,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 use warikomi_clock::{Clock, Time, TscClock, VirtualClock};
-use warikomi_inject::{GUEST_IP, NETWORK_IP, NETWORK_MAC};
 use warikomi_measure::{CpuTimes, Machine, TargetInfo, core_wait_ns, governor_of};
+use warikomi_nic::Nic;
 use warikomi_pci::Width;
 use warikomi_process::{ProcessOptions, ProcessTarget};
 use warikomi_protocol::answers::{Configured, DriverOrigin, Settings};
-use warikomi_protocol::commands::{
-    Configure, LinkState, LinkUp, LoadDriver, Neighbour, WaitInterface,
-};
+use warikomi_protocol::commands::{Configure, LoadDriver};
 use warikomi_target::cores::{Cores, Pinned};
 use warikomi_target::kernel::{Attachment, KernelTarget, LaunchOptions};
 use warikomi_target::realtime::{PRIORITY, Realtime};
@@ -21,20 +19,17 @@ use warikomi_target::{CardId, Interrupted, Target, TargetError, wait};
 use warikomi_wire::Wire;
 
 use crate::error::SessionError;
-use crate::options::{
-    GuestSettings, LiveOptions, PREFIX_BITS, ProcessSessionOptions, SessionOptions,
-    VmSessionOptions,
+use crate::interface::{
+    BIND_TIMEOUT, checked_driver, interface_of, link_up, not_bound, wait_interface, wait_link,
 };
-
-/// How long a driver may take to bind once it is loaded.
-const BIND_TIMEOUT: Duration = Duration::from_secs(5);
+use crate::options::{
+    GuestSettings, LiveOptions, ProcessSessionOptions, SessionOptions, VmSessionOptions,
+};
+use crate::second::Exit;
 
 /// Where a card's command register is, and its bit that lets it answer for its registers (PCI 3.0, 6.2.2).
 const COMMAND: u16 = 4;
 const MEMORY_SPACE: u64 = 2;
-
-/// How long the link may take to come up.
-const LINK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The setting of a result that says how far the target's processes were confined.
 const CONFINED: &str = "confined";
@@ -62,6 +57,8 @@ pub struct Session<T: Target + ?Sized = dyn Target> {
     pub info: TargetInfo,
     /// The machine that it runs on.
     pub machine: Machine,
+    /// The second card in the guest, if there is one.
+    pub exit: Option<Exit>,
     cores: Cores,
     _pinned: Pinned,
     _realtime: Option<Realtime>,
@@ -75,10 +72,21 @@ impl Session {
         interrupted: &Interrupted,
         status: &mut dyn FnMut(&str),
     ) -> Result<Session, SessionError> {
-        let mut booted = Booted::with_cards(options, vec![wire], interrupted, status)?;
+        let (mut nics, mut departures) = (vec![(options.make_nic)(&options.nic, wire)?], None);
+        if let Some(second) = &options.second {
+            let (nic, judged) = second.make(options.make_nic)?;
+            nics.push(nic);
+            departures = Some((second, judged));
+        }
+        let mut booted = Booted::with_cards(options, nics, interrupted, status)?;
         status("bringing the driver up");
-        let settings = bring_up(&mut booted.target, options)?;
-        Ok(booted.session(options, settings))
+        let mut settings = bring_up(&mut booted.target, options)?;
+        let exit = departures.map(|(second, departures)| {
+            settings.extend(second.settings());
+            second.bring_up(&mut booted.target, options, departures)
+        });
+        let exit = exit.transpose()?;
+        Ok(Session { exit, ..booted.session(options, settings) })
     }
 
     /// Brings a kernel up with a card on each of these wires, all of one model. Their driver is bound, and nothing is
@@ -89,9 +97,15 @@ impl Session {
         interrupted: &Interrupted,
         status: &mut dyn FnMut(&str),
     ) -> Result<Session, SessionError> {
-        let mut booted = Booted::with_cards(options, wires, interrupted, status)?;
+        let nics = wires.into_iter().map(|wire| (options.make_nic)(&options.nic, wire));
+        let nics = nics.collect::<Result<Vec<_>, _>>()?;
+        let cards = (0..).map(CardId).take(nics.len());
+        let mut booted = Booted::with_cards(options, nics, interrupted, status)?;
         status("binding the driver");
-        let origin = bind(&mut booted.target, options)?;
+        let origin = load(&mut booted.target, options)?;
+        for card in cards {
+            interface_of(&mut booted.target, &options.driver, card)?;
+        }
         let mut settings = Map::new();
         settings.insert(DRIVER_IS.into(), serde_json::to_value(origin).unwrap_or_default());
         Ok(booted.session(options, settings))
@@ -198,8 +212,8 @@ impl Session<ProcessTarget> {
 impl<T: Target + ?Sized> Session<T> {
     /// The same, with what `wrap` makes of its target.
     pub fn with<U: Target + ?Sized>(self, wrap: impl FnOnce(Box<T>) -> Box<U>) -> Session<U> {
-        let Session { target, info, machine, cores, _pinned, _realtime } = self;
-        Session { target: wrap(target), info, machine, cores, _pinned, _realtime }
+        let Session { target, info, machine, exit, cores, _pinned, _realtime } = self;
+        Session { target: wrap(target), info, machine, exit, cores, _pinned, _realtime }
     }
 
     /// Whether the driver is a Linux driver in its kernel, which counts what it likes.
@@ -324,7 +338,8 @@ impl Place {
             tsc_hz: Some(clock.ticks_per_second()),
             ..machine
         };
-        Session { target, info, machine, cores, _pinned: pinned, _realtime: realtime }
+        let exit = None;
+        Session { target, info, machine, exit, cores, _pinned: pinned, _realtime: realtime }
     }
 }
 
@@ -340,22 +355,16 @@ struct Booted {
 impl Booted {
     fn with_cards(
         options: &SessionOptions,
-        wires: Vec<Box<dyn Wire>>,
+        nics: Vec<Box<dyn Nic>>,
         interrupted: &Interrupted,
         status: &mut dyn FnMut(&str),
     ) -> Result<Booted, SessionError> {
-        let nics = wires.into_iter().map(|wire| (options.make_nic)(&options.nic, wire));
-        let nics = nics.collect::<Result<Vec<_>, _>>()?;
-        let Some(model) = nics.first().map(|nic| nic.info()) else {
+        let Some(first) = nics.first() else {
             return Err(SessionError::impossible("a session has a card"));
         };
-        let drives = model.linux_drivers.contains(&options.driver.as_str());
-        if !drives && !options.is_own_driver {
-            return Err(SessionError::WrongDriver {
-                driver: options.driver.clone(),
-                model: model.name,
-                choices: model.linux_drivers,
-            });
+        let model = first.info().name;
+        if !options.is_own_driver {
+            checked_driver(&**first, &options.driver)?;
         }
         let place = Place::choose()?;
         let attachment = options.attachment(place.cores.shared());
@@ -366,8 +375,7 @@ impl Booted {
         };
         status("starting the kernel");
         let (target, ready) = KernelTarget::start(&launch, nics, clock, interrupted.clone())?;
-        let (model, release) = (model.name, ready.kernel_release);
-        Ok(Booted { target, place, attachment, model, release })
+        Ok(Booted { target, place, attachment, model, release: ready.kernel_release })
     }
 
     fn session(self, options: &SessionOptions, mut settings: Map<String, Value>) -> Session {
@@ -456,44 +464,25 @@ pub fn bring_up_again(target: &mut dyn Target, driver: &str) -> Result<(), Targe
     link_up(target)
 }
 
-/// Waits until the driver says that the link is up.
-fn wait_link(target: &mut dyn Target) -> Result<(), TargetError> {
-    const LOOK: Duration = Duration::from_millis(5);
-    for _ in 0..LINK_TIMEOUT.as_millis() / LOOK.as_millis() {
-        if target.ask(LinkState { interface: None }, Duration::ZERO)?.carrier {
-            return Ok(());
-        }
-        target.serve_for(LOOK)?;
-    }
-    let message = format!("the driver reports no carrier after {} s", LINK_TIMEOUT.as_secs());
-    Err(TargetError::NoLink { message, console: target.console() })
-}
-
 fn core_numbers(cores: Cores) -> [u32; 2] {
     [cores.support as u32, cores.target as u32]
 }
 
-fn bind(target: &mut dyn Target, options: &SessionOptions) -> Result<DriverOrigin, TargetError> {
+fn load(target: &mut dyn Target, options: &SessionOptions) -> Result<DriverOrigin, TargetError> {
     let load =
         LoadDriver { name: options.driver.clone(), params: options.driver_parameters.clone() };
-    let loaded =
-        target.ask(load, BIND_TIMEOUT).map_err(|error| not_bound(error, &options.driver))?;
-    wait_interface(target, &options.driver)?;
-    Ok(loaded.origin)
+    let loaded = target.ask(load, BIND_TIMEOUT);
+    Ok(loaded.map_err(|error| not_bound(error, &options.driver))?.origin)
 }
 
-fn wait_interface(target: &mut dyn Target, driver: &str) -> Result<(), TargetError> {
-    let wait = WaitInterface { driver: driver.into(), timeout_ms: BIND_TIMEOUT.as_millis() as u64 };
-    target.ask(wait, BIND_TIMEOUT).map(|_| ()).map_err(|error| not_bound(error, driver))
-}
-
-fn not_bound(error: TargetError, driver: &str) -> TargetError {
-    match error {
-        TargetError::Refused { message, console, .. } => {
-            TargetError::NotBound { driver: driver.into(), message, console }
-        }
-        other => other,
+fn bind(target: &mut dyn Target, options: &SessionOptions) -> Result<DriverOrigin, TargetError> {
+    let origin = load(target, options)?;
+    match options.second {
+        // Another card may have the same driver.
+        Some(_) => interface_of(target, &options.driver, CardId::FIRST).map(|_| ())?,
+        None => wait_interface(target, &options.driver)?,
     }
+    Ok(origin)
 }
 
 fn configure(target: &mut dyn Target, settings: &GuestSettings) -> Result<Configured, TargetError> {
@@ -508,22 +497,6 @@ fn configure(target: &mut dyn Target, settings: &GuestSettings) -> Result<Config
         ..Configure::report_only()
     };
     target.ask(wanted, Duration::ZERO)
-}
-
-/// Gives the interface its address, brings it up and waits for the carrier.
-pub fn link_up(target: &mut dyn Target) -> Result<(), TargetError> {
-    let up = LinkUp {
-        interface: None,
-        address_cidr: Some(format!("{GUEST_IP}/{PREFIX_BITS}")),
-        timeout_ms: LINK_TIMEOUT.as_millis() as u64,
-    };
-    target.ask(up, LINK_TIMEOUT).map_err(|error| match error {
-        TargetError::Refused { message, console, .. } => TargetError::NoLink { message, console },
-        other => other,
-    })?;
-    let mac = NETWORK_MAC.map(|byte| format!("{byte:02x}")).join(":");
-    let neighbour = Neighbour { interface: None, ip: NETWORK_IP.to_string(), mac };
-    target.ask(neighbour, Duration::ZERO).map(|_| ())
 }
 
 /// The settings that decide about a measurement; the full list of offloads would bury them.

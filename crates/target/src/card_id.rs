@@ -9,6 +9,11 @@ pub struct CardId(pub u8);
 impl CardId {
     /// The first card, which every target has.
     pub const FIRST: CardId = CardId(0);
+
+    /// Where a kernel finds the card that our bridge attaches: each has a bus of its own, from 1 on.
+    pub fn pci_address(self) -> String {
+        format!("0000:{:02x}:00.0", u16::from(self.0) + 1)
+    }
 }
 
 impl fmt::Display for CardId {

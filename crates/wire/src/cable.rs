@@ -159,7 +159,8 @@ mod tests {
         assert_eq!(there.next_arrival(), both + wire_time(60, GIGABIT));
     }
 
-    /// What happens at an end: it sends so many bytes, or takes what has come; and how long after the last one.
+    /// What happens: at which end; the bytes of a frame that it sends, or nothing if it takes what has come; how many
+    /// nanoseconds after the step before.
     type Step = (usize, Option<usize>, u64);
 
     proptest! {

@@ -26,7 +26,9 @@ pub use echo::Echo;
 pub use frame::{Frame, HEADER_BYTES, LONGEST_FRAME_BYTES, MAX_FRAME_BYTES, MIN_FRAME_BYTES, fcs};
 pub use kind::{ParseWireError, WireKind};
 pub use loopback::Loopback;
-pub use network::{GUEST_IP, NETWORK_IP, NETWORK_MAC, PAYLOAD_OFFSET, UDP_HEADER_BYTES, UDP_PORT};
+pub use network::{
+    FAR_IP, FAR_MAC, GUEST_IP, NETWORK_IP, NETWORK_MAC, PAYLOAD_OFFSET, UDP_HEADER_BYTES, UDP_PORT,
+};
 pub use pcap::PcapWriter;
 pub use rate::{bytes_time, wire_time};
 pub use replies::{ECHO_NUMBER_BYTES, EchoReplies, EchoReply, EchoWatch};
@@ -52,6 +54,29 @@ pub trait Wire: Send {
     /// not everything got there.
     fn finish(&mut self) -> std::io::Result<()> {
         Ok(())
+    }
+}
+
+impl Wire for Box<dyn Wire> {
+    fn transmit(&mut self, now: Time, frame: &[u8]) {
+        (**self).transmit(now, frame);
+    }
+
+    #[inline]
+    fn next_arrival(&self) -> Time {
+        (**self).next_arrival()
+    }
+
+    fn receive(&mut self, now: Time) -> Option<Vec<u8>> {
+        (**self).receive(now)
+    }
+
+    fn counters(&self) -> WireCounters {
+        (**self).counters()
+    }
+
+    fn finish(&mut self) -> std::io::Result<()> {
+        (**self).finish()
     }
 }
 

@@ -10,6 +10,10 @@ pub const GUEST_IP: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
 pub const NETWORK_IP: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
 /// The hardware address that the packets come from: locally administered.
 pub const NETWORK_MAC: [u8; 6] = [0x02, 0x57, 0x4b, 0x00, 0x00, 0x02];
+/// The address of the host behind the target's second card, to which its kernel forwards packets.
+pub const FAR_IP: Ipv4Addr = Ipv4Addr::new(10, 9, 1, 2);
+/// Its hardware address: locally administered.
+pub const FAR_MAC: [u8; 6] = [0x02, 0x57, 0x4b, 0x00, 0x00, 0x03];
 /// The UDP port that the packets go to.
 pub const UDP_PORT: u16 = 5001;
 /// Bytes of a UDP header (RFC 768).

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use nix::mount::{MsFlags, mount};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::reboot::{RebootMode, reboot};
 use warikomi_protocol::Ready;
 
@@ -34,10 +34,7 @@ pub(super) fn set_up() -> Vec<String> {
             warnings.push(error.to_string());
         }
     }
-    // The kernel's tracer, where it has one.
-    if Path::new(TRACER).is_dir()
-        && let Err(error) = mount_one("tracefs", TRACER)
-    {
+    if let Err(error) = mount_tracer() {
         warnings.push(error.to_string());
     }
     for (path, value) in LIMITS {
@@ -52,6 +49,18 @@ pub(super) fn set_up() -> Vec<String> {
         warnings.push(error.to_string());
     }
     warnings
+}
+
+/// The kernel's tracer, where it has one.
+fn mount_tracer() -> error::Result<()> {
+    if Path::new(TRACER).is_dir() { mount_one("tracefs", TRACER) } else { Ok(()) }
+}
+
+/// Mounts sysfs as the network namespace that this thread is in has it.
+pub(super) fn mount_sysfs_anew() -> error::Result<()> {
+    umount2("/sys", MntFlags::MNT_DETACH).context(|| "unmount /sys".to_owned())?;
+    mount_one("sysfs", "/sys")?;
+    mount_tracer()
 }
 
 fn mount_one(kind: &str, target: &str) -> error::Result<()> {

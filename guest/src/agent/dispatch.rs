@@ -16,8 +16,8 @@ use super::programs::Programs;
 use super::receive::Receiver;
 use super::work::Worker;
 use super::{
-    boot, configure, counters, drivers, files, frames, link, netdev, ping, pktgen, root, sys,
-    transmit,
+    boot, configure, counters, drivers, files, frames, joining, link, netdev, ping, pktgen, root,
+    sys, transmit,
 };
 
 /// What the agent remembers between requests.
@@ -30,6 +30,7 @@ pub(super) struct Agent {
     worker: Worker,
     programs: Programs,
     memberships: link::Memberships,
+    namespaces: joining::Namespaces,
 }
 
 /// What is done after the answer has gone out, and does not come back.
@@ -114,6 +115,12 @@ impl Agent {
             Request::Transmit(c) => done(c, transmit::udp(c, self.default_interface.as_deref())?),
             Request::TransmitTcp(c) => done(c, transmit::tcp(c)?),
             Request::Ping(c) => done(c, ping::ping(c)?),
+            Request::NamespaceAdd(c) => done(c, self.namespaces.add(c)?),
+            Request::NamespaceMove(c) => done(c, self.namespaces.move_into(c)?),
+            Request::NamespaceEnter(c) => done(c, self.namespaces.enter(c)?),
+            Request::BridgeAdd(c) => done(c, joining::bridge(c)?),
+            Request::BondAdd(c) => done(c, joining::bond(c)?),
+            Request::RouteAdd(c) => done(c, joining::route(c)?),
             Request::ReadFile(c) => done(c, files::read(c)?),
             Request::WriteFile(c) => done(c, files::write(c)?),
             Request::MountRoot(c) => done(c, root::mount_root(c)?),

@@ -31,20 +31,21 @@ fn wait_for<T>(timeout_ms: u64, mut look: impl FnMut() -> Result<Option<T>>) -> 
 }
 
 pub(super) fn wait_interface(command: &WaitInterface) -> Result<answers::Interface> {
-    let found = wait_for(command.timeout_ms, || Ok(interface_of(&command.driver)))?;
+    let found = wait_for(command.timeout_ms, || Ok(interface_of(command)))?;
     found.ok_or_else(|| nothing_bound(command))
 }
 
-fn interface_of(driver: &str) -> Option<answers::Interface> {
+fn interface_of(command: &WaitInterface) -> Option<answers::Interface> {
     netif::names().into_iter().find_map(|name| {
         let device = Path::new("/sys/class/net").join(&name).join("device");
         let bound = pci::linked_name(&device.join("driver"))?;
-        if bound != driver {
+        let pci_address = pci::linked_name(&device)?;
+        let wanted = command.pci_address.as_ref().is_none_or(|wanted| *wanted == pci_address);
+        if bound != command.driver || !wanted {
             return None;
         }
         let interface = Interface::named(&name).ok()?;
         let mac = interface.mac().ok()?;
-        let pci_address = pci::linked_name(&device)?;
         Some(answers::Interface { interface: name, mac, driver: bound, pci_address })
     })
 }
@@ -62,10 +63,14 @@ fn nothing_bound(command: &WaitInterface) -> AgentError {
         if devices.is_empty() { "there is no PCI device".to_owned() } else { devices.join("; ") };
     let known = Path::new("/sys/bus/pci/drivers").join(&command.driver).exists();
     let driver = if known { "is there but has no interface" } else { "is not loaded" };
+    let of = match &command.pci_address {
+        Some(address) => format!("{} at {address}", command.driver),
+        None => command.driver.clone(),
+    };
     AgentError::Other(format!(
-        "no interface of {} after {} ms: the driver {driver} (PCI devices: {there}); the console \
+        "no interface of {of} after {} ms: the driver {driver} (PCI devices: {there}); the console \
          may say why its probe failed",
-        command.driver, command.timeout_ms
+        command.timeout_ms
     ))
 }
 

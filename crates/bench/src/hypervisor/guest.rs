@@ -152,7 +152,7 @@ impl Guest {
         let target: &mut dyn Target = &mut guest;
         target.ask(LoadDriver { name: device.driver.into(), params: parameters }, BIND_TIMEOUT)?;
         let timeout_ms = BIND_TIMEOUT.as_millis() as u64;
-        target.ask(WaitInterface { driver: device.driver.into(), timeout_ms }, BIND_TIMEOUT)?;
+        target.ask(WaitInterface::of(device.driver, timeout_ms), BIND_TIMEOUT)?;
         link_up(target)?;
         Ok(guest)
     }

@@ -128,7 +128,11 @@ impl Guest {
             self.ask(LoadDriver { name: (*module).into(), params: Vec::new() });
         }
         let driver = (*modules.last().unwrap()).into();
-        self.ask(WaitInterface { driver, timeout_ms: PATIENCE.as_millis() as u64 });
+        self.ask(WaitInterface {
+            driver,
+            pci_address: None,
+            timeout_ms: PATIENCE.as_millis() as u64,
+        });
         warikomi_session::link_up(self).unwrap();
     }
 

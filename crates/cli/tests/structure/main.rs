@@ -1,6 +1,7 @@
 //! The structure that ARCHITECTURE.md draws, held against the code.
 
 mod circles;
+mod features;
 mod imports;
 mod lints;
 mod modules;

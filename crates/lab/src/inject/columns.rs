@@ -18,8 +18,13 @@ pub(crate) fn describe(result: &mut RunResult) {
         headline.push(figure("accepted by the driver", success.driver, Unit::Share, of));
         if let Some(share) = success.end_to_end {
             let of = "of the packets injected".to_owned();
-            headline.push(figure("delivered to the application", share, Unit::Share, of));
+            let title = format!("delivered to {}", result.recipient());
+            headline.push(figure(&title, share, Unit::Share, of));
         }
+    }
+    if let Some(times) = &result.transit_ns {
+        let of = "from the injection, half of the packets within".to_owned();
+        headline.push(figure("to leave the second card", times.p50, Unit::Ns, of));
     }
     let intervals = result.intervals.as_ref();
     let injected = intervals.and_then(|intervals| intervals.injected.as_ref());

@@ -24,7 +24,7 @@ const OWN: [(&str, &str); 7] = [
 /// How much longer the counters may take than another answer. The driver reads registers for each of
 /// an interface's two dozen counters, and on a busy machine each read waits until our side has its
 /// core back.
-const READS_MAY_TAKE: Duration = Duration::from_secs(25);
+pub(super) const READS_MAY_TAKE: Duration = Duration::from_secs(25);
 
 /// What the driver itself counts.
 #[derive(Clone, Debug)]

@@ -3,12 +3,13 @@
 use clap::{Args, ValueEnum};
 use warikomi_clock::{Seed, Span};
 use warikomi_inject::{
-    Arrival, FAULT_FORMS, Fault, FrameBytes, LineRate, MAX_FLOWS, Plan, Receiver,
+    Arrival, FAULT_FORMS, Fault, FaultKind, FrameBytes, LineRate, MAX_FLOWS, Plan, Receiver,
 };
 use warikomi_measure::RunResult;
 use warikomi_measure::published;
 use warikomi_session::{
-    Prepared, Session, StrictArguments, Strictness, TargetArguments, Usual, VirtualArguments,
+    Prepared, SecondArguments, Session, StrictArguments, Strictness, TargetArguments, Usual,
+    VirtualArguments,
 };
 use warikomi_wire::WireKind;
 
@@ -32,6 +33,8 @@ pub struct Inject {
     pub(crate) strict: StrictArguments,
     #[command(flatten)]
     time: VirtualArguments,
+    #[command(flatten)]
+    second: SecondArguments,
     #[command(flatten)]
     plan: PlanArguments,
     /// The socket's receive buffer of the application in the guest, in bytes
@@ -172,14 +175,41 @@ pub(crate) struct Ordered<'a> {
 }
 
 impl Inject {
+    /// Flags of a second card that were given.
+    pub(crate) fn second_given(&self) -> Vec<&'static str> {
+        self.second.given()
+    }
+
     /// What is to arrive.
     pub(crate) fn asked(&self) -> Result<Plan, Error> {
-        self.plan.plan(self.target.receiver())
+        if self.second.given().is_empty() {
+            return self.plan.plan(self.target.receiver());
+        }
+        if self.plan.receiver.is_some() {
+            return Err(Error::impossible(
+                "--receiver is for packets that stay in the guest, and with --through they leave it; leave one of them \
+                 out",
+            ));
+        }
+        if self.socket_buffer != Application::default().socket_buffer_bytes {
+            return Err(Error::impossible(
+                "--socket-buffer is of an application in the guest, and with --through there is none; leave it out",
+            ));
+        }
+        let plan = self.plan.plan(Receiver::SecondCard)?;
+        let unplugged = |fault: &Fault| matches!(fault.kind, FaultKind::DeviceUnplugged { .. });
+        match plan.faults.iter().any(unplugged) {
+            false => Ok(plan),
+            true => Err(Error::impossible(
+                "--fault device-unplugged makes a new interface, which nothing is forwarded from; leave --through out",
+            )),
+        }
     }
 
     /// The target that is to be started; an error if there is none.
     pub(crate) fn prepared(&self) -> Result<Prepared, Error> {
-        Ok(self.target.prepare_at(Usual::Packets, &self.time, self.plan.seed)?)
+        let how = (Usual::Packets, &self.time, self.plan.seed);
+        Ok(self.target.prepare_with_second(&self.second, how)?)
     }
 
     /// Brings a session up, and has `injection` inject what the flags ask for.

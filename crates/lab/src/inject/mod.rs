@@ -39,6 +39,7 @@ mod digest;
 mod explain;
 mod faults;
 mod flags;
+mod forwarded;
 mod order;
 mod records;
 mod remarks;
@@ -48,7 +49,7 @@ mod spin;
 use records::Records;
 use serde_json::Value;
 use warikomi_clock::{Clock, Time, read_tsc};
-use warikomi_inject::{Addresses, Plan, PlanError, Planned, Source};
+use warikomi_inject::{Addresses, Plan, PlanError, Planned, Receiver, Source};
 use warikomi_measure::{
     BothHiccups, Interrupts, Intervals, Ledger, Pacing, RunResult, Success, Thresholds, TimeBase,
     Unaccounted, warnings,
@@ -186,6 +187,9 @@ fn describe(session: &Session, plan: &Plan, finished: &run::Finished) -> RunResu
     result.warnings.extend(remarks::application(&finished.received));
     result.warnings.extend(remarks::target(sent, &session.target.counters()));
     result.warnings.extend(result.faults.as_ref().and_then(remarks::unanswered));
+    if plan.receiver == Receiver::SecondCard {
+        forwarded::put(&finished.passage, &records.ledger, &mut result);
+    }
     if let Some(findings) = &finished.findings {
         Found::of(findings, finished.start, None).put(&mut result);
     }

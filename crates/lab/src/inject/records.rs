@@ -54,7 +54,7 @@ impl Records {
         let requested = plan.comparable_interval();
         let ledger = Ledger::new(plan.count).with_queues(base.len() as u16);
         let mut ledger = match plan.receiver {
-            Receiver::Application => ledger,
+            Receiver::Application | Receiver::SecondCard => ledger,
             Receiver::Driver => ledger.without_application(),
         };
         let queue = |&base: &RxCounters| {

@@ -72,11 +72,33 @@ pub(super) fn nothing_to_ask() -> Warning {
     )
 }
 
+/// About packets that the first driver took and that did not leave the second card.
+pub(super) fn lost_between_drivers(packets: u64, counted: &str) -> Warning {
+    warning(
+        format!(
+            "{packets} packets that the first driver took have not left the second card; the guest counted meanwhile: \
+             {counted}"
+        ),
+        "what IP has forwarded and the second driver has not sent was dropped at its queue: full, or without a carrier; \
+         lengthen the interval, or look at the second card's cable",
+    )
+}
+
+/// About packets in which more was changed than forwarding must change.
+pub(super) fn altered(packets: u64) -> Warning {
+    warning(
+        format!(
+            "{packets} packets left the second card altered, and count as lost behind the driver"
+        ),
+        "record what leaves with --second-wire pcap:FILE, and look at it",
+    )
+}
+
 /// About an application that was not waited for any longer.
 pub(super) fn never_quiet(within: Duration) -> Warning {
     warning(
         format!(
-            "packets still reached the application {} s after the last was injected; what came later \
+            "packets still reached their destination {} s after the last was injected; what came later \
              counts as lost behind the driver",
             within.as_secs()
         ),

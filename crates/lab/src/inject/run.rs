@@ -14,12 +14,13 @@ use warikomi_nic::strict::Findings;
 use warikomi_nic::{InterruptRecord, RxCounters};
 use warikomi_protocol::answers::ReceiveTotals;
 use warikomi_protocol::commands::{ReceiveRuns, ReceiveStart, ReceiveStatus, ReceiveStop};
-use warikomi_session::{CoreWatch, Session};
+use warikomi_session::{CoreWatch, Exit, Session};
 use warikomi_target::{CardId, Target, TargetCounters, TargetError};
 use warikomi_trace::Recorded;
 
 use super::counts::DriverCounts;
 use super::faults::FaultWatch;
+use super::forwarded::{self, Counted, Passage};
 use super::order::{Application, Order};
 use super::records::Records;
 use super::remarks;
@@ -50,6 +51,8 @@ pub(super) struct Finished {
     pub(super) sent: TargetCounters,
     pub(super) machine: Machine,
     pub(super) received: ReceiveTotals,
+    /// What came of packets that were forwarded.
+    pub(super) passage: Passage,
     /// What a driver of ours counted meanwhile.
     pub(super) driver: Map<String, Value>,
     /// What came of the plan's faults, if it has any.
@@ -74,6 +77,7 @@ impl Finished {
             sent: TargetCounters::default(),
             machine,
             received: ReceiveTotals::default(),
+            passage: Passage::default(),
             driver: Map::new(),
             faults: None,
             findings: None,
@@ -104,26 +108,31 @@ pub(super) fn carry_out<S: Source>(
 ) -> Result<Finished, Error> {
     let Order { plan, application, run_id, tape } = *order;
     let target = &mut *session.target;
-    if plan.receiver == Receiver::Application && !target.has_application() {
+    let possible = match plan.receiver {
+        Receiver::Application => target.has_application(),
+        Receiver::Driver => true,
+        Receiver::SecondCard => session.exit.is_some(),
+    };
+    if !possible {
         return Err(Error::NoApplication);
     }
     let (nic, host) = target.card(CardId::FIRST)?;
     plan.validate_vectors(nic.vectors().count())?;
     plan.validate_hotplug(host.interrupts.has_hotplug())?;
-    let addresses = Addresses::to_guest(nic.mac_address());
+    let addresses = forwarded::addresses(session.exit.as_ref(), nic.mac_address());
     let watch = FaultWatch::prepare(target, plan)?;
     if plan.receiver == Receiver::Application {
         start_application(target, plan, application, run_id)?;
     }
-    if let Some(warmup) = plan.warmup_plan() {
-        let mut injector = Injector::new(&warmup, &addresses, !run_id, target.clock().now())?;
-        let mut ignored = Records::new(&warmup, &rx_counters(target)?);
-        spin(target, &mut injector, &mut ignored, Patience::Limited, &mut |_| ())?;
-        drain(target, &mut ignored)?;
+    warm_up(target, plan, (&addresses, run_id))?;
+    if let Some(exit) = &session.exit {
+        let mac = session.target.card(Exit::CARD)?.0.mac_address();
+        forwarded::begin(exit, plan, (&addresses, mac), run_id)?;
     }
     let counts = Counts::take(session)?;
+    let forwarded = Counted::ask(session)?;
     let sent = session.target.counters();
-    let before = Before { counts, sent, cores: session.watch_cores() };
+    let before = Before { counts, forwarded, sent, cores: session.watch_cores() };
     let target = &mut *session.target;
     let records = begin(target, plan, &before.counts.nic)?;
     let start = target.clock().now() + LEAD;
@@ -137,6 +146,9 @@ pub(super) fn carry_out<S: Source>(
     let slack = injector.slack();
     let mut finished = Finished::begun(records, (start, slack), session.machine.clone());
     let ended = conduct(session, plan, injector, watch.as_ref(), &mut finished, &before, progress);
+    if let Some(exit) = &session.exit {
+        finished.passage.departed = forwarded::deliver(exit, &mut finished.records.ledger);
+    }
     stop_recording(&mut *session.target)?;
     match watch {
         None => ended?,
@@ -151,6 +163,20 @@ pub(super) fn carry_out<S: Source>(
     finished.findings =
         session.target.card(CardId::FIRST)?.0.strict().map(|strict| strict.findings());
     Ok(finished)
+}
+
+/// Injects what goes before that which counts.
+fn warm_up(
+    target: &mut dyn Target,
+    plan: &Plan,
+    (addresses, run_id): (&Addresses, u32),
+) -> Result<(), Error> {
+    let Some(warmup) = plan.warmup_plan() else { return Ok(()) };
+    let mut injector = Injector::new(&warmup, addresses, !run_id, target.clock().now())?;
+    let mut ignored = Records::new(&warmup, &rx_counters(target)?);
+    spin(target, &mut injector, &mut ignored, Patience::Limited, &mut |_| ())?;
+    drain(target, &mut ignored)?;
+    Ok(())
 }
 
 /// Records of a run that begins now.
@@ -168,6 +194,7 @@ fn begin(
 /// What was counted before the run.
 struct Before {
     counts: Counts,
+    forwarded: Counted,
     sent: TargetCounters,
     cores: CoreWatch,
 }
@@ -203,6 +230,12 @@ fn conduct(
     if plan.receiver == Receiver::Application {
         finished.received = stop_application(target, records, &mut finished.doubts)?;
     }
+    if let Some(exit) = &session.exit {
+        forwarded::wait_until_quiet(target, exit, &mut finished.doubts)?;
+        target.card(Exit::CARD)?.0.wire().finish().map_err(Error::Wire)?;
+        finished.passage.counted = Some(Counted::ask(session)?.since(&before.forwarded));
+    }
+    let target = &mut *session.target;
     target.card(CardId::FIRST)?.0.wire().finish().map_err(Error::Wire)?;
     let Counts { driver, nic, at_rest } = Counts::take(session)?;
     let clock = session.target.clock();

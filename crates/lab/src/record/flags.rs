@@ -42,6 +42,11 @@ impl Experiment for Record {
                  full of that",
             ));
         }
+        if let Some(flag) = self.inject.second_given().first() {
+            return Err(Error::impossible(format!(
+                "{flag} is for inject: a trace is of one card; leave it out"
+            )));
+        }
         self.inject.carry_out(watch, |session, order, show| {
             let Ordered { plan, application, run_id } = order;
             let recording = record(session, plan, application, run_id, &self.inject.wire, show)?;

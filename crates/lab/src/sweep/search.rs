@@ -48,7 +48,7 @@ pub(super) enum Goal {
 fn goals(plan: &SweepPlan) -> &'static [Goal] {
     match plan.receiver {
         Receiver::Application => &[Goal::Driver, Goal::EndToEnd],
-        Receiver::Driver => &[Goal::Driver],
+        Receiver::Driver | Receiver::SecondCard => &[Goal::Driver],
     }
 }
 

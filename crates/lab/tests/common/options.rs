@@ -15,6 +15,7 @@ pub(crate) fn options_of(image: &Image) -> SessionOptions {
         driver_parameters: vec![],
         nic: NicOptions::of("rtl8168"),
         make_nic: warikomi_nic::build,
+        second: None,
         memory_mb: 256,
         socket: None,
         kernel_arguments: vec![],

@@ -106,7 +106,7 @@ fn a_step_of_a_driver_that_was_loaded_again_has_its_stack() {
         let load = LoadDriver { name: name.into(), params: vec![] };
         session.target.ask(load, Duration::from_secs(5)).unwrap();
     }
-    let wait = WaitInterface { driver: "r8169_frees".into(), timeout_ms: 5_000 };
+    let wait = WaitInterface::of("r8169_frees", 5_000);
     session.target.ask(wait, Duration::from_secs(5)).unwrap();
     let (nic, _) = session.target.card(CardId::FIRST).unwrap();
     nic.strict().unwrap().take_findings();

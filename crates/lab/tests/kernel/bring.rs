@@ -132,7 +132,15 @@ pub(crate) fn try_kernel(
     attachment: Attachment,
     nics: Vec<Box<dyn Nic>>,
 ) -> Result<Box<dyn Target>, TargetError> {
-    let options = options();
+    try_kernel_with(options(), attachment, nics)
+}
+
+/// The same, of the kernel that these options name.
+pub(crate) fn try_kernel_with(
+    options: SessionOptions,
+    attachment: Attachment,
+    nics: Vec<Box<dyn Nic>>,
+) -> Result<Box<dyn Target>, TargetError> {
     let launch = LaunchOptions {
         kernel: options.kernel,
         initramfs: options.initramfs,

@@ -27,7 +27,7 @@ fn plug(session: &mut warikomi_session::Session, link: Link) {
 #[test]
 fn the_driver_recognises_the_chip_and_its_address() {
     let mut session = session("sink");
-    let interface = WaitInterface { driver: "r8169".into(), timeout_ms: 0 };
+    let interface = WaitInterface::of("r8169", 0);
     let found = session.target.ask(interface, Duration::ZERO).unwrap();
     assert_eq!(found.mac, "02:57:4b:00:00:01");
     let class = ReadFile { path: format!("/sys/bus/pci/devices/{}/class", found.pci_address) };
@@ -80,7 +80,7 @@ fn the_module_can_be_reloaded_again_and_again() {
         let load = LoadDriver { name: "r8169".into(), params: vec![] };
         let loaded = session.target.ask(load, Duration::from_secs(5)).unwrap();
         assert_eq!(loaded.origin, DriverOrigin::Loaded);
-        let wait = WaitInterface { driver: "r8169".into(), timeout_ms: 5_000 };
+        let wait = WaitInterface::of("r8169", 5_000);
         session.target.ask(wait, Duration::from_secs(5)).unwrap();
         let up =
             LinkUp { interface: None, address_cidr: Some("10.9.0.1/24".into()), timeout_ms: 5_000 };

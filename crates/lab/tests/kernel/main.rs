@@ -12,8 +12,11 @@ mod device;
 mod drivers;
 mod e1000e;
 mod faults;
+mod forwarding;
+mod guest;
 mod hotplug;
 mod igb;
+mod joined;
 mod known_bugs;
 #[path = "../common/options.rs"]
 mod options;

@@ -84,7 +84,7 @@ fn r8169_comes_goes_and_follows_the_cable_in_order() {
         session.target.ask(unload, Duration::from_secs(5)).unwrap();
         let load = LoadDriver { name: "r8169".into(), params: vec![] };
         session.target.ask(load, Duration::from_secs(5)).unwrap();
-        let wait = WaitInterface { driver: "r8169".into(), timeout_ms: 5_000 };
+        let wait = WaitInterface::of("r8169", 5_000);
         session.target.ask(wait, Duration::from_secs(5)).unwrap();
         up(&mut session);
     }

@@ -301,6 +301,14 @@ impl Ledger {
         samples.summary()
     }
 
+    /// How long packets took from their injection until they were delivered. `None` if none was, or times are not kept.
+    pub fn delivery_times(&self) -> Option<Distribution> {
+        let mut samples = Samples::new();
+        let took = |row: Row| Some(row.delivered?.since(row.injected?));
+        self.rows().filter_map(took).for_each(|took| samples.record(took));
+        samples.summary()
+    }
+
     fn row(&self, sequence: u64) -> Row {
         let fate = self.states.fate(sequence);
         let unknown = Row {

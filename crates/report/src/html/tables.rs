@@ -120,7 +120,7 @@ pub(super) fn tables(result: &RunResult) -> Vec<Table> {
         table.notes.extend(declared.notes.iter().cloned());
         tables.push(table);
     }
-    tables.extend(result.ledger.as_ref().map(packets));
+    tables.extend(result.ledger.as_ref().map(|ledger| packets(ledger, result.recipient())));
     tables.extend(result.faults.as_ref().map(faults));
     tables.extend(result.intervals.as_ref().map(intervals));
     tables.push(figures(result));
@@ -128,7 +128,7 @@ pub(super) fn tables(result: &RunResult) -> Vec<Table> {
     tables
 }
 
-fn packets(ledger: &Totals) -> Table {
+fn packets(ledger: &Totals, recipient: &str) -> Table {
     let mut table = Table::new("packets", "Packets", &["packets", "count", "of_injected_share"]);
     let mut row = |name: &str, packets: u64, of_injected: bool| {
         let share = (of_injected && ledger.injected > 0)
@@ -145,7 +145,7 @@ fn packets(ledger: &Totals) -> Table {
     row("never completed", ledger.not_completed, true);
     row("refused by the driver", ledger.refused, true);
     row("accepted by the driver", ledger.accepted, true);
-    row("delivered to the application", ledger.delivered, true);
+    row(&format!("delivered to {recipient}"), ledger.delivered, true);
     row("meant for no application", ledger.unclaimed, true);
     row("lost", ledger.lost, true);
     row("lost on the ring, never taken", ledger.lost_on_ring, true);

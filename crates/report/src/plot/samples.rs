@@ -22,7 +22,7 @@ pub(super) fn charts(run: &Run, watch: Watch<'_>) -> Result<Vec<Chart>, ReadErro
     Ok(vec![
         seen.injected.chart("intervals-injected", "Intervals between injections", requested),
         seen.delivered.chart("intervals-delivered", "Intervals between deliveries", requested),
-        seen.delays(),
+        seen.delays(run.result.recipient()),
         seen.fates(run.result.ledger.as_ref()),
     ])
 }
@@ -48,14 +48,14 @@ impl Seen {
         delay(sample.delivered_ns).into_iter().for_each(|ns| self.to_application.add(ns));
     }
 
-    fn delays(&self) -> Chart {
+    fn delays(&self, recipient: &str) -> Chart {
         let x = Axis::new("time since the injection", "delay_from_ns", Unit::Ns, Scale::Log);
         let y = Axis::new("packets", "packets", Unit::Count, Scale::Zero);
         let mut chart = Chart::new("delay", "How long packets were under way", x, y);
         let steps = Shape::Steps(LogBins::ratio());
         chart.series = vec![
             Series::new("to the driver", steps, 0, self.to_driver.points()),
-            Series::new("to the application", steps, 1, self.to_application.points()),
+            Series::new(&format!("to {recipient}"), steps, 1, self.to_application.points()),
         ];
         chart.notes.push(BINS.to_owned());
         chart

@@ -15,7 +15,7 @@ type TableRow = (bool, Vec<String>);
 pub(super) fn sections(page: &mut Page, result: &RunResult) {
     if let Some(ledger) = &result.ledger {
         page.blank();
-        page.table(&["Packets", "count", "of injected"], &packets(ledger));
+        page.table(&["Packets", "count", "of injected"], &packets(ledger, result.recipient()));
     }
     if let Some(queues) = &result.queues {
         page.blank();
@@ -28,10 +28,13 @@ pub(super) fn sections(page: &mut Page, result: &RunResult) {
         page.blank();
         interval_table(page, intervals);
     }
-    if let Some(times) = &result.inject_ns {
+    let times = [("inject", &result.inject_ns), ("leave the second card", &result.transit_ns)];
+    let times =
+        times.into_iter().filter_map(|(name, times)| Some((false, spread(name, times.as_ref()?))));
+    let times: Vec<_> = times.collect();
+    if !times.is_empty() {
         page.blank();
-        let header = ["Time to", "min", "p50", "p99", "p99.9", "max"];
-        page.table(&header, &[(false, spread("inject", times))]);
+        page.table(&["Time to", "min", "p50", "p99", "p99.9", "max"], &times);
     }
     if let Some(report) = &result.faults {
         page.blank();
@@ -69,12 +72,17 @@ pub(super) fn asked_for(result: &RunResult) -> Option<String> {
         Some(flows) if flows > 1.0 => format!(" of {} flows", count(flows as u64)),
         _ => String::new(),
     };
+    let setting = |name: &str| result.target.settings.get(name).and_then(|value| value.as_str());
+    let through = match (setting("through"), setting("second_driver"), setting("second_model")) {
+        (Some(how), Some(driver), Some(model)) => format!(", by {how} to {driver} on {model}"),
+        _ => String::new(),
+    };
     Some(format!(
-        "{packets} packets of {size} bytes{flows}, {every}{arrival}, {each} per interrupt{line}"
+        "{packets} packets of {size} bytes{flows}, {every}{arrival}, {each} per interrupt{line}{through}"
     ))
 }
 
-fn packets(ledger: &Totals) -> Vec<TableRow> {
+fn packets(ledger: &Totals, recipient: &str) -> Vec<TableRow> {
     let share = |packets: u64| match ledger.injected {
         0 => String::new(),
         injected => percent(packets as f64 / injected as f64),
@@ -97,7 +105,7 @@ fn packets(ledger: &Totals) -> Vec<TableRow> {
     }
     rows.push(row("  accepted by the driver", ledger.accepted));
     if ledger.unclaimed == 0 {
-        rows.push(row("  delivered to the application", ledger.delivered));
+        rows.push(row(&format!("  delivered to {recipient}"), ledger.delivered));
     }
     rows.push(row("  lost", ledger.lost));
     if ledger.lost > 0 {

@@ -100,7 +100,7 @@ impl KernelArguments {
         kind: Kind,
     ) -> Result<(SessionOptions, Option<TempDir>), SessionError> {
         let driver = driver.unwrap_or(LINUX_DRIVER);
-        let Kind { debug, costs, seed } = kind;
+        let Kind { debug, costs, seed, .. } = kind;
         self.refuse_what_is_real(costs.is_some())?;
         let debug = self.wants_debug(debug)?;
         // A module of the user's own has any name, and then the model must be named.
@@ -109,42 +109,18 @@ impl KernelArguments {
         let found = match &self.image.kernel {
             Some(path) => own_kernel(path, driver, own_module.is_some())?,
             None => {
-                let version = self.image.kernel_version.as_deref();
-                let virtual_time = costs.is_some();
-                let more_drivers = needs_more_drivers(driver);
-                let drivers = None;
                 let wanted = Wanted {
-                    version,
-                    drivers,
-                    more_drivers,
+                    version: self.image.kernel_version.as_deref(),
+                    more_drivers: kind.more_drivers || needs_more_drivers(driver),
                     debug,
-                    virtual_time,
+                    virtual_time: costs.is_some(),
                     own_module,
                     ..Wanted::default()
                 };
-                let found = Cache::of_this_user()?.find(&wanted);
-                let image = match found {
-                    Err(error) if own_module.is_some() => return Err(no_module(&error, model)),
-                    found => found?,
-                };
-                FoundKernel {
-                    kernel: image.kernel(),
-                    initramfs: image.initramfs(),
-                    modules: Some(image.modules()),
-                    bridge: image.info().bridge,
-                    files: None,
-                }
+                found_image(&wanted, model)?
             }
         };
         self.refuse_without_bridge(found.bridge, costs.is_some())?;
-        let settings = GuestSettings {
-            mtu: self.mtu,
-            channels: self.channels,
-            gro: self.gro,
-            napi_defer_hard_irqs: self.napi_defer_hard_irqs,
-            gro_flush_timeout_ns: self.gro_flush_timeout.map(|span| span.as_ps() / 1_000),
-            coalesce: None,
-        };
         let options = SessionOptions {
             kernel: found.kernel,
             initramfs: found.initramfs,
@@ -154,18 +130,30 @@ impl KernelArguments {
             driver_parameters: self.driver_parameters.clone(),
             nic: NicOptions::of(model),
             make_nic: warikomi_nic::build,
+            second: None,
             memory_mb: self.memory.unwrap_or(DEFAULT_MEMORY_MB),
             socket: self.socket.clone(),
             kernel_arguments: self.kernel_arguments.clone(),
             bridge: found.bridge,
             interrupts: self.interrupt_delivery,
-            settings,
+            settings: self.settings(),
             realtime: !self.no_realtime && costs.is_none(),
             virtual_time: costs.map(|costs| VirtualTime { costs, seed }),
             reads: Vec::new(),
             confined: true,
         };
         Ok((options, found.files))
+    }
+
+    fn settings(&self) -> GuestSettings {
+        GuestSettings {
+            mtu: self.mtu,
+            channels: self.channels,
+            gro: self.gro,
+            napi_defer_hard_irqs: self.napi_defer_hard_irqs,
+            gro_flush_timeout_ns: self.gro_flush_timeout.map(|span| span.as_ps() / 1_000),
+            coalesce: None,
+        }
     }
 
     /// Whether a kernel that finds its own mistakes is wanted, of an experiment that takes one in any case or does not.
@@ -212,6 +200,8 @@ impl KernelArguments {
 pub(super) struct Kind {
     /// One that finds its own mistakes.
     pub(super) debug: bool,
+    /// One with the drivers of further cards, whichever the first card's is.
+    pub(super) more_drivers: bool,
     /// One whose time is virtual, in which work costs this.
     pub(super) costs: Option<GuestCosts>,
     /// What is random in such a kernel follows from it.
@@ -226,6 +216,21 @@ struct FoundKernel {
     bridge: bool,
     /// The directory of files that were made for it.
     files: Option<TempDir>,
+}
+
+/// An image of the cache; `model` is for what an error says of a module that none of them has.
+fn found_image(wanted: &Wanted<'_>, model: &str) -> Result<FoundKernel, SessionError> {
+    let image = match Cache::of_this_user()?.find(wanted) {
+        Err(error) if wanted.own_module.is_some() => return Err(no_module(&error, model)),
+        found => found?,
+    };
+    Ok(FoundKernel {
+        kernel: image.kernel(),
+        initramfs: image.initramfs(),
+        modules: Some(image.modules()),
+        bridge: image.info().bridge,
+        files: None,
+    })
 }
 
 /// Whether a model names this driver.

@@ -5,6 +5,7 @@ mod image;
 mod kernel;
 mod prepared;
 mod process;
+mod second;
 mod selftests;
 mod strict;
 mod virtual_time;
@@ -31,6 +32,7 @@ pub use image::ImageArguments;
 pub use kernel::LINUX_DRIVER;
 pub use prepared::Prepared;
 pub use process::program;
+pub use second::SecondArguments;
 pub use selftests::PreparedSelftests;
 pub use strict::{StrictArguments, Strictness};
 pub use virtual_time::{CostArguments, VirtualArguments, VirtualFlag};
@@ -131,6 +133,32 @@ impl TargetArguments {
         }
     }
 
+    /// The same, with a second card in the same guest if one is asked for.
+    pub fn prepare_with_second(
+        &self,
+        second: &SecondArguments,
+        (usual, time, seed): (Usual, &VirtualArguments, u64),
+    ) -> Result<Prepared, SessionError> {
+        let first = self.driver.as_deref().unwrap_or(LINUX_DRIVER);
+        let Some(card) = second.card(first)? else { return self.prepare_at(usual, time, seed) };
+        if self.kind() != TargetKind::Kernel {
+            return Err(SessionError::impossible(
+                "--through is for a kernel of ours, which forwards from card to card; leave it out, or give --target \
+                 kernel",
+            ));
+        }
+        if time.costs()?.is_some() {
+            return Err(SessionError::impossible(
+                "--through is for real time: two cards in one guest have not been tried in virtual time; leave one of \
+                 --through and --virtual out",
+            ));
+        }
+        let kind = Kind { seed, more_drivers: card.needs_more_drivers(), ..Kind::default() };
+        let mut prepared = self.prepare_with(usual, kind)?;
+        prepared.add_second(card);
+        Ok(prepared)
+    }
+
     /// The same, in virtual time if there are costs for it.
     pub fn prepare_for(
         &self,
@@ -144,7 +172,7 @@ impl TargetArguments {
     /// The same, in a kernel that finds its own mistakes and has debug information; in virtual time work costs nothing.
     pub fn prepare_to_debug(&self, time: &VirtualFlag) -> Result<Prepared, SessionError> {
         let costs = time.virtual_time.then(GuestCosts::default);
-        let kind = Kind { debug: true, costs, seed: DEBUG_SEED };
+        let kind = Kind { debug: true, costs, seed: DEBUG_SEED, ..Kind::default() };
         let mut prepared = self.prepare_with(Usual::Packets, kind)?;
         prepared.let_be_stopped();
         prepared.defer_nothing();

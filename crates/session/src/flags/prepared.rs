@@ -12,7 +12,9 @@ use warikomi_wire::Wire;
 
 use super::process::dma_bytes;
 use crate::error::SessionError;
-use crate::options::{Interrupts, ProcessSessionOptions, SessionOptions, VmSessionOptions};
+use crate::options::{
+    Interrupts, ProcessSessionOptions, SecondCard, SessionOptions, VmSessionOptions,
+};
 use crate::session::Session;
 
 /// A target to be started, and the files that it needs while it is used.
@@ -74,6 +76,13 @@ impl Prepared {
         };
         let info = warikomi_nic::MODELS.iter().find(|info| info.name == nic.model);
         info.map_or(warikomi_nic::MAX_FRAME_BYTES, |info| info.max_frame_bytes)
+    }
+
+    /// Gives the guest a second card; only a kernel of ours can have one.
+    pub(super) fn add_second(&mut self, card: SecondCard) {
+        if let Options::Kernel(options) = &mut self.options {
+            options.second = Some(card);
+        }
     }
 
     /// What a kernel is brought up with.

@@ -71,6 +71,7 @@ impl PreparedSelftests {
             make_nic: warikomi_nic::build,
             memory_mb: MEMORY_MB,
             socket: None,
+            second: None,
             kernel_arguments: Vec::new(),
             bridge: self.image.info().bridge,
             interrupts: None,

@@ -40,7 +40,7 @@ fn link(session: &mut Session) -> answers::LinkState {
 }
 
 fn interface(session: &mut Session, pair: &Pair) -> answers::Interface {
-    let wanted = WaitInterface { driver: pair.driver.into(), timeout_ms: 0 };
+    let wanted = WaitInterface::of(pair.driver, 0);
     session.target.ask(wanted, Duration::ZERO).unwrap()
 }
 
