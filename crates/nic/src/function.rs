@@ -60,6 +60,9 @@ pub trait Nic: PciFunction + Any {
     /// Plugs or pulls the cable.
     fn set_link(&mut self, host: &mut Host<'_>, link: Link);
 
+    /// What another card would find at the other end of its cable, if this one were there.
+    fn offered_link(&self) -> Link;
+
     /// How many frames of a queue the driver has taken; see [`NicModel::rx_progress`].
     fn rx_queue_progress(&mut self, host: &mut Host<'_>, queue: u16, limit: usize) -> RxCounters;
 
@@ -375,6 +378,10 @@ impl<M: NicModel + 'static> Nic for NicFunction<M> {
     fn set_link(&mut self, host: &mut Host<'_>, link: Link) {
         host.interrupts.work_ahead();
         self.with_model(host, |model, cx| model.set_link(cx, link));
+    }
+
+    fn offered_link(&self) -> Link {
+        self.model.offered_link()
     }
 
     fn rx_queue_progress(&mut self, host: &mut Host<'_>, queue: u16, limit: usize) -> RxCounters {

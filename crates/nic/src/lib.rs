@@ -15,6 +15,7 @@ mod forward;
 mod function;
 pub mod igb;
 mod intel;
+mod link;
 mod model;
 mod options;
 mod phy;
@@ -30,8 +31,9 @@ pub mod strict;
 pub use checksum::checksums_good;
 pub use context::NicContext;
 pub use function::{FunctionCounters, Nic, NicFunction};
+pub use link::{Link, Offer};
 pub use model::{
-    Link, ModelInfo, NicModel, Reception, ResetKind, RxCounters, RxError, RxFault, RxOutcome,
+    ModelInfo, NicModel, Reception, ResetKind, RxCounters, RxError, RxFault, RxOutcome,
 };
 pub use options::{MakeNic, NicError, NicOptions, build};
 pub use probe::{InterruptRecord, Probe};

@@ -4,7 +4,7 @@ use warikomi_clock::Span;
 use warikomi_pci::{ConfigSpace, Width};
 
 use crate::register::{Register, Role, roles};
-use crate::{Frame, NicContext};
+use crate::{Frame, Link, NicContext};
 
 /// What a user needs to know to choose a model.
 #[derive(Debug)]
@@ -42,18 +42,6 @@ impl ModelInfo {
     pub fn with_role(&self, role: Role) -> Option<&'static Register> {
         self.registers.iter().find(|register| register.role == role)
     }
-}
-
-/// The state of the cable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Link {
-    /// Nothing at the other end.
-    Down,
-    /// A partner that negotiates up to this speed, in Mbit/s: 10, 100 or 1,000, full duplex.
-    Up {
-        /// Speed in Mbit/s.
-        mbps: u32,
-    },
 }
 
 /// How much a reset forgets.
@@ -257,6 +245,9 @@ pub trait NicModel: Send + 'static {
 
     /// The cable changes.
     fn set_link(&mut self, cx: &mut NicContext<'_>, link: Link);
+
+    /// What another card would find at the other end of its cable, if this one were there.
+    fn offered_link(&self) -> Link;
 
     /// Looks at the ring of a receive queue for descriptors that the driver has given back, at most
     /// `limit` of them, and returns the queue's counts. Every look costs the driver a cache miss, so an

@@ -11,7 +11,7 @@
 use warikomi_clock::Span;
 
 use crate::queue::Alarm;
-use crate::{Link, NicContext};
+use crate::{Link, NicContext, Offer};
 
 /// How long a negotiation takes: longer than a driver needs to come and see that the link is down. It
 /// looks at the status twice, and a link that is up again by then has never been down for it.
@@ -79,6 +79,17 @@ const PARTNER_1000_FULL: u16 = 0x0800;
 const RECEIVERS_OK: u16 = 0x3000;
 /// 1000BASE-T, full and half duplex.
 const ESTATUS_1000T: u16 = 0x3000;
+
+/// What this end sees of its partner.
+#[derive(Clone, Copy, Debug, Default)]
+struct Partner {
+    /// Its 10 and 100 Mbit/s modes.
+    modes: u16,
+    /// It does 1000BASE-T, and agrees with a card that is forced to it.
+    gigabit: bool,
+    follows_gigabit: bool,
+    negotiates: bool,
+}
 
 /// What the two ends have agreed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,7 +166,7 @@ impl Phy {
             (0, LPA) => self.partner_ability(),
             // 28.2.4.1.5: the partner negotiates, and a page has come from it.
             (0, EXPANSION) => {
-                if self.negotiated() {
+                if self.negotiated() && self.seen().negotiates {
                     3
                 } else {
                     0
@@ -234,6 +245,25 @@ impl Phy {
         had_link
     }
 
+    /// What the other end of the cable hears of this PHY.
+    pub(crate) fn offered(&self) -> Link {
+        let standard = &self.pages[0];
+        let control = standard[BMCR];
+        let bits = match control & (BMCR_SPEED_100 | BMCR_SPEED_1000) {
+            _ if control & BMCR_POWER_DOWN != 0 => return Link::Down,
+            _ if control & BMCR_NEGOTIATE != 0 => {
+                let gigabit =
+                    if self.sort.gigabit { standard[CTRL1000] & Offer::GIGABIT } else { 0 };
+                Offer::NEGOTIATES | standard[ADVERTISE] & Offer::MODES | gigabit
+            }
+            0 => ABLE_10_FULL | ABLE_10_HALF,
+            BMCR_SPEED_100 => ABLE_100_FULL | ABLE_100_HALF,
+            BMCR_SPEED_1000 if self.sort.gigabit => Offer::GIGABIT,
+            _ => return Link::Down, // reserved
+        };
+        Link::Phy(Offer::of(bits))
+    }
+
     /// What a negotiation, or the forced setting, comes to with this partner.
     fn outcome(&self) -> Option<Mode> {
         let standard = &self.pages[0];
@@ -241,23 +271,23 @@ impl Phy {
         if control & BMCR_POWER_DOWN != 0 {
             return None;
         }
-        let (partner, partner_1000) = abilities(self.partner);
-        let partner_1000 = partner_1000 && self.sort.gigabit;
+        let partner = self.seen();
         let mode = |mbps, full_duplex| Some(Mode { mbps, full_duplex });
-        if control & BMCR_NEGOTIATE == 0 {
+        if !self.negotiates() {
             let full_duplex = control & BMCR_FULL_DUPLEX != 0;
+            // A partner that negotiates finds out the speed and takes half duplex for granted (28.2.3.1).
             let (mbps, able) = match control & (BMCR_SPEED_100 | BMCR_SPEED_1000) {
-                0 => (10, partner & ABLE_10_FULL != 0),
-                BMCR_SPEED_100 => (100, partner & ABLE_100_FULL != 0),
-                BMCR_SPEED_1000 => (1_000, partner_1000),
+                0 => (10, partner.modes & ABLE_10_HALF != 0),
+                BMCR_SPEED_100 => (100, partner.modes & ABLE_100_HALF != 0),
+                BMCR_SPEED_1000 => (1_000, partner.follows_gigabit),
                 _ => (0, false), // reserved
             };
             return if able { mode(mbps, full_duplex) } else { None };
         }
-        if partner_1000 && standard[CTRL1000] & ADVERTISE_1000_FULL != 0 {
+        if partner.gigabit && standard[CTRL1000] & ADVERTISE_1000_FULL != 0 {
             return mode(1_000, true);
         }
-        match standard[ADVERTISE] & partner {
+        match standard[ADVERTISE] & partner.modes {
             common if common & ABLE_100_FULL != 0 => mode(100, true),
             common if common & ABLE_100_HALF != 0 => mode(100, false),
             common if common & ABLE_10_FULL != 0 => mode(10, true),
@@ -266,8 +296,49 @@ impl Phy {
         }
     }
 
+    fn negotiates(&self) -> bool {
+        self.pages[0][BMCR] & BMCR_NEGOTIATE != 0
+    }
+
+    fn seen(&self) -> Partner {
+        let has_gigabit = self.sort.gigabit;
+        match self.partner {
+            Link::Down => Partner::default(),
+            Link::Up { mbps } => {
+                let ten = if mbps >= 10 { ABLE_10_FULL | ABLE_10_HALF } else { 0 };
+                let hundred = if mbps >= 100 { ABLE_100_FULL | ABLE_100_HALF } else { 0 };
+                let gigabit = has_gigabit && mbps >= 1_000;
+                Partner {
+                    modes: ten | hundred,
+                    gigabit,
+                    follows_gigabit: gigabit,
+                    negotiates: true,
+                }
+            }
+            Link::Phy(offer) => {
+                let (modes, negotiates) =
+                    (offer.bits() & Offer::MODES, offer.has(Offer::NEGOTIATES));
+                let gigabit = has_gigabit && offer.has(Offer::GIGABIT);
+                match self.negotiates() {
+                    // Its speed is found out, if it is one of those of which that is possible: never its duplex mode,
+                    // and never 1000BASE-T, whose ends agree on a clock (28.2.3.1, 40.5.2).
+                    true if !negotiates => Partner {
+                        modes: modes & (ABLE_10_HALF | ABLE_100_HALF),
+                        ..Partner::default()
+                    },
+                    _ => Partner {
+                        modes,
+                        gigabit,
+                        follows_gigabit: gigabit && !negotiates,
+                        negotiates,
+                    },
+                }
+            }
+        }
+    }
+
     fn negotiated(&self) -> bool {
-        self.mode.is_some() && self.pages[0][BMCR] & BMCR_NEGOTIATE != 0
+        self.mode.is_some() && self.negotiates()
     }
 
     /// A link failure stays visible until it has been read once (22.2.4.2.13).
@@ -282,22 +353,11 @@ impl Phy {
         if !self.negotiated() {
             return 0;
         }
-        abilities(self.partner).0 | ACKNOWLEDGE | SELECTOR_802_3
+        let partner = self.seen();
+        partner.modes | if partner.negotiates { ACKNOWLEDGE | SELECTOR_802_3 } else { 0 }
     }
 
     fn partner_1000(&self) -> u16 {
-        if self.sort.gigabit && self.negotiated() && abilities(self.partner).1 {
-            PARTNER_1000_FULL | RECEIVERS_OK
-        } else {
-            0
-        }
+        if self.negotiated() && self.seen().gigabit { PARTNER_1000_FULL | RECEIVERS_OK } else { 0 }
     }
-}
-
-/// What a partner offers: its 10 and 100 Mbit/s modes, and whether it does 1000BASE-T.
-fn abilities(partner: Link) -> (u16, bool) {
-    let Link::Up { mbps } = partner else { return (0, false) };
-    let ten = if mbps >= 10 { ABLE_10_FULL | ABLE_10_HALF } else { 0 };
-    let hundred = if mbps >= 100 { ABLE_100_FULL | ABLE_100_HALF } else { 0 };
-    (ten | hundred, mbps >= 1_000)
 }

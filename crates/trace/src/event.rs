@@ -1,7 +1,7 @@
 //! Events, and the numbers that they are written as.
 
 use warikomi_clock::{Span, Time};
-use warikomi_nic::{Link, Reception, RxError, RxFault, RxOutcome};
+use warikomi_nic::{Link, Offer, Reception, RxError, RxFault, RxOutcome};
 use warikomi_pci::{Interrupt, MsiMessage, Vector, Width};
 
 /// What happened, and when.
@@ -213,10 +213,24 @@ fn fault(which: u64, parameter: u64) -> Option<RxFault> {
     }
 }
 
+/// Stands before what a PHY at the other end of a cable sends.
+const PHY: u64 = 1 << 32;
+
+fn link(number: u64) -> Option<Link> {
+    match number {
+        0 => Some(Link::Down),
+        number if number & PHY != 0 => {
+            Offer::from_bits(u16::try_from(number & !PHY).ok()?).map(Link::Phy)
+        }
+        mbps => Some(Link::Up { mbps: u32::try_from(mbps).ok()? }),
+    }
+}
+
 pub(super) fn link_number(link: Link) -> u64 {
     match link {
         Link::Down => 0,
         Link::Up { mbps } => u64::from(mbps),
+        Link::Phy(offer) => PHY | u64::from(offer.bits()),
     }
 }
 
@@ -258,11 +272,7 @@ pub(super) fn event_kind(kind: Kind, a: u64, b: u64, whole: Option<Vec<u8>>) -> 
             let outcome = *OUTCOMES.get(usize::try_from(a).ok()?)?;
             Some(EventKind::Placed(Reception { queue: u16::try_from(b).ok()?, outcome }))
         }
-        Kind::Link => {
-            let mbps = u32::try_from(a).ok()?;
-            let link = if mbps == 0 { Link::Down } else { Link::Up { mbps } };
-            without_b(EventKind::Link(link))
-        }
+        Kind::Link => without_b(EventKind::Link(link(a)?)),
         Kind::PowerOn => (a == 0 && b == 0).then_some(EventKind::PowerOn),
         Kind::Wire => None,
     }

@@ -92,6 +92,10 @@ fn plain() -> impl Strategy<Value = (Kind, u64, u64, EventKind)> {
         Just((Kind::PowerOn, 0, 0, EventKind::PowerOn)),
         Just((Kind::Link, 0, 0, EventKind::Link(Link::Down))),
         (1u32..).prop_map(|mbps| (Kind::Link, mbps.into(), 0, EventKind::Link(Link::Up { mbps }))),
+        any::<u16>().prop_filter_map("no offer", |bits| {
+            let link = Link::Phy(Offer::from_bits(bits & 0x13e0)?);
+            Some((Kind::Link, link_number(link), 0, EventKind::Link(link)))
+        }),
         Just((Kind::Damaged, 1, 0, EventKind::Damaged(RxFault::Alignment))),
         Just((Kind::Damaged, 6, 99, EventKind::Damaged(RxFault::Length(99)))),
         Just((

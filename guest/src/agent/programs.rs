@@ -166,7 +166,7 @@ impl Running {
     }
 }
 
-/// What a program has said and nobody has taken.
+/// What a program has said that was not taken yet.
 struct Output {
     kept: Mutex<Kept>,
     news: Condvar,
@@ -177,7 +177,7 @@ struct Kept {
     /// Bytes that may still come; what is beyond is dropped.
     room: u64,
     dropped: u64,
-    /// Nobody can write any more.
+    /// Nothing more can come.
     closed: bool,
 }
 

@@ -60,6 +60,9 @@ impl Nic for Sink {
         unreachable!("an injector hands sound frames over")
     }
     fn set_link(&mut self, _: &mut Host<'_>, _: Link) {}
+    fn offered_link(&self) -> Link {
+        Link::Down
+    }
     fn rx_queue_progress(&mut self, _: &mut Host<'_>, _: u16, _: usize) -> RxCounters {
         RxCounters::default()
     }

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use warikomi_clock::Span;
 use warikomi_measure::TimeBase;
+use warikomi_nic::Link;
 use warikomi_protocol::answers::ProgramEnd;
 use warikomi_protocol::commands::{MountRoot, ProgramOutput, ProgramStart};
 use warikomi_session::{Session, SessionOptions};
-use warikomi_target::{Target, TargetError};
+use warikomi_target::{CardId, TargetError};
 use warikomi_wire::{Cable, Wire};
 
 use super::host::{PATH, TESTS};
@@ -22,8 +23,8 @@ const BITS_PER_SECOND: u64 = 1_000_000_000;
 /// How long setting the cards up may take.
 const SETUP: Duration = Duration::from_secs(60);
 
-/// How long the agent waits for output before it answers.
-const WAIT: Duration = Duration::from_millis(200);
+/// How long the agent waits for output before it answers; so late may a card hear of the other end of its cable.
+const WAIT: Duration = Duration::from_millis(100);
 
 /// How much later than its limit a program that is killed has ended.
 const LATER: Duration = Duration::from_secs(30);
@@ -42,7 +43,10 @@ const ENVIRONMENT: [(&str, &str); 7] = [
     ("REMOTE_ARGS", "peer"),
 ];
 
-/// Two cards of one model have one address until somebody gives one of them another.
+/// A third card, to which no cable goes, for the tests that want one.
+const NO_CABLE: [(&str, &str); 1] = [("NETIF_NO_CABLE", "eth2")];
+
+/// Cards of one model have one address until they are given others.
 const ADDRESSES: &str = "ip link set dev lo up
 ip link set dev eth1 address 02:57:4b:00:00:12
 ";
@@ -65,6 +69,9 @@ ping -q -c 1 -W 1 2001:db8::2
 /// Such a guest.
 pub(super) struct Guest {
     session: Session,
+    scene: Scene,
+    /// What the first two cards have been told of the other end of their cable.
+    told: [Option<Link>; 2],
 }
 
 /// What a program said, and how it ended.
@@ -74,20 +81,44 @@ pub(super) struct Ran {
 }
 
 impl Guest {
+    /// One with the cards that a test wants.
     pub(super) fn start(
         options: &SessionOptions,
         root: &MountRoot,
+        scene: Scene,
         watch: &mut Watch,
     ) -> Result<Guest, Error> {
-        let wires = Cable::with(Some(BITS_PER_SECOND), Cable::DEFAULT_CAPACITY);
-        let wires = wires.map(|end| Box::new(end) as Box<dyn Wire>).into();
+        let [first, second] = Cable::with(Some(BITS_PER_SECOND), Cable::DEFAULT_CAPACITY);
+        let mut ends = vec![first, second];
+        if scene == Scene::Interfaces {
+            ends.extend(Cable::pair().into_iter().next());
+        }
+        let wires = ends.into_iter().map(|end| Box::new(end) as Box<dyn Wire>).collect();
         let interrupted = watch.interrupted.clone();
         let started =
             Session::start_cards(options, wires, &interrupted, &mut |what| watch.waiting(what));
         let mut session = started?;
         watch.saw_target(&session.info, TimeBase::Real);
         session.target.ask(root.clone(), SETUP)?;
-        Ok(Guest { session })
+        if scene == Scene::Interfaces {
+            let (nic, mut host) = session.target.card(CardId(2))?;
+            nic.set_link(&mut host, Link::Down);
+        }
+        Ok(Guest { session, scene, told: [None; 2] })
+    }
+
+    /// Tells each card what the PHY at the other end of its cable sends, as that cable would.
+    fn negotiate(&mut self) -> Result<(), TargetError> {
+        for (card, other) in [(0, 1), (1, 0)] {
+            let target = &mut self.session.target;
+            let link = target.card(CardId(other))?.0.offered_link();
+            let told = self.told[usize::from(card)].replace(link);
+            if told != Some(link) {
+                let (nic, mut host) = target.card(CardId(card))?;
+                nic.set_link(&mut host, link);
+            }
+        }
+        Ok(())
     }
 
     /// Lays the cards out for a test and runs it.
@@ -97,19 +128,20 @@ impl Guest {
         limit: Duration,
         watch: &mut Watch,
     ) -> Result<Ran, Error> {
-        if let Some(failed) = self.set_up(program.scene)? {
+        if let Some(failed) = self.set_up()? {
             return Ok(Ran { cases: vec![failed], seconds: 0.0 });
         }
         let (directory, name) = program.place();
         let mut words = vec![format!("./{name}")];
-        if program.scene == Scene::Interfaces {
+        if self.scene == Scene::Interfaces {
             words.extend(["eth0", "eth1"].map(str::to_owned));
         }
         let directory = format!("{TESTS}/{directory}");
         let mut said = Said::default();
-        let environment = match program.scene {
+        let environment = match self.scene {
             Scene::Endpoints => &ENVIRONMENT[..],
-            Scene::Interfaces | Scene::Alone => &[],
+            Scene::Interfaces => &NO_CABLE[..],
+            Scene::Alone => &[],
         };
         let end = self.run((words, directory), environment, limit, |text| {
             let count = said.push(text);
@@ -121,8 +153,8 @@ impl Guest {
     }
 
     /// What has failed, if something has.
-    fn set_up(&mut self, scene: Scene) -> Result<Option<Case>, Error> {
-        let script = match scene {
+    fn set_up(&mut self) -> Result<Option<Case>, Error> {
+        let script = match self.scene {
             Scene::Endpoints => format!("set -e\n{ADDRESSES}{ENDPOINTS}"),
             Scene::Interfaces | Scene::Alone => format!("set -e\n{ADDRESSES}"),
         };
@@ -151,14 +183,15 @@ impl Guest {
             limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
             output_bytes: OUTPUT_BYTES,
         };
-        let target: &mut dyn Target = &mut *self.session.target;
-        target.ask(start, Duration::ZERO)?;
+        self.session.target.ask(start, Duration::ZERO)?;
         let wait_ms = u64::try_from(WAIT.as_millis()).unwrap_or(u64::MAX);
         // The agent is believed in nothing: neither that it ends, nor that it keeps to what was asked for.
         let limit = limit + LATER;
-        let until = target.clock().now() + Span::from_ms(limit.as_millis() as u64);
+        let until = self.session.target.clock().now() + Span::from_ms(limit.as_millis() as u64);
         let mut bytes = 0_u64;
         loop {
+            self.negotiate()?;
+            let target = &mut self.session.target;
             let said = target.ask(ProgramOutput { wait_ms }, WAIT)?;
             bytes += said.text.len() as u64;
             on_text(&said.text);

@@ -18,7 +18,7 @@ const TREE: &str = "/selftests";
 /// And the tests in it.
 pub(super) const TESTS: &str = "/selftests/tools/testing/selftests";
 
-/// Where programs are looked for: the system's before those that somebody has put beside them.
+/// Where programs are looked for: the system's before those of /usr/local.
 pub(super) const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin";
 
 /// What no test can do without. The others say themselves what they miss.

@@ -97,6 +97,15 @@ const KNOWN: &[Known] = &[
         ..OF_ALL
     },
     Known {
+        drivers: &["igb"],
+        program: "drivers/net/queues.py",
+        case: "addremove_queues",
+        says: "invalid value '-1'",
+        lacks: Lacks::Kernel,
+        why: "a kernel for one processor gives the driver one queue, and the test takes one away",
+        ..OF_ALL
+    },
+    Known {
         program: "drivers/net/queues.py",
         case: "get_queues",
         says: "!= 0",
@@ -125,11 +134,33 @@ const KNOWN: &[Known] = &[
         why: NO_SCATTER,
         ..OF_ALL
     },
+    Known {
+        drivers: &["e1000e", "igb"],
+        program: "net/netdevice.sh",
+        case: "Failed to turn off feature: tx-vlan-offload",
+        why: "the driver has its card put tags in whenever it takes them off, and sets this back",
+        ..OF_ALL
+    },
+    Known {
+        program: EXTENDED,
+        says: "Expected \"Autoneg\", got \"Link detected: no\"",
+        why: NO_EXTENDED_STATE,
+        ..OF_ALL
+    },
+    Known {
+        program: EXTENDED,
+        says: "Expected \"No cable\", got \"Link detected: no\"",
+        why: NO_EXTENDED_STATE,
+        ..OF_ALL
+    },
 ];
+
+const EXTENDED: &str = "drivers/net/hw/ethtool_extended_state.sh";
+const NO_EXTENDED_STATE: &str = "the driver does not tell why there is no link";
 
 /// Drivers whose number of queues cannot be set.
 const NO_CHANNELS: &[&str] = &["r8169", "8139too", "8139cp", "e1000e"];
-const NOT_SET: &str = "the driver lets nobody ask for or set its number of queues";
+const NOT_SET: &str = "the driver does not tell its number of queues, and does not set it";
 const NO_SCATTER: &str =
     "the driver begins without scatter-gather, to which the test has gone back when it comes here";
 

@@ -172,7 +172,7 @@ fn in_a_guest(
     limit: Duration,
     watch: &mut Watch,
 ) -> Result<Ran, Error> {
-    let mut guest = Guest::start(&cell.options, root, watch)?;
+    let mut guest = Guest::start(&cell.options, root, cell.program.scene, watch)?;
     match guest.test(cell.program, limit, watch) {
         Ok(ran) => {
             guest.stop()?;

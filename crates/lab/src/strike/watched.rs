@@ -113,6 +113,7 @@ impl PciFunction for Watched {
 impl Nic for Watched {
     forward_nic! {
         info, receive, receive_faulty, set_link, rx_queue_progress, rx_queue_free, look_ahead,
-        receiving, mac_address, register, probe, counters, strict, power_on, wire, next_due
+        receiving, mac_address, register, probe, counters, strict, power_on, wire, next_due,
+        offered_link
     }
 }

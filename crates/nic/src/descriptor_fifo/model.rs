@@ -103,6 +103,11 @@ impl NicModel for DescriptorFifo {
         }
     }
 
+    /// It has no PHY: its line is as fast as it is.
+    fn offered_link(&self) -> Link {
+        Link::Up { mbps: u32::try_from(self.value(regs::LINE_MBPS)).unwrap_or(u32::MAX) }
+    }
+
     fn rx_progress(&mut self, cx: &mut NicContext<'_>, _queue: u16, limit: usize) -> RxCounters {
         self.rx.queue.progress(cx, limit)
     }

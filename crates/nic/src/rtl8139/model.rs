@@ -82,6 +82,10 @@ impl NicModel for Rtl8139 {
         }
     }
 
+    fn offered_link(&self) -> Link {
+        self.phy.offered()
+    }
+
     fn rx_progress(&mut self, cx: &mut NicContext<'_>, _queue: u16, limit: usize) -> RxCounters {
         self.rx.progress(cx, limit)
     }

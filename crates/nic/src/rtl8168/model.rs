@@ -97,6 +97,10 @@ impl NicModel for Rtl8168 {
         }
     }
 
+    fn offered_link(&self) -> Link {
+        self.phy.offered()
+    }
+
     fn rx_progress(&mut self, cx: &mut NicContext<'_>, _queue: u16, limit: usize) -> RxCounters {
         self.rx.queue.progress(cx, limit)
     }

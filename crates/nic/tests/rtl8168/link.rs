@@ -1,7 +1,7 @@
 //! The PHY as phylib uses it.
 
 use warikomi_clock::Span;
-use warikomi_nic::{Link, Nic, RxOutcome};
+use warikomi_nic::{Link, Nic, Offer, RxOutcome};
 
 use super::driver::{Lab, STATION, frame_to};
 
@@ -85,6 +85,63 @@ fn a_forced_speed_needs_a_partner_that_has_it() {
         assert_eq!(lab.r8(0x6c), status, "{bmcr:#x} with {partner}");
         assert_eq!(lab.mdio_read(5), 0, "no negotiation, no ability");
     }
+}
+
+/// Advertisement, 1000BASE-T control and control register of a card, as a driver writes them.
+type Settings = (u16, u16, u16);
+
+/// What both cards of a cable have for a link, of which each is told what the other offers.
+fn cabled(ends: [Settings; 2]) -> [u8; 2] {
+    let mut labs = [Lab::open(), Lab::open()];
+    for (lab, (advertise, gigabit, control)) in labs.iter_mut().zip(ends) {
+        lab.mdio_write(4, advertise);
+        lab.mdio_write(9, gigabit);
+        lab.mdio_write(0, control);
+    }
+    let offers = labs.each_ref().map(|lab| lab.nic.offered_link());
+    let [first, second] = &mut labs;
+    first.plug(offers[1]);
+    second.plug(offers[0]);
+    labs.map(|mut lab| {
+        lab.wait(SETTLED);
+        lab.r8(0x6c)
+    })
+}
+
+#[test]
+fn two_cards_agree_on_what_both_can_do() {
+    const ALL: Settings = (0x0de1, 0x0300, 0x1340);
+    for (ends, links) in [
+        ([ALL, ALL], [0x13, 0x13]),
+        ([ALL, (0x0061, 0x0000, 0x1340)], [0x07, 0x07]),
+        // What is best for one of them, the other does not have.
+        ([(0x0181, 0x0000, 0x1340), (0x01e1, 0x0200, 0x1340)], [0x0b, 0x0b]),
+        ([(0x0061, 0x0000, 0x1340), (0x0181, 0x0300, 0x1340)], [0, 0]),
+        ([ALL, (0x0de1, 0x0300, 0x0800)], [0, 0]), // power-down
+        // Forced, both to the same or not.
+        ([(0, 0, 0x2100), (0, 0, 0x2100)], [0x0b, 0x0b]),
+        ([(0, 0, 0x0140), (0, 0, 0x0140)], [0x13, 0x13]),
+        ([(0, 0, 0x2100), (0, 0, 0x0100)], [0, 0]),
+        // One that negotiates finds out the speed, not the duplex mode, and not 1,000 Mbit/s (28.2.3.1).
+        ([(0, 0, 0x2100), ALL], [0x0b, 0x0a]),
+        ([(0, 0, 0x0100), ALL], [0x07, 0x06]),
+        ([(0, 0, 0x0140), ALL], [0, 0]),
+        ([(0, 0, 0x2100), (0x0061, 0x0300, 0x1340)], [0, 0]),
+    ] {
+        assert_eq!(cabled(ends), links, "{ends:04x?}");
+    }
+}
+
+#[test]
+fn a_partner_that_does_not_negotiate_sends_no_page() {
+    let mut lab = Lab::open();
+    lab.plug(Link::Phy(Offer::from_bits(0x0180).unwrap()));
+    lab.wait(SETTLED);
+    assert_eq!((lab.mdio_read(5), lab.mdio_read(6), lab.mdio_read(10)), (0x0080, 0, 0));
+    lab.plug(Link::Phy(Offer::from_bits(0x1180).unwrap()));
+    lab.wait(SETTLED);
+    assert_eq!((lab.mdio_read(5), lab.mdio_read(6)), (0x4181, 3));
+    assert_eq!(Offer::from_bits(0x0001), None);
 }
 
 #[test]

@@ -76,7 +76,8 @@ impl PreparedSelftests {
             bridge: self.image.info().bridge,
             interrupts: None,
             settings: GuestSettings::default(),
-            realtime: true,
+            // Nothing is measured.
+            realtime: false,
             virtual_time: None,
             reads: tree.iter().chain(reads).cloned().collect(),
             confined: true,

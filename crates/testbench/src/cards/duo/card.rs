@@ -559,6 +559,10 @@ impl NicModel for Duo {
         }
     }
 
+    fn offered_link(&self) -> Link {
+        Link::Up { mbps: 1_000 }
+    }
+
     fn rx_progress(&mut self, cx: &mut NicContext<'_>, queue: u16, limit: usize) -> RxCounters {
         let ring = &mut self.rx[usize::from(queue)];
         ring.progress(cx, limit);
