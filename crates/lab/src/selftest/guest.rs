@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use warikomi_clock::Span;
+use warikomi_clock::{Span, Time};
 use warikomi_measure::TimeBase;
 use warikomi_nic::Link;
 use warikomi_protocol::answers::ProgramEnd;
@@ -20,10 +20,14 @@ use crate::watch::Watch;
 /// Bits that the cable carries in a second: more would fill the rings of a guest that has one processor for both ends.
 const BITS_PER_SECOND: u64 = 1_000_000_000;
 
+/// How long a card goes on with its link when the other end sends something else: as the master of a 1000BASE-T link does
+/// (IEEE 802.3, 40.4.5.2, maxwait_timer). Programs that set one end after the other count on it.
+const LINK_LOSS: Span = Span::from_ms(750);
+
 /// How long setting the cards up may take.
 const SETUP: Duration = Duration::from_secs(60);
 
-/// How long the agent waits for output before it answers; so late may a card hear of the other end of its cable.
+/// How long the agent waits for output before it answers.
 const WAIT: Duration = Duration::from_millis(100);
 
 /// How much later than its limit a program that is killed has ended.
@@ -70,8 +74,30 @@ ping -q -c 1 -W 1 2001:db8::2
 pub(super) struct Guest {
     session: Session,
     scene: Scene,
-    /// What the first two cards have been told of the other end of their cable.
-    told: [Option<Link>; 2],
+    /// What the first two cards hear from the other end of their cable.
+    ends: [End; 2],
+}
+
+/// An end of the cable, as its card sees it.
+#[derive(Clone, Copy, Default)]
+struct End {
+    /// What the other end sends, since when, and what of it the card has been told.
+    sent: Option<(Link, Time)>,
+    told: Option<Link>,
+}
+
+impl End {
+    /// What the card is to be told now, if anything.
+    fn news(&mut self, sent: Link, now: Time) -> Option<Link> {
+        let since = match self.sent {
+            Some((link, since)) if link == sent => since,
+            _ => now,
+        };
+        self.sent = Some((sent, since));
+        let known = self.told == Some(sent);
+        let lasts = self.told.is_some() && now < since + LINK_LOSS;
+        (!known && !lasts).then(|| *self.told.insert(sent))
+    }
 }
 
 /// What a program said, and how it ended.
@@ -104,17 +130,17 @@ impl Guest {
             let (nic, mut host) = session.target.card(CardId(2))?;
             nic.set_link(&mut host, Link::Down);
         }
-        Ok(Guest { session, scene, told: [None; 2] })
+        Ok(Guest { session, scene, ends: [End::default(); 2] })
     }
 
     /// Tells each card what the PHY at the other end of its cable sends, as that cable would.
     fn negotiate(&mut self) -> Result<(), TargetError> {
-        for (card, other) in [(0, 1), (1, 0)] {
-            let target = &mut self.session.target;
-            let link = target.card(CardId(other))?.0.offered_link();
-            let told = self.told[usize::from(card)].replace(link);
-            if told != Some(link) {
-                let (nic, mut host) = target.card(CardId(card))?;
+        let target = &mut self.session.target;
+        let now = target.clock().now();
+        for (end, other) in [(0, 1), (1, 0)] {
+            let sent = target.card(CardId(other))?.0.offered_link();
+            if let Some(link) = self.ends[usize::from(end)].news(sent, now) {
+                let (nic, mut host) = target.card(CardId(end))?;
                 nic.set_link(&mut host, link);
             }
         }
@@ -206,5 +232,28 @@ impl Guest {
 
     pub(super) fn stop(self) -> Result<(), TargetError> {
         self.session.stop()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_card_hears_of_the_other_end_when_it_has_lost_it() {
+        const FIRST: Link = Link::Up { mbps: 1_000 };
+        const SECOND: Link = Link::Up { mbps: 100 };
+        let at = |ms| Time::ZERO + Span::from_ms(ms);
+        let mut end = End::default();
+        assert_eq!(end.news(FIRST, at(1)), Some(FIRST), "the beginning");
+        assert_eq!(end.news(FIRST, at(900)), None);
+        assert_eq!(end.news(SECOND, at(1_000)), None);
+        // It has not stood for long enough, and what comes back is no news.
+        assert_eq!(end.news(Link::Down, at(1_700)), None);
+        assert_eq!(end.news(FIRST, at(1_800)), None);
+        assert_eq!(end.news(FIRST, at(9_000)), None);
+        assert_eq!(end.news(SECOND, at(9_001)), None);
+        assert_eq!(end.news(SECOND, at(9_751)), Some(SECOND));
+        assert_eq!(end.news(SECOND, at(9_752)), None);
     }
 }
