@@ -1,6 +1,9 @@
-//! The kernel's own tests of NICs, as a user runs them: two that need little.
+//! The kernel's own tests of NICs, as a user runs them: two that need little, and the table of all in docs/fidelity.md.
 
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::Value;
@@ -60,4 +63,86 @@ fn every_feature_of_the_driver_is_turned_off_and_on() {
         let off = format!("{interface}: Turned off feature: tx-checksumming");
         assert_eq!(ended(&off), Some("passed"), "{results:?}");
     }
+}
+
+/// Names the result from which the table is to be written.
+const RESULT: &str = "WARIKOMI_SELFTEST_RESULT";
+/// What stands before the table, and behind it.
+const MARKS: [&str; 2] =
+    ["<!-- selftests: scripts/fidelity writes them -->\n", "<!-- end of selftests -->\n"];
+/// Every driver, in the order of the table.
+const DRIVERS: [&str; 5] = ["r8169", "8139too", "8139cp", "e1000e", "igb"];
+/// Ways to end, as a cell says them behind the number of cases that passed.
+const OUTCOMES: [(&str, &str); 3] =
+    [("failed", "failed"), ("expected", "expected"), ("skipped", "skipped")];
+
+/// How the cases of a test ended with a driver; `notes` are the reasons of the failures so far.
+fn cell(rows: &[&Value], notes: &mut Vec<String>) -> String {
+    let of = |outcome: &str| rows.iter().filter(|row| row["result"] == outcome).count();
+    let mut parts = vec![of("passed").to_string()];
+    for (outcome, word) in OUTCOMES.into_iter().filter(|(outcome, _)| of(outcome) > 0) {
+        let mut numbers = BTreeSet::new();
+        for row in rows.iter().filter(|row| row["result"] == outcome && !row["reason"].is_null()) {
+            let text = |key: &str| row[key].as_str().unwrap();
+            let note = format!("{}: {}", text("lacks"), text("reason"));
+            let known = notes.iter().position(|one| *one == note).unwrap_or(notes.len());
+            if known == notes.len() {
+                notes.push(note);
+            }
+            numbers.insert((known + 1).to_string());
+        }
+        let numbers = numbers.into_iter().collect::<Vec<_>>().join(", ");
+        let why = if numbers.is_empty() { String::new() } else { format!(" ({numbers})") };
+        parts.push(format!("{} {word}{why}", of(outcome)));
+    }
+    parts.join("; ")
+}
+
+fn render(result: &Value) -> String {
+    let rows = result["rows"].as_array().unwrap();
+    let tests: BTreeSet<&str> = rows.iter().map(|row| row["test"].as_str().unwrap()).collect();
+    let plan = |key: &str| result["plan"][key].as_str().unwrap();
+    let mut text = format!("\nLinux {}, the tests of {}.\n\n|", plan("kernel"), plan("tests_of"));
+    let _ = write!(text, " test | {} |\n|{}", DRIVERS.join(" | "), "---|".repeat(6));
+    let mut notes = Vec::new();
+    for test in tests {
+        let _ = write!(text, "\n| {test} |");
+        for driver in DRIVERS {
+            let theirs = |row: &&Value| row["test"] == test && row["driver"] == driver;
+            let theirs: Vec<&Value> = rows.iter().filter(theirs).collect();
+            let _ = write!(text, " {} |", cell(&theirs, &mut notes));
+        }
+    }
+    text.push_str("\n\n");
+    for (number, why) in (1..).zip(&notes) {
+        let _ = writeln!(text, "{number}. {why}");
+    }
+    text.push('\n');
+    text
+}
+
+#[test]
+fn the_table_in_the_docs_has_every_driver_and_a_reason_for_each_failure() {
+    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/fidelity.md");
+    let text = fs::read_to_string(&file).unwrap();
+    let [begin, end] = MARKS;
+    let (before, rest) = text.split_once(begin).expect("where the table begins");
+    let (table, after) = rest.split_once(end).expect("where it ends");
+    if let Some(result) = std::env::var_os(RESULT) {
+        let result = serde_json::from_slice(&fs::read(result).unwrap()).unwrap();
+        fs::write(&file, format!("{before}{begin}{}{end}{after}", render(&result))).unwrap();
+        return;
+    }
+    assert!(table.contains(&format!("| test | {} |", DRIVERS.join(" | "))));
+    for test in ["drivers/net/ping.py", "drivers/net/hw/ethtool.sh", "net/netdevice.sh"] {
+        let row = table.lines().find(|line| line.starts_with(&format!("| {test} |"))).expect(test);
+        let cells: Vec<&str> = row.trim_matches('|').split('|').skip(1).map(str::trim).collect();
+        assert_eq!(cells.len(), DRIVERS.len(), "{row}");
+        for cell in cells {
+            assert!(cell.starts_with(|first: char| first.is_ascii_digit()), "{row}");
+            let failed = cell.split("; ").filter(|part| part.contains(" failed"));
+            assert!(failed.clone().all(|part| part.ends_with(')')), "{row}");
+        }
+    }
+    assert!(!table.contains("model: "), "what our card lacks is a bug");
 }

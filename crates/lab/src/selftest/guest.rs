@@ -27,8 +27,9 @@ const LINK_LOSS: Span = Span::from_ms(750);
 /// How long setting the cards up may take.
 const SETUP: Duration = Duration::from_secs(60);
 
-/// How long the agent waits for output before it answers.
-const WAIT: Duration = Duration::from_millis(100);
+/// How long the agent waits for output before it answers: so often the ends of the cable are looked at, twice in the time
+/// of a negotiation (`crates/nic/src/phy.rs`).
+const WAIT: Duration = Duration::from_millis(10);
 
 /// How much later than its limit a program that is killed has ended.
 const LATER: Duration = Duration::from_secs(30);
@@ -81,21 +82,24 @@ pub(super) struct Guest {
 /// An end of the cable, as its card sees it.
 #[derive(Clone, Copy, Default)]
 struct End {
+    /// What its card sends.
+    sends: Option<Link>,
     /// What the other end sends, since when, and what of it the card has been told.
     sent: Option<(Link, Time)>,
     told: Option<Link>,
 }
 
 impl End {
-    /// What the card is to be told now, if anything.
-    fn news(&mut self, sent: Link, now: Time) -> Option<Link> {
+    /// What the card is to be told now, if anything. One that begins anew hears what is there.
+    fn news(&mut self, [sends, sent]: [Link; 2], now: Time) -> Option<Link> {
+        let begins = self.sends.replace(sends) != Some(sends);
         let since = match self.sent {
             Some((link, since)) if link == sent => since,
             _ => now,
         };
         self.sent = Some((sent, since));
         let known = self.told == Some(sent);
-        let lasts = self.told.is_some() && now < since + LINK_LOSS;
+        let lasts = !begins && now < since + LINK_LOSS;
         (!known && !lasts).then(|| *self.told.insert(sent))
     }
 }
@@ -137,10 +141,12 @@ impl Guest {
     fn negotiate(&mut self) -> Result<(), TargetError> {
         let target = &mut self.session.target;
         let now = target.clock().now();
-        for (end, other) in [(0, 1), (1, 0)] {
-            let sent = target.card(CardId(other))?.0.offered_link();
-            if let Some(link) = self.ends[usize::from(end)].news(sent, now) {
-                let (nic, mut host) = target.card(CardId(end))?;
+        let mut sends = |card| Ok::<_, TargetError>(target.card(CardId(card))?.0.offered_link());
+        let [first, second] = [sends(0)?, sends(1)?];
+        let seen = [[first, second], [second, first]];
+        for ((card, end), seen) in (0..).zip(&mut self.ends).zip(seen) {
+            if let Some(link) = end.news(seen, now) {
+                let (nic, mut host) = target.card(CardId(card))?;
                 nic.set_link(&mut host, link);
             }
         }
@@ -245,15 +251,18 @@ mod tests {
         const SECOND: Link = Link::Up { mbps: 100 };
         let at = |ms| Time::ZERO + Span::from_ms(ms);
         let mut end = End::default();
-        assert_eq!(end.news(FIRST, at(1)), Some(FIRST), "the beginning");
-        assert_eq!(end.news(FIRST, at(900)), None);
-        assert_eq!(end.news(SECOND, at(1_000)), None);
+        let mut news = |sent, ms| end.news([FIRST, sent], at(ms));
+        assert_eq!(news(FIRST, 1), Some(FIRST), "the beginning");
+        assert_eq!(news(FIRST, 900), None);
+        assert_eq!(news(SECOND, 1_000), None);
         // It has not stood for long enough, and what comes back is no news.
-        assert_eq!(end.news(Link::Down, at(1_700)), None);
-        assert_eq!(end.news(FIRST, at(1_800)), None);
-        assert_eq!(end.news(FIRST, at(9_000)), None);
-        assert_eq!(end.news(SECOND, at(9_001)), None);
-        assert_eq!(end.news(SECOND, at(9_751)), Some(SECOND));
-        assert_eq!(end.news(SECOND, at(9_752)), None);
+        assert_eq!(news(Link::Down, 1_700), None);
+        assert_eq!(news(FIRST, 1_800), None);
+        assert_eq!(news(FIRST, 9_000), None);
+        assert_eq!(news(SECOND, 9_001), None);
+        assert_eq!(news(SECOND, 9_751), Some(SECOND));
+        assert_eq!(news(SECOND, 9_752), None);
+        assert_eq!(news(FIRST, 9_753), None);
+        assert_eq!(end.news([SECOND, FIRST], at(9_754)), Some(FIRST), "it begins anew");
     }
 }
