@@ -142,6 +142,27 @@ const KNOWN: &[Known] = &[
         ..OF_ALL
     },
     Known {
+        drivers: &["8139too"],
+        program: "drivers/net/hw/ethtool.sh",
+        says: "it did not end in time",
+        why: "Linux calls an interface of this driver unknown, not up, until its link has gone once, and the test waits",
+        ..OF_ALL
+    },
+    Known {
+        program: EXTENDED,
+        case: "during force mode",
+        says: "error in configuration",
+        why: "without a link the duplex mode is not known, and a speed is refused that comes without one",
+        ..OF_ALL
+    },
+    Known {
+        drivers: &["8139too", "8139cp"],
+        program: EXTENDED,
+        says: "Expected \"Autoneg\", got \"Link detected: yes\"",
+        why: "the driver leaves the PHY of an interface on that is down, so the other card has a link",
+        ..OF_ALL
+    },
+    Known {
         program: EXTENDED,
         says: "Expected \"Autoneg\", got \"Link detected: no\"",
         why: NO_EXTENDED_STATE,
