@@ -24,6 +24,8 @@ pub(crate) struct Sort {
     pub(crate) id: u32,
     /// It does 1000BASE-T, besides 10BASE-T and 100BASE-TX.
     pub(crate) gigabit: bool,
+    /// A reset by the control register leaves the settings as they are, and makes them take effect.
+    pub(crate) keeps_settings: bool,
     /// The register in which a page is selected, and the bits of it below the page's number.
     pub(crate) page_select: usize,
     pub(crate) page_shift: u32,
@@ -197,10 +199,11 @@ impl Phy {
         false
     }
 
-    /// A reset from outside, by a line of its own: as by the control register, and the first page is selected.
+    /// A reset from outside, by a line of its own: everything is as it was delivered, and the first page is selected.
     pub(crate) fn reset(&mut self, cx: &mut NicContext<'_>) -> bool {
         self.page = 0;
-        self.control(cx, BMCR_RESET)
+        self.defaults();
+        self.negotiate(cx)
     }
 
     /// The cable changes. Returns whether the link has.
@@ -223,11 +226,14 @@ impl Phy {
     }
 
     fn control(&mut self, cx: &mut NicContext<'_>, value: u16) -> bool {
+        let stored = BMCR_STORED | if self.sort.gigabit { BMCR_SPEED_1000 } else { 0 };
         if value & BMCR_RESET != 0 {
-            self.defaults();
+            match self.sort.keeps_settings {
+                true => self.pages[0][BMCR] = value & stored,
+                false => self.defaults(),
+            }
             return self.negotiate(cx);
         }
-        let stored = BMCR_STORED | if self.sort.gigabit { BMCR_SPEED_1000 } else { 0 };
         let old = std::mem::replace(&mut self.pages[0][BMCR], value & stored);
         let changed = (old ^ value) & stored != 0;
         if changed || value & BMCR_RESTART != 0 { self.negotiate(cx) } else { false }

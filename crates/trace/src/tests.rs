@@ -3,11 +3,11 @@ use std::rc::Rc;
 use proptest::prelude::*;
 use warikomi_clock::Time;
 use warikomi_inject::{Addresses, FrameTemplate, Plan};
-use warikomi_nic::{Frame, Link, Reception, RxFault, RxOutcome};
+use warikomi_nic::{Frame, Link, Offer, Reception, RxFault, RxOutcome};
 use warikomi_pci::{Interrupt, MsiMessage, Vector, Width};
 use warikomi_testbench::{Bench, RTL8168, Subject};
 
-use super::event::{Kind, message_number};
+use super::event::{Kind, link_number, message_number};
 use super::*;
 
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 9];

@@ -135,6 +135,13 @@ const KNOWN: &[Known] = &[
         ..OF_ALL
     },
     Known {
+        drivers: &["8139too"],
+        program: "net/netdevice.sh",
+        case: "Failed to turn on feature: tcp-segmentation-offload",
+        why: "neither driver nor card segments",
+        ..OF_ALL
+    },
+    Known {
         drivers: &["e1000e", "igb"],
         program: "net/netdevice.sh",
         case: "Failed to turn off feature: tx-vlan-offload",
@@ -145,7 +152,14 @@ const KNOWN: &[Known] = &[
         drivers: &["8139too"],
         program: "drivers/net/hw/ethtool.sh",
         says: "it did not end in time",
-        why: "Linux calls an interface of this driver unknown, not up, until its link has gone once, and the test waits",
+        why: NEVER_UP,
+        ..OF_ALL
+    },
+    Known {
+        drivers: &["8139too"],
+        program: "drivers/net/hw/ethtool_rmon.sh",
+        says: "it did not end in time",
+        why: NEVER_UP,
         ..OF_ALL
     },
     Known {
@@ -176,6 +190,8 @@ const KNOWN: &[Known] = &[
     },
 ];
 
+const NEVER_UP: &str = "Linux calls an interface of this driver unknown, not up, until its link has gone once, and the \
+    test waits";
 const EXTENDED: &str = "drivers/net/hw/ethtool_extended_state.sh";
 const NO_EXTENDED_STATE: &str = "the driver does not tell why there is no link";
 

@@ -4,9 +4,10 @@
 use crate::intel::mdio::mode_bits;
 use crate::phy::{Phy, Sort};
 
-/// OUI, model and revision of the PHY that Linux expects of this chip (BME1000_E_PHY_ID_R2).
+/// OUI, model and revision of the PHY that Linux expects of this chip (BME1000_E_PHY_ID_R2). Linux forces a speed by a
+/// write of it and a reset "to commit changes" (e1000_phy_force_speed_duplex_m88), so that keeps it.
 pub(super) const SORT: Sort =
-    Sort { id: 0x0141_0cb1, gigabit: true, page_select: 22, page_shift: 0 };
+    Sort { id: 0x0141_0cb1, gigabit: true, keeps_settings: true, page_select: 22, page_shift: 0 };
 const SPECIFIC_STATUS: usize = 17;
 
 /// What its own registers read as: speed in bits 15:14, duplex, resolved, link; the shortest cable.

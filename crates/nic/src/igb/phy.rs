@@ -6,7 +6,7 @@ use crate::phy::{Phy, Sort};
 
 /// OUI, model and revision (Linux IGP03E1000_E_PHY_ID). Page select has the number of a register in its lower bits.
 pub(super) const SORT: Sort =
-    Sort { id: 0x02a8_0391, gigabit: true, page_select: 31, page_shift: 5 };
+    Sort { id: 0x02a8_0391, gigabit: true, keeps_settings: false, page_select: 31, page_shift: 5 };
 /// Port status, in page 0.
 const STATUS: usize = 17;
 /// The gain of a pair, in pages of its own, from which drivers tell the length of the cable

@@ -21,8 +21,13 @@ use crate::register::RegisterFile;
 const MEMORY_BYTES: usize = 2 << 10;
 
 /// OUI and model of the PHY; no register of the window tells them.
-const PHY: phy::Sort =
-    phy::Sort { id: 0x0000_8200, gigabit: false, page_select: 0x1f, page_shift: 0 };
+const PHY: phy::Sort = phy::Sort {
+    id: 0x0000_8200,
+    gigabit: false,
+    keeps_settings: false,
+    page_select: 0x1f,
+    page_shift: 0,
+};
 
 /// What TCTR counts: cycles of a PCI bus at 33 MHz (RTL8139C Rev. 1.4, section 5, TCTR).
 const TIMER_TICK: Span = Span::from_ns(30);

@@ -19,8 +19,13 @@ use crate::realtek::timer::Timer;
 const MEMORY_BYTES: usize = 64 << 10;
 
 /// OUI and model of a PHY for which Linux has a driver (drivers/net/phy/realtek.c): an RTL8211B.
-const PHY: phy::Sort =
-    phy::Sort { id: 0x001c_c912, gigabit: true, page_select: 0x1f, page_shift: 0 };
+const PHY: phy::Sort = phy::Sort {
+    id: 0x001c_c912,
+    gigabit: true,
+    keeps_settings: false,
+    page_select: 0x1f,
+    page_shift: 0,
+};
 
 /// What TCTR counts: cycles of the 125 MHz clock of PCI Express. Not documented for this chip.
 const TIMER_TICK: Span = Span::from_ns(8);

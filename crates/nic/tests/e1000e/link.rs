@@ -40,6 +40,20 @@ fn a_phy_that_is_reset_negotiates_anew() {
 }
 
 #[test]
+fn a_speed_that_is_forced_takes_effect_by_a_reset_of_the_phy() {
+    let mut lab = Lab::open(Mode::Msix);
+    lab.mdio_write(0, 0x2100);
+    lab.mdio_write(0, 0xa100);
+    lab.us(30_000);
+    assert_eq!(lab.mdio_read(0), 0x2100);
+    assert_eq!(lab.r32(8) & 0xc3, 0x43, "100 Mbit/s, full duplex");
+    let ctrl = lab.r32(0);
+    lab.w32(0, ctrl | 1 << 31);
+    lab.us(30_000);
+    assert_eq!((lab.mdio_read(0), lab.r32(8) & 0xc3), (0x1140, 0x83), "as it was delivered");
+}
+
+#[test]
 fn pages_are_selected_as_marvell_does_it() {
     let mut lab = Lab::new(Mode::Intx);
     lab.mdio_write(22, 2);

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use warikomi_kernel::{BuildOptions, Image, Source};
 
 use crate::copies::{Changes, image_with};
-pub(crate) use bugs::{BUGS, Bug, DRIVER_VERSION, MARKED, RINGS_ONCE};
+pub(crate) use bugs::{BUGS, DRIVER_VERSION, MARKED, RINGS_ONCE};
 use bugs::{MARKS, STRAY, WITHOUT_HACK};
 
 /// The kernel with all of them, built if it is not there.
