@@ -87,8 +87,9 @@ const ESTATUS_1000T: u16 = 0x3000;
 struct Partner {
     /// Its 10 and 100 Mbit/s modes.
     modes: u16,
-    /// It does 1000BASE-T, and agrees with a card that is forced to it.
+    /// It does 1000BASE-T.
     gigabit: bool,
+    /// It has a link with a card that is forced to that.
     follows_gigabit: bool,
     negotiates: bool,
 }
