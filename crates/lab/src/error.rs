@@ -207,7 +207,7 @@ pub enum Error {
     /// A recording cannot be read or written.
     #[error("it cannot be read: {0}")]
     Recording(io::Error),
-    /// Tests of the kernel have failed, and nobody has said why they may.
+    /// Tests of the kernel have failed without a reason that is written down.
     #[error(
         "{count} of the kernel's tests failed without a reason that is known: {which}; what they said is in \
          selftest.ktap"
