@@ -50,7 +50,7 @@ pub struct Selftest {
     /// Only tests whose path has this in it, such as ping.py or drivers/net/hw; several with commas
     #[arg(long, value_name = "TEXT,...", value_delimiter = ',')]
     only: Vec<String>,
-    /// A test is ended after so many seconds
+    /// Seconds after which a test that has not ended is killed
     #[arg(long, value_name = "SECONDS", default_value_t = 300,
         value_parser = clap::value_parser!(u64).range(1..=86_400))]
     limit: u64,
