@@ -214,8 +214,8 @@ fn intervals(plan: &Plan, records: &Records) -> Intervals {
     Intervals {
         requested_ns: plan.comparable_interval().map(|span| span.as_ns()),
         injected: records.injected_intervals(),
-        raised: records.raised.stats(),
-        handler: records.handler.stats(),
+        raised: records.raised.clone(),
+        handler: records.handler.clone(),
     }
 }
 
