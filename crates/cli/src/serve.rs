@@ -24,7 +24,8 @@ pub(crate) struct Arguments {
     /// Where the hypervisor finds it
     #[arg(long, value_name = "PATH")]
     socket: PathBuf,
-    /// What the NIC is cabled to: sink, loopback, responder, pcap:FILE, pcap:FILE+responder
+    /// What the NIC is cabled to: sink, loopback, responder, pcap:FILE, pcap:FILE+responder, or
+    /// socket:OURS,THEIRS: another program's network, such as QEMU's `-netdev dgram`
     #[arg(long, default_value = "responder")]
     wire: WireKind,
     /// Ends by itself after this time

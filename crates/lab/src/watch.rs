@@ -163,6 +163,13 @@ impl Watch {
 
     /// Brings a target up whose NIC is cabled to a wire of this kind.
     pub fn start(&mut self, prepared: &Prepared, wire: &WireKind) -> Result<Session, Error> {
+        let is_virtual = prepared.kernel().is_some_and(|kernel| kernel.virtual_time.is_some());
+        if is_virtual && wire.is_outside() {
+            return Err(Error::impossible(
+                "the program at the other end of a socket does not run in virtual time; choose another --wire, or leave \
+                 --virtual out",
+            ));
+        }
         self.start_on(prepared, wire.build().map_err(Error::NoWire)?)
     }
 

@@ -6,9 +6,9 @@
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Error, Read};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::Path;
 
 use nix::sys::socket::{
@@ -72,15 +72,26 @@ pub fn read_text(file: File, most_bytes: u64) -> io::Result<String> {
     Ok(text)
 }
 
-/// Listens at a file that only this user may open, not even for a moment anyone else: on Linux the file gets the mode
-/// that the socket had before. Accepting does not wait.
+/// Listens at a file that only this user may open. Accepting does not wait.
 pub fn listen_at(path: &Path) -> io::Result<UnixListener> {
-    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-    let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
-    fchmod(&socket, Mode::S_IRUSR | Mode::S_IWUSR)?;
-    bind(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
+    let socket = socket_at(path, SockType::Stream)?;
     listen(&socket, Backlog::MAXCONN)?;
     Ok(socket.into())
+}
+
+/// A socket for datagrams at a file that only this user may open. Neither sending nor receiving waits.
+pub fn datagram_at(path: &Path) -> io::Result<UnixDatagram> {
+    socket_at(path, SockType::Datagram).map(UnixDatagram::from)
+}
+
+/// A socket whose file only this user may open, not even for a moment anyone else: on Linux the file gets the mode
+/// that the socket had before.
+fn socket_at(path: &Path, kind: SockType) -> io::Result<OwnedFd> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let socket = socket(AddressFamily::Unix, kind, flags, None)?;
+    fchmod(&socket, Mode::S_IRUSR | Mode::S_IWUSR)?;
+    bind(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
+    Ok(socket)
 }
 
 /// Whether the process at the other end is of this user, or root's.

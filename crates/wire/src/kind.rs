@@ -4,9 +4,9 @@ use std::io::{self, BufWriter};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use super::{CountedSink, Loopback, PcapWriter, Responder, Wire};
+use super::{CountedSink, Datagrams, Loopback, PcapWriter, Responder, Wire};
 
-/// A wire by name: `sink`, `loopback`, `responder`, or `pcap:FILE` around one of them
+/// A wire by name: `sink`, `loopback`, `responder`, `socket:OURS,THEIRS`, or `pcap:FILE` around one of them
 /// (`pcap:run.pcap+responder`; without a `+` around a sink).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WireKind {
@@ -16,6 +16,8 @@ pub enum WireKind {
     Loopback,
     /// [`Responder`].
     Responder,
+    /// [`Datagrams`].
+    Socket(Box<Sockets>),
     /// [`PcapWriter`].
     Pcap {
         /// The file to write; one that exists is replaced.
@@ -25,12 +27,28 @@ pub enum WireKind {
     },
 }
 
+/// The two ends of a cable to another program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sockets {
+    /// The file of our socket, which is made.
+    pub ours: PathBuf,
+    /// That of the program at the other end.
+    pub theirs: PathBuf,
+}
+
 /// Why a text names no wire.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseWireError {
     /// No wire has this name.
-    #[error("there is no wire '{0}'; choose sink, loopback, responder, or pcap:FILE[+WIRE]")]
+    #[error(
+        "there is no wire '{0}'; choose sink, loopback, responder, socket:OURS,THEIRS, or pcap:FILE[+WIRE]"
+    )]
     Unknown(String),
+    /// `socket` without two files.
+    #[error(
+        "'{0}' does not say between which sockets; write socket:OURS,THEIRS, such as socket:card.sock,net.sock"
+    )]
+    NoSockets(String),
     /// `pcap` without a file.
     #[error("'{0}' does not say which file to write; write pcap:FILE, such as pcap:run.pcap")]
     NoFile(String),
@@ -43,6 +61,7 @@ impl WireKind {
             WireKind::Sink => Box::new(CountedSink::new()),
             WireKind::Loopback => Box::<Loopback>::default(),
             WireKind::Responder => Box::<Responder>::default(),
+            WireKind::Socket(ends) => Box::new(Datagrams::between(&ends.ours, &ends.theirs)?),
             WireKind::Pcap { path, inner } => {
                 let inner = inner.build()?;
                 let file = BufWriter::new(File::create(path)?);
@@ -51,12 +70,28 @@ impl WireKind {
         })
     }
 
+    /// Whether frames come from another program, at times that are not ours to say.
+    pub fn is_outside(&self) -> bool {
+        match self {
+            WireKind::Sink | WireKind::Loopback | WireKind::Responder => false,
+            WireKind::Socket(_) => true,
+            WireKind::Pcap { inner, .. } => inner.is_outside(),
+        }
+    }
+
+    /// A wire that is around no other.
     fn simple(text: &str) -> Option<WireKind> {
         match text {
             "sink" => Some(WireKind::Sink),
             "loopback" => Some(WireKind::Loopback),
             "responder" => Some(WireKind::Responder),
-            _ => None,
+            _ => match text.strip_prefix("socket:")?.split_once(',')? {
+                ("", _) | (_, "") => None,
+                (ours, theirs) => {
+                    let ends = Sockets { ours: ours.into(), theirs: theirs.into() };
+                    Some(WireKind::Socket(Box::new(ends)))
+                }
+            },
         }
     }
 }
@@ -68,6 +103,9 @@ impl FromStr for WireKind {
         let text = text.trim();
         if let Some(kind) = WireKind::simple(text) {
             return Ok(kind);
+        }
+        if text == "socket" || text.starts_with("socket:") {
+            return Err(ParseWireError::NoSockets(text.to_owned()));
         }
         let rest = match text.strip_prefix("pcap") {
             Some("") => "",
@@ -95,6 +133,9 @@ impl fmt::Display for WireKind {
             WireKind::Sink => f.write_str("sink"),
             WireKind::Loopback => f.write_str("loopback"),
             WireKind::Responder => f.write_str("responder"),
+            WireKind::Socket(ends) => {
+                write!(f, "socket:{},{}", ends.ours.display(), ends.theirs.display())
+            }
             WireKind::Pcap { path, inner } => write!(f, "pcap:{}+{inner}", path.display()),
         }
     }
@@ -108,12 +149,18 @@ mod tests {
         WireKind::Pcap { path: path.into(), inner: Box::new(inner) }
     }
 
+    fn socket(ours: &str, theirs: &str) -> WireKind {
+        WireKind::Socket(Box::new(Sockets { ours: ours.into(), theirs: theirs.into() }))
+    }
+
     #[test]
     fn names_are_read() {
         for (text, kind) in [
             ("sink", WireKind::Sink),
             ("loopback", WireKind::Loopback),
             (" responder ", WireKind::Responder),
+            ("socket:a,b", socket("a", "b")),
+            ("pcap:a.pcap+socket:a,b", pcap("a.pcap", socket("a", "b"))),
             ("pcap:a.pcap", pcap("a.pcap", WireKind::Sink)),
             ("pcap:a.pcap+responder", pcap("a.pcap", WireKind::Responder)),
             ("pcap:a+b.pcap", pcap("a+b.pcap", WireKind::Sink)),
@@ -130,19 +177,24 @@ mod tests {
         assert!(message("pcap:").contains("which file"));
         assert!(message("pcap").contains("which file"));
         assert!(message("pcap:+sink").contains("which file"));
+        for text in ["socket", "socket:", "socket:a", "socket:a,", "socket:,b"] {
+            assert!(message(text).contains("which sockets"), "{text}");
+        }
     }
 
     #[test]
     fn what_is_displayed_can_be_read_again() {
-        let kind = pcap("x.pcap", WireKind::Loopback);
-        assert_eq!(kind.to_string().parse(), Ok(kind));
+        for kind in [pcap("x.pcap", WireKind::Loopback), pcap("x", socket("a", "b"))] {
+            assert_eq!(kind.to_string().parse(), Ok(kind));
+        }
     }
 
     #[test]
     fn every_kind_can_be_built() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.pcap");
-        for inner in [WireKind::Sink, WireKind::Loopback, WireKind::Responder] {
+        let socket = socket(folder.path().join("s").to_str().unwrap(), "none");
+        for inner in [WireKind::Sink, WireKind::Loopback, WireKind::Responder, socket] {
             let kind = WireKind::Pcap { path: path.clone(), inner: Box::new(inner) };
             kind.build().unwrap().finish().unwrap();
         }

@@ -4,6 +4,7 @@
 //! another, to record or to limit what passes. What passes is a [`Frame`].
 
 mod cable;
+mod datagram;
 mod echo;
 mod frame;
 mod kind;
@@ -22,9 +23,10 @@ use std::ops::Add;
 use warikomi_clock::Time;
 
 pub use cable::Cable;
+pub use datagram::Datagrams;
 pub use echo::Echo;
 pub use frame::{Frame, HEADER_BYTES, LONGEST_FRAME_BYTES, MAX_FRAME_BYTES, MIN_FRAME_BYTES, fcs};
-pub use kind::{ParseWireError, WireKind};
+pub use kind::{ParseWireError, Sockets, WireKind};
 pub use loopback::Loopback;
 pub use network::{
     FAR_IP, FAR_MAC, GUEST_IP, NETWORK_IP, NETWORK_MAC, PAYLOAD_OFFSET, UDP_HEADER_BYTES, UDP_PORT,

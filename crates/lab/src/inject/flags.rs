@@ -40,7 +40,8 @@ pub struct Inject {
     /// The socket's receive buffer of the application in the guest, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = Application::default().socket_buffer_bytes)]
     socket_buffer: u32,
-    /// What the NIC is cabled to: sink, loopback, responder, pcap:FILE, pcap:FILE+responder
+    /// What the NIC is cabled to: sink, loopback, responder, pcap:FILE, pcap:FILE+responder, or
+    /// socket:OURS,THEIRS: another program's network, such as QEMU's `-netdev dgram`
     #[arg(long, default_value = "sink")]
     pub(crate) wire: WireKind,
 }
