@@ -71,6 +71,8 @@ pub(super) const TIDV: u16 = 0x3820;
 const TXDCTL: u16 = 0x3828;
 pub(super) const TADV: u16 = 0x382c;
 const TARC: u16 = 0x3840;
+/// The queue takes part, for three descriptors in turn.
+const TARC_INITIAL: u32 = 0x403;
 
 // Statistics (10.2.7).
 pub(super) const STATISTICS_END: u16 = 0x4128;
@@ -190,13 +192,13 @@ const LOWER: &[Span] = &[
     row("TIDV", TIDV, RW, TRANSMIT),
     row("TXDCTL0", TXDCTL, RW, TRANSMIT),
     row("TADV", TADV, RW, TRANSMIT),
-    row("TARC0", TARC, RW, TRANSMIT),
+    holding(row("TARC0", TARC, RW, TRANSMIT), TARC_INITIAL),
     rows("TDBAL1/TDBAH1", TDBAL + QUEUE_STRIDE, 2, TRANSMIT),
     row("TDLEN1", TDLEN + QUEUE_STRIDE, RW, TRANSMIT),
     row("TDH1", TDH + QUEUE_STRIDE, RW, TRANSMIT),
     with_role(row("TDT1", TDT + QUEUE_STRIDE, RW, TRANSMIT), Role::Doorbell(1)),
     row("TXDCTL1", TXDCTL + QUEUE_STRIDE, RW, TRANSMIT),
-    row("TARC1", TARC + QUEUE_STRIDE, RW, TRANSMIT),
+    holding(row("TARC1", TARC + QUEUE_STRIDE, RW, TRANSMIT), TARC_INITIAL),
 ];
 
 /// Those behind the statistics.

@@ -92,6 +92,16 @@ const SERDES: &str = "82576 (321027), section 8.17, PCS registers";
 const MANAGEMENT: &str = "82576 (321027), section 8.20, wake-up and management registers";
 const SYNC: &str = "82576 (321027), section 8.16, time sync registers";
 
+// Values at power-on that a driver keeps where it changes other bits; QEMU's igb has them, too.
+/// Short frames are padded, 16 attempts, a collision distance of 64 bytes; what stands above is reserved.
+const TCTL_INITIAL: u32 = 0xa404_00f8;
+/// Length fields are taken for IEEE 802.3, and a frame with another's address interrupts.
+const DTXCTL_INITIAL: u32 = 0x44;
+/// A pool's replicated frames lose their check sequence.
+const STRIP_CHECK_SEQUENCE: u32 = 1 << 31;
+/// A pool's longest frame is 9,728 bytes.
+const VMOLR_INITIAL: u32 = STRIP_CHECK_SEQUENCE | 0x2600;
+
 /// Those before the queues' second places.
 const LOWEST: &[Span] = &[
     holding(row("CTRL", CTRL, RW, GENERAL), CTRL_INITIAL),
@@ -114,7 +124,7 @@ const LOWEST: &[Span] = &[
     row("RCTL", RCTL, RW, RECEIVE),
     row("FCTTV", FCTTV, RW, GENERAL),
     row("TXCW", TXCW, RW, SERDES),
-    row("TCTL", TCTL, RW, TRANSMIT),
+    holding(row("TCTL", TCTL, RW, TRANSMIT), TCTL_INITIAL),
     row("TCTL_EXT", TCTL_EXT, RW, TRANSMIT),
     row("TIPG", TIPG, RW, TRANSMIT),
     row("AIT", 0x0458, RW, TRANSMIT),
@@ -159,7 +169,7 @@ const LOW: &[Span] = &[
     row("DTXSWC", 0x3500, RW, VIRTUAL),
     row("LVMMC", 0x3548, RO, VIRTUAL),
     row("WVBR", 0x3554, RC, VIRTUAL),
-    row("DTXCTL", 0x3590, RW, TRANSMIT),
+    holding(row("DTXCTL", 0x3590, RW, TRANSMIT), DTXCTL_INITIAL),
     row("RTTDQSEL", 0x3604, RW, TRANSMIT),
     row("RTTBCNRM", 0x3690, RW, TRANSMIT),
     row("RTTBCNRC", 0x36b0, RW, TRANSMIT),
@@ -208,8 +218,8 @@ const HIGH: &[Span] = &[
     rows("IMIR/IMIREXT", IMIR, 16, INTERRUPT),
     row("IMIRVP", 0x5ac0, RW, INTERRUPT),
     row("TXSWC", 0x5acc, RW, VIRTUAL),
-    rows("VMOLR", 0x5ad0, 8, VIRTUAL),
-    row("RPLOLR", 0x5af0, RW, VIRTUAL),
+    holding(rows("VMOLR", 0x5ad0, 8, VIRTUAL), VMOLR_INITIAL),
+    holding(row("RPLOLR", 0x5af0, RW, VIRTUAL), STRIP_CHECK_SEQUENCE),
     row("GCR", 0x5b00, RW, PCIE),
     row("FACTPS", 0x5b30, RO, PCIE),
     row("GIOANACTL", 0x5b44, RW, PCIE),

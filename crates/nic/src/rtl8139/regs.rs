@@ -172,7 +172,8 @@ const PHY: &str = "RTL8139C Rev. 1.4, sections 5.18 to 5.22; IEEE 802.3, 22.2.4"
 const PHY_TESTS: &str = "RTL8139C Rev. 1.4, sections 5.23 to 5.27";
 const UNDOCUMENTED: &str = "Linux 6.1 8139too.c, enum RTL8139_registers: undocumented";
 const CPLUS: &str = "Linux 6.1 8139cp.c, the first enumeration";
-const RESERVED: &str = "not named by RTL8139C Rev. 1.4, Linux 6.1 8139too.c and 8139cp.c";
+const RESERVED: &str = "not named by RTL8139C Rev. 1.4, Linux 6.1 8139too.c and 8139cp.c; iPXE realtek.c \
+                        (realtek_detect) takes a chip that keeps what is written at 0xda for an RTL8169";
 
 const fn row(
     name: &'static str,
@@ -189,7 +190,7 @@ const fn reset_to(reset: u64, row: Register) -> Register {
 }
 
 const fn reserved(offset: u16, width: u16) -> Register {
-    row("reserved", offset, width, Access::ReadWrite, RESERVED).with_reserved(u64::MAX)
+    row("reserved", offset, width, Access::ReadOnly, RESERVED).with_reserved(u64::MAX)
 }
 
 /// One of the four that say what is to be sent.
@@ -207,7 +208,7 @@ pub(super) type Registers = [Register; 73];
 
 /// Every byte of the registers of the RTL8139C+, once.
 ///
-/// The chips go by byte enables, so an access may take in several registers. Reserved rows keep what is written.
+/// The chips go by byte enables, so an access may take in several registers. Reserved rows keep nothing.
 /// Addresses are as the EEPROM has them: 02:57:4b:00:00:01. What is negotiated is so: 100 Mbit/s, full duplex.
 #[rustfmt::skip]
 pub(super) const CPLUS_REGISTERS: Registers = [

@@ -3,7 +3,7 @@
 use warikomi_clock::Span;
 use warikomi_nic::{Link, NicOptions, build};
 use warikomi_pci::Width;
-use warikomi_testbench::Bench;
+use warikomi_testbench::{Bench, MEMORY_AND_MASTER};
 use warikomi_wire::CountedSink;
 
 use crate::too::{STATION, Too};
@@ -104,4 +104,19 @@ fn ports_and_memory_lead_to_the_same_registers() {
     too.bar_write(0, 0x4c, Width::B4, 7);
     assert_eq!(too.bar_read(0, 0x00, Width::B4), 0x004b_5702);
     assert_eq!(too.r32(0x00), 0x004b_5702);
+}
+
+/// iPXE writes there to tell an RTL8169 from this chip (realtek.c, realtek_detect), and drove it as one.
+#[test]
+fn what_is_written_where_no_register_is_is_not_kept() {
+    for model in ["rtl8139", "rtl8139cp"] {
+        let mut bench = Bench::of(model).commanded(MEMORY_AND_MASTER);
+        for offset in [0x06, 0x53, 0x5f, 0x76, 0xda, 0xdc, 0xee] {
+            bench.write(offset, Width::B2, 0xffff);
+        }
+        assert_eq!(bench.read(0xda, Width::B2), 0, "{model}");
+        for offset in [0x06, 0x07, 0x53, 0x5f, 0x76, 0x77, 0xdc, 0xdd, 0xee, 0xef] {
+            assert_eq!(bench.read(offset, Width::B1), 0, "{model}, {offset:#x}");
+        }
+    }
 }
