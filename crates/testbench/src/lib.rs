@@ -3,6 +3,8 @@
 //! [`Bench`] is a card with memory, an interrupt line, a clock that the test moves, and a wire that keeps
 //! or judges what is sent; [`DirectMmio`] lets a driver in the same thread reach it, and [`Rig`] is both.
 //! [`LyingRegisters`] and its neighbours are devices that mean no good. [`VfioClient`] reaches a card over a socket.
+//! [`QemuCard`] is a card that others have made, to judge a driver of ours by, and [`Traced`] notes what a driver does to
+//! either.
 //!
 //! A card that tests can make is a [`TestCard`]. The suites take a [`Subject`] (a card and its options), so
 //! that a new card is one more line: [`card_conformance!`] and [`card_histories!`] for models,
@@ -22,10 +24,12 @@ mod memory;
 mod message;
 mod mmio;
 mod property;
+mod qemu;
 mod registers;
 mod seen;
 mod skipped;
 pub mod strict;
+mod traced;
 pub mod vfio;
 mod wire;
 
@@ -40,8 +44,10 @@ pub use memory::CountingMemory;
 pub use message::{message, segments};
 pub use mmio::DirectMmio;
 pub use property::{check, kept_in};
+pub use qemu::{QemuCard, qemu};
 pub use registers::{AnotherDevice, LyingRegister, LyingRegisters, NoRegisters};
 pub use seen::seen_at_last;
 pub use skipped::{SKIPPED, skipped};
+pub use traced::{Access, Place, Traced};
 pub use vfio::VfioClient;
 pub use wire::{JudgingWire, Sent};

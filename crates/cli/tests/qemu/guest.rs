@@ -20,9 +20,10 @@ use warikomi_target::console::{Console, console_pipe};
 use warikomi_target::group::{Group, Guard};
 use warikomi_target::request::over_line;
 use warikomi_target::{CardId, ConsoleTail, Pass, Slot, Target, TargetCounters, TargetError, wait};
+use warikomi_testbench::qemu;
 
 /// What `scripts/setup vm` has fetched.
-const DIRECTORY: &str = "../../target/vm";
+const ROOT: &str = "../../target/vm/root";
 /// A translated guest boots in 10 s, and takes longer where others have the cores.
 const BOOT_WITHIN: Duration = Duration::from_secs(180);
 /// To bind a driver, or to bring a link up.
@@ -32,46 +33,91 @@ const COUNTER_HZ: f64 = 1e9;
 
 /// The QEMU and the kernel that these tests boot.
 pub(crate) struct Machine {
-    qemu: PathBuf,
+    pub(crate) qemu: PathBuf,
     kernel: MachineKernel,
+    ipxe: PathBuf,
+}
+
+/// The card of a guest.
+#[derive(Clone, Copy)]
+pub(crate) enum Card<'a> {
+    /// Ours, at this socket.
+    Ours(&'a Path),
+    /// QEMU's own of this name, with this address.
+    Qemus(&'a str, [u8; 6]),
+}
+
+impl Card<'_> {
+    fn arguments(self) -> Vec<String> {
+        match self {
+            Card::Ours(socket) => {
+                let path = Value::from(socket.to_str().unwrap());
+                let device = format!(
+                    r#"{{"driver":"vfio-user-pci","socket":{{"type":"unix","path":{path}}}}}"#
+                );
+                vec!["-device".into(), device]
+            }
+            Card::Qemus(name, mac) => {
+                let mac = mac.map(|byte| format!("{byte:02x}")).join(":");
+                let device = format!("{name},netdev=net,mac={mac}");
+                vec!["-netdev".into(), "user,id=net,ipv6=off".into(), "-device".into(), device]
+            }
+        }
+    }
+}
+
+/// What a guest boots.
+struct Boot<'a> {
+    /// A kernel, or a program that fetches one.
+    image: &'a Path,
+    initrd: &'a Path,
+    said: &'a str,
+    /// Where QEMU notes every access to a device, if it does.
+    trace: Option<&'a Path>,
+}
+
+/// What a kernel is told.
+fn said(more: &str) -> String {
+    format!(
+        "console=ttyS0 {CHANNEL_PARAMETER}=ttyS1 panic=-1 quiet clocksource=hpet no_timer_check {more}"
+    )
 }
 
 impl Machine {
     /// Those that were fetched; or why there are none.
     pub(crate) fn find() -> Result<Machine, &'static str> {
-        const MISSING: &str =
-            "no QEMU that speaks vfio-user below target/vm; type: scripts/setup vm";
-        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join(DIRECTORY);
-        let qemu = directory.join("qemu").canonicalize().map_err(|_| MISSING)?;
-        let kernel =
-            MachineKernel::newest_below(&directory.join("root")).unwrap().ok_or(MISSING)?;
-        Ok(Machine { qemu, kernel })
+        const MISSING: &str = "no kernel or no iPXE below target/vm; type: scripts/setup vm";
+        let qemu = qemu()?;
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(ROOT).canonicalize();
+        let root = root.map_err(|_| MISSING)?;
+        let kernel = MachineKernel::newest_below(&root).unwrap().ok_or(MISSING)?;
+        let ipxe = root.join("usr/lib/ipxe/ipxe.lkrn").canonicalize().map_err(|_| MISSING)?;
+        Ok(Machine { qemu, kernel, ipxe })
     }
 
     /// The command line of docs/vm.md, in a small machine that is translated.
-    fn command(&self, socket: &Path, initramfs: &Path, kernel: &str, agent: &OwnedFd) -> Command {
-        let said = format!(
-            "console=ttyS0 {CHANNEL_PARAMETER}=ttyS1 panic=-1 quiet clocksource=hpet no_timer_check {kernel}"
-        );
-        let path = Value::from(socket.to_str().unwrap());
+    fn command(&self, card: Card<'_>, boot: &Boot<'_>, agent: &OwnedFd) -> Command {
         let mut command = Command::new(&self.qemu);
         command
-            .args(["-accel", "tcg", "-m", "256M", "-machine", "q35,memory-backend=ram"])
-            .args(["-object", "memory-backend-memfd,id=ram,size=256M,share=on", "-device"])
-            .arg(format!(
-                r#"{{"driver":"vfio-user-pci","socket":{{"type":"unix","path":{path}}}}}"#
-            ))
+            .args(["-accel", "tcg", "-m", "256M"])
+            .args(["-machine", "q35,memory-backend=ram,graphics=off"])
+            .args(["-object", "memory-backend-memfd,id=ram,size=256M,share=on"])
+            .args(card.arguments())
             .args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"])
             .args(["-monitor", "none"])
             .arg("-kernel")
-            .arg(&self.kernel.image)
+            .arg(boot.image)
             .arg("-initrd")
-            .arg(initramfs)
-            .args(["-append", &said])
+            .arg(boot.initrd)
+            .args(["-append", boot.said])
             .args(["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"])
             .arg("-chardev")
             .arg(format!("socket,id=agent,fd={}", agent.as_raw_fd()))
             .args(["-serial", "chardev:agent"]);
+        if let Some(trace) = boot.trace {
+            command.args(["-trace", "memory_region_ops_read", "-trace", "memory_region_ops_write"]);
+            command.arg("-D").arg(trace);
+        }
         command
     }
 
@@ -79,7 +125,9 @@ impl Machine {
     pub(crate) fn run(&self, socket: &Path, initramfs: &Path, kernel: &str) -> String {
         let (_agent, its_agent) = UnixStream::pair().unwrap();
         let its_agent = OwnedFd::from(its_agent);
-        let command = self.command(socket, initramfs, kernel, &its_agent);
+        let boot =
+            Boot { image: &self.kernel.image, initrd: initramfs, said: &said(kernel), trace: None };
+        let command = self.command(Card::Ours(socket), &boot, &its_agent);
         let seconds = BOOT_WITHIN.as_secs().to_string();
         let mut bounded = Command::new("timeout");
         bounded.args(["--kill-after=1", &seconds]).arg(command.get_program());
@@ -92,13 +140,53 @@ impl Machine {
     /// Boots with the card at this socket, and with these modules at hand. `kernel` is told the kernel beside what it
     /// always is told.
     pub(crate) fn boot(&self, socket: &Path, modules: &[&str], kernel: &str) -> Guest {
+        self.boot_with(Card::Ours(socket), modules, kernel, None)
+    }
+
+    /// Boots with this card, and notes every access to a device in `trace`.
+    pub(crate) fn boot_traced(&self, card: Card<'_>, modules: &[&str], trace: &Path) -> Guest {
+        self.boot_with(card, modules, "", Some(trace))
+    }
+
+    fn boot_with(
+        &self,
+        card: Card<'_>,
+        modules: &[&str],
+        kernel: &str,
+        trace: Option<&Path>,
+    ) -> Guest {
         let directory = tempfile::tempdir().unwrap();
         let initramfs = directory.path().join("initramfs");
         self.kernel.write_initramfs(modules, &initramfs).unwrap();
+        let boot =
+            Boot { image: &self.kernel.image, initrd: &initramfs, said: &said(kernel), trace };
+        self.start(card, &boot)
+    }
+
+    /// Boots by iPXE, which gets the kernel over the card from a network that serves these files: they are put there
+    /// before.
+    pub(crate) fn boot_by_ipxe(&self, socket: &Path, modules: &[&str], served: &Path) -> Guest {
+        std::fs::copy(&self.kernel.image, served.join("vmlinuz")).unwrap();
+        self.kernel.write_initramfs(modules, &served.join("initramfs")).unwrap();
+        let script = served.join("boot.ipxe");
+        let from = "tftp://${next-server}";
+        let script_text = format!(
+            "#!ipxe\ndhcp\nkernel {from}/vmlinuz initrd=initramfs {}\ninitrd {from}/initramfs\nboot\n",
+            said("")
+        );
+        std::fs::write(&script, script_text).unwrap();
+        self.start(
+            Card::Ours(socket),
+            &Boot { image: &self.ipxe, initrd: &script, said: "", trace: None },
+        )
+    }
+
+    /// Starts, and waits for the agent.
+    fn start(&self, card: Card<'_>, boot: &Boot<'_>) -> Guest {
         let (agent, its_agent) = UnixStream::pair().unwrap();
         let its_agent = OwnedFd::from(its_agent);
         let (console, console_end) = console_pipe().unwrap();
-        let mut command = self.command(socket, &initramfs, kernel, &its_agent);
+        let mut command = self.command(card, boot, &its_agent);
         command.stdin(Stdio::null()).stdout(console_end.try_clone().unwrap()).stderr(console_end);
         let guard = Guard::start(Path::new(""), Path::new("")).unwrap();
         fcntl(&its_agent, FcntlArg::F_SETFD(FdFlag::empty())).unwrap();

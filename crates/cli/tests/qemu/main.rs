@@ -4,6 +4,8 @@
 //! ten seconds to a minute.
 
 mod guest;
+mod ipxe;
+mod judges;
 mod latency;
 
 use std::fs::File;
