@@ -92,6 +92,7 @@ fn the_module_can_be_reloaded_again_and_again() {
 }
 
 #[test]
+#[ignore = "boots a kernel of its own: minutes to build; scripts/test-long"]
 fn a_driver_that_is_built_in_works_as_well() {
     let image = image_with_drivers_built_in();
     let options = SessionOptions {
