@@ -38,9 +38,19 @@ pub fn qemu() -> Result<PathBuf, &'static str> {
         .map_err(|_| "no QEMU that speaks vfio-user below target/vm; type: scripts/setup vm")
 }
 
-/// One of QEMU's network cards. Dropping it ends QEMU.
+/// A program that is ended when it is dropped.
+pub struct Ending(pub Child);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// One of QEMU's network cards.
 pub struct QemuCard {
-    qemu: Child,
+    _qemu: Ending,
     commands: BufReader<UnixStream>,
     cable: UnixDatagram,
     memory: SharedMemory,
@@ -61,32 +71,14 @@ impl QemuCard {
         let listener = UnixListener::bind(path("qtest")).expect("a socket");
         let cable = UnixDatagram::bind(path("ours")).expect("a socket");
         cable.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        let at = |name: &str| path(name).display().to_string();
-        let [a, b, c, d, e, f] = mac;
-        let mut command = Command::new(qemu);
-        command
-            .args(["-machine", "pc,accel=qtest,memory-backend=ram", "-m", "64M", "-object"])
-            .arg(format!("memory-backend-file,id=ram,size=64M,share=on,mem-path={}", at("memory")))
-            .args(["-nodefaults", "-no-user-config", "-display", "none", "-monitor", "none"])
-            .args(["-qtest-log", "none", "-qtest", &format!("unix:{}", at("qtest")), "-netdev"])
-            .arg(format!(
-                "dgram,id=cable,local.type=unix,local.path={},remote.type=unix,remote.path={}",
-                at("its"),
-                at("ours")
-            ))
-            .arg("-device")
-            .arg(format!(
-                "{device},netdev=cable,addr={SLOT},mac={a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}"
-            ))
-            .stdin(Stdio::null());
-        let mut qemu = command.spawn().expect("QEMU");
-        let commands = accept(&listener, &mut qemu);
+        let mut qemu = Ending(command(qemu, device, mac, directory.path()).spawn().expect("QEMU"));
+        let commands = accept(&listener, &mut qemu.0);
         commands.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         cable.connect(path("its")).expect("QEMU's end of the cable");
         let memory = SharedMemory::from_file(0, ram, 0, MEMORY as usize).expect("memory");
         let commands = BufReader::new(commands);
         let mut card =
-            QemuCard { qemu, commands, cable, memory, register_bar, _directory: directory };
+            QemuCard { _qemu: qemu, commands, cable, memory, register_bar, _directory: directory };
         let bar = BAR_0 + 4 * u16::from(register_bar);
         card.config(bar, Width::B4, Some(BAR_ADDRESS));
         card
@@ -137,11 +129,22 @@ impl QemuCard {
     }
 }
 
-impl Drop for QemuCard {
-    fn drop(&mut self) {
-        let _ = self.qemu.kill();
-        let _ = self.qemu.wait();
-    }
+/// A machine without a processor, whose memory and sockets are files in this directory.
+fn command(qemu: &Path, device: &str, mac: [u8; 6], directory: &Path) -> Command {
+    let at = |name: &str| directory.join(name).display().to_string();
+    let [memory, qtest, its, ours] = ["memory", "qtest", "its", "ours"].map(at);
+    let mac = mac.map(|byte| format!("{byte:02x}")).join(":");
+    let ends = format!("local.type=unix,local.path={its},remote.type=unix,remote.path={ours}");
+    let mut command = Command::new(qemu);
+    command
+        .args(["-machine", "pc,accel=qtest,memory-backend=ram", "-m", "64M", "-object"])
+        .arg(format!("memory-backend-file,id=ram,size=64M,share=on,mem-path={memory}"))
+        .args(["-nodefaults", "-no-user-config", "-display", "none", "-monitor", "none"])
+        .args(["-qtest-log", "none", "-qtest", &format!("unix:{qtest}")])
+        .args(["-netdev", &format!("dgram,id=cable,{ends}")])
+        .args(["-device", &format!("{device},netdev=cable,addr={SLOT},mac={mac}")])
+        .stdin(Stdio::null());
+    command
 }
 
 /// Waits for QEMU, as long as it runs.

@@ -2,41 +2,28 @@
 //! the kernel is QEMU's own network (DHCP and TFTP), to which the card is cabled by sockets.
 
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use warikomi_target::Target;
+use warikomi_testbench::Ending;
 
 use super::guest::Machine;
 use super::{Running, skipped};
 
-/// The network of a QEMU that has no machine: a DHCP server, and files by TFTP.
-struct Network {
-    qemu: Child,
-}
-
-impl Network {
-    /// Serves these files; the socket `its` is the network's, `ours` the card's.
-    fn start(machine: &Machine, files: &Path, [ours, its]: [&Path; 2]) -> Network {
-        let [ours, its] = [ours, its].map(Path::display);
-        let mut command = Command::new(&machine.qemu);
-        command
-            .args(["-M", "none", "-nodefaults", "-display", "none", "-monitor", "none"])
-            .args(["-netdev", &format!("user,id=net,tftp={}", files.display()), "-netdev"])
-            .arg(format!(
-                "dgram,id=cable,local.type=unix,local.path={its},remote.type=unix,remote.path={ours}"
-            ))
-            .args(["-netdev", "hubport,id=a,hubid=0,netdev=net"])
-            .args(["-netdev", "hubport,id=b,hubid=0,netdev=cable"])
-            .stdin(Stdio::null());
-        Network { qemu: command.spawn().unwrap() }
-    }
-}
-
-impl Drop for Network {
-    fn drop(&mut self) {
-        let _ = self.qemu.kill();
-        let _ = self.qemu.wait();
-    }
+/// The network of a QEMU that has no machine: a DHCP server, and these files by TFTP. The socket `its` is the network's,
+/// `ours` the card's.
+fn network(machine: &Machine, files: &Path, [ours, its]: [&Path; 2]) -> Ending {
+    let [ours, its] = [ours, its].map(Path::display);
+    let ends = format!("local.type=unix,local.path={its},remote.type=unix,remote.path={ours}");
+    let mut command = Command::new(&machine.qemu);
+    command
+        .args(["-M", "none", "-nodefaults", "-display", "none", "-monitor", "none"])
+        .args(["-netdev", &format!("user,id=net,tftp={}", files.display())])
+        .args(["-netdev", &format!("dgram,id=cable,{ends}")])
+        .args(["-netdev", "hubport,id=a,hubid=0,netdev=net"])
+        .args(["-netdev", "hubport,id=b,hubid=0,netdev=cable"])
+        .stdin(Stdio::null());
+    Ending(command.spawn().unwrap())
 }
 
 fn boots_over(machine: &Machine, model: &str, modules: &[&str]) {
@@ -44,7 +31,7 @@ fn boots_over(machine: &Machine, model: &str, modules: &[&str]) {
     let path = |name: &str| directory.path().join(name);
     let (socket, ours, its, files) = (path("card"), path("ours"), path("its"), path("files"));
     std::fs::create_dir(&files).unwrap();
-    let _network = Network::start(machine, &files, [&ours, &its]);
+    let _network = network(machine, &files, [&ours, &its]);
     let wire = format!("socket:{},{}", ours.display(), its.display());
     let serving = Running::start(&["serve", "--model", model, "--wire", &wire], &socket);
     let mut guest = machine.boot_by_ipxe(&socket, modules, &files);

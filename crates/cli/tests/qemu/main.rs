@@ -87,7 +87,7 @@ struct Pairing {
     interrupts: InterruptKind,
 }
 
-const PAIRINGS: [Pairing; 5] = [
+const PAIRINGS: [Pairing; 7] = [
     Pairing {
         model: "rtl8168",
         modules: &["realtek", "r8169"],
@@ -107,9 +107,16 @@ const PAIRINGS: [Pairing; 5] = [
         kernel: "pci=nomsi",
         interrupts: InterruptKind::Intx,
     },
+    Pairing { model: "igb", modules: &["igb"], kernel: "", interrupts: InterruptKind::MsiX },
     Pairing {
         model: "rtl8139",
         modules: &["8139too"],
+        kernel: "",
+        interrupts: InterruptKind::Intx,
+    },
+    Pairing {
+        model: "rtl8139cp",
+        modules: &["8139cp"],
         kernel: "",
         interrupts: InterruptKind::Intx,
     },
