@@ -242,8 +242,8 @@ impl Wanted<'_> {
     }
 }
 
-/// `6.1` fits 6.1 and 6.1.192, not 6.12.
-fn is_version(version: &str, wanted: &str) -> bool {
+/// Whether a release is of this version: `6.1` fits 6.1 and 6.1.192, not 6.12.
+pub fn is_version(version: &str, wanted: &str) -> bool {
     version.strip_prefix(wanted).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
@@ -273,6 +273,12 @@ mod tests {
             built_at_s: 1,
             agent_hash: String::new(),
         }
+    }
+
+    #[test]
+    fn a_version_is_not_the_beginning_of_another() {
+        assert!(is_version("6.12.1", "6.12") && is_version("6.12", "6.12"));
+        assert!(!is_version("6.12.1", "6.1"));
     }
 
     #[test]

@@ -43,7 +43,7 @@ mod tools;
 pub const PRELOAD: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/preload.so"));
 
 pub use build::{BuildOptions, build, source_tree};
-pub use cache::{Cache, Wanted};
+pub use cache::{Cache, Wanted, is_version};
 pub use config::{DriverMode, DriverPlace, needs_more_drivers};
 pub use error::{KernelError, MissingTools, Result};
 pub use image::{Image, ImageInfo};

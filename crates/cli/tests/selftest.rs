@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
-use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::Value;
-use warikomi_testbench::skipped;
+use warikomi_testbench::{MarkedPart, skipped};
 
 /// Runs these tests with r8169; nothing where this machine lacks what they need.
 fn tested(only: &str) -> Option<(Value, String)> {
@@ -67,9 +66,10 @@ fn every_feature_of_the_driver_is_turned_off_and_on() {
 
 /// Names the result from which the table is to be written.
 const RESULT: &str = "WARIKOMI_SELFTEST_RESULT";
-/// What stands before the table, and behind it.
-const MARKS: [&str; 2] =
-    ["<!-- selftests: scripts/fidelity writes them -->\n", "<!-- end of selftests -->\n"];
+const TABLE: MarkedPart = MarkedPart::new(
+    "fidelity.md",
+    ["<!-- selftests: scripts/fidelity writes them -->\n", "<!-- end of selftests -->\n"],
+);
 /// Every driver, in the order of the table.
 const DRIVERS: [&str; 5] = ["r8169", "8139too", "8139cp", "e1000e", "igb"];
 /// Ways to end, which a cell has behind the number of cases that passed.
@@ -123,16 +123,11 @@ fn render(result: &Value) -> String {
 
 #[test]
 fn the_table_in_the_docs_has_every_driver_and_a_reason_for_each_failure() {
-    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/fidelity.md");
-    let text = fs::read_to_string(&file).unwrap();
-    let [begin, end] = MARKS;
-    let (before, rest) = text.split_once(begin).expect("where the table begins");
-    let (table, after) = rest.split_once(end).expect("where it ends");
     if let Some(result) = std::env::var_os(RESULT) {
         let result = serde_json::from_slice(&fs::read(result).unwrap()).unwrap();
-        fs::write(&file, format!("{before}{begin}{}{end}{after}", render(&result))).unwrap();
-        return;
+        return TABLE.replace(&render(&result));
     }
+    let table = TABLE.text();
     assert!(table.contains(&format!("| test | {} |", DRIVERS.join(" | "))));
     for test in ["drivers/net/ping.py", "drivers/net/hw/ethtool.sh", "net/netdevice.sh"] {
         let row = table.lines().find(|line| line.starts_with(&format!("| {test} |"))).expect(test);

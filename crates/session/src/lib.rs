@@ -20,3 +20,4 @@ pub use options::{
 };
 pub use second::Exit;
 pub use session::{CoreWatch, Session, bring_up, bring_up_again};
+pub use warikomi_kernel::is_version;

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
-use std::path::PathBuf;
+
+use warikomi_testbench::MarkedPart;
 
 use super::{COLUMNS, Column, Pair};
 use crate::bring::image;
@@ -13,9 +14,10 @@ use crate::bring::image;
 const CELLS: &str = "WARIKOMI_CELLS";
 /// Says that the table is to be written from that file.
 const UPDATE: &str = "UPDATE_FIDELITY";
-/// What stands before the table, and behind it.
-const MARKS: [&str; 2] =
-    ["<!-- cells: scripts/fidelity writes them -->\n", "<!-- end of cells -->\n"];
+const TABLE: MarkedPart = MarkedPart::new(
+    "fidelity.md",
+    ["<!-- cells: scripts/fidelity writes them -->\n", "<!-- end of cells -->\n"],
+);
 
 /// Every path, in the order of the table, and what is tried.
 const PATHS: &[(&str, &str)] = &[
@@ -107,15 +109,10 @@ fn render(cells: &Cells) -> String {
 
 #[test]
 fn the_table_in_the_docs_has_a_row_for_each_path_and_no_empty_cell() {
-    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/fidelity.md");
-    let text = fs::read_to_string(&file).unwrap();
-    let [begin, end] = MARKS;
-    let (before, rest) = text.split_once(begin).expect("where the table begins");
-    let (table, after) = rest.split_once(end).expect("where it ends");
     if std::env::var_os(UPDATE).is_some() {
-        fs::write(&file, format!("{before}{begin}{}{end}{after}", render(&read_cells()))).unwrap();
-        return;
+        return TABLE.replace(&render(&read_cells()));
     }
+    let table = TABLE.text();
     for Column { pair, tried, without } in COLUMNS {
         assert!(table.contains(&format!("`{}`, {}", pair.model, pair.driver)), "{pair:?}");
         let known =
