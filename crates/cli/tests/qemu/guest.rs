@@ -74,7 +74,13 @@ struct Boot<'a> {
     said: &'a str,
     /// Where QEMU notes every access to a device, if it does.
     trace: Option<&'a Path>,
+    /// Whether what runs before the kernel prints, too.
+    speaks: bool,
 }
+
+const MACHINE: &str = "q35,memory-backend=ram";
+/// One whose firmware prints over the serial line.
+const SPEAKING: &str = "q35,memory-backend=ram,graphics=off";
 
 /// What a kernel is told.
 fn said(more: &str) -> String {
@@ -100,7 +106,7 @@ impl Machine {
         let mut command = Command::new(&self.qemu);
         command
             .args(["-accel", "tcg", "-m", "256M"])
-            .args(["-machine", "q35,memory-backend=ram,graphics=off"])
+            .args(["-machine", if boot.speaks { SPEAKING } else { MACHINE }])
             .args(["-object", "memory-backend-memfd,id=ram,size=256M,share=on"])
             .args(card.arguments())
             .args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"])
@@ -125,8 +131,13 @@ impl Machine {
     pub(crate) fn run(&self, socket: &Path, initramfs: &Path, kernel: &str) -> String {
         let (_agent, its_agent) = UnixStream::pair().unwrap();
         let its_agent = OwnedFd::from(its_agent);
-        let boot =
-            Boot { image: &self.kernel.image, initrd: initramfs, said: &said(kernel), trace: None };
+        let boot = Boot {
+            image: &self.kernel.image,
+            initrd: initramfs,
+            said: &said(kernel),
+            trace: None,
+            speaks: false,
+        };
         let command = self.command(Card::Ours(socket), &boot, &its_agent);
         let seconds = BOOT_WITHIN.as_secs().to_string();
         let mut bounded = Command::new("timeout");
@@ -158,8 +169,13 @@ impl Machine {
         let directory = tempfile::tempdir().unwrap();
         let initramfs = directory.path().join("initramfs");
         self.kernel.write_initramfs(modules, &initramfs).unwrap();
-        let boot =
-            Boot { image: &self.kernel.image, initrd: &initramfs, said: &said(kernel), trace };
+        let boot = Boot {
+            image: &self.kernel.image,
+            initrd: &initramfs,
+            said: &said(kernel),
+            trace,
+            speaks: false,
+        };
         self.start(card, &boot)
     }
 
@@ -177,7 +193,7 @@ impl Machine {
         std::fs::write(&script, script_text).unwrap();
         self.start(
             Card::Ours(socket),
-            &Boot { image: &self.ipxe, initrd: &script, said: "", trace: None },
+            &Boot { image: &self.ipxe, initrd: &script, said: "", trace: None, speaks: true },
         )
     }
 
