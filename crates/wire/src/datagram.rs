@@ -29,7 +29,7 @@ impl Datagrams {
     /// Binds a socket to the file `ours`, which is not there yet. Frames go to the one at `theirs`: while there is none,
     /// and when it does not take more, they are dropped.
     pub fn between(ours: &Path, theirs: &Path) -> io::Result<Datagrams> {
-        let socket = datagram_at(ours)?;
+        let socket = datagram_at(ours).map_err(|error| named(ours, &error))?;
         Ok(Datagrams {
             socket,
             ours: ours.to_owned(),
@@ -40,6 +40,17 @@ impl Datagrams {
             counters: WireCounters::default(),
         })
     }
+}
+
+/// The error with the file that it is about.
+fn named(file: &Path, error: &io::Error) -> io::Error {
+    let what = match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            "a file is there already; remove it, or name another".to_owned()
+        }
+        _ => error.to_string(),
+    };
+    io::Error::new(error.kind(), format!("{}: {what}", file.display()))
 }
 
 impl Drop for Datagrams {
@@ -135,6 +146,7 @@ mod tests {
         fs::write(&ours, "precious").unwrap();
         let refused = Datagrams::between(&ours, Path::new("theirs")).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
+        assert!(refused.to_string().contains("ours: a file is there already"), "{refused}");
         assert_eq!(fs::read_to_string(&ours).unwrap(), "precious");
     }
 }
