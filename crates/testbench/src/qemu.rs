@@ -129,19 +129,28 @@ impl QemuCard {
     }
 }
 
+/// QEMU's end `its` of a cable, called `cable`, whose other end is the socket `ours`.
+pub fn cable_between(its: &str, ours: &str) -> String {
+    format!("dgram,id=cable,local.type=unix,local.path={its},remote.type=unix,remote.path={ours}")
+}
+
+/// A hardware address as it is written.
+pub fn mac_text(mac: [u8; 6]) -> String {
+    mac.map(|byte| format!("{byte:02x}")).join(":")
+}
+
 /// A machine without a processor, whose memory and sockets are files in this directory.
 fn command(qemu: &Path, device: &str, mac: [u8; 6], directory: &Path) -> Command {
     let at = |name: &str| directory.join(name).display().to_string();
     let [memory, qtest, its, ours] = ["memory", "qtest", "its", "ours"].map(at);
-    let mac = mac.map(|byte| format!("{byte:02x}")).join(":");
-    let ends = format!("local.type=unix,local.path={its},remote.type=unix,remote.path={ours}");
+    let (mac, cable) = (mac_text(mac), cable_between(&its, &ours));
     let mut command = Command::new(qemu);
     command
         .args(["-machine", "pc,accel=qtest,memory-backend=ram", "-m", "64M", "-object"])
         .arg(format!("memory-backend-file,id=ram,size=64M,share=on,mem-path={memory}"))
         .args(["-nodefaults", "-no-user-config", "-display", "none", "-monitor", "none"])
         .args(["-qtest-log", "none", "-qtest", &format!("unix:{qtest}")])
-        .args(["-netdev", &format!("dgram,id=cable,{ends}")])
+        .args(["-netdev", &cable])
         .args(["-device", &format!("{device},netdev=cable,addr={SLOT},mac={mac}")])
         .stdin(Stdio::null());
     command

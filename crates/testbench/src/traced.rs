@@ -3,7 +3,7 @@
 use warikomi_pci::{Mmio, MmioError, Width};
 
 /// Where an access went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// A register of this offset in this BAR.
     Bar(u8, u64),

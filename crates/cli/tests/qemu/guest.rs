@@ -20,7 +20,7 @@ use warikomi_target::console::{Console, console_pipe};
 use warikomi_target::group::{Group, Guard};
 use warikomi_target::request::over_line;
 use warikomi_target::{CardId, ConsoleTail, Pass, Slot, Target, TargetCounters, TargetError, wait};
-use warikomi_testbench::qemu;
+use warikomi_testbench::{mac_text, qemu};
 
 /// What `scripts/setup vm` has fetched.
 const ROOT: &str = "../../target/vm/root";
@@ -58,8 +58,7 @@ impl Card<'_> {
                 vec!["-device".into(), device]
             }
             Card::Qemus(name, mac) => {
-                let mac = mac.map(|byte| format!("{byte:02x}")).join(":");
-                let device = format!("{name},netdev=net,mac={mac}");
+                let device = format!("{name},netdev=net,mac={}", mac_text(mac));
                 vec!["-netdev".into(), "user,id=net,ipv6=off".into(), "-device".into(), device]
             }
         }
@@ -72,15 +71,14 @@ struct Boot<'a> {
     image: &'a Path,
     initrd: &'a Path,
     said: &'a str,
+    /// More for QEMU's machine.
+    machine: &'static str,
     /// Where QEMU notes every access to a device, if it does.
     trace: Option<&'a Path>,
-    /// Whether what runs before the kernel prints, too.
-    speaks: bool,
 }
 
-const MACHINE: &str = "q35,memory-backend=ram";
-/// One whose firmware prints over the serial line.
-const SPEAKING: &str = "q35,memory-backend=ram,graphics=off";
+/// A machine whose firmware prints over the serial line, and so what it starts.
+const SPEAKING: &str = ",graphics=off";
 
 /// What a kernel is told.
 fn said(more: &str) -> String {
@@ -106,7 +104,7 @@ impl Machine {
         let mut command = Command::new(&self.qemu);
         command
             .args(["-accel", "tcg", "-m", "256M"])
-            .args(["-machine", if boot.speaks { SPEAKING } else { MACHINE }])
+            .args(["-machine", &format!("q35,memory-backend=ram{}", boot.machine)])
             .args(["-object", "memory-backend-memfd,id=ram,size=256M,share=on"])
             .args(card.arguments())
             .args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"])
@@ -127,18 +125,18 @@ impl Machine {
         command
     }
 
+    /// The kernel with this initramfs.
+    fn kernel_with<'a>(&'a self, initrd: &'a Path, said: &'a str) -> Boot<'a> {
+        Boot { image: &self.kernel.image, initrd, said, machine: "", trace: None }
+    }
+
     /// Boots with the card at this socket and this initramfs, until the guest ends; what it has printed.
     pub(crate) fn run(&self, socket: &Path, initramfs: &Path, kernel: &str) -> String {
         let (_agent, its_agent) = UnixStream::pair().unwrap();
         let its_agent = OwnedFd::from(its_agent);
-        let boot = Boot {
-            image: &self.kernel.image,
-            initrd: initramfs,
-            said: &said(kernel),
-            trace: None,
-            speaks: false,
-        };
-        let command = self.command(Card::Ours(socket), &boot, &its_agent);
+        let said = said(kernel);
+        let command =
+            self.command(Card::Ours(socket), &self.kernel_with(initramfs, &said), &its_agent);
         let seconds = BOOT_WITHIN.as_secs().to_string();
         let mut bounded = Command::new("timeout");
         bounded.args(["--kill-after=1", &seconds]).arg(command.get_program());
@@ -169,14 +167,8 @@ impl Machine {
         let directory = tempfile::tempdir().unwrap();
         let initramfs = directory.path().join("initramfs");
         self.kernel.write_initramfs(modules, &initramfs).unwrap();
-        let boot = Boot {
-            image: &self.kernel.image,
-            initrd: &initramfs,
-            said: &said(kernel),
-            trace,
-            speaks: false,
-        };
-        self.start(card, &boot)
+        let said = said(kernel);
+        self.start(card, &Boot { trace, ..self.kernel_with(&initramfs, &said) })
     }
 
     /// Boots by iPXE, which gets the kernel over the card from a network that serves these files: they are put there
@@ -191,10 +183,9 @@ impl Machine {
             said("")
         );
         std::fs::write(&script, script_text).unwrap();
-        self.start(
-            Card::Ours(socket),
-            &Boot { image: &self.ipxe, initrd: &script, said: "", trace: None, speaks: true },
-        )
+        let ipxe =
+            Boot { image: &self.ipxe, initrd: &script, said: "", machine: SPEAKING, trace: None };
+        self.start(Card::Ours(socket), &ipxe)
     }
 
     /// Starts, and waits for the agent.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use warikomi_target::Target;
-use warikomi_testbench::Ending;
+use warikomi_testbench::{Ending, cable_between};
 
 use super::guest::Machine;
 use super::{Running, skipped};
@@ -13,13 +13,12 @@ use super::{Running, skipped};
 /// The network of a QEMU that has no machine: a DHCP server, and these files by TFTP. The socket `its` is the network's,
 /// `ours` the card's.
 fn network(machine: &Machine, files: &Path, [ours, its]: [&Path; 2]) -> Ending {
-    let [ours, its] = [ours, its].map(Path::display);
-    let ends = format!("local.type=unix,local.path={its},remote.type=unix,remote.path={ours}");
+    let [ours, its] = [ours, its].map(|path| path.display().to_string());
     let mut command = Command::new(&machine.qemu);
     command
         .args(["-M", "none", "-nodefaults", "-display", "none", "-monitor", "none"])
         .args(["-netdev", &format!("user,id=net,tftp={}", files.display())])
-        .args(["-netdev", &format!("dgram,id=cable,{ends}")])
+        .args(["-netdev", &cable_between(&its, &ours)])
         .args(["-netdev", "hubport,id=a,hubid=0,netdev=net"])
         .args(["-netdev", "hubport,id=b,hubid=0,netdev=cable"])
         .stdin(Stdio::null());

@@ -158,4 +158,6 @@ fn what_is_about_real_time_is_refused() {
     assert!(error.contains("--interrupt-delivery is about real time"), "{error}");
     let error = try_run::<Inject>(&["--target", "process"]).err().unwrap().to_string();
     assert!(error.contains("--virtual is for --target kernel"), "{error}");
+    let error = try_run::<Inject>(&["--wire", "socket:a,b"]).err().unwrap().to_string();
+    assert!(error.contains("does not run in virtual time"), "{error}");
 }
