@@ -34,7 +34,9 @@ fn main() {
     }
     println!("cargo:rerun-if-changed={}", workspace.join("Cargo.lock").display());
     println!("cargo:rerun-if-changed=build.rs");
-    let program = build(&guest, workspace, &out.join("guest"));
+    // Next to the directories of the profiles, which would all make the same of it: each takes it from there.
+    let shared = out.ancestors().nth(4).expect("OUT_DIR is target/PROFILE/build/NAME/out");
+    let program = build(&guest, workspace, &shared.join("guest"));
     fs::copy(&program, out.join(PROGRAM))
         .unwrap_or_else(|error| panic!("cannot copy {}: {error}", program.display()));
     link_preload(&kernel.join("preload"), &out.join("preload.so"));

@@ -111,3 +111,26 @@ fn a_run_is_recorded_replayed_and_exported() {
     assert!(printed.contains("300 packets of 1,500 bytes"), "{printed}");
     assert!(refused(&["replay", text(&capture), "--expect-same"]).contains("needs a trace"));
 }
+
+#[test]
+fn what_was_recorded_for_an_application_is_replayed_to_a_driver_that_has_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let runs = folder.path();
+    let process = ["--target", "process", "--driver", "rtl8168", "--runs", text(runs)];
+    let plan = ["--count", "100", "--interval", "50us"];
+    done(&[&["record"][..], &process, &plan].concat());
+    let trace = run_of(runs, "record").join("trace.wkt");
+    let alone = ["replay", text(&trace), "--path", "driver", "--json"];
+    let printed = done(&[&alone[..], &process].concat());
+    let result: Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!(
+        (&result["plan"]["receiver"], &result["target"]["kind"]),
+        (&"driver".into(), &"process".into())
+    );
+    assert_eq!(
+        (&result["ledger"]["injected"], &result["ledger"]["unaccounted"]),
+        (&100.into(), &0.into())
+    );
+    let warnings = result["warnings"].to_string();
+    assert!(warnings.contains("meant for an application, and this target has none"), "{warnings}");
+}

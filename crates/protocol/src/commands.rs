@@ -257,11 +257,19 @@ command! {
     }
 }
 
+/// A hardware address as it is written.
+pub fn mac_text(mac: [u8; 6]) -> String {
+    mac.map(|byte| format!("{byte:02x}")).join(":")
+}
+
 impl Neighbour {
     /// A host with this hardware address, behind an interface; `None` for the one that commands are about.
     pub fn of(interface: Option<&str>, ip: Ipv4Addr, mac: [u8; 6]) -> Neighbour {
-        let mac = mac.map(|byte| format!("{byte:02x}")).join(":");
-        Neighbour { interface: interface.map(str::to_owned), ip: ip.to_string(), mac }
+        Neighbour {
+            interface: interface.map(str::to_owned),
+            ip: ip.to_string(),
+            mac: mac_text(mac),
+        }
     }
 }
 

@@ -46,7 +46,7 @@ pub use memory::CountingMemory;
 pub use message::{message, segments};
 pub use mmio::DirectMmio;
 pub use property::{check, kept_in};
-pub use qemu::{Ending, QemuCard, cable_between, mac_text, qemu};
+pub use qemu::{Ending, QemuCard, cable_between, qemu};
 pub use registers::{AnotherDevice, LyingRegister, LyingRegisters, NoRegisters};
 pub use seen::seen_at_last;
 pub use skipped::{SKIPPED, skipped};

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use warikomi_pci::{Mmio, MmioError, SharedMemory, Width};
+use warikomi_protocol::commands::mac_text;
 
 /// What `scripts/setup vm` fetches.
 const FETCHED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/vm/qemu");
@@ -132,11 +133,6 @@ impl QemuCard {
 /// QEMU's end `its` of a cable, called `cable`, whose other end is the socket `ours`.
 pub fn cable_between(its: &str, ours: &str) -> String {
     format!("dgram,id=cable,local.type=unix,local.path={its},remote.type=unix,remote.path={ours}")
-}
-
-/// A hardware address as it is written.
-pub fn mac_text(mac: [u8; 6]) -> String {
-    mac.map(|byte| format!("{byte:02x}")).join(":")
 }
 
 /// A machine without a processor, whose memory and sockets are files in this directory.

@@ -18,6 +18,7 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use procfs::process::Process;
 use warikomi_protocol::CHANNEL_PARAMETER;
+use warikomi_protocol::commands::mac_text;
 use warikomi_target::TargetError;
 use warikomi_target::console::console_pipe;
 use warikomi_target::cores::{Cores, allowed_cores};
@@ -189,7 +190,6 @@ fn command(
     accelerator: Accelerator,
     [wire, agent]: [&OwnedFd; 2],
 ) -> Command {
-    let mac = CARD_MAC.map(|byte| format!("{byte:02x}")).join(":");
     let kernel = format!(
         "console=ttyS0 {CHANNEL_PARAMETER}=ttyS1 panic=-1 quiet {}",
         accelerator.kernel_arguments()
@@ -212,6 +212,6 @@ fn command(
         .arg(format!("dgram,id=wire,local.type=fd,local.str={}", wire.as_raw_fd()))
         // Without its ROM it is not asked to boot.
         .arg("-device")
-        .arg(format!("{},netdev=wire,mac={mac},romfile=", device.name));
+        .arg(format!("{},netdev=wire,mac={},romfile=", device.name, mac_text(CARD_MAC)));
     command
 }

@@ -13,14 +13,14 @@ use warikomi_clock::{Clock, TscClock};
 use warikomi_kernel::MachineKernel;
 use warikomi_nic::Nic;
 use warikomi_pci::{Host, SharedMemory};
-use warikomi_protocol::commands::{Counters, LoadDriver, WaitInterface};
+use warikomi_protocol::commands::{Counters, LoadDriver, WaitInterface, mac_text};
 use warikomi_protocol::{CHANNEL_PARAMETER, Request, answers};
 use warikomi_target::agent::{Agent, AgentLine};
 use warikomi_target::console::{Console, console_pipe};
 use warikomi_target::group::{Group, Guard};
 use warikomi_target::request::over_line;
 use warikomi_target::{CardId, ConsoleTail, Pass, Slot, Target, TargetCounters, TargetError, wait};
-use warikomi_testbench::{mac_text, qemu};
+use warikomi_testbench::qemu;
 
 /// What `scripts/setup vm` has fetched.
 const ROOT: &str = "../../target/vm/root";
@@ -43,8 +43,14 @@ pub(crate) struct Machine {
 pub(crate) enum Card<'a> {
     /// Ours, at this socket.
     Ours(&'a Path),
-    /// QEMU's own of this name, with this address.
-    Qemus(&'a str, [u8; 6]),
+    /// QEMU's own.
+    Qemus {
+        /// As QEMU calls it.
+        device: &'a str,
+        mac: [u8; 6],
+        /// What it is cabled to: QEMU's network called `cable`.
+        network: &'a str,
+    },
 }
 
 impl Card<'_> {
@@ -57,9 +63,9 @@ impl Card<'_> {
                 );
                 vec!["-device".into(), device]
             }
-            Card::Qemus(name, mac) => {
-                let device = format!("{name},netdev=net,mac={}", mac_text(mac));
-                vec!["-netdev".into(), "user,id=net,ipv6=off".into(), "-device".into(), device]
+            Card::Qemus { device, mac, network } => {
+                let device = format!("{device},netdev=cable,mac={}", mac_text(mac));
+                vec!["-netdev".into(), network.into(), "-device".into(), device]
             }
         }
     }
@@ -146,10 +152,9 @@ impl Machine {
         String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
     }
 
-    /// Boots with the card at this socket, and with these modules at hand. `kernel` is told the kernel beside what it
-    /// always is told.
-    pub(crate) fn boot(&self, socket: &Path, modules: &[&str], kernel: &str) -> Guest {
-        self.boot_with(Card::Ours(socket), modules, kernel, None)
+    /// Boots with this card, and with these modules at hand. `kernel` is told the kernel beside what it always is told.
+    pub(crate) fn boot(&self, card: Card<'_>, modules: &[&str], kernel: &str) -> Guest {
+        self.boot_with(card, modules, kernel, None)
     }
 
     /// Boots with this card, and notes every access to a device in `trace`.

@@ -188,7 +188,9 @@ fn both(machine: &Machine, judged: &Judged) -> [Registers; 2] {
     let serving = Running::start(&["serve", "--model", model, "--wire", "sink"], &socket);
     life(machine, Card::Ours(&socket), modules, &of_ours);
     serving.interrupt();
-    life(machine, Card::Qemus(device, card(model).mac_address()), modules, &of_theirs);
+    let network = "user,id=cable,ipv6=off";
+    let theirs = Card::Qemus { device, mac: card(model).mac_address(), network };
+    life(machine, theirs, modules, &of_theirs);
     let ours = format!("vfio-user:{} BAR {bar}", socket.display());
     [registers(&of_ours, &ours, bytes), registers(&of_theirs, region, bytes)]
 }

@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 use warikomi_clock::Span;
 use warikomi_inject::{Arrival, Plan, Receiver, Schedule};
-use warikomi_measure::{Fate, RunResult};
+use warikomi_measure::{Fate, RunResult, Warning};
 use warikomi_session::Session;
 use warikomi_target::CardId;
 use warikomi_trace::{Comparison, Header, Reader, Tape};
@@ -56,14 +56,18 @@ pub fn replay(
     run_id: u32,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Replayed, Error> {
-    let Replayable { mut schedule, origin, speed, remarks } = replayable;
+    let Replayable { mut schedule, origin, speed, mut remarks } = replayable;
     if !options.keep_addresses {
         let card = session.target.card(CardId::FIRST)?;
         schedule.readdress(card.0.mac_address());
     }
     let recorded = origin.header();
     let run_id = recorded.map_or(run_id, |header| header.run_id);
-    let plan = plan_for(&schedule, recorded, speed);
+    let mut plan = plan_for(&schedule, recorded, speed);
+    if plan.receiver == Receiver::Application && !session.target.has_application() {
+        plan.receiver = Receiver::Driver;
+        remarks.push(no_application());
+    }
     let sizes: Vec<u64> = schedule.sizes_bytes().collect();
     let tape = recorded.map(|_| {
         let numbered = schedule.is_run(run_id) && plan.flows == 1;
@@ -112,6 +116,15 @@ fn plan_for(schedule: &Schedule, recorded: Option<&Header>, speed: f64) -> Plan 
         arrival: if constant.is_some() { Arrival::Constant } else { Arrival::Poisson },
         line_rate_bps: None,
         ..was
+    }
+}
+
+fn no_application() -> Warning {
+    Warning {
+        what:
+            "the packets were meant for an application, and this target has none above its driver"
+                .into(),
+        hint: "their account ends at the driver".into(),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use warikomi_inject::{NETWORK_IP, NETWORK_MAC, UDP_PORT};
-use warikomi_protocol::commands::{Pktgen, Transmit, TransmitTcp};
+use warikomi_protocol::commands::{Pktgen, Transmit, TransmitTcp, mac_text};
 use warikomi_target::{Target, TargetError};
 use warikomi_wire::Responder;
 
@@ -61,7 +61,7 @@ fn pktgen(target: &mut dyn Target, case: &Case, count: u64) -> Result<Answer, Ta
         payload_bytes: case.size_bytes,
         burst: case.burst.unwrap_or(1),
         destination: format!("{NETWORK_IP}:{DISCARD_PORT}"),
-        destination_mac: NETWORK_MAC.map(|byte| format!("{byte:02x}")).join(":"),
+        destination_mac: mac_text(NETWORK_MAC),
         timeout_ms: LONGEST_RUN_MS,
     };
     let done = target.ask(command, allowance())?;
