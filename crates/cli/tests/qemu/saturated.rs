@@ -18,7 +18,7 @@ use super::guest::{Card, Guest, Machine, PATIENCE};
 use super::{Running, skipped};
 
 /// Rounds, in each of which every card is brought up in turn.
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 5;
 /// Frame lengths in bytes.
 const SIZES: [usize; 2] = [64, 1_500];
 /// Frames come for this long before they are counted, and while they are.
