@@ -10,8 +10,8 @@ use tempfile::TempDir;
 use warikomi_protocol::commands::PingAgent;
 use warikomi_target::Target;
 
+use super::Running;
 use super::guest::{Card, Guest, Machine, PATIENCE};
-use super::{Running, skipped};
 
 const MODEL: &str = "rtl8168";
 const MODULES: [&str; 2] = ["realtek", "r8169"];
@@ -52,6 +52,12 @@ impl Experiment {
         Experiment { guest, counted, result, _directory: directory }
     }
 
+    /// All of these packets were injected, and what became of each is known.
+    fn check_injected(&self, count: u64) {
+        let of = |column: &str| self.of_ledger(column);
+        assert_eq!((of("injected"), of("unaccounted")), (count, 0), "{}", self.result["ledger"]);
+    }
+
     fn of_ledger(&self, column: &str) -> u64 {
         self.result["ledger"][column].as_u64().unwrap()
     }
@@ -61,16 +67,13 @@ impl Experiment {
 #[ignore = "boots a guest of QEMU; scripts/test-long"]
 fn every_packet_for_a_guest_of_qemu_is_accounted_for_and_its_kernel_counts_as_many() {
     const COUNT: u64 = 1_000;
-    let machine = match Machine::find() {
-        Ok(machine) => machine,
-        Err(why) => return skipped(why),
-    };
+    let Some(machine) = Machine::find() else { return };
     let count = COUNT.to_string();
     let plan = ["inject", "--count", &count, "--interval", INTERVAL, "--warmup", "0"];
     let mut made = Experiment::make(&machine, &plan);
     let ledger = &made.result["ledger"];
     let of = |column: &str| made.of_ledger(column);
-    assert_eq!((of("injected"), of("unaccounted")), (COUNT, 0), "{ledger}");
+    made.check_injected(COUNT);
     assert_eq!(of("accepted") + of("no_descriptor"), COUNT, "{ledger}");
     assert!(of("accepted") >= RING, "{ledger}");
     // The guest keeps its own count, and does without its card.
@@ -105,16 +108,13 @@ fn check(made: &Experiment, name: &str) {
 #[ignore = "boots a guest of QEMU for each experiment; scripts/test-long"]
 fn each_experiment_for_a_vm_has_a_result_of_a_guest_of_qemu() {
     const COUNT: u64 = 200;
-    let machine = match Machine::find() {
-        Ok(machine) => machine,
-        Err(why) => return skipped(why),
-    };
+    let Some(machine) = Machine::find() else { return };
     let count = COUNT.to_string();
     let plan = ["--interval", INTERVAL, "--count", &count];
     let all_there = |made: &Experiment| {
         let ledger = &made.result["ledger"];
         let of = |column: &str| made.of_ledger(column);
-        assert_eq!((of("injected"), of("unaccounted")), (COUNT, 0), "{ledger}");
+        made.check_injected(COUNT);
         assert_eq!(of("accepted") + of("no_descriptor") + of("not_completed"), COUNT, "{ledger}");
         assert!(of("accepted") > 0, "{ledger}");
     };

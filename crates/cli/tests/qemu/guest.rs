@@ -20,7 +20,7 @@ use warikomi_target::console::{Console, console_pipe};
 use warikomi_target::group::{Group, Guard};
 use warikomi_target::request::over_line;
 use warikomi_target::{CardId, ConsoleTail, Pass, Slot, Target, TargetCounters, TargetError, wait};
-use warikomi_testbench::qemu;
+use warikomi_testbench::{qemu, skipped};
 
 /// What `scripts/setup vm` has fetched.
 const ROOT: &str = "../../target/vm/root";
@@ -71,6 +71,23 @@ impl Card<'_> {
     }
 }
 
+/// A card that both we and QEMU have.
+pub(crate) struct Common {
+    pub(crate) model: &'static str,
+    /// The modules that its driver consists of, the driver last.
+    pub(crate) modules: &'static [&'static str],
+    /// What QEMU calls its own.
+    pub(crate) device: &'static str,
+}
+
+impl Common {
+    pub(crate) const RTL8139CP: Common =
+        Common { model: "rtl8139cp", modules: &["8139cp"], device: "rtl8139" };
+    pub(crate) const E1000E: Common =
+        Common { model: "e1000e", modules: &["e1000e"], device: "e1000e" };
+    pub(crate) const IGB: Common = Common { model: "igb", modules: &["igb"], device: "igb" };
+}
+
 /// What a guest boots.
 struct Boot<'a> {
     /// A kernel, or a program that fetches one.
@@ -94,8 +111,20 @@ fn said(more: &str) -> String {
 }
 
 impl Machine {
+    /// Those that were fetched. Without them the calling test is skipped.
+    #[track_caller]
+    pub(crate) fn find() -> Option<Machine> {
+        match Machine::fetched() {
+            Ok(machine) => Some(machine),
+            Err(why) => {
+                skipped(why);
+                None
+            }
+        }
+    }
+
     /// Those that were fetched; or why there are none.
-    pub(crate) fn find() -> Result<Machine, &'static str> {
+    fn fetched() -> Result<Machine, &'static str> {
         const MISSING: &str = "no kernel or no iPXE below target/vm; type: scripts/setup vm";
         let qemu = qemu()?;
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(ROOT).canonicalize();

@@ -22,7 +22,6 @@ use warikomi_inject::NETWORK_IP;
 use warikomi_protocol::answers::InterruptKind;
 use warikomi_protocol::commands::{LinkDown, Ping, PingAgent};
 use warikomi_target::Target;
-use warikomi_testbench::skipped;
 
 use self::guest::{Card, Guest, Machine};
 
@@ -167,10 +166,7 @@ fn drives(machine: &Machine, pairing: &Pairing) {
 #[test]
 #[ignore = "boots a guest of QEMU for each card; scripts/test-long"]
 fn drivers_of_a_distribution_probe_their_cards_and_send_and_receive() {
-    let machine = match Machine::find() {
-        Ok(machine) => machine,
-        Err(why) => return skipped(why),
-    };
+    let Some(machine) = Machine::find() else { return };
     for pairing in &PAIRINGS {
         drives(&machine, pairing);
     }
@@ -179,10 +175,7 @@ fn drivers_of_a_distribution_probe_their_cards_and_send_and_receive() {
 #[test]
 #[ignore = "boots a guest of QEMU; scripts/test-long"]
 fn a_guest_of_qemu_goes_on_without_its_card() {
-    let machine = match Machine::find() {
-        Ok(machine) => machine,
-        Err(why) => return skipped(why),
-    };
+    let Some(machine) = Machine::find() else { return };
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("card");
     let serving = Running::start(&["serve", "--model", "rtl8168"], &socket);

@@ -6,16 +6,15 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use procfs::{CurrentSI as _, KernelStats};
 use warikomi_clock::TscClock;
 use warikomi_inject::{Addresses, FrameTemplate, NETWORK_IP, UDP_PORT};
+use warikomi_measure::CpuTimes;
 use warikomi_protocol::commands::{Counters, Transmit};
 use warikomi_target::Target;
-use warikomi_testbench::cable_between;
-use warikomi_testbench::card;
+use warikomi_testbench::{cable_between, card};
 
-use super::guest::{Card, Guest, Machine, PATIENCE};
-use super::{Running, skipped};
+use super::Running;
+use super::guest::{Card, Common, Guest, Machine, PATIENCE};
 
 /// Rounds, in each of which every card is brought up in turn.
 const ROUNDS: usize = 5;
@@ -29,53 +28,36 @@ const SENT: u64 = 20_000;
 /// Of a datagram's frame, what is not its payload: Ethernet, IPv4, UDP.
 const HEADERS_BYTES: usize = 14 + 20 + 8;
 
-/// A card of both, the modules of its driver, and what QEMU calls it.
-struct Compared {
-    model: &'static str,
-    modules: &'static [&'static str],
-    device: &'static str,
-}
-
-const COMPARED: [Compared; 3] = [
-    Compared { model: "e1000e", modules: &["e1000e"], device: "e1000e" },
-    Compared { model: "igb", modules: &["igb"], device: "igb" },
-    Compared { model: "rtl8139cp", modules: &["8139cp"], device: "rtl8139" },
-];
+const COMPARED: [Common; 3] = [Common::E1000E, Common::IGB, Common::RTL8139CP];
 
 /// Received and sent frames a second, of each length.
 type Rates = [[f64; SIZES.len()]; 2];
 
 /// Our end of the cable.
-struct Cable {
-    socket: UnixDatagram,
+fn end_of_cable(ours: &Path) -> UnixDatagram {
+    let cable = UnixDatagram::bind(ours).unwrap();
+    // A sender and a receiver look often enough whether they are to end.
+    let look = Some(Duration::from_millis(50));
+    cable.set_read_timeout(look).unwrap();
+    cable.set_write_timeout(look).unwrap();
+    cable
 }
 
-impl Cable {
-    fn at(ours: &Path) -> Cable {
-        let socket = UnixDatagram::bind(ours).unwrap();
-        // A sender and a receiver look often enough whether they are to end.
-        let look = Some(Duration::from_millis(50));
-        socket.set_read_timeout(look).unwrap();
-        socket.set_write_timeout(look).unwrap();
-        Cable { socket }
-    }
-
-    /// Sends as fast as the card takes, until it is to end.
-    fn flood(&self, mut template: FrameTemplate, end: &AtomicBool) {
-        let mut sequence = 0;
-        while !end.load(Ordering::Relaxed) {
-            if self.socket.send(template.frame(sequence).bytes).is_ok() {
-                sequence += 1;
-            }
+/// Sends as fast as the card takes, until it is to end.
+fn flood(cable: &UnixDatagram, mut template: FrameTemplate, end: &AtomicBool) {
+    let mut sequence = 0;
+    while !end.load(Ordering::Relaxed) {
+        if cable.send(template.frame(sequence).bytes).is_ok() {
+            sequence += 1;
         }
     }
+}
 
-    /// Takes what comes, until it is to end.
-    fn drain(&self, end: &AtomicBool) {
-        let mut frame = [0; 2_048];
-        while !end.load(Ordering::Relaxed) {
-            let _ = self.socket.recv(&mut frame);
-        }
+/// Takes what comes, until it is to end.
+fn drain(cable: &UnixDatagram, end: &AtomicBool) {
+    let mut frame = [0; 2_048];
+    while !end.load(Ordering::Relaxed) {
+        let _ = cable.recv(&mut frame);
     }
 }
 
@@ -102,7 +84,7 @@ fn counted(guest: &mut Guest, name: &str) -> (u64, u64) {
     (counters.interface[name], counters.tsc)
 }
 
-fn rates(guest: &mut Guest, cable: &Cable, mac: [u8; 6], ticks_per_second: f64) -> Rates {
+fn rates(guest: &mut Guest, cable: &UnixDatagram, mac: [u8; 6], ticks_per_second: f64) -> Rates {
     let pps = |from: (u64, u64), until: (u64, u64)| {
         (until.0 - from.0) as f64 * ticks_per_second / (until.1 - from.1) as f64
     };
@@ -111,7 +93,7 @@ fn rates(guest: &mut Guest, cable: &Cable, mac: [u8; 6], ticks_per_second: f64) 
         // Its stack has nothing to do with them.
         let template = template.for_no_protocol();
         beside(
-            |end| cable.flood(template.clone(), end),
+            |end| flood(cable, template.clone(), end),
             || {
                 guest.serve_for(WARM_UP).unwrap();
                 let from = counted(guest, "rx_packets");
@@ -131,7 +113,7 @@ fn rates(guest: &mut Guest, cable: &Cable, mac: [u8; 6], ticks_per_second: f64) 
             timeout_ms: PATIENCE.as_millis() as u64,
         };
         beside(
-            |end| cable.drain(end),
+            |end| drain(cable, end),
             || {
                 let from = counted(guest, "tx_packets");
                 assert_eq!(guest.ask(datagrams).sent, SENT);
@@ -143,13 +125,13 @@ fn rates(guest: &mut Guest, cable: &Cable, mac: [u8; 6], ticks_per_second: f64) 
 }
 
 /// One card in a guest that has just booted.
-fn of_one(machine: &Machine, compared: &Compared, ours: bool, ticks_per_second: f64) -> Rates {
-    let Compared { model, modules, device } = *compared;
+fn of_one(machine: &Machine, compared: &Common, ours: bool, ticks_per_second: f64) -> Rates {
+    let Common { model, modules, device } = *compared;
     let mac = card(model).mac_address();
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).display().to_string();
     let [socket, its, here] = ["card", "its", "here"].map(path);
-    let cable = Cable::at(here.as_ref());
+    let cable = end_of_cable(here.as_ref());
     let wire = format!("socket:{its},{here}");
     let serve = ["serve", "--model", model, "--wire", &wire];
     let serving = ours.then(|| Running::start(&serve, socket.as_ref()));
@@ -159,7 +141,7 @@ fn of_one(machine: &Machine, compared: &Compared, ours: bool, ticks_per_second: 
         false => Card::Qemus { device, mac, network: &network },
     };
     let mut guest = machine.boot(card, modules, "");
-    cable.socket.connect(&its).unwrap();
+    cable.connect(&its).unwrap();
     guest.bring_up(modules);
     let rates = rates(&mut guest, &cable, mac, ticks_per_second);
     guest.stop().unwrap();
@@ -176,7 +158,7 @@ fn median(mut rounds: Vec<f64>) -> f64 {
 }
 
 /// A line for each way and length: ours, QEMU's, and the ratio within a round, each the median of the rounds.
-fn print(compared: &Compared, rounds: &[[Rates; 2]]) {
+fn print(compared: &Common, rounds: &[[Rates; 2]]) {
     for (way, name) in ["receives", "sends"].into_iter().enumerate() {
         for (at, size) in SIZES.into_iter().enumerate() {
             let of = |figure: &dyn Fn(f64, f64) -> f64| {
@@ -200,29 +182,17 @@ fn print(compared: &Compared, rounds: &[[Rates; 2]]) {
     }
 }
 
-/// Of all cores, what the host gave to others, and all the time, in ticks.
-fn stolen() -> [u64; 2] {
-    let cpu = KernelStats::current().unwrap().total;
-    let idle = cpu.idle + cpu.iowait.unwrap_or(0);
-    let stolen = cpu.steal.unwrap_or(0);
-    let busy = cpu.user + cpu.nice + cpu.system + cpu.irq.unwrap_or(0) + cpu.softirq.unwrap_or(0);
-    [stolen, busy + idle + stolen]
-}
-
 #[test]
 #[ignore = "a measurement"]
 fn frames_a_second_through_our_card_and_qemus() {
-    let machine = match Machine::find() {
-        Ok(machine) => machine,
-        Err(why) => return skipped(why),
-    };
+    let Some(machine) = Machine::find() else { return };
     let ticks_per_second = TscClock::calibrate().unwrap().ticks_per_second();
-    let before = stolen();
+    let before = CpuTimes::read(&[]).unwrap();
     for compared in &COMPARED {
         let round =
             |_| [true, false].map(|ours| of_one(&machine, compared, ours, ticks_per_second));
         print(compared, &(0..ROUNDS).map(round).collect::<Vec<_>>());
     }
-    let [stolen, all] = [0, 1].map(|at| (stolen()[at] - before[at]) as f64);
-    println!("stolen: {:.2}%", 100.0 * stolen / all);
+    let stolen = CpuTimes::read(&[]).unwrap().stolen_percent_since(&before).unwrap();
+    println!("stolen: {stolen:.2}%");
 }
