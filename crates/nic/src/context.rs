@@ -1,6 +1,7 @@
 use warikomi_clock::{EventQueue, Span, Time};
 use warikomi_pci::{Descriptor, DmaError, Host, InterruptState, Vector};
 
+use crate::loopback::Loopback;
 use crate::probe::Probe;
 use crate::strict::{FindingKind, Place, Strict, Transfer};
 use warikomi_wire::Wire;
@@ -175,7 +176,14 @@ impl<'a> NicContext<'a> {
     /// late for it.
     #[inline]
     pub fn frame_tx_at(&mut self, at: Time, frame: &[u8]) {
-        self.own.wire.transmit(at.min(self.now), frame);
+        if !self.own.loopback.takes(frame) {
+            self.own.wire.transmit(at.min(self.now), frame);
+        }
+    }
+
+    /// The PHY goes into loopback, or leaves it.
+    pub(crate) fn loop_back(&mut self, on: bool) {
+        self.own.loopback.set(on);
     }
 
     /// Counts descriptors that the model has carried out and given back to the driver.
@@ -234,6 +242,7 @@ pub(crate) struct ContextParts<'a> {
     pub(crate) interrupts: &'a mut InterruptState,
     pub(crate) timers: &'a mut EventQueue<u32>,
     pub(crate) wire: &'a mut dyn Wire,
+    pub(crate) loopback: &'a mut Loopback,
     pub(crate) probe: &'a mut Probe,
     pub(crate) dma_errors: &'a mut u64,
     pub(crate) dma_bytes: &'a mut u64,

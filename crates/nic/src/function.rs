@@ -10,10 +10,12 @@ use warikomi_pci::{
 };
 
 use crate::context::ContextParts;
+use crate::loopback::Loopback;
 use crate::register::{Register, Role};
 use crate::strict::{Strict, check_read, check_write, nothing_there};
 use crate::{
     Frame, Link, ModelInfo, NicContext, NicModel, Probe, Reception, ResetKind, RxCounters, RxFault,
+    RxOutcome,
 };
 use warikomi_wire::Wire;
 
@@ -130,6 +132,7 @@ pub struct NicFunction<M> {
     interrupts: InterruptState,
     timers: EventQueue<u32>,
     wire: Box<dyn Wire>,
+    loopback: Loopback,
     probe: Probe,
     counters: FunctionCounters,
     /// A DMA transfer was answered by nobody since the status register was last brought up to date.
@@ -160,6 +163,7 @@ impl<M: NicModel> NicFunction<M> {
             config,
             timers: EventQueue::new(),
             wire,
+            loopback: Loopback::default(),
             probe: Probe::default(),
             counters: FunctionCounters::default(),
             master_abort: false,
@@ -184,6 +188,7 @@ impl<M: NicModel> NicFunction<M> {
             interrupts: &mut self.interrupts,
             timers: &mut self.timers,
             wire: &mut *self.wire,
+            loopback: &mut self.loopback,
             probe: &mut self.probe,
             dma_errors: &mut self.counters.dma_errors,
             dma_bytes: &mut self.counters.dma_bytes,
@@ -241,6 +246,31 @@ impl<M: NicModel> NicFunction<M> {
     #[cold]
     fn inspect(&mut self, host: &mut Host<'_>) {
         self.with_model(host, |model, cx| model.inspect(cx));
+    }
+
+    /// When the next frame comes, from outside or by the PHY's loopback.
+    #[inline]
+    fn next_arrival(&self) -> Time {
+        if self.loopback.has_frame() { Time::ZERO } else { self.wire.next_arrival() }
+    }
+
+    /// The next one that has come. What comes from outside is lost in loopback.
+    #[inline]
+    fn arrived(&mut self, now: Time) -> Option<Vec<u8>> {
+        let from_outside = self.wire.receive(now);
+        if self.loopback.is_on() { self.loopback.next() } else { from_outside }
+    }
+
+    /// A frame comes to the model.
+    #[inline]
+    fn take(&mut self, host: &mut Host<'_>, frame: Frame<'_>, fault: Option<RxFault>) -> Reception {
+        if self.strict.is_some() {
+            self.inspect(host);
+        }
+        self.with_model(host, |model, cx| match fault {
+            None => model.frame_rx(cx, frame),
+            Some(fault) => model.frame_rx_faulty(cx, frame, fault),
+        })
     }
 
     /// Strict: time passes.
@@ -340,12 +370,12 @@ impl<M: NicModel + 'static> PciFunction for NicFunction<M> {
             }
             self.with_model(host, |model, cx| model.timer(cx, tag));
         }
-        if self.wire.next_arrival() > host.now {
+        if self.next_arrival() > host.now {
             return;
         }
         for _ in 0..WIRE_FRAMES_PER_POLL {
-            let Some(bytes) = self.wire.receive(host.now) else { return };
-            self.receive(host, Frame::new(&bytes));
+            let Some(bytes) = self.arrived(host.now) else { return };
+            self.take(host, Frame::new(&bytes), None);
         }
     }
 }
@@ -357,10 +387,10 @@ impl<M: NicModel + 'static> Nic for NicFunction<M> {
 
     #[inline]
     fn receive(&mut self, host: &mut Host<'_>, frame: Frame<'_>) -> Reception {
-        if self.strict.is_some() {
-            self.inspect(host);
+        if self.loopback.is_on() {
+            return Reception::first(RxOutcome::NotReceiving);
         }
-        self.with_model(host, |model, cx| model.frame_rx(cx, frame))
+        self.take(host, frame, None)
     }
 
     fn receive_faulty(
@@ -369,10 +399,10 @@ impl<M: NicModel + 'static> Nic for NicFunction<M> {
         frame: Frame<'_>,
         fault: RxFault,
     ) -> Reception {
-        if self.strict.is_some() {
-            self.inspect(host);
+        if self.loopback.is_on() {
+            return Reception::first(RxOutcome::NotReceiving);
         }
-        self.with_model(host, |model, cx| model.frame_rx_faulty(cx, frame, fault))
+        self.take(host, frame, Some(fault))
     }
 
     fn set_link(&mut self, host: &mut Host<'_>, link: Link) {
@@ -438,6 +468,7 @@ impl<M: NicModel + 'static> Nic for NicFunction<M> {
             self.interrupts.set_level(Vector(vector), false, &mut *host.interrupts);
         }
         self.timers.clear();
+        self.loopback.set(false);
         self.master_abort = false;
         self.config = self.model.config_space();
         self.command = self.config.command();
@@ -449,6 +480,6 @@ impl<M: NicModel + 'static> Nic for NicFunction<M> {
     }
 
     fn next_due(&self) -> Time {
-        self.timers.next_due().min(self.wire.next_arrival())
+        self.timers.next_due().min(self.next_arrival())
     }
 }

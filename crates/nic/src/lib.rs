@@ -16,6 +16,7 @@ mod function;
 pub mod igb;
 mod intel;
 mod link;
+mod loopback;
 mod model;
 mod options;
 mod phy;

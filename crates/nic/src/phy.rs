@@ -26,6 +26,8 @@ pub(crate) struct Sort {
     pub(crate) gigabit: bool,
     /// A reset by the control register leaves the settings as they are, and makes them take effect.
     pub(crate) keeps_settings: bool,
+    /// Registers that are the same ones on every page, from the first on.
+    pub(crate) common: usize,
     /// The register in which a page is selected, and the bits of it below the page's number.
     pub(crate) page_select: usize,
     pub(crate) page_shift: u32,
@@ -45,6 +47,7 @@ const PAGES: usize = 32;
 
 // 22.2.4.1, control register.
 const BMCR_RESET: u16 = 0x8000;
+const BMCR_LOOPBACK: u16 = 0x4000;
 const BMCR_SPEED_100: u16 = 0x2000;
 const BMCR_NEGOTIATE: u16 = 0x1000;
 const BMCR_POWER_DOWN: u16 = 0x0800;
@@ -160,8 +163,7 @@ impl Phy {
 
     /// Reads a register of the selected page.
     pub(crate) fn read(&mut self, register: usize) -> u16 {
-        let register = register & 0x1f;
-        match (self.page, register) {
+        match self.place(register) {
             (_, register) if register == self.sort.page_select => self.page as u16,
             (0, BMSR) => self.read_status(),
             (0, PHYSID1) => (self.sort.id >> 16) as u16,
@@ -181,6 +183,12 @@ impl Phy {
         }
     }
 
+    /// Where a register is: its page, and its number there.
+    fn place(&self, register: usize) -> (usize, usize) {
+        let register = register & 0x1f;
+        (if register < self.sort.common { 0 } else { self.page }, register)
+    }
+
     /// The page that is selected.
     pub(crate) fn page(&self) -> usize {
         self.page
@@ -188,8 +196,7 @@ impl Phy {
 
     /// Writes a register of the selected page. Returns whether the link has changed.
     pub(crate) fn write(&mut self, cx: &mut NicContext<'_>, register: usize, value: u16) -> bool {
-        let register = register & 0x1f;
-        match (self.page, register) {
+        match self.place(register) {
             (_, register) if register == self.sort.page_select => {
                 self.page = usize::from(value >> self.sort.page_shift) % PAGES;
             }
@@ -204,6 +211,7 @@ impl Phy {
     pub(crate) fn reset(&mut self, cx: &mut NicContext<'_>) -> bool {
         self.page = 0;
         self.defaults();
+        cx.loop_back(false);
         self.negotiate(cx)
     }
 
@@ -213,7 +221,7 @@ impl Phy {
             return false;
         }
         self.partner = partner;
-        self.negotiate(cx)
+        if self.is_looped() { false } else { self.negotiate(cx) }
     }
 
     /// The negotiation timer's event. Returns whether the link has changed.
@@ -226,7 +234,14 @@ impl Phy {
         self.mode != before
     }
 
+    /// The control register is written. Returns whether the link has changed.
     fn control(&mut self, cx: &mut NicContext<'_>, value: u16) -> bool {
+        let changed = self.set_control(cx, value);
+        cx.loop_back(self.is_looped());
+        changed
+    }
+
+    fn set_control(&mut self, cx: &mut NicContext<'_>, value: u16) -> bool {
         let stored = BMCR_STORED | if self.sort.gigabit { BMCR_SPEED_1000 } else { 0 };
         if value & BMCR_RESET != 0 {
             match self.sort.keeps_settings {
@@ -257,7 +272,7 @@ impl Phy {
         let standard = &self.pages[0];
         let control = standard[BMCR];
         let bits = match control & (BMCR_SPEED_100 | BMCR_SPEED_1000) {
-            _ if control & BMCR_POWER_DOWN != 0 => return Link::Down,
+            _ if control & (BMCR_POWER_DOWN | BMCR_LOOPBACK) != 0 => return Link::Down,
             _ if control & BMCR_NEGOTIATE != 0 => {
                 let gigabit =
                     if self.sort.gigabit { standard[CTRL1000] & Offer::GIGABIT } else { 0 };
@@ -303,6 +318,11 @@ impl Phy {
         }
     }
 
+    /// Whether what is sent comes back, and the cable is cut off (22.2.4.1.2).
+    fn is_looped(&self) -> bool {
+        self.pages[0][BMCR] & (BMCR_LOOPBACK | BMCR_POWER_DOWN) == BMCR_LOOPBACK
+    }
+
     fn negotiates(&self) -> bool {
         self.pages[0][BMCR] & BMCR_NEGOTIATE != 0
     }
@@ -310,6 +330,13 @@ impl Phy {
     fn seen(&self) -> Partner {
         let has_gigabit = self.sort.gigabit;
         match self.partner {
+            // It hears itself, in whichever mode.
+            _ if self.is_looped() => Partner {
+                modes: Offer::MODES,
+                gigabit: has_gigabit,
+                follows_gigabit: has_gigabit,
+                negotiates: true,
+            },
             Link::Down => Partner::default(),
             Link::Up { mbps } => {
                 let ten = if mbps >= 10 { ABLE_10_FULL | ABLE_10_HALF } else { 0 };

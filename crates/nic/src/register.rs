@@ -73,6 +73,8 @@ pub struct Register {
     pub access: Access,
     /// Bits that a driver must leave as they are, or write as 0.
     pub reserved: u64,
+    /// Bits that there are: the others read as 0, whatever is written to them.
+    pub bits: u64,
     /// It may be accessed together with its neighbours, by an aligned access that takes in all of each.
     pub joined: bool,
     /// It is a row of bytes, each of which can be read by itself.
@@ -91,9 +93,22 @@ impl Register {
         access: Access,
         source: &'static str,
     ) -> Register {
-        let (role, reset, reserved) = (Role::Other, 0, 0);
+        let (role, reset, reserved, bits) = (Role::Other, 0, 0, u64::MAX);
         let (joined, bytes) = (false, false);
-        Register { bar, role, name, offset, width, reset, access, reserved, joined, bytes, source }
+        Register {
+            bar,
+            role,
+            name,
+            offset,
+            width,
+            reset,
+            access,
+            reserved,
+            bits,
+            joined,
+            bytes,
+            source,
+        }
     }
 
     /// Whether there is no register in these bytes: they read as 0, and a write is dropped.

@@ -91,6 +91,7 @@ impl E1000e {
 
     fn write_register(&mut self, cx: &mut NicContext<'_>, offset: u64, value: u32) {
         let Some(row) = self.file.table.row_at(offset) else { return };
+        let value = value & row.bits as u32;
         match (row.offset, row.access) {
             (regs::ICR, _) => self.intr.acknowledge(cx, value),
             (regs::ICS, _) => self.intr.report(cx, value),

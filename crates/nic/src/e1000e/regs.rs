@@ -97,8 +97,9 @@ pub(super) const TXQ0: u32 = 1 << 22;
 pub(super) const OTHER: u32 = 1 << 24;
 /// Those that are OTHER as well.
 pub(super) const OTHERS: u32 = LSC | RXO | MDAC | SRPD | ACK | MNG;
-/// All of them.
-pub(super) const CAUSES: u32 = 0x01f7_82df;
+/// All of them: those of the datasheet, and of the lowest ten the two that it reserves, which Linux sets by ICS and
+/// expects an interrupt for (e1000_intr_test).
+pub(super) const CAUSES: u32 = 0x01f7_83ff;
 
 // RCTL.
 pub(super) const RCTL_TYPE: u32 = 3 << 10;
@@ -124,6 +125,26 @@ const STATS: &str = "82574 (317694), section 10.2.7, statistics registers";
 const MANAGEMENT: &str = "82574 (317694), section 10.2.8, management registers";
 const TIME: &str = "82574 (317694), section 10.2.9, time sync registers";
 
+/// Bits of a ring's address, of its length in bytes, and of the upper part of an address of the station.
+const BASE_BITS: u32 = 0xffff_fff0;
+const LENGTH_BITS: u32 = 0x000f_ff80;
+const HIGH_ADDRESS_BITS: u32 = 0x8003_ffff;
+
+/// Addresses of the station: the first one is the EEPROM's.
+const ADDRESSES: [Span; 32] = {
+    let mut spans = [row("RAL", RAL, RW, RECEIVE); 32];
+    let mut index = 0;
+    while index < 16 {
+        let at = 8 * index as u16;
+        spans[2 * index] = row("RAL", RAL + at, RW, RECEIVE);
+        spans[2 * index + 1] = of_bits(row("RAH", RAH + at, RW, RECEIVE), HIGH_ADDRESS_BITS);
+        index += 1;
+    }
+    spans[0] = holding(row("RAL0", RAL, RW, RECEIVE), 0x004b_5702);
+    spans[1] = holding(of_bits(row("RAH0", RAH, RW, RECEIVE), HIGH_ADDRESS_BITS), 0x8000_0100);
+    spans
+};
+
 /// Those before the statistics.
 const LOWER: &[Span] = &[
     holding(row("CTRL", CTRL, RW, GENERAL), CTRL_INITIAL),
@@ -133,9 +154,10 @@ const LOWER: &[Span] = &[
     row("CTRL_EXT", CTRL_EXT, RW, GENERAL),
     row("FLA", FLA, RW, GENERAL),
     row("MDIC", MDIC, RW, GENERAL),
-    rows("FCA", FCAL, 2, GENERAL),
-    row("FCT", FCT, RW, GENERAL),
-    holding(row("VET", VET, RW, GENERAL), 0x8100),
+    row("FCAL", FCAL, RW, GENERAL),
+    of_bits(row("FCAH", FCAL + 4, RW, GENERAL), 0xffff),
+    of_bits(row("FCT", FCT, RW, GENERAL), 0xffff),
+    of_bits(holding(row("VET", VET, RW, GENERAL), 0x8100), 0xffff),
     with_role(row("ICR", ICR, RC, INTERRUPT), Role::Status(Vector(0))),
     row("ITR", ITR, RW, INTERRUPT),
     row("ICS", ICS, WO, INTERRUPT),
@@ -146,7 +168,7 @@ const LOWER: &[Span] = &[
     row("IVAR", IVAR, RW, INTERRUPT),
     rows("EITR", EITR, VECTORS, INTERRUPT),
     row("RCTL", RCTL, RW, RECEIVE),
-    row("FCTTV", FCTTV, RW, GENERAL),
+    of_bits(row("FCTTV", FCTTV, RW, GENERAL), 0xffff),
     row("TXCW", TXCW, RW, GENERAL),
     row("RXCW", RXCW, RO, GENERAL),
     row("TCTL", TCTL, RW, TRANSMIT),
@@ -171,32 +193,36 @@ const LOWER: &[Span] = &[
     row("FCRTH", FCRTH, RW, RECEIVE),
     // 256 bytes of header, 4 KB in the next two buffers.
     holding(row("PSRCTL", PSRCTL, RW, RECEIVE), 0x0004_0402),
-    rows("RDBAL0/RDBAH0", RDBAL, 2, RECEIVE),
-    row("RDLEN0", RDLEN, RW, RECEIVE),
-    row("RDH0", RDH, RW, RECEIVE),
-    row("RDT0", RDT, RW, RECEIVE),
-    row("RDTR", RDTR, RW, RECEIVE),
+    of_bits(row("RDBAL0", RDBAL, RW, RECEIVE), BASE_BITS),
+    row("RDBAH0", RDBAH, RW, RECEIVE),
+    of_bits(row("RDLEN0", RDLEN, RW, RECEIVE), LENGTH_BITS),
+    of_bits(row("RDH0", RDH, RW, RECEIVE), 0xffff),
+    of_bits(row("RDT0", RDT, RW, RECEIVE), 0xffff),
+    of_bits(row("RDTR", RDTR, RW, RECEIVE), 0xffff | FLUSH),
     row("RXDCTL0", RXDCTL, RW, RECEIVE),
     row("RADV", RADV, RW, RECEIVE),
-    rows("RDBAL1/RDBAH1", RDBAL + QUEUE_STRIDE, 2, RECEIVE),
-    row("RDLEN1", RDLEN + QUEUE_STRIDE, RW, RECEIVE),
-    row("RDH1", RDH + QUEUE_STRIDE, RW, RECEIVE),
-    row("RDT1", RDT + QUEUE_STRIDE, RW, RECEIVE),
+    of_bits(row("RDBAL1", RDBAL + QUEUE_STRIDE, RW, RECEIVE), BASE_BITS),
+    row("RDBAH1", RDBAH + QUEUE_STRIDE, RW, RECEIVE),
+    of_bits(row("RDLEN1", RDLEN + QUEUE_STRIDE, RW, RECEIVE), LENGTH_BITS),
+    of_bits(row("RDH1", RDH + QUEUE_STRIDE, RW, RECEIVE), 0xffff),
+    of_bits(row("RDT1", RDT + QUEUE_STRIDE, RW, RECEIVE), 0xffff),
     row("RXDCTL1", RXDCTL + QUEUE_STRIDE, RW, RECEIVE),
     row("RSRPD", RSRPD, RW, RECEIVE),
     row("RAID", RAID, RW, RECEIVE),
-    rows("TDBAL0/TDBAH0", TDBAL, 2, TRANSMIT),
-    row("TDLEN0", TDLEN, RW, TRANSMIT),
-    row("TDH0", TDH, RW, TRANSMIT),
-    with_role(row("TDT0", TDT, RW, TRANSMIT), Role::Doorbell(0)),
-    row("TIDV", TIDV, RW, TRANSMIT),
+    of_bits(row("TDBAL0", TDBAL, RW, TRANSMIT), BASE_BITS),
+    row("TDBAH0", TDBAH, RW, TRANSMIT),
+    of_bits(row("TDLEN0", TDLEN, RW, TRANSMIT), LENGTH_BITS),
+    of_bits(row("TDH0", TDH, RW, TRANSMIT), 0xffff),
+    of_bits(with_role(row("TDT0", TDT, RW, TRANSMIT), Role::Doorbell(0)), 0xffff),
+    of_bits(row("TIDV", TIDV, RW, TRANSMIT), 0xffff | FLUSH),
     row("TXDCTL0", TXDCTL, RW, TRANSMIT),
     row("TADV", TADV, RW, TRANSMIT),
     holding(row("TARC0", TARC, RW, TRANSMIT), TARC_INITIAL),
-    rows("TDBAL1/TDBAH1", TDBAL + QUEUE_STRIDE, 2, TRANSMIT),
-    row("TDLEN1", TDLEN + QUEUE_STRIDE, RW, TRANSMIT),
-    row("TDH1", TDH + QUEUE_STRIDE, RW, TRANSMIT),
-    with_role(row("TDT1", TDT + QUEUE_STRIDE, RW, TRANSMIT), Role::Doorbell(1)),
+    of_bits(row("TDBAL1", TDBAL + QUEUE_STRIDE, RW, TRANSMIT), BASE_BITS),
+    row("TDBAH1", TDBAH + QUEUE_STRIDE, RW, TRANSMIT),
+    of_bits(row("TDLEN1", TDLEN + QUEUE_STRIDE, RW, TRANSMIT), LENGTH_BITS),
+    of_bits(row("TDH1", TDH + QUEUE_STRIDE, RW, TRANSMIT), 0xffff),
+    of_bits(with_role(row("TDT1", TDT + QUEUE_STRIDE, RW, TRANSMIT), Role::Doorbell(1)), 0xffff),
     row("TXDCTL1", TXDCTL + QUEUE_STRIDE, RW, TRANSMIT),
     holding(row("TARC1", TARC + QUEUE_STRIDE, RW, TRANSMIT), TARC_INITIAL),
 ];
@@ -207,10 +233,10 @@ const UPPER: &[Span] = &[
     holding(row("RXCSUM", RXCSUM, RW, RECEIVE), RXCSUM_IP | RXCSUM_TRANSPORT),
     row("RFCTL", RFCTL, RW, RECEIVE),
     rows("MTA", MTA, 128, RECEIVE),
-    // The first address is the EEPROM's.
-    holding(row("RAL0", RAL, RW, RECEIVE), 0x004b_5702),
-    holding(row("RAH0", RAH, RW, RECEIVE), 0x8000_0100),
-    rows("RAL/RAH", RAL + 8, 30, RECEIVE),
+];
+
+/// Those behind the station's addresses.
+const BEHIND_ADDRESSES: &[Span] = &[
     rows("VFTA", VFTA, 128, RECEIVE),
     row("WUC", 0x5800, RW, MANAGEMENT),
     row("WUFC", 0x5808, RW, MANAGEMENT),
@@ -251,7 +277,7 @@ const UPPER: &[Span] = &[
     row("RXUDP", RXUDP, RW, TIME),
 ];
 
-const PARTS: &[&[Span]] = &[LOWER, &counters(STATS), UPPER];
+const PARTS: &[&[Span]] = &[LOWER, &counters(STATS), UPPER, &ADDRESSES, BEHIND_ADDRESSES];
 const SPANS: &[Span] = &join::<{ joined_count(PARTS) }>(PARTS);
 
 static ROWS: [Register; row_count(SPANS)] =

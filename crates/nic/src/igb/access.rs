@@ -89,7 +89,7 @@ impl Igb {
 
     fn write_register(&mut self, cx: &mut NicContext<'_>, offset: u64, value: u32) {
         let Some(row) = self.file.table.row_at(queues::first_place(offset)) else { return };
-        let at = row.offset;
+        let (at, value) = (row.offset, value & row.bits as u32);
         if self.intr.write(cx, at, value)
             || matches!(row.access, Access::ReadOnly | Access::ReadClear)
         {

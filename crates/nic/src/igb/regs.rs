@@ -70,8 +70,9 @@ pub(super) const GPIE_CLEARED_BY_ANY_READ: u32 = 1 << 0;
 pub(super) const GPIE_MANY_VECTORS: u32 = 1 << 4;
 pub(super) const GPIE_AUTO_MASK: u32 = 1 << 30;
 
-/// All causes of ICR (8.8.9).
-pub(super) const CAUSES: u32 = 0x5fff_87df;
+/// All causes of ICR: those of the datasheet (8.8.9), and those that Linux counts as writable in ICS and expects an
+/// interrupt for (igb_intr_test).
+pub(super) const CAUSES: u32 = 0x5fff_87df | 0x77d4_fbfd;
 
 use Access::{
     ReadClear as RC, ReadOnly as RO, ReadSet as RS, ReadWrite as RW, Write1Set as W1S,

@@ -6,6 +6,9 @@ use crate::phy::{Mode, Phy};
 /// Where it is on the management bus.
 const ADDRESS: u32 = 1;
 
+/// Registers that drivers access whichever page is selected (Linux, MAX_PHY_MULTI_PAGE_REG).
+pub(crate) const COMMON: usize = 16;
+
 // MDIC.
 const WRITE: u32 = 1 << 26;
 const READ: u32 = 2 << 26;

@@ -195,6 +195,11 @@ pub(crate) const fn holding(span: Span, reset: u32) -> Span {
     Span { first: Register { reset: reset as u64, ..span.first }, ..span }
 }
 
+/// Of which only these bits are there.
+pub(crate) const fn of_bits(span: Span, bits: u32) -> Span {
+    Span { first: Register { bits: bits as u64, ..span.first }, ..span }
+}
+
 pub(crate) const fn with_role(span: Span, role: Role) -> Span {
     Span { first: span.first.with_role(role), ..span }
 }

@@ -25,6 +25,7 @@ const PHY: phy::Sort = phy::Sort {
     id: 0x0000_8200,
     gigabit: false,
     keeps_settings: false,
+    common: 0,
     page_select: 0x1f,
     page_shift: 0,
 };

@@ -23,6 +23,7 @@ const PHY: phy::Sort = phy::Sort {
     id: 0x001c_c912,
     gigabit: true,
     keeps_settings: false,
+    common: 0,
     page_select: 0x1f,
     page_shift: 0,
 };

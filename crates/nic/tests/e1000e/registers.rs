@@ -91,25 +91,35 @@ fn a_counter_is_read_once() {
 fn what_ethtool_writes_to_the_receive_registers_is_read_back() {
     // reg_pattern_test of e1000_reg_test.
     let mut lab = Lab::new(Mode::Intx);
+    let all = 0xffff_ffff_u32;
     let tested = [
-        (0x28, 0xffff_ffff_u32),
-        (0x2c, 0x0000_ffff),
-        (0x30, 0x0000_ffff),
-        (0x38, 0x0000_ffff),
-        (0x2808, 0x000f_ff80),
-        (0x2804, 0xffff_ffff),
-        (0x2810, 0x0000_ffff),
-        (0x2818, 0x0000_ffff),
-        (0x2168, 0x0000_fff8),
-        (0x170, 0x0000_ffff),
-        (0x410, 0x3fff_ffff),
-        (0x3804, 0xffff_ffff),
-        (0x3808, 0x000f_ff80),
+        (0x28, all, all),
+        (0x2c, 0x0000_ffff, all),
+        (0x30, 0x0000_ffff, all),
+        (0x38, 0x0000_ffff, all),
+        (0x2820, 0x0000_ffff, 0x7fff_ffff),
+        (0x2804, all, all),
+        (0x2808, 0x000f_ff80, 0x000f_ffff),
+        (0x2810, 0x0000_ffff, 0x0000_ffff),
+        (0x2818, 0x0000_ffff, 0x0000_ffff),
+        (0x2168, 0x0000_fff8, 0x0000_fff8),
+        (0x170, 0x0000_ffff, 0x0000_ffff),
+        (0x410, 0x3fff_ffff, 0x3fff_ffff),
+        (0x3804, all, all),
+        (0x3808, 0x000f_ff80, 0x000f_ffff),
+        (0x2800, 0xffff_fff0, all),
+        (0x178, 0xc000_ffff, 0x0000_ffff),
+        (0x3800, 0xffff_fff0, all),
+        (0x3820, 0x0000_ffff, 0x0000_ffff),
+        (0x5404, 0x8003_ffff, all),
+        (0x547c, 0x8003_ffff, all),
+        (0x5200, all, all),
+        (0x53fc, all, all),
     ];
-    for (offset, mask) in tested {
-        for pattern in [0x5a5a_5a5a, 0xa5a5_a5a5, 0, 0xffff_ffff] {
-            lab.w32(offset, pattern);
-            assert_eq!(lab.r32(offset) & mask, pattern & mask, "{offset:#x}");
+    for (offset, mask, write) in tested {
+        for pattern in [0x5a5a_5a5a, 0xa5a5_a5a5, 0, all] {
+            lab.w32(offset, pattern & write);
+            assert_eq!(lab.r32(offset), pattern & write & mask, "{offset:#x}");
         }
     }
 }

@@ -3,6 +3,7 @@ use warikomi_nic::{Link, RxOutcome};
 use super::driver::{Lab, Mode};
 
 const LINK_UP: u32 = 2;
+const BROADCAST: [u8; 60] = [0xff; 60];
 
 #[test]
 fn a_change_of_the_link_is_told_and_the_registers_know_its_speed() {
@@ -51,4 +52,31 @@ fn a_phy_that_is_powered_down_has_no_link() {
     lab.mdio_write(0, 0x1140);
     lab.us(30_000);
     assert_ne!(lab.r32(8) & LINK_UP, 0);
+}
+
+#[test]
+fn what_is_sent_comes_back_by_the_loopback_of_the_phy() {
+    // igb_integrated_phy_loopback.
+    let mut lab = Lab::open(Mode::Msix);
+    lab.mdio_write(0, 0x4140);
+    lab.us(30_000);
+    assert_eq!(lab.r32(8) & 0xc3, 0x83, "1,000 Mbit/s, full duplex, whatever is at the other end");
+    lab.plug(Link::Down);
+    assert_eq!(lab.r32(8) & 0xc3, 0x83);
+    assert_eq!(lab.receive(&BROADCAST), RxOutcome::NotReceiving, "the cable is cut off");
+    assert!(lab.rx(0).is_empty());
+    lab.xmit(0, &[&BROADCAST]);
+    lab.us(1);
+    let back: Vec<_> = lab.rx(0).into_iter().map(|received| received.bytes).collect();
+    assert_eq!(back, [BROADCAST]);
+    assert!(lab.sent().is_empty());
+    lab.mdio_write(0, 0x1140);
+    lab.us(30_000);
+    assert_eq!(lab.r32(8) & LINK_UP, 0, "it is pulled");
+    lab.plug(Link::Up { mbps: 1_000 });
+    lab.us(30_000);
+    lab.xmit(0, &[&BROADCAST]);
+    lab.us(1);
+    assert!(lab.rx(0).is_empty());
+    assert_eq!(lab.sent(), [BROADCAST]);
 }

@@ -15,6 +15,7 @@ use warikomi_pci::{
 
 use super::{Completion, Found, RxDescriptor, RxFormat, TxDescriptor, TxFormat};
 use crate::context::ContextParts;
+use crate::loopback::Loopback;
 use crate::strict::{Look, Strict};
 use crate::{NicContext, Probe};
 use warikomi_wire::{Wire, WireCounters};
@@ -65,6 +66,7 @@ struct Bench {
     interrupts: InterruptState,
     timers: EventQueue<u32>,
     wire: Tap,
+    loopback: Loopback,
     probe: Probe,
     dma_errors: u64,
     dma_bytes: u64,
@@ -91,6 +93,7 @@ impl Bench {
             interrupts: InterruptState::new(&config),
             timers: EventQueue::new(),
             wire: Tap::default(),
+            loopback: Loopback::default(),
             probe: Probe::default(),
             dma_errors: 0,
             dma_bytes: 0,
@@ -106,6 +109,7 @@ impl Bench {
             interrupts: &mut self.interrupts,
             timers: &mut self.timers,
             wire: &mut self.wire,
+            loopback: &mut self.loopback,
             probe: &mut self.probe,
             dma_errors: &mut self.dma_errors,
             dma_bytes: &mut self.dma_bytes,
